@@ -1,7 +1,8 @@
-/* kernels.h - the kernels of every op: tables by op, and the memory that they need. reprise/kernel.h describes one call.
+/* kernels.h - the kernels of every op, and the memory that they need. reprise/kernel.h describes one call.
  *
- *   RpStatus st = rp_cpu_kernels[op](&args, &ctx);        // the CPU kernel, once per worker and phase
- */
+ *   RpStatus st = rp_cpu_kernel(op)(&args, &ctx);        // the CPU kernel, once per worker and phase
+ *
+ * The functions are declared for each row of ops.h and private.h that is no view. */
 #ifndef BASE_KERNELS_H
 #define BASE_KERNELS_H
 
@@ -12,8 +13,9 @@
 extern "C" {
 #endif
 
-#define OP(ID, name, required, sources, Params, fields, shape, flags) RpOpKernel rp_cpu_##name;
-RP_KERNEL_OPS(OP)
+#define OP_VIEW(...)
+#define OP(number, ID, name, required, sources, Params, fields, flags) RpOpKernel rp_cpu_##name;
+RP_OPS(OP, OP_VIEW)
 #undef OP
 
 /* Calls and memory that the caller of a CPU kernel must provide. */
@@ -22,23 +24,31 @@ typedef struct CpuNeeds {
     size_t shared, local; /* bytes of RpKernelCtx.shared and .local; their contents last for the phases of one step */
 } CpuNeeds;
 
-/* Depends on dtypes, shapes and parameters only: the data pointers of `args` may be NULL. One phase for custom ops. */
-CpuNeeds rp_cpu_needs(TensorOp op, const RpOpArgs *args);
-
-/* Indexed by TensorOp; NULL for views, which compute nothing. */
-extern RpOpKernel *const rp_cpu_kernels[RP_OP_COUNT];
+/* Depends on dtypes, shapes and parameters only: the data pointers of `args` may be NULL. One phase for custom ops, and
+ * for ops that do not define rp_needs_<op>. An op that needs more defines it beside its kernel. */
+CpuNeeds         rp_cpu_needs(TensorOp op, const RpOpArgs *args);
+typedef CpuNeeds NeedsFunction(const RpOpArgs *args);
+#define OP(number, ID, name, required, sources, Params, fields, flags) NeedsFunction rp_needs_##name;
+RP_OPS(OP, OP_VIEW)
+#undef OP
 
 /* The CUDA launchers. Each enqueues its kernels on ctx->stream and returns. It allocates nothing, queries nothing and
  * waits for nothing, so that it can be captured (I5). In a build without the CUDA toolkit they do not exist. */
-#define OP(ID, name, required, sources, Params, fields, shape, flags) RpOpKernel rp_cuda_##name;
-RP_KERNEL_OPS(OP)
+#define OP(number, ID, name, required, sources, Params, fields, flags) RpOpKernel rp_cuda_##name;
+RP_OPS(OP, OP_VIEW)
 #undef OP
-extern RpOpKernel *const rp_cuda_kernels[RP_OP_COUNT];
+RpOpKernel *rp_cuda_kernel(TensorOp op); /* NULL for views and custom ops */
 
 /* Bytes of RpKernelCtx.scratch that a launch needs; depends on shapes and on ctx->blas and ctx->tuning only. Launches of
- * one stream run one after the other, so one buffer of the largest size serves them all. */
+ * one stream run one after the other, so one buffer of the largest size serves them all. 0 for ops that do not define
+ * rp_cuda_<op>_scratch. An op that needs scratch memory defines it beside its launcher. */
 enum { RP_SCRATCH_ZEROS = 16384 };
-size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx);
+size_t         rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx);
+typedef size_t ScratchBytes(const RpOpArgs *args, const RpKernelCtx *ctx);
+#define OP(number, ID, name, required, sources, Params, fields, flags) ScratchBytes rp_cuda_##name##_scratch;
+RP_OPS(OP, OP_VIEW)
+#undef OP
+#undef OP_VIEW
 
 /* Repacks a weight for the CUDA kernels. The blocks of a quantised tensor become planes, one per field of the block, so
  * that a lane loads 16 bytes of quants at once. Example, q5_0 with n blocks: 16 * n bytes of quants, 4 * n bytes of fifth

@@ -1,4 +1,4 @@
-/* The table of ops, made from the list in ops.h, and the custom ops that a program registers (reprise/extend.h). A
+/* The table of ops, made from the rows of reprise/ops.h and ops/private.h, and the custom ops that a program registers (reprise/extend.h). A
  * number that is no op has no description, so its use is an error (I12). */
 #include "base/op_table.h"
 
@@ -18,24 +18,38 @@
 #define PARAM(Params, m)       {#m, KIND(MEMBER(Params, m)), offsetof(Params, m), sizeof(MEMBER(Params, m))},
 #define PARAM_SIZE(Params, m)  +sizeof(MEMBER(Params, m))
 #define SOURCE_NAME(unused, s) #s,
-#define OP(ID, name, required, sources, Params, fields, shape, flags)                                        \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
     static const OpParam name##_params[] = {RP_EACH(PARAM, Params, fields)};                                 \
     _Static_assert(0 RP_EACH(PARAM_SIZE, Params, fields) == sizeof(Params),                                  \
-                   "ops.h: the list of parameters of " #name " lacks a member of its struct");
-RP_OPS(OP)
+                   "the list of parameters of " #name " lacks a member of its struct");                      \
+    _Static_assert(sizeof(Params) <= sizeof(((RpOpParams *)NULL)->reserved),                                 \
+                   "the parameters of " #name " are larger than RpOpParams, whose size is fixed");           \
+    _Static_assert(RP_COUNT(sources) <= RP_MAX_SRC, #name " has more than RP_MAX_SRC sources");
+RP_OPS(OP, OP)
 #undef OP
 
-static const OpInfo table[RP_OP_COUNT] = {
-#define OP(ID, op, required, names, Params, fields, shape, op_flags)                                         \
-    [RP_OP_##ID] = {.name         = #op,                                                                     \
-                    .n_required   = required,                                                                \
-                    .n_sources    = RP_COUNT(names),                                                         \
-                    .sources      = {RP_EACH(SOURCE_NAME, , names)},                                         \
-                    .params_bytes = sizeof(Params),                                                          \
-                    .params       = op##_params,                                                             \
-                    .n_params     = RP_COUNT(fields),                                                        \
-                    .flags        = op_flags},
-    RP_OPS(OP)
+/* The sizes are part of the kernel ABI (docs/api.md): a row changes none of them. */
+_Static_assert(sizeof(RpOpParams) == sizeof(((RpOpParams *)NULL)->reserved), "RpOpParams has a fixed size");
+_Static_assert(sizeof(RpOpArgs) == (RP_MAX_SRC + 1) * sizeof(RpTensorView) + sizeof(void *),
+               "RpOpArgs has a fixed size");
+_Static_assert((int)RP_OP_LAST_PRIVATE < (int)RP_OP_CUSTOM, "the first number of a custom op is fixed");
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+    _Static_assert((int)RP_OP_##ID == (int)RP_ROW_##ID,                                                      \
+                   "the rows of ops.h are in the order of their numbers");
+RP_PUBLIC_OPS(OP, OP)
+#undef OP
+
+static const OpInfo table[RP_N_ROWS] = {
+#define OP(number, ID, op, required, names, Params, fields, op_flags)                                        \
+    [RP_ROW_##ID] = {.name         = #op,                                                                    \
+                     .n_required   = required,                                                               \
+                     .n_sources    = RP_COUNT(names),                                                        \
+                     .sources      = {RP_EACH(SOURCE_NAME, , names)},                                        \
+                     .params_bytes = sizeof(Params),                                                         \
+                     .params       = op##_params,                                                            \
+                     .n_params     = RP_COUNT(fields),                                                       \
+                     .flags        = op_flags},
+    RP_OPS(OP, OP)
 #undef OP
 };
 
@@ -46,9 +60,10 @@ static char            source_files[RP_MAX_CUSTOM_OPS][RP_SOURCE_FILE_BYTES];
 static int             n_custom;
 
 const OpInfo *rp_op_info(TensorOp op) {
-    const unsigned i = (unsigned)op;
-    if (i < RP_OP_COUNT) return &table[i];
-    return i - RP_OP_COUNT < (unsigned)n_custom ? &custom[i - RP_OP_COUNT] : NULL;
+    const int      row = rp_op_row(op);
+    const unsigned i   = (unsigned)op - RP_OP_CUSTOM;
+    if (row >= 0) return &table[row];
+    return i < (unsigned)n_custom ? &custom[i] : NULL;
 }
 
 const char *rp_op_source_name(const OpInfo *info, int i) {
@@ -56,9 +71,10 @@ const char *rp_op_source_name(const OpInfo *info, int i) {
 }
 
 bool rp_op_find(const char *name, size_t len, TensorOp *out) {
-    for (unsigned i = 0; i < RP_OP_COUNT + (unsigned)n_custom; i++) {
-        const char *have = rp_op_info((TensorOp)i)->name;
-        *out             = (TensorOp)i;
+    for (int i = 0; i < RP_N_ROWS + n_custom; i++) {
+        const TensorOp op   = i < RP_N_ROWS ? rp_row_op(i) : (TensorOp)(RP_OP_CUSTOM + i - RP_N_ROWS);
+        const char    *have = rp_op_info(op)->name;
+        *out                = op;
         if (strlen(have) == len && strncmp(have, name, len) == 0) return true;
     }
     return false;
@@ -122,7 +138,7 @@ static RpStatus register_op(const RpOpDescription *given, const RpCudaSource *so
                                         .custom       = d,
                                         .source       = source != NULL ? &sources[n_custom] : NULL};
     for (int i = 0; d->sources != NULL && i < d->n_sources; i++) info->sources[i] = d->sources[i];
-    *out = (TensorOp)(RP_OP_COUNT + n_custom++);
+    *out = (TensorOp)(RP_OP_CUSTOM + n_custom++);
     return RP_OK;
 }
 

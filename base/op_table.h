@@ -1,11 +1,33 @@
 /* op_table.h - the description of each op: name, sources, parameters, flags.
  *
- *     TensorOp   0 .. RP_OP_COUNT-1                     rows of ops.h
- *                RP_OP_COUNT .. RP_OP_COUNT+n_custom-1  custom ops, in the order of rp_op_register */
+ *     TensorOp   0 ..                              public rows, reprise/ops.h
+ *                RP_OP_PRIVATE+1 ..                private rows, ops/private.h
+ *                RP_OP_CUSTOM .. +n_custom-1       custom ops, in the order of rp_op_register
+ *
+ * Tables have an entry for each row: first the public, then the private ones. rp_op_row gives the place. */
 #ifndef BASE_OP_TABLE_H
 #define BASE_OP_TABLE_H
 
 #include "reprise/source.h"
+
+enum {
+#define OP(number, ID, name, required, sources, Params, fields, flags) RP_ROW_##ID,
+    RP_OPS(OP, OP)
+#undef OP
+    RP_N_ROWS,
+    RP_N_PUBLIC_ROWS = RP_N_ROWS - (RP_OP_LAST_PRIVATE - RP_OP_PRIVATE)
+};
+
+/* The row of an op, 0 <= row < RP_N_ROWS; -1 for a custom op and for a number that is no op. */
+static inline int rp_op_row(TensorOp op) {
+    if ((unsigned)op < RP_N_PUBLIC_ROWS) return (int)op;
+    return op > RP_OP_PRIVATE && op <= RP_OP_LAST_PRIVATE ? RP_N_PUBLIC_ROWS + (int)op - RP_OP_PRIVATE - 1 : -1;
+}
+
+/* The op of a row, 0 <= row < RP_N_ROWS. */
+static inline TensorOp rp_row_op(int row) {
+    return (TensorOp)(row < RP_N_PUBLIC_ROWS ? row : RP_OP_PRIVATE + 1 + row - RP_N_PUBLIC_ROWS);
+}
 
 /* A member of a params struct. */
 typedef enum ParamKind { PARAM_I32, PARAM_I64, PARAM_BYTES, PARAM_FLOAT, PARAM_BOOL } ParamKind;
@@ -24,7 +46,7 @@ typedef struct OpInfo {
     const OpParam         *params; /* NULL for a custom op, whose parameters only its kernels know */
     int                    n_params;
     unsigned               flags;
-    const RpOpDescription *custom; /* NULL for rows of ops.h */
+    const RpOpDescription *custom; /* NULL for rows */
     const RpCudaSource
         *source; /* or NULL: the CUDA kernel of a custom op as text, with `file` and `block` filled in */
 } OpInfo;

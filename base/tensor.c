@@ -5,9 +5,13 @@
  * except in q8_act, whose rows are planar:  q[n] int8, then scale[n/32] f32, then sum[n/16] f32. A view is
  * contiguous if nb[0] = block bytes, nb[1] = row bytes, nb[2] = ne[1] * nb[1], nb[3] = ne[2] * nb[2]. An
  * unknown dtype is an error (I12). */
+#include "base/format.h"
+
 #include "reprise/tensor.h"
 
 #include "base/argument.h"
+
+#include <stdio.h>
 
 static const RpDtypeInfo dtypes[RP_DTYPE_COUNT] = {
 #define X(ID, name, elems, bytes, gguf) [RP_##ID] = {name, elems, bytes, gguf},
@@ -85,4 +89,14 @@ size_t rp_view_extent_bytes(const RpTensorView *v) {
     size_t bytes = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];
     for (int i = 1; i < RP_MAX_DIMS; i++) bytes += (size_t)(v->ne[i] - 1) * v->nb[i];
     return bytes;
+}
+
+const char *rp_format_shape(const RpTensorView *v, char *buf, size_t size) {
+    int dims = RP_MAX_DIMS;
+    while (dims > 1 && v->ne[dims - 1] == 1) dims--;
+    size_t n = (size_t)snprintf(buf, size, "%s [", rp_dtype_name(v->dtype));
+    for (int i = 0; i < dims && n < size; i++)
+        n += (size_t)snprintf(buf + n, size - n, "%s%lld", i > 0 ? "," : "", (long long)v->ne[i]);
+    if (n < size) snprintf(buf + n, size - n, "]");
+    return buf;
 }

@@ -7,7 +7,7 @@
 #ifndef BASE_VOCABULARY_H
 #define BASE_VOCABULARY_H
 
-#include "base/check_loss.h"
+#include "base/kernels.h"
 
 #include <string.h>
 

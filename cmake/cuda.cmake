@@ -66,7 +66,7 @@ add_library(rp_cuda_kernels OBJECT ${kernel_sources})
 set_target_properties(rp_cuda_kernels PROPERTIES CUDA_VISIBILITY_PRESET hidden)
 target_include_directories(rp_cuda_kernels PRIVATE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include ${PROJECT_SOURCE_DIR})
-target_compile_definitions(rp_cuda_kernels PRIVATE _GNU_SOURCE)
+target_compile_definitions(rp_cuda_kernels PRIVATE _GNU_SOURCE RP_INTERNAL)
 target_compile_options(rp_cuda_kernels PRIVATE
   -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fPIC -Xfatbin=-compress-all)
 if(RP_WERROR AND CMAKE_CUDA_ARCHITECTURES STREQUAL "90")

@@ -30,7 +30,7 @@ if(NN_BLAS_FOUND)
   target_link_libraries(rp_nn PUBLIC PkgConfig::NN_BLAS)
 endif()
 
-set(nn_parts base graph fallback_simd fallback_quants fallback_products fallback kernels executor nn)
+set(nn_parts base ops graph fallback_simd fallback_quants fallback_products fallback kernels executor nn)
 if(RP_HAVE_CUDA)
   list(APPEND nn_parts kernels_blas cuda_kernels kernel_text)
 endif()

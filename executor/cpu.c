@@ -34,7 +34,7 @@ typedef struct CpuExecutor {
     size_t      shared_bytes, local_bytes;
 } CpuExecutor;
 
-const Kernels rp_cpu_table = {.table = rp_cpu_kernels};
+const Kernels rp_cpu_table = {.of_op = rp_cpu_kernel};
 
 static CpuExecutor *cpu(RpExecutor *e) { return (CpuExecutor *)e; }
 

@@ -7,8 +7,8 @@
 #include "executor/plan_walk.h"
 
 RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
-    if ((unsigned)op < RP_OP_COUNT) return kernels->table[op];
     const OpInfo *info = rp_op_info(op);
+    if (info->custom == NULL) return kernels->of_op(op);
     if (!kernels->cuda) return info->custom->cpu;
     return info->source != NULL ? kernels->source : info->custom->cuda;
 }

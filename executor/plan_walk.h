@@ -7,12 +7,11 @@
 
 #include "graph/plan.h"
 
-/* The kernels of a backend: its table for the ops of ops.h, and which of the two kernels of a custom op it
- * uses. */
+/* The kernels of a backend: those of the library's ops, and which of the two kernels of a custom op it uses. */
 typedef struct Kernels {
-    RpOpKernel *const *table;
-    bool               cuda;
-    RpOpKernel        *source; /* of custom ops whose CUDA kernel is source text; NULL: there is none */
+    RpOpKernel *(*of_op)(TensorOp op);
+    bool        cuda;
+    RpOpKernel *source; /* of custom ops whose CUDA kernel is source text; NULL: there is none */
 } Kernels;
 
 /* NULL for a custom op without a kernel for this backend. */

@@ -72,7 +72,7 @@ static RpStatus multiply(void *arg, int ith, int nth) {
               .src    = {w,       rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){w.ne[0], 1, 1, 1}, t->column)},
               .params = &params
     };
-    return rp_cpu_kernels[RP_OP_MUL_MAT](&args, &(RpKernelCtx){.ith = 0, .nth = 1});
+    return rp_cpu_kernel(RP_OP_MUL_MAT)(&args, &(RpKernelCtx){.ith = 0, .nth = 1});
 }
 
 static bool seen(const RpTensorView *views, int64_t n, const RpTensorView *v) {

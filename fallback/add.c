@@ -4,7 +4,7 @@
 RP_REPEAT_RANGE(add_range, a + b)
 
 RpStatus rp_cpu_add(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_repeat("add", args));
+    RP_TRY(RP_CHECK(add, args));
     rp_for_ranges(args, ctx, add_range);
     return RP_OK;
 }

@@ -15,7 +15,7 @@ static void add_range(const RpOpArgs *args, const float *x, float *y, int64_t ro
 }
 
 RpStatus rp_cpu_add_id(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_add_id(args));
+    RP_TRY(RP_CHECK(add_id, args));
     rp_for_ranges(args, ctx, add_range);
     return RP_OK;
 }

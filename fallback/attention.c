@@ -444,7 +444,7 @@ CpuNeeds rp_needs_attention(const RpOpArgs *args) {
 }
 
 RpStatus rp_cpu_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_attention(args));
+    RP_TRY(RP_CHECK(attention, args));
     const AttentionKernels kernels = rp_attention_kernels(args->attention.k.dtype);
     if (has_many_tokens(args))
         many_tokens(args, ctx, &kernels);

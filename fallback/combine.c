@@ -21,7 +21,7 @@ static void combine_range(const RpOpArgs *args, const float *first, float *y, in
 }
 
 RpStatus rp_cpu_combine(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_combine(args));
+    RP_TRY(RP_CHECK(combine, args));
     rp_for_ranges(args, ctx, combine_range);
     return RP_OK;
 }

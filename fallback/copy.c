@@ -68,7 +68,7 @@ static void copy_row(const RpTensorView *x, const char *row, const RpTensorView 
 RpStatus rp_cpu_copy(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->copy.x, *y = &args->dst;
     const int32_t    *pos = rp_is_present(&args->copy.pos) ? args->copy.pos.data : NULL;
-    RP_TRY(rp_check_copy(args));
+    RP_TRY(RP_CHECK(copy, args));
     for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
         const int64_t i1 = r % x->ne[1], outer = r / x->ne[1];
         int64_t       to = i1;

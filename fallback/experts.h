@@ -3,7 +3,7 @@
 #ifndef FALLBACK_EXPERTS_H
 #define FALLBACK_EXPERTS_H
 
-#include "base/check.h"
+#include "ops/rules.h"
 
 /* Expert j of token t, or -1 if the id is not in 0..n_expert-1. ids: contiguous i32 [k, n_tok]. */
 static inline int32_t rp_expert(const RpTensorView *ids, int64_t j, int64_t t, int64_t n_expert) {

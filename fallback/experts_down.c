@@ -34,7 +34,7 @@ static RpStatus product(const RpOpArgs *args, int64_t j, int64_t first, int64_t 
 }
 
 RpStatus rp_cpu_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_experts_down(args));
+    RP_TRY(RP_CHECK(experts_down, args));
     const int64_t m = args->dst.ne[0], k = args->experts_down.x.ne[1];
     const int64_t first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
     float        *rows = (float *)ctx->local, *y = (float *)args->dst.data + first;

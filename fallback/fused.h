@@ -4,14 +4,7 @@
 #ifndef FALLBACK_FUSED_H
 #define FALLBACK_FUSED_H
 
-#include "base/check.h"
-
-/* rp_cpu_needs of one op; table.c lists them. */
-typedef CpuNeeds NeedsFunction(const RpOpArgs *args);
-NeedsFunction    rp_needs_linear, rp_needs_gate_up, rp_needs_qkv, rp_needs_router, rp_needs_experts_down,
-    rp_needs_mul_mat, rp_needs_mul_mat_id, rp_needs_attention, rp_needs_grad_norm, rp_needs_mul_mat_id_backward,
-    rp_needs_mul_mat_id_transposed,
-    rp_needs_rms_norm_backward, rp_needs_linear_cross_entropy, rp_needs_linear_cross_entropy_backward;
+#include "ops/rules.h"
 
 enum { RP_LOCAL_ALIGN = 64 }; /* a cache line, and the widest vector */
 

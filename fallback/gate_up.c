@@ -66,7 +66,7 @@ static RpStatus one_expert(const RpOpArgs *args, const RpTensorView *x, int64_t 
 }
 
 RpStatus rp_cpu_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gate_up(args));
+    RP_TRY(RP_CHECK(gate_up, args));
     const RpTensorView *w = &args->gate_up.gate, *ids = &args->gate_up.ids;
     const int64_t     m = w->ne[1], blocks = (m + BLOCK - 1) / BLOCK,
                   first = blocks * ctx->ith / ctx->nth * BLOCK;

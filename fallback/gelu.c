@@ -28,7 +28,7 @@ static void gelu_range(const RpOpArgs *args, const float *x, float *y, int64_t r
 }
 
 RpStatus rp_cpu_gelu(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gelu(args));
+    RP_TRY(RP_CHECK(gelu, args));
     rp_for_ranges(args, ctx, gelu_range);
     return RP_OK;
 }

@@ -299,7 +299,7 @@ static void one_row(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t s) {
 }
 
 RpStatus rp_cpu_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gemm(args));
+    RP_TRY(RP_CHECK(gemm, args));
     if (args->dst.ne[1] == 1 && args->gemm.b.nb[0] == sizeof(float)) {
         for (int64_t s = 0; s < args->dst.ne[2]; s++) one_row(args, ctx, s);
         return RP_OK;

@@ -3,7 +3,7 @@
 #ifndef FALLBACK_GEMM_H
 #define FALLBACK_GEMM_H
 
-#include "base/check.h"
+#include "ops/rules.h"
 
 /* The most rows and columns of a block; the terms of a slice; blocks of a multiple of RP_GEMM_STRIP rows leave no
  * rows idle. */

@@ -1,11 +1,12 @@
 /* y[:,t] = scale * w[:,ids[t]], dequantised to f32: the embedding lookup; without ids all rows. Workers take every nth
  * row. An id outside the table is an error, as ids are input (I11). */
 #include "fallback/quants/quants.h"
+#include "ops/rules.h"
 
 RpStatus rp_cpu_get_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *w = &args->get_rows.w, *ids = &args->get_rows.ids, *y = &args->dst;
     const float         scale = args->params != NULL ? args->params->get_rows.scale : 0.0f;
-    RP_TRY(rp_check_get_rows(args));
+    RP_TRY(RP_CHECK(get_rows, args));
     const bool given = rp_is_present(&args->get_rows.ids);
     for (int64_t t = ctx->ith; t < y->ne[1]; t += ctx->nth) {
         const int64_t id = given ? ((const int32_t *)ids->data)[t] : t;

@@ -43,7 +43,7 @@ static RpStatus post_norm(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first,
 }
 
 RpStatus rp_cpu_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_linear(args));
+    RP_TRY(RP_CHECK(linear, args));
     const int64_t m = args->dst.ne[0], first = m * ctx->ith / ctx->nth,
                   n = m * (ctx->ith + 1) / ctx->nth - first;
     const bool post = args->params->linear.post_norm != 0;

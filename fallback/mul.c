@@ -4,7 +4,7 @@
 RP_REPEAT_RANGE(mul_range, a *b)
 
 RpStatus rp_cpu_mul(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_repeat("mul", args));
+    RP_TRY(RP_CHECK(mul, args));
     rp_for_ranges(args, ctx, mul_range);
     return RP_OK;
 }

@@ -186,7 +186,7 @@ CpuNeeds rp_needs_mul_mat(const RpOpArgs *args) {
 
 RpStatus rp_cpu_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
-    RP_TRY(rp_check_mul_mat(args));
+    RP_TRY(RP_CHECK(mul_mat, args));
     const bool transposed = w->nb[0] != (size_t)rp_dtype_info(w->dtype)->block_bytes;
     for (int64_t b = 0; b < x->ne[3]; b++)
         for (int64_t h = 0; h < x->ne[2]; h++) {

@@ -181,7 +181,7 @@ CpuNeeds rp_needs_mul_mat_id(const RpOpArgs *args) {
 }
 
 RpStatus rp_cpu_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_mul_mat_id(args));
+    RP_TRY(RP_CHECK(mul_mat_id, args));
     const RpTensorView *w = &args->mul_mat_id.w, *ids = &args->mul_mat_id.ids;
     const bool        quantized = args->mul_mat_id.x.dtype == RP_Q8_ACT;
     const RowRange    range     = range_of(args, ctx);

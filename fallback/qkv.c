@@ -11,6 +11,7 @@
  *     shared: key rows f32 | value rows f32; query rows are computed in the result
  *     local: column (rp_column_bytes) */
 #include "fallback/fused.h"
+#include "ops/fused/qkv.h"
 
 enum { Q, K, V, N_PROJECTIONS }; /* as rp_qkv_sources counts them */
 
@@ -114,7 +115,7 @@ static RpStatus phase_0_heads(const RpOpArgs *args, RpKernelCtx *ctx) {
 }
 
 RpStatus rp_cpu_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_qkv(args));
+    RP_TRY(RP_CHECK(qkv, args));
     if (ctx->phase == 0) return phase_0_heads(args, ctx);
     for (int i = Q; i <= K; i++) {
         const Heads h = heads_of(args, ctx, i);

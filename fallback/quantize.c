@@ -48,7 +48,7 @@ void rp_quantize_range(const float *x, int64_t n, char *row, int64_t row_n, int6
 RpStatus rp_cpu_quantize(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->quantize.x, *y = &args->dst;
     const int64_t     n = x->ne[0], blocks = n / 32, total = rp_view_rows(x) * blocks;
-    RP_TRY(rp_check_quantize(args));
+    RP_TRY(RP_CHECK(quantize, args));
     /* Work is divided by blocks, not rows, so that a single token keeps every worker busy. */
     const int64_t first = total * ctx->ith / ctx->nth, last = total * (ctx->ith + 1) / ctx->nth;
     for (int64_t i = first; i < last;) {

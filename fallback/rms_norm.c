@@ -23,7 +23,7 @@ static float scale_of(const float *x, int64_t n, float eps) {
 
 RpStatus rp_cpu_rms_norm(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->rms_norm.x, *w = &args->rms_norm.w, *y = &args->dst;
-    RP_TRY(rp_check_rms_norm(args));
+    RP_TRY(RP_CHECK(rms_norm, args));
     const float *weight = rp_is_present(&args->rms_norm.w) ? w->data : NULL;
     for (int64_t r = rp_first_row(y, ctx); r < rp_end_row(y, ctx); r++) {
         const float *in = rp_view_row(x, r);

@@ -145,7 +145,7 @@ RpStatus rp_cpu_rope(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->rope.x, *pos = &args->rope.pos, *factors = &args->rope.factors,
                        *y = &args->dst;
     const RpRopeParams *p = &args->params->rope;
-    RP_TRY(rp_check_rope(args));
+    RP_TRY(RP_CHECK(rope, args));
     const float  *f     = rp_is_present(&args->rope.factors) ? factors->data : NULL;
     const Angles *by    = NULL;
     int64_t       token = -1;

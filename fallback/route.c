@@ -26,7 +26,7 @@ static void normalize(float *y, int64_t k) {
 RpStatus rp_cpu_route(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView  *probs = &args->route.probs, *ids = &args->route.ids, *y = &args->dst;
     const RpRouteParams *p = &args->params->route;
-    RP_TRY(rp_check_route(args));
+    RP_TRY(RP_CHECK(route, args));
     for (int64_t t = ctx->ith; t < probs->ne[1]; t += ctx->nth) {
         const float *x   = (const float *)((const char *)probs->data + (size_t)t * probs->nb[1]);
         float       *row = (float *)((char *)y->data + (size_t)t * y->nb[1]);

@@ -66,7 +66,7 @@ static RpStatus select_experts(const RpOpArgs *args, RpKernelCtx *ctx) {
 }
 
 RpStatus rp_cpu_router(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_router(args));
+    RP_TRY(RP_CHECK(router, args));
     if (ctx->phase == 0) return logits(args, ctx);
     return ctx->ith == 0 ? select_experts(args, ctx) : RP_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef FALLBACK_ROWS_H
 #define FALLBACK_ROWS_H
 
-#include "base/check.h"
+#include "ops/rules.h"
 
 /* This worker's rows are [rp_first_row, rp_end_row). */
 static inline int64_t rp_first_row(const RpTensorView *v, const RpKernelCtx *ctx) {

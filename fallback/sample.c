@@ -178,7 +178,7 @@ static RpStatus sample_row(const RpOpArgs *args, int64_t row) {
 }
 
 RpStatus rp_cpu_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_sample(args));
+    RP_TRY(RP_CHECK(sample, args));
     for (int64_t row = ctx->ith; row < args->sample.logits.ne[1]; row += ctx->nth)
         RP_TRY(sample_row(args, row));
     return RP_OK;

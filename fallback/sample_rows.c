@@ -5,7 +5,7 @@
 #include "fallback/rows.h"
 
 RpStatus rp_cpu_sample_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_sample_rows(args));
+    RP_TRY(RP_CHECK(sample_rows, args));
     const RpSampleRowsParams *p = &args->params->sample_rows;
     const RpTensorView       *x = &args->sample_rows.logits;
     for (int64_t t = ctx->ith; t < x->ne[1]; t += ctx->nth) {

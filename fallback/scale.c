@@ -9,7 +9,7 @@ static void scale_range(const RpOpArgs *args, const float *x, float *y, int64_t 
 }
 
 RpStatus rp_cpu_scale(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_unary("scale", args));
+    RP_TRY(RP_CHECK(scale, args));
     rp_for_ranges(args, ctx, scale_range);
     return RP_OK;
 }

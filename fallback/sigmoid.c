@@ -14,7 +14,7 @@ static void sigmoid_range(const RpOpArgs *args, const float *x, float *y, int64_
 }
 
 RpStatus rp_cpu_sigmoid(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_unary("sigmoid", args));
+    RP_TRY(RP_CHECK(sigmoid, args));
     rp_for_ranges(args, ctx, sigmoid_range);
     return RP_OK;
 }

@@ -13,7 +13,7 @@ static void silu_range(const RpOpArgs *args, const float *x, float *y, int64_t r
 }
 
 RpStatus rp_cpu_silu(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_unary("silu", args));
+    RP_TRY(RP_CHECK(silu, args));
     rp_for_ranges(args, ctx, silu_range);
     return RP_OK;
 }

@@ -45,7 +45,7 @@ static void soft_max_row(const RpOpArgs *args, int64_t t, int64_t h, const float
 
 RpStatus rp_cpu_soft_max(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->soft_max.x, *y = &args->dst;
-    RP_TRY(rp_check_soft_max(args));
+    RP_TRY(RP_CHECK(soft_max, args));
     for (int64_t r = ctx->ith; r < rp_view_rows(y); r += ctx->nth)
         soft_max_row(args, r % y->ne[1], r / y->ne[1] % y->ne[2], rp_view_row(x, r), rp_view_row(y, r));
     return RP_OK;

@@ -19,7 +19,7 @@ static void swiglu_range(const RpOpArgs *args, const float *x, float *y, int64_t
 }
 
 RpStatus rp_cpu_swiglu_oai(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_swiglu_oai(args));
+    RP_TRY(RP_CHECK(swiglu_oai, args));
     rp_for_ranges(args, ctx, swiglu_range);
     return RP_OK;
 }

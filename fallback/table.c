@@ -1,33 +1,35 @@
-/* The CPU kernel of every op, and the phases and memory of those that need more than one call. The first table is made
- * from ops.h, so a missing kernel is a link error. */
-#include "fallback/fused.h"
+/* The CPU kernel of every op, made from the rows, so that a missing kernel is a link error; and the phases and memory of
+ * the ops that define rp_needs_<op>. */
+#include "base/kernels.h"
+#include "base/op_table.h"
 
-RpOpKernel *const rp_cpu_kernels[RP_OP_COUNT] = {
-#define OP(ID, name, required, sources, Params, fields, shape, flags) [RP_OP_##ID] = rp_cpu_##name,
-    RP_KERNEL_OPS(OP)
+/* Weak: NULL where the file of the kernel does not define it. */
+#define OP_VIEW(...)
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+    extern NeedsFunction rp_needs_##name __attribute__((weak));
+RP_OPS(OP, OP_VIEW)
 #undef OP
+
+typedef struct Row {
+    RpOpKernel    *kernel; /* NULL for views */
+    NeedsFunction *needs;  /* or NULL: one phase, no memory */
+} Row;
+
+static const Row rows[RP_N_ROWS] = {
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+    [RP_ROW_##ID] = {rp_cpu_##name, rp_needs_##name},
+    RP_OPS(OP, OP_VIEW)
+#undef OP
+#undef OP_VIEW
 };
 
-RpOpKernel *rp_cpu_kernel(TensorOp op) { return (unsigned)op < RP_OP_COUNT ? rp_cpu_kernels[op] : NULL; }
+RpOpKernel *rp_cpu_kernel(TensorOp op) {
+    const int row = rp_op_row(op);
+    return row >= 0 ? rows[row].kernel : NULL;
+}
 
 CpuNeeds rp_cpu_needs(TensorOp op, const RpOpArgs *args) {
-    static NeedsFunction *const table[RP_OP_COUNT] = {
-        [RP_OP_MUL_MAT]               = rp_needs_mul_mat,
-        [RP_OP_MUL_MAT_ID]            = rp_needs_mul_mat_id,
-        [RP_OP_ATTENTION]             = rp_needs_attention,
-        [RP_OP_LINEAR]                = rp_needs_linear,
-        [RP_OP_GATE_UP]               = rp_needs_gate_up,
-        [RP_OP_QKV]                   = rp_needs_qkv,
-        [RP_OP_ROUTER]                = rp_needs_router,
-        [RP_OP_EXPERTS_DOWN]          = rp_needs_experts_down,
-        [RP_OP_GRAD_NORM]             = rp_needs_grad_norm,
-        [RP_OP_RMS_NORM_BACKWARD]     = rp_needs_rms_norm_backward,
-        [RP_OP_MUL_MAT_ID_BACKWARD]   = rp_needs_mul_mat_id_backward,
-        [RP_OP_MUL_MAT_ID_TRANSPOSED] = rp_needs_mul_mat_id_transposed,
-        [RP_OP_LINEAR_CROSS_ENTROPY]  = rp_needs_linear_cross_entropy,
-
-        [RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD] = rp_needs_linear_cross_entropy_backward,
-    };
-    if ((unsigned)op < RP_OP_COUNT && table[op] != NULL) return table[op](args);
+    const int row = rp_op_row(op);
+    if (row >= 0 && rows[row].needs != NULL) return rows[row].needs(args);
     return (CpuNeeds){.phases = 1};
 }

@@ -1,4 +1,4 @@
-/* rp_graph_backward: walks the nodes from the loss to the first one and lets the rule of each op (gradients.h) add the
+/* rp_graph_backward: walks the nodes from the loss to the first one and lets the rule of each op (OpRules.gradient) add the
  * nodes of the gradients of its sources:
  *
  *     forward    w ---+                      backward    dw <- gemm(dy^T, x)
@@ -6,51 +6,35 @@
  *
  * A node that no parameter leads to gets none. The order of the walk fixes the order in which gradients of one node are
  * added, so the bits of the result are fixed too (I8). */
-#include "graph/gradients.h"
+#include "graph/backward.h"
 
 #include "base/argument.h"
+#include "ops/rules.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct RuleRow {
-    bool          constant;
-    GradientRule *rule; /* NULL: none */
-} RuleRow;
-
-#define RULE(op)     static const RuleRow row_##op = {false, rp_gradient_##op};
-#define CONSTANT(op) static const RuleRow row_##op = {true, NULL};
-#define NONE(op)     static const RuleRow row_##op = {false, NULL};
-RP_GRADIENTS(RULE, CONSTANT, NONE)
-#undef RULE
-#undef CONSTANT
-#undef NONE
-
-static const RuleRow *row_of(TensorOp op) {
-    static const RuleRow        none               = {false, NULL};
-    static const RuleRow *const table[RP_OP_COUNT] = {
-#define OP(ID, name, required, sources, Params, fields, shape, flags) [RP_OP_##ID] = &row_##name,
-        RP_OPS(OP)
-#undef OP
-    };
-    return (unsigned)op < RP_OP_COUNT ? table[op] : &none;
+static GradientRule *rule_of(TensorOp op) {
+    const OpRules *rules = rp_op_rules(op);
+    return rules != NULL ? rules->gradient : rp_gradient_none;
 }
 
 bool rp_backward_needs(const Backward *b, const TensorNode *source) {
     return source != NULL && b->needs[source->tag];
 }
 
-TensorNode *rp_backward_contiguous(ComputeGraph *g, TensorNode *x) {
-    if (x == NULL || (x->view.dtype == RP_F32 && rp_view_is_contiguous(&x->view))) return x;
-    return rp_cast(g, x, RP_F32);
-}
-
 void rp_backward_give(Backward *b, TensorNode *source, TensorNode *part) {
     if (!rp_backward_needs(b, source) || part == NULL) return;
     TensorNode **grad = &b->grad[source->tag];
-    *grad             = *grad == NULL
-                            ? part
-                            : rp_add(b->g, rp_backward_contiguous(b->g, *grad), rp_backward_contiguous(b->g, part));
+    *grad             = *grad == NULL ? part
+                                      : rp_add(b->g, rp_backward_contiguous(b, *grad), rp_backward_contiguous(b, part));
+}
+
+TensorNode *rp_backward_after(Backward *b, TensorNode *buffer, TensorNode *writer) {
+    if (buffer == NULL || writer == NULL) return NULL;
+    TensorNode *n =
+        rp_graph_make_op(b->g, RP_OP_AFTER, NULL, (TensorNode *const[]){buffer, writer}, 2, "", b->g->layer);
+    return n != NULL && rp_graph_push(b->g, n) == RP_OK ? n : NULL;
 }
 
 static RpStatus refuse(ComputeGraph *g, RpStatus status, const TensorNode *n, const char *why) {
@@ -74,7 +58,7 @@ static void find_needs(const ComputeGraph *g, int n_nodes, TensorNode *const par
     for (int i = 0; i < n_params; i++) needs[params[i]->id] = true;
     for (int i = 0; i < n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
-        if (n->kind != NODE_OP || !is_float(n) || row_of(n->op)->constant) continue;
+        if (n->kind != NODE_OP || !is_float(n) || rule_of(n->op) == rp_gradient_constant) continue;
         for (int s = 0; s < RP_MAX_SRC; s++)
             needs[i] = needs[i] || (n->src[s] != NULL && needs[n->src[s]->id]);
     }
@@ -117,11 +101,9 @@ static RpStatus walk(Backward *b, TensorNode *loss) {
         bool inner = false; /* a parameter that is itself computed from no other parameter ends the walk */
         for (int s = 0; s < RP_MAX_SRC; s++) inner = inner || rp_backward_needs(b, n->src[s]);
         if (!inner) continue;
-        g->layer               = n->layer;
-        GradientRule     *rule = row_of(n->op)->rule;
-        const TensorNode *seen = b->again[i] != NULL ? b->again[i] : n;
-        const char       *why =
-            rule != NULL ? rule(b, seen, rp_backward_contiguous(g, b->grad[i])) : "this op has no gradient rule";
+        g->layer          = n->layer;
+        const OpNode seen = rp_graph_op_node(b->again[i] != NULL ? b->again[i] : n);
+        const char  *why  = rule_of(n->op)(b, &seen, rp_backward_contiguous(b, b->grad[i]));
         if (why != NULL || g->status != RP_OK) st = refuse(g, RP_E_UNSUPPORTED, n, why != NULL ? why : "");
     }
     g->layer = layer;
@@ -133,7 +115,7 @@ static RpStatus collect(Backward *b, TensorNode *const params[], int n_params, T
         TensorNode *grad = b->grad[params[i]->id];
         if (grad == NULL)
             return refuse(b->g, RP_E_ARG, params[i], "the loss does not depend on this parameter");
-        grads[i] = rp_backward_contiguous(b->g, grad);
+        grads[i] = rp_backward_contiguous(b, grad);
         if (grads[i] == NULL) return rp_fail(b->g->status, "%s", b->g->error);
     }
     return RP_OK;

@@ -5,6 +5,7 @@
 #include "graph/dump.h"
 
 #include "base/visible.h"
+#include "ops/rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,37 +24,9 @@ typedef struct Drawing {
     int                 *member, *index; /* as above */
 } Drawing;
 
-static const struct {
-    TensorOp    op;
-    const char *colour;
-} colours[] = {
-    {RP_OP_MUL_MAT,      "#f4a582"},
-    {RP_OP_MUL_MAT_ID,   "#f4a582"},
-    {RP_OP_LINEAR,       "#f4a582"},
-    {RP_OP_GATE_UP,      "#fdae61"},
-    {RP_OP_QKV,          "#c2a5cf"},
-    {RP_OP_ROUTER,       "#e78ac3"},
-    {RP_OP_EXPERTS_DOWN, "#fbb4ae"},
-    {RP_OP_TOP_K,        "#e78ac3"},
-    {RP_OP_ROUTE,        "#e78ac3"},
-    {RP_OP_COMBINE,      "#fbb4ae"},
-    {RP_OP_SIGMOID,      "#d9f0d3"},
-    {RP_OP_SWIGLU_OAI,   "#d9f0d3"},
-    {RP_OP_ATTENTION,    "#d6604d"},
-    {RP_OP_RMS_NORM,     "#92c5de"},
-    {RP_OP_ROPE,         "#c2a5cf"},
-    {RP_OP_SOFT_MAX,     "#d6604d"},
-    {RP_OP_COPY,         "#fee08b"},
-    {RP_OP_QUANTIZE,     "#e6f598"},
-    {RP_OP_GET_ROWS,     "#abdda4"},
-    {RP_OP_SILU,         "#d9f0d3"},
-    {RP_OP_GELU,         "#d9f0d3"},
-};
-
 static const char *colour_of(TensorOp op) {
-    for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++)
-        if (colours[i].op == op) return colours[i].colour;
-    return "#eeeeee";
+    const OpRules *rules = rp_op_rules(op);
+    return rules != NULL && rules->colour != NULL ? rules->colour : "#eeeeee";
 }
 
 static const TensorNode *through_views(const TensorNode *n) {

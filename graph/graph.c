@@ -2,7 +2,8 @@
  * push appends. Shapes are inferred by the rule of the op when a node is made, and never change (I2). An
  * unknown op or dtype is an error here (I12). */
 #include "graph/graph.h"
-#include "graph/shape.h"
+
+#include "ops/rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,11 @@ static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[]
     if (n < size) snprintf(text + n, size - n, ": %s", why);
 }
 
+RpShapeRule *rp_graph_shape_rule(TensorOp op) {
+    const OpRules *rules = rp_op_rules(op);
+    return rules != NULL ? rules->shape : rp_op_info(op)->custom->shape;
+}
+
 /* Runs the shape rule of the op. On failure *why completes the text of describe(). */
 static RpStatus infer(TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src,
                       RpTensorView *out, const char **why) {
@@ -214,7 +220,7 @@ static RpStatus infer(TensorOp op, const RpOpParams *params, TensorNode *const s
         if (src[i] == NULL && i < info->n_required) return *why = "a source is missing", RP_E_ARG;
         if (src[i] != NULL) views.src[i] = &src[i]->view;
     }
-    return rp_shape_rule(op)(&views, params, out, why);
+    return rp_graph_shape_rule(op)(&views, params, out, why);
 }
 
 /* Sets base and offset of one node from those of its sources:

@@ -10,28 +10,11 @@
 
 #include "reprise/graph.h"
 
+#include "base/format.h"
 #include "base/op_table.h"
+#include "ops/node.h"
 
 typedef enum NodeKind { NODE_OP, NODE_WEIGHT, NODE_INPUT, NODE_STATE } NodeKind;
-
-typedef TensorNode *NodeSource;
-typedef union NodeSources {
-    struct {
-        NodeSource x;
-    } unary;
-    struct {
-        NodeSource a, b;
-    } binary;
-    struct {
-        NodeSource x, target, pos;
-    } store;
-#define OP(ID, name, required, sources, Params, fields, shape, flags)                                        \
-    struct {                                                                                                 \
-        NodeSource RP_UNPACK sources;                                                                        \
-    } name;
-    RP_OPS(OP)
-#undef OP
-} NodeSources;
 
 struct TensorNode {
     ComputeGraph *graph;
@@ -73,6 +56,9 @@ void *rp_graph_alloc(ComputeGraph *g, size_t bytes);
 /* Records a failure of building, unless one is recorded already. */
 void rp_graph_set_error(ComputeGraph *g, RpStatus status, const char *text);
 
+/* The shape rule of an op, also of a custom op. `op` is an op. */
+RpShapeRule *rp_graph_shape_rule(TensorOp op);
+
 /* A new op node with inferred shape, not yet in graph->nodes. Unlike rp_graph_op it accepts fused ops, for
  * passes. On failure: NULL, and the graph holds the error. */
 TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
@@ -89,6 +75,9 @@ RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpP
 
 /* Recomputes base and offset of every node from its sources. graph->nodes must be in topological order. */
 void rp_graph_update_bases(ComputeGraph *g);
+
+/* The node as the rules of its op see it. */
+OpNode rp_graph_op_node(const TensorNode *node);
 
 /* Appends `node` to graph->nodes and sets its id. */
 RP_NODISCARD RpStatus rp_graph_push(ComputeGraph *g, TensorNode *node);
@@ -119,8 +108,5 @@ static inline bool node_is_view(const TensorNode *n) {
 
 /* True if the node runs a kernel, which makes it a step of the plan. */
 static inline bool node_is_kernel(const TensorNode *n) { return n->kind == NODE_OP && !node_is_view(n); }
-
-/* "q4_1 [576,576]": trailing dimensions of 1 are left out. Returns buf. */
-const char *rp_format_shape(const RpTensorView *v, char *buf, size_t size);
 
 #endif

@@ -9,6 +9,8 @@
  * rp_graph_drop_dead removes it. */
 #include "graph/pattern.h"
 
+#include "ops/rules.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,8 +75,9 @@ static bool match_op(RpPatternMatch *m, const Term *t, TensorNode *n) {
     const Checkpoint entered = checkpoint(m);
     if (match_sources(m, t, n, false)) return true;
     undo(m, entered);
-    /* add and mul commute, unless the second source is smaller and repeats. */
-    if ((n->op == RP_OP_ADD || n->op == RP_OP_MUL) && same_shape(n->from.binary.a, n->from.binary.b) &&
+    /* Sources commute, unless the second one is smaller and repeats. */
+    const OpRules *rules = rp_op_rules(n->op);
+    if (rules != NULL && rules->commutes && same_shape(n->from.binary.a, n->from.binary.b) &&
         match_sources(m, t, n, true))
         return true;
     undo(m, before);

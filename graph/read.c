@@ -53,12 +53,7 @@ const TensorNode *rp_node_source(const TensorNode *node, int i) {
     return i >= 0 && i < RP_MAX_SRC ? node->src[i] : NULL;
 }
 
-const char *rp_format_shape(const RpTensorView *v, char *buf, size_t size) {
-    int dims = RP_MAX_DIMS;
-    while (dims > 1 && v->ne[dims - 1] == 1) dims--;
-    size_t n = (size_t)snprintf(buf, size, "%s [", rp_dtype_name(v->dtype));
-    for (int i = 0; i < dims && n < size; i++)
-        n += (size_t)snprintf(buf + n, size - n, "%s%lld", i > 0 ? "," : "", (long long)v->ne[i]);
-    if (n < size) snprintf(buf + n, size - n, "]");
-    return buf;
+OpNode rp_graph_op_node(const TensorNode *node) {
+    return (OpNode){
+        .node = node->graph->nodes[node->id], .from = node->from, .params = node->params, .view = node->view};
 }

@@ -1,4 +1,4 @@
-/* Activations that are computed again (gradients.h). The forward nodes of a layer are cloned in front of its backward
+/* Activations that are computed again (backward.h). The forward nodes of a layer are cloned in front of its backward
  * nodes, which read the clones:
  *
  *     forward    x -> [layer 0: a, b] -> y -> [layer 1: c, d] -> loss
@@ -6,7 +6,7 @@
  *
  * So the memory of a and b is free from y on; x and y, what a layer reads of others, stays. Clones that nothing reads are
  * dropped by rp_graph_finish. A clone has the bits of its node: ops are deterministic (I8). */
-#include "graph/gradients.h"
+#include "graph/backward.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "graph/graph.h"
 
 #include "base/argument.h"
-#include "graph/shape.h"
 
 #include <string.h>
 
@@ -39,7 +38,7 @@ static RpStatus verify_op(const TensorNode *n) {
     }
     if (node_is_view(n) && n->base != n->from.unary.x->base)
         return fail_node(n, RP_E_STATE, "its memory is not that of its source");
-    const RpStatus st = rp_shape_rule(n->op)(&views, &n->params, &view, &why);
+    const RpStatus st = rp_graph_shape_rule(n->op)(&views, &n->params, &view, &why);
     if (st != RP_OK) return fail_node(n, st, why);
     if (view.dtype != n->view.dtype || memcmp(view.ne, n->view.ne, sizeof view.ne) != 0 ||
         memcmp(view.nb, n->view.nb, sizeof view.nb) != 0)

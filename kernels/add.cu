@@ -13,5 +13,6 @@ struct Add {
 } // namespace
 
 extern "C" RpStatus rp_cuda_add(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(RP_CHECK(add, args));
     return rp_map2("add", args, ctx, Add());
 }

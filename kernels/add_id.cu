@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_add_id(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_add_id(args));
+    RP_TRY(RP_CHECK(add_id, args));
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
     return RP_LAUNCH("add_id", ctx, shape, add_id_kernel, args->add_id.x, args->add_id.b, args->add_id.ids,
                      args->dst);

@@ -30,7 +30,7 @@
 #include "kernels/device/attention_f32.cuh"
 #include "kernels/device/attention_merge.cuh"
 #include "kernels/device/quantize.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 namespace {
 
@@ -330,7 +330,7 @@ extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpKernel
 }
 
 extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_attention(args));
+    RP_TRY(RP_CHECK(attention, args));
     if (args->attention.k.dtype == RP_F32) return attention_f32(args, ctx);
     if (rp_cuda_takes_attention_prefill(args)) return rp_cuda_attention_prefill(args, ctx);
     const AttentionGrid s = geometry(args, ctx);

@@ -2,7 +2,7 @@
 #ifndef KERNELS_ATTENTION_PREFILL_H
 #define KERNELS_ATTENTION_PREFILL_H
 
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 #ifdef __cplusplus
 extern "C" {

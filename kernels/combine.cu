@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(RpTensorView x, RpTens
 } // namespace
 
 extern "C" RpStatus rp_cuda_combine(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_combine(args));
+    RP_TRY(RP_CHECK(combine, args));
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
     return RP_LAUNCH("combine", ctx, shape, combine_kernel, args->combine.x, args->combine.weights,
                      args->dst);

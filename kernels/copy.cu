@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_copy(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_copy(args));
+    RP_TRY(RP_CHECK(copy, args));
     if (args->dst.dtype == RP_Q8_0) {
         const int64_t     warps    = rp_view_elems(&args->copy.x) / RP_WARP;
         const LaunchShape q8_shape = {dim3(rp_blocks(warps, THREADS / RP_WARP)), dim3(THREADS), 0};

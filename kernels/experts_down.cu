@@ -138,7 +138,7 @@ LaunchShape shape_of(const ExpertsDownArgs &p, bool staged) {
 } // namespace
 
 extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_experts_down(args));
+    RP_TRY(RP_CHECK(experts_down, args));
     ExpertsDownArgs p  = {};
     p.w                = args->experts_down.w;
     p.x                = args->experts_down.x;

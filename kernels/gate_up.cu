@@ -12,7 +12,7 @@
 #include "kernels/device/act.cuh"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/column.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 namespace {
 
@@ -164,7 +164,7 @@ extern "C" size_t rp_cuda_gate_up_scratch(const RpOpArgs *args, const RpKernelCt
 }
 
 extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gate_up(args));
+    RP_TRY(RP_CHECK(gate_up, args));
     RP_TRY(rp_check_scratch("gate_up", ctx, rp_cuda_gate_up_scratch(args, ctx)));
     const RpGateUpParams *o    = &args->params->gate_up;
     const RpTensorView   *w    = &args->gate_up.gate;

@@ -6,7 +6,7 @@
 #include "kernels/device/map.cuh"
 
 extern "C" RpStatus rp_cuda_gelu(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gelu(args));
+    RP_TRY(RP_CHECK(gelu, args));
     if (args->params->gelu.kind == RP_GELU_TANH) return rp_map("gelu", args, ctx, GeluTanh());
     return rp_map("gelu", args, ctx, GeluErf());
 }

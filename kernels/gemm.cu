@@ -169,13 +169,13 @@ extern "C" bool rp_cuda_gemm_wants(const RpOpArgs *args) {
 }
 
 extern "C" RpStatus rp_cuda_gemm_prepare(RpBlasLt *b, const RpOpArgs *args) {
-    RP_TRY(rp_check_gemm(args));
+    RP_TRY(RP_CHECK(gemm, args));
     const BlasProduct p = product_of(args);
     return rp_blaslt_prepare(b, &p);
 }
 
 extern "C" RpStatus rp_cuda_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gemm(args));
+    RP_TRY(RP_CHECK(gemm, args));
     const RpGemmParams *p = &args->params->gemm;
     GemmArgs            g = {args->gemm.a, args->gemm.b, args->gemm.c, args->dst, p->alpha, p->beta, 0, 0, 0};
     if (ctx->blas != nullptr && rp_cuda_gemm_wants(args)) {

@@ -78,7 +78,7 @@ template <RpDtype T> RpStatus float_rows(const RpOpArgs *args, RpKernelCtx *ctx)
 } // namespace
 
 extern "C" RpStatus rp_cuda_get_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_get_rows(args));
+    RP_TRY(RP_CHECK(get_rows, args));
     const RpDtype type = args->get_rows.w.dtype;
     if (type == RP_F32) return float_rows<RP_F32>(args, ctx);
     if (type == RP_F16) return float_rows<RP_F16>(args, ctx);

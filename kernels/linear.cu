@@ -7,7 +7,7 @@
  * numerics  the bits of the separate ops: sums as mul_mat.cu, norms as rms_norm.cu, quantisation as quantize.cu */
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/column.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 namespace {
 
@@ -72,7 +72,7 @@ extern "C" size_t rp_cuda_linear_scratch(const RpOpArgs *args, const RpKernelCtx
 }
 
 extern "C" RpStatus rp_cuda_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_linear(args));
+    RP_TRY(RP_CHECK(linear, args));
     RP_TRY(rp_check_scratch("linear", ctx, rp_cuda_linear_scratch(args, ctx)));
     const RpLinearParams *o = &args->params->linear;
     LinearArgs            p = {};

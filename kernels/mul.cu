@@ -13,5 +13,6 @@ struct Mul {
 } // namespace
 
 extern "C" RpStatus rp_cuda_mul(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(RP_CHECK(mul, args));
     return rp_map2("mul", args, ctx, Mul());
 }

@@ -9,7 +9,7 @@
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/gemv_forms.cuh"
 #include "kernels/device/tile.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 namespace {
 
@@ -127,7 +127,7 @@ extern "C" size_t rp_cuda_mul_mat_scratch(const RpOpArgs *args, const RpKernelCt
 }
 
 extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_mul_mat(args));
+    RP_TRY(RP_CHECK(mul_mat, args));
     const RpMulMatBound bound =
         rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
     MulMatArgs    p     = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, -1};

@@ -8,7 +8,7 @@
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/gemv_forms.cuh"
 #include "kernels/device/tile.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 namespace {
 
@@ -174,7 +174,7 @@ extern "C" size_t rp_cuda_mul_mat_id_scratch(const RpOpArgs *args, const RpKerne
 }
 
 extern "C" RpStatus rp_cuda_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_mul_mat_id(args));
+    RP_TRY(RP_CHECK(mul_mat_id, args));
     MulMatIdArgs  p     = {args->mul_mat_id.w, args->mul_mat_id.x, args->mul_mat_id.ids, args->dst, 1};
     const RpDtype type  = p.w.dtype;
     const int64_t alive = p.w.ne[1] * p.ids.ne[0]; /* rows of a token's experts */

@@ -21,7 +21,7 @@
 #include "kernels/device/column.cuh"
 #include "kernels/device/copy.cuh"
 #include "kernels/device/rope.cuh"
-#include "kernels/scratch.h"
+#include "ops/fused/qkv.h"
 
 #include <type_traits>
 
@@ -358,7 +358,7 @@ extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpKernelCtx *)
 }
 
 extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_qkv(args));
+    RP_TRY(RP_CHECK(qkv, args));
     RP_TRY(check_room(args, ctx));
     const RpQkvParams *o        = &args->params->qkv;
     QkvArgs            p        = {};

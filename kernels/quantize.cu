@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(THREADS) quantize_kernel(RpTensorView x, RpTen
 } // namespace
 
 extern "C" RpStatus rp_cuda_quantize(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_quantize(args));
+    RP_TRY(RP_CHECK(quantize, args));
     const RpTensorView &x    = args->quantize.x;
     const int64_t       rows = rp_view_rows(&x), blocks = rp_blocks(x.ne[0], THREADS * ELEMS);
     if (rows > INT32_MAX || blocks > 65535)

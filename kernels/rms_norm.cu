@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(THREADS, 4)
 } // namespace
 
 extern "C" RpStatus rp_cuda_rms_norm(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_rms_norm(args));
+    RP_TRY(RP_CHECK(rms_norm, args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->dst)), dim3(THREADS), 0};
     return RP_LAUNCH("rms_norm", ctx, shape, rms_norm_kernel, args->rms_norm.x, args->rms_norm.w, args->dst,
                      args->params->rms_norm.eps);

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_rope(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_rope(args));
+    RP_TRY(RP_CHECK(rope, args));
     const RpRopeParams *p     = &args->params->rope;
     const RopeShape     s     = rp_rope_shape(*p);
     const RpTensorView *x     = &args->rope.x;

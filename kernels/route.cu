@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(RP_WARP)
 } // namespace
 
 extern "C" RpStatus rp_cuda_route(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_route(args));
+    RP_TRY(RP_CHECK(route, args));
     const LaunchShape shape = {dim3((unsigned)args->route.probs.ne[1]), dim3(RP_WARP), 0};
     return RP_LAUNCH("route", ctx, shape, route_kernel, args->route.probs, args->route.ids, args->dst,
                      args->params->route);

@@ -12,7 +12,7 @@
 #include "kernels/device/route.cuh"
 #include "kernels/device/soft_max.cuh"
 #include "kernels/device/top_k.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "one block computes the softmax");
 
@@ -136,7 +136,7 @@ extern "C" size_t rp_cuda_router_scratch(const RpOpArgs *args, const RpKernelCtx
 }
 
 extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_router(args));
+    RP_TRY(RP_CHECK(router, args));
     RP_TRY(rp_check_scratch("router", ctx, rp_cuda_router_scratch(args, ctx)));
     RouterArgs p = {};
     p.w          = args->router.w;

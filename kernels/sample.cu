@@ -25,7 +25,7 @@
  * traffic   the logits twice, sorted keys and sums once: 24 bytes a logit; ends: 2 bytes a logit
  * numerics  base/sampling.h: the token of the CPU */
 #include "kernels/device/sample_search.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 namespace {
 
@@ -158,7 +158,7 @@ extern "C" size_t rp_cuda_sample_scratch(const RpOpArgs *args, const RpKernelCtx
 }
 
 extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_sample(args));
+    RP_TRY(RP_CHECK(sample, args));
     RP_TRY(rp_check_scratch("sample", ctx, rp_cuda_sample_scratch(args, ctx)));
     const RpTensorView &x = args->sample.logits;
     const int64_t       n = x.ne[0], rows = x.ne[1];

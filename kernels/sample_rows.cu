@@ -8,7 +8,7 @@
  * traffic   that of sample.cu; 88 bytes a row for the states
  * numerics  base/sampling.h: the tokens of the CPU */
 #include "kernels/device/device.cuh"
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 #include "base/step_state.h"
 
@@ -69,7 +69,7 @@ extern "C" size_t rp_cuda_sample_rows_scratch(const RpOpArgs *args, const RpKern
 }
 
 extern "C" RpStatus rp_cuda_sample_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_sample_rows(args));
+    RP_TRY(RP_CHECK(sample_rows, args));
     const RpOpArgs    on     = args_of_sample(args);
     const States      states = {(char *)on.dst.data, on.dst.nb[1], (int)on.sample.logits.ne[1]};
     const LaunchShape shape  = {dim3(rp_blocks(states.n, THREADS)), dim3(THREADS), 0};

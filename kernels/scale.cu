@@ -14,6 +14,7 @@ struct Scale {
 } // namespace
 
 extern "C" RpStatus rp_cuda_scale(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(RP_CHECK(scale, args));
     const RpScaleParams *p = &args->params->scale;
     return rp_map("scale", args, ctx, Scale{p->scale, p->bias});
 }

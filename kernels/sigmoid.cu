@@ -6,5 +6,6 @@
 #include "kernels/device/map.cuh"
 
 extern "C" RpStatus rp_cuda_sigmoid(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(RP_CHECK(sigmoid, args));
     return rp_map("sigmoid", args, ctx, Sigmoid());
 }

@@ -6,5 +6,6 @@
 #include "kernels/device/map.cuh"
 
 extern "C" RpStatus rp_cuda_silu(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(RP_CHECK(silu, args));
     return rp_map("silu", args, ctx, Silu());
 }

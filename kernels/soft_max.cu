@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_soft_max(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_soft_max(args));
+    RP_TRY(RP_CHECK(soft_max, args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->dst)), dim3(THREADS), 0};
     return RP_LAUNCH("soft_max", ctx, shape, soft_max_kernel, args->soft_max.x, args->soft_max.mask,
                      args->soft_max.pos, args->soft_max.sinks, args->dst, args->params->soft_max);

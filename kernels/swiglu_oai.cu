@@ -7,6 +7,6 @@
 
 extern "C" RpStatus rp_cuda_swiglu_oai(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpSwigluOaiParams *p = &args->params->swiglu_oai;
-    RP_TRY(rp_check_swiglu_oai(args));
+    RP_TRY(RP_CHECK(swiglu_oai, args));
     return rp_map2("swiglu_oai", args, ctx, SwigluOai{p->alpha, p->limit});
 }

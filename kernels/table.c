@@ -1,23 +1,34 @@
-/* The CUDA launchers by op, made from the list of ops.h, so that a missing one is a link error; and the scratch
- * memory of the ops that need any. */
+/* The CUDA launchers by op, made from the rows, so that a missing one is a link error; and the scratch memory of the ops
+ * that define rp_cuda_<op>_scratch. */
 #include "base/kernels.h"
+#include "base/op_table.h"
 
-#include "kernels/scratch.h"
-
-RpOpKernel *const rp_cuda_kernels[RP_OP_COUNT] = {
-#define OP(ID, name, required, sources, Params, fields, shape, flags) [RP_OP_##ID] = rp_cuda_##name,
-    RP_KERNEL_OPS(OP)
+/* Weak: NULL where the file of the launcher does not define it. */
+#define OP_VIEW(...)
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+    extern ScratchBytes rp_cuda_##name##_scratch __attribute__((weak));
+RP_OPS(OP, OP_VIEW)
 #undef OP
+
+typedef struct Row {
+    RpOpKernel   *launcher; /* NULL for views */
+    ScratchBytes *scratch;  /* or NULL: none */
+} Row;
+
+static const Row rows[RP_N_ROWS] = {
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+    [RP_ROW_##ID] = {rp_cuda_##name, rp_cuda_##name##_scratch},
+    RP_OPS(OP, OP_VIEW)
+#undef OP
+#undef OP_VIEW
 };
 
-static ScratchBytes *const scratch[RP_OP_COUNT] = {
-    [RP_OP_ATTENTION] = rp_cuda_attention_scratch,     [RP_OP_MUL_MAT] = rp_cuda_mul_mat_scratch,
-    [RP_OP_MUL_MAT_ID] = rp_cuda_mul_mat_id_scratch,   [RP_OP_LINEAR] = rp_cuda_linear_scratch,
-    [RP_OP_GATE_UP] = rp_cuda_gate_up_scratch,         [RP_OP_QKV] = rp_cuda_qkv_scratch,
-    [RP_OP_ROUTER] = rp_cuda_router_scratch,           [RP_OP_SAMPLE] = rp_cuda_sample_scratch,
-    [RP_OP_SAMPLE_ROWS] = rp_cuda_sample_rows_scratch,
-};
+RpOpKernel *rp_cuda_kernel(TensorOp op) {
+    const int row = rp_op_row(op);
+    return row >= 0 ? rows[row].launcher : NULL;
+}
 
 size_t rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx) {
-    return (unsigned)op < RP_OP_COUNT && scratch[op] != NULL ? scratch[op](args, ctx) : 0;
+    const int row = rp_op_row(op);
+    return row >= 0 && rows[row].scratch != NULL ? rows[row].scratch(args, ctx) : 0;
 }

@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(ARGMAX_THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_top_k(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_top_k(args));
+    RP_TRY(RP_CHECK(top_k, args));
     const RpTensorView *x = &args->top_k.x;
     const RpTopKParams *p = &args->params->top_k;
     if (p->k == 1 && p->n_group <= 1 && x->ne[0] > LONG_ROW && x->ne[0] < INT_MAX - ARGMAX_THREADS) {

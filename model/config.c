@@ -3,7 +3,7 @@
  * and value (I11). */
 #include "model/config.h"
 
-#include "base/check.h"
+#include "base/limits.h"
 #include "reprise/model.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  *     ne {head_dim, seq, heads, batch}, nb of t: heads rows, of h: one row */
 #include "nn/workspace.h"
 
-#include "base/check.h"
+#include "base/limits.h"
 
 typedef struct Sizes {
     int64_t batch, seq_q, seq_k, heads, key_heads, head_dim;

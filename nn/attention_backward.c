@@ -3,7 +3,7 @@
  *     Q [batch,seq,heads,head_dim]    element (d, t, h, b) at d + head_dim * (h + heads * (t + seq * b)) */
 #include "nn/call.h"
 
-#include "base/check.h"
+#include "base/limits.h"
 
 typedef struct Sizes {
     int64_t batch, seq_q, seq_k, heads, key_heads, head_dim;

@@ -81,7 +81,7 @@ static int64_t size_of(const RpOpArgs *args) {
 }
 
 RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory) {
-    Work w = {.kernel = rp_cpu_kernels[op], .args = args, .needs = rp_cpu_needs(op, args), .memory = memory};
+    Work w = {.kernel = rp_cpu_kernel(op), .args = args, .needs = rp_cpu_needs(op, args), .memory = memory};
     w.workers = workers_of(&w);
     if (w.workers == 0 || (uintptr_t)memory.data % RP_NN_ALIGN != 0)
         return rp_fail(RP_E_ARG, "the workspace of %zu bytes is too small or not aligned", memory.bytes);

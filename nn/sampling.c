@@ -3,7 +3,7 @@
  *     workspace   scratch of sample_rows, [batch][2 * vocab + 16] floats | memory of the op */
 #include "nn/workspace.h"
 
-#include "base/check.h"
+#include "base/limits.h"
 
 RpStatus rp_nn_call_argmax(const NnCall *call, const float *logits, int32_t *ids, int64_t batch,
                            int32_t vocab) {

@@ -53,7 +53,7 @@ static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const R
     cr_assert_eq(cudaMalloc(&ctx.scratch, ctx.scratch_bytes + 16), cudaSuccess);
     const size_t zeros = ctx.scratch_bytes < RP_SCRATCH_ZEROS ? ctx.scratch_bytes : RP_SCRATCH_ZEROS;
     cr_assert_eq(cudaMemset(ctx.scratch, 0, zeros), cudaSuccess); /* the rest stays uninitialised */
-    RpStatus st = rp_cuda_kernels[op](on, &ctx);
+    RpStatus st = rp_cuda_kernel(op)(on, &ctx);
     if (ctx.scratch_bytes > 0 && st == RP_OK) {
         cr_assert_eq(cudaMemcpy(on->dst.data, before, bytes, cudaMemcpyHostToDevice), cudaSuccess);
         for (int i = 0; i < RP_MAX_SRC; i++)
@@ -61,7 +61,7 @@ static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const R
                 cr_assert_eq(cudaMemcpy(on->src[i].data, host->src[i].data, rp_view_extent_bytes(&on->src[i]),
                                         cudaMemcpyHostToDevice),
                              cudaSuccess);
-        st = rp_cuda_kernels[op](on, &ctx);
+        st = rp_cuda_kernel(op)(on, &ctx);
     }
     cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
     cr_assert_eq(cudaFree(ctx.scratch), cudaSuccess);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fails if a directory includes a header of a layer that it may not use, if a source of an op is used by its number, if a
-# .cu file defines anything but launchers outside of an anonymous namespace, or if an op lacks a kernel file or a test.
+# .cu file defines anything but launchers outside of an anonymous namespace, or if an op lacks a file.
 #   layering.sh SOURCE_DIR
 cd "$1" || exit 1
 fail=0
@@ -13,15 +13,17 @@ base="$public|base/[a-z_0-9]+\.h"
 simd="$base|fallback/simd/[a-z_0-9]+\.h"
 quants="$simd|fallback/quants/[a-z_0-9]+\.h"
 products="$quants|fallback/products/[a-z_0-9]+\.h"
-check include "$public"
+ops="ops/([a-z]+/)?[a-z_0-9]+\.h"
+check include "$public|ops/private\.h"
 check base "$base"
-check graph "$base|graph/[a-z_0-9]+\.h"
+check ops "$base|$ops"
+check graph "$base|$ops|graph/[a-z_0-9]+\.h"
 check fallback/simd "$simd"
 check fallback/quants "$quants"
 check fallback/products "$products"
-check fallback "$products|fallback/[a-z_0-9]+\.h"
-check kernels/device "$base|kernels/device/[a-z_0-9]+\.cuh"
-check kernels "$base|kernels/([a-z_0-9]+/)?[a-z_0-9]+\.(h|cuh)"
+check fallback "$products|$ops|fallback/[a-z_0-9]+\.h"
+check kernels/device "$base|$ops|kernels/device/[a-z_0-9]+\.cuh"
+check kernels "$base|$ops|kernels/([a-z_0-9]+/)?[a-z_0-9]+\.(h|cuh)"
 check executor "$base|executor/(cuda/)?[a-z_0-9]+\.h|graph/plan\.h"
 check nn "$base|executor/pool\.h|nn/([a-z_]+/)?[a-z_]+\.h"
 check model/gguf "$base|model/gguf/[a-z_0-9]+\.h"
@@ -32,7 +34,7 @@ check cli/terminal "$public|cli/terminal/[a-z_0-9]+\.h"
 check cli "$public|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check examples "$public"
 
-bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base graph fallback kernels executor model train include)
+bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base ops graph fallback kernels executor model train include)
 [ -z "$bare" ] || { echo "sources by number, where ops.h has a name:"; echo "$bare"; fail=1; }
 
 # RpOpArgs.src and the names of sources share memory: an initialiser by a name leaves the sources behind it undefined.
@@ -46,17 +48,31 @@ for f in kernels/*.cu kernels/*/*.cu; do
     [ -z "$bad" ] || { echo "only launchers may be outside of an anonymous namespace:"; echo "$bad"; fail=1; }
 done
 
-ops=$(sed -n '/define RP_TRAINING_OPS/,/^$/p;/define RP_KERNEL_OPS/,/define RP_VIEW_OPS/p' include/reprise/ops.h include/reprise/ops_training.h |
-    sed -n 's/^ *OP([A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1/p')
-[ "$(echo "$ops" | wc -l)" -ge 13 ] || { echo "too few ops found in ops.h: has the form of its table changed?"; fail=1; }
-for op in $ops; do
-    if [ -f "fallback/training/$op.c" ]; then
-        files="kernels/training/$op.cu tests/training/test_$op.c"
-    else
-        files="fallback/$op.c kernels/$op.cu tests/ops/test_$op.c"
-    fi
-    for f in $files; do
+# One header of the public ones knows the private rows, and only where the library is compiled.
+[ "$(grep -rl 'ops/private' include)" = include/reprise/ops.h ] || { echo "only reprise/ops.h may include ops/private.h"; fail=1; }
+
+# The rows: OP(number, ID, name, ...) with a kernel, OP_VIEW(...) without one.
+rows=$(sed -n 's/^    \(OP\|OP_VIEW\)([0-9-]*, *[A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1 \2/p' include/reprise/ops.h ops/private.h)
+[ "$(echo "$rows" | wc -l)" -ge 57 ] || { echo "too few rows found: has the form of the lists changed?"; fail=1; }
+need() { # op file...
+    op=$1
+    shift
+    for f in "$@"; do
         [ -f "$f" ] || { echo "op $op has no $f"; fail=1; }
     done
+}
+while read -r kind op; do
+    [ "$kind" = OP ] || { need "$op" "ops/views/$op.c"; continue; }
+    if [ -f "ops/training/$op.c" ]; then
+        need "$op" "fallback/training/$op.c" "kernels/training/$op.cu" "tests/training/test_$op.c"
+    else
+        [ -f "ops/fused/$op.c" ] || need "$op" "ops/$op.c"
+        need "$op" "fallback/$op.c" "kernels/$op.cu" "tests/ops/test_$op.c"
+    fi
+done <<END
+$rows
+END
+for folder in ops ops/*/; do
+    [ "$(find "$folder" -maxdepth 1 -type f | wc -l)" -le 35 ] || { echo "$folder has more than 35 files"; fail=1; }
 done
 exit $fail

@@ -6,23 +6,18 @@
 #include "tests/golden.h"
 
 #include "base/kernels.h"
+#include "base/op_table.h"
 
 /* The op whose CPU kernel this is. */
 static inline TensorOp op_of_kernel(RpOpKernel *cpu) {
-    int op = 0;
-    while (op < RP_OP_COUNT && rp_cpu_kernels[op] != cpu) op++;
-    return (TensorOp)op;
+    int row = 0;
+    while (row < RP_N_ROWS && rp_cpu_kernel(rp_row_op(row)) != cpu) row++;
+    return row < RP_N_ROWS ? rp_row_op(row) : RP_OP_CUSTOM;
 }
 
 static inline bool writes_source(RpOpKernel *cpu, const RpOpArgs *args, int i) {
-    static const int flags[] = {
-#define OP(ID, name, required, sources, Params, fields, shape, flags) flags,
-        RP_KERNEL_OPS(OP)
-#undef OP
-    };
-    const TensorOp op = op_of_kernel(cpu);
-    return (size_t)op < sizeof flags / sizeof flags[0] && (flags[op] & RP_WRITES(i)) != 0 &&
-           rp_is_present(&args->src[i]);
+    const OpInfo *info = rp_op_info(op_of_kernel(cpu));
+    return info != NULL && (info->flags & (unsigned)RP_WRITES(i)) != 0 && rp_is_present(&args->src[i]);
 }
 
 /* Contents of the written sources. */

@@ -4,7 +4,8 @@
 
 #include "base/kernels.h"
 #include "graph/graph.h"
-#include "graph/shape.h"
+#include "ops/backward.h"
+#include "ops/rules.h"
 
 #define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
 
@@ -260,17 +261,45 @@ Test(graph, quantizes_once_for_all_readers) {
 }
 
 Test(op_table, every_row_is_complete) {
-    for (int op = 0; op < RP_OP_COUNT; op++) {
-        const OpInfo *info = rp_op_info((TensorOp)op);
+    for (int row = 0; row < RP_N_ROWS; row++) {
+        const TensorOp op    = rp_row_op(row);
+        const OpInfo  *info  = rp_op_info(op);
+        const OpRules *rules = rp_op_rules(op);
+        cr_expect_eq(rp_op_row(op), row);
         cr_expect_not_null(info->name);
-        cr_expect_not_null(rp_shape_rule((TensorOp)op), "%s", info->name);
+        cr_expect_not_null(rules->shape, "%s has no shape rule", info->name);
+        cr_expect_not_null(rules->gradient, "%s: rp_gradient_constant or rp_gradient_none is missing",
+                           info->name);
+        cr_expect_eq(rules->check != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s has no check", info->name);
         const int least = op == RP_OP_FILL ? 0 : 1; /* a constant has no source */
         cr_expect(info->n_required >= least && info->n_required <= info->n_sources &&
                       info->n_sources <= RP_MAX_SRC,
                   "%s", info->name);
-        cr_expect_eq(rp_cpu_kernel((TensorOp)op) != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s",
-                     info->name);
+        cr_expect_eq(rp_cpu_kernel(op) != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s", info->name);
     }
+}
+
+/* tests/abi/op_numbers.txt has the number of every public op, which programs are compiled with. A new op is a line at its
+ * end; a line that is there never changes. */
+Test(op_table, public_numbers_never_change) {
+    FILE *f = fopen(RP_SOURCE_DIR "/tests/abi/op_numbers.txt", "r");
+    int   n = 0, number, expected = 0;
+    char  name[64];
+    cr_assert_not_null(f, "tests/abi/op_numbers.txt is missing");
+    while (fscanf(f, "%d %63s", &number, name) == 2) {
+        TensorOp op = RP_OP_CUSTOM;
+        cr_expect_eq(number, expected, "line %d has number %d", n + 1, number);
+        cr_expect(rp_op_find(name, strlen(name), &op) && (int)op == number, "%s has number %d, not %d", name,
+                  (int)op, number);
+        expected = number + 1;
+        n++;
+    }
+    cr_expect(feof(f), "line %d of tests/abi/op_numbers.txt is no number and name", n + 1);
+    fclose(f);
+    cr_expect_eq(n, RP_N_PUBLIC_ROWS, "%d public ops in reprise/ops.h, %d in tests/abi/op_numbers.txt",
+                 RP_N_PUBLIC_ROWS, n);
+    cr_expect_eq((int)RP_OP_PRIVATE, 511);
+    cr_expect_eq((int)RP_OP_CUSTOM, 1024);
 }
 
 /* Braces match, and every edge leads to a node that exists. */

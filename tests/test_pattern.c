@@ -71,7 +71,7 @@ Test(pattern, bad_custom_ops_are_refused_by_name) {
     d.name = "half", d.cpu = NULL;
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'half': a shape rule, a CPU kernel");
     ComputeGraph *g = rp_graph_new();
-    TensorNode   *x = vector(g, "x"), *y = rp_graph_op(g, (TensorOp)(RP_OP_COUNT + 60), NULL, &x, 1);
+    TensorNode   *x = vector(g, "x"), *y = rp_graph_op(g, (TensorOp)(RP_OP_CUSTOM + 60), NULL, &x, 1);
     REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "there is no such op");
     rp_graph_free(g);
 }

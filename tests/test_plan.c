@@ -129,7 +129,7 @@ static void run_without_reuse(const ComputeGraph *g, float *out[2]) {
                 args.src[s]      = n->src[s]->view;
                 args.src[s].data = (char *)memory[n->src[s]->base->id] + n->src[s]->offset;
             }
-        OK(rp_cpu_kernels[n->op](&args, &ctx));
+        OK(rp_cpu_kernel(n->op)(&args, &ctx));
     }
     for (int i = 0, k = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->is_output)

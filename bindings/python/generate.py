@@ -245,7 +245,7 @@ def argument(abi, kind, name, owner=""):
 
 
 def struct_members(name):
-    text = (SOURCE / "include/reprise/ops.h").read_text()
+    text = (SOURCE / "include/reprise/op_params.h").read_text()
     body = re.search(r"typedef struct %s \{(.*?)\} %s;" % (name, name), text, re.S)[1]
     for line in re.sub(r"/\*.*?\*/", "", body, flags=re.S).split(";"):
         found = re.match(r"\s*(\w+)\s+(.*?)\s*$", line, re.S)

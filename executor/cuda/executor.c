@@ -24,7 +24,7 @@
 
 static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 
-const Kernels rp_cuda_table = {.table = rp_cuda_kernels, .cuda = true, .source = rp_cuda_source_launch};
+const Kernels rp_cuda_table = {.of_op = rp_cuda_kernel, .cuda = true, .source = rp_cuda_source_launch};
 
 /* ---- memory ---- */
 

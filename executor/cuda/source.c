@@ -27,7 +27,7 @@ typedef struct SourceArgs {
 } SourceArgs;
 _Static_assert(sizeof(RpTensorView) == 80 && offsetof(RpTensorView, dtype) == 8 &&
                    offsetof(RpTensorView, ne) == 16 && offsetof(RpTensorView, nb) == 48 &&
-                   sizeof(RpCustomParams) == 64 && sizeof(SourceArgs) == 15 * 80 + 64 && RP_MAX_DIMS == 4,
+                   sizeof(RpCustomParams) == 64 && sizeof(SourceArgs) == 17 * 80 + 64 && RP_MAX_DIMS == 4,
                "the prelude declares these structs for the device");
 
 #define TEXT_OF(x) #x
@@ -47,7 +47,7 @@ static const char prelude[] = "#define INFINITY __int_as_float(0x7f800000)\n"
             RP_MAX_SRC) "]; struct { RpView x; } unary; struct { RpView a, b; } binary; };\n"
                         "  RpParams params;\n"
                         "};\n"
-                        "static_assert(sizeof(RpArgs) == 1264, \"RpArgs\");\n"
+                        "static_assert(sizeof(RpArgs) == 1424, \"RpArgs\");\n"
                         "__device__ __forceinline__ long long rp_rows(const RpView &v) { return v.ne[1] * "
                         "v.ne[2] * v.ne[3]; }\n"
                         "__device__ __forceinline__ long long rp_elements(const RpView &v) { return v.ne[0] "

@@ -142,7 +142,7 @@ static RpStatus walk(TuneBench *b, TuneChain chain, const RpCudaTuning *tuning,
                                .user          = user,
                                .tuning        = tuning,
                                .op            = s->op};
-        RP_TRY(rp_cuda_kernels[s->op](&s->args, &ctx));
+        RP_TRY(rp_cuda_kernel(s->op)(&s->args, &ctx));
     }
     return RP_OK;
 }

@@ -9,8 +9,9 @@
 #ifndef FALLBACK_QUANTS_QUANTS_H
 #define FALLBACK_QUANTS_QUANTS_H
 
-#include "base/check.h"
 #include "base/dtypes.h"
+#include "base/kernels.h"
+#include "base/limits.h"
 #include "reprise/quants.h"
 
 /* d, m and dmin are IEEE half floats. Blocks of 32 put element i into the low nibble of qs[i] and element i + 16

@@ -7,7 +7,7 @@
 #ifndef FALLBACK_SIMD_SIMD_H
 #define FALLBACK_SIMD_SIMD_H
 
-#include "base/check.h"
+#include "base/kernels.h"
 
 #define RP_BODY static inline __attribute__((always_inline))
 

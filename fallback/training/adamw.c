@@ -13,7 +13,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 #include <math.h>
 
@@ -51,7 +51,7 @@ static Step step_of(const RpAdamwParams *p, float lr, int32_t step) {
 
 RpStatus rp_cpu_adamw(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpAdamwParams *p = &args->params->adamw;
-    RP_TRY(rp_check_adamw(args));
+    RP_TRY(RP_CHECK(adamw, args));
     const bool    data_lr = rp_is_present(&args->adamw.lr), data_step = rp_is_present(&args->adamw.step);
     const float   lr   = data_lr ? *(const float *)args->adamw.lr.data : p->lr;
     const int32_t step = data_step ? *(const int32_t *)args->adamw.step.data : p->step;

@@ -15,7 +15,8 @@
 #include "fallback/log_sum.h"
 #include "fallback/product.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
+#include "ops/training/attention_backward.h"
 
 #include <math.h>
 #include <stdalign.h>
@@ -247,7 +248,7 @@ static void compute(Unit *u) {
 
 RpStatus rp_cpu_attention_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *q = &args->attention_backward.q, *k = &args->attention_backward.k;
-    RP_TRY(rp_check_attention_backward(args));
+    RP_TRY(RP_CHECK(attention_backward, args));
     const int64_t units = k->ne[2] * k->ne[3], rows = rp_view_rows(q);
     for (int64_t i = units * ctx->ith / ctx->nth; i < units * (ctx->ith + 1) / ctx->nth; i++) {
         Unit u    = {.args     = args,

@@ -7,11 +7,11 @@
  * One number: worker 0 computes it, in double, in the order of the memory. */
 #include "fallback/rows.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 RpStatus rp_cpu_aux_loss(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *probs = &args->aux_loss.probs;
-    RP_TRY(rp_check_aux_loss(args));
+    RP_TRY(RP_CHECK(aux_loss, args));
     if (ctx->ith != 0) return RP_OK;
     const float  *load = args->aux_loss.load.data;
     const int64_t n = probs->ne[0], tokens = rp_view_rows(probs);

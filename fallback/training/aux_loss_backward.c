@@ -1,11 +1,11 @@
 /* dprobs[e,t] = experts * load[e] / tokens * dy, the same for every token. The load counts choices; it has no gradient. */
 #include "fallback/rows.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 RpStatus rp_cpu_aux_loss_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *y = &args->dst;
-    RP_TRY(rp_check_aux_loss_backward(args));
+    RP_TRY(RP_CHECK(aux_loss_backward, args));
     const float *load = args->aux_loss_backward.load.data;
     const float  factor =
         (float)y->ne[0] / (float)rp_view_rows(y) * *(const float *)args->aux_loss_backward.dy.data;

@@ -6,7 +6,7 @@
 #include "fallback/log_sum.h"
 #include "fallback/rows.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 /* y = x - shift */
 RP_BODY void shifted_body(const float *x, double shift, int64_t n, float *y) {
@@ -18,7 +18,7 @@ RpStatus rp_cpu_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->cross_entropy.x, *targets = &args->cross_entropy.targets;
     const RpTensorView *log_probs = &args->cross_entropy.log_probs;
     const int64_t       n         = x->ne[0];
-    RP_TRY(rp_check_cross_entropy(args));
+    RP_TRY(RP_CHECK(cross_entropy, args));
     RP_TRY(rp_check_targets("cross_entropy", targets, n));
     for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
         const float  *in     = rp_view_row(x, r);

@@ -6,7 +6,7 @@
 #include "fallback/log_sum.h"
 #include "fallback/rows.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 /* y = exp(x - top) * inverse * factor */
 RP_BODY void weighted_body(const float *x, float top, float inverse, float factor, int64_t n, float *y) {
@@ -26,7 +26,7 @@ static void gradient(const float *x, int32_t target, float dy, int64_t n, float 
 RpStatus rp_cpu_cross_entropy_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->cross_entropy_backward.x, *targets = &args->cross_entropy_backward.targets;
     const float        *dy = args->cross_entropy_backward.dy.data;
-    RP_TRY(rp_check_cross_entropy_backward(args));
+    RP_TRY(RP_CHECK(cross_entropy_backward, args));
     RP_TRY(rp_check_targets("cross_entropy_backward", targets, x->ne[0]));
     for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
         const int32_t target = ((const int32_t *)targets->data)[r];

@@ -3,11 +3,11 @@
  * none. Each worker counts for a range of experts, in the order of the memory. */
 #include "fallback/rows.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 RpStatus rp_cpu_expert_load(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *ids = &args->expert_load.ids;
-    RP_TRY(rp_check_expert_load(args));
+    RP_TRY(RP_CHECK(expert_load, args));
     const int32_t *id     = ids->data;
     const float  *weights = rp_is_present(&args->expert_load.weights) ? args->expert_load.weights.data : NULL;
     float        *y       = args->dst.data;

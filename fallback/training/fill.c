@@ -1,10 +1,10 @@
 /* y = value */
 #include "fallback/rows.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 RpStatus rp_cpu_fill(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_fill(args));
+    RP_TRY(RP_CHECK(fill, args));
     const int64_t n     = rp_view_elems(&args->dst);
     const float   value = args->params->fill.value;
     float        *y     = args->dst.data;

@@ -8,7 +8,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 RP_BODY float clamped(float x) { return x > 10.0f ? 10.0f : x < -10.0f ? -10.0f : x; }
 
@@ -38,7 +38,7 @@ static void gelu_range(const RpOpArgs *args, const float *dy, float *dx, int64_t
 }
 
 RpStatus rp_cpu_gelu_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gelu_backward(args));
+    RP_TRY(RP_CHECK(gelu_backward, args));
     rp_for_ranges(args, ctx, gelu_range);
     return RP_OK;
 }

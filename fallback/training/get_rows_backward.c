@@ -4,7 +4,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ RpStatus rp_cpu_get_rows_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpGetRowsBackwardParams *p  = &args->params->get_rows_backward;
     const RpTensorView            *dy = &args->get_rows_backward.dy, *dw = &args->dst;
     const int32_t                 *ids = args->get_rows_backward.ids.data;
-    RP_TRY(rp_check_get_rows_backward(args));
+    RP_TRY(RP_CHECK(get_rows_backward, args));
     const int64_t n = dw->ne[0], groups = (n + LANES - 1) / LANES,
                   from = groups * ctx->ith / ctx->nth * LANES;
     const int64_t last = groups * (ctx->ith + 1) / ctx->nth * LANES, count = (last < n ? last : n) - from;

@@ -3,7 +3,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 RP_BODY void scaled_body(const float *x, float scale, int64_t n, float *y) {
     for (int64_t i = 0; i < n; i++) y[i] = scale * x[i];
@@ -18,7 +18,7 @@ static void clip_range(const RpOpArgs *args, const float *x, float *y, int64_t r
 }
 
 RpStatus rp_cpu_grad_clip(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_grad_clip(args));
+    RP_TRY(RP_CHECK(grad_clip, args));
     rp_for_ranges(args, ctx, clip_range);
     return RP_OK;
 }

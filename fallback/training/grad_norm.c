@@ -7,7 +7,8 @@
 #include "fallback/fused.h"
 #include "fallback/squares.h"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
+#include "ops/training/grad_norm.h"
 
 #include <math.h>
 
@@ -42,7 +43,7 @@ static void sum_parts(int64_t parts, bool first, float *sums) {
 
 RpStatus rp_cpu_grad_norm(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->grad_norm.x;
-    RP_TRY(rp_check_grad_norm(args));
+    RP_TRY(RP_CHECK(grad_norm, args));
     const int64_t n = rp_view_elems(x), parts = rp_grad_norm_parts(n);
     float        *sums = args->dst.data;
     if (ctx->phase == 1 && ctx->ith == 0) sum_parts(parts, args->params->grad_norm.first != 0, sums);

@@ -36,7 +36,7 @@ static void fold(const VocabularyChunk *v, int64_t t, int32_t target, float *sta
 RpStatus rp_cpu_linear_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *w = &args->linear_cross_entropy.w, *chunk = &args->linear_cross_entropy.chunk,
                        *targets = &args->linear_cross_entropy.targets;
-    RP_TRY(rp_check_linear_cross_entropy(args));
+    RP_TRY(RP_CHECK(linear_cross_entropy, args));
     RP_TRY(rp_check_targets("linear_cross_entropy", targets, w->ne[1]));
     const int64_t         c = ctx->phase / 2;
     const bool            is_last = c + 1 == rp_vocabulary_chunks(w, chunk);

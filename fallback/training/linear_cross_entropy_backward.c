@@ -52,7 +52,7 @@ RpStatus rp_cpu_linear_cross_entropy_backward(const RpOpArgs *args, RpKernelCtx 
     const RpTensorView *w     = &args->linear_cross_entropy_backward.w,
                        *chunk = &args->linear_cross_entropy_backward.chunk,
                        *targets = &args->linear_cross_entropy_backward.targets;
-    RP_TRY(rp_check_linear_cross_entropy_backward(args));
+    RP_TRY(RP_CHECK(linear_cross_entropy_backward, args));
     RP_TRY(rp_check_targets("linear_cross_entropy_backward", targets, w->ne[1]));
     const float           scale = args->params->linear_cross_entropy_backward.scale;
     const VocabularyChunk v =

@@ -8,7 +8,7 @@
 #include "fallback/expert_columns.h"
 #include "fallback/gemm.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 CpuNeeds rp_needs_mul_mat_id_backward(const RpOpArgs *args) {
     return (CpuNeeds){.phases = 1,
@@ -56,7 +56,7 @@ static int64_t unit_rows(int64_t rows, int64_t nth) {
 }
 
 RpStatus rp_cpu_mul_mat_id_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_mul_mat_id_backward(args));
+    RP_TRY(RP_CHECK(mul_mat_id_backward, args));
     enum { ZEROS = 8 }; /* the cost of a unit without columns, in columns */
     const int64_t n = args->dst.ne[0], m = args->dst.ne[1], n_expert = args->dst.ne[2];
     const int64_t across = (n + RP_GEMM_COLS - 1) / RP_GEMM_COLS,

@@ -8,7 +8,7 @@
 #include "fallback/expert_columns.h"
 #include "fallback/gemm.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 enum { GATHERED = RP_GEMM_ROWS * RP_GEMM_TERMS, RESULTS = RP_GEMM_ROWS * RP_GEMM_COLS };
 
@@ -62,7 +62,7 @@ static int64_t unit_rows(int64_t all, int64_t nth) {
 }
 
 RpStatus rp_cpu_mul_mat_id_transposed(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_mul_mat_id_transposed(args));
+    RP_TRY(RP_CHECK(mul_mat_id_transposed, args));
     enum { PACKING = 12 }; /* the cost of packing w for a unit, in columns */
     const RpTensorView *ids = &args->mul_mat_id_transposed.ids;
     const int64_t       n = args->dst.ne[0], n_expert = args->mul_mat_id_transposed.w.ne[2];

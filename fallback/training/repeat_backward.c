@@ -6,7 +6,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 enum { LANES = 16, CHUNK = 256 };
 
@@ -57,7 +57,7 @@ static void sum_range(const RpOpArgs *args, const float *dy, float *y, int64_t r
 }
 
 RpStatus rp_cpu_repeat_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_repeat_backward(args));
+    RP_TRY(RP_CHECK(repeat_backward, args));
     rp_for_ranges(args, ctx, sum_range);
     return RP_OK;
 }

@@ -9,7 +9,7 @@
 #include "fallback/rows.h"
 #include "fallback/squares.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 #include <math.h>
 
@@ -81,7 +81,7 @@ static void gradient_of_weights(const RpOpArgs *args, int64_t from, int64_t n) {
 
 RpStatus rp_cpu_rms_norm_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
     const int64_t n = args->dst.ne[0], groups = (n + LANES - 1) / LANES;
-    RP_TRY(rp_check_rms_norm_backward(args));
+    RP_TRY(RP_CHECK(rms_norm_backward, args));
     for (int64_t r = rp_first_row(&args->dst, ctx); r < rp_end_row(&args->dst, ctx) && ctx->phase == 0; r++)
         gradient_of_row(args, r);
     if (ctx->phase == 0) return RP_OK;

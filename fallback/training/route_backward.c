@@ -11,7 +11,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 static double dot_of(const double *g, const double *u, int64_t k) {
     double sum = 0.0;
@@ -64,7 +64,7 @@ static void gradient(const RpOpArgs *args, int64_t t) {
 }
 
 RpStatus rp_cpu_route_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_route_backward(args));
+    RP_TRY(RP_CHECK(route_backward, args));
     for (int64_t t = rp_first_row(&args->dst, ctx); t < rp_end_row(&args->dst, ctx); t++) gradient(args, t);
     return RP_OK;
 }

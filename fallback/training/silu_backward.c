@@ -2,7 +2,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 RP_BODY void slope_body(const float *x, const float *dy, float *dx, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
@@ -18,7 +18,7 @@ static void silu_range(const RpOpArgs *args, const float *dy, float *dx, int64_t
 }
 
 RpStatus rp_cpu_silu_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gradient("silu_backward", args));
+    RP_TRY(RP_CHECK(silu_backward, args));
     rp_for_ranges(args, ctx, silu_range);
     return RP_OK;
 }

@@ -5,7 +5,7 @@
 #include "fallback/dots.h"
 #include "fallback/rows.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 RP_BODY void centered_body(const float *y, const float *dy, float sum, float scale, int64_t n, float *dx) {
     for (int64_t i = 0; i < n; i++) dx[i] = scale * y[i] * (dy[i] - sum);
@@ -16,7 +16,7 @@ RP_VARIANTS(centered, (const float *y, const float *dy, float sum, float scale, 
 RpStatus rp_cpu_soft_max_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
     const int64_t n     = args->dst.ne[0];
     const float   scale = args->params->soft_max_backward.scale;
-    RP_TRY(rp_check_gradient("soft_max_backward", args));
+    RP_TRY(RP_CHECK(soft_max_backward, args));
     for (int64_t r = rp_first_row(&args->dst, ctx); r < rp_end_row(&args->dst, ctx); r++) {
         const float *y  = rp_view_row(&args->soft_max_backward.y, r),
                     *dy = rp_view_row(&args->soft_max_backward.dy, r);

@@ -7,7 +7,7 @@
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 typedef struct Elements {
     const float *gate, *up;
@@ -37,7 +37,7 @@ static void swiglu_range(const RpOpArgs *args, const float *dy, float *dgate, in
 }
 
 RpStatus rp_cpu_swiglu_oai_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_swiglu_oai_backward(args));
+    RP_TRY(RP_CHECK(swiglu_oai_backward, args));
     rp_for_ranges(args, ctx, swiglu_range);
     return RP_OK;
 }

@@ -34,11 +34,11 @@ typedef union RpSourceShapes {
     struct {
         RpSourceShape a, b;
     } binary;
-#define OP(ID, name, required, sources, Params, fields, shape, flags)                                        \
+#define OP(number, ID, name, required, sources, Params, fields, flags) \
     struct {                                                                                                 \
         RpSourceShape RP_UNPACK sources;                                                                     \
     } name;
-    RP_OPS(OP)
+    RP_OPS(OP, OP)
 #undef OP
 } RpSourceShapes;
 

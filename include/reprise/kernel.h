@@ -44,11 +44,11 @@ typedef struct RpOpArgs {
         struct {
             RpTensorView a, b;
         } binary;
-#define OP(ID, name, required, sources, Params, fields, shape, flags)                                                  \
+#define OP(number, ID, name, required, sources, Params, fields, flags) \
     struct {                                                                                                           \
         RpTensorView RP_UNPACK sources;                                                                                \
     } name;
-        RP_OPS(OP)
+        RP_OPS(OP, OP)
 #undef OP
     };
     const RpOpParams *params; /* owned by the graph */

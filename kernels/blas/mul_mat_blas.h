@@ -2,7 +2,7 @@
 #ifndef KERNELS_BLAS_MUL_MAT_BLAS_H
 #define KERNELS_BLAS_MUL_MAT_BLAS_H
 
-#include "kernels/scratch.h"
+#include "base/kernels.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@
 #ifndef KERNELS_DEVICE_LAUNCH_CUH
 #define KERNELS_DEVICE_LAUNCH_CUH
 
-#include "base/check.h"
+#include "ops/rules.h"
 #include "base/launch.h"
 #include "kernels/device/portable.cuh"
 

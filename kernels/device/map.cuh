@@ -64,7 +64,6 @@ static inline LaunchShape rp_map_shape(const RpTensorView &y, int64_t flat) {
 }
 
 template <class F> static RpStatus rp_map(const char *op, const RpOpArgs *args, RpKernelCtx *ctx, F f) {
-    RP_TRY(rp_check_unary(op, args));
     const RpTensorView *const views[] = {&args->unary.x, &args->dst};
     const int64_t             flat    = rp_map_flat(views, 2);
     return RP_LAUNCH(op, ctx, rp_map_shape(args->dst, flat), rp_map_kernel<F>, args->unary.x, args->dst, flat,
@@ -73,7 +72,6 @@ template <class F> static RpStatus rp_map(const char *op, const RpOpArgs *args, 
 
 /* A source of as many elements as the result has its shape: it is broadcast by whole multiples. */
 template <class F> static RpStatus rp_map2(const char *op, const RpOpArgs *args, RpKernelCtx *ctx, F f) {
-    RP_TRY(rp_check_repeat(op, args));
     const RpTensorView *const views[] = {&args->binary.a, &args->binary.b, &args->dst};
     const int64_t             flat    = rp_map_flat(views, 3);
     return RP_LAUNCH(op, ctx, rp_map_shape(args->dst, flat), rp_map2_kernel<F>, args->binary.a,

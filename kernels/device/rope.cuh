@@ -6,7 +6,7 @@
 
 #include "kernels/device/float_pair.cuh"
 
-#include "base/check.h"
+#include "base/limits.h"
 #include "base/yarn.h"
 
 enum { RP_ROPE_BITS = 9 }; /* of the number of a pair */

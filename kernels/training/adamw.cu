@@ -8,7 +8,7 @@
 #include "kernels/device/float_pair.cuh"
 #include "kernels/device/four.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_adamw(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_adamw(args));
+    RP_TRY(RP_CHECK(adamw, args));
     const int64_t     n = rp_view_elems(&args->dst), most = (int64_t)rp_tuning_of(ctx).n_sm * BLOCKS;
     const int64_t     blocks = (n + 4 * THREADS - 1) / (4 * THREADS);
     const LaunchShape shape  = {dim3((unsigned)(blocks < most ? blocks : most)), dim3(THREADS), 0};

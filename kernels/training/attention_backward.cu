@@ -13,7 +13,8 @@
  * meet; a sink is one more score of the first sweep. */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
+#include "ops/training/attention_backward.h"
 
 namespace {
 
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(THREADS) keys_kernel(Gradients g) {
 } // namespace
 
 extern "C" RpStatus rp_cuda_attention_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_attention_backward(args));
+    RP_TRY(RP_CHECK(attention_backward, args));
     const RpTensorView *q = &args->attention_backward.q, *k = &args->attention_backward.k;
     Gradients           g;
     g.dy = args->attention_backward.dy, g.y = args->attention_backward.y;

@@ -4,7 +4,7 @@
  * numerics  f32; each thread adds the products of a row, then its rows; a butterfly per warp, then the warps */
 #include "kernels/device/device.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_aux_loss(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_aux_loss(args));
+    RP_TRY(RP_CHECK(aux_loss, args));
     const LaunchShape shape = {dim3(1), dim3(THREADS), 0};
     return RP_LAUNCH("aux_loss", ctx, shape, aux_loss_kernel, args->aux_loss.probs, args->aux_loss.load,
                      args->dst);

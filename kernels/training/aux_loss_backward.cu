@@ -4,7 +4,7 @@
  * numerics  f32, as on the CPU */
 #include "kernels/device/device.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_aux_loss_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_aux_loss_backward(args));
+    RP_TRY(RP_CHECK(aux_loss_backward, args));
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
     return RP_LAUNCH("aux_loss_backward", ctx, shape, aux_loss_backward_kernel, args->aux_loss_backward.load,
                      args->aux_loss_backward.dy, args->dst);

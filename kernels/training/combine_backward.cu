@@ -4,7 +4,7 @@
  * numerics  f32; the sum per thread, then a butterfly per warp, then the warps */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_combine_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_combine_backward(args));
+    RP_TRY(RP_CHECK(combine_backward, args));
     const RpTensorView *x     = &args->combine_backward.x;
     const LaunchShape   shape = {dim3((unsigned)rp_view_rows(x)), dim3(THREADS), 0};
     return RP_LAUNCH("combine_backward", ctx, shape, combine_backward_kernel,

@@ -7,7 +7,7 @@
  * Any other target outside of the row has the loss NaN: a kernel cannot return an error. */
 #include "kernels/device/log_sum.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_cross_entropy(args));
+    RP_TRY(RP_CHECK(cross_entropy, args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->cross_entropy.x)), dim3(THREADS), 0};
     return RP_LAUNCH("cross_entropy", ctx, shape, cross_entropy_kernel, args->cross_entropy.x,
                      args->cross_entropy.targets, args->cross_entropy.log_probs, args->dst);

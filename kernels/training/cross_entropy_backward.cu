@@ -6,7 +6,7 @@
  * before it writes it. Any other target outside of the row makes its gradient NaN: a kernel cannot return an error. */
 #include "kernels/device/log_sum.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_cross_entropy_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_cross_entropy_backward(args));
+    RP_TRY(RP_CHECK(cross_entropy_backward, args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->dst)), dim3(THREADS), 0};
     return RP_LAUNCH("cross_entropy_backward", ctx, shape, cross_entropy_backward_kernel,
                      args->cross_entropy_backward.x, args->cross_entropy_backward.targets,

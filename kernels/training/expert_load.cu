@@ -4,7 +4,7 @@
  * numerics  without weights exact but for the division: counts are at most 2^24 */
 #include "kernels/device/device.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_expert_load(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_expert_load(args));
+    RP_TRY(RP_CHECK(expert_load, args));
     const LaunchShape shape = {dim3((unsigned)args->dst.ne[0]), dim3(THREADS), 0};
     return RP_LAUNCH("expert_load", ctx, shape, expert_load_kernel, args->expert_load.ids,
                      args->expert_load.weights, args->dst);

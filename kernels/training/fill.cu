@@ -4,7 +4,7 @@
  * numerics  exact */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(THREADS) fill_kernel(float *y, int64_t n, floa
 } // namespace
 
 extern "C" RpStatus rp_cuda_fill(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_fill(args));
+    RP_TRY(RP_CHECK(fill, args));
     if ((uintptr_t)args->dst.data % 16 != 0)
         return rp_fail(RP_E_ARG, "fill: the result is not aligned to 16 bytes");
     const int64_t     n     = rp_view_elems(&args->dst);

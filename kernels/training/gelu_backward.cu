@@ -4,7 +4,7 @@
  * numerics  f32; the device's erfcf and expf. x is clamped to +-10, where y' is 0 or 1 */
 #include "kernels/device/map.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ struct ErfSlope {
 } // namespace
 
 extern "C" RpStatus rp_cuda_gelu_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gelu_backward(args));
+    RP_TRY(RP_CHECK(gelu_backward, args));
     if (args->params->gelu_backward.kind == RP_GELU_TANH)
         return rp_map2("gelu_backward", args, ctx, TanhSlope());
     return rp_map2("gelu_backward", args, ctx, ErfSlope());

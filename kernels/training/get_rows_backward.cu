@@ -5,7 +5,7 @@
  * numerics  fma in f32, in the order of t: no atomics, so the order is fixed (I8) */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_get_rows_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_get_rows_backward(args));
+    RP_TRY(RP_CHECK(get_rows_backward, args));
     const RpGetRowsBackwardParams *p = &args->params->get_rows_backward;
     const int64_t                  n = rp_view_elems(&args->dst), tokens = args->get_rows_backward.ids.ne[0];
     const LaunchShape              all = {dim3(rp_blocks(n, THREADS)), dim3(THREADS), 0},

@@ -5,7 +5,7 @@
  * x and y may be the same memory (I6): a thread reads its elements before it writes them. */
 #include "kernels/device/four.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_grad_clip(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_grad_clip(args));
+    RP_TRY(RP_CHECK(grad_clip, args));
     const int64_t     n     = rp_view_elems(&args->dst);
     const LaunchShape shape = {dim3(rp_blocks(n, 4 * THREADS)), dim3(THREADS), 0};
     return RP_LAUNCH("grad_clip", ctx, shape, grad_clip_kernel, (const float *)args->grad_clip.x.data,

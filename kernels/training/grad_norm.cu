@@ -5,7 +5,8 @@
  * Two launches, so that no block waits for others. The parts, and the order of each sum, depend on n only (I8). */
 #include "kernels/device/rms_norm.cuh"
 
-#include "base/check_loss.h"
+#include "ops/rules.h"
+#include "ops/training/grad_norm.h"
 
 namespace {
 
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(THREADS) grad_norm_kernel(float *sums, int par
 } // namespace
 
 extern "C" RpStatus rp_cuda_grad_norm(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_grad_norm(args));
+    RP_TRY(RP_CHECK(grad_norm, args));
     const int64_t     n = rp_view_elems(&args->grad_norm.x), parts = rp_grad_norm_parts(n);
     float            *sums  = (float *)args->dst.data;
     const LaunchShape shape = {dim3((unsigned)parts), dim3(THREADS), 0}, one = {dim3(1), dim3(THREADS), 0};

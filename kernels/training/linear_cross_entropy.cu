@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(THREADS) linear_cross_entropy_kernel(FoldArgs 
 } // namespace
 
 extern "C" RpStatus rp_cuda_linear_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_linear_cross_entropy(args));
+    RP_TRY(RP_CHECK(linear_cross_entropy, args));
     const RpTensorView &x = args->linear_cross_entropy.x, &w = args->linear_cross_entropy.w,
                        &chunk = args->linear_cross_entropy.chunk;
     const LaunchShape shape   = {dim3((unsigned)x.ne[1]), dim3(THREADS), 0};

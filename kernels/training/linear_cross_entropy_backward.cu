@@ -52,7 +52,7 @@ RpStatus products(const RpOpArgs *args, const VocabularyChunk *v, RpKernelCtx *c
 } // namespace
 
 extern "C" RpStatus rp_cuda_linear_cross_entropy_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_linear_cross_entropy_backward(args));
+    RP_TRY(RP_CHECK(linear_cross_entropy_backward, args));
     const RpTensorView &x = args->linear_cross_entropy_backward.x, &w = args->linear_cross_entropy_backward.w,
                        &chunk = args->linear_cross_entropy_backward.chunk;
     const float       scale   = args->params->linear_cross_entropy_backward.scale;

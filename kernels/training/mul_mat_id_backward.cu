@@ -6,7 +6,7 @@
 #include "kernels/device/expert_columns.cuh"
 #include "kernels/device/outer_tile.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(THREADS) mul_mat_id_backward_kernel(BackwardAr
 } // namespace
 
 extern "C" RpStatus rp_cuda_mul_mat_id_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_mul_mat_id_backward(args));
+    RP_TRY(RP_CHECK(mul_mat_id_backward, args));
     const RpTensorView &x = args->mul_mat_id_backward.x, &dy = args->mul_mat_id_backward.dy,
                        &ids = args->mul_mat_id_backward.ids;
     const int64_t columns = rp_view_elems(&ids), n_expert = args->dst.ne[2];

@@ -8,7 +8,7 @@
 #include "kernels/device/expert_columns.cuh"
 #include "kernels/device/outer_tile.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(THREADS) mul_mat_id_transposed_kernel(Transpos
 } // namespace
 
 extern "C" RpStatus rp_cuda_mul_mat_id_transposed(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_mul_mat_id_transposed(args));
+    RP_TRY(RP_CHECK(mul_mat_id_transposed, args));
     const RpTensorView &w = args->mul_mat_id_transposed.w, &x = args->mul_mat_id_transposed.x,
                        &ids = args->mul_mat_id_transposed.ids;
     const int64_t columns = rp_view_elems(&ids), n_expert = w.ne[2];

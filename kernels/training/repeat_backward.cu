@@ -5,7 +5,7 @@
  * A result of one element per row (ne[0] = 1) uses one lane of 32. */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS) repeat_backward_kernel(RpTensorView d
 } // namespace
 
 extern "C" RpStatus rp_cuda_repeat_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_repeat_backward(args));
+    RP_TRY(RP_CHECK(repeat_backward, args));
     const RpTensorView *y     = &args->dst;
     const int64_t       units = (y->ne[0] + RP_WARP - 1) / RP_WARP * rp_view_rows(y);
     const LaunchShape   shape = {dim3((unsigned)units), dim3(THREADS), 0};

@@ -6,7 +6,7 @@
  * Two launches: dw needs the rstd of all rows. */
 #include "kernels/device/rms_norm.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_rms_norm_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_rms_norm_backward(args));
+    RP_TRY(RP_CHECK(rms_norm_backward, args));
     const int64_t n = args->dst.ne[0], rows = rp_view_rows(&args->dst);
     const float  *dy          = (const float *)args->rms_norm_backward.dy.data,
                 *x            = (const float *)args->rms_norm_backward.x.data;

@@ -4,7 +4,7 @@
  * numerics  f32, sums in the order of j; the device's expf */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(RP_WARP)
 } // namespace
 
 extern "C" RpStatus rp_cuda_route_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_route_backward(args));
+    RP_TRY(RP_CHECK(route_backward, args));
     const RpTensorView *probs = &args->route_backward.probs;
     const LaunchShape   shape = {dim3((unsigned)probs->ne[1]), dim3(RP_WARP), 0};
     return RP_LAUNCH("route_backward", ctx, shape, route_backward_kernel,

@@ -4,7 +4,7 @@
  * numerics  f32; the device's expf */
 #include "kernels/device/map.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 struct SiluSlope {
@@ -16,6 +16,6 @@ struct SiluSlope {
 } // namespace
 
 extern "C" RpStatus rp_cuda_silu_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gradient("silu_backward", args));
+    RP_TRY(RP_CHECK(silu_backward, args));
     return rp_map2("silu_backward", args, ctx, SiluSlope());
 }

@@ -5,7 +5,7 @@
  * dx and dy may be the same memory (I6): a thread has the same elements in both sweeps. */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(THREADS)
 } // namespace
 
 extern "C" RpStatus rp_cuda_soft_max_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_gradient("soft_max_backward", args));
+    RP_TRY(RP_CHECK(soft_max_backward, args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->dst)), dim3(THREADS), 0};
     return RP_LAUNCH("soft_max_backward", ctx, shape, soft_max_backward_kernel, args->soft_max_backward.dy,
                      args->soft_max_backward.y, args->dst, args->params->soft_max_backward.scale);

@@ -6,7 +6,7 @@
  * dgate may be the memory of dy (I6): a thread reads its element before it writes it. */
 #include "kernels/device/device.cuh"
 
-#include "base/check_backward.h"
+#include "ops/rules.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS) swiglu_oai_backward_kernel(Slopes p) 
 } // namespace
 
 extern "C" RpStatus rp_cuda_swiglu_oai_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    RP_TRY(rp_check_swiglu_oai_backward(args));
+    RP_TRY(RP_CHECK(swiglu_oai_backward, args));
     const RpSwigluOaiParams *p     = &args->params->swiglu_oai_backward;
     const Slopes             s     = {args->swiglu_oai_backward.dy,
                                       args->swiglu_oai_backward.gate,

@@ -40,12 +40,12 @@ static RpStatus run(Room *r, const RpOpArgs *args, RpKernelCtx *ctx) {
     if (r->blas != NULL && rp_blaslt_products(r->blas) < MAX_SHAPES)
         RP_TRY(rp_cuda_gemm_prepare(r->blas, args));
     ctx->blas = r->blas;
-    return rp_cuda_kernels[RP_OP_GEMM](args, ctx);
+    return rp_cuda_kernel(RP_OP_GEMM)(args, ctx);
 }
 
 RpStatus rp_nn_run_gemm(int device, const RpOpArgs *args, RpKernelCtx *ctx) {
     if (device < 0 || device >= MAX_DEVICES || !rp_cuda_gemm_wants(args))
-        return rp_cuda_kernels[RP_OP_GEMM](args, ctx);
+        return rp_cuda_kernel(RP_OP_GEMM)(args, ctx);
     (void)pthread_mutex_lock(&in_use);
     const RpStatus st = run(&rooms[device], args, ctx);
     (void)pthread_mutex_unlock(&in_use);

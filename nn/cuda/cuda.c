@@ -55,7 +55,7 @@ RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args, NnMemor
         memory.bytes < RP_SCRATCH_ZEROS ? memory.bytes : RP_SCRATCH_ZEROS; /* arrival counters */
     if (zeros > 0 && rp_cuda_scratch_bytes(op, args, &ctx) > 0)
         RP_TRY(check(cudaMemsetAsync(memory.data, 0, zeros, stream), "workspace"));
-    return op == RP_OP_GEMM ? rp_nn_run_gemm(device, args, &ctx) : rp_cuda_kernels[op](args, &ctx);
+    return op == RP_OP_GEMM ? rp_nn_run_gemm(device, args, &ctx) : rp_cuda_kernel(op)(args, &ctx);
 }
 
 RpStatus rp_nn_memory_cuda(TensorOp op, const RpOpArgs *args, size_t *bytes) {

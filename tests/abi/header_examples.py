@@ -21,7 +21,6 @@ GIVEN = {
     "extend.h": "ComputeGraph *g, TensorNode *x",
     "graph.h": "int64_t n_embd, int64_t n_tok, RpTensorView view",
     "ops.h": "ComputeGraph *g, TensorNode *x, TensorNode *w",
-    "ops_training.h": "ComputeGraph *g, TensorNode *dy, TensorNode *x",
     "sampler.h": "const float *logits, int32_t n_vocab, int32_t token",
     "session.h": "const RpModel *model, RpSampler *sampler, const int32_t *ids, size_t n, "
                  "int32_t token, RpSession *s",

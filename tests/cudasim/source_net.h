@@ -105,7 +105,7 @@ static inline void net_expect_nothing_left(void) {
  * src[0].data at 80, params at 1200. */
 #define TIMES_PTX(name, directive)                                                                           \
     ".version 7.0\n.target sm_75\n.address_size 64\n"                                                        \
-    ".visible .entry " name "(.param .align 8 .b8 p[1264])\n" directive "{\n"                                \
+    ".visible .entry " name "(.param .align 8 .b8 p[1424])\n" directive "{\n"                                \
     ".reg .pred %p<2>; .reg .f32 %f<4>; .reg .b32 %r<4>; .reg .b64 %rd<12>;\n"                               \
     "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mul.wide.u32 %rd1, %r1, %r2;\n"                            \
     "mov.u32 %r3, %tid.x; cvt.u64.u32 %rd2, %r3; add.s64 %rd3, %rd1, %rd2;\n"                                \

@@ -31,7 +31,10 @@ Test(add_id, refuses_rows_of_another_length) {
           .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 3, 2, 1, 1),
                   tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
-    REFUSED(run_workers(rp_cpu_add_id, &args, 1), RP_E_SHAPE, "add_id: rows of 3 for rows of 4");
+    REFUSED(run_workers(rp_cpu_add_id, &args, 1), RP_E_SHAPE,
+            "add_id: rows of x and b must have one length: x f32 [4,2], b f32 [3,2], ids i32 [2], result f32 "
+            "[4,2]");
     args.add_id.b = tensor(RP_F32, x, 4, 2, 1, 1), args.add_id.ids = tensor(RP_I32, ids, 1, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_add_id, &args, 1), RP_E_SHAPE, "add_id: ids [1,1], [2,1] is wanted");
+    REFUSED(run_workers(rp_cpu_add_id, &args, 1), RP_E_SHAPE,
+            "add_id: ids must be i32 [2]: x f32 [4,2], b f32 [4,2], ids i32 [1], result f32 [4,2]");
 }

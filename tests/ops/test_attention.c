@@ -478,21 +478,26 @@ Test(attention, refuses_a_mask_or_a_batch_with_f16) {
                  .src = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
                          tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_I32, pos, 2, 1, 1, 1)}
     };
-    const char *refusal = "attention: k f16: a mask, a batch and no positions need f32";
     args.attention.mask = tensor(RP_F32, x, 2, 2, 1, 1);
-    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED, refusal);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED,
+            "attention: k must be f32 where there is a mask: q f32 [16,2], k f16 [16,2], v f16 [16,2], pos "
+            "i32 [2], mask f32 [2,2], result f32 [16,1,2]");
     args.attention.mask = (RpTensorView){0}, args.attention.pos = (RpTensorView){0};
-    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED, refusal);
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED,
+            "attention: k must be f32 where there are no positions: q f32 [16,2], k f16 [16,2], v f16 "
+            "[16,2], result f32 [16,1,2]");
     args.attention.k = args.attention.v = tensor(RP_F32, x, 16, 2, 1, 1);
     args.attention.mask                 = tensor(RP_F32, x, 2, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
-            "attention: mask f32 [2,1] for 2 positions and 2 tokens");
+            "attention: mask must be [2,2], a row of all positions for each token: q f32 [16,2], k f32 "
+            "[16,2], v f32 [16,2], mask f32 [2], result f32 [16,1,2]");
     args.attention.mask = (RpTensorView){0};
     args.attention.q    = tensor(RP_F32, x, 32, 1, 1, 1);
     args.attention.k = args.attention.v = tensor(RP_F32, x, 32, 1, 1, 1);
     args.dst                            = tensor(RP_Q8_ACT, y, 32, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE,
-            "attention: k f32, result q8_act: f32 is wanted");
+            "attention: the result must be f32 where k is f32: q f32 [32], k f32 [32], v f32 [32], result "
+            "q8_act [32]");
 }
 
 Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
@@ -505,17 +510,24 @@ Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
                          tensor(RP_F16, k, 600, 1, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
-            "attention: q [600,1,1], k [600,1,1] (heads of at most 512)");
+            "attention: heads must have at most 512 elements: q f32 [600], k f16 [600], v f16 [600], pos i32 "
+            "[1], result f32 [600]");
     args.attention.q = tensor(RP_F32, q, 80, 1, 1, 1);
     args.attention.k = args.attention.v = tensor(RP_Q8_0, k, 80, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
-            "attention: heads of 80 are no whole q8_0 blocks");
+            "attention: heads of k must be whole q8_0 blocks of 32: q f32 [80], k q8_0 [80], v q8_0 [80], "
+            "pos i32 [1], result f32 [600]");
     args.attention.v = tensor(RP_F16, k, 80, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE,
-            "k q8_0, v f16: f32 q, and k and v both f16, q8_0 or f32");
+            "attention: k and v must both be f16, q8_0 or f32: q f32 [80], k q8_0 [80], v f16 [80], pos i32 "
+            "[1], result f32 [600]");
     args.attention.k = tensor(RP_F32, q, 600, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE, "attention: q f32, k f32, v f16");
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_DTYPE,
+            "attention: k and v must both be f16, q8_0 or f32: q f32 [80], k f32 [600], v f16 [80], pos i32 "
+            "[1], result f32 [600]");
     args.dst = tensor(RP_Q8_ACT, y, 160, 1, 1, 1), args.attention.q = tensor(RP_F32, q, 80, 1, 2, 1);
     args.attention.k = args.attention.v = tensor(RP_F16, k, 80, 1, 2, 1);
-    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE, "attention: q [80,1,2], k [80,1,2]");
+    REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
+            "attention: heads must be whole blocks of 32 where the result is q8_act: q f32 [80,1,2], k f16 "
+            "[80,1,2], v f16 [80,1,2], pos i32 [1], result q8_act [160]");
 }

@@ -154,9 +154,11 @@ Test(copy, refuses_positions_outside_and_unsupported_types) {
     };
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_ARG, "copy: position 2, the destination has 2 rows");
     args = (RpOpArgs){.dst = tensor(RP_I32, d, 2, 2, 1, 1), .src = {tensor(RP_F32, x, 2, 2, 1, 1)}};
-    REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_DTYPE, "copy: from f32 to i32");
+    REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_DTYPE,
+            "copy: x and the result must be of float types, or f32 and q8_0: x f32 [2,2], result i32 [2,2]");
     args = (RpOpArgs){.dst = tensor(RP_Q8_0, d, 48, 1, 1, 1), .src = {tensor(RP_F32, x, 48, 1, 1, 1)}};
-    REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_SHAPE, "copy: rows of 48 are no whole q8_0 blocks");
+    REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_SHAPE,
+            "copy: rows must be whole q8_0 blocks of 32: x f32 [48], result q8_0 [48]");
 }
 
 #ifdef RP_TEST_CUDA

@@ -143,11 +143,14 @@ Test(experts_down, refuses_shapes_that_do_not_fit) {
                   .params = &p
     };
     REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
-            "experts_down: weights [8,4,3] and x [6,2,1] do not fit");
+            "experts_down: rows of w and x must have one length: w f32 [8,4,3], x f32 [6,2], ids i32 [2], "
+            "weights f32 [2], result f32 [4]");
     args.experts_down.x = floats(x, 8, 2), args.experts_down.ids = VIEW(RP_I32, ids, 3, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
-            "experts_down: ids [3,1], [2,1] is wanted");
+            "experts_down: ids must be i32 [2]: w f32 [8,4,3], x f32 [8,2], ids i32 [3], weights f32 [2], "
+            "result f32 [4]");
     args.experts_down.ids = VIEW(RP_I32, ids, 2, 1, 1, 1), args.experts_down.bias = floats(x, 4, 2);
     REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
-            "experts_down: bias f32 [4,2], f32 of 12 is wanted");
+            "experts_down: bias must be f32 of 12 elements: w f32 [8,4,3], x f32 [8,2], ids i32 [2], weights "
+            "f32 [2], bias f32 [4,2], result f32 [4]");
 }

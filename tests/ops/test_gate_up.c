@@ -168,14 +168,19 @@ Test(gate_up, refuses_shapes_that_do_not_fit) {
                 .dst = floats(y, 4, 1), .src = {floats(w, 8, 4), floats(w, 8, 5), floats(x, 8, 1)},
                        .params = &p
     };
-    REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
-            "gate_up: gate f32 [8,4,1] and up f32 [8,5,1] do not fit");
+    REFUSED(
+        run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
+        "gate_up: gate and up must have one shape: gate f32 [8,4], up f32 [8,5], x f32 [8], result f32 [4]");
     args.gate_up.up = floats(w, 8, 4), args.params = &quantizes;
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
-            "gate_up: gate f32 [8,4,1] and up f32 [8,4,1]");
+            "gate_up: a q8_act result must be whole blocks of 32: gate f32 [8,4], up f32 [8,4], x f32 [8], "
+            "result f32 [4]");
     args.params = &p, args.gate_up.ids = VIEW(RP_I32, ids, 2, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE, "gate_up: ids [2,1], [1,1] is wanted");
+    REFUSED(
+        run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
+        "gate_up: ids must be i32 [1]: gate f32 [8,4], up f32 [8,4], x f32 [8], ids i32 [2], result f32 [4]");
     args.gate_up.ids = (RpTensorView){0}, args.gate_up.up_bias = floats(x, 3, 1);
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
-            "gate_up: bias of up f32 [3,1], f32 of 4 is wanted");
+            "gate_up: up_bias must be f32 of 4 elements: gate f32 [8,4], up f32 [8,4], x f32 [8], up_bias "
+            "f32 [3], result f32 [4]");
 }

@@ -27,5 +27,6 @@ Test(gelu, refuses_an_unknown_kind) {
     const RpOpParams p    = {.gelu = {.kind = (RpGeluKind)7}};
     const RpOpArgs   args = {
           .dst = tensor(RP_F32, x, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 4, 1, 1, 1)}, .params = &p};
-    REFUSED(run_workers(rp_cpu_gelu, &args, 1), RP_E_ARG, "gelu: unknown kind 7");
+    REFUSED(run_workers(rp_cpu_gelu, &args, 1), RP_E_ARG,
+            "gelu: kind = 7 must be one of RpGeluKind: x f32 [4], result f32 [4]");
 }

@@ -138,8 +138,11 @@ Test(gemm, refuses_what_does_not_fit) {
         .gemm   = {.a = tensor(RP_F32, x, 5, 4, 1, 1), .b = tensor(RP_F32, x, 3, 6, 1, 1)},
         .params = &p
     };
-    REFUSED(run_workers(rp_cpu_gemm, &args, 1), RP_E_SHAPE,
-            "gemm: a [5,4,1] and b [3,6,1] do not fit a result [3,4,1]");
+    REFUSED(
+        run_workers(rp_cpu_gemm, &args, 1), RP_E_SHAPE,
+        "gemm: b must have a row for each element of a row of a: a f32 [5,4], b f32 [3,6], result f32 [3,4]");
     args.gemm.b = tensor(RP_F16, x, 3, 5, 1, 1);
-    REFUSED(run_workers(rp_cpu_gemm, &args, 1), RP_E_DTYPE, "gemm: a f32, b f16, result f32");
+    REFUSED(run_workers(rp_cpu_gemm, &args, 1), RP_E_DTYPE,
+            "gemm: a and b must be f32 with adjacent rows or columns: a f32 [5,4], b f16 [3,5], result f32 "
+            "[3,4]");
 }

@@ -132,16 +132,20 @@ Test(linear, refuses_shapes_and_types_that_do_not_fit) {
                        .params = &p
     };
     REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
-            "linear: weights [8,4,1] and column [6,1,1] do not fit");
+            "linear: rows of the weights and the column x must have one length: w f32 [8,4], x f32 [6], "
+            "result f32 [4]");
     args.linear.x = floats(x, 8, 1), args.linear.bias = floats(x, 5, 1);
-    REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE, "linear: bias f32 [5,1], f32 of 4 is wanted");
+    REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
+            "linear: bias must be f32 of 4 elements: w f32 [8,4], x f32 [8], bias f32 [5], result f32 [4]");
     args.linear.bias = (RpTensorView){0}, args.linear.norm = floats(x, 7, 1);
     REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
-            "linear: weight of the norm f32 [7] for a column [8]");
+            "linear: norm must be f32 as long as the column x: w f32 [8,4], x f32 [8], norm f32 [7], result "
+            "f32 [4]");
     args.linear.norm = (RpTensorView){0}, args.dst = floats(y, 5, 1);
     REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
-            "linear: result f32 [5,1,1], f32 [4,1] is wanted");
+            "linear: the result must be f32 [4]: w f32 [8,4], x f32 [8], result f32 [5]");
     args.linear.x = VIEW(RP_Q8_ACT, x, 32, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_DTYPE,
-            "linear: weights f32, column q8_act: no kernel");
+            "linear: the weights must be quantised where the column x is: w f32 [8,4], x q8_act [32], result "
+            "f32 [5]");
 }

@@ -29,5 +29,6 @@ Test(mul, refuses_a_source_that_does_not_repeat) {
         .dst = tensor(RP_F32, x, 8, 1, 1, 1),
         .src = {tensor(RP_F32, x, 8, 1, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
     };
-    REFUSED(run_workers(rp_cpu_mul, &args, 1), RP_E_SHAPE, "mul: [3,1,1,1] does not repeat to [8,1,1,1]");
+    REFUSED(run_workers(rp_cpu_mul, &args, 1), RP_E_SHAPE,
+            "mul: b must repeat to the shape of a: a f32 [8], b f32 [3], result f32 [8]");
 }

@@ -400,10 +400,11 @@ Test(mul_mat, refuses_shapes_and_types_that_do_not_fit) {
             .src = {tensor(RP_F32, w, 8, 4, 1, 1), tensor(RP_F32, x, 6, 2, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_SHAPE,
-            "mul_mat: weights [8,4,1,1] and x [6,2,1,1] do not fit");
+            "mul_mat: rows of w and x must have one length: w f32 [8,4], x f32 [6,2], result f32 [4,2]");
     args.mul_mat.x = tensor(RP_F16, x, 8, 2, 1, 1);
     REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_DTYPE,
-            "mul_mat: weights f32, x f16, result f32: no kernel for this");
+            "mul_mat: x must be f32 or q8_act: w f32 [8,4], x f16 [8,2], result f32 [4,2]");
     args.mul_mat.x = tensor(RP_Q8_ACT, x, 32, 2, 1, 1);
-    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_DTYPE, "mul_mat: weights f32, x q8_act");
+    REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_DTYPE,
+            "mul_mat: w must be quantised where x is q8_act: w f32 [8,4], x q8_act [32,2], result f32 [4,2]");
 }

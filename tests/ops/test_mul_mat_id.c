@@ -110,9 +110,11 @@ Test(mul_mat_id, refuses_shapes_that_do_not_fit) {
                       tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_mul_mat_id, &args, 1), RP_E_SHAPE,
-            "mul_mat_id: weights [8,4,3] and x [6,1,1] do not fit a result [4,2,1]");
+            "mul_mat_id: rows of w and x must have one length: w f32 [8,4,3], x f32 [6], ids i32 [2], result "
+            "f32 [4,2]");
     args.mul_mat_id.x = tensor(RP_F32, x, 8, 1, 1, 1), args.mul_mat_id.ids = tensor(RP_I32, ids, 3, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_mul_mat_id, &args, 1), RP_E_SHAPE, "mul_mat_id: ids [3,1], [2,1] is wanted");
+    REFUSED(run_workers(rp_cpu_mul_mat_id, &args, 1), RP_E_SHAPE,
+            "mul_mat_id: ids must be i32 [2]: w f32 [8,4,3], x f32 [8], ids i32 [3], result f32 [4,2]");
     ComputeGraph *g = rp_graph_new();
     TensorNode   *a = rp_graph_input(g, "w", RP_F32, NE(8, 4, 3, 1)),
                *b   = rp_graph_input(g, "x", RP_F32, NE(8, 3, 1, 1)),

@@ -300,11 +300,20 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
                    VIEW(RP_F16, cache, 4, 8, 1, 1)},
         .params = &p
     };
-    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE, "qkv: 6 rows are no whole heads of 4");
+    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
+            "qkv: 6 rows must be whole heads of 4: wq f32 [8,8], wk f32 [8,6], wv f32 [8,4], x f32 [8], pos "
+            "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 8);
-    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE, "qkv: cache f16 [4,8] for rows of 8, heads of 4");
+    REFUSED(
+        run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
+        "qkv: rows of the caches must have an element for each row of wk and wv: wq f32 [8,8], wk f32 [8,8], "
+        "wv f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 4), p.qkv.rope.n_dims = 6;
-    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE, "qkv: rotation of 6 dimensions of heads of 4");
+    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
+            "qkv: n_dims = 6 must be even, from 2 to heads of 4 and to 1024: wq f32 [8,8], wk f32 [8,4], wv "
+            "f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     p.qkv.rope.n_dims = 4, args.qkv.q_norm = floats(w, 8, 1);
-    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE, "qkv: norm of q f32 [8,1], f32 of 4 is wanted");
+    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
+            "qkv: q_norm must be f32 of 4 elements: wq f32 [8,8], wk f32 [8,4], wv f32 [8,4], x f32 [8], pos "
+            "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], q_norm f32 [8], result f32 [4,2]");
 }

@@ -71,5 +71,6 @@ Test(quantize, refuses_half_a_block) {
     float          x[48] = {0};
     char           y[88];
     const RpOpArgs args = {.dst = tensor(RP_Q8_ACT, y, 64, 1, 1, 1), .src = {tensor(RP_F32, x, 48, 1, 1, 1)}};
-    REFUSED(run_workers(rp_cpu_quantize, &args, 1), RP_E_SHAPE, "quantize: x f32 [48], result q8_act [64]");
+    REFUSED(run_workers(rp_cpu_quantize, &args, 1), RP_E_SHAPE,
+            "quantize: rows of x must be whole blocks of 32: x f32 [48], result q8_act [64]");
 }

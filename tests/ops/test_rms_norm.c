@@ -55,5 +55,5 @@ Test(rms_norm, refuses_a_weight_of_another_length) {
         .src = {tensor(RP_F32, x, 4, 1, 1, 1), tensor(RP_F32, w, 3, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_rms_norm, &args, 1), RP_E_SHAPE,
-            "rms_norm: weight f32 [3] for rows of f32 [4]");
+            "rms_norm: w must be as long as the rows of x: x f32 [4], w f32 [3], result f32 [4]");
 }

@@ -141,5 +141,7 @@ Test(rope, refuses_more_dimensions_than_a_row_has) {
         .src    = {tensor(RP_F32, x, 8, 1, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)},
         .params = &p
     };
-    REFUSED(run_workers(rp_cpu_rope, &args, 1), RP_E_SHAPE, "rope: 10 dimensions of rows of 8");
+    REFUSED(run_workers(rp_cpu_rope, &args, 1), RP_E_SHAPE,
+            "rope: n_dims = 10 must be even, from 2 to the length of a row and to 1024: x f32 [8], pos i32 "
+            "[1], result f32 [8]");
 }

@@ -64,5 +64,6 @@ Test(route, refuses_ids_of_another_shape) {
             .src    = {tensor(RP_F32, probs, N, TOK, 1, 1), tensor(RP_I32, ids, K, 1, 1, 1)},
             .params = &params
     };
-    REFUSED(run_workers(rp_cpu_route, &args, 1), RP_E_SHAPE, "route: ids [3,1], [3,2] is wanted");
+    REFUSED(run_workers(rp_cpu_route, &args, 1), RP_E_SHAPE,
+            "route: ids must be i32 [3,2]: probs f32 [6,2], ids i32 [3], result f32 [3,2]");
 }

@@ -206,11 +206,14 @@ Test(router, refuses_shapes_that_do_not_fit) {
                 .dst = VIEW(RP_I32, y, 9, 2, 1, 1), .src = {floats(w, 8, 8), floats(x, 8, 1)},
                           .params = &p
     };
-    REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE, "router: 9 of 8 experts");
+    REFUSED(
+        run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
+        "router: k = 9 must be from 1 to the number of experts: w f32 [8,8], x f32 [8], result i32 [9,2]");
     args.params = &few;
     REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
-            "router: result i32 [9,2,1], i32 [2,2] is wanted");
+            "router: the result must be i32 [2,2]: w f32 [8,8], x f32 [8], result i32 [9,2]");
     args.router.select_bias = floats(x, 5, 1);
     REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
-            "router: selection bias f32 [5,1], f32 of 8 is wanted");
+            "router: select_bias must be f32 of 8 elements: w f32 [8,8], x f32 [8], select_bias f32 [5], "
+            "result i32 [9,2]");
 }

@@ -277,5 +277,7 @@ Test(sample, refuses_bad_logits_and_states) {
     REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG,
             "17 recent tokens, the state has room for 16");
     args.sample.scratch.ne[0] = 5;
-    REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_SHAPE, "sample: logits [3,1], state");
+    REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_SHAPE,
+            "sample: rows of scratch must be twice as long as those of logits: logits f32 [3], state i32 "
+            "[30], scratch f32 [5], result i32 [30]");
 }

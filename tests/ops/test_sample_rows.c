@@ -84,7 +84,10 @@ Test(sample_rows, refuses_bad_shapes_and_parameters) {
     REFUSED(run_workers(rp_cpu_sample_rows, &args, 1), RP_E_ARG, "top_p 1.5: must be above 0 and at most 1");
     args.sample_rows.seeds.ne[0] = 1;
     REFUSED(run_workers(rp_cpu_sample_rows, &args, 1), RP_E_SHAPE,
-            "sample_rows: logits [3,1], seeds [1,1], scratch [22,1], result [1]");
+            "sample_rows: seeds must have two words for each row of logits: logits f32 [3], seeds i32 [1], "
+            "scratch f32 [22], result i32 [1]");
     args.sample_rows.seeds.dtype = RP_F32;
-    REFUSED(run_workers(rp_cpu_sample_rows, &args, 1), RP_E_DTYPE, "sample_rows: logits f32, seeds f32");
+    REFUSED(run_workers(rp_cpu_sample_rows, &args, 1), RP_E_DTYPE,
+            "sample_rows: seeds and the result must be i32: logits f32 [3], seeds f32 [1], scratch f32 [22], "
+            "result i32 [1]");
 }

@@ -23,5 +23,5 @@ Test(scale, refuses_another_shape) {
     float          x[8];
     const RpOpArgs args = {.dst = tensor(RP_F32, x, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 8, 1, 1, 1)}};
     REFUSED(run_workers(rp_cpu_scale, &args, 1), RP_E_SHAPE,
-            "scale: source [8,1,1,1] and result [4,1,1,1] differ");
+            "scale: x and the result must have one shape: x f32 [8], result f32 [4]");
 }

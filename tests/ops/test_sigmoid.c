@@ -20,5 +20,6 @@ Test(sigmoid, is_one_over_one_plus_exp_minus_x) {
 Test(sigmoid, refuses_another_type) {
     float          x[4];
     const RpOpArgs args = {.dst = tensor(RP_F32, x, 4, 1, 1, 1), .src = {tensor(RP_I32, x, 4, 1, 1, 1)}};
-    REFUSED(run_workers(rp_cpu_sigmoid, &args, 1), RP_E_DTYPE, "sigmoid: source i32, result f32");
+    REFUSED(run_workers(rp_cpu_sigmoid, &args, 1), RP_E_DTYPE,
+            "sigmoid: x and the result must be f32: x i32 [4], result f32 [4]");
 }

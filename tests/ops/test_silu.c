@@ -30,7 +30,8 @@ Test(silu, refuses_another_shape_or_type) {
     float    x[8];
     RpOpArgs args = {.dst = tensor(RP_F32, x, 4, 2, 1, 1), .src = {tensor(RP_F32, x, 8, 1, 1, 1)}};
     REFUSED(run_workers(rp_cpu_silu, &args, 1), RP_E_SHAPE,
-            "silu: source [8,1,1,1] and result [4,2,1,1] differ");
+            "silu: x and the result must have one shape: x f32 [8], result f32 [4,2]");
     args.silu.x = tensor(RP_F16, x, 4, 2, 1, 1);
-    REFUSED(run_workers(rp_cpu_silu, &args, 1), RP_E_DTYPE, "silu: source f16, result f32");
+    REFUSED(run_workers(rp_cpu_silu, &args, 1), RP_E_DTYPE,
+            "silu: x and the result must be f32: x f16 [4,2], result f32 [4,2]");
 }

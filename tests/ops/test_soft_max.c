@@ -74,7 +74,9 @@ Test(soft_max, adds_sinks_to_the_denominator) {
             }
         }
     args.soft_max.sinks = tensor(RP_F32, sinks, 2, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_soft_max, &args, 1), RP_E_SHAPE, "soft_max: 2 sinks for 3 heads");
+    REFUSED(run_workers(rp_cpu_soft_max, &args, 1), RP_E_SHAPE,
+            "soft_max: sinks must have one for each head of x, its dimension 2: x f32 [40,5,3], pos i32 [5], "
+            "sinks f32 [2], result f32 [40,5,3]");
     free(x), free(y), free(z);
 }
 
@@ -106,5 +108,7 @@ Test(soft_max, refuses_a_mask_of_another_shape) {
         .dst = tensor(RP_F32, x, 4, 2, 1, 1),
         .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, mask, 3, 1, 1, 1)}
     };
-    REFUSED(run_workers(rp_cpu_soft_max, &args, 1), RP_E_SHAPE, "soft_max: mask [3,1] for x [4,2]");
+    REFUSED(run_workers(rp_cpu_soft_max, &args, 1), RP_E_SHAPE,
+            "soft_max: dimensions 0 and 1 of mask must be those of x: x f32 [4,2], mask f32 [3], result f32 "
+            "[4,2]");
 }

@@ -32,7 +32,8 @@ Test(swiglu_oai, refuses_another_shape) {
         .src    = {tensor(RP_F32, x, 4, 1, 1, 1), tensor(RP_F32, x, 2, 1, 1, 1)},
         .params = &params
     };
-    REFUSED(run_workers(rp_cpu_swiglu_oai, &args, 1), RP_E_SHAPE, "swiglu_oai: gate of 4 and up of 2");
+    REFUSED(run_workers(rp_cpu_swiglu_oai, &args, 1), RP_E_SHAPE,
+            "swiglu_oai: rows of gate and up must have one length: gate f32 [4], up f32 [2], result f32 [4]");
     ComputeGraph *g = rp_graph_new();
     TensorNode   *a = rp_graph_input(g, "a", RP_F32, NE(4, 1, 1, 1));
     TensorNode   *b = rp_swiglu_oai(g, a, a, 1.0f, 0.0f);

@@ -142,5 +142,6 @@ Test(top_k, refuses_k_larger_than_the_row) {
     const RpOpParams p    = {.top_k = {.k = 9}};
     const RpOpArgs   args = {
           .dst = tensor(RP_I32, data, 8, 1, 1, 1), .src = {tensor(RP_F32, data, 8, 1, 1, 1)}, .params = &p};
-    REFUSED(run_workers(rp_cpu_top_k, &args, 1), RP_E_SHAPE, "top_k: 9 of source [8,1]");
+    REFUSED(run_workers(rp_cpu_top_k, &args, 1), RP_E_SHAPE,
+            "top_k: k = 9 must be from 1 to the length of a row: x f32 [8], result i32 [8]");
 }

@@ -223,7 +223,7 @@ static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
 typedef RpStatus LaunchHook(void *user, const RpKernelLaunch *l);
 
 static RpStatus walk(CountedPlan *p, LaunchHook *hook, const RpCudaTuning *tuning) {
-    const Kernels kernels = {.table = rp_cuda_kernels, .cuda = true};
+    const Kernels kernels = {.of_op = rp_cuda_kernel, .cuda = true};
     RpKernelCtx   ctx     = {.scratch       = p->scratch,
                              .scratch_bytes = p->scratch_bytes,
                              .nth           = 1,

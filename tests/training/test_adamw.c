@@ -217,12 +217,12 @@ Test(adamw, refuses_bad_parameters) {
         RpAdamwParams p;
         const char   *text;
     } bad[] = {
-        {{1.0f, 0.9f, 0.0f, 0.0f, 0.1f, 1},  "adamw: beta1 = 1: from 0 to below 1 is wanted"},
-        {{0.9f, -0.1f, 0.0f, 0.0f, 0.1f, 1}, "adamw: beta2 = -0.1"                          },
-        {{0.9f, 0.9f, -1.0f, 0.0f, 0.1f, 1}, "adamw: eps = -1: 0 or more is wanted"         },
-        {{0.9f, 0.9f, 0.0f, NAN, 0.1f, 1},   "adamw: weight_decay = nan"                    },
-        {{0.9f, 0.9f, 0.0f, 0.0f, -0.1f, 1}, "adamw: lr = -0.1"                             },
-        {{0.9f, 0.9f, 0.0f, 0.0f, 0.1f, 0},  "adamw: step 0: steps count from 1"            },
+        {{1.0f, 0.9f, 0.0f, 0.0f, 0.1f, 1},  "adamw: beta1 = 1 must be from 0 to below 1"},
+        {{0.9f, -0.1f, 0.0f, 0.0f, 0.1f, 1}, "adamw: beta2 = -0.1"                       },
+        {{0.9f, 0.9f, -1.0f, 0.0f, 0.1f, 1}, "adamw: eps = -1 must be 0 or more"         },
+        {{0.9f, 0.9f, 0.0f, NAN, 0.1f, 1},   "adamw: weight_decay = nan"                 },
+        {{0.9f, 0.9f, 0.0f, 0.0f, -0.1f, 1}, "adamw: lr = -0.1"                          },
+        {{0.9f, 0.9f, 0.0f, 0.0f, 0.1f, 0},  "adamw: step = 0 must be 1 or more"         },
     };
     Optimizer o = optimizer_new(4);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -249,9 +249,12 @@ Test(adamw, refuses_other_shapes_and_steps) {
 #endif
     args.adamw.v = tensor(RP_F32, o.v, 3, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_adamw, &args, 1), RP_E_SHAPE,
-            "adamw: v f32 [3,1], contiguous f32 [4,1] is wanted");
+            "adamw: v must be f32 [4]: grad f32 [4], param f32 [4], m f32 [4], v f32 [3], step i32 [1], "
+            "result f32 [4]");
     args.adamw.v     = tensor(RP_F32, o.v, 4, 1, 1, 1);
     args.adamw.param = tensor(RP_F32, o.g, 4, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_adamw, &args, 1), RP_E_ARG, "adamw: the result is not `param`");
+    REFUSED(run_workers(rp_cpu_adamw, &args, 1), RP_E_ARG,
+            "adamw: the result must be the memory of param: grad f32 [4], param f32 [4], m f32 [4], v f32 "
+            "[4], step i32 [1], result f32 [4]");
     optimizer_free(&o);
 }

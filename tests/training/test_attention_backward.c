@@ -319,18 +319,24 @@ Test(attention_backward, refuses_other_shapes) {
     RpOpArgs         args            = args_of(&a, &p);
     args.attention_backward.dv.ne[1] = 3;
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
-            "attention_backward: dv f32 [4,3,2,1], f32 [4,4,2,1] is wanted");
+            "attention_backward: dv must be f32 [4,4,2]: dy f32 [4,2,4], q f32 [4,4,2], k f32 [4,4,2], v f32 "
+            "[4,4,2], y f32 [4,2,4], dk f32 [4,4,2], dv f32 [4,3,2], stats f32 [24], result f32 [4,4,2]");
     args                            = args_of(&a, &p);
     args.attention_backward.k.ne[2] = 3;
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
-            "attention_backward: q [4,4,2,1], k [4,4,3,1] (heads of at most 512)");
+            "attention_backward: heads of q, its dimension 2, must be a multiple of those of k: dy f32 "
+            "[4,2,4], q f32 [4,4,2], k f32 [4,4,3], v f32 [4,4,2], y f32 [4,2,4], dk f32 [4,4,2], dv f32 "
+            "[4,4,2], stats f32 [24], result f32 [4,4,2]");
     args                          = args_of(&a, &p);
     args.attention_backward.sinks = tensor(RP_F32, a.sinks, 2, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
-            "attention_backward: stats f32 [24,1], contiguous f32 [32,1] is wanted");
+            "attention_backward: stats must be f32 [32]: dy f32 [4,2,4], q f32 [4,4,2], k f32 [4,4,2], v f32 "
+            "[4,4,2], y f32 [4,2,4], dk f32 [4,4,2], dv f32 [4,4,2], stats f32 [24], sinks f32 [2], result "
+            "f32 [4,4,2]");
     args                                = args_of(&a, &p);
     args.attention_backward.stats.ne[0] = 8;
     REFUSED(run_workers(rp_cpu_attention_backward, &args, 1), RP_E_SHAPE,
-            "attention_backward: stats f32 [8,1], contiguous f32 [24,1] is wanted");
+            "attention_backward: stats must be f32 [24]: dy f32 [4,2,4], q f32 [4,4,2], k f32 [4,4,2], v f32 "
+            "[4,4,2], y f32 [4,2,4], dk f32 [4,4,2], dv f32 [4,4,2], stats f32 [8], result f32 [4,4,2]");
     attention_free(&a);
 }

@@ -50,5 +50,5 @@ Test(aux_loss, refuses_other_shapes) {
         .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_aux_loss, &args, 1), RP_E_SHAPE,
-            "aux_loss: load f32 [2,1], contiguous f32 [4,1] is wanted");
+            "aux_loss: load must be f32 [4]: probs f32 [4,2], load f32 [2], result f32 [1]");
 }

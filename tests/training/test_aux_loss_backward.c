@@ -31,5 +31,5 @@ Test(aux_loss_backward, refuses_other_shapes) {
           .params = &p
     };
     REFUSED(run_workers(rp_cpu_aux_loss_backward, &args, 1), RP_E_SHAPE,
-            "aux_loss_backward: result f32 [4,2], contiguous f32 [4,3] is wanted");
+            "aux_loss_backward: result must be f32 [4,3]: load f32 [4], dy f32 [1], result f32 [4,2]");
 }

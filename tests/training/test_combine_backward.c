@@ -46,5 +46,6 @@ Test(combine_backward, refuses_other_shapes) {
                  tensor(RP_F32, a, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_combine_backward, &args, 1), RP_E_SHAPE,
-            "combine_backward: dweights f32 [2,1], contiguous f32 [2,2] is wanted");
+            "combine_backward: dweights must be f32 [2,2]: dy f32 [4,2], x f32 [4,2,2], weights f32 [2,2], "
+            "dweights f32 [2], result f32 [4,2,2]");
 }

@@ -91,8 +91,10 @@ Test(cross_entropy, refuses_other_shapes) {
               .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_I32, targets, 3, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_cross_entropy, &args, 1), RP_E_SHAPE,
-            "cross_entropy: targets i32 [3,1], contiguous i32 [2,1] is wanted");
+            "cross_entropy: targets must be i32 [2]: x f32 [4,2], targets i32 [3], result f32 [2]");
     args.cross_entropy.targets   = tensor(RP_I32, targets, 2, 1, 1, 1);
     args.cross_entropy.log_probs = tensor(RP_F32, x, 2, 4, 1, 1);
-    REFUSED(run_workers(rp_cpu_cross_entropy, &args, 1), RP_E_SHAPE, "cross_entropy: log_probs f32 [2,4]");
+    REFUSED(run_workers(rp_cpu_cross_entropy, &args, 1), RP_E_SHAPE,
+            "cross_entropy: log_probs must be f32 [4,2]: x f32 [4,2], targets i32 [2], log_probs f32 [2,4], "
+            "result f32 [2]");
 }

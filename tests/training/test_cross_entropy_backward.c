@@ -101,5 +101,6 @@ Test(cross_entropy_backward, a_target_outside_of_the_row) {
 #endif
     args.cross_entropy_backward.dy = tensor(RP_F32, dy, 1, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_cross_entropy_backward, &args, 1), RP_E_SHAPE,
-            "cross_entropy_backward: dy f32 [1,1], contiguous f32 [2,1] is wanted");
+            "cross_entropy_backward: dy must be f32 [2]: x f32 [4,2], targets i32 [2], dy f32 [1], result "
+            "f32 [4,2]");
 }

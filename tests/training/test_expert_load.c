@@ -71,14 +71,17 @@ Test(expert_load, refuses_other_shapes) {
     RpOpArgs   args = {
           .dst = tensor(RP_F32, y, 3, 1, 1, 1), .src = {tensor(RP_I32, ids, 2, 2, 1, 1)}, .params = &p};
     REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
-            "expert_load: result f32 [3,1], contiguous f32 [2,1] is wanted");
+            "expert_load: result must be f32 [2]: ids i32 [2,2], result f32 [3]");
     args.dst                 = tensor(RP_F32, y, 2, 1, 1, 1);
     args.expert_load.weights = tensor(RP_F32, y, 3, 1, 1, 1);
     REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
-            "expert_load: weights f32 [3,1], contiguous f32 [2,1] is wanted");
+            "expert_load: weights must be f32 [2]: ids i32 [2,2], weights f32 [3], result f32 [2]");
     args.expert_load.ids = tensor(RP_I32, ids, 1 << 13, 1 << 12, 1, 1);
     REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
-            "expert_load: 33554432 ids: at most 16777216");
+            "expert_load: there must be at most 16777216 ids, not 33554432: ids i32 [8192,4096], weights f32 "
+            "[3], result f32 [2]");
     p.expert_load.experts = 0;
-    REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_ARG, "expert_load: 0 experts");
+    REFUSED(
+        run_workers(rp_cpu_expert_load, &args, 1), RP_E_ARG,
+        "expert_load: experts = 0 must be at least 1: ids i32 [8192,4096], weights f32 [3], result f32 [2]");
 }

@@ -50,5 +50,6 @@ Test(gelu_backward, refuses_an_unknown_kind) {
           .src    = {tensor(RP_F32, a, 4, 1, 1, 1), tensor(RP_F32, b, 4, 1, 1, 1)},
           .params = &p
     };
-    REFUSED(run_workers(rp_cpu_gelu_backward, &args, 1), RP_E_ARG, "gelu_backward: unknown kind 7");
+    REFUSED(run_workers(rp_cpu_gelu_backward, &args, 1), RP_E_ARG,
+            "gelu_backward: kind = 7 must be one of RpGeluKind: dy f32 [4], x f32 [4], result f32 [4]");
 }

@@ -37,5 +37,5 @@ Test(get_rows_backward, refuses_other_shapes) {
             .params = &p
     };
     REFUSED(run_workers(rp_cpu_get_rows_backward, &args, 1), RP_E_SHAPE,
-            "get_rows_backward: ids i32 [3,1], contiguous i32 [2,1] is wanted");
+            "get_rows_backward: ids must be i32 [2]: dy f32 [4,2], ids i32 [3], result f32 [4,3]");
 }

@@ -55,7 +55,8 @@ Test(grad_clip, refuses_a_negative_norm) {
                 .params = &p
     };
     REFUSED(run_workers(rp_cpu_grad_clip, &args, 1), RP_E_ARG,
-            "grad_clip: max_norm = -1: 0 or more is wanted");
+            "grad_clip: max_norm = -1 must be 0 or more: x f32 [4], norm f32 [1], result f32 [4]");
     args.grad_clip.norm = (RpTensorView){0};
-    REFUSED(run_workers(rp_cpu_grad_clip, &args, 1), RP_E_SHAPE, "grad_clip: no norm");
+    REFUSED(run_workers(rp_cpu_grad_clip, &args, 1), RP_E_SHAPE,
+            "grad_clip: norm must have an element: x f32 [4], norm f32 [0,0,0,0], result f32 [4]");
 }

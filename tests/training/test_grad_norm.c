@@ -78,8 +78,10 @@ Test(grad_norm, refuses_another_state) {
                 .params = &p
     };
     REFUSED(run_workers(rp_cpu_grad_norm, &args, 1), RP_E_SHAPE,
-            "grad_norm: sums f32 [2,1], contiguous f32 [1028,1] is wanted");
+            "grad_norm: sums must be f32 [1028]: x f32 [4], sums f32 [2], result f32 [1028]");
     float other[RP_GRAD_NORM_FLOATS];
     args.grad_norm.sums = tensor(RP_F32, other, RP_GRAD_NORM_FLOATS, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_grad_norm, &args, 1), RP_E_ARG, "grad_norm: the result is not `sums`");
+    REFUSED(
+        run_workers(rp_cpu_grad_norm, &args, 1), RP_E_ARG,
+        "grad_norm: the result must be the memory of sums: x f32 [4], sums f32 [1028], result f32 [1028]");
 }

@@ -48,9 +48,11 @@ Test(linear_cross_entropy, refuses_other_shapes_and_targets) {
 #endif
     v->forward.linear_cross_entropy.chunk.ne[1] = 3;
     REFUSED(run_workers(rp_cpu_linear_cross_entropy, &v->forward, 1), RP_E_SHAPE,
-            "linear_cross_entropy: chunk f32 [8,3], contiguous f32 [8,4] is wanted");
+            "linear_cross_entropy: chunk must be f32 [8,4]: x f32 [6,4], w f32 [6,20], targets i32 [4], "
+            "stats f32 [3,4], chunk f32 [8,3], result f32 [4]");
     v->forward.linear_cross_entropy.stats.ne[0] = 2;
     REFUSED(run_workers(rp_cpu_linear_cross_entropy, &v->forward, 1), RP_E_SHAPE,
-            "linear_cross_entropy: stats f32 [2,4], contiguous f32 [3,4] is wanted");
+            "linear_cross_entropy: stats must be f32 [3,4]: x f32 [6,4], w f32 [6,20], targets i32 [4], "
+            "stats f32 [2,4], chunk f32 [8,3], result f32 [4]");
     vocabulary_free(v);
 }

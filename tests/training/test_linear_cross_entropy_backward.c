@@ -56,9 +56,11 @@ Test(linear_cross_entropy_backward, refuses_other_shapes_and_targets) {
             "linear_cross_entropy_backward: target 20 of row 2");
     v->backward.linear_cross_entropy_backward.dw.ne[1] = 19;
     REFUSED(run_workers(rp_cpu_linear_cross_entropy_backward, &v->backward, 1), RP_E_SHAPE,
-            "linear_cross_entropy_backward: dw f32 [6,19], contiguous f32 [6,20] is wanted");
+            "linear_cross_entropy_backward: dw must be f32 [6,20]: dy f32 [4], x f32 [6,4], w f32 [6,20], "
+            "targets i32 [4], stats f32 [3,4], chunk f32 [8,4], dw f32 [6,19], result f32 [6,4]");
     v->backward.linear_cross_entropy_backward.dy.ne[0] = 3;
     REFUSED(run_workers(rp_cpu_linear_cross_entropy_backward, &v->backward, 1), RP_E_SHAPE,
-            "linear_cross_entropy_backward: dy f32 [3,1], contiguous f32 [4,1] is wanted");
+            "linear_cross_entropy_backward: dy must be f32 [4]: dy f32 [3], x f32 [6,4], w f32 [6,20], "
+            "targets i32 [4], stats f32 [3,4], chunk f32 [8,4], dw f32 [6,19], result f32 [6,4]");
     vocabulary_free(v);
 }

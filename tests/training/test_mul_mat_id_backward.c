@@ -77,9 +77,11 @@ Test(mul_mat_id_backward, refuses_other_shapes) {
                   .params = &p
     };
     REFUSED(run_workers(rp_cpu_mul_mat_id_backward, &args, 1), RP_E_SHAPE,
-            "mul_mat_id_backward: x f32 [4,3,2,1], f32 [4,2,2] is wanted");
+            "mul_mat_id_backward: x must be f32 [4,2,2]: x f32 [4,3,2], dy f32 [3,2,2], ids i32 [2,2], "
+            "result f32 [4,3,2]");
     args.mul_mat_id_backward.x.ne[1] = 1;
     args.dst.ne[2]                   = 1;
     REFUSED(run_workers(rp_cpu_mul_mat_id_backward, &args, 1), RP_E_SHAPE,
-            "mul_mat_id_backward: result f32 [4,3,1,1], f32 [4,3,2] is wanted");
+            "mul_mat_id_backward: result must be f32 [4,3,2]: x f32 [4,1,2], dy f32 [3,2,2], ids i32 [2,2], "
+            "result f32 [4,3]");
 }

@@ -66,5 +66,6 @@ Test(mul_mat_id_transposed, refuses_other_shapes) {
                   tensor(RP_I32, ids, 2, 2, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_mul_mat_id_transposed, &args, 1), RP_E_SHAPE,
-            "mul_mat_id_transposed: x f32 [2,2,2,1], f32 [3,2,2] is wanted");
+            "mul_mat_id_transposed: x must be f32 [3,2,2]: w f32 [4,3,2], x f32 [2,2,2], ids i32 [2,2], "
+            "result f32 [4,2,2]");
 }

@@ -34,6 +34,7 @@ Test(repeat_backward, sums_what_was_repeated) {
 Test(repeat_backward, refuses_a_shape_that_does_not_repeat) {
     float          a[12] = {0}, b[8];
     const RpOpArgs args  = {.dst = tensor(RP_F32, b, 4, 2, 1, 1), .src = {tensor(RP_F32, a, 4, 3, 1, 1)}};
-    REFUSED(run_workers(rp_cpu_repeat_backward, &args, 1), RP_E_SHAPE,
-            "repeat_backward: f32 [4,3,1,1] is no f32 repeat of [4,2,1,1]");
+    REFUSED(
+        run_workers(rp_cpu_repeat_backward, &args, 1), RP_E_SHAPE,
+        "repeat_backward: dimensions of the result must divide those of dy: dy f32 [4,3], result f32 [4,2]");
 }

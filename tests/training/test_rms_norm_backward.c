@@ -156,8 +156,10 @@ Test(rms_norm_backward, refuses_other_shapes) {
                 .params = &p
     };
     REFUSED(run_workers(rp_cpu_rms_norm_backward, &args, 1), RP_E_SHAPE,
-            "rms_norm_backward: x f32 [4,1], contiguous f32 [4,2] is wanted");
+            "rms_norm_backward: x must be f32 [4,2]: dy f32 [4,2], x f32 [4], result f32 [4,2]");
     args.rms_norm_backward.x  = tensor(RP_F32, b, 4, 2, 1, 1);
     args.rms_norm_backward.dw = tensor(RP_F32, b, 4, 1, 1, 1);
-    REFUSED(run_workers(rp_cpu_rms_norm_backward, &args, 1), RP_E_SHAPE, "rms_norm_backward: dw needs rstd");
+    REFUSED(run_workers(rp_cpu_rms_norm_backward, &args, 1), RP_E_SHAPE,
+            "rms_norm_backward: rstd must be given where dw is: dy f32 [4,2], x f32 [4,2], dw f32 [4], "
+            "result f32 [4,2]");
 }

@@ -85,5 +85,6 @@ Test(route_backward, refuses_other_ids) {
             .params = &p
     };
     REFUSED(run_workers(rp_cpu_route_backward, &args, 1), RP_E_SHAPE,
-            "route_backward: ids [1,2], [2,2] is wanted");
+            "route_backward: ids must be i32 [2,2]: dy f32 [2,2], probs f32 [4,2], ids i32 [1,2], result f32 "
+            "[4,2]");
 }

@@ -48,5 +48,5 @@ Test(silu_backward, refuses_another_shape) {
         .src = {tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_F32, b, 4, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_silu_backward, &args, 1), RP_E_SHAPE,
-            "silu_backward: second source f32 [4,1,1,1], f32 [4,2,1,1] is wanted");
+            "silu_backward: x must be f32 [4,2]: dy f32 [4,2], x f32 [4], result f32 [4,2]");
 }

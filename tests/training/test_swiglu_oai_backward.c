@@ -141,5 +141,6 @@ Test(swiglu_oai_backward, refuses_another_shape) {
         .params = &p
     };
     REFUSED(run_workers(rp_cpu_swiglu_oai_backward, &args, 1), RP_E_SHAPE,
-            "swiglu_oai_backward: dup f32 [4,1,1,1], f32 [4,2,1,1] is wanted");
+            "swiglu_oai_backward: dup must be f32 [4,2]: dy f32 [4,2], gate f32 [4,2], up f32 [4,2], dup f32 "
+            "[4], result f32 [4,2]");
 }

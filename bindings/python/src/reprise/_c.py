@@ -9,7 +9,7 @@ RP_FLAG_INPLACE = 1
 RP_FLAG_FUSED = 8
 RP_SOURCE_WAITS = 1
 RP_MAX_DIMS = 4
-RP_MAX_SRC = 14
+RP_MAX_SRC = 16
 RP_NN_ABI_VERSION = 1
 
 
@@ -67,13 +67,6 @@ class RpExecMode(enum.IntEnum):
     RP_MODE_LOOP = 3
 
 
-class RpGateKind(enum.IntEnum):
-    RP_GATE_SILU = 0
-    RP_GATE_GELU_TANH = 1
-    RP_GATE_GELU_ERF = 2
-    RP_GATE_OAI = 3
-
-
 class RpGeluKind(enum.IntEnum):
     RP_GELU_TANH = 0
     RP_GELU_ERF = 1
@@ -94,12 +87,6 @@ class RpGgufType(enum.IntEnum):
     RP_GGUF_I64 = 11
     RP_GGUF_F64 = 12
     RP_GGUF_TYPE_COUNT = 13
-
-
-class RpHeadNorm(enum.IntEnum):
-    RP_HEAD_NORM_NONE = 0
-    RP_HEAD_NORM_EACH = 1
-    RP_HEAD_NORM_WHOLE = 2
 
 
 class RpMulMatBound(enum.IntEnum):
@@ -130,12 +117,6 @@ class RpOption(enum.IntEnum):
 class RpRopeMode(enum.IntEnum):
     RP_ROPE_NORM = 0
     RP_ROPE_NEOX = 1
-
-
-class RpRouterKind(enum.IntEnum):
-    RP_ROUTER_LOGITS = 0
-    RP_ROUTER_SOFT_MAX = 1
-    RP_ROUTER_SIGMOID = 2
 
 
 class RpSourceGrid(enum.IntEnum):
@@ -199,45 +180,23 @@ class TensorOp(enum.IntEnum):
     RP_OP_ADD_ID = 16
     RP_OP_COMBINE = 17
     RP_OP_SAMPLE = 18
-    RP_OP_LINEAR = 19
-    RP_OP_GATE_UP = 20
-    RP_OP_QKV = 21
-    RP_OP_ROUTER = 22
-    RP_OP_EXPERTS_DOWN = 23
-    RP_OP_QUANTIZE = 24
-    RP_OP_ATTENTION = 25
-    RP_OP_SAMPLE_ROWS = 26
+    RP_OP_ATTENTION = 19
+    RP_OP_SAMPLE_ROWS = 20
+    RP_OP_GEMM = 21
+    RP_OP_VIEW = 22
+    RP_OP_RESHAPE = 23
+    RP_OP_PERMUTE = 24
+    RP_OP_TRANSPOSE = 25
+    RP_OP_BITS = 26
     RP_OP_CROSS_ENTROPY = 27
-    RP_OP_CROSS_ENTROPY_BACKWARD = 28
+    RP_OP_LINEAR_CROSS_ENTROPY = 28
     RP_OP_EXPERT_LOAD = 29
     RP_OP_AUX_LOSS = 30
-    RP_OP_AUX_LOSS_BACKWARD = 31
-    RP_OP_GRAD_NORM = 32
-    RP_OP_GRAD_CLIP = 33
-    RP_OP_ADAMW = 34
-    RP_OP_GEMM = 35
-    RP_OP_SILU_BACKWARD = 36
-    RP_OP_GELU_BACKWARD = 37
-    RP_OP_SWIGLU_OAI_BACKWARD = 38
-    RP_OP_SOFT_MAX_BACKWARD = 39
-    RP_OP_RMS_NORM_BACKWARD = 40
-    RP_OP_ATTENTION_BACKWARD = 41
-    RP_OP_GET_ROWS_BACKWARD = 42
-    RP_OP_COMBINE_BACKWARD = 43
-    RP_OP_ROUTE_BACKWARD = 44
-    RP_OP_REPEAT_BACKWARD = 45
-    RP_OP_MUL_MAT_ID_BACKWARD = 46
-    RP_OP_MUL_MAT_ID_TRANSPOSED = 47
-    RP_OP_LINEAR_CROSS_ENTROPY = 48
-    RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD = 49
-    RP_OP_FILL = 50
-    RP_OP_VIEW = 51
-    RP_OP_RESHAPE = 52
-    RP_OP_PERMUTE = 53
-    RP_OP_TRANSPOSE = 54
-    RP_OP_BITS = 55
-    RP_OP_AFTER = 56
-    RP_OP_COUNT = 57
+    RP_OP_GRAD_NORM = 31
+    RP_OP_GRAD_CLIP = 32
+    RP_OP_ADAMW = 33
+    RP_OP_FILL = 34
+    RP_OP_CUSTOM = 1024
 
 
 class RpNnStatus(enum.IntEnum):
@@ -259,24 +218,12 @@ class RpAdamwParams(ct.Structure): # 24 bytes
             ("lr", ct.c_float), ("step", ct.c_int32)]
 
 
-class RpAttentionBackwardParams(ct.Structure): # 12 bytes
-    scale: float
-    window: int
-    causal: int
-    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("causal", ct.c_int32)]
-
-
 class RpAttentionParams(ct.Structure): # 16 bytes
     scale: float
     window: int
     dtype: int
     causal: int
     _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("dtype", ct.c_int32), ("causal", ct.c_int32)]
-
-
-class RpAuxLossBackwardParams(ct.Structure): # 4 bytes
-    tokens: int
-    _fields_ = [("tokens", ct.c_int32)]
 
 
 class RpBitsParams(ct.Structure): # 4 bytes
@@ -288,13 +235,6 @@ class RpChatMessage(ct.Structure): # 16 bytes
     role: bytes | None
     text: bytes | None
     _fields_ = [("role", ct.c_char_p), ("text", ct.c_char_p)]
-
-
-class RpColumnParams(ct.Structure): # 12 bytes
-    norm: int
-    eps: float
-    round: int
-    _fields_ = [("norm", ct.c_int32), ("eps", ct.c_float), ("round", ct.c_int32)]
 
 
 class RpCopyParams(ct.Structure): # 4 bytes
@@ -457,26 +397,11 @@ class RpExpertLoadParams(ct.Structure): # 4 bytes
     _fields_ = [("experts", ct.c_int32)]
 
 
-class RpExpertsDownParams(ct.Structure): # 4 bytes
-    scale: float
-    _fields_ = [("scale", ct.c_float)]
-
-
 class RpFillParams(ct.Structure): # 40 bytes
     ne: Any
     value: float
     unused: int
     _fields_ = [("ne", ct.c_int64 * 4), ("value", ct.c_float), ("unused", ct.c_int32)]
-
-
-class RpGateUpParams(ct.Structure): # 28 bytes
-    column: RpColumnParams
-    kind: int
-    alpha: float
-    limit: float
-    dtype: int
-    _fields_ = [("column", RpColumnParams), ("kind", ct.c_int32), ("alpha", ct.c_float), ("limit", ct.c_float),
-            ("dtype", ct.c_int32)]
 
 
 class RpGeluParams(ct.Structure): # 4 bytes
@@ -516,12 +441,6 @@ class RpGenerateResult(ct.Structure): # 40 bytes
     first_token_s: float
     _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_generated", ct.c_int32),
             ("prefill_s", ct.c_double), ("decode_s", ct.c_double), ("first_token_s", ct.c_double)]
-
-
-class RpGetRowsBackwardParams(ct.Structure): # 8 bytes
-    rows: int
-    scale: float
-    _fields_ = [("rows", ct.c_int32), ("scale", ct.c_float)]
 
 
 class RpGetRowsParams(ct.Structure): # 4 bytes
@@ -631,15 +550,6 @@ class RpLinearCrossEntropyParams(ct.Structure): # 4 bytes
     _fields_ = [("scale", ct.c_float)]
 
 
-class RpLinearParams(ct.Structure): # 24 bytes
-    column: RpColumnParams
-    scale: float
-    post_norm: int
-    post_eps: float
-    _fields_ = [("column", RpColumnParams), ("scale", ct.c_float), ("post_norm", ct.c_int32),
-            ("post_eps", ct.c_float)]
-
-
 class RpModelGraphOptions(ct.Structure): # 24 bytes
     n_tok: int
     n_ctx: int
@@ -689,11 +599,6 @@ class RpModelOptions(ct.Structure): # 24 bytes
             ("copy", ct.c_bool), ("unused", ct.c_bool * 7)]
 
 
-class RpMulMatIdBackwardParams(ct.Structure): # 4 bytes
-    experts: int
-    _fields_ = [("experts", ct.c_int32)]
-
-
 class RpMulMatParams(ct.Structure): # 4 bytes
     bound: int
     _fields_ = [("bound", ct.c_int32)]
@@ -704,11 +609,11 @@ class RpNoParams(ct.Structure): # 4 bytes
     _fields_ = [("unused", ct.c_int32)]
 
 
-class RpOpArgs(ct.Structure): # 1208 bytes
+class RpOpArgs(ct.Structure): # 1368 bytes
     dst: RpTensorView
     src: Any
     params: int | None
-    _fields_ = [("dst", RpTensorView), ("src", RpTensorView * 14), ("params", ct.c_void_p)]
+    _fields_ = [("dst", RpTensorView), ("src", RpTensorView * 16), ("params", ct.c_void_p)]
 
 
 class RpOpDescription(ct.Structure): # 56 bytes
@@ -742,36 +647,6 @@ class RpPlanMemory(ct.Structure): # 40 bytes
             ("n_steps", ct.c_int32)]
 
 
-class RpRopeParams(ct.Structure): # 36 bytes
-    mode: int
-    n_dims: int
-    freq_base: float
-    freq_scale: float
-    ext_factor: float
-    attn_factor: float
-    beta_fast: float
-    beta_slow: float
-    n_ctx_orig: int
-    _fields_ = [("mode", ct.c_int32), ("n_dims", ct.c_int32), ("freq_base", ct.c_float), ("freq_scale", ct.c_float),
-            ("ext_factor", ct.c_float), ("attn_factor", ct.c_float), ("beta_fast", ct.c_float),
-            ("beta_slow", ct.c_float), ("n_ctx_orig", ct.c_int32)]
-
-
-class RpQkvParams(ct.Structure): # 60 bytes
-    column: RpColumnParams
-    head_dim: int
-    norm: int
-    norm_eps: float
-    rope: RpRopeParams
-    _fields_ = [("column", RpColumnParams), ("head_dim", ct.c_int32), ("norm", ct.c_int32), ("norm_eps", ct.c_float),
-            ("rope", RpRopeParams)]
-
-
-class RpRepeatBackwardParams(ct.Structure): # 32 bytes
-    ne: Any
-    _fields_ = [("ne", ct.c_int64 * 4)]
-
-
 class RpReplyOptions(ct.Structure): # 40 bytes
     state: int | None
     n_state: int
@@ -793,30 +668,27 @@ class RpRmsNormParams(ct.Structure): # 4 bytes
     _fields_ = [("eps", ct.c_float)]
 
 
+class RpRopeParams(ct.Structure): # 36 bytes
+    mode: int
+    n_dims: int
+    freq_base: float
+    freq_scale: float
+    ext_factor: float
+    attn_factor: float
+    beta_fast: float
+    beta_slow: float
+    n_ctx_orig: int
+    _fields_ = [("mode", ct.c_int32), ("n_dims", ct.c_int32), ("freq_base", ct.c_float), ("freq_scale", ct.c_float),
+            ("ext_factor", ct.c_float), ("attn_factor", ct.c_float), ("beta_fast", ct.c_float),
+            ("beta_slow", ct.c_float), ("n_ctx_orig", ct.c_int32)]
+
+
 class RpRouteParams(ct.Structure): # 8 bytes
     soft_max: bool
     normalize: bool
     unused: Any
     scale: float
     _fields_ = [("soft_max", ct.c_bool), ("normalize", ct.c_bool), ("unused", ct.c_bool * 2), ("scale", ct.c_float)]
-
-
-class RpTopKParams(ct.Structure): # 12 bytes
-    k: int
-    n_group: int
-    n_group_used: int
-    _fields_ = [("k", ct.c_int32), ("n_group", ct.c_int32), ("n_group_used", ct.c_int32)]
-
-
-class RpRouterParams(ct.Structure): # 44 bytes
-    column: RpColumnParams
-    kind: int
-    soft_max_scale: float
-    top_k: RpTopKParams
-    route: RpRouteParams
-    quantize: int
-    _fields_ = [("column", RpColumnParams), ("kind", ct.c_int32), ("soft_max_scale", ct.c_float),
-            ("top_k", RpTopKParams), ("route", RpRouteParams), ("quantize", ct.c_int32)]
 
 
 class RpSampleRowsParams(ct.Structure): # 16 bytes
@@ -875,11 +747,6 @@ class RpSessionOptions(ct.Structure): # 72 bytes
             ("user", ct.c_void_p)]
 
 
-class RpSoftMaxBackwardParams(ct.Structure): # 4 bytes
-    scale: float
-    _fields_ = [("scale", ct.c_float)]
-
-
 class RpSoftMaxParams(ct.Structure): # 8 bytes
     scale: float
     window: int
@@ -928,6 +795,13 @@ class RpTokenList(ct.Structure): # 24 bytes
     n: int
     capacity: int
     _fields_ = [("ids", ct.c_void_p), ("n", ct.c_uint64), ("capacity", ct.c_uint64)]
+
+
+class RpTopKParams(ct.Structure): # 12 bytes
+    k: int
+    n_group: int
+    n_group_used: int
+    _fields_ = [("k", ct.c_int32), ("n_group", ct.c_int32), ("n_group_used", ct.c_int32)]
 
 
 class RpTrainInitOptions(ct.Structure): # 32 bytes
@@ -1018,7 +892,8 @@ class RpViewParams(ct.Structure): # 72 bytes
     _fields_ = [("ne", ct.c_int64 * 4), ("nb", ct.c_uint64 * 4), ("offset", ct.c_uint64)]
 
 
-class RpOpParams(ct.Union): # 72 bytes
+class RpOpParams(ct.Union): # 128 bytes
+    reserved: Any
     custom: RpCustomParams
     get_rows: RpGetRowsParams
     rms_norm: RpRmsNormParams
@@ -1039,70 +914,39 @@ class RpOpParams(ct.Union): # 72 bytes
     add_id: RpNoParams
     combine: RpNoParams
     sample: RpNoParams
-    linear: RpLinearParams
-    gate_up: RpGateUpParams
-    qkv: RpQkvParams
-    router: RpRouterParams
-    experts_down: RpExpertsDownParams
-    quantize: RpNoParams
     attention: RpAttentionParams
     sample_rows: RpSampleRowsParams
-    cross_entropy: RpNoParams
-    cross_entropy_backward: RpNoParams
-    expert_load: RpExpertLoadParams
-    aux_loss: RpNoParams
-    aux_loss_backward: RpAuxLossBackwardParams
-    grad_norm: RpGradNormParams
-    grad_clip: RpGradClipParams
-    adamw: RpAdamwParams
     gemm: RpGemmParams
-    silu_backward: RpNoParams
-    gelu_backward: RpGeluParams
-    swiglu_oai_backward: RpSwigluOaiParams
-    soft_max_backward: RpSoftMaxBackwardParams
-    rms_norm_backward: RpRmsNormParams
-    attention_backward: RpAttentionBackwardParams
-    get_rows_backward: RpGetRowsBackwardParams
-    combine_backward: RpNoParams
-    route_backward: RpRouteParams
-    repeat_backward: RpRepeatBackwardParams
-    mul_mat_id_backward: RpMulMatIdBackwardParams
-    mul_mat_id_transposed: RpNoParams
-    linear_cross_entropy: RpLinearCrossEntropyParams
-    linear_cross_entropy_backward: RpLinearCrossEntropyParams
-    fill: RpFillParams
     view: RpViewParams
     reshape: RpReshapeParams
     permute: RpPermuteParams
     transpose: RpNoParams
     bits: RpBitsParams
-    after: RpNoParams
-    _fields_ = [("custom", RpCustomParams), ("get_rows", RpGetRowsParams), ("rms_norm", RpRmsNormParams),
-            ("mul_mat", RpMulMatParams), ("rope", RpRopeParams), ("soft_max", RpSoftMaxParams), ("silu", RpNoParams),
-            ("sigmoid", RpNoParams), ("swiglu_oai", RpSwigluOaiParams), ("gelu", RpGeluParams), ("mul", RpNoParams),
-            ("add", RpNoParams), ("scale", RpScaleParams), ("copy", RpCopyParams), ("top_k", RpTopKParams),
-            ("route", RpRouteParams), ("mul_mat_id", RpNoParams), ("add_id", RpNoParams), ("combine", RpNoParams),
-            ("sample", RpNoParams), ("linear", RpLinearParams), ("gate_up", RpGateUpParams), ("qkv", RpQkvParams),
-            ("router", RpRouterParams), ("experts_down", RpExpertsDownParams), ("quantize", RpNoParams),
-            ("attention", RpAttentionParams), ("sample_rows", RpSampleRowsParams), ("cross_entropy", RpNoParams),
-            ("cross_entropy_backward", RpNoParams), ("expert_load", RpExpertLoadParams), ("aux_loss", RpNoParams),
-            ("aux_loss_backward", RpAuxLossBackwardParams), ("grad_norm", RpGradNormParams),
-            ("grad_clip", RpGradClipParams), ("adamw", RpAdamwParams), ("gemm", RpGemmParams),
-            ("silu_backward", RpNoParams), ("gelu_backward", RpGeluParams),
-            ("swiglu_oai_backward", RpSwigluOaiParams), ("soft_max_backward", RpSoftMaxBackwardParams),
-            ("rms_norm_backward", RpRmsNormParams), ("attention_backward", RpAttentionBackwardParams),
-            ("get_rows_backward", RpGetRowsBackwardParams), ("combine_backward", RpNoParams),
-            ("route_backward", RpRouteParams), ("repeat_backward", RpRepeatBackwardParams),
-            ("mul_mat_id_backward", RpMulMatIdBackwardParams), ("mul_mat_id_transposed", RpNoParams),
-            ("linear_cross_entropy", RpLinearCrossEntropyParams),
-            ("linear_cross_entropy_backward", RpLinearCrossEntropyParams), ("fill", RpFillParams),
+    cross_entropy: RpNoParams
+    linear_cross_entropy: RpLinearCrossEntropyParams
+    expert_load: RpExpertLoadParams
+    aux_loss: RpNoParams
+    grad_norm: RpGradNormParams
+    grad_clip: RpGradClipParams
+    adamw: RpAdamwParams
+    fill: RpFillParams
+    _fields_ = [("reserved", ct.c_uint64 * 16), ("custom", RpCustomParams), ("get_rows", RpGetRowsParams),
+            ("rms_norm", RpRmsNormParams), ("mul_mat", RpMulMatParams), ("rope", RpRopeParams),
+            ("soft_max", RpSoftMaxParams), ("silu", RpNoParams), ("sigmoid", RpNoParams),
+            ("swiglu_oai", RpSwigluOaiParams), ("gelu", RpGeluParams), ("mul", RpNoParams), ("add", RpNoParams),
+            ("scale", RpScaleParams), ("copy", RpCopyParams), ("top_k", RpTopKParams), ("route", RpRouteParams),
+            ("mul_mat_id", RpNoParams), ("add_id", RpNoParams), ("combine", RpNoParams), ("sample", RpNoParams),
+            ("attention", RpAttentionParams), ("sample_rows", RpSampleRowsParams), ("gemm", RpGemmParams),
             ("view", RpViewParams), ("reshape", RpReshapeParams), ("permute", RpPermuteParams),
-            ("transpose", RpNoParams), ("bits", RpBitsParams), ("after", RpNoParams)]
+            ("transpose", RpNoParams), ("bits", RpBitsParams), ("cross_entropy", RpNoParams),
+            ("linear_cross_entropy", RpLinearCrossEntropyParams), ("expert_load", RpExpertLoadParams),
+            ("aux_loss", RpNoParams), ("grad_norm", RpGradNormParams), ("grad_clip", RpGradClipParams),
+            ("adamw", RpAdamwParams), ("fill", RpFillParams)]
 
 
-class RpSourceShapes(ct.Union): # 112 bytes
+class RpSourceShapes(ct.Union): # 128 bytes
     src: Any
-    _fields_ = [("src", ct.c_void_p * 14)]
+    _fields_ = [("src", ct.c_void_p * 16)]
 
 
 # {function: (result, [type of each parameter], "their names")}

@@ -351,21 +351,22 @@ def message_svg(text: str) -> str:
             f'<text x="8" y="21" font-family="monospace" font-size="13">{html.escape(text)}</text></svg>')
 
 
-OPS = [field[0] for field in _c.RpOpParams._fields_ if field[0] != "custom"]
+OPS = {op.name.removeprefix("RP_OP_").lower(): op.value for op in _c.TensorOp if op is not _c.TensorOp.RP_OP_CUSTOM}
+NAMES = {number: name for name, number in OPS.items()}
 CUSTOM: dict[str, int] = {}
 
 
 def op_name(number: int) -> str | None:
     """The name of an op of ops.h; None for a custom op."""
-    return OPS[number] if 0 <= number < len(OPS) else None
+    return NAMES.get(number)
 
 
 def op_number(name: str) -> int:
     if name in OPS:
-        return OPS.index(name)
+        return OPS[name]
     if name in CUSTOM:
         return CUSTOM[name]
-    raise ArgumentError(f"there is no op {name!r}: {', '.join(OPS + list(CUSTOM))} are known")
+    raise ArgumentError(f"there is no op {name!r}: {', '.join([*OPS, *CUSTOM])} are known")
 
 
 class Pass:

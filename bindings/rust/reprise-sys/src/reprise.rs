@@ -133,7 +133,7 @@ extern "C" {
     pub fn rp_gguf_next_string(cursor: *mut *const c_void) -> RpGgufString;
 }
 
-// ---- reprise/ops.h ----
+// ---- reprise/op_params.h ----
 pub type RpMulMatBound = c_int;
 pub const RP_BOUND_NONE: RpMulMatBound = 0;
 pub const RP_BOUND_ROWS: RpMulMatBound = 1;
@@ -144,87 +144,9 @@ pub const RP_ROPE_NEOX: RpRopeMode = 1;
 pub type RpGeluKind = c_int;
 pub const RP_GELU_TANH: RpGeluKind = 0;
 pub const RP_GELU_ERF: RpGeluKind = 1;
-pub type RpGateKind = c_int;
-pub const RP_GATE_SILU: RpGateKind = 0;
-pub const RP_GATE_GELU_TANH: RpGateKind = 1;
-pub const RP_GATE_GELU_ERF: RpGateKind = 2;
-pub const RP_GATE_OAI: RpGateKind = 3;
-pub type RpHeadNorm = c_int;
-pub const RP_HEAD_NORM_NONE: RpHeadNorm = 0;
-pub const RP_HEAD_NORM_EACH: RpHeadNorm = 1;
-pub const RP_HEAD_NORM_WHOLE: RpHeadNorm = 2;
-pub type RpRouterKind = c_int;
-pub const RP_ROUTER_LOGITS: RpRouterKind = 0;
-pub const RP_ROUTER_SOFT_MAX: RpRouterKind = 1;
-pub const RP_ROUTER_SIGMOID: RpRouterKind = 2;
 pub const RP_GRAD_NORM_PARTS: c_int = 512;
 pub const RP_GRAD_NORM_FLOATS: c_int = 1028;
-pub const RP_FLAG_INPLACE: c_int = 1;
-pub const RP_FLAG_VIEW: c_int = 2;
-pub const RP_FLAG_WRITES_DST: c_int = 4;
-pub const RP_FLAG_FUSED: c_int = 8;
-pub const RP_FLAG_WRITES: c_int = 8;
-pub const RP_STORE_TARGET: c_int = 1;
 pub const RP_LINEAR_STATS: c_int = 3;
-pub type TensorOp = c_int;
-pub const RP_OP_GET_ROWS: TensorOp = 0;
-pub const RP_OP_RMS_NORM: TensorOp = 1;
-pub const RP_OP_MUL_MAT: TensorOp = 2;
-pub const RP_OP_ROPE: TensorOp = 3;
-pub const RP_OP_SOFT_MAX: TensorOp = 4;
-pub const RP_OP_SILU: TensorOp = 5;
-pub const RP_OP_SIGMOID: TensorOp = 6;
-pub const RP_OP_SWIGLU_OAI: TensorOp = 7;
-pub const RP_OP_GELU: TensorOp = 8;
-pub const RP_OP_MUL: TensorOp = 9;
-pub const RP_OP_ADD: TensorOp = 10;
-pub const RP_OP_SCALE: TensorOp = 11;
-pub const RP_OP_COPY: TensorOp = 12;
-pub const RP_OP_TOP_K: TensorOp = 13;
-pub const RP_OP_ROUTE: TensorOp = 14;
-pub const RP_OP_MUL_MAT_ID: TensorOp = 15;
-pub const RP_OP_ADD_ID: TensorOp = 16;
-pub const RP_OP_COMBINE: TensorOp = 17;
-pub const RP_OP_SAMPLE: TensorOp = 18;
-pub const RP_OP_LINEAR: TensorOp = 19;
-pub const RP_OP_GATE_UP: TensorOp = 20;
-pub const RP_OP_QKV: TensorOp = 21;
-pub const RP_OP_ROUTER: TensorOp = 22;
-pub const RP_OP_EXPERTS_DOWN: TensorOp = 23;
-pub const RP_OP_QUANTIZE: TensorOp = 24;
-pub const RP_OP_ATTENTION: TensorOp = 25;
-pub const RP_OP_SAMPLE_ROWS: TensorOp = 26;
-pub const RP_OP_CROSS_ENTROPY: TensorOp = 27;
-pub const RP_OP_CROSS_ENTROPY_BACKWARD: TensorOp = 28;
-pub const RP_OP_EXPERT_LOAD: TensorOp = 29;
-pub const RP_OP_AUX_LOSS: TensorOp = 30;
-pub const RP_OP_AUX_LOSS_BACKWARD: TensorOp = 31;
-pub const RP_OP_GRAD_NORM: TensorOp = 32;
-pub const RP_OP_GRAD_CLIP: TensorOp = 33;
-pub const RP_OP_ADAMW: TensorOp = 34;
-pub const RP_OP_GEMM: TensorOp = 35;
-pub const RP_OP_SILU_BACKWARD: TensorOp = 36;
-pub const RP_OP_GELU_BACKWARD: TensorOp = 37;
-pub const RP_OP_SWIGLU_OAI_BACKWARD: TensorOp = 38;
-pub const RP_OP_SOFT_MAX_BACKWARD: TensorOp = 39;
-pub const RP_OP_RMS_NORM_BACKWARD: TensorOp = 40;
-pub const RP_OP_ATTENTION_BACKWARD: TensorOp = 41;
-pub const RP_OP_GET_ROWS_BACKWARD: TensorOp = 42;
-pub const RP_OP_COMBINE_BACKWARD: TensorOp = 43;
-pub const RP_OP_ROUTE_BACKWARD: TensorOp = 44;
-pub const RP_OP_REPEAT_BACKWARD: TensorOp = 45;
-pub const RP_OP_MUL_MAT_ID_BACKWARD: TensorOp = 46;
-pub const RP_OP_MUL_MAT_ID_TRANSPOSED: TensorOp = 47;
-pub const RP_OP_LINEAR_CROSS_ENTROPY: TensorOp = 48;
-pub const RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD: TensorOp = 49;
-pub const RP_OP_FILL: TensorOp = 50;
-pub const RP_OP_VIEW: TensorOp = 51;
-pub const RP_OP_RESHAPE: TensorOp = 52;
-pub const RP_OP_PERMUTE: TensorOp = 53;
-pub const RP_OP_TRANSPOSE: TensorOp = 54;
-pub const RP_OP_BITS: TensorOp = 55;
-pub const RP_OP_AFTER: TensorOp = 56;
-pub const RP_OP_COUNT: TensorOp = 57;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpNoParams {
@@ -239,13 +161,6 @@ pub struct RpGetRowsParams {
 #[derive(Clone, Copy)]
 pub struct RpBitsParams {
     pub dtype: RpDtype,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpColumnParams {
-    pub norm: i32,
-    pub eps: f32,
-    pub round: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -348,54 +263,8 @@ pub struct RpRouteParams {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct RpLinearParams {
-    pub column: RpColumnParams,
-    pub scale: f32,
-    pub post_norm: i32,
-    pub post_eps: f32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGateUpParams {
-    pub column: RpColumnParams,
-    pub kind: RpGateKind,
-    pub alpha: f32,
-    pub limit: f32,
-    pub dtype: RpDtype,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpQkvParams {
-    pub column: RpColumnParams,
-    pub head_dim: i32,
-    pub norm: RpHeadNorm,
-    pub norm_eps: f32,
-    pub rope: RpRopeParams,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpRouterParams {
-    pub column: RpColumnParams,
-    pub kind: RpRouterKind,
-    pub soft_max_scale: f32,
-    pub top_k: RpTopKParams,
-    pub route: RpRouteParams,
-    pub quantize: i32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpExpertsDownParams {
-    pub scale: f32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
 pub struct RpExpertLoadParams {
     pub experts: i32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpAuxLossBackwardParams {
-    pub tokens: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -425,34 +294,6 @@ pub struct RpGemmParams {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct RpSoftMaxBackwardParams {
-    pub scale: f32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpAttentionBackwardParams {
-    pub scale: f32,
-    pub window: i32,
-    pub causal: i32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGetRowsBackwardParams {
-    pub rows: i32,
-    pub scale: f32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpRepeatBackwardParams {
-    pub ne: [i64; 4],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpMulMatIdBackwardParams {
-    pub experts: i32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
 pub struct RpFillParams {
     pub ne: [i64; 4],
     pub value: f32,
@@ -469,9 +310,55 @@ pub struct RpCustomParams {
     pub f: [f32; 8],
     pub i: [i32; 8],
 }
+
+// ---- reprise/ops.h ----
+pub const RP_FLAG_INPLACE: c_int = 1;
+pub const RP_FLAG_VIEW: c_int = 2;
+pub const RP_FLAG_WRITES_DST: c_int = 4;
+pub const RP_FLAG_FUSED: c_int = 8;
+pub const RP_FLAG_WRITES: c_int = 8;
+pub const RP_STORE_TARGET: c_int = 1;
+pub type TensorOp = c_int;
+pub const RP_OP_GET_ROWS: TensorOp = 0;
+pub const RP_OP_RMS_NORM: TensorOp = 1;
+pub const RP_OP_MUL_MAT: TensorOp = 2;
+pub const RP_OP_ROPE: TensorOp = 3;
+pub const RP_OP_SOFT_MAX: TensorOp = 4;
+pub const RP_OP_SILU: TensorOp = 5;
+pub const RP_OP_SIGMOID: TensorOp = 6;
+pub const RP_OP_SWIGLU_OAI: TensorOp = 7;
+pub const RP_OP_GELU: TensorOp = 8;
+pub const RP_OP_MUL: TensorOp = 9;
+pub const RP_OP_ADD: TensorOp = 10;
+pub const RP_OP_SCALE: TensorOp = 11;
+pub const RP_OP_COPY: TensorOp = 12;
+pub const RP_OP_TOP_K: TensorOp = 13;
+pub const RP_OP_ROUTE: TensorOp = 14;
+pub const RP_OP_MUL_MAT_ID: TensorOp = 15;
+pub const RP_OP_ADD_ID: TensorOp = 16;
+pub const RP_OP_COMBINE: TensorOp = 17;
+pub const RP_OP_SAMPLE: TensorOp = 18;
+pub const RP_OP_ATTENTION: TensorOp = 19;
+pub const RP_OP_SAMPLE_ROWS: TensorOp = 20;
+pub const RP_OP_GEMM: TensorOp = 21;
+pub const RP_OP_VIEW: TensorOp = 22;
+pub const RP_OP_RESHAPE: TensorOp = 23;
+pub const RP_OP_PERMUTE: TensorOp = 24;
+pub const RP_OP_TRANSPOSE: TensorOp = 25;
+pub const RP_OP_BITS: TensorOp = 26;
+pub const RP_OP_CROSS_ENTROPY: TensorOp = 27;
+pub const RP_OP_LINEAR_CROSS_ENTROPY: TensorOp = 28;
+pub const RP_OP_EXPERT_LOAD: TensorOp = 29;
+pub const RP_OP_AUX_LOSS: TensorOp = 30;
+pub const RP_OP_GRAD_NORM: TensorOp = 31;
+pub const RP_OP_GRAD_CLIP: TensorOp = 32;
+pub const RP_OP_ADAMW: TensorOp = 33;
+pub const RP_OP_FILL: TensorOp = 34;
+pub const RP_OP_CUSTOM: TensorOp = 1024;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union RpOpParams {
+    pub reserved: [u64; 16],
     pub custom: RpCustomParams,
     pub get_rows: RpGetRowsParams,
     pub rms_norm: RpRmsNormParams,
@@ -492,44 +379,22 @@ pub union RpOpParams {
     pub add_id: RpNoParams,
     pub combine: RpNoParams,
     pub sample: RpNoParams,
-    pub linear: RpLinearParams,
-    pub gate_up: RpGateUpParams,
-    pub qkv: RpQkvParams,
-    pub router: RpRouterParams,
-    pub experts_down: RpExpertsDownParams,
-    pub quantize: RpNoParams,
     pub attention: RpAttentionParams,
     pub sample_rows: RpSampleRowsParams,
-    pub cross_entropy: RpNoParams,
-    pub cross_entropy_backward: RpNoParams,
-    pub expert_load: RpExpertLoadParams,
-    pub aux_loss: RpNoParams,
-    pub aux_loss_backward: RpAuxLossBackwardParams,
-    pub grad_norm: RpGradNormParams,
-    pub grad_clip: RpGradClipParams,
-    pub adamw: RpAdamwParams,
     pub gemm: RpGemmParams,
-    pub silu_backward: RpNoParams,
-    pub gelu_backward: RpGeluParams,
-    pub swiglu_oai_backward: RpSwigluOaiParams,
-    pub soft_max_backward: RpSoftMaxBackwardParams,
-    pub rms_norm_backward: RpRmsNormParams,
-    pub attention_backward: RpAttentionBackwardParams,
-    pub get_rows_backward: RpGetRowsBackwardParams,
-    pub combine_backward: RpNoParams,
-    pub route_backward: RpRouteParams,
-    pub repeat_backward: RpRepeatBackwardParams,
-    pub mul_mat_id_backward: RpMulMatIdBackwardParams,
-    pub mul_mat_id_transposed: RpNoParams,
-    pub linear_cross_entropy: RpLinearCrossEntropyParams,
-    pub linear_cross_entropy_backward: RpLinearCrossEntropyParams,
-    pub fill: RpFillParams,
     pub view: RpViewParams,
     pub reshape: RpReshapeParams,
     pub permute: RpPermuteParams,
     pub transpose: RpNoParams,
     pub bits: RpBitsParams,
-    pub after: RpNoParams,
+    pub cross_entropy: RpNoParams,
+    pub linear_cross_entropy: RpLinearCrossEntropyParams,
+    pub expert_load: RpExpertLoadParams,
+    pub aux_loss: RpNoParams,
+    pub grad_norm: RpGradNormParams,
+    pub grad_clip: RpGradClipParams,
+    pub adamw: RpAdamwParams,
+    pub fill: RpFillParams,
 }
 
 // ---- reprise/graph.h ----
@@ -931,7 +796,7 @@ pub type RpOpKernel = Option<unsafe extern "C" fn(args: *const RpOpArgs, ctx: *m
 #[derive(Clone, Copy)]
 pub struct RpOpArgs {
     pub dst: RpTensorView,
-    pub src: [RpTensorView; 14],
+    pub src: [RpTensorView; 16],
     pub params: *const RpOpParams,
 }
 #[repr(C)]
@@ -1122,7 +987,7 @@ pub type RpShapeRule = Option<unsafe extern "C" fn(in_: *const RpSourceShapes, p
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union RpSourceShapes {
-    pub src: [RpSourceShape; 14],
+    pub src: [RpSourceShape; 16],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]

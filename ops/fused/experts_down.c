@@ -1,0 +1,49 @@
+/* Op experts_down: the second products of the chosen experts of one token, and their weighted sum. */
+#include "ops/op.h"
+
+#include "ops/fused/column.h"
+
+static CHECK_RULE(check) {
+    const RpTensorView *w = &args->experts_down.w, *x = &args->experts_down.x;
+    RP_TRY(rp_check_product(op, args, w, x));
+    if (w->ne[0] != x->ne[0]) return rp_refuse(RP_E_SHAPE, op, args, "rows of w and x must have one length");
+    if (x->ne[2] != 1 || x->ne[3] != 1)
+        return rp_refuse(RP_E_SHAPE, op, args, "x must be a matrix, a row for each chosen expert");
+    RP_TRY(rp_check_ids(op, args, &args->experts_down.ids, x->ne[1], 1));
+    RP_TRY(rp_check_vector(op, args, "weights", &args->experts_down.weights, x->ne[1]));
+    RP_TRY(rp_check_vector(op, args, "bias", &args->experts_down.bias, w->ne[1] * w->ne[2]));
+    RP_TRY(rp_check_vector(op, args, "residual", &args->experts_down.residual, w->ne[1]));
+    return rp_check_result(op, args, RP_F32, w->ne[1], 1);
+}
+
+static SHAPE_RULE(shape) {
+    (void)params;
+    const RpTensorView *w = in->experts_down.w, *x = in->experts_down.x, *ids = in->experts_down.ids,
+                       *weights = in->experts_down.weights;
+    if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
+    if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
+        REFUSE(RP_E_DTYPE, "x must be f32, or q8_act for quantised weights");
+    if (!rp_shape_contiguous_rows(w) || !rp_view_is_contiguous(x))
+        REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    if (w->ne[0] != x->ne[0] || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "row lengths differ");
+    if (x->ne[2] != 1 || x->ne[3] != 1 || !rp_shape_is_choice(ids, x->ne[1], 1) ||
+        !rp_shape_is_vector(weights, x->ne[1]))
+        REFUSE(RP_E_SHAPE, "there must be one id and one weight for each row of x, of one token");
+    if (!rp_shape_fits_experts(in->experts_down.bias, w))
+        REFUSE(RP_E_SHAPE, "the bias must be f32, one per row of the weights");
+    if (!rp_shape_fits(in->experts_down.residual, w->ne[1]))
+        REFUSE(RP_E_SHAPE, "the residual must be f32, one per row of the weights");
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
+    return RP_OK;
+}
+
+static PARTS(parts) {
+    rp_add_part(list, true, "products");
+    rp_add_part(list, n->from.experts_down.bias != NULL, "bias");
+    rp_add_part(list, true, "sum");
+    rp_add_part(list, n->params.experts_down.scale != 1.0f, "scale");
+    rp_add_part(list, n->from.experts_down.residual != NULL, "residual");
+}
+
+const OpRules rp_rules_experts_down = {
+    .shape = shape, .check = check, .gradient = rp_gradient_none, .parts = parts, .colour = "#fbb4ae"};

@@ -1,0 +1,198 @@
+/* private.h - the ops that programs do not name: passes make the fused ones, rp_graph_backward makes the gradients. Their
+ * rows have the columns of reprise/ops.h, but no number: they are numbered in the order of the rows. Rows may be added,
+ * moved and removed, because nothing here is part of the ABI. reprise/ops.h includes this file where RP_INTERNAL is
+ * defined.
+ *
+ * An op that programs are to name moves to reprise/ops.h, with the next number there (docs/add-an-op.md). */
+#ifndef OPS_PRIVATE_H
+#define OPS_PRIVATE_H
+
+#include "reprise/op_params.h"
+
+/* Prologue of a fused product: what happens to its activation vector x, the column, before the product. */
+typedef struct RpColumnParams {
+    int32_t norm; /* 1: rms_norm with `eps` and the optional weight */
+    float   eps;
+    int32_t round; /* 1: then quantise to q8_act */
+} RpColumnParams;
+
+/* Epilogue of op linear: y = post_norm(scale * (w c + bias)) + residual. */
+typedef struct RpLinearParams {
+    RpColumnParams column;
+    float          scale;     /* 1: none */
+    int32_t        post_norm; /* 1: rms_norm with `post_eps` before the residual is added */
+    float          post_eps;
+} RpLinearParams;
+
+/* act(gate) * up with act = silu, gelu by tanh or gelu by erf; or the form of op swiglu_oai. */
+typedef enum RpGateKind { RP_GATE_SILU = 0, RP_GATE_GELU_TANH, RP_GATE_GELU_ERF, RP_GATE_OAI } RpGateKind;
+
+typedef struct RpGateUpParams {
+    RpColumnParams column;
+    RpGateKind     kind;
+    float          alpha, limit; /* for RP_GATE_OAI, as in RpSwigluOaiParams */
+    RpDtype        dtype;        /* of the result: RP_F32 or RP_Q8_ACT */
+} RpGateUpParams;
+
+/* RMSNorm of queries and keys before the rotation: none, of each head, or of all heads as one row. */
+typedef enum RpHeadNorm { RP_HEAD_NORM_NONE = 0, RP_HEAD_NORM_EACH, RP_HEAD_NORM_WHOLE } RpHeadNorm;
+
+typedef struct RpQkvParams {
+    RpColumnParams column;
+    int32_t        head_dim;
+    RpHeadNorm     norm;
+    float          norm_eps;
+    RpRopeParams   rope;
+} RpQkvParams;
+
+/* Which function of the router's logits the experts are selected by. */
+typedef enum RpRouterKind { RP_ROUTER_LOGITS = 0, RP_ROUTER_SOFT_MAX, RP_ROUTER_SIGMOID } RpRouterKind;
+
+typedef struct RpRouterParams {
+    RpColumnParams column;
+    RpRouterKind   kind;
+    float          soft_max_scale; /* for RP_ROUTER_SOFT_MAX */
+    RpTopKParams   top_k;
+    RpRouteParams  route;
+    int32_t        quantize; /* the result has the column too, as q8_act; the products of the experts read it */
+} RpRouterParams;
+
+typedef struct RpExpertsDownParams {
+    float scale; /* factor of the sum; 1: none */
+} RpExpertsDownParams;
+
+typedef struct RpAuxLossBackwardParams {
+    int32_t tokens; /* columns of the result */
+} RpAuxLossBackwardParams;
+
+typedef struct RpSoftMaxBackwardParams {
+    float scale; /* that of the op soft_max */
+} RpSoftMaxBackwardParams;
+
+typedef struct RpAttentionBackwardParams {
+    float   scale;
+    int32_t window; /* as in RpSoftMaxParams */
+    int32_t causal; /* not 0: the queries are the last of the keys' positions */
+} RpAttentionBackwardParams;
+
+typedef struct RpGetRowsBackwardParams {
+    int32_t rows;  /* of the table */
+    float   scale; /* as in RpGetRowsParams */
+} RpGetRowsBackwardParams;
+
+typedef struct RpRepeatBackwardParams {
+    int64_t ne[RP_MAX_DIMS]; /* of the result */
+} RpRepeatBackwardParams;
+
+typedef struct RpMulMatIdBackwardParams {
+    int32_t experts; /* of the weights */
+} RpMulMatIdBackwardParams;
+
+/* The members of RpColumnParams, for lists of parameters. */
+#define RP_COLUMN_FIELDS column.norm, column.eps, column.round
+
+/* The notation of the comments is that of reprise/ops.h. dx is the gradient of the loss with respect to x; dy is the
+ * gradient with respect to y, the result of the op that is differentiated. */
+#define RP_PRIVATE_OPS(OP, OP_VIEW)                                                                                    \
+    /* Fused products of one token. c = column(x) is their prologue (RpColumnParams): rms_norm with [norm],            \
+     * then quantisation to q8_act; an x of type q8_act is used as it is.                                              \
+     *                                                                                                                 \
+     * y = post_norm(scale * (w c + bias)) + residual                                                                  \
+     * src w [n,m], x [n], [norm [n]], [bias [m]], [residual [m]], [post_norm [m]]; y [m] */                           \
+    OP(-, LINEAR, linear, 2, (w, x, norm, bias, residual, post_norm), RpLinearParams,                                  \
+       (RP_COLUMN_FIELDS, scale, post_norm, post_eps), RP_FLAG_FUSED)                                                  \
+    /* y = act(gate c + gate_bias) * (up c + up_bias), or the form of RpGateKind                                       \
+     * src gate and up [n,m], or [n,m,experts] with ids, x, [norm], [ids i32 [k]],                                     \
+     * [gate_bias], [up_bias], both [m] or [m,experts]; y [m] or [m,k] */                                              \
+    OP(-, GATE_UP, gate_up, 3, (gate, up, x, norm, ids, gate_bias, up_bias), RpGateUpParams,                           \
+       (RP_COLUMN_FIELDS, kind, alpha, limit, dtype), RP_FLAG_FUSED)                                                   \
+    /* y = rope(norm(wq c + bq)); k_cache[:,pos] = rope(norm(wk c + bk)); v_cache[:,pos] = wv c + bv                   \
+     * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [rows,n_ctx], [norm] of x, [bq], [bk], [bv],       \
+     * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope; y [d,h] */                          \
+    OP(-, QKV, qkv, 7, (wq, wk, wv, x, pos, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors), RpQkvParams, \
+       (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.)), RP_FLAG_FUSED |                            \
+       RP_WRITES(RP_SOURCE(qkv, k_cache)) | RP_WRITES(RP_SOURCE(qkv, v_cache)))                                        \
+    /* y[:,0] = ids that top_k selects from f(w c + bias), f by RpRouterKind; y[:,1] = their weights by route,         \
+     * as the bits of f32; with quantize y[:,2..] = c as q8_act, in words, then zeros                                  \
+     * src w [n,experts], x, [norm], [bias], [select_bias], which only the selection adds;                             \
+     * y i32 [k,2], with quantize [k, 2 + ceil(11 n / 32 / k)] */                                                      \
+    OP(-, ROUTER, router, 2, (w, x, norm, bias, select_bias), RpRouterParams, (RP_COLUMN_FIELDS, kind, soft_max_scale, \
+       top_k.k, top_k.n_group, top_k.n_group_used, route.soft_max, route.normalize, route.unused, route.scale,         \
+       quantize), RP_FLAG_FUSED)                                                                                       \
+    /* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j              \
+     * src w [n,m,experts], x f32 or q8_act [n,k], ids i32 [k], weights [k], [bias [m,experts]],                       \
+     * [residual [m]]; y [m] */                                                                                        \
+    OP(-, EXPERTS_DOWN, experts_down, 4, (w, x, ids, weights, bias, residual), RpExpertsDownParams, (scale),           \
+       RP_FLAG_FUSED)                                                                                                  \
+    /* y = x as q8_act (tensor.h): per 32 elements scale = max|x| / 127, quants = round(x / scale) */                  \
+    OP(-, QUANTIZE, quantize, 1, (x), RpNoParams, (unused), RP_FLAG_FUSED)                                             \
+    /* the memory of x after the node `writer` has written to it: gives readers of a store an order */                 \
+    OP_VIEW(-, AFTER, after, 2, (x, writer), RpNoParams, (unused), RP_FLAG_VIEW | RP_FLAG_FUSED)                       \
+    /* ---- training: gradients ---- */                                                                                \
+    /* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x))                                                          \
+     * src dy, x of one shape; y = dx */                                                                               \
+    OP(-, SILU_BACKWARD, silu_backward, 2, (dy, x), RpNoParams, (unused), RP_FLAG_INPLACE)                             \
+    /* dx = dy * (Phi(x) + x * Phi'(x)), by the formula of RpGeluKind                                                  \
+     * src dy, x of one shape; y = dx */                                                                               \
+    OP(-, GELU_BACKWARD, gelu_backward, 2, (dy, x), RpGeluParams, (kind), RP_FLAG_INPLACE)                             \
+    /* g = min(gate, limit), u = clamp(up, -limit, limit), s = 1 / (1 + exp(-alpha g))                                 \
+     * dgate = dy * (u + 1) * s * (1 + alpha * g * (1 - s)), 0 where gate > limit                                      \
+     * dup = dy * g * s, 0 where |up| > limit                                                                          \
+     * src dy, gate, up, dup of one shape; dup is written; y = dgate */                                                \
+    OP(-, SWIGLU_OAI_BACKWARD, swiglu_oai_backward, 4, (dy, gate, up, dup), RpSwigluOaiParams, (alpha, limit),         \
+       RP_FLAG_INPLACE | RP_WRITES(RP_SOURCE(swiglu_oai_backward, dup)))                                               \
+    /* dx[:,r] = scale * y[:,r] * (dy[:,r] - sum_i dy[i,r] * y[i,r])                                                   \
+     * src dy, y of one shape; y = dx */                                                                               \
+    OP(-, SOFT_MAX_BACKWARD, soft_max_backward, 2, (dy, y), RpSoftMaxBackwardParams, (scale), RP_FLAG_INPLACE)         \
+    /* rstd[r] = 1 / sqrt(mean(x[:,r]^2) + eps)                                                                        \
+     * dx[:,r] = rstd[r] * w * dy[:,r] - x[:,r] * rstd[r]^3 / n * sum_i dy[i,r] * w[i] * x[i,r]                        \
+     * dw[i]   = sum_r dy[i,r] * x[i,r] * rstd[r]                                                                      \
+     * src dy and x [n,r], contiguous, [w [n]], [dw [n]], [rstd [r]], for dw; dw and rstd are written; y = dx */       \
+    OP(-, RMS_NORM_BACKWARD, rms_norm_backward, 2, (dy, x, w, dw, rstd), RpRmsNormParams, (eps),                       \
+       RP_WRITES(RP_SOURCE(rms_norm_backward, dw)) | RP_WRITES(RP_SOURCE(rms_norm_backward, rstd)))                    \
+    /* Gradients of y[:,h,t] = sum_i p[i] v[:,i,h/g], p = softmax_i(scale * k[:,i,h/g] . q[:,t,h]), over the i that op \
+     * attention without pos sees, with window, causal and sinks as there.                                             \
+     * p is computed again, in tiles, from statistics of each row (Dao 2023, arXiv:2307.08691):                        \
+     *     delta = dy . y,  ds[i] = p[i] * (dy . v[:,i] - delta)                                                       \
+     *     dv[:,i] = sum p[i] dy,  dq = scale * sum_i ds[i] k[:,i],  dk[:,i] = scale * sum ds[i] q;  sums over t and g \
+     *     dsinks[h] = sum over t and b of of_sink,  of_sink = -exp(sinks[h]) / (sum of exponentials) * delta          \
+     * src dy [d,h,t,b], q [d,t,h,b], k and v [d,i,h/g,b], y [d,h,t,b], dk and dv like k, which are written; stats     \
+     * [3*t*h*b]: largest score, 1 / sum of exponentials, delta; [sinks [h]]: stats [4*t*h*b], with of_sink; y = dq */ \
+    OP(-, ATTENTION_BACKWARD, attention_backward, 8, (dy, q, k, v, y, dk, dv, stats, sinks),                           \
+       RpAttentionBackwardParams, (scale, window, causal), RP_WRITES(RP_SOURCE(attention_backward, dk)) |              \
+       RP_WRITES(RP_SOURCE(attention_backward, dv)) | RP_WRITES(RP_SOURCE(attention_backward, stats)))                 \
+    /* dw[:,r] = scale * sum of dy[:,t] over the t with ids[t] = r, in the order of t; other ids count for none        \
+     * src dy [n,t], ids i32 [t]; y = dw [n,rows] */                                                                   \
+    OP(-, GET_ROWS_BACKWARD, get_rows_backward, 2, (dy, ids), RpGetRowsBackwardParams, (rows, scale), 0)               \
+    /* dx[:,j,t] = weights[j,t] * dy[:,t];  dweights[j,t] = sum_i dy[i,t] * x[i,j,t]                                   \
+     * src dy [n,t], x [n,k,t], weights [k,t], dweights [k,t], which is written; y = dx */                             \
+    OP(-, COMBINE_BACKWARD, combine_backward, 4, (dy, x, weights, dweights), RpNoParams, (unused),                     \
+       RP_WRITES(RP_SOURCE(combine_backward, dweights)))                                                               \
+    /* dprobs[ids[j,t],t] = gradient of route with respect to the probability of choice j; 0 where nothing was chosen  \
+     * src dy [k,t], probs [n,t], ids i32 [k,t]; y = dprobs */                                                         \
+    OP(-, ROUTE_BACKWARD, route_backward, 3, (dy, probs, ids), RpRouteParams, (soft_max, normalize, unused, scale), 0) \
+    /* Sum over what mul and add repeat: y[i0,i1,i2,i3] = sum of dy at i0 + a0 ne[0], i1 + a1 ne[1], ...               \
+     * src dy, whose dimensions are multiples of ne; y [ne] */                                                         \
+    OP(-, REPEAT_BACKWARD, repeat_backward, 1, (dy), RpRepeatBackwardParams, (ne), 0)                                  \
+    /* dw[:,:,e] = sum of x[:,j,t] dy[:,j,t]^T over the j,t with ids[j,t] = e, in the order of j + k*t; other ids count\
+     * for none                                                                                                        \
+     * src x [n,k,t], or [n,1,t] for one column per token, dy [m,k,t], ids i32 [k,t]; y = dw [n,m,experts] */          \
+    OP(-, MUL_MAT_ID_BACKWARD, mul_mat_id_backward, 3, (x, dy, ids), RpMulMatIdBackwardParams, (experts), 0)           \
+    /* y[:,j,t] = w[:,:,ids[j,t]]^T * x[:,j,t], 0 if the id is not in 0..experts-1: dx of mul_mat_id, from dy          \
+     * src w [n,m,experts], x [m,k,t], ids i32 [k,t]; y [n,k,t] */                                                     \
+    OP(-, MUL_MAT_ID_TRANSPOSED, mul_mat_id_transposed, 3, (w, x, ids), RpNoParams, (unused), 0)                       \
+    /* dx[i,t] = (softmax_i(x[:,t]) - (i = targets[t])) * dy[t], 0 where the target is -1                              \
+     * src x [n,t], targets i32 [t], dy [t]; y = dx */                                                                 \
+    OP(-, CROSS_ENTROPY_BACKWARD, cross_entropy_backward, 3, (x, targets, dy), RpNoParams, (unused), RP_FLAG_INPLACE)  \
+    /* d[i,t] = scale * (softmax_i(l[:,t]) - (i = targets[t])) * dy[t], 0 where the target is -1, n rows at a time     \
+     * dx[:,t] = sum_i d[i,t] w[:,i], chunk by chunk;  dw[:,i] = sum_t d[i,t] x[:,t]                                   \
+     * src dy [t], then x, w, targets and stats as of linear_cross_entropy, chunk [n,t], [dw [k,vocab]]; chunk and dw  \
+     * are written; y = dx [k,t] */                                                                                    \
+    OP(-, LINEAR_CROSS_ENTROPY_BACKWARD, linear_cross_entropy_backward, 6, (dy, x, w, targets, stats, chunk, dw),      \
+       RpLinearCrossEntropyParams, (scale), RP_WRITES(RP_SOURCE(linear_cross_entropy_backward, chunk)) |               \
+       RP_WRITES(RP_SOURCE(linear_cross_entropy_backward, dw)))                                                        \
+    /* dprobs[e,t] = experts * load[e] / tokens * dy                                                                   \
+     * src load [experts], dy [1]; y = dprobs [experts,tokens] */                                                      \
+    OP(-, AUX_LOSS_BACKWARD, aux_loss_backward, 2, (load, dy), RpAuxLossBackwardParams, (tokens), 0)
+
+#endif
