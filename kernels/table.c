@@ -9,6 +9,12 @@
     extern ScratchBytes rp_cuda_##name##_scratch __attribute__((weak));
 RP_OPS(OP, OP_VIEW)
 #undef OP
+#ifdef RP_SOME_KERNELS /* a short build for the simulated device (RP_SIM_OPS) */
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+    extern RpOpKernel rp_cuda_##name __attribute__((weak));
+RP_OPS(OP, OP_VIEW)
+#undef OP
+#endif
 
 typedef struct Row {
     RpOpKernel   *launcher; /* NULL for views */
