@@ -61,7 +61,7 @@ foreach(architecture ${RP_PTX_ARCHITECTURES})
     set(file ${ptx_folder}/${architecture}/${name}.ptx)
     list(APPEND ptx_files ${file})
     add_custom_command(OUTPUT ${file} DEPENDS ${kernel} DEPFILE ${file}.d COMMENT "PTX of ${name}.cu for sm_${architecture}"
-      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ptx -lineinfo -std=c++17 -O3 -DNDEBUG -D_GNU_SOURCE -arch=compute_${architecture}
+      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ptx -lineinfo -std=c++17 -O3 -DNDEBUG -D_GNU_SOURCE -DRP_INTERNAL -arch=compute_${architecture}
         -Xcompiler=-fno-exceptions,-fno-rtti,-fno-threadsafe-statics,-fPIC -I${PROJECT_SOURCE_DIR}/include
         -I${PROJECT_BINARY_DIR}/include -I${PROJECT_SOURCE_DIR} -MD -MF ${file}.d -MT ${file} ${kernel} -o ${file})
   endforeach()
