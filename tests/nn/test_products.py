@@ -254,8 +254,8 @@ class ProductErrors(Case):
             (("dequantize", NUMBER["q6_k"], one, one, 32), "dequantize: 32 elements are not a whole number of q6_k blocks of 256"),
             (("expert_gemm", q4_0, one, one, ids, one, 2, 2, 4, 1, 32, 0, None, 0), "expert_gemm: a workspace of 0 aligned bytes"),
             (("expert_gemm", q4_0, one, one, ids, one, 2, -1, 4, 1, 32, 0, None, 0), "none may be negative"),
-            (("rope", one, one, one, ids, 1, 2, 2, 2, 8, 10, 0), "rope: 10 dimensions of rows of 8"),
-            (("rope", one, one, one, ids, 1, 2, 2, 2, 8, 7, 0), "rope: 7 dimensions of rows of 8"),
+            (("rope", one, one, one, ids, 1, 2, 2, 2, 8, 10, 0), "rope: n_dims = 10 must be even, from 2 to the length of a row and to 1024: x f32 [8,2,2]"),
+            (("rope", one, one, one, ids, 1, 2, 2, 2, 8, 7, 0), "rope: n_dims = 7 must be even, from 2 to the length of a row and to 1024: x f32 [8,2,2]"),
         ]
         for backend in BACKENDS:
             for call, text in wanted:
