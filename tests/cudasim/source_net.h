@@ -102,7 +102,7 @@ static inline void net_expect_nothing_left(void) {
 #define FAKE(name) RP_BUILD_DIR "/tests/libfake_nvrtc_" name ".so"
 
 /* y[i] = f[0] * x[i]: what NVRTC 13.0 makes of it for sm_75. The argument is an RpArgs: dst.data at byte 0, ne at 16,
- * src[0].data at 80, params at 1200. */
+ * src[0].data at 80, params at 1360. */
 #define TIMES_PTX(name, directive)                                                                           \
     ".version 7.0\n.target sm_75\n.address_size 64\n"                                                        \
     ".visible .entry " name "(.param .align 8 .b8 p[1424])\n" directive "{\n"                                \
@@ -112,7 +112,7 @@ static inline void net_expect_nothing_left(void) {
     "ld.param.u64 %rd4, [p+16]; setp.ge.s64 %p1, %rd3, %rd4; @%p1 bra $L__end;\n"                            \
     "ld.param.u64 %rd5, [p+80]; cvta.to.global.u64 %rd6, %rd5; shl.b64 %rd7, %rd3, 2; add.s64 %rd8, %rd6, "  \
     "%rd7;\n"                                                                                                \
-    "ld.global.f32 %f1, [%rd8]; ld.param.f32 %f2, [p+1200]; mul.f32 %f3, %f2, %f1;\n"                        \
+    "ld.global.f32 %f1, [%rd8]; ld.param.f32 %f2, [p+1360]; mul.f32 %f3, %f2, %f1;\n"                        \
     "ld.param.u64 %rd9, [p]; cvta.to.global.u64 %rd10, %rd9; add.s64 %rd11, %rd10, %rd7;\n"                  \
     "st.global.f32 [%rd11], %f3;\n$L__end: ret;\n}\n"
 #define TIMES(name) "// PTX:\n" TIMES_PTX(name, "")

@@ -105,7 +105,7 @@ Test(nvrtc, the_argument_has_the_layout_of_the_host) {
         "static_assert(sizeof(RpView) == SIZE && AT(src) == SIZE, \"views\");\n"
         "static_assert(AT(dst.data) == DATA && AT(dst.dtype) == DTYPE && AT(dst.ne) == NE && AT(dst.nb) == "
         "NB, \"view\");\n"
-        "static_assert(AT(params) == 15 * SIZE && AT(params.i) == 15 * SIZE + 32, \"params\");\n"
+        "static_assert(AT(params) == 17 * SIZE && AT(params.i) == 17 * SIZE + 32, \"params\");\n"
         "static_assert(RP_F32 == F32 && RP_Q8_ACT == ACT, \"dtypes\");\n"
         "__global__ void k(RpArgs) {}\n";
     static char        options[7][32];

@@ -13,7 +13,7 @@ static RpStatus product_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
 /* The factor of `times` becomes an element of the second source. */
 static char *product_text(void) {
     static const char
-        old[]  = "ld.param.f32 %f2, [p+1200];",
+        old[]  = "ld.param.f32 %f2, [p+1360];",
         with[] = "ld.param.u64 %rd5, [p+160]; cvta.to.global.u64 %rd6, %rd5; add.s64 %rd8, %rd6, %rd7; "
                  "ld.global.f32 %f2, [%rd8];";
     char        *text   = malloc(strlen(times.text) + sizeof with), *at;
