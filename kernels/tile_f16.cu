@@ -15,6 +15,14 @@ struct PrepareArgs {
     bool         paired; /* runs in the order of K types */
 };
 
+/* As for views (launch.cuh): the bytes between the members, which have what was on the stack. */
+static inline void rp_clear_padding(PrepareArgs &p) {
+    memset((char *)&p.to.shared + sizeof p.to.shared, 0,
+           sizeof p.to - offsetof(TileColumns, shared) - sizeof p.to.shared);
+    memset((char *)&p.paired + sizeof p.paired, 0,
+           sizeof p - offsetof(PrepareArgs, paired) - sizeof p.paired);
+}
+
 /* The run of a row that is stored as run i: with pairs, runs j and j + 4 of each block of 8 are 2j and 2j + 1. */
 __device__ int run_at(int i, bool paired) { return paired ? i / 8 * 8 + i % 8 / 2 + i % 2 * 4 : i; }
 
