@@ -131,20 +131,28 @@ static RpStatus is_whole(const char *path, bool *whole) {
     return st == RP_E_FORMAT || st == RP_E_UNSUPPORTED ? RP_OK : st;
 }
 
-RpStatus rp_trainer_check_kept(const char *path) {
+/* The name of the checkpoint before, which the caller frees: without a file, that of the file to be written. */
+static RpStatus kept_path(const char *path, char **kept) {
+    *kept        = NULL;
     char *target = realpath(path, NULL);
     if (target == NULL && errno != ENOENT) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
-    const char  *file   = target != NULL ? target : path; /* without a file: it gets this name */
-    const size_t size   = strlen(file) + sizeof TRAIN_KEPT;
-    char        *kept   = malloc(size);
-    RpStatus     status = kept != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "%s: out of memory for a path", path);
-    struct stat  st;
-    if (kept != NULL) snprintf(kept, size, "%s%s", file, TRAIN_KEPT);
-    if (kept != NULL && stat(kept, &st) == 0 && !S_ISREG(st.st_mode))
+    const char  *file = target != NULL ? target : path;
+    const size_t size = strlen(file) + sizeof TRAIN_KEPT;
+    *kept             = malloc(size);
+    if (*kept != NULL) snprintf(*kept, size, "%s%s", file, TRAIN_KEPT);
+    free(target);
+    return *kept != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "%s: out of memory for a path", path);
+}
+
+RpStatus rp_trainer_check_kept(const char *path) {
+    char       *kept;
+    struct stat st;
+    RP_TRY(kept_path(path, &kept));
+    RpStatus status = RP_OK;
+    if (stat(kept, &st) == 0 && !S_ISREG(st.st_mode))
         status = rp_fail(RP_E_ARG, "%s: is not a regular file, which the checkpoint before %s would replace",
                          kept, path);
     free(kept);
-    free(target);
     return status;
 }
 
@@ -171,12 +179,22 @@ static RpStatus check_output(const RpTrainer *t, const char *path, bool is_check
     return origin != t->model->file ? rp_gguf_refuse_output(t->model->file, path) : RP_OK;
 }
 
+/* The checkpoint at `path` and the one that is kept before it. */
+static RpStatus check_outputs(const RpTrainer *t, const char *path) {
+    char *kept;
+    RP_TRY(check_output(t, path, true));
+    RP_TRY(kept_path(path, &kept));
+    const RpStatus st = check_output(t, kept, true);
+    free(kept);
+    return st;
+}
+
 RpStatus rp_trainer_save(RpTrainer *t, const char *path) {
     RP_NOT_NULL(t, "t");
     RP_NOT_NULL(path, "path");
     TrainLock *lock = NULL;
     bool       locked;
-    RP_TRY(check_output(t, path, true));
+    RP_TRY(check_outputs(t, path));
     RP_TRY(rp_train_lock_is_of(t->lock, path, &locked));
     if (!locked) RP_TRY(rp_train_lock(path, &lock));
     const RpStatus st = with_path(path, write_file(t, path, true));

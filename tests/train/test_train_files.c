@@ -245,6 +245,17 @@ Test(train_files, exports_in_every_type) {
     train_close(t, m);
 }
 
+/* Nor may the file be the one before a checkpoint, which is replaced too. */
+static void expect_not_kept_over(RpTrainer *t, const char *path) {
+    char checkpoint[128], kept[132];
+    snprintf(checkpoint, sizeof checkpoint, "%s.link", path);
+    snprintf(kept, sizeof kept, "%s.1", checkpoint);
+    cr_assert_eq(link(path, kept), 0);
+    REFUSED(rp_trainer_save(t, checkpoint), RP_E_ARG, kept);
+    cr_expect_neq(access(checkpoint, F_OK), 0);
+    remove(kept);
+}
+
 /* The file may be replaced by a checkpoint if it is one, never by a model. */
 static void expect_kept(const char *path, bool is_checkpoint) {
     size_t     n, n_after;
@@ -256,6 +267,7 @@ static void expect_kept(const char *path, bool is_checkpoint) {
     REFUSED(rp_trainer_export(t, path, NULL), RP_E_ARG, "an output must not be an input");
     REFUSED(rp_trainer_export(t, path, "F16"), RP_E_ARG, path);
     if (!is_checkpoint) REFUSED(rp_trainer_save(t, path), RP_E_ARG, "an output must not be an input");
+    if (!is_checkpoint) expect_not_kept_over(t, path);
     after = train_read_file(path, &n_after);
     cr_expect(n == n_after && memcmp(before, after, n) == 0, "%s has changed", path);
     for (int i = 0; i < 2 && is_checkpoint; i++) OK(rp_trainer_save(t, path));
@@ -283,8 +295,8 @@ Test(train_files, refuses_a_damaged_checkpoint) {
     size_t                   n;
     (void)train_steps(t, m, &options, 1);
     char        *bytes = train_checkpoint(t, &n), *at = memmem(bytes, n, name, strlen(name));
-    const size_t head  = head_of(bytes, n);
-    char        *sum   = value_in(bytes, n, "train.checksum.metadata");
+    const size_t head = head_of(bytes, n);
+    char        *sum  = value_in(bytes, n, "train.checksum.metadata");
     cr_assert_not_null(at);
     at[6] = 'w';
     memset(sum, 0, sizeof(uint64_t)); /* the checksum is right again */
