@@ -12,30 +12,33 @@
 #include <stddef.h>
 
 /* Every type dequantises to the integer form: element i = scale[i/sub] * (q[i] - offset) + min[i/sub], with `sub`
- * the elements of a sub-block. One row a type, in the order of RP_DTYPES:
+ * the elements of a sub-block. One row for each type, in the order of RP_DTYPES. Dispatch, tables of functions, names of
+ * file types and lists in the tests are made from these rows:
  *
- *     X(ID, name, sub, offset, has_min, top, from, end, fields)
+ *     X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields)
  *
  *     offset     subtracted from every q; 128 for Q8_0, whose signed quants are raised to 0..255
  *     has_min    each sub-block has a minimum; without, min is 0
  *     top        the largest q, which bounds the sums of kernels that add in 16 bits
  *     from, end  the bytes [from, end) of a block hold quants, the others hold scales
+ *     file_type  the number in general.file_type of llama.cpp (llama_ftype) for a file of this type
+ *     output     the type of the output matrix of such a file
  *     fields     FIELD(field, at, bytes) for each device plane, in their order: bytes [at, at + bytes) of a block, for
  *                some types after its bits were rearranged (kernels/planes.c). FIELD is defined where the table is
  *                used. The largest field comes first, so that every plane is aligned for its field. */
 /* clang-format off */
-#define RP_QUANTS(X)                                                                                                   \
-    X(Q4_0,  q4_0,  32,   8, false,  15,  2,  18, FIELD(qs, 2, 16) FIELD(d, 0, 2))                                     \
-    X(Q4_1,  q4_1,  32,   0, true,   15,  4,  20, FIELD(qs, 4, 16) FIELD(dm, 0, 4))                                    \
-    X(Q5_0,  q5_0,  32,  16, false,  31,  2,  22, FIELD(qs, 6, 16) FIELD(qh, 2, 4) FIELD(d, 0, 2))                     \
-    X(Q5_1,  q5_1,  32,   0, true,   31,  4,  24, FIELD(qs, 8, 16) FIELD(qh, 4, 4) FIELD(dm, 0, 4))                    \
-    X(Q8_0,  q8_0,  32, 128, false, 255,  2,  34, FIELD(q0, 2, 16) FIELD(q1, 18, 16) FIELD(d, 0, 2))                   \
-    X(Q4_K,  q4_k,  32,   0, true,   15, 16, 144, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(head, 128, 16))             \
-    X(Q5_K,  q5_k,  32,   0, true,   31, 16, 176, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(qh, 128, 32)                \
-                                                  FIELD(head, 160, 16))                                                \
-    X(Q6_K,  q6_k,  16,  32, false,  63,  0, 192, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(q2, 128, 64)                \
-                                                  FIELD(scales, 192, 16) FIELD(d, 208, 2))                             \
-    X(MXFP4, mxfp4, 32,  12, false,  24,  1,  17, FIELD(qs, 1, 16) FIELD(e, 0, 1))
+#define RP_QUANTS(X)                                                                                                 \
+    X(Q4_0,  q4_0,  32,   8, false,  15,  2,  18,  2, Q6_K, FIELD(qs, 2, 16) FIELD(d, 0, 2))                         \
+    X(Q4_1,  q4_1,  32,   0, true,   15,  4,  20,  3, Q6_K, FIELD(qs, 4, 16) FIELD(dm, 0, 4))                        \
+    X(Q5_0,  q5_0,  32,  16, false,  31,  2,  22,  8, Q6_K, FIELD(qs, 6, 16) FIELD(qh, 2, 4) FIELD(d, 0, 2))         \
+    X(Q5_1,  q5_1,  32,   0, true,   31,  4,  24,  9, Q6_K, FIELD(qs, 8, 16) FIELD(qh, 4, 4) FIELD(dm, 0, 4))        \
+    X(Q8_0,  q8_0,  32, 128, false, 255,  2,  34,  7, Q8_0, FIELD(q0, 2, 16) FIELD(q1, 18, 16) FIELD(d, 0, 2))       \
+    X(Q4_K,  q4_k,  32,   0, true,   15, 16, 144, 14, Q6_K, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(head, 128, 16)) \
+    X(Q5_K,  q5_k,  32,   0, true,   31, 16, 176, 16, Q6_K, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(qh, 128, 32)    \
+                                                            FIELD(head, 160, 16))                                    \
+    X(Q6_K,  q6_k,  16,  32, false,  63,  0, 192, 18, Q6_K, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(q2, 128, 64)    \
+                                                            FIELD(scales, 192, 16) FIELD(d, 208, 2))                 \
+    X(MXFP4, mxfp4, 32,  12, false,  24,  1,  17, 38, Q8_0, FIELD(qs, 1, 16) FIELD(e, 0, 1))
 /* clang-format on */
 
 /* RP_<type>_ELEMS and RP_<type>_BYTES of a block, for every data type. */
@@ -62,7 +65,7 @@ enum { RP_SUM_BLOCK = 16 }; /* activations with one entry of `sum` in q8_act */
  * Each member has the alignment that loads from its plane need, up to 16 bytes. So if the compiler inserted padding,
  * `end` would not be at the block's size, and a plane would not be aligned. */
 #define FIELD(field, at, bytes) alignas((bytes) % 16 == 0 ? 16 : (bytes) & -(bytes)) uint8_t field[bytes];
-#define X(ID, name, sub, offset, has_min, top, from, end_, fields)                                           \
+#define X(ID, name, sub, offset, has_min, top, from, end_, file_type, output, fields)                        \
     typedef struct Planes##ID {                                                                              \
         fields uint8_t end;                                                                                  \
     } Planes##ID;                                                                                            \
@@ -81,14 +84,15 @@ RP_QUANTS(X)
     static_assert((offset) == 0 || !(has_min), #name ": an offset or minima, not both");                     \
     static_assert((offset) <= (top) && (top) <= 255, #name ": q are unsigned 8-bit integers");               \
     static_assert((from) < (end) && (end) <= RP_##ID##_BYTES, #name ": a block contains its quants");        \
-    static_assert(RP_##ID >= RP_Q4_0 && RP_##ID < RP_Q8_ACT, #name ": weights come before q8_act");
+    static_assert(RP_##ID >= RP_Q4_0 && RP_##ID != RP_Q8_ACT, #name ": a block type of weights");
 RP_QUANTS(X)
 #undef X
 
 #define X(...) +1
-static_assert(RP_QUANTS(X) == RP_Q8_ACT - RP_Q4_0,
-              "every quantised weight type of RP_DTYPES has a row in RP_QUANTS");
+enum { RP_N_QUANTS = RP_QUANTS(X) };
 #undef X
+static_assert(RP_N_QUANTS == RP_DTYPE_COUNT - RP_Q4_0 - 1,
+              "every block type of RP_DTYPES but q8_act has a row in RP_QUANTS");
 
 /* The KV cache is f16 or q8_0. A q8_0 block is quantised, stored and loaded by 32 lanes or 32 elements at a time. */
 static_assert(RP_Q8_0_ELEMS == 32 && RP_Q8_0_BYTES == 2 + 32, "q8_0: f16 d, then 32 quants");

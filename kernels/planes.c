@@ -21,8 +21,8 @@ typedef struct Field {
 
 /* In the order of the planes (base/dtypes.h). */
 static const Field layouts[RP_DTYPE_COUNT][MAX_FIELDS] = {
-#define FIELD(field, at, bytes)                                   {at, bytes},
-#define X(ID, name, sub, offset, has_min, top, from, end, fields) [RP_##ID] = {fields},
+#define FIELD(field, at, bytes) {at, bytes},
+#define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields) [RP_##ID] = {fields},
     RP_QUANTS(X)
 #undef X
 #undef FIELD

@@ -1,6 +1,6 @@
 /* The table of architectures. A family that recombines known kinds and features is one row here; a new kind or
  * feature is a field of ArchRow and a line in the builder that reads it. Sizes and the values of the keys come
- * from the file. */
+ * from the file. The comment at the name says which models have it; docs/models.md shows it (tools/models_table.py). */
 #include "model/arch_table.h"
 
 #include "reprise/model.h"
@@ -10,7 +10,7 @@
 /* clang-format off */
 static const ArchRow archs[] = {
     {
-        .name                = "llama",
+        .name                = "llama", /* Llama 2 and 3, Mistral, Mixtral, SmolLM2 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
@@ -19,20 +19,20 @@ static const ArchRow archs[] = {
         .no_expert_length    = true,
     },
     {
-        .name                = "qwen2",
+        .name                = "qwen2", /* Qwen 2 and 2.5 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
     },
     {
-        .name                = "qwen3",
+        .name                = "qwen3", /* Qwen 3 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
         .qk_norm             = QK_NORM_HEAD,
     },
     {
-        .name                = "gemma3",
+        .name                = "gemma3", /* Gemma 3 */
         .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
@@ -44,13 +44,13 @@ static const ArchRow archs[] = {
         .activation          = ACTIVATION_GELU_TANH,
     },
     {
-        .name                = "smollm3",
+        .name                = "smollm3", /* SmolLM3 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM, .nth = POSITION_NONE, .n = 4},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
     },
     {
-        .name                = "granite",
+        .name                = "granite", /* Granite 3 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
@@ -60,7 +60,7 @@ static const ArchRow archs[] = {
         .logit_divisor_key   = "logit_scale",
     },
     {
-        .name                = "qwen2moe",
+        .name                = "qwen2moe", /* Qwen 1.5 and 2 with experts */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
@@ -69,7 +69,7 @@ static const ArchRow archs[] = {
         .length_of_chosen    = true,
     },
     {
-        .name                = "qwen3moe",
+        .name                = "qwen3moe", /* Qwen 3 with experts */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
@@ -77,14 +77,14 @@ static const ArchRow archs[] = {
         .normalize_weights   = true,
     },
     {
-        .name                = "olmoe",
+        .name                = "olmoe", /* OLMoE */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
         .qk_norm             = QK_NORM_ROW,
     },
     {
-        .name                = "granitemoe",
+        .name                = "granitemoe", /* Granite 3 with experts */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
@@ -95,7 +95,7 @@ static const ArchRow archs[] = {
         .shared              = SHARED_BY_KEY,
     },
     {
-        .name                = "gpt-oss",
+        .name                = "gpt-oss", /* gpt-oss */
         .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 2},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
@@ -107,7 +107,7 @@ static const ArchRow archs[] = {
         .expert_biases       = true,
     },
     {
-        .name                = "deepseek2",
+        .name                = "deepseek2", /* DeepSeek 2 and 3, in files with `attn_k_b` and `attn_v_b` */
         .layers.attention    = {.kind = ATTENTION_LATENT},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},

@@ -33,7 +33,7 @@ import pathlib, sys
 target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 inputs = []
 if target in ("model", "convert", "chat", "api", "adapter", "checkpoint"):
-    inputs = [bytes([i, i * 8, i * 3, i * 37 % 256, i * 5, i, i * 7, i]) for i in range(31)]
+    inputs = [bytes([i, i * 8, i * 3, i * 37 % 256, i * 5, i, i * 7, i]) for i in range(64)]
 saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
 if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]
 for i, data in enumerate(inputs): (folder / f"seed-{i}").write_bytes(data)

@@ -11,8 +11,17 @@ static const RpDtype quant_types[] = {RP_QUANTS(X)};
 #undef X
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
-/* Position in bytes of the f16 scale in a block; the f16 minimum follows it if the type has minima. MXFP4 has neither. */
-static inline int scale_at(RpDtype type) { return type == RP_Q6_K ? 208 : 0; }
+/* Position in bytes of the f16 scale in a block: of its field d, else 0. The f16 minimum follows it if the type has minima.
+ * MXFP4 has neither. */
+static inline int scale_at(RpDtype type) {
+#define FIELD(field, at, bytes) strcmp(#field, "d") == 0 ? (at):
+#define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields)                         \
+    if (type == RP_##ID) return fields 0;
+    RP_QUANTS(X)
+#undef X
+#undef FIELD
+    return 0;
+}
 
 static inline bool has_min(RpDtype type) {
 #define X(ID, name, sub, offset, has_min, ...) || (has_min && type == RP_##ID)

@@ -346,9 +346,10 @@ Test(model, refuses_latent_attention_that_is_not_split) {
 Test(model, refuses_a_tensor_of_an_unsupported_type) {
     static char  data[1 << 19];
     RpModel     *m;
-    const size_t n                = read_tiny("llama-q4_0.gguf", data, sizeof data);
-    char        *at               = memmem(data, n, "blk.1.ffn_up.weight", 19);
-    data[at - data + 19 + 4 + 16] = 20; /* IQ4_NL has blocks of the size of Q4_0 */
+    const size_t n  = read_tiny("llama-q4_0.gguf", data, sizeof data);
+    char        *at = memmem(data, n, "blk.1.ffn_norm.weight", 21);
+    cr_assert_not_null(at);
+    at[21 + 4 + 8] = 25; /* behind its number of dimensions and its length: I16, which is no type of weights */
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
-            "m.gguf: tensor blk.1.ffn_up.weight is of type IQ4_NL (20), which is not supported");
+            "m.gguf: tensor blk.1.ffn_norm.weight is of type I16 (25), which is not supported");
 }

@@ -4,7 +4,9 @@
  * therefore has two sets of logits: llama.cpp's, and exact ones with the weights dequantised to f32.
  *     pass quantize off     must give the exact logits
  *     pass quantize on      must be about as close to the exact logits as llama.cpp is */
-#include "tests/golden.h"
+#include "tests/tiny.h"
+
+#include "base/dtypes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,27 +15,7 @@ enum { MAX_IDS = 4096 };
 
 /* ---- tiny models of every family and type ---- */
 
-static const char *const tiny_names[] = {
-    "llama-f32",      "llama-f16",      "llama-bf16",
-    "llama-q4_0",     "llama-q4_1",     "llama-q5_0",
-    "llama-q5_1",     "llama-q8_0",     "llama-q4_k",
-    "llama-q5_k",     "llama-q6_k",     "llama-mix",
-    "llama-mix-k",    "llama-factors",  "llama-yarn",
-    "llama-ntk",      "qwen2-f32",      "qwen2-mix",
-    "qwen2-mix-k",    "qwen2-yarn",     "llama-bias-mha-linear",
-    "qwen3-f32",      "qwen3-mix",      "qwen3-mix-k",
-    "gemma3-f32",     "gemma3-mix",     "gemma3-mix-k",
-    "gemma3-pattern", "smollm3-f32",    "smollm3-mix",
-    "granite-mix",    "granite-nope",   "mixtral-f32",
-    "mixtral-mix",    "mixtral-mix-k",  "qwen2moe-f32",
-    "qwen2moe-mix",   "qwen3moe-f32",   "qwen3moe-mix",
-    "qwen3moe-mix-k", "olmoe-f32",      "olmoe-mix",
-    "granitemoe-f32", "granitemoe-mix", "gpt-oss-f32",
-    "gpt-oss-mxfp4",  "deepseek2-f32",  "deepseek2-mix",
-    "deepseek2-lite",
-};
-
-enum { N_TINY = sizeof tiny_names / sizeof tiny_names[0], N_DECODE = 4, MAX_ROWS = 32, MAX_VOCAB = 128 };
+enum { N_DECODE = 4, MAX_ROWS = 32, MAX_VOCAB = 128 };
 
 /* Rows of logits of one run. */
 typedef struct Rows {
@@ -127,7 +109,37 @@ static void check_tiny(const char *name) {
 }
 
 Test(golden, tiny_models_give_the_logits_of_llama_cpp) {
-    for (int i = 0; i < N_TINY; i++) check_tiny(tiny_names[i]);
+    for (int i = 0; i < tiny_names()->n; i++) check_tiny(tiny_names()->name[i]);
+}
+
+/* Adds what the file has: the types of its tensors; float weights only, or quantised ones. */
+static void count_types(const char *name, bool has[RP_DTYPE_COUNT], bool *floats, bool *blocks) {
+    RpGgufFile *file = tiny_open(name);
+    bool        any  = false;
+    for (int64_t i = 0; i < rp_gguf_n_tensors(file); i++) {
+        const RpDtype type = rp_gguf_tensor(file, i)->view.dtype;
+        has[type]          = true;
+        any                = any || rp_dtype_is_quant(type);
+    }
+    *floats = *floats || !any;
+    *blocks = *blocks || any;
+    rp_gguf_close(file);
+}
+
+Test(golden, there_are_models_of_every_family_and_weight_type) {
+    bool has[RP_DTYPE_COUNT] = {false};
+    for (int a = 0; rp_arch_name(a) != NULL; a++) {
+        bool floats = false, blocks = false;
+        for (int i = 0; i < tiny_names()->n; i++)
+            if (tiny_is_of(tiny_names()->name[i], rp_arch_name(a)))
+                count_types(tiny_names()->name[i], has, &floats, &blocks);
+        cr_expect(floats, "tests/golden/tiny has no model of family %s with float weights", rp_arch_name(a));
+        cr_expect(blocks, "tests/golden/tiny has no model of family %s with quantised weights",
+                  rp_arch_name(a));
+    }
+#define X(ID, name, ...) cr_expect(has[RP_##ID], "tests/golden/tiny has no model with weights in " #name);
+    RP_QUANTS(X)
+#undef X
 }
 
 /* Eager mode on a GPU, for a few families; replays are tested above. */
@@ -202,5 +214,5 @@ enum { EVERY_TINY = 1 };
 
 Test(golden, each_pass_alone_and_all_but_each_give_the_same_bits) {
     if (!is_on_cpu()) cr_skip_test("fused kernels of a GPU may add in another order");
-    for (int i = 0; i < N_TINY; i += EVERY_TINY) check_passes(tiny_names[i]);
+    for (int i = 0; i < tiny_names()->n; i += EVERY_TINY) check_passes(tiny_names()->name[i]);
 }

@@ -2,6 +2,7 @@
  *     plane f:  field f of block 0 | field f of block 1 | ... */
 #include "tests/golden.h"
 
+#include "base/dtypes.h"
 #include "base/kernels.h"
 
 /* Two rows of three blocks. Byte k of block b is k + 41 b, so every byte tells where it came from. */
@@ -121,6 +122,36 @@ Test(planes, arrange_the_bits_of_some_types) {
     check_arranged(RP_Q4_K, 0, true, q4_k);
     check_arranged(RP_Q5_K, 0, true, q5_k);
     check_arranged(RP_Q6_K, 208, false, q6_k);
+}
+
+static int bit_of(const unsigned char *p, int i) { return p[i / 8] >> (i % 8) & 1; }
+
+/* Each bit of the blocks is at one place of the planes, perhaps inverted: if one bit of the blocks changes, one bit of the
+ * planes changes, each time another. */
+Test(planes, move_each_bit_of_every_type_to_a_place_of_its_own) {
+#define X(ID, ...) RP_##ID,
+    static const RpDtype types[] = {RP_QUANTS(X)};
+#undef X
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        enum { N = 2 };
+        const RpDtypeInfo *info            = rp_dtype_info(types[t]);
+        const int          bits            = N * info->block_bytes * 8;
+        unsigned char      in[N * 256]     = {0}, planes[N * 256], other[N * 256];
+        bool               taken[N * 2048] = {false};
+        const RpTensorView w = rp_view_contiguous(types[t], (int64_t[]){N * info->block_elems, 1, 1, 1}, in);
+        OK(rp_cuda_repack(&w, planes));
+        for (int i = 0; i < bits; i++) {
+            int n = 0, at = 0;
+            in[i / 8] ^= (unsigned char)(1 << i % 8);
+            OK(rp_cuda_repack(&w, other));
+            in[i / 8] ^= (unsigned char)(1 << i % 8);
+            for (int k = 0; k < bits; k++)
+                if (bit_of(planes, k) != bit_of(other, k)) n++, at = k;
+            cr_assert_eq(n, 1, "%s: bit %d changes %d bits of the planes", info->name, i, n);
+            cr_assert(!taken[at], "%s: bit %d is at bit %d of the planes, as another", info->name, i, at);
+            taken[at] = true;
+        }
+    }
 }
 
 Test(planes, leave_floats_as_they_are) {

@@ -2,6 +2,8 @@
  * larger squared error for the others, whose quantisers search. */
 #include "tests/kernel_test.h"
 
+#include "base/dtypes.h"
+
 enum { ROWS = 12, N = 256 };
 
 static float *golden_rows(void) {
@@ -55,7 +57,7 @@ Test(quantize_rows, has_no_larger_error_than_ggml) {
             cr_assert_eq(blocks[i], want, "%s: byte %zu is %02x, ggml has %02x", name, i, blocks[i], want);
         }
     }
-    cr_expect_eq(n, RP_Q8_ACT - RP_Q4_0, "every quantised type is in pack.txt");
+    cr_expect_eq(n, RP_N_QUANTS, "every quantised type is in pack.txt");
     fclose(f);
     free(line), free(x);
 }

@@ -146,7 +146,7 @@ Test(synth, every_weight_type_can_be_written) {
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         int i = 0;
         while (rp_convert_type_name(i) != NULL && strcmp(rp_convert_type_name(i), types[t]) != 0) i++;
-        cr_expect_not_null(rp_convert_type_name(i), "%s has no row in model/convert/quant_mix.c", types[t]);
+        cr_expect_not_null(rp_convert_type_name(i), "%s is no type of rp_requantize", types[t]);
     }
 }
 

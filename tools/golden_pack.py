@@ -12,8 +12,9 @@ import gguf
 import llama
 import numpy as np
 from gguf import GGMLQuantizationType as Q
-from golden_tiny import quantize
+from golden_tiny import quantize, weight_types
 
+# types whose quantiser does not search
 SIMPLE = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.MXFP4]
 ROWS = 12
 
@@ -32,7 +33,9 @@ out = pathlib.Path(sys.argv[1])
 rows.tofile(out / "pack.f32")
 with open(out / "pack.txt", "w", encoding="ascii") as f:
     print(llama.HEADER, file=f)
-    for q in SIMPLE + [Q.Q4_K, Q.Q5_K, Q.Q6_K]:
+    for q in weight_types():
+        if q in (Q.F16, Q.BF16):
+            continue
         blocks = quantize(rows, q)
         error = float(((gguf.quants.dequantize(blocks, q).astype(np.float64) - rows) ** 2).sum())
         print(q.name.lower(), repr(error), blocks.tobytes().hex() if q in SIMPLE else "-", file=f)

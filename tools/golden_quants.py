@@ -8,7 +8,7 @@ import sys
 import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Q
-from golden_tiny import MIX_32, MIX_K, quantize
+from golden_tiny import quantize, weight_types
 
 ROWS, N = 4, 512
 
@@ -19,7 +19,7 @@ if __name__ == "__main__":
     data[1] *= 1000.0
     data[2] *= 1e-4
     data[3, :256] = 0.0
-    for qtype in MIX_32 + MIX_K:
+    for qtype in weight_types():
         blocks = quantize(data, qtype)
         (folder / f"{qtype.name.lower()}.bin").write_bytes(blocks.tobytes())
         floats = gguf.quants.dequantize(blocks, Q(qtype)).astype(np.float32)

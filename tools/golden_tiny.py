@@ -9,6 +9,7 @@ one batch, the others one by one. "logits" are those of the model, "exact" those
 which llama.cpp does not quantise activations. --seeds writes small models for fuzzing, without logits."""
 import ctypes
 import pathlib
+import re
 import sys
 
 import gguf
@@ -22,6 +23,14 @@ MIX_32 = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.F16, Q.BF16]
 MIX_K = [Q.Q4_K, Q.Q5_K, Q.Q6_K]
 GRANITE = {"embedding_scale": ("float32", 3.0), "residual_scale": ("float32", 0.5), "logit_scale": ("float32", 2.0),
            "attention.scale": ("float32", 0.2)}
+
+
+def weight_types():
+    """ggml's numbers of the types in RP_DTYPES (include/reprise/tensor.h) that weights may have, without f32."""
+    header = (pathlib.Path(__file__).resolve().parents[1] / "include/reprise/tensor.h").read_text()
+    table = re.search(r"#define RP_DTYPES\(X\)(.*?[^\\])\n", header, re.S)[1]
+    return [Q(int(gguf_type)) for name, gguf_type in re.findall(r"X\((\w+), .*, (\d+)\)", table) if name not in ("F32", "I32")]
+
 
 ggml = None
 for _name in ("libggml-base.so", "libggml.so"):
@@ -252,6 +261,10 @@ def models():
     yield Tiny("llama-f32", "llama", [Q.F32], seed=1)
     for i, q in enumerate(MIX_32 + MIX_K):
         yield Tiny(f"llama-{q.name.lower()}", "llama", [q], seed=10 + i, **(wide if q in MIX_K else {}))
+    for q in weight_types():
+        if q not in MIX_32 + MIX_K:
+            yield Tiny(f"llama-{q.name.lower()}", "llama", [q], seed=200 + q,
+                       **(wide if gguf.GGML_QUANT_SIZES[q][0] == 256 else {}))
     yield Tiny("llama-mix", "llama", MIX_32, seed=30, tied=True)
     yield Tiny("llama-mix-k", "llama", MIX_K + [Q.Q8_0], seed=31, **wide)
     yield Tiny("llama-bias-mha-linear", "llama", [Q.F32], seed=32, bias=True, heads_kv=4,

@@ -4,10 +4,13 @@
 
 #include "reprise/reprise.h"
 
-enum { MACHINE_PASSES = 7, MACHINE_TYPES = RP_Q8_ACT - RP_Q4_0 };
+enum { MACHINE_PASSES = 7, MACHINE_TYPES = RP_DTYPE_COUNT - RP_Q4_0 - 1 /* without q8_act */ };
 
 /* The quantised weight types: number i of MACHINE_TYPES. */
-static inline RpDtype cli_machine_type(int i) { return (RpDtype)(RP_Q4_0 + i); }
+static inline RpDtype cli_machine_type(int i) {
+    const int type = RP_Q4_0 + i;
+    return (RpDtype)(type < RP_Q8_ACT ? type : type + 1);
+}
 
 /* A pattern of reading memory: one stream with and without software prefetch, or four streams at once, as a
  * GEMV reads four rows of weights. */

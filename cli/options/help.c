@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/options/parse.h"
+#include "cli/options/values.h"
 #include "cli/terminal/style.h"
 #include "reprise/reprise.h"
 
@@ -47,15 +48,12 @@ static void put_paragraph(const Page *p, const char *text) { cli_wrap(stdout, te
 
 /* Prints each line of the notes as a paragraph; those that begin with a space as they are. */
 static void put_notes(const Page *p, const char *notes) {
-    while (*notes != '\0') {
-        char         line[1024];
-        const size_t n = strcspn(notes, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)n, notes);
+    char line[1024];
+    while (cli_next_note(&notes, line, sizeof line)) {
         if (line[0] == ' ')
             puts(line);
         else
             put_paragraph(p, line);
-        notes += n + (notes[n] == '\n');
     }
 }
 

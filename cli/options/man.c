@@ -2,6 +2,7 @@
  * environment variables. */
 #include "cli/commands.h"
 #include "cli/options/parse.h"
+#include "cli/options/values.h"
 #include "cli/terminal/message.h"
 #include "cli/text_files.h"
 #include "reprise/reprise.h"
@@ -54,10 +55,8 @@ static void put_option(const Option *o, FILE *out) {
 /* Each line is a paragraph; lines that begin with a space keep their form. */
 static void put_notes(const char *notes, FILE *out) {
     bool as_is = false;
-    while (*notes != '\0') {
-        char         line[1024];
-        const size_t n = strcspn(notes, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)n, notes);
+    char line[1024];
+    while (cli_next_note(&notes, line, sizeof line)) {
         if (!as_is) fputs(".PP\n", out);
         if ((line[0] == ' ') != as_is) {
             as_is = !as_is;
@@ -65,7 +64,6 @@ static void put_notes(const char *notes, FILE *out) {
         }
         put_text(line, out);
         fputc('\n', out);
-        notes += n + (notes[n] == '\n');
     }
     if (as_is) fputs(".fi\n", out);
 }

@@ -17,21 +17,21 @@ static const struct {
     const char *words;
     const char *(*at)(int i); /* words that a table of the library has; NULL at its end */
 } table[] = {
-    {"MODEL",    VALUE_MODEL, NULL,                                                                       NULL                },
-    {"IN",       VALUE_MODEL, NULL,                                                                       NULL                },
-    {"FILE",     VALUE_FILE,  NULL,                                                                       NULL                },
-    {"OUT",      VALUE_FILE,  NULL,                                                                       NULL                },
-    {"A",        VALUE_MODEL, NULL,                                                                       NULL                },
-    {"B",        VALUE_MODEL, NULL,                                                                       NULL                },
-    {"WHEN",     VALUE_WORDS, "auto always never",                                                        NULL                },
-    {"SHELL",    VALUE_WORDS, "bash zsh fish",                                                            NULL                },
-    {"DEVICE",   VALUE_WORDS, "auto cpu cuda",                                                            NULL                },
-    {"MODE",     VALUE_WORDS, "auto eager replay loop",                                                   NULL                },
-    {"CACHE",    VALUE_WORDS, "f16 q8_0",                                                                 NULL                },
-    {"TYPE",     VALUE_WORDS, "F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K MXFP4 Q4_K_M Q5_K_M", NULL                },
-    {"PASS",     VALUE_WORDS, NULL,                                                                       rp_pass_name        },
-    {"PRESET",   VALUE_WORDS, "list",                                                                     rp_synth_preset_name},
-    {"TEMPLATE", VALUE_WORDS, NULL,                                                                       template_at         },
+    {"MODEL",    VALUE_MODEL, NULL,                     NULL                },
+    {"IN",       VALUE_MODEL, NULL,                     NULL                },
+    {"FILE",     VALUE_FILE,  NULL,                     NULL                },
+    {"OUT",      VALUE_FILE,  NULL,                     NULL                },
+    {"A",        VALUE_MODEL, NULL,                     NULL                },
+    {"B",        VALUE_MODEL, NULL,                     NULL                },
+    {"WHEN",     VALUE_WORDS, "auto always never",      NULL                },
+    {"SHELL",    VALUE_WORDS, "bash zsh fish",          NULL                },
+    {"DEVICE",   VALUE_WORDS, "auto cpu cuda",          NULL                },
+    {"MODE",     VALUE_WORDS, "auto eager replay loop", NULL                },
+    {"CACHE",    VALUE_WORDS, "f16 q8_0",               NULL                },
+    {"TYPE",     VALUE_WORDS, NULL,                     rp_convert_type_name},
+    {"PASS",     VALUE_WORDS, NULL,                     rp_pass_name        },
+    {"PRESET",   VALUE_WORDS, "list",                   rp_synth_preset_name},
+    {"TEMPLATE", VALUE_WORDS, NULL,                     template_at         },
 };
 
 enum { N = sizeof table / sizeof table[0] };
@@ -56,4 +56,20 @@ const char *cli_value_words(const char *arg, char *buf, size_t size) {
     for (int k = 0; table[i].at != NULL && table[i].at(k) != NULL && n < size; k++)
         n += (size_t)snprintf(buf + n, size - n, "%s%s", n > 0 ? " " : "", table[i].at(k));
     return buf;
+}
+
+bool cli_next_note(const char **notes, char *line, size_t size) {
+    const char  *from = *notes;
+    const size_t n = strcspn(from, "\n"), name = strcspn(from, "{"), end = strcspn(from, "}");
+    char         arg[16], words[512];
+    if (*from == '\0') return false;
+    if (name < end && end < n) {
+        snprintf(arg, sizeof arg, "%.*s", (int)(end - name - 1), from + name + 1);
+        snprintf(line, size, "%.*s%s%.*s", (int)name, from, cli_value_words(arg, words, sizeof words),
+                 (int)(n - end - 1), from + end + 1);
+    } else {
+        snprintf(line, size, "%.*s", (int)n, from);
+    }
+    *notes += n + (from[n] == '\n');
+    return true;
 }

@@ -2,6 +2,7 @@
 #ifndef CLI_OPTIONS_VALUES_H
 #define CLI_OPTIONS_VALUES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum ValueKind {
@@ -15,5 +16,8 @@ ValueKind cli_value_kind(const char *arg);
 
 /* Writes the words of VALUE_WORDS, separated by spaces; returns buf. */
 const char *cli_value_words(const char *arg, char *buf, size_t size);
+
+/* Copies the next line of the notes of a command; false at their end. "{ARG}" stands for the words of this argument. */
+bool cli_next_note(const char **notes, char *line, size_t size);
 
 #endif

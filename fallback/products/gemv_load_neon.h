@@ -26,7 +26,7 @@ enum { WIDE_OFFSET = 128 }; /* QuantForm.offset of types with 8-bit q: Q8_0 */
 RP_QUANTS(X)
 #undef X
 
-/* The vectors of one quarter: unsigned q with the offset (Q8_0 and MXFP4: signed without). */
+/* The vectors of one quarter. LEFT_<type> is the offset that is still in them; without it they are signed. */
 typedef void LoadQuarter(const char *block, int quarter, int8x16_t *v);
 
 /* scale[h] and min[h] of k-step h: lane u is sub-block u. Blocks of 32: those of n_subs blocks, 1 to 4, then zeros. */
@@ -107,6 +107,7 @@ INLINE void scales_q4_0(const char *p, int n_subs, float32x4_t *scale, float32x4
     (void)min;
     *scale = halves_of_blocks(p, sizeof(BlockQ4_0), n_subs);
 }
+enum { LEFT_q4_0 = RP_Q4_0_OFFSET };
 INLINE void quarter_q4_0(const char *p, int quarter, int8x16_t *v) {
     nibbles(load16(p + (size_t)quarter * sizeof(BlockQ4_0) + 2), &v[0], &v[1]);
 }
@@ -114,6 +115,7 @@ INLINE void quarter_q4_0(const char *p, int quarter, int8x16_t *v) {
 INLINE void scales_q4_1(const char *p, int n_subs, float32x4_t *scale, float32x4_t *min) {
     pairs_of_blocks(p, sizeof(BlockQ4_1), n_subs, scale, min);
 }
+enum { LEFT_q4_1 = 0 };
 INLINE void quarter_q4_1(const char *p, int quarter, int8x16_t *v) {
     nibbles(load16(p + (size_t)quarter * sizeof(BlockQ4_1) + 4), &v[0], &v[1]);
 }
@@ -122,6 +124,7 @@ INLINE void scales_q5_0(const char *p, int n_subs, float32x4_t *scale, float32x4
     (void)min;
     *scale = halves_of_blocks(p, sizeof(BlockQ5_0), n_subs);
 }
+enum { LEFT_q5_0 = RP_Q5_0_OFFSET };
 INLINE void quarter_q5_0(const char *p, int quarter, int8x16_t *v) {
     p += (size_t)quarter * sizeof(BlockQ5_0);
     nibbles(load16(p + 6), &v[0], &v[1]);
@@ -131,6 +134,7 @@ INLINE void quarter_q5_0(const char *p, int quarter, int8x16_t *v) {
 INLINE void scales_q5_1(const char *p, int n_subs, float32x4_t *scale, float32x4_t *min) {
     pairs_of_blocks(p, sizeof(BlockQ5_1), n_subs, scale, min);
 }
+enum { LEFT_q5_1 = 0 };
 INLINE void quarter_q5_1(const char *p, int quarter, int8x16_t *v) {
     p += (size_t)quarter * sizeof(BlockQ5_1);
     nibbles(load16(p + 8), &v[0], &v[1]);
@@ -141,6 +145,7 @@ INLINE void scales_q8_0(const char *p, int n_subs, float32x4_t *scale, float32x4
     (void)min;
     *scale = halves_of_blocks(p, sizeof(BlockQ8_0), n_subs);
 }
+enum { LEFT_q8_0 = 0 };
 INLINE void quarter_q8_0(const char *p, int quarter, int8x16_t *v) {
     p += (size_t)quarter * sizeof(BlockQ8_0) + 2;
     v[0] = vld1q_s8((const int8_t *)p);
@@ -161,6 +166,7 @@ INLINE void scales_mxfp4(const char *p, int n_subs, float32x4_t *scale, float32x
     const uint32x4_t small  = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(v));
     *scale                  = vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(v, vdupq_n_u32(2)), small, normal));
 }
+enum { LEFT_mxfp4 = 0 };
 INLINE void quarter_mxfp4(const char *p, int quarter, int8x16_t *v) {
     static const int8_t values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     const int8x16_t     table      = vld1q_s8(values);
@@ -204,6 +210,7 @@ INLINE void scales_q5_k(const char *p, int n_subs, float32x4_t *scale, float32x4
     scales_k(p, n_subs, scale, min);
 }
 
+enum { LEFT_q4_k = 0 };
 /* 32 bytes of qs: low nibbles are one sub-block, high nibbles the next. */
 INLINE void quarter_q4_k(const char *p, int quarter, int8x16_t *v) {
     const uint8_t *qs = ((const BlockQ4_K *)(const void *)p)->qs + 32 * quarter;
@@ -214,6 +221,7 @@ INLINE void quarter_q4_k(const char *p, int quarter, int8x16_t *v) {
 /* Moves bit `from` of each byte to bit 4. */
 INLINE uint8x16_t bit_to_4(uint8x16_t v, int from) { return from < 4 ? v << (4 - from) : v >> (from - 4); }
 
+enum { LEFT_q5_k = 0 };
 INLINE void quarter_q5_k(const char *p, int quarter, int8x16_t *v) {
     const BlockQ5_K *block = (const BlockQ5_K *)(const void *)p;
     nibbles(load16(block->qs + 32 * quarter), &v[0], &v[2]);
@@ -234,6 +242,7 @@ INLINE void scales_q6_k(const char *p, int n_subs, float32x4_t *scale, float32x4
     scale[2]            = vmulq_f32(vcvtq_f32_s32(vmovl_s16(vget_low_s16(second))), d);
     scale[3]            = vmulq_f32(vcvtq_f32_s32(vmovl_high_s16(second)), d);
 }
+enum { LEFT_q6_k = RP_Q6_K_OFFSET };
 /* Quarter 2h + i: 16 elements of each line of the table at BlockQ6_K, from element 16i of half h on. */
 INLINE void quarter_q6_k(const char *p, int quarter, int8x16_t *v) {
     const BlockQ6_K *block = (const BlockQ6_K *)(const void *)p;
@@ -246,19 +255,6 @@ INLINE void quarter_q6_k(const char *p, int quarter, int8x16_t *v) {
     v[2] = with_bits(v[2], 0x30, qh);
     v[3] = with_bits(v[3], 0x30, vshrq_n_u8(qh, 2));
 }
-
-/* The offset that LoadQuarter leaves in the vectors. Without it they are signed. */
-enum {
-    LEFT_q4_0  = RP_Q4_0_OFFSET,
-    LEFT_q4_1  = 0,
-    LEFT_q5_0  = RP_Q5_0_OFFSET,
-    LEFT_q5_1  = 0,
-    LEFT_q8_0  = 0,
-    LEFT_q4_k  = 0,
-    LEFT_q5_k  = 0,
-    LEFT_q6_k  = RP_Q6_K_OFFSET,
-    LEFT_mxfp4 = 0
-};
 
 #define QUANT_LOADER(ID, name)                                                                               \
     ((QuantLoader){                                                                                          \

@@ -8,13 +8,12 @@
  * All write the file as a whole (file.h): after a failure the path holds what it held before. They borrow their texts
  * for the call, and keep one row of weights in memory, and the metadata.
  *
- * A type is the name of a quantisation mix, in upper or lower case:
- *   F32 F16 BF16                                 all matrices in that type
- *   Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q4_K Q5_K Q6_K      all matrices in that type, the output matrix in Q6_K or Q8_0
- *   Q4_K_M Q5_K_M                                also Q6_K for attn_v and ffn_down in the first and last eighth of the
- *                                                layers and in every third layer between
- *   MXFP4                                        experts in MXFP4, other matrices in Q8_0; in a model without experts all
- *                                                matrices in MXFP4, the output matrix in Q8_0
+ * A type is the name of a weight type or of a quantisation mix (rp_convert_type_name), in upper or lower case:
+ *   F32 F16 BF16       all matrices in that type
+ *   block types        all matrices in that type, the output matrix in Q6_K or Q8_0
+ *   Q4_K_M Q5_K_M      as Q4_K and Q5_K, but Q6_K for attn_v and ffn_down in the first and last eighth of the layers and
+ *                      in every third layer between
+ *   MXFP4              in a model with experts only these are MXFP4, other matrices Q8_0
  * Vectors and routers stay f32. A matrix whose rows are not whole blocks of its type becomes Q8_0, or else F16.
  */
 #ifndef REPRISE_CONVERT_H

@@ -28,7 +28,8 @@ extern "C" {
 #define RP_MAX_DIMS 4
 
 /* X(ID, printed name, elements per block, bytes per block, type number in GGUF files or -1 for none). The ID is the name
- * in ggml. Block types are contiguous and end with Q8_ACT. Internal facts about them: base/dtypes.h.
+ * in ggml. The rows from Q4_0 on are block types. A new row follows the last one, because programs are compiled with the
+ * numbers of the rows. Internal facts about block types: base/dtypes.h.
  *
  * Q8_ACT holds quantised activations, the second operand of integer dot products. It never occurs in a file. A row of
  * n elements is three arrays, one after the other (44 bytes per 32 elements):

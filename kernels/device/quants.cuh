@@ -111,7 +111,7 @@ constexpr int rp_frag_elems(int block_elems) { return block_elems == RP_RUN ? RP
 /* The constants of a type: the elements of a block and of a fragment. */
 template <RpDtype T> struct QuantType;
 
-#define X(ID, name, sub, offset, has_min, top, from, end, fields)                                            \
+#define X(ID, ...)                                                                                           \
     template <> struct QuantType<RP_##ID> {                                                                  \
         static constexpr RpDtype TYPE = RP_##ID;                                                             \
         enum { ELEMS = RP_##ID##_ELEMS, FRAG = rp_frag_elems(RP_##ID##_ELEMS) };                             \

@@ -9,11 +9,14 @@
  *     ffn_*_exps                                `base`
  *     all else                                  `others`
  *
- * MXFP4 without experts has `others` of its own (rp_quant_mix_dense).
+ * Each weight type is a mix, whose file_type and output come from its row (base/dtypes.h). MXFP4 in a model with experts
+ * has `others` of its own (rp_quant_mix_experts).
  * Rows that are not whole blocks of the type: Q8_0 if they are whole blocks of 32, else f16. */
 #include "model/convert/quant_mix.h"
 
 #include "reprise/convert.h"
+
+#include "base/dtypes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -26,29 +29,24 @@ struct QuantMix {
 };
 
 static const QuantMix mixes[] = {
-    {"F32",    RP_F32,   RP_F32,   RP_F32,  RP_F32,  0 },
-    {"F16",    RP_F16,   RP_F16,   RP_F16,  RP_F16,  1 },
-    {"BF16",   RP_BF16,  RP_BF16,  RP_BF16, RP_BF16, 32},
-    {"Q4_0",   RP_Q4_0,  RP_Q4_0,  RP_Q6_K, RP_Q4_0, 2 },
-    {"Q4_1",   RP_Q4_1,  RP_Q4_1,  RP_Q6_K, RP_Q4_1, 3 },
-    {"Q5_0",   RP_Q5_0,  RP_Q5_0,  RP_Q6_K, RP_Q5_0, 8 },
-    {"Q5_1",   RP_Q5_1,  RP_Q5_1,  RP_Q6_K, RP_Q5_1, 9 },
-    {"Q8_0",   RP_Q8_0,  RP_Q8_0,  RP_Q8_0, RP_Q8_0, 7 },
-    {"Q4_K",   RP_Q4_K,  RP_Q4_K,  RP_Q6_K, RP_Q4_K, 14},
-    {"Q4_K_M", RP_Q4_K,  RP_Q6_K,  RP_Q6_K, RP_Q4_K, 15},
-    {"Q5_K",   RP_Q5_K,  RP_Q5_K,  RP_Q6_K, RP_Q5_K, 16},
-    {"Q5_K_M", RP_Q5_K,  RP_Q6_K,  RP_Q6_K, RP_Q5_K, 17},
-    {"Q6_K",   RP_Q6_K,  RP_Q6_K,  RP_Q6_K, RP_Q6_K, 18},
-    {"MXFP4",  RP_MXFP4, RP_MXFP4, RP_Q8_0, RP_Q8_0, 38},
+    {"F32", RP_F32, RP_F32, RP_F32, RP_F32, 0},
+    {"F16", RP_F16, RP_F16, RP_F16, RP_F16, 1},
+    {"BF16", RP_BF16, RP_BF16, RP_BF16, RP_BF16, 32},
+#define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, ...)                            \
+    {#ID, RP_##ID, RP_##ID, RP_##output, RP_##ID, file_type},
+    RP_QUANTS(X)
+#undef X
+    {"Q4_K_M", RP_Q4_K, RP_Q6_K, RP_Q6_K, RP_Q4_K, 15},
+    {"Q5_K_M", RP_Q5_K, RP_Q6_K, RP_Q6_K, RP_Q5_K, 17},
 };
 
 enum { N_MIXES = sizeof mixes / sizeof mixes[0] };
 
-/* MXFP4 without experts. */
-static const QuantMix dense_mxfp4 = {"MXFP4", RP_MXFP4, RP_MXFP4, RP_Q8_0, RP_MXFP4, 38};
+/* MXFP4 beside experts. */
+static const QuantMix mxfp4_experts = {"MXFP4", RP_MXFP4, RP_MXFP4, RP_Q8_0, RP_Q8_0, 38};
 
-const QuantMix *rp_quant_mix_dense(const QuantMix *mix) {
-    return mix->base == RP_MXFP4 ? &dense_mxfp4 : mix;
+const QuantMix *rp_quant_mix_experts(const QuantMix *mix) {
+    return mix->base == RP_MXFP4 ? &mxfp4_experts : mix;
 }
 
 const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i].name : NULL; }
@@ -56,14 +54,15 @@ const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i
 uint32_t rp_quant_mix_file_type(const QuantMix *mix) { return mix->file_type; }
 
 RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
-    char   known[256];
+    char   known[1024] = "";
     size_t n = 0;
     for (int i = 0; i < N_MIXES; i++) {
         if (strcasecmp(name, mixes[i].name) == 0) {
             *out = &mixes[i];
             return RP_OK;
         }
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", mixes[i].name);
+        if (n < sizeof known)
+            n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", mixes[i].name);
     }
     return rp_fail(RP_E_ARG, "'%.32s' is not a weight type (there are %s)", name, known);
 }

@@ -10,8 +10,8 @@ typedef struct QuantMix QuantMix;
 /* By name, in any case. RP_E_ARG for an unknown name; the error lists all. */
 RP_NODISCARD RpStatus rp_quant_mix_find(const char *name, const QuantMix **out);
 
-/* The mix for a model without experts: where `mix` gives experts a type of their own, other matrices get it. */
-const QuantMix *rp_quant_mix_dense(const QuantMix *mix);
+/* The mix for a model with experts: MXFP4 is then the type of the experts alone. */
+const QuantMix *rp_quant_mix_experts(const QuantMix *mix);
 
 /* The type of tensor `name` with shape ne. `tied`: the embedding serves as the output matrix too. */
 RpDtype rp_quant_mix_type(const QuantMix *mix, RpGgufString name, const int64_t ne[RP_MAX_DIMS],

@@ -54,7 +54,7 @@ static RpStatus describe(Requantize *r) {
     snprintf(key, sizeof key, "%.*s.block_count", (int)(arch.len < 64 ? arch.len : 64), arch.ptr);
     RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
     r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
-    if (!has_experts(r->in)) r->mix = rp_quant_mix_dense(r->mix);
+    if (has_experts(r->in)) r->mix = rp_quant_mix_experts(r->mix);
     r->tied    = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
     rp_gguf_put_values(r->out, r->in, false);
     rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));

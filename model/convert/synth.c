@@ -160,7 +160,7 @@ RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_
     RP_TRY(rp_preset_find(preset, &s.preset));
     RP_TRY(rp_quant_mix_find(s.options.type != NULL ? s.options.type : "Q8_0", &s.mix));
     s.config = rp_preset_config(s.preset);
-    if (s.config.experts.n == 0) s.mix = rp_quant_mix_dense(s.mix);
+    if (s.config.experts.n > 0) s.mix = rp_quant_mix_experts(s.mix);
     s.row       = malloc(MAX_ROW * sizeof *s.row);
     s.quantized = malloc(MAX_ROW * sizeof *s.row);
     RpStatus st = RP_OK;

@@ -1,6 +1,6 @@
 /* Whole tiny models on the simulated device against the CPU: every node from the same sources (verify), and
  * logits after several tokens. Eager runs and replays must have the same bits, in every thread order. */
-#include "tests/golden.h"
+#include "tests/tiny.h"
 
 #include "tests/cudasim/sim.h"
 
@@ -85,10 +85,11 @@ static void check_model(const char *name, const char *passes, RpDtype kv, double
     rp_model_free(m);
 }
 
-static const char *const models[] = {"llama-f32",      "llama-mix",    "llama-mix-k",   "llama-yarn",
+static const char *const some[] = {"llama-f32",      "llama-mix",    "llama-mix-k",   "llama-yarn",
                                      "qwen2-mix",      "qwen3-mix-k",  "gemma3-f32",    "gemma3-mix",
                                      "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",  "olmoe-f32",
                                      "granitemoe-f32", "gpt-oss-f32",  "gpt-oss-mxfp4", "deepseek2-f32"};
+static const TinyNames *models(void) { return tiny_families(some, sizeof some / sizeof some[0]); }
 
 /* Differences are relative to the node's largest result. */
 static bool compare_step(const TensorNode *node, const RpTensorView *view, const void *cuda, const void *cpu,
@@ -121,7 +122,7 @@ static void verify_model(const char *name, const char *passes, RpDtype kv) {
 }
 
 Test(cuda_executor, computes_every_node_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i += SIM_EACH) verify_model(models[i], "", RP_F16);
+    for (int i = 0; i < models()->n; i += SIM_EACH) verify_model(models()->name[i], "", RP_F16);
     verify_model("llama-mix", "-all", RP_F16);
     verify_model("qwen3-f32", "", RP_Q8_0);
     verify_model("gpt-oss-mxfp4", "", RP_Q8_0);
@@ -131,8 +132,8 @@ Test(cuda_executor, computes_every_node_as_the_cpu_does) {
 /* Differences of 1e-7 per node grow, and a key or an activation near a tie may round the other way. That
  * changes logits by a few hundredths of their RMS, about as much as 8-bit activations do at all. */
 Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
-    for (size_t i = 0; i < sizeof models / sizeof models[0]; i += SIM_EACH)
-        check_model(models[i], "-quantize", RP_F16, 0.05);
+    for (int i = 0; i < models()->n; i += SIM_EACH)
+        check_model(models()->name[i], "-quantize", RP_F16, 0.05);
     check_model("llama-mix", "-all", RP_F16, 0.05);
     check_model("qwen3-f32", "-quantize", RP_Q8_0, 0.05);
     check_model("llama-q8_0", "", RP_F16, 0.2);

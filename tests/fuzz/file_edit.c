@@ -1,6 +1,8 @@
 /* Edits of the values and tensors of a model file: one function a kind, one row of a table each. */
 #include "tests/fuzz/file_edit.h"
 
+#include "reprise/model.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,11 +287,10 @@ static void edit_value_type(FuzzFile *f, const Edit *e) {
 
 /* Another architecture, with all keys that begin with its name. */
 static void edit_architecture(FuzzFile *f, const Edit *e) {
-    static const char *const names[] = {"llama",   "qwen2",      "qwen3",    "gemma3",
-                                        "smollm3", "granite",    "qwen2moe", "qwen3moe",
-                                        "olmoe",   "granitemoe", "gpt-oss",  "deepseek2"};
-    const char *const        to      = names[e->value % (sizeof names / sizeof names[0])];
-    char                     arch[64], key[96];
+    uint32_t n = 0;
+    char     arch[64], key[96];
+    while (rp_arch_name((int)n) != NULL) n++;
+    const char *const to = rp_arch_name((int)(e->value % n));
     architecture(f, arch, sizeof arch);
     for (int i = 0; i < f->n_values; i++) {
         FuzzValue *v = &f->values[i];

@@ -11,7 +11,7 @@
 
 #include "reprise/gguf.h"
 
-enum { FUZZ_HEAD = 8, FUZZ_EDIT = 8, FUZZ_MAX_EDITS = 24, FUZZ_MAX_BYTES = 2 << 20 };
+enum { FUZZ_HEAD = 8, FUZZ_EDIT = 8, FUZZ_MAX_EDITS = 24, FUZZ_MAX_BYTES = 2 << 20, FUZZ_FILES = 255 };
 
 typedef struct FuzzValue {
     char       key[96];
@@ -43,8 +43,8 @@ typedef struct FuzzFile {
  * ends the program. The result is owned by this function. */
 const RpGgufFile *fuzz_golden(const char *const *list, size_t i);
 
-extern const char *const fuzz_tiny[];       /* models, at least one of each family */
-extern const char *const fuzz_float[];      /* those of them that can be quantised */
+const char *const       *fuzz_tiny(void);   /* the models of tests/golden/tiny, by name */
+const char *const       *fuzz_float(void);  /* those of them without quantised weights */
 extern const char *const fuzz_vocabulary[]; /* files that hold a vocabulary only */
 
 /* The file that an input describes; `size` bytes, of which those after the head are edits. Free it with

@@ -4,6 +4,7 @@
 #include "base/xxh64.h"
 #include "model/gguf/gguf_checksum.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,54 +12,50 @@
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 
-const char *const fuzz_tiny[] = {"tiny/llama-mix",
-                                 "tiny/llama-f32",
-                                 "tiny/llama-q4_0",
-                                 "tiny/llama-q4_1",
-                                 "tiny/llama-q5_0",
-                                 "tiny/llama-q5_1",
-                                 "tiny/llama-q8_0",
-                                 "tiny/llama-q4_k",
-                                 "tiny/llama-q5_k",
-                                 "tiny/llama-q6_k",
-                                 "tiny/llama-mix-k",
-                                 "tiny/llama-bf16",
-                                 "tiny/llama-yarn",
-                                 "tiny/llama-ntk",
-                                 "tiny/llama-factors",
-                                 "tiny/qwen2-mix",
-                                 "tiny/qwen3-mix",
-                                 "tiny/gemma3-mix",
-                                 "tiny/gemma3-pattern",
-                                 "tiny/smollm3-mix",
-                                 "tiny/granite-mix",
-                                 "tiny/granite-nope",
-                                 "tiny/mixtral-mix",
-                                 "tiny/qwen2moe-mix",
-                                 "tiny/qwen3moe-mix",
-                                 "tiny/olmoe-mix",
-                                 "tiny/granitemoe-mix",
-                                 "tiny/gpt-oss-mxfp4",
-                                 "tiny/deepseek2-mix",
-                                 "tiny/deepseek2-lite",
-                                 "tiny/llama-bias-mha-linear",
-                                 NULL};
-
-const char *const fuzz_float[] = {"tiny/llama-f16",      "tiny/llama-f32",     "tiny/qwen2-yarn",
-                                  "tiny/llama-bf16",     "tiny/granite-nope",  "tiny/mixtral-f32",
-                                  "tiny/qwen3moe-f32",   "tiny/gpt-oss-f32",   "tiny/olmoe-f32",
-                                  "tiny/granitemoe-f32", "tiny/deepseek2-f32", NULL};
-
 const char *const fuzz_vocabulary[] = {
     "tokenizer/smollm", "tokenizer/spm",           "tokenizer/llama-bpe",    "tokenizer/qwen2",
     "tokenizer/tekken", "tokenizer/spm-no-prefix", "tokenizer/deepseek-llm", "tokenizer/default",
     "tokenizer/gpt-4o", "tokenizer/deepseek-v3",   "tokenizer/gpt-2",        NULL};
 
+static int order(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+const char *const *fuzz_tiny(void) {
+    static const char *names[FUZZ_FILES + 1];
+    size_t             n      = 0;
+    DIR               *folder = names[0] == NULL ? opendir(RP_SOURCE_DIR "/tests/golden/tiny") : NULL;
+    for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        const char *end = strstr(entry->d_name, ".gguf");
+        char       *name;
+        if (end == NULL || n == FUZZ_FILES) continue;
+        if (asprintf(&name, "tiny/%.*s", (int)(end - entry->d_name), entry->d_name) < 0) abort();
+        names[n++] = name;
+    }
+    if (folder != NULL) closedir(folder), qsort(names, n, sizeof names[0], order);
+    return names;
+}
+
+static bool is_float(const RpGgufFile *file) {
+    for (int64_t i = 0; i < rp_gguf_n_tensors(file); i++)
+        if (rp_dtype_is_quant(rp_gguf_tensor(file, i)->view.dtype)) return false;
+    return true;
+}
+
+const char *const *fuzz_float(void) {
+    static const char *names[FUZZ_FILES + 1];
+    const bool         read = names[0] != NULL;
+    size_t             n    = 0;
+    for (size_t i = 0; !read && fuzz_tiny()[i] != NULL; i++)
+        if (is_float(fuzz_golden(fuzz_tiny(), i))) names[n++] = fuzz_tiny()[i];
+    return names;
+}
+
 const RpGgufFile *fuzz_golden(const char *const *list, size_t i) {
     static struct {
         const char *name;
         RpGgufFile *file;
-    } open[64];
+    } open[FUZZ_FILES];
     size_t n = 0, at = 0;
     while (list[n] != NULL) n++;
     const char *name = list[i % n];

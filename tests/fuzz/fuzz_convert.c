@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FuzzFile    f;
     RpGgufFile *g;
     fuzz_path(in, "in.gguf"), fuzz_path(out, "out.gguf");
-    fuzz_file_make(&f, fuzz_float, data, size);
+    fuzz_file_make(&f, fuzz_float(), data, size);
     if (f.n <= FUZZ_MAX_BYTES) {
         fuzz_save(in, f.bytes, f.n);
         if (rp_requantize(in, out, type_of(size > 1 ? data[1] : 0), NULL, NULL) == RP_OK) {

@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     RpModel *m;
     memcpy(head, data, size < FUZZ_HEAD ? size : FUZZ_HEAD);
     setenv("REPRISE_PREFETCH", "none", 1), setenv("REPRISE_SPIN_US", "0", 1);
-    fuzz_file_make(&f, fuzz_tiny, data, size);
+    fuzz_file_make(&f, fuzz_tiny(), data, size);
     if (f.n <= FUZZ_MAX_BYTES && rp_model_open_memory(f.bytes, f.n, "fuzz", &m) == RP_OK) {
         if (small(rp_model_info(m))) open_session(m, head);
         rp_model_free(m);
