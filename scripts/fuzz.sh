@@ -6,7 +6,7 @@
 #   scripts/fuzz.sh --gate                  40 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
 #   scripts/fuzz.sh --save TARGET...        inputs of fuzz-corpus/TARGET that together reach all that it reaches become
 #                                           tests/fuzz/corpus/TARGET.hex
-#   scripts/fuzz.sh --build                 builds the targets only, at the lowest priority
+#   scripts/fuzz.sh --build                 builds the targets only, at a low priority
 #
 # The exit status is the number of targets that failed. A failing input goes to tests/fuzz/corpus/TARGET: the gate runs it
 # from then on.
@@ -81,7 +81,7 @@ END
 case ${1-} in
 --one) shift; run_one "$@"; exit ;;
 --save) shift; for target in "$@"; do save_one "$target"; done; exit ;;
---build) cmake --preset fuzz && exec nice -n 19 ninja -C build/fuzz fuzz_targets; exit 1 ;;
+--build) cmake --preset fuzz && exec nice -n 4 ninja -C build/fuzz fuzz_targets; exit 1 ;;
 --gate) seconds_in_all=40 corpus=$(mktemp -d) hang_s=600; export hang_s; shift ;; # beside other programs an input may take long
 [0-9]*) seconds_in_all=$(($1 * 60)) corpus=fuzz-corpus; shift ;;
 -*) sed -n '2,13p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;

@@ -85,11 +85,11 @@ build() { # preset, build folder
         targets=$(race_targets)
     fi
     # shellcheck disable=SC2086
-    exec nice -n 19 ninja -C "$folder" $targets
+    exec nice -n 4 ninja -C "$folder" $targets
 }
 
-# Builds run ahead of the tests at the lowest priority: they use the time in which tests leave a core idle. The log of a
-# build is $log.PRESET, its status $log.PRESET.rc.
+# Builds run ahead of the tests at a low priority: they use the time in which tests leave a core idle. Not
+# at the lowest: beside other busy programs they would get no time. The log of a build is $log.PRESET, its status $log.PRESET.rc.
 build_all() { # preset...
     child=
     trap '[ -z "$child" ] || kill "$child"; exit 1' TERM
