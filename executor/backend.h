@@ -69,6 +69,9 @@ struct Backend {
 extern const Backend rp_cpu_backend, rp_cuda_backend;
 extern const Kernels rp_cpu_table, rp_cuda_table;
 
+/* The number of the state with the name of `node`; -1 if the plan has none. */
+int rp_executor_find_state(const ExecPlan *plan, const TensorNode *node);
+
 /* Uses the states of the owner that have the same name, and allocates the others. */
 RP_NODISCARD RpStatus rp_executor_open_states(RpExecutor *e);
 void                  rp_executor_close_states(RpExecutor *e);

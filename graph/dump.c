@@ -119,10 +119,6 @@ static void dump_json(const ComputeGraph *g, const RpDumpOptions *o, FILE *out) 
     fprintf(out, "\n]}\n");
 }
 
-size_t rp_node_bytes(const TensorNode *n) {
-    return rp_row_bytes(n->view.dtype, n->view.ne[0]) * (size_t)rp_view_rows(&n->view);
-}
-
 static RpStatus dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (options->one_layer) {

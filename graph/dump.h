@@ -5,7 +5,9 @@
 #include "graph/graph.h"
 
 /* Bytes of all elements of a node, without the gaps that its strides may leave. */
-size_t rp_node_bytes(const TensorNode *n);
+static inline size_t rp_node_bytes(const TensorNode *n) {
+    return rp_row_bytes(n->view.dtype, n->view.ne[0]) * (size_t)rp_view_rows(&n->view);
+}
 
 /* Writes the parameters of the node's op as one JSON object. */
 void rp_node_dump_params(const TensorNode *n, FILE *out);

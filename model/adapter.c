@@ -54,7 +54,7 @@ RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f) {
     static const char invocation[] = "adapter.alora.invocation_tokens";
     RP_TRY(expect(f, "general.type", "adapter"));
     RP_TRY(expect(f, "adapter.type", "lora"));
-    RP_TRY(expect(f, "general.architecture", rp_model_info(m)->arch));
+    RP_TRY(expect(f, "general.architecture", m->info.arch));
     if (rp_gguf_find(f, invocation) == NULL) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED, "%s: %s: activated adapters are not supported", rp_gguf_path(f),
                    invocation);

@@ -24,80 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct WeightName {
-    char text[128];
-} WeightName;
-
-static WeightName name_of(const RpGgufTensor *t) {
-    WeightName name;
-    snprintf(name.text, sizeof name.text, "%.*s",
-             (int)(t->name.len < sizeof name.text ? t->name.len : sizeof name.text - 1), t->name.ptr);
-    return name;
-}
-
-/* Made when it is first used. */
-TensorNode *rp_arch_state(Builder *b, const RpGgufTensor *t) {
-    ArchTraining *train = b->training;
-    for (int i = 0; i < train->n_params; i++)
-        if (train->params[i].tensor == t) return train->params[i].state;
-    TensorNode *state                = rp_graph_state(b->g, name_of(t).text, RP_F32, t->view.ne);
-    train->params[train->n_params++] = (ArchParam){t, state};
-    return state;
-}
-
-/* The view points into the mapped file: the graph borrows the weight. */
-TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t) {
-    return b->training != NULL && b->training->pairs == NULL ? rp_arch_state(b, t) : rp_arch_constant(b, t);
-}
-
-/* A weight that is trained, as bf16: one rounding of it in each run. */
-static TensorNode *for_product(Builder *b, TensorNode *w) {
-    const bool rounds = b->training != NULL && b->training->compute == RP_BF16 && b->training->pairs == NULL;
-    return rounds ? rp_cast(b->g, w, RP_BF16) : w;
-}
-
-/* Routers stay f32: a choice of experts is easily changed by rounding. */
-TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t) {
-    const LayerWeights *l = b->layer >= 0 ? &b->m->layers[b->layer] : NULL;
-    const bool          routes = l != NULL && (t == l->router || t == l->shared_gate);
-    return routes ? rp_arch_weight(b, t) : for_product(b, rp_arch_weight(b, t));
-}
-
-TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t) {
-    return t != NULL ? rp_graph_weight(b->g, name_of(t).text, &t->view) : NULL;
-}
-
-TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t) {
-    return t != NULL ? rp_arch_weight(b, t) : NULL;
-}
-
-TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {
-    char name[64];
-    if (b->layer < 0) return rp_node_set_name(n, what);
-    snprintf(name, sizeof name, "blk.%d.%s", b->layer, what);
-    return rp_node_set_name(n, name);
-}
-
-TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what) {
-    TensorNode *y = rp_rms_norm(b->g, x, rp_arch_optional(b, w), b->m->config.norm_eps);
-    return rp_arch_name_node(b, y, what);
-}
-
-TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
-                           const char *what) {
-    TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_matrix(b, w), x), what);
-    y             = rp_arch_adapted(b, y, x, w, what);
-    return bias != NULL ? rp_arch_name_node(b, rp_add(b->g, y, rp_arch_weight(b, bias)), what) : y;
-}
-
-TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which) {
-    char name[48];
-    snprintf(name, sizeof name, "%s.%d", which, b->layer);
-    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){row, b->n_ctx, 1, 1});
-    snprintf(name, sizeof name, "%s_store", which);
-    return rp_arch_name_node(b, rp_store(b->g, x, state, b->pos), name);
-}
-
 /* No node for a factor of 1. */
 static TensorNode *scaled(Builder *b, TensorNode *x, float by, const char *what) {
     return by == 1.0f ? x : rp_arch_name_node(b, rp_scale(b->g, x, by, 0.0f), what);
@@ -161,7 +87,7 @@ static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
 }
 
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
-    TensorNode *y = rp_mul_mat(b->g, for_product(b, of->w), of->x);
+    TensorNode *y = rp_mul_mat(b->g, rp_arch_for_product(b, of->w), of->x);
     y             = rp_arch_adapted(b, y, of->x, b->m->output, "output");
     if (of->scale != 1.0f) y = rp_scale(b->g, y, of->scale, 0.0f);
     return rp_arch_name_node(b, y, "logits");

@@ -62,6 +62,9 @@ TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of);
 
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
 TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t);   /* for a product: in the type of `compute` */
+/* The node w as a product reads it: a weight that is trained, as bf16, with one rounding of it in each run. */
+TensorNode *rp_arch_for_product(Builder *b, TensorNode *w);
+
 TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t); /* NULL for NULL */
 TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t); /* the same, never trained */
 TensorNode *rp_arch_state(Builder *b, const RpGgufTensor *t);    /* the same, trained */

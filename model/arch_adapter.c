@@ -1,4 +1,4 @@
-/* The nodes of adapters (adapter.h):
+/* A product with a weight, and the nodes of its adapters (adapter.h):
  *
  *     x -+-> mul_mat w ------------------------------------> add -> y
  *        +-> mul_mat a [rank,t] -> mul_mat b -> scale -------^
@@ -37,4 +37,11 @@ TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGg
     for (int i = 0; i < n; i++)
         if (pairs[i].weight == w) y = add_pair(b, y, x, &pairs[i], what);
     return y;
+}
+
+TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
+                           const char *what) {
+    TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_matrix(b, w), x), what);
+    y             = rp_arch_adapted(b, y, x, w, what);
+    return bias != NULL ? rp_arch_name_node(b, rp_add(b->g, y, rp_arch_weight(b, bias)), what) : y;
 }

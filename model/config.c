@@ -10,38 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *rp_config_key(const ConfigReader *r, const char *key, char *buf, size_t size) {
-    snprintf(buf, size, "%s.%s", r->arch, key);
-    return buf;
-}
-
-RpStatus rp_config_u32(const ConfigReader *r, const char *key, uint32_t *out) {
-    char buf[128];
-    return rp_gguf_get_u32(r->file, rp_config_key(r, key, buf, sizeof buf), out);
-}
-
-RpStatus rp_config_f32(const ConfigReader *r, const char *key, float *out) {
-    char buf[128];
-    RP_TRY(rp_gguf_get_f32(r->file, rp_config_key(r, key, buf, sizeof buf), out));
-    if (!isfinite(*out))
-        return rp_fail(RP_E_FORMAT, "%s: %s is not a finite number", rp_gguf_path(r->file), buf);
-    return RP_OK;
-}
-
-RpStatus rp_config_count(const ConfigReader *r, const char *key, uint32_t fallback, uint32_t max,
-                         int32_t *out) {
-    uint32_t value = fallback;
-    char     buf[128];
-    RP_TRY(rp_config_u32(r, key, &value));
-    if (value == 0 && rp_gguf_find(r->file, rp_config_key(r, key, buf, sizeof buf)) == NULL)
-        return rp_fail(RP_E_FORMAT, "%s: %s is missing", rp_gguf_path(r->file), buf);
-    if (value < 1 || value > max)
-        return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be from 1 to %u", rp_gguf_path(r->file),
-                       rp_config_key(r, key, buf, sizeof buf), value, max);
-    *out = (int32_t)value;
-    return RP_OK;
-}
-
 /* The row of general.architecture; an unknown name is refused with the list of known ones (I12). */
 static RpStatus find_arch(const RpGgufFile *f, const ArchRow **out) {
     RpGgufString name = {"", 0};

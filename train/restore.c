@@ -18,16 +18,6 @@ static RpStatus set_state(RpTrainer *t, const TensorNode *state, const void *dat
     return rp_executor_set(t->graphs[GRAPH_STEP].exec, state, data, (size_t)n * sizeof(float));
 }
 
-const RpGgufFile *rp_trainer_origin(const RpTrainer *t) {
-    return t->adapter == NULL ? t->model->file : t->origin;
-}
-
-const char *rp_trainer_prefix(TrainState state) {
-    static const char *const prefixes[] = {
-        [STATE_WEIGHT] = "", [STATE_MEAN] = "train.m.", [STATE_SQUARES] = "train.v."};
-    return prefixes[state];
-}
-
 /* The tensor <prefix><name> of parameter p in the file with which the trainer begins. */
 static RpStatus find(const RpTrainer *t, const TrainParam *p, TrainState state, const RpGgufTensor **out) {
     char              name[192];
@@ -42,23 +32,6 @@ static RpStatus find(const RpTrainer *t, const TrainParam *p, TrainState state, 
                    rp_gguf_path(f), name, rp_gguf_type_name((*out)->gguf_type), (long long)ne[0],
                    (long long)ne[1], (long long)ne[2], (long long)want[0], (long long)want[1],
                    (long long)want[2]);
-}
-
-static int64_t first_negative(const float *x, int64_t n) {
-    int64_t i = 0;
-    while (i < n && x[i] >= 0.0f) i++;
-    return i;
-}
-
-RpStatus rp_trainer_check_state(const char *path, const TrainParam *p, TrainState state, const float *x,
-                                RpStatus status) {
-    int64_t     bad  = rp_trainer_not_finite(x, p->n);
-    const char *want = "";
-    if (bad == p->n && state == STATE_SQUARES)
-        bad = first_negative(x, p->n), want = ": a mean of squares is 0 or more";
-    if (bad == p->n) return RP_OK;
-    return rp_fail(status, "%s: tensor %s%s has %g at element %lld%s", path, rp_trainer_prefix(state),
-                   p->name, (double)x[bad], (long long)bad, want);
 }
 
 static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
@@ -112,10 +85,6 @@ static RpStatus begin_adapter(RpTrainer *t) {
         RP_TRY(set_state(t, t->params[i].weight, t->buffer, t->params[i].n));
     }
     return RP_OK;
-}
-
-RpStatus rp_trainer_sum_base(RpTrainer *t) {
-    return t->base_sums == NULL ? rp_adapter_sum_base(t->model, &t->base_sums) : RP_OK;
 }
 
 /* An adapter that only begins a training may come from another quantisation of the model; a resume needs the same. */

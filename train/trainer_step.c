@@ -82,12 +82,6 @@ static void add_routers(RpTrainer *t, const TrainGraph *g, double *aux) {
     }
 }
 
-int64_t rp_trainer_not_finite(const float *x, int64_t n) {
-    int64_t i = 0;
-    while (i < n && isfinite(x[i])) i++;
-    return i;
-}
-
 /* The name of the first tensor of weights that are not finite; NULL: all are. */
 static RpStatus find_weight(RpTrainer *t, const char **name) {
     for (int i = 0; i < t->n_params; i++) {

@@ -80,31 +80,6 @@ static RpStatus take_name(Cursor *c, const char *what, RpGgufString *out) {
     return RP_OK;
 }
 
-/* ---- values ---- */
-
-static const struct {
-    const char *name;
-    size_t      bytes; /* of an element; 0: strings and arrays, whose length varies */
-} types[RP_GGUF_TYPE_COUNT] = {
-    [RP_GGUF_U8] = {"u8",     1},
-      [RP_GGUF_I8] = {"i8",     1},
-      [RP_GGUF_U16] = {"u16",    2},
-    [RP_GGUF_I16] = {"i16",    2},
-      [RP_GGUF_U32] = {"u32",    4},
-      [RP_GGUF_I32] = {"i32",    4},
-    [RP_GGUF_F32] = {"f32",    4},
-      [RP_GGUF_BOOL] = {"bool",   1},
-      [RP_GGUF_STRING] = {"string", 0},
-    [RP_GGUF_ARRAY] = {"array",  0},
-      [RP_GGUF_U64] = {"u64",    8},
-      [RP_GGUF_I64] = {"i64",    8},
-    [RP_GGUF_F64] = {"f64",    8},
-};
-
-const char *rp_gguf_value_type_name(RpGgufType type) {
-    return (unsigned)type < RP_GGUF_TYPE_COUNT ? types[type].name : "?";
-}
-
 static RpStatus truncated_array(const Cursor *c, const RpGgufValue *v, const char *what) {
     if (v->type != RP_GGUF_ARRAY) return truncated(c, "a value");
     return rp_fail(RP_E_FORMAT,
@@ -126,7 +101,7 @@ static RpStatus take_elements(Cursor *c, RpGgufValue *v) {
         for (uint64_t i = 0; i < v->n; i++) RP_TRY(take_string(c, "a string", &s));
         return RP_OK;
     }
-    const size_t size = types[v->elem_type].bytes;
+    const size_t size = rp_gguf_value_type_bytes(v->elem_type);
     /* by division: n * size could overflow */
     if (v->n > (c->f->bytes - c->at) / size) return truncated_array(c, v, "an array");
     RP_TRY(take(c, (size_t)v->n * size, "a value", &p));

@@ -56,6 +56,9 @@ static inline bool rp_gguf_is_training(RpGgufString name) {
     return name.len >= sizeof prefix - 1 && memcmp(name.ptr, prefix, sizeof prefix - 1) == 0;
 }
 
+/* Bytes of a value of the type; 0: strings and arrays, whose length varies. */
+size_t rp_gguf_value_type_bytes(RpGgufType type);
+
 /* Build the hash indices of keys and of tensor names. RP_E_FORMAT for a name that occurs twice. */
 RP_NODISCARD RpStatus rp_gguf_index_values(RpGgufFile *f);
 RP_NODISCARD RpStatus rp_gguf_index_tensors(RpGgufFile *f);

@@ -1,0 +1,70 @@
+/* Parts of which the builders make layers: weights as nodes, names, norms and caches. */
+#include "model/arch.h"
+
+#include <stdio.h>
+
+typedef struct WeightName {
+    char text[128];
+} WeightName;
+
+static WeightName name_of(const RpGgufTensor *t) {
+    WeightName name;
+    snprintf(name.text, sizeof name.text, "%.*s",
+             (int)(t->name.len < sizeof name.text ? t->name.len : sizeof name.text - 1), t->name.ptr);
+    return name;
+}
+
+TensorNode *rp_arch_constant(Builder *b, const RpGgufTensor *t) {
+    return t != NULL ? rp_graph_weight(b->g, name_of(t).text, &t->view) : NULL;
+}
+
+/* Made when it is first used. */
+TensorNode *rp_arch_state(Builder *b, const RpGgufTensor *t) {
+    ArchTraining *train = b->training;
+    for (int i = 0; i < train->n_params; i++)
+        if (train->params[i].tensor == t) return train->params[i].state;
+    TensorNode *state                = rp_graph_state(b->g, name_of(t).text, RP_F32, t->view.ne);
+    train->params[train->n_params++] = (ArchParam){t, state};
+    return state;
+}
+
+/* The view points into the mapped file: the graph borrows the weight. */
+TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t) {
+    return b->training != NULL && b->training->pairs == NULL ? rp_arch_state(b, t) : rp_arch_constant(b, t);
+}
+
+TensorNode *rp_arch_for_product(Builder *b, TensorNode *w) {
+    const bool rounds = b->training != NULL && b->training->compute == RP_BF16 && b->training->pairs == NULL;
+    return rounds ? rp_cast(b->g, w, RP_BF16) : w;
+}
+
+/* Routers stay f32: a choice of experts is easily changed by rounding. */
+TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t) {
+    const LayerWeights *l = b->layer >= 0 ? &b->m->layers[b->layer] : NULL;
+    const bool          routes = l != NULL && (t == l->router || t == l->shared_gate);
+    return routes ? rp_arch_weight(b, t) : rp_arch_for_product(b, rp_arch_weight(b, t));
+}
+
+TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t) {
+    return t != NULL ? rp_arch_weight(b, t) : NULL;
+}
+
+TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {
+    char name[64];
+    if (b->layer < 0) return rp_node_set_name(n, what);
+    snprintf(name, sizeof name, "blk.%d.%s", b->layer, what);
+    return rp_node_set_name(n, name);
+}
+
+TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what) {
+    TensorNode *y = rp_rms_norm(b->g, x, rp_arch_optional(b, w), b->m->config.norm_eps);
+    return rp_arch_name_node(b, y, what);
+}
+
+TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which) {
+    char name[48];
+    snprintf(name, sizeof name, "%s.%d", which, b->layer);
+    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){row, b->n_ctx, 1, 1});
+    snprintf(name, sizeof name, "%s_store", which);
+    return rp_arch_name_node(b, rp_store(b->g, x, state, b->pos), name);
+}
