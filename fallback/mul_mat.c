@@ -8,7 +8,7 @@
  * Each element of y is one sum in a fixed order, whatever the number of workers or of tokens in the call (I8). */
 #include "fallback/simd/float.h"
 #include "fallback/products/float_rows.h"
-#include "fallback/fused.h"
+#include "fallback/fused/fused.h"
 #include "fallback/products/tiles.h"
 
 enum { FLOAT_SLICE = 256 }; /* elements of a transposed row that are converted at a time */

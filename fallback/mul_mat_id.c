@@ -5,7 +5,7 @@
  * sum of each element is that of mul_mat (I8). The ids are data (I4): memory is sized for any choice. */
 #include "fallback/experts.h"
 #include "fallback/products/float_rows.h"
-#include "fallback/fused.h"
+#include "fallback/fused/fused.h"
 #include "fallback/products/tiles.h"
 
 #include <string.h>

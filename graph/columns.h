@@ -7,7 +7,7 @@
 #ifndef GRAPH_COLUMNS_H
 #define GRAPH_COLUMNS_H
 
-#include "base/visible.h"
+#include "base/text/visible.h"
 
 enum { MAX_COLUMNS = 12 };
 

@@ -4,7 +4,7 @@
  * sources. */
 #include "graph/dump.h"
 
-#include "base/visible.h"
+#include "base/text/visible.h"
 #include "ops/rules.h"
 
 #include <stdlib.h>

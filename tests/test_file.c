@@ -1,5 +1,5 @@
 /* Files that are written as a whole: whatever happens, the name holds the old file or the complete new one. */
-#include "base/new_file.h"
+#include "base/files/new_file.h"
 #include "tests/golden.h"
 
 #include <dirent.h>

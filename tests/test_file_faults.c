@@ -1,6 +1,6 @@
 /* Files that are replaced while memory, files and threads fail: every call once (host_scenario.h), and disks that become
  * full. The old file must stay whole until the new one is complete. */
-#include "base/new_file.h"
+#include "base/files/new_file.h"
 #include "tests/host_scenario.h"
 
 #include <signal.h>

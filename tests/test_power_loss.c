@@ -1,6 +1,6 @@
 /* The loss of power while files are written (tests/power/power.h): afterwards the old file is there or the new one,
  * whole, and when the writer has returned it is the new one. The next run works, and removes what was left. */
-#include "base/new_file.h"
+#include "base/files/new_file.h"
 #include "cli/train/train.h"
 #include "tests/golden.h"
 #include "tests/power/power.h"

@@ -284,7 +284,7 @@ class Run:
 
 def suites():
     """The suites of gpu_tests: an op with a kernel and tests, and three that run models."""
-    kernels = sorted(ROOT.glob("kernels/*.cu")) + sorted(ROOT.glob("kernels/training/*.cu"))
+    kernels = sorted(ROOT.glob("kernels/*.cu")) + sorted(ROOT.glob("kernels/*/*.cu"))
     return [path.stem for path in kernels if any(ROOT.glob(f"tests/*/test_{path.stem}.c"))] + ["golden", "generate", "blas"]
 
 

@@ -9,7 +9,7 @@
 #include "train/trainer.h"
 
 #include "base/argument.h"
-#include "base/temporary.h"
+#include "base/files/temporary.h"
 #include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
 #include "reprise/convert.h"

@@ -1,7 +1,7 @@
 /* The program of a specialised kernel: the text of the shipped one and an entry with the constants of its launch. For
  * gate_up with two address words:
  *
- *     (text of kernels/gate_up.cu, where kernels are device functions)
+ *     (text of kernels/fused/gate_up.cu, where kernels are device functions)
  *     struct RpAddresses { unsigned long long a[2]; };
  *     extern "C" RP_ENTRY(256, 3) rp_special(const RpAddresses in) {
  *         const unsigned long long w[] = {in.a[0], 0xcull, 0x1000ull, ..., in.a[1]};

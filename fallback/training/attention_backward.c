@@ -11,9 +11,9 @@
  * Every result is one chain of fma: dQ in the order of the keys, dK and dV in the order of heads and queries. Neither workers
  * nor instruction set change it (I8). The keys that a query sees are a range of each tile.
  * A sink is a score without a value: it is in the first top and sum of its rows. */
-#include "fallback/dots.h"
-#include "fallback/log_sum.h"
-#include "fallback/product.h"
+#include "fallback/training/dots.h"
+#include "fallback/training/log_sum.h"
+#include "fallback/training/product.h"
 
 #include "ops/rules.h"
 #include "ops/training/attention_backward.h"

@@ -3,7 +3,7 @@
  *     dx[:,j,t] = weights[j,t] * dy[:,t]          dweights[j,t] = sum_i dy[i,t] * x[i,j,t], in double
  *
  * Rows (j,t) are divided among the workers. */
-#include "fallback/dots.h"
+#include "fallback/training/dots.h"
 #include "fallback/rows.h"
 
 #include "ops/rules.h"

@@ -3,7 +3,7 @@
  *
  * Computed in double and rounded once, but for exp. Rows are divided among the workers. A NaN or +inf in a row makes the loss
  * and all log_probs of the row NaN. A target whose logit is -inf has the loss +inf. */
-#include "fallback/log_sum.h"
+#include "fallback/training/log_sum.h"
 #include "fallback/rows.h"
 
 #include "ops/rules.h"

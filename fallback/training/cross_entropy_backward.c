@@ -3,7 +3,7 @@
  * The element of the target is computed in double: where the softmax is near 1, the difference has few bits in f32. Rows are
  * divided among the workers. The sum is known before a row is written, so x and dx may be the same memory (I6). A NaN or +inf
  * in a row makes all of its gradient NaN. */
-#include "fallback/log_sum.h"
+#include "fallback/training/log_sum.h"
 #include "fallback/rows.h"
 
 #include "ops/rules.h"

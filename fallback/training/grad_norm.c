@@ -4,7 +4,7 @@
  *     phase 1   worker 0 adds the parts in order, then what the state holds of the tensors before
  *
  * Sums beyond the range of f32 are infinite, as on the GPU, and the norm is too. NaN stays NaN. */
-#include "fallback/fused.h"
+#include "fallback/fused/fused.h"
 #include "fallback/squares.h"
 
 #include "ops/rules.h"

@@ -7,8 +7,8 @@
  *
  * The losses follow from top, sum and the logit of the target after the last chunk. No bit depends on the number of workers
  * (I8). A NaN or +inf among the logits makes the loss NaN, and so does a chunk of nothing but -inf. */
-#include "fallback/fused.h"
-#include "fallback/log_sum.h"
+#include "fallback/fused/fused.h"
+#include "fallback/training/log_sum.h"
 #include "fallback/rows.h"
 
 #include "base/vocabulary.h"

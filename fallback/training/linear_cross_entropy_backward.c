@@ -6,8 +6,8 @@
  *
  * top and sum are those of linear_cross_entropy. The element of the target is computed in double, as in cross_entropy_backward.
  * dx is summed in the order of the chunks. No bit depends on the number of workers (I8). */
-#include "fallback/fused.h"
-#include "fallback/log_sum.h"
+#include "fallback/fused/fused.h"
+#include "fallback/training/log_sum.h"
 #include "fallback/rows.h"
 
 #include "base/vocabulary.h"

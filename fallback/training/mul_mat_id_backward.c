@@ -5,7 +5,7 @@
  *     slice    RP_GEMM_TERMS of its columns: parts of x and dy are gathered in local memory, [column][j] and [column][i]
  *
  * The slices of an expert are added in the order of its columns, so the number of workers changes no bit (I8). */
-#include "fallback/expert_columns.h"
+#include "fallback/training/expert_columns.h"
 #include "fallback/gemm.h"
 
 #include "ops/rules.h"

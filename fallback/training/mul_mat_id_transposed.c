@@ -5,7 +5,7 @@
  *     slice    RP_GEMM_TERMS elements of x, gathered in local memory: [column][element]
  *
  * Results are summed in local memory and copied to their columns. No sum depends on the number of workers (I8). */
-#include "fallback/expert_columns.h"
+#include "fallback/training/expert_columns.h"
 #include "fallback/gemm.h"
 
 #include "ops/rules.h"

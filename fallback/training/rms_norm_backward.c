@@ -5,7 +5,7 @@
  *
  * Sums are in double, that of dw in the order of the rows, so the number of workers changes no bit (I8). Phase 1 exists if dw is
  * given; rstd takes the factors of the rows from one phase to the other. */
-#include "fallback/fused.h"
+#include "fallback/fused/fused.h"
 #include "fallback/rows.h"
 #include "fallback/squares.h"
 

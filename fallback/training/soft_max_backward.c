@@ -2,7 +2,7 @@
  * x[i] is scale * y[j] * ((i = j) - y[i]).
  *
  * The sum is in double (dots.h) and known before a row is written, so dx may be dy (I6). Rows are divided among the workers. */
-#include "fallback/dots.h"
+#include "fallback/training/dots.h"
 #include "fallback/rows.h"
 
 #include "ops/rules.h"

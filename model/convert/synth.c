@@ -11,7 +11,7 @@
 
 #include "base/dtypes.h"
 #include "base/sized.h"
-#include "base/temporary.h"
+#include "base/files/temporary.h"
 #include "model/convert/preset.h"
 #include "model/convert/quant_mix.h"
 #include "model/convert/random.h"

@@ -2,7 +2,7 @@
  * appears under its name only when it is complete (reprise/file.h). */
 #include "model/gguf/gguf_write.h"
 
-#include "base/new_file.h"
+#include "base/files/new_file.h"
 #include "base/xxh64.h"
 #include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"

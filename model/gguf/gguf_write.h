@@ -11,7 +11,7 @@ typedef struct GgufWriter GgufWriter;
  * file, such as a device or a folder; other errors of rp_new_file_open. */
 RP_NODISCARD RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out);
 
-/* The file that `path` names stays as "<path><suffix>" when the new one is renamed into place (base/new_file.h). */
+/* The file that `path` names stays as "<path><suffix>" when the new one is renamed into place (base/files/new_file.h). */
 RP_NODISCARD RpStatus rp_gguf_writer_keep(GgufWriter *w, const char *suffix);
 
 /* Metadata, collected in memory. Running out of memory is reported by rp_gguf_writer_begin. */

@@ -6,7 +6,7 @@
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include "base/hash.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>

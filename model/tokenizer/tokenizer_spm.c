@@ -4,7 +4,7 @@
  *     "Hello world" -> "_Hello_world", _ being U+2581 -> _Hello, _world */
 #include "model/tokenizer/tokenizer_impl.h"
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -186,12 +186,15 @@ copy_changed() { # from, to
     done
 }
 
+# Its path in kernels/. The rows name files without the room that they lie in.
+file_of() { (cd "$temp/kernels" && find . -name "${1##*/}" | sed 's/^..//'); }
+
 if [ "$1" = --plant ]; then
     cp -r "$2/kernels" "$temp/kernels"
     bugs >"$temp/rows"
     n=0 missed=0
     while IFS= read -r row; do
-        file=$(echo "$row" | cut -d'|' -f2) n=$((n + 1)) expression=${row#*|*|} expression=${expression%|*}
+        file=$(file_of "$(echo "$row" | cut -d'|' -f2)") n=$((n + 1)) expression=${row#*|*|} expression=${expression%|*}
         cp "$temp/kernels/$file" "$temp/before"
         sed -i "$(echo "$expression" | sed "s/@/sim_bug($n)/g")" "$temp/kernels/$file"
         if cmp -s "$temp/before" "$temp/kernels/$file"; then

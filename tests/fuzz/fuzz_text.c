@@ -2,7 +2,7 @@
  *     byte 0     number of stop strings, modulo 5    byte 1  how the text is cut
  *     then       the stop strings, each ended by byte 0, then the text
  * The UTF-8 stream, visible texts, and the search for stop strings, which is compared with a search by hand. */
-#include "base/visible.h"
+#include "base/text/visible.h"
 #include "model/stop_match.h"
 #include "reprise/text.h"
 #include "reprise/tokenizer.h"

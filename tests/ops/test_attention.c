@@ -75,7 +75,7 @@ static RpTensorView query_view(const Case *c, float *data, int64_t tokens) {
 #ifdef RP_TEST_CUDA
 enum { BESIDE = 5 }; /* RP_PREFILL_TOKENS */
 
-/* As kernels/attention_prefill.cu has it, for tensors that are aligned. */
+/* As kernels/attention/attention_prefill.cu has it, for tensors that are aligned. */
 static bool is_prefill(const Case *c) {
     return c->type == RP_F16 && c->tokens >= BESIDE && (c->dim == 64 || c->dim == 128);
 }

@@ -1,0 +1,51 @@
+/* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual: the down projection of the selected
+ * experts and their weighted sum.
+ *
+ * Each worker computes its rows of all k experts and then sums them in the order of j. So the bits do not depend on the
+ * number of workers (I8), and no barrier is needed.
+ *
+ *     local: rows f32 [k][n], n the rows of this worker */
+#include "fallback/experts.h"
+#include "fallback/fused/fused.h"
+
+#include <string.h>
+
+/* The number of workers is not known here: room for all m rows of k experts. */
+CpuNeeds rp_needs_experts_down(const RpOpArgs *args) {
+    return (CpuNeeds){.phases = 1,
+                      .local  = rp_align_floats(args->experts_down.w.ne[1] * args->experts_down.x.ne[1])};
+}
+
+/* y[0..n) = rows [first, first + n) of expert j times its column, with the bias; zeros for a bad id. */
+static RpStatus product(const RpOpArgs *args, int64_t j, int64_t first, int64_t n, float *y) {
+    const RpTensorView *ids = &args->experts_down.ids;
+    RpTensorView        w = args->experts_down.w, x = args->experts_down.x;
+    const int32_t       expert = rp_expert(ids, j, 0, w.ne[2]);
+    if (expert < 0) {
+        memset(y, 0, (size_t)n * sizeof *y);
+        return RP_OK;
+    }
+    w.data  = (char *)w.data + (size_t)expert * w.nb[2];
+    x.data  = rp_view_row(&x, j);
+    x.ne[1] = 1;
+    RP_TRY(rp_mul_mat_rows(&w, first, n, &x, y));
+    rp_add_range(y, &args->experts_down.bias, expert * w.ne[1] + first, n);
+    return RP_OK;
+}
+
+RpStatus rp_cpu_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RP_TRY(RP_CHECK(experts_down, args));
+    const int64_t m = args->dst.ne[0], k = args->experts_down.x.ne[1];
+    const int64_t first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
+    float        *rows = (float *)ctx->local, *y = (float *)args->dst.data + first;
+    if (n == 0) return RP_OK;
+    for (int64_t j = 0; j < k; j++) RP_TRY(product(args, j, first, n, rows + j * n));
+    const RpOpArgs combine = {
+        .dst = rp_floats(y, n, 1),
+        .src = {rp_floats(rows, n, k), rp_floats(args->experts_down.weights.data, k, 1)}
+    };
+    RP_TRY(rp_run_alone(rp_cpu_combine, &combine));
+    rp_scale_range(y, args->params->experts_down.scale, n);
+    rp_add_range(y, &args->experts_down.residual, first, n);
+    return RP_OK;
+}
