@@ -24,8 +24,6 @@
 
 static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN; }
 
-const Kernels rp_cuda_table = {.of_op = rp_cuda_kernel, .cuda = true, .source = rp_cuda_source_launch};
-
 /* ---- memory ---- */
 
 /* Device memory filled with zeros. */
@@ -165,59 +163,6 @@ static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t byt
 }
 
 /* ---- running ---- */
-
-static RpStatus copy_mirror(CudaExecutor *c, const Mirror *m) {
-    char                     *host = c->host + m->offset;
-    const enum cudaMemcpyKind way  = m->is_input ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-    return rp_cuda_check(c->device,
-                         cudaMemcpyAsync(m->is_input ? m->device : host, m->is_input ? host : m->device,
-                                         m->bytes, way, c->device->stream),
-                         rp_node_name(m->node));
-}
-
-RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c) {
-    CudaDevice *d = c->device;
-    if (c->inputs != NULL)
-        return rp_cuda_check(
-            d, cudaMemcpyAsync(c->inputs, c->host, c->input_bytes, cudaMemcpyHostToDevice, d->stream),
-            "inputs");
-    for (int i = 0; i < c->n_mirrors; i++) {
-        const Mirror *m = &c->mirrors[i];
-        if (m->is_input) RP_TRY(copy_mirror(c, m));
-    }
-    return RP_OK;
-}
-
-RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
-    CudaDevice *d = c->device;
-    if (c->base.step != NULL) {
-        const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
-        RP_TRY(rp_cuda_check(
-            d, cudaMemcpyAsync(c->token, token, sizeof *c->token, cudaMemcpyDeviceToHost, d->stream),
-            "token"));
-    }
-    for (int i = 0; i < c->n_mirrors; i++) {
-        const Mirror *m = &c->mirrors[i];
-        if (!m->is_input) RP_TRY(copy_mirror(c, m));
-    }
-    return RP_OK;
-}
-
-RpStatus rp_cuda_enqueue(CudaExecutor *c) {
-    RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
-    RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(rp_cuda_named(c->device,
-                         rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
-    return rp_cuda_enqueue_outputs(c);
-}
-
-RpStatus rp_cuda_update_addresses(CudaExecutor *c) {
-    if (!c->stale) return RP_OK;
-    RP_TRY(rp_executor_fill_args(&c->base, rp_cuda_weight));
-    if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));
-    c->stale = false;
-    return RP_OK;
-}
 
 static RpStatus run_cuda(RpExecutor *e) {
     CudaExecutor *c = rp_cuda(e);

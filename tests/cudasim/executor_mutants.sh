@@ -71,15 +71,15 @@ mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus record/,/^}/ s/RP_TRY(
     bind "a node left out, and nodes are not counted"
 mutant $cuda/capture.c $cuda/capture.c '/^static RpStatus enqueue/,/^}/ s/RP_TRY(rp_cuda_enqueue_inputs(c));//
     s/if (n != (size_t)(kernels + copies + mirrors))/if (n == 0)/' bind "inputs that a replay does not copy"
-mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/if (!m->is_input)/if (m->is_input)/' \
+mutant $cuda/enqueue.c $cuda/enqueue.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/if (!m->is_input)/if (m->is_input)/' \
     bind "outputs that are not copied"
-mutant $cuda/executor.c $cuda/executor.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/c->base.step != NULL/c->base.step == NULL/' \
+mutant $cuda/enqueue.c $cuda/enqueue.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/ s/c->base.step != NULL/c->base.step == NULL/' \
     bind "the token of a replay that is not copied"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus zeroed/,/^}/ s/cudaMemsetAsync([^)]*)/cudaSuccess/' \
     bind "states (KV cache) that are not zeroed"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/cudaStreamSynchronize(d->stream)/cudaSuccess/' \
     bind "a run that is not waited for"
-mutant $cuda/executor.c $cuda/executor.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));//' bind \
+mutant $cuda/bind.c $cuda/bind.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));//' bind \
     "captured nodes that are not repointed"
 mutant $cuda/capture.c $cuda/capture.c '/^RpStatus rp_cuda_repoint/,/^}/ s/c->base.step == NULL/c->n_captured > 0/' bind \
     "the sampled token of another step state"
@@ -109,8 +109,8 @@ mutant $cuda/device.c $cuda/device.c 's/cudaEventSynchronize(u->done\[k\])/cudaS
 mutant $cuda/device.c $cuda/device.c '/cudaEventRecord(u->done/ s/u->streams\[k\]/u->streams[0]/' upload \
     "an event that is reached before the copy of the other stream"
 mutant $cuda/device.c $cuda/device.c 's/u->streams\[k\] != NULL) (void)cudaStreamDestroy/false) (void)cudaStreamDestroy/' upload "streams that stay open"
-mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
-mutant $cuda/device.c $cuda/device.c 's/ \&\&$/ ||/' faults "an invalidated capture taken for a lost device"
+mutant $cuda/call.c $cuda/call.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
+mutant $cuda/call.c $cuda/call.c 's/ \&\&$/ ||/' faults "an invalidated capture taken for a lost device"
 mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
 mutant kernels/fused/linear.cu kernels/device/quants.cuh 's/return f(QuantType<RP_##ID>/return f(QuantType<RP_##ID == RP_Q4_0 ? RP_Q5_0 : RP_##ID>/' bind \
     "the kernel of another quant type"
