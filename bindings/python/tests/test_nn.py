@@ -8,7 +8,7 @@ import pytest
 
 import reprise
 from conftest import BUILD
-from reprise import nn
+from reprise import _nn_library, nn
 from reprise._nn_numpy import FALLBACK
 
 rng = np.random.default_rng(1)
@@ -63,7 +63,7 @@ def test_the_library_and_numpy_agree(name, given, monkeypatch):
     inputs, more = arguments(function, **given)
     got = called(function, inputs, more)
     assert function.backend == "library"
-    monkeypatch.setattr(nn, "NN", None)
+    monkeypatch.setattr(_nn_library, "NN", None)
     assert function.backend == "numpy"
     wanted = called(function, inputs, more)
     assert len(got) == len(wanted) > 0
@@ -198,12 +198,12 @@ def test_a_function_that_an_older_library_lacks():
             return False
         def symbol(self, name):
             return nn.library.__wrapped__.symbol(name)
-    newest = nn.NN
+    newest = _nn_library.NN
     try:
-        nn.NN = Older()
+        _nn_library.NN = Older()
         assert function.backend == "numpy" and np.allclose(nn.silu([1.0]), 1 / (1 + np.exp(-1)))
     finally:
-        nn.NN = newest
+        _nn_library.NN = newest
     with pytest.raises(reprise.NotAvailableError, match="has no function rp_nn_cpu_new"):
         newest.symbol("rp_nn_cpu_new")
 

@@ -13,27 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from . import _c
+from . import _c, _nn_library
 from ._arrays import Array, as_array, dtype_number, exact
-from ._lib import CHECKS, NN_CTYPES, NnLibrary, lib
+from ._lib import CHECKS, NN_CTYPES, lib
+from ._nn_library import library
 from ._nn_numpy import FALLBACK
 from ._nn_rules import RULES
-from .errors import ArgumentError, DtypeError, NotAvailableError, ShapeError
+from .errors import ArgumentError, DtypeError, ShapeError
+from .nn_device import DeviceArray, on_device
 
 ELEMENTS = {"float": np.float32, "int32_t": np.int32, "int64_t": np.int64, "uint64_t": np.uint64, "void": np.uint8,
             "uint8_t": np.uint8, "uint16_t": np.uint16, "uint32_t": np.uint32, "double": np.float64, "char": np.uint8}
-NN: NnLibrary | None
-try:
-    NN = NnLibrary("libreprise_nn.so", "libreprise_nn.so.1")
-except NotAvailableError as missing:
-    NN, WHY = None, str(missing)
-
-
-def library() -> NnLibrary:
-    if NN is None:
-        raise NotAvailableError(WHY)
-    return NN
-
 
 class Argument:
     """An array of a row of RULES."""
@@ -91,7 +81,7 @@ class Function:
     @property
     def backend(self) -> str:
         """"library" or "numpy"."""
-        return "library" if NN is not None and NN.has(f"rp_nn_cpu_{self.__name__}") else "numpy"
+        return "library" if _nn_library.NN is not None and _nn_library.NN.has(f"rp_nn_cpu_{self.__name__}") else "numpy"
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         try:
@@ -100,7 +90,6 @@ class Function:
             raise TypeError(f"nn.{self.__name__}: {error}") from None
         bound.apply_defaults()
         given = bound.arguments
-        from .nn_device import DeviceArray, on_device
         device = any(on_device(given.get(a.name)) for a in self.inputs + self.outputs)
         arrays = {a.name: self.array(a, given[a.name], device) for a in self.inputs}
         sizes, leading = self.sizes(arrays, {name: self.scalar(name, given[name]) for name in self.scalars})
@@ -266,7 +255,6 @@ class Function:
         return self.results(arrays)
 
     def workspace(self, sizes: dict[str, Any], device: bool) -> Any:
-        from .nn_device import DeviceArray
         query = ("rp_nn_" if device else "rp_nn_cpu_") + self.__name__ + "_workspace"
         n_bytes = ct.c_int64()
         getattr(library(), query)(*[ct.byref(n_bytes) if kind.endswith("*") else sizes[name] for kind, name in _c.NN[query]])

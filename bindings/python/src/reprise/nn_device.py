@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._arrays import Array, as_array
+from ._nn_library import library
 from .errors import ArgumentError, ClosedError, DtypeError, ShapeError
-from .nn import library
 
 
 class Properties(NamedTuple):
