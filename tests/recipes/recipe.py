@@ -18,7 +18,8 @@ import shlex
 import subprocess
 import sys
 
-LEFT_OUT = ("models/", "bench/", "bindings/", "assets/", "tests/golden/quant/", "tests/golden/tokenizer/", "tests/fuzz/corpus/")
+LEFT_OUT = ("models/", "bench/log/", "bench/results/", "bench/counts/", "bindings/", "assets/",
+            "tests/golden/tokenizer/", "tests/fuzz/corpus/")
 
 
 def blocks(page):
