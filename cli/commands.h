@@ -33,7 +33,9 @@ COMMANDS(X)
 #undef X
 
 /* All of them, in this order. A name has one word, or two: "bench launches". */
-extern const Command *const cli_commands[];
-extern const size_t         cli_n_commands;
+#define X(name) +1
+enum { CLI_N_COMMANDS = 0 COMMANDS(X) };
+#undef X
+extern const Command *const cli_commands[CLI_N_COMMANDS];
 
 #endif

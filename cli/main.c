@@ -13,16 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const Command *const cli_commands[] = {
-#define X(name) &cli_command_##name,
-    COMMANDS(X)
-#undef X
-};
-
-enum { N_COMMANDS = sizeof cli_commands / sizeof cli_commands[0] };
-
-const size_t cli_n_commands = N_COMMANDS;
-
 static int version(void) {
     int n_devices;
     printf("reprise %s\nCUDA toolkit: %s\n", RP_VERSION,
@@ -36,15 +26,15 @@ static int version(void) {
 }
 
 static const Command *exact_command(const char *name) {
-    for (size_t i = 0; i < N_COMMANDS; i++)
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++)
         if (strcmp(name, cli_commands[i]->name) == 0) return cli_commands[i];
     return NULL;
 }
 
 static const char *nearest_command(const char *name) {
-    const char *names[N_COMMANDS];
-    for (size_t i = 0; i < N_COMMANDS; i++) names[i] = cli_commands[i]->name;
-    return cli_nearest(name, names, N_COMMANDS);
+    const char *names[CLI_N_COMMANDS];
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) names[i] = cli_commands[i]->name;
+    return cli_nearest(name, names, CLI_N_COMMANDS);
 }
 
 static const Command *find_command(const char *name) {
@@ -62,10 +52,10 @@ static const Command *find_command(const char *name) {
 
 /* True if `second` is no file but close to the second word of a command, as in "bench lauches". */
 static bool is_mistyped(const char *first, const char *second) {
-    const char  *names[N_COMMANDS];
+    const char  *names[CLI_N_COMMANDS];
     const size_t length = strlen(first);
     size_t       n      = 0;
-    for (size_t i = 0; i < N_COMMANDS; i++)
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++)
         if (strncmp(cli_commands[i]->name, first, length) == 0 && cli_commands[i]->name[length] == ' ')
             names[n++] = cli_commands[i]->name + length + 1;
     const char *nearest = cli_nearest(second, names, n);

@@ -122,8 +122,8 @@ void cli_help_program(void) {
         &p, "`reprise help COMMAND` lists the options of a command. Without MODEL the demo model runs.");
     puts("");
     put_heading("Commands");
-    for (size_t i = 0; i < cli_n_commands; i++) measure(&p, cli_commands[i]->name);
-    for (size_t i = 0; i < cli_n_commands; i++) put_row(&p, cli_commands[i]->name, cli_commands[i]->help);
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) measure(&p, cli_commands[i]->name);
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) put_row(&p, cli_commands[i]->name, cli_commands[i]->help);
     put_row(&p, "help", "this text, or the help of a command");
     put_row(&p, "--version", "version, CUDA toolkit and devices, instruction set of the CPU kernels");
     put_row(&p, "--color WHEN", cli_common_options[0].help);

@@ -38,14 +38,14 @@ static void each_option(const Command *c, void (*put)(const Command *c, const Op
 /* Prints the second words of the commands that begin with this one: "launches machine" for bench. */
 static void put_subcommands(const Command *c, FILE *out) {
     const size_t n = strlen(c->name);
-    for (size_t i = 0; i < cli_n_commands; i++)
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++)
         if (strncmp(cli_commands[i]->name, c->name, n) == 0 && cli_commands[i]->name[n] == ' ')
             fprintf(out, "%s ", cli_commands[i]->name + n + 1);
 }
 
 /* Prints the commands of one word. */
 static void put_commands(FILE *out) {
-    for (size_t i = 0; i < cli_n_commands; i++)
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++)
         if (strchr(cli_commands[i]->name, ' ') == NULL) fprintf(out, "%s ", cli_commands[i]->name);
     fputs("help", out);
 }
@@ -53,7 +53,7 @@ static void put_commands(FILE *out) {
 /* Prints a pattern of the shell's `case` for the commands of two words. */
 static void put_long_commands(FILE *out) {
     const char *mark = "";
-    for (size_t i = 0; i < cli_n_commands; i++)
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++)
         if (strchr(cli_commands[i]->name, ' ') != NULL) {
             fprintf(out, "%s'%s'", mark, cli_commands[i]->name);
             mark = "|";
@@ -137,7 +137,7 @@ static void put_bash(FILE *out) {
           out);
     put_long_commands(out);
     fputs(") command=\"$command ${COMP_WORDS[2]}\" ;;\n        esac\n    fi\n    case $command in\n", out);
-    for (size_t i = 0; i < cli_n_commands; i++) bash_command(cli_commands[i], out);
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) bash_command(cli_commands[i], out);
     fputs("    esac\n}\ncomplete -F _reprise reprise\n", out);
 }
 
@@ -194,7 +194,7 @@ static void put_zsh(FILE *out) {
     fputs("#compdef reprise\n# zsh completion of reprise, made by `reprise completion zsh`\n_reprise() {\n"
           "    local -a commands\n    commands=(\n",
           out);
-    for (size_t i = 0; i < cli_n_commands; i++) {
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) {
         if (strchr(cli_commands[i]->name, ' ') != NULL) continue;
         fprintf(out, "        '%s:", cli_commands[i]->name);
         put_quoted(cli_commands[i]->help, "", out);
@@ -209,7 +209,7 @@ static void put_zsh(FILE *out) {
         ")\n        if ((CURRENT > 2)); then\n            command=\"$command $words[2]\"\n"
         "            shift words\n            ((CURRENT--))\n        fi ;;\n    esac\n    case $command in\n",
         out);
-    for (size_t i = 0; i < cli_n_commands; i++) zsh_command(cli_commands[i], out);
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) zsh_command(cli_commands[i], out);
     fputs("    esac\n}\n"
           "if [[ $funcstack[1] == _reprise ]]; then _reprise \"$@\"; else compdef _reprise reprise; fi\n",
           out);
@@ -265,14 +265,14 @@ static void put_fish(FILE *out) {
           "    set -l words (commandline -opc) '' ''\n"
           "    switch \"$words[2] $words[3]\"\n",
           out);
-    for (size_t i = 0; i < cli_n_commands; i++)
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++)
         if (strchr(cli_commands[i]->name, ' ') != NULL)
             fprintf(out, "        case '%s'\n            test \"$argv[1]\" = '%s'\n", cli_commands[i]->name,
                     cli_commands[i]->name);
     fputs("        case '*'\n            test \"$argv[1]\" = \"$words[2]\"\n    end\nend\ncomplete -c "
           "reprise -f\n",
           out);
-    for (size_t i = 0; i < cli_n_commands; i++) fish_command(cli_commands[i], out);
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) fish_command(cli_commands[i], out);
 }
 
 static int run(void) {

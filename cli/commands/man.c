@@ -127,7 +127,7 @@ static void put_page(FILE *out) {
         ".TP\n\\fB\\-\\-version\\fR\nversion, CUDA toolkit and devices, instruction set of the CPU kernels\n"
         ".SH COMMANDS\n",
         out);
-    for (size_t i = 0; i < cli_n_commands; i++) put_command(cli_commands[i], out);
+    for (size_t i = 0; i < CLI_N_COMMANDS; i++) put_command(cli_commands[i], out);
     put_environment(out);
     fputs(".SH EXIT STATUS\n.TP\n0\nsuccess\n.TP\n1\nfailure; one line on standard error names the cause\n"
           ".TP\n2\nwrong usage\n.TP\n130\ninterrupted by Ctrl\\-C\n.TP\n143\nended by SIGTERM\n"
