@@ -1,4 +1,4 @@
-/* counts.h - what `reprise bench counts` hands to the program that can count: cudasim_reprise (tests/ptx/counts_plan.c). In
+/* counts.h - what `reprise-sim bench counts` hands to the program that can count (sim/counts/counts_plan.c). In
  * every other program cli_counts_run says so (counts_none.c). */
 #ifndef CLI_COUNTS_H
 #define CLI_COUNTS_H

@@ -52,18 +52,18 @@ if [ ! -f /usr/local/cuda/include/cuda_runtime_api.h ] && ! command -v nvcc >/de
 fi
 
 # Without a GPU one architecture shows that the output of nvcc has no register spills. Its PTX, with source lines, is
-# interpreted (tests/ptx).
+# interpreted (sim/ptx).
 one_arch=
 command -v nvidia-smi >/dev/null || one_arch='-DRP_CUDA_ARCHITECTURES=90 -DCMAKE_CUDA_FLAGS=-lineinfo'
 
 # The suites of the race build that run as they are, and those that find planted bugs, which
-# tests/cudasim/mutants.sh runs without a bug and with each.
+# tests/planted_bugs/kernels.sh runs without a bug and with each.
 race_suites() { # further options of ctest
-    ctest --test-dir build/race -R cudasim -E "session|faults|bind|blas|^cudasim_($(tests/cudasim/mutants.sh --suites | paste -sd'|'))\$" "$@"
+    ctest --test-dir build/race -R cudasim -E "session|faults|bind|blas|^cudasim_($(tests/planted_bugs/kernels.sh --suites | paste -sd'|'))\$" "$@"
 }
 race_targets() {
     race_suites -N | sed -n 's/.*: \(cudasim_[a-z_0-9]*\)$/\1/p'
-    tests/cudasim/mutants.sh --suites | sed 's/^/cudasim_/'
+    tests/planted_bugs/kernels.sh --suites | sed 's/^/cudasim_/'
 }
 
 # The race build compiles the C sources with the options of the release build: it takes their objects from a cache.
@@ -81,7 +81,7 @@ build() { # preset, build folder
     # shellcheck disable=SC2086
     cmake $fresh --preset "$preset" $launcher ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} "$@"
     if [ "$preset" = race ]; then
-        [ -d "$folder/tests/cudasim/planted" ] || exit 0
+        [ -d "$folder/sim/planted" ] || exit 0
         targets=$(race_targets)
     fi
     # shellcheck disable=SC2086
@@ -142,7 +142,7 @@ suite() { # preset, title, build folder; tests inherit the environment
 suite release "release build, warnings as errors" build
 if [ -n "$all" ] && [ -d build/ptx/90 ]; then
     step "bugs planted in PTX"
-    if tests/ptx/mutants.sh build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+    if tests/planted_bugs/ptx.sh build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 fi
 if [ -z "$quick" ]; then
     # Real models take too long there; the tiny models of every family run. Workers that wait sleep after a microsecond:
@@ -159,14 +159,14 @@ if [ -z "$quick" ]; then
 
     step "CUDA kernels on the simulated device with every access checked; mutation tests"
     await race
-    if [ -d build/race/tests/cudasim/planted ]; then
+    if [ -d build/race/sim/planted ]; then
         if race_suites -j$(($(nproc) + 1)) --output-on-failure >"$log" 2>&1; then
             tail -3 "$log"; passed=$((passed + 1))
         else
             tail -60 "$log"; failed=$((failed + 1))
         fi
-        if tests/cudasim/mutants.sh build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-        if tests/cudasim/executor_mutants.sh . build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+        if tests/planted_bugs/kernels.sh build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+        if tests/planted_bugs/executor.sh . build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     else
         skip 3 "race checks and planted bugs: no CUDA headers"
     fi

@@ -15,7 +15,7 @@
 #include "base/tuning.h"
 #include "fallback/quants/quants.h"
 
-#include "tests/cudasim/sim.h"
+#include "sim/device/sim.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>

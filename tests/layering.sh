@@ -5,7 +5,7 @@
 cd "$1" || exit 1
 fail=0
 check() { # directory, regex of the quoted includes that are allowed
-    bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu --include=*.cuh "$1" | grep -vE "#include \"($2)\"")
+    bad=$(grep -rnE '#include "' --include=*.c --include=*.h --include=*.cu --include=*.cuh --include=*.cpp "$1" | grep -vE "#include \"($2)\"")
     [ -z "$bad" ] || { echo "$1 may not include:"; echo "$bad"; fail=1; }
 }
 public='reprise/[a-z_]+\.h'
@@ -33,6 +33,10 @@ check train "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h|train/[a-z_0-9]+\.h"
 check cli/terminal "$public|cli/terminal/[a-z_0-9]+\.h"
 check cli "$public|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check examples "$public"
+sim="$base|sim/device/[a-z_0-9]+\.h"
+check sim/device "sim/device/[a-z_0-9]+\.h"
+check sim/ptx "$sim|sim/ptx/[a-z_0-9]+\.h"
+check sim/counts "$sim|sim/(ptx|counts)/[a-z_0-9]+\.h|(cli|executor|model|graph)/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 
 bare=$(grep -rnE 'src\[[0-9]+' --include=*.c --include=*.h --include=*.cu --include=*.cuh base ops graph fallback kernels executor model train include)
 [ -z "$bare" ] || { echo "sources by number, where ops.h has a name:"; echo "$bare"; fail=1; }

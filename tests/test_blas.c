@@ -1,5 +1,5 @@
 /* Prefill with the cuBLASLt of this machine on its GPU, against single steps by Reprise's kernels. Failures and
- * other cases are tested with a stand-in library in tests/cudasim/test_cuda_blas.c. */
+ * other cases are tested with a stand-in library in tests/sim/executor/test_cuda_blas.c. */
 #include "tests/golden.h"
 
 #include "reprise/device.h"

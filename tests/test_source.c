@@ -1,5 +1,5 @@
 /* Ops of source text (reprise/source.h) on the CPU, and on the GPU of this machine, compiled by its NVRTC. Failures and
- * the cache are tested on the simulated device (tests/cudasim/test_cuda_source.c, test_cuda_nvrtc.c). */
+ * the cache are tested on the simulated device (tests/sim/executor/test_cuda_source.c, test_cuda_nvrtc.c). */
 #include "tests/golden.h"
 
 #include "reprise/device.h"

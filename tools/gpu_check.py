@@ -64,7 +64,9 @@ class Machine:
         self.folder = folder
 
     def program(self, name):
-        return str(self.folder / (f"cudasim_{name}" if self.simulated else name))
+        if self.simulated:
+            name = "../reprise-sim" if name == "reprise" else f"cudasim_{name}"
+        return str(self.folder / name)
 
     def left(self):
         return self.deadline - time.monotonic()

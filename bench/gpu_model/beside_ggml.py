@@ -5,7 +5,7 @@ measured. docs/gpu-kernels.md ("Beside ggml's kernels") has the tables and says 
     bench/gpu_model/beside_ggml.py build/reprise            # prints the tables
     bench/gpu_model/beside_ggml.py build/reprise --write    # and puts them into docs/gpu-kernels.md
 
-Counts, in the form of `reprise bench counts --json`:
+Counts, in the form of `reprise-sim bench counts --json`:
 
     ggml/            ggml's launches of a decode step           ours/, ../counts/     those of Reprise
     ggml/prefill/    of a prompt of 512 tokens                  ours/prefill/

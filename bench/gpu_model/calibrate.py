@@ -76,7 +76,7 @@ def weight_bytes(name):
 
 
 def row(name, blocks, times):
-    """A kernel as `reprise bench counts --json` prints it, with the fields that the model reads."""
+    """A kernel as `reprise-sim bench counts --json` prints it, with the fields that the model reads."""
     c = COUNTS[name]
     return {
         "name": name,

@@ -2,7 +2,7 @@
 # Counts a decode step of every preset into bench/counts/, which `reprise bench launches --predict bench/counts` reads, and
 # into ours/ what only beside_ggml.py reads. Some minutes. Run it again after a change of kernels, passes or presets, and then
 # beside_ggml.py PROGRAM --write.
-#   bench/gpu_model/count_presets.sh build/tests/cudasim_reprise
+#   bench/gpu_model/count_presets.sh build/reprise-sim
 set -e
 program=$1
 folder=$(dirname "$0")

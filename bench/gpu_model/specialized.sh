@@ -1,7 +1,7 @@
 #!/bin/sh
 # Predicted decode at position 2047 with the shipped kernels and with those that NVRTC specialises (docs/source-kernels.md):
 # the table of docs/gpu-kernels.md. Some minutes; needs NVRTC.
-#   bench/gpu_model/specialized.sh build/tests/cudasim_reprise
+#   bench/gpu_model/specialized.sh build/reprise-sim
 set -e
 program=$1
 folder=$(mktemp -d)

@@ -237,7 +237,7 @@ const Command cli_command_bench = {
                  "start with --depth tokens in the context. The tokens are "
                  "pseudo-random and the same in every run. In the modes "
                  "replay and loop the GPU samples the tokens of tgN itself.\n"
-                 "Other measurements: `reprise bench launches`, `reprise bench counts`, `reprise bench machine`.",
+                 "Other measurements: `reprise bench launches`, `reprise-sim bench counts`, `reprise bench machine`.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

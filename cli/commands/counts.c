@@ -1,5 +1,5 @@
-/* counts.c - `reprise bench counts`: warp instructions, memory traffic and occupancy of the kernels of a decode step and
- * of a prefill chunk. No GPU is involved: tests/ptx interprets the kernels' PTX. */
+/* counts.c - `reprise-sim bench counts`: warp instructions, memory traffic and occupancy of the kernels of a decode step and
+ * of a prefill chunk. No GPU is involved: sim/ptx interprets the kernels' PTX. */
 #include "cli/counts.h"
 
 #include "cli/commands.h"
@@ -90,9 +90,10 @@ static const Option options[] = {
 
 const Command cli_command_counts = {
     .name      = "bench counts",
-    .help      = "count the instructions and the memory traffic of the CUDA kernels, without a GPU",
+    .help      = "count the instructions and the memory traffic of the CUDA kernels, without a GPU (reprise-sim only)",
     .usage     = "[MODEL | --preset PRESET] [options]",
-    .notes     = "The program build/tests/cudasim_reprise of a build with tests and nvcc has this command; "
+    .notes     = "Only the program reprise-sim can run this command. Where nvcc is installed, `cmake -B build "
+                 "-DRP_SIM=ON && cmake --build build --target reprise_sim` makes build/reprise-sim.\n"
                  "docs/gpu-model.md defines the counters. With --json: one object a phase, one kernel a line.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],

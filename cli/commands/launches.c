@@ -325,7 +325,7 @@ static const Option options[] = {
     CLI_FLAG("by-pass", 0, args.by_pass, "print the kernels per token before any pass and after each"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
     CLI_FILE(FILE_READ, "predict", 0, args.predict, "COUNTS",
-             "predict tokens per second on GPUs from the JSON of `reprise bench counts`, a file or a folder"),
+             "predict tokens per second on GPUs from the JSON of `reprise-sim bench counts`, a file or a folder"),
     CLI_TEXT("gpu", 0, args.gpu, "GPU",
              "with --predict: a100, h100, h100-pcie, h200, 4090 or 5090; default: all"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to time on a GPU, default 64", 2, 4096),

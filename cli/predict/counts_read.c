@@ -1,4 +1,4 @@
-/* counts_read.c - reads the JSON of `reprise bench counts`. Every member that the model uses must be there, apart from
+/* counts_read.c - reads the JSON of `reprise-sim bench counts`. Every member that the model uses must be there, apart from
  * those that older counts lack. */
 #include "cli/predict/predict.h"
 
@@ -117,7 +117,7 @@ static RpStatus get_step(const char *path, const json_t *o, StepCounts *out) {
     const char   *phase    = json_string_value(json_object_get(o, "phase"));
     const json_t *position = json_object_get(o, "position");
     if (!json_is_array(list) || json_array_size(list) == 0 || phase == NULL || !json_is_integer(position))
-        return rp_fail(RP_E_FORMAT, "%s: not the output of `reprise bench counts --phase decode --json`",
+        return rp_fail(RP_E_FORMAT, "%s: not the output of `reprise-sim bench counts --phase decode --json`",
                        path);
     if (strcmp(phase, "decode") != 0)
         return rp_fail(RP_E_FORMAT, "%s: counts of phase '%s'; only decode is predicted", path, phase);

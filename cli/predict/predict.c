@@ -122,7 +122,7 @@ static RpStatus read_steps(const char *path, const char *preset, Steps *s) {
     RP_TRY(!input && S_ISDIR(info.st_mode) ? read_folder(path, preset, s) : read_file(path, preset, s));
     if (s->n > 0) return RP_OK;
     if (preset != NULL) return rp_fail(RP_E_ARG, "%s: no counts of preset '%s'", path, preset);
-    return rp_fail(RP_E_ARG, "%s: no counts in it (files *.json of `reprise bench counts --json`)", path);
+    return rp_fail(RP_E_ARG, "%s: no counts in it (files *.json of `reprise-sim bench counts --json`)", path);
 }
 
 static void print_json(const Steps *s, const Gpu *gpu) {

@@ -1,4 +1,4 @@
-/* predict.h - predicted time of a decode step on a GPU, from counts of its kernels (`reprise bench counts --json`) and
+/* predict.h - predicted time of a decode step on a GPU, from counts of its kernels (`reprise-sim bench counts --json`) and
  * data sheets. No GPU is involved. docs/gpu-model.md has the formulas, their sources and how well they agree with
  * published measurements.
  *

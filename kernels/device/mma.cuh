@@ -18,7 +18,7 @@
  * b from memory whose columns are. The _trans loads read the opposite order.
  *
  * Sums. d of f16 and bf16 is f32: tensor cores add exact products in an order of their own and may cut off bits below
- * those of the largest one. The simulated device and the interpreter of tests/ptx add c and the products in ascending k
+ * those of the largest one. The simulated device and the interpreter of sim/ptx add c and the products in ascending k
  * in double and round once. Results of a GPU therefore differ in their last bits, but a GPU always gives the same ones.
  * s8 is exact, modulo 2^32.
  *

@@ -1,4 +1,4 @@
-/* portable.cuh - the differences between nvcc and the simulated device of tests/cudasim, which compiles the same
+/* portable.cuh - the differences between nvcc and the simulated device of sim/device, which compiles the same
  * kernels as host C++; kernels otherwise use plain CUDA. Rules for a kernel:
  *
  *   - shared memory is declared by RP_SHARED or RP_SHARED_DYNAMIC, and launches go through RP_LAUNCH;

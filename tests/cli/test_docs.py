@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The transcripts in README.md and docs/: every command after `$ build/...` is run, and what it prints must be what stands there.
+Each command that a page names in code, `reprise COMMAND`, is one of that program.
 
-    tests/cli/test_docs.py REPRISE SOURCE_DIR [CUDASIM_REPRISE] [--write]
+    tests/cli/test_docs.py REPRISE SOURCE_DIR [REPRISE_SIM] [--write]
 
 With --write the output replaces what stands there, except in transcripts with a line `...`. Such a line stands for any output. Texts are compared without regard to line breaks, with numbers that have a decimal point (times, rates,
 sizes), the number of threads, the instruction set and the elements that `verify` names masked: they differ from machine to machine. Transcripts of models that are not in
@@ -18,9 +19,9 @@ import textwrap
 WRITE = "--write" in sys.argv
 ARGS = [a for a in sys.argv[1:] if a != "--write"]
 REPRISE, SOURCE = os.path.abspath(ARGS[0]), pathlib.Path(ARGS[1]).resolve()
-PROGRAMS = {"build/reprise": REPRISE, "build/tests/cudasim_reprise": os.path.abspath(ARGS[2]) if len(ARGS) > 2 else None}
+PROGRAMS = {"build/reprise": REPRISE, "build/reprise-sim": os.path.abspath(ARGS[2]) if len(ARGS) > 2 else None}
 if len(ARGS) > 2:
-    PROGRAMS["build/tests/cudasim_moe_gate"] = os.path.join(os.path.dirname(os.path.abspath(ARGS[2])), "cudasim_moe_gate")
+    PROGRAMS["build/tests/cudasim_moe_gate"] = os.path.join(os.path.dirname(os.path.abspath(ARGS[2])), "tests", "cudasim_moe_gate")
 VERSION = subprocess.run([REPRISE, "--version"], capture_output=True, text=True).stdout
 WIDTH = 116
 HANG_S = float(os.environ.get("REPRISE_TEST_HANG_S", 600))
@@ -102,9 +103,48 @@ def check(page, at, command, expected):
     return True
 
 
+def named_commands(page):
+    """(line number, program, one or two words after it) of each `reprise ...` and `reprise-sim ...` in code."""
+    for at, line in enumerate(page.read_text().splitlines(), 1):
+        for code in [line] if line.startswith("    ") else re.findall(r"`([^`]+)`", line):
+            for name, words in re.findall(r"(?<![\w.-])(reprise(?:-sim)?) ([a-z]+(?: [a-z]+)?)(?![\w.=])", code):
+                yield at, name, words.split()
+
+
+def check_commands(pages):
+    """Ends the test if a page names a command that its program does not have, or cannot run."""
+    pages_of_help, n = {}, 0
+
+    def help_of(program, words):
+        key = (program, *words)
+        if key not in pages_of_help:
+            pages_of_help[key] = subprocess.run([program, "help", *words], capture_output=True, text=True, timeout=HANG_S)
+        return pages_of_help[key]
+
+    for page in pages:
+        for at, name, words in named_commands(page):
+            program = PROGRAMS["build/" + name]
+            words = words[1:] if words[0] == "help" else words
+            if program is None or not words:
+                continue
+            text = help_of(program, words)
+            if text.returncode != 0:
+                text = help_of(program, words[:1])
+            if text.returncode != 0:
+                sys.exit(f"{page.name}:{at}: {name} has no command {words[0]}")
+            if "(reprise-sim only)" in text.stdout and name != "reprise-sim":
+                sys.exit(f"{page.name}:{at}: {name} {' '.join(words)} is a command of reprise-sim only")
+            n += 1
+    print(f"{n} commands that pages name exist")
+    if n < 50:
+        sys.exit("too few commands were found: do pages name them in another form?")
+
+
 def main():
     passed, skipped = 0, 0
-    for page in [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]:
+    pages = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
+    check_commands([*pages, SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "bench").rglob("*.md"))])
+    for page in pages:
         for at, command, expected in transcripts(page):
             told = check(page, at, command, expected)
             print(f"{page.name}:{at}: {'ok' if told is True else 'SKIPPED: ' + told}")

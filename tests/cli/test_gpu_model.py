@@ -164,7 +164,7 @@ def refused(step, *words):
 
 def test_broken_files_are_refused():
     refused("{", "line 1, column")
-    refused("{}", "not the output of `reprise bench counts")
+    refused("{}", "not the output of `reprise-sim bench counts")
     refused(counts(), "not the output of")
     refused(counts(kernel(), phase="prefill"), "phase 'prefill'; only decode is predicted")
     refused(counts(kernel(), 7), 'kernel 1: "grid"')

@@ -302,7 +302,8 @@ def test_graph_shows_launches():
 
 
 def test_only_the_program_of_the_simulated_device_counts_instructions():
-    expect_refusal(run("bench", "counts", "-m", TINY), 1, "cudasim_reprise")
+    expect_refusal(run("bench", "counts", "-m", TINY), 1, "--target reprise_sim` makes")
+    expect("reprise-sim" in ok(run("help", "bench", "counts")).text, "help names the program")
     expect_refusal(run("bench", "counts", "--preset", "tiny", "-m", TINY), 2, "exclude each other")
 
 

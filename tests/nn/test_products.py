@@ -91,7 +91,7 @@ class Gemm(Case):
 
 
 class CublasLt(Case):
-    """With the stand-in for cuBLASLt (tests/cudasim/fake_cublaslt.cu) in REPRISE_BLAS."""
+    """With the stand-in for cuBLASLt (tests/sim/executor/fake_cublaslt.cu) in REPRISE_BLAS."""
 
     class Stats(ctypes.Structure):
         _fields_ = [(name, ctypes.c_long) for name in ("live", "products", "via_workspace", "choices")]

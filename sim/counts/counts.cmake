@@ -1,0 +1,20 @@
+# `reprise-sim bench counts`: counters of the interpreted kernels.
+if(NOT TARGET rp_ptx OR NOT ptx_first EQUAL 90)
+  return()
+endif()
+get_filename_component(cuda_programs ${CUDAToolkit_NVCC_EXECUTABLE} DIRECTORY)
+function(ptx_counts_library name)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/counts/)
+  add_library(${name} OBJECT ${ARGN})
+  set_target_properties(${name} PROPERTIES CXX_STANDARD 17 POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+    ${PROJECT_BINARY_DIR}/include)
+  target_compile_options(${name} PRIVATE -O3 -Wall -Wextra)
+  target_compile_definitions(${name} PRIVATE PTX_PTXAS="${cuda_programs}/ptxas")
+endfunction()
+ptx_counts_library(ptx_counts_core counts.cpp counts_classes.cpp counts_flight.cpp counts_sample.cpp counts_usage.cpp)
+ptx_counts_library(ptx_counts_command counts_run.cpp counts_print.cpp)
+
+target_sources(reprise_sim PRIVATE counts/counts_plan.c counts/counts_special.c)
+target_link_libraries(reprise_sim PRIVATE ptx_counts_core ptx_counts_command)
+add_dependencies(reprise_sim rp_ptx)

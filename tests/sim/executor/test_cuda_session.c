@@ -1,0 +1,229 @@
+/* Sessions on the simulated device: replies in every mode, their ends, chunks; launches and copies are counted.
+ * The reference for tokens and logits is a loop over rp_session_step with the host's sampler. */
+#include "tests/golden.h"
+
+#include "sim/device/sim.h"
+
+#include <math.h>
+
+enum { N_CTX = 48, N_REPLY = 12, N_PROMPT = 9 };
+
+static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33, 4, 44, 11};
+
+static RpSession *open_chunks(const RpModel *m, RpExecMode mode, int32_t chunk) {
+    const RpSessionOptions o = {.n_ctx         = N_CTX,
+                                .prefill_chunk = chunk,
+                                .device        = "cuda",
+                                .mode          = mode,
+                                .require_graph = mode != RP_MODE_EAGER};
+    RpSession             *s;
+    OK(rp_session_open(m, &o, &s));
+    cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
+    return s;
+}
+
+static RpSession *open_session(const RpModel *m, RpExecMode mode) { return open_chunks(m, mode, 8); }
+
+static RpSampler *new_sampler(const RpModel *m, float temperature) {
+    RpSamplerParams p = rp_sampler_defaults();
+    p.temperature     = temperature;
+    p.top_k           = 20;
+    p.top_p           = 0.95f;
+    p.repeat_penalty  = 1.1f;
+    p.seed            = 5;
+    RpSampler *s;
+    OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &s));
+    return s;
+}
+
+static RpTokenList generate(RpSession *s, RpSampler *sampler, int32_t n, RpGenerateResult *r) {
+    RpTokenList             list = {0};
+    const RpGenerateOptions o    = {.max_tokens = n, .ignore_end = true, .tokens = &list};
+    OK(rp_generate(s, sampler, prompt, N_PROMPT, &o, r));
+    return list;
+}
+
+/* The reference: tokens and last logits of a loop over rp_session_step and the host's sampler. */
+static void manual_reply(const RpModel *m, float temperature, int32_t *out, float *logits) {
+    RpSession *s       = open_session(m, RP_MODE_REPLAY);
+    RpSampler *sampler = new_sampler(m, temperature);
+    for (int i = 0; i < N_PROMPT; i++) rp_sampler_accept(sampler, prompt[i]);
+    OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+    for (int i = 0; i < N_REPLY; i++) {
+        OK(rp_sampler_sample(sampler, rp_session_logits(s), &out[i]));
+        if (i < N_REPLY - 1) OK(rp_session_step(s, out[i]));
+    }
+    memcpy(logits, rp_session_logits(s), (size_t)rp_model_info(m)->n_vocab * sizeof *logits);
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+}
+
+Test(cuda_session, replies_are_the_same_in_every_mode) {
+    static const char *const names[] = {"llama-mix", "gemma3-mix", "qwen3moe-mix"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
+        RpModel *m = golden_open_tiny(names[i]);
+        for (int hot = 0; hot < 2; hot++) {
+            int32_t want[N_REPLY];
+            float   logits[512];
+            manual_reply(m, hot ? 0.9f : 0.0f, want, logits);
+            for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
+                RpGenerateResult r;
+                RpSession       *s       = open_session(m, (RpExecMode)mode);
+                RpSampler       *sampler = new_sampler(m, hot ? 0.9f : 0.0f);
+                RpTokenList      list    = generate(s, sampler, N_REPLY, &r);
+                cr_expect_eq(r.reason, RP_STOP_LIMIT);
+                cr_assert_eq(list.n, (size_t)N_REPLY);
+                cr_expect_arr_eq(list.ids, want, sizeof want, "%s, %s", names[i],
+                                 rp_mode_name((RpExecMode)mode));
+                cr_expect_eq(rp_session_n_past(s), N_PROMPT + N_REPLY - 1);
+                cr_assert_not_null(rp_session_logits(s));
+                cr_expect_arr_eq(rp_session_logits(s), logits,
+                                 (size_t)rp_model_info(m)->n_vocab * sizeof *logits,
+                                 "%s: logits after the reply", rp_mode_name((RpExecMode)mode));
+                rp_token_list_free(&list);
+                rp_sampler_free(sampler);
+                rp_session_free(s);
+            }
+        }
+        rp_model_free(m);
+    }
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
+
+/* Replay: one graph launch and 4 bytes back per token. Loop: one launch per reply and no copies back (tokens
+ * arrive in mapped memory). Nothing is captured or allocated after open (I3, I9). The host samples the first
+ * token from the prefill's logits. */
+Test(cuda_session, launches_one_graph_per_token_or_one_per_reply) {
+    RpModel *m = golden_open_tiny("qwen3moe-mix");
+    for (int mode = RP_MODE_REPLAY; mode <= RP_MODE_LOOP; mode++) {
+        RpSession       *s       = open_session(m, (RpExecMode)mode);
+        RpSampler       *sampler = new_sampler(m, 0.0f);
+        RpTokenList      list    = {0};
+        RpGenerateResult r;
+        OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+        sim_stats_reset();
+        OK(rp_generate(s, sampler, NULL, 0,
+                       &(RpGenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = &list}, &r));
+        const SimStats      n     = sim_stats();
+        const unsigned long steps = N_REPLY - 1;
+        cr_expect_eq(list.n, (size_t)N_REPLY);
+        cr_expect_eq(n.graph_launches, mode == RP_MODE_LOOP ? 1ul : steps);
+        cr_expect_eq(n.launch_calls, 0ul);
+        cr_expect_eq(n.captures + n.instantiates, 0ul);
+        cr_expect_eq(n.allocs, 0ul);
+        cr_expect_eq(n.d2h_bytes, mode == RP_MODE_LOOP ? 0ul : 4 * steps);
+        cr_expect_leq(n.h2d_copies, 2ul, "the step state, once a reply");
+        rp_token_list_free(&list);
+        rp_sampler_free(sampler);
+        rp_session_free(s);
+    }
+    rp_model_free(m);
+}
+
+/* A callback cancels a reply while the loop runs on the device; the session can be used again. */
+typedef struct Counter {
+    int n, stop_at;
+} Counter;
+
+static bool count_calls(const char *text, size_t len, void *user) {
+    Counter *c = user;
+    (void)text, (void)len;
+    return ++c->n < c->stop_at;
+}
+
+Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
+    RpModel         *m       = golden_open_tiny("llama-mix");
+    RpSession       *s       = open_session(m, RP_MODE_LOOP);
+    RpSampler       *sampler = new_sampler(m, 0.0f);
+    Counter          c       = {.stop_at = 4};
+    RpTokenList      list    = {0}, again;
+    RpGenerateResult r;
+    OK(rp_generate(
+        s, sampler, prompt, N_PROMPT,
+        &(RpGenerateOptions){.ignore_end = true, .tokens = &list, .on_text = count_calls, .user = &c}, &r));
+    cr_expect_eq(r.reason, RP_STOP_CANCELLED);
+    cr_expect_eq(list.n, 4u);
+    cr_expect_eq(rp_session_n_past(s), N_PROMPT + 3);
+    cr_expect_null(rp_session_logits(s), "the device may have run on");
+    OK(rp_session_rewind(s, 0));
+    rp_sampler_free(sampler);
+    sampler = new_sampler(m, 0.0f);
+    again   = generate(s, sampler, 4, &r);
+    cr_expect_arr_eq(again.ids, list.ids, 4 * sizeof *list.ids);
+    rp_token_list_free(&list);
+    rp_token_list_free(&again);
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
+Test(cuda_session, a_full_context_ends_the_reply) {
+    RpModel         *m       = golden_open_tiny("llama-mix");
+    RpSession       *s       = open_session(m, RP_MODE_LOOP);
+    RpSampler       *sampler = new_sampler(m, 0.0f);
+    RpGenerateResult r;
+    RpTokenList      list = generate(s, sampler, 0, &r);
+    cr_expect_eq(r.reason, RP_STOP_CONTEXT);
+    cr_expect_eq(rp_session_n_past(s), N_CTX);
+    cr_expect_eq(list.n, (size_t)(N_CTX - N_PROMPT + 1));
+    rp_token_list_free(&list);
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
+Test(cuda_session, an_end_token_ends_the_loop) {
+    RpModel         *m = golden_open_tiny("llama-mix");
+    RpGenerateResult r;
+    RpSession       *s       = open_session(m, RP_MODE_LOOP);
+    RpSampler       *sampler = new_sampler(m, 1.5f);
+    RpTokenList      list    = {0};
+    int32_t          rounds  = 0;
+    do { /* a high temperature: an end token comes soon */
+        OK(rp_session_rewind(s, 0));
+        list.n = 0;
+        OK(rp_generate(s, sampler, prompt, N_PROMPT, &(RpGenerateOptions){.tokens = &list}, &r));
+    } while (r.reason != RP_STOP_END_TOKEN && ++rounds < 20);
+    cr_assert_eq(r.reason, RP_STOP_END_TOKEN);
+    cr_expect(rp_tokenizer_is_end(rp_model_tokenizer(m), list.ids[list.n - 1]));
+    cr_expect_eq(rp_session_n_past(s), N_PROMPT + (int32_t)list.n - 1);
+    rp_token_list_free(&list);
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
+/* Single steps and chunks of up to four tokens; then chunks of more, whose products add in another order (I8): in f16 tiles, and in
+ * int8 as on a device of capability 8.9. */
+static void check_chunks(const char *name) {
+    RpModel   *m = golden_open_tiny(name);
+    RpSession *a = open_chunks(m, RP_MODE_REPLAY, 4), *b = open_chunks(m, RP_MODE_EAGER, 1),
+              *c = open_chunks(m, RP_MODE_REPLAY, N_PROMPT), *d = open_chunks(m, RP_MODE_EAGER, 16);
+    const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab, bytes = n_vocab * sizeof(float);
+    for (int k = 0; k < N_PROMPT; k++) OK(rp_session_step(b, prompt[k]));
+    sim_capability(8, 9);
+    RpSession *e = open_chunks(m, RP_MODE_REPLAY, N_PROMPT), *f = open_chunks(m, RP_MODE_EAGER, 16);
+    sim_capability(0, 0);
+    RpSession *const chunks[] = {a, c, d, e, f};
+    for (int k = 0; k < 5; k++) OK(rp_session_prefill(chunks[k], prompt, N_PROMPT, NULL, NULL));
+    cr_expect_arr_eq(rp_session_logits(a), rp_session_logits(b), bytes, "%s: chunks of 4", name);
+    cr_expect_arr_eq(rp_session_logits(d), rp_session_logits(c), bytes, "%s: a chunk of 16, 9 of them used", name);
+    cr_expect_arr_eq(rp_session_logits(f), rp_session_logits(e), bytes, "%s: the same in int8", name);
+    float off = 0.0f, most = 0.0f; /* the two settings are different kernels with nearly the same result */
+    for (size_t k = 0; k < n_vocab; k++) {
+        off  = fmaxf(off, fabsf(rp_session_logits(e)[k] - rp_session_logits(d)[k]));
+        most = fmaxf(most, fabsf(rp_session_logits(d)[k]));
+    }
+    const char *capability = getenv("SIM_CAPABILITY"); /* PTX for 7.5 multiplies in int8 in both settings */
+    const bool  f16        = capability == NULL || atoi(capability) >= 80;
+    cr_expect(f16 == (off > 0.0f) && off < 0.02f * most, "%s: int8 and f16 are off by %g of %g", name, (double)off,
+              (double)most);
+    for (int k = 0; k < 5; k++) rp_session_free(chunks[k]);
+    rp_session_free(b);
+    rp_model_free(m);
+}
+
+Test(cuda_session, chunks_and_single_steps_give_the_same_bits) {
+    static const char *const names[] = {"llama-mix-k", "gpt-oss-mxfp4"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) check_chunks(names[i]);
+}
