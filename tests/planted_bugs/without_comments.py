@@ -2,7 +2,7 @@
 """Writes a copy of the sources without comments, to which the planted bugs must apply too: then every comment can be
 reworded. Lines stay lines.
 
-    without_comments.py SOURCE_DIR FOLDER [FOLDER_OF_SOURCE...]      default: base executor kernels"""
+    without_comments.py SOURCE_DIR FOLDER [FOLDER_OF_SOURCE...]      default: base executor kernels model"""
 import pathlib
 import re
 import shutil
@@ -20,7 +20,7 @@ def main():
     source, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     shutil.rmtree(target, ignore_errors=True)
     found = 0
-    for folder in sys.argv[3:] or ["base", "executor", "kernels"]:
+    for folder in sys.argv[3:] or ["base", "executor", "kernels", "model"]:
         for path in sorted((source / folder).rglob("*")):
             if path.suffix not in (".c", ".h", ".cu", ".cuh"):
                 continue
