@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden parameters of torch.optim.AdamW, for tests/training/test_adamw.c.
+"""Golden parameters of torch.optim.AdamW, for tests/ops/training/test_adamw.c.
 
     tools/golden_adamw.py >tests/golden/adamw.txt
 

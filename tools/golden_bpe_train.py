@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Byte-level BPE vocabularies that Hugging Face's tokenizers train, for tests/test_bpe_train.c.
+"""Byte-level BPE vocabularies that Hugging Face's tokenizers train, for tests/model/test_bpe_train.c.
 
     apt-get install bible-kjv
     pip install tokenizers==0.23.3

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gradients of whole tiny models by PyTorch in float64, for tests/train. Made with PyTorch 2.15.0 and gguf 0.19.0; the first
+"""Gradients of whole tiny models by PyTorch in float64, for tests/trainer. Made with PyTorch 2.15.0 and gguf 0.19.0; the first
 line of the output names the version.
 
     golden_gradients.py >tests/golden/gradients.txt

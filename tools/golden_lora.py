@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Logits of llama.cpp with a LoRA adapter, for tests/train/test_train_lora.c.
+"""Logits of llama.cpp with a LoRA adapter, for tests/trainer/test_train_lora.c.
 
     pip install -r tools/requirements.txt
     tools/golden_lora.py tests/golden/tiny/llama-f32.gguf tests/golden/lora

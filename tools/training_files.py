@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files of a training as one version of the program writes them, for tests/train/test_train_checkpoints.c and
+"""Files of a training as one version of the program writes them, for tests/trainer/test_train_checkpoints.c and
 tests/cli/test_checkpoints.py. Later versions must read them.
 
     tools/training_files.py PROGRAM NAME tests/golden/checkpoints

@@ -1,6 +1,6 @@
 /* Linked into a copy of the program: the call of the C library whose number REPRISE_TEST_FAIL has fails (host_faults.h).
  * At the exit the name of its function is written to the file REPRISE_TEST_FAILED, "-" if there were fewer calls. */
-#include "tests/host_faults.h"
+#include "tests/support/host_faults.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 """Runs commands of the program while its first, second, third, ... call for memory or files fails (tests/cli/arm_faults.c),
-until a command makes no further call. Calls inside the library do not count: tests/test_host_faults.c and
-tests/test_file_faults.c have those.
+until a command makes no further call. Calls inside the library do not count: tests/files/test_host_faults.c and
+tests/files/test_file_faults.c have those.
 
     test_faults.py PROGRAM SOURCE_DIR
 

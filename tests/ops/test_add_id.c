@@ -1,5 +1,5 @@
 /* The op add_id, y[:,j,t] = x[:,j,t] + b[:,ids[j,t]], against the sum in double. An id outside of b adds nothing. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 Test(add_id, adds_the_row_of_each_id) {
     enum { N = 37, K = 3, TOK = 4, E = 5 };

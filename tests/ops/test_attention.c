@@ -5,7 +5,7 @@
  * alone and among others (I8), and a quantised result those of the op quantize.
  *     q [dim, heads, tokens] f32     k, v [dim, heads_kv, context] f16, q8_0 or f32
  *     query head h reads key head h / (heads / heads_kv) */
-#include "tests/blocks.h"
+#include "tests/support/blocks.h"
 
 typedef struct Case {
     int64_t dim, heads, heads_kv, tokens, context;

@@ -1,6 +1,6 @@
 /* The op combine, y[:,t] = sum over j of w[j,t] x[:,j,t]: against the sum in double, and bit for bit against fused
  * multiply-adds in the order of the ids (I8). */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 Test(combine, sums_in_the_order_of_the_ids) {
     enum { N = 75, K = 5, TOK = 3 };

@@ -1,6 +1,6 @@
 /* The op copy: conversions against values of IEEE 754 and of ggml's q8_0 written out here; permuted sources and
  * stores at positions (the KV cache) against index formulas. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 Test(copy, converts_f32_to_f16_with_ties_to_even) {
     /* f32 values and their f16: ties to even, subnormals, the largest value, values that round to infinity */

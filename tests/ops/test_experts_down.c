@@ -1,6 +1,6 @@
 /* The fused op experts_down: products of k experts -> bias -> weighted sum in the order of the ids -> scale ->
  * residual. Bit for bit against the single ops (fused.h), and against the formula in double. */
-#include "tests/fused.h"
+#include "tests/support/fused.h"
 
 enum { E = 6 };
 

@@ -1,7 +1,7 @@
 /* The fused op gate_up: column -> norm -> quantise -> act(gate product) * (up product) -> quantise, for a dense
  * layer or for the experts in ids. Bit for bit against the single ops (fused.h), and against the formula in
  * double. */
-#include "tests/fused.h"
+#include "tests/support/fused.h"
 
 enum { E = 5, K = 4 };
 

@@ -1,5 +1,5 @@
 /* The op gelu in both forms, against their formulas in double. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 static void check(RpGeluKind kind, double (*f)(double)) {
     enum { N = 500 };

@@ -1,6 +1,6 @@
 /* The op gemm, y = alpha a b + beta c, against sums in double. Sizes lie around the blocks of both kernels: 12, 32, 128 and
  * 240 on the CPU, 16, 64 and 128 on a device. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 /* A matrix [n0,n1,n2] of random floats; transposed: dimension 1 is the contiguous one. */
 static RpTensorView matrix(int64_t n0, int64_t n1, int64_t n2, bool transposed, uint64_t seed) {

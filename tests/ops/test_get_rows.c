@@ -1,6 +1,6 @@
 /* The op get_rows: rows of ggml's golden files (tests/golden/quant), dequantised by gguf-py, are the reference
  * for every type; the fused scale is compared with the op scale, bit for bit. */
-#include "tests/fused.h"
+#include "tests/support/fused.h"
 
 Test(get_rows, fetches_rows_of_floats) {
     float          w[6]   = {1, 2, 3, 4, 5, 6}, y[8];

@@ -1,6 +1,6 @@
 /* The fused op linear: column -> norm -> quantise -> product -> bias -> scale -> post-norm -> residual, each
  * step optional. Bit for bit against the single ops (fused.h), and against the formula in double. */
-#include "tests/fused.h"
+#include "tests/support/fused.h"
 
 /* Sources: 0 weights, 1 column, 2 norm weight, 3 bias, 4 residual, 5 post-norm weight; 2 to 5 may be absent. */
 static void unfused(Runner *run, const RpOpArgs *as) {

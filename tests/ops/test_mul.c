@@ -1,5 +1,5 @@
 /* The op mul, y = a * b with b repeated, against the product in double. */
-#include "tests/repeat_test.h"
+#include "tests/support/repeat_test.h"
 
 static double reference(double a, double b) { return a * b; }
 

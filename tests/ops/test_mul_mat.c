@@ -2,7 +2,7 @@
  *
  * Reference: the sum in double over dequantised weights; errors are measured against the sum of |w x|. Beyond
  * that, bits must not depend on the variant, the number of workers, or the other columns (I8). */
-#include "tests/blocks.h"
+#include "tests/support/blocks.h"
 
 /* Element i of a row of n in q8_act:  q[n] (int8) | scale[n/32] (f32) | sum[n/16] (f32). */
 static double act(const char *row, int64_t n, int64_t i) {

@@ -1,6 +1,6 @@
 /* The op mul_mat_id, y[:,j,t] = w[ids[j,t]] x[:,j or 0,t]: each result must have the bits of mul_mat with the
  * matrix of its expert (I8). An id that names no expert gives zeros. */
-#include "tests/blocks.h"
+#include "tests/support/blocks.h"
 
 #include <sys/mman.h>
 

@@ -1,7 +1,7 @@
 /* The fused op qkv: column -> norm -> quantise -> three products -> bias -> head norm -> rotation (q, k) -> k
  * and v stored in the KV cache. Bit for bit against the single ops (fused.h), and against the formula in
  * double. */
-#include "tests/fused.h"
+#include "tests/support/fused.h"
 
 enum { CONTEXT = 6 };
 

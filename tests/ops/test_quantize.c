@@ -1,7 +1,7 @@
 /* The op quantize, f32 to q8_act, against the definition: per 32 elements scale = max|x| / 127 and q = round(x
  * / scale), ties to even; per 16 elements sum = scale * (sum of q).
  *     row of N elements:  q[N] (int8) | scale[N/32] (f32) | sum[N/16] (f32) */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 enum { N = 96, ROWS = 3 };
 

@@ -1,6 +1,6 @@
 /* The op rms_norm, y[r,i] = x[r,i] / sqrt(mean over i of x[r,i]^2 + eps) * w[i], against the formula in double
  * and against numbers computed by hand. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 static void check(int64_t n, int64_t rows, bool weighted) {
     const size_t total = (size_t)(n * rows);

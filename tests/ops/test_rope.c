@@ -1,5 +1,5 @@
 /* The op rope against the formulas of the papers in double (see theta), and against cos and sin of the C library. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 enum { N = 20, H = 3, T = 4 };
 

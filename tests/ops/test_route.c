@@ -1,6 +1,6 @@
 /* The op route, which makes the weights of the selected experts from their scores. Expected values are formulas in
  * double, written out per case. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 enum { N = 6, K = 3, TOK = 2 };
 static float   probs[N * TOK] = {0.1f, 0.4f, 0.2f, 0.05f, 0.05f, 0.2f, -1.0f, 2.0f, 0.5f, 3.0f, 0.0f, 1.0f};

@@ -1,7 +1,7 @@
 /* The fused op router: column -> norm -> quantise -> product -> softmax or sigmoid -> top_k -> route.
  * Bit for bit against the single ops (fused.h), and against the formula in double.
  *     result:  ids[k] (i32) | weights[k] (f32) | with quantize: column q8_act, zeros up to whole rows of k words */
-#include "tests/fused.h"
+#include "tests/support/fused.h"
 
 /* Sources: 0 weights, 1 column, 2 norm weight, 3 bias, 4 selection bias (for top_k only, not for the weights);
  * 2 to 4 may be absent. */

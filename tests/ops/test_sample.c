@@ -1,6 +1,6 @@
 /* The op sample, which samples the next token into the step state. Expected tokens are written by hand, shares
  * of tokens are compared with their probabilities; run_variants compares every backend. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 #include "base/philox.h"
 #include "reprise/step.h"

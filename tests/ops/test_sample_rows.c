@@ -1,6 +1,6 @@
 /* The op sample_rows: a row has the token that the op sample chooses for its seed, alone and among others; rows without a
  * choice are -1. test_sample.c and tests/nn compare the choice itself with references. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 #include "reprise/step.h"
 

@@ -1,5 +1,5 @@
 /* The op scale, y = scale * x + bias, against the formula in double. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 Test(scale, multiplies_and_adds) {
     enum { N = 70 };

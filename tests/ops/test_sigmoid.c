@@ -1,5 +1,5 @@
 /* The op sigmoid, y = 1 / (1 + exp(-x)), against the formula in double, up to overflow of exp. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 Test(sigmoid, is_one_over_one_plus_exp_minus_x) {
     enum { N = 333, ROWS = 3 };

@@ -1,5 +1,5 @@
 /* The op silu, y = x / (1 + exp(-x)), against the formula in double, up to overflow of exp. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 Test(silu, is_x_over_one_plus_exp_minus_x) {
     enum { N = 333, ROWS = 3 };

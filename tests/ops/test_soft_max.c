@@ -1,6 +1,6 @@
 /* The op soft_max against the formula in double: y[i] = e[i] / (sum of e), e[i] = exp(scale x[i] + mask[i]), for
  * positions i from pos - window + 1 to pos; sinks add exp(sink) to the sum. Layout: x [N, T tokens, H heads]. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 enum { N = 40, T = 5, H = 3 };
 

@@ -1,6 +1,6 @@
 /* The op swiglu_oai (gpt-oss) against its formula in double:
  *     g = min(gate, limit), u = clamp(up, -limit, limit), y = g / (1 + exp(-alpha g)) * (u + 1) */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 static const RpOpParams params = {
     .swiglu_oai = {.alpha = 1.702f, .limit = 7.0f}

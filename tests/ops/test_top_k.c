@@ -1,7 +1,7 @@
 /* The op top_k: ids of the k largest of a row, largest first; ties go to the lower index, NaN is below
  * everything; optionally from the best n_group_used groups of experts only. The reference counts for every
  * element how many precede it. */
-#include "tests/kernel_test.h"
+#include "tests/support/kernel_test.h"
 
 static void choose(const float *x, const float *bias, int n, int n_tok, RpTopKParams p, int32_t *ids) {
     const RpOpParams params = {.top_k = p};

@@ -2,7 +2,7 @@
 #ifndef SOURCE_NET_H
 #define SOURCE_NET_H
 
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 
 #include "tests/sim/executor/fake_nvrtc.h"
 #include "sim/device/sim.h"

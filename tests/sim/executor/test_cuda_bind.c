@@ -1,6 +1,6 @@
 /* Binding states and weights on the simulated device: which calls it takes, rollback after failures, loops; and
  * damage that verify finds. Results are compared with those before the bind. */
-#include "tests/decoder.h"
+#include "tests/support/decoder.h"
 
 #include "sim/device/sim.h"
 

@@ -1,7 +1,7 @@
 /* Products of long chunks by a stand-in for cuBLASLt (fake_cublaslt.cu) on the simulated device: every weight
  * type and mode, every failure, rebinding, whole models. Reference: the CPU's product, within the rounding to
  * the type that the library multiplies. */
-#include "tests/blocks.h"
+#include "tests/support/blocks.h"
 
 #include "tests/sim/executor/fake_cublaslt.h"
 #include "base/tuning.h"

@@ -1,6 +1,6 @@
 /* Which device a session gets: by name, by REPRISE_DEVICE, on machines without a device, a driver or a new enough driver.
  * A refusal and a fallback to the CPU name their reason (I10). */
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 
 #include "sim/device/sim.h"
 

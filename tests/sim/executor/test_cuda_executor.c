@@ -1,6 +1,6 @@
 /* Whole tiny models on the simulated device against the CPU: every node from the same sources (verify), and
  * logits after several tokens. Eager runs and replays must have the same bits, in every thread order. */
-#include "tests/tiny.h"
+#include "tests/support/tiny.h"
 
 #include "sim/device/sim.h"
 

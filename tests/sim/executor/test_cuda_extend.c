@@ -1,6 +1,6 @@
 /* Custom ops on a device: they are captured and replayed like any other op, or refused if they have no CUDA
  * kernel. The reference is the formula silu(x + 2.5) in double. */
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 
 #include "reprise/extend.h"
 

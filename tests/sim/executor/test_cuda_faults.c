@@ -1,10 +1,10 @@
 /* Sessions on a simulated device that fails: graphs that cannot be made, memory that runs out, calls that fail
  * once, a device that is lost, NaN logits. Every fallback must give its reason (I10), and after a failure the next
  * reply must have the tokens and logits of a healthy device. */
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 
 #include "sim/device/sim.h"
-#include "tests/hang.h"
+#include "tests/support/hang.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* The last kernel of the loop (kernels/loop.cu), launched with PDL in the body of a WHILE node. The kernel that it follows
  * is the callback of sim_on_wait: it writes the step state at the last possible moment. */
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 
 #include "base/loop.h"
 #include "sim/device/sim.h"

@@ -1,7 +1,7 @@
 /* Programmatic dependent launch (PDL) in captured plans: when it is used, and the fallback if the driver
  * refuses it. Logits must be the same bits with and without. The simulated device itself checks that every
  * kernel waits for the earlier ones. */
-#include "tests/decoder.h"
+#include "tests/support/decoder.h"
 
 #include "sim/device/sim.h"
 

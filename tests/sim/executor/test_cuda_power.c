@@ -1,5 +1,5 @@
 /* The loss of power while an entry of the cache of compiled kernels is written (tests/power/power.h). */
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 #include "tests/power/power.h"
 
 #include "executor/cuda/code_cache.h"

@@ -1,6 +1,6 @@
 /* A step in the loop on the device gives the bits of a replayed step, for every family. Replays are compared
  * with the golden files (test_golden.c), so this extends those tests to loops. */
-#include "tests/tiny.h"
+#include "tests/support/tiny.h"
 
 #include "reprise/step.h"
 

@@ -1,6 +1,6 @@
 /* Sessions on the simulated device: replies in every mode, their ends, chunks; launches and copies are counted.
  * The reference for tokens and logits is a loop over rp_session_step with the host's sampler. */
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 
 #include "sim/device/sim.h"
 

@@ -1,7 +1,7 @@
 /* Training on the simulated device: a step is one launch of a captured graph for each micro-batch, with the bits
  * of eager launches. */
 #include "sim/device/sim.h"
-#include "tests/train/training.h"
+#include "tests/trainer/training.h"
 
 static void expect_replay(const char *name, int accumulate) {
     RpTrainOptions o = {

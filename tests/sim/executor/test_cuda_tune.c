@@ -1,6 +1,6 @@
 /* Constants of the device that are measured (executor/cuda/tune.c), in simulated time: what is chosen, what noise does, the
  * cache, the limits of memory and time, failures. Results must have the same bits with every choice. */
-#include "tests/decoder.h"
+#include "tests/support/decoder.h"
 
 #include "executor/cuda/tune.h"
 #include "executor/cuda/tune_bench.h"

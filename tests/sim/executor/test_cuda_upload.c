@@ -1,6 +1,6 @@
 /* Upload of weights that take several pieces of the pinned buffer. The simulated device copies only when somebody waits,
  * so a half that is written again too early shows. */
-#include "tests/golden.h"
+#include "tests/support/golden.h"
 
 #include "sim/device/sim.h"
 

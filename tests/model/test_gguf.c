@@ -1,0 +1,355 @@
+/* The GGUF reader and the checks of a model file. Files are written byte by byte (gguf_writer.h), or a tiny
+ * model is changed; every error text is compared. Files end at the end of a mapped page, so that reading past
+ * the end is a fault. */
+#include "tests/support/gguf_writer.h"
+
+#include <math.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* Opens a copy that ends just before an unmapped page:  | ... file | PROT_NONE page | */
+static RpStatus open_tight(const void *p, size_t n, RpGgufFile **f, void **memory, size_t *size) {
+    *size    = (n + 4095) / 4096 * 4096 + 4096;
+    char *at = mmap(NULL, *size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_eq(mprotect(at + *size, 4096, PROT_NONE), 0);
+    *memory = at;
+    *size += 4096;
+    at += *size - 4096 - n;
+    if (n > 0) memcpy(at, p, n);
+    return rp_gguf_open_memory(at, n, "test.gguf", f);
+}
+
+static void refuse(Bytes *b, RpStatus status, const char *text) {
+    RpGgufFile *f = NULL;
+    void       *memory;
+    size_t      size;
+    REFUSED(open_tight(b->p, b->n, &f, &memory, &size), status, text);
+    cr_expect_not_null(strstr(rp_last_error(), "test.gguf: "));
+    cr_expect_null(f);
+    munmap(memory, size);
+    free(b->p);
+    *b = (Bytes){0};
+}
+
+static void refuse_text(const char *text, size_t n, RpStatus status, const char *what) {
+    Bytes b = {0};
+    put_bytes(&b, text, n);
+    refuse(&b, status, what);
+}
+
+Test(gguf, names_the_format_of_files_that_are_not_gguf) {
+    refuse_text("", 0, RP_E_FORMAT, "the file is empty");
+    refuse_text("PK\x03\x04....", 8, RP_E_FORMAT, "a zip archive");
+    refuse_text("version https://git-lfs.github.com/spec/v1\n", 43, RP_E_FORMAT, "a Git LFS pointer");
+    refuse_text("<!DOCTYPE html><html>", 21, RP_E_FORMAT, "an HTML page");
+    refuse_text("\x40\0\0\0\0\0\0\0{\"a\":1}", 15, RP_E_FORMAT, "a safetensors file");
+    refuse_text("tjgg\3\0\0\0", 8, RP_E_FORMAT, "before GGUF");
+    refuse_text("FUGG\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
+    refuse_text("GGUF\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
+    refuse_text("hello", 5, RP_E_FORMAT, "not a GGUF file");
+    refuse_text("GGU", 3, RP_E_FORMAT, "not a GGUF file");
+    refuse_text("GGUF", 4, RP_E_FORMAT,
+                "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
+    RpGgufFile *f;
+    REFUSED(rp_gguf_open("/nonexistent/x.gguf", &f), RP_E_IO, "/nonexistent/x.gguf: No such file");
+    REFUSED(rp_gguf_open("/", &f), RP_E_IO, "not a regular file");
+    REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "not a regular file");
+}
+
+#define REFUSE(status, text, ...)                                                                            \
+    do {                                                                                                     \
+        Bytes *b = &(Bytes){0};                                                                              \
+        __VA_ARGS__;                                                                                         \
+        refuse(b, (status), (text));                                                                         \
+    } while (0)
+
+Test(gguf, refuses_bad_headers) {
+    REFUSE(RP_E_UNSUPPORTED, "GGUF version 1 is not supported", put_header(b, 1, 0, 0));
+    REFUSE(RP_E_UNSUPPORTED, "GGUF version 4 is not supported", put_header(b, 4, 0, 0));
+    REFUSE(RP_E_FORMAT, "do not fit into 24 bytes", put_header(b, 3, UINT64_C(1) << 60, 0));
+    REFUSE(RP_E_FORMAT, "do not fit into 24 bytes", put_header(b, 3, 0, UINT64_MAX));
+}
+
+Test(gguf, refuses_bad_values) {
+    REFUSE(RP_E_FORMAT, "key a occurs twice", put_header(b, 3, 0, 2), put_key_u32(b, "a", 1),
+           put_key_u32(b, "a", 2));
+    REFUSE(RP_E_FORMAT, "a is of the unknown type 13", put_header(b, 3, 0, 1), put_key(b, "a", 13),
+           put_u32(b, 0));
+    REFUSE(RP_E_UNSUPPORTED, "a is an array of arrays", put_header(b, 3, 0, 1),
+           put_key(b, "a", RP_GGUF_ARRAY), put_u32(b, RP_GGUF_ARRAY), put_u64(b, 0));
+    REFUSE(RP_E_FORMAT, "a is a bool of value 2", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_BOOL),
+           put_bytes(b, "\2", 1));
+    REFUSE(RP_E_FORMAT, "is not a name", put_header(b, 3, 0, 1), put_key_u32(b, "", 1));
+    REFUSE(RP_E_FORMAT, "an array at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
+           put_u32(b, RP_GGUF_U32), put_u64(b, UINT64_MAX / 2));
+    REFUSE(RP_E_FORMAT, "an array of strings at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
+           put_u32(b, RP_GGUF_STRING), put_u64(b, UINT64_MAX));
+    REFUSE(RP_E_FORMAT, "test.gguf: tokenizer.ggml.tokens: an array of strings at byte",
+           put_header(b, 3, 0, 1), put_key(b, "tokenizer.ggml.tokens", RP_GGUF_ARRAY),
+           put_u32(b, RP_GGUF_STRING), put_u64(b, 1u << 31));
+    REFUSE(RP_E_FORMAT, "past the end", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_STRING),
+           put_u64(b, UINT64_MAX - 7));
+    REFUSE(RP_E_FORMAT, "general.alignment is 48", put_header(b, 3, 0, 1),
+           put_key_u32(b, "general.alignment", 48));
+    REFUSE(RP_E_FORMAT, "general.alignment is 0", put_header(b, 3, 0, 1),
+           put_key_u32(b, "general.alignment", 0));
+}
+
+/* A header and one tensor of [ne0, ne1] with `bytes` of data. */
+static void one_tensor(Bytes *b, uint32_t type, uint64_t ne0, uint64_t ne1, uint64_t offset, size_t bytes) {
+    put_header(b, 3, 1, 0);
+    put_tensor(b, "t", type, ne0, ne1, offset);
+    put_data(b, bytes);
+}
+
+static void tensor_of_rank(Bytes *b, uint32_t rank) {
+    put_header(b, 3, 1, 0);
+    put_string(b, "t");
+    put_u32(b, rank);
+    for (int i = 0; i < 8; i++) put_u64(b, 1);
+}
+
+Test(gguf, refuses_bad_tensors) {
+    REFUSE(RP_E_FORMAT, "tensor t has 0 dimensions", tensor_of_rank(b, 0));
+    REFUSE(RP_E_FORMAT, "tensor t has 5 dimensions", tensor_of_rank(b, 5));
+    REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is 0", one_tensor(b, 0, 4, 0, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is",
+           one_tensor(b, 0, UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: dimension 0 is", one_tensor(b, 0, UINT64_MAX, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "rows of 40 elements are not whole blocks of 32 (Q4_0)",
+           one_tensor(b, 2, 40, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "rows of 128 elements are not whole blocks of 256 (Q2_K)",
+           one_tensor(b, 10, 128, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 99", one_tensor(b, 99, 32, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 4", one_tensor(b, 4, 32, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "its data is not aligned", one_tensor(b, 0, 4, 1, 8, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: 64 bytes of data at byte", one_tensor(b, 0, 16, 1, 32, 64));
+    REFUSE(RP_E_FORMAT, "go past the end of the file", one_tensor(b, 0, 16, 1, UINT64_MAX - 31, 64));
+    REFUSE(RP_E_FORMAT, "tensor t occurs twice", put_header(b, 3, 2, 0), put_tensor(b, "t", 0, 4, 1, 0),
+           put_tensor(b, "t", 0, 4, 1, 32), put_data(b, 64));
+    REFUSE(RP_E_FORMAT, "tensors a and b overlap", put_header(b, 3, 2, 0), put_tensor(b, "a", 0, 16, 1, 0),
+           put_tensor(b, "b", 0, 4, 1, 32), put_data(b, 64));
+}
+
+static void put_one_of_each(Bytes *b) {
+    const double  d = -2.5;
+    const int64_t i = -7;
+    const float   x = 0.5f;
+    put_header(b, 3, 2, 8);
+    put_key_u32(b, "u", 7);
+    put_key(b, "i", RP_GGUF_I64), put_bytes(b, &i, 8);
+    put_key(b, "d", RP_GGUF_F64), put_bytes(b, &d, 8);
+    put_key(b, "x", RP_GGUF_F32), put_bytes(b, &x, 4);
+    put_key(b, "yes", RP_GGUF_BOOL), put_bytes(b, "\1", 1);
+    put_key_string(b, "s", "text");
+    put_key_strings(b, "list", (const char *const[]){"a", "", "ccc"}, 3);
+    put_key_array(b, "numbers", RP_GGUF_I32, (int32_t[]){1, -2, 3}, 3);
+    put_tensor(b, "t", 8, 64, 3, 32);
+    put_tensor(b, "foreign", 20, 32, 1, 256);
+    put_data(b, 288);
+}
+
+Test(gguf, reads_values_and_tensors) {
+    Bytes        b = {0};
+    RpGgufFile  *f;
+    void        *memory;
+    size_t       size;
+    uint32_t     u   = 9;
+    float        x   = 9.0f;
+    bool         yes = false;
+    RpGgufString s;
+    put_one_of_each(&b);
+    OK(open_tight(b.p, b.n, &f, &memory, &size));
+    OK(rp_gguf_get_u32(f, "absent", &u));
+    cr_expect_eq(u, 9u);
+    OK(rp_gguf_get_u32(f, "u", &u));
+    OK(rp_gguf_get_f32(f, "d", &x));
+    OK(rp_gguf_get_bool(f, "yes", &yes));
+    OK(rp_gguf_get_string(f, "s", &s));
+    cr_expect(u == 7 && x == -2.5f && yes && s.len == 4 && memcmp(s.ptr, "text", 4) == 0);
+    REFUSED(rp_gguf_get_u32(f, "i", &u), RP_E_FORMAT,
+            "test.gguf: i is -7, must be a whole number from 0 to 2^32-1");
+    REFUSED(rp_gguf_get_u32(f, "x", &u), RP_E_FORMAT, "x is 0.5");
+    REFUSED(rp_gguf_get_u32(f, "yes", &u), RP_E_FORMAT, "whole number");
+    REFUSED(rp_gguf_get_u32(f, "s", &u), RP_E_FORMAT, "s is of type string, must be a whole number");
+    REFUSED(rp_gguf_get_f32(f, "numbers", &x), RP_E_FORMAT, "numbers is of type array, must be a number");
+    REFUSED(rp_gguf_get_bool(f, "u", &yes), RP_E_FORMAT, "u is of type u32, must be a bool");
+    REFUSED(rp_gguf_get_string(f, "u", &s), RP_E_FORMAT, "u is of type u32, must be a string");
+    const RpGgufValue *list = rp_gguf_find(f, "list"), *numbers = rp_gguf_find(f, "numbers");
+    cr_expect(list->n == 3 && rp_gguf_string_at(list, 2).len == 3 && rp_gguf_string_at(list, 1).len == 0);
+    cr_expect(numbers->n == 3 && rp_gguf_number_at(numbers, 1) == -2.0);
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, "t"), *foreign = rp_gguf_find_tensor(f, "foreign");
+    cr_expect(t->known && t->bytes == 204 && t->view.dtype == RP_Q8_0 && t->view.ne[1] == 3 &&
+              t->view.nb[1] == 68);
+    cr_expect(!foreign->known && foreign->view.data == NULL && foreign->bytes == 18);
+    cr_expect_null(rp_gguf_find_tensor(f, "absent"));
+    rp_gguf_close(f);
+    munmap(memory, size);
+    free(b.p);
+}
+
+Test(gguf, refuses_every_truncation_of_a_small_file) {
+    Bytes b = {0};
+    put_one_of_each(&b);
+    for (size_t n = 0; n + 14 < b.n; n++) { /* the last tensor ends 14 bytes before the file does */
+        RpGgufFile *f = NULL;
+        void       *memory;
+        size_t      size;
+        cr_assert_neq(open_tight(b.p, n, &f, &memory, &size), RP_OK, "%zu of %zu bytes", n, b.n);
+        munmap(memory, size);
+    }
+    free(b.p);
+}
+
+/* The bytes of a tiny model. */
+static size_t read_tiny(const char *name, char *data, size_t room) {
+    char path[1024];
+    snprintf(path, sizeof path, "%stiny/%s", GOLDEN_DIR, name);
+    FILE *f = fopen(path, "rb");
+    cr_assert_not_null(f);
+    const size_t n = fread(data, 1, room, f);
+    fclose(f);
+    cr_assert_lt(n, room);
+    return n;
+}
+
+Test(gguf, refuses_a_model_truncated_at_any_kilobyte) {
+    static char  data[1 << 19];
+    char         path[1024];
+    const size_t n = read_tiny("llama-mix-k.gguf", data, sizeof data);
+    for (size_t cut = 0; cut < n; cut += 1024) {
+        RpGgufFile *f = NULL;
+        RpModel    *m = NULL;
+        void       *memory;
+        size_t      size;
+        cr_assert_neq(open_tight(data, cut, &f, &memory, &size), RP_OK, "%zu bytes", cut);
+        munmap(memory, size);
+        snprintf(path, sizeof path, "/tmp/rp-test-%d.gguf", (int)getpid());
+        FILE *out = fopen(path, "wb");
+        fwrite(data, 1, cut, out);
+        fclose(out);
+        cr_assert_neq(rp_model_open(path, NULL, &m), RP_OK, "%zu bytes", cut);
+        cr_assert_null(m);
+        cr_assert(strncmp(rp_last_error(), path, strlen(path)) == 0, "%s", rp_last_error());
+        remove(path);
+    }
+}
+
+Test(model, refuses_an_unknown_architecture_by_name) {
+    static char  data[1 << 19];
+    RpModel     *m;
+    char         text[512] = "m.gguf: architecture 'lambs' is not supported (there are ";
+    const size_t n         = read_tiny("llama-q8_0.gguf", data, sizeof data);
+    char        *at        = memmem(data, n, "general.architecture", 20);
+    memcpy(at + 20 + 4 + 8, "lambs", 5);
+    for (int i = 0; rp_arch_name(i) != NULL; i++) {
+        strcat(text, i > 0 ? ", " : "");
+        strcat(text, rp_arch_name(i));
+    }
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED, strcat(text, ")"));
+    cr_assert_null(m);
+}
+
+/* Changes the u32 value of a key of a tiny model; opening it must fail. */
+static void refuse_value_of(const char *name, const char *key, uint32_t value, RpStatus status,
+                            const char *text) {
+    static char  data[1 << 19];
+    char         find[128]; /* the key, followed by the type u32 */
+    RpModel     *m;
+    const size_t n = read_tiny(name, data, sizeof data);
+    snprintf(find, sizeof find, "%s%c", key, (char)RP_GGUF_U32);
+    char *at = memmem(data, n, find, strlen(find));
+    cr_assert_not_null(at, "%s", key);
+    memcpy(at + strlen(key) + 4, &value, sizeof value);
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), status, text);
+}
+
+static void refuse_value(const char *key, uint32_t value, RpStatus status, const char *text) {
+    refuse_value_of("llama-q8_0.gguf", key, value, status, text);
+}
+
+Test(model, refuses_impossible_hyperparameters) {
+    refuse_value("llama.block_count", 0, RP_E_FORMAT,
+                 "m.gguf: llama.block_count is 0, must be from 1 to 4096");
+    refuse_value("llama.block_count", 3, RP_E_FORMAT, "m.gguf: tensor blk.2.attn_norm.weight is missing");
+    refuse_value("llama.block_count", 1u << 31, RP_E_FORMAT, "llama.block_count is 2147483648");
+    refuse_value("llama.attention.head_count", 3, RP_E_FORMAT, "3 heads are not a multiple of 2 key heads");
+    refuse_value("llama.attention.head_count", 8, RP_E_SHAPE,
+                 "tensor blk.0.attn_q.weight is q8_0 [64,64,1,1], [64,128] is expected");
+    refuse_value("llama.embedding_length", 32, RP_E_SHAPE,
+                 "tensor token_embd.weight is q8_0 [64,64,1,1], [32,any] is expected");
+    refuse_value("llama.attention.value_length", 8, RP_E_UNSUPPORTED,
+                 "heads of 16 for keys and 8 for values");
+    refuse_value("llama.feed_forward_length", 128, RP_E_SHAPE, "tensor blk.0.ffn_gate.weight");
+    refuse_value("tokenizer.ggml.bos_token_id", 64, RP_E_FORMAT,
+                 "tokenizer.ggml.bos_token_id is 64, the vocabulary has 64 tokens");
+}
+
+Test(model, refuses_impossible_expert_parameters) {
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 17, RP_E_FORMAT,
+                    "m.gguf: qwen3moe.expert_used_count is 17, must be from 1 to 16");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 0, RP_E_FORMAT,
+                    "expert_used_count is 0");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 0, RP_E_FORMAT, "expert_count is 0");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 15, RP_E_SHAPE,
+                    "tensor blk.0.ffn_gate_inp.weight is f32 [64,16,1,1], [64,15] is expected");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_feed_forward_length", 64, RP_E_SHAPE,
+                    "tensor blk.0.ffn_gate_exps.weight is");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.expert_group_count", 3, RP_E_FORMAT,
+                    "m.gguf: 4 of 16 experts from 2 of 3 groups is not possible");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.expert_gating_func", 9, RP_E_UNSUPPORTED,
+                    "deepseek2.expert_gating_func 9 is not supported");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.leading_dense_block_count", 5, RP_E_FORMAT,
+                    "m.gguf: 5 dense layers of 2");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.key_length_mla", 16, RP_E_FORMAT,
+                    "heads of 16 with 16 rotated");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.kv_lora_rank", 32, RP_E_SHAPE,
+                    "tensor blk.0.attn_kv_a_mqa.weight is");
+}
+
+/* Puts empty tokens in front of those of a tiny model, so that its array has 64 + `more`. */
+static size_t add_tokens(char *data, size_t n, size_t more) {
+    enum { KEY = 21 + 4 + 4 }; /* the key, its type and that of the elements */
+    char    *at    = memmem(data, n, "tokenizer.ggml.tokens", 21);
+    uint64_t count = 64 + more;
+    cr_assert_not_null(at);
+    at += KEY;
+    memcpy(at, &count, sizeof count);
+    at += sizeof count;
+    memmove(at + 8 * more, at, (size_t)(data + n - at));
+    memset(at, 0, 8 * more);
+    return n + 8 * more;
+}
+
+/* The sizes are compared first: the tokenizer would refuse its 64 types, but not before it had copied all tokens. */
+Test(model, compares_the_vocabulary_with_the_embedding_before_it_reads_the_tokens) {
+    static char  data[1 << 20];
+    RpModel     *m;
+    const size_t n = read_tiny("llama-f32.gguf", data, sizeof data / 2);
+    REFUSED(rp_model_open_memory(data, add_tokens(data, n, 1 << 16), "m.gguf", &m), RP_E_FORMAT,
+            "m.gguf: tokenizer.ggml.tokens has 65600 elements, tensor token_embd.weight [64,64] has 64 rows");
+    cr_assert_null(m);
+}
+
+/* Renaming the key makes it absent. */
+Test(model, refuses_latent_attention_that_is_not_split) {
+    static char  data[1 << 19];
+    RpModel     *m;
+    const size_t n  = read_tiny("deepseek2-mix.gguf", data, sizeof data);
+    char        *at = memmem(data, n, "attention.key_length_mla", 24);
+    cr_assert_not_null(at);
+    at[0] = 'A';
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
+            "attention.key_length_mla is missing: files whose latent attention is not split");
+}
+
+Test(model, refuses_a_tensor_of_an_unsupported_type) {
+    static char  data[1 << 19];
+    RpModel     *m;
+    const size_t n  = read_tiny("llama-q4_0.gguf", data, sizeof data);
+    char        *at = memmem(data, n, "blk.1.ffn_norm.weight", 21);
+    cr_assert_not_null(at);
+    at[21 + 4 + 8] = 25; /* behind its number of dimensions and its length: I16, which is no type of weights */
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
+            "m.gguf: tensor blk.1.ffn_norm.weight is of type I16 (25), which is not supported");
+}

@@ -1,0 +1,148 @@
+/* rp_quantize_row against ggml (tests/golden/pack.f32, pack.txt): the same blocks for the simple types, and no
+ * larger squared error for the others, whose quantisers search. */
+#include "tests/support/kernel_test.h"
+
+#include "base/dtypes.h"
+
+enum { ROWS = 12, N = 256 };
+
+static float *golden_rows(void) {
+    FILE  *f = golden_open("pack.f32");
+    float *x = malloc(ROWS * N * sizeof *x);
+    cr_assert_eq(fread(x, sizeof *x, ROWS * N, f), (size_t)(ROWS * N));
+    fclose(f);
+    return x;
+}
+
+static RpDtype type_of(const char *name) {
+    for (int i = 0; i < RP_DTYPE_COUNT; i++)
+        if (strcmp(rp_dtype_name((RpDtype)i), name) == 0) return (RpDtype)i;
+    cr_assert(false, "%s is no type", name);
+    return RP_F32;
+}
+
+/* Quantises all rows; returns the squared error. */
+static double quantize_all(RpDtype type, const float *x, uint8_t *blocks) {
+    float  back[N];
+    double error = 0.0;
+    for (int r = 0; r < ROWS; r++) {
+        uint8_t *row = blocks + (size_t)r * rp_row_bytes(type, N);
+        OK(rp_quantize_row(type, x + N * r, N, row));
+        rp_dequantize_row(type, row, N, back);
+        for (int i = 0; i < N; i++) error += pow((double)back[i] - (double)x[N * r + i], 2.0);
+    }
+    return error;
+}
+
+Test(quantize_rows, has_no_larger_error_than_ggml) {
+    float         *x    = golden_rows();
+    char          *line = NULL;
+    size_t         size = 0;
+    static uint8_t blocks[ROWS * N * 4];
+    int            n = 0;
+    FILE          *f = golden_open("pack.txt");
+    for (const char *text; (text = golden_line(f, &line, &size)) != NULL; n++) {
+        char   name[16];
+        double theirs;
+        int    at;
+        cr_assert_eq(sscanf(text, "%15s %lf %n", name, &theirs, &at), 2);
+        const RpDtype type = type_of(name);
+        const double  ours = quantize_all(type, x, blocks);
+        cr_log_info("%s: squared error %.6g, ggml %.6g", name, ours, theirs);
+        cr_expect_leq(ours, theirs * 1.000001, "%s: %g, ggml %g", name, ours, theirs);
+        if (text[at] == '-') continue;
+        for (size_t i = 0; i < ROWS * rp_row_bytes(type, N); i++) {
+            unsigned want;
+            cr_assert_eq(sscanf(text + at + 2 * i, "%2x", &want), 1);
+            cr_assert_eq(blocks[i], want, "%s: byte %zu is %02x, ggml has %02x", name, i, blocks[i], want);
+        }
+    }
+    cr_expect_eq(n, RP_N_QUANTS, "every quantised type is in pack.txt");
+    fclose(f);
+    free(line), free(x);
+}
+
+Test(quantize_rows, keeps_float_values) {
+    const float   x[4] = {1.0f, -0.5f, INFINITY, 65504.0f};
+    float         back[4];
+    uint8_t       out[16];
+    const RpDtype types[] = {RP_F32, RP_F16, RP_BF16};
+    for (int i = 0; i < 3; i++) {
+        OK(rp_quantize_row(types[i], x, 3, out));
+        rp_dequantize_row(types[i], out, 3, back);
+        cr_expect_arr_eq(back, x, 3 * sizeof *x);
+    }
+}
+
+/* Scales so small that their inverse is infinite. */
+Test(quantize_rows, keeps_tiny_values_near_zero) {
+    static const float top[] = {1e-45f, 1e-40f, 3e-38f, 1e-36f};
+    float              x[256], back[256];
+    static uint8_t     row[256 * 4];
+    for (size_t k = 0; k < sizeof top / sizeof top[0]; k++)
+        for (int type = 0; type < RP_DTYPE_COUNT; type++) {
+            if (!rp_dtype_is_quant((RpDtype)type) || type == RP_Q8_ACT) continue;
+            for (int i = 0; i < 256; i++) x[i] = i % 3 == 0 ? 0.0f : (i % 2 == 0 ? top[k] : -top[k]);
+            OK(rp_quantize_row((RpDtype)type, x, 256, row));
+            rp_dequantize_row((RpDtype)type, row, 256, back);
+            for (int i = 0; i < 256; i++)
+                cr_assert(fabsf(back[i]) < 1e-35f, "%s: %g became %g", rp_dtype_name((RpDtype)type),
+                          (double)x[i], (double)back[i]);
+        }
+}
+
+/* The inverse of the scale is infinite here. The conversion of infinity to an integer is not defined: it gives 0 on
+ * x86, -1 on AArch64. */
+Test(quantize_rows, gives_tiny_values_the_quant_0) {
+    float   x[32] = {1e-37f, -1e-37f, 1e-38f};
+    uint8_t block[34];
+    OK(rp_quantize_row(RP_Q8_0, x, 32, block));
+    for (int i = 0; i < 34; i++) cr_expect_eq(block[i], 0, "byte %d is %d", i, block[i]);
+}
+
+/* Finite values that need a scale or a minimum above 65504, the largest f16. Every type but MXFP4 has an f16 scale. */
+Test(quantize_rows, refuses_values_too_large_for_their_scales) {
+    static const float large[] = {3e38f, -3e38f, 1e10f};
+    float              x[512]  = {0}, back[512];
+    static uint8_t     row[512 * 4];
+    for (int type = 0; type < RP_DTYPE_COUNT; type++) {
+        if (!rp_dtype_is_quant((RpDtype)type) || type == RP_Q8_ACT || type == RP_MXFP4) continue;
+        char text[80];
+        snprintf(text, sizeof text, "is too large for the scales of %s", rp_dtype_name((RpDtype)type));
+        for (size_t k = 0; k < sizeof large / sizeof large[0]; k++) {
+            x[300] = large[k];
+            REFUSED(rp_quantize_row((RpDtype)type, x, 512, row), RP_E_ARG, text);
+            cr_expect_not_null(strstr(rp_last_error(), "element 300 "), "%s", rp_last_error());
+        }
+        x[300] = 40000.0f, x[301] = -40000.0f;
+        OK(rp_quantize_row((RpDtype)type, x, 512, row));
+        rp_dequantize_row((RpDtype)type, row, 512, back);
+        cr_expect(fabsf(back[300] - 40000.0f) < 4000.0f, "%s: %g", rp_dtype_name((RpDtype)type),
+                  (double)back[300]);
+        x[301] = 0.0f;
+    }
+    x[300] = 3e38f;
+    OK(rp_quantize_row(RP_MXFP4, x, 512, row));
+    rp_dequantize_row(RP_MXFP4, row, 512, back);
+    cr_expect(isfinite(back[300]));
+}
+
+Test(quantize_rows, types_of_no_weight_dequantise_to_nan) {
+    const int32_t ids[64] = {0};
+    const RpDtype types[] = {RP_I32, RP_Q8_ACT, RP_DTYPE_COUNT, (RpDtype)-1};
+    for (int t = 0; t < 4; t++) {
+        float out[32] = {0};
+        rp_dequantize_row(types[t], ids, 32, out);
+        for (int i = 0; i < 32; i++) cr_expect(isnan(out[i]), "%s: element %d", rp_dtype_name(types[t]), i);
+    }
+}
+
+Test(quantize_rows, refuses_values_that_blocks_cannot_hold) {
+    float   x[64] = {0};
+    uint8_t out[64];
+    REFUSED(rp_quantize_row(RP_Q4_0, x, 33, out), RP_E_SHAPE,
+            "33 elements is not a whole number of q4_0 blocks of 32");
+    REFUSED(rp_quantize_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be quantised");
+    x[40] = NAN;
+    REFUSED(rp_quantize_row(RP_Q8_0, x, 64, out), RP_E_ARG, "element 40 of a row is not finite: q8_0");
+}

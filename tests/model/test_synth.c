@@ -1,0 +1,308 @@
+/* Model files that the library writes (synth, requantize): logits against NumPy (tests/golden/nn/tiny.txt),
+ * weight statistics against 1/sqrt(row length), files against other runs with the same seed. */
+#include "tests/support/golden.h"
+
+#include "base/dtypes.h"
+#include "reprise/convert.h"
+#include "reprise/quants.h"
+
+#include <fcntl.h>
+#include <math.h>
+
+static char path[64], other[80];
+
+static void name_files(void) {
+    snprintf(path, sizeof path, "/tmp/rp-synth-%d.gguf", (int)getpid());
+    snprintf(other, sizeof other, "/tmp/rp-synth-%d-2.gguf", (int)getpid());
+}
+
+static char *contents(const char *name, size_t *n) {
+    FILE *f = fopen(name, "rb");
+    cr_assert_not_null(f);
+    char *p = malloc(1 << 22);
+    *n      = fread(p, 1, 1 << 22, f);
+    fclose(f);
+    return p;
+}
+
+Test(synth, tiny_gives_the_logits_of_numpy) {
+    enum { BATCH = 3, SEQ = 11, VOCAB = 320 };
+    static float logits[BATCH * SEQ * VOCAB], want[VOCAB];
+    int32_t      ids[BATCH * SEQ];
+    char        *line = NULL;
+    size_t       size = 0;
+    RpModel     *m;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F32", .seed = 5}, path));
+    OK(rp_model_open(path, NULL, &m));
+    FILE       *f    = golden_open("nn/tiny.txt");
+    const char *text = golden_line(f, &line, &size);
+    cr_assert_str_eq(text, "shape 3 11");
+    text = golden_line(f, &line, &size);
+    cr_assert_eq(golden_ids(text + 4, ids, BATCH * SEQ), (size_t)(BATCH * SEQ));
+    OK(rp_model_logits(m, ids, BATCH, SEQ, logits));
+    double worst = 0.0, spread = 0.0;
+    for (int r = 0; r < BATCH * SEQ; r++) {
+        text = golden_line(f, &line, &size);
+        cr_assert_not_null(text);
+        cr_assert_eq(golden_floats(text + 7, want, VOCAB), (size_t)VOCAB);
+        for (int i = 0; i < VOCAB; i++) {
+            worst = fmax(worst, fabs((double)(logits[VOCAB * r + i] - want[i])));
+            spread += pow((double)want[i], 2.0) / (BATCH * SEQ * VOCAB);
+        }
+    }
+    cr_log_info("off by at most %g, logits spread by %g", worst, sqrt(spread));
+    cr_expect_gt(spread, 0.01);
+    cr_expect_leq(worst, 1e-3 * sqrt(spread), "off by %g",
+                  worst); /* a key may round to the neighbouring f16 */
+    REFUSED(rp_model_logits(m, ids, 1, 1025, logits), RP_E_ARG,
+            "sequences of 1025 tokens: the model was trained for 1024");
+    fclose(f);
+    free(line);
+    rp_model_free(m);
+    remove(path);
+}
+
+Test(synth, a_seed_gives_the_same_file) {
+    size_t n, n_other;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "Q4_0", .seed = 7}, path));
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "Q4_0", .seed = 7}, other));
+    char *a = contents(path, &n), *b = contents(other, &n_other);
+    cr_assert_eq(n, n_other);
+    cr_expect_arr_eq(a, b, n);
+    free(b);
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "Q4_0", .seed = 8}, other));
+    b = contents(other, &n_other);
+    cr_expect_neq(memcmp(a, b, n), 0);
+    free(a), free(b);
+    remove(path), remove(other);
+}
+
+/* Weights of every type have the standard deviation 1 / sqrt(row length), which preserves the size of activations. */
+Test(synth, weights_are_scaled_for_every_type) {
+    name_files();
+    for (int i = 0; rp_convert_type_name(i) != NULL; i++) {
+        RpGgufFile *f;
+        OK(rp_synth("tiny", &(RpSynthOptions){.type = rp_convert_type_name(i)}, path));
+        OK(rp_gguf_open(path, &f));
+        for (int64_t k = 0; k < rp_gguf_n_tensors(f); k++) {
+            const RpGgufTensor *t = rp_gguf_tensor(f, k);
+            float               row[256];
+            double              sum = 0.0, square = 0.0;
+            if (rp_view_elems(&t->view) < 4096) continue;
+            for (int64_t r = 0; r < rp_view_rows(&t->view); r++) {
+                rp_dequantize_row(t->view.dtype, rp_view_row(&t->view, r), t->view.ne[0], row);
+                for (int64_t j = 0; j < t->view.ne[0]; j++)
+                    sum += (double)row[j], square += pow((double)row[j], 2.0);
+            }
+            const double n = (double)rp_view_elems(&t->view), deviation = sqrt(square / n);
+            const double want = 1.0 / sqrt((double)t->view.ne[0]);
+            cr_expect(deviation > 0.7 * want && deviation < 1.4 * want, "%s: %.*s deviates by %g, not %g",
+                      rp_convert_type_name(i), (int)t->name.len, t->name.ptr, deviation, want);
+            cr_expect_lt(fabs(sum / n), 0.25 * want, "%s: %.*s has a mean of %g", rp_convert_type_name(i),
+                         (int)t->name.len, t->name.ptr, sum / n);
+        }
+        rp_gguf_close(f);
+    }
+    remove(path);
+}
+
+static RpDtype type_in(const char *file, const char *tensor) {
+    RpGgufFile *f;
+    OK(rp_gguf_open(file, &f));
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, tensor);
+    cr_assert_not_null(t, "%s", tensor);
+    const RpDtype type = t->view.dtype;
+    rp_gguf_close(f);
+    return type;
+}
+
+/* As convert.h has it. smollm2-135m has no experts, and no output matrix but the embedding; llama-f16 has no
+ * experts. */
+Test(synth, mxfp4_is_the_type_of_experts_or_of_all_matrices) {
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "MXFP4"}, path));
+    cr_expect_eq(type_in(path, "blk.0.ffn_down_exps.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(path, "blk.0.attn_q.weight"), RP_Q8_0);
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F16"}, path));
+    OK(rp_requantize(path, other, "MXFP4", NULL, NULL));
+    cr_expect_eq(type_in(other, "blk.0.ffn_down_exps.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(other, "blk.0.attn_q.weight"), RP_Q8_0);
+    OK(rp_synth("smollm2-135m", &(RpSynthOptions){.type = "MXFP4", .hollow = true}, path));
+    cr_expect_eq(type_in(path, "blk.0.ffn_down.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(path, "blk.0.attn_q.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(path, "token_embd.weight"), RP_Q8_0);
+    OK(rp_requantize(RP_SOURCE_DIR "/tests/golden/tiny/llama-f16.gguf", other, "MXFP4", NULL, NULL));
+    cr_expect_eq(type_in(other, "blk.0.attn_q.weight"), RP_MXFP4);
+    cr_expect_eq(type_in(other, "output.weight"), RP_Q8_0);
+    remove(path), remove(other);
+}
+
+Test(synth, every_weight_type_can_be_written) {
+#define X(ID, ...) #ID,
+    static const char *const types[] = {RP_QUANTS(X)};
+#undef X
+    for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+        int i = 0;
+        while (rp_convert_type_name(i) != NULL && strcmp(rp_convert_type_name(i), types[t]) != 0) i++;
+        cr_expect_not_null(rp_convert_type_name(i), "%s is no type of rp_requantize", types[t]);
+    }
+}
+
+Test(synth, counts_the_weights_that_a_token_reads) {
+    RpModel *m;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F32"}, path));
+    OK(rp_model_open(path, NULL, &m));
+    /* Per layer: two norms, q, k, v, o, router, and 2 of 4 experts with three matrices each. Outside: one row of the
+     * embedding, the output norm and the output matrix. */
+    const int64_t experts = 3 * 64 * 96, rest = 2 * 64 + 2 * 64 * 64 + 2 * 64 * 16 + 64 * 4;
+    const int64_t outside = 64 + 64 + 320 * 64;
+    cr_expect_eq(rp_model_info(m)->n_params_active, 2 * (rest + 2 * experts) + outside);
+    cr_expect_eq((int64_t)rp_model_info(m)->decode_weight_bytes, 4 * (2 * (rest + 2 * experts) + outside));
+    cr_expect_eq(rp_model_info(m)->n_params, 2 * (rest + 4 * experts) + outside + 319 * 64);
+    rp_model_free(m);
+    remove(path);
+}
+
+/* 30 layers of: attention 768 * (768 + 64 + 64 + 768), two norms, router 768 * 16, 16 experts of 3 * 768 * 1536. */
+Test(synth, has_a_reference_model_of_a_size_to_train) {
+    RpModel *m;
+    OK(rp_model_open_preset("nn-1.8b", "F32", &m));
+    const uint64_t layer = 768 * (2 * 768 + 2 * 64) + 2 * 768 + 768 * 16 + 16LL * 3 * 768 * 1536;
+    cr_expect_eq((uint64_t)rp_model_info(m)->n_params, 30 * layer + 2 * 32000 * 768 + 768);
+    cr_expect_eq(rp_model_info(m)->n_ctx_train, 32768);
+    rp_model_free(m);
+}
+
+/* llama.cpp refuses a file with a tensor more or less than the architecture has. */
+Test(synth, has_the_tensors_of_the_real_model) {
+    static const struct {
+        const char *preset;
+        int64_t     n_tensors; /* of Qwen/Qwen2.5-0.5B and openai/gpt-oss-20b as GGUF files */
+    } cases[] = {
+        {"qwen2.5-0.5b", 2 + 24 * 12},
+        {"gpt-oss-20b",  3 + 24 * 19}
+    };
+    name_files();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        RpGgufFile *f;
+        OK(rp_synth(cases[i].preset, &(RpSynthOptions){.type = "Q8_0", .hollow = true}, path));
+        OK(rp_gguf_open(path, &f));
+        cr_expect_eq(rp_gguf_n_tensors(f), cases[i].n_tensors, "%s has %lld tensors", cases[i].preset,
+                     (long long)rp_gguf_n_tensors(f));
+        rp_gguf_close(f);
+        remove(path);
+    }
+}
+
+/* With NaN scores the first experts are selected (ties go to the lower index), and the logits are NaN. */
+Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
+    size_t      n;
+    RpGgufFile *f;
+    RpModel    *m;
+    RpSession  *s;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F32"}, path));
+    char *data = contents(path, &n);
+    OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_gate_inp.weight");
+    memset(t->view.data, 0xff, t->bytes); /* NaN */
+    rp_gguf_close(f);
+    OK(rp_model_open_memory(data, n, "m.gguf", &m));
+    OK(rp_session_open(m, &(RpSessionOptions){.count_experts = true}, &s));
+    OK(rp_session_prefill(s, (const int32_t[]){1, 2, 3}, 3, NULL, NULL));
+    OK(rp_session_step(s, 4));
+    cr_expect(isnan(rp_session_logits(s)[0]));
+    const uint64_t *counts = rp_session_expert_counts(s, 1);
+    cr_expect_arr_eq(counts, ((const uint64_t[]){4, 4, 0, 0}), 4 * sizeof *counts);
+    rp_session_free(s);
+    rp_model_free(m);
+    free(data);
+    remove(path);
+}
+
+Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
+    name_files();
+    REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, demo, nn-6.9b");
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "Q3_K"}, path), RP_E_ARG,
+            "'Q3_K' is not a weight type");
+    REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO,
+            "/nonexistent/x.gguf: a temporary file in its folder: No such file");
+    cr_expect_neq(access(path, F_OK), 0);
+}
+
+static bool stop_at_once(size_t done, size_t total, void *user) {
+    (void)done, (void)total, (void)user;
+    return false;
+}
+
+Test(synth, a_cancelled_run_keeps_the_existing_file) {
+    size_t n, again;
+    name_files();
+    OK(rp_synth("tiny", NULL, path));
+    char *before = contents(path, &n);
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED,
+            "stopped");
+    char *after = contents(path, &again);
+    cr_assert_eq(n, again);
+    cr_expect_arr_eq(before, after, n);
+    snprintf(other, sizeof other, "%s.part", path);
+    cr_expect_neq(access(other, F_OK), 0);
+    free(before), free(after);
+    remove(path);
+}
+
+Test(requantize, converts_floats_and_copies_metadata) {
+    RpGgufFile *a, *b;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F16", .seed = 3}, path));
+    OK(rp_requantize(path, other, "Q8_0", NULL, NULL));
+    OK(rp_gguf_open(path, &a));
+    OK(rp_gguf_open(other, &b));
+    cr_assert_eq(rp_gguf_n_tensors(a), rp_gguf_n_tensors(b));
+    cr_expect_eq(rp_gguf_find(b, "tokenizer.ggml.tokens")->n, 320u);
+    uint32_t type = 0;
+    OK(rp_gguf_get_u32(b, "general.file_type", &type));
+    cr_expect_eq(type, 7u);
+    for (int64_t k = 0; k < rp_gguf_n_tensors(a); k++) {
+        const RpGgufTensor *x = rp_gguf_tensor(a, k), *y = rp_gguf_tensor(b, k);
+        float               wide[256];
+        uint8_t             row[512];
+        cr_expect(y->view.dtype == RP_Q8_0 || (y->view.dtype == RP_F32 && x->view.dtype == RP_F32));
+        for (int64_t r = 0; r < rp_view_rows(&x->view); r++) {
+            rp_dequantize_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);
+            OK(rp_quantize_row(y->view.dtype, wide, x->view.ne[0], row));
+            cr_assert_arr_eq(row, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]));
+        }
+    }
+    rp_gguf_close(a);
+    rp_gguf_close(b);
+    REFUSED(rp_requantize(other, path, "Q4_0", NULL, NULL), RP_E_UNSUPPORTED,
+            "is Q8_0: only files of f32, f16 and bf16 are converted");
+    remove(path), remove(other);
+}
+
+Test(requantize, refuses_its_input_as_output_under_every_name) {
+    char   link[96];
+    size_t n, n_after;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F16", .seed = 3}, path));
+    char *before = contents(path, &n), dotted[96];
+    snprintf(dotted, sizeof dotted, "/tmp/.%s", path + strlen("/tmp"));
+    snprintf(link, sizeof link, "%s.link", path);
+    REFUSED(rp_requantize(path, path, "Q8_0", NULL, NULL), RP_E_ARG, "an output must not be an input");
+    REFUSED(rp_requantize(path, dotted, "Q8_0", NULL, NULL), RP_E_ARG, "an output must not be an input");
+    cr_assert_eq(symlink(path, link), 0);
+    REFUSED(rp_requantize(path, link, "Q8_0", NULL, NULL), RP_E_ARG, link);
+    REFUSED(rp_requantize(link, path, "Q8_0", NULL, NULL), RP_E_ARG, link);
+    remove(link);
+    cr_assert_eq(linkat(AT_FDCWD, path, AT_FDCWD, link, 0), 0);
+    REFUSED(rp_requantize(path, link, "Q8_0", NULL, NULL), RP_E_ARG, path);
+    remove(link);
+    char *after = contents(path, &n_after);
+    cr_expect(n == n_after && memcmp(before, after, n) == 0, "the input has changed");
+    free(before), free(after);
+    remove(path);
+}

@@ -1,0 +1,106 @@
+/* kernel_test.h - runs a kernel in every variant, and checks that all give the same bits.
+ *
+ *     run_variants(kernel, args)
+ *       for each instruction set of this CPU       plain, avx2, avx512-vnni, neon, ...
+ *         for 1, 2, 3 and 7 workers                run_workers: phase by phase, worker by worker
+ *       with RP_TEST_CUDA: the CUDA kernel too     cuda_run.h: simulated or real device, within a tolerance
+ *
+ * The result is left in dst. The test then compares it with a reference of its own: a formula in double, or a golden
+ * file of another implementation. */
+#ifndef TESTS_KERNEL_TEST_H
+#define TESTS_KERNEL_TEST_H
+
+#include "tests/support/side_memory.h"
+
+#include "fallback/quants/quants.h"
+
+#include <math.h>
+
+#ifdef RP_TEST_CUDA
+#include "tests/support/cuda_run.h"
+#endif
+
+#define NE(...) ((int64_t[RP_MAX_DIMS]){__VA_ARGS__})
+
+/* A contiguous view of `data`. */
+static inline RpTensorView tensor(RpDtype dtype, void *data, int64_t n0, int64_t n1, int64_t n2, int64_t n3) {
+    return rp_view_contiguous(dtype, NE(n0, n1, n2, n3), data);
+}
+
+/* Uniform in [-1, 1), by splitmix64. */
+static inline float random_float(uint64_t *seed) {
+    uint64_t z = *seed += 0x9e3779b97f4a7c15u;
+    z          = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z          = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (float)((z ^ z >> 31) >> 40) * 0x1p-23f - 1.0f;
+}
+
+static inline float *random_floats(size_t n, uint64_t seed) {
+    float *x = malloc((n + 16) * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = random_float(&seed);
+    return x;
+}
+
+/* Runs the kernel with nth workers, which take turns in each of its phases; returns the first failure.
+ *     memory: shared, up to a multiple of 64 | local of worker 0 | local of worker 1 | ... */
+static inline RpStatus run_workers(RpOpKernel *kernel, const RpOpArgs *args, int nth) {
+    const CpuNeeds needs  = rp_cpu_needs(op_of_kernel(kernel), args);
+    const size_t   local  = (needs.local + 63) / 64 * 64;
+    char          *memory = aligned_alloc(64, (needs.shared + 63) / 64 * 64 + local * (size_t)nth + 64);
+    char          *first  = memory + (needs.shared + 63) / 64 * 64;
+    RpStatus       st     = RP_OK;
+    for (int phase = 0; phase < needs.phases; phase++)
+        for (int ith = 0; ith < nth && st == RP_OK; ith++) {
+            RpKernelCtx ctx = {.ith    = ith,
+                               .nth    = nth,
+                               .phase  = phase,
+                               .shared = memory,
+                               .local  = first + local * (size_t)ith};
+            st              = kernel(args, &ctx);
+        }
+    free(memory);
+    return st;
+}
+
+/* Runs the kernel in every variant; all must give the same bits (I8) in dst and in the sources that the op
+ * writes to. Before each run dst is filled with 0x55, or restored if it is also a source. */
+static inline void run_variants(RpOpKernel *kernel, const RpOpArgs *args) {
+    const size_t bytes   = rp_view_extent_bytes(&args->dst);
+    bool         inplace = false;
+    for (int i = 0; i < RP_MAX_SRC; i++) inplace = inplace || args->dst.data == args->src[i].data;
+    char          *first = NULL, *before = malloc(bytes);
+    SideMemory     beside = side_save(kernel, args), after = {0};
+    const RpCpuIsa best = rp_cpu_isa();
+    memcpy(before, args->dst.data, bytes);
+    if (!inplace) memset(before, 0x55, bytes);
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
+        static const int workers[] = {1, 2, 3, 7};
+        for (int w = 0; w < 4; w++) {
+            memcpy(args->dst.data, before, bytes);
+            side_restore(&beside, args);
+            OK(run_workers(kernel, args, workers[w]));
+            if (first == NULL) after = side_save(kernel, args);
+            side_expect(&after, args, rp_cpu_isa_name((RpCpuIsa)isa));
+            if (first == NULL) first = memcpy(malloc(bytes), args->dst.data, bytes);
+            cr_assert_arr_eq(args->dst.data, first, bytes, "%s with %d workers gives other bits",
+                             rp_cpu_isa_name((RpCpuIsa)isa), workers[w]);
+        }
+    }
+    OK(rp_cpu_isa_set(best));
+#ifdef RP_TEST_CUDA
+    cuda_run_orders(RP_TEST_CUDA, kernel, args, before, &beside);
+#endif
+    side_free(&beside), side_free(&after);
+    free(first);
+    free(before);
+}
+
+/* Relative error, or absolute for values below 1. */
+static inline void expect_near(const float *got, const double *want, size_t n, double tolerance) {
+    for (size_t i = 0; i < n; i++)
+        cr_assert(fabs((double)got[i] - want[i]) <= tolerance * fmax(1.0, fabs(want[i])),
+                  "element %zu is %.9g, not %.9g", i, (double)got[i], want[i]);
+}
+
+#endif
