@@ -5,6 +5,7 @@
  *     other functions     NULL: nothing, as 0, NULL, "" or -1; other bad values: no undefined behaviour
  *
  * The calls of one function run in a process of their own, so a crash is the failure of that function alone. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 #include "tests/support/hang.h"
 
@@ -207,7 +208,7 @@ static void run(const char *header) {
             _exit(failures != 0);
         }
         n++;
-        cr_assert(child > 0 && waitpid(child, &status, 0) == child);
+        cr_assert(child > 0 && waitpid(child, &status, 0) == child, CASE(i));
         cr_expect(WIFEXITED(status), "%s: signal %d", rows[i].function, WTERMSIG(status));
         cr_expect(!WIFEXITED(status) || WEXITSTATUS(status) == 0, "%s: exit %d", rows[i].function,
                   WEXITSTATUS(status));

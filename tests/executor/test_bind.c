@@ -1,6 +1,7 @@
 /* One executor with other states or weights bound to it, and its reports: poison, verify, profile, launches,
  * replies. The reference is always another executor, opened for that memory. Device: REPRISE_DEVICE (CPU,
  * simulated device or GPU). */
+#include "tests/support/case.h"
 #include "tests/support/decoder.h"
 
 #include <math.h>
@@ -73,7 +74,8 @@ Test(bind, weights_of_another_model_give_its_bits) {
                                 *want = decoder_run(&reference[k], 3 + 5 * i, i);
                     cr_expect_arr_eq(got, want, d.n_vocab * sizeof *got, "%s, model %d, token %d", types[t],
                                      k, i);
-                    if (k == 1) cr_expect_neq(got[0], *decoder_run(&reference[0], 3 + 5 * i, i));
+                    if (k == 1)
+                        cr_expect_neq(got[0], *decoder_run(&reference[0], 3 + 5 * i, i), CASE(mode, i, k));
                 }
             OK(rp_executor_states_bind(d.exec, NULL));
             rp_executor_states_free(states);
@@ -176,7 +178,7 @@ Test(bind, a_poisoned_executor_gives_the_same_bits) {
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
     OK(rp_executor_poison(d.exec));
     const float *logits = rp_executor_data(d.exec, rp_graph_find(d.graph, "logits"));
-    for (size_t i = 0; i < d.n_vocab; i++) cr_expect(isnan(logits[i]));
+    for (size_t i = 0; i < d.n_vocab; i++) cr_expect(isnan(logits[i]), CASE(i));
     cr_expect_arr_eq(decoder_run(&d, 3, 0), want, d.n_vocab * sizeof *want);
     decoder_close(&d);
     rp_model_free(m);
@@ -235,10 +237,10 @@ Test(bind, a_profile_does_not_change_the_step_state) {
         OK(rp_executor_get(d.exec, d.step, after, sizeof after));
         cr_expect_arr_eq(after, before, sizeof after, "%s", rp_mode_name((RpExecMode)mode));
         for (int i = 0; i < n; i++) cr_expect_geq(step_ns[i], 0.0, "step %d: %g", i, step_ns[i]);
-        cr_expect_gt(total_ns, 0.0);
+        cr_expect_gt(total_ns, 0.0, CASE(mode));
         REFUSED(rp_executor_profile(d.exec, 0, step_ns, &total_ns), RP_E_ARG, "a profile of 0 runs");
         OK(decoder_reply(&d, 9, N_TOKENS, got));
-        cr_expect_arr_eq(got, want, sizeof got);
+        cr_expect_arr_eq(got, want, sizeof got, CASE(mode));
         free(step_ns);
         decoder_close(&d);
     }
@@ -253,12 +255,12 @@ Test(bind, reports_what_is_launched_for_each_step) {
     RpStepLaunch l;
     for (int i = 0; i < n; i++) {
         OK(rp_executor_launch(d.exec, i, &l));
-        cr_expect_not_null(l.node);
-        cr_expect_gt(l.bytes, 0u);
-        cr_expect_eq(l.n_kernels > 0, on_cuda);
-        cr_expect_eq(l.kernel != NULL, on_cuda);
-        if (on_cuda) cr_expect(l.kernel[0] != '\0' && l.grid[0] * l.grid[1] * l.grid[2] > 0);
-        if (on_cuda) cr_expect(l.block[0] >= 1 && l.block[0] * l.block[1] * l.block[2] <= 1024);
+        cr_expect_not_null(l.node, CASE(i));
+        cr_expect_gt(l.bytes, 0u, CASE(i));
+        cr_expect_eq(l.n_kernels > 0, on_cuda, CASE(i));
+        cr_expect_eq(l.kernel != NULL, on_cuda, CASE(i));
+        if (on_cuda) cr_expect(l.kernel[0] != '\0' && l.grid[0] * l.grid[1] * l.grid[2] > 0, CASE(i));
+        if (on_cuda) cr_expect(l.block[0] >= 1 && l.block[0] * l.block[1] * l.block[2] <= 1024, CASE(i));
     }
     REFUSED(rp_executor_launch(d.exec, n, &l), RP_E_ARG, "of a plan of ");
     REFUSED(rp_executor_launch(d.exec, -1, &l), RP_E_ARG, "step -1 of a plan of ");
@@ -327,11 +329,11 @@ Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
         OK(rp_executor_reply_begin(d.exec, &o));
         for (int i = 0; i <= n_first; i++) {
             OK(rp_executor_reply_next(d.exec, &token));
-            cr_expect_eq(token, all[i]);
+            cr_expect_eq(token, all[i], CASE(mode, i));
         }
         REFUSED(rp_executor_reply_next(d.exec, &token), RP_E_STATE, "or it has ended");
         OK(rp_executor_reply_end(d.exec, &ran_on));
-        cr_expect(!ran_on);
+        cr_expect(!ran_on, CASE(mode));
         RpStepState s;
         OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
         cr_expect_eq(s.pos, n_first + 1, "%s: nothing was run after the end token",

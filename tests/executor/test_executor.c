@@ -1,5 +1,6 @@
 /* The CPU executor and its thread pool: bits for any number of threads (I8), no allocation after open (I3),
  * errors, shared states, barriers. Expected results are written by hand or taken from one thread. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include <math.h>
@@ -62,7 +63,7 @@ Test(executor, gives_the_same_bits_for_any_number_of_threads) {
     for (int threads = 1; threads <= 9; threads++) {
         RpExecutor *e;
         OK(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = threads}, &e));
-        cr_expect_eq(rp_executor_n_threads(e), threads);
+        cr_expect_eq(rp_executor_n_threads(e), threads, CASE(threads));
         for (int i = 0; i < 20; i++) {
             set_ids(e, &n, 5);
             OK(rp_executor_run(e));
@@ -196,7 +197,8 @@ Test(executor, states_persist_and_can_be_shared) {
         float *in = rp_executor_data(e[i % 2], x[i % 2]);
         for (int k = 0; k < 4; k++) in[k] = (float)k;
         OK(rp_executor_run(e[i % 2]));
-        cr_expect_float_eq(((float *)rp_executor_data(e[i % 2], y[i % 2]))[3], 3.0f * (float)(i + 1), 0.0f);
+        cr_expect_float_eq(((float *)rp_executor_data(e[i % 2], y[i % 2]))[3], 3.0f * (float)(i + 1), 0.0f,
+                           CASE(i));
     }
     rp_executor_free(e[1]);
     rp_executor_free(e[0]);
@@ -252,7 +254,7 @@ Test(pool, a_failure_stops_every_worker_at_the_same_step) {
         char text[32];
         snprintf(text, sizeof text, "worker %d failed", run % 4);
         REFUSED(rp_pool_run(r.pool, race, &r), RP_E_ARG, text);
-        for (int i = 0; i < 4; i++) cr_expect_eq(atomic_load(&r.last_step[i]), run);
+        for (int i = 0; i < 4; i++) cr_expect_eq(atomic_load(&r.last_step[i]), run, CASE(run, i));
     }
     rp_pool_free(r.pool);
 }

@@ -1,5 +1,6 @@
 /* Files that are written as a whole: whatever happens, the name holds the old file or the complete new one. */
 #include "base/files/new_file.h"
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include <dirent.h>
@@ -223,15 +224,15 @@ Test(file, nobody_else_can_read_a_temporary_file) {
     for (int replaces = 0; replaces < 2; replaces++) {
         if (replaces == 1) {
             put(in("x"), "old");
-            cr_assert_eq(chmod(in("x"), 0666), 0);
+            cr_assert_eq(chmod(in("x"), 0666), 0, CASE(replaces));
         }
         OK(rp_new_file_open(in("x"), &file));
-        cr_expect_eq(mode_of(rp_new_file_temporary(file)), 0600);
+        cr_expect_eq(mode_of(rp_new_file_temporary(file)), 0600, CASE(replaces));
         fputs("secret", rp_new_file_stream(file));
         fflush(rp_new_file_stream(file));
-        cr_expect_eq(mode_of(rp_new_file_temporary(file)), 0600);
+        cr_expect_eq(mode_of(rp_new_file_temporary(file)), 0600, CASE(replaces));
         OK(rp_new_file_close(file, RP_OK));
-        cr_expect_eq(mode_of(in("x")), 0666);
+        cr_expect_eq(mode_of(in("x")), 0666, CASE(replaces));
         remove(in("x"));
     }
 }
@@ -320,7 +321,7 @@ Test(file, writers_do_not_remove_each_others_files) {
     pid_t child[4];
     for (int i = 0; i < 4; i++) {
         child[i] = fork();
-        cr_assert(child[i] >= 0);
+        cr_assert(child[i] >= 0, CASE(i));
         if (child[i] == 0) {
             write_many();
             _exit(0);
@@ -328,7 +329,7 @@ Test(file, writers_do_not_remove_each_others_files) {
     }
     for (int i = 0; i < 4; i++) {
         int status = 0;
-        cr_assert_eq(waitpid(child[i], &status, 0), child[i]);
+        cr_assert_eq(waitpid(child[i], &status, 0), child[i], CASE(i));
         cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "writer %d failed", i);
     }
     expect_text(in("x"), "all of it");

@@ -1,5 +1,6 @@
 /* The hash of names from files: SipHash-1-3 against CPython, and files made of names that collide in FNV-1a and in a
  * multiplicative hash, which anybody can compute. The comparisons of a lookup are counted in the finished tables. */
+#include "tests/support/case.h"
 #include "tests/support/gguf_writer.h"
 
 #include "base/hash.h"
@@ -90,7 +91,7 @@ Test(hash, keys_and_tensor_names_do_not_collide_by_design) {
     for (size_t i = 0; i < N; i++) {
         uint32_t x = UINT32_MAX;
         OK(rp_gguf_get_u32(f, names[i], &x));
-        cr_assert_eq(x, i);
+        cr_assert_eq(x, i, CASE(i));
     }
     rp_gguf_close(f);
     free(b.p);
@@ -125,11 +126,12 @@ Test(hash, tokens_do_not_collide_by_design) {
     for (size_t i = 0; i < N; i++) tokens[i] = names[i];
     for (int bpe = 0; bpe < 2; bpe++) {
         RpTokenizer *tk = tokenizer_of(bpe ? "gpt2" : "llama", tokens, N, TOKEN_CONTROL, NULL, 0);
-        cr_assert_eq(tk->by_text.n_slots, 2 * N);
+        cr_assert_eq(tk->by_text.n_slots, 2 * N, CASE(bpe));
         expect_short_runs_of(tk->by_text.slots, tk->by_text.n_slots, "texts");
         expect_short_runs_of(tk->special_texts.slots, tk->special_texts.n_slots, "special tokens");
         if (bpe) expect_short_runs_of(tk->symbols.slots, tk->symbols.n_slots, "symbols");
-        for (size_t i = 0; i < N; i++) cr_assert_eq(rp_tokenizer_find(tk, names[i]), (int32_t)i);
+        for (size_t i = 0; i < N; i++)
+            cr_assert_eq(rp_tokenizer_find(tk, names[i]), (int32_t)i, CASE(bpe, i));
         rp_tokenizer_free(tk);
     }
 }

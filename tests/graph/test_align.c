@@ -1,5 +1,6 @@
 /* cli_align, the alignment of two sequences, on strings: each letter is an
  * element. The expected pairs are written by hand. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "cli/diff/align.h"
@@ -60,8 +61,8 @@ Test(align, aligns_long_sequences_with_few_differences) {
     enum { N = 100000 };
     int *partner = malloc(N * sizeof(int)), skip = 40000;
     OK(cli_align(N, N + 1, equal, &skip, partner));
-    for (int i = 0; i < N; i++) cr_assert_eq(partner[i], i < skip ? i : i + 1);
+    for (int i = 0; i < N; i++) cr_assert_eq(partner[i], i < skip ? i : i + 1, CASE(i));
     OK(cli_align(N, N, never, NULL, partner)); /* too many combinations: no pairs, at once */
-    for (int i = 0; i < N; i++) cr_assert_eq(partner[i], -1);
+    for (int i = 0; i < N; i++) cr_assert_eq(partner[i], -1, CASE(i));
     free(partner);
 }

@@ -1,5 +1,6 @@
 /* The graph builder, its checks, the verifier, the switches of passes and the dumps. Every refusal is tested
  * with its text (I11, I12); shapes and orders are compared with what the API documents. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "base/kernels.h"
@@ -265,8 +266,8 @@ Test(op_table, every_row_is_complete) {
         const TensorOp op    = rp_row_op(row);
         const OpInfo  *info  = rp_op_info(op);
         const OpRules *rules = rp_op_rules(op);
-        cr_expect_eq(rp_op_row(op), row);
-        cr_expect_not_null(info->name);
+        cr_expect_eq(rp_op_row(op), row, CASE(row));
+        cr_expect_not_null(info->name, CASE(row));
         cr_expect_not_null(rules->shape, "%s has no shape rule", info->name);
         cr_expect_not_null(rules->gradient, "%s: rp_gradient_constant or rp_gradient_none is missing",
                            info->name);
@@ -416,7 +417,8 @@ Test(dump, makes_control_characters_visible) {
     cr_expect_not_null(strstr(dot, "a\\\\x1b[2Jb\\\\x9bc\\\\x7f\303\251"), "%s", dot);
     cr_expect_not_null(strstr(json, "\"a\\u001b[2Jb\\u009bc\\u007f\303\251\""), "%s", json);
     for (const char *all[] = {text, dot, json}, **t = all; t < all + 3; t++)
-        cr_expect(strchr(*t, '\033') == NULL && strstr(*t, "\302\233") == NULL && strchr(*t, '\177') == NULL);
+        cr_expect(strchr(*t, '\033') == NULL && strstr(*t, "\302\233") == NULL && strchr(*t, '\177') == NULL,
+                  "%s", *t);
     free(text), free(dot), free(json);
     rp_graph_free(g);
     g = rp_graph_new();

@@ -1,6 +1,7 @@
 /* Custom ops, custom patterns and the fusions of the library: which graphs match, which do not, and what
  * registration refuses. Expected are the numbers of steps that remain; results are compared with runs without
  * passes. */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 #include "graph/pattern.h"
@@ -53,7 +54,7 @@ Test(pattern, a_custom_op_runs) {
     OK(rp_executor_open(plan, &(RpExecutorOptions){.device = "cpu"}, &e));
     for (int i = 0; i < 8; i++) ((float *)rp_executor_data(e, x))[i] = (float)i;
     OK(rp_executor_run(e));
-    for (int i = 0; i < 8; i++) cr_expect_eq(((float *)rp_executor_data(e, y))[i], (float)i + 3.0f);
+    for (int i = 0; i < 8; i++) cr_expect_eq(((float *)rp_executor_data(e, y))[i], (float)i + 3.0f, CASE(i));
     rp_executor_free(e);
     rp_plan_free(plan);
     rp_graph_free(g);
@@ -156,7 +157,7 @@ Test(pattern, a_variable_names_the_same_node_everywhere) {
     for (int same = 0; same < 2; same++) {
         ComputeGraph *g = rp_graph_new();
         TensorNode   *x = vector(g, "x"), *z = vector(g, "z"), *y = rp_mul(g, rp_silu(g, x), same ? x : z);
-        cr_expect_eq(steps_with(g, &y, 1, &square), same ? 1 : 2);
+        cr_expect_eq(steps_with(g, &y, 1, &square), same ? 1 : 2, CASE(same));
         rp_graph_free(g);
     }
 }
@@ -169,7 +170,7 @@ Test(pattern, optional_ops_and_sources_may_be_absent) {
         TensorNode   *y = rp_sigmoid(g, with > 0 ? rp_rms_norm(g, x, with > 1 ? w : NULL, 0.0f) : x);
         cr_expect_eq(steps_with(g, &y, 1, &p), with > 0 && with < 2 ? 2 : 1, "mul needs both sources: %d",
                      with);
-        cr_expect_str_eq(rp_node_op_name(y), with == 2 ? "mul" : "sigmoid");
+        cr_expect_str_eq(rp_node_op_name(y), with == 2 ? "mul" : "sigmoid", CASE(with));
         rp_graph_free(g);
     }
 }
@@ -201,7 +202,7 @@ Test(pattern, a_source_written_between_the_nodes_is_no_match) {
         RpGraphPattern p   = silu_mul;
         p.params           = oai_params;
         TensorNode *outs[] = {out, rp_scale(g, stored, 2.0f, 0.0f)};
-        cr_expect_eq(steps_with(g, outs, 2, &p), between ? 4 : 3);
+        cr_expect_eq(steps_with(g, outs, 2, &p), between ? 4 : 3, CASE(between));
         rp_graph_free(g);
     }
 }
@@ -353,7 +354,7 @@ Test(pattern, several_tokens_are_not_fused) {
         ComputeGraph *g = rp_graph_new();
         TensorNode   *x = rp_graph_input(g, "x", RP_F32, NE(32, t, 1, 1)), *n = rp_rms_norm(g, x, NULL, 0.0f);
         TensorNode   *y = rp_add(g, rp_mul_mat(g, weight(g, "w", RP_Q8_0, 32, 32), n), x);
-        cr_expect_eq(steps_after(g, &y, 1, ""), t == 1 ? 1 : 4);
+        cr_expect_eq(steps_after(g, &y, 1, ""), t == 1 ? 1 : 4, CASE(t));
         rp_graph_free(g);
     }
 }
@@ -364,7 +365,7 @@ Test(pattern, gate_and_up_of_different_types_are_not_fused) {
         TensorNode   *x = vector(g, "x");
         TensorNode   *y = rp_mul(g, rp_silu(g, rp_mul_mat(g, weight(g, "g", RP_F32, 8, 4), x)),
                                  rp_mul_mat(g, weight(g, "u", same ? RP_F32 : RP_F16, 8, 4), x));
-        cr_expect_eq(steps_after(g, &y, 1, ""), same ? 1 : 4);
+        cr_expect_eq(steps_after(g, &y, 1, ""), same ? 1 : 4, CASE(same));
         rp_graph_free(g);
     }
 }

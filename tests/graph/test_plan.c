@@ -1,5 +1,6 @@
 /* The memory plan: buffers, reuse, in-place steps. References: lifetimes computed from the graph alone, and
  * results of a run in which every tensor has separate memory. Graphs are random. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "base/kernels.h"
@@ -104,7 +105,7 @@ Test(plan, no_two_live_buffers_overlap) {
                 const bool both_live = from[0] <= to[1] && from[1] <= to[0];
                 const bool overlap  = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
                 cr_assert(!both_live || !overlap, "seed %d: buffers %d and %d", (int)seed, a, b);
-                cr_assert(x->offset + x->bytes <= plan->memory.arena);
+                cr_assert(x->offset + x->bytes <= plan->memory.arena, CASE(seed, a, b));
             }
         rp_plan_free(plan);
         rp_graph_free(g);

@@ -1,6 +1,7 @@
 /* The kinds of layers: how row and file give the kind of each layer, and graphs of kinds that no family has in every
  * place. Such a graph is made by another row for the weights of a tiny model, and compared with a model of usual kinds
  * that computes the same. */
+#include "tests/support/case.h"
 #include "tests/support/gguf_writer.h"
 
 #include "model/model.h"
@@ -53,7 +54,7 @@ Test(arch, every_row_attends_and_has_positions) {
     int n = 0;
     for (const char *name; (name = rp_arch_name(n)) != NULL; n++) {
         const ArchRow *row = rp_arch_find(name, strlen(name));
-        cr_assert_not_null(row);
+        cr_assert_not_null(row, "%s", name);
         cr_expect_str_eq(row->name, name, "two rows are named %s", name);
         cr_expect_neq(row->layers.attention.kind, ATTENTION_NONE, "%s", name);
         cr_expect_neq(row->layers.position.kind, POSITION_NONE, "%s", name);
@@ -70,7 +71,7 @@ Test(arch, gemma3_has_a_full_layer_after_five_with_a_window) {
         cr_expect_eq(k.window, i == 5 ? 0 : 8, "layer %d", i);
         cr_expect_eq(k.rope.freq_base, i == 5 ? 1e6f : 1e4f, "layer %d", i);
         cr_expect_eq(k.rope_factors, i == 5, "layer %d", i);
-        cr_expect_eq(k.rope.mode, RP_ROPE_NEOX);
+        cr_expect_eq(k.rope.mode, RP_ROPE_NEOX, CASE(i));
     }
     cr_expect_eq(rp_model_info(m)->n_layer_local, 6);
     rp_model_free(m), free(data);
@@ -81,9 +82,9 @@ Test(arch, smollm3_has_no_rope_in_each_fourth_layer) {
     RpModel *m = open_tiny("smollm3-f32", &data);
     for (int i = 0; i < 5; i++) {
         const LayerKind k = rp_config_layer(&m->config, i);
-        cr_expect_eq(k.attention, ATTENTION_FULL);
+        cr_expect_eq(k.attention, ATTENTION_FULL, CASE(i));
         cr_expect_eq(k.position, i == 3 ? POSITION_NONE : POSITION_NORM, "layer %d", i);
-        cr_expect_eq(k.feed_forward, FEED_FORWARD_DENSE);
+        cr_expect_eq(k.feed_forward, FEED_FORWARD_DENSE, CASE(i));
     }
     rp_model_free(m), free(data);
 }
@@ -93,7 +94,7 @@ Test(arch, the_first_layers_of_deepseek2_are_dense) {
     RpModel *m = open_tiny("deepseek2-lite", &data);
     for (int i = 0; i < 26; i++) {
         const LayerKind k = rp_config_layer(&m->config, i);
-        cr_expect_eq(k.attention, ATTENTION_LATENT);
+        cr_expect_eq(k.attention, ATTENTION_LATENT, CASE(i));
         cr_expect_eq(k.feed_forward, i == 0 ? FEED_FORWARD_DENSE : FEED_FORWARD_EXPERTS, "layer %d", i);
     }
     rp_model_free(m), free(data);
@@ -295,8 +296,8 @@ Test(arch, layers_with_a_window_have_their_own_rope_base) {
         const LayerKind k = rp_config_layer(&m->config, i), before = rp_config_layer(&plain->config, i);
         const bool      window = k.attention == ATTENTION_WINDOW;
         n_window += window;
-        cr_expect_eq(k.rope.freq_base, window ? 500.0f : before.rope.freq_base);
-        cr_expect_eq(k.rope.freq_scale, before.rope.freq_scale);
+        cr_expect_eq(k.rope.freq_base, window ? 500.0f : before.rope.freq_base, CASE(i));
+        cr_expect_eq(k.rope.freq_scale, before.rope.freq_scale, CASE(i));
     }
     cr_expect(n_window > 0 && n_window < rp_model_info(m)->n_layer);
     logits_of(plain, "", x);

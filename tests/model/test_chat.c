@@ -1,4 +1,5 @@
 /* Chat templates against llama.cpp (tests/golden/chat.txt), and their detection in a model file. */
+#include "tests/support/case.h"
 #include "tests/support/gguf_writer.h"
 
 Test(chat, formats_as_llama_cpp_does) {
@@ -425,7 +426,7 @@ Test(chat, says_which_bytes_are_of_messages) {
         char *text;
         bool *control;
         OK(rp_chat_format_masked(every_kind[k], m, 2, &text, &control));
-        cr_assert_eq(strlen(text), strlen(want[every_kind[k]]));
+        cr_assert_eq(strlen(text), strlen(want[every_kind[k]]), CASE(k));
         for (size_t i = 0; text[i] != '\0'; i++) text[i] = control[i] ? text[i] : '_';
         cr_expect_str_eq(text, want[every_kind[k]], "\"%s\"", text);
         free(text), free(control);
@@ -466,7 +467,7 @@ Test(chat, merges_do_not_make_control_tokens) {
             cr_expect(!rp_tokenizer_is_control(tk, ids.ids[k]), "%s: token %zu is %d", names[i], k,
                       ids.ids[k]);
         char *got = text_of(tk, &ids);
-        cr_expect_str_eq(got, text);
+        cr_expect_str_eq(got, text, CASE(i));
         free(got);
         rp_token_list_free(&ids);
         rp_tokenizer_free(tk);

@@ -3,6 +3,7 @@
 #include "reprise/session.h"
 
 #include "model/stop_match.h"
+#include "tests/support/case.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -90,12 +91,12 @@ Test(generate, generates_the_tokens_of_a_manual_loop) {
     for (size_t i = 0; i < ids.n; i++) {
         int32_t      token;
         RpGgufString bytes;
-        cr_assert_eq(rp_sampler_sample(sampler, rp_session_logits(session), &token), RP_OK);
+        cr_assert_eq(rp_sampler_sample(sampler, rp_session_logits(session), &token), RP_OK, CASE(i));
         cr_assert_eq(token, ids.ids[i], "token %zu", i);
-        cr_assert_eq(rp_token_bytes(rp_model_tokenizer(model), token, false, &bytes), RP_OK);
+        cr_assert_eq(rp_token_bytes(rp_model_tokenizer(model), token, false, &bytes), RP_OK, CASE(i));
         memcpy(by_hand + n, bytes.ptr, bytes.len);
         n += bytes.len;
-        cr_assert_eq(rp_session_step(session, token), RP_OK);
+        cr_assert_eq(rp_session_step(session, token), RP_OK, CASE(i));
     }
     cr_expect_eq(n, n_text);
     cr_expect_arr_eq(by_hand, text, n);
@@ -182,9 +183,9 @@ Test(generate, stop_strings_end_the_text_at_any_position) {
             o.n_stop            = 2;
             cr_expect_eq(reply(5, o, NULL).reason, RP_STOP_STRING, "%s", stop);
             cr_expect_eq(n_text, want, "stop `%s`: `%s` of `%s`", stop, text, all);
-            cr_expect_arr_eq(text, all, n_text);
+            cr_expect_arr_eq(text, all, n_text, CASE(at, len));
             o.n_stop = 1;
-            cr_expect_eq(reply(5, o, NULL).reason, RP_STOP_LIMIT);
+            cr_expect_eq(reply(5, o, NULL).reason, RP_STOP_LIMIT, CASE(at, len));
             cr_expect_str_eq(text, all, "text held back is printed at the end");
         }
     }
@@ -324,7 +325,7 @@ Test(stop_match, agrees_with_a_search_at_every_byte) {
             all[i]          = strings[i];
         }
         StopMatch m;
-        cr_assert_eq(rp_stop_match_init(&m, all, (size_t)n), RP_OK);
+        cr_assert_eq(rp_stop_match_init(&m, all, (size_t)n), RP_OK, CASE(seed));
         char   in[64], out[128];
         size_t n_in = 0, n_out = 0, match = 0;
         while (n_in < sizeof in && match == 0) {
@@ -334,7 +335,7 @@ Test(stop_match, agrees_with_a_search_at_every_byte) {
             cr_assert_eq(matched, match > 0, "%.*s", (int)n_in, in);
             const size_t held = match > 0 ? match : beginning_of_one(in, n_in, all, (size_t)n);
             cr_assert_eq(n_out, n_in - held, "%.*s", (int)n_in, in);
-            cr_assert_arr_eq(out, in, n_out);
+            cr_assert_arr_eq(out, in, n_out, CASE(seed));
         }
         rp_stop_match_free(&m);
     }

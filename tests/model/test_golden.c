@@ -4,6 +4,7 @@
  * therefore has two sets of logits: llama.cpp's, and exact ones with the weights dequantised to f32.
  *     pass quantize off     must give the exact logits
  *     pass quantize on      must be about as close to the exact logits as llama.cpp is */
+#include "tests/support/case.h"
 #include "tests/support/tiny.h"
 
 #include "base/dtypes.h"
@@ -31,7 +32,7 @@ static double distance(const Rows *a, const Rows *b) {
         double mean = 0.0, spread = 0.0, top = 0.0;
         for (size_t i = 0; i < a->n_vocab; i++) mean += (double)a->x[r][i] / (double)a->n_vocab;
         for (size_t i = 0; i < a->n_vocab; i++) {
-            cr_assert(isfinite(a->x[r][i]) && isfinite(b->x[r][i]));
+            cr_assert(isfinite(a->x[r][i]) && isfinite(b->x[r][i]), CASE(r, i));
             spread += ((double)a->x[r][i] - mean) * ((double)a->x[r][i] - mean) / (double)a->n_vocab;
             top = fmax(top, fabs((double)a->x[r][i] - (double)b->x[r][i]));
         }
@@ -54,7 +55,8 @@ static void read_rows(FILE *f, const char *label, size_t n, size_t n_vocab, Rows
         const char *text = golden_line(f, &line, &size);
         cr_assert(text != NULL && strncmp(text, label, strlen(label)) == 0, "%zu rows of %s", out->n_rows,
                   label);
-        cr_assert_eq(golden_floats(text + strlen(label), out->x[out->n_rows], MAX_VOCAB), n_vocab);
+        cr_assert_eq(golden_floats(text + strlen(label), out->x[out->n_rows], MAX_VOCAB), n_vocab, "%s",
+                     text);
     }
     free(line);
 }

@@ -1,5 +1,6 @@
 /* rp_quantize_row against ggml (tests/golden/pack.f32, pack.txt): the same blocks for the simple types, and no
  * larger squared error for the others, whose quantisers search. */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 #include "base/dtypes.h"
@@ -45,7 +46,7 @@ Test(quantize_rows, has_no_larger_error_than_ggml) {
         char   name[16];
         double theirs;
         int    at;
-        cr_assert_eq(sscanf(text, "%15s %lf %n", name, &theirs, &at), 2);
+        cr_assert_eq(sscanf(text, "%15s %lf %n", name, &theirs, &at), 2, "%s", text);
         const RpDtype type = type_of(name);
         const double  ours = quantize_all(type, x, blocks);
         cr_log_info("%s: squared error %.6g, ggml %.6g", name, ours, theirs);
@@ -53,7 +54,7 @@ Test(quantize_rows, has_no_larger_error_than_ggml) {
         if (text[at] == '-') continue;
         for (size_t i = 0; i < ROWS * rp_row_bytes(type, N); i++) {
             unsigned want;
-            cr_assert_eq(sscanf(text + at + 2 * i, "%2x", &want), 1);
+            cr_assert_eq(sscanf(text + at + 2 * i, "%2x", &want), 1, CASE(i));
             cr_assert_eq(blocks[i], want, "%s: byte %zu is %02x, ggml has %02x", name, i, blocks[i], want);
         }
     }
@@ -70,7 +71,7 @@ Test(quantize_rows, keeps_float_values) {
     for (int i = 0; i < 3; i++) {
         OK(rp_quantize_row(types[i], x, 3, out));
         rp_dequantize_row(types[i], out, 3, back);
-        cr_expect_arr_eq(back, x, 3 * sizeof *x);
+        cr_expect_arr_eq(back, x, 3 * sizeof *x, CASE(i));
     }
 }
 

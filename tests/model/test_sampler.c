@@ -3,6 +3,7 @@
 #include "reprise/sampler.h"
 
 #include "base/philox.h"
+#include "tests/support/case.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -123,7 +124,7 @@ Test(random, uniform_uses_the_top_bits_of_the_first_word) {
     double sum = 0.0, squares = 0.0;
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const double u = (double)rp_random_uniform(7, i);
-        cr_assert(u >= 0.0 && u < 1.0);
+        cr_assert(u >= 0.0 && u < 1.0, CASE(i));
         sum += u;
         squares += u * u;
     }
@@ -158,7 +159,7 @@ Test(sampler, samples_follow_the_probabilities) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int32_t      df;
         const double chi = chi_square(&cases[i], logits12, &df);
-        cr_assert(df >= 2 && df < N);
+        cr_assert(df >= 2 && df < N, CASE(i));
         cr_expect(chi < limit[df], "case %zu: chi square %.2f over %d degrees of freedom", i, chi, df);
     }
 }
@@ -267,7 +268,7 @@ Test(sampler, penalty_counts_a_token_once_and_only_the_last_n) {
     rp_sampler_free(s);
     p.repeat_last_n = 0;
     s               = open_sampler(p, 3);
-    for (int i = 0; i < 3; i++) cr_expect_eq(sample(s, close), 2);
+    for (int i = 0; i < 3; i++) cr_expect_eq(sample(s, close), 2, CASE(i));
     rp_sampler_free(s);
 }
 
@@ -288,7 +289,7 @@ Test(sampler, nan_counts_as_minus_infinity) {
     for (int with_top_p = 0; with_top_p < 2; with_top_p++) {
         p.top_p = with_top_p ? 0.999f : 1.0f;
         s       = open_sampler(p, 5);
-        for (int i = 0; i < 50; i++) cr_expect_eq(sample(s, l), 4);
+        for (int i = 0; i < 50; i++) cr_expect_eq(sample(s, l), 4, CASE(with_top_p, i));
         rp_sampler_free(s);
     }
 }
@@ -312,10 +313,10 @@ Test(sampler, a_seed_gives_the_same_tokens_and_reset_starts_over) {
     RpSampler *a = open_sampler(p, N), *b = open_sampler(p, N);
     for (int i = 0; i < 64; i++) {
         first[i] = sample(a, logits12);
-        cr_expect_eq(sample(b, logits12), first[i]);
+        cr_expect_eq(sample(b, logits12), first[i], CASE(i));
     }
     rp_sampler_reset(a);
-    for (int i = 0; i < 64; i++) cr_expect_eq(sample(a, logits12), first[i]);
+    for (int i = 0; i < 64; i++) cr_expect_eq(sample(a, logits12), first[i], CASE(i));
     rp_sampler_free(b);
     p.seed   = 43;
     b        = open_sampler(p, N);

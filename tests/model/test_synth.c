@@ -1,5 +1,6 @@
 /* Model files that the library writes (synth, requantize): logits against NumPy (tests/golden/nn/tiny.txt),
  * weight statistics against 1/sqrt(row length), files against other runs with the same seed. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "base/dtypes.h"
@@ -44,8 +45,8 @@ Test(synth, tiny_gives_the_logits_of_numpy) {
     double worst = 0.0, spread = 0.0;
     for (int r = 0; r < BATCH * SEQ; r++) {
         text = golden_line(f, &line, &size);
-        cr_assert_not_null(text);
-        cr_assert_eq(golden_floats(text + 7, want, VOCAB), (size_t)VOCAB);
+        cr_assert_not_null(text, CASE(r));
+        cr_assert_eq(golden_floats(text + 7, want, VOCAB), (size_t)VOCAB, CASE(r));
         for (int i = 0; i < VOCAB; i++) {
             worst = fmax(worst, fabs((double)(logits[VOCAB * r + i] - want[i])));
             spread += pow((double)want[i], 2.0) / (BATCH * SEQ * VOCAB);
@@ -270,11 +271,12 @@ Test(requantize, converts_floats_and_copies_metadata) {
         const RpGgufTensor *x = rp_gguf_tensor(a, k), *y = rp_gguf_tensor(b, k);
         float               wide[256];
         uint8_t             row[512];
-        cr_expect(y->view.dtype == RP_Q8_0 || (y->view.dtype == RP_F32 && x->view.dtype == RP_F32));
+        cr_expect(y->view.dtype == RP_Q8_0 || (y->view.dtype == RP_F32 && x->view.dtype == RP_F32), CASE(k));
         for (int64_t r = 0; r < rp_view_rows(&x->view); r++) {
             rp_dequantize_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);
             OK(rp_quantize_row(y->view.dtype, wide, x->view.ne[0], row));
-            cr_assert_arr_eq(row, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]));
+            cr_assert_arr_eq(row, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]),
+                             CASE(k, r));
         }
     }
     rp_gguf_close(a);

@@ -1,5 +1,6 @@
 /* Tokenizers against llama.cpp: token ids of the golden files, for the real vocabularies of SmolLM2 and Gemma 3
  * and for small vocabularies with every pre-tokenizer. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "model/tokenizer/tokenizer_impl.h"
@@ -92,9 +93,9 @@ Test(tokenizer, finds_control_tokens_where_the_mask_allows_all_bytes) {
     for (size_t i = 0; i < ids.n; i++) {
         RpGgufString s;
         OK(rp_token_bytes(tk, ids.ids[i], true, &s));
-        cr_assert_eq(memcmp(text + at, s.ptr, s.len), 0);
+        cr_assert_eq(memcmp(text + at, s.ptr, s.len), 0, CASE(i));
         if (rp_tokenizer_is_control(tk, ids.ids[i]))
-            cr_expect(memchr(control + at, false, s.len) == NULL && ++n);
+            cr_expect(memchr(control + at, false, s.len) == NULL && ++n, CASE(i));
         at += s.len;
     }
     cr_expect_eq(at, sizeof control);

@@ -1,5 +1,6 @@
 /* RpUtf8Stream, which turns the bytes of tokens into whole characters. Expected results are those of the Unicode
  * standard: every maximal subpart of an ill-formed sequence becomes U+FFFD. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 /* Feeds `step` bytes at a time, checking that every call emits whole characters. */
@@ -11,8 +12,8 @@ static void feed(const char *bytes, size_t n, size_t step, char *out) {
         for (size_t c = 0; c < k;) { /* walk over the characters */
             const unsigned char first = (unsigned char)out[n_out + c];
             const size_t        len   = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-            cr_assert(first < 0x80 || first >= 0xc2);
-            cr_assert_leq(c + len, k);
+            cr_assert(first < 0x80 || first >= 0xc2, CASE(i, c));
+            cr_assert_leq(c + len, k, CASE(i, c));
             c += len;
         }
         n_out += k;

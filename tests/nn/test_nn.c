@@ -1,5 +1,6 @@
 /* The host functions of nn.h from several threads at once; tests/nn/test_nn.py compares each function with NumPy. */
 #include "reprise/nn.h"
+#include "tests/support/case.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -37,14 +38,14 @@ Test(nn, calls_at_the_same_time_have_the_same_bits) {
     pthread_t threads[THREADS];
     Caller    callers[THREADS];
     for (int i = 0; i < N; i += 1000) /* short calls use the thread of the caller */
-        cr_assert_eq(rp_nn_cpu_silu(x + i, wanted + i, 1000, NULL), RP_NN_OK);
+        cr_assert_eq(rp_nn_cpu_silu(x + i, wanted + i, 1000, NULL), RP_NN_OK, CASE(i));
     for (int i = 0; i < THREADS; i++) {
         callers[i] = (Caller){x, wanted, 0};
-        cr_assert_eq(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0);
+        cr_assert_eq(pthread_create(&threads[i], NULL, call_often, &callers[i]), 0, CASE(i));
     }
     for (int i = 0; i < THREADS; i++) {
-        cr_assert_eq(pthread_join(threads[i], NULL), 0);
-        cr_expect_eq(callers[i].different, 0);
+        cr_assert_eq(pthread_join(threads[i], NULL), 0, CASE(i));
+        cr_expect_eq(callers[i].different, 0, CASE(i));
     }
     free(wanted);
     free(x);

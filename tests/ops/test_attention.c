@@ -6,6 +6,7 @@
  *     q [dim, heads, tokens] f32     k, v [dim, heads_kv, context] f16, q8_0 or f32
  *     query head h reads key head h / (heads / heads_kv) */
 #include "tests/support/blocks.h"
+#include "tests/support/case.h"
 
 typedef struct Case {
     int64_t dim, heads, heads_kv, tokens, context;
@@ -430,7 +431,7 @@ static void check_batch(Batch c) {
             for (int64_t h = 0; h < c.heads; h++)
                 reference_of_row(&c, q, k, v, b, t, h, want + c.dim * (h + c.heads * (t + c.tokens * b)));
     expect_near(y, want, n_q, 2e-6);
-    for (int64_t i = 0; i < c.dim * c.heads && c.mask; i++) cr_expect_eq(y[i], 0.0f);
+    for (int64_t i = 0; i < c.dim * c.heads && c.mask; i++) cr_expect_eq(y[i], 0.0f, CASE(i));
     free(q), free(k), free(v), free(y), free(mask), free(want);
 }
 

@@ -1,5 +1,6 @@
 /* The op copy: conversions against values of IEEE 754 and of ggml's q8_0 written out here; permuted sources and
  * stores at positions (the KV cache) against index formulas. */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 Test(copy, converts_f32_to_f16_with_ties_to_even) {
@@ -71,12 +72,12 @@ Test(copy, makes_a_permuted_or_transposed_source_contiguous) {
     RpOpArgs args = {.dst = tensor(RP_F32, y, 2, 4, 3, 1), .src = {swapped}};
     run_variants(rp_cpu_copy, &args);
     for (int k = 0; k < 3; k++)
-        for (int j = 0; j < 4; j++) cr_expect(y[2 * (j + 4 * k)] == (float)(6 * j + 2 * k));
+        for (int j = 0; j < 4; j++) cr_expect(y[2 * (j + 4 * k)] == (float)(6 * j + 2 * k), CASE(k, j));
     args =
         (RpOpArgs){.dst = tensor(RP_F32, y, 6, 4, 1, 1), .src = {{x, RP_F32, {6, 4, 1, 1}, {16, 4, 96, 96}}}};
     run_variants(rp_cpu_copy, &args);
     for (int j = 0; j < 4; j++)
-        for (int i = 0; i < 6; i++) cr_expect(y[i + 6 * j] == (float)(4 * i + j));
+        for (int i = 0; i < 6; i++) cr_expect(y[i + 6 * j] == (float)(4 * i + j), CASE(j, i));
 }
 
 Test(copy, stores_rows_at_their_positions) {
@@ -126,7 +127,7 @@ Test(copy, quantises_stored_rows_to_q8_0_as_ggml_does) {
             }
             rp_dequantize_row(RP_F16, &block->d, 1, &scale);
             if (t == 3 && b == 1) {
-                cr_expect(isnan(scale));
+                cr_expect(isnan(scale), CASE(r, b));
                 continue;
             }
             for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(from[i]));

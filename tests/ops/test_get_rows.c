@@ -1,5 +1,6 @@
 /* The op get_rows: rows of ggml's golden files (tests/golden/quant), dequantised by gguf-py, are the reference
  * for every type; the fused scale is compared with the op scale, bit for bit. */
+#include "tests/support/case.h"
 #include "tests/support/fused.h"
 
 Test(get_rows, fetches_rows_of_floats) {
@@ -27,11 +28,11 @@ Test(get_rows, dequantises_every_weight_type_as_ggml_does) {
         int32_t      ids[ROWS] = {0, 1, 2, 3};
         snprintf(name, sizeof name, "quant/%s.bin", rp_dtype_name(types[i]));
         FILE *f = golden_open(name);
-        cr_assert_eq(fread(blocks, 1, bytes, f), bytes);
+        cr_assert_eq(fread(blocks, 1, bytes, f), bytes, CASE(i));
         fclose(f);
         snprintf(name, sizeof name, "quant/%s.f32", rp_dtype_name(types[i]));
         f = golden_open(name);
-        cr_assert_eq(fread(want, 1, sizeof want, f), sizeof want);
+        cr_assert_eq(fread(want, 1, sizeof want, f), sizeof want, CASE(i));
         fclose(f);
         const RpOpArgs args = {
             .dst = tensor(RP_F32, y, N, ROWS, 1, 1),
@@ -92,7 +93,7 @@ Test(get_rows, without_ids_gives_all_rows) {
         run_variants(rp_cpu_get_rows, &args);
         for (int64_t r = 0; r < 3; r++) {
             rp_dequantize_row(quant_types[i], w + (size_t)r * rp_row_bytes(quant_types[i], n), n, want);
-            cr_expect_arr_eq(y + r * n, want, (size_t)n * sizeof *y);
+            cr_expect_arr_eq(y + r * n, want, (size_t)n * sizeof *y, CASE(i, r));
         }
         free(w), free(y);
     }

@@ -1,6 +1,7 @@
 /* The op mul_mat_id, y[:,j,t] = w[ids[j,t]] x[:,j or 0,t]: each result must have the bits of mul_mat with the
  * matrix of its expert (I8). An id that names no expert gives zeros. */
 #include "tests/support/blocks.h"
+#include "tests/support/case.h"
 
 #include <sys/mman.h>
 
@@ -82,7 +83,7 @@ Test(mul_mat_id, reads_only_the_chosen_experts) {
     char *chosen = random_weights(RP_Q8_0, N, N_ROWS, 33);
     memcpy(w + CHOSEN * bytes, chosen, bytes);
     for (int e = 0; e < N_EXPERT; e++)
-        if (e != CHOSEN) cr_assert_eq(mprotect(w + (size_t)e * bytes, bytes, PROT_NONE), 0);
+        if (e != CHOSEN) cr_assert_eq(mprotect(w + (size_t)e * bytes, bytes, PROT_NONE), 0, CASE(e));
     for (int64_t n_tok = 1; n_tok <= 70; n_tok = n_tok < 4 ? n_tok + 1 : 3 * n_tok) {
         float  *x = random_floats((size_t)(N * n_tok), 34), *y = malloc((size_t)(N_ROWS * n_tok) * 4);
         char   *columns = quantize_columns(x, N, n_tok);

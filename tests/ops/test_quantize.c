@@ -1,6 +1,7 @@
 /* The op quantize, f32 to q8_act, against the definition: per 32 elements scale = max|x| / 127 and q = round(x
  * / scale), ties to even; per 16 elements sum = scale * (sum of q).
  *     row of N elements:  q[N] (int8) | scale[N/32] (f32) | sum[N/16] (f32) */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 enum { N = 96, ROWS = 3 };
@@ -21,15 +22,17 @@ Test(quantize, quantises_each_block_of_32_with_a_separate_scale) {
             float most = 0.0f;
             for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(x[r * N + 32 * b + i]));
             const double top = (double)most;
-            cr_expect(fabs((double)scale[b] - top / 127.0) <= 1e-7 * top);
+            cr_expect(fabs((double)scale[b] - top / 127.0) <= 1e-7 * top, CASE(r, b));
             for (int i = 0; i < 32; i++)
                 cr_assert(fabs((double)q[32 * b + i] * (double)scale[b] - (double)x[r * N + 32 * b + i]) <=
-                          0.5001 * top / 127.0);
+                              0.5001 * top / 127.0,
+                          CASE(r, b, i));
         }
         for (int g = 0; g < N / 16; g++) {
             int total = 0;
             for (int i = 0; i < 16; i++) total += q[16 * g + i];
-            cr_expect(fabs((double)sum[g] - total * (double)scale[g / 2]) <= 1e-6 * fabs((double)sum[g]));
+            cr_expect(fabs((double)sum[g] - total * (double)scale[g / 2]) <= 1e-6 * fabs((double)sum[g]),
+                      CASE(r, g));
         }
     }
     const int8_t *second = (const int8_t *)y + rp_row_bytes(RP_Q8_ACT, N);
@@ -46,7 +49,7 @@ Test(quantize, propagates_nan_and_infinity) {
         run_variants(rp_cpu_quantize, &args);
         float scale[2];
         memcpy(scale, y + 64, sizeof scale);
-        cr_expect(scale[0] == 0.0f && isnan(scale[1]));
+        cr_expect(scale[0] == 0.0f && isnan(scale[1]), CASE(k));
     }
 }
 

@@ -1,5 +1,6 @@
 /* The op soft_max against the formula in double: y[i] = e[i] / (sum of e), e[i] = exp(scale x[i] + mask[i]), for
  * positions i from pos - window + 1 to pos; sinks add exp(sink) to the sum. Layout: x [N, T tokens, H heads]. */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 enum { N = 40, T = 5, H = 3 };
@@ -70,7 +71,8 @@ Test(soft_max, adds_sinks_to_the_denominator) {
             for (int i = 0; i <= positions[t]; i++) {
                 const int at_i = i + N * (t + T * h);
                 cr_assert(fabs((double)z[at_i] - left * (double)y[at_i]) <=
-                          1e-6 * left * (double)y[at_i] + 1e-30);
+                              1e-6 * left * (double)y[at_i] + 1e-30,
+                          CASE(h, t, i));
             }
         }
     args.soft_max.sinks = tensor(RP_F32, sinks, 2, 1, 1, 1);

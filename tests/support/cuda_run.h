@@ -10,6 +10,7 @@
 #ifndef TESTS_CUDA_RUN_H
 #define TESTS_CUDA_RUN_H
 
+#include "tests/support/case.h"
 #include "tests/support/side_memory.h"
 
 #include "base/tuning.h"
@@ -60,7 +61,7 @@ static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const R
             if (writes_source(cpu, host, i))
                 cr_assert_eq(cudaMemcpy(on->src[i].data, host->src[i].data, rp_view_extent_bytes(&on->src[i]),
                                         cudaMemcpyHostToDevice),
-                             cudaSuccess);
+                             cudaSuccess, CASE(i));
         st = rp_cuda_kernel(op)(on, &ctx);
     }
     cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
@@ -116,8 +117,8 @@ static inline RpStatus cuda_run(RpOpKernel *cpu, const RpOpArgs *args, const voi
         if (st == RP_OK && writes_source(cpu, args, i))
             cr_assert_eq(cudaMemcpy(args->src[i].data, on.src[i].data, rp_view_extent_bytes(&args->src[i]),
                                     cudaMemcpyDeviceToHost),
-                         cudaSuccess);
-        cr_assert_eq(cudaFree(on.src[i].data), cudaSuccess);
+                         cudaSuccess, CASE(i));
+        cr_assert_eq(cudaFree(on.src[i].data), cudaSuccess, CASE(i));
     }
     cr_assert_eq(cudaFree(on.dst.data), cudaSuccess);
     return st;

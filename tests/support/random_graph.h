@@ -16,6 +16,7 @@
 #define TESTS_RANDOM_GRAPH_H
 
 #include "tests/support/blocks.h"
+#include "tests/support/case.h"
 
 enum { RANDOM_CTX = 32, RANDOM_POOL = 96, RANDOM_NAMED = 64, RANDOM_STEPS = 3, RANDOM_PLACES = 1 << 15 };
 
@@ -465,7 +466,7 @@ static inline void random_graph(uint64_t seed, RandomGraph *r) {
     rp_graph_set_layer(r->g, -1);
     end(r);
     OK(rp_graph_finish(r->g, r->outputs, r->n_outputs));
-    for (int i = 0; i < r->n_states; i++) cr_assert_not_null(rp_graph_find(r->g, r->states[i]));
+    for (int i = 0; i < r->n_states; i++) cr_assert_not_null(rp_graph_find(r->g, r->states[i]), CASE(i));
 }
 
 /* ---- running one ---- */

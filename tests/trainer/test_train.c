@@ -1,6 +1,7 @@
 /* Training of the tiny models: losses against PyTorch (tests/golden/training.txt), bits for any number of
  * threads, sums of micro-batches against one batch, padding, evaluation against the logits of a session, no
  * allocation, refusals. Device: REPRISE_DEVICE (CPU or simulated device). */
+#include "tests/support/case.h"
 #include "tests/trainer/training.h"
 
 #include "reprise/convert.h"
@@ -77,12 +78,12 @@ static void follow(FILE *f, RpTrainer *t, const char *name, const RpTrainOptions
     for (int step = 1; golden_line(f, &line, &size) != NULL && strncmp(line, "evaluate", 8) != 0; step++) {
         double        aux, norm;
         RpTrainResult r;
-        cr_assert_eq(sscanf(line, "%*d %lf %lf %lf", &want, &aux, &norm), 3);
+        cr_assert_eq(sscanf(line, "%*d %lf %lf %lf", &want, &aux, &norm), 3, CASE(step));
         if (step > most) continue;
         train_tokens(step, 0, o->batch, o->seq, n_vocab, tokens);
         OK(rp_trainer_step(t, tokens, &r));
-        cr_assert_eq(r.step, step);
-        cr_assert_eq(r.n_targets, o->batch * o->seq);
+        cr_assert_eq(r.step, step, CASE(step));
+        cr_assert_eq(r.n_targets, o->batch * o->seq, CASE(step));
         worst = fmax(worst, fabs(r.loss - want));
         if (step <= 60) early = fmax(fmax(worst, fabs(r.aux_loss - aux)), early);
         worst_aux  = fmax(worst_aux, fabs(r.aux_loss - aux));
@@ -155,7 +156,8 @@ Test(train, gives_the_same_bits_for_any_number_of_threads) {
             r[i]        = train_steps(t[i], m[i], &o, on_cpu(t[i]) ? 8 : 2);
             if (i > 0) train_expect_equal(t[0], t[i], names[k]);
             cr_expect(r[i].loss == r[0].loss && r[i].grad_norm == r[0].grad_norm &&
-                      r[i].aux_loss == r[0].aux_loss);
+                          r[i].aux_loss == r[0].aux_loss,
+                      CASE(k, i));
         }
         for (int i = 0; i < 3; i++) train_close(t[i], m[i]);
     }
@@ -177,9 +179,12 @@ Test(train, activations_computed_again_change_no_bit) {
             t[i]        = train_open(names[k], &o, &m[i]);
             r[i]        = train_steps(t[i], m[i], &o, 3);
         }
-        cr_expect_gt(rp_plan_memory(rp_trainer_plan(t[1])).n_steps, rp_plan_memory(rp_trainer_plan(t[0])).n_steps);
+        cr_expect_gt(rp_plan_memory(rp_trainer_plan(t[1])).n_steps,
+                     rp_plan_memory(rp_trainer_plan(t[0])).n_steps, CASE(k));
         train_expect_equal(t[0], t[1], names[k]);
-        cr_expect(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm && r[0].aux_loss == r[1].aux_loss);
+        cr_expect(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm &&
+                      r[0].aux_loss == r[1].aux_loss,
+                  CASE(k));
         for (int i = 0; i < 2; i++) train_close(t[i], m[i]);
     }
 }
@@ -206,7 +211,7 @@ Test(train, activations_computed_again_take_less_memory) {
         cr_log_info("%s: activations %.1f MB, computed again %.1f MB", rows[i].preset,
                     (double)kept.activations / 1e6, (double)again.activations / 1e6);
         cr_expect_leq(share, rows[i].most, "%s: %.3f of the memory", rows[i].preset, share);
-        cr_expect(again.weights == kept.weights && again.gradients == kept.gradients);
+        cr_expect(again.weights == kept.weights && again.gradients == kept.gradients, CASE(i));
         rp_model_free(m);
     }
 }
@@ -278,8 +283,8 @@ Test(train, sums_of_micro_batches_are_those_of_one_batch) {
             t[i] = train_open(names[k], &o, &m[i]);
             r[i] = train_steps(t[i], m[i], &o, on_cpu(t[i]) ? 5 : 1);
             cr_expect_float_eq(r[i].loss, r[0].loss, most[k], "%g, not %g", r[i].loss, r[0].loss);
-            cr_expect_float_eq(r[i].grad_norm, r[0].grad_norm, 10.0 * most[k]);
-            cr_expect_eq(r[i].n_targets, 6 * 8);
+            cr_expect_float_eq(r[i].grad_norm, r[0].grad_norm, 10.0 * most[k], CASE(k, i));
+            cr_expect_eq(r[i].n_targets, 6 * 8, CASE(k, i));
             if (i == 0) continue;
             const double off = train_difference(t[0], t[i]);
             cr_expect_leq(off, 50.0 * most[k], "%s: weights are off by %g", names[k], off);
@@ -329,7 +334,7 @@ Test(train, reports_the_load_of_the_experts) {
     RpModel       *m;
     o.accumulate = 2;
     RpTrainer *t = train_open("qwen3moe-f32", &o, &m);
-    for (int l = 0; l < 2; l++) cr_expect_eq(rp_trainer_expert_load(t, l)[0], 0.0f);
+    for (int l = 0; l < 2; l++) cr_expect_eq(rp_trainer_expert_load(t, l)[0], 0.0f, CASE(l));
     for (int step = 1; step <= 2; step++) {
         const RpTrainResult r = train_steps(t, m, &o, step);
         cr_expect(r.aux_loss > 0.9 && r.aux_loss < 4.0, "%g", r.aux_loss);
@@ -337,7 +342,7 @@ Test(train, reports_the_load_of_the_experts) {
             double       sum  = 0.0;
             const float *load = rp_trainer_expert_load(t, l);
             for (int e = 0; e < rp_model_info(m)->n_expert; e++) sum += (double)load[e];
-            cr_expect_float_eq(sum, 1.0, 1e-6);
+            cr_expect_float_eq(sum, 1.0, 1e-6, CASE(step, l));
         }
     }
     cr_expect_null(rp_trainer_expert_load(t, 2));
@@ -491,7 +496,7 @@ Test(train, refuses_bad_options) {
         RpTrainer    *t = NULL;
         RpTrainMemory memory;
         REFUSED(rp_trainer_open(m, &bad[i].o, &t), bad[i].status, bad[i].text);
-        cr_expect_null(t);
+        cr_expect_null(t, CASE(i));
         REFUSED(rp_trainer_memory(m, &bad[i].o, &memory), bad[i].status, bad[i].text);
     }
     rp_model_free(m);

@@ -1,6 +1,7 @@
 /* What may stand in a checkpoint, and for which model: files of every version, checksums, damaged bits, moments that no
  * training makes, other bases, the checkpoint before, the lock. Files: tests/golden/checkpoints (tools/training_files.py).
  * Device: REPRISE_DEVICE (CPU or simulated device). */
+#include "tests/support/case.h"
 #include "tests/trainer/checksums.h"
 #include "tests/trainer/training.h"
 
@@ -51,7 +52,7 @@ Test(train_checkpoints, files_of_every_version_resume_with_the_same_states) {
         OK(rp_model_open(full[i], NULL, &m[i]));
         OK(rp_trainer_open(m[i], &whole, &t[i]));
         OK(rp_trainer_open(base, &o, &a[i]));
-        cr_expect(rp_trainer_n_steps(t[i]) == 3 && rp_trainer_n_steps(a[i]) == 3);
+        cr_expect(rp_trainer_n_steps(t[i]) == 3 && rp_trainer_n_steps(a[i]) == 3, CASE(i));
     }
     train_expect_equal(t[0], t[1], "checkpoint");
     train_expect_equal(a[0], a[1], "checkpoint of an adapter");

@@ -1,5 +1,6 @@
 /* Files of a trainer: checkpoints resume bit for bit, and are models; exports; damaged checkpoints. Steps that
  * are not finite, after which the weights are as before. Device: REPRISE_DEVICE (CPU or simulated device). */
+#include "tests/support/case.h"
 #include "tests/trainer/checksums.h"
 #include "tests/trainer/training.h"
 
@@ -33,7 +34,7 @@ Test(train_files, a_checkpoint_resumes_bit_for_bit) {
         saved                    = open_saved(t, "resume");
         const RpTrainResult want = train_steps(t, m, &options, 4);
         OK(rp_trainer_open(saved, &options, &resumed));
-        cr_expect_eq(rp_trainer_n_steps(resumed), 2);
+        cr_expect_eq(rp_trainer_n_steps(resumed), 2, CASE(k));
         const RpTrainResult got = train_steps(resumed, saved, &options, 4);
         cr_expect(got.loss == want.loss && got.grad_norm == want.grad_norm && got.lr == want.lr, "%s",
                   names[k]);
@@ -234,7 +235,7 @@ Test(train_files, exports_in_every_type) {
         OK(rp_model_open(path, NULL, &exported));
         const RpGgufTensor *q = rp_gguf_find_tensor(rp_model_file(exported), "blk.0.attn_q.weight");
         cr_expect_str_eq(rp_dtype_name(q->view.dtype),
-                         ((const char *[]){"f32", "f32", "f16", "bf16", "q8_0", "q4_0"})[i]);
+                         ((const char *[]){"f32", "f32", "f16", "bf16", "q8_0", "q4_0"})[i], CASE(i));
         rp_model_free(exported);
         remove(path);
     }
@@ -340,7 +341,7 @@ static void blow_up(int accumulate) {
     for (int i = 0; i < 2; i++) {
         const RpStatus st =
             rp_trainer_step(t, tokens, &r); /* the loss or, on another device, the norm of the gradients */
-        cr_expect_eq(st, RP_E_ARG);
+        cr_expect_eq(st, RP_E_ARG, CASE(i));
         cr_expect_eq(strncmp(rp_last_error(), "training: step 2: the ", 22), 0, "%s", rp_last_error());
         cr_expect_not_null(strstr(rp_last_error(),
                                   " is NaN: the gradient of 'token_embd.weight' is not finite; "
@@ -374,8 +375,8 @@ Test(train_files, names_a_weight_that_its_step_makes_infinite) {
         REFUSED(rp_trainer_step(t, tokens, &r), RP_E_ARG, "training: step 1: the update with the rate ");
         cr_expect_not_null(strstr(rp_last_error(), "makes the weight 'token_embd.weight' not finite"), "%s",
                            rp_last_error());
-        cr_expect_eq(r.step, 0);
-        cr_expect_eq(rp_trainer_n_steps(t), 0);
+        cr_expect_eq(r.step, 0, CASE(i));
+        cr_expect_eq(rp_trainer_n_steps(t), 0, CASE(i));
         REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG, "the weight 'token_embd.weight' is not finite");
         train_close(t, m);
     }

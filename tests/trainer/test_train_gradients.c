@@ -100,14 +100,14 @@ Test(train_gradients, of_all_families_are_those_of_torch) {
             rp_gguf_close(checkpoint);
         }
         if (!more) break;
-        cr_assert_eq(sscanf(line, "model %63s aux %f seq %d", name, &o.aux_loss, &o.seq), 3);
+        cr_assert_eq(sscanf(line, "model %63s aux %f seq %d", name, &o.aux_loss, &o.seq), 3, "%s", line);
         checkpoint = first_step(name, &o, &r);
-        cr_assert_not_null(golden_line(f, &line, &size));
-        cr_assert_eq(sscanf(line, "loss %lf %lf", &loss, &aux), 2);
+        cr_assert_not_null(golden_line(f, &line, &size), "%s", name);
+        cr_assert_eq(sscanf(line, "loss %lf %lf", &loss, &aux), 2, "%s: %s", name, line);
         cr_expect_float_eq(r.loss, loss, 1e-6 * loss, "%s: loss %.9g, not %.9g", name, r.loss, loss);
         cr_expect_float_eq(r.aux_loss, aux, 1e-6 * aux, "%s: auxiliary loss %.9g, not %.9g", name, r.aux_loss,
                            aux);
-        cr_expect_eq(r.n_targets, BATCH * o.seq - PADDING);
+        cr_expect_eq(r.n_targets, BATCH * o.seq - PADDING, "%s", name);
         worst = 0.0, tensors = 0, models++;
     }
     cr_expect_eq(models, 19);

@@ -1,6 +1,7 @@
 /* LoRA adapters: logits against llama.cpp's (tests/golden/lora), gradients against those of the merged weights,
  * which test_train_gradients.c compares with PyTorch's, merging against the formula, resume, refusals. Device:
  * REPRISE_DEVICE (CPU or simulated device). */
+#include "tests/support/case.h"
 #include "tests/trainer/training.h"
 
 #include "reprise/convert.h"
@@ -75,9 +76,9 @@ Test(train_lora, logits_are_those_of_llama_cpp) {
         int      skip;
         RpModel *m = golden_open_tiny("llama-f32");
         for (size_t i = 0; i < n; i++) {
-            if (i > 0) cr_assert_not_null(golden_line(f, &line, &size));
-            cr_assert_eq(sscanf(line, "logits %f%n", &scale, &skip), 1);
-            cr_assert_eq(golden_floats(line + skip, want + i * VOCAB, VOCAB), VOCAB);
+            if (i > 0) cr_assert_not_null(golden_line(f, &line, &size), CASE(i));
+            cr_assert_eq(sscanf(line, "logits %f%n", &scale, &skip), 1, CASE(i));
+            cr_assert_eq(golden_floats(line + skip, want + i * VOCAB, VOCAB), VOCAB, CASE(i));
         }
         OK(rp_model_add_adapter(m, ADAPTER, scale));
         expect_logits(m, ids, n, want);
@@ -244,7 +245,7 @@ Test(train_lora, quantised_models_learn) {
         RpTrainMemory memory;
         RpTrainer    *t = train_open(names[k], &small, &m);
         OK(rp_trainer_memory(m, &small, &memory));
-        cr_expect_lt(memory.weights, 4 * (size_t)rp_model_info(m)->n_params);
+        cr_expect_lt(memory.weights, 4 * (size_t)rp_model_info(m)->n_params, CASE(k));
         train_tokens(1, 0, small.batch, small.seq, rp_model_info(m)->n_vocab, tokens);
         OK(rp_trainer_evaluate(t, tokens, (size_t)small.batch, &before));
         const bool on_cpu = strcmp(rp_trainer_info(t).device, "cpu") == 0;

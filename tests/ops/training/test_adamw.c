@@ -1,4 +1,5 @@
 /* The op adamw against the formula in double, and against torch.optim.AdamW (tests/golden/adamw.txt). */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 typedef struct Optimizer {
@@ -46,8 +47,8 @@ static void expect_reference(const Optimizer *o, double ulp) {
     for (int64_t i = 0; i < o->n; i++) {
         cr_assert(fabs((double)o->p[i] - o->p64[i]) <= ulp * 0x1p-24 * fmax(1.0, fabs(o->p64[i])),
                   "%d: %.9g, not %.9g", (int)i, (double)o->p[i], o->p64[i]);
-        cr_assert(fabs((double)o->m[i] - o->m64[i]) <= ulp * 0x1p-24 * fmax(0.1, fabs(o->m64[i])));
-        cr_assert(fabs((double)o->v[i] - o->v64[i]) <= ulp * 0x1p-24 * o->v64[i]);
+        cr_assert(fabs((double)o->m[i] - o->m64[i]) <= ulp * 0x1p-24 * fmax(0.1, fabs(o->m64[i])), CASE(i));
+        cr_assert(fabs((double)o->v[i] - o->v64[i]) <= ulp * 0x1p-24 * o->v64[i], CASE(i));
     }
 }
 
@@ -111,7 +112,7 @@ Test(adamw, lr_and_step_may_be_data) {
         second.adamw.step = tensor(RP_I32, &step, 1, 1, 1, 1);
         run_variants(rp_cpu_adamw, &first);
         run_variants(rp_cpu_adamw, &second);
-        cr_expect_arr_eq(a.p, b.p, 100 * sizeof *a.p);
+        cr_expect_arr_eq(a.p, b.p, 100 * sizeof *a.p, CASE(k));
         step_in_double(&a, &by_value.adamw, step);
         expect_reference(&a, 4.0);
         optimizer_free(&a), optimizer_free(&b);
@@ -126,12 +127,12 @@ Test(adamw, nan_and_infinity_stay_in_their_element) {
     o.g[3] = NAN, o.g[5] = INFINITY, o.p[7] = NAN, o.g[9] = 0.0f;
     const RpOpArgs args = args_of(&o, &p);
     OK(run_workers(rp_cpu_adamw, &args, 2));
-    for (int i = 0; i < 40; i++) cr_expect_eq(isnan(o.p[i]) != 0, i == 3 || i == 5 || i == 7);
+    for (int i = 0; i < 40; i++) cr_expect_eq(isnan(o.p[i]) != 0, i == 3 || i == 5 || i == 7, CASE(i));
     cr_expect_eq(o.v[5], INFINITY);
     cr_expect(o.m[9] == 0.0f && o.v[9] == 0.0f);
 #ifdef RP_TEST_CUDA
     OK(cuda_run(rp_cpu_adamw, &args, o.p));
-    for (int i = 0; i < 40; i++) cr_expect_eq(isnan(o.p[i]) != 0, i == 3 || i == 5 || i == 7);
+    for (int i = 0; i < 40; i++) cr_expect_eq(isnan(o.p[i]) != 0, i == 3 || i == 5 || i == 7, CASE(i));
 #endif
     optimizer_free(&o);
 }
@@ -149,9 +150,9 @@ Test(adamw, a_norm_that_is_not_finite_skips_the_step) {
         RpOpArgs args   = args_of(&o, &p);
         args.adamw.norm = tensor(RP_F32, norm, 2, 1, 1, 1);
         run_variants(rp_cpu_adamw, &args);
-        cr_expect_eq(memcmp(o.p, old.p, 100 * sizeof *o.p) == 0, k < 3);
-        cr_expect_eq(memcmp(o.m, old.m, 100 * sizeof *o.m) == 0, k < 3);
-        cr_expect_eq(memcmp(o.v, old.v, 100 * sizeof *o.v) == 0, k < 3);
+        cr_expect_eq(memcmp(o.p, old.p, 100 * sizeof *o.p) == 0, k < 3, CASE(k));
+        cr_expect_eq(memcmp(o.m, old.m, 100 * sizeof *o.m) == 0, k < 3, CASE(k));
+        cr_expect_eq(memcmp(o.v, old.v, 100 * sizeof *o.v) == 0, k < 3, CASE(k));
         optimizer_free(&o), optimizer_free(&old);
     }
 }

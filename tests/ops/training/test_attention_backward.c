@@ -1,5 +1,6 @@
 /* The op attention_backward against the formulas in double, with the whole matrix of scores; against differences of attention
  * in double; and against torch.autograd (tests/golden/backward.txt). */
+#include "tests/support/case.h"
 #include "tests/support/slope.h"
 
 typedef struct Shape {
@@ -242,7 +243,7 @@ Test(attention_backward, large_scores_do_not_overflow) {
     const RpOpParams p    = params_of(&a);
     const RpOpArgs   args = args_of(&a, &p);
     OK(run_workers(rp_cpu_attention_backward, &args, 1));
-    for (size_t i = 0; i < of_q(&a.s); i++) cr_assert(isfinite(a.dq[i]));
+    for (size_t i = 0; i < of_q(&a.s); i++) cr_assert(isfinite(a.dq[i]), CASE(i));
     expect_near(a.dv, a.dv64, of_k(&a.s), 1e-4); /* scores near 100 have errors of 1e-5 */
     attention_free(&a);
 }
@@ -256,11 +257,11 @@ Test(attention_backward, a_nan_stays_in_its_batch_entry_and_key_head) {
     for (int b = 0; b < 2; b++)
         for (int t = 0; t < 5; t++)
             for (int h = 0; h < 4; h++)
-                cr_expect_eq(isnan(a.dq[3 * (h + 4 * (t + 5 * b))]) != 0, b == 0 && h >= 2);
+                cr_expect_eq(isnan(a.dq[3 * (h + 4 * (t + 5 * b))]) != 0, b == 0 && h >= 2, CASE(b, t, h));
     for (int b = 0; b < 2; b++)
         for (int i = 0; i < 6; i++)
             for (int h = 0; h < 2; h++)
-                cr_expect_eq(isnan(a.dv[3 * (h + 2 * (i + 6 * b))]) != 0, b == 0 && h == 1);
+                cr_expect_eq(isnan(a.dv[3 * (h + 2 * (i + 6 * b))]) != 0, b == 0 && h == 1, CASE(b, i, h));
     attention_free(&a);
 }
 

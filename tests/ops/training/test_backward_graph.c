@@ -134,7 +134,7 @@ static void first_columns(char *text, size_t size) {
         char *end = strchr(line + 1, '|');
         if (line[0] != '|' || end == NULL) continue;
         *end = '\0';
-        cr_assert_lt(strlen(text) + strlen(line), size);
+        cr_assert_lt(strlen(text) + strlen(line), size, "%s", line);
         strcat(text, line);
     }
     fclose(f);

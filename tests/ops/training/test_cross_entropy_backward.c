@@ -1,4 +1,5 @@
 /* The op cross_entropy_backward against the formula in double, and against differences of cross_entropy. */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 static void want_gradient(const float *x, int n, int target, double dy, double *dx) {
@@ -80,7 +81,8 @@ Test(cross_entropy_backward, rows_with_nan_or_infinity) {
     };
     run_variants(rp_cpu_cross_entropy_backward, &args);
     for (int i = 0; i < N; i++)
-        cr_expect(isnan(dx[i]) && isnan(dx[N + i]) && dx[2 * N + i] == 0.0f && isfinite(dx[3 * N + i]));
+        cr_expect(isnan(dx[i]) && isnan(dx[N + i]) && dx[2 * N + i] == 0.0f && isfinite(dx[3 * N + i]),
+                  CASE(i));
     cr_expect(dx[3 * N + 17] == 0.0f);
     free(x);
 }

@@ -1,4 +1,5 @@
 /* The op grad_clip: y = min(1, max_norm / (norm + 1e-6)) * x. */
+#include "tests/support/case.h"
 #include "tests/support/kernel_test.h"
 
 enum { N = 1203 };
@@ -40,9 +41,9 @@ Test(grad_clip, with_a_norm_that_is_nan_or_infinite) {
     float *x = random_floats(N, 3), y[N];
     x[5]     = INFINITY;
     clip(x, y, NAN, 0.5f);
-    for (int i = 0; i < N; i++) cr_expect(isnan(y[i]));
+    for (int i = 0; i < N; i++) cr_expect(isnan(y[i]), CASE(i));
     clip(x, y, INFINITY, 0.5f);
-    for (int i = 0; i < N; i++) cr_expect(i == 5 ? isnan(y[i]) : y[i] == 0.0f);
+    for (int i = 0; i < N; i++) cr_expect(i == 5 ? isnan(y[i]) : y[i] == 0.0f, CASE(i));
     free(x);
 }
 

@@ -1,5 +1,6 @@
 /* The op linear_cross_entropy against PyTorch in float64 and against the formula in double, with chunks of any size. */
 #include "tests/ops/training/vocabulary_case.h"
+#include "tests/support/case.h"
 
 Test(linear_cross_entropy, has_the_losses_of_torch) {
     static const int sizes[] = {1, 4, 11, 64};
@@ -11,7 +12,7 @@ Test(linear_cross_entropy, has_the_losses_of_torch) {
             expect_near(v->y, v->want_y, (size_t)v->rows, 1e-6);
             vocabulary_free(v);
         }
-        cr_expect_eq(cases, 2);
+        cr_expect_eq(cases, 2, CASE(i));
         fclose(f);
     }
 }

@@ -7,6 +7,7 @@
  * Every second graph computes its activations again; a layer is two ops.
  *
  * REPRISE_TEST_SEED=N runs one graph and prints it; the graph of a seed that fails is printed too. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include <math.h>
@@ -260,7 +261,7 @@ static double worst_error(RpExecutor *e, Case *c) {
         const int64_t n     = elements(c->params[p]);
         float        *to    = rp_executor_data(e, c->params[p]), x[MOST], direction[MOST];
         double        slope = 0.0, f[4];
-        cr_assert_leq(n, MOST);
+        cr_assert_leq(n, MOST, CASE(p));
         for (int64_t i = 0; i < n; i++) {
             x[i] = to[i], direction[i] = below(c, 2) == 0 ? -1.0f : 1.0f;
             slope += (double)got[p][i] * (double)direction[i];

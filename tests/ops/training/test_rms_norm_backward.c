@@ -1,5 +1,6 @@
 /* The op rms_norm_backward against the formulas in double, against differences of rms_norm in double, and against torch
  * (tests/golden/backward.txt). */
+#include "tests/support/case.h"
 #include "tests/support/slope.h"
 
 /* The gradient of a row of one element is eps / (x^2 + eps) of its terms, so a small eps would leave nothing but their rounding. */
@@ -101,8 +102,8 @@ Test(rms_norm_backward, a_nan_reaches_its_row_and_column) {
     OK(cuda_run(rp_cpu_rms_norm_backward, &args, dx));
 #endif
     for (int i = 0; i < N; i++) {
-        cr_expect(isfinite(dx[i]) && isnan(dx[N + i]) && isfinite(dx[2 * N + i]));
-        cr_expect_eq(isnan(dw[i]) != 0, i == 4);
+        cr_expect(isfinite(dx[i]) && isnan(dx[N + i]) && isfinite(dx[2 * N + i]), CASE(i));
+        cr_expect_eq(isnan(dw[i]) != 0, i == 4, CASE(i));
     }
     free(x), free(dy);
 }

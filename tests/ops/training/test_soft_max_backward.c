@@ -1,4 +1,5 @@
 /* The op soft_max_backward against the formula in double, and against differences of softmax in double. */
+#include "tests/support/case.h"
 #include "tests/support/slope.h"
 
 static void soft_max(const double *x, int n, double scale, double *y) {
@@ -64,5 +65,5 @@ Test(soft_max_backward, a_nan_stays_in_its_row) {
     float y[8] = {0.5f, 0.5f, 0, 0, 0.25f, 0.25f, 0.25f, 0.25f}, dy[8] = {1, NAN, 1, 1, 1, 2, 3, 4}, dx[8];
     const RpOpParams p = {.soft_max_backward = {.scale = 1.0f}};
     run_gradient(rp_cpu_soft_max_backward, &p, dy, y, dx, 4, 2);
-    for (int i = 0; i < 4; i++) cr_expect(isnan(dx[i]) && isfinite(dx[4 + i]));
+    for (int i = 0; i < 4; i++) cr_expect(isnan(dx[i]) && isfinite(dx[4 + i]), CASE(i));
 }

@@ -1,5 +1,6 @@
 /* The op swiglu_oai_backward against the formula in double, against differences of swiglu_oai in double, and against
  * torch.autograd (tests/golden/backward.txt). */
+#include "tests/support/case.h"
 #include "tests/support/slope.h"
 
 typedef struct Point {
@@ -115,7 +116,7 @@ Test(swiglu_oai_backward, agrees_with_pytorch) {
             for (int i = 0; i < n; i++)
                 x[k][i] = (float)(((int64_t)i * 7919 + (k + 1) * 104729) % 2048 - 1024) / 1024.0f;
         for (int k = 0; k < 2; k++) {
-            cr_assert_not_null(golden_line(f, &line, &size));
+            cr_assert_not_null(golden_line(f, &line, &size), CASE(k));
             want[k] = numbers(line, n);
         }
         run(&p, x, n, 1);

@@ -1,7 +1,8 @@
 /* kernels/device/mma.cuh: products of random matrices against sums in double, in all orders of blocks and warps, and the
  * errors of its functions. The suite ptx_mma runs the same from PTX. */
-#include "tests/sim/device/mma_kernels.h"
 #include "sim/device/sim.h"
+#include "tests/sim/device/mma_kernels.h"
+#include "tests/support/case.h"
 
 #include <criterion/criterion.h>
 #include <cuda_runtime_api.h>
@@ -94,7 +95,7 @@ static void launch(Product *p, const void *kernel, int order) {
 }
 
 static void close_product(Product *p) {
-    for (int i = 0; i < 3; i++) cr_assert_eq(cudaFree(p->device[i]), cudaSuccess);
+    for (int i = 0; i < 3; i++) cr_assert_eq(cudaFree(p->device[i]), cudaSuccess, CASE(i));
 }
 
 /* Each step rounds a sum once (twice before sm_80), so the error is at most that many roundings of the sum of sizes. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "sim/device/sim.h"
 #include "tests/sim/device/test_sim_kernels.h"
+#include "tests/support/case.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -444,13 +445,13 @@ Test(sim, a_polling_host_sees_one_iteration_at_a_time) {
         start(&r);
         FAILS(cudaStreamQuery(r.b.s), cudaErrorNotReady); /* the memset */
         for (int i = 0; i < 5; i++) {
-            cr_expect_eq(arrived(&r), i);
+            cr_expect_eq(arrived(&r), i, CASE(order, i));
             FAILS(cudaStreamQuery(r.b.s), cudaErrorNotReady);
         }
-        cr_expect_eq(arrived(&r), 5);
-        cr_expect_eq(r.b.host[N - 1], 0);
+        cr_expect_eq(arrived(&r), 5, CASE(order));
+        cr_expect_eq(r.b.host[N - 1], 0, CASE(order));
         RUNS(cudaStreamQuery(r.b.s)); /* the copy after the loop */
-        cr_expect_eq(r.b.host[N - 1], 5);
+        cr_expect_eq(r.b.host[N - 1], 5, CASE(order));
     }
     cr_expect_eq(sim_stats().while_iters, 15u);
     (void)cudaGetLastError();
@@ -507,7 +508,7 @@ Test(sim, host_threads_take_turns) {
     pthread_t thread[3];
     bool      failed[3] = {false, false, false};
     (void)work(&failed[0]);
-    for (int i = 0; i < 3; i++) cr_assert_eq(pthread_create(&thread[i], NULL, work, &failed[i]), 0);
+    for (int i = 0; i < 3; i++) cr_assert_eq(pthread_create(&thread[i], NULL, work, &failed[i]), 0, CASE(i));
     for (int i = 0; i < 3; i++) (void)pthread_join(thread[i], NULL);
     cr_expect(!failed[0] && !failed[1] && !failed[2]);
     cr_expect_eq(sim_stats().live_allocs, 0L);

@@ -1,5 +1,6 @@
 /* Binding states and weights on the simulated device: which calls it takes, rollback after failures, loops; and
  * damage that verify finds. Results are compared with those before the bind. */
+#include "tests/support/case.h"
 #include "tests/support/decoder.h"
 
 #include "sim/device/sim.h"
@@ -120,8 +121,8 @@ Test(cuda_bind, every_allocation_of_states_may_fail) {
         const RpStatus st = rp_executor_states_new(d.exec, &states);
         if (st == RP_OK) break;
         cr_assert_eq(st, RP_E_NOMEM, "%s", rp_last_error());
-        cr_expect_null(states);
-        cr_expect_eq(sim_stats().live_allocs, before);
+        cr_expect_null(states, CASE(nth));
+        cr_expect_eq(sim_stats().live_allocs, before, CASE(nth));
     }
     cr_expect_eq(sim_fails_left(), 1u);
     cr_expect_gt(sim_stats().live_allocs, before);
@@ -173,18 +174,18 @@ Test(cuda_bind, a_loop_that_is_not_used_is_not_reported) {
     decoder_plan(other, true, &plan_only);
     OK(rp_executor_states_new(d.exec, &states));
     for (int of_states = 0; of_states < 2; of_states++) {
-        cr_expect_eq(rp_executor_info(d.exec).mode, RP_MODE_LOOP);
-        cr_expect_str_eq(rp_executor_info(d.exec).reason, "");
+        cr_expect_eq(rp_executor_info(d.exec).mode, RP_MODE_LOOP, CASE(of_states));
+        cr_expect_str_eq(rp_executor_info(d.exec).reason, "", CASE(of_states));
         OK(of_states ? rp_executor_states_bind(d.exec, states)
                      : rp_executor_weights_bind(d.exec, plan_only.plan));
         const RpExecutorInfo info = rp_executor_info(d.exec);
-        cr_expect_eq(info.mode, RP_MODE_REPLAY);
+        cr_expect_eq(info.mode, RP_MODE_REPLAY, CASE(of_states));
         cr_expect_not_null(strstr(info.reason, "replay instead of loop: other states or weights are bound"),
                            "%s", info.reason);
         sim_stats_reset();
         OK(decoder_reply(&d, 9, 4, tokens));
-        cr_expect_eq(sim_stats().graph_launches, 4ul);
-        cr_expect_eq(sim_stats().while_iters, 0ul);
+        cr_expect_eq(sim_stats().graph_launches, 4ul, CASE(of_states));
+        cr_expect_eq(sim_stats().while_iters, 0ul, CASE(of_states));
         OK(of_states ? rp_executor_states_bind(d.exec, NULL) : rp_executor_weights_bind(d.exec, NULL));
     }
     cr_expect_eq(rp_executor_info(d.exec).mode, RP_MODE_LOOP);
@@ -215,10 +216,10 @@ Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
                                                              .n_ctx      = DECODER_CTX}));
         for (int i = 0; i < 2; i++) {
             OK(rp_executor_reply_next(d.exec, &token));
-            cr_expect_eq(token, want[i]);
+            cr_expect_eq(token, want[i], CASE(round, i));
         }
         OK(rp_executor_reply_end(d.exec, &ran_on));
-        cr_expect(ran_on);
+        cr_expect(ran_on, CASE(round));
         OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
         cr_expect(s.pos >= 2 && s.pos <= 4, "%d tokens were run", s.pos);
     }
@@ -278,14 +279,14 @@ Test(cuda_bind, verify_names_the_step_whose_weights_were_damaged) {
         cr_expect_eq(before.n_wrong, 0, "%s", before.first);
         OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
         const RpGgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_down.weight");
-        cr_assert_not_null(t);
+        cr_assert_not_null(t, CASE(mode));
         float *w = t->view.data, kept = w[5];
         w[5] += 3.0f;
         OK(rp_executor_verify(d.exec, find_wrong, &after));
         w[5] = kept;
         rp_gguf_close(f);
-        cr_expect_eq(after.n, rp_plan_memory(d.plan).n_steps);
-        cr_expect_eq(after.n_wrong, 1);
+        cr_expect_eq(after.n, rp_plan_memory(d.plan).n_steps, CASE(mode));
+        cr_expect_eq(after.n_wrong, 1, CASE(mode));
         cr_log_info("wrong: '%s'", after.first);
         decoder_close(&d);
     }

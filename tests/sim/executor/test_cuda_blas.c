@@ -3,9 +3,10 @@
  * the type that the library multiplies. */
 #include "tests/support/blocks.h"
 
-#include "tests/sim/executor/fake_cublaslt.h"
 #include "base/tuning.h"
 #include "sim/device/sim.h"
+#include "tests/sim/executor/fake_cublaslt.h"
+#include "tests/support/case.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -167,7 +168,7 @@ Test(blas, scales_columns_outside_the_range_of_f16) {
         expect_close(&net, run(&net, e), 1e-3);
         net.columns[640 + 5] = NAN; /* in one column, which alone must become NaN */
         const float *y       = run(&net, e);
-        for (int64_t t = 0; t < 40; t++) cr_assert_eq(isnan(y[t * 70]) != 0, t == 5);
+        for (int64_t t = 0; t < 40; t++) cr_assert_eq(isnan(y[t * 70]) != 0, t == 5, CASE(i, t));
         rp_executor_free(e);
         free_net(&net);
     }
@@ -181,7 +182,7 @@ Test(blas, short_chunks_and_single_tokens_never_use_it) {
     for (int64_t tokens = 1; tokens <= 61; tokens += 30) {
         Net       net = new_net(RP_Q4_0, 64, 40, tokens, tokens > 31);
         RpExecutor *e   = open_net(&net, RP_MODE_REPLAY);
-        cr_expect_str_eq(rp_executor_info(e).blas, "");
+        cr_expect_str_eq(rp_executor_info(e).blas, "", CASE(tokens));
         run(&net, e);
         rp_executor_free(e);
         free_net(&net);
@@ -311,13 +312,13 @@ Test(blas, weights_are_rebound_only_where_a_built_in_kernel_reads_them) {
         if (i == 0) {
             OK(rp_executor_weights_bind(e, b.plan));
             const float *y = run(&a, e);
-            for (int k = 0; k < 1600; k++) cr_assert_eq(y[k], 0.0f);
+            for (int k = 0; k < 1600; k++) cr_assert_eq(y[k], 0.0f, CASE(i, k));
             OK(rp_executor_weights_bind(e, NULL));
         } else {
             REFUSED(rp_executor_weights_bind(e, b.plan), RP_E_UNSUPPORTED,
                     "y was captured by cublasLt, whose nodes keep their addresses");
         }
-        cr_expect_arr_eq(run(&a, e), first, bytes);
+        cr_expect_arr_eq(run(&a, e), first, bytes, CASE(i));
         rp_executor_free(e);
         free(first);
         free_net(&a), free_net(&b);

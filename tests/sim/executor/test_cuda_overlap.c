@@ -1,6 +1,7 @@
 /* Programmatic dependent launch (PDL) in captured plans: when it is used, and the fallback if the driver
  * refuses it. Logits must be the same bits with and without. The simulated device itself checks that every
  * kernel waits for the earlier ones. */
+#include "tests/support/case.h"
 #include "tests/support/decoder.h"
 
 #include "sim/device/sim.h"
@@ -76,7 +77,7 @@ Test(cuda_pdl, is_off_if_a_kernel_was_compiled_for_an_older_architecture) {
         sim_kernel_code(cases[i].kernel, cases[i].ptx, cases[i].binary);
         const Run older = run(RP_MODE_REPLAY);
         sim_kernel_code(NULL, 90, 90);
-        cr_expect_eq(older.mode, RP_MODE_REPLAY);
+        cr_expect_eq(older.mode, RP_MODE_REPLAY, CASE(i));
         cr_expect_eq(older.pdl_launches, 0ul, "case %zu", i);
         cr_expect_not_null(strstr(older.overlap, cases[i].overlap), "%s", older.overlap);
         expect_same_logits(&on, &older);

@@ -1,5 +1,6 @@
 /* Sessions on the simulated device: replies in every mode, their ends, chunks; launches and copies are counted.
  * The reference for tokens and logits is a loop over rp_session_step with the host's sampler. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "sim/device/sim.h"
@@ -71,12 +72,12 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
                 RpSession       *s       = open_session(m, (RpExecMode)mode);
                 RpSampler       *sampler = new_sampler(m, hot ? 0.9f : 0.0f);
                 RpTokenList      list    = generate(s, sampler, N_REPLY, &r);
-                cr_expect_eq(r.reason, RP_STOP_LIMIT);
-                cr_assert_eq(list.n, (size_t)N_REPLY);
+                cr_expect_eq(r.reason, RP_STOP_LIMIT, CASE(i, hot, mode));
+                cr_assert_eq(list.n, (size_t)N_REPLY, CASE(i, hot, mode));
                 cr_expect_arr_eq(list.ids, want, sizeof want, "%s, %s", names[i],
                                  rp_mode_name((RpExecMode)mode));
-                cr_expect_eq(rp_session_n_past(s), N_PROMPT + N_REPLY - 1);
-                cr_assert_not_null(rp_session_logits(s));
+                cr_expect_eq(rp_session_n_past(s), N_PROMPT + N_REPLY - 1, CASE(i, hot, mode));
+                cr_assert_not_null(rp_session_logits(s), CASE(i, hot, mode));
                 cr_expect_arr_eq(rp_session_logits(s), logits,
                                  (size_t)rp_model_info(m)->n_vocab * sizeof *logits,
                                  "%s: logits after the reply", rp_mode_name((RpExecMode)mode));
@@ -106,12 +107,12 @@ Test(cuda_session, launches_one_graph_per_token_or_one_per_reply) {
                        &(RpGenerateOptions){.max_tokens = N_REPLY, .ignore_end = true, .tokens = &list}, &r));
         const SimStats      n     = sim_stats();
         const unsigned long steps = N_REPLY - 1;
-        cr_expect_eq(list.n, (size_t)N_REPLY);
-        cr_expect_eq(n.graph_launches, mode == RP_MODE_LOOP ? 1ul : steps);
-        cr_expect_eq(n.launch_calls, 0ul);
-        cr_expect_eq(n.captures + n.instantiates, 0ul);
-        cr_expect_eq(n.allocs, 0ul);
-        cr_expect_eq(n.d2h_bytes, mode == RP_MODE_LOOP ? 0ul : 4 * steps);
+        cr_expect_eq(list.n, (size_t)N_REPLY, CASE(mode));
+        cr_expect_eq(n.graph_launches, mode == RP_MODE_LOOP ? 1ul : steps, CASE(mode));
+        cr_expect_eq(n.launch_calls, 0ul, CASE(mode));
+        cr_expect_eq(n.captures + n.instantiates, 0ul, CASE(mode));
+        cr_expect_eq(n.allocs, 0ul, CASE(mode));
+        cr_expect_eq(n.d2h_bytes, mode == RP_MODE_LOOP ? 0ul : 4 * steps, CASE(mode));
         cr_expect_leq(n.h2d_copies, 2ul, "the step state, once a reply");
         rp_token_list_free(&list);
         rp_sampler_free(sampler);

@@ -1,6 +1,7 @@
 /* Kernels of source text with a stand-in for NVRTC (fake_nvrtc.c), so that this runs everywhere: launch rules, the cache,
  * every failing call, threads. Their PTX is interpreted. The real compiler: test_cuda_nvrtc.c. */
 #include "tests/sim/executor/source_net.h"
+#include "tests/support/case.h"
 
 #include <pthread.h>
 
@@ -14,7 +15,7 @@ Test(source, runs_eagerly_and_replayed_in_poisoned_memory) {
             sim_sched(order, 5);
             net_plan(op, &n);
             OK(net_open(&n, "cuda", mode, NULL));
-            cr_assert_eq(rp_executor_info(n.e).mode, mode);
+            cr_assert_eq(rp_executor_info(n.e).mode, mode, CASE(order));
             for (int i = 0; i < 3; i++) net_check(&n, i);
             net_close(&n);
         }
@@ -314,7 +315,7 @@ Test(source, a_compiler_that_cannot_be_used_is_named) {
     const TensorOp op = start();
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         Net n;
-        cr_assert_eq(setenv("REPRISE_NVRTC", bad[i].value, 1), 0);
+        cr_assert_eq(setenv("REPRISE_NVRTC", bad[i].value, 1), 0, CASE(i));
         net_plan(op, &n);
         REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), bad[i].status, bad[i].text);
         net_close(&n);
@@ -335,7 +336,7 @@ Test(source, every_call_of_the_compiler_may_fail) {
     Net                      n;
     net_plan(op, &n);
     for (size_t i = 0; i < sizeof nvrtc / sizeof nvrtc[0]; i++) {
-        cr_assert_eq(setenv(FAKE_NVRTC_VARIABLE, nvrtc[i], 1), 0);
+        cr_assert_eq(setenv(FAKE_NVRTC_VARIABLE, nvrtc[i], 1), 0, CASE(i));
         const RpStatus st = net_open(&n, "cuda", RP_MODE_REPLAY, NULL);
         cr_expect(st == RP_E_NOT_AVAILABLE || st == RP_E_ARG, "%s: %d", nvrtc[i], (int)st);
         cr_expect_not_null(strstr(rp_last_error(), "made to fail"), "%s: %s", nvrtc[i], rp_last_error());
@@ -399,10 +400,10 @@ Test(source, threads_compile_load_and_unload_at_once) {
     shared_op = start();
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 4; i++)
-            cr_assert_eq(pthread_create(&threads[i], NULL, open_run_close, &failed[i]), 0);
+            cr_assert_eq(pthread_create(&threads[i], NULL, open_run_close, &failed[i]), 0, CASE(round, i));
         for (int i = 0; i < 4; i++) {
-            cr_assert_eq(pthread_join(threads[i], NULL), 0);
-            cr_expect(!failed[i]);
+            cr_assert_eq(pthread_join(threads[i], NULL), 0, CASE(round, i));
+            cr_expect(!failed[i], CASE(round, i));
         }
     }
     cr_expect_str_eq(open_text(shared_op, &compiled), "NVRTC 99.1, sm_90: 0 compiled, 1 from the cache");

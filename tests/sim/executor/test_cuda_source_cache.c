@@ -1,6 +1,7 @@
 /* The cache of compiled kernels, without a device: hits, misses, and everything that can be wrong with it, none of which
  * may be fatal or silent (I10). The compiler is a stand-in. */
 #include "tests/sim/executor/source_net.h"
+#include "tests/support/case.h"
 
 #include "executor/cuda/compile.h"
 
@@ -139,7 +140,7 @@ Test(source_cache, a_corrupt_entry_is_named_and_replaced) {
         expect(&code, true, NULL);
     }
     for (long size = 0; size < 300; size += 60) {
-        cr_assert_eq(truncate(entry(), size), 0);
+        cr_assert_eq(truncate(entry(), size), 0, CASE(size));
         expect(&code, false, net_cache);
         expect(&code, true, NULL);
     }
@@ -208,14 +209,11 @@ static void used_at(time_t second) {
     cr_assert_not_null(d);
     for (struct dirent *f; (f = readdir(d)) != NULL;) {
         snprintf(path, sizeof path, "%s/%.200s", folder, f->d_name);
-        if (f->d_name[0] != '.')
-            cr_assert_eq(utimensat(AT_FDCWD, path,
-                                   (struct timespec[2]){
-                                       {second, 0},
-                                       {second, 0}
-            },
-                                   0),
-                         0);
+        const struct timespec at[2] = {
+            {second, 0},
+            {second, 0}
+        };
+        if (f->d_name[0] != '.') cr_assert_eq(utimensat(AT_FDCWD, path, at, 0), 0, "%s", path);
     }
     closedir(d);
 }
@@ -227,7 +225,8 @@ Test(source_cache, entries_that_were_not_used_for_the_longest_time_are_removed) 
     cr_assert_eq(setenv("REPRISE_CODE_CACHE_MB", "1", 1), 0);
     for (int i = 0; i < 4; i++) { /* the last one is larger than the limit */
         char *text = NULL;
-        cr_assert_geq(asprintf(&text, "// %*d\n%s", i < 3 ? LARGE : 3 * LARGE, i, TIMES("times")), 0);
+        cr_assert_geq(asprintf(&text, "// %*d\n%s", i < 3 ? LARGE : 3 * LARGE, i, TIMES("times")), 0,
+                      CASE(i));
         c[i].text = text;
     }
     expect(&c[0], false, NULL);
@@ -266,9 +265,9 @@ Test(source_cache, any_file_name_comes_back_in_messages) {
         wrong.file           = names[i];
         const CompileJob job = compile(&wrong);
         snprintf(error, sizeof error, "times: %s(2): error: #error here\n", names[i]);
-        cr_expect_eq(job.status, RP_E_ARG);
+        cr_expect_eq(job.status, RP_E_ARG, CASE(i));
         if (strpbrk(names[i], "\n\x01") == NULL)
-            cr_expect_str_eq(job.error, error);
+            cr_expect_str_eq(job.error, error, CASE(i));
         else
             cr_expect_not_null(strstr(job.error, "(2): error: #error here"), "%s", job.error);
     }
@@ -321,7 +320,7 @@ Test(source_cache, processes_may_write_one_entry_at_once) {
     }
     for (int i = 0; i < 4; i++) {
         int status;
-        cr_assert(waitpid(children[i], &status, 0) == children[i] && status == 0);
+        cr_assert(waitpid(children[i], &status, 0) == children[i] && status == 0, CASE(i));
     }
     cr_expect(entry()[0] != '\0');
     expect(&code, true, NULL);
@@ -344,13 +343,13 @@ Test(source_cache, many_programs_are_compiled_at_a_time) {
             jobs[i]           = (CompileJob){.code = code};
             jobs[i].code.text = texts[i];
         }
-        cr_assert(rp_compile_all(n, target, jobs, N, NULL));
+        cr_assert(rp_compile_all(n, target, jobs, N, NULL), CASE(round));
         for (int i = 0; i < N; i++) {
             char error[64];
             snprintf(error, sizeof error, "times: times.cu(2): error: #error %d\n", i);
             cr_assert_eq(jobs[i].status, i % 5 == 4 ? RP_E_ARG : RP_OK, "%s", jobs[i].error);
-            if (i % 5 == 4) cr_expect_str_eq(jobs[i].error, error);
-            cr_expect_eq(jobs[i].cached, round == 1 && i % 5 != 4);
+            if (i % 5 == 4) cr_expect_str_eq(jobs[i].error, error, CASE(round, i));
+            cr_expect_eq(jobs[i].cached, round == 1 && i % 5 != 4, CASE(round, i));
             rp_cuda_binary_free(&jobs[i].binary);
         }
     }
@@ -378,11 +377,13 @@ Test(source_cache, compiling_ends_when_it_is_cancelled_or_takes_too_long) {
     OK(rp_nvrtc_target(n, 9, 0, &target));
     for (int i = 0; i < 2; i++) {
         CompileJob jobs[2] = {{.code = code}, {.code = code}};
-        cr_expect_eq(rp_compile_all(n, target, jobs, 2, &watches[i]), i == 1);
+        cr_expect_eq(rp_compile_all(n, target, jobs, 2, &watches[i]), i == 1, CASE(i));
         for (int k = 0; k < 2; k++) {
-            cr_expect_eq(jobs[k].status, i == 0 ? RP_E_CANCELLED : RP_E_NOT_AVAILABLE);
-            cr_expect_str_eq(jobs[k].error, i == 0 ? "times: cancelled before it was compiled"
-                                                   : "times: not compiled within 0 s");
+            cr_expect_eq(jobs[k].status, i == 0 ? RP_E_CANCELLED : RP_E_NOT_AVAILABLE, CASE(i, k));
+            cr_expect_str_eq(jobs[k].error,
+                             i == 0 ? "times: cancelled before it was compiled"
+                                    : "times: not compiled within 0 s",
+                             CASE(i, k));
         }
     }
     cr_expect_eq(asked, 1);
@@ -397,11 +398,11 @@ Test(source_cache, every_call_of_the_compiler_may_fail) {
         "nvrtcGetPTX",        "nvrtcGetCUBINSize",      "nvrtcGetCUBIN",       "nvrtcGetLoweredName"};
     use_fake();
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        cr_assert_eq(setenv(FAKE_NVRTC_VARIABLE, calls[i], 1), 0);
+        cr_assert_eq(setenv(FAKE_NVRTC_VARIABLE, calls[i], 1), 0, CASE(i));
         const CompileJob job = compile(&code);
         cr_expect(job.status == RP_E_ARG || job.status == RP_E_NOT_AVAILABLE, "%s", calls[i]);
         cr_expect_not_null(strstr(job.error, "made to fail"), "%s: %s", calls[i], job.error);
-        cr_expect_null(job.binary.memory);
+        cr_expect_null(job.binary.memory, CASE(i));
         cr_expect_eq(stats().live, 0, "%s", calls[i]);
     }
     cr_assert_eq(unsetenv(FAKE_NVRTC_VARIABLE), 0);

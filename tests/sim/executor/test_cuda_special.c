@@ -2,6 +2,7 @@
  * shipped kernels: run with REPRISE_SIM=ptx, so that both come from PTX. With a stand-in for NVRTC, and with failing calls,
  * every plan must decode by the shipped kernels. */
 #include "tests/sim/executor/source_net.h"
+#include "tests/support/case.h"
 
 #include "reprise/step.h"
 
@@ -117,7 +118,7 @@ Test(special, kernels_that_do_not_compile_run_as_shipped) {
     use_fake();
     expect_shipped("0 kernels specialised, 0 compiled");
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        cr_assert_eq(setenv(FAKE_NVRTC_VARIABLE, calls[i], 1), 0);
+        cr_assert_eq(setenv(FAKE_NVRTC_VARIABLE, calls[i], 1), 0, CASE(i));
         expect_shipped("specialised");
     }
     cr_assert_eq(unsetenv(FAKE_NVRTC_VARIABLE), 0);
@@ -159,7 +160,7 @@ Test(special, opening_can_be_cancelled_while_kernels_are_compiled) {
         progress.n = 0, progress.stop_at = at;
         REFUSED(plan_open("llama-q4_0", RP_MODE_LOOP, "force", &p), RP_E_CANCELLED,
                 "cancelled while kernels were compiled");
-        cr_expect_eq(progress.n, at);
+        cr_expect_eq(progress.n, at, CASE(at));
         plan_close(&p);
     }
     finish();
@@ -247,7 +248,7 @@ Test(special, a_failing_call_leaves_the_shipped_kernel) {
         sim_fail(calls[i].name, calls[i].nth, cudaErrorUnknown);
         run("llama-q4_0", RP_MODE_LOOP, "force", got, text);
         cr_expect_eq(sim_fails_left(), 0u, "%s", calls[i].name);
-        cr_expect_arr_eq(got, want, sizeof want);
+        cr_expect_arr_eq(got, want, sizeof want, CASE(i));
         if (i < 2) cr_expect_not_null(strstr(text, "as shipped: cuda:0: loading"), "%s", text);
     }
 }

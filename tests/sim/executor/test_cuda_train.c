@@ -1,6 +1,7 @@
 /* Training on the simulated device: a step is one launch of a captured graph for each micro-batch, with the bits
  * of eager launches. */
 #include "sim/device/sim.h"
+#include "tests/support/case.h"
 #include "tests/trainer/training.h"
 
 static void expect_replay(const char *name, int accumulate) {
@@ -13,13 +14,14 @@ static void expect_replay(const char *name, int accumulate) {
         o.mode          = i == 0 ? RP_MODE_EAGER : RP_MODE_REPLAY;
         o.require_graph = i > 0;
         t[i]            = train_open(name, &o, &m[i]);
-        cr_expect_eq(rp_trainer_info(t[i]).mode, o.mode);
+        cr_expect_eq(rp_trainer_info(t[i]).mode, o.mode, CASE(i));
         (void)train_steps(t[i], m[i], &o, 1);
         const SimStats before = sim_stats();
         r[i]                  = train_steps(t[i], m[i], &o, 3);
         const SimStats after  = sim_stats();
-        cr_expect_eq(after.graph_launches - before.graph_launches, i == 0 ? 0u : 2u * (unsigned)accumulate);
-        cr_expect_eq(after.allocs, before.allocs);
+        cr_expect_eq(after.graph_launches - before.graph_launches, i == 0 ? 0u : 2u * (unsigned)accumulate,
+                     CASE(i));
+        cr_expect_eq(after.allocs, before.allocs, CASE(i));
         cr_expect(i == 0 || after.launch_calls == before.launch_calls, "kernels were launched one by one");
     }
     cr_expect(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm);

@@ -1,5 +1,6 @@
 /* Constants of the device that are measured (executor/cuda/tune.c), in simulated time: what is chosen, what noise does, the
  * cache, the limits of memory and time, failures. Results must have the same bits with every choice. */
+#include "tests/support/case.h"
 #include "tests/support/decoder.h"
 
 #include "executor/cuda/tune.h"
@@ -109,7 +110,7 @@ Test(tune, equal_times_keep_the_model) {
     const RpCudaTuningInfo t = info();
     cr_expect_eq(t.origin, RP_TUNING_MEASURED);
     expect_model(&t);
-    for (int i = GRID; i <= SPLIT; i++) cr_expect_geq(constant(&t, i)->n_candidates, 3);
+    for (int i = GRID; i <= SPLIT; i++) cr_expect_geq(constant(&t, i)->n_candidates, 3, CASE(i));
     finish();
 }
 
@@ -151,8 +152,8 @@ Test(tune, constants_without_effect_are_not_measured) {
     const RpCudaTuningInfo t = info();
     cr_expect_eq(constant(&t, GRID)->value, 50);
     for (int i = EARLY; i <= OVERLAP; i++) {
-        cr_expect_eq(constant(&t, i)->n_candidates, 0);
-        cr_expect_eq(constant(&t, i)->value, constant(&t, i)->model);
+        cr_expect_eq(constant(&t, i)->n_candidates, 0, CASE(i));
+        cr_expect_eq(constant(&t, i)->value, constant(&t, i)->model, CASE(i));
     }
     sim_capability(9, 0);
     sim_kernel_code("gate_up", 80, 90); /* nor with one kernel of older code */
@@ -209,8 +210,8 @@ Test(tune, the_option_decides) {
     for (int i = 0; i < 2; i++) { /* measures each time */
         sim_stats_reset();
         t = info();
-        cr_expect_eq(t.origin, RP_TUNING_MEASURED);
-        cr_expect_gt(sim_stats().kernels, 100ul);
+        cr_expect_eq(t.origin, RP_TUNING_MEASURED, CASE(i));
+        cr_expect_gt(sim_stats().kernels, 100ul, CASE(i));
     }
     finish();
 }
@@ -247,10 +248,10 @@ Test(tune, is_measured_once) {
     start(others_are_better);
     const RpCudaTuningInfo first = info(), second = expect_cached();
     for (int i = 0; i < first.n_constants; i++) {
-        cr_expect_eq(second.constants[i].n_candidates, first.constants[i].n_candidates);
+        cr_expect_eq(second.constants[i].n_candidates, first.constants[i].n_candidates, CASE(i));
         for (int k = 0; k < first.constants[i].n_candidates; k++) {
-            cr_expect_eq(second.constants[i].candidates[k], first.constants[i].candidates[k]);
-            cr_expect_eq(second.constants[i].us[k], first.constants[i].us[k]);
+            cr_expect_eq(second.constants[i].candidates[k], first.constants[i].candidates[k], CASE(i, k));
+            cr_expect_eq(second.constants[i].us[k], first.constants[i].us[k], CASE(i, k));
         }
     }
     sim_driver(13010, 1); /* another driver: other times */
@@ -263,7 +264,8 @@ Test(tune, a_corrupt_cache_is_named_and_replaced) {
     (void)info();
     for (long at = 8; at < 200; at += 60) {
         FILE *f = fopen(entry(), "r+b");
-        cr_assert(f != NULL && fseek(f, at, SEEK_SET) == 0 && fputc(0x5a, f) == 0x5a && fclose(f) == 0);
+        cr_assert(f != NULL && fseek(f, at, SEEK_SET) == 0 && fputc(0x5a, f) == 0x5a && fclose(f) == 0,
+                  CASE(at));
         const RpCudaTuningInfo t = info();
         cr_expect_not_null(strstr(t.text, "; cache: "), "%s", t.text);
         cr_expect_not_null(strstr(t.text, entry()), "%s", t.text);
@@ -280,10 +282,10 @@ Test(tune, a_cache_that_cannot_be_used_is_named) {
     for (int i = 0; i < 2; i++) {
         sim_stats_reset();
         const RpCudaTuningInfo t = info();
-        cr_expect_eq(t.origin, RP_TUNING_MEASURED);
+        cr_expect_eq(t.origin, RP_TUNING_MEASURED, CASE(i));
         cr_expect_not_null(strstr(t.text, "; cache: /proc/nowhere"), "%s", t.text);
         expect_values(&t, 50, 0, 4, 16);
-        cr_expect_eq(sim_stats().kernels == 0ul, i == 1);
+        cr_expect_eq(sim_stats().kernels == 0ul, i == 1, CASE(i));
     }
     finish();
 }
@@ -304,7 +306,7 @@ Test(tune, what_cannot_be_measured_keeps_the_model) {
         sim_l2(cases[i].l2);
         sim_device_memory(cases[i].memory);
         const RpCudaTuningInfo t = info();
-        cr_expect_eq(t.origin, RP_TUNING_MODEL);
+        cr_expect_eq(t.origin, RP_TUNING_MODEL, CASE(i));
         cr_expect_not_null(strstr(t.text, cases[i].why), "%s", t.text);
         expect_model(&t);
     }
@@ -322,7 +324,7 @@ Test(tune, a_failed_call_keeps_the_model) {
         sim_fail(calls[i], 1, cudaErrorInvalidValue);
         const RpCudaTuningInfo t = info();
         cr_expect_eq(sim_fails_left(), 0u, "%s", calls[i]);
-        cr_expect_eq(t.origin, RP_TUNING_MODEL);
+        cr_expect_eq(t.origin, RP_TUNING_MODEL, CASE(i));
         cr_expect_not_null(strstr(t.text, "model: not measured: cuda:0"), "%s: %s", calls[i], t.text);
         expect_model(&t);
         sim_reset_faults();
@@ -384,11 +386,11 @@ Test(tune, the_measured_kernels_run) {
     for (int chain = 0; chain < TUNE_CHAINS; chain++) {
         sim_stats_reset();
         OK(rp_tune_bench_record(&b, (TuneChain)chain, &d->tuning, &graph));
-        cr_expect_eq(sim_stats().pdl_launches, (unsigned long)b.n_steps[chain]);
-        cr_expect_eq(cudaGraphLaunch(graph, d->stream), cudaSuccess);
-        cr_expect_eq(cudaStreamSynchronize(d->stream), cudaSuccess);
-        cr_expect_eq(sim_stats().kernels, (unsigned long)b.n_steps[chain]);
-        cr_expect_eq(cudaGraphExecDestroy(graph), cudaSuccess);
+        cr_expect_eq(sim_stats().pdl_launches, (unsigned long)b.n_steps[chain], CASE(chain));
+        cr_expect_eq(cudaGraphLaunch(graph, d->stream), cudaSuccess, CASE(chain));
+        cr_expect_eq(cudaStreamSynchronize(d->stream), cudaSuccess, CASE(chain));
+        cr_expect_eq(sim_stats().kernels, (unsigned long)b.n_steps[chain], CASE(chain));
+        cr_expect_eq(cudaGraphExecDestroy(graph), cudaSuccess, CASE(chain));
     }
     rp_tune_bench_close(&b);
     rp_cuda_device_close(d);

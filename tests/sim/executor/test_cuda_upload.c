@@ -1,5 +1,6 @@
 /* Upload of weights that take several pieces of the pinned buffer. The simulated device copies only when somebody waits,
  * so a half that is written again too early shows. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "sim/device/sim.h"
@@ -28,7 +29,7 @@ static Rows new_rows(void) {
         };
         const int64_t ne[RP_MAX_DIMS] = {N, n_rows[k], 1, 1}, n_ids[RP_MAX_DIMS] = {N_IDS, 1, 1, 1};
         t.w[k] = malloc((size_t)(N * n_rows[k]) * sizeof *t.w[k]);
-        cr_assert_not_null(t.w[k]);
+        cr_assert_not_null(t.w[k], CASE(k));
         for (int64_t r = 0; r < n_rows[k]; r++)
             for (int64_t i = 0; i < N; i++) t.w[k][r * N + i] = value(k, r, i);
         const RpTensorView v = rp_view_contiguous(RP_F32, ne, t.w[k]);
@@ -85,7 +86,7 @@ Test(cuda_upload, quantised_weights_of_any_size_arrive_repacked) {
     for (int k = 0; k < 2; k++) {
         const int64_t ne[RP_MAX_DIMS] = {N, rows[k], 1, 1}, one[RP_MAX_DIMS] = {1, 1, 1, 1};
         w[k] = calloc((size_t)rows[k], ROW);
-        cr_assert_not_null(w[k]);
+        cr_assert_not_null(w[k], CASE(k));
         for (int64_t b = 0; b < rows[k] * N / 32; b++) {
             w[k][b * BLOCK + 1] = 0x3c;
             for (int i = 0; i < 32; i++)
@@ -125,7 +126,7 @@ Test(cuda_upload, a_lost_device_is_noticed) {
         sim_fail("cudaEventSynchronize", nth, cudaErrorIllegalAddress);
         sim_fail("cudaStreamQuery", 1, cudaErrorIllegalAddress); /* as any call answers then */
         REFUSED(rp_session_open(m, &o, &s), RP_E_CUDA, "upload of weights");
-        cr_expect_eq(sim_fails_left(), 0u);
+        cr_expect_eq(sim_fails_left(), 0u, CASE(nth));
         sim_reset_faults();
         cr_expect_eq(sim_stats().live_allocs, 0L, "%u", nth);
     }
