@@ -1,4 +1,4 @@
-/* What a step of a plan is, before a backend adds its launches; names of launch modes. */
+/* The description of a step of a plan, without the launches that a backend adds; names of launch modes. */
 #include "executor/backend.h"
 
 #include "base/argument.h"

@@ -1,4 +1,4 @@
-/* What an adapter says of the model that it was trained on, its base: one element for each tensor, in the order of the file.
+/* The description of an adapter's base, the model that it was trained on: one element for each tensor, in the order of the file.
  *
  *     train.base.names      string [n]
  *     train.base.shapes     u64 [4 n]     the four dimensions of each, 1 where there are fewer

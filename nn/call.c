@@ -1,4 +1,4 @@
-/* What the bodies of the functions of nn.h share: the run of an op on either backend, views and sizes. */
+/* Shared by the functions of nn.h: the run of an op on either backend, views and sizes. */
 #include "nn/call.h"
 
 RpStatus rp_nn_run_in(const NnCall *call, TensorOp op, const RpOpArgs *args, NnMemory memory) {

@@ -49,7 +49,7 @@ RP_OPS(OP, OP)
 /* The rules of a row; NULL for a custom op and for a number that is no op. */
 const OpRules *rp_op_rules(TensorOp op);
 
-/* What a kernel does first: RP_TRY(RP_CHECK(silu, args)). RP_E_DTYPE, RP_E_SHAPE or RP_E_ARG; the text names the op, what must
+/* A kernel begins with it: RP_TRY(RP_CHECK(silu, args)). RP_E_DTYPE, RP_E_SHAPE or RP_E_ARG; the text names the op, what must
  * be, and all shapes (I11). It does not repeat the whole shape rule, which has checked the node when the graph was built. */
 #define RP_CHECK(op, args) rp_rules_##op.check(#op, args)
 

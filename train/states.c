@@ -1,4 +1,4 @@
-/* What the states of a trainer may hold, and where they come from: for checkpoints that are read or written. */
+/* The states of a trainer in checkpoints that are read or written: the values that they may have, and their sources. */
 #include "train/trainer.h"
 
 #include <math.h>

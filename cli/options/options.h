@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a command does with a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on writing
+/* The use that a command makes of a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on writing
  * its checkpoint. Two FILE_CHECKPOINT are a checkpoint and the one before. */
 typedef enum FileUse {
     FILE_NONE, /* not a path */

@@ -1,4 +1,4 @@
-/* What the rules of the fused products share (column.h). */
+/* Shared by the rules of the fused products (column.h). */
 #include "ops/fused/column.h"
 
 RpStatus rp_check_column(const char *op, const RpOpArgs *args, const RpTensorView *w, const RpTensorView *x,

@@ -1,4 +1,4 @@
-/* What the rules of the ops of training share (training.h). */
+/* Shared by the rules of the ops of training (training.h). */
 #include "ops/training/training.h"
 
 RpStatus rp_check_linear_sources(const char *op, const RpOpArgs *args, const LinearSources *s) {

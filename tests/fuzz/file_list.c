@@ -129,7 +129,7 @@ static void pad(FuzzFile *f) {
     while (f->n % 32 != 0) put(f, "", 1);
 }
 
-/* Where the checksums of a file are that a trainer wrote (model/gguf/gguf_checksum.h); 0: it has none. */
+/* Offsets of the checksums in a file that a trainer wrote (model/gguf/gguf_checksum.h); 0: it has none. */
 typedef struct Checksums {
     size_t metadata, tensors;
 } Checksums;

@@ -110,7 +110,7 @@ static double loss_of(RpTrainer *trainer, const int32_t *ids) {
     return loss;
 }
 
-/* What was saved can be resumed. */
+/* A saved checkpoint can be resumed. */
 static void check_save(const Training *t, RpTrainer *trainer, RpTrainOptions o) {
     char       path[64];
     RpModel   *m;

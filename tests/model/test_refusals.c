@@ -100,7 +100,7 @@ static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab"};
 
 enum { N_TOKENS = sizeof tokens / sizeof tokens[0] };
 
-/* What a vocabulary is made of. Numbers of elements; -1: an array of numbers where texts are wanted and the other way. */
+/* The arrays of a vocabulary: their numbers of elements; -1: an array of numbers in the place of texts, or the reverse. */
 typedef struct Vocabulary {
     const char *model;
     int         n_tokens, n_types, n_scores;

@@ -1,4 +1,4 @@
-/* What may stand in a checkpoint, and for which model: files of every version, checksums, damaged bits, moments that no
+/* The contents of a checkpoint, and its model: files of every version, checksums, damaged bits, moments that no
  * training makes, other bases, the checkpoint before, the lock. Files: tests/golden/checkpoints (tools/training_files.py).
  * Device: REPRISE_DEVICE (CPU or simulated device). */
 #include "tests/support/case.h"
@@ -195,7 +195,7 @@ Test(train_checkpoints, a_damaged_bit_of_a_checkpoint_is_refused_by_the_name_of_
     free(bytes);
 }
 
-/* What is read of a checkpoint is checked also where only its weights are wanted. */
+/* A checkpoint is checked also if only its weights are used. */
 Test(train_checkpoints, a_damaged_weight_is_neither_run_nor_converted) {
     char     path[96], out[96];
     size_t   n;
