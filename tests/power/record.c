@@ -178,7 +178,7 @@ void power_save(const char *path) {
          path);
     for (int i = 0; i < record.n_ops; i++) {
         const PowerOp *op = &record.ops[i];
-        need(fwrite(op, sizeof *op, 1, f) == 1 && fwrite(op->data, 1, op->n, f) == op->n, path);
+        need(fwrite(op, sizeof *op, 1, f) == 1 && (op->n == 0 || fwrite(op->data, 1, op->n, f) == op->n), path);
     }
     need(__real_fclose(f) == 0, path);
 }
