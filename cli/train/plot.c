@@ -99,7 +99,7 @@ static void put_title(const Panel *p, const char *text, FILE *f) {
 
 /* ---- curves ---- */
 
-/* A path through the points; those of one pixel become their mean. Values that are no numbers leave a gap; a point
+/* A path through the points. Points that fall on one pixel are replaced by their mean. Values that are no numbers leave a gap; a point
  * between gaps is a dot. */
 static void put_curve(const Panel *p, const Curve *c, const char *class, FILE *f) {
     size_t drawn = 0; /* points since the last gap */

@@ -2,29 +2,13 @@
  * whole, and when the writer has returned it is the new one. The next run works, and removes what was left. */
 #include "base/files/new_file.h"
 #include "cli/train/train.h"
-#include "tests/support/golden.h"
+#include "tests/power/folders.h"
 #include "tests/power/power.h"
 
 #include "reprise/convert.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
-
-/* The recorded folder, and the one of the states. */
-static char folder[64], state[64];
-
-static void make_folders(void) {
-    strcpy(folder, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    strcpy(state, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(state));
-}
-
-static void remove_folders(void) {
-    char command[192];
-    snprintf(command, sizeof command, "rm -rf '%s' '%s'", folder, state);
-    cr_assert_eq(system(command), 0);
-}
 
 TestSuite(power_loss, .init = make_folders, .fini = remove_folders);
 

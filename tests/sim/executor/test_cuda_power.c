@@ -1,24 +1,8 @@
 /* The loss of power while an entry of the cache of compiled kernels is written (tests/power/power.h). */
-#include "tests/support/golden.h"
+#include "tests/power/folders.h"
 #include "tests/power/power.h"
 
 #include "executor/cuda/code_cache.h"
-
-/* The recorded folder, and the one of the states. */
-static char folder[64], state[64];
-
-static void make_folders(void) {
-    strcpy(folder, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    strcpy(state, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(state));
-}
-
-static void remove_folders(void) {
-    char command[192];
-    snprintf(command, sizeof command, "rm -rf '%s' '%s'", folder, state);
-    cr_assert_eq(system(command), 0);
-}
 
 TestSuite(cuda_power_loss, .init = make_folders, .fini = remove_folders);
 
