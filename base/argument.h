@@ -13,15 +13,15 @@
 /* RP_E_ARG. "_sized" at the end of the function's name is left out: programs call the inline function without it. */
 RP_NODISCARD RpStatus rp_argument_is_null(const char *function, const char *name);
 
-#define RP_NOT_NULL(pointer, name)                                                                           \
-    do {                                                                                                     \
-        if ((pointer) == NULL) return rp_argument_is_null(__func__, name);                                   \
+#define RP_NOT_NULL(pointer, name)                                                                                     \
+    do {                                                                                                               \
+        if ((pointer) == NULL) return rp_argument_is_null(__func__, name);                                             \
     } while (0)
 
-#define RP_OUT(pointer, name)                                                                                \
-    do {                                                                                                     \
-        RP_NOT_NULL(pointer, name);                                                                          \
-        *(pointer) = NULL;                                                                                   \
+#define RP_OUT(pointer, name)                                                                                          \
+    do {                                                                                                               \
+        RP_NOT_NULL(pointer, name);                                                                                    \
+        *(pointer) = NULL;                                                                                             \
     } while (0)
 
 #endif

@@ -35,10 +35,10 @@ RP_NODISCARD RpStatus rp_cuda_wanted_library(RpOption option, const char **path)
 void rp_blaslt_set_workspace(RpBlasLt *b, void *memory, size_t bytes);
 
 /* Texts are owned by `b`. */
-const char *rp_blaslt_name(const RpBlasLt *b);    /* "cublasLt 13.1.0" */
+const char *rp_blaslt_name(const RpBlasLt *b);     /* "cublasLt 13.1.0" */
 int         rp_blaslt_products(const RpBlasLt *b); /* number of products that were prepared */
 int         rp_blaslt_refused(const RpBlasLt *b);  /* number of products that it refused */
-const char *rp_blaslt_reason(const RpBlasLt *b);  /* the latest of them and why; "" for none */
+const char *rp_blaslt_reason(const RpBlasLt *b);   /* the latest of them and why; "" for none */
 
 /* Whether this step is a product that the library may compute: mul_mat of a supported type without positions, one
  * weight matrix, and RP_BLAS_MIN_COLUMNS to 65535 columns; q8_act columns from RpCudaTuning.blas_columns on. Of ctx the
@@ -49,8 +49,8 @@ bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ct
  * false, with RP_OK, if it refuses. RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_cuda_blas_prepare(RpBlasLt *b, const RpOpArgs *args, bool *taken);
 
-/* The same for op gemm, which no executor prepares: one product (batch 1) of at least RP_BLAS_MIN_COLUMNS rows, columns and
- * terms, whose c is the result itself or is not read. */
+/* The same for op gemm, which no executor prepares: one product (batch 1) of at least RP_BLAS_MIN_COLUMNS rows, columns
+ * and terms, whose c is the result itself or is not read. */
 bool                  rp_cuda_gemm_wants(const RpOpArgs *args);
 RP_NODISCARD RpStatus rp_cuda_gemm_prepare(RpBlasLt *b, const RpOpArgs *args);
 

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 /* Every type dequantises to the integer form: element i = scale[i/sub] * (q[i] - offset) + min[i/sub], with `sub`
- * the elements of a sub-block. One row for each type, in the order of RP_DTYPES. Dispatch, tables of functions, names of
- * file types and lists in the tests are made from these rows:
+ * the elements of a sub-block. One row for each type, in the order of RP_DTYPES. Dispatch, tables of functions, names
+ * of file types and lists in the tests are made from these rows:
  *
  *     X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields)
  *
@@ -26,6 +26,7 @@
  *     fields     FIELD(field, at, bytes) for each device plane, in their order: bytes [at, at + bytes) of a block, for
  *                some types after its bits were rearranged (kernels/planes.c). FIELD is defined where the table is
  *                used. The largest field comes first, so that every plane is aligned for its field. */
+/* clang-format off */
 /* clang-format off */
 #define RP_QUANTS(X)                                                                                                 \
     X(Q4_0,  q4_0,  32,   8, false,  15,  2,  18,  2, Q6_K, FIELD(qs, 2, 16) FIELD(d, 0, 2))                         \
@@ -40,6 +41,7 @@
                                                             FIELD(scales, 192, 16) FIELD(d, 208, 2))                 \
     X(MXFP4, mxfp4, 32,  12, false,  24,  1,  17, 38, Q8_0, FIELD(qs, 1, 16) FIELD(e, 0, 1))
 /* clang-format on */
+/* clang-format on */
 
 /* RP_<type>_ELEMS and RP_<type>_BYTES of a block, for every data type. */
 enum {
@@ -50,7 +52,7 @@ enum {
 
 /* RP_<type>_SUB, RP_<type>_OFFSET and RP_<type>_HAS_MIN, for quantised weights. */
 enum {
-#define X(ID, name, sub, offset, has_min, ...)                                                               \
+#define X(ID, name, sub, offset, has_min, ...)                                                                         \
     RP_##ID##_SUB = sub, RP_##ID##_OFFSET = offset, RP_##ID##_HAS_MIN = has_min,
     RP_QUANTS(X)
 #undef X
@@ -65,25 +67,25 @@ enum { RP_SUM_BLOCK = 16 }; /* activations with one entry of `sum` in q8_act */
  * Each member has the alignment that loads from its plane need, up to 16 bytes. So if the compiler inserted padding,
  * `end` would not be at the block's size, and a plane would not be aligned. */
 #define FIELD(field, at, bytes) alignas((bytes) % 16 == 0 ? 16 : (bytes) & -(bytes)) uint8_t field[bytes];
-#define X(ID, name, sub, offset, has_min, top, from, end_, file_type, output, fields)                        \
-    typedef struct Planes##ID {                                                                              \
-        fields uint8_t end;                                                                                  \
-    } Planes##ID;                                                                                            \
-    static_assert(offsetof(Planes##ID, end) == RP_##ID##_BYTES,                                              \
+#define X(ID, name, sub, offset, has_min, top, from, end_, file_type, output, fields)                                  \
+    typedef struct Planes##ID {                                                                                        \
+        fields uint8_t end;                                                                                            \
+    } Planes##ID;                                                                                                      \
+    static_assert(offsetof(Planes##ID, end) == RP_##ID##_BYTES,                                                        \
                   #name ": the fields are the whole block, and their planes are aligned");
 RP_QUANTS(X)
 #undef X
 #undef FIELD
 
 /* Assumptions that all kernels make about a type. Narrower ones stand next to the code that makes them. */
-#define X(ID, name, sub, offset, has_min, top, from, end, ...)                                               \
-    static_assert(RP_##ID##_ELEMS == 32 || RP_##ID##_ELEMS == 256, #name ": blocks of 32 or 256");           \
-    static_assert((sub) == 32 || ((sub) == RP_SUM_BLOCK && RP_##ID##_ELEMS == 256),                          \
-                  #name ": sub-blocks of 32, or of 16 in blocks of 256");                                    \
-    static_assert((sub) == 32 || !(has_min), #name ": minima mean sub-blocks of 32");                        \
-    static_assert((offset) == 0 || !(has_min), #name ": an offset or minima, not both");                     \
-    static_assert((offset) <= (top) && (top) <= 255, #name ": q are unsigned 8-bit integers");               \
-    static_assert((from) < (end) && (end) <= RP_##ID##_BYTES, #name ": a block contains its quants");        \
+#define X(ID, name, sub, offset, has_min, top, from, end, ...)                                                         \
+    static_assert(RP_##ID##_ELEMS == 32 || RP_##ID##_ELEMS == 256, #name ": blocks of 32 or 256");                     \
+    static_assert((sub) == 32 || ((sub) == RP_SUM_BLOCK && RP_##ID##_ELEMS == 256),                                    \
+                  #name ": sub-blocks of 32, or of 16 in blocks of 256");                                              \
+    static_assert((sub) == 32 || !(has_min), #name ": minima mean sub-blocks of 32");                                  \
+    static_assert((offset) == 0 || !(has_min), #name ": an offset or minima, not both");                               \
+    static_assert((offset) <= (top) && (top) <= 255, #name ": q are unsigned 8-bit integers");                         \
+    static_assert((from) < (end) && (end) <= RP_##ID##_BYTES, #name ": a block contains its quants");                  \
     static_assert(RP_##ID >= RP_Q4_0 && RP_##ID != RP_Q8_ACT, #name ": a block type of weights");
 RP_QUANTS(X)
 #undef X

@@ -1,5 +1,5 @@
-/* exp.h - the exponential of the CPU kernels, for host and device code: the same bits on both, where a choice depends on
- * them. Plain C that compilers vectorise. */
+/* exp.h - the exponential of the CPU kernels, for host and device code: the same bits on both, where a choice depends
+ * on them. Plain C that compilers vectorise. */
 #ifndef BASE_EXP_H
 #define BASE_EXP_H
 
@@ -49,8 +49,7 @@ RP_EXP_FUNCTION float rp_expf(float x) {
     p                 = fmaf(p, r, 1.0f);
     /* 2^n as two factors: either exponent fits in a float, and a subnormal result is rounded once. */
     const int32_t half = (int32_t)n / 2, rest = (int32_t)n - half;
-    const float   y =
-        p * rp_bits_to_f32((uint32_t)(half + 127) << 23) * rp_bits_to_f32((uint32_t)(rest + 127) << 23);
+    const float   y = p * rp_bits_to_f32((uint32_t)(half + 127) << 23) * rp_bits_to_f32((uint32_t)(rest + 127) << 23);
     /* For a NaN, y is 0, and a mask puts in x's bits: a select would stop gcc from vectorising for AVX2. */
     return rp_bits_to_f32(rp_f32_to_bits(y) | (rp_f32_to_bits(x) & (0u - (uint32_t)(x != x))));
 }

@@ -30,8 +30,8 @@ static void sip_word(Sip *s, uint64_t word) {
 
 /* The last word is the n % 8 bytes that are left, with n in its highest byte. */
 uint64_t rp_siphash(const uint64_t key[2], const void *p, size_t n) {
-    Sip s = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,
-             key[1] ^ 0x7465646279746573u};
+    Sip                  s = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,
+                              key[1] ^ 0x7465646279746573u};
     const unsigned char *bytes = p;
     uint64_t             word, last = (uint64_t)n << 56;
     size_t               i = 0;

@@ -39,9 +39,9 @@ RP_OPS(OP, OP_VIEW)
 #undef OP
 RpOpKernel *rp_cuda_kernel(TensorOp op); /* NULL for views and custom ops */
 
-/* Bytes of RpKernelCtx.scratch that a launch needs; depends on shapes and on ctx->blas and ctx->tuning only. Launches of
- * one stream run one after the other, so one buffer of the largest size serves them all. 0 for ops that do not define
- * rp_cuda_<op>_scratch. An op that needs scratch memory defines it beside its launcher. */
+/* Bytes of RpKernelCtx.scratch that a launch needs; depends on shapes and on ctx->blas and ctx->tuning only. Launches
+ * of one stream run one after the other, so one buffer of the largest size serves them all. 0 for ops that do not
+ * define rp_cuda_<op>_scratch. An op that needs scratch memory defines it beside its launcher. */
 enum { RP_SCRATCH_ZEROS = 16384 };
 size_t         rp_cuda_scratch_bytes(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx);
 typedef size_t ScratchBytes(const RpOpArgs *args, const RpKernelCtx *ctx);
@@ -51,8 +51,8 @@ RP_OPS(OP, OP_VIEW)
 #undef OP_VIEW
 
 /* Repacks a weight for the CUDA kernels. The blocks of a quantised tensor become planes, one per field of the block, so
- * that a lane loads 16 bytes of quants at once. Example, q5_0 with n blocks: 16 * n bytes of quants, 4 * n bytes of fifth
- * bits, 2 * n bytes of scales. The planes of each type: RP_QUANTS (base/dtypes.h). Float types are unchanged.
+ * that a lane loads 16 bytes of quants at once. Example, q5_0 with n blocks: 16 * n bytes of quants, 4 * n bytes of
+ * fifth bits, 2 * n bytes of scales. The planes of each type: RP_QUANTS (base/dtypes.h). Float types are unchanged.
  *
  * `w` is a view of host memory; `out` is host memory of rp_view_extent_bytes(w) bytes. RP_E_UNSUPPORTED for a quantised
  * `w` that is not contiguous: kernels count the blocks of the tensor by its view. RP_E_DTYPE for q8_act. */

@@ -15,8 +15,8 @@ struct RpKernelInstance {
 };
 
 /* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself
- * (l->waits) and is no larger than `tuning` allows gets the PDL attribute: it may begin while the kernel before it still
- * runs. */
+ * (l->waits) and is no larger than `tuning` allows gets the PDL attribute: it may begin while the kernel before it
+ * still runs. */
 static inline cudaError_t rp_cuda_launch(const RpKernelLaunch *l, struct CUstream_st *stream, bool overlap,
                                          RpCudaTuning tuning) {
     cudaLaunchAttribute pdl;

@@ -4,8 +4,8 @@
 
 #include "reprise/tensor.h"
 
-/* Smallest scale of a q8_0 block in the KV cache and of a q8_act block: 2^-126, the smallest normal float. Further below
- * 1/scale would overflow, so blocks with a smaller scale get quants 0. */
+/* Smallest scale of a q8_0 block in the KV cache and of a q8_act block: 2^-126, the smallest normal float. Further
+ * below 1/scale would overflow, so blocks with a smaller scale get quants 0. */
 #define RP_SMALLEST_SCALE 1.17549435e-38f
 
 /* Most elements of a head in op attention, and most rotated elements of a row in rope and qkv: the kernels hold them in

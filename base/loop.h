@@ -32,9 +32,9 @@ typedef struct LoopRing {
 
 /* In device memory; the host writes it before a launch. */
 typedef struct LoopControl {
-    uint32_t number; /* of the next token */
-    int32_t  left;   /* tokens that this launch may still sample, at most RP_LOOP_SLOTS */
-    int32_t  n_ctx;  /* the loop ends when RpStepState.pos reaches it */
+    uint32_t number;                       /* of the next token */
+    int32_t  left;                         /* tokens that this launch may still sample, at most RP_LOOP_SLOTS */
+    int32_t  n_ctx;                        /* the loop ends when RpStepState.pos reaches it */
     int32_t  n_end, end[RP_REPLY_MAX_END]; /* tokens that end the reply */
 } LoopControl;
 

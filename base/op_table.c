@@ -1,5 +1,5 @@
-/* The table of ops, made from the rows of reprise/ops.h and ops/private.h, and the custom ops that a program registers (reprise/extend.h). A
- * number that is no op has no description, so its use is an error (I12). */
+/* The table of ops, made from the rows of reprise/ops.h and ops/private.h, and the custom ops that a program registers
+ * (reprise/extend.h). A number that is no op has no description, so its use is an error (I12). */
 #include "base/op_table.h"
 
 #include "base/argument.h"
@@ -11,19 +11,19 @@
 #include <string.h>
 
 /* rms_norm_params[] = {{"eps", PARAM_FLOAT, offsetof(RpRmsNormParams, eps), 4}} */
-#define KIND(m)                                                                                              \
+#define KIND(m)                                                                                                        \
     _Generic((m), bool: PARAM_BOOL, bool *: PARAM_BOOL, float: PARAM_FLOAT, size_t: PARAM_BYTES, size_t *: PARAM_BYTES, \
              int64_t *: PARAM_I64, default: PARAM_I32)
 #define MEMBER(Params, m)      ((Params *)NULL)->m
 #define PARAM(Params, m)       {#m, KIND(MEMBER(Params, m)), offsetof(Params, m), sizeof(MEMBER(Params, m))},
 #define PARAM_SIZE(Params, m)  +sizeof(MEMBER(Params, m))
 #define SOURCE_NAME(unused, s) #s,
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
-    static const OpParam name##_params[] = {RP_EACH(PARAM, Params, fields)};                                 \
-    _Static_assert(0 RP_EACH(PARAM_SIZE, Params, fields) == sizeof(Params),                                  \
-                   "the list of parameters of " #name " lacks a member of its struct");                      \
-    _Static_assert(sizeof(Params) <= sizeof(((RpOpParams *)NULL)->reserved),                                 \
-                   "the parameters of " #name " are larger than RpOpParams, whose size is fixed");           \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
+    static const OpParam name##_params[] = {RP_EACH(PARAM, Params, fields)};                                           \
+    _Static_assert(0 RP_EACH(PARAM_SIZE, Params, fields) == sizeof(Params),                                            \
+                   "the list of parameters of " #name " lacks a member of its struct");                                \
+    _Static_assert(sizeof(Params) <= sizeof(((RpOpParams *)NULL)->reserved),                                           \
+                   "the parameters of " #name " are larger than RpOpParams, whose size is fixed");                     \
     _Static_assert(RP_COUNT(sources) <= RP_MAX_SRC, #name " has more than RP_MAX_SRC sources");
 RP_OPS(OP, OP)
 #undef OP
@@ -33,21 +33,20 @@ _Static_assert(sizeof(RpOpParams) == sizeof(((RpOpParams *)NULL)->reserved), "Rp
 _Static_assert(sizeof(RpOpArgs) == (RP_MAX_SRC + 1) * sizeof(RpTensorView) + sizeof(void *),
                "RpOpArgs has a fixed size");
 _Static_assert((int)RP_OP_LAST_PRIVATE < (int)RP_OP_CUSTOM, "the first number of a custom op is fixed");
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
-    _Static_assert((int)RP_OP_##ID == (int)RP_ROW_##ID,                                                      \
-                   "the rows of ops.h are in the order of their numbers");
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
+    _Static_assert((int)RP_OP_##ID == (int)RP_ROW_##ID, "the rows of ops.h are in the order of their numbers");
 RP_PUBLIC_OPS(OP, OP)
 #undef OP
 
 static const OpInfo table[RP_N_ROWS] = {
-#define OP(number, ID, op, required, names, Params, fields, op_flags)                                        \
-    [RP_ROW_##ID] = {.name         = #op,                                                                    \
-                     .n_required   = required,                                                               \
-                     .n_sources    = RP_COUNT(names),                                                        \
-                     .sources      = {RP_EACH(SOURCE_NAME, , names)},                                        \
-                     .params_bytes = sizeof(Params),                                                         \
-                     .params       = op##_params,                                                            \
-                     .n_params     = RP_COUNT(fields),                                                       \
+#define OP(number, ID, op, required, names, Params, fields, op_flags)                                                  \
+    [RP_ROW_##ID] = {.name         = #op,                                                                              \
+                     .n_required   = required,                                                                         \
+                     .n_sources    = RP_COUNT(names),                                                                  \
+                     .sources      = {RP_EACH(SOURCE_NAME, , names)},                                                  \
+                     .params_bytes = sizeof(Params),                                                                   \
+                     .params       = op##_params,                                                                      \
+                     .n_params     = RP_COUNT(fields),                                                                 \
                      .flags        = op_flags},
     RP_OPS(OP, OP)
 #undef OP
@@ -92,21 +91,18 @@ static RpStatus check_description(const RpOpDescription *d, bool has_source) {
     const unsigned known = RP_FLAG_INPLACE | RP_FLAG_FUSED;
     TensorOp       taken;
     if (!rp_is_name(d->name)) return rp_fail(RP_E_ARG, "an op's name is made of letters, digits and _");
-    if (rp_op_find(d->name, strlen(d->name), &taken))
-        return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
+    if (rp_op_find(d->name, strlen(d->name), &taken)) return rp_fail(RP_E_ARG, "there is an op '%s'", d->name);
     if (has_source && d->cuda != NULL)
         return rp_fail(RP_E_ARG, "op '%s': a CUDA kernel and the source of one are given", d->name);
-    if (d->shape == NULL || (d->cpu == NULL && !has_source) || (plain_flags & ~known) != 0 ||
-        d->n_required < 0 || d->n_sources < d->n_required || d->n_sources > RP_MAX_SRC)
-        return rp_fail(
-            RP_E_ARG,
-            "op '%s': a shape rule, a CPU kernel, 0 <= n_required <= n_sources <= %d and no flags but "
-            "RP_FLAG_INPLACE, RP_FLAG_FUSED and RP_WRITES are required",
-            d->name, RP_MAX_SRC);
+    if (d->shape == NULL || (d->cpu == NULL && !has_source) || (plain_flags & ~known) != 0 || d->n_required < 0 ||
+        d->n_sources < d->n_required || d->n_sources > RP_MAX_SRC)
+        return rp_fail(RP_E_ARG,
+                       "op '%s': a shape rule, a CPU kernel, 0 <= n_required <= n_sources <= %d and no flags but "
+                       "RP_FLAG_INPLACE, RP_FLAG_FUSED and RP_WRITES are required",
+                       d->name, RP_MAX_SRC);
     for (int i = 0; d->sources != NULL && i < d->n_sources; i++)
         if (!rp_is_name(d->sources[i]))
-            return rp_fail(RP_E_ARG, "op '%s': the name of source %d is made of letters, digits and _",
-                           d->name, i);
+            return rp_fail(RP_E_ARG, "op '%s': the name of source %d is made of letters, digits and _", d->name, i);
     if ((d->flags & RP_FLAG_INPLACE) != 0 && d->n_required == 0)
         return rp_fail(RP_E_ARG, "op '%s': an op that works in place needs a source", d->name);
     if (writes != 0 && (d->flags & RP_FLAG_FUSED) == 0)
@@ -121,8 +117,7 @@ static RpStatus check_description(const RpOpDescription *d, bool has_source) {
 static RpStatus register_op(const RpOpDescription *given, const RpCudaSource *source, TensorOp *out) {
     RP_TRY(check_description(given, source != NULL));
     if (n_custom == RP_MAX_CUSTOM_OPS)
-        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", given->name,
-                       RP_MAX_CUSTOM_OPS);
+        return rp_fail(RP_E_NOMEM, "op '%s': at most %d custom ops can be registered", given->name, RP_MAX_CUSTOM_OPS);
     OpInfo *info = &custom[n_custom];
     if (source != NULL) {
         sources[n_custom] = *source;

@@ -14,7 +14,7 @@ enum {
 #define OP(number, ID, name, required, sources, Params, fields, flags) RP_ROW_##ID,
     RP_OPS(OP, OP)
 #undef OP
-    RP_N_ROWS,
+        RP_N_ROWS,
     RP_N_PUBLIC_ROWS = RP_N_ROWS - (RP_OP_LAST_PRIVATE - RP_OP_PRIVATE)
 };
 
@@ -47,8 +47,7 @@ typedef struct OpInfo {
     int                    n_params;
     unsigned               flags;
     const RpOpDescription *custom; /* NULL for rows */
-    const RpCudaSource
-        *source; /* or NULL: the CUDA kernel of a custom op as text, with `file` and `block` filled in */
+    const RpCudaSource *source; /* or NULL: the CUDA kernel of a custom op as text, with `file` and `block` filled in */
 } OpInfo;
 
 /* Fills in the defaults of a source of op `name`; *file is storage for `file`. RP_E_ARG. */

@@ -1,5 +1,5 @@
-/* sampling.h - the arithmetic of the samplers, for host and device code. Weights are integers, so their sums are exact and
- * do not depend on the order of additions: the same random number chooses the same token everywhere.
+/* sampling.h - the arithmetic of the samplers, for host and device code. Weights are integers, so their sums are exact
+ * and do not depend on the order of additions: the same random number chooses the same token everywhere.
  *
  *     weight = floor(2^40 * exp((logit - max) / temperature))     the sum of fewer than 2^24 of them fits into 64 bits
  */

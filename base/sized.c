@@ -10,11 +10,10 @@ RpStatus rp_sized_in(void *own, size_t own_bytes, const void *given, size_t give
     const unsigned char *bytes = given;
     for (size_t i = own_bytes; i < given_bytes; i++)
         if (bytes[i] != 0)
-            return rp_fail(
-                RP_E_ARG,
-                "%s: the caller was compiled against a newer version of the library, and sets a member "
-                "that this one does not have (%zu bytes, here %zu)",
-                name, given_bytes, own_bytes);
+            return rp_fail(RP_E_ARG,
+                           "%s: the caller was compiled against a newer version of the library, and sets a member "
+                           "that this one does not have (%zu bytes, here %zu)",
+                           name, given_bytes, own_bytes);
     memcpy(own, given, given_bytes < own_bytes ? given_bytes : own_bytes);
     return RP_OK;
 }
@@ -24,8 +23,8 @@ RpStatus rp_sized_array_in(void **own, size_t own_bytes, const void *given, size
     *own = calloc(n + 1, own_bytes);
     if (*own == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu of %s", n, name);
     for (size_t i = 0; i < n; i++) {
-        const RpStatus st = rp_sized_in((char *)*own + i * own_bytes, own_bytes,
-                                        (const char *)given + i * given_bytes, given_bytes, name);
+        const RpStatus st = rp_sized_in((char *)*own + i * own_bytes, own_bytes, (const char *)given + i * given_bytes,
+                                        given_bytes, name);
         if (st == RP_OK) continue;
         free(*own);
         *own = NULL;

@@ -15,12 +15,11 @@
 
 /* Copies options. NULL gives zeros, the defaults. `name` is that of the struct. RP_E_ARG if the caller uses a member
  * that this library does not have. */
-RP_NODISCARD RpStatus rp_sized_in(void *own, size_t own_bytes, const void *given, size_t given_bytes,
-                                  const char *name);
+RP_NODISCARD RpStatus rp_sized_in(void *own, size_t own_bytes, const void *given, size_t given_bytes, const char *name);
 
 /* The same for an array of n structs. The caller frees *own; on failure it is NULL. Also RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_sized_array_in(void **own, size_t own_bytes, const void *given, size_t given_bytes,
-                                        size_t n, const char *name);
+RP_NODISCARD RpStatus rp_sized_array_in(void **own, size_t own_bytes, const void *given, size_t given_bytes, size_t n,
+                                        const char *name);
 
 /* Copies a result to the caller; zeros if `own` is NULL. Nothing if `given` is NULL. */
 void rp_sized_out(void *given, size_t given_bytes, const void *own, size_t own_bytes);

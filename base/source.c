@@ -6,9 +6,7 @@
 
 enum { DEFAULT_BLOCK = 256, MAX_BLOCK = 1024 };
 
-static RpStatus refuse(const char *name, const char *why) {
-    return rp_fail(RP_E_ARG, "source of '%s': %s", name, why);
-}
+static RpStatus refuse(const char *name, const char *why) { return rp_fail(RP_E_ARG, "source of '%s': %s", name, why); }
 
 static RpStatus check(const RpCudaSource *s, const char *name) {
     if (s->text == NULL || s->kernel == NULL || s->kernel[0] == '\0')
@@ -20,8 +18,7 @@ static RpStatus check(const RpCudaSource *s, const char *name) {
         if (s->options[i] == NULL) return refuse(name, "an option is NULL");
     if ((unsigned)s->grid > RP_GRID_ROWS || (s->grid == RP_GRID_NONE) == (s->launch == NULL))
         return refuse(name, "either a launch rule or a grid is required");
-    if (s->block > MAX_BLOCK)
-        return rp_fail(RP_E_ARG, "source of '%s': at most %d threads a block", name, MAX_BLOCK);
+    if (s->block > MAX_BLOCK) return rp_fail(RP_E_ARG, "source of '%s': at most %d threads a block", name, MAX_BLOCK);
     if ((s->flags & ~(unsigned)RP_SOURCE_WAITS) != 0 || s->unused != 0)
         return refuse(name, "no flags but RP_SOURCE_WAITS");
     return RP_OK;

@@ -11,8 +11,8 @@ static _Thread_local char last_error[1024];
 
 const char *rp_status_text(RpStatus status) {
     switch (status) {
-#define X(name, value, text)                                                                                 \
-    case RP_##name:                                                                                          \
+#define X(name, value, text)                                                                                           \
+    case RP_##name:                                                                                                    \
         return text;
         RP_STATUS_LIST(X)
 #undef X

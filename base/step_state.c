@@ -10,8 +10,7 @@ RpStatus rp_sampling_check(float temperature, int32_t top_k, float top_p, float 
     if (top_k < 0) return rp_fail(RP_E_ARG, "top_k %d: must be at least 0 (0: all tokens)", top_k);
     if (!(top_p > 0.0f && top_p <= 1.0f))
         return rp_fail(RP_E_ARG, "top_p %g: must be above 0 and at most 1", (double)top_p);
-    if (!(min_p >= 0.0f && min_p <= 1.0f))
-        return rp_fail(RP_E_ARG, "min_p %g: must be from 0 to 1", (double)min_p);
+    if (!(min_p >= 0.0f && min_p <= 1.0f)) return rp_fail(RP_E_ARG, "min_p %g: must be from 0 to 1", (double)min_p);
     return RP_OK;
 }
 
@@ -20,12 +19,11 @@ RpStatus rp_step_check(const RpStepState *s, const int32_t *recent, int64_t room
     if (!(s->repeat_penalty > 0.0f && s->repeat_penalty < INFINITY))
         return rp_fail(RP_E_ARG, "repeat_penalty %g: must be finite and above 0", (double)s->repeat_penalty);
     if (s->repeat_last_n < 0 || s->repeat_last_n > room)
-        return rp_fail(RP_E_ARG, "repeat_last_n %d: must be from 0 to %lld", s->repeat_last_n,
-                       (long long)room);
+        return rp_fail(RP_E_ARG, "repeat_last_n %d: must be from 0 to %lld", s->repeat_last_n, (long long)room);
     if (s->n_recent < 0 || s->n_recent > s->repeat_last_n || s->next_recent < 0 ||
         s->next_recent > (s->repeat_last_n > 0 ? s->repeat_last_n - 1 : 0))
-        return rp_fail(RP_E_ARG, "step state: %d recent tokens, the next one at %d, in a ring of %d",
-                       s->n_recent, s->next_recent, s->repeat_last_n);
+        return rp_fail(RP_E_ARG, "step state: %d recent tokens, the next one at %d, in a ring of %d", s->n_recent,
+                       s->next_recent, s->repeat_last_n);
     for (int32_t i = 0; i < s->n_recent; i++)
         if (recent[i] < 0 || recent[i] >= n_vocab)
             return rp_fail(RP_E_ARG, "step state: recent token %d, the vocabulary has %lld", recent[i],

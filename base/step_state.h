@@ -24,9 +24,7 @@ RP_NODISCARD RpStatus rp_step_check(const RpStepState *s, const int32_t *recent,
 
 /* Seed and counter of the next random number, as rp_philox_uniform takes them. */
 RP_ANYWHERE uint64_t rp_step_seed(const RpStepState *s) { return (uint64_t)s->seed_high << 32 | s->seed_low; }
-RP_ANYWHERE uint64_t rp_step_drawn(const RpStepState *s) {
-    return (uint64_t)s->drawn_high << 32 | s->drawn_low;
-}
+RP_ANYWHERE uint64_t rp_step_drawn(const RpStepState *s) { return (uint64_t)s->drawn_high << 32 | s->drawn_low; }
 
 /* Puts the token into the ring, over the oldest one if it is full; 0 <= next_recent < repeat_last_n. */
 RP_ANYWHERE void rp_step_accept(RpStepState *s, int32_t *recent, int32_t token) {

@@ -19,9 +19,7 @@ static const RpDtypeInfo dtypes[RP_DTYPE_COUNT] = {
 #undef X
 };
 
-const RpDtypeInfo *rp_dtype_info(RpDtype dtype) {
-    return (unsigned)dtype < RP_DTYPE_COUNT ? &dtypes[dtype] : NULL;
-}
+const RpDtypeInfo *rp_dtype_info(RpDtype dtype) { return (unsigned)dtype < RP_DTYPE_COUNT ? &dtypes[dtype] : NULL; }
 
 const char *rp_dtype_name(RpDtype dtype) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
@@ -31,13 +29,13 @@ const char *rp_dtype_name(RpDtype dtype) {
 /* Two rows with the same number do not compile. */
 const char *rp_gguf_type_name(uint32_t gguf_type) {
     switch ((int64_t)gguf_type) {
-#define X(ID, name, elems, bytes, gguf)                                                                      \
-    case gguf:                                                                                               \
+#define X(ID, name, elems, bytes, gguf)                                                                                \
+    case gguf:                                                                                                         \
         return #ID;
         RP_DTYPES(X)
 #undef X
-#define X(NAME, elems, bytes, gguf)                                                                          \
-    case gguf:                                                                                               \
+#define X(NAME, elems, bytes, gguf)                                                                                    \
+    case gguf:                                                                                                         \
         return #NAME;
         RP_FOREIGN_TYPES(X)
 #undef X
@@ -55,8 +53,7 @@ RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {
             return RP_OK;
         }
     const char *name = rp_gguf_type_name(gguf_type);
-    return rp_fail(RP_E_DTYPE, "tensor type %s (%u) is not supported", name != NULL ? name : "unknown",
-                   gguf_type);
+    return rp_fail(RP_E_DTYPE, "tensor type %s (%u) is not supported", name != NULL ? name : "unknown", gguf_type);
 }
 
 size_t rp_row_bytes(RpDtype dtype, int64_t n) {

@@ -13,12 +13,12 @@ enum {
     RP_TUNING_SM           = 132,      /* multiprocessors assumed where there is no device: those of an H100 */
     RP_TUNING_EARLY        = 12 << 20, /* about what an H100 reads while a kernel waits and prepares its column: 4 us */
     RP_TUNING_GRID         = 100,      /* what the launch bounds of the kernels are made for */
-    RP_TUNING_SPLIT_TOKENS = 8,        /* of an 8B model: 16 blocks without splits; more tokens write more partial results */
-    RP_TUNING_OVERLAP      = 32768     /* every grid */
+    RP_TUNING_SPLIT_TOKENS = 8, /* of an 8B model: 16 blocks without splits; more tokens write more partial results */
+    RP_TUNING_OVERLAP      = 32768 /* every grid */
 };
 
-/* How products of quantised weights with five and more q8_act columns are computed on tensor cores. The two differ in their
- * last bits and in their error:
+/* How products of quantised weights with five and more q8_act columns are computed on tensor cores. The two differ in
+ * their last bits and in their error:
  *
  *     RP_PREFILL_INT8    exact integer products of 32 elements, scaled in f32    kernels/device/tile_int8.cuh
  *     RP_PREFILL_F16     factors rounded to f16, sums in f32                     kernels/device/tile_f16.cuh */
@@ -38,9 +38,10 @@ struct RpCudaTuning {
 
 enum { RP_TUNING_BLAS_COLUMNS = 2048, RP_TUNING_NO_BLAS = 65536 };
 
-/* GPUs for data centers (8.0, 9.0, 10.0, 10.3) multiply f16 with f32 sums at half the rate of int8, and a multiply-add of
- * tensor cores takes a fourth of the time that it takes on others, relative to other instructions. There f16 is predicted faster, and
- * the library for very many columns; on GeForce, with a quarter of the rate, int8 is (docs/gpu-kernels.md). */
+/* GPUs for data centers (8.0, 9.0, 10.0, 10.3) multiply f16 with f32 sums at half the rate of int8, and a multiply-add
+ * of tensor cores takes a fourth of the time that it takes on others, relative to other instructions. There f16 is
+ * predicted faster, and the library for very many columns; on GeForce, with a quarter of the rate, int8 is
+ * (docs/gpu-kernels.md). */
 static inline bool rp_tuning_prefers_f16(int major, int minor) {
     return major >= 8 && major <= 10 && (minor == 0 || minor == 3);
 }

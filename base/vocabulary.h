@@ -1,5 +1,6 @@
-/* vocabulary.h - the products of linear_cross_entropy and its backward op as operands of op gemm, one chunk of the vocabulary
- * after the other. Chunk c has the rows c * n to c * n + rows - 1 of w, n the rows that the buffer `chunk` holds:
+/* vocabulary.h - the products of linear_cross_entropy and its backward op as operands of op gemm, one chunk of the
+ * vocabulary after the other. Chunk c has the rows c * n to c * n + rows - 1 of w, n the rows that the buffer `chunk`
+ * holds:
  *
  *     logits   l[i,t]  = scale * sum_k x[k,t] w[k,i]     into `chunk`
  *     dx       dx[k,t] = dx[k,t] + sum_i d[i,t] w[k,i]   d in `chunk`; the first chunk begins the sum

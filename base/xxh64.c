@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-static const uint64_t prime1 = 0x9e3779b185ebca87u, prime2 = 0xc2b2ae3d27d4eb4fu,
-                      prime3 = 0x165667b19e3779f9u, prime4 = 0x85ebca77c2b2ae63u,
-                      prime5 = 0x27d4eb2f165667c5u;
+static const uint64_t prime1 = 0x9e3779b185ebca87u, prime2 = 0xc2b2ae3d27d4eb4fu, prime3 = 0x165667b19e3779f9u,
+                      prime4 = 0x85ebca77c2b2ae63u, prime5 = 0x27d4eb2f165667c5u;
 
 static uint64_t rotate(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 

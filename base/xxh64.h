@@ -1,6 +1,6 @@
-/* xxh64.h - the checksum XXH64 with seed 0 (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md), over bytes that come in
- * any number of pieces. It finds damage and tells contents apart; it does not withstand an attacker. `xxhsum -H64` and, for
- * each tensor of a GGUF file, llama.cpp's `llama-gguf-hash --xxh64` compute the same. */
+/* xxh64.h - the checksum XXH64 with seed 0 (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md), over bytes that
+ * come in any number of pieces. It finds damage and tells contents apart; it does not withstand an attacker. `xxhsum
+ * -H64` and, for each tensor of a GGUF file, llama.cpp's `llama-gguf-hash --xxh64` compute the same. */
 #ifndef BASE_XXH64_H
 #define BASE_XXH64_H
 

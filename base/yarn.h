@@ -32,8 +32,7 @@ typedef struct YarnRamp {
 /* The pair, as a real number, that makes `turns` turns over n_ctx_orig positions: the solution of
  * n_ctx_orig * freq_base^(-2 pair / n_dims) = 2 pi turns. */
 static inline double rp_yarn_dim(const RpRopeParams *p, double turns) {
-    return p->n_dims * log(p->n_ctx_orig / (turns * 2.0 * 3.14159265358979323846)) /
-           (2.0 * log((double)p->freq_base));
+    return p->n_dims * log(p->n_ctx_orig / (turns * 2.0 * 3.14159265358979323846)) / (2.0 * log((double)p->freq_base));
 }
 
 static inline YarnRamp rp_yarn_ramp(const RpRopeParams *p) {

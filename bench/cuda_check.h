@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CHECK(call)                                                                                          \
-    do {                                                                                                     \
-        const cudaError_t e_ = (call);                                                                       \
-        if (e_ != cudaSuccess) {                                                                             \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));                                      \
-            exit(1);                                                                                         \
-        }                                                                                                    \
+#define CHECK(call)                                                                                                    \
+    do {                                                                                                               \
+        const cudaError_t e_ = (call);                                                                                 \
+        if (e_ != cudaSuccess) {                                                                                       \
+            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));                                                \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 #endif

@@ -73,8 +73,7 @@ static void launch(cudaStream_t s, const void *kernel, int *x, unsigned blocks, 
 }
 
 /* Microseconds per node of a chain of NODES nodes, and of the call that launches the graph; the best of `runs`. */
-static void chain(cudaStream_t s, int *x, unsigned blocks, bool dependent, double *node_us,
-                  double *launch_us) {
+static void chain(cudaStream_t s, int *x, unsigned blocks, bool dependent, double *node_us, double *launch_us) {
     cudaGraph_t     g;
     cudaGraphExec_t exec;
     cudaEvent_t     a, b;
@@ -197,8 +196,7 @@ static double barrier(cudaStream_t s, unsigned *arrived, unsigned blocks) {
     for (int i = 0; i < 10; i++) {
         CHECK(cudaMemsetAsync(arrived, 0, sizeof *arrived, s));
         CHECK(cudaEventRecord(a, s));
-        CHECK(
-            cudaLaunchCooperativeKernel(RP_KERNEL(barrier_kernel), dim3(blocks), dim3(THREADS), args, 0, s));
+        CHECK(cudaLaunchCooperativeKernel(RP_KERNEL(barrier_kernel), dim3(blocks), dim3(THREADS), args, 0, s));
         CHECK(cudaEventRecord(b, s));
         CHECK(cudaStreamSynchronize(s));
         CHECK(cudaEventElapsedTime(&ms, a, b));
@@ -234,8 +232,7 @@ int main(int argc, char *argv[]) {
            "\"node_all_sms_us\":%.3f,\"node_all_sms_pdl_us\":%.3f,",
            prop.name, NODES, launch_us, plain, dependent, plain_wide, dependent_wide);
     /* An iteration has nine nodes: its time above 9 * node_us is the overhead of the loop and of loop.cu. */
-    printf(
-        "\"while_iteration_of_9_us\":%.3f,\"while_iteration_of_9_pdl_us\":%.3f,\"grid_barrier_us\":%.3f}\n",
-        loop(s, x, memory, false), loop(s, x, memory, true), barrier(s, (unsigned *)(x + 2), sms));
+    printf("\"while_iteration_of_9_us\":%.3f,\"while_iteration_of_9_pdl_us\":%.3f,\"grid_barrier_us\":%.3f}\n",
+           loop(s, x, memory, false), loop(s, x, memory, true), barrier(s, (unsigned *)(x + 2), sms));
     return 0;
 }

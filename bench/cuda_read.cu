@@ -17,8 +17,7 @@ namespace {
 
 /* Word i = a hash of i (the finaliser of MurmurHash3). */
 __global__ void fill_kernel(uint32_t *p, size_t n) {
-    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n;
-         i += (size_t)gridDim.x * blockDim.x) {
+    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
         uint32_t h = (uint32_t)i;
         h          = (h ^ h >> 16) * 0x85ebca6bu;
         h          = (h ^ h >> 13) * 0xc2b2ae35u;

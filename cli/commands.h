@@ -5,27 +5,27 @@
 
 #include "cli/options/options.h"
 
-#define COMMANDS(X)                                                                                          \
-    X(generate)                                                                                              \
-    X(chat)                                                                                                  \
-    X(graph)                                                                                                 \
-    X(plan)                                                                                                  \
-    X(inspect)                                                                                               \
-    X(tokenize)                                                                                              \
-    X(bench)                                                                                                 \
-    X(launches)                                                                                              \
-    X(counts)                                                                                                \
-    X(machine)                                                                                               \
-    X(profile)                                                                                               \
-    X(verify)                                                                                                \
-    X(devices)                                                                                               \
-    X(perplexity)                                                                                            \
-    X(synth)                                                                                                 \
-    X(train)                                                                                                 \
-    X(train_plot)                                                                                            \
-    X(merge)                                                                                                 \
-    X(quantize)                                                                                              \
-    X(completion)                                                                                            \
+#define COMMANDS(X)                                                                                                    \
+    X(generate)                                                                                                        \
+    X(chat)                                                                                                            \
+    X(graph)                                                                                                           \
+    X(plan)                                                                                                            \
+    X(inspect)                                                                                                         \
+    X(tokenize)                                                                                                        \
+    X(bench)                                                                                                           \
+    X(launches)                                                                                                        \
+    X(counts)                                                                                                          \
+    X(machine)                                                                                                         \
+    X(profile)                                                                                                         \
+    X(verify)                                                                                                          \
+    X(devices)                                                                                                         \
+    X(perplexity)                                                                                                      \
+    X(synth)                                                                                                           \
+    X(train)                                                                                                           \
+    X(train_plot)                                                                                                      \
+    X(merge)                                                                                                           \
+    X(quantize)                                                                                                        \
+    X(completion)                                                                                                      \
     X(man)
 
 #define X(name) extern const Command cli_command_##name;

@@ -16,8 +16,7 @@ static RpStatus add_adapter(RpModel *m, const char *text) {
     char       *end, *path;
     if (colon == NULL || access(text, F_OK) == 0) return rp_model_add_adapter(m, text, 1.0f);
     const float scale = strtof(colon + 1, &end);
-    if (end == colon + 1 || *end != '\0')
-        return rp_fail(RP_E_ARG, "--lora %s: '%s' is no scale", text, colon + 1);
+    if (end == colon + 1 || *end != '\0') return rp_fail(RP_E_ARG, "--lora %s: '%s' is no scale", text, colon + 1);
     path = strndup(text, (size_t)(colon - text));
     if (path == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a path");
     const RpStatus st = rp_model_add_adapter(m, path, scale);
@@ -48,8 +47,8 @@ RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpMod
 
 RpStatus cli_need_tokenizer(const RpModel *m, const char *path) {
     if (rp_model_tokenizer(m) != NULL) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED,
-                   "%s has no tokenizer (tokenizer.ggml.model is absent), so it cannot read text", path);
+    return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model is absent), so it cannot read text",
+                   path);
 }
 
 int32_t cli_default_ctx(const RpModel *m) {
@@ -67,10 +66,8 @@ RpStatus cli_kv_type(const char *name, RpDtype *out) {
 /* All layers have caches of the same size, but n_layer_local of them read only a window of positions. */
 double cli_kv_bytes(const RpSession *s, double position) {
     const RpModelInfo *m = rp_model_info(rp_session_model(s));
-    const double       layer =
-        (double)rp_plan_memory(rp_session_decode_plan(s)).state / rp_session_n_ctx(s) / m->n_layer;
-    return layer *
-           (m->n_layer_local * fmin(m->window, position) + (m->n_layer - m->n_layer_local) * position);
+    const double layer   = (double)rp_plan_memory(rp_session_decode_plan(s)).state / rp_session_n_ctx(s) / m->n_layer;
+    return layer * (m->n_layer_local * fmin(m->window, position) + (m->n_layer - m->n_layer_local) * position);
 }
 
 RpStatus cli_mode(const char *name, RpExecMode *out) {
@@ -97,8 +94,7 @@ void cli_report_fallback(const RpExecutorInfo *info, RpExecMode asked) {
         cli_warn("%s: %s", info->device, info->reason);
 }
 
-RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, bool quiet, RpSessionOptions *o,
-                          RpSession **out) {
+RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, bool quiet, RpSessionOptions *o, RpSession **out) {
     Progress p = {.label = "compiling kernels", .off = quiet};
     RP_TRY(cli_device_options(d, o));
     o->compile_progress = model_progress;

@@ -4,10 +4,10 @@
 
 #include "reprise/reprise.h"
 
+#include "cli/options/options.h"
 #include "cli/terminal/clock.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/message.h"
-#include "cli/options/options.h"
 #include "cli/terminal/progress.h"
 #include "cli/text_files.h"
 
@@ -56,7 +56,7 @@
 /* clang-format on */
 
 /* The values of rp_sampler_defaults(), as an initialiser. */
-#define SAMPLER_DEFAULTS                                                                                     \
+#define SAMPLER_DEFAULTS                                                                                               \
     { .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64 }
 
 /* The variables of OPTIONS_DEVICE. */
@@ -70,8 +70,8 @@ typedef struct DeviceArgs {
 RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o);
 RP_NODISCARD RpStatus cli_mode(const char *name, RpExecMode *out); /* NULL: RP_MODE_AUTO */
 
-/* Opens a session after copying the device options into *o. Shows the progress of kernels that are compiled, unless `quiet`.
- * Reports a fallback, see cli_report_fallback. */
+/* Opens a session after copying the device options into *o. Shows the progress of kernels that are compiled, unless
+ * `quiet`. Reports a fallback, see cli_report_fallback. */
 RP_NODISCARD RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, bool quiet, RpSessionOptions *o,
                                        RpSession **out);
 

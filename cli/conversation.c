@@ -67,8 +67,7 @@ typedef struct Prompt {
 
 /* Tokenises from byte `first` on. */
 static RpStatus tokenize(const Conversation *c, const Prompt *p, size_t first, RpTokenList *ids) {
-    const unsigned add   = first == 0 ? RP_TOK_ADD_SPECIAL : 0u,
-                   parse = c->parse_special ? RP_TOK_PARSE_SPECIAL : 0u;
+    const unsigned add = first == 0 ? RP_TOK_ADD_SPECIAL : 0u, parse = c->parse_special ? RP_TOK_PARSE_SPECIAL : 0u;
     return rp_tokenize_masked(tokenizer_of(c), p->text + first, p->control + first, strlen(p->text + first),
                               add | parse, ids);
 }
@@ -118,8 +117,7 @@ static bool collect_text(const char *text, size_t len, void *user) {
 
 static bool pass_progress(int64_t done, int64_t total, void *user) {
     const Collect *r = user;
-    return r->options->prefill_progress == NULL ||
-           r->options->prefill_progress(done, total, r->options->user);
+    return r->options->prefill_progress == NULL || r->options->prefill_progress(done, total, r->options->user);
 }
 
 /* Brings `context` up to date: of prompt and reply, the tokens that are in the session now. */
@@ -130,8 +128,8 @@ static RpStatus record_context(Conversation *c, const RpTokenList *prompt, const
     return RP_OK;
 }
 
-static RpStatus record_reply(Conversation *c, const char *prompt_text, const char *reply,
-                             const RpTokenList *sampled, const RpGenerateResult *result) {
+static RpStatus record_reply(Conversation *c, const char *prompt_text, const char *reply, const RpTokenList *sampled,
+                             const RpGenerateResult *result) {
     forget_text(c);
     if (sampled->n == 0) { /* interrupted before the first token: as if the message had not been sent */
         pop_message(c);

@@ -10,7 +10,7 @@ typedef struct Conversation {
     RpSampler     *sampler;
     RpChatKind     kind;
     bool           parse_special; /* control tokens are recognised in messages */
-    RpChatMessage *messages; /* texts are malloc */
+    RpChatMessage *messages;      /* texts are malloc */
     size_t         n_messages;
     RpTokenList    context;    /* the tokens in the session */
     char          *known_text; /* text of `context` and `pending` together; NULL: not known */

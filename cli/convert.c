@@ -12,9 +12,9 @@ int cli_convert_done(RpStatus status, const char *path, bool quiet, Progress *p)
     if (status != RP_OK) return cli_exit(status);
     if (quiet) return EXIT_OK;
     const RpModelInfo *o = rp_model_info(m);
-    fprintf(stderr, "%s: %s, %.2f M parameters (%.2f M active per token), %.2f MB, in %.1f s\n", path,
-            o->arch, (double)o->n_params / 1e6, (double)o->n_params_active / 1e6,
-            (double)o->weight_bytes / 1e6, cli_since_start());
+    fprintf(stderr, "%s: %s, %.2f M parameters (%.2f M active per token), %.2f MB, in %.1f s\n", path, o->arch,
+            (double)o->n_params / 1e6, (double)o->n_params_active / 1e6, (double)o->weight_bytes / 1e6,
+            cli_since_start());
     rp_model_free(m);
     return EXIT_OK;
 }

@@ -11,8 +11,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/demo.gguf",
-                                     "../../assets/demo.gguf"};
+static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/demo.gguf", "../../assets/demo.gguf"};
 
 enum { N_PLACES = sizeof places / sizeof places[0] };
 

@@ -31,8 +31,7 @@ static void print_layer(const uint64_t *counts, int n, int layer, FILE *out) {
     int      after = -1;
     for (int i = 0; i < N_TOP && i < n && sum > 0; i++) {
         const int e = most_chosen(counts, n, below, after);
-        fprintf(out, "%s %d (%.1f %%)", i > 0 ? "," : " most chosen:", e,
-                100.0 * (double)counts[e] / (double)sum);
+        fprintf(out, "%s %d (%.1f %%)", i > 0 ? "," : " most chosen:", e, 100.0 * (double)counts[e] / (double)sum);
         below = counts[e];
         after = e;
     }
@@ -45,8 +44,8 @@ void cli_experts_print(const RpSession *s, FILE *out) {
         fputs("experts: this model has none\n", out);
         return;
     }
-    fprintf(out, "experts  %d of %d per token, %d tokens of prompt and reply\n", m->n_expert_used,
-            m->n_expert, rp_session_n_past(s));
+    fprintf(out, "experts  %d of %d per token, %d tokens of prompt and reply\n", m->n_expert_used, m->n_expert,
+            rp_session_n_past(s));
     for (int l = 0; l < m->n_layer; l++) {
         const uint64_t *counts = rp_session_expert_counts(s, l);
         if (counts != NULL) print_layer(counts, m->n_expert, l, out);

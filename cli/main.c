@@ -15,8 +15,7 @@
 
 static int version(void) {
     int n_devices;
-    printf("reprise %s\nCUDA toolkit: %s\n", RP_VERSION,
-           RP_CUDA_TOOLKIT[0] != '\0' ? RP_CUDA_TOOLKIT : "none");
+    printf("reprise %s\nCUDA toolkit: %s\n", RP_VERSION, RP_CUDA_TOOLKIT[0] != '\0' ? RP_CUDA_TOOLKIT : "none");
     if (rp_cuda_probe(&n_devices) == RP_OK)
         printf("CUDA devices: %d\n", n_devices);
     else

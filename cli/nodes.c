@@ -17,9 +17,9 @@ static void note_launch(const RpStepLaunch *l, RpDumpNote *note) {
     const char  *kernel = l->kernel[0] == '(' ? l->kernel + 1 : l->kernel;
     const size_t end    = strcspn(kernel, "<)");
     if (l->n_kernels > 1) n = snprintf(note->text, sizeof note->text, "%d kernels, the last ", l->n_kernels);
-    snprintf(note->text + n, sizeof note->text - (size_t)n, "%ux%ux%u x %u%s %.*s, %.1f kB", l->grid[0],
-             l->grid[1], l->grid[2], l->block[0], l->shared_bytes > 0 ? " (+shared)" : "",
-             (int)(end < 40 ? end : 40), kernel, (double)l->bytes / 1e3);
+    snprintf(note->text + n, sizeof note->text - (size_t)n, "%ux%ux%u x %u%s %.*s, %.1f kB", l->grid[0], l->grid[1],
+             l->grid[2], l->block[0], l->shared_bytes > 0 ? " (+shared)" : "", (int)(end < 40 ? end : 40), kernel,
+             (double)l->bytes / 1e3);
 }
 
 RpStatus cli_note_launches(const ComputeGraph *g, RpDumpNote *notes) {

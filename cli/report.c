@@ -94,13 +94,11 @@ void cli_report(const Report *r) {
         (void)cli_device_text(r->session, text + n, sizeof text - (size_t)n);
         const RpExecutorInfo info = rp_session_info(r->session);
         upload_text(&info, text + strlen(text), sizeof text - strlen(text));
-        if (info.kernels[0] != '\0')
-            snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", info.kernels);
+        if (info.kernels[0] != '\0') snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", info.kernels);
         add_row(t, "load", r->load_s, -1, 0.0, text);
     }
     if (steps > 0)
-        snprintf(traffic, sizeof traffic,
-                 "%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)",
+        snprintf(traffic, sizeof traffic, "%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)",
                  total * rate / 1e9, total / 1e6, bytes.weights / 1e6, bytes.kv / 1e6);
     add_row(t, "prefill", g->prefill_s, g->n_prompt, cli_prefill_rate(g), "");
     add_row(t, "decode", g->decode_s, steps, rate, traffic);
@@ -121,6 +119,6 @@ void cli_report_json(const Report *r, FILE *out) {
             "\"decode_tok_s\":%.3f,\"first_token_s\":%.6f},",
             r->load_s, g->prefill_s, cli_prefill_rate(g), g->decode_s, cli_decode_rate(g),
             g->n_generated > 0 ? r->first_token_s : 0.0);
-    fprintf(out, "\"weight_bytes_per_token\":%.0f,\"kv_bytes_per_token\":%.0f,\"gb_s\":%.3f", bytes.weights,
-            bytes.kv, (bytes.weights + bytes.kv) * cli_decode_rate(g) / 1e9);
+    fprintf(out, "\"weight_bytes_per_token\":%.0f,\"kv_bytes_per_token\":%.0f,\"gb_s\":%.3f", bytes.weights, bytes.kv,
+            (bytes.weights + bytes.kv) * cli_decode_rate(g) / 1e9);
 }

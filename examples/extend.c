@@ -13,16 +13,13 @@
 enum { N = 8 };
 
 /* Shape rule: the result has shape and dtype of the first source; a second one must have the same shape. */
-static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                           const char **why) {
+static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
     const RpTensorView *x = in->binary.a, *by = in->binary.b;
     (void)params;
-    if (x->dtype != RP_F32 || (by != NULL && by->dtype != RP_F32))
-        return *why = "the sources must be f32", RP_E_DTYPE;
+    if (x->dtype != RP_F32 || (by != NULL && by->dtype != RP_F32)) return *why = "the sources must be f32", RP_E_DTYPE;
     if (!rp_view_is_contiguous(x) || (by != NULL && !rp_view_is_contiguous(by)))
         return *why = "the sources must be contiguous", RP_E_SHAPE;
-    if (by != NULL && memcmp(x->ne, by->ne, sizeof x->ne) != 0)
-        return *why = "the sources differ in shape", RP_E_SHAPE;
+    if (by != NULL && memcmp(x->ne, by->ne, sizeof x->ne) != 0) return *why = "the sources differ in shape", RP_E_SHAPE;
     *out = rp_view_contiguous(RP_F32, x->ne, NULL);
     return RP_OK;
 }
@@ -38,22 +35,12 @@ static RpStatus relu(const RpOpArgs *args, RpKernelCtx *ctx) {
     return RP_OK;
 }
 
-static const RpOpDescription relu_op          = {.name       = "relu",
-                                                 .n_required = 1,
-                                                 .n_sources  = 1,
-                                                 .shape      = like_first,
-                                                 .flags      = RP_FLAG_INPLACE,
-                                                 .cpu        = relu};
-static const RpOpDescription relu_mul_op      = {.name       = "relu_mul",
-                                                 .n_required = 2,
-                                                 .n_sources  = 2,
-                                                 .shape      = like_first,
-                                                 .flags      = RP_FLAG_FUSED,
-                                                 .cpu        = relu};
-static const RpGraphPattern  relu_mul_pattern = {.name  = "relu_mul",
-                                                 .help  = "relu(x) * y in one step",
-                                                 .match = "mul(relu(x), y)",
-                                                 .make  = "relu_mul(x, y)"};
+static const RpOpDescription relu_op = {
+    .name = "relu", .n_required = 1, .n_sources = 1, .shape = like_first, .flags = RP_FLAG_INPLACE, .cpu = relu};
+static const RpOpDescription relu_mul_op = {
+    .name = "relu_mul", .n_required = 2, .n_sources = 2, .shape = like_first, .flags = RP_FLAG_FUSED, .cpu = relu};
+static const RpGraphPattern relu_mul_pattern = {
+    .name = "relu_mul", .help = "relu(x) * y in one step", .match = "mul(relu(x), y)", .make = "relu_mul(x, y)"};
 
 typedef struct Result {
     int   n_steps;
@@ -93,7 +80,7 @@ int main(void) {
     for (int i = 0; i < 2 && st == RP_OK; i++) {
         ComputeGraph *g      = rp_graph_new();
         const char   *passes = i == 0 ? "-relu_mul" : "";
-        st = g != NULL ? run(g, op, passes, &results[i]) : rp_fail(RP_E_NOMEM, "out of memory");
+        st                   = g != NULL ? run(g, op, passes, &results[i]) : rp_fail(RP_E_NOMEM, "out of memory");
         rp_graph_free(g);
         printf("%d steps:", results[i].n_steps);
         for (int k = 0; k < N; k++) printf(" %g", (double)results[i].y[k]);

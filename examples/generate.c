@@ -1,7 +1,7 @@
 /* A reply, printed as it is generated.   generate MODEL.gguf [TEXT]
  *
- * rp_generate runs the prompt, samples token by token and calls back with whole UTF-8 characters. Returning false from the
- * callback ends the reply. */
+ * rp_generate runs the prompt, samples token by token and calls back with whole UTF-8 characters. Returning false from
+ * the callback ends the reply. */
 #include <reprise/reprise.h>
 
 #include <stdio.h>
@@ -23,8 +23,7 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, const char *text) {
     if (tk == NULL) return rp_fail(RP_E_UNSUPPORTED, "the model has no tokenizer");
     RpStatus st = rp_tokenize(tk, text, strlen(text), RP_TOK_ADD_SPECIAL, &prompt);
     if (st == RP_OK) st = rp_generate(s, sampler, prompt.ids, prompt.n, &options, &result);
-    if (st == RP_OK)
-        printf("\n[%d tokens, stopped by %s]\n", result.n_generated, rp_stop_reason_name(result.reason));
+    if (st == RP_OK) printf("\n[%d tokens, stopped by %s]\n", result.n_generated, rp_stop_reason_name(result.reason));
     rp_token_list_free(&prompt);
     return st;
 }
@@ -36,8 +35,7 @@ int main(int argc, char **argv) {
     RpSamplerParams params  = rp_sampler_defaults();
     params.temperature      = 0.8f;
 
-    RpStatus st =
-        argc > 1 ? rp_model_open(argv[1], NULL, &model) : rp_fail(RP_E_ARG, "generate MODEL.gguf [TEXT]");
+    RpStatus st = argc > 1 ? rp_model_open(argv[1], NULL, &model) : rp_fail(RP_E_ARG, "generate MODEL.gguf [TEXT]");
     if (st == RP_OK) st = rp_session_open(model, &(RpSessionOptions){.n_ctx = 256}, &session);
     if (st == RP_OK) st = rp_sampler_new(&params, rp_model_info(model)->n_vocab, &sampler);
     if (st == RP_OK) st = reply(session, sampler, argc > 2 ? argv[2] : "Hello");

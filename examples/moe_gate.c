@@ -4,8 +4,9 @@
  *     gate[e,t] = p[e,t] / (sum of p over the k chosen experts)    if e is one of the k largest; ties: the lower index
  *                 0                                                otherwise
  *
- * The sum of the softmax cancels, so exp(score - largest score) takes the place of p. main runs the op on the device that
- * REPRISE_DEVICE selects (default: a GPU if there is one), prints the gates, and compares with the CPU function. */
+ * The sum of the softmax cancels, so exp(score - largest score) takes the place of p. main runs the op on the device
+ * that REPRISE_DEVICE selects (default: a GPU if there is one), prints the gates, and compares with the CPU
+ * function. */
 #include "reprise/reprise.h"
 
 #include <math.h>
@@ -66,8 +67,7 @@ static RpStatus gate_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
     return RP_OK;
 }
 
-static RpStatus gate_shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                           const char **why) {
+static RpStatus gate_shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
     const RpTensorView *x = in->unary.x;
     const int32_t       k = params->custom.i[0];
     if (x->dtype != RP_F32) return *why = "the scores must be f32", RP_E_DTYPE;
@@ -77,19 +77,13 @@ static RpStatus gate_shape(const RpSourceShapes *in, const RpOpParams *params, R
 }
 
 /* Block b computes row b: RP_GRID_ROWS. A kernel with another layout has a launch rule instead. */
-static const RpCudaSource gate_source = {
-    .text = gate_text, .kernel = "moe_gate", .grid = RP_GRID_ROWS, .block = 32};
+static const RpCudaSource    gate_source = {.text = gate_text, .kernel = "moe_gate", .grid = RP_GRID_ROWS, .block = 32};
 static const char *const     gate_sources[] = {"scores"};
-static const RpOpDescription gate_op        = {.name       = "moe_gate",
-                                               .n_required = 1,
-                                               .n_sources  = 1,
-                                               .sources    = gate_sources,
-                                               .shape      = gate_shape,
-                                               .cpu        = gate_cpu};
+static const RpOpDescription gate_op        = {
+           .name = "moe_gate", .n_required = 1, .n_sources = 1, .sources = gate_sources, .shape = gate_shape, .cpu = gate_cpu};
 
 /* *user is the largest difference so far. */
-static bool compare(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                    void *user) {
+static bool compare(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
     double *largest = user;
     *largest        = fmax(*largest, rp_verify_difference(node, view, got, want, NULL));
     return true;
@@ -99,8 +93,7 @@ static void print_gates(const float *gates) {
     for (int t = 0; t < N_TOKENS; t++) {
         printf("token %d:", t);
         for (int e = 0; e < N_EXPERTS; e++)
-            if (gates[t * N_EXPERTS + e] > 0.0f)
-                printf("  expert %d %.4f", e, (double)gates[t * N_EXPERTS + e]);
+            if (gates[t * N_EXPERTS + e] > 0.0f) printf("  expert %d %.4f", e, (double)gates[t * N_EXPERTS + e]);
         printf("\n");
     }
 }

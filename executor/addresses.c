@@ -39,8 +39,7 @@ RpStatus rp_executor_open_states(RpExecutor *e) {
             e->allocated_state[i] = true;
             continue;
         }
-        const RpTensorView mine   = rp_node_view(s->node),
-                           theirs = rp_node_view(e->owner->plan->states[shared].node);
+        const RpTensorView mine = rp_node_view(s->node), theirs = rp_node_view(e->owner->plan->states[shared].node);
         if (mine.dtype != theirs.dtype || memcmp(mine.ne, theirs.ne, sizeof mine.ne) != 0)
             return rp_fail(RP_E_SHAPE, "state '%s' has another shape in the executor to share with",
                            rp_node_name(s->node));
@@ -68,8 +67,8 @@ void *rp_executor_address(const RpExecutor *e, PlanRef ref) {
 }
 
 /* Absent sources have ne 0 and no address. */
-static RpStatus fill_source(RpExecutor *e, const PlanStep *s, const PlanStep *weights, int k,
-                            WeightAddress *address, RpOpArgs *args) {
+static RpStatus fill_source(RpExecutor *e, const PlanStep *s, const PlanStep *weights, int k, WeightAddress *address,
+                            RpOpArgs *args) {
     const PlanRef ref = s->src[k];
     if (s->args.src[k].ne[0] <= 0) return RP_OK;
     if (ref.space != SPACE_WEIGHT) {
@@ -78,8 +77,7 @@ static RpStatus fill_source(RpExecutor *e, const PlanStep *s, const PlanStep *we
     }
     char *base = address(e, weights->args.src[k].data);
     if (base == NULL)
-        return rp_fail(RP_E_STATE, "%s: source %d is not a weight of the bound plan", rp_node_name(s->node),
-                       k);
+        return rp_fail(RP_E_STATE, "%s: source %d is not a weight of the bound plan", rp_node_name(s->node), k);
     args->src[k].data = base + weights->src[k].offset;
     return RP_OK;
 }
@@ -101,8 +99,7 @@ RpStatus rp_executor_fill_args(RpExecutor *e, WeightAddress *address) {
         clear_gap(&e->args[i].dst);
         for (int k = 0; k < RP_MAX_SRC; k++) clear_gap(&e->args[i].src[k]);
         e->args[i].dst.data = rp_executor_address(e, s->dst);
-        for (int k = 0; k < RP_MAX_SRC; k++)
-            RP_TRY(fill_source(e, s, &e->weights->steps[i], k, address, &e->args[i]));
+        for (int k = 0; k < RP_MAX_SRC; k++) RP_TRY(fill_source(e, s, &e->weights->steps[i], k, address, &e->args[i]));
     }
     return RP_OK;
 }

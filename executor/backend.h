@@ -17,17 +17,17 @@ typedef struct Reply {
 } Reply;
 
 struct RpExecutor {
-    const Backend  *backend;
-    const ExecPlan *plan;
-    RpExecutor     *owner; /* has threads, device and weights: this executor, or the one it shares with */
-    char           *arena;
-    void          **states;          /* by state number of the plan: the memory in use */
-    void          **default_states;  /* likewise: the memory in use while nothing is bound */
-    bool           *allocated_state; /* likewise: allocated here, not taken from the owner */
-    const RpExecutorStates *bound;   /* NULL: the default states */
-    const ExecPlan         *weights; /* the plan whose weights are bound */
-    RpOpArgs               *args;    /* by step, with addresses */
-    const TensorNode       *step;    /* RpExecutorOptions.step */
+    const Backend          *backend;
+    const ExecPlan         *plan;
+    RpExecutor             *owner; /* has threads, device and weights: this executor, or the one it shares with */
+    char                   *arena;
+    void                  **states;          /* by state number of the plan: the memory in use */
+    void                  **default_states;  /* likewise: the memory in use while nothing is bound */
+    bool                   *allocated_state; /* likewise: allocated here, not taken from the owner */
+    const RpExecutorStates *bound;           /* NULL: the default states */
+    const ExecPlan         *weights;         /* the plan whose weights are bound */
+    RpOpArgs               *args;            /* by step, with addresses */
+    const TensorNode       *step;            /* RpExecutorOptions.step */
     Reply                   reply;
     RpExecutorInfo          info;
     char                    reason[256]; /* storage of info.reason */

@@ -56,16 +56,14 @@ static RpStatus open_pool(const RpExecutorOptions *o, ThreadPool **out) {
     RP_TRY(rp_option_number(RP_OPT_SPIN_US, 1000000, &spin_us));
     if (n == 0) RP_TRY(rp_option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
     if (n == 0) n = sysconf(_SC_NPROCESSORS_ONLN);
-    if (n < 0 || n > RP_POOL_MAX)
-        return rp_fail(RP_E_ARG, "%ld threads: between 1 and %d can be used", n, RP_POOL_MAX);
+    if (n < 0 || n > RP_POOL_MAX) return rp_fail(RP_E_ARG, "%ld threads: between 1 and %d can be used", n, RP_POOL_MAX);
     return rp_pool_new((int)n, spin_us, out);
 }
 
 static RpStatus new_state(RpExecutor *e, size_t bytes, const char *name, void **out) {
     (void)e;
     *out = calloc(1, bytes); /* pages are mapped on first write, not here */
-    return *out != NULL ? RP_OK
-                        : rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", name, bytes);
+    return *out != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "state '%s': %zu bytes could not be allocated", name, bytes);
 }
 
 static void free_state(RpExecutor *e, void *state) {
@@ -113,8 +111,7 @@ static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
     RP_TRY(rp_check_kernels(e->plan, &rp_cpu_table));
     if (o->require_graph) return rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none");
     if (o->mode > RP_MODE_EAGER && !e->info.fell_back) /* else there is a reason already (I10) */
-        snprintf(e->reason, sizeof e->reason, "eager instead of %s: the CPU has no graphs",
-                 rp_mode_name(o->mode));
+        snprintf(e->reason, sizeof e->reason, "eager instead of %s: the CPU has no graphs", rp_mode_name(o->mode));
     if (e->owner != e) {
         c->pool  = cpu(e->owner)->pool;
         e->arena = e->owner->arena;
@@ -218,8 +215,8 @@ static RpStatus run_step(const RpExecutor *e, int step, const Written *w, char *
  * use, whose results stay in place for the next step.
  *
  *     copies   [ before | plain | got ]      w->bytes each, the written views one after the other */
-static RpStatus verify_step(const RpExecutor *e, int step, const Written *w, char *copies,
-                            RpVerifyCallback *callback, void *user, bool *go_on) {
+static RpStatus verify_step(const RpExecutor *e, int step, const Written *w, char *copies, RpVerifyCallback *callback,
+                            void *user, bool *go_on) {
     const RpCpuIsa isa    = rp_cpu_isa();
     char          *before = copies, *plain = copies + w->bytes, *got = copies + 2 * w->bytes;
     copy_written(w, before, false);
@@ -272,8 +269,7 @@ static RpStatus interpret_timed(void *arg, int ith, int nth) {
     RpKernelCtx     ctx = ctx_of(r->c, ith, nth);
     TimedStep       t   = {r->c->pool, ith == 0 ? r->ends : NULL, 0};
     if (ith == 0) r->ends[-1] = now_ns();
-    return rp_plan_walk(r->c->base.plan, r->c->base.args, r->c->phases, &rp_cpu_table, &ctx,
-                        end_of_timed_step, &t);
+    return rp_plan_walk(r->c->base.plan, r->c->base.args, r->c->phases, &rp_cpu_table, &ctx, end_of_timed_step, &t);
 }
 
 /* Alternates plain runs, for the total, and timed runs, for the steps. Medians are taken over
@@ -286,7 +282,7 @@ static RpStatus profile(RpExecutor *e, int n_runs, double *step_ns, double *tota
     const size_t n      = (size_t)e->plan->n_steps;
     double      *ends   = calloc(n + 1, sizeof *ends);
     double      *sample = calloc((n + 1) * (size_t)n_runs, sizeof *sample);
-    RpStatus st = ends != NULL && sample != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    RpStatus     st     = ends != NULL && sample != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a profile");
     for (int r = 0; r < n_runs && st == RP_OK; r++) {
         TimedRun     t     = {cpu(e), ends + 1};
         const double start = now_ns();

@@ -78,8 +78,7 @@ static RpStatus device_memory(const char *device, bool require_cuda, RpDeviceMem
     return RP_OK;
 }
 
-RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out,
-                                size_t out_bytes) {
+RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out, size_t out_bytes) {
     RP_NOT_NULL(out, "out");
 
     RpDeviceMemory m;

@@ -34,8 +34,7 @@ static void compare_floats(Difference *d, const char *got, const char *want, siz
         float a, b;
         memcpy(&a, got + i * sizeof a, sizeof a);
         memcpy(&b, want + i * sizeof b, sizeof b);
-        if (memcmp(&a, &b, sizeof a) == 0 && !isfinite(b))
-            continue; /* poison that neither run has overwritten */
+        if (memcmp(&a, &b, sizeof a) == 0 && !isfinite(b)) continue; /* poison that neither run has overwritten */
         compare(d, (double)a, (double)b, 0.0, i);
     }
 }
@@ -87,8 +86,7 @@ static float largest(const float block[32]) {
  *
  *     f16    |want| * 2^-10, at least 2^-24        q8_0   max |want| of its block of 32 / 127, with 1 % slack
  *     bf16   |want| * 2^-7 */
-static void compare_stored(Difference *d, RpDtype type, const char *got, const char *want, int64_t n,
-                           size_t first) {
+static void compare_stored(Difference *d, RpDtype type, const char *got, const char *want, int64_t n, size_t first) {
     enum { PIECE = 256 };
     float a[PIECE], b[PIECE];
     if (memcmp(got, want, rp_row_bytes(type, n)) == 0) return;
@@ -99,8 +97,7 @@ static void compare_stored(Difference *d, RpDtype type, const char *got, const c
         for (int64_t i = 0; i < m; i++) {
             const float  block = type == RP_Q8_0 ? largest(b + i / 32 * 32) : 0.0f;
             const double step  = fabs((double)b[i]) * (type == RP_BF16 ? 0x1p-7 : 0x1p-10) + 0x1p-24;
-            compare(d, (double)a[i], (double)b[i], fmax(step, 1.01 / 127.0 * (double)block),
-                    first + (size_t)(at + i));
+            compare(d, (double)a[i], (double)b[i], fmax(step, 1.01 / 127.0 * (double)block), first + (size_t)(at + i));
         }
     }
 }
@@ -109,8 +106,8 @@ static double relative(const Difference *d) {
     return d->worst == 0.0 ? 0.0 : d->largest > 0.0 ? d->worst / d->largest : (double)INFINITY;
 }
 
-double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got,
-                            const void *want, size_t *at) {
+double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+                            size_t *at) {
     if (at != NULL) *at = 0;
     if (node == NULL || view == NULL || got == NULL || want == NULL) return (double)INFINITY;
     const char  *a = got, *b = want, *op = rp_node_op_name(node);
@@ -128,8 +125,7 @@ double rp_verify_difference(const TensorNode *node, const RpTensorView *view, co
     } else if (view->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
         for (int64_t r = 0; r < rp_view_rows(view); r++)
             compare_act(&d, a + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]),
-                        b + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]), view->ne[0],
-                        (size_t)(r * view->ne[0]));
+                        b + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]), view->ne[0], (size_t)(r * view->ne[0]));
     } else if (stored && strcmp(op, "copy") != 0) {
         for (int64_t r = 0; r < rp_view_rows(view); r++) {
             const size_t row = (size_t)((const char *)rp_view_row(view, r) - (const char *)view->data);

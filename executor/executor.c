@@ -25,14 +25,12 @@ void rp_executor_free(RpExecutor *e) {
 }
 
 static RpStatus check_options(const RpExecutorOptions *o) {
-    if ((unsigned)o->mode > RP_MODE_LOOP)
-        return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
+    if ((unsigned)o->mode > RP_MODE_LOOP) return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
     if (o->step == NULL) return RP_OK;
     const RpTensorView v = rp_node_view(o->step);
-    if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 ||
-        rp_view_elems(&v) < RP_STEP_WORDS)
-        return rp_fail(RP_E_ARG, "'%s' is no step state: a state of at least %d i32 is wanted",
-                       rp_node_name(o->step), (int)RP_STEP_WORDS);
+    if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 || rp_view_elems(&v) < RP_STEP_WORDS)
+        return rp_fail(RP_E_ARG, "'%s' is no step state: a state of at least %d i32 is wanted", rp_node_name(o->step),
+                       (int)RP_STEP_WORDS);
     return RP_OK;
 }
 
@@ -45,9 +43,7 @@ static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, 
         choice.fell_back = true;
         memcpy(choice.reason, o->share->owner->reason, sizeof choice.reason);
     }
-    const Backend *backend = o->share != NULL ? o->share->backend
-                             : choice.cuda    ? &rp_cuda_backend
-                                              : &rp_cpu_backend;
+    const Backend *backend = o->share != NULL ? o->share->backend : choice.cuda ? &rp_cuda_backend : &rp_cpu_backend;
     RpExecutor    *e       = calloc(1, backend->bytes);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
     e->backend                 = backend;
@@ -163,8 +159,7 @@ RpStatus rp_executor_states_new(RpExecutor *e, RpExecutorStates **out) {
     s->maker = e->owner;
     for (; s->n < plan->n_states; s->n++) {
         const PlanState *state = &plan->states[s->n];
-        const RpStatus   st =
-            e->backend->new_state(e->owner, state->bytes, rp_node_name(state->node), &s->memory[s->n]);
+        const RpStatus st = e->backend->new_state(e->owner, state->bytes, rp_node_name(state->node), &s->memory[s->n]);
         if (st != RP_OK) {
             rp_executor_states_free(s);
             return st;
@@ -197,8 +192,7 @@ RpStatus rp_executor_states_bind(RpExecutor *e, RpExecutorStates *s) {
     RP_NOT_NULL(e, "exec");
 
     const RpExecutorStates *before = e->bound;
-    if (s != NULL && s->maker != e->owner)
-        return rp_fail(RP_E_ARG, "these states belong to another executor");
+    if (s != NULL && s->maker != e->owner) return rp_fail(RP_E_ARG, "these states belong to another executor");
     /* All or nothing: if the backend cannot use the new addresses, the old ones are restored. */
     point_to_states(e, s);
     const RpStatus st = e->backend->rebind(e, e->weights);
@@ -208,8 +202,7 @@ RpStatus rp_executor_states_bind(RpExecutor *e, RpExecutorStates *s) {
 }
 
 static bool same_view(const RpTensorView *a, const RpTensorView *b) {
-    return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0 &&
-           memcmp(a->nb, b->nb, sizeof a->nb) == 0;
+    return a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0 && memcmp(a->nb, b->nb, sizeof a->nb) == 0;
 }
 
 /* True if both steps differ in addresses at most. Parameters are compared as bytes, because the Params
@@ -230,10 +223,8 @@ static RpStatus check_same_steps(const ExecPlan *a, const ExecPlan *b) {
         const PlanStep *x = &a->steps[i], *y = &b->steps[i];
         if (!same_step(x, y))
             return rp_fail(
-                RP_E_SHAPE,
-                "step %d is %s '%s', in the plan of the weights %s '%s' with other sources or parameters", i,
-                rp_node_op_name(x->node), rp_node_name(x->node), rp_node_op_name(y->node),
-                rp_node_name(y->node));
+                RP_E_SHAPE, "step %d is %s '%s', in the plan of the weights %s '%s' with other sources or parameters",
+                i, rp_node_op_name(x->node), rp_node_name(x->node), rp_node_op_name(y->node), rp_node_name(y->node));
     }
     return RP_OK;
 }

@@ -6,10 +6,8 @@
 #include <string.h>
 
 const char *rp_mode_name(RpExecMode mode) {
-    static const char *const names[] = {[RP_MODE_AUTO]   = "auto",
-                                        [RP_MODE_EAGER]  = "eager",
-                                        [RP_MODE_REPLAY] = "replay",
-                                        [RP_MODE_LOOP]   = "loop"};
+    static const char *const names[] = {
+        [RP_MODE_AUTO] = "auto", [RP_MODE_EAGER] = "eager", [RP_MODE_REPLAY] = "replay", [RP_MODE_LOOP] = "loop"};
     return (unsigned)mode < sizeof names / sizeof names[0] ? names[mode] : "?";
 }
 

@@ -7,7 +7,8 @@
 
 #include "graph/plan.h"
 
-/* The kernels of a backend: the kernel of each op of the library, and the choice between the two kernels of a custom op. */
+/* The kernels of a backend: the kernel of each op of the library, and the choice between the two kernels of a custom
+ * op. */
 typedef struct Kernels {
     RpOpKernel *(*of_op)(TensorOp op);
     bool        cuda;

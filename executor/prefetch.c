@@ -38,18 +38,18 @@ static struct {
  *     slice i = rows [(i % slices_of_weight) * rows, ... + rows) of weight i / slices_of_weight */
 typedef struct Trial {
     const RpTensorView *weights; /* all of one type and shape */
-    int64_t           n_weights, rows, slices_of_weight;
-    int64_t           first; /* the slice of worker 0; worker w takes first + w */
-    int               workers;
-    char             *column;
-    float            *results; /* `rows` per worker */
-    int               failed;
+    int64_t             n_weights, rows, slices_of_weight;
+    int64_t             first; /* the slice of worker 0; worker w takes first + w */
+    int                 workers;
+    char               *column;
+    float              *results; /* `rows` per worker */
+    int                 failed;
 } Trial;
 
 static RpTensorView slice(const Trial *t, int64_t i) {
     RpTensorView v = t->weights[i / t->slices_of_weight % t->n_weights];
-    v.data       = (char *)v.data + (size_t)(i % t->slices_of_weight * t->rows) * v.nb[1];
-    v.ne[1]      = t->rows;
+    v.data         = (char *)v.data + (size_t)(i % t->slices_of_weight * t->rows) * v.nb[1];
+    v.ne[1]        = t->rows;
     v.ne[2] = v.ne[3] = 1;
     return v;
 }
@@ -67,8 +67,8 @@ static RpStatus multiply(void *arg, int ith, int nth) {
     const RpOpParams   params = {.mul_mat = {.bound = RP_BOUND_NONE}};
     const RpTensorView w      = slice(t, t->first + ith);
     const RpOpArgs     args   = {
-              .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){t->rows, 1,                        1,                                        1         },
-                 t->results + ith * t->rows),
+              .dst    = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){t->rows, 1,                            1,                                        1         },
+                    t->results + ith * t->rows),
               .src    = {w,       rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){w.ne[0], 1, 1, 1}, t->column)},
               .params = &params
     };
@@ -88,10 +88,8 @@ static int64_t quantised_weights(const RpExecutor *e, RpTensorView *out) {
     for (int i = 0; i < e->plan->n_steps; i++)
         for (int k = 0; k < RP_MAX_SRC; k++) {
             const RpTensorView *v = &e->args[i].src[k];
-            if (e->plan->steps[i].src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || v->dtype == RP_Q8_ACT)
-                continue;
-            if (rp_dtype_info(v->dtype)->block_elems == 1 || v->nb[2] != (size_t)v->ne[1] * v->nb[1])
-                continue;
+            if (e->plan->steps[i].src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || v->dtype == RP_Q8_ACT) continue;
+            if (rp_dtype_info(v->dtype)->block_elems == 1 || v->nb[2] != (size_t)v->ne[1] * v->nb[1]) continue;
             if (!seen(out, n, v)) out[n++] = *v;
         }
     return n;
@@ -172,9 +170,8 @@ static RpStatus measure(const RpTensorView *views, int64_t n, ThreadPool *pool, 
     const size_t column = (rp_row_bytes(RP_Q8_ACT, views[0].ne[0]) + ALIGN - 1) / ALIGN * ALIGN;
     t.column            = aligned_alloc(ALIGN, column);
     t.results           = calloc((size_t)(t.workers * t.rows), sizeof *t.results);
-    RpStatus st         = t.column != NULL && t.results != NULL
-                              ? RP_OK
-                              : rp_fail(RP_E_NOMEM, "out of memory for measuring prefetch");
+    RpStatus st =
+        t.column != NULL && t.results != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for measuring prefetch");
     if (st == RP_OK) {
         memset(t.column, 0, column);
         st = time_candidates(&t, pool, rounds);
@@ -205,7 +202,7 @@ static RpStatus measure_once(const RpExecutor *e, ThreadPool *pool) {
 
 RpStatus rp_prefetch_choose(const RpExecutor *e, ThreadPool *pool) {
     RpCpuPrefetch p;
-    bool        by_measurement;
+    bool          by_measurement;
     RP_TRY(rp_cpu_prefetch_option(&p, &by_measurement));
     if (!by_measurement) return rp_cpu_prefetch_set(p);
     pthread_mutex_lock(&measured.lock);

@@ -33,8 +33,7 @@ static RpStatus check_state(const RpExecutor *e, const RpReplyOptions *o, const 
     const PlanStep *sample  = &e->plan->steps[e->plan->n_steps - 1];
     const int64_t   n_vocab = sample->op == RP_OP_SAMPLE ? sample->args.sample.logits.ne[0] : INT32_MAX;
     if (s->token < 0 || s->token >= n_vocab)
-        return rp_fail(RP_E_ARG, "a reply from token %d: the vocabulary has %lld", s->token,
-                       (long long)n_vocab);
+        return rp_fail(RP_E_ARG, "a reply from token %d: the vocabulary has %lld", s->token, (long long)n_vocab);
     return rp_step_check(s, o->state + RP_STEP_WORDS, (int64_t)o->n_state - RP_STEP_WORDS, n_vocab);
 }
 

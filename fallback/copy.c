@@ -2,9 +2,9 @@
  *
  * The store writes keys and values into the KV cache, to f16 or q8_0. A row is converted in slices of SLICE elements by
  * way of f32, so that it needs no memory of its length (I5). x may have any strides; rows of d are contiguous. */
-#include "fallback/simd/float.h"
 #include "fallback/quants/quants.h"
 #include "fallback/rows.h"
+#include "fallback/simd/float.h"
 
 enum { SLICE = 256 }; /* a multiple of 32: slices are whole q8_0 blocks */
 
@@ -67,7 +67,7 @@ static void copy_row(const RpTensorView *x, const char *row, const RpTensorView 
 
 RpStatus rp_cpu_copy(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->copy.x, *y = &args->dst;
-    const int32_t    *pos = rp_is_present(&args->copy.pos) ? args->copy.pos.data : NULL;
+    const int32_t      *pos = rp_is_present(&args->copy.pos) ? args->copy.pos.data : NULL;
     RP_TRY(RP_CHECK(copy, args));
     for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
         const int64_t i1 = r % x->ne[1], outer = r / x->ne[1];

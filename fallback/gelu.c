@@ -4,8 +4,8 @@
  *     RP_GELU_TANH   0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)),  u = sqrt(2/pi) (x + 0.044715 x^3)
  *
  * The right side of the second needs rp_expf only, which compilers vectorise. */
-#include "fallback/simd/float.h"
 #include "fallback/rows.h"
+#include "fallback/simd/float.h"
 
 RP_BODY void gelu_tanh_body(const float *x, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) {

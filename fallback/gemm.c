@@ -31,57 +31,51 @@ enum { CACHE_LINE = 16 /* floats */ };
  * `turned` functions a[k * STRIP + r]. Rows of b are `stride` floats long. */
 typedef void TileFunction(const float *a, const float *b, int64_t stride, int64_t n, int rows, float *tile);
 
-RP_BODY void plain_tile(const float *a, int along_r, int along_k, const float *b, int64_t stride, int64_t n,
-                        int rows, float *tile) {
+RP_BODY void plain_tile(const float *a, int along_r, int along_k, const float *b, int64_t stride, int64_t n, int rows,
+                        float *tile) {
     memset(tile, 0, STRIP * PANEL * sizeof *tile);
     for (int r = 0; r < rows; r++)
         for (int64_t k = 0; k < n; k++)
             for (int j = 0; j < PANEL; j++)
-                tile[r * PANEL + j] =
-                    fmaf(a[r * along_r + k * along_k], b[k * stride + j], tile[r * PANEL + j]);
+                tile[r * PANEL + j] = fmaf(a[r * along_r + k * along_k], b[k * stride + j], tile[r * PANEL + j]);
 }
 static void tile_plain(const float *a, const float *b, int64_t stride, int64_t n, int rows, float *tile) {
     plain_tile(a, SLICE, 1, b, stride, n, rows, tile);
 }
-static void tile_plain_turned(const float *a, const float *b, int64_t stride, int64_t n, int rows,
-                              float *tile) {
+static void tile_plain_turned(const float *a, const float *b, int64_t stride, int64_t n, int rows, float *tile) {
     plain_tile(a, 1, STRIP, b, stride, n, rows, tile);
 }
 
 /* Sub-tiles of rows x vectors whose accumulators fill the registers. */
 #define TILES(isa, ...) TILE(isa, SLICE, 1, __VA_ARGS__) TILE(isa##_turned, 1, STRIP, __VA_ARGS__)
-#define TILE(isa, ALONG_R, ALONG_K, target, Vector, LANES, ROWS, VECTORS, zero, load, spread, fma, store)    \
-    target static void tile_##isa(const float *a, const float *b, int64_t stride, int64_t n, int rows,       \
-                                  float *tile) {                                                             \
-        for (int r0 = 0; r0 < rows; r0 += ROWS)                                                              \
-            for (int j0 = 0; j0 < PANEL; j0 += VECTORS * LANES) {                                            \
-                Vector sum[ROWS][VECTORS];                                                                   \
-                for (int r = 0; r < ROWS; r++)                                                               \
-                    for (int v = 0; v < VECTORS; v++) sum[r][v] = zero;                                      \
-                for (int64_t k = 0; k < n; k++) {                                                            \
-                    Vector of_b[VECTORS];                                                                    \
-                    for (int v = 0; v < VECTORS; v++) of_b[v] = load(b + k * stride + j0 + v * LANES);       \
-                    for (int r = 0; r < ROWS; r++) {                                                         \
-                        const Vector of_a = spread(a[(r0 + r) * ALONG_R + k * ALONG_K]);                     \
-                        for (int v = 0; v < VECTORS; v++) sum[r][v] = fma(of_a, of_b[v], sum[r][v]);         \
-                    }                                                                                        \
-                }                                                                                            \
-                for (int r = 0; r < ROWS; r++)                                                               \
-                    for (int v = 0; v < VECTORS; v++)                                                        \
-                        store(tile + (r0 + r) * PANEL + j0 + v * LANES, sum[r][v]);                          \
-            }                                                                                                \
+#define TILE(isa, ALONG_R, ALONG_K, target, Vector, LANES, ROWS, VECTORS, zero, load, spread, fma, store)              \
+    target static void tile_##isa(const float *a, const float *b, int64_t stride, int64_t n, int rows, float *tile) {  \
+        for (int r0 = 0; r0 < rows; r0 += ROWS)                                                                        \
+            for (int j0 = 0; j0 < PANEL; j0 += VECTORS * LANES) {                                                      \
+                Vector sum[ROWS][VECTORS];                                                                             \
+                for (int r = 0; r < ROWS; r++)                                                                         \
+                    for (int v = 0; v < VECTORS; v++) sum[r][v] = zero;                                                \
+                for (int64_t k = 0; k < n; k++) {                                                                      \
+                    Vector of_b[VECTORS];                                                                              \
+                    for (int v = 0; v < VECTORS; v++) of_b[v] = load(b + k * stride + j0 + v * LANES);                 \
+                    for (int r = 0; r < ROWS; r++) {                                                                   \
+                        const Vector of_a = spread(a[(r0 + r) * ALONG_R + k * ALONG_K]);                               \
+                        for (int v = 0; v < VECTORS; v++) sum[r][v] = fma(of_a, of_b[v], sum[r][v]);                   \
+                    }                                                                                                  \
+                }                                                                                                      \
+                for (int r = 0; r < ROWS; r++)                                                                         \
+                    for (int v = 0; v < VECTORS; v++) store(tile + (r0 + r) * PANEL + j0 + v * LANES, sum[r][v]);      \
+            }                                                                                                          \
     }
 #if defined(RP_X86)
-TILES(avx2, RP_TARGET_AVX2, __m256, 8, 6, 2, _mm256_setzero_ps(), _mm256_loadu_ps, _mm256_set1_ps,
-      _mm256_fmadd_ps, _mm256_storeu_ps)
+TILES(avx2, RP_TARGET_AVX2, __m256, 8, 6, 2, _mm256_setzero_ps(), _mm256_loadu_ps, _mm256_set1_ps, _mm256_fmadd_ps,
+      _mm256_storeu_ps)
 TILES(avx512_few, RP_TARGET_AVX512, __m512, 16, 4, 2, _mm512_setzero_ps(), _mm512_loadu_ps, _mm512_set1_ps,
       _mm512_fmadd_ps, _mm512_storeu_ps)
 TILES(avx512, RP_TARGET_AVX512, __m512, 16, 12, 2, _mm512_setzero_ps(), _mm512_loadu_ps, _mm512_set1_ps,
       _mm512_fmadd_ps, _mm512_storeu_ps)
 #elif defined(__aarch64__)
-RP_BODY float32x4_t multiply_add(float32x4_t x, float32x4_t y, float32x4_t sum) {
-    return vfmaq_f32(sum, x, y);
-}
+RP_BODY float32x4_t multiply_add(float32x4_t x, float32x4_t y, float32x4_t sum) { return vfmaq_f32(sum, x, y); }
 TILES(neon, , float32x4_t, 4, 6, 4, vdupq_n_f32(0.0f), vld1q_f32, vdupq_n_f32, multiply_add, vst1q_f32)
 #endif
 
@@ -114,8 +108,7 @@ RP_BODY void merge_body(const Merge *m, const float *tile) {
             for (int j = 0; j < m->columns; j++) y[j] = fmaf(m->alpha, tile[r * PANEL + j], 0.0f);
         else {
             const float *from = m->from + r * m->from_stride;
-            for (int j = 0; j < m->columns; j++)
-                y[j] = fmaf(m->alpha, tile[r * PANEL + j], m->keep * from[j]);
+            for (int j = 0; j < m->columns; j++) y[j] = fmaf(m->alpha, tile[r * PANEL + j], m->keep * from[j]);
         }
     }
 }
@@ -141,8 +134,7 @@ static void pack_panels(const RpTensorView *b, const float *at, int64_t n, int c
         }
     else
         for (int j = 0; j < columns; j++)
-            for (int64_t k = 0; k < n; k++)
-                panels[j / PANEL][k * PANEL + j % PANEL] = at[j * along_j + k * along_k];
+            for (int64_t k = 0; k < n; k++) panels[j / PANEL][k * PANEL + j % PANEL] = at[j * along_j + k * along_k];
 }
 
 /* Rows [0, rows) and terms [0, n) of matrix a, from `at` on: strip[row][SLICE]. The rows behind them, which come
@@ -176,8 +168,8 @@ typedef struct Unit {
 } Unit;
 
 static const float *element(const RpTensorView *v, int64_t i0, int64_t i1, int64_t s) {
-    return (const float *)(const void *)((const char *)v->data + (size_t)i0 * v->nb[0] +
-                                         (size_t)i1 * v->nb[1] + (size_t)s * v->nb[2]);
+    return (const float *)(const void *)((const char *)v->data + (size_t)i0 * v->nb[0] + (size_t)i1 * v->nb[1] +
+                                         (size_t)s * v->nb[2]);
 }
 
 /* The sum of a slice is added to beta * c (the first slice) or to the sum of the slices before it. */
@@ -185,12 +177,12 @@ static Merge merge_at(const RpOpArgs *args, const Unit *u, int64_t k0, int64_t i
     const RpGemmParams *p = &args->params->gemm;
     const RpTensorView *c = &args->gemm.c, *y = &args->dst;
     Merge               m = {.alpha = p->alpha, .keep = 1.0f};
-    m.y           = (float *)(void *)((char *)y->data + (size_t)i * y->nb[1] + (size_t)u->s * y->nb[2]) + j;
-    m.y_stride    = floats(y->nb[1]);
-    m.from        = m.y;
-    m.from_stride = m.y_stride;
-    m.rows        = smaller(u->i1 - i, STRIP);
-    m.columns     = smaller(u->j1 - j, PANEL);
+    m.y                   = (float *)(void *)((char *)y->data + (size_t)i * y->nb[1] + (size_t)u->s * y->nb[2]) + j;
+    m.y_stride            = floats(y->nb[1]);
+    m.from                = m.y;
+    m.from_stride         = m.y_stride;
+    m.rows                = smaller(u->i1 - i, STRIP);
+    m.columns             = smaller(u->j1 - j, PANEL);
     if (k0 > 0) return m;
     m.keep        = p->beta;
     m.from        = p->beta != 0.0f && rp_is_present(c) ? element(c, j, i, u->s) : NULL;
@@ -247,8 +239,7 @@ static int64_t unit_rows(int64_t m, int64_t others, int nth) {
 enum { ROW_COLS = 2048, AT_ONCE = 4 };
 
 /* sums[j] += a[0] b[0][j], then a[1] b[1][j], ... Prefetches the rows behind them. */
-RP_BODY void add_rows_body(const float *a, const float *restrict b, int64_t stride, int columns,
-                           float *restrict sums) {
+RP_BODY void add_rows_body(const float *a, const float *restrict b, int64_t stride, int columns, float *restrict sums) {
     const float terms[AT_ONCE] = {a[0], a[1], a[2], a[3]};
     int         j              = 0;
     for (; j + CACHE_LINE <= columns; j += CACHE_LINE) {
@@ -282,10 +273,10 @@ static void sum_slice(const RpOpArgs *args, const Unit *u, int64_t k0, int64_t n
 
 /* Matrix s. The workers share its columns, whole cache lines each. */
 static void one_row(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t s) {
-    const int64_t       n = args->dst.ne[0], lines = (n + CACHE_LINE - 1) / CACHE_LINE;
-    const int64_t       n_k = args->params->gemm.alpha != 0.0f ? args->gemm.a.ne[0] : 0;
-    const int64_t       end = lines * (ctx->ith + 1) / ctx->nth * CACHE_LINE;
-    alignas(64) float   sums[ROW_COLS];
+    const int64_t     n = args->dst.ne[0], lines = (n + CACHE_LINE - 1) / CACHE_LINE;
+    const int64_t     n_k = args->params->gemm.alpha != 0.0f ? args->gemm.a.ne[0] : 0;
+    const int64_t     end = lines * (ctx->ith + 1) / ctx->nth * CACHE_LINE;
+    alignas(64) float sums[ROW_COLS];
     for (int64_t j = lines * ctx->ith / ctx->nth * CACHE_LINE; j < end && j < n; j += ROW_COLS) {
         const int64_t most = end < n ? end - j : n - j;
         const Unit    u    = {.i1 = 1, .j0 = j, .j1 = j + smaller(most, ROW_COLS), .s = s};
@@ -320,8 +311,7 @@ RpStatus rp_cpu_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
     return RP_OK;
 }
 
-void rp_gemm_block(const float *a, int64_t row, int64_t term, const RpTensorView *b, bool add,
-                   const RpTensorView *y) {
+void rp_gemm_block(const float *a, int64_t row, int64_t term, const RpTensorView *b, bool add, const RpTensorView *y) {
     const RpOpParams p = {
         .gemm = {.alpha = 1.0f, .beta = add ? 1.0f : 0.0f}
     };

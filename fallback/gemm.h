@@ -12,7 +12,6 @@ enum { RP_GEMM_ROWS = 240, RP_GEMM_COLS = 256, RP_GEMM_TERMS = 128, RP_GEMM_STRI
 /* y[j,i] = [y[j,i] +] sum_k a(i,k) * b[j,k] for all elements of y [columns,rows], f32. a(i,k) is
  * a[i * row + k * term], one of the strides being 1; b is f32 [columns,terms] with adjacent columns. A slice of
  * RP_GEMM_TERMS terms is summed before it is added, so a call for each slice gives the bits of one call for all. */
-void rp_gemm_block(const float *a, int64_t row, int64_t term, const RpTensorView *b, bool add,
-                   const RpTensorView *y);
+void rp_gemm_block(const float *a, int64_t row, int64_t term, const RpTensorView *b, bool add, const RpTensorView *y);
 
 #endif

@@ -11,8 +11,8 @@ RpStatus rp_cpu_get_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
     for (int64_t t = ctx->ith; t < y->ne[1]; t += ctx->nth) {
         const int64_t id = given ? ((const int32_t *)ids->data)[t] : t;
         if (id < 0 || id >= w->ne[1])
-            return rp_fail(RP_E_ARG, "get_rows: id %lld at %lld, the table has %lld rows", (long long)id,
-                           (long long)t, (long long)w->ne[1]);
+            return rp_fail(RP_E_ARG, "get_rows: id %lld at %lld, the table has %lld rows", (long long)id, (long long)t,
+                           (long long)w->ne[1]);
         float *row = rp_view_row(y, t);
         rp_dequantize_row(w->dtype, (const char *)w->data + (size_t)id * w->nb[1], w->ne[0], row);
         for (int64_t i = 0; i < w->ne[0] && scale != 0.0f; i++)

@@ -6,18 +6,16 @@
  *     transposed (k strided)         y += x[k] * w[k,:], k in order           tokens t
  *
  * Each element of y is one sum in a fixed order, whatever the number of workers or of tokens in the call (I8). */
-#include "fallback/simd/float.h"
-#include "fallback/products/float_rows.h"
 #include "fallback/fused/fused.h"
+#include "fallback/products/float_rows.h"
 #include "fallback/products/tiles.h"
+#include "fallback/simd/float.h"
 
 enum { FLOAT_SLICE = 256 }; /* elements of a transposed row that are converted at a time */
 
 /* ---- bounds (RpMulMatBound): rows and terms that a token needs ---- */
 
-static int64_t last_position(const RpOpArgs *args, int64_t t) {
-    return ((const int32_t *)args->mul_mat.pos.data)[t];
-}
+static int64_t last_position(const RpOpArgs *args, int64_t t) { return ((const int32_t *)args->mul_mat.pos.data)[t]; }
 
 static RpMulMatBound bound_of(const RpOpArgs *args) {
     return rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
@@ -37,9 +35,7 @@ static int64_t inner_length(const RpOpArgs *args, int64_t t) {
 
 static float *result_at(const RpOpArgs *args, int64_t m, int64_t t, int64_t h, int64_t b) {
     const RpTensorView *y = &args->dst;
-    return (float *)(void *)((char *)y->data + (size_t)t * y->nb[1] + (size_t)h * y->nb[2] +
-                             (size_t)b * y->nb[3]) +
-           m;
+    return (float *)(void *)((char *)y->data + (size_t)t * y->nb[1] + (size_t)h * y->nb[2] + (size_t)b * y->nb[3]) + m;
 }
 
 static const char *weight_row(const RpOpArgs *args, int64_t m, int64_t h, int64_t b) {
@@ -63,10 +59,10 @@ RP_VARIANTS(add_scaled, (const float *w, float x, int64_t n, float *y), (w, x, n
 /* One column of y. Rows beyond a bound are written as 0. */
 static void transposed_token(const RpOpArgs *args, int64_t t, int64_t h, int64_t b) {
     const RpTensorView *w     = &args->mul_mat.w;
-    const int64_t     n_row = w->ne[1], n_in = inner_length(args, t);
-    const float      *x     = (const float *)(const void *)column(args, t, h, b);
-    const char       *first = weight_row(args, 0, h, b);
-    float            *y     = result_at(args, 0, t, h, b);
+    const int64_t       n_row = w->ne[1], n_in = inner_length(args, t);
+    const float        *x     = (const float *)(const void *)column(args, t, h, b);
+    const char         *first = weight_row(args, 0, h, b);
+    float              *y     = result_at(args, 0, t, h, b);
     memset(y, 0, (size_t)n_row * sizeof *y);
     for (int64_t k = 0; k < n_in; k++)
         for (int64_t m = 0; m < n_row; m += FLOAT_SLICE) {
@@ -89,10 +85,9 @@ static bool column_by_column(const RpOpArgs *args) {
 /* GEMV for token t; this worker takes a range of the rows that the token needs. */
 static void times_column(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t t, int64_t h, int64_t b) {
     const RpTensorView *w    = &args->mul_mat.w;
-    const DotColumn   x    = rp_dot_column(column(args, t, h, b), w->ne[0]);
-    int64_t           rows = w->ne[1];
-    if (bound_of(args) == RP_BOUND_ROWS && last_position(args, t) + 1 < rows)
-        rows = last_position(args, t) + 1;
+    const DotColumn     x    = rp_dot_column(column(args, t, h, b), w->ne[0]);
+    int64_t             rows = w->ne[1];
+    if (bound_of(args) == RP_BOUND_ROWS && last_position(args, t) + 1 < rows) rows = last_position(args, t) + 1;
     const int64_t first = rows * ctx->ith / ctx->nth, end = rows * (ctx->ith + 1) / ctx->nth;
     if (first < end)
         rp_dot_kernels().gemv(w->dtype, weight_row(args, first, h, b), w->nb[1], end - first, w->ne[0], &x,
@@ -106,8 +101,8 @@ static size_t list_bytes(const RpOpArgs *args) {
 
 static TileWork work_of_head(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t h, int64_t b) {
     const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
-    const char      **from = (const char **)ctx->local;
-    float           **to   = (float **)(void *)((char *)ctx->local + list_bytes(args));
+    const char        **from = (const char **)ctx->local;
+    float             **to   = (float **)(void *)((char *)ctx->local + list_bytes(args));
     for (int64_t t = 0; t < x->ne[1]; t++) {
         from[t] = column(args, t, h, b);
         to[t]   = result_at(args, 0, t, h, b);
@@ -120,8 +115,8 @@ static TileWork work_of_head(const RpOpArgs *args, const RpKernelCtx *ctx, int64
                       .stride = w->nb[1],
                       .x      = from,
                       .y      = to,
-                      .groups = (char *)ctx->shared + (size_t)((h + x->ne[2] * b) * x->ne[1]) *
-                                                          rp_packed_column_bytes(w->dtype, w->ne[0]),
+                      .groups = (char *)ctx->shared +
+                                (size_t)((h + x->ne[2] * b) * x->ne[1]) * rp_packed_column_bytes(w->dtype, w->ne[0]),
                       .local = (char *)ctx->local + 2 * list_bytes(args)};
 }
 
@@ -155,17 +150,15 @@ static bool drop_columns(const RpOpArgs *args, FloatWork *work, int64_t t0, int6
 
 static void float_head(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t h, int64_t b) {
     const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
-    const bool        bound =
-        bound_of(args) == RP_BOUND_ROWS; /* every nth row: the needed rows are the first ones */
-    const int64_t n     = w->ne[1];
-    const int64_t first = bound ? ctx->ith : n * ctx->ith / ctx->nth;
-    const int64_t end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
+    const bool          bound = bound_of(args) == RP_BOUND_ROWS; /* every nth row: the needed rows are the first ones */
+    const int64_t       n     = w->ne[1];
+    const int64_t       first = bound ? ctx->ith : n * ctx->ith / ctx->nth;
+    const int64_t       end   = bound ? n : n * (ctx->ith + 1) / ctx->nth;
     for (int64_t t0 = 0; t0 < x->ne[1]; t0 += RP_FLOAT_WORK_COLS) {
         FloatWork work;
         rp_float_work_start(&work, w, bound_of(args) != RP_BOUND_INNER);
         for (int64_t t = t0; t < x->ne[1] && t < t0 + RP_FLOAT_WORK_COLS; t++)
-            rp_float_work_add(&work, column(args, t, h, b), result_at(args, 0, t, h, b),
-                              inner_length(args, t));
+            rp_float_work_add(&work, column(args, t, h, b), result_at(args, 0, t, h, b), inner_length(args, t));
         if (!bound) rp_float_rows(&work, weight_row(args, first, h, b), w->nb[1], first, end - first);
         for (int64_t m = first; m < end && bound && drop_columns(args, &work, t0, m); m += ctx->nth)
             rp_float_rows(&work, weight_row(args, m, h, b), 0, m, 1);
@@ -179,9 +172,8 @@ CpuNeeds rp_needs_mul_mat(const RpOpArgs *args) {
     if (!rp_is_quantized_product(w, x) || column_by_column(args)) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared = (size_t)rp_view_rows(x) * rp_packed_column_bytes(w->dtype, w->ne[0]),
-                      .local  = 2 * list_bytes(args) + (rp_tiles_need_panels(x->ne[1])
-                                                            ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])
-                                                            : 0)};
+                      .local  = 2 * list_bytes(args) +
+                               (rp_tiles_need_panels(x->ne[1]) ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1]) : 0)};
 }
 
 RpStatus rp_cpu_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -195,8 +187,7 @@ RpStatus rp_cpu_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
             else if (!transposed)
                 float_head(args, ctx, h, b);
             for (int64_t t = 0; t < x->ne[1] && transposed; t++)
-                if ((t + x->ne[1] * (h + x->ne[2] * b)) % ctx->nth == ctx->ith)
-                    transposed_token(args, t, h, b);
+                if ((t + x->ne[1] * (h + x->ne[2] * b)) % ctx->nth == ctx->ith) transposed_token(args, t, h, b);
         }
     return RP_OK;
 }

@@ -4,8 +4,8 @@
  * columns are sorted by expert, and each expert is a GEMM with its columns, so that its weights are read once. The
  * sum of each element is that of mul_mat (I8). The ids are data (I4): memory is sized for any choice. */
 #include "fallback/experts.h"
-#include "fallback/products/float_rows.h"
 #include "fallback/fused/fused.h"
+#include "fallback/products/float_rows.h"
 #include "fallback/products/tiles.h"
 
 #include <string.h>
@@ -39,8 +39,7 @@ static void zero_where_no_expert(const RpOpArgs *args, RowRange range) {
     for (int64_t t = 0; t < ids->ne[1]; t++)
         for (int64_t j = 0; j < ids->ne[0]; j++)
             if (rp_expert(ids, j, t, args->mul_mat_id.w.ne[2]) < 0)
-                memset(result(args, j, t) + range.first, 0,
-                       (size_t)(range.end - range.first) * sizeof(float));
+                memset(result(args, j, t) + range.first, 0, (size_t)(range.end - range.first) * sizeof(float));
 }
 
 /* ---- block-quantised experts ---- */
@@ -91,8 +90,8 @@ static ExpertLists lists(const RpOpArgs *args, char *local) {
  *     pairs placed     0   1   1   3   -        start of e at first[e], end at first[e + 1] */
 static ExpertLists sort_by_expert(const RpOpArgs *args, char *local) {
     const RpTensorView *ids      = &args->mul_mat_id.ids;
-    const int64_t     n_expert = args->mul_mat_id.w.ne[2];
-    const ExpertLists c        = lists(args, local);
+    const int64_t       n_expert = args->mul_mat_id.w.ne[2];
+    const ExpertLists   c        = lists(args, local);
     memset(c.first, 0, first_bytes(args));
     for (int64_t t = 0; t < ids->ne[1]; t++)
         for (int64_t j = 0; j < ids->ne[0]; j++) {
@@ -121,9 +120,8 @@ static TileWork work_of_expert(const RpOpArgs *args, const RpKernelCtx *ctx, con
                       .stride = w->nb[1],
                       .x      = c->x + c->first[e],
                       .y      = c->y + c->first[e],
-                      .groups = (char *)ctx->shared +
-                                (size_t)c->first[e] * rp_packed_column_bytes(w->dtype, w->ne[0]),
-                      .local = c->rest};
+                      .groups = (char *)ctx->shared + (size_t)c->first[e] * rp_packed_column_bytes(w->dtype, w->ne[0]),
+                      .local  = c->rest};
 }
 
 /* The work of all experts is one range of cost units (rp_tile_run), so that an expert with many tokens is shared by
@@ -155,7 +153,7 @@ static void run_work(const RpOpArgs *args, FloatWork *work, int64_t expert, RowR
 /* All columns of this expert, up to RP_FLOAT_WORK_COLS at a time. */
 static void float_expert(const RpOpArgs *args, int64_t expert, RowRange range) {
     const RpTensorView *w = &args->mul_mat_id.w, *ids = &args->mul_mat_id.ids;
-    FloatWork         work;
+    FloatWork           work;
     rp_float_work_start(&work, w, true);
     for (int64_t t = 0; t < ids->ne[1]; t++)
         for (int64_t j = 0; j < ids->ne[0]; j++) {
@@ -171,20 +169,18 @@ static void float_expert(const RpOpArgs *args, int64_t expert, RowRange range) {
 CpuNeeds rp_needs_mul_mat_id(const RpOpArgs *args) {
     const RpTensorView *w = &args->mul_mat_id.w, *x = &args->mul_mat_id.x, *ids = &args->mul_mat_id.ids;
     if (!rp_is_quantized_product(w, x) || ids->ne[1] == 1) return (CpuNeeds){.phases = 1};
-    return (CpuNeeds){.phases = 2,
-                      .shared =
-                          (size_t)(ids->ne[0] * ids->ne[1]) * rp_packed_column_bytes(w->dtype, w->ne[0]),
-                      .local = 2 * list_bytes(args) + first_bytes(args) +
-                               (rp_tiles_need_panels(ids->ne[0] * ids->ne[1])
-                                    ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1])
-                                    : 0)};
+    return (CpuNeeds){
+        .phases = 2,
+        .shared = (size_t)(ids->ne[0] * ids->ne[1]) * rp_packed_column_bytes(w->dtype, w->ne[0]),
+        .local  = 2 * list_bytes(args) + first_bytes(args) +
+                 (rp_tiles_need_panels(ids->ne[0] * ids->ne[1]) ? rp_panels_bytes(w->dtype, w->ne[0], w->ne[1]) : 0)};
 }
 
 RpStatus rp_cpu_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(mul_mat_id, args));
     const RpTensorView *w = &args->mul_mat_id.w, *ids = &args->mul_mat_id.ids;
-    const bool        quantized = args->mul_mat_id.x.dtype == RP_Q8_ACT;
-    const RowRange    range     = range_of(args, ctx);
+    const bool          quantized = args->mul_mat_id.x.dtype == RP_Q8_ACT;
+    const RowRange      range     = range_of(args, ctx);
     if (ctx->phase == 0) zero_where_no_expert(args, range);
     if (quantized && ids->ne[1] > 1)
         many_tokens(args, ctx);

@@ -1,7 +1,7 @@
 /* y[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + eps) * w[:] (Zhang and Sennrich 2019, arXiv:1910.07467)
  *
- * Squares are summed in double (squares.h). Rows are divided among the workers. The scale is known before a row is written,
- * so x and y may be the same memory (I6). */
+ * Squares are summed in double (squares.h). Rows are divided among the workers. The scale is known before a row is
+ * written, so x and y may be the same memory (I6). */
 #include "fallback/rows.h"
 #include "fallback/squares.h"
 

@@ -4,9 +4,10 @@
  *     y[a] = x[a] cos(theta) - x[b] sin(theta)     RP_ROPE_NORM  (a, b) = (2i, 2i + 1)
  *     y[b] = x[a] sin(theta) + x[b] cos(theta)     RP_ROPE_NEOX  (a, b) = (i, i + n_dims/2)
  *
- * theta_i = pos * base^(-2i/n_dims) / factor_i, or pos * factor_i if base is 0, is the extrapolated angle; linear scaling
- * uses freq_scale * theta_i, and YaRN mixes the two (reprise/yarn.h). Angles, cosines and sines are computed in double and rounded to float once, by
- * the same operations in all variants (I8). A pair is read before it is written, so y may be x (I6). */
+ * theta_i = pos * base^(-2i/n_dims) / factor_i, or pos * factor_i if base is 0, is the extrapolated angle; linear
+ * scaling uses freq_scale * theta_i, and YaRN mixes the two (reprise/yarn.h). Angles, cosines and sines are computed in
+ * double and rounded to float once, by the same operations in all variants (I8). A pair is read before it is written,
+ * so y may be x (I6). */
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"
 
@@ -74,8 +75,7 @@ RP_BODY double cosine_of_rest(double rr) {
 RP_BODY void cos_sin_body(const double *theta, int n, double magnitude, float *cosines, float *sines) {
     const double to_integer = 0x1.8p52, half_pi = 0x1.921fb54442d18p0, half_pi_rest = 0x1.1a62633145c07p-54;
     for (int i = 0; i < n; i++) {
-        const double moved    = fma(theta[i], 2.0 / 3.14159265358979323846, to_integer),
-                     quarters = moved - to_integer;
+        const double moved = fma(theta[i], 2.0 / 3.14159265358979323846, to_integer), quarters = moved - to_integer;
         const double r = fma(-quarters, half_pi_rest, fma(-quarters, half_pi, theta[i])), rr = r * r;
         const double s = sine_of_rest(r, rr), c = cosine_of_rest(rr);
         int64_t      bits;
@@ -100,7 +100,7 @@ static const Angles *angles_at(const RpRopeParams *p, const float *factors, int3
         a.factors[i]   = factors != NULL ? factors[i] : 1.0f;
         const double f = (double)a.factors[i];
         theta[i]       = rp_yarn_angle(p, &ramp, i, p->freq_base != 0.0f ? pos * frequency / f : pos * f);
-        small        = small && fabs(theta[i]) <= largest_angle;
+        small          = small && fabs(theta[i]) <= largest_angle;
     }
     if (small) cos_sin(theta, p->n_dims / 2, ramp.magnitude, a.cosines, a.sines);
     for (int i = 0; i < p->n_dims / 2 && !small; i++) {
@@ -142,8 +142,7 @@ RP_BODY void rotate_body(const RpRopeParams *p, const float *x, float *y, const 
 RP_VARIANTS(rotate, (const RpRopeParams *p, const float *x, float *y, const Angles *by), (p, x, y, by))
 
 RpStatus rp_cpu_rope(const RpOpArgs *args, RpKernelCtx *ctx) {
-    const RpTensorView *x = &args->rope.x, *pos = &args->rope.pos, *factors = &args->rope.factors,
-                       *y = &args->dst;
+    const RpTensorView *x = &args->rope.x, *pos = &args->rope.pos, *factors = &args->rope.factors, *y = &args->dst;
     const RpRopeParams *p = &args->params->rope;
     RP_TRY(RP_CHECK(rope, args));
     const float  *f     = rp_is_present(&args->rope.factors) ? factors->data : NULL;

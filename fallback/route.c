@@ -1,4 +1,5 @@
-/* Weights of the selected experts of each token: w[j] = probs[ids[j,t],t], then the steps that RpRouteParams switches on:
+/* Weights of the selected experts of each token: w[j] = probs[ids[j,t],t], then the steps that RpRouteParams switches
+ * on:
  *
  *     soft_max    w[j] = exp(w[j]) / sum_i exp(w[i])     softmax over the selected only (gpt-oss)
  *     normalize   w[j] = w[j] / max(sum_i w[i], 2^-14)   no division by 0 or by a tiny sum

@@ -15,8 +15,7 @@ static inline int64_t rp_end_row(const RpTensorView *v, const RpKernelCtx *ctx) 
 }
 
 /* Computes elements [from, from + n) of a row; x and y point to element `from`. */
-typedef void RangeFunction(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from,
-                           int64_t n);
+typedef void RangeFunction(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n);
 
 /* Calls f for this worker's share of all elements, in ranges that do not cross rows. The share is counted in 16
  * elements, not in rows, so that one long row keeps every worker busy. */
@@ -28,8 +27,7 @@ static inline void rp_for_ranges(const RpOpArgs *args, const RpKernelCtx *ctx, R
         const int64_t row = u / blocks, from = u % blocks * 16;
         const int64_t count = last - u < blocks - u % blocks ? last - u : blocks - u % blocks;
         const int64_t end   = from + 16 * count < n ? from + 16 * count : n;
-        f(args, (const float *)rp_view_row(x, row) + from, (float *)rp_view_row(y, row) + from, row, from,
-          end - from);
+        f(args, (const float *)rp_view_row(x, row) + from, (float *)rp_view_row(y, row) + from, row, from, end - from);
         u += count;
     }
 }

@@ -1,9 +1,9 @@
 /* Samples the next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, random choice.
  *
- * A worker takes every nth row. The scratch memory holds the candidates, SampleCandidate [n]. The vocabulary is never sorted:
- * candidates that cannot be sampled are dropped first, and a heap orders only as many of the others as are needed. Weights
- * are integers (base/sampling.h). The random number is Philox of (seed, counter), and the state is data (I4,
- * reprise/step.h). */
+ * A worker takes every nth row. The scratch memory holds the candidates, SampleCandidate [n]. The vocabulary is never
+ * sorted: candidates that cannot be sampled are dropped first, and a heap orders only as many of the others as are
+ * needed. Weights are integers (base/sampling.h). The random number is Philox of (seed, counter), and the state is data
+ * (I4, reprise/step.h). */
 #include "fallback/sample.h"
 
 #include "base/sampling.h"
@@ -16,8 +16,7 @@ static float finite_or_least(float logit) { return isnan(logit) ? -INFINITY : lo
 
 /* Every token as a candidate. The penalty is computed from the original logit, so a token that occurs several times
  * in `recent` is penalised once. */
-static void fill_candidates(const RpStepState *s, const int32_t *recent, const float *logits, int32_t n,
-                            Candidate *c) {
+static void fill_candidates(const RpStepState *s, const int32_t *recent, const float *logits, int32_t n, Candidate *c) {
     for (int32_t i = 0; i < n; i++) c[i] = (Candidate){.logit = finite_or_least(logits[i]), .id = i};
     if (s->repeat_penalty == 1.0f) return;
     for (int32_t i = 0; i < s->n_recent; i++) {
@@ -81,7 +80,8 @@ static uint64_t weight(const RpStepState *s, float logit, float max) {
     return rp_sampling_weight(probability(s, logit, max));
 }
 
-/* Drops candidates of probability below `least` > 0, relative to the best, and returns how many are left, in c[0..kept). */
+/* Drops candidates of probability below `least` > 0, relative to the best, and returns how many are left, in
+ * c[0..kept). */
 static int32_t drop_light(const RpStepState *s, Candidate *c, int32_t n, float max, double least) {
     /* probability < least means logit < max + temperature * ln(least). Comparing with this limit, less a margin for
      * rounding, drops most candidates without an exponential. */
@@ -96,8 +96,7 @@ static int32_t drop_light(const RpStepState *s, Candidate *c, int32_t n, float m
 /* The nucleus of top-p sampling (Holtzman et al. 2019, arXiv:1904.09751): the fewest candidates, in order, whose
  * weights sum to `wanted`; a candidate below min_p ends it too. They are popped from the heap and so lie at
  * c[n - 1], c[n - 2], ... Returns how many they are, and in *mass their weight. */
-static int32_t pop_nucleus(const RpStepState *s, Candidate *c, int32_t n, float max, uint64_t wanted,
-                           uint64_t *mass) {
+static int32_t pop_nucleus(const RpStepState *s, Candidate *c, int32_t n, float max, uint64_t wanted, uint64_t *mass) {
     int32_t kept = 0;
     *mass        = 0;
     while (kept < n && *mass < wanted) {
@@ -170,8 +169,7 @@ static RpStatus sample_row(const RpOpArgs *args, int64_t row) {
     s->token = rp_sample_token(s, recent, rp_view_row(logits, row), (int32_t)logits->ne[0],
                                rp_view_row(&args->sample.scratch, row));
     if (s->token < 0)
-        return rp_fail(RP_E_ARG, "nothing to sample: each of the %lld logits is NaN or -inf",
-                       (long long)logits->ne[0]);
+        return rp_fail(RP_E_ARG, "nothing to sample: each of the %lld logits is NaN or -inf", (long long)logits->ne[0]);
     s->pos++;
     rp_step_accept(s, recent, s->token);
     return RP_OK;
@@ -179,7 +177,6 @@ static RpStatus sample_row(const RpOpArgs *args, int64_t row) {
 
 RpStatus rp_cpu_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(sample, args));
-    for (int64_t row = ctx->ith; row < args->sample.logits.ne[1]; row += ctx->nth)
-        RP_TRY(sample_row(args, row));
+    for (int64_t row = ctx->ith; row < args->sample.logits.ne[1]; row += ctx->nth) RP_TRY(sample_row(args, row));
     return RP_OK;
 }

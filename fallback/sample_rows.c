@@ -1,5 +1,5 @@
-/* Samples a token for each row of logits (sample.c). A worker takes every nth row. The state of a row is the parameters of
- * the op and the seed of the row, before the first random number. */
+/* Samples a token for each row of logits (sample.c). A worker takes every nth row. The state of a row is the parameters
+ * of the op and the seed of the row, before the first random number. */
 #include "fallback/sample.h"
 
 #include "fallback/rows.h"

@@ -1,8 +1,7 @@
 /* y = scale * x + bias, element by element. */
 #include "fallback/rows.h"
 
-static void scale_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from,
-                        int64_t n) {
+static void scale_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
     const RpScaleParams *p = &args->params->scale;
     (void)row, (void)from;
     for (int64_t i = 0; i < n; i++) y[i] = p->scale * x[i] + p->bias;

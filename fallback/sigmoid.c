@@ -1,14 +1,13 @@
 /* y = 1 / (1 + exp(-x)), element by element; rp_expf (float.h) gives the same bits in every variant. */
-#include "fallback/simd/float.h"
 #include "fallback/rows.h"
+#include "fallback/simd/float.h"
 
 RP_BODY void sigmoid_body(const float *x, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = 1.0f / (1.0f + rp_expf(-x[i]));
 }
 RP_VARIANTS(sigmoid, (const float *x, float *y, int64_t n), (x, y, n))
 
-static void sigmoid_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from,
-                          int64_t n) {
+static void sigmoid_range(const RpOpArgs *args, const float *x, float *y, int64_t row, int64_t from, int64_t n) {
     (void)args, (void)row, (void)from;
     sigmoid(x, y, n);
 }

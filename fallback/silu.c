@@ -1,6 +1,6 @@
 /* y = x / (1 + exp(-x)), element by element; rp_expf (float.h) gives the same bits in every variant. */
-#include "fallback/simd/float.h"
 #include "fallback/rows.h"
+#include "fallback/simd/float.h"
 
 RP_BODY void silu_body(const float *x, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i] / (1.0f + rp_expf(-x[i]));

@@ -8,9 +8,9 @@
  *
  * The attention sink (gpt-oss) takes a part of the probability and has no result; without one it is -inf. If every v[i]
  * and the sink are -inf, or no i counts, the results are 0. The sum is in double, in the order of i. */
-#include "fallback/simd/float.h"
 #include "fallback/quants/quants.h"
 #include "fallback/rows.h"
+#include "fallback/simd/float.h"
 
 static float mask_at(const RpTensorView *mask, int64_t t, int64_t i) {
     const char *row = (const char *)mask->data + (size_t)t * mask->nb[1];
@@ -21,7 +21,7 @@ static float mask_at(const RpTensorView *mask, int64_t t, int64_t i) {
 
 static void soft_max_row(const RpOpArgs *args, int64_t t, int64_t h, const float *x, float *y) {
     const RpSoftMaxParams *p    = &args->params->soft_max;
-    int64_t              from = 0, end = args->dst.ne[0];
+    int64_t                from = 0, end = args->dst.ne[0];
     if (rp_is_present(&args->soft_max.pos)) {
         const int64_t pos = ((const int32_t *)args->soft_max.pos.data)[t];
         end               = pos + 1 < end ? pos + 1 : end;

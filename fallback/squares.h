@@ -1,5 +1,5 @@
-/* squares.h - the sum of squares of a row in double. 16 accumulators, acc[l] taking elements l, l + 16, l + 32, ..., are
- * reduced pairwise (8, 4, 2, 1). This order is the same in all variants, so their bits are too (I8). */
+/* squares.h - the sum of squares of a row in double. 16 accumulators, acc[l] taking elements l, l + 16, l + 32, ...,
+ * are reduced pairwise (8, 4, 2, 1). This order is the same in all variants, so their bits are too (I8). */
 #ifndef FALLBACK_SQUARES_H
 #define FALLBACK_SQUARES_H
 

@@ -1,7 +1,7 @@
 /* y = g / (1 + exp(-alpha g)) * (u + 1), g = min(gate, limit), u = clamp(up, -limit, limit): the activation of gpt-oss,
  * with alpha 1.702 and limit 7 there. */
-#include "fallback/simd/float.h"
 #include "fallback/repeat.h"
+#include "fallback/simd/float.h"
 
 RP_BODY void swiglu_body(const float *gate, const float *up, float *y, int64_t n, float alpha, float limit) {
     for (int64_t i = 0; i < n; i++) {

@@ -1,11 +1,11 @@
-/* The CPU kernel of every op, made from the rows, so that a missing kernel is a link error; and the phases and memory of
- * the ops that define rp_needs_<op>. */
+/* The CPU kernel of every op, made from the rows, so that a missing kernel is a link error; and the phases and memory
+ * of the ops that define rp_needs_<op>. */
 #include "base/kernels.h"
 #include "base/op_table.h"
 
 /* Weak: NULL where the file of the kernel does not define it. */
 #define OP_VIEW(...)
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
     extern NeedsFunction rp_needs_##name __attribute__((weak));
 RP_OPS(OP, OP_VIEW)
 #undef OP
@@ -16,8 +16,7 @@ typedef struct Row {
 } Row;
 
 static const Row rows[RP_N_ROWS] = {
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
-    [RP_ROW_##ID] = {rp_cpu_##name, rp_needs_##name},
+#define OP(number, ID, name, required, sources, Params, fields, flags) [RP_ROW_##ID] = {rp_cpu_##name, rp_needs_##name},
     RP_OPS(OP, OP_VIEW)
 #undef OP
 #undef OP_VIEW

@@ -69,7 +69,6 @@ static void top_k_row(const RpOpArgs *args, const float *x, int32_t *ids) {
 RpStatus rp_cpu_top_k(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->top_k.x, *y = &args->dst;
     RP_TRY(RP_CHECK(top_k, args));
-    for (int64_t t = ctx->ith; t < x->ne[1]; t += ctx->nth)
-        top_k_row(args, rp_view_row(x, t), rp_view_row(y, t));
+    for (int64_t t = ctx->ith; t < x->ne[1]; t += ctx->nth) top_k_row(args, rp_view_row(x, t), rp_view_row(y, t));
     return RP_OK;
 }

@@ -1,5 +1,5 @@
-/* rp_graph_backward: walks the nodes from the loss to the first one and lets the rule of each op (OpRules.gradient) add the
- * nodes of the gradients of its sources:
+/* rp_graph_backward: walks the nodes from the loss to the first one and lets the rule of each op (OpRules.gradient) add
+ * the nodes of the gradients of its sources:
  *
  *     forward    w ---+                      backward    dw <- gemm(dy^T, x)
  *                x -> y = mul_mat -> loss                dx <- gemm(dy, w) <- dy <- loss
@@ -19,15 +19,12 @@ static GradientRule *rule_of(TensorOp op) {
     return rules != NULL ? rules->gradient : rp_gradient_none;
 }
 
-bool rp_backward_needs(const Backward *b, const TensorNode *source) {
-    return source != NULL && b->needs[source->tag];
-}
+bool rp_backward_needs(const Backward *b, const TensorNode *source) { return source != NULL && b->needs[source->tag]; }
 
 void rp_backward_give(Backward *b, TensorNode *source, TensorNode *part) {
     if (!rp_backward_needs(b, source) || part == NULL) return;
     TensorNode **grad = &b->grad[source->tag];
-    *grad             = *grad == NULL ? part
-                                      : rp_add(b->g, rp_backward_contiguous(b, *grad), rp_backward_contiguous(b, part));
+    *grad = *grad == NULL ? part : rp_add(b->g, rp_backward_contiguous(b, *grad), rp_backward_contiguous(b, part));
 }
 
 TensorNode *rp_backward_after(Backward *b, TensorNode *buffer, TensorNode *writer) {
@@ -53,24 +50,20 @@ static bool is_float(const TensorNode *n) {
 }
 
 /* A node needs a gradient if it is a parameter, or an op of floats that reads one that does. */
-static void find_needs(const ComputeGraph *g, int n_nodes, TensorNode *const params[], int n_params,
-                       bool *needs) {
+static void find_needs(const ComputeGraph *g, int n_nodes, TensorNode *const params[], int n_params, bool *needs) {
     for (int i = 0; i < n_params; i++) needs[params[i]->id] = true;
     for (int i = 0; i < n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
         if (n->kind != NODE_OP || !is_float(n) || rule_of(n->op) == rp_gradient_constant) continue;
-        for (int s = 0; s < RP_MAX_SRC; s++)
-            needs[i] = needs[i] || (n->src[s] != NULL && needs[n->src[s]->id]);
+        for (int s = 0; s < RP_MAX_SRC; s++) needs[i] = needs[i] || (n->src[s] != NULL && needs[n->src[s]->id]);
     }
 }
 
-static RpStatus check_arguments(ComputeGraph *g, const TensorNode *loss, TensorNode *const params[],
-                                int n_params) {
+static RpStatus check_arguments(ComputeGraph *g, const TensorNode *loss, TensorNode *const params[], int n_params) {
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     if (g->finished) return rp_fail(RP_E_STATE, "rp_graph_backward: the graph is finished");
     if (n_params < 1 || n_params > g->n_nodes)
-        return rp_fail(RP_E_ARG,
-                       "rp_graph_backward: there must be at least one parameter, and no more than nodes");
+        return rp_fail(RP_E_ARG, "rp_graph_backward: there must be at least one parameter, and no more than nodes");
     if (loss->graph != g) return rp_fail(RP_E_ARG, "rp_graph_backward: the loss is not a node of this graph");
     if (loss->view.dtype != RP_F32 || loss->kind != NODE_OP)
         return rp_fail(RP_E_DTYPE, "rp_graph_backward: the loss must be a computed node of type f32");
@@ -78,10 +71,9 @@ static RpStatus check_arguments(ComputeGraph *g, const TensorNode *loss, TensorN
         if (params[i] == NULL || params[i]->graph != g)
             return rp_fail(RP_E_ARG, "rp_graph_backward: parameter %d is not a node of this graph", i);
         if (!is_float(params[i]))
-            return rp_fail(
-                RP_E_DTYPE,
-                "rp_graph_backward: parameter %d, '%s', is %s; only f32, f16 and bf16 have gradients", i,
-                params[i]->name, rp_dtype_name(params[i]->view.dtype));
+            return rp_fail(RP_E_DTYPE,
+                           "rp_graph_backward: parameter %d, '%s', is %s; only f32, f16 and bf16 have gradients", i,
+                           params[i]->name, rp_dtype_name(params[i]->view.dtype));
     }
     return RP_OK;
 }
@@ -113,8 +105,7 @@ static RpStatus walk(Backward *b, TensorNode *loss) {
 static RpStatus collect(Backward *b, TensorNode *const params[], int n_params, TensorNode *grads[]) {
     for (int i = 0; i < n_params; i++) {
         TensorNode *grad = b->grad[params[i]->id];
-        if (grad == NULL)
-            return refuse(b->g, RP_E_ARG, params[i], "the loss does not depend on this parameter");
+        if (grad == NULL) return refuse(b->g, RP_E_ARG, params[i], "the loss does not depend on this parameter");
         grads[i] = rp_backward_contiguous(b, grad);
         if (grads[i] == NULL) return rp_fail(b->g->status, "%s", b->g->error);
     }

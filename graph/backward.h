@@ -1,6 +1,7 @@
 /* backward.h - the parts of rp_graph_backward. ops/backward.h has its state, and what the gradient rules call.
  *
- * The `tag` of a node that a rule sees is the number of the forward node: its own, or that of the node it is a clone of. */
+ * The `tag` of a node that a rule sees is the number of the forward node: its own, or that of the node it is a clone
+ * of. */
 #ifndef GRAPH_BACKWARD_H
 #define GRAPH_BACKWARD_H
 

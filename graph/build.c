@@ -35,8 +35,7 @@ TensorNode *rp_rms_norm(ComputeGraph *g, TensorNode *x, TensorNode *w_or_null, f
 
 TensorNode *rp_mul_mat(ComputeGraph *g, TensorNode *w, TensorNode *x) { return two(g, RP_OP_MUL_MAT, w, x); }
 
-TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos,
-                             RpMulMatBound bound) {
+TensorNode *rp_mul_mat_bound(ComputeGraph *g, TensorNode *w, TensorNode *x, TensorNode *pos, RpMulMatBound bound) {
     const RpOpParams p = {.mul_mat = {.bound = bound}};
     return rp_graph_op(g, RP_OP_MUL_MAT, &p, (TensorNode *const[]){w, x, pos}, 3);
 }
@@ -53,13 +52,11 @@ TensorNode *rp_soft_max(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null
     return rp_soft_max_sinks(g, x, mask_or_null, pos_or_null, NULL, params);
 }
 
-TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null,
-                              TensorNode *pos_or_null, TensorNode *sinks_or_null,
-                              const RpSoftMaxParams *params) {
+TensorNode *rp_soft_max_sinks(ComputeGraph *g, TensorNode *x, TensorNode *mask_or_null, TensorNode *pos_or_null,
+                              TensorNode *sinks_or_null, const RpSoftMaxParams *params) {
     if (params == NULL) return without_params(g, __func__);
     const RpOpParams p = {.soft_max = *params};
-    return rp_graph_op(g, RP_OP_SOFT_MAX, &p,
-                       (TensorNode *const[]){x, mask_or_null, pos_or_null, sinks_or_null}, 4);
+    return rp_graph_op(g, RP_OP_SOFT_MAX, &p, (TensorNode *const[]){x, mask_or_null, pos_or_null, sinks_or_null}, 4);
 }
 
 TensorNode *rp_silu(ComputeGraph *g, TensorNode *x) { return one(g, RP_OP_SILU, x); }

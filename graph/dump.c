@@ -11,9 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_selected(const TensorNode *n, const RpDumpOptions *o) {
-    return !o->one_layer || n->layer == o->layer;
-}
+static bool is_selected(const TensorNode *n, const RpDumpOptions *o) { return !o->one_layer || n->layer == o->layer; }
 
 /* The cells of one node; the sources are printed after them. */
 typedef struct NodeRow {
@@ -27,8 +25,7 @@ static void format_node(const TensorNode *n, NodeRow *r, const char *cells[NODE_
     snprintf(r->layer, sizeof r->layer, n->layer >= 0 ? "%d" : "-", n->layer);
     snprintf(r->bytes, sizeof r->bytes, "%zu", rp_node_bytes(n));
     const char *row[NODE_COLUMNS] = {
-        r->id,   r->layer, rp_node_op_name(n), n->name, rp_format_shape(&n->view, r->shape, sizeof r->shape),
-        r->bytes};
+        r->id, r->layer, rp_node_op_name(n), n->name, rp_format_shape(&n->view, r->shape, sizeof r->shape), r->bytes};
     memcpy(cells, row, sizeof row);
 }
 
@@ -74,12 +71,10 @@ static void dump_json_node(const TensorNode *n, const RpDumpOptions *o, FILE *ou
     char ops[128];
     fprintf(out, "{\"id\":%d,\"op\":\"%s\",\"name\":", n->id, rp_node_op_name(n));
     rp_put_json_string(n->name, strlen(n->name), out);
-    fprintf(
-        out,
-        ",\"layer\":%d,\"dtype\":\"%s\",\"ne\":[%lld,%lld,%lld,%lld],\"nb\":[%zu,%zu,%zu,%zu],\"bytes\":%zu",
-        n->layer, rp_dtype_name(n->view.dtype), (long long)n->view.ne[0], (long long)n->view.ne[1],
-        (long long)n->view.ne[2], (long long)n->view.ne[3], n->view.nb[0], n->view.nb[1], n->view.nb[2],
-        n->view.nb[3], rp_node_bytes(n));
+    fprintf(out, ",\"layer\":%d,\"dtype\":\"%s\",\"ne\":[%lld,%lld,%lld,%lld],\"nb\":[%zu,%zu,%zu,%zu],\"bytes\":%zu",
+            n->layer, rp_dtype_name(n->view.dtype), (long long)n->view.ne[0], (long long)n->view.ne[1],
+            (long long)n->view.ne[2], (long long)n->view.ne[3], n->view.nb[0], n->view.nb[1], n->view.nb[2],
+            n->view.nb[3], rp_node_bytes(n));
     fprintf(out, ",\"kernel\":%s,\"output\":%s,\"sources\":[", node_is_kernel(n) ? "true" : "false",
             n->is_output ? "true" : "false");
     int n_src = RP_MAX_SRC;
@@ -127,8 +122,7 @@ static RpStatus dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *
             found += g->nodes[i]->layer == options->layer;
             if (g->nodes[i]->layer > last) last = g->nodes[i]->layer;
         }
-        if (found == 0)
-            return rp_fail(RP_E_ARG, "the graph has no layer %d; the last is %d", options->layer, last);
+        if (found == 0) return rp_fail(RP_E_ARG, "the graph has no layer %d; the last is %d", options->layer, last);
     }
     switch (options->format) {
     case RP_DUMP_TEXT:
@@ -155,8 +149,7 @@ RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options
     void         *notes = NULL;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpDumpOptions"));
     if (o.notes != NULL)
-        RP_TRY(rp_sized_array_in(&notes, sizeof *o.notes, o.notes, note_bytes, (size_t)g->n_nodes,
-                                 "RpDumpNote"));
+        RP_TRY(rp_sized_array_in(&notes, sizeof *o.notes, o.notes, note_bytes, (size_t)g->n_nodes, "RpDumpNote"));
     o.notes           = notes;
     const RpStatus st = dump(g, &o, out);
     free(notes);

@@ -42,9 +42,8 @@ static const TensorNode *through_views(const TensorNode *n) {
 static bool same_source(const Drawing *d, const TensorNode *a, const TensorNode *b) {
     if ((a == NULL) != (b == NULL)) return false;
     if (a == NULL) return true;
-    if (a->layer == b->layer) return a == b; /* outside of all layers, or in one layer that both read */
-    if (a->layer < 0 || b->layer < 0)
-        return true; /* the first layer reads the embedding, the others a layer */
+    if (a->layer == b->layer) return a == b;       /* outside of all layers, or in one layer that both read */
+    if (a->layer < 0 || b->layer < 0) return true; /* the first layer reads the embedding, the others a layer */
     return d->index[a->id] == d->index[b->id] || a->view.dtype == b->view.dtype;
 }
 
@@ -64,8 +63,7 @@ static bool same_layer(const Drawing *d, int a, int b) {
     const int n = d->first[a + 1] - d->first[a];
     if (n != d->first[b + 1] - d->first[b]) return false;
     for (int i = 0; i < n; i++)
-        if (!same_node(d, d->g->nodes[d->member[d->first[a] + i]], d->g->nodes[d->member[d->first[b] + i]], a,
-                       b))
+        if (!same_node(d, d->g->nodes[d->member[d->first[a] + i]], d->g->nodes[d->member[d->first[b] + i]], a, b))
             return false;
     return true;
 }
@@ -192,9 +190,9 @@ static void write_source_names(const Drawing *d, const TensorNode *n, const Tens
     }
 }
 
-/* Draws at most one edge between two drawn nodes; its tooltip names the sources.  An edge from a folded layer to the one after it leads
- * back to the same cluster, and is dashed. For a store the arrow points at the destination. seen[id]:
- * already a source of this node. */
+/* Draws at most one edge between two drawn nodes; its tooltip names the sources.  An edge from a folded layer to the
+ * one after it leads back to the same cluster, and is dashed. For a store the arrow points at the destination.
+ * seen[id]: already a source of this node. */
 static void write_edges(const Drawing *d, bool *seen) {
     const int n_nodes = d->g->n_nodes;
     for (int i = 0; i < n_nodes; i++) {
@@ -230,10 +228,9 @@ static void write_edges(const Drawing *d, bool *seen) {
 
 static void write_dot(const Drawing *d, bool *seen) {
     fprintf(d->out, "digraph reprise {\n  rankdir=TB;\n  nodesep=0.25;\n  ranksep=0.3;\n");
-    fprintf(d->out,
-            "  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\", fontsize=11, height=0.3, "
-            "margin=\"0.1,0.04\"];\n  edge [color=\"#555555\", arrowsize=0.7, fontname=\"Helvetica\", "
-            "fontsize=10];\n");
+    fprintf(d->out, "  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\", fontsize=11, height=0.3, "
+                    "margin=\"0.1,0.04\"];\n  edge [color=\"#555555\", arrowsize=0.7, fontname=\"Helvetica\", "
+                    "fontsize=10];\n");
     if (d->o->title != NULL) {
         fprintf(d->out, "  label=\"");
         escaped(d->out, d->o->title);
@@ -245,9 +242,8 @@ static void write_dot(const Drawing *d, bool *seen) {
         if (d->like[l] != l || (d->o->one_layer && l != d->o->layer)) continue;
         fprintf(d->out, "  subgraph cluster_%d {\n    label=\"", l);
         write_layers(d, l);
-        fprintf(
-            d->out,
-            "\"; labeljust=l; style=rounded; color=\"#888888\"; fontname=\"Helvetica-Bold\"; fontsize=13;\n");
+        fprintf(d->out,
+                "\"; labeljust=l; style=rounded; color=\"#888888\"; fontname=\"Helvetica-Bold\"; fontsize=13;\n");
         for (int i = d->first[l]; i < d->first[l + 1]; i++)
             if (visible(d, d->g->nodes[d->member[i]])) write_node(d, d->g->nodes[d->member[i]], "    ");
         fprintf(d->out, "  }\n");

@@ -88,15 +88,13 @@ static const char *copy_name(ComputeGraph *g, const char *name) {
 static TensorNode *new_node(ComputeGraph *g, NodeKind kind, const char *name, int layer) {
     TensorNode *n = rp_graph_alloc(g, sizeof *n);
     if (n == NULL) return NULL;
-    *n = (TensorNode){
-        .graph = g, .id = -1, .kind = kind, .base = n, .layer = layer, .name = copy_name(g, name)};
+    *n = (TensorNode){.graph = g, .id = -1, .kind = kind, .base = n, .layer = layer, .name = copy_name(g, name)};
     return n->name != NULL ? n : NULL;
 }
 
 static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, const RpTensorView *view) {
-    static const char *const kinds[] = {
-        [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
-    char text[256], shape[96];
+    static const char *const kinds[] = {[NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
+    char                     text[256], shape[96];
     if (g == NULL || g->status != RP_OK) return NULL;
     if (name == NULL || view == NULL) {
         snprintf(text, sizeof text, "rp_graph_%s: %s is NULL", kinds[kind],
@@ -125,9 +123,8 @@ static TensorNode *add_leaf(ComputeGraph *g, NodeKind kind, const char *name, co
         if (ok) elems *= view->ne[i];
     }
     if (!ok) {
-        snprintf(text, sizeof text,
-                 "%s '%s': %s is not a valid shape (positive dimensions, rows of whole blocks)", kinds[kind],
-                 name, rp_format_shape(view, shape, sizeof shape));
+        snprintf(text, sizeof text, "%s '%s': %s is not a valid shape (positive dimensions, rows of whole blocks)",
+                 kinds[kind], name, rp_format_shape(view, shape, sizeof shape));
         rp_graph_set_error(g, RP_E_SHAPE, text);
         return NULL;
     }
@@ -153,8 +150,7 @@ TensorNode *rp_graph_state(ComputeGraph *g, const char *name, RpDtype dtype, con
 }
 
 TensorNode *rp_graph_weight(ComputeGraph *g, const char *name, const RpTensorView *view) {
-    if (g != NULL && view != NULL && view->data == NULL)
-        rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
+    if (g != NULL && view != NULL && view->data == NULL) rp_graph_set_error(g, RP_E_ARG, "a weight has no data");
     return add_leaf(g, NODE_WEIGHT, name, view);
 }
 
@@ -183,13 +179,13 @@ static void name_source(const TensorNode *n, char *text, size_t size) {
 
 /* The error text: "mul_mat (node 12, layer 3): sources w='blk.3.k' q4_1 [576,576], x='y' f32 [577]: row
  * lengths differ" */
-static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer,
-                     const char *why, char *text, size_t size) {
+static void describe(const ComputeGraph *g, TensorOp op, TensorNode *const src[], int n_src, int layer, const char *why,
+                     char *text, size_t size) {
     const OpInfo *info      = rp_op_info(op);
     char          where[32] = "";
     if (layer >= 0) snprintf(where, sizeof where, ", layer %d", layer);
-    size_t n = (size_t)snprintf(text, size, "%s (node %d%s): sources",
-                                info != NULL ? info->name : "unknown op", g->n_nodes, where);
+    size_t n = (size_t)snprintf(text, size, "%s (node %d%s): sources", info != NULL ? info->name : "unknown op",
+                                g->n_nodes, where);
     for (int i = 0; i < n_src && n < size; i++) {
         char shape[96] = "absent", name[80] = "";
         if (src[i] != NULL) {
@@ -209,13 +205,12 @@ RpShapeRule *rp_graph_shape_rule(TensorOp op) {
 }
 
 /* Runs the shape rule of the op. On failure *why completes the text of describe(). */
-static RpStatus infer(TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src,
-                      RpTensorView *out, const char **why) {
+static RpStatus infer(TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src, RpTensorView *out,
+                      const char **why) {
     RpSourceShapes views = {0};
     const OpInfo  *info  = rp_op_info(op);
     if (info == NULL) return *why = "there is no such op", RP_E_ARG;
-    if (n_src < info->n_required || n_src > info->n_sources)
-        return *why = "wrong number of sources", RP_E_ARG;
+    if (n_src < info->n_required || n_src > info->n_sources) return *why = "wrong number of sources", RP_E_ARG;
     for (int i = 0; i < n_src; i++) {
         if (src[i] == NULL && i < info->n_required) return *why = "a source is missing", RP_E_ARG;
         if (src[i] != NULL) views.src[i] = &src[i]->view;
@@ -246,8 +241,8 @@ void rp_graph_update_bases(ComputeGraph *g) {
     for (int i = 0; i < g->n_nodes; i++) update_base(g->nodes[i]);
 }
 
-TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
-                             int n_src, const char *name, int layer) {
+TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src,
+                             const char *name, int layer) {
     static const RpOpParams none = {0};
     const char             *why  = "";
     RpTensorView            view = {0};
@@ -273,16 +268,14 @@ static bool same_result(const TensorNode *n, const RpTensorView *view) {
            memcmp(view->nb, n->view.nb, sizeof view->nb) == 0;
 }
 
-bool rp_graph_fits(const TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[],
-                   int n_src) {
+bool rp_graph_fits(const TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src) {
     const char  *why  = "";
     RpTensorView view = {0};
     return infer(op, params, src, n_src, &view, &why) == RP_OK && (node == NULL || same_result(node, &view));
 }
 
 /* The checks come before the first change, so that a failure leaves the node as it was. */
-RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[],
-                         int n_src) {
+RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src) {
     const char    *why  = "";
     RpTensorView   view = {0};
     const RpStatus st   = infer(op, params, src, n_src, &view, &why);
@@ -307,8 +300,7 @@ RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params
 }
 
 /* The entry point of users: rp_graph_make_op with the checks that passes do not need. */
-TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
-                        int n_src) {
+TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src) {
     if (g == NULL || g->status != RP_OK) return NULL;
     if ((src == NULL && n_src > 0) || n_src < 0 || n_src > RP_MAX_SRC) {
         rp_graph_set_error(g, RP_E_ARG,
@@ -317,8 +309,8 @@ TensorNode *rp_graph_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, 
     }
     char text[1024];
     if (g->finished || (rp_op_info(op) != NULL && (rp_op_info(op)->flags & RP_FLAG_FUSED) != 0)) {
-        describe(g, op, src, n_src, g->layer,
-                 g->finished ? "the graph is finished" : "only passes make this op", text, sizeof text);
+        describe(g, op, src, n_src, g->layer, g->finished ? "the graph is finished" : "only passes make this op", text,
+                 sizeof text);
         rp_graph_set_error(g, RP_E_STATE, text);
         return NULL;
     }

@@ -61,17 +61,16 @@ RpShapeRule *rp_graph_shape_rule(TensorOp op);
 
 /* A new op node with inferred shape, not yet in graph->nodes. Unlike rp_graph_op it accepts fused ops, for
  * passes. On failure: NULL, and the graph holds the error. */
-TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[],
-                             int n_src, const char *name, int layer);
+TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src,
+                             const char *name, int layer);
 
 /* True if the op accepts these sources and, unless `node` is NULL, infers the shape and dtype of `node`. */
-bool rp_graph_fits(const TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[],
-                   int n_src);
+bool rp_graph_fits(const TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src);
 
 /* Turns `node` into another op. Its address, name and readers stay, so the op must infer the same shape,
  * strides and dtype; otherwise the call fails and the node is unchanged. */
-RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params,
-                                      TensorNode *const src[], int n_src);
+RP_NODISCARD RpStatus rp_graph_mutate(TensorNode *node, TensorOp op, const RpOpParams *params, TensorNode *const src[],
+                                      int n_src);
 
 /* Recomputes base and offset of every node from its sources. graph->nodes must be in topological order. */
 void rp_graph_update_bases(ComputeGraph *g);
@@ -90,16 +89,14 @@ void rp_graph_count_uses(ComputeGraph *g);
 
 /* True for an op whose result is the memory of its source `target`, such as a copy into a cache. */
 static inline bool node_is_store(const TensorNode *n) {
-    return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_WRITES_DST) != 0 &&
-           n->from.store.target != NULL;
+    return n->kind == NODE_OP && (rp_op_info(n->op)->flags & RP_FLAG_WRITES_DST) != 0 && n->from.store.target != NULL;
 }
 
 /* True if the node writes to the memory of its source s, as its result (a store) or beside its result
  * (RP_WRITES). */
 static inline bool node_writes(const TensorNode *n, int s) {
     if (n->kind != NODE_OP || n->src[s] == NULL) return false;
-    return (rp_op_info(n->op)->flags >> (RP_FLAG_WRITES + s) & 1) != 0 ||
-           (s == RP_STORE_TARGET && node_is_store(n));
+    return (rp_op_info(n->op)->flags >> (RP_FLAG_WRITES + s) & 1) != 0 || (s == RP_STORE_TARGET && node_is_store(n));
 }
 
 static inline bool node_is_view(const TensorNode *n) {

@@ -89,8 +89,7 @@ RpStatus rp_pattern_register_sized(const RpGraphPattern *given, size_t given_byt
     RP_TRY(rp_pattern_parse(pattern, &parsed));
     RP_TRY(rp_pattern_check_stores(pattern, &parsed));
     if (n_custom == RP_MAX_CUSTOM_PATTERNS)
-        return rp_fail(RP_E_NOMEM, "pattern '%s': at most %d can be registered", pattern->name,
-                       RP_MAX_CUSTOM_PATTERNS);
+        return rp_fail(RP_E_NOMEM, "pattern '%s': at most %d can be registered", pattern->name, RP_MAX_CUSTOM_PATTERNS);
     custom[n_custom++] = (PatternRow){.pattern = *pattern};
     return RP_OK;
 }
@@ -124,11 +123,9 @@ static RpStatus run_pass(ComputeGraph *g, const PassRow *p) {
 static RpStatus check_unfused(const ComputeGraph *g) {
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
-        if (n->kind == NODE_OP && n->op == RP_OP_ATTENTION &&
-            rp_dtype_is_quant(n->from.attention.k->view.dtype))
-            return rp_fail(RP_E_UNSUPPORTED,
-                           "%s: a cache of %s needs the attention pass, which is switched off", n->name,
-                           rp_dtype_name(n->from.attention.k->view.dtype));
+        if (n->kind == NODE_OP && n->op == RP_OP_ATTENTION && rp_dtype_is_quant(n->from.attention.k->view.dtype))
+            return rp_fail(RP_E_UNSUPPORTED, "%s: a cache of %s needs the attention pass, which is switched off",
+                           n->name, rp_dtype_name(n->from.attention.k->view.dtype));
     }
     return RP_OK;
 }

@@ -244,8 +244,7 @@ static void gain_readers(const TensorNode *n) {
 
 /* rp_graph_mutate, with the counts in `tag` kept up to date. New sources gain a reader before the old ones
  * lose theirs, so that a node which is both never counts as dead. */
-static RpStatus mutate(TensorNode *n, TensorOp op, const RpOpParams *params, TensorNode *const src[],
-                       int n_src) {
+static RpStatus mutate(TensorNode *n, TensorOp op, const RpOpParams *params, TensorNode *const src[], int n_src) {
     TensorNode *old[RP_MAX_SRC];
     memcpy(old, n->src, sizeof old);
     RP_TRY(rp_graph_mutate(n, op, params, src, n_src));
@@ -287,8 +286,8 @@ static RpStatus join_roots(ComputeGraph *g, const RpPatternMatch *m) {
     return sort(g);
 }
 
-static RpStatus replace(ComputeGraph *g, const PatternRow *row, const RpPatternMatch *m,
-                        const RpOpParams *params, TensorNode *const src[], int n_src) {
+static RpStatus replace(ComputeGraph *g, const PatternRow *row, const RpPatternMatch *m, const RpOpParams *params,
+                        TensorNode *const src[], int n_src) {
     if (row->rewrite != NULL) {
         RP_TRY(row->rewrite(g, m, params, src, n_src));
         rp_graph_count_uses(g);
@@ -323,8 +322,8 @@ static RpStatus match_and_replace(ComputeGraph *g, const PatternRow *row, RpPatt
 
 /* Tries one row at node n. All bindings of `m` are undone afterwards, so one RpPatternMatch serves the whole
  * walk. */
-static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p, RpPatternMatch *m,
-                        TensorNode *n, bool *done) {
+static RpStatus try_row(ComputeGraph *g, const PatternRow *row, const Pattern *p, RpPatternMatch *m, TensorNode *n,
+                        bool *done) {
     *done = false;
     if (!is_op(n, p->terms[p->roots[0]].op)) return RP_OK;
     m->pattern        = p;
@@ -361,8 +360,7 @@ static RpStatus apply(ComputeGraph *g, const PatternRow *rows, const Pattern *pa
             RP_TRY(try_row(g, &rows[r], &patterns[r], &m, n, &done));
             if (!done) continue;
             if (left-- == 0)
-                return rp_fail(RP_E_ARG, "pattern '%s' matches its own result without end",
-                               rows[r].pattern.name);
+                return rp_fail(RP_E_ARG, "pattern '%s' matches its own result without end", rows[r].pattern.name);
             i = n->id; /* sort() may have moved it */
             r = -1;    /* the first row is next */
         }

@@ -97,8 +97,7 @@ static RpStatus take_match(Parser *s) {
         if (s->p->n_roots == PATTERN_ROOTS) return wrong(s, "too many roots");
         RP_TRY(take_term(s, &s->p->roots[s->p->n_roots]));
         const Term *t = &s->p->terms[s->p->roots[s->p->n_roots++]];
-        if (t->kind != TERM_OP || t->optional || t->stays)
-            return wrong(s, "a root must be an op, without ? or ~");
+        if (t->kind != TERM_OP || t->optional || t->stays) return wrong(s, "a root must be an op, without ? or ~");
     } while (take(s, ';'));
     skip_space(s);
     return *s->at == '\0' ? RP_OK : wrong(s, "the end or ';' is wanted");
@@ -126,8 +125,7 @@ static RpStatus take_make(Parser *s) {
         else
             RP_TRY(take_name(s, name));
         if (s->p->n_names > n_names) return wrong(s, "the match has no such variable");
-        if (*name >= 0 && is_root(s->p, *name))
-            return wrong(s, "a root cannot be a source of what replaces it");
+        if (*name >= 0 && is_root(s->p, *name)) return wrong(s, "a root cannot be a source of what replaces it");
     } while (take(s, ','));
     if (!take(s, ')')) return wrong(s, "',' or ')' is wanted");
     skip_space(s);
@@ -142,15 +140,12 @@ RpStatus rp_pattern_parse(const RpGraphPattern *text, Pattern *out) {
     return take_make(&s);
 }
 
-static bool is_store(const Term *t) {
-    return (rp_op_info(t->op)->flags & RP_FLAG_WRITES_DST) != 0 && t->n_src > 1;
-}
+static bool is_store(const Term *t) { return (rp_op_info(t->op)->flags & RP_FLAG_WRITES_DST) != 0 && t->n_src > 1; }
 
 /* True if the term is a variable, and the made op writes to it: RP_WRITES of its place in `make`. */
 static bool writes_to(const Pattern *p, const Term *t) {
     for (int i = 0; i < p->n_make && t->kind == TERM_VARIABLE; i++)
-        if (p->make[i] == t->name && (rp_op_info(p->made)->flags >> (RP_FLAG_WRITES + i) & 1) != 0)
-            return true;
+        if (p->make[i] == t->name && (rp_op_info(p->made)->flags >> (RP_FLAG_WRITES + i) & 1) != 0) return true;
     return false;
 }
 
@@ -160,13 +155,11 @@ RpStatus rp_pattern_check_stores(const RpGraphPattern *text, const Pattern *p) {
         return rp_fail(RP_E_ARG, "pattern %s: the first root must not be a store", text->name);
     for (int i = 1; i < p->n_roots; i++) {
         const Term *root = &p->terms[p->roots[i]];
-        if (!is_store(root))
-            return rp_fail(RP_E_ARG, "pattern %s: root %d is not a store", text->name, i + 1);
+        if (!is_store(root)) return rp_fail(RP_E_ARG, "pattern %s: root %d is not a store", text->name, i + 1);
         const Term *to = &p->terms[root->src[RP_STORE_TARGET]];
         if (!writes_to(p, to))
-            return rp_fail(RP_E_ARG, "pattern %s: root %d stores into '%s', which '%s' does not write",
-                           text->name, i + 1, to->name >= 0 ? p->names[to->name] : "?",
-                           rp_op_info(p->made)->name);
+            return rp_fail(RP_E_ARG, "pattern %s: root %d stores into '%s', which '%s' does not write", text->name,
+                           i + 1, to->name >= 0 ? p->names[to->name] : "?", rp_op_info(p->made)->name);
     }
     return RP_OK;
 }

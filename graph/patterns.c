@@ -14,9 +14,7 @@ static const RpOpParams *params_of(const RpPatternMatch *m, const char *label) {
     return n != NULL ? &n->params : NULL;
 }
 
-static RpDtype dtype_of(const RpPatternMatch *m, const char *name) {
-    return rp_match_node(m, name)->view.dtype;
-}
+static RpDtype dtype_of(const RpPatternMatch *m, const char *name) { return rp_match_node(m, name)->view.dtype; }
 
 /* ---- attention ---- */
 
@@ -28,8 +26,7 @@ static bool swaps_tokens_and_heads(const RpPermuteParams *p) {
  * token are adjacent. The products must be bounded by the positions, as the fused op is. */
 static bool attention(const RpPatternMatch *m, RpOpParams *out) {
     const RpOpParams *scores = params_of(m, "scores"), *sum = params_of(m, "sum"), *p = params_of(m, "probs");
-    if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16)
-        return false;
+    if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16) return false;
     if (!swaps_tokens_and_heads(&params_of(m, "back")->permute)) return false;
     if (scores->mul_mat.bound != RP_BOUND_ROWS || sum->mul_mat.bound != RP_BOUND_INNER) return false;
     out->attention = (RpAttentionParams){.scale = p->soft_max.scale, .window = p->soft_max.window};
@@ -37,24 +34,21 @@ static bool attention(const RpPatternMatch *m, RpOpParams *out) {
 }
 
 const PatternRow rp_patterns_attention[] = {
-    {.pattern =
-         {.match =
-              "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(mul_mat:scores(k, q, pos), _, "
-              "pos, sinks?), pos)))",
-          .make   = "attention(q, k, v, pos, sinks)",
-          .params = attention}},
+    {.pattern = {.match =
+                     "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(mul_mat:scores(k, q, pos), _, "
+                     "pos, sinks?), pos)))",
+                 .make   = "attention(q, k, v, pos, sinks)",
+                 .params = attention}},
 };
 
 /* ---- queries, keys and values ---- */
 
 /* Sets the norm of heads if queries and keys both have it, with one eps. Two kinds of norm at once do not
  * fit. */
-static bool one_norm(const RpPatternMatch *m, const char *of_q, const char *of_k, RpHeadNorm kind,
-                     RpQkvParams *out) {
+static bool one_norm(const RpPatternMatch *m, const char *of_q, const char *of_k, RpHeadNorm kind, RpQkvParams *out) {
     const RpOpParams *q = params_of(m, of_q), *k = params_of(m, of_k);
     if (q == NULL && k == NULL) return true;
-    if (q == NULL || k == NULL || q->rms_norm.eps != k->rms_norm.eps || out->norm != RP_HEAD_NORM_NONE)
-        return false;
+    if (q == NULL || k == NULL || q->rms_norm.eps != k->rms_norm.eps || out->norm != RP_HEAD_NORM_NONE) return false;
     out->norm     = kind;
     out->norm_eps = q->rms_norm.eps;
     return true;
@@ -75,14 +69,13 @@ static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
 }
 
 const PatternRow rp_patterns_qkv[] = {
-    {.pattern =
-         {.match =
-              "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
-              "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
-              "pos, f?)), k, pos);"
-              "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
-          .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
-          .params = qkv}},
+    {.pattern = {.match =
+                     "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
+                     "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
+                     "pos, f?)), k, pos);"
+                     "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
+                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
+                 .params = qkv}},
 };
 
 /* ---- gate and up of a feed-forward ---- */
@@ -106,12 +99,8 @@ static bool oai(const RpPatternMatch *m, RpOpParams *out) {
 }
 
 const PatternRow rp_patterns_gate[] = {
-    {.pattern = {.match  = "mul(silu(mul_mat(g, x)), mul_mat(u, x))",
-                 .make   = "gate_up(g, u, x)",
-                 .params = silu}},
-    {.pattern = {.match  = "mul(gelu:act(mul_mat(g, x)), mul_mat(u, x))",
-                 .make   = "gate_up(g, u, x)",
-                 .params = gelu}},
+    {.pattern = {.match = "mul(silu(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = silu}},
+    {.pattern = {.match = "mul(gelu:act(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = gelu}},
     {.pattern = {.match  = "mul(silu(mul_mat_id(g, x, ids)), mul_mat_id(u, x, ids))",
                  .make   = "gate_up(g, u, x, _, ids)",
                  .params = silu}},
@@ -136,9 +125,7 @@ static bool route_soft_max(const RpPatternMatch *m, RpOpParams *out) {
     return p->window == 0 && route(m, RP_ROUTER_SOFT_MAX, out);
 }
 
-static bool route_sigmoid(const RpPatternMatch *m, RpOpParams *out) {
-    return route(m, RP_ROUTER_SIGMOID, out);
-}
+static bool route_sigmoid(const RpPatternMatch *m, RpOpParams *out) { return route(m, RP_ROUTER_SIGMOID, out); }
 static bool route_logits(const RpPatternMatch *m, RpOpParams *out) { return route(m, RP_ROUTER_LOGITS, out); }
 
 /* The router has one result for both roots, i32 [k,2], which views take apart again:
@@ -146,8 +133,8 @@ static bool route_logits(const RpPatternMatch *m, RpOpParams *out) { return rout
  *     made                      ids[0..k) i32 | weights[0..k) f32, as bits
  *     ids (was top_k)           view of row 0
  *     share (was route)         row 1 as f32: bits(view) */
-static RpStatus router(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
-                       TensorNode *const src[], int n_src) {
+static RpStatus router(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params, TensorNode *const src[],
+                       int n_src) {
     TensorNode      *share = m->roots[0], *ids = m->roots[1];
     const int64_t    k     = ids->view.ne[0];
     const size_t     row   = (size_t)k * sizeof(int32_t);
@@ -158,7 +145,7 @@ static RpStatus router(ComputeGraph *g, const RpPatternMatch *m, const RpOpParam
         .view = {.ne = {k, 1, 1, 1}, .nb = {0, row, row, row}, .offset = row}
     };
     const RpOpParams floats = {.bits = {.dtype = RP_F32}};
-    TensorNode      *made = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, share->name, share->layer);
+    TensorNode      *made   = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, share->name, share->layer);
     if (made == NULL) return rp_fail(g->status, "%s", g->error);
     RP_TRY(rp_graph_push(g, made));
     TensorNode *weights = rp_graph_make_op(g, RP_OP_VIEW, &second, &made, 1, share->name, share->layer);
@@ -168,12 +155,12 @@ static RpStatus router(ComputeGraph *g, const RpPatternMatch *m, const RpOpParam
     return rp_graph_mutate(share, RP_OP_BITS, &floats, &weights, 1);
 }
 
-#define ROUTER_ROW(probs, made, function)                                                                    \
-    {                                                                                                        \
-        .pattern = {.match  = "route:share(" probs ", ids); top_k:ids(" probs ", cb?)",                      \
-                    .make   = made,                                                                          \
-                    .params = function},                                                                     \
-        .rewrite = router                                                                                    \
+#define ROUTER_ROW(probs, made, function)                                                                              \
+    {                                                                                                                  \
+        .pattern = {.match  = "route:share(" probs ", ids); top_k:ids(" probs ", cb?)",                                \
+                    .make   = made,                                                                                    \
+                    .params = function},                                                                               \
+        .rewrite = router                                                                                              \
     }
 
 const PatternRow rp_patterns_router[] = {
@@ -271,8 +258,7 @@ const PatternRow rp_patterns_residual[] = {
 
 static bool column(const RpPatternMatch *m, RpColumnParams *out) {
     if (out->norm != 0 || out->round != 0) return false;
-    *out = (RpColumnParams){
-        .norm = 1, .eps = params_of(m, "m")->rms_norm.eps, .round = rp_match_node(m, "z") != NULL};
+    *out = (RpColumnParams){.norm = 1, .eps = params_of(m, "m")->rms_norm.eps, .round = rp_match_node(m, "z") != NULL};
     return true;
 }
 
@@ -344,8 +330,7 @@ const PatternRow rp_patterns_norm[] = {
     {.pattern = {.match  = "qkv:qkv(wq, wk, wv, " COLUMN ", pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, n, bq, bk, bv, qn, kn, f)",
                  .params = norm_qkv}                                                            },
-    {.pattern = {.match =
-                     "router:r(w, rms_norm~:m(x, n?), _, b?, cb?); quantize:z(reshape?~(rms_norm~:m(x, n?)))",
+    {.pattern = {.match  = "router:r(w, rms_norm~:m(x, n?), _, b?, cb?); quantize:z(reshape?~(rms_norm~:m(x, n?)))",
                  .make   = "router(w, x, n, b, cb)",
                  .params = quantized_router},
      .rewrite = router_and_column},

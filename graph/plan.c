@@ -58,8 +58,7 @@ static void measure(const ComputeGraph *g, int n_steps, Liveness *live) {
             for (int s = 0; s < RP_MAX_SRC; s++)
                 if (n->src[s] != NULL && live->last_use[n->src[s]->base->id] < live->step_of[i])
                     live->last_use[n->src[s]->base->id] = live->step_of[i];
-            if (live->last_use[n->base->id] < live->step_of[i])
-                live->last_use[n->base->id] = live->step_of[i];
+            if (live->last_use[n->base->id] < live->step_of[i]) live->last_use[n->base->id] = live->step_of[i];
         }
         if (n->is_output) live->last_use[n->base->id] = n_steps;
     }
@@ -81,8 +80,7 @@ static bool can_run_in_place(const TensorNode *n, const Liveness *live) {
     const TensorNode *x = n->from.unary.x;
     if (x == NULL || (rp_op_info(n->op)->flags & RP_FLAG_INPLACE) == 0) return false;
     const TensorNode *b = x->base;
-    if (b->kind != NODE_OP || live->last_use[b->id] != live->step_of[n->id] || shares_memory(n, b))
-        return false;
+    if (b->kind != NODE_OP || live->last_use[b->id] != live->step_of[n->id] || shares_memory(n, b)) return false;
     if (x->offset != 0 || x->view.dtype != n->view.dtype || !rp_view_is_contiguous(&x->view)) return false;
     return rp_view_extent_bytes(&b->view) == rp_view_extent_bytes(&n->view) && rp_view_is_contiguous(&b->view);
 }
@@ -108,9 +106,9 @@ static void find_buffers(ExecPlan *plan, const Liveness *live) {
             buffer->last_step  = live->last_use[i];
             continue;
         }
-        plan->buffer_of[i]               = plan->n_buffers;
-        plan->buffers[plan->n_buffers++] = (PlanBuffer){
-            .node = n, .bytes = bytes, .first_step = live->step_of[i], .last_step = live->last_use[i]};
+        plan->buffer_of[i] = plan->n_buffers;
+        plan->buffers[plan->n_buffers++] =
+            (PlanBuffer){.node = n, .bytes = bytes, .first_step = live->step_of[i], .last_step = live->last_use[i]};
     }
 }
 
@@ -140,8 +138,7 @@ static bool alive_together(const PlanBuffer *a, const PlanBuffer *b) {
  *                         ^ too small             ^ fits: offset */
 static RpStatus place_buffers(ExecPlan *plan) {
     const size_t n     = (size_t)plan->n_buffers;
-    PlanBuffer **order = malloc((2 * n + 1) * sizeof(PlanBuffer *)),
-               **near  = order != NULL ? order + n : NULL;
+    PlanBuffer **order = malloc((2 * n + 1) * sizeof(PlanBuffer *)), **near = order != NULL ? order + n : NULL;
     if (order == NULL) return rp_fail(RP_E_NOMEM, "out of memory while planning %d buffers", plan->n_buffers);
     for (size_t i = 0; i < n; i++) order[i] = &plan->buffers[i];
     qsort(order, n, sizeof *order, by_size);
@@ -179,8 +176,7 @@ PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node) {
     const TensorNode *b = node->base;
     if (b->kind == NODE_WEIGHT) return (PlanRef){.space = SPACE_WEIGHT, .offset = node->offset};
     if (b->kind != NODE_STATE)
-        return (PlanRef){.space  = SPACE_ARENA,
-                         .offset = plan->buffers[plan->buffer_of[b->id]].offset + node->offset};
+        return (PlanRef){.space = SPACE_ARENA, .offset = plan->buffers[plan->buffer_of[b->id]].offset + node->offset};
     int state = 0;
     while (plan->states[state].node != b) state++;
     return (PlanRef){.space = SPACE_STATE, .state = state, .offset = node->offset};
@@ -233,8 +229,8 @@ RpStatus rp_plan_new(const ComputeGraph *g, ExecPlan **out) {
         plan->buffers                        = calloc(n, sizeof *plan->buffers);
         plan->buffer_of                      = calloc(n, sizeof *plan->buffer_of);
     }
-    if (plan == NULL || live.step_of == NULL || live.last_use == NULL || plan->steps == NULL ||
-        plan->states == NULL || plan->buffers == NULL || plan->buffer_of == NULL) {
+    if (plan == NULL || live.step_of == NULL || live.last_use == NULL || plan->steps == NULL || plan->states == NULL ||
+        plan->buffers == NULL || plan->buffer_of == NULL) {
         st = rp_fail(RP_E_NOMEM, "out of memory while planning %d nodes", g->n_nodes);
     } else {
         measure(g, plan->n_steps, &live);

@@ -62,8 +62,8 @@ size_t rp_plan_step_bytes(const ExecPlan *plan, int i);
 /* True if step i writes to its source s besides its result (RP_WRITES). */
 bool rp_plan_step_writes(const ExecPlan *plan, int i, int s);
 
-/* True if the node still has its value after a run: an input, output, state or weight, or a view of one. False for nodes
- * that were taken out of the graph, and for those of another one. */
+/* True if the node still has its value after a run: an input, output, state or weight, or a view of one. False for
+ * nodes that were taken out of the graph, and for those of another one. */
 bool rp_plan_keeps(const ExecPlan *plan, const TensorNode *node);
 
 #endif

@@ -30,7 +30,7 @@ static size_t source_bytes(const TensorNode *n, int s) {
     const TensorNode   *ids = ids_of_experts(n, s);
     if (n->op == RP_OP_GET_ROWS && s == RP_SOURCE(get_rows, w)) return row * (size_t)n->view.ne[1];
     if (n->op == RP_OP_COPY && s == RP_SOURCE(copy, to))
-        return 0;                          /* the destination of a store is counted as the result */
+        return 0;                   /* the destination of a store is counted as the result */
     if (is_cache(n, s)) return row; /* one row of a KV cache */
     if (ids != NULL) return row * (size_t)(v->ne[1] * rp_view_elems(&ids->view));
     return row * (size_t)rp_view_rows(v);
@@ -152,8 +152,7 @@ RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out) {
     RP_NOT_NULL(plan, "plan");
     RP_NOT_NULL(out, "out");
 
-    if (format != RP_DUMP_TEXT && format != RP_DUMP_JSON)
-        return rp_fail(RP_E_ARG, "a plan is printed as text or JSON");
+    if (format != RP_DUMP_TEXT && format != RP_DUMP_JSON) return rp_fail(RP_E_ARG, "a plan is printed as text or JSON");
     if (format == RP_DUMP_JSON)
         dump_json(plan, out);
     else

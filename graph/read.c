@@ -33,8 +33,7 @@ const char *rp_node_source_name(const TensorNode *n, int i) {
 
 const char *rp_node_op_name(const TensorNode *node) {
     if (node == NULL) return "";
-    static const char *const kinds[] = {
-        [NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
+    static const char *const kinds[] = {[NODE_WEIGHT] = "weight", [NODE_INPUT] = "input", [NODE_STATE] = "state"};
     return node->kind == NODE_OP ? rp_op_info(node->op)->name : kinds[node->kind];
 }
 

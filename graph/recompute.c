@@ -4,8 +4,8 @@
  *     forward    x -> [layer 0: a, b] -> y -> [layer 1: c, d] -> loss
  *     backward   [c', d' from y] -> gradients of layer 1 -> [a', b' from x] -> gradients of layer 0
  *
- * So the memory of a and b is free from y on; x and y, what a layer reads of others, stays. Clones that nothing reads are
- * dropped by rp_graph_finish. A clone has the bits of its node: ops are deterministic (I8). */
+ * So the memory of a and b is free from y on; x and y, what a layer reads of others, stays. Clones that nothing reads
+ * are dropped by rp_graph_finish. A clone has the bits of its node: ops are deterministic (I8). */
 #include "graph/backward.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ static bool writes(const TensorNode *n) {
     return false;
 }
 
-/* The first node of the run of its layer's nodes that ends at `last`; -1 if it is not to be computed again. The nodes of a
- * layer are the first run of its number: those added later, such as an auxiliary loss, are few and small. */
+/* The first node of the run of its layer's nodes that ends at `last`; -1 if it is not to be computed again. The nodes
+ * of a layer are the first run of its number: those added later, such as an auxiliary loss, are few and small. */
 static int first_of_layer(const ComputeGraph *g, int last) {
     const int layer = g->nodes[last]->layer;
     int       first = last;
@@ -36,8 +36,7 @@ static TensorNode *clone(Backward *b, const TensorNode *n) {
     for (int s = 0; s < RP_MAX_SRC; s++)
         src[s] = n->src[s] != NULL && b->again[n->src[s]->id] != NULL ? b->again[n->src[s]->id] : n->src[s];
     if (n->name[0] != '\0') snprintf(name, sizeof name, "%s_again", n->name);
-    TensorNode *c =
-        rp_graph_make_op(b->g, n->op, &n->params, src, rp_op_info(n->op)->n_sources, name, n->layer);
+    TensorNode *c = rp_graph_make_op(b->g, n->op, &n->params, src, rp_op_info(n->op)->n_sources, name, n->layer);
     if (c == NULL || rp_graph_push(b->g, c) != RP_OK) return NULL;
     c->tag = n->id;
     return c;

@@ -107,8 +107,7 @@ RpStatus rp_graph_verify(const ComputeGraph *g) {
 
     if (g->status != RP_OK) return rp_fail(g->status, "%s", g->error);
     for (int i = 0; i < g->n_nodes; i++) {
-        if (g->nodes[i]->id != i)
-            return fail_node(g->nodes[i], RP_E_STATE, "its id is not its index in the graph");
+        if (g->nodes[i]->id != i) return fail_node(g->nodes[i], RP_E_STATE, "its id is not its index in the graph");
         if (g->nodes[i]->kind == NODE_OP) RP_TRY(verify_op(g->nodes[i]));
     }
     return verify_stores(g);

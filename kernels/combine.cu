@@ -14,8 +14,7 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(RpTensorView x, RpTens
     if (t >= x.ne[2]) return;
     const float *weight = (const float *)rp_row(w, t);
     float        sum    = 0.0f;
-    for (int64_t j = 0; j < x.ne[1]; j++)
-        sum = fmaf(weight[j], ((const float *)rp_row_at(x, j, t, 0))[i % n], sum);
+    for (int64_t j = 0; j < x.ne[1]; j++) sum = fmaf(weight[j], ((const float *)rp_row_at(x, j, t, 0))[i % n], sum);
     ((float *)rp_row(y, t))[i % n] = sum;
 }
 
@@ -24,6 +23,5 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(RpTensorView x, RpTens
 extern "C" RpStatus rp_cuda_combine(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(combine, args));
     const LaunchShape shape = {dim3(rp_blocks(rp_view_elems(&args->dst), THREADS)), dim3(THREADS), 0};
-    return RP_LAUNCH("combine", ctx, shape, combine_kernel, args->combine.x, args->combine.weights,
-                     args->dst);
+    return RP_LAUNCH("combine", ctx, shape, combine_kernel, args->combine.x, args->combine.weights, args->dst);
 }

@@ -19,8 +19,7 @@ __device__ int64_t row_of(const RpTensorView &x, const RpTensorView &pos, const 
     return r / x.ne[1] * y.ne[1] + row;
 }
 
-__global__ void __launch_bounds__(THREADS)
-    copy_kernel(RpTensorView x, RpTensorView pos, RpTensorView y, bool stores) {
+__global__ void __launch_bounds__(THREADS) copy_kernel(RpTensorView x, RpTensorView pos, RpTensorView y, bool stores) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = x.ne[0];
     if (i >= n * x.ne[1] * x.ne[2] * x.ne[3]) return;
@@ -31,8 +30,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* One warp per q8_0 block, one lane per element. */
-__global__ void __launch_bounds__(THREADS)
-    q8_0_kernel(RpTensorView x, RpTensorView pos, RpTensorView y, bool stores) {
+__global__ void __launch_bounds__(THREADS) q8_0_kernel(RpTensorView x, RpTensorView pos, RpTensorView y, bool stores) {
     rp_begin();
     const int64_t blocks = x.ne[0] / RP_WARP;
     const int64_t item   = (int64_t)blockIdx.x * (THREADS / RP_WARP) + threadIdx.x / RP_WARP;

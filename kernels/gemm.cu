@@ -1,8 +1,9 @@
 /* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s], all f32
  *           by cuBLASLt, where the caller has prepared it (base/blas.h), else:
- * geometry  a block of 256 threads has a tile of 16 T x 16 T results, a thread T x T of them; T is 8, or 4 where tiles of
- *           128 would be fewer than two for each multiprocessor. Slices of 64 / T terms are staged in shared memory, the
- *           next one while the current one is multiplied: a[k][row], b[k][column]
+ * geometry  a block of 256 threads has a tile of 16 T x 16 T results, a thread T x T of them; T is 8, or 4 where tiles
+ * of
+ *           128 would be fewer than two for each multiprocessor. Slices of 64 / T terms are staged in shared memory,
+ *           the next one while the current one is multiplied: a[k][row], b[k][column]
  * traffic   a once for each column of tiles, b once for each row of tiles; c and y once
  * numerics  each result is one chain of fma in the order of k; the order does not depend on T (I8) */
 #include "base/tuning.h"
@@ -13,7 +14,8 @@ namespace {
 
 enum { SIDE = 16, THREADS = SIDE * SIDE, LOADS = 4, PAD = 4 /* keeps rows aligned to 16 bytes */ };
 
-/* SLICE terms are staged at a time, of which a thread loads LOADS elements of each operand. ROW: floats of a staged row. */
+/* SLICE terms are staged at a time, of which a thread loads LOADS elements of each operand. ROW: floats of a staged
+ * row. */
 template <int T> struct Tile {
     enum { SIDES = SIDE * T, ROW = SIDES + PAD, SLICE = LOADS * THREADS / SIDES };
 };
@@ -94,8 +96,7 @@ template <int T> __global__ void __launch_bounds__(THREADS, T == 8 ? 2 : 3) gemm
     rp_begin();
     enum { ROW = Tile<T>::ROW, SLICE = Tile<T>::SLICE };
     RP_SHARED(float4, memory, [2 * 2 * SLICE * ROW / 4]); /* two slices of a and of b */
-    const int across = (int)(blockIdx.x % (unsigned)p.across),
-              down   = (int)(blockIdx.x / (unsigned)p.across) % p.down;
+    const int across = (int)(blockIdx.x % (unsigned)p.across), down = (int)(blockIdx.x / (unsigned)p.across) % p.down;
     const int64_t s = blockIdx.x / ((unsigned)p.across * (unsigned)p.down), i0 = (int64_t)down * SIDE * T,
                   j0 = (int64_t)across * SIDE * T;
     Operand<T> a(rp_row_at(p.a, i0, s, 0), p.a.nb[0], p.a.nb[1], p.y.ne[1] - i0),
@@ -149,8 +150,8 @@ BlasProduct product_of(const RpOpArgs *args) {
 }
 
 RpStatus multiply(const RpOpArgs *args, RpKernelCtx *ctx, BlasPlan *plan) {
-    const RpGemmParams *p = &args->params->gemm;
-    BlasCall call         = {plan, args->gemm.b.data, args->gemm.a.data, args->dst.data, p->alpha, p->beta};
+    const RpGemmParams *p    = &args->params->gemm;
+    BlasCall            call = {plan, args->gemm.b.data, args->gemm.a.data, args->dst.data, p->alpha, p->beta};
     if (ctx->launch == nullptr) return rp_blaslt_enqueue(&call, ctx->stream);
     RpKernelLaunch l = {};
     l.name = "cublasLt", l.enqueue = rp_blaslt_enqueue, l.arg = &call;
@@ -184,9 +185,8 @@ extern "C" RpStatus rp_cuda_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
         if (plan != nullptr) return multiply(args, ctx, plan);
     }
     if (tiles(g.y, SIDE * 4) > INT32_MAX || g.a.ne[0] > INT32_MAX - 64)
-        return rp_fail(RP_E_UNSUPPORTED, "gemm: a result [%lld,%lld,%lld] of %lld terms",
-                       (long long)g.y.ne[0], (long long)g.y.ne[1], (long long)g.y.ne[2],
-                       (long long)g.a.ne[0]);
+        return rp_fail(RP_E_UNSUPPORTED, "gemm: a result [%lld,%lld,%lld] of %lld terms", (long long)g.y.ne[0],
+                       (long long)g.y.ne[1], (long long)g.y.ne[2], (long long)g.a.ne[0]);
     if (p->alpha != 0.0f) g.n = (int)g.a.ne[0];
     if (!rp_is_present(&args->gemm.c)) g.beta = 0.0f;
     return tiles(g.y, SIDE * 8) >= 2 * rp_tuning_of(ctx).n_sm ? launch<8>(g, ctx) : launch<4>(g, ctx);

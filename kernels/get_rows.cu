@@ -17,8 +17,7 @@ __device__ int64_t id_of(const RpTensorView &ids, int64_t t) {
 __device__ float scaled(float v, float scale) { return scale != 0.0f ? fmaf(v, scale, 0.0f) : v; }
 
 template <RpDtype T>
-__global__ void __launch_bounds__(THREADS)
-    quant_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
+__global__ void __launch_bounds__(THREADS) quant_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
     rp_begin();
     const int64_t id      = id_of(ids, blockIdx.x);
     const bool    valid   = id >= 0 && id < w.ne[1];
@@ -28,18 +27,16 @@ __global__ void __launch_bounds__(THREADS)
         const typename Blocks<T>::Lane lane((int)f);
         FragmentOf<T>                  v = {};
         if (valid)
-            v = Blocks<T>::dequantize(
-                Blocks<T>::load(Blocks<T>::row(rp_planes<T>(w), id * n_frags), (unsigned)f), lane);
+            v = Blocks<T>::dequantize(Blocks<T>::load(Blocks<T>::row(rp_planes<T>(w), id * n_frags), (unsigned)f),
+                                      lane);
         for (int k = 0; k < QuantType<T>::FRAG / RP_SUM_BLOCK; k++)
             for (int i = 0; i < RP_SUM_BLOCK; i++)
-                out[rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i] =
-                    valid ? scaled(rp_element<T>(v, k, i), scale) : NAN;
+                out[rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i] = valid ? scaled(rp_element<T>(v, k, i), scale) : NAN;
     }
 }
 
 template <RpDtype T>
-__global__ void __launch_bounds__(THREADS)
-    float_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
+__global__ void __launch_bounds__(THREADS) float_kernel(RpTensorView w, RpTensorView ids, RpTensorView y, float scale) {
     rp_begin();
     const int64_t id    = id_of(ids, blockIdx.x);
     const bool    valid = id >= 0 && id < w.ne[1];

@@ -5,8 +5,8 @@
  *     continue  =  token >= 0, no end token, left > 0, pos < n_ctx, and the host has not set ring->stop
  *
  * A slot shows by its number that it is valid, so the host needs no second flag and no fence between two stores.
- * The read of ring->stop crosses the bus, so it begins before the wait. No kernel writes the flag, and the host clears it
- * before the launch: a read is at worst too early for a stop, which the next iteration then sees.
+ * The read of ring->stop crosses the bus, so it begins before the wait. No kernel writes the flag, and the host clears
+ * it before the launch: a read is at worst too early for a stop, which the next iteration then sees.
  * geometry  one thread
  * traffic   8 bytes written to host memory, 4 read from it; the step state and LoopControl from L2
  * numerics  integers only */

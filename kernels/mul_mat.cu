@@ -1,15 +1,17 @@
 /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b], g and g' query heads and batches per matrix
- * geometry  five and more q8_act columns: tiles on tensor cores (tile.cuh). Other contiguous rows: GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
+ * geometry  five and more q8_act columns: tiles on tensor cores (tile.cuh). Other contiguous rows: GEMV, blocks of 8
+ * warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
  *           or fours of tokens, heads). Rows with nb[0] other than one element (a transposed matrix, values of the
  *           KV cache): one thread per element of the result, whose neighbours read neighbouring elements. Many
  *           columns: cuBLASLt, where it is available and faster (mul_mat_blas.cu)
  * traffic   the weights once per four tokens; x once per block, from L2
- * numerics  tiles: tile_int8.cuh, tile_f16.cuh. GEMV: integer dot products per sum block, or f32 products; f32 sums, order in gemv.cuh */
+ * numerics  tiles: tile_int8.cuh, tile_f16.cuh. GEMV: integer dot products per sum block, or f32 products; f32 sums,
+ * order in gemv.cuh */
+#include "base/kernels.h"
 #include "kernels/blas/mul_mat_blas.h"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/gemv_forms.cuh"
 #include "kernels/device/tile.cuh"
-#include "base/kernels.h"
 
 namespace {
 
@@ -87,15 +89,13 @@ __global__ void __launch_bounds__(THREADS) transposed_kernel(MulMatArgs p) {
     const float     *x      = (const float *)rp_row_at(p.x, t, h, b);
     const int64_t    n      = inner_length(p, t);
     float            sum    = 0.0f;
-    for (int64_t k = 0; k < n; k++)
-        sum = fmaf(rp_float_at(p.w.dtype, column + (size_t)k * p.w.nb[0], 0), x[k], sum);
+    for (int64_t k = 0; k < n; k++) sum = fmaf(rp_float_at(p.w.dtype, column + (size_t)k * p.w.nb[0], 0), x[k], sum);
     ((float *)rp_row_at(p.y, t, h, b))[m] = sum;
 }
 
 template <class Form, int C> RpStatus multiply(const MulMatArgs &p, RpKernelCtx *ctx) {
-    const LaunchShape shape =
-        rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + C - 1) / C, p.x.ne[2] * p.x.ne[3],
-                      Form::STAGED ? rp_gemv_shared<C>(p.w.ne[0]) : 0);
+    const LaunchShape shape = rp_gemv_shape(p.w.ne[1], p.split, (p.x.ne[1] + C - 1) / C, p.x.ne[2] * p.x.ne[3],
+                                            Form::STAGED ? rp_gemv_shared<C>(p.w.ne[0]) : 0);
     return RP_LAUNCH_FORM("mul_mat", ctx, shape, Form(), (mul_mat_kernel<Form, C>), p);
 }
 
@@ -111,8 +111,7 @@ RpStatus multiply_tiles(const RpOpArgs *args, RpKernelCtx *ctx) {
     const TileSize      size    = rp_tile_size(tuning.prefill_tile, w.ne[1], x.ne[1], 1, tuning.n_sm);
     const int64_t       floats  = rp_tile_floats(tuning.prefill_tile, &x);
     if (floats > 0) RP_TRY(rp_check_scratch("mul_mat", ctx, rp_scratch_size(floats)));
-    return rp_cuda_tiles("mul_mat", &product, size,
-                         rp_blocks(x.ne[1], rp_tile_columns(tuning.prefill_tile, size)),
+    return rp_cuda_tiles("mul_mat", &product, size, rp_blocks(x.ne[1], rp_tile_columns(tuning.prefill_tile, size)),
                          rp_scratch_floats(ctx), ctx);
 }
 
@@ -128,11 +127,10 @@ extern "C" size_t rp_cuda_mul_mat_scratch(const RpOpArgs *args, const RpKernelCt
 
 extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(mul_mat, args));
-    const RpMulMatBound bound =
-        rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
-    MulMatArgs    p     = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, -1};
-    const RpDtype type  = p.w.dtype;
-    const bool    quant = rp_dtype_is_quant(type);
+    const RpMulMatBound bound = rp_is_present(&args->mul_mat.pos) ? args->params->mul_mat.bound : RP_BOUND_NONE;
+    MulMatArgs          p     = {args->mul_mat.w, args->mul_mat.x, args->dst, args->mul_mat.pos, bound, 1, -1};
+    const RpDtype       type  = p.w.dtype;
+    const bool          quant = rp_dtype_is_quant(type);
     if (p.x.ne[1] > 65535 || p.x.ne[2] * p.x.ne[3] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat: %lld tokens, %lld heads: at most 65535 of each",
                        (long long)p.x.ne[1], (long long)(p.x.ne[2] * p.x.ne[3]));
@@ -141,8 +139,8 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
                        rp_dtype_name(type));
     if (p.w.nb[0] != (size_t)rp_dtype_info(type)->block_bytes) {
         const LaunchShape shape = {
-            dim3(rp_blocks(p.w.ne[1], THREADS), (unsigned)p.x.ne[1], (unsigned)(p.x.ne[2] * p.x.ne[3])),
-            dim3(THREADS), 0};
+            dim3(rp_blocks(p.w.ne[1], THREADS), (unsigned)p.x.ne[1], (unsigned)(p.x.ne[2] * p.x.ne[3])), dim3(THREADS),
+            0};
         return RP_LAUNCH("mul_mat", ctx, shape, transposed_kernel, p);
     }
     /* Many columns: cuBLASLt, unless it is unavailable or has refused. */

@@ -5,10 +5,10 @@
  *           tokens)
  * traffic   tiles: the chosen experts' weights once for each 64 columns; GEMV: once for each token. x once per block
  * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
+#include "base/kernels.h"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/gemv_forms.cuh"
 #include "kernels/device/tile.cuh"
-#include "base/kernels.h"
 
 namespace {
 
@@ -144,12 +144,10 @@ __device__ IdProduct product_of(const MulMatIdArgs &p) {
 __device__ void no_expert(const MulMatIdArgs &p) {
     const int     rows = RP_GEMV_ROWS * RP_GEMV_WARPS / p.split;
     const int64_t m    = (int64_t)blockIdx.x * rows + threadIdx.x;
-    if ((int)threadIdx.x < rows && m < p.w.ne[1])
-        ((float *)rp_row_at(p.y, blockIdx.y, blockIdx.z, 0))[m] = 0.0f;
+    if ((int)threadIdx.x < rows && m < p.w.ne[1]) ((float *)rp_row_at(p.y, blockIdx.y, blockIdx.z, 0))[m] = 0.0f;
 }
 
-template <class Form>
-__global__ void __launch_bounds__(RP_GEMV_THREADS, 2) mul_mat_id_kernel(MulMatIdArgs p) {
+template <class Form> __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) mul_mat_id_kernel(MulMatIdArgs p) {
     rp_begin();
     const int32_t expert = expert_of(p);
     if (expert < 0) return no_expert(p); /* the whole block */
@@ -158,8 +156,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, 2) mul_mat_id_kernel(MulMatId
 }
 
 LaunchShape shape_of(const MulMatIdArgs &p, bool staged) {
-    return rp_gemv_shape(p.w.ne[1], p.split, p.ids.ne[0], p.ids.ne[1],
-                         staged ? rp_gemv_shared<1>(p.w.ne[0]) : 0);
+    return rp_gemv_shape(p.w.ne[1], p.split, p.ids.ne[0], p.ids.ne[1], staged ? rp_gemv_shared<1>(p.w.ne[0]) : 0);
 }
 
 } // namespace

@@ -5,8 +5,8 @@
  *     device:  qs0 qs1 ... qs[B-1] | qh0 ... qh[B-1] | d0 ... d[B-1]
  *     field g of block b:  out + B * (bytes of the fields before g) + b * (bytes of g)
  *
- * Blocks of some types are rearranged before, so that a lane of the device needs few operations for the elements that it
- * multiplies (kernels/device/quants.cuh). The total size stays the same. Float types are copied as they are. */
+ * Blocks of some types are rearranged before, so that a lane of the device needs few operations for the elements that
+ * it multiplies (kernels/device/quants.cuh). The total size stays the same. Float types are copied as they are. */
 #include "base/dtypes.h"
 #include "base/kernels.h"
 
@@ -21,7 +21,7 @@ typedef struct Field {
 
 /* In the order of the planes (base/dtypes.h). */
 static const Field layouts[RP_DTYPE_COUNT][MAX_FIELDS] = {
-#define FIELD(field, at, bytes) {at, bytes},
+#define FIELD(field, at, bytes)                                                      {at, bytes},
 #define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields) [RP_##ID] = {fields},
     RP_QUANTS(X)
 #undef X
@@ -59,8 +59,8 @@ static void arrange_q5_1(const uint8_t *in, uint8_t *out) {
 
 /* A block of 256 elements is eight runs of 32. Fragment j of the device has runs j and j + 4.
  *
- * The heads of q4_k and q5_k: d, dmin (4 bytes), then 12 bytes with the scales s and the minima m of the runs, 6 bits each.
- * In the file, where x.l are the low and x.h the high bits of x:
+ * The heads of q4_k and q5_k: d, dmin (4 bytes), then 12 bytes with the scales s and the minima m of the runs, 6 bits
+ * each. In the file, where x.l are the low and x.h the high bits of x:
  *
  *     byte i < 4     s(i)          6 bits   | s(i+4).h  2 bits
  *     byte 4 + i     m(i)          6 bits   | m(i+4).h  2 bits
@@ -82,9 +82,9 @@ static void arrange_head(const uint8_t *in, uint8_t *out) {
     }
 }
 
-/* Nibbles of q4_k and q5_k. In the file the 32 bytes p have run 2p in the low nibbles and run 2p + 1 in the high ones. On
- * the device fragment j has run j in the low nibbles, run j + 4 in the high ones; its elements 0 to 15 of both are in
- * q0[16j..], 16 to 31 in q1[16j..]. */
+/* Nibbles of q4_k and q5_k. In the file the 32 bytes p have run 2p in the low nibbles and run 2p + 1 in the high ones.
+ * On the device fragment j has run j in the low nibbles, run j + 4 in the high ones; its elements 0 to 15 of both are
+ * in q0[16j..], 16 to 31 in q1[16j..]. */
 static void arrange_nibbles(const uint8_t *in, uint8_t *q0, uint8_t *q1) {
     for (int j = 0; j < 4; j++) {
         const uint8_t *a = in + j / 2 * 32, *b = a + 64;
@@ -104,8 +104,8 @@ static void arrange_q4_k(const uint8_t *in, uint8_t *out) {
     arrange_nibbles(in + 16, to->q0, to->q1);
 }
 
-/* In the file bit s of byte i of the fifth bits belongs to element i of run s. On the device each run has four bytes, those
- * of fragment j at 8j for run j, at 8j + 4 for run j + 4: bit w of byte b belongs to element 4w + b. */
+/* In the file bit s of byte i of the fifth bits belongs to element i of run s. On the device each run has four bytes,
+ * those of fragment j at 8j for run j, at 8j + 4 for run j + 4: bit w of byte b belongs to element 4w + b. */
 static void arrange_q5_k(const uint8_t *in, uint8_t *out) {
     PlanesQ5_K *to = (PlanesQ5_K *)(void *)out;
     arrange_head(in, to->head);
@@ -118,9 +118,10 @@ static void arrange_q5_k(const uint8_t *in, uint8_t *out) {
         }
 }
 
-/* Sum block k of fragment j in q6_k is 16 elements of run j (k < 2) or j + 4. On the device v = 4 * (q - 32) is one byte for
- * k < 3; the six bits of the element of sub block 3 are the lowest two of the others, the highest in q0. In the file run
- * r of a half block has its low bits in nibble r / 2 of bytes 32 * (r % 2), its high ones in bits 2r of qh. */
+/* Sum block k of fragment j in q6_k is 16 elements of run j (k < 2) or j + 4. On the device v = 4 * (q - 32) is one
+ * byte for k < 3; the six bits of the element of sub block 3 are the lowest two of the others, the highest in q0. In
+ * the file run r of a half block has its low bits in nibble r / 2 of bytes 32 * (r % 2), its high ones in bits 2r of
+ * qh. */
 static void arrange_q6_k(const uint8_t *in, uint8_t *out) {
     PlanesQ6_K *to = (PlanesQ6_K *)(void *)out;
     for (int j = 0; j < 4; j++) {
@@ -167,9 +168,8 @@ RpStatus rp_cuda_repack(const RpTensorView *w, void *out) {
         return RP_OK;
     }
     if (!rp_view_is_contiguous(w))
-        return rp_fail(
-            RP_E_UNSUPPORTED, "%s [%lld,%lld,%lld,%lld] is not contiguous: the device takes whole tensors",
-            info->name, (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3]);
+        return rp_fail(RP_E_UNSUPPORTED, "%s [%lld,%lld,%lld,%lld] is not contiguous: the device takes whole tensors",
+                       info->name, (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3]);
     const size_t        bytes = (size_t)info->block_bytes, n = extent / bytes;
     const uint8_t      *block = w->data;
     alignas(16) uint8_t arranged[MAX_BYTES];

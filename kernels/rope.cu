@@ -18,9 +18,8 @@ __global__ void __launch_bounds__(THREADS)
     const int     item = (int)(i % items), first = (int)(group % groups) * HEADS;
     const int64_t t = group / groups;
     if (t >= x.ne[2]) return;
-    const Rotation r = item < pairs
-                           ? rp_rotation(s, ((const int32_t *)pos.data)[t], (const float *)factors.data, item)
-                           : Rotation{};
+    const Rotation r =
+        item < pairs ? rp_rotation(s, ((const int32_t *)pos.data)[t], (const float *)factors.data, item) : Rotation{};
     for (int h = first; h < min(first + HEADS, heads); h++) {
         const float *in  = (const float *)rp_row_at(x, h, t, 0);
         float       *out = (float *)rp_row_at(y, h, t, 0);

@@ -17,15 +17,15 @@
  *
  * A search scans the bins, then compares the candidates of one bin, at most SHORT_LIST. If the bin has more, it first
  * narrows the range of keys: each warp counts what lies above one of 32 keys, by a binary search in every slice. Such a
- * step leaves 1/33 of the range, so 7 steps would do for any logits. Equal logits have equal weights and are in the order
- * of slices, so the sum divided by one weight gives the place of the candidate, without any step.
+ * step leaves 1/33 of the range, so 7 steps would do for any logits. Equal logits have equal weights and are in the
+ * order of slices, so the sum divided by one weight gives the place of the candidate, without any step.
  * Candidates of weight 0 are in no bin. They cannot be chosen, and top-k keeps all others where it would reach them.
  *
  * geometry  a block of up to 1024 threads for each slice of two logits a thread; grid (slices, rows)
  * traffic   the logits twice, sorted keys and sums once: 24 bytes a logit; ends: 2 bytes a logit
  * numerics  base/sampling.h: the token of the CPU */
-#include "kernels/device/sample_search.cuh"
 #include "base/kernels.h"
+#include "kernels/device/sample_search.cuh"
 
 namespace {
 
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_max_kernel(SampleArgs a
     float             x[2];
     load_logits(a, s, slice, x);
     const RpKey k0 = key_at(a, x, 0), k1 = key_at(a, x, 1);
-    Extremes    e = block_extremes(k0 > k1 ? k0 : k1, fminf(finite_or_largest(x[0]), finite_or_largest(x[1])),
-                                keys, floats);
+    Extremes    e =
+        block_extremes(k0 > k1 ? k0 : k1, fminf(finite_or_largest(x[0]), finite_or_largest(x[1])), keys, floats);
     if (threadIdx.x == 0) put_extremes(&a.extremes[blockIdx.x], e);
     if (blockIdx.x == 0) a.counts[threadIdx.x] = 0, a.weights[threadIdx.x] = 0;
     if (!rp_arrives_last(a.counter, gridDim.x)) return;
@@ -83,18 +83,16 @@ __device__ int sort_slice(const SampleArgs &a, const Scale &scale, const float x
     const RpKey sum    = rp_block_scan_key(w0 + w1, shared.warps);
     shared.sums[2 * t] = sum - w1, shared.sums[2 * t + 1] = sum;
     __syncthreads();
-    for (int i = t; i < n; i += (int)blockDim.x)
-        a.keys[first + i] = shared.keys[i], a.sums[first + i] = shared.sums[i];
+    for (int i = t; i < n; i += (int)blockDim.x) a.keys[first + i] = shared.keys[i], a.sums[first + i] = shared.sums[i];
     const RpKey all = shared.sums[size - 1];
     return all > 0 ? rp_first(0, size, [&](int32_t i) { return shared.sums[i] == all; }) + 1 : 0;
 }
 
 /* Thread t: the end of bin t among the first n keys of the slice, and what the bin holds. */
 __device__ void fill_bins(const SampleArgs &a, const Scale &scale, int n, Shared &shared) {
-    const int t = (int)threadIdx.x;
-    const int end =
-        rp_first(0, n, [&](int32_t i) { return bin_of(scale, rp_key_logit(shared.keys[i])) > t; });
-    shared.ends[t]                                      = end;
+    const int t    = (int)threadIdx.x;
+    const int end  = rp_first(0, n, [&](int32_t i) { return bin_of(scale, rp_key_logit(shared.keys[i])) > t; });
+    shared.ends[t] = end;
     a.ends[(size_t)blockIdx.x * blockDim.x + (size_t)t] = end;
     __syncthreads();
     const int start = t > 0 ? shared.ends[t - 1] : 0;
@@ -117,8 +115,8 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     fill_bins(a, scale, sort_slice(a, scale, x, shared), shared);
     if (!rp_arrives_last(a.counter, gridDim.x)) return;
     const Search search = {a, scale, shared};
-    const Sum    own = search.own(), upto = {rp_block_scan_key(own.count, shared.warps),
-                                             rp_block_scan_key(own.weight, shared.warps)};
+    const Sum    own    = search.own(),
+              upto      = {rp_block_scan_key(own.count, shared.warps), rp_block_scan_key(own.weight, shared.warps)};
     search.put_upto(upto);
     if (threadIdx.x == 0)
         shared.range.n = 0, shared.cut.key = all.best, shared.cut.sum.count = shared.cut.sum.weight = 0;

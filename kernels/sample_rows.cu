@@ -7,8 +7,8 @@
  * geometry  one thread a row; sample.cu
  * traffic   that of sample.cu; 88 bytes a row for the states
  * numerics  base/sampling.h: the tokens of the CPU */
-#include "kernels/device/device.cuh"
 #include "base/kernels.h"
+#include "kernels/device/device.cuh"
 
 #include "base/step_state.h"
 
@@ -26,8 +26,7 @@ struct States {
 
 __device__ int row_of_thread() { return (int)(blockIdx.x * blockDim.x + threadIdx.x); }
 
-__global__ void __launch_bounds__(THREADS)
-    states_kernel(const uint32_t *seeds, States states, RpSampleRowsParams p) {
+__global__ void __launch_bounds__(THREADS) states_kernel(const uint32_t *seeds, States states, RpSampleRowsParams p) {
     rp_begin();
     const int t = row_of_thread();
     if (t >= states.n) return;
@@ -73,8 +72,8 @@ extern "C" RpStatus rp_cuda_sample_rows(const RpOpArgs *args, RpKernelCtx *ctx) 
     const RpOpArgs    on     = args_of_sample(args);
     const States      states = {(char *)on.dst.data, on.dst.nb[1], (int)on.sample.logits.ne[1]};
     const LaunchShape shape  = {dim3(rp_blocks(states.n, THREADS)), dim3(THREADS), 0};
-    RP_TRY(RP_LAUNCH("sample_rows", ctx, shape, states_kernel, (const uint32_t *)args->sample_rows.seeds.data,
-                     states, args->params->sample_rows));
+    RP_TRY(RP_LAUNCH("sample_rows", ctx, shape, states_kernel, (const uint32_t *)args->sample_rows.seeds.data, states,
+                     args->params->sample_rows));
     RP_TRY(rp_cuda_sample(&on, ctx));
     return RP_LAUNCH("sample_rows", ctx, shape, ids_kernel, states, (int32_t *)args->dst.data);
 }

@@ -11,9 +11,8 @@ namespace {
 
 enum { THREADS = RP_SOFT_MAX_THREADS };
 
-__global__ void __launch_bounds__(THREADS)
-    soft_max_kernel(RpTensorView x, RpTensorView mask, RpTensorView pos, RpTensorView sinks, RpTensorView y,
-                    RpSoftMaxParams p) {
+__global__ void __launch_bounds__(THREADS) soft_max_kernel(RpTensorView x, RpTensorView mask, RpTensorView pos,
+                                                           RpTensorView sinks, RpTensorView y, RpSoftMaxParams p) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const int64_t r = blockIdx.x, t = r % x.ne[1], h = r / x.ne[1] % x.ne[2];
@@ -42,6 +41,6 @@ __global__ void __launch_bounds__(THREADS)
 extern "C" RpStatus rp_cuda_soft_max(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(soft_max, args));
     const LaunchShape shape = {dim3((unsigned)rp_view_rows(&args->dst)), dim3(THREADS), 0};
-    return RP_LAUNCH("soft_max", ctx, shape, soft_max_kernel, args->soft_max.x, args->soft_max.mask,
-                     args->soft_max.pos, args->soft_max.sinks, args->dst, args->params->soft_max);
+    return RP_LAUNCH("soft_max", ctx, shape, soft_max_kernel, args->soft_max.x, args->soft_max.mask, args->soft_max.pos,
+                     args->soft_max.sinks, args->dst, args->params->soft_max);
 }

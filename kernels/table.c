@@ -1,16 +1,16 @@
-/* The CUDA launchers by op, made from the rows, so that a missing one is a link error; and the scratch memory of the ops
- * that define rp_cuda_<op>_scratch. */
+/* The CUDA launchers by op, made from the rows, so that a missing one is a link error; and the scratch memory of the
+ * ops that define rp_cuda_<op>_scratch. */
 #include "base/kernels.h"
 #include "base/op_table.h"
 
 /* Weak: NULL where the file of the launcher does not define it. */
 #define OP_VIEW(...)
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
     extern ScratchBytes rp_cuda_##name##_scratch __attribute__((weak));
 RP_OPS(OP, OP_VIEW)
 #undef OP
 #ifdef RP_SOME_KERNELS /* a short build for the simulated device (RP_SIM_OPS) */
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
     extern RpOpKernel rp_cuda_##name __attribute__((weak));
 RP_OPS(OP, OP_VIEW)
 #undef OP
@@ -22,7 +22,7 @@ typedef struct Row {
 } Row;
 
 static const Row rows[RP_N_ROWS] = {
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
     [RP_ROW_##ID] = {rp_cuda_##name, rp_cuda_##name##_scratch},
     RP_OPS(OP, OP_VIEW)
 #undef OP

@@ -1,5 +1,6 @@
 /* Products of quantised weights with many q8_act columns in f16 tiles (tile.cuh).
- * geometry  prepare: a block of 256 threads for each column, which it rounds to f16. tiles: grid (column tiles, row tiles), so
+ * geometry  prepare: a block of 256 threads for each column, which it rounds to f16. tiles: grid (column tiles, row
+ * tiles), so
  *           that blocks which share weights run at the same time
  * traffic   the weights once for each column tile, f16 columns once for each row tile, from L2
  * numerics  factors rounded to f16, f32 sums (tile_f16.cuh) */
@@ -19,8 +20,7 @@ struct PrepareArgs {
 static inline void rp_clear_padding(PrepareArgs &p) {
     memset((char *)&p.to.shared + sizeof p.to.shared, 0,
            sizeof p.to - offsetof(TileColumns, shared) - sizeof p.to.shared);
-    memset((char *)&p.paired + sizeof p.paired, 0,
-           sizeof p - offsetof(PrepareArgs, paired) - sizeof p.paired);
+    memset((char *)&p.paired + sizeof p.paired, 0, sizeof p - offsetof(PrepareArgs, paired) - sizeof p.paired);
 }
 
 /* The run of a row that is stored as run i: with pairs, runs j and j + 4 of each block of 8 are 2j and 2j + 1. */
@@ -54,17 +54,16 @@ __global__ void __launch_bounds__(THREADS) prepare_kernel(PrepareArgs p) {
                 w[k] = rp_tile_pair(s * (float)(int8_t)(pair & 255), s * (float)(int8_t)(pair >> 8 & 255));
             }
         }
-        rp_put16((__half *)p.to.data + (size_t)r * (size_t)p.to.stride + 8 * i,
-                 make_uint4(w[0], w[1], w[2], w[3]));
+        rp_put16((__half *)p.to.data + (size_t)r * (size_t)p.to.stride + 8 * i, make_uint4(w[0], w[1], w[2], w[3]));
     }
 }
 
-/* Block (i, r): rows r * S::ROWS on of column tile i. The lists are written by the kernel before, so they are waited for. */
-template <RpDtype T, class S>
-__global__ void __launch_bounds__(S::THREADS, 2) tile_f16_kernel(TileProduct p) {
+/* Block (i, r): rows r * S::ROWS on of column tile i. The lists are written by the kernel before, so they are waited
+ * for. */
+template <RpDtype T, class S> __global__ void __launch_bounds__(S::THREADS, 2) tile_f16_kernel(TileProduct p) {
     rp_pdl_launch_dependents();
     const int64_t all = p.y.ne[1] * p.y.ne[2], first = (int64_t)blockIdx.x * S::COLUMNS;
-    TileEntry tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
+    TileEntry     tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
     if (p.tiles != nullptr) {
         rp_pdl_wait();
         if ((int)blockIdx.x >= *p.n_tiles) return; /* the whole block */
@@ -88,8 +87,7 @@ template <RpDtype T, class S>
 RpStatus launch_tiles(const char *op, const TileProduct &p, int64_t most, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3((unsigned)most, rp_blocks(p.w.ne[1], S::ROWS)), dim3(S::THREADS), 0};
     if (shape.grid.y > 65535 || most > INT32_MAX)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1],
-                       65535 * S::ROWS);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1], 65535 * S::ROWS);
     return RP_LAUNCH_AS(op, ctx, shape, "tile_f16_kernel", (tile_f16_kernel<T, S>), p);
 }
 
@@ -102,14 +100,13 @@ RpStatus tiles_of_size(const char *op, const TileProduct &p, TileSize size, int6
 
 } // namespace
 
-extern "C" RpStatus rp_cuda_tiles_f16(const char *op, const TileProduct *p, TileSize size, int64_t most,
-                                      float *memory, RpKernelCtx *ctx) {
+extern "C" RpStatus rp_cuda_tiles_f16(const char *op, const TileProduct *p, TileSize size, int64_t most, float *memory,
+                                      RpKernelCtx *ctx) {
     const RpTensorView &x       = p->x;
     const int64_t       n       = x.ne[1] * x.ne[2];
     TileProduct         product = *p;
     product.columns             = {memory != nullptr ? memory + (n + 3) / 4 * 4 : nullptr, memory,
-                       (x.ne[0] + RP_F16_ALIGN - 1) / RP_F16_ALIGN * RP_F16_ALIGN,
-                       (int)(p->y.ne[1] * p->y.ne[2] / n)};
+                       (x.ne[0] + RP_F16_ALIGN - 1) / RP_F16_ALIGN * RP_F16_ALIGN, (int)(p->y.ne[1] * p->y.ne[2] / n)};
     const PrepareArgs prepare   = {x, product.columns, rp_dtype_info(p->w.dtype)->block_elems > RP_RUN};
     const LaunchShape shape     = {dim3((unsigned)n), dim3(THREADS), 0, true};
     RP_TRY(RP_LAUNCH(op, ctx, shape, prepare_kernel, prepare));

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(S::THREADS, rp_tile_resident<T, S>()) tile_int
     RP_SHARED(int64_t, x_at, [S::COLUMNS]);
     RP_SHARED(int64_t, y_at, [S::COLUMNS]);
     const int64_t all = p.y.ne[1] * p.y.ne[2], first = (int64_t)blockIdx.x * S::COLUMNS;
-    TileEntry tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
+    TileEntry     tile = {0, (int32_t)first, (int32_t)(all - first < S::COLUMNS ? all - first : S::COLUMNS), 0};
     if (p.tiles != nullptr) {
         if ((int)blockIdx.x >= *p.n_tiles) return; /* the whole block */
         tile = p.tiles[blockIdx.x];
@@ -21,10 +21,9 @@ __global__ void __launch_bounds__(S::THREADS, rp_tile_resident<T, S>()) tile_int
     const int c = (int)threadIdx.x;
     if (c < S::COLUMNS) { /* past the last column: the last one, of which nothing is stored */
         const int     i      = tile.first + (c < tile.columns ? c : tile.columns - 1);
-        const int64_t column = p.order != nullptr ? p.order[i] : i, j = column % p.y.ne[1],
-                      t = column / p.y.ne[1];
-        x_at[c]         = rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0) - (char *)p.x.data;
-        y_at[c]         = rp_row_at(p.y, j, t, 0) - (char *)p.y.data;
+        const int64_t column = p.order != nullptr ? p.order[i] : i, j = column % p.y.ne[1], t = column / p.y.ne[1];
+        x_at[c] = rp_row_at(p.x, p.x.ne[1] > 1 ? j : 0, t, 0) - (char *)p.x.data;
+        y_at[c] = rp_row_at(p.y, j, t, 0) - (char *)p.y.data;
     }
     __syncthreads();
     const TileWork work = {rp_planes<T>(p.w),
@@ -47,8 +46,7 @@ template <RpDtype T, class S>
 RpStatus launch_tiles(const char *op, const TileProduct &p, int64_t most, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3((unsigned)most, rp_blocks(p.w.ne[1], S::ROWS)), dim3(S::THREADS), 0};
     if (shape.grid.y > 65535 || most > INT32_MAX)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1],
-                       65535 * S::ROWS);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1], 65535 * S::ROWS);
     return RP_LAUNCH_AS(op, ctx, shape, "tile_int8_kernel", (tile_int8_kernel<T, S>), p);
 }
 

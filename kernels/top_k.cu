@@ -28,8 +28,7 @@ __global__ void __launch_bounds__(RP_WARP)
     rp_top_k(values, taken, n, p, ids);
 }
 
-__global__ void __launch_bounds__(ARGMAX_THREADS)
-    argmax_kernel(RpTensorView x, RpTensorView bias, RpTensorView y) {
+__global__ void __launch_bounds__(ARGMAX_THREADS) argmax_kernel(RpTensorView x, RpTensorView bias, RpTensorView y) {
     rp_begin();
     RP_SHARED(RpKey, keys, [RP_WARP]);
     const float *in   = (const float *)rp_row(x, blockIdx.x);
@@ -54,8 +53,7 @@ extern "C" RpStatus rp_cuda_top_k(const RpOpArgs *args, RpKernelCtx *ctx) {
         return RP_LAUNCH("top_k", ctx, one, argmax_kernel, *x, args->top_k.bias, args->dst);
     }
     if (x->ne[0] > MAX_VALUES)
-        return rp_fail(RP_E_UNSUPPORTED,
-                       "top_k: rows of %lld are more than the %d that fit the shared memory",
+        return rp_fail(RP_E_UNSUPPORTED, "top_k: rows of %lld are more than the %d that fit the shared memory",
                        (long long)x->ne[0], MAX_VALUES);
     const LaunchShape shape = {dim3((unsigned)x->ne[1]), dim3(RP_WARP), (unsigned)x->ne[0] * 5};
     return RP_LAUNCH("top_k", ctx, shape, top_k_kernel, *x, args->top_k.bias, args->dst, *p);

@@ -26,17 +26,14 @@ static bool ends_with(RpGgufString s, const char *end) {
     return s.len > n && memcmp(s.ptr + s.len - n, end, n) == 0;
 }
 
-static bool is(RpGgufString s, const char *text) {
-    return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
-}
+static bool is(RpGgufString s, const char *text) { return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0; }
 
 static int shown(RpGgufString s) { return (int)(s.len < 96 ? s.len : 96); }
 
 bool rp_model_adapts(const RpModel *m, const RpGgufTensor *t) {
     const int64_t *ne = t->view.ne;
     if (t == m->token_embd || ne[1] < 2 || ne[2] > 1 || ne[3] > 1) return false;
-    return t == m->output ||
-           (t->name.len > 4 && memcmp(t->name.ptr, "blk.", 4) == 0 && ends_with(t->name, ".weight"));
+    return t == m->output || (t->name.len > 4 && memcmp(t->name.ptr, "blk.", 4) == 0 && ends_with(t->name, ".weight"));
 }
 
 /* ---- checks ---- */
@@ -45,8 +42,7 @@ static RpStatus expect(const RpGgufFile *f, const char *key, const char *wanted)
     RpGgufString s = {"", 0};
     if (rp_gguf_find(f, key) != NULL) RP_TRY(rp_gguf_get_string(f, key, &s));
     if (is(s, wanted)) return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: %s is '%.*s': '%s' is wanted", rp_gguf_path(f), key, shown(s), s.ptr,
-                   wanted);
+    return rp_fail(RP_E_FORMAT, "%s: %s is '%.*s': '%s' is wanted", rp_gguf_path(f), key, shown(s), s.ptr, wanted);
 }
 
 /* An adapter that begins in the middle of a text would have to be switched on there. */
@@ -56,8 +52,7 @@ RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f) {
     RP_TRY(expect(f, "adapter.type", "lora"));
     RP_TRY(expect(f, "general.architecture", m->info.arch));
     if (rp_gguf_find(f, invocation) == NULL) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s: %s: activated adapters are not supported", rp_gguf_path(f),
-                   invocation);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: %s: activated adapters are not supported", rp_gguf_path(f), invocation);
 }
 
 static RpStatus check_type(const RpGgufFile *f, const RpGgufTensor *t) {
@@ -92,8 +87,7 @@ static const RpGgufTensor *find(const RpGgufFile *f, RpGgufString stem, const ch
     return rp_gguf_find_tensor(f, name);
 }
 
-static RpStatus find_weight(const RpModel *m, const RpGgufFile *f, const RpGgufTensor *a,
-                            const RpGgufTensor **out) {
+static RpStatus find_weight(const RpModel *m, const RpGgufFile *f, const RpGgufTensor *a, const RpGgufTensor **out) {
     const RpGgufString stem = {a->name.ptr, a->name.len - SUFFIX};
     *out                    = find(m->file, stem, "");
     if (*out == NULL)
@@ -112,8 +106,8 @@ static RpStatus add_tensor(RpModel *m, const RpGgufFile *f, const RpGgufTensor *
     const bool         is_a = ends_with(t->name, suffix_a);
     if (rp_gguf_is_training(t->name)) return RP_OK;
     if (!is_a && !ends_with(t->name, suffix_b))
-        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is no .lora_a or .lora_b", rp_gguf_path(f),
-                       shown(t->name), t->name.ptr);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is no .lora_a or .lora_b", rp_gguf_path(f), shown(t->name),
+                       t->name.ptr);
     if (find(f, stem, is_a ? suffix_b : suffix_a) == NULL)
         return rp_fail(RP_E_FORMAT, "%s: tensor %.*s has no %s", rp_gguf_path(f), shown(t->name), t->name.ptr,
                        is_a ? suffix_b : suffix_a);
@@ -133,8 +127,7 @@ static RpStatus add_file(RpModel *m, const RpGgufFile *f, float scale) {
     RP_TRY(rp_gguf_check_tensors(f, false));
     RP_TRY(rp_adapter_compare_base(m, f, NULL));
     RP_TRY(rp_gguf_get_f32(f, "adapter.lora.alpha", &alpha));
-    if (!isfinite(alpha))
-        return rp_fail(RP_E_FORMAT, "%s: adapter.lora.alpha is %g", rp_gguf_path(f), (double)alpha);
+    if (!isfinite(alpha)) return rp_fail(RP_E_FORMAT, "%s: adapter.lora.alpha is %g", rp_gguf_path(f), (double)alpha);
     AdapterPair *grown = realloc(m->pairs, ((size_t)m->n_pairs + (size_t)n + 1) * sizeof *grown);
     if (grown == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for an adapter", rp_gguf_path(f));
     m->pairs         = grown;
@@ -165,9 +158,8 @@ static void warn(RpModel *m, const RpGgufFile *f) {
     const RpGgufTensor *t   = rp_adapter_other_vector(m, f);
     m->info.adapter_warning = t != NULL ? m->warning : NULL;
     if (t == NULL) return;
-    snprintf(m->warning, sizeof m->warning,
-             "%.200s was trained on another model: its base has other values of %.*s", rp_gguf_path(f),
-             shown(t->name), t->name.ptr);
+    snprintf(m->warning, sizeof m->warning, "%.200s was trained on another model: its base has other values of %.*s",
+             rp_gguf_path(f), shown(t->name), t->name.ptr);
 }
 
 RpStatus rp_model_add_adapter(RpModel *m, const char *path, float scale) {

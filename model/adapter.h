@@ -22,16 +22,17 @@ bool rp_model_adapts(const RpModel *m, const RpGgufTensor *t);
 /* RP_E_FORMAT if the file is no adapter for the model's architecture. */
 RP_NODISCARD RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f);
 
-/* The checksums of the model's tensors, [tensors of the file]: all of it is read. The caller frees *out, also on failure. */
+/* The checksums of the model's tensors, [tensors of the file]: all of it is read. The caller frees *out, also on
+ * failure. */
 RP_NODISCARD RpStatus rp_adapter_sum_base(const RpModel *m, uint64_t **out);
 
 /* The keys by which an adapter names its base (adapter_base.c). */
 void rp_adapter_put_base(GgufWriter *w, const RpModel *m, const uint64_t *sums);
 
-/* Fails if the model is not the base of the adapter: RP_E_FORMAT or RP_E_SHAPE names a tensor by which they differ. With
- * `sums` of the model also types and data must be the same, else RP_E_ARG. RP_OK for an adapter that does not say. */
-RP_NODISCARD RpStatus rp_adapter_compare_base(const RpModel *m, const RpGgufFile *adapter,
-                                              const uint64_t *sums);
+/* Fails if the model is not the base of the adapter: RP_E_FORMAT or RP_E_SHAPE names a tensor by which they differ.
+ * With `sums` of the model also types and data must be the same, else RP_E_ARG. RP_OK for an adapter that does not
+ * say. */
+RP_NODISCARD RpStatus rp_adapter_compare_base(const RpModel *m, const RpGgufFile *adapter, const uint64_t *sums);
 
 /* The first vector of the model that has other values than that of the adapter's base; NULL: none, or it does not say.
  * Quantisation leaves vectors (norms, biases) as they are, in f32, so they tell models of one shape apart. */

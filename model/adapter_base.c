@@ -1,12 +1,14 @@
-/* The description of an adapter's base, the model that it was trained on: one element for each tensor, in the order of the file.
+/* The description of an adapter's base, the model that it was trained on: one element for each tensor, in the order of
+ * the file.
  *
  *     train.base.names      string [n]
  *     train.base.shapes     u64 [4 n]     the four dimensions of each, 1 where there are fewer
  *     train.base.types      u32 [n]       type numbers of GGUF
  *     train.base.checksums  u64 [n]       XXH64 of the data
  *
- * A resume needs the very same base. An adapter may be applied to another quantisation of it, so names and shapes alone must
- * agree then, and vectors that differ give a warning. Adapters of other programs have no such keys, and fit what their matrices fit. */
+ * A resume needs the very same base. An adapter may be applied to another quantisation of it, so names and shapes alone
+ * must agree then, and vectors that differ give a warning. Adapters of other programs have no such keys, and fit what
+ * their matrices fit. */
 #include "model/adapter.h"
 
 #include "base/xxh64.h"
@@ -77,14 +79,12 @@ void rp_adapter_put_base(GgufWriter *w, const RpModel *m, const uint64_t *sums) 
 
 /* ---- comparing ---- */
 
-static RpStatus find_array(const RpGgufFile *f, const char *key, RpGgufType type, uint64_t n,
-                           const RpGgufValue **out) {
+static RpStatus find_array(const RpGgufFile *f, const char *key, RpGgufType type, uint64_t n, const RpGgufValue **out) {
     *out = rp_gguf_find(f, key);
-    if (*out != NULL && (*out)->type == RP_GGUF_ARRAY && (*out)->elem_type == type &&
-        (n == 0 || (*out)->n == n))
+    if (*out != NULL && (*out)->type == RP_GGUF_ARRAY && (*out)->elem_type == type && (n == 0 || (*out)->n == n))
         return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: %s: an array of %s for each tensor of the base is wanted",
-                   rp_gguf_path(f), key, rp_gguf_value_type_name(type));
+    return rp_fail(RP_E_FORMAT, "%s: %s: an array of %s for each tensor of the base is wanted", rp_gguf_path(f), key,
+                   rp_gguf_value_type_name(type));
 }
 
 static RpStatus read_base(const RpGgufFile *f, Base *b) {
@@ -96,8 +96,7 @@ static RpStatus read_base(const RpGgufFile *f, Base *b) {
 }
 
 static const RpGgufTensor *find_tensor(const RpGgufFile *f, RpGgufString name, int64_t *at) {
-    for (int64_t k = 0; k < rp_gguf_n_tensors(f);
-         k++, ++*at) { /* in the same order, as a rule: *at goes on */
+    for (int64_t k = 0; k < rp_gguf_n_tensors(f); k++, ++*at) { /* in the same order, as a rule: *at goes on */
         if (*at >= rp_gguf_n_tensors(f)) *at = 0;
         const RpGgufTensor *t = rp_gguf_tensor(f, *at);
         if (t->name.len == name.len && memcmp(t->name.ptr, name.ptr, name.len) == 0) return t;
@@ -113,21 +112,19 @@ static RpStatus compare_shape(const Base *b, const RpGgufFile *f, uint64_t i, co
     return rp_fail(RP_E_SHAPE,
                    "%s is for another model: its base has tensor %.*s [%lld,%lld,%lld,%lld], %s has "
                    "[%lld,%lld,%lld,%lld]",
-                   b->path, shown(t->name), t->name.ptr, (long long)was[0], (long long)was[1],
-                   (long long)was[2], (long long)was[3], rp_gguf_path(f), (long long)is[0], (long long)is[1],
-                   (long long)is[2], (long long)is[3]);
+                   b->path, shown(t->name), t->name.ptr, (long long)was[0], (long long)was[1], (long long)was[2],
+                   (long long)was[3], rp_gguf_path(f), (long long)is[0], (long long)is[1], (long long)is[2],
+                   (long long)is[3]);
 }
 
-static RpStatus compare_data(const Base *b, const RpGgufFile *f, uint64_t i, const RpGgufTensor *t,
-                             uint64_t sum) {
+static RpStatus compare_data(const Base *b, const RpGgufFile *f, uint64_t i, const RpGgufTensor *t, uint64_t sum) {
     uint32_t type;
     uint64_t was;
     memcpy(&type, (const char *)b->types->data + i * sizeof type, sizeof type);
     memcpy(&was, (const char *)b->sums->data + i * sizeof was, sizeof was);
     if (type != t->gguf_type)
         return rp_fail(
-            RP_E_ARG,
-            "%s was trained on a model whose tensor %.*s is %s, that of %s is %s: resume with the same model",
+            RP_E_ARG, "%s was trained on a model whose tensor %.*s is %s, that of %s is %s: resume with the same model",
             b->path, shown(t->name), t->name.ptr, rp_gguf_type_name(type), rp_gguf_path(f),
             rp_gguf_type_name(t->gguf_type));
     if (sum == was) return RP_OK;
@@ -151,8 +148,8 @@ static RpStatus find_further(const Base *b, const RpGgufFile *f) {
             if (name.len == t->name.len && memcmp(name.ptr, t->name.ptr, name.len) == 0) break;
         }
         if (i == b->names->n)
-            return rp_fail(RP_E_FORMAT, "%s is for another model: its base has no tensor %.*s, %s has one",
-                           b->path, shown(t->name), t->name.ptr, rp_gguf_path(f));
+            return rp_fail(RP_E_FORMAT, "%s is for another model: its base has no tensor %.*s, %s has one", b->path,
+                           shown(t->name), t->name.ptr, rp_gguf_path(f));
     }
     return rp_fail(RP_E_FORMAT, "%s: %s names a tensor twice", b->path, key_names);
 }
@@ -168,8 +165,8 @@ RpStatus rp_adapter_compare_base(const RpModel *m, const RpGgufFile *adapter, co
         const RpGgufString  name = rp_gguf_next_string(&cursor);
         const RpGgufTensor *t    = find_tensor(m->file, name, &at);
         if (t == NULL)
-            return rp_fail(RP_E_FORMAT, "%s is for another model: its base has tensor %.*s, %s has none",
-                           b.path, shown(name), name.ptr, rp_gguf_path(m->file));
+            return rp_fail(RP_E_FORMAT, "%s is for another model: its base has tensor %.*s, %s has none", b.path,
+                           shown(name), name.ptr, rp_gguf_path(m->file));
         RP_TRY(compare_shape(&b, m->file, i, t));
         if (sums != NULL && t->known) RP_TRY(compare_data(&b, m->file, i, t, sums[at]));
     }

@@ -45,13 +45,11 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
     TensorNode              *y;
     if (b->kind.attention != ATTENTION_NONE) {
         y = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
-        y = b->kind.attention == ATTENTION_LATENT ? rp_arch_attention_mla(b, y, l)
-                                                  : rp_arch_attention(b, y, l);
+        y = b->kind.attention == ATTENTION_LATENT ? rp_arch_attention_mla(b, y, l) : rp_arch_attention(b, y, l);
         x = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
     y = rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
-    y = b->kind.feed_forward == FEED_FORWARD_EXPERTS ? rp_arch_experts(b, y, l)
-                                                     : rp_arch_feed_forward(b, y, l);
+    y = b->kind.feed_forward == FEED_FORWARD_EXPERTS ? rp_arch_experts(b, y, l) : rp_arch_feed_forward(b, y, l);
     return add_residual(b, x, y, l->post_ffn_norm, ffn_names);
 }
 
@@ -81,9 +79,8 @@ static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
 static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
     const RpModel *m = b->m;
     x                = rp_arch_norm(b, x, m->output_norm, "output_norm");
-    return (ArchOutput){.w     = m->output == m->token_embd ? embd : rp_arch_weight(b, m->output),
-                        .x     = x,
-                        .scale = m->config.logit_scale};
+    return (ArchOutput){
+        .w = m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), .x = x, .scale = m->config.logit_scale};
 }
 
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
@@ -116,11 +113,10 @@ static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
 /* The whole graph, up to the logits; a graph that samples ends in the op `sample`, which writes the step
  * state. */
 static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
-    const RpModel *m      = b->m;
-    const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
-    TensorNode    *tokens = tokens_of(b, o);
-    TensorNode    *rows =
-        o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    const RpModel   *m      = b->m;
+    const int64_t    n_out  = o->n_out > 0 ? o->n_out : 1;
+    TensorNode      *tokens = tokens_of(b, o);
+    TensorNode      *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
     const ArchOutput output = decoder(b, tokens, rows);
     TensorNode      *logits = rp_arch_logits(b, &output);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
@@ -141,14 +137,11 @@ static RpDtype kv_type_of(const RpModelGraphOptions *o) { return o->kv_type == R
 
 static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     if (kv_type == RP_F16) return RP_OK;
-    if (kv_type != RP_Q8_0)
-        return rp_fail(RP_E_ARG, "a KV cache of %s: must be f16 or q8_0", rp_dtype_name(kv_type));
+    if (kv_type != RP_Q8_0) return rp_fail(RP_E_ARG, "a KV cache of %s: must be f16 or q8_0", rp_dtype_name(kv_type));
     if (rp_pattern_has(&c->layers, ATTENTION_LATENT))
-        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: the latent attention of %s needs f16",
-                       c->arch->name);
+        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: the latent attention of %s needs f16", c->arch->name);
     if (c->head_dim % 32 != 0)
-        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: heads of %d are not whole blocks of 32",
-                       c->head_dim);
+        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: heads of %d are not whole blocks of 32", c->head_dim);
     return RP_OK;
 }
 
@@ -165,11 +158,9 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
     if (!attends(c)) /* its graph would not depend on `pos` */
         return rp_fail(RP_E_UNSUPPORTED, "%s: no layer has attention", c->arch->name);
     if (o->n_recent < 0 || o->n_recent > MAX_RECENT)
-        return rp_fail(RP_E_ARG, "room for %d recent tokens: from 0 to %d are possible", o->n_recent,
-                       MAX_RECENT);
+        return rp_fail(RP_E_ARG, "room for %d recent tokens: from 0 to %d are possible", o->n_recent, MAX_RECENT);
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
-        return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx,
-                       o->n_out);
+        return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
     if (o->draws && (o->n_tok != 1 || o->n_out > 1))
         return rp_fail(RP_E_ARG, "a graph that samples: %d tokens, %d outputs", o->n_tok, o->n_out);
     return RP_OK;

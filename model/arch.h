@@ -29,8 +29,7 @@ typedef struct ArchTraining {
     const AdapterPair *pairs;
     int                n_pairs;
     ArchRouter        *routers; /* [n_layer], zeroed */
-    TensorNode
-        *mask; /* state "causal_mask" [t / n_seq, t / n_seq], which latent attention needs; else NULL */
+    TensorNode        *mask; /* state "causal_mask" [t / n_seq, t / n_seq], which latent attention needs; else NULL */
 } ArchTraining;
 
 typedef struct Builder {
@@ -61,7 +60,7 @@ ArchOutput rp_arch_training(Builder *b);
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of);
 
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
-TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t);   /* for a product: in the type of `compute` */
+TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t); /* for a product: in the type of `compute` */
 /* The node w as a product reads it: a weight that is trained, as bf16, with one rounding of it in each run. */
 TensorNode *rp_arch_for_product(Builder *b, TensorNode *w);
 
@@ -80,8 +79,7 @@ TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, con
                            const char *what);
 
 /* y = w x, with the scale * b (a x) of each pair for w added (arch_adapter.c). */
-TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGgufTensor *w,
-                            const char *what);
+TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGgufTensor *w, const char *what);
 
 /* cache[:, pos[t]] = x[:, t] in the state "<which>.<layer>" [row, n_ctx] of kv_type; x is [row, t]. Returns
  * the cache after the store, so that readers come later in the graph. */

@@ -55,8 +55,7 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
     TensorNode           *sinks = rp_arch_optional(b, l->sinks);
     const RpSoftMaxParams p     = {.scale = c->attn_scale, .window = b->kind.window};
     if (b->kv_type != RP_F16) /* a quantised cache has only the fused op: see check_unfused in graph/pass.c */
-        return rp_attention(g, q, k, v, b->pos, sinks,
-                            &(RpAttentionParams){.scale = p.scale, .window = p.window});
+        return rp_attention(g, q, k, v, b->pos, sinks, &(RpAttentionParams){.scale = p.scale, .window = p.window});
     TensorNode *scores = rp_mul_mat_bound(g, k, q, b->pos, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores");
     TensorNode *probs = rp_soft_max_sinks(g, scores, NULL, b->pos, sinks, &p);
@@ -69,13 +68,11 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
 /* n heads of each token [head_dim * n, t] -> those of each sequence [head_dim, t / n_seq, n, n_seq]. */
 static TensorNode *of_sequences(Builder *b, TensorNode *x, int64_t n) {
     const int64_t n_seq = b->training->n_seq;
-    return rp_permute(b->g, rp_reshape(b->g, x, b->m->config.head_dim, n, b->n_tok / n_seq, n_seq), 0, 2, 1,
-                      3);
+    return rp_permute(b->g, rp_reshape(b->g, x, b->m->config.head_dim, n, b->n_tok / n_seq, n_seq), 0, 2, 1, 3);
 }
 
 /* The same where whole sequences are trained. A window that is at least as long as they are limits nothing. */
-static TensorNode *attend_sequences(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v,
-                                    const LayerWeights *l) {
+static TensorNode *attend_sequences(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l) {
     const ModelConfig      *c      = &b->m->config;
     const int32_t           window = b->kind.window < b->n_tok / b->training->n_seq ? b->kind.window : 0;
     const RpAttentionParams p      = {.scale = c->attn_scale, .window = window, .causal = 1};
@@ -93,8 +90,7 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     TensorNode *v = rp_arch_linear(b, x, l->v, l->v_bias, "v");
     if (!train) v = cached_heads(b, v, "v");
 
-    TensorNode *heads =
-        train ? attend_sequences(b, q, k, v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
+    TensorNode *heads = train ? attend_sequences(b, q, k, v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
     TensorNode *joined =
         rp_reshape(g, rp_arch_name_node(b, heads, "attn"), (int64_t)c->n_head * c->head_dim, b->n_tok, 1, 1);
     return rp_arch_linear(b, joined, l->o, l->o_bias, "attn_out");
@@ -102,8 +98,8 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
 
 /* Elements from .. from+ne0 of each row of row_len f32 of x, as [ne0, ne1, ne2]:
  *     element (i, j, k) is element from + i of row j + ne1*k */
-static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0,
-                             int64_t ne1, int64_t ne2) {
+static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0, int64_t ne1,
+                             int64_t ne2) {
     const size_t nb_row = rp_row_bytes(RP_F32, row_len);
     return rp_view(b->g, x,
                    &(RpViewParams){
@@ -136,19 +132,19 @@ static TensorNode *attend_latent(Builder *b, TensorNode *q_latent, TensorNode *q
 
 /* The same where whole sequences are trained, with a mask instead of positions:
  * -> [kv_lora, t / n_seq, n_head, n_seq]. */
-static TensorNode *attend_latent_sequences(Builder *b, TensorNode *q_latent, TensorNode *q_rope,
-                                           TensorNode *latent, TensorNode *k_rope) {
+static TensorNode *attend_latent_sequences(Builder *b, TensorNode *q_latent, TensorNode *q_rope, TensorNode *latent,
+                                           TensorNode *k_rope) {
     const ModelConfig    *c     = &b->m->config;
     ComputeGraph         *g     = b->g;
     const int64_t         n_seq = b->training->n_seq, seq = b->n_tok / n_seq, rope = c->rope.n_dims;
     const RpSoftMaxParams p = {.scale = c->attn_scale};
     if (b->training->mask == NULL)
         b->training->mask = rp_graph_state(g, "causal_mask", RP_F32, (int64_t[]){seq, seq, 1, 1});
-    latent   = rp_reshape(g, latent, c->mla.kv_lora, seq, 1, n_seq);
-    k_rope   = rp_reshape(g, k_rope, rope, seq, 1, n_seq);
-    q_latent = rp_permute(g, rp_reshape(g, q_latent, c->mla.kv_lora, seq, n_seq, c->n_head), 0, 1, 3, 2);
-    q_rope   = rp_reshape(g, rp_cast(g, q_rope, RP_F32), rope, c->n_head, seq, n_seq);
-    q_rope   = rp_permute(g, q_rope, 0, 2, 1, 3);
+    latent             = rp_reshape(g, latent, c->mla.kv_lora, seq, 1, n_seq);
+    k_rope             = rp_reshape(g, k_rope, rope, seq, 1, n_seq);
+    q_latent           = rp_permute(g, rp_reshape(g, q_latent, c->mla.kv_lora, seq, n_seq, c->n_head), 0, 1, 3, 2);
+    q_rope             = rp_reshape(g, rp_cast(g, q_rope, RP_F32), rope, c->n_head, seq, n_seq);
+    q_rope             = rp_permute(g, q_rope, 0, 2, 1, 3);
     TensorNode *scores = rp_add(g, rp_mul_mat(g, latent, q_latent), rp_mul_mat(g, k_rope, q_rope));
     TensorNode *probs  = rp_soft_max(g, rp_arch_name_node(b, scores, "scores"), b->training->mask, NULL, &p);
     rp_arch_name_node(b, probs, "probs");
@@ -170,20 +166,17 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
 
     /* queries [nope + rope, n_head, t], through a low rank where the model has q_a */
     TensorNode *q = x;
-    if (l->q_a != NULL)
-        q = rp_arch_norm(b, rp_arch_linear(b, x, l->q_a, NULL, "q_a"), l->q_a_norm, "q_a_norm");
-    q                  = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
-    TensorNode *q_rope = rp_arch_rotated(b, row_slice(b, q, head, m->nope, rope, n_head, b->n_tok), "q_rope");
-    TensorNode *q_nope = rp_permute(g, row_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
+    if (l->q_a != NULL) q = rp_arch_norm(b, rp_arch_linear(b, x, l->q_a, NULL, "q_a"), l->q_a_norm, "q_a_norm");
+    q                    = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
+    TensorNode *q_rope   = rp_arch_rotated(b, row_slice(b, q, head, m->nope, rope, n_head, b->n_tok), "q_rope");
+    TensorNode *q_nope   = rp_permute(g, row_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
     TensorNode *q_latent = rp_mul_mat(g, rp_arch_matrix(b, l->k_b), q_nope);
     rp_arch_name_node(b, q_latent, "q_latent");
 
     TensorNode   *kv     = rp_arch_linear(b, x, l->kv_a, NULL, "kv_a");
     const int64_t kv_row = m->kv_lora + rope;
-    TensorNode   *latent =
-        rp_arch_norm(b, row_slice(b, kv, kv_row, 0, m->kv_lora, b->n_tok, 1), l->kv_a_norm, "latent");
-    TensorNode *k_rope =
-        rp_arch_rotated(b, row_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), "k_rope");
+    TensorNode *latent = rp_arch_norm(b, row_slice(b, kv, kv_row, 0, m->kv_lora, b->n_tok, 1), l->kv_a_norm, "latent");
+    TensorNode *k_rope = rp_arch_rotated(b, row_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), "k_rope");
     if (b->kind.position == POSITION_NONE) k_rope = rp_cast(g, k_rope, RP_F32); /* a slice has gaps */
     k_rope          = rp_reshape(g, k_rope, rope, b->n_tok, 1, 1);
     TensorNode *sum = b->training != NULL ? attend_latent_sequences(b, q_latent, q_rope, latent, k_rope)
@@ -191,7 +184,6 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     rp_arch_name_node(b, sum, "weighted");
     TensorNode *values = rp_arch_name_node(b, rp_mul_mat(g, rp_arch_matrix(b, l->v_b), sum), "values");
     TensorNode *heads  = rp_cast(g, rp_permute(g, values, 0, 2, 1, 3), RP_F32);
-    TensorNode *joined =
-        rp_reshape(g, rp_arch_name_node(b, heads, "attn"), n_head * m->value, b->n_tok, 1, 1);
+    TensorNode *joined = rp_reshape(g, rp_arch_name_node(b, heads, "attn"), n_head * m->value, b->n_tok, 1, 1);
     return rp_arch_linear(b, joined, l->o, NULL, "attn_out");
 }

@@ -51,8 +51,7 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode         *logits = rp_arch_linear(b, x, l->router, l->router_bias, "router");
     TensorNode         *probs  = logits;
     if (e->gating == GATING_SIGMOID) probs = rp_sigmoid(g, logits);
-    if (e->gating == GATING_SOFTMAX)
-        probs = rp_soft_max(g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+    if (e->gating == GATING_SOFTMAX) probs = rp_soft_max(g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
     if (probs != logits) rp_arch_name_node(b, probs, "router_probs");
     const RpTopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
     const RpRouteParams how = {
@@ -60,8 +59,7 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode *ids     = rp_top_k(g, probs, rp_arch_constant(b, l->choice_bias), &top);
     TensorNode *weights = rp_route(g, probs, ids, &how);
     if (b->training != NULL) {
-        if (e->gating != GATING_SOFTMAX)
-            probs = rp_soft_max(g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+        if (e->gating != GATING_SOFTMAX) probs = rp_soft_max(g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
         b->training->routers[b->layer] = (ArchRouter){probs, ids};
     }
     if (b->expert_ids) b->outputs[b->n_outputs++] = ids; /* as an output it can be read after the run */

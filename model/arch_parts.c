@@ -40,14 +40,12 @@ TensorNode *rp_arch_for_product(Builder *b, TensorNode *w) {
 
 /* Routers stay f32: a choice of experts is easily changed by rounding. */
 TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t) {
-    const LayerWeights *l = b->layer >= 0 ? &b->m->layers[b->layer] : NULL;
+    const LayerWeights *l      = b->layer >= 0 ? &b->m->layers[b->layer] : NULL;
     const bool          routes = l != NULL && (t == l->router || t == l->shared_gate);
     return routes ? rp_arch_weight(b, t) : rp_arch_for_product(b, rp_arch_weight(b, t));
 }
 
-TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t) {
-    return t != NULL ? rp_arch_weight(b, t) : NULL;
-}
+TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t) { return t != NULL ? rp_arch_weight(b, t) : NULL; }
 
 TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {
     char name[64];

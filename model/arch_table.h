@@ -10,7 +10,7 @@ typedef enum AttentionKind {
     ATTENTION_NONE,   /* the layer is its feed-forward alone */
     ATTENTION_FULL,   /* a token attends to all positions up to its own */
     ATTENTION_WINDOW, /* to the last `window` of them; as FULL where the file has no window */
-    ATTENTION_LATENT /* MLA: keys and values from one latent vector a token (DeepSeek-V2, arXiv:2405.04434) */
+    ATTENTION_LATENT  /* MLA: keys and values from one latent vector a token (DeepSeek-V2, arXiv:2405.04434) */
 } AttentionKind;
 
 /* RoPE rotates pairs of elements of q and k by angles that are proportional to the position (Su et al. 2021,
@@ -87,11 +87,11 @@ typedef struct ArchRow {
     LayerPattern layers; /* kinds of attention, position and feed-forward */
 
     /* attention: softmax(scale * k . q) v, scale = 1/sqrt(head_dim) or the value of attention.scale */
-    QkNorm  qk_norm;     /* q = norm(wq x), k = norm(wk x), before RoPE */
-    bool    sinks;       /* each head has a score that joins its softmax sum and has no value */
-    bool    output_bias; /* files have a bias of the output matrix, as of q, k and v */
-    bool    window_rope; /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
-    bool    rope_switch; /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    QkNorm  qk_norm;           /* q = norm(wq x), k = norm(wk x), before RoPE */
+    bool    sinks;             /* each head has a score that joins its softmax sum and has no value */
+    bool    output_bias;       /* files have a bias of the output matrix, as of q, k and v */
+    bool    window_rope;       /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
+    bool    rope_switch;       /* no layer has RoPE where the file says false to rope.scaling.finetuned */
     int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* norms and scales; f is attention or feed-forward */

@@ -137,8 +137,7 @@ RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out) {
     RP_NOT_NULL(out, "out");
 
     /* llama2 before mistral: the marks of mistral are among its own */
-    static const RpChatKind order[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_GEMMA, RP_CHAT_LLAMA2,
-                                       RP_CHAT_MISTRAL};
+    static const RpChatKind order[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_GEMMA, RP_CHAT_LLAMA2, RP_CHAT_MISTRAL};
     RpGgufString            text    = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.chat_template", &text));
     if (text.len == 0)
@@ -168,8 +167,7 @@ RpStatus rp_chat_from_name(const char *name, RpChatKind *out) {
             *out = (RpChatKind)i;
             return RP_OK;
         }
-    return rp_fail(RP_E_ARG,
-                   "there is no chat template '%s' (there are chatml, llama3, mistral, gemma, llama2)", name);
+    return rp_fail(RP_E_ARG, "there is no chat template '%s' (there are chatml, llama3, mistral, gemma, llama2)", name);
 }
 
 const char *rp_chat_name(RpChatKind kind) { return (unsigned)kind < N_KINDS ? kinds[kind].name : "?"; }
@@ -184,8 +182,7 @@ static RpStatus check_order(const RpChatMessage *m, size_t n) {
             return rp_fail(RP_E_ARG, "message %zu has the unknown role '%s'", i, m[i].role);
         if (i == 0 && is(&m[i], "system")) continue;
         if (!is(&m[i], wanted))
-            return rp_fail(RP_E_ARG, "message %zu is of the %s where the %s is expected", i, m[i].role,
-                           wanted);
+            return rp_fail(RP_E_ARG, "message %zu is of the %s where the %s is expected", i, m[i].role, wanted);
         wanted = is(&m[i], "user") ? "assistant" : "user";
     }
     if (n == 0 || !is(&m[n - 1], "user")) return rp_fail(RP_E_ARG, "the last message must be the user's");
@@ -199,8 +196,8 @@ static RpStatus chat_format(RpChatKind kind, const RpChatMessage *messages, size
     return out->failed ? rp_fail(RP_E_NOMEM, "out of memory for the text of a conversation") : RP_OK;
 }
 
-RpStatus rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes,
-                                     size_t n, char **text, bool **control) {
+RpStatus rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes, size_t n,
+                                     char **text, bool **control) {
     RP_OUT(text, "text");
     RP_OUT(control, "control");
     if (n > 0) RP_NOT_NULL(messages, "messages");

@@ -22,8 +22,8 @@ static RpStatus find_arch(const RpGgufFile *f, const ArchRow **out) {
     if (*out != NULL) return RP_OK;
     for (int i = 0; rp_arch_name(i) != NULL && n < sizeof known; i++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", rp_arch_name(i));
-    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)",
-                   rp_gguf_path(f), (int)(name.len < 64 ? name.len : 64), name.ptr, known);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)", rp_gguf_path(f),
+                   (int)(name.len < 64 ? name.len : 64), name.ptr, known);
 }
 
 static bool string_is(RpGgufString s, const char *text) {
@@ -60,8 +60,7 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_slow", &c->rope.beta_slow));
     const bool yarn = string_is(type, "yarn"), ntk = string_is(type, "ntk");
     if (!yarn && !ntk && !string_is(type, "linear") && !string_is(type, "none"))
-        return rp_fail(RP_E_UNSUPPORTED,
-                       "%s: rope scaling '%.*s' is not supported (there are none, linear, ntk, yarn)",
+        return rp_fail(RP_E_UNSUPPORTED, "%s: rope scaling '%.*s' is not supported (there are none, linear, ntk, yarn)",
                        rp_gguf_path(r->file), (int)(type.len < 32 ? type.len : 32), type.ptr);
     if (factor < 0.0f || n_orig == 0 || n_orig > INT32_MAX)
         return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %u is not possible",
@@ -90,16 +89,12 @@ static RpStatus read_rope_switch(const ConfigReader *r, ModelConfig *c) {
 /* RoPE of all layers, and of those with a window where they differ. Frequencies: theta_i = pos * freq_scale *
  * freq_base^(-2i/n). */
 static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
-    c->rope = (RpRopeParams){.freq_base   = 10000.0f,
-                             .freq_scale  = 1.0f,
-                             .attn_factor = 1.0f,
-                             .beta_fast   = 32.0f,
-                             .beta_slow   = 1.0f};
-    RP_TRY(rp_config_count(r, "rope.dimension_count", (uint32_t)c->head_dim, (uint32_t)c->head_dim,
-                           &c->rope.n_dims));
+    c->rope = (RpRopeParams){
+        .freq_base = 10000.0f, .freq_scale = 1.0f, .attn_factor = 1.0f, .beta_fast = 32.0f, .beta_slow = 1.0f};
+    RP_TRY(rp_config_count(r, "rope.dimension_count", (uint32_t)c->head_dim, (uint32_t)c->head_dim, &c->rope.n_dims));
     if (c->rope.n_dims % 2 != 0)
-        return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count is %d, must be even", rp_gguf_path(r->file),
-                       r->arch, c->rope.n_dims);
+        return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count is %d, must be even", rp_gguf_path(r->file), r->arch,
+                       c->rope.n_dims);
     RP_TRY(rp_config_f32(r, "rope.freq_base", &c->rope.freq_base));
     RP_TRY(read_rope_scaling(r, c));
     c->rope_window = c->rope;
@@ -110,8 +105,8 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     }
     RP_TRY(rp_config_f32(r, "rope.freq_base_swa", &c->rope_window.freq_base));
     if (!(c->rope.freq_base > 0.0f) || !(c->rope_window.freq_base > 0.0f))
-        return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, must be positive", rp_gguf_path(r->file),
-                       r->arch, (double)c->rope.freq_base);
+        return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, must be positive", rp_gguf_path(r->file), r->arch,
+                       (double)c->rope.freq_base);
     return read_rope_switch(r, c);
 }
 
@@ -119,22 +114,20 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
 static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     int32_t value_dim = 0;
     RP_TRY(rp_config_count(r, "attention.head_count", 0, 1024, &c->n_head));
-    RP_TRY(rp_config_count(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head,
-                           &c->n_head_kv));
+    RP_TRY(rp_config_count(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head, &c->n_head_kv));
     if (c->n_head % c->n_head_kv != 0)
-        return rp_fail(RP_E_FORMAT, "%s: %d heads are not a multiple of %d key heads", rp_gguf_path(r->file),
-                       c->n_head, c->n_head_kv);
+        return rp_fail(RP_E_FORMAT, "%s: %d heads are not a multiple of %d key heads", rp_gguf_path(r->file), c->n_head,
+                       c->n_head_kv);
     RP_TRY(rp_config_count(r, "attention.key_length", (uint32_t)(c->n_embd / c->n_head), 1024, &c->head_dim));
     RP_TRY(rp_config_count(r, "attention.value_length", (uint32_t)c->head_dim, 1024, &value_dim));
     if (value_dim != c->head_dim && !rp_pattern_has(&c->layers, ATTENTION_LATENT))
         return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values are not supported",
                        rp_gguf_path(r->file), c->head_dim, value_dim);
     if (c->head_dim > RP_ATTENTION_MAX_DIM && !rp_pattern_has(&c->layers, ATTENTION_LATENT))
-        return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d are not supported, at most %d",
-                       rp_gguf_path(r->file), c->head_dim, RP_ATTENTION_MAX_DIM);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d are not supported, at most %d", rp_gguf_path(r->file),
+                       c->head_dim, RP_ATTENTION_MAX_DIM);
     c->attn_scale = 1.0f / sqrtf((float)c->head_dim);
-    if (c->n_layer == c->arch->scale_embd_layers)
-        c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
+    if (c->n_layer == c->arch->scale_embd_layers) c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
     RP_TRY(rp_config_f32(r, "attention.scale", &c->attn_scale));
     return RP_OK;
 }
@@ -143,8 +136,7 @@ static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
 static RpStatus read_window_layers(const ConfigReader *r, ModelConfig *c) {
     char               key[128];
     uint32_t           n = (uint32_t)c->layers.attention.n;
-    const RpGgufValue *v =
-        rp_gguf_find(r->file, rp_config_key(r, "attention.sliding_window_pattern", key, sizeof key));
+    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "attention.sliding_window_pattern", key, sizeof key));
     if (v != NULL && v->type == RP_GGUF_ARRAY && v->elem_type == RP_GGUF_BOOL) {
         if (v->n != (uint64_t)c->n_layer)
             return rp_fail(RP_E_FORMAT, "%s: %s has %llu elements for %d layers", rp_gguf_path(r->file), key,
@@ -154,8 +146,7 @@ static RpStatus read_window_layers(const ConfigReader *r, ModelConfig *c) {
     }
     RP_TRY(rp_gguf_get_u32(r->file, key, &n));
     if (n > INT32_MAX)
-        return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be at most %d", rp_gguf_path(r->file), key, n,
-                       INT32_MAX);
+        return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be at most %d", rp_gguf_path(r->file), key, n, INT32_MAX);
     if (v != NULL) c->layers.attention.nth = ATTENTION_FULL;
     c->layers.attention.n = (int32_t)n;
     return RP_OK;
@@ -166,8 +157,8 @@ static RpStatus read_window(const ConfigReader *r, ModelConfig *c) {
     if (!rp_pattern_has(&c->layers, ATTENTION_WINDOW)) return RP_OK;
     RP_TRY(rp_config_u32(r, "attention.sliding_window", &window));
     if (window > INT32_MAX)
-        return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u positions is not possible",
-                       rp_gguf_path(r->file), window);
+        return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u positions is not possible", rp_gguf_path(r->file),
+                       window);
     c->window = (int32_t)window;
     return read_window_layers(r, c);
 }
@@ -222,8 +213,7 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
                   .position  = is_nth(layer, p->position.n) ? p->position.nth : p->position.kind,
     };
     if (c->window_layers != NULL)
-        k.attention =
-            rp_gguf_number_at(c->window_layers, (uint64_t)layer) != 0.0 ? ATTENTION_WINDOW : ATTENTION_FULL;
+        k.attention = rp_gguf_number_at(c->window_layers, (uint64_t)layer) != 0.0 ? ATTENTION_WINDOW : ATTENTION_FULL;
     if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;
     if (k.attention == ATTENTION_WINDOW) k.window = c->window;
     if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;

@@ -20,8 +20,8 @@ static RpStatus read_groups(const ConfigReader *r, ExpertConfig *e) {
     if (n <= 1) return RP_OK;
     if (n > (uint32_t)e->n || (uint32_t)e->n % n != 0 || used < 1 || used > n ||
         (uint32_t)e->n_used > (uint32_t)e->n / n * used)
-        return rp_fail(RP_E_FORMAT, "%s: %d of %d experts from %u of %u groups is not possible",
-                       rp_gguf_path(r->file), e->n_used, e->n, used, n);
+        return rp_fail(RP_E_FORMAT, "%s: %d of %d experts from %u of %u groups is not possible", rp_gguf_path(r->file),
+                       e->n_used, e->n, used, n);
     e->n_group      = (int32_t)n;
     e->n_group_used = (int32_t)used;
     return RP_OK;
@@ -54,8 +54,8 @@ static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertC
     if (rule == SHARED_COUNTED && count <= MAX_EXPERTS) length = count * (uint32_t)e->n_ff;
     RP_TRY(rp_config_u32(r, "expert_shared_feed_forward_length", &length));
     if (length > 1u << 24)
-        return rp_fail(RP_E_FORMAT, "%s: shared experts with a feed-forward length of %u",
-                       rp_gguf_path(r->file), length);
+        return rp_fail(RP_E_FORMAT, "%s: shared experts with a feed-forward length of %u", rp_gguf_path(r->file),
+                       length);
     e->n_ff_shared = (int32_t)length;
     return RP_OK;
 }
@@ -104,22 +104,20 @@ RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c) {
     uint32_t   q     = 0;
     char       buf[128];
     if (rp_gguf_find(r->file, rp_config_key(r, "attention.key_length_mla", buf, sizeof buf)) == NULL)
-        return rp_fail(
-            RP_E_UNSUPPORTED,
-            "%s: %s is missing: files whose latent attention is not split into attn_k_b and attn_v_b "
-            "are not supported, convert the model again",
-            rp_gguf_path(r->file), buf);
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: %s is missing: files whose latent attention is not split into attn_k_b and attn_v_b "
+                       "are not supported, convert the model again",
+                       rp_gguf_path(r->file), buf);
     RP_TRY(rp_config_count(r, "attention.kv_lora_rank", 0, 1u << 16, &m->kv_lora));
     RP_TRY(rp_config_count(r, "attention.key_length_mla", 0, 1u << 12, &whole));
     RP_TRY(rp_config_count(r, "attention.value_length_mla", 0, 1u << 12, &m->value));
     RP_TRY(rp_config_u32(r, "attention.q_lora_rank", &q));
-    if (q > 1u << 16)
-        return rp_fail(RP_E_FORMAT, "%s: a query rank of %u is not possible", rp_gguf_path(r->file), q);
+    if (q > 1u << 16) return rp_fail(RP_E_FORMAT, "%s: a query rank of %u is not possible", rp_gguf_path(r->file), q);
     m->q_lora = (int32_t)q;
     m->nope   = whole - c->rope.n_dims;
     if (m->nope < 1)
-        return rp_fail(RP_E_FORMAT, "%s: heads of %d with %d rotated dimensions", rp_gguf_path(r->file),
-                       whole, c->rope.n_dims);
+        return rp_fail(RP_E_FORMAT, "%s: heads of %d with %d rotated dimensions", rp_gguf_path(r->file), whole,
+                       c->rope.n_dims);
     c->attn_scale = 1.0f / sqrtf((float)whole);
     return scale_of_yarn(r, c);
 }

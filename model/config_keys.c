@@ -17,13 +17,11 @@ RpStatus rp_config_u32(const ConfigReader *r, const char *key, uint32_t *out) {
 RpStatus rp_config_f32(const ConfigReader *r, const char *key, float *out) {
     char buf[128];
     RP_TRY(rp_gguf_get_f32(r->file, rp_config_key(r, key, buf, sizeof buf), out));
-    if (!isfinite(*out))
-        return rp_fail(RP_E_FORMAT, "%s: %s is not a finite number", rp_gguf_path(r->file), buf);
+    if (!isfinite(*out)) return rp_fail(RP_E_FORMAT, "%s: %s is not a finite number", rp_gguf_path(r->file), buf);
     return RP_OK;
 }
 
-RpStatus rp_config_count(const ConfigReader *r, const char *key, uint32_t fallback, uint32_t max,
-                         int32_t *out) {
+RpStatus rp_config_count(const ConfigReader *r, const char *key, uint32_t fallback, uint32_t max, int32_t *out) {
     uint32_t value = fallback;
     char     buf[128];
     RP_TRY(rp_config_u32(r, key, &value));

@@ -35,8 +35,7 @@ static RpStatus text_out_open(TextOut *t, const RpTokenizer *tokenizer, const Rp
     const size_t room = FEED_BYTES + rp_stop_match_longest(&t->stop);
     t->bytes          = malloc(room);
     t->text           = malloc(utf8_room(room));
-    if (t->bytes == NULL || t->text == NULL)
-        return rp_fail(RP_E_NOMEM, "out of memory for the text of a reply");
+    if (t->bytes == NULL || t->text == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the text of a reply");
     return RP_OK;
 }
 
@@ -84,8 +83,7 @@ static void put_rest(TextOut *t) {
     if (len > 0) (void)emit_text(t, len);
 }
 
-static RpStatus check_call(RpSession *s, const RpSampler *sampler, size_t n_prompt,
-                           const RpGenerateOptions *o) {
+static RpStatus check_call(RpSession *s, const RpSampler *sampler, size_t n_prompt, const RpGenerateOptions *o) {
     const int32_t n_vocab = rp_model_info(rp_session_model(s))->n_vocab;
     if (rp_sampler_n_vocab(sampler) != n_vocab)
         return rp_fail(RP_E_ARG, "the sampler is for a vocabulary of %d tokens, the model has %d",
@@ -105,8 +103,8 @@ static RpStatus take_prompt(RpSession *s, RpSampler *sampler, const int32_t *pro
 }
 
 /* Samples on the host, from the session's logits. */
-static RpStatus sample_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o,
-                             RpGenerateResult *result, int32_t *token) {
+static RpStatus sample_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o, RpGenerateResult *result,
+                             int32_t *token) {
     RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), token));
     result->n_generated++;
     return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
@@ -114,8 +112,8 @@ static RpStatus sample_token(RpSession *s, RpSampler *sampler, const RpGenerateO
 
 /* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the
  * device starts here, with the first token that it can produce. */
-static RpStatus next_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o,
-                           RpGenerateResult *result, int32_t *token) {
+static RpStatus next_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o, RpGenerateResult *result,
+                           int32_t *token) {
     if (!rp_session_samples_on_device(s, sampler)) {
         RP_TRY(rp_session_step(s, *token));
         return sample_token(s, sampler, o, result, token);
@@ -132,8 +130,7 @@ static RpStatus next_token(RpSession *s, RpSampler *sampler, const RpGenerateOpt
 }
 
 /* The decode loop, from the logits after the prompt. The first token is always sampled on the host. */
-static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double start,
-                      RpGenerateResult *result) {
+static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double start, RpGenerateResult *result) {
     const RpGenerateOptions *o = text->options;
     int32_t                  token;
     bool                     done = false;

@@ -43,8 +43,7 @@ static void fill_info(RpModel *m) {
     const ModelConfig *c    = &m->config;
     RpModelInfo       *info = &m->info;
     RpGgufString       name = {"", 0};
-    if (rp_gguf_find(m->file, "general.name") != NULL &&
-        rp_gguf_get_string(m->file, "general.name", &name) != RP_OK)
+    if (rp_gguf_find(m->file, "general.name") != NULL && rp_gguf_get_string(m->file, "general.name", &name) != RP_OK)
         name.len = 0; /* only for display */
     rp_visible_text(name.ptr, name.len, m->name, sizeof m->name);
     *info = (RpModelInfo){.arch          = c->arch->name,
@@ -84,10 +83,8 @@ static RpStatus check_vocabulary(const RpModel *m) {
     const int64_t     *ne     = m->token_embd->view.ne;
     if (tokens == NULL || tokens->type != RP_GGUF_ARRAY || tokens->n == (uint64_t)ne[1]) return RP_OK;
     return rp_fail(
-        RP_E_FORMAT,
-        "%s: tokenizer.ggml.tokens has %llu elements, tensor token_embd.weight [%lld,%lld] has %lld rows",
-        rp_gguf_path(m->file), (unsigned long long)tokens->n, (long long)ne[0], (long long)ne[1],
-        (long long)ne[1]);
+        RP_E_FORMAT, "%s: tokenizer.ggml.tokens has %llu elements, tensor token_embd.weight [%lld,%lld] has %lld rows",
+        rp_gguf_path(m->file), (unsigned long long)tokens->n, (long long)ne[0], (long long)ne[1], (long long)ne[1]);
 }
 
 /* A file without a tokenizer, or with "none", is legal: it is run on token ids. */
@@ -141,17 +138,15 @@ static RpStatus read_pages(const RpModel *m, const RpModelOptions *o) {
             const size_t    n    = t->bytes - at < READ_AHEAD ? t->bytes - at : READ_AHEAD;
             const uintptr_t from = ((uintptr_t)t->view.data + at) / page * page;
             const size_t    len  = (uintptr_t)t->view.data + at + n - from;
-            unsigned char
-                resident[READ_AHEAD / 4096 + 2]; /* one byte a page; the range may begin and end inside one */
-            size_t missing = 0;
-            if (page >= 4096 && mincore((void *)from, len, resident) ==
-                                    0) /* a failure is no fallback (I10): pages are read on use */
+            unsigned char resident[READ_AHEAD / 4096 + 2]; /* one byte a page; the range may begin and end inside one */
+            size_t        missing = 0;
+            if (page >= 4096 &&
+                mincore((void *)from, len, resident) == 0) /* a failure is no fallback (I10): pages are read on use */
                 for (size_t p = 0; p * page < len; p++) missing += (resident[p] & 1) == 0;
             if (missing > 0) {
                 volatile char sink = 0;
                 (void)madvise((void *)from, len, MADV_WILLNEED);
-                for (size_t p = 0; p < n; p += page)
-                    sink = (char)(sink + ((const char *)t->view.data)[at + p]);
+                for (size_t p = 0; p < n; p += page) sink = (char)(sink + ((const char *)t->view.data)[at + p]);
             }
             done += n;
             if (!o->progress(done, total, o->user)) return stopped(m);
@@ -177,8 +172,7 @@ static RpStatus read_weights(const RpModel *m, const RpModelOptions *o) {
     return o->progress != NULL ? read_pages(m, o) : RP_OK;
 }
 
-RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes,
-                             RpModel **out) {
+RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes, RpModel **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(path, "path");
 

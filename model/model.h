@@ -10,8 +10,7 @@
 /* Tensors of one layer, borrowed from the file; NULL where the architecture has none or an optional one is
  * absent. */
 typedef struct LayerWeights {
-    const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm,
-        *sinks;
+    const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
     const RpGgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
     const RpGgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
@@ -27,11 +26,11 @@ struct RpModel {
         RpModelInfo   info;
         unsigned char room[512]; /* zero behind `info`: a caller of a newer version may read on */
     };
-    char                name[128], warning[384]; /* warning: info.adapter_warning */
+    char                name[128], warning[384];                          /* warning: info.adapter_warning */
     const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
     LayerWeights       *layers;                                           /* [n_layer] */
-    RpGgufFile        **adapters; /* owned */
-    AdapterPair        *pairs;    /* of all adapters */
+    RpGgufFile        **adapters;                                         /* owned */
+    AdapterPair        *pairs;                                            /* of all adapters */
     int                 n_adapters, n_pairs;
 };
 

@@ -15,8 +15,8 @@ bool rp_session_samples_on_device(const RpSession *s, const RpSampler *sampler);
  *     end     stops the device; the logits stay available unless it ran past the last token asked for
  *     drop    as end; rp_last_error() keeps the text of the failure
  */
-RP_NODISCARD RpStatus rp_session_reply_begin(RpSession *s, const RpSampler *sampler, int32_t token,
-                                             int32_t max_tokens, bool ignore_end);
+RP_NODISCARD RpStatus rp_session_reply_begin(RpSession *s, const RpSampler *sampler, int32_t token, int32_t max_tokens,
+                                             bool ignore_end);
 RP_NODISCARD RpStatus rp_session_reply_next(RpSession *s, RpSampler *sampler, int32_t *token);
 RP_NODISCARD RpStatus rp_session_reply_end(RpSession *s);
 void                  rp_session_reply_drop(RpSession *s);

@@ -14,8 +14,8 @@ typedef struct Runner {
     RpExecutor         *executor;
     int32_t            *tokens, *pos, *out_rows; /* inputs; NULL in a graph that samples */
     float              *logits;                  /* [n_out][n_vocab] */
-    const int32_t     **experts; /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
-    const TensorNode   *step;    /* the step state of a graph that samples, or NULL */
+    const int32_t     **experts;                 /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
+    const TensorNode   *step;                    /* the step state of a graph that samples, or NULL */
 } Runner;
 
 struct RpSession {
@@ -38,8 +38,7 @@ struct RpSession {
 
 /* Plan, then open. `m` and the executor that options->share names must outlive the runner; it owns all else.
  * Closing a zeroed runner is legal, as is closing one that failed to open. */
-RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelGraphOptions *o,
-                                     const char *passes);
+RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelGraphOptions *o, const char *passes);
 RP_NODISCARD RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *options);
 void                  rp_runner_close(Runner *r);
 

@@ -7,10 +7,10 @@
 
 #include "base/argument.h"
 
-#include "reprise/kernel.h"
 #include "base/philox.h"
 #include "base/sized.h"
 #include "base/step_state.h"
+#include "reprise/kernel.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@
 enum { MAX_LAST_N = 1 << 20 };
 
 struct RpSampler {
-    int32_t    n_vocab;
-    int32_t   *words;   /* the step state */
-    void      *scratch; /* [2 * n_vocab] f32: candidates of one call */
+    int32_t      n_vocab;
+    int32_t     *words;   /* the step state */
+    void        *scratch; /* [2 * n_vocab] f32: candidates of one call */
     RpTensorView step, candidates;
 };
 
@@ -33,17 +33,16 @@ static RpStepState *state(RpSampler *s) { return (RpStepState *)(void *)s->words
 
 static void set_state(RpStepState *s, const RpSamplerParams *p) {
     *s = (RpStepState){.temperature    = p->temperature,
-                     .top_k          = p->top_k,
-                     .top_p          = p->top_p,
-                     .min_p          = p->min_p,
-                     .repeat_penalty = p->repeat_penalty,
-                     .repeat_last_n  = p->repeat_last_n,
-                     .seed_low       = (uint32_t)p->seed,
-                     .seed_high      = (uint32_t)(p->seed >> 32)};
+                       .top_k          = p->top_k,
+                       .top_p          = p->top_p,
+                       .min_p          = p->min_p,
+                       .repeat_penalty = p->repeat_penalty,
+                       .repeat_last_n  = p->repeat_last_n,
+                       .seed_low       = (uint32_t)p->seed,
+                       .seed_high      = (uint32_t)(p->seed >> 32)};
 }
 
-RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab,
-                              RpSampler **out) {
+RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab, RpSampler **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(params, "params");
 
@@ -54,7 +53,7 @@ RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes
     if (n_vocab < 1) return rp_fail(RP_E_ARG, "sampler: a vocabulary of %d tokens", n_vocab);
     RP_TRY(rp_step_check(&first, NULL, MAX_LAST_N, n_vocab));
     const int64_t n_words = RP_STEP_WORDS + p.repeat_last_n;
-    RpSampler      *s       = calloc(1, sizeof *s);
+    RpSampler    *s       = calloc(1, sizeof *s);
     if (s != NULL) {
         s->n_vocab    = n_vocab;
         s->words      = calloc((size_t)n_words, sizeof *s->words);
@@ -115,8 +114,8 @@ RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
 
     const RpOpArgs args = {
         .dst = s->step,
-        .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits),
-                s->step, s->candidates}
+        .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits), s->step,
+                s->candidates}
     };
     RP_TRY(rp_cpu_kernel(RP_OP_SAMPLE)(&args, &(RpKernelCtx){.nth = 1}));
     *token = state(s)->token;

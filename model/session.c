@@ -30,12 +30,10 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
     if (w->n_ctx < 1 || w->n_ctx > n_train)
-        return rp_fail(RP_E_ARG,
-                       "a context of %d tokens: must be from 1 to %d, for which the model was trained",
+        return rp_fail(RP_E_ARG, "a context of %d tokens: must be from 1 to %d, for which the model was trained",
                        w->n_ctx, n_train);
     if (w->prefill_chunk < 1 || w->prefill_chunk > MAX_CHUNK)
-        return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", w->prefill_chunk,
-                       MAX_CHUNK);
+        return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", w->prefill_chunk, MAX_CHUNK);
     if (w->prefill_chunk > w->n_ctx) w->prefill_chunk = w->n_ctx;
     return RP_OK;
 }
@@ -89,8 +87,7 @@ static RpStatus check_memory(const RpSession *s, const RpSessionOptions *w) {
 }
 
 /* A session with its plans but without executors. *w gets the options with defaults. */
-static RpStatus plan_session(const RpModel *m, const RpSessionOptions *options, RpSessionOptions *w,
-                             RpSession **out) {
+static RpStatus plan_session(const RpModel *m, const RpSessionOptions *options, RpSessionOptions *w, RpSession **out) {
     *out = NULL;
     RP_TRY(check_options(m, options, w));
     RpSession *s = calloc(1, sizeof *s);
@@ -165,8 +162,7 @@ static void find_reason(RpSession *s) {
         if (info.fell_back)
             snprintf(s->reason, sizeof s->reason, "%s", info.reason);
         else
-            snprintf(s->reason, sizeof s->reason, "prefill of %d token%s: %s", n, n > 1 ? "s" : "",
-                     info.reason);
+            snprintf(s->reason, sizeof s->reason, "prefill of %d token%s: %s", n, n > 1 ? "s" : "", info.reason);
     }
 }
 
@@ -174,8 +170,7 @@ static void find_reason(RpSession *s) {
 static void find_end_tokens(RpSession *s) {
     const RpTokenizer *tk = rp_model_tokenizer(s->model);
     for (int32_t id = 0; tk != NULL && id < rp_model_info(s->model)->n_vocab; id++)
-        if (rp_tokenizer_is_end(tk, id) && s->n_end_tokens < RP_REPLY_MAX_END)
-            s->end_tokens[s->n_end_tokens++] = id;
+        if (rp_tokenizer_is_end(tk, id) && s->n_end_tokens < RP_REPLY_MAX_END) s->end_tokens[s->n_end_tokens++] = id;
 }
 
 RpStatus rp_session_open_sized(const RpModel *m, const RpSessionOptions *options, size_t options_bytes,
@@ -216,11 +211,10 @@ static RpStatus check_append(const RpSession *s, const int32_t *tokens, size_t n
     if (n == 0) return rp_fail(RP_E_ARG, "no tokens to append");
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= n_vocab)
-            return rp_fail(RP_E_ARG, "token %d at %zu is outside of the vocabulary of %d", tokens[i], i,
-                           n_vocab);
+            return rp_fail(RP_E_ARG, "token %d at %zu is outside of the vocabulary of %d", tokens[i], i, n_vocab);
     if (n > (size_t)(s->n_ctx - s->n_past))
-        return rp_fail(RP_E_CONTEXT_FULL, "%zu tokens do not fit: the context holds %d of %d already", n,
-                       s->n_past, s->n_ctx);
+        return rp_fail(RP_E_CONTEXT_FULL, "%zu tokens do not fit: the context holds %d of %d already", n, s->n_past,
+                       s->n_ctx);
     return RP_OK;
 }
 
@@ -264,8 +258,7 @@ static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n) {
     return RP_OK;
 }
 
-RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress,
-                            void *user) {
+RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress, void *user) {
     RP_NOT_NULL(s, "s");
     if (n > 0) RP_NOT_NULL(tokens, "tokens");
 
@@ -287,8 +280,7 @@ RpStatus rp_session_step(RpSession *s, int32_t token) {
     return rp_session_prefill(s, &token, 1, NULL, NULL);
 }
 
-RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback,
-                          void *user) {
+RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback, void *user) {
     RP_NOT_NULL(s, "s");
     if (n > 0) RP_NOT_NULL(tokens, "tokens");
     RP_NOT_NULL(callback, "callback");
@@ -313,8 +305,7 @@ RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogit
     for (size_t done = 0; done < n;) {
         const int32_t take = n - done < (size_t)s->score.o.n_tok ? (int32_t)(n - done) : s->score.o.n_tok;
         RP_TRY(run(s, &s->score, tokens + done, take));
-        for (int32_t i = 0; i < take; i++)
-            callback(done + (size_t)i, s->score.logits + (size_t)i * n_vocab, user);
+        for (int32_t i = 0; i < take; i++) callback(done + (size_t)i, s->score.logits + (size_t)i * n_vocab, user);
         s->logits = s->score.logits + (size_t)(take - 1) * n_vocab;
         done += (size_t)take;
     }
@@ -336,9 +327,7 @@ const float *rp_session_logits(RpSession *s) {
 
 int32_t rp_session_n_past(const RpSession *s) { return s != NULL ? s->n_past : 0; }
 int32_t rp_session_n_ctx(const RpSession *s) { return s != NULL ? s->n_ctx : 0; }
-int     rp_session_n_threads(const RpSession *s) {
-        return s != NULL ? rp_executor_n_threads(s->runners[0].executor) : 0;
-}
+int rp_session_n_threads(const RpSession *s) { return s != NULL ? rp_executor_n_threads(s->runners[0].executor) : 0; }
 const RpModel *rp_session_model(const RpSession *s) { return s != NULL ? s->model : NULL; }
 
 /* Stale slots of the KV cache need no clearing: attention reads slots 0..pos[t] only, and each of them is
@@ -372,8 +361,8 @@ void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_b
         rp_sized_out(out, out_bytes, NULL, sizeof(RpExecutorInfo));
         return;
     }
-    RpExecutorInfo info = rp_executor_info(
-        s->sampling.executor != NULL ? s->sampling.executor : s->runners[s->n_runners - 1].executor);
+    RpExecutorInfo info =
+        rp_executor_info(s->sampling.executor != NULL ? s->sampling.executor : s->runners[s->n_runners - 1].executor);
     info.fell_back = rp_executor_info(s->runners[0].executor).fell_back;
     if (info.reason[0] == '\0') info.reason = s->reason;
     for (int i = 0; i < s->n_runners && info.blas[0] == '\0'; i++)

@@ -3,8 +3,8 @@
  *
  * Ownership: RpGgufFile owns the mapping and its GgufTensors. LayerWeights points to these; nothing is
  * copied. */
-#include "model/model.h"
 #include "model/gguf/gguf_file.h"
+#include "model/model.h"
 
 #include "reprise/options.h"
 
@@ -122,8 +122,7 @@ static const WeightRow rows[] = {
 static unsigned attention_parts(const ModelConfig *c, const LayerKind *k) {
     const ArchRow *a = c->arch;
     if (k->attention == ATTENTION_NONE) return 0;
-    if (k->attention == ATTENTION_LATENT)
-        return ATTENDS | LATENT | (c->mla.q_lora > 0 ? Q_LOW_RANK : Q_FULL_RANK);
+    if (k->attention == ATTENTION_LATENT) return ATTENDS | LATENT | (c->mla.q_lora > 0 ? Q_LOW_RANK : Q_FULL_RANK);
     unsigned parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
     if (a->qk_norm == QK_NORM_HEAD) parts |= Q_NORM_HEAD;
     if (a->qk_norm == QK_NORM_ROW) parts |= Q_NORM_ROW;
@@ -168,25 +167,25 @@ static int64_t length(const ModelConfig *c, Length which) {
 
 /* Finds a tensor and checks type and shape; the error names both shapes. ne1 = -1: any number of rows. A
  * vector must be f32. *out is NULL for an absent optional tensor. */
-static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2,
-                      bool optional, const RpGgufTensor **out) {
+static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
+                      const RpGgufTensor **out) {
     const char         *path = rp_gguf_path(m->file);
     const RpGgufTensor *t    = rp_gguf_find_tensor(m->file, name);
     *out                     = t;
     if (t == NULL) return optional ? RP_OK : rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", path, name);
     if (!t->known) {
         const char *type = rp_gguf_type_name(t->gguf_type);
-        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %s is of type %s (%u), which is not supported", path,
-                       name, type != NULL ? type : "unknown", t->gguf_type);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %s is of type %s (%u), which is not supported", path, name,
+                       type != NULL ? type : "unknown", t->gguf_type);
     }
     const RpTensorView *v = &t->view;
     if (v->ne[0] != ne0 || (ne1 >= 0 && v->ne[1] != ne1) || v->ne[2] != ne2 || v->ne[3] != 1) {
         char rows_text[24] = "any", outer_text[24] = "";
         if (ne1 >= 0) snprintf(rows_text, sizeof rows_text, "%lld", (long long)ne1);
         if (ne2 != 1) snprintf(outer_text, sizeof outer_text, ",%lld", (long long)ne2);
-        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld,%lld,%lld], [%lld,%s%s] is expected", path,
-                       name, rp_dtype_name(v->dtype), (long long)v->ne[0], (long long)v->ne[1],
-                       (long long)v->ne[2], (long long)v->ne[3], (long long)ne0, rows_text, outer_text);
+        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld,%lld,%lld], [%lld,%s%s] is expected", path, name,
+                       rp_dtype_name(v->dtype), (long long)v->ne[0], (long long)v->ne[1], (long long)v->ne[2],
+                       (long long)v->ne[3], (long long)ne0, rows_text, outer_text);
     }
     if (ne1 == 1 && v->dtype != RP_F32)
         return rp_fail(RP_E_DTYPE, "%s: tensor %s is %s, f32 is expected of a vector", path, name,
@@ -209,8 +208,8 @@ static RpStatus find_layer(RpModel *m, int layer) {
         char                name[64];
         const RpGgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
-        RP_TRY(find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]),
-                     r->presence != REQUIRED, &t));
+        RP_TRY(
+            find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->presence != REQUIRED, &t));
         /* rows that share a field exclude each other by `when` */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }
@@ -221,8 +220,7 @@ static RpStatus find_layer(RpModel *m, int layer) {
 static RpStatus find_rope_factors(RpModel *m) {
     const ModelConfig *c = &m->config;
     if (rp_gguf_find_tensor(m->file, "rope_factors_long.weight") != NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: long and short RoPE factors are not supported",
-                       rp_gguf_path(m->file));
+        return rp_fail(RP_E_UNSUPPORTED, "%s: long and short RoPE factors are not supported", rp_gguf_path(m->file));
     return find(m, "rope_freqs.weight", c->rope.n_dims / 2, 1, true, &m->rope_factors);
 }
 
@@ -269,17 +267,15 @@ RpStatus rp_model_check_unused(const RpModel *m) {
     return rp_fail(RP_E_UNSUPPORTED,
                    "%s: architecture %s does not use %lld of the tensors, first %.*s: results could be wrong "
                    "(REPRISE_UNUSED_TENSORS=ignore opens it)",
-                   rp_gguf_path(m->file), m->config.arch->name, (long long)n_unused, (int)first.len,
-                   first.ptr);
+                   rp_gguf_path(m->file), m->config.arch->name, (long long)n_unused, (int)first.len, first.ptr);
 }
 
-static RpStatus visit3(WeightVisitor *visit, void *user, const char *name, int64_t ne0, int64_t ne1,
-                       int64_t ne2) {
+static RpStatus visit3(WeightVisitor *visit, void *user, const char *name, int64_t ne0, int64_t ne1, int64_t ne2) {
     return visit(name, (int64_t[RP_MAX_DIMS]){ne0, ne1, ne2, 1}, user);
 }
 
-RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
-                               WeightVisitor *visit, void *user) {
+RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases, WeightVisitor *visit,
+                               void *user) {
     RP_TRY(visit3(visit, user, "token_embd.weight", c->n_embd, n_vocab, 1));
     for (int layer = 0; layer < c->n_layer; layer++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -11,8 +11,7 @@ typedef struct Sizes {
 } Sizes;
 
 /* The floats of [batch,seq,heads,head_dim] must fit into memory. */
-static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim,
-                       bool *empty) {
+static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, bool *empty) {
     bool none;
     RP_TRY(rp_nn_sizes(function, heads, head_dim, &none));
     RP_TRY(rp_nn_sizes(function, batch, seq, empty));
@@ -28,8 +27,8 @@ static RpStatus check(const char *function, const Sizes *s, bool *empty) {
         return rp_fail(RP_E_ARG, "%s: head_dim %lld: 1 to %d are supported", function, (long long)s->head_dim,
                        RP_ATTENTION_MAX_DIM);
     if (s->key_heads > 0 && s->heads % s->key_heads != 0)
-        return rp_fail(RP_E_ARG, "%s: %lld heads are no multiple of %lld key heads", function,
-                       (long long)s->heads, (long long)s->key_heads);
+        return rp_fail(RP_E_ARG, "%s: %lld heads are no multiple of %lld key heads", function, (long long)s->heads,
+                       (long long)s->key_heads);
     *empty = *empty || no_keys;
     return RP_OK;
 }
@@ -70,8 +69,8 @@ static RpStatus workspace(const NnCall *call, const char *function, const Sizes 
 }
 
 /* `args` has the shapes; Q, K, V and out are not NULL. */
-static RpStatus run(const NnCall *call, const char *function, const Sizes *s, RpOpArgs *args,
-                    const float *mask, NnMemory memory) {
+static RpStatus run(const NnCall *call, const char *function, const Sizes *s, RpOpArgs *args, const float *mask,
+                    NnMemory memory) {
     size_t wanted;
     if (mask != NULL) args->attention.mask = rp_nn_view(RP_F32, mask, s->seq_k, s->seq_q, 1);
     RP_TRY(rp_nn_memory(call, RP_OP_ATTENTION, args, &wanted));
@@ -79,10 +78,10 @@ static RpStatus run(const NnCall *call, const char *function, const Sizes *s, Rp
     return rp_nn_run_in(call, RP_OP_ATTENTION, args, memory);
 }
 
-RpStatus rp_nn_call_mqa_attention(const NnCall *call, const float *Q, const float *K, const float *V,
-                                  const float *mask, float *out, int64_t batch, int32_t seq_q, int32_t seq_k,
-                                  int32_t heads, int32_t key_heads, int32_t head_dim, float scale,
-                                  void *workspace, int64_t workspace_bytes) {
+RpStatus rp_nn_call_mqa_attention(const NnCall *call, const float *Q, const float *K, const float *V, const float *mask,
+                                  float *out, int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads,
+                                  int32_t key_heads, int32_t head_dim, float scale, void *workspace,
+                                  int64_t workspace_bytes) {
     bool             empty;
     const Sizes      s    = {batch, seq_q, seq_k, heads, key_heads, head_dim};
     const RpOpParams p    = {.attention = {.scale = scale}};
@@ -98,10 +97,10 @@ RpStatus rp_nn_call_mqa_attention(const NnCall *call, const float *Q, const floa
     return run(call, "mqa_attention", &s, &args, mask, rp_nn_workspace(workspace, workspace_bytes));
 }
 
-RpStatus rp_nn_call_flash_attention(const NnCall *call, const float *Q, const float *K, const float *V,
-                                    float *out, int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads,
-                                    int32_t key_heads, int32_t head_dim, float scale, int32_t is_causal,
-                                    void *workspace, int64_t workspace_bytes) {
+RpStatus rp_nn_call_flash_attention(const NnCall *call, const float *Q, const float *K, const float *V, float *out,
+                                    int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads,
+                                    int32_t head_dim, float scale, int32_t is_causal, void *workspace,
+                                    int64_t workspace_bytes) {
     bool             empty;
     const Sizes      s = {batch, seq_q, seq_k, heads, key_heads, head_dim};
     const RpOpParams p = {
@@ -120,15 +119,13 @@ RpStatus rp_nn_call_flash_attention(const NnCall *call, const float *Q, const fl
 }
 
 RpStatus rp_nn_call_mqa_attention_workspace(const NnCall *call, int64_t batch, int32_t seq_q, int32_t seq_k,
-                                            int32_t heads, int32_t key_heads, int32_t head_dim,
-                                            int64_t *bytes) {
+                                            int32_t heads, int32_t key_heads, int32_t head_dim, int64_t *bytes) {
     const Sizes s = {batch, seq_q, seq_k, heads, key_heads, head_dim};
     return workspace(call, "mqa_attention_workspace", &s, bytes);
 }
 
 RpStatus rp_nn_call_flash_attention_workspace(const NnCall *call, int64_t batch, int32_t seq_q, int32_t seq_k,
-                                              int32_t heads, int32_t key_heads, int32_t head_dim,
-                                              int64_t *bytes) {
+                                              int32_t heads, int32_t key_heads, int32_t head_dim, int64_t *bytes) {
     const Sizes s = {batch, seq_q, seq_k, heads, key_heads, head_dim};
     return workspace(call, "flash_attention_workspace", &s, bytes);
 }

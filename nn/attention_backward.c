@@ -10,8 +10,7 @@ typedef struct Sizes {
 } Sizes;
 
 /* The floats of [batch,seq,heads,head_dim] must fit into memory, and its rows be blocks of a grid. */
-static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim,
-                       bool *empty) {
+static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, bool *empty) {
     bool none;
     RP_TRY(rp_nn_sizes(function, heads, head_dim, &none));
     RP_TRY(rp_nn_sizes(function, batch, seq, empty));
@@ -19,8 +18,8 @@ static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t
     if (*empty) return RP_OK;
     RP_TRY(rp_nn_sizes(function, batch * seq, heads * head_dim, &none));
     if (batch * seq <= INT32_MAX / heads) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %lld * %lld * %lld rows: at most %d", function, (long long)batch,
-                   (long long)seq, (long long)heads, INT32_MAX);
+    return rp_fail(RP_E_ARG, "%s: %lld * %lld * %lld rows: at most %d", function, (long long)batch, (long long)seq,
+                   (long long)heads, INT32_MAX);
 }
 
 static RpStatus check(const char *function, const Sizes *s, bool *empty) {
@@ -32,13 +31,11 @@ static RpStatus check(const char *function, const Sizes *s, bool *empty) {
         return rp_fail(RP_E_ARG, "%s: head_dim %lld: 1 to %d are supported", function, (long long)s->head_dim,
                        RP_ATTENTION_MAX_DIM);
     if (s->key_heads == 0 || s->heads % s->key_heads == 0) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %lld heads are no multiple of %lld key heads", function,
-                   (long long)s->heads, (long long)s->key_heads);
+    return rp_fail(RP_E_ARG, "%s: %lld heads are no multiple of %lld key heads", function, (long long)s->heads,
+                   (long long)s->key_heads);
 }
 
-static int64_t stats_bytes(const Sizes *s) {
-    return 3 * (int64_t)sizeof(float) * s->batch * s->heads * s->seq_q;
-}
+static int64_t stats_bytes(const Sizes *s) { return 3 * (int64_t)sizeof(float) * s->batch * s->heads * s->seq_q; }
 
 /* [head_dim,heads,seq,batch], as it lies in memory. */
 static RpTensorView result(const float *data, const Sizes *s) {
@@ -60,9 +57,9 @@ static RpTensorView view(const float *data, const Sizes *s, int64_t seq, int64_t
 
 RpStatus rp_nn_call_attention_backward(const NnCall *call, const float *Q, const float *K, const float *V,
                                        const float *out, const float *dout, float *dQ, float *dK, float *dV,
-                                       int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads,
-                                       int32_t key_heads, int32_t head_dim, float scale, int32_t is_causal,
-                                       void *workspace, int64_t workspace_bytes) {
+                                       int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads,
+                                       int32_t head_dim, float scale, int32_t is_causal, void *workspace,
+                                       int64_t workspace_bytes) {
     static const char        function[] = "attention_backward";
     bool                     empty;
     const Sizes              s       = {batch, seq_q, seq_k, heads, key_heads, head_dim};
@@ -83,16 +80,14 @@ RpStatus rp_nn_call_attention_backward(const NnCall *call, const float *Q, const
         .dst    = view(dQ, &s, seq_q, heads),
         .src    = {result(dout, &s), view(Q, &s, seq_q, heads), view(K, &s, seq_k, key_heads),
                    view(V, &s, seq_k, key_heads), result(out, &s), view(dK, &s, seq_k, key_heads),
-                   view(dV, &s, seq_k, key_heads),
-                   rp_nn_view(RP_F32, workspace, 3 * batch * heads * seq_q, 1, 1)},
+                   view(dV, &s, seq_k, key_heads), rp_nn_view(RP_F32, workspace, 3 * batch * heads * seq_q, 1, 1)},
         .params = &p
     };
     return rp_nn_run(call, RP_OP_ATTENTION_BACKWARD, &args);
 }
 
-RpStatus rp_nn_call_attention_backward_workspace(const NnCall *call, int64_t batch, int32_t seq_q,
-                                                 int32_t seq_k, int32_t heads, int32_t key_heads,
-                                                 int32_t head_dim, int64_t *bytes) {
+RpStatus rp_nn_call_attention_backward_workspace(const NnCall *call, int64_t batch, int32_t seq_q, int32_t seq_k,
+                                                 int32_t heads, int32_t key_heads, int32_t head_dim, int64_t *bytes) {
     bool        empty;
     const Sizes s = {batch, seq_q, seq_k, heads, key_heads, head_dim};
     (void)call;

@@ -9,8 +9,8 @@ static RpStatus rows_of(const char *function, int64_t batch, int64_t dim, bool *
 }
 
 /* dx from dy and `of`, which is x or y, as rows of n. */
-static RpStatus gradient(const NnCall *call, TensorOp op, const RpOpParams *params, const float *of,
-                         const float *dy, float *dx, int64_t rows, int64_t n) {
+static RpStatus gradient(const NnCall *call, TensorOp op, const RpOpParams *params, const float *of, const float *dy,
+                         float *dx, int64_t rows, int64_t n) {
     const RpOpArgs args = {
         .dst    = rp_nn_view(RP_F32, dx, n, rows, 1),
         .src    = {rp_nn_view(RP_F32, dy, n, rows, 1), rp_nn_view(RP_F32, of, n, rows, 1)},
@@ -41,8 +41,8 @@ RpStatus rp_nn_call_gelu_backward(const NnCall *call, const float *x, const floa
     return gradient(call, RP_OP_GELU_BACKWARD, &p, x, dy, dx, 1, n);
 }
 
-RpStatus rp_nn_call_softmax_backward(const NnCall *call, const float *y, const float *dy, float *dx,
-                                     int64_t batch, int32_t dim) {
+RpStatus rp_nn_call_softmax_backward(const NnCall *call, const float *y, const float *dy, float *dx, int64_t batch,
+                                     int32_t dim) {
     bool             empty;
     const RpOpParams p = {.soft_max_backward = {.scale = 1.0f}};
     RP_TRY(rows_of("softmax_backward", batch, dim, &empty));
@@ -54,8 +54,7 @@ RpStatus rp_nn_call_softmax_backward(const NnCall *call, const float *y, const f
 }
 
 RpStatus rp_nn_call_rmsnorm_backward(const NnCall *call, const float *x, const float *weight, const float *dy,
-                                     float *dx, float *dweight, float *rstd, int64_t batch, int32_t dim,
-                                     float eps) {
+                                     float *dx, float *dweight, float *rstd, int64_t batch, int32_t dim, float eps) {
     bool empty;
     RP_TRY(rows_of("rmsnorm_backward", batch, dim, &empty));
     if (empty) return RP_OK;

@@ -24,7 +24,7 @@ RpStatus rp_nn_sizes(const char *function, int64_t rows, int64_t columns, bool *
         return rp_fail(RP_E_ARG, "%s: sizes %lld and %lld: none may be negative", function, (long long)rows,
                        (long long)columns);
     if (!*empty && rows > INT64_MAX / (int64_t)sizeof(float) / columns)
-        return rp_fail(RP_E_ARG, "%s: %lld * %lld floats are more than memory can hold", function,
-                       (long long)rows, (long long)columns);
+        return rp_fail(RP_E_ARG, "%s: %lld * %lld floats are more than memory can hold", function, (long long)rows,
+                       (long long)columns);
     return RP_OK;
 }

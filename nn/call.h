@@ -1,5 +1,5 @@
-/* call.h - one call of a function of nn.h. A function builds the arguments of an op of ops.h and runs the op's kernel, on the
- * stream of a CUDA device or on the host. Its body serves both:
+/* call.h - one call of a function of nn.h. A function builds the arguments of an op of ops.h and runs the op's kernel,
+ * on the stream of a CUDA device or on the host. Its body serves both:
  *
  *     rp_nn_silu(x, y, n, stream)       rp_nn_call_silu(&(NnCall){true, stream}, x, y, n)
  *     rp_nn_cpu_silu(x, y, n, stream)   rp_nn_call_silu(&(NnCall){false, stream}, x, y, n)
@@ -15,8 +15,7 @@ typedef struct NnCall {
     void *stream; /* a cudaStream_t; NULL: the default stream */
 } NnCall;
 
-#define F(name, parameters, names)                                                                           \
-    RP_NODISCARD RpStatus rp_nn_call_##name(const NnCall *call, RP_NN_UNPACK parameters);
+#define F(name, parameters, names) RP_NODISCARD RpStatus rp_nn_call_##name(const NnCall *call, RP_NN_UNPACK parameters);
 RP_NN_FUNCTIONS(F)
 RP_NN_QUERIES(F)
 #undef F
@@ -42,9 +41,7 @@ RP_NODISCARD RpStatus rp_nn_run_in(const NnCall *call, TensorOp op, const RpOpAr
 RP_NODISCARD RpStatus rp_nn_memory(const NnCall *call, TensorOp op, const RpOpArgs *args, size_t *bytes);
 
 enum { RP_NN_ALIGN = 64 };
-static inline size_t rp_nn_align(size_t bytes) {
-    return (bytes + RP_NN_ALIGN - 1) / RP_NN_ALIGN * RP_NN_ALIGN;
-}
+static inline size_t rp_nn_align(size_t bytes) { return (bytes + RP_NN_ALIGN - 1) / RP_NN_ALIGN * RP_NN_ALIGN; }
 
 /* Takes the next `bytes` of a workspace. */
 static inline void *rp_nn_take(NnMemory *from, size_t bytes) {
@@ -70,9 +67,9 @@ RpTensorView rp_nn_view(RpDtype dtype, const void *data, int64_t n0, int64_t n1,
 RP_NODISCARD RpStatus rp_nn_sizes(const char *function, int64_t rows, int64_t columns, bool *empty);
 
 /* RP_E_ARG: pointer `name` of a function is NULL. */
-#define RP_NN_NOT_NULL(function, pointer)                                                                    \
-    do {                                                                                                     \
-        if ((pointer) == NULL) return rp_fail(RP_E_ARG, "%s: %s is NULL", function, #pointer);               \
+#define RP_NN_NOT_NULL(function, pointer)                                                                              \
+    do {                                                                                                               \
+        if ((pointer) == NULL) return rp_fail(RP_E_ARG, "%s: %s is NULL", function, #pointer);                         \
     } while (0)
 
 #endif

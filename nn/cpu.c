@@ -1,6 +1,6 @@
-/* Runs an op on the host. Large ops are divided among the threads of one pool (REPRISE_THREADS), which is made at the first
- * call and lasts as long as the process. A call that finds the pool busy, or that is small, uses its own thread: the bits
- * are the same (I8). */
+/* Runs an op on the host. Large ops are divided among the threads of one pool (REPRISE_THREADS), which is made at the
+ * first call and lasts as long as the process. A call that finds the pool busy, or that is small, uses its own thread:
+ * the bits are the same (I8). */
 #include "nn/call.h"
 
 #include "base/option_number.h"
@@ -32,12 +32,11 @@ static RpStatus work(void *arg, int ith, int nth) {
     const Work *w  = arg;
     RpStatus    st = RP_OK;
     (void)nth;
-    char *local = w->memory.data != NULL ? w->memory.data + rp_nn_align(w->needs.shared) +
-                                               (size_t)ith * rp_nn_align(w->needs.local)
-                                         : NULL;
+    char *local = w->memory.data != NULL
+                      ? w->memory.data + rp_nn_align(w->needs.shared) + (size_t)ith * rp_nn_align(w->needs.local)
+                      : NULL;
     for (int phase = 0; phase < w->needs.phases && st == RP_OK; phase++) {
-        RpKernelCtx ctx = {
-            .ith = ith, .nth = w->workers, .phase = phase, .shared = w->memory.data, .local = local};
+        RpKernelCtx ctx = {.ith = ith, .nth = w->workers, .phase = phase, .shared = w->memory.data, .local = local};
         if (ith < w->workers) st = w->kernel(w->args, &ctx);
         if (w->pool != NULL) st = rp_pool_barrier(w->pool, st);
     }
@@ -81,7 +80,7 @@ static int64_t size_of(const RpOpArgs *args) {
 }
 
 RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory) {
-    Work w = {.kernel = rp_cpu_kernel(op), .args = args, .needs = rp_cpu_needs(op, args), .memory = memory};
+    Work w    = {.kernel = rp_cpu_kernel(op), .args = args, .needs = rp_cpu_needs(op, args), .memory = memory};
     w.workers = workers_of(&w);
     if (w.workers == 0 || (uintptr_t)memory.data % RP_NN_ALIGN != 0)
         return rp_fail(RP_E_ARG, "the workspace of %zu bytes is too small or not aligned", memory.bytes);

@@ -1,8 +1,8 @@
 /* Functions of nn.h that compute each element by itself. An array is one row. */
 #include "nn/call.h"
 
-static RpStatus map(const NnCall *call, const char *function, TensorOp op, const RpOpParams *params,
-                    const float *x, float *y, int64_t n) {
+static RpStatus map(const NnCall *call, const char *function, TensorOp op, const RpOpParams *params, const float *x,
+                    float *y, int64_t n) {
     bool empty;
     RP_TRY(rp_nn_sizes(function, 1, n, &empty));
     if (empty) return RP_OK;
@@ -13,8 +13,8 @@ static RpStatus map(const NnCall *call, const char *function, TensorOp op, const
     return rp_nn_run(call, op, &args);
 }
 
-static RpStatus map2(const NnCall *call, const char *function, TensorOp op, const float *a, const float *b,
-                     float *y, int64_t n) {
+static RpStatus map2(const NnCall *call, const char *function, TensorOp op, const float *a, const float *b, float *y,
+                     int64_t n) {
     bool empty;
     RP_TRY(rp_nn_sizes(function, 1, n, &empty));
     if (empty) return RP_OK;

@@ -17,33 +17,33 @@ static int32_t code_of(RpStatus st) {
     }
 }
 
-#define F(name, parameters, names)                                                                           \
-    int32_t rp_nn_##name(RP_NN_UNPACK parameters, void *stream) {                                            \
-        const RpStatus st = rp_nn_cuda_check();                                                              \
-        if (st != RP_OK) return code_of(st);                                                                 \
-        return code_of(rp_nn_call_##name(&(NnCall){true, stream}, RP_NN_UNPACK names));                      \
-    }                                                                                                        \
-    int32_t rp_nn_cpu_##name(RP_NN_UNPACK parameters, void *stream) {                                        \
-        return code_of(rp_nn_call_##name(&(NnCall){false, stream}, RP_NN_UNPACK names));                     \
+#define F(name, parameters, names)                                                                                     \
+    int32_t rp_nn_##name(RP_NN_UNPACK parameters, void *stream) {                                                      \
+        const RpStatus st = rp_nn_cuda_check();                                                                        \
+        if (st != RP_OK) return code_of(st);                                                                           \
+        return code_of(rp_nn_call_##name(&(NnCall){true, stream}, RP_NN_UNPACK names));                                \
+    }                                                                                                                  \
+    int32_t rp_nn_cpu_##name(RP_NN_UNPACK parameters, void *stream) {                                                  \
+        return code_of(rp_nn_call_##name(&(NnCall){false, stream}, RP_NN_UNPACK names));                               \
     }
 RP_NN_FUNCTIONS(F)
 #undef F
-#define F(name, parameters, names)                                                                           \
-    int32_t rp_nn_##name parameters {                                                                        \
-        const RpStatus st = rp_nn_cuda_check();                                                              \
-        if (st != RP_OK) return code_of(st);                                                                 \
-        return code_of(rp_nn_call_##name(&(NnCall){true, NULL}, RP_NN_UNPACK names));                        \
-    }                                                                                                        \
-    int32_t rp_nn_cpu_##name parameters {                                                                    \
-        return code_of(rp_nn_call_##name(&(NnCall){false, NULL}, RP_NN_UNPACK names));                       \
+#define F(name, parameters, names)                                                                                     \
+    int32_t rp_nn_##name parameters {                                                                                  \
+        const RpStatus st = rp_nn_cuda_check();                                                                        \
+        if (st != RP_OK) return code_of(st);                                                                           \
+        return code_of(rp_nn_call_##name(&(NnCall){true, NULL}, RP_NN_UNPACK names));                                  \
+    }                                                                                                                  \
+    int32_t rp_nn_cpu_##name parameters {                                                                              \
+        return code_of(rp_nn_call_##name(&(NnCall){false, NULL}, RP_NN_UNPACK names));                                 \
     }
 RP_NN_QUERIES(F)
 #undef F
-#define F(name, parameters, names)                                                                           \
+#define F(name, parameters, names)                                                                                     \
     int32_t rp_nn_##name parameters { return code_of(rp_nn_call_##name names); }
 RP_NN_DEVICE_FUNCTIONS(F)
 #undef F
-#define F(name, parameters, names)                                                                           \
+#define F(name, parameters, names)                                                                                     \
     int32_t rp_nn_cpu_##name parameters { return code_of(rp_nn_call_##name names); }
 RP_NN_HOST_FUNCTIONS(F)
 #undef F

@@ -64,18 +64,16 @@ static RpStatus gemm(const NnCall *call, const char *function, const NnGemm *g) 
     return rp_nn_run(call, RP_OP_GEMM, &args);
 }
 
-RpStatus rp_nn_call_gemm(const NnCall *call, const float *A, const float *B, float *C, int32_t M, int32_t N,
-                         int32_t K, float alpha, float beta) {
-    return gemm(
-        call, "gemm",
-        &(NnGemm){.A = A, .B = B, .C = C, .batch = 1, .m = M, .n = N, .k = K, .alpha = alpha, .beta = beta});
+RpStatus rp_nn_call_gemm(const NnCall *call, const float *A, const float *B, float *C, int32_t M, int32_t N, int32_t K,
+                         float alpha, float beta) {
+    return gemm(call, "gemm",
+                &(NnGemm){.A = A, .B = B, .C = C, .batch = 1, .m = M, .n = N, .k = K, .alpha = alpha, .beta = beta});
 }
 
-RpStatus rp_nn_call_gemm_batched(const NnCall *call, const float *A, const float *B, float *C, int64_t batch,
-                                 int32_t M, int32_t N, int32_t K, int64_t stride_a, int64_t stride_b,
-                                 int64_t stride_c, int32_t transpose_a, int32_t transpose_b, float alpha,
-                                 float beta) {
+RpStatus rp_nn_call_gemm_batched(const NnCall *call, const float *A, const float *B, float *C, int64_t batch, int32_t M,
+                                 int32_t N, int32_t K, int64_t stride_a, int64_t stride_b, int64_t stride_c,
+                                 int32_t transpose_a, int32_t transpose_b, float alpha, float beta) {
     return gemm(call, "gemm_batched",
-                &(NnGemm){A, B, C, batch, M, N, K, stride_a, stride_b, stride_c, transpose_a != 0,
-                          transpose_b != 0, alpha, beta});
+                &(NnGemm){A, B, C, batch, M, N, K, stride_a, stride_b, stride_c, transpose_a != 0, transpose_b != 0,
+                          alpha, beta});
 }

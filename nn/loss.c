@@ -10,8 +10,8 @@ static RpStatus rows_of(const char *function, int64_t rows, int64_t columns, boo
     return rp_fail(RP_E_ARG, "%s: %lld rows: at most %d", function, (long long)rows, INT32_MAX);
 }
 
-RpStatus rp_nn_call_cross_entropy(const NnCall *call, const float *logits, const int32_t *targets,
-                                  float *losses, float *log_probs, int64_t rows, int32_t vocab) {
+RpStatus rp_nn_call_cross_entropy(const NnCall *call, const float *logits, const int32_t *targets, float *losses,
+                                  float *log_probs, int64_t rows, int32_t vocab) {
     bool empty;
     RP_TRY(rows_of("cross_entropy", rows, vocab, &empty));
     if (empty) return RP_OK;
@@ -30,8 +30,7 @@ RpStatus rp_nn_call_cross_entropy(const NnCall *call, const float *logits, const
 }
 
 RpStatus rp_nn_call_cross_entropy_backward(const NnCall *call, const float *logits, const int32_t *targets,
-                                           const float *dlosses, float *dlogits, int64_t rows,
-                                           int32_t vocab) {
+                                           const float *dlosses, float *dlogits, int64_t rows, int32_t vocab) {
     bool empty;
     RP_TRY(rows_of("cross_entropy_backward", rows, vocab, &empty));
     if (empty) return RP_OK;
@@ -49,8 +48,8 @@ RpStatus rp_nn_call_cross_entropy_backward(const NnCall *call, const float *logi
     return rp_nn_run(call, RP_OP_CROSS_ENTROPY_BACKWARD, &args);
 }
 
-static RpStatus expert_load(const NnCall *call, const int32_t *ids, float *load, int64_t tokens,
-                            int32_t experts, int32_t k) {
+static RpStatus expert_load(const NnCall *call, const int32_t *ids, float *load, int64_t tokens, int32_t experts,
+                            int32_t k) {
     const RpOpParams p    = {.expert_load = {.experts = experts}};
     const RpOpArgs   args = {.dst             = rp_nn_view(RP_F32, load, experts, 1, 1),
                              .expert_load.ids = rp_nn_view(RP_I32, ids, k, tokens, 1),
@@ -58,8 +57,8 @@ static RpStatus expert_load(const NnCall *call, const int32_t *ids, float *load,
     return rp_nn_run(call, RP_OP_EXPERT_LOAD, &args);
 }
 
-RpStatus rp_nn_call_aux_loss(const NnCall *call, const float *probs, const int32_t *ids, float *load,
-                             float *loss, int64_t tokens, int32_t experts, int32_t k) {
+RpStatus rp_nn_call_aux_loss(const NnCall *call, const float *probs, const int32_t *ids, float *load, float *loss,
+                             int64_t tokens, int32_t experts, int32_t k) {
     bool empty;
     RP_TRY(rp_nn_sizes("aux_loss", tokens, experts, &empty));
     if (k < 1) return rp_fail(RP_E_ARG, "aux_loss: k = %d: at least 1 is wanted", k);
@@ -79,8 +78,8 @@ RpStatus rp_nn_call_aux_loss(const NnCall *call, const float *probs, const int32
     return rp_nn_run(call, RP_OP_AUX_LOSS, &args);
 }
 
-RpStatus rp_nn_call_aux_loss_backward(const NnCall *call, const float *load, const float *dloss,
-                                      float *dprobs, int64_t tokens, int32_t experts) {
+RpStatus rp_nn_call_aux_loss_backward(const NnCall *call, const float *load, const float *dloss, float *dprobs,
+                                      int64_t tokens, int32_t experts) {
     bool empty;
     RP_TRY(rows_of("aux_loss_backward", tokens, experts, &empty));
     if (empty) return RP_OK;
@@ -96,9 +95,8 @@ RpStatus rp_nn_call_aux_loss_backward(const NnCall *call, const float *load, con
     return rp_nn_run(call, RP_OP_AUX_LOSS_BACKWARD, &args);
 }
 
-RpStatus rp_nn_call_adamw_step(const NnCall *call, float *param, const float *grad, float *m, float *v,
-                               int64_t n, float lr, float beta1, float beta2, float eps, float weight_decay,
-                               int32_t step) {
+RpStatus rp_nn_call_adamw_step(const NnCall *call, float *param, const float *grad, float *m, float *v, int64_t n,
+                               float lr, float beta1, float beta2, float eps, float weight_decay, int32_t step) {
     bool empty;
     RP_TRY(rp_nn_sizes("adamw_step", 1, n, &empty));
     if (empty) return RP_OK;

@@ -29,8 +29,7 @@ static NnMemory workspace_of(void *memory, int64_t bytes) {
 
 static RpStatus check_workspace(const char *function, const NnMemory *memory, size_t wanted) {
     if (memory->bytes >= wanted) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, %zu are wanted", function, memory->bytes,
-                   wanted);
+    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, %zu are wanted", function, memory->bytes, wanted);
 }
 
 /* x as q8_act, in the next bytes of `memory`. */
@@ -55,8 +54,7 @@ static size_t column_bytes(const NnCall *call, int32_t type, int32_t cols) {
     return call->cuda || !is_quant(type) ? 0 : rp_nn_align(rp_row_bytes(RP_Q8_ACT, cols));
 }
 
-RpStatus rp_nn_call_gemv_q_workspace(const NnCall *call, int32_t type, int32_t rows, int32_t cols,
-                                     int64_t *bytes) {
+RpStatus rp_nn_call_gemv_q_workspace(const NnCall *call, int32_t type, int32_t rows, int32_t cols, int64_t *bytes) {
     bool empty;
     RP_NN_NOT_NULL("gemv_q_workspace", bytes);
     RP_TRY(check_gemv(type, rows, cols, &empty));
@@ -65,8 +63,7 @@ RpStatus rp_nn_call_gemv_q_workspace(const NnCall *call, int32_t type, int32_t r
     return RP_OK;
 }
 
-static RpStatus gemv_on_host(const NnCall *call, RpTensorView w, RpTensorView x, RpTensorView y,
-                             NnMemory *memory) {
+static RpStatus gemv_on_host(const NnCall *call, RpTensorView w, RpTensorView x, RpTensorView y, NnMemory *memory) {
     if (rp_dtype_is_quant(w.dtype)) RP_TRY(quantize_rows(call, &x, memory));
     const RpOpParams p    = {.mul_mat = {RP_BOUND_NONE}};
     const RpOpArgs   args = {
@@ -76,8 +73,8 @@ static RpStatus gemv_on_host(const NnCall *call, RpTensorView w, RpTensorView x,
     return rp_nn_run(call, RP_OP_MUL_MAT, &args);
 }
 
-RpStatus rp_nn_call_gemv_q(const NnCall *call, int32_t type, const void *W, const float *x, float *y,
-                           int32_t rows, int32_t cols, void *workspace, int64_t workspace_bytes) {
+RpStatus rp_nn_call_gemv_q(const NnCall *call, int32_t type, const void *W, const float *x, float *y, int32_t rows,
+                           int32_t cols, void *workspace, int64_t workspace_bytes) {
     bool     empty;
     NnMemory memory = workspace_of(workspace, workspace_bytes);
     RP_TRY(check_gemv(type, rows, cols, &empty));
@@ -86,8 +83,8 @@ RpStatus rp_nn_call_gemv_q(const NnCall *call, int32_t type, const void *W, cons
     RP_NN_NOT_NULL("gemv_q", x);
     RP_NN_NOT_NULL("gemv_q", y);
     RP_TRY(check_workspace("gemv_q", &memory, column_bytes(call, type, cols)));
-    const RpTensorView w      = rp_nn_view((RpDtype)type, W, cols, rows, 1),
-                       column = rp_nn_view(RP_F32, x, cols, 1, 1), result = rp_nn_view(RP_F32, y, rows, 1, 1);
+    const RpTensorView w = rp_nn_view((RpDtype)type, W, cols, rows, 1), column = rp_nn_view(RP_F32, x, cols, 1, 1),
+                       result = rp_nn_view(RP_F32, y, rows, 1, 1);
     if (!call->cuda) return gemv_on_host(call, w, column, result, &memory);
     const RpOpParams p = {
         .linear = {.column = {.round = is_quant(type)}, .scale = 1.0f}
@@ -106,8 +103,8 @@ typedef struct Experts {
     RpTensorView w, x, ids, y;
 } Experts;
 
-static RpStatus experts_of(int32_t type, int64_t tokens, int32_t k, int32_t experts, int32_t rows,
-                           int32_t cols, int32_t x_each, Experts *out, bool *empty) {
+static RpStatus experts_of(int32_t type, int64_t tokens, int32_t k, int32_t experts, int32_t rows, int32_t cols,
+                           int32_t x_each, Experts *out, bool *empty) {
     bool none;
     RP_TRY(check_type("expert_gemm", type, cols));
     RP_TRY(rp_nn_sizes("expert_gemm", rows, cols, empty));
@@ -144,9 +141,8 @@ static RpStatus experts_bytes(const NnCall *call, const Experts *e, size_t *byte
     return RP_OK;
 }
 
-RpStatus rp_nn_call_expert_gemm_workspace(const NnCall *call, int32_t type, int64_t tokens, int32_t k,
-                                          int32_t experts, int32_t rows, int32_t cols, int32_t x_each,
-                                          int64_t *bytes) {
+RpStatus rp_nn_call_expert_gemm_workspace(const NnCall *call, int32_t type, int64_t tokens, int32_t k, int32_t experts,
+                                          int32_t rows, int32_t cols, int32_t x_each, int64_t *bytes) {
     bool    empty;
     Experts e;
     size_t  wanted = 0;
@@ -157,10 +153,9 @@ RpStatus rp_nn_call_expert_gemm_workspace(const NnCall *call, int32_t type, int6
     return RP_OK;
 }
 
-RpStatus rp_nn_call_expert_gemm(const NnCall *call, int32_t type, const void *W, const float *x,
-                                const int32_t *ids, float *y, int64_t tokens, int32_t k, int32_t experts,
-                                int32_t rows, int32_t cols, int32_t x_each, void *workspace,
-                                int64_t workspace_bytes) {
+RpStatus rp_nn_call_expert_gemm(const NnCall *call, int32_t type, const void *W, const float *x, const int32_t *ids,
+                                float *y, int64_t tokens, int32_t k, int32_t experts, int32_t rows, int32_t cols,
+                                int32_t x_each, void *workspace, int64_t workspace_bytes) {
     bool             empty;
     Experts          e;
     const RpOpParams none   = {0};
@@ -200,8 +195,8 @@ RpStatus rp_nn_call_dequantize(const NnCall *call, int32_t type, const void *W, 
     int64_t length = rp_dtype_info((RpDtype)type)->block_elems;
     while (n % (2 * length) == 0 && length < 16384) length *= 2;
     if (n / length > INT32_MAX)
-        return rp_fail(RP_E_ARG, "dequantize: %lld rows of %lld elements: at most %d",
-                       (long long)(n / length), (long long)length, INT32_MAX);
+        return rp_fail(RP_E_ARG, "dequantize: %lld rows of %lld elements: at most %d", (long long)(n / length),
+                       (long long)length, INT32_MAX);
     const RpOpParams none = {0};
     const RpOpArgs   args = {.dst        = rp_nn_view(RP_F32, y, length, n / length, 1),
                              .get_rows.w = rp_nn_view((RpDtype)type, W, length, n / length, 1),

@@ -1,5 +1,5 @@
-/* rope and rope_backward of nn.h: the op rope, once for the queries and once for the keys. With freq_base 0 its factors are
- * frequencies. The gradient is the rotation by the negative angle: freq_scale -1. */
+/* rope and rope_backward of nn.h: the op rope, once for the queries and once for the keys. With freq_base 0 its factors
+ * are frequencies. The gradient is the rotation by the negative angle: freq_scale -1. */
 #include "nn/call.h"
 
 typedef struct Rope {
@@ -33,15 +33,14 @@ static RpStatus sizes(const Rope *r, int32_t heads, bool *empty) {
     RP_TRY(rp_nn_sizes(r->function, r->batch, r->seq, empty));
     const bool none = *empty;
     RP_TRY(rp_nn_sizes(r->function, heads, r->head_dim, empty));
-    if (!none && !*empty)
-        return rp_nn_sizes(r->function, r->batch * r->seq, (int64_t)heads * r->head_dim, empty);
+    if (!none && !*empty) return rp_nn_sizes(r->function, r->batch * r->seq, (int64_t)heads * r->head_dim, empty);
     *empty = true;
     return RP_OK;
 }
 
 /* `name` is the name of q. */
-static RpStatus rotate_both(const NnCall *call, const Rope *r, const char *name, float *q, float *k,
-                            int32_t heads, int32_t key_heads) {
+static RpStatus rotate_both(const NnCall *call, const Rope *r, const char *name, float *q, float *k, int32_t heads,
+                            int32_t key_heads) {
     bool no_q, no_k = true;
     RP_TRY(sizes(r, heads, &no_q));
     if (k != NULL) RP_TRY(sizes(r, key_heads, &no_k));

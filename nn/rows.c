@@ -20,9 +20,8 @@ RpStatus rp_nn_call_softmax(const NnCall *call, const float *x, float *y, int64_
     RP_NN_NOT_NULL("softmax", x);
     RP_NN_NOT_NULL("softmax", y);
     const RpOpParams p    = {.soft_max = {.scale = 1.0f}};
-    const RpOpArgs   args = {.dst        = rp_nn_view(RP_F32, y, dim, batch, 1),
-                             .soft_max.x = rp_nn_view(RP_F32, x, dim, batch, 1),
-                             .params     = &p};
+    const RpOpArgs   args = {
+          .dst = rp_nn_view(RP_F32, y, dim, batch, 1), .soft_max.x = rp_nn_view(RP_F32, x, dim, batch, 1), .params = &p};
     return rp_nn_run(call, RP_OP_SOFT_MAX, &args);
 }
 
@@ -34,9 +33,8 @@ RpStatus rp_nn_call_rmsnorm(const NnCall *call, const float *x, const float *wei
     RP_NN_NOT_NULL("rmsnorm", x);
     RP_NN_NOT_NULL("rmsnorm", y);
     const RpOpParams p    = {.rms_norm = {.eps = eps}};
-    RpOpArgs         args = {.dst        = rp_nn_view(RP_F32, y, dim, batch, 1),
-                             .rms_norm.x = rp_nn_view(RP_F32, x, dim, batch, 1),
-                             .params     = &p};
+    RpOpArgs         args = {
+                .dst = rp_nn_view(RP_F32, y, dim, batch, 1), .rms_norm.x = rp_nn_view(RP_F32, x, dim, batch, 1), .params = &p};
     if (weight != NULL) args.rms_norm.w = rp_nn_view(RP_F32, weight, dim, 1, 1);
     return rp_nn_run(call, RP_OP_RMS_NORM, &args);
 }
@@ -44,15 +42,14 @@ RpStatus rp_nn_call_rmsnorm(const NnCall *call, const float *x, const float *wei
 static RpStatus select_largest(const NnCall *call, const float *x, int32_t *ids, int64_t batch, int32_t dim,
                                int32_t k) {
     const RpOpParams p    = {.top_k = {.k = k}};
-    const RpOpArgs   args = {.dst     = rp_nn_view(RP_I32, ids, k, batch, 1),
-                             .top_k.x = rp_nn_view(RP_F32, x, dim, batch, 1),
-                             .params  = &p};
+    const RpOpArgs   args = {
+          .dst = rp_nn_view(RP_I32, ids, k, batch, 1), .top_k.x = rp_nn_view(RP_F32, x, dim, batch, 1), .params = &p};
     return rp_nn_run(call, RP_OP_TOP_K, &args);
 }
 
 /* values[t,j] = x[t,ids[t,j]], divided by their sum if `normalize`. */
-static RpStatus values_of(const NnCall *call, const float *x, const int32_t *ids, float *values,
-                          int64_t batch, int32_t dim, int32_t k, bool normalize) {
+static RpStatus values_of(const NnCall *call, const float *x, const int32_t *ids, float *values, int64_t batch,
+                          int32_t dim, int32_t k, bool normalize) {
     const RpOpParams p = {
         .route = {.normalize = normalize, .scale = 1.0f}
     };
@@ -76,8 +73,8 @@ RpStatus rp_nn_call_topk(const NnCall *call, const float *x, float *values, int3
     return values != NULL ? values_of(call, x, indices, values, batch, dim, k, false) : RP_OK;
 }
 
-static RpStatus probabilities(const NnCall *call, const float *logits, float *probs, int64_t tokens,
-                              int32_t experts, bool sigmoid) {
+static RpStatus probabilities(const NnCall *call, const float *logits, float *probs, int64_t tokens, int32_t experts,
+                              bool sigmoid) {
     if (!sigmoid) return rp_nn_call_softmax(call, logits, probs, tokens, experts);
     const RpOpParams none = {0};
     const RpOpArgs   args = {.dst     = rp_nn_view(RP_F32, probs, experts, tokens, 1),
@@ -101,8 +98,8 @@ RpStatus rp_nn_call_route(const NnCall *call, const float *logits, float *probs,
     return values_of(call, probs, ids, weights, tokens, experts, k, normalize != 0);
 }
 
-RpStatus rp_nn_call_combine(const NnCall *call, const float *x, const float *weights, float *y,
-                            int64_t tokens, int32_t k, int32_t dim) {
+RpStatus rp_nn_call_combine(const NnCall *call, const float *x, const float *weights, float *y, int64_t tokens,
+                            int32_t k, int32_t dim) {
     bool empty;
     RP_TRY(rows("combine", tokens, dim, &empty));
     if (k < 1) return rp_fail(RP_E_ARG, "combine: k = %d: at least 1 is wanted", k);

@@ -5,13 +5,11 @@
 
 #include "base/limits.h"
 
-RpStatus rp_nn_call_argmax(const NnCall *call, const float *logits, int32_t *ids, int64_t batch,
-                           int32_t vocab) {
+RpStatus rp_nn_call_argmax(const NnCall *call, const float *logits, int32_t *ids, int64_t batch, int32_t vocab) {
     bool             empty;
     const RpOpParams p = {.top_k = {.k = 1}};
     RP_TRY(rp_nn_sizes("argmax", batch, vocab, &empty));
-    if (batch > INT32_MAX)
-        return rp_fail(RP_E_ARG, "argmax: %lld rows: at most %d", (long long)batch, INT32_MAX);
+    if (batch > INT32_MAX) return rp_fail(RP_E_ARG, "argmax: %lld rows: at most %d", (long long)batch, INT32_MAX);
     if (empty) return RP_OK;
     RP_NN_NOT_NULL("argmax", logits);
     RP_NN_NOT_NULL("argmax", ids);
@@ -25,13 +23,13 @@ static size_t scratch_bytes(const RpOpArgs *args) {
     return rp_nn_align(rp_view_extent_bytes(&args->sample_rows.scratch));
 }
 
-static RpStatus shapes(const char *function, int64_t batch, int32_t vocab, const RpOpParams *p,
-                       RpOpArgs *args, bool *empty) {
+static RpStatus shapes(const char *function, int64_t batch, int32_t vocab, const RpOpParams *p, RpOpArgs *args,
+                       bool *empty) {
     enum { MOST_ROWS = 4096, MOST_LOGITS = 1 << 24 };
     RP_TRY(rp_nn_sizes(function, batch, vocab, empty));
     if (batch > MOST_ROWS || vocab >= MOST_LOGITS)
-        return rp_fail(RP_E_ARG, "%s: %lld rows of %d: at most %d rows of fewer than %d", function,
-                       (long long)batch, vocab, MOST_ROWS, MOST_LOGITS);
+        return rp_fail(RP_E_ARG, "%s: %lld rows of %d: at most %d rows of fewer than %d", function, (long long)batch,
+                       vocab, MOST_ROWS, MOST_LOGITS);
     *args = (RpOpArgs){
         .dst                 = rp_nn_view(RP_I32, NULL, batch, 1, 1),
         .sample_rows.logits  = rp_nn_view(RP_F32, NULL, vocab, batch, 1),
@@ -43,8 +41,7 @@ static RpStatus shapes(const char *function, int64_t batch, int32_t vocab, const
 }
 
 static RpStatus sample(const NnCall *call, const char *function, const float *logits, const uint64_t *seeds,
-                       int32_t *ids, int64_t batch, int32_t vocab, const RpSampleRowsParams *params,
-                       NnMemory memory) {
+                       int32_t *ids, int64_t batch, int32_t vocab, const RpSampleRowsParams *params, NnMemory memory) {
     bool             empty;
     size_t           wanted;
     RpOpArgs         args;
@@ -63,12 +60,10 @@ static RpStatus sample(const NnCall *call, const char *function, const float *lo
     return rp_nn_run_in(call, RP_OP_SAMPLE_ROWS, &args, memory);
 }
 
-RpStatus rp_nn_call_sample(const NnCall *call, const float *logits, const uint64_t *seeds, int32_t *ids,
-                           int64_t batch, int32_t vocab, float temperature, void *workspace,
-                           int64_t workspace_bytes) {
+RpStatus rp_nn_call_sample(const NnCall *call, const float *logits, const uint64_t *seeds, int32_t *ids, int64_t batch,
+                           int32_t vocab, float temperature, void *workspace, int64_t workspace_bytes) {
     const RpSampleRowsParams p = {.temperature = temperature, .top_p = 1.0f};
-    return sample(call, "sample", logits, seeds, ids, batch, vocab, &p,
-                  rp_nn_workspace(workspace, workspace_bytes));
+    return sample(call, "sample", logits, seeds, ids, batch, vocab, &p, rp_nn_workspace(workspace, workspace_bytes));
 }
 
 RpStatus rp_nn_call_topk_sample(const NnCall *call, const float *logits, const uint64_t *seeds, int32_t *ids,
@@ -88,8 +83,7 @@ RpStatus rp_nn_call_topp_sample(const NnCall *call, const float *logits, const u
                   rp_nn_workspace(workspace, workspace_bytes));
 }
 
-static RpStatus workspace_of(const NnCall *call, const char *function, int64_t batch, int32_t vocab,
-                             int64_t *bytes) {
+static RpStatus workspace_of(const NnCall *call, const char *function, int64_t batch, int32_t vocab, int64_t *bytes) {
     bool             empty;
     RpOpArgs         args;
     size_t           wanted = 0;

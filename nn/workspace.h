@@ -1,4 +1,5 @@
-/* workspace.h - the workspace of a call as memory of an op. A query adds RP_NN_ALIGN bytes, so that callers need not align. */
+/* workspace.h - the workspace of a call as memory of an op. A query adds RP_NN_ALIGN bytes, so that callers need not
+ * align. */
 #ifndef NN_WORKSPACE_H
 #define NN_WORKSPACE_H
 
@@ -13,13 +14,10 @@ static inline NnMemory rp_nn_workspace(void *memory, int64_t bytes) {
 
 static inline RpStatus rp_nn_check_workspace(const char *function, const NnMemory *memory, size_t wanted) {
     if (memory->bytes >= wanted) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, %zu are wanted", function, memory->bytes,
-                   wanted);
+    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, %zu are wanted", function, memory->bytes, wanted);
 }
 
 /* The workspace to report for an op that needs `wanted` aligned bytes. */
-static inline int64_t rp_nn_workspace_bytes(size_t wanted) {
-    return wanted > 0 ? (int64_t)wanted + RP_NN_ALIGN : 0;
-}
+static inline int64_t rp_nn_workspace_bytes(size_t wanted) { return wanted > 0 ? (int64_t)wanted + RP_NN_ALIGN : 0; }
 
 #endif

@@ -7,16 +7,14 @@ static CHECK_RULE(check_f32) {
     const bool          f32 = k->dtype == RP_F32, masked = rp_is_present(mask);
     if (!f32 && masked) return rp_refuse(RP_E_UNSUPPORTED, op, args, "k must be f32 where there is a mask");
     if (!f32 && q->ne[3] != 1)
-        return rp_refuse(RP_E_UNSUPPORTED, op, args,
-                         "k must be f32 where there is a batch, dimension 3 of q");
+        return rp_refuse(RP_E_UNSUPPORTED, op, args, "k must be f32 where there is a batch, dimension 3 of q");
     if (!f32 && !rp_is_present(&args->attention.pos))
         return rp_refuse(RP_E_UNSUPPORTED, op, args, "k must be f32 where there are no positions");
     if (f32 && args->dst.dtype != RP_F32)
         return rp_refuse(RP_E_DTYPE, op, args, "the result must be f32 where k is f32");
     if (masked && mask->dtype != RP_F32) return rp_refuse(RP_E_SHAPE, op, args, "mask must be f32");
     if (masked && (mask->ne[0] != k->ne[1] || mask->ne[1] != q->ne[1]))
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "mask must be [%lld,%lld], a row of all positions for each token",
+        return rp_refuse(RP_E_SHAPE, op, args, "mask must be [%lld,%lld], a row of all positions for each token",
                          (long long)k->ne[1], (long long)q->ne[1]);
     return RP_OK;
 }
@@ -24,8 +22,7 @@ static CHECK_RULE(check_f32) {
 static CHECK_RULE(check_types) {
     const RpTensorView *k = &args->attention.k, *y = &args->dst;
     if (args->attention.q.dtype != RP_F32) return rp_refuse(RP_E_DTYPE, op, args, "q must be f32");
-    if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0 && k->dtype != RP_F32) ||
-        args->attention.v.dtype != k->dtype)
+    if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0 && k->dtype != RP_F32) || args->attention.v.dtype != k->dtype)
         return rp_refuse(RP_E_DTYPE, op, args, "k and v must both be f16, q8_0 or f32");
     if (y->dtype != RP_F32 && y->dtype != RP_Q8_ACT)
         return rp_refuse(RP_E_DTYPE, op, args, "the result must be f32 or q8_act");
@@ -39,8 +36,7 @@ static CHECK_RULE(check_result) {
         return rp_refuse(RP_E_SHAPE, op, args, "heads must be whole blocks of 32 where the result is q8_act");
     if (y->dtype == RP_Q8_ACT ? y->ne[0] != q->ne[0] * q->ne[2] || y->ne[1] != q->ne[1]
                               : y->ne[1] != q->ne[2] || y->ne[2] != q->ne[1] || y->ne[3] != q->ne[3])
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "the result must have all heads of each token of q, which is [d,t,h,b]");
+        return rp_refuse(RP_E_SHAPE, op, args, "the result must have all heads of each token of q, which is [d,t,h,b]");
     return RP_OK;
 }
 
@@ -55,13 +51,11 @@ static CHECK_RULE(check) {
     if (k->ne[0] != q->ne[0] || v->ne[0] != q->ne[0])
         return rp_refuse(RP_E_SHAPE, op, args, "heads of q, k and v must have one length");
     if (q->ne[2] % k->ne[2] != 0)
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "heads of q, its dimension 2, must be a multiple of those of k");
+        return rp_refuse(RP_E_SHAPE, op, args, "heads of q, its dimension 2, must be a multiple of those of k");
     if (q->ne[3] != k->ne[3] || q->ne[3] != v->ne[3])
         return rp_refuse(RP_E_SHAPE, op, args, "q, k and v must be of one batch, their dimension 3");
     if (rp_is_present(pos) && pos->ne[0] != q->ne[1])
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "pos must have a position for each token of q, its dimension 1");
+        return rp_refuse(RP_E_SHAPE, op, args, "pos must have a position for each token of q, its dimension 1");
     RP_TRY(check_result(op, args));
     if (rp_is_present(sinks) && sinks->ne[0] != q->ne[2])
         return rp_refuse(RP_E_SHAPE, op, args, "sinks must have one for each head of q, its dimension 2");
@@ -69,8 +63,8 @@ static CHECK_RULE(check) {
 }
 
 static RpStatus attention_sources(const RpSourceShapes *in, const RpOpParams *params, const char **why) {
-    const RpTensorView *q = in->attention.q, *k = in->attention.k, *v = in->attention.v,
-                       *pos = in->attention.pos, *mask = in->attention.mask;
+    const RpTensorView *q = in->attention.q, *k = in->attention.k, *v = in->attention.v, *pos = in->attention.pos,
+                       *mask = in->attention.mask;
     if (q->dtype != RP_F32) REFUSE(RP_E_DTYPE, "queries must be f32");
     if ((k->dtype != RP_F16 && k->dtype != RP_Q8_0 && k->dtype != RP_F32) || v->dtype != k->dtype)
         REFUSE(RP_E_DTYPE, "keys and values must be f16, both q8_0 or both f32");
@@ -83,8 +77,7 @@ static RpStatus attention_sources(const RpSourceShapes *in, const RpOpParams *pa
         REFUSE(RP_E_SHAPE, "the number of query heads must be a multiple of the number of key heads");
     if (k->dtype != RP_F32 && (q->ne[3] != 1 || pos == NULL || mask != NULL))
         REFUSE(RP_E_SHAPE, "a batch, a mask and no positions need keys and values of f32");
-    if (pos != NULL && !rp_shape_is_index(pos, q->ne[1]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
+    if (pos != NULL && !rp_shape_is_index(pos, q->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     if (mask != NULL && (mask->dtype != RP_F32 || mask->ne[0] != k->ne[1] || rp_view_rows(mask) != q->ne[1] ||
                          mask->ne[1] != q->ne[1] || !rp_shape_contiguous_rows(mask)))
         REFUSE(RP_E_SHAPE, "the mask must be f32, a row of all positions for each token");
@@ -118,8 +111,8 @@ static TensorNode *of_sinks(Backward *b, const TensorNode *q, TensorNode *stats)
         .nb     = {0, row, row * (size_t)h, row * (size_t)(h * n)},
         .offset = 3 * row * (size_t)(h * n)
     };
-    return rp_backward_shaped(b, rp_backward_sum_to(b, rp_view(b->g, stats, &part), (int64_t[]){1, h, 1, 1}),
-                              h, 1, 1, 1);
+    return rp_backward_shaped(b, rp_backward_sum_to(b, rp_view(b->g, stats, &part), (int64_t[]){1, h, 1, 1}), h, 1, 1,
+                              1);
 }
 
 static GRADIENT_RULE(gradient) {
@@ -139,8 +132,7 @@ static GRADIENT_RULE(gradient) {
     rp_backward_give(b, q, dq);
     rp_backward_give(b, k, rp_backward_after(b, dk, dq));
     rp_backward_give(b, v, rp_backward_after(b, dv, dq));
-    if (rp_backward_needs(b, sinks))
-        rp_backward_give(b, sinks, of_sinks(b, q, rp_backward_after(b, stats, dq)));
+    if (rp_backward_needs(b, sinks)) rp_backward_give(b, sinks, of_sinks(b, q, rp_backward_after(b, stats, dq)));
     return NULL;
 }
 

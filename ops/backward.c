@@ -1,5 +1,5 @@
-/* The helpers of the gradient rules that are calls of reprise/graph.h (backward.h). Those that need the inside of a graph
- * are in graph/backward.c. */
+/* The helpers of the gradient rules that are calls of reprise/graph.h (backward.h). Those that need the inside of a
+ * graph are in graph/backward.c. */
 #include "ops/backward.h"
 
 #include <string.h>
@@ -62,9 +62,7 @@ TensorNode *rp_backward_filled(Backward *b, const TensorNode *x, float value) {
     return rp_graph_op(b->g, RP_OP_FILL, &p, NULL, 0);
 }
 
-TensorNode *rp_backward_buffer_like(Backward *b, const TensorNode *x) {
-    return rp_backward_filled(b, x, 0.0f);
-}
+TensorNode *rp_backward_buffer_like(Backward *b, const TensorNode *x) { return rp_backward_filled(b, x, 0.0f); }
 
 TensorNode *rp_backward_buffer_of_rows(Backward *b, const TensorNode *x, int64_t n) {
     const RpTensorView v = rp_node_view(x);

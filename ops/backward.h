@@ -1,13 +1,14 @@
-/* backward.h - helpers of the gradient rules. A rule adds nodes to the graph by the builder calls of reprise/graph.h, and
- * gives the gradients of the sources:
+/* backward.h - helpers of the gradient rules. A rule adds nodes to the graph by the builder calls of reprise/graph.h,
+ * and gives the gradients of the sources:
  *
  *     static GRADIENT_RULE(gradient) {
  *         rp_backward_give(b, y->from.scale.x, rp_scale(b->g, dy, y->params.scale.scale, 0.0f));
  *         return NULL;
  *     }
  *
- * The formulas stand beside the rows. An op with several gradients writes the further ones into buffers of the graph, and
- * their readers see them through rp_backward_after. A NULL node is the result of an earlier failure, and gives NULL. */
+ * The formulas stand beside the rows. An op with several gradients writes the further ones into buffers of the graph,
+ * and their readers see them through rp_backward_after. A NULL node is the result of an earlier failure, and gives
+ * NULL. */
 #ifndef OPS_BACKWARD_H
 #define OPS_BACKWARD_H
 

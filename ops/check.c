@@ -33,9 +33,7 @@ RpStatus rp_refuse(RpStatus status, const char *op, const RpOpArgs *args, const 
 
 static const char *source_name(const char *op, int i) { return rp_op_source_name(info_of(op), i); }
 
-static bool same_shape(const RpTensorView *a, const RpTensorView *b) {
-    return memcmp(a->ne, b->ne, sizeof a->ne) == 0;
-}
+static bool same_shape(const RpTensorView *a, const RpTensorView *b) { return memcmp(a->ne, b->ne, sizeof a->ne) == 0; }
 
 /* "i32 [2]": what a source or result must be. */
 static const char *matrix(RpDtype dtype, int64_t n0, int64_t n1, char text[96]) {
@@ -71,8 +69,8 @@ CHECK_RULE(rp_check_gradient) {
     return rp_check_like(op, args, source_name(op, 1), &args->binary.b, &args->dst);
 }
 
-RpStatus rp_check_array(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v,
-                        RpDtype dtype, int64_t n0, int64_t n1) {
+RpStatus rp_check_array(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v, RpDtype dtype,
+                        int64_t n0, int64_t n1) {
     char wanted[96];
     if (v->dtype != dtype || v->ne[0] != n0 || rp_view_rows(v) != n1)
         return rp_refuse(RP_E_SHAPE, op, args, "%s must be %s", what, matrix(dtype, n0, n1, wanted));
@@ -85,14 +83,11 @@ RpStatus rp_check_like(const char *op, const RpOpArgs *args, const char *what, c
     char         wanted[96];
     f32.dtype = RP_F32;
     if (v->dtype != RP_F32 || !same_shape(v, like))
-        return rp_refuse(RP_E_SHAPE, op, args, "%s must be %s", what,
-                         rp_format_shape(&f32, wanted, sizeof wanted));
-    return v->nb[0] == sizeof(float) ? RP_OK
-                                     : rp_refuse(RP_E_SHAPE, op, args, "rows of %s must be contiguous", what);
+        return rp_refuse(RP_E_SHAPE, op, args, "%s must be %s", what, rp_format_shape(&f32, wanted, sizeof wanted));
+    return v->nb[0] == sizeof(float) ? RP_OK : rp_refuse(RP_E_SHAPE, op, args, "rows of %s must be contiguous", what);
 }
 
-RpStatus rp_check_vector(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v,
-                         int64_t n) {
+RpStatus rp_check_vector(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v, int64_t n) {
     if (v->ne[0] <= 0 || (v->dtype == RP_F32 && rp_view_elems(v) == n)) return RP_OK;
     return rp_refuse(RP_E_SHAPE, op, args, "%s must be f32 of %lld elements", what, (long long)n);
 }
@@ -104,21 +99,18 @@ RpStatus rp_check_result(const char *op, const RpOpArgs *args, RpDtype dtype, in
     return rp_refuse(RP_E_SHAPE, op, args, "the result must be %s", matrix(dtype, n0, n1, wanted));
 }
 
-RpStatus rp_check_ids(const char *op, const RpOpArgs *args, const RpTensorView *ids, int64_t k,
-                      int64_t n_tok) {
+RpStatus rp_check_ids(const char *op, const RpOpArgs *args, const RpTensorView *ids, int64_t k, int64_t n_tok) {
     char wanted[96];
     if (ids->dtype != RP_I32) return rp_refuse(RP_E_DTYPE, op, args, "ids must be i32");
     if (ids->ne[0] == k && ids->ne[1] == n_tok) return RP_OK;
     return rp_refuse(RP_E_SHAPE, op, args, "ids must be %s", matrix(RP_I32, k, n_tok, wanted));
 }
 
-RpStatus rp_check_product(const char *op, const RpOpArgs *args, const RpTensorView *w,
-                          const RpTensorView *x) {
+RpStatus rp_check_product(const char *op, const RpOpArgs *args, const RpTensorView *w, const RpTensorView *x) {
     const bool quant = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
     if (!quant && !rp_dtype_is_float(w->dtype))
         return rp_refuse(RP_E_DTYPE, op, args, "w must be of a float or weight type");
-    if (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT)
-        return rp_refuse(RP_E_DTYPE, op, args, "x must be f32 or q8_act");
+    if (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) return rp_refuse(RP_E_DTYPE, op, args, "x must be f32 or q8_act");
     if (x->dtype == RP_Q8_ACT && !quant)
         return rp_refuse(RP_E_DTYPE, op, args, "w must be quantised where x is q8_act");
     return args->dst.dtype == RP_F32 ? RP_OK : rp_refuse(RP_E_DTYPE, op, args, "the result must be f32");

@@ -12,8 +12,8 @@
 
 #define CHECK_RULE(name) RpStatus name(const char *op, const RpOpArgs *args)
 
-/* Fails with "mul_mat: rows of w and x must have one length: w f32 [8,4], x f32 [6,2], result f32 [4,2]". The text says what
- * must be; names, types and shapes of all given sources and of the result follow. */
+/* Fails with "mul_mat: rows of w and x must have one length: w f32 [8,4], x f32 [6,2], result f32 [4,2]". The text says
+ * what must be; names, types and shapes of all given sources and of the result follow. */
 RP_NODISCARD RpStatus rp_refuse(RpStatus status, const char *op, const RpOpArgs *args, const char *must, ...)
     RP_PRINTF(4, 5);
 
@@ -27,23 +27,21 @@ CHECK_RULE(rp_check_repeat);
 CHECK_RULE(rp_check_gradient);
 
 /* The same as v: n0, n1 and v->dtype are as given, and all of v is contiguous. */
-RpStatus rp_check_array(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v,
-                        RpDtype dtype, int64_t n0, int64_t n1);
+RpStatus rp_check_array(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v, RpDtype dtype,
+                        int64_t n0, int64_t n1);
 
 /* f32 with contiguous rows, and the shape of `like`. */
 RpStatus rp_check_like(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v,
                        const RpTensorView *like);
 
 /* An optional source: absent, or f32 of n elements in any shape. */
-RpStatus rp_check_vector(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v,
-                         int64_t n);
+RpStatus rp_check_vector(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v, int64_t n);
 
 /* The result: dtype [n0,n1]. */
 RpStatus rp_check_result(const char *op, const RpOpArgs *args, RpDtype dtype, int64_t n0, int64_t n1);
 
 /* Ids of experts: i32 [k,n_tok]. */
-RpStatus rp_check_ids(const char *op, const RpOpArgs *args, const RpTensorView *ids, int64_t k,
-                      int64_t n_tok);
+RpStatus rp_check_ids(const char *op, const RpOpArgs *args, const RpTensorView *ids, int64_t k, int64_t n_tok);
 
 /* Weights w float or block-quantised, x f32, or q8_act for quantised weights, result f32. */
 RpStatus rp_check_product(const char *op, const RpOpArgs *args, const RpTensorView *w, const RpTensorView *x);

@@ -4,8 +4,7 @@
 static CHECK_RULE(check) {
     const RpTensorView *x = &args->copy.x, *y = &args->dst;
     const bool          quantizes = x->dtype == RP_F32 && y->dtype == RP_Q8_0;
-    if (quantizes && x->ne[0] % 32 != 0)
-        return rp_refuse(RP_E_SHAPE, op, args, "rows must be whole q8_0 blocks of 32");
+    if (quantizes && x->ne[0] % 32 != 0) return rp_refuse(RP_E_SHAPE, op, args, "rows must be whole q8_0 blocks of 32");
     if (!quantizes && (!rp_dtype_is_float(x->dtype) || !rp_dtype_is_float(y->dtype)))
         return rp_refuse(RP_E_DTYPE, op, args, "x and the result must be of float types, or f32 and q8_0");
     if (x->ne[0] != y->ne[0])
@@ -30,10 +29,8 @@ static SHAPE_RULE(shape) {
     if (!rp_shape_contiguous_rows(dst)) REFUSE(RP_E_SHAPE, "the destination's rows must be contiguous");
     if (dst->ne[0] != x->ne[0] || dst->ne[2] != x->ne[2] || dst->ne[3] != x->ne[3])
         REFUSE(RP_E_SHAPE, "source and destination differ in more than their number of rows");
-    if (pos == NULL && x->ne[1] > dst->ne[1])
-        REFUSE(RP_E_SHAPE, "the destination has fewer rows than the source");
-    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one per row");
+    if (pos == NULL && x->ne[1] > dst->ne[1]) REFUSE(RP_E_SHAPE, "the destination has fewer rows than the source");
+    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per row");
     *out = *dst;
     return RP_OK;
 }

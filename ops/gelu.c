@@ -15,5 +15,4 @@ static GRADIENT_RULE(gradient) {
     return NULL;
 }
 
-const OpRules rp_rules_gelu = {
-    .shape = rp_shape_unary, .check = check, .gradient = gradient, .colour = "#d9f0d3"};
+const OpRules rp_rules_gelu = {.shape = rp_shape_unary, .check = check, .gradient = gradient, .colour = "#d9f0d3"};

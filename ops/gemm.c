@@ -23,8 +23,7 @@ static CHECK_RULE(check) {
                          "the result must have rows as long as those of b, one for each row of a");
     if (a->ne[2] != b->ne[2] || y->ne[2] != a->ne[2] || y->ne[3] != 1)
         return rp_refuse(RP_E_SHAPE, op, args, "a, b and the result must be of one batch, their dimension 2");
-    if (given && !rp_shape_same(c, y))
-        return rp_refuse(RP_E_SHAPE, op, args, "c must have the shape of the result");
+    if (given && !rp_shape_same(c, y)) return rp_refuse(RP_E_SHAPE, op, args, "c must have the shape of the result");
     return RP_OK;
 }
 

@@ -11,20 +11,17 @@ static CHECK_RULE(check) {
     if (y->ne[0] != w->ne[0])
         return rp_refuse(RP_E_SHAPE, op, args, "rows of w and of the result must have one length");
     if (y->ne[1] != (given ? ids->ne[0] : w->ne[1]))
-        return rp_refuse(RP_E_SHAPE, op, args, "the result must have a row for each %s",
-                         given ? "id" : "row of w");
+        return rp_refuse(RP_E_SHAPE, op, args, "the result must have a row for each %s", given ? "id" : "row of w");
     return RP_OK;
 }
 
 static SHAPE_RULE(shape) {
     (void)params;
     const RpTensorView *w = in->get_rows.w, *ids = in->get_rows.ids;
-    if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT)
-        REFUSE(RP_E_DTYPE, "rows must be of a float or weight type");
+    if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "rows must be of a float or weight type");
     if (w->ne[2] != 1 || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "the table must be a matrix");
     if (!rp_shape_contiguous_rows(w)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
-    if (ids != NULL && !rp_shape_is_index(ids, ids->ne[0]))
-        REFUSE(RP_E_SHAPE, "the ids must be an i32 vector");
+    if (ids != NULL && !rp_shape_is_index(ids, ids->ne[0])) REFUSE(RP_E_SHAPE, "the ids must be an i32 vector");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[0], ids != NULL ? ids->ne[0] : w->ne[1], 1, 1}, NULL);
     return RP_OK;
 }

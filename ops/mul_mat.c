@@ -7,8 +7,7 @@ static CHECK_RULE(check) {
     if (w->ne[0] != x->ne[0]) return rp_refuse(RP_E_SHAPE, op, args, "rows of w and x must have one length");
     if (w->ne[1] != y->ne[0])
         return rp_refuse(RP_E_SHAPE, op, args, "rows of the result must have an element for each row of w");
-    if (x->ne[1] != y->ne[1])
-        return rp_refuse(RP_E_SHAPE, op, args, "the result must have a row for each row of x");
+    if (x->ne[1] != y->ne[1]) return rp_refuse(RP_E_SHAPE, op, args, "the result must have a row for each row of x");
     if (x->ne[2] % w->ne[2] != 0 || x->ne[3] % w->ne[3] != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "dimensions 2 and 3 of w must divide those of x");
     return RP_OK;
@@ -25,13 +24,11 @@ static SHAPE_RULE(shape) {
     if (x->ne[2] % w->ne[2] != 0 || x->ne[3] % w->ne[3] != 0)
         REFUSE(RP_E_SHAPE, "the outer dimensions of the first do not repeat to those of the second");
     if (!rp_shape_contiguous_rows(x)) REFUSE(RP_E_SHAPE, "the rows of the second source must be contiguous");
-    if (transposed &&
-        (rp_dtype_is_quant(w->dtype) || w->nb[1] != (size_t)rp_dtype_info(w->dtype)->block_bytes))
+    if (transposed && (rp_dtype_is_quant(w->dtype) || w->nb[1] != (size_t)rp_dtype_info(w->dtype)->block_bytes))
         REFUSE(RP_E_SHAPE, "the first source must have contiguous rows, or be a transposed float matrix");
     if ((pos != NULL) != (params->mul_mat.bound != RP_BOUND_NONE))
         REFUSE(RP_E_ARG, "a bound needs positions, and positions a bound");
-    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
+    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], x->ne[1], x->ne[2], x->ne[3]}, NULL);
     return RP_OK;
 }

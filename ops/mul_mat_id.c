@@ -8,8 +8,7 @@ static CHECK_RULE(check) {
     if (w->ne[1] != y->ne[0])
         return rp_refuse(RP_E_SHAPE, op, args, "rows of the result must have an element for each row of w");
     if (x->ne[2] != y->ne[2])
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "x and the result must have as many tokens, their dimension 2");
+        return rp_refuse(RP_E_SHAPE, op, args, "x and the result must have as many tokens, their dimension 2");
     if (x->ne[1] != 1 && x->ne[1] != y->ne[1])
         return rp_refuse(RP_E_SHAPE, op, args, "x must have one row for each token, or one for each id");
     return rp_check_ids(op, args, &args->mul_mat_id.ids, y->ne[1], y->ne[2]);
@@ -24,8 +23,7 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_DTYPE, "the second source must be f32, or q8_act for quantised weights");
     if (w->ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "row lengths differ");
     if (w->ne[3] != 1 || x->ne[3] != 1) REFUSE(RP_E_SHAPE, "the sources must have three dimensions");
-    if (!rp_shape_contiguous_rows(w) || !rp_shape_contiguous_rows(x))
-        REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    if (!rp_shape_contiguous_rows(w) || !rp_shape_contiguous_rows(x)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (!rp_shape_is_choice(ids, ids->ne[0], x->ne[2]))
         REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k, tokens]");
     if (x->ne[1] != 1 && x->ne[1] != ids->ne[0])
@@ -38,16 +36,13 @@ static GRADIENT_RULE(gradient) {
     TensorNode      *w = y->from.mul_mat_id.w, *x = y->from.mul_mat_id.x, *ids = y->from.mul_mat_id.ids;
     const RpOpParams p = {.mul_mat_id_backward = {.experts = (int32_t)rp_node_ne(w, 2)}};
     if (rp_backward_needs(b, w))
-        rp_backward_give(
-            b, w, rp_backward_op(b, RP_OP_MUL_MAT_ID_BACKWARD, &p, rp_backward_contiguous(b, x), dy, ids));
+        rp_backward_give(b, w, rp_backward_op(b, RP_OP_MUL_MAT_ID_BACKWARD, &p, rp_backward_contiguous(b, x), dy, ids));
     if (rp_backward_needs(b, x))
-        rp_backward_give(b, x,
-                         rp_backward_sum_like(b,
-                                              rp_backward_op(b, RP_OP_MUL_MAT_ID_TRANSPOSED, NULL,
-                                                             rp_backward_as_f32(b, w), dy, ids),
-                                              x));
+        rp_backward_give(
+            b, x,
+            rp_backward_sum_like(
+                b, rp_backward_op(b, RP_OP_MUL_MAT_ID_TRANSPOSED, NULL, rp_backward_as_f32(b, w), dy, ids), x));
     return NULL;
 }
 
-const OpRules rp_rules_mul_mat_id = {
-    .shape = shape, .check = check, .gradient = gradient, .colour = "#f4a582"};
+const OpRules rp_rules_mul_mat_id = {.shape = shape, .check = check, .gradient = gradient, .colour = "#f4a582"};

@@ -3,6 +3,6 @@
 
 void rp_add_part(PartList *list, bool when, const char *what) {
     if (!when || list->used >= list->size) return;
-    list->used += (size_t)snprintf(list->text + list->used, list->size - list->used, "%s%s",
-                                   list->used > 0 ? ", " : "", what);
+    list->used +=
+        (size_t)snprintf(list->text + list->used, list->size - list->used, "%s%s", list->used > 0 ? ", " : "", what);
 }

@@ -19,9 +19,9 @@ typedef union NodeSources {
     struct {
         NodeSource x, target, pos;
     } store;
-#define OP(number, ID, name, required, sources, Params, fields, flags)                                       \
-    struct {                                                                                                 \
-        NodeSource RP_UNPACK sources;                                                                        \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
+    struct {                                                                                                           \
+        NodeSource RP_UNPACK sources;                                                                                  \
     } name;
     RP_OPS(OP, OP)
 #undef OP

@@ -1,7 +1,7 @@
-/* private.h - the ops that programs do not name: passes make the fused ones, rp_graph_backward makes the gradients. Their
- * rows have the columns of reprise/ops.h, but no number: they are numbered in the order of the rows. Rows may be added,
- * moved and removed, because nothing here is part of the ABI. reprise/ops.h includes this file where RP_INTERNAL is
- * defined.
+/* private.h - the ops that programs do not name: passes make the fused ones, rp_graph_backward makes the gradients.
+ * Their rows have the columns of reprise/ops.h, but no number: they are numbered in the order of the rows. Rows may be
+ * added, moved and removed, because nothing here is part of the ABI. reprise/ops.h includes this file where RP_INTERNAL
+ * is defined.
  *
  * An op that programs are to name moves to reprise/ops.h, with the next number there (docs/add-an-op.md). */
 #ifndef OPS_PRIVATE_H
@@ -91,6 +91,7 @@ typedef struct RpMulMatIdBackwardParams {
 /* The members of RpColumnParams, for lists of parameters. */
 #define RP_COLUMN_FIELDS column.norm, column.eps, column.round
 
+/* clang-format off */
 /* The notation of the comments is that of reprise/ops.h. dx is the gradient of the loss with respect to x; dy is the
  * gradient with respect to y, the result of the op that is differentiated. */
 #define RP_PRIVATE_OPS(OP, OP_VIEW)                                                                                    \
@@ -174,8 +175,8 @@ typedef struct RpMulMatIdBackwardParams {
     /* Sum over what mul and add repeat: y[i0,i1,i2,i3] = sum of dy at i0 + a0 ne[0], i1 + a1 ne[1], ...               \
      * src dy, whose dimensions are multiples of ne; y [ne] */                                                         \
     OP(-, REPEAT_BACKWARD, repeat_backward, 1, (dy), RpRepeatBackwardParams, (ne), 0)                                  \
-    /* dw[:,:,e] = sum of x[:,j,t] dy[:,j,t]^T over the j,t with ids[j,t] = e, in the order of j + k*t; other ids count\
-     * for none                                                                                                        \
+    /* dw[:,:,e] = sum of x[:,j,t] dy[:,j,t]^T over the j,t with ids[j,t] = e, in the order of j + k*t; other ids      \
+     * count for none                                                                                                  \
      * src x [n,k,t], or [n,1,t] for one column per token, dy [m,k,t], ids i32 [k,t]; y = dw [n,m,experts] */          \
     OP(-, MUL_MAT_ID_BACKWARD, mul_mat_id_backward, 3, (x, dy, ids), RpMulMatIdBackwardParams, (experts), 0)           \
     /* y[:,j,t] = w[:,:,ids[j,t]]^T * x[:,j,t], 0 if the id is not in 0..experts-1: dx of mul_mat_id, from dy          \
@@ -194,5 +195,6 @@ typedef struct RpMulMatIdBackwardParams {
     /* dprobs[e,t] = experts * load[e] / tokens * dy                                                                   \
      * src load [experts], dy [1]; y = dprobs [experts,tokens] */                                                      \
     OP(-, AUX_LOSS_BACKWARD, aux_loss_backward, 2, (load, dy), RpAuxLossBackwardParams, (tokens), 0)
+/* clang-format on */
 
 #endif

@@ -20,15 +20,13 @@ static SHAPE_RULE(shape) {
 }
 
 static GRADIENT_RULE(gradient) {
-    TensorNode *x = rp_backward_contiguous(b, y->from.rms_norm.x), *w = y->from.rms_norm.w, *dw = NULL,
-               *rstd   = NULL;
+    TensorNode *x = rp_backward_contiguous(b, y->from.rms_norm.x), *w = y->from.rms_norm.w, *dw = NULL, *rstd = NULL;
     const RpOpParams p = {.rms_norm_backward = y->params.rms_norm};
     if (rp_backward_needs(b, w)) {
         dw   = rp_backward_buffer_like(b, w);
         rstd = rp_backward_buffer_of_rows(b, x, 1);
     }
-    TensorNode *dx =
-        rp_graph_op(b->g, RP_OP_RMS_NORM_BACKWARD, &p, (TensorNode *const[]){dy, x, w, dw, rstd}, 5);
+    TensorNode *dx = rp_graph_op(b->g, RP_OP_RMS_NORM_BACKWARD, &p, (TensorNode *const[]){dy, x, w, dw, rstd}, 5);
     rp_backward_give(b, y->from.rms_norm.x, dx);
     if (dw != NULL) rp_backward_give(b, w, rp_backward_after(b, dw, dx));
     return NULL;

@@ -6,12 +6,10 @@ static CHECK_RULE(check) {
     const RpRopeParams *p = &args->params->rope;
     RP_TRY(rp_check_unary(op, args));
     if (p->n_dims < 2 || p->n_dims > x->ne[0] || p->n_dims > RP_ROPE_MAX_DIMS || p->n_dims % 2 != 0)
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "n_dims = %d must be even, from 2 to the length of a row and to %d", p->n_dims,
-                         RP_ROPE_MAX_DIMS);
+        return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d must be even, from 2 to the length of a row and to %d",
+                         p->n_dims, RP_ROPE_MAX_DIMS);
     if (pos->ne[0] != x->ne[2])
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "pos must have a position for each token of x, its dimension 2");
+        return rp_refuse(RP_E_SHAPE, op, args, "pos must have a position for each token of x, its dimension 2");
     return RP_OK;
 }
 
@@ -23,10 +21,8 @@ static SHAPE_RULE(shape) {
     if (p->mode != RP_ROPE_NORM && p->mode != RP_ROPE_NEOX) REFUSE(RP_E_ARG, "unknown mode");
     if (!(p->freq_base > 0.0f) && !(p->freq_base == 0.0f && factors != NULL))
         REFUSE(RP_E_ARG, "freq_base must be positive, or 0 with frequencies as factors");
-    if (x->ne[3] != 1 || !rp_shape_is_index(pos, x->ne[2]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
-    if (factors != NULL &&
-        (factors->dtype != RP_F32 || factors->ne[0] != p->n_dims / 2 || rp_view_rows(factors) != 1))
+    if (x->ne[3] != 1 || !rp_shape_is_index(pos, x->ne[2])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
+    if (factors != NULL && (factors->dtype != RP_F32 || factors->ne[0] != p->n_dims / 2 || rp_view_rows(factors) != 1))
         REFUSE(RP_E_SHAPE, "frequency factors must be f32, one per pair");
     return rp_shape_unary(in, params, out, why);
 }

@@ -23,8 +23,8 @@ static SHAPE_RULE(shape) {
 static GRADIENT_RULE(gradient) {
     const RpOpParams p = {.route_backward = y->params.route};
     rp_backward_give(b, y->from.route.probs,
-                     rp_backward_op(b, RP_OP_ROUTE_BACKWARD, &p, dy,
-                                    rp_backward_contiguous(b, y->from.route.probs), y->from.route.ids));
+                     rp_backward_op(b, RP_OP_ROUTE_BACKWARD, &p, dy, rp_backward_contiguous(b, y->from.route.probs),
+                                    y->from.route.ids));
     return NULL;
 }
 

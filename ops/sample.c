@@ -4,8 +4,7 @@
 #include "base/step_state.h"
 
 static CHECK_RULE(check) {
-    const RpTensorView *x = &args->sample.logits, *state = &args->sample.state,
-                       *scratch = &args->sample.scratch;
+    const RpTensorView *x = &args->sample.logits, *state = &args->sample.state, *scratch = &args->sample.scratch;
     if (x->dtype != RP_F32 || scratch->dtype != RP_F32)
         return rp_refuse(RP_E_DTYPE, op, args, "logits and scratch must be f32");
     if (state->dtype != RP_I32) return rp_refuse(RP_E_DTYPE, op, args, "state must be i32");

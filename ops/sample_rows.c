@@ -27,12 +27,10 @@ static CHECK_RULE(check) {
 
 static SHAPE_RULE(shape) {
     (void)params;
-    const RpTensorView *x = in->sample_rows.logits, *seeds = in->sample_rows.seeds,
-                       *scratch = in->sample_rows.scratch;
+    const RpTensorView *x = in->sample_rows.logits, *seeds = in->sample_rows.seeds, *scratch = in->sample_rows.scratch;
     if (x->dtype != RP_F32 || x->ne[2] != 1 || x->ne[3] != 1 || !rp_view_is_contiguous(x))
         REFUSE(RP_E_SHAPE, "the logits must be f32 [n,t], contiguous");
-    if (!rp_shape_is_choice(seeds, 2, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "the seeds must be i32 [2,t], contiguous");
+    if (!rp_shape_is_choice(seeds, 2, x->ne[1])) REFUSE(RP_E_SHAPE, "the seeds must be i32 [2,t], contiguous");
     if (scratch->dtype != RP_F32 || scratch->ne[0] < 2 * x->ne[0] + RP_SAMPLE_ROWS_STATE ||
         scratch->ne[1] != x->ne[1] || !rp_view_is_contiguous(scratch))
         REFUSE(RP_E_SHAPE, "the scratch must be f32 [2n+16,t], contiguous");

@@ -28,9 +28,7 @@ bool rp_shape_is_rows(const RpTensorView *v) { return v->dtype == RP_F32 && rp_s
 
 bool rp_shape_is_contiguous(const RpTensorView *v) { return v->dtype == RP_F32 && rp_view_is_contiguous(v); }
 
-bool rp_shape_is_matrix(const RpTensorView *v) {
-    return rp_shape_is_rows(v) && v->ne[2] == 1 && v->ne[3] == 1;
-}
+bool rp_shape_is_matrix(const RpTensorView *v) { return rp_shape_is_rows(v) && v->ne[2] == 1 && v->ne[3] == 1; }
 
 SHAPE_RULE(rp_shape_unary) {
     (void)params;
@@ -45,8 +43,7 @@ SHAPE_RULE(rp_shape_binary) {
     if (b->dtype != RP_F32) REFUSE(RP_E_DTYPE, "both sources must be f32");
     if (!rp_shape_contiguous_rows(b)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     for (int i = 0; i < RP_MAX_DIMS; i++)
-        if (a->ne[i] % b->ne[i] != 0)
-            REFUSE(RP_E_SHAPE, "the second source does not repeat to the shape of the first");
+        if (a->ne[i] % b->ne[i] != 0) REFUSE(RP_E_SHAPE, "the second source does not repeat to the shape of the first");
     return rp_shape_unary(in, params, out, why);
 }
 

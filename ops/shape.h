@@ -11,7 +11,7 @@
 
 #define REFUSE(status, text) return *why = (text), (status)
 
-#define SHAPE_RULE(name)                                                                                     \
+#define SHAPE_RULE(name)                                                                                               \
     RpStatus name(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why)
 
 /* Rules that several ops have. */

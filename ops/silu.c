@@ -2,8 +2,7 @@
 #include "ops/op.h"
 
 static GRADIENT_RULE(gradient) {
-    rp_backward_give(b, y->from.silu.x,
-                     rp_backward_op(b, RP_OP_SILU_BACKWARD, NULL, dy, y->from.silu.x, NULL));
+    rp_backward_give(b, y->from.silu.x, rp_backward_op(b, RP_OP_SILU_BACKWARD, NULL, dy, y->from.silu.x, NULL));
     return NULL;
 }
 

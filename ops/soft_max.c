@@ -17,17 +17,14 @@ static CHECK_RULE(check) {
 static SHAPE_RULE(shape) {
     const RpTensorView *x = in->soft_max.x, *mask = in->soft_max.mask, *pos = in->soft_max.pos,
                        *sinks = in->soft_max.sinks;
-    if (sinks != NULL && !rp_shape_is_vector(sinks, x->ne[2]))
-        REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
+    if (sinks != NULL && !rp_shape_is_vector(sinks, x->ne[2])) REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
     if (params->soft_max.window < 0) REFUSE(RP_E_ARG, "the window must not be negative");
     if (params->soft_max.window > 0 && pos == NULL) REFUSE(RP_E_ARG, "a window needs positions");
     if (mask != NULL && mask->dtype != RP_F32 && mask->dtype != RP_F16)
         REFUSE(RP_E_DTYPE, "the mask must be f32 or f16");
-    if (mask != NULL &&
-        (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1] || mask->ne[2] != 1 || mask->ne[3] != 1))
+    if (mask != NULL && (mask->ne[0] != x->ne[0] || mask->ne[1] != x->ne[1] || mask->ne[2] != 1 || mask->ne[3] != 1))
         REFUSE(RP_E_SHAPE, "the mask must be a matrix of the source's first two dimensions");
-    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
+    if (pos != NULL && !rp_shape_is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     return rp_shape_unary(in, params, out, why);
 }
 
@@ -47,8 +44,7 @@ static GRADIENT_RULE(gradient) {
     TensorNode      *sinks = y->from.soft_max.sinks;
     if (y->from.soft_max.pos != NULL) return "a softmax with positions has no gradient; use a mask";
     if (rp_backward_needs(b, y->from.soft_max.mask)) return "the mask has no gradient";
-    rp_backward_give(b, y->from.soft_max.x,
-                     rp_backward_op(b, RP_OP_SOFT_MAX_BACKWARD, &p, dy, y->node, NULL));
+    rp_backward_give(b, y->from.soft_max.x, rp_backward_op(b, RP_OP_SOFT_MAX_BACKWARD, &p, dy, y->node, NULL));
     if (rp_backward_needs(b, sinks)) rp_backward_give(b, sinks, of_sinks(b, y, dy));
     return NULL;
 }

@@ -16,14 +16,12 @@ static SHAPE_RULE(shape) {
 }
 
 static GRADIENT_RULE(gradient) {
-    TensorNode *gate = y->from.swiglu_oai.gate, *up = y->from.swiglu_oai.up, *dup = rp_cast(b->g, up, RP_F32);
+    TensorNode      *gate = y->from.swiglu_oai.gate, *up = y->from.swiglu_oai.up, *dup = rp_cast(b->g, up, RP_F32);
     const RpOpParams p = {.swiglu_oai_backward = y->params.swiglu_oai};
-    TensorNode      *dgate =
-        rp_graph_op(b->g, RP_OP_SWIGLU_OAI_BACKWARD, &p, (TensorNode *const[]){dy, gate, up, dup}, 4);
+    TensorNode *dgate  = rp_graph_op(b->g, RP_OP_SWIGLU_OAI_BACKWARD, &p, (TensorNode *const[]){dy, gate, up, dup}, 4);
     rp_backward_give(b, gate, dgate);
     rp_backward_give(b, up, rp_backward_after(b, dup, dgate));
     return NULL;
 }
 
-const OpRules rp_rules_swiglu_oai = {
-    .shape = shape, .check = check, .gradient = gradient, .colour = "#d9f0d3"};
+const OpRules rp_rules_swiglu_oai = {.shape = shape, .check = check, .gradient = gradient, .colour = "#d9f0d3"};

@@ -33,5 +33,4 @@ static SHAPE_RULE(shape) {
     return RP_OK;
 }
 
-const OpRules rp_rules_top_k = {
-    .shape = shape, .check = check, .gradient = rp_gradient_constant, .colour = "#e78ac3"};
+const OpRules rp_rules_top_k = {.shape = shape, .check = check, .gradient = rp_gradient_constant, .colour = "#e78ac3"};

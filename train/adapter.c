@@ -39,10 +39,10 @@ static RpStatus describe(Matrix *x, const RpGgufTensor *w, const char *suffix, i
     if (n < 0 || (size_t)n >= sizeof x->name)
         return rp_fail(RP_E_UNSUPPORTED, "training: the name of tensor %.*s is too long", 96, w->name.ptr);
     x->tensor = (RpGgufTensor){
-        .name  = {x->name, (size_t)n},
+        .name  = {x->name,                 (size_t)n                               },
         .known = true,
         .bytes = bytes,
-        .view  = {.dtype = RP_F32, .ne = {ne0, ne1, 1, 1}, .nb = {sizeof(float), row, bytes, bytes}},
+        .view  = { .dtype = RP_F32, .ne = {ne0, ne1, 1, 1}, .nb = {sizeof(float), row, bytes, bytes}},
     };
     return RP_OK;
 }

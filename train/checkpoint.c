@@ -4,8 +4,9 @@
  *     checkpoint  the same, train.step, options,      the same, then train.m.<name> of each trained one,
  *                 checksums (gguf_checksum.h)         then train.v.<name>
  *
- * The files of an adapter have the format of model/adapter.c, its base (adapter_base.c) and checksums; its checkpoint has
- * the same further tensors and keys. A checkpoint is opened as a model or an adapter, which ignore tensors and keys "train.*". */
+ * The files of an adapter have the format of model/adapter.c, its base (adapter_base.c) and checksums; its checkpoint
+ * has the same further tensors and keys. A checkpoint is opened as a model or an adapter, which ignore tensors and keys
+ * "train.*". */
 #include "train/trainer.h"
 
 #include "base/argument.h"
@@ -42,8 +43,7 @@ static RpStatus describe_adapter(RpTrainer *t, GgufWriter *w) {
     rp_gguf_put_f32(w, "adapter.lora.alpha", t->o.lora_alpha);
     rp_adapter_put_base(w, t->model, t->base_sums);
     for (int i = 0; i < t->n_params; i++)
-        rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32,
-                           t->params[i].tensor->view.ne);
+        rp_gguf_put_tensor(w, t->params[i].name, strlen(t->params[i].name), RP_F32, t->params[i].tensor->view.ne);
     return RP_OK;
 }
 
@@ -57,9 +57,8 @@ static RpStatus describe_model(const RpTrainer *t, GgufWriter *w) {
         const RpDtype       type   = param_of(t, tensor) != NULL ? RP_F32 : tensor->view.dtype;
         if (rp_gguf_is_training(tensor->name)) continue;
         if (!tensor->known)
-            return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of a type that cannot be copied",
-                           rp_gguf_path(f), (int)(tensor->name.len < 96 ? tensor->name.len : 96),
-                           tensor->name.ptr);
+            return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of a type that cannot be copied", rp_gguf_path(f),
+                           (int)(tensor->name.len < 96 ? tensor->name.len : 96), tensor->name.ptr);
         rp_gguf_put_tensor(w, tensor->name.ptr, tensor->name.len, type, tensor->view.ne);
     }
     return RP_OK;
@@ -70,8 +69,7 @@ static RpStatus describe(RpTrainer *t, GgufWriter *w, bool with_state) {
     if (t->adapter != NULL || with_state) rp_gguf_put_checksums(w);
     RP_TRY(t->adapter != NULL ? describe_adapter(t, w) : describe_model(t, w));
     if (with_state) {
-        rp_gguf_put_u32(w, "train.step",
-                        (uint32_t)t->step); /* rp_trainer_step allows no more than INT32_MAX */
+        rp_gguf_put_u32(w, "train.step", (uint32_t)t->step); /* rp_trainer_step allows no more than INT32_MAX */
         rp_trainer_put_options(&t->o, w);
     }
     for (int i = 0; i < t->n_params && with_state; i++) put_moment(w, &t->params[i], STATE_MEAN);
@@ -91,8 +89,7 @@ static RpStatus write_state(RpTrainer *t, GgufWriter *w, const TrainParam *p, Tr
 /* The tensors of the model, the trained ones as they are now; or the matrices of the adapter. */
 static RpStatus write_weights(RpTrainer *t, GgufWriter *w) {
     const RpGgufFile *f = t->model->file;
-    for (int i = 0; i < t->n_params && t->adapter != NULL; i++)
-        RP_TRY(write_state(t, w, &t->params[i], STATE_WEIGHT));
+    for (int i = 0; i < t->n_params && t->adapter != NULL; i++) RP_TRY(write_state(t, w, &t->params[i], STATE_WEIGHT));
     for (int64_t i = 0; i < rp_gguf_n_tensors(f) && t->adapter == NULL; i++) {
         const RpGgufTensor *tensor = rp_gguf_tensor(f, i);
         const TrainParam   *p      = param_of(t, tensor);
@@ -107,19 +104,17 @@ static RpStatus write_tensors(RpTrainer *t, GgufWriter *w, bool with_state) {
     RP_TRY(describe(t, w, with_state));
     RP_TRY(write_weights(t, w));
     for (int i = 0; i < t->n_params && with_state; i++) RP_TRY(write_state(t, w, &t->params[i], STATE_MEAN));
-    for (int i = 0; i < t->n_params && with_state; i++)
-        RP_TRY(write_state(t, w, &t->params[i], STATE_SQUARES));
+    for (int i = 0; i < t->n_params && with_state; i++) RP_TRY(write_state(t, w, &t->params[i], STATE_SQUARES));
     return RP_OK;
 }
 
-/* Whether the file that is to be replaced can be resumed, as far as its checksums tell. One that cannot must not replace the
- * checkpoint before it. */
+/* Whether the file that is to be replaced can be resumed, as far as its checksums tell. One that cannot must not
+ * replace the checkpoint before it. */
 static RpStatus is_whole(const char *path, bool *whole) {
     RpGgufFile *f;
     struct stat old;
     *whole = false;
-    if (stat(path, &old) != 0)
-        return errno == ENOENT ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    if (stat(path, &old) != 0) return errno == ENOENT ? RP_OK : rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(old.st_mode)) return RP_OK; /* rp_gguf_writer_open refuses it */
     RpStatus st = rp_gguf_open(path, &f);
     if (st == RP_OK) {
@@ -150,8 +145,8 @@ RpStatus rp_trainer_check_kept(const char *path) {
     RP_TRY(kept_path(path, &kept));
     RpStatus status = RP_OK;
     if (stat(kept, &st) == 0 && !S_ISREG(st.st_mode))
-        status = rp_fail(RP_E_ARG, "%s: is not a regular file, which the checkpoint before %s would replace",
-                         kept, path);
+        status =
+            rp_fail(RP_E_ARG, "%s: is not a regular file, which the checkpoint before %s would replace", kept, path);
     free(kept);
     return status;
 }

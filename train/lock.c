@@ -2,10 +2,10 @@
  *
  *     start = (XXH64 of the name mod 2^40) * 2^22     length = process id, which is below 2^22
  *
- * A folder cannot be opened for writing, so exclusive locks are not possible. Everyone takes a shared one, and then asks
- * whether an exclusive one would conflict with another: its length is the process. Two that begin at the same moment may
- * both be refused. The locks belong to the open folder (F_OFD_SETLK), so two trainers of one process exclude each other too.
- * Processes of other machines that share the folder over a network are not seen. */
+ * A folder cannot be opened for writing, so exclusive locks are not possible. Everyone takes a shared one, and then
+ * asks whether an exclusive one would conflict with another: its length is the process. Two that begin at the same
+ * moment may both be refused. The locks belong to the open folder (F_OFD_SETLK), so two trainers of one process exclude
+ * each other too. Processes of other machines that share the folder over a network are not seen. */
 #include "train/lock.h"
 
 #include "base/xxh64.h"
@@ -55,8 +55,7 @@ static RpStatus held(const char *path, long process) {
     if (process == (long)getpid())
         return rp_fail(RP_E_STATE, "%s: another trainer of this process writes this checkpoint", path);
     command_of(process, command, sizeof command);
-    return rp_fail(RP_E_STATE,
-                   "%s: process %ld%s%s%s writes this checkpoint: wait until it ends, or give another path",
+    return rp_fail(RP_E_STATE, "%s: process %ld%s%s%s writes this checkpoint: wait until it ends, or give another path",
                    path, process, command[0] != '\0' ? " (" : "", command, command[0] != '\0' ? ")" : "");
 }
 
@@ -85,9 +84,8 @@ static RpStatus open_folder(const char *path, TrainLock *lock) {
 
 static RpStatus take(const char *path, TrainLock *lock) {
     const off_t  length = (off_t)1 << PROCESS_BITS;
-    struct flock own    = {
-           .l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = lock->start, .l_len = (off_t)getpid()};
-    struct flock other = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = lock->start, .l_len = length};
+    struct flock own    = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = lock->start, .l_len = (off_t)getpid()};
+    struct flock other  = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = lock->start, .l_len = length};
     if (fcntl(lock->fd, F_OFD_SETLK, &own) != 0 || fcntl(lock->fd, F_OFD_GETLK, &other) != 0)
         return failed(path, "its folder cannot be locked");
     return other.l_type == F_UNLCK ? RP_OK : held(path, (long)other.l_len);

@@ -1,5 +1,5 @@
-/* lock.h - one writer of a checkpoint. The lock is on the path, not on the file, which every checkpoint replaces. It leaves no
- * file behind, and ends with the process that holds it. */
+/* lock.h - one writer of a checkpoint. The lock is on the path, not on the file, which every checkpoint replaces. It
+ * leaves no file behind, and ends with the process that holds it. */
 #ifndef TRAIN_LOCK_H
 #define TRAIN_LOCK_H
 

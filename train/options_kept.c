@@ -13,7 +13,7 @@
 
 typedef enum OptionKind { WHOLE, NUMBER, SCHEDULE } OptionKind;
 
-#define OPTION(name, kind)                                                                                   \
+#define OPTION(name, kind)                                                                                             \
     { "train." #name, #name, kind, offsetof(RpTrainOptions, name) }
 
 static const struct {
@@ -21,12 +21,11 @@ static const struct {
     OptionKind  kind;
     size_t      offset;
 } options[] = {
-    OPTION(batch, WHOLE),       OPTION(seq, WHOLE),         OPTION(accumulate, WHOLE),
-    OPTION(n_steps, WHOLE),     OPTION(lr, NUMBER),         OPTION(lr_end, NUMBER),
-    OPTION(schedule, SCHEDULE), OPTION(warmup, WHOLE),      OPTION(beta1, NUMBER),
-    OPTION(beta2, NUMBER),      OPTION(eps, NUMBER),        OPTION(weight_decay, NUMBER),
-    OPTION(max_norm, NUMBER),   OPTION(aux_loss, NUMBER),   OPTION(lora_rank, WHOLE),
-    OPTION(compute, WHOLE),     OPTION(lora_alpha, NUMBER),
+    OPTION(batch, WHOLE),       OPTION(seq, WHOLE),       OPTION(accumulate, WHOLE),  OPTION(n_steps, WHOLE),
+    OPTION(lr, NUMBER),         OPTION(lr_end, NUMBER),   OPTION(schedule, SCHEDULE), OPTION(warmup, WHOLE),
+    OPTION(beta1, NUMBER),      OPTION(beta2, NUMBER),    OPTION(eps, NUMBER),        OPTION(weight_decay, NUMBER),
+    OPTION(max_norm, NUMBER),   OPTION(aux_loss, NUMBER), OPTION(lora_rank, WHOLE),   OPTION(compute, WHOLE),
+    OPTION(lora_alpha, NUMBER),
 };
 
 enum { N_OPTIONS = sizeof options / sizeof options[0] };

@@ -1,6 +1,6 @@
 /* The states of a trainer, from the file with which it begins: the model's, a checkpoint, an adapter; and what a
- * checkpoint may hold. A value that would make the first update not finite is refused here, since a step looks at the new
- * weights only where its options could make them infinite (train_graph.c). */
+ * checkpoint may hold. A value that would make the first update not finite is refused here, since a step looks at the
+ * new weights only where its options could make them infinite (train_graph.c). */
 #include "train/trainer.h"
 
 #include "model/gguf/gguf_checksum.h"
@@ -29,9 +29,8 @@ static RpStatus find(const RpTrainer *t, const TrainParam *p, TrainState state, 
     ne = (*out)->view.ne;
     if ((*out)->known && memcmp(ne, want, RP_MAX_DIMS * sizeof *ne) == 0) return RP_OK;
     return rp_fail(RP_E_FORMAT, "%s: tensor %s is %s [%lld,%lld,%lld]: numbers [%lld,%lld,%lld] are wanted",
-                   rp_gguf_path(f), name, rp_gguf_type_name((*out)->gguf_type), (long long)ne[0],
-                   (long long)ne[1], (long long)ne[2], (long long)want[0], (long long)want[1],
-                   (long long)want[2]);
+                   rp_gguf_path(f), name, rp_gguf_type_name((*out)->gguf_type), (long long)ne[0], (long long)ne[1],
+                   (long long)ne[2], (long long)want[0], (long long)want[1], (long long)want[2]);
 }
 
 static RpStatus restore_weight(RpTrainer *t, const TrainParam *p) {
@@ -52,11 +51,10 @@ static RpStatus check_update(const RpTrainer *t, const TrainParam *p, const floa
     if (t->graphs[GRAPH_STEP].weights != NULL) return RP_OK; /* each step looks at its weights */
     for (int64_t i = 0; i < p->n; i++) {
         if (rate * fabs((double)m[i]) <= most_update * (sqrt((double)v[i]) + (double)o->eps)) continue;
-        return rp_fail(
-            RP_E_FORMAT,
-            "%s: at element %lld tensor %s%s has %g, but %s%s has %g: an update by them could be infinite",
-            rp_gguf_path(rp_trainer_origin(t)), (long long)i, rp_trainer_prefix(STATE_MEAN), p->name,
-            (double)m[i], rp_trainer_prefix(STATE_SQUARES), p->name, (double)v[i]);
+        return rp_fail(RP_E_FORMAT,
+                       "%s: at element %lld tensor %s%s has %g, but %s%s has %g: an update by them could be infinite",
+                       rp_gguf_path(rp_trainer_origin(t)), (long long)i, rp_trainer_prefix(STATE_MEAN), p->name,
+                       (double)m[i], rp_trainer_prefix(STATE_SQUARES), p->name, (double)v[i]);
     }
     return RP_OK;
 }
@@ -100,8 +98,8 @@ static RpStatus read_step(RpTrainer *t, const RpGgufFile *f) {
     uint32_t step = 0;
     RP_TRY(rp_gguf_get_u32(f, "train.step", &step));
     if (step > INT32_MAX)
-        return rp_fail(RP_E_FORMAT, "%s: train.step is %u: a training has at most %d steps", rp_gguf_path(f),
-                       step, INT32_MAX);
+        return rp_fail(RP_E_FORMAT, "%s: train.step is %u: a training has at most %d steps", rp_gguf_path(f), step,
+                       INT32_MAX);
     t->step = (int64_t)step;
     return RP_OK;
 }

@@ -3,9 +3,7 @@
 
 #include <math.h>
 
-const RpGgufFile *rp_trainer_origin(const RpTrainer *t) {
-    return t->adapter == NULL ? t->model->file : t->origin;
-}
+const RpGgufFile *rp_trainer_origin(const RpTrainer *t) { return t->adapter == NULL ? t->model->file : t->origin; }
 
 const char *rp_trainer_prefix(TrainState state) {
     static const char *const prefixes[] = {
@@ -29,11 +27,10 @@ RpStatus rp_trainer_check_state(const char *path, const TrainParam *p, TrainStat
                                 RpStatus status) {
     int64_t     bad  = rp_trainer_not_finite(x, p->n);
     const char *want = "";
-    if (bad == p->n && state == STATE_SQUARES)
-        bad = first_negative(x, p->n), want = ": a mean of squares is 0 or more";
+    if (bad == p->n && state == STATE_SQUARES) bad = first_negative(x, p->n), want = ": a mean of squares is 0 or more";
     if (bad == p->n) return RP_OK;
-    return rp_fail(status, "%s: tensor %s%s has %g at element %lld%s", path, rp_trainer_prefix(state),
-                   p->name, (double)x[bad], (long long)bad, want);
+    return rp_fail(status, "%s: tensor %s%s has %g at element %lld%s", path, rp_trainer_prefix(state), p->name,
+                   (double)x[bad], (long long)bad, want);
 }
 
 RpStatus rp_trainer_sum_base(RpTrainer *t) {

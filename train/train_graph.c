@@ -165,10 +165,10 @@ static void optimise(Build *u) {
         };
         TensorNode *g = u->grads[i];
         if (isfinite(o->max_norm)) g = op(u, RP_OP_GRAD_CLIP, &clip, (TensorNode *const[]){g, u->norm}, 2);
-        u->grads[i] = op(u, RP_OP_ADAMW, &adamw,
-                         (TensorNode *const[]){g, param->state, state_of(u, i, "m"), state_of(u, i, "v"),
-                                               rate, step, u->norm},
-                         7); /* from here on the new weights */
+        u->grads[i] =
+            op(u, RP_OP_ADAMW, &adamw,
+               (TensorNode *const[]){g, param->state, state_of(u, i, "m"), state_of(u, i, "v"), rate, step, u->norm},
+               7); /* from here on the new weights */
     }
     u->outputs[u->n_outputs++] = u->norm;
     if (may_overflow(o)) u->outputs[u->n_outputs++] = norm_of(u, u->grads, "weight_norm", "weight_norm_sums");
@@ -178,9 +178,8 @@ static RpStatus build(Build *u) {
     const RpTrainOptions *o        = &u->t->o;
     const ArchOutput      output   = rp_arch_training(&u->b);
     int                   n_routed = 0;
-    TensorNode           *targets =
-        rp_graph_input(u->b.g, "targets", RP_I32, (int64_t[]){(int64_t)o->batch * o->seq, 1, 1, 1});
-    u->losses                  = losses_of(u, &output, targets);
+    TensorNode *targets = rp_graph_input(u->b.g, "targets", RP_I32, (int64_t[]){(int64_t)o->batch * o->seq, 1, 1, 1});
+    u->losses           = losses_of(u, &output, targets);
     u->outputs[u->n_outputs++] = rp_node_set_name(u->losses, "losses");
     if (u->kind != GRAPH_EVALUATE) {
         for (int i = 0; i < u->b.m->config.n_layer; i++) n_routed += u->training.routers[i].ids != NULL;
@@ -223,11 +222,11 @@ RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
     const ModelConfig *c = &t->model->config;
     int                n_pairs;
     const AdapterPair *pairs = rp_trainer_pairs(t, &n_pairs);
-    const size_t       all = pairs != NULL ? 2 * (size_t)n_pairs : (size_t)rp_gguf_n_tensors(t->model->file);
-    Build              u   = {.t = t, .kind = kind};
+    const size_t       all   = pairs != NULL ? 2 * (size_t)n_pairs : (size_t)rp_gguf_n_tensors(t->model->file);
+    Build              u     = {.t = t, .kind = kind};
     if (t->graphs[kind].plan != NULL) return RP_OK;
     t->graphs[kind].graph = rp_graph_new();
-    u.b = (Builder){.m = t->model, .g = t->graphs[kind].graph, .n_tok = t->o.batch * t->o.seq, .layer = -1};
+    u.b          = (Builder){.m = t->model, .g = t->graphs[kind].graph, .n_tok = t->o.batch * t->o.seq, .layer = -1};
     u.training   = (ArchTraining){.n_seq   = t->o.batch,
                                   .compute = t->o.compute,
                                   .pairs   = pairs,
@@ -238,8 +237,8 @@ RpStatus rp_trainer_plan_graph(RpTrainer *t, TrainGraphKind kind) {
     u.grads      = calloc(all, sizeof(TensorNode *));
     u.outputs    = calloc(2 * (size_t)c->n_layer + 3, sizeof(TensorNode *));
     RpStatus   st;
-    const bool room = u.b.g != NULL && u.training.params != NULL && u.training.routers != NULL &&
-                      u.grads != NULL && u.outputs != NULL;
+    const bool room = u.b.g != NULL && u.training.params != NULL && u.training.routers != NULL && u.grads != NULL &&
+                      u.outputs != NULL;
     st = room ? build(&u) : rp_fail(RP_E_NOMEM, "out of memory for a training graph");
     if (st == RP_OK && kind == GRAPH_STEP) st = list_params(&u);
     free(u.training.params);

@@ -30,8 +30,8 @@ static RpStatus check_numbers(const RpTrainOptions *o) {
     RP_TRY(not_negative("accumulate", o->accumulate));
     RP_TRY(not_negative("n_steps", o->n_steps));
     RP_TRY(not_negative("warmup", o->warmup));
-    const float finite[] = {o->lr, o->lr_end, o->beta1, o->beta2, o->eps, o->weight_decay, o->aux_loss};
-    static const char *const names[] = {"lr", "lr_end", "beta1", "beta2", "eps", "weight_decay", "aux_loss"};
+    const float              finite[] = {o->lr, o->lr_end, o->beta1, o->beta2, o->eps, o->weight_decay, o->aux_loss};
+    static const char *const names[]  = {"lr", "lr_end", "beta1", "beta2", "eps", "weight_decay", "aux_loss"};
     for (int i = 0; i < 7; i++) {
         RP_TRY(not_negative(names[i], (double)finite[i]));
         RP_TRY(not_infinite(names[i], (double)finite[i]));
@@ -48,8 +48,7 @@ static RpStatus check_numbers(const RpTrainOptions *o) {
     if ((unsigned)o->schedule > RP_TRAIN_COSINE)
         return rp_fail(RP_E_ARG, "training: there is no schedule %d", (int)o->schedule);
     if (o->schedule == RP_TRAIN_COSINE && o->n_steps <= o->warmup)
-        return rp_fail(RP_E_ARG,
-                       "training: n_steps = %d, warmup = %d: a cosine needs more steps than the warm-up",
+        return rp_fail(RP_E_ARG, "training: n_steps = %d, warmup = %d: a cosine needs more steps than the warm-up",
                        o->n_steps, o->warmup);
     return RP_OK;
 }
@@ -83,14 +82,13 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
         return rp_fail(RP_E_UNSUPPORTED, "training: %s has an adapter: merge it before (rp_merge_adapters)",
                        rp_gguf_path(m->file));
     if (o.lora_rank > rp_model_info(m)->n_embd)
-        return rp_fail(RP_E_ARG, "training: lora_rank = %d: at most %d, the model's width, is possible",
-                       o.lora_rank, rp_model_info(m)->n_embd);
+        return rp_fail(RP_E_ARG, "training: lora_rank = %d: at most %d, the model's width, is possible", o.lora_rank,
+                       rp_model_info(m)->n_embd);
     if (o.seq > n_train)
-        return rp_fail(RP_E_ARG, "training: seq = %d: the model is made for at most %d positions", o.seq,
-                       n_train);
+        return rp_fail(RP_E_ARG, "training: seq = %d: the model is made for at most %d positions", o.seq, n_train);
     if ((int64_t)o.batch * o.seq > MAX_TOKENS)
-        return rp_fail(RP_E_ARG, "training: batch = %d, seq = %d: at most %d tokens together are possible",
-                       o.batch, o.seq, MAX_TOKENS);
+        return rp_fail(RP_E_ARG, "training: batch = %d, seq = %d: at most %d tokens together are possible", o.batch,
+                       o.seq, MAX_TOKENS);
     *out = o;
     return RP_OK;
 }
@@ -184,12 +182,11 @@ static RpStatus check_memory(const RpTrainer *t) {
     RP_TRY(rp_device_memory(t->o.device, t->o.require_cuda, &d));
     /* On the CPU 0 means that the free memory is not known. */
     if ((d.free_bytes == 0 && !d.is_own) || m.total <= d.free_bytes) return RP_OK;
-    return rp_fail(
-        RP_E_NOMEM,
-        "training %d sequences of %d tokens takes %.1f GB: %.1f GB for the weights in f32, %.1f GB for the "
-        "optimiser, %.1f GB for gradients, %.1f GB for activations; %.1f GB are free on %s",
-        t->o.batch, t->o.seq, (double)m.total / 1e9, (double)m.weights / 1e9, (double)m.optimizer / 1e9,
-        (double)m.gradients / 1e9, (double)m.activations / 1e9, (double)d.free_bytes / 1e9, d.id);
+    return rp_fail(RP_E_NOMEM,
+                   "training %d sequences of %d tokens takes %.1f GB: %.1f GB for the weights in f32, %.1f GB for the "
+                   "optimiser, %.1f GB for gradients, %.1f GB for activations; %.1f GB are free on %s",
+                   t->o.batch, t->o.seq, (double)m.total / 1e9, (double)m.weights / 1e9, (double)m.optimizer / 1e9,
+                   (double)m.gradients / 1e9, (double)m.activations / 1e9, (double)d.free_bytes / 1e9, d.id);
 }
 
 /* ---- executors ---- */
@@ -221,8 +218,7 @@ static RpStatus open_trainer(RpTrainer *t) {
     return RP_OK;
 }
 
-RpStatus rp_trainer_open_sized(const RpModel *m, const RpTrainOptions *options, size_t options_bytes,
-                               RpTrainer **out) {
+RpStatus rp_trainer_open_sized(const RpModel *m, const RpTrainOptions *options, size_t options_bytes, RpTrainer **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(m, "m");
 

@@ -38,9 +38,8 @@ typedef struct TrainGraph {
     RpExecutor   *exec;
     int32_t      *tokens, *targets, *pos, *step; /* inputs; NULL where the graph has none of the name */
     float        *factor, *rate, *real;
-    const float  *losses, *norm,
-        *weights;               /* outputs; weights: the norm of the new weights, if they may overflow */
-    const float **loads, **aux; /* [n_layer], NULL for a dense layer; the array is NULL in GRAPH_EVALUATE */
+    const float  *losses, *norm, *weights; /* outputs; weights: the norm of the new weights, if they may overflow */
+    const float **loads, **aux;            /* [n_layer], NULL for a dense layer; the array is NULL in GRAPH_EVALUATE */
 } TrainGraph;
 
 typedef struct TrainAdapter TrainAdapter;
@@ -57,17 +56,15 @@ struct RpTrainer {
     TrainParam    *params;
     int            n_params, n_routed; /* n_routed: layers with experts */
     int64_t        step;
-    float         *loads;  /* [n_layer][n_expert]; NULL in a dense model */
-    bool          *routed; /* [n_layer] */
-    float         *buffer; /* of the largest parameter */
-    uint64_t
-        *base_sums;  /* with an adapter: checksums of the model's tensors, once they are needed; else NULL */
-    TrainLock *lock; /* of RpTrainOptions.checkpoint; or NULL */
+    float         *loads;     /* [n_layer][n_expert]; NULL in a dense model */
+    bool          *routed;    /* [n_layer] */
+    float         *buffer;    /* of the largest parameter */
+    uint64_t      *base_sums; /* with an adapter: checksums of the model's tensors, once they are needed; else NULL */
+    TrainLock     *lock;      /* of RpTrainOptions.checkpoint; or NULL */
 };
 
 /* The options with their defaults, checked. */
-RP_NODISCARD RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options,
-                                         RpTrainOptions *out);
+RP_NODISCARD RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpTrainOptions *out);
 
 /* Describes the matrices that are trained with lora_rank. */
 RP_NODISCARD RpStatus rp_trainer_plan_adapter(RpTrainer *t);
@@ -99,11 +96,13 @@ RP_NODISCARD RpStatus rp_trainer_sum_base(RpTrainer *t);
 /* "", "train.m." or "train.v.": before the name of the parameter it is the name of the tensor. */
 const char *rp_trainer_prefix(TrainState state);
 
-/* `status` if one of the values x [p->n] is not finite, or is a negative mean of squares: names tensor, element and value. */
-RP_NODISCARD RpStatus rp_trainer_check_state(const char *path, const TrainParam *p, TrainState state,
-                                             const float *x, RpStatus status);
+/* `status` if one of the values x [p->n] is not finite, or is a negative mean of squares: names tensor, element and
+ * value. */
+RP_NODISCARD RpStatus rp_trainer_check_state(const char *path, const TrainParam *p, TrainState state, const float *x,
+                                             RpStatus status);
 
-/* RP_E_ARG if what stands at the name of the checkpoint before is no file, so that each save but the first would fail. */
+/* RP_E_ARG if what stands at the name of the checkpoint before is no file, so that each save but the first would
+ * fail. */
 RP_NODISCARD RpStatus rp_trainer_check_kept(const char *path);
 
 /* The options as keys of a checkpoint. */

@@ -17,13 +17,11 @@ static RpStatus check_tokens(const RpTrainer *t, const int32_t *tokens, size_t n
     *n_targets            = 0;
     for (size_t i = 0; i < n_seq * row; i++) {
         if (tokens[i] < -1 || tokens[i] >= n_vocab)
-            return rp_fail(RP_E_ARG,
-                           "training: token %d at %zu of sequence %zu is outside of the vocabulary of %d",
+            return rp_fail(RP_E_ARG, "training: token %d at %zu of sequence %zu is outside of the vocabulary of %d",
                            tokens[i], i % row, i / row, n_vocab);
         *n_targets += i % row > 0 && tokens[i] >= 0;
     }
-    if (*n_targets == 0)
-        return rp_fail(RP_E_ARG, "training: no token to learn: %zu sequences of padding", n_seq);
+    if (*n_targets == 0) return rp_fail(RP_E_ARG, "training: no token to learn: %zu sequences of padding", n_seq);
     return RP_OK;
 }
 
@@ -64,8 +62,7 @@ static size_t n_tokens(const RpTrainer *t) { return (size_t)t->o.batch * (size_t
 static double rate_of(const RpTrainOptions *o, int64_t step) {
     if (step < o->warmup) return (double)o->lr * (double)step / (double)o->warmup;
     if (o->schedule == RP_TRAIN_CONSTANT) return (double)o->lr;
-    const double way =
-        step >= o->n_steps ? 1.0 : (double)(step - o->warmup) / (double)(o->n_steps - o->warmup);
+    const double way  = step >= o->n_steps ? 1.0 : (double)(step - o->warmup) / (double)(o->n_steps - o->warmup);
     const double left = 0.5 * (1.0 + cos(acos(-1.0) * way));
     return (double)o->lr_end + left * ((double)o->lr - (double)o->lr_end);
 }
@@ -96,8 +93,7 @@ static RpStatus find_weight(RpTrainer *t, const char **name) {
 
 /* Which tensor is to blame? The weights are as before the step, so GRAPH_FIRST computes the same gradients again,
  * as states that the host can read. */
-static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float factor, bool *is_weight,
-                                const char **name) {
+static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float factor, bool *is_weight, const char **name) {
     TrainGraph *g = &t->graphs[GRAPH_FIRST];
     RP_TRY(find_weight(t, name));
     *is_weight = *name != NULL;
@@ -132,18 +128,17 @@ static RpStatus not_finite(RpTrainer *t, const int32_t *tokens, float factor, do
     else
         snprintf(cause, sizeof cause, "the loss is %s", isnan(loss) ? "NaN" : "infinite");
     if (find_not_finite(t, tokens, factor, &is_weight, &name) != RP_OK)
-        return rp_fail(RP_E_ARG, "training: step %lld: %s; %s; looking for the tensor failed: %.200s", step,
-                       cause, kept, rp_last_error());
+        return rp_fail(RP_E_ARG, "training: step %lld: %s; %s; looking for the tensor failed: %.200s", step, cause,
+                       kept, rp_last_error());
     if (is_weight) /* the error of that step was not heeded */
-        return rp_fail(
-            RP_E_ARG,
-            "training: step %lld: %s: the weight '%s' is not finite since an earlier step: resume from a "
-            "checkpoint",
-            step, cause, name);
+        return rp_fail(RP_E_ARG,
+                       "training: step %lld: %s: the weight '%s' is not finite since an earlier step: resume from a "
+                       "checkpoint",
+                       step, cause, name);
     if (name == NULL) /* every gradient is finite, a sum of them is not */
         return rp_fail(RP_E_ARG, "training: step %lld: %s; %s", step, cause, kept);
-    return rp_fail(RP_E_ARG, "training: step %lld: %s: the gradient of '%s' is not finite; %s", step, cause,
-                   name, kept);
+    return rp_fail(RP_E_ARG, "training: step %lld: %s: the gradient of '%s' is not finite; %s", step, cause, name,
+                   kept);
 }
 
 /* The norm is infinite also for large finite weights, so it says only when to look. */
@@ -153,11 +148,10 @@ static RpStatus check_update(RpTrainer *t, const RpTrainResult *r) {
     if (norm == NULL || isfinite(*norm)) return RP_OK;
     RP_TRY(find_weight(t, &name));
     if (name == NULL) return RP_OK;
-    return rp_fail(
-        RP_E_ARG,
-        "training: step %lld: the update with the rate %g makes the weight '%s' not finite; the weights "
-        "are lost: resume from a checkpoint",
-        (long long)r->step, r->lr, name);
+    return rp_fail(RP_E_ARG,
+                   "training: step %lld: the update with the rate %g makes the weight '%s' not finite; the weights "
+                   "are lost: resume from a checkpoint",
+                   (long long)r->step, r->lr, name);
 }
 
 static RpStatus run_step(RpTrainer *t, const int32_t *tokens, int64_t n_targets, RpTrainResult *r) {
@@ -166,8 +160,7 @@ static RpStatus run_step(RpTrainer *t, const int32_t *tokens, int64_t n_targets,
     const size_t       each   = n_tokens(t) + (size_t)t->o.batch; /* tokens of a micro-batch */
     double             sum    = 0.0;
     *r = (RpTrainResult){.step = t->step + 1, .lr = rate_of(&t->o, t->step + 1), .n_targets = n_targets};
-    if (t->loads != NULL)
-        memset(t->loads, 0, (size_t)info->n_layer * (size_t)info->n_expert * sizeof *t->loads);
+    if (t->loads != NULL) memset(t->loads, 0, (size_t)info->n_layer * (size_t)info->n_expert * sizeof *t->loads);
     for (int k = 0; k < t->o.accumulate; k++) {
         const bool        last = k == t->o.accumulate - 1;
         const TrainGraph *g    = &t->graphs[last ? GRAPH_STEP : k == 0 ? GRAPH_FIRST : GRAPH_MORE];
@@ -188,8 +181,7 @@ static RpStatus run_step(RpTrainer *t, const int32_t *tokens, int64_t n_targets,
     return not_finite(t, tokens, factor, r->loss, r->grad_norm);
 }
 
-RpStatus rp_trainer_step_sized(RpTrainer *t, const int32_t *tokens, RpTrainResult *result,
-                               size_t result_bytes) {
+RpStatus rp_trainer_step_sized(RpTrainer *t, const int32_t *tokens, RpTrainResult *result, size_t result_bytes) {
     RP_NOT_NULL(t, "t");
     RP_NOT_NULL(tokens, "tokens");
 

@@ -29,8 +29,8 @@ static RpStatus failed(const char *path, const char *what) {
     return rp_fail(RP_E_IO, "%s: %s%s%s", path, what, what[0] != '\0' ? ": " : "", strerror(errno));
 }
 
-/* Opens the temporary file of f->target. A file system that did not create it for its owner alone, such as FAT, gives permissions
- * by itself and may refuse others. */
+/* Opens the temporary file of f->target. A file system that did not create it for its owner alone, such as FAT, gives
+ * permissions by itself and may refuse others. */
 static RpStatus create(RpNewFile *f, int *fd) {
     struct stat st;
     (void)rp_temporary_clean(f->target, NULL, 0);
@@ -57,8 +57,7 @@ static RpStatus open_file(RpNewFile *f, int *fd) {
     }
     f->target = realpath(f->path, NULL);
     if (f->target == NULL) return failed(f->path, "");
-    if (access(f->target, W_OK) != 0)
-        return failed(f->path, ""); /* a rename would replace a read-only file */
+    if (access(f->target, W_OK) != 0) return failed(f->path, ""); /* a rename would replace a read-only file */
     f->mode = old.st_mode & 0777;
     return create(f, fd);
 }
@@ -85,9 +84,7 @@ RpStatus rp_new_file_open(const char *path, RpNewFile **out) {
 
 FILE *rp_new_file_stream(RpNewFile *f) { return f != NULL ? f->stream : NULL; }
 
-const char *rp_new_file_temporary(const RpNewFile *f) {
-    return f != NULL && f->temporary != NULL ? f->temporary : "";
-}
+const char *rp_new_file_temporary(const RpNewFile *f) { return f != NULL && f->temporary != NULL ? f->temporary : ""; }
 
 int32_t rp_new_file_clean(const char *path, char *names, size_t names_bytes) {
     struct stat st;

@@ -30,15 +30,13 @@ static bool is_number(const char *digits) { return strspn(digits, "0123456789abc
 /* ".reprise-<target>-". A target that is a further file of a writer has that writer's number: the next writer of the
  * writer's target finds its temporary files too. */
 static void prefix_of(const char *target, char out[PREFIX + 1]) {
-    static const uint64_t key[2] = {0x7265707269736531u,
-                                    0x74656d706f726172u}; /* fixed: for other processes */
+    static const uint64_t key[2] = {0x7265707269736531u, 0x74656d706f726172u}; /* fixed: for other processes */
     const char           *name   = target + folder_length(target);
     if (strncmp(name, ".reprise-", PREFIX - DIGITS - 1) == 0 && strlen(name) > MAIN && name[MAIN] == '.' &&
         is_number(name + PREFIX - DIGITS - 1) && name[PREFIX - 1] == '-')
         snprintf(out, PREFIX + 1, "%.*s", PREFIX, name);
     else
-        snprintf(out, PREFIX + 1, ".reprise-%016llx-",
-                 (unsigned long long)rp_siphash(key, name, strlen(name)));
+        snprintf(out, PREFIX + 1, ".reprise-%016llx-", (unsigned long long)rp_siphash(key, name, strlen(name)));
 }
 
 /* ---- creation ---- */
@@ -95,14 +93,13 @@ mode_t rp_temporary_mode(void) {
 
 /* ---- removal ---- */
 
-/* Removes the file `name` if its writer has ended: then its first file is not locked. A writer removes its first file last,
- * so a further file without it is left over. */
+/* Removes the file `name` if its writer has ended: then its first file is not locked. A writer removes its first file
+ * last, so a further file without it is left over. */
 static bool remove_left_over(int folder, const char *name) {
     char        first[MAIN + 1];
     struct stat st;
     snprintf(first, sizeof first, "%.*s", MAIN, name);
-    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) ||
-        st.st_uid != geteuid())
+    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
         return false;
     const int  fd      = openat(folder, first, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     const bool ended   = fd >= 0 ? flock(fd, LOCK_EX | LOCK_NB) == 0 : errno == ENOENT && name[MAIN] != '\0';
@@ -129,8 +126,8 @@ int32_t rp_temporary_clean(const char *target, char *names, size_t names_bytes) 
         if (name[MAIN] != '\0' && name[MAIN] != '.') continue;
         if (!remove_left_over(dirfd(dir), name)) continue;
         if (used < names_bytes)
-            used += (size_t)snprintf(names + used, names_bytes - used, "%s%.*s%s", n > 0 ? ", " : "",
-                                     (int)folder, target, name);
+            used += (size_t)snprintf(names + used, names_bytes - used, "%s%.*s%s", n > 0 ? ", " : "", (int)folder,
+                                     target, name);
         n++;
     }
     closedir(dir);
@@ -147,8 +144,7 @@ RpStatus rp_scratch_open(const char *target, const char *more, Scratch *s) {
     (void)rp_temporary_clean(target, NULL, 0);
     RpStatus     st   = rp_temporary_create(target, target, &s->first, &s->fd);
     const size_t size = st == RP_OK ? strlen(s->first) + strlen(more) + 2 : 0;
-    if (st == RP_OK && (s->path = malloc(size)) == NULL)
-        st = rp_fail(RP_E_NOMEM, "%s: out of memory", target);
+    if (st == RP_OK && (s->path = malloc(size)) == NULL) st = rp_fail(RP_E_NOMEM, "%s: out of memory", target);
     if (st == RP_OK) snprintf(s->path, size, "%s.%s", s->first, more);
     free(real);
     return st;

@@ -1,11 +1,11 @@
 /* temporary.h - temporary files of new files (reprise/file.h), in the folder of their target:
  *
- *     .reprise-<target>-<random>          two numbers of 16 hexadecimal digits: a hash of the target's name, and a random one
- *     .reprise-<target>-<random>.<more>   further files of the same writer
+ *     .reprise-<target>-<random>          two numbers of 16 hexadecimal digits: a hash of the target's name, and a
+ *     random one .reprise-<target>-<random>.<more>   further files of the same writer
  *
  * The writer holds a lock (flock) on the first file. The kernel releases it when the process ends, however it ends, so
- * the next writer of the target tells by it which files are left over. No process id is stored: such a number is reused,
- * and means nothing on another machine. */
+ * the next writer of the target tells by it which files are left over. No process id is stored: such a number is
+ * reused, and means nothing on another machine. */
 #ifndef BASE_FILES_TEMPORARY_H
 #define BASE_FILES_TEMPORARY_H
 
@@ -28,14 +28,15 @@ int32_t rp_temporary_clean(const char *target, char *names, size_t names_bytes);
  * moment, for all threads. 0600 if it cannot be read. */
 mode_t rp_temporary_mode(void);
 
-/* A file that is needed for a while, at `path` beside a target. The functions of the library write and open it by path. */
+/* A file that is needed for a while, at `path` beside a target. The functions of the library write and open it by
+ * path. */
 typedef struct Scratch {
     char *path, *first; /* first: the writer's own file, locked */
     int   fd;
 } Scratch;
 
-/* Chooses the path, which ends with `.<more>`, and removes what killed writers of the target left. rp_scratch_close follows
- * in any case. */
+/* Chooses the path, which ends with `.<more>`, and removes what killed writers of the target left. rp_scratch_close
+ * follows in any case. */
 RP_NODISCARD RpStatus rp_scratch_open(const char *target, const char *more, Scratch *s);
 
 /* Removes the file, if there is one. */

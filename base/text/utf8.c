@@ -53,8 +53,7 @@ size_t rp_utf8_feed(RpUtf8Stream *u, const char *bytes, size_t n, char *out) {
                 memcpy(out + n_out, u->held, wanted);
                 n_out += wanted;
                 used = wanted;
-            } else if (wanted == 0 ||
-                       valid < u->n_held) { /* ill-formed: U+FFFD stands for the longest valid prefix */
+            } else if (wanted == 0 || valid < u->n_held) { /* ill-formed: U+FFFD stands for the longest valid prefix */
                 memcpy(out + n_out, replacement, sizeof replacement);
                 n_out += sizeof replacement;
                 used = valid > 0 ? valid : 1;

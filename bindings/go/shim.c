@@ -21,8 +21,7 @@ static void on_logits(size_t i, const float *logits, void *user) {
 }
 
 RpStatus reprise_go_model_open(const char *path, bool copy, uintptr_t handle, RpModel **out) {
-    const RpModelOptions options = {
-        .progress = handle != 0 ? on_progress : NULL, .user = (void *)handle, .copy = copy};
+    const RpModelOptions options = {.progress = handle != 0 ? on_progress : NULL, .user = (void *)handle, .copy = copy};
     return rp_model_open(path, &options, out);
 }
 
@@ -35,9 +34,8 @@ RpStatus reprise_go_score(RpSession *s, const int32_t *tokens, size_t n, uintptr
 }
 
 RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
-                             int32_t max_tokens, char **stop, size_t n_stop, bool ignore_end,
-                             bool print_special, uintptr_t handle, RpTokenList *tokens,
-                             RpGenerateResult *result) {
+                             int32_t max_tokens, char **stop, size_t n_stop, bool ignore_end, bool print_special,
+                             uintptr_t handle, RpTokenList *tokens, RpGenerateResult *result) {
     const RpGenerateOptions options = {.max_tokens       = max_tokens,
                                        .stop             = (const char *const *)stop,
                                        .n_stop           = n_stop,

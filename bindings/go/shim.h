@@ -1,12 +1,12 @@
-/* shim.h - calls of the library whose structs hold callbacks. `handle` is a cgo.Handle of the Go side; 0: no callbacks. */
+/* shim.h - calls of the library whose structs hold callbacks. `handle` is a cgo.Handle of the Go side; 0: no
+ * callbacks. */
 #include <reprise/reprise.h>
-
 
 RpStatus reprise_go_model_open(const char *path, bool copy, uintptr_t handle, RpModel **out);
 RpStatus reprise_go_prefill(RpSession *s, const int32_t *tokens, size_t n, uintptr_t handle);
 RpStatus reprise_go_score(RpSession *s, const int32_t *tokens, size_t n, uintptr_t handle);
-RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt, int32_t max_tokens,
-                             char **stop, size_t n_stop, bool ignore_end, bool print_special, uintptr_t handle,
-                             RpTokenList *tokens, RpGenerateResult *result);
+RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
+                             int32_t max_tokens, char **stop, size_t n_stop, bool ignore_end, bool print_special,
+                             uintptr_t handle, RpTokenList *tokens, RpGenerateResult *result);
 /* The text that the dump writes, for the caller to free; NULL on failure. */
 RpStatus reprise_go_dump(const ComputeGraph *g, int format, char **out);

@@ -126,8 +126,8 @@ static RpStatus print_text(const RpSession *s, const TokenBytes *bytes) {
     const RpModelInfo *info = rp_model_info(rp_session_model(s));
     char               text[320];
     printf("%s, %.1f M parameters, %.1f MB, %s, %d runs\n", info->name[0] ? info->name : info->arch,
-           (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6,
-           cli_device_text(s, text, sizeof text), args.repeats);
+           (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6, cli_device_text(s, text, sizeof text),
+           args.repeats);
     RP_TRY(print_rates());
     if (tests[1].n > 0)
         printf("%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)\n",
@@ -142,8 +142,8 @@ static void print_json(const RpSession *s, const TokenBytes *bytes) {
     rp_put_json_string(args.model, strlen(args.model), stdout);
     putchar(',');
     cli_device_json(s, stdout);
-    printf("\"isa\":\"%s\",\"depth\":%d,\"open_s\":%.3f,\"results\":[", rp_cpu_isa_name(rp_cpu_isa()),
-           args.depth, args.open_s);
+    printf("\"isa\":\"%s\",\"depth\":%d,\"open_s\":%.3f,\"results\":[", rp_cpu_isa_name(rp_cpu_isa()), args.depth,
+           args.open_s);
     for (int i = 0; i < 2; i++) {
         const Test *t = &tests[i];
         if (t->n == 0) continue;
@@ -175,8 +175,8 @@ static RpStatus measure_all(RpSession *s, const int32_t *ids) {
 static RpStatus bench(const RpModel *m, RpSession **session) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    const int32_t measured = args.prompt > args.steps ? args.prompt : args.steps,
-                  longest = args.depth + measured, n_train = rp_model_info(m)->n_ctx_train;
+    const int32_t measured = args.prompt > args.steps ? args.prompt : args.steps, longest = args.depth + measured,
+                  n_train    = rp_model_info(m)->n_ctx_train;
     RpSessionOptions o       = {.n_ctx     = longest < n_train ? longest + 1 : longest,
                                 .n_threads = args.threads,
                                 .passes    = args.passes,

@@ -76,11 +76,10 @@ static void notice(const char *text) { fprintf(stderr, "[%s]\n", text); }
 
 /* Sends a message and streams the reply. Errors that the next message can avoid are printed and return RP_OK. */
 static RpStatus answer(Chat *c, const char *message) {
-    const RpGenerateOptions o = {
-        .max_tokens = args.n, .prefill_progress = on_prefill, .on_text = on_text, .user = c};
-    RpGenerateResult result = {0};
-    c->last                 = '\n';
-    c->progress             = (Progress){.label = "prompt", .off = args.quiet};
+    const RpGenerateOptions o = {.max_tokens = args.n, .prefill_progress = on_prefill, .on_text = on_text, .user = c};
+    RpGenerateResult        result = {0};
+    c->last                        = '\n';
+    c->progress                    = (Progress){.label = "prompt", .off = args.quiet};
     cli_forget_interrupt();
     cli_catch_interrupts();
     const RpStatus st = cli_converse(&c->conversation, message, &o, &result);
@@ -92,8 +91,7 @@ static RpStatus answer(Chat *c, const char *message) {
         return RP_OK;
     }
     RP_TRY(st);
-    if (result.reason == RP_STOP_CONTEXT)
-        notice("the context is full: /reset empties it, -c sets a larger one");
+    if (result.reason == RP_STOP_CONTEXT) notice("the context is full: /reset empties it, -c sets a larger one");
     if (result.reason == RP_STOP_LIMIT) notice("stopped at the limit of -n");
     if (args.stats) cli_report(&(Report){c->conversation.session, &result, 0.0, result.first_token_s});
     return cli_print("", 0) ? RP_OK : rp_fail(RP_E_CANCELLED, "standard output is closed");
@@ -106,8 +104,7 @@ static RpStatus set_system(Chat *c, const char *text) {
     free(c->system_copy);
     c->system_copy = copy;
     c->system      = copy;
-    notice(copy != NULL ? "a new conversation with this system message"
-                        : "a new conversation without system message");
+    notice(copy != NULL ? "a new conversation with this system message" : "a new conversation without system message");
     return cli_conversation_reset(&c->conversation, c->system);
 }
 
@@ -157,9 +154,8 @@ static RpStatus detect_template(const RpModel *m, RpChatKind *out) {
     if (st == RP_OK) return st;
     const char *searched, *demo = cli_default_model(&searched);
     if (demo == NULL || strcmp(args.model, demo) != 0 || rp_option(RP_OPT_MODEL)[0] != '\0') return st;
-    return rp_fail(
-        st, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that "
-            "was; then: reprise chat models/smollm2-135m-instruct-q4_1.gguf");
+    return rp_fail(st, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that "
+                       "was; then: reprise chat models/smollm2-135m-instruct-q4_1.gguf");
 }
 
 static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSampler **sampler) {
@@ -184,9 +180,8 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
 }
 
 static int run(void) {
-    Chat chat = {
-        .system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .conversation = {.pending = -1}};
-    RpModel   *model   = NULL;
+    Chat       chat  = {.system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .conversation = {.pending = -1}};
+    RpModel   *model = NULL;
     RpSession *session = NULL;
     RpSampler *sampler = NULL;
     RpStatus   st      = open_and_run(&chat, &model, &session, &sampler);
@@ -206,8 +201,7 @@ static const Option options[] = {
     CLI_FLAG("parse-special", 0, args.parse_special,
              "recognise control tokens in messages too, which can then forge turns; default: messages are "
              "plain text"),
-    CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full",
-            0, 0),
+    CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full", 0, 0),
     OPTIONS_SAMPLER(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
@@ -219,14 +213,13 @@ static const Option options[] = {
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no greeting"),
 };
 
-const Command cli_command_chat = {
-    .name      = "chat",
-    .help      = "have a conversation with a model",
-    .usage     = "[MODEL] [options]",
-    .notes     = "Each line is one message. The context is kept from turn to turn. "
-                 "/help lists the commands. Lines may also come from a pipe. Messages, also "
-                 "that of --system, cannot forge turns: the text of a control token such "
-                 "as <|im_end|> is plain text in them, unless --parse-special is given.",
-    .options   = options,
-    .n_options = sizeof options / sizeof options[0],
-    .run       = run};
+const Command cli_command_chat = {.name      = "chat",
+                                  .help      = "have a conversation with a model",
+                                  .usage     = "[MODEL] [options]",
+                                  .notes     = "Each line is one message. The context is kept from turn to turn. "
+                                               "/help lists the commands. Lines may also come from a pipe. Messages, also "
+                                               "that of --system, cannot forge turns: the text of a control token such "
+                                               "as <|im_end|> is plain text in them, unless --parse-special is given.",
+                                  .options   = options,
+                                  .n_options = sizeof options / sizeof options[0],
+                                  .run       = run};

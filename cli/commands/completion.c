@@ -28,8 +28,7 @@ static const Option *first_positional(const Command *c) {
 }
 
 /* Calls put for each named option of the command and each common one. */
-static void each_option(const Command *c, void (*put)(const Command *c, const Option *o, FILE *out),
-                        FILE          *out) {
+static void each_option(const Command *c, void (*put)(const Command *c, const Option *o, FILE *out), FILE *out) {
     for (size_t i = 0; i < c->n_options; i++)
         if (c->options[i].name != NULL) put(c, &c->options[i], out);
     for (size_t i = 0; i < N_COMMON_OPTIONS; i++) put(c, &cli_common_options[i], out);
@@ -110,27 +109,26 @@ static void bash_command(const Command *c, FILE *out) {
 }
 
 static void put_bash(FILE *out) {
-    fputs(
-        "# bash completion of reprise, made by `reprise completion bash`\n"
-        "_reprise_words() { # WORDS [more]: adds to what is offered with `more`\n"
-        "    [[ $2 == more ]] || COMPREPLY=()\n"
-        "    COMPREPLY+=($(compgen -W \"$1\" -- \"$word\"))\n"
-        "}\n"
-        "_reprise_files() { # pattern of the files to leave out\n"
-        "    local IFS=$'\\n'\n"
-        "    compopt -o filenames 2>/dev/null\n"
-        "    if [[ $1 ]]; then COMPREPLY=($(compgen -d -- \"$word\") $(compgen -f -X \"$1\" -- \"$word\"))\n"
-        "    else COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
-        "}\n"
-        "_reprise() {\n"
-        "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
-        "command=${COMP_WORDS[1]}\n"
-        "    COMPREPLY=()\n"
-        "    if [[ $word == = ]]; then word=; # bash takes --name=value for three words\n"
-        "    elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-        "    if ((COMP_CWORD == 1)) || [[ $command == help && $COMP_CWORD -eq 2 ]]; then\n"
-        "        _reprise_words '",
-        out);
+    fputs("# bash completion of reprise, made by `reprise completion bash`\n"
+          "_reprise_words() { # WORDS [more]: adds to what is offered with `more`\n"
+          "    [[ $2 == more ]] || COMPREPLY=()\n"
+          "    COMPREPLY+=($(compgen -W \"$1\" -- \"$word\"))\n"
+          "}\n"
+          "_reprise_files() { # pattern of the files to leave out\n"
+          "    local IFS=$'\\n'\n"
+          "    compopt -o filenames 2>/dev/null\n"
+          "    if [[ $1 ]]; then COMPREPLY=($(compgen -d -- \"$word\") $(compgen -f -X \"$1\" -- \"$word\"))\n"
+          "    else COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
+          "}\n"
+          "_reprise() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
+          "command=${COMP_WORDS[1]}\n"
+          "    COMPREPLY=()\n"
+          "    if [[ $word == = ]]; then word=; # bash takes --name=value for three words\n"
+          "    elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+          "    if ((COMP_CWORD == 1)) || [[ $command == help && $COMP_CWORD -eq 2 ]]; then\n"
+          "        _reprise_words '",
+          out);
     put_commands(out);
     fputs(" --help --version --color'\n        return\n    fi\n    if ((COMP_CWORD > 2)); then\n"
           "        case \"$command ${COMP_WORDS[2]}\" in\n        ",
@@ -167,8 +165,7 @@ static void zsh_option(const Command *c, const Option *o, FILE *out) {
     for (int is_long = o->letter == 0; is_long < 2; is_long++) {
         const bool flag = o->kind == OPTION_FLAG;
         if (is_long)
-            fprintf(out, " \\\n            '%s--%s%s[", o->kind == OPTION_LIST ? "*" : "", o->name,
-                    flag ? "" : "=");
+            fprintf(out, " \\\n            '%s--%s%s[", o->kind == OPTION_LIST ? "*" : "", o->name, flag ? "" : "=");
         else
             fprintf(out, " \\\n            '-%c%s[", o->letter, flag ? "" : "+");
         put_quoted(o->help, "[]\\:", out);
@@ -205,10 +202,9 @@ static void put_zsh(FILE *out) {
           "    case \"$command $words[2]\" in\n    ",
           out);
     put_long_commands(out);
-    fputs(
-        ")\n        if ((CURRENT > 2)); then\n            command=\"$command $words[2]\"\n"
-        "            shift words\n            ((CURRENT--))\n        fi ;;\n    esac\n    case $command in\n",
-        out);
+    fputs(")\n        if ((CURRENT > 2)); then\n            command=\"$command $words[2]\"\n"
+          "            shift words\n            ((CURRENT--))\n        fi ;;\n    esac\n    case $command in\n",
+          out);
     for (size_t i = 0; i < CLI_N_COMMANDS; i++) zsh_command(cli_commands[i], out);
     fputs("    esac\n}\n"
           "if [[ $funcstack[1] == _reprise ]]; then _reprise \"$@\"; else compdef _reprise reprise; fi\n",
@@ -302,14 +298,13 @@ static const Option options[] = {
     CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "write to a file instead of standard output"),
 };
 
-const Command cli_command_completion = {
-    .name      = "completion",
-    .help      = "print a script that completes commands, options and values in a shell",
-    .usage     = "SHELL [options]",
-    .notes     = "An installed reprise brings these scripts. For this session only:\n"
-                 "  source <(reprise completion bash)\n"
-                 "  source <(reprise completion zsh)\n"
-                 "  reprise completion fish | source",
-    .options   = options,
-    .n_options = sizeof options / sizeof options[0],
-    .run       = run};
+const Command cli_command_completion = {.name = "completion",
+                                        .help = "print a script that completes commands, options and values in a shell",
+                                        .usage   = "SHELL [options]",
+                                        .notes   = "An installed reprise brings these scripts. For this session only:\n"
+                                                   "  source <(reprise completion bash)\n"
+                                                   "  source <(reprise completion zsh)\n"
+                                                   "  reprise completion fish | source",
+                                        .options = options,
+                                        .n_options = sizeof options / sizeof options[0],
+                                        .run       = run};

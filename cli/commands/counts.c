@@ -1,5 +1,5 @@
-/* counts.c - `reprise-sim bench counts`: warp instructions, memory traffic and occupancy of the kernels of a decode step and
- * of a prefill chunk. No GPU is involved: sim/ptx interprets the kernels' PTX. */
+/* counts.c - `reprise-sim bench counts`: warp instructions, memory traffic and occupancy of the kernels of a decode
+ * step and of a prefill chunk. No GPU is involved: sim/ptx interprets the kernels' PTX. */
 #include "cli/counts.h"
 
 #include "cli/commands.h"
@@ -25,8 +25,7 @@ static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static RpStatus choose_steps(const RpModelInfo *info) {
     const int32_t n = info->n_ctx_train;
     if (args.pos >= n) return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, n);
-    if (args.chunk > n)
-        return rp_fail(RP_E_ARG, "a chunk of %d tokens: the model was trained for %d", args.chunk, n);
+    if (args.chunk > n) return rp_fail(RP_E_ARG, "a chunk of %d tokens: the model was trained for %d", args.chunk, n);
     if (args.pos < 0) args.pos = smaller(DEFAULT_POS, n - 1);
     if (args.chunk == 0) args.chunk = smaller(DEFAULT_CHUNK, n);
     args.decode = args.prefill = true;
@@ -55,8 +54,7 @@ static int run(void) {
     }
     if (args.model == NULL && args.preset == NULL) args.model = cli_default_model(&searched);
     if (args.model == NULL && args.preset == NULL) {
-        cli_say("reprise bench counts", "a MODEL or --preset is needed: there is no demo model (%s)",
-                searched);
+        cli_say("reprise bench counts", "a MODEL or --preset is needed: there is no demo model (%s)", searched);
         return EXIT_USAGE;
     }
     return cli_exit(count());
@@ -68,15 +66,13 @@ static const Option options[] = {
              "a preset of `reprise synth` instead of a file; its weights are zeros"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
     CLI_TEXT("phase", 0, phase, "PHASE", "decode, prefill or both (default)"),
-    CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047 or the last", 0,
-            1 << 24),
+    CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047 or the last", 0, 1 << 24),
     CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256 or the context", 1, 4096),
-    CLI_INT("sms", 0, args.sms, "N",
-            "multiprocessors of the GPU that grids are planned for, default 132 (an H100)", 1, 1024),
+    CLI_INT("sms", 0, args.sms, "N", "multiprocessors of the GPU that grids are planned for, default 132 (an H100)", 1,
+            1024),
     CLI_INT("capability", 0, args.capability, "N",
             "compute capability of the GPU, default 90 (9.0): it decides how prompts are multiplied", 75, 129),
-    CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 64; 0: all", 0,
-            1 << 20),
+    CLI_INT("blocks", 0, args.blocks, "N", "most blocks of a grid that are executed, default 64; 0: all", 0, 1 << 20),
     CLI_FLAG("files", 0, args.files, "print the instructions of each source file too; JSON always has them"),
     CLI_FLAG("specialized", 0, args.specialized,
              "count the decode kernels that NVRTC makes for the shapes of the model (REPRISE_SPECIALIZE)"),

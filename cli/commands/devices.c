@@ -13,8 +13,7 @@ static void print_text(Table *t, int i, const RpCudaDeviceInfo *d, double copy) 
     char bandwidth[48] = "";
     if (copy > 0.0) snprintf(bandwidth, sizeof bandwidth, ", copy bandwidth %.0f GB/s", copy / 1e9);
     cli_table_add(t, "cuda:%d", i);
-    cli_table_add(t, "%s, compute capability %d.%d, %d multiprocessors", d->name, d->major, d->minor,
-                  d->n_sm);
+    cli_table_add(t, "%s, compute capability %d.%d, %d multiprocessors", d->name, d->major, d->minor, d->n_sm);
     cli_table_add(t, "%s", "");
     cli_table_add(t, "memory %.1f of %.1f GB free, L2 %.1f MB%s", (double)d->free_bytes / 1e9,
                   (double)d->total_bytes / 1e9, (double)d->l2_bytes / 1e6, bandwidth);
@@ -23,8 +22,7 @@ static void print_text(Table *t, int i, const RpCudaDeviceInfo *d, double copy) 
                   "driver for CUDA %d.%d, runtime %d.%d; kernels for this GPU: %s; loop mode (one launch per "
                   "reply): %s",
                   d->driver / 1000, d->driver % 1000 / 10, d->runtime / 1000, d->runtime % 1000 / 10,
-                  d->has_code ? "yes" : "not in this build",
-                  d->has_loops ? "yes" : "no, the driver is too old");
+                  d->has_code ? "yes" : "not in this build", d->has_loops ? "yes" : "no, the driver is too old");
 }
 
 /* One line for each constant: "grid_percent 150, model 100; us: 105.1 with 100, 98.2 with 150". */
@@ -37,8 +35,8 @@ static void print_tuning(Table *t, const RpCudaTuningInfo *tuning) {
         size_t                 n = 0;
         snprintf(text, sizeof text, "; not measured");
         for (int k = 0; k < c->n_candidates && n < sizeof text; k++)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.1f with %d",
-                                  k > 0 ? ", " : "; us: ", c->us[k], c->candidates[k]);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%.1f with %d", k > 0 ? ", " : "; us: ", c->us[k],
+                                  c->candidates[k]);
         cli_table_add(t, "%s", "");
         cli_table_add(t, "  %s %d, model %d%s", c->name, c->value, c->model, text);
     }
@@ -51,10 +49,8 @@ static void print_tuning_json(const RpCudaTuningInfo *tuning) {
     printf(",\"constants\":{");
     for (int i = 0; i < tuning->n_constants; i++) {
         const RpTunedConstant *c = &tuning->constants[i];
-        printf("%s\"%s\":{\"value\":%d,\"model\":%d,\"measured_us\":{", i > 0 ? "," : "", c->name, c->value,
-               c->model);
-        for (int k = 0; k < c->n_candidates; k++)
-            printf("%s\"%d\":%.3f", k > 0 ? "," : "", c->candidates[k], c->us[k]);
+        printf("%s\"%s\":{\"value\":%d,\"model\":%d,\"measured_us\":{", i > 0 ? "," : "", c->name, c->value, c->model);
+        for (int k = 0; k < c->n_candidates; k++) printf("%s\"%d\":%.3f", k > 0 ? "," : "", c->candidates[k], c->us[k]);
         printf("}}");
     }
     printf("}}");
@@ -102,8 +98,7 @@ static RpStatus print_all(Table *t) {
     }
     RP_TRY(rp_device_memory("cpu", false, &cpu));
     if (args.json)
-        printf("],\"cpu\":{\"isa\":\"%s\",\"free_bytes\":%zu}}\n", rp_cpu_isa_name(rp_cpu_isa()),
-               cpu.free_bytes);
+        printf("],\"cpu\":{\"isa\":\"%s\",\"free_bytes\":%zu}}\n", rp_cpu_isa_name(rp_cpu_isa()), cpu.free_bytes);
     cli_table_add(t, "cpu");
     cli_table_add(t, "kernels for %s, memory %.1f GB free", rp_cpu_isa_name(rp_cpu_isa()),
                   (double)cpu.free_bytes / 1e9);
@@ -122,8 +117,7 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_FLAG("copy", 0, args.copy, "measure the bandwidth of a copy within each GPU's memory"),
-    CLI_FLAG("tune", 0, args.tune,
-             "the constants of each GPU, measured if they are not in the cache (REPRISE_TUNE)"),
+    CLI_FLAG("tune", 0, args.tune, "the constants of each GPU, measured if they are not in the cache (REPRISE_TUNE)"),
     OPTION_JSON(args.json),
 };
 

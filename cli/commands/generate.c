@@ -26,7 +26,7 @@ typedef struct Run {
     char       *text; /* the reply, for JSON */
     size_t      n_text;
     bool        no_memory; /* for it */
-    char        last; /* last character printed */
+    char        last;      /* last character printed */
     Progress    progress;
 } Run;
 
@@ -89,9 +89,8 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_need_tokenizer(r->model, args.model));
     RP_TRY(tokenize_prompt(r));
     if (r->ids.n == 0)
-        return rp_fail(RP_E_ARG,
-                       "the prompt is empty and this model has no beginning-of-sequence token to start "
-                       "from: give some text");
+        return rp_fail(RP_E_ARG, "the prompt is empty and this model has no beginning-of-sequence token to start "
+                                 "from: give some text");
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(r->model)->n_vocab, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
@@ -205,14 +204,13 @@ static const Option options[] = {
 };
 
 const Command cli_command_generate = {
-    .name  = "generate",
-    .help  = "continue a prompt, or answer it with --chat",
-    .usage = "[MODEL] (-p TEXT | -f FILE) [options]",
-    .notes =
-        "The reply goes to standard output as it comes, a summary to standard error. The times of `load` "
-        "and `first` count from the start of the program. Control tokens such as <|im_end|> may be spelt out "
-        "in the prompt; with --chat that is plain text. "
-        "Ctrl-C ends the reply; the exit status is then 130.",
+    .name      = "generate",
+    .help      = "continue a prompt, or answer it with --chat",
+    .usage     = "[MODEL] (-p TEXT | -f FILE) [options]",
+    .notes     = "The reply goes to standard output as it comes, a summary to standard error. The times of `load` "
+                 "and `first` count from the start of the program. Control tokens such as <|im_end|> may be spelt out "
+                 "in the prompt; with --chat that is plain text. "
+                 "Ctrl-C ends the reply; the exit status is then 130.",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .run       = run};

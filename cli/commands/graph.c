@@ -4,8 +4,8 @@
 #include "cli/common.h"
 #include "cli/default_model.h"
 #include "cli/diff/graph_diff.h"
-#include "cli/options/files.h"
 #include "cli/nodes.h"
+#include "cli/options/files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +37,7 @@ static RpStatus dump_with(const ComputeGraph *g, const char *title, const RpDump
 static RpStatus dump(const ComputeGraph *g, const char *title) {
     if (!args.cuda) return dump_with(g, title, NULL);
     RpDumpNote *notes = cli_new_notes(g);
-    RpStatus    st =
-        notes != NULL ? cli_note_launches(g, notes) : rp_fail(RP_E_NOMEM, "out of memory for a dump");
+    RpStatus    st    = notes != NULL ? cli_note_launches(g, notes) : rp_fail(RP_E_NOMEM, "out of memory for a dump");
     if (st == RP_OK) st = dump_with(g, title, notes);
     free(notes);
     return st;
@@ -73,9 +72,7 @@ static int run_diff(const char *const sides[2]) {
 }
 
 /* Positional arguments. One, or three with --diff: the first is the model. */
-static int n_places(void) {
-    return (args.places[0] != NULL) + (args.places[1] != NULL) + (args.places[2] != NULL);
-}
+static int n_places(void) { return (args.places[0] != NULL) + (args.places[1] != NULL) + (args.places[2] != NULL); }
 
 static bool model_is_placed(void) { return n_places() == (args.diff ? 3 : 1); }
 
@@ -96,8 +93,8 @@ static int run(void) {
         return EXIT_USAGE;
     }
     if (model != NULL && args.source.model != NULL && strcmp(model, args.source.model) != 0) {
-        cli_say("reprise graph", "two models are given: -m %s and %s (see `reprise graph --help`)",
-                args.source.model, model);
+        cli_say("reprise graph", "two models are given: -m %s and %s (see `reprise graph --help`)", args.source.model,
+                model);
         return EXIT_USAGE;
     }
     if (model != NULL) args.source.model = model;
@@ -105,8 +102,8 @@ static int run(void) {
     if (args.diff) return run_diff(&args.places[model != NULL]);
     if (args.exit_code) return usage("--exit-code goes with --diff");
     if (args.source.model == NULL) {
-        cli_say("reprise graph",
-                "a MODEL is needed: there is no demo model (%s) (see `reprise graph --help`)", searched);
+        cli_say("reprise graph", "a MODEL is needed: there is no demo model (%s) (see `reprise graph --help`)",
+                searched);
         return EXIT_USAGE;
     }
     RpModel *m  = NULL;
@@ -125,11 +122,9 @@ static const Option options[] = {
     CLI_FLAG("json", 0, args.json, "print one JSON object"),
     CLI_INT("layer", 0, args.layer, "N", "print only the nodes of this layer", 0, 0),
     CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
-    CLI_FLAG("cuda", 0, args.cuda,
-             "add to each node its kernel launch on a GPU: grid, block, kernel, bytes moved"),
+    CLI_FLAG("cuda", 0, args.cuda, "add to each node its kernel launch on a GPU: grid, block, kernel, bytes moved"),
     CLI_FLAG("raw", 0, args.source.raw, "the graph as the model builds it, before any pass"),
-    CLI_INT("tokens", 'n', args.source.tokens, "N", "tokens per step, default 1: the decode step", 1,
-            1 << 16),
+    CLI_INT("tokens", 'n', args.source.tokens, "N", "tokens per step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.source.ctx),
     OPTION_PASSES(args.source.passes),
     OPTION_KV(args.source.kv),

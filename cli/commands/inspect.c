@@ -175,8 +175,7 @@ static RpStatus print_types(const RpGgufFile *f) {
         return RP_OK;
     }
     printf("%" PRId64 " tensors, %.2f M parameters, %.2f MB, %.2f bits per weight\n", all.tensors,
-           (double)all.params / 1e6, all.bytes / 1e6,
-           all.params > 0 ? 8.0 * all.bytes / (double)all.params : 0.0);
+           (double)all.params / 1e6, all.bytes / 1e6, all.params > 0 ? 8.0 * all.bytes / (double)all.params : 0.0);
     Table *t = cli_table_new("|>|>|>");
     for (size_t i = 0; i < n; i++) {
         cli_table_add(t, "%s", type_name(types[i].type));
@@ -219,8 +218,8 @@ static void print_model(const char *path) {
         if (o->n_layer_local > 0)
             printf("window: %d layers attend to the last %d positions only\n", o->n_layer_local, o->window);
         if (o->n_expert > 0) printf("experts: %d of %d per token\n", o->n_expert_used, o->n_expert);
-        printf("per token: %.2f M active parameters, %.2f MB of weights read\n",
-               (double)o->n_params_active / 1e6, (double)o->decode_weight_bytes / 1e6);
+        printf("per token: %.2f M active parameters, %.2f MB of weights read\n", (double)o->n_params_active / 1e6,
+               (double)o->decode_weight_bytes / 1e6);
     }
     rp_model_free(m);
 }

@@ -55,8 +55,7 @@ static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
 }
 
 /* Builds the graph, runs the passes up to `last` (NULL: all) and counts its plan. */
-static RpStatus count_model(const RpModel *m, const char *name, const char *passes, const char *last,
-                            Counts *c) {
+static RpStatus count_model(const RpModel *m, const char *name, const char *passes, const char *last, Counts *c) {
     ComputeGraph       *g     = NULL;
     ExecPlan           *plan  = NULL;
     const RpModelInfo  *info  = rp_model_info(m);
@@ -95,8 +94,7 @@ static RpStatus measure(const RpModel *m, RpExecMode mode, double *rate) {
             st = rp_generate(s, sampler, prompt, PROMPT,
                              &(RpGenerateOptions){.max_tokens = args.tokens, .ignore_end = true}, &r);
     }
-    if (st == RP_OK && rp_session_info(s).mode == mode && r.decode_s > 0.0)
-        *rate = (r.n_generated - 1) / r.decode_s;
+    if (st == RP_OK && rp_session_info(s).mode == mode && r.decode_s > 0.0) *rate = (r.n_generated - 1) / r.decode_s;
     rp_sampler_free(sampler);
     rp_session_free(s);
     return st;
@@ -173,8 +171,7 @@ static RpStatus count_preset(const char *name, Counts *c) {
 /* A column for the name, one for the unfused graph, one for each pass. */
 static Table *new_pass_table(void) {
     char   columns[1024];
-    size_t n =
-        (size_t)snprintf(columns, sizeof columns, "%s|>unfused", args.model != NULL ? "model" : "preset");
+    size_t n = (size_t)snprintf(columns, sizeof columns, "%s|>unfused", args.model != NULL ? "model" : "preset");
     for (int i = 0; i < rp_pass_count() && n < sizeof columns; i++)
         n += (size_t)snprintf(columns + n, sizeof columns - n, "|>%s", rp_pass_name(i));
     return cli_table_new(columns);
@@ -220,8 +217,7 @@ static RpStatus model_by_pass(Table *t) {
 static RpStatus by_pass_rows(Table *t) {
     if (args.model != NULL) return model_by_pass(t);
     if (args.preset != NULL) return preset_by_pass(args.preset, true, t);
-    for (int i = 0; rp_synth_preset_name(i) != NULL; i++)
-        RP_TRY(preset_by_pass(rp_synth_preset_name(i), i == 0, t));
+    for (int i = 0; rp_synth_preset_name(i) != NULL; i++) RP_TRY(preset_by_pass(rp_synth_preset_name(i), i == 0, t));
     return RP_OK;
 }
 
@@ -310,8 +306,8 @@ static int run(void) {
     }
     if (args.model == NULL && args.preset == NULL && !args.all) args.model = cli_default_model(&searched);
     if (args.model == NULL && args.preset == NULL && !args.all) {
-        cli_say("reprise bench launches",
-                "a MODEL, --preset or --all-presets is needed: there is no demo model (%s)", searched);
+        cli_say("reprise bench launches", "a MODEL, --preset or --all-presets is needed: there is no demo model (%s)",
+                searched);
         return EXIT_USAGE;
     }
     return cli_exit(args.by_pass ? by_pass() : args.all ? all_presets() : one());
@@ -319,15 +315,13 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_MODEL_OPTIONAL("model", 'm', args.model, "MODEL", MODEL_HELP),
-    CLI_TEXT("preset", 0, args.preset, "PRESET",
-             "a preset of `reprise synth` instead of a file: counts only"),
+    CLI_TEXT("preset", 0, args.preset, "PRESET", "a preset of `reprise synth` instead of a file: counts only"),
     CLI_FLAG("all-presets", 0, args.all, "print one line per preset"),
     CLI_FLAG("by-pass", 0, args.by_pass, "print the kernels per token before any pass and after each"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of a preset's weights, default Q8_0"),
     CLI_FILE(FILE_READ, "predict", 0, args.predict, "COUNTS",
              "predict tokens per second on GPUs from the JSON of `reprise-sim bench counts`, a file or a folder"),
-    CLI_TEXT("gpu", 0, args.gpu, "GPU",
-             "with --predict: a100, h100, h100-pcie, h200, 4090 or 5090; default: all"),
+    CLI_TEXT("gpu", 0, args.gpu, "GPU", "with --predict: a100, h100, h100-pcie, h200, 4090 or 5090; default: all"),
     CLI_INT("tokens", 'n', args.tokens, "N", "tokens to time on a GPU, default 64", 2, 4096),
     OPTIONS_SESSION(args),
     OPTION_JSON(args.json),

@@ -101,8 +101,7 @@ static void put_examples(FILE *out) {
         {"The demo model continues a text:",                       "reprise generate -p \"In the beginning\" -n 80 --temp 0.7"},
         {"A conversation:",                                        "reprise chat model.gguf"                                  },
         {"Tokens per second, also with 4096 tokens of context:",   "reprise bench model.gguf -d 4096"                         },
-        {"A picture of the graph that runs, equal layers folded:",
-         "reprise graph model.gguf --dot --fold | dot -Tsvg"                                                                  },
+        {"A picture of the graph that runs, equal layers folded:", "reprise graph model.gguf --dot --fold | dot -Tsvg"        },
         {"Weights in another type:",                               "reprise quantize f16.gguf q4.gguf --type Q4_K_M"          },
     };
     fputs(".SH EXAMPLES\n", out);
@@ -123,10 +122,9 @@ static void put_page(FILE *out) {
           ".SH OPTIONS\nAll commands have these options.\n",
           out);
     for (size_t i = 0; i < N_COMMON_OPTIONS; i++) put_option(&cli_common_options[i], out);
-    fputs(
-        ".TP\n\\fB\\-\\-version\\fR\nversion, CUDA toolkit and devices, instruction set of the CPU kernels\n"
-        ".SH COMMANDS\n",
-        out);
+    fputs(".TP\n\\fB\\-\\-version\\fR\nversion, CUDA toolkit and devices, instruction set of the CPU kernels\n"
+          ".SH COMMANDS\n",
+          out);
     for (size_t i = 0; i < CLI_N_COMMANDS; i++) put_command(cli_commands[i], out);
     put_environment(out);
     fputs(".SH EXIT STATUS\n.TP\n0\nsuccess\n.TP\n1\nfailure; one line on standard error names the cause\n"

@@ -27,9 +27,8 @@ static const Option options[] = {
     OPTION_MODEL(args.model),
     OPTION_LORA(args.device.adapters),
     CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "OUT", "path of the file to write"),
-    CLI_TEXT(
-        "type", 0, args.type, "TYPE",
-        "type of the matrices that are changed: F16, Q8_0, ...; default: as they are, which rounds again"),
+    CLI_TEXT("type", 0, args.type, "TYPE",
+             "type of the matrices that are changed: F16, Q8_0, ...; default: as they are, which rounds again"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 

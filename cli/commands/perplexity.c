@@ -55,29 +55,26 @@ static RpStatus score_windows(RpSession *s, RpTokenList *ids, Score *score) {
 static void print_result(const Score *s, size_t n_windows, double seconds) {
     const double n = (double)s->n, mean = s->sum / n;
     const double variance = n > 1 ? fmax(s->squares / n - mean * mean, 0.0) * n / (n - 1.0) : 0.0;
-    const double ppl      = exp(mean),
-                 error    = ppl * sqrt(variance / n); /* first order, taking tokens as independent */
+    const double ppl = exp(mean), error = ppl * sqrt(variance / n); /* first order, taking tokens as independent */
     if (args.json)
         printf("{\"perplexity\":%.6f,\"standard_error\":%.6f,\"nll\":%.8f,\"tokens\":%zu,\"windows\":%zu,"
                "\"window\":%d,\"seconds\":%.3f}\n",
                ppl, error, mean, s->n, n_windows, args.window, seconds);
     else
-        printf("perplexity %.4f +- %.4f over %zu tokens in %zu windows of %d (%.1f tok/s)\n", ppl, error,
-               s->n, n_windows, args.window, n / seconds);
+        printf("perplexity %.4f +- %.4f over %zu tokens in %zu windows of %d (%.1f tok/s)\n", ppl, error, s->n,
+               n_windows, args.window, n / seconds);
 }
 
 static RpStatus perplexity(RpModel *m, Text *text, RpTokenList *ids, RpSession **session) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    RpSessionOptions o = {
-        .n_ctx = args.window, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
-    Score score = {.n_vocab = rp_model_info(m)->n_vocab};
+    RpSessionOptions o     = {.n_ctx = args.window, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+    Score            score = {.n_vocab = rp_model_info(m)->n_vocab};
     RP_TRY(cli_need_tokenizer(m, args.model));
     RP_TRY(cli_read_text(NULL, args.file, text));
     RP_TRY(rp_tokenize(rp_model_tokenizer(m), text->bytes, text->n, RP_TOK_ADD_SPECIAL, ids));
     if (ids->n < (size_t)args.window)
-        return rp_fail(RP_E_ARG,
-                       "%s: %zu tokens do not fill one window of %d: give more text or a smaller --window",
+        return rp_fail(RP_E_ARG, "%s: %zu tokens do not fill one window of %d: give more text or a smaller --window",
                        args.file, ids->n, args.window);
     RP_TRY(cli_open_session(m, &args.device, args.quiet, &o, session));
     const double start = cli_now();

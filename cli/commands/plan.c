@@ -12,8 +12,8 @@ static struct {
 
 static RpStatus print_memory(const RpSessionMemory *s, FILE *out) {
     if (args.json) {
-        fprintf(out, ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"total\":%zu}}\n",
-                s->n_ctx, s->weights, s->kv, s->arena, s->total);
+        fprintf(out, ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"total\":%zu}}\n", s->n_ctx,
+                s->weights, s->kv, s->arena, s->total);
         return RP_OK;
     }
     const struct {
@@ -53,8 +53,7 @@ static RpStatus plan_and_dump(const RpModel *m) {
     ComputeGraph          *g    = NULL;
     ExecPlan              *plan = NULL;
     RP_TRY(rp_session_memory(m, &o, &memory));
-    RP_TRY(rp_model_graph(
-        m, &(RpModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv}, &g));
+    RP_TRY(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv}, &g));
     RpStatus st = rp_graph_optimize(g, args.passes);
     if (st == RP_OK) st = rp_plan_new(g, &plan);
     if (st == RP_OK) st = dump(plan, &memory);

@@ -43,8 +43,7 @@ static RpStatus open_profile(const RpModel *m, Profile *p) {
                                  .require_graph = args.device.require_graph};
     RpModelGraphOptions graph = {.n_tok = 1, .n_ctx = args.pos + 1};
     if (graph.n_ctx > rp_model_info(m)->n_ctx_train)
-        return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos,
-                       rp_model_info(m)->n_ctx_train);
+        return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, rp_model_info(m)->n_ctx_train);
     RP_TRY(cli_mode(args.device.mode, &o.mode));
     RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
     RP_TRY(rp_model_graph(m, &graph, &p->g));
@@ -87,9 +86,7 @@ static void add_rate(Table *t, const Profile *p, double bytes, double ns) {
 }
 
 /* A fifth of the time and more is an error's colour, a tenth a warning's. */
-static Style heat(double share) {
-    return share >= 0.2 ? STYLE_ERROR : share >= 0.1 ? STYLE_WARNING : STYLE_PLAIN;
-}
+static Style heat(double share) { return share >= 0.2 ? STYLE_ERROR : share >= 0.1 ? STYLE_WARNING : STYLE_PLAIN; }
 
 static int by_time(const void *a, const void *b) {
     const OpTime *x = a, *y = b;
@@ -132,8 +129,7 @@ static RpStatus print_slowest(const Profile *p, double *left) {
 static RpStatus print_ops(const Profile *p) {
     OpTime    ops[MAX_OPS];
     const int n = sum_ops(p, ops);
-    Table    *t =
-        cli_table_new(p->copy > 0.0 ? "op|>nodes|>us|>share|>GB/s|>% of copy" : "op|>nodes|>us|>share|>GB/s");
+    Table    *t = cli_table_new(p->copy > 0.0 ? "op|>nodes|>us|>share|>GB/s|>% of copy" : "op|>nodes|>us|>share|>GB/s");
     for (int i = 0; i < n; i++) {
         cli_table_add(t, "%s", ops[i].op);
         cli_table_add(t, "%d", ops[i].n);
@@ -195,14 +191,13 @@ static RpStatus write_dot(const Profile *p) {
     for (int i = 0; i < p->n_steps; i++) {
         RpDumpNote  *note = &notes[rp_node_number(p->steps[i].node)];
         const double rate = p->ns[i] > 0.0 ? (double)p->steps[i].bytes / p->ns[i] : 0.0;
-        int          n = snprintf(note->text, sizeof note->text, "%.2f us  %.1f GB/s", p->ns[i] / 1e3, rate);
+        int          n    = snprintf(note->text, sizeof note->text, "%.2f us  %.1f GB/s", p->ns[i] / 1e3, rate);
         if (p->copy > 0.0)
-            snprintf(note->text + n, sizeof note->text - (size_t)n, "  %.0f %%",
-                     100.0 * rate * 1e9 / p->copy);
+            snprintf(note->text + n, sizeof note->text - (size_t)n, "  %.0f %%", 100.0 * rate * 1e9 / p->copy);
         note->heat = top > 0.0 ? sqrt(p->ns[i] / top) : 0.0;
     }
-    snprintf(title, sizeof title, "%s, %s, %s: %.1f us per token at position %d", p->info.device,
-             p->info.device_name, rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
+    snprintf(title, sizeof title, "%s, %s, %s: %.1f us per token at position %d", p->info.device, p->info.device_name,
+             rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
     RpStatus st = cli_open_output(args.dot, &file, &out);
     if (st == RP_OK) {
         const RpDumpOptions o = {.format = RP_DUMP_DOT, .fold = args.fold, .title = title, .notes = notes};
@@ -220,8 +215,7 @@ static RpStatus write_trace(const Profile *p) {
     double     at = 0.0;
     char       name[512];
     RP_TRY(cli_open_output(args.trace, &file, &out));
-    snprintf(name, sizeof name, "%s, %s, %s", p->info.device, p->info.device_name,
-             rp_mode_name(p->info.mode));
+    snprintf(name, sizeof name, "%s, %s, %s", p->info.device, p->info.device_name, rp_mode_name(p->info.mode));
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
           "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":",
           out);
@@ -229,8 +223,7 @@ static RpStatus write_trace(const Profile *p) {
     fputs("}}", out);
     for (int i = 0; i < p->n_steps; i++) {
         const TensorNode *node = p->steps[i].node;
-        fprintf(out,
-                ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
+        fprintf(out, ",\n{\"ph\":\"X\",\"pid\":0,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"cat\":\"%s\",\"name\":",
                 rp_node_layer(node) + 1, at / 1e3, p->ns[i] / 1e3, rp_node_op_name(node));
         rp_put_json_string(rp_node_name(node), strlen(rp_node_name(node)), out);
         fprintf(out, ",\"args\":{\"bytes\":%zu,\"gb_s\":%.2f}}", p->steps[i].bytes,
@@ -270,8 +263,7 @@ static const Option options[] = {
     CLI_INT("top", 0, args.top, "N", "how many of the slowest nodes to print, default 12", 0, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_SESSION(args),
-    CLI_FILE(FILE_WRITTEN, "dot", 0, args.dot, "FILE",
-             "write a drawing of the graph with its times, for Graphviz"),
+    CLI_FILE(FILE_WRITTEN, "dot", 0, args.dot, "FILE", "write a drawing of the graph with its times, for Graphviz"),
     CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
     CLI_FILE(FILE_WRITTEN, "trace", 0, args.trace, "FILE",
              "write trace events for ui.perfetto.dev or chrome://tracing"),

@@ -26,13 +26,12 @@ static const Option options[] = {
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 
-const Command cli_command_quantize = {.name  = "quantize",
-                                      .help  = "write a model's weights in another type",
-                                      .usage = "IN OUT --type TYPE [options]",
-                                      .notes =
-                                          "Types: {TYPE}. The last two are quantisation mixes. "
-                                          "Matrices beside experts in MXFP4 are Q8_0. Vectors and routers "
-                                          "stay F32. OUT appears when it is complete.",
+const Command cli_command_quantize = {.name      = "quantize",
+                                      .help      = "write a model's weights in another type",
+                                      .usage     = "IN OUT --type TYPE [options]",
+                                      .notes     = "Types: {TYPE}. The last two are quantisation mixes. "
+                                                   "Matrices beside experts in MXFP4 are Q8_0. Vectors and routers "
+                                                   "stay F32. OUT appears when it is complete.",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],
                                       .run       = run};

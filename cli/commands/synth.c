@@ -26,8 +26,7 @@ static int run(void) {
         return EXIT_USAGE;
     }
     Progress             p = {.label = args.preset, .off = args.quiet};
-    const RpSynthOptions o = {
-        .type = args.type, .seed = args.seed, .progress = cli_convert_progress, .user = &p};
+    const RpSynthOptions o = {.type = args.type, .seed = args.seed, .progress = cli_convert_progress, .user = &p};
     cli_catch_termination();
     cli_clean_output(args.output);
     const RpStatus st = rp_synth(args.preset, &o, args.output);

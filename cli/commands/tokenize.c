@@ -65,18 +65,16 @@ static const Option options[] = {
     CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the text; -: standard input"),
     CLI_FILE(FILE_READ, "file", 'f', args.file, "FILE", "read the text from a file; -: standard input"),
     CLI_FLAG("ids", 0, args.ids, "print only the ids, on one line"),
-    CLI_FLAG("no-special", 0, args.no_special,
-             "add no BOS, and read control tokens in the text as plain text"),
+    CLI_FLAG("no-special", 0, args.no_special, "add no BOS, and read control tokens in the text as plain text"),
     CLI_FLAG("json", 0, args.json, "print an array of {id, text}; with --ids, of numbers"),
 };
 
-const Command cli_command_tokenize = {.name  = "tokenize",
-                                      .help  = "print the tokens of a text",
-                                      .usage = "[MODEL] (-p TEXT | -f FILE) [options]",
-                                      .notes =
-                                          "Control tokens that the text spells out are recognised, as in "
-                                          "the prompt of `reprise generate`. With --no-special they are "
-                                          "plain text, as in the messages of `reprise chat`.",
+const Command cli_command_tokenize = {.name      = "tokenize",
+                                      .help      = "print the tokens of a text",
+                                      .usage     = "[MODEL] (-p TEXT | -f FILE) [options]",
+                                      .notes     = "Control tokens that the text spells out are recognised, as in "
+                                                   "the prompt of `reprise generate`. With --no-special they are "
+                                                   "plain text, as in the messages of `reprise chat`.",
                                       .options   = options,
                                       .n_options = sizeof options / sizeof options[0],
                                       .run       = run};

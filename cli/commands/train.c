@@ -43,7 +43,8 @@ static char *checkpoint_path(const char *output) {
 static char *default_checkpoint; /* owned */
 static int   checkpoint_error;   /* errno of the search for its folder; 0: none */
 
-/* The default of --checkpoint, and the checkpoint before, which is renamed to FILE.1 in the folder that links lead to. */
+/* The default of --checkpoint, and the checkpoint before, which is renamed to FILE.1 in the folder that links lead
+ * to. */
 static void computed_files(FileList *list) {
     static char target[PATH_MAX], kept[PATH_MAX + sizeof ".1"];
     if (args.checkpoint == NULL && args.output != NULL) {
@@ -101,11 +102,9 @@ static RpStatus describe(const RpModel *m, const RpTrainOptions *o, const RpTrai
     RP_TRY(rp_trainer_memory(m, o, &memory));
     fprintf(stderr, "%.2f M parameters, %zu tokens", (double)memory.weights / 4e6, c->train.n);
     if (c->n_held > 0)
-        fprintf(stderr, " and %zu held out (%zu %s)", c->held.n, c->n_held,
-                c->in_blocks ? "sequences" : "documents");
+        fprintf(stderr, " and %zu held out (%zu %s)", c->held.n, c->n_held, c->in_blocks ? "sequences" : "documents");
     fprintf(stderr, ", %.0f MB, %s", (double)memory.total / 1e6, info.device);
-    if (rp_trainer_n_steps(t) > 0)
-        fprintf(stderr, ", resumed after step %lld", (long long)rp_trainer_n_steps(t));
+    if (rp_trainer_n_steps(t) > 0) fprintf(stderr, ", resumed after step %lld", (long long)rp_trainer_n_steps(t));
     fputc('\n', stderr);
     if (c->held.n == 0 && args.hold_out > 0.0f)
         cli_warn("the text is too short to hold out a part: there is no validation");
@@ -134,15 +133,14 @@ static RpStatus check_preset(void) {
         need.total -= need.total > vocab ? vocab : need.total;
     }
     if ((d.free_bytes == 0 && !d.is_own) || need.total <= d.free_bytes) return RP_OK;
-    return rp_fail(
-        RP_E_NOMEM,
-        "the preset %s: training %d sequences of %d tokens takes %.1f GB: %.1f GB for the weights in f32, "
-        "%.1f GB "
-        "for the optimiser, %.1f GB for gradients, %.1f GB for activations; %.1f GB are free on %s",
-        args.preset, args.batch, args.seq,
-        (double)(need.weights + need.optimizer + need.gradients + need.activations) / 1e9,
-        (double)need.weights / 1e9, (double)need.optimizer / 1e9, (double)need.gradients / 1e9,
-        (double)need.activations / 1e9, (double)d.free_bytes / 1e9, d.id);
+    return rp_fail(RP_E_NOMEM,
+                   "the preset %s: training %d sequences of %d tokens takes %.1f GB: %.1f GB for the weights in f32, "
+                   "%.1f GB "
+                   "for the optimiser, %.1f GB for gradients, %.1f GB for activations; %.1f GB are free on %s",
+                   args.preset, args.batch, args.seq,
+                   (double)(need.weights + need.optimizer + need.gradients + need.activations) / 1e9,
+                   (double)need.weights / 1e9, (double)need.optimizer / 1e9, (double)need.gradients / 1e9,
+                   (double)need.activations / 1e9, (double)d.free_bytes / 1e9, d.id);
 }
 
 /* If all steps are made, the model is still to be written. */
@@ -158,14 +156,12 @@ static RpStatus check_steps(const RpModel *m) {
 /* A checkpoint may be written over the one that is resumed, but not over an adapter, which --lora resumes too. */
 static RpStatus check_resumed(void) {
     RpGgufFile *f;
-    if (args.lora_rank == 0 || args.resume == NULL || !cli_same_file(args.resume, args.checkpoint))
-        return RP_OK;
+    if (args.lora_rank == 0 || args.resume == NULL || !cli_same_file(args.resume, args.checkpoint)) return RP_OK;
     RP_TRY(rp_gguf_open(args.resume, &f));
     const bool is_checkpoint = rp_gguf_find(f, "train.step") != NULL;
     rp_gguf_close(f);
     if (is_checkpoint) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s is an adapter, not a checkpoint: --checkpoint must be another file",
-                   args.resume);
+    return rp_fail(RP_E_ARG, "%s is an adapter, not a checkpoint: --checkpoint must be another file", args.resume);
 }
 
 /* Everything that can fail without a step fails before the first one. */
@@ -212,8 +208,7 @@ static int run(void) {
     if (args.texts.n == 0 && args.tokens == NULL) return wrong_use("--text FILE or --tokens FILE is needed");
     if (args.texts.n > 0 && args.tokens != NULL) return wrong_use("--text and --tokens exclude each other");
     if (args.token_bytes == 3) return wrong_use("--token-bytes 3: must be 2 or 4");
-    if (args.lora_rank > 0 && args.model == NULL)
-        return wrong_use("--lora needs the MODEL that the adapter is for");
+    if (args.lora_rank > 0 && args.model == NULL) return wrong_use("--lora needs the MODEL that the adapter is for");
     if (args.lora_rank > 0 && args.type != NULL)
         return wrong_use("--lora and --type exclude each other: adapters are F32");
     if (args.type == NULL) args.type = args.lora_rank > 0 ? "F32" : "F16";
@@ -235,8 +230,7 @@ static const Option options[] = {
     CLI_MODEL_OPTIONAL("model", 'm', args.model, "MODEL",
                        "the model to train further, a GGUF file, with or without -m before it"),
     CLI_TEXT("preset", 'p', args.preset, "PRESET", "a new model of this shape; see `reprise synth list`"),
-    CLI_FILES(FILE_READ, "text", 'f', args.texts, "FILE",
-              "a text; may be given several times; -: standard input"),
+    CLI_FILES(FILE_READ, "text", 'f', args.texts, "FILE", "a text; may be given several times; -: standard input"),
     CLI_FILE(FILE_READ, "tokens", 0, args.tokens, "FILE", "token ids instead, little-endian integers"),
     CLI_INT("token-bytes", 0, args.token_bytes, "N", "bytes of an id in --tokens: 2 or 4 (default)", 2, 4),
     CLI_TEXT("separator", 0, args.separator, "TEXT",
@@ -247,34 +241,30 @@ static const Option options[] = {
     CLI_NUMBER("minutes", 0, args.minutes, "M",
                "end after M minutes, but not before a step is made; 0 (default): no limit", 0, 0),
     CLI_INT("batch", 'b', args.batch, "B", "sequences of a batch, default 16", 1, 1 << 20),
-    CLI_INT("seq", 0, args.seq, "T", "tokens of a sequence; 0 (default): the model's context, at most 1024",
-            0, 1 << 24),
-    CLI_INT("accumulate", 0, args.accumulate, "N", "batches of a step, whose gradients are added; default 1",
-            1, 1 << 20),
+    CLI_INT("seq", 0, args.seq, "T", "tokens of a sequence; 0 (default): the model's context, at most 1024", 0,
+            1 << 24),
+    CLI_INT("accumulate", 0, args.accumulate, "N", "batches of a step, whose gradients are added; default 1", 1,
+            1 << 20),
     CLI_FLAG("recompute", 0, args.recompute,
              "compute activations again instead of keeping them: less memory, more time, the same model"),
-    CLI_TEXT("compute", 0, args.compute, "TYPE",
-             "f32 (default), or bf16: products read the weights rounded to it"),
+    CLI_TEXT("compute", 0, args.compute, "TYPE", "f32 (default), or bf16: products read the weights rounded to it"),
     CLI_NUMBER("lr", 0, args.lr, "X", "largest learning rate, default 0.001", 1e-12, 0),
     PLAIN_NUMBER("lr-end", args.lr_end, "learning rate of the last step, default a twentieth of --lr"),
     CLI_FLAG("constant", 0, args.constant, "keep --lr after the warm-up, instead of lowering it by a cosine"),
-    CLI_INT("warmup", 0, args.warmup, "N",
-            "steps in which the rate rises; default: a tenth of the steps, at most 100", 0, 0),
+    CLI_INT("warmup", 0, args.warmup, "N", "steps in which the rate rises; default: a tenth of the steps, at most 100",
+            0, 0),
     PLAIN_NUMBER("weight-decay", args.weight_decay, "weight decay of matrices, default 0.1"),
-    CLI_NUMBER("beta1", 0, args.beta1, "X", "decay of AdamW's mean of gradients, default 0.9", 1e-6,
-               0.999999),
-    CLI_NUMBER("beta2", 0, args.beta2, "X", "decay of AdamW's mean of their squares, default 0.95", 1e-6,
-               0.999999),
+    CLI_NUMBER("beta1", 0, args.beta1, "X", "decay of AdamW's mean of gradients, default 0.9", 1e-6, 0.999999),
+    CLI_NUMBER("beta2", 0, args.beta2, "X", "decay of AdamW's mean of their squares, default 0.95", 1e-6, 0.999999),
     PLAIN_NUMBER("max-norm", args.max_norm, "largest norm of the gradients, default 1; 0: no limit"),
     PLAIN_NUMBER("aux-loss", args.aux_loss, "factor of the loss that balances experts, default 0.01"),
     CLI_INT("vocab", 0, args.vocab, "N",
-            "tokens of the tokenizer that is trained for a preset; 0 (default): those of the preset", 0,
-            1 << 24),
+            "tokens of the tokenizer that is trained for a preset; 0 (default): those of the preset", 0, 1 << 24),
     CLI_FILE(FILE_READ, "tokenizer", 0, args.tokenizer, "MODEL",
              "copy the tokenizer of this file instead of training one"),
     CLI_INT("eval-every", 0, args.eval_every, "N", "steps between validations, default 100", 1, 0),
-    CLI_NUMBER("hold-out", 0, args.hold_out, "X",
-               "share of the documents for validation, default 0.05; 0: none", 0, 0.5),
+    CLI_NUMBER("hold-out", 0, args.hold_out, "X", "share of the documents for validation, default 0.05; 0: none", 0,
+               0.5),
     CLI_FILE(FILE_CHECKPOINT, "checkpoint", 0, args.checkpoint, "FILE",
              "path of checkpoints; default: from -o, with .checkpoint.gguf"),
     CLI_INT("checkpoint-every", 0, args.checkpoint_every, "N",
@@ -284,9 +274,8 @@ static const Option options[] = {
             "quantised or not",
             1, 1 << 16),
     CLI_NUMBER("lora-alpha", 0, args.lora_alpha, "X", "the adapter counts X / R; 0 (default): X is R", 0, 0),
-    CLI_FILE(
-        FILE_RESUMED, "resume", 0, args.resume, "FILE",
-        "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
+    CLI_FILE(FILE_RESUMED, "resume", 0, args.resume, "FILE",
+             "go on from this checkpoint, with the other options as before; with --lora also from an adapter"),
     CLI_FLAG("change-options", 0, args.change_options,
              "go on with other options than before, such as more --steps or another --lr"),
     CLI_FILE(FILE_WRITTEN, "log", 0, args.log, "FILE",
@@ -299,21 +288,20 @@ static const Option options[] = {
 };
 
 const Command cli_command_train = {
-    .name  = "train",
-    .help  = "train a model on texts",
-    .usage = "[MODEL | --preset PRESET] --text FILE -o FILE [options]",
-    .notes =
-        "The texts are cut into documents, and an end token is put after each. Every 20th "
-        "document is held out (see --hold-out), or every 20th sequence of a text with few "
-        "documents. A step learns sequences from random places, which depend on the seed and "
-        "the number of the step only.\n"
-        "On a terminal a bar shows the loss, and for a mixture of experts the balance: the "
-        "largest load of an expert, times their number; 1 is perfect.\n"
-        "Ctrl-C or SIGTERM ends the training after the step and writes a checkpoint. The same command "
-        "with --resume FILE then goes on as if nothing had happened, bit for bit. Other options than before "
-        "are refused without --change-options.\n"
-        "    reprise train --preset demo --text bible.txt -o bible.gguf --log log.jsonl\n"
-        "    reprise train plot log.jsonl -o log.svg",
+    .name      = "train",
+    .help      = "train a model on texts",
+    .usage     = "[MODEL | --preset PRESET] --text FILE -o FILE [options]",
+    .notes     = "The texts are cut into documents, and an end token is put after each. Every 20th "
+                 "document is held out (see --hold-out), or every 20th sequence of a text with few "
+                 "documents. A step learns sequences from random places, which depend on the seed and "
+                 "the number of the step only.\n"
+                 "On a terminal a bar shows the loss, and for a mixture of experts the balance: the "
+                 "largest load of an expert, times their number; 1 is perfect.\n"
+                 "Ctrl-C or SIGTERM ends the training after the step and writes a checkpoint. The same command "
+                 "with --resume FILE then goes on as if nothing had happened, bit for bit. Other options than before "
+                 "are refused without --change-options.\n"
+                 "    reprise train --preset demo --text bible.txt -o bible.gguf --log log.jsonl\n"
+                 "    reprise train plot log.jsonl -o log.svg",
     .options   = options,
     .n_options = sizeof options / sizeof options[0],
     .files     = computed_files,

@@ -56,8 +56,7 @@ static OpResult *result_of(Verify *v, const char *op) {
 typedef enum Unit { UNIT_ELEMENT, UNIT_BYTE } Unit;
 
 /* Writes element `at` of a result that is compared by value, "" for one that is compared by bytes. */
-static Unit value_text(const char *op, const RpTensorView *v, const void *data, size_t at, char *buf,
-                       size_t size) {
+static Unit value_text(const char *op, const RpTensorView *v, const void *data, size_t at, char *buf, size_t size) {
     const size_t row = at / (size_t)v->ne[0], column = at % (size_t)v->ne[0];
     const bool   stored = v->dtype == RP_F16 || v->dtype == RP_BF16 || v->dtype == RP_Q8_0;
     buf[0]              = '\0';
@@ -65,8 +64,7 @@ static Unit value_text(const char *op, const RpTensorView *v, const void *data, 
         snprintf(buf, size, "%.9g", (double)((const float *)data)[at]);
         return UNIT_ELEMENT;
     }
-    if (v->dtype == RP_Q8_ACT &&
-        strcmp(op, "quantize") != 0) { /* a row: int8 quant[n], f32 scale[n/32], ... */
+    if (v->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) { /* a row: int8 quant[n], f32 scale[n/32], ... */
         const int8_t *quants = (const int8_t *)data + row * rp_row_bytes(v->dtype, v->ne[0]);
         float         scale;
         memcpy(&scale, quants + v->ne[0] + column / 32 * sizeof scale, sizeof scale);
@@ -95,8 +93,8 @@ static void place_text(const OpResult *r, char *buf, size_t size) {
     if (r->got[0] != '\0') snprintf(buf + n, size - (size_t)n, ": %s, expected %s", r->got, r->want);
 }
 
-static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *view, const void *got,
-                       const void *want, size_t at) {
+static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+                       size_t at) {
     rp_visible_text(rp_node_name(node), strlen(rp_node_name(node)), r->at, sizeof r->at);
     r->element = at;
     if (strcmp(r->op, "router") == 0 && isfinite(r->worst)) { /* ids are never this close */
@@ -111,8 +109,7 @@ static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *
     }
 }
 
-static bool on_node(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                    void *user) {
+static bool on_node(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
     Verify      *v     = user;
     size_t       at    = 0;
     const char  *op    = rp_node_op_name(node);
@@ -129,8 +126,8 @@ static bool on_node(const TensorNode *node, const RpTensorView *view, const void
         char place[128];
         v->wrong = true;
         place_text(r, place, sizeof place);
-        snprintf(v->first, sizeof v->first, "%s '%.95s', token %d, %s: relative difference %.3g", op, r->at,
-                 v->token, place, off);
+        snprintf(v->first, sizeof v->first, "%s '%.95s', token %d, %s: relative difference %.3g", op, r->at, v->token,
+                 place, off);
     }
     return go_on;
 }
@@ -185,12 +182,9 @@ static RpStatus open_step(const RpModel *m, DecodeStep *b, Verify *v) {
     cli_report_fallback(&info, RP_MODE_EAGER);
     snprintf(v->device, sizeof v->device, "%s, %s", info.device, info.device_name);
     if (info.n_threads > 0) /* the CPU has eager mode only */
-        return args.device.require_graph
-                   ? rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none")
-                   : RP_OK;
+        return args.device.require_graph ? rp_fail(RP_E_NOT_AVAILABLE, "a graph is required: the CPU has none") : RP_OK;
     return rp_executor_open(
-        b->plan, &(RpExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true},
-        &b->replay);
+        b->plan, &(RpExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true}, &b->replay);
 }
 
 static RpStatus verify_nodes(const RpModel *m, Verify *v) {
@@ -198,8 +192,7 @@ static RpStatus verify_nodes(const RpModel *m, Verify *v) {
     RpStatus   st = open_step(m, &b, v);
     if (st == RP_OK) v->n_total = (long)rp_plan_memory(b.plan).n_steps * args.tokens;
     for (int32_t i = 0; i < args.tokens && st == RP_OK; i++) {
-        st = verify_token(&b, v,
-                          (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)rp_model_info(m)->n_vocab), i);
+        st = verify_token(&b, v, (int32_t)(rp_random_uniform(1, (uint64_t)i) * (float)rp_model_info(m)->n_vocab), i);
         if (i == 0) v->n_total = v->n_done * args.tokens; /* some nodes have several results */
     }
     rp_executor_free(b.replay);
@@ -290,8 +283,8 @@ static void print_worst(const Verify *v) {
 
 static RpStatus print_text(const Verify *v) {
     const bool failed = v->wrong || v->replay_differs || v->reply_differs;
-    printf("%s against %s, %d tokens\n\n", v->device,
-           v->n_replays > 0 ? "the CPU kernels" : "the plain CPU kernels", args.tokens);
+    printf("%s against %s, %d tokens\n\n", v->device, v->n_replays > 0 ? "the CPU kernels" : "the plain CPU kernels",
+           args.tokens);
     RP_TRY(print_ops(v));
     putchar('\n');
     print_worst(v);
@@ -312,8 +305,7 @@ static void print_json(const Verify *v) {
     rp_put_json_string(v->device, strlen(v->device), stdout);
     printf(",\"tokens\":%d,\"tolerance\":%g,\"ops\":[", args.tokens, (double)args.tolerance);
     for (int i = 0; i < v->n_ops; i++) {
-        printf("%s{\"op\":\"%s\",\"nodes\":%ld,\"worst\":", i > 0 ? "," : "", v->ops[i].op,
-               v->ops[i].n_nodes);
+        printf("%s{\"op\":\"%s\",\"nodes\":%ld,\"worst\":", i > 0 ? "," : "", v->ops[i].op, v->ops[i].n_nodes);
         printf(isfinite(v->ops[i].worst) ? "%.4g" : "null", v->ops[i].worst);
         printf(",\"at\":");
         if (v->ops[i].worst > 0.0) {
@@ -322,8 +314,7 @@ static void print_json(const Verify *v) {
         } else {
             printf("null");
         }
-        if (v->ops[i].got[0] != '\0')
-            printf(",\"value\":\"%s\",\"expected\":\"%s\"", v->ops[i].got, v->ops[i].want);
+        if (v->ops[i].got[0] != '\0') printf(",\"value\":\"%s\",\"expected\":\"%s\"", v->ops[i].got, v->ops[i].want);
         putchar('}');
     }
     printf("],\"first_difference\":");
@@ -332,8 +323,7 @@ static void print_json(const Verify *v) {
     else
         printf("null");
     printf(",\"replays\":%ld,\"replay_equal\":%s,\"reply_tokens\":%ld,\"reply_equal\":%s,\"verified\":%s}\n",
-           v->n_replays, v->replay_differs ? "false" : "true", v->n_reply_tokens,
-           v->reply_differs ? "false" : "true",
+           v->n_replays, v->replay_differs ? "false" : "true", v->n_reply_tokens, v->reply_differs ? "false" : "true",
            v->wrong || v->replay_differs || v->reply_differs ? "false" : "true");
 }
 
@@ -342,8 +332,7 @@ static int run(void) {
     RpModel      *m  = NULL;
     RpStatus      st = cli_open_model(args.model, &args.device, args.quiet, &m);
     v.progress       = (Progress){.label = "verifying", .off = args.quiet};
-    if (st == RP_OK && args.tokens > rp_model_info(m)->n_ctx_train)
-        args.tokens = rp_model_info(m)->n_ctx_train;
+    if (st == RP_OK && args.tokens > rp_model_info(m)->n_ctx_train) args.tokens = rp_model_info(m)->n_ctx_train;
     if (st == RP_OK) st = verify_nodes(m, &v);
     if (st == RP_OK && v.n_replays > 0) (void)cli_progress_step(&v.progress, "replies");
     if (st == RP_OK && v.n_replays > 0) st = verify_replies(m, &v);

@@ -15,9 +15,7 @@ typedef struct Middle {
     int32_t *best;            /* best[i][k], (n_a + 1) x (n_b + 1) zeros at first */
 } Middle;
 
-static int32_t *cell(const Middle *m, int i, int k) {
-    return &m->best[(size_t)i * ((size_t)m->n_b + 1) + (size_t)k];
-}
+static int32_t *cell(const Middle *m, int i, int k) { return &m->best[(size_t)i * ((size_t)m->n_b + 1) + (size_t)k]; }
 
 static void fill(const Middle *m, AlignScore *score, const void *user) {
     for (int i = m->n_a - 1; i >= 0; i--)
@@ -47,8 +45,7 @@ RpStatus cli_align(int n_a, int n_b, AlignScore *score, const void *user, int *p
     enum { MAX_CELLS = 1 << 24 };
     int first = 0;
     for (int i = 0; i < n_a; i++) partner[i] = -1;
-    for (; first < n_a && first < n_b && score(user, first, first) == ALIGN_SAME; first++)
-        partner[first] = first;
+    for (; first < n_a && first < n_b && score(user, first, first) == ALIGN_SAME; first++) partner[first] = first;
     for (; n_a > first && n_b > first && score(user, n_a - 1, n_b - 1) == ALIGN_SAME; n_a--, n_b--)
         partner[n_a - 1] = n_b - 1;
     Middle       m     = {.first = first, .n_a = n_a - first, .n_b = n_b - first};

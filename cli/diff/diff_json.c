@@ -29,8 +29,8 @@ static void put_graph(const char *key, const DiffGraph *g, FILE *out) {
 }
 
 static json_t *node_object(const DiffNode *n) {
-    return json_pack("{s:i, s:s, s:s, s:i, s:s, s:[I,I,I,I]}", "id", n->id, "op", n->op, "name", n->name,
-                     "layer", n->layer, "dtype", n->dtype, "ne", (json_int_t)n->ne[0], (json_int_t)n->ne[1],
+    return json_pack("{s:i, s:s, s:s, s:i, s:s, s:[I,I,I,I]}", "id", n->id, "op", n->op, "name", n->name, "layer",
+                     n->layer, "dtype", n->dtype, "ne", (json_int_t)n->ne[0], (json_int_t)n->ne[1],
                      (json_int_t)n->ne[2], (json_int_t)n->ne[3]);
 }
 
@@ -74,9 +74,8 @@ static void put_changed(const DiffGraph *a, const DiffGraph *b, List *l) {
         const DiffNode *y       = &b->nodes[k];
         if (changes == 0) continue;
         const DiffNode *x = &a->nodes[y->partner];
-        put_element(l,
-                    json_pack("{s:i, s:i, s:s, s:s, s:i, s:o}", "a", x->id, "b", y->id, "op", y->op, "name",
-                              y->name, "layer", y->layer, "changes", changes_object(a, b, x, y, changes)));
+        put_element(l, json_pack("{s:i, s:i, s:s, s:s, s:i, s:o}", "a", x->id, "b", y->id, "op", y->op, "name", y->name,
+                                 "layer", y->layer, "changes", changes_object(a, b, x, y, changes)));
     }
 }
 

@@ -14,6 +14,5 @@ void cli_diff_label(const DiffGraph *g, int i, char *buf, size_t size) {
         at += (size_t)snprintf(buf + at, size - at, "%s of ", g->nodes[i].op);
     const DiffNode *n = &g->nodes[i];
     if (at >= size) return;
-    snprintf(buf + at, size - at, "%s%s%s", n->leaf ? "" : n->op, n->leaf || n->name[0] == '\0' ? "" : " ",
-             n->name);
+    snprintf(buf + at, size - at, "%s%s%s", n->leaf ? "" : n->op, n->leaf || n->name[0] == '\0' ? "" : " ", n->name);
 }

@@ -101,15 +101,12 @@ static RpStatus match_named(DiffGraph *a, DiffGraph *b) {
 }
 
 RpStatus cli_diff_match(DiffGraph *a, DiffGraph *b) {
-    const int last    = a->last_layer < b->last_layer ? a->last_layer : b->last_layer;
-    Layers    l       = {.a    = a,
-                         .b    = b,
-                         .of_a = malloc((size_t)a->n * sizeof(int)),
-                         .of_b = malloc((size_t)b->n * sizeof(int))};
-    int      *partner = malloc((size_t)a->n * sizeof(int));
-    RpStatus  st      = l.of_a != NULL && l.of_b != NULL && partner != NULL
-                            ? RP_OK
-                            : rp_fail(RP_E_NOMEM, "out of memory for comparing graphs");
+    const int last = a->last_layer < b->last_layer ? a->last_layer : b->last_layer;
+    Layers l = {.a = a, .b = b, .of_a = malloc((size_t)a->n * sizeof(int)), .of_b = malloc((size_t)b->n * sizeof(int))};
+    int   *partner = malloc((size_t)a->n * sizeof(int));
+    RpStatus st    = l.of_a != NULL && l.of_b != NULL && partner != NULL
+                         ? RP_OK
+                         : rp_fail(RP_E_NOMEM, "out of memory for comparing graphs");
     for (int layer = -1; layer <= last && st == RP_OK; layer++) st = match_layer(a, b, layer, &l, partner);
     if (st == RP_OK) st = match_named(a, b);
     free(l.of_a);
@@ -132,8 +129,7 @@ static bool same_sources(const DiffGraph *a, const DiffNode *x, const DiffNode *
 /* Dumps of older versions have no params; they match any. Members may come in any order. */
 static bool same_params(const DiffNode *x, const DiffNode *y) {
     if (x->params == NULL || y->params == NULL || same_text(x->params, y->params)) return true;
-    json_t *p       = json_loads(x->params, JSON_DECODE_ANY, NULL),
-           *q       = json_loads(y->params, JSON_DECODE_ANY, NULL);
+    json_t    *p = json_loads(x->params, JSON_DECODE_ANY, NULL), *q = json_loads(y->params, JSON_DECODE_ANY, NULL);
     const bool same = json_equal(p, q);
     json_decref(p);
     json_decref(q);

@@ -21,8 +21,7 @@ static RpStatus not_json(const Walk *w) {
     json_t      *whole = json_loadb(w->text, (size_t)(w->end - w->text), 0, &error);
     json_decref(whole);
     if (whole == NULL)
-        return rp_fail(RP_E_FORMAT, "%s: line %d, column %d: %s", w->m->where, error.line, error.column,
-                       error.text);
+        return rp_fail(RP_E_FORMAT, "%s: line %d, column %d: %s", w->m->where, error.line, error.column, error.text);
     return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`", w->m->where);
 }
 
@@ -40,8 +39,7 @@ static bool take(Walk *w, char c) {
 static RpStatus check_key(const char *where, const char *key) {
     for (const char *p = key; *p != '\0'; p++)
         if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-            return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: the key \"%s\"", where,
-                           key);
+            return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: the key \"%s\"", where, key);
     return RP_OK;
 }
 
@@ -133,8 +131,7 @@ static RpStatus walk(Walk *w) {
     RP_TRY(next(w) == '{' ? walk_object(w, 0) : walk_elements(w, false));
     if (next(w) != '\0' || w->p < w->end) return not_json(w);
     if (w->depth < 0)
-        return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: \"nodes\" is missing",
-                       w->m->where);
+        return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`: \"nodes\" is missing", w->m->where);
     return w->titles[w->depth] != NULL ? w->m->title(w->m->user, w->titles[w->depth]) : RP_OK;
 }
 

@@ -8,10 +8,9 @@
 #include <stdbool.h>
 
 typedef struct DiffMembers {
-    const char *where;                          /* begins every error */
-    RpStatus (*node)(void *user, json_t *node); /* an element of "nodes", borrowed */
-    RpStatus (*title)(void       *user,
-                      const char *text); /* of the object that has "nodes"; not called if there is none */
+    const char *where;                               /* begins every error */
+    RpStatus (*node)(void *user, json_t *node);      /* an element of "nodes", borrowed */
+    RpStatus (*title)(void *user, const char *text); /* of the object that has "nodes"; not called if there is none */
     void *user;
 } DiffMembers;
 

@@ -76,9 +76,9 @@ static RpStatus check_model(const char *label, const GraphSource *s) {
     if (access(s->model, F_OK) == 0) return RP_OK;
     for (int i = 0; rp_synth_preset_name(i) != NULL; i++)
         if (strcmp(rp_synth_preset_name(i), s->model) == 0) return RP_OK;
-    return rp_fail(
-        RP_E_ARG, "%s: '%s' is neither a file nor a preset; settings that may follow, each after a colon: %s",
-        label, s->model, SETTINGS);
+    return rp_fail(RP_E_ARG,
+                   "%s: '%s' is neither a file nor a preset; settings that may follow, each after a colon: %s", label,
+                   s->model, SETTINGS);
 }
 
 static RpStatus dump_to_memory(const ComputeGraph *g, Text *out) {

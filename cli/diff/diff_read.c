@@ -55,8 +55,7 @@ static RpStatus read_int(const Reader *r, const json_t *node, const char *key, i
     const json_t    *v = json_object_get(node, key);
     const json_int_t n = json_integer_value(v);
     *out               = (int)n;
-    return json_is_integer(v) && n >= -1 && n < MAX_IDS ? RP_OK
-                                                        : bad(r, key, "is not the number of a node or layer");
+    return json_is_integer(v) && n >= -1 && n < MAX_IDS ? RP_OK : bad(r, key, "is not the number of a node or layer");
 }
 
 static RpStatus read_dims(const Reader *r, const json_t *node, const char *key, int64_t out[RP_MAX_DIMS]) {
@@ -74,8 +73,7 @@ static bool is_leaf(const char *op) {
 }
 
 static RpStatus read_node(const Reader *r, const json_t *node, DiffNode *n) {
-    if (!json_is_object(node))
-        return rp_fail(RP_E_FORMAT, "%s: node %d of the dump is not an object", r->where, r->i);
+    if (!json_is_object(node)) return rp_fail(RP_E_FORMAT, "%s: node %d of the dump is not an object", r->where, r->i);
     RP_TRY(read_int(r, node, "id", &n->id));
     RP_TRY(read_int(r, node, "layer", &n->layer));
     if (n->layer > MAX_LAYER) return bad(r, "layer", "is too large");
@@ -106,8 +104,7 @@ static RpStatus read_sources(const Reader *r, const json_t *node, DiffNode *n) {
         n->src[s]           = -1;
         if (json_is_null(v)) continue;
         if (!json_is_integer(v) || id < 0 || id >= r->n_ids || r->index_of[id] < 0)
-            return bad(r, "sources",
-                       "has one that does not come before the node (is this a dump of one layer?)");
+            return bad(r, "sources", "has one that does not come before the node (is this a dump of one layer?)");
         n->src[s] = r->index_of[id];
     }
     return RP_OK;
@@ -139,8 +136,7 @@ static RpStatus add_node(void *reader, json_t *node) {
     DiffGraph *g = r->g;
     DiffNode   n = {0};
     r->i         = g->n;
-    if (g->n == MAX_IDS)
-        return rp_fail(RP_E_FORMAT, "%s: the dump has more than %d nodes", r->where, MAX_IDS);
+    if (g->n == MAX_IDS) return rp_fail(RP_E_FORMAT, "%s: the dump has more than %d nodes", r->where, MAX_IDS);
     RP_TRY(read_node(r, node, &n));
     if (n.id < 0) return bad(r, "id", BAD_ID);
     RP_TRY(grow(r, n.id));
@@ -190,8 +186,8 @@ static RpStatus read_all(const char *text, size_t n, Reader *r) {
     DiffGraph *g = r->g;
     g->strings   = json_object();
     if (g->strings == NULL) return out_of_memory(r);
-    RP_TRY(cli_diff_members(
-        text, n, &(DiffMembers){.where = r->where, .node = add_node, .title = copy_title, .user = r}));
+    RP_TRY(
+        cli_diff_members(text, n, &(DiffMembers){.where = r->where, .node = add_node, .title = copy_title, .user = r}));
     if (g->n == 0) return rp_fail(RP_E_FORMAT, "%s: the dump has 0 nodes", r->where);
     r->i = r->largest;
     return r->i == g->n - 1 ? sort_by_layer(r, g) : bad(r, "id", BAD_ID);

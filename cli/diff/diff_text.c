@@ -77,8 +77,8 @@ static void put_sources(const DiffGraph *g, const DiffNode *n, int layer, FILE *
 }
 
 /* Prints all sources if op or number of sources differ, else only the sources that differ. */
-static void put_changed_sources(const DiffGraph *a, const DiffGraph *b, const DiffNode *x, const DiffNode *y,
-                                int layer, FILE *out) {
+static void put_changed_sources(const DiffGraph *a, const DiffGraph *b, const DiffNode *x, const DiffNode *y, int layer,
+                                FILE *out) {
     if (x->n_src != y->n_src || strcmp(x->op, y->op) != 0) {
         fputs("; sources ", out);
         put_sources(a, x, layer, out);
@@ -255,7 +255,7 @@ RpStatus cli_diff_print(const DiffGraph *a, const DiffGraph *b, FILE *out) {
     const int  n     = (a->last_layer > b->last_layer ? a->last_layer : b->last_layer) + 1;
     LayerText *texts = calloc((size_t)n + 1, sizeof *texts); /* -1 comes first */
     int       *room  = malloc(((size_t)n + 1) * sizeof *room);
-    RpStatus   st = texts != NULL && room != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a report");
+    RpStatus   st    = texts != NULL && room != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a report");
     put_summary(a, b, out);
     for (int l = -1; l < n && st == RP_OK; l++) {
         texts[l + 1] = (LayerText){layer_text(a, b, l), l};

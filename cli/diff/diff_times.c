@@ -95,8 +95,7 @@ RpStatus cli_diff_print_times(const DiffGraph *a, const DiffGraph *b, FILE *out)
     if (a->us <= 0.0 || b->us <= 0.0) return RP_OK;
     const int n = add_ops(b, 1, ops, add_ops(a, 0, ops, 0));
     qsort(ops, (size_t)n, sizeof *ops, by_op_change);
-    fprintf(out, "\ntime of the steps %.1f -> %.1f us (%+.1f %%)\n", a->us, b->us,
-            100.0 * (b->us / a->us - 1.0));
+    fprintf(out, "\ntime of the steps %.1f -> %.1f us (%+.1f %%)\n", a->us, b->us, 100.0 * (b->us / a->us - 1.0));
     RP_TRY(put_ops(ops, n, out));
     NodeTimes *nodes = malloc(((size_t)a->n + (size_t)b->n) * sizeof *nodes);
     if (nodes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a report");

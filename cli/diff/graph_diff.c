@@ -12,8 +12,8 @@ static RpStatus print(const DiffGraph g[2], bool json, const char *output) {
     return cli_close_output(file, st);
 }
 
-RpStatus cli_graph_diff(const char *const texts[2], const GraphSource *defaults, bool json,
-                        const char *output, bool *same) {
+RpStatus cli_graph_diff(const char *const texts[2], const GraphSource *defaults, bool json, const char *output,
+                        bool *same) {
     DiffGraph g[2] = {0};
     RpStatus  st   = RP_OK;
     for (int i = 0; i < 2 && st == RP_OK; i++) st = cli_diff_open(texts[i], defaults, &g[i]);

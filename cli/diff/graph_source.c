@@ -13,8 +13,7 @@ static bool is_preset(const char *name) {
 }
 
 RpStatus cli_graph_source_open(const GraphSource *s, RpModel **out) {
-    if (access(s->model, F_OK) != 0 && is_preset(s->model))
-        return rp_model_open_preset(s->model, s->type, out);
+    if (access(s->model, F_OK) != 0 && is_preset(s->model)) return rp_model_open_preset(s->model, s->type, out);
     if (s->type != NULL)
         return rp_fail(RP_E_ARG, "%s: type=%s is for presets of `reprise synth` only", s->model, s->type);
     return rp_model_open(s->model, NULL, out);
@@ -27,8 +26,8 @@ RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *ti
     ComputeGraph       *g    = NULL;
     RP_TRY(cli_kv_type(s->kv, &o.kv_type));
     snprintf(title, title_size, "%s: %s, %d layers, %d token%s per step, context %d",
-             info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, o.n_tok,
-             o.n_tok > 1 ? "s" : "", o.n_ctx);
+             info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, o.n_tok, o.n_tok > 1 ? "s" : "",
+             o.n_ctx);
     RP_TRY(rp_model_graph(m, &o, &g));
     const RpStatus st = s->raw ? RP_OK : rp_graph_optimize_to(g, s->passes, s->after);
     if (st == RP_OK)

@@ -19,7 +19,7 @@ RP_NODISCARD RpStatus cli_graph_source_open(const GraphSource *s, RpModel **out)
 
 /* Builds the graph, runs the passes that the source selects, and writes one line of description to `title`.
  * The caller frees the graph, before the model. */
-RP_NODISCARD RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *title,
-                                             size_t title_size, ComputeGraph **out);
+RP_NODISCARD RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *title, size_t title_size,
+                                             ComputeGraph **out);
 
 #endif

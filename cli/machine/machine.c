@@ -110,8 +110,7 @@ static RpStatus print_read(const Report *r) {
     for (int i = 0; i < r->n_counts && n < sizeof columns; i++)
         n += (size_t)snprintf(columns + n, sizeof columns - n, "|>%d|", r->counts[i]);
     Table *t = cli_table_new(columns);
-    printf("\nRead bandwidth of %.1f MB in GB/s, median of %d passes:\n", (double)r->read_bytes / 1e6,
-           MACHINE_PASSES);
+    printf("\nRead bandwidth of %.1f MB in GB/s, median of %d passes:\n", (double)r->read_bytes / 1e6, MACHINE_PASSES);
     for (int w = 0; w < READ_PATTERNS; w++) {
         cli_table_add(t, "%s", r->patterns[0][w].name);
         for (int i = 0; i < r->n_counts; i++) {
@@ -148,27 +147,23 @@ static void print_prefetch(void) {
         printf("  GEMV of Q8_0 weights from memory with %d thread%s, best of %d rounds:", t[0].workers,
                t[0].workers > 1 ? "s" : "", t[0].rounds);
     for (int i = 0; i < n; i++)
-        printf("%s %s %.2f GB/s", i > 0 ? "," : "", rp_cpu_prefetch_text(t[i].prefetch, text),
-               t[i].bytes_per_s * 1e-9);
+        printf("%s %s %.2f GB/s", i > 0 ? "," : "", rp_cpu_prefetch_text(t[i].prefetch, text), t[i].bytes_per_s * 1e-9);
     if (n > 0) putchar('\n');
 }
 
 static RpStatus print_text(const Report *r) {
     char name[256];
     cpu_name(name, sizeof name);
-    printf("%s, %ld cores, kernels for %s\n", name, sysconf(_SC_NPROCESSORS_ONLN),
-           rp_cpu_isa_name(rp_cpu_isa()));
+    printf("%s, %ld cores, kernels for %s\n", name, sysconf(_SC_NPROCESSORS_ONLN), rp_cpu_isa_name(rp_cpu_isa()));
     if (!args.read_only) {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
-        printf("clock %.2f GHz; caches L1 %ld KB, L2 %ld KB, L3 %ld KB\n", r->ghz,
-               cache_kb(_SC_LEVEL1_DCACHE_SIZE), cache_kb(_SC_LEVEL2_CACHE_SIZE),
-               cache_kb(_SC_LEVEL3_CACHE_SIZE));
+        printf("clock %.2f GHz; caches L1 %ld KB, L2 %ld KB, L3 %ld KB\n", r->ghz, cache_kb(_SC_LEVEL1_DCACHE_SIZE),
+               cache_kb(_SC_LEVEL2_CACHE_SIZE), cache_kb(_SC_LEVEL3_CACHE_SIZE));
 #else
         printf("clock %.2f GHz\n", r->ghz);
 #endif
-        printf(
-            "memory: latency %.0f ns, %.1f cache misses in flight per core, so random lines at %.2f GB/s\n",
-            r->misses.latency_ns, r->misses.in_flight, 64.0 * r->misses.in_flight / r->misses.latency_ns);
+        printf("memory: latency %.0f ns, %.1f cache misses in flight per core, so random lines at %.2f GB/s\n",
+               r->misses.latency_ns, r->misses.in_flight, 64.0 * r->misses.in_flight / r->misses.latency_ns);
     }
     RP_TRY(print_read(r));
     if (args.read_only) return RP_OK;
@@ -195,11 +190,10 @@ static void print_json(const Report *r) {
         const int          n = rp_cpu_prefetch_trials(t, 8);
         printf(",\"ghz\":%.3f,\"latency_ns\":%.1f,\"misses_in_flight\":%.1f,\"prefetch\":\"%s\",\"prefetch_"
                "trials\":[",
-               r->ghz, r->misses.latency_ns, r->misses.in_flight,
-               rp_cpu_prefetch_text(rp_cpu_prefetch(), text));
+               r->ghz, r->misses.latency_ns, r->misses.in_flight, rp_cpu_prefetch_text(rp_cpu_prefetch(), text));
         for (int i = 0; i < n; i++)
-            printf("%s{\"prefetch\":\"%s\",\"gb_s\":%.3f}", i > 0 ? "," : "",
-                   rp_cpu_prefetch_text(t[i].prefetch, text), t[i].bytes_per_s * 1e-9);
+            printf("%s{\"prefetch\":\"%s\",\"gb_s\":%.3f}", i > 0 ? "," : "", rp_cpu_prefetch_text(t[i].prefetch, text),
+                   t[i].bytes_per_s * 1e-9);
         printf("],\"products\":[");
         for (int i = 0; i < MACHINE_TYPES; i++)
             printf("%s{\"type\":\"%s\",\"gb_s\":%.3f,\"instructions_per_byte\":%.4f}", i > 0 ? "," : "",
@@ -221,10 +215,8 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_FILE(FILE_READ, "file", 'f', args.file, "FILE", "file to read, such as a model; default: 256 MB of memory"),
-    CLI_INT("threads", 't', args.threads, "N", "highest number of threads; 0 (default): one per core", 0,
-            512),
-    CLI_FLAG("read", 0, args.read_only,
-             "measure only the read bandwidth, with the highest number of threads"),
+    CLI_INT("threads", 't', args.threads, "N", "highest number of threads; 0 (default): one per core", 0, 512),
+    CLI_FLAG("read", 0, args.read_only, "measure only the read bandwidth, with the highest number of threads"),
     OPTION_JSON(args.json),
     OPTION_QUIET(args.quiet),
 };

@@ -19,8 +19,8 @@
 enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, REPEATS = 60, MAX_STEPS = 30000 };
 
 typedef struct Product {
-    char    *rows, *column;
-    float   *result;
+    char      *rows, *column;
+    float     *result;
     RpOpArgs   args;
     RpOpParams params;
 } Product;
@@ -48,9 +48,10 @@ static RpStatus new_product(RpDtype dtype, int64_t n, int64_t rows, Product *p) 
     }
     p->params = (RpOpParams){.mul_mat = {.bound = RP_BOUND_NONE}};
     p->args   = (RpOpArgs){
-          .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){rows, 1, 1, 1}, p->result),
-          .src = {rp_view_contiguous(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, p->rows),
-                  rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){n, 1, 1, 1}, p->column)}
+          .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){rows,      1,                 1,                                  1         },
+             p->result),
+          .src = { rp_view_contiguous(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, p->rows),
+                                                                   rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){n, 1, 1, 1}, p->column)}
     };
     return RP_OK;
 }
@@ -120,9 +121,8 @@ RpStatus cli_product_speed(RpDtype dtype, ProductSpeed *out) {
     enum { FEW = 16, MANY = 32 };
     RP_TRY(speed(dtype, &out->gb_s));
     const double few = count(dtype, FEW), many = few > 0.0 ? count(dtype, MANY) : 0.0;
-    out->instructions = few > 0.0 && many > few
-                            ? (many - few) / ((double)(MANY - FEW) * (double)rp_row_bytes(dtype, SHORT_N))
-                            : 0.0;
+    out->instructions =
+        few > 0.0 && many > few ? (many - few) / ((double)(MANY - FEW) * (double)rp_row_bytes(dtype, SHORT_N)) : 0.0;
     return RP_OK;
 }
 
@@ -141,13 +141,12 @@ static RpStatus open_chain(ComputeGraph *g, char *weights, int threads) {
         TensorNode *y = rp_mul_mat(g, rp_graph_weight(g, name, &view), x);
         sum           = sum == NULL ? y : rp_add(g, sum, y);
     }
-    ExecPlan *plan = NULL;
+    ExecPlan   *plan = NULL;
     RpExecutor *exec = NULL;
     RP_TRY(rp_graph_finish(g, &sum, 1));
     RP_TRY(rp_graph_optimize(g, NULL));
     RP_TRY(rp_plan_new(g, &plan));
-    const RpStatus st =
-        rp_executor_open(plan, &(RpExecutorOptions){.device = "cpu", .n_threads = threads}, &exec);
+    const RpStatus st = rp_executor_open(plan, &(RpExecutorOptions){.device = "cpu", .n_threads = threads}, &exec);
     rp_executor_free(exec);
     rp_plan_free(plan);
     return st;
@@ -157,9 +156,8 @@ RpStatus cli_choose_prefetch(int threads) {
     const size_t  bytes   = rp_row_bytes(RP_Q8_0, CHAIN_N) * CHAIN_M * CHAIN;
     char         *weights = malloc(bytes);
     ComputeGraph *g       = rp_graph_new();
-    RpStatus      st      = weights != NULL && g != NULL
-                                ? RP_OK
-                                : rp_fail(RP_E_NOMEM, "out of memory for %zu bytes of weights", bytes);
+    RpStatus      st =
+        weights != NULL && g != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for %zu bytes of weights", bytes);
     if (st == RP_OK) {
         memset(weights, 0, bytes);
         st = open_chain(g, weights, threads);

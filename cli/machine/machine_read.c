@@ -20,19 +20,19 @@ enum {
 typedef uint64_t Sum;
 
 /* Adds up n bytes, a multiple of STEP, in order. Prefetches DISTANCE bytes ahead, line by line. */
-#define STREAM(name, prefetch)                                                                               \
-    static Sum name(const char *p, size_t n) {                                                               \
-        Sum lanes[16] = {0};                                                                                 \
-        for (size_t i = 0; i < n; i += STEP) {                                                               \
-            for (size_t k = 0; k < STEP; k += LINE) prefetch(p + i + k + DISTANCE);                          \
-            for (size_t k = 0; k < STEP; k += sizeof lanes) {                                                \
-                Sum v[16];                                                                                   \
-                memcpy(v, p + i + k, sizeof v);                                                              \
-                for (int l = 0; l < 16; l++) lanes[l] += v[l];                                               \
-            }                                                                                                \
-        }                                                                                                    \
-        for (int l = 1; l < 16; l++) lanes[0] += lanes[l];                                                   \
-        return lanes[0];                                                                                     \
+#define STREAM(name, prefetch)                                                                                         \
+    static Sum name(const char *p, size_t n) {                                                                         \
+        Sum lanes[16] = {0};                                                                                           \
+        for (size_t i = 0; i < n; i += STEP) {                                                                         \
+            for (size_t k = 0; k < STEP; k += LINE) prefetch(p + i + k + DISTANCE);                                    \
+            for (size_t k = 0; k < STEP; k += sizeof lanes) {                                                          \
+                Sum v[16];                                                                                             \
+                memcpy(v, p + i + k, sizeof v);                                                                        \
+                for (int l = 0; l < 16; l++) lanes[l] += v[l];                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (int l = 1; l < 16; l++) lanes[0] += lanes[l];                                                             \
+        return lanes[0];                                                                                               \
     }
 #define NO_PREFETCH(p) (void)(p)
 #define TO_L1(p)       __builtin_prefetch(p, 0, 3)
@@ -48,19 +48,19 @@ STREAM(one_stream_l2, TO_L2)
  *
  * `ahead` is the prefetch distance, rounded up to whole row groups so that each line is prefetched exactly
  * once. */
-#define STREAMS(name, prefetch)                                                                              \
-    static Sum name(const char *p, size_t n) {                                                               \
-        Sum          sum   = 0;                                                                              \
-        const size_t group = ROWS * ROW, ahead = (DISTANCE + group - 1) / group * group;                     \
-        for (size_t g = 0; g + group <= n; g += group)                                                       \
-            for (size_t i = 0; i < ROW; i += LINE)                                                           \
-                for (size_t r = 0; r < ROWS; r++) {                                                          \
-                    Sum v[8];                                                                                \
-                    prefetch(p + g + ahead + ROWS * i + r * LINE);                                           \
-                    memcpy(v, p + g + r * ROW + i, sizeof v);                                                \
-                    for (int l = 0; l < 8; l++) sum += v[l];                                                 \
-                }                                                                                            \
-        return sum;                                                                                          \
+#define STREAMS(name, prefetch)                                                                                        \
+    static Sum name(const char *p, size_t n) {                                                                         \
+        Sum          sum   = 0;                                                                                        \
+        const size_t group = ROWS * ROW, ahead = (DISTANCE + group - 1) / group * group;                               \
+        for (size_t g = 0; g + group <= n; g += group)                                                                 \
+            for (size_t i = 0; i < ROW; i += LINE)                                                                     \
+                for (size_t r = 0; r < ROWS; r++) {                                                                    \
+                    Sum v[8];                                                                                          \
+                    prefetch(p + g + ahead + ROWS * i + r * LINE);                                                     \
+                    memcpy(v, p + g + r * ROW + i, sizeof v);                                                          \
+                    for (int l = 0; l < 8; l++) sum += v[l];                                                           \
+                }                                                                                                      \
+        return sum;                                                                                                    \
     }
 STREAMS(four_streams_l1, TO_L1)
 STREAMS(four_streams_l2, TO_L2)
@@ -116,8 +116,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-RpStatus cli_read_bandwidth(const char *data, size_t bytes, int threads,
-                            ReadPattern patterns[READ_PATTERNS]) {
+RpStatus cli_read_bandwidth(const char *data, size_t bytes, int threads, ReadPattern patterns[READ_PATTERNS]) {
     if (threads < 1 || threads > MAX_THREADS)
         return rp_fail(RP_E_ARG, "%d threads: must be from 1 to %d", threads, MAX_THREADS);
     const size_t slice_bytes = bytes / (size_t)threads / STEP * STEP;
@@ -130,8 +129,7 @@ RpStatus cli_read_bandwidth(const char *data, size_t bytes, int threads,
         readers[i] = (Reader){.gate = &gate, .data = data + (size_t)i * slice_bytes, .bytes = slice_bytes};
     int started = 1; /* this thread */
     pthread_mutex_lock(&gate.lock);
-    while (started < threads &&
-           pthread_create(&readers[started].thread, NULL, read_all, &readers[started]) == 0)
+    while (started < threads && pthread_create(&readers[started].thread, NULL, read_all, &readers[started]) == 0)
         started++;
     gate.cancelled = started < threads;
     pthread_mutex_unlock(&gate.lock);
@@ -186,8 +184,7 @@ static double chase(const char *lines, int n) {
     for (int c = 0; c < n; c++) at[c] = (uint32_t)((uint64_t)c * NODES / MAX_CHAINS);
     const double start = cli_now();
     for (int h = 0; h < HOPS; h++)
-        for (int c = 0; c < n; c++)
-            at[c] = *(const volatile uint32_t *)(const void *)(lines + (size_t)at[c] * LINE);
+        for (int c = 0; c < n; c++) at[c] = *(const volatile uint32_t *)(const void *)(lines + (size_t)at[c] * LINE);
     const double      seconds = cli_now() - start;
     volatile uint32_t keep    = at[n - 1];
     (void)keep;
@@ -197,8 +194,7 @@ static double chase(const char *lines, int n) {
 RpStatus cli_miss_limit(MissLimit *out) {
     const size_t bytes = (size_t)NODES * LINE;
     char        *lines = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (lines == MAP_FAILED)
-        return rp_fail(RP_E_NOMEM, "out of memory: %zu bytes to measure the latency", bytes);
+    if (lines == MAP_FAILED) return rp_fail(RP_E_NOMEM, "out of memory: %zu bytes to measure the latency", bytes);
 #ifdef MADV_HUGEPAGE
     (void)madvise(lines, bytes, MADV_HUGEPAGE); /* otherwise TLB misses would add to the latency */
 #endif

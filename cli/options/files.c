@@ -89,8 +89,7 @@ static bool is_output(const CliFile *f) { return f->use >= FILE_WRITTEN; }
  * a file of that name, for others two of them would be mixed on standard output. */
 static void add(FileList *list, CliFile *f) {
     if (f->use == FILE_NONE || f->path == NULL || (!is_output(f) && strcmp(f->path, "-") == 0)) return;
-    const bool found =
-        f->use == FILE_READ_SETTINGS ? identify_settings(f->path, &f->id) : identify(f->path, &f->id);
+    const bool found = f->use == FILE_READ_SETTINGS ? identify_settings(f->path, &f->id) : identify(f->path, &f->id);
     if (found && (is_output(f) || f->id.missing == NULL)) append(list, f);
 }
 
@@ -110,8 +109,7 @@ static void add_stream(FileList *list, FileUse use, const char *name, int fd) {
 }
 
 static void add_option(FileList *list, const Option *o) {
-    CliFile f = {
-        .use = o->file, .dashes = o->name != NULL ? "--" : "", .name = o->name != NULL ? o->name : o->arg};
+    CliFile f = {.use = o->file, .dashes = o->name != NULL ? "--" : "", .name = o->name != NULL ? o->name : o->arg};
     if (o->kind == OPTION_TEXT) {
         f.path = *(const char *const *)o->value;
         add(list, &f);
@@ -131,8 +129,7 @@ static bool conflict(const CliFile *output, const CliFile *other) {
 
 /* "--log run.jsonl" or "standard output". */
 static const char *describe(const CliFile *f, char *buf, size_t size) {
-    snprintf(buf, size, "%s%s%s%.400s", f->dashes, f->name, f->path != NULL ? " " : "",
-             f->path != NULL ? f->path : "");
+    snprintf(buf, size, "%s%s%s%.400s", f->dashes, f->name, f->path != NULL ? " " : "", f->path != NULL ? f->path : "");
     return buf;
 }
 
@@ -143,9 +140,8 @@ static bool compare(const char *command, const FileList *list) {
             const CliFile *output = &list->items[i], *other = &list->items[j];
             if (!conflict(output, other)) continue;
             snprintf(where, sizeof where, "reprise %s", command);
-            cli_say(where, "%s and %s are the same file: an output must not be %s",
-                    describe(output, a, sizeof a), describe(other, b, sizeof b),
-                    is_output(other) ? "another output" : "an input");
+            cli_say(where, "%s and %s are the same file: an output must not be %s", describe(output, a, sizeof a),
+                    describe(other, b, sizeof b), is_output(other) ? "another output" : "an input");
             return false;
         }
     return true;

@@ -64,8 +64,7 @@ static const char *option_text(const Option *o, char *buf, size_t size) {
     if (o->name == NULL)
         snprintf(buf, size, "%s", o->arg);
     else
-        snprintf(buf, size, "%s--%s%s%s", letter, o->name, o->arg != NULL ? " " : "",
-                 o->arg != NULL ? o->arg : "");
+        snprintf(buf, size, "%s--%s%s%s", letter, o->name, o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
     return buf;
 }
 
@@ -104,8 +103,7 @@ static void put_environment(void) {
     for (int i = 0; i < RP_OPT_COUNT; i++) measure(&p, rp_option_name((RpOption)i));
     for (int i = 0; i < RP_OPT_COUNT; i++) {
         const char *value = rp_option_default((RpOption)i);
-        snprintf(text, sizeof text, value[0] != '\0' ? "%s (default %s)" : "%s", rp_option_help((RpOption)i),
-                 value);
+        snprintf(text, sizeof text, value[0] != '\0' ? "%s (default %s)" : "%s", rp_option_help((RpOption)i), value);
         put_row(&p, rp_option_name((RpOption)i), text);
     }
     put_row(&p, "NO_COLOR", "no colours, if it is set and not empty");
@@ -118,8 +116,7 @@ void cli_help_program(void) {
     put_paragraph(&p, "reprise " RP_VERSION ": decode language models one token at a time");
     puts("");
     puts("  reprise COMMAND [MODEL] [options]\n");
-    put_paragraph(
-        &p, "`reprise help COMMAND` lists the options of a command. Without MODEL the demo model runs.");
+    put_paragraph(&p, "`reprise help COMMAND` lists the options of a command. Without MODEL the demo model runs.");
     puts("");
     put_heading("Commands");
     for (size_t i = 0; i < CLI_N_COMMANDS; i++) measure(&p, cli_commands[i]->name);

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The use that a command makes of a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on writing
- * its checkpoint. Two FILE_CHECKPOINT are a checkpoint and the one before. */
+/* The use that a command makes of a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on
+ * writing its checkpoint. Two FILE_CHECKPOINT are a checkpoint and the one before. */
 typedef enum FileUse {
     FILE_NONE, /* not a path */
     FILE_READ,
@@ -20,14 +20,7 @@ typedef enum FileUse {
 
 typedef struct FileList FileList;
 
-typedef enum OptionKind {
-    OPTION_FLAG,
-    OPTION_INT,
-    OPTION_SEED,
-    OPTION_NUMBER,
-    OPTION_TEXT,
-    OPTION_LIST
-} OptionKind;
+typedef enum OptionKind { OPTION_FLAG, OPTION_INT, OPTION_SEED, OPTION_NUMBER, OPTION_TEXT, OPTION_LIST } OptionKind;
 
 typedef struct TextList {
     const char **items;
@@ -48,47 +41,45 @@ typedef struct Option {
     FileUse     file;             /* of TEXT and LIST whose values are paths */
 } Option;
 
-/* FILE is an option whose value is a path, FILES one that may be repeated; `use` says what is done with the file. NEEDED
- * is a required FILE; ARGUMENT and OPTIONAL are positional arguments. MODEL is -m, and its value may also be positional;
- * if it is absent, the command gets the demo model, with MODEL_OPTIONAL NULL. */
-#define CLI_FLAG(name, letter, v, help)                                                                      \
+/* FILE is an option whose value is a path, FILES one that may be repeated; `use` says what is done with the file.
+ * NEEDED is a required FILE; ARGUMENT and OPTIONAL are positional arguments. MODEL is -m, and its value may also be
+ * positional; if it is absent, the command gets the demo model, with MODEL_OPTIONAL NULL. */
+#define CLI_FLAG(name, letter, v, help)                                                                                \
     { name, letter, OPTION_FLAG, &(v), NULL, help, 0, 0, false, false, FILE_NONE }
-#define CLI_TEXT(name, letter, v, arg, help)                                                                 \
+#define CLI_TEXT(name, letter, v, arg, help)                                                                           \
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, false, FILE_NONE }
-#define CLI_LIST(name, letter, v, arg, help)                                                                 \
+#define CLI_LIST(name, letter, v, arg, help)                                                                           \
     { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false, FILE_NONE }
-#define CLI_FILE(use, name, letter, v, arg, help)                                                            \
+#define CLI_FILE(use, name, letter, v, arg, help)                                                                      \
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, false, use }
-#define CLI_FILES(use, name, letter, v, arg, help)                                                           \
+#define CLI_FILES(use, name, letter, v, arg, help)                                                                     \
     { name, letter, OPTION_LIST, &(v), arg, help, 0, 0, false, false, use }
-#define CLI_NEEDED(use, name, letter, v, arg, help)                                                          \
+#define CLI_NEEDED(use, name, letter, v, arg, help)                                                                    \
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, false, use }
-#define CLI_MODEL(name, letter, v, arg, help)                                                                \
+#define CLI_MODEL(name, letter, v, arg, help)                                                                          \
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, true, true, FILE_READ }
-#define CLI_MODEL_OPTIONAL(name, letter, v, arg, help)                                                       \
+#define CLI_MODEL_OPTIONAL(name, letter, v, arg, help)                                                                 \
     { name, letter, OPTION_TEXT, &(v), arg, help, 0, 0, false, true, FILE_READ }
-#define CLI_ARGUMENT(use, v, arg, help)                                                                      \
+#define CLI_ARGUMENT(use, v, arg, help)                                                                                \
     { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, true, false, use }
-#define CLI_OPTIONAL(use, v, arg, help)                                                                      \
+#define CLI_OPTIONAL(use, v, arg, help)                                                                                \
     { NULL, 0, OPTION_TEXT, &(v), arg, help, 0, 0, false, false, use }
-#define CLI_SEED(name, letter, v, arg, help)                                                                 \
+#define CLI_SEED(name, letter, v, arg, help)                                                                           \
     { name, letter, OPTION_SEED, &(v), arg, help, 0, 0, false, false, FILE_NONE }
-#define CLI_INT(name, letter, v, arg, help, min, max)                                                        \
+#define CLI_INT(name, letter, v, arg, help, min, max)                                                                  \
     { name, letter, OPTION_INT, &(v), arg, help, min, max, false, false, FILE_NONE }
-#define CLI_NUMBER(name, letter, v, arg, help, min, max)                                                     \
+#define CLI_NUMBER(name, letter, v, arg, help, min, max)                                                               \
     { name, letter, OPTION_NUMBER, &(v), arg, help, min, max, false, false, FILE_NONE }
 
 typedef struct Command {
-    const char *name, *help;
-    const char *usage; /* synopsis after the name */
-    const char
-        *notes; /* paragraphs that are printed below the options, one a line, or NULL; lines that begin with a
+    const char   *name, *help;
+    const char   *usage; /* synopsis after the name */
+    const char   *notes; /* paragraphs that are printed below the options, one a line, or NULL; lines that begin with a
                           * space are printed as they are */
     const Option *options;
     size_t        n_options;
-    void (*files)(
-        FileList *);  /* NULL, or adds files with cli_files_add that no option names, such as defaults */
-    int (*run)(void); /* returns the exit status */
+    void (*files)(FileList *); /* NULL, or adds files with cli_files_add that no option names, such as defaults */
+    int (*run)(void);          /* returns the exit status */
 } Command;
 
 typedef enum ParseResult { PARSE_RUN, PARSE_HELP, PARSE_ERROR, PARSE_FAILED } ParseResult;

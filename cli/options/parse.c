@@ -23,8 +23,7 @@ static bool        no_memory; /* the command line is right, but there was no mem
 static bool        help;      /* has no effect: cli_parse looks for it itself */
 
 const Option cli_common_options[N_COMMON_OPTIONS] = {
-    CLI_TEXT("color", 0, color, "WHEN",
-             "colours: auto (default: where the output is a terminal), always or never"),
+    CLI_TEXT("color", 0, color, "WHEN", "colours: auto (default: where the output is a terminal), always or never"),
     CLI_FLAG("help", 'h', help, "this text"),
 };
 
@@ -53,7 +52,7 @@ static size_t distance(const char *a, const char *b) {
 const char *cli_nearest(const char *name, const char *const names[], size_t n) {
     const char  *nearest = NULL;
     const size_t length  = strlen(name);
-    size_t       best = length > 3 ? length / 3 + 2 : 2; /* one above the largest distance that is accepted */
+    size_t       best    = length > 3 ? length / 3 + 2 : 2; /* one above the largest distance that is accepted */
     for (size_t i = 0; i < n; i++) {
         const size_t d = distance(name, names[i]);
         if (d < best) {
@@ -101,8 +100,7 @@ static bool parse_number(const Command *c, const Option *o, const char *text) {
     const double max = o->max == 0.0 ? HUGE_VAL : o->max;
     char        *end;
     const float  v = strtof(text, &end);
-    if (end == text || *end != '\0' || !isfinite(v))
-        return usage_error(c, "--%s %s: not a number", o->name, text);
+    if (end == text || *end != '\0' || !isfinite(v)) return usage_error(c, "--%s %s: not a number", o->name, text);
     if (v < (float)o->min || (double)v > max) { /* the bound itself is rounded to float too */
         if (isinf(max)) return usage_error(c, "--%s %s: must be at least %g", o->name, text, o->min);
         return usage_error(c, "--%s %s: must be from %g to %g", o->name, text, o->min, max);
@@ -241,8 +239,7 @@ ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
     const char *model        = NULL;
     bool        options_done = false; /* after -- */
     for (int i = 0; i < argc;) {
-        if (!options_done && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0))
-            return PARSE_HELP;
+        if (!options_done && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) return PARSE_HELP;
         if (!options_done && strcmp(argv[i], "--") == 0) {
             options_done = true;
             i++;

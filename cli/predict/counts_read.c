@@ -1,5 +1,5 @@
-/* counts_read.c - reads the JSON of `reprise-sim bench counts`. Every member that the model uses must be there, apart from
- * those that older counts lack. */
+/* counts_read.c - reads the JSON of `reprise-sim bench counts`. Every member that the model uses must be there, apart
+ * from those that older counts lack. */
 #include "cli/predict/predict.h"
 
 #include "cli/common.h"
@@ -14,8 +14,7 @@ typedef struct Reader {
 } Reader;
 
 static RpStatus missing(const Reader *r, const char *member, const char *wanted) {
-    return rp_fail(RP_E_FORMAT, "%s: kernel %d: \"%s\" is missing or not %s", r->path, r->kernel, member,
-                   wanted);
+    return rp_fail(RP_E_FORMAT, "%s: kernel %d: \"%s\" is missing or not %s", r->path, r->kernel, member, wanted);
 }
 
 static RpStatus get_number(const Reader *r, const json_t *o, const char *member, double lo, double *out) {
@@ -117,8 +116,7 @@ static RpStatus get_step(const char *path, const json_t *o, StepCounts *out) {
     const char   *phase    = json_string_value(json_object_get(o, "phase"));
     const json_t *position = json_object_get(o, "position");
     if (!json_is_array(list) || json_array_size(list) == 0 || phase == NULL || !json_is_integer(position))
-        return rp_fail(RP_E_FORMAT, "%s: not the output of `reprise-sim bench counts --phase decode --json`",
-                       path);
+        return rp_fail(RP_E_FORMAT, "%s: not the output of `reprise-sim bench counts --phase decode --json`", path);
     if (strcmp(phase, "decode") != 0)
         return rp_fail(RP_E_FORMAT, "%s: counts of phase '%s'; only decode is predicted", path, phase);
     copy_name(path, out->name);

@@ -5,9 +5,9 @@
 
 /* Assumptions of the model. None was measured for this project; docs/gpu-model.md says where each comes from. */
 static const double BANDWIDTH     = 0.92; /* of the data sheet's, that a kernel of pure reads reaches */
-static const double ISSUE         = 2.8; /* PTX instructions of warps a clock and SM (4 schedulers); fitted */
-static const int    DOT_LANES     = 64; /* int8 dot products a clock of an SM: on one pipe of those for floats */
-static const double LOADED        = 1.5; /* latency under load / idle latency */
+static const double ISSUE         = 2.8;  /* PTX instructions of warps a clock and SM (4 schedulers); fitted */
+static const int    DOT_LANES     = 64;   /* int8 dot products a clock of an SM: on one pipe of those for floats */
+static const double LOADED        = 1.5;  /* latency under load / idle latency */
 static const double BARRIER       = 40.0; /* clocks of a barrier */
 static const double GAP_US        = 1.0;  /* between two kernels of a graph */
 static const double GAP_PDL_US    = 0.5;
@@ -35,7 +35,8 @@ static double resident_blocks(const Gpu *g, const KernelCounts *k) {
     return most(blocks, 1.0);
 }
 
-/* Blocks of the SM that gets the most of them. A grid that follows the number of SMs has as many of them on every GPU. */
+/* Blocks of the SM that gets the most of them. A grid that follows the number of SMs has as many of them on every
+ * GPU. */
 static double blocks_of_an_sm(const Gpu *g, const KernelCounts *k) {
     return ceil(k->blocks / (k->sms > 0.0 ? k->sms : g->sms));
 }
@@ -63,9 +64,7 @@ static double hidden_us(const Gpu *g, const KernelCounts *k, const KernelCounts 
     return least(bytes / (BANDWIDTH * g->gb_s * 1e3), end_us(g, before) + GAP_PDL_US);
 }
 
-static double memory_us(const Gpu *g, const KernelCounts *k) {
-    return k->dram_bytes / (BANDWIDTH * g->gb_s * 1e3);
-}
+static double memory_us(const Gpu *g, const KernelCounts *k) { return k->dram_bytes / (BANDWIDTH * g->gb_s * 1e3); }
 
 /* The busiest SM: its schedulers, or the slowest of its arithmetic pipes (32 lanes an instruction). */
 static double issue_us(const Gpu *g, const KernelCounts *k) {
@@ -81,7 +80,7 @@ static double issue_us(const Gpu *g, const KernelCounts *k) {
 /* The tensor cores of the busiest SM; the data sheet counts those of all SMs. */
 static double tensor_us(const Gpu *g, const KernelCounts *k) {
     const double share = share_of_an_sm(g, k) * g->sms;
-    const double us = 2.0 * k->tensor_f16 / (g->tensor_f16 * 1e6) + 2.0 * k->tensor_s8 / (g->tensor_s8 * 1e6);
+    const double us    = 2.0 * k->tensor_f16 / (g->tensor_f16 * 1e6) + 2.0 * k->tensor_s8 / (g->tensor_s8 * 1e6);
     return share * us / g->mma_share;
 }
 

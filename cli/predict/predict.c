@@ -1,4 +1,5 @@
-/* predict.c - `reprise bench launches --predict`: predicted tokens per second, a row for each file of counts and GPU. */
+/* predict.c - `reprise bench launches --predict`: predicted tokens per second, a row for each file of counts and
+ * GPU. */
 #include "cli/predict/predict.h"
 
 #include "cli/common.h"
@@ -106,8 +107,7 @@ static RpStatus read_folder(const char *path, const char *preset, Steps *s) {
     for (int i = 0; i < n; i++) {
         char      file[4096];
         const int length = snprintf(file, sizeof file, "%s/%s", path, files[i]->d_name);
-        if (st == RP_OK && length >= (int)sizeof file)
-            st = rp_fail(RP_E_IO, "%s: the path is too long", path);
+        if (st == RP_OK && length >= (int)sizeof file) st = rp_fail(RP_E_IO, "%s: the path is too long", path);
         if (st == RP_OK) st = read_file(file, preset, s);
         free(files[i]);
     }
@@ -138,13 +138,12 @@ static void print_json(const Steps *s, const Gpu *gpu) {
 }
 
 static RpStatus print_text(const Steps *s, const Gpu *gpu) {
-    Table *t = cli_table_new(
-        "counts|>position|GPU|>predicted tok/s|>of bandwidth|>without PDL|longest kernels|>us|bound");
+    Table *t =
+        cli_table_new("counts|>position|GPU|>predicted tok/s|>of bandwidth|>without PDL|longest kernels|>us|bound");
     for (int i = 0; i < s->n; i++)
         for (const Gpu *g = cli_gpus; g < cli_gpus + cli_n_gpus; g++)
             if (gpu == NULL || gpu == g) add_row(t, g, &s->at[i]);
-    printf(
-        "predicted, not measured: a model of data sheets and counted instructions (docs/gpu-model.md)\n\n");
+    printf("predicted, not measured: a model of data sheets and counted instructions (docs/gpu-model.md)\n\n");
     return cli_table_print(t, stdout, 0);
 }
 

@@ -1,9 +1,9 @@
-/* predict.h - predicted time of a decode step on a GPU, from counts of its kernels (`reprise-sim bench counts --json`) and
- * data sheets. No GPU is involved. docs/gpu-model.md has the formulas, their sources and how well they agree with
+/* predict.h - predicted time of a decode step on a GPU, from counts of its kernels (`reprise-sim bench counts --json`)
+ * and data sheets. No GPU is involved. docs/gpu-model.md has the formulas, their sources and how well they agree with
  * published measurements.
  *
- *   kernel    max(memory, issue, tensor, flight, atomics) + serial        KernelTime, with what the kernel before it hides
- *   token     sum over kernels of launches * (kernel + gap)               TokenTime */
+ *   kernel    max(memory, issue, tensor, flight, atomics) + serial        KernelTime, with what the kernel before it
+ *   hides token     sum over kernels of launches * (kernel + gap)               TokenTime */
 #ifndef CLI_PREDICT_PREDICT_H
 #define CLI_PREDICT_PREDICT_H
 
@@ -12,12 +12,12 @@
 typedef struct Gpu {
     const char *name, *title;
     int         sms, max_warps, max_blocks, shared_kb; /* the last three: of an SM */
-    int int_lanes, float_lanes, double_lanes; /* results a clock of an SM */
-    double clock_ghz, gb_s;                   /* boost clock; DRAM bandwidth */
-    double latency_ns, l2_ns;                 /* of a load that misses the caches, and of one from L2 */
-    double tensor_f16, tensor_s8; /* dense, 10^12 operations a second, 2 a multiply-add; f32 sums of f16 */
-    double mma_share;             /* of these, that the instruction mma reaches */
-    bool   pdl;
+    int         int_lanes, float_lanes, double_lanes;  /* results a clock of an SM */
+    double      clock_ghz, gb_s;                       /* boost clock; DRAM bandwidth */
+    double      latency_ns, l2_ns;                     /* of a load that misses the caches, and of one from L2 */
+    double      tensor_f16, tensor_s8; /* dense, 10^12 operations a second, 2 a multiply-add; f32 sums of f16 */
+    double      mma_share;             /* of these, that the instruction mma reaches */
+    bool        pdl;
 } Gpu;
 
 extern const Gpu cli_gpus[];
@@ -37,8 +37,7 @@ typedef struct KernelCounts {
     double tensor_f16, tensor_s8;            /* multiply-adds of mma */
     double dram_bytes;                       /* weights and KV cache */
     double early_bytes;                      /* of weights, asked for before the wait for the kernel before */
-    double activation_bytes,
-        warp_flight;          /* warp_flight: bytes that one warp has asked for and not used yet */
+    double activation_bytes, warp_flight;    /* warp_flight: bytes that one warp has asked for and not used yet */
     double barriers, atomics; /* barriers: summed over blocks; atomics: with those that collide in a warp */
 } KernelCounts;
 
@@ -63,14 +62,13 @@ extern const char *const cli_bound_names[N_BOUNDS];
 
 typedef struct KernelTime {
     double limit[N_BOUNDS], serial, total; /* microseconds of one launch, without the gap before it */
-    double hidden; /* of reading early bytes while the kernel before ends; not in `limit` */
-    Bound  bound;  /* the largest limit */
+    double hidden;                         /* of reading early bytes while the kernel before ends; not in `limit` */
+    Bound  bound;                          /* the largest limit */
 } KernelTime;
 
 typedef struct TokenTime {
-    double us,
-        without_pdl_us; /* with the gaps of programmatic dependent launch, where the GPU has it, and without */
-    double bytes;       /* of weights and KV cache */
+    double us, without_pdl_us; /* with the gaps of programmatic dependent launch, where the GPU has it, and without */
+    double bytes;              /* of weights and KV cache */
 } TokenTime;
 
 /* Kernel i of a step. The one before it hides what it reads early. */

@@ -19,17 +19,14 @@ static void draw(Progress *p, double fraction, double seconds_left) {
     char      head[128], tail[64] = "", bar[MAX_BAR + 5] = "";
     const int columns = cli_columns(stderr) > 0 ? cli_columns(stderr) : 80;
     snprintf(head, sizeof head, "%s%s%s", p->label, p->step[0] != '\0' ? ": " : "", p->step);
-    if (fraction >= 0.0)
-        snprintf(tail, sizeof tail, " %3.0f %%, %.0f s left", 100.0 * fraction, ceil(seconds_left));
+    if (fraction >= 0.0) snprintf(tail, sizeof tail, " %3.0f %%, %.0f s left", 100.0 * fraction, ceil(seconds_left));
     int room = columns - 1 - cli_text_width(head) - (int)strlen(tail) - 3;
     if (room < -3 && fraction >= 0.0) snprintf(tail, sizeof tail, " %3.0f %%", 100.0 * fraction);
     if (room > MAX_BAR) room = MAX_BAR;
     if (fraction >= 0.0 && room >= LEAST_BAR)
-        snprintf(bar, sizeof bar, " [%-*.*s]", room, (int)(fraction * room),
-                 "##############################");
+        snprintf(bar, sizeof bar, " [%-*.*s]", room, (int)(fraction * room), "##############################");
     const int fit = columns - 1 - (int)strlen(bar) - (int)strlen(tail);
-    fprintf(stderr, "\r%.*s%s%.*s\033[K", (int)cli_text_fit(head, fit > 0 ? fit : 0), head, bar, columns - 1,
-            tail);
+    fprintf(stderr, "\r%.*s%s%.*s\033[K", (int)cli_text_fit(head, fit > 0 ? fit : 0), head, bar, columns - 1, tail);
     fflush(stderr);
     p->shown  = true;
     on_screen = p;

@@ -89,8 +89,7 @@ static uint32_t next_char(const char **p) {
     const unsigned char first = (unsigned char)*(*p)++;
     int                 more  = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
     uint32_t            c     = more > 0 ? first & (0x3fu >> more) : first;
-    for (; more > 0 && ((unsigned char)**p & 0xc0) == 0x80; more--)
-        c = c << 6 | ((unsigned char)*(*p)++ & 0x3fu);
+    for (; more > 0 && ((unsigned char)**p & 0xc0) == 0x80; more--) c = c << 6 | ((unsigned char)*(*p)++ & 0x3fu);
     return c;
 }
 

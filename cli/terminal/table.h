@@ -19,8 +19,8 @@ Table *cli_table_new(const char *columns);
 /* The next cell. After the last of a row the next row begins. */
 void cli_table_add(Table *t, const char *fmt, ...) RP_PRINTF(2, 3);
 
-/* The next cell is what was written to `f`, an open_memstream of *text. Closes it and frees *text. `f` NULL: there was no
- * memory for it, so cli_table_print will fail. */
+/* The next cell is what was written to `f`, an open_memstream of *text. Closes it and frees *text. `f` NULL: there was
+ * no memory for it, so cli_table_print will fail. */
 void cli_table_add_stream(Table *t, FILE *f, char **text);
 
 /* Prints the cell that was added last in this style. */

@@ -77,8 +77,7 @@ RpStatus cli_corpus_read(Corpus *c, const TextList *paths, const char *separator
         RP_TRY(cli_read_text(NULL, paths->items[i], &c->files[i]));
         c->n_files++;
         RP_TRY(cut(c, &c->files[i], separator));
-        if (c->n_documents == before)
-            return rp_fail(RP_E_ARG, "%s: there is no text in it", paths->items[i]);
+        if (c->n_documents == before) return rp_fail(RP_E_ARG, "%s: there is no text in it", paths->items[i]);
     }
     return RP_OK;
 }
@@ -149,13 +148,13 @@ static RpStatus add_ids(Corpus *c, const char *path, const Text *t, int32_t byte
     bool          begins = true;
     if (t->n == 0) return rp_fail(RP_E_ARG, "%s: there are no tokens in it", path);
     if (t->n % (size_t)bytes != 0)
-        return rp_fail(RP_E_ARG, "%s: %zu bytes are no whole tokens of %d bytes (see --token-bytes)", path,
-                       t->n, bytes);
+        return rp_fail(RP_E_ARG, "%s: %zu bytes are no whole tokens of %d bytes (see --token-bytes)", path, t->n,
+                       bytes);
     for (size_t i = 0; i < t->n / (size_t)bytes; i++) {
         const int64_t id = id_at(t, i, bytes);
         if (id >= n_vocab)
-            return rp_fail(RP_E_ARG, "%s: token %zu is %lld, outside of a vocabulary of %d", path, i,
-                           (long long)id, n_vocab);
+            return rp_fail(RP_E_ARG, "%s: token %zu is %lld, outside of a vocabulary of %d", path, i, (long long)id,
+                           n_vocab);
         if (begins) RP_TRY(begin_document(c, i));
         RP_TRY(rp_token_list_push(&c->train, (int32_t)id));
         begins = id == eos && i > 0;
@@ -164,8 +163,7 @@ static RpStatus add_ids(Corpus *c, const char *path, const Text *t, int32_t byte
     return RP_OK;
 }
 
-RpStatus cli_corpus_read_tokens(Corpus *c, const char *path, int32_t bytes, int32_t n_vocab,
-                                const RpTokenizer *tk) {
+RpStatus cli_corpus_read_tokens(Corpus *c, const char *path, int32_t bytes, int32_t n_vocab, const RpTokenizer *tk) {
     Text text = {0};
     RP_TRY(cli_read_text(NULL, path, &text));
     const RpStatus st = add_ids(c, path, &text, bytes, n_vocab, tk);
@@ -211,6 +209,6 @@ RpStatus cli_corpus_split(Corpus *c, float share, int32_t seq) {
     }
     c->train.n = n_train;
     if (n_train >= width) return RP_OK;
-    return rp_fail(RP_E_ARG, "%zu tokens, %zu of them held out: a sequence of --seq %d needs %zu", n,
-                   n - n_train, seq, width);
+    return rp_fail(RP_E_ARG, "%zu tokens, %zu of them held out: a sequence of --seq %d needs %zu", n, n - n_train, seq,
+                   width);
 }

@@ -37,8 +37,8 @@ static long end_of_steps(FILE *f, int64_t n, bool *validated) {
 
 static RpStatus failed(const char *path) { return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno)); }
 
-/* Opens an existing regular file to read and write, another one (a pipe, a device) to write. *f is NULL if there is none.
- * The file is not changed. */
+/* Opens an existing regular file to read and write, another one (a pipe, a device) to write. *f is NULL if there is
+ * none. The file is not changed. */
 static RpStatus open_existing(const char *path, bool *is_regular, FILE **f) {
     struct stat info;
     *f           = NULL;
@@ -52,8 +52,8 @@ static RpStatus open_existing(const char *path, bool *is_regular, FILE **f) {
     return st;
 }
 
-/* Whether the first line is a JSON object that begins with "step". A killed run may have left a part of a line. Other files
- * may have no lines at all: only the beginning of one is read at first. */
+/* Whether the first line is a JSON object that begins with "step". A killed run may have left a part of a line. Other
+ * files may have no lines at all: only the beginning of one is read at first. */
 static bool begins_as_log(FILE *f) {
     char         begin[32], *line = NULL;
     long long    step;
@@ -119,9 +119,7 @@ RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_t n) {
     return st;
 }
 
-static RpStatus flush(TrainLog *log) {
-    return fflush(log->f) == 0 && !ferror(log->f) ? RP_OK : failed(log->path);
-}
+static RpStatus flush(TrainLog *log) { return fflush(log->f) == 0 && !ferror(log->f) ? RP_OK : failed(log->path); }
 
 RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t, const RpModelInfo *m) {
     const RpTrainResult *x = &r->result;

@@ -26,15 +26,13 @@ static RpStatus add(Curve *c, double x, double y) {
 }
 
 /* Adds a number to a curve, NaN for null; an absent one is left out. */
-static RpStatus take(Curve *c, double step, const json_t *line, const char *member, const char *path,
-                     size_t number) {
+static RpStatus take(Curve *c, double step, const json_t *line, const char *member, const char *path, size_t number) {
     const json_t *v = json_object_get(line, member);
     if (v == NULL) return RP_OK;
     if (!json_is_number(v) && !json_is_null(v))
         return rp_fail(RP_E_FORMAT, "%s:%zu: \"%s\" is not a number", path, number, member);
     if (c->n > 0 && c->points[c->n - 1].x >= step)
-        return rp_fail(RP_E_FORMAT, "%s:%zu: step %.0f after step %.0f", path, number, step,
-                       c->points[c->n - 1].x);
+        return rp_fail(RP_E_FORMAT, "%s:%zu: step %.0f after step %.0f", path, number, step, c->points[c->n - 1].x);
     return add(c, step, json_is_null(v) ? (double)NAN : json_number_value(v));
 }
 

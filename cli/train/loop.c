@@ -73,9 +73,8 @@ static double share_done(const Loop *l) {
 
 /* The bar on a terminal; elsewhere a line from time to time. */
 static void report(Loop *l) {
-    const int64_t step  = l->last.result.step,
-                  every = l->args->steps > PLAIN_LINES ? l->args->steps / PLAIN_LINES : 1;
-    char text[64];
+    const int64_t step = l->last.result.step, every = l->args->steps > PLAIN_LINES ? l->args->steps / PLAIN_LINES : 1;
+    char          text[64];
     describe(&l->last, text, sizeof text);
     if (l->terminal) {
         snprintf(l->progress.step, sizeof l->progress.step, "%lld, %s", (long long)step, text);
@@ -94,8 +93,7 @@ static RpStatus choose_held(Loop *l) {
     l->held = malloc(l->n_held * width * sizeof *l->held);
     if (l->held == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu sequences", l->n_held);
     for (size_t i = 0; i < l->n_held; i++)
-        memcpy(l->held + i * width, l->corpus->held.ids + i * all / l->n_held * width,
-               width * sizeof *l->held);
+        memcpy(l->held + i * width, l->corpus->held.ids + i * all / l->n_held * width, width * sizeof *l->held);
     return RP_OK;
 }
 
@@ -113,8 +111,7 @@ static RpStatus validate(Loop *l) {
         if (cli_interrupted()) return RP_OK;
     }
     const double mean = sum / (double)l->n_held;
-    say(l, "step %lld of %d: validation loss %.4f", (long long)rp_trainer_n_steps(l->t), l->args->steps,
-        mean);
+    say(l, "step %lld of %d: validation loss %.4f", (long long)rp_trainer_n_steps(l->t), l->args->steps, mean);
     return cli_train_log_validation(&l->log, rp_trainer_n_steps(l->t), mean, l->n_held);
 }
 
@@ -131,8 +128,7 @@ static bool validation_was_interrupted(const Loop *l) {
 /* ---- steps ---- */
 
 static RpStatus save(Loop *l) {
-    const bool is_there =
-        l->saved == rp_trainer_n_steps(l->t) && strcmp(l->saved_in, l->args->checkpoint) == 0;
+    const bool is_there = l->saved == rp_trainer_n_steps(l->t) && strcmp(l->saved_in, l->args->checkpoint) == 0;
     if (is_there) return RP_OK;
     RP_TRY(cli_train_log_sync(&l->log)); /* a run that resumes the checkpoint finds the lines of its steps */
     RP_TRY(rp_trainer_save(l->t, l->args->checkpoint));
@@ -155,16 +151,15 @@ static RpStatus step_failed(const Loop *l, RpStatus status) {
         n += (size_t)snprintf(places + n, sizeof places - n, "%s%zu", i > 0 ? ", " : "", l->places[i]);
     if (n >= sizeof places - 32) snprintf(places + n, sizeof places - n, ", ...");
     if (l->saved < 0)
-        return rp_fail(status, "%s; sequences at tokens %s; there is no checkpoint yet", rp_last_error(),
-                       places);
-    return rp_fail(status, "%s; sequences at tokens %s; %s has step %lld", rp_last_error(), places,
-                   l->saved_in, (long long)l->saved);
+        return rp_fail(status, "%s; sequences at tokens %s; there is no checkpoint yet", rp_last_error(), places);
+    return rp_fail(status, "%s; sequences at tokens %s; %s has step %lld", rp_last_error(), places, l->saved_in,
+                   (long long)l->saved);
 }
 
 static RpStatus step(Loop *l) {
     const double start = cli_now();
-    cli_train_sequences(&l->corpus->train, l->seq, l->args->seed, rp_trainer_n_steps(l->t), l->n_sequences,
-                        l->ids, l->places);
+    cli_train_sequences(&l->corpus->train, l->seq, l->args->seed, rp_trainer_n_steps(l->t), l->n_sequences, l->ids,
+                        l->places);
     const RpStatus st = rp_trainer_step(l->t, l->ids, &l->last.result);
     if (st != RP_OK) return step_failed(l, st);
     l->last.tokens_per_s = (double)l->last.result.n_targets / fmax(cli_now() - start, 1e-9);
@@ -232,8 +227,8 @@ RpStatus cli_train_loop(const TrainArgs *a, const RpModel *m, RpTrainer *t, cons
     cli_progress_end(&l.progress);
     st = cli_train_log_close(&l.log, st);
     if (st == RP_OK)
-        say(&l, "%s: %lld of %d steps, %.1f s; checkpoint %s", a->output, (long long)rp_trainer_n_steps(t),
-            a->steps, cli_now() - l.begin, a->checkpoint);
+        say(&l, "%s: %lld of %d steps, %.1f s; checkpoint %s", a->output, (long long)rp_trainer_n_steps(t), a->steps,
+            cli_now() - l.begin, a->checkpoint);
     free(l.ids);
     free(l.places);
     free(l.held);

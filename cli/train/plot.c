@@ -12,16 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    WIDTH          = 960,
-    LEFT           = 64,
-    RIGHT          = 24,
-    TOP            = 52,
-    LOSS_HEIGHT    = 320,
-    GAP            = 44,
-    BALANCE_HEIGHT = 130,
-    BOTTOM         = 48
-};
+enum { WIDTH = 960, LEFT = 64, RIGHT = 24, TOP = 52, LOSS_HEIGHT = 320, GAP = 44, BALANCE_HEIGHT = 130, BOTTOM = 48 };
 
 enum { SMOOTHED = 100 }; /* least points of a curve that is drawn smoothed too */
 
@@ -35,9 +26,7 @@ typedef struct Panel {
     double      x_hi; /* the first step is 0 */
 } Panel;
 
-static double x_of(const Panel *p, double x) {
-    return LEFT + x / fmax(p->x_hi, 1e-9) * (WIDTH - LEFT - RIGHT);
-}
+static double x_of(const Panel *p, double x) { return LEFT + x / fmax(p->x_hi, 1e-9) * (WIDTH - LEFT - RIGHT); }
 static double y_of(const Panel *p, long double y) {
     return p->top + (double)((p->hi - y) / (p->hi - p->lo)) * p->height;
 }
@@ -72,8 +61,7 @@ static void put_grid_y(const Panel *p, long double n, FILE *f) {
         label_of(label, sizeof label, (long double)i * step, step, LABEL_ROOM);
         fprintf(f, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>\n", LEFT, y, WIDTH - RIGHT);
         fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\"%s>%s</text>\n", LEFT - 8, y + 4.0,
-                strlen(label) > LABEL_ROOM ? " textLength=\"54\" lengthAdjust=\"spacingAndGlyphs\"" : "",
-                label);
+                strlen(label) > LABEL_ROOM ? " textLength=\"54\" lengthAdjust=\"spacingAndGlyphs\"" : "", label);
     }
 }
 
@@ -86,11 +74,10 @@ static void put_grid_x(const Panel *p, bool labels, FILE *f) {
         fprintf(f, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", x, p->top, p->top + p->height);
         label_of(label, sizeof label, (long double)i * step, step, STEP_ROOM);
         if (labels)
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x,
-                    p->top + p->height + 18.0, label);
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n", x, p->top + p->height + 18.0,
+                    label);
     }
-    fprintf(f, "<path class=\"axis\" d=\"M%d %.1fV%.1fH%d\"/>\n", LEFT, p->top, p->top + p->height,
-            WIDTH - RIGHT);
+    fprintf(f, "<path class=\"axis\" d=\"M%d %.1fV%.1fH%d\"/>\n", LEFT, p->top, p->top + p->height, WIDTH - RIGHT);
 }
 
 static void put_title(const Panel *p, const char *text, FILE *f) {
@@ -99,18 +86,17 @@ static void put_title(const Panel *p, const char *text, FILE *f) {
 
 /* ---- curves ---- */
 
-/* A path through the points. Points that fall on one pixel are replaced by their mean. Values that are no numbers leave a gap; a point
- * between gaps is a dot. */
+/* A path through the points. Points that fall on one pixel are replaced by their mean. Values that are no numbers leave
+ * a gap; a point between gaps is a dot. */
 static void put_curve(const Panel *p, const Curve *c, const char *class, FILE *f) {
     size_t drawn = 0; /* points since the last gap */
     fprintf(f, "<path class=\"%s\" d=\"", class);
     for (size_t i = 0; i < c->n;) {
         long double x = 0.0L, y = 0.0L;
         size_t      n = 0;
-        for (const double pixel = floor(x_of(p, c->points[i].x));
-             i < c->n && floor(x_of(p, c->points[i].x)) <= pixel; i++)
-            if (isfinite(c->points[i].y))
-                x += (long double)c->points[i].x, y += (long double)c->points[i].y, n++;
+        for (const double pixel = floor(x_of(p, c->points[i].x)); i < c->n && floor(x_of(p, c->points[i].x)) <= pixel;
+             i++)
+            if (isfinite(c->points[i].y)) x += (long double)c->points[i].x, y += (long double)c->points[i].y, n++;
         if (n == 0 && drawn == 1) fputs("h0", f);
         if (n > 0)
             fprintf(f, "%c%.1f %.1f", drawn == 0 ? 'M' : 'L', x_of(p, (double)(x / (long double)n)),
@@ -123,8 +109,8 @@ static void put_curve(const Panel *p, const Curve *c, const char *class, FILE *f
 static void put_points(const Panel *p, const Curve *c, const char *class, FILE *f) {
     for (size_t i = 0; c->n <= 200 && i < c->n; i++)
         if (isfinite(c->points[i].y))
-            fprintf(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", class,
-                    x_of(p, c->points[i].x), y_of(p, (long double)c->points[i].y));
+            fprintf(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n", class, x_of(p, c->points[i].x),
+                    y_of(p, (long double)c->points[i].y));
 }
 
 typedef struct Sum { /* of the points before one; those that are no numbers do not count */
@@ -145,7 +131,7 @@ static RpStatus smooth(const Curve *c, Curve *out) {
     sums[0] = (Sum){0};
     for (size_t i = 0; i < c->n; i++) {
         const bool counts = isfinite(c->points[i].y);
-        sums[i + 1] = (Sum){sums[i].y + (long double)(counts ? c->points[i].y : 0.0), sums[i].n + counts};
+        sums[i + 1]       = (Sum){sums[i].y + (long double)(counts ? c->points[i].y : 0.0), sums[i].n + counts};
     }
     for (size_t i = 0; i < c->n; i++) {
         const size_t from = i < half ? 0 : i - half, end = i + half < c->n ? i + half + 1 : c->n;
@@ -202,8 +188,8 @@ static void put_legend(const TrainCurves *c, double y, FILE *f) {
     if (least != NULL) {
         const bool plain = fabs(least->y) >= 1e-3 && fabs(least->y) < 1e6;
         snprintf(text, sizeof text,
-                 plain ? "validation: lowest %.3f at step %.0f" : "validation: lowest %.3g at step %.0f",
-                 least->y, least->x);
+                 plain ? "validation: lowest %.3f at step %.0f" : "validation: lowest %.3g at step %.0f", least->y,
+                 least->x);
         right = put_key(right, y, "validation", text, f);
     }
     snprintf(text, sizeof text, "mean of %zu steps", 2 * (c->loss.n / 100) + 1);
@@ -247,8 +233,7 @@ static void put_losses(const TrainCurves *c, const Curve *smoothed, double x_hi,
 
 static RpStatus put_balance(const TrainCurves *c, double x_hi, FILE *f) {
     Curve smoothed;
-    Panel p = {
-        .top = TOP + LOSS_HEIGHT + GAP, .height = BALANCE_HEIGHT, .lo = 1.0L, .hi = 1.0L, .x_hi = x_hi};
+    Panel p = {.top = TOP + LOSS_HEIGHT + GAP, .height = BALANCE_HEIGHT, .lo = 1.0L, .hi = 1.0L, .x_hi = x_hi};
     RP_TRY(smooth(&c->balance, &smoothed));
     widen(&c->balance, &p);
     round_range(&p, 4.0L);
@@ -306,7 +291,7 @@ RpStatus cli_train_plot(const TrainCurves *c, const char *title, FILE *f) {
     put_losses(c, &smoothed, x_hi, !experts, f);
     free(smoothed.points);
     if (experts) RP_TRY(put_balance(c, x_hi, f));
-    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n</svg>\n",
-            (LEFT + WIDTH - RIGHT) / 2, height - 10);
+    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n</svg>\n", (LEFT + WIDTH - RIGHT) / 2,
+            height - 10);
     return RP_OK;
 }

@@ -17,8 +17,8 @@ typedef struct TrainCurves {
     Curve loss, validation, balance;
 } TrainCurves;
 
-/* Values may be null, NaN or infinite, the latter two as printf or Python spell them. RP_E_FORMAT names file and line; RP_E_ARG for a log without steps. The caller frees what was read, also on
- * failure. */
+/* Values may be null, NaN or infinite, the latter two as printf or Python spell them. RP_E_FORMAT names file and line;
+ * RP_E_ARG for a log without steps. The caller frees what was read, also on failure. */
 RP_NODISCARD RpStatus cli_train_log_read(const char *path, TrainCurves *out);
 void                  cli_train_curves_free(TrainCurves *c);
 

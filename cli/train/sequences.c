@@ -12,8 +12,8 @@ static uint64_t mix(uint64_t z) {
     return z ^ z >> 31;
 }
 
-void cli_train_sequences(const RpTokenList *tokens, int32_t seq, uint64_t seed, int64_t step, size_t n,
-                         int32_t *ids, size_t *places) {
+void cli_train_sequences(const RpTokenList *tokens, int32_t seq, uint64_t seed, int64_t step, size_t n, int32_t *ids,
+                         size_t *places) {
     const size_t width = (size_t)seq + 1;
     for (size_t i = 0; i < n; i++) {
         const size_t at = (size_t)(mix(mix(seed) + (uint64_t)step * n + i) % (tokens->n - (size_t)seq));

@@ -48,8 +48,7 @@ static RpStatus preset_vocabulary(const char *preset, int32_t *n) {
     return RP_OK;
 }
 
-static RpStatus open_preset(const TrainArgs *a, const Corpus *c, const char *tokenizer, const char *path,
-                            RpModel **m) {
+static RpStatus open_preset(const TrainArgs *a, const Corpus *c, const char *tokenizer, const char *path, RpModel **m) {
     int32_t n_vocab = a->vocab;
     if (n_vocab == 0) RP_TRY(preset_vocabulary(a->preset, &n_vocab));
     if (tokenizer != NULL) RP_TRY(train_tokenizer(a, c, n_vocab, tokenizer));
@@ -67,8 +66,7 @@ static RpStatus start_preset(const TrainArgs *a, const Corpus *c, RpModel **m) {
     if (snprintf(tokenizer, MAX_PATH, "%s.tokenizer", name) >= MAX_PATH)
         st = rp_fail(RP_E_ARG, "the path of %s is too long", a->output);
     snprintf(model, MAX_PATH, "%s.model", name);
-    if (st == RP_OK)
-        st = open_preset(a, c, a->texts.n > 0 && a->tokenizer == NULL ? tokenizer : NULL, model, m);
+    if (st == RP_OK) st = open_preset(a, c, a->texts.n > 0 && a->tokenizer == NULL ? tokenizer : NULL, model, m);
     (void)unlink(model); /* the mapping keeps the contents */
     (void)unlink(tokenizer);
     (void)!rp_new_file_close(output, RP_E_CANCELLED);
@@ -80,8 +78,7 @@ RpStatus cli_train_resume_failed(const TrainArgs *a, RpStatus st) {
     if ((st != RP_E_IO && st != RP_E_FORMAT) || snprintf(kept, sizeof kept, "%s.1", a->resume) >= MAX_PATH ||
         access(kept, R_OK) != 0)
         return st;
-    return rp_fail(st, "%s; the checkpoint before it is %s: go on from it with --resume", rp_last_error(),
-                   kept);
+    return rp_fail(st, "%s; the checkpoint before it is %s: go on from it with --resume", rp_last_error(), kept);
 }
 
 static RpStatus resume(const TrainArgs *a, RpModel **m) {

@@ -8,15 +8,14 @@
 #include "reprise/train.h"
 
 typedef struct TrainArgs {
-    const char *compute, *model, *preset, *tokens, *tokenizer, *separator, *output, *type, *checkpoint,
-        *resume, *log;
-    TextList texts;
-    int32_t  steps, batch, seq, warmup, accumulate, vocab, eval_every, checkpoint_every, token_bytes, threads;
-    int32_t  lora_rank;
-    float    lora_alpha, minutes, lr, lr_end, weight_decay, max_norm, aux_loss, beta1, beta2, hold_out;
-    uint64_t seed;
-    bool     constant, change_options, recompute, quiet;
-    DeviceArgs device;
+    const char *compute, *model, *preset, *tokens, *tokenizer, *separator, *output, *type, *checkpoint, *resume, *log;
+    TextList    texts;
+    int32_t     steps, batch, seq, warmup, accumulate, vocab, eval_every, checkpoint_every, token_bytes, threads;
+    int32_t     lora_rank;
+    float       lora_alpha, minutes, lr, lr_end, weight_decay, max_norm, aux_loss, beta1, beta2, hold_out;
+    uint64_t    seed;
+    bool        constant, change_options, recompute, quiet;
+    DeviceArgs  device;
 } TrainArgs;
 
 /* ---- corpus.c ---- */
@@ -60,8 +59,8 @@ RP_NODISCARD RpStatus cli_corpus_split(Corpus *c, float share, int32_t seq);
 
 /* The sequences of a step: places at random in the tokens, a pure function of seed and step. ids [n][seq + 1];
  * places[n] may be NULL. */
-void cli_train_sequences(const RpTokenList *tokens, int32_t seq, uint64_t seed, int64_t step, size_t n,
-                         int32_t *ids, size_t *places);
+void cli_train_sequences(const RpTokenList *tokens, int32_t seq, uint64_t seed, int64_t step, size_t n, int32_t *ids,
+                         size_t *places);
 
 /* ---- start.c ---- */
 
@@ -71,7 +70,8 @@ RP_NODISCARD RpStatus cli_train_start(const TrainArgs *a, RpModel **m, Corpus *c
 /* Fails if no file can be written to the path. */
 RP_NODISCARD RpStatus cli_train_try_output(const char *path);
 
-/* After --resume failed with `st`: names the checkpoint before it, FILE.1 (docs/training.md), if there is one. Returns `st`. */
+/* After --resume failed with `st`: names the checkpoint before it, FILE.1 (docs/training.md), if there is one. Returns
+ * `st`. */
 RP_NODISCARD RpStatus cli_train_resume_failed(const TrainArgs *a, RpStatus st);
 
 /* ---- log.c ---- */
@@ -85,18 +85,17 @@ typedef struct TrainLog {
 /* The results of a step. */
 typedef struct StepReport {
     RpTrainResult result;
-    double tokens_per_s, balance; /* balance: largest load of an expert, times their number; 0: no experts */
+    double        tokens_per_s, balance; /* balance: largest load of an expert, times their number; 0: no experts */
 } StepReport;
 
-/* RP_E_ARG for a regular file that neither is empty nor begins as a log: it would be lost. RP_OK if there is no file, or
- * for NULL. */
+/* RP_E_ARG for a regular file that neither is empty nor begins as a log: it would be lost. RP_OK if there is no file,
+ * or for NULL. */
 RP_NODISCARD RpStatus cli_train_log_check(const char *path);
 
 /* Opens the log of a run that begins after step `n`. Lines of later steps, which a resumed run makes again, are
  * removed; at n = 0 all lines are. Errors as cli_train_log_check. */
 RP_NODISCARD RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_t n);
-RP_NODISCARD RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t,
-                                         const RpModelInfo *m);
+RP_NODISCARD RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t, const RpModelInfo *m);
 RP_NODISCARD RpStatus cli_train_log_validation(TrainLog *log, int64_t step, double loss, size_t n_sequences);
 
 /* Writes the log to the disk (fsync), before a checkpoint that promises its lines. Closing does it too. */

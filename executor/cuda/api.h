@@ -27,8 +27,7 @@ static inline cudaError_t rp_cuda_captured(cudaStream_t stream, cudaGraphNode_t 
 }
 
 /* Adds a node without dependencies. */
-static inline cudaError_t rp_cuda_add_node(cudaGraphNode_t *node, cudaGraph_t graph,
-                                           struct cudaGraphNodeParams *p) {
+static inline cudaError_t rp_cuda_add_node(cudaGraphNode_t *node, cudaGraph_t graph, struct cudaGraphNodeParams *p) {
 #if CUDART_VERSION >= 13000
     return cudaGraphAddNode(node, graph, NULL, NULL, 0, p);
 #else

@@ -29,8 +29,8 @@ RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st) {
 
 RpStatus rp_cuda_select(CudaDevice *d) {
     if (d->failed)
-        return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be",
-                       d->id, d->failure);
+        return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be", d->id,
+                       d->failure);
     return rp_cuda_check(d, cudaSetDevice(d->index), "selection of the device");
 }
 
@@ -50,6 +50,5 @@ RpStatus rp_cuda_wanted_library(RpOption option, const char **path) {
     const char *value = rp_option(option);
     *path             = strcmp(value, "off") == 0 ? NULL : strcmp(value, "auto") == 0 ? "" : value;
     if (*path == NULL || (*path)[0] == '\0' || strchr(value, '/') != NULL) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted", rp_option_name(option),
-                   value);
+    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted", rp_option_name(option), value);
 }

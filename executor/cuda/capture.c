@@ -76,8 +76,8 @@ static RpStatus record_library(Recorder *r, const RpKernelLaunch *l) {
     RP_TRY(l->enqueue(l->arg, d->stream));
     RP_TRY(rp_cuda_check(d, rp_cuda_captured(d->stream, &node, &after), "nodes of a capture"));
     if (after <= before)
-        return rp_fail(RP_E_STATE, "%s: %s has added no node",
-                       rp_node_name(r->c->base.plan->steps[r->step].node), l->name);
+        return rp_fail(RP_E_STATE, "%s: %s has added no node", rp_node_name(r->c->base.plan->steps[r->step].node),
+                       l->name);
     return remember(r, l, node, (int)(after - before));
 }
 
@@ -87,8 +87,7 @@ static RpStatus record(void *user, const RpKernelLaunch *l) {
     cudaGraphNode_t node = NULL;
     if (l->enqueue != NULL) return record_library(r, l);
     RP_TRY(launch_now(r->c, l));
-    RP_TRY(rp_cuda_check(r->c->device, rp_cuda_captured(r->c->device->stream, &node, NULL),
-                         "node of a capture"));
+    RP_TRY(rp_cuda_check(r->c->device, rp_cuda_captured(r->c->device->stream, &node, NULL), "node of a capture"));
     return remember(r, l, node, 1);
 }
 
@@ -99,8 +98,8 @@ static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
     const int  n        = r->c->n_captured;
     const bool launched = n > 0 && r->c->captured[n - 1].step == r->step;
     if (status == RP_OK && !launched)
-        status = rp_fail(RP_E_STATE, "%s was captured without a kernel",
-                         rp_node_name(r->c->base.plan->steps[r->step].node));
+        status =
+            rp_fail(RP_E_STATE, "%s was captured without a kernel", rp_node_name(r->c->base.plan->steps[r->step].node));
     r->step++;
     return status;
 }
@@ -114,8 +113,7 @@ static RpStatus enqueue(void *arg) {
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, next_step, &r));
     RP_TRY(rp_cuda_enqueue_outputs(c));
     if (c->base.step == NULL) return RP_OK;
-    return rp_cuda_check(c->device, rp_cuda_captured(c->device->stream, &c->token_node, NULL),
-                         "node of the token");
+    return rp_cuda_check(c->device, rp_cuda_captured(c->device->stream, &c->token_node, NULL), "node of the token");
 }
 
 /* A kernel for quantised weights is compiled for one type. A wrong template would read the blocks of another type
@@ -129,8 +127,7 @@ static RpStatus check_types(const CudaExecutor *c) {
             const RpDtype x = a->args.unary.x.dtype, y = b->args.unary.x.dtype;
             if (x != y && (rp_dtype_is_quant(x) || rp_dtype_is_quant(y)))
                 return rp_fail(RP_E_STATE, "one kernel was captured for '%s' of %s and '%s' of %s",
-                               rp_node_name(a->node), rp_dtype_name(x), rp_node_name(b->node),
-                               rp_dtype_name(y));
+                               rp_node_name(a->node), rp_dtype_name(x), rp_node_name(b->node), rp_dtype_name(y));
             break; /* earlier ones were compared with j already */
         }
     return RP_OK;
@@ -214,22 +211,19 @@ typedef struct Repointer {
 /* First walk. The launcher may choose another kernel for other addresses, for instance if they are less aligned. */
 static RpStatus check_same(void *user, const RpKernelLaunch *l) {
     Repointer *r = user;
-    if (r->next == r->c->n_captured)
-        return rp_fail(RP_E_STATE, "this memory needs more kernels than were captured");
+    if (r->next == r->c->n_captured) return rp_fail(RP_E_STATE, "this memory needs more kernels than were captured");
     const Captured *n    = &r->c->captured[r->next++];
     const char     *name = rp_node_name(r->c->base.plan->steps[n->step].node);
-    if (n->function != l->function)
-        return rp_fail(RP_E_STATE, "%s needs another kernel with this memory", name);
+    if (n->function != l->function) return rp_fail(RP_E_STATE, "%s needs another kernel with this memory", name);
     if (l->enqueue != NULL && memcmp(n->addresses, l->addresses, sizeof n->addresses) != 0)
-        return rp_fail(
-            RP_E_UNSUPPORTED,
-            "%s was captured by %s, whose nodes keep their addresses: other memory needs REPRISE_BLAS=off",
-            name, l->name);
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s was captured by %s, whose nodes keep their addresses: other memory needs REPRISE_BLAS=off",
+                       name, l->name);
     return RP_OK;
 }
 
-/* Second walk: grid, block and shared memory are those of the capture, the arguments are new. A specialised kernel stays
- * if the new memory differs in addresses only, else the node gets the shipped one. */
+/* Second walk: grid, block and shared memory are those of the capture, the arguments are new. A specialised kernel
+ * stays if the new memory differs in addresses only, else the node gets the shipped one. */
 static RpStatus repoint(void *user, const RpKernelLaunch *l) {
     Repointer      *r = user;
     const Captured *n = &r->c->captured[r->next++];
@@ -252,16 +246,15 @@ RpStatus rp_cuda_repoint(CudaExecutor *c) {
     Repointer   r   = {.c = c};
     RpKernelCtx ctx = rp_cuda_ctx(c, check_same, &r);
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL));
-    if (r.next != c->n_captured)
-        return rp_fail(RP_E_STATE, "this memory needs fewer kernels than were captured");
+    if (r.next != c->n_captured) return rp_fail(RP_E_STATE, "this memory needs fewer kernels than were captured");
     r   = (Repointer){.c = c};
     ctx = rp_cuda_ctx(c, repoint, &r);
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL));
     if (c->base.step == NULL) return RP_OK;
     const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
     return rp_cuda_check(c->device,
-                         cudaGraphExecMemcpyNodeSetParams1D(c->exec, c->token_node, c->token, token,
-                                                            sizeof *c->token, cudaMemcpyDeviceToHost),
+                         cudaGraphExecMemcpyNodeSetParams1D(c->exec, c->token_node, c->token, token, sizeof *c->token,
+                                                            cudaMemcpyDeviceToHost),
                          "new address of the token");
 }
 

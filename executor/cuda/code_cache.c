@@ -64,10 +64,8 @@ RpStatus rp_code_cache_open(CodeCache *c) {
     const bool use_given = given != NULL && given[0] == '/'; /* the XDG rules: relative paths are ignored */
     if (!use_given && (home == NULL || home[0] != '/'))
         return rp_fail(RP_E_NOT_AVAILABLE, "neither XDG_CACHE_HOME nor HOME is set");
-    int n =
-        snprintf(c->folder, sizeof c->folder, "%s%s", use_given ? given : home, use_given ? "" : "/.cache");
-    if (n >= (int)sizeof c->folder - 64)
-        return rp_fail(RP_E_NOT_AVAILABLE, "the path of the cache is too long");
+    int n = snprintf(c->folder, sizeof c->folder, "%s%s", use_given ? given : home, use_given ? "" : "/.cache");
+    if (n >= (int)sizeof c->folder - 64) return rp_fail(RP_E_NOT_AVAILABLE, "the path of the cache is too long");
     if (mb == 0) return rp_fail(RP_E_NOT_AVAILABLE, "%s=0", rp_option_name(RP_OPT_CODE_CACHE_MB));
     RP_TRY(make_folder(c->folder));
     snprintf(c->folder + n, sizeof c->folder - (size_t)n, "/reprise");
@@ -89,8 +87,7 @@ void rp_code_cache_close(CodeCache *c) {
 static void name_of(const char *key, size_t key_bytes, char name[NAME_BYTES]) {
     uint64_t h[2];
     hash128(key, key_bytes, h);
-    snprintf(name, NAME_BYTES, "%016llx%016llx%s", (unsigned long long)h[0], (unsigned long long)h[1],
-             suffix);
+    snprintf(name, NAME_BYTES, "%016llx%016llx%s", (unsigned long long)h[0], (unsigned long long)h[1], suffix);
 }
 
 static void path_of(const CodeCache *c, const char *name, char path[PATH_MAX + 64]) {
@@ -140,8 +137,7 @@ static bool is_sound(const EntryHeader *h, const char *parts, size_t bytes) {
 }
 
 /* Takes the entry in b->memory apart. A sound entry with another key is a miss. */
-static RpStatus take(CudaBinary *b, size_t bytes, const char *path, const char *key, size_t key_bytes,
-                     bool *found) {
+static RpStatus take(CudaBinary *b, size_t bytes, const char *path, const char *key, size_t key_bytes, bool *found) {
     EntryHeader h;
     char       *parts = b->memory + sizeof h;
     memcpy(&h, b->memory, sizeof h);
@@ -156,8 +152,7 @@ static RpStatus take(CudaBinary *b, size_t bytes, const char *path, const char *
     return RP_OK;
 }
 
-RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes, CudaBinary *out,
-                            bool *found) {
+RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes, CudaBinary *out, bool *found) {
     char   path[PATH_MAX + 64], name[NAME_BYTES];
     size_t bytes = 0;
     *out         = (CudaBinary){0};
@@ -206,8 +201,7 @@ static RpStatus list_entries(const CodeCache *c, DIR *d, const char *newest, Kep
         if (len != 2 * 16 + sizeof suffix - 1 || strcmp(f->d_name + 2 * 16, suffix) != 0 ||
             strcmp(f->d_name, newest) == 0)
             continue;
-        if (fstatat(c->fd, f->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0)
-            continue; /* removed by another process */
+        if (fstatat(c->fd, f->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0) continue; /* removed by another process */
         if (*n == room) {
             Kept *grown = realloc(*list, (room = 2 * room + 64) * sizeof *grown);
             if (grown == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for its entries", c->folder);
@@ -252,10 +246,9 @@ static RpStatus remove_oldest(const CodeCache *c, const char *newest) {
 static bool put(FILE *f, const void *p, size_t n) { return n == 0 || fwrite(p, 1, n, f) == n; }
 
 RpStatus rp_code_cache_write(const CodeCache *c, const char *key, size_t key_bytes, const CudaBinary *b) {
-    char        path[PATH_MAX + 64], name[NAME_BYTES];
-    RpNewFile  *file;
-    EntryHeader h = {
-        .cubin = b->cubin_bytes, .ptx = b->ptx_bytes, .symbol = b->symbol_bytes, .key = key_bytes};
+    char         path[PATH_MAX + 64], name[NAME_BYTES];
+    RpNewFile   *file;
+    EntryHeader  h     = {.cubin = b->cubin_bytes, .ptx = b->ptx_bytes, .symbol = b->symbol_bytes, .key = key_bytes};
     const size_t bytes = b->cubin_bytes + b->ptx_bytes + b->symbol_bytes + key_bytes;
     if (bytes > MAX_ENTRY - sizeof h || bytes + sizeof h > c->limit)
         return rp_fail(RP_E_IO, "%s: an entry of %zu bytes is too large", c->folder, bytes);

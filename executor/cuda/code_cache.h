@@ -23,19 +23,19 @@ typedef struct CodeCache {
     size_t limit;
 } CodeCache;
 
-/* Finds the folder and creates it if it is missing; it may not be a symbolic link. RP_E_NOT_AVAILABLE without a home or if
- * REPRISE_CODE_CACHE_MB is 0, RP_E_ARG, RP_E_IO; the text names the folder. Closed by rp_code_cache_close, if RP_OK. */
+/* Finds the folder and creates it if it is missing; it may not be a symbolic link. RP_E_NOT_AVAILABLE without a home or
+ * if REPRISE_CODE_CACHE_MB is 0, RP_E_ARG, RP_E_IO; the text names the folder. Closed by rp_code_cache_close, if
+ * RP_OK. */
 RP_NODISCARD RpStatus rp_code_cache_open(CodeCache *c);
 void                  rp_code_cache_close(CodeCache *c);
 
-/* The time of a file is that of its last use. *found is false, with RP_OK, if there is no entry. The caller frees *out. RP_E_FORMAT for a corrupt entry, RP_E_IO,
- * RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes,
-                                         CudaBinary *out, bool *found);
+/* The time of a file is that of its last use. *found is false, with RP_OK, if there is no entry. The caller frees *out.
+ * RP_E_FORMAT for a corrupt entry, RP_E_IO, RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_code_cache_read(const CodeCache *c, const char *key, size_t key_bytes, CudaBinary *out,
+                                         bool *found);
 
 /* Writes an entry as a whole: other processes see the old one or the new one. If all entries are then larger than
  * REPRISE_CODE_CACHE_MB, those that were not used for the longest time are removed. RP_E_IO, RP_E_NOMEM. */
-RP_NODISCARD RpStatus rp_code_cache_write(const CodeCache *c, const char *key, size_t key_bytes,
-                                          const CudaBinary *b);
+RP_NODISCARD RpStatus rp_code_cache_write(const CodeCache *c, const char *key, size_t key_bytes, const CudaBinary *b);
 
 #endif

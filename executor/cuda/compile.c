@@ -53,8 +53,7 @@ static RpStatus compile_or_read(const Batch *b, CompileJob *j) {
     RpStatus st = RP_OK;
     if (!j->cached) {
         st = rp_nvrtc_compile(b->nvrtc, &j->code, b->target, &j->binary, NULL);
-        if (st == RP_OK && key != NULL && rp_code_cache_write(b->cache, key, bytes, &j->binary) != RP_OK)
-            note_cache(j);
+        if (st == RP_OK && key != NULL && rp_code_cache_write(b->cache, key, bytes, &j->binary) != RP_OK) note_cache(j);
     }
     free(key);
     return st;
@@ -91,8 +90,7 @@ static void report(Batch *b) {
         atomic_store(&b->cancelled, true);
 }
 
-bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
-                    const CompileWatch *watch) {
+bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs, const CompileWatch *watch) {
     CodeCache  cache;
     pthread_t  threads[MAX_THREADS];
     Batch      b       = {.nvrtc = n, .target = target, .jobs = jobs, .n = n_jobs};

@@ -26,9 +26,9 @@ typedef struct CompileWatch {
  * of the option. */
 RP_NODISCARD RpStatus rp_compiler_open(RpNvrtc **out);
 
-/* Compiles every job, on as many threads as there are jobs and processors. Jobs have a status each. `watch` may be NULL.
- * Returns false if its progress function has. */
+/* Compiles every job, on as many threads as there are jobs and processors. Jobs have a status each. `watch` may be
+ * NULL. Returns false if its progress function has. */
 RP_NODISCARD bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
-                    const CompileWatch *watch);
+                                 const CompileWatch *watch);
 
 #endif

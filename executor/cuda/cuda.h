@@ -23,7 +23,7 @@ enum {
     CUDA_ALIGN        = 256,
     CUDA_UPLOAD_BYTES = 32 << 20, /* half of the pinned buffer that weights are uploaded through */
     CUDA_LOOP_DRIVER  = 12040,    /* the first driver with WHILE nodes in graphs */
-    CUDA_PDL_MAJOR    = 9 /* major compute capability from which there is programmatic dependent launch */
+    CUDA_PDL_MAJOR    = 9         /* major compute capability from which there is programmatic dependent launch */
 };
 
 /* Why nothing is measured or compiled for a device, with its name. */
@@ -134,11 +134,11 @@ typedef struct CudaExecutor {
     void       *scratch;         /* of launches, which run one at a time: the owner's or the private one */
     void       *private_scratch; /* NULL: the owner's is large enough */
     size_t      scratch_bytes;
-    RpBlasLt   *blas;              /* the device's, if the plan has products for it */
-    char        blas_text[512];    /* info.blas */
-    char        kernels_text[512]; /* info.kernels */
-    bool        special;           /* launches take the specialised kernels of the device */
-    int         special_missed;    /* launches whose constants no specialised kernel has */
+    RpBlasLt   *blas;                                        /* the device's, if the plan has products for it */
+    char        blas_text[512];                              /* info.blas */
+    char        kernels_text[512];                           /* info.kernels */
+    bool        special;                                     /* launches take the specialised kernels of the device */
+    int         special_missed;                              /* launches whose constants no specialised kernel has */
     bool (*progress)(size_t done, size_t total, void *user); /* of RpExecutorOptions, while it opens */
     void    *progress_user;
     Mirror  *mirrors;
@@ -152,12 +152,12 @@ typedef struct CudaExecutor {
     cudaGraphNode_t token_node;
     bool            pdl;           /* kernels are captured with programmatic dependent launch */
     char            pdl_text[320]; /* info.overlap */
-    int       old_code; /* 10 * compute capability of a kernel compiled for one before 9.0; 0: none was */
-    char      old_kernel[96];
-    bool      stale;    /* args and captured nodes still have the addresses of an earlier binding */
-    Captured *captured; /* in the order of the launches */
-    int       n_captured;
-    CudaLoop  loop;
+    int             old_code;      /* 10 * compute capability of a kernel compiled for one before 9.0; 0: none was */
+    char            old_kernel[96];
+    bool            stale;    /* args and captured nodes still have the addresses of an earlier binding */
+    Captured       *captured; /* in the order of the launches */
+    int             n_captured;
+    CudaLoop        loop;
 } CudaExecutor;
 
 /* Hooks that launch: a specialised kernel where there is one. `user` is the CudaExecutor. */
@@ -168,8 +168,8 @@ RP_NODISCARD RpStatus rp_cuda_special_in_loop(void *user, const RpKernelLaunch *
 static inline CudaExecutor *rp_cuda(RpExecutor *e) { return (CudaExecutor *)e; }
 
 /* Context for launches on the stream. With a hook, each launch calls it instead. */
-static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c,
-                                      RpStatus (*hook)(void *user, const RpKernelLaunch *l), void *user) {
+static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c, RpStatus (*hook)(void *user, const RpKernelLaunch *l),
+                                      void               *user) {
     if (hook == NULL && c->special) {
         hook = rp_cuda_special_now;
         user = (void *)(uintptr_t)c;
@@ -232,8 +232,8 @@ void rp_cuda_blas_describe(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_sources_open(CudaExecutor *c);
 void                  rp_cuda_sources_close(CudaDevice *d);
 /* Compiles the kernels of a decode step for the constants of their launches, as REPRISE_SPECIALIZE says, and adds what
- * became of them to info.kernels. A kernel that fails is launched as shipped (I10); RP_E_ARG for an unknown value of the
- * option. */
+ * became of them to info.kernels. A kernel that fails is launched as shipped (I10); RP_E_ARG for an unknown value of
+ * the option. */
 RP_NODISCARD RpStatus rp_cuda_specials_open(CudaExecutor *c);
 /* Adds to info.kernels how many captured launches had constants that none of the kernels was compiled for (I10). */
 void rp_cuda_specials_check(CudaExecutor *c);
@@ -254,8 +254,7 @@ const RpKernelLaunch *rp_cuda_special(CudaExecutor *c, const RpKernelLaunch *l, 
 /* Loads the cubin, or the PTX if the driver has no use for it, and finds its kernel; after a failure nothing is loaded.
  * cudaErrorNotSupported in a build with an older toolkit. */
 struct CudaBinary;
-cudaError_t rp_cuda_library_load(const struct CudaBinary *b, struct CUlib_st **library,
-                                 const void **function);
+cudaError_t rp_cuda_library_load(const struct CudaBinary *b, struct CUlib_st **library, const void **function);
 void        rp_cuda_library_unload(struct CUlib_st *library);
 cudaError_t rp_cuda_library_probe(void); /* loads PTX without kernels */
 
@@ -269,10 +268,9 @@ RP_NODISCARD RpStatus rp_cuda_enqueue(CudaExecutor *c);
 
 /* Captures the work that `enqueue` puts on the device's stream, into the graph `body` or, for NULL, a new one. `what`
  * names it in errors ("the capture"). The caller owns *out, on failure too. */
-RP_NODISCARD RpStatus rp_cuda_record(CudaDevice *d, cudaGraph_t body, RpStatus (*enqueue)(void *arg),
-                                     void *arg, const char *what, cudaGraph_t *out);
-RP_NODISCARD RpStatus rp_cuda_instantiate(CudaDevice *d, cudaGraph_t graph, const char *what,
-                                          cudaGraphExec_t *out);
+RP_NODISCARD RpStatus rp_cuda_record(CudaDevice *d, cudaGraph_t body, RpStatus (*enqueue)(void *arg), void *arg,
+                                     const char *what, cudaGraph_t *out);
+RP_NODISCARD RpStatus rp_cuda_instantiate(CudaDevice *d, cudaGraph_t graph, const char *what, cudaGraphExec_t *out);
 
 /* Captures and instantiates the plan. RP_E_STATE unless every step has a node of its own and each kernel for quantised
  * weights serves one type only. */
@@ -291,7 +289,6 @@ RP_NODISCARD RpStatus rp_cuda_loop_finish(RpExecutor *e);
 
 /* Backend.verify and Backend.profile. */
 RP_NODISCARD RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user);
-RP_NODISCARD RpStatus rp_cuda_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns,
-                                      const void *step);
+RP_NODISCARD RpStatus rp_cuda_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns, const void *step);
 
 #endif

@@ -87,14 +87,14 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
     return bytes;
 }
 
-/* Weights go through the two halves of a pinned buffer, in pieces, each half with a stream of its own, so that one piece
- * is copied to the device while the host reads or repacks the next:
+/* Weights go through the two halves of a pinned buffer, in pieces, each half with a stream of its own, so that one
+ * piece is copied to the device while the host reads or repacks the next:
  *
  *     half 0, stream 0   [piece 0]            [piece 2]              a half is written again when the event behind its
  *     half 1, stream 1             [piece 1]            [piece 3]    copy has been reached
  *
- * A quantised weight is repacked into a half if it fits, otherwise into `planes`, which holds one weight: its pieces have
- * left it when they are enqueued. */
+ * A quantised weight is repacked into a half if it fits, otherwise into `planes`, which holds one weight: its pieces
+ * have left it when they are enqueued. */
 typedef struct Upload {
     CudaDevice  *d;
     char        *pinned;
@@ -105,9 +105,7 @@ typedef struct Upload {
     unsigned     n_pieces;
 } Upload;
 
-static RpStatus upload_check(const Upload *u, cudaError_t e) {
-    return rp_cuda_check(u->d, e, "upload of weights");
-}
+static RpStatus upload_check(const Upload *u, cudaError_t e) { return rp_cuda_check(u->d, e, "upload of weights"); }
 
 /* Waits until the latest copy from half k has been made, and counts the time. */
 static RpStatus upload_wait(const Upload *u, unsigned k) {
@@ -134,8 +132,7 @@ static RpStatus next_half(const Upload *u, char **half) {
 /* Sends the first n bytes of the next half. */
 static RpStatus upload_half(Upload *u, char *to, size_t n) {
     const unsigned k = u->n_pieces++ % 2;
-    RP_TRY(upload_check(
-        u, cudaMemcpyAsync(to, u->pinned + k * u->half, n, cudaMemcpyHostToDevice, u->streams[k])));
+    RP_TRY(upload_check(u, cudaMemcpyAsync(to, u->pinned + k * u->half, n, cudaMemcpyHostToDevice, u->streams[k])));
     return upload_check(u, cudaEventRecord(u->done[k], u->streams[k]));
 }
 
@@ -210,14 +207,13 @@ RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
             const RpTensorView *v = &s->args.src[k];
             if (s->src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || !rp_dtype_is_quant(v->dtype)) continue;
             const CudaWeight *w = find_weight(d, v->data);
-            if (w == NULL ||
-                (s->src[k].offset == 0 && rp_view_is_contiguous(v) && rp_view_extent_bytes(v) == w->bytes))
+            if (w == NULL || (s->src[k].offset == 0 && rp_view_is_contiguous(v) && rp_view_extent_bytes(v) == w->bytes))
                 continue;
             return rp_fail(RP_E_UNSUPPORTED,
                            "%s: [%lld,%lld,%lld,%lld] is a part of a %s weight: on the device these can be "
                            "used whole only",
-                           rp_node_name(s->node), (long long)v->ne[0], (long long)v->ne[1],
-                           (long long)v->ne[2], (long long)v->ne[3], rp_dtype_name(v->dtype));
+                           rp_node_name(s->node), (long long)v->ne[0], (long long)v->ne[1], (long long)v->ne[2],
+                           (long long)v->ne[3], rp_dtype_name(v->dtype));
         }
     return RP_OK;
 }
@@ -228,8 +224,7 @@ static RpStatus grow(CudaDevice *d, int n_new) {
     if (weights != NULL) d->weights = weights;
     void **slabs = realloc(d->slabs, (size_t)(d->n_slabs + 1) * sizeof *slabs);
     if (slabs != NULL) d->slabs = slabs;
-    return weights != NULL && slabs != NULL ? RP_OK
-                                            : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
+    return weights != NULL && slabs != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for %d weights", n_new);
 }
 
 /* Uploads all missing weights to `slab`. New entries stay behind n_weights until all are uploaded: lookups need a

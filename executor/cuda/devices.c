@@ -20,8 +20,7 @@ RpStatus rp_cuda_probe(int *n_devices) {
     int               driver = 0;
     const cudaError_t asked  = cudaDriverGetVersion(&driver);
     *n_devices               = 0;
-    if (asked != cudaSuccess)
-        return rp_fail(RP_E_NOT_AVAILABLE, "CUDA driver: %s", cudaGetErrorString(asked));
+    if (asked != cudaSuccess) return rp_fail(RP_E_NOT_AVAILABLE, "CUDA driver: %s", cudaGetErrorString(asked));
     if (driver == 0) return rp_fail(RP_E_NOT_AVAILABLE, "no CUDA driver is installed");
     const cudaError_t counted = cudaGetDeviceCount(n_devices);
     if (counted == cudaSuccess && *n_devices > 0) return RP_OK;
@@ -34,8 +33,7 @@ RpStatus rp_cuda_probe(int *n_devices) {
 static RpStatus check(cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
     (void)cudaGetLastError();
-    return rp_fail(e == cudaErrorMemoryAllocation ? RP_E_NOMEM : RP_E_CUDA, "%s: %s", what,
-                   cudaGetErrorString(e));
+    return rp_fail(e == cudaErrorMemoryAllocation ? RP_E_NOMEM : RP_E_CUDA, "%s: %s", what, cudaGetErrorString(e));
 }
 
 static RpStatus select_device(int index) {

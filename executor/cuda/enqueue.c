@@ -7,17 +7,16 @@ static RpStatus copy_mirror(CudaExecutor *c, const Mirror *m) {
     char                     *host = c->host + m->offset;
     const enum cudaMemcpyKind way  = m->is_input ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     return rp_cuda_check(c->device,
-                         cudaMemcpyAsync(m->is_input ? m->device : host, m->is_input ? host : m->device,
-                                         m->bytes, way, c->device->stream),
+                         cudaMemcpyAsync(m->is_input ? m->device : host, m->is_input ? host : m->device, m->bytes, way,
+                                         c->device->stream),
                          rp_node_name(m->node));
 }
 
 RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c) {
     CudaDevice *d = c->device;
     if (c->inputs != NULL)
-        return rp_cuda_check(
-            d, cudaMemcpyAsync(c->inputs, c->host, c->input_bytes, cudaMemcpyHostToDevice, d->stream),
-            "inputs");
+        return rp_cuda_check(d, cudaMemcpyAsync(c->inputs, c->host, c->input_bytes, cudaMemcpyHostToDevice, d->stream),
+                             "inputs");
     for (int i = 0; i < c->n_mirrors; i++) {
         const Mirror *m = &c->mirrors[i];
         if (m->is_input) RP_TRY(copy_mirror(c, m));
@@ -29,9 +28,8 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
     CudaDevice *d = c->device;
     if (c->base.step != NULL) {
         const void *token = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step));
-        RP_TRY(rp_cuda_check(
-            d, cudaMemcpyAsync(c->token, token, sizeof *c->token, cudaMemcpyDeviceToHost, d->stream),
-            "token"));
+        RP_TRY(rp_cuda_check(d, cudaMemcpyAsync(c->token, token, sizeof *c->token, cudaMemcpyDeviceToHost, d->stream),
+                             "token"));
     }
     for (int i = 0; i < c->n_mirrors; i++) {
         const Mirror *m = &c->mirrors[i];
@@ -43,7 +41,6 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(rp_cuda_named(c->device,
-                         rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
+    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
     return rp_cuda_enqueue_outputs(c);
 }

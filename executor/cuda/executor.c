@@ -59,11 +59,10 @@ static RpStatus check_memory(const CudaExecutor *c) {
     size_t             have, whole;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
     if (weights + arena + states + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
-    return rp_fail(
-        RP_E_NOMEM,
-        "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
-        c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9, (double)states / 1e9,
-        (double)arena / 1e9, (double)have / 1e9, (double)whole / 1e9);
+    return rp_fail(RP_E_NOMEM,
+                   "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
+                   c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9, (double)states / 1e9,
+                   (double)arena / 1e9, (double)have / 1e9, (double)whole / 1e9);
 }
 
 /* The tensors that each run copies: inputs and outputs. A plan that samples its tokens copies only the token back. */
@@ -75,10 +74,8 @@ static void list_mirrors(CudaExecutor *c) {
         const PlanRef     ref   = rp_plan_ref(e->plan, node);
         if (ref.space != SPACE_ARENA || (!input && (e->step != NULL || !rp_node_is_output(node)))) continue;
         const RpTensorView v       = rp_node_view(node);
-        c->mirrors[c->n_mirrors++] = (Mirror){.node     = node,
-                                              .bytes    = rp_view_extent_bytes(&v),
-                                              .device   = e->arena + ref.offset,
-                                              .is_input = input};
+        c->mirrors[c->n_mirrors++] = (Mirror){
+            .node = node, .bytes = rp_view_extent_bytes(&v), .device = e->arena + ref.offset, .is_input = input};
     }
 }
 
@@ -137,8 +134,7 @@ static RpStatus open_mirrors(CudaExecutor *c) {
     if (c->mirrors == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
     list_mirrors(c);
     const size_t total = place_mirrors(c) + CUDA_ALIGN; /* the token behind the mirrors */
-    RP_TRY(rp_cuda_check(c->device, cudaMallocHost((void **)&c->host, total),
-                         "host memory of inputs and outputs"));
+    RP_TRY(rp_cuda_check(c->device, cudaMallocHost((void **)&c->host, total), "host memory of inputs and outputs"));
     memset(c->host, 0, total);
     c->token = (int32_t *)(void *)(c->host + total - CUDA_ALIGN);
     return RP_OK;
@@ -154,11 +150,9 @@ static void *data_of(RpExecutor *e, const TensorNode *node) {
 static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t bytes, bool to_host) {
     CudaDevice *d = rp_cuda(e)->device;
     RP_TRY(rp_cuda_enter(d));
-    RP_TRY(
-        rp_cuda_check(d,
-                      cudaMemcpyAsync(to, from, bytes,
-                                      to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream),
-                      "copy"));
+    RP_TRY(rp_cuda_check(
+        d, cudaMemcpyAsync(to, from, bytes, to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream),
+        "copy"));
     return rp_cuda_check(d, cudaStreamSynchronize(d->stream), "copy");
 }
 
@@ -169,9 +163,8 @@ static RpStatus run_cuda(RpExecutor *e) {
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
     RP_TRY(rp_cuda_update_addresses(c));
-    RpStatus st = c->exec != NULL
-                      ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
-                      : rp_cuda_enqueue(c);
+    RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
+                                  : rp_cuda_enqueue(c);
     /* Waits even after a failure: work enqueued before it must not run on while the memory is used again. */
     const RpStatus waited = rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan");
     return st != RP_OK ? st : waited;
@@ -200,8 +193,7 @@ static RpStatus wanted_mode(RpExecMode given, RpExecMode *out) {
     const char *name = rp_option(RP_OPT_MODE);
     *out             = given;
     if (given == RP_MODE_AUTO && rp_mode_from_name(name, out) != RP_OK)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or loop is wanted",
-                       rp_option_name(RP_OPT_MODE), name);
+        return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or loop is wanted", rp_option_name(RP_OPT_MODE), name);
     if (*out == RP_MODE_AUTO) *out = RP_MODE_LOOP;
     return RP_OK;
 }
@@ -215,8 +207,8 @@ static RpStatus accept(CudaExecutor *c, RpStatus st, const RpExecutorOptions *o,
         return RP_OK;
     }
     if (o->require_graph || c->device->failed) return st;
-    snprintf(e->reason, sizeof e->reason, "%s instead of %s: %.200s", rp_mode_name(e->info.mode),
-             rp_mode_name(reached), rp_last_error());
+    snprintf(e->reason, sizeof e->reason, "%s instead of %s: %.200s", rp_mode_name(e->info.mode), rp_mode_name(reached),
+             rp_last_error());
     return RP_OK;
 }
 
@@ -236,8 +228,7 @@ static RpStatus choose_pdl(CudaExecutor *c) {
     else if (slower)
         snprintf(c->pdl_text, sizeof c->pdl_text, "slower on this device (%s)", rp_option_name(RP_OPT_TUNE));
     else if (c->device->major < CUDA_PDL_MAJOR)
-        snprintf(c->pdl_text, sizeof c->pdl_text, "devices before compute capability %d.0 have none",
-                 CUDA_PDL_MAJOR);
+        snprintf(c->pdl_text, sizeof c->pdl_text, "devices before compute capability %d.0 have none", CUDA_PDL_MAJOR);
     else
         snprintf(c->pdl_text, sizeof c->pdl_text, "%s was compiled for compute capability %d.%d, before %d.0",
                  c->old_kernel, c->old_code / 10, c->old_code % 10, CUDA_PDL_MAJOR);
@@ -282,8 +273,8 @@ static RpStatus open_graphs(CudaExecutor *c, const RpExecutorOptions *o) {
     return accept(c, open_loop(c), o, RP_MODE_LOOP);
 }
 
-/* Loads a kernel that waits for earlier ones itself, and remembers it if its code cannot: that of an architecture before
- * 9.0 has no griddepcontrol, also where the driver has translated it (ptxVersion 80, binaryVersion 90). */
+/* Loads a kernel that waits for earlier ones itself, and remembers it if its code cannot: that of an architecture
+ * before 9.0 has no griddepcontrol, also where the driver has translated it (ptxVersion 80, binaryVersion 90). */
 static RpStatus load_waiting(CudaExecutor *c, const void *function, const char *name) {
     struct cudaFuncAttributes a;
     RP_TRY(rp_cuda_check(c->device, cudaFuncGetAttributes(&a, function), "loading of a kernel"));
@@ -301,8 +292,7 @@ static RpStatus load(void *user, const RpKernelLaunch *l) {
     CudaDevice               *d = c->device;
     struct cudaFuncAttributes a;
     if (l->enqueue == NULL && l->waits) return load_waiting(c, l->function, l->name);
-    if (l->enqueue == NULL)
-        return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
+    if (l->enqueue == NULL) return rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), "loading of a kernel");
     /* Only the library knows what it loads, so the product is run once, over an arena of zeros. */
     const RpStatus st = l->enqueue(l->arg, d->stream);
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), l->name));
@@ -316,16 +306,14 @@ static RpStatus load_kernels(CudaExecutor *c) {
     int         refused = -1;
     RpStatus    st      = RP_OK;
     if (c->blas != NULL)
-        RP_TRY(rp_cuda_check(c->device,
-                             cudaMemsetAsync(c->base.arena, 0, c->base.plan->memory.arena, c->device->stream),
-                             "arena"));
+        RP_TRY(rp_cuda_check(
+            c->device, cudaMemsetAsync(c->base.arena, 0, c->base.plan->memory.arena, c->device->stream), "arena"));
     while (c->blas != NULL && refused != rp_blaslt_refused(c->blas) && !c->device->failed) {
         refused = rp_blaslt_refused(c->blas);
         st      = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
         (void)cudaGetLastError();
     }
-    if (c->blas == NULL)
-        st = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
+    if (c->blas == NULL) st = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
     RP_TRY(st);
     rp_cuda_blas_describe(c);
     return c->base.step != NULL ? load_waiting(c, rp_cuda_loop_kernel(), "loop_end") : RP_OK;

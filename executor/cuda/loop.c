@@ -35,8 +35,7 @@ static RpStatus open_memory(CudaExecutor *c) {
     RP_TRY(rp_cuda_check(c->device, cudaHostAlloc((void **)&l->ring, sizeof *l->ring, cudaHostAllocMapped),
                          "ring of the loop"));
     memset(l->ring, 0, sizeof *l->ring);
-    return rp_cuda_check(c->device, cudaHostGetDevicePointer((void **)&l->mapped, l->ring, 0),
-                         "ring of the loop");
+    return rp_cuda_check(c->device, cudaHostGetDevicePointer((void **)&l->mapped, l->ring, 0), "ring of the loop");
 }
 
 typedef struct LoopBody {
@@ -48,13 +47,12 @@ static RpStatus enqueue_body(void *arg) {
     const LoopBody *b   = arg;
     CudaExecutor   *c   = b->c;
     RpKernelCtx     ctx = rp_cuda_ctx(c, c->special ? rp_cuda_special_in_loop : NULL, c);
-    LoopEnd         end = {.step    = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
-                           .control = c->loop.control,
-                           .ring    = c->loop.mapped,
+    LoopEnd         end = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
+                           .control   = c->loop.control,
+                           .ring      = c->loop.mapped,
                            .condition = b->condition};
     ctx.overlap         = c->pdl;
-    RP_TRY(rp_cuda_named(c->device,
-                         rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
+    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
     ctx.launch = NULL; /* the end of the loop runs as shipped */
     return rp_cuda_named(c->device, rp_cuda_loop_end(&end, &ctx));
 }
@@ -82,13 +80,12 @@ RpStatus rp_cuda_loop_open(CudaExecutor *c) {
     int                        driver = 0;
     RP_TRY(rp_cuda_check(d, cudaDriverGetVersion(&driver), "version of the driver"));
     if (driver < CUDA_LOOP_DRIVER)
-        return rp_fail(RP_E_NOT_AVAILABLE, "the driver is for CUDA %d.%d, loops in graphs need %d.%d",
-                       driver / 1000, driver % 1000 / 10, CUDA_LOOP_DRIVER / 1000,
-                       CUDA_LOOP_DRIVER % 1000 / 10);
+        return rp_fail(RP_E_NOT_AVAILABLE, "the driver is for CUDA %d.%d, loops in graphs need %d.%d", driver / 1000,
+                       driver % 1000 / 10, CUDA_LOOP_DRIVER / 1000, CUDA_LOOP_DRIVER % 1000 / 10);
     RP_TRY(open_memory(c));
     RP_TRY(rp_cuda_check(d, cudaGraphCreate(&l->graph, 0), "graph of the loop"));
-    RP_TRY(rp_cuda_check(
-        d, cudaGraphConditionalHandleCreate(&condition, l->graph, 1, cudaGraphCondAssignDefault), "loop"));
+    RP_TRY(rp_cuda_check(d, cudaGraphConditionalHandleCreate(&condition, l->graph, 1, cudaGraphCondAssignDefault),
+                         "loop"));
     memset(&p, 0, sizeof p);
     p.type               = cudaGraphNodeTypeConditional;
     p.conditional.handle = condition;
@@ -101,8 +98,7 @@ RpStatus rp_cuda_loop_open(CudaExecutor *c) {
 
 void rp_cuda_loop_close(CudaExecutor *c) {
     CudaLoop *l = &c->loop;
-    if (l->running && rp_cuda_loop_finish(&c->base) != RP_OK)
-        l->running = false; /* closed despite the error */
+    if (l->running && rp_cuda_loop_finish(&c->base) != RP_OK) l->running = false; /* closed despite the error */
     if (l->exec != NULL) (void)cudaGraphExecDestroy(l->exec);
     if (l->graph != NULL) (void)cudaGraphDestroy(l->graph);
     if (l->control != NULL) (void)cudaFree(l->control);
@@ -119,9 +115,9 @@ static RpStatus launch(CudaExecutor *c) {
     l->left -= l->in_launch;
     l->staging->number = l->next;
     l->staging->left   = l->in_launch;
-    RP_TRY(rp_cuda_check(
-        d, cudaMemcpyAsync(l->control, l->staging, sizeof *l->control, cudaMemcpyHostToDevice, d->stream),
-        "begin of a reply"));
+    RP_TRY(rp_cuda_check(d,
+                         cudaMemcpyAsync(l->control, l->staging, sizeof *l->control, cudaMemcpyHostToDevice, d->stream),
+                         "begin of a reply"));
     RP_TRY(rp_cuda_check(d, cudaGraphLaunch(l->exec, d->stream), "launch of the loop"));
     l->running = d->looping = true;
     return RP_OK;

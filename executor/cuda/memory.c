@@ -49,18 +49,15 @@ int    rp_cuda_memory_device(const RpCudaMemory *m) { return m != NULL ? m->devi
 
 static RpStatus check_range(const RpCudaMemory *m, size_t at, size_t bytes) {
     if (at <= m->bytes && bytes <= m->bytes - at) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %zu bytes at %zu of a memory of %zu bytes", m->device.id, bytes, at,
-                   m->bytes);
+    return rp_fail(RP_E_ARG, "%s: %zu bytes at %zu of a memory of %zu bytes", m->device.id, bytes, at, m->bytes);
 }
 
-static RpStatus copy(const RpCudaMemory *m, void *to, const void *from, size_t bytes,
-                     enum cudaMemcpyKind kind) {
+static RpStatus copy(const RpCudaMemory *m, void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
     CudaDevice d = m->device;
     if (bytes == 0) return RP_OK;
     RP_TRY(rp_cuda_select(&d));
     RP_TRY(rp_cuda_check(&d, cudaMemcpy(to, from, bytes, kind), "copy"));
-    return rp_cuda_check(&d, cudaStreamSynchronize(NULL),
-                         "copy"); /* not all kinds of copies wait by themselves */
+    return rp_cuda_check(&d, cudaStreamSynchronize(NULL), "copy"); /* not all kinds of copies wait by themselves */
 }
 
 RpStatus rp_cuda_memory_write(RpCudaMemory *m, size_t at, const void *from, size_t bytes) {
@@ -79,14 +76,12 @@ RpStatus rp_cuda_memory_read(const RpCudaMemory *m, size_t at, void *to, size_t 
     return copy(m, to, (const char *)m->data + at, bytes, cudaMemcpyDeviceToHost);
 }
 
-RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at,
-                             size_t bytes) {
+RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at, size_t bytes) {
     RP_NOT_NULL(to, "to");
     RP_NOT_NULL(from, "from");
 
     RP_TRY(check_range(to, to_at, bytes));
     RP_TRY(check_range(from, from_at, bytes));
     /* Between two devices too, as the addresses say. */
-    return copy(to, (char *)to->data + to_at, (const char *)from->data + from_at, bytes,
-                cudaMemcpyDeviceToDevice);
+    return copy(to, (char *)to->data + to_at, (const char *)from->data + from_at, bytes, cudaMemcpyDeviceToDevice);
 }

@@ -19,21 +19,20 @@ typedef struct NvrtcProgram *Program;
 enum { NVRTC_OUT_OF_MEMORY = 1, MAX_ARCHITECTURES = 64, MAX_OPTIONS = 64 };
 
 /* X(function, parameters); every function returns a status, 0 for success. */
-#define SYMBOLS(X)                                                                                           \
-    X(nvrtcVersion, (int *, int *))                                                                          \
-    X(nvrtcGetNumSupportedArchs, (int *))                                                                    \
-    X(nvrtcGetSupportedArchs, (int *))                                                                       \
-    X(nvrtcCreateProgram,                                                                                    \
-      (Program *, const char *, const char *, int, const char *const *, const char *const *))                \
-    X(nvrtcDestroyProgram, (Program *))                                                                      \
-    X(nvrtcAddNameExpression, (Program, const char *))                                                       \
-    X(nvrtcCompileProgram, (Program, int, const char *const *))                                              \
-    X(nvrtcGetProgramLogSize, (Program, size_t *))                                                           \
-    X(nvrtcGetProgramLog, (Program, char *))                                                                 \
-    X(nvrtcGetPTXSize, (Program, size_t *))                                                                  \
-    X(nvrtcGetPTX, (Program, char *))                                                                        \
-    X(nvrtcGetCUBINSize, (Program, size_t *))                                                                \
-    X(nvrtcGetCUBIN, (Program, char *))                                                                      \
+#define SYMBOLS(X)                                                                                                     \
+    X(nvrtcVersion, (int *, int *))                                                                                    \
+    X(nvrtcGetNumSupportedArchs, (int *))                                                                              \
+    X(nvrtcGetSupportedArchs, (int *))                                                                                 \
+    X(nvrtcCreateProgram, (Program *, const char *, const char *, int, const char *const *, const char *const *))      \
+    X(nvrtcDestroyProgram, (Program *))                                                                                \
+    X(nvrtcAddNameExpression, (Program, const char *))                                                                 \
+    X(nvrtcCompileProgram, (Program, int, const char *const *))                                                        \
+    X(nvrtcGetProgramLogSize, (Program, size_t *))                                                                     \
+    X(nvrtcGetProgramLog, (Program, char *))                                                                           \
+    X(nvrtcGetPTXSize, (Program, size_t *))                                                                            \
+    X(nvrtcGetPTX, (Program, char *))                                                                                  \
+    X(nvrtcGetCUBINSize, (Program, size_t *))                                                                          \
+    X(nvrtcGetCUBIN, (Program, char *))                                                                                \
     X(nvrtcGetLoweredName, (Program, const char *, const char **))
 
 struct RpNvrtc {
@@ -65,8 +64,7 @@ static void *open_matching(const char *pattern) {
     glob_t found   = {0};
     void  *library = NULL;
     if (glob(pattern, GLOB_TILDE, NULL, &found) == 0)
-        for (size_t i = found.gl_pathc; i-- > 0 && library == NULL;)
-            library = dlopen(found.gl_pathv[i], FLAGS);
+        for (size_t i = found.gl_pathc; i-- > 0 && library == NULL;) library = dlopen(found.gl_pathv[i], FLAGS);
     globfree(&found);
     return library;
 }
@@ -79,8 +77,8 @@ static void *search(void) {
     snprintf(pattern, sizeof pattern, "libnvrtc.so.%d", major);
     void *library = dlopen(pattern, FLAGS);
     if (library == NULL && environment != NULL) {
-        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.%d",
-                 environment, major);
+        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.%d", environment,
+                 major);
         library = open_matching(pattern);
     }
     for (size_t i = 0; i < sizeof patterns / sizeof patterns[0] && library == NULL; i++) {
@@ -90,7 +88,8 @@ static void *search(void) {
     return library;
 }
 
-/* The option for <cuda_fp16.h> and the like, which lie beside the library in a toolkit, or in a package of their own. */
+/* The option for <cuda_fp16.h> and the like, which lie beside the library in a toolkit, or in a package of their
+ * own. */
 static void find_headers(RpNvrtc *n) {
     static const char *const folders[] = {"/../include", "/../../cuda_runtime/include", "/../../../include"};
     Dl_info                  info;
@@ -109,8 +108,8 @@ static void find_headers(RpNvrtc *n) {
 
 static RpStatus check(const RpNvrtc *n, int status, const char *call) {
     if (status == 0) return RP_OK;
-    return rp_fail(status == NVRTC_OUT_OF_MEMORY ? RP_E_NOMEM : RP_E_NOT_AVAILABLE, "%s: %s: %s (%d)",
-                   n->name, call, n->nvrtcGetErrorString(status), status);
+    return rp_fail(status == NVRTC_OUT_OF_MEMORY ? RP_E_NOMEM : RP_E_NOT_AVAILABLE, "%s: %s: %s (%d)", n->name, call,
+                   n->nvrtcGetErrorString(status), status);
 }
 
 static RpStatus ask(RpNvrtc *n) {
@@ -130,14 +129,13 @@ static RpStatus open_library(RpNvrtc *n, const char *path) {
     if (n->library == NULL) {
         const char *why = path[0] != '\0' ? dlerror() : NULL;
         if (why != NULL) return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: %s", why);
-        return rp_fail(RP_E_NOT_AVAILABLE,
-                       "NVRTC: no libnvrtc.so.%d in the system, the toolkit or a Python package",
+        return rp_fail(RP_E_NOT_AVAILABLE, "NVRTC: no libnvrtc.so.%d in the system, the toolkit or a Python package",
                        CUDART_VERSION / 1000);
     }
     /* ISO C has no cast from void * to a function pointer; POSIX guarantees that the bytes are the address. */
-#define X(symbol, parameters)                                                                                \
-    address = dlsym(n->library, #symbol);                                                                    \
-    if (address == NULL && missing == NULL) missing = #symbol;                                               \
+#define X(symbol, parameters)                                                                                          \
+    address = dlsym(n->library, #symbol);                                                                              \
+    if (address == NULL && missing == NULL) missing = #symbol;                                                         \
     memcpy(&n->symbol, &address, sizeof address);
     SYMBOLS(X)
     X(nvrtcGetErrorString, )
@@ -194,8 +192,7 @@ void rp_cuda_binary_free(CudaBinary *b) {
 static int options_of(const RpNvrtc *n, const CudaCode *code, CudaTarget target, char architecture[48],
                       const char *options[MAX_OPTIONS]) {
     int k = 0;
-    snprintf(architecture, 48, "--gpu-architecture=%s_%d", target.is_virtual ? "compute" : "sm",
-             target.architecture);
+    snprintf(architecture, 48, "--gpu-architecture=%s_%d", target.is_virtual ? "compute" : "sm", target.architecture);
     options[k++] = architecture;
     options[k++] = "--std=c++17";
     options[k++] = "--generate-line-info";
@@ -274,14 +271,12 @@ static char *log_of(const RpNvrtc *n, Program p) {
 /* The first "...: error: ..." of the log; warnings may come before. */
 static RpStatus refused(const RpNvrtc *n, const CudaCode *code, int status, const char *log) {
     const char *at = log != NULL ? strstr(log, " error") : NULL;
-    if (status == NVRTC_OUT_OF_MEMORY)
-        return rp_fail(RP_E_NOMEM, "%s: %s: out of memory", code->owner, n->name);
+    if (status == NVRTC_OUT_OF_MEMORY) return rp_fail(RP_E_NOMEM, "%s: %s: out of memory", code->owner, n->name);
     if (at == NULL)
         return rp_fail(RP_E_ARG, "%s: %s: %s: %s (%d)", code->owner, code->file, n->name,
                        n->nvrtcGetErrorString(status), status);
     if (strstr(log, "__nv_name_map") != NULL)
-        return rp_fail(RP_E_ARG, "%s: %s has no kernel '%s': %.500s", code->owner, code->file, code->kernel,
-                       log);
+        return rp_fail(RP_E_ARG, "%s: %s has no kernel '%s': %.500s", code->owner, code->file, code->kernel, log);
     while (at > log && at[-1] != '\n') at--;
     return rp_fail(RP_E_ARG, "%s: %.900s", code->owner, at);
 }
@@ -308,9 +303,9 @@ static RpStatus compile(const RpNvrtc *n, const CudaCode *code, Program p, CudaT
     const char *options[MAX_OPTIONS];
     char        architecture[48];
     RP_TRY(check(n, n->nvrtcAddNameExpression(p, code->kernel), "name of the kernel"));
-    const int status = n->nvrtcCompileProgram(p, options_of(n, code, target, architecture, options), options);
-    char     *text   = log_of(n, p);
-    const RpStatus st = status == 0 ? take(n, code, p, target, out) : refused(n, code, status, text);
+    const int      status = n->nvrtcCompileProgram(p, options_of(n, code, target, architecture, options), options);
+    char          *text   = log_of(n, p);
+    const RpStatus st     = status == 0 ? take(n, code, p, target, out) : refused(n, code, status, text);
     if (log != NULL)
         *log = text;
     else
@@ -318,8 +313,7 @@ static RpStatus compile(const RpNvrtc *n, const CudaCode *code, Program p, CudaT
     return st;
 }
 
-RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target, CudaBinary *out,
-                          char **log) {
+RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target, CudaBinary *out, char **log) {
     Program p = NULL;
     *out      = (CudaBinary){0};
     if (log != NULL) *log = NULL;

@@ -64,8 +64,8 @@ RP_NODISCARD RpStatus rp_nvrtc_target(const RpNvrtc *n, int major, int minor, Cu
 /* Compiles. Any number of threads may compile at once. RP_E_ARG for errors in the source: the text begins with owner
  * and the first message of the compiler, "moe_gate: moe_gate.cu(12): error: ...". `log`, or NULL, gets everything
  * that the compiler printed, to be freed; also after a failure, "" if it printed nothing. */
-RP_NODISCARD RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target,
-                                       CudaBinary *out, char **log);
+RP_NODISCARD RpStatus rp_nvrtc_compile(const RpNvrtc *n, const CudaCode *code, CudaTarget target, CudaBinary *out,
+                                       char **log);
 
 /* Everything that the result depends on, as one text with zeros between its parts; the caller frees it. NULL without
  * memory. */

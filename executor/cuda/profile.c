@@ -20,10 +20,9 @@ static RpStatus stamp(void *user, RpStatus status, bool last_phase) {
     (void)last_phase;
     ProfileGraph *t = user;
     RP_TRY(status);
-    return rp_cuda_check(
-        t->c->device,
-        cudaEventRecordWithFlags(t->events[t->n++], t->c->device->stream, cudaEventRecordExternal),
-        "event of a profile");
+    return rp_cuda_check(t->c->device,
+                         cudaEventRecordWithFlags(t->events[t->n++], t->c->device->stream, cudaEventRecordExternal),
+                         "event of a profile");
 }
 
 static RpStatus enqueue(void *arg) {
@@ -89,7 +88,7 @@ RpStatus rp_cuda_profile(RpExecutor *e, int n_runs, double *step_ns, double *tot
     RP_TRY(rp_cuda_update_addresses(t.c));
     const size_t n       = (size_t)e->plan->n_steps;
     double      *samples = calloc((n + 1) * (size_t)n_runs, sizeof *samples);
-    RpStatus     st = samples != NULL ? open_graph(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
+    RpStatus     st      = samples != NULL ? open_graph(&t) : rp_fail(RP_E_NOMEM, "out of memory for a profile");
     for (int r = -1; r < n_runs && st == RP_OK; r++) { /* run -1 is a warm-up, overwritten by run 0 */
         st = rp_executor_put_step(e, step);
         if (st == RP_OK) st = time_whole(&t, &samples[r < 0 ? 0 : r]);

@@ -25,9 +25,9 @@ typedef struct SourceArgs {
     RpTensorView   dst, src[RP_MAX_SRC];
     RpCustomParams params;
 } SourceArgs;
-_Static_assert(sizeof(RpTensorView) == 80 && offsetof(RpTensorView, dtype) == 8 &&
-                   offsetof(RpTensorView, ne) == 16 && offsetof(RpTensorView, nb) == 48 &&
-                   sizeof(RpCustomParams) == 64 && sizeof(SourceArgs) == 17 * 80 + 64 && RP_MAX_DIMS == 4,
+_Static_assert(sizeof(RpTensorView) == 80 && offsetof(RpTensorView, dtype) == 8 && offsetof(RpTensorView, ne) == 16 &&
+                   offsetof(RpTensorView, nb) == 48 && sizeof(RpCustomParams) == 64 &&
+                   sizeof(SourceArgs) == 17 * 80 + 64 && RP_MAX_DIMS == 4,
                "the prelude declares these structs for the device");
 
 #define TEXT_OF(x) #x
@@ -83,11 +83,10 @@ static RpStatus check_launch(const char *op, const RpSourceLaunch *l) {
         l->grid[2] <= 65535 && threads > 0 && threads <= 1024 && l->block[0] <= 1024 && l->block[1] <= 1024 &&
         l->block[2] <= 64)
         return RP_OK;
-    return rp_fail(
-        RP_E_ARG,
-        "%s: a launch of %ux%ux%u blocks of %ux%ux%u threads: 1 to 2147483647 x 65535 x 65535 blocks of "
-        "1 to 1024 threads are possible",
-        op, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2]);
+    return rp_fail(RP_E_ARG,
+                   "%s: a launch of %ux%ux%u blocks of %ux%ux%u threads: 1 to 2147483647 x 65535 x 65535 blocks of "
+                   "1 to 1024 threads are possible",
+                   op, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2]);
 }
 
 static RpStatus launch_shape(const OpInfo *info, const RpOpArgs *args, RpSourceLaunch *out) {
@@ -135,8 +134,8 @@ RpStatus rp_cuda_source_launch(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (ctx->launch != NULL) return ctx->launch(ctx->user, &l);
     const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap, rp_tuning_of(ctx));
     if (e == cudaSuccess) return RP_OK;
-    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", info->name, l.grid[0],
-                   l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2], cudaGetErrorString(e));
+    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", info->name, l.grid[0], l.grid[1],
+                   l.grid[2], l.block[0], l.block[1], l.block[2], cudaGetErrorString(e));
 }
 
 /* ---- opening ---- */
@@ -173,8 +172,7 @@ cudaError_t rp_cuda_library_probe(void) {
 }
 
 /* Drivers load lazily: only a question about the kernel shows whether they can use the code. */
-static cudaError_t load_code(const char *code, const char *symbol, struct CUlib_st **library,
-                             const void **function) {
+static cudaError_t load_code(const char *code, const char *symbol, struct CUlib_st **library, const void **function) {
     struct cudaFuncAttributes a;
     cudaError_t               e = load_library(code, library);
     if (e != cudaSuccess) return e;
@@ -186,8 +184,8 @@ static cudaError_t load_code(const char *code, const char *symbol, struct CUlib_
 
 /* The cubin. If the driver has no use for it, as one that is older than NVRTC may, the PTX. */
 cudaError_t rp_cuda_library_load(const CudaBinary *b, struct CUlib_st **library, const void **function) {
-    const cudaError_t e = b->cubin != NULL ? load_code(b->cubin, b->symbol, library, function)
-                                           : cudaErrorNoKernelImageForDevice;
+    const cudaError_t e =
+        b->cubin != NULL ? load_code(b->cubin, b->symbol, library, function) : cudaErrorNoKernelImageForDevice;
     if (e != cudaErrorNoKernelImageForDevice && e != cudaErrorInvalidKernelImage) return e;
     (void)cudaGetLastError();
     return load_code(b->ptx, b->symbol, library, function);
@@ -230,8 +228,7 @@ static int missing_ops(const CudaExecutor *c, TensorOp ops[RP_MAX_CUSTOM_OPS]) {
 }
 
 /* info.kernels, for example "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache". */
-static void describe(CudaExecutor *c, const RpNvrtc *n, CudaTarget target, const CompileJob *jobs,
-                     int n_jobs) {
+static void describe(CudaExecutor *c, const RpNvrtc *n, CudaTarget target, const CompileJob *jobs, int n_jobs) {
     int         cached = 0;
     const char *why    = "";
     for (int i = 0; i < n_jobs; i++) {
@@ -239,19 +236,17 @@ static void describe(CudaExecutor *c, const RpNvrtc *n, CudaTarget target, const
         if (why[0] == '\0') why = jobs[i].cache;
     }
     snprintf(c->kernels_text, sizeof c->kernels_text, "%s, %s_%d: %d compiled, %d from the cache%s%.400s",
-             rp_nvrtc_name(n), target.is_virtual ? "compute" : "sm", target.architecture, n_jobs - cached,
-             cached, why[0] != '\0' ? "; cache: " : "", why);
+             rp_nvrtc_name(n), target.is_virtual ? "compute" : "sm", target.architecture, n_jobs - cached, cached,
+             why[0] != '\0' ? "; cache: " : "", why);
 }
 
-static RpStatus compile_and_load(CudaExecutor *c, const RpNvrtc *n, const TensorOp *ops, CompileJob *jobs,
-                                 int n_jobs) {
+static RpStatus compile_and_load(CudaExecutor *c, const RpNvrtc *n, const TensorOp *ops, CompileJob *jobs, int n_jobs) {
     CudaTarget target;
     RpStatus   st = RP_OK;
     RP_TRY(rp_nvrtc_target(n, c->device->major, c->device->minor, &target));
-    for (int i = 0; i < n_jobs; i++)
-        jobs[i].code = code_of(rp_op_info(ops[i])->name, rp_op_info(ops[i])->source);
-    const bool all = rp_compile_all(n, target, jobs, n_jobs,
-                                    &(CompileWatch){.progress = c->progress, .user = c->progress_user});
+    for (int i = 0; i < n_jobs; i++) jobs[i].code = code_of(rp_op_info(ops[i])->name, rp_op_info(ops[i])->source);
+    const bool all =
+        rp_compile_all(n, target, jobs, n_jobs, &(CompileWatch){.progress = c->progress, .user = c->progress_user});
     for (int i = 0; i < n_jobs && st == RP_OK; i++)
         st = jobs[i].status == RP_OK ? load_one(c->device, ops[i], &jobs[i].binary)
                                      : rp_fail(jobs[i].status, "%s", jobs[i].error);
@@ -288,15 +283,14 @@ static RpStatus check_limits(void *user, const RpKernelLaunch *l) {
     const unsigned            threads = l->block[0] * l->block[1] * l->block[2];
     RP_TRY(rp_cuda_check(d, cudaFuncGetAttributes(&a, l->function), l->name));
     if (threads > (unsigned)a.maxThreadsPerBlock)
-        return rp_fail(RP_E_ARG, "%s: a launch with %u threads a block, its registers allow %d", l->name,
-                       threads, a.maxThreadsPerBlock);
+        return rp_fail(RP_E_ARG, "%s: a launch with %u threads a block, its registers allow %d", l->name, threads,
+                       a.maxThreadsPerBlock);
     if (l->shared_bytes <= (unsigned)a.maxDynamicSharedSizeBytes) return RP_OK;
-    if (cudaFuncSetAttribute(l->function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)l->shared_bytes) == cudaSuccess)
+    if (cudaFuncSetAttribute(l->function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared_bytes) ==
+        cudaSuccess)
         return RP_OK;
     (void)cudaGetLastError();
-    return rp_fail(RP_E_ARG,
-                   "%s: a launch with %u bytes of dynamic shared memory a block, more than the device has",
+    return rp_fail(RP_E_ARG, "%s: a launch with %u bytes of dynamic shared memory a block, more than the device has",
                    l->name, l->shared_bytes);
 }
 
@@ -325,8 +319,7 @@ RpStatus rp_cuda_source_compile_sized(const RpCudaSource *source, size_t source_
     CudaBinary   binary = {0};
     char         file[RP_SOURCE_FILE_BYTES];
     RP_TRY(rp_sized_in(&s, sizeof s, source, source_bytes, "RpCudaSource"));
-    if (s.grid == RP_GRID_NONE && s.launch == NULL)
-        s.grid = RP_GRID_ELEMENTS; /* compiling needs no launch rule */
+    if (s.grid == RP_GRID_NONE && s.launch == NULL) s.grid = RP_GRID_ELEMENTS; /* compiling needs no launch rule */
     RP_TRY(rp_source_complete(&s, "source", file));
     if (major < 1 || major > 99 || minor < 0 || minor > 9)
         return rp_fail(RP_E_ARG, "%d.%d is no compute capability", major, minor);

@@ -10,9 +10,9 @@
  *     launch   the kernel whose words fit takes the place of the shipped one; its argument is the list of addresses
  *
  * A launch is compared word by word each time, also when nodes get new addresses. With any other constant it takes the
- * shipped kernel, so constants are never out of date. A word that is no address but looks like one is passed as one: that
- * costs a register and no more. An address that is missed is a constant, and a launch with another address takes the
- * shipped kernel. Whatever fails leaves the shipped kernel in place, with the reason in info.kernels (I10). */
+ * shipped kernel, so constants are never out of date. A word that is no address but looks like one is passed as one:
+ * that costs a register and no more. An address that is missed is a constant, and a launch with another address takes
+ * the shipped kernel. Whatever fails leaves the shipped kernel in place, with the reason in info.kernels (I10). */
 #include "executor/cuda/special.h"
 
 #include "base/clock.h"
@@ -25,7 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan has 5 to 15 kernels, which take 0.5 to 2 seconds of a core each. Whatever is not begun by then runs as shipped. */
+/* A plan has 5 to 15 kernels, which take 0.5 to 2 seconds of a core each. Whatever is not begun by then runs as
+ * shipped. */
 double rp_special_seconds = 60.0;
 
 /* ---- launches ---- */
@@ -84,8 +85,8 @@ static RpStatus launch(CudaExecutor *c, const RpKernelLaunch *l, bool overlap) {
     const RpKernelLaunch *chosen = rp_cuda_special(c, l, &s);
     const cudaError_t     e      = rp_cuda_launch(chosen, c->device->stream, overlap, c->device->tuning);
     if (e == cudaSuccess) return RP_OK;
-    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", l->name, l->grid[0],
-                   l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], cudaGetErrorString(e));
+    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", l->name, l->grid[0], l->grid[1],
+                   l->grid[2], l->block[0], l->block[1], l->block[2], cudaGetErrorString(e));
 }
 
 RpStatus rp_cuda_special_now(void *user, const RpKernelLaunch *l) { return launch(user, l, false); }
@@ -125,8 +126,7 @@ static bool within(uint64_t word, const void *memory, size_t bytes) {
 static bool is_address(const CudaExecutor *c, uint64_t word) {
     const RpExecutor *e = &c->base;
     const CudaDevice *d = c->device;
-    if (within(word, e->arena, e->plan->memory.arena) || within(word, c->scratch, c->scratch_bytes))
-        return true;
+    if (within(word, e->arena, e->plan->memory.arena) || within(word, c->scratch, c->scratch_bytes)) return true;
     for (int i = 0; i < e->plan->n_states; i++)
         if (within(word, e->states[i], e->plan->states[i].bytes)) return true;
     for (int i = 0; i < d->n_weights; i++)
@@ -155,8 +155,8 @@ static void note(Collector *t, const char *why) {
 /* At least as many resident blocks as the shipped kernel has: its registers bound those of this one. */
 static int blocks_of(const RpKernelLaunch *l) {
     int n = 0;
-    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &n, l->function, (int)(l->block[0] * l->block[1] * l->block[2]), l->shared_bytes) != cudaSuccess)
+    if (cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, l->function, (int)(l->block[0] * l->block[1] * l->block[2]),
+                                                      l->shared_bytes) != cudaSuccess)
         (void)cudaGetLastError();
     return n > 0 ? n : 1;
 }
@@ -239,8 +239,7 @@ static RpStatus check_kernel(CudaDevice *d, const SpecialKernel *k, const Added 
         return rp_fail(RP_E_NOT_AVAILABLE, "%s: its registers allow %d threads", op, new.maxThreadsPerBlock);
     if (k->shared_bytes <= (unsigned)new.maxDynamicSharedSizeBytes) return RP_OK;
     return rp_cuda_check(
-        d,
-        cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)k->shared_bytes),
+        d, cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)k->shared_bytes),
         "shared memory of a specialised kernel");
 }
 
@@ -285,8 +284,8 @@ static void describe(Collector *t, const char *nvrtc, CudaTarget target, int n_j
         compiled += !t->jobs[i].cached && t->jobs[i].status == RP_OK;
         if (cache[0] == '\0') cache = t->jobs[i].cache;
     }
-    say(t->c, "%s, %s_%d: %d kernels specialised, %d compiled in %.1f s, %d from the cache%s%.100s%s%.160s",
-        nvrtc, target.is_virtual ? "compute" : "sm", target.architecture, t->n - t->n_shipped, compiled,
+    say(t->c, "%s, %s_%d: %d kernels specialised, %d compiled in %.1f s, %d from the cache%s%.100s%s%.160s", nvrtc,
+        target.is_virtual ? "compute" : "sm", target.architecture, t->n - t->n_shipped, compiled,
         compiled > 0 ? compiled_s : 0.0, cached, cache[0] != '\0' ? "; cache: " : "", cache,
         t->reason[0] != '\0' ? "; as shipped: " : "", t->reason);
 }
@@ -295,8 +294,7 @@ static RpStatus compile(Collector *t, const RpNvrtc *n) {
     CudaTarget         target;
     CudaDevice        *d     = t->c->device;
     CompileJob        *jobs  = t->jobs;
-    const CompileWatch watch = {
-        .progress = t->c->progress, .user = t->c->progress_user, .limit_s = rp_special_seconds};
+    const CompileWatch watch = {.progress = t->c->progress, .user = t->c->progress_user, .limit_s = rp_special_seconds};
     int                used = 0, *of = malloc((size_t)t->n * sizeof *of);
     if (of == NULL) return rp_fail(RP_E_NOMEM, "out of memory to compile %d kernels", t->n);
     const RpStatus st = rp_nvrtc_target(n, d->major, d->minor, &target);
@@ -354,8 +352,7 @@ RpStatus rp_cuda_specials_open(CudaExecutor *c) {
     Collector   t     = {.c = c, .first = c->device->n_specials};
     const bool  force = strcmp(value, "force") == 0;
     if (!force && strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_SPECIALIZE),
-                       value);
+        return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_SPECIALIZE), value);
     if (strcmp(value, "off") == 0 || c->base.step == NULL) return RP_OK;
     if (!force && c->device->simulated) {
         say(c, "no kernel specialised: " CUDA_SIMULATED, c->device->name);

@@ -96,8 +96,8 @@ static void write_entry(FILE *f, const SpecialKernel *k, const char *name, const
     fprintf(f, ");\n}\n");
 }
 
-RpStatus rp_special_text(const SpecialKernel *k, const char *op, const RpKernelInstance *instance,
-                         int min_blocks, char **text, char file[64]) {
+RpStatus rp_special_text(const SpecialKernel *k, const char *op, const RpKernelInstance *instance, int min_blocks,
+                         char **text, char file[64]) {
     char   name[256];
     size_t bytes;
     *text = NULL;

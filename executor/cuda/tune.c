@@ -34,10 +34,7 @@ typedef struct Constant {
 
 #define MEMBER(name) #name, .member = offsetof(RpCudaTuning, name)
 static const Constant constants[CONSTANTS] = {
-    {.name       = MEMBER(grid_percent),
-     .chain      = TUNE_PRODUCTS,
-     .n          = 4,
-     .candidates = {RP_TUNING_GRID, 50, 150, 200}},
+    {.name = MEMBER(grid_percent),            .chain = TUNE_PRODUCTS, .n = 4,      .candidates = {RP_TUNING_GRID, 50, 150, 200}},
     {.name       = MEMBER(early_bytes),
      .chain      = TUNE_PRODUCTS,
      .overlap    = true,
@@ -51,7 +48,7 @@ static const Constant constants[CONSTANTS] = {
     {.name       = MEMBER(split_tokens),
      .chain      = TUNE_ATTENTION,
      .n          = 3,
-     .candidates = {RP_TUNING_SPLIT_TOKENS, TUNE_FEW_TOKENS, TUNE_TOKENS}                },
+     .candidates = {RP_TUNING_SPLIT_TOKENS, TUNE_FEW_TOKENS, TUNE_TOKENS}                                                                                              },
 };
 #undef MEMBER
 
@@ -96,8 +93,7 @@ static RpStatus time_rounds(Trial *t, double deadline) {
     double unused;
     for (int k = 0; k < t->c->n; k++) RP_TRY(rp_tune_bench_time(t->b, t->graphs[k], &unused));
     for (; t->rounds < ROUNDS && rp_seconds() < deadline; t->rounds++)
-        for (int k = 0; k < t->c->n; k++)
-            RP_TRY(rp_tune_bench_time(t->b, t->graphs[k], &t->us[k][t->rounds]));
+        for (int k = 0; k < t->c->n; k++) RP_TRY(rp_tune_bench_time(t->b, t->graphs[k], &t->us[k][t->rounds]));
     return RP_OK;
 }
 
@@ -134,15 +130,13 @@ static RpStatus warm_up(TuneBench *b, const RpCudaTuning *tuning, double deadlin
     cudaGraphExec_t graph;
     double          us = 0.0, sum = 0.0;
     RpStatus        st = rp_tune_bench_record(b, TUNE_PRODUCTS, tuning, &graph);
-    for (int i = 0; st == RP_OK && i < MAX_WARM_RUNS && sum < WARM_US && rp_seconds() < deadline;
-         i++, sum += us)
+    for (int i = 0; st == RP_OK && i < MAX_WARM_RUNS && sum < WARM_US && rp_seconds() < deadline; i++, sum += us)
         st = rp_tune_bench_time(b, graph, &us);
     if (graph != NULL) (void)cudaGraphExecDestroy(graph);
     return st;
 }
 
-static RpStatus measure_all(TuneBench *b, RpCudaTuning *tuning, double deadline, RpTunedConstant *out,
-                            bool *stopped) {
+static RpStatus measure_all(TuneBench *b, RpCudaTuning *tuning, double deadline, RpTunedConstant *out, bool *stopped) {
     RP_TRY(warm_up(b, tuning, deadline));
     for (int i = 0; i < CONSTANTS; i++) {
         if (constants[i].overlap && !b->pdl) continue;
@@ -178,8 +172,8 @@ static void key_of(const CudaDevice *d, const struct cudaDeviceProp *p, char *ke
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
     snprintf(key, bytes,
-             "reprise constants %d, %s, %s, sm_%d%d, %d multiprocessors, L2 %d, driver %d, runtime %d, %s=%s",
-             FORMAT, RP_VERSION, d->name, d->major, d->minor, d->tuning.n_sm, p->l2CacheSize, driver, runtime,
+             "reprise constants %d, %s, %s, sm_%d%d, %d multiprocessors, L2 %d, driver %d, runtime %d, %s=%s", FORMAT,
+             RP_VERSION, d->name, d->major, d->minor, d->tuning.n_sm, p->l2CacheSize, driver, runtime,
              rp_option_name(RP_OPT_PDL), rp_option(RP_OPT_PDL));
 }
 
@@ -211,8 +205,7 @@ static RpStatus read_cache(CudaDevice *d, const CodeCache *cache, const char *ke
     if (*found) memcpy(&e, b.ptx, sizeof e);
     rp_cuda_binary_free(&b);
     *found = *found && is_sound(&e);
-    if (!*found)
-        return rp_fail(RP_E_FORMAT, "%s: the entry of %s holds other constants", cache->folder, d->name);
+    if (!*found) return rp_fail(RP_E_FORMAT, "%s: the entry of %s holds other constants", cache->folder, d->name);
     for (int i = 0; i < CONSTANTS; i++) {
         RpTunedConstant *c = &d->tuned.constants[i];
         c->value           = e.constants[i].value;
@@ -233,8 +226,7 @@ static RpStatus write_cache(const CudaDevice *d, const CodeCache *cache, const c
         e.constants[i].n     = d->tuned.constants[i].n_candidates;
         memcpy(e.constants[i].us, d->tuned.constants[i].us, sizeof e.constants[i].us);
     }
-    const CudaBinary b = {
-        .ptx = (const char *)&e, .ptx_bytes = sizeof e, .symbol = "constants", .symbol_bytes = 10};
+    const CudaBinary b = {.ptx = (const char *)&e, .ptx_bytes = sizeof e, .symbol = "constants", .symbol_bytes = 10};
     return rp_code_cache_write(cache, key, strlen(key), &b);
 }
 
@@ -304,8 +296,7 @@ static RpStatus choose_with(CudaDevice *d, const struct cudaDeviceProp *p, bool 
     }
     RP_TRY(measure_once(d, (size_t)p->l2CacheSize, key, force));
     if (d->tuned.origin != RP_TUNING_MEASURED) return RP_OK;
-    if (usable && write_cache(d, cache, key) != RP_OK)
-        snprintf(why, sizeof why, "; cache: %.360s", rp_last_error());
+    if (usable && write_cache(d, cache, key) != RP_OK) snprintf(why, sizeof why, "; cache: %.360s", rp_last_error());
     const size_t n = strlen(d->tuned.text);
     snprintf(d->tuned.text + n, sizeof d->tuned.text - n, "%s", why);
     return RP_OK;
@@ -328,8 +319,7 @@ RpStatus rp_cuda_tune(CudaDevice *d, const struct cudaDeviceProp *p) {
         return RP_OK;
     }
     if (!force && strcmp(option, "auto") != 0)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_TUNE),
-                       option);
+        return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_TUNE), option);
     if (force || !d->simulated) return choose_measured(d, p, force);
     say(d, RP_TUNING_MODEL, "model: " CUDA_SIMULATED, d->name);
     return RP_OK;

@@ -1,4 +1,5 @@
-/* tune.h - the constants of a device that only its speed depends on (RpCudaTuning), measured when it is first opened. */
+/* tune.h - the constants of a device that only its speed depends on (RpCudaTuning), measured when it is first
+ * opened. */
 #ifndef EXECUTOR_CUDA_TUNE_H
 #define EXECUTOR_CUDA_TUNE_H
 

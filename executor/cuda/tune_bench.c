@@ -24,8 +24,7 @@ static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALI
 /* ---- memory ---- */
 
 static size_t weight_bytes(int64_t n) {
-    const int64_t rows =
-        TUNE_LAYERS * (1 + 3 * FFN) + VOCAB; /* times n; those of `down` are FFN times as long */
+    const int64_t rows = TUNE_LAYERS * (1 + 3 * FFN) + VOCAB; /* times n; those of `down` are FFN times as long */
     return rp_row_bytes(RP_Q4_K, n) * (size_t)(rows * n);
 }
 
@@ -39,7 +38,7 @@ static int64_t row_length(size_t l2_bytes) {
 /* A tensor at the next free address. Without memory (NULL) only the bytes are counted. */
 static RpTensorView tensor(TuneBench *b, RpDtype type, int64_t n0, int64_t n1, int64_t n2) {
     const int64_t ne[RP_MAX_DIMS] = {n0, n1, n2, 1};
-    RpTensorView  v = rp_view_contiguous(type, ne, b->memory != NULL ? b->memory + b->used : NULL);
+    RpTensorView  v               = rp_view_contiguous(type, ne, b->memory != NULL ? b->memory + b->used : NULL);
     b->used += aligned(rp_view_extent_bytes(&v));
     return v;
 }
@@ -89,8 +88,7 @@ static void add_layer(TuneBench *b, RpTensorView x, RpTensorView y, RpTensorView
 
 static void add_products(TuneBench *b) {
     const RpTensorView x = tensor(b, RP_F32, b->n, 1, 1), y = tensor(b, RP_F32, b->n, 1, 1),
-                       gated = tensor(b, RP_Q8_ACT, FFN * b->n, 1, 1),
-                       last  = tensor(b, RP_Q8_ACT, b->n, 1, 1);
+                       gated = tensor(b, RP_Q8_ACT, FFN * b->n, 1, 1), last = tensor(b, RP_Q8_ACT, b->n, 1, 1);
     for (int i = 0; i < TUNE_LAYERS; i++) add_layer(b, x, y, gated);
     TuneStep *s     = next_step(b, TUNE_PRODUCTS, RP_OP_QUANTIZE, 0);
     s->args.unary.x = x;
@@ -147,8 +145,8 @@ static RpStatus walk(TuneBench *b, TuneChain chain, const RpCudaTuning *tuning,
     return RP_OK;
 }
 
-/* Loads a kernel, which must not happen during a capture, and finds out whether it was compiled for programmatic dependent
- * launch. */
+/* Loads a kernel, which must not happen during a capture, and finds out whether it was compiled for programmatic
+ * dependent launch. */
 static RpStatus load(void *user, const RpKernelLaunch *l) {
     TuneBench                *b = user;
     struct cudaFuncAttributes a;
@@ -181,10 +179,10 @@ static RpStatus fill(TuneBench *b) {
     for (int i = 0; i < TUNE_TOKENS; i++) pos[i] = (int32_t)(POSITIONS * b->n) - TUNE_TOKENS + i;
     for (int i = 0; i < b->n_steps[TUNE_ATTENTION]; i++) {
         const RpTensorView *p = &b->steps[TUNE_ATTENTION][i].args.attention.pos;
-        RP_TRY(rp_cuda_check(d,
-                             cudaMemcpy(p->data, pos + TUNE_TOKENS - p->ne[0], (size_t)p->ne[0] * sizeof *pos,
-                                        cudaMemcpyHostToDevice),
-                             "positions"));
+        RP_TRY(rp_cuda_check(
+            d,
+            cudaMemcpy(p->data, pos + TUNE_TOKENS - p->ne[0], (size_t)p->ne[0] * sizeof *pos, cudaMemcpyHostToDevice),
+            "positions"));
     }
     return RP_OK;
 }
@@ -212,8 +210,7 @@ RpStatus rp_tune_bench_open(CudaDevice *d, size_t l2_bytes, int most_tokens, boo
     b->pdl               = pdl;
     largest.split_tokens = most_tokens;
     if (b->n == 0)
-        return rp_fail(RP_E_UNSUPPORTED, "no weights of a size that an L2 cache of %zu bytes does not hold",
-                       l2_bytes);
+        return rp_fail(RP_E_UNSUPPORTED, "no weights of a size that an L2 cache of %zu bytes does not hold", l2_bytes);
     RP_TRY(take_memory(b, &largest));
     RP_TRY(fill(b));
     for (int chain = 0; chain < TUNE_CHAINS; chain++) RP_TRY(walk(b, (TuneChain)chain, &largest, load, b));
@@ -240,8 +237,7 @@ static RpStatus enqueue(void *arg) {
     return rp_cuda_named(r->b->d, walk(r->b, r->chain, r->tuning, NULL, NULL));
 }
 
-RpStatus rp_tune_bench_record(TuneBench *b, TuneChain chain, const RpCudaTuning *tuning,
-                              cudaGraphExec_t *out) {
+RpStatus rp_tune_bench_record(TuneBench *b, TuneChain chain, const RpCudaTuning *tuning, cudaGraphExec_t *out) {
     Recording   r     = {b, chain, tuning};
     cudaGraph_t graph = NULL;
     *out              = NULL;

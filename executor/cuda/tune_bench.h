@@ -36,12 +36,11 @@ typedef struct TuneBench {
     bool        pdl; /* the chains are captured with programmatic dependent launch */
 } TuneBench;
 
-/* Allocates and fills the memory, and loads the kernels. `most_tokens` is the largest split_tokens that will be measured;
- * `pdl` asks for programmatic dependent launch, which b->pdl has if every kernel was compiled for it. The caller closes
- * *b, after a failure too. RP_E_UNSUPPORTED for a device whose L2 cache is unknown or too large, RP_E_NOMEM with less
- * than twice the memory free; RP_E_CUDA. */
-RP_NODISCARD RpStatus rp_tune_bench_open(CudaDevice *d, size_t l2_bytes, int most_tokens, bool pdl,
-                                         TuneBench *b);
+/* Allocates and fills the memory, and loads the kernels. `most_tokens` is the largest split_tokens that will be
+ * measured; `pdl` asks for programmatic dependent launch, which b->pdl has if every kernel was compiled for it. The
+ * caller closes *b, after a failure too. RP_E_UNSUPPORTED for a device whose L2 cache is unknown or too large,
+ * RP_E_NOMEM with less than twice the memory free; RP_E_CUDA. */
+RP_NODISCARD RpStatus rp_tune_bench_open(CudaDevice *d, size_t l2_bytes, int most_tokens, bool pdl, TuneBench *b);
 void                  rp_tune_bench_close(TuneBench *b);
 
 /* Captures and instantiates a chain as it runs with these constants. The caller owns *out. */

@@ -19,8 +19,7 @@ static RpStatus to_host(CudaDevice *d, HostStep *h, const RpTensorView *device, 
     h->owned[h->n_owned++] = copy;
     *out                   = *device;
     out->data              = copy;
-    return rp_cuda_check(d, cudaMemcpy(copy, device->data, bytes, cudaMemcpyDeviceToHost),
-                         "copy of a step's memory");
+    return rp_cuda_check(d, cudaMemcpy(copy, device->data, bytes, cudaMemcpyDeviceToHost), "copy of a step's memory");
 }
 
 /* Copies a step's sources and result memory to the host. Weights are read from the plan's host memory: device memory
@@ -59,8 +58,8 @@ static RpStatus run_on_cpu(TensorOp op, HostStep *h) {
     return RP_OK;
 }
 
-static RpStatus compare(CudaExecutor *c, int step, HostStep *h, const RpTensorView *device,
-                        const RpTensorView *host, RpVerifyCallback *callback, void *user, bool *go_on) {
+static RpStatus compare(CudaExecutor *c, int step, HostStep *h, const RpTensorView *device, const RpTensorView *host,
+                        RpVerifyCallback *callback, void *user, bool *go_on) {
     RpTensorView result;
     RP_TRY(to_host(c->device, h, device, &result));
     *go_on = callback(c->base.plan->steps[step].node, &result, result.data, host->data, user);
@@ -101,7 +100,6 @@ RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
         for (int k = 0; k < h.n_owned; k++) free(h.owned[k]);
     }
     if (st == RP_OK) st = rp_cuda_enqueue_outputs(c);
-    const RpStatus waited =
-        rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "run of the plan");
+    const RpStatus waited = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "run of the plan");
     return st == RP_OK ? waited : st;
 }

@@ -9,9 +9,7 @@
 
 const bool rp_cuda_built = false;
 
-static RpStatus none(void) {
-    return rp_fail(RP_E_NOT_AVAILABLE, "this build was made without the CUDA toolkit");
-}
+static RpStatus none(void) { return rp_fail(RP_E_NOT_AVAILABLE, "this build was made without the CUDA toolkit"); }
 
 RpStatus rp_cuda_probe(int *n_devices) {
     RP_NOT_NULL(n_devices, "n_devices");
@@ -75,8 +73,7 @@ RpStatus rp_cuda_memory_read(const RpCudaMemory *m, size_t at, void *to, size_t 
     return none();
 }
 
-RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at,
-                             size_t bytes) {
+RpStatus rp_cuda_memory_copy(RpCudaMemory *to, size_t to_at, const RpCudaMemory *from, size_t from_at, size_t bytes) {
     RP_NOT_NULL(to, "to");
     RP_NOT_NULL(from, "from");
 

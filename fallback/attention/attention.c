@@ -28,8 +28,8 @@
 #include "fallback/simd/prefetch.h"
 
 /* Merges the state of the next chunk into (acc, max, sum): the update above, with a chunk in place of a tile. */
-RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max,
-                              float chunk_sum, int64_t dim) {
+RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum,
+                              int64_t dim) {
     const float high    = chunk_max > *max || chunk_max != chunk_max ? chunk_max : *max;
     const float base    = high == -INFINITY ? 0.0f : high;
     const float rescale = rp_expf(*max - base), chunk_rescale = rp_expf(chunk_max - base);
@@ -38,8 +38,7 @@ RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *c
     *max = high;
 }
 RP_VARIANTS(merge_chunk,
-            (float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum,
-             int64_t dim),
+            (float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum, int64_t dim),
             (acc, max, sum, chunk, chunk_max, chunk_sum, dim))
 
 /* ---- one head of one token ---- */
@@ -66,9 +65,7 @@ static KvRange range_of(const RpOpArgs *args, int64_t t) {
 static int64_t first_chunk(KvRange r) { return r.from / ATTENTION_CHUNK; }
 
 /* At least one: a padding token has one empty chunk. */
-static int64_t n_chunks(KvRange r) {
-    return r.end > r.from ? (r.end - 1) / ATTENTION_CHUNK - first_chunk(r) + 1 : 1;
-}
+static int64_t n_chunks(KvRange r) { return r.end > r.from ? (r.end - 1) / ATTENTION_CHUNK - first_chunk(r) + 1 : 1; }
 
 /* Bytes of q and acc in use: dim rounded up to 16 lanes. */
 static size_t used_bytes(const RpOpArgs *args) {
@@ -102,7 +99,7 @@ static void end_head(const RpOpArgs *args, int64_t t, int64_t h, const float *ac
     const int64_t       d        = args->attention.q.ne[0];
     const float         inverse  = sum == 0.0f ? 0.0f : 1.0f / sum;
     float               f32[RP_ATTENTION_MAX_DIM];
-    float *out = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
+    float              *out = (float *)(void *)((char *)y->data + (size_t)h * y->nb[1] + (size_t)t * y->nb[2]);
     if (quantize) out = f32;
     for (int64_t i = 0; i < d; i++) out[i] = acc[i] * inverse;
     if (quantize) rp_quantize_range(out, d, rp_view_row(y, t), y->ne[0], h * d);
@@ -127,8 +124,7 @@ static void add_mask(const AttentionTile *t) {
 }
 
 /* Scores and weights of n_heads heads from `heads` on. With kt_f32, each sees its first `n` positions. */
-static void weigh_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
-                       const AttentionKernels *kernels) {
+static void weigh_tile(AttentionTile *tile, AttentionHead *heads, int n_heads, const AttentionKernels *kernels) {
     const bool loaded = tile->kt_f32 != NULL;
     tile->heads       = heads;
     tile->n_heads     = n_heads;
@@ -138,15 +134,13 @@ static void weigh_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
     kernels->weights(tile);
 }
 
-static void add_tile_values(AttentionTile *tile, AttentionHead *heads, int n_heads,
-                            const AttentionKernels *kernels) {
+static void add_tile_values(AttentionTile *tile, AttentionHead *heads, int n_heads, const AttentionKernels *kernels) {
     tile->heads   = heads;
     tile->n_heads = n_heads;
     (tile->kt_f32 != NULL ? kernels->whole_values : kernels->values)(tile);
 }
 
-static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_heads,
-                           const AttentionKernels *kernels) {
+static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_heads, const AttentionKernels *kernels) {
     weigh_tile(tile, heads, n_heads, kernels);
     add_tile_values(tile, heads, n_heads, kernels);
 }
@@ -154,8 +148,8 @@ static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_head
 static int64_t heads_of_kv(const RpOpArgs *args) { return args->attention.q.ne[2] / args->attention.k.ne[2]; }
 
 /* Chunk c of the range, by n_heads heads from head h on, which share their keys and values. */
-static void attend(const RpOpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads,
-                   AttentionHead *heads, const AttentionKernels *kernels) {
+static void attend(const RpOpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
+                   const AttentionKernels *kernels) {
     const int64_t first = (first_chunk(range) + c) * ATTENTION_CHUNK, last = first + ATTENTION_CHUNK;
     const int64_t from = first > range.from ? first : range.from, end = last < range.end ? last : range.end;
     for (int i = 0; i < n_heads; i++) start_chunk(args, h + i, c == 0, &heads[i]);
@@ -177,8 +171,8 @@ static int heads_per_tile(const RpOpArgs *args, int64_t h, int64_t end) {
 
 /* ---- many tokens: a work item is a block of tokens and the query heads of one KV head ----
  *
- * Each tile of keys and values is converted to f32 once for all queries of the block. A query that does not attend to the
- * whole tile, such as one on the diagonal, uses the kernels of a single token:
+ * Each tile of keys and values is converted to f32 once for all queries of the block. A query that does not attend to
+ * the whole tile, such as one on the diagonal, uses the kernels of a single token:
  *
  *     positions  0..31   32..63   64..95        tokens at 60, 64 and 100
  *     query 60   whole   part     -
@@ -186,11 +180,10 @@ static int heads_per_tile(const RpOpArgs *args, int64_t h, int64_t end) {
  *     query 100  whole   whole    whole     ... */
 
 enum {
-    BLOCK_QUERIES = 64, /* at most: their vectors must stay in L2 */
-    BLOCK_FLOATS_F32 =
-        64 * 1024,       /* of queries at f32 keys: more of them, since a tile has twice as many bytes */
-    WHOLE_QUERIES  = 16, /* fewer do not repay the conversion of a tile */
-    GROUPS_AT_ONCE = 8   /* of ATTENTION_HEADS queries */
+    BLOCK_QUERIES    = 64,        /* at most: their vectors must stay in L2 */
+    BLOCK_FLOATS_F32 = 64 * 1024, /* of queries at f32 keys: more of them, since a tile has twice as many bytes */
+    WHOLE_QUERIES    = 16,        /* fewer do not repay the conversion of a tile */
+    GROUPS_AT_ONCE   = 8          /* of ATTENTION_HEADS queries */
 };
 
 typedef struct Query {
@@ -210,10 +203,10 @@ typedef struct Block {
 
 /* Tokens in a block: fewer if there would be less than two blocks for each worker. */
 static int64_t block_tokens(const RpOpArgs *args, int nth) {
-    const RpTensorView *k = &args->attention.k;
-    const int64_t heads = heads_of_kv(args), n_tokens = args->attention.q.ne[1], n_kv = k->ne[2] * k->ne[3];
-    const int64_t most = k->dtype == RP_F32 ? BLOCK_FLOATS_F32 / attention_dim(k->ne[0]) : BLOCK_QUERIES;
-    int64_t       n    = heads < most ? most / heads : 1;
+    const RpTensorView *k     = &args->attention.k;
+    const int64_t       heads = heads_of_kv(args), n_tokens = args->attention.q.ne[1], n_kv = k->ne[2] * k->ne[3];
+    const int64_t       most = k->dtype == RP_F32 ? BLOCK_FLOATS_F32 / attention_dim(k->ne[0]) : BLOCK_QUERIES;
+    int64_t             n    = heads < most ? most / heads : 1;
     while (n > 1 && (n_tokens + n - 1) / n * n_kv < 2 * nth) n /= 2;
     return n;
 }
@@ -230,9 +223,8 @@ static size_t block_bytes(const RpOpArgs *args) {
 
 /* Tokens t0 to t1 - 1 and the query heads of KV head hk. */
 static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t t1, int64_t hk) {
-    const int64_t heads = heads_of_kv(args), n = (t1 - t0) * heads,
-                  padded = attention_dim(args->attention.q.ne[0]);
-    Block b              = {.heads = (AttentionHead *)(void *)memory};
+    const int64_t heads = heads_of_kv(args), n = (t1 - t0) * heads, padded = attention_dim(args->attention.q.ne[0]);
+    Block         b = {.heads = (AttentionHead *)(void *)memory};
     memory += rp_align_bytes((size_t)n * sizeof(AttentionHead));
     b.queries = (Query *)(void *)memory;
     b.kt_f32  = (float *)(void *)(memory + rp_align_bytes((size_t)n * sizeof(Query)));
@@ -248,8 +240,8 @@ static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t
     return b;
 }
 
-/* How many queries from i on, at most ATTENTION_HEADS, attend to the positions of the tile at `first` from its start on, to
- * at least `least` of them. Sets how many. */
+/* How many queries from i on, at most ATTENTION_HEADS, attend to the positions of the tile at `first` from its start
+ * on, to at least `least` of them. Sets how many. */
 static int attending(const Block *b, int i, int64_t first, int64_t least) {
     int n = 0;
     for (; n < ATTENTION_HEADS && i + n < b->n; n++) {
@@ -286,8 +278,8 @@ static void prefetch_next_tile(const RpOpArgs *args, const AttentionTile *t, int
         }
 }
 
-/* Queries from i on, that attend to the tile in kt_f32 and v_f32; returns how many. First the keys and then the values are
- * used by all of them, so that one of both is in L1 at a time. */
+/* Queries from i on, that attend to the tile in kt_f32 and v_f32; returns how many. First the keys and then the values
+ * are used by all of them, so that one of both is in L1 at a time. */
 static int attend_to_loaded(Block *b, int i, AttentionTile *tile, const AttentionKernels *kernels) {
     int count[GROUPS_AT_ONCE], n = 0, at = i;
     for (; n < GROUPS_AT_ONCE && (count[n] = attending(b, at, tile->first, 1)) > 0; at += count[n++])
@@ -297,8 +289,7 @@ static int attend_to_loaded(Block *b, int i, AttentionTile *tile, const Attentio
     return at - i;
 }
 
-static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t first,
-                          const AttentionKernels *kernels) {
+static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t first, const AttentionKernels *kernels) {
     const int64_t left = args->attention.k.ne[1] - first;
     if (left <= 0) return;
     AttentionTile tile = tile_at(args, hk, first, left < ATTENTION_TILE ? left : ATTENTION_TILE);
@@ -358,10 +349,9 @@ static void run_block(const RpOpArgs *args, Block *b, int64_t hk, const Attentio
 static RpOpArgs sequence(const RpOpArgs *args, int64_t b) {
     RpOpArgs one = *args;
     for (int i = 0; i < 4; i++) {
-        RpTensorView *v =
-            (RpTensorView *[]){&one.dst, &one.attention.q, &one.attention.k, &one.attention.v}[i];
-        v->data  = (char *)v->data + (size_t)b * v->nb[3];
-        v->ne[3] = 1;
+        RpTensorView *v = (RpTensorView *[]){&one.dst, &one.attention.q, &one.attention.k, &one.attention.v}[i];
+        v->data         = (char *)v->data + (size_t)b * v->nb[3];
+        v->ne[3]        = 1;
     }
     return one;
 }
@@ -430,17 +420,14 @@ static void merge_chunks(const RpOpArgs *args, const RpKernelCtx *ctx, KvRange r
 }
 
 /* One token of one sequence is divided by chunks. */
-static bool has_many_tokens(const RpOpArgs *args) {
-    return args->attention.q.ne[1] * args->attention.q.ne[3] > 1;
-}
+static bool has_many_tokens(const RpOpArgs *args) { return args->attention.q.ne[1] * args->attention.q.ne[3] > 1; }
 
 CpuNeeds rp_needs_attention(const RpOpArgs *args) {
     const int64_t chunks = (args->attention.k.ne[1] + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
     if (has_many_tokens(args)) return (CpuNeeds){.phases = 1, .local = block_bytes(args)};
     if (chunks == 1) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
-                      .shared =
-                          (size_t)(chunks * args->attention.q.ne[2] * partial_floats(args)) * sizeof(float)};
+                      .shared = (size_t)(chunks * args->attention.q.ne[2] * partial_floats(args)) * sizeof(float)};
 }
 
 RpStatus rp_cpu_attention(const RpOpArgs *args, RpKernelCtx *ctx) {

@@ -16,7 +16,7 @@ enum { ATTENTION_LANES = 16, ATTENTION_TILE = 32, ATTENTION_CHUNK = 256, ATTENTI
 
 /* The state of one query head (attention.c). */
 typedef struct AttentionHead {
-    float *q, *acc; /* attention_dim(dim) floats each, aligned to 64 bytes; q ends in zeros */
+    float *q, *acc;                       /* attention_dim(dim) floats each, aligned to 64 bytes; q ends in zeros */
     _Alignas(64) float p[ATTENTION_TILE]; /* scores, then weights */
     float        max, sum, rescale;
     const float *mask; /* of its token, added to the scores; or NULL */
@@ -44,8 +44,8 @@ typedef void AttentionKernel(const AttentionTile *t);
 
 /* weights: the online softmax of p, with max, sum and rescale; NULL: the common C code.
  *
- * For many queries of a tile load fills kt_f32 and v_f32 once; whole_scores and whole_values read them and give the bits of
- * scores and values. A head may see fewer than all n positions. All three are NULL in variants without them. */
+ * For many queries of a tile load fills kt_f32 and v_f32 once; whole_scores and whole_values read them and give the
+ * bits of scores and values. A head may see fewer than all n positions. All three are NULL in variants without them. */
 typedef struct AttentionKernels {
     AttentionKernel *scores, *weights, *values;
     AttentionKernel *load, *whole_scores, *whole_values;
@@ -59,29 +59,29 @@ static inline size_t attention_bytes(RpDtype type, int64_t n) {
 
 /* Defines a variant's AttentionKernels from its scores(tile, type, n_heads) and values(...). Type and number of
  * heads are constants at each call, so that the loops over heads unroll and their sums stay in registers. */
-#define ATTENTION_BY_HEADS(target, step, name, type)                                                         \
-    target static void step##_##name(const AttentionTile *t) {                                               \
-        if (t->n_heads == 4)                                                                                 \
-            step(t, type, 4);                                                                                \
-        else if (t->n_heads == 3)                                                                            \
-            step(t, type, 3);                                                                                \
-        else if (t->n_heads == 2)                                                                            \
-            step(t, type, 2);                                                                                \
-        else                                                                                                 \
-            step(t, type, 1);                                                                                \
+#define ATTENTION_BY_HEADS(target, step, name, type)                                                                   \
+    target static void step##_##name(const AttentionTile *t) {                                                         \
+        if (t->n_heads == 4)                                                                                           \
+            step(t, type, 4);                                                                                          \
+        else if (t->n_heads == 3)                                                                                      \
+            step(t, type, 3);                                                                                          \
+        else if (t->n_heads == 2)                                                                                      \
+            step(t, type, 2);                                                                                          \
+        else                                                                                                           \
+            step(t, type, 1);                                                                                          \
     }
-#define ATTENTION_KERNELS(variant, target, ...)                                                              \
-    ATTENTION_BY_HEADS(target, scores, f16, RP_F16)                                                          \
-    ATTENTION_BY_HEADS(target, values, f16, RP_F16)                                                          \
-    ATTENTION_BY_HEADS(target, scores, q8_0, RP_Q8_0)                                                        \
-    ATTENTION_BY_HEADS(target, values, q8_0, RP_Q8_0)                                                        \
-    ATTENTION_BY_HEADS(target, scores, f32, RP_F32)                                                          \
-    ATTENTION_BY_HEADS(target, values, f32, RP_F32)                                                          \
-    AttentionKernels variant(RpDtype type) {                                                                 \
-        AttentionKernels k = {.scores = scores_f16, .values = values_f16, __VA_ARGS__};                      \
-        if (type == RP_Q8_0) k.scores = scores_q8_0, k.values = values_q8_0;                                 \
-        if (type == RP_F32) k.scores = scores_f32, k.values = values_f32;                                    \
-        return k;                                                                                            \
+#define ATTENTION_KERNELS(variant, target, ...)                                                                        \
+    ATTENTION_BY_HEADS(target, scores, f16, RP_F16)                                                                    \
+    ATTENTION_BY_HEADS(target, values, f16, RP_F16)                                                                    \
+    ATTENTION_BY_HEADS(target, scores, q8_0, RP_Q8_0)                                                                  \
+    ATTENTION_BY_HEADS(target, values, q8_0, RP_Q8_0)                                                                  \
+    ATTENTION_BY_HEADS(target, scores, f32, RP_F32)                                                                    \
+    ATTENTION_BY_HEADS(target, values, f32, RP_F32)                                                                    \
+    AttentionKernels variant(RpDtype type) {                                                                           \
+        AttentionKernels k = {.scores = scores_f16, .values = values_f16, __VA_ARGS__};                                \
+        if (type == RP_Q8_0) k.scores = scores_q8_0, k.values = values_q8_0;                                           \
+        if (type == RP_F32) k.scores = scores_f32, k.values = values_f32;                                              \
+        return k;                                                                                                      \
     }
 
 /* The kernels for this CPU and this type of keys and values. */

@@ -47,8 +47,8 @@ INLINE Vec16 load(RpDtype type, const char *row, int64_t i, int64_t n) {
 }
 
 /* Adds the products of elements i to i + 16 of a pair of keys and all queries. */
-INLINE void add_products(RpDtype type, const char *const *rows, const AttentionHead *heads, int n_heads,
-                         int64_t i, int64_t n, Vec16 (*dot)[PAIR]) {
+INLINE void add_products(RpDtype type, const char *const *rows, const AttentionHead *heads, int n_heads, int64_t i,
+                         int64_t n, Vec16 (*dot)[PAIR]) {
     for (int r = 0; r < PAIR; r++) {
         const Vec16 k = load(type, rows[r], i, n);
         for (int h = 0; h < n_heads; h++) {
@@ -61,8 +61,8 @@ INLINE void add_products(RpDtype type, const char *const *rows, const AttentionH
 
 /* The dot products of positions j + from and j + from + 1 and all heads, reduced to four lanes. Missing positions
  * repeat the last one. */
-INLINE void products(const AttentionTile *t, RpDtype type, const AttentionHead *heads, int n_heads, int j,
-                     int from, __m128 (*four)[POSITIONS]) {
+INLINE void products(const AttentionTile *t, RpDtype type, const AttentionHead *heads, int n_heads, int j, int from,
+                     __m128 (*four)[POSITIONS]) {
     const char *rows[PAIR];
     Vec16       dot[ATTENTION_HEADS][PAIR];
     int64_t     i = 0;

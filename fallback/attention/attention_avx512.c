@@ -53,8 +53,7 @@ INLINE void four_scores(const AttentionTile *t, RpDtype type, int n_heads, int j
         }
     }
     for (int h = 0; h < n_heads; h++)
-        _mm_store_ps(t->heads[h].p + j,
-                     _mm_mul_ps(_mm_set1_ps(t->scale), quarter_heads(reduce_4x16(dot[h]))));
+        _mm_store_ps(t->heads[h].p + j, _mm_mul_ps(_mm_set1_ps(t->scale), quarter_heads(reduce_4x16(dot[h]))));
 }
 
 /* Prefetches the values of the four positions, which `values` reads after the softmax update. */
@@ -67,14 +66,13 @@ INLINE void scores(const AttentionTile *t, RpDtype type, int n_heads) {
 }
 
 /* Adds elements i to i + 16 n_vecs of all values of the tile; `loaded`: from v_f32. */
-INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_heads, int64_t i,
-                       int n_vecs) {
+INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_heads, int64_t i, int n_vecs) {
     const int64_t padded = attention_dim(t->dim);
     __m512        acc[ATTENTION_HEADS][VECS];
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++)
-            acc[h][c] = _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES),
-                                      _mm512_set1_ps(t->heads[h].rescale));
+            acc[h][c] =
+                _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES), _mm512_set1_ps(t->heads[h].rescale));
     int n = t->n, most = 0; /* positions that all heads see, and that any sees */
     for (int h = 0; h < n_heads && loaded; h++) {
         n    = t->heads[h].n < n ? t->heads[h].n : n;
@@ -87,8 +85,8 @@ INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_
         __m512      v[VECS];
         if (!loaded) rp_prefetch_next(next, attention_bytes(type, (int64_t)n_vecs * LANES));
         for (int c = 0; c < n_vecs; c++)
-            v[c] = loaded ? _mm512_load_ps(t->v_f32 + j * padded + i + c * LANES)
-                          : load(type, row, i + c * LANES, t->dim);
+            v[c] =
+                loaded ? _mm512_load_ps(t->v_f32 + j * padded + i + c * LANES) : load(type, row, i + c * LANES, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
             for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
@@ -99,8 +97,7 @@ INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_
             if (j >= t->heads[h].n) continue;
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
             for (int c = 0; c < n_vecs; c++)
-                acc[h][c] =
-                    _mm512_fmadd_ps(_mm512_load_ps(t->v_f32 + j * padded + i + c * LANES), p, acc[h][c]);
+                acc[h][c] = _mm512_fmadd_ps(_mm512_load_ps(t->v_f32 + j * padded + i + c * LANES), p, acc[h][c]);
         }
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
@@ -113,9 +110,7 @@ INLINE void add_all_values(const AttentionTile *t, bool loaded, RpDtype type, in
     for (; i < t->dim; i += LANES) add_values(t, loaded, type, n_heads, i, 1);
 }
 
-INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) {
-    add_all_values(t, false, type, n_heads);
-}
+INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) { add_all_values(t, false, type, n_heads); }
 
 /* ---- the online softmax ---- */
 
@@ -124,16 +119,16 @@ INLINE __m512 exp_lanes(__m512 x) {
     const __m512 magic = _mm512_set1_ps(0x1.8p23f);
     const __m512 c     = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-104.0f)), _mm512_set1_ps(89.0f));
     const __m512 n     = _mm512_sub_ps(_mm512_fmadd_ps(c, _mm512_set1_ps(0x1.715476p0f), magic), magic);
-    const __m512 r     = _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f),
-                                         _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), c));
-    __m512       p     = _mm512_set1_ps(0x1.a01a02p-13f);
-    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.6c16c2p-10f));
-    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.111112p-7f));
-    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-5f));
-    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-3f));
-    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
-    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    p                  = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    const __m512 r =
+        _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.7f7d1cp-20f), _mm512_fmadd_ps(n, _mm512_set1_ps(-0x1.62e4p-1f), c));
+    __m512 p = _mm512_set1_ps(0x1.a01a02p-13f);
+    p        = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.6c16c2p-10f));
+    p        = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.111112p-7f));
+    p        = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-5f));
+    p        = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555556p-3f));
+    p        = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p        = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    p        = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
     return _mm512_mask_mov_ps(_mm512_scalef_ps(p, n), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
 }
 
@@ -161,8 +156,7 @@ INLINE void weights_of(const AttentionTile *t, RpDtype type, int n_heads) {
     max        = _mm_mask_mov_ps(max, nan, _mm_set1_ps(NAN));
     const __m128 base =
         _mm_mask_mov_ps(max, _mm_cmp_ps_mask(max, _mm_set1_ps(-INFINITY), _CMP_EQ_OQ), _mm_setzero_ps());
-    const __m128 rescale =
-        _mm512_castps512_ps128(exp_lanes(_mm512_castps128_ps512(_mm_sub_ps(before, base))));
+    const __m128 rescale = _mm512_castps512_ps128(exp_lanes(_mm512_castps128_ps512(_mm_sub_ps(before, base))));
     for (int h = 0; h < n_heads; h++) {
         const __m512 from = _mm512_broadcastss_ps(_mm_permutevar_ps(base, _mm_set1_epi32(h)));
         p[h][0]           = exp_lanes(_mm512_sub_ps(p[h][0], from));
@@ -279,7 +273,7 @@ INLINE Scores sum_by_2(const AttentionTile *t, int n_heads, int64_t padded, int 
 
 INLINE void whole_scores_of(const AttentionTile *t, RpDtype type, int n_heads) {
     const int64_t padded = attention_dim(t->dim);
-    const Scores  s = add_scores(n_heads, sum_by_2(t, n_heads, padded, 0), sum_by_2(t, n_heads, padded, 1));
+    const Scores  s      = add_scores(n_heads, sum_by_2(t, n_heads, padded, 0), sum_by_2(t, n_heads, padded, 1));
     (void)type;
     for (int h = 0; h < n_heads; h++)
         for (int v = 0; v < HALVES; v++)

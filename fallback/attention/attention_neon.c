@@ -16,8 +16,7 @@ INLINE void convert_f16(const char *row, int64_t i, int64_t dim, float32x4_t *v)
     const uint16_t *x           = (const uint16_t *)(const void *)row + i;
     uint16_t        rest[LANES] = {0};
     if (i + LANES > dim) x = memcpy(rest, x, (size_t)(dim - i) * sizeof *x);
-    const float16x8_t low  = vreinterpretq_f16_u16(vld1q_u16(x)),
-                      high = vreinterpretq_f16_u16(vld1q_u16(x + 8));
+    const float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(x)), high = vreinterpretq_f16_u16(vld1q_u16(x + 8));
     v[0] = vcvt_f32_f16(vget_low_f16(low)), v[1] = vcvt_high_f32_f16(low);
     v[2] = vcvt_f32_f16(vget_low_f16(high)), v[3] = vcvt_high_f32_f16(high);
 }

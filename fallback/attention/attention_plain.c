@@ -79,9 +79,7 @@ static void values_f32_plain(const AttentionTile *t) { values_body(t, convert_f3
 
 /* Maps the bits of a float to an integer in the same order, and back: compilers vectorise the maximum of integers,
  * but not that of floats, whose NaNs must be kept. */
-RP_BODY int32_t in_order(uint32_t bits) {
-    return (int32_t)(bits ^ ((bits & 0x80000000u) != 0 ? 0x7fffffffu : 0u));
-}
+RP_BODY int32_t in_order(uint32_t bits) { return (int32_t)(bits ^ ((bits & 0x80000000u) != 0 ? 0x7fffffffu : 0u)); }
 
 /* The largest of a tile's scores and `max`; NaN if one of them is NaN. */
 RP_BODY float largest(const float *p, float max) {

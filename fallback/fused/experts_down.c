@@ -12,8 +12,7 @@
 
 /* The number of workers is not known here: room for all m rows of k experts. */
 CpuNeeds rp_needs_experts_down(const RpOpArgs *args) {
-    return (CpuNeeds){.phases = 1,
-                      .local  = rp_align_floats(args->experts_down.w.ne[1] * args->experts_down.x.ne[1])};
+    return (CpuNeeds){.phases = 1, .local = rp_align_floats(args->experts_down.w.ne[1] * args->experts_down.x.ne[1])};
 }
 
 /* y[0..n) = rows [first, first + n) of expert j times its column, with the bias; zeros for a bad id. */
@@ -41,8 +40,7 @@ RpStatus rp_cpu_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (n == 0) return RP_OK;
     for (int64_t j = 0; j < k; j++) RP_TRY(product(args, j, first, n, rows + j * n));
     const RpOpArgs combine = {
-        .dst = rp_floats(y, n, 1),
-        .src = {rp_floats(rows, n, k), rp_floats(args->experts_down.weights.data, k, 1)}
+        .dst = rp_floats(y, n, 1), .src = {rp_floats(rows, n, k), rp_floats(args->experts_down.weights.data, k, 1)}
     };
     RP_TRY(rp_run_alone(rp_cpu_combine, &combine));
     rp_scale_range(y, args->params->experts_down.scale, n);

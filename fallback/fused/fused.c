@@ -15,9 +15,9 @@ RpStatus rp_column(const RpTensorView *x, const RpTensorView *norm, const RpColu
     }
     if (c->round == 0) return RP_OK;
     const RpOpArgs args = {.dst = rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){x->ne[0], 1, 1, 1},
-                                               local + rp_align_floats(x->ne[0])),
-                         .src = {*out}};
-    *out              = args.dst;
+                                                     local + rp_align_floats(x->ne[0])),
+                           .src = {*out}};
+    *out                = args.dst;
     return rp_run_alone(rp_cpu_quantize, &args);
 }
 

@@ -30,8 +30,9 @@ static inline size_t rp_column_bytes(int64_t n) {
     return rp_align_floats(n) + rp_align_bytes(rp_row_bytes(RP_Q8_ACT, n));
 }
 
-/* The prologue of a fused product (RpColumnParams). *out is x itself, or x normalised and quantised in `local`. An absent
- * `norm` has ne 0. Every worker computes the whole column for itself, so the product needs no barrier before it. */
+/* The prologue of a fused product (RpColumnParams). *out is x itself, or x normalised and quantised in `local`. An
+ * absent `norm` has ne 0. Every worker computes the whole column for itself, so the product needs no barrier before
+ * it. */
 RpStatus rp_column(const RpTensorView *x, const RpTensorView *norm, const RpColumnParams *c, char *local,
                    RpTensorView *out);
 

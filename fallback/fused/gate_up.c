@@ -13,7 +13,7 @@ enum { BLOCK = 32 };
 
 CpuNeeds rp_needs_gate_up(const RpOpArgs *args) {
     return (CpuNeeds){.phases = 1,
-                      .local    = rp_column_bytes(args->gate_up.x.ne[0]) + 2 * rp_align_floats(args->gate_up.gate.ne[1])};
+                      .local  = rp_column_bytes(args->gate_up.x.ne[0]) + 2 * rp_align_floats(args->gate_up.gate.ne[1])};
 }
 
 /* Rows [first, first + n) of gate or up, with the bias, for one expert (0 for a dense layer). A bad id gives zeros. */
@@ -24,7 +24,7 @@ static RpStatus half(const RpTensorView *w, const RpTensorView *bias, const RpTe
         return RP_OK;
     }
     RpTensorView one = *w;
-    one.data       = (char *)w->data + (size_t)expert * w->nb[2];
+    one.data         = (char *)w->data + (size_t)expert * w->nb[2];
     RP_TRY(rp_mul_mat_rows(&one, first, n, x, y));
     rp_add_range(y, bias, expert * w->ne[1] + first, n);
     return RP_OK;
@@ -52,13 +52,13 @@ static RpStatus activate(const RpGateUpParams *p, const RpOpArgs *gate_up) {
 static RpStatus one_expert(const RpOpArgs *args, const RpTensorView *x, int64_t j, int32_t expert, int64_t first,
                            int64_t n, float *gate, float *up) {
     const RpTensorView *y   = &args->dst;
-    char             *row = rp_view_row(y, j);
+    char               *row = rp_view_row(y, j);
     RP_TRY(half(&args->gate_up.gate, &args->gate_up.gate_bias, x, expert, first, n, gate));
     RP_TRY(half(&args->gate_up.up, &args->gate_up.up_bias, x, expert, first, n, up));
-    const bool   quantize = y->dtype == RP_Q8_ACT;
-    float       *to       = quantize ? gate : (float *)(void *)row + first;
-    const RpOpArgs gate_up = {
-        .dst = rp_floats(to, n, 1), .src = {rp_floats(gate, n, 1), rp_floats(up, n, 1)}
+    const bool     quantize = y->dtype == RP_Q8_ACT;
+    float         *to       = quantize ? gate : (float *)(void *)row + first;
+    const RpOpArgs gate_up  = {
+         .dst = rp_floats(to, n, 1), .src = {rp_floats(gate, n, 1), rp_floats(up, n, 1)}
     };
     RP_TRY(activate(&args->params->gate_up, &gate_up));
     if (quantize) rp_quantize_range(gate, n, row, y->ne[0], first);
@@ -68,12 +68,11 @@ static RpStatus one_expert(const RpOpArgs *args, const RpTensorView *x, int64_t 
 RpStatus rp_cpu_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(gate_up, args));
     const RpTensorView *w = &args->gate_up.gate, *ids = &args->gate_up.ids;
-    const int64_t     m = w->ne[1], blocks = (m + BLOCK - 1) / BLOCK,
-                  first = blocks * ctx->ith / ctx->nth * BLOCK;
-    int64_t    end      = blocks * (ctx->ith + 1) / ctx->nth * BLOCK;
-    float     *gate     = (float *)(void *)((char *)ctx->local + rp_column_bytes(w->ne[0]));
-    float     *up       = (float *)(void *)((char *)gate + rp_align_floats(m));
-    RpTensorView x;
+    const int64_t       m = w->ne[1], blocks = (m + BLOCK - 1) / BLOCK, first = blocks * ctx->ith / ctx->nth * BLOCK;
+    int64_t             end  = blocks * (ctx->ith + 1) / ctx->nth * BLOCK;
+    float              *gate = (float *)(void *)((char *)ctx->local + rp_column_bytes(w->ne[0]));
+    float              *up   = (float *)(void *)((char *)gate + rp_align_floats(m));
+    RpTensorView        x;
     if (end > m) end = m;
     if (first >= end) return RP_OK;
     RP_TRY(rp_column(&args->gate_up.x, &args->gate_up.norm, &args->params->gate_up.column, ctx->local, &x));

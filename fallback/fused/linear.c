@@ -14,7 +14,7 @@ CpuNeeds rp_needs_linear(const RpOpArgs *args) {
     const size_t row  = rp_align_floats(args->linear.w.ne[1]);
     return (CpuNeeds){.phases = post ? 2 : 1,
                       .shared = post ? row : 0,
-                      .local    = rp_column_bytes(args->linear.x.ne[0]) + (post ? row : 0)};
+                      .local  = rp_column_bytes(args->linear.x.ne[0]) + (post ? row : 0)};
 }
 
 /* Rows [first, first + n) to y, up to the scale. */
@@ -30,8 +30,8 @@ static RpStatus products(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first, 
 
 /* Every worker normalises the whole row for itself and keeps its part. */
 static RpStatus post_norm(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first, int64_t n) {
-    const int64_t  m      = args->dst.ne[0];
-    float         *normed = (float *)ctx->local, *y = (float *)args->dst.data;
+    const int64_t    m      = args->dst.ne[0];
+    float           *normed = (float *)ctx->local, *y = (float *)args->dst.data;
     const RpOpParams p    = {.rms_norm = {.eps = args->params->linear.post_eps}};
     const RpOpArgs   norm = {
           .dst = rp_floats(normed, m, 1), .src = {rp_floats(ctx->shared, m, 1), args->linear.post_norm},
@@ -44,10 +44,9 @@ static RpStatus post_norm(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first,
 
 RpStatus rp_cpu_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(linear, args));
-    const int64_t m = args->dst.ne[0], first = m * ctx->ith / ctx->nth,
-                  n = m * (ctx->ith + 1) / ctx->nth - first;
-    const bool post = args->params->linear.post_norm != 0;
-    float     *y    = (float *)args->dst.data;
+    const int64_t m = args->dst.ne[0], first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
+    const bool    post = args->params->linear.post_norm != 0;
+    float        *y    = (float *)args->dst.data;
     if (post && ctx->phase == 0) return products(args, ctx, first, n, (float *)ctx->shared + first);
     RP_TRY(post ? post_norm(args, ctx, first, n) : products(args, ctx, first, n, y + first));
     rp_add_range(y + first, &args->linear.residual, first, n);

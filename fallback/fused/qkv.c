@@ -10,46 +10,44 @@
  *
  *     shared: key rows f32 | value rows f32; query rows are computed in the result
  *     local: column (rp_column_bytes) */
-#include "fallback/fused/fused.h"
 #include "ops/fused/qkv.h"
+#include "fallback/fused/fused.h"
 
 enum { Q, K, V, N_PROJECTIONS }; /* as rp_qkv_sources counts them */
 
 /* Heads [first, end) of q, k or v. */
 typedef struct Heads {
     QkvSources from;
-    int64_t first, end, all;
-    float  *rows; /* f32 [d,all]: the results of all heads, head after head */
+    int64_t    first, end, all;
+    float     *rows; /* f32 [d,all]: the results of all heads, head after head */
 } Heads;
 
 CpuNeeds rp_needs_qkv(const RpOpArgs *args) {
     return (CpuNeeds){.phases = args->params->qkv.norm == RP_HEAD_NORM_WHOLE ? 2 : 1,
                       .shared = rp_align_floats(args->qkv.wk.ne[1]) + rp_align_floats(args->qkv.wv.ne[1]),
-                      .local    = rp_column_bytes(args->qkv.x.ne[0])};
+                      .local  = rp_column_bytes(args->qkv.x.ne[0])};
 }
 
 /* All heads of q, k or v. */
 static Heads heads_of(const RpOpArgs *args, const RpKernelCtx *ctx, int proj) {
     const int64_t d     = args->params->qkv.head_dim;
     char         *keys  = ctx->shared;
-    float *const  to[3] = {args->dst.data, ctx->shared,
-                           (float *)(void *)(keys + rp_align_floats(args->qkv.wk.ne[1]))};
+    float *const  to[3] = {args->dst.data, ctx->shared, (float *)(void *)(keys + rp_align_floats(args->qkv.wk.ne[1]))};
     const QkvSources from = rp_qkv_sources(args, proj);
-    return (Heads){
-        .from = from, .end = from.w->ne[1] / d, .all = from.w->ne[1] / d, .rows = to[proj]};
+    return (Heads){.from = from, .end = from.w->ne[1] / d, .all = from.w->ne[1] / d, .rows = to[proj]};
 }
 
 /* In place: each head as a row of d, or all heads as one row. */
 static RpStatus norm(const RpOpArgs *args, const Heads *h) {
     const RpQkvParams *p     = &args->params->qkv;
-    const bool       whole = p->norm == RP_HEAD_NORM_WHOLE;
-    const int64_t    n = p->head_dim, rows = whole ? 1 : h->end - h->first;
-    float           *x    = h->rows + h->first * n;
+    const bool         whole = p->norm == RP_HEAD_NORM_WHOLE;
+    const int64_t      n = p->head_dim, rows = whole ? 1 : h->end - h->first;
+    float             *x    = h->rows + h->first * n;
     const RpOpParams   eps  = {.rms_norm = {.eps = p->norm_eps}};
     const RpTensorView view = rp_floats(x, whole ? n * h->all : n, rows);
     return rp_run_alone(rp_cpu_rms_norm, &(RpOpArgs){
-                                        .dst = view, .src = {view, *h->from.norm},
-                                             .params = &eps
+                                             .dst = view, .src = {view, *h->from.norm},
+                                                  .params = &eps
     });
 }
 
@@ -58,21 +56,21 @@ static RpStatus rotate(const RpOpArgs *args, const Heads *h) {
     const RpOpParams   rope = {.rope = p->rope};
     const RpTensorView view = rp_floats(h->rows + h->first * p->head_dim, p->head_dim, h->end - h->first);
     return rp_run_alone(rp_cpu_rope,
-                   &(RpOpArgs){
-                       .dst = view, .src = {view, args->qkv.pos, args->qkv.factors},
-                            .params = &rope
+                        &(RpOpArgs){
+                            .dst = view, .src = {view, args->qkv.pos, args->qkv.factors},
+                                 .params = &rope
     });
 }
 
 /* Into columns [first*d, end*d) of row pos of the cache: a view of it as narrow as these heads. */
 static RpStatus store(const RpOpArgs *args, const Heads *h) {
     const int64_t d = args->params->qkv.head_dim, n = (h->end - h->first) * d;
-    RpTensorView    cache = *h->from.cache;
-    cache.data          = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
-    cache.ne[0]         = n;
-    const RpTensorView x  = rp_floats(h->rows + h->first * d, n, 1);
+    RpTensorView  cache  = *h->from.cache;
+    cache.data           = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
+    cache.ne[0]          = n;
+    const RpTensorView x = rp_floats(h->rows + h->first * d, n, 1);
     return rp_run_alone(rp_cpu_copy, &(RpOpArgs){
-                                    .dst = cache, .src = {x, cache, args->qkv.pos}
+                                         .dst = cache, .src = {x, cache, args->qkv.pos}
     });
 }
 
@@ -99,7 +97,7 @@ static RpStatus phase_0_heads(const RpOpArgs *args, RpKernelCtx *ctx) {
     int64_t    all = 0, start = 0;
     for (int i = 0; i < N_PROJECTIONS; i++) all += heads_of(args, ctx, i).all;
     const int64_t from = all * ctx->ith / ctx->nth, to = all * (ctx->ith + 1) / ctx->nth;
-    RpTensorView    x;
+    RpTensorView  x;
     if (from == to) return RP_OK;
     RP_TRY(rp_column(&args->qkv.x, &args->qkv.norm, &args->params->qkv.column, ctx->local, &x));
     for (int i = 0; i < N_PROJECTIONS; i++) {

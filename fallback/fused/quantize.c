@@ -7,8 +7,8 @@
  *
  * A block with a NaN or an infinity gets a NaN scale and zero quants, so that it shows in every product. Quants are 0
  * too if the scale is below RP_SMALLEST_SCALE, as 127 / max|x| could overflow. */
-#include "fallback/simd/float.h"
 #include "fallback/fused/fused.h"
+#include "fallback/simd/float.h"
 
 /* Magnitudes are compared as integers: without the sign bit the bits of floats are ordered like their values, with
  * infinity and NaN above all numbers. So one maximum finds both the largest element and a bad one, in any order.
@@ -37,8 +37,7 @@ RP_BODY void quantize_row_body(const float *x, int64_t n, int8_t *q, float *scal
         sum[2 * b + 1] = d * (float)half[1];
     }
 }
-RP_VARIANTS(quantize_row, (const float *x, int64_t n, int8_t *q, float *scale, float *sum),
-            (x, n, q, scale, sum))
+RP_VARIANTS(quantize_row, (const float *x, int64_t n, int8_t *q, float *scale, float *sum), (x, n, q, scale, sum))
 
 void rp_quantize_range(const float *x, int64_t n, char *row, int64_t row_n, int64_t at) {
     float *scale = (float *)(void *)(row + row_n), *sum = scale + row_n / 32;
@@ -47,7 +46,7 @@ void rp_quantize_range(const float *x, int64_t n, char *row, int64_t row_n, int6
 
 RpStatus rp_cpu_quantize(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *x = &args->quantize.x, *y = &args->dst;
-    const int64_t     n = x->ne[0], blocks = n / 32, total = rp_view_rows(x) * blocks;
+    const int64_t       n = x->ne[0], blocks = n / 32, total = rp_view_rows(x) * blocks;
     RP_TRY(RP_CHECK(quantize, args));
     /* Work is divided by blocks, not rows, so that a single token keeps every worker busy. */
     const int64_t first = total * ctx->ith / ctx->nth, last = total * (ctx->ith + 1) / ctx->nth;

@@ -9,9 +9,8 @@
 #include <string.h>
 
 CpuNeeds rp_needs_router(const RpOpArgs *args) {
-    return (CpuNeeds){.phases = 2,
-                      .shared = rp_align_floats(args->router.w.ne[1]),
-                      .local  = rp_column_bytes(args->router.x.ne[0])};
+    return (CpuNeeds){
+        .phases = 2, .shared = rp_align_floats(args->router.w.ne[1]), .local = rp_column_bytes(args->router.x.ne[0])};
 }
 
 /* The worker's share of the blocks of the quantised column c, behind ids and weights. */
@@ -26,11 +25,10 @@ static void quantize_column(const RpOpArgs *args, const RpKernelCtx *ctx, const 
 
 /* The router's logits. */
 static RpStatus logits(const RpOpArgs *args, RpKernelCtx *ctx) {
-    const int64_t m = args->router.w.ne[1], first = m * ctx->ith / ctx->nth,
-                  n = m * (ctx->ith + 1) / ctx->nth - first;
-    float       *y  = (float *)ctx->shared + first;
-    RpTensorView x;
-    const bool   quantizes = args->params->router.quantize != 0;
+    const int64_t m = args->router.w.ne[1], first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
+    float        *y = (float *)ctx->shared + first;
+    RpTensorView  x;
+    const bool    quantizes = args->params->router.quantize != 0;
     if (n == 0 && !quantizes) return RP_OK;
     RP_TRY(rp_column(&args->router.x, &args->router.norm, &args->params->router.column, ctx->local, &x));
     if (quantizes) quantize_column(args, ctx, &x);
@@ -51,12 +49,10 @@ static RpStatus select_experts(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpOpParams      soft = {.soft_max = {.scale = p->soft_max_scale}};
     if (p->kind == RP_ROUTER_SOFT_MAX)
         RP_TRY(rp_run_alone(rp_cpu_soft_max, &(RpOpArgs){.dst = probs, .src = {probs}, .params = &soft}));
-    if (p->kind == RP_ROUTER_SIGMOID)
-        RP_TRY(rp_run_alone(rp_cpu_sigmoid, &(RpOpArgs){.dst = probs, .src = {probs}}));
-    RP_TRY(rp_run_alone(rp_cpu_top_k,
-                        &(RpOpArgs){
-                            .dst = ids, .src = {probs, args->router.select_bias},
-                                 .params = &top_k
+    if (p->kind == RP_ROUTER_SIGMOID) RP_TRY(rp_run_alone(rp_cpu_sigmoid, &(RpOpArgs){.dst = probs, .src = {probs}}));
+    RP_TRY(rp_run_alone(rp_cpu_top_k, &(RpOpArgs){
+                                          .dst = ids, .src = {probs, args->router.select_bias},
+                                               .params = &top_k
     }));
     const RpTensorView weights = rp_floats((float *)(void *)(out + k), k, 1);
     return rp_run_alone(rp_cpu_route, &(RpOpArgs){

@@ -58,7 +58,7 @@ typedef struct PanelLoader {
 } PanelLoader;
 
 /* A load has four steps, so a step has as many sub-blocks as the load has k-steps: 1, 2 or 4. */
-#define PANEL_LOADER(ID, name)                                                                               \
+#define PANEL_LOADER(ID, name)                                                                                         \
     { begin_##name, step_##name, quad_##name, RP_LOAD_KSTEPS(ID), RP_LOAD_BYTES(ID), RP_QUANT_FORM(ID) }
 
 INLINE int load_subs(const PanelLoader *t) { return LOAD_STEPS * t->step_subs; }
@@ -82,9 +82,8 @@ INLINE __m512i dot_quad(__m512i sum, __m512i w, const char *x) {
 
 INLINE PanelRows strided_rows(const char *p, size_t stride) {
     return (PanelRows){
-        .four    = {p, p + 4 * stride, p + 8 * stride, p + 12 * stride},
-        .stride  = stride,
-        .stride3 = 3 * stride
+        .four = {p, p + 4 * stride, p + 8 * stride, p + 12 * stride},
+          .stride = stride, .stride3 = 3 * stride
     };
 }
 
@@ -120,8 +119,8 @@ INLINE __m512i quarters(const PanelRows *rows, size_t at, int j) {
 
 /* Lower half = 32 bytes of row r, upper half = 32 bytes of row `other`. */
 INLINE __m512i halves(const PanelRows *rows, size_t at, int r, int other) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(load32(row_at(rows, r) + at)),
-                              load32(row_at(rows, other) + at), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(load32(row_at(rows, r) + at)), load32(row_at(rows, other) + at),
+                              1);
 }
 
 /* Transposes a 4 x 4 matrix of words in each quarter: out[k] word j = v[j] word k. */
@@ -137,8 +136,7 @@ INLINE void transpose_quarters(const __m512i v[4], __m512i out[4]) {
 /* 16 bytes of every row, from byte `at` on, as four words: out[k] lane r = word k of row r.
  * v[j] has rows j, j + 4, j + 8, j + 12 in its quarters, so the transposition leaves row r in lane r. */
 INLINE void words_of_rows(const PanelRows *rows, size_t at, __m512i out[4]) {
-    const __m512i v[4] = {quarters(rows, at, 0), quarters(rows, at, 1), quarters(rows, at, 2),
-                          quarters(rows, at, 3)};
+    const __m512i v[4] = {quarters(rows, at, 0), quarters(rows, at, 1), quarters(rows, at, 2), quarters(rows, at, 3)};
     transpose_quarters(v, out);
 }
 
@@ -176,9 +174,7 @@ INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_e
 INLINE __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
 
 /* (v & mask) | w */
-INLINE __m512i bits_and_all(__m512i v, __m512i mask, __m512i w) {
-    return _mm512_ternarylogic_epi32(v, mask, w, 0xea);
-}
+INLINE __m512i bits_and_all(__m512i v, __m512i mask, __m512i w) { return _mm512_ternarylogic_epi32(v, mask, w, 0xea); }
 
 /* ---- types in blocks of 32: step s is block s ---- */
 
@@ -217,11 +213,10 @@ INLINE void half_scales(const PanelRows *rows, size_t block, int n_subs, Load *l
         if (next + 3 < 16) { /* v[g] fits in 256 bits: two of them share a register */
             const __m512i low  = _mm512_inserti64x4(v[0], _mm512_castsi512_si256(v[1]), 1);
             const __m512i high = _mm512_inserti64x4(v[2], _mm512_castsi512_si256(v[3]), 1);
-            v[0] =
-                _mm512_permutex2var_epi16(low,
-                                          _mm512_set_epi16(FOUR(1, 48), FOUR(1, 32), FOUR(1, 16), FOUR(1, 0),
-                                                           FOUR(0, 48), FOUR(0, 32), FOUR(0, 16), FOUR(0, 0)),
-                                          high);
+            v[0]               = _mm512_permutex2var_epi16(low,
+                                                           _mm512_set_epi16(FOUR(1, 48), FOUR(1, 32), FOUR(1, 16), FOUR(1, 0),
+                                                                            FOUR(0, 48), FOUR(0, 32), FOUR(0, 16), FOUR(0, 0)),
+                                                           high);
         } else {
             const __m512i at = _mm512_set_epi16(0, 0, 0, 0, FOUR(1, 32), 0, 0, 0, 0, FOUR(1, 0), 0, 0, 0, 0,
                                                 FOUR(0, 32), 0, 0, 0, 0, FOUR(0, 0));
@@ -261,45 +256,37 @@ INLINE __m512i nibble_quad(const Load *l, int k) {
 INLINE __m512i five_bit_quad(const Load *l, int k) {
 #define BITS(n) ((n)&1) << 4 | ((n) >> 1 & 1) << 12 | ((n) >> 2 & 1) << 20 | ((n) >> 3) << 28
     const __m512i spread =
-        _mm512_setr_epi32(BITS(0), BITS(1), BITS(2), BITS(3), BITS(4), BITS(5), BITS(6), BITS(7), BITS(8),
-                          BITS(9), BITS(10), BITS(11), BITS(12), BITS(13), BITS(14), BITS(15));
+        _mm512_setr_epi32(BITS(0), BITS(1), BITS(2), BITS(3), BITS(4), BITS(5), BITS(6), BITS(7), BITS(8), BITS(9),
+                          BITS(10), BITS(11), BITS(12), BITS(13), BITS(14), BITS(15));
 #undef BITS
     const __m512i four = k == 0 ? l->fifth[0] : _mm512_srli_epi32(l->fifth[0], 4 * (unsigned)k);
     return _mm512_or_si512(nibble_quad(l, k), _mm512_permutexvar_epi32(four, spread));
 }
 
-#define NIBBLES(name, Block, scales, skip)                                                                   \
-    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) {                                   \
-        scales(rows, sizeof(Block), n_subs, l);                                                              \
-    }                                                                                                        \
-    INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                      \
-        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip), l->raw);                                  \
-    }                                                                                                        \
-    INLINE __m512i quad_##name(const Load *l, int step, int v, int k) {                                      \
-        return (void)step, (void)v, nibble_quad(l, k);                                                       \
-    }
+#define NIBBLES(name, Block, scales, skip)                                                                             \
+    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) { scales(rows, sizeof(Block), n_subs, l); }   \
+    INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                                \
+        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip), l->raw);                                            \
+    }                                                                                                                  \
+    INLINE __m512i quad_##name(const Load *l, int step, int v, int k) { return (void)step, (void)v, nibble_quad(l, k); }
 NIBBLES(q4_0, BlockQ4_0, half_scales, 2)
 NIBBLES(q4_1, BlockQ4_1, scales_and_minima, 4)
 #undef NIBBLES
 
-#define FIVE_BITS(name, Block, scales, skip)                                                                 \
-    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) {                                   \
-        scales(rows, sizeof(Block), n_subs, l);                                                              \
-    }                                                                                                        \
-    INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                      \
-        l->fifth[0] = word_of_rows(rows, (size_t)step * sizeof(Block) + (skip));                             \
-        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip) + 4, l->raw);                              \
-    }                                                                                                        \
-    INLINE __m512i quad_##name(const Load *l, int step, int v, int k) {                                      \
-        return (void)step, (void)v, five_bit_quad(l, k);                                                     \
+#define FIVE_BITS(name, Block, scales, skip)                                                                           \
+    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) { scales(rows, sizeof(Block), n_subs, l); }   \
+    INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                                \
+        l->fifth[0] = word_of_rows(rows, (size_t)step * sizeof(Block) + (skip));                                       \
+        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip) + 4, l->raw);                                        \
+    }                                                                                                                  \
+    INLINE __m512i quad_##name(const Load *l, int step, int v, int k) {                                                \
+        return (void)step, (void)v, five_bit_quad(l, k);                                                               \
     }
 FIVE_BITS(q5_0, BlockQ5_0, half_scales, 2)
 FIVE_BITS(q5_1, BlockQ5_1, scales_and_minima, 4)
 #undef FIVE_BITS
 
-INLINE void begin_q8_0(const PanelRows *rows, int n_subs, Load *l) {
-    half_scales(rows, sizeof(BlockQ8_0), n_subs, l);
-}
+INLINE void begin_q8_0(const PanelRows *rows, int n_subs, Load *l) { half_scales(rows, sizeof(BlockQ8_0), n_subs, l); }
 INLINE void step_q8_0(const PanelRows *rows, int step, Load *l) {
     eight_words_of_rows(rows, (size_t)step * sizeof(BlockQ8_0) + 2, l->raw);
 }
@@ -334,9 +321,9 @@ INLINE __m512i quad_mxfp4(const Load *l, int step, int v, int k) {
 
 /* d * byte u % 4 of each word, unsigned. */
 INLINE __m512 times_byte(__m512 d, __m512i words, int u) {
-    const __m512i byte = u % 4 == 3 ? _mm512_srli_epi32(words, 24)
-                                    : _mm512_and_si512(_mm512_srli_epi32(words, 8 * (unsigned)(u % 4)),
-                                                       _mm512_set1_epi32(255));
+    const __m512i byte =
+        u % 4 == 3 ? _mm512_srli_epi32(words, 24)
+                   : _mm512_and_si512(_mm512_srli_epi32(words, 8 * (unsigned)(u % 4)), _mm512_set1_epi32(255));
     return _mm512_mul_ps(d, _mm512_cvtepi32_ps(byte));
 }
 

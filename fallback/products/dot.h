@@ -23,8 +23,8 @@
 #ifndef FALLBACK_PRODUCTS_DOT_H
 #define FALLBACK_PRODUCTS_DOT_H
 
-#include "fallback/simd/prefetch.h"
 #include "fallback/quants/quants.h"
+#include "fallback/simd/prefetch.h"
 
 #include <string.h>
 
@@ -48,9 +48,7 @@ typedef struct DotColumn {
 } DotColumn;
 
 /* Sub-blocks of n elements. The divisors are constants: a division by a variable is measurable in small products. */
-static inline int64_t rp_n_subs(const QuantForm *form, int64_t n) {
-    return form->sub_elems == 32 ? n / 32 : n / 16;
-}
+static inline int64_t rp_n_subs(const QuantForm *form, int64_t n) { return form->sub_elems == 32 ? n / 32 : n / 16; }
 
 /* The column in the q8_act row at x, which has n elements. */
 static inline DotColumn rp_dot_column(const char *x, int64_t n) {
@@ -116,12 +114,12 @@ static inline void rp_begin_accs(TileAccs *accs, int n_cols) {
 
 /* Micro-kernel: adds n_subs sub-blocks of a panel times those of a group of n_cols columns to the accumulators.
  * Panel and group start at a whole k-step, so that sub-block 0 adds to accumulator 0. */
-typedef void TileFunction(const QuantForm *form, const char *panel, const char *group, int n_cols,
-                          int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs);
+typedef void TileFunction(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_subs,
+                          const PrefetchStream *ahead, TileAccs *accs);
 
 /* y[m] = row m . x, for rows of n elements, `stride` bytes apart. */
-typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
-                          const DotColumn *x, float *y);
+typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                          float *y);
 
 /* The kernels of one instruction set. */
 typedef struct DotKernels {

@@ -16,8 +16,8 @@ enum { COLS = 4, SIDES = 2, LANES = 8 };
 INLINE void store_quads(const __m256i v[ROWS], char *first, char *second) {
     const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpacklo_epi32(v[2], v[3]);
     const __m256i c = _mm256_unpackhi_epi32(v[0], v[1]), d = _mm256_unpackhi_epi32(v[2], v[3]);
-    const __m256i quad[] = {_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b),
-                            _mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d)};
+    const __m256i quad[] = {_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b), _mm256_unpacklo_epi64(c, d),
+                            _mm256_unpackhi_epi64(c, d)};
     for (int k = 0; k < 4; k++) {
         const size_t at = (size_t)k * RP_QUAD * RP_PANEL_ROWS;
         _mm_store_si128((void *)(first + at), _mm256_castsi256_si128(quad[k]));
@@ -99,15 +99,14 @@ INLINE void pack_panel(const QuantLoader *t, const char *rows, size_t stride, in
     }
 }
 
-typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead,
-                  char *panel);
+typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead, char *panel);
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define PACK(ID, name, ...)                                                                                  \
-    RP_TARGET_AVX2 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,           \
-                                           const PrefetchStream *ahead, char *panel) {                       \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
-        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
+#define PACK(ID, name, ...)                                                                                            \
+    RP_TARGET_AVX2 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,                     \
+                                           const PrefetchStream *ahead, char *panel) {                                 \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                                         \
     }
 RP_QUANTS(PACK)
 #undef PACK
@@ -178,16 +177,15 @@ INLINE int quads_at_a_time(const QuantForm *form) {
     return form->offset == 8 ? quads : quads / 2;
 }
 
-#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
-    static_assert((offset) == SIGNED || (top)*128 * ((offset) == 8 ? (sub) / 2 : (sub) / 4) <= INT16_MAX,    \
-                  #name ": the products that quads_at_a_time adds fit in 16 bits");                          \
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    static_assert((offset) == SIGNED || (top)*128 * ((offset) == 8 ? (sub) / 2 : (sub) / 4) <= INT16_MAX,              \
+                  #name ": the products that quads_at_a_time adds fit in 16 bits");                                    \
     static_assert(((offset) != 8 && (offset) != SIGNED) || (sub) == 32, #name ": a form of rp_tile_avx2");
 RP_QUANTS(X)
 #undef X
 
 /* Dot products of one sub-block: 32-bit, lane r of sum[c][s] is row 8s + r. */
-INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_cols,
-                     __m256i sum[COLS][SIDES]) {
+INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_cols, __m256i sum[COLS][SIDES]) {
     const int quads = quads_at_a_time(form), len = quads * RP_QUAD;
     __m256i   first[COLS][SIDES];
     if (form->offset == SIGNED) {
@@ -205,8 +203,8 @@ INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_
 
 /* One sub-block of the panel, at w, times n_cols columns from x on. x_scale has the columns' scales, x_extra their
  * sums or corrections (dot.h). acc[c] is the accumulator of column c. */
-INLINE void add_sub(const QuantForm *form, const char *w, const char *x, const float *x_scale,
-                    const float *x_extra, int n_cols, float (*acc)[RP_PANEL_ROWS]) {
+INLINE void add_sub(const QuantForm *form, const char *w, const char *x, const float *x_scale, const float *x_extra,
+                    int n_cols, float (*acc)[RP_PANEL_ROWS]) {
     const float *w_scale = (const float *)(const void *)(w + RP_PANEL_ROWS * form->sub_elems);
     __m256i      sum[COLS][SIDES];
     sub_sums(form, w, x, n_cols, sum);
@@ -217,8 +215,7 @@ INLINE void add_sub(const QuantForm *form, const char *w, const char *x, const f
         for (int s = 0; s < SIDES; s++) {
             const __m256 scale = _mm256_mul_ps(dx, _mm256_load_ps(w_scale + LANES * s));
             __m256i      total = sum[c][s];
-            if (!form->has_min && form->offset != SIGNED)
-                total = _mm256_add_epi32(total, _mm256_castps_si256(m));
+            if (!form->has_min && form->offset != SIGNED) total = _mm256_add_epi32(total, _mm256_castps_si256(m));
             __m256 p = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(total), _mm256_load_ps(acc[c] + LANES * s));
             if (form->has_min) p = _mm256_fmadd_ps(_mm256_load_ps(w_scale + RP_PANEL_ROWS + LANES * s), m, p);
             _mm256_store_ps(acc[c] + LANES * s, p);
@@ -227,8 +224,8 @@ INLINE void add_sub(const QuantForm *form, const char *w, const char *x, const f
 }
 
 /* Columns c to c + n_cols of a group of `all` columns. */
-INLINE void tile_columns(const QuantForm *form, const char *panel, const char *group, int all, int c,
-                         int n_cols, int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
+INLINE void tile_columns(const QuantForm *form, const char *panel, const char *group, int all, int c, int n_cols,
+                         int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
     const size_t panel_sub = rp_panel_sub_bytes(form), group_sub = rp_group_sub_bytes(form, all);
     for (int64_t u = 0; u < n_subs; u++, panel += panel_sub, group += group_sub) {
         const float *x_scale = (const float *)(const void *)(group + all * form->sub_elems) + c;
@@ -242,8 +239,7 @@ INLINE void tile_columns(const QuantForm *form, const char *panel, const char *g
 INLINE void tile(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_subs,
                  const PrefetchStream *ahead, TileAccs *accs) {
     int c = 0;
-    for (; c + COLS <= n_cols; c += COLS)
-        tile_columns(form, panel, group, n_cols, c, COLS, n_subs, ahead, accs);
+    for (; c + COLS <= n_cols; c += COLS) tile_columns(form, panel, group, n_cols, c, COLS, n_subs, ahead, accs);
     if (n_cols - c == 3)
         tile_columns(form, panel, group, n_cols, c, 3, n_subs, ahead, accs);
     else if (n_cols - c == 2)

@@ -37,8 +37,7 @@ INLINE void pack_load(const PanelLoader *t, const PanelRows *rows, int n_subs, c
 }
 
 /* Packs whole loads, then the 1 to 3 blocks that rows of blocks of 32 may have left. */
-INLINE void pack_rows(const PanelLoader *t, PanelRows *rows, int64_t n, const PrefetchStream *ahead,
-                      char *panel) {
+INLINE void pack_rows(const PanelLoader *t, PanelRows *rows, int64_t n, const PrefetchStream *ahead, char *panel) {
     const int     n_subs     = load_subs(t);
     const size_t  load_bytes = (size_t)n_subs * rp_panel_sub_bytes(&t->form);
     const int64_t all        = rp_n_subs(&t->form, n);
@@ -65,19 +64,18 @@ INLINE void pack_panel(const PanelLoader *t, const char *rows, size_t stride, in
 }
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define PACK(ID, name, ...)                                                                                  \
-    RP_TARGET_AVX512 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,         \
-                                             const PrefetchStream *ahead, char *panel) {                     \
-        static const PanelLoader t = PANEL_LOADER(ID, name);                                                 \
-        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
+#define PACK(ID, name, ...)                                                                                            \
+    RP_TARGET_AVX512 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,                   \
+                                             const PrefetchStream *ahead, char *panel) {                               \
+        static const PanelLoader t = PANEL_LOADER(ID, name);                                                           \
+        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                                         \
     }
 RP_QUANTS(PACK)
 #undef PACK
 
 void rp_pack_panel_avx512(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
                           const PrefetchStream *ahead, char *panel) {
-    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead,
-                      char *panel);
+    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead, char *panel);
 #define ENTRY(ID, name, ...) [RP_##ID]       = pack_##name,
     static Pack *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ENTRY)};
 #undef ENTRY
@@ -104,13 +102,11 @@ INLINE void add_sub(const QuantForm *form, const char *w, const char *x, int n_c
     const __m512 d = _mm512_load_ps(scale);
 #pragma GCC unroll 8
     for (int c = 0; c < n_cols; c++)
-        acc[c] =
-            _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x_scale[c])), _mm512_cvtepi32_ps(dot[c]), acc[c]);
+        acc[c] = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x_scale[c])), _mm512_cvtepi32_ps(dot[c]), acc[c]);
     if (!form->has_min) return;
     const __m512 min = _mm512_load_ps(scale + RP_PANEL_ROWS);
 #pragma GCC unroll 8
-    for (int c = 0; c < n_cols; c++)
-        acc[c] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_scale[n_cols + c]), acc[c]);
+    for (int c = 0; c < n_cols; c++) acc[c] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_scale[n_cols + c]), acc[c]);
 }
 
 /* acc[p] takes sub-blocks p, p + 4, p + 8, ... The four accumulators are independent, so the outer loop runs over
@@ -125,8 +121,7 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
         const char *w = panel + (size_t)p * w_bytes, *x = group + (size_t)p * x_bytes;
         __m512      acc[RP_GROUP_COLS];
 #pragma GCC unroll 8
-        for (int c = 0; c < n_cols; c++)
-            acc[c] = empty ? _mm512_setzero_ps() : _mm512_load_ps(accs->acc[p][c]);
+        for (int c = 0; c < n_cols; c++) acc[c] = empty ? _mm512_setzero_ps() : _mm512_load_ps(accs->acc[p][c]);
         for (int64_t u = p; u < n_subs;
              u += RP_KSTEP_SUBS, w += RP_KSTEP_SUBS * w_bytes, x += RP_KSTEP_SUBS * x_bytes) {
             rp_prefetch_subs(ahead, first++, 1);
@@ -138,11 +133,11 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
 }
 
 /* Constant numbers of columns, so that the loops over columns unroll and their sums stay in registers. */
-INLINE void any_columns(const QuantForm *form, const char *panel, const char *group, int n_cols,
-                        int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
-#define COLUMNS(n)                                                                                           \
-    case n:                                                                                                  \
-        tile(form, panel, group, n, n_subs, ahead, accs);                                                    \
+INLINE void any_columns(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_subs,
+                        const PrefetchStream *ahead, TileAccs *accs) {
+#define COLUMNS(n)                                                                                                     \
+    case n:                                                                                                            \
+        tile(form, panel, group, n, n_subs, ahead, accs);                                                              \
         break;
     switch (n_cols) {
         COLUMNS(1)

@@ -10,8 +10,8 @@
 #endif
 
 /* Elements [i, end), at most 16, where i is a multiple of 16. */
-static void lanes(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t i,
-                  int64_t end, float (*acc)[RP_DOT_COLS][RP_LANES]) {
+static void lanes(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t i, int64_t end,
+                  float (*acc)[RP_DOT_COLS][RP_LANES]) {
     for (int r = 0; r < n_rows; r++)
         for (int c = 0; c < n_cols; c++)
             for (int l = 0; i + l < end; l++) acc[r][c][l] = fmaf(w[r][i + l], x[c][i + l], acc[r][c][l]);
@@ -40,14 +40,14 @@ RP_TARGET_AVX2 RP_BODY void row_avx2(const float *w, const float *const *x, int 
     for (int c = 0; c < n_cols; c++) _mm256_storeu_ps(acc[c], low[c]), _mm256_storeu_ps(acc[c] + 8, high[c]);
 }
 
-RP_TARGET_AVX2 RP_BODY void tile_avx2(const float *const *w, int n_rows, const float *const *x, int n_cols,
-                                      int64_t n, float (*acc)[RP_DOT_COLS][RP_LANES]) {
+RP_TARGET_AVX2 RP_BODY void tile_avx2(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t n,
+                                      float (*acc)[RP_DOT_COLS][RP_LANES]) {
     for (int r = 0; r < n_rows; r++) row_avx2(w[r], x, n_cols, n, acc[r]);
 }
 
 /* Up to four rows times four columns: 16 accumulators of 32 registers. */
-RP_TARGET_AVX512 RP_BODY void tile_avx512(const float *const *w, int n_rows, const float *const *x,
-                                          int n_cols, int64_t n, float (*acc)[RP_DOT_COLS][RP_LANES]) {
+RP_TARGET_AVX512 RP_BODY void tile_avx512(const float *const *w, int n_rows, const float *const *x, int n_cols,
+                                          int64_t n, float (*acc)[RP_DOT_COLS][RP_LANES]) {
     __m512 sum[RP_DOT_ROWS][RP_DOT_COLS];
     for (int r = 0; r < n_rows; r++)
         for (int c = 0; c < n_cols; c++) sum[r][c] = _mm512_loadu_ps(acc[r][c]);
@@ -86,26 +86,26 @@ RP_BODY void tile_neon(const float *const *w, int n_rows, const float *const *x,
 
 /* Calls tile_ISA with constant numbers of rows and columns, so that its loops unroll and accumulators stay in
  * registers. Elements after the last multiple of 16 are added by `lanes`. */
-#define DOT(isa, target)                                                                                     \
-    target RP_BODY void rows_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols,     \
-                                   int64_t n, float(*acc)[RP_DOT_COLS][RP_LANES]) {                          \
-        if (n_cols == 4)                                                                                     \
-            tile_##isa(w, n_rows, x, 4, n, acc);                                                             \
-        else if (n_cols == 3)                                                                                \
-            tile_##isa(w, n_rows, x, 3, n, acc);                                                             \
-        else if (n_cols == 2)                                                                                \
-            tile_##isa(w, n_rows, x, 2, n, acc);                                                             \
-        else                                                                                                 \
-            tile_##isa(w, n_rows, x, 1, n, acc);                                                             \
-    }                                                                                                        \
-    target static void dot_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols,       \
-                                 int64_t n, float(*acc)[RP_DOT_COLS][RP_LANES]) {                            \
-        const int64_t whole = n / RP_LANES * RP_LANES;                                                       \
-        if (n_rows == 1)                                                                                     \
-            rows_##isa(w, 1, x, n_cols, whole, acc);                                                         \
-        else                                                                                                 \
-            rows_##isa(w, RP_DOT_ROWS, x, n_cols, whole, acc);                                               \
-        lanes(w, n_rows, x, n_cols, whole, n, acc);                                                          \
+#define DOT(isa, target)                                                                                               \
+    target RP_BODY void rows_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t n,    \
+                                   float(*acc)[RP_DOT_COLS][RP_LANES]) {                                               \
+        if (n_cols == 4)                                                                                               \
+            tile_##isa(w, n_rows, x, 4, n, acc);                                                                       \
+        else if (n_cols == 3)                                                                                          \
+            tile_##isa(w, n_rows, x, 3, n, acc);                                                                       \
+        else if (n_cols == 2)                                                                                          \
+            tile_##isa(w, n_rows, x, 2, n, acc);                                                                       \
+        else                                                                                                           \
+            tile_##isa(w, n_rows, x, 1, n, acc);                                                                       \
+    }                                                                                                                  \
+    target static void dot_##isa(const float *const *w, int n_rows, const float *const *x, int n_cols, int64_t n,      \
+                                 float(*acc)[RP_DOT_COLS][RP_LANES]) {                                                 \
+        const int64_t whole = n / RP_LANES * RP_LANES;                                                                 \
+        if (n_rows == 1)                                                                                               \
+            rows_##isa(w, 1, x, n_cols, whole, acc);                                                                   \
+        else                                                                                                           \
+            rows_##isa(w, RP_DOT_ROWS, x, n_cols, whole, acc);                                                         \
+        lanes(w, n_rows, x, n_cols, whole, n, acc);                                                                    \
     }
 #ifdef RP_X86
 DOT(avx2, RP_TARGET_AVX2)
@@ -130,8 +130,7 @@ RP_TARGET_AVX512 static void reduce_avx512(float (*acc)[RP_LANES], float *y) {
     _mm_storeu_ps(y, quarter_heads(reduce_4x16(v)));
 }
 
-RP_TARGET_AVX512 static void whole_avx512(const float *const *w, const float *const *x, int64_t n,
-                                          float *const *y) {
+RP_TARGET_AVX512 static void whole_avx512(const float *const *w, const float *const *x, int64_t n, float *const *y) {
     __m512          sum[RP_DOT_COLS][RP_DOT_ROWS];
     const int64_t   whole = n / RP_LANES * RP_LANES;
     const __mmask16 rest  = (__mmask16)((1u << (n - whole)) - 1);
@@ -148,8 +147,7 @@ RP_TARGET_AVX512 static void whole_avx512(const float *const *w, const float *co
     for (int c = 0; c < RP_DOT_COLS && rest != 0; c++) {
         const __m512 of_x = _mm512_maskz_loadu_ps(rest, x[c] + whole);
         for (int r = 0; r < RP_DOT_ROWS; r++)
-            sum[c][r] =
-                _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(rest, w[r] + whole), of_x, sum[c][r], rest);
+            sum[c][r] = _mm512_mask3_fmadd_ps(_mm512_maskz_loadu_ps(rest, w[r] + whole), of_x, sum[c][r], rest);
     }
     for (int c = 0; c < RP_DOT_COLS; c++) _mm_storeu_ps(y[c], quarter_heads(reduce_4x16(sum[c])));
 }

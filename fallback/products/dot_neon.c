@@ -15,8 +15,8 @@
 #include "fallback/products/gemv_load_neon.h"
 
 /* The limits of narrow_products and of `few` in tile_sums: a quarter of a sub-block is added in 16 bits. */
-#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
-    static_assert((offset) == WIDE_OFFSET ? (sub) == 32 : (top)*127 * (sub) / 4 <= INT16_MAX,                \
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    static_assert((offset) == WIDE_OFFSET ? (sub) == 32 : (top)*127 * (sub) / 4 <= INT16_MAX,                          \
                   #name ": the products of a quarter of a sub-block fit in 16 bits");
 RP_QUANTS(X)
 #undef X
@@ -55,8 +55,7 @@ INLINE void kstep_start(int sub_elems, int8x16_t minus, const int8x16_t *x, int3
 }
 
 /* Dot products of a k-step with the offset subtracted, lane u = sub-block u. 8-bit q have no offset. */
-INLINE int32x4_t kstep_sums(int sub_elems, bool wide, const int32x4_t *start, const int8x16_t *w,
-                            const int8x16_t *x) {
+INLINE int32x4_t kstep_sums(int sub_elems, bool wide, const int32x4_t *start, const int8x16_t *w, const int8x16_t *x) {
     if (!wide) return vaddq_s32(start[0], narrow_sums(sub_elems, w, x));
     return vpaddq_s32(vpaddq_s32(wide_products(w, x), wide_products(w + 2, x + 2)),
                       vpaddq_s32(wide_products(w + 4, x + 4), wide_products(w + 6, x + 6)));
@@ -67,16 +66,14 @@ INLINE int tile_cols(const QuantForm *form) { return form->offset == WIDE_OFFSET
 /* Adds the products of a quad of four rows (w) and a quad of a column, repeated four times (x), to 16-bit sums:
  * sum[0] lanes 0-3 are row 0, 4-7 row 1; sum[1] rows 2 and 3. */
 INLINE void add_products(bool first, int8x16_t w, int8x16_t x, int16x8_t *sum) {
-    sum[0] =
-        first ? vmull_s8(vget_low_s8(w), vget_low_s8(x)) : vmlal_s8(sum[0], vget_low_s8(w), vget_low_s8(x));
+    sum[0] = first ? vmull_s8(vget_low_s8(w), vget_low_s8(x)) : vmlal_s8(sum[0], vget_low_s8(w), vget_low_s8(x));
     sum[1] = first ? vmull_high_s8(w, x) : vmlal_high_s8(sum[1], w, x);
 }
 
 /* Dot products of one sub-block: eight rows of a panel times n columns of a group, lane r of sum[c][v] = row 4v +
  * r. A quad adds one product to each 16-bit lane, so `few` takes a whole sub-block (31 * 127 * 8 = 31496), of 8-bit
  * q two quads (128 * 127 * 2 = 32512), before it is widened. */
-INLINE void tile_sums(const QuantForm *form, const int8_t *w, const int8_t *x, int n,
-                      int32x4_t (*sum)[TILE_VECTORS]) {
+INLINE void tile_sums(const QuantForm *form, const int8_t *w, const int8_t *x, int n, int32x4_t (*sum)[TILE_VECTORS]) {
     const int room = form->offset == WIDE_OFFSET ? 2 * RP_QUAD : form->sub_elems;
     int32x4_t pairs[TILE_COLS][TILE_VECTORS][2];
 #pragma GCC unroll 4
@@ -85,12 +82,10 @@ INLINE void tile_sums(const QuantForm *form, const int8_t *w, const int8_t *x, i
 #pragma GCC unroll 8
         for (int k = i; k < i + room; k += RP_QUAD) {
             int8x16_t rows[TILE_VECTORS];
-            for (int v = 0; v < TILE_VECTORS; v++)
-                rows[v] = vld1q_s8(w + RP_PANEL_ROWS * k + VECTOR_ELEMS * v);
+            for (int v = 0; v < TILE_VECTORS; v++) rows[v] = vld1q_s8(w + RP_PANEL_ROWS * k + VECTOR_ELEMS * v);
 #pragma GCC unroll 4
             for (int c = 0; c < n; c++) {
-                const int8x16_t quad =
-                    vreinterpretq_s8_s32(vld1q_dup_s32((const void *)(x + c * form->sub_elems + k)));
+                const int8x16_t quad = vreinterpretq_s8_s32(vld1q_dup_s32((const void *)(x + c * form->sub_elems + k)));
                 for (int v = 0; v < TILE_VECTORS; v++) add_products(k == i, rows[v], quad, few[c][v]);
             }
         }
@@ -98,8 +93,7 @@ INLINE void tile_sums(const QuantForm *form, const int8_t *w, const int8_t *x, i
         for (int c = 0; c < n; c++)
             for (int v = 0; v < TILE_VECTORS; v++)
                 for (int h = 0; h < 2; h++)
-                    pairs[c][v][h] =
-                        i == 0 ? vpaddlq_s16(few[c][v][h]) : vpadalq_s16(pairs[c][v][h], few[c][v][h]);
+                    pairs[c][v][h] = i == 0 ? vpaddlq_s16(few[c][v][h]) : vpadalq_s16(pairs[c][v][h], few[c][v][h]);
     }
     for (int c = 0; c < n; c++)
         for (int v = 0; v < TILE_VECTORS; v++) sum[c][v] = vpaddq_s32(pairs[c][v][0], pairs[c][v][1]);
@@ -148,9 +142,8 @@ INLINE void store_load(const QuantLoader *t, const char *const *w, int n_subs, c
         int8x16_t q[PACK_ROWS][SLICE_VECTORS];
         for (int r = 0; r < PACK_ROWS; r++) load_slice(t, w[r], k, n_subs, q[r]);
         for (int i = 0; i < (t->n_ksteps == 1 ? 2 * n_subs : SLICE_VECTORS); i++) {
-            const int at = k * SLICE + i * VECTOR_ELEMS;
-            char     *quad =
-                to + (size_t)(at / form.sub_elems) * sub_bytes + RP_PANEL_ROWS * (at % form.sub_elems);
+            const int at   = k * SLICE + i * VECTOR_ELEMS;
+            char     *quad = to + (size_t)(at / form.sub_elems) * sub_bytes + RP_PANEL_ROWS * (at % form.sub_elems);
             int32x4_t v[PACK_ROWS];
             for (int r = 0; r < PACK_ROWS; r++) v[r] = vreinterpretq_s32_s8(vsubq_s8(q[r][i], offset));
             store_words(v, 4, RP_PANEL_ROWS * RP_QUAD, quad);
@@ -181,19 +174,18 @@ INLINE void pack_panel(const QuantLoader *t, const char *rows, size_t stride, in
     }
 }
 
-#define KERNEL(ID, name, ...)                                                                                \
-    static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,                          \
-                            const PrefetchStream *ahead, char *panel) {                                      \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
-        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                               \
+#define KERNEL(ID, name, ...)                                                                                          \
+    static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead,       \
+                            char *panel) {                                                                             \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                                         \
     }
 RP_QUANTS(KERNEL)
 #undef KERNEL
 
 void rp_pack_panel_neon(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
                         const PrefetchStream *ahead, char *panel) {
-    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead,
-                      char *panel);
+    typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const PrefetchStream *ahead, char *panel);
 #define ROW(ID, name, ...) [RP_##ID]         = pack_##name,
     static Pack *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ROW)};
 #undef ROW

@@ -47,8 +47,7 @@ INLINE ColumnSlice column_slice(const QuantLoader *t, const DotColumn *x, int64_
         s.scale[1] = vzip2q_f32(s.scale[0], s.scale[0]);
         s.scale[0] = vzip1q_f32(s.scale[0], s.scale[0]);
     }
-    if (t->form.has_min)
-        s.sum = vpaddq_f32(first_floats(sum, 2 * n_subs), first_floats(sum + 4, 2 * n_subs - 4));
+    if (t->form.has_min) s.sum = vpaddq_f32(first_floats(sum, 2 * n_subs), first_floats(sum + 4, 2 * n_subs - 4));
     return s;
 }
 
@@ -107,8 +106,8 @@ INLINE void rows_times_column(const QuantLoader *t, GemvRows rows, int64_t n, co
 /* Rows that share the prepared column. Four rows of Q4_K or Q5_K need more registers than there are. */
 INLINE int rows_at_a_time(const QuantLoader *t) { return t->n_ksteps == 2 ? 2 : GEMV_ROWS; }
 
-INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_rows, int64_t n,
-                 const DotColumn *x, float *y) {
+INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                 float *y) {
     const int    step  = rows_at_a_time(t);
     const size_t ahead = rp_prefetch_distance((size_t)step * stride);
     int64_t      m     = 0;
@@ -117,17 +116,16 @@ INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_r
     for (; m < n_rows; m++, w += stride) rows_times_column(t, (GemvRows){w, stride, ahead, 1}, n, x, y + m);
 }
 
-#define KERNEL(ID, name, ...)                                                                                \
-    static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,     \
-                            float *y) {                                                                      \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                               \
-        gemv(&t, w, stride, n_rows, n, x, y);                                                                \
+#define KERNEL(ID, name, ...)                                                                                          \
+    static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y) {   \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        gemv(&t, w, stride, n_rows, n, x, y);                                                                          \
     }
 RP_QUANTS(KERNEL)
 #undef KERNEL
 
-void NEON(rp_gemv)(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
-                   const DotColumn *x, float *y) {
+void NEON(rp_gemv)(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                   float *y) {
     typedef void Gemv(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 #define ROW(ID, name, ...) [RP_##ID]         = gemv_##name,
     static Gemv *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ROW)};
@@ -155,13 +153,12 @@ INLINE void tile_acc(const Tile *t, int r, int c, int cols, int p, TileAccs *acc
         for (int v = 0; v < TILE_VECTORS; v++) sum[i][v] = vld1q_f32(&accs->acc[p][c + i][r + 4 * v]);
     for (int64_t u = p; u < t->n_subs; u += RP_KSTEP_SUBS) {
         if (r == 0 && c == 0) rp_prefetch_subs(t->ahead, u, 1);
-        const char  *w = t->panel + (size_t)u * w_bytes + r * RP_QUAD; /* also moves `scale` by r floats */
-        const char  *x = t->group + (size_t)u * x_bytes;
-        const float *scale        = (const float *)(const void *)(w + RP_PANEL_ROWS * sub_elems);
-        const float *x_floats     = (const float *)(const void *)(x + t->n_cols * sub_elems) + c;
-        const float32x4_t x_scale = first_floats(x_floats, cols),
-                          x_sum   = first_floats(x_floats + t->n_cols, cols);
-        int32x4_t dot[TILE_COLS][TILE_VECTORS];
+        const char       *w        = t->panel + (size_t)u * w_bytes + r * RP_QUAD; /* also moves `scale` by r floats */
+        const char       *x        = t->group + (size_t)u * x_bytes;
+        const float      *scale    = (const float *)(const void *)(w + RP_PANEL_ROWS * sub_elems);
+        const float      *x_floats = (const float *)(const void *)(x + t->n_cols * sub_elems) + c;
+        const float32x4_t x_scale = first_floats(x_floats, cols), x_sum = first_floats(x_floats + t->n_cols, cols);
+        int32x4_t         dot[TILE_COLS][TILE_VECTORS];
         tile_sums(&t->form, (const int8_t *)w, (const int8_t *)x + c * sub_elems, cols, dot);
 #pragma GCC unroll 4
         for (int i = 0; i < cols; i++)

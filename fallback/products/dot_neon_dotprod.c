@@ -33,8 +33,7 @@ INLINE void kstep_start(int sub_elems, int8x16_t minus, const int8x16_t *x, int3
 }
 
 /* Dot products of a k-step with the offset subtracted, lane u = sub-block u. */
-INLINE int32x4_t kstep_sums(int sub_elems, bool wide, const int32x4_t *start, const int8x16_t *w,
-                            const int8x16_t *x) {
+INLINE int32x4_t kstep_sums(int sub_elems, bool wide, const int32x4_t *start, const int8x16_t *w, const int8x16_t *x) {
     const int n = sub_elems / VECTOR_ELEMS;
     int32x4_t sum[RP_KSTEP_SUBS];
     (void)wide;
@@ -57,8 +56,7 @@ enum { QUADS = VECTOR_ELEMS / RP_QUAD };
 
 /* Dot products of one sub-block: eight rows of a panel times n columns of a group, lane r of sum[c][v] = row 4v +
  * r. */
-INLINE void tile_sums(const QuantForm *form, const int8_t *w, const int8_t *x, int n,
-                      int32x4_t (*sum)[TILE_VECTORS]) {
+INLINE void tile_sums(const QuantForm *form, const int8_t *w, const int8_t *x, int n, int32x4_t (*sum)[TILE_VECTORS]) {
     for (int c = 0; c < n; c++)
         for (int v = 0; v < TILE_VECTORS; v++) sum[c][v] = vdupq_n_s32(0);
 #pragma GCC unroll 2

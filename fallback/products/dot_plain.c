@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { SLICE = 256 }; /* elements dequantised at a time: whole blocks and whole k-steps of every type */
-#define X(ID, name, sub, ...)                                                                                \
+#define X(ID, name, sub, ...)                                                                                          \
     static_assert(SLICE % RP_##ID##_ELEMS == 0 && SLICE % (RP_KSTEP_SUBS * (sub)) == 0, #name ": SLICE");
 RP_QUANTS(X)
 #undef X
@@ -39,8 +39,8 @@ void rp_pack_panel_plain(RpDtype dtype, const char *rows, size_t stride, int n_r
 }
 
 /* Row r of a panel times column c of a group. */
-static void add_row_times_column(const QuantForm *form, const char *panel, int r, const char *group, int c,
-                                 int n_cols, int64_t n_subs, TileAccs *accs) {
+static void add_row_times_column(const QuantForm *form, const char *panel, int r, const char *group, int c, int n_cols,
+                                 int64_t n_subs, TileAccs *accs) {
     for (int64_t u = 0; u < n_subs; u++) {
         const char  *w          = panel + (size_t)u * rp_panel_sub_bytes(form);
         const char  *x          = group + (size_t)u * rp_group_sub_bytes(form, n_cols);
@@ -63,13 +63,12 @@ void rp_tile_plain(const QuantForm *form, const char *panel, const char *group, 
     (void)ahead;
     rp_begin_accs(accs, n_cols);
     for (int c = 0; c < n_cols; c++)
-        for (int r = 0; r < RP_PANEL_ROWS; r++)
-            add_row_times_column(form, panel, r, group, c, n_cols, n_subs, accs);
+        for (int r = 0; r < RP_PANEL_ROWS; r++) add_row_times_column(form, panel, r, group, c, n_cols, n_subs, accs);
 }
 
 /* The definition of the sum in dot.h, literally. */
-void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
-                   const DotColumn *x, float *y) {
+void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                   float *y) {
     const QuantForm    *form       = rp_quant_form(dtype);
     DequantizeFunction *dequantize = rp_dequantize_function(dtype);
     const int           sub_elems = form->sub_elems, per_sub = sub_elems / RP_SUM_BLOCK;
@@ -84,12 +83,10 @@ void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_row
                 const int64_t at  = i + u * sub_elems;
                 float        *p   = &acc[u % RP_KSTEP_SUBS];
                 int32_t       dot = 0;
-                for (int k = 0; k < sub_elems; k++)
-                    dot += (q[u * sub_elems + k] - form->offset) * x->q[at + k];
+                for (int k = 0; k < sub_elems; k++) dot += (q[u * sub_elems + k] - form->offset) * x->q[at + k];
                 *p = fmaf(scale[u * per_sub] * x->scale[at / 32], (float)dot, *p);
                 if (form->has_min)
-                    *p =
-                        fmaf(min[u * per_sub], x->sum[at / RP_SUM_BLOCK] + x->sum[at / RP_SUM_BLOCK + 1], *p);
+                    *p = fmaf(min[u * per_sub], x->sum[at / RP_SUM_BLOCK] + x->sum[at / RP_SUM_BLOCK + 1], *p);
             }
         }
         y[m] = (acc[0] + acc[2]) + (acc[1] + acc[3]);
@@ -98,8 +95,7 @@ void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_row
 
 DotKernels rp_dot_kernels(void) {
 #if defined(__x86_64__)
-    if (rp_cpu_isa() == RP_ISA_AVX512_VNNI)
-        return (DotKernels){rp_pack_panel_avx512, rp_tile_avx512, rp_gemv_avx512};
+    if (rp_cpu_isa() == RP_ISA_AVX512_VNNI) return (DotKernels){rp_pack_panel_avx512, rp_tile_avx512, rp_gemv_avx512};
     if (rp_cpu_isa() == RP_ISA_AVX2) return (DotKernels){rp_pack_panel_avx2, rp_tile_avx2, rp_gemv_avx2};
 #endif
 #if defined(__aarch64__)

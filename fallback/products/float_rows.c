@@ -13,8 +13,8 @@ enum {
 };
 
 /* out[r] = elements k to k + len of row r as f32: in place, or converted into f32[r]. */
-static void float_slice(const FloatWork *work, const char *rows, size_t stride, int n_rows, int64_t k,
-                        int64_t len, float (*f32)[FLOAT_SLICE], const float **out) {
+static void float_slice(const FloatWork *work, const char *rows, size_t stride, int n_rows, int64_t k, int64_t len,
+                        float (*f32)[FLOAT_SLICE], const float **out) {
     for (int r = 0; r < n_rows; r++) {
         const char *at = rows + (size_t)r * stride + rp_row_bytes(work->weights, k);
         out[r]         = work->weights == RP_F32 ? (const float *)(const void *)at : f32[r];
@@ -24,8 +24,8 @@ static void float_slice(const FloatWork *work, const char *rows, size_t stride, 
 
 /* 1 or RP_DOT_ROWS rows times columns [first, end), at most FLOAT_COLS. Columns of different lengths take one row
  * at a time, and each column alone. */
-static void float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int n_rows,
-                       int first, int end) {
+static void float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int n_rows, int first,
+                       int end) {
     const FloatKernels kernels = rp_float_kernels();
     const float       *w[RP_DOT_ROWS];
     float              f32[RP_DOT_ROWS][FLOAT_SLICE];
@@ -35,8 +35,7 @@ static void float_rows(const FloatWork *work, const char *rows, size_t stride, i
         const int64_t len = work->n - k < FLOAT_SLICE ? work->n - k : FLOAT_SLICE;
         float_slice(work, rows, stride, n_rows, k, len, f32, w);
         for (int c0 = first; c0 < end; c0 += RP_DOT_COLS) {
-            const int n_cols = end - c0 < RP_DOT_COLS ? end - c0 : RP_DOT_COLS,
-                      tile   = (c0 - first) / RP_DOT_COLS;
+            const int    n_cols = end - c0 < RP_DOT_COLS ? end - c0 : RP_DOT_COLS, tile = (c0 - first) / RP_DOT_COLS;
             const float *cols[RP_DOT_COLS];
             for (int c = 0; c < n_cols; c++) cols[c] = (const float *)(const void *)work->x[c0 + c] + k;
             if (work->whole) {
@@ -45,8 +44,7 @@ static void float_rows(const FloatWork *work, const char *rows, size_t stride, i
             }
             for (int c = 0; c < n_cols; c++) { /* here n_rows is 1: see rp_float_rows */
                 const int64_t left = work->length[c0 + c] - k;
-                if (left > 0)
-                    kernels.dot(w, 1, cols + c, 1, left < len ? left : len, (void *)&acc[tile][0][c]);
+                if (left > 0) kernels.dot(w, 1, cols + c, 1, left < len ? left : len, (void *)&acc[tile][0][c]);
             }
         }
     }
@@ -67,16 +65,15 @@ static int64_t whole_tiles(const FloatWork *work, FloatTile *tile, const char *r
     int64_t      i = 0;
     for (int c = 0; c < RP_DOT_COLS; c++) x[c] = (const float *)(const void *)work->x[first + c];
     for (; i + RP_DOT_ROWS <= n_rows; i += RP_DOT_ROWS) {
-        for (int r = 0; r < RP_DOT_ROWS; r++)
-            w[r] = (const float *)(const void *)(rows + (size_t)(i + r) * stride);
+        for (int r = 0; r < RP_DOT_ROWS; r++) w[r] = (const float *)(const void *)(rows + (size_t)(i + r) * stride);
         for (int c = 0; c < RP_DOT_COLS; c++) y[c] = work->y[first + c] + m + i;
         tile(w, x, work->n, y);
     }
     return i;
 }
 
-/* f32 weights: BLOCK_ROWS rows at a time stay in the cache for the columns that pass by. Returns the number of columns done
- * for all rows. */
+/* f32 weights: BLOCK_ROWS rows at a time stay in the cache for the columns that pass by. Returns the number of columns
+ * done for all rows. */
 static int f32_columns(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
     FloatTile *tile = rp_float_kernels().tile;
     const int  end  = work->n_cols / RP_DOT_COLS * RP_DOT_COLS;

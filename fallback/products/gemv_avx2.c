@@ -41,8 +41,7 @@ INLINE void fill_last(const DotColumn *x, int64_t i, int n_subs, Column *out) {
 
 /* Values of sub-blocks 2h and 2h + 1, in the order of PairScales. */
 INLINE __m256 for_rows(__m128 four, int h) {
-    const __m256i lanes =
-        _mm256_or_si256(_mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), _mm256_set1_epi32(2 * h));
+    const __m256i lanes = _mm256_or_si256(_mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), _mm256_set1_epi32(2 * h));
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(four), lanes);
 }
 
@@ -82,10 +81,10 @@ INLINE void column_pair(const QuantLoader *t, const DotColumn *x, int64_t i, int
 
 /* The limits of sums_of_halves and half_sums below; pairs of products of VPMADDUBSW must fit as well. */
 #define FARTHEST(top, offset) ((top) - (offset) > (offset) ? (top) - (offset) : (offset))
-#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
-    static_assert((offset) == SIGNED || (top)*127 * 2 <= INT16_MAX, #name ": two products fit in 16 bits");  \
-    static_assert((offset) == SIGNED ||                                                                      \
-                      (has_min ? (top)*127 * 8 : FARTHEST(top, offset) * 127 * (sub) / 2) <= INT16_MAX,      \
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    static_assert((offset) == SIGNED || (top)*127 * 2 <= INT16_MAX, #name ": two products fit in 16 bits");            \
+    static_assert((offset) == SIGNED ||                                                                                \
+                      (has_min ? (top)*127 * 8 : FARTHEST(top, offset) * 127 * (sub) / 2) <= INT16_MAX,                \
                   #name ": the products of half a sub-block fit in 16 bits");
 RP_QUANTS(X)
 #undef X
@@ -150,8 +149,7 @@ INLINE __m256i pair_sums(const QuantLoader *t, const char *const *p, int j, int 
 /* ---- row groups ---- */
 
 /* One load of four rows, at p. Only `pairs` pairs exist in the last load of a row. */
-INLINE void add_load(const QuantLoader *t, const char *const *p, int pairs, const DotColumn *x,
-                     __m256 acc[PAIRS]) {
+INLINE void add_load(const QuantLoader *t, const char *const *p, int pairs, const DotColumn *x, __m256 acc[PAIRS]) {
     Header header;
     load_header(t, p, &header);
 #pragma GCC unroll 8
@@ -174,8 +172,8 @@ typedef struct LastBlocks {
 } LastBlocks;
 
 /* y[r] of the four rows at p. `ahead` is the address of the row group to prefetch, contiguous as the rows are. */
-INLINE void rows_times_column(const QuantLoader *t, const char **p, int64_t n, const Column *x,
-                              const char *ahead, LastBlocks *last, float *y) {
+INLINE void rows_times_column(const QuantLoader *t, const char **p, int64_t n, const Column *x, const char *ahead,
+                              LastBlocks *last, float *y) {
     const int64_t elems      = t->n_ksteps * RP_KSTEP_SUBS * t->form.sub_elems;
     DotColumn     column     = x->all;
     __m256        acc[PAIRS] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
@@ -201,8 +199,8 @@ INLINE void rows_times_column(const QuantLoader *t, const char **p, int64_t n, c
     _mm_storeu_ps(y, reduce_to_4(acc[0], acc[1]));
 }
 
-INLINE void gemv(const QuantLoader *t, const char *rows, size_t stride, int64_t n_rows, int64_t n,
-                 const DotColumn *x, float *y) {
+INLINE void gemv(const QuantLoader *t, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                 float *y) {
     const int64_t kstep_elems = RP_KSTEP_SUBS * t->form.sub_elems, whole = n / kstep_elems * kstep_elems;
     const size_t  ahead = rp_prefetch_distance(ROWS * stride);
     LastBlocks    last;
@@ -225,18 +223,18 @@ INLINE void gemv(const QuantLoader *t, const char *rows, size_t stride, int64_t 
 typedef void Gemv(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define GEMV(ID, name, ...)                                                                                  \
-    RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,       \
-                                           const DotColumn *x, float *y) {                                   \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
-        gemv(&t, rows, stride, n_rows, n, x, y);                                                             \
+#define GEMV(ID, name, ...)                                                                                            \
+    RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,                 \
+                                           const DotColumn *x, float *y) {                                             \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        gemv(&t, rows, stride, n_rows, n, x, y);                                                                       \
     }
 RP_QUANTS(GEMV)
 #undef GEMV
 
 #define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,
-void rp_gemv_avx2(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
-                  const DotColumn *x, float *y) {
+void rp_gemv_avx2(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                  float *y) {
     static Gemv *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ENTRY)};
     table[dtype](rows, stride, n_rows, n, x, y);
 }

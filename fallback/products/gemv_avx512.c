@@ -17,18 +17,15 @@ enum {
     SLICE     = 16384 /* elements of the column prepared at a time: whole k-steps and blocks */
 };
 
-#define X(ID, ...)                                                                                           \
-    static_assert(SLICE % (RP_LOAD_BLOCKS(ID) * RP_##ID##_ELEMS) == 0, "a slice is whole loads");
+#define X(ID, ...) static_assert(SLICE % (RP_LOAD_BLOCKS(ID) * RP_##ID##_ELEMS) == 0, "a slice is whole loads");
 RP_QUANTS(X)
 #undef X
 
 /* Adds the four lanes of each sub-block, for four rows: lane 4u + r = the sum of quarter u of v[r]. Two levels of a
  * 4 x 4 transposition, each followed by an addition. */
 INLINE __m512i sums_of_subs(const __m512i *v) {
-    const __m512i v01 =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-    const __m512i v23 =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    const __m512i v01 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const __m512i v23 = _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
     return _mm512_add_epi32(_mm512_unpacklo_epi64(v01, v23), _mm512_unpackhi_epi64(v01, v23));
 }
 
@@ -74,16 +71,15 @@ INLINE __m512 add_slice(const QuantLoader *t, const Rows *rows, size_t at, int64
 }
 
 /* Prepares the column's elements [from, end). */
-INLINE void column_slice(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end,
-                         ColumnKstep *out) {
+INLINE void column_slice(const QuantForm *form, const DotColumn *x, int64_t from, int64_t end, ColumnKstep *out) {
     const int64_t kstep_elems = RP_KSTEP_SUBS * form->sub_elems;
     for (int64_t i = from; i < end; i += kstep_elems, out++)
         *out = column_kstep(form, x, i, end - i < kstep_elems ? (int)((end - i) / 32) : RP_KSTEP_SUBS);
 }
 
 /* At most ROW_BLOCK rows. Their accumulators wait in `accs` between slices. */
-INLINE void row_block(const QuantLoader *t, const char *w, size_t stride, int64_t n_rows, int64_t n,
-                      const DotColumn *x, float *y) {
+INLINE void row_block(const QuantLoader *t, const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                      float *y) {
     const int64_t elems = t->n_ksteps * RP_KSTEP_SUBS * t->form.sub_elems;
     Rows          rows  = {.ahead = rp_prefetch_distance(ROWS * stride), .step = n <= SLICE ? ROWS : 1};
     ColumnKstep   column[SLICE / RP_KSTEP_SUBS / 16];
@@ -107,25 +103,24 @@ INLINE void row_block(const QuantLoader *t, const char *w, size_t stride, int64_
     }
 }
 
-INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_rows, int64_t n,
-                 const DotColumn *x, float *y) {
+INLINE void gemv(const QuantLoader *t, const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                 float *y) {
     for (int64_t m = 0; m < n_rows; m += ROW_BLOCK)
-        row_block(t, w + (size_t)m * stride, stride, n_rows - m < ROW_BLOCK ? n_rows - m : ROW_BLOCK, n, x,
-                  y + m);
+        row_block(t, w + (size_t)m * stride, stride, n_rows - m < ROW_BLOCK ? n_rows - m : ROW_BLOCK, n, x, y + m);
 }
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define GEMV(ID, name, ...)                                                                                  \
-    RP_TARGET_AVX512 static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n,        \
-                                             const DotColumn *x, float *y) {                                 \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                                        \
-        gemv(&t, w, stride, n_rows, n, x, y);                                                                \
+#define GEMV(ID, name, ...)                                                                                            \
+    RP_TARGET_AVX512 static void gemv_##name(const char *w, size_t stride, int64_t n_rows, int64_t n,                  \
+                                             const DotColumn *x, float *y) {                                           \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        gemv(&t, w, stride, n_rows, n, x, y);                                                                          \
     }
 RP_QUANTS(GEMV)
 #undef GEMV
 
-void rp_gemv_avx512(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n,
-                    const DotColumn *x, float *y) {
+void rp_gemv_avx512(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
+                    float *y) {
     typedef void Gemv(const char *w, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 #define ENTRY(ID, name, ...) [RP_##ID]       = gemv_##name,
     static Gemv *const table[RP_DTYPE_COUNT] = {RP_QUANTS(ENTRY)};

@@ -41,8 +41,8 @@ RP_TARGET_AVX512 RP_BODY __m512 load_avx512(RpDtype type, const char *at) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-RP_TARGET_AVX512 RP_BODY void add_avx512(RpDtype type, const char *w, size_t stride, size_t ahead,
-                                         const float *x, int64_t whole, float (*acc)[RP_LANES]) {
+RP_TARGET_AVX512 RP_BODY void add_avx512(RpDtype type, const char *w, size_t stride, size_t ahead, const float *x,
+                                         int64_t whole, float (*acc)[RP_LANES]) {
     const size_t bytes = RP_LANES * size_of(type);
     __m512       sum[ROWS];
     for (int r = 0; r < ROWS; r++) sum[r] = _mm512_loadu_ps(acc[r]);
@@ -101,8 +101,8 @@ RP_BODY void add_neon(RpDtype type, const char *w, size_t stride, size_t ahead, 
         for (int k = 0; k < VECS; k++) {
             const float32x4_t of_x = vld1q_f32(x + i + 4 * k);
             for (int r = 0; r < ROWS; r++)
-                sum[r][k] = vfmaq_f32(sum[r][k],
-                                      load_neon(type, at + (size_t)r * stride + bytes / VECS * (size_t)k), of_x);
+                sum[r][k] =
+                    vfmaq_f32(sum[r][k], load_neon(type, at + (size_t)r * stride + bytes / VECS * (size_t)k), of_x);
         }
     }
     for (int r = 0; r < ROWS; r++)
@@ -111,26 +111,24 @@ RP_BODY void add_neon(RpDtype type, const char *w, size_t stride, size_t ahead, 
 #endif
 
 /* Whole groups of four of n_rows rows. The type is a constant in each loop. */
-#define GEMV(isa, target)                                                                                    \
-    target RP_BODY int64_t groups_##isa(RpDtype type, const FloatColumn *c, int64_t n_rows,                  \
-                                        FloatReduce *reduce) {                                               \
-        const int64_t whole = c->n / RP_LANES * RP_LANES;                                                    \
-        const size_t  ahead = rp_prefetch_distance(ROWS * c->stride);                                        \
-        int64_t       r     = 0;                                                                             \
-        for (; r + ROWS <= n_rows; r += ROWS) {                                                              \
-            float       acc[ROWS][RP_LANES] = {0};                                                           \
-            const char *w                   = c->rows + (size_t)r * c->stride;                               \
-            add_##isa(type, w, c->stride, ahead, c->x, whole, acc);                                          \
-            add_rest(type, w, c->stride, c->x, whole, c->n, acc);                                            \
-            reduce(acc, c->y + r);                                                                           \
-        }                                                                                                    \
-        return r;                                                                                            \
-    }                                                                                                        \
-    target static int64_t gemv_##isa(RpDtype type, const FloatColumn *c, int64_t n_rows,                     \
-                                     FloatReduce *reduce) {                                                  \
-        if (type == RP_F32) return groups_##isa(RP_F32, c, n_rows, reduce);                                  \
-        if (type == RP_F16) return groups_##isa(RP_F16, c, n_rows, reduce);                                  \
-        return type == RP_BF16 ? groups_##isa(RP_BF16, c, n_rows, reduce) : 0;                               \
+#define GEMV(isa, target)                                                                                              \
+    target RP_BODY int64_t groups_##isa(RpDtype type, const FloatColumn *c, int64_t n_rows, FloatReduce *reduce) {     \
+        const int64_t whole = c->n / RP_LANES * RP_LANES;                                                              \
+        const size_t  ahead = rp_prefetch_distance(ROWS * c->stride);                                                  \
+        int64_t       r     = 0;                                                                                       \
+        for (; r + ROWS <= n_rows; r += ROWS) {                                                                        \
+            float       acc[ROWS][RP_LANES] = {0};                                                                     \
+            const char *w                   = c->rows + (size_t)r * c->stride;                                         \
+            add_##isa(type, w, c->stride, ahead, c->x, whole, acc);                                                    \
+            add_rest(type, w, c->stride, c->x, whole, c->n, acc);                                                      \
+            reduce(acc, c->y + r);                                                                                     \
+        }                                                                                                              \
+        return r;                                                                                                      \
+    }                                                                                                                  \
+    target static int64_t gemv_##isa(RpDtype type, const FloatColumn *c, int64_t n_rows, FloatReduce *reduce) {        \
+        if (type == RP_F32) return groups_##isa(RP_F32, c, n_rows, reduce);                                            \
+        if (type == RP_F16) return groups_##isa(RP_F16, c, n_rows, reduce);                                            \
+        return type == RP_BF16 ? groups_##isa(RP_BF16, c, n_rows, reduce) : 0;                                         \
     }
 #ifdef RP_X86
 GEMV(avx2, RP_TARGET_AVX2)

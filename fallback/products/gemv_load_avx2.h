@@ -62,11 +62,11 @@ typedef struct QuantLoader {
     QuantForm   form;
 } QuantLoader;
 
-#define QUANT_LOADER(ID, name)                                                                               \
+#define QUANT_LOADER(ID, name)                                                                                         \
     { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID) }
 
-#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
-    static_assert((offset) == SIGNED ? (sub) == 32 && RP_##ID##_ELEMS == 32 : (top) < SIGNED,                \
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    static_assert((offset) == SIGNED ? (sub) == 32 && RP_##ID##_ELEMS == 32 : (top) < SIGNED,                          \
                   #name ": only blocks of 32 with offset 128 may have 8-bit quants");
 RP_QUANTS(X)
 #undef X
@@ -74,9 +74,7 @@ RP_QUANTS(X)
 INLINE bool blocks_of_32(const QuantLoader *t) { return t->n_ksteps == 1; }
 
 /* Bytes of one row's load. */
-INLINE size_t load_bytes(const QuantLoader *t) {
-    return blocks_of_32(t) ? RP_KSTEP_SUBS * t->block : t->block;
-}
+INLINE size_t load_bytes(const QuantLoader *t) { return blocks_of_32(t) ? RP_KSTEP_SUBS * t->block : t->block; }
 
 INLINE PairShape pair_shape(const QuantLoader *t) {
     if (t->form.sub_elems == 16) return SHORT;
@@ -166,8 +164,8 @@ INLINE void scales_q4_1(const char *const *p, const Header *header, int j, int h
  * byte to each element, and `bit` tests bit i % 8 of it. */
 INLINE __m256i fifth_bits(__m256i v, int a, int b) {
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
-    const __m256i at  = _mm256_setr_epi64x(a * 0x0101010101010101, (a + 1) * 0x0101010101010101,
-                                           b * 0x0101010101010101, (b + 1) * 0x0101010101010101);
+    const __m256i at  = _mm256_setr_epi64x(a * 0x0101010101010101, (a + 1) * 0x0101010101010101, b * 0x0101010101010101,
+                                           (b + 1) * 0x0101010101010101);
     const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(v, at), bit), bit);
     return _mm256_and_si256(set, _mm256_set1_epi8(16));
 }
@@ -281,10 +279,9 @@ INLINE void header_k(const char *const *p, Header *out) {
 /* The factors of pair h as floats, in the order of PairScales: byte 4r + 2h of `bytes`, then byte 4r + 2h + 1. A
  * shuffle index of 0xff gives a zero byte, which extends each byte to 32 bits. */
 INLINE __m256 factors_k(__m128i bytes, int h) {
-    const __m256i first =
-        _mm256_setr_epi32((int)0xffffff00, (int)0xffffff04, (int)0xffffff08, (int)0xffffff0c, (int)0xffffff01,
-                          (int)0xffffff05, (int)0xffffff09, (int)0xffffff0d);
-    const __m256i at = _mm256_or_si256(first, _mm256_set1_epi32(2 * h));
+    const __m256i first = _mm256_setr_epi32((int)0xffffff00, (int)0xffffff04, (int)0xffffff08, (int)0xffffff0c,
+                                            (int)0xffffff01, (int)0xffffff05, (int)0xffffff09, (int)0xffffff0d);
+    const __m256i at    = _mm256_or_si256(first, _mm256_set1_epi32(2 * h));
     return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(twice(bytes), at));
 }
 

@@ -53,7 +53,7 @@ typedef struct QuantLoader {
     QuantForm   form;
 } QuantLoader;
 
-#define QUANT_LOADER(ID, name)                                                                               \
+#define QUANT_LOADER(ID, name)                                                                                         \
     { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_LOAD_BYTES(ID), RP_QUANT_FORM(ID) }
 
 INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
@@ -99,8 +99,7 @@ INLINE __m512i bytes_of_blocks(const char *p, size_t stride, int n_subs) {
  *     block          2h     2h     2h     2h          2h+1   2h+1   2h+1   2h+1
  *
  * One permutation of pair[0] and pair[1] then gives the lane order of KstepScales. */
-INLINE void half_scales(const char *const *row, size_t at, size_t block, int words, int n_subs,
-                        KstepScales *out) {
+INLINE void half_scales(const char *const *row, size_t at, size_t block, int words, int n_subs, KstepScales *out) {
     const int each = words == 1 ? 1 : 3, next = (int)block / 2;
     __m512i   pair[2];
 #pragma GCC unroll 2
@@ -115,8 +114,7 @@ INLINE void half_scales(const char *const *row, size_t at, size_t block, int wor
 #define AT(u, r, k) (short)((u) / 2 * 32 + (u) % 2 * next + words * (r) + (k))
 #define ROWS(u, k)  AT(u, 3, k), AT(u, 2, k), AT(u, 1, k), AT(u, 0, k)
 #define SUBS(k)     ROWS(3, k), ROWS(2, k), ROWS(1, k), ROWS(0, k)
-    const __m512i all =
-        _mm512_permutex2var_epi16(pair[0], _mm512_set_epi16(SUBS(words - 1), SUBS(0)), pair[1]);
+    const __m512i all = _mm512_permutex2var_epi16(pair[0], _mm512_set_epi16(SUBS(words - 1), SUBS(0)), pair[1]);
 #undef SUBS
 #undef ROWS
 #undef AT
@@ -124,9 +122,9 @@ INLINE void half_scales(const char *const *row, size_t at, size_t block, int wor
     if (words > 1) out->min = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(all, 1));
 }
 
-#define HALF_SCALES(name, Block, words)                                                                      \
-    INLINE void scales_##name(const char *const *row, size_t at, int n_subs, KstepScales *out) {             \
-        half_scales(row, at, sizeof(Block), words, n_subs, out);                                             \
+#define HALF_SCALES(name, Block, words)                                                                                \
+    INLINE void scales_##name(const char *const *row, size_t at, int n_subs, KstepScales *out) {                       \
+        half_scales(row, at, sizeof(Block), words, n_subs, out);                                                       \
     }
 HALF_SCALES(q4_0, BlockQ4_0, 1)
 HALF_SCALES(q4_1, BlockQ4_1, 2)
@@ -157,8 +155,7 @@ INLINE __m128i words_of_blocks(const char *p, size_t stride, int n_subs) {
 /* Adds the fifth bits. words has qh of each block: bits 0-15 belong to `a`, bits 16-31 to `b`. Split by a byte
  * shuffle, they are byte masks for all 64 elements of each. */
 INLINE void add_fifth_bits(__m128i words, Kstep *s) {
-    const __m128i split =
-        _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m128i split = _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
     const __mmask64 a = (__mmask64)_mm_cvtsi128_si64(split), b = (__mmask64)_mm_extract_epi64(split, 1);
     s->a = _mm512_mask_add_epi8(s->a, a, s->a, _mm512_set1_epi8(16));
     s->b = _mm512_mask_add_epi8(s->b, b, s->b, _mm512_set1_epi8(16));
@@ -197,12 +194,11 @@ INLINE __m128 row_scales_mxfp4(const char *p, int n_subs) {
 }
 
 INLINE void scales_mxfp4(const char *const *row, size_t at, int n_subs, KstepScales *out) {
-    __m512 v = _mm512_castps128_ps512(row_scales_mxfp4(row[0] + at, n_subs));
-    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[1] + at, n_subs), 1);
-    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[2] + at, n_subs), 2);
-    v        = _mm512_insertf32x4(v, row_scales_mxfp4(row[3] + at, n_subs), 3);
-    out->scale =
-        _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
+    __m512 v   = _mm512_castps128_ps512(row_scales_mxfp4(row[0] + at, n_subs));
+    v          = _mm512_insertf32x4(v, row_scales_mxfp4(row[1] + at, n_subs), 1);
+    v          = _mm512_insertf32x4(v, row_scales_mxfp4(row[2] + at, n_subs), 2);
+    v          = _mm512_insertf32x4(v, row_scales_mxfp4(row[3] + at, n_subs), 3);
+    out->scale = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
 /* ---- types in blocks of 256 ---- */
@@ -238,12 +234,10 @@ INLINE __m512i sub_bytes_up(__m512i v) {
 INLINE void scales_q4_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
     const __m512i head  = bytes_of_rows(row, at);
     const __m512i lower = _mm512_and_si512(
-        _mm512_srlv_epi32(_mm512_shuffle_epi32(head, 0xf9),
-                          _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0, 4))),
+        _mm512_srlv_epi32(_mm512_shuffle_epi32(head, 0xf9), _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0, 4))),
         _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f, 0x3f3f3f3f, 0x0f0f0f0f, 0x0f0f0f0f)));
-    const __m512i upper =
-        _mm512_and_si512(_mm512_srli_epi32(_mm512_shuffle_epi32(head, 0x90), 2),
-                         _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0x30303030, 0x30303030)));
+    const __m512i upper = _mm512_and_si512(_mm512_srli_epi32(_mm512_shuffle_epi32(head, 0x90), 2),
+                                           _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0x30303030, 0x30303030)));
     const __m512i bytes = _mm512_or_si512(lower, upper), d = word_by_sub_and_row(head, 0);
     const __m512  scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(d));
     const __m512  minus = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(d, 16)));
@@ -252,7 +246,7 @@ INLINE void scales_q4_k(const char *const *row, size_t at, int n_subs, KstepScal
         const __m512i of_scale = sub_bytes_down(word_by_sub_and_row(bytes, 2 * h));
         const __m512i of_min   = sub_bytes_down(word_by_sub_and_row(bytes, 2 * h + 1));
         out[h].scale           = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(of_scale));
-        out[h].min = _mm512_mul_ps(_mm512_mul_ps(minus, _mm512_set1_ps(-1.0f)), _mm512_cvtepi32_ps(of_min));
+        out[h].min             = _mm512_mul_ps(_mm512_mul_ps(minus, _mm512_set1_ps(-1.0f)), _mm512_cvtepi32_ps(of_min));
     }
 }
 
@@ -320,9 +314,8 @@ INLINE void load_q6_k(const char *p, int n_subs, Kstep *s) {
         const int     h   = j / 2;
         const __m512i ql  = _mm512_loadu_si512(block->ql + 64 * h);
         const __m512i qh  = _mm512_broadcast_i64x4(load32(block->qh + 32 * h));
-        const __m512i two = _mm512_and_si512(j % 2 ? _mm512_srlv_epi16(qh, words_twice(0, 2))
-                                                   : _mm512_sllv_epi16(qh, words_twice(4, 2)),
-                                             fifth_sixth);
+        const __m512i two = _mm512_and_si512(
+            j % 2 ? _mm512_srlv_epi16(qh, words_twice(0, 2)) : _mm512_sllv_epi16(qh, words_twice(4, 2)), fifth_sixth);
         s[j].a = _mm512_or_si512(j % 2 ? high_nibbles(ql) : low_nibbles(ql), two);
         s[j].b = _mm512_setzero_si512();
     }

@@ -20,9 +20,8 @@ enum { MAX_KSTEPS = 4, MAX_VECTORS = 4, VECTOR_ELEMS = 16, SLICE = 128, SLICE_VE
 enum { TILE_ROWS = 8, TILE_VECTORS = 2, TILE_COLS = 4 };
 
 enum { WIDE_OFFSET = 128 }; /* QuantForm.offset of types with 8-bit q: Q8_0 */
-#define X(ID, name, sub, offset, has_min, top, ...)                                                          \
-    static_assert(((offset) == WIDE_OFFSET) == ((top) > 63),                                                 \
-                  #name ": q of 8 bits with offset 128, or of 6 bits");
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    static_assert(((offset) == WIDE_OFFSET) == ((top) > 63), #name ": q of 8 bits with offset 128, or of 6 bits");
 RP_QUANTS(X)
 #undef X
 
@@ -37,8 +36,8 @@ typedef struct QuantLoader {
     LoadScales  *scales;
     int          n_ksteps, n_vectors; /* k-steps of a load; vectors of a quarter */
     size_t       bytes;               /* of a load */
-    bool         wide; /* 8-bit q, whose products need 32-bit sums; others have 6 bits at most */
-    QuantForm    form; /* as rp_quant_form, but with the offset that is still in the vectors */
+    bool         wide;                /* 8-bit q, whose products need 32-bit sums; others have 6 bits at most */
+    QuantForm    form;                /* as rp_quant_form, but with the offset that is still in the vectors */
 } QuantLoader;
 
 INLINE int n_slices(const QuantLoader *t) { return t->n_ksteps * RP_KSTEP_SUBS * t->form.sub_elems / SLICE; }
@@ -73,8 +72,7 @@ INLINE int8x16_t with_bits(int8x16_t v, uint8_t mask, uint8x16_t bits) {
 
 /* The half float at the start of each of n_subs blocks. */
 INLINE float32x4_t halves_of_blocks(const char *p, size_t stride, int n_subs) {
-    uint16x4_t v =
-        n_subs > 3 ? vld1_dup_u16((const void *)p) : vld1_lane_u16((const void *)p, vdup_n_u16(0), 0);
+    uint16x4_t v = n_subs > 3 ? vld1_dup_u16((const void *)p) : vld1_lane_u16((const void *)p, vdup_n_u16(0), 0);
     if (n_subs > 1) v = vld1_lane_u16((const void *)(p + stride), v, 1);
     if (n_subs > 2) v = vld1_lane_u16((const void *)(p + 2 * stride), v, 2);
     if (n_subs > 3) v = vld1_lane_u16((const void *)(p + 3 * stride), v, 3);
@@ -83,8 +81,7 @@ INLINE float32x4_t halves_of_blocks(const char *p, size_t stride, int n_subs) {
 
 /* The scale and the minimum at the start of each block. */
 INLINE void pairs_of_blocks(const char *p, size_t stride, int n_subs, float32x4_t *scale, float32x4_t *min) {
-    uint32x4_t v =
-        n_subs > 3 ? vld1q_dup_u32((const void *)p) : vld1q_lane_u32((const void *)p, vdupq_n_u32(0), 0);
+    uint32x4_t v = n_subs > 3 ? vld1q_dup_u32((const void *)p) : vld1q_lane_u32((const void *)p, vdupq_n_u32(0), 0);
     if (n_subs > 1) v = vld1q_lane_u32((const void *)(p + stride), v, 1);
     if (n_subs > 2) v = vld1q_lane_u32((const void *)(p + 2 * stride), v, 2);
     if (n_subs > 3) v = vld1q_lane_u32((const void *)(p + 3 * stride), v, 3);
@@ -256,14 +253,14 @@ INLINE void quarter_q6_k(const char *p, int quarter, int8x16_t *v) {
     v[3] = with_bits(v[3], 0x30, vshrq_n_u8(qh, 2));
 }
 
-#define QUANT_LOADER(ID, name)                                                                               \
-    ((QuantLoader){                                                                                          \
-        quarter_##name,                                                                                      \
-        scales_##name,                                                                                       \
-        RP_LOAD_KSTEPS(ID),                                                                                  \
-        RP_##ID##_ELEMS == 32 ? 2 : 4,                                                                       \
-        RP_LOAD_BYTES(ID),                                                                                   \
-        RP_##ID##_OFFSET == (int)WIDE_OFFSET,                                                                \
-        {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}                                                                 \
-    })
+#define QUANT_LOADER(ID, name)                                                                                         \
+    ((QuantLoader){                                                                                                    \
+        quarter_##name,                                                                                                \
+        scales_##name,                                                                                                 \
+        RP_LOAD_KSTEPS(ID),                                                                                            \
+        RP_##ID##_ELEMS == 32 ? 2 : 4,                                                                                 \
+        RP_LOAD_BYTES(ID),                                                                                             \
+        RP_##ID##_OFFSET == (int)WIDE_OFFSET,                                                                          \
+        {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}
+})
 #endif

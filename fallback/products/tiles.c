@@ -22,7 +22,7 @@ enum {
     PANEL_COST    = 4           /* assumed cost of packing a panel, in columns multiplied by it */
 };
 
-#define X(ID, name, sub, ...)                                                                                \
+#define X(ID, name, sub, ...)                                                                                          \
     static_assert(SLICE_SUBS * (sub) % RP_##ID##_ELEMS == 0, #name ": a k-slice is whole blocks");
 RP_QUANTS(X)
 #undef X
@@ -55,9 +55,7 @@ bool rp_tiles_need_panels(int64_t n_cols) { return ceil_div(n_cols, RP_GROUP_COL
 /* A work item of phase 1 is a panel times all columns, or times one group. */
 static int64_t items_of_panel(const TileWork *work) { return direct(work) ? 1 : column_groups(work); }
 
-static int64_t item_cost(const TileWork *work) {
-    return direct(work) ? PANEL_COST + work->n_cols : RP_GROUP_COLS;
-}
+static int64_t item_cost(const TileWork *work) { return direct(work) ? PANEL_COST + work->n_cols : RP_GROUP_COLS; }
 
 int64_t rp_tile_cost(const TileWork *work, int phase) {
     if (work->n_cols == 0) return 0; /* an expert that no token chose */
@@ -76,8 +74,7 @@ static int group_cols(const TileWork *work, int64_t g) {
 /* ---- phase 0: column groups ---- */
 
 /* Packs column c of a group of n_cols columns (dot.h); x is its q8_act row. */
-RP_BODY void pack_subs(const QuantForm *form, int sub_elems, const char *x, int c, int n_cols, int64_t n,
-                       char *to) {
+RP_BODY void pack_subs(const QuantForm *form, int sub_elems, const char *x, int c, int n_cols, int64_t n, char *to) {
     const DotColumn from = rp_dot_column(x, n);
     for (int64_t i = 0; i < n; i += sub_elems, to += rp_group_sub_bytes(form, n_cols)) {
         float  *scale = (float *)(void *)(to + n_cols * sub_elems);
@@ -106,8 +103,8 @@ RP_VARIANTS(pack_column, (const QuantForm *form, const char *x, int c, int n_col
 static void pack_groups(const TileWork *work, int64_t from, int64_t end) {
     for (int64_t g = from; g < end; g++)
         for (int c = 0; c < group_cols(work, g); c++)
-            pack_column(rp_quant_form(work->dtype), work->x[g * RP_GROUP_COLS + c], c, group_cols(work, g),
-                        work->n, group_at(work, g));
+            pack_column(rp_quant_form(work->dtype), work->x[g * RP_GROUP_COLS + c], c, group_cols(work, g), work->n,
+                        group_at(work, g));
 }
 
 /* ---- phase 1: tiles ---- */
@@ -129,8 +126,7 @@ RP_BODY void store_accs_body(const TileAccs *accs, int n_rows, int n_cols, float
         memcpy(y[c], all, (size_t)n_rows * sizeof **y);
     }
 }
-RP_VARIANTS(store_accs, (const TileAccs *accs, int n_rows, int n_cols, float *const *y),
-            (accs, n_rows, n_cols, y))
+RP_VARIANTS(store_accs, (const TileAccs *accs, int n_rows, int n_cols, float *const *y), (accs, n_rows, n_cols, y))
 
 /* Stores the tile of panel p and group g. */
 static void store_tile(const TileWork *work, int64_t p, int64_t g, const TileAccs *accs) {
@@ -142,8 +138,7 @@ static void store_tile(const TileWork *work, int64_t p, int64_t g, const TileAcc
 static void one_column(const TileWork *work, int64_t p0, int64_t p1) {
     const DotColumn x    = rp_dot_column(work->x[0], work->n);
     const int64_t   from = p0 * RP_PANEL_ROWS, end = least(p1 * RP_PANEL_ROWS, work->n_rows);
-    rp_dot_kernels().gemv(work->dtype, panel_start(work, p0), work->stride, end - from, work->n, &x,
-                          work->y[0] + from);
+    rp_dot_kernels().gemv(work->dtype, panel_start(work, p0), work->stride, end - from, work->n, &x, work->y[0] + from);
 }
 
 /* Panel p times all groups, k-slice by k-slice. The bytes of a later panel are prefetched at the rate at which this
@@ -154,20 +149,18 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
     const int64_t    groups = column_groups(work), n_subs = rp_n_subs(form, work->n);
     const size_t     row = rp_row_bytes(work->dtype, work->n), bytes = RP_PANEL_ROWS * row / (size_t)n_subs;
     const char      *ahead = panel_start(work, p) + rp_prefetch_distance(RP_PANEL_ROWS * row);
-    const size_t     cost  = (size_t)least(work->n_cols, RP_GROUP_COLS),
-                 by_pack   = bytes * PANEL_COST / (PANEL_COST + cost);
-    TileAccs          accs[DIRECT_GROUPS];
+    const size_t cost = (size_t)least(work->n_cols, RP_GROUP_COLS), by_pack = bytes * PANEL_COST / (PANEL_COST + cost);
+    TileAccs     accs[DIRECT_GROUPS];
     _Alignas(64) char panel[SLICE_SUBS * RP_PANEL_ROWS * (32 + 2 * sizeof(float))];
     for (int64_t g = 0; g < groups; g++) accs[g].empty = true;
     for (int64_t u = 0; u < n_subs; u += SLICE_SUBS) {
         const int64_t        n       = least(SLICE_SUBS, n_subs - u);
-        const PrefetchStream in_pack = {ahead, by_pack},
-                             in_tile = {ahead + (size_t)n * by_pack, bytes - by_pack}, none = {ahead, 0};
-        kernels->pack(work->dtype, panel_start(work, p) + rp_row_bytes(work->dtype, u * form->sub_elems),
-                      work->stride, panel_rows(work, p), n * form->sub_elems, &in_pack, panel);
+        const PrefetchStream in_pack = {ahead, by_pack}, in_tile = {ahead + (size_t)n * by_pack, bytes - by_pack},
+                             none = {ahead, 0};
+        kernels->pack(work->dtype, panel_start(work, p) + rp_row_bytes(work->dtype, u * form->sub_elems), work->stride,
+                      panel_rows(work, p), n * form->sub_elems, &in_pack, panel);
         for (int64_t g = 0; g < groups; g++)
-            kernels->tile(form, panel,
-                          group_at(work, g) + (size_t)u * rp_group_sub_bytes(form, group_cols(work, g)),
+            kernels->tile(form, panel, group_at(work, g) + (size_t)u * rp_group_sub_bytes(form, group_cols(work, g)),
                           group_cols(work, g), n, g == 0 ? &in_tile : &none, &accs[g]);
         ahead += (size_t)n * bytes;
     }
@@ -179,22 +172,21 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
 static void whole_panels(const TileWork *work, const DotKernels *kernels, int64_t from, int64_t end) {
     const QuantForm *form   = rp_quant_form(work->dtype);
     const int64_t    groups = column_groups(work), n_subs = rp_n_subs(form, work->n);
-    const int64_t step = panels_at_a_time(work->dtype, work->n, work->n_rows), last = ceil_div(end, groups);
-    const size_t  bytes = rp_panel_bytes(form, work->n);
+    const int64_t    step = panels_at_a_time(work->dtype, work->n, work->n_rows), last = ceil_div(end, groups);
+    const size_t     bytes = rp_panel_bytes(form, work->n);
     for (int64_t p0 = from / groups; p0 < last; p0 += step) {
         const int64_t p1 = least(p0 + step, last);
         for (int64_t p = p0; p < p1; p++)
-            kernels->pack(
-                work->dtype, panel_start(work, p), work->stride, panel_rows(work, p), work->n,
-                &(PrefetchStream){panel_start(work, p + 1), RP_PANEL_ROWS * work->stride / (size_t)n_subs},
-                work->local + (size_t)(p - p0) * bytes);
+            kernels->pack(work->dtype, panel_start(work, p), work->stride, panel_rows(work, p), work->n,
+                          &(PrefetchStream){panel_start(work, p + 1), RP_PANEL_ROWS * work->stride / (size_t)n_subs},
+                          work->local + (size_t)(p - p0) * bytes);
         for (int64_t g = 0; g < groups; g++)
             for (int64_t p = p0; p < p1; p++) {
                 TileAccs accs;
                 if (p * groups + g < from || p * groups + g >= end) continue;
                 accs.empty = true;
-                kernels->tile(form, work->local + (size_t)(p - p0) * bytes, group_at(work, g),
-                              group_cols(work, g), n_subs, &(PrefetchStream){0}, &accs);
+                kernels->tile(form, work->local + (size_t)(p - p0) * bytes, group_at(work, g), group_cols(work, g),
+                              n_subs, &(PrefetchStream){0}, &accs);
                 store_tile(work, p, g, &accs);
             }
     }

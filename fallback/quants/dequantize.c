@@ -3,23 +3,21 @@
  *     y[i] = fma(scale[i/16], q[i] - offset, min[i/16])
  *
  * The functions of the first step also serve the plain product kernels. The block layouts are in quants.h. */
-#include "fallback/simd/float.h"
 #include "fallback/quants/quants.h"
+#include "fallback/simd/float.h"
 
 /* DEQUANTIZE(ID, name) { ... } is the body for one block b. It defines dequantize_<name>, a DequantizeFunction that
  * dispatches on the instruction set. */
-#define DEQUANTIZE(ID, name)                                                                                 \
-    RP_BODY void name##_block(const Block##ID *b, uint8_t *q, float *scale, float *min);                     \
-    RP_BODY void dequantize_##name##_body(const void *blocks, int64_t n, uint8_t *q, float *scale,           \
-                                          float *min) {                                                      \
-        enum { ELEMS = RP_##ID##_ELEMS };                                                                    \
-        const Block##ID *b = blocks;                                                                         \
-        for (int64_t i = 0; i < n / ELEMS; i++)                                                              \
-            name##_block(b + i, q + i * ELEMS, scale + i * ELEMS / RP_SUM_BLOCK,                             \
-                         min + i * ELEMS / RP_SUM_BLOCK);                                                    \
-    }                                                                                                        \
-    RP_VARIANTS(dequantize_##name, (const void *blocks, int64_t n, uint8_t *q, float *scale, float *min),    \
-                (blocks, n, q, scale, min))                                                                  \
+#define DEQUANTIZE(ID, name)                                                                                           \
+    RP_BODY void name##_block(const Block##ID *b, uint8_t *q, float *scale, float *min);                               \
+    RP_BODY void dequantize_##name##_body(const void *blocks, int64_t n, uint8_t *q, float *scale, float *min) {       \
+        enum { ELEMS = RP_##ID##_ELEMS };                                                                              \
+        const Block##ID *b = blocks;                                                                                   \
+        for (int64_t i = 0; i < n / ELEMS; i++)                                                                        \
+            name##_block(b + i, q + i * ELEMS, scale + i * ELEMS / RP_SUM_BLOCK, min + i * ELEMS / RP_SUM_BLOCK);      \
+    }                                                                                                                  \
+    RP_VARIANTS(dequantize_##name, (const void *blocks, int64_t n, uint8_t *q, float *scale, float *min),              \
+                (blocks, n, q, scale, min))                                                                            \
     RP_BODY void name##_block(const Block##ID *b, uint8_t *q, float *scale, float *min)
 
 /* n bytes: low nibbles to q[0..n), high nibbles to q[n..2n). */
@@ -121,9 +119,7 @@ DEQUANTIZE(Q6_K, q6_k) {
 }
 
 /* 2^(e - 128): half of the block's scale 2^(e - 127), because the values are doubled. For e < 2 it is subnormal. */
-RP_BODY float mxfp4_half_scale(uint8_t e) {
-    return rp_bits_to_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
-}
+RP_BODY float mxfp4_half_scale(uint8_t e) { return rp_bits_to_f32(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23); }
 
 /* The values of BlockMXFP4, doubled and raised by 12: value 1.5 (q = 3) is 2 * 1.5 + 12 = 15. */
 DEQUANTIZE(MXFP4, mxfp4) {
@@ -137,14 +133,14 @@ DEQUANTIZE(MXFP4, mxfp4) {
 }
 
 const QuantForm *rp_quant_form(RpDtype dtype) {
-#define X(ID, ...) [RP_##ID] = RP_QUANT_FORM(ID),
+#define X(ID, ...) [RP_##ID]                     = RP_QUANT_FORM(ID),
     static const QuantForm table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
 #undef X
     return (unsigned)dtype < RP_DTYPE_COUNT && table[dtype].sub_elems > 0 ? &table[dtype] : NULL;
 }
 
 DequantizeFunction *rp_dequantize_function(RpDtype dtype) {
-#define X(ID, name, ...) [RP_##ID] = dequantize_##name,
+#define X(ID, name, ...) [RP_##ID]                         = dequantize_##name,
     static DequantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
 #undef X
     return (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
@@ -167,8 +163,7 @@ RP_BODY void quants_to_f32_body(const uint8_t *q, int offset, const float *scale
         for (int i = 0; i < RP_SUM_BLOCK; i++)
             y[g * RP_SUM_BLOCK + i] = fmaf(scale[g], (float)(q[g * RP_SUM_BLOCK + i] - offset), min[g]);
 }
-RP_VARIANTS(quants_to_f32,
-            (const uint8_t *q, int offset, const float *scale, const float *min, int64_t n, float *y),
+RP_VARIANTS(quants_to_f32, (const uint8_t *q, int offset, const float *scale, const float *min, int64_t n, float *y),
             (q, offset, scale, min, n, y))
 
 static void blocks_to_f32(RpDtype dtype, const char *row, int64_t n, float *out) {

@@ -31,8 +31,8 @@ static void min_max(const float *x, int n, float *low, float *high) {
 
 static float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
-/* v as an integer in 0..top. Truncates: callers add 0.5 to round. Clamped as a float, because an infinity or a NaN, from
- * a scale so small that its inverse is infinite, is no integer. */
+/* v as an integer in 0..top. Truncates: callers add 0.5 to round. Clamped as a float, because an infinity or a NaN,
+ * from a scale so small that its inverse is infinite, is no integer. */
 static uint8_t level(float v, int top) {
     const float most = (float)top;
     return (uint8_t)(v > 0.0f ? (v < most ? v : most) : 0.0f);
@@ -196,8 +196,7 @@ static void choose_small(const float *x, float d, float dmin, int top, int *sc, 
 
 /* Q4_K and Q5_K: writes d, dmin and the 6-bit scales and minima (`fields`, BlockQ4_K.scales), and the q of all 256
  * elements. */
-static void quantize_affine_k(const float *x, int top, uint8_t *fields, uint16_t *d16, uint16_t *dmin16,
-                              uint8_t *q) {
+static void quantize_affine_k(const float *x, int top, uint8_t *fields, uint16_t *d16, uint16_t *dmin16, uint8_t *q) {
     float scale[8], min[8], top_scale = 0.0f, top_min = 0.0f;
     for (int j = 0; j < 8; j++) {
         fit_affine(x + 32 * j, 32, top, &scale[j], &min[j]);
@@ -279,8 +278,7 @@ static void quantize_q6_k(const float *x, void *out) {
             const uint8_t *y       = q + 128 * h + i;
             b->ql[64 * h + i]      = (uint8_t)((y[0] & 15) | (y[64] & 15) << 4);
             b->ql[64 * h + 32 + i] = (uint8_t)((y[32] & 15) | (y[96] & 15) << 4);
-            b->qh[32 * h + i] =
-                (uint8_t)(y[0] >> 4 | (y[32] >> 4) << 2 | (y[64] >> 4) << 4 | (y[96] >> 4) << 6);
+            b->qh[32 * h + i]      = (uint8_t)(y[0] >> 4 | (y[32] >> 4) << 2 | (y[64] >> 4) << 4 | (y[96] >> 4) << 6);
         }
 }
 
@@ -293,9 +291,9 @@ static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
 #undef X
 
 /* Refuses values that need a scale or minimum above the largest f16, 65504, as ggml's check of quantised data does: the
- * block then holds infinities, NaN, or zeros where a search by squared error overflowed. An error of half of the largest
- * magnitude tells them from rounding, which is a quarter at most. Up to 32768 nothing overflows. `at`: the number of
- * element x[0] in its row. */
+ * block then holds infinities, NaN, or zeros where a search by squared error overflowed. An error of half of the
+ * largest magnitude tells them from rounding, which is a quarter at most. Up to 32768 nothing overflows. `at`: the
+ * number of element x[0] in its row. */
 static RpStatus check_range(RpDtype dtype, const float *x, const void *block, int64_t at) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     float              y[256];
@@ -305,8 +303,8 @@ static RpStatus check_range(RpDtype dtype, const float *x, const void *block, in
     for (int i = 0; i < info->block_elems; i++) {
         if (fabsf(y[i] / top - x[i] / top) <= 0.5f) continue;
         while (*x != top) x++, at++;
-        return rp_fail(RP_E_ARG, "element %lld of a row, %g, is too large for the scales of %s",
-                       (long long)at, (double)top, info->name);
+        return rp_fail(RP_E_ARG, "element %lld of a row, %g, is too large for the scales of %s", (long long)at,
+                       (double)top, info->name);
     }
     return RP_OK;
 }
@@ -328,8 +326,8 @@ RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
     if (quantize == NULL) return rp_fail(RP_E_DTYPE, "rows of %s cannot be quantised", rp_dtype_name(dtype));
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     if (n % info->block_elems != 0)
-        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d",
-                       (long long)n, info->name, info->block_elems);
+        return rp_fail(RP_E_SHAPE, "a row of %lld elements is not a whole number of %s blocks of %d", (long long)n,
+                       info->name, info->block_elems);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
             return rp_fail(RP_E_ARG, "element %lld of a row is not finite: %s cannot hold it", (long long)i,

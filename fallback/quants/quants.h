@@ -90,9 +90,8 @@ typedef struct BlockMXFP4 {
     uint8_t qs[16];
 } BlockMXFP4;
 
-#define X(ID, name, ...)                                                                                     \
-    static_assert(sizeof(Block##ID) == RP_##ID##_BYTES,                                                      \
-                  #name ": the struct is as long as a block of the file");
+#define X(ID, name, ...)                                                                                               \
+    static_assert(sizeof(Block##ID) == RP_##ID##_BYTES, #name ": the struct is as long as a block of the file");
 RP_QUANTS(X)
 #undef X
 
@@ -104,7 +103,7 @@ typedef struct QuantForm {
 } QuantForm;
 
 /* The QuantForm of a type of the table, as a constant initialiser. */
-#define RP_QUANT_FORM(ID)                                                                                    \
+#define RP_QUANT_FORM(ID)                                                                                              \
     { RP_##ID##_SUB, RP_##ID##_OFFSET, RP_##ID##_HAS_MIN }
 
 /* NULL for types that are not block-quantised weights. */

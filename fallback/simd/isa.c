@@ -55,8 +55,7 @@ static RpStatus requested(RpCpuIsa *out) {
     for (int i = 0; i < RP_ISA_COUNT; i++) {
         if (strcmp(text, names[i]) != 0) continue;
         if (!available((RpCpuIsa)i))
-            return rp_fail(RP_E_NOT_AVAILABLE,
-                           "%s=%s: this CPU or build does not have it; the best here is %s",
+            return rp_fail(RP_E_NOT_AVAILABLE, "%s=%s: this CPU or build does not have it; the best here is %s",
                            rp_option_name(RP_OPT_ISA), text, names[*out]);
         *out = (RpCpuIsa)i;
         return RP_OK;
@@ -80,8 +79,7 @@ RpCpuIsa rp_cpu_isa(void) {
 
 RpStatus rp_cpu_isa_set(RpCpuIsa isa) {
     if ((unsigned)isa >= RP_ISA_COUNT) return rp_fail(RP_E_ARG, "there is no instruction set %d", (int)isa);
-    if (!available(isa))
-        return rp_fail(RP_E_NOT_AVAILABLE, "%s: this CPU or build does not have it", names[isa]);
+    if (!available(isa)) return rp_fail(RP_E_NOT_AVAILABLE, "%s: this CPU or build does not have it", names[isa]);
     atomic_store(&in_use, (int)isa);
     return RP_OK;
 }

@@ -10,8 +10,7 @@
 
 enum { MAX_DISTANCE = 1 << 20 };
 
-static const char *const names[] = {
-    [RP_PREFETCH_NONE] = "none", [RP_PREFETCH_L1] = "l1", [RP_PREFETCH_L2] = "l2"};
+static const char *const names[] = {[RP_PREFETCH_NONE] = "none", [RP_PREFETCH_L1] = "l1", [RP_PREFETCH_L2] = "l2"};
 enum { N_HINTS = sizeof names / sizeof names[0] };
 
 atomic_int rp_prefetch_in_use = 4096 + RP_PREFETCH_L2;
@@ -19,8 +18,7 @@ atomic_int rp_prefetch_in_use = 4096 + RP_PREFETCH_L2;
 RpCpuPrefetch rp_cpu_prefetch(void) { return rp_prefetch_now(); }
 
 RpStatus rp_cpu_prefetch_set(RpCpuPrefetch p) {
-    if ((unsigned)p.hint >= N_HINTS || p.distance < 0 || p.distance >= MAX_DISTANCE ||
-        p.distance % RP_CACHE_LINE != 0)
+    if ((unsigned)p.hint >= N_HINTS || p.distance < 0 || p.distance >= MAX_DISTANCE || p.distance % RP_CACHE_LINE != 0)
         return rp_fail(RP_E_ARG, "prefetch hint %d, distance %d bytes: a multiple of %d below %d is wanted",
                        (int)p.hint, (int)p.distance, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
     atomic_store_explicit(&rp_prefetch_in_use, p.distance + (int)p.hint, memory_order_relaxed);
@@ -51,8 +49,7 @@ RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *measure) {
         long  bytes = i == RP_PREFETCH_NONE ? 0 : out->distance;
         if (text[n] == ':' && i != RP_PREFETCH_NONE) {
             bytes = strtol(text + n + 1, &end, 10);
-            if (end == text + n + 1 || *end != '\0' || bytes < 0 || bytes >= MAX_DISTANCE ||
-                bytes % RP_CACHE_LINE != 0)
+            if (end == text + n + 1 || *end != '\0' || bytes < 0 || bytes >= MAX_DISTANCE || bytes % RP_CACHE_LINE != 0)
                 break;
         } else if (text[n] != '\0') {
             break;
@@ -60,8 +57,7 @@ RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *measure) {
         *out = (RpCpuPrefetch){(RpCpuPrefetchHint)i, (int32_t)bytes};
         return RP_OK;
     }
-    return rp_fail(
-        RP_E_ARG,
-        "%s=%s: auto, none, l1, l2, l1:BYTES or l2:BYTES is wanted, BYTES a multiple of %d below %d",
-        rp_option_name(RP_OPT_PREFETCH), text, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
+    return rp_fail(RP_E_ARG,
+                   "%s=%s: auto, none, l1, l2, l1:BYTES or l2:BYTES is wanted, BYTES a multiple of %d below %d",
+                   rp_option_name(RP_OPT_PREFETCH), text, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
 }

@@ -12,25 +12,24 @@
 #define RP_BODY static inline __attribute__((always_inline))
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define RP_X86         1
-#define RP_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
-#define RP_TARGET_AVX512                                                                                     \
-    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
-#define RP_VARIANTS(name, params, args)                                                                      \
-    static void name##_plain   params { name##_body args; }                                                  \
-    RP_TARGET_AVX2 static void name##_avx2 params { name##_body args; }                                      \
-    RP_TARGET_AVX512 static void name##_avx512 params { name##_body args; }                                  \
-    static void name                           params {                                                      \
-        const RpCpuIsa isa = rp_cpu_isa();                                         \
-        if (isa == RP_ISA_AVX512_VNNI)                                             \
-            name##_avx512 args;                                                    \
-        else if (isa == RP_ISA_AVX2)                                               \
-            name##_avx2 args;                                                      \
-        else                                                                       \
-            name##_plain args;                                                     \
+#define RP_X86           1
+#define RP_TARGET_AVX2   __attribute__((target("avx2,fma,f16c")))
+#define RP_TARGET_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
+#define RP_VARIANTS(name, params, args)                                                                                \
+    static void name##_plain   params { name##_body args; }                                                            \
+    RP_TARGET_AVX2 static void name##_avx2 params { name##_body args; }                                                \
+    RP_TARGET_AVX512 static void name##_avx512 params { name##_body args; }                                            \
+    static void name                           params {                                                                \
+        const RpCpuIsa isa = rp_cpu_isa();                                                   \
+        if (isa == RP_ISA_AVX512_VNNI)                                                       \
+            name##_avx512 args;                                                              \
+        else if (isa == RP_ISA_AVX2)                                                         \
+            name##_avx2 args;                                                                \
+        else                                                                                 \
+            name##_plain args;                                                               \
     }
 #else /* every AArch64 CPU has NEON: the body is compiled once, vectorised */
-#define RP_VARIANTS(name, params, args)                                                                      \
+#define RP_VARIANTS(name, params, args)                                                                                \
     static void name params { name##_body args; }
 #endif
 

@@ -61,7 +61,6 @@ RpStatus rp_cpu_adamw(const RpOpArgs *args, RpKernelCtx *ctx) {
     const int64_t n = rp_view_elems(&args->dst), groups = (n + 15) / 16; /* of a cache line */
     const int64_t from = groups * ctx->ith / ctx->nth * 16, last = groups * (ctx->ith + 1) / ctx->nth * 16;
     update(&s, (const float *)args->adamw.grad.data + from, (float *)args->dst.data + from,
-           (float *)args->adamw.m.data + from, (float *)args->adamw.v.data + from,
-           (last < n ? last : n) - from);
+           (float *)args->adamw.m.data + from, (float *)args->adamw.v.data + from, (last < n ? last : n) - from);
     return RP_OK;
 }

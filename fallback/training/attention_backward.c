@@ -1,15 +1,15 @@
 /* The gradient of attention (ops.h) without a matrix of all scores, by the scheme of FlashAttention-2 (Dao 2023,
- * arXiv:2307.08691, algorithm 2). A unit is a key head of a batch entry with the query heads that share it; units are divided
- * among the workers. It goes over tiles of 48 queries and 48 keys twice:
+ * arXiv:2307.08691, algorithm 2). A unit is a key head of a batch entry with the query heads that share it; units are
+ * divided among the workers. It goes over tiles of 48 queries and 48 keys twice:
  *
  *     1.  S = Q K^T                      top and sum of exponentials of each row, updated from tile to tile
  *         delta = dO . O
  *     2.  S = Q K^T,  P = exp(scale S - top) / sum,  dV += P^T dO
  *         dP = dO V^T,  dS = scale P (dP - delta),   dK += dS^T Q,  dQ += dS K
  *
- * Keys and values of a tile are transposed, so that a SIMD lane is a key in S and dP, and an element of a head in dQ, dK and dV.
- * Every result is one chain of fma: dQ in the order of the keys, dK and dV in the order of heads and queries. Neither workers
- * nor instruction set change it (I8). The keys that a query sees are a range of each tile.
+ * Keys and values of a tile are transposed, so that a SIMD lane is a key in S and dP, and an element of a head in dQ,
+ * dK and dV. Every result is one chain of fma: dQ in the order of the keys, dK and dV in the order of heads and
+ * queries. Neither workers nor instruction set change it (I8). The keys that a query sees are a range of each tile.
  * A sink is a score without a value: it is in the first top and sum of its rows. */
 #include "fallback/training/dots.h"
 #include "fallback/training/log_sum.h"
@@ -25,15 +25,13 @@
 enum { TILE = 48 };
 
 /* A row of a tile: scores s become probabilities, dp becomes the gradient of the unscaled scores. */
-RP_BODY void probabilities_body(float *s, float *dp, int64_t n, float scale, float top, float inverse,
-                                float delta) {
+RP_BODY void probabilities_body(float *s, float *dp, int64_t n, float scale, float top, float inverse, float delta) {
     for (int64_t j = 0; j < n; j++) {
         s[j]  = rp_expf(scale * s[j] - top) * inverse;
         dp[j] = scale * s[j] * (dp[j] - delta);
     }
 }
-RP_VARIANTS(probabilities,
-            (float *s, float *dp, int64_t n, float scale, float top, float inverse, float delta),
+RP_VARIANTS(probabilities, (float *s, float *dp, int64_t n, float scale, float top, float inverse, float delta),
             (s, dp, n, scale, top, inverse, delta))
 
 RP_BODY void scaled_body(float *s, int64_t n, float scale) {
@@ -75,9 +73,7 @@ typedef struct Range {
 } Range;
 
 /* Key i as one of the block: 0 to n_k. */
-static int in_block(const Block *b, int64_t i) {
-    return i < b->i ? 0 : i - b->i < b->n_k ? (int)(i - b->i) : b->n_k;
-}
+static int in_block(const Block *b, int64_t i) { return i < b->i ? 0 : i - b->i < b->n_k ? (int)(i - b->i) : b->n_k; }
 
 /* The keys of the block that row t of it sees. */
 static Range visible(const Unit *u, const Block *b, int t) {
@@ -96,8 +92,7 @@ static void transpose(const RpTensorView *v, const Unit *u, int64_t first, int n
 }
 
 /* to[t][i] = rows of `v` times the columns of `with`, keys or values; row 0 begins at `from`. */
-static void scores(const Unit *u, const Block *b, const float *from, size_t stride, const float *with,
-                   float *to) {
+static void scores(const Unit *u, const Block *b, const float *from, size_t stride, const float *with, float *to) {
     const Product p = {.a     = from,
                        .b     = with,
                        .c     = to,
@@ -164,8 +159,8 @@ static void gradients(const Unit *u, const Block *b) {
         const int64_t row  = b->head * u->n_q + b->t + t;
         const Range   seen = visible(u, b, t);
         float        *s = u->s + t * TILE, *ds = u->ds + t * TILE;
-        probabilities(s + seen.from, ds + seen.from, seen.end - seen.from, u->scale, u->top[row],
-                      u->inverse[row], u->delta[row]);
+        probabilities(s + seen.from, ds + seen.from, seen.end - seen.from, u->scale, u->top[row], u->inverse[row],
+                      u->delta[row]);
         hide(s, seen), hide(ds, seen);
     }
     add_to_keys(u, b, u->s, of_dy, dy->nb[2], &args->attention_backward.dv);
@@ -202,17 +197,14 @@ static void for_blocks(const Unit *u, bool with_values, void f(const Unit *u, co
     }
 }
 
-static float sink_of(const Unit *u, int64_t h) {
-    return ((const float *)u->args->attention_backward.sinks.data)[h];
-}
+static float sink_of(const Unit *u, int64_t h) { return ((const float *)u->args->attention_backward.sinks.data)[h]; }
 
 /* 1 / sum, and the row's part of the gradient of its sink, which has no value: p (0 - delta). */
 static void end_row(const Unit *u, int64_t row, int64_t h) {
     u->inverse[row] = u->inverse[row] != 0.0f ? 1.0f / u->inverse[row] : 0.0f;
     if (u->of_sink == NULL) return;
-    const float sink = sink_of(u, h),
-                p    = sink == -INFINITY ? 0.0f : rp_expf(sink - u->top[row]) * u->inverse[row];
-    u->of_sink[row]  = -p * u->delta[row];
+    const float sink = sink_of(u, h), p = sink == -INFINITY ? 0.0f : rp_expf(sink - u->top[row]) * u->inverse[row];
+    u->of_sink[row] = -p * u->delta[row];
 }
 
 /* Before pass 1 (`end` false) and after it. */

@@ -1,6 +1,7 @@
-/* y = experts * sum_e load[e] * P[e], P[e] = mean_t probs[e,t]: the load-balancing loss of Switch Transformers (Fedus, Zoph and
- * Shazeer 2021, arXiv:2101.03961, equations 4 to 6, without the factor alpha), after GShard (Lepikhin et al. 2020,
- * arXiv:2006.16668). It is 1 if probabilities and choices are spread evenly, and larger if both prefer the same experts.
+/* y = experts * sum_e load[e] * P[e], P[e] = mean_t probs[e,t]: the load-balancing loss of Switch Transformers (Fedus,
+ * Zoph and Shazeer 2021, arXiv:2101.03961, equations 4 to 6, without the factor alpha), after GShard (Lepikhin et al.
+ * 2020, arXiv:2006.16668). It is 1 if probabilities and choices are spread evenly, and larger if both prefer the same
+ * experts.
  *
  *     y = experts / tokens * sum_t sum_e load[e] * probs[e,t]
  *

@@ -3,8 +3,8 @@
  *     dx[:,j,t] = weights[j,t] * dy[:,t]          dweights[j,t] = sum_i dy[i,t] * x[i,j,t], in double
  *
  * Rows (j,t) are divided among the workers. */
-#include "fallback/training/dots.h"
 #include "fallback/rows.h"
+#include "fallback/training/dots.h"
 
 #include "ops/rules.h"
 

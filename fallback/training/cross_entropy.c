@@ -1,10 +1,10 @@
-/* y[t] = log(sum_i exp(x[i,t])) - x[target,t] = log(sum_i exp(x[i,t] - top)) - (x[target,t] - top), 0 where the target is -1
- * log_probs[i,t] = x[i,t] - log(sum_i exp(x[i,t]))
+/* y[t] = log(sum_i exp(x[i,t])) - x[target,t] = log(sum_i exp(x[i,t] - top)) - (x[target,t] - top), 0 where the target
+ * is -1 log_probs[i,t] = x[i,t] - log(sum_i exp(x[i,t]))
  *
- * Computed in double and rounded once, but for exp. Rows are divided among the workers. A NaN or +inf in a row makes the loss
- * and all log_probs of the row NaN. A target whose logit is -inf has the loss +inf. */
-#include "fallback/training/log_sum.h"
+ * Computed in double and rounded once, but for exp. Rows are divided among the workers. A NaN or +inf in a row makes
+ * the loss and all log_probs of the row NaN. A target whose logit is -inf has the loss +inf. */
 #include "fallback/rows.h"
+#include "fallback/training/log_sum.h"
 
 #include "ops/rules.h"
 
@@ -23,7 +23,7 @@ RpStatus rp_cpu_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
     for (int64_t r = rp_first_row(x, ctx); r < rp_end_row(x, ctx); r++) {
         const float  *in     = rp_view_row(x, r);
         const int32_t target = ((const int32_t *)targets->data)[r];
-        const LogSum  s = target >= 0 || rp_is_present(log_probs) ? rp_log_sum(in, n) : (LogSum){0.0f, 1.0};
+        const LogSum  s      = target >= 0 || rp_is_present(log_probs) ? rp_log_sum(in, n) : (LogSum){0.0f, 1.0};
         const double  log_of = log(s.sum), top = (double)s.top;
         ((float *)args->dst.data)[r] = target < 0 ? 0.0f : (float)(log_of - ((double)in[target] - top));
         if (rp_is_present(log_probs)) shifted(in, top + log_of, n, rp_view_row(log_probs, r));

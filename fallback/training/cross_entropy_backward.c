@@ -1,10 +1,10 @@
 /* dx[i,t] = (exp(x[i,t] - top) / sum - (i = target)) * dy[t], sum = sum_i exp(x[i,t] - top); 0 where the target is -1
  *
- * The element of the target is computed in double: where the softmax is near 1, the difference has few bits in f32. Rows are
- * divided among the workers. The sum is known before a row is written, so x and dx may be the same memory (I6). A NaN or +inf
- * in a row makes all of its gradient NaN. */
-#include "fallback/training/log_sum.h"
+ * The element of the target is computed in double: where the softmax is near 1, the difference has few bits in f32.
+ * Rows are divided among the workers. The sum is known before a row is written, so x and dx may be the same memory
+ * (I6). A NaN or +inf in a row makes all of its gradient NaN. */
 #include "fallback/rows.h"
+#include "fallback/training/log_sum.h"
 
 #include "ops/rules.h"
 

@@ -1,5 +1,5 @@
-/* expert_columns.h - the columns of a product of experts, sorted by expert. A column is the pair of choice j and token t, number
- * j + k*t; those of expert e are order[first[e]] to order[first[e + 1] - 1], ascending:
+/* expert_columns.h - the columns of a product of experts, sorted by expert. A column is the pair of choice j and token
+ * t, number j + k*t; those of expert e are order[first[e]] to order[first[e + 1] - 1], ascending:
  *
  *     ids 2 0 2 7 0, 3 experts:   order 1 4 0 2    first 0 2 2 4
  *
@@ -21,13 +21,13 @@ static inline size_t rp_expert_columns_bytes(const RpTensorView *ids, int64_t n_
            rp_align_bytes((size_t)(ids->ne[0] * ids->ne[1]) * sizeof(int32_t));
 }
 
-/* Counting sort. Counts are kept one entry late: while columns are placed, first[e + 1] is the next place of expert e. */
+/* Counting sort. Counts are kept one entry late: while columns are placed, first[e + 1] is the next place of expert
+ * e. */
 static inline ExpertColumns rp_expert_columns(const RpTensorView *ids, int64_t n_expert, char *memory) {
     const size_t        bytes = rp_align_bytes((size_t)(n_expert + 2) * sizeof(int64_t));
     const int32_t      *id    = ids->data;
     const int64_t       n     = ids->ne[0] * ids->ne[1];
-    const ExpertColumns c     = {.first = (int64_t *)(void *)memory,
-                                 .order = (int32_t *)(void *)(memory + bytes)};
+    const ExpertColumns c     = {.first = (int64_t *)(void *)memory, .order = (int32_t *)(void *)(memory + bytes)};
     memset(c.first, 0, bytes);
     for (int64_t i = 0; i < n; i++)
         if (id[i] >= 0 && id[i] < n_expert) c.first[id[i] + 2]++;

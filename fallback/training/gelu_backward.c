@@ -28,8 +28,7 @@ static void erf_slope(const float *x, const float *dy, float *dx, int64_t n) {
     }
 }
 
-static void gelu_range(const RpOpArgs *args, const float *dy, float *dx, int64_t row, int64_t from,
-                       int64_t n) {
+static void gelu_range(const RpOpArgs *args, const float *dy, float *dx, int64_t row, int64_t from, int64_t n) {
     const float *x = (const float *)rp_view_row(&args->gelu_backward.x, row) + from;
     if (args->params->gelu_backward.kind == RP_GELU_TANH)
         tanh_slope(x, dy, dx, n);

@@ -1,5 +1,5 @@
-/* y = min(1, max_norm / (norm + 1e-6)) * x, as torch.nn.utils.clip_grad_norm_. A NaN norm makes all of y NaN; an infinite one
- * makes it 0, and NaN where x is infinite. Elements are divided among the workers. */
+/* y = min(1, max_norm / (norm + 1e-6)) * x, as torch.nn.utils.clip_grad_norm_. A NaN norm makes all of y NaN; an
+ * infinite one makes it 0, and NaN where x is infinite. Elements are divided among the workers. */
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"
 

@@ -1,15 +1,16 @@
-/* y[t] = log(sum_i exp(l[i,t])) - l[target,t], l = scale * w x, without a place for all of l. For each chunk of the vocabulary
+/* y[t] = log(sum_i exp(l[i,t])) - l[target,t], l = scale * w x, without a place for all of l. For each chunk of the
+ * vocabulary
  *
  *     phase 0   the logits of the chunk, by op gemm
  *     phase 1   top and sum of each column, sum = sum_i exp(l[i] - top): the sum so far and that of the chunk are taken
  *               relative to the larger top (Milakov and Gimelshein 2018, arXiv:1805.02867). Columns are divided among
  *               the workers
  *
- * The losses follow from top, sum and the logit of the target after the last chunk. No bit depends on the number of workers
- * (I8). A NaN or +inf among the logits makes the loss NaN, and so does a chunk of nothing but -inf. */
+ * The losses follow from top, sum and the logit of the target after the last chunk. No bit depends on the number of
+ * workers (I8). A NaN or +inf among the logits makes the loss NaN, and so does a chunk of nothing but -inf. */
 #include "fallback/fused/fused.h"
-#include "fallback/training/log_sum.h"
 #include "fallback/rows.h"
+#include "fallback/training/log_sum.h"
 
 #include "base/vocabulary.h"
 
@@ -38,7 +39,7 @@ RpStatus rp_cpu_linear_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
                        *targets = &args->linear_cross_entropy.targets;
     RP_TRY(RP_CHECK(linear_cross_entropy, args));
     RP_TRY(rp_check_targets("linear_cross_entropy", targets, w->ne[1]));
-    const int64_t         c = ctx->phase / 2;
+    const int64_t         c       = ctx->phase / 2;
     const bool            is_last = c + 1 == rp_vocabulary_chunks(w, chunk);
     const VocabularyChunk v       = rp_vocabulary_chunk(&args->linear_cross_entropy.x, w, chunk, c);
     if (ctx->phase % 2 == 0) {
@@ -51,8 +52,7 @@ RpStatus rp_cpu_linear_cross_entropy(const RpOpArgs *args, RpKernelCtx *ctx) {
         float        *stats = rp_view_row(&args->linear_cross_entropy.stats, t), *y = args->dst.data;
         if (target >= 0) fold(&v, t, target, stats);
         if (target < 0) memset(stats, 0, RP_LINEAR_STATS * sizeof *stats);
-        if (is_last)
-            y[t] = target < 0 ? 0.0f : (float)(log((double)stats[1]) - ((double)stats[2] - (double)stats[0]));
+        if (is_last) y[t] = target < 0 ? 0.0f : (float)(log((double)stats[1]) - ((double)stats[2] - (double)stats[0]));
     }
     return RP_OK;
 }

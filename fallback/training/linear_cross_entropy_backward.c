@@ -1,14 +1,14 @@
 /* The gradient of linear_cross_entropy. For each chunk of the vocabulary
  *
  *     phase 0   the logits of the chunk again, by op gemm: l
- *     phase 1   d[i,t] = scale * (exp(l[i,t] - top) / sum - (i = target)) * dy[t] in their place; 0 where the target is -1
- *     phase 2   dx += d w and dw = d x, by op gemm
+ *     phase 1   d[i,t] = scale * (exp(l[i,t] - top) / sum - (i = target)) * dy[t] in their place; 0 where the target is
+ *     -1 phase 2   dx += d w and dw = d x, by op gemm
  *
- * top and sum are those of linear_cross_entropy. The element of the target is computed in double, as in cross_entropy_backward.
- * dx is summed in the order of the chunks. No bit depends on the number of workers (I8). */
+ * top and sum are those of linear_cross_entropy. The element of the target is computed in double, as in
+ * cross_entropy_backward. dx is summed in the order of the chunks. No bit depends on the number of workers (I8). */
 #include "fallback/fused/fused.h"
-#include "fallback/training/log_sum.h"
 #include "fallback/rows.h"
+#include "fallback/training/log_sum.h"
 
 #include "base/vocabulary.h"
 
@@ -49,8 +49,7 @@ static RpStatus products(const RpOpArgs *args, const VocabularyChunk *v, RpKerne
 }
 
 RpStatus rp_cpu_linear_cross_entropy_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
-    const RpTensorView *w     = &args->linear_cross_entropy_backward.w,
-                       *chunk = &args->linear_cross_entropy_backward.chunk,
+    const RpTensorView *w = &args->linear_cross_entropy_backward.w, *chunk = &args->linear_cross_entropy_backward.chunk,
                        *targets = &args->linear_cross_entropy_backward.targets;
     RP_TRY(RP_CHECK(linear_cross_entropy_backward, args));
     RP_TRY(rp_check_targets("linear_cross_entropy_backward", targets, w->ne[1]));

@@ -2,8 +2,8 @@
  *
  *     log(sum_i exp(x[i])) = top + log(sum_i exp(x[i] - top))
  *
- * 32 lanes take the elements in turn; the sums are in double. The order is the same in all variants (I8). A row with a NaN or
- * +inf, or of nothing but -inf, has the sum NaN. */
+ * 32 lanes take the elements in turn; the sums are in double. The order is the same in all variants (I8). A row with a
+ * NaN or +inf, or of nothing but -inf, has the sum NaN. */
 #ifndef FALLBACK_TRAINING_LOG_SUM_H
 #define FALLBACK_TRAINING_LOG_SUM_H
 
@@ -56,8 +56,8 @@ static inline RpStatus rp_check_targets(const char *op, const RpTensorView *targ
     const int32_t *t = targets->data;
     for (int64_t r = 0; r < targets->ne[0]; r++)
         if (t[r] < -1 || t[r] >= n)
-            return rp_fail(RP_E_ARG, "%s: target %d of row %lld: 0 to %lld, or -1 for none, is wanted", op,
-                           t[r], (long long)r, (long long)n - 1);
+            return rp_fail(RP_E_ARG, "%s: target %d of row %lld: 0 to %lld, or -1 for none, is wanted", op, t[r],
+                           (long long)r, (long long)n - 1);
     return RP_OK;
 }
 

@@ -1,10 +1,10 @@
 /* The gradient of y[r,:] = x[r,:] * rstd[r] * w, rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps):
  *
- *     phase 0   dx[r,:] = rstd w dy[r,:] - x[r,:] rstd^3 / n sum_i dy[r,i] w[i] x[r,i]     rows are divided among the workers
- *     phase 1   dw[i]   = sum_r dy[r,i] x[r,i] rstd[r]                                     columns are divided
+ *     phase 0   dx[r,:] = rstd w dy[r,:] - x[r,:] rstd^3 / n sum_i dy[r,i] w[i] x[r,i]     rows are divided among the
+ *     workers phase 1   dw[i]   = sum_r dy[r,i] x[r,i] rstd[r]                                     columns are divided
  *
- * Sums are in double, that of dw in the order of the rows, so the number of workers changes no bit (I8). Phase 1 exists if dw is
- * given; rstd takes the factors of the rows from one phase to the other. */
+ * Sums are in double, that of dw in the order of the rows, so the number of workers changes no bit (I8). Phase 1 exists
+ * if dw is given; rstd takes the factors of the rows from one phase to the other. */
 #include "fallback/fused/fused.h"
 #include "fallback/rows.h"
 #include "fallback/squares.h"
@@ -32,12 +32,11 @@ RP_BODY void triple_body(const float *dy, const float *w, const float *x, int64_
         for (int l = 0; l < m; l++) acc[l] += acc[l + m];
     *out = acc[0];
 }
-RP_VARIANTS(triple, (const float *dy, const float *w, const float *x, int64_t n, double *out),
-            (dy, w, x, n, out))
+RP_VARIANTS(triple, (const float *dy, const float *w, const float *x, int64_t n, double *out), (dy, w, x, n, out))
 
 /* dx = of_dy * w * dy - of_x * x */
-RP_BODY void difference_body(const float *dy, const float *w, const float *x, float of_dy, float of_x,
-                             int64_t n, float *dx) {
+RP_BODY void difference_body(const float *dy, const float *w, const float *x, float of_dy, float of_x, int64_t n,
+                             float *dx) {
     if (w != NULL)
         for (int64_t i = 0; i < n; i++) dx[i] = fmaf(-of_x, x[i], of_dy * w[i] * dy[i]);
     else
@@ -50,18 +49,15 @@ RP_VARIANTS(difference,
 RP_BODY void add_products_body(const float *dy, const float *x, double rstd, int64_t n, double *acc) {
     for (int64_t i = 0; i < n; i++) acc[i] += (double)dy[i] * (double)x[i] * rstd;
 }
-RP_VARIANTS(add_products, (const float *dy, const float *x, double rstd, int64_t n, double *acc),
-            (dy, x, rstd, n, acc))
+RP_VARIANTS(add_products, (const float *dy, const float *x, double rstd, int64_t n, double *acc), (dy, x, rstd, n, acc))
 
 static void gradient_of_row(const RpOpArgs *args, int64_t r) {
     const RpTensorView *w = &args->rms_norm_backward.w, *rstd = &args->rms_norm_backward.rstd;
-    const float        *x = rp_view_row(&args->rms_norm_backward.x, r),
-                *dy       = rp_view_row(&args->rms_norm_backward.dy, r);
-    const float  *weight  = rp_is_present(w) ? w->data : NULL;
-    const int64_t n       = args->dst.ne[0];
-    const double  root =
-        1.0 / sqrt(rp_square_sum(x, n) / (double)n + (double)args->params->rms_norm_backward.eps);
-    double sum;
+    const float  *x = rp_view_row(&args->rms_norm_backward.x, r), *dy = rp_view_row(&args->rms_norm_backward.dy, r);
+    const float  *weight = rp_is_present(w) ? w->data : NULL;
+    const int64_t n      = args->dst.ne[0];
+    const double  root   = 1.0 / sqrt(rp_square_sum(x, n) / (double)n + (double)args->params->rms_norm_backward.eps);
+    double        sum;
     triple(dy, weight, x, n, &sum);
     difference(dy, weight, x, (float)root, (float)(root * root * root / (double)n * sum), n,
                rp_view_row(&args->dst, r));
@@ -74,8 +70,7 @@ static void gradient_of_weights(const RpOpArgs *args, int64_t from, int64_t n) {
     double       acc[CHUNK] = {0.0};
     for (int64_t r = 0; r < rp_view_rows(&args->dst); r++)
         add_products((const float *)rp_view_row(&args->rms_norm_backward.dy, r) + from,
-                     (const float *)rp_view_row(&args->rms_norm_backward.x, r) + from, (double)rstd[r], n,
-                     acc);
+                     (const float *)rp_view_row(&args->rms_norm_backward.x, r) + from, (double)rstd[r], n, acc);
     for (int64_t i = 0; i < n; i++) ((float *)args->rms_norm_backward.dw.data)[from + i] = (float)acc[i];
 }
 

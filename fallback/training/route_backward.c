@@ -1,5 +1,5 @@
-/* The gradient of route, from the weights of a token's k chosen experts back to their probabilities. With v[j] = probs[ids[j]],
- * backwards through the steps of RpRouteParams, each of which turns values v into u:
+/* The gradient of route, from the weights of a token's k chosen experts back to their probabilities. With v[j] =
+ * probs[ids[j]], backwards through the steps of RpRouteParams, each of which turns values v into u:
  *
  *     scale       g[j] = scale * dy[j]
  *     normalize   u = v / s, s = sum_i v[i]:   g[j] = (g[j] - sum_i g[i] u[i]) / s, or g[j] / 2^-14 if s is below 2^-14

@@ -1,4 +1,5 @@
-/* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x)), the gradient of y = x s:  y' = s + x s' and s' = s (1 - s). */
+/* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x)), the gradient of y = x s:  y' = s + x s' and s' = s (1 -
+ * s). */
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 
@@ -12,8 +13,7 @@ RP_BODY void slope_body(const float *x, const float *dy, float *dx, int64_t n) {
 }
 RP_VARIANTS(slope, (const float *x, const float *dy, float *dx, int64_t n), (x, dy, dx, n))
 
-static void silu_range(const RpOpArgs *args, const float *dy, float *dx, int64_t row, int64_t from,
-                       int64_t n) {
+static void silu_range(const RpOpArgs *args, const float *dy, float *dx, int64_t row, int64_t from, int64_t n) {
     slope((const float *)rp_view_row(&args->silu_backward.x, row) + from, dy, dx, n);
 }
 

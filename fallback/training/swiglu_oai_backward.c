@@ -27,12 +27,11 @@ RP_BODY void slopes_body(Elements of, const float *dy, float *dgate, int64_t n, 
 RP_VARIANTS(slopes, (Elements of, const float *dy, float *dgate, int64_t n, float alpha, float limit),
             (of, dy, dgate, n, alpha, limit))
 
-static void swiglu_range(const RpOpArgs *args, const float *dy, float *dgate, int64_t row, int64_t from,
-                         int64_t n) {
-    const RpSwigluOaiParams *p = &args->params->swiglu_oai_backward;
-    const Elements of = {.gate = (const float *)rp_view_row(&args->swiglu_oai_backward.gate, row) + from,
-                         .up   = (const float *)rp_view_row(&args->swiglu_oai_backward.up, row) + from,
-                         .dup  = (float *)rp_view_row(&args->swiglu_oai_backward.dup, row) + from};
+static void swiglu_range(const RpOpArgs *args, const float *dy, float *dgate, int64_t row, int64_t from, int64_t n) {
+    const RpSwigluOaiParams *p  = &args->params->swiglu_oai_backward;
+    const Elements           of = {.gate = (const float *)rp_view_row(&args->swiglu_oai_backward.gate, row) + from,
+                                   .up   = (const float *)rp_view_row(&args->swiglu_oai_backward.up, row) + from,
+                                   .dup  = (float *)rp_view_row(&args->swiglu_oai_backward.dup, row) + from};
     slopes(of, dy, dgate, n, p->alpha, p->limit);
 }
 

@@ -1,5 +1,6 @@
 /* convert.h - write model files: with random weights in the shape of a real model, with the initial weights and the
- * tokenizer of a training, with the weights of another file quantised to another type, or with adapters merged into them.
+ * tokenizer of a training, with the weights of another file quantised to another type, or with adapters merged into
+ * them.
  *
  *   const RpSynthOptions options = {.type = "Q4_K_M", .seed = 1};
  *   RP_TRY(rp_synth("nn-6.9b", &options, "nn.gguf"));
@@ -11,7 +12,8 @@
  * A type is the name of a weight type or of a quantisation mix (rp_convert_type_name), in upper or lower case:
  *   F32 F16 BF16       all matrices in that type
  *   block types        all matrices in that type, the output matrix in Q6_K or Q8_0
- *   Q4_K_M Q5_K_M      as Q4_K and Q5_K, but Q6_K for attn_v and ffn_down in the first and last eighth of the layers and
+ *   Q4_K_M Q5_K_M      as Q4_K and Q5_K, but Q6_K for attn_v and ffn_down in the first and last eighth of the layers
+ *   and
  *                      in every third layer between
  *   MXFP4              in a model with experts only these are MXFP4, other matrices Q8_0
  * Vectors and routers stay f32. A matrix whose rows are not whole blocks of its type becomes Q8_0, or else F16.
@@ -61,19 +63,20 @@ typedef struct RpTrainTokenizerOptions {
     void              *user;     /* handed to `progress` */
 } RpTrainTokenizerOptions;
 
-/* Trains a byte-level BPE tokenizer ("gpt2", pre-tokenizer "gpt-2") on texts and writes it as a GGUF file without tensors,
- * which rp_tokenizer_new and rp_train_init read. Token 0 is "<|end|>", which begins a text and ends it; then come the 256
- * bytes, then the results of merges. The merges are those of Hugging Face's tokenizers (BpeTrainer with the byte alphabet).
- * There are fewer than n_vocab tokens if each word of the texts is one token already. The same texts give the same file.
- * RP_E_ARG for a size below 257, or texts without bytes; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. `options` may be NULL.
+/* Trains a byte-level BPE tokenizer ("gpt2", pre-tokenizer "gpt-2") on texts and writes it as a GGUF file without
+ * tensors, which rp_tokenizer_new and rp_train_init read. Token 0 is "<|end|>", which begins a text and ends it; then
+ * come the 256 bytes, then the results of merges. The merges are those of Hugging Face's tokenizers (BpeTrainer with
+ * the byte alphabet). There are fewer than n_vocab tokens if each word of the texts is one token already. The same
+ * texts give the same file. RP_E_ARG for a size below 257, or texts without bytes; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED.
+ * `options` may be NULL.
  *
  *   const RpGgufString text = {"In the beginning", 16};
  *   RP_TRY(rp_train_tokenizer(&text, 1, NULL, "tokenizer.gguf"));
  *   const RpTrainInitOptions init = {.tokenizer = "tokenizer.gguf"};
  *   RP_TRY(rp_train_init("demo", &init, "untrained.gguf")); */
-RP_API RP_NODISCARD RpStatus rp_train_tokenizer_sized(const RpGgufString *texts, size_t n_texts,
-                                                      const RpTrainTokenizerOptions *options, size_t options_bytes,
-                                                      const char *path);
+RP_API RP_NODISCARD RpStatus        rp_train_tokenizer_sized(const RpGgufString *texts, size_t n_texts,
+                                                             const RpTrainTokenizerOptions *options, size_t options_bytes,
+                                                             const char *path);
 RP_NODISCARD static inline RpStatus rp_train_tokenizer(const RpGgufString *texts, size_t n_texts,
                                                        const RpTrainTokenizerOptions *options, const char *path) {
     return rp_train_tokenizer_sized(texts, n_texts, options, sizeof *options, path);
@@ -89,25 +92,27 @@ typedef struct RpTrainInitOptions {
 
 /* Writes a model in the shape of a preset, to be trained: matrices are normal with deviation 1/sqrt(row length), those
  * that add to the residual stream (attn_output, ffn_down) divided by sqrt(2 * layers); norms are 1, biases 0; all f32.
- * RP_E_ARG for an unknown preset, or if `path` is the tokenizer's; RP_E_UNSUPPORTED for a file without a tokenizer; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED.
- * `options` may be NULL. */
-RP_API RP_NODISCARD RpStatus rp_train_init_sized(const char *preset, const RpTrainInitOptions *options,
-                                                 size_t options_bytes, const char *path);
+ * RP_E_ARG for an unknown preset, or if `path` is the tokenizer's; RP_E_UNSUPPORTED for a file without a tokenizer;
+ * RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. `options` may be NULL. */
+RP_API RP_NODISCARD RpStatus        rp_train_init_sized(const char *preset, const RpTrainInitOptions *options,
+                                                        size_t options_bytes, const char *path);
 RP_NODISCARD static inline RpStatus rp_train_init(const char *preset, const RpTrainInitOptions *options,
                                                   const char *path) {
     return rp_train_init_sized(preset, options, sizeof *options, path);
 }
 
 /* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be
- * NULL. RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG if `out` is the file `in`, also by a link, for
- * an unknown type, or for a row with NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
+ * NULL. RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG if `out` is the file `in`, also by a
+ * link, for an unknown type, or for a row with NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of
+ * rp_gguf_open. */
 RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type,
                                            RpConvertProgress *progress, void *user);
 
-/* Writes the model with its adapters (rp_model_add_adapter) added into the weights. An adapted matrix is written in `type`, a
- * name as f16 or q8_0; NULL: in its own type, which rounds again. All else is copied. `progress` may be NULL.
- * RP_E_ARG if `path` is the file of the model or of an adapter, for a model without an adapter, an unknown type, rows that are not whole blocks of it, or a row that cannot be
- * quantised; RP_E_UNSUPPORTED for a tensor of a type that cannot be copied; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
+/* Writes the model with its adapters (rp_model_add_adapter) added into the weights. An adapted matrix is written in
+ * `type`, a name as f16 or q8_0; NULL: in its own type, which rounds again. All else is copied. `progress` may be NULL.
+ * RP_E_ARG if `path` is the file of the model or of an adapter, for a model without an adapter, an unknown type, rows
+ * that are not whole blocks of it, or a row that cannot be quantised; RP_E_UNSUPPORTED for a tensor of a type that
+ * cannot be copied; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
 RP_API RP_NODISCARD RpStatus rp_merge_adapters(const RpModel *m, const char *path, const char *type,
                                                RpConvertProgress *progress, void *user);
 

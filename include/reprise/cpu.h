@@ -74,7 +74,7 @@ typedef struct RpCpuPrefetchTrial {
 } RpCpuPrefetchTrial;
 
 /* Fills at most `max` entries and returns their number; 0 if nothing was measured. */
-RP_API int rp_cpu_prefetch_trials_sized(RpCpuPrefetchTrial *out, size_t trial_bytes, int max);
+RP_API int        rp_cpu_prefetch_trials_sized(RpCpuPrefetchTrial *out, size_t trial_bytes, int max);
 static inline int rp_cpu_prefetch_trials(RpCpuPrefetchTrial *out, int max) {
     return rp_cpu_prefetch_trials_sized(out, sizeof *out, max);
 }

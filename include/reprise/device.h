@@ -31,7 +31,7 @@ typedef struct RpCudaDeviceInfo {
 } RpCudaDeviceInfo;
 
 /* RP_E_ARG unless 0 <= index < n_devices; errors as rp_cuda_probe; RP_E_CUDA. */
-RP_API RP_NODISCARD RpStatus rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_bytes);
+RP_API RP_NODISCARD RpStatus        rp_cuda_device_info_sized(int index, RpCudaDeviceInfo *out, size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_cuda_device_info(int index, RpCudaDeviceInfo *out) {
     return rp_cuda_device_info_sized(index, out, sizeof *out);
 }
@@ -47,8 +47,8 @@ typedef struct RpDeviceMemory {
 /* The memory of the device that rp_executor_open would choose. `device`: "auto", "cpu", "cuda" or "cuda:N", borrowed
  * for the call; NULL: REPRISE_DEVICE. RP_E_ARG for another name, RP_E_NOT_AVAILABLE if a named or required device is
  * missing, RP_E_CUDA. */
-RP_API RP_NODISCARD RpStatus rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out,
-                                                    size_t out_bytes);
+RP_API RP_NODISCARD RpStatus        rp_device_memory_sized(const char *device, bool require_cuda, RpDeviceMemory *out,
+                                                           size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_device_memory(const char *device, bool require_cuda, RpDeviceMemory *out) {
     return rp_device_memory_sized(device, require_cuda, out, sizeof *out);
 }
@@ -71,16 +71,16 @@ typedef struct RpTunedConstant {
 typedef enum RpTuningOrigin { RP_TUNING_MODEL = 0, RP_TUNING_MEASURED, RP_TUNING_CACHED } RpTuningOrigin;
 
 typedef struct RpCudaTuningInfo {
-    RpTuningOrigin  origin;
-    char            text[512]; /* "measured in 0.21 s", "from the cache", "model: REPRISE_TUNE=off"; why, if something failed */
-    int             n_constants;
+    RpTuningOrigin origin;
+    char text[512]; /* "measured in 0.21 s", "from the cache", "model: REPRISE_TUNE=off"; why, if something failed */
+    int  n_constants;
     RpTunedConstant constants[RP_TUNED_CONSTANTS];
 } RpCudaTuningInfo;
 
-/* The constants that an executor on this device would use (REPRISE_TUNE). This is a first open: it measures them, for at
- * most about two seconds, if they are not in the cache. RP_E_ARG for an unknown value of the option; otherwise as
+/* The constants that an executor on this device would use (REPRISE_TUNE). This is a first open: it measures them, for
+ * at most about two seconds, if they are not in the cache. RP_E_ARG for an unknown value of the option; otherwise as
  * rp_cuda_device_info. */
-RP_API RP_NODISCARD RpStatus rp_cuda_tuning_info_sized(int index, RpCudaTuningInfo *out, size_t out_bytes);
+RP_API RP_NODISCARD RpStatus        rp_cuda_tuning_info_sized(int index, RpCudaTuningInfo *out, size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_cuda_tuning_info(int index, RpCudaTuningInfo *out) {
     return rp_cuda_tuning_info_sized(index, out, sizeof *out);
 }

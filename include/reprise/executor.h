@@ -12,8 +12,8 @@
  *
  * A plan borrows its graph and an executor borrows its plan: the graph must outlive the plan, the plan its executors.
  * One thread at a time may use an executor, or any of several that share (RpExecutorOptions.share). A process that was
- * forked after rp_executor_open cannot run it (RP_E_STATE with more than one thread); it can free it. A device cannot be
- * used after a fork at all: that is CUDA's rule.
+ * forked after rp_executor_open cannot run it (RP_E_STATE with more than one thread); it can free it. A device cannot
+ * be used after a fork at all: that is CUDA's rule.
  */
 #ifndef REPRISE_EXECUTOR_H
 #define REPRISE_EXECUTOR_H
@@ -43,7 +43,7 @@ typedef struct RpPlanMemory {
     int    n_steps;
 } RpPlanMemory;
 
-RP_API void rp_plan_memory_sized(const ExecPlan *plan, RpPlanMemory *out, size_t out_bytes);
+RP_API void                rp_plan_memory_sized(const ExecPlan *plan, RpPlanMemory *out, size_t out_bytes);
 static inline RpPlanMemory rp_plan_memory(const ExecPlan *plan) {
     RpPlanMemory memory;
     rp_plan_memory_sized(plan, &memory, sizeof memory);
@@ -88,8 +88,8 @@ typedef struct RpExecutorOptions {
      * from the graph. rp_executor_reply_begin needs it. A run on a GPU then copies only the token back; rp_executor_get
      * fetches other outputs. */
     const TensorNode *step;
-    /* Or NULL. Called while kernels are compiled for a GPU (REPRISE_SPECIALIZE, source.h), by the thread that opens, with
-     * the number of kernels done and in all; kernels of the cache count too. Return false to stop with
+    /* Or NULL. Called while kernels are compiled for a GPU (REPRISE_SPECIALIZE, source.h), by the thread that opens,
+     * with the number of kernels done and in all; kernels of the cache count too. Return false to stop with
      * RP_E_CANCELLED. */
     bool (*compile_progress)(size_t done, size_t total, void *user);
     void *user; /* handed to `compile_progress` */
@@ -101,8 +101,8 @@ typedef struct RpExecutorOptions {
  * RP_E_NOMEM has the sizes; device memory is checked before weights are copied. RP_E_ARG for bad options, also of the
  * environment; RP_E_UNSUPPORTED for an op without a kernel for the device; RP_E_SHAPE for a shared state of another
  * shape; RP_E_NOT_AVAILABLE without the device; RP_E_CUDA names the call that failed. */
-RP_API RP_NODISCARD RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *options,
-                                                    size_t options_bytes, RpExecutor **out);
+RP_API RP_NODISCARD RpStatus        rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *options,
+                                                           size_t options_bytes, RpExecutor **out);
 RP_NODISCARD static inline RpStatus rp_executor_open(const ExecPlan *plan, const RpExecutorOptions *options,
                                                      RpExecutor **out) {
     return rp_executor_open_sized(plan, options, sizeof *options, out);
@@ -118,19 +118,22 @@ typedef struct RpExecutorInfo {
     bool        fell_back;    /* "auto" took the CPU although the library was built for CUDA */
     int         n_threads;    /* workers of the CPU interpreter */
     size_t      device_bytes; /* device memory that this executor itself allocated: weights, states, arena, scratch */
-    const char *blas;    /* GPU products of many columns: "cublasLt 13.1.0" and the shapes that it refused, or
+    const char *blas;         /* GPU products of many columns: "cublasLt 13.1.0" and the shapes that it refused, or
                             why the library's own kernels compute them; "" if the plan has none */
-    const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
-    const char *kernels; /* kernels of source.h: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was
+    const char *overlap;      /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
+    const char
+        *kernels; /* kernels of source.h: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was
                             not used; then those of REPRISE_SPECIALIZE, how many run as shipped and why; "" if the plan
                             has none that an earlier executor of the device has not loaded */
-    size_t upload_bytes; /* weights that this executor and those it shares with had copied to the GPU when it was opened */
-    double upload_s, upload_wait_s; /* seconds that took; of them waiting for copies, not reading and repacking the file */
-    double upload_read_s;           /* of them reading the file: nearly nothing if the system has it in memory */
+    size_t
+        upload_bytes; /* weights that this executor and those it shares with had copied to the GPU when it was opened */
+    double upload_s,
+        upload_wait_s;         /* seconds that took; of them waiting for copies, not reading and repacking the file */
+    double      upload_read_s; /* of them reading the file: nearly nothing if the system has it in memory */
     const char *tuning; /* constants of the GPU: where they come from, as in RpCudaTuningInfo.text; "" on the CPU */
 } RpExecutorInfo;
 
-RP_API void rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);
+RP_API void                  rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);
 static inline RpExecutorInfo rp_executor_info(const RpExecutor *exec) {
     RpExecutorInfo info;
     rp_executor_info_sized(exec, &info, sizeof info);
@@ -202,8 +205,8 @@ typedef struct RpReplyOptions {
 /* Writes the step state and starts. With RP_MODE_LOOP the device now runs and samples by itself, by one launch per 4096
  * tokens; in other modes every rp_executor_reply_next is one run. RP_E_STATE without RpExecutorOptions.step or with a
  * reply under way; RP_E_CONTEXT_FULL unless 0 <= RpStepState.pos < n_ctx; RP_E_ARG for other bad options. */
-RP_API RP_NODISCARD RpStatus rp_executor_reply_begin_sized(RpExecutor *exec, const RpReplyOptions *options,
-                                                           size_t options_bytes);
+RP_API RP_NODISCARD RpStatus        rp_executor_reply_begin_sized(RpExecutor *exec, const RpReplyOptions *options,
+                                                                  size_t options_bytes);
 RP_NODISCARD static inline RpStatus rp_executor_reply_begin(RpExecutor *exec, const RpReplyOptions *options) {
     return rp_executor_reply_begin_sized(exec, options, sizeof *options);
 }
@@ -232,8 +235,8 @@ RP_API RP_NODISCARD RpStatus rp_executor_verify(RpExecutor *exec, RpVerifyCallba
 /* max |got - want| / max |want| over the elements; 0 for equal bytes, infinity if only one of two values is NaN.
  * Results that were rounded to f16, bf16, q8_0 or q8_act may differ by one quantisation step without counting. Ids and
  * other integers are equal or infinitely different; so are results of op quantize, and of op copy in f16, bf16 or q8_0.
- * A sum of q8_act counts if it is not that of the quants and the scale of its own row. Infinity for a NULL argument; but
- * `at` may be NULL. *at is the index of the element that differs most. */
+ * A sum of q8_act counts if it is not that of the quants and the scale of its own row. Infinity for a NULL argument;
+ * but `at` may be NULL. *at is the index of the element that differs most. */
 RP_API double rp_verify_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                                    size_t *at);
 
@@ -257,16 +260,16 @@ typedef struct RpStepLaunch {
 } RpStepLaunch;
 
 /* Describes step i. RP_E_ARG outside 0 <= i < n_steps. */
-RP_API RP_NODISCARD RpStatus rp_executor_launch_sized(const RpExecutor *exec, int i, RpStepLaunch *out,
-                                                      size_t out_bytes);
+RP_API RP_NODISCARD RpStatus        rp_executor_launch_sized(const RpExecutor *exec, int i, RpStepLaunch *out,
+                                                             size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_executor_launch(const RpExecutor *exec, int i, RpStepLaunch *out) {
     return rp_executor_launch_sized(exec, i, out, sizeof *out);
 }
 
 /* The launches that the CUDA launchers of this build would make for step i; needs no device. In a build without the
  * CUDA toolkit it fills in node, bytes and n_barriers and returns RP_E_NOT_AVAILABLE. */
-RP_API RP_NODISCARD RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out,
-                                                       size_t out_bytes);
+RP_API RP_NODISCARD RpStatus        rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out,
+                                                              size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_cuda_plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     return rp_cuda_plan_launch_sized(plan, i, out, sizeof *out);
 }

@@ -34,9 +34,9 @@ typedef union RpSourceShapes {
     struct {
         RpSourceShape a, b;
     } binary;
-#define OP(number, ID, name, required, sources, Params, fields, flags) \
-    struct {                                                                                                 \
-        RpSourceShape RP_UNPACK sources;                                                                     \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
+    struct {                                                                                                           \
+        RpSourceShape RP_UNPACK sources;                                                                               \
     } name;
     RP_OPS(OP, OP)
 #undef OP
@@ -63,8 +63,8 @@ typedef struct RpOpDescription {
 
 /* *out is the new op; its parameters are RpOpParams.custom. RP_E_ARG for a name that is taken or an incomplete
  * description, RP_E_NOMEM if RP_MAX_CUSTOM_OPS are registered; *out is unchanged then. */
-RP_API RP_NODISCARD RpStatus rp_op_register_sized(const RpOpDescription *description, size_t description_bytes,
-                                                  TensorOp *out);
+RP_API RP_NODISCARD RpStatus        rp_op_register_sized(const RpOpDescription *description, size_t description_bytes,
+                                                         TensorOp *out);
 RP_NODISCARD static inline RpStatus rp_op_register(const RpOpDescription *description, TensorOp *out) {
     return rp_op_register_sized(description, sizeof *description, out);
 }
@@ -116,7 +116,7 @@ typedef struct RpGraphPattern {
 
 /* Adds the pattern as a pass behind those of the library, in the order of registration. RP_E_ARG for
  * a bad name or text (with the character), RP_E_NOMEM if RP_MAX_CUSTOM_PATTERNS are registered. */
-RP_API RP_NODISCARD RpStatus rp_pattern_register_sized(const RpGraphPattern *pattern, size_t pattern_bytes);
+RP_API RP_NODISCARD RpStatus        rp_pattern_register_sized(const RpGraphPattern *pattern, size_t pattern_bytes);
 RP_NODISCARD static inline RpStatus rp_pattern_register(const RpGraphPattern *pattern) {
     return rp_pattern_register_sized(pattern, sizeof *pattern);
 }

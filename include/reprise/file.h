@@ -24,17 +24,17 @@ typedef struct RpNewFile RpNewFile;
 
 /* Creates a temporary file ".reprise-<hash of the name>-<random>" in the folder of `path`, which is copied. It is a new
  * file, never one that stands there: no link is followed, and two writers of one path do not meet; the last to close
- * wins. A `path` that is a link is the file that it leads to. Others cannot read the temporary file; when it is complete it
- * gets the permissions of the file that is replaced, or else those of the umask (0600 where /proc does not tell it).
- * Removes the temporary files that earlier writers of `path` left (rp_new_file_clean).
+ * wins. A `path` that is a link is the file that it leads to. Others cannot read the temporary file; when it is
+ * complete it gets the permissions of the file that is replaced, or else those of the umask (0600 where /proc does not
+ * tell it). Removes the temporary files that earlier writers of `path` left (rp_new_file_clean).
  * Devices, pipes and terminals are opened as they are and written in place.
  * The caller closes *out; on failure it is NULL. RP_E_ARG for a folder or a link that leads nowhere, RP_E_IO names the
  * path, RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_new_file_open(const char *path, RpNewFile **out);
 
-/* Removes the temporary files of `path` whose writers were killed, and returns their number. `names` gets their paths with
- * ", " between them, cut to names_bytes; it may be NULL. Files of a living writer stay: it holds a lock (flock). So do those
- * of other users, those that cannot be removed, and those of a file system without locks. 0 for NULL. */
+/* Removes the temporary files of `path` whose writers were killed, and returns their number. `names` gets their paths
+ * with ", " between them, cut to names_bytes; it may be NULL. Files of a living writer stay: it holds a lock (flock).
+ * So do those of other users, those that cannot be removed, and those of a file system without locks. 0 for NULL. */
 RP_API int32_t rp_new_file_clean(const char *path, char *names, size_t names_bytes);
 
 /* Owned by `file`; write to it, and do not close it. */
@@ -50,7 +50,8 @@ RP_API bool rp_new_file_in_place(const RpNewFile *file);
 
 /* With `status` RP_OK: writes everything to the disk (fsync), renames the file to its name and frees `file`. With a
  * failure: removes the temporary file and returns that failure. RP_E_IO if anything could not be written, with the path
- * and the cause, also where `status` is RP_E_IO because of it; then too the old file stays. RP_OK for NULL and RP_OK. */
+ * and the cause, also where `status` is RP_E_IO because of it; then too the old file stays. RP_OK for NULL and
+ * RP_OK. */
 RP_API RP_NODISCARD RpStatus rp_new_file_close(RpNewFile *file, RpStatus status);
 
 #ifdef __cplusplus

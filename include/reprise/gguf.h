@@ -11,12 +11,12 @@
  * All pointers that the accessors return are owned by the file and valid until rp_gguf_close. Strings are NOT
  * terminated: use (ptr, len).
  *
- * Files that change. Metadata cannot change after rp_gguf_open: it was read once, into private memory. A file whose size
- * or time of modification changes during the open is refused. Tensor data is the page cache of the file: what another
- * process writes into the file in place shows in the tensors, and a file that becomes shorter makes the access to a page
- * that it has lost raise SIGBUS, which ends the process. Neither can be detected afterwards. A program that renames a new
- * file over the old one (as file.h does) is harmless: the mapping keeps the old file. RpModelOptions.copy and the
- * program's --no-mmap read the file into memory, which avoids both.
+ * Files that change. Metadata cannot change after rp_gguf_open: it was read once, into private memory. A file whose
+ * size or time of modification changes during the open is refused. Tensor data is the page cache of the file: what
+ * another process writes into the file in place shows in the tensors, and a file that becomes shorter makes the access
+ * to a page that it has lost raise SIGBUS, which ends the process. Neither can be detected afterwards. A program that
+ * renames a new file over the old one (as file.h does) is harmless: the mapping keeps the old file. RpModelOptions.copy
+ * and the program's --no-mmap read the file into memory, which avoids both.
  *
  * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  */

@@ -161,10 +161,11 @@ RP_API TensorNode *rp_node_set_name(TensorNode *node, const char *name);
 RP_API RP_NODISCARD RpStatus rp_graph_backward(ComputeGraph *g, TensorNode *loss, TensorNode *const params[],
                                                int n_params, TensorNode *grads[]);
 
-/* Saves memory in training, at the price of time: rp_graph_backward then adds the nodes of each layer (rp_graph_set_layer)
- * a second time, in front of the layer's backward nodes, which read these. So the memory of the first ones is free for
- * others as soon as the forward pass has left the layer. What it reads of other layers is kept. The bits of the gradients
- * are the same. Nodes without a layer, and layers with a store, are kept. Off in a new graph; NULL changes nothing. */
+/* Saves memory in training, at the price of time: rp_graph_backward then adds the nodes of each layer
+ * (rp_graph_set_layer) a second time, in front of the layer's backward nodes, which read these. So the memory of the
+ * first ones is free for others as soon as the forward pass has left the layer. What it reads of other layers is kept.
+ * The bits of the gradients are the same. Nodes without a layer, and layers with a store, are kept. Off in a new graph;
+ * NULL changes nothing. */
 RP_API void rp_graph_set_recompute(ComputeGraph *g, bool on);
 
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
@@ -197,11 +198,11 @@ RP_API RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 
 /* ---- reading a graph; nodes and texts are owned by the graph ---- */
 
-RP_API int               rp_node_number(const TensorNode *node);      /* rp_graph_node(g, number) is the node; -1: it was taken
+RP_API int rp_node_number(const TensorNode *node);  /* rp_graph_node(g, number) is the node; -1: it was taken
                                                                          out of the graph */
-RP_API int               rp_graph_n_nodes(const ComputeGraph *g);     /* with leaves and views */
-RP_API int               rp_graph_n_steps(const ComputeGraph *g);     /* nodes that run a kernel */
-RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i); /* NULL outside 0 <= i < n_nodes */
+RP_API int rp_graph_n_nodes(const ComputeGraph *g); /* with leaves and views */
+RP_API int rp_graph_n_steps(const ComputeGraph *g); /* nodes that run a kernel */
+RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i);            /* NULL outside 0 <= i < n_nodes */
 RP_API const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
 RP_API const char       *rp_node_name(const TensorNode *node);                   /* "" without a name */
 RP_API const char       *rp_node_op_name(const TensorNode *node);       /* "weight", "input" and "state" for leaves */
@@ -235,8 +236,8 @@ typedef struct RpDumpOptions {
 
 /* `options` may be NULL: text. RP_E_ARG for a layer without nodes or an unknown format, RP_E_IO if `out` has an error,
  * RP_E_NOMEM, or the sticky error of the construction. */
-RP_API RP_NODISCARD RpStatus rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options,
-                                                 size_t options_bytes, size_t note_bytes, FILE *out);
+RP_API RP_NODISCARD RpStatus        rp_graph_dump_sized(const ComputeGraph *g, const RpDumpOptions *options,
+                                                        size_t options_bytes, size_t note_bytes, FILE *out);
 RP_NODISCARD static inline RpStatus rp_graph_dump(const ComputeGraph *g, const RpDumpOptions *options, FILE *out) {
     return rp_graph_dump_sized(g, options, sizeof *options, sizeof *options->notes, out);
 }

@@ -44,7 +44,7 @@ typedef struct RpOpArgs {
         struct {
             RpTensorView a, b;
         } binary;
-#define OP(number, ID, name, required, sources, Params, fields, flags) \
+#define OP(number, ID, name, required, sources, Params, fields, flags)                                                 \
     struct {                                                                                                           \
         RpTensorView RP_UNPACK sources;                                                                                \
     } name;
@@ -77,12 +77,12 @@ typedef struct RpKernelLaunch {
     const void *addresses[RP_LAUNCH_ADDRESSES];
     /* Programmatic dependent launch is safe: the kernel executes griddepcontrol.wait before it touches memory that
      * earlier kernels write, so it may start while they still run. */
-    bool waits;
+    bool                    waits;
     const RpKernelInstance *instance; /* of the library's own kernels; or NULL. Valid during the call */
 } RpKernelLaunch;
 
-typedef struct RpBlasLt     RpBlasLt;     /* opaque */
-typedef struct RpCudaTuning RpCudaTuning; /* opaque */
+typedef struct RpBlasLt      RpBlasLt;      /* opaque */
+typedef struct RpCudaTuning  RpCudaTuning;  /* opaque */
 typedef struct RpCudaSources RpCudaSources; /* opaque */
 
 /* The surroundings of one call, valid during it. CUDA launchers use stream to constant, launch and user; CPU kernels
@@ -100,8 +100,8 @@ typedef struct RpKernelCtx {
     /* Or NULL. CUDA launchers call it instead of launching: to record the launch, to repoint a captured node to new
      * addresses, or only to look at it. */
     RpStatus (*launch)(void *user, const RpKernelLaunch *launch);
-    void               *user;
-    const RpCudaTuning *tuning; /* of the device, for the library's own launchers; NULL stands for its defaults */
+    void                *user;
+    const RpCudaTuning  *tuning;  /* of the device, for the library's own launchers; NULL stands for its defaults */
     const RpCudaSources *sources; /* kernels that were compiled from source text (source.h); NULL without a device */
     TensorOp             op;      /* of the step, for CUDA launchers */
 } RpKernelCtx;

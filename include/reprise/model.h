@@ -34,7 +34,8 @@ typedef struct RpModelInfo {
     size_t      weight_bytes;              /* of all tensors */
     size_t      decode_weight_bytes;       /* read per token: all tensors, but of the experts only those used, and of
                                               an embedding that is not the output matrix too only one row */
-    const char *adapter_warning; /* why the latest adapter may not fit: it was trained on another model of the same shape,
+    const char
+        *adapter_warning; /* why the latest adapter may not fit: it was trained on another model of the same shape,
                                     as far as its vectors tell (docs/training.md). NULL: nothing is known against it */
 } RpModelInfo;
 
@@ -43,33 +44,35 @@ typedef struct RpModelOptions {
      * and in all, at least every 4 MiB. Return false to stop with RP_E_CANCELLED. */
     bool (*progress)(size_t done, size_t total, void *user);
     void *user; /* handed to `progress` */
-    /* Read the file into private memory instead of mapping it. This takes the memory of the whole file, and nothing that
-     * happens to the file afterwards reaches the model (gguf.h, "Files that change"). */
+    /* Read the file into private memory instead of mapping it. This takes the memory of the whole file, and nothing
+     * that happens to the file afterwards reaches the model (gguf.h, "Files that change"). */
     bool copy;
     bool unused[7]; /* 0 */
 } RpModelOptions;
 
-/* `options` may be NULL. The path is copied. The caller frees *out; on failure it is NULL. RP_E_IO, also for a file that
- * changes meanwhile; RP_E_FORMAT, RP_E_NOMEM; RP_E_SHAPE names a tensor and both shapes. RP_E_UNSUPPORTED names the
- * architecture, tensor type or tokenizer, or a tensor that the architecture does not use (REPRISE_UNUSED_TENSORS). */
+/* `options` may be NULL. The path is copied. The caller frees *out; on failure it is NULL. RP_E_IO, also for a file
+ * that changes meanwhile; RP_E_FORMAT, RP_E_NOMEM; RP_E_SHAPE names a tensor and both shapes. RP_E_UNSUPPORTED names
+ * the architecture, tensor type or tokenizer, or a tensor that the architecture does not use
+ * (REPRISE_UNUSED_TENSORS). */
 RP_API RP_NODISCARD RpStatus rp_model_open_sized(const char *path, const RpModelOptions *options, size_t options_bytes,
                                                  RpModel **out);
 RP_NODISCARD static inline RpStatus rp_model_open(const char *path, const RpModelOptions *options, RpModel **out) {
     return rp_model_open_sized(path, options, sizeof *options, out);
 }
 
-/* Adds a LoRA adapter, which is applied whenever the model runs: y = w x + f * b (a x) for each adapted matrix w [n,m], with
- * a [n,rank] and b [rank,m] of any type, and f = scale * alpha / rank (scale, if the file has no alpha). `path` is a GGUF file
- * of llama.cpp's convert_lora_to_gguf.py or of a trainer (train.h); it stays open until rp_model_free. Several adapters add
- * up. Call it before the model makes a graph, a session or a trainer. The path is copied.
+/* Adds a LoRA adapter, which is applied whenever the model runs: y = w x + f * b (a x) for each adapted matrix w [n,m],
+ * with a [n,rank] and b [rank,m] of any type, and f = scale * alpha / rank (scale, if the file has no alpha). `path` is
+ * a GGUF file of llama.cpp's convert_lora_to_gguf.py or of a trainer (train.h); it stays open until rp_model_free.
+ * Several adapters add up. Call it before the model makes a graph, a session or a trainer. The path is copied.
  * An adapter of a trainer names its base: the model must have the same tensors of the same shapes, in any types.
- * RP_E_FORMAT for another kind of file, another architecture, a damaged file (docs/training.md), a tensor that the model does
- * not have or one without its pair, a base of other tensors;
- * RP_E_SHAPE names the tensor and the shapes; RP_E_UNSUPPORTED for tensors of embeddings, norms and experts; RP_E_ARG for a
- * scale that is not finite; RP_E_IO, RP_E_NOMEM. The model is then as before. */
+ * RP_E_FORMAT for another kind of file, another architecture, a damaged file (docs/training.md), a tensor that the
+ * model does not have or one without its pair, a base of other tensors;
+ * RP_E_SHAPE names the tensor and the shapes; RP_E_UNSUPPORTED for tensors of embeddings, norms and experts; RP_E_ARG
+ * for a scale that is not finite; RP_E_IO, RP_E_NOMEM. The model is then as before. */
 RP_API RP_NODISCARD RpStatus rp_model_add_adapter(RpModel *m, const char *path, float scale);
 
-/* rp_model_open from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is copied. */
+/* rp_model_open from memory, which it borrows until rp_model_free. `name` stands for the path in errors and is
+ * copied. */
 RP_API RP_NODISCARD RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, RpModel **out);
 RP_API void                  rp_model_free(RpModel *m); /* NULL is allowed; sessions and graphs of the model go first */
 
@@ -104,8 +107,8 @@ typedef struct RpModelGraphOptions {
  * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with more than one
  * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32,
  * and for a model without any attention. */
-RP_API RP_NODISCARD RpStatus rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
-                                                  size_t options_bytes, ComputeGraph **out);
+RP_API RP_NODISCARD RpStatus        rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
+                                                         size_t options_bytes, ComputeGraph **out);
 RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,
                                                    ComputeGraph **out) {
     return rp_model_graph_sized(m, options, sizeof *options, out);

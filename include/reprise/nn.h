@@ -6,14 +6,14 @@
  *   rp_nn_silu(x, x, 1000, NULL);                           // in place, on the default stream
  *   rp_nn_stream_sync(NULL);
  *
- * Each function of RP_NN_FUNCTIONS exists twice. rp_nn_NAME enqueues kernels on a CUDA stream and returns; its pointers are
- * device memory of the current device (rp_nn_device_set). rp_nn_cpu_NAME computes on host memory before it returns; its
- * stream is ignored.
+ * Each function of RP_NN_FUNCTIONS exists twice. rp_nn_NAME enqueues kernels on a CUDA stream and returns; its pointers
+ * are device memory of the current device (rp_nn_device_set). rp_nn_cpu_NAME computes on host memory before it returns;
+ * its stream is ignored.
  *
  * - They return 0, or one of RpNnStatus; rp_nn_last_error() then has the text. After RP_NN_EXECUTION_FAILED or
  *   RP_NN_OUT_OF_MEMORY the contents of outputs are undefined. Arguments are checked before anything is computed.
- * - Matrices and batches are row-major and contiguous, f32 unless said. A size of 0 computes nothing; pointers may then be
- *   NULL. Sizes are checked for overflow.
+ * - Matrices and batches are row-major and contiguous, f32 unless said. A size of 0 computes nothing; pointers may then
+ *   be NULL. Sizes are checked for overflow.
  * - Inputs are const; outputs may not overlap inputs unless said.
  * - Functions with a `workspace` use that memory of `workspace_bytes` bytes, device or host as the other pointers. Its
  *   contents mean nothing. rp_nn_NAME_workspace and rp_nn_cpu_NAME_workspace say how many bytes; 0: it may be NULL.
@@ -47,6 +47,7 @@ enum { RP_NN_ABI_VERSION = 1 };
 /* Floats of the sums of grad_norm. */
 enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
 
+/* clang-format off */
 /* F(NAME, (parameters), (their names)); `void *stream` follows the parameters. */
 #define RP_NN_FUNCTIONS(F)                                                                                             \
     /* ---- n elements; y may be x or a ---- */                                                                        \
@@ -67,8 +68,8 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(rmsnorm, (const float *x, const float *weight, float *y, int64_t batch, int32_t dim, float eps),                 \
       (x, weight, y, batch, dim, eps))                                                                                 \
     /* The k largest of each row, largest first: values[r,j] = x[r,indices[r,j]]. Among equals the lower index comes   \
-     * first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU if k > 1. values may be NULL, no output may be  \
-     * x. */                                                                                                           \
+     * first; NaN is below everything. 1 <= k <= dim; dim <= 9830 on a GPU if k > 1. values may be NULL, no output may \
+     * be x. */                                                                                                        \
     F(topk, (const float *x, float *values, int32_t *indices, int64_t batch, int32_t dim, int32_t k),                  \
       (x, values, indices, batch, dim, k))                                                                             \
     /* ---- mixture of experts ---- */                                                                                 \
@@ -174,10 +175,10 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
       (dq, dk, freqs, positions, batch, seq, heads, key_heads, head_dim, rotary_dim, halves))                          \
     /* The gradients of attention: out[b,t,h,:] = sum_i p_i V[b,i,g,:], p = softmax_i(scale Q[b,t,h,:] . K[b,i,g,:]),  \
      * g = h * key_heads / heads. Q, out, dout and dQ [batch,seq_q,heads,head_dim]; K, V, dK and dV                    \
-     * [batch,seq_k,key_heads,head_dim]; heads is a multiple of key_heads. If is_causal is not 0, query t sees the keys\
-     * 0 .. seq_k - seq_q + t. out is the result of the forward function. dK and dV are sums over the heads that share \
-     * a key head. Memory does not grow with seq_q * seq_k. A NaN or an infinity may spread to all gradients of its    \
-     * batch entry and key head. 1 <= head_dim <= 512. No output may be an input. */                                   \
+     * [batch,seq_k,key_heads,head_dim]; heads is a multiple of key_heads. If is_causal is not 0, query t sees the     \
+     * keys 0 .. seq_k - seq_q + t. out is the result of the forward function. dK and dV are sums over the heads that  \
+     * share a key head. Memory does not grow with seq_q * seq_k. A NaN or an infinity may spread to all gradients of  \
+     * its batch entry and key head. 1 <= head_dim <= 512. No output may be an input. */                               \
     F(attention_backward, (const float *Q, const float *K, const float *V, const float *out, const float *dout,        \
                            float *dQ, float *dK, float *dV, int64_t batch, int32_t seq_q, int32_t seq_k, int32_t heads,\
                            int32_t key_heads, int32_t head_dim, float scale, int32_t is_causal, void *workspace,       \
@@ -185,16 +186,17 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
       (Q, K, V, out, dout, dQ, dK, dV, batch, seq_q, seq_k, heads, key_heads, head_dim, scale, is_causal, workspace,   \
        workspace_bytes))                                                                                               \
     /* ---- attention: `heads` query heads, each group of heads / key_heads shares a head of keys and values ----      \
-     * out[b,t,h,:] = sum_i p_i V[b,i,h*key_heads/heads,:], p = softmax_i(scale Q[b,t,h,:] . K[b,i,h*key_heads/heads,:] +\
-     * mask[t,i]). Q and out [batch,seq_q,heads,head_dim], K and V [batch,seq_k,key_heads,head_dim], mask [seq_q,seq_k]\
-     * or NULL. A key with mask -inf is hidden, but its value must be finite. A row that is hidden completely becomes 0.\
-     * 1 <= head_dim <= 512. Neither memory nor workspace grows with seq_q * seq_k. */                                 \
+     * out[b,t,h,:] = sum_i p_i V[b,i,h*key_heads/heads,:], p = softmax_i(scale Q[b,t,h,:] .                           \
+     * K[b,i,h*key_heads/heads,:] + mask[t,i]). Q and out [batch,seq_q,heads,head_dim], K and V                        \
+     * [batch,seq_k,key_heads,head_dim], mask [seq_q,seq_k] or NULL. A key with mask -inf is hidden, but its value     \
+     * must be finite. A row that is hidden completely becomes 0. 1 <= head_dim <= 512. Neither memory nor workspace   \
+     * grows with seq_q * seq_k. */                                                                                    \
     F(mqa_attention, (const float *Q, const float *K, const float *V, const float *mask, float *out, int64_t batch,    \
                       int32_t seq_q, int32_t seq_k, int32_t heads, int32_t key_heads, int32_t head_dim, float scale,   \
                       void *workspace, int64_t workspace_bytes),                                                       \
       (Q, K, V, mask, out, batch, seq_q, seq_k, heads, key_heads, head_dim, scale, workspace, workspace_bytes))        \
-    /* The same without a mask. If is_causal is not 0, the queries are the last seq_q of seq_k positions: query t sees the\
-     * keys 0 .. seq_k - seq_q + t; none if that is negative, which gives 0. */                                        \
+    /* The same without a mask. If is_causal is not 0, the queries are the last seq_q of seq_k positions: query t sees \
+     * the keys 0 .. seq_k - seq_q + t; none if that is negative, which gives 0. */                                    \
     F(flash_attention, (const float *Q, const float *K, const float *V, float *out, int64_t batch, int32_t seq_q,      \
                         int32_t seq_k, int32_t heads, int32_t key_heads, int32_t head_dim, float scale,                \
                         int32_t is_causal, void *workspace, int64_t workspace_bytes),                                  \
@@ -202,9 +204,9 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     /* ---- sampling: a token of each row of logits [batch,vocab] ----                                                 \
      * The index of the largest logit, the lower one among equals; NaN is below everything. */                         \
     F(argmax, (const float *logits, int32_t *ids, int64_t batch, int32_t vocab), (logits, ids, batch, vocab))          \
-    /* ids[r] is chosen with probability softmax(logits[r,:] / temperature), by random number 0 of the seed seeds[r]. The\
-     * host and a device choose the same token. A NaN logit counts as -inf; -1 if all of them do. temperature 0: argmax.\
-     * For the next token of a sequence give it another seed. batch <= 4096.                                           \
+    /* ids[r] is chosen with probability softmax(logits[r,:] / temperature), by random number 0 of the seed seeds[r].  \
+     * The host and a device choose the same token. A NaN logit counts as -inf; -1 if all of them do. temperature 0:   \
+     * argmax. For the next token of a sequence give it another seed. batch <= 4096.                                   \
      *                                                                                                                 \
      * Tokens in order of their logits, the lower index first among equals, have integer weights w = floor(2^40 *      \
      * exp((logit - largest) / temperature)). u = (first word of Philox4x32-10 of counter 0 and key seed) >> 8, times  \
@@ -220,7 +222,9 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(topp_sample, (const float *logits, const uint64_t *seeds, int32_t *ids, int64_t batch, int32_t vocab, float p,   \
                     float temperature, void *workspace, int64_t workspace_bytes),                                      \
       (logits, seeds, ids, batch, vocab, p, temperature, workspace, workspace_bytes))
+/* clang-format on */
 
+/* clang-format off */
 /* Functions for the host only, rp_nn_cpu_NAME: F(NAME, (parameters), (their names)). */
 #define RP_NN_HOST_FUNCTIONS(F)                                                                                        \
     /* Rounds n elements to `type`, to quantized_bytes bytes at W. Block types refuse NaN, infinity, and values that   \
@@ -230,7 +234,9 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
      * are copied. */                                                                                                  \
     F(repack, (int32_t type, const void *blocks, void *planes, int64_t n), (type, blocks, planes, n))                  \
     F(quantized_bytes, (int32_t type, int64_t n, int64_t *bytes), (type, n, bytes))
+/* clang-format on */
 
+/* clang-format off */
 /* Bytes of workspace, written to host memory: rp_nn_NAME and rp_nn_cpu_NAME, F(NAME, (parameters), (their names)). */
 #define RP_NN_QUERIES(F)                                                                                               \
     F(gemv_q_workspace, (int32_t type, int32_t rows, int32_t cols, int64_t *bytes), (type, rows, cols, bytes))         \
@@ -249,7 +255,9 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(sample_workspace, (int64_t batch, int32_t vocab, int64_t *bytes), (batch, vocab, bytes))                         \
     F(topk_sample_workspace, (int64_t batch, int32_t vocab, int64_t *bytes), (batch, vocab, bytes))                    \
     F(topp_sample_workspace, (int64_t batch, int32_t vocab, int64_t *bytes), (batch, vocab, bytes))
+/* clang-format on */
 
+/* clang-format off */
 /* Functions without a twin for the host: F(NAME, (parameters), (their names)). Work on a stream: NULL is the default
  * stream. */
 #define RP_NN_DEVICE_FUNCTIONS(F)                                                                                      \
@@ -278,6 +286,7 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(stream_sync, (void *stream), (stream))                                                                           \
     /* Waits for its work, then destroys it. NULL is allowed. */                                                       \
     F(stream_destroy, (void *stream), (stream))
+/* clang-format on */
 
 #define RP_NN_UNPACK(...) __VA_ARGS__
 #define F(name, parameters, names)                                                                                     \
@@ -297,7 +306,8 @@ RP_NN_QUERIES(F)
 /* RP_NN_ABI_VERSION of the library. */
 RP_API int32_t rp_nn_abi_version(void);
 
-/* The text of the latest failure on this thread, "" before the first. Borrowed until the next failure on this thread. */
+/* The text of the latest failure on this thread, "" before the first. Borrowed until the next failure on this
+ * thread. */
 RP_API const char *rp_nn_last_error(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* ops.h - the public operations: number, name, sources, parameters, flags and mathematics of each. The enum TensorOp and
- * the unions of parameters and sources are made from the rows (I7).
+/* ops.h - the public operations: number, name, sources, parameters, flags and mathematics of each. The enum TensorOp
+ * and the unions of parameters and sources are made from the rows (I7).
  *
  *   const RpOpParams p = {.rms_norm = {.eps = 1e-5f}};
  *   TensorNode *sources[2] = {x, w};
@@ -34,6 +34,7 @@ enum { RP_STORE_TARGET = 1 };
     of mode, of n_dims, of freq_base, of freq_scale, of ext_factor, of attn_factor, of beta_fast, of beta_slow,        \
         of n_ctx_orig
 
+/* clang-format off */
 /* The table of ops, with the mathematics above each row:
  *
  *     OP(number, ID, name, required, (sources), params struct, (parameters), flags)
@@ -41,8 +42,9 @@ enum { RP_STORE_TARGET = 1 };
  * The number is that of RP_OP_<ID>, which programs are compiled with. It never changes, and a new row takes the next
  * free one (tests/abi/op_numbers.txt). `required` of the sources must be given; the others, in [brackets] in the
  * comments, are optional: an absent one is NULL. Kernels, rules, passes and dumps use the names: args->rms_norm.w is
- * source w of op rms_norm, and RP_SOURCE(rms_norm, w) its number. The list of parameters names every member of the params struct, in order; dumps
- * print them, except those named `unused`. An OP_VIEW runs no kernel: its result is the memory of its first source.
+ * source w of op rms_norm, and RP_SOURCE(rms_norm, w) its number. The list of parameters names every member of the
+ * params struct, in order; dumps print them, except those named `unused`. An OP_VIEW runs no kernel: its result is the
+ * memory of its first source.
  *
  * x[:,t] is column t of x; shapes list the innermost dimension first. t counts tokens, h heads, g query heads per key
  * head. The type is f32 if none is given. Ops do not change their sources, except WRITES_DST and RP_WRITES. */
@@ -134,8 +136,8 @@ enum { RP_STORE_TARGET = 1 };
      * src x [n,t], targets i32 [t], [log_probs [n,t]], which is written; y [t] */                                     \
     OP(27, CROSS_ENTROPY, cross_entropy, 2, (x, targets, log_probs), RpNoParams, (unused),                             \
        RP_WRITES(RP_SOURCE(cross_entropy, log_probs)))                                                                 \
-    /* y[t] = log(sum_i exp(l[i,t])) - l[targets[t],t], 0 where the target is -1; l = scale * w x, the logits, of which\
-     * `chunk` holds n at a time. chunk and stats are written; linear_cross_entropy_backward reads stats.              \
+    /* y[t] = log(sum_i exp(l[i,t])) - l[targets[t],t], 0 where the target is -1; l = scale * w x, the logits, of      \
+     * which `chunk` holds n at a time. chunk and stats are written; linear_cross_entropy_backward reads stats.        \
      * src x [k,t], w [k,vocab], targets i32 [t], stats [RP_LINEAR_STATS,t], chunk [n,t], contiguous; y [t] */         \
     OP(28, LINEAR_CROSS_ENTROPY, linear_cross_entropy, 5, (x, w, targets, stats, chunk), RpLinearCrossEntropyParams,   \
        (scale), RP_WRITES(RP_SOURCE(linear_cross_entropy, stats)) | RP_WRITES(RP_SOURCE(linear_cross_entropy, chunk))) \
@@ -166,6 +168,7 @@ enum { RP_STORE_TARGET = 1 };
     /* y = value: where a sum begins, and memory that another op writes to                                             \
      * no source; y [ne] */                                                                                            \
     OP(34, FILL, fill, 0, (unused), RpFillParams, (ne, value, unused), 0)
+/* clang-format on */
 
 /* Numbers from 512 on are the library's own, numbers from RP_OP_CUSTOM on are those of rp_op_register (extend.h). */
 #ifdef RP_INTERNAL
@@ -174,6 +177,7 @@ enum { RP_STORE_TARGET = 1 };
 #define RP_OPS(OP, OP_VIEW) RP_PUBLIC_OPS(OP, OP_VIEW)
 #endif
 
+/* clang-format off */
 typedef enum TensorOp {
 #define OP(number, ID, name, required, sources, Params, fields, flags) RP_OP_##ID = number,
     RP_PUBLIC_OPS(OP, OP)
@@ -187,6 +191,7 @@ typedef enum TensorOp {
 #endif
     RP_OP_CUSTOM = 1024
 } TensorOp;
+/* clang-format on */
 
 /* One typed member per op: params->rms_norm.eps. The size is fixed; it leaves room for ops to come. */
 typedef union RpOpParams {

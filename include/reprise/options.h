@@ -23,41 +23,42 @@ extern "C" {
 #endif
 
 /* X(ID, environment variable, default, help) */
-#define RP_OPTIONS(X)                                                                            \
-    X(DEVICE, "REPRISE_DEVICE", "auto", "auto (CUDA where there is a device), cpu, cuda or cuda:N") \
-    X(MODE, "REPRISE_MODE", "auto", "launch mode on a GPU: auto, eager, replay or loop")         \
-    X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one per core") \
-    X(ISA, "REPRISE_ISA", "auto", "instruction set of the CPU kernels: " RP_ISA_NAMES)           \
-    X(PREFETCH, "REPRISE_PREFETCH", "auto",                                                      \
-      "software prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES") \
-    X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds that a waiting worker spins before it sleeps") \
-    X(BLAS, "REPRISE_BLAS", "auto",                                                              \
-      "GPU products of many columns: auto (cuBLASLt if present), off, or the path of the library") \
-    X(PDL, "REPRISE_PDL", "auto",                                                                \
-      "programmatic dependent launch in captured graphs: auto (compute capability 9.0 and later) or off") \
-    X(MODEL, "REPRISE_MODEL", "", "model file of the program if -m is not given")                \
-    X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize") \
-    X(UNUSED_TENSORS, "REPRISE_UNUSED_TENSORS", "refuse",                                        \
-      "a model file with tensors that its architecture does not use: refuse it, or ignore them") \
-    X(NVRTC, "REPRISE_NVRTC", "auto",                                                            \
-      "compiler of kernels given as source text: auto (NVRTC if present), off, or the path of the library") \
-    X(TUNE, "REPRISE_TUNE", "auto",                                                              \
-      "constants of a GPU: auto (measured at the first open and kept on the disk), force (measured now) or off")  \
-    X(SPECIALIZE, "REPRISE_SPECIALIZE", "auto",                                                  \
-      "GPU kernels of decode steps compiled at open for the shapes of the model: auto (where NVRTC is present), force (on a simulated "\
-      "GPU too) or off")                                                                             \
-    X(CODE_CACHE_MB, "REPRISE_CODE_CACHE_MB", "256",                                             \
+#define RP_OPTIONS(X)                                                                                                  \
+    X(DEVICE, "REPRISE_DEVICE", "auto", "auto (CUDA where there is a device), cpu, cuda or cuda:N")                    \
+    X(MODE, "REPRISE_MODE", "auto", "launch mode on a GPU: auto, eager, replay or loop")                               \
+    X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one per core")                       \
+    X(ISA, "REPRISE_ISA", "auto", "instruction set of the CPU kernels: " RP_ISA_NAMES)                                 \
+    X(PREFETCH, "REPRISE_PREFETCH", "auto",                                                                            \
+      "software prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES")          \
+    X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds that a waiting worker spins before it sleeps")                   \
+    X(BLAS, "REPRISE_BLAS", "auto",                                                                                    \
+      "GPU products of many columns: auto (cuBLASLt if present), off, or the path of the library")                     \
+    X(PDL, "REPRISE_PDL", "auto",                                                                                      \
+      "programmatic dependent launch in captured graphs: auto (compute capability 9.0 and later) or off")              \
+    X(MODEL, "REPRISE_MODEL", "", "model file of the program if -m is not given")                                      \
+    X(PASSES, "REPRISE_PASSES", "", "graph passes to switch off, such as -attention,-quantize")                        \
+    X(UNUSED_TENSORS, "REPRISE_UNUSED_TENSORS", "refuse",                                                              \
+      "a model file with tensors that its architecture does not use: refuse it, or ignore them")                       \
+    X(NVRTC, "REPRISE_NVRTC", "auto",                                                                                  \
+      "compiler of kernels given as source text: auto (NVRTC if present), off, or the path of the library")            \
+    X(TUNE, "REPRISE_TUNE", "auto",                                                                                    \
+      "constants of a GPU: auto (measured at the first open and kept on the disk), force (measured now) or off")       \
+    X(SPECIALIZE, "REPRISE_SPECIALIZE", "auto",                                                                        \
+      "GPU kernels of decode steps compiled at open for the shapes of the model: auto (where NVRTC is present), "      \
+      "force (on a simulated "                                                                                         \
+      "GPU too) or off")                                                                                               \
+    X(CODE_CACHE_MB, "REPRISE_CODE_CACHE_MB", "256",                                                                   \
       "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,
     RP_OPTIONS(X)
 #undef X
-    RP_OPT_COUNT
+        RP_OPT_COUNT
 } RpOption;
 
-/* The value in the environment, or the default if it is not set or empty. Never NULL; "" for no option. A value of the environment is
- * getenv's memory: copy it before anything changes the environment. */
+/* The value in the environment, or the default if it is not set or empty. Never NULL; "" for no option. A value of the
+ * environment is getenv's memory: copy it before anything changes the environment. */
 RP_API const char *rp_option(RpOption option);
 
 /* The columns of the table, in static storage; "" for no option. */

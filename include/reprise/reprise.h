@@ -5,9 +5,9 @@
  *   RP_TRY(rp_model_open("model.gguf", NULL, &m));
  *   RP_TRY(rp_session_open(m, NULL, &s));          // session.h: prefill, step, whole replies
  *
- * Texts and arrays that are passed in are borrowed for the call unless a header says otherwise. A pointer must not be NULL
- * unless a header allows it: functions that return RpStatus then give RP_E_ARG, others 0, NULL, "" or -1 (docs/api.md).
- * docs/api.md also has versions, structs that grow (NAME_sized), ownership, threads.
+ * Texts and arrays that are passed in are borrowed for the call unless a header says otherwise. A pointer must not be
+ * NULL unless a header allows it: functions that return RpStatus then give RP_E_ARG, others 0, NULL, "" or -1
+ * (docs/api.md). docs/api.md also has versions, structs that grow (NAME_sized), ownership, threads.
  * Read session.h to run a model, graph.h and executor.h to run a graph of your own, extend.h and kernel.h to add ops.
  */
 #ifndef REPRISE_H

@@ -35,7 +35,7 @@ typedef struct RpSamplerParams {
 
 typedef struct RpSampler RpSampler;
 
-RP_API void rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes);
+RP_API void                   rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes);
 static inline RpSamplerParams rp_sampler_defaults(void) {
     RpSamplerParams params;
     rp_sampler_defaults_sized(&params, sizeof params);

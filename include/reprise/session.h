@@ -11,8 +11,8 @@
  *
  * Results depend neither on how the tokens were split into calls nor on the number of threads (I8). On a GPU, chunks of
  * five tokens and more are an exception: their products with quantised weights add in another order than single steps,
- * and cuBLASLt, if it is present (REPRISE_BLAS), computes products of 32 tokens and more with float weights, of 2048 and
- * more with quantised weights on GPUs for data centers. A prefill in such chunks is close to single steps, but not
+ * and cuBLASLt, if it is present (REPRISE_BLAS), computes products of 32 tokens and more with float weights, of 2048
+ * and more with quantised weights on GPUs for data centers. A prefill in such chunks is close to single steps, but not
  * bit-identical.
  * One thread at a time may use a session. It borrows the model, which must outlive it.
  */
@@ -54,8 +54,8 @@ typedef struct RpSessionMemory {
 
 /* Plans the session without allocating its memory; `options` may be NULL. Errors as rp_session_open, but memory and
  * device are not checked. */
-RP_API RP_NODISCARD RpStatus rp_session_memory_sized(const RpModel *m, const RpSessionOptions *options,
-                                                     size_t options_bytes, RpSessionMemory *out, size_t out_bytes);
+RP_API RP_NODISCARD RpStatus        rp_session_memory_sized(const RpModel *m, const RpSessionOptions *options,
+                                                            size_t options_bytes, RpSessionMemory *out, size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const RpSessionOptions *options,
                                                       RpSessionMemory *out) {
     return rp_session_memory_sized(m, options, sizeof *options, out, sizeof *out);
@@ -66,8 +66,8 @@ RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const Rp
  * before anything is loaded; the text has the figures and the context that would fit.
  * RP_E_ARG for a context below 1 or beyond the model's training context, or a bad chunk. RP_E_UNSUPPORTED for a cache
  * type that the model cannot use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
-RP_API RP_NODISCARD RpStatus rp_session_open_sized(const RpModel *m, const RpSessionOptions *options,
-                                                   size_t options_bytes, RpSession **out);
+RP_API RP_NODISCARD RpStatus        rp_session_open_sized(const RpModel *m, const RpSessionOptions *options,
+                                                          size_t options_bytes, RpSession **out);
 RP_NODISCARD static inline RpStatus rp_session_open(const RpModel *m, const RpSessionOptions *options,
                                                     RpSession **out) {
     return rp_session_open_sized(m, options, sizeof *options, out);
@@ -122,7 +122,7 @@ RP_API const uint64_t *rp_session_expert_counts(const RpSession *s, int layer);
 /* Device and launch mode of the decode step. `reason` also reports a fallback of a prefill plan, `blas` is
  * that of the prefill. Its texts are owned by
  * the session and valid as long as it is. */
-RP_API void rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_bytes);
+RP_API void                  rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_bytes);
 static inline RpExecutorInfo rp_session_info(const RpSession *s) {
     RpExecutorInfo info;
     rp_session_info_sized(s, &info, sizeof info);

@@ -60,7 +60,7 @@ typedef RpStatus RpSourceRule(const RpOpArgs *args, RpSourceLaunch *out, const c
 enum {
     /* The kernel calls rp_wait() before it touches anything but weights, in every block. It may then start while the
      * kernel before it still runs (docs/cuda.md, programmatic dependent launch). */
-    RP_SOURCE_WAITS = 1,
+    RP_SOURCE_WAITS       = 1,
     RP_SOURCE_MAX_OPTIONS = 32
 };
 

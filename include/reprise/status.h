@@ -13,19 +13,19 @@ extern "C" {
 #endif
 
 /* X(name, value, text of rp_status_text) */
-#define RP_STATUS_LIST(X)                                           \
-    X(OK, 0, "ok")                                                  \
-    X(E_NOMEM, -1, "out of memory")                                 \
-    X(E_IO, -2, "file could not be read or written")                \
-    X(E_FORMAT, -3, "file is malformed")                            \
-    X(E_SHAPE, -4, "tensor shapes do not fit")                      \
-    X(E_DTYPE, -5, "data type not accepted here")                   \
-    X(E_UNSUPPORTED, -6, "not supported")                           \
-    X(E_ARG, -7, "invalid argument")                                \
-    X(E_STATE, -8, "call not allowed in this state")                \
-    X(E_CONTEXT_FULL, -9, "context is full")                        \
-    X(E_CANCELLED, -10, "cancelled by the caller")                  \
-    X(E_NOT_AVAILABLE, -11, "not available in this build or here")  \
+#define RP_STATUS_LIST(X)                                                                                              \
+    X(OK, 0, "ok")                                                                                                     \
+    X(E_NOMEM, -1, "out of memory")                                                                                    \
+    X(E_IO, -2, "file could not be read or written")                                                                   \
+    X(E_FORMAT, -3, "file is malformed")                                                                               \
+    X(E_SHAPE, -4, "tensor shapes do not fit")                                                                         \
+    X(E_DTYPE, -5, "data type not accepted here")                                                                      \
+    X(E_UNSUPPORTED, -6, "not supported")                                                                              \
+    X(E_ARG, -7, "invalid argument")                                                                                   \
+    X(E_STATE, -8, "call not allowed in this state")                                                                   \
+    X(E_CONTEXT_FULL, -9, "context is full")                                                                           \
+    X(E_CANCELLED, -10, "cancelled by the caller")                                                                     \
+    X(E_NOT_AVAILABLE, -11, "not available in this build or here")                                                     \
     X(E_CUDA, -12, "CUDA call failed")
 
 typedef enum RpStatus {
@@ -56,15 +56,15 @@ RP_API const char *rp_status_text(RpStatus status);
 RP_API const char *rp_last_error(void);
 
 /* Records the text for rp_last_error and returns `status`, so that an error path is one line. The text is cut after
- * 1023 bytes. Control characters become \xNN: names in it come from files, and a terminal would obey them. Arguments may
- * point into rp_last_error(). */
+ * 1023 bytes. Control characters become \xNN: names in it come from files, and a terminal would obey them. Arguments
+ * may point into rp_last_error(). */
 RP_API RpStatus rp_fail(RpStatus status, const char *fmt, ...) RP_PRINTF(2, 3);
 
 /* Returns from the calling function with the status of `expr` unless it is RP_OK. */
-#define RP_TRY(expr)                                  \
-    do {                                              \
-        const RpStatus rp_try_ = (expr);              \
-        if (rp_try_ != RP_OK) return rp_try_;         \
+#define RP_TRY(expr)                                                                                                   \
+    do {                                                                                                               \
+        const RpStatus rp_try_ = (expr);                                                                               \
+        if (rp_try_ != RP_OK) return rp_try_;                                                                          \
     } while (0)
 
 #ifdef __cplusplus

@@ -27,9 +27,9 @@ extern "C" {
 
 #define RP_MAX_DIMS 4
 
-/* X(ID, printed name, elements per block, bytes per block, type number in GGUF files or -1 for none). The ID is the name
- * in ggml. The rows from Q4_0 on are block types. A new row follows the last one, because programs are compiled with the
- * numbers of the rows. Internal facts about block types: base/dtypes.h.
+/* X(ID, printed name, elements per block, bytes per block, type number in GGUF files or -1 for none). The ID is the
+ * name in ggml. The rows from Q4_0 on are block types. A new row follows the last one, because programs are compiled
+ * with the numbers of the rows. Internal facts about block types: base/dtypes.h.
  *
  * Q8_ACT holds quantised activations, the second operand of integer dot products. It never occurs in a file. A row of
  * n elements is three arrays, one after the other (44 bytes per 32 elements):
@@ -40,50 +40,50 @@ extern "C" {
  *
  * The sums of 16 elements (sum blocks) make the minimum of a weight block cheap: with w[i] = d*q[i] + m the dot
  * product over a sum block j is d * dot(q, x) + m * sum[j]. */
-#define RP_DTYPES(X)               \
-    X(F32, "f32", 1, 4, 0)         \
-    X(F16, "f16", 1, 2, 1)         \
-    X(BF16, "bf16", 1, 2, 30)      \
-    X(I32, "i32", 1, 4, 26)        \
-    X(Q4_0, "q4_0", 32, 18, 2)     \
-    X(Q4_1, "q4_1", 32, 20, 3)     \
-    X(Q5_0, "q5_0", 32, 22, 6)     \
-    X(Q5_1, "q5_1", 32, 24, 7)     \
-    X(Q8_0, "q8_0", 32, 34, 8)     \
-    X(Q4_K, "q4_k", 256, 144, 12)  \
-    X(Q5_K, "q5_k", 256, 176, 13)  \
-    X(Q6_K, "q6_k", 256, 210, 14)  \
-    X(MXFP4, "mxfp4", 32, 17, 39)  \
+#define RP_DTYPES(X)                                                                                                   \
+    X(F32, "f32", 1, 4, 0)                                                                                             \
+    X(F16, "f16", 1, 2, 1)                                                                                             \
+    X(BF16, "bf16", 1, 2, 30)                                                                                          \
+    X(I32, "i32", 1, 4, 26)                                                                                            \
+    X(Q4_0, "q4_0", 32, 18, 2)                                                                                         \
+    X(Q4_1, "q4_1", 32, 20, 3)                                                                                         \
+    X(Q5_0, "q5_0", 32, 22, 6)                                                                                         \
+    X(Q5_1, "q5_1", 32, 24, 7)                                                                                         \
+    X(Q8_0, "q8_0", 32, 34, 8)                                                                                         \
+    X(Q4_K, "q4_k", 256, 144, 12)                                                                                      \
+    X(Q5_K, "q5_k", 256, 176, 13)                                                                                      \
+    X(Q6_K, "q6_k", 256, 210, 14)                                                                                      \
+    X(MXFP4, "mxfp4", 32, 17, 39)                                                                                      \
     X(Q8_ACT, "q8_act", 32, 44, -1)
 
-/* Types of GGUF files that can be listed but not computed with: X(ggml name, elements and bytes per block, type number).
- * Numbers without a row belong to types that ggml has withdrawn. */
-#define RP_FOREIGN_TYPES(X)  \
-    X(Q8_1, 32, 36, 9)       \
-    X(Q2_K, 256, 84, 10)     \
-    X(Q3_K, 256, 110, 11)    \
-    X(Q8_K, 256, 292, 15)    \
-    X(IQ2_XXS, 256, 66, 16)  \
-    X(IQ2_XS, 256, 74, 17)   \
-    X(IQ3_XXS, 256, 98, 18)  \
-    X(IQ1_S, 256, 50, 19)    \
-    X(IQ4_NL, 32, 18, 20)    \
-    X(IQ3_S, 256, 110, 21)   \
-    X(IQ2_S, 256, 82, 22)    \
-    X(IQ4_XS, 256, 136, 23)  \
-    X(I8, 1, 1, 24)          \
-    X(I16, 1, 2, 25)         \
-    X(I64, 1, 8, 27)         \
-    X(F64, 1, 8, 28)         \
-    X(IQ1_M, 256, 56, 29)    \
-    X(TQ1_0, 256, 54, 34)    \
+/* Types of GGUF files that can be listed but not computed with: X(ggml name, elements and bytes per block, type
+ * number). Numbers without a row belong to types that ggml has withdrawn. */
+#define RP_FOREIGN_TYPES(X)                                                                                            \
+    X(Q8_1, 32, 36, 9)                                                                                                 \
+    X(Q2_K, 256, 84, 10)                                                                                               \
+    X(Q3_K, 256, 110, 11)                                                                                              \
+    X(Q8_K, 256, 292, 15)                                                                                              \
+    X(IQ2_XXS, 256, 66, 16)                                                                                            \
+    X(IQ2_XS, 256, 74, 17)                                                                                             \
+    X(IQ3_XXS, 256, 98, 18)                                                                                            \
+    X(IQ1_S, 256, 50, 19)                                                                                              \
+    X(IQ4_NL, 32, 18, 20)                                                                                              \
+    X(IQ3_S, 256, 110, 21)                                                                                             \
+    X(IQ2_S, 256, 82, 22)                                                                                              \
+    X(IQ4_XS, 256, 136, 23)                                                                                            \
+    X(I8, 1, 1, 24)                                                                                                    \
+    X(I16, 1, 2, 25)                                                                                                   \
+    X(I64, 1, 8, 27)                                                                                                   \
+    X(F64, 1, 8, 28)                                                                                                   \
+    X(IQ1_M, 256, 56, 29)                                                                                              \
+    X(TQ1_0, 256, 54, 34)                                                                                              \
     X(TQ2_0, 256, 66, 35)
 
 typedef enum RpDtype {
 #define X(ID, name, elems, bytes, gguf) RP_##ID,
     RP_DTYPES(X)
 #undef X
-    RP_DTYPE_COUNT
+        RP_DTYPE_COUNT
 } RpDtype;
 
 typedef struct RpDtypeInfo {

@@ -65,8 +65,8 @@ RP_API bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id);
 RP_API int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
 
 /* Appends the tokens of text[0..len) to `out`. The text may contain NULs; NULL if `len` is 0. Bytes that are not UTF-8
- * are tokenised as single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is none.
- * RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
+ * are tokenised as single bytes. A byte without a token becomes the unknown token, or RP_E_UNSUPPORTED if there is
+ * none. RP_E_ARG for a text of 256 MiB or more, RP_E_NOMEM. After a failure `out` may hold a part of the tokens. */
 RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags,
                                          RpTokenList *out);
 
@@ -74,8 +74,8 @@ RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text
  * byte i may be part of a control token. A control token is found where that holds for all of its bytes; elsewhere its
  * text is plain text. Text runs on over the borders of the mask: a text that spells no control token has the ids of
  * rp_tokenize. With RP_TOK_PARSE_SPECIAL the mask has no effect. NULL: no byte may. */
-RP_API RP_NODISCARD RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool *control, size_t len,
-                                                unsigned flags, RpTokenList *out);
+RP_API RP_NODISCARD RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool *control,
+                                                size_t len, unsigned flags, RpTokenList *out);
 
 /* The bytes of one token, owned by the tokenizer and not terminated. They may be a part of a UTF-8 character: join them
  * with RpUtf8Stream. Control tokens and the unknown token give their text if `special`, else no bytes.
@@ -118,7 +118,8 @@ typedef struct RpChatMessage {
 /* Appends the tokens of a conversation to `out`; they end where the assistant's reply begins. The marks of the format
  * are control tokens. Messages are plain text: "<|im_end|>" in one is the text of a user, and does not end the turn.
  * Borrows the messages during the call. Messages must be: system? (user assistant)* user.
- *   flags  RP_TOK_ADD_SPECIAL: BOS in front, as the file asks. RP_TOK_PARSE_SPECIAL: control tokens are recognised in the
+ *   flags  RP_TOK_ADD_SPECIAL: BOS in front, as the file asks. RP_TOK_PARSE_SPECIAL: control tokens are recognised in
+ *   the
  *          messages too; only for messages from a source that may write turns of its own.
  * mistral and llama2: [INST] is a control token only if the vocabulary has it, as from Mistral 7B v0.3 on. Else it is
  * plain text, which a message can imitate.
@@ -129,8 +130,9 @@ typedef struct RpChatMessage {
  *   RP_TRY(rp_tokenizer_new(gguf, &tk));
  *   RP_TRY(rp_chat_detect(gguf, &kind));
  *   RP_TRY(rp_chat_tokenize(tk, kind, messages, 2, RP_TOK_ADD_SPECIAL, &ids)); */
-RP_API RP_NODISCARD RpStatus rp_chat_tokenize_sized(const RpTokenizer *tk, RpChatKind kind, const RpChatMessage *messages,
-                                                    size_t message_bytes, size_t n, unsigned flags, RpTokenList *out);
+RP_API RP_NODISCARD RpStatus        rp_chat_tokenize_sized(const RpTokenizer *tk, RpChatKind kind,
+                                                           const RpChatMessage *messages, size_t message_bytes, size_t n,
+                                                           unsigned flags, RpTokenList *out);
 RP_NODISCARD static inline RpStatus rp_chat_tokenize(const RpTokenizer *tk, RpChatKind kind,
                                                      const RpChatMessage *messages, size_t n, unsigned flags,
                                                      RpTokenList *out) {
@@ -141,8 +143,8 @@ RP_NODISCARD static inline RpStatus rp_chat_tokenize(const RpTokenizer *tk, RpCh
  * may, those of messages may not. This is what rp_chat_tokenize gives to rp_tokenize_masked, for callers that tokenise
  * a part of it. The BOS token is not part of the text. *text is terminated; the caller frees *text and *control with
  * free(). Messages and errors as above. After a failure both are NULL. */
-RP_API RP_NODISCARD RpStatus rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages,
-                                                         size_t message_bytes, size_t n, char **text, bool **control);
+RP_API RP_NODISCARD RpStatus        rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages,
+                                                                size_t message_bytes, size_t n, char **text, bool **control);
 RP_NODISCARD static inline RpStatus rp_chat_format_masked(RpChatKind kind, const RpChatMessage *messages, size_t n,
                                                           char **text, bool **control) {
     return rp_chat_format_masked_sized(kind, messages, sizeof *messages, n, text, control);

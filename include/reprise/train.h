@@ -31,37 +31,39 @@ typedef struct RpTrainer RpTrainer;
 /* The learning rate after the warm-up: that of the options, or half a period of a cosine from it to lr_end. */
 typedef enum RpTrainSchedule { RP_TRAIN_CONSTANT, RP_TRAIN_COSINE } RpTrainSchedule;
 
-/* With lora_rank = r an adapter is trained (LoRA, Hu et al. 2021): y = w x + lora_alpha / r * b (a x) for each matrix w [n,m]
- * of the layers, but routers and experts, with a [n,r] and b [r,m] in f32. The weights of the model stay as they are stored,
- * quantised or not. a begins with random numbers of `seed`, b with zeros. rp_trainer_save and rp_trainer_export then write
- * the adapter alone, in the format of llama.cpp, for rp_model_add_adapter and rp_merge_adapters. */
+/* With lora_rank = r an adapter is trained (LoRA, Hu et al. 2021): y = w x + lora_alpha / r * b (a x) for each matrix w
+ * [n,m] of the layers, but routers and experts, with a [n,r] and b [r,m] in f32. The weights of the model stay as they
+ * are stored, quantised or not. a begins with random numbers of `seed`, b with zeros. rp_trainer_save and
+ * rp_trainer_export then write the adapter alone, in the format of llama.cpp, for rp_model_add_adapter and
+ * rp_merge_adapters. */
 typedef struct RpTrainOptions {
-    int32_t batch, seq; /* sequences of a micro-batch, tokens of a sequence; 0: 16, the training context */
-    int32_t accumulate; /* micro-batches of a step, whose gradients are added; 0: 1 */
-    int32_t n_steps;    /* steps of the schedule; RP_TRAIN_COSINE needs more than `warmup` */
-    float   lr;         /* largest learning rate; 0: 1e-3 */
-    float   lr_end;     /* from step n_steps on, with RP_TRAIN_COSINE */
+    int32_t         batch, seq; /* sequences of a micro-batch, tokens of a sequence; 0: 16, the training context */
+    int32_t         accumulate; /* micro-batches of a step, whose gradients are added; 0: 1 */
+    int32_t         n_steps;    /* steps of the schedule; RP_TRAIN_COSINE needs more than `warmup` */
+    float           lr;         /* largest learning rate; 0: 1e-3 */
+    float           lr_end;     /* from step n_steps on, with RP_TRAIN_COSINE */
     RpTrainSchedule schedule;
     int32_t         warmup;            /* steps in which the rate rises linearly: lr * step / warmup */
     float           beta1, beta2, eps; /* of AdamW; 0: 0.9, 0.999, 1e-8 */
     float           weight_decay;      /* of matrices; vectors (norms, biases) do not decay */
     float           max_norm;          /* of all gradients together; 0: 1; infinity: no clipping */
-    float           aux_loss;   /* factor of the loss that balances the load of experts (RpTrainResult) */
-    bool            recompute;  /* compute the activations of a layer again in the backward pass, instead of
+    float           aux_loss;          /* factor of the loss that balances the load of experts (RpTrainResult) */
+    bool            recompute;         /* compute the activations of a layer again in the backward pass, instead of
                                    keeping them: less memory, more time, the same bits */
-    RpDtype         compute;    /* RP_F32; RP_BF16: products, but routers, read the weights rounded to bf16. Weights, optimiser,
+    RpDtype  compute;   /* RP_F32; RP_BF16: products, but routers, read the weights rounded to bf16. Weights, optimiser,
                                    gradients, activations and sums stay f32. Not with lora_rank */
-    int32_t         lora_rank;  /* 0: all parameters are trained; else only an adapter of this rank (below) */
-    float           lora_alpha; /* the adapter counts lora_alpha / lora_rank; 0: lora_rank */
+    int32_t  lora_rank; /* 0: all parameters are trained; else only an adapter of this rank (below) */
+    float    lora_alpha; /* the adapter counts lora_alpha / lora_rank; 0: lora_rank */
     uint64_t seed; /* of a new adapter; and the caller's, who may choose sequences by it: it is kept and compared */
     int      n_threads; /* this and the rest as in RpExecutorOptions */
     const char *device; /* borrowed for the call */
     bool        require_cuda, require_graph;
     RpExecMode  mode;
     bool        change_options; /* a checkpoint resumes even with other options than those before it */
-    const char *adapter;        /* with lora_rank: begin with this adapter, or resume this checkpoint of one; borrowed for
+    const char *adapter; /* with lora_rank: begin with this adapter, or resume this checkpoint of one; borrowed for
                                    the call; NULL: a new one */
-    const char *checkpoint;     /* path of the checkpoints, which no other trainer of any process may write until this one is
+    const char
+        *checkpoint; /* path of the checkpoints, which no other trainer of any process may write until this one is
                                    freed (docs/training.md); borrowed for the call; NULL: rp_trainer_save alone locks */
 } RpTrainOptions;
 
@@ -87,8 +89,7 @@ typedef struct RpTrainResult {
 /* Plans the trainer without allocating its memory; `options` may be NULL. Errors as rp_trainer_open, but memory
  * and device are not checked. */
 RP_API RP_NODISCARD RpStatus        rp_trainer_memory_sized(const RpModel *m, const RpTrainOptions *options,
-                                                            size_t options_bytes, RpTrainMemory *out,
-                                                            size_t out_bytes);
+                                                            size_t options_bytes, RpTrainMemory *out, size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_trainer_memory(const RpModel *m, const RpTrainOptions *options,
                                                       RpTrainMemory *out) {
     return rp_trainer_memory_sized(m, options, sizeof *options, out, sizeof *out);
@@ -98,16 +99,15 @@ RP_NODISCARD static inline RpStatus rp_trainer_memory(const RpModel *m, const Rp
  * Quantised weights are dequantised. A model that rp_trainer_save wrote resumes: with the same options the next
  * steps have the bits that they would have had without the interruption.
  * RP_E_ARG names an option that is out of range, or one that differs from that of the checkpoint and would change
- * the bits, with both values (unless change_options is set); or a tensor with NaN or infinity; RP_E_UNSUPPORTED names an
- * option, or an op without a gradient rule (docs/training.md); RP_E_FORMAT for a damaged checkpoint, which names a tensor
- * with another checksum or a moment that no training makes; RP_E_ARG, RP_E_SHAPE or RP_E_FORMAT for a checkpoint of an
- * adapter whose base is not this model, with the tensor and what differs; RP_E_STATE names the process that writes
- * `checkpoint`; RP_E_NOMEM if the memory of RpTrainMemory exceeds the free memory of the device, with the figures: nothing is allocated
- * then; otherwise as rp_executor_open. */
+ * the bits, with both values (unless change_options is set); or a tensor with NaN or infinity; RP_E_UNSUPPORTED names
+ * an option, or an op without a gradient rule (docs/training.md); RP_E_FORMAT for a damaged checkpoint, which names a
+ * tensor with another checksum or a moment that no training makes; RP_E_ARG, RP_E_SHAPE or RP_E_FORMAT for a checkpoint
+ * of an adapter whose base is not this model, with the tensor and what differs; RP_E_STATE names the process that
+ * writes `checkpoint`; RP_E_NOMEM if the memory of RpTrainMemory exceeds the free memory of the device, with the
+ * figures: nothing is allocated then; otherwise as rp_executor_open. */
 RP_API RP_NODISCARD RpStatus        rp_trainer_open_sized(const RpModel *m, const RpTrainOptions *options,
                                                           size_t options_bytes, RpTrainer **out);
-RP_NODISCARD static inline RpStatus rp_trainer_open(const RpModel *m, const RpTrainOptions *options,
-                                                    RpTrainer **out) {
+RP_NODISCARD static inline RpStatus rp_trainer_open(const RpModel *m, const RpTrainOptions *options, RpTrainer **out) {
     return rp_trainer_open_sized(m, options, sizeof *options, out);
 }
 RP_API void rp_trainer_free(RpTrainer *t); /* NULL is allowed */
@@ -119,17 +119,15 @@ RP_API void rp_trainer_free(RpTrainer *t); /* NULL is allowed */
  * then those before the step, and looking for the tensor may allocate. An update with an absurd rate (above 1e20) that
  * makes a weight NaN or infinite is RP_E_ARG too, and names the tensor; the weights are then lost: resume from a
  * checkpoint. Other errors as rp_executor_run. No error counts as a step. */
-RP_API RP_NODISCARD RpStatus rp_trainer_step_sized(RpTrainer *t, const int32_t *tokens, RpTrainResult *result,
-                                                   size_t result_bytes);
-RP_NODISCARD static inline RpStatus rp_trainer_step(RpTrainer *t, const int32_t *tokens,
-                                                    RpTrainResult *result) {
+RP_API RP_NODISCARD RpStatus        rp_trainer_step_sized(RpTrainer *t, const int32_t *tokens, RpTrainResult *result,
+                                                          size_t result_bytes);
+RP_NODISCARD static inline RpStatus rp_trainer_step(RpTrainer *t, const int32_t *tokens, RpTrainResult *result) {
     return rp_trainer_step_sized(t, tokens, result, sizeof *result);
 }
 
 /* The mean cross entropy over the targets of tokens [n_seq][seq + 1], by the forward pass alone. Errors as
  * rp_trainer_step, but a loss that is not finite is a result. */
-RP_API RP_NODISCARD RpStatus rp_trainer_evaluate(RpTrainer *t, const int32_t *tokens, size_t n_seq,
-                                                 double *loss);
+RP_API RP_NODISCARD RpStatus rp_trainer_evaluate(RpTrainer *t, const int32_t *tokens, size_t n_seq, double *loss);
 
 /* Which share of the choices of the last step fell on each expert of a layer: [n_expert], owned by the trainer,
  * sum 1. Zeros before the first step; NULL for a layer without experts. */
@@ -137,17 +135,17 @@ RP_API const float *rp_trainer_expert_load(const RpTrainer *t, int layer);
 
 /* Writes a checkpoint: a GGUF file of the model in f32 with its metadata, which rp_model_open opens like any
  * other, with tensors "train.m.<name>" and "train.v.<name>", keys train.step and "train.<option>", and checksums
- * (docs/training.md). The file appears under `path` as a whole (file.h). A checkpoint that stood there and is not damaged
- * stays as "<path>.1"; any other file is replaced, but none that was opened other than the checkpoint with which the training
- * began: RP_E_ARG then, and for a path that is not a regular file.
- * RP_E_STATE if another trainer writes checkpoints to `path` (RpTrainOptions.checkpoint), with its process; or if a weight
- * or a moment is one that could not be read again, such as NaN, with tensor and element. RP_E_IO, RP_E_CUDA, RP_E_NOMEM.
- * After any error the file that stood there is as it was. */
+ * (docs/training.md). The file appears under `path` as a whole (file.h). A checkpoint that stood there and is not
+ * damaged stays as "<path>.1"; any other file is replaced, but none that was opened other than the checkpoint with
+ * which the training began: RP_E_ARG then, and for a path that is not a regular file.
+ * RP_E_STATE if another trainer writes checkpoints to `path` (RpTrainOptions.checkpoint), with its process; or if a
+ * weight or a moment is one that could not be read again, such as NaN, with tensor and element. RP_E_IO, RP_E_CUDA,
+ * RP_E_NOMEM. After any error the file that stood there is as it was. */
 RP_API RP_NODISCARD RpStatus rp_trainer_save(RpTrainer *t, const char *path);
 
 /* Writes the model alone, in a type of rp_requantize; NULL: F32. Types but F32 take a temporary f32 file beside
- * `path`. An adapter gets checksums and names its base. RP_E_ARG if `path` is a file with which the training began, also a
- * checkpoint; other errors as rp_trainer_save, without a lock, and rp_requantize. */
+ * `path`. An adapter gets checksums and names its base. RP_E_ARG if `path` is a file with which the training began,
+ * also a checkpoint; other errors as rp_trainer_save, without a lock, and rp_requantize. */
 RP_API RP_NODISCARD RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type);
 
 RP_API int64_t rp_trainer_n_steps(const RpTrainer *t); /* made so far, also before a resume */

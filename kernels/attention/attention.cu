@@ -1,21 +1,22 @@
-/* y[:,h,t] = sum_i p_i * v[:,i,h/g],  p = softmax_i(scale * k[:,i,h/g] . q[:,t,h] + mask[i,t]),  g query heads per KV head,
- * over max(0, pos[t]-window+1) <= i <= pos[t]; a sink is one more score of the softmax, without a value.
+/* y[:,h,t] = sum_i p_i * v[:,i,h/g],  p = softmax_i(scale * k[:,i,h/g] . q[:,t,h] + mask[i,t]),  g query heads per KV
+ * head, over max(0, pos[t]-window+1) <= i <= pos[t]; a sink is one more score of the softmax, without a value.
  *
- * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867) with tensor cores, split along the KV cache (split-KV).
- * Rows are pairs of a token and a query head; 8 to 32 rows that share a KV head form a block (attention_tile.cuh). The
- * position alone decides in which tile and split it is:
+ * Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867) with tensor cores, split along the KV cache
+ * (split-KV). Rows are pairs of a token and a query head; 8 to 32 rows that share a KV head form a block
+ * (attention_tile.cuh). The position alone decides in which tile and split it is:
  *
  *     position i:  tile i / TILE,  split (i / TILE) % splits       TILE = 128, or 64, 32 for heads above 128, 256
  *     for 3 splits:
  *         positions   0..127   128..255   256..383   384..511   512..639
  *         split         0         1          2          0          1
  *
- * With few tokens (split_kv) each split is a block, and the last-arriving block merges the splits in ascending order. With
- * many tokens a block computes the splits one after the other. A row of a matrix product does not depend on the other rows,
- * and a tile of which a row sees nothing leaves its state as it was. So a token has the same bits alone and within a prefill
- * (I8). attention_prefill.cu has most chunks of five and more tokens, in another order.
+ * With few tokens (split_kv) each split is a block, and the last-arriving block merges the splits in ascending order.
+ * With many tokens a block computes the splits one after the other. A row of a matrix product does not depend on the
+ * other rows, and a tile of which a row sees nothing leaves its state as it was. So a token has the same bits alone and
+ * within a prefill (I8). attention_prefill.cu has most chunks of five and more tokens, in another order.
  * geometry  blocks of 4 warps, grid (KV heads, splits or 1, blocks of rows)
- * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are written
+ * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are
+ * written
  *           and read once, 4*(SIZE + 2) bytes per row, SIZE = 64, 128, 256 or 512
  * numerics  factors of f32 accuracy in two f16 parts (bf16 for values in q8_0), sums in f32, exp2f of the device; as
  *           q8_act the heads of a token are one row, quantised at the end
@@ -24,13 +25,13 @@
  * geometry  blocks of 4 warps, grid (KV heads, blocks of 8 to 32 rows, batch)
  * traffic   the keys and values in use once per block of rows
  * numerics  f32 by fma, expf of the device */
+#include "base/kernels.h"
 #include "base/tuning.h"
 #include "kernels/attention/attention_prefill.h"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/attention/attention_f32.cuh"
 #include "kernels/device/attention/attention_merge.cuh"
 #include "kernels/device/quantize.cuh"
-#include "base/kernels.h"
 
 namespace {
 
@@ -68,10 +69,9 @@ template <int ROWS> __device__ BlockRange block_range(const Attention &a, int ro
 
 /* The tiles of one split. `keys` are loaded one tile ahead where registers allow it. */
 template <RpDtype T, int SIZE, int GROUPS>
-__device__ void compute_split(const Attention &a, const Range &range, const BlockRange &seen,
-                              bool many_tokens, int split, const KvRows &k, const KvRows &v,
-                              const AttentionShared<GROUPS * GROUP> &shared,
-                              RowState<T, SIZE, GROUPS>             *state) {
+__device__ void compute_split(const Attention &a, const Range &range, const BlockRange &seen, bool many_tokens,
+                              int split, const KvRows &k, const KvRows &v,
+                              const AttentionShared<GROUPS * GROUP> &shared, RowState<T, SIZE, GROUPS> *state) {
     typedef AttentionSizes<T, SIZE> S;
     enum { AHEAD = GROUPS * SIZE < 256 || (GROUPS == 1 && (SIZE < 512 || T == RP_F16)) };
     Keys<T, SIZE> keys;
@@ -119,8 +119,7 @@ __device__ void whole_sums(const State &state, const AttentionShared<ROWS> &shar
 }
 
 /* x[row][SIZE] = value(group, column, e) for the elements of this lane. V::RUN columns are neighbouring dimensions. */
-template <class V, int SIZE, int GROUPS, class Value>
-__device__ void put_rows(const KvRows &v, float *x, Value value) {
+template <class V, int SIZE, int GROUPS, class Value> __device__ void put_rows(const KvRows &v, float *x, Value value) {
 #pragma unroll
     for (int group = 0; group < GROUPS; group++)
 #pragma unroll
@@ -130,14 +129,12 @@ __device__ void put_rows(const KvRows &v, float *x, Value value) {
                 unsigned w[V::RUN];
 #pragma unroll
                 for (int j = 0; j < V::RUN; j++) w[j] = __float_as_uint(value(group, c + j, e));
-                store_words(x + (group * GROUP + lane_group()) * SIZE + V::dim(v, lane_in_group() * 2 + e, c),
-                            w);
+                store_words(x + (group * GROUP + lane_group()) * SIZE + V::dim(v, lane_in_group() * 2 + e, c), w);
             }
 }
 
 /* Stores y of the rows in out[row][SIZE]. */
-template <int SIZE>
-__device__ void store_rows(const Attention &a, int64_t hk, int row0, int rows, const float *out) {
+template <int SIZE> __device__ void store_rows(const Attention &a, int64_t hk, int row0, int rows, const float *out) {
     const int dim = (int)a.q.ne[0], n = a.rows - row0 < rows ? a.rows - row0 : rows;
     for (int i = (int)threadIdx.x; i < n * dim; i += ATTN_THREADS) {
         const int     row = row0 + i / dim, d = i % dim;
@@ -150,8 +147,8 @@ __device__ void store_rows(const Attention &a, int64_t hk, int row0, int rows, c
     }
 }
 
-/* Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE]; weights [ROWS * TILE] and sums over splits
- * [ROWS * SIZE], or in place of both the scales of the splits. */
+/* Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE]; weights [ROWS * TILE] and sums over
+ * splits [ROWS * SIZE], or in place of both the scales of the splits. */
 template <RpDtype T, int SIZE, int GROUPS>
 __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) attention_kernel(Attention a) {
     rp_begin();
@@ -204,8 +201,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
     for (int split = first; split < end; split++) {
         if (range.rank(split, a.splits) >= range.active) continue;
         state.clear(); /* each split starts afresh, also when one block computes them all */
-        compute_split<T, SIZE, GROUPS>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared,
-                                       &state);
+        compute_split<T, SIZE, GROUPS>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared, &state);
         whole_sums(state, shared, sums);
         if (split_kv) break;
 #pragma unroll
@@ -226,16 +222,15 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
     float *const out = (float *)memory;
     if (split_kv) {
         float *const to = partials_of(a, first, ROWS, SIZE);
-        put_rows<Values<T, SIZE>, SIZE, GROUPS>(
-            v, to, [&](int group, int c, int e) { return state.value(group, c, e); });
+        put_rows<Values<T, SIZE>, SIZE, GROUPS>(v, to,
+                                                [&](int group, int c, int e) { return state.value(group, c, e); });
         if (warp_index() == 0 && lane_in_group() == 0)
 #pragma unroll
             for (int group = 0; group < GROUPS; group++) {
                 to[ROWS * SIZE + group * GROUP + lane_group()]        = state.maximum[group];
                 to[ROWS * SIZE + ROWS + group * GROUP + lane_group()] = sums[group];
             }
-        if (!rp_arrives_last(&a.counters[blockIdx.x * gridDim.z + blockIdx.z], (unsigned)range.active))
-            return;
+        if (!rp_arrives_last(&a.counters[blockIdx.x * gridDim.z + blockIdx.z], (unsigned)range.active)) return;
         merge_splits<SIZE, GROUPS>(a, range, hk, row0, (float *)weights, out);
     } else {
         put_rows<Values<T, SIZE>, SIZE, GROUPS>(v, out, [&](int group, int c, int e) {
@@ -260,8 +255,8 @@ constexpr int most_groups(RpDtype type, int size) {
 
 int64_t size_of_heads(int64_t dim) { return dim <= 64 ? 64 : dim <= 128 ? 128 : dim <= 256 ? 256 : 512; }
 
-/* Splits so that one token occupies the device, in whole waves if that is possible with fewer splits. Their number must not
- * depend on the number of tokens (I8). */
+/* Splits so that one token occupies the device, in whole waves if that is possible with fewer splits. Their number must
+ * not depend on the number of tokens (I8). */
 int64_t splits_of(int64_t n_sm, int64_t kv_heads, int64_t tiles, int64_t row_bytes) {
     int64_t most = MAX_MERGE_BYTES / row_bytes;
     if (most > MAX_SPLITS) most = MAX_SPLITS;
@@ -299,16 +294,13 @@ bool is_aligned(const RpTensorView &v) {
 template <RpDtype T, int SIZE, int GROUPS>
 RpStatus launch(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
     typedef AttentionSizes<T, SIZE> S;
-    const int                       rows = GROUPS * GROUP, words = rows * (S::TILE + SIZE),
-              scales        = a.split_kv ? a.splits * GROUP * 4 : 0;
-    const LaunchShape shape = {
-        dim3((unsigned)a.k.ne[2], a.split_kv ? (unsigned)a.splits : 1, (unsigned)s.row_blocks),
-        dim3(ATTN_THREADS), (unsigned)(rows * SIZE + (words > scales ? words : scales)) * 4};
+    const int rows = GROUPS * GROUP, words = rows * (S::TILE + SIZE), scales = a.split_kv ? a.splits * GROUP * 4 : 0;
+    const LaunchShape shape = {dim3((unsigned)a.k.ne[2], a.split_kv ? (unsigned)a.splits : 1, (unsigned)s.row_blocks),
+                               dim3(ATTN_THREADS), (unsigned)(rows * SIZE + (words > scales ? words : scales)) * 4};
     return RP_LAUNCH("attention", ctx, shape, (attention_kernel<T, SIZE, GROUPS>), a);
 }
 
-template <RpDtype T, int SIZE>
-RpStatus by_groups(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
+template <RpDtype T, int SIZE> RpStatus by_groups(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
     if (s.groups == 1) return launch<T, SIZE, 1>(a, s, ctx);
     if (s.groups == 2) return launch<T, SIZE, 2>(a, s, ctx);
     return launch<T, SIZE, most_groups(T, SIZE)>(a, s, ctx);

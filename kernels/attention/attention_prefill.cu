@@ -1,15 +1,16 @@
-/* attention of five and more tokens over an f16 cache with heads of 64 or 128: as attention.cu, with another order of sums
- * (attention_prefill.cuh). Position i is in tile i / 64, and tiles are divided into splits of consecutive tiles:
+/* attention of five and more tokens over an f16 cache with heads of 64 or 128: as attention.cu, with another order of
+ * sums (attention_prefill.cuh). Position i is in tile i / 64, and tiles are divided into splits of consecutive tiles:
  *
  *     for 1024 positions, 8 tiles a split:    split 0: positions 0..511    split 1: positions 512..1023
  *
- * Each split is an online softmax of its own. With few tokens (split_kv) each split is a block, and the last-arriving block
- * merges the splits in ascending order. With many tokens a block computes the splits one after the other. The number of a
- * position and the length of the context alone decide in which split it is. A row of a matrix product does not depend on the
- * other rows, and a tile of which a row sees nothing leaves its state as it was. So a token has the same bits in every chunk of
- * at least RP_PREFILL_TOKENS tokens (I8), but not those of attention.cu.
+ * Each split is an online softmax of its own. With few tokens (split_kv) each split is a block, and the last-arriving
+ * block merges the splits in ascending order. With many tokens a block computes the splits one after the other. The
+ * number of a position and the length of the context alone decide in which split it is. A row of a matrix product does
+ * not depend on the other rows, and a tile of which a row sees nothing leaves its state as it was. So a token has the
+ * same bits in every chunk of at least RP_PREFILL_TOKENS tokens (I8), but not those of attention.cu.
  * geometry  blocks of 4 warps and 64 rows, grid (KV heads, splits or 1, blocks of rows); two blocks a multiprocessor
- * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are written and
+ * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are
+ * written and
  *           read once, 4*(SIZE + 2) bytes per row
  * numerics  queries and weights as two f16 parts, sums in f32, ex2.approx; as q8_act the heads of a token are one row,
  *           quantised at the end */
@@ -22,10 +23,9 @@
 namespace {
 
 enum {
-    RP_PREFILL_TOKENS =
-        5,           /* as RP_TILE_MIN_COLUMNS: products of such chunks have another order of sums too */
-    SPLIT_TILES = 8, /* at least */
-    MAX_SPLITS  = 64
+    RP_PREFILL_TOKENS = 5, /* as RP_TILE_MIN_COLUMNS: products of such chunks have another order of sums too */
+    SPLIT_TILES       = 8, /* at least */
+    MAX_SPLITS        = 64
 };
 
 struct Prefill {
@@ -109,8 +109,7 @@ template <int SIZE> struct PrefillBlock {
     }
 
     /* A split. Where a result is not finite it is computed again with care. Ends with a barrier. */
-    __device__ void compute_split(PrefillRows<SIZE> *rows, const Range &range, int split,
-                                  int split_tiles) const {
+    __device__ void compute_split(PrefillRows<SIZE> *rows, const Range &range, int split, int split_tiles) const {
         const int tile = max(range.first_tile, split * split_tiles),
                   end  = min(range.end_tile, (split + 1) * split_tiles);
         int *bad       = (int *)k; /* of each warp */
@@ -142,8 +141,8 @@ __device__ int unknown_zero() {
 #endif
 }
 
-/* The sums over splits of the two rows of a lane. Accumulators of more than one split wait in local memory: registers are
- * needed for the tiles. */
+/* The sums over splits of the two rows of a lane. Accumulators of more than one split wait in local memory: registers
+ * are needed for the tiles. */
 template <int SIZE> struct PrefillWhole {
     enum { COLUMNS = SIZE / 8 };
     float maximum[2], sum[2], acc[COLUMNS * 4];
@@ -189,8 +188,7 @@ template <int SIZE> __device__ void put_rows(const PrefillRows<SIZE> &rows, floa
 }
 
 /* The rows of x[row][SIZE] that the block has; zeros for others. */
-template <int SIZE>
-__device__ void get_rows(const Attention &a, int row0, PrefillRows<SIZE> *rows, const float *x) {
+template <int SIZE> __device__ void get_rows(const Attention &a, int row0, PrefillRows<SIZE> *rows, const float *x) {
 #pragma unroll
     for (int i = 0; i < 2 * PrefillRows<SIZE>::COLUMNS; i++) {
         const int row  = rows->row_of(i % 2);
@@ -200,8 +198,8 @@ __device__ void get_rows(const Attention &a, int row0, PrefillRows<SIZE> *rows, 
     }
 }
 
-/* Stores y of the warp's rows, the accumulators times `by`. A result of 0 has no sign: whether rows are rescaled may depend on
- * other rows, and a negative number that underflows is -0. */
+/* Stores y of the warp's rows, the accumulators times `by`. A result of 0 has no sign: whether rows are rescaled may
+ * depend on other rows, and a negative number that underflows is -0. */
 template <int SIZE>
 __device__ void store_rows(const Attention &a, int64_t hk, int row0, const PrefillRows<SIZE> &rows,
                            const float (&by)[2]) {
@@ -231,11 +229,11 @@ __device__ void store_rows(const Attention &a, int64_t hk, int row0, const Prefi
     }
 }
 
-/* The block of split `split` of few tokens: partial results to scratch memory. Returns whether it was the last to arrive,
- * which leaves y in out[row][SIZE]. */
+/* The block of split `split` of few tokens: partial results to scratch memory. Returns whether it was the last to
+ * arrive, which leaves y in out[row][SIZE]. */
 template <int SIZE>
-__device__ bool arrive_and_merge(const Attention &a, const PrefillRows<SIZE> &rows, const Range &range,
-                                 int64_t hk, int row0, int split, float *out, float *scales) {
+__device__ bool arrive_and_merge(const Attention &a, const PrefillRows<SIZE> &rows, const Range &range, int64_t hk,
+                                 int row0, int split, float *out, float *scales) {
     float *const to = partials_of(a, split, PREFILL_ROWS, SIZE);
     put_rows<SIZE>(rows, to);
     if (lane_in_group() == 0)
@@ -243,8 +241,7 @@ __device__ bool arrive_and_merge(const Attention &a, const PrefillRows<SIZE> &ro
             to[PREFILL_ROWS * SIZE + rows.row_of(h)]                = rows.score(h);
             to[PREFILL_ROWS * SIZE + PREFILL_ROWS + rows.row_of(h)] = rows.sum[h];
         }
-    if (!rp_arrives_last(&a.counters[blockIdx.x * gridDim.z + blockIdx.z], (unsigned)range.active))
-        return false;
+    if (!rp_arrives_last(&a.counters[blockIdx.x * gridDim.z + blockIdx.z], (unsigned)range.active)) return false;
     merge_splits<SIZE, PREFILL_ROWS / GROUP>(a, range, hk, row0, scales, out);
     __syncthreads();
     return true;
@@ -263,14 +260,12 @@ template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 2) prefill_k
     const BlockRange seen     = block_range(a, row0);
     const Range      range    = splits_of(seen, p.split_tiles);
     const bool       split_kv = a.split_kv && range.active > 1;
-    const int        first    = split_kv ? (int)blockIdx.y : range.first,
-              end             = split_kv ? first + 1 : range.first + range.active;
-    /* Splits without tiles end here. A single active split needs no merging: the first block stores its result. For tokens
-     * without positions one block remains too, to write their zeros. */
+    const int first = split_kv ? (int)blockIdx.y : range.first, end = split_kv ? first + 1 : range.first + range.active;
+    /* Splits without tiles end here. A single active split needs no merging: the first block stores its result. For
+     * tokens without positions one block remains too, to write their zeros. */
     if (split_kv ? range.rank(first, a.splits) >= range.active : blockIdx.y > 0) return;
-    const KvRows
-        k = {(const char *)a.k.data + hk * a.k.nb[2], (unsigned)a.k.nb[1], seen.from, seen.end, SIZE, true},
-        v = {(const char *)a.v.data + hk * a.v.nb[2], (unsigned)a.v.nb[1], seen.from, seen.end, SIZE, true};
+    const KvRows k = {(const char *)a.k.data + hk * a.k.nb[2], (unsigned)a.k.nb[1], seen.from, seen.end, SIZE, true},
+                 v = {(const char *)a.v.data + hk * a.v.nb[2], (unsigned)a.v.nb[1], seen.from, seen.end, SIZE, true};
     const PrefillBlock<SIZE> block(memory, k, v, seen);
     PrefillRows<SIZE>        rows(a, hk, row0, (unsigned *)memory + PREFILL_TILE * SIZE);
     PrefillWhole<SIZE>       whole(a, hk, row0);
@@ -309,14 +304,11 @@ PrefillGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     return s;
 }
 
-bool is_multiple(const RpTensorView &v, size_t of) {
-    return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % of == 0;
-}
+bool is_multiple(const RpTensorView &v, size_t of) { return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % of == 0; }
 
 template <int SIZE> RpStatus launch(const Prefill &p, const PrefillGrid &s, RpKernelCtx *ctx) {
-    const LaunchShape shape = {
-        dim3((unsigned)p.a.k.ne[2], s.split_kv ? (unsigned)s.splits : 1, (unsigned)s.row_blocks),
-        dim3(ATTN_THREADS), 6 * PREFILL_TILE * SIZE};
+    const LaunchShape shape = {dim3((unsigned)p.a.k.ne[2], s.split_kv ? (unsigned)s.splits : 1, (unsigned)s.row_blocks),
+                               dim3(ATTN_THREADS), 6 * PREFILL_TILE * SIZE};
     static_assert(MAX_SPLITS * GROUP * 4 * 4 <= 2 * PREFILL_TILE * SIZE,
                   "the scales of splits take the place of queries");
     return RP_LAUNCH("attention", ctx, shape, prefill_kernel<SIZE>, p);
@@ -327,9 +319,8 @@ template <int SIZE> RpStatus launch(const Prefill &p, const PrefillGrid &s, RpKe
 extern "C" bool rp_cuda_takes_attention_prefill(const RpOpArgs *args) {
     const RpTensorView &q = args->attention.q, &k = args->attention.k, &v = args->attention.v;
     return q.ne[1] >= RP_PREFILL_TOKENS && k.dtype == RP_F16 && (q.ne[0] == 64 || q.ne[0] == 128) &&
-           k.ne[0] == q.ne[0] && v.ne[0] == q.ne[0] && args->params->attention.scale > 0.0f &&
-           is_multiple(q, 8) && is_multiple(k, 16) && is_multiple(v, 16) &&
-           (args->dst.dtype == RP_Q8_ACT || is_multiple(args->dst, 16));
+           k.ne[0] == q.ne[0] && v.ne[0] == q.ne[0] && args->params->attention.scale > 0.0f && is_multiple(q, 8) &&
+           is_multiple(k, 16) && is_multiple(v, 16) && (args->dst.dtype == RP_Q8_ACT || is_multiple(args->dst, 16));
 }
 
 extern "C" size_t rp_cuda_attention_prefill_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {

@@ -21,8 +21,8 @@ RpStatus rp_blaslt_open(const char *path, RpBlasLt **out) {
     *out = NULL;
     return rp_fail(RP_E_NOT_AVAILABLE, "cublasLt: the toolkit that this was built with lacks its header");
 }
-void rp_blaslt_close(RpBlasLt *b) { (void)b; }
-void rp_blaslt_set_workspace(RpBlasLt *b, void *memory, size_t bytes) { (void)b, (void)memory, (void)bytes; }
+void        rp_blaslt_close(RpBlasLt *b) { (void)b; }
+void        rp_blaslt_set_workspace(RpBlasLt *b, void *memory, size_t bytes) { (void)b, (void)memory, (void)bytes; }
 const char *rp_blaslt_name(const RpBlasLt *b) { return (void)b, ""; }
 int         rp_blaslt_products(const RpBlasLt *b) { return (void)b, 0; }
 int         rp_blaslt_refused(const RpBlasLt *b) { return (void)b, 0; }
@@ -42,13 +42,18 @@ RpStatus    rp_blaslt_enqueue(void *call, struct CUstream_st *stream) {
 #include <stdlib.h>
 #include <string.h>
 
-#define SYMBOLS(X)                                                                                           \
-    X(cublasLtGetVersion)                                                                                    \
-    X(cublasLtCreate)                                                                                        \
-    X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmulDescCreate)       \
-        X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate)         \
-            X(cublasLtMatrixLayoutDestroy) X(cublasLtMatmulPreferenceCreate)                                 \
-                X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)
+#define SYMBOLS(X)                                                                                                     \
+    X(cublasLtGetVersion)                                                                                              \
+    X(cublasLtCreate)                                                                                                  \
+    X(cublasLtDestroy)                                                                                                 \
+    X(cublasLtMatmul)                                                                                                  \
+    X(cublasLtMatmulAlgoGetHeuristic)                                                                                  \
+    X(cublasLtMatmulDescCreate)                                                                                        \
+    X(cublasLtMatmulDescDestroy)                                                                                       \
+    X(cublasLtMatmulDescSetAttribute)                                                                                  \
+    X(cublasLtMatrixLayoutCreate)                                                                                      \
+    X(cublasLtMatrixLayoutDestroy)                                                                                     \
+    X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)
 
 struct BlasPlan {
     RpBlasLt              *owner;
@@ -120,11 +125,11 @@ static RpStatus open_blas(RpBlasLt *b, const char *path) {
         return rp_fail(RP_E_NOT_AVAILABLE, "cublasLt: %s", why != NULL ? why : "no library");
     }
     /* ISO C has no cast from void * to a function pointer; POSIX guarantees that the bytes are the address. */
-#define X(sym)                                                                                               \
-    {                                                                                                        \
-        void *address = dlsym(b->library, #sym);                                                             \
-        if (address == NULL && missing == NULL) missing = #sym;                                              \
-        memcpy(&b->sym, &address, sizeof address);                                                           \
+#define X(sym)                                                                                                         \
+    {                                                                                                                  \
+        void *address = dlsym(b->library, #sym);                                                                       \
+        if (address == NULL && missing == NULL) missing = #sym;                                                        \
+        memcpy(&b->sym, &address, sizeof address);                                                                     \
     }
     SYMBOLS(X)
 #undef X
@@ -132,8 +137,7 @@ static RpStatus open_blas(RpBlasLt *b, const char *path) {
     const size_t v = b->cublasLtGetVersion();
     snprintf(b->name, sizeof b->name, "cublasLt %zu.%zu.%zu", v / 10000 % 1000, v / 100 % 100, v % 100);
     if (v / 10000 != CUBLAS_VER_MAJOR)
-        return rp_fail(RP_E_NOT_AVAILABLE, "%s, but this was built with version %d", b->name,
-                       CUBLAS_VER_MAJOR);
+        return rp_fail(RP_E_NOT_AVAILABLE, "%s, but this was built with version %d", b->name, CUBLAS_VER_MAJOR);
     const cublasStatus_t s = b->cublasLtCreate(&b->handle);
     if (s == CUBLAS_STATUS_SUCCESS) return RP_OK;
     b->handle = NULL;
@@ -222,19 +226,15 @@ static cublasStatus_t describe(BlasPlan *p) {
     const RpBlasLt         *b         = p->owner;
     const BlasProduct      *q         = &p->product;
     const cublasOperation_t transpose = CUBLAS_OP_T;
-    const cudaDataType_t    type      = q->type == RP_F16    ? CUDA_R_16F
-                                        : q->type == RP_BF16 ? CUDA_R_16BF
-                                                             : CUDA_R_32F;
+    const cudaDataType_t    type      = q->type == RP_F16 ? CUDA_R_16F : q->type == RP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
     /* Pedantic: f32 products stay f32 even if the environment allows the library TF32. */
     const cublasComputeType_t compute = q->type == RP_F32 ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F;
     const uint64_t            m = (uint64_t)q->rows, n = (uint64_t)q->columns, k = (uint64_t)q->inner;
     cublasStatus_t            s = b->cublasLtMatmulDescCreate(&p->op, compute, CUDA_R_32F);
     if (s == CUBLAS_STATUS_SUCCESS && !q->w_across)
-        s = b->cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
-                                              sizeof transpose);
+        s = b->cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose);
     if (s == CUBLAS_STATUS_SUCCESS && q->x_across)
-        s = b->cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSB, &transpose,
-                                              sizeof transpose);
+        s = b->cublasLtMatmulDescSetAttribute(p->op, CUBLASLT_MATMUL_DESC_TRANSB, &transpose, sizeof transpose);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = b->cublasLtMatrixLayoutCreate(&p->w, type, q->w_across ? m : k, q->w_across ? k : m, q->ld_w);
     if (s == CUBLAS_STATUS_SUCCESS)
@@ -274,8 +274,7 @@ static cublasStatus_t choose(BlasPlan *p) {
     if (s != CUBLAS_STATUS_SUCCESS) return s;
     s = prefer(p, preference);
     if (s == CUBLAS_STATUS_SUCCESS)
-        s = b->cublasLtMatmulAlgoGetHeuristic(b->handle, p->op, p->w, p->x, p->y, p->y, preference, 1, &best,
-                                              &n);
+        s = b->cublasLtMatmulAlgoGetHeuristic(b->handle, p->op, p->w, p->x, p->y, p->y, preference, 1, &best, &n);
     (void)b->cublasLtMatmulPreferenceDestroy(preference);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
     if (n < 1 || best.state != CUBLAS_STATUS_SUCCESS || best.workspaceSize > b->workspace_bytes)
@@ -310,8 +309,8 @@ RpStatus rp_blaslt_enqueue(void *arg, struct CUstream_st *stream) {
     BlasPlan            *p    = call->plan;
     RpBlasLt            *b    = p->owner;
     const cublasStatus_t s =
-        b->cublasLtMatmul(b->handle, p->op, &call->alpha, call->w, p->w, call->x, p->x, &call->beta, call->y,
-                          p->y, call->y, p->y, &p->algo, b->workspace, b->workspace_bytes, stream);
+        b->cublasLtMatmul(b->handle, p->op, &call->alpha, call->w, p->w, call->x, p->x, &call->beta, call->y, p->y,
+                          call->y, p->y, &p->algo, b->workspace, b->workspace_bytes, stream);
     if (s == CUBLAS_STATUS_SUCCESS) return RP_OK;
     refuse(p, "product", s);
     return rp_fail(RP_E_CUDA, "%s: %s", b->name, b->reason);

@@ -1,5 +1,6 @@
-/* GEMM for 32 and more f32 columns, or more q8_act columns (RpCudaTuning.blas_columns): y[m,t] = sum_k w[k,m] * x[k,t] by cuBLASLt, in the type of the weights (f32, f16,
- * bf16), quantised weights in f16; sums and result in f32. Steps for quantised weights:
+/* GEMM for 32 and more f32 columns, or more q8_act columns (RpCudaTuning.blas_columns): y[m,t] = sum_k w[k,m] * x[k,t]
+ * by cuBLASLt, in the type of the weights (f32, f16, bf16), quantised weights in f16; sums and result in f32. Steps for
+ * quantised weights:
  *
  *     convert     x f32 or q8_act -> x16[t][ld] f16, scaled by 2^-e[t]
  *     per tile of rows:   dequantize w -> w16[rows][k] f16, at most 64 MiB;   y[rows] = w16 * x16 by cuBLASLt
@@ -32,21 +33,21 @@ enum { TILE_BYTES = 64 << 20 };
 
 struct ConvertArgs {
     RpTensorView x;
-    void      *out; /* [columns][ld] */
-    int       *exponents;
-    int64_t    ld;
+    void        *out; /* [columns][ld] */
+    int         *exponents;
+    int64_t      ld;
 };
 
 struct DequantizeArgs {
-    Planes   planes;
-    int64_t  first, n_frags, row_frags; /* fragments: before the tile, of the tile, of a row */
-    __half  *out;
-    int64_t  inner;
+    Planes  planes;
+    int64_t first, n_frags, row_frags; /* fragments: before the tile, of the tile, of a row */
+    __half *out;
+    int64_t inner;
 };
 
 struct RescaleArgs {
     RpTensorView y;
-    const int *exponents;
+    const int   *exponents;
 };
 
 /* Element i of a column, f32 or q8_act. */
@@ -91,9 +92,9 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) dequantize_kerne
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= p.n_frags) return;
-    const int64_t  row = i / p.row_frags, f = i % p.row_frags;
+    const int64_t                  row = i / p.row_frags, f = i % p.row_frags;
     const typename Blocks<T>::Lane lane((int)f);
-    const FragmentOf<T> v =
+    const FragmentOf<T>            v =
         Blocks<T>::dequantize(Blocks<T>::load(Blocks<T>::row(p.planes, p.first + i - f), (unsigned)f), lane);
     for (int k = 0; k < (int)QuantType<T>::FRAG / RP_SUM_BLOCK; k++) {
         __half  *out = p.out + row * p.inner + rp_sum_block<T>(f, k) * RP_SUM_BLOCK;
@@ -101,7 +102,7 @@ template <RpDtype T> __global__ void __launch_bounds__(THREADS) dequantize_kerne
         for (int e = 0; e < RP_SUM_BLOCK / 2; e++) {
             const __half low  = __float2half_rn(rp_element<T>(v, k, 2 * e));
             const __half high = __float2half_rn(rp_element<T>(v, k, 2 * e + 1));
-            pairs[e] = (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
+            pairs[e]          = (unsigned)__half_as_ushort(low) | (unsigned)__half_as_ushort(high) << 16;
         }
         rp_put16(out, make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]));
         rp_put16(out + 8, make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]));
@@ -130,9 +131,9 @@ size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
 BlasShape shape_of(const RpOpArgs *args) {
     const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x, *y = &args->dst;
-    BlasShape         s     = {};
-    BlasProduct      *p     = &s.product;
-    const bool        quant = rp_dtype_is_quant(w->dtype);
+    BlasShape           s     = {};
+    BlasProduct        *p     = &s.product;
+    const bool          quant = rp_dtype_is_quant(w->dtype);
     p->rows = w->ne[1], p->columns = x->ne[1], p->inner = w->ne[0];
     p->type    = quant ? RP_F16 : w->dtype;
     p->ld_y    = (int64_t)(y->nb[1] / sizeof(float));
@@ -205,7 +206,7 @@ RpStatus convert(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
 }
 
 RpStatus rescale(const RpOpArgs *args, RpKernelCtx *ctx, const BlasShape &s) {
-    const RescaleArgs a     = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
+    const RescaleArgs a = {args->dst, (const int *)((char *)ctx->scratch + s.exponents)};
     const dim3        grid(rp_blocks(args->dst.ne[0], THREADS), (unsigned)s.product.columns);
     const LaunchShape shape = {grid, dim3(THREADS), 0, true};
     return RP_LAUNCH("mul_mat", ctx, shape, rescale_kernel, a);
@@ -217,8 +218,12 @@ template <RpDtype T> RpStatus tiles(const RpOpArgs *args, RpKernelCtx *ctx, cons
     const int64_t row_frags = args->mul_mat.w.ne[0] / QuantType<T>::FRAG;
     for (int64_t first = 0; first < args->mul_mat.w.ne[1]; first += s.product.rows) {
         const BlasProduct    p     = tile_at(args, s, first);
-        const DequantizeArgs a     = {rp_planes<T>(args->mul_mat.w), first * row_frags, p.rows * row_frags,
-                                      row_frags, (__half *)(at + s.w), p.inner};
+        const DequantizeArgs a     = {rp_planes<T>(args->mul_mat.w),
+                                      first * row_frags,
+                                      p.rows * row_frags,
+                                      row_frags,
+                                      (__half *)(at + s.w),
+                                      p.inner};
         const LaunchShape    shape = {dim3(rp_blocks(a.n_frags, THREADS)), dim3(THREADS), 0};
         RP_TRY(RP_LAUNCH("mul_mat", ctx, shape, dequantize_kernel<T>, a));
         RP_TRY(multiply(ctx, p, at + s.w, at + s.x, (float *)args->dst.data + first));
@@ -231,7 +236,8 @@ template <RpDtype T> RpStatus tiles(const RpOpArgs *args, RpKernelCtx *ctx, cons
 /* Two-dimensional products without positions, f32 or q8_act columns. 65535 is the limit of grid.y. */
 extern "C" bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpTensorView &w = args->mul_mat.w, &x = args->mul_mat.x, &y = args->dst;
-    if (op != RP_OP_MUL_MAT || rp_is_present(&args->mul_mat.pos) || x.ne[1] < RP_BLAS_MIN_COLUMNS || x.ne[1] > 65535) return false;
+    if (op != RP_OP_MUL_MAT || rp_is_present(&args->mul_mat.pos) || x.ne[1] < RP_BLAS_MIN_COLUMNS || x.ne[1] > 65535)
+        return false;
     if (!has_rows_of(y, sizeof(float)) || y.dtype != RP_F32 || w.ne[2] * w.ne[3] != 1) return false;
     const bool quant = rp_dtype_is_quant(w.dtype) && w.dtype != RP_Q8_ACT;
     if (x.dtype == RP_Q8_ACT) return quant && x.ne[2] * x.ne[3] == 1 && x.ne[1] >= rp_tuning_of(ctx).blas_columns;
@@ -257,7 +263,7 @@ extern "C" RpStatus rp_cuda_blas_prepare(RpBlasLt *b, const RpOpArgs *args, bool
 
 extern "C" RpStatus rp_cuda_mul_mat_blas(const RpOpArgs *args, RpKernelCtx *ctx, bool *taken) {
     const RpTensorView *w = &args->mul_mat.w;
-    *taken              = false;
+    *taken                = false;
     if (ctx->blas == nullptr || !rp_cuda_blas_wants(RP_OP_MUL_MAT, args, ctx)) return RP_OK;
     const BlasShape s = shape_of(args);
     if (!has_all(ctx->blas, args, s)) return RP_OK;

@@ -35,14 +35,11 @@ static inline float *rp_scratch_floats(const RpKernelCtx *ctx) {
 }
 
 /* Bytes of scratch memory for the counters and so many floats. */
-static inline size_t rp_scratch_size(int64_t floats) {
-    return RP_SCRATCH_ZEROS + (size_t)floats * sizeof(float);
-}
+static inline size_t rp_scratch_size(int64_t floats) { return RP_SCRATCH_ZEROS + (size_t)floats * sizeof(float); }
 
 static inline RpStatus rp_check_scratch(const char *op, const RpKernelCtx *ctx, size_t wanted) {
     if (wanted <= ctx->scratch_bytes) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %zu bytes of scratch memory, %zu are wanted", op, ctx->scratch_bytes,
-                   wanted);
+    return rp_fail(RP_E_ARG, "%s: %zu bytes of scratch memory, %zu are wanted", op, ctx->scratch_bytes, wanted);
 }
 
 #endif

@@ -23,8 +23,7 @@ struct ColumnSource {
     bool         quantize;  /* the product takes q8_act: x is, or the prologue quantises it */
 };
 
-static inline ColumnSource rp_column_source(const RpTensorView &x, const RpTensorView &norm,
-                                            const RpColumnParams &p) {
+static inline ColumnSource rp_column_source(const RpTensorView &x, const RpTensorView &norm, const RpColumnParams &p) {
     return {(const char *)x.data,
             (const float *)norm.data,
             x.ne[0],
@@ -70,8 +69,8 @@ static inline ColumnGrid rp_divide_tiles(int64_t tiles, int64_t most, int split,
 
 /* Grid of a fused product with `results` rows, warp_results per warp. `resident` blocks fit a multiprocessor at a
  * time. `times` is how often the grid repeats, once per chosen expert. */
-static inline ColumnGrid rp_column_grid(int64_t results, int warp_results, int split, int resident,
-                                        int64_t times, bool early, const RpKernelCtx *ctx) {
+static inline ColumnGrid rp_column_grid(int64_t results, int warp_results, int split, int resident, int64_t times,
+                                        bool early, const RpKernelCtx *ctx) {
     const int64_t tiles = rp_blocks(results, (int64_t)warp_results * RP_GEMV_WARPS / split),
                   slots = rp_tuning_blocks(ctx, resident) / times;
     ColumnGrid grid     = rp_divide_tiles(tiles, slots > 1 ? slots : 1, split, ctx);
@@ -79,10 +78,10 @@ static inline ColumnGrid rp_column_grid(int64_t results, int warp_results, int s
     return grid;
 }
 
-/* The same grid in units of `unit` tiles, so that no block needs the results of another. Multiprocessors get more uneven
- * shares by it. Returns `grid` itself where one would get more than a sixth more tiles than the largest share before. */
-static inline ColumnGrid rp_whole_units(const ColumnGrid &grid, int unit, int resident,
-                                        const RpKernelCtx *ctx) {
+/* The same grid in units of `unit` tiles, so that no block needs the results of another. Multiprocessors get more
+ * uneven shares by it. Returns `grid` itself where one would get more than a sixth more tiles than the largest share
+ * before. */
+static inline ColumnGrid rp_whole_units(const ColumnGrid &grid, int unit, int resident, const RpKernelCtx *ctx) {
     const int     n_sm  = rp_tuning_of(ctx).n_sm;
     const int64_t tiles = (int64_t)grid.blocks * grid.turns + grid.rest, units = (tiles + unit - 1) / unit;
     ColumnGrid    whole = rp_divide_tiles(units, rp_tuning_blocks(ctx, resident), grid.split, ctx);
@@ -102,11 +101,10 @@ __device__ static inline int rp_block_of_tile(const ColumnGrid &grid, int tile) 
 }
 
 /* Blocks that compute rows of [from, to): so many arrive at a counter of these rows. */
-__device__ static inline unsigned rp_blocks_of_rows(const ColumnGrid &grid, int tile_rows, int64_t from,
-                                                    int64_t to) {
+__device__ static inline unsigned rp_blocks_of_rows(const ColumnGrid &grid, int tile_rows, int64_t from, int64_t to) {
     const int shift = rp_log2(tile_rows);
-    return (unsigned)(rp_block_of_tile(grid, (int)((to - 1) >> shift)) -
-                      rp_block_of_tile(grid, (int)(from >> shift)) + 1);
+    return (unsigned)(rp_block_of_tile(grid, (int)((to - 1) >> shift)) - rp_block_of_tile(grid, (int)(from >> shift)) +
+                      1);
 }
 
 /* The work of block number `block` of the grid, a part of the rows of w. */
@@ -206,8 +204,7 @@ template <int BLOCK_WARPS> struct ColumnOfBlock {
 
     __device__ float at(int64_t i) const { return normed(((const float *)c.x)[i], i); }
 
-    template <bool ALIGNED>
-    __device__ void load8(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
+    template <bool ALIGNED> __device__ void load8(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
         rp_load8<ALIGNED>((const float *)c.x + i, left, v);
         if (!c.norm) return;
         float w[RP_FLOAT_FRAG];

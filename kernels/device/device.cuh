@@ -20,8 +20,7 @@ __device__ static inline char *rp_row(const RpTensorView &v, int64_t r) {
 }
 
 /* The row of b that is broadcast to row r of a: each index modulo the dimension of b. */
-__device__ static inline const float *rp_repeated_row(const RpTensorView &a, const RpTensorView &b,
-                                                      int64_t r) {
+__device__ static inline const float *rp_repeated_row(const RpTensorView &a, const RpTensorView &b, int64_t r) {
     const int64_t i1 = r % a.ne[1], i2 = r / a.ne[1] % a.ne[2], i3 = r / (a.ne[1] * a.ne[2]);
     return (const float *)rp_row_at(b, i1 % b.ne[1], i2 % b.ne[2], i3 % b.ne[3]);
 }
@@ -29,8 +28,7 @@ __device__ static inline const float *rp_repeated_row(const RpTensorView &a, con
 /* x[0] to x[3], aligned to 16 bytes. */
 __device__ static inline float4 rp_get_float4(const float *x) {
     const uint4 v = rp_get16(x);
-    return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
-                       __uint_as_float(v.w));
+    return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w));
 }
 
 struct Sum {
@@ -50,8 +48,7 @@ __device__ static inline float rp_warp_sum(float v) {
 
 __device__ static inline float rp_warp_max(float v) {
     if (RP_FUSED(Maximum, v)) return v;
-    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
-        v = Maximum::fold(v, __shfl_xor_sync(RP_ALL_LANES, v, lanes));
+    for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) v = Maximum::fold(v, __shfl_xor_sync(RP_ALL_LANES, v, lanes));
     return v;
 }
 

@@ -1,5 +1,6 @@
-/* expert_columns.cuh - the columns of one expert, found by a block in their order. A column is the pair of choice j and token t,
- * number j + k*t; ids that are no expert count as expert n_expert. The ids are data (I4): nothing else depends on them.
+/* expert_columns.cuh - the columns of one expert, found by a block in their order. A column is the pair of choice j and
+ * token t, number j + k*t; ids that are no expert count as expert n_expert. The ids are data (I4): nothing else depends
+ * on them.
  *
  *     for (int at = 0, n; (n = rp_next_columns(ids, e, &at, found)) > 0;) use the columns found.list[0..n)
  *
@@ -23,8 +24,8 @@ struct FoundColumns {
     int next; /* the first id that has not been listed */
 };
 
-/* Lists the next columns of expert e from id *at on, at most RP_COLUMNS_MOST, for a block of RP_COLUMNS_THREADS threads. Begins
- * with a barrier, so that the list before may be read until the call. */
+/* Lists the next columns of expert e from id *at on, at most RP_COLUMNS_MOST, for a block of RP_COLUMNS_THREADS
+ * threads. Begins with a barrier, so that the list before may be read until the call. */
 __device__ static inline int rp_next_columns(const ExpertIds &of, int e, int *at, FoundColumns &found) {
     const int tid = (int)threadIdx.x, warp = tid / RP_WARP;
     int       count = 0;

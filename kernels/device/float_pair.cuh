@@ -34,7 +34,8 @@ __device__ static inline FloatPair rp_pair_add(const FloatPair &a, const FloatPa
     return rp_pair_normal(high, rest + (a.low + b.low));
 }
 
-/* The product of two numbers of 2^-64, rounded down: the upper half of the product of integers, from halves of 32 bits. */
+/* The product of two numbers of 2^-64, rounded down: the upper half of the product of integers, from halves of 32
+ * bits. */
 __device__ static inline uint64_t rp_fixed_product(uint64_t a, uint64_t b) {
     const uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
     const uint64_t first = ah * bl, second = al * bh;
@@ -51,8 +52,7 @@ __device__ static inline FloatPair rp_pair_of_fixed(uint64_t v) {
 
 __device__ static inline uint64_t rp_fixed_of(const FloatPair &a) {
     const float one = 18446744073709551616.0f;
-    return (uint64_t)((int64_t)((a.high - rintf(a.high)) * one / 2.0f) * 2) +
-           (uint64_t)(int64_t)(a.low * one);
+    return (uint64_t)((int64_t)((a.high - rintf(a.high)) * one / 2.0f) * 2) + (uint64_t)(int64_t)(a.low * one);
 }
 
 /* cos and sin of t turns, t a number of 2^-64, with errors of half an ulp and 5e-9. Quarter turns are taken off first:
@@ -69,10 +69,9 @@ __device__ static inline void rp_cos_sin(uint64_t t, float *cos_out, float *sin_
     const float x2 = __fmul_rn(x.high, x.high), x2_rest = fmaf(x.high, x.high, -x2) + 2.0f * x.high * x.low;
     const float c4   = fmaf(x2, fmaf(x2, fmaf(x2, -1.0f / 3628800, 1.0f / 40320), -1.0f / 720), 1.0f / 24);
     const float s3   = fmaf(x2, fmaf(x2, fmaf(x2, 1.0f / 362880, -1.0f / 5040), 1.0f / 120), -1.0f / 6);
-    const float half = 0.5f * x2, one = __fsub_rn(1.0f, half),
-                one_rest = __fsub_rn(__fsub_rn(1.0f, one), half);
-    const float c        = one + (one_rest + fmaf(x2 * x2, c4, -0.5f * x2_rest));
-    const float s        = x.high + fmaf(x.high * x2, s3, x.low);
+    const float half = 0.5f * x2, one = __fsub_rn(1.0f, half), one_rest = __fsub_rn(__fsub_rn(1.0f, one), half);
+    const float c     = one + (one_rest + fmaf(x2 * x2, c4, -0.5f * x2_rest));
+    const float s     = x.high + fmaf(x.high * x2, s3, x.low);
     const float first = quarter % 2 != 0 ? s : c, second = quarter % 2 != 0 ? c : s;
     *cos_out = quarter == 1 || quarter == 2 ? -first : first; /* cos and sin change places, and signs */
     *sin_out = quarter >= 2 ? -second : second;

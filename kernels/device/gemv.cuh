@@ -48,7 +48,7 @@ struct GemvWork {
     int  n_experts    = 1;            /* experts side by side: the same rows of different matrices */
     int  parts        = 1;            /* parts of a warp, each with rows of its own (rp_gemv_parts) */
     bool inactive     = false;        /* this warp takes part in barriers only */
-    int  early        = -1; /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
+    int  early        = -1;           /* bytes of a row that are prefetched before griddepcontrol.wait; -1: the
                                             kernel has waited already */
     int  first_tile   = 0;
     int  n_tiles      = 1;
@@ -62,17 +62,15 @@ __device__ static inline int rp_log2(int power) { return 31 - __clz(power); }
  * 2048 rows of 2048 elements (64 fragments): 1024 < 2048 and 64 >= 64, so split 2; then 2048 warps are enough. */
 static inline int rp_gemv_split(int64_t rows, int64_t n_frags) {
     int split = 1;
-    while (split < RP_GEMV_WARPS && (rows + 1) / 2 * split < RP_GEMV_BUSY && n_frags >= 2 * split * RP_WARP)
-        split *= 2;
+    while (split < RP_GEMV_WARPS && (rows + 1) / 2 * split < RP_GEMV_BUSY && n_frags >= 2 * split * RP_WARP) split *= 2;
     return split;
 }
 
 /* Parts of a warp that multiply rows of their own, where a row has so few fragments that half or three quarters of the
- * lanes would have none. A lane then has one fragment at most, so the sums of lanes that are left out are zeros, and the
- * bits of a sum do not change. Worked example, 12 fragments: lanes 0 to 15 have rows 0 and 1, lanes 16 to 31 rows 2 and 3. */
-static inline int rp_gemv_parts(int64_t n_frags) {
-    return n_frags <= RP_WARP / 4 ? 4 : n_frags <= RP_WARP / 2 ? 2 : 1;
-}
+ * lanes would have none. A lane then has one fragment at most, so the sums of lanes that are left out are zeros, and
+ * the bits of a sum do not change. Worked example, 12 fragments: lanes 0 to 15 have rows 0 and 1, lanes 16 to 31 rows 2
+ * and 3. */
+static inline int rp_gemv_parts(int64_t n_frags) { return n_frags <= RP_WARP / 4 ? 4 : n_frags <= RP_WARP / 2 ? 2 : 1; }
 
 /* Elements of a fragment: what a lane multiplies at a time. */
 static inline int rp_gemv_frag_elems(RpDtype type) {
@@ -129,10 +127,10 @@ __device__ static inline void rp_gemv_open(int early) {
     if (early < 0) rp_pdl_wait();
 }
 
-/* Prefetches one of `planes` planes of the warp's two rows of the first tile into L2 while earlier kernels end: `bytes` of
- * each row, or as many as the device allows. Does nothing if the kernel has waited already. */
-__device__ static inline void rp_gemv_prefetch(const GemvWork &work, const uint8_t *a, const uint8_t *b,
-                                               int64_t bytes, int planes) {
+/* Prefetches one of `planes` planes of the warp's two rows of the first tile into L2 while earlier kernels end: `bytes`
+ * of each row, or as many as the device allows. Does nothing if the kernel has waited already. */
+__device__ static inline void rp_gemv_prefetch(const GemvWork &work, const uint8_t *a, const uint8_t *b, int64_t bytes,
+                                               int planes) {
     const int lanes = RP_WARP * work.split, lane = (int)threadIdx.x & (lanes - 1), most = work.early / planes,
               end = bytes < most ? (int)bytes : most;
     for (int at = lane * RP_CACHE_LINE; at < end; at += lanes * RP_CACHE_LINE) {
@@ -173,8 +171,8 @@ struct TwoSums {
     __device__ static float2 fold(float2 a, float2 b) { return make_float2(a.x + b.x, a.y + b.y); }
 };
 
-/* Two sums at once, over n_lanes lanes and for the first of them, with the same order of additions. After the first step
- * the lower half of the lanes has the terms of v[0] and the upper half those of v[1]. */
+/* Two sums at once, over n_lanes lanes and for the first of them, with the same order of additions. After the first
+ * step the lower half of the lanes has the terms of v[0] and the upper half those of v[1]. */
 __device__ static inline void rp_warp_sums(float (&v)[2], int n_lanes) {
     float2 both = make_float2(v[0], v[1]);
     if (n_lanes == RP_WARP && RP_FUSED(TwoSums, both)) {
@@ -198,8 +196,8 @@ __device__ static inline void rp_warp_sums(float (&v)[2], int n_lanes) {
  * Two buffers save a barrier: while slow warps still read tile i, fast ones may write tile i + 1. A warp can reach
  * tile i + 2 only past the barrier of tile i + 1, when all have read tile i. */
 template <int C, int WARPS, class Put>
-__device__ static inline void rp_gemv_reduce(const GemvWork &work, int                       tile,
-                                             const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
+__device__ static inline void rp_gemv_reduce(const GemvWork &work, int tile, const float (&acc)[RP_GEMV_ROWS][C],
+                                             const Put &put) {
     enum { RESULTS = WARPS * RP_GEMV_ROWS * C };
     RP_SHARED(float, buffers, [2 * RESULTS]);
     const bool mine = rp_gemv_has_rows<WARPS>(work, tile);
@@ -229,27 +227,25 @@ __device__ static inline void rp_gemv_reduce(const GemvWork &work, int          
 template <class Put> __device__ static inline void rp_gemv_end_tile(const Put &, const GemvWork &, int) {}
 
 template <int C, int WARPS, class Put>
-__device__ static inline void rp_gemv_finish(const GemvWork &work, int                       tile,
-                                             const float (&acc)[RP_GEMV_ROWS][C], const Put &put) {
+__device__ static inline void rp_gemv_finish(const GemvWork &work, int tile, const float (&acc)[RP_GEMV_ROWS][C],
+                                             const Put &put) {
     rp_gemv_reduce<C, WARPS>(work, tile, acc, put);
     rp_gemv_end_tile(put, work, tile);
 }
 
 /* Copies `bytes` bytes, 16 at a time, by all threads of the block. */
-template <int THREADS = RP_GEMV_THREADS>
-__device__ static inline void rp_copy16(const char *x, int bytes, char *to) {
+template <int THREADS = RP_GEMV_THREADS> __device__ static inline void rp_copy16(const char *x, int bytes, char *to) {
     for (int i = 16 * (int)threadIdx.x; i < bytes; i += 16 * THREADS) rp_put16(to + i, rp_get16(x + i));
 }
 
 /* Copies elements [from, from + len) of a q8_act row of n to shared memory, in the layout of rp_staged_bytes. A whole
- * row has that layout already. Scales and sums are copied as the words they are, and zeros follow up to the next 16 bytes: a
- * compiler may widen a load of the last ones. */
+ * row has that layout already. Scales and sums are copied as the words they are, and zeros follow up to the next 16
+ * bytes: a compiler may widen a load of the last ones. */
 template <int THREADS = RP_GEMV_THREADS>
 __device__ static inline void rp_stage_q8_act(const char *x, int64_t n, int64_t from, int len, char *to) {
     const int *q = (const int *)(x + from), *scale = (const int *)(x + n) + from / 32,
               *sum = (const int *)(x + n) + n / 32 + from / 16;
-    const int n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x,
-              n_words  = (int)rp_staged_bytes(len) / 4;
+    const int  n_q = len / 4, n_scale = len / 32, tid = (int)threadIdx.x, n_words = (int)rp_staged_bytes(len) / 4;
     const bool aligned = (uintptr_t)q % 16 == 0;
     if (aligned && len == n && len % 128 == 0) return rp_copy16<THREADS>(x, (int)rp_staged_bytes(len), to);
     if (aligned && n_q % 4 == 0)
@@ -300,10 +296,9 @@ template <int C> struct GemvColumns {
         for (int c = 0; c < C && c < columns; c++)
             rp_stage_q8_act(x + (size_t)c * stride, n, from, len, to + c * rp_staged_bytes(len));
     }
-    __device__ bool  aligned() const { return ((uintptr_t)x | (C > 1 ? stride : 0)) % 16 == 0; }
-    __device__ float at(int64_t i) const { return ((const float *)x)[i]; }
-    template <bool ALIGNED>
-    __device__ void load8(int c, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
+    __device__ bool                         aligned() const { return ((uintptr_t)x | (C > 1 ? stride : 0)) % 16 == 0; }
+    __device__ float                        at(int64_t i) const { return ((const float *)x)[i]; }
+    template <bool ALIGNED> __device__ void load8(int c, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
         rp_load8<ALIGNED>((const float *)(x + (size_t)(c < columns ? c : 0) * stride) + i, left, v);
     }
 };

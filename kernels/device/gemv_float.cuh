@@ -38,9 +38,7 @@ struct TwoFloatMatrices {
             {w[0] + row * stride[0], w[1] + row * stride[1]}
         };
     }
-    __device__ bool aligned() const {
-        return ((uintptr_t)w[0] | (uintptr_t)w[1] | stride[0] | stride[1]) % 16 == 0;
-    }
+    __device__ bool aligned() const { return ((uintptr_t)w[0] | (uintptr_t)w[1] | stride[0] | stride[1]) % 16 == 0; }
 };
 
 /* Eight float weights as raw bits, converted when used; zeros past n. ALIGNED: p is a multiple of 16 bytes. */
@@ -65,18 +63,17 @@ template <RpDtype T, bool ALIGNED> struct Weights8 {
     __device__ float at(int i) const {
         if (T == RP_F32) return __uint_as_float(rp_word(bits[i / 4 % (sizeof bits / 16)], i % 4));
         const unsigned w = rp_word(bits[0], i / 2 % 4);
-        if (T == RP_BF16)
-            return __uint_as_float(i % 2 != 0 ? w & 0xffff0000u : w << 16); /* the upper half of an f32 */
+        if (T == RP_BF16) return __uint_as_float(i % 2 != 0 ? w & 0xffff0000u : w << 16); /* the upper half of an f32 */
         return rp_half_bits((uint16_t)(w >> (16 * (i % 2))));
     }
 };
 
-/* Accumulates `length` terms: a lane takes eight consecutive elements, then those 32 * split * 8 further on. Elements past
- * the end are zeros, which change no sum: it begins with +0, and is -0 at no time. ALIGNED: there are none past the end. */
+/* Accumulates `length` terms: a lane takes eight consecutive elements, then those 32 * split * 8 further on. Elements
+ * past the end are zeros, which change no sum: it begins with +0, and is -0 at no time. ALIGNED: there are none past
+ * the end. */
 template <RpDtype T, int C, bool ALIGNED, class Columns>
-__device__ static inline void rp_float_rows(const GemvWork &work, const FloatRows &rows,
-                                            const Columns &columns, int length,
-                                            float (&acc)[RP_GEMV_ROWS][C]) {
+__device__ static inline void rp_float_rows(const GemvWork &work, const FloatRows &rows, const Columns &columns,
+                                            int length, float (&acc)[RP_GEMV_ROWS][C]) {
     const int step = work.split * RP_WARP * RP_FLOAT_FRAG;
 #pragma unroll 2
     for (int i = rp_gemv_lane_frag(work) * RP_FLOAT_FRAG; i < length; i += step) {
@@ -84,8 +81,7 @@ __device__ static inline void rp_float_rows(const GemvWork &work, const FloatRow
         Weights8<T, ALIGNED> a[RP_GEMV_ROWS];
         float                x[C][RP_FLOAT_FRAG];
 #pragma unroll
-        for (int r = 0; r < RP_GEMV_ROWS; r++)
-            a[r].load(rows.row[r] + (size_t)i * (T == RP_F32 ? 4 : 2), left);
+        for (int r = 0; r < RP_GEMV_ROWS; r++) a[r].load(rows.row[r] + (size_t)i * (T == RP_F32 ? 4 : 2), left);
 #pragma unroll
         for (int c = 0; c < C; c++) columns.template load8<ALIGNED>(c, i, left, x[c]);
 #pragma unroll

@@ -25,12 +25,11 @@
 template <RpDtype T> struct QuantWeights {
     static constexpr bool FLOAT = false, LARGE = (int)Blocks<T>::RUNS == 2;
 
-    __device__ static OneMatrix<T> matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0,
-                                          int64_t i3 = 0) {
+    __device__ static OneMatrix<T> matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0, int64_t i3 = 0) {
         return {rp_planes<T>(w), (i2 + w.ne[2] * i3) * w.ne[1], work.rows, work.n / QuantType<T>::FRAG};
     }
-    __device__ static TwoMatrices<T> matrices(const RpTensorView &a, const RpTensorView &b,
-                                              const GemvWork &work, int64_t i2) {
+    __device__ static TwoMatrices<T> matrices(const RpTensorView &a, const RpTensorView &b, const GemvWork &work,
+                                              int64_t i2) {
         return {
             {rp_planes<T>(a), rp_planes<T>(b)},
             i2 * (int64_t)work.rows, work.rows, work.n / QuantType<T>::FRAG
@@ -44,8 +43,7 @@ template <RpDtype T> struct QuantForm : QuantWeights<T> {
     static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
     static constexpr int         min_blocks(int columns) { return rp_gemv_blocks(T, columns); }
     template <class Weights, class Columns, class Put>
-    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns,
-                                   const Put &put) {
+    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns, const Put &put) {
         rp_gemv_quant<T>(work, w, columns, put);
     }
 };
@@ -56,8 +54,7 @@ template <RpDtype T> struct DequantForm : QuantWeights<T> {
     static constexpr int         MAX_COLUMNS = 1;
     static constexpr int         min_blocks(int) { return 2; }
     template <class Weights, class Columns, class Put>
-    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns,
-                                   const Put &put) {
+    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns, const Put &put) {
         rp_gemv_dequant<T>(work, w, columns, put);
     }
 };
@@ -68,12 +65,11 @@ template <RpDtype T> struct FloatForm {
     static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
     static constexpr int         min_blocks(int columns) { return columns > 1 ? 2 : 3; }
 
-    __device__ static FloatMatrix matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0,
-                                         int64_t i3 = 0) {
+    __device__ static FloatMatrix matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0, int64_t i3 = 0) {
         return {rp_row_at(w, 0, i2, i3), w.nb[1], work.rows};
     }
-    __device__ static TwoFloatMatrices matrices(const RpTensorView &a, const RpTensorView &b,
-                                                const GemvWork &work, int64_t i2) {
+    __device__ static TwoFloatMatrices matrices(const RpTensorView &a, const RpTensorView &b, const GemvWork &work,
+                                                int64_t i2) {
         return {
             {rp_row_at(a, 0,   i2, 0), rp_row_at(b, 0, i2, 0)},
             {a.nb[1],         b.nb[1]},
@@ -81,8 +77,7 @@ template <RpDtype T> struct FloatForm {
         };
     }
     template <class Weights, class Columns, class Put>
-    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns,
-                                   const Put &put) {
+    __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns, const Put &put) {
         rp_gemv_float<T>(work, w, columns, put);
     }
 };
@@ -118,7 +113,7 @@ template <class Launch> static RpStatus rp_for_form(RpDtype type, bool q8, const
 }
 
 /* RP_LAUNCH of a kernel of this form. */
-#define RP_LAUNCH_FORM(op, ctx, shape, form, kernel, ...)                                                    \
+#define RP_LAUNCH_FORM(op, ctx, shape, form, kernel, ...)                                                              \
     RP_LAUNCH_AS(op, ctx, shape, decltype(form)::NAME, kernel, __VA_ARGS__)
 
 #endif

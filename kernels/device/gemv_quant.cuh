@@ -57,8 +57,8 @@ template <int RUNS> __device__ static inline float rp_run_sum(const float *sum) 
  *
  * where xsum is the sum of the dequantised activations of the run, sum block by sum block (quantize.cuh). */
 template <RpDtype T, int K>
-__device__ static inline void rp_gemv_run(const FragmentOf<T> (&w)[RP_GEMV_ROWS], const char *x, int len,
-                                          int at, float *const (&acc)[RP_GEMV_ROWS]) {
+__device__ static inline void rp_gemv_run(const FragmentOf<T> (&w)[RP_GEMV_ROWS], const char *x, int len, int at,
+                                          float *const (&acc)[RP_GEMV_ROWS]) {
     const int    run = K * RP_RUN_STRIDE;
     const char  *q = x + 16 * (at + run), *rest = x + len;
     const uint4  a = rp_get16(q), b = rp_get16(q + 16);
@@ -74,12 +74,10 @@ __device__ static inline void rp_gemv_run(const FragmentOf<T> (&w)[RP_GEMV_ROWS]
 
 /* Adds a fragment of both rows times the staged columns, its runs in their order. */
 template <RpDtype T, int C>
-__device__ static inline void rp_gemv_frag(const GemvWork &work,
-                                           const typename Blocks<T>::Raw (&raw)[RP_GEMV_ROWS],
-                                           const typename Blocks<T>::Lane &lane, const char *staged, int len,
-                                           int at, float (&acc)[RP_GEMV_ROWS][C]) {
-    const FragmentOf<T> w[RP_GEMV_ROWS] = {Blocks<T>::dequantize(raw[0], lane),
-                                           Blocks<T>::dequantize(raw[1], lane)};
+__device__ static inline void rp_gemv_frag(const GemvWork &work, const typename Blocks<T>::Raw (&raw)[RP_GEMV_ROWS],
+                                           const typename Blocks<T>::Lane &lane, const char *staged, int len, int at,
+                                           float (&acc)[RP_GEMV_ROWS][C]) {
+    const FragmentOf<T> w[RP_GEMV_ROWS] = {Blocks<T>::dequantize(raw[0], lane), Blocks<T>::dequantize(raw[1], lane)};
 #pragma unroll
     for (int c = 0; c < C; c++) {
         if (c >= work.columns) break;
@@ -165,8 +163,8 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
     lane.keep();
     for (int tile = 0; tile < work.n_tiles; tile += WARPS / RP_GEMV_WARPS) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break; /* the whole block */
-        const bool                    idle = work.inactive || !rp_gemv_has_rows<WARPS>(work, tile);
-        const QuantRows<T>            rows = weights.at(rp_gemv_warp_row(work, tile));
+        const bool                    idle                 = work.inactive || !rp_gemv_has_rows<WARPS>(work, tile);
+        const QuantRows<T>            rows                 = weights.at(rp_gemv_warp_row(work, tile));
         float                         acc[RP_GEMV_ROWS][C] = {};
         Raw                           raw[LOADS][RP_GEMV_ROWS];
         const typename Blocks<T>::Row row[RP_GEMV_ROWS] = {rows.row(0), rows.row(1)};
@@ -222,16 +220,15 @@ __device__ static inline void rp_gemv_dequant(const GemvWork &work, const Weight
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break;
         const QuantRows<T> rows                 = weights.at(rp_gemv_warp_row(work, tile));
         float              acc[RP_GEMV_ROWS][1] = {};
-        for (int f = work.inactive ? n_frags : rp_gemv_lane_frag(work); f < n_frags;
-             f += work.split * RP_WARP)
+        for (int f = work.inactive ? n_frags : rp_gemv_lane_frag(work); f < n_frags; f += work.split * RP_WARP)
 #pragma unroll
             for (int r = 0; r < RP_GEMV_ROWS; r++) {
-                const FragmentOf<T> w = Blocks<T>::dequantize(Blocks<T>::load(rows.row(r), (unsigned)f),
-                                                              typename Blocks<T>::Lane(f));
+                const FragmentOf<T> w =
+                    Blocks<T>::dequantize(Blocks<T>::load(rows.row(r), (unsigned)f), typename Blocks<T>::Lane(f));
                 for (int k = 0; k < FRAG / RP_SUM_BLOCK; k++)
                     for (int i = 0; i < RP_SUM_BLOCK; i++)
-                        acc[r][0] = fmaf(rp_element<T>(w, k, i),
-                                         columns.at(rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i), acc[r][0]);
+                        acc[r][0] = fmaf(rp_element<T>(w, k, i), columns.at(rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i),
+                                         acc[r][0]);
             }
         rp_gemv_finish<1, RP_GEMV_WARPS>(work, tile, acc, put);
     }

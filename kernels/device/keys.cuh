@@ -82,15 +82,14 @@ __device__ static inline RpKey rp_one_of(RpKey mine, RpKey other, bool larger) {
     return (other > mine) == larger ? other : mine;
 }
 
-/* The first of the two elements of this thread among those of the block: thread t of warp w has 64 w + t % 32 and the one
- * RP_WARP further on. */
-__device__ static inline int rp_pair_place() {
-    return 2 * (int)(threadIdx.x & ~31u) + (int)threadIdx.x % RP_WARP;
-}
+/* The first of the two elements of this thread among those of the block: thread t of warp w has 64 w + t % 32 and the
+ * one RP_WARP further on. */
+__device__ static inline int rp_pair_place() { return 2 * (int)(threadIdx.x & ~31u) + (int)threadIdx.x % RP_WARP; }
 
 /* Bitonic sort of 2 * blockDim.x keys, the largest first; blockDim.x is a power of two, at least 32. A thread
- * brings the elements at = rp_pair_place() and at + 32, in any order, and finds all of them in `shared` [2 * blockDim.x].
- * Pairs less than 32 apart lie in one register of two lanes, pairs 32 apart in one thread, others in two warps:
+ * brings the elements at = rp_pair_place() and at + 32, in any order, and finds all of them in `shared` [2 *
+ * blockDim.x]. Pairs less than 32 apart lie in one register of two lanes, pairs 32 apart in one thread, others in two
+ * warps:
  *
  *     run 2: pairs 1 apart; run 4: 2, 1; ... run 64: 32, 16, ..., 1; run 128: 64 in shared memory, 32, ...
  *
@@ -98,8 +97,7 @@ __device__ static inline int rp_pair_place() {
 __device__ static inline void rp_block_sort_keys(RpKey a, RpKey b, RpKey *shared) {
     const int n = 2 * (int)blockDim.x, at = rp_pair_place();
     for (int run = 2; run <= n; run *= 2) {
-        const bool falls     = (at & run) == 0,
-                   b_differs = run == RP_WARP; /* the run of b falls where that of a rises */
+        const bool falls = (at & run) == 0, b_differs = run == RP_WARP; /* the run of b falls where that of a rises */
         for (int bit = run / 2; bit > RP_WARP; bit /= 2) {
             shared[at] = a, shared[at + RP_WARP] = b;
             __syncthreads();

@@ -4,9 +4,9 @@
 #ifndef KERNELS_DEVICE_LAUNCH_CUH
 #define KERNELS_DEVICE_LAUNCH_CUH
 
-#include "ops/rules.h"
 #include "base/launch.h"
 #include "kernels/device/portable.cuh"
+#include "ops/rules.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -18,9 +18,7 @@ struct LaunchShape {
 };
 
 /* Blocks that cover `items` with `each` items per block. */
-static inline unsigned rp_blocks(int64_t items, int64_t each) {
-    return (unsigned)((items + each - 1) / each);
-}
+static inline unsigned rp_blocks(int64_t items, int64_t each) { return (unsigned)((items + each - 1) / each); }
 
 /* The name of a kernel, with template arguments, in the words of the compiler. clang leaves the arguments out. */
 #ifdef __clang__
@@ -29,8 +27,8 @@ template <auto KERNEL> static inline const char *rp_kernel_signature() { return 
 template <auto KERNEL> static inline const char *rp_kernel_signature() { return __PRETTY_FUNCTION__; }
 #endif
 
-/* Clears the bytes of a view between its members. They have what was on the stack, and kernels for constant arguments are
- * found by comparing all bytes (executor/cuda/special.c). */
+/* Clears the bytes of a view between its members. They have what was on the stack, and kernels for constant arguments
+ * are found by comparing all bytes (executor/cuda/special.c). */
 static inline void rp_clear_padding(RpTensorView &view) {
     const size_t end = offsetof(RpTensorView, dtype) + sizeof view.dtype;
     memset((char *)&view + end, 0, offsetof(RpTensorView, ne) - end);
@@ -63,14 +61,14 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
         if (ctx->launch != nullptr) return ctx->launch(ctx->user, &l);
         const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap, rp_tuning_of(ctx));
         if (e == cudaSuccess) return RP_OK;
-        return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %u threads: %s", op, shape.grid.x,
-                       shape.grid.y, shape.grid.z, shape.block.x, cudaGetErrorString(e));
+        return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %u threads: %s", op, shape.grid.x, shape.grid.y,
+                       shape.grid.z, shape.block.x, cudaGetErrorString(e));
     };
     return launch(a...);
 }
 
 /* RP_LAUNCH_AS gives the kernel another name in dumps than its own. */
-#define RP_LAUNCH_AS(op, ctx, shape, name, kernel, ...)                                                      \
+#define RP_LAUNCH_AS(op, ctx, shape, name, kernel, ...)                                                                \
     rp_launch(op, ctx, shape, name, rp_kernel_signature<kernel>(), RP_KERNEL(kernel), kernel, __VA_ARGS__)
 #define RP_LAUNCH(op, ctx, shape, kernel, ...) RP_LAUNCH_AS(op, ctx, shape, #kernel, kernel, __VA_ARGS__)
 

@@ -1,5 +1,5 @@
-/* log_sum.cuh - sum_i exp(x[i] - top) of a row by a block, in one sweep: each thread keeps the largest of its elements so far
- * and the sum relative to it, and rescales the sum when a larger element comes (Milakov and Gimelshein 2018,
+/* log_sum.cuh - sum_i exp(x[i] - top) of a row by a block, in one sweep: each thread keeps the largest of its elements
+ * so far and the sum relative to it, and rescales the sum when a larger element comes (Milakov and Gimelshein 2018,
  * arXiv:1805.02867). A row with a NaN or +inf has the sum NaN; one of nothing but -inf has top -inf and sum 0. */
 #ifndef KERNELS_DEVICE_LOG_SUM_CUH
 #define KERNELS_DEVICE_LOG_SUM_CUH
@@ -9,9 +9,7 @@
 enum { RP_LOG_SUM_THREADS = 512 };
 
 /* exp(v - top) for v <= top: 0 for -inf, also if top is -inf. */
-__device__ static inline float rp_exp_below(float v, float top) {
-    return v == -INFINITY ? 0.0f : expf(v - top);
-}
+__device__ static inline float rp_exp_below(float v, float top) { return v == -INFINITY ? 0.0f : expf(v - top); }
 
 struct LogSum {
     float top, sum;
@@ -28,8 +26,8 @@ struct LogSum {
     }
 };
 
-/* For every thread of a block of RP_LOG_SUM_THREADS. Thread t has elements 4t..4t+3, then those 4 * RP_LOG_SUM_THREADS further
- * on; -inf past the end. `scratch` as in rp_block_sum. */
+/* For every thread of a block of RP_LOG_SUM_THREADS. Thread t has elements 4t..4t+3, then those 4 * RP_LOG_SUM_THREADS
+ * further on; -inf past the end. `scratch` as in rp_block_sum. */
 __device__ static inline LogSum rp_log_sum(const float *x, int64_t n, float *scratch) {
     LogSum s = {-INFINITY, 0.0f};
 #pragma unroll 2

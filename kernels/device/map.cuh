@@ -12,14 +12,12 @@
 enum { RP_MAP_THREADS = 256, RP_MAP_ELEMS = 4 };
 
 __device__ static inline void rp_map_put(void *y, float v0, float v1, float v2, float v3) {
-    rp_put16(y,
-             make_uint4(__float_as_uint(v0), __float_as_uint(v1), __float_as_uint(v2), __float_as_uint(v3)));
+    rp_put16(y, make_uint4(__float_as_uint(v0), __float_as_uint(v1), __float_as_uint(v2), __float_as_uint(v3)));
 }
 
 /* flat: the number of elements, if four of them are a thread's. */
 template <class F>
-__global__ void __launch_bounds__(RP_MAP_THREADS)
-    rp_map_kernel(RpTensorView x, RpTensorView y, int64_t flat, F f) {
+__global__ void __launch_bounds__(RP_MAP_THREADS) rp_map_kernel(RpTensorView x, RpTensorView y, int64_t flat, F f) {
     rp_begin();
     const int64_t i = (int64_t)blockIdx.x * RP_MAP_THREADS + threadIdx.x, n = y.ne[0];
     if (flat > 0) {
@@ -53,8 +51,7 @@ __global__ void __launch_bounds__(RP_MAP_THREADS)
 static inline int64_t rp_map_flat(const RpTensorView *const *v, int n) {
     const int64_t elems = rp_view_elems(v[0]);
     for (int i = 0; i < n; i++)
-        if (rp_view_elems(v[i]) != elems || !rp_view_is_contiguous(v[i]) || (uintptr_t)v[i]->data % 16 != 0)
-            return 0;
+        if (rp_view_elems(v[i]) != elems || !rp_view_is_contiguous(v[i]) || (uintptr_t)v[i]->data % 16 != 0) return 0;
     return elems % RP_MAP_ELEMS == 0 ? elems : 0;
 }
 
@@ -66,16 +63,15 @@ static inline LaunchShape rp_map_shape(const RpTensorView &y, int64_t flat) {
 template <class F> static RpStatus rp_map(const char *op, const RpOpArgs *args, RpKernelCtx *ctx, F f) {
     const RpTensorView *const views[] = {&args->unary.x, &args->dst};
     const int64_t             flat    = rp_map_flat(views, 2);
-    return RP_LAUNCH(op, ctx, rp_map_shape(args->dst, flat), rp_map_kernel<F>, args->unary.x, args->dst, flat,
-                     f);
+    return RP_LAUNCH(op, ctx, rp_map_shape(args->dst, flat), rp_map_kernel<F>, args->unary.x, args->dst, flat, f);
 }
 
 /* A source of as many elements as the result has its shape: it is broadcast by whole multiples. */
 template <class F> static RpStatus rp_map2(const char *op, const RpOpArgs *args, RpKernelCtx *ctx, F f) {
     const RpTensorView *const views[] = {&args->binary.a, &args->binary.b, &args->dst};
     const int64_t             flat    = rp_map_flat(views, 3);
-    return RP_LAUNCH(op, ctx, rp_map_shape(args->dst, flat), rp_map2_kernel<F>, args->binary.a,
-                     args->binary.b, args->dst, flat, f);
+    return RP_LAUNCH(op, ctx, rp_map_shape(args->dst, flat), rp_map2_kernel<F>, args->binary.a, args->binary.b,
+                     args->dst, flat, f);
 }
 
 #endif

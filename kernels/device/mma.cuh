@@ -22,8 +22,8 @@
  * in double and round once. Results of a GPU therefore differ in their last bits, but a GPU always gives the same ones.
  * s8 is exact, modulo 2^32.
  *
- * Before sm_80 the f16 product is two of depth 8, s8 is four of 8 x 8 x 16, bf16 is computed in f32 with 32 shuffles (slow),
- * and copies are not asynchronous. */
+ * Before sm_80 the f16 product is two of depth 8, s8 is four of 8 x 8 x 16, bf16 is computed in f32 with 32 shuffles
+ * (slow), and copies are not asynchronous. */
 #ifndef KERNELS_DEVICE_MMA_CUH
 #define KERNELS_DEVICE_MMA_CUH
 
@@ -59,10 +59,8 @@ static inline void rp_ldmatrix_x2(unsigned (&r)[2], const void *shared_row, SIM_
 static inline void rp_ldmatrix_x2_trans(unsigned (&r)[2], const void *shared_row, SIM_AT) {
     sim_ldmatrix(r, 2, true, shared_row, f_, l_);
 }
-static inline void rp_cp_async16(void *shared, const void *global, SIM_AT) {
-    sim_cp_async(shared, global, 16, f_, l_);
-}
-static inline void                  rp_cp_async_commit(void) { sim_cp_commit(); }
+static inline void rp_cp_async16(void *shared, const void *global, SIM_AT) { sim_cp_async(shared, global, 16, f_, l_); }
+static inline void rp_cp_async_commit(void) { sim_cp_commit(); }
 template <int N> static inline void rp_cp_async_wait(void) { sim_cp_wait(N); }
 #else
 
@@ -107,9 +105,8 @@ __device__ static inline void rp_mma_bf16(float (&d)[4], const unsigned (&a)[4],
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    const int lane = (int)threadIdx.x % 32, row = lane / 4 * 4,
-              column = lane % 4 * 8;     /* first lanes that hold them */
-    for (int half = 0; half < 2; half++) /* k = 0 to 7, then 8 to 15 */
+    const int lane = (int)threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8; /* first lanes that hold them */
+    for (int half = 0; half < 2; half++)                                               /* k = 0 to 7, then 8 to 15 */
         for (int t = 0; t < 4; t++) {
             const unsigned upper = __shfl_sync(0xffffffffu, a[2 * half], row + t);
             const unsigned lower = __shfl_sync(0xffffffffu, a[2 * half + 1], row + t);
@@ -189,10 +186,9 @@ __device__ static inline void rp_ldmatrix_x2_trans(unsigned (&r)[2], const void 
  *     for i: copy tile i+1, commit; wait<1>; __syncthreads; use tile i; __syncthreads */
 __device__ static inline void rp_cp_async16(void *shared, const void *global) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
-        "l"(global)
-        : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(global)
+                 : "memory");
 #else
     *(uint4 *)shared = *(const uint4 *)global;
 #endif

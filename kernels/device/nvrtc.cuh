@@ -30,10 +30,10 @@ typedef long           intptr_t, ptrdiff_t;
 #undef __global__
 #undef __launch_bounds__
 #undef __grid_constant__
-#define RP_INTERNAL                 /* as in the build of the library */
-#define RP_CONSTANT_ARGUMENTS       /* no kernel parameters to refer to */
-#define RP_NOINLINE __forceinline__ /* arguments by reference would lie in memory */
-#define __global__ __device__ __forceinline__
+#define RP_INTERNAL                           /* as in the build of the library */
+#define RP_CONSTANT_ARGUMENTS                 /* no kernel parameters to refer to */
+#define RP_NOINLINE           __forceinline__ /* arguments by reference would lie in memory */
+#define __global__            __device__ __forceinline__
 #define __launch_bounds__(...)
 #define __grid_constant__
 

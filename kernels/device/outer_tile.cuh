@@ -17,9 +17,8 @@ enum {
 __device__ static inline void rp_outer_products(const float *a, const float *b, float (&sum)[4][4]) {
     const int i = (int)threadIdx.x / 16 * 4, j = (int)threadIdx.x % 16 * 4;
     for (int k = 0; k < RP_OUTER_TERMS; k++) {
-        const float4 of_a = rp_get_float4(a + k * RP_OUTER_ROW + i),
-                     of_b = rp_get_float4(b + k * RP_OUTER_ROW + j);
-        const float r[4] = {of_a.x, of_a.y, of_a.z, of_a.w}, c[4] = {of_b.x, of_b.y, of_b.z, of_b.w};
+        const float4 of_a = rp_get_float4(a + k * RP_OUTER_ROW + i), of_b = rp_get_float4(b + k * RP_OUTER_ROW + j);
+        const float  r[4] = {of_a.x, of_a.y, of_a.z, of_a.w}, c[4] = {of_b.x, of_b.y, of_b.z, of_b.w};
 #pragma unroll
         for (int e = 0; e < 4; e++)
 #pragma unroll

@@ -11,20 +11,20 @@
 #include <cuda_runtime.h>
 
 #ifdef RP_CUDASIM
-#define RP_SHARED(T, name, dims)                                                                             \
-    static char         name##_key_;                                                                         \
-    using name##_t_ = T dims;                                                                                \
-    name##_t_ &name = *(name##_t_ *)sim_shared(&name##_key_, #name, sizeof(name##_t_), alignof(name##_t_))
+#define RP_SHARED(T, name, dims)                                                                                       \
+    static char         name##_key_;                                                                                   \
+    using name##_t_          = T dims;                                                                                 \
+    name##_t_          &name = *(name##_t_ *)sim_shared(&name##_key_, #name, sizeof(name##_t_), alignof(name##_t_))
 #define RP_SHARED_DYNAMIC(T, name) T *name = (T *)sim_shared_dyn()
 #define RP_KERNEL(...)             sim_kernel(__VA_ARGS__, #__VA_ARGS__)
 #define RP_NOINLINE                __attribute__((noinline))
 #define RP_FUSED(Fold, v)          sim_fused<Fold>(v) /* may do a butterfly of shuffles in one step */
 #else
 #define RP_SHARED(T, name, dims) __shared__ T name dims
-#define RP_SHARED_DYNAMIC(T, name)                                                                           \
-    extern __shared__ __align__(16) unsigned char rp_dynamic_shared[];                                       \
+#define RP_SHARED_DYNAMIC(T, name)                                                                                     \
+    extern __shared__ __align__(16) unsigned char rp_dynamic_shared[];                                                 \
     T                                            *name = (T *)rp_dynamic_shared
-#define RP_KERNEL(...)  ((const void *)(__VA_ARGS__))
+#define RP_KERNEL(...)    ((const void *)(__VA_ARGS__))
 #define RP_FUSED(Fold, v) false
 #ifndef RP_NOINLINE
 #define RP_NOINLINE __noinline__
@@ -81,8 +81,9 @@ __device__ static inline void rp_begin(void) {
     rp_pdl_wait();
 }
 
-/* Increments a counter and returns its value before; at `limit` it wraps to 0. Memory order acq_rel on the whole device:
- * one instruction instead of an atomic between two fences, which would be sequentially consistent and dearer. */
+/* Increments a counter and returns its value before; at `limit` it wraps to 0. Memory order acq_rel on the whole
+ * device: one instruction instead of an atomic between two fences, which would be sequentially consistent and
+ * dearer. */
 #ifdef RP_CUDASIM
 static inline unsigned rp_arrive(unsigned *counter, unsigned limit) {
     enum { ACQ_REL = 3 };

@@ -56,8 +56,8 @@ __device__ static inline void rp_quantize_block(float v, char *row, int64_t n, i
     if (lane % 16 == 0) scales[n / RP_ACT_BLOCK + 2 * b + lane / 16] = s.scale * (float)sum;
 }
 
-/* The quants of four elements, in the order of the elements, rounded to nearest even. Adding 1.5 * 2^23 leaves the rounded
- * integer in the low bits of the sum:  0x4b400000 + q,  of which the low byte is the quant (|q| <= 127). */
+/* The quants of four elements, in the order of the elements, rounded to nearest even. Adding 1.5 * 2^23 leaves the
+ * rounded integer in the low bits of the sum:  0x4b400000 + q,  of which the low byte is the quant (|q| <= 127). */
 __device__ static inline unsigned rp_act_quants4(const ActScale &s, const float *v) {
     unsigned q[4];
     for (int k = 0; k < 4; k++) q[k] = __float_as_uint(__fadd_rn(__fmul_rn(v[k], s.inverse), 0x1.8p23f));
@@ -67,7 +67,8 @@ __device__ static inline unsigned rp_act_quants4(const ActScale &s, const float 
 
 /* Elements 8i to 8i + 7 of a row of n. The lanes of a whole warp have consecutive i, so four lanes share a block
  * of 32 and two a sum block. Lanes past the end take part in the shuffles with `keep` false and store nothing:
- * blocks are whole, so they never share one with a lane that stores. WORDS: the row is a multiple of 4 bytes, not of 8. */
+ * blocks are whole, so they never share one with a lane that stores. WORDS: the row is a multiple of 4 bytes, not of
+ * 8. */
 template <bool WORDS = false>
 __device__ static inline void rp_quantize8(const float (&v)[8], char *row, int n, int i, bool keep) {
     enum { ONES = 0x01010101 };
@@ -90,8 +91,9 @@ __device__ static inline void rp_quantize8(const float (&v)[8], char *row, int n
     if (i % 2 == 0) scales[n / RP_ACT_BLOCK + i / 2] = s.scale * (float)sum;
 }
 
-/* Block b of a row of n elements, shared by four neighbouring lanes as in a matrix fragment (mma.cuh): lane t has elements 2t and
- * 2t + 1 of every eight, v[2c] and v[2c + 1] of the c-th. All lanes of the warp call it; those without `keep` store nothing. */
+/* Block b of a row of n elements, shared by four neighbouring lanes as in a matrix fragment (mma.cuh): lane t has
+ * elements 2t and 2t + 1 of every eight, v[2c] and v[2c + 1] of the c-th. All lanes of the warp call it; those without
+ * `keep` store nothing. */
 __device__ static inline void rp_quantize_quad(const float (&v)[8], char *row, int n, int b, bool keep) {
     enum { ONES = 0x01010101 };
     const int t    = (int)threadIdx.x % 4;

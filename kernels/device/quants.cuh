@@ -1,7 +1,7 @@
 /* quants.cuh - loads and dequantises block-quantised weights on the device.
  *
- * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor. base/dtypes.h
- * lists the fields, planes.c says how the bits of a block are arranged before.
+ * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor.
+ * base/dtypes.h lists the fields, planes.c says how the bits of a block are arranged before.
  *
  *     q8_0:  q0 16 bytes of block 0, of block 1, ... of block B-1, then q1 likewise, then d 2 bytes of each block
  *     field of block b:  data + B * (bytes of the fields before) + b * (bytes of the field)
@@ -46,9 +46,7 @@ struct Planes {
 #define RP_PLANE(p, ID, field) ((p).data + (int64_t)offsetof(Planes##ID, field) * (p).blocks)
 
 /* Element i of a plane of V, by the read-only path. The index has 32 bits: one multiply-add then gives the address. */
-template <class V> __device__ inline V rp_load(const uint8_t *plane, unsigned i) {
-    return __ldg((const V *)plane + i);
-}
+template <class V> __device__ inline V rp_load(const uint8_t *plane, unsigned i) { return __ldg((const V *)plane + i); }
 
 template <> __device__ inline uint4 rp_load<uint4>(const uint8_t *plane, unsigned i) {
     return rp_ldg16((const uint4 *)plane + i);
@@ -87,8 +85,8 @@ __device__ static inline void rp_fifth_bits(unsigned high, int half, int (&q)[4]
     for (int i = 0; i < 4; i++) q[i] |= (int)((half == 0 ? high << (4 - i) : high >> i) & 0x10101010u);
 }
 
-/* Byte i of the result is byte n & 7 of b:a, with n = selector >> 4i; if n & 8, it is eight times the sign of that byte. (For
- * __byte_perm, bit 3 of n means nothing, and so it masks the selector.) */
+/* Byte i of the result is byte n & 7 of b:a, with n = selector >> 4i; if n & 8, it is eight times the sign of that
+ * byte. (For __byte_perm, bit 3 of n means nothing, and so it masks the selector.) */
 __device__ static inline unsigned rp_bytes(unsigned a, unsigned b, unsigned selector) {
 #ifdef RP_CUDASIM
     return __byte_perm(a, b, selector);
@@ -99,7 +97,8 @@ __device__ static inline unsigned rp_bytes(unsigned a, unsigned b, unsigned sele
 #endif
 }
 
-/* v, which then stays in a register: the compiler would compute it anew for each use. Every lane of the warp calls it. */
+/* v, which then stays in a register: the compiler would compute it anew for each use. Every lane of the warp calls
+ * it. */
 __device__ static inline unsigned rp_keep(unsigned v) { return __shfl_xor_sync(RP_ALL_LANES, v, 0); }
 
 __device__ static inline float rp_low_half(unsigned v) { return rp_half_bits((uint16_t)(v & 0xffff)); }
@@ -111,10 +110,10 @@ constexpr int rp_frag_elems(int block_elems) { return block_elems == RP_RUN ? RP
 /* The constants of a type: the elements of a block and of a fragment. */
 template <RpDtype T> struct QuantType;
 
-#define X(ID, ...)                                                                                           \
-    template <> struct QuantType<RP_##ID> {                                                                  \
-        static constexpr RpDtype TYPE = RP_##ID;                                                             \
-        enum { ELEMS = RP_##ID##_ELEMS, FRAG = rp_frag_elems(RP_##ID##_ELEMS) };                             \
+#define X(ID, ...)                                                                                                     \
+    template <> struct QuantType<RP_##ID> {                                                                            \
+        static constexpr RpDtype TYPE = RP_##ID;                                                                       \
+        enum { ELEMS = RP_##ID##_ELEMS, FRAG = rp_frag_elems(RP_##ID##_ELEMS) };                                       \
     };
 RP_QUANTS(X)
 #undef X
@@ -327,15 +326,16 @@ template <> struct Blocks<RP_MXFP4> : SmallBlocks {
     __device__ static Raw load(const Row &row, unsigned f) {
         return {rp_load<uint4>(row.qs, f), rp_load_byte(row.e, f)};
     }
-    /* Four nibbles to four bytes: 0 1 2 3 4 6 8 12 by the low three bits, 0 where bit 3 is set, since rp_bytes then takes
-     * the sign of that byte. */
+    /* Four nibbles to four bytes: 0 1 2 3 4 6 8 12 by the low three bits, 0 where bit 3 is set, since rp_bytes then
+     * takes the sign of that byte. */
     struct Lane {
         unsigned table;
         __device__ explicit Lane(int) : table(0x03020100u) {}
         __device__ void keep() { table += rp_keep(threadIdx.x) - threadIdx.x; }
         __device__ int  four(unsigned nibbles) const { return (int)rp_bytes(table, 0x0c080604u, nibbles); }
     };
-    /* 2^(e-128): e is the exponent field of the double of it, but that 2^-127 is subnormal, and 255 stands for infinity. */
+    /* 2^(e-128): e is the exponent field of the double of it, but that 2^-127 is subnormal, and 255 stands for
+     * infinity. */
     __device__ static float half_scale(unsigned e) {
         const unsigned least = 0x00400000u, bits = e << 23;
         return fminf(0.5f * __uint_as_float(bits > least ? bits : least), 0x1p127f);
@@ -369,8 +369,8 @@ struct LaneK {
     __device__ void keep() { ab = rp_keep(ab), abc = rp_keep(abc); }
 };
 
-/* Scales and minima of both runs. The multiplication gathers the pairs of bits at 6, 14 and 22 in bits 24 to 29; no other
- * bits reach them:   6 + 18 = 24,  14 + 12 = 26,  22 + 6 = 28. */
+/* Scales and minima of both runs. The multiplication gathers the pairs of bits at 6, 14 and 22 in bits 24 to 29; no
+ * other bits reach them:   6 + 18 = 24,  14 + 12 = 26,  22 + 6 = 28. */
 template <int SECOND> /* divides scale[1], for quants of the second run that are multiplied by it */
 __device__ static inline void rp_scales_k(const uint4 &head, const LaneK &lane, Fragment<2> *r) {
     const unsigned ab = rp_bytes(head.y, head.z, lane.ab), abc = rp_bytes(ab, head.w, lane.abc);
@@ -382,7 +382,8 @@ __device__ static inline void rp_scales_k(const uint4 &head, const LaneK &lane, 
     r->min[1]   = dmin * (float)m1;
 }
 
-/* Byte i of q0 and of q1 has elements i and 16 + i of the first run in the low nibble, of the second in the high one. */
+/* Byte i of q0 and of q1 has elements i and 16 + i of the first run in the low nibble, of the second in the high
+ * one. */
 template <> struct Blocks<RP_Q4_K> : SuperBlocks {
     enum { SECOND = 16 };
     typedef LaneK Lane;
@@ -447,9 +448,9 @@ template <> struct Blocks<RP_Q5_K> : SuperBlocks {
     }
 };
 
-/* Byte i of plane k < 3 is 4 * (q - 32) of element i of sum block k, whose low two bits are free. Those of the three planes
- * make up the element i of sum block 3:  bits 7-6 from q0, 5-4 from q1, 3-2 from q2. A word has the int8 scales of the
- * four sum blocks. */
+/* Byte i of plane k < 3 is 4 * (q - 32) of element i of sum block k, whose low two bits are free. Those of the three
+ * planes make up the element i of sum block 3:  bits 7-6 from q0, 5-4 from q1, 3-2 from q2. A word has the int8 scales
+ * of the four sum blocks. */
 template <> struct Blocks<RP_Q6_K> : SuperBlocks {
     enum { QUANT_PLANES = 3, SIGNED = 1, HAS_MIN = 0, SUB_SCALES = 1 };
     typedef NoLane Lane;
@@ -498,8 +499,8 @@ template <RpDtype T> __device__ static inline Planes rp_planes(const RpTensorVie
 template <RpDtype T> __device__ static inline float rp_element(const FragmentOf<T> &w, int k, int i) {
     typedef Blocks<T> B;
     const int         shift = 8 * (i % 4), byte = w.q[k][i / 4] >> shift;
-    const int q = (B::SIGNED ? (int8_t)byte : byte & 255) - (B::MINUS ? w.minus[k][i / 4] >> shift & 255 : 0);
-    const int factor = B::SUB_SCALES ? w.sub[k] : k % 2 == 0 ? (int)B::FIRST : 1;
+    const int         q = (B::SIGNED ? (int8_t)byte : byte & 255) - (B::MINUS ? w.minus[k][i / 4] >> shift & 255 : 0);
+    const int         factor = B::SUB_SCALES ? w.sub[k] : k % 2 == 0 ? (int)B::FIRST : 1;
     return fmaf(w.scale[k / 2], (float)(factor * q), w.min[k / 2]);
 }
 
@@ -509,23 +510,22 @@ template <RpDtype T> __device__ static inline int64_t rp_sum_block(int64_t f, in
 }
 
 /* Each type in turn: that it has a Blocks, and what the GEMV assumes of it. */
-#define X(ID, name, sub, offset, has_min, ...)                                                               \
-    static_assert((int)Blocks<RP_##ID>::RUNS * RP_RUN == (int)QuantType<RP_##ID>::FRAG,                      \
-                  #name ": a block of 32 is a fragment, a block of 256 is four");                            \
-    static_assert((bool)Blocks<RP_##ID>::SUB_SCALES == ((sub) == RP_SUM_BLOCK),                              \
-                  #name ": sub-blocks of 16 have scales of their own");                                      \
+#define X(ID, name, sub, offset, has_min, ...)                                                                         \
+    static_assert((int)Blocks<RP_##ID>::RUNS * RP_RUN == (int)QuantType<RP_##ID>::FRAG,                                \
+                  #name ": a block of 32 is a fragment, a block of 256 is four");                                      \
+    static_assert((bool)Blocks<RP_##ID>::SUB_SCALES == ((sub) == RP_SUM_BLOCK),                                        \
+                  #name ": sub-blocks of 16 have scales of their own");                                                \
     static_assert(Blocks<RP_##ID>::HAS_MIN || !(has_min), #name ": the GEMV must add its minima");
 RP_QUANTS(X)
 #undef X
 
 /* Calls f<T>(...) for a quantised type given at run time; RP_E_DTYPE for others (I12). */
-#define RP_FOR_QUANT(type, f, ...)                                                                           \
-    rp_for_quant(type, [&](auto quant) { return f<decltype(quant)::TYPE>(__VA_ARGS__); })
+#define RP_FOR_QUANT(type, f, ...) rp_for_quant(type, [&](auto quant) { return f<decltype(quant)::TYPE>(__VA_ARGS__); })
 
 template <class F> static inline RpStatus rp_for_quant(RpDtype type, const F &f) {
     switch (type) {
-#define X(ID, ...)                                                                                           \
-    case RP_##ID:                                                                                            \
+#define X(ID, ...)                                                                                                     \
+    case RP_##ID:                                                                                                      \
         return f(QuantType<RP_##ID>());
         RP_QUANTS(X)
 #undef X

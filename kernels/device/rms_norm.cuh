@@ -51,9 +51,7 @@ __device__ static inline float rp_rms_root(const TwoSum &sum, int64_t n, float e
     TwoSum      m = {q, 0.0f};
     m.add(eps, __fdividef(fmaf(-q, count_rest, fmaf(-q, count, sum.high)) + sum.low, count));
     if (m.high == 0.0f || !(m.high < INFINITY)) return rsqrtf(m.high);
-    const float up = m.high < 1e-30f  ? 0x1p40f
-                     : m.high > 1e30f ? 0x1p-40f
-                                      : 1.0f; /* keeps the squares in range */
+    const float up = m.high < 1e-30f ? 0x1p40f : m.high > 1e30f ? 0x1p-40f : 1.0f; /* keeps the squares in range */
     m.high *= up * up, m.low *= up * up;
     const float y = rsqrtf(m.high), square = __fmul_rn(y, y), product = __fmul_rn(m.high, square);
     const float square_rest = fmaf(y, y, -square), product_rest = fmaf(m.high, square, -product);
@@ -66,8 +64,7 @@ __device__ static inline float rp_rms_root(const TwoSum &sum, int64_t n, float e
  * rounded result has the bits of the CPU's in all but one of millions of cases. `scratch` as in rp_block_sum. */
 template <bool COHERENT, int THREADS = RP_NORM_THREADS>
 __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps, float *scratch) {
-    const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP,
-              warps = RP_NORM_THREADS / RP_WARP;
+    const int  lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP, warps = RP_NORM_THREADS / RP_WARP;
     const bool adds = THREADS == (int)RP_NORM_THREADS || warp < warps;
     TwoSum     sum  = {0.0f, 0.0f};
     if (adds) {
@@ -78,8 +75,7 @@ __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps
         }
         if (!RP_FUSED(TwoSum, sum))
             for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
-                sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes),
-                        __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
+                sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes), __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
     }
     __syncthreads();
     if (lane == 0 && adds) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;

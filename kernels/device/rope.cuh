@@ -23,9 +23,7 @@ struct RopeShape {
     bool         rising;               /* freq_base <= 1: powers are not below 1 */
 };
 
-__host__ __device__ static inline uint64_t rp_rope_fixed(double v) {
-    return (uint64_t)(v * 18446744073709551616.0);
-}
+__host__ __device__ static inline uint64_t rp_rope_fixed(double v) { return (uint64_t)(v * 18446744073709551616.0); }
 
 static inline RopeShape rp_rope_shape(const RpRopeParams &p) {
     RopeShape s    = {};
@@ -43,8 +41,8 @@ static inline RopeShape rp_rope_shape(const RpRopeParams &p) {
     return s;
 }
 
-/* freq_scale * (1 - mix) + sign * mix, by which YaRN multiplies the angle of a pair: freq_scale + mix (sign - freq_scale),
- * sign that of freq_scale. */
+/* freq_scale * (1 - mix) + sign * mix, by which YaRN multiplies the angle of a pair: freq_scale + mix (sign -
+ * freq_scale), sign that of freq_scale. */
 __device__ static inline FloatPair rp_rope_stretch(const RopeShape &s, int pair) {
     const FloatPair scale = {s.p.freq_scale, 0.0f};
     if (s.p.ext_factor == 0.0f) return scale;
@@ -56,8 +54,8 @@ __device__ static inline FloatPair rp_rope_stretch(const RopeShape &s, int pair)
     return rp_pair_add(scale, rp_pair_product(mix, s.rest));
 }
 
-/* Turns of a pair at position 1, in doubles, for a freq_base that no model has, or 0 (RpRopeParams). Not inlined: it takes
- * no registers from the usual way. */
+/* Turns of a pair at position 1, in doubles, for a freq_base that no model has, or 0 (RpRopeParams). Not inlined: it
+ * takes no registers from the usual way. */
 __device__ static RP_NOINLINE uint64_t rp_rope_slow_turns(const RopeShape &s, float factor, int pair) {
     const double freq  = s.p.freq_base == 0.0f
                              ? (double)factor
@@ -85,13 +83,13 @@ __device__ static inline uint64_t rp_rope_turns(const RopeShape &s, float factor
     return rp_fixed_of(turns);
 }
 
-/* The cosine and sine of a pair's angle, times the magnitude of YaRN. The position -1 of a padding token counts as 0. */
+/* The cosine and sine of a pair's angle, times the magnitude of YaRN. The position -1 of a padding token counts as
+ * 0. */
 struct Rotation {
     float c, s;
 };
 
-__device__ static inline Rotation rp_rotation(const RopeShape &s, int32_t pos, const float *factors,
-                                              int pair) {
+__device__ static inline Rotation rp_rotation(const RopeShape &s, int32_t pos, const float *factors, int pair) {
     const uint64_t turns = rp_rope_turns(s, factors != nullptr ? factors[pair] : 1.0f, pair);
     Rotation       r;
     rp_cos_sin((uint64_t)(pos < 0 ? 0 : pos) * turns, &r.c, &r.s);

@@ -15,8 +15,8 @@ __device__ static inline float rp_route_sum(const float *out, int k) {
 
 /* probs [n], ids [k] -> out [k]. An id outside of probs has probability 0. The divisor is at least 2^-14, as on the
  * CPU: a sum of 0 must not give NaN. */
-__device__ static inline void rp_route(const float *probs, int n, const int32_t *ids, int k,
-                                       const RpRouteParams &p, float *out) {
+__device__ static inline void rp_route(const float *probs, int n, const int32_t *ids, int k, const RpRouteParams &p,
+                                       float *out) {
     const int lane    = (int)threadIdx.x % RP_WARP;
     float     maximum = -INFINITY;
     for (int j = lane; j < k; j += RP_WARP) {

@@ -1,5 +1,5 @@
-/* sample.cuh - the arguments of the kernels that sample a token (kernels/sample.cu), how a logit becomes a weight and a bin, and
- * how a token ends a step. */
+/* sample.cuh - the arguments of the kernels that sample a token (kernels/sample.cu), how a logit becomes a weight and a
+ * bin, and how a token ends a step. */
 #ifndef KERNELS_DEVICE_SAMPLE_CUH
 #define KERNELS_DEVICE_SAMPLE_CUH
 
@@ -72,9 +72,7 @@ __device__ float probability(const Scale &s, float logit) {
     return rp_sampling_probability(logit, s.max_logit, s.temperature);
 }
 
-__device__ RpKey weight_of(const Scale &s, RpKey key) {
-    return rp_sampling_weight(probability(s, rp_key_logit(key)));
-}
+__device__ RpKey weight_of(const Scale &s, RpKey key) { return rp_sampling_weight(probability(s, rp_key_logit(key))); }
 
 /* Never falls along the order: subtraction and multiplication round monotonically. NaN goes to the last bin. */
 __device__ int bin_of(const Scale &s, float logit) {
@@ -89,7 +87,8 @@ __device__ bool draws(const RpStepState &s, RpKey best) {
 
 __device__ int32_t slice_size() { return 2 * (int32_t)blockDim.x; }
 
-/* This thread's logits of the block's slice, `RP_WARP` apart (rp_block_sort_keys), with the penalty. Past the end: -inf. */
+/* This thread's logits of the block's slice, `RP_WARP` apart (rp_block_sort_keys), with the penalty. Past the end:
+ * -inf. */
 __device__ void load_logits(const SampleArgs &a, const RpStepState &s, float *slice, float x[2]) {
     const int32_t at    = rp_pair_place();
     const int32_t first = (int32_t)blockIdx.x * slice_size();
@@ -107,8 +106,7 @@ __device__ void load_logits(const SampleArgs &a, const RpStepState &s, float *sl
         if (id < first || id - first >= slice_size() || id >= a.n) continue;
         const float logit = clean(a.logits[id]);
         const float with  = logit > 0.0f ? logit / s.repeat_penalty : logit * s.repeat_penalty;
-        atomicExch((unsigned *)&slice[id - first],
-                   __float_as_uint(with)); /* several threads may have this id */
+        atomicExch((unsigned *)&slice[id - first], __float_as_uint(with)); /* several threads may have this id */
     }
     __syncthreads();
     x[0] = slice[at], x[1] = slice[at + RP_WARP];

@@ -1,5 +1,6 @@
-/* sample_search.cuh - the searches of the last block of sample_kernel (kernels/sample.cu): the first candidate, in the order of all
- * slices, at which a sum of ones or of weights reaches a target. Bin, then range of keys, then candidate. */
+/* sample_search.cuh - the searches of the last block of sample_kernel (kernels/sample.cu): the first candidate, in the
+ * order of all slices, at which a sum of ones or of weights reaches a target. Bin, then range of keys, then
+ * candidate. */
 #ifndef KERNELS_DEVICE_SAMPLE_SEARCH_CUH
 #define KERNELS_DEVICE_SAMPLE_SEARCH_CUH
 
@@ -23,7 +24,8 @@ struct Cut {
 };
 
 struct Shared {
-    /* First the keys and sums of the block's slice; later those of gathered candidates, and from MAX_THREADS on those of bins. */
+    /* First the keys and sums of the block's slice; later those of gathered candidates, and from MAX_THREADS on those
+     * of bins. */
     RpKey keys[MAX_SLICE], sums[MAX_SLICE];
     RpKey warps[MAX_WARPS];
     int   ends[MAX_THREADS];
@@ -38,14 +40,14 @@ struct Search {
     const Scale      &scale;
     Shared           &shared;
 
-    /* Counts and weights of bin threadIdx.x, and of all bins up to it, written by this thread: registers would spill. */
+    /* Counts and weights of bin threadIdx.x, and of all bins up to it, written by this thread: registers would
+     * spill. */
     __device__ Sum own() const { return {__ldcg(&a.counts[threadIdx.x]), __ldcg(&a.weights[threadIdx.x])}; }
     __device__ Sum upto() const {
         return {shared.keys[MAX_THREADS + threadIdx.x], shared.sums[MAX_THREADS + threadIdx.x]};
     }
     __device__ void put_upto(const Sum &sum) const {
-        shared.keys[MAX_THREADS + threadIdx.x]                           = sum.count,
-                                  shared.sums[MAX_THREADS + threadIdx.x] = sum.weight;
+        shared.keys[MAX_THREADS + threadIdx.x] = sum.count, shared.sums[MAX_THREADS + threadIdx.x] = sum.weight;
     }
 };
 
@@ -66,10 +68,10 @@ __device__ Span span_of(const SampleArgs &a, int32_t slice, int bin) {
 
 enum { AT_ONCE = 2 };
 
-/* For slices first, first + step, ..., AT_ONCE of them: ends[j] is the first position of the span whose key is below `key`.
- * The searches go side by side, since each step is a load that waits for the one before. */
-__device__ void search_slices(const SampleArgs &a, int32_t first, int32_t step, RpKey key,
-                              const Span (&spans)[AT_ONCE], int32_t (&ends)[AT_ONCE]) {
+/* For slices first, first + step, ..., AT_ONCE of them: ends[j] is the first position of the span whose key is below
+ * `key`. The searches go side by side, since each step is a load that waits for the one before. */
+__device__ void search_slices(const SampleArgs &a, int32_t first, int32_t step, RpKey key, const Span (&spans)[AT_ONCE],
+                              int32_t (&ends)[AT_ONCE]) {
     int32_t to[AT_ONCE];
     bool    more = true;
     for (int j = 0; j < AT_ONCE; j++) ends[j] = spans[j].from, to[j] = spans[j].to;
@@ -103,8 +105,7 @@ __device__ Sum sum_from(const SampleArgs &a, int bin, RpKey key) {
             const RpKey *sums = a.sums + (size_t)(i + j * RP_WARP) * slice_size();
             if (ends[j] == spans[j].from) continue;
             sum.count += ends[j] - spans[j].from;
-            sum.weight +=
-                __ldcg(&sums[ends[j] - 1]) - (spans[j].from > 0 ? __ldcg(&sums[spans[j].from - 1]) : 0);
+            sum.weight += __ldcg(&sums[ends[j] - 1]) - (spans[j].from > 0 ? __ldcg(&sums[spans[j].from - 1]) : 0);
         }
     }
     for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2) {
@@ -131,24 +132,22 @@ __device__ void narrow_to_keys(const Search &s) {
     __syncthreads();
 }
 
-/* Narrows the range to the part between two of the keys lo + step, lo + 2 step, ... that holds the target. Parts are of whole
- * logits until one is left: equal logits stay together, and 7 steps lead from all floats to one. Warp w sums the bin from
- * key w on. These sums fall with w: the last that reaches the target is the number of those that do - 1. */
+/* Narrows the range to the part between two of the keys lo + step, lo + 2 step, ... that holds the target. Parts are of
+ * whole logits until one is left: equal logits stay together, and 7 steps lead from all floats to one. Warp w sums the
+ * bin from key w on. These sums fall with w: the last that reaches the target is the number of those that do - 1. */
 __device__ void narrow(const Search &s, bool weighted, RpKey target) {
-    Range    &r    = s.shared.range;
-    Sum      *from = s.shared.from;
-    const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP,
-              n       = (int)blockDim.x / RP_WARP;
+    Range      &r    = s.shared.range;
+    Sum        *from = s.shared.from;
+    const int   lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP, n = (int)blockDim.x / RP_WARP;
     const RpKey width = r.hi - r.lo, unit = width > ALL_IDS ? ALL_IDS + 1 : 1,
                 step = (width / unit / (RpKey)(n + 1) + 1) * unit, ahead = step * (RpKey)(warp + 1);
-    const Sum   above = {r.start.count - r.bin_start.count, r.start.weight - r.bin_start.weight}; /* of hi */
-    const Sum   sum   = ahead <= width ? sum_from(s.a, r.bin, r.lo + ahead) : above;
+    const Sum above = {r.start.count - r.bin_start.count, r.start.weight - r.bin_start.weight}; /* of hi */
+    const Sum sum   = ahead <= width ? sum_from(s.a, r.bin, r.lo + ahead) : above;
     if (lane == 0) from[warp].count = sum.count, from[warp].weight = sum.weight;
     __syncthreads();
     bool reaches = false;
     if (lane < n)
-        reaches = target <=
-                  (weighted ? r.bin_start.weight + from[lane].weight : r.bin_start.count + from[lane].count);
+        reaches = target <= (weighted ? r.bin_start.weight + from[lane].weight : r.bin_start.count + from[lane].count);
     const int last = __popc(__ballot_sync(RP_ALL_LANES, reaches)) - 1;
     __syncthreads(); /* all have read the range */
     if (threadIdx.x == 0) {
@@ -178,20 +177,20 @@ __device__ Span span_in_range(const Search &s, int32_t i) {
     return span;
 }
 
-/* Among candidates of one logit, which lie in the order of slices: number `wanted` of them reaches the target. At most one
- * slice a thread. */
+/* Among candidates of one logit, which lie in the order of slices: number `wanted` of them reaches the target. At most
+ * one slice a thread. */
 __device__ void search_equal(const Search &s, bool weighted, RpKey target) {
     const Range  &r      = s.shared.range;
     const int32_t i      = (int32_t)threadIdx.x;
     const RpKey   weight = weight_of(s.scale, r.lo),
-                wanted = weighted ? (target - r.start.weight + weight - 1) / weight : target - r.start.count;
-    Span span          = {0, 0};
+                wanted   = weighted ? (target - r.start.weight + weight - 1) / weight : target - r.start.count;
+    Span span            = {0, 0};
     if (i < s.a.n_slices) span = span_in_range(s, i);
     const RpKey n = (RpKey)(span.to - span.from), upto = rp_block_scan_key(n, s.shared.warps);
     if (upto >= wanted && upto - n < wanted) {
         Cut &cut = s.shared.cut;
-        cut.key  = __ldcg(
-             &s.a.keys[(size_t)i * slice_size() + (size_t)(span.from + (int32_t)(wanted - (upto - n)) - 1)]);
+        cut.key =
+            __ldcg(&s.a.keys[(size_t)i * slice_size() + (size_t)(span.from + (int32_t)(wanted - (upto - n)) - 1)]);
         cut.sum.count = r.start.count + wanted, cut.sum.weight = r.start.weight + wanted * weight;
     }
     __syncthreads();
@@ -241,10 +240,10 @@ __device__ void choose_bin(const Search &s) {
 }
 
 /* The first candidate at which the sum over the order, of weights or of ones, reaches `target`: at least 1 and at most
- * the sum of all. Every thread calls it and gets the result. The last barrier of search_list lets the next search begin. */
+ * the sum of all. Every thread calls it and gets the result. The last barrier of search_list lets the next search
+ * begin. */
 __device__ __forceinline__ Cut search(const Search &s, bool weighted, RpKey target) {
-    const RpKey upto = weighted ? s.upto().weight : s.upto().count,
-                own  = weighted ? s.own().weight : s.own().count;
+    const RpKey upto = weighted ? s.upto().weight : s.upto().count, own = weighted ? s.own().weight : s.own().count;
     if (threadIdx.x == 0) s.shared.n_list = 0;
     if (upto >= target && upto - own < target) choose_bin(s);
     __syncthreads();
@@ -269,12 +268,10 @@ __device__ RpKey least_key_of(const Scale &s, float min_p) {
     unsigned lo = (unsigned)(rp_key_of(-INFINITY, 0) >> 32), hi = (unsigned)(rp_key_of(s.max_logit, 0) >> 32);
     while (lo < hi) {
         const unsigned step = (hi - lo) / RP_WARP + 1, ahead = step * (threadIdx.x % RP_WARP);
-        const bool     kept =
-            ahead >= hi - lo || probability(s, rp_key_logit((RpKey)(lo + ahead) << 32)) >= min_p;
-        const unsigned first =
-            RP_WARP - (unsigned)__popc(__ballot_sync(RP_ALL_LANES, kept)); /* the first that keeps */
-        hi = step * first < hi - lo ? lo + step * first : hi;
-        lo = first > 0 ? lo + step * (first - 1) + 1 : hi;
+        const bool     kept  = ahead >= hi - lo || probability(s, rp_key_logit((RpKey)(lo + ahead) << 32)) >= min_p;
+        const unsigned first = RP_WARP - (unsigned)__popc(__ballot_sync(RP_ALL_LANES, kept)); /* the first that keeps */
+        hi                   = step * first < hi - lo ? lo + step * first : hi;
+        lo                   = first > 0 ? lo + step * (first - 1) + 1 : hi;
     }
     return (RpKey)lo << 32;
 }
@@ -297,8 +294,7 @@ enum { TOP_K, TOP_P, CHOICE, N_SEARCHES };
 /* The target of a search: for top-k, for top-p, or for the random number u in [0, 1), which chooses the candidate at
  * which the sum of weights first exceeds u * (weight of all that are kept). 0: nothing is searched. */
 __device__ RpKey target_of(int search, const Search &s, const RpStepState &state, const Cut &kept, float u) {
-    if (search == TOP_K)
-        return state.top_k > 0 && (RpKey)state.top_k < kept.sum.count ? (RpKey)state.top_k : 0;
+    if (search == TOP_K) return state.top_k > 0 && (RpKey)state.top_k < kept.sum.count ? (RpKey)state.top_k : 0;
     if (search == TOP_P) return state.top_p < 1.0f ? rp_sampling_nucleus(state.top_p, kept.sum.weight) : 0;
     RpKey weight = kept.sum.weight;
     if (state.min_p > 0.0f) {

@@ -41,22 +41,19 @@ static inline int rp_tile_columns(RpPrefillTile kind, TileSize size) {
 
 /* Tiles of `each` x `each` results of one multiprocessor, in units of 32 x 32 results. */
 static inline int64_t rp_tile_turns(int64_t each, int64_t rows, int64_t columns, int64_t used, int n_sm) {
-    const int64_t full  = (columns + each - 1) / each,
-                  tiles = (rows + each - 1) / each * (full > used ? full : used);
+    const int64_t full = (columns + each - 1) / each, tiles = (rows + each - 1) / each * (full > used ? full : used);
     return (tiles + n_sm - 1) / n_sm * (each / RP_F16_SMALL) * (each / RP_F16_SMALL);
 }
 
-/* For `columns` columns that are spread over `matrices` matrices of so many rows. int8: large tiles where they are as many as
- * multiprocessors. f16: a result of a large tile takes about 4/5 of the instructions of one of a middle tile, whose weights serve
- * half as many columns. */
-static inline TileSize rp_tile_size(RpPrefillTile kind, int64_t rows, int64_t columns, int64_t matrices,
-                                    int n_sm) {
+/* For `columns` columns that are spread over `matrices` matrices of so many rows. int8: large tiles where they are as
+ * many as multiprocessors. f16: a result of a large tile takes about 4/5 of the instructions of one of a middle tile,
+ * whose weights serve half as many columns. */
+static inline TileSize rp_tile_size(RpPrefillTile kind, int64_t rows, int64_t columns, int64_t matrices, int n_sm) {
     const int64_t used = matrices < columns ? matrices : columns; /* matrices with a column */
     if (kind == RP_PREFILL_INT8) {
         if (columns <= used * RP_INT8_SMALL_COLUMNS) return RP_TILE_SMALL;
-        const int64_t most = (columns + RP_INT8_COLUMNS - 1) / RP_INT8_COLUMNS;
-        const int64_t large =
-            (rows + RP_INT8_LARGE_ROWS - 1) / RP_INT8_LARGE_ROWS * (most > used ? most : used);
+        const int64_t most  = (columns + RP_INT8_COLUMNS - 1) / RP_INT8_COLUMNS;
+        const int64_t large = (rows + RP_INT8_LARGE_ROWS - 1) / RP_INT8_LARGE_ROWS * (most > used ? most : used);
         return large < n_sm ? RP_TILE_MID : RP_TILE_LARGE;
     }
     if (columns <= (used == 1 ? 2 : used) * (int64_t)RP_F16_SMALL / 2) return RP_TILE_SMALL;
@@ -80,8 +77,8 @@ typedef struct TileColumns {
     int     shared;
 } TileColumns;
 
-/* y[:,c] = w[:,:,expert of c] * x[:,c]. Column c is row (c % y.ne[1], c / y.ne[1]) of y; the same of x, or (0, c / y.ne[1])
- * where x.ne[1] is 1. Without lists (NULL) all columns are in order and belong to matrix 0. */
+/* y[:,c] = w[:,:,expert of c] * x[:,c]. Column c is row (c % y.ne[1], c / y.ne[1]) of y; the same of x, or (0, c /
+ * y.ne[1]) where x.ne[1] is 1. Without lists (NULL) all columns are in order and belong to matrix 0. */
 typedef struct TileProduct {
     RpTensorView     w, x, y;
     const int32_t   *n_tiles; /* in device memory, like the lists */
@@ -92,21 +89,20 @@ typedef struct TileProduct {
 
 /* Scratch memory for the columns of x, in floats. */
 static inline int64_t rp_tile_floats(RpPrefillTile kind, const RpTensorView *x) {
-    const int64_t stride = (x->ne[0] + RP_F16_ALIGN - 1) / RP_F16_ALIGN * RP_F16_ALIGN,
-                  n      = x->ne[1] * x->ne[2];
+    const int64_t stride = (x->ne[0] + RP_F16_ALIGN - 1) / RP_F16_ALIGN * RP_F16_ALIGN, n = x->ne[1] * x->ne[2];
     return kind == RP_PREFILL_F16 ? (n + 3) / 4 * 4 + n * (stride / 2) : 0;
 }
 
-/* Launch it for at most `most` tiles of columns. `memory`: device memory of rp_tile_floats floats, aligned to 16 bytes; NULL
- * if the launches are only inspected. */
+/* Launch it for at most `most` tiles of columns. `memory`: device memory of rp_tile_floats floats, aligned to 16 bytes;
+ * NULL if the launches are only inspected. */
 RP_NODISCARD RpStatus rp_cuda_tiles_int8(const char *op, const TileProduct *p, TileSize size, int64_t most,
                                          RpKernelCtx *ctx);
 RP_NODISCARD RpStatus rp_cuda_tiles_f16(const char *op, const TileProduct *p, TileSize size, int64_t most,
                                         float *memory, RpKernelCtx *ctx);
 
 /* The one that the device wants. */
-RP_NODISCARD static inline RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileSize size,
-                                                  int64_t most, float *memory, RpKernelCtx *ctx) {
+RP_NODISCARD static inline RpStatus rp_cuda_tiles(const char *op, const TileProduct *p, TileSize size, int64_t most,
+                                                  float *memory, RpKernelCtx *ctx) {
     if (rp_tuning_of(ctx).prefill_tile == RP_PREFILL_INT8) return rp_cuda_tiles_int8(op, p, size, most, ctx);
     return rp_cuda_tiles_f16(op, p, size, most, memory, ctx);
 }

@@ -1,20 +1,24 @@
-/* tile_f16.cuh - products of quantised weights with many columns by f16 products of tensor cores (mma.cuh). Both factors are
- * rounded to f16. A block computes ROWS x COLUMNS results, K elements along k at a time, its stage:
+/* tile_f16.cuh - products of quantised weights with many columns by f16 products of tensor cores (mma.cuh). Both
+ * factors are rounded to f16. A block computes ROWS x COLUMNS results, K elements along k at a time, its stage:
  *
  *     registers  raw weights of the next stage       one fragment pair a thread, loaded while this one is multiplied
  *     shared     a[ROWS][K] f16                      weights, dequantised once for all columns of the tile
  *                b[2][COLUMNS][K] f16                columns of this stage and of the next, copied asynchronously
  *     registers  acc[rows][columns] f32 of the warp
  *
- * scales  Row m of the weights is multiplied by a power of two 2^e[m], column c by 2^f[c], which bring the largest element
- *         below 2^15: f16 neither overflows, nor loses elements above 2^-39 of the largest. The result is acc / 2^e / 2^f.
+ * scales  Row m of the weights is multiplied by a power of two 2^e[m], column c by 2^f[c], which bring the largest
+ * element
+ *         below 2^15: f16 neither overflows, nor loses elements above 2^-39 of the largest. The result is acc / 2^e /
+ *         2^f.
  * error   An element that is rounded to f16 is off by at most 2^-11 of itself. So |error| <= 2^-10 * sum |w x|, without
  *         that of sums in f32; q8_act itself is off by up to 1/254 of the largest of 32 elements.
- * order   Step s is 64 elements: fragment s of types with two runs, blocks 2s and 2s+1 of others. The columns are stored in
- *         this order (prepare_kernel in kernels/tile_f16.cu). acc is the sum of products of depth 16, in ascending order. Neither the
- *         shape of the tile nor other columns change it: a column has the same bits in every product of at least
- *         RP_TILE_MIN_COLUMNS columns (I8). A GEMV has another order.
- * banks   rp_tile_chunk places 16 bytes so that ldmatrix reads eight rows from different banks, and a thread's stores too. */
+ * order   Step s is 64 elements: fragment s of types with two runs, blocks 2s and 2s+1 of others. The columns are
+ * stored in
+ *         this order (prepare_kernel in kernels/tile_f16.cu). acc is the sum of products of depth 16, in ascending
+ *         order. Neither the shape of the tile nor other columns change it: a column has the same bits in every product
+ *         of at least RP_TILE_MIN_COLUMNS columns (I8). A GEMV has another order.
+ * banks   rp_tile_chunk places 16 bytes so that ldmatrix reads eight rows from different banks, and a thread's stores
+ * too. */
 #ifndef KERNELS_DEVICE_TILE_F16_CUH
 #define KERNELS_DEVICE_TILE_F16_CUH
 
@@ -27,8 +31,8 @@ namespace {
 enum { RP_TILE_STEP = 2 * RP_RUN };
 static_assert((int)RP_TILE_MIN_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
 
-/* Geometry: ROW_WARPS x COLUMN_WARPS warps. A warp has MT groups of 16 rows and NT groups of 8 columns. Pairs of groups of
- * columns take turns among the warps, so that a tile with few columns occupies all of them. */
+/* Geometry: ROW_WARPS x COLUMN_WARPS warps. A warp has MT groups of 16 rows and NT groups of 8 columns. Pairs of groups
+ * of columns take turns among the warps, so that a tile with few columns occupies all of them. */
 template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct TileShape {
     static constexpr int ROW_WARPS = ROW_WARPS_, COLUMN_WARPS = COLUMN_WARPS_, MT = MT_, NT = NT_, K = K_;
     static constexpr int ROWS = 16 * MT * ROW_WARPS, COLUMNS = 8 * NT * COLUMN_WARPS;
@@ -43,9 +47,8 @@ template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct Ti
     static_assert(RP_F16_ALIGN % K == 0, "columns are padded to whole stages");
 };
 
-typedef TileShape<2, 2, 4, 8, 64> LargeTile; /* 128 x 128 */
-typedef TileShape<2, 2, 2, 4, 128>
-    MidTile; /* 64 x 64, for matrices with few rows, or few columns of each expert */
+typedef TileShape<2, 2, 4, 8, 64>  LargeTile; /* 128 x 128 */
+typedef TileShape<2, 2, 2, 4, 128> MidTile;   /* 64 x 64, for matrices with few rows, or few columns of each expert */
 typedef TileShape<2, 2, 1, 2, 256> SmallTile; /* 32 x 32, for few columns */
 static_assert((int)LargeTile::ROWS == RP_F16_LARGE && (int)LargeTile::COLUMNS == RP_F16_LARGE &&
                   (int)MidTile::ROWS == RP_F16_MID && (int)MidTile::COLUMNS == RP_F16_MID &&
@@ -60,8 +63,8 @@ __device__ unsigned rp_tile_pair(float low, float high) {
     return w;
 }
 
-/* The power of two that brings elements of at most `bound` below 2^15, and its reciprocal. 1 for 0, infinity and NaN; at most
- * 2^100. */
+/* The power of two that brings elements of at most `bound` below 2^15, and its reciprocal. 1 for 0, infinity and NaN;
+ * at most 2^100. */
 struct TileFactor {
     float factor, inverse;
     __device__ explicit TileFactor(float bound) {
@@ -72,8 +75,8 @@ struct TileFactor {
     }
 };
 
-/* Offset in bytes of chunk c (16 bytes) of row r of a stage. A step has 8 chunks, 128 bytes: all banks. As rows and steps
- * have bits of their own, rp_tile_chunk(r, c ^ d) = rp_tile_chunk(r, c) ^ rp_tile_chunk(0, d). */
+/* Offset in bytes of chunk c (16 bytes) of row r of a stage. A step has 8 chunks, 128 bytes: all banks. As rows and
+ * steps have bits of their own, rp_tile_chunk(r, c ^ d) = rp_tile_chunk(r, c) ^ rp_tile_chunk(0, d). */
 template <class S> __device__ int rp_tile_chunk(int r, int c) {
     return r * S::ROW_BYTES + (c ^ ((r ^ c / 8 * (8 / S::STEPS)) & 7)) * 16;
 }
@@ -145,17 +148,15 @@ template <RpDtype T> struct TileStep {
         return most;
     }
 
-    /* A byte becomes a float by one rp_bytes, in the mantissa: BASE + q, exactly. Unsigned quants are below 128 and signed ones
-     * q + 128. Then scale * (BASE + q) + (min - BASE * scale) is one multiply-add. Its second term is exact with 11 bits of a
-     * scale and no minimum; else it is off by 2^-17 of the scale, 1/64 of the rounding to f16. With scales of more bits
-     * (SUB_SCALES) BASE is subtracted first. */
+    /* A byte becomes a float by one rp_bytes, in the mantissa: BASE + q, exactly. Unsigned quants are below 128 and
+     * signed ones q + 128. Then scale * (BASE + q) + (min - BASE * scale) is one multiply-add. Its second term is exact
+     * with 11 bits of a scale and no minimum; else it is off by 2^-17 of the scale, 1/64 of the rounding to f16. With
+     * scales of more bits (SUB_SCALES) BASE is subtracted first. */
     static constexpr bool     WIDE   = B::SIGNED || B::MINUS;
     static constexpr float    BASE   = WIDE ? 32768.0f + 128.0f : 128.0f;
     static constexpr unsigned PREFIX = WIDE ? 0x47000000u : 0x43000000u, SELECT = WIDE ? 0x7404u : 0x7044u,
                               SHIFT = WIDE ? 4 : 8;
-    __device__ static float offset_of(float scale, float min) {
-        return B::SUB_SCALES ? 0.0f : fmaf(scale, -BASE, min);
-    }
+    __device__ static float offset_of(float scale, float min) { return B::SUB_SCALES ? 0.0f : fmaf(scale, -BASE, min); }
 
     /* The four elements of a word of quants. */
     __device__ static uint2 four(unsigned q, unsigned minus, float scale, float offset) {
@@ -168,7 +169,8 @@ template <RpDtype T> struct TileStep {
         return make_uint2(rp_tile_pair(w[0], w[1]), rp_tile_pair(w[2], w[3]));
     }
 
-    /* Stores the step as f16, its elements times `factor`, as step `to` of row r of a; zeros past the end of the row. */
+    /* Stores the step as f16, its elements times `factor`, as step `to` of row r of a; zeros past the end of the
+     * row. */
     template <class S> __device__ void store(char *a, int r, int to, int step, int n, float factor) const {
 #pragma unroll
         for (int i = 0; i < FRAGS; i++) {
@@ -193,13 +195,12 @@ template <RpDtype T> struct TileStep {
 };
 
 /* The factor of the thread's row: the scales of all its blocks, which the STEPS threads of the row share. */
-template <RpDtype T, class S>
-__device__ TileFactor rp_tile_row_factor(const typename Blocks<T>::Row &row, int n) {
+template <RpDtype T, class S> __device__ TileFactor rp_tile_row_factor(const typename Blocks<T>::Row &row, int n) {
     float most = 0.0f;
 #pragma unroll 2
     for (int f = (int)threadIdx.x % S::STEPS; f < n / (int)QuantType<T>::FRAG; f += S::STEPS) {
-        const float b = TileStep<T>::bound(
-            Blocks<T>::dequantize(Blocks<T>::load(row, (unsigned)f), typename Blocks<T>::Lane(f)));
+        const float b =
+            TileStep<T>::bound(Blocks<T>::dequantize(Blocks<T>::load(row, (unsigned)f), typename Blocks<T>::Lane(f)));
         most = b > most || b != b ? b : most;
     }
     for (int lanes = S::STEPS / 2; lanes > 0; lanes /= 2) {
@@ -214,16 +215,13 @@ template <class S> struct TileCopies {
     const uint4 *columns;
     unsigned     from[S::CHUNKS];
 
-    __device__ static int column(int i) {
-        return (int)threadIdx.x / S::ROW_CHUNKS + i * (S::THREADS / S::ROW_CHUNKS);
-    }
+    __device__ static int column(int i) { return (int)threadIdx.x / S::ROW_CHUNKS + i * (S::THREADS / S::ROW_CHUNKS); }
     __device__ static int chunk() { return (int)threadIdx.x % S::ROW_CHUNKS; }
 
     __device__ TileCopies(const TileWork &w, const TileColumns &x) : columns((const uint4 *)x.data) {
 #pragma unroll
         for (int i = 0; i < S::CHUNKS; i++)
-            from[i] =
-                (unsigned)(w.column(column(i)) / x.shared) * (unsigned)(x.stride / 8) + (unsigned)chunk();
+            from[i] = (unsigned)(w.column(column(i)) / x.shared) * (unsigned)(x.stride / 8) + (unsigned)chunk();
     }
     /* Stage k0 to b. Pairs of groups of 8 columns that are not multiplied are left out. */
     __device__ void start(const TileWork &w, char *b, int k0) const {
@@ -231,8 +229,7 @@ template <class S> struct TileCopies {
         const int    used = S::SKIPS ? (w.columns + 15) / 16 * 16 : S::COLUMNS;
 #pragma unroll
         for (int i = 0; i < S::CHUNKS; i++)
-            if (!S::SKIPS || column(i) < used)
-                rp_cp_async16(b + rp_tile_chunk<S>(column(i), chunk()), at + from[i]);
+            if (!S::SKIPS || column(i) < used) rp_cp_async16(b + rp_tile_chunk<S>(column(i), chunk()), at + from[i]);
         rp_cp_async_commit();
     }
 };
@@ -241,16 +238,14 @@ template <class S> struct TileCopies {
 template <class S> struct TileSums {
     float acc[S::MT][S::NT][4];
 
-    __device__ static int row_of(int i) {
-        return ((int)threadIdx.x / RP_WARP % S::ROW_WARPS * S::MT + i) * 16;
-    }
+    __device__ static int row_of(int i) { return ((int)threadIdx.x / RP_WARP % S::ROW_WARPS * S::MT + i) * 16; }
     __device__ static int column_of(int j) {
         return (j / 2 * S::COLUMN_WARPS + (int)threadIdx.x / RP_WARP / S::ROW_WARPS) * 16 + j % 2 * 8;
     }
 
-    /* Adds 16 elements of every row and column: chunks c and c + 1 of the stage, c even. a and b are the lane's places in the
-     * first row group and the first pair of column groups: chunk 0 of row lane % 16 for lanes below 16, chunk 1 for others; chunk
-     * lane / 8 % 2 of column lane % 8 + lane / 16 * 8. */
+    /* Adds 16 elements of every row and column: chunks c and c + 1 of the stage, c even. a and b are the lane's places
+     * in the first row group and the first pair of column groups: chunk 0 of row lane % 16 for lanes below 16, chunk 1
+     * for others; chunk lane / 8 % 2 of column lane % 8 + lane / 16 * 8. */
     __device__ void add(const TileWork &w, const char *a, const char *b, int a_at, int b_at, int c) {
         unsigned v[S::MT][4];
 #pragma unroll
@@ -270,8 +265,7 @@ template <class S> struct TileSums {
     }
 
     /* inverse: 2^-e of each row. */
-    __device__ void put(const TileWork &w, const TileColumns &x, const RpTensorView &y,
-                        const float *inverse) const {
+    __device__ void put(const TileWork &w, const TileColumns &x, const RpTensorView &y, const float *inverse) const {
         const int lane = (int)threadIdx.x % RP_WARP;
 #pragma unroll
         for (int j = 0; j < S::NT; j++)
@@ -300,12 +294,11 @@ __device__ void rp_tile_product(const TileWork &w, const TileColumns &x, const R
     RP_SHARED(uint4, b_memory, [2 * S::COLUMNS * S::K / 8]);
     char                         *a = (char *)a_memory, *b = (char *)b_memory;
     const int                     r = (int)threadIdx.x / S::STEPS, step = (int)threadIdx.x % S::STEPS;
-    const int                     m = w.row + r < w.rows ? w.row + r : w.rows - 1;
-    const typename Blocks<T>::Row row =
-        Blocks<T>::row(w.planes, (w.first + m) * (w.n / (int)QuantType<T>::FRAG));
-    const TileFactor e = rp_tile_row_factor<T, S>(row, w.n);
-    TileStep<T>      next;
-    TileSums<S>      sums = {};
+    const int                     m   = w.row + r < w.rows ? w.row + r : w.rows - 1;
+    const typename Blocks<T>::Row row = Blocks<T>::row(w.planes, (w.first + m) * (w.n / (int)QuantType<T>::FRAG));
+    const TileFactor              e   = rp_tile_row_factor<T, S>(row, w.n);
+    TileStep<T>                   next;
+    TileSums<S>                   sums = {};
     next.load(row, step, w.n);
     const int lane = (int)threadIdx.x % RP_WARP;
     const int a_at = rp_tile_chunk<S>(sums.row_of(0) + lane % 16, lane / 16);
@@ -339,8 +332,7 @@ __device__ void rp_tile_product(const TileWork &w, const TileColumns &x, const R
 /* Results of no expert. */
 template <class S> __device__ void rp_tile_zeros(const TileWork &w, const RpTensorView &y) {
     for (int i = (int)threadIdx.x; i < S::ROWS * w.columns; i += S::THREADS)
-        if (w.row + i % S::ROWS < w.rows)
-            rp_tile_result(y, w.column(i / S::ROWS))[w.row + i % S::ROWS] = 0.0f;
+        if (w.row + i % S::ROWS < w.rows) rp_tile_result(y, w.column(i / S::ROWS))[w.row + i % S::ROWS] = 0.0f;
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-/* tile_int8.cuh - products of quantised weights with many q8_act columns by int8 products of tensor cores (mma.cuh). A block
- * computes ROWS x COLUMNS results, K elements along k at a time:
+/* tile_int8.cuh - products of quantised weights with many q8_act columns by int8 products of tensor cores (mma.cuh). A
+ * block computes ROWS x COLUMNS results, K elements along k at a time:
  *
  *     registers  raw weights and columns of the next stage        loaded while this one is multiplied
  *     shared     a[ROWS][K] int8, b[COLUMNS][K] int8              weights without their offset; columns
@@ -36,11 +36,9 @@ template <int ROW_WARPS_, int COLUMN_WARPS_, int MT_, int NT_, int K_> struct Ti
     static constexpr int THREADS = RP_WARP * ROW_WARPS * COLUMN_WARPS, SUBS = K / 32;
     static constexpr int RUNS = ROWS * SUBS / THREADS, CHUNKS = COLUMNS * K / 16 / THREADS,
                          SCALES = COLUMNS * SUBS / THREADS; /* of a thread in a stage */
-    static_assert(ROWS * SUBS % THREADS == 0 && COLUMNS * K / 16 % THREADS == 0 &&
-                      COLUMNS * SUBS % THREADS == 0,
+    static_assert(ROWS * SUBS % THREADS == 0 && COLUMNS * K / 16 % THREADS == 0 && COLUMNS * SUBS % THREADS == 0,
                   "every thread loads as much as the others");
-    static_assert(COLUMNS <= THREADS && K % 128 == 0,
-                  "a thread finds a column; a stage is half a block of K types");
+    static_assert(COLUMNS <= THREADS && K % 128 == 0, "a thread finds a column; a stage is half a block of K types");
 };
 
 typedef TileShape<4, 2, 2, 4, 128> LargeTile; /* 128 x 64 */
@@ -51,18 +49,20 @@ static_assert(LargeTile::ROWS == RP_INT8_LARGE_ROWS && LargeTile::COLUMNS == RP_
                   SmallTile::ROWS == RP_INT8_ROWS && SmallTile::COLUMNS == RP_INT8_SMALL_COLUMNS,
               "as in tile.cuh");
 
-/* The elements of a sub-block of a type, whether it has minima, and the offset that the tile subtracts from its quants. */
+/* The elements of a sub-block of a type, whether it has minima, and the offset that the tile subtracts from its
+ * quants. */
 template <RpDtype T> struct TileType;
-#define X(ID, name, sub, offset, has_min, ...)                                                               \
-    template <> struct TileType<RP_##ID> {                                                                   \
-        static constexpr int      SUB = sub, UNROLL = SUB == 32 ? 4 : 2; /* limited by registers */          \
-        static constexpr bool     MINS   = has_min;                                                          \
-        static constexpr unsigned OFFSET = Blocks<RP_##ID>::HAS_MIN ? 0x01010101u * (offset) : 0u;           \
+#define X(ID, name, sub, offset, has_min, ...)                                                                         \
+    template <> struct TileType<RP_##ID> {                                                                             \
+        static constexpr int      SUB = sub, UNROLL = SUB == 32 ? 4 : 2; /* limited by registers */                    \
+        static constexpr bool     MINS   = has_min;                                                                    \
+        static constexpr unsigned OFFSET = Blocks<RP_##ID>::HAS_MIN ? 0x01010101u * (offset) : 0u;                     \
     };
 RP_QUANTS(X)
 #undef X
 
-/* Resident blocks on a multiprocessor, which limits registers. Of large tiles in K types one: with two, registers spill. */
+/* Resident blocks on a multiprocessor, which limits registers. Of large tiles in K types one: with two, registers
+ * spill. */
 template <RpDtype T, class S> constexpr int rp_tile_resident() {
     return (int)Blocks<T>::RUNS == 2 && S::ROWS == RP_INT8_LARGE_ROWS ? 1 : 2;
 }
@@ -83,7 +83,8 @@ struct TileWork {
     __device__ float      *result(int c) const { return (float *)(y + y_at[c]); }
 };
 
-/* Shared memory of a block. Entry i of sub-block s: scales[s][i], rows padded so that warps store to different banks. */
+/* Shared memory of a block. Entry i of sub-block s: scales[s][i], rows padded so that warps store to different
+ * banks. */
 template <RpDtype T, class S> struct TileShared {
     static constexpr int A_STRIDE = S::ROWS + RP_TILE_PAD, B_STRIDE = S::COLUMNS + RP_TILE_PAD;
     char                *a, *b;
@@ -91,18 +92,15 @@ template <RpDtype T, class S> struct TileShared {
 };
 
 /* q - offset in each byte, as int8; bytes of 0 to 127, so nothing is borrowed. */
-__device__ unsigned rp_tile_signed(unsigned q, unsigned offset) {
-    return ((q | 0x80808080u) - offset) ^ 0x80808080u;
-}
+__device__ unsigned rp_tile_signed(unsigned q, unsigned offset) { return ((q | 0x80808080u) - offset) ^ 0x80808080u; }
 
-/* Run g of a row, 32 elements, as a run of a fragment (quants.cuh). K types: runs j and j + 4 of a block of 8 are those of
- * fragment j, so a thread that multiplies one of them loads both. */
+/* Run g of a row, 32 elements, as a run of a fragment (quants.cuh). K types: runs j and j + 4 of a block of 8 are those
+ * of fragment j, so a thread that multiplies one of them loads both. */
 template <RpDtype T> struct TileRun {
     static constexpr bool PAIRS = Blocks<T>::RUNS == 2;
     int                   fragment;
     bool                  second; /* the second run of the fragment */
-    __device__ explicit TileRun(int g)
-        : fragment(PAIRS ? g / 8 * 4 + g % 4 : g), second(PAIRS && g % 8 >= 4) {}
+    __device__ explicit TileRun(int g) : fragment(PAIRS ? g / 8 * 4 + g % 4 : g), second(PAIRS && g % 8 >= 4) {}
 };
 
 /* The part of the next stage that a thread has in registers. */
@@ -209,9 +207,7 @@ template <RpDtype T, class S> struct TileStage {
 template <RpDtype T, class S> struct TileSums {
     float acc[S::MT][S::NT][4];
 
-    __device__ static int row_of(int i) {
-        return ((int)threadIdx.x / RP_WARP % S::ROW_WARPS * S::MT + i) * 16;
-    }
+    __device__ static int row_of(int i) { return ((int)threadIdx.x / RP_WARP % S::ROW_WARPS * S::MT + i) * 16; }
     __device__ static int column_of(int j) {
         return (j * S::COLUMN_WARPS + (int)threadIdx.x / RP_WARP / S::ROW_WARPS) * 8;
     }
@@ -269,9 +265,8 @@ template <RpDtype T, class S> struct TileSums {
         rp_mma_s8_first(low, a, b_low);
         rp_mma_s8_first(high, a, b_high);
         for (int e = 0; e < 4; e++) {
-            const float both =
-                fmaf(scale[1][e / 2], (float)high[e], __fmul_rn(scale[0][e / 2], (float)low[e]));
-            to[e] = fmaf(x_scale[e % 2], both, to[e]);
+            const float both = fmaf(scale[1][e / 2], (float)high[e], __fmul_rn(scale[0][e / 2], (float)low[e]));
+            to[e]            = fmaf(x_scale[e % 2], both, to[e]);
         }
     }
 

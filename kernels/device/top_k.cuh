@@ -39,8 +39,7 @@ __device__ static inline float rp_group_score(const float *v, int size) {
 
 /* Keeps the n_group_used expert groups with the best scores and marks the elements of all others as taken. `ahead`
  * is the rank of group g: groups with a better score, and groups of a lower index whose score is not worse. */
-__device__ static inline void rp_drop_groups(const float *values, unsigned char *taken, int n,
-                                             const RpTopKParams &p) {
+__device__ static inline void rp_drop_groups(const float *values, unsigned char *taken, int n, const RpTopKParams &p) {
     const int size = n / p.n_group, lane = (int)threadIdx.x % RP_WARP;
     for (int g = lane; g < p.n_group; g += RP_WARP) {
         const float mine  = rp_group_score(values + g * size, size);
@@ -55,8 +54,8 @@ __device__ static inline void rp_drop_groups(const float *values, unsigned char 
 
 /* Called by a whole warp, whose lanes have written values[n] and zeros to taken[n]. ids[0..k): largest first, among
  * equals the lower index, NaN below everything. */
-__device__ static inline void rp_top_k(const float *values, unsigned char *taken, int n,
-                                       const RpTopKParams &p, int32_t *ids) {
+__device__ static inline void rp_top_k(const float *values, unsigned char *taken, int n, const RpTopKParams &p,
+                                       int32_t *ids) {
     const int lane = (int)threadIdx.x % RP_WARP;
     __syncwarp();
     if (p.n_group > 1) {
@@ -86,8 +85,8 @@ __device__ static inline void rp_top_k(const float *values, unsigned char *taken
  *     values  3 7 7 1     ranks  2 0 1 3     k = 2: ids 1 2
  *
  * A key is one more than rp_sorted_key, and 0 for elements of a group that is left out. */
-__device__ static inline void rp_top_k_by_rank(const float *values, unsigned char *taken, unsigned *keys,
-                                               int n, const RpTopKParams &p, int32_t *ids) {
+__device__ static inline void rp_top_k_by_rank(const float *values, unsigned char *taken, unsigned *keys, int n,
+                                               const RpTopKParams &p, int32_t *ids) {
     const int i = (int)threadIdx.x;
     if (p.n_group > 1) {
         __syncthreads();

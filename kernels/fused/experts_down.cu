@@ -39,8 +39,7 @@ struct ExpertColumns {
     __device__ void            stage(int64_t from, int len, char *to) const { all.stage(from, len, to); }
     __device__ bool            aligned() const { return all.aligned(); }
     __device__ float           at(int64_t i) const { return ((const float *)(all.x + slot * all.stride))[i]; }
-    template <bool ALIGNED>
-    __device__ void load8(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
+    template <bool ALIGNED> __device__ void load8(int, int64_t i, int64_t left, float (&v)[RP_FLOAT_FRAG]) const {
         rp_load8<ALIGNED>((const float *)(all.x + slot * all.stride) + i, left, v);
     }
 };
@@ -59,9 +58,7 @@ struct ExpertsDownPut {
     bool                   last;  /* no experts follow */
     float                 &sum;   /* of the row of this thread, over the experts so far */
 
-    __device__ int tile_rows() const {
-        return (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * work.parts * RP_GEMV_ROWS;
-    }
+    __device__ int tile_rows() const { return (RP_GEMV_WARPS >> rp_log2(p.grid.split)) * work.parts * RP_GEMV_ROWS; }
 
     __device__ float *buffer(int m) const { return table + ((m & tile_rows()) != 0 ? RESULTS : 0); }
 
@@ -72,8 +69,7 @@ struct ExpertsDownPut {
         float *to      = buffer(m) + (pair * p.n_experts + slot) * RP_GEMV_ROWS;
         for (int r = 0; r < RP_GEMV_ROWS; r++) {
             const bool valid = expert >= 0 && m + r < rows;
-            to[r] =
-                !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[(int64_t)expert * rows + m + r] : 0.0f);
+            to[r] = !valid ? 0.0f : v[r] + (p.bias != nullptr ? p.bias[(int64_t)expert * rows + m + r] : 0.0f);
         }
     }
 
@@ -83,8 +79,7 @@ struct ExpertsDownPut {
         const int first = rp_gemv_block_row(work, tile), row = first + tid;
         __syncthreads();
         if (tid >= tile_rows() || row >= work.rows) return;
-        const float *from =
-            buffer(first) + tid / RP_GEMV_ROWS * p.n_experts * RP_GEMV_ROWS + tid % RP_GEMV_ROWS;
+        const float *from = buffer(first) + tid / RP_GEMV_ROWS * p.n_experts * RP_GEMV_ROWS + tid % RP_GEMV_ROWS;
         for (int i = 0; i < count; i++) sum = fmaf(shares[i], from[i * RP_GEMV_ROWS], sum);
         if (!last) return;
         if (p.scale != 1.0f) sum = fmaf(p.scale, sum, 0.0f);
@@ -93,9 +88,7 @@ struct ExpertsDownPut {
     }
 };
 
-__device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &, int tile) {
-    put.end_tile(tile);
-}
+__device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &, int tile) { put.end_tile(tile); }
 
 /* Resident blocks per multiprocessor. K types have one: with more, the sum over the experts spills registers. */
 template <class Form> constexpr int resident() { return Form::LARGE ? 1 : Form::min_blocks(1); }
@@ -121,7 +114,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_dow
             {rp_row_at(p.x, j0, 0, 0), p.x.nb[1], p.x.ne[0], count},
             p.n_experts, slot < count ? slot : 0
         };
-        if (j0 > 0) __syncthreads(); /* the table of the experts before has been read */
+        if (j0 > 0) __syncthreads();                        /* the table of the experts before has been read */
         if (tid < count) shares[tid] = p.weights[j0 + tid]; /* the barrier of end_tile follows */
         Form::product(work, Form::matrix(p.w, work, expert < 0 ? 0 : expert), columns,
                       ExpertsDownPut{p, work, table, shares, expert, count, j0 + count == k, sum});
@@ -160,7 +153,6 @@ extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx)
         p.parts              = Form::LARGE ? rp_gemv_parts(n_frags) : 1;
         p.grid               = rp_column_grid(m, p.parts * RP_GEMV_ROWS, p.split * p.n_experts,
                                 one_round ? resident<Form>() : INT16_MAX, 1, false, ctx);
-        return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>,
-                              p);
+        return RP_LAUNCH_FORM("experts_down", ctx, shape_of(p, Form::STAGED), form, experts_down_kernel<Form>, p);
     });
 }

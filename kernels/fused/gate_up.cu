@@ -3,16 +3,16 @@
  * (I4).
  * geometry  GEMV, blocks of 8 warps; `split` warps multiply one row of gate and the same row of up, so the activation
  *           needs no second kernel; grid (blocks, ids), several row tiles per block (ColumnGrid).
- *           A q8_act result needs whole blocks of 32 rows. If the grid can be so divided, a thread block computes all 32
- *           and quantises them. Else several do: f32 results go to scratch memory, and the last-arriving block of each
- *           32 rows quantises them
+ *           A q8_act result needs whole blocks of 32 rows. If the grid can be so divided, a thread block computes all
+ *           32 and quantises them. Else several do: f32 results go to scratch memory, and the last-arriving block of
+ *           each 32 rows quantises them
  * traffic   the chosen weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act
  *           already, 8 to 12 if the block computes it; a q8_act result once more as f32, from L2
  * numerics  the bits of the separate ops (mul_mat.cu or mul_mat_id.cu, quantize.cu, act.cuh) */
+#include "base/kernels.h"
 #include "kernels/device/act.cuh"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/column.cuh"
-#include "base/kernels.h"
 
 namespace {
 
@@ -46,8 +46,8 @@ __device__ float gated(const GateUpArgs &p, float gate, float up) {
     return SwigluOai{p.alpha, p.limit}(gate, up);
 }
 
-/* Put: v[0] is the sum of gate, v[1] of up, for row m of both. They wait in shared memory for the end of the block's row
- * tiles, when a thread each computes a row: sums[m - first][gate, up]. */
+/* Put: v[0] is the sum of gate, v[1] of up, for row m of both. They wait in shared memory for the end of the block's
+ * row tiles, when a thread each computes a row: sums[m - first][gate, up]. */
 enum { MAX_ROWS = 256 }; /* of a block */
 
 struct GateUpPut {
@@ -90,10 +90,8 @@ __device__ void quantize_rows(const GateUpArgs &p, const GemvWork &work, const B
     float    *result   = p.f32_result + (int64_t)blockIdx.y * work.rows;
     unsigned *counters = p.counters + blockIdx.y * p.n_counters;
     for (int g = mine.first >> shift; g << shift < mine.end; g++) {
-        const int first = g << shift,
-                  end   = first + p.counter_rows < work.rows ? first + p.counter_rows : work.rows;
-        if (!rp_arrives_last(counters + g, rp_blocks_of_rows(p.grid, RP_GEMV_WARPS / work.split, first, end)))
-            continue;
+        const int first = g << shift, end = first + p.counter_rows < work.rows ? first + p.counter_rows : work.rows;
+        if (!rp_arrives_last(counters + g, rp_blocks_of_rows(p.grid, RP_GEMV_WARPS / work.split, first, end))) continue;
         for (int i = first + (int)threadIdx.x; i < end; i += RP_GEMV_THREADS) /* whole warps */
             rp_quantize_block(__ldcg(result + i), rp_row(p.y, blockIdx.y), work.rows, i / RP_ACT_BLOCK);
     }
@@ -133,8 +131,7 @@ ColumnGrid whole_grid(const ColumnGrid &grid, int64_t rows, int resident, int64_
     const int tile_rows = RP_GEMV_WARPS / grid.split;
     if (!experts) return rp_whole_units(grid, RP_ACT_BLOCK / tile_rows, resident, ctx);
     const int     n_sm   = rp_tuning_of(ctx).n_sm;
-    const int64_t blocks = rp_blocks(rows, RP_ACT_BLOCK),
-                  most   = rp_blocks(grid.blocks * k, n_sm) * most_rows(grid);
+    const int64_t blocks = rp_blocks(rows, RP_ACT_BLOCK), most = rp_blocks(grid.blocks * k, n_sm) * most_rows(grid);
     if (rp_blocks(blocks * k, n_sm) * RP_ACT_BLOCK > most) return grid;
     return rp_grid_of(rp_blocks(rows, tile_rows), blocks, grid.split);
 }
@@ -151,8 +148,7 @@ ColumnGrid grid_of(const GateUpArgs &p, int split, int resident, bool early, con
 }
 
 LaunchShape shape_of(const GateUpArgs &p) {
-    return {dim3((unsigned)p.grid.blocks, (unsigned)p.y.ne[1]), dim3(RP_GEMV_THREADS),
-            rp_column_shared(p.column)};
+    return {dim3((unsigned)p.grid.blocks, (unsigned)p.y.ne[1]), dim3(RP_GEMV_THREADS), rp_column_shared(p.column)};
 }
 
 bool quantizes(const RpOpArgs *args) { return args->params->gate_up.dtype == RP_Q8_ACT; }
@@ -174,8 +170,7 @@ extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.w[0] = args->gate_up.gate, p.w[1] = args->gate_up.up, p.y = args->dst;
     p.column  = rp_column_source(args->gate_up.x, args->gate_up.norm, o->column);
     p.ids     = (const int32_t *)args->gate_up.ids.data;
-    p.bias[0] = (const float *)args->gate_up.gate_bias.data,
-    p.bias[1] = (const float *)args->gate_up.up_bias.data;
+    p.bias[0] = (const float *)args->gate_up.gate_bias.data, p.bias[1] = (const float *)args->gate_up.up_bias.data;
     p.kind = o->kind, p.alpha = o->alpha, p.limit = o->limit;
     p.quantizes  = quantizes(args);
     p.f32_result = rp_scratch_floats(ctx);

@@ -5,9 +5,9 @@
  * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
  *           8 to 12 if the block computes it
  * numerics  the bits of the separate ops: sums as mul_mat.cu, norms as rms_norm.cu, quantisation as quantize.cu */
+#include "base/kernels.h"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/column.cuh"
-#include "base/kernels.h"
 
 namespace {
 
@@ -47,9 +47,8 @@ __device__ void post_norm(const LinearArgs &p) {
     if (!p.post || !rp_arrives_last(p.counter, gridDim.x)) return;
     const float scale = rp_rms_scale<true>(p.sums, n, p.post_eps, scratch);
     for (int64_t i = threadIdx.x; i < n; i += RP_GEMV_THREADS) {
-        const float v =
-            __fmul_rn(__ldcg(p.sums + i) * scale, p.post_weight != nullptr ? p.post_weight[i] : 1.0f);
-        p.y[i] = p.residual != nullptr ? __fadd_rn(v, p.residual[i]) : v;
+        const float v = __fmul_rn(__ldcg(p.sums + i) * scale, p.post_weight != nullptr ? p.post_weight[i] : 1.0f);
+        p.y[i]        = p.residual != nullptr ? __fadd_rn(v, p.residual[i]) : v;
     }
 }
 

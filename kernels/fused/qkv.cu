@@ -7,8 +7,8 @@
  *
  *               blockIdx.x   0 ... q.blocks-1 | ... + k.blocks-1 | ... + v.blocks-1
  *
- *           Projections whose weights have another type have a launch of their own, but for values in Q6_K beside Q4_K or
- *           Q5_K.
+ *           Projections whose weights have another type have a launch of their own, but for values in Q6_K beside Q4_K
+ *           or Q5_K.
  *
  *           A rotation needs two rows, which are those of a warp (pair_of). So a block rotates and stores its own rows,
  *           32 pairs at a time by the lanes of a warp. Norms and stores in q8_0 need more of a head. Then sums go to
@@ -69,8 +69,8 @@ __device__ const QkvProj &proj_of(const QkvArgs &p, int proj) {
 #endif
 
 __device__ QkvBlock block_of(const QkvArgs &p) {
-    const int b = (int)blockIdx.x, keys = p.proj[Q].grid.blocks, values = keys + p.proj[K].grid.blocks;
-    const int proj = b < keys ? Q : b < values ? K : V, first = proj == Q ? 0 : proj == K ? keys : values;
+    const int      b = (int)blockIdx.x, keys = p.proj[Q].grid.blocks, values = keys + p.proj[K].grid.blocks;
+    const int      proj = b < keys ? Q : b < values ? K : V, first = proj == Q ? 0 : proj == K ? keys : values;
     const QkvProj &t = proj_of(p, proj);
     return {proj, rp_column_work(t.grid, t.w, b - first)};
 }
@@ -95,8 +95,7 @@ struct RowPair {
 __device__ RowPair pair_of(const QkvArgs &p, int proj, int m) {
     const int d = p.head_dim, n_dims = p.rope.p.n_dims, h = m / d, j = m - h * d;
     RowPair   r = {h, proj != V && j < n_dims ? j / 2 : -1, m, m + 1};
-    if (r.pair >= 0 && p.rope.p.mode != RP_ROPE_NORM)
-        r.first = m - j + j / 2, r.second = r.first + n_dims / 2;
+    if (r.pair >= 0 && p.rope.p.mode != RP_ROPE_NORM) r.first = m - j + j / 2, r.second = r.first + n_dims / 2;
     return r;
 }
 
@@ -113,27 +112,25 @@ __device__ void store_pair(const QkvArgs &p, int which, int m, float a, float b)
     rp_put_float(proj.out.dtype, row, r.second - head, b);
 }
 
-/* The sums of results `at` and at + 1 of the block that are stored directly: 32 pairs for the lanes of a warp. There is one
- * buffer for even runs of 32 pairs and one for odd ones: while a warp stores one run, others may write the next. They reach
- * the one after only past its barrier (rp_gemv_reduce). */
+/* The sums of results `at` and at + 1 of the block that are stored directly: 32 pairs for the lanes of a warp. There is
+ * one buffer for even runs of 32 pairs and one for odd ones: while a warp stores one run, others may write the next.
+ * They reach the one after only past its barrier (rp_gemv_reduce). */
 __device__ float *pair_sums(int at) {
     RP_SHARED(float, sums, [2 * 2 * RP_WARP]);
     return sums + at % (2 * 2 * RP_WARP);
 }
 
-/* Stores the pairs of the block's row tiles before `tile`, if there are no more or they end a run of 32. Not inlined, and
- * finds its rows again, so that it takes no registers from the products. */
+/* Stores the pairs of the block's row tiles before `tile`, if there are no more or they end a run of 32. Not inlined,
+ * and finds its rows again, so that it takes no registers from the products. */
 __device__ RP_NOINLINE void store_pairs(const QkvArgs &p, int tile) {
     enum { RUN = 2 * RP_WARP };
     const QkvBlock  b    = block_of(p);
     const BlockRows mine = rp_block_rows(b.work);
-    const int       next = rp_gemv_block_row(b.work, tile), end = next < mine.end ? next : mine.end,
-              n = end - mine.first;
+    const int next = rp_gemv_block_row(b.work, tile), end = next < mine.end ? next : mine.end, n = end - mine.first;
     if (n % RUN != 0 && end < mine.end) return;
     __syncthreads(); /* the sums of all warps are in shared memory */
     const int at = (n - 1) / RUN * RUN + 2 * (int)threadIdx.x;
-    if (threadIdx.x < RP_WARP && at < n)
-        store_pair(p, b.proj, mine.first + at, pair_sums(at)[0], pair_sums(at)[1]);
+    if (threadIdx.x < RP_WARP && at < n) store_pair(p, b.proj, mine.first + at, pair_sums(at)[0], pair_sums(at)[1]);
 }
 
 template <int WARPS> struct QkvPut {
@@ -177,15 +174,13 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     RP_SHARED(float, scratch, [RP_WARP]);
     const int    d = p.head_dim, tid = (int)threadIdx.x;
     const bool   rotates = which != V, normalizes = rotates && p.norm != RP_HEAD_NORM_NONE;
-    const float *weight =
-        proj.norm != nullptr ? proj.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
+    const float *weight = proj.norm != nullptr ? proj.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
     __syncthreads(); /* all threads have read the head before */
     for (int i = tid; i < d; i += THREADS) v[i] = __ldcg(proj.sums + h * d + i);
     __syncthreads();
     if (normalizes) {
-        const float scale = p.norm == RP_HEAD_NORM_WHOLE
-                                ? whole_scale
-                                : rp_rms_scale<false, THREADS>(v, d, p.norm_eps, scratch);
+        const float scale =
+            p.norm == RP_HEAD_NORM_WHOLE ? whole_scale : rp_rms_scale<false, THREADS>(v, d, p.norm_eps, scratch);
         for (int i = tid; i < d; i += THREADS) v[i] = v[i] * scale * (weight != nullptr ? weight[i] : 1.0f);
         __syncthreads();
     }
@@ -205,9 +200,9 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     for (int i = tid; i < d; i += THREADS) rp_put_float(proj.out.dtype, row, at + i, v[i]);
 }
 
-/* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it. With d = 24 and blocks
- * of 16 rows, head 1 (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1. Not
- * inlined, so that nothing of it takes registers from the product. */
+/* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it. With d = 24 and
+ * blocks of 16 rows, head 1 (rows 24..47) waits for blocks 1 and 2, and block 1 (rows 16..31) arrives at heads 0 and 1.
+ * Not inlined, so that nothing of it takes registers from the product. */
 template <int THREADS> __device__ RP_NOINLINE void finish_heads(const QkvArgs &p) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const QkvBlock b    = block_of(p);
@@ -278,9 +273,7 @@ template <class Form> void divide_blocks(QkvArgs &p, unsigned projs, bool early,
     ProjTiles     t[PROJS] = {};
     for (int i = Q; i < PROJS; i++)
         if (projs >> i & 1) t[i] = tiles_of(p.proj[i].w);
-    const auto blocks_of = [&](int i) {
-        return t[i].tiles > 0 ? (t[i].tiles + t[i].turns - 1) / t[i].turns : 0;
-    };
+    const auto blocks_of = [&](int i) { return t[i].tiles > 0 ? (t[i].tiles + t[i].turns - 1) / t[i].turns : 0; };
     for (;;) {
         int64_t blocks = 0;
         int     next   = -1;
@@ -296,8 +289,7 @@ template <class Form> void divide_blocks(QkvArgs &p, unsigned projs, bool early,
     for (int i = Q; i < PROJS; i++) {
         const int64_t blocks = blocks_of(i);
         p.proj[i].grid       = blocks > 0 ? rp_grid_of(t[i].tiles, blocks, t[i].split) : ColumnGrid();
-        if (blocks > 0)
-            pairs += blocks * (t[i].turns < TILES ? t[i].turns : TILES) * (RP_GEMV_WARPS / t[i].split);
+        if (blocks > 0) pairs += blocks * (t[i].turns < TILES ? t[i].turns : TILES) * (RP_GEMV_WARPS / t[i].split);
     }
     p.early = rp_gemv_early(early, pairs, RP_GEMV_WARPS, ctx);
     for (QkvProj &proj : p.proj) proj.grid.early = p.early;
@@ -317,7 +309,8 @@ template <class Form> RpStatus pair_rows(QkvArgs &p, bool early, RpKernelCtx *ct
     return RP_LAUNCH_FORM("qkv", ctx, shape_of<Form>(p, true), Q6K(), (qkv_kernel<Form, Q6K>), p);
 }
 
-/* A launch for the projections of each type. Q4_K_M and Q5_K_M files mix two types often enough for kernels of their own. */
+/* A launch for the projections of each type. Q4_K_M and Q5_K_M files mix two types often enough for kernels of their
+ * own. */
 RpStatus rows_by_type(QkvArgs &p, bool early, RpKernelCtx *ctx) {
     const RpDtype q = p.proj[Q].w.dtype, k = p.proj[K].w.dtype, v = p.proj[V].w.dtype;
     if (p.column.quantize && q == k && v == RP_Q6_K) {
@@ -346,8 +339,8 @@ RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpQkvParams *o     = &args->params->qkv;
     const int64_t      heads = (args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]) / o->head_dim;
     if (heads > RP_COUNTERS || o->head_dim > MAX_HEAD)
-        return rp_fail(RP_E_UNSUPPORTED, "qkv: %lld heads of %d: at most %d of %d", (long long)heads,
-                       o->head_dim, (int)RP_COUNTERS, MAX_HEAD);
+        return rp_fail(RP_E_UNSUPPORTED, "qkv: %lld heads of %d: at most %d of %d", (long long)heads, o->head_dim,
+                       (int)RP_COUNTERS, MAX_HEAD);
     return rp_check_scratch("qkv", ctx, rp_cuda_qkv_scratch(args, ctx));
 }
 
@@ -373,7 +366,7 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
         t.norm     = s.norm != nullptr ? (const float *)s.norm->data : nullptr;
         t.sums     = sums;
         t.counters = counters;
-        t.direct = (i == V || o->norm == RP_HEAD_NORM_NONE) && t.out.dtype != RP_Q8_0 && o->head_dim % 2 == 0;
+        t.direct   = (i == V || o->norm == RP_HEAD_NORM_NONE) && t.out.dtype != RP_Q8_0 && o->head_dim % 2 == 0;
         /* Each projection has its part of the scratch memory: rows sums, a counter per head. */
         if (sums != nullptr) sums += w.ne[1], counters += w.ne[1] / o->head_dim;
     }

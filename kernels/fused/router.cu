@@ -6,13 +6,13 @@
  *           launches: linear.cu computes the scores, and one block does the rest
  * traffic   the weights once; the column once per block, from L2; the scores are written and read once
  * numerics  the bits of the separate ops: mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu, route.cu */
+#include "base/kernels.h"
 #include "kernels/device/act.cuh"
 #include "kernels/device/arrive.cuh"
 #include "kernels/device/column.cuh"
 #include "kernels/device/route.cuh"
 #include "kernels/device/soft_max.cuh"
 #include "kernels/device/top_k.cuh"
-#include "base/kernels.h"
 
 static_assert((int)RP_GEMV_THREADS == (int)RP_SOFT_MAX_THREADS, "one block computes the softmax");
 
@@ -34,15 +34,14 @@ struct RouterArgs {
     ColumnGrid     grid;
 };
 
-/* The column, which the last block also stores as q8_act. Only the quantisation is more work: each block has the factor of
- * the norm already. */
+/* The column, which the last block also stores as q8_act. Only the quantisation is more work: each block has the factor
+ * of the norm already. */
 struct RouterColumn : FusedColumn {
     int32_t *quantized; /* NULL: not stored */
     int      words;     /* from there to the end of the result */
 
     __device__ RouterColumn(const RouterArgs &p)
-        : FusedColumn(p.column), quantized(p.p.quantize != 0 ? p.y + 2 * p.p.top_k.k : nullptr),
-          words(p.words) {}
+        : FusedColumn(p.column), quantized(p.p.quantize != 0 ? p.y + 2 * p.p.top_k.k : nullptr), words(p.words) {}
 
     __device__ void open() {
         FusedColumn::open();
@@ -141,8 +140,7 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     RouterArgs p = {};
     p.w          = args->router.w;
     if (p.w.ne[1] > MAX_EXPERTS)
-        return rp_fail(RP_E_UNSUPPORTED,
-                       "router: %lld experts are more than the %d that fit the shared memory",
+        return rp_fail(RP_E_UNSUPPORTED, "router: %lld experts are more than the %d that fit the shared memory",
                        (long long)p.w.ne[1], MAX_EXPERTS);
     p.p                = args->params->router;
     p.column           = rp_column_source(args->router.x, args->router.norm, p.p.column);

@@ -1,10 +1,11 @@
 /* A step of AdamW; fallback/training/adamw.c has the formulas and the order of operations, which is the same here.
  * geometry  blocks of 256 threads, 4 for each multiprocessor; a thread has four elements at a time
  * traffic   grad once, param, m and v read and written: 28*n bytes
- * numerics  f32; the powers of beta as two floats, so that 1 - beta^step is rounded once. Intrinsics where the compiler would
+ * numerics  f32; the powers of beta as two floats, so that 1 - beta^step is rounded once. Intrinsics where the compiler
+ * would
  *           contract a product and a sum: the bits are those of the CPU
- * lr and step come from memory if they are sources (I4), else from the parameters. A step below 1 makes param NaN: a kernel
- * cannot return an error. A norm that is NaN or infinite skips the step. */
+ * lr and step come from memory if they are sources (I4), else from the parameters. A step below 1 makes param NaN: a
+ * kernel cannot return an error. A norm that is NaN or infinite skips the step. */
 #include "kernels/device/float_pair.cuh"
 #include "kernels/device/four.cuh"
 
@@ -66,8 +67,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
     RP_SHARED(float, without, [2]);
     const int warp = (int)threadIdx.x / RP_WARP; /* each power by a warp, while the others wait */
     if (warp < 2 && threadIdx.x % RP_WARP == 0)
-        without[warp] =
-            without_power(warp == 0 ? params.beta1 : params.beta2, step != nullptr ? *step : params.step);
+        without[warp] = without_power(warp == 0 ? params.beta1 : params.beta2, step != nullptr ? *step : params.step);
     __syncthreads();
     const Step s = step_of(params, lr != nullptr ? *lr : params.lr, without[0], without[1]);
     for (int64_t i = 4 * ((int64_t)blockIdx.x * THREADS + threadIdx.x); i < a.n;
@@ -94,6 +94,5 @@ extern "C" RpStatus rp_cuda_adamw(const RpOpArgs *args, RpKernelCtx *ctx) {
     const AdamwArrays arrays = {(const float *)args->adamw.grad.data, (float *)args->dst.data,
                                 (float *)args->adamw.m.data, (float *)args->adamw.v.data, n};
     return RP_LAUNCH("adamw", ctx, shape, adamw_kernel, arrays, (const float *)args->adamw.lr.data,
-                     (const int32_t *)args->adamw.step.data, (const float *)args->adamw.norm.data,
-                     args->params->adamw);
+                     (const int32_t *)args->adamw.step.data, (const float *)args->adamw.norm.data, args->params->adamw);
 }

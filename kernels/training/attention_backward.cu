@@ -1,16 +1,19 @@
-/* The gradient of attention (ops.h) without a matrix of all scores: probabilities are computed again from statistics of each row
- * (Dao 2023, arXiv:2307.08691). Two launches, so that each result belongs to one block:
+/* The gradient of attention (ops.h) without a matrix of all scores: probabilities are computed again from statistics of
+ * each row (Dao 2023, arXiv:2307.08691). Two launches, so that each result belongs to one block:
  *
- *     queries   one block of 128 threads per row (t, head, batch). 128 keys at a time, a thread per key: score s. First sweep:
- *               top and sum of exponentials; delta = dy . y. Second sweep: ds = scale p (dy . v - delta) to shared memory, then a
- *               thread per element of dq: dq += ds[i] k[i], in the order of i
- *     keys      one block per row (i, key head, batch). For each head of the group 128 queries at a time, a thread per query: p and
- *               ds to shared memory, then a thread per element: dv += p[t] dy[t], dk += ds[t] q[t], in the order of heads and t
+ *     queries   one block of 128 threads per row (t, head, batch). 128 keys at a time, a thread per key: score s. First
+ *     sweep:
+ *               top and sum of exponentials; delta = dy . y. Second sweep: ds = scale p (dy . v - delta) to shared
+ *               memory, then a thread per element of dq: dq += ds[i] k[i], in the order of i
+ *     keys      one block per row (i, key head, batch). For each head of the group 128 queries at a time, a thread per
+ *     query: p and
+ *               ds to shared memory, then a thread per element: dv += p[t] dy[t], dk += ds[t] q[t], in the order of
+ *               heads and t
  *
- * traffic   queries: k three times and v once for each row; keys: q and dy twice for each row. All but the first from L2
- * numerics  f32; one chain of fma for each element, no atomics, so the order is fixed (I8); the device's expf
- * Simple rather than fast: no tensor cores, and a thread reads a row of its own. A window cuts off keys and queries that do not
- * meet; a sink is one more score of the first sweep. */
+ * traffic   queries: k three times and v once for each row; keys: q and dy twice for each row. All but the first from
+ * L2 numerics  f32; one chain of fma for each element, no atomics, so the order is fixed (I8); the device's expf
+ * Simple rather than fast: no tensor cores, and a thread reads a row of its own. A window cuts off keys and queries
+ * that do not meet; a sink is one more score of the first sweep. */
 #include "kernels/device/device.cuh"
 
 #include "ops/rules.h"
@@ -40,8 +43,8 @@ __device__ float dot(const float *a, const float *b, int d) {
     return sum;
 }
 
-/* The largest score of the row so far and the sum of exponentials relative to it, of one thread's keys. A NaN makes the sum
- * NaN: fmaxf passes over it. */
+/* The largest score of the row so far and the sum of exponentials relative to it, of one thread's keys. A NaN makes the
+ * sum NaN: fmaxf passes over it. */
 struct Sum {
     float top, sum;
 
@@ -73,8 +76,7 @@ __device__ Range queries_of(const Gradients &g, int64_t i) {
 }
 
 /* The statistics of a row, for every thread: top and 1 / sum. */
-__device__ Sum statistics(const Gradients &g, const float *q, Range keys, int64_t h, int64_t b,
-                          float *scratch) {
+__device__ Sum statistics(const Gradients &g, const float *q, Range keys, int64_t h, int64_t b, float *scratch) {
     const int     d        = (int)g.q.ne[0];
     const int64_t key_head = h / g.group;
     Sum           s        = {-INFINITY, 0.0f};
@@ -90,13 +92,12 @@ __global__ void __launch_bounds__(THREADS) queries_kernel(Gradients g) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     RP_SHARED(float, ds, [THREADS]);
-    const int64_t r = blockIdx.x, t = r % g.q.ne[1], h = r / g.q.ne[1] % g.q.ne[2],
-                  b   = r / (g.q.ne[1] * g.q.ne[2]);
-    const Range  keys = keys_of(g, t);
-    const int    d    = (int)g.q.ne[0];
-    const float *q = at(g.q, t, h, b), *dy = at(g.dy, h, t, b), *y = at(g.y, h, t, b);
-    const Sum    s   = statistics(g, q, keys, h, b, scratch);
-    float        sum = 0.0f, dq[PARTS] = {};
+    const int64_t r = blockIdx.x, t = r % g.q.ne[1], h = r / g.q.ne[1] % g.q.ne[2], b = r / (g.q.ne[1] * g.q.ne[2]);
+    const Range   keys = keys_of(g, t);
+    const int     d    = (int)g.q.ne[0];
+    const float  *q = at(g.q, t, h, b), *dy = at(g.dy, h, t, b), *y = at(g.y, h, t, b);
+    const Sum     s   = statistics(g, q, keys, h, b, scratch);
+    float         sum = 0.0f, dq[PARTS] = {};
     for (int c = (int)threadIdx.x; c < d; c += THREADS) sum = fmaf(dy[c], y[c], sum);
     const float delta = rp_block_sum(sum, scratch);
     for (int64_t i0 = keys.from; i0 < keys.end; i0 += THREADS) {
@@ -129,8 +130,8 @@ __global__ void __launch_bounds__(THREADS) queries_kernel(Gradients g) {
 }
 
 /* Adds the share of one head's queries to the gradients of a key. p and ds: shared, THREADS each. */
-__device__ void add_head(const Gradients &g, int64_t i, int64_t h, int64_t b, float *p, float *ds,
-                         float (&dk)[PARTS], float (&dv)[PARTS]) {
+__device__ void add_head(const Gradients &g, int64_t i, int64_t h, int64_t b, float *p, float *ds, float (&dk)[PARTS],
+                         float (&dv)[PARTS]) {
     const int     d   = (int)g.q.ne[0];
     const int64_t n_q = g.q.ne[1];
     const Range   see = queries_of(g, i);
@@ -161,9 +162,8 @@ __global__ void __launch_bounds__(THREADS) keys_kernel(Gradients g) {
     rp_begin();
     RP_SHARED(float, p, [THREADS]);
     RP_SHARED(float, ds, [THREADS]);
-    const int64_t r = blockIdx.x, i = r % g.k.ne[1], kh = r / g.k.ne[1] % g.k.ne[2],
-                  b = r / (g.k.ne[1] * g.k.ne[2]);
-    float dk[PARTS] = {}, dv[PARTS] = {};
+    const int64_t r = blockIdx.x, i = r % g.k.ne[1], kh = r / g.k.ne[1] % g.k.ne[2], b = r / (g.k.ne[1] * g.k.ne[2]);
+    float         dk[PARTS] = {}, dv[PARTS] = {};
     for (int64_t h = kh * g.group; h < (kh + 1) * g.group; h++) add_head(g, i, h, b, p, ds, dk, dv);
     float *of_k = (float *)rp_row_at(g.dk, i, kh, b), *of_v = (float *)rp_row_at(g.dv, i, kh, b);
 #pragma unroll

@@ -11,8 +11,7 @@ namespace {
 enum { THREADS = 1024, WARPS = THREADS / RP_WARP };
 
 /* Warp w has tokens w, w + 32, ...; lane l of it experts l, l + 32, ... */
-__global__ void __launch_bounds__(THREADS)
-    aux_loss_kernel(RpTensorView probs, RpTensorView load, RpTensorView y) {
+__global__ void __launch_bounds__(THREADS) aux_loss_kernel(RpTensorView probs, RpTensorView load, RpTensorView y) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const int64_t n = probs.ne[0], tokens = probs.ne[1] * probs.ne[2] * probs.ne[3];
@@ -33,6 +32,5 @@ __global__ void __launch_bounds__(THREADS)
 extern "C" RpStatus rp_cuda_aux_loss(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(aux_loss, args));
     const LaunchShape shape = {dim3(1), dim3(THREADS), 0};
-    return RP_LAUNCH("aux_loss", ctx, shape, aux_loss_kernel, args->aux_loss.probs, args->aux_loss.load,
-                     args->dst);
+    return RP_LAUNCH("aux_loss", ctx, shape, aux_loss_kernel, args->aux_loss.probs, args->aux_loss.load, args->dst);
 }

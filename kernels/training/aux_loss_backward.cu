@@ -13,8 +13,7 @@ enum { THREADS = 256 };
 __global__ void __launch_bounds__(THREADS)
     aux_loss_backward_kernel(RpTensorView load, RpTensorView dy, RpTensorView y) {
     rp_begin();
-    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = y.ne[0],
-                  tokens = y.ne[1] * y.ne[2] * y.ne[3];
+    const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, n = y.ne[0], tokens = y.ne[1] * y.ne[2] * y.ne[3];
     if (i >= n * tokens) return;
     const float factor   = (float)n / (float)tokens * *(const float *)dy.data;
     ((float *)y.data)[i] = factor * ((const float *)load.data)[i % n];

@@ -35,7 +35,6 @@ extern "C" RpStatus rp_cuda_combine_backward(const RpOpArgs *args, RpKernelCtx *
     const LaunchShape   shape = {dim3((unsigned)rp_view_rows(x)), dim3(THREADS), 0};
     return RP_LAUNCH("combine_backward", ctx, shape, combine_backward_kernel,
                      (const float *)args->combine_backward.dy.data, (const float *)x->data,
-                     (const float *)args->combine_backward.weights.data,
-                     (float *)args->combine_backward.dweights.data, (float *)args->dst.data, x->ne[0],
-                     x->ne[1]);
+                     (const float *)args->combine_backward.weights.data, (float *)args->combine_backward.dweights.data,
+                     (float *)args->dst.data, x->ne[0], x->ne[1]);
 }

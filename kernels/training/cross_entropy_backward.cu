@@ -2,8 +2,9 @@
  * geometry  one block of 512 threads per row; a sweep for the sum, another one for the gradient
  * traffic   x twice (the second time from L2 if it is still there), dx once: 8*n to 12*n bytes per row
  * numerics  f32, the device's expf; sums as in log_sum.cuh
- * x and dx may be the same memory (I6): all of the row is read before rp_log_sum returns, and the second sweep reads element i
- * before it writes it. Any other target outside of the row makes its gradient NaN: a kernel cannot return an error. */
+ * x and dx may be the same memory (I6): all of the row is read before rp_log_sum returns, and the second sweep reads
+ * element i before it writes it. Any other target outside of the row makes its gradient NaN: a kernel cannot return an
+ * error. */
 #include "kernels/device/log_sum.cuh"
 
 #include "ops/rules.h"

@@ -10,8 +10,7 @@ namespace {
 
 enum { THREADS = 256 };
 
-__global__ void __launch_bounds__(THREADS)
-    expert_load_kernel(RpTensorView ids, RpTensorView weights, RpTensorView y) {
+__global__ void __launch_bounds__(THREADS) expert_load_kernel(RpTensorView ids, RpTensorView weights, RpTensorView y) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const int    n = (int)(ids.ne[0] * ids.ne[1] * ids.ne[2] * ids.ne[3]), k = (int)ids.ne[0];
@@ -28,6 +27,6 @@ __global__ void __launch_bounds__(THREADS)
 extern "C" RpStatus rp_cuda_expert_load(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(expert_load, args));
     const LaunchShape shape = {dim3((unsigned)args->dst.ne[0]), dim3(THREADS), 0};
-    return RP_LAUNCH("expert_load", ctx, shape, expert_load_kernel, args->expert_load.ids,
-                     args->expert_load.weights, args->dst);
+    return RP_LAUNCH("expert_load", ctx, shape, expert_load_kernel, args->expert_load.ids, args->expert_load.weights,
+                     args->dst);
 }

@@ -22,8 +22,7 @@ __global__ void __launch_bounds__(THREADS) fill_kernel(float *y, int64_t n, floa
 
 extern "C" RpStatus rp_cuda_fill(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(fill, args));
-    if ((uintptr_t)args->dst.data % 16 != 0)
-        return rp_fail(RP_E_ARG, "fill: the result is not aligned to 16 bytes");
+    if ((uintptr_t)args->dst.data % 16 != 0) return rp_fail(RP_E_ARG, "fill: the result is not aligned to 16 bytes");
     const int64_t     n     = rp_view_elems(&args->dst);
     const LaunchShape shape = {dim3(rp_blocks(n, THREADS * EACH)), dim3(THREADS), 0};
     return RP_LAUNCH("fill", ctx, shape, fill_kernel, (float *)args->dst.data, n, args->params->fill.value);

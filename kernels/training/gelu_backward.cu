@@ -29,7 +29,6 @@ struct ErfSlope {
 
 extern "C" RpStatus rp_cuda_gelu_backward(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(gelu_backward, args));
-    if (args->params->gelu_backward.kind == RP_GELU_TANH)
-        return rp_map2("gelu_backward", args, ctx, TanhSlope());
+    if (args->params->gelu_backward.kind == RP_GELU_TANH) return rp_map2("gelu_backward", args, ctx, TanhSlope());
     return rp_map2("gelu_backward", args, ctx, ErfSlope());
 }

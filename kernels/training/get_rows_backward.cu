@@ -1,5 +1,6 @@
 /* dw[:,r] = scale * sum of dy[:,t] over the t with ids[t] = r, in the order of t
- * geometry  dw is cleared by one thread per element. Then one block of 256 threads per token: the first token of an id adds the
+ * geometry  dw is cleared by one thread per element. Then one block of 256 threads per token: the first token of an id
+ * adds the
  *           rows of all tokens with that id; the blocks of the others end
  * traffic   dw once, dy once; each block reads all ids, which stay in L1: 4*t^2 bytes
  * numerics  fma in f32, in the order of t: no atomics, so the order is fixed (I8) */
@@ -17,9 +18,8 @@ __global__ void __launch_bounds__(THREADS) clear_kernel(float *y, int64_t n) {
     if (i < n) y[i] = 0.0f;
 }
 
-__global__ void __launch_bounds__(THREADS)
-    get_rows_backward_kernel(const float *dy, const int32_t *ids, float *dw, int64_t n, int tokens, int rows,
-                             float scale) {
+__global__ void __launch_bounds__(THREADS) get_rows_backward_kernel(const float *dy, const int32_t *ids, float *dw,
+                                                                    int64_t n, int tokens, int rows, float scale) {
     rp_begin();
     const int32_t id = ids[blockIdx.x];
     if (id < 0 || id >= rows) return;
@@ -44,7 +44,6 @@ extern "C" RpStatus rp_cuda_get_rows_backward(const RpOpArgs *args, RpKernelCtx 
     float *dw                          = (float *)args->dst.data;
     RP_TRY(RP_LAUNCH("get_rows_backward", ctx, all, clear_kernel, dw, n));
     return RP_LAUNCH("get_rows_backward", ctx, shape, get_rows_backward_kernel,
-                     (const float *)args->get_rows_backward.dy.data,
-                     (const int32_t *)args->get_rows_backward.ids.data, dw, args->dst.ne[0], (int)tokens,
-                     p->rows, p->scale != 0.0f ? p->scale : 1.0f);
+                     (const float *)args->get_rows_backward.dy.data, (const int32_t *)args->get_rows_backward.ids.data,
+                     dw, args->dst.ne[0], (int)tokens, p->rows, p->scale != 0.0f ? p->scale : 1.0f);
 }

@@ -12,12 +12,12 @@ namespace {
 
 enum { THREADS = 256, WARPS = THREADS / RP_WARP, NORM = 0, HIGH, LOW, UNUSED, PARTS };
 
-/* The sum over the block, for thread 0. Lanes by a butterfly, then warps 0 to 7 in order. `scratch`: 2 * WARPS floats. */
+/* The sum over the block, for thread 0. Lanes by a butterfly, then warps 0 to 7 in order. `scratch`: 2 * WARPS
+ * floats. */
 __device__ TwoSum block_sum(TwoSum sum, float *scratch) {
     const int lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
     for (int lanes = RP_WARP / 2; lanes > 0; lanes /= 2)
-        sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes),
-                __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
+        sum.add(__shfl_xor_sync(RP_ALL_LANES, sum.high, lanes), __shfl_xor_sync(RP_ALL_LANES, sum.low, lanes));
     if (lane == 0) scratch[2 * warp] = sum.high, scratch[2 * warp + 1] = sum.low;
     __syncthreads();
     for (int w = 1; w < WARPS && threadIdx.x == 0; w++) sum.add(scratch[2 * w], scratch[2 * w + 1]);
@@ -59,8 +59,7 @@ __global__ void __launch_bounds__(THREADS) grad_norm_kernel(float *sums, int par
     rp_begin();
     RP_SHARED(float, scratch, [2 * WARPS]);
     TwoSum sum = {0.0f, 0.0f};
-    for (int p = (int)threadIdx.x; p < parts; p += THREADS)
-        sum.add(sums[PARTS + 2 * p], sums[PARTS + 2 * p + 1]);
+    for (int p = (int)threadIdx.x; p < parts; p += THREADS) sum.add(sums[PARTS + 2 * p], sums[PARTS + 2 * p + 1]);
     sum = block_sum(sum, scratch);
     if (threadIdx.x != 0) return;
     if (!first) sum.add(sums[HIGH], sums[LOW]);
@@ -77,8 +76,7 @@ extern "C" RpStatus rp_cuda_grad_norm(const RpOpArgs *args, RpKernelCtx *ctx) {
     float            *sums  = (float *)args->dst.data;
     const LaunchShape shape = {dim3((unsigned)parts), dim3(THREADS), 0}, one = {dim3(1), dim3(THREADS), 0};
     if (parts > 0)
-        RP_TRY(RP_LAUNCH("grad_norm", ctx, shape, grad_norm_parts_kernel,
-                         (const float *)args->grad_norm.x.data, n, sums));
-    return RP_LAUNCH("grad_norm", ctx, one, grad_norm_kernel, sums, (int)parts,
-                     args->params->grad_norm.first != 0);
+        RP_TRY(
+            RP_LAUNCH("grad_norm", ctx, shape, grad_norm_parts_kernel, (const float *)args->grad_norm.x.data, n, sums));
+    return RP_LAUNCH("grad_norm", ctx, one, grad_norm_kernel, sums, (int)parts, args->params->grad_norm.first != 0);
 }

@@ -13,7 +13,7 @@ namespace {
 enum { THREADS = RP_LOG_SUM_THREADS };
 
 struct FoldArgs {
-    RpTensorView logits;
+    RpTensorView   logits;
     const int32_t *targets;
     float         *stats, *y;
     int64_t        first, vocab; /* first row of the chunk, rows of all */
@@ -25,8 +25,8 @@ __device__ void fold(const FoldArgs &p, const float *l, int64_t t, LogSum s) {
     const int64_t at     = target - p.first;
     float         of     = p.first > 0 ? stats[2] : 0.0f;
     if (p.first > 0) {
-        LogSum     before = {stats[0], stats[1]};
-        const float top   = fmaxf(before.top, s.top);
+        LogSum      before = {stats[0], stats[1]};
+        const float top    = fmaxf(before.top, s.top);
         before.rescale(top), s.rescale(top);
         s.sum += before.sum;
     }
@@ -58,8 +58,12 @@ extern "C" RpStatus rp_cuda_linear_cross_entropy(const RpOpArgs *args, RpKernelC
         VocabularyProduct     p;
         rp_vocabulary_logits(&v, args->params->linear_cross_entropy.scale, &p);
         RP_TRY(rp_cuda_gemm(&p.args, ctx));
-        const FoldArgs f = {v.logits, (const int32_t *)args->linear_cross_entropy.targets.data,
-                            (float *)args->linear_cross_entropy.stats.data, (float *)args->dst.data, v.first, w.ne[1]};
+        const FoldArgs f = {v.logits,
+                            (const int32_t *)args->linear_cross_entropy.targets.data,
+                            (float *)args->linear_cross_entropy.stats.data,
+                            (float *)args->dst.data,
+                            v.first,
+                            w.ne[1]};
         RP_TRY(RP_LAUNCH("linear_cross_entropy", ctx, shape, linear_cross_entropy_kernel, f));
     }
     return RP_OK;

@@ -1,8 +1,10 @@
 /* dw[:,:,e] = sum of x[:,c] dy[:,c]^T over the columns c = j + k*t with ids[c] = e
- * geometry  one block of 256 threads for 64 x 64 results of an expert, 4 x 4 of them for each thread. It finds the columns of its
+ * geometry  one block of 256 threads for 64 x 64 results of an expert, 4 x 4 of them for each thread. It finds the
+ * columns of its
  *           expert (expert_columns.cuh) and stages 16 of them at a time, x[column][j] and dy[column][i]
- * traffic   dw once; x once for each 64 rows, dy once for each 64 columns of dw; each block reads all ids, from L2: 4*k*t bytes
- * numerics  each result is one chain of fma in the order of the columns: no atomics, so the order is fixed (I8) */
+ * traffic   dw once; x once for each 64 rows, dy once for each 64 columns of dw; each block reads all ids, from L2:
+ * 4*k*t bytes numerics  each result is one chain of fma in the order of the columns: no atomics, so the order is fixed
+ * (I8) */
 #include "kernels/device/expert_columns.cuh"
 #include "kernels/device/outer_tile.cuh"
 
@@ -64,8 +66,7 @@ extern "C" RpStatus rp_cuda_mul_mat_id_backward(const RpOpArgs *args, RpKernelCt
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id_backward: %lld columns of %lld experts (at most 65535)",
                        (long long)columns, (long long)n_expert);
     const unsigned     across = rp_blocks(x.ne[0], SIDE);
-    const LaunchShape  shape  = {dim3(across * rp_blocks(dy.ne[0], SIDE), (unsigned)n_expert), dim3(THREADS),
-                                 0};
+    const LaunchShape  shape  = {dim3(across * rp_blocks(dy.ne[0], SIDE), (unsigned)n_expert), dim3(THREADS), 0};
     const BackwardArgs p      = {
              x, dy, args->dst, {(const int32_t *)ids.data, (int)columns, (int)n_expert},
                 (int)across

@@ -35,8 +35,7 @@ __device__ void stage_x(const RpTensorView &x, const int *list, int n, int64_t m
 __device__ void stage_w(const RpTensorView &w, int e, int64_t m0, int64_t j0, float *to) {
     for (int i = (int)threadIdx.x; i < TERMS * SIDE; i += THREADS) {
         const int64_t m = m0 + i / SIDE, j = j0 + i % SIDE;
-        to[i / SIDE * ROW + i % SIDE] =
-            m < w.ne[1] && j < w.ne[0] ? ((const float *)rp_row_at(w, m, e, 0))[j] : 0.0f;
+        to[i / SIDE * ROW + i % SIDE] = m < w.ne[1] && j < w.ne[0] ? ((const float *)rp_row_at(w, m, e, 0))[j] : 0.0f;
     }
 }
 
@@ -76,8 +75,7 @@ extern "C" RpStatus rp_cuda_mul_mat_id_transposed(const RpOpArgs *args, RpKernel
                        &ids = args->mul_mat_id_transposed.ids;
     const int64_t columns = rp_view_elems(&ids), n_expert = w.ne[2];
     if (columns > INT32_MAX / 2 || n_expert > 65534)
-        return rp_fail(RP_E_UNSUPPORTED,
-                       "mul_mat_id_transposed: %lld columns of %lld experts (at most 65534)",
+        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id_transposed: %lld columns of %lld experts (at most 65534)",
                        (long long)columns, (long long)n_expert);
     const LaunchShape    shape = {dim3(rp_blocks(w.ne[0], SIDE), (unsigned)n_expert + 1), dim3(THREADS), 0};
     const TransposedArgs p     = {

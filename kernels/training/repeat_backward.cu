@@ -16,11 +16,9 @@ __global__ void __launch_bounds__(THREADS) repeat_backward_kernel(RpTensorView d
     RP_SHARED(float, sums, [WARPS][RP_WARP]);
     const int     lane = (int)threadIdx.x % RP_WARP, warp = (int)threadIdx.x / RP_WARP;
     const int64_t blocks = (y.ne[0] + RP_WARP - 1) / RP_WARP, i0 = blockIdx.x % blocks * RP_WARP + lane,
-                  r = blockIdx.x / blocks, i1 = r % y.ne[1], i2 = r / y.ne[1] % y.ne[2],
-                  i3 = r / (y.ne[1] * y.ne[2]);
-    const int64_t a0 = dy.ne[0] / y.ne[0], a1 = dy.ne[1] / y.ne[1], a2 = dy.ne[2] / y.ne[2],
-                  a3 = dy.ne[3] / y.ne[3];
-    float sum        = 0.0f;
+                  r = blockIdx.x / blocks, i1 = r % y.ne[1], i2 = r / y.ne[1] % y.ne[2], i3 = r / (y.ne[1] * y.ne[2]);
+    const int64_t a0 = dy.ne[0] / y.ne[0], a1 = dy.ne[1] / y.ne[1], a2 = dy.ne[2] / y.ne[2], a3 = dy.ne[3] / y.ne[3];
+    float         sum = 0.0f;
     for (int64_t a = warp; a < a0 * a1 * a2 * a3 && i0 < y.ne[0]; a += WARPS) {
         const char *row = rp_row_at(dy, i1 + a / a0 % a1 * y.ne[1], i2 + a / (a0 * a1) % a2 * y.ne[2],
                                     i3 + a / (a0 * a1 * a2) * y.ne[3]);

@@ -1,9 +1,9 @@
 /* rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps)
  * dx[r,:] = rstd w dy[r,:] - x[r,:] rstd^3 / n sum_i dy[r,i] w[i] x[r,i];  dw[i] = sum_r dy[r,i] x[r,i] rstd[r]
- * geometry  dx: one block of 256 threads per row. dw: a block has 32 columns; warp w of 8 adds the rows w, w + 8, w + 16, ...
- * traffic   dx: dy and x two or three times (from L2 if they are still there), dx once. dw: dy and x once
- * numerics  the sum of squares as two floats (rms_norm.cuh); other sums in f32. The warps of a column are added in order (I8)
- * Two launches: dw needs the rstd of all rows. */
+ * geometry  dx: one block of 256 threads per row. dw: a block has 32 columns; warp w of 8 adds the rows w, w + 8, w +
+ * 16, ... traffic   dx: dy and x two or three times (from L2 if they are still there), dx once. dw: dy and x once
+ * numerics  the sum of squares as two floats (rms_norm.cuh); other sums in f32. The warps of a column are added in
+ * order (I8) Two launches: dw needs the rstd of all rows. */
 #include "kernels/device/rms_norm.cuh"
 
 #include "ops/rules.h"
@@ -12,17 +12,15 @@ namespace {
 
 enum { THREADS = RP_NORM_THREADS, WARPS = THREADS / RP_WARP };
 
-__global__ void __launch_bounds__(THREADS)
-    rms_norm_backward_kernel(const float *dy, const float *x, const float *w, float *rstd, float *dx,
-                             int64_t n, float eps) {
+__global__ void __launch_bounds__(THREADS) rms_norm_backward_kernel(const float *dy, const float *x, const float *w,
+                                                                    float *rstd, float *dx, int64_t n, float eps) {
     rp_begin();
     RP_SHARED(float, scratch, [RP_WARP]);
     const size_t at = (size_t)blockIdx.x * (size_t)n;
     dy += at, x += at, dx += at;
     const float root = rp_rms_scale<false>(x, n, eps, scratch);
     float       sum  = 0.0f;
-    for (int64_t i = threadIdx.x; i < n; i += THREADS)
-        sum = fmaf(dy[i] * (w != nullptr ? w[i] : 1.0f), x[i], sum);
+    for (int64_t i = threadIdx.x; i < n; i += THREADS) sum = fmaf(dy[i] * (w != nullptr ? w[i] : 1.0f), x[i], sum);
     const float of_x = root * root * root / (float)n * rp_block_sum(sum, scratch);
     for (int64_t i = threadIdx.x; i < n; i += THREADS)
         dx[i] = fmaf(-of_x, x[i], root * (w != nullptr ? w[i] : 1.0f) * dy[i]);

@@ -1,6 +1,6 @@
-/* dprobs[ids[j,t],t] = gradient of route with respect to the probability of choice j (fallback/training/route_backward.c)
- * geometry  one warp per token: all lanes clear its row, then lane 0 computes the k gradients
- * traffic   dprobs once; k ids, probabilities and gradients: 4*n + 12*k bytes per token
+/* dprobs[ids[j,t],t] = gradient of route with respect to the probability of choice j
+ * (fallback/training/route_backward.c) geometry  one warp per token: all lanes clear its row, then lane 0 computes the
+ * k gradients traffic   dprobs once; k ids, probabilities and gradients: 4*n + 12*k bytes per token
  * numerics  f32, sums in the order of j; the device's expf */
 #include "kernels/device/device.cuh"
 
@@ -51,8 +51,8 @@ extern "C" RpStatus rp_cuda_route_backward(const RpOpArgs *args, RpKernelCtx *ct
     RP_TRY(RP_CHECK(route_backward, args));
     const RpTensorView *probs = &args->route_backward.probs;
     const LaunchShape   shape = {dim3((unsigned)probs->ne[1]), dim3(RP_WARP), 0};
-    return RP_LAUNCH("route_backward", ctx, shape, route_backward_kernel,
-                     (const float *)args->route_backward.dy.data, (const float *)probs->data,
-                     (const int32_t *)args->route_backward.ids.data, (float *)args->dst.data,
-                     (int)probs->ne[0], (int)args->route_backward.ids.ne[0], args->params->route_backward);
+    return RP_LAUNCH("route_backward", ctx, shape, route_backward_kernel, (const float *)args->route_backward.dy.data,
+                     (const float *)probs->data, (const int32_t *)args->route_backward.ids.data,
+                     (float *)args->dst.data, (int)probs->ne[0], (int)args->route_backward.ids.ne[0],
+                     args->params->route_backward);
 }

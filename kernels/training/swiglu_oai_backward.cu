@@ -17,9 +17,7 @@ struct Slopes {
     float        alpha, limit;
 };
 
-__device__ float *element(const RpTensorView &v, int64_t i) {
-    return (float *)rp_row(v, i / v.ne[0]) + i % v.ne[0];
-}
+__device__ float *element(const RpTensorView &v, int64_t i) { return (float *)rp_row(v, i / v.ne[0]) + i % v.ne[0]; }
 
 __global__ void __launch_bounds__(THREADS) swiglu_oai_backward_kernel(Slopes p) {
     rp_begin();

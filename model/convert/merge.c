@@ -37,11 +37,11 @@ static RpStatus check_tensor(const Merge *g, const RpGgufTensor *t) {
     const RpDtype to = type_of(g, t);
     const int     n  = (int)(t->name.len < 96 ? t->name.len : 96);
     if (!t->known)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of a type that cannot be copied",
-                       rp_gguf_path(g->m->file), n, t->name.ptr);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of a type that cannot be copied", rp_gguf_path(g->m->file),
+                       n, t->name.ptr);
     if (t->view.ne[0] % rp_dtype_info(to)->block_elems == 0) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: tensor %.*s: rows of %lld are not whole blocks of %s",
-                   rp_gguf_path(g->m->file), n, t->name.ptr, (long long)t->view.ne[0], rp_dtype_name(to));
+    return rp_fail(RP_E_ARG, "%s: tensor %.*s: rows of %lld are not whole blocks of %s", rp_gguf_path(g->m->file), n,
+                   t->name.ptr, (long long)t->view.ne[0], rp_dtype_name(to));
 }
 
 static RpStatus describe(const Merge *g) {
@@ -94,8 +94,7 @@ static RpStatus merge(Merge *g) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
         if (rp_gguf_is_training(t->name)) continue;
         RpStatus st = load_pairs(g, t);
-        if (st == RP_OK)
-            st = rp_row_writer_tensor(&g->rows, t, type_of(g, t), is_adapted(g, t) ? add_pairs : NULL, g);
+        if (st == RP_OK) st = rp_row_writer_tensor(&g->rows, t, type_of(g, t), is_adapted(g, t) ? add_pairs : NULL, g);
         drop_pairs(g);
         RP_TRY(st);
     }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* clang-format off */
 /* clang-format off: clang-format 14 crashes on this table */
 static const Preset presets[] = {
     {.name = "tiny", .arch = "llama", .help = "nn-6.9b made small, for tests",
@@ -54,6 +55,7 @@ static const Preset presets[] = {
      .n_ctx = 131072, .n_expert = 32, .n_used = 4, .n_ff_expert = 2880, .rope_base = 150000.0f, .yarn_factor = 32.0f,
      .yarn_ctx = 4096, .window = 128, .biases = true},
 };
+/* clang-format on */
 /* clang-format on */
 
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };

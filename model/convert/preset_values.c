@@ -73,8 +73,7 @@ void rp_preset_put_byte_tokenizer(GgufWriter *w, int32_t n) {
     for (int32_t i = 0; i < n; i++) rp_gguf_put_element(w, &score, sizeof score);
     rp_gguf_put_array(w, "tokenizer.ggml.token_type", RP_GGUF_I32, (uint64_t)n);
     for (int32_t i = 0; i < n; i++) {
-        const int32_t kind =
-            i == 0 ? UNKNOWN : (i < N_CONTROL ? CONTROL : (i < N_CONTROL + N_BYTES ? BYTE : UNUSED));
+        const int32_t kind = i == 0 ? UNKNOWN : (i < N_CONTROL ? CONTROL : (i < N_CONTROL + N_BYTES ? BYTE : UNUSED));
         rp_gguf_put_element(w, &kind, sizeof kind);
     }
     rp_gguf_put_u32(w, "tokenizer.ggml.unknown_token_id", 0);

@@ -9,8 +9,8 @@
  *     ffn_*_exps                                `base`
  *     all else                                  `others`
  *
- * Each weight type is a mix, whose file_type and output come from its row (base/dtypes.h). MXFP4 in a model with experts
- * has `others` of its own (rp_quant_mix_experts).
+ * Each weight type is a mix, whose file_type and output come from its row (base/dtypes.h). MXFP4 in a model with
+ * experts has `others` of its own (rp_quant_mix_experts).
  * Rows that are not whole blocks of the type: Q8_0 if they are whole blocks of 32, else f16. */
 #include "model/convert/quant_mix.h"
 
@@ -28,6 +28,7 @@ struct QuantMix {
     uint32_t    file_type;
 };
 
+/* clang-format off */
 static const QuantMix mixes[] = {
     {"F32", RP_F32, RP_F32, RP_F32, RP_F32, 0},
     {"F16", RP_F16, RP_F16, RP_F16, RP_F16, 1},
@@ -39,15 +40,14 @@ static const QuantMix mixes[] = {
     {"Q4_K_M", RP_Q4_K, RP_Q6_K, RP_Q6_K, RP_Q4_K, 15},
     {"Q5_K_M", RP_Q5_K, RP_Q6_K, RP_Q6_K, RP_Q5_K, 17},
 };
+/* clang-format on */
 
 enum { N_MIXES = sizeof mixes / sizeof mixes[0] };
 
 /* MXFP4 beside experts. */
 static const QuantMix mxfp4_experts = {"MXFP4", RP_MXFP4, RP_MXFP4, RP_Q8_0, RP_Q8_0, 38};
 
-const QuantMix *rp_quant_mix_experts(const QuantMix *mix) {
-    return mix->base == RP_MXFP4 ? &mxfp4_experts : mix;
-}
+const QuantMix *rp_quant_mix_experts(const QuantMix *mix) { return mix->base == RP_MXFP4 ? &mxfp4_experts : mix; }
 
 const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i].name : NULL; }
 
@@ -55,7 +55,7 @@ uint32_t rp_quant_mix_file_type(const QuantMix *mix) { return mix->file_type; }
 
 RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
     char   known[1024] = "";
-    size_t n = 0;
+    size_t n           = 0;
     for (int i = 0; i < N_MIXES; i++) {
         if (strcasecmp(name, mixes[i].name) == 0) {
             *out = &mixes[i];
@@ -67,9 +67,7 @@ RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
     return rp_fail(RP_E_ARG, "'%.32s' is not a weight type (there are %s)", name, known);
 }
 
-static bool has(RpGgufString name, const char *text) {
-    return memmem(name.ptr, name.len, text, strlen(text)) != NULL;
-}
+static bool has(RpGgufString name, const char *text) { return memmem(name.ptr, name.len, text, strlen(text)) != NULL; }
 
 /* llama.cpp's use_more_bits: the first and the last eighth of the layers, and every third of those between.
  * Example, 32 layers: 0..3, then 6, 9, 12, ... 27, then 28..31. */
@@ -89,8 +87,8 @@ static RpDtype wanted(const QuantMix *m, RpGgufString name, int32_t n_layer, boo
     return has(name, "_exps.") ? m->base : m->others;
 }
 
-RpDtype rp_quant_mix_type(const QuantMix *m, RpGgufString name, const int64_t ne[RP_MAX_DIMS],
-                          int32_t n_layer, bool tied) {
+RpDtype rp_quant_mix_type(const QuantMix *m, RpGgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
+                          bool tied) {
     const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
     if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm")) return RP_F32;
     const RpDtype type = wanted(m, name, n_layer, tied);

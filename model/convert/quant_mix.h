@@ -14,8 +14,8 @@ RP_NODISCARD RpStatus rp_quant_mix_find(const char *name, const QuantMix **out);
 const QuantMix *rp_quant_mix_experts(const QuantMix *mix);
 
 /* The type of tensor `name` with shape ne. `tied`: the embedding serves as the output matrix too. */
-RpDtype rp_quant_mix_type(const QuantMix *mix, RpGgufString name, const int64_t ne[RP_MAX_DIMS],
-                          int32_t n_layer, bool tied);
+RpDtype rp_quant_mix_type(const QuantMix *mix, RpGgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
+                          bool tied);
 
 /* Its number in general.file_type: llama.cpp's llama_ftype. */
 uint32_t rp_quant_mix_file_type(const QuantMix *mix);

@@ -55,7 +55,7 @@ static RpStatus describe(Requantize *r) {
     RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
     r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
     if (has_experts(r->in)) r->mix = rp_quant_mix_experts(r->mix);
-    r->tied    = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
+    r->tied = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
     rp_gguf_put_values(r->out, r->in, false);
     rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
     rp_gguf_put_u32(r->out, "general.quantization_version", 2);
@@ -79,8 +79,7 @@ static RpStatus convert(Requantize *r) {
     return st;
 }
 
-RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress,
-                       void *user) {
+RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress, void *user) {
     RP_NOT_NULL(in, "in");
     RP_NOT_NULL(out, "out");
     RP_NOT_NULL(type, "type");
@@ -91,8 +90,7 @@ RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConv
     RpStatus st = rp_gguf_refuse_output(r.in, out);
     if (st == RP_OK) st = rp_gguf_check_tensors(r.in, false);
     if (st == RP_OK) st = rp_gguf_writer_open(out, &r.out);
-    r.rows =
-        (RowWriter){.in = r.in, .out = r.out, .progress = progress, .user = user, .action = "conversion"};
+    r.rows = (RowWriter){.in = r.in, .out = r.out, .progress = progress, .user = user, .action = "conversion"};
     if (st == RP_OK) st = rp_gguf_writer_close(r.out, convert(&r));
     rp_gguf_close(r.in);
     return st;

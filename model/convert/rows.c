@@ -64,10 +64,10 @@ static RpStatus convert_batch(const RowWriter *r, const RowTask *task, int64_t f
     for (int i = w->n - 1; i >= 0; i--) { /* the calling thread takes the first slice */
         Slice        *s    = &w->slices[i];
         const int64_t from = first + i * each < end ? first + i * each : end;
-        *s         = (Slice){.task = task, .first = from, .end = from + each < end ? from + each : end};
-        s->row     = w->floats + i * (w->longest + r->scratch);
-        s->scratch = s->row + w->longest;
-        s->out     = w->batch + (size_t)(from - first) * bytes;
+        *s                 = (Slice){.task = task, .first = from, .end = from + each < end ? from + each : end};
+        s->row             = w->floats + i * (w->longest + r->scratch);
+        s->scratch         = s->row + w->longest;
+        s->out             = w->batch + (size_t)(from - first) * bytes;
         if (s->first == s->end) continue;
         started[i] = i > 0 && pthread_create(&threads[i], NULL, convert_slice, s) == 0;
         if (!started[i]) convert_slice(s);

@@ -10,8 +10,8 @@
 #include "base/argument.h"
 
 #include "base/dtypes.h"
-#include "base/sized.h"
 #include "base/files/temporary.h"
+#include "base/sized.h"
 #include "model/convert/preset.h"
 #include "model/convert/quant_mix.h"
 #include "model/convert/random.h"
@@ -52,7 +52,7 @@ static const Integers integers[RP_DTYPE_COUNT] = {
 #undef X
 };
 
-#define X(ID, name, ...)                                                                                     \
+#define X(ID, name, ...)                                                                                               \
     static_assert(sizeof((Synth){0}.templates[0]) >= RP_##ID##_BYTES, #name ": a template holds a block");
 RP_QUANTS(X)
 #undef X
@@ -66,8 +66,7 @@ static const float uniform_spread = 1.5f;
 static RpStatus make_templates(Synth *s, RpDtype type, float deviation, uint64_t state) {
     const RpDtypeInfo *info = rp_dtype_info(type);
     for (int t = 0; t < N_TEMPLATES; t++) {
-        for (int i = 0; i < info->block_elems; i++)
-            s->row[i] = rp_deviate(&state) * deviation / uniform_spread;
+        for (int i = 0; i < info->block_elems; i++) s->row[i] = rp_deviate(&state) * deviation / uniform_spread;
         RP_TRY(rp_quantize_row(type, s->row, info->block_elems, s->templates[t]));
     }
     return RP_OK;
@@ -104,8 +103,7 @@ static bool ends_with(const char *name, const char *end) {
 }
 
 static RpDtype type_of(const Synth *s, const char *name, const int64_t ne[RP_MAX_DIMS]) {
-    return rp_quant_mix_type(s->mix, (RpGgufString){name, strlen(name)}, ne, s->config.n_layer,
-                             s->preset->tied);
+    return rp_quant_mix_type(s->mix, (RpGgufString){name, strlen(name)}, ne, s->config.n_layer, s->preset->tied);
 }
 
 /* Writes one tensor. Its rows are functions of (seed, number of the tensor, number of the row) alone. */
@@ -123,8 +121,7 @@ static RpStatus write_tensor(const char *name, const int64_t ne[RP_MAX_DIMS], vo
         RP_TRY(random_row(s, type, ne[0], is_norm ? 1.0f : 0.0f, deviation, &state));
         RP_TRY(rp_gguf_writer_data(s->out, s->quantized, bytes));
         s->done += bytes;
-        if (s->options.progress != NULL &&
-            !s->options.progress(s->done, rp_gguf_writer_total(s->out), s->options.user))
+        if (s->options.progress != NULL && !s->options.progress(s->done, rp_gguf_writer_total(s->out), s->options.user))
             return rp_fail(RP_E_CANCELLED, "%s: writing was stopped", s->preset->name);
     }
     return RP_OK;
@@ -140,8 +137,7 @@ static RpStatus announce_tensor(const char *name, const int64_t ne[RP_MAX_DIMS],
 static RpStatus write_all(Synth *s) {
     const Preset *p = s->preset;
     char          name[96];
-    snprintf(name, sizeof name, "%s of random weights, seed %llu", p->name,
-             (unsigned long long)s->options.seed);
+    snprintf(name, sizeof name, "%s of random weights, seed %llu", p->name, (unsigned long long)s->options.seed);
     rp_preset_put_values(s->out, p, name, rp_quant_mix_file_type(s->mix));
     rp_preset_put_byte_tokenizer(s->out, p->n_vocab);
     RP_TRY(rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, announce_tensor, s));
@@ -150,8 +146,7 @@ static RpStatus write_all(Synth *s) {
     return rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, write_tensor, s);
 }
 
-RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes,
-                        const char *path) {
+RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes, const char *path) {
     RP_NOT_NULL(preset, "preset");
     RP_NOT_NULL(path, "path");
 
@@ -179,8 +174,7 @@ RpStatus rp_model_open_preset(const char *preset, const char *type, RpModel **ou
 
     const char *dir = getenv("TMPDIR");
     char        path[512];
-    if (snprintf(path, sizeof path, "%s/preset", dir != NULL && dir[0] != '\0' ? dir : "/tmp") >=
-        (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/preset", dir != NULL && dir[0] != '\0' ? dir : "/tmp") >= (int)sizeof path)
         return rp_fail(RP_E_ARG, "TMPDIR is too long");
     Scratch  file;
     RpStatus st = rp_scratch_open(path, "gguf", &file);

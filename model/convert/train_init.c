@@ -44,8 +44,7 @@ static RpStatus write_rows(Init *s, const char *name, const int64_t ne[RP_MAX_DI
         for (int64_t i = 0; i < ne[0]; i++) row[i] = deviation > 0.0f ? deviation * rp_normal(&state) : mean;
         RP_TRY(rp_gguf_writer_data(s->out, row, bytes));
         s->done += bytes;
-        if (s->options.progress != NULL &&
-            !s->options.progress(s->done, rp_gguf_writer_total(s->out), s->options.user))
+        if (s->options.progress != NULL && !s->options.progress(s->done, rp_gguf_writer_total(s->out), s->options.user))
             return rp_fail(RP_E_CANCELLED, "%s: writing was stopped", s->preset.name);
     }
     return RP_OK;
@@ -69,8 +68,7 @@ static RpStatus announce_tensor(const char *name, const int64_t ne[RP_MAX_DIMS],
 static RpStatus vocabulary_of(const RpGgufFile *f, int32_t *n) {
     RpTokenizer *tk;
     if (rp_gguf_find(f, "tokenizer.ggml.model") == NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model is absent)",
-                       rp_gguf_path(f));
+        return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model is absent)", rp_gguf_path(f));
     RP_TRY(rp_tokenizer_new(f, &tk));
     *n = rp_tokenizer_n_vocab(tk);
     rp_tokenizer_free(tk);
@@ -81,8 +79,7 @@ static void put_tokenizer(GgufWriter *w, const RpGgufFile *f) {
     static const char prefix[] = "tokenizer.";
     for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
         const RpGgufValue *v = rp_gguf_value(f, i);
-        if (v->key.len > strlen(prefix) && memcmp(v->key.ptr, prefix, strlen(prefix)) == 0)
-            rp_gguf_put_value(w, v);
+        if (v->key.len > strlen(prefix) && memcmp(v->key.ptr, prefix, strlen(prefix)) == 0) rp_gguf_put_value(w, v);
     }
 }
 

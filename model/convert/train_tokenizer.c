@@ -52,9 +52,8 @@ static RpStatus write_all(GgufWriter *w, const BpeVocabulary *v) {
     return rp_gguf_writer_begin(w);
 }
 
-RpStatus rp_train_tokenizer_sized(const RpGgufString *texts, size_t n_texts,
-                                  const RpTrainTokenizerOptions *options, size_t options_bytes,
-                                  const char *path) {
+RpStatus rp_train_tokenizer_sized(const RpGgufString *texts, size_t n_texts, const RpTrainTokenizerOptions *options,
+                                  size_t options_bytes, const char *path) {
     RP_NOT_NULL(texts, "texts");
     RP_NOT_NULL(path, "path");
     RpTrainTokenizerOptions o;
@@ -64,8 +63,8 @@ RpStatus rp_train_tokenizer_sized(const RpGgufString *texts, size_t n_texts,
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpTrainTokenizerOptions"));
     if (o.n_vocab == 0) o.n_vocab = DEFAULT_VOCAB;
     if (o.n_vocab < BPE_FIRST_MERGED)
-        return rp_fail(RP_E_ARG, "a vocabulary of %d tokens: the end token and the bytes are %d already",
-                       o.n_vocab, BPE_FIRST_MERGED);
+        return rp_fail(RP_E_ARG, "a vocabulary of %d tokens: the end token and the bytes are %d already", o.n_vocab,
+                       BPE_FIRST_MERGED);
     for (size_t i = 0; i < n_texts; i++) bytes += texts[i].len;
     if (bytes == 0) return rp_fail(RP_E_ARG, "a tokenizer cannot be trained on no text");
     RP_TRY(rp_bpe_train(texts, n_texts, o.n_vocab, o.progress, o.user, &v));

@@ -33,8 +33,8 @@ typedef struct Cursor {
 } Cursor;
 
 static RpStatus truncated(const Cursor *c, const char *what) {
-    return rp_fail(RP_E_FORMAT, "%s: %s at byte %zu goes past the end of the file (%zu bytes; truncated?)",
-                   c->f->path, what, c->at, c->f->bytes);
+    return rp_fail(RP_E_FORMAT, "%s: %s at byte %zu goes past the end of the file (%zu bytes; truncated?)", c->f->path,
+                   what, c->at, c->f->bytes);
 }
 
 /* The next n bytes. The comparison cannot overflow, as n + at could. */
@@ -75,8 +75,7 @@ static RpStatus take_name(Cursor *c, const char *what, RpGgufString *out) {
     const size_t at = c->at;
     RP_TRY(take_string(c, what, out));
     if (out->len == 0 || out->len > MAX_STRING_KEY || memchr(out->ptr, '\0', out->len) != NULL)
-        return rp_fail(RP_E_FORMAT, "%s: %s at byte %zu is not a name (%zu bytes)", c->f->path, what, at,
-                       out->len);
+        return rp_fail(RP_E_FORMAT, "%s: %s at byte %zu is not a name (%zu bytes)", c->f->path, what, at, out->len);
     return RP_OK;
 }
 
@@ -85,8 +84,7 @@ static RpStatus truncated_array(const Cursor *c, const RpGgufValue *v, const cha
     return rp_fail(RP_E_FORMAT,
                    "%s: %.*s: %s at byte %zu, of %llu elements, goes past the end of the file (%zu bytes; "
                    "truncated?)",
-                   c->f->path, (int)v->key.len, v->key.ptr, what, c->at, (unsigned long long)v->n,
-                   c->f->bytes);
+                   c->f->path, (int)v->key.len, v->key.ptr, what, c->at, (unsigned long long)v->n, c->f->bytes);
 }
 
 /* Walks over the elements of a value. Strings are walked one by one, so that later cursors need no checks. */
@@ -95,8 +93,7 @@ static RpStatus take_elements(Cursor *c, RpGgufValue *v) {
     v->data = c->f->data + c->at;
     if (v->elem_type == RP_GGUF_STRING) {
         /* every string has at least its length: bounds n before the loop */
-        if (v->n > (c->f->bytes - c->at) / sizeof(uint64_t))
-            return truncated_array(c, v, "an array of strings");
+        if (v->n > (c->f->bytes - c->at) / sizeof(uint64_t)) return truncated_array(c, v, "an array of strings");
         RpGgufString s;
         for (uint64_t i = 0; i < v->n; i++) RP_TRY(take_string(c, "a string", &s));
         return RP_OK;
@@ -107,8 +104,8 @@ static RpStatus take_elements(Cursor *c, RpGgufValue *v) {
     RP_TRY(take(c, (size_t)v->n * size, "a value", &p));
     for (uint64_t i = 0; v->elem_type == RP_GGUF_BOOL && i < v->n; i++)
         if (((const uint8_t *)p)[i] > 1)
-            return rp_fail(RP_E_FORMAT, "%s: %.*s is a bool of value %u", c->f->path, (int)v->key.len,
-                           v->key.ptr, ((const uint8_t *)p)[i]);
+            return rp_fail(RP_E_FORMAT, "%s: %.*s is a bool of value %u", c->f->path, (int)v->key.len, v->key.ptr,
+                           ((const uint8_t *)p)[i]);
     return RP_OK;
 }
 
@@ -118,8 +115,8 @@ static RpStatus take_type(Cursor *c, const RpGgufValue *v, RpGgufType *out) {
     uint32_t     type;
     RP_TRY(take_u32(c, "the type of a value", &type));
     if (type >= RP_GGUF_TYPE_COUNT)
-        return rp_fail(RP_E_FORMAT, "%s: %.*s is of the unknown type %u (byte %zu)", c->f->path,
-                       (int)v->key.len, v->key.ptr, type, at);
+        return rp_fail(RP_E_FORMAT, "%s: %.*s is of the unknown type %u (byte %zu)", c->f->path, (int)v->key.len,
+                       v->key.ptr, type, at);
     *out = (RpGgufType)type;
     return RP_OK;
 }
@@ -134,8 +131,7 @@ static RpStatus take_value(Cursor *c, RpGgufValue *v) {
         RP_TRY(take_type(c, v, &v->elem_type));
         RP_TRY(take_u64(c, "the length of an array", &v->n));
         if (v->elem_type == RP_GGUF_ARRAY)
-            return rp_fail(RP_E_UNSUPPORTED, "%s: %.*s is an array of arrays", c->f->path, (int)v->key.len,
-                           v->key.ptr);
+            return rp_fail(RP_E_UNSUPPORTED, "%s: %.*s is an array of arrays", c->f->path, (int)v->key.len, v->key.ptr);
     }
     return take_elements(c, v);
 }
@@ -145,15 +141,15 @@ static RpStatus take_value(Cursor *c, RpGgufValue *v) {
 /* Elements and bytes of a block. False for a type number that no table knows (I12). */
 static bool block_of(RpGgufTensor *t, uint64_t *elems, uint64_t *bytes) {
     switch ((int64_t)t->gguf_type) {
-#define X(ID, name, n_elems, n_bytes, gguf)                                                                  \
-    case gguf:                                                                                               \
-        t->known = true, t->view.dtype = RP_##ID, *elems = n_elems, *bytes = n_bytes;                        \
+#define X(ID, name, n_elems, n_bytes, gguf)                                                                            \
+    case gguf:                                                                                                         \
+        t->known = true, t->view.dtype = RP_##ID, *elems = n_elems, *bytes = n_bytes;                                  \
         return true;
         RP_DTYPES(X)
 #undef X
-#define X(NAME, n_elems, n_bytes, gguf)                                                                      \
-    case gguf:                                                                                               \
-        *elems = n_elems, *bytes = n_bytes;                                                                  \
+#define X(NAME, n_elems, n_bytes, gguf)                                                                                \
+    case gguf:                                                                                                         \
+        *elems = n_elems, *bytes = n_bytes;                                                                            \
         return true;
         RP_FOREIGN_TYPES(X)
 #undef X
@@ -198,9 +194,8 @@ static RpStatus take_tensor(Cursor *c, RpGgufTensor *t, uint64_t *offset) {
         return rp_fail(RP_E_FORMAT, "%s: tensor %.*s is of the unknown type %u", c->f->path, (int)t->name.len,
                        t->name.ptr, t->gguf_type);
     if ((uint64_t)t->view.ne[0] % elems != 0)
-        return rp_fail(RP_E_FORMAT,
-                       "%s: tensor %.*s: rows of %lld elements are not whole blocks of %llu (%s)", c->f->path,
-                       (int)t->name.len, t->name.ptr, (long long)t->view.ne[0], (unsigned long long)elems,
+        return rp_fail(RP_E_FORMAT, "%s: tensor %.*s: rows of %lld elements are not whole blocks of %llu (%s)",
+                       c->f->path, (int)t->name.len, t->name.ptr, (long long)t->view.ne[0], (unsigned long long)elems,
                        rp_gguf_type_name(t->gguf_type));
     if (n_elems / elems > (uint64_t)(INT64_MAX / 8) / bytes) return fail_tensor(c, t, "its size overflows");
     t->bytes = (size_t)(n_elems / elems * bytes);
@@ -216,8 +211,8 @@ static RpStatus place_tensor(const Cursor *c, RpGgufTensor *t, uint64_t offset) 
         return rp_fail(RP_E_FORMAT,
                        "%s: tensor %.*s: %zu bytes of data at byte %llu go past the end of the file (%zu "
                        "bytes; truncated?)",
-                       f->path, (int)t->name.len, t->name.ptr, t->bytes,
-                       (unsigned long long)(offset + f->data_at), f->bytes);
+                       f->path, (int)t->name.len, t->name.ptr, t->bytes, (unsigned long long)(offset + f->data_at),
+                       f->bytes);
     const unsigned char *data = f->data + f->data_at + offset;
     if (!t->known) return RP_OK;
     RpTensorView v = rp_view_contiguous(t->view.dtype, t->view.ne, NULL);
@@ -245,8 +240,8 @@ static RpStatus check_overlap(const Cursor *c, const uint64_t *offsets) {
     for (int64_t i = 1; i < n && st == RP_OK; i++) {
         const RpGgufTensor *a = &c->f->tensors[ranges[i - 1][1]], *b = &c->f->tensors[ranges[i][1]];
         if (ranges[i - 1][0] + a->bytes > ranges[i][0])
-            st = rp_fail(RP_E_FORMAT, "%s: tensors %.*s and %.*s overlap", c->f->path, (int)a->name.len,
-                         a->name.ptr, (int)b->name.len, b->name.ptr);
+            st = rp_fail(RP_E_FORMAT, "%s: tensors %.*s and %.*s overlap", c->f->path, (int)a->name.len, a->name.ptr,
+                         (int)b->name.len, b->name.ptr);
     }
     free(ranges);
     return st;
@@ -289,17 +284,15 @@ static RpStatus read_header(Cursor *c, uint64_t *n_tensors, uint64_t *n_values) 
     RP_TRY(take_u32(c, "the version", &f->version));
     /* versions 2 and 3 with their bytes swapped */
     if (f->version == 0x02000000u || f->version == 0x03000000u)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: this is a big-endian GGUF file, which is not supported",
-                       f->path);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: this is a big-endian GGUF file, which is not supported", f->path);
     if (f->version != 2 && f->version != 3)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: GGUF version %u is not supported (2 and 3 are)", f->path,
-                       f->version);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: GGUF version %u is not supported (2 and 3 are)", f->path, f->version);
     RP_TRY(take_u64(c, "the number of tensors", n_tensors));
     RP_TRY(take_u64(c, "the number of values", n_values));
     const size_t left = f->bytes - c->at;
     if (*n_values > left / MIN_VALUE_BYTES || *n_tensors > left / MIN_TENSOR_BYTES)
-        return rp_fail(RP_E_FORMAT, "%s: %llu values and %llu tensors do not fit into %zu bytes (truncated?)",
-                       f->path, (unsigned long long)*n_values, (unsigned long long)*n_tensors, f->bytes);
+        return rp_fail(RP_E_FORMAT, "%s: %llu values and %llu tensors do not fit into %zu bytes (truncated?)", f->path,
+                       (unsigned long long)*n_values, (unsigned long long)*n_tensors, f->bytes);
     return RP_OK;
 }
 
@@ -314,8 +307,8 @@ static RpStatus read_values(Cursor *c, uint64_t n) {
     RP_TRY(rp_gguf_index_values(f));
     RP_TRY(rp_gguf_get_u32(f, "general.alignment", &alignment));
     if (alignment < 8 || alignment > 1u << 20 || (alignment & (alignment - 1)) != 0)
-        return rp_fail(RP_E_FORMAT, "%s: general.alignment is %u, must be a power of two from 8 to 2^20",
-                       f->path, alignment);
+        return rp_fail(RP_E_FORMAT, "%s: general.alignment is %u, must be a power of two from 8 to 2^20", f->path,
+                       alignment);
     f->alignment = alignment;
     return RP_OK;
 }
@@ -335,8 +328,7 @@ static RpStatus read_tensors(Cursor *c, uint64_t n) {
         if (f->data_at > f->bytes && n > 0) st = truncated(c, "the data of the tensors");
         if (f->data_at > f->bytes) f->data_at = f->bytes; /* no tensors: the padding may be missing */
     }
-    for (int64_t i = 0; i < f->n_tensors && st == RP_OK; i++)
-        st = place_tensor(c, &f->tensors[i], offsets[i]);
+    for (int64_t i = 0; i < f->n_tensors && st == RP_OK; i++) st = place_tensor(c, &f->tensors[i], offsets[i]);
     if (st == RP_OK) st = rp_gguf_index_tensors(f);
     if (st == RP_OK) st = check_overlap(c, offsets);
     free(offsets);

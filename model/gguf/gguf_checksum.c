@@ -29,19 +29,18 @@ static RpStatus compare_metadata(RpGgufFile *f, const RpGgufValue *value) {
     const uint64_t sum = sum_of_metadata(f, value);
     memcpy(&want, value->data, sizeof want);
     if (sum == want) return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: the metadata are damaged: their checksum is %016llx, not %016llx",
-                   f->path, (unsigned long long)sum, (unsigned long long)want);
+    return rp_fail(RP_E_FORMAT, "%s: the metadata are damaged: their checksum is %016llx, not %016llx", f->path,
+                   (unsigned long long)sum, (unsigned long long)want);
 }
 
 RpStatus rp_gguf_check_metadata(RpGgufFile *f) {
-    const RpGgufValue *metadata = rp_gguf_find(f, GGUF_KEY_METADATA),
-                      *tensors  = rp_gguf_find(f, GGUF_KEY_TENSORS);
-    uint32_t format             = 0;
+    const RpGgufValue *metadata = rp_gguf_find(f, GGUF_KEY_METADATA), *tensors = rp_gguf_find(f, GGUF_KEY_TENSORS);
+    uint32_t           format = 0;
     RP_TRY(rp_gguf_get_u32(f, GGUF_KEY_FORMAT, &format));
     if (rp_gguf_find(f, GGUF_KEY_FORMAT) == NULL && metadata == NULL && tensors == NULL) return RP_OK;
     if (format > GGUF_TRAIN_FORMAT)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: %s is %u: this version reads files up to %d", f->path,
-                       GGUF_KEY_FORMAT, format, GGUF_TRAIN_FORMAT);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: %s is %u: this version reads files up to %d", f->path, GGUF_KEY_FORMAT,
+                       format, GGUF_TRAIN_FORMAT);
     if (format == 0) return damaged(f, GGUF_KEY_FORMAT);
     if (metadata == NULL || metadata->type != RP_GGUF_U64) return damaged(f, GGUF_KEY_METADATA);
     RP_TRY(compare_metadata(f, metadata));

@@ -14,8 +14,8 @@ enum { GGUF_TRAIN_FORMAT = 1 };
 #define GGUF_KEY_METADATA "train.checksum.metadata"
 #define GGUF_KEY_TENSORS  "train.checksum.tensors"
 
-/* Compares the metadata with their checksum; called by every open. RP_E_UNSUPPORTED for a later format; RP_E_FORMAT if the
- * checksum is another one, or if only some of the three keys are there. RP_OK without all of them. */
+/* Compares the metadata with their checksum; called by every open. RP_E_UNSUPPORTED for a later format; RP_E_FORMAT if
+ * the checksum is another one, or if only some of the three keys are there. RP_OK without all of them. */
 RP_NODISCARD RpStatus rp_gguf_check_metadata(RpGgufFile *f);
 
 /* Compares the data of tensor i, which is read as a whole. RP_E_FORMAT names the tensor. RP_OK without checksums. */

@@ -10,9 +10,9 @@
 #include <time.h>
 
 typedef struct RpGgufMap {
-    char           *data; /* NULL: the memory is the caller's */
-    int             fd;   /* until rp_gguf_end_load; then, and for memory of the caller, -1 */
-    bool            copy; /* private memory for the whole file; else only for what rp_gguf_read_in has read */
+    char           *data;   /* NULL: the memory is the caller's */
+    int             fd;     /* until rp_gguf_end_load; then, and for memory of the caller, -1 */
+    bool            copy;   /* private memory for the whole file; else only for what rp_gguf_read_in has read */
     dev_t           device; /* which file it is: device, inode and mtime, as inodes are used again */
     ino_t           inode;
     struct timespec mtime;
@@ -29,9 +29,8 @@ struct RpGgufFile {
     int64_t              n_values;
     RpGgufTensor        *tensors;
     int64_t              n_tensors;
-    uint32_t            *value_index,
-        *tensor_index; /* [slots]: number + 1, or 0: free; rp_hash of the name, linear probing */
-    size_t value_slots, tensor_slots;
+    uint32_t *value_index, *tensor_index; /* [slots]: number + 1, or 0: free; rp_hash of the name, linear probing */
+    size_t    value_slots, tensor_slots;
 };
 
 /* Maps the file, or with `copy` allocates memory for it. Nothing is read yet. */
@@ -46,8 +45,8 @@ RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);
 RP_NODISCARD RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out);
 RP_NODISCARD RpStatus rp_gguf_end_load(RpGgufFile *f);
 
-/* RP_E_ARG if `path`, to which a file is about to be written, leads to the file `input`. No output may replace an input,
- * although `input` could still be read: the file that the user has would be gone. */
+/* RP_E_ARG if `path`, to which a file is about to be written, leads to the file `input`. No output may replace an
+ * input, although `input` could still be read: the file that the user has would be gone. */
 RP_NODISCARD RpStatus rp_gguf_refuse_output(const RpGgufFile *input, const char *path);
 
 /* Name of a tensor or key of a checkpoint that is no part of the model, "train.*" (reprise/train.h). */

@@ -14,8 +14,8 @@ static RpGgufString value_name(const RpGgufFile *f, uint32_t i) { return f->valu
 static RpGgufString tensor_name(const RpGgufFile *f, uint32_t i) { return f->tensors[i].name; }
 
 /* The slot of a name, or the free one where it would go. */
-static size_t slot_of(const RpGgufFile *f, const uint32_t *index, size_t slots, NameOf *name_of,
-                      const char *p, size_t len) {
+static size_t slot_of(const RpGgufFile *f, const uint32_t *index, size_t slots, NameOf *name_of, const char *p,
+                      size_t len) {
     size_t s = (size_t)(rp_hash(p, len) % slots);
     for (; index[s] != 0; s = (s + 1) % slots) {
         const RpGgufString name = name_of(f, index[s] - 1);
@@ -51,15 +51,13 @@ RpStatus rp_gguf_index_tensors(RpGgufFile *f) {
 
 const RpGgufValue *rp_gguf_find(const RpGgufFile *f, const char *key) {
     if (f == NULL || key == NULL) return NULL;
-    const uint32_t i =
-        f->value_index[slot_of(f, f->value_index, f->value_slots, value_name, key, strlen(key))];
+    const uint32_t i = f->value_index[slot_of(f, f->value_index, f->value_slots, value_name, key, strlen(key))];
     return i != 0 ? &f->values[i - 1] : NULL;
 }
 
 const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name) {
     if (f == NULL || name == NULL) return NULL;
-    const uint32_t i =
-        f->tensor_index[slot_of(f, f->tensor_index, f->tensor_slots, tensor_name, name, strlen(name))];
+    const uint32_t i = f->tensor_index[slot_of(f, f->tensor_index, f->tensor_slots, tensor_name, name, strlen(name))];
     return i != 0 ? &f->tensors[i - 1] : NULL;
 }
 
@@ -96,11 +94,11 @@ RpGgufString rp_gguf_string_at(const RpGgufValue *v, uint64_t i) {
 }
 
 /* Elements are unaligned in the file, hence memcpy. */
-#define NUMBER(Type)                                                                                         \
-    do {                                                                                                     \
-        Type x;                                                                                              \
-        memcpy(&x, (const char *)v->data + (size_t)i * sizeof x, sizeof x);                                  \
-        return (double)x;                                                                                    \
+#define NUMBER(Type)                                                                                                   \
+    do {                                                                                                               \
+        Type x;                                                                                                        \
+        memcpy(&x, (const char *)v->data + (size_t)i * sizeof x, sizeof x);                                            \
+        return (double)x;                                                                                              \
     } while (0)
 
 double rp_gguf_number_at(const RpGgufValue *v, uint64_t i) {
@@ -138,8 +136,7 @@ static RpStatus wrong_type(const RpGgufFile *f, const RpGgufValue *v, const char
 }
 
 /* *out is NULL where the key is absent. A string or an array is an error. */
-static RpStatus find_number(const RpGgufFile *f, const char *key, const char *wanted,
-                            const RpGgufValue **out) {
+static RpStatus find_number(const RpGgufFile *f, const char *key, const char *wanted, const RpGgufValue **out) {
     *out = rp_gguf_find(f, key);
     if (*out != NULL && ((*out)->type == RP_GGUF_STRING || (*out)->type == RP_GGUF_ARRAY))
         return wrong_type(f, *out, wanted);

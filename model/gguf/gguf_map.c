@@ -17,7 +17,7 @@ enum { READ_CHUNK = 1 << 20 }; /* a multiple of every page size */
 
 RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) {
     struct stat info;
-    *out         = (RpGgufMap){.fd = -1};
+    *out = (RpGgufMap){.fd = -1};
     if (path[0] == '\0') return rp_fail(RP_E_IO, "the path of the model file is empty");
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block */
     if (fd < 0) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
@@ -40,16 +40,11 @@ RpStatus rp_gguf_map(const char *path, bool copy, RpGgufMap *out, size_t *size) 
     if (data == MAP_FAILED) {
         const int error = errno;
         close(fd);
-        return rp_fail(error == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %zu bytes: %s", path, bytes,
-                       strerror(error));
+        return rp_fail(error == ENOMEM ? RP_E_NOMEM : RP_E_IO, "%s: %zu bytes: %s", path, bytes, strerror(error));
     }
     *size = bytes;
-    *out  = (RpGgufMap){.data   = data,
-                        .fd     = fd,
-                        .copy   = copy,
-                        .device = info.st_dev,
-                        .inode  = info.st_ino,
-                        .mtime  = info.st_mtim};
+    *out  = (RpGgufMap){
+         .data = data, .fd = fd, .copy = copy, .device = info.st_dev, .inode = info.st_ino, .mtime = info.st_mtim};
     return RP_OK;
 }
 

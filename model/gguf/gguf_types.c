@@ -24,6 +24,4 @@ const char *rp_gguf_value_type_name(RpGgufType type) {
     return (unsigned)type < RP_GGUF_TYPE_COUNT ? types[type].name : "?";
 }
 
-size_t rp_gguf_value_type_bytes(RpGgufType type) {
-    return (unsigned)type < RP_GGUF_TYPE_COUNT ? types[type].bytes : 0;
-}
+size_t rp_gguf_value_type_bytes(RpGgufType type) { return (unsigned)type < RP_GGUF_TYPE_COUNT ? types[type].bytes : 0; }

@@ -115,9 +115,7 @@ void rp_gguf_put_array(GgufWriter *w, const char *key, RpGgufType type, uint64_t
     append_u64(w, &w->values, n);
 }
 
-void rp_gguf_put_element(GgufWriter *w, const void *data, size_t bytes) {
-    append(w, &w->values, data, bytes);
-}
+void rp_gguf_put_element(GgufWriter *w, const void *data, size_t bytes) { append(w, &w->values, data, bytes); }
 
 void rp_gguf_put_text(GgufWriter *w, const char *text, size_t len) { append_text(w, &w->values, text, len); }
 
@@ -151,8 +149,7 @@ static bool is_one_of(RpGgufString key, const char *const *keys, size_t n) {
 }
 
 void rp_gguf_put_values(GgufWriter *w, const RpGgufFile *f, bool types) {
-    static const char *const left_out[] = {"general.alignment", "general.file_type",
-                                           "general.quantization_version"};
+    static const char *const left_out[] = {"general.alignment", "general.file_type", "general.quantization_version"};
     const size_t             n          = types ? 1 : sizeof left_out / sizeof left_out[0];
     for (int64_t i = 0; i < rp_gguf_n_values(f); i++) {
         const RpGgufValue *v = rp_gguf_value(f, i);
@@ -198,10 +195,8 @@ typedef struct Head {
 } Head;
 
 static Head head_of(const GgufWriter *w) {
-    return (Head){.magic     = 0x46554747u /* "GGUF" */,
-                  .version   = VERSION,
-                  .n_tensors = w->n_tensors,
-                  .n_values  = w->n_values};
+    return (Head){
+        .magic = 0x46554747u /* "GGUF" */, .version = VERSION, .n_tensors = w->n_tensors, .n_values = w->n_values};
 }
 
 RpStatus rp_gguf_writer_begin(GgufWriter *w) {
@@ -247,14 +242,12 @@ RpStatus rp_gguf_writer_hollow(GgufWriter *w) {
 RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out) {
     struct stat st_path;
     *out = NULL;
-    if (stat(path, &st_path) == 0 &&
-        !S_ISREG(st_path.st_mode)) /* a pipe cannot be sought, a device is no model */
+    if (stat(path, &st_path) == 0 && !S_ISREG(st_path.st_mode)) /* a pipe cannot be sought, a device is no model */
         return rp_fail(RP_E_ARG, "%s: exists and is not a regular file", path);
     GgufWriter *w = calloc(1, sizeof *w);
     if (w == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
-    w->path = strdup(path);
-    RpStatus st =
-        w->path != NULL ? rp_new_file_open(path, &w->file) : rp_fail(RP_E_NOMEM, "%s: out of memory", path);
+    w->path     = strdup(path);
+    RpStatus st = w->path != NULL ? rp_new_file_open(path, &w->file) : rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     if (st != RP_OK) return rp_gguf_writer_close(w, st);
     w->f = rp_new_file_stream(w->file);
     *out = w;
@@ -282,8 +275,7 @@ static RpStatus write_checksums(GgufWriter *w) {
 }
 
 RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status) {
-    if (status == RP_OK && w->at != w->n_tensors)
-        status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
+    if (status == RP_OK && w->at != w->n_tensors) status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
     if (status == RP_OK && w->sums) status = write_checksums(w);
     status = rp_new_file_close(w->file, status);
     free(w->front.p);

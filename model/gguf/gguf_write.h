@@ -11,7 +11,8 @@ typedef struct GgufWriter GgufWriter;
  * file, such as a device or a folder; other errors of rp_new_file_open. */
 RP_NODISCARD RpStatus rp_gguf_writer_open(const char *path, GgufWriter **out);
 
-/* The file that `path` names stays as "<path><suffix>" when the new one is renamed into place (base/files/new_file.h). */
+/* The file that `path` names stays as "<path><suffix>" when the new one is renamed into place
+ * (base/files/new_file.h). */
 RP_NODISCARD RpStatus rp_gguf_writer_keep(GgufWriter *w, const char *suffix);
 
 /* Metadata, collected in memory. Running out of memory is reported by rp_gguf_writer_begin. */
@@ -30,8 +31,7 @@ void rp_gguf_put_value(GgufWriter *w, const RpGgufValue *value); /* copied from 
 void rp_gguf_put_values(GgufWriter *w, const RpGgufFile *f, bool types);
 
 /* Announces a tensor: its entry in the table, with the offset that follows from those before it. */
-void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtype dtype,
-                        const int64_t ne[RP_MAX_DIMS]);
+void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
 
 /* Writes header, metadata, tensor table and padding. Nothing can be put after it. */
 RP_NODISCARD RpStatus rp_gguf_writer_begin(GgufWriter *w);
@@ -43,7 +43,8 @@ RP_NODISCARD RpStatus rp_gguf_writer_hollow(GgufWriter *w);
  * tensor. */
 RP_NODISCARD RpStatus rp_gguf_writer_data(GgufWriter *w, const void *data, size_t bytes);
 
-/* The file gets the checksums of gguf_checksum.h. Call it before rp_gguf_writer_begin, and not with rp_gguf_writer_hollow. */
+/* The file gets the checksums of gguf_checksum.h. Call it before rp_gguf_writer_begin, and not with
+ * rp_gguf_writer_hollow. */
 void rp_gguf_put_checksums(GgufWriter *w);
 
 /* Renames the file into place if all of it was written and `status` is RP_OK; removes it otherwise. Frees the

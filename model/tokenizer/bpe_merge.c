@@ -44,9 +44,9 @@ RpStatus rp_tokenizer_add_join(RpTokenizer *tk, uint32_t a, uint32_t b) {
 
 RpStatus rp_bpe_merger_begin(BpeMerger *merger, const char *text, size_t len) {
     if (len > RP_MAX_MERGED_BYTES)
-        return rp_fail(
-            RP_E_ARG, "%zu bytes of text without a place where it can be cut: the tokenizer takes at most %d",
-            len, RP_MAX_MERGED_BYTES);
+        return rp_fail(RP_E_ARG,
+                       "%zu bytes of text without a place where it can be cut: the tokenizer takes at most %d", len,
+                       RP_MAX_MERGED_BYTES);
     if (len > merger->symbol_capacity) {
         const size_t room    = len < 64 ? 64 : len;
         Symbol      *symbols = realloc(merger->symbols, room * sizeof *symbols);
@@ -60,9 +60,8 @@ RpStatus rp_bpe_merger_begin(BpeMerger *merger, const char *text, size_t len) {
 }
 
 void rp_bpe_merger_add_symbol(BpeMerger *merger, size_t at, size_t len, int32_t id) {
-    const int32_t i = (int32_t)merger->n_symbols++;
-    merger->symbols[i] =
-        (Symbol){.prev = i - 1, .next = -1, .at = (uint32_t)at, .len = (uint32_t)len, .id = id};
+    const int32_t i    = (int32_t)merger->n_symbols++;
+    merger->symbols[i] = (Symbol){.prev = i - 1, .next = -1, .at = (uint32_t)at, .len = (uint32_t)len, .id = id};
     if (i > 0) merger->symbols[i - 1].next = i;
 }
 
@@ -90,8 +89,7 @@ static BpeCandidate pop(BpeMerger *merger) {
     const BpeCandidate top = merger->heap[0], last = merger->heap[--merger->n_candidates];
     size_t             i = 0;
     for (size_t child; (child = 2 * i + 1) < merger->n_candidates; i = child) {
-        if (child + 1 < merger->n_candidates && before(&merger->heap[child + 1], &merger->heap[child]))
-            child++;
+        if (child + 1 < merger->n_candidates && before(&merger->heap[child + 1], &merger->heap[child])) child++;
         if (!before(&merger->heap[child], &last)) break;
         merger->heap[i] = merger->heap[child];
     }
@@ -101,14 +99,12 @@ static BpeCandidate pop(BpeMerger *merger) {
 
 RpStatus rp_bpe_merge_all(const RpTokenizer *tk, BpeMerger *merger, ProposeMerge *propose_merge) {
     merger->n_candidates = 0;
-    for (size_t i = 1; i < merger->n_symbols; i++)
-        RP_TRY(propose_merge(tk, merger, (int32_t)i - 1, (int32_t)i));
+    for (size_t i = 1; i < merger->n_symbols; i++) RP_TRY(propose_merge(tk, merger, (int32_t)i - 1, (int32_t)i));
     while (merger->n_candidates > 0) {
         const BpeCandidate c    = pop(merger);
         Symbol            *left = &merger->symbols[c.left], *right = &merger->symbols[c.right];
         /* stale: one of both was merged since, or is no longer a neighbour */
-        if (left->len == 0 || right->len == 0 || left->next != c.right || left->len + right->len != c.len)
-            continue;
+        if (left->len == 0 || right->len == 0 || left->next != c.right || left->len + right->len != c.len) continue;
         left->len += right->len;
         left->id   = c.id;
         right->len = 0;

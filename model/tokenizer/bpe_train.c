@@ -65,9 +65,7 @@ static RpStatus reserve(void *array, size_t *room, size_t n, size_t size) {
 
 /* ---- the byte alphabet ---- */
 
-static bool is_printable(unsigned byte) {
-    return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad);
-}
+static bool is_printable(unsigned byte) { return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad); }
 
 /* The character of a byte: itself, or U+0100 + its place among the other bytes. */
 static unsigned character_of(unsigned byte) {
@@ -161,8 +159,7 @@ static RpStatus grow_slots(Training *t) {
     free(t->slots);
     t->slots   = slots;
     t->n_slots = n;
-    for (size_t i = 0; i < t->n_pairs; i++)
-        slots[slot_of(t, t->pairs[i].left, t->pairs[i].right)] = (uint32_t)i + 1;
+    for (size_t i = 0; i < t->n_pairs; i++) slots[slot_of(t, t->pairs[i].left, t->pairs[i].right)] = (uint32_t)i + 1;
     return RP_OK;
 }
 
@@ -222,8 +219,7 @@ static Candidate pop(Training *t) {
 static RpStatus push_fresh(Training *t) {
     for (size_t i = 0; i < t->n_fresh; i++) {
         Pair *p = &t->pairs[t->fresh[i]];
-        if (p->count > 0)
-            RP_TRY(push(t, (Candidate){.count = p->count, .pair = t->fresh[i], .words = p->words}));
+        if (p->count > 0) RP_TRY(push(t, (Candidate){.count = p->count, .pair = t->fresh[i], .words = p->words}));
         p->words = -1;
     }
     t->n_fresh = 0;
@@ -289,8 +285,7 @@ static RpStatus count_pairs(Training *t) {
 
 static RpStatus stopped(void) { return rp_fail(RP_E_CANCELLED, "the training of a tokenizer was stopped"); }
 
-static RpStatus read_texts(Training *t, const RpGgufString *texts, size_t n, BpeProgress *progress,
-                           void *user) {
+static RpStatus read_texts(Training *t, const RpGgufString *texts, size_t n, BpeProgress *progress, void *user) {
     Pretokenizer *pretokenizer;
     bool          unused[2];
     size_t        done = 0, total = 0;
@@ -305,8 +300,8 @@ static RpStatus read_texts(Training *t, const RpGgufString *texts, size_t n, Bpe
     return st;
 }
 
-static RpStatus train(Training *t, const RpGgufString *texts, size_t n, int32_t n_vocab,
-                      BpeProgress *progress, void *user) {
+static RpStatus train(Training *t, const RpGgufString *texts, size_t n, int32_t n_vocab, BpeProgress *progress,
+                      void *user) {
     RP_TRY(add_alphabet(t));
     RP_TRY(read_texts(t, texts, n, progress, user));
     RP_TRY(count_pairs(t));
@@ -336,8 +331,8 @@ void rp_bpe_vocabulary_free(BpeVocabulary *v) {
     *v = (BpeVocabulary){0};
 }
 
-RpStatus rp_bpe_train(const RpGgufString *texts, size_t n_texts, int32_t n_vocab, BpeProgress *progress,
-                      void *user, BpeVocabulary *out) {
+RpStatus rp_bpe_train(const RpGgufString *texts, size_t n_texts, int32_t n_vocab, BpeProgress *progress, void *user,
+                      BpeVocabulary *out) {
     Training       t  = {0};
     const RpStatus st = train(&t, texts, n_texts, n_vocab, progress, user);
     rp_strings_free(&t.pieces);

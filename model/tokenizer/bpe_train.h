@@ -20,8 +20,8 @@ typedef bool BpeProgress(size_t done, size_t total, void *user);
 
 /* Learns merges until there are n_vocab tokens, or until no pair of neighbours is left. On failure *out is empty.
  * RP_E_NOMEM, RP_E_CANCELLED. */
-RP_NODISCARD RpStatus rp_bpe_train(const RpGgufString *texts, size_t n_texts, int32_t n_vocab,
-                                   BpeProgress *progress, void *user, BpeVocabulary *out);
+RP_NODISCARD RpStatus rp_bpe_train(const RpGgufString *texts, size_t n_texts, int32_t n_vocab, BpeProgress *progress,
+                                   void *user, BpeVocabulary *out);
 void                  rp_bpe_vocabulary_free(BpeVocabulary *v);
 
 /* Writes bytes as a vocabulary file does, one character for each byte (tokenizer_bpe.c). `out` has room for 2*n

@@ -25,22 +25,22 @@ struct Pretokenizer {
 #define CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 /* Llama 3 and Qwen 2: contractions in any case, line breaks apart from spaces; they differ in how digits are
  * grouped. */
-#define WORDS(digits)                                                                                        \
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                                    \
+#define WORDS(digits)                                                                                                  \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                                              \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 /* UPPER: a letter other than a-z; LOWER: other than A-Z. A word of Tekken is upper-case letters, then
  * lower-case ones. */
 #define UPPER "(?=[\\p{L}])([^a-z])"
 #define LOWER "(?=[\\p{L}])([^A-Z])"
-#define TEKKEN                                                                                               \
-    "[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")*(" LOWER ")+|[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")+(" LOWER               \
+#define TEKKEN                                                                                                         \
+    "[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")*(" LOWER ")+|[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")+(" LOWER                         \
     ")*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* GPT-4o: as Tekken, with contractions at the end of a word and up to three digits. */
 #define CASED(first, second) "[^\\r\\n\\p{L}\\p{N}]?(" UPPER ")" first "(" LOWER ")" second CONTRACTIONS "?|"
-#define GPT4O                                                                                                \
-    CASED("*", "+")                                                                                          \
-    CASED("+", "*")                                                                                          \
+#define GPT4O                                                                                                          \
+    CASED("*", "+")                                                                                                    \
+    CASED("+", "*")                                                                                                    \
     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* DeepSeek: letters of scripts with case; punctuation; Chinese, Japanese and Hangul. */
@@ -81,22 +81,19 @@ static const struct {
     bool        add_bos;
 } rows[] = {
     {{"default"},
-     {"[\\p{P}\\$\\+<=>\\^~\\|]+",
-      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)", "\\p{N}+",
-      "[0-9][0-9][0-9]"},
-     false,                                                                                                                                       false},
-    {{"gpt-2", "phi-2", "mpt", "olmo", "jais"},                                           {GPT2},                                          false, false},
+     {"[\\p{P}\\$\\+<=>\\^~\\|]+", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)",
+      "\\p{N}+", "[0-9][0-9][0-9]"},
+     false,                                                                                                                                                                      false},
+    {{"gpt-2", "phi-2", "mpt", "olmo", "jais"},                                           {GPT2},                                                                         false, false},
     {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
      {"\\p{N}", GPT2},
-     false,                                                                                                                                       false},
-    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"},                           {WORDS("\\p{N}{1,3}")},                          true,  true },
-    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"},                                {WORDS("\\p{N}")},                               false, false},
-    {{"gpt-4o", "llama4", "kanana2"},                                                     {GPT4O},                                         false, false},
-    {{"deepseek-llm"},
-     {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"},
-     false,                                                                                                                                       false},
-    {{"deepseek-v3", "hunyuan-dense"},                                                    {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS}, false, false},
-    {{"tekken"},                                                                          {TEKKEN},                                        true,  true },
+     false,                                                                                                                                                                      false},
+    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"},                           {WORDS("\\p{N}{1,3}")},                                                         true,  true },
+    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"},                                {WORDS("\\p{N}")},                                                              false, false},
+    {{"gpt-4o", "llama4", "kanana2"},                                                     {GPT4O},                                                                        false, false},
+    {{"deepseek-llm"},                                                                    {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"}, false, false},
+    {{"deepseek-v3", "hunyuan-dense"},                                                    {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS},                                false, false},
+    {{"tekken"},                                                                          {TEKKEN},                                                                       true,  true },
 };
 
 /* -1: no such name. */
@@ -126,18 +123,15 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
     for (; s->n < MAX_EXPRESSIONS && rows[row].expressions[s->n] != NULL; s->n++) {
         int         error;
         PCRE2_SIZE  at;
-        const char *text = rows[row].expressions[s->n];
-        s->expressions[s->n] =
-            pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
-                          PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
+        const char *text     = rows[row].expressions[s->n];
+        s->expressions[s->n] = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
+                                             PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
         if (s->expressions[s->n] == NULL) {
             rp_pretokenizer_free(s);
-            if (error == PCRE2_ERROR_HEAP_FAILED)
-                return rp_fail(RP_E_NOMEM, "pre-tokenizer '%s': out of memory", name);
-            return rp_fail(
-                RP_E_NOT_AVAILABLE,
-                "pre-tokenizer '%s': this PCRE2 does not compile its expressions (error %d at %zu)", name,
-                error, at);
+            if (error == PCRE2_ERROR_HEAP_FAILED) return rp_fail(RP_E_NOMEM, "pre-tokenizer '%s': out of memory", name);
+            return rp_fail(RP_E_NOT_AVAILABLE,
+                           "pre-tokenizer '%s': this PCRE2 does not compile its expressions (error %d at %zu)", name,
+                           error, at);
         }
         (void)pcre2_jit_compile(s->expressions[s->n],
                                 PCRE2_JIT_COMPLETE); /* without JIT matching is slower, not different */
@@ -155,8 +149,8 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
                       void *user) {
     if (level >= s->n || level >= MAX_EXPRESSIONS) return len > 0 ? callback(text, len, user) : RP_OK;
     pcre2_match_data *match = pcre2_match_data_create(1, NULL);
-    RpStatus          st = match != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising");
-    size_t            at = 0;
+    RpStatus          st    = match != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising");
+    size_t            at    = 0;
     while (st == RP_OK && at < len) {
         int n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, 0, match, NULL);
         if (n == PCRE2_ERROR_JIT_STACKLIMIT)
@@ -165,8 +159,8 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
         if (n < 0) {
             const bool memory = n == PCRE2_ERROR_NOMEMORY;
             st                = memory ? rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising")
-                                       : rp_fail(RP_E_UNSUPPORTED,
-                                                 "pre-tokenising %zu bytes failed at byte %zu (PCRE2 error %d)", len, at, n);
+                                       : rp_fail(RP_E_UNSUPPORTED, "pre-tokenising %zu bytes failed at byte %zu (PCRE2 error %d)", len,
+                                                 at, n);
             break;
         }
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
@@ -180,7 +174,6 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
     return st;
 }
 
-RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback,
-                        void *user) {
+RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback, void *user) {
     return split(s, 0, text, len, callback, user);
 }

@@ -129,8 +129,8 @@ static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *
     return RP_OK;
 }
 
-RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool *control, size_t len,
-                            unsigned flags, RpTokenList *out) {
+RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool *control, size_t len, unsigned flags,
+                            RpTokenList *out) {
     RP_NOT_NULL(tk, "tk");
     RP_NOT_NULL(out, "out");
     if (len > 0) RP_NOT_NULL(text, "text");

@@ -38,18 +38,17 @@ static size_t string_bytes(const RpGgufValue *v) {
  * decoding never makes a text longer, and a byte token of SentencePiece takes one byte. */
 static RpStatus load_texts(RpTokenizer *tk, const RpGgufFile *f) {
     const RpGgufValue *tokens = rp_gguf_find(f, "tokenizer.ggml.tokens");
-    if (tokens == NULL || tokens->type != RP_GGUF_ARRAY || tokens->elem_type != RP_GGUF_STRING ||
-        tokens->n == 0 || tokens->n > INT32_MAX / 4)
+    if (tokens == NULL || tokens->type != RP_GGUF_ARRAY || tokens->elem_type != RP_GGUF_STRING || tokens->n == 0 ||
+        tokens->n > INT32_MAX / 4)
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.tokens is not an array of strings", rp_gguf_path(f));
-    const size_t n = (size_t)tokens->n;
-    const size_t bytes =
-        2 * string_bytes(tokens) + string_bytes(rp_gguf_find(f, "tokenizer.ggml.merges")) + n;
-    tk->n_vocab = (int32_t)n;
-    tk->room    = bytes;
-    tk->memory  = malloc(bytes + 1);
-    tk->pieces  = calloc(n, sizeof *tk->pieces);
-    tk->types   = calloc(n, sizeof *tk->types);
-    tk->ends    = calloc(n, sizeof *tk->ends);
+    const size_t n     = (size_t)tokens->n;
+    const size_t bytes = 2 * string_bytes(tokens) + string_bytes(rp_gguf_find(f, "tokenizer.ggml.merges")) + n;
+    tk->n_vocab        = (int32_t)n;
+    tk->room           = bytes;
+    tk->memory         = malloc(bytes + 1);
+    tk->pieces         = calloc(n, sizeof *tk->pieces);
+    tk->types          = calloc(n, sizeof *tk->types);
+    tk->ends           = calloc(n, sizeof *tk->ends);
     if (tk->memory == NULL || tk->pieces == NULL || tk->types == NULL || tk->ends == NULL)
         return rp_fail(RP_E_NOMEM, "%s: out of memory for a vocabulary of %zu tokens", rp_gguf_path(f), n);
     /* appended even where two tokens have one text: numbers in by_text are token ids */
@@ -67,10 +66,9 @@ static RpStatus load_texts(RpTokenizer *tk, const RpGgufFile *f) {
 /* Without tokenizer.ggml.token_type every token is a normal one. */
 static RpStatus load_types(RpTokenizer *tk, const RpGgufFile *f) {
     const RpGgufValue *v = rp_gguf_find(f, "tokenizer.ggml.token_type");
-    if (v != NULL &&
-        (v->type != RP_GGUF_ARRAY || v->elem_type == RP_GGUF_STRING || v->n != (uint64_t)tk->n_vocab))
-        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.token_type is not an array of %d numbers",
-                       rp_gguf_path(f), tk->n_vocab);
+    if (v != NULL && (v->type != RP_GGUF_ARRAY || v->elem_type == RP_GGUF_STRING || v->n != (uint64_t)tk->n_vocab))
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.token_type is not an array of %d numbers", rp_gguf_path(f),
+                       tk->n_vocab);
     for (int32_t i = 0; i < tk->n_vocab; i++) {
         const double type = v != NULL ? rp_gguf_number_at(v, (uint64_t)i) : (double)TOKEN_NORMAL;
         if (!(type >= 0.0 && type <= (double)TOKEN_BYTE))
@@ -102,8 +100,7 @@ static RpStatus load_marks(RpTokenizer *tk, const RpGgufFile *f) {
                                          "<|return|>", "<|endoftext|>", "<end_of_turn>", "<|end_of_text|>",
                                          "<EOT>",      "</s>",          "_<EOT>",        "<end_of_utterance>"};
     static const char *const others[] = {
-        "<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "[INST]", "[/INST]",
-        "<s>"};
+        "<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "[INST]", "[/INST]", "<s>"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         int32_t id = -1;
         RP_TRY(load_id(tk, f, keys[i], &id));
@@ -126,8 +123,7 @@ static RpStatus load_marks(RpTokenizer *tk, const RpGgufFile *f) {
 /* Tokens that are recognised in raw text by their exact text. */
 static bool is_special(const RpTokenizer *tk, int32_t id) {
     const TokenType t = tk->types[id];
-    return (t == TOKEN_CONTROL || t == TOKEN_USER_DEFINED || t == TOKEN_UNKNOWN) &&
-           tk->by_text.strings[id].len > 0;
+    return (t == TOKEN_CONTROL || t == TOKEN_USER_DEFINED || t == TOKEN_UNKNOWN) && tk->by_text.strings[id].len > 0;
 }
 
 typedef struct Special {

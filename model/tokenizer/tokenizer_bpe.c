@@ -78,8 +78,7 @@ static RpStatus add_merge(RpTokenizer *tk, const RpGgufFile *f, RpGgufString lin
     const size_t s = merge_slot(tk, m.left, m.right);
     if (tk->merges[s].rank < 0) tk->merges[s] = m; /* of equal pairs the first counts */
     if (pair[0].len == 0 || pair[1].len == 0) return RP_OK;
-    return rp_tokenizer_add_join(tk, (unsigned char)pair[0].ptr[pair[0].len - 1],
-                                 (unsigned char)pair[1].ptr[0]);
+    return rp_tokenizer_add_join(tk, (unsigned char)pair[0].ptr[pair[0].len - 1], (unsigned char)pair[1].ptr[0]);
 }
 
 static RpStatus load_merges(RpTokenizer *tk, const RpGgufFile *f) {
@@ -102,15 +101,13 @@ RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
     bool         adds_bos = false;
     RpGgufString pre      = {"default", 7};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.pre", &pre));
-    snprintf(tk->pre, sizeof tk->pre, "%.*s", (int)(pre.len < sizeof tk->pre ? pre.len : sizeof tk->pre - 1),
-             pre.ptr);
+    snprintf(tk->pre, sizeof tk->pre, "%.*s", (int)(pre.len < sizeof tk->pre ? pre.len : sizeof tk->pre - 1), pre.ptr);
     RP_TRY(rp_pretokenizer_new(tk->pre, &tk->pretokenizer, &tk->ignore_merges, &adds_bos));
     tk->add_bos = adds_bos;
     for (int32_t i = 0; i < tk->n_vocab; i++) {
         const RpGgufString text = tk->by_text.strings[i];
-        const bool         spelt =
-            tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
-        tk->pieces[i] = spelt ? to_bytes(tk, text) : text;
+        const bool spelt = tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
+        tk->pieces[i]    = spelt ? to_bytes(tk, text) : text;
         if (tk->pieces[i].ptr == NULL) return rp_tokenizer_changed(f);
         RP_TRY(rp_strings_append(&tk->symbols, tk->pieces[i]));
         if (spelt && tk->pieces[i].len == 1 && tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] < 0)
@@ -126,9 +123,8 @@ static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t 
     const BpeMerge *m = &tk->merges[merge_slot(tk, a->id, b->id)];
     if (m->rank < 0) return RP_OK;
     return rp_bpe_merger_push(
-        merger,
-        (BpeCandidate){
-            .left = left, .right = right, .len = a->len + b->len, .score = -(float)m->rank, .id = m->merged});
+        merger, (BpeCandidate){
+                    .left = left, .right = right, .len = a->len + b->len, .score = -(float)m->rank, .id = m->merged});
 }
 
 typedef struct Encoding {
@@ -143,8 +139,7 @@ static RpStatus emit_bytes(const Encoding *e, const char *p, size_t len) {
     for (size_t i = 0; i < len; i++) {
         const int32_t id = e->tk->byte_token[(unsigned char)p[i]];
         if (id < 0 && e->tk->unknown < 0)
-            return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x",
-                           (unsigned char)p[i]);
+            return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x", (unsigned char)p[i]);
         RP_TRY(rp_token_list_push(e->out, id >= 0 ? id : e->tk->unknown));
     }
     return RP_OK;
@@ -155,8 +150,7 @@ static RpStatus encode_joined(const Encoding *e, const char *text, size_t len) {
     const RpTokenizer *tk     = e->tk;
     BpeMerger         *merger = e->merger;
     RP_TRY(rp_bpe_merger_begin(merger, text, len));
-    for (size_t i = 0; i < len; i++)
-        rp_bpe_merger_add_symbol(merger, i, 1, rp_strings_find(&tk->symbols, text + i, 1));
+    for (size_t i = 0; i < len; i++) rp_bpe_merger_add_symbol(merger, i, 1, rp_strings_find(&tk->symbols, text + i, 1));
     RP_TRY(rp_bpe_merge_all(tk, merger, propose_merge));
     for (int32_t i = 0; i >= 0; i = merger->symbols[i].next) {
         const Symbol *s = &merger->symbols[i];
@@ -175,8 +169,7 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
     const RpTokenizer *tk = e->tk;
     if (tk->ignore_merges) {
         const int32_t id = rp_strings_find(&tk->symbols, piece, len);
-        if (id >= 0 && id < tk->n_vocab && tk->types[id] == TOKEN_NORMAL)
-            return rp_token_list_push(e->out, id);
+        if (id >= 0 && id < tk->n_vocab && tk->types[id] == TOKEN_NORMAL) return rp_token_list_push(e->out, id);
     }
     for (size_t from = 0, to; from < len; from = to) {
         for (to = from + 1; to < len; to++)
@@ -186,8 +179,7 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
     return RP_OK;
 }
 
-RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger,
-                       RpTokenList *out) {
+RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger, RpTokenList *out) {
     Encoding e = {.tk = tk, .merger = merger, .out = out};
     return rp_pretokenize(tk->pretokenizer, text, len, encode_piece, &e);
 }

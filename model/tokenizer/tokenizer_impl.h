@@ -109,25 +109,24 @@ RP_NODISCARD RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger,
                                     RpTokenList *out);
 RP_NODISCARD RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f);
-RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix,
-                                    BpeMerger *merger, RpTokenList *out);
+RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
+                                    RpTokenList *out);
 
-/* Whether a merge may join a symbol that ends with the character (BPE: byte) a and one that begins with b. If not, a text
- * can be cut between them: the tokens of both parts are those of the whole. So the memory for merging grows with the
- * longest part and not with the text. A set of hashes of pairs: it may say true for a pair that no token has. */
+/* Whether a merge may join a symbol that ends with the character (BPE: byte) a and one that begins with b. If not, a
+ * text can be cut between them: the tokens of both parts are those of the whole. So the memory for merging grows with
+ * the longest part and not with the text. A set of hashes of pairs: it may say true for a pair that no token has. */
 enum { RP_JOIN_BITS = 1 << 21 };
 bool                  rp_tokenizer_joins(const RpTokenizer *tk, uint32_t a, uint32_t b);
 RP_NODISCARD RpStatus rp_tokenizer_add_join(RpTokenizer *tk, uint32_t a, uint32_t b);
 
 /* Compiles the expressions of a pre-tokenizer. RP_E_UNSUPPORTED for a name that is not in the table. */
-RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges,
-                                          bool *add_bos);
+RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges, bool *add_bos);
 void                  rp_pretokenizer_free(Pretokenizer *s);
 
 /* Calls back with every piece of the text in order. The pieces cover the text without gap or overlap. */
 typedef RpStatus      PieceCallback(const char *piece, size_t len, void *user);
-RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len,
-                                     PieceCallback *callback, void *user);
+RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback,
+                                     void *user);
 
 /* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load. NULL if they are
  * not there: then another process has made a text longer since (the file is mapped), and the load fails with

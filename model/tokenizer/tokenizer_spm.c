@@ -32,9 +32,8 @@ static RpGgufString unmarked(RpTokenizer *tk, RpGgufString s) {
     size_t n = 0;
     if (p == NULL) return (RpGgufString){NULL, 0};
     for (size_t i = 0; i < s.len;) {
-        const bool mark =
-            s.len - i >= sizeof space_mark && memcmp(s.ptr + i, space_mark, sizeof space_mark) == 0;
-        p[n++] = mark ? ' ' : s.ptr[i];
+        const bool mark = s.len - i >= sizeof space_mark && memcmp(s.ptr + i, space_mark, sizeof space_mark) == 0;
+        p[n++]          = mark ? ' ' : s.ptr[i];
         i += mark ? sizeof space_mark : 1;
     }
     return (RpGgufString){p, n};
@@ -96,8 +95,7 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
         }
         if (tk->pieces[i].ptr == NULL) return rp_tokenizer_changed(f);
     }
-    for (int b = 0; b < 128;
-         b++) { /* without a byte token, an ASCII character that is a token serves as one */
+    for (int b = 0; b < 128; b++) { /* without a byte token, an ASCII character that is a token serves as one */
         const char c = (char)b;
         if (tk->byte_token[b] < 0) tk->byte_token[b] = token_of(tk, &c, 1);
     }
@@ -121,16 +119,14 @@ static RpStatus emit(const RpTokenizer *tk, const char *text, size_t len, RpToke
     for (size_t i = 0; i < len; i++) {
         const int32_t byte = tk->byte_token[(unsigned char)text[i]];
         if (byte < 0 && tk->unknown < 0)
-            return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x",
-                           (unsigned char)text[i]);
+            return rp_fail(RP_E_UNSUPPORTED, "the tokenizer has no token for byte 0x%02x", (unsigned char)text[i]);
         RP_TRY(rp_token_list_push(out, byte >= 0 ? byte : tk->unknown));
     }
     return RP_OK;
 }
 
 /* Cuts text[0..len) into characters up to where no merge joins two of them; *end is that place. */
-static RpStatus add_joined(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger,
-                           size_t *end) {
+static RpStatus add_joined(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger, size_t *end) {
     size_t   i    = rp_utf8_length(text, len);
     uint32_t last = character(text, i);
     for (size_t n; i < len; i += n) {

@@ -6,12 +6,12 @@
 
 #include <cblas.h>
 
-/* y = alpha op(matrix) x + beta y, where op(matrix) is [rows,columns] and is stored so, or [columns,rows] if transposed. */
+/* y = alpha op(matrix) x + beta y, where op(matrix) is [rows,columns] and is stored so, or [columns,rows] if
+ * transposed. */
 static void gemv(const float *matrix, bool transposed, int rows, int columns, const float *x, float *y,
                  const NnGemm *g) {
     cblas_sgemv(CblasRowMajor, transposed ? CblasTrans : CblasNoTrans, transposed ? columns : rows,
-                transposed ? rows : columns, g->alpha, matrix, transposed ? rows : columns, x, 1, g->beta, y,
-                1);
+                transposed ? rows : columns, g->alpha, matrix, transposed ? rows : columns, x, 1, g->beta, y, 1);
 }
 
 static void gemm(const float *A, const float *B, float *C, const NnGemm *g) {

@@ -7,10 +7,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
-enum {
-    MAX_DEVICES = 64,
-    MAX_SHAPES  = 1024
-}; /* further shapes are multiplied by the kernels of this library */
+enum { MAX_DEVICES = 64, MAX_SHAPES = 1024 }; /* further shapes are multiplied by the kernels of this library */
 
 typedef struct Room {
     bool      tried;
@@ -37,15 +34,13 @@ static RpStatus open_once(Room *r) {
 
 static RpStatus run(Room *r, const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(open_once(r));
-    if (r->blas != NULL && rp_blaslt_products(r->blas) < MAX_SHAPES)
-        RP_TRY(rp_cuda_gemm_prepare(r->blas, args));
+    if (r->blas != NULL && rp_blaslt_products(r->blas) < MAX_SHAPES) RP_TRY(rp_cuda_gemm_prepare(r->blas, args));
     ctx->blas = r->blas;
     return rp_cuda_kernel(RP_OP_GEMM)(args, ctx);
 }
 
 RpStatus rp_nn_run_gemm(int device, const RpOpArgs *args, RpKernelCtx *ctx) {
-    if (device < 0 || device >= MAX_DEVICES || !rp_cuda_gemm_wants(args))
-        return rp_cuda_kernel(RP_OP_GEMM)(args, ctx);
+    if (device < 0 || device >= MAX_DEVICES || !rp_cuda_gemm_wants(args)) return rp_cuda_kernel(RP_OP_GEMM)(args, ctx);
     (void)pthread_mutex_lock(&in_use);
     const RpStatus st = run(&rooms[device], args, ctx);
     (void)pthread_mutex_unlock(&in_use);

@@ -1,5 +1,5 @@
-/* Runs an op on a CUDA device, and the functions of nn.h for devices, memory and streams. The current device of a thread is
- * that of the CUDA runtime. */
+/* Runs an op on a CUDA device, and the functions of nn.h for devices, memory and streams. The current device of a
+ * thread is that of the CUDA runtime. */
 #include "nn/call.h"
 #include "nn/cuda/blas.h"
 
@@ -15,8 +15,7 @@ enum { MAX_DEVICES = 64 };
 static RpStatus check(cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
     (void)cudaGetLastError();
-    return rp_fail(e == cudaErrorMemoryAllocation ? RP_E_NOMEM : RP_E_CUDA, "%s: %s", what,
-                   cudaGetErrorString(e));
+    return rp_fail(e == cudaErrorMemoryAllocation ? RP_E_NOMEM : RP_E_CUDA, "%s: %s", what, cudaGetErrorString(e));
 }
 
 RpStatus rp_nn_cuda_check(void) {
@@ -51,8 +50,7 @@ RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args, NnMemor
     RP_TRY(tuning_of_device(&device, &tuning));
     RpKernelCtx ctx = {
         .stream = stream, .op = op, .tuning = &tuning, .scratch = memory.data, .scratch_bytes = memory.bytes};
-    const size_t zeros =
-        memory.bytes < RP_SCRATCH_ZEROS ? memory.bytes : RP_SCRATCH_ZEROS; /* arrival counters */
+    const size_t zeros = memory.bytes < RP_SCRATCH_ZEROS ? memory.bytes : RP_SCRATCH_ZEROS; /* arrival counters */
     if (zeros > 0 && rp_cuda_scratch_bytes(op, args, &ctx) > 0)
         RP_TRY(check(cudaMemsetAsync(memory.data, 0, zeros, stream), "workspace"));
     return op == RP_OP_GEMM ? rp_nn_run_gemm(device, args, &ctx) : rp_cuda_kernel(op)(args, &ctx);
@@ -108,8 +106,7 @@ RpStatus rp_nn_call_device_name(int32_t index, char *name, int64_t bytes) {
     return RP_OK;
 }
 
-RpStatus rp_nn_call_device_properties(int32_t index, int32_t *major, int32_t *minor,
-                                      int32_t *multiprocessors) {
+RpStatus rp_nn_call_device_properties(int32_t index, int32_t *major, int32_t *minor, int32_t *multiprocessors) {
     RpCudaDeviceInfo info;
     RP_NN_NOT_NULL("device_properties", major);
     RP_NN_NOT_NULL("device_properties", minor);

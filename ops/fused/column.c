@@ -7,8 +7,7 @@ RpStatus rp_check_column(const char *op, const RpOpArgs *args, const RpTensorVie
     const bool act   = x->dtype == RP_Q8_ACT || c->round != 0; /* the product is of q8_act */
     if (!quant && !rp_dtype_is_float(w->dtype))
         return rp_refuse(RP_E_DTYPE, op, args, "the weights must be of a float or weight type");
-    if (!quant && act)
-        return rp_refuse(RP_E_DTYPE, op, args, "the weights must be quantised where the column x is");
+    if (!quant && act) return rp_refuse(RP_E_DTYPE, op, args, "the weights must be quantised where the column x is");
     if (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT)
         return rp_refuse(RP_E_DTYPE, op, args, "the column x must be f32 or q8_act");
     if (x->dtype == RP_Q8_ACT && (c->norm != 0 || c->round != 0))
@@ -23,9 +22,7 @@ RpStatus rp_check_column(const char *op, const RpOpArgs *args, const RpTensorVie
     return RP_OK;
 }
 
-static bool is_one_token(const RpTensorView *x) {
-    return rp_view_rows(x) == 1 && rp_shape_contiguous_rows(x);
-}
+static bool is_one_token(const RpTensorView *x) { return rp_view_rows(x) == 1 && rp_shape_contiguous_rows(x); }
 
 RpStatus rp_shape_column(const RpTensorView *w, const RpTensorView *x, const RpTensorView *norm,
                          const RpColumnParams *c, const char **why) {

@@ -1,5 +1,5 @@
-/* column.h - what the rules of the fused products share. All take the activations of one token: a column x of n elements, or
- * in experts_down one column per chosen expert.
+/* column.h - what the rules of the fused products share. All take the activations of one token: a column x of n
+ * elements, or in experts_down one column per chosen expert.
  *
  *     column  c = quantize(rms_norm(x))    both optional, see RpColumnParams; a q8_act x is used as it is
  *     result  epilogue(w c)                bias, scale, post-norm, residual or activation, depending on the op */
@@ -8,8 +8,8 @@
 
 #include "ops/op.h"
 
-/* x is one row as long as those of w, f32 or q8_act. A q8_act x is final already. Only quantised weights take a quantised x.
- * The weight of the norm, if there is one, is f32 of the same length. */
+/* x is one row as long as those of w, f32 or q8_act. A q8_act x is final already. Only quantised weights take a
+ * quantised x. The weight of the norm, if there is one, is f32 of the same length. */
 RpStatus rp_check_column(const char *op, const RpOpArgs *args, const RpTensorView *w, const RpTensorView *x,
                          const RpTensorView *norm, const RpColumnParams *c);
 

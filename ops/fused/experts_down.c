@@ -23,8 +23,7 @@ static SHAPE_RULE(shape) {
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
     if (x->dtype != RP_F32 && !(x->dtype == RP_Q8_ACT && rp_dtype_is_quant(w->dtype)))
         REFUSE(RP_E_DTYPE, "x must be f32, or q8_act for quantised weights");
-    if (!rp_shape_contiguous_rows(w) || !rp_view_is_contiguous(x))
-        REFUSE(RP_E_SHAPE, "the rows must be contiguous");
+    if (!rp_shape_contiguous_rows(w) || !rp_view_is_contiguous(x)) REFUSE(RP_E_SHAPE, "the rows must be contiguous");
     if (w->ne[0] != x->ne[0] || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "row lengths differ");
     if (x->ne[2] != 1 || x->ne[3] != 1 || !rp_shape_is_choice(ids, x->ne[1], 1) ||
         !rp_shape_is_vector(weights, x->ne[1]))

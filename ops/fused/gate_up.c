@@ -31,20 +31,16 @@ static SHAPE_RULE(shape) {
     if (p->kind == RP_GATE_OAI && !(p->limit > 0.0f)) REFUSE(RP_E_ARG, "the limit must be positive");
     if (gate->ne[3] != 1 || (ids == NULL && gate->ne[2] != 1))
         REFUSE(RP_E_SHAPE, "the weights must be matrices, or with ids one matrix per expert");
-    if (ids != NULL && !rp_shape_is_choice(ids, ids->ne[0], 1))
-        REFUSE(RP_E_SHAPE, "ids must be i32 of one token");
-    if (!rp_shape_fits_experts(in->gate_up.gate_bias, gate) ||
-        !rp_shape_fits_experts(in->gate_up.up_bias, gate))
+    if (ids != NULL && !rp_shape_is_choice(ids, ids->ne[0], 1)) REFUSE(RP_E_SHAPE, "ids must be i32 of one token");
+    if (!rp_shape_fits_experts(in->gate_up.gate_bias, gate) || !rp_shape_fits_experts(in->gate_up.up_bias, gate))
         REFUSE(RP_E_SHAPE, "biases must be f32, one per row of the weights");
     *out = rp_view_contiguous(p->dtype, (int64_t[]){gate->ne[1], ids != NULL ? ids->ne[0] : 1, 1, 1}, NULL);
     return RP_OK;
 }
 
 static PARTS(parts) {
-    static const char *const kinds[] = {[RP_GATE_SILU]      = "silu",
-                                        [RP_GATE_GELU_TANH] = "gelu",
-                                        [RP_GATE_GELU_ERF]  = "gelu",
-                                        [RP_GATE_OAI]       = "swiglu"};
+    static const char *const kinds[] = {
+        [RP_GATE_SILU] = "silu", [RP_GATE_GELU_TANH] = "gelu", [RP_GATE_GELU_ERF] = "gelu", [RP_GATE_OAI] = "swiglu"};
     rp_column_parts(list, &n->params.gate_up.column);
     rp_add_part(list, true, n->from.gate_up.ids != NULL ? "products of experts" : "products");
     rp_add_part(list, n->from.gate_up.gate_bias != NULL || n->from.gate_up.up_bias != NULL, "bias");

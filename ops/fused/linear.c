@@ -19,8 +19,7 @@ static SHAPE_RULE(shape) {
     if (!rp_shape_is_one_matrix(w)) REFUSE(RP_E_SHAPE, "the weights must be a matrix");
     if (!rp_shape_fits(in->linear.bias, w->ne[1]) || !rp_shape_fits(in->linear.residual, w->ne[1]) ||
         !rp_shape_fits(in->linear.post_norm, w->ne[1]))
-        REFUSE(RP_E_SHAPE,
-               "bias, residual and weight of the post-norm must be f32, one per row of the weights");
+        REFUSE(RP_E_SHAPE, "bias, residual and weight of the post-norm must be f32, one per row of the weights");
     if (in->linear.post_norm != NULL && p->post_norm == 0)
         REFUSE(RP_E_ARG, "a weight for the post-norm, but post_norm is 0");
     if (p->post_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");

@@ -12,14 +12,11 @@ static RpStatus check_projection(const char *op, const RpOpArgs *args, int i) {
     RP_TRY(rp_check_column(op, args, s.w, &args->qkv.x, &args->qkv.norm, &p->column));
     RP_TRY(rp_check_vector(op, args, bias[i], s.bias, rows));
     if (d < 1 || rows % d != 0)
-        return rp_refuse(RP_E_SHAPE, op, args, "%lld rows must be whole heads of %lld", (long long)rows,
-                         (long long)d);
-    if (s.norm != NULL)
-        RP_TRY(rp_check_vector(op, args, norm[i], s.norm, p->norm == RP_HEAD_NORM_WHOLE ? rows : d));
+        return rp_refuse(RP_E_SHAPE, op, args, "%lld rows must be whole heads of %lld", (long long)rows, (long long)d);
+    if (s.norm != NULL) RP_TRY(rp_check_vector(op, args, norm[i], s.norm, p->norm == RP_HEAD_NORM_WHOLE ? rows : d));
     if (s.cache == NULL) return RP_OK;
     if (s.cache->ne[0] != rows)
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "rows of the caches must have an element for each row of wk and wv");
+        return rp_refuse(RP_E_SHAPE, op, args, "rows of the caches must have an element for each row of wk and wv");
     if (s.cache->dtype != RP_F16 && s.cache->dtype != RP_Q8_0)
         return rp_refuse(RP_E_SHAPE, op, args, "the caches must be f16 or q8_0");
     if (s.cache->dtype == RP_Q8_0 && d % 32 != 0)
@@ -31,8 +28,7 @@ static CHECK_RULE(check) {
     const RpQkvParams *p = &args->params->qkv;
     const int64_t      d = p->head_dim;
     for (int i = 0; i < 3; i++) RP_TRY(check_projection(op, args, i));
-    if (p->rope.n_dims < 2 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS ||
-        p->rope.n_dims % 2 != 0)
+    if (p->rope.n_dims < 2 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d must be even, from 2 to heads of %lld and to %d",
                          p->rope.n_dims, (long long)d, RP_ROPE_MAX_DIMS);
     return rp_check_result(op, args, RP_F32, d, args->qkv.wq.ne[1] / d);
@@ -45,16 +41,14 @@ static bool is_cache(const RpTensorView *cache, int64_t row) {
 }
 
 static SHAPE_RULE(shape) {
-    const RpTensorView *wq = in->qkv.wq, *wk = in->qkv.wk, *wv = in->qkv.wv, *x = in->qkv.x,
-                       *factors = in->qkv.factors;
-    const RpQkvParams  *p       = &params->qkv;
-    const int64_t       d       = p->head_dim;
+    const RpTensorView *wq = in->qkv.wq, *wk = in->qkv.wk, *wv = in->qkv.wv, *x = in->qkv.x, *factors = in->qkv.factors;
+    const RpQkvParams  *p   = &params->qkv;
+    const int64_t       d   = p->head_dim;
     RpSourceShape const w[] = {wq, wk, wv}, bias[] = {in->qkv.bq, in->qkv.bk, in->qkv.bv};
     for (int i = 0; i < 3; i++) {
         RP_TRY(rp_shape_column(w[i], x, in->qkv.norm, &p->column, why));
         if (!rp_shape_is_one_matrix(w[i])) REFUSE(RP_E_SHAPE, "the weights must be matrices");
-        if (!rp_shape_fits(bias[i], w[i]->ne[1]))
-            REFUSE(RP_E_SHAPE, "a bias must be f32, one per row of its weights");
+        if (!rp_shape_fits(bias[i], w[i]->ne[1])) REFUSE(RP_E_SHAPE, "a bias must be f32, one per row of its weights");
     }
     if (d < 1 || wq->ne[1] % d != 0 || wk->ne[1] % d != 0 || wv->ne[1] % d != 0)
         REFUSE(RP_E_SHAPE, "the rows of the weights must be whole heads");
@@ -62,20 +56,17 @@ static SHAPE_RULE(shape) {
     if (!is_cache(in->qkv.k_cache, wk->ne[1]) || !is_cache(in->qkv.v_cache, wv->ne[1]) ||
         in->qkv.k_cache->dtype != in->qkv.v_cache->dtype)
         REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0, with rows of all keys or values of a token");
-    if (in->qkv.k_cache->dtype == RP_Q8_0 && d % 32 != 0)
-        REFUSE(RP_E_SHAPE, "heads must be whole q8_0 blocks of 32");
+    if (in->qkv.k_cache->dtype == RP_Q8_0 && d % 32 != 0) REFUSE(RP_E_SHAPE, "heads must be whole q8_0 blocks of 32");
     if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown head norm");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
     if ((in->qkv.q_norm != NULL || in->qkv.k_norm != NULL) && p->norm == RP_HEAD_NORM_NONE)
         REFUSE(RP_E_ARG, "a weight for the head norm, but the norm is none");
-    if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) ||
-        !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d))
+    if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) || !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d))
         REFUSE(RP_E_SHAPE, "weights of the head norms must be f32 of one head, or of all heads if the norm "
                            "is over the whole row");
     if (p->rope.n_dims <= 0 || p->rope.n_dims % 2 != 0 || p->rope.n_dims > d || !(p->rope.freq_base > 0.0f))
         REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most head_dim");
-    if (!rp_shape_fits(factors, p->rope.n_dims / 2))
-        REFUSE(RP_E_SHAPE, "frequency factors must be f32, one per pair");
+    if (!rp_shape_fits(factors, p->rope.n_dims / 2)) REFUSE(RP_E_SHAPE, "frequency factors must be f32, one per pair");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){d, wq->ne[1] / d, 1, 1}, NULL);
     return RP_OK;
 }

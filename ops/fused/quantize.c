@@ -21,5 +21,4 @@ static SHAPE_RULE(shape) {
     return RP_OK;
 }
 
-const OpRules rp_rules_quantize = {
-    .shape = shape, .check = check, .gradient = rp_gradient_none, .colour = "#e6f598"};
+const OpRules rp_rules_quantize = {.shape = shape, .check = check, .gradient = rp_gradient_none, .colour = "#e6f598"};

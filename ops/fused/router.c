@@ -20,8 +20,7 @@ static CHECK_RULE(check) {
     if (p->quantize != 0 && args->router.x.dtype != RP_F32)
         return rp_refuse(RP_E_DTYPE, op, args, "a column that is quantised beside the product must be f32");
     if (p->quantize != 0 && p->column.round != 0)
-        return rp_refuse(RP_E_DTYPE, op, args,
-                         "a column must be quantised once: for the product, or beside it");
+        return rp_refuse(RP_E_DTYPE, op, args, "a column must be quantised once: for the product, or beside it");
     if (p->quantize != 0 && w->ne[0] % 32 != 0)
         return rp_refuse(RP_E_DTYPE, op, args, "a column to be quantised must be whole blocks of 32");
     return rp_check_result(op, args, RP_I32, p->top_k.k, result_rows(p, w->ne[0]));

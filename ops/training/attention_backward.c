@@ -6,11 +6,9 @@ static CHECK_RULE(check_heads) {
     if (q->ne[0] > RP_ATTENTION_MAX_DIM)
         return rp_refuse(RP_E_SHAPE, op, args, "heads must have at most %d elements", RP_ATTENTION_MAX_DIM);
     if (k->ne[0] != q->ne[0]) return rp_refuse(RP_E_SHAPE, op, args, "heads of q and k must have one length");
-    if (k->ne[3] != q->ne[3])
-        return rp_refuse(RP_E_SHAPE, op, args, "q and k must be of one batch, their dimension 3");
+    if (k->ne[3] != q->ne[3]) return rp_refuse(RP_E_SHAPE, op, args, "q and k must be of one batch, their dimension 3");
     if (k->ne[2] < 1 || q->ne[2] % k->ne[2] != 0)
-        return rp_refuse(RP_E_SHAPE, op, args,
-                         "heads of q, its dimension 2, must be a multiple of those of k");
+        return rp_refuse(RP_E_SHAPE, op, args, "heads of q, its dimension 2, must be a multiple of those of k");
     return RP_OK;
 }
 
@@ -38,13 +36,11 @@ static SHAPE_RULE(shape) {
                        *sinks  = in->attention_backward.sinks;
     RpTensorView        of_y   = *q;
     const RpTensorView *of_q[] = {in->attention_backward.dy, in->attention_backward.y},
-                       *of_k[] = {in->attention_backward.v, in->attention_backward.dk,
-                                  in->attention_backward.dv};
+                       *of_k[] = {in->attention_backward.v, in->attention_backward.dk, in->attention_backward.dv};
     of_y.ne[1] = q->ne[2], of_y.ne[2] = q->ne[1];
     if (!rp_shape_is_rows(q) || !rp_shape_is_rows(k))
         REFUSE(RP_E_DTYPE, "queries and keys must be f32 with contiguous rows");
-    if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || k->ne[3] != q->ne[3] ||
-        q->ne[2] % k->ne[2] != 0)
+    if (q->ne[0] > RP_ATTENTION_MAX_DIM || k->ne[0] != q->ne[0] || k->ne[3] != q->ne[3] || q->ne[2] % k->ne[2] != 0)
         REFUSE(RP_E_SHAPE, "head size, batch or number of heads of queries and keys do not fit");
     for (int i = 0; i < 2; i++)
         if (!rp_shape_is_rows(of_q[i]) || !rp_shape_same(of_q[i], &of_y))

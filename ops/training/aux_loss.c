@@ -25,8 +25,7 @@ static GRADIENT_RULE(gradient) {
     TensorNode      *probs = y->from.aux_loss.probs;
     const RpOpParams p     = {.aux_loss_backward = {.tokens = (int32_t)rp_node_ne(probs, 1)}};
     if (rp_backward_needs(b, y->from.aux_loss.load)) return "the load has no gradient";
-    rp_backward_give(b, probs,
-                     rp_backward_op(b, RP_OP_AUX_LOSS_BACKWARD, &p, y->from.aux_loss.load, dy, NULL));
+    rp_backward_give(b, probs, rp_backward_op(b, RP_OP_AUX_LOSS_BACKWARD, &p, y->from.aux_loss.load, dy, NULL));
     return NULL;
 }
 

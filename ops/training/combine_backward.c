@@ -19,8 +19,7 @@ static SHAPE_RULE(shape) {
         dy->ne[1] != x->ne[2] || rp_view_rows(dy) != dy->ne[1])
         REFUSE(RP_E_SHAPE, "x [n,k,t] and dy [n,t] must be contiguous f32");
     for (int i = 0; i < 2; i++)
-        if (!rp_shape_is_contiguous(of_w[i]) || of_w[i]->ne[0] != x->ne[1] ||
-            rp_view_rows(of_w[i]) != x->ne[2])
+        if (!rp_shape_is_contiguous(of_w[i]) || of_w[i]->ne[0] != x->ne[1] || rp_view_rows(of_w[i]) != x->ne[2])
             REFUSE(RP_E_SHAPE, "weights and dweights must be contiguous f32 [k,t]");
     *out = rp_view_contiguous(RP_F32, x->ne, NULL);
     return RP_OK;

@@ -25,8 +25,7 @@ static SHAPE_RULE(shape) {
 
 static GRADIENT_RULE(gradient) {
     TensorNode *x = y->from.cross_entropy.x;
-    rp_backward_give(
-        b, x, rp_backward_op(b, RP_OP_CROSS_ENTROPY_BACKWARD, NULL, x, y->from.cross_entropy.targets, dy));
+    rp_backward_give(b, x, rp_backward_op(b, RP_OP_CROSS_ENTROPY_BACKWARD, NULL, x, y->from.cross_entropy.targets, dy));
     return NULL;
 }
 

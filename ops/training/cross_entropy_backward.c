@@ -18,5 +18,4 @@ static SHAPE_RULE(shape) {
     return rp_shape_unary(in, params, out, why);
 }
 
-const OpRules rp_rules_cross_entropy_backward = {
-    .shape = shape, .check = check, .gradient = rp_gradient_none};
+const OpRules rp_rules_cross_entropy_backward = {.shape = shape, .check = check, .gradient = rp_gradient_none};

@@ -8,5 +8,4 @@ static CHECK_RULE(check) {
     return rp_refuse(RP_E_ARG, op, args, "kind = %d must be one of RpGeluKind", (int)kind);
 }
 
-const OpRules rp_rules_gelu_backward = {
-    .shape = rp_shape_gradient, .check = check, .gradient = rp_gradient_none};
+const OpRules rp_rules_gelu_backward = {.shape = rp_shape_gradient, .check = check, .gradient = rp_gradient_none};

@@ -15,8 +15,7 @@ static CHECK_RULE(check) {
 static SHAPE_RULE(shape) {
     const RpTensorView *norm = in->grad_clip.norm;
     if (!rp_shape_is_contiguous(in->grad_clip.x)) REFUSE(RP_E_SHAPE, "the gradient must be contiguous f32");
-    if (!rp_shape_is_vector(norm, norm->ne[0]))
-        REFUSE(RP_E_SHAPE, "the norm must be the first of an f32 vector");
+    if (!rp_shape_is_vector(norm, norm->ne[0])) REFUSE(RP_E_SHAPE, "the norm must be the first of an f32 vector");
     if (!(params->grad_clip.max_norm >= 0.0f)) REFUSE(RP_E_ARG, "max_norm must not be negative");
     return rp_shape_unary(in, params, out, why);
 }

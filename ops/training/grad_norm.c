@@ -6,8 +6,7 @@ static CHECK_RULE(check) {
     const RpTensorView *x = &args->grad_norm.x, *sums = &args->grad_norm.sums;
     RP_TRY(rp_check_array(op, args, "x", x, RP_F32, x->ne[0], rp_view_rows(x)));
     RP_TRY(rp_check_array(op, args, "sums", sums, RP_F32, RP_GRAD_NORM_FLOATS, 1));
-    if (args->dst.data != sums->data)
-        return rp_refuse(RP_E_ARG, op, args, "the result must be the memory of sums");
+    if (args->dst.data != sums->data) return rp_refuse(RP_E_ARG, op, args, "the result must be the memory of sums");
     return RP_OK;
 }
 

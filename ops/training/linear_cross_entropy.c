@@ -27,9 +27,9 @@ static GRADIENT_RULE(gradient) {
                *chunk = rp_backward_buffer_like(b, y->from.linear_cross_entropy.chunk), *dw = NULL;
     const RpOpParams p = {.linear_cross_entropy_backward = y->params.linear_cross_entropy};
     if (rp_backward_needs(b, w)) dw = rp_backward_buffer_like(b, w);
-    TensorNode *dx = rp_graph_op(
-        b->g, RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD, &p,
-        (TensorNode *const[]){dy, x, w, y->from.linear_cross_entropy.targets, stats, chunk, dw}, 7);
+    TensorNode *dx =
+        rp_graph_op(b->g, RP_OP_LINEAR_CROSS_ENTROPY_BACKWARD, &p,
+                    (TensorNode *const[]){dy, x, w, y->from.linear_cross_entropy.targets, stats, chunk, dw}, 7);
     rp_backward_give(b, x, dx);
     if (dw != NULL) rp_backward_give(b, w, rp_backward_after(b, dw, dx));
     return NULL;

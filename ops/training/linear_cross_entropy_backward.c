@@ -4,12 +4,10 @@
 #include "ops/training/training.h"
 
 static CHECK_RULE(check) {
-    const RpTensorView *x  = &args->linear_cross_entropy_backward.x,
-                       *w  = &args->linear_cross_entropy_backward.w,
+    const RpTensorView *x = &args->linear_cross_entropy_backward.x, *w = &args->linear_cross_entropy_backward.w,
                        *dw = &args->linear_cross_entropy_backward.dw;
     const LinearSources s  = {x, w, &args->linear_cross_entropy_backward.targets,
-                              &args->linear_cross_entropy_backward.stats,
-                              &args->linear_cross_entropy_backward.chunk};
+                              &args->linear_cross_entropy_backward.stats, &args->linear_cross_entropy_backward.chunk};
     RP_TRY(rp_check_linear_sources(op, args, &s));
     RP_TRY(rp_check_array(op, args, "dy", &args->linear_cross_entropy_backward.dy, RP_F32, x->ne[1], 1));
     if (rp_is_present(dw)) RP_TRY(rp_check_array(op, args, "dw", dw, RP_F32, w->ne[0], w->ne[1]));
@@ -20,8 +18,7 @@ static SHAPE_RULE(shape) {
     const RpTensorView *x = in->linear_cross_entropy_backward.x, *w = in->linear_cross_entropy_backward.w,
                        *dw = in->linear_cross_entropy_backward.dw;
     (void)params;
-    const LinearSources s = {x, w, in->linear_cross_entropy_backward.targets,
-                             in->linear_cross_entropy_backward.stats,
+    const LinearSources s = {x, w, in->linear_cross_entropy_backward.targets, in->linear_cross_entropy_backward.stats,
                              in->linear_cross_entropy_backward.chunk};
     RP_TRY(rp_shape_linear_sources(&s, why));
     if (!rp_shape_is_vector(in->linear_cross_entropy_backward.dy, x->ne[1]))
@@ -32,5 +29,4 @@ static SHAPE_RULE(shape) {
     return RP_OK;
 }
 
-const OpRules rp_rules_linear_cross_entropy_backward = {
-    .shape = shape, .check = check, .gradient = rp_gradient_none};
+const OpRules rp_rules_linear_cross_entropy_backward = {.shape = shape, .check = check, .gradient = rp_gradient_none};

@@ -18,8 +18,7 @@ static SHAPE_RULE(shape) {
     const RpTensorView *x = in->mul_mat_id_backward.x, *dy = in->mul_mat_id_backward.dy;
     const int64_t       k = dy->ne[1], t = dy->ne[2], n_expert = params->mul_mat_id_backward.experts;
     if (n_expert < 1) REFUSE(RP_E_ARG, "there must be experts");
-    if (!rp_shape_is_columns(dy, dy->ne[0], k, t) ||
-        !rp_shape_is_columns(x, x->ne[0], x->ne[1] == 1 ? 1 : k, t))
+    if (!rp_shape_is_columns(dy, dy->ne[0], k, t) || !rp_shape_is_columns(x, x->ne[0], x->ne[1] == 1 ? 1 : k, t))
         REFUSE(RP_E_SHAPE, "x [n,k,t] or [n,1,t] and dy [m,k,t] must be f32 with contiguous rows");
     if (!rp_shape_is_choice(in->mul_mat_id_backward.ids, k, t))
         REFUSE(RP_E_SHAPE, "the ids must be contiguous i32 [k,t]");

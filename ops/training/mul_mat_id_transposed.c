@@ -15,8 +15,7 @@ static CHECK_RULE(check) {
 static SHAPE_RULE(shape) {
     const RpTensorView *w = in->mul_mat_id_transposed.w, *x = in->mul_mat_id_transposed.x;
     (void)params;
-    if (!rp_shape_is_rows(w) || w->ne[3] != 1)
-        REFUSE(RP_E_SHAPE, "w must be f32 [n,m,experts] with contiguous rows");
+    if (!rp_shape_is_rows(w) || w->ne[3] != 1) REFUSE(RP_E_SHAPE, "w must be f32 [n,m,experts] with contiguous rows");
     if (!rp_shape_is_columns(x, w->ne[1], x->ne[1], x->ne[2]))
         REFUSE(RP_E_SHAPE, "x must be f32 [m,k,t] with contiguous rows");
     if (!rp_shape_is_choice(in->mul_mat_id_transposed.ids, x->ne[1], x->ne[2]))

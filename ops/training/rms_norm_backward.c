@@ -16,8 +16,8 @@ static CHECK_RULE(check) {
 }
 
 static SHAPE_RULE(shape) {
-    const RpTensorView *x = in->rms_norm_backward.x, *w = in->rms_norm_backward.w,
-                       *dw = in->rms_norm_backward.dw, *rstd = in->rms_norm_backward.rstd;
+    const RpTensorView *x = in->rms_norm_backward.x, *w = in->rms_norm_backward.w, *dw = in->rms_norm_backward.dw,
+                       *rstd = in->rms_norm_backward.rstd;
     if (params->rms_norm_backward.eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     if (!rp_shape_is_contiguous(x) || !rp_shape_is_contiguous(in->rms_norm_backward.dy) ||
         !rp_shape_same(x, in->rms_norm_backward.dy))

@@ -15,8 +15,7 @@ static bool is_matrix(const RpTensorView *v) { return rp_shape_is_matrix(v) && r
 RpStatus rp_shape_linear_sources(const LinearSources *s, const char **why) {
     if (!is_matrix(s->x) || !is_matrix(s->w) || s->x->ne[0] != s->w->ne[0])
         REFUSE(RP_E_SHAPE, "x and w must be contiguous f32 matrices with rows of one length");
-    if (!rp_shape_is_index(s->targets, s->x->ne[1]))
-        REFUSE(RP_E_SHAPE, "targets must be i32, one per row of x");
+    if (!rp_shape_is_index(s->targets, s->x->ne[1])) REFUSE(RP_E_SHAPE, "targets must be i32, one per row of x");
     if (!is_matrix(s->stats) || s->stats->ne[0] != RP_LINEAR_STATS || s->stats->ne[1] != s->x->ne[1])
         REFUSE(RP_E_SHAPE, "stats must be contiguous f32, RP_LINEAR_STATS per row of x");
     if (!is_matrix(s->chunk) || s->chunk->ne[1] != s->x->ne[1])
@@ -26,13 +25,12 @@ RpStatus rp_shape_linear_sources(const LinearSources *s, const char **why) {
 
 RpStatus rp_shape_targets(const RpTensorView *x, const RpTensorView *targets, const char **why) {
     if (!rp_shape_is_matrix(x)) REFUSE(RP_E_SHAPE, "the logits must be an f32 matrix of contiguous rows");
-    if (!rp_shape_is_index(targets, x->ne[1]))
-        REFUSE(RP_E_SHAPE, "targets must be i32, one per row of logits");
+    if (!rp_shape_is_index(targets, x->ne[1])) REFUSE(RP_E_SHAPE, "targets must be i32, one per row of logits");
     return RP_OK;
 }
 
-RpStatus rp_check_columns(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v,
-                          int64_t n, int64_t k, int64_t t) {
+RpStatus rp_check_columns(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v, int64_t n,
+                          int64_t k, int64_t t) {
     return rp_check_like(op, args, what, v,
                          &(RpTensorView){
                              .ne = {n, k, t, 1}

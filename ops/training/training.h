@@ -16,8 +16,8 @@ RpStatus rp_shape_linear_sources(const LinearSources *s, const char **why);
 RpStatus rp_shape_targets(const RpTensorView *x, const RpTensorView *targets, const char **why);
 
 /* f32 [n,k,t] with contiguous rows: k columns for each of t tokens, which mul_mat_id finds by their number j + k*t. */
-RpStatus rp_check_columns(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v,
-                          int64_t n, int64_t k, int64_t t);
+RpStatus rp_check_columns(const char *op, const RpOpArgs *args, const char *what, const RpTensorView *v, int64_t n,
+                          int64_t k, int64_t t);
 bool     rp_shape_is_columns(const RpTensorView *v, int64_t n, int64_t k, int64_t t);
 
 #endif

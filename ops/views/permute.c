@@ -21,8 +21,7 @@ static SHAPE_RULE(shape) {
 static GRADIENT_RULE(gradient) {
     int inverse[RP_MAX_DIMS];
     for (int i = 0; i < RP_MAX_DIMS; i++) inverse[y->params.permute.axis[i]] = i;
-    rp_backward_give(b, y->from.permute.x,
-                     rp_permute(b->g, dy, inverse[0], inverse[1], inverse[2], inverse[3]));
+    rp_backward_give(b, y->from.permute.x, rp_permute(b->g, dy, inverse[0], inverse[1], inverse[2], inverse[3]));
     return NULL;
 }
 

@@ -14,8 +14,7 @@ static SHAPE_RULE(shape) {
     if (left != 1) REFUSE(RP_E_SHAPE, "the number of elements would change");
     if (params->reshape.ne[0] % rp_dtype_info(x->dtype)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "rows must be whole blocks");
-    if (x->dtype == RP_Q8_ACT && params->reshape.ne[0] != x->ne[0])
-        REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
+    if (x->dtype == RP_Q8_ACT && params->reshape.ne[0] != x->ne[0]) REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
     *out = rp_view_contiguous(x->dtype, params->reshape.ne, NULL);
     return RP_OK;
 }

@@ -29,8 +29,7 @@ static SHAPE_RULE(shape) {
     if (p->ne[0] > rp_view_elems(x)) REFUSE(RP_E_SHAPE, "the view leaves its source");
     if (p->offset > limit || rp_view_extent_bytes(out) > limit - p->offset)
         REFUSE(RP_E_SHAPE, "the view leaves its source");
-    if (!whole && info->block_elems == 1)
-        REFUSE(RP_E_SHAPE, "the offset and the strides must be whole elements");
+    if (!whole && info->block_elems == 1) REFUSE(RP_E_SHAPE, "the offset and the strides must be whole elements");
     if (!whole) REFUSE(RP_E_SHAPE, "the offset and the strides must be whole blocks");
     if (x->dtype == RP_Q8_ACT && !keeps_rows(x, p)) REFUSE(RP_E_SHAPE, "q8_act rows keep their length");
     return RP_OK;

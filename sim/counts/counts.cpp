@@ -47,8 +47,7 @@ unsigned passes(const Lanes &l, unsigned bytes) {
     uint64_t next = 0;
     for (unsigned k = 0; k < l.n; k++) {
         const uint64_t end = (l.a[k] + bytes - 1) / BANK_BYTES + 1;
-        for (uint64_t w = std::max(l.a[k] / BANK_BYTES, next); w < end; w++)
-            most = std::max(most, ++words[w % BANKS]);
+        for (uint64_t w = std::max(l.a[k] / BANK_BYTES, next); w < end; w++) most = std::max(most, ++words[w % BANKS]);
         next = std::max(next, end);
     }
     return most;
@@ -101,8 +100,7 @@ void Counter::atomic(const Warp &w, const Inst &i, uint32_t lanes, const uint64_
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int     l = __builtin_ctz(m);
         const Region *r = region_of(regions, a[l]);
-        if (r != nullptr && r->holds == Holds::counters)
-            arrivals.push_back({a[l], w.at<uint32_t>(i.s[1])[l]});
+        if (r != nullptr && r->holds == Holds::counters) arrivals.push_back({a[l], w.at<uint32_t>(i.s[1])[l]});
     }
 }
 

@@ -14,20 +14,21 @@
 
 namespace ptx {
 // Classes of warp instructions first, then the other counters.
-#define PTX_CLASSES(X)                                                                                       \
-    X(int)                                                                                                   \
-    X(float)                                                                                                 \
-    X(double)                                                                                                \
-    X(dot)                                                                                                   \
-    X(tensor) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle) X(barrier) X(branch)        \
-        X(atomic) X(other)
-#define PTX_TRAFFIC(X)                                                                                       \
-    X(lane_instructions)                                                                                     \
-    X(global_sectors_requested)                                                                              \
-    X(global_sectors_needed)                                                                                 \
-    X(weight_bytes)                                                                                          \
-    X(cache_bytes) X(activation_bytes) X(written_bytes) X(shared_conflicts) X(atomics) X(atomic_contention)  \
-        X(barriers) X(tensor_f16_ops) X(tensor_s8_ops) X(early_bytes)
+#define PTX_CLASSES(X)                                                                                                 \
+    X(int)                                                                                                             \
+    X(float)                                                                                                           \
+    X(double)                                                                                                          \
+    X(dot)                                                                                                             \
+    X(tensor) X(convert) X(special) X(memory_global) X(memory_shared) X(shuffle) X(barrier) X(branch) X(atomic) X(other)
+#define PTX_TRAFFIC(X)                                                                                                 \
+    X(lane_instructions)                                                                                               \
+    X(global_sectors_requested)                                                                                        \
+    X(global_sectors_needed)                                                                                           \
+    X(weight_bytes)                                                                                                    \
+    X(cache_bytes)                                                                                                     \
+    X(activation_bytes)                                                                                                \
+    X(written_bytes)                                                                                                   \
+    X(shared_conflicts) X(atomics) X(atomic_contention) X(barriers) X(tensor_f16_ops) X(tensor_s8_ops) X(early_bytes)
 enum Count : uint8_t {
 #define X(name) N_##name,
     PTX_CLASSES(X) N_CLASSES,
@@ -74,11 +75,11 @@ class Counter : public Observer {
     bool                  waits = false; // the kernel has a griddepcontrol.wait
     vector<bool>          waited;        // by warp of the block that runs
     std::set<uint64_t>    early;         // lines of weights that were asked for before
-    void before_wait(const Warp &w, const Inst &i, Count c, uint32_t lanes, const uint64_t *a);
-    void global(const Inst &i, uint32_t lanes, const uint64_t *a);
-    void shared(const Inst &i, uint32_t lanes, const uint64_t *a);
-    void matrices(const Inst &i, const uint64_t *a);
-    void atomic(const Warp &w, const Inst &i, uint32_t lanes, const uint64_t *a);
+    void                  before_wait(const Warp &w, const Inst &i, Count c, uint32_t lanes, const uint64_t *a);
+    void                  global(const Inst &i, uint32_t lanes, const uint64_t *a);
+    void                  shared(const Inst &i, uint32_t lanes, const uint64_t *a);
+    void                  matrices(const Inst &i, const uint64_t *a);
+    void                  atomic(const Warp &w, const Inst &i, uint32_t lanes, const uint64_t *a);
 };
 
 // The most bytes of weights and cache, or of all global memory if there are none, that warp 0 has asked for and not
@@ -122,8 +123,9 @@ Counts count_grid(Launch &l, const vector<Region> &regions, unsigned most, unsig
 inline uint32_t sampled_block(uint32_t n, uint32_t most, uint32_t k) {
     return most <= 1 ? 0 : (uint32_t)((uint64_t)k * (n - 1) / (most - 1));
 }
-// Bytes in flight of a warp of the first of `most` sampled blocks that reads weights or cache: in attention with a window
-// the first blocks of the grid read nothing. If none of them does, from the first block. Blocks run once more for it.
+// Bytes in flight of a warp of the first of `most` sampled blocks that reads weights or cache: in attention with a
+// window the first blocks of the grid read nothing. If none of them does, from the first block. Blocks run once more
+// for it.
 uint64_t bytes_in_flight(Launch &l, const vector<Region> &regions, unsigned most);
 
 struct Usage { // of a kernel compiled by ptxas

@@ -20,15 +20,12 @@ struct Opcode {
             from = dot + 1;
         }
     }
-    bool has(string_view part) const {
-        return std::find(parts.begin() + 1, parts.end(), part) != parts.end();
-    }
+    bool has(string_view part) const { return std::find(parts.begin() + 1, parts.end(), part) != parts.end(); }
     bool is(std::initializer_list<const char *> names) const {
         return std::find(names.begin(), names.end(), parts[0]) != names.end();
     }
     bool on_float() const {
-        return std::any_of(parts.begin() + 1, parts.end(),
-                           [](string_view p) { return is_float(type_of(p)); });
+        return std::any_of(parts.begin() + 1, parts.end(), [](string_view p) { return is_float(type_of(p)); });
     }
 };
 Count memory_class(const Opcode &o) {
@@ -50,8 +47,7 @@ Count class_of(string_view opcode) {
     if (o.is({"shfl", "vote", "match", "redux", "activemask"})) return N_shuffle;
     if (o.is({"bar", "barrier"})) return N_barrier;
     if (o.is({"bra", "brx", "ret", "exit", "call"})) return N_branch;
-    if (o.is({"mov", "cvta", "membar", "fence", "griddepcontrol", "nanosleep", "isspacep", "trap"}))
-        return N_other;
+    if (o.is({"mov", "cvta", "membar", "fence", "griddepcontrol", "nanosleep", "isspacep", "trap"})) return N_other;
     if (o.is({"ldmatrix", "stmatrix"})) return N_memory_shared;
     if (o.is({"cvt"})) return o.on_float() ? N_convert : N_int;
     if (o.has("f64")) return N_double;

@@ -16,13 +16,10 @@ void InFlight::prepare(const Kernel &k) {
     for (auto &s : k.body.code) {
         Registers r;
         definitions(s, r.written, r.read);
-        r.moves = s.op.substr(0, 4) == "mov.";
-        r.loads =
-            (s.op.substr(0, 3) == "ld." || s.op.substr(0, 3) == "cp.") && class_of(s.op) == N_memory_global;
+        r.moves   = s.op.substr(0, 4) == "mov.";
+        r.loads   = (s.op.substr(0, 3) == "ld." || s.op.substr(0, 3) == "cp.") && class_of(s.op) == N_memory_global;
         r.commits = s.op == "cp.async.commit_group";
-        r.waits   = s.op == "cp.async.wait_all"     ? 0
-                    : s.op == "cp.async.wait_group" ? (int)s.args.at(0).number
-                                                    : -1;
+        r.waits   = s.op == "cp.async.wait_all" ? 0 : s.op == "cp.async.wait_group" ? (int)s.args.at(0).number : -1;
         of.push_back(r);
     }
     pending.assign(k.body.regs.size(), 0);
@@ -46,8 +43,7 @@ void InFlight::instruction(const Warp &w, const Inst &i, uint32_t lanes, const u
     if (r.loads && a != nullptr && lanes != 0) {
         const Region  *where = region_of(regions, a[__builtin_ctz(lanes)]);
         const uint64_t bytes = distinct_bytes(i, lanes, a);
-        const bool     dram =
-            where != nullptr && (where->holds == Holds::weights || where->holds == Holds::cache);
+        const bool     dram  = where != nullptr && (where->holds == Holds::weights || where->holds == Holds::cache);
         loads.push_back({
             {dram ? bytes : 0, bytes}
         });

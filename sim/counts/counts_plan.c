@@ -1,12 +1,13 @@
-/* counts_plan.c - `reprise-sim bench counts` in the program of the simulated device: plans a step, gives every tensor an
- * address, and walks the plan with a launch hook that counts.
+/* counts_plan.c - `reprise-sim bench counts` in the program of the simulated device: plans a step, gives every tensor
+ * an address, and walks the plan with a launch hook that counts.
  *
  *     weights       of a file: repacked as on the device; of a preset: zeros that take no memory
  *     cache         zeros, at any position
  *     arena, scratch memory, step state      as of a session
  *
- * It walks the plan twice. The first walk plans for twice as many multiprocessors and notes the number of blocks: a grid
- * that differs in the second follows the GPU. Products of a prefill chunk run in the library's own kernels: cuBLASLt has no PTX to interpret. */
+ * It walks the plan twice. The first walk plans for twice as many multiprocessors and notes the number of blocks: a
+ * grid that differs in the second follows the GPU. Products of a prefill chunk run in the library's own kernels:
+ * cuBLASLt has no PTX to interpret. */
 #include "sim/counts/counts_run.h"
 
 #include "base/tuning.h"
@@ -35,7 +36,7 @@ typedef struct CountedPlan {
     Weight       *weights;
     RpCudaTuning  tuning, other; /* other: with twice as many multiprocessors */
     int           n_weights, step;
-    bool          preset; /* no weights but zeros */
+    bool          preset;      /* no weights but zeros */
     double       *other_grids; /* of each launch, on twice as many multiprocessors */
     int           n_grids, launch;
     char         *arena, *scratch;
@@ -67,7 +68,8 @@ static RpStatus place_weight(CountedPlan *p, const TensorNode *node, bool repack
     return RP_OK;
 }
 
-/* One range for all matrices or for all vectors, each weight at a multiple of 256 bytes. `repack`: with their values. */
+/* One range for all matrices or for all vectors, each weight at a multiple of 256 bytes. `repack`: with their
+ * values. */
 static RpStatus place_weights(CountedPlan *p, bool matrices, bool repack) {
     size_t bytes = 0;
     char  *at    = NULL;
@@ -163,8 +165,7 @@ static void set_step_state(void *state, const RpSamplerParams *sampler, int32_t 
 /* A decode step reads its token and position from the step state, a prefill chunk from its inputs. */
 static void set_inputs(CountedPlan *p, const RpSamplerParams *sampler, int32_t n_tok, int32_t pos) {
     for (int i = 0; i < p->plan->n_states; i++)
-        if (strcmp(rp_node_name(p->plan->states[i].node), "step") == 0)
-            set_step_state(p->states[i], sampler, pos);
+        if (strcmp(rp_node_name(p->plan->states[i].node), "step") == 0) set_step_state(p->states[i], sampler, pos);
     const TensorNode *tokens = rp_graph_find(p->g, "tokens"), *at = rp_graph_find(p->g, "pos"),
                      *rows = rp_graph_find(p->g, "out_rows");
     if (tokens == NULL || at == NULL || rows == NULL) return;
@@ -193,23 +194,20 @@ static RpStatus note_grid(void *user, const RpKernelLaunch *l) {
  * in an order that spreads the ranks over the vocabulary: the factor, a prime, and n have no common divisor. */
 static void set_logits(const RpTensorView *logits) {
     const uint64_t factor = 2654435761u;
-    const int64_t n = logits->ne[0];
+    const int64_t  n      = logits->ne[0];
     for (int64_t row = 0; row < logits->ne[1]; row++) {
         float *x = (float *)((char *)logits->data + (size_t)row * logits->nb[1]);
-        for (int64_t i = 0; i < n; i++)
-            x[i] = (float)(-1.5 * log((double)((uint64_t)i * factor % (uint64_t)n + 1)));
+        for (int64_t i = 0; i < n; i++) x[i] = (float)(-1.5 * log((double)((uint64_t)i * factor % (uint64_t)n + 1)));
     }
 }
 
 static RpStatus on_launch(void *user, const RpKernelLaunch *l) {
     CountedPlan *p = user;
-    if (l->function == NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: another library's kernel has no PTX", l->name);
+    if (l->function == NULL) return rp_fail(RP_E_UNSUPPORTED, "%s: another library's kernel has no PTX", l->name);
     const TensorNode *node    = p->plan->steps[p->step].node;
     const bool        follows = p->launch < p->n_grids && p->other_grids[p->launch] != grid_blocks(l);
     p->launch++;
-    if (p->preset && strcmp(rp_node_op_name(node), "sample") == 0)
-        set_logits(&p->args[p->step].sample.logits);
+    if (p->preset && strcmp(rp_node_op_name(node), "sample") == 0) set_logits(&p->args[p->step].sample.logits);
     counts_launch(p->run, l, rp_node_op_name(node), rp_node_name(node), follows ? p->tuning.n_sm : 0);
     return RP_OK;
 }
@@ -235,8 +233,7 @@ static RpStatus walk(CountedPlan *p, LaunchHook *hook, const RpCudaTuning *tunin
     return rp_plan_walk(p->plan, p->args, NULL, &kernels, &ctx, next_step, p);
 }
 
-static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a, RpModelGraphOptions *o,
-                           int32_t pos) {
+static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a, RpModelGraphOptions *o, int32_t pos) {
     RP_TRY(cli_kv_type(a->kv, &o->kv_type));
     RP_TRY(rp_model_graph(m, o, &p->g));
     RP_TRY(rp_graph_optimize(p->g, a->passes));
@@ -262,10 +259,9 @@ static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) 
                                  .preset = a->model == NULL,
                                  .tuning = tuning_of(a, 1),
                                  .other  = tuning_of(a, 2)};
-    RpModelGraphOptions o     = {
-            .n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
-    const CountsTitle title = {a->model, a->preset, decode ? "decode" : "prefill", pos, p.tuning.n_sm};
-    RpStatus          st    = a->specialized && decode ? counts_specialize(p.run) : RP_OK;
+    RpModelGraphOptions o     = {.n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
+    const CountsTitle   title = {a->model, a->preset, decode ? "decode" : "prefill", pos, p.tuning.n_sm};
+    RpStatus            st    = a->specialized && decode ? counts_specialize(p.run) : RP_OK;
     if (st == RP_OK) st = count_plan(&p, m, a, &o, pos);
     if (st == RP_OK && a->json) counts_print_json(p.run, &title, stdout);
     if (st == RP_OK && !a->json) st = counts_print_text(p.run, &title, a->files, stdout);

@@ -25,8 +25,7 @@ static void put_string(const char *name, const char *text, FILE *out) {
     fputc('"', out);
 }
 static void put_counts(const char *open, int from, int to, const Counts &c, FILE *out) {
-    for (int k = from; k < to; k++)
-        fprintf(out, "%s\"%s\":%.0f", k == from ? open : ",", count_names[k], c.n[k]);
+    for (int k = from; k < to; k++) fprintf(out, "%s\"%s\":%.0f", k == from ? open : ",", count_names[k], c.n[k]);
 }
 static void put_kernel(const KernelCounts &k, FILE *out) {
     const Counts &c = k.counts;
@@ -38,8 +37,8 @@ static void put_kernel(const KernelCounts &k, FILE *out) {
             ",\"grid\":[%u,%u,%u],\"sms\":%d,\"block\":%u,\"registers\":%u,\"shared_bytes\":%u,\"blocks_per_"
             "sm\":%u,"
             "\"launches\":%u,\"sampled_blocks\":%u,",
-            k.grid[0], k.grid[1], k.grid[2], k.sms, k.threads, k.registers, k.shared_bytes, k.blocks_per_sm,
-            k.launches, k.sampled);
+            k.grid[0], k.grid[1], k.grid[2], k.sms, k.threads, k.registers, k.shared_bytes, k.blocks_per_sm, k.launches,
+            k.sampled);
     put_counts("\"warp_instructions\":{", 0, N_CLASSES, c, out);
     put_counts("},", N_lane_instructions, N_weight_bytes, c, out);
     fprintf(out, ",\"bytes\":{\"weights\":%.0f,\"cache\":%.0f,\"activations\":%.0f,\"written\":%.0f}",
@@ -56,8 +55,8 @@ void counts_print_json(const CountsRun *r, const CountsTitle *t, FILE *out) {
     put_string("model", t->model, out);
     fputc(',', out);
     put_string("preset", t->preset, out);
-    fprintf(out, ",\"arch\":\"sm_90\",\"phase\":\"%s\",\"position\":%d,\"sms\":%d,\"kernels\":[", t->phase,
-            t->position, t->sms);
+    fprintf(out, ",\"arch\":\"sm_90\",\"phase\":\"%s\",\"position\":%d,\"sms\":%d,\"kernels\":[", t->phase, t->position,
+            t->sms);
     for (size_t k = 0; k < r->rows.size(); k++) {
         fputs(k > 0 ? ",\n" : "\n", out);
         put_kernel(r->rows[k], out);
@@ -119,11 +118,9 @@ RpStatus counts_print_text(const CountsRun *r, const CountsTitle *title, bool fi
         const char *columns;
         void (*add)(Table *t, const KernelCounts &k);
     } tables[] = {
-        {"kernel|first node|>launches|>blocks|>executed|>threads|>registers|>blocks/SM|>KB in flight/SM",
-         add_launches                                                                                                     },
+        {"kernel|first node|>launches|>blocks|>executed|>threads|>registers|>blocks/SM|>KB in flight/SM", add_launches    },
         {"kernel|>instructions/warp|>int|>dot|>float|>global|>lanes|>per weight byte",                    add_instructions},
-        {"kernel|>coalesced|>conflicts|>atomics|>contended|>MB weights|>cache|>activations|>written",
-         add_traffic                                                                                                      },
+        {"kernel|>coalesced|>conflicts|>atomics|>contended|>MB weights|>cache|>activations|>written",     add_traffic     },
         {"kernel|file|>instructions/warp|>share",                                                         add_files       }
     };
     head(title, out);

@@ -7,11 +7,10 @@
 
 struct KernelCounts {
     std::string name, node; // node: of the first of the launches
-    int         sms = 0;    // multiprocessors that the grid was planned for; 0: it does not depend on them
-    unsigned    grid[3] = {}, threads = 0, registers = 0, shared_bytes = 0, blocks_per_sm = 0, launches = 1,
-             sampled        = 0;
-    uint64_t    warp_flight = 0; // bytes in flight of a warp
-    ptx::Counts counts;          // of one launch
+    int         sms  = 0;   // multiprocessors that the grid was planned for; 0: it does not depend on them
+    unsigned grid[3] = {}, threads = 0, registers = 0, shared_bytes = 0, blocks_per_sm = 0, launches = 1, sampled = 0;
+    uint64_t warp_flight = 0; // bytes in flight of a warp
+    ptx::Counts counts;       // of one launch
     // Warp instructions by source file. Those of the toolkit's headers belong to the file in front of them in the PTX.
     std::map<std::string, double> by_file;
 
@@ -24,11 +23,11 @@ struct KernelCounts {
     }
 };
 struct CountsRun {
-    unsigned                          blocks    = 0;
-    bool                              registers = false, specialized = false;
+    unsigned                                  blocks    = 0;
+    bool                                      registers = false, specialized = false;
     std::vector<std::unique_ptr<ptx::Module>> specials;
-    std::vector<KernelCounts>         rows;
-    std::map<std::string, size_t>     row_of;
-    std::map<std::string, ptx::Usage> usage;
+    std::vector<KernelCounts>                 rows;
+    std::map<std::string, size_t>             row_of;
+    std::map<std::string, ptx::Usage>         usage;
 };
 #endif

@@ -31,8 +31,7 @@ void counts_close(CountsRun *r) {
 }
 void *counts_memory(CountsRun *, CountsMemory holds, size_t bytes) {
     static const Holds as[] = {Holds::weights, Holds::cache, Holds::activations, Holds::counters};
-    void              *p =
-        mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return nullptr;
     memory.push_back({(uint64_t)p, (uint64_t)p + bytes + 1, as[holds]});
     return p;
@@ -74,8 +73,7 @@ static std::map<string, double> by_file(const Kernel &k, const Counts &c) {
     string                   last = "?";
     for (size_t n = 0; n < c.executed.size(); n++) {
         const auto f = k.files.find(k.body.code[n].file);
-        if (f != k.files.end() && is_of_kernels(f->second))
-            last = f->second.substr(f->second.rfind('/') + 1);
+        if (f != k.files.end() && is_of_kernels(f->second)) last = f->second.substr(f->second.rfind('/') + 1);
         if (c.executed[n] > 0) r[last] += c.executed[n];
     }
     return r;
@@ -102,8 +100,7 @@ static Usage registers_of(CountsRun *r, const Kernel &k, const string &file) {
     return u->second;
 }
 // Replaces kernel and parameters of the launch by those of the specialised kernel, if there is one. *u: its registers.
-static bool specialize(CountsRun *r, const RpKernelLaunch *l, const char *op, unsigned blocks, Launch &g,
-                       Usage *u) {
+static bool specialize(CountsRun *r, const RpKernelLaunch *l, const char *op, unsigned blocks, Launch &g, Usage *u) {
     uint64_t words[512];
     unsigned n   = 0;
     char    *ptx = counts_special_ptx(l, op, (int)blocks, is_address, words, &n);
@@ -111,8 +108,7 @@ static bool specialize(CountsRun *r, const RpKernelLaunch *l, const char *op, un
     char  path[] = "/tmp/reprise-counts-XXXXXX";
     int   fd     = mkstemp(path);
     FILE *f      = fd < 0 ? nullptr : fdopen(fd, "w");
-    if (f != nullptr && (fputs(ptx, f), fclose(f)) == 0 && r->registers)
-        *u = usage_of(path, "rp_special", 90);
+    if (f != nullptr && (fputs(ptx, f), fclose(f)) == 0 && r->registers) *u = usage_of(path, "rp_special", 90);
     if (fd >= 0) unlink(path);
     r->specials.push_back(std::make_unique<Module>(ptx));
     free(ptx);
@@ -143,8 +139,7 @@ void counts_launch(CountsRun *r, const RpKernelLaunch *l, const char *op, const 
     Usage u;
     if (r->registers) u = registers_of(r, k, file);
     if (r->specialized)
-        specialize(r, l, op, u.registers > 0 ? blocks_per_sm(c.threads, u.registers, c.shared_bytes) : 1, g,
-                   &u);
+        specialize(r, l, op, u.registers > 0 ? blocks_per_sm(c.threads, u.registers, c.shared_bytes) : 1, g, &u);
     // The last block of `sample` searches what all blocks have sorted.
     c.counts      = count_grid(g, memory, op == string("sample") ? 0 : r->blocks, &c.sampled);
     c.by_file     = by_file(*g.kernel, c.counts);

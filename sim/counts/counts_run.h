@@ -1,4 +1,5 @@
-/* counts_run.h - counting the launches of a plan: memory for its tensors, one call a launch, then a table (C and C++). */
+/* counts_run.h - counting the launches of a plan: memory for its tensors, one call a launch, then a table (C and
+ * C++). */
 #ifndef TESTS_PTX_COUNTS_RUN_H
 #define TESTS_PTX_COUNTS_RUN_H
 #include "reprise/kernel.h"

@@ -61,8 +61,7 @@ Counts count_grid(Launch &l, const vector<Region> &regions, unsigned most, unsig
     if (most == 0 || n <= most) return run_only(l, regions, nullptr).counts;
     Counts sum;
     *sampled = most;
-    for (uint32_t k = 0; k < most; k++)
-        sum.add(count_block(l, regions, sampled_block(n, most, k)), (double)n / most);
+    for (uint32_t k = 0; k < most; k++) sum.add(count_block(l, regions, sampled_block(n, most, k)), (double)n / most);
     zero_counters(regions);
     return sum;
 }

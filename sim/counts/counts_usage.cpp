@@ -12,8 +12,8 @@
 namespace ptx {
 // ptxas prints "Used 77 registers, used 1 barriers, 272 bytes smem".
 Usage usage_of(const string &ptx_file, const string &entry, unsigned architecture) {
-    const string command = string(PTX_PTXAS " -v -arch=sm_") + std::to_string(architecture) + " -e " + entry +
-                           " " + ptx_file + " -o /dev/null 2>&1";
+    const string command = string(PTX_PTXAS " -v -arch=sm_") + std::to_string(architecture) + " -e " + entry + " " +
+                           ptx_file + " -o /dev/null 2>&1";
     Usage u;
     char  line[4096];
     FILE *f = popen(command.c_str(), "r");

@@ -65,27 +65,23 @@ static inline void multiply(const Tile &s, const Lane *lanes) { // of 32
         const int   g = l / 4, t = l % 4;
         const Lane &lane = lanes[l];
         for (int r = 0; r < s.n_a(); r++)
-            for (int e = 0; e < n; e++)
-                a[g + 8 * (r % h)][n * t + e + 4 * n * (r / h)] = value(s.type, lane.a[r], e);
+            for (int e = 0; e < n; e++) a[g + 8 * (r % h)][n * t + e + 4 * n * (r / h)] = value(s.type, lane.a[r], e);
         for (int r = 0; r < s.n_b(); r++)
             for (int e = 0; e < n; e++) b[n * t + e + 4 * n * r][g] = value(s.type, lane.b[r], e);
         for (int r = 0; r < s.n_c(); r++)
-            sum[g + 8 * (r / 2)][2 * t + r % 2] =
-                s.type == S8 ? (double)(int32_t)lane.c[r] : f32_value(lane.c[r]);
+            sum[g + 8 * (r / 2)][2 * t + r % 2] = s.type == S8 ? (double)(int32_t)lane.c[r] : f32_value(lane.c[r]);
     }
     for (int i = 0; i < s.m; i++)
         for (int k = 0; k < s.k; k++)
             for (int j = 0; j < 8; j++) sum[i][j] += a[i][k] * b[k][j];
     for (int l = 0; l < 32; l++)
-        for (int r = 0; r < s.n_c(); r++)
-            lanes[l].d[r] = result(s.type, sum[l / 4 + 8 * (r / 2)][2 * (l % 4) + r % 2]);
+        for (int r = 0; r < s.n_c(); r++) lanes[l].d[r] = result(s.type, sum[l / 4 + 8 * (r / 2)][2 * (l % 4) + r % 2]);
 }
 // ldmatrix: the 32 bits that lane l gets of a matrix with these rows of eight 16-bit elements.
 static inline uint32_t pair_of(const char *const *rows, int l, bool transposed) {
     uint16_t  v[2];
     const int g = l / 4, t = l % 4;
-    for (int e = 0; e < 2; e++)
-        memcpy(&v[e], transposed ? rows[2 * t + e] + 2 * g : rows[g] + 4 * t + 2 * e, 2);
+    for (int e = 0; e < 2; e++) memcpy(&v[e], transposed ? rows[2 * t + e] + 2 * g : rows[g] + 4 * t + 2 * e, 2);
     return (uint32_t)v[1] << 16 | v[0];
 }
 } // namespace mma

@@ -47,8 +47,8 @@
  * Copies, kernels and nodes are counted when they are executed, in graphs too. `api_calls` counts calls from
  * outside only; calls that the runtime makes to itself do not count. */
 typedef struct {
-    unsigned long launch_calls, kernels, graph_launches, nodes, memcpys, memsets, syncs, captures,
-        instantiates, updates, while_iters;
+    unsigned long launch_calls, kernels, graph_launches, nodes, memcpys, memsets, syncs, captures, instantiates,
+        updates, while_iters;
     long          live_allocs, live_libraries, live_streams;
     unsigned long allocs; /* device and pinned host memory */
     unsigned long api_calls;
@@ -73,8 +73,8 @@ enum { SIM_FIRST_ORDER = 0, SIM_EACH = 1 };
 
 /* Order in which ready threads, warps, blocks and graph nodes run: 0 forward, 1 reverse, 2 random. A random
  * order depends on the seed alone. Results that differ between orders reveal a race. */
-void     sim_sched(int policy, unsigned seed);
-void     sim_async(int lazy); /* 1 (default): work waits in its stream; 0: it runs at once */
+void sim_sched(int policy, unsigned seed);
+void sim_async(int lazy); /* 1 (default): work waits in its stream; 0: it runs at once */
 
 /* Total device memory in bytes, 16 GiB at first; 0: no limit. */
 void sim_device_memory(size_t bytes);
@@ -91,8 +91,8 @@ void sim_l2(size_t bytes);
 /* The memory bus that the device reports in bits, 0 at first, as simulated devices have none. */
 void sim_memory_bus(int bits);
 
-/* Simulated time: kernels are not executed any more. Each takes the microseconds that `us` returns for it, and the times
- * of events are their sum. NULL: kernels run, and events have the time of the host. */
+/* Simulated time: kernels are not executed any more. Each takes the microseconds that `us` returns for it, and the
+ * times of events are their sum. NULL: kernels run, and events have the time of the host. */
 typedef struct {
     const char *kernel; /* as in a dump, with template arguments */
     unsigned    blocks;
@@ -103,7 +103,8 @@ typedef struct {
 typedef double SimCost(const SimKernelRun *run, void *user);
 void           sim_cost(SimCost *us, void *user);
 
-/* The compute capability that the device reports; 0: that of SIM_CAPABILITY in the environment, the value at first, or 9.0. */
+/* The compute capability that the device reports; 0: that of SIM_CAPABILITY in the environment, the value at first, or
+ * 9.0. */
 void sim_capability(int major, int minor);
 
 /* The versions that cudaFuncGetAttributes reports for kernels whose name contains `name` (NULL: all kernels): of their

@@ -1,6 +1,6 @@
-// sim_bits.cpp - a log of what kernels computed, to compare two runs of a suite bit by bit (tests/sim/ptx/bits.sh). With
-// SIM_BITS=FILE each copy from the device appends a line: a hash of its bytes, then the kernels since the copy before, each
-// with the instructions of its PTX whose results the host may round otherwise:
+// sim_bits.cpp - a log of what kernels computed, to compare two runs of a suite bit by bit (tests/sim/ptx/bits.sh).
+// With SIM_BITS=FILE each copy from the device appends a line: a hash of its bytes, then the kernels since the copy
+// before, each with the instructions of its PTX whose results the host may round otherwise:
 //
 //     host    8c1f3a90d2e4b657 rms_norm_kernel
 //     PTX     51d8e2f06a7c9b34 rms_norm_kernel|fma,rsqrt.approx

@@ -85,9 +85,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *o) {
                       : cudaStreamCaptureStatusActive;
     return cudaSuccess;
 }
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *o, unsigned long long *id,
-                                     cudaGraph_t *g, const cudaGraphNode_t **d, const cudaGraphEdgeData **ed,
-                                     size_t *n) {
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *o, unsigned long long *id, cudaGraph_t *g,
+                                     const cudaGraphNode_t **d, const cudaGraphEdgeData **ed, size_t *n) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     cudaStreamIsCapturing(s, o);
     s = sim_stream(s);
@@ -100,8 +99,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *o,
     if (n) *n = s->deps.size();
     return cudaSuccess;
 }
-cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t s, cudaGraphNode_t *d, const cudaGraphEdgeData *,
-                                                size_t n, unsigned flags) {
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t s, cudaGraphNode_t *d, const cudaGraphEdgeData *, size_t n,
+                                                unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (!s->cap) return sim_err(cudaErrorIllegalState);
     if (flags == cudaStreamSetCaptureDependencies) s->deps.clear();

@@ -102,10 +102,10 @@ template <class T> static inline T sim_unbits(uint64_t u) {
     return v;
 }
 
-// With SIM_FUSED in the environment: does v = fold(v, that of lane ^ 16), then of lane ^ 8, 4, 2, 1, by one collective of the
-// warp instead of five shuffles. Whole models take a third of the time.
+// With SIM_FUSED in the environment: does v = fold(v, that of lane ^ 16), then of lane ^ 8, 4, 2, 1, by one collective
+// of the warp instead of five shuffles. Whole models take a third of the time.
 typedef uint64_t (*SimFold)(uint64_t a, uint64_t b);
-bool sim_fused_bits(SimFold fold, uint64_t *v, const char *file, int line);
+bool                                              sim_fused_bits(SimFold fold, uint64_t *v, const char *file, int line);
 template <class Fold, class T> static inline bool sim_fused(T &v, SIM_AT) {
     uint64_t   bits = sim_bits(v);
     const bool done = sim_fused_bits(
@@ -115,20 +115,16 @@ template <class Fold, class T> static inline bool sim_fused(T &v, SIM_AT) {
 }
 
 // ---- barriers and warp collectives ----------------------------------------
-static inline void __syncthreads(SIM_AT) { sim_bar(0, 0, f_, l_); }
-static inline int  __syncthreads_count(int p, SIM_AT) { return sim_bar(1, p, f_, l_); }
-static inline int  __syncthreads_and(int p, SIM_AT) { return sim_bar(2, p, f_, l_); }
-static inline int  __syncthreads_or(int p, SIM_AT) { return sim_bar(3, p, f_, l_); }
-static inline void __syncwarp(unsigned m = 0xffffffffu, SIM_AT) { sim_warp(SIM_SYNC, m, 0, 0, 32, f_, l_); }
+static inline void     __syncthreads(SIM_AT) { sim_bar(0, 0, f_, l_); }
+static inline int      __syncthreads_count(int p, SIM_AT) { return sim_bar(1, p, f_, l_); }
+static inline int      __syncthreads_and(int p, SIM_AT) { return sim_bar(2, p, f_, l_); }
+static inline int      __syncthreads_or(int p, SIM_AT) { return sim_bar(3, p, f_, l_); }
+static inline void     __syncwarp(unsigned m = 0xffffffffu, SIM_AT) { sim_warp(SIM_SYNC, m, 0, 0, 32, f_, l_); }
 static inline unsigned __ballot_sync(unsigned m, int p, SIM_AT) {
     return (unsigned)sim_warp(SIM_BALLOT, m, p != 0, 0, 32, f_, l_);
 }
-static inline int __any_sync(unsigned m, int p, SIM_AT) {
-    return (int)sim_warp(SIM_ANY, m, p != 0, 0, 32, f_, l_);
-}
-static inline int __all_sync(unsigned m, int p, SIM_AT) {
-    return (int)sim_warp(SIM_ALL, m, p != 0, 0, 32, f_, l_);
-}
+static inline int __any_sync(unsigned m, int p, SIM_AT) { return (int)sim_warp(SIM_ANY, m, p != 0, 0, 32, f_, l_); }
+static inline int __all_sync(unsigned m, int p, SIM_AT) { return (int)sim_warp(SIM_ALL, m, p != 0, 0, 32, f_, l_); }
 template <class T> static inline T __shfl_sync(unsigned m, T v, int src, int w = 32, SIM_AT) {
     return sim_unbits<T>(sim_warp(SIM_IDX, m, sim_bits(v), src, w, f_, l_));
 }
@@ -144,21 +140,23 @@ template <class T> static inline T __shfl_xor_sync(unsigned m, T v, int x, int w
 template <class T> static inline unsigned __match_any_sync(unsigned m, T v, SIM_AT) {
     return (unsigned)sim_warp(SIM_MATCH, m, sim_bits(v), 0, 32, f_, l_);
 }
-#define SIM_RED(name, op, T)                                                                                 \
-    static inline T name(unsigned m, T v, SIM_AT) {                                                          \
-        return (T)sim_warp(op, m, (uint64_t)(int64_t)v, sizeof(T) == 4 && T(-1) < T(0), 32, f_, l_);         \
+#define SIM_RED(name, op, T)                                                                                           \
+    static inline T name(unsigned m, T v, SIM_AT) {                                                                    \
+        return (T)sim_warp(op, m, (uint64_t)(int64_t)v, sizeof(T) == 4 && T(-1) < T(0), 32, f_, l_);                   \
     }
 SIM_RED(__reduce_add_sync, SIM_RADD, unsigned)
-SIM_RED(__reduce_add_sync, SIM_RADD, int) SIM_RED(__reduce_min_sync, SIM_RMIN, unsigned)
-    SIM_RED(__reduce_min_sync, SIM_RMIN, int) SIM_RED(__reduce_max_sync, SIM_RMAX, unsigned)
-        SIM_RED(__reduce_max_sync, SIM_RMAX, int) SIM_RED(__reduce_and_sync, SIM_RAND, unsigned)
-            SIM_RED(__reduce_or_sync, SIM_ROR, unsigned) SIM_RED(__reduce_xor_sync, SIM_RXOR, unsigned)
+SIM_RED(__reduce_add_sync, SIM_RADD, int)
+SIM_RED(__reduce_min_sync, SIM_RMIN, unsigned)
+SIM_RED(__reduce_min_sync, SIM_RMIN, int)
+SIM_RED(__reduce_max_sync, SIM_RMAX, unsigned)
+SIM_RED(__reduce_max_sync, SIM_RMAX, int)
+SIM_RED(__reduce_and_sync, SIM_RAND, unsigned)
+SIM_RED(__reduce_or_sync, SIM_ROR, unsigned)
+SIM_RED(__reduce_xor_sync, SIM_RXOR, unsigned)
 
-    // ---- memory ----------------------------------------------------------------
-    // All scopes are one fence; cache hints have no effect. __nanosleep is the place where a spin loop yields.
-    static inline void __threadfence(void) {
-    sim_fence();
-}
+// ---- memory ----------------------------------------------------------------
+// All scopes are one fence; cache hints have no effect. __nanosleep is the place where a spin loop yields.
+static inline void                    __threadfence(void) { sim_fence(); }
 static inline void                    __threadfence_block(void) { sim_fence(); }
 static inline void                    __threadfence_system(void) { sim_fence(); }
 static inline void                    __nanosleep(unsigned, SIM_AT) { sim_spin(f_, l_); }
@@ -171,27 +169,30 @@ template <class T> static inline void __stcs(T *p, T v) { *p = v; }
 template <class T> static inline void __stwt(T *p, T v) { *p = v; }
 
 template <class T> using sim_id = typename std::enable_if<true, T>::type; // no deduction from this argument
-#define SIM_ATOMIC(name, expr)                                                                               \
-    template <class T> static uint64_t sim_rmw_##name(uint64_t o_, uint64_t a_, uint64_t b_) {               \
-        T o = sim_unbits<T>(o_), a = sim_unbits<T>(a_), b = sim_unbits<T>(b_);                               \
-        (void)o;                                                                                             \
-        (void)a;                                                                                             \
-        (void)b;                                                                                             \
-        return sim_bits<T>(expr);                                                                            \
-    }                                                                                                        \
-    template <class T> static inline T name(T *p, sim_id<T> v) {                                             \
-        return sim_unbits<T>(sim_atomic((void *)p, sizeof(T), sim_rmw_##name<T>, sim_bits<T>(v), 0, 0));     \
+#define SIM_ATOMIC(name, expr)                                                                                         \
+    template <class T> static uint64_t sim_rmw_##name(uint64_t o_, uint64_t a_, uint64_t b_) {                         \
+        T o = sim_unbits<T>(o_), a = sim_unbits<T>(a_), b = sim_unbits<T>(b_);                                         \
+        (void)o;                                                                                                       \
+        (void)a;                                                                                                       \
+        (void)b;                                                                                                       \
+        return sim_bits<T>(expr);                                                                                      \
+    }                                                                                                                  \
+    template <class T> static inline T name(T *p, sim_id<T> v) {                                                       \
+        return sim_unbits<T>(sim_atomic((void *)p, sizeof(T), sim_rmw_##name<T>, sim_bits<T>(v), 0, 0));               \
     }
 SIM_ATOMIC(atomicAdd, T(o + a))
-SIM_ATOMIC(atomicSub, T(o - a)) SIM_ATOMIC(atomicMax, o > a ? o : a) SIM_ATOMIC(atomicMin, o < a ? o : a)
-    SIM_ATOMIC(atomicExch, a) SIM_ATOMIC(atomicAnd, T(o &a)) SIM_ATOMIC(atomicOr, T(o | a))
-        SIM_ATOMIC(atomicXor, T(o ^ a)) SIM_ATOMIC(atomicInc, o >= a ? T(0) : T(o + 1))
-            SIM_ATOMIC(atomicDec, (o == 0 || o > a) ? a : T(o - 1)) template <class T>
-            static uint64_t sim_rmw_cas(uint64_t o, uint64_t c, uint64_t v) {
-    return o == c ? v : o;
-}
+SIM_ATOMIC(atomicSub, T(o - a))
+SIM_ATOMIC(atomicMax, o > a ? o : a)
+SIM_ATOMIC(atomicMin, o < a ? o : a)
+SIM_ATOMIC(atomicExch, a)
+SIM_ATOMIC(atomicAnd, T(o &a))
+SIM_ATOMIC(atomicOr, T(o | a))
+SIM_ATOMIC(atomicXor, T(o ^ a))
+SIM_ATOMIC(atomicInc, o >= a ? T(0) : T(o + 1))
+SIM_ATOMIC(atomicDec, (o == 0 || o > a) ? a : T(o - 1))
+static inline uint64_t             sim_rmw_cas(uint64_t o, uint64_t c, uint64_t v) { return o == c ? v : o; }
 template <class T> static inline T atomicCAS(T *p, sim_id<T> c, sim_id<T> v) {
-    return sim_unbits<T>(sim_atomic((void *)p, sizeof(T), sim_rmw_cas<T>, sim_bits<T>(c), sim_bits<T>(v), 0));
+    return sim_unbits<T>(sim_atomic((void *)p, sizeof(T), sim_rmw_cas, sim_bits<T>(c), sim_bits<T>(v), 0));
 }
 static inline uint64_t sim_rmw_load(uint64_t o, uint64_t, uint64_t) { return o; }
 static inline uint64_t sim_rmw_store(uint64_t, uint64_t a, uint64_t) { return a; }

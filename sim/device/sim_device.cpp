@@ -41,8 +41,8 @@ const char *sim_where(void) {
     static char s[256];
     Fiber      *f = sim_f;
     if (!f) return "host";
-    snprintf(s, sizeof s, "%s block (%u,%u,%u) thread (%u,%u,%u)", sim_l->k->name.c_str(), f->b->bid.x,
-             f->b->bid.y, f->b->bid.z, f->tid.x, f->tid.y, f->tid.z);
+    snprintf(s, sizeof s, "%s block (%u,%u,%u) thread (%u,%u,%u)", sim_l->k->name.c_str(), f->b->bid.x, f->b->bid.y,
+             f->b->bid.z, f->tid.x, f->tid.y, f->tid.z);
     return s;
 }
 void sim_report(bool fatal, const char *fmt, ...) {
@@ -167,8 +167,8 @@ static void check_waited(const SimLaunch &l, const Block *b) {
     for (auto &w : b->w)
         for (unsigned m = w.exist; m && !waited; m &= m - 1) waited = !w.f[__builtin_ctz(m)]->pdl_wait;
     if (!waited)
-        sim_report(true, "%s block %u: a PDL launch that never waited for the earlier kernels",
-                   l.k->name.c_str(), b->id);
+        sim_report(true, "%s block %u: a PDL launch that never waited for the earlier kernels", l.k->name.c_str(),
+                   b->id);
 }
 static void block_free(Block *b) {
     for (auto &s : b->slots) free(s.p);
@@ -263,11 +263,7 @@ void sim_run_kernel(SimLaunch &l) {
             for (uint32_t i = nb; i > 1; i--) std::swap(order[i - 1], order[sim_rand() % i]);
         }
         for (uint32_t i = 0; i < nb; i++) {
-            block_init(&b,
-                       sim_policy == SIM_REV      ? nb - 1 - i
-                       : sim_policy == SIM_RANDOM ? order[i]
-                                                  : i,
-                       0, i == 0);
+            block_init(&b, sim_policy == SIM_REV ? nb - 1 - i : sim_policy == SIM_RANDOM ? order[i] : i, 0, i == 0);
             run_resident();
             check_waited(l, &b);
         }

@@ -39,7 +39,8 @@ static const struct {
     cudaError_t error;
     const char *name, *text;
 } errors[] = {
-#define E(name, text) {cudaError##name, "cudaError" #name, text}
+#define E(name, text)                                                                                                  \
+    { cudaError##name, "cudaError" #name, text }
     {cudaSuccess, "cudaSuccess", "no error"},
     E(InvalidValue, "invalid argument"),
     E(MemoryAllocation, "out of memory"),

@@ -71,9 +71,7 @@ std::vector<int> sim_topo(cudaGraph_t g) {
     for (size_t i = 0; i < n; i++)
         if (!indeg[i]) rdy.push_back((int)i);
     while (!rdy.empty()) {
-        size_t j = sim_policy == SIM_RANDOM ? sim_rand() % rdy.size()
-                   : sim_policy == SIM_REV  ? rdy.size() - 1
-                                            : 0;
+        size_t j = sim_policy == SIM_RANDOM ? sim_rand() % rdy.size() : sim_policy == SIM_REV ? rdy.size() - 1 : 0;
         int    i = rdy[j];
         rdy.erase(rdy.begin() + j);
         out.push_back(i);
@@ -128,13 +126,11 @@ static cudaGraph_t next_body(cudaGraphNode_t x, Frame &f) {
         return x->bodies[0];
     }
     if (!first) return nullptr;
-    if (x->cond.type == cudaGraphCondTypeIf)
-        return v ? x->bodies[0] : x->cond.size == 2 ? x->bodies[1] : nullptr;
+    if (x->cond.type == cudaGraphCondTypeIf) return v ? x->bodies[0] : x->cond.size == 2 ? x->bodies[1] : nullptr;
     return v < x->cond.size ? x->bodies[v] : nullptr;
 }
 static void run_simple_node(cudaGraphNode_t x, Frame &f) {
-    if (x->type == cudaGraphNodeTypeKernel || x->type == cudaGraphNodeTypeMemcpy ||
-        x->type == cudaGraphNodeTypeMemset)
+    if (x->type == cudaGraphNodeTypeKernel || x->type == cudaGraphNodeTypeMemcpy || x->type == cudaGraphNodeTypeMemset)
         f.ord.node_of_launch.push_back(x->idx);
     if (x->type == cudaGraphNodeTypeKernel) sim_do_kernel(x->k);
     if (x->type == cudaGraphNodeTypeMemcpy) sim_do_copy(x->dst, x->src, x->n, x->kind);
@@ -163,8 +159,7 @@ static bool run_graph(GraphRun &run, bool whole) {
             }
             sim_order = nullptr;
             if (auto body = next_body(x, f)) {
-                enter(run, body,
-                      x->cond.type == cudaGraphCondTypeWhile && x->type == cudaGraphNodeTypeConditional);
+                enter(run, body, x->cond.type == cudaGraphCondTypeWhile && x->type == cudaGraphNodeTypeConditional);
                 continue;
             }
             sim_order = &f.ord;

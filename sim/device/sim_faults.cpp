@@ -33,9 +33,8 @@ static cudaError_t injected(const char *name) {
     cudaError_t with = cudaSuccess;
     for (auto &f : failures)
         if (f.call == name && --f.left == 0) with = f.with;
-    failures.erase(
-        std::remove_if(failures.begin(), failures.end(), [](const Failure &f) { return f.left == 0; }),
-        failures.end());
+    failures.erase(std::remove_if(failures.begin(), failures.end(), [](const Failure &f) { return f.left == 0; }),
+                   failures.end());
     return with;
 }
 cudaError_t sim_driver_state(void) {

@@ -140,8 +140,7 @@ static void thread_exit(Fiber *f) {
     Warp  *w = f->w;
     Block *b = f->b;
     sim_events++;
-    if (f->cp && !f->cp->empty())
-        sim_report(false, "thread exits with cp.async copies that it never waited for");
+    if (f->cp && !f->cp->empty()) sim_report(false, "thread exits with cp.async copies that it never waited for");
     w->done |= 1u << f->lane;
     b->nlive--;
     for (unsigned m = w->waiting; m; m &= m - 1) {

@@ -32,9 +32,7 @@ void sim_free_graph(cudaGraph_t g) {
 template <class T> static void copy_out(const std::vector<T> &v, T *out, size_t n) {
     for (size_t i = 0; out != nullptr && i < n; i++) out[i] = i < v.size() ? v[i] : T{};
 }
-static size_t n_copied(const void *out, size_t room, size_t n) {
-    return out != nullptr && room < n ? room : n;
-}
+static size_t n_copied(const void *out, size_t room, size_t n) { return out != nullptr && room < n ? room : n; }
 
 extern "C" {
 cudaError_t cudaGraphCreate(cudaGraph_t *g, unsigned) {
@@ -65,8 +63,8 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaG
     *o = sim_add_node(g, cudaGraphNodeTypeEmpty, {d, d + n});
     return cudaSuccess;
 }
-cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n,
-                                     void *dst, const void *src, size_t c, cudaMemcpyKind k) {
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n, void *dst,
+                                     const void *src, size_t c, cudaMemcpyKind k) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (auto e = sim_check_copy(dst, src, c, k)) return e;
     *o         = sim_add_node(g, cudaGraphNodeTypeMemcpy, {d, d + n});
@@ -86,8 +84,8 @@ cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *h, cuda
     return cudaSuccess;
 }
 // Only kernels, empty nodes and conditional nodes. A conditional node gets empty bodies, which the caller fills.
-cudaError_t cudaGraphAddNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d,
-                             const cudaGraphEdgeData *, size_t n, cudaGraphNodeParams *p) {
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, const cudaGraphEdgeData *,
+                             size_t n, cudaGraphNodeParams *p) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (p->type == cudaGraphNodeTypeKernel) {
         cudaKernelNodeParams k = {p->kernel.func,           p->kernel.gridDim,      p->kernel.blockDim,
@@ -95,11 +93,9 @@ cudaError_t cudaGraphAddNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphN
         return cudaGraphAddKernelNode(o, g, d, n, &k);
     }
     if (p->type == cudaGraphNodeTypeEmpty) return cudaGraphAddEmptyNode(o, g, d, n);
-    if (p->type != cudaGraphNodeTypeConditional)
-        return sim_err(cudaErrorNotSupported, "node type not simulated");
+    if (p->type != cudaGraphNodeTypeConditional) return sim_err(cudaErrorNotSupported, "node type not simulated");
     auto &c = p->conditional;
-    if (!c.handle || c.handle > sim_conds.size() || !c.size ||
-        (c.type == cudaGraphCondTypeWhile && c.size != 1))
+    if (!c.handle || c.handle > sim_conds.size() || !c.size || (c.type == cudaGraphCondTypeWhile && c.size != 1))
         return sim_err(cudaErrorInvalidValue, "conditional node");
     auto x      = sim_add_node(g, cudaGraphNodeTypeConditional, {d, d + n});
     x->cond     = c;
@@ -149,8 +145,8 @@ cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t n, cudaGraphNode_t *out
     *count = n_copied(out, *count, n->deps.size());
     return cudaSuccess;
 }
-cudaError_t cudaGraphGetEdges(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to,
-                              cudaGraphEdgeData *edges, size_t *count) {
+cudaError_t cudaGraphGetEdges(cudaGraph_t g, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *edges,
+                              size_t *count) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     std::vector<cudaGraphNode_t> a, b;
     for (auto n : g->nodes)
@@ -188,8 +184,7 @@ static cudaGraph_t clone_graph(cudaGraph_t g, std::map<cudaGraphNode_t, cudaGrap
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *o, cudaGraph_t g, const cudaGraphNode_t *d, size_t n,
                                        cudaGraph_t c) {
     SIM_CALL(SIM_NEEDS_DEVICE);
-    if (c->has_cond)
-        return sim_err(cudaErrorInvalidValue, "a graph with conditional nodes cannot be a child");
+    if (c->has_cond) return sim_err(cudaErrorInvalidValue, "a graph with conditional nodes cannot be a child");
     std::map<cudaGraphNode_t, cudaGraphNode_t> m;
     *o          = sim_add_node(g, cudaGraphNodeTypeGraph, {d, d + n});
     (*o)->child = clone_graph(c, m);
@@ -243,8 +238,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s) {
     s = sim_stream(s);
     if (s->cap) {
         s->cap_bad = true;
-        return sim_err(cudaErrorStreamCaptureUnsupported,
-                       "graph launch into a capturing stream (not simulated)");
+        return sim_err(cudaErrorStreamCaptureUnsupported, "graph launch into a capturing stream (not simulated)");
     }
     sim_st.graph_launches++;
     sim_enqueue(s, sim_graph_work(x));
@@ -255,8 +249,7 @@ static cudaGraphNode_t in_exec(cudaGraphExec_t x, cudaGraphNode_t n, cudaGraphNo
     auto i = x->m.find(n);
     return i == x->m.end() || i->second->type != t ? nullptr : i->second;
 }
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t n,
-                                             const cudaKernelNodeParams *p) {
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t x, cudaGraphNode_t n, const cudaKernelNodeParams *p) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     auto y = in_exec(x, n, cudaGraphNodeTypeKernel);
     if (!y) return sim_err(cudaErrorInvalidValue, "node not in this executable graph");
@@ -278,8 +271,8 @@ cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t n, const cudaKernelNode
     n->k = l;
     return cudaSuccess;
 }
-cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x, cudaGraphNode_t n, void *d, const void *s,
-                                               size_t c, cudaMemcpyKind k) {
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x, cudaGraphNode_t n, void *d, const void *s, size_t c,
+                                               cudaMemcpyKind k) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     auto y = in_exec(x, n, cudaGraphNodeTypeMemcpy);
     if (!y || k != y->kind) return sim_err(cudaErrorInvalidValue, "memcpy node update");
@@ -294,9 +287,8 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t x, cudaGraphNode_
 cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t x, cudaGraphNode_t n, unsigned on) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     auto i = x->m.find(n);
-    if (i == x->m.end() ||
-        (i->second->type != cudaGraphNodeTypeKernel && i->second->type != cudaGraphNodeTypeMemcpy &&
-         i->second->type != cudaGraphNodeTypeMemset))
+    if (i == x->m.end() || (i->second->type != cudaGraphNodeTypeKernel && i->second->type != cudaGraphNodeTypeMemcpy &&
+                            i->second->type != cudaGraphNodeTypeMemset))
         return sim_err(cudaErrorInvalidValue);
     sim_drain_all();
     i->second->enabled = on;
@@ -316,11 +308,9 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t x, cudaGraph_t g, cudaGraphExecU
     if (a.size() != b.size()) return fail(cudaGraphExecUpdateErrorTopologyChanged, nullptr);
     for (size_t i = 0; i < a.size(); i++) {
         if (a[i]->type != b[i]->type) return fail(cudaGraphExecUpdateErrorNodeTypeChanged, b[i]);
-        if (a[i]->deps.size() != b[i]->deps.size())
-            return fail(cudaGraphExecUpdateErrorTopologyChanged, b[i]);
+        if (a[i]->deps.size() != b[i]->deps.size()) return fail(cudaGraphExecUpdateErrorTopologyChanged, b[i]);
         for (size_t k = 0; k < a[i]->deps.size(); k++)
-            if (a[i]->deps[k]->idx != b[i]->deps[k]->idx)
-                return fail(cudaGraphExecUpdateErrorTopologyChanged, b[i]);
+            if (a[i]->deps[k]->idx != b[i]->deps[k]->idx) return fail(cudaGraphExecUpdateErrorTopologyChanged, b[i]);
         if (a[i]->type == cudaGraphNodeTypeConditional || a[i]->type == cudaGraphNodeTypeGraph)
             return fail(cudaGraphExecUpdateErrorNotSupported, b[i]);
     }

@@ -68,12 +68,12 @@ struct SimLaunch {
         return *this;
     }
 };
-void sim_run_kernel(SimLaunch &l); // runs the whole grid, synchronously
+void sim_run_kernel(SimLaunch &l);  // runs the whole grid, synchronously
 bool sim_costs(const SimLaunch &l); // takes simulated time instead of running, after sim_cost
-bool sim_has_pdl(void);            // devices before 9.0 run a PDL launch after the kernel before it
+bool sim_has_pdl(void);             // devices before 9.0 run a PDL launch after the kernel before it
 #ifdef SIM_PTX
-bool sim_ptx_on(void);             // REPRISE_SIM=ptx
-bool sim_run_ptx(SimLaunch &l);    // the same from PTX (sim/ptx); false unless REPRISE_SIM=ptx or of a library
+bool  sim_ptx_on(void);               // REPRISE_SIM=ptx
+bool  sim_run_ptx(SimLaunch &l);      // the same from PTX (sim/ptx); false unless REPRISE_SIM=ptx or of a library
 void *sim_ptx_open(const char *text); // a module from a terminated text, to be freed by sim_ptx_close
 void  sim_ptx_close(void *module);
 bool  sim_ptx_kernel(void *module, const char *name, SimKernelInfo &out); // false if there is no such entry
@@ -180,11 +180,11 @@ struct SimAlloc {
     int    kind;    // 1 device 2 pinned host
     char  *written; // sim/ptx: for each byte whether it was ever written; null: not known
 };
-bool sim_bits_on(void);
-void sim_bits_kernel(const std::string &name, const std::string &instructions); // the log of SIM_BITS
-void sim_bits_copy(const void *p, size_t n);
-void sim_note_written(const void *p, size_t n);
-void sim_all_written(void);
+bool            sim_bits_on(void);
+void            sim_bits_kernel(const std::string &name, const std::string &instructions); // the log of SIM_BITS
+void            sim_bits_copy(const void *p, size_t n);
+void            sim_note_written(const void *p, size_t n);
+void            sim_all_written(void);
 const SimAlloc *sim_alloc_of(const void *p); // the allocation that contains p, or null
 // Order of a graph's nodes, for races between nodes: launch base + i was made by node node_of_launch[i], and
 // anc[n][m] says that node m is an ancestor of node n. Two nodes may run at once if neither is the other's ancestor.
@@ -198,17 +198,17 @@ extern SimOrder *sim_order;
 extern uint32_t  sim_launch_id;
 
 // ---- device: fibers, warps, blocks ----
-extern unsigned long        sim_events;             // progress marks, for deadlock detection
-extern std::vector<Block *> sim_resident;           // blocks of the launch in progress that hold threads
-int                         sim_pick(unsigned set); // one lane of the set, by the schedule
-void                        sim_swap_in(Fiber *f);  // scheduler -> fiber
+extern unsigned long        sim_events;                       // progress marks, for deadlock detection
+extern std::vector<Block *> sim_resident;                     // blocks of the launch in progress that hold threads
+int                         sim_pick(unsigned set);           // one lane of the set, by the schedule
+void                        sim_swap_in(Fiber *f);            // scheduler -> fiber
 void                        sim_swap_to(Fiber *me, Fiber *f); // fiber -> fiber, or scheduler if f is null
 void                        sim_next(Fiber *me);              // yield; the caller has recorded why
 Fiber                      *sim_fiber(size_t i);
 void                        sim_fiber_host(void); // the calling host thread becomes the scheduler
 const char                 *sim_opname(SimOp op);
 bool                        sim_warp_try(Warp *w, unsigned mask);
-void                        sim_tile_complete(Warp *w); // an mma or ldmatrix, in which all lanes wait
+void                        sim_tile_complete(Warp *w);             // an mma or ldmatrix, in which all lanes wait
 bool                        sim_is_shared(const void *p, size_t n); // of the running block
 void                        sim_bar_try(Block *b);
 void                        sim_grid_try(void);
@@ -292,8 +292,8 @@ struct SimCall {
     ~SimCall();
     cudaError_t result(cudaError_t e) const; // for functions that do their work even if they fail
 };
-#define SIM_CALL(...)                                                                                        \
-    SimCall call_(__func__, __VA_ARGS__);                                                                    \
+#define SIM_CALL(...)                                                                                                  \
+    SimCall call_(__func__, __VA_ARGS__);                                                                              \
     if (call_.error != cudaSuccess) return call_.error
 
 extern cudaError_t sim_sticky; // the error of a faulted kernel, returned until sim_reset_faults
@@ -320,8 +320,7 @@ static inline cudaStream_t sim_stream(cudaStream_t s) {
 }
 cudaError_t sim_no_capture(
     const char *what,
-    cudaError_t with =
-        cudaErrorStreamCaptureUnsupported); // while a stream captures: invalidates the capture and fails
+    cudaError_t with = cudaErrorStreamCaptureUnsupported); // while a stream captures: invalidates the capture and fails
 bool             sim_advance(cudaStream_t s, bool whole);
 void             sim_drain(cudaStream_t s);
 cudaError_t      sim_drain_all(void);

@@ -17,9 +17,8 @@ cudaError_t sim_check_launch(const SimLaunch &l) {
         l.grid.z > 65535 || l.grid.x > 0x7fffffff)
         return sim_err(cudaErrorInvalidConfiguration, l.k->name.c_str());
     if ((int)l.smem > l.k->max_dyn_smem)
-        return sim_err(
-            cudaErrorInvalidValue,
-            (l.k->name + ": dynamic shared memory over the limit; cudaFuncSetAttribute needed").c_str());
+        return sim_err(cudaErrorInvalidValue,
+                       (l.k->name + ": dynamic shared memory over the limit; cudaFuncSetAttribute needed").c_str());
     if (l.coop) {
         if ((unsigned long)l.grid.x * l.grid.y * l.grid.z > SIM_SMS * blocks_per_sm(nt, l.smem))
             return sim_err(cudaErrorCooperativeLaunchTooLarge, l.k->name.c_str());
@@ -63,8 +62,7 @@ static cudaError_t launch(cudaStream_t s, SimLaunch l, bool made) {
     }
     sim_st.launch_calls++;
     if (s == &sim_null_stream) {
-        e = sim_no_capture("launch on the legacy stream while another stream captures",
-                           cudaErrorStreamCaptureImplicit);
+        e = sim_no_capture("launch on the legacy stream while another stream captures", cudaErrorStreamCaptureImplicit);
         if (e != cudaSuccess) return e;
     }
     if (s->cap) {
@@ -90,8 +88,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *f, void
             break;
         case cudaLaunchAttributeProgrammaticStreamSerialization:
             l.pdl = c->attrs[i].val.programmaticStreamSerializationAllowed;
-            if (l.pdl && sim_no_pdl)
-                made = (sim_err(cudaErrorNotSupported, "PDL launches are refused"), false);
+            if (l.pdl && sim_no_pdl) made = (sim_err(cudaErrorNotSupported, "PDL launches are refused"), false);
             if (l.pdl) sim_st.pdl_launches++;
             break;
         default:

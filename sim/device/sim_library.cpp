@@ -44,8 +44,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const
 // Its kernels can no longer be launched: captured nodes must be gone.
 cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
-    if (libraries.erase(library) == 0)
-        return call.result(sim_err(cudaErrorInvalidResourceHandle, "not a library"));
+    if (libraries.erase(library) == 0) return call.result(sim_err(cudaErrorInvalidResourceHandle, "not a library"));
     sim_drain_all();
     for (auto k : library->kernels) sim_remove_kernel(k);
 #ifdef SIM_PTX

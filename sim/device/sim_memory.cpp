@@ -42,8 +42,7 @@ static cudaError_t alloc(void **p, size_t n, int kind) {
         *p = nullptr;
         return cudaSuccess;
     }
-    if (kind == 1 && limit != 0 && (used > limit || n > limit - used))
-        return sim_err(cudaErrorMemoryAllocation);
+    if (kind == 1 && limit != 0 && (used > limit || n > limit - used)) return sim_err(cudaErrorMemoryAllocation);
     if (posix_memalign(p, 256, n)) return sim_err(cudaErrorMemoryAllocation);
     memset(*p, 0xff, n);
     static const bool allowed = getenv("SIM_UNWRITTEN") != nullptr;
@@ -69,8 +68,7 @@ static void release(const SimAlloc *a) {
 static cudaError_t dealloc(void *p, int kind) {
     if (!p) return sim_status();
     const SimAlloc *a = alloc_exact(p);
-    if (!a || a->kind != kind)
-        return sim_err(cudaErrorInvalidValue, "free of a pointer that was not allocated so");
+    if (!a || a->kind != kind) return sim_err(cudaErrorInvalidValue, "free of a pointer that was not allocated so");
     sim_drain_all();
     release(a);
     return sim_status();
@@ -101,8 +99,7 @@ cudaError_t sim_check_copy(void *d, const void *s, size_t n, cudaMemcpyKind k) {
 // The legacy stream would wait for a capturing stream, which cannot be recorded.
 static cudaError_t no_implicit_capture(cudaStream_t s) {
     if (s != &sim_null_stream) return cudaSuccess;
-    return sim_no_capture("work on the legacy stream while another stream captures",
-                          cudaErrorStreamCaptureImplicit);
+    return sim_no_capture("work on the legacy stream while another stream captures", cudaErrorStreamCaptureImplicit);
 }
 
 extern "C" {
@@ -137,8 +134,7 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) 
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (auto e = sim_no_capture("cudaHostGetDevicePointer")) return e;
     const SimAlloc *a = sim_alloc_of(host);
-    if (!a || a->kind != 2 || flags != 0)
-        return sim_err(cudaErrorInvalidValue, "no pinned memory of the host");
+    if (!a || a->kind != 2 || flags != 0) return sim_err(cudaErrorInvalidValue, "no pinned memory of the host");
     *device = host;
     return cudaSuccess;
 }

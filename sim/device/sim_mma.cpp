@@ -18,8 +18,7 @@ void load(Warp *w, int n, bool transposed) {
     const char *rows[32];
     for (int l = 0; l < 32; l++) rows[l] = ((LoadArgs *)w->f[l]->val)->row;
     for (int l = 0; l < 32; l++)
-        for (int k = 0; k < n; k++)
-            ((LoadArgs *)w->f[l]->val)->r[k] = mma::pair_of(rows + 8 * k, l, transposed);
+        for (int k = 0; k < n; k++) ((LoadArgs *)w->f[l]->val)->r[k] = mma::pair_of(rows + 8 * k, l, transposed);
 }
 } // namespace
 
@@ -27,8 +26,8 @@ void sim_tile_complete(Warp *w) {
     const Fiber *f0 = w->f[0];
     for (int l = 1; l < 32; l++)
         if (w->f[l]->arg != f0->arg)
-            sim_report(true, "lanes 0 and %d execute different forms of %s, at %s:%d", l, sim_opname(f0->op),
-                       f0->file, f0->line);
+            sim_report(true, "lanes 0 and %d execute different forms of %s, at %s:%d", l, sim_opname(f0->op), f0->file,
+                       f0->line);
     if (f0->op == SIM_MMA)
         multiply(w, f0->arg);
     else
@@ -41,8 +40,7 @@ void sim_mma(SimMma kind, void *d, const uint32_t *a, const uint32_t *b, const c
 // n matrices; the rows of the first 8 * n lanes are read.
 void sim_ldmatrix(uint32_t *r, int n, bool transposed, const void *row, const char *file, int line) {
     if ((uintptr_t)row % 16) sim_report(true, "misaligned ldmatrix at %s:%d", file, line);
-    if (!sim_is_shared(row, 16))
-        sim_report(true, "ldmatrix reads what is not shared memory, at %s:%d", file, line);
+    if (!sim_is_shared(row, 16)) sim_report(true, "ldmatrix reads what is not shared memory, at %s:%d", file, line);
     LoadArgs m = {r, {}};
     if ((int)sim_f->lane < 8 * n) race_touch(row, 16, false);
     memcpy(m.row, row, 16);

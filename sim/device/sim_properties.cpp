@@ -77,7 +77,7 @@ static void set(cudaDeviceAttr a, int value) {
 }
 
 extern "C" {
-void        sim_capability(int major, int minor) {
+void sim_capability(int major, int minor) {
     capability[0] = major > 0 ? major : from_environment / 10;
     capability[1] = major > 0 ? minor : from_environment % 10;
 }

@@ -58,12 +58,12 @@ struct Page {
     Cell                    all;
     std::unique_ptr<Word[]> words; // null while its words have the same history
 };
-static std::unordered_map<uintptr_t, Page>     shadow; // by address / PAGE
+static std::unordered_map<uintptr_t, Page>     shadow;   // by address / PAGE
 static std::unordered_map<uintptr_t, RaceSeen> released; // per atomic word: what its writers have published
 // pdl_floor: the first launch that may still run beside the present one, 0 if none may.
-static uint32_t                                grid_epoch, pdl_floor, prev_launch;
-static bool                                    on;
-static std::map<std::string, int>              said;
+static uint32_t                   grid_epoch, pdl_floor, prev_launch;
+static bool                       on;
+static std::map<std::string, int> said;
 
 static Page *page_of(uintptr_t a) {
     static struct {
@@ -236,8 +236,7 @@ static void complain(const char *what, uintptr_t a, size_t n, bool wr, const Acc
     char            key[400], who[128] = "", off[64] = "";
     const SimAlloc *al = sim_alloc_of((void *)a);
     if (al)
-        snprintf(off, sizeof off, ", byte %zu of a %zu-byte allocation", (size_t)(a - (uintptr_t)al->p),
-                 al->n);
+        snprintf(off, sizeof off, ", byte %zu of a %zu-byte allocation", (size_t)(a - (uintptr_t)al->p), al->n);
     else if (Fiber *f = sim_f) {
         for (auto &s : f->b->slots)
             if ((char *)a >= (char *)s.p && (char *)a < (char *)s.p + s.n)
@@ -247,48 +246,44 @@ static void complain(const char *what, uintptr_t a, size_t n, bool wr, const Acc
                      sim_l->smem);
     }
     if (o)
-        snprintf(who, sizeof who, "; other side: launch %s%u block %u thread %u",
-                 o->launch == sim_launch_id ? "" : "#", o->launch == sim_launch_id ? 0 : o->launch, o->blk,
-                 o->tid);
+        snprintf(who, sizeof who, "; other side: launch %s%u block %u thread %u", o->launch == sim_launch_id ? "" : "#",
+                 o->launch == sim_launch_id ? 0 : o->launch, o->blk, o->tid);
     snprintf(key, sizeof key, "%s%s%p", what, sim_l ? sim_l->k->name.c_str() : "", pc);
     if (said[key]++) return;
-    sim_report(false, "%s: %s of %zu bytes at %p%s%s (pc %p)", what, wr ? "write" : "read", n, (void *)a, off,
-               who, pc);
+    sim_report(false, "%s: %s of %zu bytes at %p%s%s (pc %p)", what, wr ? "write" : "read", n, (void *)a, off, who, pc);
 }
 
 enum { SHARED = 1, GLOBAL = 2, OTHER = 3 };
 extern "C" char __data_start, _end, __executable_start;
 // The address space of an access, bounds checked. OTHER is not checked for races: constants and literals of the
 // program, kernel arguments, the host stack near here.
-static int      space(uintptr_t a, size_t n, bool wr, void *pc) {
-         Fiber *f = sim_f;
-         char  *p = (char *)a;
-         for (auto &s : f->b->slots)
+static int space(uintptr_t a, size_t n, bool wr, void *pc) {
+    Fiber *f = sim_f;
+    char  *p = (char *)a;
+    for (auto &s : f->b->slots)
         if (p >= (char *)s.p && p < (char *)s.p + s.n) {
-                 if (p + n > (char *)s.p + s.n)
-                complain("shared memory access out of bounds", a, n, wr, nullptr, pc);
+            if (p + n > (char *)s.p + s.n) complain("shared memory access out of bounds", a, n, wr, nullptr, pc);
             return SHARED;
         }
     if (f->b->dyn && p >= (char *)f->b->dyn && p < (char *)f->b->dyn + sim_l->smem) {
-             if (p + n > (char *)f->b->dyn + sim_l->smem)
+        if (p + n > (char *)f->b->dyn + sim_l->smem)
             complain("dynamic shared memory access out of bounds", a, n, wr, nullptr, pc);
         return SHARED;
     }
-         const SimAlloc *al = sim_alloc_of(p);
-         if (al) {
-             if (p + n > al->p + al->n) complain("global memory access out of bounds", a, n, wr, nullptr, pc);
+    const SimAlloc *al = sim_alloc_of(p);
+    if (al) {
+        if (p + n > al->p + al->n) complain("global memory access out of bounds", a, n, wr, nullptr, pc);
         return GLOBAL;
     }
-         if (p >= (char *)&__executable_start && p < (char *)&_end)
+    if (p >= (char *)&__executable_start && p < (char *)&_end)
         return OTHER; // __constant__ and __device__ data, literals
-    if (p >= (char *)sim_l->args.data() && p < (char *)(sim_l->args.data() + sim_l->args.size()))
-        return OTHER;
+    if (p >= (char *)sim_l->args.data() && p < (char *)(sim_l->args.data() + sim_l->args.size())) return OTHER;
     for (auto &d : sim_l->data)
         if (p >= d.data() && p < d.data() + d.size()) return OTHER;
     char x;
-         if (p > &x - 4096 && p < &x + (1 << 20)) return OTHER;
+    if (p > &x - 4096 && p < &x + (1 << 20)) return OTHER;
     complain("access to memory that is not device memory", a, n, wr, nullptr, pc);
-         return 0;
+    return 0;
 }
 // The CUDA thread that runs, null in host code.
 static inline Fiber *here(void) { return sim_here ? sim_f : nullptr; }
@@ -305,13 +300,12 @@ static __attribute__((noinline)) void check(Fiber *f, uintptr_t a, size_t n, boo
             c->init = true;
         }
         if (f->pdl_wait && pdl_floor && c->w.launch >= pdl_floor && c->w.launch != sim_launch_id)
-            complain("PDL hazard: touches an earlier kernel's output before griddepcontrol.wait", a, n, wr,
-                     &c->w, pc);
+            complain("PDL hazard: touches an earlier kernel's output before griddepcontrol.wait", a, n, wr, &c->w, pc);
         if (f->pdl_wait && pdl_floor && wr)
             for (auto &r : c->r)
                 if (r.launch >= pdl_floor && r.launch != sim_launch_id)
-                    complain("PDL hazard: overwrites an earlier kernel's input before griddepcontrol.wait",
-                             a, n, wr, &r, pc);
+                    complain("PDL hazard: overwrites an earlier kernel's input before griddepcontrol.wait", a, n, wr,
+                             &r, pc);
         if (c->w.launch && !(at && c->w.atomic) && !ordered(c->w, f))
             complain(wr ? "race: write after write" : "race: read after write", a, n, wr, &c->w, pc);
         if (wr) {
@@ -321,8 +315,7 @@ static __attribute__((noinline)) void check(Fiber *f, uintptr_t a, size_t n, boo
             c->w    = me;
             c->r[0] = c->r[1] = Acc{};
             c->init           = true;
-        } else if (!c->r[0].launch ||
-                   (c->r[0].blk == me.blk && c->r[0].tid == me.tid && c->r[0].launch == me.launch) ||
+        } else if (!c->r[0].launch || (c->r[0].blk == me.blk && c->r[0].tid == me.tid && c->r[0].launch == me.launch) ||
                    ordered(c->r[0], f))
             c->r[0] = me;
         else
@@ -400,16 +393,16 @@ void __tsan_func_entry(void *) {}
 void __tsan_func_exit(void) {}
 void __tsan_vptr_update(void **, void *) {}
 void __tsan_vptr_read(void **) {}
-#define ACC(n)                                                                                               \
-    void __tsan_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                              \
-    void __tsan_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                              \
-    void __tsan_volatile_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                     \
-    void __tsan_volatile_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                     \
-    void __tsan_unaligned_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                    \
-    void __tsan_unaligned_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                    \
-    void __tsan_read_write##n(void *p) {                                                                     \
-        access((uintptr_t)p, n, false, false, PC);                                                           \
-        access((uintptr_t)p, n, true, false, PC);                                                            \
+#define ACC(n)                                                                                                         \
+    void __tsan_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                                        \
+    void __tsan_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                                        \
+    void __tsan_volatile_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                               \
+    void __tsan_volatile_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                               \
+    void __tsan_unaligned_read##n(void *p) { access((uintptr_t)p, n, false, false, PC); }                              \
+    void __tsan_unaligned_write##n(void *p) { access((uintptr_t)p, n, true, false, PC); }                              \
+    void __tsan_read_write##n(void *p) {                                                                               \
+        access((uintptr_t)p, n, false, false, PC);                                                                     \
+        access((uintptr_t)p, n, true, false, PC);                                                                      \
     }
 ACC(1) ACC(2) ACC(4) ACC(8) ACC(16) void __tsan_read_range(void *p, size_t n) {
     access((uintptr_t)p, n, false, false, PC);

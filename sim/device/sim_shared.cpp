@@ -32,7 +32,7 @@ bool  sim_is_shared(const void *p, size_t n) {
     };
      for (auto &s : sim_f->b->slots)
         if (inside(s.p, s.n)) return true;
-     return sim_f->b->dyn != nullptr && inside(sim_f->b->dyn, sim_l->smem);
+    return sim_f->b->dyn != nullptr && inside(sim_f->b->dyn, sim_l->smem);
 }
 uint64_t sim_atomic(void *p, int n, SimRmw fn, uint64_t a, uint64_t b, int order) {
     if ((uintptr_t)p % n) sim_report(false, "misaligned %d-byte atomic at %p", n, p);

@@ -91,8 +91,7 @@ extern "C" void sim_cost(SimCost *us, void *user) {
 }
 bool sim_costs(const SimLaunch &l) {
     if (cost == nullptr) return false;
-    const SimKernelRun run = {l.k->name.c_str(), l.grid.x * l.grid.y * l.grid.z, l.pdl, l.args.at(0),
-                              l.k->sizes.at(0)};
+    const SimKernelRun run = {l.k->name.c_str(), l.grid.x * l.grid.y * l.grid.z, l.pdl, l.args.at(0), l.k->sizes.at(0)};
     cost_ms += cost(&run, cost_user) / 1e3;
     return true;
 }
@@ -238,8 +237,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e) {
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (!a->last || !b->last || !a->timing || !b->timing)
-        return sim_err(cudaErrorInvalidResourceHandle,
-                       "time of an event that was not recorded, or takes none");
+        return sim_err(cudaErrorInvalidResourceHandle, "time of an event that was not recorded, or takes none");
     if (!a->last->done || !b->last->done) return sim_err(cudaErrorNotReady);
     *ms = (float)(b->last->ms - a->last->ms);
     return cudaSuccess;
@@ -267,8 +265,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
         }
         return cudaSuccess;
     }
-    if (s->cap)
-        return sim_err(cudaErrorStreamCaptureIsolation, "captured stream waits for an uncaptured event");
+    if (s->cap) return sim_err(cudaErrorStreamCaptureIsolation, "captured stream waits for an uncaptured event");
     if (!e->last) return cudaSuccess;
     sim_enqueue(s, [r = e->last](bool whole) { return wait_for(*r, whole); });
     return cudaSuccess;

@@ -18,12 +18,11 @@
 #include <cstdlib>
 
 const char *sim_opname(SimOp o) {
-    static const char *n[] = {
-        "__syncwarp",        "__ballot_sync",     "__any_sync",        "__all_sync",
-        "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",  "__shfl_xor_sync",
-        "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync",
-        "__reduce_or_sync",  "__reduce_xor_sync", "__match_any_sync",  "mma",
-        "ldmatrix",          "butterfly"};
+    static const char *n[] = {"__syncwarp",        "__ballot_sync",     "__any_sync",        "__all_sync",
+                              "__shfl_sync",       "__shfl_up_sync",    "__shfl_down_sync",  "__shfl_xor_sync",
+                              "__reduce_add_sync", "__reduce_min_sync", "__reduce_max_sync", "__reduce_and_sync",
+                              "__reduce_or_sync",  "__reduce_xor_sync", "__match_any_sync",  "mma",
+                              "ldmatrix",          "butterfly"};
     return n[o];
 }
 static inline bool all_arrived(const Warp *w, unsigned mask) {
@@ -42,13 +41,13 @@ static void complete(Warp *w, unsigned mask) {
             sim_report(true,
                        "lanes of one collective disagree: lane %u %s mask %08x (%s:%d), lane %u %s mask %08x "
                        "(%s:%d)",
-                       f0->lane, sim_opname(f0->op), f0->mask, f0->file, f0->line, f->lane, sim_opname(f->op),
-                       f->mask, f->file, f->line);
+                       f0->lane, sim_opname(f0->op), f0->mask, f0->file, f0->line, f->lane, sim_opname(f->op), f->mask,
+                       f->file, f->line);
         f->waiting = 0;
     }
     if (!lax && (mask & w->exist & w->done))
-        sim_report(true, "%s mask %08x names lanes %08x that have returned, at %s:%d", sim_opname(f0->op),
-                   mask, mask & w->done, f0->file, f0->line);
+        sim_report(true, "%s mask %08x names lanes %08x that have returned, at %s:%d", sim_opname(f0->op), mask,
+                   mask & w->done, f0->file, f0->line);
     uint64_t acc  = p[0]->val;
     auto     fold = [&](auto op) {
         for (int i = 1; i < n; i++) acc = op(acc, p[i]->val);
@@ -59,8 +58,7 @@ static void complete(Warp *w, unsigned mask) {
             Fiber *f = p[i];
             int    l = (int)f->lane, s = src(f, l, l & ~(f->width - 1), l | (f->width - 1));
             if (!(need >> s & 1))
-                sim_report(true,
-                           "%s reads lane %d, which does not take part (mask %08x, exited %08x) at %s:%d",
+                sim_report(true, "%s reads lane %d, which does not take part (mask %08x, exited %08x) at %s:%d",
                            sim_opname(f->op), s, mask, w->done, f->file, f->line);
             f->res = w->f[s]->val;
         }
@@ -162,8 +160,8 @@ uint64_t sim_warp(SimOp op, unsigned mask, uint64_t v, int arg, int width, const
     f->file  = file;
     f->line  = line;
     if (!(mask >> f->lane & 1))
-        sim_report(true, "%s called by lane %u, which is not in its mask %08x, at %s:%d", sim_opname(op),
-                   f->lane, mask, file, line);
+        sim_report(true, "%s called by lane %u, which is not in its mask %08x, at %s:%d", sim_opname(op), f->lane, mask,
+                   file, line);
     if (width & (width - 1) || width < 1 || width > 32)
         sim_report(true, "%s width %d at %s:%d", sim_opname(op), width, file, line);
     w->waiting |= 1u << f->lane;
@@ -217,8 +215,8 @@ int sim_bar(int op, int pred, const char *file, int line) {
         b->bfile = file;
         b->bline = line;
     } else if (b->barop != op || b->bline != line || b->bfile != file)
-        sim_report(true, "divergent barrier: this thread is at %s:%d, others wait at %s:%d", file, line,
-                   b->bfile, b->bline);
+        sim_report(true, "divergent barrier: this thread is at %s:%d, others wait at %s:%d", file, line, b->bfile,
+                   b->bline);
     b->nbar++;
     b->bacc += pred != 0;
     f->waiting = 2;
@@ -240,8 +238,7 @@ void sim_grid_sync(const char *file, int line) {
     Fiber *f = sim_f;
     f->file  = file;
     f->line  = line;
-    if (!sim_l->coop)
-        sim_report(true, "grid sync in a launch without the cooperative attribute, at %s:%d", file, line);
+    if (!sim_l->coop) sim_report(true, "grid sync in a launch without the cooperative attribute, at %s:%d", file, line);
     f->waiting = 3;
     grid_arrived++;
     sim_grid_try();

@@ -76,10 +76,10 @@ struct Symbol {
 struct Operand {
     enum Kind : uint8_t { REG, NUMBER, ADDRESS, SYMBOL, VECTOR, WORD } kind = WORD;
     bool            inverted                                                = false; // !%p
-    int             reg     = -1; // REG; ADDRESS: base register or -1
-    int             pair    = -1; // the predicate p of d|p
-    uint64_t        number  = 0;  // value; ADDRESS: offset
-    char            literal = 0;  // NUMBER: 'f' or 'd' for a float of that many bits, else 0
+    int             reg                                                     = -1; // REG; ADDRESS: base register or -1
+    int             pair                                                    = -1; // the predicate p of d|p
+    uint64_t        number                                                  = 0;  // value; ADDRESS: offset
+    char            literal = 0; // NUMBER: 'f' or 'd' for a float of that many bits, else 0
     const Symbol   *symbol  = nullptr;
     string_view     word; // label, function or special register
     vector<Operand> list;
@@ -201,9 +201,9 @@ struct GlobalShadow {
         uint32_t epoch;
         uint64_t stamp;
     };
-    uint32_t      warps;             // of a block
-    vector<Fence> fences, published; // of each warp of the grid: its last fence, that before a strong access
-    vector<uint32_t> newest;         // of each block: the largest epoch of a published fence
+    uint32_t         warps;             // of a block
+    vector<Fence>    fences, published; // of each warp of the grid: its last fence, that before a strong access
+    vector<uint32_t> newest;            // of each block: the largest epoch of a published fence
     std::map<uint64_t, std::unique_ptr<Cell[]>> pages;
     uint64_t                                    lo = ~0ull, hi = 0, last_page = 0;
     Cell                                       *last = nullptr;
@@ -212,15 +212,15 @@ struct GlobalShadow {
     void  store(uint64_t a, const Cell &c, size_t bytes);
 };
 struct Block {
-    Launch      *launch;
-    uint32_t     x, y, z;
-    bool         waited; // griddepcontrol.wait was executed
-    vector<char> shared, shared_init;
-    vector<Warp> warps;
+    Launch                      *launch;
+    uint32_t                     x, y, z;
+    bool                         waited; // griddepcontrol.wait was executed
+    vector<char>                 shared, shared_init;
+    vector<Warp>                 warps;
     std::map<uint32_t, uint32_t> arrived; // by barrier: threads of bar.arrive
-    SharedShadow shadow;
-    bool         strong = false, acquired = false; // a strong load; a fence behind it
-    uint64_t     fenced = 0;                       // stamp of the last fence
+    SharedShadow                 shadow;
+    bool                         strong = false, acquired = false; // a strong load; a fence behind it
+    uint64_t                     fenced = 0;                       // stamp of the last fence
 };
 // Sees every warp instruction after it was executed, with no lanes if its guard is false in all of them. `address`
 // holds one generic address per active lane of a memory instruction, else it is null.
@@ -243,15 +243,13 @@ struct Launch {
     FindRange    *find     = nullptr;
     FindMarks    *marks    = nullptr;
     Observer     *observer = nullptr;
-    bool          races =
-        true; // report races (ptx_race.cpp); not where counters are set to count the tail of a kernel
+    bool          races = true; // report races (ptx_race.cpp); not where counters are set to count the tail of a kernel
     const vector<uint32_t> *only = nullptr; // numbers of the blocks to run; null: all
     Ranges                  recent[4];
     unsigned                next_recent = 0;
 
-    const char *name = nullptr;
-    void (*waited)(const char *) =
-        nullptr; // called with the name when the first block has waited for earlier kernels
+    const char *name             = nullptr;
+    void (*waited)(const char *) = nullptr; // called with the name when the first block has waited for earlier kernels
 
     std::shared_ptr<GlobalShadow> written; // null: nothing yet
 };
@@ -273,8 +271,7 @@ class Module {
 
 // ---- errors: a line on stderr, then the process ends with status 99 ----
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-[[noreturn]] void fail_at(const Warp &w, int lane, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+[[noreturn]] void fail_at(const Warp &w, int lane, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // ---- between the files ----
 struct ModuleText; // ptx_parse.cpp
@@ -295,7 +292,7 @@ Registers        assign_slots(const Body &b);
 // (ptx_around.cpp).
 struct Around {
     Type    source = Type::none, result = Type::none; // of the operands concerned
-    uint8_t flush  = 0;                               // bit k: subnormals of source k become zeros
+    uint8_t flush        = 0;                         // bit k: subnormals of source k become zeros
     bool    flush_result = false, saturate = false, relu = false;
 };
 struct Decoder { // one statement on its way to an Inst
@@ -317,20 +314,20 @@ struct Decoder { // one statement on its way to an Inst
     [[noreturn]] void   bad(const char *why) const;
 };
 typedef Exec *DecodeFn(Decoder &d); // fills d.i; null if there is no such form
-DecodeFn decode_int, decode_float, decode_convert, decode_move, decode_memory, decode_atomic, decode_warp,
-    decode_mma, decode_flow;
+DecodeFn decode_int, decode_float, decode_convert, decode_move, decode_memory, decode_atomic, decode_warp, decode_mma,
+    decode_flow;
 void decode(Kernel &k);
-enum : int { N_SCRATCH = 3 };                              // slots behind the registers, of 128 bytes
+enum : int { N_SCRATCH = 3 };                                // slots behind the registers, of 128 bytes
 void before(Decoder &d, int32_t scratch, vector<Inst> &out); // redirects the sources of d.i
 void after(const Decoder &d, vector<Inst> &out);
 Inst pseudo(const Inst &of, Exec *run, int32_t slot);
 
 // Memory at a.address for a warp's lanes: checks bounds, alignment and initialisation, and gives host pointers.
-void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host);
-void leave(Warp &w, uint32_t lanes); // the lanes return
-bool switch_path(Warp &w, bool split); // another path of the warp runs; false: there is none
-void finish_reduction(Warp &w, uint32_t true_threads, uint32_t threads); // the result of bar.red
-double multiply_adds(const Kernel &k, const Inst &i); // of an mma; 0: another instruction
-void pop_path(Warp &w);
+void   resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host);
+void   leave(Warp &w, uint32_t lanes);   // the lanes return
+bool   switch_path(Warp &w, bool split); // another path of the warp runs; false: there is none
+void   finish_reduction(Warp &w, uint32_t true_threads, uint32_t threads); // the result of bar.red
+double multiply_adds(const Kernel &k, const Inst &i);                      // of an mma; 0: another instruction
+void   pop_path(Warp &w);
 } // namespace ptx
 #endif

@@ -10,8 +10,7 @@
 
 namespace ptx {
 namespace {
-template <class T, T EXPONENT>
-void flush(Warp &w, const Inst &i, uint32_t lanes) { // count: elements of a lane
+template <class T, T EXPONENT> void flush(Warp &w, const Inst &i, uint32_t lanes) { // count: elements of a lane
     const T *a = w.at<T>(i.s[0]);
     T       *d = w.reg<T>(i.d[0]);
     for (uint32_t m = lanes; m; m &= m - 1)

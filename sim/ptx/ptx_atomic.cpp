@@ -9,12 +9,12 @@
 namespace ptx {
 namespace {
 enum : uint32_t { RELEASE = 1, ACQUIRE = 2 };
-#define OP(Name, expression)                                                                                 \
-    struct Name {                                                                                            \
-        template <class T> static T f(T old, T a, T b) {                                                     \
-            (void)old, (void)a, (void)b;                                                                     \
-            return (T)(expression);                                                                          \
-        }                                                                                                    \
+#define OP(Name, expression)                                                                                           \
+    struct Name {                                                                                                      \
+        template <class T> static T f(T old, T a, T b) {                                                               \
+            (void)old, (void)a, (void)b;                                                                               \
+            return (T)(expression);                                                                                    \
+        }                                                                                                              \
     };
 OP(Add, old + a)
 OP(Exch, a)
@@ -49,9 +49,7 @@ template <class T, class O> void atomic(Warp &w, const Inst &i, uint32_t lanes) 
     w.state = State::yields;
 }
 template <class O> Exec *pick_bits(Type t) {
-    return bytes_of(t) == 4   ? atomic<uint32_t, O>
-           : bytes_of(t) == 8 ? atomic<uint64_t, O>
-                              : atomic<uint16_t, O>;
+    return bytes_of(t) == 4 ? atomic<uint32_t, O> : bytes_of(t) == 8 ? atomic<uint64_t, O> : atomic<uint16_t, O>;
 }
 template <class O> Exec *pick_order(Type t) {
     if (is_signed(t)) return bytes_of(t) == 4 ? atomic<int32_t, O> : atomic<int64_t, O>;

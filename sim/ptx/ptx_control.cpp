@@ -28,8 +28,8 @@ void pop_path(Warp &w) {
     if (w.live == 0)
         w.state = State::done;
     else
-        fail_at(w, __builtin_ctz(w.live),
-                "the paths of the warp have ended and lanes 0x%08x have not returned", w.live);
+        fail_at(w, __builtin_ctz(w.live), "the paths of the warp have ended and lanes 0x%08x have not returned",
+                w.live);
 }
 void leave(Warp &w, uint32_t lanes) {
     w.live &= ~lanes;
@@ -43,11 +43,12 @@ static uint32_t waiting_lanes(const Warp &w, size_t frame) {
     for (size_t k = frame + 1; k < w.stack.size(); k++) taken |= w.stack[k].lanes;
     return w.stack[frame].lanes & w.live & ~taken;
 }
-// Puts the running path on the stack and runs the one that waits longest, so that lanes which spin for others of their warp
-// let them go on. First paths that have not begun or were interrupted; with `split` also lanes that wait at a join:
+// Puts the running path on the stack and runs the one that waits longest, so that lanes which spin for others of their
+// warp let them go on. First paths that have not begun or were interrupted; with `split` also lanes that wait at a
+// join:
 //
-//     running: lanes 0-7, spin      stack: { 0-31 at the join } below { 8-15, a path }      lanes 16-31 wait at the join
-//     switch         running: 8-15            stack: { 0-31 at the join } { 0-7, spin }
+//     running: lanes 0-7, spin      stack: { 0-31 at the join } below { 8-15, a path }      lanes 16-31 wait at the
+//     join switch         running: 8-15            stack: { 0-31 at the join } { 0-7, spin }
 //     split          running: 16-31 from the join on; they meet the others no more before the outer join
 bool switch_path(Warp &w, bool split) {
     for (size_t k = 0; k < w.stack.size(); k++) {
@@ -70,8 +71,7 @@ void finish_reduction(Warp &w, uint32_t true_threads, uint32_t threads) {
     if (i.count == 0)
         each_lane(w.reg<uint32_t>(i.d[0]), w.live, [=](int) { return true_threads; });
     else
-        put_mask(w, i.d[0], w.live,
-                 (i.count == 1 ? true_threads == threads : true_threads != 0) ? w.live : 0);
+        put_mask(w, i.d[0], w.live, (i.count == 1 ? true_threads == threads : true_threads != 0) ? w.live : 0);
 }
 
 namespace {
@@ -97,13 +97,13 @@ void check_index(Warp &w, const Inst &i, uint32_t lanes) {
 void leave_warp(Warp &w, const Inst &, uint32_t lanes) { leave(w, lanes); }
 void trap(Warp &w, const Inst &, uint32_t lanes) { fail_at(w, __builtin_ctz(lanes), "trap"); }
 
-// All lanes of a warp that have not returned must come together. s[0], s[1]: number, threads (0: all); s[2]: the predicate
-// of bar.red, count: 0 popc, 1 and, 2 or.
+// All lanes of a warp that have not returned must come together. s[0], s[1]: number, threads (0: all); s[2]: the
+// predicate of bar.red, count: 0 popc, 1 and, 2 or.
 enum : uint8_t { COUNTED = 1, ARRIVES = 2, REDUCES = 4, INVERTED = 8 };
 void barrier(Warp &w, const Inst &i, uint32_t lanes) {
     if (lanes != w.live)
-        fail_at(w, __builtin_ctz(w.live & ~lanes),
-                "divergent barrier: lanes 0x%08x wait, 0x%08x are on another path", lanes, w.live & ~lanes);
+        fail_at(w, __builtin_ctz(w.live & ~lanes), "divergent barrier: lanes 0x%08x wait, 0x%08x are on another path",
+                lanes, w.live & ~lanes);
     const int l       = __builtin_ctz(lanes);
     w.barrier         = w.at<uint32_t>(i.s[0])[l];
     w.barrier_threads = i.sub & COUNTED ? w.at<uint32_t>(i.s[1])[l] : 0;
@@ -112,8 +112,7 @@ void barrier(Warp &w, const Inst &i, uint32_t lanes) {
         return;
     }
     w.reduction = i.sub & REDUCES ? &i : nullptr;
-    if (i.sub & REDUCES)
-        w.votes = lanes & (i.sub & INVERTED ? ~*w.at<uint32_t>(i.s[2]) : *w.at<uint32_t>(i.s[2]));
+    if (i.sub & REDUCES) w.votes = lanes & (i.sub & INVERTED ? ~*w.at<uint32_t>(i.s[2]) : *w.at<uint32_t>(i.s[2]));
     w.state = State::barrier;
 }
 void yield(Warp &w, const Inst &, uint32_t) { w.state = State::yields; }

@@ -53,9 +53,7 @@ template <class R, class D> Exec *pick_type(Type t) {
     }
 }
 template <class D> Exec *pick_source(Type t, int bytes) {
-    return bytes == 2   ? pick_type<uint16_t, D>(t)
-           : bytes == 4 ? pick_type<uint32_t, D>(t)
-                        : pick_type<uint64_t, D>(t);
+    return bytes == 2 ? pick_type<uint16_t, D>(t) : bytes == 4 ? pick_type<uint32_t, D>(t) : pick_type<uint64_t, D>(t);
 }
 
 double round_to_integer(double v, int mode) {
@@ -73,16 +71,14 @@ double round_to_integer(double v, int mode) {
 // Out of range clamps. NaN is 0 from f32 to at most 32 bits, else only the top bit is set.
 template <class T> T clamped(double v, bool wide) {
     if (v != v) return wide ? (T)((uint64_t)1 << (8 * sizeof(T) - 1)) : (T)0;
-    const double lo = (double)std::numeric_limits<T>::min(),
-                 hi = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    const double lo = (double)std::numeric_limits<T>::min(), hi = std::ldexp(1.0, std::numeric_limits<T>::digits);
     if (v < lo) return std::numeric_limits<T>::min();
     return v >= hi ? std::numeric_limits<T>::max() : (T)v;
 }
 template <class F, class T, class D> void float_to_int(Warp &w, const Inst &i, uint32_t lanes) {
     const F *a = w.at<F>(i.s[0]);
     active_lanes(w.reg<D>(i.d[0]), lanes, [=](int l) {
-        return (D)clamped<T>(round_to_integer((double)a[l], i.sub & ROUNDING),
-                             sizeof(F) == 8 || sizeof(T) == 8);
+        return (D)clamped<T>(round_to_integer((double)a[l], i.sub & ROUNDING), sizeof(F) == 8 || sizeof(T) == 8);
     });
 }
 template <class F> Exec *pick_to_int(Type t, int bytes) {
@@ -167,8 +163,7 @@ void f16_to_f32(Warp &w, const Inst &i, uint32_t lanes) {
     const uint16_t   *a = w.at<uint16_t>(i.s[0]);
     alignas(32) float t[32];
     for (int k = 0; k < 4; k++)
-        _mm256_store_ps(t + 8 * k,
-                        _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(a + 8 * k))));
+        _mm256_store_ps(t + 8 * k, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(a + 8 * k))));
     each_lane(w.reg<float>(i.d[0]), lanes, [&](int l) { return t[l]; });
 }
 #endif
@@ -258,8 +253,7 @@ Exec *decode_convert(Decoder &d) {
     }
     const Operand &source   = d.s.args[1];
     const int      to_bytes = bytes_of(d.k.body.regs[(size_t)d.s.args[0].reg]);
-    const int      from_bytes =
-        source.kind == Operand::REG ? bytes_of(d.k.body.regs[(size_t)source.reg]) : bytes_of(from);
+    const int from_bytes = source.kind == Operand::REG ? bytes_of(d.k.body.regs[(size_t)source.reg]) : bytes_of(from);
     if (from_bytes < bytes_of(from) || to_bytes < bytes_of(to)) d.bad("a register narrower than the type");
     d.i.s[0] = d.src_of(source, from_bytes);
     return is_float(from) ? from_float(d, to, from, to_bytes) : from_int(d, to, from, to_bytes, from_bytes);

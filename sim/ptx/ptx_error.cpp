@@ -39,10 +39,9 @@ void fail(const char *format, ...) {
 }
 void fail_at(const Warp &w, int lane, const char *format, ...) {
     const uint32_t *n = w.block->launch->block, t = w.id * 32 + (uint32_t)lane, pc = w.pc == 0 ? 0 : w.pc - 1;
-    fprintf(stderr,
-            "ptx: %s (%s, %s) block (%u,%u,%u) thread (%u,%u,%u): ", readable(w.kernel->body.name).c_str(),
-            w.kernel->where(pc).c_str(), w.kernel->text(pc).c_str(), w.block->x, w.block->y, w.block->z,
-            t % n[0], t / n[0] % n[1], t / n[0] / n[1]);
+    fprintf(stderr, "ptx: %s (%s, %s) block (%u,%u,%u) thread (%u,%u,%u): ", readable(w.kernel->body.name).c_str(),
+            w.kernel->where(pc).c_str(), w.kernel->text(pc).c_str(), w.block->x, w.block->y, w.block->z, t % n[0],
+            t / n[0] % n[1], t / n[0] / n[1]);
     va_list ap;
     va_start(ap, format);
     finish(format, ap);

@@ -18,9 +18,9 @@ namespace ptx {
 namespace {
 template <class T> T flush(T v) { return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign((T)0, v) : v; }
 
-#define OP(Name, args, expression)                                                                           \
-    template <class T> struct Name {                                                                         \
-        static T f args { return (T)(expression); }                                                          \
+#define OP(Name, args, expression)                                                                                     \
+    template <class T> struct Name {                                                                                   \
+        static T f args { return (T)(expression); }                                                                    \
     };
 OP(Add, (T a, T b), a + b)
 OP(Sub, (T a, T b), a - b)
@@ -201,12 +201,8 @@ Exec *decode_small(Decoder &d, Type t) {
     for (auto &e : table) {
         if (d.parts[0] != e.name) continue;
         if (d.has("xorsign")) return nullptr;
-        d.around = {t,
-                    t,
-                    (uint8_t)(d.has("ftz") ? (1 << e.sources) - 1 : 0),
-                    d.has("ftz"),
-                    d.has("sat"),
-                    d.has("relu")};
+        d.around = {
+            t, t, (uint8_t)(d.has("ftz") ? (1 << e.sources) - 1 : 0), d.has("ftz"), d.has("sat"), d.has("relu")};
         d.i.d[0] = d.dst(0, bytes_of(t));
         for (int k = 0; k < e.sources; k++) d.i.s[k] = d.src((size_t)k + 1, t);
         for (int k = e.sources; k < 3; k++) d.i.s[k] = d.i.s[0];
@@ -310,8 +306,7 @@ Exec *decode_testp(Decoder &d, Type t) {
 Exec *decode_float(Decoder &d) {
     const string_view op = d.parts[0];
     const Type        t  = d.type();
-    if (!is_float(t) || op == "cvt" || op == "setp" || op == "set" || op == "selp" || op == "mov" ||
-        op == "slct")
+    if (!is_float(t) || op == "cvt" || op == "setp" || op == "set" || op == "selp" || op == "mov" || op == "slct")
         return nullptr;
     if (op == "ld" || op == "st" || op == "atom" || op == "red") return nullptr;
     d.i.sub = variant(d);

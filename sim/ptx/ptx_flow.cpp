@@ -74,8 +74,7 @@ struct PostDominators {
         return a;
     }
     explicit PostDominators(const Flow &flow)
-        : f(flow), before(f.blocks.size() + 1), number(f.blocks.size() + 1, -1),
-          ipdom(f.blocks.size() + 1, -1) {
+        : f(flow), before(f.blocks.size() + 1), number(f.blocks.size() + 1, -1), ipdom(f.blocks.size() + 1, -1) {
         for (size_t i = 0; i < f.blocks.size(); i++)
             for (int s : f.blocks[i].next) before[(size_t)s].push_back((int)i);
         visit();
@@ -104,8 +103,7 @@ vector<uint32_t> immediate_post_dominators(const Body &b) {
     vector<uint32_t>     join(b.code.size(), NOWHERE);
     for (auto &block : f.blocks) {
         const int i = (int)(&block - f.blocks.data()), d = p.ipdom[(size_t)i];
-        if (d >= 0 && d < (int)f.blocks.size())
-            join[(size_t)block.end - 1] = (uint32_t)f.blocks[(size_t)d].first;
+        if (d >= 0 && d < (int)f.blocks.size()) join[(size_t)block.end - 1] = (uint32_t)f.blocks[(size_t)d].first;
     }
     return join;
 }

@@ -17,10 +17,9 @@ template <int FRACTION, int BIAS> static inline uint16_t small_of(double v) {
     int exponent;
     std::frexp(a, &exponent); // a = m * 2^exponent, 0.5 <= m < 1
     int e = exponent - 1;
-    if (e < 1 - BIAS) e = 1 - BIAS; // subnormal: a multiple of 2^(1 - BIAS - FRACTION)
+    if (e < 1 - BIAS) e = 1 - BIAS;                               // subnormal: a multiple of 2^(1 - BIAS - FRACTION)
     const double q = std::nearbyint(std::ldexp(a, FRACTION - e)); // in units of the last place
-    if (e > BIAS || std::ldexp(q, e - FRACTION) >= std::ldexp(1.0, BIAS + 1))
-        return (uint16_t)(sign | infinity);
+    if (e > BIAS || std::ldexp(q, e - FRACTION) >= std::ldexp(1.0, BIAS + 1)) return (uint16_t)(sign | infinity);
     const uint32_t n = (uint32_t)q; // a carry out of the fraction raises the exponent
     if (n < 1u << FRACTION) return (uint16_t)(sign | n);
     return (uint16_t)(sign | (((uint32_t)(e + BIAS - 1) << FRACTION) + n));

@@ -17,9 +17,9 @@ template <> struct Twice<int64_t> { typedef __int128 type; };
 template <class T> using Wide = typename Twice<T>::type;
 
 // Arithmetic wraps, so it is done on unsigned values of at least 32 bits.
-#define OP2(Name, expression)                                                                                \
-    template <class T> struct Name {                                                                         \
-        static T f(T a, T b) { return (T)(expression); }                                                     \
+#define OP2(Name, expression)                                                                                          \
+    template <class T> struct Name {                                                                                   \
+        static T f(T a, T b) { return (T)(expression); }                                                               \
     };
 OP2(Add, (uint64_t)a + (uint64_t)b)
 OP2(Sub, (uint64_t)a - (uint64_t)b)
@@ -33,9 +33,9 @@ OP2(Max, a > b ? a : b)
 // Division by zero gives ones here; the ISA leaves it open. -2^31 / -1 wraps.
 OP2(Div, b == 0 ? (T)-1 : std::is_signed<T>::value && b == (T)-1 ? (T)(0 - (uint64_t)a) : (T)(a / b))
 OP2(Rem, b == 0 ? a : std::is_signed<T>::value && b == (T)-1 ? (T)0 : (T)(a % b))
-#define OP1(Name, expression)                                                                                \
-    template <class T> struct Name {                                                                         \
-        static T f(T a) { return (T)(expression); }                                                          \
+#define OP1(Name, expression)                                                                                          \
+    template <class T> struct Name {                                                                                   \
+        static T f(T a) { return (T)(expression); }                                                                    \
     };
 OP1(Neg, 0 - (uint64_t)a)
 OP1(Not, ~a)
@@ -204,8 +204,7 @@ template <class A, class B> void dp4a(Warp &w, const Inst &i, uint32_t lanes) {
     const uint32_t *a = w.at<uint32_t>(i.s[0]), *b = w.at<uint32_t>(i.s[1]), *c = w.at<uint32_t>(i.s[2]);
     each_lane(w.reg<uint32_t>(i.d[0]), lanes, [=](int l) {
         uint32_t r = c[l];
-        for (int k = 0; k < 4; k++)
-            r += (uint32_t)((int32_t)(A)(a[l] >> 8 * k) * (int32_t)(B)(b[l] >> 8 * k));
+        for (int k = 0; k < 4; k++) r += (uint32_t)((int32_t)(A)(a[l] >> 8 * k) * (int32_t)(B)(b[l] >> 8 * k));
         return r;
     });
 }
@@ -229,8 +228,8 @@ enum Carry : uint8_t { CARRY_IN = 1, CARRY_OUT = 2, CARRY_SUB = 4, CARRY_HI = 8 
 template <class T> void carry(Warp &w, const Inst &i, uint32_t lanes) {
     typedef unsigned __int128 Big;
     const bool                product = i.count == 3;
-    const T *a = w.at<T>(i.s[0]), *b = w.at<T>(i.s[1]), *c = product ? w.at<T>(i.s[2]) : nullptr;
-    T       *d = w.reg<T>(i.d[0]);
+    const T                  *a = w.at<T>(i.s[0]), *b = w.at<T>(i.s[1]), *c = product ? w.at<T>(i.s[2]) : nullptr;
+    T                        *d = w.reg<T>(i.d[0]);
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l  = __builtin_ctz(m);
         const Big in = i.sub & CARRY_IN ? w.carry >> l & 1 : 0;
@@ -249,9 +248,9 @@ Exec *decode_carry(Decoder &d) {
     const string_view op = d.parts[0];
     const Type        t  = d.type();
     d.i.count            = op == "mad" || op == "madc" ? 3 : 2;
-    d.i.sub  = (uint8_t)((op.back() == 'c' && op != "cc" ? CARRY_IN : 0) | (d.has("cc") ? CARRY_OUT : 0) |
+    d.i.sub              = (uint8_t)((op.back() == 'c' && op != "cc" ? CARRY_IN : 0) | (d.has("cc") ? CARRY_OUT : 0) |
                         (op.substr(0, 3) == "sub" ? CARRY_SUB : 0) | (d.has("hi") ? CARRY_HI : 0));
-    d.i.d[0] = d.dst(0, bytes_of(t));
+    d.i.d[0]             = d.dst(0, bytes_of(t));
     for (size_t k = 0; k < d.i.count; k++) d.i.s[k] = d.src(k + 1, t);
     return bytes_of(t) == 8 ? carry<uint64_t> : carry<uint32_t>;
 }
@@ -325,11 +324,11 @@ template <template <class> class O> Exec *pick_mad(Type t) {
         return nullptr;
     }
 }
-#define PICK_WIDE(f)                                                                                         \
-    (t == Type::u16   ? f<uint16_t>                                                                          \
-     : t == Type::s16 ? f<int16_t>                                                                           \
-     : t == Type::u32 ? f<uint32_t>                                                                          \
-     : t == Type::s32 ? f<int32_t>                                                                           \
+#define PICK_WIDE(f)                                                                                                   \
+    (t == Type::u16   ? f<uint16_t>                                                                                    \
+     : t == Type::s16 ? f<int16_t>                                                                                     \
+     : t == Type::u32 ? f<uint32_t>                                                                                    \
+     : t == Type::s32 ? f<int32_t>                                                                                     \
                       : nullptr)
 #define PICK_32_64(f) (bytes_of(t) == 8 ? f<uint64_t> : f<uint32_t>)
 #define PICK_COUNT(O) (bytes_of(t) == 8 ? count<uint64_t, O> : count<uint32_t, O>)

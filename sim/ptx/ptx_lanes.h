@@ -38,8 +38,7 @@ template <class F> static inline uint32_t lane_mask(F f) {
     for (int l = 0; l < 32; l++) t[l] = f(l) ? -1 : 0;
     uint32_t m = 0;
 #ifdef __AVX2__
-    for (int k = 0; k < 4; k++)
-        m |= (uint32_t)_mm256_movemask_ps(_mm256_load_ps((const float *)(t + 8 * k))) << 8 * k;
+    for (int k = 0; k < 4; k++) m |= (uint32_t)_mm256_movemask_ps(_mm256_load_ps((const float *)(t + 8 * k))) << 8 * k;
 #else
     for (int l = 0; l < 32; l++) m |= (uint32_t)(t[l] & 1) << l;
 #endif

@@ -113,8 +113,8 @@ const ptx::Kernel *ptx::host_kernel(const void *function, const char *name, std:
 
 bool sim_run_ptx(SimLaunch &l) {
     if (!sim_ptx_on() && l.k->ptx == nullptr) return false;
-    const ptx::Kernel *k = l.k->ptx != nullptr ? (const ptx::Kernel *)l.k->ptx
-                                               : ptx::host_kernel(l.k->fn, l.k->name.c_str(), nullptr);
+    const ptx::Kernel *k =
+        l.k->ptx != nullptr ? (const ptx::Kernel *)l.k->ptx : ptx::host_kernel(l.k->fn, l.k->name.c_str(), nullptr);
     if (k == nullptr) { // it runs as host code, whose stores are not seen
         sim_all_written();
         return false;
@@ -135,12 +135,11 @@ bool sim_run_ptx(SimLaunch &l) {
     g.waited         = sim_waited;
     g.params.resize(k->body.params_bytes);
     if (l.data.size() != k->body.param_bytes.size())
-        ptx::fail("%s: %zu arguments for %zu parameters", l.k->name.c_str(), l.data.size(),
-                  k->body.param_bytes.size());
+        ptx::fail("%s: %zu arguments for %zu parameters", l.k->name.c_str(), l.data.size(), k->body.param_bytes.size());
     for (size_t n = 0; n < l.data.size(); n++) {
         if (l.data[n].size() != k->body.param_bytes[n])
-            ptx::fail("%s: argument %zu has %zu bytes, its parameter %zu", l.k->name.c_str(), n,
-                      l.data[n].size(), k->body.param_bytes[n]);
+            ptx::fail("%s: argument %zu has %zu bytes, its parameter %zu", l.k->name.c_str(), n, l.data[n].size(),
+                      k->body.param_bytes[n]);
         memcpy(g.params.data() + k->body.param_at[n], l.data[n].data(), l.data[n].size());
     }
     ptx::run(g);

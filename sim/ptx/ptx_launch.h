@@ -10,7 +10,8 @@ struct HostSymbol {
 };
 HostSymbol host_symbol(const void *function);
 string     without_hash(string_view mangled);
-// The PTX of a host function, null for one of a shared library; ends the process if there is none. *file, if not null: the .ptx file it is in.
+// The PTX of a host function, null for one of a shared library; ends the process if there is none. *file, if not null:
+// the .ptx file it is in.
 const Kernel *host_kernel(const void *function, const char *name, string *file);
 string        read_file(const string &path); // empty if it cannot be read
 } // namespace ptx

@@ -6,9 +6,7 @@
 #include <cstdlib>
 
 namespace ptx {
-static bool word_char(char c) {
-    return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
-}
+static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.'; }
 
 static const char *skip_blanks(const char *p, const char *end) {
     while (p < end) {
@@ -39,8 +37,7 @@ void Lexer::next() {
         for (p++; p < end && isalnum((unsigned char)*p);) p++;
     } else if (word_char(*p)) {
         kind = Tok::word;
-        while (p < end &&
-               (word_char(*p) || (*p == ':' && p + 1 < end && p[1] == ':') || (*p == ':' && p[-1] == ':')))
+        while (p < end && (word_char(*p) || (*p == ':' && p + 1 < end && p[1] == ':') || (*p == ':' && p[-1] == ':')))
             p++;
     } else if (*p == '"') {
         kind = Tok::string;
@@ -66,8 +63,7 @@ bool Lexer::take(char c) {
     return true;
 }
 void Lexer::expect(char c) {
-    if (!take(c))
-        fail("PTX line %d: '%c' expected before '%.*s'", line_number(), c, (int)text.size(), text.data());
+    if (!take(c)) fail("PTX line %d: '%c' expected before '%.*s'", line_number(), c, (int)text.size(), text.data());
 }
 string_view Lexer::word() {
     if (kind != Tok::word)

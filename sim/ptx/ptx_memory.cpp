@@ -2,8 +2,8 @@
 // checked for alignment, bounds, and for being written before it is read.
 //
 // The lanes run in step and one warp at a time, so memory is sequentially consistent: .volatile, .relaxed,
-// .acquire, .release and fences have no effect on the values; ptx_race.cpp demands them. A volatile, relaxed or acquire load ends the turn
-// of its warp, so that a loop which waits for another warp or block makes progress.
+// .acquire, .release and fences have no effect on the values; ptx_race.cpp demands them. A volatile, relaxed or acquire
+// load ends the turn of its warp, so that a loop which waits for another warp or block makes progress.
 #include "sim/ptx/ptx_lanes.h"
 #include "sim/ptx/ptx_race.h"
 
@@ -50,8 +50,8 @@ static void check_init(Warp &w, Space space, int l, uint64_t a, char *init, size
     if (write)
         memset(init, 1, bytes);
     else if (memchr(init, 0, bytes) != nullptr)
-        fail_at(w, l, "reads %zu bytes of %s memory at 0x%llx that were not written", bytes,
-                space_name(space), (unsigned long long)a);
+        fail_at(w, l, "reads %zu bytes of %s memory at 0x%llx that were not written", bytes, space_name(space),
+                (unsigned long long)a);
 }
 // Whether all lanes are aligned and inside [lo, end): for such an address a, neither a - lo nor end - bytes - a is
 // negative.
@@ -87,8 +87,7 @@ static bool resolve_at_once(Warp &w, const Inst &i, uint32_t lanes, bool write, 
     uint64_t        base  = 0;
     if (i.space == Space::shared) {
         vector<char> &shared = w.block->shared;
-        if (bytes < 4 || !all_inside(a, lanes, SHARED_FIRST, SHARED_FIRST + shared.size(), bytes))
-            return false;
+        if (bytes < 4 || !all_inside(a, lanes, SHARED_FIRST, SHARED_FIRST + shared.size(), bytes)) return false;
         if (!marks(w, w.block->shared_init.data() - SHARED_FIRST, lanes, bytes, write)) return false;
         base = (uint64_t)shared.data() - SHARED_FIRST;
     } else {
@@ -97,8 +96,7 @@ static bool resolve_at_once(Warp &w, const Inst &i, uint32_t lanes, bool write, 
             for (auto &r : w.block->launch->recent)
                 if (found == nullptr && all_inside(a, lanes, r.lo, r.hi, bytes)) found = &r;
         if (found == nullptr) return false;
-        if (found->written != nullptr && !marks(w, found->written - found->lo, lanes, bytes, write))
-            return false;
+        if (found->written != nullptr && !marks(w, found->written - found->lo, lanes, bytes, write)) return false;
     }
     for (int l = 0; l < 32; l++) host[l] = reinterpret_cast<char *>(base + a[l]);
     return true;
@@ -129,8 +127,7 @@ void resolve(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {
                         (unsigned long long)a[__builtin_ctz(m)]);
     const bool    plain = (i.space == Space::global || i.space == Space::generic) && hi < WINDOW;
     const Ranges *one   = plain ? in_allocation(*w.block->launch, lo, hi + bytes) : nullptr;
-    if (one != nullptr &&
-        (one->written == nullptr || marks(w, one->written - one->lo, lanes, bytes, write))) {
+    if (one != nullptr && (one->written == nullptr || marks(w, one->written - one->lo, lanes, bytes, write))) {
         for (int l = 0; l < 32; l++) host[l] = reinterpret_cast<char *>(a[l]);
         return;
     }
@@ -270,8 +267,7 @@ void prefetch(Warp &w, const Inst &i, uint32_t) {
 void copy_async(Warp &w, const Inst &i, uint32_t lanes) {
     char *from[32], *to[32];
     Inst  source = i;
-    source.space = Space::global, source.s[0] = i.s[1], source.wide = 1,
-    source.offset = (int64_t)(int32_t)i.target;
+    source.space = Space::global, source.s[0] = i.s[1], source.wide = 1, source.offset = (int64_t)(int32_t)i.target;
     resolve(w, i, lanes, true, to);
     check_race(w, i, lanes, Access::write, to);
     memcpy(w.target, w.address, sizeof w.target);

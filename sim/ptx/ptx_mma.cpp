@@ -9,8 +9,7 @@ namespace ptx {
 namespace {
 void whole_warp(const Warp &w, uint32_t lanes) {
     if (lanes != ALL_LANES)
-        fail_at(w, __builtin_ctz(lanes), "needs all 32 lanes of the warp, but lanes 0x%08x do not take part",
-                ~lanes);
+        fail_at(w, __builtin_ctz(lanes), "needs all 32 lanes of the warp, but lanes 0x%08x do not take part", ~lanes);
 }
 // The slots of all operands are in Kernel::more from i.offset on: d, a, b, c. sub: index into `tiles`.
 const mma::Tile tiles[] = {
@@ -63,8 +62,8 @@ Exec *decode_product(Decoder &d) {
     }
     return nullptr;
 }
-// ldmatrix: lane l has the address of row l%8 of matrix l/8. Lanes without a row must pass valid addresses too, as sm_75
-// demands, but do not read. count: matrices, sub: transposed.
+// ldmatrix: lane l has the address of row l%8 of matrix l/8. Lanes without a row must pass valid addresses too, as
+// sm_75 demands, but do not read. count: matrices, sub: transposed.
 void load_matrices(Warp &w, const Inst &i, uint32_t lanes) {
     whole_warp(w, lanes);
     char          *host[32];

@@ -43,11 +43,9 @@ Declaration declaration(Lexer &x) {
     }
     const string_view type = x.word();
     d.type                 = type_of(type.substr(1));
-    if (d.type == Type::none)
-        fail("PTX line %d: unknown type %.*s", x.line_number(), (int)type.size(), type.data());
+    if (d.type == Type::none) fail("PTX line %d: unknown type %.*s", x.line_number(), (int)type.size(), type.data());
     if (d.align == 0) d.align = (size_t)bytes_of(d.type);
-    while (x.is(".ptr") || x.is(".global") || x.is(".shared") ||
-           x.is(".align")) { // attributes of a pointer parameter
+    while (x.is(".ptr") || x.is(".global") || x.is(".shared") || x.is(".align")) { // attributes of a pointer parameter
         const bool number = x.is(".align");
         x.next();
         if (number) x.integer();
@@ -88,8 +86,7 @@ static void variable(ModuleText &m, Lexer &x, string_view space, bool is_extern)
     } else {
         m.memory.emplace_back(d.bytes() + d.align, 0);
         char *p           = (char *)align_up((size_t)m.memory.back().data(), d.align);
-        m.symbols[d.name] = {space == ".const" ? Space::constant : Space::global, (uint64_t)p, d.bytes(),
-                             false};
+        m.symbols[d.name] = {space == ".const" ? Space::constant : Space::global, (uint64_t)p, d.bytes(), false};
         initialise(x, d, p);
     }
     x.skip_to(';');
@@ -154,8 +151,7 @@ const Kernel *Module::kernel(const string &name) {
     if (k == nullptr && impl->text.functions.count(name) != 0) {
         k        = std::make_unique<Kernel>();
         k->files = impl->text.files;
-        for (auto &v : impl->text.memory)
-            k->variables.push_back({(uint64_t)v.data(), (uint64_t)v.data() + v.size()});
+        for (auto &v : impl->text.memory) k->variables.push_back({(uint64_t)v.data(), (uint64_t)v.data() + v.size()});
         parse_body(impl->text, name, k->body);
         decode(*k);
     }

@@ -11,9 +11,7 @@ template <class T> void move(Warp &w, const Inst &i, uint32_t lanes) {
     const T *a = w.at<T>(i.s[0]);
     each_lane(w.reg<T>(i.d[0]), lanes, [=](int l) { return a[l]; });
 }
-void move_pred(Warp &w, const Inst &i, uint32_t lanes) {
-    put_mask(w, i.d[0], lanes, *w.at<uint32_t>(i.s[0]));
-}
+void move_pred(Warp &w, const Inst &i, uint32_t lanes) { put_mask(w, i.d[0], lanes, *w.at<uint32_t>(i.s[0])); }
 
 // {a, b, ...} with a in the low bits; E: an element, N: how many.
 template <class E, class T, int N> void pack(Warp &w, const Inst &i, uint32_t lanes) {
@@ -153,14 +151,11 @@ template <class T> void move_clock(Warp &w, const Inst &i, uint32_t lanes) {
 Exec *decode_special(Decoder &d, Type t) {
     const string_view name = d.s.args[1].word;
     d.i.d[0]               = d.dst(0, bytes_of(t));
-    if (name == "%clock64" || name == "%globaltimer")
-        return bytes_of(t) == 8 ? move_clock<uint64_t> : nullptr;
+    if (name == "%clock64" || name == "%globaltimer") return bytes_of(t) == 8 ? move_clock<uint64_t> : nullptr;
     for (size_t k = 0; k < sizeof special_names / sizeof *special_names; k++) {
         if (name != special_names[k]) continue;
         d.i.sub = (uint8_t)k;
-        return bytes_of(t) == 4   ? move_special<uint32_t>
-               : bytes_of(t) == 2 ? move_special<uint16_t>
-                                  : nullptr;
+        return bytes_of(t) == 4 ? move_special<uint32_t> : bytes_of(t) == 2 ? move_special<uint16_t> : nullptr;
     }
     return nullptr;
 }
@@ -188,8 +183,7 @@ void from_generic(Warp &w, const Inst &i, uint32_t lanes) {
     for (uint32_t m = lanes; m; m &= m - 1) {
         const int l = __builtin_ctz(m);
         if (a[l] >> 56 != i.sub)
-            fail_at(w, l, "address 0x%llx is not in the state space it is converted to",
-                    (unsigned long long)a[l]);
+            fail_at(w, l, "address 0x%llx is not in the state space it is converted to", (unsigned long long)a[l]);
     }
     each_lane(w.reg<uint64_t>(i.d[0]), lanes, [=](int l) { return a[l] & (WINDOW - 1); });
 }
@@ -201,9 +195,9 @@ Exec *decode_cvta(Decoder &d, Type t) {
 }
 
 // ---- comparison (9.7.6); the names ending in u are true if an operand is NaN ----
-#define CMP(Name, expression)                                                                                \
-    struct Name {                                                                                            \
-        template <class T> static bool f(T a, T b) { return expression; }                                    \
+#define CMP(Name, expression)                                                                                          \
+    struct Name {                                                                                                      \
+        template <class T> static bool f(T a, T b) { return expression; }                                              \
     };
 CMP(Eq, a == b)
 CMP(Ne, a<b || a> b)

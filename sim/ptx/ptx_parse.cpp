@@ -36,12 +36,10 @@ struct Parser {
     vector<string_view>                        calls;   // functions being inlined, outermost first
     string_view                                label;   // the last one
     std::map<string_view, vector<string_view>> targets; // of .branchtargets, by label
-    std::map<string_view, const Symbol *>
-        shared; // every copy of an inlined function has the same shared memory
+    std::map<string_view, const Symbol *>      shared;  // every copy of an inlined function has the same shared memory
 
     void          function(const FunctionText &f, string_view name, const vector<const Symbol *> &actual);
-    const Symbol *add_symbol(Scope &s, string_view name, Space space, size_t bytes, size_t align,
-                             bool dynamic);
+    const Symbol *add_symbol(Scope &s, string_view name, Space space, size_t bytes, size_t align, bool dynamic);
     void          parameters(Lexer &x, Scope &s, vector<Declaration> &list);
     void          block(Lexer &x, Scope &s, std::map<string_view, int> &labels, vector<size_t> &returns);
     void          directive(Lexer &x, Scope &s);
@@ -77,12 +75,9 @@ const Symbol *find_symbol(const ModuleText &m, const Scope *s, string_view name)
     auto i = m.symbols.find(name);
     return i == m.symbols.end() ? nullptr : &i->second;
 }
-const Symbol *Parser::add_symbol(Scope &s, string_view name, Space space, size_t bytes, size_t align,
-                                 bool dynamic) {
+const Symbol *Parser::add_symbol(Scope &s, string_view name, Space space, size_t bytes, size_t align, bool dynamic) {
     if (space == Space::shared && shared.count(name) != 0) return s.symbols[name] = shared[name];
-    size_t &total = space == Space::shared  ? b.shared_bytes
-                    : space == Space::local ? b.local_bytes
-                                            : b.params_bytes;
+    size_t &total = space == Space::shared ? b.shared_bytes : space == Space::local ? b.local_bytes : b.params_bytes;
     if (!dynamic) total = align_up(total, align);
     b.symbols.push_back(std::make_unique<Symbol>(Symbol{space, total, bytes, dynamic}));
     total += bytes;
@@ -170,11 +165,8 @@ void Parser::directive(Lexer &x, Scope &s) {
         while (x.take(','));
         return x.expect(';');
     }
-    const Space space = w == ".shared"                   ? Space::shared
-                        : w == ".local" || w == ".param" ? Space::local
-                                                         : Space::generic;
-    if (space == Space::generic)
-        fail("PTX line %d: unknown directive %.*s", x.line_number(), (int)w.size(), w.data());
+    const Space space = w == ".shared" ? Space::shared : w == ".local" || w == ".param" ? Space::local : Space::generic;
+    if (space == Space::generic) fail("PTX line %d: unknown directive %.*s", x.line_number(), (int)w.size(), w.data());
     const Declaration d = declaration(x);
     add_symbol(s, d.name, space, d.bytes(), d.align, d.unsized);
     x.expect(';');
@@ -231,8 +223,7 @@ void Parser::statement(Lexer &x, Scope &s, vector<size_t> &returns) {
     while (!x.take(';')) {
         st.args.push_back(operand(x, s));
         if (!x.take(',') && !x.is(';'))
-            fail("PTX line %d: ';' expected before '%.*s'", x.line_number(), (int)x.text.size(),
-                 x.text.data());
+            fail("PTX line %d: ';' expected before '%.*s'", x.line_number(), (int)x.text.size(), x.text.data());
     }
     if (st.op.substr(0, 7) == "brx.idx") return indexed_branch(st);
     b.code.push_back(st);
@@ -300,8 +291,7 @@ void Parser::function(const FunctionText &f, string_view name, const vector<cons
     parameters(x, s, formal);
     x.word();
     parameters(x, s, formal);
-    if (!entry && formal.size() != actual.size())
-        fail("call of %.*s: parameters", (int)name.size(), name.data());
+    if (!entry && formal.size() != actual.size()) fail("call of %.*s: parameters", (int)name.size(), name.data());
     for (size_t k = 0; k < formal.size(); k++)
         if (entry) {
             add_symbol(s, formal[k].name, Space::param, formal[k].bytes(), formal[k].align, false);

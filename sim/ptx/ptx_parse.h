@@ -10,9 +10,7 @@ struct Lexer {
     const char *p, *end, *begin;
     Tok         kind = Tok::end;
     string_view text; // of the present token
-    Lexer(string_view s, const char *text_begin) : p(s.data()), end(s.data() + s.size()), begin(text_begin) {
-        next();
-    }
+    Lexer(string_view s, const char *text_begin) : p(s.data()), end(s.data() + s.size()), begin(text_begin) { next(); }
     void        next();
     bool        is(char c) const { return kind == Tok::sign && text[0] == c; }
     bool        is(string_view w) const { return kind == Tok::word && text == w; }

@@ -1,7 +1,7 @@
 // ptx_race.cpp - accesses that nothing orders: shared memory between barriers, global memory between blocks.
 //
-// Shared memory. The barriers of a block count its epochs, those of a warp (bar.warp.sync) the warp's. Each word has the
-// last write and the last readers of two warps:
+// Shared memory. The barriers of a block count its epochs, those of a warp (bar.warp.sync) the warp's. Each word has
+// the last write and the last readers of two warps:
 //
 //     thread 5    writes s[0]   epoch 3      thread 40   reads s[0]   epoch 3      error: no barrier between
 //     thread 5    writes s[0]   epoch 3      thread 40   reads s[0]   epoch 4      in order
@@ -34,8 +34,7 @@ bool conflicts(const Touch &t, const Me &me) {
 }
 void              set(Touch &t, const Me &me) { t = {me.epoch, me.warp_epoch, me.thread, false, me.atomic}; }
 [[noreturn]] void race(const Me &me, const char *does, const char *did, unsigned thread, uint64_t at) {
-    fail_at(me.w, me.thread % 32,
-            "race: %s shared memory at 0x%llx, which thread %u %s, and no barrier between", does,
+    fail_at(me.w, me.thread % 32, "race: %s shared memory at 0x%llx, which thread %u %s, and no barrier between", does,
             (unsigned long long)at + SHARED_FIRST, thread, did);
 }
 void read_cell(SharedCell &c, const Me &me, uint64_t at) {
@@ -43,8 +42,8 @@ void read_cell(SharedCell &c, const Me &me, uint64_t at) {
     Touch     &first = c.read[0];
     const bool mine  = first.thread / 32 == me.thread / 32;
     Touch     &r     = first.epoch != me.epoch || mine ? first : c.read[1];
-    const bool more  = r.epoch == me.epoch && r.thread / 32 == me.thread / 32 &&
-                      r.warp_epoch == me.warp_epoch && (r.many || r.thread != me.thread);
+    const bool more  = r.epoch == me.epoch && r.thread / 32 == me.thread / 32 && r.warp_epoch == me.warp_epoch &&
+                      (r.many || r.thread != me.thread);
     set(r, me);
     r.many = more;
 }
@@ -88,8 +87,7 @@ void check_shared(Warp &w, const Inst &i, uint32_t lanes, Access how, char *cons
         const int    l  = __builtin_ctz(m);
         const size_t at = (size_t)(host[l] - b.shared.data());
         if (at >= b.shared.size()) continue; // a generic address of another space
-        const Me me = {w, b.shadow.epoch, w.epoch, (uint16_t)(w.id * 32 + (unsigned)l),
-                       how == Access::atomic};
+        const Me me = {w, b.shadow.epoch, w.epoch, (uint16_t)(w.id * 32 + (unsigned)l), how == Access::atomic};
         touch_shared(me, how, at, bytes);
     }
 }
@@ -124,8 +122,7 @@ void GlobalShadow::store(uint64_t a, const Cell &c, size_t bytes) {
 }
 static GlobalShadow &written(Launch &g, const Block &b) {
     if (g.written == nullptr)
-        g.written =
-            std::make_shared<GlobalShadow>(g.grid[0] * g.grid[1] * g.grid[2], (uint32_t)b.warps.size());
+        g.written = std::make_shared<GlobalShadow>(g.grid[0] * g.grid[1] * g.grid[2], (uint32_t)b.warps.size());
     return *g.written;
 }
 static uint32_t number_of(const Block &b) {
@@ -143,10 +140,8 @@ static void check_cell(Warp &w, int l, bool write, uint64_t a, const GlobalShado
         fail_at(w, l, "race: %s global memory at 0x%llx, which block %u wrote without a fence after it", does,
                 (unsigned long long)a, c.block);
     if (!w.block->acquired || w.block->fenced < c.stamp)
-        fail_at(
-            w, l,
-            "race: %s global memory at 0x%llx, which block %u wrote, without an atomic and a fence before",
-            does, (unsigned long long)a, c.block);
+        fail_at(w, l, "race: %s global memory at 0x%llx, which block %u wrote, without an atomic and a fence before",
+                does, (unsigned long long)a, c.block);
 }
 void check_global(Warp &w, const Inst &i, uint32_t lanes, Access how, char *const *host) {
     Launch       &g     = *w.block->launch;
@@ -159,8 +154,7 @@ void check_global(Warp &w, const Inst &i, uint32_t lanes, Access how, char *cons
         if (a < s.hi && a + bytes > s.lo)
             for (size_t k = 0; k < bytes; k += i.bytes)
                 if (const auto *c = s.find(a + k)) check_cell(w, l, write, a + k, *c);
-        if (write)
-            s.store(a, {number_of(*w.block), w.block->shadow.epoch, (uint32_t)w.id, n_executed}, bytes);
+        if (write) s.store(a, {number_of(*w.block), w.block->shadow.epoch, (uint32_t)w.id, n_executed}, bytes);
     }
 }
 // A fence of the device. It covers what the warp wrote, and what the block wrote before its last barrier.

@@ -103,8 +103,7 @@ template <bool OBSERVED> void Runner::turn(Warp &w, uint32_t budget) {
         if (w.state != State::ready) break;
     }
     w.steps += n;
-    if (w.state == State::ready && w.steps >= MOST_STEPS)
-        fail_at(w, __builtin_ctz(w.lanes), "an endless loop");
+    if (w.state == State::ready && w.steps >= MOST_STEPS) fail_at(w, __builtin_ctz(w.lanes), "an endless loop");
 }
 // Lets the warps go on that wait at a complete barrier. True if there was one.
 bool Runner::release() {
@@ -118,8 +117,7 @@ bool Runner::release() {
                 if (w.state != State::done) alive += 32;
                 if (w.state != State::barrier || w.barrier != number) continue;
                 if ((w.reduction == nullptr) != (first.reduction == nullptr))
-                    fail_at(w, __builtin_ctz(w.lanes), "bar.red, and bar.sync of another warp, at barrier %u",
-                            number);
+                    fail_at(w, __builtin_ctz(w.lanes), "bar.red, and bar.sync of another warp, at barrier %u", number);
                 waiting += 32;
                 threads += (uint32_t)__builtin_popcount(w.live);
                 votes += (uint32_t)__builtin_popcount(w.votes);
@@ -139,9 +137,8 @@ bool Runner::release() {
 void Runner::stuck() {
     for (Warp *w : warps)
         if (w->state == State::yields)
-            fail_at(
-                *w, __builtin_ctz(w->lanes),
-                "deadlock: spins, and neither another warp nor another lane of this warp goes on meanwhile");
+            fail_at(*w, __builtin_ctz(w->lanes),
+                    "deadlock: spins, and neither another warp nor another lane of this warp goes on meanwhile");
         else if (w->state != State::done)
             fail_at(*w, __builtin_ctz(w->live), "deadlock: waits for threads that do not come (barrier %u)",
                     w->barrier);
@@ -152,8 +149,7 @@ void Runner::switch_paths(uint64_t idle) {
     const uint64_t every = 1024, patience = 32;
     if (idle % every != 0) return;
     for (Warp *w : warps)
-        if (w->state == State::yields)
-            switch_path(*w, false) || (idle >= every * patience && switch_path(*w, true));
+        if (w->state == State::yields) switch_path(*w, false) || (idle >= every * patience && switch_path(*w, true));
 }
 // A round gives each warp that can run a turn. Turns end early at yields, so a spin over many rounds without
 // any other warp ready is a deadlock.
@@ -163,9 +159,7 @@ void Runner::run_blocks() {
     for (;;) {
         bool ran = false, done = true, only_spins = true;
         for (size_t n = 0; n < warps.size(); n++) {
-            Warp &w = *warps[g.policy == 0   ? n
-                             : g.policy == 1 ? warps.size() - 1 - n
-                                             : random() % warps.size()];
+            Warp &w = *warps[g.policy == 0 ? n : g.policy == 1 ? warps.size() - 1 - n : random() % warps.size()];
             if (w.state == State::done || w.state == State::barrier) continue;
             const uint32_t budget = g.policy == 2 ? 1 + random() % 500 : MOST_STEPS;
             ran                   = true;
@@ -190,8 +184,7 @@ void run(Launch &l) {
     const uint32_t threads = l.block[0] * l.block[1] * l.block[2];
     const uint32_t n       = l.only != nullptr ? (uint32_t)l.only->size() : l.grid[0] * l.grid[1] * l.grid[2];
     if (r.k.body.max_threads != 0 && threads > r.k.body.max_threads)
-        fail("%s: a block of %u threads, compiled for %u", r.k.body.name.c_str(), threads,
-             r.k.body.max_threads);
+        fail("%s: a block of %u threads, compiled for %u", r.k.body.name.c_str(), threads, r.k.body.max_threads);
     r.blocks = vector<Block>(l.cooperative ? n : 1);
     vector<uint32_t> order(n);
     for (uint32_t i = 0; i < n; i++) order[i] = l.policy == 1 ? n - 1 - i : i;

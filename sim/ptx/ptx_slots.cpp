@@ -21,13 +21,12 @@ static void add(const Operand &o, vector<int> &regs) {
 }
 // The first operand is written, all others are read; these instructions write none.
 void definitions(const Statement &s, vector<int> &defs, vector<int> &uses) {
-    static const char *const none[] = {"st",     "red",   "bra",       "bar",           "barrier",
-                                       "membar", "fence", "prefetch",  "prefetchu",     "ret",
-                                       "exit",   "trap",  "nanosleep", "brkpt",         "griddepcontrol",
-                                       "cp",     "call",  "discard",   "applypriority", "pmevent",
-                                       "brx"};
-    const string_view        base   = s.op.substr(0, s.op.find('.'));
-    const bool               writes = std::find(std::begin(none), std::end(none), base) == std::end(none);
+    static const char *const none[] = {
+        "st",        "red",     "bra",           "bar",     "barrier",   "membar", "fence",          "prefetch",
+        "prefetchu", "ret",     "exit",          "trap",    "nanosleep", "brkpt",  "griddepcontrol", "cp",
+        "call",      "discard", "applypriority", "pmevent", "brx"};
+    const string_view base   = s.op.substr(0, s.op.find('.'));
+    const bool        writes = std::find(std::begin(none), std::end(none), base) == std::end(none);
     defs.clear();
     uses.clear();
     if (s.guard >= 0) uses.push_back(s.guard);
@@ -136,8 +135,7 @@ Registers assign_slots(const Body &b) {
     vector<int> order;
     for (int r = 0; r < (int)b.regs.size(); r++)
         if (l.last[(size_t)r] >= 0) order.push_back(r);
-    std::sort(order.begin(), order.end(),
-              [&](int x, int y) { return l.first[(size_t)x] < l.first[(size_t)y]; });
+    std::sort(order.begin(), order.end(), [&](int x, int y) { return l.first[(size_t)x] < l.first[(size_t)y]; });
     std::map<size_t, vector<int32_t>> unused; // by bytes
     vector<std::pair<int, int>>       active; // heap of (end, register)
     const auto                        later = std::greater<std::pair<int, int>>();

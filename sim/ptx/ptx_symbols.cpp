@@ -36,10 +36,9 @@ struct Symbols {
         for (unsigned k = 0; k < h.e_shnum; k++) {
             const Elf64_Shdr *section = (const Elf64_Shdr *)(const void *)(elf.data() + h.e_shoff) + k;
             if (section->sh_type != SHT_SYMTAB) continue;
-            const Elf64_Shdr *strings =
-                (const Elf64_Shdr *)(const void *)(elf.data() + h.e_shoff) + section->sh_link;
-            const Elf64_Sym *s = (const Elf64_Sym *)(const void *)(elf.data() + section->sh_offset);
-            string           file;
+            const Elf64_Shdr *strings = (const Elf64_Shdr *)(const void *)(elf.data() + h.e_shoff) + section->sh_link;
+            const Elf64_Sym  *s       = (const Elf64_Sym *)(const void *)(elf.data() + section->sh_offset);
+            string            file;
             for (size_t n = section->sh_size / sizeof *s; n-- > 0; s++) {
                 const char *name = elf.data() + strings->sh_offset + s->st_name;
                 if (ELF64_ST_TYPE(s->st_info) == STT_FILE) file = name;

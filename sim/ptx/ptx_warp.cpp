@@ -14,11 +14,9 @@ uint32_t members(Warp &w, int32_t mask_slot, uint32_t lanes) {
         const int l = __builtin_ctz(m);
         if (!(mask[l] >> l & 1)) fail_at(w, l, "the lane is not in its mask 0x%08x", mask[l]);
         const uint32_t absent = mask[l] & w.live & ~lanes;
-        if (absent != 0)
-            fail_at(w, l, "mask 0x%08x names lanes 0x%08x, which are on another path", mask[l], absent);
+        if (absent != 0) fail_at(w, l, "mask 0x%08x names lanes 0x%08x, which are on another path", mask[l], absent);
         if (mask[l] & w.exist & ~w.live)
-            fail_at(w, l, "mask 0x%08x names lanes 0x%08x, which have returned", mask[l],
-                    mask[l] & w.exist & ~w.live);
+            fail_at(w, l, "mask 0x%08x names lanes 0x%08x, which have returned", mask[l], mask[l] & w.exist & ~w.live);
     }
     return mask[__builtin_ctz(lanes)];
 }
@@ -34,12 +32,11 @@ void shfl(Warp &w, const Inst &i, uint32_t lanes) {
     for (int l = 0; l < 32; l++) value[l] = a[l];
     uint32_t *d = w.reg<uint32_t>(i.d[0]);
     for (uint32_t m = lanes; m; m &= m - 1) {
-        const int l = __builtin_ctz(m), segment = (int)(c[l] >> 8 & 31), clamp = (int)(c[l] & 31),
-                  n   = (int)(b[l] & 31);
+        const int l = __builtin_ctz(m), segment = (int)(c[l] >> 8 & 31), clamp = (int)(c[l] & 31), n = (int)(b[l] & 31);
         const int max = (l & segment) | (clamp & ~segment), first = l & segment;
         const int mode = i.sub & 3;
-        int j = mode == UP ? l - n : mode == DOWN ? l + n : mode == BFLY ? l ^ n : first | (n & ~segment);
-        const bool in = mode == UP ? j >= max : j <= max;
+        int       j    = mode == UP ? l - n : mode == DOWN ? l + n : mode == BFLY ? l ^ n : first | (n & ~segment);
+        const bool in  = mode == UP ? j >= max : j <= max;
         if (!in) j = l;
         if (!(lanes >> j & 1)) fail_at(w, l, "shfl reads lane %d, which takes no part", j);
         p |= (uint32_t)in << l;

@@ -6,8 +6,8 @@
 #include "reprise/reprise.h"
 
 /* Old##T is T up to and without its member `first_new`; `last` is its last member. */
-#define OLD(T, last, first_new)                                                                              \
-    _Static_assert(offsetof(Old##T, last) == offsetof(Rp##T, last), "a member has moved");                   \
+#define OLD(T, last, first_new)                                                                                        \
+    _Static_assert(offsetof(Old##T, last) == offsetof(Rp##T, last), "a member has moved");                             \
     _Static_assert(sizeof(Old##T) <= offsetof(Rp##T, first_new), "this member was there already")
 
 typedef struct OldModelOptions {

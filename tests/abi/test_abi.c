@@ -14,31 +14,30 @@
 enum { BEHIND = 512, JUNK = 0xa5 };
 
 /* A struct of an older caller with junk behind it, and one of a newer caller. */
-#define OLD(T)                                                                                               \
-    struct {                                                                                                 \
-        Old##T        now;                                                                                   \
-        unsigned char behind[BEHIND];                                                                        \
+#define OLD(T)                                                                                                         \
+    struct {                                                                                                           \
+        Old##T        now;                                                                                             \
+        unsigned char behind[BEHIND];                                                                                  \
     }
-#define NEW(T)                                                                                               \
-    struct {                                                                                                 \
-        Rp##T   now;                                                                                         \
-        int64_t added;                                                                                       \
+#define NEW(T)                                                                                                         \
+    struct {                                                                                                           \
+        Rp##T   now;                                                                                                   \
+        int64_t added;                                                                                                 \
     }
 #define FILL_BEHIND(x) memset((x).behind, JUNK, BEHIND)
 
 #define OK(call) cr_assert_eq(call, RP_OK, "%s", rp_last_error())
 
 /* A newer caller that sets a member which the library lacks; the error names the struct. */
-#define REFUSED(call, name)                                                                                  \
-    do {                                                                                                     \
-        cr_assert_eq(call, RP_E_ARG);                                                                        \
-        cr_assert_not_null(                                                                                  \
-            strstr(rp_last_error(), name ": the caller was compiled against a newer version"), "%s",         \
-            rp_last_error());                                                                                \
+#define REFUSED(call, name)                                                                                            \
+    do {                                                                                                               \
+        cr_assert_eq(call, RP_E_ARG);                                                                                  \
+        cr_assert_not_null(strstr(rp_last_error(), name ": the caller was compiled against a newer version"), "%s",    \
+                           rp_last_error());                                                                           \
     } while (0)
 
 /* Nothing was written behind the struct of an older caller. */
-#define INTACT(x)                                                                                            \
+#define INTACT(x)                                                                                                      \
     for (int i_ = 0; i_ < BEHIND; i_++) cr_assert_eq((x).behind[i_], JUNK, "byte %d was written", i_)
 
 static RpModel *open_model(void) {
@@ -149,8 +148,7 @@ Test(abi, sessions) {
     FILL_BEHIND(old_memory);
     memset(&new_memory, JUNK, sizeof new_memory);
     OK(rp_session_memory(m, (const RpSessionOptions *)&n.now, &memory));
-    OK(rp_session_memory_sized(m, (const void *)&o, sizeof o.now, (void *)&old_memory,
-                               sizeof old_memory.now));
+    OK(rp_session_memory_sized(m, (const void *)&o, sizeof o.now, (void *)&old_memory, sizeof old_memory.now));
     cr_assert_eq(old_memory.now.kv, memory.kv);
     INTACT(old_memory);
     OK(rp_session_memory_sized(m, (const void *)&n, sizeof n, (void *)&new_memory, sizeof new_memory));
@@ -163,8 +161,7 @@ Test(abi, sessions) {
     rp_session_free(s);
     n.added = 1;
     REFUSED(rp_session_open_sized(m, (const void *)&n, sizeof n, &s), "RpSessionOptions");
-    REFUSED(rp_session_memory_sized(m, (const void *)&n, sizeof n, &memory, sizeof memory),
-            "RpSessionOptions");
+    REFUSED(rp_session_memory_sized(m, (const void *)&n, sizeof n, &memory, sizeof memory), "RpSessionOptions");
     cr_assert_null(s);
     rp_model_free(m);
 }
@@ -214,14 +211,13 @@ Test(abi, replies) {
                          sizeof old_result.now));
     cr_assert_eq(old_result.now.n_prompt, 1);
     INTACT(old_result);
-    OK(rp_generate_sized(s, sampler, &prompt, 1, (const void *)&n, sizeof n, (void *)&new_result,
-                         sizeof new_result));
+    OK(rp_generate_sized(s, sampler, &prompt, 1, (const void *)&n, sizeof n, (void *)&new_result, sizeof new_result));
     cr_assert_eq(new_result.now.n_generated, 3);
     cr_assert_eq(new_result.added, 0);
     n.added = 1;
-    REFUSED(rp_generate_sized(s, sampler, &prompt, 1, (const void *)&n, sizeof n, (void *)&new_result,
-                              sizeof new_result),
-            "RpGenerateOptions");
+    REFUSED(
+        rp_generate_sized(s, sampler, &prompt, 1, (const void *)&n, sizeof n, (void *)&new_result, sizeof new_result),
+        "RpGenerateOptions");
     rp_sampler_free(sampler);
     rp_session_free(s);
     rp_model_free(m);
@@ -251,22 +247,22 @@ Test(abi, executors) {
 }
 
 /* Calls a function that fills in a struct, once as an older and once as a newer caller. */
-#define RESULT(T, call, member, value)                                                                       \
-    do {                                                                                                     \
-        OLD(T) old_;                                                                                         \
-        NEW(T) new_;                                                                                         \
-        void  *out       = &old_;                                                                            \
-        size_t out_bytes = sizeof old_.now;                                                                  \
-        FILL_BEHIND(old_);                                                                                   \
-        memset(&new_, JUNK, sizeof new_);                                                                    \
-        call;                                                                                                \
-        cr_assert_eq(old_.now.member, value);                                                                \
-        INTACT(old_);                                                                                        \
-        out       = &new_;                                                                                   \
-        out_bytes = sizeof new_;                                                                             \
-        call;                                                                                                \
-        cr_assert_eq(new_.now.member, value);                                                                \
-        cr_assert_eq(new_.added, 0);                                                                         \
+#define RESULT(T, call, member, value)                                                                                 \
+    do {                                                                                                               \
+        OLD(T) old_;                                                                                                   \
+        NEW(T) new_;                                                                                                   \
+        void  *out       = &old_;                                                                                      \
+        size_t out_bytes = sizeof old_.now;                                                                            \
+        FILL_BEHIND(old_);                                                                                             \
+        memset(&new_, JUNK, sizeof new_);                                                                              \
+        call;                                                                                                          \
+        cr_assert_eq(old_.now.member, value);                                                                          \
+        INTACT(old_);                                                                                                  \
+        out       = &new_;                                                                                             \
+        out_bytes = sizeof new_;                                                                                       \
+        call;                                                                                                          \
+        cr_assert_eq(new_.now.member, value);                                                                          \
+        cr_assert_eq(new_.added, 0);                                                                                   \
     } while (0)
 
 Test(abi, results_of_plans_and_executors) {
@@ -278,10 +274,8 @@ Test(abi, results_of_plans_and_executors) {
            rp_executor_info(s.exec).device_name);
     RESULT(ExecutorInfo, rp_session_info_sized(session, out, out_bytes), device_name,
            rp_session_info(session).device_name);
-    RESULT(StepLaunch, OK(rp_executor_launch_sized(s.exec, 0, out, out_bytes)), node,
-           (const TensorNode *)s.y);
-    RESULT(StepLaunch, (void)!rp_cuda_plan_launch_sized(s.plan, 0, out, out_bytes), node,
-           (const TensorNode *)s.y);
+    RESULT(StepLaunch, OK(rp_executor_launch_sized(s.exec, 0, out, out_bytes)), node, (const TensorNode *)s.y);
+    RESULT(StepLaunch, (void)!rp_cuda_plan_launch_sized(s.plan, 0, out, out_bytes), node, (const TensorNode *)s.y);
     rp_session_free(session);
     rp_model_free(m);
     close_sum(&s);
@@ -357,11 +351,9 @@ Test(abi, dumps_and_their_arrays_of_notes) {
     cr_assert_eq(rp_graph_n_nodes(s.g), 2);
     cr_assert_null(strstr(dumped(s.g, &o, sizeof o.now, sizeof(RpDumpNote)), "note"));
     const char *text = dumped(s.g, &n, sizeof n, sizeof before[0]);
-    cr_assert(strstr(text, "note 0") != NULL && strstr(text, "note 1") != NULL &&
-              strstr(text, "\"us\"") == NULL);
+    cr_assert(strstr(text, "note 0") != NULL && strstr(text, "note 1") != NULL && strstr(text, "\"us\"") == NULL);
     n.now.notes = (const void *)later;
-    cr_assert_not_null(
-        strstr(dumped(s.g, &n, sizeof n, sizeof later[0]), "\"us\":7.500,\"note\":\"note 1\""));
+    cr_assert_not_null(strstr(dumped(s.g, &n, sizeof n, sizeof later[0]), "\"us\":7.500,\"note\":\"note 1\""));
     later[1].added = 1;
     REFUSED(rp_graph_dump_sized(s.g, (const void *)&n, sizeof n, sizeof later[0], stdout), "RpDumpNote");
     n.added = 1;
@@ -390,11 +382,11 @@ Test(abi, random_models) {
 
 /* The default comes first; it is measured with weights of 17 MB. */
 Test(abi, arrays_of_trials) {
-    const int64_t      ne[RP_MAX_DIMS] = {4096, 4096, 1, 1}, columns[RP_MAX_DIMS] = {4096, 1, 1, 1};
-    void              *memory = calloc(4096, rp_row_bytes(RP_Q8_0, 4096));
-    const RpTensorView view   = rp_view_contiguous(RP_Q8_0, ne, memory);
-    ComputeGraph      *g      = rp_graph_new();
-    TensorNode *y = rp_mul_mat(g, rp_graph_weight(g, "w", &view), rp_graph_input(g, "x", RP_F32, columns));
+    const int64_t           ne[RP_MAX_DIMS] = {4096, 4096, 1, 1}, columns[RP_MAX_DIMS] = {4096, 1, 1, 1};
+    void                   *memory = calloc(4096, rp_row_bytes(RP_Q8_0, 4096));
+    const RpTensorView      view   = rp_view_contiguous(RP_Q8_0, ne, memory);
+    ComputeGraph           *g      = rp_graph_new();
+    TensorNode             *y = rp_mul_mat(g, rp_graph_weight(g, "w", &view), rp_graph_input(g, "x", RP_F32, columns));
     const RpExecutorOptions options = {.n_threads = 1, .device = "cpu"};
     ExecPlan               *plan;
     RpExecutor             *e;
@@ -440,14 +432,12 @@ Test(abi, arrays_of_messages) {
     RpTokenList  list = {0};
     OK(rp_gguf_open(RP_SOURCE_DIR "/tests/golden/tiny/llama-mix.gguf", &file));
     OK(rp_tokenizer_new(file, &tk));
-    REFUSED(rp_chat_tokenize_sized(tk, RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, 0, &list),
-            "RpChatMessage");
+    REFUSED(rp_chat_tokenize_sized(tk, RP_CHAT_CHATML, (const void *)n, sizeof n[0], 2, 0, &list), "RpChatMessage");
     rp_tokenizer_free(tk);
     rp_gguf_close(file);
 }
 
-static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                           const char **why) {
+static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
     (void)params, (void)why;
     *out = rp_view_contiguous(RP_F32, in->src[0]->ne, NULL);
     return RP_OK;
@@ -495,8 +485,7 @@ Test(abi, custom_ops_and_patterns_are_copied) {
     q.added = 0;
     OK(rp_pattern_register_sized((const void *)&p, sizeof p.now));
     OK(rp_pattern_register_sized((const void *)&q, sizeof q));
-    memset(&o, JUNK, sizeof o), memset(&n, JUNK, sizeof n), memset(&p, JUNK, sizeof p),
-        memset(&q, JUNK, sizeof q);
+    memset(&o, JUNK, sizeof o), memset(&n, JUNK, sizeof n), memset(&p, JUNK, sizeof p), memset(&q, JUNK, sizeof q);
 
     const int64_t           ne[RP_MAX_DIMS] = {8, 1, 1, 1};
     const RpExecutorOptions options         = {.n_threads = 1, .device = "cpu"};

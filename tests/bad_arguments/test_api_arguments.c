@@ -1,5 +1,6 @@
-/* Every public function with every bad argument: NULL, numbers out of range, no enumerator, NaN, and bad members of options.
- * rows.py (tests/bad_arguments) writes the calls from the public headers, so that none is left out; arguments.py has the values.
+/* Every public function with every bad argument: NULL, numbers out of range, no enumerator, NaN, and bad members of
+ * options. rows.py (tests/bad_arguments) writes the calls from the public headers, so that none is left out;
+ * arguments.py has the values.
  *
  *     returns RpStatus    NULL: RP_E_ARG, and a text that names function and argument; other bad values: any failure
  *     other functions     NULL: nothing, as 0, NULL, "" or -1; other bad values: no undefined behaviour
@@ -73,11 +74,10 @@ static int failures;
 static void refused(RpStatus st, const char *call, bool as_null, const char *function, const char *argument) {
     char text[128];
     snprintf(text, sizeof text, "%s: %s is NULL", function, argument);
-    if (as_null ? st == RP_E_ARG && strcmp(rp_last_error(), text) == 0
-                : st != RP_OK && rp_last_error()[0] != '\0')
+    if (as_null ? st == RP_E_ARG && strcmp(rp_last_error(), text) == 0 : st != RP_OK && rp_last_error()[0] != '\0')
         return;
-    fprintf(stderr, "%s%s%s: status %d, \"%s\"\n    %.300s\n", function, argument[0] != '\0' ? ", " : "",
-            argument, (int)st, rp_last_error(), call);
+    fprintf(stderr, "%s%s%s: status %d, \"%s\"\n    %.300s\n", function, argument[0] != '\0' ? ", " : "", argument,
+            (int)st, rp_last_error(), call);
     failures++;
 }
 
@@ -88,16 +88,15 @@ static void unequal(const char *key, const char *call) {
 
 #define REFUSED_NULL(call, function, argument) refused(call, #call, true, function, argument)
 #define EQUAL(call, want, key)                 ((call) == (want) ? (void)0 : unequal(key, #call))
-#define ACCEPTED(call)                                                                                       \
-    do {                                                                                                     \
-        __typeof__(call) result_ = call;                                                                     \
-        (void)result_;                                                                                       \
+#define ACCEPTED(call)                                                                                                 \
+    do {                                                                                                               \
+        __typeof__(call) result_ = call;                                                                               \
+        (void)result_;                                                                                                 \
     } while (0)
 
 /* ---- valid callbacks and objects ---- */
 
-static bool verify(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                   void *user) {
+static bool verify(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
     (void)node, (void)view, (void)got, (void)want, (void)user;
     return true;
 }
@@ -106,8 +105,7 @@ static bool prefill(int64_t done, int64_t total, void *user) { return user == NU
 
 static void score(size_t i, const float *logits, void *user) { (void)i, (void)logits, (void)user; }
 
-static RpStatus shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                      const char **why) {
+static RpStatus shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
     (void)in, (void)params, (void)out, (void)why;
     return RP_OK;
 }
@@ -128,16 +126,15 @@ static bool matched;
 /* rp_match_node, which needs a match, in the callback of a pattern. */
 static bool in_match(const RpPatternMatch *m, RpOpParams *out) {
     (void)out;
-    EQUAL(rp_match_node(m, NULL) == NULL && rp_match_node(m, "none") == NULL && rp_match_node(m, "x") != NULL,
-          true, "rp_match_node.name");
+    EQUAL(rp_match_node(m, NULL) == NULL && rp_match_node(m, "none") == NULL && rp_match_node(m, "x") != NULL, true,
+          "rp_match_node.name");
     matched = true;
     return false;
 }
 
 static void match(Fixture *x) {
-    const RpGraphPattern p = {
-        .name = "api_match", .match = "silu(x)", .make = "sigmoid(x)", .params = in_match};
-    TensorNode *y = rp_silu(x->fresh, x->node);
+    const RpGraphPattern p = {.name = "api_match", .match = "silu(x)", .make = "sigmoid(x)", .params = in_match};
+    TensorNode          *y = rp_silu(x->fresh, x->node);
     OK(rp_pattern_register(&p));
     OK(rp_graph_finish(x->fresh, &y, 1));
     OK(rp_graph_optimize(x->fresh, "-all,+api_match"));
@@ -210,20 +207,26 @@ static void run(const char *header) {
         n++;
         cr_assert(child > 0 && waitpid(child, &status, 0) == child, CASE(i));
         cr_expect(WIFEXITED(status), "%s: signal %d", rows[i].function, WTERMSIG(status));
-        cr_expect(!WIFEXITED(status) || WEXITSTATUS(status) == 0, "%s: exit %d", rows[i].function,
-                  WEXITSTATUS(status));
+        cr_expect(!WIFEXITED(status) || WEXITSTATUS(status) == 0, "%s: exit %d", rows[i].function, WEXITSTATUS(status));
     }
     cr_expect_gt(n, 0);
     close_fixture(&x);
 }
 
-#define HEADERS(X)                                                                                           \
-    X(convert)                                                                                               \
-    X(cpu)                                                                                                   \
-    X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) X(options) X(quants)         \
-        X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) X(version)
+#define HEADERS(X)                                                                                                     \
+    X(convert)                                                                                                         \
+    X(cpu)                                                                                                             \
+    X(device)                                                                                                          \
+    X(executor)                                                                                                        \
+    X(extend)                                                                                                          \
+    X(file)                                                                                                            \
+    X(gguf)                                                                                                            \
+    X(graph)                                                                                                           \
+    X(kernel)                                                                                                          \
+    X(model)                                                                                                           \
+    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) X(version)
 
-#define X(header)                                                                                            \
+#define X(header)                                                                                                      \
     Test(api_arguments, header) { run(#header); }
 HEADERS(X)
 #undef X

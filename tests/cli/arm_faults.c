@@ -1,5 +1,6 @@
-/* Linked into a copy of the program: the call of the C library whose number REPRISE_TEST_FAIL has fails (host_faults.h).
- * At the exit the name of its function is written to the file REPRISE_TEST_FAILED, "-" if there were fewer calls. */
+/* Linked into a copy of the program: the call of the C library whose number REPRISE_TEST_FAIL has fails
+ * (host_faults.h). At the exit the name of its function is written to the file REPRISE_TEST_FAILED, "-" if there were
+ * fewer calls. */
 #include "tests/support/host_faults.h"
 
 #include <fcntl.h>

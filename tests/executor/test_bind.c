@@ -70,12 +70,9 @@ Test(bind, weights_of_another_model_give_its_bits) {
                 for (int k = 0; k < 2; k++) {
                     OK(rp_executor_weights_bind(d.exec, k == 0 ? NULL : reference[1].plan));
                     OK(rp_executor_states_bind(d.exec, k == 0 ? NULL : states));
-                    const float *got  = decoder_run(&d, 3 + 5 * i, i),
-                                *want = decoder_run(&reference[k], 3 + 5 * i, i);
-                    cr_expect_arr_eq(got, want, d.n_vocab * sizeof *got, "%s, model %d, token %d", types[t],
-                                     k, i);
-                    if (k == 1)
-                        cr_expect_neq(got[0], *decoder_run(&reference[0], 3 + 5 * i, i), CASE(mode, i, k));
+                    const float *got = decoder_run(&d, 3 + 5 * i, i), *want = decoder_run(&reference[k], 3 + 5 * i, i);
+                    cr_expect_arr_eq(got, want, d.n_vocab * sizeof *got, "%s, model %d, token %d", types[t], k, i);
+                    if (k == 1) cr_expect_neq(got[0], *decoder_run(&reference[0], 3 + 5 * i, i), CASE(mode, i, k));
                 }
             OK(rp_executor_states_bind(d.exec, NULL));
             rp_executor_states_free(states);
@@ -154,8 +151,7 @@ Test(bind, a_context_can_be_copied_to_another_executor) {
     OK(rp_executor_get(a.exec, rp_graph_find(a.graph, "logits"), copy, a.n_vocab * sizeof *copy));
     cr_expect_arr_eq(copy, x, a.n_vocab * sizeof *copy);
 
-    const TensorNode *logits = rp_graph_find(a.graph, "logits"),
-                     *w      = rp_graph_find(a.graph, "output_norm.weight");
+    const TensorNode *logits = rp_graph_find(a.graph, "logits"), *w = rp_graph_find(a.graph, "output_norm.weight");
     REFUSED(rp_executor_get(a.exec, logits, copy, a.n_vocab * sizeof *copy + 1), RP_E_ARG, "'logits': ");
     cr_assert_not_null(w);
     REFUSED(rp_executor_get(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");
@@ -190,8 +186,7 @@ typedef struct Seen {
     const TensorNode *last; /* a node is visited again for each source that it writes */
 } Seen;
 
-static bool see(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                void *user) {
+static bool see(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
     Seen        *s = user;
     const float *a = got, *b = want;
     for (size_t i = 0; view->dtype == RP_F32 && i < rp_view_extent_bytes(view) / 4; i++)
@@ -210,8 +205,7 @@ Test(bind, verify_visits_every_step_and_keeps_the_results_of_the_run) {
     OK(rp_executor_verify(d.exec, see, &all));
     cr_expect_eq(all.n, rp_plan_memory(d.plan).n_steps);
     cr_expect_lt(all.worst, 1e-3);
-    cr_expect_arr_eq(rp_executor_data(d.exec, rp_graph_find(d.graph, "logits")), want,
-                     d.n_vocab * sizeof *want);
+    cr_expect_arr_eq(rp_executor_data(d.exec, rp_graph_find(d.graph, "logits")), want, d.n_vocab * sizeof *want);
     OK(rp_executor_verify(d.exec, see, &some));
     cr_expect_eq(some.n, 4);
     cr_expect_arr_eq(decoder_run(&d, 3, 0), want, d.n_vocab * sizeof *want);
@@ -336,8 +330,7 @@ Test(bind, a_reply_ends_at_the_same_token_in_every_mode) {
         cr_expect(!ran_on, CASE(mode));
         RpStepState s;
         OK(rp_executor_get(d.exec, d.step, &s, sizeof s));
-        cr_expect_eq(s.pos, n_first + 1, "%s: nothing was run after the end token",
-                     rp_mode_name((RpExecMode)mode));
+        cr_expect_eq(s.pos, n_first + 1, "%s: nothing was run after the end token", rp_mode_name((RpExecMode)mode));
         decoder_close(&d);
     }
     rp_model_free(m);
@@ -348,14 +341,13 @@ Test(bind, refuses_step_states_out_of_range) {
     RpModel             *m = decoder_synth("Q8_0", 3);
     Decoder              d = decoder_open(m, RP_MODE_AUTO, true);
     int32_t              words[DECODER_WORDS], token;
-    const RpReplyOptions o = {
-        .state = words, .n_state = DECODER_WORDS, .max_tokens = 2, .n_ctx = DECODER_CTX};
-    RpStepState *const s = (RpStepState *)(void *)words;
-#define TRY(change, text)                                                                                    \
-    do {                                                                                                     \
-        decoder_step(words, 1, 0);                                                                           \
-        change;                                                                                              \
-        REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, text);                                        \
+    const RpReplyOptions o = {.state = words, .n_state = DECODER_WORDS, .max_tokens = 2, .n_ctx = DECODER_CTX};
+    RpStepState *const   s = (RpStepState *)(void *)words;
+#define TRY(change, text)                                                                                              \
+    do {                                                                                                               \
+        decoder_step(words, 1, 0);                                                                                     \
+        change;                                                                                                        \
+        REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, text);                                                  \
     } while (0)
     TRY(s->n_recent = 100000000, "step state: 100000000 recent tokens, the next one at 0, in a ring of 8");
     TRY(s->n_recent = -1, "-1 recent tokens");
@@ -372,8 +364,7 @@ Test(bind, refuses_step_states_out_of_range) {
     TRY(s->top_k = -1, "top_k -1");
     TRY(s->repeat_penalty = 0.0f, "repeat_penalty 0");
 #undef TRY
-    REFUSED(rp_executor_reply_begin(d.exec,
-                                    &(RpReplyOptions){.n_state = DECODER_WORDS, .max_tokens = 1, .n_ctx = 4}),
+    REFUSED(rp_executor_reply_begin(d.exec, &(RpReplyOptions){.n_state = DECODER_WORDS, .max_tokens = 1, .n_ctx = 4}),
             RP_E_ARG, "without a step state");
     decoder_step(words, 1, 0);
     OK(rp_executor_reply_begin(d.exec, &o));

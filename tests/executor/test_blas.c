@@ -42,11 +42,10 @@ Test(blas, a_prefill_on_the_gpu_is_close_to_single_steps) {
         logits_after(m, "cuda", 4, "off", again);
         cr_expect_arr_eq(again, steps, n * sizeof *steps, "%s: chunks of four give other bits", names[i]);
         logits_after(m, "cuda", 128, "off", again);
-        cr_expect_arr_eq(again, built_in, n * sizeof *built_in,
-                         "%s: without cuBLASLt a longer chunk gives other bits", names[i]);
-        logits_after(m, "cuda", 64, "auto", again);
-        cr_expect_arr_eq(again, blas, n * sizeof *built_in, "%s: a second session gives other bits",
+        cr_expect_arr_eq(again, built_in, n * sizeof *built_in, "%s: without cuBLASLt a longer chunk gives other bits",
                          names[i]);
+        logits_after(m, "cuda", 64, "auto", again);
+        cr_expect_arr_eq(again, blas, n * sizeof *built_in, "%s: a second session gives other bits", names[i]);
         for (size_t k = 0; k < n; k++) {
             spread += (double)steps[k] * (double)steps[k] / (double)n;
             worst = fmax(worst, fabs((double)blas[k] - (double)steps[k]));

@@ -22,7 +22,7 @@ void              *__libc_malloc(size_t size);
 void              *__libc_calloc(size_t n, size_t size);
 void              *__libc_realloc(void *p, size_t size);
 void              *malloc(size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_malloc(size); }
-void *calloc(size_t n, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_calloc(n, size); }
+void              *calloc(size_t n, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_calloc(n, size); }
 void *realloc(void *p, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_realloc(p, size); }
 #endif
 
@@ -140,10 +140,8 @@ Test(executor, removed_nodes_have_no_memory) {
     OK(rp_executor_open(plan, NULL, &e));
     for (int i = 0; i < 4; i++) {
         cr_expect_null(rp_executor_data(e, gone[i]), "%s", rp_node_name(gone[i]));
-        REFUSED(rp_executor_get(e, gone[i], &value, sizeof value), RP_E_ARG,
-                "is neither an input nor an output");
-        REFUSED(rp_executor_set(e, gone[i], &value, sizeof value), RP_E_ARG,
-                "is neither an input nor an output");
+        REFUSED(rp_executor_get(e, gone[i], &value, sizeof value), RP_E_ARG, "is neither an input nor an output");
+        REFUSED(rp_executor_set(e, gone[i], &value, sizeof value), RP_E_ARG, "is neither an input nor an output");
     }
     rp_executor_free(e);
     rp_plan_free(plan);
@@ -156,8 +154,7 @@ Test(executor, refuses_bad_options) {
     RpExecutor *e;
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = -1}, &e), RP_E_ARG,
             "-1 threads: between 1 and 512");
-    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = 100000}, &e), RP_E_ARG,
-            "100000 threads");
+    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = 100000}, &e), RP_E_ARG, "100000 threads");
     setenv("REPRISE_THREADS", "two", 1);
     REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_THREADS='two': a number from 0 to 512");
     setenv("REPRISE_THREADS", "1", 1);
@@ -197,8 +194,7 @@ Test(executor, states_persist_and_can_be_shared) {
         float *in = rp_executor_data(e[i % 2], x[i % 2]);
         for (int k = 0; k < 4; k++) in[k] = (float)k;
         OK(rp_executor_run(e[i % 2]));
-        cr_expect_float_eq(((float *)rp_executor_data(e[i % 2], y[i % 2]))[3], 3.0f * (float)(i + 1), 0.0f,
-                           CASE(i));
+        cr_expect_float_eq(((float *)rp_executor_data(e[i % 2], y[i % 2]))[3], 3.0f * (float)(i + 1), 0.0f, CASE(i));
     }
     rp_executor_free(e[1]);
     rp_executor_free(e[0]);
@@ -221,11 +217,9 @@ static RpStatus race(void *arg, int ith, int nth) {
         atomic_store(&r->last_step[ith], step);
         atomic_fetch_add(&r->done[step], 1);
         const bool     fails = ith == r->fail_worker && step == r->fail_step;
-        const RpStatus st =
-            rp_pool_barrier(r->pool, fails ? rp_fail(RP_E_ARG, "worker %d failed", ith) : RP_OK);
+        const RpStatus st    = rp_pool_barrier(r->pool, fails ? rp_fail(RP_E_ARG, "worker %d failed", ith) : RP_OK);
         if (st != RP_OK) return st;
-        if (atomic_load(&r->done[step]) != nth)
-            return rp_fail(RP_E_STATE, "the barrier let worker %d through", ith);
+        if (atomic_load(&r->done[step]) != nth) return rp_fail(RP_E_STATE, "the barrier let worker %d through", ith);
     }
     return RP_OK;
 }

@@ -82,9 +82,8 @@ static double q5_k(const unsigned char *planes, int b, int e) {
 }
 
 static double q6_k(const unsigned char *planes, int b, int e) {
-    const int k     = e / 128 * 2 + e % 32 / 16,
-              scale = (signed char)planes[192 * BLOCKS + 16 * b + 4 * (e / 32 % 4) + k];
-    int q           = 0;
+    const int k = e / 128 * 2 + e % 32 / 16, scale = (signed char)planes[192 * BLOCKS + 16 * b + 4 * (e / 32 % 4) + k];
+    int       q = 0;
     for (int p = 0; k == 3 && p < 3; p++) q |= (quants(planes, p, b, e) & 3) << (6 - 2 * p);
     if (k < 3) q = quants(planes, k, b, e) & 252;
     return scale * ((signed char)q / 4);
@@ -97,8 +96,7 @@ static void check_arranged(RpDtype type, int at, bool dmin, Element *element) {
     float              want[256];
     unsigned           state = 7;
     const size_t       bytes = (size_t)info->block_bytes;
-    for (size_t i = 0; i < sizeof in; i++)
-        in[i] = (unsigned char)((state = state * 1664525u + 1013904223u) >> 24);
+    for (size_t i = 0; i < sizeof in; i++) in[i] = (unsigned char)((state = state * 1664525u + 1013904223u) >> 24);
     for (size_t b = 0; b < BLOCKS; b++) {
         unsigned char *d = in + b * bytes + at;
         if (type == RP_MXFP4) d[0] = 127;
@@ -110,8 +108,7 @@ static void check_arranged(RpDtype type, int at, bool dmin, Element *element) {
     for (int b = 0; b < BLOCKS; b++) {
         rp_dequantize_row(type, in + (size_t)b * bytes, info->block_elems, want);
         for (int e = 0; e < (int)info->block_elems; e++)
-            cr_assert_eq(element(planes, b, e), (double)want[e], "%s: element %d of block %d", info->name, e,
-                         b);
+            cr_assert_eq(element(planes, b, e), (double)want[e], "%s: element %d of block %d", info->name, e, b);
     }
 }
 
@@ -126,8 +123,8 @@ Test(planes, arrange_the_bits_of_some_types) {
 
 static int bit_of(const unsigned char *p, int i) { return p[i / 8] >> (i % 8) & 1; }
 
-/* Each bit of the blocks is at one place of the planes, perhaps inverted: if one bit of the blocks changes, one bit of the
- * planes changes, each time another. */
+/* Each bit of the blocks is at one place of the planes, perhaps inverted: if one bit of the blocks changes, one bit of
+ * the planes changes, each time another. */
 Test(planes, move_each_bit_of_every_type_to_a_place_of_its_own) {
 #define X(ID, ...) RP_##ID,
     static const RpDtype types[] = {RP_QUANTS(X)};

@@ -7,19 +7,17 @@
 
 enum { N = 1000, ROWS = 3 };
 
-static const char text[] =
-    "#include <cuda_fp16.h>\n"
-    "template <int STRIDE> __global__ void scaled_sum(const __grid_constant__ RpArgs args) {\n"
-    "    rp_wait();\n"
-    "    const float *a = (const float *)rp_row(args.binary.a, blockIdx.x);\n"
-    "    const float *b = (const float *)rp_row(args.binary.b, blockIdx.x);\n"
-    "    float       *y = (float *)rp_row(args.dst, blockIdx.x);\n"
-    "    for (long long i = threadIdx.x; i < args.dst.ne[0]; i += STRIDE)\n"
-    "        y[i] = a[i] + args.params.f[0] * b[i];\n"
-    "}\n";
+static const char text[] = "#include <cuda_fp16.h>\n"
+                           "template <int STRIDE> __global__ void scaled_sum(const __grid_constant__ RpArgs args) {\n"
+                           "    rp_wait();\n"
+                           "    const float *a = (const float *)rp_row(args.binary.a, blockIdx.x);\n"
+                           "    const float *b = (const float *)rp_row(args.binary.b, blockIdx.x);\n"
+                           "    float       *y = (float *)rp_row(args.dst, blockIdx.x);\n"
+                           "    for (long long i = threadIdx.x; i < args.dst.ne[0]; i += STRIDE)\n"
+                           "        y[i] = a[i] + args.params.f[0] * b[i];\n"
+                           "}\n";
 
-static RpStatus shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                      const char **why) {
+static RpStatus shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
     (void)params, (void)why;
     *out = rp_view_contiguous(RP_F32, in->binary.a->ne, NULL);
     return RP_OK;
@@ -38,8 +36,7 @@ static const RpCudaSource source = {
 static const RpOpDescription op_row = {
     .name = "scaled_sum", .n_required = 2, .n_sources = 2, .shape = shape, .cpu = cpu};
 
-static bool exact(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                  void *user) {
+static bool exact(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
     *(bool *)user &= rp_verify_difference(node, view, got, want, NULL) == 0.0;
     return true;
 }
@@ -69,8 +66,7 @@ static void check(const char *device, RpExecMode mode) {
         for (int i = 0; i < N * ROWS; i++) x[i] = (float)(i + run), z[i] = (float)(i % 17);
         OK(rp_executor_run(e));
         const float *got = rp_executor_data(e, y);
-        for (int i = 0; i < N * ROWS; i++)
-            cr_assert_eq(got[i], (float)(i + run + 4 * (i % 17)), "element %d", i);
+        for (int i = 0; i < N * ROWS; i++) cr_assert_eq(got[i], (float)(i + run + 4 * (i % 17)), "element %d", i);
     }
     OK(rp_executor_verify(e, exact, &same));
     cr_expect(same);

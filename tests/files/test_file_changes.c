@@ -1,5 +1,5 @@
-/* Model files that another process changes while they are read, or afterwards (gguf.h, "Files that change"): an error or the
- * contents from before, never a crash. */
+/* Model files that another process changes while they are read, or afterwards (gguf.h, "Files that change"): an error
+ * or the contents from before, never a crash. */
 #include "tests/support/golden.h"
 #include "tests/support/hang.h"
 
@@ -97,12 +97,10 @@ static bool empty_file(size_t done, size_t total, void *user) {
 
 Test(file_changes, a_change_during_the_load_is_an_error) {
     RpModel *m;
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = touch_file}, &m), RP_E_IO,
-            "changed while it was read");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = touch_file}, &m), RP_E_IO, "changed while it was read");
     cr_expect_null(m);
     cr_expect_not_null(strstr(rp_last_error(), path));
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = grow_file}, &m), RP_E_IO,
-            "changed while it was read");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = grow_file}, &m), RP_E_IO, "changed while it was read");
     cr_assert_eq(truncate(path, (off_t)size), 0);
     OK(rp_model_open(path, NULL, &m));
     rp_model_free(m);
@@ -176,7 +174,8 @@ static void write_sizes(void) {
     }
 }
 
-/* Opens the model again and again while a child writes, until many opens have met a change; opens without one succeed. */
+/* Opens the model again and again while a child writes, until many opens have met a change; opens without one
+ * succeed. */
 static void race(void (*writer)(void), bool copy) {
     const pid_t child = fork();
     cr_assert_geq(child, 0);

@@ -1,5 +1,5 @@
-/* Files that are replaced while memory, files and threads fail: every call once (host_scenario.h), and disks that become
- * full. The old file must stay whole until the new one is complete. */
+/* Files that are replaced while memory, files and threads fail: every call once (host_scenario.h), and disks that
+ * become full. The old file must stay whole until the new one is complete. */
 #include "base/files/new_file.h"
 #include "tests/support/host_scenario.h"
 

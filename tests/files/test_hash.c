@@ -33,8 +33,7 @@ Test(hash, is_siphash_1_3) {
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)i;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (int k = 0; k < 2; k++)
-            cr_expect_eq(rp_siphash(keys[k], bytes, rows[i].n), rows[i].want[k], "%zu bytes, key %d",
-                         rows[i].n, k);
+            cr_expect_eq(rp_siphash(keys[k], bytes, rows[i].n), rows[i].want[k], "%zu bytes, key %d", rows[i].n, k);
     cr_expect_eq(rp_hash(bytes, 5), rp_hash(bytes, 5));
 }
 
@@ -55,16 +54,15 @@ static void make_names(char names[N][LENGTH + 1], uint64_t n_slots, int fold) {
 }
 
 /* Comparisons of lookups that begin once at each slot of a table with linear probing: one that begins at an occupied
- * slot goes on to the end of its run. A run of L slots takes L(L+1)/2. Random slots, half of them occupied: 1.5 for each
- * slot (Knuth, The Art of Computer Programming, 6.4). All names in one run: n_slots/8 for each. */
+ * slot goes on to the end of its run. A run of L slots takes L(L+1)/2. Random slots, half of them occupied: 1.5 for
+ * each slot (Knuth, The Art of Computer Programming, 6.4). All names in one run: n_slots/8 for each. */
 static void expect_short_runs(const bool *occupied, size_t n_slots, const char *what) {
     double comparisons = 0.0, run = 0.0;
     for (size_t i = 0; i < n_slots; i++) {
         run = occupied[i] ? run + 1.0 : 0.0;
         comparisons += run;
     }
-    cr_expect_leq(comparisons, 6.0 * (double)n_slots, "%s: %.0f comparisons in %zu slots", what, comparisons,
-                  n_slots);
+    cr_expect_leq(comparisons, 6.0 * (double)n_slots, "%s: %.0f comparisons in %zu slots", what, comparisons, n_slots);
 }
 
 static void expect_short_runs_of(const uint32_t *slots, size_t n_slots, const char *what) {
@@ -130,8 +128,7 @@ Test(hash, tokens_do_not_collide_by_design) {
         expect_short_runs_of(tk->by_text.slots, tk->by_text.n_slots, "texts");
         expect_short_runs_of(tk->special_texts.slots, tk->special_texts.n_slots, "special tokens");
         if (bpe) expect_short_runs_of(tk->symbols.slots, tk->symbols.n_slots, "symbols");
-        for (size_t i = 0; i < N; i++)
-            cr_assert_eq(rp_tokenizer_find(tk, names[i]), (int32_t)i, CASE(bpe, i));
+        for (size_t i = 0; i < N; i++) cr_assert_eq(rp_tokenizer_find(tk, names[i]), (int32_t)i, CASE(bpe, i));
         rp_tokenizer_free(tk);
     }
 }

@@ -68,8 +68,7 @@ static RpStatus tokenize(const char *name) {
     RP_TRY(rp_gguf_open(path, &f));
     RpStatus st = rp_tokenizer_new(f, &tk);
     rp_gguf_close(f);
-    if (st == RP_OK)
-        st = rp_tokenize(tk, text, sizeof text - 1, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &ids);
+    if (st == RP_OK) st = rp_tokenize(tk, text, sizeof text - 1, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &ids);
     if (st == RP_OK) add_result(ids.ids, ids.n * sizeof *ids.ids);
     rp_token_list_free(&ids);
     rp_tokenizer_free(tk);
@@ -78,8 +77,7 @@ static RpStatus tokenize(const char *name) {
 
 Test(host_faults, tokenising) {
     static const char *const names[] = {"default", "qwen2", "tekken", "deepseek-llm", "spm", "spm-no-prefix"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        fail_each_call("tokenizer", tokenize, names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) fail_each_call("tokenizer", tokenize, names[i]);
 }
 
 static RpStatus format_chat(const char *name) {
@@ -245,12 +243,8 @@ static RpStatus use_session(RpSession *s, RpSampler *sampler) {
     int32_t                  ids[N_PROMPT];
     RpTokenList              list = {0};
     RpGenerateResult         r;
-    const RpGenerateOptions  o = {.max_tokens = N_IDS,
-                                  .stop       = stops,
-                                  .n_stop     = 2,
-                                  .ignore_end = true,
-                                  .on_text    = add_text,
-                                  .tokens     = &list};
+    const RpGenerateOptions  o = {
+         .max_tokens = N_IDS, .stop = stops, .n_stop = 2, .ignore_end = true, .on_text = add_text, .tokens = &list};
     for (int i = 0; i < N_PROMPT; i++) ids[i] = 3 + 7 * i % 40;
     RP_TRY(rp_session_score(s, ids, 3, add_logits, NULL));
     RP_TRY(rp_session_step(s, ids[3]));
@@ -315,8 +309,7 @@ Test(host_faults, a_session_is_as_before_after_a_failure) {
         host_fault_arm(k);
         const RpStatus st   = use_session(s, sampler);
         const char    *call = host_fault_disarm(&kind);
-        cr_expect_eq(st == RP_OK, call == NULL, "call %d, %s: %s", k, call != NULL ? call : "",
-                     rp_last_error());
+        cr_expect_eq(st == RP_OK, call == NULL, "call %d, %s: %s", k, call != NULL ? call : "", rp_last_error());
         OK(rp_session_rewind(s, 0));
         rp_sampler_reset(sampler);
         result = 0;

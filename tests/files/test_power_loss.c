@@ -139,15 +139,13 @@ static void survives(const char *name, Writer *write, bool has_old, bool keeps) 
     cr_expect(file.keeps || !keeps, "%s", name);
     cr_expect_eq(r.bad, 0, "%s: %d of %d states: %s", name, r.bad, r.states, r.first);
     cr_expect_gt(r.states, 10, "%s", name);
-    cr_log_info("%s: %d operations, %d states%s", name, n - n_initial, r.states,
-                r.sampled ? " (sampled)" : "");
+    cr_log_info("%s: %d operations, %d states%s", name, n - n_initial, r.states, r.sampled ? " (sampled)" : "");
 }
 
 static RpStatus write_lines(const char *path, int version, bool keep) {
     RpNewFile *f;
     RP_TRY(rp_new_file_open(path, &f));
-    for (int i = 0; i < 80 + version; i++)
-        fprintf(rp_new_file_stream(f), "version %d, line %d\n", version, i);
+    for (int i = 0; i < 80 + version; i++) fprintf(rp_new_file_stream(f), "version %d, line %d\n", version, i);
     return rp_new_file_close(f, keep ? rp_new_file_keep(f, ".1") : RP_OK);
 }
 
@@ -241,8 +239,8 @@ static Bytes log_text;
 static RpStatus add_steps(TrainLog *log, int from, int to) {
     for (int i = from; i <= to; i++) {
         const StepReport r = {
-            .result       = {.step = i, .loss = 5.0 + 1.0 / i, .grad_norm = 1.0 / i, .lr = 0.01},
-            .tokens_per_s = 100
+            .result = {.step = i, .loss = 5.0 + 1.0 / i, .grad_norm = 1.0 / i, .lr = 0.01},
+              .tokens_per_s = 100
         };
         RP_TRY(cli_train_log_step(log, &r, NULL, NULL));
         if (i == SAVED) RP_TRY(cli_train_log_validation(log, i, 4.5, 12));
@@ -319,12 +317,11 @@ enum { TRAINED = 6 }; /* steps, with a checkpoint after every second */
 
 static int run_program(const char *dir, const char *record, const char *start) {
     char command[1600];
-    snprintf(
-        command, sizeof command,
-        "REPRISE_TEST_FOLDER=%s %s%s " POWER_PROGRAM " train %s --text " GOLDEN_DIR
-        "bpe_train/text.txt --seq 8 -b 1 -t 1 -o %s/out.gguf --log %s/log --steps %d --checkpoint-every 2 -q",
-        folder, record != NULL ? "REPRISE_TEST_RECORD=" : "", record != NULL ? record : "", start, dir, dir,
-        TRAINED);
+    snprintf(command, sizeof command,
+             "REPRISE_TEST_FOLDER=%s %s%s " POWER_PROGRAM " train %s --text " GOLDEN_DIR
+             "bpe_train/text.txt --seq 8 -b 1 -t 1 -o %s/out.gguf --log %s/log --steps %d --checkpoint-every 2 -q",
+             folder, record != NULL ? "REPRISE_TEST_RECORD=" : "", record != NULL ? record : "", start, dir, dir,
+             TRAINED);
     return system(command);
 }
 
@@ -335,8 +332,7 @@ static int steps_in_log(const char *dir) {
     for (const char *line = b.p; line != NULL && line < b.p + b.n; line = strchr(line, '\n')) {
         int step, end = 0;
         line += *line == '\n';
-        if (sscanf(line, "{\"step\":%d,\"loss\"%n", &step, &end) == 1 && end > 0 && (n < 0 || step != ++n))
-            n = -1;
+        if (sscanf(line, "{\"step\":%d,\"loss\"%n", &step, &end) == 1 && end > 0 && (n < 0 || step != ++n)) n = -1;
     }
     free(b.p);
     return n;

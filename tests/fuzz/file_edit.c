@@ -13,11 +13,10 @@ typedef struct Edit {
     uint32_t value;
 } Edit;
 
-static const double numbers[] = {0,    1,    2,     3,          4,          5,    7,   8,    16,    31,
-                                 32,   33,   63,    64,         96,         127,  128, 255,  256,   257,
-                                 512,  1024, 65535, 65536,      -1,         -2,   0.5, 1e-6, 1e-30, 1e-40,
-                                 1e30, 3e38, 1e300, 2147483647, 4294967295, 1e18, 1.5, -0.0, 1e6,   1e9,
-                                 0.1,  100,  48,    10000,      160,        192,  320, 24};
+static const double numbers[] = {0,   1,    2,   3,    4,     5,     7,    8,     16,    31,         32,         33,
+                                 63,  64,   96,  127,  128,   255,   256,  257,   512,   1024,       65535,      65536,
+                                 -1,  -2,   0.5, 1e-6, 1e-30, 1e-40, 1e30, 3e38,  1e300, 2147483647, 4294967295, 1e18,
+                                 1.5, -0.0, 1e6, 1e9,  0.1,   100,   48,   10000, 160,   192,        320,        24};
 
 /* The number of an edit: a small one, one of the table, or any float or integer. */
 static double number(const Edit *e) {
@@ -368,8 +367,7 @@ static void edit_dimension(FuzzFile *f, const Edit *e) {
 
 /* One length of the model, wherever it occurs: every dimension and every value that is equal to it. */
 static void edit_all_lengths(FuzzFile *f, const Edit *e) {
-    static const int64_t lengths[] = {1,  2,  3,  4,  6,   8,   12,  16,  24,  32,
-                                      48, 64, 72, 96, 100, 128, 160, 192, 256, 320};
+    static const int64_t lengths[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 72, 96, 100, 128, 160, 192, 256, 320};
     FuzzTensor          *t         = tensor_at(f, e->item);
     if (t == NULL) return;
     const int64_t from = t->ne[e->where % 3], to = lengths[e->value % (sizeof lengths / sizeof lengths[0])];
@@ -480,12 +478,11 @@ static void nothing(FuzzFile *f, const Edit *e) { (void)f, (void)e; }
 
 /* By the kind of an edit, modulo 32. The last two are edits of the written file. */
 static void (*const kinds[32])(FuzzFile *, const Edit *) = {
-    edit_number,      edit_number,    edit_number,    add_value,      add_value,       edit_text,
-    edit_text,        edit_character, drop_value,     edit_length,    edit_value_type, edit_architecture,
-    edit_type,        edit_type,      edit_all_types, edit_all_types, edit_dimension,  edit_all_lengths,
-    edit_all_lengths, edit_data,      edit_data,      edit_data,      edit_data,       edit_element,
-    edit_element,     drop_tensor,    swap_names,     add_tensor,     add_tensor,      edit_number,
-    nothing,          nothing};
+    edit_number,    edit_number,    edit_number,    add_value,        add_value,         edit_text,  edit_text,
+    edit_character, drop_value,     edit_length,    edit_value_type,  edit_architecture, edit_type,  edit_type,
+    edit_all_types, edit_all_types, edit_dimension, edit_all_lengths, edit_all_lengths,  edit_data,  edit_data,
+    edit_data,      edit_data,      edit_element,   edit_element,     drop_tensor,       swap_names, add_tensor,
+    add_tensor,     edit_number,    nothing,        nothing};
 
 void fuzz_file_edit(FuzzFile *f, const uint8_t edit[FUZZ_EDIT]) {
     uint16_t where;

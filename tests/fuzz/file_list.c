@@ -12,14 +12,12 @@
 
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
 
-const char *const fuzz_vocabulary[] = {
-    "tokenizer/smollm", "tokenizer/spm",           "tokenizer/llama-bpe",    "tokenizer/qwen2",
-    "tokenizer/tekken", "tokenizer/spm-no-prefix", "tokenizer/deepseek-llm", "tokenizer/default",
-    "tokenizer/gpt-4o", "tokenizer/deepseek-v3",   "tokenizer/gpt-2",        NULL};
+const char *const fuzz_vocabulary[] = {"tokenizer/smollm",       "tokenizer/spm",     "tokenizer/llama-bpe",
+                                       "tokenizer/qwen2",        "tokenizer/tekken",  "tokenizer/spm-no-prefix",
+                                       "tokenizer/deepseek-llm", "tokenizer/default", "tokenizer/gpt-4o",
+                                       "tokenizer/deepseek-v3",  "tokenizer/gpt-2",   NULL};
 
-static int order(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int order(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 const char *const *fuzz_tiny(void) {
     static const char *names[FUZZ_FILES + 1];
@@ -87,9 +85,7 @@ static size_t value_bytes(const RpGgufValue *v) {
     return (size_t)((const char *)cursor - (const char *)v->data);
 }
 
-static void name_of(char *out, size_t room, RpGgufString s) {
-    snprintf(out, room, "%.*s", (int)s.len, s.ptr);
-}
+static void name_of(char *out, size_t room, RpGgufString s) { snprintf(out, room, "%.*s", (int)s.len, s.ptr); }
 
 static void read_file(FuzzFile *f, const RpGgufFile *from) {
     *f = (FuzzFile){0};
@@ -231,9 +227,7 @@ void fuzz_expect(bool ok, const char *what) {
     __builtin_trap();
 }
 
-void fuzz_path(char path[64], const char *name) {
-    snprintf(path, 64, "/dev/shm/fuzz-%d-%s", (int)getpid(), name);
-}
+void fuzz_path(char path[64], const char *name) { snprintf(path, 64, "/dev/shm/fuzz-%d-%s", (int)getpid(), name); }
 
 void fuzz_save(const char *path, const void *bytes, size_t n) {
     FILE      *out = fopen(path, "wb");

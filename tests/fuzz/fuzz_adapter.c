@@ -1,7 +1,7 @@
 /* Fuzz target: a damaged LoRA adapter beside a whole model. Bytes of the input as in file_edit.h; the options are
  *     1 the model   2 scale   3 bit 0: twice, bit 1: merged   4 tokens   5 first token
- * An adapter that is refused leaves the model as it was. With one that is taken the model runs, a prefill gives the bits of
- * single steps, and what a merge writes opens as a model. */
+ * An adapter that is refused leaves the model as it was. With one that is taken the model runs, a prefill gives the
+ * bits of single steps, and what a merge writes opens as a model. */
 #include "tests/fuzz/file_edit.h"
 
 #include "reprise/convert.h"
@@ -62,22 +62,20 @@ static void apply(RpModel *m, const char *path, const uint8_t o[FUZZ_HEAD]) {
     const float        scale    = scales[o[2] % 6];
     float              before[MAX_VOCAB], after[MAX_VOCAB];
     const bool         taken = rp_model_add_adapter(m, path, scale) == RP_OK;
-    if (taken && (o[3] & 1) != 0)
-        fuzz_expect(rp_model_add_adapter(m, path, scale) == RP_OK, "not a second time");
+    if (taken && (o[3] & 1) != 0) fuzz_expect(rp_model_add_adapter(m, path, scale) == RP_OK, "not a second time");
     logits_of(m, o, after);
     if (taken && (o[3] & 2) != 0) merge(m);
     if (taken) return;
     RpModel *fresh;
     fuzz_expect(rp_model_open(rp_gguf_path(rp_model_file(m)), NULL, &fresh) == RP_OK, "the model");
     logits_of(fresh, o, before);
-    fuzz_expect(same(before, after, (size_t)rp_model_info(m)->n_vocab),
-                "a refused adapter changed the model");
+    fuzz_expect(same(before, after, (size_t)rp_model_info(m)->n_vocab), "a refused adapter changed the model");
     rp_model_free(fresh);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const models[]   = {"llama-f32", "llama-q4_0", "llama-mix", "llama-q6_k", "qwen2-mix"};
-    static const char *const adapters[] = {"lora/adapter", NULL};
+    static const char *const models[]     = {"llama-f32", "llama-q4_0", "llama-mix", "llama-q6_k", "qwen2-mix"};
+    static const char *const adapters[]   = {"lora/adapter", NULL};
     uint8_t                  o[FUZZ_HEAD] = {0};
     char                     path[64], model[1024];
     FuzzFile                 f;

@@ -69,34 +69,32 @@ static void call_open(State *t, uint8_t arg) {
 
 /* Options and arguments that may be wrong: an error, or a session that can be freed. */
 static void call_odd(State *t, uint8_t arg) {
-    static const char *const passes[]  = {"",  "-all", "-quantize",        "-",
-                                          "+", ",",    "-all,+norm,+norm", "-none of these"};
+    static const char *const passes[]  = {"", "-all", "-quantize", "-", "+", ",", "-all,+norm,+norm", "-none of these"};
     static const char *const devices[] = {"cpu", "auto", "cuda", "cuda:-1", "cpu:1", "", "\033"};
-    const RpDtype          types[] = {RP_F32, RP_F16, RP_Q8_0, RP_Q4_K, RP_Q8_ACT, (RpDtype)99, (RpDtype)-1};
-    const int32_t          n_ctx[] = {-1, 0, 1, 5, INT32_MAX, INT32_MIN}, one[3] = {1, 2, -1};
-    const int32_t          n_vocab = rp_model_info(t->model)->n_vocab;
-    RpSession             *s;
-    RpSampler             *sampler;
-    RpSessionMemory        memory;
-    const RpSessionOptions o = {.n_ctx         = n_ctx[arg % 6],
-                                .n_threads     = arg % 7 - 2,
-                                .prefill_chunk = arg % 5 == 0 ? n_ctx[arg / 5 % 6] : 4,
-                                .passes        = passes[arg / 8 % 8],
-                                .kv_type       = types[arg / 3 % 7],
-                                .device        = devices[arg % 7],
-                                .require_graph = arg % 11 == 0,
-                                .mode          = (RpExecMode)(arg % 9)};
-    const RpSamplerParams  p = {.temperature    = arg % 3 == 0 ? NAN : (float)arg - 3.0f,
-                                .top_k          = (int32_t)arg - 5,
-                                .top_p          = (float)arg / 100.0f,
-                                .min_p          = (float)arg / 90.0f,
-                                .repeat_penalty = (float)arg / 50.0f,
-                                .repeat_last_n  = arg % 4 == 0 ? INT32_MAX : (int32_t)arg - 9};
+    const RpDtype            types[]   = {RP_F32, RP_F16, RP_Q8_0, RP_Q4_K, RP_Q8_ACT, (RpDtype)99, (RpDtype)-1};
+    const int32_t            n_ctx[] = {-1, 0, 1, 5, INT32_MAX, INT32_MIN}, one[3] = {1, 2, -1};
+    const int32_t            n_vocab = rp_model_info(t->model)->n_vocab;
+    RpSession               *s;
+    RpSampler               *sampler;
+    RpSessionMemory          memory;
+    const RpSessionOptions   o = {.n_ctx         = n_ctx[arg % 6],
+                                  .n_threads     = arg % 7 - 2,
+                                  .prefill_chunk = arg % 5 == 0 ? n_ctx[arg / 5 % 6] : 4,
+                                  .passes        = passes[arg / 8 % 8],
+                                  .kv_type       = types[arg / 3 % 7],
+                                  .device        = devices[arg % 7],
+                                  .require_graph = arg % 11 == 0,
+                                  .mode          = (RpExecMode)(arg % 9)};
+    const RpSamplerParams    p = {.temperature    = arg % 3 == 0 ? NAN : (float)arg - 3.0f,
+                                  .top_k          = (int32_t)arg - 5,
+                                  .top_p          = (float)arg / 100.0f,
+                                  .min_p          = (float)arg / 90.0f,
+                                  .repeat_penalty = (float)arg / 50.0f,
+                                  .repeat_last_n  = arg % 4 == 0 ? INT32_MAX : (int32_t)arg - 9};
     if (rp_session_memory(t->model, &o, &memory) == RP_OK && memory.kv + memory.arena < 1 << 24 &&
         rp_session_open(t->model, &o, &s) == RP_OK)
         rp_session_free(s);
-    if (rp_sampler_new(&p, arg % 2 == 0 ? n_vocab : (int32_t)arg - 4, &sampler) == RP_OK)
-        rp_sampler_free(sampler);
+    if (rp_sampler_new(&p, arg % 2 == 0 ? n_vocab : (int32_t)arg - 4, &sampler) == RP_OK) rp_sampler_free(sampler);
     float *logits = malloc(3 * (size_t)n_vocab * sizeof *logits);
     expect(logits != NULL, "memory");
     const size_t   n  = arg % 4;
@@ -117,8 +115,7 @@ static void call_prefill(State *t, uint8_t arg) {
     int32_t       ids[32];
     for (int i = 0; i < n; i++) ids[i] = (arg * 5 + i * 3) % n_vocab;
     if ((arg & 96) == 96 && n > 0) ids[n - 1] = (arg & 1) != 0 ? n_vocab : -1;
-    const RpStatus st =
-        rp_session_prefill(t->s[k], ids, (size_t)n, (arg & 128) != 0 ? stop_prefill : NULL, NULL);
+    const RpStatus st = rp_session_prefill(t->s[k], ids, (size_t)n, (arg & 128) != 0 ? stop_prefill : NULL, NULL);
     if (n == 0 || (arg & 96) == 96) {
         expect(st == RP_E_ARG, "prefill of a bad list");
     } else if (n > N_CTX - before) {
@@ -183,8 +180,7 @@ static bool take_text(const char *text, size_t len, void *user) {
     const uint8_t *arg = user;
     char           out[256];
     RpUtf8Stream   u = {0};
-    if (len < 32)
-        expect(rp_utf8_feed(&u, text, len, out) == len && memcmp(out, text, len) == 0, "characters");
+    if (len < 32) expect(rp_utf8_feed(&u, text, len, out) == len && memcmp(out, text, len) == 0, "characters");
     return *arg % 16 != 15;
 }
 
@@ -203,8 +199,8 @@ static void call_generate(State *t, uint8_t arg) {
                                         .on_text    = take_text,
                                         .user       = &arg,
                                         .tokens     = &sampled};
-    const RpStatus           st = rp_generate(t->s[k], t->sampler[k], prompt, (size_t)n_prompt, &options, &r);
-    const int32_t            n  = rp_session_n_past(t->s[k]);
+    const RpStatus           st      = rp_generate(t->s[k], t->sampler[k], prompt, (size_t)n_prompt, &options, &r);
+    const int32_t            n       = rp_session_n_past(t->s[k]);
     if (options.n_stop == 4 || (n_prompt == 0 && !had))
         expect(st == RP_E_ARG, "a bad reply");
     else if (n_prompt > N_CTX - before)
@@ -237,8 +233,7 @@ static void check(State *t) {
     }
     expect(rp_session_rewind(other, 0) == RP_OK, "rewind of the other session");
     expect(rp_session_prefill(other, t->ids[k], (size_t)t->n[k], NULL, NULL) == RP_OK, "the other prefill");
-    expect(memcmp(logits, rp_session_logits(other),
-                  (size_t)rp_model_info(t->model)->n_vocab * sizeof *logits) == 0,
+    expect(memcmp(logits, rp_session_logits(other), (size_t)rp_model_info(t->model)->n_vocab * sizeof *logits) == 0,
            "another session has other logits");
 }
 

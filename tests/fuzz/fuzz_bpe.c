@@ -1,7 +1,7 @@
 /* Fuzz target: a tokenizer is trained on any texts.
  *     byte 0  size of the vocabulary, from 250 on      then  texts, each ended by byte 0
- * What it writes is a tokenizer: tokens 1 to 256 are the bytes, each merge joins two tokens into a later one, and every text
- * comes back byte for byte, in no more tokens than bytes. The same texts give the same file. */
+ * What it writes is a tokenizer: tokens 1 to 256 are the bytes, each merge joins two tokens into a later one, and every
+ * text comes back byte for byte, in no more tokens than bytes. The same texts give the same file. */
 #include "tests/fuzz/file_edit.h"
 
 #include "reprise/convert.h"
@@ -24,8 +24,7 @@ static void round_trip(const RpTokenizer *tk, RpGgufString text) {
     for (size_t i = 0; i < ids.n; i++) {
         RpGgufString s;
         fuzz_expect(rp_token_bytes(tk, ids.ids[i], false, &s) == RP_OK, "a token without bytes");
-        fuzz_expect(s.len <= text.len - at && memcmp(text.ptr + at, s.ptr, s.len) == 0,
-                    "another text comes back");
+        fuzz_expect(s.len <= text.len - at && memcmp(text.ptr + at, s.ptr, s.len) == 0, "another text comes back");
         at += s.len;
     }
     fuzz_expect(at == text.len, "a part of the text comes back");
@@ -44,8 +43,7 @@ static int64_t find(const RpGgufValue *tokens, const char *text, size_t len) {
 static void check_merges(const RpGgufFile *f, int32_t n_vocab) {
     const RpGgufValue *tokens = rp_gguf_find(f, "tokenizer.ggml.tokens"),
                       *merges = rp_gguf_find(f, "tokenizer.ggml.merges");
-    fuzz_expect(tokens != NULL && tokens->n >= LEAST && tokens->n <= (uint64_t)n_vocab,
-                "the number of tokens");
+    fuzz_expect(tokens != NULL && tokens->n >= LEAST && tokens->n <= (uint64_t)n_vocab, "the number of tokens");
     const uint64_t n = merges != NULL ? merges->n : 0;
     fuzz_expect(tokens->n == LEAST + n, "a token for each merge");
     for (uint64_t i = 0; i < n; i++) {
@@ -54,10 +52,8 @@ static void check_merges(const RpGgufFile *f, int32_t n_vocab) {
         fuzz_expect(space != NULL && t.len == m.len - 1, "a merge of two tokens");
         const size_t  left = (size_t)(space - m.ptr), right = m.len - left - 1;
         const int64_t a = find(tokens, m.ptr, left), b = find(tokens, space + 1, right);
-        fuzz_expect(a > 0 && b > 0 && a < LEAST + (int64_t)i && b < LEAST + (int64_t)i,
-                    "a merge of later tokens");
-        fuzz_expect(memcmp(t.ptr, m.ptr, left) == 0 && memcmp(t.ptr + left, space + 1, right) == 0,
-                    "its token");
+        fuzz_expect(a > 0 && b > 0 && a < LEAST + (int64_t)i && b < LEAST + (int64_t)i, "a merge of later tokens");
+        fuzz_expect(memcmp(t.ptr, m.ptr, left) == 0 && memcmp(t.ptr + left, space + 1, right) == 0, "its token");
     }
 }
 
@@ -104,8 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (st == RP_OK) {
         fuzz_expect(rp_train_tokenizer(texts, n, &o, again) == RP_OK, "not a second time");
         check_same(path, again);
-        fuzz_expect(rp_gguf_open(path, &f) == RP_OK && rp_tokenizer_new(f, &tk) == RP_OK,
-                    "the file does not open");
+        fuzz_expect(rp_gguf_open(path, &f) == RP_OK && rp_tokenizer_new(f, &tk) == RP_OK, "the file does not open");
         check_merges(f, o.n_vocab);
         for (size_t i = 0; i < n; i++) round_trip(tk, texts[i]);
         rp_tokenizer_free(tk);

@@ -64,8 +64,8 @@ static void there_and_back(const RpTokenizer *tk, const char *text, unsigned fla
 }
 
 /* The messages are the parts of the text between NULs, with roles in a legal order. */
-static void converse(const RpTokenizer *tk, RpChatKind kind, const char *text, size_t n, size_t n_messages,
-                     bool system, unsigned flags) {
+static void converse(const RpTokenizer *tk, RpChatKind kind, const char *text, size_t n, size_t n_messages, bool system,
+                     unsigned flags) {
     RpChatMessage messages[MAX_MESSAGES];
     const char   *end  = text + n;
     char         *chat = NULL;

@@ -1,8 +1,8 @@
 /* Fuzz target: a damaged checkpoint is resumed and makes a step. Bytes of the input as in file_edit.h; the options are
  *     0 the training   1 bit 0: change_options, bit 1: recompute, bit 2: two micro-batches, bits 3-5: another option
  *     2 first token
- * A checkpoint may be refused. After a step that succeeds the next checkpoint resumes; after one that fails the loss is that
- * before it, unless the error says that the weights are lost. */
+ * A checkpoint may be refused. After a step that succeeds the next checkpoint resumes; after one that fails the loss is
+ * that before it, unless the error says that the weights are lost. */
 #include "tests/fuzz/file_edit.h"
 
 #include "reprise/train.h"
@@ -71,8 +71,7 @@ static void begin(Training *t) {
     char                 path[64];
     fuzz_path(path, "begin.gguf");
     fuzz_expect(rp_trainer_open(m, &o, &trainer) == RP_OK, "the trainer");
-    fuzz_expect(rp_trainer_step(trainer, tokens(1, rp_model_info(m)->n_vocab), NULL) == RP_OK,
-                "the first step");
+    fuzz_expect(rp_trainer_step(trainer, tokens(1, rp_model_info(m)->n_vocab), NULL) == RP_OK, "the first step");
     fuzz_expect(rp_trainer_save(trainer, path) == RP_OK, "the first checkpoint");
     fuzz_expect(rp_gguf_open(path, &t->checkpoint) == RP_OK, "it does not open");
     unlink(path); /* it stays mapped */
@@ -81,8 +80,7 @@ static void begin(Training *t) {
 }
 
 /* Opens the trainer of a checkpoint; RP_OK or why not. The model is to be freed after it. */
-static RpStatus resume(const Training *t, const char *path, RpTrainOptions *o, RpModel **m,
-                       RpTrainer **trainer) {
+static RpStatus resume(const Training *t, const char *path, RpTrainOptions *o, RpModel **m, RpTrainer **trainer) {
     RpStatus st = RP_OK;
     *trainer    = NULL;
     *m          = NULL;
@@ -117,8 +115,7 @@ static void check_save(const Training *t, RpTrainer *trainer, RpTrainOptions o) 
     RpTrainer *again;
     fuzz_path(path, "saved.gguf");
     if (rp_trainer_save(trainer, path) == RP_OK) {
-        fuzz_expect(resume(t, path, &o, &m, &again) == RP_OK,
-                    "a checkpoint that was written cannot be resumed");
+        fuzz_expect(resume(t, path, &o, &m, &again) == RP_OK, "a checkpoint that was written cannot be resumed");
         fuzz_expect(rp_trainer_n_steps(again) == rp_trainer_n_steps(trainer), "its step");
         free_both(again, m);
         unlink(path);
@@ -126,8 +123,7 @@ static void check_save(const Training *t, RpTrainer *trainer, RpTrainOptions o) 
     fuzz_expect(access(path, F_OK) != 0, "a file is left behind after a failure");
 }
 
-static void step(const Training *t, RpTrainer *trainer, const RpModel *m, const RpTrainOptions *o,
-                 uint8_t first) {
+static void step(const Training *t, RpTrainer *trainer, const RpModel *m, const RpTrainOptions *o, uint8_t first) {
     const int32_t *ids    = tokens(first, rp_model_info(m)->n_vocab);
     const double   before = loss_of(trainer, ids);
     const int64_t  n      = rp_trainer_n_steps(trainer);

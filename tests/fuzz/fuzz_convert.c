@@ -1,5 +1,5 @@
-/* Fuzz target: a damaged float model is quantised. Bytes of the input as in file_edit.h; option 1 is the type. A file may
- * be refused. What was written must open, and be a model if the input is one. */
+/* Fuzz target: a damaged float model is quantised. Bytes of the input as in file_edit.h; option 1 is the type. A file
+ * may be refused. What was written must open, and be a model if the input is one. */
 #include "tests/fuzz/file_edit.h"
 
 #include "reprise/convert.h"

@@ -1,5 +1,6 @@
 /* Fuzz target: saved dumps of graphs, as `reprise graph --diff` reads them. The input is one dump, or two with a byte 0
- * between them. What was read is matched and printed in every form; nothing but whole control-free lines may come out. */
+ * between them. What was read is matched and printed in every form; nothing but whole control-free lines may come
+ * out. */
 #include "cli/diff/diff.h"
 
 #include <stdlib.h>
@@ -66,8 +67,7 @@ static void change(json_t *nodes, unsigned *seed) {
         json_array_remove(nodes, i);
         break;
     case 3:
-        if (json_array_size(list) > 0)
-            json_array_set_new(list, next(seed) % json_array_size(list), any_value(seed));
+        if (json_array_size(list) > 0) json_array_set_new(list, next(seed) % json_array_size(list), any_value(seed));
         break;
     default:
         json_object_set_new(node, key, any_value(seed));
@@ -135,14 +135,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char    *text[2] = {(const char *)data, zero != NULL ? (const char *)zero + 1 : (const char *)data};
     const size_t   len[2]  = {n, zero != NULL ? size - n - 1 : size};
     DiffGraph      g[2]    = {{.label = "a"}, {.label = "b"}};
-    const bool     read    = cli_diff_read(text[0], len[0], "a", &g[0]) == RP_OK &&
-                      cli_diff_read(text[1], len[1], "b", &g[1]) == RP_OK;
+    const bool     read =
+        cli_diff_read(text[0], len[0], "a", &g[0]) == RP_OK && cli_diff_read(text[1], len[1], "b", &g[1]) == RP_OK;
     if (read && g[0].n <= 1000 && g[1].n <= 1000) {
         char label[64];
         if (cli_diff_match(&g[0], &g[1]) == RP_OK) {
             const DiffCounts c = cli_diff_count(&g[0], &g[1]);
-            if (zero == NULL)
-                expect(c.added + c.removed + c.changed == 0); /* a graph does not differ from itself */
+            if (zero == NULL) expect(c.added + c.removed + c.changed == 0); /* a graph does not differ from itself */
             for (int i = 0; i < g[1].n; i++) (void)cli_diff_changes(&g[0], &g[1], i);
             print(&g[0], &g[1]);
         }

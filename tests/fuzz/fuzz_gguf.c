@@ -43,8 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rp_gguf_close(f);
     if (rp_model_open_memory(data, size, "fuzz", &m) != RP_OK) return 0;
     if (rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 2, .n_ctx = 16}, &g) == RP_OK) {
-        if (rp_graph_optimize(g, NULL) != RP_OK)
-            __builtin_trap(); /* optimising a finished graph must succeed */
+        if (rp_graph_optimize(g, NULL) != RP_OK) __builtin_trap(); /* optimising a finished graph must succeed */
         rp_graph_free(g);
     }
     rp_model_free(m);

@@ -1,7 +1,7 @@
 /* Fuzz target: a damaged model is opened and run on the CPU. Bytes of the input as in file_edit.h; the options are
  *     1 context   2 chunk of the prefill   3 flags   4 tokens of the prompt   5 first token   6 sampler   7 score
- * A file may be refused. A session that opened must run: a prefill gives the bits of single steps, for every instruction
- * set (I8), and the sampler takes or refuses the logits. Large models are left out. */
+ * A file may be refused. A session that opened must run: a prefill gives the bits of single steps, for every
+ * instruction set (I8), and the sampler takes or refuses the logits. Large models are left out. */
 #include "tests/fuzz/file_edit.h"
 
 #include "base/kernels.h"
@@ -22,8 +22,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 enum { MAX_PROMPT = 12, MAX_SESSION = 32 << 20 };
 
 static bool small(const RpModelInfo *i) {
-    return i->n_layer <= 8 && i->n_vocab <= 1024 && i->n_embd <= 1024 && i->n_head <= 64 &&
-           i->head_dim <= 512 && i->n_ff <= 2048 && i->n_expert <= 64;
+    return i->n_layer <= 8 && i->n_vocab <= 1024 && i->n_embd <= 1024 && i->n_head <= 64 && i->head_dim <= 512 &&
+           i->n_ff <= 2048 && i->n_expert <= 64;
 }
 
 static bool same(const float *a, const float *b, size_t n) {
@@ -72,11 +72,9 @@ static void run(const RpModel *m, RpSession *s, const uint8_t o[FUZZ_HEAD]) {
         if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
         fuzz_expect(rp_session_rewind(s, 0) == RP_OK, "no rewind");
         if (isa % 2 == 0) /* all tokens at once, or one by one */
-            fuzz_expect(rp_session_prefill(s, tokens, (size_t)n + 2, NULL, NULL) == RP_OK,
-                        "the second prefill failed");
+            fuzz_expect(rp_session_prefill(s, tokens, (size_t)n + 2, NULL, NULL) == RP_OK, "the second prefill failed");
         else
-            for (int32_t i = 0; i < n + 2; i++)
-                fuzz_expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
+            for (int32_t i = 0; i < n + 2; i++) fuzz_expect(rp_session_step(s, tokens[i]) == RP_OK, "a step failed");
         fuzz_expect(same(logits, rp_session_logits(s), (size_t)n_vocab),
                     "other logits with another split or instruction set");
     }

@@ -1,6 +1,6 @@
 /* Fuzz target: texts and token files of `reprise train`.
- *     byte 0  bits 0-1 separator (blank lines, "\n", none, "ab"), bits 2-3 token file (0: text), bit 4 BPE or SentencePiece
- *     byte 1  share that is held out, byte 2 length of a sequence, byte 3 seed      then the file
+ *     byte 0  bits 0-1 separator (blank lines, "\n", none, "ab"), bits 2-3 token file (0: text), bit 4 BPE or
+ *     SentencePiece byte 1  share that is held out, byte 2 length of a sequence, byte 3 seed      then the file
  * Documents are parts of the text, in order, without line ends around them. Every token is learned or held out, and a
  * sequence is a part of what is learned. */
 #include "tests/fuzz/file_edit.h"
@@ -28,11 +28,9 @@ static void check_documents(const Corpus *c, const char *separator) {
     for (size_t i = 0; i < c->n_documents; i++) {
         const RpGgufString d = c->documents[i];
         fuzz_expect(d.len > 0 && d.ptr >= at && d.ptr + d.len <= end, "a document is no part of the text");
-        fuzz_expect(strchr("\r\n", d.ptr[0]) == NULL || d.ptr[0] == '\0',
-                    "a document begins with a line end");
+        fuzz_expect(strchr("\r\n", d.ptr[0]) == NULL || d.ptr[0] == '\0', "a document begins with a line end");
         if (separator != NULL && separator[0] != '\0')
-            fuzz_expect(memmem(d.ptr, d.len, separator, strlen(separator)) == NULL,
-                        "a separator in a document");
+            fuzz_expect(memmem(d.ptr, d.len, separator, strlen(separator)) == NULL, "a separator in a document");
         at = d.ptr + d.len;
     }
 }
@@ -64,14 +62,12 @@ static void split(Corpus *c, float share, int32_t seq, uint8_t seed) {
     size_t        places[N_SEQUENCES];
     const bool    ok = cli_corpus_split(c, share, seq) == RP_OK;
     fuzz_expect(ok == (c->train.n > (size_t)seq), "a split without a sequence");
-    fuzz_expect(c->train.n + c->held.n == n && sum_of(&c->train) + sum_of(&c->held) == sum,
-                "tokens are lost");
+    fuzz_expect(c->train.n + c->held.n == n && sum_of(&c->train) + sum_of(&c->held) == sum, "tokens are lost");
     if (!ok) return;
     cli_train_sequences(&c->train, seq, seed, 1 + seed % 5, N_SEQUENCES, ids, places);
     for (size_t i = 0; i < N_SEQUENCES; i++) {
         fuzz_expect(places[i] + (size_t)seq < c->train.n, "a sequence behind the end");
-        fuzz_expect(memcmp(ids + i * ((size_t)seq + 1), c->train.ids + places[i],
-                           ((size_t)seq + 1) * sizeof *ids) == 0,
+        fuzz_expect(memcmp(ids + i * ((size_t)seq + 1), c->train.ids + places[i], ((size_t)seq + 1) * sizeof *ids) == 0,
                     "a sequence is no part of the tokens");
     }
 }
@@ -87,8 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const RpTokenizer *const tk = (data[0] >> 2 & 3) == 3 ? NULL : tokenizers[data[0] >> 4 & 1];
     fuzz_path(path, "text");
     fuzz_save(path, data + HEAD, size - HEAD);
-    const RpStatus st = bytes == 0 ? read_text(&c, path, data, share)
-                                   : cli_corpus_read_tokens(&c, path, bytes, SMALL_VOCAB, tk);
+    const RpStatus st =
+        bytes == 0 ? read_text(&c, path, data, share) : cli_corpus_read_tokens(&c, path, bytes, SMALL_VOCAB, tk);
     if (st == RP_OK) split(&c, share, seq, data[3]);
     cli_corpus_free(&c);
     unlink(path);

@@ -37,12 +37,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
     const RpTokenizer *tk    = tokenizers[data[0] & 1];
     const unsigned     flags = data[0] >> 1 & 3;
-    const bool   exact = flags == 0 && (data[0] & 1) == 0; /* SentencePiece cannot tell U+2581 from a space */
-    const char  *text  = (const char *)data + 1;
-    RpTokenList  ids   = {0};
-    RpUtf8Stream u     = {0};
-    size_t       at    = 0;
-    char         out[8192];
+    const bool         exact = flags == 0 && (data[0] & 1) == 0; /* SentencePiece cannot tell U+2581 from a space */
+    const char        *text  = (const char *)data + 1;
+    RpTokenList        ids   = {0};
+    RpUtf8Stream       u     = {0};
+    size_t             at    = 0;
+    char               out[8192];
     size--;
     bool *mask = mask_of(size, data[0] >> 3);
     if (rp_tokenize_masked(tk, text, mask, size, flags, &ids) != RP_OK) __builtin_trap();

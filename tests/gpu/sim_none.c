@@ -1,4 +1,5 @@
-/* The functions of sim.h that op tests call, for a real device: its thread order cannot be chosen, and it counts nothing. */
+/* The functions of sim.h that op tests call, for a real device: its thread order cannot be chosen, and it counts
+ * nothing. */
 #include "sim/device/sim.h"
 
 void sim_sched(int policy, unsigned seed) { (void)policy, (void)seed; }

@@ -1,5 +1,5 @@
-/* `reprise graph --diff`: work and memory grow with the nodes, however many layers they are in. Work is counted in basic
- * blocks (cli/diff is compiled with -fsanitize-coverage=trace-pc), memory in bytes of the JSON parser. */
+/* `reprise graph --diff`: work and memory grow with the nodes, however many layers they are in. Work is counted in
+ * basic blocks (cli/diff is compiled with -fsanitize-coverage=trace-pc), memory in bytes of the JSON parser. */
 #include "tests/support/golden.h"
 
 #include "cli/diff/diff.h"
@@ -39,8 +39,7 @@ static char *dump(int n, bool other, size_t *size) {
                 "%d,1,1,1],"
                 "\"nb\":[4,256,256,256],\"kernel\":true,\"output\":false,\"sources\":[],\"params\":{\"eps\":"
                 "0.5}}",
-                i > 0 ? "," : "", i, i == 0 ? "input" : "silu", layer, i, layer,
-                other && i % 2 == 1 ? 100 + i : 64);
+                i > 0 ? "," : "", i, i == 0 ? "input" : "silu", layer, i, layer, other && i % 2 == 1 ? 100 + i : 64);
     }
     fputs("]}\n", f);
     fclose(f);

@@ -30,8 +30,8 @@ static void refuse(TensorNode *(*build)(ComputeGraph *), RpStatus status, const 
 }
 
 /* One test: the expression builds a node in graph g, and the graph must be refused. */
-#define REFUSAL(name, status, text, expression)                                                              \
-    static TensorNode *build_##name(ComputeGraph *g) { return (expression); }                                \
+#define REFUSAL(name, status, text, expression)                                                                        \
+    static TensorNode *build_##name(ComputeGraph *g) { return (expression); }                                          \
     Test(graph, refuses_##name) { refuse(build_##name, status, text); }
 
 REFUSAL(mul_mat_of_rows_that_differ, RP_E_SHAPE,
@@ -41,19 +41,16 @@ REFUSAL(mul_mat_of_heads_that_do_not_repeat, RP_E_SHAPE, "outer dimensions",
         rp_mul_mat(g, input(g, "w", 8, 4, 2), input(g, "x", 8, 2, 3)))
 REFUSAL(mul_mat_bound_without_positions, RP_E_ARG, "a bound needs positions",
         rp_mul_mat_bound(g, weight(g, "w", RP_F32, 8, 4), input(g, "x", 8, 2, 1), NULL, RP_BOUND_ROWS))
-REFUSAL(rms_norm_of_another_length, RP_E_SHAPE,
-        "rms_norm (node 2): sources x='x' f32 [8,2], w='w' f32 [4]: the weight",
+REFUSAL(rms_norm_of_another_length, RP_E_SHAPE, "rms_norm (node 2): sources x='x' f32 [8,2], w='w' f32 [4]: the weight",
         rp_rms_norm(g, input(g, "x", 8, 2, 1), weight(g, "w", RP_F32, 4, 1), 1e-5f))
 REFUSAL(rms_norm_with_a_negative_eps, RP_E_ARG, "eps", rp_rms_norm(g, input(g, "x", 8, 2, 1), NULL, -1.0f))
 REFUSAL(add_that_does_not_repeat, RP_E_SHAPE, "does not repeat",
         rp_add(g, input(g, "a", 8, 4, 1), input(g, "b", 8, 3, 1)))
-REFUSAL(mul_of_another_type, RP_E_DTYPE, "f32",
-        rp_mul(g, input(g, "a", 8, 4, 1), weight(g, "b", RP_F16, 8, 1)))
+REFUSAL(mul_of_another_type, RP_E_DTYPE, "f32", rp_mul(g, input(g, "a", 8, 4, 1), weight(g, "b", RP_F16, 8, 1)))
 REFUSAL(get_rows_by_floats, RP_E_SHAPE, "i32 vector",
         rp_get_rows(g, weight(g, "w", RP_F32, 8, 4), input(g, "ids", 2, 1, 1)))
 REFUSAL(soft_max_with_a_mask_of_another_shape, RP_E_SHAPE, "mask",
-        rp_soft_max(g, input(g, "x", 8, 4, 1), input(g, "mask", 8, 3, 1), NULL,
-                    &(RpSoftMaxParams){.scale = 1.0f}))
+        rp_soft_max(g, input(g, "x", 8, 4, 1), input(g, "mask", 8, 3, 1), NULL, &(RpSoftMaxParams){.scale = 1.0f}))
 REFUSAL(soft_max_window_without_positions, RP_E_ARG, "window",
         rp_soft_max(g, input(g, "x", 8, 4, 1), NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f, .window = 4}))
 REFUSAL(rope_of_odd_dimensions, RP_E_SHAPE, "even",
@@ -113,12 +110,10 @@ REFUSAL(view_of_activations_between_rows, RP_E_SHAPE, "q8_act rows keep their le
                       .nb = {0,  88, 88, 88},
                       .offset = 44
 }))
-REFUSAL(reshape_to_another_size, RP_E_SHAPE, "number of elements",
-        rp_reshape(g, input(g, "x", 8, 2, 1), 5, 3, 1, 1))
+REFUSAL(reshape_to_another_size, RP_E_SHAPE, "number of elements", rp_reshape(g, input(g, "x", 8, 2, 1), 5, 3, 1, 1))
 REFUSAL(reshape_of_a_permuted_source, RP_E_SHAPE, "contiguous",
         rp_reshape(g, rp_permute(g, input(g, "x", 8, 2, 3), 0, 2, 1, 3), 48, 1, 1, 1))
-REFUSAL(permute_with_an_axis_twice, RP_E_SHAPE, "permutation",
-        rp_permute(g, input(g, "x", 8, 2, 3), 0, 0, 1, 3))
+REFUSAL(permute_with_an_axis_twice, RP_E_SHAPE, "permutation", rp_permute(g, input(g, "x", 8, 2, 3), 0, 0, 1, 3))
 REFUSAL(transpose_of_blocks, RP_E_SHAPE, "blocks", rp_transpose(g, weight(g, "w", RP_Q8_0, 32, 4)))
 REFUSAL(missing_source, RP_E_ARG, "a source is missing", rp_silu(g, NULL))
 REFUSAL(fused_op_in_a_user_graph, RP_E_STATE, "only passes",
@@ -232,8 +227,7 @@ Test(graph, optimize_switches_passes_by_name) {
     TensorNode   *y = rp_mul_mat(g, weight(g, "w", RP_Q8_0, 32, 4), input(g, "x", 32, 1, 1));
     REFUSED(rp_graph_optimize(g, ""), RP_E_STATE, "finished graph");
     OK(rp_graph_finish(g, &y, 1));
-    REFUSED(rp_graph_optimize(g, "-nonsense"), RP_E_ARG,
-            "'nonsense' is not a pass; passes: all, attention, quantize");
+    REFUSED(rp_graph_optimize(g, "-nonsense"), RP_E_ARG, "'nonsense' is not a pass; passes: all, attention, quantize");
     OK(rp_graph_optimize(g, "-quantize"));
     cr_expect_eq(rp_graph_n_steps(g), 1);
     OK(rp_graph_optimize(g, "-round"));
@@ -242,8 +236,7 @@ Test(graph, optimize_switches_passes_by_name) {
     cr_expect_eq(rp_graph_n_steps(g), 2);
     OK(rp_graph_optimize(g, ""));
     cr_expect_eq(rp_graph_n_steps(g), 1);
-    REFUSED(rp_graph_optimize(g, "quantize"), RP_E_ARG,
-            "'quantize': -NAME switches a pass off, +NAME on again");
+    REFUSED(rp_graph_optimize(g, "quantize"), RP_E_ARG, "'quantize': -NAME switches a pass off, +NAME on again");
     rp_graph_free(g);
 }
 
@@ -269,19 +262,17 @@ Test(op_table, every_row_is_complete) {
         cr_expect_eq(rp_op_row(op), row, CASE(row));
         cr_expect_not_null(info->name, CASE(row));
         cr_expect_not_null(rules->shape, "%s has no shape rule", info->name);
-        cr_expect_not_null(rules->gradient, "%s: rp_gradient_constant or rp_gradient_none is missing",
-                           info->name);
+        cr_expect_not_null(rules->gradient, "%s: rp_gradient_constant or rp_gradient_none is missing", info->name);
         cr_expect_eq(rules->check != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s has no check", info->name);
         const int least = op == RP_OP_FILL ? 0 : 1; /* a constant has no source */
-        cr_expect(info->n_required >= least && info->n_required <= info->n_sources &&
-                      info->n_sources <= RP_MAX_SRC,
+        cr_expect(info->n_required >= least && info->n_required <= info->n_sources && info->n_sources <= RP_MAX_SRC,
                   "%s", info->name);
         cr_expect_eq(rp_cpu_kernel(op) != NULL, (info->flags & RP_FLAG_VIEW) == 0, "%s", info->name);
     }
 }
 
-/* tests/abi/op_numbers.txt has the number of every public op, which programs are compiled with. A new op is a line at its
- * end; a line that is there never changes. */
+/* tests/abi/op_numbers.txt has the number of every public op, which programs are compiled with. A new op is a line at
+ * its end; a line that is there never changes. */
 Test(op_table, public_numbers_never_change) {
     FILE *f = fopen(RP_SOURCE_DIR "/tests/abi/op_numbers.txt", "r");
     int   n = 0, number, expected = 0;
@@ -290,8 +281,8 @@ Test(op_table, public_numbers_never_change) {
     while (fscanf(f, "%d %63s", &number, name) == 2) {
         TensorOp op = RP_OP_CUSTOM;
         cr_expect_eq(number, expected, "line %d has number %d", n + 1, number);
-        cr_expect(rp_op_find(name, strlen(name), &op) && (int)op == number, "%s has number %d, not %d", name,
-                  (int)op, number);
+        cr_expect(rp_op_find(name, strlen(name), &op) && (int)op == number, "%s has number %d, not %d", name, (int)op,
+                  number);
         expected = number + 1;
         n++;
     }
@@ -359,19 +350,17 @@ Test(dump, folds_equal_layers) {
 Test(dump, json_has_parameters_absent_sources_and_times) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = input(g, "x", 8, 4, 2), *sinks = rp_graph_input(g, "sinks", RP_F32, NE(2, 1, 1, 1));
-    TensorNode   *y    = rp_soft_max_sinks(g, rp_rms_norm(g, x, NULL, 0.25f), NULL, NULL, sinks,
-                                           &(RpSoftMaxParams){.scale = 0.5f});
-    RpDumpNote    n[5] = {[3] = {.us = 1.5}};
-    y                  = rp_permute(g, y, 0, 2, 1, 3);
+    TensorNode   *y =
+        rp_soft_max_sinks(g, rp_rms_norm(g, x, NULL, 0.25f), NULL, NULL, sinks, &(RpSoftMaxParams){.scale = 0.5f});
+    RpDumpNote n[5] = {[3] = {.us = 1.5}};
+    y               = rp_permute(g, y, 0, 2, 1, 3);
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_graph_verify(g));
     char *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON});
-    cr_expect_not_null(strstr(json, "\"sources\":[0],\"source_names\":[\"x\"],\"params\":{\"eps\":0.25}}"),
+    cr_expect_not_null(strstr(json, "\"sources\":[0],\"source_names\":[\"x\"],\"params\":{\"eps\":0.25}}"), "%s", json);
+    cr_expect_not_null(strstr(json, "\"sources\":[2,null,null,1],\"source_names\":[\"x\",\"mask\",\"pos\",\"sinks\"],"
+                                    "\"params\":{\"scale\":0.5,\"window\":0}}"),
                        "%s", json);
-    cr_expect_not_null(
-        strstr(json, "\"sources\":[2,null,null,1],\"source_names\":[\"x\",\"mask\",\"pos\",\"sinks\"],"
-                     "\"params\":{\"scale\":0.5,\"window\":0}}"),
-        "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{\"axis\":[0,2,1,3]}}"), "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{}}"), "leaves have none: %s", json);
     free(json);
@@ -393,12 +382,10 @@ Test(dump, names_sources_and_parameters) {
          *dot  = dump(g, (RpDumpOptions){.format = RP_DUMP_DOT}),
          *json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON});
     cr_expect_not_null(strstr(text, " x=0 w=1"), "%s", text);
-    cr_expect_not_null(
-        strstr(json, "\"sources\":[0,1],\"source_names\":[\"x\",\"w\"],\"params\":{\"eps\":0.5}"), "%s",
-        json);
-    cr_expect_not_null(
-        strstr(json, "\"source_names\":[\"x\",\"mask\",\"pos\"],\"params\":{\"scale\":2,\"window\":3}"), "%s",
-        json);
+    cr_expect_not_null(strstr(json, "\"sources\":[0,1],\"source_names\":[\"x\",\"w\"],\"params\":{\"eps\":0.5}"), "%s",
+                       json);
+    cr_expect_not_null(strstr(json, "\"source_names\":[\"x\",\"mask\",\"pos\"],\"params\":{\"scale\":2,\"window\":3}"),
+                       "%s", json);
     cr_expect_not_null(strstr(dot, "n1 -> n3 [edgetooltip=\"w\"]"), "%s", dot);
     free(text), free(dot), free(json);
     rp_graph_free(g);
@@ -417,8 +404,7 @@ Test(dump, makes_control_characters_visible) {
     cr_expect_not_null(strstr(dot, "a\\\\x1b[2Jb\\\\x9bc\\\\x7f\303\251"), "%s", dot);
     cr_expect_not_null(strstr(json, "\"a\\u001b[2Jb\\u009bc\\u007f\303\251\""), "%s", json);
     for (const char *all[] = {text, dot, json}, **t = all; t < all + 3; t++)
-        cr_expect(strchr(*t, '\033') == NULL && strstr(*t, "\302\233") == NULL && strchr(*t, '\177') == NULL,
-                  "%s", *t);
+        cr_expect(strchr(*t, '\033') == NULL && strstr(*t, "\302\233") == NULL && strchr(*t, '\177') == NULL, "%s", *t);
     free(text), free(dot), free(json);
     rp_graph_free(g);
     g = rp_graph_new();

@@ -8,8 +8,7 @@
 
 /* ---- custom ops ---- */
 
-static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                           const char **why) {
+static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
     (void)params;
     if (in->unary.x->dtype != RP_F32) return *why = "the source must be f32", RP_E_DTYPE;
     *out = rp_view_contiguous(RP_F32, in->unary.x->ne, NULL);
@@ -39,9 +38,7 @@ static TensorNode *shifted(ComputeGraph *g, TensorNode *x, int by) {
     return rp_graph_op(g, shift_id(), &p, &x, 1);
 }
 
-static TensorNode *vector(ComputeGraph *g, const char *name) {
-    return rp_graph_input(g, name, RP_F32, NE(8, 1, 1, 1));
-}
+static TensorNode *vector(ComputeGraph *g, const char *name) { return rp_graph_input(g, name, RP_F32, NE(8, 1, 1, 1)); }
 
 Test(pattern, a_custom_op_runs) {
     ComputeGraph *g = rp_graph_new();
@@ -168,8 +165,7 @@ Test(pattern, optional_ops_and_sources_may_be_absent) {
         ComputeGraph *g = rp_graph_new();
         TensorNode   *x = vector(g, "x"), *w = vector(g, "w");
         TensorNode   *y = rp_sigmoid(g, with > 0 ? rp_rms_norm(g, x, with > 1 ? w : NULL, 0.0f) : x);
-        cr_expect_eq(steps_with(g, &y, 1, &p), with > 0 && with < 2 ? 2 : 1, "mul needs both sources: %d",
-                     with);
+        cr_expect_eq(steps_with(g, &y, 1, &p), with > 0 && with < 2 ? 2 : 1, "mul needs both sources: %d", with);
         cr_expect_str_eq(rp_node_op_name(y), with == 2 ? "mul" : "sigmoid", CASE(with));
         rp_graph_free(g);
     }
@@ -231,8 +227,7 @@ static int steps_of_two_roots(Between between) {
     if (op == 0) OK(rp_op_register(&both_op, &op));
     ComputeGraph *g     = rp_graph_new();
     TensorNode   *state = rp_graph_state(g, "s", RP_F32, NE(8, 1, 1, 1)),
-               *other = rp_graph_state(g, "o", RP_F32, NE(8, 1, 1, 1)), *x = vector(g, "x"),
-               *z      = vector(g, "z");
+               *other = rp_graph_state(g, "o", RP_F32, NE(8, 1, 1, 1)), *x = vector(g, "x"), *z = vector(g, "z");
     TensorNode *out[3] = {rp_silu(g, x)};
     int         n      = 1;
     if (between == READS_STATE) out[n++] = rp_sigmoid(g, state);
@@ -300,12 +295,8 @@ Test(pattern, a_custom_pattern_is_a_pass) {
 
 /* ---- what registration refuses ---- */
 
-static const RpOpDescription plain_op = {.name       = "plain",
-                                         .n_required = 1,
-                                         .n_sources  = 3,
-                                         .shape      = like_first,
-                                         .flags      = RP_FLAG_FUSED,
-                                         .cpu        = both};
+static const RpOpDescription plain_op = {
+    .name = "plain", .n_required = 1, .n_sources = 3, .shape = like_first, .flags = RP_FLAG_FUSED, .cpu = both};
 
 Test(pattern, stores_that_would_be_lost_are_refused) {
     TensorOp op;
@@ -389,11 +380,11 @@ Test(pattern, views_of_replaced_nodes_are_redirected) {
         const RpTopKParams  top = {.k = 2};
         const RpRouteParams how = {.normalize = true, .scale = 1.0f};
         TensorNode         *x = vector(g, "x"), *w = rp_graph_input(g, "w", RP_F32, NE(8, 4, 1, 1));
-        TensorNode *p   = rp_soft_max(g, rp_mul_mat(g, w, x), NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
-        TensorNode *ids = rp_top_k(g, p, NULL, &top), *expert_weights = rp_route(g, p, ids, &how);
-        TensorNode *y = rp_scale(g, rp_reshape(g, expert_weights, 1, 2, 1, 1), 2.0f, 0.0f);
-        ExecPlan   *plan;
-        RpExecutor *e;
+        TensorNode         *p   = rp_soft_max(g, rp_mul_mat(g, w, x), NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+        TensorNode         *ids = rp_top_k(g, p, NULL, &top), *expert_weights = rp_route(g, p, ids, &how);
+        TensorNode         *y = rp_scale(g, rp_reshape(g, expert_weights, 1, 2, 1, 1), 2.0f, 0.0f);
+        ExecPlan           *plan;
+        RpExecutor         *e;
         OK(rp_graph_finish(g, &y, 1));
         OK(rp_graph_optimize(g, on ? "" : "-all"));
         OK(rp_plan_new(g, &plan));

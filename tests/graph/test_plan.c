@@ -83,8 +83,7 @@ static void lifetime(const ComputeGraph *g, const ExecPlan *plan, int buffer, in
         const TensorNode *n  = g->nodes[i];
         const int         at = node_is_kernel(n) ? step++ : -1;
         if (n->base->kind == NODE_INPUT && plan->buffer_of[n->id] == buffer) *from = -1, *to = plan->n_steps;
-        if (at >= 0 && plan->buffer_of[n->id] == buffer)
-            *from = at < *from ? at : *from, *to = at > *to ? at : *to;
+        if (at >= 0 && plan->buffer_of[n->id] == buffer) *from = at < *from ? at : *from, *to = at > *to ? at : *to;
         for (int s = 0; s < RP_MAX_SRC && at >= 0; s++)
             if (n->src[s] != NULL && plan->buffer_of[n->src[s]->id] == buffer && at > *to) *to = at;
         if (n->is_output && plan->buffer_of[n->id] == buffer) *to = plan->n_steps;
@@ -103,7 +102,7 @@ Test(plan, no_two_live_buffers_overlap) {
                 lifetime(g, plan, a, &from[0], &to[0]);
                 lifetime(g, plan, b, &from[1], &to[1]);
                 const bool both_live = from[0] <= to[1] && from[1] <= to[0];
-                const bool overlap  = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
+                const bool overlap   = x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes;
                 cr_assert(!both_live || !overlap, "seed %d: buffers %d and %d", (int)seed, a, b);
                 cr_assert(x->offset + x->bytes <= plan->memory.arena, CASE(seed, a, b));
             }
@@ -114,7 +113,7 @@ Test(plan, no_two_live_buffers_overlap) {
 
 /* Runs the graph with separate memory for every tensor; the outputs are the reference. */
 static void run_without_reuse(const ComputeGraph *g, float *out[2]) {
-    void     *memory[1024] = {0};
+    void       *memory[1024] = {0};
     RpKernelCtx ctx          = {.nth = 1};
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
@@ -123,7 +122,7 @@ static void run_without_reuse(const ComputeGraph *g, float *out[2]) {
             for (int64_t k = 0; k < rp_view_elems(&n->view); k++)
                 ((float *)memory[n->id])[k] = (float)((k * 7 + n->id) % 11) * 0.3f - 1.0f;
         if (!node_is_kernel(n)) continue;
-        RpOpArgs args   = {.dst = n->view, .params = &n->params};
+        RpOpArgs args = {.dst = n->view, .params = &n->params};
         args.dst.data = (char *)memory[n->base->id] + n->offset;
         for (int s = 0; s < RP_MAX_SRC; s++)
             if (n->src[s] != NULL) {
@@ -144,7 +143,7 @@ Test(plan, reuse_and_in_place_change_no_result) {
     for (uint64_t seed = 0; seed < 100; seed++) {
         ComputeGraph *g = random_graph(seed);
         ExecPlan     *plan;
-        RpExecutor     *e;
+        RpExecutor   *e;
         float        *want[2] = {NULL, NULL};
         run_without_reuse(g, want);
         OK(rp_plan_new(g, &plan));
@@ -156,8 +155,8 @@ Test(plan, reuse_and_in_place_change_no_result) {
         OK(rp_executor_run(e));
         for (int i = 0, k = 0; i < g->n_nodes; i++)
             if (g->nodes[i]->is_output) {
-                cr_expect_arr_eq(rp_executor_data(e, g->nodes[i]), want[k],
-                                 rp_view_extent_bytes(&g->nodes[i]->view), "seed %d, output %d", (int)seed, k);
+                cr_expect_arr_eq(rp_executor_data(e, g->nodes[i]), want[k], rp_view_extent_bytes(&g->nodes[i]->view),
+                                 "seed %d, output %d", (int)seed, k);
                 free(want[k++]);
             }
         rp_executor_free(e);
@@ -202,15 +201,14 @@ Test(plan, is_deterministic) {
 }
 
 Test(plan, counts_the_bytes_that_a_step_moves) {
-    ComputeGraph    *g = rp_graph_new();
+    ComputeGraph      *g = rp_graph_new();
     const RpTensorView v = rp_view_contiguous(RP_F32, NE(64, 64, 1, 1), weight_data);
-    TensorNode      *w = rp_graph_weight(g, "w", &v), *ids = rp_graph_input(g, "ids", RP_I32, NE(3, 1, 1, 1));
-    TensorNode      *y = rp_get_rows(g, w, ids);
+    TensorNode        *w = rp_graph_weight(g, "w", &v), *ids = rp_graph_input(g, "ids", RP_I32, NE(3, 1, 1, 1));
+    TensorNode        *y = rp_get_rows(g, w, ids);
     OK(rp_graph_finish(g, &y, 1));
     ExecPlan *plan;
     OK(rp_plan_new(g, &plan));
-    cr_expect_eq(rp_plan_traffic_bytes(plan),
-                 (size_t)(3 * 256 + 3 * 4 + 3 * 256)); /* three rows, ids, result */
+    cr_expect_eq(rp_plan_traffic_bytes(plan), (size_t)(3 * 256 + 3 * 4 + 3 * 256)); /* three rows, ids, result */
     cr_expect_eq(rp_plan_memory(plan).weights, sizeof weight_data);
     rp_plan_free(plan);
     rp_graph_free(g);

@@ -130,11 +130,10 @@ static void check(Trial *t, const PassSet *set, int n_threads) {
                          (unsigned long long)t->seed, off);
         cr_assert_arr_eq(got->bytes + it->at, want->bytes + it->at, it->n_bytes,
                          "seed %llu, passes %s, %d threads: %s of step %d has other bits, off by %g",
-                         (unsigned long long)t->seed, off, n_threads, it->name, it->step,
-                         item_off(got, want, i));
+                         (unsigned long long)t->seed, off, n_threads, it->name, it->step, item_off(got, want, i));
     }
-    cr_assert_eq(got->n, want->n, "seed %llu, passes %s: an output or state is missing",
-                 (unsigned long long)t->seed, off);
+    cr_assert_eq(got->n, want->n, "seed %llu, passes %s: an output or state is missing", (unsigned long long)t->seed,
+                 off);
 }
 
 /* Compares one of the two passes with no pass, within a tolerance. */
@@ -198,9 +197,7 @@ static void all_trials(void (*trial)(Trial *), uint64_t first, int n) {
 
 Test(random_graphs, passes_keep_every_bit) { all_trials(check_bits, 1, N_GRAPHS); }
 
-Test(random_graphs, attention_and_quantize_change_results_little) {
-    all_trials(check_tolerance, 1, N_GRAPHS);
-}
+Test(random_graphs, attention_and_quantize_change_results_little) { all_trials(check_tolerance, 1, N_GRAPHS); }
 
 /* ---- the random graphs exercise every fusion ---- */
 

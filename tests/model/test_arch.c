@@ -43,8 +43,7 @@ static void expect_same(const RpModel *a, const RpModel *b, const char *what) {
         float x[N_ROOM], y[N_ROOM];
         logits_of(a, passes[i], x);
         logits_of(b, passes[i], y);
-        cr_expect_arr_eq(x, y, (size_t)rp_model_info(a)->n_vocab * sizeof(float), "%s, passes '%s'", what,
-                         passes[i]);
+        cr_expect_arr_eq(x, y, (size_t)rp_model_info(a)->n_vocab * sizeof(float), "%s, passes '%s'", what, passes[i]);
     }
 }
 
@@ -102,8 +101,8 @@ Test(arch, the_first_layers_of_deepseek2_are_dense) {
 
 /* The metadata of a gemma3 of 4 layers without tensors. pattern: elements of the array of booleans, or, if there are
  * none, the number n of sliding_window_pattern. */
-static RpStatus read_pattern(const char *pattern, size_t n_pattern, uint32_t n, ModelConfig *c,
-                             RpGgufFile **f, Bytes *b) {
+static RpStatus read_pattern(const char *pattern, size_t n_pattern, uint32_t n, ModelConfig *c, RpGgufFile **f,
+                             Bytes *b) {
     static const char *const counts[] = {"gemma3.context_length",       "gemma3.embedding_length",
                                          "gemma3.block_count",          "gemma3.feed_forward_length",
                                          "gemma3.attention.head_count", "gemma3.attention.sliding_window"};
@@ -134,8 +133,7 @@ static void expect_windows(const char *pattern, size_t n_pattern, uint32_t n, co
     OK(read_pattern(pattern, n_pattern, n, &c, &f, &b));
     for (int i = 0; i < 4; i++) {
         const LayerKind k = rp_config_layer(&c, i);
-        cr_expect_eq(k.attention, want[i] == 'w' ? ATTENTION_WINDOW : ATTENTION_FULL, "layer %d of %s", i,
-                     want);
+        cr_expect_eq(k.attention, want[i] == 'w' ? ATTENTION_WINDOW : ATTENTION_FULL, "layer %d of %s", i, want);
         cr_expect_eq(k.window, want[i] == 'w' ? 8 : 0, "layer %d of %s", i, want);
     }
     rp_gguf_close(f);

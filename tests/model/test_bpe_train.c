@@ -58,8 +58,8 @@ static void check_merges(int32_t n_vocab, const char *golden) {
     cr_expect_eq(tokens->n, (uint64_t)n_tokens, "%llu tokens", (unsigned long long)tokens->n);
     for (ssize_t len; (len = getline(&line, &size, in)) > 0; n_merges++) {
         const RpGgufString got = rp_gguf_string_at(merges, n_merges);
-        cr_assert(got.len == (size_t)len - 1 && memcmp(got.ptr, line, got.len) == 0,
-                  "merge %zu: %.*s instead of %s", n_merges, (int)got.len, got.ptr, line);
+        cr_assert(got.len == (size_t)len - 1 && memcmp(got.ptr, line, got.len) == 0, "merge %zu: %.*s instead of %s",
+                  n_merges, (int)got.len, got.ptr, line);
     }
     cr_expect_eq(merges->n, n_merges);
     free(line);
@@ -117,8 +117,7 @@ Test(bpe_train, refuses_what_is_no_text_or_too_small) {
     REFUSED(rp_train_tokenizer(&text, 0, NULL, path), RP_E_ARG, "no text");
     REFUSED(rp_train_tokenizer(&text, 1, &(RpTrainTokenizerOptions){.n_vocab = 256}, path), RP_E_ARG, "257");
     REFUSED(rp_train_tokenizer(&text, 1, NULL, "/nowhere/at/all"), RP_E_IO, "/nowhere/at/all");
-    REFUSED(rp_train_tokenizer(&text, 1, &(RpTrainTokenizerOptions){.progress = stop_at_once, .user = &calls},
-                               path),
+    REFUSED(rp_train_tokenizer(&text, 1, &(RpTrainTokenizerOptions){.progress = stop_at_once, .user = &calls}, path),
             RP_E_CANCELLED, "stopped");
     cr_expect_eq(calls, 1);
     cr_expect_neq(access(path, F_OK), 0);
@@ -150,8 +149,7 @@ static void check_weights(const RpGgufFile *f, const char *name, double deviatio
     const double n = (double)rp_view_elems(&t->view);
     moments(t, &mean, &got, &kurtosis);
     cr_expect_leq(fabs(mean), 5.0 * deviation / sqrt(n), "%s: mean %g", name, mean);
-    cr_expect_leq(fabs(got / deviation - 1.0), 5.0 / sqrt(2.0 * n), "%s: %g instead of %g", name, got,
-                  deviation);
+    cr_expect_leq(fabs(got / deviation - 1.0), 5.0 / sqrt(2.0 * n), "%s: %g instead of %g", name, got, deviation);
     cr_expect_leq(fabs(kurtosis - 2.9), 5.0 * sqrt(24.0 / n), "%s: kurtosis %g", name, kurtosis);
 }
 
@@ -223,10 +221,8 @@ Test(bpe_train, biases_begin_at_0_and_every_small_preset_opens) {
 
 Test(bpe_train, refuses_an_unknown_preset_and_a_file_without_a_tokenizer) {
     name_files();
-    REFUSED(rp_train_init("enormous", NULL, path), RP_E_ARG,
-            "there is no preset 'enormous' (there are tiny, demo, ");
-    REFUSED(rp_train_init("tiny", &(RpTrainInitOptions){.tokenizer = "/nowhere.gguf"}, path), RP_E_IO,
-            "/nowhere.gguf");
+    REFUSED(rp_train_init("enormous", NULL, path), RP_E_ARG, "there is no preset 'enormous' (there are tiny, demo, ");
+    REFUSED(rp_train_init("tiny", &(RpTrainInitOptions){.tokenizer = "/nowhere.gguf"}, path), RP_E_IO, "/nowhere.gguf");
     Bytes bytes = {0};
     put_header(&bytes, 3, 0, 0);
     FILE *f = fopen(other, "wb");

@@ -74,16 +74,14 @@ Test(chat, recognises_templates_by_their_marks) {
     REFUSED(detect("{{ '<|weird|>' }}", &kind), RP_E_UNSUPPORTED,
             "the chat template \"{{ '<|weird|>' }}...\" is not known");
     REFUSED(detect(NULL, &kind), RP_E_UNSUPPORTED, "m.gguf: the file has no chat template");
-    REFUSED(rp_chat_from_name("alpaca", &kind), RP_E_ARG,
-            "there is no chat template 'alpaca' (there are chatml");
+    REFUSED(rp_chat_from_name("alpaca", &kind), RP_E_ARG, "there is no chat template 'alpaca' (there are chatml");
 }
 
 Test(chat, refuses_conversations_out_of_order) {
     char               *text;
     const RpChatMessage user = {"user", "a"}, reply = {"assistant", "b"}, odd = {"robot", "c"};
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, NULL, 0, &text), RP_E_ARG, "the last message must be the user's");
-    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){user, reply}, 2, &text), RP_E_ARG,
-            "last message");
+    REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){user, reply}, 2, &text), RP_E_ARG, "last message");
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){user, user}, 2, &text), RP_E_ARG,
             "message 1 is of the user where the assistant is expected");
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){odd}, 1, &text), RP_E_ARG,
@@ -92,8 +90,7 @@ Test(chat, refuses_conversations_out_of_order) {
 
 /* ---- roles cannot be forged ---- */
 
-static const RpChatKind every_kind[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_MISTRAL, RP_CHAT_GEMMA,
-                                        RP_CHAT_LLAMA2};
+static const RpChatKind every_kind[] = {RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_MISTRAL, RP_CHAT_GEMMA, RP_CHAT_LLAMA2};
 enum { N_KINDS = sizeof every_kind / sizeof every_kind[0] };
 
 static const char *const golden_names[] = {"smollm",      "gpt-2",  "default",      "llama-bpe",
@@ -192,8 +189,7 @@ static bool same(const RpTokenList *a, const RpTokenList *b) {
 }
 
 /* The tokens of a system message, two messages of the user and a reply. */
-static RpTokenList ids_of(const RpTokenizer *tk, RpChatKind kind, const char *const texts[4],
-                          unsigned flags) {
+static RpTokenList ids_of(const RpTokenizer *tk, RpChatKind kind, const char *const texts[4], unsigned flags) {
     const RpChatMessage m[4] = {
         {"system",    texts[0]},
         {"user",      texts[1]},
@@ -365,8 +361,7 @@ enum { N_BENIGN = sizeof benign / sizeof benign[0] };
 
 static void expect_ids_of_string(const RpTokenizer *tk, unsigned flags, const char *const texts[4]) {
     for (size_t k = 0; k < N_KINDS; k++) {
-        RpTokenList got  = ids_of(tk, every_kind[k], texts, flags),
-                    want = ids_of_string(tk, every_kind[k], texts);
+        RpTokenList got = ids_of(tk, every_kind[k], texts, flags), want = ids_of_string(tk, every_kind[k], texts);
         cr_expect(same(&got, &want), "%s, %s, \"%s\": %zu tokens, not %zu", rp_tokenizer_pre(tk),
                   rp_chat_name(every_kind[k]), texts[1], got.n, want.n);
         rp_token_list_free(&got), rp_token_list_free(&want);
@@ -378,8 +373,8 @@ Test(chat, messages_without_marks_have_the_ids_of_the_whole_text) {
         RpTokenizer *tk = vocabulary(golden_names[v], all_marks, N_MARKS);
         for (size_t i = 0; i < N_BENIGN; i++)
             expect_ids_of_string(tk, 0,
-                                 (const char *[]){benign[(i + 7) % N_BENIGN], benign[i],
-                                                  benign[(i + 13) % N_BENIGN], benign[N_BENIGN - 1 - i]});
+                                 (const char *[]){benign[(i + 7) % N_BENIGN], benign[i], benign[(i + 13) % N_BENIGN],
+                                                  benign[N_BENIGN - 1 - i]});
         rp_tokenizer_free(tk);
     }
 }
@@ -413,11 +408,9 @@ Test(chat, says_which_bytes_are_of_messages) {
         {"user",   "U\n"}
     };
     static const char *const want[] = {
-        [RP_CHAT_CHATML] =
-            "<|im_start|>system\n___<|im_end|>\n<|im_start|>user\n__<|im_end|>\n<|im_start|>assistant\n",
-        [RP_CHAT_LLAMA3] =
-            "<|start_header_id|>system<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>user"
-            "<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+        [RP_CHAT_CHATML] = "<|im_start|>system\n___<|im_end|>\n<|im_start|>user\n__<|im_end|>\n<|im_start|>assistant\n",
+        [RP_CHAT_LLAMA3] = "<|start_header_id|>system<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>user"
+                           "<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
         [RP_CHAT_MISTRAL] = "[INST] _\n\n_[/INST]",
         [RP_CHAT_GEMMA]   = "<start_of_turn>user\n_\n\n_<end_of_turn>\n<start_of_turn>model\n",
         [RP_CHAT_LLAMA2]  = "[INST] <<SYS>>\n_\n<</SYS>>\n\n_ [/INST]",
@@ -464,8 +457,7 @@ Test(chat, merges_do_not_make_control_tokens) {
         RpTokenList  ids = {0};
         OK(rp_tokenize(tk, text, strlen(text), 0, &ids));
         for (size_t k = 0; k < ids.n; k++)
-            cr_expect(!rp_tokenizer_is_control(tk, ids.ids[k]), "%s: token %zu is %d", names[i], k,
-                      ids.ids[k]);
+            cr_expect(!rp_tokenizer_is_control(tk, ids.ids[k]), "%s: token %zu is %d", names[i], k, ids.ids[k]);
         char *got = text_of(tk, &ids);
         cr_expect_str_eq(got, text, CASE(i));
         free(got);

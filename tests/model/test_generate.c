@@ -110,8 +110,7 @@ Test(generate, continues_from_the_last_token) {
     reply(5, (RpGenerateOptions){.max_tokens = 12, .ignore_end = true}, &first);
     RpGenerateResult result;
     cr_assert_eq(rp_generate(session, sampler, &first.ids[11], 1,
-                             &(RpGenerateOptions){.max_tokens = 18, .ignore_end = true, .tokens = &first},
-                             &result),
+                             &(RpGenerateOptions){.max_tokens = 18, .ignore_end = true, .tokens = &first}, &result),
                  RP_OK);
     cr_assert_eq(first.n, 30);
     cr_expect_arr_eq(first.ids, whole.ids, 30 * sizeof *whole.ids);
@@ -152,8 +151,7 @@ Test(generate, an_end_token_ends_the_reply_and_is_not_printed) {
     cr_expect_eq(n_calls, (int)ids.n - 1, "one call per token, none for the end token");
     cr_expect_null(strstr(text, "</s>"));
 
-    const RpGenerateOptions past = {
-        .max_tokens = (int32_t)ids.n + 3, .ignore_end = true, .print_special = true};
+    const RpGenerateOptions past = {.max_tokens = (int32_t)ids.n + 3, .ignore_end = true, .print_special = true};
     cr_expect_eq(reply(5, past, &on).reason, RP_STOP_LIMIT);
     cr_expect_arr_eq(on.ids, ids.ids, ids.n * sizeof *ids.ids);
     cr_expect_not_null(strstr(text, "</s>"), "%s", text);
@@ -319,8 +317,7 @@ Test(stop_match, agrees_with_a_search_at_every_byte) {
         const int   n      = 1 + (int)(seed % 3);
         for (int i = 0; i < n; i++) { /* of two letters, so that they overlap often */
             const int len = 1 + (int)(6.0f * rp_random_uniform(seed, number++));
-            for (int j = 0; j < len; j++)
-                strings[i][j] = rp_random_uniform(seed, number++) < 0.6f ? 'a' : 'b';
+            for (int j = 0; j < len; j++) strings[i][j] = rp_random_uniform(seed, number++) < 0.6f ? 'a' : 'b';
             strings[i][len] = '\0';
             all[i]          = strings[i];
         }

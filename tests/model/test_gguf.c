@@ -49,19 +49,18 @@ Test(gguf, names_the_format_of_files_that_are_not_gguf) {
     refuse_text("GGUF\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
     refuse_text("hello", 5, RP_E_FORMAT, "not a GGUF file");
     refuse_text("GGU", 3, RP_E_FORMAT, "not a GGUF file");
-    refuse_text("GGUF", 4, RP_E_FORMAT,
-                "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
+    refuse_text("GGUF", 4, RP_E_FORMAT, "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
     RpGgufFile *f;
     REFUSED(rp_gguf_open("/nonexistent/x.gguf", &f), RP_E_IO, "/nonexistent/x.gguf: No such file");
     REFUSED(rp_gguf_open("/", &f), RP_E_IO, "not a regular file");
     REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "not a regular file");
 }
 
-#define REFUSE(status, text, ...)                                                                            \
-    do {                                                                                                     \
-        Bytes *b = &(Bytes){0};                                                                              \
-        __VA_ARGS__;                                                                                         \
-        refuse(b, (status), (text));                                                                         \
+#define REFUSE(status, text, ...)                                                                                      \
+    do {                                                                                                               \
+        Bytes *b = &(Bytes){0};                                                                                        \
+        __VA_ARGS__;                                                                                                   \
+        refuse(b, (status), (text));                                                                                   \
     } while (0)
 
 Test(gguf, refuses_bad_headers) {
@@ -72,12 +71,10 @@ Test(gguf, refuses_bad_headers) {
 }
 
 Test(gguf, refuses_bad_values) {
-    REFUSE(RP_E_FORMAT, "key a occurs twice", put_header(b, 3, 0, 2), put_key_u32(b, "a", 1),
-           put_key_u32(b, "a", 2));
-    REFUSE(RP_E_FORMAT, "a is of the unknown type 13", put_header(b, 3, 0, 1), put_key(b, "a", 13),
-           put_u32(b, 0));
-    REFUSE(RP_E_UNSUPPORTED, "a is an array of arrays", put_header(b, 3, 0, 1),
-           put_key(b, "a", RP_GGUF_ARRAY), put_u32(b, RP_GGUF_ARRAY), put_u64(b, 0));
+    REFUSE(RP_E_FORMAT, "key a occurs twice", put_header(b, 3, 0, 2), put_key_u32(b, "a", 1), put_key_u32(b, "a", 2));
+    REFUSE(RP_E_FORMAT, "a is of the unknown type 13", put_header(b, 3, 0, 1), put_key(b, "a", 13), put_u32(b, 0));
+    REFUSE(RP_E_UNSUPPORTED, "a is an array of arrays", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
+           put_u32(b, RP_GGUF_ARRAY), put_u64(b, 0));
     REFUSE(RP_E_FORMAT, "a is a bool of value 2", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_BOOL),
            put_bytes(b, "\2", 1));
     REFUSE(RP_E_FORMAT, "is not a name", put_header(b, 3, 0, 1), put_key_u32(b, "", 1));
@@ -85,15 +82,12 @@ Test(gguf, refuses_bad_values) {
            put_u32(b, RP_GGUF_U32), put_u64(b, UINT64_MAX / 2));
     REFUSE(RP_E_FORMAT, "an array of strings at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
            put_u32(b, RP_GGUF_STRING), put_u64(b, UINT64_MAX));
-    REFUSE(RP_E_FORMAT, "test.gguf: tokenizer.ggml.tokens: an array of strings at byte",
-           put_header(b, 3, 0, 1), put_key(b, "tokenizer.ggml.tokens", RP_GGUF_ARRAY),
-           put_u32(b, RP_GGUF_STRING), put_u64(b, 1u << 31));
+    REFUSE(RP_E_FORMAT, "test.gguf: tokenizer.ggml.tokens: an array of strings at byte", put_header(b, 3, 0, 1),
+           put_key(b, "tokenizer.ggml.tokens", RP_GGUF_ARRAY), put_u32(b, RP_GGUF_STRING), put_u64(b, 1u << 31));
     REFUSE(RP_E_FORMAT, "past the end", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_STRING),
            put_u64(b, UINT64_MAX - 7));
-    REFUSE(RP_E_FORMAT, "general.alignment is 48", put_header(b, 3, 0, 1),
-           put_key_u32(b, "general.alignment", 48));
-    REFUSE(RP_E_FORMAT, "general.alignment is 0", put_header(b, 3, 0, 1),
-           put_key_u32(b, "general.alignment", 0));
+    REFUSE(RP_E_FORMAT, "general.alignment is 48", put_header(b, 3, 0, 1), put_key_u32(b, "general.alignment", 48));
+    REFUSE(RP_E_FORMAT, "general.alignment is 0", put_header(b, 3, 0, 1), put_key_u32(b, "general.alignment", 0));
 }
 
 /* A header and one tensor of [ne0, ne1] with `bytes` of data. */
@@ -114,13 +108,10 @@ Test(gguf, refuses_bad_tensors) {
     REFUSE(RP_E_FORMAT, "tensor t has 0 dimensions", tensor_of_rank(b, 0));
     REFUSE(RP_E_FORMAT, "tensor t has 5 dimensions", tensor_of_rank(b, 5));
     REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is 0", one_tensor(b, 0, 4, 0, 0, 64));
-    REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is",
-           one_tensor(b, 0, UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is", one_tensor(b, 0, UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t: dimension 0 is", one_tensor(b, 0, UINT64_MAX, 1, 0, 64));
-    REFUSE(RP_E_FORMAT, "rows of 40 elements are not whole blocks of 32 (Q4_0)",
-           one_tensor(b, 2, 40, 1, 0, 64));
-    REFUSE(RP_E_FORMAT, "rows of 128 elements are not whole blocks of 256 (Q2_K)",
-           one_tensor(b, 10, 128, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "rows of 40 elements are not whole blocks of 32 (Q4_0)", one_tensor(b, 2, 40, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "rows of 128 elements are not whole blocks of 256 (Q2_K)", one_tensor(b, 10, 128, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 99", one_tensor(b, 99, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 4", one_tensor(b, 4, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "its data is not aligned", one_tensor(b, 0, 4, 1, 8, 64));
@@ -168,8 +159,7 @@ Test(gguf, reads_values_and_tensors) {
     OK(rp_gguf_get_bool(f, "yes", &yes));
     OK(rp_gguf_get_string(f, "s", &s));
     cr_expect(u == 7 && x == -2.5f && yes && s.len == 4 && memcmp(s.ptr, "text", 4) == 0);
-    REFUSED(rp_gguf_get_u32(f, "i", &u), RP_E_FORMAT,
-            "test.gguf: i is -7, must be a whole number from 0 to 2^32-1");
+    REFUSED(rp_gguf_get_u32(f, "i", &u), RP_E_FORMAT, "test.gguf: i is -7, must be a whole number from 0 to 2^32-1");
     REFUSED(rp_gguf_get_u32(f, "x", &u), RP_E_FORMAT, "x is 0.5");
     REFUSED(rp_gguf_get_u32(f, "yes", &u), RP_E_FORMAT, "whole number");
     REFUSED(rp_gguf_get_u32(f, "s", &u), RP_E_FORMAT, "s is of type string, must be a whole number");
@@ -180,8 +170,7 @@ Test(gguf, reads_values_and_tensors) {
     cr_expect(list->n == 3 && rp_gguf_string_at(list, 2).len == 3 && rp_gguf_string_at(list, 1).len == 0);
     cr_expect(numbers->n == 3 && rp_gguf_number_at(numbers, 1) == -2.0);
     const RpGgufTensor *t = rp_gguf_find_tensor(f, "t"), *foreign = rp_gguf_find_tensor(f, "foreign");
-    cr_expect(t->known && t->bytes == 204 && t->view.dtype == RP_Q8_0 && t->view.ne[1] == 3 &&
-              t->view.nb[1] == 68);
+    cr_expect(t->known && t->bytes == 204 && t->view.dtype == RP_Q8_0 && t->view.ne[1] == 3 && t->view.nb[1] == 68);
     cr_expect(!foreign->known && foreign->view.data == NULL && foreign->bytes == 18);
     cr_expect_null(rp_gguf_find_tensor(f, "absent"));
     rp_gguf_close(f);
@@ -252,8 +241,7 @@ Test(model, refuses_an_unknown_architecture_by_name) {
 }
 
 /* Changes the u32 value of a key of a tiny model; opening it must fail. */
-static void refuse_value_of(const char *name, const char *key, uint32_t value, RpStatus status,
-                            const char *text) {
+static void refuse_value_of(const char *name, const char *key, uint32_t value, RpStatus status, const char *text) {
     static char  data[1 << 19];
     char         find[128]; /* the key, followed by the type u32 */
     RpModel     *m;
@@ -270,8 +258,7 @@ static void refuse_value(const char *key, uint32_t value, RpStatus status, const
 }
 
 Test(model, refuses_impossible_hyperparameters) {
-    refuse_value("llama.block_count", 0, RP_E_FORMAT,
-                 "m.gguf: llama.block_count is 0, must be from 1 to 4096");
+    refuse_value("llama.block_count", 0, RP_E_FORMAT, "m.gguf: llama.block_count is 0, must be from 1 to 4096");
     refuse_value("llama.block_count", 3, RP_E_FORMAT, "m.gguf: tensor blk.2.attn_norm.weight is missing");
     refuse_value("llama.block_count", 1u << 31, RP_E_FORMAT, "llama.block_count is 2147483648");
     refuse_value("llama.attention.head_count", 3, RP_E_FORMAT, "3 heads are not a multiple of 2 key heads");
@@ -279,8 +266,7 @@ Test(model, refuses_impossible_hyperparameters) {
                  "tensor blk.0.attn_q.weight is q8_0 [64,64,1,1], [64,128] is expected");
     refuse_value("llama.embedding_length", 32, RP_E_SHAPE,
                  "tensor token_embd.weight is q8_0 [64,64,1,1], [32,any] is expected");
-    refuse_value("llama.attention.value_length", 8, RP_E_UNSUPPORTED,
-                 "heads of 16 for keys and 8 for values");
+    refuse_value("llama.attention.value_length", 8, RP_E_UNSUPPORTED, "heads of 16 for keys and 8 for values");
     refuse_value("llama.feed_forward_length", 128, RP_E_SHAPE, "tensor blk.0.ffn_gate.weight");
     refuse_value("tokenizer.ggml.bos_token_id", 64, RP_E_FORMAT,
                  "tokenizer.ggml.bos_token_id is 64, the vocabulary has 64 tokens");
@@ -289,8 +275,7 @@ Test(model, refuses_impossible_hyperparameters) {
 Test(model, refuses_impossible_expert_parameters) {
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 17, RP_E_FORMAT,
                     "m.gguf: qwen3moe.expert_used_count is 17, must be from 1 to 16");
-    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 0, RP_E_FORMAT,
-                    "expert_used_count is 0");
+    refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 0, RP_E_FORMAT, "expert_used_count is 0");
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 0, RP_E_FORMAT, "expert_count is 0");
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 15, RP_E_SHAPE,
                     "tensor blk.0.ffn_gate_inp.weight is f32 [64,16,1,1], [64,15] is expected");

@@ -53,10 +53,8 @@ static void read_rows(FILE *f, const char *label, size_t n, size_t n_vocab, Rows
     *out        = (Rows){.n_vocab = n_vocab};
     for (; out->n_rows < n; out->n_rows++) {
         const char *text = golden_line(f, &line, &size);
-        cr_assert(text != NULL && strncmp(text, label, strlen(label)) == 0, "%zu rows of %s", out->n_rows,
-                  label);
-        cr_assert_eq(golden_floats(text + strlen(label), out->x[out->n_rows], MAX_VOCAB), n_vocab, "%s",
-                     text);
+        cr_assert(text != NULL && strncmp(text, label, strlen(label)) == 0, "%zu rows of %s", out->n_rows, label);
+        cr_assert_eq(golden_floats(text + strlen(label), out->x[out->n_rows], MAX_VOCAB), n_vocab, "%s", text);
     }
     free(line);
 }
@@ -94,13 +92,13 @@ static void check_tiny(const char *name) {
     run_rows(m, "-quantize", ids, n, &unquantized);
     run_rows(m, "-all", ids, n, &unfused);
     const double us = distance(&exact, &ours), them = distance(&exact, &theirs);
-    cr_log_info("%-22s from exact: llama.cpp %.5f, reprise %.5f, without quantize %.5f, unfused %.5f", name,
-                them, us, distance(&exact, &unquantized), distance(&exact, &unfused));
+    cr_log_info("%-22s from exact: llama.cpp %.5f, reprise %.5f, without quantize %.5f, unfused %.5f", name, them, us,
+                distance(&exact, &unquantized), distance(&exact, &unfused));
     /* Without quantised activations, the f16 KV cache (in both engines) and the order of sums in each layer
      * remain. */
     const double close = fmax(3e-3, 3e-4 * rp_model_info(m)->n_layer);
-    cr_expect_leq(distance(&exact, &unquantized), close, "%s without quantised activations is off by %g",
-                  name, distance(&exact, &unquantized));
+    cr_expect_leq(distance(&exact, &unquantized), close, "%s without quantised activations is off by %g", name,
+                  distance(&exact, &unquantized));
     cr_expect_leq(distance(&exact, &unfused), close, "%s without passes is off by %g", name,
                   distance(&exact, &unfused));
     /* The largest ratio is 1.53, of the model that also rounds activations in f16 tiles. */
@@ -136,8 +134,7 @@ Test(golden, there_are_models_of_every_family_and_weight_type) {
             if (tiny_is_of(tiny_names()->name[i], rp_arch_name(a)))
                 count_types(tiny_names()->name[i], has, &floats, &blocks);
         cr_expect(floats, "tests/golden/tiny has no model of family %s with float weights", rp_arch_name(a));
-        cr_expect(blocks, "tests/golden/tiny has no model of family %s with quantised weights",
-                  rp_arch_name(a));
+        cr_expect(blocks, "tests/golden/tiny has no model of family %s with quantised weights", rp_arch_name(a));
     }
 #define X(ID, name, ...) cr_expect(has[RP_##ID], "tests/golden/tiny has no model with weights in " #name);
     RP_QUANTS(X)
@@ -165,8 +162,8 @@ static bool changes_arithmetic(const char *pass) {
 static void expect_same_bits(const Rows *a, const Rows *b, const char *model, const char *passes) {
     cr_assert_eq(a->n_rows, b->n_rows);
     for (size_t r = 0; r < a->n_rows; r++)
-        cr_expect_arr_eq(a->x[r], b->x[r], a->n_vocab * sizeof(float), "%s, passes '%s': row %zu of %zu",
-                         model, passes, r, a->n_rows);
+        cr_expect_arr_eq(a->x[r], b->x[r], a->n_vocab * sizeof(float), "%s, passes '%s': row %zu of %zu", model, passes,
+                         r, a->n_rows);
 }
 
 /* Each pass alone gives the bits of no pass; all but one give the bits of `attention` and `quantize` alone. */

@@ -32,8 +32,7 @@ static bool read_prompt(FILE *f, Prompt *p) {
     const bool more = field(f, &line, &size, "prompt ") != NULL;
     if (more) {
         p->n = golden_ids(field(f, &line, &size, "ids "), p->ids, MAX_IDS);
-        cr_assert_eq(golden_floats(field(f, &line, &size, "top "), top, (size_t)2 * N_TOP),
-                     (size_t)2 * N_TOP);
+        cr_assert_eq(golden_floats(field(f, &line, &size, "top "), top, (size_t)2 * N_TOP), (size_t)2 * N_TOP);
         for (int i = 0; i < N_TOP; i++) {
             p->top[i]       = (int32_t)top[2 * i];
             p->top_logit[i] = top[2 * i + 1];
@@ -66,15 +65,14 @@ static void compare(size_t i, const float *logits, void *user) {
     const Prompt *p = c->p;
     if (i == N_GREEDY) return;
     const int32_t want = p->greedy[i], best = best_of(logits, c->n_vocab);
-    for (int k = 0; k < N_TOP && i == 0; k++)
-        c->worst = fmaxf(c->worst, fabsf(logits[p->top[k]] - p->top_logit[k]));
+    for (int k = 0; k < N_TOP && i == 0; k++) c->worst = fmaxf(c->worst, fabsf(logits[p->top[k]] - p->top_logit[k]));
     if (best == want) return;
     c->differ++;
-    cr_log_info("prompt %d, token %zu: %d leads %d by %g here, llama.cpp's choice led by %g", c->prompt, i,
-                best, want, (double)(logits[best] - logits[want]), (double)p->margin[i]);
+    cr_log_info("prompt %d, token %zu: %d leads %d by %g here, llama.cpp's choice led by %g", c->prompt, i, best, want,
+                (double)(logits[best] - logits[want]), (double)p->margin[i]);
     cr_expect(p->margin[i] <= tie && logits[best] - logits[want] <= tie,
-              "prompt %d, token %zu: %d leads %d by %g, llama.cpp's choice led by %g: no tie", c->prompt, i,
-              best, want, (double)(logits[best] - logits[want]), (double)p->margin[i]);
+              "prompt %d, token %zu: %d leads %d by %g, llama.cpp's choice led by %g: no tie", c->prompt, i, best, want,
+              (double)(logits[best] - logits[want]), (double)p->margin[i]);
 }
 
 static void check_model(const char *path, const char *golden, int n_prompts) {
@@ -94,8 +92,8 @@ static void check_model(const char *path, const char *golden, int n_prompts) {
         if (p->n > 1) OK(rp_session_prefill(s, ids, p->n - 1, NULL, NULL));
         OK(rp_session_score(s, ids + p->n - 1, N_GREEDY + 1, compare, &c));
     }
-    cr_log_info("%s: top-20 logits within %g, %d of %d greedy tokens differ", golden, (double)c.worst,
-                c.differ, c.prompt * N_GREEDY);
+    cr_log_info("%s: top-20 logits within %g, %d of %d greedy tokens differ", golden, (double)c.worst, c.differ,
+                c.prompt * N_GREEDY);
     cr_expect_eq(c.prompt, n_prompts);
     cr_expect_leq(c.worst, logit_tolerance, "the top-20 logits differ by %g", (double)c.worst);
     fclose(f);
@@ -104,12 +102,8 @@ static void check_model(const char *path, const char *golden, int n_prompts) {
     rp_model_free(m);
 }
 
-Test(models, smollm2_continues_as_llama_cpp_does) {
-    check_model(model_path(SMOLLM2), "smollm2/generate.txt", 8);
-}
-Test(models, gemma3_continues_as_llama_cpp_does) {
-    check_model(model_path(GEMMA3), "gemma3/generate.txt", 8);
-}
+Test(models, smollm2_continues_as_llama_cpp_does) { check_model(model_path(SMOLLM2), "smollm2/generate.txt", 8); }
+Test(models, gemma3_continues_as_llama_cpp_does) { check_model(model_path(GEMMA3), "gemma3/generate.txt", 8); }
 
 #define DEMO RP_SOURCE_DIR "/assets/demo.gguf"
 
@@ -213,8 +207,8 @@ static Windows read_windows(FILE *f, const char *label) {
 /* Without the pass `quantize` each window has the perplexity of llama.cpp with dequantised weights, within 0.1 %.
  * If two experts are nearly equal, another rounding chooses the other one: of 20 windows of the demo model 17
  * differ by less than 0.012 %, three by 0.05 to 0.13 %. Quantised activations change that of SmolLM2 by 0.3 to
- * 0.9 % for windows of 64 to 512 tokens, and another order of the same sums by up to 0.4 % more or less. The limit is therefore 1 % of all windows together, or the change in
- * llama.cpp if that is larger. */
+ * 0.9 % for windows of 64 to 512 tokens, and another order of the same sums by up to 0.4 % more or less. The limit is
+ * therefore 1 % of all windows together, or the change in llama.cpp if that is larger. */
 static void check_perplexity(const char *path, const char *golden) {
     RpModel *m;
     FILE    *f               = golden_open(golden);
@@ -222,21 +216,19 @@ static void check_perplexity(const char *path, const char *golden) {
     fclose(f);
     OK(rp_model_open(path, NULL, &m));
     const bool    has_experts = rp_model_info(m)->n_expert > 0;
-    const Windows exact       = perplexities(m, "-quantize"), quantized = perplexities(m, NULL);
+    const Windows exact = perplexities(m, "-quantize"), quantized = perplexities(m, NULL);
     rp_model_free(m);
-    cr_assert(exact.n == their_exact.n && exact.n == their_quantized.n, "%d windows, llama.cpp has %d",
-              exact.n, their_exact.n);
+    cr_assert(exact.n == their_exact.n && exact.n == their_quantized.n, "%d windows, llama.cpp has %d", exact.n,
+              their_exact.n);
     double worst = 0.0;
     for (int w = 0; w < exact.n; w += window_step())
         worst = fmax(worst, fabs((double)exact.perplexity[w] / (double)their_exact.perplexity[w] - 1.0));
     const double change       = together(&quantized) / together(&exact) - 1.0;
     const double their_change = together(&their_quantized) / together(&their_exact) - 1.0;
-    cr_log_info(
-        "%s: perplexity %.4f, each window within %.3f %%; quantised activations change it by %.2f %%, "
-        "llama.cpp's by %.2f %%",
-        golden, together(&exact), 100.0 * worst, 100.0 * change, 100.0 * their_change);
-    cr_expect_leq(worst, has_experts ? 0.003 : 0.001, "the perplexity of a window differs by %.3f %%",
-                  100.0 * worst);
+    cr_log_info("%s: perplexity %.4f, each window within %.3f %%; quantised activations change it by %.2f %%, "
+                "llama.cpp's by %.2f %%",
+                golden, together(&exact), 100.0 * worst, 100.0 * change, 100.0 * their_change);
+    cr_expect_leq(worst, has_experts ? 0.003 : 0.001, "the perplexity of a window differs by %.3f %%", 100.0 * worst);
     cr_expect_leq(fabs(change), fmax(0.01, fabs(their_change)),
                   "quantised activations change it by %.2g %%, llama.cpp's by %.2g %%", 100.0 * change,
                   100.0 * their_change);
@@ -245,7 +237,5 @@ static void check_perplexity(const char *path, const char *golden) {
 Test(models, smollm2_has_the_perplexity_of_llama_cpp) {
     check_perplexity(model_path(SMOLLM2), "smollm2/perplexity.txt");
 }
-Test(models, gemma3_has_the_perplexity_of_llama_cpp) {
-    check_perplexity(model_path(GEMMA3), "gemma3/perplexity.txt");
-}
+Test(models, gemma3_has_the_perplexity_of_llama_cpp) { check_perplexity(model_path(GEMMA3), "gemma3/perplexity.txt"); }
 Test(models, demo_has_the_perplexity_of_llama_cpp) { check_perplexity(demo_path(), "demo/perplexity.txt"); }

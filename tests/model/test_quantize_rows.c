@@ -87,8 +87,8 @@ Test(quantize_rows, keeps_tiny_values_near_zero) {
             OK(rp_quantize_row((RpDtype)type, x, 256, row));
             rp_dequantize_row((RpDtype)type, row, 256, back);
             for (int i = 0; i < 256; i++)
-                cr_assert(fabsf(back[i]) < 1e-35f, "%s: %g became %g", rp_dtype_name((RpDtype)type),
-                          (double)x[i], (double)back[i]);
+                cr_assert(fabsf(back[i]) < 1e-35f, "%s: %g became %g", rp_dtype_name((RpDtype)type), (double)x[i],
+                          (double)back[i]);
         }
 }
 
@@ -118,8 +118,7 @@ Test(quantize_rows, refuses_values_too_large_for_their_scales) {
         x[300] = 40000.0f, x[301] = -40000.0f;
         OK(rp_quantize_row((RpDtype)type, x, 512, row));
         rp_dequantize_row((RpDtype)type, row, 512, back);
-        cr_expect(fabsf(back[300] - 40000.0f) < 4000.0f, "%s: %g", rp_dtype_name((RpDtype)type),
-                  (double)back[300]);
+        cr_expect(fabsf(back[300] - 40000.0f) < 4000.0f, "%s: %g", rp_dtype_name((RpDtype)type), (double)back[300]);
         x[301] = 0.0f;
     }
     x[300] = 3e38f;
@@ -141,8 +140,7 @@ Test(quantize_rows, types_of_no_weight_dequantise_to_nan) {
 Test(quantize_rows, refuses_values_that_blocks_cannot_hold) {
     float   x[64] = {0};
     uint8_t out[64];
-    REFUSED(rp_quantize_row(RP_Q4_0, x, 33, out), RP_E_SHAPE,
-            "33 elements is not a whole number of q4_0 blocks of 32");
+    REFUSED(rp_quantize_row(RP_Q4_0, x, 33, out), RP_E_SHAPE, "33 elements is not a whole number of q4_0 blocks of 32");
     REFUSED(rp_quantize_row(RP_I32, x, 32, out), RP_E_DTYPE, "rows of i32 cannot be quantised");
     x[40] = NAN;
     REFUSED(rp_quantize_row(RP_Q8_0, x, 64, out), RP_E_ARG, "element 40 of a row is not finite: q8_0");

@@ -1,4 +1,5 @@
-/* Files that are refused: one damaged item each, and the text that names it. Keys of a model, vocabularies, adapters. */
+/* Files that are refused: one damaged item each, and the text that names it. Keys of a model, vocabularies,
+ * adapters. */
 #include "tests/support/gguf_writer.h"
 
 #include "reprise/convert.h"
@@ -71,14 +72,11 @@ Test(refusals, keys_of_a_model) {
     refuse_key("llama", NO("block_count"), RP_E_FORMAT, "m.gguf: llama.block_count is missing");
     refuse_key("llama", NO("attention.layer_norm_rms_epsilon"), RP_E_FORMAT,
                "llama.attention.layer_norm_rms_epsilon is missing or not positive");
-    refuse_key("llama", REAL("attention.layer_norm_rms_epsilon", -1e-5f), RP_E_FORMAT,
-               "missing or not positive");
+    refuse_key("llama", REAL("attention.layer_norm_rms_epsilon", -1e-5f), RP_E_FORMAT, "missing or not positive");
     refuse_key("llama", REAL("attention.layer_norm_rms_epsilon", NAN), RP_E_FORMAT,
                "llama.attention.layer_norm_rms_epsilon is not a finite number");
-    refuse_key("llama", WHOLE("rope.dimension_count", 7), RP_E_FORMAT,
-               "llama.rope.dimension_count is 7, must be even");
-    refuse_key("llama", REAL("rope.freq_base", 0.0f), RP_E_FORMAT,
-               "llama.rope.freq_base is 0, must be positive");
+    refuse_key("llama", WHOLE("rope.dimension_count", 7), RP_E_FORMAT, "llama.rope.dimension_count is 7, must be even");
+    refuse_key("llama", REAL("rope.freq_base", 0.0f), RP_E_FORMAT, "llama.rope.freq_base is 0, must be positive");
     refuse_key("llama", REAL("rope.freq_base_swa", -1.0f), RP_E_FORMAT, "must be positive");
     refuse_key("llama", TEXT("rope.scaling.type", "longrope"), RP_E_UNSUPPORTED,
                "rope scaling 'longrope' is not supported (there are none, linear, ntk, yarn)");
@@ -100,7 +98,8 @@ static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab"};
 
 enum { N_TOKENS = sizeof tokens / sizeof tokens[0] };
 
-/* The arrays of a vocabulary: their numbers of elements; -1: an array of numbers in the place of texts, or the reverse. */
+/* The arrays of a vocabulary: their numbers of elements; -1: an array of numbers in the place of texts, or the
+ * reverse. */
 typedef struct Vocabulary {
     const char *model;
     int         n_tokens, n_types, n_scores;
@@ -284,8 +283,7 @@ Test(refusals, adapters) {
                        W ".lora_b", {2, out},
                          I32
     },
-                   sound, RP_E_UNSUPPORTED,
-                   "tensor " W ".lora_b is I32: a matrix of a float or weight type is wanted");
+                   sound, RP_E_UNSUPPORTED, "tensor " W ".lora_b is I32: a matrix of a float or weight type is wanted");
     refuse_adapter(m,
                    (Matrix){
                        "blk.9.attn_q.weight.lora_a", {in, 2},
@@ -301,8 +299,7 @@ Test(refusals, adapters) {
                    (Matrix){"token_embd.weight.lora_b", {2, 64}, F32}, sound, RP_E_UNSUPPORTED,
                    "only matrices of layers and the output matrix can be adapted");
     refuse_adapter(m, a, b, REAL("adapter.lora.alpha", INFINITY), RP_E_FORMAT, "adapter.lora.alpha is inf");
-    refuse_adapter(m, a, b, TEXT("adapter.type", "ia3"), RP_E_FORMAT,
-                   "adapter.type is 'ia3': 'lora' is wanted");
+    refuse_adapter(m, a, b, TEXT("adapter.type", "ia3"), RP_E_FORMAT, "adapter.type is 'ia3': 'lora' is wanted");
     refuse_adapter(m, a, b, WHOLE("adapter.alora.invocation_tokens", 1), RP_E_UNSUPPORTED,
                    "activated adapters are not supported");
     snprintf(path, sizeof path, "/tmp/rp-refusals-%d-sound.gguf", (int)getpid());

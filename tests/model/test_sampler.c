@@ -144,8 +144,7 @@ Test(sampler, greedy_takes_the_highest_logit_and_the_lower_id_on_ties) {
 
 Test(sampler, samples_follow_the_probabilities) {
     /* Chi-square quantiles at 0.999 for 1 to 11 degrees of freedom. */
-    static const double   limit[] = {0,     10.83, 13.82, 16.27, 18.47, 20.52,
-                                     22.46, 24.32, 26.12, 27.88, 29.59, 31.26};
+    static const double   limit[] = {0, 10.83, 13.82, 16.27, 18.47, 20.52, 22.46, 24.32, 26.12, 27.88, 29.59, 31.26};
     const RpSamplerParams cases[] = {
   /* temperature, top_k, top_p, min_p, penalty, of the last n, seed */
         {1.0f, 0, 1.0f, 0.0f, 1.0f, 0, 0},
@@ -190,8 +189,8 @@ Test(sampler, agrees_with_a_full_sort_for_any_parameters) {
 }
 
 /* logits of the known probabilities 0.5, 0.25, 0.125, 0.0625, 0.0625, in a scrambled order */
-static const float five[5] = {-3.0f * 0.69314718f, -4.0f * 0.69314718f, -1.0f * 0.69314718f,
-                              -4.0f * 0.69314718f, -2.0f * 0.69314718f};
+static const float five[5] = {-3.0f * 0.69314718f, -4.0f * 0.69314718f, -1.0f * 0.69314718f, -4.0f * 0.69314718f,
+                              -2.0f * 0.69314718f};
 
 static unsigned tokens_sampled(RpSamplerParams p) {
     RpSampler *s   = open_sampler(p, 5);

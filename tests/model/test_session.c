@@ -65,9 +65,8 @@ static void check_q8_0(const char *file) {
     logits_after(m, (RpSessionOptions){.n_threads = 1}, N_IDS, f16);
     logits_after(m, (RpSessionOptions){.n_threads = 1, .kv_type = RP_Q8_0}, 1, want);
     for (int step = 2; step <= N_IDS; step = step * 3 + 1) {
-        logits_after(m,
-                     (RpSessionOptions){.n_threads = 1 + step % 4, .prefill_chunk = 64, .kv_type = RP_Q8_0},
-                     step, got);
+        logits_after(m, (RpSessionOptions){.n_threads = 1 + step % 4, .prefill_chunk = 64, .kv_type = RP_Q8_0}, step,
+                     got);
         cr_expect_arr_eq(got, want, n_vocab * sizeof(float), "%s in steps of %d", file, step);
     }
     logits_after(m, (RpSessionOptions){.kv_type = RP_F16}, N_IDS, got);
@@ -110,8 +109,8 @@ Test(session, refuses_unsupported_kv_cache_types) {
             "the latent attention of deepseek2");
     rp_model_free(m);
     m = golden_open_tiny("qwen3-f32");
-    REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0, .passes = "-attention"}, &s),
-            RP_E_UNSUPPORTED, "a cache of q8_0 needs the attention pass");
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.kv_type = RP_Q8_0, .passes = "-attention"}, &s), RP_E_UNSUPPORTED,
+            "a cache of q8_0 needs the attention pass");
     rp_model_free(m);
 }
 
@@ -224,8 +223,7 @@ Test(session, reports_its_memory_before_it_opens) {
     RpSessionMemory memory;
     OK(rp_session_memory(m, &(RpSessionOptions){.n_ctx = 100}, &memory));
     cr_expect_eq(memory.n_ctx, 100);
-    cr_expect_eq(memory.kv,
-                 2u * 2 * ((100 * 32 * 2 + 63) / 64 * 64)); /* K and V of 2 layers, 32 f16 a token */
+    cr_expect_eq(memory.kv, 2u * 2 * ((100 * 32 * 2 + 63) / 64 * 64)); /* K and V of 2 layers, 32 f16 a token */
     cr_expect_gt(memory.arena, 0u);
     cr_expect_eq(memory.total, memory.weights + memory.kv + memory.arena);
     rp_model_free(m);

@@ -54,8 +54,7 @@ Test(synth, tiny_gives_the_logits_of_numpy) {
     }
     cr_log_info("off by at most %g, logits spread by %g", worst, sqrt(spread));
     cr_expect_gt(spread, 0.01);
-    cr_expect_leq(worst, 1e-3 * sqrt(spread), "off by %g",
-                  worst); /* a key may round to the neighbouring f16 */
+    cr_expect_leq(worst, 1e-3 * sqrt(spread), "off by %g", worst); /* a key may round to the neighbouring f16 */
     REFUSED(rp_model_logits(m, ids, 1, 1025, logits), RP_E_ARG,
             "sequences of 1025 tokens: the model was trained for 1024");
     fclose(f);
@@ -94,8 +93,7 @@ Test(synth, weights_are_scaled_for_every_type) {
             if (rp_view_elems(&t->view) < 4096) continue;
             for (int64_t r = 0; r < rp_view_rows(&t->view); r++) {
                 rp_dequantize_row(t->view.dtype, rp_view_row(&t->view, r), t->view.ne[0], row);
-                for (int64_t j = 0; j < t->view.ne[0]; j++)
-                    sum += (double)row[j], square += pow((double)row[j], 2.0);
+                for (int64_t j = 0; j < t->view.ne[0]; j++) sum += (double)row[j], square += pow((double)row[j], 2.0);
             }
             const double n = (double)rp_view_elems(&t->view), deviation = sqrt(square / n);
             const double want = 1.0 / sqrt((double)t->view.ne[0]);
@@ -227,8 +225,7 @@ Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
 Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     name_files();
     REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, demo, nn-6.9b");
-    REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "Q3_K"}, path), RP_E_ARG,
-            "'Q3_K' is not a weight type");
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "Q3_K"}, path), RP_E_ARG, "'Q3_K' is not a weight type");
     REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO,
             "/nonexistent/x.gguf: a temporary file in its folder: No such file");
     cr_expect_neq(access(path, F_OK), 0);
@@ -244,8 +241,7 @@ Test(synth, a_cancelled_run_keeps_the_existing_file) {
     name_files();
     OK(rp_synth("tiny", NULL, path));
     char *before = contents(path, &n);
-    REFUSED(rp_synth("tiny", &(RpSynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED,
-            "stopped");
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED, "stopped");
     char *after = contents(path, &again);
     cr_assert_eq(n, again);
     cr_expect_arr_eq(before, after, n);
@@ -275,8 +271,7 @@ Test(requantize, converts_floats_and_copies_metadata) {
         for (int64_t r = 0; r < rp_view_rows(&x->view); r++) {
             rp_dequantize_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);
             OK(rp_quantize_row(y->view.dtype, wide, x->view.ne[0], row));
-            cr_assert_arr_eq(row, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]),
-                             CASE(k, r));
+            cr_assert_arr_eq(row, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]), CASE(k, r));
         }
     }
     rp_gguf_close(a);

@@ -6,7 +6,8 @@
 #include "model/tokenizer/tokenizer_impl.h"
 
 /* llama.cpp merges the text of a control token, or of the unknown token, to that token where merges lead there, even if
- * it is not to look for control tokens. Here it stays text. `first`: ids in front that do not come from the text (BOS). */
+ * it is not to look for control tokens. Here it stays text. `first`: ids in front that do not come from the text
+ * (BOS). */
 static bool merges_to_control(const RpTokenizer *tk, const int32_t *ids, size_t n, size_t first) {
     bool found = false;
     for (size_t i = first; i < n; i++) found = found || rp_tokenizer_is_control(tk, ids[i]);
@@ -34,11 +35,11 @@ static void check_golden(const char *model, const char *golden, int wanted) {
         RpTokenList  got    = {0};
         OK(rp_tokenize(tk, bytes, len, flags, &got));
         const size_t first = line[0] == '1' && rp_tokenizer_adds_bos(tk);
-        bool same = got.n == n_want && (n_want == 0 || memcmp(got.ids, want, n_want * sizeof *want) == 0);
+        bool         same  = got.n == n_want && (n_want == 0 || memcmp(got.ids, want, n_want * sizeof *want) == 0);
         if (line[1] == '0' && merges_to_control(tk, want, n_want, first))
             same = !merges_to_control(tk, got.ids, got.n, first), merged++;
-        cr_expect(same, "case %d, flags %.2s, \"%.*s\": %zu ids, %zu are right", n, line, (int)len, bytes,
-                  got.n, n_want);
+        cr_expect(same, "case %d, flags %.2s, \"%.*s\": %zu ids, %zu are right", n, line, (int)len, bytes, got.n,
+                  n_want);
         wrong += !same;
         n++;
         rp_token_list_free(&got);
@@ -53,18 +54,15 @@ static void check_golden(const char *model, const char *golden, int wanted) {
     rp_gguf_close(f);
 }
 
-static const char *const vocabularies[] = {"smollm", "gpt-2",        "default",    "llama-bpe",
-                                           "qwen2",  "tekken",       "spm",        "spm-no-prefix",
-                                           "gpt-4o", "deepseek-llm", "deepseek-v3"};
+static const char *const vocabularies[] = {"smollm", "gpt-2",         "default", "llama-bpe",    "qwen2",      "tekken",
+                                           "spm",    "spm-no-prefix", "gpt-4o",  "deepseek-llm", "deepseek-v3"};
 
 enum { N_VOCABULARIES = sizeof vocabularies / sizeof vocabularies[0] };
 
 Test(tokenizer, tokenises_as_llama_cpp_does_for_smollm2) {
     check_golden(model_path(SMOLLM2), "smollm2/tokens.txt", 500);
 }
-Test(tokenizer, tokenises_as_llama_cpp_does_for_gemma3) {
-    check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500);
-}
+Test(tokenizer, tokenises_as_llama_cpp_does_for_gemma3) { check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500); }
 
 Test(tokenizer, tokenises_as_llama_cpp_does_with_every_pre_tokenizer) {
     for (size_t i = 0; i < N_VOCABULARIES; i++) {
@@ -194,8 +192,7 @@ Test(tokenizer, memory_does_not_grow_with_a_text_of_words_without_line_ends) {
     for (int i = 0; i < 2; i++) {
         cr_assert_geq(ids[i].n, WORDS, "kind %d: %zu tokens", i, ids[i].n);
         cr_assert_leq(merger[i].symbol_capacity, 64, "kind %d: %zu symbols", i, merger[i].symbol_capacity);
-        cr_assert_leq(merger[i].candidate_capacity, 64, "kind %d: %zu candidates", i,
-                      merger[i].candidate_capacity);
+        cr_assert_leq(merger[i].candidate_capacity, 64, "kind %d: %zu candidates", i, merger[i].candidate_capacity);
         rp_bpe_merger_free(&merger[i]);
         rp_token_list_free(&ids[i]);
     }
@@ -211,8 +208,7 @@ Test(tokenizer, refuses_a_text_that_cannot_be_cut_above_a_limit) {
     RpTokenizer *tk  = open_vocabulary("spm");
     RpTokenList  ids = {0};
     OK(rp_tokenizer_add_join(tk, 'a', 'a'));
-    REFUSED(rp_tokenize(tk, text, len, 0, &ids), RP_E_ARG,
-            "bytes of text without a place where it can be cut");
+    REFUSED(rp_tokenize(tk, text, len, 0, &ids), RP_E_ARG, "bytes of text without a place where it can be cut");
     rp_token_list_free(&ids);
     rp_tokenizer_free(tk);
     free(text);

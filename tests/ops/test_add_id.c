@@ -8,12 +8,10 @@ Test(add_id, adds_the_row_of_each_id) {
     double  want[N * K * TOK];
     for (int r = 0; r < K * TOK; r++)
         for (int i = 0; i < N; i++)
-            want[i + N * r] =
-                (double)x[i + N * r] + (ids[r] >= 0 && ids[r] < E ? (double)b[i + N * ids[r]] : 0.0);
+            want[i + N * r] = (double)x[i + N * r] + (ids[r] >= 0 && ids[r] < E ? (double)b[i + N * ids[r]] : 0.0);
     RpOpArgs args = {
         .dst = tensor(RP_F32, y, N, K, TOK, 1),
-        .src = {tensor(RP_F32, x, N, K, TOK, 1), tensor(RP_F32, b, N, E, 1, 1),
-                tensor(RP_I32, ids, K, TOK, 1, 1)}
+        .src = {tensor(RP_F32, x, N, K, TOK, 1), tensor(RP_F32, b, N, E, 1, 1), tensor(RP_I32, ids, K, TOK, 1, 1)}
     };
     run_variants(rp_cpu_add_id, &args);
     expect_near(y, want, N * K * TOK, 1e-6);
@@ -28,8 +26,7 @@ Test(add_id, refuses_rows_of_another_length) {
     int32_t  ids[2] = {0, 0};
     RpOpArgs args   = {
           .dst = tensor(RP_F32, x, 4, 2, 1, 1),
-          .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 3, 2, 1, 1),
-                  tensor(RP_I32, ids, 2, 1, 1, 1)}
+          .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 3, 2, 1, 1), tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_add_id, &args, 1), RP_E_SHAPE,
             "add_id: rows of x and b must have one length: x f32 [4,2], b f32 [3,2], ids i32 [2], result f32 "

@@ -30,8 +30,8 @@ static void *random_cache(const Case *c, uint64_t seed, float *values) {
     return rows;
 }
 
-static void reference(const Case *c, const float *q, const float *k, const float *v, const int32_t *pos,
-                      double scale, double *y) {
+static void reference(const Case *c, const float *q, const float *k, const float *v, const int32_t *pos, double scale,
+                      double *y) {
     for (int64_t t = 0; t < c->tokens; t++)
         for (int64_t h = 0; h < c->heads; h++) {
             const int64_t hk = h / (c->heads / c->heads_kv), end = pos[t] + 1;
@@ -40,11 +40,9 @@ static void reference(const Case *c, const float *q, const float *k, const float
             memset(out, 0, (size_t)c->dim * sizeof *out);
             if (c->sinks) sum = exp((double)sink_of(h));
             for (int64_t i = from; i < end; i++) {
-                const float *key   = k + c->dim * (hk + c->heads_kv * i),
-                            *value = v + c->dim * (hk + c->heads_kv * i);
-                double dot         = 0.0;
-                for (int64_t d = 0; d < c->dim; d++)
-                    dot += (double)key[d] * (double)q[d + c->dim * (h + c->heads * t)];
+                const float *key = k + c->dim * (hk + c->heads_kv * i), *value = v + c->dim * (hk + c->heads_kv * i);
+                double       dot = 0.0;
+                for (int64_t d = 0; d < c->dim; d++) dot += (double)key[d] * (double)q[d + c->dim * (h + c->heads * t)];
                 const double e = exp(scale * dot);
                 sum += e;
                 for (int64_t d = 0; d < c->dim; d++) out[d] += e * (double)value[d];
@@ -81,13 +79,14 @@ static bool is_prefill(const Case *c) {
     return c->type == RP_F16 && c->tokens >= BESIDE && (c->dim == 64 || c->dim == 128);
 }
 
-/* The same bits on the device, where a few tokens use one block per split of the context, and many tokens one block for all
- * splits. Tokens of a prefill are compared with the bits beside others: in a chunk of BESIDE, whose other queries are NaN. */
+/* The same bits on the device, where a few tokens use one block per split of the context, and many tokens one block for
+ * all splits. Tokens of a prefill are compared with the bits beside others: in a chunk of BESIDE, whose other queries
+ * are NaN. */
 static void check_alone_on_the_device(const Case *c, RpOpArgs args) {
     const size_t  head_row = (size_t)(c->dim * c->heads), token = head_row * 4;
     const int64_t n      = is_prefill(c) ? BESIDE : 1;
-    char         *before = calloc((size_t)n, token * (size_t)c->tokens),
-         *together = malloc(token * (size_t)c->tokens), *alone = malloc(token * (size_t)n);
+    char         *before = calloc((size_t)n, token * (size_t)c->tokens), *together = malloc(token * (size_t)c->tokens),
+         *alone      = malloc(token * (size_t)n);
     float         *q = args.attention.q.data, *queries = malloc(token * (size_t)n);
     int32_t *const pos = args.attention.pos.data;
     args.dst.data      = together;
@@ -107,8 +106,8 @@ static void check_alone_on_the_device(const Case *c, RpOpArgs args) {
         args.attention.q   = query_view(c, queries, n);
         args.attention.pos = tensor(RP_I32, positions, n, 1, 1, 1);
         OK(cuda_run(rp_cpu_attention, &args, before));
-        cr_assert_arr_eq(alone + token * (size_t)at, together + token * (size_t)t, token,
-                         "token %d on the device", (int)t);
+        cr_assert_arr_eq(alone + token * (size_t)at, together + token * (size_t)t, token, "token %d on the device",
+                         (int)t);
     }
     free(before), free(together), free(alone), free(queries);
 }
@@ -118,9 +117,8 @@ static void check_alone_on_the_device(const Case *c, RpOpArgs args) { (void)c, (
 
 static void check(Case c) {
     const size_t n_q = (size_t)(c.dim * c.heads * c.tokens), n_kv = (size_t)(c.dim * c.heads_kv * c.context);
-    float       *q = random_floats(n_q, 12), *k_values = malloc(n_kv * 4), *v_values = malloc(n_kv * 4),
-          *y           = malloc(n_q * 4);
-    void            *k = random_cache(&c, 13, k_values), *v = random_cache(&c, 14, v_values);
+    float *q = random_floats(n_q, 12), *k_values = malloc(n_kv * 4), *v_values = malloc(n_kv * 4), *y = malloc(n_q * 4);
+    void  *k = random_cache(&c, 13, k_values), *v = random_cache(&c, 14, v_values);
     double          *want = malloc(n_q * sizeof *want);
     int32_t         *pos  = malloc((size_t)c.tokens * sizeof *pos);
     const RpOpParams p    = {
@@ -172,34 +170,29 @@ Test(attention, adds_sinks_to_the_softmax_denominator) {
 Test(attention, reads_a_q8_0_kv_cache) {
     check((Case){64, 9, 3, 5, 70, 0, false, RP_Q8_0}), check((Case){32, 6, 2, 3, 70, 5, true, RP_Q8_0}),
         check((Case){128, 4, 4, 2, 40, 0, false, RP_Q8_0}), check((Case){96, 2, 1, 2, 40, 0, false, RP_Q8_0}),
-        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0}),
-        check((Case){160, 2, 2, 2, 40, 0, false, RP_Q8_0});
+        check((Case){512, 3, 1, 2, 20, 0, false, RP_Q8_0}), check((Case){160, 2, 2, 2, 40, 0, false, RP_Q8_0});
 }
 
 /* Contexts of many splits, with few tokens and with so many that one block takes all splits. */
 Test(attention, computes_a_context_of_many_splits) {
     check((Case){32, 4, 2, 12, 700, 0, false, RP_F16}), check((Case){96, 8, 2, 9, 300, 0, true, RP_F16}),
-        check((Case){128, 3, 3, 2, 300, 70, false, RP_Q8_0}),
-        check((Case){80, 5, 1, 10, 200, 0, false, RP_F16});
+        check((Case){128, 3, 3, 2, 300, 70, false, RP_Q8_0}), check((Case){80, 5, 1, 10, 200, 0, false, RP_F16});
 }
 
 #ifdef RP_TEST_CUDA
 /* Chunks of the prefill kernel: heads of both sizes, several blocks of rows, a window, splits of 512 positions. */
 Test(attention, computes_long_chunks_in_registers) {
     check((Case){64, 2, 2, 5, 600, 0, false, RP_F16}), check((Case){128, 5, 1, 14, 90, 0, true, RP_F16}),
-        check((Case){128, 1, 1, 5, 560, 530, true, RP_F16}),
-        check((Case){64, 4, 1, 40, 150, 100, false, RP_F16});
+        check((Case){128, 1, 1, 5, 560, 530, true, RP_F16}), check((Case){64, 4, 1, 40, 150, 100, false, RP_F16});
 }
 
-/* With few multiprocessors a split has several tiles, and a growing maximum rescales what it has so far. With one and two
- * key heads there are 6 and 3 splits here. */
+/* With few multiprocessors a split has several tiles, and a growing maximum rescales what it has so far. With one and
+ * two key heads there are 6 and 3 splits here. */
 Test(attention, adds_several_tiles_to_a_split) {
     cuda_n_sm = 3;
     check((Case){64, 4, 2, 3, 1100, 0, true, RP_F16}), check((Case){128, 8, 2, 5, 900, 0, false, RP_Q8_0}),
-        check((Case){256, 2, 1, 2, 1000, 530, false, RP_F16}),
-        check((Case){320, 2, 2, 2, 300, 0, true, RP_Q8_0}),
-        check((Case){64, 12, 1, 2, 900, 0, true, RP_Q8_0}),
-        check((Case){40, 2, 2, 10, 700, 0, false, RP_F16});
+        check((Case){256, 2, 1, 2, 1000, 530, false, RP_F16}), check((Case){320, 2, 2, 2, 300, 0, true, RP_Q8_0}),
+        check((Case){64, 12, 1, 2, 900, 0, true, RP_Q8_0}), check((Case){40, 2, 2, 10, 700, 0, false, RP_F16});
     cuda_n_sm = 0;
 }
 
@@ -236,14 +229,12 @@ Test(attention, combines_the_chunks_of_a_long_context) {
         check((Case){16, 5, 1, 1, 513, 300, true, RP_F16}), check((Case){20, 4, 2, 2, 512, 0, false, RP_F16});
 }
 
-/* Enough queries that tiles of keys and values are converted once for all of them: with windows, heads of odd sizes, several
- * chunks, queries on the diagonal of a prompt from position 0 on, and one token that sees nothing. */
+/* Enough queries that tiles of keys and values are converted once for all of them: with windows, heads of odd sizes,
+ * several chunks, queries on the diagonal of a prompt from position 0 on, and one token that sees nothing. */
 Test(attention, gives_many_tokens_the_bits_of_each_alone) {
     check((Case){64, 3, 1, 33, 150, 0, false, RP_F16}), check((Case){64, 2, 1, 70, 70, 0, true, RP_F16}),
-        check((Case){24, 4, 2, 35, 290, 70, true, RP_F16}),
-        check((Case){40, 1, 1, 40, 530, 300, false, RP_F16}),
-        check((Case){64, 6, 2, 33, 270, 100, true, RP_Q8_0}),
-        check((Case){96, 4, 1, 20, 140, 0, false, RP_Q8_0});
+        check((Case){24, 4, 2, 35, 290, 70, true, RP_F16}), check((Case){40, 1, 1, 40, 530, 300, false, RP_F16}),
+        check((Case){64, 6, 2, 33, 270, 100, true, RP_Q8_0}), check((Case){96, 4, 1, 20, 140, 0, false, RP_Q8_0});
 }
 
 /* Every instance of the CUDA kernel: cache type, size of a head, groups of 8 rows. */
@@ -307,12 +298,11 @@ Test(attention, does_not_overflow_with_large_scores) {
     int32_t          pos[1] = {1};
     const RpOpParams p      = {.attention = {.scale = 1.0f}};
     for (int i = 0; i < 16; i++)
-        q[i] = 1000.0f, k[i] = 0xc400, k[16 + i] = 0x4400, v[i] = 0x3c00,
-        v[16 + i] = 0x4000; /* -4, 4; 1, 2 */
+        q[i] = 1000.0f, k[i] = 0xc400, k[16 + i] = 0x4400, v[i] = 0x3c00, v[16 + i] = 0x4000; /* -4, 4; 1, 2 */
     const RpOpArgs args = {
         .dst    = tensor(RP_F32, y, 16, 1, 1, 1),
-        .src    = {tensor(RP_F32, q, 16, 1, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
-                   tensor(RP_F16, v, 16, 2, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)},
+        .src    = {tensor(RP_F32, q, 16, 1, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_F16, v, 16, 2, 1, 1),
+                   tensor(RP_I32, pos, 1, 1, 1, 1)},
         .params = &p
     };
     run_variants(rp_cpu_attention, &args);
@@ -325,10 +315,8 @@ static void check_specials(int64_t dim) {
     enum { MAX_DIM = 64, HEADS = 3, TOKENS = 24, CONTEXT = 100, BAD = 90 };
     static const uint16_t bad[] = {0x7e00, 0x7c00, 0xfc00}; /* NaN, infinity, -infinity */
     for (int which = 0; which < 6; which++) {
-        float *q   = random_floats((size_t)(dim * HEADS * TOKENS), 3),
-              *k32 = random_floats((size_t)(dim * CONTEXT), 4),
-              *v32 = random_floats((size_t)(dim * CONTEXT), 5),
-              *y   = malloc((size_t)(dim * HEADS * TOKENS) * sizeof *y);
+        float *q = random_floats((size_t)(dim * HEADS * TOKENS), 3), *k32 = random_floats((size_t)(dim * CONTEXT), 4),
+              *v32 = random_floats((size_t)(dim * CONTEXT), 5), *y = malloc((size_t)(dim * HEADS * TOKENS) * sizeof *y);
         static uint16_t  k[MAX_DIM * CONTEXT], v[MAX_DIM * CONTEXT];
         int32_t          pos[TOKENS];
         const RpOpParams p = {.attention = {.scale = 0.3f}};
@@ -350,8 +338,7 @@ static void check_specials(int64_t dim) {
                 for (int64_t i = 0; i < dim; i++) finite = finite && isfinite(y[dim * (h + HEADS * t) + i]);
                 const bool sees = pos[t] >= BAD;
                 /* a score of -infinity is a weight of 0 */
-                const bool score =
-                    which > 0 && which < 3 && (q[dim * (h + HEADS * t) + 7] < 0) == (which == 1);
+                const bool score = which > 0 && which < 3 && (q[dim * (h + HEADS * t) + 7] < 0) == (which == 1);
                 cr_expect_eq(finite, !sees || score, "case %d, token %d, head %d", which, t, h);
             }
         free(q), free(k32), free(v32), free(y);
@@ -364,10 +351,9 @@ Test(attention, shows_a_nan_to_those_who_see_it) { check_specials(32), check_spe
 
 Test(attention, reads_keys_and_values_of_f32) {
     check((Case){64, 9, 3, 5, 70, 0, false, RP_F32}), check((Case){5, 2, 2, 2, 40, 0, false, RP_F32}),
-        check((Case){24, 4, 1, 35, 290, 70, true, RP_F32}),
-        check((Case){128, 12, 1, 3, 130, 0, true, RP_F32}), check((Case){160, 2, 1, 2, 65, 0, false, RP_F32}),
-        check((Case){257, 3, 1, 3, 70, 5, false, RP_F32}), check((Case){512, 1, 1, 1, 10, 0, false, RP_F32}),
-        check((Case){64, 2, 2, 33, 300, 0, false, RP_F32});
+        check((Case){24, 4, 1, 35, 290, 70, true, RP_F32}), check((Case){128, 12, 1, 3, 130, 0, true, RP_F32}),
+        check((Case){160, 2, 1, 2, 65, 0, false, RP_F32}), check((Case){257, 3, 1, 3, 70, 5, false, RP_F32}),
+        check((Case){512, 1, 1, 1, 10, 0, false, RP_F32}), check((Case){64, 2, 2, 33, 300, 0, false, RP_F32});
 }
 
 /* A batch without positions. Token 0 is masked completely and becomes 0. */
@@ -376,13 +362,11 @@ typedef struct Batch {
     bool    causal, mask;
 } Batch;
 
-static float mask_of(int64_t t, int64_t i) {
-    return t == 0 || (t + i) % 3 == 0 ? -INFINITY : 0.3f * (float)(i % 5);
-}
+static float mask_of(int64_t t, int64_t i) { return t == 0 || (t + i) % 3 == 0 ? -INFINITY : 0.3f * (float)(i % 5); }
 
 /* Sequence b of row t of head h: k and v lie as [dim, heads_kv, context, batch], q as [dim, heads, tokens, batch]. */
-static void reference_of_row(const Batch *c, const float *q, const float *k, const float *v, int64_t b,
-                             int64_t t, int64_t h, double *y) {
+static void reference_of_row(const Batch *c, const float *q, const float *k, const float *v, int64_t b, int64_t t,
+                             int64_t h, double *y) {
     const int64_t end = c->causal ? c->context - c->tokens + t + 1 : c->context;
     double        sum = 0.0;
     for (int64_t d = 0; d < c->dim; d++) y[d] = 0.0;
@@ -419,8 +403,7 @@ static void check_batch(Batch c) {
     };
     RpOpArgs args = {
         .dst    = tensor(RP_F32, y, c.dim, c.heads, c.tokens, c.batch),
-        .src    = {sequences(q, c.dim, c.tokens, c.heads, c.batch),
-                   sequences(k, c.dim, c.context, c.heads_kv, c.batch),
+        .src    = {sequences(q, c.dim, c.tokens, c.heads, c.batch), sequences(k, c.dim, c.context, c.heads_kv, c.batch),
                    sequences(v, c.dim, c.context, c.heads_kv, c.batch)},
         .params = &p
     };
@@ -436,15 +419,12 @@ static void check_batch(Batch c) {
 }
 
 Test(attention, takes_batches_without_positions) {
-    check_batch((Batch){64, 4, 2, 5, 70, 3, false, false}),
-        check_batch((Batch){48, 3, 3, 40, 40, 2, true, false}),
-        check_batch((Batch){32, 2, 1, 1, 300, 2, false, false}),
-        check_batch((Batch){16, 2, 2, 9, 4, 1, true, false});
+    check_batch((Batch){64, 4, 2, 5, 70, 3, false, false}), check_batch((Batch){48, 3, 3, 40, 40, 2, true, false}),
+        check_batch((Batch){32, 2, 1, 1, 300, 2, false, false}), check_batch((Batch){16, 2, 2, 9, 4, 1, true, false});
 }
 
 Test(attention, adds_a_mask) {
-    check_batch((Batch){64, 4, 1, 5, 70, 2, false, true}),
-        check_batch((Batch){20, 3, 3, 40, 100, 1, true, true}),
+    check_batch((Batch){64, 4, 1, 5, 70, 2, false, true}), check_batch((Batch){20, 3, 3, 40, 100, 1, true, true}),
         check_batch((Batch){128, 2, 1, 1, 290, 1, false, true}),
         check_batch((Batch){192, 2, 2, 17, 33, 1, false, true});
 }
@@ -459,9 +439,8 @@ Test(attention, shows_a_nan_of_f32_to_those_who_see_it) {
     };
     v[DIM * BAD + 7]    = NAN;
     const RpOpArgs args = {
-        .dst    = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
-        .src    = {sequences(q, DIM, TOKENS, HEADS, 1), sequences(k, DIM, TOKENS, 1, 1),
-                   sequences(v, DIM, TOKENS, 1, 1)},
+        .dst = tensor(RP_F32, y, DIM, HEADS, TOKENS, 1),
+        .src = {sequences(q, DIM, TOKENS, HEADS, 1), sequences(k, DIM, TOKENS, 1, 1), sequences(v, DIM, TOKENS, 1, 1)},
         .params = &p
     };
     run_variants(rp_cpu_attention, &args);
@@ -476,8 +455,8 @@ Test(attention, refuses_a_mask_or_a_batch_with_f16) {
     int32_t         pos[2] = {0, 1};
     RpOpArgs        args   = {
                  .dst = tensor(RP_F32, y, 16, 1, 2, 1),
-                 .src = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
-                         tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_I32, pos, 2, 1, 1, 1)}
+                 .src = {tensor(RP_F32, x, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1), tensor(RP_F16, k, 16, 2, 1, 1),
+                         tensor(RP_I32, pos, 2, 1, 1, 1)}
     };
     args.attention.mask = tensor(RP_F32, x, 2, 2, 1, 1);
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_UNSUPPORTED,
@@ -507,8 +486,8 @@ Test(attention, refuses_heads_that_are_too_large_or_of_another_type) {
     int32_t         pos[1] = {0};
     RpOpArgs        args   = {
                  .dst = tensor(RP_F32, y, 600, 1, 1, 1),
-                 .src = {tensor(RP_F32, q, 600, 1, 1, 1), tensor(RP_F16, k, 600, 1, 1, 1),
-                         tensor(RP_F16, k, 600, 1, 1, 1), tensor(RP_I32, pos, 1, 1, 1, 1)}
+                 .src = {tensor(RP_F32, q, 600, 1, 1, 1), tensor(RP_F16, k, 600, 1, 1, 1), tensor(RP_F16, k, 600, 1, 1, 1),
+                         tensor(RP_I32, pos, 1, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_attention, &args, 1), RP_E_SHAPE,
             "attention: heads must have at most 512 elements: q f32 [600], k f16 [600], v f16 [600], pos i32 "

@@ -30,8 +30,7 @@ Test(combine, sums_in_the_order_of_the_ids) {
 Test(combine, refuses_weights_of_another_shape) {
     float          x[8], y[4];
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, y, 4, 1, 1, 1),
-        .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
+        .dst = tensor(RP_F32, y, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_combine, &args, 1), RP_E_SHAPE,
             "combine: weights must have one for each row of x: x f32 [4,2], weights f32 [3], result f32 [4]");

@@ -40,8 +40,7 @@ Test(copy, converts_f32_to_f16_with_ties_to_even) {
         cr_expect_eq(y[i], cases[i].h, "%.9g becomes %04x, not %04x", (double)x[i], y[i], cases[i].h);
     args = (RpOpArgs){.dst = tensor(RP_F32, back, N, 1, 1, 1), .src = {tensor(RP_F16, y, N, 1, 1, 1)}};
     run_variants(rp_cpu_copy, &args);
-    cr_expect(back[2] == 1.0f && back[4] == 65504.0f && isinf(back[6]) && back[14] == 0x1p-24f &&
-              signbit(back[1]));
+    cr_expect(back[2] == 1.0f && back[4] == 65504.0f && isinf(back[6]) && back[14] == 0x1p-24f && signbit(back[1]));
 }
 
 Test(copy, keeps_nan) {
@@ -73,8 +72,7 @@ Test(copy, makes_a_permuted_or_transposed_source_contiguous) {
     run_variants(rp_cpu_copy, &args);
     for (int k = 0; k < 3; k++)
         for (int j = 0; j < 4; j++) cr_expect(y[2 * (j + 4 * k)] == (float)(6 * j + 2 * k), CASE(k, j));
-    args =
-        (RpOpArgs){.dst = tensor(RP_F32, y, 6, 4, 1, 1), .src = {{x, RP_F32, {6, 4, 1, 1}, {16, 4, 96, 96}}}};
+    args = (RpOpArgs){.dst = tensor(RP_F32, y, 6, 4, 1, 1), .src = {{x, RP_F32, {6, 4, 1, 1}, {16, 4, 96, 96}}}};
     run_variants(rp_cpu_copy, &args);
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < 6; i++) cr_expect(y[i + 6 * j] == (float)(4 * i + j), CASE(j, i));
@@ -86,8 +84,7 @@ Test(copy, stores_rows_at_their_positions) {
     int32_t  pos[4] = {5, -1, 0, 2};
     RpOpArgs args   = {
           .dst = tensor(RP_F32, d, 2, 6, 1, 1),
-          .src = {tensor(RP_F32, x, 2, 4, 1, 1), tensor(RP_F32, d, 2, 6, 1, 1),
-                  tensor(RP_I32, pos, 4, 1, 1, 1)}
+          .src = {tensor(RP_F32, x, 2, 4, 1, 1), tensor(RP_F32, d, 2, 6, 1, 1), tensor(RP_I32, pos, 4, 1, 1, 1)}
     };
     OK(run_workers(rp_cpu_copy, &args, 3));
     cr_expect_arr_eq(d, ((float[]){5, 6, 0, 0, 7, 8, 0, 0, 0, 0, 1, 2}), sizeof d);
@@ -110,8 +107,7 @@ Test(copy, quantises_stored_rows_to_q8_0_as_ggml_does) {
     memset(d, 0x55, sizeof d);
     RpOpArgs args = {
         .dst = tensor(RP_Q8_0, d, N, ROWS, 1, 1),
-        .src = {tensor(RP_F32, x, N, T, 1, 1), tensor(RP_Q8_0, d, N, ROWS, 1, 1),
-                tensor(RP_I32, pos, T, 1, 1, 1)}
+        .src = {tensor(RP_F32, x, N, T, 1, 1), tensor(RP_Q8_0, d, N, ROWS, 1, 1), tensor(RP_I32, pos, T, 1, 1, 1)}
     };
     run_variants(rp_cpu_copy, &args);
     for (int r = 0; r < ROWS; r++) {
@@ -132,8 +128,8 @@ Test(copy, quantises_stored_rows_to_q8_0_as_ggml_does) {
             }
             for (int i = 0; i < 32; i++) most = fmaxf(most, fabsf(from[i]));
             const double top = (double)most;
-            cr_expect(fabs((double)scale - top / 127.0) <= 5e-4 * top / 127.0 + 3e-8, "scale %g of %g",
-                      (double)scale, top);
+            cr_expect(fabs((double)scale - top / 127.0) <= 5e-4 * top / 127.0 + 3e-8, "scale %g of %g", (double)scale,
+                      top);
             for (int i = 0; i < 32; i++) {
                 const double q = top < 1e-36 ? 0.0 : round((double)from[i] / (top / 127.0));
                 cr_expect(fabs((double)block->qs[i] - q) <=
@@ -150,8 +146,7 @@ Test(copy, refuses_positions_outside_and_unsupported_types) {
     int32_t  pos[2] = {0, 2};
     RpOpArgs args   = {
           .dst = tensor(RP_F32, d, 2, 2, 1, 1),
-          .src = {tensor(RP_F32, x, 2, 2, 1, 1), tensor(RP_F32, d, 2, 2, 1, 1),
-                  tensor(RP_I32, pos, 2, 1, 1, 1)}
+          .src = {tensor(RP_F32, x, 2, 2, 1, 1), tensor(RP_F32, d, 2, 2, 1, 1), tensor(RP_I32, pos, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_copy, &args, 1), RP_E_ARG, "copy: position 2, the destination has 2 rows");
     args = (RpOpArgs){.dst = tensor(RP_I32, d, 2, 2, 1, 1), .src = {tensor(RP_F32, x, 2, 2, 1, 1)}};
@@ -169,8 +164,7 @@ Test(copy, skips_positions_past_the_end_on_the_device) {
     int32_t  pos[3] = {1, 2, -1};
     RpOpArgs args   = {
           .dst = tensor(RP_F32, d, 2, 2, 1, 1),
-          .src = {tensor(RP_F32, x, 2, 3, 1, 1), tensor(RP_F32, d, 2, 2, 1, 1),
-                  tensor(RP_I32, pos, 3, 1, 1, 1)}
+          .src = {tensor(RP_F32, x, 2, 3, 1, 1), tensor(RP_F32, d, 2, 2, 1, 1), tensor(RP_I32, pos, 3, 1, 1, 1)}
     };
     OK(cuda_run(rp_cpu_copy, &args, before));
     cr_expect_arr_eq(d, ((float[]){7, 7, 1, 2}), sizeof d);

@@ -87,8 +87,7 @@ Test(experts_down, takes_short_rows) {
         });
 }
 Test(experts_down, adds_bias_and_residual) {
-    for_all_types(
-        (Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});
+    for_all_types((Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});
     for_all_types((Case){.rows = 7, .k = 5, .bias = true, .residual = true});
     for_all_types((Case){.rows = 40, .k = 1, .quantized = true, .residual = true});
 }
@@ -107,9 +106,8 @@ Test(experts_down, takes_any_shape) {
 
 Test(experts_down, computes_the_documented_formula) {
     enum { N = 40, M = 3, TAKEN = 2 };
-    float *w = random_floats(N * M * E, 110), *x = random_floats(N * TAKEN, 111),
-          *bias = random_floats(M * E, 112), *residual = random_floats(M, 113),
-          weights[TAKEN]        = {0.7f, -0.2f}, y[M];
+    float *w = random_floats(N * M * E, 110), *x = random_floats(N * TAKEN, 111), *bias = random_floats(M * E, 112),
+          *residual = random_floats(M, 113), weights[TAKEN] = {0.7f, -0.2f}, y[M];
     int32_t          ids[TAKEN] = {4, 1};
     const RpOpParams p          = {.experts_down = {.scale = 1.5f}};
     const RpOpArgs   args       = {

@@ -28,9 +28,9 @@ static RpTensorView half(Runner *run, const RpOpArgs *as, int i, RpTensorView co
 /* Sources: 0 gate weights, 1 up weights, 2 column, 3 norm weight, 4 ids, 5 gate bias, 6 up bias; 3 to 6 may be
  * absent. */
 static void unfused(Runner *run, const RpOpArgs *as) {
-    const RpGateUpParams *p   = &as->params->gate_up;
-    const RpTensorView column = unfused_column(run, as->gate_up.x, as->gate_up.norm, &p->column), none = {0};
-    const RpTensorView gate = half(run, as, 0, column), up = half(run, as, 1, column);
+    const RpGateUpParams *p      = &as->params->gate_up;
+    const RpTensorView    column = unfused_column(run, as->gate_up.x, as->gate_up.norm, &p->column), none = {0};
+    const RpTensorView    gate = half(run, as, 0, column), up = half(run, as, 1, column);
     if (p->kind == RP_GATE_OAI) {
         run_op(run, rp_cpu_swiglu_oai, gate,
                (RpOpParams){
@@ -39,8 +39,8 @@ static void unfused(Runner *run, const RpOpArgs *as) {
                gate, up);
     } else {
         const RpGeluKind kind = p->kind == RP_GATE_GELU_TANH ? RP_GELU_TANH : RP_GELU_ERF;
-        run_op(run, p->kind == RP_GATE_SILU ? rp_cpu_silu : rp_cpu_gelu, gate,
-               (RpOpParams){.gelu = {.kind = kind}}, gate, none);
+        run_op(run, p->kind == RP_GATE_SILU ? rp_cpu_silu : rp_cpu_gelu, gate, (RpOpParams){.gelu = {.kind = kind}},
+               gate, none);
         run_op(run, rp_cpu_mul, gate, (RpOpParams){0}, gate, up);
     }
     const RpTensorView result = p->dtype == RP_Q8_ACT ? unfused_quantize(run, gate) : gate;
@@ -119,12 +119,10 @@ Test(gate_up, supports_every_kind_of_gate) {
 /* On the device: rows that several warps share, more quantised blocks than arrival counters, several row tiles
  * a block. */
 Test(gate_up, takes_any_shape) {
-    check(
-        (Case){.type = RP_Q4_0, .n = 8192, .rows = 32, .norm = true, .quantize = true, .result = RP_Q8_ACT});
+    check((Case){.type = RP_Q4_0, .n = 8192, .rows = 32, .norm = true, .quantize = true, .result = RP_Q8_ACT});
     check((Case){.type = RP_Q6_K, .n = 4096, .rows = 9, .norm = true, .quantize = true, .ids = true});
     check((Case){.type = RP_F16, .n = 4096, .rows = 64, .norm = true, .result = RP_Q8_ACT});
-    check(
-        (Case){.type = RP_Q8_0, .n = 64, .rows = 192, .quantized = true, .bias = true, .result = RP_Q8_ACT});
+    check((Case){.type = RP_Q8_0, .n = 64, .rows = 192, .quantized = true, .bias = true, .result = RP_Q8_ACT});
     check((Case){.type = RP_F32, .n = 4, .rows = 34016, .norm = true, .ids = true, .result = RP_Q8_ACT});
 }
 
@@ -168,17 +166,15 @@ Test(gate_up, refuses_shapes_that_do_not_fit) {
                 .dst = floats(y, 4, 1), .src = {floats(w, 8, 4), floats(w, 8, 5), floats(x, 8, 1)},
                        .params = &p
     };
-    REFUSED(
-        run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
-        "gate_up: gate and up must have one shape: gate f32 [8,4], up f32 [8,5], x f32 [8], result f32 [4]");
+    REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
+            "gate_up: gate and up must have one shape: gate f32 [8,4], up f32 [8,5], x f32 [8], result f32 [4]");
     args.gate_up.up = floats(w, 8, 4), args.params = &quantizes;
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
             "gate_up: a q8_act result must be whole blocks of 32: gate f32 [8,4], up f32 [8,4], x f32 [8], "
             "result f32 [4]");
     args.params = &p, args.gate_up.ids = VIEW(RP_I32, ids, 2, 1, 1, 1);
-    REFUSED(
-        run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
-        "gate_up: ids must be i32 [1]: gate f32 [8,4], up f32 [8,4], x f32 [8], ids i32 [2], result f32 [4]");
+    REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
+            "gate_up: ids must be i32 [1]: gate f32 [8,4], up f32 [8,4], x f32 [8], ids i32 [2], result f32 [4]");
     args.gate_up.ids = (RpTensorView){0}, args.gate_up.up_bias = floats(x, 3, 1);
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
             "gate_up: up_bias must be f32 of 4 elements: gate f32 [8,4], up f32 [8,4], x f32 [8], up_bias "

@@ -25,8 +25,7 @@ Test(gelu, follows_the_erf_formula) { check(RP_GELU_ERF, by_erf); }
 Test(gelu, refuses_an_unknown_kind) {
     float            x[4] = {0};
     const RpOpParams p    = {.gelu = {.kind = (RpGeluKind)7}};
-    const RpOpArgs   args = {
-          .dst = tensor(RP_F32, x, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 4, 1, 1, 1)}, .params = &p};
+    const RpOpArgs args = {.dst = tensor(RP_F32, x, 4, 1, 1, 1), .src = {tensor(RP_F32, x, 4, 1, 1, 1)}, .params = &p};
     REFUSED(run_workers(rp_cpu_gelu, &args, 1), RP_E_ARG,
             "gelu: kind = 7 must be one of RpGeluKind: x f32 [4], result f32 [4]");
 }

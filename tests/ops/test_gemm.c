@@ -1,5 +1,5 @@
-/* The op gemm, y = alpha a b + beta c, against sums in double. Sizes lie around the blocks of both kernels: 12, 32, 128 and
- * 240 on the CPU, 16, 64 and 128 on a device. */
+/* The op gemm, y = alpha a b + beta c, against sums in double. Sizes lie around the blocks of both kernels: 12, 32, 128
+ * and 240 on the CPU, 16, 64 and 128 on a device. */
 #include "tests/support/kernel_test.h"
 
 /* A matrix [n0,n1,n2] of random floats; transposed: dimension 1 is the contiguous one. */
@@ -28,8 +28,8 @@ static void expect_product(const RpOpArgs *args, const RpTensorView *c) {
                 }
                 const double old  = beta != 0.0 ? beta * at(c, j, i, s) : 0.0;
                 const double want = alpha * sum + old, most = (fabs(alpha) * size + fabs(old)) * 0x1p-20;
-                cr_assert(fabs(at(y, j, i, s) - want) <= most, "[%lld,%lld,%lld] is %.9g, not %.9g",
-                          (long long)j, (long long)i, (long long)s, at(y, j, i, s), want);
+                cr_assert(fabs(at(y, j, i, s) - want) <= most, "[%lld,%lld,%lld] is %.9g, not %.9g", (long long)j,
+                          (long long)i, (long long)s, at(y, j, i, s), want);
             }
 }
 
@@ -43,12 +43,11 @@ static void check(Case t) {
     const RpOpParams p = {
         .gemm = {t.alpha, t.beta}
     };
-    RpTensorView a = matrix(t.k, t.m, t.batch, t.a_transposed, 1),
-                 b = matrix(t.n, t.k, t.batch, t.b_transposed, 2), c = matrix(t.n, t.m, t.batch, false, 3),
-                 y = matrix(t.n, t.m, t.batch, false, 4);
-    RpOpArgs args  = {
-         .dst = y, .src = {a, b, c},
-              .params = &p
+    RpTensorView a = matrix(t.k, t.m, t.batch, t.a_transposed, 1), b = matrix(t.n, t.k, t.batch, t.b_transposed, 2),
+                 c = matrix(t.n, t.m, t.batch, false, 3), y = matrix(t.n, t.m, t.batch, false, 4);
+    RpOpArgs args = {
+        .dst = y, .src = {a, b, c},
+             .params = &p
     };
     run_variants(rp_cpu_gemm, &args);
     expect_product(&args, &c);
@@ -102,8 +101,8 @@ Test(gemm, adds_to_its_own_memory) {
     const RpOpParams p = {
         .gemm = {1.0f, 1.0f}
     };
-    RpTensorView a = matrix(40, 15, 1, false, 1), b = matrix(37, 40, 1, false, 2),
-                 y = matrix(37, 15, 1, false, 3), before = matrix(37, 15, 1, false, 3);
+    RpTensorView a = matrix(40, 15, 1, false, 1), b = matrix(37, 40, 1, false, 2), y = matrix(37, 15, 1, false, 3),
+                 before = matrix(37, 15, 1, false, 3);
     const RpOpArgs args = {
         .dst = y, .src = {a, b, y},
              .params = &p
@@ -138,9 +137,8 @@ Test(gemm, refuses_what_does_not_fit) {
         .gemm   = {.a = tensor(RP_F32, x, 5, 4, 1, 1), .b = tensor(RP_F32, x, 3, 6, 1, 1)},
         .params = &p
     };
-    REFUSED(
-        run_workers(rp_cpu_gemm, &args, 1), RP_E_SHAPE,
-        "gemm: b must have a row for each element of a row of a: a f32 [5,4], b f32 [3,6], result f32 [3,4]");
+    REFUSED(run_workers(rp_cpu_gemm, &args, 1), RP_E_SHAPE,
+            "gemm: b must have a row for each element of a row of a: a f32 [5,4], b f32 [3,6], result f32 [3,4]");
     args.gemm.b = tensor(RP_F16, x, 3, 5, 1, 1);
     REFUSED(run_workers(rp_cpu_gemm, &args, 1), RP_E_DTYPE,
             "gemm: a and b must be f32 with adjacent rows or columns: a f32 [5,4], b f16 [3,5], result f32 "

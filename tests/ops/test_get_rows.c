@@ -7,8 +7,7 @@ Test(get_rows, fetches_rows_of_floats) {
     float          w[6]   = {1, 2, 3, 4, 5, 6}, y[8];
     int32_t        ids[4] = {2, 0, 0, 1};
     const RpOpArgs args   = {
-          .dst = tensor(RP_F32, y, 2, 4, 1, 1),
-          .src = {tensor(RP_F32, w, 2, 3, 1, 1), tensor(RP_I32, ids, 4, 1, 1, 1)}
+          .dst = tensor(RP_F32, y, 2, 4, 1, 1), .src = {tensor(RP_F32, w, 2, 3, 1, 1), tensor(RP_I32, ids, 4, 1, 1, 1)}
     };
     run_variants(rp_cpu_get_rows, &args);
     cr_expect_arr_eq(y, ((float[]){5, 6, 1, 2, 1, 2, 3, 4}), sizeof y);
@@ -47,8 +46,7 @@ Test(get_rows, dequantises_every_weight_type_as_ggml_does) {
 }
 
 static void unfused_scaled(Runner *run, const RpOpArgs *as) {
-    run_op(run, rp_cpu_get_rows, as->dst, (RpOpParams){.get_rows = {.scale = 0.0f}}, as->get_rows.w,
-           as->get_rows.ids);
+    run_op(run, rp_cpu_get_rows, as->dst, (RpOpParams){.get_rows = {.scale = 0.0f}}, as->get_rows.w, as->get_rows.ids);
     unfused_scale(run, as->dst, as->params->get_rows.scale);
 }
 
@@ -62,9 +60,8 @@ Test(get_rows, scales_the_rows) {
         char          *w    = random_weights(type, n, 5, 20);
         float         *y    = malloc((size_t)n * 3 * sizeof *y);
         const RpOpArgs args = {
-            .dst    = floats(y, n, 3),
-            .src    = {VIEW(type, w, n, 5, 1, 1), VIEW(RP_I32, ids, 3, 1, 1, 1)},
-            .params = &p
+            .dst = floats(y, n, 3), .src = {VIEW(type, w, n, 5, 1, 1), VIEW(RP_I32, ids, 3, 1, 1, 1)},
+                   .params = &p
         };
         check_fused(rp_cpu_get_rows, &args, unfused_scaled);
         free(w), free(y);
@@ -75,8 +72,7 @@ Test(get_rows, refuses_an_id_outside_the_table) {
     float          w[6]   = {0}, y[4];
     int32_t        ids[2] = {1, 3};
     const RpOpArgs args   = {
-          .dst = tensor(RP_F32, y, 2, 2, 1, 1),
-          .src = {tensor(RP_F32, w, 2, 3, 1, 1), tensor(RP_I32, ids, 2, 1, 1, 1)}
+          .dst = tensor(RP_F32, y, 2, 2, 1, 1), .src = {tensor(RP_F32, w, 2, 3, 1, 1), tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_get_rows, &args, 1), RP_E_ARG, "get_rows: id 3 at 1, the table has 3 rows");
     ids[1] = -1;

@@ -5,13 +5,12 @@
 /* Sources: 0 weights, 1 column, 2 norm weight, 3 bias, 4 residual, 5 post-norm weight; 2 to 5 may be absent. */
 static void unfused(Runner *run, const RpOpArgs *as) {
     const RpLinearParams *p = &as->params->linear;
-    const RpTensorView y = as->dst, column = unfused_column(run, as->linear.x, as->linear.norm, &p->column);
+    const RpTensorView    y = as->dst, column = unfused_column(run, as->linear.x, as->linear.norm, &p->column);
     run_op(run, rp_cpu_mul_mat, y, (RpOpParams){0}, as->linear.w, column);
     unfused_add(run, y, as->linear.bias);
     unfused_scale(run, y, p->scale);
     if (p->post_norm != 0)
-        run_op(run, rp_cpu_rms_norm, y, (RpOpParams){.rms_norm = {.eps = p->post_eps}}, y,
-               as->linear.post_norm);
+        run_op(run, rp_cpu_rms_norm, y, (RpOpParams){.rms_norm = {.eps = p->post_eps}}, y, as->linear.post_norm);
     unfused_add(run, y, as->linear.residual);
     free(column.data);
 }
@@ -69,19 +68,13 @@ Test(linear, adds_bias_and_residual_and_scales) {
 Test(linear, applies_a_post_norm) {
     for_all_types((Case){.rows = 35, .quantized = true, .post = true, .post_weight = true, .residual = true});
     for_all_types((Case){.rows = 40, .norm = true, .weight = true, .post = true});
-    for_all_types((Case){.rows     = 3,
-                         .norm     = true,
-                         .quantize = true,
-                         .bias     = true,
-                         .scale    = 0.5f,
-                         .post     = true,
-                         .residual = true});
+    for_all_types(
+        (Case){.rows = 3, .norm = true, .quantize = true, .bias = true, .scale = 0.5f, .post = true, .residual = true});
 }
 
 /* On the device: rows that several warps share, columns staged in slices, blocks that take several row tiles. */
 Test(linear, takes_rows_of_any_length) {
-    check((Case){
-        .type = RP_Q4_0, .n = 8192, .rows = 7, .norm = true, .weight = true, .quantize = true, .post = true});
+    check((Case){.type = RP_Q4_0, .n = 8192, .rows = 7, .norm = true, .weight = true, .quantize = true, .post = true});
     check((Case){.type = RP_Q4_K, .n = 4096, .rows = 6, .norm = true, .quantize = true, .residual = true});
     check((Case){.type = RP_F16, .n = 4100, .rows = 5, .norm = true, .weight = true});
     check((Case){.type = RP_Q8_0, .n = 33024, .rows = 3, .norm = true, .weight = true, .quantize = true});
@@ -118,8 +111,7 @@ Test(linear, computes_the_documented_formula) {
         sums[m] = (double)0.7f * (dot + (double)bias[m]);
         all += sums[m] * sums[m];
     }
-    for (int m = 0; m < M; m++)
-        want[m] = sums[m] / sqrt(all / M + 1e-6) * (double)post[m] + (double)residual[m];
+    for (int m = 0; m < M; m++) want[m] = sums[m] / sqrt(all / M + 1e-6) * (double)post[m] + (double)residual[m];
     expect_near(y, want, M, 1e-5);
     free(x), free(norm), free(bias), free(residual), free(post), free(blocks), free(w);
 }

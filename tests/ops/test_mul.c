@@ -16,8 +16,7 @@ Test(mul, reads_a_permuted_source) { check(N0, N2, 1, true); }
 Test(mul, multiplies_a_tensor_by_itself_in_place) {
     float          x[3] = {1, -2, 3};
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, x, 3, 1, 1, 1),
-        .src = {tensor(RP_F32, x, 3, 1, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
+        .dst = tensor(RP_F32, x, 3, 1, 1, 1), .src = {tensor(RP_F32, x, 3, 1, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
     };
     OK(run_workers(rp_cpu_mul, &args, 1));
     cr_expect_float_eq(x[1], -2.0f * -2.0f, 0.0f);
@@ -26,8 +25,7 @@ Test(mul, multiplies_a_tensor_by_itself_in_place) {
 Test(mul, refuses_a_source_that_does_not_repeat) {
     float          x[8];
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, x, 8, 1, 1, 1),
-        .src = {tensor(RP_F32, x, 8, 1, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
+        .dst = tensor(RP_F32, x, 8, 1, 1, 1), .src = {tensor(RP_F32, x, 8, 1, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_mul, &args, 1), RP_E_SHAPE,
             "mul: b must repeat to the shape of a: a f32 [8], b f32 [3], result f32 [8]");

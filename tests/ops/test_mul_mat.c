@@ -21,9 +21,9 @@ static double f16_bits(float v) {
     return ldexp(nearbyint(ldexp(m, 11)), e - 11);
 }
 
-/* The result y of tiles in f16: the sum in double over weights and columns that are rounded to f16. A weight halfway between
- * two f16 may be rounded the other way, as f32 sums of another order are (tile_f16.cuh): by 2^-11 of itself. A sub-block has few
- * different weights, so up to a tenth of a short row can be the same one: 5e-5 of the sum. */
+/* The result y of tiles in f16: the sum in double over weights and columns that are rounded to f16. A weight halfway
+ * between two f16 may be rounded the other way, as f32 sums of another order are (tile_f16.cuh): by 2^-11 of itself. A
+ * sub-block has few different weights, so up to a tenth of a short row can be the same one: 5e-5 of the sum. */
 static void check_rounded_on_the_device(const RpOpArgs *args, const float *y) {
     const RpDtype type = args->mul_mat.w.dtype;
     const int64_t rows = args->dst.ne[0], columns = args->mul_mat.x.ne[1], n = args->mul_mat.w.ne[0];
@@ -34,44 +34,42 @@ static void check_rounded_on_the_device(const RpOpArgs *args, const float *y) {
         for (int64_t i = 0; i < n; i++) x[n * c + i] = f16_bits((float)act(column, n, i));
     }
     for (int64_t m = 0; m < rows; m++) {
-        rp_dequantize_row(type, (const char *)args->mul_mat.w.data + (size_t)m * rp_row_bytes(type, n), n,
-                          vals);
+        rp_dequantize_row(type, (const char *)args->mul_mat.w.data + (size_t)m * rp_row_bytes(type, n), n, vals);
         for (int64_t i = 0; i < n; i++) w[i] = f16_bits(vals[i]);
         for (int64_t c = 0; c < columns; c++) {
             double want = 0.0, size = 0.0;
             for (int64_t i = 0; i < n; i++) want += w[i] * x[n * c + i], size += fabs(w[i] * x[n * c + i]);
-            cr_assert(fabs((double)y[m + rows * c] - want) <= 5e-5 * size,
-                      "%s: (%d,%d) is %g, rounded factors give %g", rp_dtype_name(type), (int)m, (int)c,
-                      (double)y[m + rows * c], want);
+            cr_assert(fabs((double)y[m + rows * c] - want) <= 5e-5 * size, "%s: (%d,%d) is %g, rounded factors give %g",
+                      rp_dtype_name(type), (int)m, (int)c, (double)y[m + rows * c], want);
         }
     }
     free(vals), free(x), free(w);
 }
 
-/* On the device a column has the same bits alone and beside others (I8), and the same in every product by tiles: here as
- * one of TILE_COLUMNS columns, the others NaN. Of more than 16 columns every seventeenth is compared, which
+/* On the device a column has the same bits alone and beside others (I8), and the same in every product by tiles: here
+ * as one of TILE_COLUMNS columns, the others NaN. Of more than 16 columns every seventeenth is compared, which
  * has another place among 8. */
 static void check_alone_on_the_device(RpOpArgs args) {
     const int64_t rows = args.dst.ne[0], n = args.mul_mat.x.ne[1], k = args.mul_mat.w.ne[0];
     const size_t  bytes = rp_view_extent_bytes(&args.dst), column = args.mul_mat.x.nb[1];
-    const bool    tiles = args.mul_mat.x.dtype == RP_Q8_ACT && n >= TILE_COLUMNS;
+    const bool    tiles  = args.mul_mat.x.dtype == RP_Q8_ACT && n >= TILE_COLUMNS;
     const int64_t beside = tiles ? TILE_COLUMNS : 1;
     char *before = calloc(1, bytes), *together = malloc(bytes), *alone = malloc(bytes), *from = args.mul_mat.x.data,
          *columns = malloc((size_t)beside * column);
     sim_sched(0, 1);
     args.dst.data = together;
     OK(cuda_run(rp_cpu_mul_mat, &args, before));
-    if (tiles && cuda_tile == RP_PREFILL_F16)
-        check_rounded_on_the_device(&args, (const float *)(const void *)together);
+    if (tiles && cuda_tile == RP_PREFILL_F16) check_rounded_on_the_device(&args, (const float *)(const void *)together);
     args.dst       = tensor(RP_F32, alone, rows, beside, 1, 1);
     args.mul_mat.x = tensor(args.mul_mat.x.dtype, columns, k, beside, 1, 1);
-    for (int64_t c = 0; c < n; c += n > 16 ? 17 : 1) {
+    for (int64_t c = 0; c<n; c += n> 16 ? 17 : 1) {
         const int64_t at = 3 * c % beside;
         memset(columns, 0xff, (size_t)beside * column);
         memcpy(columns + (size_t)at * column, from + (size_t)c * column, column);
         OK(cuda_run(rp_cpu_mul_mat, &args, before));
         cr_assert_arr_eq(alone + (size_t)(at * rows) * 4, together + (size_t)(c * rows) * 4, (size_t)rows * 4,
-                         "%s: column %d beside other columns on the device", rp_dtype_name(args.mul_mat.w.dtype), (int)c);
+                         "%s: column %d beside other columns on the device", rp_dtype_name(args.mul_mat.w.dtype),
+                         (int)c);
     }
     free(before), free(together), free(alone), free(columns);
 }
@@ -117,16 +115,14 @@ static void check_products(RpDtype type, int64_t n, int64_t rows, int64_t column
 }
 
 static void check_quantized(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
-    check_products(type, n, rows, columns, random_blocks(type, n, rows, 20),
-                   random_floats((size_t)(n * columns), 21));
+    check_products(type, n, rows, columns, random_blocks(type, n, rows, 20), random_floats((size_t)(n * columns), 21));
 }
 
 Test(mul_mat, multiplies_every_quantised_type_with_integer_dot_products) {
     for (int i = 0; i < N_QUANT_TYPES; i++) {
         const int64_t block = rp_dtype_info(quant_types[i])->block_elems;
         check_quantized(quant_types[i], block, 3, 2);
-        check_quantized(quant_types[i], 3 * block, 13,
-                        6); /* three blocks of 32 do not fill a k-step of 128 */
+        check_quantized(quant_types[i], 3 * block, 13, 6);       /* three blocks of 32 do not fill a k-step of 128 */
         check_quantized(quant_types[i], 4096 + 2 * block, 3, 3); /* rows of many k-steps */
     }
     check_quantized(RP_Q4_0, 33 * 1024, 3, 4);
@@ -135,8 +131,8 @@ Test(mul_mat, multiplies_every_quantised_type_with_integer_dot_products) {
 }
 
 #ifdef RP_TEST_CUDA
-/* Every size of a tile, with rows, columns and k that do not fill the last one; columns that are not aligned to 16 bytes,
- * which single blocks of 32 give. */
+/* Every size of a tile, with rows, columns and k that do not fill the last one; columns that are not aligned to 16
+ * bytes, which single blocks of 32 give. */
 static void check_tiles(RpPrefillTile kind) {
     cuda_tile = kind;
     for (int i = 0; i < N_QUANT_TYPES; i++) {
@@ -232,8 +228,7 @@ static void expect_variants_agree(const RpOpArgs *args, const char *what) {
         for (size_t i = 0; i < n; i++)
             if (isnan(y[i])) y[i] = NAN;
         if (first == NULL) first = memcpy(malloc(n * 4), y, n * 4);
-        cr_assert_arr_eq(y, first, n * 4, "%s with %s gives other bits", what,
-                         rp_cpu_isa_name((RpCpuIsa)isa));
+        cr_assert_arr_eq(y, first, n * 4, "%s with %s gives other bits", what, rp_cpu_isa_name((RpCpuIsa)isa));
     }
     OK(rp_cpu_isa_set(best));
     free(first);
@@ -267,13 +262,11 @@ Test(mul_mat, all_variants_agree_for_every_number_of_blocks_and_rows) {
                 for (int corrupt = 0; corrupt < 2; corrupt++)
                     for (int64_t columns = 1; columns <= COLS; columns++) {
                         const RpOpArgs args = {
-                            .dst    = tensor(RP_F32, y, rows, columns, 1, 1),
-                            .src    = {tensor(quant_types[i], w, n, rows, 1, 1),
-                                       tensor(RP_Q8_ACT, q, n, columns, 1, 1)},
+                            .dst = tensor(RP_F32, y, rows, columns, 1, 1),
+                            .src = {tensor(quant_types[i], w, n, rows, 1, 1), tensor(RP_Q8_ACT, q, n, columns, 1, 1)},
                             .params = &p
                         };
-                        if (corrupt)
-                            corrupt_scales(quant_types[i], w, (size_t)rows * rp_row_bytes(quant_types[i], n));
+                        if (corrupt) corrupt_scales(quant_types[i], w, (size_t)rows * rp_row_bytes(quant_types[i], n));
                         expect_variants_agree(&args, rp_dtype_name(quant_types[i]));
                     }
                 free(w), free(x), free(q);
@@ -281,13 +274,11 @@ Test(mul_mat, all_variants_agree_for_every_number_of_blocks_and_rows) {
 }
 
 /* f32 columns, with any weights: against the sum in double. heads_w: weight matrices that `heads` heads share. */
-static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w,
-                        int64_t heads) {
+static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w, int64_t heads) {
     const size_t n_w = (size_t)(n * rows * heads_w), n_x = (size_t)(n * columns * heads),
                  n_y = (size_t)(rows * columns * heads);
-    float *x = random_floats(n_x, 22), *data = random_floats(n_w, 23), *values = malloc(n_w * 4),
-          *y = malloc(n_y * 4);
-    char *w  = rp_dtype_is_quant(type) ? random_blocks(type, n, rows * heads_w, 24) : malloc(n_w * 4);
+    float *x = random_floats(n_x, 22), *data = random_floats(n_w, 23), *values = malloc(n_w * 4), *y = malloc(n_y * 4);
+    char  *w           = rp_dtype_is_quant(type) ? random_blocks(type, n, rows * heads_w, 24) : malloc(n_w * 4);
     const RpOpParams p = {.mul_mat = {.bound = RP_BOUND_NONE}};
     if (!rp_dtype_is_quant(type)) {
         const RpOpArgs to = {.dst = tensor(type, w, (int64_t)n_w, 1, 1, 1),
@@ -349,12 +340,11 @@ Test(mul_mat, computes_only_up_to_the_position_of_each_token) {
         k, RP_F16, {D, CTX,         HKV,   1                },
           {2, 2 * D * HKV, 2 * D, 2 * D * HKV * CTX}
     };
-    const RpOpParams rows  = {.mul_mat = {.bound = RP_BOUND_ROWS}},
-                     inner = {.mul_mat = {.bound = RP_BOUND_INNER}};
-    RpOpArgs args          = {
-                 .dst    = tensor(RP_F32, scores, CTX, T, H, 1),
-                 .src    = {cache, tensor(RP_F32, q, D, T, H, 1), tensor(RP_I32, pos, T, 1, 1, 1)},
-                 .params = &rows
+    const RpOpParams rows = {.mul_mat = {.bound = RP_BOUND_ROWS}}, inner = {.mul_mat = {.bound = RP_BOUND_INNER}};
+    RpOpArgs         args = {
+                .dst    = tensor(RP_F32, scores, CTX, T, H, 1),
+                .src    = {cache, tensor(RP_F32, q, D, T, H, 1), tensor(RP_I32, pos, T, 1, 1, 1)},
+                .params = &rows
     };
     run_variants(rp_cpu_mul_mat, &args);
     float untouched;
@@ -387,8 +377,8 @@ Test(mul_mat, computes_only_up_to_the_position_of_each_token) {
                 double want = 0.0;
                 for (int i = 0; i <= pos[t]; i++)
                     want += (double)kf[d + D * (h / 2 + HKV * i)] * (double)s[i + CTX * (t + T * h)];
-                cr_assert(fabs((double)sum[d + D * (t + T * h)] - want) <= 1e-5,
-                          "head %d, token %d, element %d", h, t, d);
+                cr_assert(fabs((double)sum[d + D * (t + T * h)] - want) <= 1e-5, "head %d, token %d, element %d", h, t,
+                          d);
             }
     free(kf), free(q), free(s);
 }
@@ -396,8 +386,7 @@ Test(mul_mat, computes_only_up_to_the_position_of_each_token) {
 Test(mul_mat, refuses_shapes_and_types_that_do_not_fit) {
     static float w[64], x[64], y[64];
     RpOpArgs     args = {
-            .dst = tensor(RP_F32, y, 4, 2, 1, 1),
-            .src = {tensor(RP_F32, w, 8, 4, 1, 1), tensor(RP_F32, x, 6, 2, 1, 1)}
+            .dst = tensor(RP_F32, y, 4, 2, 1, 1), .src = {tensor(RP_F32, w, 8, 4, 1, 1), tensor(RP_F32, x, 6, 2, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_mul_mat, &args, 1), RP_E_SHAPE,
             "mul_mat: rows of w and x must have one length: w f32 [8,4], x f32 [6,2], result f32 [4,2]");

@@ -15,8 +15,7 @@ static void check(RpDtype type, int64_t n, int64_t n_tok, bool per_id, bool quan
     char         *columns = quantized ? quantize_columns(x, n, n_x) : (char *)x;
     const RpDtype type_x  = quantized ? RP_Q8_ACT : RP_F32;
     int32_t      *ids     = malloc((size_t)(K * n_tok) * sizeof *ids);
-    for (int i = 0; i < K * n_tok; i++)
-        ids[i] = (i * 7 + i / 4) % (E + 1); /* id E names no expert; some ids repeat */
+    for (int i = 0; i < K * n_tok; i++) ids[i] = (i * 7 + i / 4) % (E + 1); /* id E names no expert; some ids repeat */
     const RpOpArgs args = {
         .dst = tensor(RP_F32, y, ROWS, K, n_tok, 1),
         .src = {tensor(type, w, n, ROWS, E, 1), tensor(type_x, columns, n, per_id ? K : 1, n_tok, 1),
@@ -78,7 +77,7 @@ Test(mul_mat_id, gives_the_bits_of_mul_mat_for_a_long_prefill) {
 Test(mul_mat_id, reads_only_the_chosen_experts) {
     enum { N = 4096, N_ROWS = 16, N_EXPERT = 5, CHOSEN = 2 };
     const size_t bytes = N_ROWS * rp_row_bytes(RP_Q8_0, N); /* 17 pages of 4096 bytes */
-    char        *w = mmap(NULL, bytes * N_EXPERT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char        *w     = mmap(NULL, bytes * N_EXPERT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert_neq((void *)w, MAP_FAILED);
     char *chosen = random_weights(RP_Q8_0, N, N_ROWS, 33);
     memcpy(w + CHOSEN * bytes, chosen, bytes);
@@ -107,8 +106,7 @@ Test(mul_mat_id, refuses_shapes_that_do_not_fit) {
     int32_t      ids[4] = {0};
     RpOpArgs     args   = {
               .dst = tensor(RP_F32, y, 4, 2, 1, 1),
-              .src = {tensor(RP_F32, w, 8, 4, 3, 1), tensor(RP_F32, x, 6, 1, 1, 1),
-                      tensor(RP_I32, ids, 2, 1, 1, 1)}
+              .src = {tensor(RP_F32, w, 8, 4, 3, 1), tensor(RP_F32, x, 6, 1, 1, 1), tensor(RP_I32, ids, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_mul_mat_id, &args, 1), RP_E_SHAPE,
             "mul_mat_id: rows of w and x must have one length: w f32 [8,4,3], x f32 [6], ids i32 [2], result "
@@ -117,8 +115,7 @@ Test(mul_mat_id, refuses_shapes_that_do_not_fit) {
     REFUSED(run_workers(rp_cpu_mul_mat_id, &args, 1), RP_E_SHAPE,
             "mul_mat_id: ids must be i32 [2]: w f32 [8,4,3], x f32 [8], ids i32 [3], result f32 [4,2]");
     ComputeGraph *g = rp_graph_new();
-    TensorNode   *a = rp_graph_input(g, "w", RP_F32, NE(8, 4, 3, 1)),
-               *b   = rp_graph_input(g, "x", RP_F32, NE(8, 3, 1, 1)),
+    TensorNode *a = rp_graph_input(g, "w", RP_F32, NE(8, 4, 3, 1)), *b = rp_graph_input(g, "x", RP_F32, NE(8, 3, 1, 1)),
                *c = rp_graph_input(g, "ids", RP_I32, NE(2, 1, 1, 1)), *d = rp_mul_mat_id(g, a, b, c);
     REFUSED(rp_graph_finish(g, &d, 1), RP_E_SHAPE, "one row per token, or one per id");
     rp_graph_free(g);

@@ -14,7 +14,7 @@ static void norm_and_rotate(Runner *run, const RpOpArgs *as, RpTensorView y, RpT
     const RpTensorView normed = p->norm == RP_HEAD_NORM_WHOLE ? row : heads;
     if (p->norm != RP_HEAD_NORM_NONE)
         run_op(run, rp_cpu_rms_norm, normed, (RpOpParams){.rms_norm = {.eps = p->norm_eps}}, normed, weight);
-    const RpOpParams rope = {.rope = p->rope};
+    const RpOpParams rope     = {.rope = p->rope};
     const RpOpArgs   rotation = {
           .dst = heads, .src = {heads, as->qkv.pos, as->qkv.factors},
                .params = &rope
@@ -27,7 +27,7 @@ static void norm_and_rotate(Runner *run, const RpOpArgs *as, RpTensorView y, RpT
 static void unfused(Runner *run, const RpOpArgs *as) {
     const RpTensorView column = unfused_column(run, as->qkv.x, as->qkv.norm, &as->params->qkv.column);
     for (int i = 0; i < 3; i++) {
-        const int64_t    rows = as->src[i].ne[1];
+        const int64_t      rows = as->src[i].ne[1];
         const RpTensorView y    = i == 0 ? floats(as->dst.data, rows, 1) : new_floats(rows, 1);
         run_op(run, rp_cpu_mul_mat, y, (RpOpParams){0}, as->src[i], column);
         unfused_add(run, y, as->src[8 + i]);
@@ -43,30 +43,30 @@ static void unfused(Runner *run, const RpOpArgs *as) {
 }
 
 typedef struct Case {
-    RpDtype  type, value_type, cache; /* value_type: 0 (f32) means type */
-    int64_t  n, d, heads, heads_kv;
-    bool     norm, quantize, quantized, bias, factors, weights; /* weights: of the head norms */
+    RpDtype    type, value_type, cache; /* value_type: 0 (f32) means type */
+    int64_t    n, d, heads, heads_kv;
+    bool       norm, quantize, quantized, bias, factors, weights; /* weights: of the head norms */
     RpHeadNorm head_norm;
     RpRopeMode mode;
-    int32_t  n_dims, pos; /* n_dims 0: all */
-    bool     yarn;
+    int32_t    n_dims, pos; /* n_dims 0: all */
+    bool       yarn;
 } Case;
 
 /* A cache of CONTEXT positions with random contents: positions other than `pos` must keep them. */
 static RpTensorView cache_of(const Case *c, uint64_t seed) {
     const RpDtype type = c->cache == RP_F32 ? RP_F16 : c->cache;
-    RpTensorView    v    = VIEW(type, NULL, c->d * c->heads_kv, CONTEXT, 1, 1);
-    v.data             = type == RP_Q8_0 ? random_blocks(type, v.ne[0], CONTEXT, seed)
-                                         : random_weights(RP_F16, v.ne[0], CONTEXT, seed);
+    RpTensorView  v    = VIEW(type, NULL, c->d * c->heads_kv, CONTEXT, 1, 1);
+    v.data =
+        type == RP_Q8_0 ? random_blocks(type, v.ne[0], CONTEXT, seed) : random_weights(RP_F16, v.ne[0], CONTEXT, seed);
     return v;
 }
 
 static RpRopeParams rope_of(const Case *c) {
     RpRopeParams r = {.mode        = c->mode,
-                    .n_dims      = c->n_dims != 0 ? c->n_dims : (int32_t)c->d,
-                    .freq_base   = 10000.0f,
-                    .freq_scale  = 1.0f,
-                    .attn_factor = 1.0f};
+                      .n_dims      = c->n_dims != 0 ? c->n_dims : (int32_t)c->d,
+                      .freq_base   = 10000.0f,
+                      .freq_scale  = 1.0f,
+                      .attn_factor = 1.0f};
     if (!c->yarn) return r;
     r.freq_scale = 0.25f, r.ext_factor = 1.0f, r.beta_fast = 32.0f, r.beta_slow = 1.0f, r.n_ctx_orig = 2048;
     return r;
@@ -75,11 +75,11 @@ static RpRopeParams rope_of(const Case *c) {
 static void check(Case c) {
     const int64_t rows[3] = {c.d * c.heads, c.d * c.heads_kv, c.d * c.heads_kv};
     float        *x = random_floats((size_t)c.n, 120), *norm = random_floats((size_t)c.n, 121), *bias[3],
-          *weights = random_floats((size_t)(rows[0] + rows[1]), 125),
-          *factors = random_floats((size_t)c.d, 126), *y = malloc((size_t)rows[0] * 4);
-    char          *w[3], *column                         = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
-    int32_t        pos   = c.pos;
-    const bool     whole = c.head_norm == RP_HEAD_NORM_WHOLE;
+          *weights = random_floats((size_t)(rows[0] + rows[1]), 125), *factors = random_floats((size_t)c.d, 126),
+          *y = malloc((size_t)rows[0] * 4);
+    char            *w[3], *column = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
+    int32_t          pos   = c.pos;
+    const bool       whole = c.head_norm == RP_HEAD_NORM_WHOLE;
     const RpOpParams p     = {
             .qkv = {.column   = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
                     .head_dim = (int32_t)c.d,
@@ -96,8 +96,8 @@ static void check(Case c) {
         if (c.bias) args.src[8 + i] = floats(bias[i], rows[i], 1);
     }
     for (int64_t i = 0; i < c.d; i++) factors[i] = 1.5f + factors[i];
-    args.qkv.x = c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1);
-    args.qkv.pos = VIEW(RP_I32, &pos, 1, 1, 1, 1);
+    args.qkv.x       = c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1);
+    args.qkv.pos     = VIEW(RP_I32, &pos, 1, 1, 1, 1);
     args.qkv.k_cache = cache_of(&c, 130), args.qkv.v_cache = cache_of(&c, 131);
     if (c.norm) args.qkv.norm = floats(norm, c.n, 1);
     if (c.weights) args.qkv.q_norm = floats(weights, whole ? rows[0] : c.d, 1);
@@ -133,8 +133,7 @@ Test(qkv, normalises_each_head) {
                          .weights   = true,
                          .mode      = RP_ROPE_NEOX,
                          .pos       = 3});
-    for_all_types(
-        (Case){.d = 8, .heads = 5, .heads_kv = 3, .norm = true, .head_norm = RP_HEAD_NORM_EACH, .pos = 2});
+    for_all_types((Case){.d = 8, .heads = 5, .heads_kv = 3, .norm = true, .head_norm = RP_HEAD_NORM_EACH, .pos = 2});
 }
 Test(qkv, normalises_all_heads_as_one_row) {
     for_all_types((Case){.d         = 32,
@@ -146,32 +145,19 @@ Test(qkv, normalises_all_heads_as_one_row) {
                          .weights   = true,
                          .cache     = RP_Q8_0,
                          .pos       = 1});
-    for_all_types(
-        (Case){.d = 20, .heads = 2, .heads_kv = 2, .bias = true, .head_norm = RP_HEAD_NORM_WHOLE, .pos = 2});
+    for_all_types((Case){.d = 20, .heads = 2, .heads_kv = 2, .bias = true, .head_norm = RP_HEAD_NORM_WHOLE, .pos = 2});
 }
 
 /* A negative position is padding: queries are rotated as at position 0, and nothing is stored. */
 Test(qkv, stores_nothing_at_a_negative_position) {
-    check((Case){.type     = RP_Q4_K,
-                 .n        = 256,
-                 .d        = 32,
-                 .heads    = 4,
-                 .heads_kv = 2,
-                 .norm     = true,
-                 .quantize = true,
-                 .pos      = -1});
+    check((Case){
+        .type = RP_Q4_K, .n = 256, .d = 32, .heads = 4, .heads_kv = 2, .norm = true, .quantize = true, .pos = -1});
     check((Case){.type = RP_F32, .n = 64, .d = 32, .heads = 1, .heads_kv = 1, .pos = -1, .cache = RP_Q8_0});
 }
 
 Test(qkv, supports_every_rotation) {
-    const Case c = {.type     = RP_Q8_0,
-                    .n        = 64,
-                    .d        = 64,
-                    .heads    = 3,
-                    .heads_kv = 1,
-                    .norm     = true,
-                    .quantize = true,
-                    .pos      = 5};
+    const Case c = {
+        .type = RP_Q8_0, .n = 64, .d = 64, .heads = 3, .heads_kv = 1, .norm = true, .quantize = true, .pos = 5};
     for (int i = 0; i < 8; i++) {
         Case d    = c;
         d.mode    = (i & 1) != 0 ? RP_ROPE_NEOX : RP_ROPE_NORM;
@@ -184,14 +170,8 @@ Test(qkv, supports_every_rotation) {
 
 /* Weights of two types, as in Q4_K_M files, and other mixtures. */
 Test(qkv, takes_weights_of_several_types) {
-    Case c = {.type       = RP_Q4_K,
-              .value_type = RP_Q6_K,
-              .n          = 512,
-              .d          = 64,
-              .heads      = 4,
-              .heads_kv   = 1,
-              .norm       = true,
-              .pos        = 2};
+    Case c = {
+        .type = RP_Q4_K, .value_type = RP_Q6_K, .n = 512, .d = 64, .heads = 4, .heads_kv = 1, .norm = true, .pos = 2};
     for (int round = 0; round < 2; round++) {
         c.quantize = round != 0;
         c.type = RP_Q4_K, c.value_type = RP_Q6_K, check(c);
@@ -208,14 +188,8 @@ Test(qkv, takes_weights_of_several_types) {
  * slices. */
 Test(qkv, takes_any_shape) {
     check((Case){.type = RP_F32, .n = 40, .d = 2, .heads = 21, .heads_kv = 3, .norm = true, .pos = 3});
-    check((Case){.type     = RP_Q4_0,
-                 .n        = 64,
-                 .d        = 80,
-                 .heads    = 3,
-                 .heads_kv = 3,
-                 .norm     = true,
-                 .quantize = true,
-                 .pos      = 3});
+    check(
+        (Case){.type = RP_Q4_0, .n = 64, .d = 80, .heads = 3, .heads_kv = 3, .norm = true, .quantize = true, .pos = 3});
     check((Case){.type      = RP_Q4_0,
                  .n         = 4096,
                  .d         = 36,
@@ -225,22 +199,16 @@ Test(qkv, takes_any_shape) {
                  .quantize  = true,
                  .head_norm = RP_HEAD_NORM_EACH,
                  .pos       = 3});
-    check((Case){.type     = RP_Q6_K,
-                 .n        = 33024,
-                 .d        = 4,
-                 .heads    = 1,
-                 .heads_kv = 1,
-                 .norm     = true,
-                 .quantize = true,
-                 .pos      = 1});
+    check((Case){
+        .type = RP_Q6_K, .n = 33024, .d = 4, .heads = 1, .heads_kv = 1, .norm = true, .quantize = true, .pos = 1});
     check((Case){.type = RP_Q8_0, .n = 32, .d = 300, .heads = 1, .heads_kv = 1, .quantize = true, .pos = 1});
 }
 
 Test(qkv, computes_the_documented_formula) {
     enum { N = 24, D = 4, H = 2 };
-    float         *x = random_floats(N, 140), *w = random_floats(N * D * H, 141), y[D * H];
-    uint16_t       caches[2][D * CONTEXT] = {{0}};
-    int32_t        pos                    = 3;
+    float           *x = random_floats(N, 140), *w = random_floats(N * D * H, 141), y[D * H];
+    uint16_t         caches[2][D * CONTEXT] = {{0}};
+    int32_t          pos                    = 3;
     const RpOpParams p                      = {
                              .qkv = {.column   = {.norm = 1, .eps = 1e-5f},
                                      .head_dim = D,
@@ -261,8 +229,7 @@ Test(qkv, computes_the_documented_formula) {
     for (int k = 0; k < N; k++) squares += (double)x[k] * (double)x[k];
     for (int m = 0; m < D * H; m++) {
         product[m] = 0.0;
-        for (int k = 0; k < N; k++)
-            product[m] += (double)w[N * m + k] * (double)x[k] / sqrt(squares / N + 1e-5);
+        for (int k = 0; k < N; k++) product[m] += (double)w[N * m + k] * (double)x[k] / sqrt(squares / N + 1e-5);
     }
     for (int h = 0; h < H; h++) {
         double of_head = 0.0;
@@ -280,8 +247,7 @@ Test(qkv, computes_the_documented_formula) {
     expect_near(key, want, D, 1e-3);          /* the key weights are those of the first query head, */
     expect_near(value, product + D, D, 1e-3); /* the value weights those of the second */
     for (int i = 0; i < D * CONTEXT; i++)
-        cr_expect(i / D == pos || (caches[0][i] == 0 && caches[1][i] == 0),
-                  "element %d was not to be written", i);
+        cr_expect(i / D == pos || (caches[0][i] == 0 && caches[1][i] == 0), "element %d was not to be written", i);
     free(x), free(w);
 }
 
@@ -289,25 +255,22 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
     static float   w[512], x[64], y[64];
     static uint8_t cache[4096];
     int32_t        pos = 0;
-    RpOpParams       p   = {
-                .qkv = {.head_dim = 4,
-                        .rope = {.n_dims = 4, .freq_base = 100.0f, .freq_scale = 1.0f, .attn_factor = 1.0f}}
+    RpOpParams     p   = {
+              .qkv = {.head_dim = 4, .rope = {.n_dims = 4, .freq_base = 100.0f, .freq_scale = 1.0f, .attn_factor = 1.0f}}
     };
     RpOpArgs args = {
         .dst    = floats(y, 4, 2),
-        .src    = {floats(w, 8, 8), floats(w, 8, 6), floats(w, 8, 4), floats(x, 8, 1),
-                   VIEW(RP_I32, &pos, 1, 1, 1, 1), VIEW(RP_F16, cache, 4, 8, 1, 1),
-                   VIEW(RP_F16, cache, 4, 8, 1, 1)},
+        .src    = {floats(w, 8, 8), floats(w, 8, 6), floats(w, 8, 4), floats(x, 8, 1), VIEW(RP_I32, &pos, 1, 1, 1, 1),
+                   VIEW(RP_F16, cache, 4, 8, 1, 1), VIEW(RP_F16, cache, 4, 8, 1, 1)},
         .params = &p
     };
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
             "qkv: 6 rows must be whole heads of 4: wq f32 [8,8], wk f32 [8,6], wv f32 [8,4], x f32 [8], pos "
             "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 8);
-    REFUSED(
-        run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-        "qkv: rows of the caches must have an element for each row of wk and wv: wq f32 [8,8], wk f32 [8,8], "
-        "wv f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
+            "qkv: rows of the caches must have an element for each row of wk and wv: wq f32 [8,8], wk f32 [8,8], "
+            "wv f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 4), p.qkv.rope.n_dims = 6;
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
             "qkv: n_dims = 6 must be even, from 2 to heads of 4 and to 1024: wq f32 [8,8], wk f32 [8,4], wv "

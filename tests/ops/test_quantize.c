@@ -12,8 +12,7 @@ Test(quantize, quantises_each_block_of_32_with_a_separate_scale) {
     char        *y     = malloc(bytes);
     for (int i = 0; i < 32; i++) x[i] = 0.0f, x[32 + i] *= 1000.0f, x[64 + i] *= 1e-6f;
     x[N] = 127.0f, x[N + 1] = 2.5f, x[N + 2] = 3.5f, x[N + 3] = -2.5f; /* scale 1: ties round to even */
-    const RpOpArgs args = {.dst = tensor(RP_Q8_ACT, y, N, ROWS, 1, 1),
-                           .src = {tensor(RP_F32, x, N, ROWS, 1, 1)}};
+    const RpOpArgs args = {.dst = tensor(RP_Q8_ACT, y, N, ROWS, 1, 1), .src = {tensor(RP_F32, x, N, ROWS, 1, 1)}};
     run_variants(rp_cpu_quantize, &args);
     for (int r = 0; r < ROWS; r++) {
         const int8_t *q     = (const int8_t *)y + (size_t)r * rp_row_bytes(RP_Q8_ACT, N);
@@ -31,8 +30,7 @@ Test(quantize, quantises_each_block_of_32_with_a_separate_scale) {
         for (int g = 0; g < N / 16; g++) {
             int total = 0;
             for (int i = 0; i < 16; i++) total += q[16 * g + i];
-            cr_expect(fabs((double)sum[g] - total * (double)scale[g / 2]) <= 1e-6 * fabs((double)sum[g]),
-                      CASE(r, g));
+            cr_expect(fabs((double)sum[g] - total * (double)scale[g / 2]) <= 1e-6 * fabs((double)sum[g]), CASE(r, g));
         }
     }
     const int8_t *second = (const int8_t *)y + rp_row_bytes(RP_Q8_ACT, N);

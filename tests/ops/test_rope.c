@@ -9,8 +9,8 @@ static const int32_t positions[T] = {0, 1, 1000, -1};
  * (arXiv:2104.09864) eq. 34; YaRN: Peng et al. 2023 (arXiv:2309.00071) eqs. 19-23. */
 static double theta(const RpRopeParams *p, const float *factors, int pair, int32_t pos, double *magnitude) {
     const double factor = factors != NULL ? (double)factors[pair] : 1.0;
-    const double extra  = p->freq_base == 0.0f ? pos * factor
-                                               : pos * pow((double)p->freq_base, -2.0 * pair / p->n_dims) / factor;
+    const double extra =
+        p->freq_base == 0.0f ? pos * factor : pos * pow((double)p->freq_base, -2.0 * pair / p->n_dims) / factor;
     const double inter = extra * (double)p->freq_scale, pi = acos(-1.0);
     *magnitude = (double)p->attn_factor;
     if (p->ext_factor == 0.0f) return inter;
@@ -33,8 +33,7 @@ static void check(RpRopeParams rope, bool with_factors) {
     for (int i = 0; i < N / 2; i++) factors[i] = 1.0f + (float)i;
     RpOpArgs args = {
         .dst    = tensor(RP_F32, y, N, H, T, 1),
-        .src    = {tensor(RP_F32, x, N, H, T, 1),
-                   tensor(RP_I32, memcpy(pos, positions, sizeof pos), T, 1, 1, 1)},
+        .src    = {tensor(RP_F32, x, N, H, T, 1), tensor(RP_I32, memcpy(pos, positions, sizeof pos), T, 1, 1, 1)},
         .params = &p
     };
     if (with_factors) args.rope.factors = tensor(RP_F32, factors, rope.n_dims / 2, 1, 1, 1);
@@ -62,27 +61,20 @@ static void check(RpRopeParams rope, bool with_factors) {
 
 #define PLAIN .freq_base = 10000.0f, .freq_scale = 1.0f, .attn_factor = 1.0f
 
-Test(rope, rotates_neighbouring_pairs) {
-    check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = N, PLAIN}, false);
-}
-Test(rope, rotates_pairs_across_the_halves) {
-    check((RpRopeParams){.mode = RP_ROPE_NEOX, .n_dims = N, PLAIN}, false);
-}
+Test(rope, rotates_neighbouring_pairs) { check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = N, PLAIN}, false); }
+Test(rope, rotates_pairs_across_the_halves) { check((RpRopeParams){.mode = RP_ROPE_NEOX, .n_dims = N, PLAIN}, false); }
 Test(rope, leaves_the_remaining_dimensions_unchanged) {
     check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = 8, PLAIN}, false);
     check((RpRopeParams){.mode = RP_ROPE_NEOX, .n_dims = 8, PLAIN}, false);
 }
-Test(rope, divides_frequencies_by_factors) {
-    check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = N, PLAIN}, true);
-}
+Test(rope, divides_frequencies_by_factors) { check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = N, PLAIN}, true); }
 Test(rope, takes_factors_as_frequencies) {
     check((RpRopeParams){.mode = RP_ROPE_NEOX, .n_dims = N, .freq_scale = 1.0f, .attn_factor = 1.0f}, true);
     check((RpRopeParams){.mode = RP_ROPE_NORM, .n_dims = 8, .freq_scale = -1.0f, .attn_factor = 1.0f}, true);
 }
 Test(rope, scales_frequencies_linearly) {
     check(
-        (RpRopeParams){
-            .mode = RP_ROPE_NEOX, .n_dims = N, .freq_base = 5e5f, .freq_scale = 0.25f, .attn_factor = 1.0f},
+        (RpRopeParams){.mode = RP_ROPE_NEOX, .n_dims = N, .freq_base = 5e5f, .freq_scale = 0.25f, .attn_factor = 1.0f},
         false);
 }
 Test(rope, follows_yarn) {
@@ -109,9 +101,7 @@ Test(rope, rotates_by_accurate_angles) {
         .rope = {.mode = RP_ROPE_NEOX, .n_dims = DIMS, PLAIN}
     };
     for (int t = 0; t < MANY; t++) {
-        at[t] = t < 200   ? t
-                : t < 231 ? (int32_t)(1u << (t - 200))
-                          : INT32_MAX - t; /* the largest positions */
+        at[t] = t < 200 ? t : t < 231 ? (int32_t)(1u << (t - 200)) : INT32_MAX - t; /* the largest positions */
         for (int i = 0; i < DIMS / 2; i++) x[DIMS * t + i] = 1.0f;
     }
     const RpOpArgs args = {

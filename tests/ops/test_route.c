@@ -33,9 +33,8 @@ Test(route, takes_the_softmax_of_the_selected_logits) {
     const double e = exp(1.0);
     weigh((RpRouteParams){.soft_max = true, .scale = 1.0f}, y);
     const double sum = exp(0.4) + 2.0 * exp(0.2);
-    expect_near(
-        y, (double[]){exp(0.4) / sum, exp(0.2) / sum, exp(0.2) / sum, e / (e + 2), 1 / (e + 2), 1 / (e + 2)},
-        K * TOK, 1e-6);
+    expect_near(y, (double[]){exp(0.4) / sum, exp(0.2) / sum, exp(0.2) / sum, e / (e + 2), 1 / (e + 2), 1 / (e + 2)},
+                K * TOK, 1e-6);
 }
 
 Test(route, gives_zeros_for_a_zero_sum_and_for_invalid_ids) {

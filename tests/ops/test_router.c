@@ -16,14 +16,13 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     run_op(run, rp_cpu_mul_mat, probs, (RpOpParams){0}, as->router.w, column);
     unfused_add(run, probs, as->router.bias);
     if (p->kind == RP_ROUTER_SOFT_MAX)
-        run_op(run, rp_cpu_soft_max, probs, (RpOpParams){.soft_max = {.scale = p->soft_max_scale}}, probs,
-               none);
+        run_op(run, rp_cpu_soft_max, probs, (RpOpParams){.soft_max = {.scale = p->soft_max_scale}}, probs, none);
     if (p->kind == RP_ROUTER_SIGMOID) run_op(run, rp_cpu_sigmoid, probs, (RpOpParams){0}, probs, none);
     run_op(run, rp_cpu_top_k, ids, (RpOpParams){.top_k = p->top_k}, probs, as->router.select_bias);
     run_op(run, rp_cpu_route, weights, (RpOpParams){.route = p->route}, probs, ids);
     if (p->quantize != 0) {
-        const RpTensorView q = VIEW(RP_Q8_ACT, out + 2 * k, column.ne[0], 1, 1, 1);
-        const size_t words = (size_t)(rp_view_elems(&as->dst) - 2 * k), used = rp_view_extent_bytes(&q) / 4;
+        const RpTensorView q     = VIEW(RP_Q8_ACT, out + 2 * k, column.ne[0], 1, 1, 1);
+        const size_t       words = (size_t)(rp_view_elems(&as->dst) - 2 * k), used = rp_view_extent_bytes(&q) / 4;
         memset(out + 2 * k + used, 0, (words - used) * 4);
         run_op(run, rp_cpu_quantize, q, (RpOpParams){0}, column, none);
     }
@@ -31,11 +30,11 @@ static void unfused(Runner *run, const RpOpArgs *as) {
 }
 
 typedef struct Case {
-    RpDtype      type;
-    RpRouterKind kind;
-    int64_t      n, experts;
-    bool norm, quantize, quantized, bias, choice_bias, equal; /* equal: all experts have the same score */
-    bool column;                                              /* the result has the quantised column */
+    RpDtype       type;
+    RpRouterKind  kind;
+    int64_t       n, experts;
+    bool          norm, quantize, quantized, bias, choice_bias, equal; /* equal: all experts have the same score */
+    bool          column;                                              /* the result has the quantised column */
     RpTopKParams  top_k;
     RpRouteParams route;
 } Case;
@@ -75,12 +74,8 @@ DEFINE_FOR_ALL_TYPES(2, 77);
 
 Test(router, selects_experts_by_softmax) {
     for_all_types((Case){.experts = 37, .kind = RP_ROUTER_SOFT_MAX, .top_k = {.k = 4}, PLAIN_ROUTE});
-    for_all_types((Case){.experts  = 64,
-                         .kind     = RP_ROUTER_SOFT_MAX,
-                         .norm     = true,
-                         .quantize = true,
-                         .top_k    = {.k = 8},
-                         PLAIN_ROUTE});
+    for_all_types((Case){
+        .experts = 64, .kind = RP_ROUTER_SOFT_MAX, .norm = true, .quantize = true, .top_k = {.k = 8}, PLAIN_ROUTE});
     for_all_types((Case){
         .experts   = 8,
         .kind      = RP_ROUTER_SOFT_MAX,
@@ -102,11 +97,8 @@ Test(router, selects_experts_by_sigmoid) {
 }
 Test(router, selects_experts_by_logits) {
     for_all_types((Case){
-        .experts = 32,
-        .norm    = true,
-        .bias    = true,
-        .top_k   = {.k = 4        },
-        .route   = { .soft_max = true, .scale = 1.0f}
+        .experts = 32, .norm = true, .bias = true, .top_k = {.k = 4        },
+                   .route = { .soft_max = true, .scale = 1.0f}
     });
 }
 
@@ -121,20 +113,9 @@ Test(router, also_gives_the_quantised_column) {
                      .column  = true,
                      .top_k   = {.k = k},
                      PLAIN_ROUTE});
-    check((Case){.type    = RP_F32,
-                 .n       = 2048,
-                 .experts = 12,
-                 .norm    = true,
-                 .column  = true,
-                 .top_k   = {.k = 8},
-                 PLAIN_ROUTE});
-    check((Case){.type    = RP_Q8_0,
-                 .n       = 64,
-                 .experts = 9,
-                 .norm    = true,
-                 .column  = true,
-                 .top_k   = {.k = 3},
-                 PLAIN_ROUTE});
+    check(
+        (Case){.type = RP_F32, .n = 2048, .experts = 12, .norm = true, .column = true, .top_k = {.k = 8}, PLAIN_ROUTE});
+    check((Case){.type = RP_Q8_0, .n = 64, .experts = 9, .norm = true, .column = true, .top_k = {.k = 3}, PLAIN_ROUTE});
 }
 
 Test(router, takes_any_shape) {
@@ -145,17 +126,10 @@ Test(router, takes_any_shape) {
                  .norm    = true,
                  .top_k   = {.k = 8},
                  PLAIN_ROUTE});
-    check((Case){.type     = RP_Q8_0,
-                 .n        = 8192,
-                 .experts  = 3,
-                 .norm     = true,
-                 .quantize = true,
-                 .top_k    = {.k = 3},
-                 PLAIN_ROUTE});
     check((Case){
-        .type = RP_F16, .n = 16, .experts = 700, .kind = RP_ROUTER_SIGMOID, .top_k = {.k = 10}, PLAIN_ROUTE});
-    check((Case){
-        .type = RP_F32, .n = 8, .experts = 1, .kind = RP_ROUTER_SOFT_MAX, .top_k = {.k = 1}, PLAIN_ROUTE});
+        .type = RP_Q8_0, .n = 8192, .experts = 3, .norm = true, .quantize = true, .top_k = {.k = 3}, PLAIN_ROUTE});
+    check((Case){.type = RP_F16, .n = 16, .experts = 700, .kind = RP_ROUTER_SIGMOID, .top_k = {.k = 10}, PLAIN_ROUTE});
+    check((Case){.type = RP_F32, .n = 8, .experts = 1, .kind = RP_ROUTER_SOFT_MAX, .top_k = {.k = 1}, PLAIN_ROUTE});
     check((Case){.type    = RP_F32,
                  .n       = 8,
                  .experts = 40,
@@ -206,9 +180,8 @@ Test(router, refuses_shapes_that_do_not_fit) {
                 .dst = VIEW(RP_I32, y, 9, 2, 1, 1), .src = {floats(w, 8, 8), floats(x, 8, 1)},
                           .params = &p
     };
-    REFUSED(
-        run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
-        "router: k = 9 must be from 1 to the number of experts: w f32 [8,8], x f32 [8], result i32 [9,2]");
+    REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
+            "router: k = 9 must be from 1 to the number of experts: w f32 [8,8], x f32 [8], result i32 [9,2]");
     args.params = &few;
     REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
             "router: the result must be i32 [2,2]: w f32 [8,8], x f32 [8], result i32 [9,2]");

@@ -18,18 +18,13 @@ static RpOpArgs args_of(const float *logits, int n, Step *step, float *scratch) 
     return (RpOpArgs){
         .dst = tensor(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
         .src = {tensor(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1),
-                tensor(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1),
-                tensor(RP_F32, scratch, 2 * n, 1, 1, 1)}
+                tensor(RP_I32, step, RP_STEP_WORDS + RECENT, 1, 1, 1), tensor(RP_F32, scratch, 2 * n, 1, 1, 1)}
     };
 }
 
 static Step step_of(float temperature) {
     return (Step){
-        .s = {.temperature    = temperature,
-              .top_p          = 1.0f,
-              .repeat_penalty = 1.0f,
-              .repeat_last_n  = RECENT,
-              .pos            = 5}
+        .s = {.temperature = temperature, .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = RECENT, .pos = 5}
     };
 }
 
@@ -83,8 +78,7 @@ Test(sample, samples_by_probability) {
     for (int i = 0; i < N; i++) sum += exp((double)logits[i] / 0.7);
     for (int i = 0; i < N; i++) {
         const double p = exp((double)logits[i] / 0.7) / sum;
-        cr_expect(fabs(counts[i] - p) < 4.0 * sqrt(p * (1.0 - p) / SAMPLES), "token %d: %g, not %g", i,
-                  counts[i], p);
+        cr_expect(fabs(counts[i] - p) < 4.0 * sqrt(p * (1.0 - p) / SAMPLES), "token %d: %g, not %g", i, counts[i], p);
     }
 }
 
@@ -94,8 +88,7 @@ Test(sample, respects_top_k_top_p_and_min_p_on_every_backend) {
         const int n      = 3 + (int)(400.0f * rp_philox_uniform(round, 0));
         float    *logits = malloc((size_t)n * sizeof *logits);
         Step      step   = step_of(0.2f + 2.0f * rp_philox_uniform(round, 1));
-        for (int i = 0; i < n; i++)
-            logits[i] = roundf(80.0f * rp_philox_uniform(round, 100 + (uint64_t)i)) / 8.0f;
+        for (int i = 0; i < n; i++) logits[i] = roundf(80.0f * rp_philox_uniform(round, 100 + (uint64_t)i)) / 8.0f;
         step.s.top_k          = round % 3 == 0 ? 0 : 2 + (int32_t)(40.0f * rp_philox_uniform(round, 2));
         step.s.top_p          = round % 4 == 0 ? 1.0f : 0.3f + 0.69f * rp_philox_uniform(round, 3);
         step.s.min_p          = round % 5 == 0 ? 0.0f : 0.3f * rp_philox_uniform(round, 4);
@@ -121,14 +114,13 @@ static float shaped(const char *shape, int i, int n) {
     if (strcmp(shape, "falling") == 0) return -0.001f * (float)i;
     if (strcmp(shape, "rising") == 0) return 0.001f * (float)i;
     if (strcmp(shape, "one far above") == 0) return i == n / 2 ? 1e30f : u;
-    if (strcmp(shape, "masked") == 0)
-        return i % 5 == 0 ? NAN : i % 7 == 0 ? -INFINITY : i % 11 == 0 ? -1e30f : u;
+    if (strcmp(shape, "masked") == 0) return i % 5 == 0 ? NAN : i % 7 == 0 ? -INFINITY : i % 11 == 0 ? -1e30f : u;
     if (strcmp(shape, "infinite") == 0) return i % 2 == 0 ? INFINITY : u;
     if (strcmp(shape, "denormal") == 0) return (float)(int)(1000.0f * u) * 0x1p-149f;
     if (strcmp(shape, "cluster") == 0) /* see takes_at_most_seven_steps_a_search */
         return i < 3 ? (i == 0 ? 1.0f : i == 1 ? -0x1.fp-10f : 0x1p-26f) : i == n - 1 ? -1.0f : 0.0f;
     if (strcmp(shape, "text") == 0) return -4.0f * logf(u + 1e-7f) + 8.0f * u; /* few high ones */
-    return i % 2 == 0 ? (i % 4 == 0 ? 0.0f : -0.0f) : 4.0f * u - 2.0f; /* "zeros": and others around them */
+    return i % 2 == 0 ? (i % 4 == 0 ? 0.0f : -0.0f) : 4.0f * u - 2.0f;         /* "zeros": and others around them */
 }
 
 typedef struct ShapedCase {
@@ -254,14 +246,14 @@ static long barriers_of(const ShapedCase *c) {
 #endif
 }
 
-/* The steps in which searches narrow the range of keys in a bin, three barriers each. "cluster" is made for most steps: its bin holds
- * the logits from -2^-9 to 2^-25, 1.85e9 floats, of which almost all candidates have one. A step leaves 1/33 of the range. All
- * three searches end there. In "equal" no step is needed. */
+/* The steps in which searches narrow the range of keys in a bin, three barriers each. "cluster" is made for most steps:
+ * its bin holds the logits from -2^-9 to 2^-25, 1.85e9 floats, of which almost all candidates have one. A step leaves
+ * 1/33 of the range. All three searches end there. In "equal" no step is needed. */
 Test(sample, takes_at_most_seven_steps_a_search) {
     enum { SEARCHES = 3, BARRIERS = 3 };
     const ShapedCase equal   = {"equal", 1.0f, MANY / 2, 0.5f, 0.0f, 1.0f, MANY},
                      cluster = {"cluster", 1.0f, MANY / 2, 0.5f, 0.0f, 1.0f, MANY};
-    const long       none = barriers_of(&equal), steps = (barriers_of(&cluster) - none) / BARRIERS;
+    const long none = barriers_of(&equal), steps = (barriers_of(&cluster) - none) / BARRIERS;
     cr_expect_leq(steps, SEARCHES * 7L, "%ld steps", steps);
     if (none > 0) cr_expect_geq(steps, SEARCHES * 6L, "%ld steps: the logits are not the worst", steps);
 }
@@ -275,8 +267,7 @@ Test(sample, refuses_bad_logits_and_states) {
             "nothing to sample: each of the 3 logits is NaN or -inf");
     cr_expect_eq(step.s.token, -1);
     step.s.repeat_last_n = RECENT + 1;
-    REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG,
-            "17 recent tokens, the state has room for 16");
+    REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG, "17 recent tokens, the state has room for 16");
     args.sample.scratch.ne[0] = 5;
     REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_SHAPE,
             "sample: rows of scratch must be twice as long as those of logits: logits f32 [3], state i32 "

@@ -1,5 +1,5 @@
-/* The op sample_rows: a row has the token that the op sample chooses for its seed, alone and among others; rows without a
- * choice are -1. test_sample.c and tests/nn compare the choice itself with references. */
+/* The op sample_rows: a row has the token that the op sample chooses for its seed, alone and among others; rows without
+ * a choice are -1. test_sample.c and tests/nn compare the choice itself with references. */
 #include "tests/support/kernel_test.h"
 
 #include "reprise/step.h"
@@ -10,8 +10,8 @@ static RpOpArgs args_of(const float *logits, int n, int rows, int32_t *seeds, fl
                         const RpOpParams *p) {
     return (RpOpArgs){
         .dst    = tensor(RP_I32, ids, rows, 1, 1, 1),
-        .src    = {tensor(RP_F32, (void *)(uintptr_t)logits, n, rows, 1, 1),
-                   tensor(RP_I32, seeds, 2, rows, 1, 1), tensor(RP_F32, scratch, 2 * n + 16, rows, 1, 1)},
+        .src    = {tensor(RP_F32, (void *)(uintptr_t)logits, n, rows, 1, 1), tensor(RP_I32, seeds, 2, rows, 1, 1),
+                   tensor(RP_F32, scratch, 2 * n + 16, rows, 1, 1)},
         .params = p
     };
 }
@@ -28,8 +28,8 @@ static int32_t sampled(const float *logits, int n, const int32_t *seed, const Rp
     float         *scratch = malloc(2 * (size_t)n * sizeof *scratch);
     const RpOpArgs args    = {
            .dst = tensor(RP_I32, &s, RP_STEP_WORDS, 1, 1, 1),
-           .src = {tensor(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1),
-                   tensor(RP_I32, &s, RP_STEP_WORDS, 1, 1, 1), tensor(RP_F32, scratch, 2 * n, 1, 1, 1)}
+           .src = {tensor(RP_F32, (void *)(uintptr_t)logits, n, 1, 1, 1), tensor(RP_I32, &s, RP_STEP_WORDS, 1, 1, 1),
+                   tensor(RP_F32, scratch, 2 * n, 1, 1, 1)}
     };
     OK(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}));
     free(scratch);
@@ -53,8 +53,7 @@ Test(sample_rows, chooses_for_each_row_as_sample_does) {
         const RpOpArgs   args = args_of(logits, N, ROWS, seeds, scratch, ids, &p);
         run_variants(rp_cpu_sample_rows, &args);
         for (int r = 0; r < ROWS; r++)
-            cr_expect_eq(ids[r], sampled(logits + r * N, N, seeds + 2 * r, &params[c]), "case %d, row %d",
-                         (int)c, r);
+            cr_expect_eq(ids[r], sampled(logits + r * N, N, seeds + 2 * r, &params[c]), "case %d, row %d", (int)c, r);
     }
     free(logits), free(scratch);
 }

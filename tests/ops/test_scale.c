@@ -9,8 +9,7 @@ Test(scale, multiplies_and_adds) {
         .scale = {.scale = -1.5f, .bias = 0.25f}
     };
     for (int i = 0; i < N; i++) want[i] = -1.5 * (double)x[i] + 0.25;
-    RpOpArgs args = {
-        .dst = tensor(RP_F32, y, 35, 2, 1, 1), .src = {tensor(RP_F32, x, 35, 2, 1, 1)}, .params = &p};
+    RpOpArgs args = {.dst = tensor(RP_F32, y, 35, 2, 1, 1), .src = {tensor(RP_F32, x, 35, 2, 1, 1)}, .params = &p};
     run_variants(rp_cpu_scale, &args);
     expect_near(y, want, N, 1e-7);
     args.dst.data = x;

@@ -8,8 +8,7 @@ Test(silu, is_x_over_one_plus_exp_minus_x) {
     for (int i = 0; i < N * ROWS; i++) x[i] *= 30.0f;
     x[0] = 0.0f, x[1] = -100.0f, x[2] = 88.0f, x[3] = -200.0f, x[4] = 1e-20f, x[5] = 3e38f, x[6] = -3e38f;
     for (int i = 0; i < N * ROWS; i++) want[i] = (double)x[i] / (1.0 + exp(-(double)x[i]));
-    const RpOpArgs args = {.dst = tensor(RP_F32, y, N, ROWS, 1, 1),
-                           .src = {tensor(RP_F32, x, N, ROWS, 1, 1)}};
+    const RpOpArgs args = {.dst = tensor(RP_F32, y, N, ROWS, 1, 1), .src = {tensor(RP_F32, x, N, ROWS, 1, 1)}};
     run_variants(rp_cpu_silu, &args);
     for (int i = 0; i < N * ROWS; i++)
         cr_assert(fabs((double)y[i] - want[i]) <= 4e-7 * fabs(want[i]) + 1e-30, "silu(%g) = %.9g, not %.9g",

@@ -72,16 +72,15 @@ Test(top_k, selects_from_the_best_groups_only) {
 /* Numbers that a model file can put into the bias: the sum of +inf and -inf is NaN, which counts as -inf, so that the
  * order of the groups stays total and all k ids are written. */
 Test(top_k, orders_groups_of_infinities_and_nan) {
-    const float  inf   = INFINITY;
-    RpTopKParams one   = {.k = 2, .n_group = 3, .n_group_used = 1},
-                 two   = {.k = 3, .n_group = 3, .n_group_used = 2};
-    const float x[][6] = {
-        {5,    0,    inf,  -inf, 7,   0   },
-        {inf,  -inf, inf,  -inf, inf, -inf},
-        {NAN,  NAN,  NAN,  NAN,  NAN, NAN },
-        {-inf, -inf, -inf, -inf, 1,   NAN },
-        {2,    2,    2,    2,    2,   2   },
-        {inf,  inf,  inf,  -inf, NAN, inf },
+    const float  inf = INFINITY;
+    RpTopKParams one = {.k = 2, .n_group = 3, .n_group_used = 1}, two = {.k = 3, .n_group = 3, .n_group_used = 2};
+    const float  x[][6] = {
+         {5,    0,    inf,  -inf, 7,   0   },
+         {inf,  -inf, inf,  -inf, inf, -inf},
+         {NAN,  NAN,  NAN,  NAN,  NAN, NAN },
+         {-inf, -inf, -inf, -inf, 1,   NAN },
+         {2,    2,    2,    2,    2,   2   },
+         {inf,  inf,  inf,  -inf, NAN, inf },
     };
     const int32_t best_of_one[][2] = {
         {4, 5},
@@ -104,8 +103,7 @@ Test(top_k, orders_groups_of_infinities_and_nan) {
         choose(x[i], NULL, 6, 1, one, ids);
         cr_expect_arr_eq(ids, best_of_one[i], sizeof best_of_one[i], "row %d: %d %d", i, ids[0], ids[1]);
         choose(x[i], NULL, 6, 1, two, ids);
-        cr_expect_arr_eq(ids, best_of_two[i], sizeof best_of_two[i], "row %d: %d %d %d", i, ids[0], ids[1],
-                         ids[2]);
+        cr_expect_arr_eq(ids, best_of_two[i], sizeof best_of_two[i], "row %d: %d %d %d", i, ids[0], ids[1], ids[2]);
     }
 }
 
@@ -135,8 +133,7 @@ Test(top_k, refuses_k_larger_than_the_row) {
     g = rp_graph_new();
     x = rp_graph_input(g, "x", RP_F32, NE(8, 1, 1, 1));
     y = rp_top_k(g, x, NULL, &(RpTopKParams){.k = 3, .n_group = 4, .n_group_used = 1});
-    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG,
-            "k must not exceed the number of experts in the groups used");
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "k must not exceed the number of experts in the groups used");
     rp_graph_free(g);
     float            data[8];
     const RpOpParams p    = {.top_k = {.k = 9}};

@@ -5,9 +5,9 @@
  *     bytes of a file         since its last fsync, any of its blocks may be lost, and its length may be the old one
  *     entries of a folder     since its last fsync, any of the creations, renames, links and removals may be lost
  *
- * All combinations are tried where they are few, else a random sample with a fixed seed. A rename takes effect as a whole,
- * and two changes of one name in their order, as in every file system with a journal. A file whose entry is on the disk
- * need not have its bytes there, and an fsync of a file is none of its entry. */
+ * All combinations are tried where they are few, else a random sample with a fixed seed. A rename takes effect as a
+ * whole, and two changes of one name in their order, as in every file system with a journal. A file whose entry is on
+ * the disk need not have its bytes there, and an fsync of a file is none of its entry. */
 #ifndef TESTS_POWER_POWER_H
 #define TESTS_POWER_POWER_H
 

@@ -1,5 +1,5 @@
-/* Linked into a copy of the program: what it does in the folder REPRISE_TEST_FOLDER is recorded, and written to the file
- * REPRISE_TEST_RECORD at its exit (power.h). */
+/* Linked into a copy of the program: what it does in the folder REPRISE_TEST_FOLDER is recorded, and written to the
+ * file REPRISE_TEST_RECORD at its exit (power.h). */
 #include "tests/power/power.h"
 
 #include <stdlib.h>

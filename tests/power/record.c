@@ -1,6 +1,6 @@
 /* __wrap_X is called in place of X and __real_X is X itself (ld --wrap). Bytes that are written are found by reading
- * the files again, as stdio writes by calls within the C library: what happened between two calls is one change, of which
- * states.c loses any part. */
+ * the files again, as stdio writes by calls within the C library: what happened between two calls is one change, of
+ * which states.c loses any part. */
 #include "tests/power/power.h"
 
 #include <dirent.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 /* REAL(result, function, parameters): declares both functions and begins the definition of __wrap_function. */
-#define WRAP(result, function, ...)                                                                          \
-    result __real_##function(__VA_ARGS__);                                                                   \
-    result __wrap_##function(__VA_ARGS__);                                                                   \
+#define WRAP(result, function, ...)                                                                                    \
+    result __real_##function(__VA_ARGS__);                                                                             \
+    result __wrap_##function(__VA_ARGS__);                                                                             \
     result __wrap_##function(__VA_ARGS__)
 
 enum { MAX_FILES = 256, MAX_OPS = 4096 };
@@ -242,8 +242,7 @@ WRAP(int, fsync, int fd) {
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         const ssize_t n     = readlink(link, path, sizeof path - 1);
         path[n > 0 ? n : 0] = '\0';
-        if (record.bug != POWER_NO_SYNC_FOLDER && inside(path) != NULL)
-            add(POWER_SYNC_FOLDER, -1, inside(path), "");
+        if (record.bug != POWER_NO_SYNC_FOLDER && inside(path) != NULL) add(POWER_SYNC_FOLDER, -1, inside(path), "");
     } else if (record.bug != POWER_NO_SYNC && record.bug != POWER_LATE_SYNC && file_of(&st) >= 0)
         add(POWER_SYNC, file_of(&st), "", "");
     return 0;
@@ -304,9 +303,7 @@ WRAP(int, unlink, const char *path) {
     return result;
 }
 
-WRAP(int, remove, const char *path) {
-    return inside(path) != NULL ? __wrap_unlink(path) : __real_remove(path);
-}
+WRAP(int, remove, const char *path) { return inside(path) != NULL ? __wrap_unlink(path) : __real_remove(path); }
 
 WRAP(int, unlinkat, int folder, const char *name, int flags) {
     char link[64], path[2 * PATH_MAX];

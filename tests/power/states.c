@@ -117,8 +117,8 @@ static void add_variant(FileStates *f, const Versions *v, size_t n, const unsign
     f->variants[f->n++] = x;
 }
 
-/* Up to 4 blocks: each subset of the blocks that were written last, with the old and the new length. Else: nothing, all, the
- * first half, the last half, the length without the bytes, and random versions of each block. */
+/* Up to 4 blocks: each subset of the blocks that were written last, with the old and the new length. Else: nothing,
+ * all, the first half, the last half, the length without the bytes, and random versions of each block. */
 static void find_variants(const Moment *m, int file, FileStates *f) {
     const Versions v    = versions_of(m, file);
     const int      last = v.n - 1;
@@ -139,11 +139,9 @@ static void find_variants(const Moment *m, int file, FileStates *f) {
             add_variant(f, &v, sizes[s], choice);
         }
     for (int i = 0; i < 6 && last > 0; i++) {
-        for (size_t b = 0; b < n_blocks; b++)
-            choice[b] = (unsigned char)((random_bits() >> 33) % (unsigned)v.n);
+        for (size_t b = 0; b < n_blocks; b++) choice[b] = (unsigned char)((random_bits() >> 33) % (unsigned)v.n);
         const size_t least = sizes[0] < most ? sizes[0] : most;
-        add_variant(f, &v, i % 2 == 0 ? sizes[1] : least + (random_bits() >> 33) % (most - least + 1),
-                    choice);
+        add_variant(f, &v, i % 2 == 0 ? sizes[1] : least + (random_bits() >> 33) % (most - least + 1), choice);
     }
     free(choice);
 }
@@ -162,8 +160,7 @@ static bool holds(const char *name, const char *path) {
 static bool is_synced(const Moment *m, int i) {
     const PowerOp *op = &m->ops[i];
     for (int k = i + 1; k < m->n_ops; k++)
-        if (m->ops[k].kind == POWER_SYNC_FOLDER &&
-            holds(m->ops[k].from, op->to[0] != '\0' ? op->to : op->from))
+        if (m->ops[k].kind == POWER_SYNC_FOLDER && holds(m->ops[k].from, op->to[0] != '\0' ? op->to : op->from))
             return true;
     return i < m->n_initial;
 }
@@ -184,9 +181,7 @@ static bool is_lost(const Moment *m, int i, uint64_t lost) {
     return false;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const Entry *)a)->name, ((const Entry *)b)->name);
-}
+static int by_name(const void *a, const void *b) { return strcmp(((const Entry *)a)->name, ((const Entry *)b)->name); }
 
 /* Entries in alphabetical order, folders before what they hold. Bit k of `lost`: m->unsynced[k] has no effect. */
 static int entries_of(const Moment *m, uint64_t lost, Entry entries[MAX_ENTRIES]) {
@@ -202,8 +197,7 @@ static int entries_of(const Moment *m, uint64_t lost, Entry entries[MAX_ENTRIES]
     for (int i = 0; i < n; i++) {
         const char *slash = strrchr(entries[i].name, '/');
         bool        there = slash == NULL;
-        for (int k = 0; k < kept && !there; k++)
-            there = entries[k].file < 0 && holds(entries[k].name, entries[i].name);
+        for (int k = 0; k < kept && !there; k++) there = entries[k].file < 0 && holds(entries[k].name, entries[i].name);
         if (there) entries[kept++] = entries[i];
     }
     return kept;
@@ -216,9 +210,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return ftw->level == 0 ? 0 : remove(path);
 }
 
-static void empty_folder(const char *folder) {
-    need(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0, folder);
-}
+static void empty_folder(const char *folder) { need(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0, folder); }
 
 static void make_entry(const char *folder, const Entry *e, const Variant *v) {
     char path[PATH_MAX];
@@ -247,9 +239,9 @@ static void describe(const Moment *m, uint64_t lost, const char *problem, char *
     static const char *const names[] = {"create", "mkdir", "link",         "rename", "unlink",
                                         "write",  "fsync", "fsync folder", "mark"};
     const PowerOp           *last    = m->n_ops > 0 ? &m->ops[m->n_ops - 1] : NULL;
-    int n = snprintf(out, size, "%s; power fails after operation %d (%s %s %s)", problem, m->n_ops,
-                     last != NULL ? names[last->kind] : "", last != NULL ? last->from : "",
-                     last != NULL ? last->to : "");
+    int                      n =
+        snprintf(out, size, "%s; power fails after operation %d (%s %s %s)", problem, m->n_ops,
+                 last != NULL ? names[last->kind] : "", last != NULL ? last->from : "", last != NULL ? last->to : "");
     for (int k = 0; k < m->n_unsynced; k++) {
         const PowerOp *op = &m->ops[m->unsynced[k]];
         if ((lost >> k & 1) && n < (int)size)
@@ -288,8 +280,7 @@ static void check_state(Search *s, const Moment *m, uint64_t lost, uint64_t pick
     }
     s->result->states++;
     const char *problem = s->check(s->folder, m->marks);
-    if (problem != NULL && s->result->bad++ == 0)
-        describe(m, lost, problem, s->result->first, sizeof s->result->first);
+    if (problem != NULL && s->result->bad++ == 0) describe(m, lost, problem, s->result->first, sizeof s->result->first);
 }
 
 static void check_moment(Search *s, Moment *m) {
@@ -309,8 +300,7 @@ static void check_moment(Search *s, Moment *m) {
     }
     const uint64_t subsets = (uint64_t)1 << m->n_unsynced;
     if (n_states * (double)subsets <= LIMIT)
-        for (uint64_t k = 0; k < (uint64_t)n_states * subsets; k++)
-            check_state(s, m, k % subsets, k / subsets);
+        for (uint64_t k = 0; k < (uint64_t)n_states * subsets; k++) check_state(s, m, k % subsets, k / subsets);
     else {
         s->result->sampled = true;
         for (int k = 0; k < LIMIT; k++) check_state(s, m, random_bits() % subsets, random_bits() >> 1);
@@ -324,8 +314,7 @@ PowerResult power_each_state(const char *folder, PowerCheck *check) {
     PowerResult    result = {0};
     const PowerOp *ops    = power_ops(&n, &n_initial);
     Moment        *m      = calloc(1, sizeof *m);
-    Search         s      = {
-                     .folder = folder, .check = check, .seen = calloc(N_SEEN, sizeof(uint64_t)), .result = &result};
+    Search         s = {.folder = folder, .check = check, .seen = calloc(N_SEEN, sizeof(uint64_t)), .result = &result};
     need(m != NULL && s.seen != NULL, "memory");
     random_state = 1;
     for (int k = n_initial; k <= n; k++) {

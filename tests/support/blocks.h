@@ -11,11 +11,11 @@ static const RpDtype quant_types[] = {RP_QUANTS(X)};
 #undef X
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
-/* Position in bytes of the f16 scale in a block: of its field d, else 0. The f16 minimum follows it if the type has minima.
- * MXFP4 has neither. */
+/* Position in bytes of the f16 scale in a block: of its field d, else 0. The f16 minimum follows it if the type has
+ * minima. MXFP4 has neither. */
 static inline int scale_at(RpDtype type) {
 #define FIELD(field, at, bytes) strcmp(#field, "d") == 0 ? (at):
-#define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields)                         \
+#define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields)                                   \
     if (type == RP_##ID) return fields 0;
     RP_QUANTS(X)
 #undef X
@@ -32,9 +32,8 @@ static inline bool has_min(RpDtype type) {
 /* Blocks of random bytes; only the f16 scales and minima are given values around 0.01, so that results are finite.
  * Every quant and every 6-bit scale occurs. */
 static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
-    const size_t bytes = (size_t)rows * rp_row_bytes(type, n),
-                 block = (size_t)rp_dtype_info(type)->block_bytes;
-    char *p            = malloc(bytes);
+    const size_t bytes = (size_t)rows * rp_row_bytes(type, n), block = (size_t)rp_dtype_info(type)->block_bytes;
+    char        *p = malloc(bytes);
     for (size_t i = 0; i < bytes; i++) p[i] = (char)(int)(random_float(&seed) * 128.0f);
     for (size_t i = 0; i < bytes; i += block)
         for (int k = 0; k < 1 + has_min(type) && type != RP_MXFP4; k++) {
@@ -62,8 +61,7 @@ static inline char *random_weights(RpDtype type, int64_t n, int64_t rows, uint64
 /* n x columns floats as q8_act; the caller frees. */
 static inline char *quantize_columns(float *x, int64_t n, int64_t columns) {
     char          *y    = malloc((size_t)columns * rp_row_bytes(RP_Q8_ACT, n));
-    const RpOpArgs args = {.dst = tensor(RP_Q8_ACT, y, n, columns, 1, 1),
-                           .src = {tensor(RP_F32, x, n, columns, 1, 1)}};
+    const RpOpArgs args = {.dst = tensor(RP_Q8_ACT, y, n, columns, 1, 1), .src = {tensor(RP_F32, x, n, columns, 1, 1)}};
     OK(run_workers(rp_cpu_quantize, &args, 1));
     return y;
 }

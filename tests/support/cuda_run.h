@@ -3,10 +3,10 @@
  *     host operands -> cudaMalloc, cudaMemcpy; quantised weights repacked into planes (rp_cuda_repack)
  *       -> launch, twice if the op uses scratch memory -> copy back -> compare with the CPU (expect_as_cpu)
  *
- * Tolerances: f32 by op (tolerance_of), of the largest result; q8_act quants may differ by 1 in 1 % of the elements; ids and bytes are
- * equal. With the simulated device this is done in every thread order, each as if the device had another number of
- * multiprocessors and other measured constants (RpCudaTuning), and all must agree bit for bit: a few blocks that take
- * turns compute what many do. */
+ * Tolerances: f32 by op (tolerance_of), of the largest result; q8_act quants may differ by 1 in 1 % of the elements;
+ * ids and bytes are equal. With the simulated device this is done in every thread order, each as if the device had
+ * another number of multiprocessors and other measured constants (RpCudaTuning), and all must agree bit for bit: a few
+ * blocks that take turns compute what many do. */
 #ifndef TESTS_CUDA_RUN_H
 #define TESTS_CUDA_RUN_H
 
@@ -21,8 +21,8 @@
 #include <cuda_runtime_api.h>
 #include <math.h>
 
-/* The multiprocessors that launchers are told. A test may fix them; 0: those of an H100, then 1 and 3, where the bits do not
- * depend on them. */
+/* The multiprocessors that launchers are told. A test may fix them; 0: those of an H100, then 1 and 3, where the bits
+ * do not depend on them. */
 static int cuda_n_sm;
 
 /* The constants of a device that is measured, other ones in each thread order. */
@@ -44,8 +44,7 @@ static inline RpCudaTuning cuda_tuning(void) {
 
 /* Only the front of the scratch memory is zero before the first launch. The second launch must work with what
  * the first left there: counters of arrivals must be zero again. */
-static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host,
-                                    const void *before) {
+static inline RpStatus launch_twice(RpOpKernel *cpu, const RpOpArgs *on, const RpOpArgs *host, const void *before) {
     const TensorOp     op     = op_of_kernel(cpu);
     const RpCudaTuning tuning = cuda_tuning();
     RpKernelCtx        ctx    = {.overlap = true, .constant = ~0u, .tuning = &tuning};
@@ -109,9 +108,8 @@ static inline RpStatus cuda_run(RpOpKernel *cpu, const RpOpArgs *args, const voi
     }
     const RpStatus st = launch_twice(cpu, &on, args, before);
     if (st == RP_OK)
-        cr_assert_eq(
-            cudaMemcpy(args->dst.data, on.dst.data, rp_view_extent_bytes(&args->dst), cudaMemcpyDeviceToHost),
-            cudaSuccess);
+        cr_assert_eq(cudaMemcpy(args->dst.data, on.dst.data, rp_view_extent_bytes(&args->dst), cudaMemcpyDeviceToHost),
+                     cudaSuccess);
     for (int i = 0; i < RP_MAX_SRC; i++) {
         if (!rp_is_present(&args->src[i]) || on.src[i].data == on.dst.data) continue;
         if (st == RP_OK && writes_source(cpu, args, i))
@@ -135,14 +133,12 @@ static inline double largest(const float *x, size_t n) {
 static inline void expect_floats(const char *op, const float *a, const float *b, size_t n, double tolerance) {
     for (size_t i = 0; i < n; i++) {
         if (memcmp(&a[i], &b[i], 4) == 0 || (isnan(a[i]) && isnan(b[i]))) continue;
-        cr_assert(fabs((double)a[i] - (double)b[i]) <= tolerance, "%s: element %zu is %.9g, on the CPU %.9g",
-                  op, i, (double)a[i], (double)b[i]);
+        cr_assert(fabs((double)a[i] - (double)b[i]) <= tolerance, "%s: element %zu is %.9g, on the CPU %.9g", op, i,
+                  (double)a[i], (double)b[i]);
     }
 }
 
-static inline const float *scales_of(const char *row, int64_t n) {
-    return (const float *)(const void *)(row + n);
-}
+static inline const float *scales_of(const char *row, int64_t n) { return (const float *)(const void *)(row + n); }
 
 /* A row of n elements in q8_act:  q[n] (int8) | scale[n/32] (f32) | sum[n/16] (f32). Scales are compared as
  * floats; up to 1 % of the quants may be off by one; each sum must be that of the row's quants. */
@@ -160,9 +156,8 @@ static inline void expect_q8_act(const char *op, const char *a, const char *b, i
         int total = 0;
         for (int k = 0; k < 16; k++) total += qa[i + k];
         const float want = scale[i / 32] * (float)total;
-        cr_assert(memcmp(&sum[i / 16], &want, 4) == 0 || isnan(want),
-                  "%s: sum %d is %.9g, its quants give %.9g", op, (int)(i / 16), (double)sum[i / 16],
-                  (double)want);
+        cr_assert(memcmp(&sum[i / 16], &want, 4) == 0 || isnan(want), "%s: sum %d is %.9g, its quants give %.9g", op,
+                  (int)(i / 16), (double)sum[i / 16], (double)want);
     }
 }
 
@@ -179,17 +174,16 @@ static inline void expect_stored(const char *op, const RpTensorView *v, const ch
             double step = fmax(fabs((double)y[i]), 1e-4) * 0x1p-10;
             for (int64_t k = i / 32 * 32; k < i / 32 * 32 + 32 && v->dtype == RP_Q8_0; k++)
                 step = fmax(step, 1.01 * fabs((double)y[k]) / 127.0);
-            cr_assert(fabs((double)x[i] - (double)y[i]) <= step,
-                      "%s: element %d of row %d is %.9g, on the CPU %.9g", op, (int)i, (int)r, (double)x[i],
-                      (double)y[i]);
+            cr_assert(fabs((double)x[i] - (double)y[i]) <= step, "%s: element %d of row %d is %.9g, on the CPU %.9g",
+                      op, (int)i, (int)r, (double)x[i], (double)y[i]);
         }
     }
     free(x), free(y);
 }
 
 /* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act, but
- * bit for bit for the op quantize. A router's result is ids and a column, compared bit for bit, and weights, compared as
- * floats. Anything else: bit for bit. */
+ * bit for bit for the op quantize. A router's result is ids and a column, compared bit for bit, and weights, compared
+ * as floats. Anything else: bit for bit. */
 static inline void expect_as_cpu(const char *op, const RpTensorView *y, const char *cuda, const char *cpu,
                                  double tolerance) {
     const size_t bytes = rp_view_extent_bytes(y);
@@ -206,24 +200,24 @@ static inline void expect_as_cpu(const char *op, const RpTensorView *y, const ch
         for (int64_t r = 0; r < rp_view_rows(y); r++)
             top = fmax(top, largest(scales_of(cpu + (size_t)r * y->nb[1], y->ne[0]), (size_t)y->ne[0] / 32));
         for (int64_t r = 0; r < rp_view_rows(y); r++)
-            expect_q8_act(op, cuda + (size_t)r * y->nb[1], cpu + (size_t)r * y->nb[1], y->ne[0],
-                          tolerance * top);
+            expect_q8_act(op, cuda + (size_t)r * y->nb[1], cpu + (size_t)r * y->nb[1], y->ne[0], tolerance * top);
     } else {
         cr_assert_arr_eq(cuda, cpu, bytes, "%s: the CUDA kernel gives other bytes", op);
     }
 }
 
-/* The largest difference from the CPU, as a share of the largest result. 0: the kernel rounds as the CPU's does, in the same order. 1e-6: nvcc contracts a product and
- * a sum into fma, or the kernel uses an approximate exp. Larger: sums in another order, or of many terms. */
+/* The largest difference from the CPU, as a share of the largest result. 0: the kernel rounds as the CPU's does, in the
+ * same order. 1e-6: nvcc contracts a product and a sum into fma, or the kernel uses an approximate exp. Larger: sums in
+ * another order, or of many terms. */
 static inline double tolerance_of(const char *op) {
-    static const char *const        exact[] = {"adamw",     "add",      "add_id",   "aux_loss_backward",
-                                               "combine",   "copy",     "expert_load", "get_rows",
-                                               "grad_clip", "mul",      "quantize", "rms_norm",
-                                               "top_k"},
-                             *const close[] = {"aux_loss",     "cross_entropy", "cross_entropy_backward", "grad_norm",
-                                               "experts_down", "gelu",     "linear",    "mul_mat_id",
-                                               "qkv",          "rope",     "scale",     "sigmoid",
-                                               "silu",         "soft_max", "swiglu_oai"};
+    static const char *const        exact[] = {"adamw",    "add",         "add_id",   "aux_loss_backward", "combine",
+                                               "copy",     "expert_load", "get_rows", "grad_clip",         "mul",
+                                               "quantize", "rms_norm",    "top_k"},
+                             *const close[] = {"aux_loss",  "cross_entropy", "cross_entropy_backward",
+                                               "grad_norm", "experts_down",  "gelu",
+                                               "linear",    "mul_mat_id",    "qkv",
+                                               "rope",      "scale",         "sigmoid",
+                                               "silu",      "soft_max",      "swiglu_oai"};
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         if (strcmp(op, exact[i]) == 0) return 0.0;
     for (size_t i = 0; i < sizeof close / sizeof *close; i++)
@@ -231,8 +225,8 @@ static inline double tolerance_of(const char *op) {
     return 2e-5;
 }
 
-/* Tiles in f16 round both factors, each element by at most 2^-11 of itself. Errors of results near 0 are compared with the
- * largest result. */
+/* Tiles in f16 round both factors, each element by at most 2^-11 of itself. Errors of results near 0 are compared with
+ * the largest result. */
 static inline bool in_f16_tiles(const char *op, const RpOpArgs *args) {
     if (args->src[1].dtype != RP_Q8_ACT || cuda_tile != RP_PREFILL_F16) return false;
     if (strcmp(op, "mul_mat_id") == 0) return args->mul_mat_id.ids.ne[1] >= 5;
@@ -255,8 +249,7 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
         side_restore(beside, args);
         OK(cuda_run(cpu, args, before));
-        expect_as_cpu(op, &args->dst, args->dst.data, result,
-                      in_f16_tiles(op, args) ? 0x1p-10 : tolerance_of(op));
+        expect_as_cpu(op, &args->dst, args->dst.data, result, in_f16_tiles(op, args) ? 0x1p-10 : tolerance_of(op));
         for (int i = 0; i < RP_MAX_SRC; i++)
             if (stored.bytes[i] != NULL) expect_stored(op, &args->src[i], args->src[i].data, stored.bytes[i]);
         if (first == NULL) {

@@ -22,9 +22,8 @@ typedef struct Decoder {
 static inline void decoder_plan(const RpModel *m, bool samples, Decoder *d) {
     *d = (Decoder){.n_vocab = (size_t)rp_model_info(m)->n_vocab};
     cr_assert_leq(d->n_vocab, (size_t)DECODER_VOCAB);
-    OK(rp_model_graph(
-        m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = samples, .n_recent = 8},
-        &d->graph));
+    OK(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = DECODER_CTX, .draws = samples, .n_recent = 8},
+                      &d->graph));
     OK(rp_graph_optimize(d->graph, ""));
     OK(rp_plan_new(d->graph, &d->plan));
     d->step = samples ? rp_graph_find(d->graph, "step") : NULL;
@@ -76,8 +75,7 @@ static inline RpStatus decoder_reply(Decoder *d, int32_t token, int32_t n, int32
     int32_t words[DECODER_WORDS];
     decoder_step(words, token, 0);
     RP_TRY(rp_executor_reply_begin(
-        d->exec,
-        &(RpReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = n, .n_ctx = DECODER_CTX}));
+        d->exec, &(RpReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = n, .n_ctx = DECODER_CTX}));
     for (int32_t i = 0; i < n; i++) RP_TRY(rp_executor_reply_next(d->exec, &out[i]));
     return rp_executor_reply_end(d->exec, NULL);
 }

@@ -30,9 +30,7 @@ static inline void on_device(RpOpKernel *kernel, const RpOpArgs *args) {
 
 #define VIEW(dtype, data, ...) rp_view_contiguous(dtype, NE(__VA_ARGS__), data)
 
-static inline RpTensorView floats(float *data, int64_t n0, int64_t n1) {
-    return tensor(RP_F32, data, n0, n1, 1, 1);
-}
+static inline RpTensorView floats(float *data, int64_t n0, int64_t n1) { return tensor(RP_F32, data, n0, n1, 1, 1); }
 
 /* Zeros; the caller frees its data. */
 static inline RpTensorView new_floats(int64_t n0, int64_t n1) {
@@ -54,8 +52,7 @@ static inline void unfused_add(Runner *run, RpTensorView y, RpTensorView x) {
 }
 
 static inline void unfused_scale(Runner *run, RpTensorView y, float scale) {
-    if (scale != 1.0f)
-        run_op(run, rp_cpu_scale, y, (RpOpParams){.scale = {.scale = scale}}, y, (RpTensorView){0});
+    if (scale != 1.0f) run_op(run, rp_cpu_scale, y, (RpOpParams){.scale = {.scale = scale}}, y, (RpTensorView){0});
 }
 
 static inline RpTensorView unfused_quantize(Runner *run, RpTensorView x) {
@@ -66,8 +63,7 @@ static inline RpTensorView unfused_quantize(Runner *run, RpTensorView x) {
 }
 
 /* The column that a product reads: normalised and quantised as the parameters say. The caller frees its data. */
-static inline RpTensorView unfused_column(Runner *run, RpTensorView x, RpTensorView norm,
-                                          const RpColumnParams *c) {
+static inline RpTensorView unfused_column(Runner *run, RpTensorView x, RpTensorView norm, const RpColumnParams *c) {
     const size_t bytes = rp_view_extent_bytes(&x);
     RpTensorView y     = x;
     y.data             = memcpy(malloc(bytes + 64), x.data, bytes);
@@ -98,8 +94,8 @@ static inline void free_results(RpOpKernel *kernel, const RpOpArgs *args) {
 }
 
 static inline void expect_same(RpOpKernel *kernel, const RpOpArgs *a, const RpOpArgs *b, const char *where) {
-    cr_assert_arr_eq(a->dst.data, b->dst.data, rp_view_extent_bytes(&a->dst),
-                     "%s: other bits than the single ops, %s", where, rp_dtype_name(a->src[0].dtype));
+    cr_assert_arr_eq(a->dst.data, b->dst.data, rp_view_extent_bytes(&a->dst), "%s: other bits than the single ops, %s",
+                     where, rp_dtype_name(a->src[0].dtype));
     for (int i = 0; i < RP_MAX_SRC; i++)
         if (writes_source(kernel, a, i))
             cr_assert_arr_eq(a->src[i].data, b->src[i].data, rp_view_extent_bytes(&a->src[i]),
@@ -135,25 +131,26 @@ static inline float *dequantized(const RpTensorView *w) {
     return out;
 }
 
-/* Defines for_all_types(c), which calls check(c) for every quantised type, with rows of so many blocks, and for the float
- * types, with rows of each length that follows; not for these if the column must be q8_act. `Case` is that of the suite. */
-#define DEFINE_FOR_ALL_TYPES(blocks, ...)                                                                    \
-    static void for_all_types(Case c) {                                                                      \
-        static const RpDtype types[]   = {RP_F32, RP_F16, RP_BF16};                                          \
-        static const int     lengths[] = {__VA_ARGS__};                                                      \
-        for (int i = 0; i < N_QUANT_TYPES; i++) {                                                            \
-            c.type = quant_types[i];                                                                         \
-            c.n    = (blocks) * rp_dtype_info(c.type)->block_elems;                                          \
-            check(c);                                                                                        \
-        }                                                                                                    \
-        if (c.quantize || c.quantized) return;                                                               \
-        for (int i = 0; i < 3; i++)                                                                          \
-            for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {                                \
-                c.type = types[i];                                                                           \
-                c.n    = lengths[k];                                                                         \
-                check(c);                                                                                    \
-            }                                                                                                \
-    }                                                                                                        \
+/* Defines for_all_types(c), which calls check(c) for every quantised type, with rows of so many blocks, and for the
+ * float types, with rows of each length that follows; not for these if the column must be q8_act. `Case` is that of the
+ * suite. */
+#define DEFINE_FOR_ALL_TYPES(blocks, ...)                                                                              \
+    static void for_all_types(Case c) {                                                                                \
+        static const RpDtype types[]   = {RP_F32, RP_F16, RP_BF16};                                                    \
+        static const int     lengths[] = {__VA_ARGS__};                                                                \
+        for (int i = 0; i < N_QUANT_TYPES; i++) {                                                                      \
+            c.type = quant_types[i];                                                                                   \
+            c.n    = (blocks)*rp_dtype_info(c.type)->block_elems;                                                      \
+            check(c);                                                                                                  \
+        }                                                                                                              \
+        if (c.quantize || c.quantized) return;                                                                         \
+        for (int i = 0; i < 3; i++)                                                                                    \
+            for (size_t k = 0; k < sizeof lengths / sizeof lengths[0]; k++) {                                          \
+                c.type = types[i];                                                                                     \
+                c.n    = lengths[k];                                                                                   \
+                check(c);                                                                                              \
+            }                                                                                                          \
+    }                                                                                                                  \
     static void for_all_types(Case c)
 
 #endif

@@ -60,8 +60,7 @@ static inline void put_key_array(Bytes *b, const char *key, RpGgufType type, con
     put_bytes(b, data, 4 * n);
 }
 
-static inline void put_tensor(Bytes *b, const char *name, uint32_t type, uint64_t ne0, uint64_t ne1,
-                              uint64_t offset) {
+static inline void put_tensor(Bytes *b, const char *name, uint32_t type, uint64_t ne0, uint64_t ne1, uint64_t offset) {
     put_string(b, name);
     put_u32(b, 2);
     put_u64(b, ne0);

@@ -16,11 +16,10 @@
 #define OK(expr) cr_assert_eq((expr), RP_OK, "%s: %s", #expr, rp_last_error())
 
 /* Asserts that the call fails with this status and an error text that contains `text`. */
-#define REFUSED(expr, status, text)                                                                          \
-    do {                                                                                                     \
-        cr_assert_eq((expr), (status), "%s: \"%s\"", #expr, rp_last_error());                                \
-        cr_assert_not_null(strstr(rp_last_error(), (text)), "\"%s\" does not say \"%s\"", rp_last_error(),   \
-                           (text));                                                                          \
+#define REFUSED(expr, status, text)                                                                                    \
+    do {                                                                                                               \
+        cr_assert_eq((expr), (status), "%s: \"%s\"", #expr, rp_last_error());                                          \
+        cr_assert_not_null(strstr(rp_last_error(), (text)), "\"%s\" does not say \"%s\"", rp_last_error(), (text));    \
     } while (0)
 
 /* Opens a model of tests/golden/tiny; the caller frees it. */

@@ -1,5 +1,5 @@
-/* hang.h - ends a test that hangs. No test passes or fails by how long it takes: the limit is far above what a busy machine
- * needs, and REPRISE_TEST_HANG_S replaces it. */
+/* hang.h - ends a test that hangs. No test passes or fails by how long it takes: the limit is far above what a busy
+ * machine needs, and REPRISE_TEST_HANG_S replaces it. */
 #ifndef TESTS_HANG_H
 #define TESTS_HANG_H
 

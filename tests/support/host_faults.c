@@ -42,8 +42,7 @@ long host_live(void) { return atomic_load(&live); }
 
 /* True if this call must fail; sets errno. */
 static bool fails(const char *function, HostFaultKind kind) {
-    static const int error[HOST_N_KINDS] = {
-        [HOST_MEMORY] = ENOMEM, [HOST_FILE] = EIO, [HOST_THREAD] = EAGAIN};
+    static const int error[HOST_N_KINDS] = {[HOST_MEMORY] = ENOMEM, [HOST_FILE] = EIO, [HOST_THREAD] = EAGAIN};
     if (atomic_load(&left) < 1 || (only != NULL && strcmp(only, function) != 0)) return false;
     if (atomic_fetch_sub(&left, 1) != 1) return false;
     atomic_store(&failed_kind, (int)kind);
@@ -58,9 +57,9 @@ static void *counted(void *p) {
 }
 
 /* WRAP(result, function, parameters): declares both functions and begins the definition of __wrap_function. */
-#define WRAP(result, function, ...)                                                                          \
-    result __real_##function(__VA_ARGS__);                                                                   \
-    result __wrap_##function(__VA_ARGS__);                                                                   \
+#define WRAP(result, function, ...)                                                                                    \
+    result __real_##function(__VA_ARGS__);                                                                             \
+    result __wrap_##function(__VA_ARGS__);                                                                             \
     result __wrap_##function(__VA_ARGS__)
 
 /* ---- memory ---- */
@@ -80,9 +79,7 @@ WRAP(void *, aligned_alloc, size_t align, size_t n) {
     return fails("aligned_alloc", HOST_MEMORY) ? NULL : counted(__real_aligned_alloc(align, n));
 }
 
-WRAP(char *, strdup, const char *text) {
-    return fails("strdup", HOST_MEMORY) ? NULL : counted(__real_strdup(text));
-}
+WRAP(char *, strdup, const char *text) { return fails("strdup", HOST_MEMORY) ? NULL : counted(__real_strdup(text)); }
 
 WRAP(char *, strndup, const char *text, size_t n) {
     return fails("strndup", HOST_MEMORY) ? NULL : counted(__real_strndup(text, n));
@@ -114,8 +111,7 @@ WRAP(void, free, void *p) {
 WRAP(void *, mmap, void *at, size_t n, int prot, int flags, int fd, off_t offset) {
     if (fails("mmap", HOST_MEMORY)) return MAP_FAILED;
     void *p = __real_mmap(at, n, prot, flags, fd, offset);
-    if (p != MAP_FAILED && (flags & MAP_FIXED) == 0)
-        atomic_fetch_add(&live, 1); /* MAP_FIXED: within another one */
+    if (p != MAP_FAILED && (flags & MAP_FIXED) == 0) atomic_fetch_add(&live, 1); /* MAP_FIXED: within another one */
     return p;
 }
 
@@ -151,9 +147,7 @@ WRAP(FILE *, fopen, const char *path, const char *mode) {
     return fails("fopen", HOST_FILE) ? NULL : __real_fopen(path, mode);
 }
 
-WRAP(FILE *, fdopen, int fd, const char *mode) {
-    return fails("fdopen", HOST_MEMORY) ? NULL : __real_fdopen(fd, mode);
-}
+WRAP(FILE *, fdopen, int fd, const char *mode) { return fails("fdopen", HOST_MEMORY) ? NULL : __real_fdopen(fd, mode); }
 
 WRAP(int, fflush, FILE *f) { return fails("fflush", HOST_FILE) ? EOF : __real_fflush(f); }
 
@@ -179,9 +173,7 @@ WRAP(int, link, const char *from, const char *to) {
     if (no_links) errno = EPERM;
     return no_links || fails("link", HOST_FILE) ? -1 : __real_link(from, to);
 }
-WRAP(int, stat, const char *path, struct stat *out) {
-    return fails("stat", HOST_FILE) ? -1 : __real_stat(path, out);
-}
+WRAP(int, stat, const char *path, struct stat *out) { return fails("stat", HOST_FILE) ? -1 : __real_stat(path, out); }
 WRAP(ssize_t, getrandom, void *out, size_t n, unsigned flags) {
     return fails("getrandom", HOST_FILE) ? -1 : __real_getrandom(out, n, flags);
 }
@@ -194,8 +186,8 @@ WRAP(int, pthread_create, pthread_t *out, const pthread_attr_t *attr, void *(*st
 
 /* ---- PCRE2, which allocates by itself ---- */
 
-WRAP(pcre2_code *, pcre2_compile_8, PCRE2_SPTR text, PCRE2_SIZE n, uint32_t options, int *error,
-     PCRE2_SIZE *at, pcre2_compile_context *context) {
+WRAP(pcre2_code *, pcre2_compile_8, PCRE2_SPTR text, PCRE2_SIZE n, uint32_t options, int *error, PCRE2_SIZE *at,
+     pcre2_compile_context *context) {
     if (!fails("pcre2_compile", HOST_MEMORY))
         return counted(__real_pcre2_compile_8(text, n, options, error, at, context));
     *error = PCRE2_ERROR_HEAP_FAILED;
@@ -209,14 +201,11 @@ WRAP(void, pcre2_code_free_8, pcre2_code *code) {
 }
 
 WRAP(int, pcre2_jit_compile_8, pcre2_code *code, uint32_t options) {
-    return fails("pcre2_jit_compile", HOST_MEMORY) ? PCRE2_ERROR_NOMEMORY
-                                                   : __real_pcre2_jit_compile_8(code, options);
+    return fails("pcre2_jit_compile", HOST_MEMORY) ? PCRE2_ERROR_NOMEMORY : __real_pcre2_jit_compile_8(code, options);
 }
 
 WRAP(pcre2_match_data *, pcre2_match_data_create_8, uint32_t n, pcre2_general_context *context) {
-    return fails("pcre2_match_data_create", HOST_MEMORY)
-               ? NULL
-               : counted(__real_pcre2_match_data_create_8(n, context));
+    return fails("pcre2_match_data_create", HOST_MEMORY) ? NULL : counted(__real_pcre2_match_data_create_8(n, context));
 }
 
 WRAP(void, pcre2_match_data_free_8, pcre2_match_data *match) {
@@ -224,9 +213,8 @@ WRAP(void, pcre2_match_data_free_8, pcre2_match_data *match) {
     __real_pcre2_match_data_free_8(match);
 }
 
-WRAP(int, pcre2_match_8, const pcre2_code *code, PCRE2_SPTR text, PCRE2_SIZE n, PCRE2_SIZE from,
-     uint32_t options, pcre2_match_data *match, pcre2_match_context *context) {
-    return fails("pcre2_match", HOST_MEMORY)
-               ? PCRE2_ERROR_NOMEMORY
-               : __real_pcre2_match_8(code, text, n, from, options, match, context);
+WRAP(int, pcre2_match_8, const pcre2_code *code, PCRE2_SPTR text, PCRE2_SIZE n, PCRE2_SIZE from, uint32_t options,
+     pcre2_match_data *match, pcre2_match_context *context) {
+    return fails("pcre2_match", HOST_MEMORY) ? PCRE2_ERROR_NOMEMORY
+                                             : __real_pcre2_match_8(code, text, n, from, options, match, context);
 }

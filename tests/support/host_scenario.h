@@ -1,5 +1,6 @@
-/* host_scenario.h - repeats a scenario while the first, second, third, ... call of the C library fails, until it makes no
- * further call. A failure must be an error with a text that names what failed, or change nothing. Nothing may leak. */
+/* host_scenario.h - repeats a scenario while the first, second, third, ... call of the C library fails, until it makes
+ * no further call. A failure must be an error with a text that names what failed, or change nothing. Nothing may
+ * leak. */
 #ifndef TESTS_HOST_SCENARIO_H
 #define TESTS_HOST_SCENARIO_H
 
@@ -59,8 +60,9 @@ static inline RpStatus run_scenario(Scenario *scenario, const char *arg) {
 
 /* ---- the check of one failure ---- */
 
-/* Failures that may be harmless: files that were only read are closed; a folder that cannot be synced; fewer threads for
- * a conversion, which the calling thread replaces; the size of the free memory is not known; matching without JIT. */
+/* Failures that may be harmless: files that were only read are closed; a folder that cannot be synced; fewer threads
+ * for a conversion, which the calling thread replaces; the size of the free memory is not known; matching without
+ * JIT. */
 static inline bool may_be_harmless(const char *call) {
     static const char *const calls[] = {"close",          "fclose", "open", "fsync",
                                         "pthread_create", "fopen",  "stat", "pcre2_jit_compile"};
@@ -75,15 +77,14 @@ static inline bool names_the_cause(RpStatus st, HostFaultKind kind) {
     if (kind == HOST_FILE)
         return st == RP_E_IO && (strstr(text, "Input/output error") != NULL || strstr(text, ".gguf") != NULL);
     if (kind == HOST_THREAD) return st == RP_E_NOMEM && strstr(text, "threads could be started") != NULL;
-    return (st == RP_E_NOMEM &&
-            (strstr(text, "out of memory") != NULL || strstr(text, "be allocated") != NULL)) ||
+    return (st == RP_E_NOMEM && (strstr(text, "out of memory") != NULL || strstr(text, "be allocated") != NULL)) ||
            ((st == RP_E_NOMEM || st == RP_E_IO) && strstr(text, "Cannot allocate memory") != NULL);
 }
 
 /* The k-th call fails. False if there are fewer calls. `want`: the result without failures, 0 if it is not known. */
 static inline bool survives(const char *name, Scenario *scenario, const char *arg, int k, uint64_t want) {
-    const long live = host_live();
-    const int  fds = entries("/proc/self/fd"), files = entries(folder), threads = entries("/proc/self/task");
+    const long    live = host_live();
+    const int     fds = entries("/proc/self/fd"), files = entries(folder), threads = entries("/proc/self/task");
     HostFaultKind kind;
     host_fault_arm(k);
     const RpStatus st   = run_scenario(scenario, arg);
@@ -99,8 +100,8 @@ static inline bool survives(const char *name, Scenario *scenario, const char *ar
         cr_expect(call == NULL || may_be_harmless(call), "%s %s: call %d, %s: ignored", name, arg, k, what);
     } else {
         cr_assert_not_null(call, "%s %s: \"%s\" without a failure", name, arg, rp_last_error());
-        cr_expect(names_the_cause(st, kind), "%s %s: call %d, %s: %s: \"%s\"", name, arg, k, what,
-                  rp_status_text(st), rp_last_error());
+        cr_expect(names_the_cause(st, kind), "%s %s: call %d, %s: %s: \"%s\"", name, arg, k, what, rp_status_text(st),
+                  rp_last_error());
     }
     return call != NULL;
 }

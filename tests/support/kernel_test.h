@@ -51,12 +51,9 @@ static inline RpStatus run_workers(RpOpKernel *kernel, const RpOpArgs *args, int
     RpStatus       st     = RP_OK;
     for (int phase = 0; phase < needs.phases; phase++)
         for (int ith = 0; ith < nth && st == RP_OK; ith++) {
-            RpKernelCtx ctx = {.ith    = ith,
-                               .nth    = nth,
-                               .phase  = phase,
-                               .shared = memory,
-                               .local  = first + local * (size_t)ith};
-            st              = kernel(args, &ctx);
+            RpKernelCtx ctx = {
+                .ith = ith, .nth = nth, .phase = phase, .shared = memory, .local = first + local * (size_t)ith};
+            st = kernel(args, &ctx);
         }
     free(memory);
     return st;

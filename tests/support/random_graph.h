@@ -40,10 +40,10 @@ typedef struct RandomGraph {
     int           n_states, n_inputs;
     bool          routes; /* selects experts, which a small difference can change */
     /* Properties that the matrices, rotations and norms of one subgraph mostly share, as in real layers. */
-    RpDtype    weights;
+    RpDtype      weights;
     RpRopeParams rope;
-    bool       head_norm, whole_norm, bias;
-    float      eps;
+    bool         head_norm, whole_norm, bias;
+    float        eps;
 } RandomGraph;
 
 /* splitmix64 */
@@ -56,10 +56,8 @@ static inline uint64_t next_random(RandomGraph *r) {
 
 static inline int64_t below(RandomGraph *r, int64_t n) { return (int64_t)(next_random(r) % (uint64_t)n); }
 static inline bool    chance(RandomGraph *r, int percent) { return below(r, 100) < percent; }
-static inline int64_t one_of(RandomGraph *r, const int64_t *list, size_t n) {
-    return list[below(r, (int64_t)n)];
-}
-#define ONE_OF(r, ...)                                                                                       \
+static inline int64_t one_of(RandomGraph *r, const int64_t *list, size_t n) { return list[below(r, (int64_t)n)]; }
+#define ONE_OF(r, ...)                                                                                                 \
     one_of(r, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
 /* ---- leaves ---- */
@@ -73,7 +71,7 @@ static inline char *weight_memory(RpDtype type) {
     float *small = random_floats(1 << 18, 100 + (uint64_t)type); /* about as small as the dequantised ones */
     for (int i = 0; i < 1 << 18; i++) small[i] *= 0.2f;
     const RpOpArgs to = {.dst = tensor(type, memory[type], 1 << 18, 1, 1, 1),
-                       .src = {tensor(RP_F32, small, 1 << 18, 1, 1, 1)}};
+                         .src = {tensor(RP_F32, small, 1 << 18, 1, 1, 1)}};
     OK(run_workers(rp_cpu_copy, &to, 1));
     free(small);
     return memory[type];
@@ -84,9 +82,8 @@ static inline TensorNode *weight_3d(RandomGraph *r, RpDtype type, int64_t n0, in
     const size_t step = (size_t)rp_dtype_info(type)->block_bytes * 16, all = rp_row_bytes(type, 1 << 18),
                  size = rp_row_bytes(type, n0) * (size_t)(n1 * n2);
     cr_assert_lt(size, all);
-    const RpTensorView v =
-        rp_view_contiguous(type, NE(n0, n1, n2, 1),
-                       weight_memory(type) + step * (size_t)below(r, (int64_t)((all - size) / step) + 1));
+    const RpTensorView v = rp_view_contiguous(
+        type, NE(n0, n1, n2, 1), weight_memory(type) + step * (size_t)below(r, (int64_t)((all - size) / step) + 1));
     snprintf(name, sizeof name, "w%d", r->n_leaves++);
     return rp_graph_weight(r->g, name, &v);
 }
@@ -136,9 +133,7 @@ static inline TensorNode *named(RandomGraph *r, TensorNode *node) {
 }
 
 /* The latest rows, or any older ones, which get another reader. */
-static inline Rows take(RandomGraph *r) {
-    return r->pool[chance(r, 70) ? r->n_pool - 1 : (int)below(r, r->n_pool)];
-}
+static inline Rows take(RandomGraph *r) { return r->pool[chance(r, 70) ? r->n_pool - 1 : (int)below(r, r->n_pool)]; }
 
 static inline Rows take_contiguous(RandomGraph *r) {
     Rows x = take(r);
@@ -170,8 +165,7 @@ static inline TensorNode *linear(RandomGraph *r, TensorNode *x, int64_t n, int64
 }
 
 static inline TensorNode *norm(RandomGraph *r, TensorNode *x, int64_t n) {
-    return seen(r, rp_rms_norm(r->g, x, chance(r, 85) ? vector(r, n) : NULL, chance(r, 50) ? 1e-5f : 1e-6f),
-                n);
+    return seen(r, rp_rms_norm(r->g, x, chance(r, 85) ? vector(r, n) : NULL, chance(r, 50) ? 1e-5f : 1e-6f), n);
 }
 
 static inline TensorNode *gate(RandomGraph *r, TensorNode *x) {
@@ -201,23 +195,22 @@ static inline void subgraph_ffn(RandomGraph *r) {
 
 static inline RpRopeParams rotation(RandomGraph *r) {
     RpRopeParams p = {.mode        = chance(r, 50) ? RP_ROPE_NORM : RP_ROPE_NEOX,
-                    .freq_base   = chance(r, 50) ? 1e4f : 1e3f,
-                    .freq_scale  = chance(r, 80) ? 1.0f : 0.5f,
-                    .attn_factor = 1.0f};
+                      .freq_base   = chance(r, 50) ? 1e4f : 1e3f,
+                      .freq_scale  = chance(r, 80) ? 1.0f : 0.5f,
+                      .attn_factor = 1.0f};
     if (chance(r, 20)) p.ext_factor = 1.0f, p.beta_fast = 32.0f, p.beta_slow = 1.0f, p.n_ctx_orig = 16;
     return p;
 }
 
 static inline TensorNode *rotate(RandomGraph *r, TensorNode *x, int64_t d) {
-    const bool factors = chance(r, 10);
+    const bool   factors = chance(r, 10);
     RpRopeParams p       = chance(r, 90) ? r->rope : rotation(r);
-    p.n_dims           = (int32_t)(chance(r, 90) ? d : d / 2);
+    p.n_dims             = (int32_t)(chance(r, 90) ? d : d / 2);
     return named(r, rp_rope(r->g, x, chance(r, 90) ? r->pos : r->before,
                             factors ? input_of(r, "factors", RP_F32, p.n_dims / 2, 1) : NULL, &p));
 }
 
-static inline TensorNode *heads(RandomGraph *r, TensorNode *x, int64_t n, int64_t d, int64_t h,
-                                bool rotated) {
+static inline TensorNode *heads(RandomGraph *r, TensorNode *x, int64_t n, int64_t d, int64_t h, bool rotated) {
     const float eps = chance(r, 90) ? r->eps : 0.5f;
     TensorNode *y   = linear(r, x, n, d * h);
     if (rotated && (chance(r, 92) ? r->whole_norm : !r->whole_norm))
@@ -233,8 +226,7 @@ static inline TensorNode *heads(RandomGraph *r, TensorNode *x, int64_t n, int64_
 /* Stores x in a new KV cache, and returns the cache as a view [d, ctx, h]. */
 static inline TensorNode *cached(RandomGraph *r, TensorNode *x, RpDtype type, int64_t d, int64_t h) {
     const size_t row = rp_row_bytes(type, d * h);
-    TensorNode  *all =
-        rp_store(r->g, rp_reshape(r->g, x, d * h, r->n_tok, 1, 1), state_of(r, type, d * h), r->pos);
+    TensorNode  *all = rp_store(r->g, rp_reshape(r->g, x, d * h, r->n_tok, 1, 1), state_of(r, type, d * h), r->pos);
     return rp_view(r->g, named(r, all),
                    &(RpViewParams){
                        .ne = {d,    RANDOM_CTX,        h,  1               },
@@ -243,8 +235,8 @@ static inline TensorNode *cached(RandomGraph *r, TensorNode *x, RpDtype type, in
 }
 
 typedef struct Attention {
-    TensorNode   *q, *k, *v, *sinks;
-    int64_t       d, h;
+    TensorNode     *q, *k, *v, *sinks;
+    int64_t         d, h;
     RpSoftMaxParams p;
 } Attention;
 
@@ -266,12 +258,11 @@ static inline TensorNode *attend(RandomGraph *r, const Attention *a) {
     if (chance(r, 6)) more = sum;
     if (more != NULL)
         put(r,
-            rp_reshape(g, rp_cast(g, rp_permute(g, rp_scale(g, more, 0.5f, 0.0f), 0, 2, 1, 3), RP_F32),
-                       a->d * a->h, r->n_tok, 1, 1),
+            rp_reshape(g, rp_cast(g, rp_permute(g, rp_scale(g, more, 0.5f, 0.0f), 0, 2, 1, 3), RP_F32), a->d * a->h,
+                       r->n_tok, 1, 1),
             a->d * a->h, true, false);
     if (chance(r, 6))
-        put(r, rp_reshape(g, rp_cast(g, back, RP_F32), a->d * a->h, r->n_tok, 1, 1), a->d * a->h, true,
-            false);
+        put(r, rp_reshape(g, rp_cast(g, back, RP_F32), a->d * a->h, r->n_tok, 1, 1), a->d * a->h, true, false);
     return rp_cast(g, back, RP_F32);
 }
 
@@ -299,8 +290,7 @@ static inline void subgraph_attention(RandomGraph *r) {
 static inline TensorNode *linear_id(RandomGraph *r, TensorNode *x, int64_t n, int64_t m, int64_t experts,
                                     TensorNode *ids) {
     TensorNode *y = rp_mul_mat_id(r->g, weight_3d(r, weight_type(r, n), n, m, experts), x, ids);
-    return chance(r, 30) ? rp_add_id(r->g, named(r, y), weight_3d(r, RP_F32, m, experts, 1), ids)
-                         : named(r, y);
+    return chance(r, 30) ? rp_add_id(r->g, named(r, y), weight_3d(r, RP_F32, m, experts, 1), ids) : named(r, y);
 }
 
 static inline void subgraph_experts(RandomGraph *r) {
@@ -310,19 +300,16 @@ static inline void subgraph_experts(RandomGraph *r) {
     const int64_t gating = below(r, 3);
     if (gating == 0) probs = rp_sigmoid(r->g, logits);
     if (gating == 1) probs = rp_soft_max(r->g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
-    const RpTopKParams top = chance(r, 20) && k < 3
-                               ? (RpTopKParams){.k = (int32_t)k, .n_group = 2, .n_group_used = 1}
-                               : (RpTopKParams){.k = (int32_t)k};
-    TensorNode      *ids = rp_top_k(r->g, named(r, probs), chance(r, 20) ? vector(r, n_experts) : NULL, &top);
-    TensorNode      *expert_weights = rp_route(r->g, probs, ids,
-                                               &(RpRouteParams){.soft_max  = gating == 2,
-                                                              .normalize = chance(r, 50),
-                                                              .scale     = chance(r, 80) ? 1.0f : 2.5f});
-    TensorNode      *rows  = rp_reshape(r->g, n, x.n, 1, r->n_tok, 1);
-    TensorNode      *a     = linear_id(r, rows, x.n, m, n_experts, ids),
-               *b          = linear_id(r, rows, x.n, m, n_experts, ids);
-    TensorNode *y          = linear_id(r, named(r, gated(r, a, b)), m, x.n, n_experts, ids);
-    y                               = rp_combine(r->g, y, named(r, expert_weights));
+    const RpTopKParams top = chance(r, 20) && k < 3 ? (RpTopKParams){.k = (int32_t)k, .n_group = 2, .n_group_used = 1}
+                                                    : (RpTopKParams){.k = (int32_t)k};
+    TensorNode        *ids = rp_top_k(r->g, named(r, probs), chance(r, 20) ? vector(r, n_experts) : NULL, &top);
+    TensorNode        *expert_weights = rp_route(
+               r->g, probs, ids,
+               &(RpRouteParams){.soft_max = gating == 2, .normalize = chance(r, 50), .scale = chance(r, 80) ? 1.0f : 2.5f});
+    TensorNode *rows = rp_reshape(r->g, n, x.n, 1, r->n_tok, 1);
+    TensorNode *a = linear_id(r, rows, x.n, m, n_experts, ids), *b = linear_id(r, rows, x.n, m, n_experts, ids);
+    TensorNode *y = linear_id(r, named(r, gated(r, a, b)), m, x.n, n_experts, ids);
+    y             = rp_combine(r->g, y, named(r, expert_weights));
     if (chance(r, 20)) r->outputs[r->n_outputs++] = ids;
     if (chance(r, 80)) y = residual(r, y, x.node);
     r->routes = true;
@@ -389,8 +376,7 @@ static inline void subgraph_views(RandomGraph *r) {
         break;
     }
     default:
-        put(r, rp_cast(g, named(r, rp_cast(g, x.node, chance(r, 50) ? RP_F16 : RP_BF16)), RP_F32), x.n, true,
-            true);
+        put(r, rp_cast(g, named(r, rp_cast(g, x.node, chance(r, 50) ? RP_F16 : RP_BF16)), RP_F32), x.n, true, true);
         break;
     }
 }
@@ -407,11 +393,10 @@ static inline void subgraph_store(RandomGraph *r) {
     }
     const size_t row = rp_row_bytes(type, x.n);
     TensorNode  *all = rp_store(g, x.node, state_of(r, type, x.n), chance(r, 80) ? r->pos : NULL);
-    TensorNode  *old =
-        rp_view(g, all,
-                &(RpViewParams){
-                    .ne = {x.n, r->n_tok, 1,                1               },
-                      .nb = {0,   row,      row * RANDOM_CTX, row * RANDOM_CTX}
+    TensorNode  *old = rp_view(g, all,
+                               &(RpViewParams){
+                                   .ne = {x.n, r->n_tok, 1,                1               },
+                                     .nb = {0,   row,      row * RANDOM_CTX, row * RANDOM_CTX}
     });
     put(r, rp_cast(g, old, RP_F32), x.n, true, true);
 }
@@ -424,8 +409,7 @@ static inline void begin(RandomGraph *r) {
     r->before       = input_of(r, "before", RP_I32, r->n_tok, 1);
     TensorNode *x;
     if (chance(r, 50))
-        x = rp_get_rows(r->g, weight_3d(r, weight_type(r, n), n, 64, 1),
-                        input_of(r, "ids", RP_I32, r->n_tok, 1));
+        x = rp_get_rows(r->g, weight_3d(r, weight_type(r, n), n, 64, 1), input_of(r, "ids", RP_I32, r->n_tok, 1));
     else
         x = rp_scale(r->g, input_of(r, "x", RP_F32, n, r->n_tok), 1.0f, 0.0f);
     put(r, named(r, x), n, true, true);
@@ -435,8 +419,7 @@ static inline void end(RandomGraph *r) {
     Rows *last = &r->pool[r->n_pool - 1];
     if (!last->output) put(r, rp_scale(r->g, last->node, 2.0f, 0.0f), last->n, true, true);
     for (int i = 0; i < r->n_pool && r->n_outputs < RANDOM_NAMED; i++)
-        if (r->pool[i].output && (i == r->n_pool - 1 || chance(r, 10)))
-            r->outputs[r->n_outputs++] = r->pool[i].node;
+        if (r->pool[i].output && (i == r->n_pool - 1 || chance(r, 10))) r->outputs[r->n_outputs++] = r->pool[i].node;
     for (int i = 0; i < r->n_outputs; i++) { /* a node may be an output twice: it keeps the last name */
         char name[32];
         snprintf(name, sizeof name, "out.%d", i);
@@ -449,8 +432,8 @@ static inline void random_graph(uint64_t seed, RandomGraph *r) {
     static void (*const subgraphs[])(RandomGraph *) = {
         subgraph_ffn,  subgraph_ffn,     subgraph_attention, subgraph_attention, subgraph_rows,
         subgraph_rows, subgraph_experts, subgraph_views,     subgraph_store,     subgraph_rows};
-    *r                                           = (RandomGraph){.g = rp_graph_new(), .rng = seed};
-    r->n_tok                                     = chance(r, 70) ? 1 : 2 + below(r, 8);
+    *r       = (RandomGraph){.g = rp_graph_new(), .rng = seed};
+    r->n_tok = chance(r, 70) ? 1 : 2 + below(r, 8);
     begin(r);
     const int n = 1 + (int)below(r, 6);
     for (int i = 0; i < n; i++) {
@@ -486,13 +469,12 @@ static inline void set_random_inputs(const RandomGraph *r, RpExecutor *e, uint64
         const TensorNode *n = rp_graph_find(r->g, r->inputs[i]);
         if (n == NULL) continue;
         const RpTensorView v    = rp_node_view(n);
-        void            *data = rp_executor_data(e, n);
-        const bool       half = strncmp(r->inputs[i], "before", 6) == 0;
+        void              *data = rp_executor_data(e, n);
+        const bool         half = strncmp(r->inputs[i], "before", 6) == 0;
         values.rng += (uint64_t)i;
         for (int64_t k = 0; k < rp_view_elems(&v); k++) {
             if (v.dtype == RP_F32) /* frequency factors are positive */
-                ((float *)data)[k] =
-                    (float)below(&values, 1000) * 0.002f + (r->inputs[i][0] == 'f' ? 1.0f : -1.0f);
+                ((float *)data)[k] = (float)below(&values, 1000) * 0.002f + (r->inputs[i][0] == 'f' ? 1.0f : -1.0f);
             else if (strncmp(r->inputs[i], "ids", 3) == 0)
                 ((int32_t *)data)[k] = (int32_t)below(&values, 64);
             else
@@ -533,7 +515,7 @@ static inline void unify_nan(RpDtype type, char *bytes, size_t n_bytes) {
 static inline void read_item(Items *out, RpExecutor *e, const TensorNode *n, const char *name, int step) {
     if (n == NULL) return; /* the first name of an output that occurs twice; a state without stores */
     const RpTensorView v  = rp_node_view(n);
-    Item            *it = &out->items[out->n++];
+    Item              *it = &out->items[out->n++];
     *it = (Item){.dtype = v.dtype, .step = step, .at = out->n_bytes, .n_bytes = rp_view_extent_bytes(&v)};
     snprintf(it->name, sizeof it->name, "%s", name);
     cr_assert_leq(it->at + it->n_bytes, (size_t)RANDOM_ROOM);
@@ -549,8 +531,7 @@ static inline void read_items(const RandomGraph *r, RpExecutor *e, int step, Ite
         snprintf(name, sizeof name, "out.%d", i);
         read_item(out, e, output_named(r->g, name), name, step);
     }
-    for (int i = 0; i < r->n_states; i++)
-        read_item(out, e, rp_graph_find(r->g, r->states[i]), r->states[i], step);
+    for (int i = 0; i < r->n_states; i++) read_item(out, e, rp_graph_find(r->g, r->states[i]), r->states[i], step);
 }
 
 /* Relative error of an item: norm of the difference / norm of the expected values. 0 for integers, and if the

@@ -11,8 +11,7 @@ enum { N0 = 24, N1 = 6, N2 = 4, N = N0 * N1 * N2 };
 
 /* b has the shape [m0, m1, m2]. If `permuted`, a is a view with dimensions 1 and 2 swapped. Else the op also runs in
  * place. */
-static inline void check_repeat(RpOpKernel *kernel, Elementwise *f, int64_t m0, int64_t m1, int64_t m2,
-                                bool permuted) {
+static inline void check_repeat(RpOpKernel *kernel, Elementwise *f, int64_t m0, int64_t m1, int64_t m2, bool permuted) {
     float *a = random_floats(N, 4), *b = random_floats((size_t)(m0 * m1 * m2), 5), y[N];
     double want[N];
     for (int64_t i = 0; i < m0 * m1 * m2; i++)

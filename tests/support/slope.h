@@ -29,8 +29,8 @@ static inline double *in_double(const float *x, size_t n) {
 }
 
 /* Runs an op of dy and one more source on n x rows; dx [n,rows] is the result, in place too if `inplace`. */
-static inline void run_gradient(RpOpKernel *kernel, const RpOpParams *p, float *dy, float *x, float *dx,
-                                int64_t n, int64_t rows) {
+static inline void run_gradient(RpOpKernel *kernel, const RpOpParams *p, float *dy, float *x, float *dx, int64_t n,
+                                int64_t rows) {
     const size_t bytes = (size_t)(n * rows) * sizeof *dx;
     RpOpArgs     args  = {
              .dst    = tensor(RP_F32, dx, n, rows, 1, 1),

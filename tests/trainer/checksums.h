@@ -1,5 +1,5 @@
-/* checksums.h - XXH64 written down from its specification a second time, one byte after the other and without pieces, and the
- * checksums of a trainer's file made again after a change of its bytes. */
+/* checksums.h - XXH64 written down from its specification a second time, one byte after the other and without pieces,
+ * and the checksums of a trainer's file made again after a change of its bytes. */
 #ifndef TESTS_TRAIN_CHECKSUMS_H
 #define TESTS_TRAIN_CHECKSUMS_H
 
@@ -36,10 +36,8 @@ static inline uint64_t xx_hash(const void *data, size_t n) {
         h = (h ^ xx_round(0, v4)) * xx_primes[0] + xx_primes[3];
     }
     h += n;
-    for (; end - p >= 8; p += 8)
-        h = xx_turn(h ^ xx_round(0, xx_number(p, 8)), 27) * xx_primes[0] + xx_primes[3];
-    for (; end - p >= 4; p += 4)
-        h = xx_turn(h ^ xx_number(p, 4) * xx_primes[0], 23) * xx_primes[1] + xx_primes[2];
+    for (; end - p >= 8; p += 8) h = xx_turn(h ^ xx_round(0, xx_number(p, 8)), 27) * xx_primes[0] + xx_primes[3];
+    for (; end - p >= 4; p += 4) h = xx_turn(h ^ xx_number(p, 4) * xx_primes[0], 23) * xx_primes[1] + xx_primes[2];
     for (; p < end; p++) h = xx_turn(h ^ *p * xx_primes[4], 11) * xx_primes[0];
     h = (h ^ h >> 33) * xx_primes[1];
     h = (h ^ h >> 29) * xx_primes[2];

@@ -17,7 +17,7 @@ void              *__libc_malloc(size_t size);
 void              *__libc_calloc(size_t n, size_t size);
 void              *__libc_realloc(void *p, size_t size);
 void              *malloc(size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_malloc(size); }
-void *calloc(size_t n, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_calloc(n, size); }
+void              *calloc(size_t n, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_calloc(n, size); }
 void *realloc(void *p, size_t size) { return atomic_fetch_add(&n_allocations, 1), __libc_realloc(p, size); }
 #endif
 
@@ -89,8 +89,8 @@ static void follow(FILE *f, RpTrainer *t, const char *name, const RpTrainOptions
         worst_aux  = fmax(worst_aux, fabs(r.aux_loss - aux));
         worst_norm = fmax(worst_norm, fabs(r.grad_norm - norm) / fmax(norm, 0.1));
     }
-    cr_log_info("%s: loss off by %.2g (60 steps: %.2g), auxiliary loss by %.2g, norm by %.2g", name, worst,
-                early, worst_aux, worst_norm);
+    cr_log_info("%s: loss off by %.2g (60 steps: %.2g), auxiliary loss by %.2g, norm by %.2g", name, worst, early,
+                worst_aux, worst_norm);
     cr_expect_leq(worst, 1e-3, "%s: a loss is off by %g", name, worst);
     cr_expect_leq(early, 5e-5, "%s: a loss of the first 60 steps is off by %g", name, early);
     cr_expect_leq(worst_aux, 1e-2, "%s: an auxiliary loss is off by %g", name, worst_aux);
@@ -155,8 +155,7 @@ Test(train, gives_the_same_bits_for_any_number_of_threads) {
             t[i]        = train_open(names[k], &o, &m[i]);
             r[i]        = train_steps(t[i], m[i], &o, on_cpu(t[i]) ? 8 : 2);
             if (i > 0) train_expect_equal(t[0], t[i], names[k]);
-            cr_expect(r[i].loss == r[0].loss && r[i].grad_norm == r[0].grad_norm &&
-                          r[i].aux_loss == r[0].aux_loss,
+            cr_expect(r[i].loss == r[0].loss && r[i].grad_norm == r[0].grad_norm && r[i].aux_loss == r[0].aux_loss,
                       CASE(k, i));
         }
         for (int i = 0; i < 3; i++) train_close(t[i], m[i]);
@@ -179,11 +178,10 @@ Test(train, activations_computed_again_change_no_bit) {
             t[i]        = train_open(names[k], &o, &m[i]);
             r[i]        = train_steps(t[i], m[i], &o, 3);
         }
-        cr_expect_gt(rp_plan_memory(rp_trainer_plan(t[1])).n_steps,
-                     rp_plan_memory(rp_trainer_plan(t[0])).n_steps, CASE(k));
+        cr_expect_gt(rp_plan_memory(rp_trainer_plan(t[1])).n_steps, rp_plan_memory(rp_trainer_plan(t[0])).n_steps,
+                     CASE(k));
         train_expect_equal(t[0], t[1], names[k]);
-        cr_expect(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm &&
-                      r[0].aux_loss == r[1].aux_loss,
+        cr_expect(r[0].loss == r[1].loss && r[0].grad_norm == r[1].grad_norm && r[0].aux_loss == r[1].aux_loss,
                   CASE(k));
         for (int i = 0; i < 2; i++) train_close(t[i], m[i]);
     }
@@ -208,8 +206,8 @@ Test(train, activations_computed_again_take_less_memory) {
         o.recompute = true;
         OK(rp_trainer_memory(m, &o, &again));
         const double share = (double)again.activations / (double)kept.activations;
-        cr_log_info("%s: activations %.1f MB, computed again %.1f MB", rows[i].preset,
-                    (double)kept.activations / 1e6, (double)again.activations / 1e6);
+        cr_log_info("%s: activations %.1f MB, computed again %.1f MB", rows[i].preset, (double)kept.activations / 1e6,
+                    (double)again.activations / 1e6);
         cr_expect_leq(share, rows[i].most, "%s: %.3f of the memory", rows[i].preset, share);
         cr_expect(again.weights == kept.weights && again.gradients == kept.gradients, CASE(i));
         rp_model_free(m);
@@ -368,13 +366,11 @@ Test(train, the_auxiliary_loss_balances) {
 /* ---- evaluation ---- */
 
 Test(train, evaluates_as_the_session_of_the_exported_model) {
-    static const char *const names[] = {"llama-f32",      "qwen3moe-f32",          "qwen2moe-f32",
-                                        "qwen2-mix",      "llama-factors",         "mixtral-f32",
-                                        "olmoe-f32",      "granitemoe-f32",        "granite-nope",
-                                        "smollm3-f32",    "llama-bias-mha-linear", "gemma3-f32",
-                                        "gpt-oss-f32",    "llama-yarn",
-                                        "deepseek2-lite", "deepseek2-mix"};
-    int32_t                  tokens[5 * 9];
+    static const char *const names[] = {
+        "llama-f32",   "qwen3moe-f32",   "qwen2moe-f32",   "qwen2-mix",    "llama-factors",         "mixtral-f32",
+        "olmoe-f32",   "granitemoe-f32", "granite-nope",   "smollm3-f32",  "llama-bias-mha-linear", "gemma3-f32",
+        "gpt-oss-f32", "llama-yarn",     "deepseek2-lite", "deepseek2-mix"};
+    int32_t tokens[5 * 9];
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char       path[96];
         double     before, loss;
@@ -393,8 +389,7 @@ Test(train, evaluates_as_the_session_of_the_exported_model) {
         remove(path);
         const double want = train_loss_of_logits(exported, tokens, 5, 8);
         cr_expect_float_eq(loss, want, 2e-3 * want, "%s: %g, the session has %g", names[k], loss, want);
-        cr_expect_gt(fabs(loss - before), 10.0 * fabs(loss - want), "%s: %g, before %g", names[k], loss,
-                     before);
+        cr_expect_gt(fabs(loss - before), 10.0 * fabs(loss - want), "%s: %g, before %g", names[k], loss, before);
         rp_model_free(exported);
         train_close(t, m);
     }
@@ -446,8 +441,7 @@ Test(train, bf16_products_read_rounded_weights) {
             OK(rp_trainer_open(i < 2 ? rounded : whole, &o[i], &t[i]));
             r[i] = train_steps(t[i], rounded, &o[i], 1);
         }
-        cr_expect_float_eq(r[0].loss, r[1].loss, 1e-6 * r[0].loss, "%s: %.9g %.9g", names[k], r[0].loss,
-                           r[1].loss);
+        cr_expect_float_eq(r[0].loss, r[1].loss, 1e-6 * r[0].loss, "%s: %.9g %.9g", names[k], r[0].loss, r[1].loss);
         cr_expect_float_eq(r[0].grad_norm, r[1].grad_norm, 2e-6 * r[0].grad_norm, "%s: %.9g %.9g", names[k],
                            r[0].grad_norm, r[1].grad_norm);
         cr_expect(r[2].loss != r[1].loss, "%s: nothing is rounded", names[k]);
@@ -459,37 +453,36 @@ Test(train, bf16_products_read_rounded_weights) {
     }
 }
 
-
 Test(train, refuses_bad_options) {
     static const struct {
         RpTrainOptions o;
         RpStatus       status;
         const char    *text;
     } bad[] = {
-        {{.batch = -1},                    RP_E_ARG,         "training: batch = -1: 0 or more is wanted"   },
-        {{.seq = -4},                      RP_E_ARG,         "training: seq = -4"                          },
-        {{.seq = 513},                     RP_E_ARG,         "seq = 513: the model is made for at most 512"},
-        {{.batch = 1 << 20, .seq = 512},   RP_E_ARG,         "batch = 1048576, seq = 512: at most 16777216"},
-        {{.accumulate = -1},               RP_E_ARG,         "training: accumulate = -1"                   },
-        {{.n_steps = -1},                  RP_E_ARG,         "training: n_steps = -1"                      },
-        {{.warmup = -1},                   RP_E_ARG,         "training: warmup = -1"                       },
-        {{.lr = -1e-3f},                   RP_E_ARG,         "training: lr = -0.001: 0 or more is wanted"  },
-        {{.lr = NAN},                      RP_E_ARG,         "training: lr = nan"                          },
-        {{.lr = INFINITY},                 RP_E_ARG,         "training: lr is infinite"                    },
-        {{.lr_end = -1.0f},                RP_E_ARG,         "training: lr_end = -1"                       },
-        {{.beta1 = 1.0f},                  RP_E_ARG,         "beta1 = 1, beta2 = 0: less than 1 is wanted" },
-        {{.beta2 = -0.5f},                 RP_E_ARG,         "training: beta2 = -0.5"                      },
-        {{.eps = -1.0f},                   RP_E_ARG,         "training: eps = -1"                          },
-        {{.weight_decay = -1.0f},          RP_E_ARG,         "training: weight_decay = -1"                 },
-        {{.max_norm = NAN},                RP_E_ARG,         "training: max_norm = nan"                    },
-        {{.aux_loss = INFINITY},           RP_E_ARG,         "training: aux_loss is infinite"              },
-        {{.schedule = (RpTrainSchedule)7}, RP_E_ARG,         "training: there is no schedule 7"            },
-        {{.schedule = RP_TRAIN_COSINE},    RP_E_ARG,         "a cosine needs more steps than the warm-up"  },
-        {{.compute = RP_F16},              RP_E_UNSUPPORTED, "training: compute = f16: only f32 and bf16"  },
-        {{.compute = RP_BF16, .lora_rank = 2}, RP_E_UNSUPPORTED, "compute = bf16 with lora_rank = 2"       },
-        {{.lora_rank = -1},                RP_E_ARG,         "training: lora_rank = -1"                    },
-        {{.lora_rank = 65},                RP_E_ARG,         "lora_rank = 65: at most 64"                  },
-        {{.lora_alpha = INFINITY},         RP_E_ARG,         "training: lora_alpha is infinite"            },
+        {{.batch = -1},                        RP_E_ARG,         "training: batch = -1: 0 or more is wanted"   },
+        {{.seq = -4},                          RP_E_ARG,         "training: seq = -4"                          },
+        {{.seq = 513},                         RP_E_ARG,         "seq = 513: the model is made for at most 512"},
+        {{.batch = 1 << 20, .seq = 512},       RP_E_ARG,         "batch = 1048576, seq = 512: at most 16777216"},
+        {{.accumulate = -1},                   RP_E_ARG,         "training: accumulate = -1"                   },
+        {{.n_steps = -1},                      RP_E_ARG,         "training: n_steps = -1"                      },
+        {{.warmup = -1},                       RP_E_ARG,         "training: warmup = -1"                       },
+        {{.lr = -1e-3f},                       RP_E_ARG,         "training: lr = -0.001: 0 or more is wanted"  },
+        {{.lr = NAN},                          RP_E_ARG,         "training: lr = nan"                          },
+        {{.lr = INFINITY},                     RP_E_ARG,         "training: lr is infinite"                    },
+        {{.lr_end = -1.0f},                    RP_E_ARG,         "training: lr_end = -1"                       },
+        {{.beta1 = 1.0f},                      RP_E_ARG,         "beta1 = 1, beta2 = 0: less than 1 is wanted" },
+        {{.beta2 = -0.5f},                     RP_E_ARG,         "training: beta2 = -0.5"                      },
+        {{.eps = -1.0f},                       RP_E_ARG,         "training: eps = -1"                          },
+        {{.weight_decay = -1.0f},              RP_E_ARG,         "training: weight_decay = -1"                 },
+        {{.max_norm = NAN},                    RP_E_ARG,         "training: max_norm = nan"                    },
+        {{.aux_loss = INFINITY},               RP_E_ARG,         "training: aux_loss is infinite"              },
+        {{.schedule = (RpTrainSchedule)7},     RP_E_ARG,         "training: there is no schedule 7"            },
+        {{.schedule = RP_TRAIN_COSINE},        RP_E_ARG,         "a cosine needs more steps than the warm-up"  },
+        {{.compute = RP_F16},                  RP_E_UNSUPPORTED, "training: compute = f16: only f32 and bf16"  },
+        {{.compute = RP_BF16, .lora_rank = 2}, RP_E_UNSUPPORTED, "compute = bf16 with lora_rank = 2"           },
+        {{.lora_rank = -1},                    RP_E_ARG,         "training: lora_rank = -1"                    },
+        {{.lora_rank = 65},                    RP_E_ARG,         "lora_rank = 65: at most 64"                  },
+        {{.lora_alpha = INFINITY},             RP_E_ARG,         "training: lora_alpha is infinite"            },
     };
     RpModel *m = golden_open_tiny("llama-f32");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -544,7 +537,7 @@ Test(train, refuses_what_does_not_fit) {
     const RpTrainOptions o = {.batch = 1, .seq = 64};
     OK(rp_model_open_preset("mixtral-8x7b", "Q8_0", &m));
     REFUSED(rp_trainer_open(m, &o, &t), RP_E_NOMEM, "training 1 sequences of 64 tokens takes");
-    cr_expect_not_null(strstr(rp_last_error(), "186.8 GB for the weights in f32, 373.6 GB for the optimiser"),
-                       "%s", rp_last_error());
+    cr_expect_not_null(strstr(rp_last_error(), "186.8 GB for the weights in f32, 373.6 GB for the optimiser"), "%s",
+                       rp_last_error());
     rp_model_free(m);
 }

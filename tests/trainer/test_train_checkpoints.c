@@ -1,6 +1,6 @@
 /* The contents of a checkpoint, and its model: files of every version, checksums, damaged bits, moments that no
- * training makes, other bases, the checkpoint before, the lock. Files: tests/golden/checkpoints (tools/training_files.py).
- * Device: REPRISE_DEVICE (CPU or simulated device). */
+ * training makes, other bases, the checkpoint before, the lock. Files: tests/golden/checkpoints
+ * (tools/training_files.py). Device: REPRISE_DEVICE (CPU or simulated device). */
 #include "tests/support/case.h"
 #include "tests/trainer/checksums.h"
 #include "tests/trainer/training.h"
@@ -12,13 +12,8 @@
 
 #define FILES GOLDEN_DIR "checkpoints/"
 
-static const RpTrainOptions whole = {.batch        = 2,
-                                     .seq          = 8,
-                                     .lr           = 1e-3f,
-                                     .beta2        = 0.95f,
-                                     .weight_decay = 0.1f,
-                                     .aux_loss     = 0.01f,
-                                     .n_threads    = 2};
+static const RpTrainOptions whole = {
+    .batch = 2, .seq = 8, .lr = 1e-3f, .beta2 = 0.95f, .weight_decay = 0.1f, .aux_loss = 0.01f, .n_threads = 2};
 
 /* With an adapter that is resumed. */
 static RpTrainOptions lora(const char *adapter) {
@@ -62,8 +57,8 @@ Test(train_checkpoints, files_of_every_version_resume_with_the_same_states) {
 
 /* Also on another quantisation of the base. */
 Test(train_checkpoints, adapters_of_every_version_are_applied) {
-    static const char *const paths[] = {FILES "v0-adapter.gguf", FILES "v1-adapter.gguf",
-                                        FILES "v0-lora.gguf", FILES "v1-lora.gguf"};
+    static const char *const paths[] = {FILES "v0-adapter.gguf", FILES "v1-adapter.gguf", FILES "v0-lora.gguf",
+                                        FILES "v1-lora.gguf"};
     char                     path[96];
     int32_t                  tokens[18];
     double                   loss[5];
@@ -204,8 +199,7 @@ Test(train_checkpoints, a_damaged_weight_is_neither_run_nor_converted) {
     data_in(bytes, n, "blk.0.ffn_up.weight")[77] ^= 4;
     write_whole(train_path("damaged", path, sizeof path), bytes, n);
     REFUSED(rp_model_open(path, NULL, &m), RP_E_FORMAT, "tensor blk.0.ffn_up.weight is damaged");
-    REFUSED(rp_model_open(path, &(RpModelOptions){.copy = true}, &m), RP_E_FORMAT,
-            "blk.0.ffn_up.weight is damaged");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.copy = true}, &m), RP_E_FORMAT, "blk.0.ffn_up.weight is damaged");
     REFUSED(rp_requantize(path, train_path("none", out, sizeof out), "F16", NULL, NULL), RP_E_FORMAT,
             "blk.0.ffn_up.weight is damaged");
     cr_expect_neq(access(out, F_OK), 0);
@@ -223,15 +217,13 @@ Test(train_checkpoints, moments_that_no_training_makes_are_refused) {
         const char *text;
     } rows[] = {
         {"train.v.blk.0.attn_q.weight", -0.5f,
-         "tensor train.v.blk.0.attn_q.weight has -0.5 at element 7: a mean of squares is"                     },
-        {"train.v.output_norm.weight",  -1e-30f,   "tensor train.v.output_norm.weight has -1e-30 at element 7"},
-        {"train.v.token_embd.weight",   NAN,       "tensor train.v.token_embd.weight has nan at element 7"    },
-        {"train.v.token_embd.weight",   INFINITY,  "tensor train.v.token_embd.weight has inf at element 7"    },
-        {"train.m.blk.0.ffn_up.weight", NAN,       "tensor train.m.blk.0.ffn_up.weight has nan at element 7"  },
-        {"train.m.blk.0.ffn_up.weight", -INFINITY,
-         "tensor train.m.blk.0.ffn_up.weight has -inf at element 7"                                           },
-        {"train.m.blk.0.ffn_up.weight", 3e38f,
-         "at element 7 tensor train.m.blk.0.ffn_up.weight has 3e+38, but"                                     },
+         "tensor train.v.blk.0.attn_q.weight has -0.5 at element 7: a mean of squares is"                          },
+        {"train.v.output_norm.weight",  -1e-30f,   "tensor train.v.output_norm.weight has -1e-30 at element 7"     },
+        {"train.v.token_embd.weight",   NAN,       "tensor train.v.token_embd.weight has nan at element 7"         },
+        {"train.v.token_embd.weight",   INFINITY,  "tensor train.v.token_embd.weight has inf at element 7"         },
+        {"train.m.blk.0.ffn_up.weight", NAN,       "tensor train.m.blk.0.ffn_up.weight has nan at element 7"       },
+        {"train.m.blk.0.ffn_up.weight", -INFINITY, "tensor train.m.blk.0.ffn_up.weight has -inf at element 7"      },
+        {"train.m.blk.0.ffn_up.weight", 3e38f,     "at element 7 tensor train.m.blk.0.ffn_up.weight has 3e+38, but"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t n;
@@ -267,8 +259,7 @@ Test(train_checkpoints, more_steps_than_can_be_counted_are_refused) {
     size_t n;
     char  *bytes = read_whole(FILES "v0-full.gguf", &n);
     memcpy(value_in(bytes, n, "train.step"), &(uint32_t){0x80000000u}, 4);
-    REFUSED(try_resume(bytes, n), RP_E_FORMAT,
-            "train.step is 2147483648: a training has at most 2147483647 steps");
+    REFUSED(try_resume(bytes, n), RP_E_FORMAT, "train.step is 2147483648: a training has at most 2147483647 steps");
     memcpy(value_in(bytes, n, "train.step"), &(uint32_t){0x7fffffffu}, 4);
     OK(try_resume(bytes, n));
     free(bytes);
@@ -291,8 +282,7 @@ Test(train_checkpoints, weights_that_could_not_be_read_are_not_written) {
     REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG, "the weights are lost: resume from a checkpoint");
     REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG,
             "the weight 'token_embd.weight' is not finite since an earlier step: resume from a checkpoint");
-    REFUSED(rp_trainer_save(t, path), RP_E_STATE,
-            "kept.gguf: the file is not written: tensor token_embd.weight has ");
+    REFUSED(rp_trainer_save(t, path), RP_E_STATE, "kept.gguf: the file is not written: tensor token_embd.weight has ");
     REFUSED(rp_trainer_export(t, path, NULL), RP_E_STATE, "kept.gguf: the file is not written: tensor ");
     REFUSED(rp_trainer_export(t, path, "F16"), RP_E_STATE, "kept.gguf: the file is not written: tensor ");
     char *after = read_whole(path, &n_after);
@@ -360,9 +350,8 @@ Test(train_checkpoints, an_adapter_resumes_on_its_own_base_only) {
     char     path[96], *bytes = read_whole(FILES "base.gguf", &n);
     data_in(bytes, n, "output_norm.weight")[5] ^= 1;
     OK(rp_model_open_memory(bytes, n, "other-base", &m));
-    expect_other_base(
-        m, FILES "v1-lora.gguf", RP_E_ARG,
-        "v1-lora.gguf was trained on a model whose tensor output_norm.weight has the checksum ");
+    expect_other_base(m, FILES "v1-lora.gguf", RP_E_ARG,
+                      "v1-lora.gguf was trained on a model whose tensor output_norm.weight has the checksum ");
     cr_expect_not_null(strstr(rp_last_error(), "that of other-base has "), "%s", rp_last_error());
     const RpTrainOptions begin = lora(FILES "v1-adapter.gguf"), older = lora(FILES "v0-lora.gguf");
     RpTrainer           *t;
@@ -388,13 +377,12 @@ static void rename_tensor(char *bytes, size_t n, const char *name, char end) {
 
 /* The checksums make damage of the keys another error, so here they are made again. */
 Test(train_checkpoints, an_adapter_of_a_model_of_another_shape_is_not_applied) {
-    char     path[96];
-    size_t   n;
-    uint64_t ne = 33, sum = 0;
-    RpModel *m         = open_base();
-    char    *bytes     = read_whole(FILES "v1-adapter.gguf", &n);
-    char    *shape     = value_in(bytes, n, "train.base.shapes"),
-         *head         = value_in(bytes, n, "train.checksum.metadata");
+    char         path[96];
+    size_t       n;
+    uint64_t     ne = 33, sum = 0;
+    RpModel     *m     = open_base();
+    char        *bytes = read_whole(FILES "v1-adapter.gguf", &n);
+    char        *shape = value_in(bytes, n, "train.base.shapes"), *head = value_in(bytes, n, "train.checksum.metadata");
     char        *name  = value_in(bytes, n, "train.base.names");
     const size_t begin = head_of(bytes, n);
     train_path("shape", path, sizeof path);
@@ -406,9 +394,8 @@ Test(train_checkpoints, an_adapter_of_a_model_of_another_shape_is_not_applied) {
         memcpy(head, &sum, 8);
         write_whole(path, bytes, n);
         REFUSED(rp_model_add_adapter(m, path, 1.0f), k == 0 ? RP_E_SHAPE : RP_E_FORMAT,
-                k == 0
-                    ? "shape.gguf is for another model: its base has tensor token_embd.weight [32,33,1,1], "
-                    : "shape.gguf is for another model: its base has tensor token_embd.weighT, ");
+                k == 0 ? "shape.gguf is for another model: its base has tensor token_embd.weight [32,33,1,1], "
+                       : "shape.gguf is for another model: its base has tensor token_embd.weighT, ");
     }
     remove(path);
     free(bytes);
@@ -485,11 +472,9 @@ Test(train_checkpoints, a_process_that_dies_leaves_no_lock) {
     REFUSED(rp_trainer_open(m, &o, &t), RP_E_STATE, text);
     snprintf(text, sizeof text, "/proc/%ld/cmdline", (long)child);
     FILE *f = fopen(text, "rb");
-    cr_assert(f != NULL &&
-              fread(command, 1, sizeof command - 1, f) > 0); /* up to the end of the first argument */
+    cr_assert(f != NULL && fread(command, 1, sizeof command - 1, f) > 0); /* up to the end of the first argument */
     fclose(f);
-    cr_expect(command[0] != '\0' && strstr(rp_last_error(), command) != NULL, "%s: %s", command,
-              rp_last_error());
+    cr_expect(command[0] != '\0' && strstr(rp_last_error(), command) != NULL, "%s: %s", command, rp_last_error());
     kill(child, SIGKILL);
     cr_assert_eq(waitpid(child, NULL, 0), child);
     OK(rp_trainer_open(m, &o, &t));

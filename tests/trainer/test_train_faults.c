@@ -112,8 +112,7 @@ static RpStatus blow_up(const char *unused) {
         st = rp_trainer_step(t, tokens, NULL);
         for (int i = 0; i < 2 && st == RP_OK; i++)
             if (rp_trainer_step(t, tokens, NULL) != RP_E_ARG) st = RP_E_STATE;
-        if (st == RP_OK && strstr(rp_last_error(), "training: step 2: the loss is NaN") == NULL)
-            st = RP_E_STATE;
+        if (st == RP_OK && strstr(rp_last_error(), "training: step 2: the loss is NaN") == NULL) st = RP_E_STATE;
         if (st == RP_OK && rp_trainer_n_steps(t) != 1) st = RP_E_STATE;
         rp_trainer_free(t);
     }

@@ -36,8 +36,7 @@ Test(train_files, a_checkpoint_resumes_bit_for_bit) {
         OK(rp_trainer_open(saved, &options, &resumed));
         cr_expect_eq(rp_trainer_n_steps(resumed), 2, CASE(k));
         const RpTrainResult got = train_steps(resumed, saved, &options, 4);
-        cr_expect(got.loss == want.loss && got.grad_norm == want.grad_norm && got.lr == want.lr, "%s",
-                  names[k]);
+        cr_expect(got.loss == want.loss && got.grad_norm == want.grad_norm && got.lr == want.lr, "%s", names[k]);
         train_expect_equal(t, resumed, names[k]);
         train_close(resumed, saved);
         train_close(t, m);
@@ -154,8 +153,7 @@ Test(train_files, a_resume_of_a_constant_rate_may_have_more_steps) {
     OK(rp_trainer_open(saved, &o, &resumed));
     rp_trainer_free(resumed);
     o.warmup = 5;
-    REFUSED(rp_trainer_open(saved, &o, &resumed), RP_E_ARG,
-            ": warmup = 5, but the training before had warmup = 2");
+    REFUSED(rp_trainer_open(saved, &o, &resumed), RP_E_ARG, ": warmup = 5, but the training before had warmup = 2");
     train_close(NULL, saved);
     train_close(t, m);
 }
@@ -173,8 +171,7 @@ Test(train_files, a_changed_option_is_that_of_the_next_checkpoint) {
     o.change_options = false;
     OK(rp_trainer_open(again, &o, &third));
     rp_trainer_free(third);
-    REFUSED(rp_trainer_open(again, &options, &third), RP_E_ARG,
-            "but the training before had lr = 9.99999975e-05");
+    REFUSED(rp_trainer_open(again, &options, &third), RP_E_ARG, "but the training before had lr = 9.99999975e-05");
     train_close(NULL, again);
     train_close(resumed, saved);
     train_close(t, m);
@@ -320,8 +317,7 @@ Test(train_files, refuses_weights_that_are_not_finite) {
     OK(rp_model_open_memory(bytes, n, "infinite", &m));
     const RpGgufTensor *w = rp_gguf_find_tensor(rp_model_file(m), "blk.1.ffn_norm.weight");
     memcpy(bytes + ((const char *)w->view.data - bytes) + 4 * 5, &(float){INFINITY}, sizeof(float));
-    REFUSED(rp_trainer_open(m, &options, &t), RP_E_ARG,
-            "infinite: tensor blk.1.ffn_norm.weight has inf at element 5");
+    REFUSED(rp_trainer_open(m, &options, &t), RP_E_ARG, "infinite: tensor blk.1.ffn_norm.weight has inf at element 5");
     rp_model_free(m);
     free(bytes);
 }
@@ -343,9 +339,8 @@ static void blow_up(int accumulate) {
             rp_trainer_step(t, tokens, &r); /* the loss or, on another device, the norm of the gradients */
         cr_expect_eq(st, RP_E_ARG, CASE(i));
         cr_expect_eq(strncmp(rp_last_error(), "training: step 2: the ", 22), 0, "%s", rp_last_error());
-        cr_expect_not_null(strstr(rp_last_error(),
-                                  " is NaN: the gradient of 'token_embd.weight' is not finite; "
-                                  "the weights are those before the step"),
+        cr_expect_not_null(strstr(rp_last_error(), " is NaN: the gradient of 'token_embd.weight' is not finite; "
+                                                   "the weights are those before the step"),
                            "%s", rp_last_error());
         char *after = train_checkpoint(t, &n_after);
         cr_expect(n == n_after && memcmp(before, after, n) == 0, "the weights have changed");

@@ -13,10 +13,9 @@ enum { BATCH = 2, PADDING = 3, STORED = 16 };
 static void padded_tokens(int seq, int n_vocab, int32_t *out) {
     for (int s = 0; s < BATCH; s++)
         for (int i = 0; i <= seq; i++) {
-            const int a            = s + 3;
-            out[s * (seq + 1) + i] = s == BATCH - 1 && i > seq - PADDING
-                                         ? -1
-                                         : (a * 5 + i * (7 + a) + i * i * (a % 3) + 1) % n_vocab;
+            const int a = s + 3;
+            out[s * (seq + 1) + i] =
+                s == BATCH - 1 && i > seq - PADDING ? -1 : (a * 5 + i * (7 + a) + i * i * (a % 3) + 1) % n_vocab;
         }
 }
 
@@ -62,8 +61,7 @@ static double compare(char *line, const RpGgufFile *f, const char *model) {
         off = fmax(off, fabs(2.0 * (double)((const float *)v->data)[i * n / stored] - want[3 + i]));
     off /= want[0];
     cr_assert_gt(want[0], 0.0, "%s: %s", model, tensor);
-    cr_expect_leq(off, most, "%s: the gradient of %s is off by %.2g of its largest element", model, tensor,
-                  off);
+    cr_expect_leq(off, most, "%s: the gradient of %s is off by %.2g of its largest element", model, tensor, off);
     return off;
 }
 
@@ -105,8 +103,7 @@ Test(train_gradients, of_all_families_are_those_of_torch) {
         cr_assert_not_null(golden_line(f, &line, &size), "%s", name);
         cr_assert_eq(sscanf(line, "loss %lf %lf", &loss, &aux), 2, "%s: %s", name, line);
         cr_expect_float_eq(r.loss, loss, 1e-6 * loss, "%s: loss %.9g, not %.9g", name, r.loss, loss);
-        cr_expect_float_eq(r.aux_loss, aux, 1e-6 * aux, "%s: auxiliary loss %.9g, not %.9g", name, r.aux_loss,
-                           aux);
+        cr_expect_float_eq(r.aux_loss, aux, 1e-6 * aux, "%s: auxiliary loss %.9g, not %.9g", name, r.aux_loss, aux);
         cr_expect_eq(r.n_targets, BATCH * o.seq - PADDING, "%s", name);
         worst = 0.0, tensors = 0, models++;
     }

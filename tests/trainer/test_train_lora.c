@@ -55,8 +55,7 @@ static void expect_logits(const RpModel *m, const int32_t *ids, size_t n, const 
     static float got[MAX_IDS * VOCAB];
     RpSession   *s;
     logits_of(m, ids, n, got);
-    cr_expect_lt(largest_difference(got, want, n * VOCAB), 0.01, "%g",
-                 largest_difference(got, want, n * VOCAB));
+    cr_expect_lt(largest_difference(got, want, n * VOCAB), 0.01, "%g", largest_difference(got, want, n * VOCAB));
     OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = MAX_IDS, .n_threads = 2}, &s));
     OK(rp_session_prefill(s, ids, n, NULL, NULL));
     cr_expect_lt(largest_difference(rp_session_logits(s), want + (n - 1) * VOCAB, VOCAB), 0.01);
@@ -292,7 +291,8 @@ Test(train_lora, a_resume_has_the_same_bits) {
 
 /* ---- refusals ---- */
 
-/* Neither a merge nor a training writes over the model or the adapter; a checkpoint may replace the one that is resumed. */
+/* Neither a merge nor a training writes over the model or the adapter; a checkpoint may replace the one that is
+ * resumed. */
 Test(train_lora, no_output_is_an_input) {
     static const char *const words = "an output must not be an input";
     char                     base[96], adapter[96], saved[96];
@@ -336,8 +336,7 @@ Test(train_lora, other_files_are_refused_and_change_nothing) {
     RpModel     *dense = golden_open_tiny("llama-f32");
     const size_t bytes = rp_model_info(m)->weight_bytes;
     RpTrainer   *t;
-    REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "tiny/llama-f32.gguf", 1.0f), RP_E_FORMAT,
-            "general.type is ''");
+    REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "tiny/llama-f32.gguf", 1.0f), RP_E_FORMAT, "general.type is ''");
     REFUSED(rp_model_add_adapter(moe, ADAPTER, 1.0f), RP_E_FORMAT, "'llama': 'qwen3moe' is wanted");
     REFUSED(rp_model_add_adapter(m, ADAPTER, NAN), RP_E_ARG, "a scale of nan");
     REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "lora/missing.gguf", 1.0f), RP_E_IO, "missing.gguf");

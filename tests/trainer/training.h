@@ -125,8 +125,7 @@ static inline double train_difference(RpTrainer *a, RpTrainer *b) {
         const RpTensorView *x = &rp_gguf_tensor(rp_model_file(m[0]), i)->view,
                            *y = &rp_gguf_tensor(rp_model_file(m[1]), i)->view;
         for (int64_t e = 0; e < rp_view_elems(x); e++)
-            worst =
-                fmax(worst, fabs((double)((const float *)x->data)[e] - (double)((const float *)y->data)[e]));
+            worst = fmax(worst, fabs((double)((const float *)x->data)[e] - (double)((const float *)y->data)[e]));
     }
     rp_model_free(m[0]), rp_model_free(m[1]);
     return worst;

@@ -1,13 +1,13 @@
-/* attention_f32.cuh - attention over keys and values of f32, with products by fma. Rows are pairs of a token and a query
- * head, R = token * heads per KV head + head; a block takes ROWS of one KV head, and positions in tiles of TILE, counted
- * from 0, so that a row has the same bits whatever the other rows are (I8).
+/* attention_f32.cuh - attention over keys and values of f32, with products by fma. Rows are pairs of a token and a
+ * query head, R = token * heads per KV head + head; a block takes ROWS of one KV head, and positions in tiles of TILE,
+ * counted from 0, so that a row has the same bits whatever the other rows are (I8).
  *
  *     scores    thread (x, y) of 16 x 8: rows y + 8r, positions x + 16j of the tile      slices of SLICE dimensions
  *     softmax   a row is 16 lanes of one warp: maximum and sum by shuffles, weights to shared memory
  *     values    thread (g, c): rows g * PER_THREAD + r, dimensions 4c .. 4c + 3           slices of PART positions
  *
- * The buffer of a slice of keys, 64 positions x 64 dimensions, has 4 floats of padding in each row: eight lanes that read 16
- * bytes of neighbouring rows then touch all 32 banks. */
+ * The buffer of a slice of keys, 64 positions x 64 dimensions, has 4 floats of padding in each row: eight lanes that
+ * read 16 bytes of neighbouring rows then touch all 32 banks. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_F32_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_F32_CUH
 
@@ -48,27 +48,25 @@ __device__ Seen seen_in_f32(const AttentionF32 &a, int row) {
 /* Elements d to d + 3 of a row of `dim`, zeros after its end. */
 __device__ float4 load_quad(const float *row, int d, int dim, bool aligned) {
     if (aligned && d < dim) return rp_get_float4(row + d);
-    return make_float4(d < dim ? row[d] : 0.0f, d + 1 < dim ? row[d + 1] : 0.0f,
-                       d + 2 < dim ? row[d + 2] : 0.0f, d + 3 < dim ? row[d + 3] : 0.0f);
+    return make_float4(d < dim ? row[d] : 0.0f, d + 1 < dim ? row[d + 1] : 0.0f, d + 2 < dim ? row[d + 2] : 0.0f,
+                       d + 3 < dim ? row[d + 3] : 0.0f);
 }
 
 __device__ void put_quad(float *to, float4 v) {
-    rp_put16(to, make_uint4(__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z),
-                            __float_as_uint(v.w)));
+    rp_put16(to, make_uint4(__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w)));
 }
 
 /* to[r][0..WIDTH) = dimensions d0 .. d0 + WIDTH - 1 of positions first + r, r < N; zeros from `end` on. */
 template <int N, int WIDTH, int STRIDE>
-__device__ void stage_positions(const AttentionF32 &a, const RpTensorView &x, int64_t hk, int first, int end,
-                                int d0, float *to) {
+__device__ void stage_positions(const AttentionF32 &a, const RpTensorView &x, int64_t hk, int first, int end, int d0,
+                                float *to) {
     const char *base = rp_row_at(x, 0, hk, blockIdx.z);
 #pragma unroll
     for (int n = 0; n < N * WIDTH / 4 / ATTN_THREADS; n++) {
         const int at = n * ATTN_THREADS + (int)threadIdx.x, r = at / (WIDTH / 4), d = at % (WIDTH / 4) * 4;
         float4    v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (first + r < end)
-            v = load_quad((const float *)(base + (size_t)(first + r) * x.nb[1]), d0 + d, (int)x.ne[0],
-                          a.aligned);
+            v = load_quad((const float *)(base + (size_t)(first + r) * x.nb[1]), d0 + d, (int)x.ne[0], a.aligned);
         put_quad(to + r * STRIDE + d, v);
     }
 }
@@ -78,17 +76,15 @@ __device__ char *row_of(const AttentionF32 &a, const RpTensorView &x, int64_t hk
     return heads_first ? rp_row_at(x, h, t, blockIdx.z) : rp_row_at(x, t, h, blockIdx.z);
 }
 
-/* q[row][SIZE], and what each row sees. Missing rows have zero queries and see nothing. Returns the positions that any row
- * sees, the same in all threads. */
-template <int SIZE>
-__device__ Seen stage_rows(const AttentionF32 &a, int64_t hk, int row0, float *q, Seen *seen) {
+/* q[row][SIZE], and what each row sees. Missing rows have zero queries and see nothing. Returns the positions that any
+ * row sees, the same in all threads. */
+template <int SIZE> __device__ Seen stage_rows(const AttentionF32 &a, int64_t hk, int row0, float *q, Seen *seen) {
     typedef F32Sizes<SIZE> S;
     Seen                   any = {INT_MAX, 0};
     for (int at = (int)threadIdx.x; at < S::ROWS * S::QUADS; at += ATTN_THREADS) {
         const int row = row0 + at / S::QUADS, d = at % S::QUADS * 4;
         float4    v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (row < a.rows)
-            v = load_quad((const float *)row_of(a, a.q, hk, row, false), d, (int)a.q.ne[0], a.aligned);
+        if (row < a.rows) v = load_quad((const float *)row_of(a, a.q, hk, row, false), d, (int)a.q.ne[0], a.aligned);
         put_quad(q + at / S::QUADS * SIZE + d, v);
     }
     for (int r = 0; r < S::ROWS; r++) {
@@ -113,18 +109,16 @@ template <int SIZE> struct F32State {
 #pragma unroll
         for (int r = 0; r < S::SCORE_ROWS; r++) {
             const bool sink = a.sinks.data != nullptr && row0 + score_row(r) < a.rows;
-            maximum[r]      = sink
-                                  ? ((const float *)a.sinks.data)[hk * a.per_kv + (row0 + score_row(r)) % a.per_kv]
-                                  : -INFINITY;
-            sum[r]          = sink ? 1.0f : 0.0f;
+            maximum[r] =
+                sink ? ((const float *)a.sinks.data)[hk * a.per_kv + (row0 + score_row(r)) % a.per_kv] : -INFINITY;
+            sum[r] = sink ? 1.0f : 0.0f;
         }
 #pragma unroll
         for (int r = 0; r < S::PER_THREAD; r++) acc[r][0] = acc[r][1] = acc[r][2] = acc[r][3] = 0.0f;
     }
 
     /* Adds the products of `n` dimensions, of queries from dimension d0 on and of keys in `keys`. */
-    __device__ static void add_scores(const float *q, const float *keys, int d0, int n,
-                                      float (&s)[S::SCORE_ROWS][4]) {
+    __device__ static void add_scores(const float *q, const float *keys, int d0, int n, float (&s)[S::SCORE_ROWS][4]) {
         for (int d = 0; d < n; d += 4) {
             float4 k[4], v[S::SCORE_ROWS];
 #pragma unroll
@@ -141,8 +135,8 @@ template <int SIZE> struct F32State {
         }
     }
 
-    /* Scores to weights in shared memory, and factors[row] of the accumulators. A NaN among the scores is not in the maximum;
-     * it makes its own weight NaN, and by that the sum. */
+    /* Scores to weights in shared memory, and factors[row] of the accumulators. A NaN among the scores is not in the
+     * maximum; it makes its own weight NaN, and by that the sum. */
     __device__ void put_weights(const AttentionF32 &a, const Seen *seen, int row0, int first,
                                 float (&s)[S::SCORE_ROWS][4], float *weights, float *factors) {
 #pragma unroll
@@ -159,8 +153,7 @@ template <int SIZE> struct F32State {
                 if (sees && mask != nullptr) s[r][j] += mask[i];
                 most = fmaxf(most, s[r][j]);
             }
-            for (int lanes = 1; lanes < 16; lanes *= 2)
-                most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, lanes));
+            for (int lanes = 1; lanes < 16; lanes *= 2) most = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, lanes));
             const float after = fmaxf(maximum[r], most), base = after == -INFINITY ? 0.0f : after;
             const float factor = maximum[r] == -INFINITY ? 0.0f : expf(maximum[r] - base);
 #pragma unroll
@@ -183,11 +176,10 @@ template <int SIZE> struct F32State {
             for (int c = 0; c < 4; c++) acc[r][c] *= factors[value_row(r)];
     }
 
-    /* Adds PART positions of the values, from place `from` of the tile on. Positions that a row does not see are left out: 0
-     * times an infinity or a NaN is not 0. ALL: every row sees all of them. */
+    /* Adds PART positions of the values, from place `from` of the tile on. Positions that a row does not see are left
+     * out: 0 times an infinity or a NaN is not 0. ALL: every row sees all of them. */
     template <bool ALL>
-    __device__ void add_values(const Seen *seen, const float *weights, const float *values, int first,
-                               int from) {
+    __device__ void add_values(const Seen *seen, const float *weights, const float *values, int first, int from) {
 #pragma unroll 2
         for (int j = 0; j < S::PART; j += 4) {
             float4 v[4];
@@ -235,10 +227,10 @@ template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 3) attention
     RP_SHARED(float4, buffer4, [S::BUFFER / 4]);
     RP_SHARED(float, factors, [S::ROWS]);
     RP_SHARED(Seen, seen, [S::ROWS]);
-    float *const  q = (float *)q4, *weights = (float *)weights4, *buffer = (float *)buffer4;
-    const int64_t hk = blockIdx.x;
-    const int  row0  = (int)(gridDim.y - 1 - blockIdx.y) * S::ROWS; /* the last rows see the most positions */
-    const Seen any   = stage_rows<SIZE>(a, hk, row0, q, seen);
+    float *const   q = (float *)q4, *weights = (float *)weights4, *buffer = (float *)buffer4;
+    const int64_t  hk   = blockIdx.x;
+    const int      row0 = (int)(gridDim.y - 1 - blockIdx.y) * S::ROWS; /* the last rows see the most positions */
+    const Seen     any  = stage_rows<SIZE>(a, hk, row0, q, seen);
     F32State<SIZE> state;
     state.clear(a, hk, row0);
     for (int first = any.from / S::TILE * S::TILE; first < any.end; first += S::TILE) {
@@ -251,8 +243,7 @@ template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 3) attention
         }
         state.put_weights(a, seen, row0, first, s, weights, factors);
         bool all = true;
-        for (int r = 0; r < S::ROWS; r++)
-            all = all && first >= seen[r].from && first + S::TILE <= seen[r].end;
+        for (int r = 0; r < S::ROWS; r++) all = all && first >= seen[r].from && first + S::TILE <= seen[r].end;
         for (int from = 0; from < S::TILE && first + from < any.end; from += S::PART) {
             __syncthreads(); /* weights are there; the buffer has been used */
             if (from == 0) state.rescale(factors);
@@ -270,9 +261,8 @@ template <int SIZE> __global__ void __launch_bounds__(ATTN_THREADS, 3) attention
 }
 
 template <int SIZE> RpStatus launch_f32(const AttentionF32 &a, RpKernelCtx *ctx) {
-    const LaunchShape shape = {
-        dim3((unsigned)a.k.ne[2], rp_blocks(a.rows, F32Sizes<SIZE>::ROWS), (unsigned)a.q.ne[3]),
-        dim3(ATTN_THREADS), 0};
+    const LaunchShape shape = {dim3((unsigned)a.k.ne[2], rp_blocks(a.rows, F32Sizes<SIZE>::ROWS), (unsigned)a.q.ne[3]),
+                               dim3(ATTN_THREADS), 0};
     if (shape.grid.y > 65535 || a.q.ne[3] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens, batch %lld: too many for one launch",
                        (long long)a.q.ne[1], (long long)a.q.ne[3]);

@@ -64,14 +64,12 @@ struct KvRows {
     bool                   aligned; /* f16: 16-byte loads; q8_0: rows are whole words */
     __device__ bool        has(int i) const { return i >= from && i < end; }
     __device__ const char *row(int i) const { return nth(base, i, stride); }
-    /* i, or a neighbour of it that may be read. No row of the block sees positions outside: their scores are replaced, and
-     * their weights are 0. */
+    /* i, or a neighbour of it that may be read. No row of the block sees positions outside: their scores are replaced,
+     * and their weights are 0. */
     __device__ int  near(int i) const { return min(max(i, from), end - 1); }
     __device__ bool has_all(int first, int n) const { return first >= from && first + n <= end; }
     /* q8_0: whether the quants of a block are rotated (attention_q8_0.cuh). */
-    __device__ bool rotates(int block) const {
-        return aligned && ((uintptr_t)base & 2) == (block % 2 == 0 ? 0 : 2);
-    }
+    __device__ bool rotates(int block) const { return aligned && ((uintptr_t)base & 2) == (block % 2 == 0 ? 0 : 2); }
 };
 
 template <int N> __device__ void load_words(const void *p, unsigned (&w)[N]) {
@@ -147,15 +145,11 @@ __device__ float high_and_low(float high, float low) {
     return v == v ? v : high;
 }
 
-/* prmt with any selector, with a constant one, and with a constant as the second word. _floats, _to_float: of or to the bits
- * of floats. */
+/* prmt with any selector, with a constant one, and with a constant as the second word. _floats, _to_float: of or to the
+ * bits of floats. */
 #ifdef RP_CUDASIM
-__device__ unsigned permute_by(unsigned a, unsigned b, unsigned selector) {
-    return __byte_perm(a, b, selector);
-}
-template <unsigned SELECTOR> __device__ unsigned permute(unsigned a, unsigned b) {
-    return __byte_perm(a, b, SELECTOR);
-}
+__device__ unsigned permute_by(unsigned a, unsigned b, unsigned selector) { return __byte_perm(a, b, selector); }
+template <unsigned SELECTOR> __device__ unsigned permute(unsigned a, unsigned b) { return __byte_perm(a, b, SELECTOR); }
 template <unsigned SELECTOR> __device__ unsigned permute_floats(float a, float b) {
     return __byte_perm(__float_as_uint(a), __float_as_uint(b), SELECTOR);
 }
@@ -227,8 +221,7 @@ template <int SIZE> struct Keys<RP_F16, SIZE> {
 
     /* s[group][n][e] = q . k for row 8 * group + g and position 8n + 2t + e of this warp. */
     template <int GROUPS>
-    __device__ void scores(const KvRows &, const unsigned *q, float *,
-                           float (&s)[GROUPS][S::N_TILES][2]) const {
+    __device__ void scores(const KvRows &, const unsigned *q, float *, float (&s)[GROUPS][S::N_TILES][2]) const {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
             float d[S::N_TILES][4] = {};
@@ -264,9 +257,7 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
     unsigned w[S::STEPS][PARTS][4][S::VW / 2];
 
     /* The dimension of column `column` of lane column g. */
-    __device__ static int dim(const KvRows &, int g, int column) {
-        return value_dim<S>(g, column) + column % S::VW;
-    }
+    __device__ static int dim(const KvRows &, int g, int column) { return value_dim<S>(g, column) + column % S::VW; }
 
     __device__ void load(const KvRows &x, int first) {
         if (x.aligned && x.dim == SIZE && x.has_all(first, S::TILE))

@@ -20,11 +20,9 @@ struct Range {
     int first;  /* split of the first tile */
     int active; /* number of splits with tiles; 0 if all tokens are padding */
 
-    /* Cyclic distance of a split from the first one. A window can begin in any split: with 4 splits and first = 3, splits
-     * 3 0 1 2 have ranks 0 1 2 3. Ranks from `active` on have no tiles. */
-    __device__ int rank(int split, int splits) const {
-        return split >= first ? split - first : split - first + splits;
-    }
+    /* Cyclic distance of a split from the first one. A window can begin in any split: with 4 splits and first = 3,
+     * splits 3 0 1 2 have ranks 0 1 2 3. Ranks from `active` on have no tiles. */
+    __device__ int rank(int split, int splits) const { return split >= first ? split - first : split - first + splits; }
 };
 
 __device__ Range range_of(int from, int end, int tile, int splits) {
@@ -51,16 +49,16 @@ __device__ float first_sum(const Attention &a) { return a.sinks.data == nullptr 
 
 __device__ float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
-/* keep[split][row] = exp(m - new) and take = exp(M - new) for 8 rows, and the sums of the splits: 4 arrays of splits * 8. Each
- * is computed once and used by all elements of the row. */
+/* keep[split][row] = exp(m - new) and take = exp(M - new) for 8 rows, and the sums of the splits: 4 arrays of splits *
+ * 8. Each is computed once and used by all elements of the row. */
 struct Scales {
     float     *maxima, *sums, *keep, *take;
     __device__ Scales(float *p, int splits)
         : maxima(p), sums(p + splits * GROUP), keep(p + 2 * splits * GROUP), take(p + 3 * splits * GROUP) {}
 };
 
-__device__ void stage_scales(const Attention &a, const Range &range, int64_t hk, int row0,
-                             const float *maxima, int rows, int size, const Scales &scales) {
+__device__ void stage_scales(const Attention &a, const Range &range, int64_t hk, int row0, const float *maxima,
+                             int rows, int size, const Scales &scales) {
     const int n = a.splits * GROUP;
     for (int i = (int)threadIdx.x; i < n; i += ATTN_THREADS) {
         const bool   active = range.rank(i / GROUP, a.splits) < range.active && row0 + i % GROUP < a.rows;
@@ -77,8 +75,7 @@ __device__ void stage_scales(const Attention &a, const Range &range, int64_t hk,
     for (int s = segment * per; s < end; s++) most = fmaxf(most, scales.maxima[s * GROUP + r]);
     if (segment * per < end) scales.keep[threadIdx.x] = most;
     __syncthreads();
-    for (int j = 0; j < segment && j * per < a.splits; j++)
-        before = fmaxf(before, scales.keep[j * GROUP + r]);
+    for (int j = 0; j < segment && j * per < a.splits; j++) before = fmaxf(before, scales.keep[j * GROUP + r]);
     __syncthreads();
     for (int s = segment * per; s < end; s++) {
         const int   i     = s * GROUP + r;
@@ -102,8 +99,7 @@ __device__ float4 load_partial(const float *p) {
 /* The last-arriving block: reads the partial results of all splits and leaves y in out[row][SIZE]. A thread takes four
  * dimensions of a row; BATCH splits are loaded at a time. */
 template <int SIZE, int GROUPS>
-__device__ void merge_splits(const Attention &a, const Range &range, int64_t hk, int row0, float *memory,
-                             float *out) {
+__device__ void merge_splits(const Attention &a, const Range &range, int64_t hk, int row0, float *memory, float *out) {
     enum { ROWS = GROUPS * GROUP, QUADS = SIZE / 4, BATCH = 16 };
     const float *partials = partials_of(a, 0, ROWS, SIZE);
     const Scales scales(memory, a.splits);
@@ -140,8 +136,8 @@ __device__ void merge_splits(const Attention &a, const Range &range, int64_t hk,
 
 /* ---- the host's side ---- */
 
-/* Blocks of rows of a KV head, and the splits of its positions. split_kv: a block for each split, and `scratch` bytes for its
- * partial results; else one block takes all splits. */
+/* Blocks of rows of a KV head, and the splits of its positions. split_kv: a block for each split, and `scratch` bytes
+ * for its partial results; else one block takes all splits. */
 struct AttentionSplits {
     int64_t row_blocks, splits;
     bool    split_kv;
@@ -152,8 +148,8 @@ struct AttentionSplits {
 void choose_split_kv(AttentionSplits *s, const RpOpArgs *args, const RpKernelCtx *ctx, int64_t rows, int64_t size) {
     const RpTensorView *q = &args->attention.q, *k = &args->attention.k;
     const int64_t       all = s->row_blocks * k->ne[2];
-    s->split_kv = s->splits > 1 && q->ne[1] <= rp_tuning_of(ctx).split_tokens && all <= RP_COUNTERS;
-    s->scratch  = s->split_kv ? rp_scratch_size(all * s->splits * rows * (size + 2)) : 0;
+    s->split_kv             = s->splits > 1 && q->ne[1] <= rp_tuning_of(ctx).split_tokens && all <= RP_COUNTERS;
+    s->scratch              = s->split_kv ? rp_scratch_size(all * s->splits * rows * (size + 2)) : 0;
 }
 
 /* All of *a but `aligned`. */
@@ -162,8 +158,7 @@ RpStatus attention_of(const RpOpArgs *args, const RpKernelCtx *ctx, const Attent
     a->sinks = args->attention.sinks;
     a->y = args->dst, a->p = args->params->attention;
     if (s.row_blocks > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch",
-                       (long long)a->q.ne[1]);
+        return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch", (long long)a->q.ne[1]);
     RP_TRY(rp_check_scratch("attention", ctx, s.scratch));
     a->per_kv    = (int)(a->q.ne[2] / a->k.ne[2]);
     a->rows      = (int)(a->per_kv * a->q.ne[1]);

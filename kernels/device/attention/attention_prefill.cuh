@@ -4,22 +4,26 @@
  *     row R = token * heads per KV head + head        a block takes 64 consecutive rows, warp w rows 16w to 16w + 15
  *
  *     registers  high parts of the queries of the warp's rows, their sums acc[16][SIZE] and scores s[16][TILE]
- *     shared     k[TILE][SIZE], v[TILE][SIZE] f16: values are copied while scores are computed, the next keys while values
+ *     shared     k[TILE][SIZE], v[TILE][SIZE] f16: values are copied while scores are computed, the next keys while
+ *     values
  *                are added. Low parts of the queries, as fragments [warp][k-step][lane][4]
  *
- * With g = lane / 4 and t = lane % 4, a lane has rows g and g + 8 of the warp, and columns 2t and 2t + 1 of every 8. This is
- * the layout of d, and that of a (mma.cuh): scores become weights and these a factor of the next product, without a copy.
+ * With g = lane / 4 and t = lane % 4, a lane has rows g and g + 8 of the warp, and columns 2t and 2t + 1 of every 8.
+ * This is the layout of d, and that of a (mma.cuh): scores become weights and these a factor of the next product,
+ * without a copy.
  *
- * f32 accuracy with f16 factors: queries and weights are cut into a high and a low part, x = high + low, with a product each.
- * Queries are scaled by a power of two that brings the largest of a row to 2^14 .. 2^15.
+ * f32 accuracy with f16 factors: queries and weights are cut into a high and a low part, x = high + low, with a product
+ * each. Queries are scaled by a power of two that brings the largest of a row to 2^14 .. 2^15.
  *
- * Weights are 2^(14 + log2(e) score - reference). A reference is the largest log2(e) score so far, rounded up, plus 8. It changes
- * only if a score exceeds it: sums are then multiplied by a power of two. So weights are at most 2^14, and one that is 2^-19 of
- * the largest is still a normal f16.
+ * Weights are 2^(14 + log2(e) score - reference). A reference is the largest log2(e) score so far, rounded up, plus 8.
+ * It changes only if a score exceeds it: sums are then multiplied by a power of two. So weights are at most 2^14, and
+ * one that is 2^-19 of the largest is still a normal f16.
  *
- *     largest log2(e) score of a tile    3.2   7.9   10   12.5      reference   12   12   12   21      sums are multiplied by 2^-9
+ *     largest log2(e) score of a tile    3.2   7.9   10   12.5      reference   12   12   12   21      sums are
+ *     multiplied by 2^-9
  *
- * banks  Chunk c of 16 bytes of position r is stored as chunk c ^ (r & 7), so that ldmatrix reads eight rows from different
+ * banks  Chunk c of 16 bytes of position r is stored as chunk c ^ (r & 7), so that ldmatrix reads eight rows from
+ * different
  *        banks. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_PREFILL_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_PREFILL_CUH
@@ -94,8 +98,7 @@ template <int SIZE> struct PrefillRows {
         for (int h = 0; h < 2; h++) {
             const int    row = min(row0 + row_of(h), a.rows - 1); /* stands for those past it */
             const float *x =
-                (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0) +
-                2 * lane_in_group();
+                (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0) + 2 * lane_in_group();
             float largest = 0.0f;
             seen[h]       = seen_by(a, row);
 #pragma unroll
@@ -103,11 +106,10 @@ template <int SIZE> struct PrefillRows {
                 load_floats(x + 8 * c, v[h][c]);
                 largest = fmaxf(largest, fmaxf(fabsf(v[h][c][0]), fabsf(v[h][c][1])));
             }
-            largest = fmaxf(largest, __shfl_xor_sync(RP_ALL_LANES, largest, 1));
-            largest = fmaxf(largest, __shfl_xor_sync(RP_ALL_LANES, largest, 2));
-            const int bits =
-                (int)(__float_as_uint(largest) >> 23); /* exponent + 127; 255 for infinity and NaN */
-            int up         = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
+            largest        = fmaxf(largest, __shfl_xor_sync(RP_ALL_LANES, largest, 1));
+            largest        = fmaxf(largest, __shfl_xor_sync(RP_ALL_LANES, largest, 2));
+            const int bits = (int)(__float_as_uint(largest) >> 23); /* exponent + 127; 255 for infinity and NaN */
+            int       up   = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
             up             = up > 100 ? 100 : up;
             const float by = __uint_as_float((unsigned)(127 + up) << 23);
             factor[h]      = a.p.scale * __uint_as_float((unsigned)(127 - up) << 23) * LOG2_E;
@@ -161,8 +163,8 @@ template <int SIZE> struct PrefillRows {
         }
     }
 
-    /* Replaces scores that are NaN by the sum over the infinities and NaNs among keys and queries. The product of an infinity and
-     * a low part may have the other sign, or be NaN. */
+    /* Replaces scores that are NaN by the sum over the infinities and NaNs among keys and queries. The product of an
+     * infinity and a low part may have the other sign, or be NaN. */
     __device__ void mend(const KvRows &k, int first, float (&s)[N_TILES][4]) const {
         for (int i = 0; i < PREFILL_TILE; i++) {
             const uint16_t *x      = (const uint16_t *)k.row(k.near(first + i)) + 2 * lane_in_group();
@@ -174,10 +176,8 @@ template <int SIZE> struct PrefillRows {
 #pragma unroll
                     for (int e = 0; e < 2; e++) {
                         const unsigned w     = high[c / 2][c % 2 * 2 + h];
-                        const float    value = rp_half_bits(x[8 * c + e]),
-                                    query    = e == 0 ? low_half(w) : high_half(w);
-                        if (!(fabsf(value) < INFINITY && fabsf(query) < INFINITY))
-                            sum[h] = fmaf(query, value, sum[h]);
+                        const float    value = rp_half_bits(x[8 * c + e]), query = e == 0 ? low_half(w) : high_half(w);
+                        if (!(fabsf(value) < INFINITY && fabsf(query) < INFINITY)) sum[h] = fmaf(query, value, sum[h]);
                     }
 #pragma unroll
             for (int h = 0; h < 2; h++) {
@@ -207,8 +207,8 @@ template <int SIZE> struct PrefillRows {
         }
     }
 
-    /* Scores become weights; sums and accumulators become relative to the new reference. A NaN among the scores is not in the
-     * maximum; it makes its own weight NaN, and by that the sum and the accumulators of its row. */
+    /* Scores become weights; sums and accumulators become relative to the new reference. A NaN among the scores is not
+     * in the maximum; it makes its own weight NaN, and by that the sum and the accumulators of its row. */
     __device__ void weigh(float (&s)[N_TILES][4]) {
         float rescale[2];
         bool  any = false;
@@ -221,8 +221,8 @@ template <int SIZE> struct PrefillRows {
             most               = fmaxf(most, __shfl_xor_sync(RP_ALL_LANES, most, 2)) * factor[h];
             const float before = reference[h];
             if (most > before) reference[h] = ceilf(most) + (float)HEADROOM;
-            rescale[h] = most > before && before > -INFINITY ? power_of_two(before - reference[h]) : 1.0f;
-            any        = any || rescale[h] != 1.0f;
+            rescale[h]         = most > before && before > -INFINITY ? power_of_two(before - reference[h]) : 1.0f;
+            any                = any || rescale[h] != 1.0f;
             const float offset = reference[h] == -INFINITY ? 0.0f : (float)WEIGHT_BITS - reference[h];
 #pragma unroll
             for (int i = 0; i < 2 * N_TILES; i++) {
@@ -273,8 +273,8 @@ template <int SIZE> struct PrefillRows {
     }
 
     /* Adds infinities and NaNs among the values of a tile to the rows that see their positions. In the product they are
-     * zeros (take_out_specials): a row that does not see one has the weight 0, and 0 * infinity is NaN; a low part of 0 or below
-     * would make NaN of an infinity as well. */
+     * zeros (take_out_specials): a row that does not see one has the weight 0, and 0 * infinity is NaN; a low part of 0
+     * or below would make NaN of an infinity as well. */
     __device__ void add_specials(const KvRows &v, int first, const float (&s)[N_TILES][4]) {
         for (int i = 0; i < PREFILL_TILE; i++) {
             float mine[2] = {0.0f, 0.0f}; /* the weight of position i, if this lane has it */

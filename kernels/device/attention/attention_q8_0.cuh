@@ -1,20 +1,22 @@
 /* attention_q8_0.cuh - keys and values of a q8_0 cache as fragments of matrix products (attention_kv.cuh).
  *
- *     two blocks of a row:   d0 quants0[32] d1 quants1[32]       68 bytes: d0 at 0, quants0 at 2, d1 at 34, quants1 at 36
+ *     two blocks of a row:   d0 quants0[32] d1 quants1[32]       68 bytes: d0 at 0, quants0 at 2, d1 at 34, quants1 at
+ *     36
  *
- * Rows begin at an even address. So the quants of one of two neighbouring blocks begin at a multiple of 4, those of the other
- * 2 bytes behind one. Quants are loaded as aligned words. Those of the second kind are rotated by two, and two loads make
- * the last word:
+ * Rows begin at an even address. So the quants of one of two neighbouring blocks begin at a multiple of 4, those of the
+ * other 2 bytes behind one. Quants are loaded as aligned words. Those of the second kind are rotated by two, and two
+ * loads make the last word:
  *
  *     word      0         1               7             8
- *     bytes     d0 q0 q1  q2 q3 q4 q5 ... q26 ... q29   q30 q31 d1        last word: q30 q31 (of word 8), q0 q1 (of word 0)
+ *     bytes     d0 q0 q1  q2 q3 q4 q5 ... q26 ... q29   q30 q31 d1        last word: q30 q31 (of word 8), q0 q1 (of
+ *     word 0)
  *
- * The queries are rotated in the same way (stage_queries), and so are the sums of the values (Values::dim). Tiles at an end of
- * the context and heads of fewer than SIZE elements take other code. Where rows are no whole words, quants are loaded two
- * bytes at a time and not rotated.
+ * The queries are rotated in the same way (stage_queries), and so are the sums of the values (Values::dim). Tiles at an
+ * end of the context and heads of fewer than SIZE elements take other code. Where rows are no whole words, quants are
+ * loaded two bytes at a time and not rotated.
  *
- * Products are of the quants. The scales of a tile go through shared memory as f32, scales[block][position of the tile], and
- * multiply the scores and the weights. */
+ * Products are of the quants. The scales of a tile go through shared memory as f32, scales[block][position of the
+ * tile], and multiply the scores and the weights. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_Q8_0_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_Q8_0_CUH
 
@@ -34,8 +36,7 @@ template <int SIZE> struct BlockScales {
         const int   c   = lane_index() / POSITIONS * N;
         const char *row = x.row(x.near(first + position())) + c * RP_Q8_0_BYTES;
 #pragma unroll
-        for (int j = 0; j < N; j++)
-            d[j] = (c + j) * 32 < x.dim ? *(const uint16_t *)(row + j * RP_Q8_0_BYTES) : 0;
+        for (int j = 0; j < N; j++) d[j] = (c + j) * 32 < x.dim ? *(const uint16_t *)(row + j * RP_Q8_0_BYTES) : 0;
     }
 
     __device__ void put(float *scales) const {
@@ -52,7 +53,8 @@ __device__ unsigned load_quants(const KvRows &x, const char *row, int block, int
     return permute<0x5410u>(*(const uint16_t *)(q + at), *(const uint16_t *)(q + (at + 2) % 32));
 }
 
-/* Selector of the last word of a rotated block from word 0 and from the quants 30 and 31; else of the first argument. */
+/* Selector of the last word of a rotated block from word 0 and from the quants 30 and 31; else of the first
+ * argument. */
 __device__ unsigned selector_of(bool last_word) { return last_word ? 0x3254u : 0x3210u; }
 
 /* Bytes J and J + 1 of x, which are quants plus 128, as f16: 0x6400 | u is 1024 + u. */
@@ -66,7 +68,7 @@ template <int J> __device__ unsigned quants_to_half(unsigned x) {
 
 template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
     typedef AttentionSizes<RP_Q8_0, SIZE> S;
-    unsigned w[S::N_TILES][S::CHUNKS][2], ends[S::N_TILES][S::CHUNKS / 2]; /* ends: quants 30 and 31 */
+    unsigned          w[S::N_TILES][S::CHUNKS][2], ends[S::N_TILES][S::CHUNKS / 2]; /* ends: quants 30 and 31 */
     BlockScales<SIZE> scales;
     bool              whole; /* the tile is loaded by words */
 
@@ -88,8 +90,7 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
         even[0] = x.base + at + (rotates ? 4 : 2), even[1] = rotates && last ? x.base : even[0] + 4;
         odd[0] = x.base + at + 34 + (rotates ? 2 : 4), odd[1] = !rotates && last ? x.base + 34 : odd[0] + 4;
 #pragma unroll
-        for (int j = 0; j < 2; j++)
-            even[j] = nth(even[j], first, x.stride), odd[j] = nth(odd[j], first, x.stride);
+        for (int j = 0; j < 2; j++) even[j] = nth(even[j], first, x.stride), odd[j] = nth(odd[j], first, x.stride);
         end = nth(end, first, x.stride);
 #pragma unroll
         for (int n = 0; n < S::N_TILES; n++) {
@@ -104,8 +105,7 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
             }
             end = nth(end, 8, x.stride);
 #pragma unroll
-            for (int j = 0; j < 2; j++)
-                even[j] = nth(even[j], 8, x.stride), odd[j] = nth(odd[j], 8, x.stride);
+            for (int j = 0; j < 2; j++) even[j] = nth(even[j], 8, x.stride), odd[j] = nth(odd[j], 8, x.stride);
         }
     }
 
@@ -145,8 +145,7 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
                                u1 = permute_by(w[n][c][1], ends[n][c / 2], selector[c % 2]) ^ 0x80808080u;
                 b[n][0][0] = quants_to_half<0>(u0), b[n][0][1] = quants_to_half<2>(u0);
                 b[n][1][0] = quants_to_half<0>(u1), b[n][1][1] = quants_to_half<2>(u1);
-                load_floats(shared_scales + c * S::TILE + (warp_index() * S::N_TILES + n) * 8 +
-                                lane_in_group() * 2,
+                load_floats(shared_scales + c * S::TILE + (warp_index() * S::N_TILES + n) * 8 + lane_in_group() * 2,
                             scale[n]);
             }
 #pragma unroll
@@ -172,19 +171,15 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
 template <int SIZE> struct Values<RP_Q8_0, SIZE> {
     typedef AttentionSizes<RP_Q8_0, SIZE> S;
     enum { PARTS = S::COLUMNS / S::VW, RUN = 2 };
-    unsigned w[S::STEPS][PARTS][4];
-    unsigned ends[(PARTS + 1) / 2][4]; /* quants 30 and 31 of rotated blocks, of the positions of step g */
+    unsigned          w[S::STEPS][PARTS][4];
+    unsigned          ends[(PARTS + 1) / 2][4]; /* quants 30 and 31 of rotated blocks, of the positions of step g */
     BlockScales<SIZE> scales;
 
     /* The block of a part. The parts of a warp have half a block, one, two or four blocks. */
     __device__ static int block(int part) { return value_dim<S>(0, part * S::VW) / 32; }
     /* The same, or block 0 where the head has no such block. It is loaded and not used. */
-    __device__ static int loaded(const KvRows &x, int part) {
-        return block(part) * 32 < x.dim ? block(part) : 0;
-    }
-    __device__ static bool rotates(const KvRows &x, int part) {
-        return S::VW == 4 && x.rotates(loaded(x, part));
-    }
+    __device__ static int  loaded(const KvRows &x, int part) { return block(part) * 32 < x.dim ? block(part) : 0; }
+    __device__ static bool rotates(const KvRows &x, int part) { return S::VW == 4 && x.rotates(loaded(x, part)); }
 
     /* The dimension of column `column` of lane column g. */
     __device__ static int dim(const KvRows &x, int g, int column) {
@@ -241,8 +236,7 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
             if (S::VW == 4 && (p % 2 == 0 || rotates(x, p))) {
                 const char *end = nth(block_at(x, p) + 32, first + lane_group() % S::STEPS * 16, x.stride);
 #pragma unroll
-                for (int e = 0; e < 4; e++)
-                    ends[p / 2][e] = *(const uint16_t *)nth(end, e % 2 + e / 2 * 8, x.stride);
+                for (int e = 0; e < 4; e++) ends[p / 2][e] = *(const uint16_t *)nth(end, e % 2 + e / 2 * 8, x.stride);
             }
         }
     }
@@ -254,27 +248,24 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
             for (int k = 0; k < S::STEPS; k++)
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    w[k][p][e] =
-                        load_word(nth(word_at(x, p), x.near(first + k * 16 + value_position(e)), x.stride));
+                    w[k][p][e] = load_word(nth(word_at(x, p), x.near(first + k * 16 + value_position(e)), x.stride));
             if (S::VW == 4 && (p % 2 == 0 || (rotates(x, p) && block(p) * 32 < x.dim))) {
                 const int step = first + lane_group() % S::STEPS * 16;
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    ends[p / 2][e] = *(const uint16_t *)nth(block_at(x, p) + 32,
-                                                            x.near(step + value_position(e)), x.stride);
+                    ends[p / 2][e] =
+                        *(const uint16_t *)nth(block_at(x, p) + 32, x.near(step + value_position(e)), x.stride);
             }
         }
     }
 
     /* The quants of this lane for step k, plus 128. Where rows are no whole words they are loaded only here. */
-    __device__ void quants(const KvRows &x, int first, int k, int p, unsigned selector,
-                           unsigned (&u)[4]) const {
+    __device__ void quants(const KvRows &x, int first, int k, int p, unsigned selector, unsigned (&u)[4]) const {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             u[e] = w[k][p][e];
             if (S::VW == 4)
-                u[e] = permute_by(u[e], __shfl_sync(RP_ALL_LANES, ends[p / 2][e], k * 4 + lane_in_group()),
-                                  selector);
+                u[e] = permute_by(u[e], __shfl_sync(RP_ALL_LANES, ends[p / 2][e], k * 4 + lane_in_group()), selector);
         }
         if (S::VW == 4 && !x.aligned) {
 #pragma unroll
@@ -288,9 +279,7 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
 
     __device__ void put_scales(float *shared_scales) const { scales.put(shared_scales); }
 
-    __device__ bool take_out_specials() {
-        return false;
-    } /* quants are finite; a scale concerns rows that see it */
+    __device__ bool take_out_specials() { return false; } /* quants are finite; a scale concerns rows that see it */
 
     /* Byte J of x, a quant plus 128, as f32: 0x4b000000 | u is 2^23 + u. The upper 16 bits are the same in bf16. */
     template <int J> __device__ static float to_float(unsigned x) {
@@ -300,8 +289,7 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
     /* Column J = 0 to VW - 1 of a fragment: byte J of the values of four positions. */
     template <int J> __device__ static void column(const unsigned (&u)[4], unsigned (&b)[2]) {
 #pragma unroll
-        for (int h = 0; h < 2; h++)
-            b[h] = permute_floats<0x7632u>(to_float<J>(u[2 * h]), to_float<J>(u[2 * h + 1]));
+        for (int h = 0; h < 2; h++) b[h] = permute_floats<0x7632u>(to_float<J>(u[2 * h]), to_float<J>(u[2 * h + 1]));
     }
 
     template <int GROUPS>
@@ -320,8 +308,7 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
                 quants(x, first, k, p, selector[p], u);
 #pragma unroll
                 for (int h = 0; h < 2; h++)
-                    load_floats(shared_scales + block(p) * S::TILE + k * 16 + value_position(2 * h),
-                                scale[h]);
+                    load_floats(shared_scales + block(p) * S::TILE + k * 16 + value_position(2 * h), scale[h]);
                 column<0>(u, b[0]), column<1>(u, b[1]);
                 if constexpr (S::VW == 4) column<2>(u, b[2]), column<3>(u, b[3]);
 #pragma unroll
@@ -335,8 +322,8 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
             }
     }
 
-    /* Weights times scales, in bf16 for its range, as high and low parts. A weight of 0 may stand for a position that the
-     * row does not see: an infinite scale there must not make it NaN. */
+    /* Weights times scales, in bf16 for its range, as high and low parts. A weight of 0 may stand for a position that
+     * the row does not see: an infinite scale there must not make it NaN. */
     __device__ static void scaled(const float (&scale)[2][2], unsigned (&a)[4]) {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
@@ -348,8 +335,8 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
             }
             const unsigned high = pack_bf16(p[0], p[1]);
             a[2 * h]            = high;
-            a[2 * h + 1]        = pack_bf16(p[0] - permute_to_float<0x1044u, 0u>(high),
-                                            p[1] - permute_to_float<0x3244u, 0u>(high));
+            a[2 * h + 1] =
+                pack_bf16(p[0] - permute_to_float<0x1044u, 0u>(high), p[1] - permute_to_float<0x3244u, 0u>(high));
         }
     }
 };

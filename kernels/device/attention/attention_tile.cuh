@@ -1,17 +1,20 @@
-/* attention_tile.cuh - online softmax over tiles of positions, for rows of one KV head. A row is a query head of a token:
+/* attention_tile.cuh - online softmax over tiles of positions, for rows of one KV head. A row is a query head of a
+ * token:
  *
  *     row R = token * heads per KV head + head        a block takes GROUPS * 8 consecutive rows
  *
- * The four warps of a block share each tile. Warp w scores positions w * TILE/4 .. of it, for all rows. The maximum of a row
- * over the tile goes through shared memory, and so do the weights exp(score - maximum). Warp w then adds the values of all
- * positions in dimensions w * SIZE/4 .., so its accumulators need no merge with those of another warp.
+ * The four warps of a block share each tile. Warp w scores positions w * TILE/4 .. of it, for all rows. The maximum of
+ * a row over the tile goes through shared memory, and so do the weights exp(score - maximum). Warp w then adds the
+ * values of all positions in dimensions w * SIZE/4 .., so its accumulators need no merge with those of another warp.
  *
- * With g = lane / 4 and t = lane % 4, a lane has rows 8 * group + g. Of a row it has the scores of positions 2t and 2t + 1 of
- * every 8, and accumulators of columns 2t and 2t + 1. A sum of weights is per lane; lanes and warps are added at the end.
+ * With g = lane / 4 and t = lane % 4, a lane has rows 8 * group + g. Of a row it has the scores of positions 2t and 2t
+ * + 1 of every 8, and accumulators of columns 2t and 2t + 1. A sum of weights is per lane; lanes and warps are added at
+ * the end.
  *
- * f32 accuracy with f16 factors: queries and weights are cut into a high and a low part, x = high + low. Queries are first
- * scaled by a power of two that brings the largest of a row to 2^14 .. 2^15, and weights are 2^14 exp(score - maximum), so
- * that the low parts are no subnormals. Each row of a product depends on its own row of the factors only. */
+ * f32 accuracy with f16 factors: queries and weights are cut into a high and a low part, x = high + low. Queries are
+ * first scaled by a power of two that brings the largest of a row to 2^14 .. 2^15, and weights are 2^14 exp(score -
+ * maximum), so that the low parts are no subnormals. Each row of a product depends on its own row of the factors
+ * only. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_TILE_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_TILE_CUH
 
@@ -46,26 +49,25 @@ __device__ Seen seen_by(const Attention &a, int row) {
     return {a.p.window > 0 && end > a.p.window ? end - a.p.window : 0, end};
 }
 
-/* exp(old maximum - new maximum): what a sum relative to `maximum` is multiplied by to be relative to `new_max`. 0 for a
- * maximum of -INFINITY, that is for no positions, where the difference could be NaN. */
+/* exp(old maximum - new maximum): what a sum relative to `maximum` is multiplied by to be relative to `new_max`. 0 for
+ * a maximum of -INFINITY, that is for no positions, where the difference could be NaN. */
 __device__ float rescale_factor(float maximum, float new_max) {
     return maximum == -INFINITY ? 0.0f : exp2f((maximum - new_max) * LOG2_E);
 }
 
-/* 2^14 exp(x). The difference to the maximum is taken first: it is small where the weight matters, so it has few errors. */
+/* 2^14 exp(x). The difference to the maximum is taken first: it is small where the weight matters, so it has few
+ * errors. */
 __device__ float weight_of(float x) { return exp2f(fmaf(x, LOG2_E, (float)WEIGHT_BITS)); }
 
 /* Queries as fragments q[group][k-step][lane][4] (high, low, high, low), and factors[row], which dot products are
  * multiplied by: scale / 2^shift. A warp takes every fourth row. Missing rows and dimensions are zeros. */
 template <RpDtype T, int SIZE, int ROWS>
-__device__ void stage_queries(const Attention &a, const KvRows &k, int64_t hk, int row0, unsigned *q,
-                              float *factors) {
+__device__ void stage_queries(const Attention &a, const KvRows &k, int64_t hk, int row0, unsigned *q, float *factors) {
     const int dim = (int)a.q.ne[0];
     for (int r = warp_index(); r < ROWS; r += ATTN_WARPS) {
         const int    row = row0 + r;
         const float *x =
-            row < a.rows ? (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0)
-                         : nullptr;
+            row < a.rows ? (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0) : nullptr;
         float v[SIZE / RP_WARP], largest = 0.0f;
 #pragma unroll
         for (int i = 0; i < SIZE / RP_WARP; i++) {
@@ -73,11 +75,11 @@ __device__ void stage_queries(const Attention &a, const KvRows &k, int64_t hk, i
             v[i]        = x != nullptr && d < dim ? x[d] : 0.0f;
             largest     = fmaxf(largest, fabsf(v[i]));
         }
-        largest        = rp_warp_max(largest);
-        const int bits = (int)(__float_as_uint(largest) >> 23); /* exponent + 127; 255 for infinity and NaN */
-        int       up   = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
-        up             = up > 100 ? 100 : up;
-        const float by = __uint_as_float((unsigned)(127 + up) << 23),
+        largest          = rp_warp_max(largest);
+        const int bits   = (int)(__float_as_uint(largest) >> 23); /* exponent + 127; 255 for infinity and NaN */
+        int       up     = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
+        up               = up > 100 ? 100 : up;
+        const float by   = __uint_as_float((unsigned)(127 + up) << 23),
                     back = __uint_as_float((unsigned)(127 - up) << 23);
         if (lane_index() == 0) factors[r] = a.p.scale * back;
 #pragma unroll
@@ -86,10 +88,9 @@ __device__ void stage_queries(const Attention &a, const KvRows &k, int64_t hk, i
             const int rotation = T == RP_Q8_0 && k.rotates(i) ? 2 : 0; /* of the quants of this block */
             const int t        = (lane_index() + RP_WARP - rotation) % RP_WARP / 8,
                       j        = (lane_index() + RP_WARP - rotation) % 8;
-            const int at = (((r / GROUP * (SIZE / 16) + 2 * i + j / 4) * RP_WARP + r % GROUP * 4 + t) * 4 +
-                            j % 4 / 2 * 2) *
-                               2 +
-                           j % 2;
+            const int at =
+                (((r / GROUP * (SIZE / 16) + 2 * i + j / 4) * RP_WARP + r % GROUP * 4 + t) * 4 + j % 4 / 2 * 2) * 2 +
+                j % 2;
             const __half high       = __float2half_rn(v[i] * by);
             ((uint16_t *)q)[at]     = __half_as_ushort(high);
             ((uint16_t *)q)[at + 2] = __half_as_ushort(__float2half_rn(v[i] * by - __half2float(high)));
@@ -139,7 +140,8 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
             }
     }
 
-    /* Dot products to scores, with -INFINITY where a row does not see the position; maxima over this warp to shared memory. */
+    /* Dot products to scores, with -INFINITY where a row does not see the position; maxima over this warp to shared
+     * memory. */
     __device__ void scale_scores(const AttentionShared<ROWS> &shared, int first, bool all_seen,
                                  float (&s)[GROUPS][S::N_TILES][2]) const {
 #pragma unroll
@@ -162,10 +164,9 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
         }
     }
 
-    /* The new maximum and the weights, which replace the scores in shared memory. A NaN among the scores is not in the maximum;
-     * it makes its own weight NaN, and by that the sum and the accumulators of its row. */
-    __device__ void put_weights(const AttentionShared<ROWS> &shared,
-                                const float (&s)[GROUPS][S::N_TILES][2]) {
+    /* The new maximum and the weights, which replace the scores in shared memory. A NaN among the scores is not in the
+     * maximum; it makes its own weight NaN, and by that the sum and the accumulators of its row. */
+    __device__ void put_weights(const AttentionShared<ROWS> &shared, const float (&s)[GROUPS][S::N_TILES][2]) {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
             float new_max = maximum[group];
@@ -189,8 +190,7 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
                 } else {
                     w[0] = __float_as_uint(p[0]), w[1] = __float_as_uint(p[1]);
                 }
-                store_words(shared.weights + ((group * S::STEPS + at / 2) * RP_WARP + lane_index()) * 4 +
-                                at % 2 * 2,
+                store_words(shared.weights + ((group * S::STEPS + at / 2) * RP_WARP + lane_index()) * 4 + at % 2 * 2,
                             w);
             }
 #pragma unroll
@@ -218,8 +218,7 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
                         if (i < seen.from || i >= seen.end) continue;
                         const int      at = i - first, lane = lane_group() * 4 + at % 8 / 2;
                         const unsigned w =
-                            shared.weights[((group * S::STEPS + at / 16) * RP_WARP + lane) * 4 +
-                                           at / 8 % 2 * 2];
+                            shared.weights[((group * S::STEPS + at / 16) * RP_WARP + lane) * 4 + at / 8 % 2 * 2];
                         acc[group][c][e] += (at % 2 == 0 ? low_half(w) : high_half(w)) * x;
                     }
                 }

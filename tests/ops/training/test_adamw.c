@@ -45,8 +45,8 @@ static void step_in_double(Optimizer *o, const RpAdamwParams *a, int step) {
 
 static void expect_reference(const Optimizer *o, double ulp) {
     for (int64_t i = 0; i < o->n; i++) {
-        cr_assert(fabs((double)o->p[i] - o->p64[i]) <= ulp * 0x1p-24 * fmax(1.0, fabs(o->p64[i])),
-                  "%d: %.9g, not %.9g", (int)i, (double)o->p[i], o->p64[i]);
+        cr_assert(fabs((double)o->p[i] - o->p64[i]) <= ulp * 0x1p-24 * fmax(1.0, fabs(o->p64[i])), "%d: %.9g, not %.9g",
+                  (int)i, (double)o->p[i], o->p64[i]);
         cr_assert(fabs((double)o->m[i] - o->m64[i]) <= ulp * 0x1p-24 * fmax(0.1, fabs(o->m64[i])), CASE(i));
         cr_assert(fabs((double)o->v[i] - o->v64[i]) <= ulp * 0x1p-24 * o->v64[i], CASE(i));
     }
@@ -108,8 +108,7 @@ Test(adamw, lr_and_step_may_be_data) {
             .adamw = {0.9f, 0.999f, 1e-8f, 0.1f, NAN, -1}
         };
         RpOpArgs first = args_of(&a, &by_value), second = args_of(&b, &by_data);
-        second.adamw.lr   = tensor(RP_F32, &lr, 1, 1, 1, 1),
-        second.adamw.step = tensor(RP_I32, &step, 1, 1, 1, 1);
+        second.adamw.lr = tensor(RP_F32, &lr, 1, 1, 1, 1), second.adamw.step = tensor(RP_I32, &step, 1, 1, 1, 1);
         run_variants(rp_cpu_adamw, &first);
         run_variants(rp_cpu_adamw, &second);
         cr_expect_arr_eq(a.p, b.p, 100 * sizeof *a.p, CASE(k));
@@ -166,8 +165,8 @@ static void expect_line(FILE *f, const char *what, const float *got, int n) {
     at = line;
     for (int i = 0; i < n; i++) {
         const double want = (double)next_float(&at);
-        cr_assert(fabs((double)got[i] - want) <= 4.0 * 0x1p-23 * fabs(want) + 1e-30, "%s[%d] is %a, not %a",
-                  what, i, (double)got[i], want);
+        cr_assert(fabs((double)got[i] - want) <= 4.0 * 0x1p-23 * fabs(want) + 1e-30, "%s[%d] is %a, not %a", what, i,
+                  (double)got[i], want);
     }
     free(line);
 }

@@ -1,5 +1,5 @@
-/* The op attention_backward against the formulas in double, with the whole matrix of scores; against differences of attention
- * in double; and against torch.autograd (tests/golden/backward.txt). */
+/* The op attention_backward against the formulas in double, with the whole matrix of scores; against differences of
+ * attention in double; and against torch.autograd (tests/golden/backward.txt). */
 #include "tests/support/case.h"
 #include "tests/support/slope.h"
 
@@ -27,8 +27,7 @@ static double *q_row(const Attention *a, double *x, int b, int t, int h) {
 }
 
 static double *k_row(const Attention *a, double *x, int b, int i, int h) {
-    return x +
-           (size_t)a->s.d * (size_t)(h * a->s.key_heads / a->s.heads + a->s.key_heads * (i + a->s.n_k * b));
+    return x + (size_t)a->s.d * (size_t)(h * a->s.key_heads / a->s.heads + a->s.key_heads * (i + a->s.n_k * b));
 }
 
 static double dot64(const double *x, const double *y, int n) {
@@ -82,9 +81,8 @@ static void gradient_row(const Attention *a, int b, int t, int h) {
     const double delta = dot64(dy, q_row(a, a->y64, b, t, h), a->s.d);
     a->dsinks64[h] -= p[n] * delta;
     for (int i = 0; i < n; i++) {
-        const double *k = k_row(a, a->k64, b, i, h), *v = k_row(a, a->v64, b, i, h),
-                     *q = q_row(a, a->q64, b, t, h);
-        const double ds = a->scale * p[i] * (dot64(dy, v, a->s.d) - delta);
+        const double *k = k_row(a, a->k64, b, i, h), *v = k_row(a, a->v64, b, i, h), *q = q_row(a, a->q64, b, t, h);
+        const double  ds = a->scale * p[i] * (dot64(dy, v, a->s.d) - delta);
         for (int c = 0; c < a->s.d; c++) {
             k_row(a, a->dv64, b, i, h)[c] += p[i] * dy[c];
             k_row(a, a->dk64, b, i, h)[c] += ds * q[c];
@@ -97,15 +95,12 @@ static void gradient_row(const Attention *a, int b, int t, int h) {
 static Attention attention_new(Shape s, double scale) {
     Attention    a  = {.s = s, .scale = scale};
     const size_t nq = of_q(&s), nk = of_k(&s);
-    a.q = random_floats(nq, 1), a.k = random_floats(nk, 2), a.v = random_floats(nk, 3),
-    a.dy = random_floats(nq, 4);
-    a.y = random_floats(nq, 5), a.dq = random_floats(nq, 6), a.dk = random_floats(nk, 7),
-    a.dv    = random_floats(nk, 8);
+    a.q = random_floats(nq, 1), a.k = random_floats(nk, 2), a.v = random_floats(nk, 3), a.dy = random_floats(nq, 4);
+    a.y = random_floats(nq, 5), a.dq = random_floats(nq, 6), a.dk = random_floats(nk, 7), a.dv = random_floats(nk, 8);
     a.stats = random_floats(4 * (size_t)(s.batch * s.n_q * s.heads), 9);
     a.sinks = random_floats((size_t)s.heads, 10), a.sinks64 = in_double(a.sinks, (size_t)s.heads);
     a.dsinks64 = calloc((size_t)s.heads, 8);
-    a.q64 = in_double(a.q, nq), a.k64 = in_double(a.k, nk), a.v64 = in_double(a.v, nk),
-    a.dy64 = in_double(a.dy, nq);
+    a.q64 = in_double(a.q, nq), a.k64 = in_double(a.k, nk), a.v64 = in_double(a.v, nk), a.dy64 = in_double(a.dy, nq);
     a.y64 = in_double(a.y, nq), a.dq64 = calloc(nq, 8), a.dk64 = calloc(nk, 8), a.dv64 = calloc(nk, 8);
     for_rows(&a, forward_row);
     for (size_t i = 0; i < nq; i++) a.y[i] = (float)a.y64[i];
@@ -113,10 +108,9 @@ static Attention attention_new(Shape s, double scale) {
 }
 
 static void attention_free(Attention *a) {
-    free(a->q), free(a->k), free(a->v), free(a->y), free(a->dy), free(a->dq), free(a->dk), free(a->dv),
-        free(a->stats), free(a->sinks), free(a->sinks64), free(a->dsinks64);
-    free(a->q64), free(a->k64), free(a->v64), free(a->y64), free(a->dy64), free(a->dq64), free(a->dk64),
-        free(a->dv64);
+    free(a->q), free(a->k), free(a->v), free(a->y), free(a->dy), free(a->dq), free(a->dk), free(a->dv), free(a->stats),
+        free(a->sinks), free(a->sinks64), free(a->dsinks64);
+    free(a->q64), free(a->k64), free(a->v64), free(a->y64), free(a->dy64), free(a->dq64), free(a->dk64), free(a->dv64);
 }
 
 /* [d,seq,heads,batch] of rows in the layout above. */
@@ -133,12 +127,12 @@ static RpTensorView rows_view(float *x, const Shape *s, int seq, int heads) {
 static RpOpArgs args_of(const Attention *a, const RpOpParams *p) {
     const Shape *s    = &a->s;
     RpOpArgs     args = {
-            .dst = rows_view(a->dq, s, s->n_q, s->heads),
-            .src = {tensor(RP_F32, a->dy, s->d, s->heads, s->n_q, s->batch), rows_view(a->q, s, s->n_q, s->heads),
-                    rows_view(a->k, s, s->n_k, s->key_heads), rows_view(a->v, s, s->n_k, s->key_heads),
-                    tensor(RP_F32, a->y, s->d, s->heads, s->n_q, s->batch),
-                    rows_view(a->dk, s, s->n_k, s->key_heads), rows_view(a->dv, s, s->n_k, s->key_heads),
-                    tensor(RP_F32, a->stats, (s->with_sinks ? 4 : 3) * s->batch * s->n_q * s->heads, 1, 1, 1)},
+            .dst    = rows_view(a->dq, s, s->n_q, s->heads),
+            .src    = {tensor(RP_F32, a->dy, s->d, s->heads, s->n_q, s->batch), rows_view(a->q, s, s->n_q, s->heads),
+                       rows_view(a->k, s, s->n_k, s->key_heads), rows_view(a->v, s, s->n_k, s->key_heads),
+                       tensor(RP_F32, a->y, s->d, s->heads, s->n_q, s->batch), rows_view(a->dk, s, s->n_k, s->key_heads),
+                       rows_view(a->dv, s, s->n_k, s->key_heads),
+                       tensor(RP_F32, a->stats, (s->with_sinks ? 4 : 3) * s->batch * s->n_q * s->heads, 1, 1, 1)},
             .params = p
     };
     if (s->with_sinks) args.attention_backward.sinks = tensor(RP_F32, a->sinks, s->heads, 1, 1, 1);
@@ -166,8 +160,8 @@ static void expect_sinks(const Attention *a, double tolerance) {
         double sum = 0.0;
         for (int b = 0; b < s->batch; b++)
             for (int t = 0; t < s->n_q; t++) sum += (double)of_sink[t + s->n_q * (h + s->heads * b)];
-        cr_assert(fabs(sum - a->dsinks64[h]) <= tolerance * s->n_q * s->batch, "sink %d: %.9g, not %.9g", h,
-                  sum, a->dsinks64[h]);
+        cr_assert(fabs(sum - a->dsinks64[h]) <= tolerance * s->n_q * s->batch, "sink %d: %.9g, not %.9g", h, sum,
+                  a->dsinks64[h]);
     }
 }
 
@@ -218,18 +212,16 @@ Test(attention_backward, is_the_slope_of_attention) {
     }
 }
 
-/* More and fewer than a tile of 48 queries and keys, heads of whole vectors and with a rest; 128 queries or keys are a tile on the
- * GPU. */
+/* More and fewer than a tile of 48 queries and keys, heads of whole vectors and with a rest; 128 queries or keys are a
+ * tile on the GPU. */
 Test(attention_backward, takes_any_number_of_queries_and_keys) {
     check((Shape){1, 49, 97, 2, 1, 17, true, 0, false}), check((Shape){1, 3, 131, 1, 1, 33, true, 0, false});
     check((Shape){2, 31, 31, 2, 2, 16, true, 0, false}), check((Shape){1, 48, 48, 1, 1, 8, false, 0, false});
     check((Shape){1, 49, 97, 2, 1, 17, true, 20, true}), check((Shape){1, 60, 60, 1, 1, 8, true, 2, false});
     check((Shape){1, 48, 48, 2, 2, 8, true, 48, true});
 #ifndef RP_TEST_CUDA
-    check((Shape){1, 150, 150, 2, 1, 8, true, 50, true}),
-        check((Shape){1, 20, 150, 2, 1, 8, false, 60, true});
-    check((Shape){1, 100, 100, 2, 1, 32, true, 0, false}),
-        check((Shape){1, 1, 200, 4, 2, 80, true, 0, false});
+    check((Shape){1, 150, 150, 2, 1, 8, true, 50, true}), check((Shape){1, 20, 150, 2, 1, 8, false, 60, true});
+    check((Shape){1, 100, 100, 2, 1, 32, true, 0, false}), check((Shape){1, 1, 200, 4, 2, 80, true, 0, false});
     check((Shape){2, 60, 50, 2, 1, 24, true, 0, false}), check((Shape){1, 5, 50, 2, 2, 512, false, 0, false});
 #else
     check((Shape){1, 140, 140, 1, 1, 4, true, 130, true});
@@ -291,10 +283,10 @@ Test(attention_backward, has_the_gradients_of_torch) {
         Shape  s = {0};
         int    causal;
         double scale;
-        s.with_sinks = sscanf(line, "attention_sinks %d %d %d %d %d %d %d %d %lf", &causal, &s.window,
-                              &s.batch, &s.n_q, &s.n_k, &s.heads, &s.key_heads, &s.d, &scale) == 9;
-        if (!s.with_sinks && sscanf(line, "attention %d %d %d %d %d %d %d %lf", &causal, &s.batch, &s.n_q,
-                                    &s.n_k, &s.heads, &s.key_heads, &s.d, &scale) != 8)
+        s.with_sinks = sscanf(line, "attention_sinks %d %d %d %d %d %d %d %d %lf", &causal, &s.window, &s.batch, &s.n_q,
+                              &s.n_k, &s.heads, &s.key_heads, &s.d, &scale) == 9;
+        if (!s.with_sinks && sscanf(line, "attention %d %d %d %d %d %d %d %lf", &causal, &s.batch, &s.n_q, &s.n_k,
+                                    &s.heads, &s.key_heads, &s.d, &scale) != 8)
             continue;
         s.causal    = causal != 0;
         Attention a = attention_new(s, scale);

@@ -46,8 +46,7 @@ Test(aux_loss, is_1_if_balanced_and_larger_if_not) {
 Test(aux_loss, refuses_other_shapes) {
     float          x[8] = {0}, y;
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, &y, 1, 1, 1, 1),
-        .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 2, 1, 1, 1)}
+        .dst = tensor(RP_F32, &y, 1, 1, 1, 1), .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, x, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_aux_loss, &args, 1), RP_E_SHAPE,
             "aux_loss: load must be f32 [4]: probs f32 [4,2], load f32 [2], result f32 [1]");

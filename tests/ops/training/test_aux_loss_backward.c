@@ -6,8 +6,7 @@ static void check(int experts, int tokens, float dy) {
     float           *load = random_floats((size_t)experts, 4), *y = malloc(n * sizeof *y);
     double          *want = malloc(n * sizeof *want);
     const RpOpParams p    = {.aux_loss_backward = {.tokens = tokens}};
-    for (int i = 0; i < experts * tokens; i++)
-        want[i] = (double)load[i % experts] * experts / tokens * (double)dy;
+    for (int i = 0; i < experts * tokens; i++) want[i] = (double)load[i % experts] * experts / tokens * (double)dy;
     const RpOpArgs args = {
         .dst    = tensor(RP_F32, y, experts, tokens, 1, 1),
         .src    = {tensor(RP_F32, load, experts, 1, 1, 1), tensor(RP_F32, &dy, 1, 1, 1, 1)},

@@ -21,13 +21,10 @@ static TensorNode *rms_norm(Case *c) {
     TensorNode *x = param(c, 6, 3, 2);
     return rp_rms_norm(c->g, x, param(c, 6, 1, 1), 1e-2f);
 }
-static TensorNode *rms_norm_without_weight(Case *c) {
-    return rp_rms_norm(c->g, param(c, 6, 3, 2), NULL, 1e-2f);
-}
+static TensorNode *rms_norm_without_weight(Case *c) { return rp_rms_norm(c->g, param(c, 6, 3, 2), NULL, 1e-2f); }
 static TensorNode *rope_of(Case *c, RpRopeMode mode) {
-    const RpRopeParams p = {
-        .mode = mode, .n_dims = 4, .freq_base = 100.0f, .freq_scale = 1.0f, .attn_factor = 1.5f};
-    TensorNode *x = param(c, 6, 2, 3);
+    const RpRopeParams p = {.mode = mode, .n_dims = 4, .freq_base = 100.0f, .freq_scale = 1.0f, .attn_factor = 1.5f};
+    TensorNode        *x = param(c, 6, 2, 3);
     return rp_rope(c->g, x, ids(c, 3, 1), NULL, &p);
 }
 static TensorNode *rope_norm(Case *c) { return rope_of(c, RP_ROPE_NORM); }
@@ -113,8 +110,7 @@ static TensorNode *combine(Case *c) {
     return rp_combine(c->g, x, param(c, 2, 3, 1));
 }
 static TensorNode *route(Case *c) {
-    TensorNode *x = param(c, 3, 4, 1),
-               *p = rp_soft_max(c->g, x, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+    TensorNode *x = param(c, 3, 4, 1), *p = rp_soft_max(c->g, x, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
     return rp_route(c->g, p, ids(c, 2, 4), &(RpRouteParams){.normalize = true, .scale = 2.0f});
 }
 static TensorNode *cross_entropy(Case *c) {
@@ -130,10 +126,8 @@ static TensorNode *linear_cross_entropy(Case *c) {
     return rp_graph_op(c->g, RP_OP_LINEAR_CROSS_ENTROPY, &p, (TensorNode *[]){x, w, ids(c, 4, 1), stats, chunk}, 5);
 }
 static TensorNode *aux_loss(Case *c) {
-    TensorNode *x = param(c, 3, 4, 1),
-               *p = rp_soft_max(c->g, x, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
-    TensorNode *load =
-        op(c, RP_OP_EXPERT_LOAD, (RpOpParams){.expert_load = {.experts = 3}}, ids(c, 2, 4), NULL);
+    TensorNode *x = param(c, 3, 4, 1), *p = rp_soft_max(c->g, x, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+    TensorNode *load = op(c, RP_OP_EXPERT_LOAD, (RpOpParams){.expert_load = {.experts = 3}}, ids(c, 2, 4), NULL);
     return op(c, RP_OP_AUX_LOSS, (RpOpParams){0}, p, load);
 }
 static TensorNode *gemm(Case *c) {
@@ -145,8 +139,7 @@ static TensorNode *gemm(Case *c) {
                        (TensorNode *[]){a, b, d}, 3);
 }
 static TensorNode *sum(Case *c) {
-    return op(c, RP_OP_REPEAT_BACKWARD, (RpOpParams){.repeat_backward = {.ne = {1, 1, 1, 1}}},
-              param(c, 6, 3, 1), NULL);
+    return op(c, RP_OP_REPEAT_BACKWARD, (RpOpParams){.repeat_backward = {.ne = {1, 1, 1, 1}}}, param(c, 6, 3, 1), NULL);
 }
 static TensorNode *slice(Case *c) {
     return rp_cast(c->g,
@@ -159,8 +152,7 @@ static TensorNode *slice(Case *c) {
                    RP_F32);
 }
 static TensorNode *permuted(Case *c) {
-    return rp_cast(c->g, rp_permute(c->g, rp_reshape(c->g, param(c, 6, 4, 1), 3, 2, 4, 1), 0, 2, 1, 3),
-                   RP_F32);
+    return rp_cast(c->g, rp_permute(c->g, rp_reshape(c->g, param(c, 6, 4, 1), 3, 2, 4, 1), 0, 2, 1, 3), RP_F32);
 }
 
 enum { EMBD = 8, HEADS = 4, KV_HEADS = 2, DIM = 4, TOKENS = 3, FF = 6, EXPERTS = 3, USED = 2 };
@@ -179,17 +171,16 @@ static TensorNode *attention_block(Case *c, TensorNode *x, TensorNode *pos) {
     const RpAttentionParams p = {.scale = 0.5f, .causal = 1};
     TensorNode             *h = rp_rms_norm(c->g, x, param(c, EMBD, 1, 1), 1e-2f);
     TensorNode             *q = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * HEADS, 1), h), HEADS, pos);
-    TensorNode *k = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * KV_HEADS, 1), h), KV_HEADS, pos);
-    TensorNode *v = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * KV_HEADS, 1), h), KV_HEADS, NULL);
+    TensorNode             *k = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * KV_HEADS, 1), h), KV_HEADS, pos);
+    TensorNode             *v = heads(c, rp_mul_mat(c->g, param(c, EMBD, DIM * KV_HEADS, 1), h), KV_HEADS, NULL);
     TensorNode *y = rp_attention(c->g, q, rp_cast(c->g, k, RP_F32), rp_cast(c->g, v, RP_F32), NULL, NULL, &p);
     y             = rp_reshape(c->g, y, DIM * HEADS, TOKENS, 1, 1);
     return rp_add(c->g, x, rp_mul_mat(c->g, param(c, DIM * HEADS, EMBD, 1), y));
 }
 
 static TensorNode *feed_forward(Case *c, TensorNode *x, bool gelu) {
-    TensorNode *gate = rp_mul_mat(c->g, param(c, EMBD, FF, 1), x),
-               *up   = rp_mul_mat(c->g, param(c, EMBD, FF, 1), x);
-    gate             = gelu ? rp_gelu(c->g, gate, RP_GELU_TANH) : rp_silu(c->g, gate);
+    TensorNode *gate = rp_mul_mat(c->g, param(c, EMBD, FF, 1), x), *up = rp_mul_mat(c->g, param(c, EMBD, FF, 1), x);
+    gate = gelu ? rp_gelu(c->g, gate, RP_GELU_TANH) : rp_silu(c->g, gate);
     return rp_mul_mat(c->g, param(c, FF, EMBD, 1), rp_mul(c->g, gate, up));
 }
 
@@ -213,8 +204,7 @@ static TensorNode *experts(Case *c) {
     TensorNode *column  = rp_reshape(c->g, x, EMBD, 1, TOKENS, 1);
     TensorNode *gate    = rp_mul_mat_id(c->g, param(c, EMBD, FF, EXPERTS), column, choice);
     TensorNode *up      = rp_mul_mat_id(c->g, param(c, EMBD, FF, EXPERTS), column, choice);
-    TensorNode *down =
-        rp_mul_mat_id(c->g, param(c, FF, EMBD, EXPERTS), rp_mul(c->g, rp_silu(c->g, gate), up), choice);
+    TensorNode *down = rp_mul_mat_id(c->g, param(c, FF, EMBD, EXPERTS), rp_mul(c->g, rp_silu(c->g, gate), up), choice);
     return rp_add(c->g, rp_combine(c->g, down, weights), feed_forward(c, x, false));
 }
 
@@ -282,8 +272,8 @@ static void expect_differences(const char *name, RpExecutor *e, const Case *c, c
             const double down = run(e, c), want = (up - down) / (step - (double)x[i]);
             x[i] = at;
             cr_assert(fabs((double)got[i] - want) <= 2e-3 * fmax(1.0, fabs(want)),
-                      "%s: gradient of parameter %d, element %d is %.7g, not %.7g", name, p, (int)i,
-                      (double)got[i], want);
+                      "%s: gradient of parameter %d, element %d is %.7g, not %.7g", name, p, (int)i, (double)got[i],
+                      want);
         }
         got += n;
     }
@@ -298,8 +288,7 @@ static void check(const char *name, Build *build) {
         RpExecutor *e;
         OK(rp_plan_new(c.g, &plan));
         OK(rp_executor_open(
-            plan, &(RpExecutorOptions){.n_threads = first == NULL ? 1 : mode + 1, .mode = (RpExecMode)mode},
-            &e));
+            plan, &(RpExecutorOptions){.n_threads = first == NULL ? 1 : mode + 1, .mode = (RpExecMode)mode}, &e));
         fill(e, &c);
         run(e, &c);
         float *got = gradients(e, &c, &n);
@@ -307,8 +296,7 @@ static void check(const char *name, Build *build) {
             expect_differences(name, e, &c, got);
             first = got;
         } else {
-            cr_expect_eq(memcmp(first, got, (size_t)n * sizeof *got), 0, "%s: other bits in mode %d", name,
-                         mode);
+            cr_expect_eq(memcmp(first, got, (size_t)n * sizeof *got), 0, "%s: other bits in mode %d", name, mode);
             free(got);
         }
         rp_executor_free(e);
@@ -318,7 +306,7 @@ static void check(const char *name, Build *build) {
     free(first);
 }
 
-#define GRADIENT(build)                                                                                      \
+#define GRADIENT(build)                                                                                                \
     Test(backward, build) { check(#build, build); }
 GRADIENT(mul_mat)
 GRADIENT(mul_mat_heads)

@@ -1,4 +1,5 @@
-/* rp_graph_backward: its refusals, which nodes and how much memory it adds, and the table of rules in docs/training.md. */
+/* rp_graph_backward: its refusals, which nodes and how much memory it adds, and the table of rules in
+ * docs/training.md. */
 #include "tests/ops/training/gradient_case.h"
 
 #include "base/op_table.h"
@@ -38,8 +39,7 @@ Test(backward_graph, refuses_bad_arguments) {
     REFUSED(rp_graph_backward(c.g, loss, c.params, 0, c.grads), RP_E_ARG, "at least one parameter");
     REFUSED(rp_graph_backward(c.g, x, c.params, 1, c.grads), RP_E_DTYPE,
             "the loss must be a computed node of type f32");
-    REFUSED(rp_graph_backward(c.g, loss, &none, 1, c.grads), RP_E_ARG,
-            "parameter 0 is not a node of this graph");
+    REFUSED(rp_graph_backward(c.g, loss, &none, 1, c.grads), RP_E_ARG, "parameter 0 is not a node of this graph");
     REFUSED(rp_graph_backward(c.g, loss, &i, 1, c.grads), RP_E_DTYPE, "parameter 0, 'ids', is i32");
     OK(rp_graph_finish(c.g, &loss, 1));
     REFUSED(rp_graph_backward(c.g, loss, c.params, 1, c.grads), RP_E_STATE, "the graph is finished");

@@ -18,8 +18,8 @@ static double loss(const void *of) {
 
 static void check(int n, int k, int tokens) {
     const size_t nx = (size_t)(n * k * tokens), nw = (size_t)(k * tokens), ny = (size_t)(n * tokens);
-    float       *x = random_floats(nx, 1), *w = random_floats(nw, 2), *dy = random_floats(ny, 3),
-          *dx = random_floats(nx, 4), *dw = random_floats(nw, 5);
+    float *x = random_floats(nx, 1), *w = random_floats(nw, 2), *dy = random_floats(ny, 3), *dx = random_floats(nx, 4),
+          *dw           = random_floats(nw, 5);
     Combine        c    = {n, k, tokens, in_double(x, nx), in_double(w, nw), in_double(dy, ny)};
     double        *want = malloc(nx * sizeof *want), *want_w = malloc(nw * sizeof *want_w);
     const RpOpArgs args = {
@@ -30,13 +30,10 @@ static void check(int n, int k, int tokens) {
     slopes(loss, &c, c.x, nx, want), slopes(loss, &c, c.w, nw, want_w);
     run_variants(rp_cpu_combine_backward, &args);
     expect_near(dx, want, nx, 1e-6), expect_near(dw, want_w, nw, 1e-6);
-    free(x), free(w), free(dy), free(dx), free(dw), free(want), free(want_w), free(c.x), free(c.w),
-        free(c.dy);
+    free(x), free(w), free(dy), free(dx), free(dw), free(want), free(want_w), free(c.x), free(c.w), free(c.dy);
 }
 
-Test(combine_backward, is_the_slope_of_combine) {
-    check(1, 1, 1), check(33, 2, 5), check(17, 4, 3), check(270, 2, 1);
-}
+Test(combine_backward, is_the_slope_of_combine) { check(1, 1, 1), check(33, 2, 5), check(17, 4, 3), check(270, 2, 1); }
 
 Test(combine_backward, refuses_other_shapes) {
     float          a[16] = {0}, b[16];

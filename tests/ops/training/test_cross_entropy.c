@@ -26,8 +26,8 @@ static void check(int n, int rows, float scale, float offset) {
         for (int t = 0; t < rows; t++) {
             const double sum  = log_sum(x + n * t, n);
             const double want = targets[t] < 0 ? 0.0 : sum - (double)x[n * t + targets[t]];
-            cr_assert(fabs((double)y[t] - want) <= 1e-6 * fmax(1.0, want), "row %d: %.9g, not %.9g", t,
-                      (double)y[t], want);
+            cr_assert(fabs((double)y[t] - want) <= 1e-6 * fmax(1.0, want), "row %d: %.9g, not %.9g", t, (double)y[t],
+                      want);
             for (int i = n * t; i < n * (t + 1) && with == 1; i++)
                 cr_assert(fabs((double)log_probs[i] - ((double)x[i] - sum)) <=
                               1e-6 * fmax(1.0, fabs((double)log_probs[i])),

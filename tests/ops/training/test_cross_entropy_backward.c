@@ -48,8 +48,7 @@ Test(cross_entropy_backward, is_the_slope_of_cross_entropy) {
     int32_t        target = 4;
     const RpOpArgs back   = {
           .dst = tensor(RP_F32, dx, N, 1, 1, 1),
-          .src = {tensor(RP_F32, x, N, 1, 1, 1), tensor(RP_I32, &target, 1, 1, 1, 1),
-                  tensor(RP_F32, &dy, 1, 1, 1, 1)}
+          .src = {tensor(RP_F32, x, N, 1, 1, 1), tensor(RP_I32, &target, 1, 1, 1, 1), tensor(RP_F32, &dy, 1, 1, 1, 1)}
     };
     OK(run_workers(rp_cpu_cross_entropy_backward, &back, 1));
     for (int i = 0; i < N; i++) {
@@ -81,8 +80,7 @@ Test(cross_entropy_backward, rows_with_nan_or_infinity) {
     };
     run_variants(rp_cpu_cross_entropy_backward, &args);
     for (int i = 0; i < N; i++)
-        cr_expect(isnan(dx[i]) && isnan(dx[N + i]) && dx[2 * N + i] == 0.0f && isfinite(dx[3 * N + i]),
-                  CASE(i));
+        cr_expect(isnan(dx[i]) && isnan(dx[N + i]) && dx[2 * N + i] == 0.0f && isfinite(dx[3 * N + i]), CASE(i));
     cr_expect(dx[3 * N + 17] == 0.0f);
     free(x);
 }
@@ -92,8 +90,7 @@ Test(cross_entropy_backward, a_target_outside_of_the_row) {
     int32_t  targets[2] = {1, 4};
     RpOpArgs args       = {
               .dst = tensor(RP_F32, dx, 4, 2, 1, 1),
-              .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_I32, targets, 2, 1, 1, 1),
-                      tensor(RP_F32, dy, 2, 1, 1, 1)}
+              .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_I32, targets, 2, 1, 1, 1), tensor(RP_F32, dy, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_cross_entropy_backward, &args, 1), RP_E_ARG,
             "cross_entropy_backward: target 4 of row 1: 0 to 3, or -1 for none, is wanted");

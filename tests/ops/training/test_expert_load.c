@@ -11,9 +11,8 @@ static void check(int experts, int k, int tokens, int largest) {
         ids[i] = i * 7919 % 104729 % (largest + 2) - 1; /* from -1 to largest */
         if (ids[i] >= 0 && ids[i] < experts) want[ids[i]] += 1.0 / n;
     }
-    const RpOpArgs args = {.dst    = tensor(RP_F32, y, experts, 1, 1, 1),
-                           .src    = {tensor(RP_I32, ids, k, tokens, 1, 1)},
-                           .params = &p};
+    const RpOpArgs args = {
+        .dst = tensor(RP_F32, y, experts, 1, 1, 1), .src = {tensor(RP_I32, ids, k, tokens, 1, 1)}, .params = &p};
     run_variants(rp_cpu_expert_load, &args);
     expect_near(y, want, (size_t)experts, 6e-8);
     free(ids), free(y), free(want);
@@ -68,8 +67,7 @@ Test(expert_load, refuses_other_shapes) {
     int32_t    ids[4] = {0};
     float      y[3];
     RpOpParams p    = {.expert_load = {.experts = 2}};
-    RpOpArgs   args = {
-          .dst = tensor(RP_F32, y, 3, 1, 1, 1), .src = {tensor(RP_I32, ids, 2, 2, 1, 1)}, .params = &p};
+    RpOpArgs   args = {.dst = tensor(RP_F32, y, 3, 1, 1, 1), .src = {tensor(RP_I32, ids, 2, 2, 1, 1)}, .params = &p};
     REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_SHAPE,
             "expert_load: result must be f32 [2]: ids i32 [2,2], result f32 [3]");
     args.dst                 = tensor(RP_F32, y, 2, 1, 1, 1);
@@ -81,7 +79,6 @@ Test(expert_load, refuses_other_shapes) {
             "expert_load: there must be at most 16777216 ids, not 33554432: ids i32 [8192,4096], weights f32 "
             "[3], result f32 [2]");
     p.expert_load.experts = 0;
-    REFUSED(
-        run_workers(rp_cpu_expert_load, &args, 1), RP_E_ARG,
-        "expert_load: experts = 0 must be at least 1: ids i32 [8192,4096], weights f32 [3], result f32 [2]");
+    REFUSED(run_workers(rp_cpu_expert_load, &args, 1), RP_E_ARG,
+            "expert_load: experts = 0 must be at least 1: ids i32 [8192,4096], weights f32 [3], result f32 [2]");
 }

@@ -21,6 +21,5 @@ Test(fill, refuses_another_shape) {
     float            y[8];
     const RpOpParams p    = {.fill = {.ne = {4, 3, 1, 1}}};
     const RpOpArgs   args = {.dst = tensor(RP_F32, y, 4, 2, 1, 1), .params = &p};
-    REFUSED(run_workers(rp_cpu_fill, &args, 1), RP_E_SHAPE,
-            "fill: result must be f32 [4,3]: result f32 [4,2]");
+    REFUSED(run_workers(rp_cpu_fill, &args, 1), RP_E_SHAPE, "fill: result must be f32 [4,3]: result f32 [4,2]");
 }

@@ -13,10 +13,9 @@ static double by_tanh(const void *of) {
 }
 
 static void check(RpGeluKind kind, int64_t n, float scale) {
-    float *x = random_floats((size_t)n, 3), *dy = random_floats((size_t)n, 4),
-          *dx             = malloc((size_t)n * sizeof *dx);
-    double          *want = malloc((size_t)n * sizeof *want);
-    const RpOpParams p    = {.gelu_backward = {.kind = kind}};
+    float  *x = random_floats((size_t)n, 3), *dy = random_floats((size_t)n, 4), *dx = malloc((size_t)n * sizeof *dx);
+    double *want       = malloc((size_t)n * sizeof *want);
+    const RpOpParams p = {.gelu_backward = {.kind = kind}};
     for (int64_t i = 0; i < n; i++) {
         x[i] *= scale;
         double at = (double)x[i];
@@ -29,8 +28,7 @@ static void check(RpGeluKind kind, int64_t n, float scale) {
 
 Test(gelu_backward, is_the_slope_of_gelu) {
     for (int kind = RP_GELU_TANH; kind <= RP_GELU_ERF; kind++)
-        check((RpGeluKind)kind, 1, 1.0f), check((RpGeluKind)kind, 33, 3.0f),
-            check((RpGeluKind)kind, 1203, 12.0f);
+        check((RpGeluKind)kind, 1, 1.0f), check((RpGeluKind)kind, 33, 3.0f), check((RpGeluKind)kind, 1203, 12.0f);
 }
 
 Test(gelu_backward, extreme_numbers) {
@@ -38,8 +36,7 @@ Test(gelu_backward, extreme_numbers) {
         float            dy[5] = {2, 2, 2, 2, 2}, x[5] = {INFINITY, -INFINITY, 3e38f, -3e38f, NAN}, dx[5];
         const RpOpParams p = {.gelu_backward = {.kind = (RpGeluKind)kind}};
         run_gradient(rp_cpu_gelu_backward, &p, dy, x, dx, 5, 1);
-        cr_expect(dx[0] == 2.0f && fabsf(dx[1]) < 1e-20f && dx[2] == 2.0f && fabsf(dx[3]) < 1e-20f &&
-                      isnan(dx[4]),
+        cr_expect(dx[0] == 2.0f && fabsf(dx[1]) < 1e-20f && dx[2] == 2.0f && fabsf(dx[3]) < 1e-20f && isnan(dx[4]),
                   CASE(kind));
     }
 }

@@ -2,11 +2,11 @@
 #include "tests/support/kernel_test.h"
 
 static void check(int64_t n, int tokens, int rows, float scale) {
-    float   *dy = random_floats((size_t)(n * tokens), 3), *dw = malloc((size_t)(n * rows) * sizeof *dw);
-    double  *want      = calloc((size_t)(n * rows), sizeof *want);
-    int32_t *ids       = malloc((size_t)tokens * sizeof *ids);
-    const RpOpParams p = {
-        .get_rows_backward = {.rows = rows, .scale = scale}
+    float           *dy = random_floats((size_t)(n * tokens), 3), *dw = malloc((size_t)(n * rows) * sizeof *dw);
+    double          *want = calloc((size_t)(n * rows), sizeof *want);
+    int32_t         *ids  = malloc((size_t)tokens * sizeof *ids);
+    const RpOpParams p    = {
+           .get_rows_backward = {.rows = rows, .scale = scale}
     };
     for (int t = 0; t < tokens; t++) {
         ids[t] = t * t % (rows + 2) - 1; /* -1 and `rows` are no rows */

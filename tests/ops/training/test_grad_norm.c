@@ -26,8 +26,8 @@ Test(grad_norm, is_the_root_of_the_sum_of_squares) {
     for (int i = 0; i < 7; i++) {
         const double want = sqrt(squares(x, sizes[i]));
         const float  got  = norm_of(x, sizes[i], true);
-        cr_expect(fabs((double)got - want) <= 0.51 * want * 0x1p-23, "%d elements: %.9g, not %.9g",
-                  (int)sizes[i], (double)got, want);
+        cr_expect(fabs((double)got - want) <= 0.51 * want * 0x1p-23, "%d elements: %.9g, not %.9g", (int)sizes[i],
+                  (double)got, want);
     }
     free(x);
 }
@@ -81,7 +81,6 @@ Test(grad_norm, refuses_another_state) {
             "grad_norm: sums must be f32 [1028]: x f32 [4], sums f32 [2], result f32 [1028]");
     float other[RP_GRAD_NORM_FLOATS];
     args.grad_norm.sums = tensor(RP_F32, other, RP_GRAD_NORM_FLOATS, 1, 1, 1);
-    REFUSED(
-        run_workers(rp_cpu_grad_norm, &args, 1), RP_E_ARG,
-        "grad_norm: the result must be the memory of sums: x f32 [4], sums f32 [1028], result f32 [1028]");
+    REFUSED(run_workers(rp_cpu_grad_norm, &args, 1), RP_E_ARG,
+            "grad_norm: the result must be the memory of sums: x f32 [4], sums f32 [1028], result f32 [1028]");
 }

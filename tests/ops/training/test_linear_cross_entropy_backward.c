@@ -1,4 +1,5 @@
-/* The op linear_cross_entropy_backward, after linear_cross_entropy, against PyTorch in float64 and the formulas in double. */
+/* The op linear_cross_entropy_backward, after linear_cross_entropy, against PyTorch in float64 and the formulas in
+ * double. */
 #include "tests/ops/training/vocabulary_case.h"
 #include "tests/support/case.h"
 
@@ -46,8 +47,7 @@ Test(linear_cross_entropy_backward, a_nan_does_not_reach_dx_of_other_columns) {
     OK(run_workers(rp_cpu_linear_cross_entropy, &v->forward, 1));
     run_variants(rp_cpu_linear_cross_entropy_backward, &v->backward);
     for (int i = 0; i < 6; i++)
-        cr_expect(isfinite(v->dx[i]) && v->dx[6 + i] == 0.0f && isnan(v->dx[12 + i]) &&
-                      isfinite(v->dx[18 + i]),
+        cr_expect(isfinite(v->dx[i]) && v->dx[6 + i] == 0.0f && isnan(v->dx[12 + i]) && isfinite(v->dx[18 + i]),
                   CASE(i));
     vocabulary_free(v);
 }

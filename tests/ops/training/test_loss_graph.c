@@ -1,6 +1,6 @@
-/* A training step as a graph: cross entropy, its gradient, clipping and AdamW, which change states in place. Learning rate and
- * step number are inputs (I4), so one plan serves all steps. The reference is the same step in double. Also the refusals of
- * the shape rules of these ops. Device: REPRISE_DEVICE (CPU, simulated device or GPU). */
+/* A training step as a graph: cross entropy, its gradient, clipping and AdamW, which change states in place. Learning
+ * rate and step number are inputs (I4), so one plan serves all steps. The reference is the same step in double. Also
+ * the refusals of the shape rules of these ops. Device: REPRISE_DEVICE (CPU, simulated device or GPU). */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 
@@ -35,8 +35,7 @@ static Net new_net(void) {
     n.dy                  = rp_graph_input(n.g, "dy", RP_F32, NE(ROWS, 1, 1, 1));
     n.lr                  = rp_graph_input(n.g, "lr", RP_F32, NE(1, 1, 1, 1));
     n.step                = rp_graph_input(n.g, "step", RP_I32, NE(1, 1, 1, 1));
-    n.losses =
-        rp_graph_op(n.g, RP_OP_CROSS_ENTROPY, NULL, (TensorNode *[]){n.logits, n.targets, log_probs}, 3);
+    n.losses = rp_graph_op(n.g, RP_OP_CROSS_ENTROPY, NULL, (TensorNode *[]){n.logits, n.targets, log_probs}, 3);
     TensorNode *d =
         rp_graph_op(n.g, RP_OP_CROSS_ENTROPY_BACKWARD, NULL, (TensorNode *[]){n.logits, n.targets, n.dy}, 3);
     TensorNode *s = rp_graph_op(n.g, RP_OP_GRAD_NORM, &norm, (TensorNode *[]){d, n.sums}, 2);
@@ -53,8 +52,7 @@ static float rate_of(int step) { return 0.1f / (float)step; }
 static double row_in_double(const double *x, int target, double dy, double *dx) {
     double sum = 0.0;
     for (int i = 0; i < VOCAB; i++) sum += exp(x[i]);
-    for (int i = 0; i < VOCAB; i++)
-        dx[i] = target < 0 ? 0.0 : (exp(x[i]) / sum - (i == target ? 1.0 : 0.0)) * dy;
+    for (int i = 0; i < VOCAB; i++) dx[i] = target < 0 ? 0.0 : (exp(x[i]) / sum - (i == target ? 1.0 : 0.0)) * dy;
     return target < 0 ? 0.0 : log(sum) - x[target];
 }
 
@@ -82,8 +80,8 @@ static void set_inputs(RpExecutor *e, const Net *n, int step) {
 
 static void expect_floats_near(const float *got, const double *want, int n, double tolerance) {
     for (int i = 0; i < n; i++)
-        cr_assert(fabs((double)got[i] - want[i]) <= tolerance, "element %d is %.9g, not %.9g", i,
-                  (double)got[i], want[i]);
+        cr_assert(fabs((double)got[i] - want[i]) <= tolerance, "element %d is %.9g, not %.9g", i, (double)got[i],
+                  want[i]);
 }
 
 Test(loss_graph, trains_as_the_reference_in_every_mode) {
@@ -142,9 +140,7 @@ static TensorNode *short_log_probs(ComputeGraph *g, int i) {
 static TensorNode *floats(ComputeGraph *g, int i) { return in(g, RP_F32, 5 - i, 3); }
 static TensorNode *vectors(ComputeGraph *g, int i) { return in(g, RP_F32, 5 - i, 1); }
 static TensorNode *ids(ComputeGraph *g, int i) { return (void)i, in(g, RP_I32, 2, 3); }
-static TensorNode *short_sums(ComputeGraph *g, int i) {
-    return i == 0 ? in(g, RP_F32, 5, 3) : state(g, 5, 1);
-}
+static TensorNode *short_sums(ComputeGraph *g, int i) { return i == 0 ? in(g, RP_F32, 5, 3) : state(g, 5, 1); }
 static TensorNode *three_weights(ComputeGraph *g, int i) {
     return in(g, i == 0 ? RP_I32 : RP_F32, i == 0 ? 2 : 3, 2 - i);
 }
@@ -178,8 +174,7 @@ Test(loss_graph, refuses_other_shapes) {
     refused(RP_OP_GRAD_CLIP, negative, vectors, 2, "max_norm must not be negative");
     refused(RP_OP_ADAMW, none, adamw_with_short_v, 4, "lr must be a source, one f32");
     refused(RP_OP_ADAMW, none, adamw_with_short_v, 5, "step must be a source, one i32");
-    refused(RP_OP_ADAMW, none, adamw_with_short_v, 6,
-            "grad, param, m and v must be contiguous f32 of one shape");
+    refused(RP_OP_ADAMW, none, adamw_with_short_v, 6, "grad, param, m and v must be contiguous f32 of one shape");
     refused(RP_OP_ADAMW, beta, adamw_with_short_v, 6, "beta1 and beta2 must be from 0 to below 1");
     refused(RP_OP_ADAMW, eps, adamw_with_short_v, 6, "eps and weight_decay must not be negative");
 }

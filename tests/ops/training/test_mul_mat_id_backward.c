@@ -21,14 +21,13 @@ static void check(Shape s, int64_t gap) {
         const float *of_x = x + (s.n + gap) * (s.one_column ? c / s.k : c), *of_dy = dy + (s.m + gap) * c;
         ids[c] = choice(&s, c);
         for (int64_t i = 0; i < s.m && ids[c] >= 0 && ids[c] < s.experts; i++)
-            for (int64_t j = 0; j < s.n; j++)
-                want[(ids[c] * s.m + i) * s.n + j] += (double)of_x[j] * (double)of_dy[i];
+            for (int64_t j = 0; j < s.n; j++) want[(ids[c] * s.m + i) * s.n + j] += (double)of_x[j] * (double)of_dy[i];
     }
     const RpOpParams p    = {.mul_mat_id_backward = {.experts = (int32_t)s.experts}};
     RpOpArgs         args = {
-                .dst = tensor(RP_F32, dw, s.n, s.m, s.experts, 1),
-                .src = {tensor(RP_F32, x, s.n + gap, each, s.t, 1), tensor(RP_F32, dy, s.m + gap, s.k, s.t, 1),
-                        tensor(RP_I32, ids, s.k, s.t, 1, 1)},
+                .dst    = tensor(RP_F32, dw, s.n, s.m, s.experts, 1),
+                .src    = {tensor(RP_F32, x, s.n + gap, each, s.t, 1), tensor(RP_F32, dy, s.m + gap, s.k, s.t, 1),
+                           tensor(RP_I32, ids, s.k, s.t, 1, 1)},
                 .params = &p
     };
     args.mul_mat_id_backward.x.ne[0] = s.n, args.mul_mat_id_backward.dy.ne[0] = s.m;
@@ -56,14 +55,12 @@ Test(mul_mat_id_backward, keeps_experts_apart) {
     const RpOpParams p      = {.mul_mat_id_backward = {.experts = 2}};
     const RpOpArgs   args   = {
             .dst    = tensor(RP_F32, dw, 4, 1, 2, 1),
-            .src    = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, dy, 1, 2, 1, 1),
-                       tensor(RP_I32, ids, 2, 1, 1, 1)},
+            .src    = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_F32, dy, 1, 2, 1, 1), tensor(RP_I32, ids, 2, 1, 1, 1)},
             .params = &p
     };
     run_variants(rp_cpu_mul_mat_id_backward, &args);
     for (int i = 0; i < 8; i++)
-        cr_expect(i == 4 ? isnan(dw[i]) : dw[i] == (i < 4 ? 1.0f : 2.0f), "element %d is %g", i,
-                  (double)dw[i]);
+        cr_expect(i == 4 ? isnan(dw[i]) : dw[i] == (i < 4 ? 1.0f : 2.0f), "element %d is %g", i, (double)dw[i]);
 }
 
 Test(mul_mat_id_backward, refuses_other_shapes) {
@@ -71,9 +68,8 @@ Test(mul_mat_id_backward, refuses_other_shapes) {
     int32_t          ids[6] = {0};
     const RpOpParams p      = {.mul_mat_id_backward = {.experts = 2}};
     RpOpArgs         args   = {
-                  .dst    = tensor(RP_F32, dw, 4, 3, 2, 1),
-                  .src    = {tensor(RP_F32, x, 4, 3, 2, 1), tensor(RP_F32, dy, 3, 2, 2, 1),
-                             tensor(RP_I32, ids, 2, 2, 1, 1)},
+                  .dst = tensor(RP_F32, dw, 4, 3, 2, 1),
+                  .src = {tensor(RP_F32, x, 4, 3, 2, 1), tensor(RP_F32, dy, 3, 2, 2, 1), tensor(RP_I32, ids, 2, 2, 1, 1)},
                   .params = &p
     };
     REFUSED(run_workers(rp_cpu_mul_mat_id_backward, &args, 1), RP_E_SHAPE,

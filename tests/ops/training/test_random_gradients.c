@@ -1,6 +1,6 @@
-/* rp_graph_backward on random graphs: small DAGs of ops with a rule, in which any node may have several readers. The slope of
- * the loss along a random direction of each parameter, from the gradient, is compared with a difference quotient of fourth
- * order of the forward graph:
+/* rp_graph_backward on random graphs: small DAGs of ops with a rule, in which any node may have several readers. The
+ * slope of the loss along a random direction of each parameter, from the gradient, is compared with a difference
+ * quotient of fourth order of the forward graph:
  *
  *     slope = (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h        f sums the loss in double
  *
@@ -156,10 +156,9 @@ static TensorNode *heads(Case *c, int64_t h, bool rotated) {
 }
 
 static TensorNode *attention(Case *c) {
-    const RpAttentionParams p = {
-        .scale = 0.5f, .window = (int32_t)below(c, 3), .causal = (int32_t)below(c, 2)};
-    TensorNode *q = heads(c, 2, true), *k = heads(c, 1, true), *v = heads(c, 1, false);
-    TensorNode *sinks = below(c, 2) == 0 ? param(c, 2, 1, 1) : NULL;
+    const RpAttentionParams p = {.scale = 0.5f, .window = (int32_t)below(c, 3), .causal = (int32_t)below(c, 2)};
+    TensorNode             *q = heads(c, 2, true), *k = heads(c, 1, true), *v = heads(c, 1, false);
+    TensorNode             *sinks = below(c, 2) == 0 ? param(c, 2, 1, 1) : NULL;
     return rp_reshape(c->g, rp_attention(c->g, q, k, v, NULL, sinks, &p), 8, TOKENS, 1, 1);
 }
 
@@ -168,11 +167,9 @@ static TensorNode *experts(Case *c) {
     TensorNode   *x = rows(c);
     const int64_t n = length(x);
     TensorNode   *w = param(c, n, 4, EXPERTS), *bias = param(c, 4, EXPERTS, 1);
-    TensorNode *probs = rp_soft_max(c->g, rows_of(c, EXPERTS), NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
-    TensorNode *by =
-        rp_route(c->g, probs, c->choice, &(RpRouteParams){.normalize = below(c, 2) == 0, .scale = 1.5f});
-    TensorNode *y =
-        rp_mul_mat_id(c->g, w, rp_reshape(c->g, rp_cast(c->g, x, RP_F32), n, 1, TOKENS, 1), c->choice);
+    TensorNode   *probs = rp_soft_max(c->g, rows_of(c, EXPERTS), NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+    TensorNode   *by = rp_route(c->g, probs, c->choice, &(RpRouteParams){.normalize = below(c, 2) == 0, .scale = 1.5f});
+    TensorNode   *y  = rp_mul_mat_id(c->g, w, rp_reshape(c->g, rp_cast(c->g, x, RP_F32), n, 1, TOKENS, 1), c->choice);
     return rp_combine(c->g, rp_add_id(c->g, y, bias, c->choice), by);
 }
 
@@ -185,14 +182,15 @@ static TensorNode *entropy(Case *c) {
 /* The same through a vocabulary of 5, two at a time. */
 static TensorNode *linear_entropy(Case *c) {
     TensorNode      *x = rp_cast(c->g, rows(c), RP_F32), *w = param(c, length(x), 5, 1);
-    const RpOpParams stats = {.fill = {.ne = {RP_LINEAR_STATS, TOKENS, 1, 1}}}, chunk = {.fill = {.ne = {2, TOKENS, 1, 1}}};
+    const RpOpParams stats = {.fill = {.ne = {RP_LINEAR_STATS, TOKENS, 1, 1}}},
+                     chunk = {.fill = {.ne = {2, TOKENS, 1, 1}}};
     const RpOpParams p     = {.linear_cross_entropy = {.scale = 1.5f}};
     TensorNode      *src[] = {x, w, c->ids, rp_graph_op(c->g, RP_OP_FILL, &stats, NULL, 0),
                               rp_graph_op(c->g, RP_OP_FILL, &chunk, NULL, 0)};
     return rp_reshape(c->g, rp_graph_op(c->g, RP_OP_LINEAR_CROSS_ENTROPY, &p, src, 5), 1, TOKENS, 1, 1);
 }
 
-static Build *const builds[] = {activation, binary,   binary, scaled, norm,      product, gemm,   softened,
+static Build *const builds[] = {activation, binary,   binary, scaled, norm,      product, gemm,    softened,
                                 gated,      gathered, turned, sliced, attention, experts, entropy, linear_entropy};
 
 /* The sum of every node that nothing reads, so that the loss depends on all parameters. */
@@ -238,8 +236,8 @@ static void fill(RpExecutor *e, Case *c) {
 }
 
 /* The loss at x + h * direction; x and direction have n elements, `to` is the parameter. */
-static double loss_at(RpExecutor *e, const Case *c, float *to, const float *x, const float *direction,
-                      int64_t n, float h) {
+static double loss_at(RpExecutor *e, const Case *c, float *to, const float *x, const float *direction, int64_t n,
+                      float h) {
     for (int64_t i = 0; i < n; i++) to[i] = x[i] + h * direction[i];
     const double f = run(e, c);
     memcpy(to, x, (size_t)n * sizeof *x);
@@ -304,7 +302,6 @@ Test(random_gradients, are_slopes_of_the_loss) {
         const double worst = check(seed, only != NULL);
         if (worst <= 1.0) continue;
         check(seed, true);
-        cr_assert(false, "seed %llu: a slope differs by %.3g times the tolerance", (unsigned long long)seed,
-                  worst);
+        cr_assert(false, "seed %llu: a slope differs by %.3g times the tolerance", (unsigned long long)seed, worst);
     }
 }

@@ -14,8 +14,7 @@ static void check(const int64_t dy_ne[RP_MAX_DIMS], const int64_t ne[RP_MAX_DIMS
     for (size_t i = 0; i < total; i++) {
         const int64_t at = (int64_t)i, i0 = at % dy_ne[0], i1 = at / dy_ne[0] % dy_ne[1],
                       i2 = at / (dy_ne[0] * dy_ne[1]) % dy_ne[2], i3 = at / (dy_ne[0] * dy_ne[1] * dy_ne[2]);
-        want[i0 % ne[0] + ne[0] * (i1 % ne[1] + ne[1] * (i2 % ne[2] + ne[2] * (i3 % ne[3])))] +=
-            (double)dy[i];
+        want[i0 % ne[0] + ne[0] * (i1 % ne[1] + ne[1] * (i2 % ne[2] + ne[2] * (i3 % ne[3])))] += (double)dy[i];
     }
     run_variants(rp_cpu_repeat_backward, &args);
     expect_near(y, want, n, 4e-7);
@@ -34,7 +33,6 @@ Test(repeat_backward, sums_what_was_repeated) {
 Test(repeat_backward, refuses_a_shape_that_does_not_repeat) {
     float          a[12] = {0}, b[8];
     const RpOpArgs args  = {.dst = tensor(RP_F32, b, 4, 2, 1, 1), .src = {tensor(RP_F32, a, 4, 3, 1, 1)}};
-    REFUSED(
-        run_workers(rp_cpu_repeat_backward, &args, 1), RP_E_SHAPE,
-        "repeat_backward: dimensions of the result must divide those of dy: dy f32 [4,3], result f32 [4,2]");
+    REFUSED(run_workers(rp_cpu_repeat_backward, &args, 1), RP_E_SHAPE,
+            "repeat_backward: dimensions of the result must divide those of dy: dy f32 [4,3], result f32 [4,2]");
 }

@@ -3,7 +3,8 @@
 #include "tests/support/case.h"
 #include "tests/support/slope.h"
 
-/* The gradient of a row of one element is eps / (x^2 + eps) of its terms, so a small eps would leave nothing but their rounding. */
+/* The gradient of a row of one element is eps / (x^2 + eps) of its terms, so a small eps would leave nothing but their
+ * rounding. */
 static double eps_of(int64_t n) { return n == 1 ? 0.5 : 1e-5; }
 
 typedef struct Norm {
@@ -36,8 +37,8 @@ static void gradients(const Norm *o, double *dx, double *dw) {
         }
         const double root = 1.0 / sqrt(squares / (double)o->n + eps_of(o->n));
         for (int64_t i = 0; i < o->n; i++) {
-            dx[r * o->n + i] = root * (o->w != NULL ? o->w[i] : 1.0) * dy[i] -
-                               x[i] * root * root * root / (double)o->n * sum;
+            dx[r * o->n + i] =
+                root * (o->w != NULL ? o->w[i] : 1.0) * dy[i] - x[i] * root * root * root / (double)o->n * sum;
             dw[i] += dy[i] * x[i] * root;
         }
     }
@@ -47,10 +48,10 @@ static void check(int64_t n, int64_t rows, bool weighted, bool by_differences) {
     const size_t total = (size_t)(n * rows), length = (size_t)n;
     float       *x = random_floats(total, 5), *w = random_floats(length, 6), *dy = random_floats(total, 7);
     float       *dx = malloc(total * sizeof *dx), *dw = malloc(length * sizeof *dw),
-          *rstd  = malloc((size_t)rows * sizeof *rstd);
-    double *want = malloc(total * sizeof *want), *want_w = malloc(length * sizeof *want_w);
-    Norm    o = {n, rows, in_double(x, total), weighted ? in_double(w, length) : NULL, in_double(dy, total)};
-    const RpOpParams p    = {.rms_norm_backward = {.eps = (float)eps_of(n)}};
+          *rstd           = malloc((size_t)rows * sizeof *rstd);
+    double          *want = malloc(total * sizeof *want), *want_w = malloc(length * sizeof *want_w);
+    Norm             o = {n, rows, in_double(x, total), weighted ? in_double(w, length) : NULL, in_double(dy, total)};
+    const RpOpParams p = {.rms_norm_backward = {.eps = (float)eps_of(n)}};
     RpOpArgs         args = {
                 .dst    = tensor(RP_F32, dx, n, rows, 1, 1),
                 .src    = {tensor(RP_F32, dy, n, rows, 1, 1), tensor(RP_F32, x, n, rows, 1, 1)},
@@ -85,7 +86,7 @@ Test(rms_norm_backward, takes_rows_of_any_length_and_number) {
 
 Test(rms_norm_backward, a_nan_reaches_its_row_and_column) {
     enum { N = 20, ROWS = 3 };
-    float *x = random_floats(N * ROWS, 5), *dy = random_floats(N * ROWS, 7), dx[N * ROWS], dw[N], rstd[ROWS];
+    float           *x = random_floats(N * ROWS, 5), *dy = random_floats(N * ROWS, 7), dx[N * ROWS], dw[N], rstd[ROWS];
     const RpOpParams p    = {.rms_norm_backward = {.eps = 1e-5f}};
     const RpOpArgs   args = {
           .dst    = tensor(RP_F32, dx, N, ROWS, 1, 1),
@@ -137,9 +138,8 @@ Test(rms_norm_backward, has_the_gradients_of_torch) {
     read_line(f, want, ROWS * N), read_line(f, want_w, N);
     const RpOpArgs args = {
         .dst    = tensor(RP_F32, dx, N, ROWS, 1, 1),
-        .src    = {tensor(RP_F32, dy, N, ROWS, 1, 1), tensor(RP_F32, x, N, ROWS, 1, 1),
-                   tensor(RP_F32, w, N, 1, 1, 1), tensor(RP_F32, dw, N, 1, 1, 1),
-                   tensor(RP_F32, rstd, ROWS, 1, 1, 1)},
+        .src    = {tensor(RP_F32, dy, N, ROWS, 1, 1), tensor(RP_F32, x, N, ROWS, 1, 1), tensor(RP_F32, w, N, 1, 1, 1),
+                   tensor(RP_F32, dw, N, 1, 1, 1), tensor(RP_F32, rstd, ROWS, 1, 1, 1)},
         .params = &p
     };
     run_variants(rp_cpu_rms_norm_backward, &args);

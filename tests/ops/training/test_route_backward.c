@@ -38,8 +38,7 @@ static void check(RpRouteParams route, float size) {
     double           want[N * TOKENS];
     Route            r = {.p = route};
     const RpOpParams p = {.route_backward = route};
-    for (int i = 0; i < N * TOKENS; i++)
-        probs[i] = size * (0.1f + fabsf(probs[i])), r.probs[i] = (double)probs[i];
+    for (int i = 0; i < N * TOKENS; i++) probs[i] = size * (0.1f + fabsf(probs[i])), r.probs[i] = (double)probs[i];
     for (int i = 0; i < K * TOKENS; i++) {
         r.dy[i]  = (double)dy[i];
         r.ids[i] = (i % K * 2 + i / K) % N;
@@ -70,9 +69,7 @@ Test(route_backward, is_the_slope_of_route) {
 }
 
 /* The sum is below 2^-14, by which the values are divided then. */
-Test(route_backward, a_small_sum_is_a_constant) {
-    check((RpRouteParams){.normalize = true, .scale = 1.0f}, 1e-6f);
-}
+Test(route_backward, a_small_sum_is_a_constant) { check((RpRouteParams){.normalize = true, .scale = 1.0f}, 1e-6f); }
 
 Test(route_backward, refuses_other_ids) {
     float            a[8]   = {0}, b[8];
@@ -80,8 +77,7 @@ Test(route_backward, refuses_other_ids) {
     const RpOpParams p      = {.route_backward = {.scale = 1.0f}};
     const RpOpArgs   args   = {
             .dst    = tensor(RP_F32, b, 4, 2, 1, 1),
-            .src    = {tensor(RP_F32, a, 2, 2, 1, 1), tensor(RP_F32, a, 4, 2, 1, 1),
-                       tensor(RP_I32, ids, 1, 2, 1, 1)},
+            .src    = {tensor(RP_F32, a, 2, 2, 1, 1), tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_I32, ids, 1, 2, 1, 1)},
             .params = &p
     };
     REFUSED(run_workers(rp_cpu_route_backward, &args, 1), RP_E_SHAPE,

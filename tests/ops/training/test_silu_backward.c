@@ -34,7 +34,8 @@ Test(silu_backward, extreme_numbers) {
 Test(silu_backward, a_nan_stays_at_its_place) {
     float          dy[3] = {1, 1, 1}, x[3] = {1, NAN, -1}, dx[3];
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, dx, 3, 1, 1, 1), .src = {tensor(RP_F32, dy, 3, 1, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}};
+        .dst = tensor(RP_F32, dx, 3, 1, 1, 1), .src = {tensor(RP_F32, dy, 3, 1, 1, 1), tensor(RP_F32, x, 3, 1, 1, 1)}
+    };
     OK(run_workers(rp_cpu_silu_backward, &args, 1));
 #ifdef RP_TEST_CUDA
     OK(cuda_run(rp_cpu_silu_backward, &args, dx));
@@ -45,8 +46,7 @@ Test(silu_backward, a_nan_stays_at_its_place) {
 Test(silu_backward, refuses_another_shape) {
     float          a[8] = {0}, b[8] = {0};
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, a, 4, 2, 1, 1),
-        .src = {tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_F32, b, 4, 1, 1, 1)}
+        .dst = tensor(RP_F32, a, 4, 2, 1, 1), .src = {tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_F32, b, 4, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_silu_backward, &args, 1), RP_E_SHAPE,
             "silu_backward: x must be f32 [4,2]: dy f32 [4,2], x f32 [4], result f32 [4,2]");

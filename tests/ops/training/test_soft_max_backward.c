@@ -42,10 +42,10 @@ Test(soft_max_backward, is_the_slope_of_soft_max) {
 }
 
 static void check(int64_t n, int64_t rows) {
-    const size_t total = (size_t)(n * rows);
-    float       *y = random_floats(total, 7), *dy = random_floats(total, 8), *dx = malloc(total * sizeof *dx);
-    double      *want  = malloc(total * sizeof *want);
-    const RpOpParams p = {.soft_max_backward = {.scale = 0.5f}};
+    const size_t     total = (size_t)(n * rows);
+    float           *y = random_floats(total, 7), *dy = random_floats(total, 8), *dx = malloc(total * sizeof *dx);
+    double          *want = malloc(total * sizeof *want);
+    const RpOpParams p    = {.soft_max_backward = {.scale = 0.5f}};
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0.0;
         for (int64_t i = r * n; i < (r + 1) * n; i++) {
@@ -62,7 +62,7 @@ static void check(int64_t n, int64_t rows) {
 Test(soft_max_backward, rows_of_any_length) { check(1, 1), check(257, 3), check(1003, 2), check(16, 31); }
 
 Test(soft_max_backward, a_nan_stays_in_its_row) {
-    float y[8] = {0.5f, 0.5f, 0, 0, 0.25f, 0.25f, 0.25f, 0.25f}, dy[8] = {1, NAN, 1, 1, 1, 2, 3, 4}, dx[8];
+    float            y[8] = {0.5f, 0.5f, 0, 0, 0.25f, 0.25f, 0.25f, 0.25f}, dy[8] = {1, NAN, 1, 1, 1, 2, 3, 4}, dx[8];
     const RpOpParams p = {.soft_max_backward = {.scale = 1.0f}};
     run_gradient(rp_cpu_soft_max_backward, &p, dy, y, dx, 4, 2);
     for (int i = 0; i < 4; i++) cr_expect(isnan(dx[i]) && isfinite(dx[4 + i]), CASE(i));

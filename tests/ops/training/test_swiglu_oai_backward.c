@@ -41,8 +41,7 @@ static void check(int64_t n, int64_t rows, float scale, float alpha, float limit
             x[k][i] *= scale;
             if (fabsf(fabsf(x[k][i]) - limit) < 1e-3f) x[k][i] = 0.5f * limit;
         }
-        Point at = {
-            .gate = (double)x[1][i], .up = (double)x[2][i], .alpha = (double)alpha, .limit = (double)limit};
+        Point at = {.gate = (double)x[1][i], .up = (double)x[2][i], .alpha = (double)alpha, .limit = (double)limit};
         dgate[i] = (double)x[0][i] * slope(swiglu, &at, &at.gate);
         dup[i]   = (double)x[0][i] * slope(swiglu, &at, &at.up);
     }
@@ -60,8 +59,8 @@ Test(swiglu_oai_backward, is_the_slope_of_swiglu_oai) {
 /* A gradient of clamp passes at the limit itself. */
 Test(swiglu_oai_backward, extreme_numbers) {
     enum { N = 6 };
-    float dy[N] = {1, 1, 1, 1, 1, 1}, gate[N] = {7, 8, -3e38f, 1, 1, 3e38f}, up[N] = {1, 1, 1, 7, -7, 7.5f};
-    float dup[N], dgate[N];
+    float            dy[N] = {1, 1, 1, 1, 1, 1}, gate[N] = {7, 8, -3e38f, 1, 1, 3e38f}, up[N] = {1, 1, 1, 7, -7, 7.5f};
+    float            dup[N], dgate[N];
     const RpOpParams p = {
         .swiglu_oai_backward = {.alpha = 1.702f, .limit = 7.0f}
     };
@@ -79,9 +78,9 @@ Test(swiglu_oai_backward, is_computed_in_place) {
     for (int k = 0; k < 5; k++) x[k] = random_floats(N, (uint32_t)k + 3);
     run(&p, x, 35, 2);
     RpOpArgs args = {
-        .dst    = tensor(RP_F32, x[0], 35, 2, 1, 1),
-        .src    = {tensor(RP_F32, x[0], 35, 2, 1, 1), tensor(RP_F32, x[1], 35, 2, 1, 1),
-                   tensor(RP_F32, x[2], 35, 2, 1, 1), tensor(RP_F32, x[3], 35, 2, 1, 1)},
+        .dst = tensor(RP_F32, x[0], 35, 2, 1, 1),
+        .src = {tensor(RP_F32, x[0], 35, 2, 1, 1), tensor(RP_F32, x[1], 35, 2, 1, 1), tensor(RP_F32, x[2], 35, 2, 1, 1),
+                tensor(RP_F32, x[3], 35, 2, 1, 1)},
         .params = &p
     };
     OK(run_workers(rp_cpu_swiglu_oai_backward, &args, 2));
@@ -136,9 +135,9 @@ Test(swiglu_oai_backward, refuses_another_shape) {
         .swiglu_oai_backward = {.alpha = 1.0f, .limit = 7.0f}
     };
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, a, 4, 2, 1, 1),
-        .src = {tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_F32, b, 4, 2, 1, 1), tensor(RP_F32, b, 4, 2, 1, 1),
-                tensor(RP_F32, c, 4, 1, 1, 1)},
+        .dst    = tensor(RP_F32, a, 4, 2, 1, 1),
+        .src    = {tensor(RP_F32, a, 4, 2, 1, 1), tensor(RP_F32, b, 4, 2, 1, 1), tensor(RP_F32, b, 4, 2, 1, 1),
+                   tensor(RP_F32, c, 4, 1, 1, 1)},
         .params = &p
     };
     REFUSED(run_workers(rp_cpu_swiglu_oai_backward, &args, 1), RP_E_SHAPE,

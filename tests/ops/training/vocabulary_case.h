@@ -5,12 +5,12 @@
 #include "tests/support/kernel_test.h"
 
 typedef struct Vocabulary {
-    int64_t     k, vocab, rows, n; /* n: rows of a chunk */
-    float      *x, *w, *dy, *stats, *chunk, *y, *dx, *dw;
-    int32_t    *targets;
-    double     *want_y, *want_dx, *want_dw;
-    RpOpParams  p;
-    RpOpArgs    forward, backward;
+    int64_t    k, vocab, rows, n; /* n: rows of a chunk */
+    float     *x, *w, *dy, *stats, *chunk, *y, *dx, *dw;
+    int32_t   *targets;
+    double    *want_y, *want_dx, *want_dw;
+    RpOpParams p;
+    RpOpArgs   forward, backward;
 } Vocabulary;
 
 static inline void vocabulary_args(Vocabulary *v) {
@@ -39,13 +39,13 @@ static inline Vocabulary *vocabulary_new(int64_t k, int64_t vocab, int64_t rows,
     Vocabulary *v = malloc(sizeof *v);
     *v            = (Vocabulary){.k = k, .vocab = vocab, .rows = rows, .n = n};
     v->x = random_floats((size_t)(k * rows), 1), v->w = random_floats((size_t)(k * vocab), 2),
-    v->dy = random_floats((size_t)rows, 3);
+    v->dy    = random_floats((size_t)rows, 3);
     v->stats = vocabulary_zeros(RP_LINEAR_STATS * rows), v->chunk = vocabulary_zeros(n * rows);
     v->y = vocabulary_zeros(rows), v->dx = vocabulary_zeros(k * rows), v->dw = vocabulary_zeros(k * vocab);
-    v->want_y  = calloc((size_t)rows, sizeof(double));
-    v->want_dx = calloc((size_t)(k * rows), sizeof(double));
-    v->want_dw = calloc((size_t)(k * vocab), sizeof(double));
-    v->targets = malloc((size_t)rows * sizeof *v->targets);
+    v->want_y                       = calloc((size_t)rows, sizeof(double));
+    v->want_dx                      = calloc((size_t)(k * rows), sizeof(double));
+    v->want_dw                      = calloc((size_t)(k * vocab), sizeof(double));
+    v->targets                      = malloc((size_t)rows * sizeof *v->targets);
     v->p.linear_cross_entropy.scale = scale;
     for (int64_t t = 0; t < rows; t++) v->targets[t] = t % 3 == 1 ? -1 : (int32_t)((5 * t + 2) % vocab);
     vocabulary_args(v);
@@ -71,8 +71,7 @@ static inline void vocabulary_column(Vocabulary *v, int64_t t) {
     for (int64_t i = 0; i < v->vocab; i++) sum += exp(l[i] - top);
     v->want_y[t] = log(sum) + top - l[v->targets[t]];
     for (int64_t i = 0; i < v->vocab; i++) {
-        const double d =
-            scale * (exp(l[i] - top) / sum - (i == v->targets[t] ? 1.0 : 0.0)) * (double)v->dy[t];
+        const double d = scale * (exp(l[i] - top) / sum - (i == v->targets[t] ? 1.0 : 0.0)) * (double)v->dy[t];
         for (int64_t k = 0; k < v->k; k++) {
             v->want_dx[v->k * t + k] += d * (double)v->w[v->k * i + k];
             v->want_dw[v->k * i + k] += d * (double)x[k];

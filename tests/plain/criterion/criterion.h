@@ -1,7 +1,7 @@
 /* The part of Criterion's interface that these tests use. It replaces Criterion where that is not installed, in cross
- * builds (Criterion starts a program anew for each test, which fails in qemu), in instrumented builds (Criterion's shared
- * arena fails to map under the thread sanitizer), and on the simulated device: it starts and compiles faster. Every test
- * runs in a separate process; a program may have several source files. */
+ * builds (Criterion starts a program anew for each test, which fails in qemu), in instrumented builds (Criterion's
+ * shared arena fails to map under the thread sanitizer), and on the simulated device: it starts and compiles faster.
+ * Every test runs in a separate process; a program may have several source files. */
 #pragma once
 #pragma GCC system_header
 
@@ -35,28 +35,28 @@ static void plain_add(PlainTest *t) {
     plain_end  = &t->next;
 }
 
-#define Test(suite_, name_, ...)                                                                             \
-    static void                              suite_##_##name_(void);                                         \
-    __attribute__((constructor)) static void suite_##_##name_##_add(void) {                                  \
-        static PlainTest t = {.suite = #suite_, .name = #name_, .run = suite_##_##name_, ##__VA_ARGS__};     \
-        plain_add(&t);                                                                                       \
-    }                                                                                                        \
+#define Test(suite_, name_, ...)                                                                                       \
+    static void                              suite_##_##name_(void);                                                   \
+    __attribute__((constructor)) static void suite_##_##name_##_add(void) {                                            \
+        static PlainTest t = {.suite = #suite_, .name = #name_, .run = suite_##_##name_, ##__VA_ARGS__};               \
+        plain_add(&t);                                                                                                 \
+    }                                                                                                                  \
     static void suite_##_##name_(void)
 
 /* At most one per program. */
-#define TestSuite(suite_, ...)                                                                               \
-    __attribute__((constructor)) static void suite_##_suite_add(void) {                                      \
-        static PlainTest t = {.suite = #suite_, ##__VA_ARGS__};                                              \
-        plain_suite        = &t;                                                                             \
-    }                                                                                                        \
+#define TestSuite(suite_, ...)                                                                                         \
+    __attribute__((constructor)) static void suite_##_suite_add(void) {                                                \
+        static PlainTest t = {.suite = #suite_, ##__VA_ARGS__};                                                        \
+        plain_suite        = &t;                                                                                       \
+    }                                                                                                                  \
     static void suite_##_suite_add(void)
 
-#define PLAIN_SAY(kind, text, ...)                                                                           \
-    (fprintf(stderr, "[%s] %s:%d: %s: ", kind, __FILE__, __LINE__, text), fprintf(stderr, " " __VA_ARGS__),  \
+#define PLAIN_SAY(kind, text, ...)                                                                                     \
+    (fprintf(stderr, "[%s] %s:%d: %s: ", kind, __FILE__, __LINE__, text), fprintf(stderr, " " __VA_ARGS__),            \
      fputc('\n', stderr))
-#define PLAIN_EXPECT(ok, text, ...)                                                                          \
+#define PLAIN_EXPECT(ok, text, ...)                                                                                    \
     ((ok) ? (void)0 : ((void)plain_failures++, (void)PLAIN_SAY("fail", text, ##__VA_ARGS__)))
-#define PLAIN_ASSERT(ok, text, ...)                                                                          \
+#define PLAIN_ASSERT(ok, text, ...)                                                                                    \
     ((ok) ? (void)0 : ((void)PLAIN_SAY("fail", text, ##__VA_ARGS__), exit(PLAIN_FAILED)))
 
 #define cr_log_info(...)  ((void)PLAIN_SAY("info", "", __VA_ARGS__))
@@ -64,30 +64,29 @@ static void plain_add(PlainTest *t) {
 
 #define PLAIN_FLOAT_EQ(a, b, eps) ((a) - (b) <= (eps) && (b) - (a) <= (eps))
 
-#define cr_expect(c, ...)              PLAIN_EXPECT(c, #c, ##__VA_ARGS__)
-#define cr_expect_eq(a, b, ...)        PLAIN_EXPECT((a) == (b), #a " == " #b, ##__VA_ARGS__)
-#define cr_expect_neq(a, b, ...)       PLAIN_EXPECT((a) != (b), #a " != " #b, ##__VA_ARGS__)
-#define cr_expect_lt(a, b, ...)        PLAIN_EXPECT((a) < (b), #a " < " #b, ##__VA_ARGS__)
-#define cr_expect_leq(a, b, ...)       PLAIN_EXPECT((a) <= (b), #a " <= " #b, ##__VA_ARGS__)
-#define cr_expect_gt(a, b, ...)        PLAIN_EXPECT((a) > (b), #a " > " #b, ##__VA_ARGS__)
-#define cr_expect_geq(a, b, ...)       PLAIN_EXPECT((a) >= (b), #a " >= " #b, ##__VA_ARGS__)
-#define cr_expect_null(a, ...)         PLAIN_EXPECT((a) == NULL, #a " is null", ##__VA_ARGS__)
-#define cr_expect_not_null(a, ...)     PLAIN_EXPECT((a) != NULL, #a " is not null", ##__VA_ARGS__)
-#define cr_expect_str_eq(a, b, ...)    PLAIN_EXPECT(strcmp(a, b) == 0, #a " == " #b, ##__VA_ARGS__)
-#define cr_expect_arr_eq(a, b, n, ...) PLAIN_EXPECT(memcmp(a, b, n) == 0, #a " == " #b, ##__VA_ARGS__)
-#define cr_expect_float_eq(a, b, eps, ...)                                                                   \
-    PLAIN_EXPECT(PLAIN_FLOAT_EQ(a, b, eps), #a " == " #b, ##__VA_ARGS__)
-#define cr_assert(c, ...)              PLAIN_ASSERT(c, #c, ##__VA_ARGS__)
-#define cr_assert_eq(a, b, ...)        PLAIN_ASSERT((a) == (b), #a " == " #b, ##__VA_ARGS__)
-#define cr_assert_neq(a, b, ...)       PLAIN_ASSERT((a) != (b), #a " != " #b, ##__VA_ARGS__)
-#define cr_assert_lt(a, b, ...)        PLAIN_ASSERT((a) < (b), #a " < " #b, ##__VA_ARGS__)
-#define cr_assert_leq(a, b, ...)       PLAIN_ASSERT((a) <= (b), #a " <= " #b, ##__VA_ARGS__)
-#define cr_assert_geq(a, b, ...)       PLAIN_ASSERT((a) >= (b), #a " >= " #b, ##__VA_ARGS__)
-#define cr_assert_gt(a, b, ...)        PLAIN_ASSERT((a) > (b), #a " > " #b, ##__VA_ARGS__)
-#define cr_assert_null(a, ...)         PLAIN_ASSERT((a) == NULL, #a " is null", ##__VA_ARGS__)
-#define cr_assert_not_null(a, ...)     PLAIN_ASSERT((a) != NULL, #a " is not null", ##__VA_ARGS__)
-#define cr_assert_arr_eq(a, b, n, ...) PLAIN_ASSERT(memcmp(a, b, n) == 0, #a " == " #b, ##__VA_ARGS__)
-#define cr_assert_str_eq(a, b, ...)    PLAIN_ASSERT(strcmp(a, b) == 0, #a " == " #b, ##__VA_ARGS__)
+#define cr_expect(c, ...)                  PLAIN_EXPECT(c, #c, ##__VA_ARGS__)
+#define cr_expect_eq(a, b, ...)            PLAIN_EXPECT((a) == (b), #a " == " #b, ##__VA_ARGS__)
+#define cr_expect_neq(a, b, ...)           PLAIN_EXPECT((a) != (b), #a " != " #b, ##__VA_ARGS__)
+#define cr_expect_lt(a, b, ...)            PLAIN_EXPECT((a) < (b), #a " < " #b, ##__VA_ARGS__)
+#define cr_expect_leq(a, b, ...)           PLAIN_EXPECT((a) <= (b), #a " <= " #b, ##__VA_ARGS__)
+#define cr_expect_gt(a, b, ...)            PLAIN_EXPECT((a) > (b), #a " > " #b, ##__VA_ARGS__)
+#define cr_expect_geq(a, b, ...)           PLAIN_EXPECT((a) >= (b), #a " >= " #b, ##__VA_ARGS__)
+#define cr_expect_null(a, ...)             PLAIN_EXPECT((a) == NULL, #a " is null", ##__VA_ARGS__)
+#define cr_expect_not_null(a, ...)         PLAIN_EXPECT((a) != NULL, #a " is not null", ##__VA_ARGS__)
+#define cr_expect_str_eq(a, b, ...)        PLAIN_EXPECT(strcmp(a, b) == 0, #a " == " #b, ##__VA_ARGS__)
+#define cr_expect_arr_eq(a, b, n, ...)     PLAIN_EXPECT(memcmp(a, b, n) == 0, #a " == " #b, ##__VA_ARGS__)
+#define cr_expect_float_eq(a, b, eps, ...) PLAIN_EXPECT(PLAIN_FLOAT_EQ(a, b, eps), #a " == " #b, ##__VA_ARGS__)
+#define cr_assert(c, ...)                  PLAIN_ASSERT(c, #c, ##__VA_ARGS__)
+#define cr_assert_eq(a, b, ...)            PLAIN_ASSERT((a) == (b), #a " == " #b, ##__VA_ARGS__)
+#define cr_assert_neq(a, b, ...)           PLAIN_ASSERT((a) != (b), #a " != " #b, ##__VA_ARGS__)
+#define cr_assert_lt(a, b, ...)            PLAIN_ASSERT((a) < (b), #a " < " #b, ##__VA_ARGS__)
+#define cr_assert_leq(a, b, ...)           PLAIN_ASSERT((a) <= (b), #a " <= " #b, ##__VA_ARGS__)
+#define cr_assert_geq(a, b, ...)           PLAIN_ASSERT((a) >= (b), #a " >= " #b, ##__VA_ARGS__)
+#define cr_assert_gt(a, b, ...)            PLAIN_ASSERT((a) > (b), #a " > " #b, ##__VA_ARGS__)
+#define cr_assert_null(a, ...)             PLAIN_ASSERT((a) == NULL, #a " is null", ##__VA_ARGS__)
+#define cr_assert_not_null(a, ...)         PLAIN_ASSERT((a) != NULL, #a " is not null", ##__VA_ARGS__)
+#define cr_assert_arr_eq(a, b, n, ...)     PLAIN_ASSERT(memcmp(a, b, n) == 0, #a " == " #b, ##__VA_ARGS__)
+#define cr_assert_str_eq(a, b, ...)        PLAIN_ASSERT(strcmp(a, b) == 0, #a " == " #b, ##__VA_ARGS__)
 
 static void plain_run(const PlainTest *t) {
     const bool in_suite = plain_suite != NULL && strcmp(plain_suite->suite, t->suite) == 0;

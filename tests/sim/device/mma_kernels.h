@@ -6,9 +6,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* (const void *a, const void *b, void *d, int depth): d = a * b in tiles of 16 x 8, blocks of 32 threads, grid (columns of
- * d / 8, rows of d / 16). a has rows, b columns of `depth` elements, a multiple of 16 (s8: 32); d has rows of f32 (s8:
- * int32) and begins with the values to add to. */
+/* (const void *a, const void *b, void *d, int depth): d = a * b in tiles of 16 x 8, blocks of 32 threads, grid (columns
+ * of d / 8, rows of d / 16). a has rows, b columns of `depth` elements, a multiple of 16 (s8: 32); d has rows of f32
+ * (s8: int32) and begins with the values to add to. */
 const void *mma_test_f16(void);
 const void *mma_test_bf16(void);
 const void *mma_test_s8(void);

@@ -1,5 +1,5 @@
-/* kernels/device/mma.cuh: products of random matrices against sums in double, in all orders of blocks and warps, and the
- * errors of its functions. The suite ptx_mma runs the same from PTX. */
+/* kernels/device/mma.cuh: products of random matrices against sums in double, in all orders of blocks and warps, and
+ * the errors of its functions. The suite ptx_mma runs the same from PTX. */
 #include "sim/device/sim.h"
 #include "tests/sim/device/mma_kernels.h"
 #include "tests/support/case.h"

@@ -52,8 +52,7 @@ static void close_fixture(Fixture *b) {
 static cudaError_t enqueue(const Fixture *b) {
     cudaError_t e = launch(sim_test_fill(), b->s, b->device, N, 7);
     if (e == cudaSuccess) e = launch(sim_test_add(), b->s, b->device, N, 1);
-    if (e == cudaSuccess)
-        e = cudaMemcpyAsync(b->host, b->device, N * sizeof(int), cudaMemcpyDeviceToHost, b->s);
+    if (e == cudaSuccess) e = cudaMemcpyAsync(b->host, b->device, N * sizeof(int), cudaMemcpyDeviceToHost, b->s);
     return e;
 }
 

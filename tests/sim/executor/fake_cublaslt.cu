@@ -40,8 +40,8 @@ struct Choice {
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t), "room");
 enum { TAG = 0x6c74 };
 
-/* Operands of both kernels; m rows of results, k elements of a dot product. Strides in elements: of a along m and k, of b
- * along t and k. */
+/* Operands of both kernels; m rows of results, k elements of a dot product. Strides in elements: of a along m and k, of
+ * b along t and k. */
 struct FakeArgs {
     const void  *a, *b;
     float       *d;
@@ -79,8 +79,7 @@ cublasStatus_t free_handle(void *p) {
 
 float element(const void *p, cudaDataType type, int64_t i) {
     if (type == CUDA_R_32F) return ((const float *)p)[i];
-    return type == CUDA_R_16F ? __half2float(((const __half *)p)[i])
-                              : __bfloat162float(((const __nv_bfloat16 *)p)[i]);
+    return type == CUDA_R_16F ? __half2float(((const __half *)p)[i]) : __bfloat162float(((const __nv_bfloat16 *)p)[i]);
 }
 
 /* d[t][m] = sum over k of a[m][k] b[t][k]; a block of one thread per column t. */
@@ -96,8 +95,8 @@ void fake_product(FakeArgs j) {
 /* Workspace a[t][m] and beta d[t][m] to d[t][m]. */
 void fake_collect(FakeArgs j) {
     for (int64_t m = 0; m < j.m; m++)
-        j.d[blockIdx.x * j.ldd + m] = ((const float *)j.a)[blockIdx.x * j.m + m] +
-                                      (j.beta != 0.0f ? j.beta * j.d[blockIdx.x * j.ldd + m] : 0.0f);
+        j.d[blockIdx.x * j.ldd + m] =
+            ((const float *)j.a)[blockIdx.x * j.m + m] + (j.beta != 0.0f ? j.beta * j.d[blockIdx.x * j.ldd + m] : 0.0f);
 }
 
 cudaError_t launch(const void *kernel, FakeArgs args, uint64_t n, cudaStream_t stream) {
@@ -125,10 +124,11 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *h) {
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t h) { return free_handle(h); }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute,
-                                        cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute, cudaDataType_t scale) {
     if (is_set("describe") || scale != CUDA_R_32F) return CUBLAS_STATUS_ALLOC_FAILED;
-    return new_handle(d, Desc{compute, {false, false}});
+    return new_handle(d, Desc{
+                             compute, {false, false}
+    });
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) { return free_handle(d); }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t what,
@@ -140,8 +140,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType type, uint64_t rows,
-                                          uint64_t cols, int64_t ld) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType type, uint64_t rows, uint64_t cols,
+                                          int64_t ld) {
     if (ld < (int64_t)rows) return CUBLAS_STATUS_INVALID_VALUE;
     return new_handle(l, Layout{type, rows, cols, ld});
 }
@@ -152,9 +152,7 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p) {
                              0, {256, 256, 256, 256}
     });
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) {
-    return free_handle((void *)p);
-}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p) { return free_handle((void *)p); }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t           pref,
                                                     cublasLtMatmulPreferenceAttributes_t what, const void *v,
                                                     size_t bytes) {
@@ -170,10 +168,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t  
 }
 
 /* Accepts f32 results and the compute type that Reprise must ask for. */
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
-                                              cublasLtMatrixLayout_t la, cublasLtMatrixLayout_t lb,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t    ld,
-                                              cublasLtMatmulPreference_t pref, int wanted,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t la,
+                                              cublasLtMatrixLayout_t lb, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t ld, cublasLtMatmulPreference_t pref, int wanted,
                                               cublasLtMatmulHeuristicResult_t *results, int *n) {
     const Layout     *a = (const Layout *)la, *b = (const Layout *)lb, *d = (const Layout *)ld;
     const Preference *p = (const Preference *)pref;
@@ -183,8 +180,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const bool *t = ((const Desc *)desc)->transposed;
     if (wanted < 1 || a->type != b->type || d->type != CUDA_R_32F || columns_of(a, t[0]) != rows_of(b, t[1]) ||
         rows_of(a, t[0]) != d->rows || columns_of(b, t[1]) != d->cols ||
-        ((const Desc *)desc)->compute !=
-            (a->type == CUDA_R_32F ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F))
+        ((const Desc *)desc)->compute != (a->type == CUDA_R_32F ? CUBLAS_COMPUTE_32F_PEDANTIC : CUBLAS_COMPUTE_32F))
         return CUBLAS_STATUS_INVALID_VALUE;
     Choice       c     = {d->rows, d->cols, rows_of(b, t[1]), {}, TAG, 0};
     const size_t bytes = c.m * c.n * sizeof(float);
@@ -200,27 +196,36 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 
 #ifndef FAKE_WITHOUT_MATMUL
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void *alpha, const void *pa,
-                              cublasLtMatrixLayout_t la, const void *pb, cublasLtMatrixLayout_t lb,
-                              const void *beta, const void *pc, cublasLtMatrixLayout_t, void *pd,
-                              cublasLtMatrixLayout_t ld, const cublasLtMatmulAlgo_t *algo, void *workspace,
-                              size_t bytes, cudaStream_t stream) {
+                              cublasLtMatrixLayout_t la, const void *pb, cublasLtMatrixLayout_t lb, const void *beta,
+                              const void *pc, cublasLtMatrixLayout_t, void *pd, cublasLtMatrixLayout_t ld,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace, size_t bytes, cudaStream_t stream) {
     const Layout *a = (const Layout *)la, *b = (const Layout *)lb, *d = (const Layout *)ld;
     Choice        c;
     if (is_set("matmul")) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (is_set("nothing")) return CUBLAS_STATUS_SUCCESS;
     memcpy(&c, algo, sizeof c);
     const bool *t = ((const Desc *)desc)->transposed;
-    if (c.tag != TAG || c.m != d->rows || c.n != d->cols || c.k != rows_of(b, t[1]) || pc != pd || !aligned(pa, c.align[0]) || !aligned(pb, c.align[1]) ||
-        !aligned(pd, c.align[3]) ||
+    if (c.tag != TAG || c.m != d->rows || c.n != d->cols || c.k != rows_of(b, t[1]) || pc != pd ||
+        !aligned(pa, c.align[0]) || !aligned(pb, c.align[1]) || !aligned(pd, c.align[3]) ||
         (c.via_workspace && (workspace == nullptr || bytes < c.m * c.n * sizeof(float))))
         return CUBLAS_STATUS_INVALID_VALUE;
-    FakeArgs args = {pa,    pb,    (float *)pd,     a->type,      (int64_t)c.m, (int64_t)c.k, t[0] ? a->ld : 1, t[0] ? 1 : a->ld,
-                     t[1] ? 1 : b->ld, t[1] ? b->ld : 1, d->ld, *(const float *)alpha, *(const float *)beta};
+    FakeArgs args = {pa,
+                     pb,
+                     (float *)pd,
+                     a->type,
+                     (int64_t)c.m,
+                     (int64_t)c.k,
+                     t[0] ? a->ld : 1,
+                     t[0] ? 1 : a->ld,
+                     t[1] ? 1 : b->ld,
+                     t[1] ? b->ld : 1,
+                     d->ld,
+                     *(const float *)alpha,
+                     *(const float *)beta};
     stats.products++;
     stats.via_workspace += c.via_workspace;
     if (c.via_workspace) args.d = (float *)workspace, args.ldd = args.m, args.beta = 0.0f;
-    if (launch(RP_KERNEL(fake_product), args, c.n, stream) != cudaSuccess)
-        return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (launch(RP_KERNEL(fake_product), args, c.n, stream) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (!c.via_workspace) return CUBLAS_STATUS_SUCCESS;
     args.a = workspace, args.d = (float *)pd, args.ldd = d->ld, args.beta = *(const float *)beta;
     return launch(RP_KERNEL(fake_collect), args, c.n, stream) == cudaSuccess ? CUBLAS_STATUS_SUCCESS

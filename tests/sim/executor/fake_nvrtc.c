@@ -1,5 +1,5 @@
-/* The functions of NVRTC that the library uses (fake_nvrtc.h). It knows sm_75 and sm_90; the cubin is the PTX behind the
- * first bytes of an ELF file. Any number of threads may call it. */
+/* The functions of NVRTC that the library uses (fake_nvrtc.h). It knows sm_75 and sm_90; the cubin is the PTX behind
+ * the first bytes of an ELF file. Any number of threads may call it. */
 #include "tests/sim/executor/fake_nvrtc.h"
 
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ static int status(const char *call) {
     const char *failing = getenv(FAKE_NVRTC_VARIABLE);
     return failing != NULL && strcmp(failing, call) == 0 ? FAILED : 0;
 }
-#define CALL()                                                                                               \
+#define CALL()                                                                                                         \
     if (status(__func__) != 0) return FAILED
 
 static const char *ptx_of(const Program *p) {
@@ -89,8 +89,8 @@ static int write_error(Program *p, const char *at) {
         file[n] = *s++;
     }
     for (; s < at; s++) line += *s == '\n';
-    return asprintf(&p->log, "%.*s(%d): error: #error%.*s\n", (int)n, file, line, (int)strcspn(at + 6, "\n"),
-                    at + 6) >= 0
+    return asprintf(&p->log, "%.*s(%d): error: #error%.*s\n", (int)n, file, line, (int)strcspn(at + 6, "\n"), at + 6) >=
+                   0
                ? WRONG_SOURCE
                : 1;
 }
@@ -103,9 +103,8 @@ int nvrtcCompileProgram(Program *p, int n, const char *const *options) {
     if (wrong != NULL) return write_error(p, wrong + 1);
     snprintf(entry, sizeof entry, ".entry %s(", p->kernel);
     if (strstr(p->text, entry) != NULL) return 0;
-    return asprintf(&p->log, "__nv_name_map(2): error: identifier \"%s\" is undefined\n", p->kernel) >= 0
-               ? WRONG_SOURCE
-               : 1;
+    return asprintf(&p->log, "__nv_name_map(2): error: identifier \"%s\" is undefined\n", p->kernel) >= 0 ? WRONG_SOURCE
+                                                                                                          : 1;
 }
 static const char *log_of(const Program *p) { return p->log != NULL ? p->log : ""; }
 int                nvrtcGetProgramLogSize(Program *p, size_t *bytes) {

@@ -4,8 +4,8 @@
 
 #include "tests/support/golden.h"
 
-#include "tests/sim/executor/fake_nvrtc.h"
 #include "sim/device/sim.h"
+#include "tests/sim/executor/fake_nvrtc.h"
 
 #include <dlfcn.h>
 
@@ -21,8 +21,7 @@ static inline RpStatus net_shape(const RpSourceShapes *in, const RpOpParams *par
 static inline RpStatus net_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
     const float *x = args->unary.x.data;
     float       *y = args->dst.data;
-    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
-        y[i] = args->params->custom.f[0] * x[i];
+    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth) y[i] = args->params->custom.f[0] * x[i];
     return RP_OK;
 }
 
@@ -51,11 +50,8 @@ static inline void net_plan(TensorOp op, Net *n) {
 }
 
 static inline RpStatus net_open(Net *n, const char *device, RpExecMode mode, RpExecutor *share) {
-    const RpExecutorOptions o = {.device        = device,
-                                 .mode          = mode,
-                                 .n_threads     = 1,
-                                 .share         = share,
-                                 .require_graph = mode > RP_MODE_EAGER};
+    const RpExecutorOptions o = {
+        .device = device, .mode = mode, .n_threads = 1, .share = share, .require_graph = mode > RP_MODE_EAGER};
     return rp_executor_open(n->plan, &o, &n->e);
 }
 
@@ -103,22 +99,21 @@ static inline void net_expect_nothing_left(void) {
 
 /* y[i] = f[0] * x[i]: what NVRTC 13.0 makes of it for sm_75. The argument is an RpArgs: dst.data at byte 0, ne at 16,
  * src[0].data at 80, params at 1360. */
-#define TIMES_PTX(name, directive)                                                                           \
-    ".version 7.0\n.target sm_75\n.address_size 64\n"                                                        \
-    ".visible .entry " name "(.param .align 8 .b8 p[1424])\n" directive "{\n"                                \
-    ".reg .pred %p<2>; .reg .f32 %f<4>; .reg .b32 %r<4>; .reg .b64 %rd<12>;\n"                               \
-    "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mul.wide.u32 %rd1, %r1, %r2;\n"                            \
-    "mov.u32 %r3, %tid.x; cvt.u64.u32 %rd2, %r3; add.s64 %rd3, %rd1, %rd2;\n"                                \
-    "ld.param.u64 %rd4, [p+16]; setp.ge.s64 %p1, %rd3, %rd4; @%p1 bra $L__end;\n"                            \
-    "ld.param.u64 %rd5, [p+80]; cvta.to.global.u64 %rd6, %rd5; shl.b64 %rd7, %rd3, 2; add.s64 %rd8, %rd6, "  \
-    "%rd7;\n"                                                                                                \
-    "ld.global.f32 %f1, [%rd8]; ld.param.f32 %f2, [p+1360]; mul.f32 %f3, %f2, %f1;\n"                        \
-    "ld.param.u64 %rd9, [p]; cvta.to.global.u64 %rd10, %rd9; add.s64 %rd11, %rd10, %rd7;\n"                  \
+#define TIMES_PTX(name, directive)                                                                                     \
+    ".version 7.0\n.target sm_75\n.address_size 64\n"                                                                  \
+    ".visible .entry " name "(.param .align 8 .b8 p[1424])\n" directive "{\n"                                          \
+    ".reg .pred %p<2>; .reg .f32 %f<4>; .reg .b32 %r<4>; .reg .b64 %rd<12>;\n"                                         \
+    "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mul.wide.u32 %rd1, %r1, %r2;\n"                                      \
+    "mov.u32 %r3, %tid.x; cvt.u64.u32 %rd2, %r3; add.s64 %rd3, %rd1, %rd2;\n"                                          \
+    "ld.param.u64 %rd4, [p+16]; setp.ge.s64 %p1, %rd3, %rd4; @%p1 bra $L__end;\n"                                      \
+    "ld.param.u64 %rd5, [p+80]; cvta.to.global.u64 %rd6, %rd5; shl.b64 %rd7, %rd3, 2; add.s64 %rd8, %rd6, "            \
+    "%rd7;\n"                                                                                                          \
+    "ld.global.f32 %f1, [%rd8]; ld.param.f32 %f2, [p+1360]; mul.f32 %f3, %f2, %f1;\n"                                  \
+    "ld.param.u64 %rd9, [p]; cvta.to.global.u64 %rd10, %rd9; add.s64 %rd11, %rd10, %rd7;\n"                            \
     "st.global.f32 [%rd11], %f3;\n$L__end: ret;\n}\n"
 #define TIMES(name) "// PTX:\n" TIMES_PTX(name, "")
 
-static const RpCudaSource times = {
-    .text = TIMES("times"), .kernel = "times", .grid = RP_GRID_ELEMENTS, .block = 64};
+static const RpCudaSource times = {.text = TIMES("times"), .kernel = "times", .grid = RP_GRID_ELEMENTS, .block = 64};
 
 static FakeNvrtcStats (*stats)(void);
 

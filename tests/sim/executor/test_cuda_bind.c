@@ -44,8 +44,8 @@ Test(cuda_bind, captures_nothing_after_open) {
 }
 
 /* The nth `call` fails while states or weights are bound. The former ones must stay bound. */
-static void check_failure(const RpModel *m, const RpModel *other, bool of_states, const char *call,
-                          unsigned nth, cudaError_t with) {
+static void check_failure(const RpModel *m, const RpModel *other, bool of_states, const char *call, unsigned nth,
+                          cudaError_t with) {
     Decoder           d = decoder_open(m, RP_MODE_REPLAY, false), plan_only;
     RpExecutorStates *states;
     float             want[DECODER_VOCAB];
@@ -54,8 +54,8 @@ static void check_failure(const RpModel *m, const RpModel *other, bool of_states
     (void)decoder_run(&d, 3, 0);
     memcpy(want, decoder_run(&d, 4, 1), d.n_vocab * sizeof *want);
     sim_fail(call, nth, with);
-    const RpStatus st = of_states ? rp_executor_states_bind(d.exec, states)
-                                  : rp_executor_weights_bind(d.exec, plan_only.plan);
+    const RpStatus st =
+        of_states ? rp_executor_states_bind(d.exec, states) : rp_executor_weights_bind(d.exec, plan_only.plan);
     cr_expect_eq(st, with == cudaErrorMemoryAllocation ? RP_E_NOMEM : RP_E_CUDA, "%s", rp_last_error());
     cr_expect_not_null(strstr(rp_last_error(), "cuda:0"), "%s", rp_last_error());
     cr_expect_eq(sim_fails_left(), 0u);
@@ -95,8 +95,7 @@ Test(cuda_bind, a_bind_that_cannot_be_rolled_back_is_repaired_by_the_next_run) {
     OK(rp_executor_states_new(d.exec, &states));
     (void)decoder_run(&d, 3, 0);
     memcpy(want, decoder_run(&d, 4, 1), d.n_vocab * sizeof *want);
-    for (unsigned nth = 12; nth <= 14; nth++)
-        sim_fail("cudaGraphExecKernelNodeSetParams", nth, cudaErrorInvalidValue);
+    for (unsigned nth = 12; nth <= 14; nth++) sim_fail("cudaGraphExecKernelNodeSetParams", nth, cudaErrorInvalidValue);
     REFUSED(rp_executor_states_bind(d.exec, states), RP_E_CUDA, "new addresses of a node");
     sim_reset_faults();
     sim_fail("cudaGraphExecKernelNodeSetParams", 12, cudaErrorInvalidValue);
@@ -145,10 +144,9 @@ Test(cuda_bind, nothing_else_runs_during_a_loop) {
     cr_assert_eq(rp_executor_info(sampling.exec).mode, RP_MODE_LOOP);
     memcpy(want, decoder_run(&d, 3, 0), d.n_vocab * sizeof *want);
     decoder_step(words, 9, 0);
-    OK(rp_executor_reply_begin(sampling.exec, &(RpReplyOptions){.state      = words,
-                                                                .n_state    = DECODER_WORDS,
-                                                                .max_tokens = DECODER_CTX,
-                                                                .n_ctx      = DECODER_CTX}));
+    OK(rp_executor_reply_begin(
+        sampling.exec,
+        &(RpReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = DECODER_CTX, .n_ctx = DECODER_CTX}));
     OK(rp_executor_reply_next(sampling.exec, &token));
     REFUSED(decoder_try(&d, 3, 0), RP_E_STATE, "cuda:0: a reply is under way");
     REFUSED(rp_executor_run(sampling.exec), RP_E_STATE, "a reply is under way");
@@ -165,7 +163,8 @@ Test(cuda_bind, nothing_else_runs_during_a_loop) {
     rp_model_free(m);
 }
 
-/* Nodes of the loop keep their addresses, so with other memory bound a reply is replayed: the executor says so (I10). */
+/* Nodes of the loop keep their addresses, so with other memory bound a reply is replayed: the executor says so
+ * (I10). */
 Test(cuda_bind, a_loop_that_is_not_used_is_not_reported) {
     RpModel          *m = decoder_synth("Q4_0", 1), *other = decoder_synth("Q4_0", 2);
     Decoder           d = decoder_open(m, RP_MODE_LOOP, true), plan_only;
@@ -176,12 +175,11 @@ Test(cuda_bind, a_loop_that_is_not_used_is_not_reported) {
     for (int of_states = 0; of_states < 2; of_states++) {
         cr_expect_eq(rp_executor_info(d.exec).mode, RP_MODE_LOOP, CASE(of_states));
         cr_expect_str_eq(rp_executor_info(d.exec).reason, "", CASE(of_states));
-        OK(of_states ? rp_executor_states_bind(d.exec, states)
-                     : rp_executor_weights_bind(d.exec, plan_only.plan));
+        OK(of_states ? rp_executor_states_bind(d.exec, states) : rp_executor_weights_bind(d.exec, plan_only.plan));
         const RpExecutorInfo info = rp_executor_info(d.exec);
         cr_expect_eq(info.mode, RP_MODE_REPLAY, CASE(of_states));
-        cr_expect_not_null(strstr(info.reason, "replay instead of loop: other states or weights are bound"),
-                           "%s", info.reason);
+        cr_expect_not_null(strstr(info.reason, "replay instead of loop: other states or weights are bound"), "%s",
+                           info.reason);
         sim_stats_reset();
         OK(decoder_reply(&d, 9, 4, tokens));
         cr_expect_eq(sim_stats().graph_launches, 4ul, CASE(of_states));
@@ -207,13 +205,11 @@ Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
     RpStepState s;
     bool        ran_on = false;
     OK(decoder_reply(&d, 9, DECODER_CTX, want));
-    for (int round = 0; round < 3;
-         round++) { /* tokens of the last round are still in the ring, and must be ignored */
+    for (int round = 0; round < 3; round++) { /* tokens of the last round are still in the ring, and must be ignored */
         decoder_step(words, 9, 0);
-        OK(rp_executor_reply_begin(d.exec, &(RpReplyOptions){.state      = words,
-                                                             .n_state    = DECODER_WORDS,
-                                                             .max_tokens = 10000,
-                                                             .n_ctx      = DECODER_CTX}));
+        OK(rp_executor_reply_begin(
+            d.exec,
+            &(RpReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = 10000, .n_ctx = DECODER_CTX}));
         for (int i = 0; i < 2; i++) {
             OK(rp_executor_reply_next(d.exec, &token));
             cr_expect_eq(token, want[i], CASE(round, i));
@@ -225,10 +221,9 @@ Test(cuda_bind, a_loop_stops_on_request_and_at_the_end_of_the_context) {
     }
     /* The end of the context ends it too. */
     decoder_step(words, 9, 0);
-    OK(rp_executor_reply_begin(d.exec, &(RpReplyOptions){.state      = words,
-                                                         .n_state    = DECODER_WORDS,
-                                                         .max_tokens = 10000,
-                                                         .n_ctx      = DECODER_CTX - 4}));
+    OK(rp_executor_reply_begin(
+        d.exec,
+        &(RpReplyOptions){.state = words, .n_state = DECODER_WORDS, .max_tokens = 10000, .n_ctx = DECODER_CTX - 4}));
     for (int i = 0; i < DECODER_CTX - 4; i++) OK(rp_executor_reply_next(d.exec, &token));
     OK(rp_executor_reply_end(d.exec, &ran_on));
     cr_expect(!ran_on);

@@ -30,22 +30,22 @@ static FakeStats fake(void) {
 
 /* A graph y = w x with x an input, its weights and columns. quantized: x passes through q8_act. */
 typedef struct Net {
-    ComputeGraph *g;
-    ExecPlan     *plan;
+    ComputeGraph     *g;
+    ExecPlan         *plan;
     const TensorNode *x, *y;
-    char         *w;
-    float        *columns;
-    int64_t       n, rows, tokens;
-    RpDtype       type;
+    char             *w;
+    float            *columns;
+    int64_t           n, rows, tokens;
+    RpDtype           type;
 } Net;
 
 static Net new_net(RpDtype type, int64_t n, int64_t rows, int64_t tokens, bool quantized) {
-    Net        net = {.g = rp_graph_new(), .n = n, .rows = rows, .tokens = tokens, .type = type};
+    Net net        = {.g = rp_graph_new(), .n = n, .rows = rows, .tokens = tokens, .type = type};
     net.w          = random_weights(type, n, rows, 31);
     net.columns    = random_floats((size_t)(n * tokens), 32);
-    RpTensorView  v  = tensor(type, net.w, n, rows, 1, 1);
-    TensorNode *x  = rp_graph_input(net.g, "x", RP_F32, NE(n, tokens, 1, 1));
-    TensorNode *y  = rp_mul_mat(net.g, rp_graph_weight(net.g, "w", &v), x);
+    RpTensorView v = tensor(type, net.w, n, rows, 1, 1);
+    TensorNode  *x = rp_graph_input(net.g, "x", RP_F32, NE(n, tokens, 1, 1));
+    TensorNode  *y = rp_mul_mat(net.g, rp_graph_weight(net.g, "w", &v), x);
     rp_node_set_name(y, "y");
     OK(rp_graph_finish(net.g, &y, 1));
     OK(rp_graph_optimize(net.g, quantized ? "" : "-all"));
@@ -64,8 +64,8 @@ static void free_net(Net *n) {
 
 static RpExecutor *open_net(const Net *n, RpExecMode mode) {
     RpExecutor *e;
-    OK(rp_executor_open(n->plan,
-                        &(RpExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER}, &e));
+    OK(rp_executor_open(
+        n->plan, &(RpExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER}, &e));
     return e;
 }
 
@@ -94,12 +94,10 @@ static void expect_close(const Net *n, const float *y, double relative) {
         rp_dequantize_row(n->type, n->w + (size_t)m * rp_row_bytes(n->type, n->n), n->n, row);
         for (int64_t t = 0; t < n->tokens; t++) {
             double size = 0.0;
-            for (int64_t k = 0; k < n->n; k++)
-                size += fabs((double)row[k] * (double)n->columns[t * n->n + k]);
+            for (int64_t k = 0; k < n->n; k++) size += fabs((double)row[k] * (double)n->columns[t * n->n + k]);
             const double got = (double)y[t * n->rows + m], from = (double)want[t * n->rows + m];
-            cr_assert(fabs(got - from) <= relative * size,
-                      "%s [%d,%d], %d columns: (%d,%d) is %g, not %g of %g", rp_dtype_name(n->type),
-                      (int)n->n, (int)n->rows, (int)n->tokens, (int)m, (int)t, got, from, size);
+            cr_assert(fabs(got - from) <= relative * size, "%s [%d,%d], %d columns: (%d,%d) is %g, not %g of %g",
+                      rp_dtype_name(n->type), (int)n->n, (int)n->rows, (int)n->tokens, (int)m, (int)t, got, from, size);
         }
     }
     free(want);
@@ -114,7 +112,7 @@ static void check_modes(RpDtype type, int64_t n, int64_t rows, int64_t tokens, b
     Net             net    = new_net(type, n, rows, tokens, quantized);
     const size_t    bytes  = (size_t)(rows * tokens) * sizeof(float);
     const FakeStats before = fake();
-    RpExecutor       *eager = open_net(&net, RP_MODE_EAGER), *replay = open_net(&net, RP_MODE_REPLAY);
+    RpExecutor     *eager = open_net(&net, RP_MODE_EAGER), *replay = open_net(&net, RP_MODE_REPLAY);
     cr_assert_not_null(strstr(rp_executor_info(replay).blas, "cublasLt 13"), "%s", rp_executor_info(replay).blas);
     float *y = memcpy(malloc(bytes), run(&net, eager), bytes);
     cr_assert_gt(fake().products, before.products);
@@ -180,7 +178,7 @@ Test(blas, short_chunks_and_single_tokens_never_use_it) {
     cr_expect_eq(rp_tuning_of_device(0, 9, 0).blas_columns, RP_TUNING_BLAS_COLUMNS);
     cr_expect_eq(rp_tuning_of_device(0, 8, 9).blas_columns, RP_TUNING_NO_BLAS);
     for (int64_t tokens = 1; tokens <= 61; tokens += 30) {
-        Net       net = new_net(RP_Q4_0, 64, 40, tokens, tokens > 31);
+        Net         net = new_net(RP_Q4_0, 64, 40, tokens, tokens > 31);
         RpExecutor *e   = open_net(&net, RP_MODE_REPLAY);
         cr_expect_str_eq(rp_executor_info(e).blas, "", CASE(tokens));
         run(&net, e);
@@ -208,17 +206,14 @@ Test(blas, products_that_the_library_refuses_use_the_built_in_kernels) {
     Net          net   = new_net(RP_Q5_K, 256, 200, 40, false);
     const size_t bytes = (size_t)(net.rows * net.tokens) * sizeof(float);
     use("off", "");
-    RpExecutor *e   = open_net(&net, RP_MODE_REPLAY);
-    float    *built_in = memcpy(malloc(bytes), run(&net, e), bytes);
+    RpExecutor *e        = open_net(&net, RP_MODE_REPLAY);
+    float      *built_in = memcpy(malloc(bytes), run(&net, e), bytes);
     rp_executor_free(e);
     expect_fallback(&net, built_in, "off", "", "REPRISE_BLAS=off");
     expect_fallback(&net, built_in, "auto", "", "no library"); /* of the simulated device */
-    expect_fallback(&net, built_in, WHOLE, "describe",
-                    "description of f16 [256,72] and 40 columns: out of memory (3)");
-    expect_fallback(&net, built_in, WHOLE, "choose",
-                    "choice of f16 [256,72] and 40 columns: not supported (15)");
-    expect_fallback(&net, built_in, WHOLE, "matmul",
-                    "product of f16 [256,128] and 40 columns: the launch failed (13)");
+    expect_fallback(&net, built_in, WHOLE, "describe", "description of f16 [256,72] and 40 columns: out of memory (3)");
+    expect_fallback(&net, built_in, WHOLE, "choose", "choice of f16 [256,72] and 40 columns: not supported (15)");
+    expect_fallback(&net, built_in, WHOLE, "matmul", "product of f16 [256,128] and 40 columns: the launch failed (13)");
     expect_fallback(&net, built_in, WHOLE, "matmul:2",
                     "product of f16 [256,72] and 40 columns: the launch failed (13)");
     free(built_in);
@@ -226,7 +221,7 @@ Test(blas, products_that_the_library_refuses_use_the_built_in_kernels) {
 }
 
 Test(blas, a_named_library_must_exist_and_be_complete) {
-    Net             net = new_net(RP_F16, 64, 40, 40, false);
+    Net               net = new_net(RP_F16, 64, 40, 40, false);
     RpExecutor       *e   = NULL;
     RpExecutorOptions o   = {.device = "cuda"};
     use("on", "");
@@ -246,7 +241,7 @@ Test(blas, a_named_library_must_exist_and_be_complete) {
 
 /* The product of the warm-up succeeds; the next one, in the capture, fails. */
 Test(blas, a_product_that_fails_in_a_capture_makes_the_mode_eager_or_is_refused) {
-    Net             net = new_net(RP_F16, 64, 40, 40, false);
+    Net               net = new_net(RP_F16, 64, 40, 40, false);
     RpExecutor       *e   = NULL;
     RpExecutorOptions o   = {.device = "cuda", .mode = RP_MODE_REPLAY, .require_graph = true};
     cr_assert_eq(setenv("REPRISE_PDL", "off", 1), 0); /* else the capture is tried again without PDL */
@@ -278,7 +273,7 @@ Test(blas, a_product_that_fails_in_a_run_is_an_error_once) {
 }
 
 Test(blas, reports_the_kernels_of_a_step) {
-    Net        net = new_net(RP_Q8_0, 512, 130, 40, false);
+    Net          net = new_net(RP_Q8_0, 512, 130, 40, false);
     RpStepLaunch l;
     use(WHOLE, "");
     RpExecutor *e = open_net(&net, RP_MODE_REPLAY);
@@ -306,7 +301,7 @@ Test(blas, weights_are_rebound_only_where_a_built_in_kernel_reads_them) {
         Net    a = new_net(i == 0 ? RP_Q4_1 : RP_F16, 64, 40, 40, false), b = new_net(a.type, 64, 40, 40, false);
         float *first;
         memset(b.w, 0, 40 * rp_row_bytes(a.type, 64));
-        RpExecutor    *e     = open_net(&a, RP_MODE_REPLAY);
+        RpExecutor  *e     = open_net(&a, RP_MODE_REPLAY);
         const size_t bytes = 40 * 40 * sizeof(float);
         first              = memcpy(malloc(bytes), run(&a, e), bytes);
         if (i == 0) {
@@ -346,16 +341,16 @@ enum { CHUNK = 64, N_CTX = 72, SHORT = 4 };
 
 static RpSession *open_session(const RpModel *m, RpExecMode mode, int32_t chunk) {
     RpSession             *s;
-    const RpSessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = chunk, .device = "cuda", .mode = mode,
-                                    .require_graph = mode != RP_MODE_EAGER};
+    const RpSessionOptions o = {
+        .n_ctx = N_CTX, .prefill_chunk = chunk, .device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER};
     OK(rp_session_open(m, &o, &s));
     return s;
 }
 
-/* `library`: some products are those of the library. Logits after a chunk of 64 tokens differ from those after single steps by at most `relative` times their root
- * mean square. */
+/* `library`: some products are those of the library. Logits after a chunk of 64 tokens differ from those after single
+ * steps by at most `relative` times their root mean square. */
 static void check_model(const char *name, bool library, double relative) {
-    char   path[1024];
+    char     path[1024];
     RpModel *m;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
@@ -364,12 +359,13 @@ static void check_model(const char *name, bool library, double relative) {
     for (int i = 0; i < CHUNK; i++) ids[i] = 3 + 7 * i % 40;
     use(WHOLE, "");
     const long products = fake().products;
-    RpSession   *chunks = open_session(m, RP_MODE_REPLAY, CHUNK), *steps = open_session(m, RP_MODE_REPLAY, SHORT),
-            *eager = open_session(m, RP_MODE_EAGER, CHUNK);
+    RpSession *chunks = open_session(m, RP_MODE_REPLAY, CHUNK), *steps = open_session(m, RP_MODE_REPLAY, SHORT),
+              *eager = open_session(m, RP_MODE_EAGER, CHUNK);
     cr_assert_eq(fake().products > products, library);
     sim_stats_reset();
     OK(rp_session_prefill(chunks, ids, CHUNK, NULL, NULL));
-    cr_expect(!library || strstr(rp_session_info(chunks).blas, "cublasLt 13") != NULL, "%s", rp_session_info(chunks).blas);
+    cr_expect(!library || strstr(rp_session_info(chunks).blas, "cublasLt 13") != NULL, "%s",
+              rp_session_info(chunks).blas);
     cr_expect_eq(sim_stats().allocs + sim_stats().captures, 0ul);
     cr_expect_eq(sim_stats().graph_launches, 1ul);
     OK(rp_session_prefill(eager, ids, CHUNK, NULL, NULL));

@@ -1,5 +1,5 @@
-/* Which device a session gets: by name, by REPRISE_DEVICE, on machines without a device, a driver or a new enough driver.
- * A refusal and a fallback to the CPU name their reason (I10). */
+/* Which device a session gets: by name, by REPRISE_DEVICE, on machines without a device, a driver or a new enough
+ * driver. A refusal and a fallback to the CPU name their reason (I10). */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 
@@ -30,17 +30,15 @@ static void check_choices(const RpModel *m, const Choice *c, size_t n) {
                 cr_expect_eq(info.fell_back, c[i].text != NULL, CASE(i, by_name));
                 if (c[i].text == NULL) cr_expect_str_eq(info.reason, "", CASE(i, by_name));
                 if (c[i].text != NULL)
-                    cr_expect_not_null(strstr(info.reason, c[i].text), "%s: \"%s\"", c[i].device,
-                                       info.reason);
+                    cr_expect_not_null(strstr(info.reason, c[i].text), "%s: \"%s\"", c[i].device, info.reason);
                 OK(rp_session_step(s, 3));
                 rp_session_free(s);
             } else {
                 cr_expect_null(s, CASE(i, by_name));
-                cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device,
-                                   rp_last_error());
+                cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device, rp_last_error());
                 if (strstr(c[i].text, "wanted") != NULL) /* the message names where the value came from */
-                    cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"),
-                                       "%s", rp_last_error());
+                    cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"), "%s",
+                                       rp_last_error());
             }
             unsetenv("REPRISE_DEVICE");
             cr_expect_eq(sim_stats().live_allocs, 0L, CASE(i, by_name));
@@ -115,8 +113,7 @@ Test(cuda_device, an_old_driver_disables_the_loop_or_the_device) {
         RpSession             *s;
         OK(rp_session_open(m, &o, &s));
         cr_expect_eq(rp_session_info(s).mode, RP_MODE_REPLAY);
-        cr_expect_not_null(
-            strstr(rp_session_info(s).reason, "replay instead of loop: the driver is for CUDA 12.2"));
+        cr_expect_not_null(strstr(rp_session_info(s).reason, "replay instead of loop: the driver is for CUDA 12.2"));
         rp_session_free(s);
     }
     rp_model_free(m);
@@ -138,8 +135,7 @@ Test(cuda_device, memory_is_written_copied_and_read) {
     OK(rp_cuda_memory_read(b, sizeof x, y, 12));
     cr_expect(y[0] == 2 && y[1] == 3 && y[2] == 4 && y[3] == 0);
     OK(rp_cuda_memory_read(a, sizeof x, y, 0));
-    REFUSED(rp_cuda_memory_write(a, 4, x, sizeof x), RP_E_ARG,
-            "cuda:0: 16 bytes at 4 of a memory of 16 bytes");
+    REFUSED(rp_cuda_memory_write(a, 4, x, sizeof x), RP_E_ARG, "cuda:0: 16 bytes at 4 of a memory of 16 bytes");
     REFUSED(rp_cuda_memory_read(a, SIZE_MAX, y, 2), RP_E_ARG, "of a memory of 16 bytes");
     REFUSED(rp_cuda_memory_copy(a, 0, b, 0, 17), RP_E_ARG, "17 bytes at 0 of a memory of 16 bytes");
     REFUSED(rp_cuda_memory_copy(a, 0, b, 17, 16), RP_E_ARG, "cuda:1: 16 bytes at 17 of a memory of 32 bytes");
@@ -154,8 +150,7 @@ Test(cuda_device, memory_that_cannot_be_had_is_refused) {
     REFUSED(rp_cuda_memory_new(0, 0, &m), RP_E_ARG, "0 bytes");
     REFUSED(rp_cuda_memory_new(1, 1, &m), RP_E_ARG, "CUDA device 1: there are 1");
     sim_device_memory(1 << 20);
-    REFUSED(rp_cuda_memory_new(0, 2 << 20, &m), RP_E_NOMEM,
-            "cuda:0: 2097152 bytes for memory could not be allocated");
+    REFUSED(rp_cuda_memory_new(0, 2 << 20, &m), RP_E_NOMEM, "cuda:0: 2097152 bytes for memory could not be allocated");
     cr_expect_null(m);
     for (unsigned nth = 1; nth <= 2; nth++) {
         sim_fail("cudaSetDevice", nth, cudaErrorDevicesUnavailable);

@@ -11,7 +11,7 @@ enum { N_TOKENS = 6, N_CTX = 32, MAX_VOCAB = 128 };
 typedef struct Decoder {
     ComputeGraph *graph;
     ExecPlan     *plan;
-    RpExecutor     *exec, *eager; /* share their states */
+    RpExecutor   *exec, *eager; /* share their states */
 } Decoder;
 
 static void open_decoder(const RpModel *m, const char *passes, RpDtype kv, Decoder *d) {
@@ -48,8 +48,8 @@ static const float *step(Decoder *d, int32_t token, int32_t pos, RpExecMode mode
 static void check_model(const char *name, const char *passes, RpDtype kv, double tolerance) {
     static float first[N_TOKENS][MAX_VOCAB];
     char         path[1024];
-    RpModel       *m;
-    RpSession     *s;
+    RpModel     *m;
+    RpSession   *s;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
@@ -60,9 +60,7 @@ static void check_model(const char *name, const char *passes, RpDtype kv, double
         sim_sched(order, 7);
         open_decoder(m, passes, kv, &d);
         OK(rp_session_open(
-            m,
-            &(RpSessionOptions){
-                .n_ctx = N_CTX, .n_threads = 1, .passes = passes, .kv_type = kv, .device = "cpu"},
+            m, &(RpSessionOptions){.n_ctx = N_CTX, .n_threads = 1, .passes = passes, .kv_type = kv, .device = "cpu"},
             &s));
         for (int i = 0; i < N_TOKENS; i++) {
             const int32_t token  = 3 + 5 * i;
@@ -74,8 +72,8 @@ static void check_model(const char *name, const char *passes, RpDtype kv, double
                 worst = fmax(worst, fabs((double)logits[k] - (double)rp_session_logits(s)[k]) / sqrt(spread));
             }
             if (order == 0) memcpy(first[i], logits, n_vocab * sizeof *logits);
-            cr_expect_arr_eq(logits, first[i], n_vocab * sizeof *logits,
-                             "%s: token %d in order %d has other bits", name, i, order);
+            cr_expect_arr_eq(logits, first[i], n_vocab * sizeof *logits, "%s: token %d in order %d has other bits",
+                             name, i, order);
         }
         rp_session_free(s);
         close_decoder(&d);
@@ -86,10 +84,10 @@ static void check_model(const char *name, const char *passes, RpDtype kv, double
 }
 
 static const char *const some[] = {"llama-f32",      "llama-mix",    "llama-mix-k",   "llama-yarn",
-                                     "qwen2-mix",      "qwen3-mix-k",  "gemma3-f32",    "gemma3-mix",
-                                     "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",  "olmoe-f32",
-                                     "granitemoe-f32", "gpt-oss-f32",  "gpt-oss-mxfp4", "deepseek2-f32"};
-static const TinyNames *models(void) { return tiny_families(some, sizeof some / sizeof some[0]); }
+                                   "qwen2-mix",      "qwen3-mix-k",  "gemma3-f32",    "gemma3-mix",
+                                   "mixtral-mix",    "qwen2moe-f32", "qwen3moe-f32",  "olmoe-f32",
+                                   "granitemoe-f32", "gpt-oss-f32",  "gpt-oss-mxfp4", "deepseek2-f32"};
+static const TinyNames  *models(void) { return tiny_families(some, sizeof some / sizeof some[0]); }
 
 /* Differences are relative to the node's largest result. */
 static bool compare_step(const TensorNode *node, const RpTensorView *view, const void *cuda, const void *cpu,
@@ -104,10 +102,10 @@ static bool compare_step(const TensorNode *node, const RpTensorView *view, const
 }
 
 static void verify_model(const char *name, const char *passes, RpDtype kv) {
-    char    path[1024];
-    RpModel  *m;
-    Decoder d;
-    double  worst = 0.0;
+    char     path[1024];
+    RpModel *m;
+    Decoder  d;
+    double   worst = 0.0;
     snprintf(path, sizeof path, GOLDEN_DIR "tiny/%s.gguf", name);
     OK(rp_model_open(path, NULL, &m));
     sim_sched(2, 3);
@@ -132,13 +130,11 @@ Test(cuda_executor, computes_every_node_as_the_cpu_does) {
 /* Differences of 1e-7 per node grow, and a key or an activation near a tie may round the other way. That
  * changes logits by a few hundredths of their RMS, about as much as 8-bit activations do at all. */
 Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
-    for (int i = 0; i < models()->n; i += SIM_EACH)
-        check_model(models()->name[i], "-quantize", RP_F16, 0.05);
+    for (int i = 0; i < models()->n; i += SIM_EACH) check_model(models()->name[i], "-quantize", RP_F16, 0.05);
     check_model("llama-mix", "-all", RP_F16, 0.05);
     check_model("qwen3-f32", "-quantize", RP_Q8_0, 0.05);
     check_model("llama-q8_0", "", RP_F16, 0.2);
-    check_model("llama-mix-k", "", RP_F16,
-                0.4); /* one activation that rounds the other way, and its consequences */
+    check_model("llama-mix-k", "", RP_F16, 0.4); /* one activation that rounds the other way, and its consequences */
 }
 
 /* Replays five steps, then runs one kernel by kernel. *n_nodes: steps of the plan. Returns the kernels of a step. */
@@ -177,18 +173,18 @@ Test(cuda_executor, replays_with_one_launch_and_captures_nothing_after_open) {
 
 /* A plane holds one field of all blocks of a tensor, so a slice of rows is not a tensor on the device. */
 Test(cuda_executor, refuses_a_slice_of_a_quantised_weight) {
-    static char      blocks[8 * 34];
+    static char        blocks[8 * 34];
     const RpTensorView w    = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 8, 1, 1}, blocks);
-    ComputeGraph    *g    = rp_graph_new();
-    TensorNode      *x    = rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1});
-    TensorNode      *half = rp_view(g, rp_graph_weight(g, "w", &w),
-                                    &(RpViewParams){
-                                        .ne = {32, 4,  1,      1     },
-                                          .nb = {0,  34, 4 * 34, 4 * 34},
-                                          .offset = 4 * 34
+    ComputeGraph      *g    = rp_graph_new();
+    TensorNode        *x    = rp_graph_input(g, "x", RP_F32, (int64_t[]){32, 1, 1, 1});
+    TensorNode        *half = rp_view(g, rp_graph_weight(g, "w", &w),
+                                      &(RpViewParams){
+                                          .ne = {32, 4,  1,      1     },
+                                            .nb = {0,  34, 4 * 34, 4 * 34},
+                                            .offset = 4 * 34
     });
-    TensorNode      *y    = rp_mul_mat(g, half, x);
-    ExecPlan        *plan;
+    TensorNode        *y    = rp_mul_mat(g, half, x);
+    ExecPlan          *plan;
     RpExecutor        *e;
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_plan_new(g, &plan));

@@ -10,8 +10,7 @@ RpStatus custom_shift_cuda(const RpOpArgs *args, RpKernelCtx *ctx);
 
 enum { N = 200 };
 
-static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out,
-                           const char **why) {
+static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
     (void)params, (void)why;
     *out = rp_view_contiguous(RP_F32, in->unary.x->ne, NULL);
     return RP_OK;
@@ -20,8 +19,7 @@ static RpStatus like_first(const RpSourceShapes *in, const RpOpParams *params, R
 static RpStatus custom_shift_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
     const float *x = args->src[0].data;
     float       *y = args->dst.data;
-    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth)
-        y[i] = x[i] + args->params->custom.f[0];
+    for (int64_t i = ctx->ith; i < rp_view_elems(&args->dst); i += ctx->nth) y[i] = x[i] + args->params->custom.f[0];
     return RP_OK;
 }
 
@@ -53,8 +51,7 @@ static RpStatus open_run(const RpOpDescription *d, RpExecMode mode, Run *r) {
     OK(rp_graph_optimize(r->g, ""));
     OK(rp_plan_new(r->g, &r->plan));
     return rp_executor_open(
-        r->plan, &(RpExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode > RP_MODE_EAGER},
-        &r->e);
+        r->plan, &(RpExecutorOptions){.device = "cuda", .mode = mode, .require_graph = mode > RP_MODE_EAGER}, &r->e);
 }
 
 static void close_run(Run *r) {
@@ -73,8 +70,7 @@ static void check_mode(RpExecMode mode) {
         const float *y = rp_executor_data(r.e, r.y);
         for (int i = 0; i < N; i++) {
             const double v = (double)((float)(i - 50 * step) * 0.1f) + 2.5, want = v / (1.0 + exp(-v));
-            cr_assert(fabs((double)y[i] - want) < 1e-5 * (1.0 + fabs(want)), "element %d of step %d", i,
-                      step);
+            cr_assert(fabs((double)y[i] - want) < 1e-5 * (1.0 + fabs(want)), "element %d of step %d", i, step);
         }
     }
     RpStepLaunch l;
@@ -117,8 +113,7 @@ static void check_repoint(int n_captured, int n_repointed, const char *text) {
     RpExecutorStates            *states;
     ComputeGraph                *g = rp_graph_new();
     OK(rp_op_register(&repeated, &op));
-    TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, 1, 1, 1}),
-               *y = rp_graph_op(g, op, NULL, &x, 1);
+    TensorNode *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){N, 1, 1, 1}), *y = rp_graph_op(g, op, NULL, &x, 1);
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_plan_new(g, &plan));
     n_launches = n_captured;
@@ -136,9 +131,5 @@ static void check_repoint(int n_captured, int n_repointed, const char *text) {
     rp_graph_free(g);
 }
 
-Test(extend, more_launches_than_were_captured_are_refused) {
-    check_repoint(1, 2, "more kernels than were captured");
-}
-Test(extend, fewer_launches_than_were_captured_are_refused) {
-    check_repoint(2, 1, "fewer kernels than were captured");
-}
+Test(extend, more_launches_than_were_captured_are_refused) { check_repoint(1, 2, "more kernels than were captured"); }
+Test(extend, fewer_launches_than_were_captured_are_refused) { check_repoint(2, 1, "fewer kernels than were captured"); }

@@ -20,11 +20,8 @@ static RpModel *open_tiny(void) {
 }
 
 static RpSessionOptions options(RpExecMode mode, bool require_graph) {
-    return (RpSessionOptions){.n_ctx         = N_CTX,
-                              .prefill_chunk = CHUNK,
-                              .device        = "cuda",
-                              .mode          = mode,
-                              .require_graph = require_graph};
+    return (RpSessionOptions){
+        .n_ctx = N_CTX, .prefill_chunk = CHUNK, .device = "cuda", .mode = mode, .require_graph = require_graph};
 }
 
 static RpSampler *new_sampler(const RpModel *m) {
@@ -60,8 +57,7 @@ static Decoded decode(RpSession *s) {
     memcpy(d.ids, list.ids, sizeof d.ids);
     rp_token_list_free(&list);
     cr_assert_not_null(rp_session_logits(s));
-    memcpy(d.logits, rp_session_logits(s),
-           (size_t)rp_model_info(rp_session_model(s))->n_vocab * sizeof(float));
+    memcpy(d.logits, rp_session_logits(s), (size_t)rp_model_info(rp_session_model(s))->n_vocab * sizeof(float));
     return d;
 }
 
@@ -77,29 +73,28 @@ static Decoded decode_healthy(const RpModel *m) {
     return d;
 }
 
-#define EXPECT_DECODES(s, want)                                                                              \
-    do {                                                                                                     \
-        const Decoded got_ = decode(s);                                                                      \
-        cr_expect_arr_eq(&got_, &(want), sizeof got_);                                                       \
+#define EXPECT_DECODES(s, want)                                                                                        \
+    do {                                                                                                               \
+        const Decoded got_ = decode(s);                                                                                \
+        cr_expect_arr_eq(&got_, &(want), sizeof got_);                                                                 \
     } while (0)
 
 /* ---- graphs that cannot be made ---- */
 
 /* Opens a session while the nth `call` fails. It runs in a lesser mode and gives the reason; with require_graph
  * it does not open. */
-static void check_fallback(const RpModel *m, const Decoded *want, const char *call, unsigned nth,
-                           RpExecMode mode, const char *reason) {
+static void check_fallback(const RpModel *m, const Decoded *want, const char *call, unsigned nth, RpExecMode mode,
+                           const char *reason) {
     RpSession       *s;
     RpSessionOptions o = options(RP_MODE_LOOP, false);
     sim_fail(call, nth, cudaErrorNotSupported);
     OK(rp_session_open(m, &o, &s));
     cr_expect_eq(sim_fails_left(), 0u, "%s %u was not called", call, nth);
-    cr_expect_eq(rp_session_info(s).mode, mode, "%s %u: %s", call, nth,
-                 rp_mode_name(rp_session_info(s).mode));
-    cr_expect_not_null(strstr(rp_session_info(s).reason, reason), "%s %u: \"%s\" does not say \"%s\"", call,
-                       nth, rp_session_info(s).reason, reason);
-    cr_expect_not_null(strstr(rp_session_info(s).reason, cudaGetErrorString(cudaErrorNotSupported)),
-                       "%s %u: \"%s\"", call, nth, rp_session_info(s).reason);
+    cr_expect_eq(rp_session_info(s).mode, mode, "%s %u: %s", call, nth, rp_mode_name(rp_session_info(s).mode));
+    cr_expect_not_null(strstr(rp_session_info(s).reason, reason), "%s %u: \"%s\" does not say \"%s\"", call, nth,
+                       rp_session_info(s).reason, reason);
+    cr_expect_not_null(strstr(rp_session_info(s).reason, cudaGetErrorString(cudaErrorNotSupported)), "%s %u: \"%s\"",
+                       call, nth, rp_session_info(s).reason);
     EXPECT_DECODES(s, *want);
     rp_session_free(s);
     cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
@@ -137,8 +132,7 @@ Test(cuda_faults, a_failed_capture_falls_back_to_a_lesser_mode_with_a_reason) {
     const Decoded want = decode_healthy(m);
     check_each_plan(m, &want, "cudaStreamBeginCapture", "begin of the capture", NULL);
     check_each_plan(m, &want, "cudaStreamEndCapture", "end of the capture", "end of the loop's capture");
-    check_each_plan(m, &want, "cudaGraphInstantiate", "instantiation of the graph",
-                    "instantiation of the loop");
+    check_each_plan(m, &want, "cudaGraphInstantiate", "instantiation of the graph", "instantiation of the loop");
     check_each_plan(m, &want, "cudaGraphUpload", "upload of the graph", "upload of the loop");
     check_fallback(m, &want, "cudaStreamBeginCaptureToGraph", 1, RP_MODE_REPLAY,
                    "replay instead of loop: cuda:0: begin of the loop's capture");
@@ -146,8 +140,8 @@ Test(cuda_faults, a_failed_capture_falls_back_to_a_lesser_mode_with_a_reason) {
     rp_model_free(m);
 }
 
-/* Kernel launches at open: all; those of the prefill chunks; those of the plan of one token. With sampling that plan has
- * one more, since `sample` is two kernels; the loop has another one. */
+/* Kernel launches at open: all; those of the prefill chunks; those of the plan of one token. With sampling that plan
+ * has one more, since `sample` is two kernels; the loop has another one. */
 typedef struct Launches {
     unsigned all, chunk, token;
 } Launches;
@@ -168,11 +162,10 @@ static Launches launches_of(const RpModel *m) {
 /* A failed launch invalidates the capture. It must still be ended, and the device is not lost. */
 Test(cuda_faults, a_failed_launch_during_a_capture_ends_the_capture) {
     without_pdl();
-    static const char launch[] = "cudaLaunchKernelExC",
-                      token[]  = "prefill of 1 token: eager instead of replay";
-    RpModel       *m           = open_tiny();
-    const Decoded  want        = decode_healthy(m);
-    const Launches n           = launches_of(m);
+    static const char launch[] = "cudaLaunchKernelExC", token[] = "prefill of 1 token: eager instead of replay";
+    RpModel          *m    = open_tiny();
+    const Decoded     want = decode_healthy(m);
+    const Launches    n    = launches_of(m);
     check_fallback(m, &want, launch, 1, RP_MODE_LOOP, "prefill of 4 tokens: eager instead of replay");
     check_fallback(m, &want, launch, n.chunk + 1, RP_MODE_LOOP, token);
     check_fallback(m, &want, launch, n.chunk + n.token, RP_MODE_LOOP, token);
@@ -254,8 +247,7 @@ Test(cuda_faults, a_device_that_is_too_small_is_refused_before_weights_are_copie
     sim_stats_reset();
     REFUSED(rp_session_open(m, &o, &s), RP_E_NOMEM, "a context of 64 tokens takes");
     long long fit = -1;
-    sscanf(strstr(rp_last_error(), "about ") != NULL ? strstr(rp_last_error(), "about ") : "", "about %lld",
-           &fit);
+    sscanf(strstr(rp_last_error(), "about ") != NULL ? strstr(rp_last_error(), "about ") : "", "about %lld", &fit);
     cr_expect(fit >= 1 && fit < 64, "%s", rp_last_error());
     cr_expect_eq(sim_stats().h2d_bytes, 0ul);
     cr_expect_eq(sim_stats().allocs, 0ul);
@@ -286,8 +278,8 @@ static void check_step(const RpModel *m, RpExecMode mode, const char *call, unsi
     cr_expect_null(rp_session_logits(s));
     OK(rp_session_step(s, 7));
     cr_expect_eq(rp_session_n_past(s), N_PROMPT + 1);
-    cr_expect_arr_eq(rp_session_logits(s), rp_session_logits(healthy), bytes, "%s, %s %u", rp_mode_name(mode),
-                     call, nth);
+    cr_expect_arr_eq(rp_session_logits(s), rp_session_logits(healthy), bytes, "%s, %s %u", rp_mode_name(mode), call,
+                     nth);
     rp_session_free(s);
     rp_session_free(healthy);
 }
@@ -307,8 +299,7 @@ Test(cuda_faults, a_run_that_fails_once_can_be_repeated) {
 
 /* The nth `call` fails during a reply. The reply can be repeated with the same tokens; the failed one leaves no
  * logits. */
-static void check_reply(const RpModel *m, const Decoded *want, RpExecMode mode, const char *call,
-                        unsigned nth) {
+static void check_reply(const RpModel *m, const Decoded *want, RpExecMode mode, const char *call, unsigned nth) {
     const RpSessionOptions o    = options(mode, true);
     RpTokenList            list = {0};
     RpSession             *s;
@@ -324,8 +315,8 @@ static void check_reply(const RpModel *m, const Decoded *want, RpExecMode mode, 
     cr_expect_eq((int32_t)list.n, rp_session_n_past(s) - N_PROMPT + 1);
     if (list.n >= N_REPLY) cr_expect_arr_eq(list.ids, want->ids, sizeof want->ids);
     if (rp_session_logits(s) != NULL) /* those of the prompt, if the reply had not begun */
-        cr_expect(mode == RP_MODE_LOOP && list.n == 1, "%s, %s %u: logits of a run that failed",
-                  rp_mode_name(mode), call, nth);
+        cr_expect(mode == RP_MODE_LOOP && list.n == 1, "%s, %s %u: logits of a run that failed", rp_mode_name(mode),
+                  call, nth);
     EXPECT_DECODES(s, *want);
     EXPECT_DECODES(s, *want);
     rp_token_list_free(&list);
@@ -367,8 +358,7 @@ static void check_lost(RpSession *s, int32_t n_low, int32_t n_high) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
-static const cudaError_t fatal[] = {cudaErrorIllegalAddress, cudaErrorECCUncorrectable,
-                                    cudaErrorLaunchFailure};
+static const cudaError_t fatal[] = {cudaErrorIllegalAddress, cudaErrorECCUncorrectable, cudaErrorLaunchFailure};
 
 static void expect_named(cudaError_t e) {
     cr_expect_not_null(strstr(rp_last_error(), "cuda:0: "), "%s", rp_last_error());

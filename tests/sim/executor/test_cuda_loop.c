@@ -1,5 +1,5 @@
-/* The last kernel of the loop (kernels/loop.cu), launched with PDL in the body of a WHILE node. The kernel that it follows
- * is the callback of sim_on_wait: it writes the step state at the last possible moment. */
+/* The last kernel of the loop (kernels/loop.cu), launched with PDL in the body of a WHILE node. The kernel that it
+ * follows is the callback of sim_on_wait: it writes the step state at the last possible moment. */
 #include "tests/support/golden.h"
 
 #include "base/loop.h"
@@ -18,7 +18,7 @@ typedef struct Loop {
     LoopRing       *ring;
     RpStepState    *step;
     LoopControl    *control;
-    int32_t n_waits, stop_at, full_at; /* iterations so far; in which the host stops, the context is full */
+    int32_t         n_waits, stop_at, full_at; /* iterations so far; in which the host stops, the context is full */
 } Loop;
 
 static void open_loop(Loop *l) {
@@ -44,8 +44,8 @@ static void open_loop(Loop *l) {
     ctx.stream = l->stream;
     CUDA(cudaStreamBeginCaptureToGraph(l->stream, p.conditional.phGraph_out[0], NULL, NULL, 0,
                                        cudaStreamCaptureModeThreadLocal));
-    OK(rp_cuda_loop_end(
-        &(LoopEnd){.step = l->step, .control = l->control, .ring = l->ring, .condition = condition}, &ctx));
+    OK(rp_cuda_loop_end(&(LoopEnd){.step = l->step, .control = l->control, .ring = l->ring, .condition = condition},
+                        &ctx));
     CUDA(cudaStreamEndCapture(l->stream, &captured));
     CUDA(cudaGraphInstantiate(&l->exec, l->graph, 0));
 }

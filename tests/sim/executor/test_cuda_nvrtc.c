@@ -4,11 +4,10 @@
 
 /* Skips the test without NVRTC, and with `runs` in a build that cannot run PTX. */
 static void real(bool runs) {
-    static const RpCudaSource nothing = {
-        .text = "__global__ void k(RpArgs) {}", .kernel = "k", .grid = RP_GRID_ROWS};
-    char    *log;
-    TensorOp op;
-    Net      n;
+    static const RpCudaSource nothing = {.text = "__global__ void k(RpArgs) {}", .kernel = "k", .grid = RP_GRID_ROWS};
+    char                     *log;
+    TensorOp                  op;
+    Net                       n;
     cr_assert_eq(setenv("REPRISE_NVRTC", "auto", 1), 0);
     const RpStatus st = rp_cuda_source_compile(&nothing, 9, 0, &log);
     if (st == RP_E_NOT_AVAILABLE) cr_skip_test("%s", rp_last_error());
@@ -43,12 +42,11 @@ static void check_source(const char *name, const RpCudaSource *s) {
 }
 
 Test(nvrtc, compiles_kernels_templates_and_headers_of_the_toolkit) {
-    static const char plain[] =
-        "extern \"C\" __global__ void times(const __grid_constant__ RpArgs a) {\n"
-        "    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
-        "    if (i >= rp_elements(a.dst)) return;\n"
-        "    ((float *)a.dst.data)[i] = a.params.f[0] * ((const float *)a.unary.x.data)[i];\n"
-        "}\n",
+    static const char plain[]        = "extern \"C\" __global__ void times(const __grid_constant__ RpArgs a) {\n"
+                                       "    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+                                       "    if (i >= rp_elements(a.dst)) return;\n"
+                                       "    ((float *)a.dst.data)[i] = a.params.f[0] * ((const float *)a.unary.x.data)[i];\n"
+                                       "}\n",
                       rows[]         = "#include <cuda_fp16.h>\n"
                                        "namespace mine {\n"
                                        "template <int N, class T> __global__ void times(RpArgs a) {\n"
@@ -72,12 +70,12 @@ Test(nvrtc, compiles_kernels_templates_and_headers_of_the_toolkit) {
 }
 
 Test(nvrtc, errors_have_the_line_of_the_source) {
-    static const RpCudaSource
-        wrong   = {.text   = "// 1\n__global__ void k(RpArgs a) {\n    int unused;\n    y = 1;\n}\n",
-                   .kernel = "k",
-                   .grid   = RP_GRID_ROWS,
-                   .file   = "folder/my kernel.cu"},
-        missing = {.text = "__global__ void k(RpArgs) {}\n", .kernel = "other", .grid = RP_GRID_ROWS};
+    static const RpCudaSource wrong = {.text = "// 1\n__global__ void k(RpArgs a) {\n    int unused;\n    y = 1;\n}\n",
+                                       .kernel = "k",
+                                       .grid   = RP_GRID_ROWS,
+                                       .file   = "folder/my kernel.cu"},
+                              missing = {
+                                  .text = "__global__ void k(RpArgs) {}\n", .kernel = "other", .grid = RP_GRID_ROWS};
     TensorOp a, b;
     Net      n;
     char    *log;
@@ -89,8 +87,7 @@ Test(nvrtc, errors_have_the_line_of_the_source) {
             "wrong: folder/my kernel.cu(4): error: identifier \"y\" is undefined");
     net_close(&n);
     net_plan(b, &n);
-    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG,
-            "missing: missing.cu has no kernel 'other'");
+    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG, "missing: missing.cu has no kernel 'other'");
     net_close(&n);
     REFUSED(rp_cuda_source_compile(&wrong, 9, 0, &log), RP_E_ARG, "(4): error");
     cr_expect_not_null(strstr(log, "(3): warning"), "%s", log); /* the whole log, warnings too */
@@ -108,10 +105,9 @@ Test(nvrtc, the_argument_has_the_layout_of_the_host) {
         "static_assert(AT(params) == 17 * SIZE && AT(params.i) == 17 * SIZE + 32, \"params\");\n"
         "static_assert(RP_F32 == F32 && RP_Q8_ACT == ACT, \"dtypes\");\n"
         "__global__ void k(RpArgs) {}\n";
-    static char        options[7][32];
-    const char        *given[7];
-    const RpCudaSource s = {
-        .text = text, .kernel = "k", .grid = RP_GRID_ROWS, .options = given, .n_options = 7};
+    static char              options[7][32];
+    const char              *given[7];
+    const RpCudaSource       s = {.text = text, .kernel = "k", .grid = RP_GRID_ROWS, .options = given, .n_options = 7};
     const size_t             values[7] = {sizeof(RpTensorView),
                                           offsetof(RpTensorView, data),
                                           offsetof(RpTensorView, dtype),
@@ -135,14 +131,12 @@ Test(nvrtc, the_argument_has_the_layout_of_the_host) {
 }
 
 Test(nvrtc, chooses_code_for_devices_older_and_newer) {
-    static const RpCudaSource s = {
-        .text = "__global__ void k(RpArgs) {}", .kernel = "k", .grid = RP_GRID_ROWS};
-    char *log;
+    static const RpCudaSource s = {.text = "__global__ void k(RpArgs) {}", .kernel = "k", .grid = RP_GRID_ROWS};
+    char                     *log;
     real(false);
     OK(rp_cuda_source_compile(&s, 99, 0, &log)); /* PTX of the newest that it knows */
     free(log);
-    REFUSED(rp_cuda_source_compile(&s, 1, 0, &log), RP_E_NOT_AVAILABLE,
-            "has no code for compute capability 1.0");
+    REFUSED(rp_cuda_source_compile(&s, 1, 0, &log), RP_E_NOT_AVAILABLE, "has no code for compute capability 1.0");
     cr_expect_null(log);
     REFUSED(rp_cuda_source_compile(&s, 0, 0, &log), RP_E_ARG, "0.0 is no compute capability");
     done();

@@ -25,17 +25,14 @@ static Run run(RpExecMode mode) {
     snprintf(r.overlap, sizeof r.overlap, "%s", rp_executor_info(d.exec).overlap);
     snprintf(r.reason, sizeof r.reason, "%s", rp_executor_info(d.exec).reason);
     sim_stats_reset();
-    for (int i = 0; i < N_TOKENS; i++)
-        memcpy(r.logits[i], decoder_run(&d, 3 + i, i), d.n_vocab * sizeof(float));
+    for (int i = 0; i < N_TOKENS; i++) memcpy(r.logits[i], decoder_run(&d, 3 + i, i), d.n_vocab * sizeof(float));
     r.kernels = sim_stats().kernels / N_TOKENS;
     decoder_close(&d);
     rp_model_free(m);
     return r;
 }
 
-static void expect_same_logits(const Run *a, const Run *b) {
-    cr_expect_arr_eq(a->logits, b->logits, sizeof a->logits);
-}
+static void expect_same_logits(const Run *a, const Run *b) { cr_expect_arr_eq(a->logits, b->logits, sizeof a->logits); }
 
 Test(cuda_pdl, is_recorded_for_every_kernel) {
     const Run on = run(RP_MODE_REPLAY);
@@ -96,8 +93,8 @@ Test(cuda_pdl, is_off_if_the_kernel_of_the_loop_is_older) {
     sim_kernel_code("loop_end", 75, 90);
     OK(rp_session_open(m, &o, &s));
     cr_expect_eq(rp_session_info(s).mode, RP_MODE_LOOP);
-    cr_expect_not_null(strstr(rp_session_info(s).overlap, "loop_end was compiled for compute capability 7.5"),
-                       "%s", rp_session_info(s).overlap);
+    cr_expect_not_null(strstr(rp_session_info(s).overlap, "loop_end was compiled for compute capability 7.5"), "%s",
+                       rp_session_info(s).overlap);
     rp_session_free(s);
     rp_model_free(m);
     sim_kernel_code(NULL, 90, 90);
@@ -110,8 +107,7 @@ Test(cuda_pdl, refused_by_the_driver_leaves_a_graph_without_it) {
     sim_refuse_pdl(0);
     cr_expect_eq(refused.mode, RP_MODE_REPLAY, "%s", refused.reason);
     cr_expect_str_eq(refused.reason, "");
-    cr_expect_not_null(strstr(refused.overlap, "not in a graph: cuda:0: launch of a kernel"), "%s",
-                       refused.overlap);
+    cr_expect_not_null(strstr(refused.overlap, "not in a graph: cuda:0: launch of a kernel"), "%s", refused.overlap);
     expect_same_logits(&on, &refused);
 }
 

@@ -31,8 +31,7 @@ static const char *check_cache(const char *dir, int marks) {
     if (st == RP_OK && found && (b.cubin_bytes != sizeof cubin || memcmp(b.cubin, cubin, sizeof cubin) != 0))
         return "wrong code";
     rp_cuda_binary_free(&b);
-    if (rp_code_cache_write(&c, key, sizeof key, &binary) != RP_OK)
-        return "the entry cannot be written again";
+    if (rp_code_cache_write(&c, key, sizeof key, &binary) != RP_OK) return "the entry cannot be written again";
     st = rp_code_cache_read(&c, key, sizeof key, &b, &found);
     rp_cuda_binary_free(&b);
     return st == RP_OK && found ? NULL : "the entry cannot be read again";

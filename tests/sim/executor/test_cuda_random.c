@@ -22,9 +22,7 @@ typedef struct Seeds {
 static double tolerance_of(const TensorNode *node, RpPrefillTile tile) {
     const bool    product = node->op == RP_OP_MUL_MAT || node->op == RP_OP_MUL_MAT_ID;
     const int64_t columns = node->view.ne[1] * node->view.ne[2];
-    return tile == RP_PREFILL_F16 && product && node->src[1]->view.dtype == RP_Q8_ACT && columns >= 5
-               ? 0x1p-10
-               : 1e-5;
+    return tile == RP_PREFILL_F16 && product && node->src[1]->view.dtype == RP_Q8_ACT && columns >= 5 ? 0x1p-10 : 1e-5;
 }
 
 static bool compare_step(const TensorNode *node, const RpTensorView *view, const void *cuda, const void *cpu,
@@ -32,9 +30,8 @@ static bool compare_step(const TensorNode *node, const RpTensorView *view, const
     Seeds       *s   = user;
     size_t       at  = 0;
     const double off = rp_verify_difference(node, view, cuda, cpu, &at);
-    cr_expect(off <= tolerance_of(node, s->tile),
-              "seed %llu: %s '%s': element %zu of %s is off by %g of the largest", s->seed,
-              rp_node_op_name(node), rp_node_name(node), at, rp_dtype_name(view->dtype), off);
+    cr_expect(off <= tolerance_of(node, s->tile), "seed %llu: %s '%s': element %zu of %s is off by %g of the largest",
+              s->seed, rp_node_op_name(node), rp_node_name(node), at, rp_dtype_name(view->dtype), off);
     s->worst = fmax(s->worst, off);
     return true;
 }
@@ -50,8 +47,7 @@ static void run_steps(const RandomGraph *r, RpExecutor *e, uint64_t seed, Items 
 }
 
 /* Results of RANDOM_STEPS runs on a device; s not NULL: also verifies every step. */
-static void run_on(const RandomGraph *r, const char *device, RpExecMode mode, uint64_t seed, Items *out,
-                   Seeds *s) {
+static void run_on(const RandomGraph *r, const char *device, RpExecMode mode, uint64_t seed, Items *out, Seeds *s) {
     ExecPlan   *plan;
     RpExecutor *e;
     OK(rp_plan_new(r->g, &plan));
@@ -85,8 +81,7 @@ Test(cuda_random, every_step_and_result_matches_the_cpu) {
         run_on(&r, "cuda", RP_MODE_REPLAY, seed, replay, &s);
         cr_assert(eager->n == cpu->n && eager->n == replay->n, "seed %llu", s.seed);
         /* NaN are equal in both (read_items), so bytes can be compared. */
-        cr_assert_arr_eq(replay->bytes, eager->bytes, eager->n_bytes, "seed %llu: a replay gives other bits",
-                         s.seed);
+        cr_assert_arr_eq(replay->bytes, eager->bytes, eager->n_bytes, "seed %llu: a replay gives other bits", s.seed);
         for (int k = 0; k < cpu->n && !r.routes; k++) worst = fmax(worst, item_off(replay, cpu, k));
         rp_graph_free(r.g);
         if (only != NULL) break;

@@ -6,11 +6,10 @@
 
 enum { N_CTX = 32, N_TOKENS = 5 };
 
-static const char *const some[] = {"llama-f32",     "llama-mix",    "llama-mix-k", "llama-yarn",
-                                     "qwen2-mix",     "qwen3-mix-k",  "gemma3-mix",  "mixtral-mix",
-                                     "qwen2moe-f32",  "qwen3moe-f32", "olmoe-f32",   "granitemoe-f32",
-                                     "gpt-oss-mxfp4", "deepseek2-f32"};
-static const TinyNames *models(void) { return tiny_families(some, sizeof some / sizeof some[0]); }
+static const char *const some[] = {"llama-f32",   "llama-mix",      "llama-mix-k",   "llama-yarn",   "qwen2-mix",
+                                   "qwen3-mix-k", "gemma3-mix",     "mixtral-mix",   "qwen2moe-f32", "qwen3moe-f32",
+                                   "olmoe-f32",   "granitemoe-f32", "gpt-oss-mxfp4", "deepseek2-f32"};
+static const TinyNames  *models(void) { return tiny_families(some, sizeof some / sizeof some[0]); }
 
 typedef struct Plan {
     ComputeGraph *graph;
@@ -47,9 +46,8 @@ static const float *replayed(Plan *p, int32_t token, int32_t pos) {
 /* One step of a greedy reply in the loop, and its logits. */
 static void in_a_loop(Plan *p, int32_t token, int32_t pos, float *logits, size_t bytes) {
     RpStepState          s = {.token = token, .pos = pos, .top_p = 1.0f, .repeat_penalty = 1.0f};
-    const RpReplyOptions o = {
-        .state = (const int32_t *)&s, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = N_CTX};
-    int32_t token_out, best = 0;
+    const RpReplyOptions o = {.state = (const int32_t *)&s, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = N_CTX};
+    int32_t              token_out, best = 0;
     OK(rp_executor_poison(p->exec));
     OK(rp_executor_reply_begin(p->exec, &o));
     OK(rp_executor_reply_next(p->exec, &token_out));

@@ -12,12 +12,9 @@ enum { N_CTX = 48, N_REPLY = 12, N_PROMPT = 9 };
 static const int32_t prompt[N_PROMPT] = {5, 17, 40, 8, 21, 33, 4, 44, 11};
 
 static RpSession *open_chunks(const RpModel *m, RpExecMode mode, int32_t chunk) {
-    const RpSessionOptions o = {.n_ctx         = N_CTX,
-                                .prefill_chunk = chunk,
-                                .device        = "cuda",
-                                .mode          = mode,
-                                .require_graph = mode != RP_MODE_EAGER};
-    RpSession             *s;
+    const RpSessionOptions o = {
+        .n_ctx = N_CTX, .prefill_chunk = chunk, .device = "cuda", .mode = mode, .require_graph = mode != RP_MODE_EAGER};
+    RpSession *s;
     OK(rp_session_open(m, &o, &s));
     cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
     return s;
@@ -74,12 +71,10 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
                 RpTokenList      list    = generate(s, sampler, N_REPLY, &r);
                 cr_expect_eq(r.reason, RP_STOP_LIMIT, CASE(i, hot, mode));
                 cr_assert_eq(list.n, (size_t)N_REPLY, CASE(i, hot, mode));
-                cr_expect_arr_eq(list.ids, want, sizeof want, "%s, %s", names[i],
-                                 rp_mode_name((RpExecMode)mode));
+                cr_expect_arr_eq(list.ids, want, sizeof want, "%s, %s", names[i], rp_mode_name((RpExecMode)mode));
                 cr_expect_eq(rp_session_n_past(s), N_PROMPT + N_REPLY - 1, CASE(i, hot, mode));
                 cr_assert_not_null(rp_session_logits(s), CASE(i, hot, mode));
-                cr_expect_arr_eq(rp_session_logits(s), logits,
-                                 (size_t)rp_model_info(m)->n_vocab * sizeof *logits,
+                cr_expect_arr_eq(rp_session_logits(s), logits, (size_t)rp_model_info(m)->n_vocab * sizeof *logits,
                                  "%s: logits after the reply", rp_mode_name((RpExecMode)mode));
                 rp_token_list_free(&list);
                 rp_sampler_free(sampler);
@@ -139,9 +134,8 @@ Test(cuda_session, a_reply_can_be_stopped_and_the_session_goes_on) {
     Counter          c       = {.stop_at = 4};
     RpTokenList      list    = {0}, again;
     RpGenerateResult r;
-    OK(rp_generate(
-        s, sampler, prompt, N_PROMPT,
-        &(RpGenerateOptions){.ignore_end = true, .tokens = &list, .on_text = count_calls, .user = &c}, &r));
+    OK(rp_generate(s, sampler, prompt, N_PROMPT,
+                   &(RpGenerateOptions){.ignore_end = true, .tokens = &list, .on_text = count_calls, .user = &c}, &r));
     cr_expect_eq(r.reason, RP_STOP_CANCELLED);
     cr_expect_eq(list.n, 4u);
     cr_expect_eq(rp_session_n_past(s), N_PROMPT + 3);
@@ -194,8 +188,8 @@ Test(cuda_session, an_end_token_ends_the_loop) {
     rp_model_free(m);
 }
 
-/* Single steps and chunks of up to four tokens; then chunks of more, whose products add in another order (I8): in f16 tiles, and in
- * int8 as on a device of capability 8.9. */
+/* Single steps and chunks of up to four tokens; then chunks of more, whose products add in another order (I8): in f16
+ * tiles, and in int8 as on a device of capability 8.9. */
 static void check_chunks(const char *name) {
     RpModel   *m = golden_open_tiny(name);
     RpSession *a = open_chunks(m, RP_MODE_REPLAY, 4), *b = open_chunks(m, RP_MODE_EAGER, 1),

@@ -1,5 +1,5 @@
-/* Kernels of source text with a stand-in for NVRTC (fake_nvrtc.c), so that this runs everywhere: launch rules, the cache,
- * every failing call, threads. Their PTX is interpreted. The real compiler: test_cuda_nvrtc.c. */
+/* Kernels of source text with a stand-in for NVRTC (fake_nvrtc.c), so that this runs everywhere: launch rules, the
+ * cache, every failing call, threads. Their PTX is interpreted. The real compiler: test_cuda_nvrtc.c. */
 #include "tests/sim/executor/source_net.h"
 #include "tests/support/case.h"
 
@@ -41,8 +41,7 @@ Test(source, shows_its_launch_without_a_device_and_with_one) {
     finish();
 }
 
-static bool differs(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
-                    void *user) {
+static bool differs(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
     if (rp_verify_difference(node, view, got, want, NULL) > 0.0) ++*(int *)user;
     return true;
 }
@@ -199,8 +198,7 @@ Test(source, a_launch_that_is_not_possible_is_refused_at_open) {
             RP_E_SHAPE, "ruled: launch rule: this shape is not for me");
     OK(net_register("small", &small, true, &limited));
     net_plan(limited, &n);
-    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG,
-            "256 threads a block, its registers allow 128");
+    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG, "256 threads a block, its registers allow 128");
     net_close(&n);
     finish();
 }
@@ -234,17 +232,15 @@ Test(source, a_bad_source_is_refused_at_registration) {
         RpCudaSource source;
         const char  *text;
     } bad[] = {
-        {{.kernel = "k", .grid = RP_GRID_ROWS},
-         "source of 'bad': a text and the name of a kernel are required"                                                        },
-        {{.text = "", .grid = RP_GRID_ROWS},                                                    "a text and the name"           },
-        {{.text = "", .kernel = "k"},                                                           "either a launch rule or a grid"},
-        {{.text = "", .kernel = "k", .launch = rule, .grid = RP_GRID_ROWS},                     "either a launch rule or a grid"},
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .block = 1025},                      "at most 1024 threads"          },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .flags = 2},                         "no flags"                      },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .options = options, .n_options = 1},
-         "an option is NULL"                                                                                                    },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 33},                    "at most 32 options"            },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .file = ""},                         "the file's name is empty"      },
+        {{.kernel = "k", .grid = RP_GRID_ROWS},                                                 "source of 'bad': a text and the name of a kernel are required"},
+        {{.text = "", .grid = RP_GRID_ROWS},                                                    "a text and the name"                                          },
+        {{.text = "", .kernel = "k"},                                                           "either a launch rule or a grid"                               },
+        {{.text = "", .kernel = "k", .launch = rule, .grid = RP_GRID_ROWS},                     "either a launch rule or a grid"                               },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .block = 1025},                      "at most 1024 threads"                                         },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .flags = 2},                         "no flags"                                                     },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .options = options, .n_options = 1}, "an option is NULL"                                            },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 33},                    "at most 32 options"                                           },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .file = ""},                         "the file's name is empty"                                     },
     };
     TensorOp op;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -254,13 +250,9 @@ Test(source, a_bad_source_is_refused_at_registration) {
 /* ---- compiler ---- */
 
 Test(source, errors_of_the_compiler_name_op_file_and_line) {
-    static const RpCudaSource line    = {.text   = "// 1\n// 2\n#error no good\n",
-                                         .kernel = "k",
-                                         .grid   = RP_GRID_ROWS},
-                              missing = {.text   = TIMES("times"),
-                                         .kernel = "twice",
-                                         .grid   = RP_GRID_ROWS,
-                                         .file   = "t.cu"};
+    static const RpCudaSource line    = {.text = "// 1\n// 2\n#error no good\n", .kernel = "k", .grid = RP_GRID_ROWS},
+                              missing = {
+                                  .text = TIMES("times"), .kernel = "twice", .grid = RP_GRID_ROWS, .file = "t.cu"};
     TensorOp a, b;
     Net      n;
     (void)start();
@@ -353,8 +345,7 @@ static bool open_failing(Net *n, const char *call, unsigned nth) {
     sim_fail(call, nth, cudaErrorMemoryAllocation);
     const RpStatus st = net_open(n, "cuda", RP_MODE_REPLAY, NULL);
     if (st == RP_OK && sim_fails_left() == 0) net_check(n, 5);
-    if (st != RP_OK)
-        cr_expect_not_null(strstr(rp_last_error(), "cuda:0: "), "%s %u: %s", call, nth, rp_last_error());
+    if (st != RP_OK) cr_expect_not_null(strstr(rp_last_error(), "cuda:0: "), "%s %u: %s", call, nth, rp_last_error());
     rp_executor_free(n->e);
     n->e               = NULL;
     const bool is_call = sim_fails_left() == 0;
@@ -387,8 +378,7 @@ static TensorOp shared_op;
 static void *open_run_close(void *failed) {
     Net n;
     net_plan(shared_op, &n);
-    if (net_open(&n, "cuda", RP_MODE_EAGER, NULL) != RP_OK || rp_executor_run(n.e) != RP_OK)
-        *(bool *)failed = true;
+    if (net_open(&n, "cuda", RP_MODE_EAGER, NULL) != RP_OK || rp_executor_run(n.e) != RP_OK) *(bool *)failed = true;
     net_close(&n);
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* The cache of compiled kernels, without a device: hits, misses, and everything that can be wrong with it, none of which
- * may be fatal or silent (I10). The compiler is a stand-in. */
+/* The cache of compiled kernels, without a device: hits, misses, and everything that can be wrong with it, none of
+ * which may be fatal or silent (I10). The compiler is a stand-in. */
 #include "tests/sim/executor/source_net.h"
 #include "tests/support/case.h"
 
@@ -225,8 +225,7 @@ Test(source_cache, entries_that_were_not_used_for_the_longest_time_are_removed) 
     cr_assert_eq(setenv("REPRISE_CODE_CACHE_MB", "1", 1), 0);
     for (int i = 0; i < 4; i++) { /* the last one is larger than the limit */
         char *text = NULL;
-        cr_assert_geq(asprintf(&text, "// %*d\n%s", i < 3 ? LARGE : 3 * LARGE, i, TIMES("times")), 0,
-                      CASE(i));
+        cr_assert_geq(asprintf(&text, "// %*d\n%s", i < 3 ? LARGE : 3 * LARGE, i, TIMES("times")), 0, CASE(i));
         c[i].text = text;
     }
     expect(&c[0], false, NULL);
@@ -255,8 +254,7 @@ Test(source_cache, entries_that_were_not_used_for_the_longest_time_are_removed) 
 
 /* A name in #line must not end its string, or the line. */
 Test(source_cache, any_file_name_comes_back_in_messages) {
-    static const char *const names[] = {"a\"b.cu",         "C:\\x\\n.cu", "a\n#error b\n.cu",
-                                        "\x01\x7f\xff.cu", "a\\",         "\"\n"};
+    static const char *const names[] = {"a\"b.cu", "C:\\x\\n.cu", "a\n#error b\n.cu", "\x01\x7f\xff.cu", "a\\", "\"\n"};
     CudaCode                 wrong   = code;
     wrong.text                       = "\n#error here\n";
     use_fake();
@@ -338,8 +336,7 @@ Test(source_cache, many_programs_are_compiled_at_a_time) {
     OK(rp_nvrtc_target(n, 9, 0, &target));
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < N; i++) {
-            snprintf(texts[i], sizeof texts[i], "%s%d\n%s", i % 5 == 4 ? "\n#error " : "// ", i,
-                     TIMES("times"));
+            snprintf(texts[i], sizeof texts[i], "%s%d\n%s", i % 5 == 4 ? "\n#error " : "// ", i, TIMES("times"));
             jobs[i]           = (CompileJob){.code = code};
             jobs[i].code.text = texts[i];
         }
@@ -381,8 +378,7 @@ Test(source_cache, compiling_ends_when_it_is_cancelled_or_takes_too_long) {
         for (int k = 0; k < 2; k++) {
             cr_expect_eq(jobs[k].status, i == 0 ? RP_E_CANCELLED : RP_E_NOT_AVAILABLE, CASE(i, k));
             cr_expect_str_eq(jobs[k].error,
-                             i == 0 ? "times: cancelled before it was compiled"
-                                    : "times: not compiled within 0 s",
+                             i == 0 ? "times: cancelled before it was compiled" : "times: not compiled within 0 s",
                              CASE(i, k));
         }
     }

@@ -1,5 +1,5 @@
-/* A kernel of source text inside a model: a pattern puts it into the graph, and a reply is one launch with it. The compiler
- * is a stand-in. */
+/* A kernel of source text inside a model: a pattern puts it into the graph, and a reply is one launch with it. The
+ * compiler is a stand-in. */
 #include "tests/sim/executor/source_net.h"
 
 /* mul(a, x), the product of the feed-forward network, as a kernel of source text. The second source is at byte 160. */
@@ -12,12 +12,11 @@ static RpStatus product_cpu(const RpOpArgs *args, RpKernelCtx *ctx) {
 
 /* The factor of `times` becomes an element of the second source. */
 static char *product_text(void) {
-    static const char
-        old[]  = "ld.param.f32 %f2, [p+1360];",
-        with[] = "ld.param.u64 %rd5, [p+160]; cvta.to.global.u64 %rd6, %rd5; add.s64 %rd8, %rd6, %rd7; "
-                 "ld.global.f32 %f2, [%rd8];";
-    char        *text   = malloc(strlen(times.text) + sizeof with), *at;
-    const size_t before = (size_t)(strstr(times.text, old) - times.text);
+    static const char old[]  = "ld.param.f32 %f2, [p+1360];",
+                      with[] = "ld.param.u64 %rd5, [p+160]; cvta.to.global.u64 %rd6, %rd5; add.s64 %rd8, %rd6, %rd7; "
+                               "ld.global.f32 %f2, [%rd8];";
+    char        *text        = malloc(strlen(times.text) + sizeof with), *at;
+    const size_t before      = (size_t)(strstr(times.text, old) - times.text);
     memcpy(text, times.text, before);
     at = text + before;
     memcpy(at, with, sizeof with - 1);
@@ -27,23 +26,18 @@ static char *product_text(void) {
 }
 
 static void reply(const RpModel *m, const char *device, RpExecMode mode, int32_t ids[12]) {
-    static const int32_t    prompt[] = {5, 17, 40};
-    const RpSessionOptions  o        = {.n_ctx         = 24,
-                                        .prefill_chunk = 1,
-                                        .device        = device,
-                                        .mode          = mode,
-                                        .n_threads     = 1,
-                                        .passes        = "-all,+product"};
-    const RpGenerateOptions g        = {.max_tokens = 12, .ignore_end = true, .tokens = &(RpTokenList){0}};
-    RpSamplerParams         p        = rp_sampler_defaults();
+    static const int32_t   prompt[] = {5, 17, 40};
+    const RpSessionOptions o        = {
+               .n_ctx = 24, .prefill_chunk = 1, .device = device, .mode = mode, .n_threads = 1, .passes = "-all,+product"};
+    const RpGenerateOptions g = {.max_tokens = 12, .ignore_end = true, .tokens = &(RpTokenList){0}};
+    RpSamplerParams         p = rp_sampler_defaults();
     RpSampler              *sampler;
     RpSession              *s;
     RpGenerateResult        r;
     p.temperature = 0.0f;
     OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler));
     OK(rp_session_open(m, &o, &s));
-    if (strcmp(device, "cuda") == 0)
-        cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
+    if (strcmp(device, "cuda") == 0) cr_assert_eq(rp_session_info(s).mode, mode, "%s", rp_session_info(s).reason);
     OK(rp_generate(s, sampler, prompt, 3, &g, &r));
     cr_assert_eq(g.tokens->n, (size_t)12);
     memcpy(ids, g.tokens->ids, 12 * sizeof *ids);
@@ -53,8 +47,7 @@ static void reply(const RpModel *m, const char *device, RpExecMode mode, int32_t
 }
 
 Test(source_model, a_reply_in_one_launch_has_the_same_tokens) {
-    static const RpGraphPattern pattern = {
-        .name = "product", .match = "mul(silu(a), b)", .make = "product(x, b)"};
+    static const RpGraphPattern pattern = {.name = "product", .match = "mul(silu(a), b)", .make = "product(x, b)"};
     (void)start();
     char                 *text  = product_text();
     const RpCudaSource    s     = {.text = text, .kernel = "times", .grid = RP_GRID_ELEMENTS};

@@ -1,6 +1,6 @@
-/* Specialised kernels (executor/cuda/special.c). With NVRTC, where it is found, their bits are compared with those of the
- * shipped kernels: run with REPRISE_SIM=ptx, so that both come from PTX. With a stand-in for NVRTC, and with failing calls,
- * every plan must decode by the shipped kernels. */
+/* Specialised kernels (executor/cuda/special.c). With NVRTC, where it is found, their bits are compared with those of
+ * the shipped kernels: run with REPRISE_SIM=ptx, so that both come from PTX. With a stand-in for NVRTC, and with
+ * failing calls, every plan must decode by the shipped kernels. */
 #include "tests/sim/executor/source_net.h"
 #include "tests/support/case.h"
 
@@ -40,8 +40,7 @@ static RpStatus plan_open(const char *model, RpExecMode mode, const char *specia
     *p       = (Plan){.model = golden_open_tiny(model)};
     p->bytes = (size_t)rp_model_info(p->model)->n_vocab * sizeof(float);
     cr_assert_leq(p->bytes, MAX_VOCAB * sizeof(float));
-    OK(rp_model_graph(p->model, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .draws = true},
-                      &p->graph));
+    OK(rp_model_graph(p->model, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .draws = true}, &p->graph));
     OK(rp_graph_optimize(p->graph, ""));
     OK(rp_plan_new(p->graph, &p->plan));
     o.step = rp_graph_find(p->graph, "step");
@@ -81,8 +80,7 @@ static void run(const char *model, RpExecMode mode, const char *specialize, floa
     net_expect_nothing_left();
 }
 
-static const char cannot_load[] =
-    "no kernel specialised: loading of kernels at run time: operation not supported";
+static const char cannot_load[] = "no kernel specialised: loading of kernels at run time: operation not supported";
 
 /* Decodes as the shipped kernels do, and info.kernels says `why`, or that this build interprets no PTX. */
 static void expect_shipped(const char *why) {
@@ -91,8 +89,7 @@ static void expect_shipped(const char *why) {
     run("llama-q4_0", RP_MODE_LOOP, "off", want, text);
     cr_expect_str_eq(text, "");
     run("llama-q4_0", RP_MODE_LOOP, "force", got, text);
-    cr_expect(strstr(text, why) != NULL || strcmp(text, cannot_load) == 0, "\"%s\" does not say \"%s\"", text,
-              why);
+    cr_expect(strstr(text, why) != NULL || strcmp(text, cannot_load) == 0, "\"%s\" does not say \"%s\"", text, why);
     cr_expect_arr_eq(got, want, sizeof want);
 }
 
@@ -168,8 +165,8 @@ Test(special, opening_can_be_cancelled_while_kernels_are_compiled) {
 
 /* ---- with NVRTC ---- */
 
-/* Skips the test without NVRTC, or in a build that cannot run PTX. The cache is that of the build, since a kernel takes a
- * second to compile. */
+/* Skips the test without NVRTC, or in a build that cannot run PTX. The cache is that of the build, since a kernel takes
+ * a second to compile. */
 static void use_nvrtc(void) {
     static const char *const missing[] = {"no libnvrtc", "not supported", "does not know its kernel"};
     float                    logits[N_TOKENS * MAX_VOCAB];

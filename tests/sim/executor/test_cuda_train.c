@@ -19,8 +19,7 @@ static void expect_replay(const char *name, int accumulate) {
         const SimStats before = sim_stats();
         r[i]                  = train_steps(t[i], m[i], &o, 3);
         const SimStats after  = sim_stats();
-        cr_expect_eq(after.graph_launches - before.graph_launches, i == 0 ? 0u : 2u * (unsigned)accumulate,
-                     CASE(i));
+        cr_expect_eq(after.graph_launches - before.graph_launches, i == 0 ? 0u : 2u * (unsigned)accumulate, CASE(i));
         cr_expect_eq(after.allocs, before.allocs, CASE(i));
         cr_expect(i == 0 || after.launch_calls == before.launch_calls, "kernels were launched one by one");
     }
@@ -46,7 +45,7 @@ Test(cuda_train, takes_the_memory_that_was_planned) {
     OK(rp_trainer_memory(m, &o, &memory));
     const size_t held = rp_trainer_info(t).device_bytes;
     cr_log_info("planned %zu, held %zu", memory.total, held);
-    cr_expect(held + 4096 >= memory.total && held <= memory.total + (1 << 20), "planned %zu, held %zu",
-              memory.total, held);
+    cr_expect(held + 4096 >= memory.total && held <= memory.total + (1 << 20), "planned %zu, held %zu", memory.total,
+              held);
     train_close(t, m);
 }

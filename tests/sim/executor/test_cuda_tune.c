@@ -1,5 +1,5 @@
-/* Constants of the device that are measured (executor/cuda/tune.c), in simulated time: what is chosen, what noise does, the
- * cache, the limits of memory and time, failures. Results must have the same bits with every choice. */
+/* Constants of the device that are measured (executor/cuda/tune.c), in simulated time: what is chosen, what noise does,
+ * the cache, the limits of memory and time, failures. Results must have the same bits with every choice. */
 #include "tests/support/case.h"
 #include "tests/support/decoder.h"
 
@@ -52,8 +52,7 @@ static const RpTunedConstant *constant(const RpCudaTuningInfo *of, int which) {
 static void expect_values(const RpCudaTuningInfo *of, int grid, int early, int overlap, int split) {
     const int want[] = {grid, early, overlap, split};
     for (int i = 0; i < 4; i++)
-        cr_expect_eq(constant(of, GRID + i)->value, want[i], "%s is %d", of->constants[i].name,
-                     of->constants[i].value);
+        cr_expect_eq(constant(of, GRID + i)->value, want[i], "%s is %d", of->constants[i].name, of->constants[i].value);
 }
 
 static void expect_model(const RpCudaTuningInfo *of) {
@@ -77,8 +76,8 @@ static int early_of(const SimKernelRun *run) {
 
 static double flat(const SimKernelRun *run, void *user) { return (void)run, (void)user, 10.0; }
 
-/* Each constant has one best value, which is not the model's: 128 blocks of gate_up (50 %), no bytes before the wait, the
- * output matrix (1024 blocks) not early, and splits for 16 tokens of attention, not for 64. */
+/* Each constant has one best value, which is not the model's: 128 blocks of gate_up (50 %), no bytes before the wait,
+ * the output matrix (1024 blocks) not early, and splits for 16 tokens of attention, not for 64. */
 static double others_are_better(const SimKernelRun *run, void *user) {
     (void)user;
     double us = 10.0;
@@ -100,8 +99,8 @@ Test(tune, the_fastest_candidate_is_chosen) {
     const RpTunedConstant *grid = constant(&t, GRID);
     cr_expect_eq(grid->n_candidates, 4);
     for (int k = 0; k < 4; k++) /* two layers; the kernels of a run, without what is measured later */
-        cr_expect_float_eq(grid->us[k], 80.0 + 10.0 + 5.0 + (grid->candidates[k] == 50 ? 0.0 : 10.0), 0.01,
-                           "%d: %g", grid->candidates[k], grid->us[k]);
+        cr_expect_float_eq(grid->us[k], 80.0 + 10.0 + 5.0 + (grid->candidates[k] == 50 ? 0.0 : 10.0), 0.01, "%d: %g",
+                           grid->candidates[k], grid->us[k]);
     finish();
 }
 
@@ -167,9 +166,7 @@ Test(tune, constants_without_effect_are_not_measured) {
 }
 
 /* A device that runs kernels slower if they overlap: none is captured so. */
-static double overlap_is_slower(const SimKernelRun *run, void *user) {
-    return (void)user, run->pdl ? 12.0 : 10.0;
-}
+static double overlap_is_slower(const SimKernelRun *run, void *user) { return (void)user, run->pdl ? 12.0 : 10.0; }
 
 Test(tune, overlap_can_be_found_to_be_slower) {
     start(overlap_is_slower);
@@ -264,8 +261,7 @@ Test(tune, a_corrupt_cache_is_named_and_replaced) {
     (void)info();
     for (long at = 8; at < 200; at += 60) {
         FILE *f = fopen(entry(), "r+b");
-        cr_assert(f != NULL && fseek(f, at, SEEK_SET) == 0 && fputc(0x5a, f) == 0x5a && fclose(f) == 0,
-                  CASE(at));
+        cr_assert(f != NULL && fseek(f, at, SEEK_SET) == 0 && fputc(0x5a, f) == 0x5a && fclose(f) == 0, CASE(at));
         const RpCudaTuningInfo t = info();
         cr_expect_not_null(strstr(t.text, "; cache: "), "%s", t.text);
         cr_expect_not_null(strstr(t.text, entry()), "%s", t.text);
@@ -316,9 +312,8 @@ Test(tune, what_cannot_be_measured_keeps_the_model) {
 
 Test(tune, a_failed_call_keeps_the_model) {
     static const char *const calls[] = {
-        "cudaMalloc",           "cudaMemsetAsync", "cudaFuncGetAttributes", "cudaStreamBeginCapture",
-        "cudaGraphInstantiate", "cudaGraphLaunch", "cudaEventRecord",       "cudaStreamSynchronize",
-        "cudaEventElapsedTime"};
+        "cudaMalloc",      "cudaMemsetAsync", "cudaFuncGetAttributes", "cudaStreamBeginCapture", "cudaGraphInstantiate",
+        "cudaGraphLaunch", "cudaEventRecord", "cudaStreamSynchronize", "cudaEventElapsedTime"};
     start(others_are_better);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         sim_fail(calls[i], 1, cudaErrorInvalidValue);

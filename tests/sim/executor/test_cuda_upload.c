@@ -1,5 +1,5 @@
-/* Upload of weights that take several pieces of the pinned buffer. The simulated device copies only when somebody waits,
- * so a half that is written again too early shows. */
+/* Upload of weights that take several pieces of the pinned buffer. The simulated device copies only when somebody
+ * waits, so a half that is written again too early shows. */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 
@@ -33,8 +33,7 @@ static Rows new_rows(void) {
         for (int64_t r = 0; r < n_rows[k]; r++)
             for (int64_t i = 0; i < N; i++) t.w[k][r * N + i] = value(k, r, i);
         const RpTensorView v = rp_view_contiguous(RP_F32, ne, t.w[k]);
-        y[k]                 = rp_get_rows(t.g, rp_graph_weight(t.g, names[k][0], &v),
-                                           rp_graph_input(t.g, names[k][1], RP_I32, n_ids));
+        y[k] = rp_get_rows(t.g, rp_graph_weight(t.g, names[k][0], &v), rp_graph_input(t.g, names[k][1], RP_I32, n_ids));
         rp_node_set_name(y[k], names[k][2]);
     }
     OK(rp_graph_finish(t.g, y, 2));
@@ -75,8 +74,8 @@ Test(cuda_upload, a_weight_of_several_pieces_arrives_whole) {
 
 #ifndef SIM_RACE /* which keeps a record of each byte */
 
-/* Two weights in q8_0: of two pieces, repacked as a whole first, and of a part of one, repacked into the pinned buffer. A
- * block is a scale (f16, here 1) and 32 quants. */
+/* Two weights in q8_0: of two pieces, repacked as a whole first, and of a part of one, repacked into the pinned buffer.
+ * A block is a scale (f16, here 1) and 32 quants. */
 Test(cuda_upload, quantised_weights_of_any_size_arrive_repacked) {
     enum { BLOCK = 34, ROW = N / 32 * BLOCK };
     static const int64_t rows[2] = {8000, 40};
@@ -89,8 +88,7 @@ Test(cuda_upload, quantised_weights_of_any_size_arrive_repacked) {
         cr_assert_not_null(w[k], CASE(k));
         for (int64_t b = 0; b < rows[k] * N / 32; b++) {
             w[k][b * BLOCK + 1] = 0x3c;
-            for (int i = 0; i < 32; i++)
-                w[k][b * BLOCK + 2 + i] = (unsigned char)((b / (N / 32) + i + k) % 100);
+            for (int i = 0; i < 32; i++) w[k][b * BLOCK + 2 + i] = (unsigned char)((b / (N / 32) + i + k) % 100);
         }
         const RpTensorView v = rp_view_contiguous(RP_Q8_0, ne, w[k]);
         y[k]                 = rp_get_rows(g, rp_graph_weight(g, k == 0 ? "w0" : "w1", &v),
@@ -135,15 +133,13 @@ Test(cuda_upload, a_lost_device_is_noticed) {
 
 /* Each call of the upload may fail: nothing stays allocated. */
 Test(cuda_upload, fails_cleanly) {
-    static const char *const calls[] = {"cudaMallocHost",       "cudaEventCreateWithFlags",
-                                        "cudaEventSynchronize", "cudaMemcpyAsync",
-                                        "cudaEventRecord",      "cudaStreamCreateWithFlags"};
+    static const char *const calls[] = {"cudaMallocHost",  "cudaEventCreateWithFlags", "cudaEventSynchronize",
+                                        "cudaMemcpyAsync", "cudaEventRecord",          "cudaStreamCreateWithFlags"};
     RpModel                 *m       = golden_open_tiny("llama-q4_0");
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         const RpSessionOptions o = {.n_ctx = 8, .prefill_chunk = 1, .device = "cuda"};
         RpSession             *s;
-        const unsigned         most =
-            strcmp(calls[i], "cudaStreamCreateWithFlags") == 0 ? 3 : 2; /* the device's is first */
+        const unsigned most = strcmp(calls[i], "cudaStreamCreateWithFlags") == 0 ? 3 : 2; /* the device's is first */
         for (unsigned nth = 1; nth <= most; nth++) {
             sim_fail(calls[i], nth, cudaErrorInvalidValue);
             const RpStatus st = rp_session_open(m, &o, &s);

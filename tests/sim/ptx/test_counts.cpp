@@ -56,17 +56,14 @@ struct Run {
         return count_grid(l, regions, 0, &sampled);
     }
 };
-static Counts counts(const string &statements, unsigned threads = 32) {
-    return Run(statements, 1, threads).all();
-}
+static Counts counts(const string &statements, unsigned threads = 32) { return Run(statements, 1, threads).all(); }
 
 // %rd2 = base + stride * lane + offset.
 static string address(const char *from, int stride, int offset) {
     return "mul.wide.s32 %rd2, %r1, " + std::to_string(stride) + ";\nadd.s64 %rd2, %rd2, " + from +
            ";\nadd.s64 %rd2, %rd2, " + std::to_string(offset) + ";\n";
 }
-static void expect_load(const char *what, const char *load, int stride, int offset, int requested,
-                        int needed) {
+static void expect_load(const char *what, const char *load, int stride, int offset, int requested, int needed) {
     const Counts c = counts(address("%rd1", stride, offset) + load);
     expect(c.n[N_global_sectors_requested], requested, what);
     expect(c.n[N_global_sectors_needed], needed, what);
@@ -90,13 +87,13 @@ static void test_tensor() {
     for (int k = 4; k < 10; k++) set += "mov.u32 %r" + std::to_string(k) + ", 0;\n";
     for (int k = 0; k < 4; k++) set += "mov.f32 %f" + std::to_string(k) + ", 0f00000000;\n";
     const string d = "{%f0, %f1, %f2, %f3}", i = "{%r10, %r11, %r12, %r13}";
-    const Counts f = counts(set + "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 " + d + ", " + a + ", " +
-                            b + ", " + d + ";");
+    const Counts f =
+        counts(set + "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 " + d + ", " + a + ", " + b + ", " + d + ";");
     expect(f.n[N_tensor_f16_ops], 16 * 8 * 16, "multiply-adds of f16");
     expect(f.n[N_tensor_s8_ops], 0, "none of s8");
     expect(f.n[N_tensor], 1, "an mma");
-    const Counts s = counts(
-        set + "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r10, %r11}, {%r4}, {%r5}, {%r6, %r7};");
+    const Counts s =
+        counts(set + "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r10, %r11}, {%r4}, {%r5}, {%r6, %r7};");
     expect(s.n[N_tensor_s8_ops], 8 * 8 * 16, "multiply-adds of s8");
     const string fill =
         "mov.u32 %r3, s;\n" + address("%rd3", 256, 0) + "st.shared.v4.u32 [%rd2], {%r1, %r1, %r1, %r1};\n";
@@ -107,16 +104,13 @@ static void test_tensor() {
     };
     expect(conflicts(load + "4.shared.b16 " + i + ", [%rd2];", 0), 0, "the same row for all lanes");
     expect(conflicts(load + "4.shared.b16 " + i + ", [%rd2];", 256), 4 * 7, "eight rows in the same banks");
-    expect(conflicts(load + "2.shared.b16 {%r10, %r11}, [%rd2];", 256), 2 * 7,
-           "addresses of upper lanes are not used");
+    expect(conflicts(load + "2.shared.b16 {%r10, %r11}, [%rd2];", 256), 2 * 7, "addresses of upper lanes are not used");
 }
 
 static void test_copies() {
-    const string copy   = "cp.async.cg.shared.global [%rd3], [%rd2], 16;\n",
-                 commit = "cp.async.commit_group;\n";
-    const Counts c =
-        counts(address("%rd1", 16, 0) + "mul.wide.s32 %rd4, %r1, 16;\nadd.s64 %rd3, %rd3, %rd4;\n" + copy +
-               commit + "cp.async.wait_all;\n");
+    const string copy = "cp.async.cg.shared.global [%rd3], [%rd2], 16;\n", commit = "cp.async.commit_group;\n";
+    const Counts c = counts(address("%rd1", 16, 0) + "mul.wide.s32 %rd4, %r1, 16;\nadd.s64 %rd3, %rd3, %rd4;\n" + copy +
+                            commit + "cp.async.wait_all;\n");
     expect(c.n[N_weight_bytes], 512, "bytes of an asynchronous copy");
     expect(c.n[N_global_sectors_requested], 16, "sectors of an asynchronous copy");
     expect(c.n[N_written_bytes], 0, "it writes no global memory");
@@ -128,8 +122,7 @@ static void test_copies() {
         return (double)bytes_in_flight(r.l, regions, 1);
     };
     expect(most(two + "cp.async.wait_group 0;\n"), 32, "two copies in flight");
-    expect(most(two + "cp.async.wait_group 1;\n" + copy + commit), 32,
-           "the first has landed before the third begins");
+    expect(most(two + "cp.async.wait_group 1;\n" + copy + commit), 32, "the first has landed before the third begins");
     expect(most(two + "cp.async.wait_group 2;\n" + copy + commit), 48, "three copies in flight");
 }
 
@@ -138,8 +131,7 @@ static void test_bytes() {
     expect(counts(address("%rd1", 4, 0) + load).n[N_weight_bytes], 128, "bytes of weights");
     expect(counts(address("%rd1", 0, 0) + load).n[N_weight_bytes], 4, "a broadcast is read once");
     expect(counts(address("%rd1", 4, (int)quarter) + load).n[N_cache_bytes], 128, "bytes of the cache");
-    expect(counts(address("%rd1", 4, (int)quarter * 2) + load).n[N_activation_bytes], 128,
-           "bytes of activations");
+    expect(counts(address("%rd1", 4, (int)quarter * 2) + load).n[N_activation_bytes], 128, "bytes of activations");
     const Counts c = counts(address("%rd1", 4, 0) + "st.global.u32 [%rd2], %r1;");
     expect(c.n[N_written_bytes], 128, "bytes written");
     expect(c.n[N_weight_bytes], 0, "a store reads nothing");
@@ -165,8 +157,8 @@ static void test_conflicts() {
     };
     for (auto &c : cases)
         expect(counts(address("%rd3", c.stride, 0) + c.store).n[N_shared_conflicts], c.wanted, c.what);
-    expect(counts(address("%rd3", 128, 0) + "setp.lt.u32 %p1, %r1, 3;\n@%p1 " + word).n[N_shared_conflicts],
-           2, "three lanes in one bank");
+    expect(counts(address("%rd3", 128, 0) + "setp.lt.u32 %p1, %r1, 3;\n@%p1 " + word).n[N_shared_conflicts], 2,
+           "three lanes in one bank");
 }
 
 static void test_atomics() {
@@ -185,8 +177,7 @@ static void test_lanes() {
                  never = counts("setp.lt.u32 %p1, %r1, 0;\n@%p1 add.u32 %r3, %r1, 1;");
     expect(few.n[N_lane_instructions] - none.n[N_lane_instructions], 32 + 5, "lanes under a guard");
     expect(few.instructions() - none.instructions(), 2, "instructions under a guard");
-    expect(never.n[N_lane_instructions] - none.n[N_lane_instructions], 32,
-           "a guard that is false in all lanes");
+    expect(never.n[N_lane_instructions] - none.n[N_lane_instructions], 32, "a guard that is false in all lanes");
     expect(never.instructions() - none.instructions(), 2, "an instruction of no lanes is issued");
     const Counts barriers = counts("bar.sync 0;\nbar.sync 0;\nbar.warp.sync -1;", 64);
     expect(barriers.n[N_barriers], 2, "barriers of a block");
@@ -223,15 +214,14 @@ static void test_classes() {
 
 // 64 blocks arrive at one counter, or at 4 counters of 16; the last of each executes 100 additions more.
 static void test_sampling() {
-    const string tail =
-        "mov.u32 %r5, 0;\nL: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 50;\n@%p2 bra L;\nE:";
+    const string tail = "mov.u32 %r5, 0;\nL: add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, 50;\n@%p2 bra L;\nE:";
     for (unsigned arrivals : {64u, 16u}) {
         const string last   = std::to_string(arrivals - 1);
         const string arrive = "shr.u32 %r6, %r2, " + string(arrivals == 64 ? "6" : "4") +
                               ";\nmul.wide.u32 %rd2, %r6, 4;\nadd.s64 %rd2, %rd2, %rd1;\n"
                               "setp.ne.u32 %p3, %r1, 0;\n@%p3 bra E;\natom.global.inc.u32 %r3, [%rd2+" +
-                              std::to_string(3 * quarter) + "], " + last + ";\nsetp.ne.u32 %p1, %r3, " +
-                              last + ";\n@%p1 bra E;\n";
+                              std::to_string(3 * quarter) + "], " + last + ";\nsetp.ne.u32 %p1, %r3, " + last +
+                              ";\n@%p1 bra E;\n";
         Run          r(arrive + tail, 64);
         unsigned     sampled;
         const Counts all = r.all(), some = count_grid(r.l, regions, 5, &sampled);
@@ -244,12 +234,11 @@ static void test_sampling() {
 }
 
 static void test_flight() {
-    const string
-        four =
-            "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2];\nld.global.v4.u32 {%r14, %r15, %r16, %r17}, "
-            "[%rd2+512];\n",
-        word    = "ld.global.u32 %r20, [%rd2+1024];\n";
-    auto flight = [](const string &s, int offset) {
+    const string four =
+                     "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2];\nld.global.v4.u32 {%r14, %r15, %r16, %r17}, "
+                     "[%rd2+512];\n",
+                 word = "ld.global.u32 %r20, [%rd2+1024];\n";
+    auto flight       = [](const string &s, int offset) {
         Run r(address("%rd1", 16, offset) + s);
         return (double)bytes_in_flight(r.l, regions, 1);
     };
@@ -257,11 +246,9 @@ static void test_flight() {
     expect(flight(four + "add.u32 %r30, %r10, 1;\n" + four, 0), 3 * 512, "a use waits for its load");
     expect(flight(four + "add.u32 %r30, %r14, 1;\n" + four, 0), 1024, "and for those before it");
     expect(flight(four + "mov.u32 %r30, %r14;\n" + four, 0), 2048, "a move does not wait");
-    expect(flight(four + "mov.u32 %r30, %r14;\nadd.u32 %r31, %r30, 1;\n" + four, 0), 1024,
-           "a use of a moved register");
+    expect(flight(four + "mov.u32 %r30, %r14;\nadd.u32 %r31, %r30, 1;\n" + four, 0), 1024, "a use of a moved register");
     expect(flight(four, (int)quarter * 2), 1024, "activations, if there is nothing else");
-    const string other =
-        "add.s64 %rd4, %rd2, " + std::to_string(2 * quarter) + ";\nld.global.u32 %r21, [%rd4];\n";
+    const string other = "add.s64 %rd4, %rd2, " + std::to_string(2 * quarter) + ";\nld.global.u32 %r21, [%rd4];\n";
     expect(flight(word + other, 0), 128, "weights only, if there are any");
     const string late = "setp.lt.u32 %p1, %r2, 6;\n@%p1 bra E;\n" + four + "E:";
     Run          r(address("%rd1", 16, 0) + late, 9);
@@ -270,9 +257,8 @@ static void test_flight() {
 }
 
 static void test_early() {
-    const string load = "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2];\n",
-                 wait = "griddepcontrol.wait;\n";
-    const auto early  = [](const string &s, int offset = 0) {
+    const string load = "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2];\n", wait = "griddepcontrol.wait;\n";
+    const auto   early = [](const string &s, int offset = 0) {
         return counts(address("%rd1", 16, offset) + s, 64).n[N_early_bytes];
     };
     expect(early(load + wait), 1024, "weights of two warps");

@@ -19,10 +19,9 @@ struct Shape {
     unsigned blocks = 1, threads = 32, shared = 0;
     int      policy      = 0;
     bool     cooperative = false, dependent = false;
-    unsigned unwritten   = 0; // bytes at the end of the cells that count as never written
+    unsigned unwritten = 0; // bytes at the end of the cells that count as never written
 };
-std::string wrap(const std::string &statements, const std::string &result,
-                 const std::string &declarations = "");
+std::string wrap(const std::string &statements, const std::string &result, const std::string &declarations = "");
 void        execute(const std::string &text, std::vector<Cell> &cells, const Shape &shape = {});
 // Runs f in a child process. True if it ends with status 99 and its stderr contains the text.
 bool       dies(const std::function<void()> &f, const char *text);

@@ -24,10 +24,10 @@ static float    f(uint64_t v) { return low_bytes<float>(v); }
 static double   d(uint64_t v) { return low_bytes<double>(v); }
 static uint64_t of(float v) { return low_bytes<uint64_t>(v); }
 static uint64_t of(double v) { return low_bytes<uint64_t>(v); }
-#define WANT(e)                                                                                              \
-    [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {                                                     \
-        (void)a, (void)b, (void)c;                                                                           \
-        return (uint64_t)(e);                                                                                \
+#define WANT(e)                                                                                                        \
+    [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t {                                                               \
+        (void)a, (void)b, (void)c;                                                                                     \
+        return (uint64_t)(e);                                                                                          \
     }
 #define A32 ((uint32_t)a)
 #define B32 ((uint32_t)b)
@@ -54,7 +54,8 @@ static uint64_t dp2a_low_unsigned(uint64_t a, uint64_t b, uint64_t c) {
     return (uint32_t)(c + (a & 0xffff) * (b & 0xff) + (a >> 16 & 0xffff) * (b >> 8 & 0xff));
 }
 static uint64_t dp2a_high_mixed(uint64_t a, uint64_t b, uint64_t c) { // signed halves, unsigned bytes
-    return (uint32_t)((int64_t)c + (int16_t)a * (int64_t)(b >> 16 & 0xff) + (int16_t)(a >> 16) * (int64_t)(b >> 24 & 0xff));
+    return (uint32_t)((int64_t)c + (int16_t)a * (int64_t)(b >> 16 & 0xff) +
+                      (int16_t)(a >> 16) * (int64_t)(b >> 24 & 0xff));
 }
 
 static uint64_t bytes_backwards(uint64_t a, uint64_t b, uint64_t c) { // byte k is byte c - k of b:a, around
@@ -204,8 +205,8 @@ static bool near(const Row &r, uint64_t got, uint64_t want) {
                is_single = !is_double && (r.result[1] == 'f' || r.tolerance > 0);
     const double x = is_double ? d(got) : (double)f(got), y = is_double ? d(want) : (double)f(want);
     if ((is_double || is_single) && x != x && y != y) return true;
-    return r.tolerance > 0 && (std::fabs(x - y) <= r.tolerance * std::fabs(y) ||
-                               (std::fabs(x) < 1e-37 && std::fabs(y) < 1.2e-38));
+    return r.tolerance > 0 &&
+           (std::fabs(x - y) <= r.tolerance * std::fabs(y) || (std::fabs(x) < 1e-37 && std::fabs(y) < 1.2e-38));
 }
 static void check(const Row &r, const std::vector<Cell> &operands) {
     std::vector<Cell> cells = operands;
@@ -229,17 +230,14 @@ void test_instructions() {
         0, 1, 2, 31, 32, 33, 64, 0x7fffffff, 0x80000000, 0xffffffff, 0x8000000000000000, ~0ull, 0x100000000};
     std::vector<Cell> cells(32);
     for (int l = 0; l < 32; l++)
-        cells[(size_t)l] = {l < 13 ? edges[l] : rnd(),
-                            l < 6 || l > 13 ? rnd() >> (l % 3 * 24) : edges[12 - (l - 1)], l % 4 ? rnd() : 0,
-                            0};
+        cells[(size_t)l] = {l < 13 ? edges[l] : rnd(), l < 6 || l > 13 ? rnd() >> (l % 3 * 24) : edges[12 - (l - 1)],
+                            l % 4 ? rnd() : 0, 0};
     for (auto &r : integers) check(r, cells);
     for (int l = 0; l < 32; l++) { // a float in the low word and, with another exponent, a double over both
         const float special[] = {0.0f,      -0.0f, 1.0f, -2.5f, 0.5f,     1.5f,   INFINITY,
                                  -INFINITY, NAN,   3e9f, -3e9f, 65520.0f, 1e-40f, -1e-39f};
-        const auto  value     = [&](int n) {
-            return n < 14 ? special[n] : (float)((double)(int64_t)rnd() / 1e18);
-        };
-        cells[(size_t)l] = {0, 0, 0, 0};
+        const auto  value     = [&](int n) { return n < 14 ? special[n] : (float)((double)(int64_t)rnd() / 1e18); };
+        cells[(size_t)l]      = {0, 0, 0, 0};
         for (uint64_t *v : {&cells[(size_t)l].a, &cells[(size_t)l].b, &cells[(size_t)l].c})
             *v = of(value(v == &cells[(size_t)l].a ? l : (int)(rnd() % 40))) | (rnd() & 0xbfffffffull) << 32;
     }

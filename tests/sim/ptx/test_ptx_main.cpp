@@ -25,13 +25,12 @@ void expect(bool ok, const char *format, ...) {
 }
 
 std::string wrap(const std::string &statements, const std::string &result, const std::string &declarations) {
-    std::string s =
-        ".version 9.0\n.target sm_90\n.address_size 64\n" + declarations +
-        "\n.visible .entry t(.param .u64 p)\n{\n"
-        ".reg .pred %p<8>;\n.reg .b16 %rs<8>;\n.reg .b32 %r<16>;\n.reg .b64 %rd<20>;\n"
-        ".reg .f32 %f<8>;\n.reg .f64 %fd<8>;\n"
-        "ld.param.u64 %rd1, [p];\nmov.u32 %r10, %tid.x;\nmov.u32 %r11, %ctaid.x;\nmov.u32 %r12, %ntid.x;\n"
-        "mad.lo.s32 %r11, %r11, %r12, %r10;\nmul.wide.u32 %rd2, %r11, 32;\nadd.s64 %rd1, %rd1, %rd2;\n";
+    std::string s = ".version 9.0\n.target sm_90\n.address_size 64\n" + declarations +
+                    "\n.visible .entry t(.param .u64 p)\n{\n"
+                    ".reg .pred %p<8>;\n.reg .b16 %rs<8>;\n.reg .b32 %r<16>;\n.reg .b64 %rd<20>;\n"
+                    ".reg .f32 %f<8>;\n.reg .f64 %fd<8>;\n"
+                    "ld.param.u64 %rd1, [p];\nmov.u32 %r10, %tid.x;\nmov.u32 %r11, %ctaid.x;\nmov.u32 %r12, %ntid.x;\n"
+                    "mad.lo.s32 %r11, %r11, %r12, %r10;\nmul.wide.u32 %rd2, %r11, 32;\nadd.s64 %rd1, %rd1, %rd2;\n";
     const struct {
         const char *type, *name;
         int         first;
@@ -44,8 +43,8 @@ std::string wrap(const std::string &statements, const std::string &result, const
     };
     for (auto &k : kinds)
         for (int n = 0; n < 3; n++)
-            s += std::string("ld.global.") + k.type + " " + k.name + std::to_string(k.first + n) +
-                 ", [%rd1+" + std::to_string(8 * n) + "];\n";
+            s += std::string("ld.global.") + k.type + " " + k.name + std::to_string(k.first + n) + ", [%rd1+" +
+                 std::to_string(8 * n) + "];\n";
     s += statements + "\n";
     const std::string kind = result.substr(0, result.find_first_of("0123456789"));
     for (auto &k : kinds)

@@ -29,15 +29,13 @@ Position      c_of(int g, int t, int i) { return {i < 2 ? g : g + 8, t * 2 + (i 
 const Product shapes[] = {
     {"m16n8k16", "f32.f16.f16.f32",   F16,  16, 16, 4, 2, 4,
      [](int g, int t, int i) {
-         return Position{(i >= 0 && i < 2) || (i >= 4 && i < 6) ? g : g + 8,
-                         t * 2 + (i & 1) + (i >= 4 ? 8 : 0)};
+         return Position{(i >= 0 && i < 2) || (i >= 4 && i < 6) ? g : g + 8, t * 2 + (i & 1) + (i >= 4 ? 8 : 0)};
      }, [](int g, int t, int i) {
          return Position{t * 2 + (i & 1) + (i >= 2 ? 8 : 0), g};
      }},
     {"m16n8k16", "f32.bf16.bf16.f32", BF16, 16, 16, 4, 2, 4,
      [](int g, int t, int i) {
-         return Position{(i >= 0 && i < 2) || (i >= 4 && i < 6) ? g : g + 8,
-                         t * 2 + (i & 1) + (i >= 4 ? 8 : 0)};
+         return Position{(i >= 0 && i < 2) || (i >= 4 && i < 6) ? g : g + 8, t * 2 + (i & 1) + (i >= 4 ? 8 : 0)};
      }, [](int g, int t, int i) {
          return Position{t * 2 + (i & 1) + (i >= 2 ? 8 : 0), g};
      }},
@@ -55,8 +53,7 @@ const Product shapes[] = {
      }},
     {"m16n8k32", "s32.s8.s8.s32",     S8,   16, 32, 4, 2, 4,
      [](int g, int t, int i) {
-         return Position{(i >= 0 && i < 4) || (i >= 8 && i < 12) ? g : g + 8,
-                         t * 4 + (i & 3) + (i >= 8 ? 16 : 0)};
+         return Position{(i >= 0 && i < 4) || (i >= 8 && i < 12) ? g : g + 8, t * 4 + (i & 3) + (i >= 8 ? 16 : 0)};
      }, [](int g, int t, int i) {
          return Position{t * 4 + (i & 3) + (i >= 4 ? 16 : 0), g};
      }},
@@ -75,9 +72,7 @@ const Product shapes[] = {
 };
 
 uint64_t state = 7;
-uint32_t rnd() {
-    return state = state * 6364136223846793005ull + 1442695040888963407ull, (uint32_t)(state >> 33);
-}
+uint32_t rnd() { return state = state * 6364136223846793005ull + 1442695040888963407ull, (uint32_t)(state >> 33); }
 
 // Bits and value of an element: floats of any sign, 7 bits of fraction, exponents from -14 (f16: the least) to 3, or 0.
 uint32_t element(Type type, double *v) {
@@ -119,8 +114,8 @@ std::vector<Words> ran(const std::string &statements, const std::vector<Words> &
 }
 std::string product_of(const Product &s) {
     const std::string c = list("%x", 6, s.n_c);
-    return "mma.sync.aligned." + std::string(s.name) + ".row.col." + s.types + " " + list("%x", 10, s.n_c) +
-           ", " + list("%x", 0, s.n_a) + ", " + list("%x", 4, s.n_b) + ", " + c + ";\n";
+    return "mma.sync.aligned." + std::string(s.name) + ".row.col." + s.types + " " + list("%x", 10, s.n_c) + ", " +
+           list("%x", 0, s.n_a) + ", " + list("%x", 4, s.n_b) + ", " + c + ";\n";
 }
 void check_product(const Product &s) {
     const int          per = s.type == S8 ? 4 : 2;
@@ -152,8 +147,7 @@ void check_product(const Product &s) {
         for (int i = 0; i < s.n_c; i++) {
             const Position p   = c_of(l >> 2, l % 4, i);
             double         sum = 0;
-            for (int k = s.k - 1; k >= 0; k--)
-                sum += a[p.row][k] * b[k][p.column]; // another order: exact here
+            for (int k = s.k - 1; k >= 0; k--) sum += a[p.row][k] * b[k][p.column]; // another order: exact here
             sum += c[p.row][p.column];
             uint32_t    want = (uint32_t)(int64_t)sum;
             const float f    = (float)sum;
@@ -195,8 +189,7 @@ void check_special_values() {
     const std::vector<Words> got = ran(product_of(shapes[0]), words);
     expect(got[0].d[0] == 0x7fffffff, "infinity times zero is %08x", got[0].d[0]);
     expect(got[0].d[3] == 0x3f800000, "zeros plus 1 are %08x", got[0].d[3]);
-    for (auto &w : words)
-        w.a[0] = 1, w.b[0] = 0x3c00; // the least subnormal times 1, four lanes along the row
+    for (auto &w : words) w.a[0] = 1, w.b[0] = 0x3c00; // the least subnormal times 1, four lanes along the row
     const std::vector<Words> small = ran(product_of(shapes[0]), words);
     float                    f;
     memcpy(&f, &small[0].d[0], 4);
@@ -220,27 +213,26 @@ void test_mma() {
         unsigned    threads;
     } errors[] = {
         {"a lane is missing in mma",      "setp.ne.u32 %p1, %r1, 5;\n@%p1 " + product_of(shapes[0]),
-         "needs all 32 lanes of the warp, but lanes 0x00000020 do not",                                                                  32},
-        {"a warp of 31 lanes",            product_of(shapes[4]),
-         "needs all 32 lanes of the warp, but lanes 0x80000000 do not",                                                                  31},
-        {"a lane is missing in ldmatrix",
-         address + store + "setp.ne.u32 %p1, %r1, 0;\n@%p1 " + load + "[%r4];\n",
-         "needs all 32 lanes of the warp, but lanes 0x00000001 do not",                                                                  32},
+         "needs all 32 lanes of the warp, but lanes 0x00000020 do not",                                                                                                           32},
+        {"a warp of 31 lanes",            product_of(shapes[4]),                                                   "needs all 32 lanes of the warp, but lanes 0x80000000 do not",
+         31                                                                                                                                                                         },
+        {"a lane is missing in ldmatrix", address + store + "setp.ne.u32 %p1, %r1, 0;\n@%p1 " + load + "[%r4];\n",
+         "needs all 32 lanes of the warp, but lanes 0x00000001 do not",                                                                                                           32},
         {"a misaligned row",              address + store + "bar.sync 0;\n" + load + "[%r4+8];\n",
-         "16 bytes at the misaligned address 0x408",                                                                                     32},
+         "16 bytes at the misaligned address 0x408",                                                                                                                              32},
         {"a row outside shared memory",   address + store + "bar.sync 0;\n" + load + "[%r4+16];\n",
-         "reads 16 bytes outside shared memory",                                                                                         32},
+         "reads 16 bytes outside shared memory",                                                                                                                                  32},
         {"a row that nobody wrote",
          address + "setp.ne.u32 %p1, %r1, 9;\n@%p1 " + store + "bar.sync 0;\n" + load + "[%r4];\n",
-         "reads 16 bytes of shared memory at 0x490 that were not written",                                                               32},
+         "reads 16 bytes of shared memory at 0x490 that were not written",                                                                                                        32},
         {"no barrier before ldmatrix",    address + store + "xor.b32 %r4, %r4, 16;\n" + load + "[%r4];\n",
-         "race: reads shared memory",                                                                                                    32},
+         "race: reads shared memory",                                                                                                                                             32},
         {"an unknown shape",
          "mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32 {%x10, %x11, %x12, %x13}, {%x0}, {%x4}, {%x6, "
-         "%x7, %x8, %x9};\n",                                                                              "unknown instruction",        32},
+         "%x7, %x8, %x9};\n",                                                                                      "unknown instruction",                                         32},
         {"a fragment of another size",
          "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%x10, %x11, %x12, %x13}, {%x0}, {%x4}, {%x6, "
-         "%x7, %x8, %x9};\n",                                                                              "an operand of another size", 32},
+         "%x7, %x8, %x9};\n",                                                                                      "an operand of another size",                                  32},
     };
     for (auto &e : errors)
         expect(dies(

@@ -13,8 +13,8 @@ static std::vector<Cell> ran(const std::string &text, size_t n, const Shape &sha
 template <class F> static void check(const char *name, const std::vector<Cell> &cells, F want) {
     for (size_t k = 0; k < cells.size(); k++)
         if (cells[k].result != (uint64_t)want(k)) {
-            expect(false, "%s: thread %zu has %llu, expected %llu", name, k,
-                   (unsigned long long)cells[k].result, (unsigned long long)want(k));
+            expect(false, "%s: thread %zu has %llu, expected %llu", name, k, (unsigned long long)cells[k].result,
+                   (unsigned long long)want(k));
             return;
         }
     expect(true, "%s", name);
@@ -26,58 +26,52 @@ static void test_barriers() {
     const std::string less = "setp.lt.u32 %p1, %r10, 37;\n";
     const auto        run  = [](const std::string &text) { return ran(wrap(text, "%r4"), 64, {1, 64}); };
     check("a barrier counts", run(less + "bar.red.popc.u32 %r4, 0, %p1;\n"), [](size_t) { return 37; });
-    check("a barrier counts the opposite",
-          run(less + "barrier.sync.aligned 1;\nbar.red.popc.u32 %r4, 2, 64, !%p1;\n"),
+    check("a barrier counts the opposite", run(less + "barrier.sync.aligned 1;\nbar.red.popc.u32 %r4, 2, 64, !%p1;\n"),
           [](size_t) { return 27; });
     check("all of a barrier", run(less + "bar.red.and.pred %p2, 0, %p1;\nselp.u32 %r4, 1, 2, %p2;\n"),
           [](size_t) { return 2; });
     check("any of a barrier", run(less + "bar.red.or.pred %p2, 0, %p1;\nselp.u32 %r4, 1, 2, %p2;\n"),
           [](size_t) { return 1; });
     for (int policy = 0; policy < 3; policy++)
-        check(
-            "the last warp arrives, the others wait for what it wrote",
-            ran(wrap(
-                    ".shared .align 4 .b8 s[4];\nmov.u32 %r4, 5;\nsetp.ge.u32 %p1, %r10, 64;\n@%p1 bra L1;\n"
-                    "bar.sync 1, 96;\nld.shared.u32 %r4, [s];\nbra.uni L2;\n"
-                    "L1: setp.eq.u32 %p2, %r10, 64;\n@%p2 st.shared.u32 [s], %r10;\nbar.arrive 1, 96;\nL2:\n",
-                    "%r4"),
-                96, {1, 96, 0, policy}),
-            [](size_t k) { return k < 64 ? 64 : 5; });
+        check("the last warp arrives, the others wait for what it wrote",
+              ran(wrap(".shared .align 4 .b8 s[4];\nmov.u32 %r4, 5;\nsetp.ge.u32 %p1, %r10, 64;\n@%p1 bra L1;\n"
+                       "bar.sync 1, 96;\nld.shared.u32 %r4, [s];\nbra.uni L2;\n"
+                       "L1: setp.eq.u32 %p2, %r10, 64;\n@%p2 st.shared.u32 [s], %r10;\nbar.arrive 1, 96;\nL2:\n",
+                       "%r4"),
+                  96, {1, 96, 0, policy}),
+              [](size_t k) { return k < 64 ? 64 : 5; });
 }
 // Lanes that spin for others of their warp, as is legal from sm_70 on.
 static void test_progress() {
     const std::string flag = "sub.s64 %rd4, %rd1, %rd2;\nmov.u32 %r7, 7;\n";
-    const std::string spin =
-        "L1: ld.volatile.global.u32 %r4, [%rd4+16];\nsetp.eq.s32 %p2, %r4, 0;\n@%p2 bra L1;\n";
-    const std::string set = "st.volatile.global.u32 [%rd4+16], %r7;\n";
+    const std::string spin = "L1: ld.volatile.global.u32 %r4, [%rd4+16];\nsetp.eq.s32 %p2, %r4, 0;\n@%p2 bra L1;\n";
+    const std::string set  = "st.volatile.global.u32 [%rd4+16], %r7;\n";
     check("lanes spin for one on the other side of a branch",
-          ran(wrap(flag + "setp.ne.u32 %p1, %r10, 0;\n@!%p1 bra L3;\n" + spin +
-                       "bra.uni L2;\nL3: mov.u32 %r4, 7;\n" + set + "L2:\n",
+          ran(wrap(flag + "setp.ne.u32 %p1, %r10, 0;\n@!%p1 bra L3;\n" + spin + "bra.uni L2;\nL3: mov.u32 %r4, 7;\n" +
+                       set + "L2:\n",
                    "%r4"),
               32),
           [](size_t) { return 7; });
     check("lanes spin for one that runs second",
-          ran(wrap(flag + "setp.ne.u32 %p1, %r10, 0;\n@%p1 bra L1;\nmov.u32 %r4, 7;\n" + set +
-                       "bra.uni L2;\n" + spin + "L2:\n",
+          ran(wrap(flag + "setp.ne.u32 %p1, %r10, 0;\n@%p1 bra L1;\nmov.u32 %r4, 7;\n" + set + "bra.uni L2;\n" + spin +
+                       "L2:\n",
                    "%r4"),
               32),
           [](size_t) { return 7; });
     check("lanes spin for one that waits at the join behind them",
-          ran(wrap(flag + "setp.eq.u32 %p1, %r10, 9;\n@%p1 bra L2;\n" + spin +
-                       "L2: @!%p1 bra L3;\nmov.u32 %r4, 7;\n" + set + "L3:\n",
+          ran(wrap(flag + "setp.eq.u32 %p1, %r10, 9;\n@%p1 bra L2;\n" + spin + "L2: @!%p1 bra L3;\nmov.u32 %r4, 7;\n" +
+                       set + "L3:\n",
                    "%r4"),
               32),
           [](size_t) { return 7; });
-    check(
-        "a lock that the lanes of a warp take one after the other",
-        ran(wrap(flag +
-                     "L1: atom.global.cas.b32 %r5, [%rd4+16], 0, 1;\nsetp.ne.s32 %p2, %r5, 0;\n@%p2 bra L1;\n"
-                     "ld.volatile.global.u32 %r4, [%rd4+20];\nadd.s32 %r6, %r4, 1;\nst.volatile.global.u32 "
-                     "[%rd4+20], %r6;\n"
-                     "membar.gl;\nmov.u32 %r8, 0;\nst.volatile.global.u32 [%rd4+16], %r8;\nmov.u32 %r4, 3;\n",
-                 "%r4"),
-            32),
-        [](size_t) { return 3; });
+    check("a lock that the lanes of a warp take one after the other",
+          ran(wrap(flag + "L1: atom.global.cas.b32 %r5, [%rd4+16], 0, 1;\nsetp.ne.s32 %p2, %r5, 0;\n@%p2 bra L1;\n"
+                          "ld.volatile.global.u32 %r4, [%rd4+20];\nadd.s32 %r6, %r4, 1;\nst.volatile.global.u32 "
+                          "[%rd4+20], %r6;\n"
+                          "membar.gl;\nmov.u32 %r8, 0;\nst.volatile.global.u32 [%rd4+16], %r8;\nmov.u32 %r4, 3;\n",
+                   "%r4"),
+              32),
+          [](size_t) { return 3; });
 }
 
 void test_paths() {
@@ -96,20 +90,18 @@ void test_paths() {
               32),
           [](size_t k) { return (k & 1 ? 5 : 8) + 32; });
     check("some lanes return early",
-          ran(wrap("setp.gt.u32 %p1, %r1, 20;\n@%p1 exit;\nvote.sync.ballot.b32 %r4, 1, 0x1fffff;\n", "%r4"),
-              32),
+          ran(wrap("setp.gt.u32 %p1, %r1, 20;\n@%p1 exit;\nvote.sync.ballot.b32 %r4, 1, 0x1fffff;\n", "%r4"), 32),
           [](size_t k) { return k > 20 ? 0 : 0x1fffffull; });
-    check(
-        "a called function",
-        ran(wrap("{\n.param .b32 q0;\nst.param.b32 [q0+0], %r1;\n.param .b32 r0;\ncall.uni (r0), twice, "
-                 "(q0);\n"
-                 "ld.param.b32 %r4, [r0+0];\n}\n",
-                 "%r4",
-                 ".func (.param .b32 out) twice(.param .b32 in)\n{\n.reg .b32 %r<3>;\n.reg .pred %p<2>;\n"
-                 "ld.param.u32 %r1, [in];\nst.param.b32 [out+0], %r1;\nsetp.gt.u32 %p1, %r1, 9;\n@%p1 ret;\n"
-                 "add.s32 %r2, %r1, %r1;\nst.param.b32 [out+0], %r2;\nret;\n}"),
-            32),
-        [](size_t k) { return k > 9 ? k : 2 * k; });
+    check("a called function",
+          ran(wrap("{\n.param .b32 q0;\nst.param.b32 [q0+0], %r1;\n.param .b32 r0;\ncall.uni (r0), twice, "
+                   "(q0);\n"
+                   "ld.param.b32 %r4, [r0+0];\n}\n",
+                   "%r4",
+                   ".func (.param .b32 out) twice(.param .b32 in)\n{\n.reg .b32 %r<3>;\n.reg .pred %p<2>;\n"
+                   "ld.param.u32 %r1, [in];\nst.param.b32 [out+0], %r1;\nsetp.gt.u32 %p1, %r1, 9;\n@%p1 ret;\n"
+                   "add.s32 %r2, %r1, %r1;\nst.param.b32 [out+0], %r2;\nret;\n}"),
+              32),
+          [](size_t k) { return k > 9 ? k : 2 * k; });
     for (int policy = 0; policy < 3; policy++)
         check("two warps exchange through shared memory",
               ran(wrap(std::string(".shared .align 4 .b8 s[256];\n") + shared_64 +
@@ -133,8 +125,7 @@ void test_paths() {
                    "%r4"),
               32),
           [](size_t k) { return 3 * k; });
-    check("atomics",
-          ran(wrap("sub.s64 %rd4, %rd1, %rd2;\natom.global.inc.u32 %r4, [%rd4+16], 100;\n", "%r4"), 32),
+    check("atomics", ran(wrap("sub.s64 %rd4, %rd1, %rd2;\natom.global.inc.u32 %r4, [%rd4+16], 100;\n", "%r4"), 32),
           [](size_t k) { return k; });
     for (int policy = 0; policy < 3; policy++)
         check("a block waits for a later one in a cooperative launch",
@@ -166,18 +157,17 @@ void test_paths() {
           [](size_t) { return 0x03020100; });
     test_barriers();
     test_progress();
-    check(
-        "a branch by index",
-        ran(wrap("targets: .branchtargets L1, L2, L3;\nand.b32 %r5, %r1, 3;\nmin.u32 %r5, %r5, 2;\nmov.u32 "
-                 "%r4, 0;\n"
-                 "brx.idx %r5, targets;\nL1: add.s32 %r4, %r4, 100;\nL2: add.s32 %r4, %r4, 10;\nbra.uni L4;\n"
-                 "L3: add.s32 %r4, %r4, 1;\nL4: activemask.b32 %r6;\npopc.b32 %r6, %r6;\nmad.lo.s32 %r4, "
-                 "%r6, 1000, %r4;\n",
-                 "%r4"),
-            32),
-        [](size_t k) {
-            return 32000 + (k % 4 == 0 ? 110 : k % 4 == 1 ? 10 : 1);
-        });
+    check("a branch by index",
+          ran(wrap("targets: .branchtargets L1, L2, L3;\nand.b32 %r5, %r1, 3;\nmin.u32 %r5, %r5, 2;\nmov.u32 "
+                   "%r4, 0;\n"
+                   "brx.idx %r5, targets;\nL1: add.s32 %r4, %r4, 100;\nL2: add.s32 %r4, %r4, 10;\nbra.uni L4;\n"
+                   "L3: add.s32 %r4, %r4, 1;\nL4: activemask.b32 %r6;\npopc.b32 %r6, %r6;\nmad.lo.s32 %r4, "
+                   "%r6, 1000, %r4;\n",
+                   "%r4"),
+              32),
+          [](size_t k) {
+              return 32000 + (k % 4 == 0 ? 110 : k % 4 == 1 ? 10 : 1);
+          });
     check("asynchronous copies",
           ran(wrap(".shared .align 16 .b8 s[512];\nmov.u32 %r5, s;\nshl.b32 %r6, %r10, 4;\nadd.s32 %r7, %r5, "
                    "%r6;\n"
@@ -264,8 +254,8 @@ void test_errors() {
     for (auto &r : rows)
         expect(dies(
                    [&]() {
-                       ran(wrap(r.statements, "%r1", ".file 1 \"/some/k.cu\""),
-                           std::max(32u, r.shape.threads), r.shape);
+                       ran(wrap(r.statements, "%r1", ".file 1 \"/some/k.cu\""), std::max(32u, r.shape.threads),
+                           r.shape);
                    },
                    r.text),
                "%s", r.name);
