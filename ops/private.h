@@ -61,6 +61,15 @@ typedef struct RpExpertsDownParams {
     float scale; /* factor of the sum; 1: none */
 } RpExpertsDownParams;
 
+typedef struct RpCausalConvParams {
+    int32_t silu; /* 1: y = silu of the sums; 0: the sums */
+} RpCausalConvParams;
+
+typedef struct RpGatedDeltaParams {
+    float   eps;
+    int32_t grouped; /* heads of v that have one key head are adjacent */
+} RpGatedDeltaParams;
+
 typedef struct RpAuxLossBackwardParams {
     int32_t tokens; /* columns of the result */
 } RpAuxLossBackwardParams;
@@ -129,6 +138,23 @@ typedef struct RpMulMatIdBackwardParams {
     OP(-, QUANTIZE, quantize, 1, (x), RpNoParams, (unused), RP_FLAG_FUSED)                                             \
     /* the memory of x after the node `writer` has written to it: gives readers of a store an order */                 \
     OP_VIEW(-, AFTER, after, 2, (x, writer), RpNoParams, (unused), RP_FLAG_VIEW | RP_FLAG_FUSED)                       \
+    /* ---- recurrent layers ----                                                                                      \
+     * Their state is a matrix whose rows are slots. slots i32 [1+t]: the state before the first token is in slot      \
+     * slots[0], or zeros if that is -1; the state after token t goes to slot slots[1+t], or nowhere if that is -1.    \
+     * Tokens behind the last one with a slot are padding: y is 0 there. slots[0] may be among the others. */          \
+    /* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), f(x) = silu(x) or x; columns before the first token are those\
+     * of the window, oldest first                                                                                     \
+     * src x [c,t], w [n,c], window [c*(n-1),slots], which is written, slots, [bias [c]]; y [c,t] */                   \
+    OP(-, CAUSAL_CONV, causal_conv, 4, (x, w, window, slots, bias), RpCausalConvParams, (silu),                        \
+       RP_WRITES(RP_SOURCE(causal_conv, window)))                                                                      \
+    /* The gated delta rule (Yang et al. 2024, arXiv:2412.06464), token after token, with a state S[i,j] of each head: \
+     *     k' = k / sqrt(sum k^2 + eps),  q' = q / sqrt((sum q^2 + eps) * d)                                           \
+     *     g = exp(a * log(1 + exp(alpha + dt))),  b = 1 / (1 + exp(-beta))                                            \
+     *     u[j] = b * (v[j] - g * sum_i k'[i] S[i,j]);  S[i,j] = g * S[i,j] + k'[i] * u[j];  y[j] = sum_i q'[i] S[i,j] \
+     * src q and k [d,hk,t], v [d,h,t], alpha and beta [n0,n1,t] with n0 * n1 = h, a and dt [h], state [d*d*h,slots]   \
+     * of S[h][i][j], which is written, slots; y [d,h,t]. Head h has the key head h % hk, or with `grouped` h*hk/h. */ \
+    OP(-, GATED_DELTA, gated_delta, 9, (q, k, v, alpha, beta, a, dt, state, slots), RpGatedDeltaParams, (eps, grouped),\
+       RP_WRITES(RP_SOURCE(gated_delta, state)))                                                                       \
     /* ---- training: gradients ---- */                                                                                \
     /* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x))                                                          \
      * src dy, x of one shape; y = dx */                                                                               \

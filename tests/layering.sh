@@ -69,6 +69,8 @@ while read -r kind op; do
     [ "$kind" = OP ] || { need "$op" "ops/views/$op.c"; continue; }
     if [ -f "ops/training/$op.c" ]; then
         need "$op" "fallback/training/$op.c" "kernels/training/$op.cu" "tests/ops/training/test_$op.c"
+    elif [ -f "ops/recurrent/$op.c" ]; then
+        need "$op" "fallback/recurrent/$op.c" "kernels/recurrent/$op.cu" "tests/ops/test_$op.c"
     elif [ -f "ops/fused/$op.c" ]; then
         need "$op" "fallback/fused/$op.c" "kernels/fused/$op.cu" "tests/ops/test_$op.c"
     elif [ -f "fallback/$op/$op.c" ]; then # an op with a room of its own

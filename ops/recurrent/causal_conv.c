@@ -1,0 +1,37 @@
+/* Op causal_conv: a convolution over tokens, each channel with taps of its own. */
+#include "ops/recurrent/slots.h"
+
+static const char *problem(const RpTensorView *x, const RpTensorView *w, const RpTensorView *window,
+                           const RpTensorView *slots, const RpTensorView *bias) {
+    const int64_t taps = w->ne[0], channels = x->ne[0], t = x->ne[1];
+    if (x->dtype != RP_F32 || rp_view_rows(x) != t || x->nb[0] != sizeof(float))
+        return "x must be an f32 matrix of contiguous rows";
+    if (w->dtype != RP_F32 || w->ne[1] != channels || rp_view_rows(w) != channels || w->nb[0] != sizeof(float))
+        return "w must be f32 with a contiguous row of taps for each channel of x";
+    if (taps < 2 || taps > RP_CONV_MAX_TAPS) return "there must be from 2 to 8 taps";
+    if (bias != NULL && (bias->dtype != RP_F32 || rp_view_elems(bias) != channels || !rp_view_is_contiguous(bias)))
+        return "the bias must be f32, one for each channel";
+    return rp_slots_problem(window, slots, channels * (taps - 1), t);
+}
+
+static CHECK_RULE(check) {
+    const RpTensorView *x   = &args->causal_conv.x;
+    const char         *why = problem(x, &args->causal_conv.w, &args->causal_conv.window, &args->causal_conv.slots,
+                                      rp_given(&args->causal_conv.bias));
+    if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
+    RP_TRY(rp_check_result(op, args, RP_F32, x->ne[0], x->ne[1]));
+    if (args->params->causal_conv.silu == 0 || args->params->causal_conv.silu == 1) return RP_OK;
+    return rp_refuse(RP_E_ARG, op, args, "silu = %d must be 0 or 1", args->params->causal_conv.silu);
+}
+
+static SHAPE_RULE(shape) {
+    const RpTensorView *x = in->causal_conv.x;
+    *why = problem(x, in->causal_conv.w, in->causal_conv.window, in->causal_conv.slots, in->causal_conv.bias);
+    if (*why != NULL) return RP_E_SHAPE;
+    if (params->causal_conv.silu != 0 && params->causal_conv.silu != 1) REFUSE(RP_E_ARG, "silu must be 0 or 1");
+    *out = rp_view_contiguous(RP_F32, x->ne, NULL);
+    return RP_OK;
+}
+
+const OpRules rp_rules_causal_conv = {
+    .shape = shape, .check = check, .gradient = rp_gradient_none, .colour = "#a6d854"};

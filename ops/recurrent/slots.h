@@ -1,0 +1,14 @@
+/* slots.h - what the checks of recurrent ops share. Their state is a matrix with one row, a slot, for each position whose
+ * state is kept. The source slots, i32 [1+t], says which are used (ops/private.h). */
+#ifndef OPS_RECURRENT_SLOTS_H
+#define OPS_RECURRENT_SLOTS_H
+
+#include "ops/op.h"
+
+/* NULL, or what must be: a state f32 [n,slots] with contiguous rows, and slots for t tokens. */
+const char *rp_slots_problem(const RpTensorView *state, const RpTensorView *slots, int64_t n, int64_t t);
+
+/* A source of a check: NULL if it is absent. */
+static inline const RpTensorView *rp_given(const RpTensorView *source) { return rp_is_present(source) ? source : NULL; }
+
+#endif

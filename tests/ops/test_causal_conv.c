@@ -1,0 +1,143 @@
+/* The op causal_conv, y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), against the formula in double; and tokens in chunks
+ * against all at once, bit for bit. */
+#include "tests/support/kernel_test.h"
+
+enum { MAX_TOKENS = 16, SLOTS = 3 };
+
+typedef struct Conv {
+    int64_t    channels, taps, tokens;
+    float     *x, *w, *bias, *window, *y;
+    RpOpParams params;
+} Conv;
+
+static Conv conv_of(int64_t channels, int64_t taps, int64_t tokens, bool biased, bool silu) {
+    return (Conv){.channels = channels,
+                  .taps     = taps,
+                  .tokens   = tokens,
+                  .x        = random_floats((size_t)(channels * tokens), 1),
+                  .w        = random_floats((size_t)(channels * taps), 2),
+                  .bias     = biased ? random_floats((size_t)channels, 3) : NULL,
+                  .window   = random_floats((size_t)(channels * (taps - 1) * SLOTS), 4),
+                  .y        = malloc((size_t)(channels * tokens) * sizeof(float)),
+                  .params   = {.causal_conv = {.silu = silu}}};
+}
+
+static void conv_free(Conv *c) { free(c->x), free(c->w), free(c->bias), free(c->window), free(c->y); }
+
+/* Tokens first to first + n - 1. */
+static RpOpArgs args_of(const Conv *c, int64_t first, int64_t n, int32_t *slots) {
+    RpOpArgs args = {
+        .dst    = tensor(RP_F32, c->y + first * c->channels, c->channels, n, 1, 1),
+        .src    = {tensor(RP_F32, c->x + first * c->channels, c->channels, n, 1, 1),
+                   tensor(RP_F32, c->w, c->taps, c->channels, 1, 1),
+                   tensor(RP_F32, c->window, c->channels * (c->taps - 1), SLOTS, 1, 1),
+                   tensor(RP_I32, slots, n + 1, 1, 1, 1)},
+        .params = &c->params
+    };
+    if (c->bias != NULL) args.causal_conv.bias = tensor(RP_F32, c->bias, c->channels, 1, 1, 1);
+    return args;
+}
+
+/* Input of channel i before token t, from the window of a slot if t < 0. -1: zeros. */
+static double input(const Conv *c, const float *window, int32_t from, int64_t i, int64_t t) {
+    if (t >= 0) return (double)c->x[t * c->channels + i];
+    return from < 0 ? 0.0 : (double)window[((int64_t)from * (c->taps - 1) + c->taps - 1 + t) * c->channels + i];
+}
+
+static void check(int64_t channels, int64_t taps, int64_t tokens, bool biased, bool silu, int32_t from) {
+    Conv         c     = conv_of(channels, taps, tokens, biased, silu);
+    const size_t total = (size_t)(channels * tokens), rows = (size_t)(channels * (taps - 1) * SLOTS);
+    double      *want = malloc(total * sizeof *want), *kept = malloc((size_t)(channels * (taps - 1)) * sizeof *kept);
+    float       *before                = memcpy(malloc(rows * sizeof(float)), c.window, rows * sizeof(float));
+    int32_t      slots[MAX_TOKENS + 1] = {from};
+    for (int64_t t = 0; t < tokens; t++) slots[1 + t] = t + 1 == tokens ? 1 : -1;
+    for (int64_t t = 0; t < tokens; t++)
+        for (int64_t i = 0; i < channels; i++) {
+            double sum = biased ? (double)c.bias[i] : 0.0;
+            for (int64_t j = 0; j < taps; j++)
+                sum += (double)c.w[i * taps + j] * input(&c, before, from, i, t - taps + 1 + j);
+            want[t * channels + i] = silu ? sum / (1.0 + exp(-sum)) : sum;
+        }
+    for (int64_t j = 0; j + 1 < taps; j++)
+        for (int64_t i = 0; i < channels; i++)
+            kept[j * channels + i] = input(&c, before, from, i, tokens - taps + 1 + j);
+    const RpOpArgs args = args_of(&c, 0, tokens, slots);
+    run_variants(rp_cpu_causal_conv, &args);
+    expect_near(c.y, want, total, 1e-6);
+    expect_near(c.window + channels * (taps - 1), kept, (size_t)(channels * (taps - 1)), 0.0);
+    cr_expect_arr_eq(c.window, before, (size_t)(channels * (taps - 1)) * sizeof(float), "slot 0 was written");
+    free(want), free(kept), free(before);
+    conv_free(&c);
+}
+
+Test(causal_conv, sums_the_latest_inputs_of_each_channel) {
+    check(70, 4, 9, false, true, 0);
+    check(33, 4, 1, false, true, 2);
+    check(16, 3, 2, true, false, -1);
+    check(1, 2, 5, true, true, 1); /* from and to one slot */
+    check(5, 8, 3, false, false, 0);
+}
+
+/* Every slot in turn, so that one call reads what an earlier one wrote. */
+Test(causal_conv, tokens_in_chunks_give_the_bits_of_all_at_once) {
+    static const int chunks[][4] = {
+        {7 },
+        {  1, 1, 1, 4},
+        { 2,  5},
+        {  3,3, 1}
+    };
+    float *first = NULL, last[37 * 3];
+    for (int k = 0; k < 4; k++) {
+        Conv    c  = conv_of(37, 4, 7, true, true);
+        int32_t at = -1;
+        for (int64_t t = 0, i = 0; t < 7; t += chunks[k][i++]) {
+            const int32_t to = (at + 1) % SLOTS;
+            int32_t       slots[MAX_TOKENS + 1];
+            slots[0] = at;
+            for (int64_t n = 1; n <= chunks[k][i]; n++) slots[n] = n == chunks[k][i] ? to : -1;
+            const RpOpArgs args = args_of(&c, t, chunks[k][i], slots);
+            run_variants(rp_cpu_causal_conv, &args);
+            at = to;
+        }
+        if (first == NULL) {
+            first = memcpy(malloc(37 * 7 * sizeof(float)), c.y, 37 * 7 * sizeof(float));
+            memcpy(last, c.window + (int64_t)at * 37 * 3, sizeof last);
+        }
+        cr_expect_arr_eq(c.y, first, 37 * 7 * sizeof(float), "chunks %d", k);
+        cr_expect_arr_eq(c.window + (int64_t)at * 37 * 3, last, sizeof last, "window after chunks %d", k);
+        conv_free(&c);
+    }
+    free(first);
+}
+
+Test(causal_conv, padding_leaves_the_window_alone) {
+    Conv           c        = conv_of(20, 4, 5, false, true);
+    int32_t        slots[6] = {0, -1, -1, 2, -1, -1};
+    float          padded[20 * 5], window[20 * 3];
+    const RpOpArgs all = args_of(&c, 0, 5, slots), three = args_of(&c, 0, 3, slots);
+    run_variants(rp_cpu_causal_conv, &all);
+    memcpy(padded, c.y, sizeof padded), memcpy(window, c.window + 2 * 60, sizeof window);
+    memset(c.window + 2 * 60, 0, sizeof window);
+    run_variants(rp_cpu_causal_conv, &three);
+    cr_expect_arr_eq(c.y, padded, 60 * sizeof(float));
+    cr_expect_arr_eq(c.window + 2 * 60, window, sizeof window);
+    for (int i = 60; i < 100; i++) cr_expect_eq(padded[i], 0.0f, "element %d is %g", i, (double)padded[i]);
+    conv_free(&c);
+}
+
+Test(causal_conv, refuses_what_does_not_fit) {
+    Conv     c        = conv_of(4, 4, 2, false, false);
+    int32_t  slots[3] = {0, -1, 3};
+    RpOpArgs args     = args_of(&c, 0, 2, slots);
+    REFUSED(run_workers(rp_cpu_causal_conv, &args, 1), RP_E_ARG, "causal_conv: slot 3, the state has 3");
+    args.causal_conv.w = tensor(RP_F32, c.w, 9, 4, 1, 1);
+    REFUSED(run_workers(rp_cpu_causal_conv, &args, 1), RP_E_SHAPE,
+            "causal_conv: there must be from 2 to 8 taps: x f32 [4,2], w f32 [9,4], window f32 [12,3], slots i32 [3], "
+            "result f32 [4,2]");
+    args                   = args_of(&c, 0, 2, slots);
+    args.causal_conv.slots = tensor(RP_I32, slots, 2, 1, 1, 1);
+    REFUSED(run_workers(rp_cpu_causal_conv, &args, 1), RP_E_SHAPE,
+            "causal_conv: slots must be i32, one before the first token and one for each token: x f32 [4,2], w f32 "
+            "[4,4], window f32 [12,3], slots i32 [2], result f32 [4,2]");
+    conv_free(&c);
+}
