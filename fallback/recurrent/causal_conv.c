@@ -1,7 +1,7 @@
 /* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), the taps in the order of j, with fma; f = silu or none.
  *
- * A worker has blocks of LANES channels, and takes the tokens one after the other with the last n inputs of its channels at
- * hand. So a token gets the same bits however a prompt is cut (I8). */
+ * A worker has blocks of LANES channels, and takes the tokens one after the other with the last n inputs of its
+ * channels at hand. So a token gets the same bits however a prompt is cut (I8). */
 #include "fallback/recurrent/slots.h"
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"

@@ -4,9 +4,9 @@
  *     S[i,j] = g * S[i,j] + k[i] * u[j]
  *     y[j]   = sum_i q[i] S[i,j]
  *
- * Columns j of a head are independent. A worker has blocks of LANES of them, and takes the tokens one after the other, in two
- * passes over the block of S, which stays in the L1 cache. Each sum has two accumulators, which take even and odd i. So the
- * bits depend neither on workers and instruction sets nor on how a prompt is cut (I8). */
+ * Columns j of a head are independent. A worker has blocks of LANES of them, and takes the tokens one after the other,
+ * in two passes over the block of S, which stays in the L1 cache. Each sum has two accumulators, which take even and
+ * odd i. So the bits depend neither on workers and instruction sets nor on how a prompt is cut (I8). */
 #include "fallback/recurrent/slots.h"
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"

@@ -4,8 +4,8 @@
 
 #include "base/kernels.h"
 
-/* *n_tok: the tokens up to the last one with a slot; those behind it are padding. RP_E_ARG for a slot that the state does not
- * have. */
+/* *n_tok: the tokens up to the last one with a slot; those behind it are padding. RP_E_ARG for a slot that the state
+ * does not have. */
 RP_NODISCARD static inline RpStatus rp_read_slots(const char *op, const RpTensorView *slots, int64_t n_slots,
                                                   int64_t *n_tok) {
     const int32_t *slot = slots->data;

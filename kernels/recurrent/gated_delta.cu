@@ -1,9 +1,10 @@
 /* The gated delta rule (ops/private.h), token after token:
  *     u[j] = b * (v[j] - g * sum_i k[i] S[i,j]);  S[i,j] = g * S[i,j] + k[i] * u[j];  y[j] = sum_i q[i] S[i,j]
- * geometry  one block of 4 warps for 32 columns j of a head: lane l has column l, warp w the rows w*ROWS to w*ROWS + ROWS - 1
- *           of S, in registers; grid = (columns / 32, heads)
+ * geometry  one block of 4 warps for 32 columns j of a head: lane l has column l, warp w the rows w*ROWS to w*ROWS +
+ *           ROWS - 1 of S, in registers; grid = (columns / 32, heads)
  * traffic   S read once, and written for each token with a slot: 4*d*d*h bytes each; q, k, v and y once for each block
- * numerics  f32; sums over the rows of a warp in order, then over the warps in order; one order for any number of tokens
+ * numerics  f32; sums over the rows of a warp in order, then over the warps in order; one order for any number of
+ *           tokens
  * A column belongs to one block, so the slot before the first token may also be that of a later one. */
 #include "kernels/device/slots.cuh"
 

@@ -1,5 +1,5 @@
-/* slots.h - what the checks of recurrent ops share. Their state is a matrix with one row, a slot, for each position whose
- * state is kept. The source slots, i32 [1+t], says which are used (ops/private.h). */
+/* slots.h - what the checks of recurrent ops share. Their state is a matrix with one row, a slot, for each position
+ * whose state is kept. The source slots, i32 [1+t], says which are used (ops/private.h). */
 #ifndef OPS_RECURRENT_SLOTS_H
 #define OPS_RECURRENT_SLOTS_H
 

@@ -1,5 +1,5 @@
-/* The op causal_conv, y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), against the formula in double; and tokens in chunks
- * against all at once, bit for bit. */
+/* The op causal_conv, y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), against the formula in double; and tokens in
+ * chunks against all at once, bit for bit. */
 #include "tests/support/kernel_test.h"
 
 enum { MAX_TOKENS = 16, SLOTS = 3 };

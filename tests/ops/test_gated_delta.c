@@ -1,5 +1,5 @@
-/* The op gated_delta against the recurrence in double, written from its formulas; and tokens in chunks against all at once, bit
- * for bit. */
+/* The op gated_delta against the recurrence in double, written from its formulas; and tokens in chunks against all at
+ * once, bit for bit. */
 #include "tests/support/kernel_test.h"
 
 enum { MAX_TOKENS = 16, SLOTS = 3 };
