@@ -47,8 +47,9 @@ plant() { # source file to compile, file to change, sed expression, tests, descr
     for test in $4; do
         link "$1" "$test"
         [ "$test" != special ] || export REPRISE_SIM=ptx
-        # A test that never ends is caught by the limit of its processor time, which others on the machine do not change,
-        # or, if it mostly sleeps, after the 120 s of hang.h.
+        # Each test is a process of its own, and the first that fails ends the program. So a test that never ends is caught
+        # by the limit of its processor time, which others on the machine do not change, or, if it mostly sleeps, after the
+        # 120 s of hang.h.
         if ! (ulimit -t 60; REPRISE_TEST_HANG_S=120 SIM_FUSED=1 timeout 3600 "$temp/test" -j1 --fail-fast) >"$temp/log" 2>&1; then echo "caught $5"; return; fi
     done
     echo "NOT CAUGHT: $5 ($4)"

@@ -110,16 +110,18 @@ static int plain_run_in_child(const PlainTest *t, double *seconds) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* --filter PATTERN: tests whose SUITE/TEST it matches; --verbose: names those that pass. Other options are ignored. */
+/* --filter PATTERN: tests whose SUITE/TEST it matches; --fail-fast: none after the first that fails; --verbose: names those that
+ * pass. Other options are ignored. */
 PLAIN_ONE int main(int argc, char **argv) {
     const char *only    = "*";
-    bool        verbose = false;
+    bool        verbose = false, fail_fast = false;
     int         n_run = 0, n_failed = 0, n_skipped = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc) only = argv[++i];
         if (strcmp(argv[i], "--verbose") == 0) verbose = true;
+        if (strcmp(argv[i], "--fail-fast") == 0) fail_fast = true;
     }
-    for (const PlainTest *t = plain_tests; t != NULL; t = t->next) {
+    for (const PlainTest *t = plain_tests; t != NULL && !(fail_fast && n_failed > 0); t = t->next) {
         char   name[256];
         double seconds;
         snprintf(name, sizeof name, "%s/%s", t->suite, t->name);
