@@ -96,15 +96,17 @@ static RpStatus check_description(const RpOpDescription *d, bool has_source) {
         return rp_fail(RP_E_ARG, "op '%s': a CUDA kernel and the source of one are given", d->name);
     if (d->shape == NULL || (d->cpu == NULL && !has_source) || (plain_flags & ~known) != 0 || d->n_required < 0 ||
         d->n_sources < d->n_required || d->n_sources > RP_MAX_SRC)
-        return rp_fail(RP_E_ARG,
-                       "op '%s': a shape rule, a CPU kernel, 0 <= n_required <= n_sources <= %d and no flags but "
-                       "RP_FLAG_INPLACE, RP_FLAG_FUSED and RP_WRITES are required",
-                       d->name, RP_MAX_SRC);
+        return rp_fail(
+            RP_E_ARG,
+            "op '%s': must have a shape rule, a CPU kernel, 0 <= n_required <= n_sources <= %d and no flags but "
+            "RP_FLAG_INPLACE, RP_FLAG_FUSED and RP_WRITES",
+            d->name, RP_MAX_SRC);
     for (int i = 0; d->sources != NULL && i < d->n_sources; i++)
         if (!rp_is_name(d->sources[i]))
-            return rp_fail(RP_E_ARG, "op '%s': the name of source %d is made of letters, digits and _", d->name, i);
+            return rp_fail(RP_E_ARG, "op '%s': the name of source %d must be made of letters, digits and _", d->name,
+                           i);
     if ((d->flags & RP_FLAG_INPLACE) != 0 && d->n_required == 0)
-        return rp_fail(RP_E_ARG, "op '%s': an op that works in place needs a source", d->name);
+        return rp_fail(RP_E_ARG, "op '%s': must have a source to work in place", d->name);
     if (writes != 0 && (d->flags & RP_FLAG_FUSED) == 0)
         return rp_fail(RP_E_ARG, "op '%s': RP_WRITES is for ops that patterns make (RP_FLAG_FUSED)", d->name);
     if (writes >> d->n_sources != 0)

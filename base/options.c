@@ -34,6 +34,6 @@ RpStatus rp_option_number(RpOption option, long max, long *out) {
     errno = 0;
     *out  = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || *out < 0 || *out > max)
-        return rp_fail(RP_E_ARG, "%s='%s': a number from 0 to %ld is wanted", rp_option_name(option), text, max);
+        return rp_fail(RP_E_ARG, "%s='%s': must be a number from 0 to %ld", rp_option_name(option), text, max);
     return RP_OK;
 }

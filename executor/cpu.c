@@ -56,7 +56,7 @@ static RpStatus open_pool(const RpExecutorOptions *o, ThreadPool **out) {
     RP_TRY(rp_option_number(RP_OPT_SPIN_US, 1000000, &spin_us));
     if (n == 0) RP_TRY(rp_option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
     if (n == 0) n = sysconf(_SC_NPROCESSORS_ONLN);
-    if (n < 0 || n > RP_POOL_MAX) return rp_fail(RP_E_ARG, "%ld threads: between 1 and %d can be used", n, RP_POOL_MAX);
+    if (n < 0 || n > RP_POOL_MAX) return rp_fail(RP_E_ARG, "%ld threads: must be from 1 to %d", n, RP_POOL_MAX);
     return rp_pool_new((int)n, spin_us, out);
 }
 

@@ -35,7 +35,7 @@ RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out
         return require_cuda ? rp_fail(RP_E_ARG, "%s 'cpu', and CUDA is required", from) : RP_OK;
     const bool named = is_cuda(out->name, &index);
     if (!named && strcmp(out->name, "auto") != 0)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, cpu, cuda or cuda:N is wanted", from, out->name);
+        return rp_fail(RP_E_ARG, "%s '%s': must be auto, cpu, cuda or cuda:N", from, out->name);
     const RpStatus st = rp_cuda_probe(&n_devices);
     if (st == RP_OK && index < n_devices) {
         out->cuda = true;

@@ -29,7 +29,7 @@ static RpStatus check_options(const RpExecutorOptions *o) {
     if (o->step == NULL) return RP_OK;
     const RpTensorView v = rp_node_view(o->step);
     if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 || rp_view_elems(&v) < RP_STEP_WORDS)
-        return rp_fail(RP_E_ARG, "'%s' is no step state: a state of at least %d i32 is wanted", rp_node_name(o->step),
+        return rp_fail(RP_E_ARG, "'%s' as step state: must be a state of at least %d i32", rp_node_name(o->step),
                        (int)RP_STEP_WORDS);
     return RP_OK;
 }

@@ -20,7 +20,7 @@ RpStatus rp_mode_from_name(const char *name, RpExecMode *out) {
             *out = (RpExecMode)m;
             return RP_OK;
         }
-    return rp_fail(RP_E_ARG, "'%s': auto, eager, replay or loop is wanted", name);
+    return rp_fail(RP_E_ARG, "'%s': must be auto, eager, replay or loop", name);
 }
 
 RpStatus rp_executor_describe(const ExecPlan *plan, int i, RpStepLaunch *out) {

@@ -190,7 +190,7 @@ void rp_pool_free(ThreadPool *p) {
 RpStatus rp_pool_new(int n_threads, long spin_us, ThreadPool **out) {
     *out = NULL;
     if (n_threads < 1 || n_threads > RP_POOL_MAX)
-        return rp_fail(RP_E_ARG, "%d threads: between 1 and %d can be used", n_threads, RP_POOL_MAX);
+        return rp_fail(RP_E_ARG, "%d threads: must be from 1 to %d", n_threads, RP_POOL_MAX);
     ThreadPool *p = aligned_alloc(CACHE_LINE, sizeof *p);
     if (p == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a thread pool");
     *p         = (ThreadPool){.n_threads = 1, .process = getpid(), .spin_us = spin_us};

@@ -20,11 +20,11 @@ static RpStatus check_options(const RpExecutor *e, const RpReplyOptions *o) {
     if (o->state == NULL || (o->end == NULL && o->n_end > 0))
         return rp_fail(RP_E_ARG, "a reply without a step state, or without its end tokens");
     if (o->n_state < RP_STEP_WORDS || o->n_state > rp_view_extent_bytes(&view) / sizeof *o->state)
-        return rp_fail(RP_E_ARG, "a step state of %zu words: from %d to %zu are possible", o->n_state,
-                       (int)RP_STEP_WORDS, rp_view_extent_bytes(&view) / sizeof *o->state);
+        return rp_fail(RP_E_ARG, "a step state of %zu words: must be from %d to %zu", o->n_state, (int)RP_STEP_WORDS,
+                       rp_view_extent_bytes(&view) / sizeof *o->state);
     if (o->max_tokens < 1) return rp_fail(RP_E_ARG, "a reply of %d tokens", o->max_tokens);
     if (o->n_end > RP_REPLY_MAX_END)
-        return rp_fail(RP_E_ARG, "%zu end tokens: at most %d are possible", o->n_end, RP_REPLY_MAX_END);
+        return rp_fail(RP_E_ARG, "%zu end tokens: must be at most %d", o->n_end, RP_REPLY_MAX_END);
     return RP_OK;
 }
 

@@ -26,7 +26,7 @@ static bool take(Parser *s, char c) {
 /* *out is the number of the name at s->at. The first occurrence of a name gets the next number. */
 static RpStatus take_name(Parser *s, int *out) {
     const size_t len = rp_name_length(s->at);
-    if (len == 0) return wrong(s, "a name is wanted");
+    if (len == 0) return wrong(s, "expected a name");
     if (len >= PATTERN_NAME) return wrong(s, "the name is too long");
     for (*out = 0; *out < s->p->n_names; ++*out)
         if (strlen(s->p->names[*out]) == len && strncmp(s->p->names[*out], s->at, len) == 0) break;
@@ -38,7 +38,7 @@ static RpStatus take_name(Parser *s, int *out) {
 
 static RpStatus take_op(Parser *s, TensorOp *op) {
     const size_t len = rp_name_length(s->at);
-    if (len == 0) return wrong(s, "an op is wanted");
+    if (len == 0) return wrong(s, "expected an op");
     if (!rp_op_find(s->at, len, op)) return wrong(s, "there is no such op");
     s->at += len;
     return RP_OK;
@@ -55,7 +55,7 @@ static RpStatus take_sources(Parser *s, Term *t) {
         RP_TRY(take_term(s, &child));
         t->src[t->n_src++] = child;
     } while (take(s, ','));
-    return take(s, ')') ? RP_OK : wrong(s, "',' or ')' is wanted");
+    return take(s, ')') ? RP_OK : wrong(s, "expected ',' or ')'");
 }
 
 /* True if the word at s->at is an op. '?' may follow a variable too, but ':' and '(' follow ops only. */
@@ -87,7 +87,7 @@ static RpStatus take_term(Parser *s, int *out) {
     t->optional = take(s, '?');
     t->stays    = take(s, '~');
     if (take(s, ':')) RP_TRY(take_name(s, &t->name));
-    if (!take(s, '(')) return wrong(s, "'(' is wanted");
+    if (!take(s, '(')) return wrong(s, "expected '('");
     return take_sources(s, t);
 }
 
@@ -100,7 +100,7 @@ static RpStatus take_match(Parser *s) {
         if (t->kind != TERM_OP || t->optional || t->stays) return wrong(s, "a root must be an op, without ? or ~");
     } while (take(s, ';'));
     skip_space(s);
-    return *s->at == '\0' ? RP_OK : wrong(s, "the end or ';' is wanted");
+    return *s->at == '\0' ? RP_OK : wrong(s, "expected the end or ';'");
 }
 
 static bool is_root(const Pattern *p, int name) {
@@ -114,7 +114,7 @@ static RpStatus take_make(Parser *s) {
     const int n_names = s->p->n_names;
     skip_space(s);
     RP_TRY(take_op(s, &s->p->made));
-    if (!take(s, '(')) return wrong(s, "'(' is wanted");
+    if (!take(s, '(')) return wrong(s, "expected '('");
     do {
         skip_space(s);
         if (s->p->n_make == rp_op_info(s->p->made)->n_sources) return wrong(s, "the op has fewer sources");
@@ -127,9 +127,9 @@ static RpStatus take_make(Parser *s) {
         if (s->p->n_names > n_names) return wrong(s, "the match has no such variable");
         if (*name >= 0 && is_root(s->p, *name)) return wrong(s, "a root cannot be a source of what replaces it");
     } while (take(s, ','));
-    if (!take(s, ')')) return wrong(s, "',' or ')' is wanted");
+    if (!take(s, ')')) return wrong(s, "expected ',' or ')'");
     skip_space(s);
-    return *s->at == '\0' ? RP_OK : wrong(s, "the end is wanted");
+    return *s->at == '\0' ? RP_OK : wrong(s, "expected the end");
 }
 
 RpStatus rp_pattern_parse(const RpGraphPattern *text, Pattern *out) {

@@ -132,7 +132,7 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpDtype       type  = p.w.dtype;
     const bool          quant = rp_dtype_is_quant(type);
     if (p.x.ne[1] > 65535 || p.x.ne[2] * p.x.ne[3] > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "mul_mat: %lld tokens, %lld heads: at most 65535 of each",
+        return rp_fail(RP_E_UNSUPPORTED, "mul_mat: %lld tokens, %lld heads: must be at most 65535 of each",
                        (long long)p.x.ne[1], (long long)(p.x.ne[2] * p.x.ne[3]));
     if (quant && bound != RP_BOUND_NONE)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat: positions bound products with float matrices only, not %s",

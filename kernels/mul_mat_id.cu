@@ -176,7 +176,7 @@ extern "C" RpStatus rp_cuda_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpDtype type  = p.w.dtype;
     const int64_t alive = p.w.ne[1] * p.ids.ne[0]; /* rows of a token's experts */
     if (p.ids.ne[0] > 65535 || p.ids.ne[1] > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: at most 65535 of each",
+        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: must be at most 65535 of each",
                        (long long)p.ids.ne[0], (long long)p.ids.ne[1]);
     if (takes_tiles(args)) return grouped(args, ctx);
     p.split = rp_gemv_split(alive, p.w.ne[0] / rp_gemv_frag_elems(type));

@@ -161,7 +161,7 @@ extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView &x = args->sample.logits;
     const int64_t       n = x.ne[0], rows = x.ne[1];
     if (rows > RP_COUNTERS)
-        return rp_fail(RP_E_UNSUPPORTED, "sample: %lld rows: at most %d", (long long)rows, (int)RP_COUNTERS);
+        return rp_fail(RP_E_UNSUPPORTED, "sample: %lld rows: must be at most %d", (long long)rows, (int)RP_COUNTERS);
     const Geometry g      = geometry_of(n, rows);
     char          *memory = (char *)rp_scratch_floats(ctx);
     SampleArgs     a      = {};

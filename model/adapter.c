@@ -42,7 +42,7 @@ static RpStatus expect(const RpGgufFile *f, const char *key, const char *wanted)
     RpGgufString s = {"", 0};
     if (rp_gguf_find(f, key) != NULL) RP_TRY(rp_gguf_get_string(f, key, &s));
     if (is(s, wanted)) return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: %s is '%.*s': '%s' is wanted", rp_gguf_path(f), key, shown(s), s.ptr, wanted);
+    return rp_fail(RP_E_FORMAT, "%s: %s is '%.*s': must be '%s'", rp_gguf_path(f), key, shown(s), s.ptr, wanted);
 }
 
 /* An adapter that begins in the middle of a text would have to be switched on there. */
@@ -59,7 +59,7 @@ static RpStatus check_type(const RpGgufFile *f, const RpGgufTensor *t) {
     const bool  is_weight = t->known && t->view.dtype != RP_I32;
     const char *type      = rp_gguf_type_name(t->gguf_type);
     if (is_weight && t->view.ne[2] == 1 && t->view.ne[3] == 1) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s%s: a matrix of a float or weight type is wanted",
+    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s%s: must be a matrix of a float or weight type",
                    rp_gguf_path(f), shown(t->name), t->name.ptr, type != NULL ? type : "of an unknown type",
                    is_weight ? " of more than two dimensions" : "");
 }
@@ -70,7 +70,7 @@ static RpStatus check_shapes(const RpGgufFile *f, const AdapterPair *p) {
     RP_TRY(check_type(f, p->b));
     if (a[0] == w[0] && b[1] == w[1] && a[1] == b[0]) return RP_OK;
     return rp_fail(RP_E_SHAPE,
-                   "%s: %.*s [%lld,%lld] and lora_b [%lld,%lld]: [%lld,rank] and [rank,%lld] are wanted for "
+                   "%s: %.*s [%lld,%lld] and lora_b [%lld,%lld]: must be [%lld,rank] and [rank,%lld] for "
                    "%.*s [%lld,%lld] of the model",
                    rp_gguf_path(f), shown(p->a->name), p->a->name.ptr, (long long)a[0], (long long)a[1],
                    (long long)b[0], (long long)b[1], (long long)w[0], (long long)w[1], shown(p->weight->name),

@@ -83,7 +83,7 @@ static RpStatus find_array(const RpGgufFile *f, const char *key, RpGgufType type
     *out = rp_gguf_find(f, key);
     if (*out != NULL && (*out)->type == RP_GGUF_ARRAY && (*out)->elem_type == type && (n == 0 || (*out)->n == n))
         return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: %s: an array of %s for each tensor of the base is wanted", rp_gguf_path(f), key,
+    return rp_fail(RP_E_FORMAT, "%s: %s: must be an array of %s for each tensor of the base", rp_gguf_path(f), key,
                    rp_gguf_value_type_name(type));
 }
 

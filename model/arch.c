@@ -158,7 +158,7 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
     if (!attends(c)) /* its graph would not depend on `pos` */
         return rp_fail(RP_E_UNSUPPORTED, "%s: no layer has attention", c->arch->name);
     if (o->n_recent < 0 || o->n_recent > MAX_RECENT)
-        return rp_fail(RP_E_ARG, "room for %d recent tokens: from 0 to %d are possible", o->n_recent, MAX_RECENT);
+        return rp_fail(RP_E_ARG, "room for %d recent tokens: must be from 0 to %d", o->n_recent, MAX_RECENT);
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
     if (o->draws && (o->n_tok != 1 || o->n_out > 1))

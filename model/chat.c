@@ -182,7 +182,7 @@ static RpStatus check_order(const RpChatMessage *m, size_t n) {
             return rp_fail(RP_E_ARG, "message %zu has the unknown role '%s'", i, m[i].role);
         if (i == 0 && is(&m[i], "system")) continue;
         if (!is(&m[i], wanted))
-            return rp_fail(RP_E_ARG, "message %zu is of the %s where the %s is expected", i, m[i].role, wanted);
+            return rp_fail(RP_E_ARG, "message %zu is of the %s: must be of the %s", i, m[i].role, wanted);
         wanted = is(&m[i], "user") ? "assistant" : "user";
     }
     if (n == 0 || !is(&m[n - 1], "user")) return rp_fail(RP_E_ARG, "the last message must be the user's");

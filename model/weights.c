@@ -183,12 +183,12 @@ static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t n
         char rows_text[24] = "any", outer_text[24] = "";
         if (ne1 >= 0) snprintf(rows_text, sizeof rows_text, "%lld", (long long)ne1);
         if (ne2 != 1) snprintf(outer_text, sizeof outer_text, ",%lld", (long long)ne2);
-        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld,%lld,%lld], [%lld,%s%s] is expected", path, name,
+        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld,%lld,%lld], must be [%lld,%s%s]", path, name,
                        rp_dtype_name(v->dtype), (long long)v->ne[0], (long long)v->ne[1], (long long)v->ne[2],
                        (long long)v->ne[3], (long long)ne0, rows_text, outer_text);
     }
     if (ne1 == 1 && v->dtype != RP_F32)
-        return rp_fail(RP_E_DTYPE, "%s: tensor %s is %s, f32 is expected of a vector", path, name,
+        return rp_fail(RP_E_DTYPE, "%s: tensor %s is %s, must be f32, as every vector", path, name,
                        rp_dtype_name(v->dtype));
     if (v->dtype == RP_I32) return rp_fail(RP_E_DTYPE, "%s: tensor %s is i32: not a weight type", path, name);
     return RP_OK;
@@ -258,7 +258,7 @@ RpStatus rp_model_check_unused(const RpModel *m) {
     RpGgufString first    = {"", 0};
     if (strcmp(option, "ignore") == 0) return RP_OK;
     if (strcmp(option, "refuse") != 0)
-        return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': refuse or ignore is wanted", option);
+        return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': must be refuse or ignore", option);
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
         if (!is_used(m, t) && !rp_gguf_is_training(t->name) && n_unused++ == 0) first = t->name;

@@ -24,7 +24,7 @@ static RpStatus check(const char *function, const Sizes *s, bool *empty) {
     RP_TRY(floats(function, s->batch, s->seq_q, s->heads, s->head_dim, empty));
     RP_TRY(floats(function, s->batch, s->seq_k, s->key_heads, s->head_dim, &no_keys));
     if (s->head_dim > RP_ATTENTION_MAX_DIM)
-        return rp_fail(RP_E_ARG, "%s: head_dim %lld: 1 to %d are supported", function, (long long)s->head_dim,
+        return rp_fail(RP_E_ARG, "%s: head_dim %lld: must be from 1 to %d", function, (long long)s->head_dim,
                        RP_ATTENTION_MAX_DIM);
     if (s->key_heads > 0 && s->heads % s->key_heads != 0)
         return rp_fail(RP_E_ARG, "%s: %lld heads are no multiple of %lld key heads", function, (long long)s->heads,

@@ -18,8 +18,8 @@ static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t
     if (*empty) return RP_OK;
     RP_TRY(rp_nn_sizes(function, batch * seq, heads * head_dim, &none));
     if (batch * seq <= INT32_MAX / heads) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %lld * %lld * %lld rows: at most %d", function, (long long)batch, (long long)seq,
-                   (long long)heads, INT32_MAX);
+    return rp_fail(RP_E_ARG, "%s: %lld * %lld * %lld rows: must be at most %d", function, (long long)batch,
+                   (long long)seq, (long long)heads, INT32_MAX);
 }
 
 static RpStatus check(const char *function, const Sizes *s, bool *empty) {
@@ -28,7 +28,7 @@ static RpStatus check(const char *function, const Sizes *s, bool *empty) {
     RP_TRY(floats(function, s->batch, s->seq_k, s->key_heads, s->head_dim, &no_keys));
     *empty = *empty || no_keys;
     if (s->head_dim > RP_ATTENTION_MAX_DIM)
-        return rp_fail(RP_E_ARG, "%s: head_dim %lld: 1 to %d are supported", function, (long long)s->head_dim,
+        return rp_fail(RP_E_ARG, "%s: head_dim %lld: must be from 1 to %d", function, (long long)s->head_dim,
                        RP_ATTENTION_MAX_DIM);
     if (s->key_heads == 0 || s->heads % s->key_heads == 0) return RP_OK;
     return rp_fail(RP_E_ARG, "%s: %lld heads are no multiple of %lld key heads", function, (long long)s->heads,
@@ -71,7 +71,7 @@ RpStatus rp_nn_call_attention_backward(const NnCall *call, const float *Q, const
         if (all[i] == NULL) return rp_fail(RP_E_ARG, "%s: %s is NULL", function, names[i]);
     RP_NN_NOT_NULL(function, workspace);
     if (workspace_bytes < stats_bytes(&s) || (uintptr_t)workspace % sizeof(float) != 0)
-        return rp_fail(RP_E_ARG, "%s: a workspace of %lld bytes, %lld are wanted, aligned to %zu", function,
+        return rp_fail(RP_E_ARG, "%s: a workspace of %lld bytes, must be %lld, aligned to %zu", function,
                        (long long)workspace_bytes, (long long)stats_bytes(&s), sizeof(float));
     const RpOpParams p = {
         .attention_backward = {.scale = scale, .causal = is_causal != 0}

@@ -5,7 +5,7 @@
 static RpStatus rows_of(const char *function, int64_t batch, int64_t dim, bool *empty) {
     RP_TRY(rp_nn_sizes(function, batch, dim, empty));
     if (batch <= INT32_MAX) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %lld rows: at most %d", function, (long long)batch, INT32_MAX);
+    return rp_fail(RP_E_ARG, "%s: %lld rows: must be at most %d", function, (long long)batch, INT32_MAX);
 }
 
 /* dx from dy and `of`, which is x or y, as rows of n. */

@@ -7,7 +7,7 @@ _Static_assert((int)RP_NN_GRAD_NORM_FLOATS == (int)RP_GRAD_NORM_FLOATS, "the siz
 static RpStatus rows_of(const char *function, int64_t rows, int64_t columns, bool *empty) {
     RP_TRY(rp_nn_sizes(function, rows, columns, empty));
     if (rows <= INT32_MAX) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %lld rows: at most %d", function, (long long)rows, INT32_MAX);
+    return rp_fail(RP_E_ARG, "%s: %lld rows: must be at most %d", function, (long long)rows, INT32_MAX);
 }
 
 RpStatus rp_nn_call_cross_entropy(const NnCall *call, const float *logits, const int32_t *targets, float *losses,
@@ -61,7 +61,7 @@ RpStatus rp_nn_call_aux_loss(const NnCall *call, const float *probs, const int32
                              int64_t tokens, int32_t experts, int32_t k) {
     bool empty;
     RP_TRY(rp_nn_sizes("aux_loss", tokens, experts, &empty));
-    if (k < 1) return rp_fail(RP_E_ARG, "aux_loss: k = %d: at least 1 is wanted", k);
+    if (k < 1) return rp_fail(RP_E_ARG, "aux_loss: k = %d: must be at least 1", k);
     if (empty) return RP_OK;
     RP_NN_NOT_NULL("aux_loss", probs);
     RP_NN_NOT_NULL("aux_loss", ids);

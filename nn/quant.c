@@ -29,7 +29,7 @@ static NnMemory workspace_of(void *memory, int64_t bytes) {
 
 static RpStatus check_workspace(const char *function, const NnMemory *memory, size_t wanted) {
     if (memory->bytes >= wanted) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, %zu are wanted", function, memory->bytes, wanted);
+    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, must be %zu", function, memory->bytes, wanted);
 }
 
 /* x as q8_act, in the next bytes of `memory`. */
@@ -195,7 +195,7 @@ RpStatus rp_nn_call_dequantize(const NnCall *call, int32_t type, const void *W, 
     int64_t length = rp_dtype_info((RpDtype)type)->block_elems;
     while (n % (2 * length) == 0 && length < 16384) length *= 2;
     if (n / length > INT32_MAX)
-        return rp_fail(RP_E_ARG, "dequantize: %lld rows of %lld elements: at most %d", (long long)(n / length),
+        return rp_fail(RP_E_ARG, "dequantize: %lld rows of %lld elements: must be at most %d", (long long)(n / length),
                        (long long)length, INT32_MAX);
     const RpOpParams none = {0};
     const RpOpArgs   args = {.dst        = rp_nn_view(RP_F32, y, length, n / length, 1),

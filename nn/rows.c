@@ -5,12 +5,12 @@
 static RpStatus rows(const char *function, int64_t batch, int64_t dim, bool *empty) {
     RP_TRY(rp_nn_sizes(function, batch, dim, empty));
     if (batch <= INT32_MAX) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %lld rows: at most %d", function, (long long)batch, INT32_MAX);
+    return rp_fail(RP_E_ARG, "%s: %lld rows: must be at most %d", function, (long long)batch, INT32_MAX);
 }
 
 static RpStatus choice(const char *function, int32_t k, int32_t n) {
     if (k >= 1 && k <= n) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: k = %d of %d: between 1 and all are wanted", function, k, n);
+    return rp_fail(RP_E_ARG, "%s: k = %d of %d: must be from 1 to all", function, k, n);
 }
 
 RpStatus rp_nn_call_softmax(const NnCall *call, const float *x, float *y, int64_t batch, int32_t dim) {
@@ -102,7 +102,7 @@ RpStatus rp_nn_call_combine(const NnCall *call, const float *x, const float *wei
                             int32_t k, int32_t dim) {
     bool empty;
     RP_TRY(rows("combine", tokens, dim, &empty));
-    if (k < 1) return rp_fail(RP_E_ARG, "combine: k = %d: at least 1 is wanted", k);
+    if (k < 1) return rp_fail(RP_E_ARG, "combine: k = %d: must be at least 1", k);
     RP_TRY(rp_nn_sizes("combine", tokens * dim, k, &empty));
     if (empty) return RP_OK;
     RP_NN_NOT_NULL("combine", x);

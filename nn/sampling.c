@@ -9,7 +9,8 @@ RpStatus rp_nn_call_argmax(const NnCall *call, const float *logits, int32_t *ids
     bool             empty;
     const RpOpParams p = {.top_k = {.k = 1}};
     RP_TRY(rp_nn_sizes("argmax", batch, vocab, &empty));
-    if (batch > INT32_MAX) return rp_fail(RP_E_ARG, "argmax: %lld rows: at most %d", (long long)batch, INT32_MAX);
+    if (batch > INT32_MAX)
+        return rp_fail(RP_E_ARG, "argmax: %lld rows: must be at most %d", (long long)batch, INT32_MAX);
     if (empty) return RP_OK;
     RP_NN_NOT_NULL("argmax", logits);
     RP_NN_NOT_NULL("argmax", ids);
@@ -28,8 +29,8 @@ static RpStatus shapes(const char *function, int64_t batch, int32_t vocab, const
     enum { MOST_ROWS = 4096, MOST_LOGITS = 1 << 24 };
     RP_TRY(rp_nn_sizes(function, batch, vocab, empty));
     if (batch > MOST_ROWS || vocab >= MOST_LOGITS)
-        return rp_fail(RP_E_ARG, "%s: %lld rows of %d: at most %d rows of fewer than %d", function, (long long)batch,
-                       vocab, MOST_ROWS, MOST_LOGITS);
+        return rp_fail(RP_E_ARG, "%s: %lld rows of %d: must be at most %d rows of fewer than %d", function,
+                       (long long)batch, vocab, MOST_ROWS, MOST_LOGITS);
     *args = (RpOpArgs){
         .dst                 = rp_nn_view(RP_I32, NULL, batch, 1, 1),
         .sample_rows.logits  = rp_nn_view(RP_F32, NULL, vocab, batch, 1),
@@ -70,7 +71,7 @@ RpStatus rp_nn_call_topk_sample(const NnCall *call, const float *logits, const u
                                 int64_t batch, int32_t vocab, int32_t k, float temperature, void *workspace,
                                 int64_t workspace_bytes) {
     const RpSampleRowsParams p = {.temperature = temperature, .top_k = k, .top_p = 1.0f};
-    if (k < 1) return rp_fail(RP_E_ARG, "topk_sample: k = %d: at least 1 is wanted", k);
+    if (k < 1) return rp_fail(RP_E_ARG, "topk_sample: k = %d: must be at least 1", k);
     return sample(call, "topk_sample", logits, seeds, ids, batch, vocab, &p,
                   rp_nn_workspace(workspace, workspace_bytes));
 }

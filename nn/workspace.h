@@ -14,7 +14,7 @@ static inline NnMemory rp_nn_workspace(void *memory, int64_t bytes) {
 
 static inline RpStatus rp_nn_check_workspace(const char *function, const NnMemory *memory, size_t wanted) {
     if (memory->bytes >= wanted) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, %zu are wanted", function, memory->bytes, wanted);
+    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, must be %zu", function, memory->bytes, wanted);
 }
 
 /* The workspace to report for an op that needs `wanted` aligned bytes. */

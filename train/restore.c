@@ -28,7 +28,7 @@ static RpStatus find(const RpTrainer *t, const TrainParam *p, TrainState state, 
     if (*out == NULL) return rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", rp_gguf_path(f), name);
     ne = (*out)->view.ne;
     if ((*out)->known && memcmp(ne, want, RP_MAX_DIMS * sizeof *ne) == 0) return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: tensor %s is %s [%lld,%lld,%lld]: numbers [%lld,%lld,%lld] are wanted",
+    return rp_fail(RP_E_FORMAT, "%s: tensor %s is %s [%lld,%lld,%lld]: must be numbers [%lld,%lld,%lld]",
                    rp_gguf_path(f), name, rp_gguf_type_name((*out)->gguf_type), (long long)ne[0], (long long)ne[1],
                    (long long)ne[2], (long long)want[0], (long long)want[1], (long long)want[2]);
 }

@@ -16,7 +16,7 @@ enum { DEFAULT_BATCH = 16, MAX_TOKENS = 1 << 24 };
 
 static RpStatus not_negative(const char *name, double value) {
     if (value >= 0.0) return RP_OK;
-    return rp_fail(RP_E_ARG, "training: %s = %g: 0 or more is wanted", name, value);
+    return rp_fail(RP_E_ARG, "training: %s = %g: must be 0 or more", name, value);
 }
 
 static RpStatus not_infinite(const char *name, double value) {
@@ -43,7 +43,7 @@ static RpStatus check_numbers(const RpTrainOptions *o) {
     if (o->adapter != NULL && o->lora_rank == 0)
         return rp_fail(RP_E_ARG, "training: adapter = %s, but lora_rank = 0", o->adapter);
     if (o->beta1 >= 1.0f || o->beta2 >= 1.0f)
-        return rp_fail(RP_E_ARG, "training: beta1 = %g, beta2 = %g: less than 1 is wanted", (double)o->beta1,
+        return rp_fail(RP_E_ARG, "training: beta1 = %g, beta2 = %g: must be less than 1", (double)o->beta1,
                        (double)o->beta2);
     if ((unsigned)o->schedule > RP_TRAIN_COSINE)
         return rp_fail(RP_E_ARG, "training: there is no schedule %d", (int)o->schedule);
@@ -82,13 +82,13 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
         return rp_fail(RP_E_UNSUPPORTED, "training: %s has an adapter: merge it before (rp_merge_adapters)",
                        rp_gguf_path(m->file));
     if (o.lora_rank > rp_model_info(m)->n_embd)
-        return rp_fail(RP_E_ARG, "training: lora_rank = %d: at most %d, the model's width, is possible", o.lora_rank,
+        return rp_fail(RP_E_ARG, "training: lora_rank = %d: must be at most %d, the model's width", o.lora_rank,
                        rp_model_info(m)->n_embd);
     if (o.seq > n_train)
         return rp_fail(RP_E_ARG, "training: seq = %d: the model is made for at most %d positions", o.seq, n_train);
     if ((int64_t)o.batch * o.seq > MAX_TOKENS)
-        return rp_fail(RP_E_ARG, "training: batch = %d, seq = %d: at most %d tokens together are possible", o.batch,
-                       o.seq, MAX_TOKENS);
+        return rp_fail(RP_E_ARG, "training: batch = %d, seq = %d: must be at most %d tokens together", o.batch, o.seq,
+                       MAX_TOKENS);
     *out = o;
     return RP_OK;
 }

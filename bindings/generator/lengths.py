@@ -40,7 +40,7 @@ def cases(functions):
             continue
         for a in f.arrays.values():
             if f.counts.get(a.counts) != a.name:
-                yield f, a, f"{f.name}: {a.name} has {wrong(a)} elements, {'at least ' * a.at_least}{length(a)} are wanted"
+                yield f, a, f"{f.name}: {a.name} has {wrong(a)} elements, must be {'at least ' * a.at_least}{length(a)}"
 
 
 def arguments(f, long, scalar, array):

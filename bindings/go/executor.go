@@ -140,7 +140,7 @@ func (e *Executor) write(n Node, d Dtype, data unsafe.Pointer, elements int64) e
 		return err
 	}
 	if elements != wanted {
-		return argumentError("rp_executor_set: data has %d elements, %d are wanted", elements, wanted)
+		return argumentError("rp_executor_set: data has %d elements, must be %d", elements, wanted)
 	}
 	raw := e.graph.source(n)
 	if host := C.rp_executor_data(e.raw, raw); host != nil {

@@ -111,7 +111,7 @@ func (g *Graph) WeightQuantized(name string, d Dtype, blocks []byte, ne Shape4) 
 func (g *Graph) weight(name string, d Dtype, data unsafe.Pointer, bytes int64, ne Shape4) Node {
 	wanted := float64(d.RowBytes(ne[0])) * float64(ne[1]) * float64(ne[2]) * float64(ne[3]) // exact below 2^53
 	if ne[0] > 0 && ne[1] > 0 && ne[2] > 0 && ne[3] > 0 && wanted != float64(bytes) {
-		g.fail(argumentError("rp_graph_weight: %s has %d bytes, %v of %v are wanted", name, bytes, ne, d))
+		g.fail(argumentError("rp_graph_weight: %s has %d bytes, must be %v of %v", name, bytes, ne, d))
 		return g.node(nil)
 	}
 	memory := C.malloc(C.size_t(bytes + 1))

@@ -79,7 +79,7 @@ func (s *Sampler) Sample(logits []float32) (int32, error) {
 	}
 	defer s.leave()
 	if len(logits) != s.vocab {
-		return 0, argumentError("rp_sampler_sample: logits has %d elements, %d are wanted", len(logits), s.vocab)
+		return 0, argumentError("rp_sampler_sample: logits has %d elements, must be %d", len(logits), s.vocab)
 	}
 	var token C.int32_t
 	err := call(func() C.RpStatus { return C.rp_sampler_sample(s.raw, (*C.float)(first(logits)), &token) })

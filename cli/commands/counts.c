@@ -33,7 +33,7 @@ static RpStatus choose_steps(const RpModelInfo *info) {
     args.decode  = strcmp(phase, "decode") == 0;
     args.prefill = strcmp(phase, "prefill") == 0;
     if (args.decode || args.prefill) return RP_OK;
-    return rp_fail(RP_E_ARG, "--phase %s: decode, prefill or both is wanted", phase);
+    return rp_fail(RP_E_ARG, "--phase %s: must be decode, prefill or both", phase);
 }
 
 static RpStatus count(void) {

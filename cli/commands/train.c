@@ -89,7 +89,7 @@ static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
     if (args.compute != NULL && strcasecmp(args.compute, "bf16") == 0)
         o->compute = RP_BF16;
     else if (args.compute != NULL && strcasecmp(args.compute, "f32") != 0)
-        return rp_fail(RP_E_ARG, "--compute %s: f32 or bf16 is wanted", args.compute);
+        return rp_fail(RP_E_ARG, "--compute %s: must be f32 or bf16", args.compute);
     return cli_mode(args.device.mode, &o->mode);
 }
 

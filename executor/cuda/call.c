@@ -50,5 +50,5 @@ RpStatus rp_cuda_wanted_library(RpOption option, const char **path) {
     const char *value = rp_option(option);
     *path             = strcmp(value, "off") == 0 ? NULL : strcmp(value, "auto") == 0 ? "" : value;
     if (*path == NULL || (*path)[0] == '\0' || strchr(value, '/') != NULL) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s '%s': auto, off or the path of a library is wanted", rp_option_name(option), value);
+    return rp_fail(RP_E_ARG, "%s '%s': must be auto, off or the path of a library", rp_option_name(option), value);
 }

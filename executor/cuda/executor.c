@@ -193,7 +193,7 @@ static RpStatus wanted_mode(RpExecMode given, RpExecMode *out) {
     const char *name = rp_option(RP_OPT_MODE);
     *out             = given;
     if (given == RP_MODE_AUTO && rp_mode_from_name(name, out) != RP_OK)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, eager, replay or loop is wanted", rp_option_name(RP_OPT_MODE), name);
+        return rp_fail(RP_E_ARG, "%s '%s': must be auto, eager, replay or loop", rp_option_name(RP_OPT_MODE), name);
     if (*out == RP_MODE_AUTO) *out = RP_MODE_LOOP;
     return RP_OK;
 }
@@ -218,7 +218,7 @@ static RpStatus choose_pdl(CudaExecutor *c) {
     const bool  off      = strcmp(value, "off") == 0;
     c->base.info.overlap = c->pdl_text;
     if (!off && strcmp(value, "auto") != 0)
-        return rp_fail(RP_E_ARG, "%s '%s': auto or off is wanted", rp_option_name(RP_OPT_PDL), value);
+        return rp_fail(RP_E_ARG, "%s '%s': must be auto or off", rp_option_name(RP_OPT_PDL), value);
     const bool slower = c->device->tuning.overlap_blocks == 0;
     c->pdl            = !off && c->device->major >= CUDA_PDL_MAJOR && c->old_code == 0 && !slower;
     if (c->pdl)

@@ -83,10 +83,11 @@ static RpStatus check_launch(const char *op, const RpSourceLaunch *l) {
         l->grid[2] <= 65535 && threads > 0 && threads <= 1024 && l->block[0] <= 1024 && l->block[1] <= 1024 &&
         l->block[2] <= 64)
         return RP_OK;
-    return rp_fail(RP_E_ARG,
-                   "%s: a launch of %ux%ux%u blocks of %ux%ux%u threads: 1 to 2147483647 x 65535 x 65535 blocks of "
-                   "1 to 1024 threads are possible",
-                   op, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2]);
+    return rp_fail(
+        RP_E_ARG,
+        "%s: a launch of %ux%ux%u blocks of %ux%ux%u threads: must be 1 to 2147483647 x 65535 x 65535 blocks of "
+        "1 to 1024 threads",
+        op, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2]);
 }
 
 static RpStatus launch_shape(const OpInfo *info, const RpOpArgs *args, RpSourceLaunch *out) {

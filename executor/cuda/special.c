@@ -352,7 +352,7 @@ RpStatus rp_cuda_specials_open(CudaExecutor *c) {
     Collector   t     = {.c = c, .first = c->device->n_specials};
     const bool  force = strcmp(value, "force") == 0;
     if (!force && strcmp(value, "auto") != 0 && strcmp(value, "off") != 0)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_SPECIALIZE), value);
+        return rp_fail(RP_E_ARG, "%s '%s': must be auto, off or force", rp_option_name(RP_OPT_SPECIALIZE), value);
     if (strcmp(value, "off") == 0 || c->base.step == NULL) return RP_OK;
     if (!force && c->device->simulated) {
         say(c, "no kernel specialised: " CUDA_SIMULATED, c->device->name);

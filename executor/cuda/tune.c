@@ -319,7 +319,7 @@ RpStatus rp_cuda_tune(CudaDevice *d, const struct cudaDeviceProp *p) {
         return RP_OK;
     }
     if (!force && strcmp(option, "auto") != 0)
-        return rp_fail(RP_E_ARG, "%s '%s': auto, off or force is wanted", rp_option_name(RP_OPT_TUNE), option);
+        return rp_fail(RP_E_ARG, "%s '%s': must be auto, off or force", rp_option_name(RP_OPT_TUNE), option);
     if (force || !d->simulated) return choose_measured(d, p, force);
     say(d, RP_TUNING_MODEL, "model: " CUDA_SIMULATED, d->name);
     return RP_OK;

@@ -60,7 +60,7 @@ static RpStatus requested(RpCpuIsa *out) {
         *out = (RpCpuIsa)i;
         return RP_OK;
     }
-    return rp_fail(RP_E_ARG, "%s=%s: " RP_ISA_NAMES " is wanted", rp_option_name(RP_OPT_ISA), text);
+    return rp_fail(RP_E_ARG, "%s=%s: must be " RP_ISA_NAMES, rp_option_name(RP_OPT_ISA), text);
 }
 
 RpStatus rp_cpu_isa_check(void) {

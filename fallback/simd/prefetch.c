@@ -19,8 +19,8 @@ RpCpuPrefetch rp_cpu_prefetch(void) { return rp_prefetch_now(); }
 
 RpStatus rp_cpu_prefetch_set(RpCpuPrefetch p) {
     if ((unsigned)p.hint >= N_HINTS || p.distance < 0 || p.distance >= MAX_DISTANCE || p.distance % RP_CACHE_LINE != 0)
-        return rp_fail(RP_E_ARG, "prefetch hint %d, distance %d bytes: a multiple of %d below %d is wanted",
-                       (int)p.hint, (int)p.distance, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
+        return rp_fail(RP_E_ARG, "prefetch hint %d, distance %d bytes: must be a multiple of %d below %d", (int)p.hint,
+                       (int)p.distance, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
     atomic_store_explicit(&rp_prefetch_in_use, p.distance + (int)p.hint, memory_order_relaxed);
     return RP_OK;
 }
@@ -57,7 +57,6 @@ RpStatus rp_cpu_prefetch_option(RpCpuPrefetch *out, bool *measure) {
         *out = (RpCpuPrefetch){(RpCpuPrefetchHint)i, (int32_t)bytes};
         return RP_OK;
     }
-    return rp_fail(RP_E_ARG,
-                   "%s=%s: auto, none, l1, l2, l1:BYTES or l2:BYTES is wanted, BYTES a multiple of %d below %d",
+    return rp_fail(RP_E_ARG, "%s=%s: must be auto, none, l1, l2, l1:BYTES or l2:BYTES, BYTES a multiple of %d below %d",
                    rp_option_name(RP_OPT_PREFETCH), text, (int)RP_CACHE_LINE, (int)MAX_DISTANCE);
 }

@@ -56,7 +56,7 @@ static inline RpStatus rp_check_targets(const char *op, const RpTensorView *targ
     const int32_t *t = targets->data;
     for (int64_t r = 0; r < targets->ne[0]; r++)
         if (t[r] < -1 || t[r] >= n)
-            return rp_fail(RP_E_ARG, "%s: target %d of row %lld: 0 to %lld, or -1 for none, is wanted", op, t[r],
+            return rp_fail(RP_E_ARG, "%s: target %d of row %lld: must be from 0 to %lld, or -1 for none", op, t[r],
                            (long long)r, (long long)n - 1);
     return RP_OK;
 }

@@ -269,7 +269,7 @@ extern "C" RpStatus rp_cuda_mul_mat_blas(const RpOpArgs *args, RpKernelCtx *ctx,
     if (!has_all(ctx->blas, args, s)) return RP_OK;
     *taken = true;
     if (s.scratch > ctx->scratch_bytes)
-        return rp_fail(RP_E_ARG, "mul_mat: %zu bytes of scratch memory, %zu are wanted", ctx->scratch_bytes, s.scratch);
+        return rp_fail(RP_E_ARG, "mul_mat: %zu bytes of scratch memory, must be %zu", ctx->scratch_bytes, s.scratch);
     if (s.product.type == RP_F32)
         return multiply(ctx, s.product, w->data, args->mul_mat.x.data, (float *)args->dst.data);
     RP_TRY(convert(args, ctx, s));

@@ -39,7 +39,7 @@ static inline size_t rp_scratch_size(int64_t floats) { return RP_SCRATCH_ZEROS +
 
 static inline RpStatus rp_check_scratch(const char *op, const RpKernelCtx *ctx, size_t wanted) {
     if (wanted <= ctx->scratch_bytes) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: %zu bytes of scratch memory, %zu are wanted", op, ctx->scratch_bytes, wanted);
+    return rp_fail(RP_E_ARG, "%s: %zu bytes of scratch memory, must be %zu", op, ctx->scratch_bytes, wanted);
 }
 
 #endif

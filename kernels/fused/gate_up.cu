@@ -180,7 +180,7 @@ extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
         p.counter_rows *= 2;
     p.n_counters = (int)((w->ne[1] + p.counter_rows - 1) / p.counter_rows);
     if (k > 65535 || (p.quantizes && k * p.n_counters > RP_COUNTERS))
-        return rp_fail(RP_E_UNSUPPORTED, "gate_up: %lld ids: at most %d of a result in %s", (long long)k,
+        return rp_fail(RP_E_UNSUPPORTED, "gate_up: %lld ids: must be at most %d of a result in %s", (long long)k,
                        p.quantizes ? (int)RP_COUNTERS : 65535, rp_dtype_name(args->dst.dtype));
     /* The split of each half as an op of its own, so that the sums have the same order. */
     const int  split = rp_gemv_split(w->ne[1] * k, w->ne[0] / rp_gemv_frag_elems(type));

@@ -339,8 +339,8 @@ RpStatus check_room(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpQkvParams *o     = &args->params->qkv;
     const int64_t      heads = (args->qkv.wq.ne[1] + args->qkv.wk.ne[1] + args->qkv.wv.ne[1]) / o->head_dim;
     if (heads > RP_COUNTERS || o->head_dim > MAX_HEAD)
-        return rp_fail(RP_E_UNSUPPORTED, "qkv: %lld heads of %d: at most %d of %d", (long long)heads, o->head_dim,
-                       (int)RP_COUNTERS, MAX_HEAD);
+        return rp_fail(RP_E_UNSUPPORTED, "qkv: %lld heads of %d: must be at most %d of %d", (long long)heads,
+                       o->head_dim, (int)RP_COUNTERS, MAX_HEAD);
     return rp_check_scratch("qkv", ctx, rp_cuda_qkv_scratch(args, ctx));
 }
 

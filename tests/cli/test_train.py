@@ -166,7 +166,7 @@ def test_bf16_products():
         ok(train(*SHAPE, *more, "-o", path("bf16.gguf"), "--steps", "3"))
         made.append(contents("bf16.gguf"))
     expect(made[0] == made[1] and made[1] != made[2], "bf16 changes the bits, f32 is the default")
-    expect_refusal(train(*SHAPE, "--compute", "f8", "-o", path("bf16.gguf")), 1, "--compute f8: f32 or bf16 is wanted")
+    expect_refusal(train(*SHAPE, "--compute", "f8", "-o", path("bf16.gguf")), 1, "--compute f8: must be f32 or bf16")
 
 
 def test_adapters_that_do_not_fit_are_refused():
@@ -175,7 +175,7 @@ def test_adapters_that_do_not_fit_are_refused():
     for name, words in ((base, "general.type is ''"), (path("missing.gguf"), "missing.gguf"), (golden + ":x", "'x' is no scale"),
                         (golden + ":nan", "a scale of nan")):
         expect_refusal(run("verify", base, "--lora", name), 1, words)
-    expect_refusal(run("verify", os.path.join(SOURCE, "tests/golden/tiny/qwen3moe-f32.gguf"), "--lora", golden), 1, "'qwen3moe' is wanted")
+    expect_refusal(run("verify", os.path.join(SOURCE, "tests/golden/tiny/qwen3moe-f32.gguf"), "--lora", golden), 1, "must be 'qwen3moe'")
     expect_refusal(run("merge", base, "-o", path("x.gguf")), 2, "--lora FILE and -o OUT are needed")
     expect_refusal(run("merge", base, "--lora", golden, "-o", path("x.gguf"), "--type", "q4_k"), 1, "rows of 64 are not whole blocks")
     expect(not os.path.exists(path("x.gguf")), "nothing is written")

@@ -273,14 +273,14 @@ Test(bind, a_reply_with_bad_options_is_refused) {
     REFUSED(rp_executor_reply_begin(plain.exec, &o), RP_E_STATE, "has no step state");
     REFUSED(rp_executor_reply_next(d.exec, &token), RP_E_STATE, "no reply is under way");
     o.n_state = 3;
-    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "a step state of 3 words: from ");
+    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "a step state of 3 words: must be from ");
     o.n_state    = DECODER_WORDS;
     o.max_tokens = 0;
     REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "a reply of 0 tokens");
     o.max_tokens = 2;
     o.end        = end;
     o.n_end      = RP_REPLY_MAX_END + 1;
-    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "33 end tokens: at most 32");
+    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "33 end tokens: must be at most 32");
     o.n_end = 0;
     decoder_step(words, 9, DECODER_CTX);
     REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_CONTEXT_FULL, "a reply from position 16 of 16");

@@ -153,16 +153,16 @@ Test(executor, refuses_bad_options) {
     Net         n = new_net();
     RpExecutor *e;
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = -1}, &e), RP_E_ARG,
-            "-1 threads: between 1 and 512");
+            "-1 threads: must be from 1 to 512");
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.n_threads = 100000}, &e), RP_E_ARG, "100000 threads");
     setenv("REPRISE_THREADS", "two", 1);
-    REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_THREADS='two': a number from 0 to 512");
+    REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_THREADS='two': must be a number from 0 to 512");
     setenv("REPRISE_THREADS", "1", 1);
     setenv("REPRISE_SPIN_US", "-1", 1);
     REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_SPIN_US='-1'");
     unsetenv("REPRISE_SPIN_US");
     setenv("REPRISE_ISA", "mmx", 1);
-    REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_ISA=mmx: " RP_ISA_NAMES " is wanted");
+    REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_ISA=mmx: must be " RP_ISA_NAMES);
     unsetenv("REPRISE_ISA");
     OK(rp_executor_open(n.plan, NULL, &e));
     cr_expect_eq(rp_executor_n_threads(e), 1);

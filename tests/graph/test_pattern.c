@@ -67,7 +67,7 @@ Test(pattern, bad_custom_ops_are_refused_by_name) {
     d.name = "no name";
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "letters, digits and _");
     d.name = "half", d.cpu = NULL;
-    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'half': a shape rule, a CPU kernel");
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'half': must have a shape rule, a CPU kernel");
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = vector(g, "x"), *y = rp_graph_op(g, (TensorOp)(RP_OP_CUSTOM + 60), NULL, &x, 1);
     REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "there is no such op");
@@ -82,15 +82,15 @@ static void refuse(const char *match, const char *make, const char *text) {
 }
 
 Test(pattern, bad_pattern_texts_are_refused_with_the_position) {
-    refuse("mul(silu(x)", "mul(x)", "\"mul(silu(x)\", character 12: ',' or ')' is wanted");
+    refuse("mul(silu(x)", "mul(x)", "\"mul(silu(x)\", character 12: expected ',' or ')'");
     refuse("mul(sulu(x), y)", "mul(x, y)", "character 5: there is no such op");
     refuse("silu(x, y)", "silu(x)", "the op has fewer sources");
     refuse("x", "silu(x)", "a root must be an op");
     refuse("silu?(x)", "silu(x)", "a root must be an op");
-    refuse("silu(x) y", "silu(x)", "the end or ';' is wanted");
+    refuse("silu(x) y", "silu(x)", "expected the end or ';'");
     refuse("silu(x)", "silu(y)", "the match has no such variable");
-    refuse("silu(x)", "silu", "'(' is wanted");
-    refuse("silu(x)", "silu(x) x", "the end is wanted");
+    refuse("silu(x)", "silu", "expected '('");
+    refuse("silu(x)", "silu(x) x", "expected the end");
     refuse("silu(a_name_that_is_too_long)", "silu(x)", "the name is too long");
     const RpGraphPattern taken = {.name = "qkv", .match = "silu(x)", .make = "gelu(x)"};
     REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv'");

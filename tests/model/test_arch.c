@@ -232,7 +232,7 @@ Test(arch, a_row_that_does_not_fit_the_file_is_refused) {
     row         = *m->config.arch;
     row.qk_norm = QK_NORM_HEAD;
     REFUSED(use_row(m, &row), RP_E_SHAPE,
-            "olmoe-f32: tensor blk.0.attn_q_norm.weight is f32 [32,1,1,1], [16,1] is expected");
+            "olmoe-f32: tensor blk.0.attn_q_norm.weight is f32 [32,1,1,1], must be [16,1]");
     rp_model_free(m), free(data);
 }
 
@@ -318,7 +318,7 @@ Test(arch, a_tensor_without_a_use_is_refused) {
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
             "m.gguf: architecture qwen2 does not use 1 of the tensors, first blk.1.attn_x.bias");
     setenv("REPRISE_UNUSED_TENSORS", "maybe", 1);
-    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_ARG, "'maybe': refuse or ignore is wanted");
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_ARG, "'maybe': must be refuse or ignore");
     setenv("REPRISE_UNUSED_TENSORS", "ignore", 1);
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
     rp_model_free(m);

@@ -83,7 +83,7 @@ Test(chat, refuses_conversations_out_of_order) {
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, NULL, 0, &text), RP_E_ARG, "the last message must be the user's");
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){user, reply}, 2, &text), RP_E_ARG, "last message");
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){user, user}, 2, &text), RP_E_ARG,
-            "message 1 is of the user where the assistant is expected");
+            "message 1 is of the user: must be of the assistant");
     REFUSED(rp_chat_format(RP_CHAT_GEMMA, (RpChatMessage[]){odd}, 1, &text), RP_E_ARG,
             "message 0 has the unknown role 'robot'");
 }

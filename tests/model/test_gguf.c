@@ -263,9 +263,9 @@ Test(model, refuses_impossible_hyperparameters) {
     refuse_value("llama.block_count", 1u << 31, RP_E_FORMAT, "llama.block_count is 2147483648");
     refuse_value("llama.attention.head_count", 3, RP_E_FORMAT, "3 heads are not a multiple of 2 key heads");
     refuse_value("llama.attention.head_count", 8, RP_E_SHAPE,
-                 "tensor blk.0.attn_q.weight is q8_0 [64,64,1,1], [64,128] is expected");
+                 "tensor blk.0.attn_q.weight is q8_0 [64,64,1,1], must be [64,128]");
     refuse_value("llama.embedding_length", 32, RP_E_SHAPE,
-                 "tensor token_embd.weight is q8_0 [64,64,1,1], [32,any] is expected");
+                 "tensor token_embd.weight is q8_0 [64,64,1,1], must be [32,any]");
     refuse_value("llama.attention.value_length", 8, RP_E_UNSUPPORTED, "heads of 16 for keys and 8 for values");
     refuse_value("llama.feed_forward_length", 128, RP_E_SHAPE, "tensor blk.0.ffn_gate.weight");
     refuse_value("tokenizer.ggml.bos_token_id", 64, RP_E_FORMAT,
@@ -278,7 +278,7 @@ Test(model, refuses_impossible_expert_parameters) {
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_used_count", 0, RP_E_FORMAT, "expert_used_count is 0");
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 0, RP_E_FORMAT, "expert_count is 0");
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_count", 15, RP_E_SHAPE,
-                    "tensor blk.0.ffn_gate_inp.weight is f32 [64,16,1,1], [64,15] is expected");
+                    "tensor blk.0.ffn_gate_inp.weight is f32 [64,16,1,1], must be [64,15]");
     refuse_value_of("qwen3moe-mix.gguf", "qwen3moe.expert_feed_forward_length", 64, RP_E_SHAPE,
                     "tensor blk.0.ffn_gate_exps.weight is");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.expert_group_count", 3, RP_E_FORMAT,

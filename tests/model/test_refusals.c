@@ -251,39 +251,39 @@ Test(refusals, adapters) {
                        W ".lora_a", {in + 1, 2},
                          F32
     },
-                   b, sound, RP_E_SHAPE, "are wanted for " W);
+                   b, sound, RP_E_SHAPE, "for " W);
     refuse_adapter(m, a,
                    (Matrix){
                        W ".lora_b", {3, out},
                          F32
     },
-                   sound, RP_E_SHAPE, "are wanted for " W);
+                   sound, RP_E_SHAPE, "for " W);
     refuse_adapter(m, a,
                    (Matrix){
                        W ".lora_b", {2, out - 1},
                          F32
     },
-                   sound, RP_E_SHAPE, "are wanted for " W);
+                   sound, RP_E_SHAPE, "for " W);
     refuse_adapter(m,
                    (Matrix){
                        W ".lora_a", {256, 2},
                          FOREIGN
     },
                    b, sound, RP_E_UNSUPPORTED,
-                   "tensor " W ".lora_a is Q2_K: a matrix of a float or weight type is wanted");
+                   "tensor " W ".lora_a is Q2_K: must be a matrix of a float or weight type");
     refuse_adapter(m,
                    (Matrix){
                        W ".lora_a", {in, 2},
                          I32
     },
                    b, sound, RP_E_UNSUPPORTED,
-                   "tensor " W ".lora_a is I32: a matrix of a float or weight type is wanted");
+                   "tensor " W ".lora_a is I32: must be a matrix of a float or weight type");
     refuse_adapter(m, a,
                    (Matrix){
                        W ".lora_b", {2, out},
                          I32
     },
-                   sound, RP_E_UNSUPPORTED, "tensor " W ".lora_b is I32: a matrix of a float or weight type is wanted");
+                   sound, RP_E_UNSUPPORTED, "tensor " W ".lora_b is I32: must be a matrix of a float or weight type");
     refuse_adapter(m,
                    (Matrix){
                        "blk.9.attn_q.weight.lora_a", {in, 2},
@@ -299,7 +299,7 @@ Test(refusals, adapters) {
                    (Matrix){"token_embd.weight.lora_b", {2, 64}, F32}, sound, RP_E_UNSUPPORTED,
                    "only matrices of layers and the output matrix can be adapted");
     refuse_adapter(m, a, b, REAL("adapter.lora.alpha", INFINITY), RP_E_FORMAT, "adapter.lora.alpha is inf");
-    refuse_adapter(m, a, b, TEXT("adapter.type", "ia3"), RP_E_FORMAT, "adapter.type is 'ia3': 'lora' is wanted");
+    refuse_adapter(m, a, b, TEXT("adapter.type", "ia3"), RP_E_FORMAT, "adapter.type is 'ia3': must be 'lora'");
     refuse_adapter(m, a, b, WHOLE("adapter.alora.invocation_tokens", 1), RP_E_UNSUPPORTED,
                    "activated adapters are not supported");
     snprintf(path, sizeof path, "/tmp/rp-refusals-%d-sound.gguf", (int)getpid());

@@ -102,14 +102,14 @@ class AttentionErrors(Case):
         for function, mask, causal in (("mqa_attention", (None,), ()), ("flash_attention", (), (0,))):
             def check(text, case):
                 refused(self, text, function, x, x, x, *mask, x.copy(), *case, 1.0, *causal, None, 0)
-            check(f"{function}: head_dim 513: 1 to 512 are supported", (1, 1, 1, 1, 1, 513))
+            check(f"{function}: head_dim 513: must be from 1 to 512", (1, 1, 1, 1, 1, 513))
             check(f"{function}: 6 heads are no multiple of 4 key heads", (1, 1, 1, 6, 4, 8))
             check(f"{function}: sizes 1 and -1: none may be negative", (1, -1, 1, 1, 1, 8))
             check("none may be negative", (1, 1, 1, -2, 1, 8))
             check("more than memory can hold", (1 << 40, 1 << 30, 1, 1, 1, 8))
             check("more than memory can hold", (1 << 40, 1, 1 << 30, 1, 1, 8))
             host = BACKENDS[0]
-            with self.assertRaisesRegex(Exception, f"{function}: a workspace of 0 aligned bytes, [0-9]+ are wanted"):
+            with self.assertRaisesRegex(Exception, f"{function}: a workspace of 0 aligned bytes, must be [0-9]+"):
                 host(function, x, x, x, *mask, x.copy(), 1, 4, 4, 2, 2, 8, 1.0, *causal, None, 0)
 
 
@@ -229,10 +229,10 @@ class Sampling(Case):
             refused(self, text, function, x, seeds, ids, batch, vocab, *arguments, memory, memory.size)
         check("temperature -1: must be finite and at least 0", "sample", -1.0)
         check("temperature nan", "sample", math.nan)
-        check("topk_sample: k = 0: at least 1 is wanted", "topk_sample", 0, 1.0)
+        check("topk_sample: k = 0: must be at least 1", "topk_sample", 0, 1.0)
         check("top_p 0: must be above 0 and at most 1", "topp_sample", 0.0, 1.0)
         check("top_p 1.5", "topp_sample", 1.5, 1.0)
-        check("sample: 5000 rows of 4: at most 4096 rows", "sample", 1.0, batch=5000)
+        check("sample: 5000 rows of 4: must be at most 4096 rows", "sample", 1.0, batch=5000)
         check("sample: sizes -1 and 4: none may be negative", "sample", 1.0, batch=-1)
         check("sample: a workspace of 0 aligned bytes", "sample", 1.0, memory=np.zeros(0, np.uint8))
         refused(self, "argmax: sizes 1 and -4: none may be negative", "argmax", x, ids, 1, -4)

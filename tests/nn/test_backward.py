@@ -176,10 +176,10 @@ class AttentionBackward(Case):
             memory = backend.workspace("attention_backward", 1, 2, 2, 2, 1, 4)
             self.assertEqual(memory[1], 3 * 4 * 2 * 2)
             for sizes_, more, text in (((1, 2, 2, 3, 2, 4), memory, "attention_backward: 3 heads are no multiple of 2 key heads"),
-                                       ((1, 2, 2, 2, 1, 513), memory, "attention_backward: head_dim 513: 1 to 512 are supported"),
+                                       ((1, 2, 2, 2, 1, 513), memory, "attention_backward: head_dim 513: must be from 1 to 512"),
                                        ((1, -1, 2, 2, 1, 4), memory, "none may be negative"),
                                        ((2**40, 2, 2, 2, 1, 4), memory, "attention_backward: 1099511627776 * 2 * 2 rows"),
-                                       ((1, 2, 2, 2, 1, 4), (memory[0], 47), "attention_backward: a workspace of 47 bytes, 48 are wanted"),
+                                       ((1, 2, 2, 2, 1, 4), (memory[0], 47), "attention_backward: a workspace of 47 bytes, must be 48"),
                                        ((1, 2, 2, 2, 1, 4), (None, 48), "attention_backward: workspace is NULL")):
                 with self.subTest(text=text, backend=backend.name):
                     with self.assertRaises(NnError) as caught:

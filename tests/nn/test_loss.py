@@ -84,7 +84,7 @@ class Losses(Case):
                         with self.assertRaises(NnError) as caught:
                             backend(*call, 2, 5)
                         self.assertEqual(caught.exception.code, -2)
-                        self.assertIn(f"target {target} of row 1: 0 to 4, or -1 for none, is wanted", caught.exception.text)
+                        self.assertIn(f"target {target} of row 1: must be from 0 to 4, or -1 for none", caught.exception.text)
                     continue
                 backend("cross_entropy", x, targets, losses, None, 2, 5)
                 backend("cross_entropy_backward", x, targets, dy, dx, 2, 5)

@@ -55,7 +55,7 @@ Test(nn, a_bad_number_of_threads_is_an_error) {
     float *x = numbers();
     cr_assert_eq(setenv("REPRISE_THREADS", "many", 1), 0);
     cr_expect_eq(rp_nn_cpu_scale(x, x, N, 2.0f, NULL), RP_NN_INVALID_ARGUMENT);
-    cr_expect_str_eq(rp_nn_last_error(), "REPRISE_THREADS='many': a number from 0 to 512 is wanted");
+    cr_expect_str_eq(rp_nn_last_error(), "REPRISE_THREADS='many': must be a number from 0 to 512");
     cr_assert_eq(setenv("REPRISE_THREADS", "2", 1), 0);
     cr_expect_eq(rp_nn_cpu_scale(x, x, N, 2.0f, NULL), RP_NN_OK);
     cr_expect_eq(x[0], -10.0f);

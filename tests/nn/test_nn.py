@@ -147,10 +147,10 @@ class Errors(Case):
         (("silu", floats(1), floats(1), 2**62), "more than memory can hold"),
         (("add", floats(1), None, floats(1), 1), "add: b is NULL"),
         (("softmax", floats(1), floats(1), 2**31, 1), "softmax: 2147483648 rows"),
-        (("topk", floats(4), None, np.zeros(4, np.int32), 1, 4, 5), "topk: k = 5 of 4: between 1 and all are wanted"),
+        (("topk", floats(4), None, np.zeros(4, np.int32), 1, 4, 5), "topk: k = 5 of 4: must be from 1 to all"),
         (("topk", floats(4), None, np.zeros(4, np.int32), 1, 4, 0), "topk: k = 0 of 4"),
         (("route", floats(4), floats(4), None, floats(4), 1, 4, 2, 0, 0), "route: ids is NULL"),
-        (("combine", floats(4), floats(4), floats(4), 1, 0, 4), "combine: k = 0: at least 1 is wanted"),
+        (("combine", floats(4), floats(4), floats(4), 1, 0, 4), "combine: k = 0: must be at least 1"),
     ]
 
     def test_bad_arguments(self):

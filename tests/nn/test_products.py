@@ -277,7 +277,7 @@ class ProductErrors(Case):
             self.assertIn(text, caught.exception.text)
         with self.assertRaises(NnError) as caught:
             host("gemv_q", NUMBER["q4_0"], nan, nan, nan, 1, 32, np.empty(40, np.uint8), 40)
-        self.assertIn("are wanted", caught.exception.text)
+        self.assertIn("must be", caught.exception.text)
         with self.assertRaises(NnError) as caught:
             host.workspace("gemv_q", NUMBER["q4_0"], -1, 32)
         self.assertIn("none may be negative", caught.exception.text)

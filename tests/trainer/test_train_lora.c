@@ -276,7 +276,7 @@ Test(train_lora, a_resume_has_the_same_bits) {
     REFUSED(rp_trainer_open(m, &o, &again), RP_E_ARG, "lora_alpha = 3");
     o.lora_alpha = 6.0f, o.lora_rank = 2;
     o.change_options = true;
-    REFUSED(rp_trainer_open(m, &o, &again), RP_E_FORMAT, "[64,3,1]: numbers [64,2,1] are wanted");
+    REFUSED(rp_trainer_open(m, &o, &again), RP_E_FORMAT, "[64,3,1]: must be numbers [64,2,1]");
     /* a checkpoint is an adapter too: what it adds is what the trainer evaluates */
     OK(rp_trainer_save(t, path));
     OK(rp_model_add_adapter(fresh, path, 1.0f));
@@ -337,7 +337,7 @@ Test(train_lora, other_files_are_refused_and_change_nothing) {
     const size_t bytes = rp_model_info(m)->weight_bytes;
     RpTrainer   *t;
     REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "tiny/llama-f32.gguf", 1.0f), RP_E_FORMAT, "general.type is ''");
-    REFUSED(rp_model_add_adapter(moe, ADAPTER, 1.0f), RP_E_FORMAT, "'llama': 'qwen3moe' is wanted");
+    REFUSED(rp_model_add_adapter(moe, ADAPTER, 1.0f), RP_E_FORMAT, "'llama': must be 'qwen3moe'");
     REFUSED(rp_model_add_adapter(m, ADAPTER, NAN), RP_E_ARG, "a scale of nan");
     REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "lora/missing.gguf", 1.0f), RP_E_IO, "missing.gguf");
     cr_expect_eq(rp_model_info(m)->weight_bytes, bytes);
@@ -350,7 +350,7 @@ Test(train_lora, other_files_are_refused_and_change_nothing) {
     o.lora_rank = 0, o.adapter = ADAPTER;
     REFUSED(rp_trainer_open(moe, &o, &t), RP_E_ARG, "lora_rank = 0");
     o.lora_rank = 3;
-    REFUSED(rp_trainer_open(moe, &o, &t), RP_E_FORMAT, "'qwen3moe' is wanted");
+    REFUSED(rp_trainer_open(moe, &o, &t), RP_E_FORMAT, "must be 'qwen3moe'");
     REFUSED(rp_trainer_open(dense, &o, &t), RP_E_FORMAT, "tensor blk.0.attn_k.weight.lora_a is missing");
     rp_model_free(m), rp_model_free(moe), rp_model_free(dense);
 }

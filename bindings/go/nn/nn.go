@@ -80,7 +80,7 @@ func count32(function, name string, length int64) error {
 	if length <= math.MaxInt32 {
 		return nil
 	}
-	return argumentError("%s: %s has %d elements, at most %d are possible", function, name, length, math.MaxInt32)
+	return argumentError("%s: %s has %d elements, must be at most %d", function, name, length, math.MaxInt32)
 }
 
 // size is the product of dims; false if one is negative, or the product too large.
@@ -170,7 +170,7 @@ func check(function string, arrays []array) (ok bool, err error) {
 		if a.longer {
 			least = "at least "
 		}
-		return false, argumentError("%s: %s has %d elements, %s%d are wanted", function, a.name, a.length, least, wanted)
+		return false, argumentError("%s: %s has %d elements, must be %s%d", function, a.name, a.length, least, wanted)
 	}
 	for i, a := range arrays {
 		for j, b := range arrays {

@@ -138,7 +138,7 @@ func TestTheDeviceGivesWhatTheHostGives(t *testing.T) {
 		}
 	}
 	expect(s.Silu(x, z), "silu: y belongs to another stream")
-	expect(s.Softmax(x, y, 10, 10), "softmax: x has 1000 elements, 100 are wanted")
+	expect(s.Softmax(x, y, 10, 10), "softmax: x has 1000 elements, must be 100")
 	if err := s.Rmsnorm(x, nil, y, 10, 100, 0); err != nil {
 		t.Error(err)
 	}

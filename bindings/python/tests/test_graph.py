@@ -184,7 +184,7 @@ def test_bad_graphs_raise_where_they_are_built():
 def test_bad_runs(demo):
     g, _ = example()
     with reprise.Executor(g, n_threads=1) as e:
-        with pytest.raises(reprise.ShapeError, match=r"x: an array of shape \(3, 4\) is wanted, not \(4, 3\)"):
+        with pytest.raises(reprise.ShapeError, match=r"x: must be an array of shape \(3, 4\), not \(4, 3\)"):
             e.run(x=np.zeros((4, 3)))
         with pytest.raises(KeyError):
             e.run(z=1)

@@ -103,7 +103,7 @@ def test_optional_arrays():
     turned = q.copy()
     assert nn.rope(turned, None, freqs, [[0, 1]]) is None
     assert np.array_equal(turned[:, 0], q[:, 0]) and not np.array_equal(turned[:, 1], q[:, 1])
-    with pytest.raises(reprise.ArgumentError, match="q: an array is wanted"):
+    with pytest.raises(reprise.ArgumentError, match="q: must be an array"):
         nn.rope(None, None, freqs, [[0, 1]])
 
 
@@ -245,7 +245,7 @@ nn.grad_clip(v, sums, max_norm=1.0)
 assert np.isclose(np.linalg.norm(v.numpy()), 1, atol=1e-5)
 load, loss = nn.aux_loss(nn.softmax(a), nn.topk(a, k=2)[1])
 assert np.allclose(loss.numpy(), nn.aux_loss(nn.softmax(x), nn.topk(x, k=2)[1])[1], rtol=1e-5)
-with pytest.raises(reprise.ArgumentError, match="stream: a Stream is wanted, not str"):
+with pytest.raises(reprise.ArgumentError, match="stream: must be a Stream, not str"):
     nn.silu(a, stream="x")
 stream.sync()
 stream.close()

@@ -96,7 +96,7 @@ def test_refusals(untrained):
     with pytest.raises(reprise.ArgumentError, match="seq"):
         reprise.Trainer(model, batch=1, seq=-1)
     with reprise.Trainer(model, **OPTIONS) as trainer:
-        with pytest.raises(reprise.ShapeError, match="is wanted, not"):
+        with pytest.raises(reprise.ShapeError, match="must have shape"):
             trainer.step(np.zeros((BATCH, SEQ), np.int32))
         with pytest.raises(reprise.ArgumentError, match=str(VOCAB + 7)):
             trainer.step(np.full((BATCH, SEQ + 1), VOCAB + 7, np.int32))

@@ -76,7 +76,7 @@ Test(cross_entropy, a_target_outside_of_the_row) {
               .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_I32, targets, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_cross_entropy, &args, 2), RP_E_ARG,
-            "cross_entropy: target 4 of row 1: 0 to 3, or -1 for none, is wanted");
+            "cross_entropy: target 4 of row 1: must be from 0 to 3, or -1 for none");
 #ifdef RP_TEST_CUDA
     OK(cuda_run(rp_cpu_cross_entropy, &args, y));
     cr_expect(fabs((double)y[0] - log(4.0)) < 1e-6 && isnan(y[1]));

@@ -93,7 +93,7 @@ Test(cross_entropy_backward, a_target_outside_of_the_row) {
               .src = {tensor(RP_F32, x, 4, 2, 1, 1), tensor(RP_I32, targets, 2, 1, 1, 1), tensor(RP_F32, dy, 2, 1, 1, 1)}
     };
     REFUSED(run_workers(rp_cpu_cross_entropy_backward, &args, 1), RP_E_ARG,
-            "cross_entropy_backward: target 4 of row 1: 0 to 3, or -1 for none, is wanted");
+            "cross_entropy_backward: target 4 of row 1: must be from 0 to 3, or -1 for none");
 #ifdef RP_TEST_CUDA
     OK(cuda_run(rp_cpu_cross_entropy_backward, &args, dx));
     cr_expect(dx[0] == 0.25f && dx[1] == -0.75f && isnan(dx[4]) && isnan(dx[7]));

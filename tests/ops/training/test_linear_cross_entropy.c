@@ -42,7 +42,7 @@ Test(linear_cross_entropy, refuses_other_shapes_and_targets) {
     Vocabulary *v = vocabulary_new(6, 20, 4, 8, 1.0f);
     v->targets[2] = 20;
     REFUSED(run_workers(rp_cpu_linear_cross_entropy, &v->forward, 1), RP_E_ARG,
-            "linear_cross_entropy: target 20 of row 2: 0 to 19, or -1 for none, is wanted");
+            "linear_cross_entropy: target 20 of row 2: must be from 0 to 19, or -1 for none");
 #ifdef RP_TEST_CUDA
     OK(cuda_run(rp_cpu_linear_cross_entropy, &v->forward, v->y));
     cr_expect(isfinite(v->y[0]) && isnan(v->y[2]));

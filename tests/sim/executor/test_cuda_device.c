@@ -36,7 +36,7 @@ static void check_choices(const RpModel *m, const Choice *c, size_t n) {
             } else {
                 cr_expect_null(s, CASE(i, by_name));
                 cr_expect_not_null(strstr(rp_last_error(), c[i].text), "%s: \"%s\"", c[i].device, rp_last_error());
-                if (strstr(c[i].text, "wanted") != NULL) /* the message names where the value came from */
+                if (strstr(c[i].text, "must be") != NULL) /* the message names where the value came from */
                     cr_expect_not_null(strstr(rp_last_error(), by_name ? "device '" : "REPRISE_DEVICE '"), "%s",
                                        rp_last_error());
             }
@@ -47,7 +47,7 @@ static void check_choices(const RpModel *m, const Choice *c, size_t n) {
 
 #define CHECK_CHOICES(m, choices) check_choices(m, choices, sizeof(choices) / sizeof(choices)[0])
 
-static const char wanted[] = "auto, cpu, cuda or cuda:N is wanted";
+static const char wanted[] = "must be auto, cpu, cuda or cuda:N";
 
 Test(cuda_device, a_named_device_must_exist) {
     RpModel            *m         = golden_open_tiny("llama-q4_0");

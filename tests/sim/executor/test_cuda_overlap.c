@@ -134,6 +134,6 @@ Test(cuda_pdl, refuses_an_unknown_setting) {
     RpSession *s;
     cr_assert_eq(setenv("REPRISE_PDL", "maybe", 1), 0);
     REFUSED(rp_session_open(m, &(RpSessionOptions){.n_ctx = 16, .device = "cuda"}, &s), RP_E_ARG,
-            "REPRISE_PDL 'maybe': auto or off is wanted");
+            "REPRISE_PDL 'maybe': must be auto or off");
     rp_model_free(m);
 }

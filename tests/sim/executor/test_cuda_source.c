@@ -232,15 +232,16 @@ Test(source, a_bad_source_is_refused_at_registration) {
         RpCudaSource source;
         const char  *text;
     } bad[] = {
-        {{.kernel = "k", .grid = RP_GRID_ROWS},                                                 "source of 'bad': a text and the name of a kernel are required"},
-        {{.text = "", .grid = RP_GRID_ROWS},                                                    "a text and the name"                                          },
-        {{.text = "", .kernel = "k"},                                                           "either a launch rule or a grid"                               },
-        {{.text = "", .kernel = "k", .launch = rule, .grid = RP_GRID_ROWS},                     "either a launch rule or a grid"                               },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .block = 1025},                      "at most 1024 threads"                                         },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .flags = 2},                         "no flags"                                                     },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .options = options, .n_options = 1}, "an option is NULL"                                            },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 33},                    "at most 32 options"                                           },
-        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .file = ""},                         "the file's name is empty"                                     },
+        {{.kernel = "k", .grid = RP_GRID_ROWS},                                                 "source of 'bad': must have a text and the name of a kernel"},
+        {{.text = "", .grid = RP_GRID_ROWS},                                                    "a text and the name"                                       },
+        {{.text = "", .kernel = "k"},                                                           "either a launch rule or a grid"                            },
+        {{.text = "", .kernel = "k", .launch = rule, .grid = RP_GRID_ROWS},                     "either a launch rule or a grid"                            },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .block = 1025},                      "at most 1024 threads"                                      },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .flags = 2},                         "no flags"                                                  },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .options = options, .n_options = 1},
+         "no option must be NULL"                                                                                                                           },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 33},                    "at most 32 options"                                        },
+        {{.text = "", .kernel = "k", .grid = RP_GRID_ROWS, .file = ""},                         "the file's name must not be empty"                         },
     };
     TensorOp op;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -299,10 +300,10 @@ Test(source, a_compiler_that_cannot_be_used_is_named) {
         const char *value, *text;
         RpStatus    status;
     } bad[] = {
-        {"off",                  "REPRISE_NVRTC=off",                                                 RP_E_NOT_AVAILABLE},
-        {"yes",                  "REPRISE_NVRTC 'yes': auto, off or the path of a library is wanted", RP_E_ARG          },
-        {"/nowhere/libnvrtc.so", "/nowhere/libnvrtc.so: cannot open",                                 RP_E_NOT_AVAILABLE},
-        {FAKE("without_names"),  "the library has no nvrtcGetLoweredName",                            RP_E_NOT_AVAILABLE},
+        {"off",                  "REPRISE_NVRTC=off",                                               RP_E_NOT_AVAILABLE},
+        {"yes",                  "REPRISE_NVRTC 'yes': must be auto, off or the path of a library", RP_E_ARG          },
+        {"/nowhere/libnvrtc.so", "/nowhere/libnvrtc.so: cannot open",                               RP_E_NOT_AVAILABLE},
+        {FAKE("without_names"),  "the library has no nvrtcGetLoweredName",                          RP_E_NOT_AVAILABLE},
     };
     const TensorOp op = start();
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

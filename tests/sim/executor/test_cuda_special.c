@@ -103,7 +103,7 @@ Test(special, without_a_compiler_the_shipped_kernels_run) {
 Test(special, an_unknown_value_is_refused) {
     Plan p;
     REFUSED(plan_open("llama-q4_0", RP_MODE_LOOP, "yes", &p), RP_E_ARG,
-            "REPRISE_SPECIALIZE 'yes': auto, off or force is wanted");
+            "REPRISE_SPECIALIZE 'yes': must be auto, off or force");
     plan_close(&p);
     net_expect_nothing_left();
 }

@@ -196,7 +196,7 @@ Test(tune, the_option_decides) {
     expect_model(&t);
     cr_expect_eq(sim_stats().kernels, 0ul);
     cr_assert_eq(setenv("REPRISE_TUNE", "on", 1), 0);
-    REFUSED(rp_cuda_tuning_info(0, &t), RP_E_ARG, "REPRISE_TUNE 'on': auto, off or force is wanted");
+    REFUSED(rp_cuda_tuning_info(0, &t), RP_E_ARG, "REPRISE_TUNE 'on': must be auto, off or force");
     unsetenv("REPRISE_TUNE");
     sim_memory_bus(0);
     t = info();

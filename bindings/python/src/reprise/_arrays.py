@@ -80,12 +80,12 @@ def exact(value: Any, dtype: Any, what: str) -> Array:
             array = array.astype(wanted) # np.array([])
         elif wanted.kind in "iu":
             if array.dtype.kind not in "iu":
-                raise DtypeError(f"{what}: integers are wanted, not {array.dtype}")
+                raise DtypeError(f"{what}: must be integers, not {array.dtype}")
             limits = np.iinfo(wanted)
             if array.size and (array.min() < limits.min or array.max() > limits.max):
                 raise ArgumentError(f"{what}: a value is outside {limits.min}..{limits.max}")
         elif array.dtype.kind not in "fiu":
-            raise DtypeError(f"{what}: numbers are wanted, not {array.dtype}")
+            raise DtypeError(f"{what}: must be numbers, not {array.dtype}")
     out = np.ascontiguousarray(array, wanted)
     return out if out.flags.aligned else out.copy()
 
@@ -93,7 +93,7 @@ def exact(value: Any, dtype: Any, what: str) -> Array:
 def tokens_array(tokens: Any, what: str = "tokens") -> npt.NDArray[np.int32]:
     out = exact(list(tokens) if isinstance(tokens, tuple) else tokens, np.int32, what)
     if out.ndim > 1:
-        raise ShapeError(f"{what}: one dimension is wanted, not {out.shape}")
+        raise ShapeError(f"{what}: must have one dimension, not {out.shape}")
     return out.reshape(-1)
 
 

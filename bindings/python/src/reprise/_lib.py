@@ -34,9 +34,9 @@ def integer(kind: str) -> Checker:
         try:
             number = operator.index(value)
         except TypeError:
-            raise ArgumentError(f"{name}: an integer is wanted, not {type(value).__name__}") from None
+            raise ArgumentError(f"{name}: must be an integer, not {type(value).__name__}") from None
         if not low <= number <= high:
-            raise ArgumentError(f"{name} = {number}: between {low} and {high} is wanted")
+            raise ArgumentError(f"{name} = {number}: must be from {low} to {high}")
         return number
     return check
 
@@ -45,7 +45,7 @@ def real(name: str, value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise ArgumentError(f"{name}: a number is wanted, not {type(value).__name__}") from None
+        raise ArgumentError(f"{name}: must be a number, not {type(value).__name__}") from None
 
 
 def encoded(name: str, value: Any) -> bytes | None:
@@ -53,7 +53,7 @@ def encoded(name: str, value: Any) -> bytes | None:
     if isinstance(value, (str, os.PathLike)):
         value = os.fsencode(value) if isinstance(value, os.PathLike) else value.encode("utf-8", "surrogateescape")
     if value is not None and not isinstance(value, bytes):
-        raise ArgumentError(f"{name}: a string is wanted, not {type(value).__name__}")
+        raise ArgumentError(f"{name}: must be a string, not {type(value).__name__}")
     if value is not None and b"\0" in value:
         raise ArgumentError(f"{name} contains a NUL byte")
     return value
@@ -145,7 +145,7 @@ class Library:
 
         def call(*arguments: Any) -> Any:
             if len(arguments) != len(checks):
-                raise TypeError(f"{shown}: {len(checks)} arguments are wanted, not {len(arguments)}")
+                raise TypeError(f"{shown}: must have {len(checks)} arguments, not {len(arguments)}")
             passed, held = [], []
             try:
                 for (check, name), value in zip(checks, arguments):

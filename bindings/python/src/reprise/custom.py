@@ -69,7 +69,7 @@ def shape_rule(rule: ShapeRule | None, n_sources: int) -> Any:
             shapes = [shape_of(view.ne) if view is not None else None for view in views]
             wanted = rule(*shapes) if rule is not None else shapes[0]
             if wanted is None:
-                raise ShapeError("a shape rule is wanted")
+                raise ShapeError("an op must have a shape rule")
             result = lib.rp_view_contiguous(_c.RpDtype.RP_F32, ct.byref(ne_of(wanted, "result")), None)
             ct.memmove(out, ct.byref(result), ct.sizeof(result))
             return 0

@@ -114,7 +114,7 @@ class CudaMemory(Handle):
     def read(self, out: Array, at: int = 0) -> Array:
         """Fills a contiguous array from byte `at`."""
         if not out.flags.c_contiguous or not out.flags.writeable:
-            raise ArgumentError("CudaMemory.read: a contiguous array that can be written is wanted")
+            raise ArgumentError("CudaMemory.read: must be a contiguous array that can be written")
         with self._use():
             lib.rp_cuda_memory_read(self, at, out.ctypes.data, out.nbytes)
         return out

@@ -225,7 +225,7 @@ class Executor(Handle):
         target = self[node]
         array = exact(value, target.dtype, node.name)
         if tuple(n for n in array.shape if n != 1) != tuple(n for n in target.shape if n != 1):
-            raise ShapeError(f"{node.name}: an array of shape {target.shape} is wanted, not {array.shape}")
+            raise ShapeError(f"{node.name}: must be an array of shape {target.shape}, not {array.shape}")
         target[...] = array.reshape(target.shape)
 
     def run(self, **inputs: Any) -> tuple[Array, ...]:
@@ -254,7 +254,7 @@ class Executor(Handle):
         array = exact(value, NUMPY.get(view.dtype, BYTES), found.name)
         size = lib.rp_view_extent_bytes(ct.byref(view))
         if array.nbytes != size:
-            raise ShapeError(f"{found.name}: {size} bytes are wanted, not {array.nbytes}")
+            raise ShapeError(f"{found.name}: must be {size} bytes, not {array.nbytes}")
         with self._use():
             lib.rp_executor_set(self, found, array.ctypes.data, size)
 

@@ -155,7 +155,7 @@ class Graph(Handle, Ops):
         if node is None:
             return None
         if not isinstance(node, Node):
-            raise ArgumentError(f"a Node is wanted, not {type(node).__name__}")
+            raise ArgumentError(f"must be a Node, not {type(node).__name__}")
         if node._parent is not self:
             raise ArgumentError(f"{node!r} belongs to another graph")
         self._hold().release()
@@ -181,7 +181,7 @@ class Graph(Handle, Ops):
         if plain is None and shape is None:
             raise ShapeError(f"{name}: {dtype_name(number)} needs the shape of its elements")
         if plain is not None and array.dtype != plain:
-            raise DtypeError(f"{name}: an array of {plain} is wanted for {dtype_name(number)}, not {array.dtype}")
+            raise DtypeError(f"{name}: must be an array of {plain} for {dtype_name(number)}, not {array.dtype}")
         ne = ne_of(wanted, name)
         view: _c.RpTensorView = lib.rp_view_contiguous(number, ct.byref(ne), array.ctypes.data)
         n_bytes = lib.rp_view_extent_bytes(ct.byref(view)) if min(ne) > 0 else array.nbytes
@@ -206,7 +206,7 @@ class Graph(Handle, Ops):
             if isinstance(value, (list, tuple)):
                 array = getattr(target, key)
                 if len(value) > len(array):
-                    raise ArgumentError(f"op {op}: {key} has {len(value)} values, at most {len(array)} are possible")
+                    raise ArgumentError(f"op {op}: {key} has {len(value)} values, must be at most {len(array)}")
                 for i, item in enumerate(value):
                     array[i] = item
             elif isinstance(getattr(target, key), ct.Structure):
@@ -234,7 +234,7 @@ class Graph(Handle, Ops):
     def permute(self, x: Node, axes: Sequence[int]) -> Node:
         """Dimension j of the result is dimension axes[j] of x, as in numpy.transpose; x has len(axes) dimensions."""
         if sorted(axes) != list(range(len(axes))) or not 1 <= len(axes) <= _c.RP_MAX_DIMS:
-            raise ArgumentError(f"permute: axes {tuple(axes)}: each of 0..{len(axes) - 1} once is wanted")
+            raise ArgumentError(f"permute: axes {tuple(axes)}: must be each of 0..{len(axes) - 1} once")
         n = len(axes)
         to = list(range(_c.RP_MAX_DIMS)) # of C: dimension i of x becomes dimension to[i], innermost first
         for j, axis in enumerate(axes):

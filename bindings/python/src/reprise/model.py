@@ -151,7 +151,7 @@ class Model(Handle):
         """f32 [batch, seq, n_vocab] for ids i32 [batch, seq], each sequence from an empty context. ids [seq] gives [seq, n_vocab]."""
         array = exact(ids, np.int32, "ids")
         if array.ndim not in (1, 2):
-            raise ShapeError(f"ids {array.shape}: [seq] or [batch, seq] is wanted")
+            raise ShapeError(f"ids {array.shape}: must be [seq] or [batch, seq]")
         batch, seq = array.shape if array.ndim == 2 else (1, array.shape[0])
         out = np.empty((*array.shape, self.info.n_vocab), np.float32)
         lib.rp_model_logits(self, array.ctypes.data, batch, seq, out.ctypes.data)

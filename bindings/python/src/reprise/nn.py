@@ -102,7 +102,7 @@ class Function:
             if value is not None:
                 arrays[argument.name] = self.array(argument, value, device)
                 if arrays[argument.name].shape != shape:
-                    raise ShapeError(f"{self.place(argument)}: shape {shape} is wanted, not {arrays[argument.name].shape}")
+                    raise ShapeError(f"{self.place(argument)}: must have shape {shape}, not {arrays[argument.name].shape}")
             elif device and argument.dims:
                 arrays[argument.name] = DeviceArray(shape, argument.element)
             else:
@@ -131,7 +131,7 @@ class Function:
         if value is None:
             if argument.optional:
                 return None
-            raise ArgumentError(f"{self.place(argument)}: an array is wanted, not None")
+            raise ArgumentError(f"{self.place(argument)}: must be an array, not None")
         if device:
             from .nn_device import device_view
             return device_view(value, None if argument.bytes else argument.element, self.place(argument))
@@ -141,9 +141,9 @@ class Function:
             return exact(value, argument.element, self.place(argument))
         array = as_array(value)
         if array.dtype != argument.element:
-            raise DtypeError(f"{self.place(argument)}: {np.dtype(argument.element)} is wanted, not {array.dtype}")
+            raise DtypeError(f"{self.place(argument)}: must be {np.dtype(argument.element)}, not {array.dtype}")
         if not array.flags.c_contiguous or not array.flags.aligned or not array.flags.writeable or array.flags.writebackifcopy:
-            raise ArgumentError(f"{self.place(argument)}: a contiguous, aligned array that can be written is wanted")
+            raise ArgumentError(f"{self.place(argument)}: must be a contiguous, aligned array that can be written")
         return array
 
     def sizes(self, arrays: dict[str, Any], scalars: dict[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
@@ -158,7 +158,7 @@ class Function:
             if dims and dims[0].startswith("*"):
                 split = len(shape) - len(dims) + 1
                 if split < 0:
-                    raise ShapeError(f"{self.place(argument)}: at least {len(dims) - 1} dimensions are wanted, not {shape}")
+                    raise ShapeError(f"{self.place(argument)}: must have at least {len(dims) - 1} dimensions, not {shape}")
                 name, front = dims[0][1:], shape[:split]
                 if leading.setdefault(name, front) != front:
                     raise ShapeError(f"{self.place(argument)}: shape {shape} does not begin with {leading[name]}")
@@ -169,7 +169,7 @@ class Function:
             if len(dims) == len(shape) + 1 and (dims[0].endswith("?") or "1" in dims):
                 dims.remove(dims[0] if dims[0].endswith("?") else "1")
             if len(dims) != len(shape):
-                raise ShapeError(f"{self.place(argument)}: [{','.join(argument.dims)}] is wanted, not shape {tuple(array.shape)}")
+                raise ShapeError(f"{self.place(argument)}: must be [{','.join(argument.dims)}], not shape {tuple(array.shape)}")
             for dim, size in zip([dim.rstrip("?") for dim in dims], shape):
                 known = re.fullmatch(r"(\w+)/(\d+)", dim)
                 if known and known[1] not in sizes:
@@ -182,7 +182,7 @@ class Function:
             wanted = self.value(dim, sizes)
             if size != wanted and not (argument.at_least and size > wanted):
                 least = "at least " if argument.at_least else ""
-                raise ShapeError(f"{self.place(argument)}: {least}{dim if dim.isdigit() else f'{dim} = {wanted}'} is wanted, "
+                raise ShapeError(f"{self.place(argument)}: must be {least}{dim if dim.isdigit() else f'{dim} = {wanted}'}, "
                                  f"not shape {tuple(arrays[argument.name].shape)}")
         return sizes, leading
 
@@ -239,7 +239,7 @@ class Function:
         symbol = f"rp_nn_{self.__name__}" if device else f"rp_nn_cpu_{self.__name__}"
         handle = stream if stream is None or isinstance(stream, int) else getattr(stream, "pointer", getattr(stream, "cuda_stream", self))
         if handle is self:
-            raise ArgumentError(f"nn.{self.__name__}: stream: a Stream is wanted, not {type(stream).__name__}")
+            raise ArgumentError(f"nn.{self.__name__}: stream: must be a Stream, not {type(stream).__name__}")
         passed: list[Any] = []
         workspace = self.workspace(sizes, device) if "workspace" in dict((n, k) for k, n in self.parameters) else None
         for kind, name in self.parameters:

@@ -158,15 +158,15 @@ def on_device(value: Any) -> bool:
 def device_view(value: Any, element: Any, place: str) -> Any:
     """`element` None: bytes of any type."""
     if not on_device(value):
-        raise ArgumentError(f"{place}: an array of the device is wanted, as the others are, not {type(value).__name__}")
+        raise ArgumentError(f"{place}: must be an array of the device, as the others are, not {type(value).__name__}")
     interface = value.__cuda_array_interface__
     dtype = np.dtype(interface["typestr"])
     if element is not None and dtype != element:
-        raise DtypeError(f"{place}: {np.dtype(element)} is wanted, not {dtype}")
+        raise DtypeError(f"{place}: must be {np.dtype(element)}, not {dtype}")
     strides, step = interface.get("strides"), dtype.itemsize
     for n, stride in zip(reversed(interface["shape"]), reversed(strides or ())):
         if n != 1 and stride != step:
-            raise ArgumentError(f"{place}: a contiguous array is wanted")
+            raise ArgumentError(f"{place}: must be a contiguous array")
         step *= n
     if element is None:
         return Bytes(value, interface)

@@ -40,7 +40,7 @@ class Sampler(Handle):
         """The next token from logits f32 [n_vocab]; it is accepted."""
         array = exact(logits, np.float32, "logits")
         if array.shape != (self.n_vocab,):
-            raise ShapeError(f"logits {array.shape}: ({self.n_vocab},) is wanted")
+            raise ShapeError(f"logits {array.shape}: must be ({self.n_vocab},)")
         token = ct.c_int32()
         with self._use():
             lib.rp_sampler_sample(self, array.ctypes.data, ct.byref(token))

@@ -208,11 +208,11 @@ class Session(Handle):
         """
         self._idle()
         if sampler is not None and sampling:
-            raise ArgumentError(f"generate: a sampler and {', '.join(sampling)}: only one is wanted")
+            raise ArgumentError(f"generate: a sampler and {', '.join(sampling)}: only one of them must be given")
         ids = self.encode(prompt, parse_special=parse_special)
         limit = 0 if max_tokens is None else integer("i32")("generate: max_tokens", max_tokens)
         if max_tokens == 0:
-            raise ArgumentError("generate: max_tokens = 0: None is no limit, else at least 1 is wanted")
+            raise ArgumentError("generate: max_tokens = 0: must be at least 1, or None for no limit")
         return Reply(self, sampler or Sampler(self._n_vocab, **sampling),
                      Options(ids.copy(), limit, texts((stop,) if isinstance(stop, str) else stop), ignore_end, print_special))
 

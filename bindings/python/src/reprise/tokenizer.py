@@ -37,13 +37,13 @@ def chat_messages(messages: str | Sequence[Message]) -> tuple[Any, int]:
     for i, message in enumerate(listed):
         if isinstance(message, Mapping):
             if set(message) != {"role", "content"}:
-                raise ArgumentError(f"message {i} has {sorted(message)}: role and content are wanted")
+                raise ArgumentError(f"message {i} has {sorted(message)}: must have role and content")
             role, text = message["role"], message["content"]
         else:
             role, text = message
         for value in (role, text):
             if not isinstance(value, str) or "\0" in value:
-                raise ArgumentError(f"message {i}: texts without NUL characters are wanted")
+                raise ArgumentError(f"message {i}: its texts must have no NUL characters")
         out[i].role, out[i].text = role.encode(), text.encode("utf-8", "surrogateescape")
     return out, len(listed)
 

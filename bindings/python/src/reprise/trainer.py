@@ -95,7 +95,7 @@ class Trainer(Handle):
         wanted = (self.accumulate, self.batch, self.seq + 1)
         ids = exact(tokens, np.int32, "tokens")
         if ids.shape != wanted and (ids.shape != wanted[1:] or self.accumulate != 1):
-            raise ShapeError(f"tokens: shape {wanted} is wanted, not {ids.shape}")
+            raise ShapeError(f"tokens: must have shape {wanted}, not {ids.shape}")
         raw = _c.RpTrainResult()
         with self._use():
             lib.rp_trainer_step_sized(self, ids.ctypes.data, ct.byref(raw), ct.sizeof(raw))
@@ -105,7 +105,7 @@ class Trainer(Handle):
         """The mean cross entropy of ids [sequences, seq + 1] in nats, by the forward pass alone."""
         ids = exact(tokens, np.int32, "tokens")
         if ids.ndim != 2 or ids.shape[1] != self.seq + 1:
-            raise ShapeError(f"tokens: shape (sequences, {self.seq + 1}) is wanted, not {ids.shape}")
+            raise ShapeError(f"tokens: must have shape (sequences, {self.seq + 1}), not {ids.shape}")
         loss = ct.c_double(math.nan)
         with self._use():
             lib.rp_trainer_evaluate(self, ids.ctypes.data, ids.shape[0], ct.byref(loss))

@@ -107,7 +107,7 @@ impl<'w> Executor<'w> {
     pub fn write<T: Value>(&mut self, node: Node, data: &[T]) -> Result<()> {
         let wanted = self.length::<T>(node, "rp_executor_set")?;
         if data.len() != wanted {
-            let text = format!("rp_executor_set: data has {} elements, {} are wanted", data.len(), wanted);
+            let text = format!("rp_executor_set: data has {} elements, must be {}", data.len(), wanted);
             return Err(Error::argument(text));
         }
         let raw = self.graph.source(node);

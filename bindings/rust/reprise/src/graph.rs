@@ -170,7 +170,7 @@ impl<'w> Graph<'w> {
         let wanted = rows.and_then(|r| r.checked_mul(row));
         if ne.iter().all(|&n| n > 0) && wanted != Some(bytes) {
             let text =
-                format!("rp_graph_weight: {} has {} bytes, {:?} of {} are wanted", name, bytes, ne, dtype.name());
+                format!("rp_graph_weight: {} has {} bytes, must be {:?} of {}", name, bytes, ne, dtype.name());
             self.failure.get_or_insert(Error::argument(text));
             return self.node(null_mut());
         }

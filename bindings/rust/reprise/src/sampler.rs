@@ -92,7 +92,7 @@ impl Sampler {
     pub fn sample(&mut self, logits: &[f32]) -> Result<i32> {
         if logits.len() != self.n_vocab() as usize {
             let n = self.n_vocab();
-            let text = format!("rp_sampler_sample: logits has {} elements, {} are wanted", logits.len(), n);
+            let text = format!("rp_sampler_sample: logits has {} elements, must be {}", logits.len(), n);
             return Err(Error::argument(text));
         }
         let mut token = 0;

@@ -51,7 +51,7 @@ pub(super) fn check(function: &str, arrays: &[Size]) -> Result<Run> {
         match (a.length, a.wanted()) {
             (Some(length), Some(wanted)) if length != wanted && !(a.at_least && length > wanted) => {
                 let least = if a.at_least { "at least " } else { "" };
-                let text = format!("{}: {} has {} elements, {}{} are wanted", function, a.name, length, least, wanted);
+                let text = format!("{}: {} has {} elements, must be {}{}", function, a.name, length, least, wanted);
                 return Err(Error::nn_argument(text));
             }
             _ => {}
@@ -131,7 +131,7 @@ pub(super) fn div(a: i128, b: i128) -> i128 {
 pub(super) fn count32(function: &str, array: &str, length: usize) -> Result<i32> {
     let too_many = || {
         Error::nn_argument(format!(
-            "{}: {} has {} elements, at most {} are possible",
+            "{}: {} has {} elements, must be at most {}",
             function,
             array,
             length,

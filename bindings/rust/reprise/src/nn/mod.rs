@@ -13,7 +13,7 @@
 //! assert!((y[3] - 1.0 / 3.0).abs() < 1e-6);
 //!
 //! let error = nn::softmax(&x, &mut y, 2, 4).unwrap_err();
-//! assert_eq!(error.text(), "softmax: x has 6 elements, 8 are wanted");
+//! assert_eq!(error.text(), "softmax: x has 6 elements, must be 8");
 //! # Ok(())
 //! # }
 //! ```

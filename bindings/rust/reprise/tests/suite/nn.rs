@@ -70,7 +70,7 @@ fn the_device_gives_what_the_host_gives() {
         assert!((a - b).abs() < 1e-5);
     }
     let error = stream.softmax(&x, &mut y, 10, 10).unwrap_err();
-    assert_eq!(error.text(), "softmax: x has 1000 elements, 100 are wanted");
+    assert_eq!(error.text(), "softmax: x has 1000 elements, must be 100");
     let (blocks, v, wanted) = product();
     let mut planes = vec![0; blocks.len()];
     nn::repack(Q8_0, &blocks, &mut planes, 64).unwrap(); // as a device wants them
