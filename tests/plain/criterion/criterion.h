@@ -110,8 +110,8 @@ static int plain_run_in_child(const PlainTest *t, double *seconds) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* --filter PATTERN: tests whose SUITE/TEST it matches; --fail-fast: none after the first that fails; --verbose: names those that
- * pass. Other options are ignored. */
+/* --filter PATTERN: tests whose SUITE/TEST it matches; --fail-fast: none after the first that fails; --verbose: names
+ * those that pass. Other options are ignored. */
 PLAIN_ONE int main(int argc, char **argv) {
     const char *only    = "*";
     bool        verbose = false, fail_fast = false;
