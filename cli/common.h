@@ -14,7 +14,7 @@
 /* Option rows that several commands use. */
 /* clang-format off */
 #define MODEL_HELP                                                                                           \
-    "the model, a GGUF file, with or without -m before it; default: REPRISE_MODEL or the demo model"
+    "the model, a GGUF file or a Hugging Face directory, with or without -m before it; default: REPRISE_MODEL or the demo model"
 #define OPTION_MODEL(v) CLI_MODEL("model", 'm', v, "MODEL", MODEL_HELP)
 #define OPTION_QUIET(v) CLI_FLAG("quiet", 'q', v, "no progress line")
 #define OPTION_THREADS(v)                                                                                    \

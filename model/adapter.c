@@ -48,6 +48,7 @@ static RpStatus expect(const RpGgufFile *f, const char *key, const char *wanted)
 /* An adapter that begins in the middle of a text would have to be switched on there. */
 RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f) {
     static const char invocation[] = "adapter.alora.invocation_tokens";
+    RP_TRY(rp_gguf_need_order(m->file, "an adapter"));
     RP_TRY(expect(f, "general.type", "adapter"));
     RP_TRY(expect(f, "adapter.type", "lora"));
     RP_TRY(expect(f, "general.architecture", m->info.arch));

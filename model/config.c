@@ -4,6 +4,7 @@
 #include "model/config.h"
 
 #include "base/limits.h"
+#include "model/gguf/gguf_file.h"
 #include "reprise/model.h"
 
 #include <math.h>
@@ -179,12 +180,19 @@ static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+/* Hugging Face keeps the rows of q and k of each family in the order of pairs (i, i + n/2). */
+static void use_order_of_halves(LayerPattern *p) {
+    if (p->position.kind == POSITION_NORM) p->position.kind = POSITION_NEOX;
+    if (p->position.nth == POSITION_NORM) p->position.nth = POSITION_NEOX;
+}
+
 /* The order matters: later keys take their defaults from earlier ones. */
 RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
     RP_TRY(find_arch(f, &c.arch));
     const ConfigReader r = {.file = f, .arch = c.arch->name};
     c.layers             = c.arch->layers;
+    if (f->parts.norm_rope) use_order_of_halves(&c.layers);
     RP_TRY(rp_config_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
     RP_TRY(rp_config_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
     RP_TRY(rp_config_count(&r, "block_count", 0, 4096, &c.n_layer));

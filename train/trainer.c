@@ -3,6 +3,7 @@
 
 #include "base/argument.h"
 #include "base/sized.h"
+#include "model/gguf/gguf_file.h"
 #include "reprise/device.h"
 
 #include <math.h>
@@ -78,6 +79,7 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
     if (o.eps == 0.0f) o.eps = 1e-8f;
     if (o.max_norm == 0.0f) o.max_norm = 1.0f;
     if (o.lora_rank == 0 || o.lora_alpha == 0.0f) o.lora_alpha = (float)o.lora_rank;
+    RP_TRY(rp_gguf_need_order(m->file, "training"));
     if (m->n_pairs > 0)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s has an adapter: merge it before (rp_merge_adapters)",
                        rp_gguf_path(m->file));

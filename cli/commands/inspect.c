@@ -233,7 +233,11 @@ static int run(void) {
         printf(",\"version\":%u,\"file_bytes\":%zu", rp_gguf_version(f), rp_gguf_bytes(f));
     } else {
         cli_print_escaped(stdout, args.model, strlen(args.model), SIZE_MAX);
-        printf(": GGUF version %u, %.2f MB\n", rp_gguf_version(f), (double)rp_gguf_bytes(f) / 1e6);
+        if (rp_gguf_version(f) > 0)
+            printf(": GGUF version %u", rp_gguf_version(f));
+        else
+            printf(": Hugging Face directory");
+        printf(", %.2f MB\n", (double)rp_gguf_bytes(f) / 1e6);
     }
     print_model(args.model);
     RpStatus st = print_types(f);

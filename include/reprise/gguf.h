@@ -75,7 +75,9 @@ typedef struct RpGgufTensor {
 /* The path is copied. The caller closes *out; on failure it is NULL. RP_E_IO, also for a file that changes meanwhile;
  * RP_E_NOMEM; RP_E_FORMAT with file, item and byte offset; RP_E_UNSUPPORTED for a big-endian file, another version or
  * nested arrays. A tensor of a type that the library cannot compute with is kept with known = false; a type of unknown
- * block size is RP_E_FORMAT. */
+ * block size is RP_E_FORMAT.
+ * The path may be a Hugging Face directory (config.json, *.safetensors, tokenizer.json). Its contents have the keys and
+ * tensor names of GGUF; rows of q and k stay in the order of Hugging Face (docs/models.md). */
 RP_API RP_NODISCARD RpStatus rp_gguf_open(const char *path, RpGgufFile **out);
 
 /* The same from memory, which it borrows until rp_gguf_close, and which must not change. `name` stands for the path in
@@ -84,8 +86,8 @@ RP_API RP_NODISCARD RpStatus rp_gguf_open_memory(const void *data, size_t bytes,
 RP_API void                  rp_gguf_close(RpGgufFile *f); /* NULL is allowed */
 
 RP_API const char *rp_gguf_path(const RpGgufFile *f);
-RP_API uint32_t    rp_gguf_version(const RpGgufFile *f); /* 2 or 3 */
-RP_API size_t      rp_gguf_bytes(const RpGgufFile *f);   /* of the file */
+RP_API uint32_t    rp_gguf_version(const RpGgufFile *f); /* 2 or 3; 0: a Hugging Face directory */
+RP_API size_t      rp_gguf_bytes(const RpGgufFile *f);   /* of the file, or of all files that were read */
 
 /* By index, NULL outside 0 <= i < n, or by name in constant time, NULL if there is none of that name. */
 RP_API int64_t             rp_gguf_n_values(const RpGgufFile *f);

@@ -46,6 +46,7 @@ static RpStatus check_tensor(const Merge *g, const RpGgufTensor *t) {
 
 static RpStatus describe(const Merge *g) {
     const RpGgufFile *f = g->m->file;
+    RP_TRY(rp_gguf_need_order(f, "merging"));
     rp_gguf_put_values(g->rows.out, f, true);
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);

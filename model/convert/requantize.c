@@ -11,12 +11,13 @@
 #include "model/gguf/gguf_write.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct Requantize {
     RpGgufFile     *in;
     GgufWriter     *out;
     const QuantMix *mix;
-    int32_t         n_layer;
+    int32_t         n_layer, head_dim;
     bool            tied;
     RowWriter       rows;
 } Requantize;
@@ -45,6 +46,27 @@ static bool has_experts(const RpGgufFile *f) {
     return false;
 }
 
+/* The head size of a directory, which divides the rows of q and k. */
+static RpStatus read_head_dim(Requantize *r, RpGgufString arch) {
+    uint32_t d = 0;
+    char     key[128];
+    if (!r->in->parts.norm_rope) return RP_OK;
+    snprintf(key, sizeof key, "%.*s.attention.key_length", (int)(arch.len < 64 ? arch.len : 64), arch.ptr);
+    RP_TRY(rp_gguf_get_u32(r->in, key, &d));
+    for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
+        const RpGgufTensor *t    = rp_gguf_tensor(r->in, i);
+        const int64_t       rows = t->view.ne[1] == 1 ? t->view.ne[0] : t->view.ne[1];
+        if (memmem(t->name.ptr, t->name.len, ".attn_q.", 8) == NULL &&
+            memmem(t->name.ptr, t->name.len, ".attn_k.", 8) == NULL)
+            continue;
+        if (d == 0 || d % 2 != 0 || rows % d != 0)
+            return rp_fail(RP_E_SHAPE, "%s: tensor %.*s: %lld rows are not whole heads of %u", rp_gguf_path(r->in),
+                           (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, (long long)rows, d);
+    }
+    r->head_dim = (int32_t)d;
+    return RP_OK;
+}
+
 /* Metadata and tensor table of the new file. Keys that the conversion changes are replaced. */
 static RpStatus describe(Requantize *r) {
     RpGgufString arch    = {"", 0};
@@ -54,6 +76,7 @@ static RpStatus describe(Requantize *r) {
     snprintf(key, sizeof key, "%.*s.block_count", (int)(arch.len < 64 ? arch.len : 64), arch.ptr);
     RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
     r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
+    RP_TRY(read_head_dim(r, arch));
     if (has_experts(r->in)) r->mix = rp_quant_mix_experts(r->mix);
     r->tied = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
     rp_gguf_put_values(r->out, r->in, false);
@@ -68,12 +91,36 @@ static RpStatus describe(Requantize *r) {
     return rp_gguf_writer_begin(r->out);
 }
 
+static bool ends_with(RpGgufString s, const char *end) {
+    const size_t n = strlen(end);
+    return s.len > n && memcmp(s.ptr + s.len - n, end, n) == 0;
+}
+
+/* GGUF keeps the rows of a head of q and k as pairs (2i, 2i + 1) where RoPE rotates these, Hugging Face as halves
+ * (i, i + d/2). The view walks the rows of halves in the order of pairs: row 2i + k of a head is row i + k * d/2. */
+static RpGgufTensor in_order_of_gguf(const Requantize *r, const RpGgufTensor *t) {
+    static const char *const names[] = {".attn_q.weight", ".attn_k.weight", ".attn_q.bias", ".attn_k.bias"};
+    RpGgufTensor             out     = *t;
+    const int64_t            d       = r->head_dim;
+    for (size_t i = 0; r->in->parts.norm_rope && i < sizeof names / sizeof names[0]; i++) {
+        if (!ends_with(t->name, names[i])) continue;
+        const bool    bias    = t->view.ne[1] == 1;
+        const int64_t columns = bias ? 1 : t->view.ne[0], rows = bias ? t->view.ne[0] : t->view.ne[1];
+        const size_t  row = rp_row_bytes(t->view.dtype, columns);
+        out.view = rp_view_contiguous(t->view.dtype, (int64_t[RP_MAX_DIMS]){columns, 2, d / 2, rows / d}, t->view.data);
+        out.view.nb[1] = row * (size_t)(d / 2);
+        out.view.nb[2] = row;
+    }
+    return out;
+}
+
 static RpStatus convert(Requantize *r) {
     RP_TRY(describe(r));
     RpStatus st = rp_row_writer_begin(&r->rows);
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in) && st == RP_OK; i++) {
-        const RpGgufTensor *t = rp_gguf_tensor(r->in, i);
-        if (!rp_gguf_is_training(t->name)) st = rp_row_writer_tensor(&r->rows, t, type_of(r, t), NULL, NULL);
+        const RpGgufTensor *t       = rp_gguf_tensor(r->in, i);
+        const RpGgufTensor  ordered = in_order_of_gguf(r, t);
+        if (!rp_gguf_is_training(t->name)) st = rp_row_writer_tensor(&r->rows, &ordered, type_of(r, t), NULL, NULL);
     }
     rp_row_writer_end(&r->rows);
     return st;

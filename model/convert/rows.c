@@ -87,10 +87,12 @@ RpStatus rp_row_writer_tensor(RowWriter *w, const RpGgufTensor *t, RpDtype to, R
     const int64_t rows  = rp_view_rows(&t->view);
     const size_t  bytes = rp_row_bytes(to, t->view.ne[0]);
     const int64_t batch = (int64_t)(w->workers->batch_bytes / bytes);
+    const size_t  row = rp_row_bytes(t->view.dtype, t->view.ne[0]), rows_of_plane = (size_t)t->view.ne[1];
+    const bool    contiguous = t->view.nb[1] == row && t->view.nb[2] == row * rows_of_plane;
     for (int64_t i = 0; i < rows; i += batch) {
         const int64_t end = i + batch < rows ? i + batch : rows;
-        const void   *out = rp_view_row(&t->view, i); /* rows of a tensor in a file are contiguous */
-        if (change != NULL || t->view.dtype != to) {
+        const void   *out = rp_view_row(&t->view, i);
+        if (change != NULL || t->view.dtype != to || !contiguous) {
             RP_TRY(convert_batch(w, &task, i, end));
             out = w->workers->batch;
         }

@@ -16,6 +16,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum {
     MAX_STRING_KEY    = 65535,
@@ -344,8 +345,8 @@ static RpStatus read_file(RpGgufFile *f) {
     return rp_gguf_check_metadata(f);
 }
 
-/* Takes ownership of a mapping, also on failure. */
-static RpStatus open_over(const void *data, size_t bytes, const char *path, RpGgufMap map, RpGgufFile **out) {
+/* Takes ownership of a mapping, also on failure. Nothing is parsed. */
+static RpStatus new_file(const void *data, size_t bytes, const char *path, RpGgufMap map, RpGgufFile **out) {
     RpGgufFile *f = calloc(1, sizeof *f);
     if (f != NULL) *f = (RpGgufFile){.data = data, .bytes = bytes, .map = map, .path = strdup(path)};
     if (f == NULL || f->path == NULL) {
@@ -353,7 +354,15 @@ static RpStatus open_over(const void *data, size_t bytes, const char *path, RpGg
         free(f);
         return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     }
-    f->read_bytes     = map.data != NULL ? 0 : bytes;
+    f->read_bytes = map.data != NULL ? 0 : bytes;
+    *out          = f;
+    return RP_OK;
+}
+
+/* The same, and what is in it is parsed. */
+static RpStatus open_over(const void *data, size_t bytes, const char *path, RpGgufMap map, RpGgufFile **out) {
+    RpGgufFile *f = NULL;
+    RP_TRY(new_file(data, bytes, path, map, &f));
     const RpStatus st = read_file(f);
     if (st != RP_OK) {
         rp_gguf_close(f);
@@ -370,28 +379,28 @@ RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, R
     return open_over(data, bytes, name, (RpGgufMap){.fd = -1}, out);
 }
 
-RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out) {
+RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out) {
     RpGgufMap map;
     size_t    bytes;
     RP_TRY(rp_gguf_map(path, copy, &map, &bytes));
     return open_over(map.data, bytes, path, map, out);
 }
 
-RpStatus rp_gguf_open(const char *path, RpGgufFile **out) {
-    RP_OUT(out, "out");
-    RP_NOT_NULL(path, "path");
-    RP_TRY(rp_gguf_begin_load(path, false, out));
-    const RpStatus st = rp_gguf_end_load(*out);
-    if (st != RP_OK) {
-        rp_gguf_close(*out);
-        *out = NULL;
-    }
-    return st;
+RpStatus rp_gguf_open_part(const char *path, const char *shown, bool copy, RpGgufFile **out) {
+    RpGgufMap map;
+    size_t    bytes;
+    RP_TRY(rp_gguf_map(path, copy, &map, &bytes));
+    return new_file(map.data, bytes, shown, map, out);
 }
 
 void rp_gguf_close(RpGgufFile *f) {
     if (f == NULL) return;
     rp_gguf_unmap(&f->map, f->bytes);
+    for (int i = 0; i < f->parts.n_files; i++) rp_gguf_close(f->parts.files[i]);
+    if (f->parts.made != NULL) munmap(f->parts.made, f->parts.made_bytes);
+    free(f->parts.files);
+    free(f->parts.names);
+    free(f->parts.metadata);
     free(f->values);
     free(f->tensors);
     free(f->value_index);

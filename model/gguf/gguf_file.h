@@ -18,13 +18,24 @@ typedef struct RpGgufMap {
     struct timespec mtime;
 } RpGgufMap;
 
+/* What a Hugging Face directory has beside its metadata (model/hf). All of it is zero for a file. */
+typedef struct RpGgufParts {
+    RpGgufFile **files; /* of the directory; owned */
+    int          n_files;
+    char        *metadata, *names; /* `data` of the file, and the names of its tensors; owned */
+    char        *made;             /* tensors that are no bytes of a file; a mapping, owned */
+    size_t       made_bytes;
+    bool         norm_rope; /* rows of attn_q and attn_k: pairs (i, i + n/2), while the architecture has (2i, 2i + 1) */
+} RpGgufParts;
+
 struct RpGgufFile {
     char                *path;
     const unsigned char *data;
     size_t               bytes, data_at, alignment; /* data_at: offset of the tensor data */
     size_t               read_bytes; /* data[0..read_bytes) can be read; behind it, a mapping of the file */
     RpGgufMap            map;
-    uint32_t             version;
+    RpGgufParts          parts;
+    uint32_t             version; /* 0: a directory */
     RpGgufValue         *values;
     int64_t              n_values;
     RpGgufTensor        *tensors;
@@ -40,6 +51,15 @@ void                  rp_gguf_unmap(RpGgufMap *map, size_t bytes);
 /* Reads at least data[0..end) into private memory, end <= bytes. RP_E_IO if the file has become shorter. */
 RP_NODISCARD RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end);
 
+/* Opens a file whose contents are read by others: nothing is parsed. `shown` stands for the path in errors. */
+RP_NODISCARD RpStatus rp_gguf_open_part(const char *path, const char *shown, bool copy, RpGgufFile **out);
+
+/* Ends the load of a part and gives its memory back. rp_gguf_refuse_output still knows which file it was. */
+RP_NODISCARD RpStatus rp_gguf_forget(RpGgufFile *f);
+
+/* The first step of rp_gguf_begin_load, for a file alone. */
+RP_NODISCARD RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out);
+
 /* rp_gguf_open in two steps, for more reading between them: with `copy`, rp_gguf_read_in(f, f->bytes). The second
  * fails with RP_E_IO if size or time of modification of the file have changed; the caller closes `f` then. */
 RP_NODISCARD RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out);
@@ -48,6 +68,10 @@ RP_NODISCARD RpStatus rp_gguf_end_load(RpGgufFile *f);
 /* RP_E_ARG if `path`, to which a file is about to be written, leads to the file `input`. No output may replace an
  * input, although `input` could still be read: the file that the user has would be gone. */
 RP_NODISCARD RpStatus rp_gguf_refuse_output(const RpGgufFile *input, const char *path);
+
+/* RP_E_UNSUPPORTED for a directory whose rows of q and k are in another order than those of GGUF
+ * (RpGgufParts.norm_rope). `what` begins the sentence: "an adapter". */
+RP_NODISCARD RpStatus rp_gguf_need_order(const RpGgufFile *f, const char *what);
 
 /* Name of a tensor or key of a checkpoint that is no part of the model, "train.*" (reprise/train.h). */
 static inline bool rp_gguf_is_training(RpGgufString name) {

@@ -63,9 +63,23 @@ const RpGgufTensor *rp_gguf_find_tensor(const RpGgufFile *f, const char *name) {
 
 const char *rp_gguf_path(const RpGgufFile *f) { return f != NULL ? f->path : ""; }
 uint32_t    rp_gguf_version(const RpGgufFile *f) { return f != NULL ? f->version : 0; }
-size_t      rp_gguf_bytes(const RpGgufFile *f) { return f != NULL ? f->bytes : 0; }
-int64_t     rp_gguf_n_values(const RpGgufFile *f) { return f != NULL ? f->n_values : 0; }
-int64_t     rp_gguf_n_tensors(const RpGgufFile *f) { return f != NULL ? f->n_tensors : 0; }
+
+size_t rp_gguf_bytes(const RpGgufFile *f) {
+    size_t n = f != NULL && f->parts.n_files == 0 ? f->bytes : 0;
+    for (int i = 0; f != NULL && i < f->parts.n_files; i++) n += f->parts.files[i]->bytes;
+    return n;
+}
+
+int64_t rp_gguf_n_values(const RpGgufFile *f) { return f != NULL ? f->n_values : 0; }
+int64_t rp_gguf_n_tensors(const RpGgufFile *f) { return f != NULL ? f->n_tensors : 0; }
+
+RpStatus rp_gguf_need_order(const RpGgufFile *f, const char *what) {
+    if (!f->parts.norm_rope) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED,
+                   "%s: %s needs a GGUF file: the rows of q and k are in another order here (reprise quantize, or "
+                   "rp_requantize, makes one)",
+                   f->path, what);
+}
 
 const RpGgufValue *rp_gguf_value(const RpGgufFile *f, int64_t i) {
     return i >= 0 && i < rp_gguf_n_values(f) ? &f->values[i] : NULL;

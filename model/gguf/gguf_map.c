@@ -71,7 +71,10 @@ RpStatus rp_gguf_read_in(RpGgufFile *f, size_t end) {
 }
 
 RpStatus rp_gguf_end_load(RpGgufFile *f) {
-    struct stat            info;
+    struct stat info;
+    for (int i = 0; i < f->parts.n_files; i++)
+        if (f->parts.files[i]->map.fd >= 0) RP_TRY(rp_gguf_end_load(f->parts.files[i]));
+    if (f->parts.n_files > 0) return RP_OK;
     const struct timespec *before = &f->map.mtime, *now = &info.st_mtim;
     if (fstat(f->map.fd, &info) != 0) return rp_fail(RP_E_IO, "%s: %s", f->path, strerror(errno));
     if ((size_t)info.st_size != f->bytes || now->tv_sec != before->tv_sec || now->tv_nsec != before->tv_nsec)
@@ -83,11 +86,20 @@ RpStatus rp_gguf_end_load(RpGgufFile *f) {
     return RP_OK;
 }
 
+RpStatus rp_gguf_forget(RpGgufFile *f) {
+    RP_TRY(rp_gguf_end_load(f));
+    munmap(f->map.data, f->bytes);
+    f->map.data = NULL;
+    f->data     = NULL;
+    return RP_OK;
+}
+
 RpStatus rp_gguf_refuse_output(const RpGgufFile *input, const char *path) {
     struct stat            info;
     const RpGgufMap       *map = &input->map;
     const struct timespec *old = &map->mtime, *now = &info.st_mtim;
-    if (map->data == NULL || stat(path, &info) != 0) return RP_OK;
+    for (int i = 0; i < input->parts.n_files; i++) RP_TRY(rp_gguf_refuse_output(input->parts.files[i], path));
+    if (map->inode == 0 || stat(path, &info) != 0) return RP_OK;
     const bool same = info.st_dev == map->device && info.st_ino == map->inode && now->tv_sec == old->tv_sec &&
                       now->tv_nsec == old->tv_nsec;
     if (!same) return RP_OK;

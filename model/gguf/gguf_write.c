@@ -274,17 +274,41 @@ static RpStatus write_checksums(GgufWriter *w) {
     return put(w, w->front.p, w->front.n);
 }
 
-RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status) {
-    if (status == RP_OK && w->at != w->n_tensors) status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
-    if (status == RP_OK && w->sums) status = write_checksums(w);
-    status = rp_new_file_close(w->file, status);
+void rp_gguf_writer_drop(GgufWriter *w) {
+    if (w == NULL) return;
     free(w->front.p);
     free(w->values.p);
     free(w->tensors.p);
     free(w->sizes);
     free(w->path);
     free(w);
+}
+
+RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status) {
+    if (status == RP_OK && w->at != w->n_tensors) status = rp_fail(RP_E_STATE, "%s: tensors are missing", w->path);
+    if (status == RP_OK && w->sums) status = write_checksums(w);
+    status = rp_new_file_close(w->file, status);
+    rp_gguf_writer_drop(w);
     return status;
+}
+
+/* ---- in memory ---- */
+
+RpStatus rp_gguf_writer_memory(const char *name, GgufWriter **out) {
+    GgufWriter *w = calloc(1, sizeof *w);
+    *out          = w;
+    if (w != NULL && (w->path = strdup(name)) != NULL) return RP_OK;
+    return rp_fail(RP_E_NOMEM, "%s: out of memory", name);
+}
+
+RpStatus rp_gguf_writer_take(const GgufWriter *w, char **data, size_t *bytes) {
+    const Head head = head_of(w);
+    *bytes          = sizeof head + w->values.n;
+    *data           = w->no_memory ? NULL : malloc(*bytes);
+    if (*data == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for the metadata", w->path);
+    memcpy(*data, &head, sizeof head);
+    if (w->values.n > 0) memcpy(*data + sizeof head, w->values.p, w->values.n);
+    return RP_OK;
 }
 
 size_t rp_gguf_writer_total(const GgufWriter *w) { return w->total; }

@@ -51,6 +51,12 @@ void rp_gguf_put_checksums(GgufWriter *w);
  * writer and returns the first failure. */
 RP_NODISCARD RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status);
 
+/* Metadata without a file: values are put, taken as GGUF without tensors, and the writer is dropped. `name` stands
+ * for the path in errors. The caller frees *data. */
+RP_NODISCARD RpStatus rp_gguf_writer_memory(const char *name, GgufWriter **out);
+RP_NODISCARD RpStatus rp_gguf_writer_take(const GgufWriter *w, char **data, size_t *bytes);
+void                  rp_gguf_writer_drop(GgufWriter *w);
+
 size_t rp_gguf_writer_total(const GgufWriter *w); /* bytes of all tensors */
 
 #endif

@@ -52,7 +52,7 @@ Test(gguf, names_the_format_of_files_that_are_not_gguf) {
     refuse_text("GGUF", 4, RP_E_FORMAT, "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
     RpGgufFile *f;
     REFUSED(rp_gguf_open("/nonexistent/x.gguf", &f), RP_E_IO, "/nonexistent/x.gguf: No such file");
-    REFUSED(rp_gguf_open("/", &f), RP_E_IO, "not a regular file");
+    REFUSED(rp_gguf_open("/", &f), RP_E_IO, "there is no config.json");
     REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "not a regular file");
 }
 

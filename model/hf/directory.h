@@ -1,0 +1,35 @@
+/* directory.h - the files of a directory as huggingface_hub writes it. A name is one component; what it leads to
+ * lies in the directory itself, or, where that is a snapshot of the cache (models--NAME/snapshots/REVISION), in
+ * models--NAME/blobs. */
+#ifndef MODEL_HF_DIRECTORY_H
+#define MODEL_HF_DIRECTORY_H
+
+#include "reprise/gguf.h"
+
+#include "model/hf/json.h"
+
+typedef struct HfDirectory {
+    const char  *path;  /* as it was given; borrowed */
+    char        *real;  /* without links; owned */
+    size_t       blobs; /* bytes of `real` that, with "/blobs/" behind them, name the other place; 0: none */
+    RpGgufFile **files; /* every file that was opened, owned; model/hf/open.c takes them over */
+    int          n_files;
+} HfDirectory;
+
+/* The caller frees *out with rp_hf_directory_close, also after a failure. RP_E_IO, RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_hf_directory_open(const char *path, HfDirectory *out);
+void                  rp_hf_directory_close(HfDirectory *d);
+
+/* Whether there is something of that name, a broken link too. */
+bool rp_hf_has(const HfDirectory *d, const char *name);
+
+/* Maps a file; with `copy` its memory is private. RP_E_FORMAT for a name of several components and for a link that
+ * leads out of the directory; errors of rp_gguf_map. */
+RP_NODISCARD RpStatus rp_hf_file(HfDirectory *d, const char *name, bool copy, RpGgufFile **out);
+
+/* Reads a file whole, as JSON whose root is an object, or as text. An absent file gives an empty *out: no nodes, no
+ * text. */
+RP_NODISCARD RpStatus rp_hf_json(HfDirectory *d, const char *name, Json *out);
+RP_NODISCARD RpStatus rp_hf_text(HfDirectory *d, const char *name, RpGgufString *out);
+
+#endif

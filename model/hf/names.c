@@ -1,0 +1,145 @@
+/* Names of tensors: those of Hugging Face, and those of GGUF for the same weights. */
+#include "model/hf/hf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct NameRow {
+    const char *hf, *gguf;
+} NameRow;
+
+static const NameRow outside[] = {
+    {"model.embed_tokens.weight", "token_embd.weight" },
+    {"model.norm.weight",         "output_norm.weight"},
+    {"lm_head.weight",            "output.weight"     },
+};
+
+/* Behind "model.layers.N." and "blk.N.". A row ends at the last word: ".weight" or ".bias" follows. */
+static const NameRow inside[] = {
+    {"input_layernorm",             "attn_norm"         },
+    {"self_attn.q_proj",            "attn_q"            },
+    {"self_attn.k_proj",            "attn_k"            },
+    {"self_attn.v_proj",            "attn_v"            },
+    {"self_attn.o_proj",            "attn_output"       },
+    {"self_attn.q_norm",            "attn_q_norm"       },
+    {"self_attn.k_norm",            "attn_k_norm"       },
+    {"mlp.gate_proj",               "ffn_gate"          },
+    {"mlp.up_proj",                 "ffn_up"            },
+    {"mlp.down_proj",               "ffn_down"          },
+    {"mlp.gate",                    "ffn_gate_inp"      },
+    {"block_sparse_moe.gate",       "ffn_gate_inp"      },
+    {"mlp.shared_expert_gate",      "ffn_gate_inp_shexp"},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"    },
+    {"mlp.shared_expert.up_proj",   "ffn_up_shexp"      },
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp"    },
+};
+
+static const NameRow two_norms[] = {
+    {"post_attention_layernorm", "ffn_norm"}
+};
+
+static const NameRow four_norms[] = {
+    {"post_attention_layernorm",   "post_attention_norm"},
+    {"pre_feedforward_layernorm",  "ffn_norm"           },
+    {"post_feedforward_layernorm", "post_ffw_norm"      },
+};
+
+/* Behind "model.layers.N." and the number of the expert. */
+static const NameRow experts[] = {
+    {"gate_proj", "ffn_gate_exps"},
+    {"up_proj",   "ffn_up_exps"  },
+    {"down_proj", "ffn_down_exps"},
+    {"w1",        "ffn_gate_exps"},
+    {"w3",        "ffn_up_exps"  },
+    {"w2",        "ffn_down_exps"},
+};
+
+/* Beginnings of tensors that the text model does not read: those of images, and the tables of old files. */
+static const char *const ignored[] = {
+    "vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.",
+    "visual.",       "model.visual."};
+
+#define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
+
+/* Takes a word from the front of a name. */
+static bool take(RpGgufString *s, const char *word) {
+    const size_t n = strlen(word);
+    if (s->len < n || memcmp(s->ptr, word, n) != 0) return false;
+    s->ptr += n;
+    s->len -= n;
+    return true;
+}
+
+/* A number without leading zeros, and the dot behind it. */
+static bool take_number(RpGgufString *s, int32_t *out) {
+    size_t i = 0;
+    *out     = 0;
+    for (; i < s->len && i < 5 && s->ptr[i] >= '0' && s->ptr[i] <= '9'; i++) *out = 10 * *out + (s->ptr[i] - '0');
+    if (i == 0 || i == s->len || s->ptr[i] != '.' || (i > 1 && s->ptr[0] == '0')) return false;
+    s->ptr += i + 1;
+    s->len -= i + 1;
+    return true;
+}
+
+static bool is(RpGgufString s, const char *text) { return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0; }
+
+/* What stands behind the row's word: ".weight", ".bias", or the scales of a weight in FP8. */
+static HfRole ending(RpGgufString s, const char **out) {
+    *out = s.len > 0 && is(s, ".bias") ? "bias" : "weight";
+    if (is(s, ".weight") || is(s, ".bias")) return HF_TENSOR;
+    return is(s, ".weight_scale_inv") || is(s, ".weight_scale") ? HF_SCALE : HF_UNKNOWN;
+}
+
+static HfRole find(const NameRow *rows, size_t n, RpGgufString s, int32_t layer, char out[HF_NAME_BYTES]) {
+    for (size_t i = 0; i < n; i++) {
+        RpGgufString rest = s;
+        const char  *end;
+        if (!take(&rest, rows[i].hf)) continue;
+        const HfRole role = ending(rest, &end);
+        if (role == HF_UNKNOWN) continue;
+        snprintf(out, HF_NAME_BYTES, "blk.%d.%s.%s%s", layer, rows[i].gguf, end, role == HF_SCALE ? "#scale" : "");
+        return role;
+    }
+    return HF_UNKNOWN;
+}
+
+/* A tensor of a layer; s is behind "model.layers.". */
+static HfRole layer_name(const HfModel *m, RpGgufString s, char out[HF_NAME_BYTES], int32_t *expert) {
+    int32_t layer;
+    HfRole  role;
+    if (!take_number(&s, &layer)) return HF_UNKNOWN;
+    if (is(s, "self_attn.rotary_emb.inv_freq")) return HF_IGNORED;
+    if (is(s, "self_attn.sinks")) {
+        snprintf(out, HF_NAME_BYTES, "blk.%d.attn_sinks.weight", layer);
+        return HF_TENSOR;
+    }
+    RpGgufString e = s;
+    if ((take(&e, "mlp.experts.") || take(&e, "block_sparse_moe.experts.")) && take_number(&e, expert)) {
+        role = find(experts, COUNT(experts), e, layer, out);
+        return role == HF_TENSOR ? HF_EXPERT : role;
+    }
+    role = m->family->four_norms ? find(four_norms, COUNT(four_norms), s, layer, out)
+                                 : find(two_norms, COUNT(two_norms), s, layer, out);
+    return role != HF_UNKNOWN ? role : find(inside, COUNT(inside), s, layer, out);
+}
+
+HfRole rp_hf_name(const HfModel *m, RpGgufString name, char out[HF_NAME_BYTES], int32_t *expert) {
+    RpGgufString s = name;
+    char         plain[HF_NAME_BYTES];
+    *expert = -1;
+    for (size_t i = 0; i < COUNT(ignored); i++)
+        if (take(&s, ignored[i])) return HF_IGNORED;
+    /* models that also see images: model.language_model.layers, or language_model.model.layers */
+    if (take(&s, "model.language_model.") || take(&s, "language_model.model.")) {
+        snprintf(plain, sizeof plain, "model.%.*s", (int)(s.len < 96 ? s.len : 96), s.ptr);
+        s = (RpGgufString){plain, strlen(plain)};
+    }
+    (void)take(&s, "language_model.");
+    for (size_t i = 0; i < COUNT(outside); i++)
+        if (is(s, outside[i].hf)) {
+            snprintf(out, HF_NAME_BYTES, "%s", outside[i].gguf);
+            return HF_TENSOR;
+        }
+    if (is(s, "lm_head.weight_scale_inv")) return HF_UNKNOWN;
+    return take(&s, "model.layers.") ? layer_name(m, s, out, expert) : HF_UNKNOWN;
+}

@@ -1,0 +1,100 @@
+/* RoPE scaling: "rope_scaling" and "rope_theta" of config.json, or "rope_parameters" of newer files, which for
+ * models with two kinds of layers has one object for each. */
+#include "model/hf/hf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Llama 3.1: pairs that turn seldom are slowed down by `factor`, and those between are blended. GGUF keeps the
+ * divisors of the frequencies. */
+static RpStatus llama3(HfModel *m, const JsonNode *scaling, uint32_t head_dim, double base) {
+    double factor, low, high, n_orig;
+    RP_TRY(rp_hf_number(m, scaling, "factor", (double)NAN, &factor));
+    RP_TRY(rp_hf_number(m, scaling, "low_freq_factor", 1.0, &low));
+    RP_TRY(rp_hf_number(m, scaling, "high_freq_factor", 4.0, &high));
+    RP_TRY(rp_hf_number(m, scaling, "original_max_position_embeddings", 8192.0, &n_orig));
+    if (!(factor >= 1.0) || !(low > 0.0) || !(high > low) || !(n_orig >= 1.0) || head_dim < 2 || head_dim > 65536)
+        return rp_fail(RP_E_FORMAT, "%s: rope scaling llama3 by %g between %g and %g is not possible", m->config.path,
+                       factor, low, high);
+    m->n_rope_factors = head_dim / 2;
+    m->rope_factors   = malloc((size_t)m->n_rope_factors * sizeof *m->rope_factors);
+    if (m->rope_factors == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", m->dir.path);
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        const double turns =
+            n_orig * pow(base, -2.0 * i / head_dim) / (2.0 * 3.14159265358979323846); /* in the old context */
+        double divisor = turns < low ? factor : 1.0;
+        if (turns >= low && turns <= high) {
+            const double smooth = (turns - low) / (high - low);
+            divisor             = 1.0 / ((1.0 - smooth) / factor + smooth);
+        }
+        m->rope_factors[i] = (float)divisor;
+    }
+    return RP_OK;
+}
+
+/* attention_factor is the magnitude itself; GGUF has what multiplies 1 + 0.1 ln(factor). */
+static RpStatus yarn(const HfModel *m, const JsonNode *scaling, double factor) {
+    static const char *const unknown[] = {"mscale", "mscale_all_dim"};
+    double                   fast, slow, magnitude;
+    const JsonNode          *truncate = rp_json_get(&m->config, scaling, "truncate");
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+        if (rp_json_get(&m->config, scaling, unknown[i]) != NULL)
+            return rp_hf_refuse(m, unknown[i], "a magnitude of YaRN by it");
+    if (truncate != NULL && truncate->type == JSON_FALSE)
+        return rp_hf_refuse(m, "truncate", "YaRN without whole borders");
+    const double usual = 1.0 + 0.1 * log(factor);
+    RP_TRY(rp_hf_number(m, scaling, "beta_fast", 32.0, &fast));
+    RP_TRY(rp_hf_number(m, scaling, "beta_slow", 1.0, &slow));
+    RP_TRY(rp_hf_number(m, scaling, "attention_factor", usual, &magnitude));
+    rp_hf_put_f32(m, "rope.scaling.yarn_beta_fast", fast);
+    rp_hf_put_f32(m, "rope.scaling.yarn_beta_slow", slow);
+    rp_hf_put_f32(m, "rope.scaling.attn_factor", magnitude / usual);
+    return RP_OK;
+}
+
+static RpStatus put_scaling(const HfModel *m, const JsonNode *scaling, const char *type, uint32_t n_ctx) {
+    double factor, n_orig;
+    RP_TRY(rp_hf_number(m, scaling, "factor", (double)NAN, &factor));
+    RP_TRY(rp_hf_number(m, scaling, "original_max_position_embeddings", n_ctx, &n_orig));
+    if (!(factor >= 1.0) || !(n_orig >= 1.0 && n_orig <= 2147483647.0))
+        return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %g is not possible", m->config.path,
+                       factor, n_orig);
+    rp_hf_put_text(m, "rope.scaling.type", type);
+    rp_hf_put_f32(m, "rope.scaling.factor", factor);
+    rp_hf_put_u32(m, "rope.scaling.original_context_length", (uint32_t)n_orig);
+    return strcmp(type, "yarn") == 0 ? yarn(m, scaling, factor) : RP_OK;
+}
+
+static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_ctx, double base) {
+    const JsonNode *type = rp_json_get(&m->config, scaling, "rope_type");
+    if (type == NULL) type = rp_json_get(&m->config, scaling, "type");
+    /* the dynamic scaling begins behind max_position_embeddings, where no session goes */
+    if (type == NULL || rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic"))
+        return RP_OK;
+    if (rp_json_is(&m->config, type, "linear")) return put_scaling(m, scaling, "linear", n_ctx);
+    if (rp_json_is(&m->config, type, "yarn")) return put_scaling(m, scaling, "yarn", n_ctx);
+    if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, base);
+    const RpGgufString text = rp_json_string(&m->config, type);
+    return rp_fail(RP_E_UNSUPPORTED,
+                   "%s: rope_type '%.*s' is not supported (there are default, dynamic, linear, llama3, yarn)",
+                   m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
+}
+
+RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_ctx) {
+    const JsonNode *whole = rp_hf_value(m, "rope_parameters"), *window = NULL;
+    double          base, window_base;
+    const JsonNode *full = rp_json_get(&m->config, whole, "full_attention");
+    if (full != NULL) {
+        window = rp_json_get(&m->config, whole, "sliding_attention");
+        whole  = full;
+    }
+    const JsonNode *scaling = whole != NULL ? whole : rp_hf_value(m, "rope_scaling");
+    RP_TRY(rp_hf_number(m, m->text, "rope_theta", strcmp(m->family->arch, "gemma3") == 0 ? 1e6 : 1e4, &base));
+    RP_TRY(rp_hf_number(m, whole, "rope_theta", base, &base));
+    RP_TRY(rp_hf_number(m, m->text, "rope_local_base_freq", 1e4, &window_base));
+    RP_TRY(rp_hf_number(m, window, "rope_theta", window_base, &window_base));
+    rp_hf_put_f32(m, "rope.freq_base", base);
+    if (strcmp(m->family->arch, "gemma3") == 0) rp_hf_put_f32(m, "rope.freq_base_swa", window_base);
+    return scaling_of(m, scaling, head_dim, n_ctx, base);
+}

@@ -1,0 +1,290 @@
+/* The tensors of a directory. A matrix in f32, f16 or bf16 is a view of its mapped file. Made in private memory are:
+ *
+ *     vectors              f32, for norms of Gemma 1 + weight
+ *     experts of a layer   one tensor [ne0, ne1, n] of n matrices
+ *     FP8 (e4m3)           bf16 (fp8.h)
+ *     rope_freqs.weight    the divisors of RoPE frequencies
+ *     odd places           a matrix whose data are not aligned to its elements */
+#include "model/hf/hf.h"
+
+#include "model/gguf/gguf_file.h"
+#include "model/hf/fp8.h"
+#include "model/hf/shards.h"
+#include "reprise/quants.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGN = 64, GGUF_I8 = 24 /* stands for the types that GGUF lacks */ };
+
+typedef struct Entry {
+    char              name[HF_NAME_BYTES]; /* of GGUF */
+    int32_t           expert;              /* -1: none */
+    HfRole            role;
+    const SafeTensor *tensor;
+} Entry;
+
+/* Tensors of one name: entries[first..first + n), n > 1 for experts. */
+typedef struct Group {
+    size_t first, n;
+    size_t made; /* its offset in the private memory; SIZE_MAX: it is mapped */
+} Group;
+
+typedef struct Weights {
+    HfModel  *m;
+    HfShards  shards;
+    Entry    *entries; /* sorted by name, then by expert */
+    size_t    n_entries;
+    Group    *groups;
+    size_t    n_groups;
+    Fp8Blocks blocks;
+    bool      tied;
+    size_t    made_bytes;
+} Weights;
+
+static int by_name(const void *a, const void *b) {
+    const Entry *x = a, *y = b;
+    const int    order = strcmp(x->name, y->name);
+    return order != 0 ? order : (x->expert > y->expert) - (x->expert < y->expert);
+}
+
+/* ---- entries and groups ---- */
+
+static RpStatus list_entries(Weights *w) {
+    w->entries = calloc(w->shards.n_tensors + 1, sizeof *w->entries);
+    if (w->entries == NULL)
+        return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", w->m->dir.path, w->shards.n_tensors);
+    for (size_t i = 0; i < w->shards.n_tensors; i++) {
+        const SafeTensor *t = w->shards.tensors[i];
+        Entry            *e = &w->entries[w->n_entries];
+        *e                  = (Entry){.tensor = t, .expert = -1};
+        e->role             = rp_hf_name(w->m, t->name, e->name, &e->expert);
+        if (e->role == HF_IGNORED || (w->tied && strcmp(e->name, "output.weight") == 0)) continue;
+        if (e->role == HF_UNKNOWN) /* stands in the list, so that it is refused as unused */
+            snprintf(e->name, sizeof e->name, "%.*s", (int)(t->name.len < 120 ? t->name.len : 120), t->name.ptr);
+        w->n_entries++;
+    }
+    if (w->n_entries > 0) qsort(w->entries, w->n_entries, sizeof *w->entries, by_name);
+    return RP_OK;
+}
+
+static RpStatus bad(const Weights *w, const Entry *e, const char *what) {
+    return rp_fail(RP_E_FORMAT, "%s: tensor %.*s (%s): %s", w->m->dir.path,
+                   (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr, e->name, what);
+}
+
+static bool same_shape(const SafeTensor *a, const SafeTensor *b) {
+    return a->type == b->type && memcmp(a->ne, b->ne, sizeof a->ne) == 0;
+}
+
+/* The experts of a layer: numbers 0 to n - 1, of one shape. All else has one entry. */
+static RpStatus check_group(const Weights *w, const Group *g) {
+    const Entry *first = &w->entries[g->first];
+    for (size_t i = 0; i < g->n; i++) {
+        const Entry *e = first + i;
+        if (first->role != HF_EXPERT && i > 0) return bad(w, e, "two tensors have this name");
+        if (first->role != HF_EXPERT) continue;
+        if (e->role != HF_EXPERT || e->expert != (int32_t)i)
+            return bad(w, e, "an expert before it is missing, or occurs twice");
+        if (!same_shape(e->tensor, first->tensor)) return bad(w, e, "experts of one layer differ in type or shape");
+        if (e->tensor->ne[2] != 1) return bad(w, e, "an expert is no matrix");
+    }
+    return RP_OK;
+}
+
+static bool is_vector(const SafeTensor *t) { return t->ne[1] == 1 && t->ne[2] == 1 && t->ne[3] == 1; }
+
+static bool is_norm(const Entry *e) { return strstr(e->name, "_norm.weight") != NULL; }
+
+/* The type that the library sees; -1: it does not compute with the tensor. */
+static int dtype_of(const Entry *e) {
+    if (e->role == HF_UNKNOWN) return rp_safe_type_dtype(e->tensor->type);
+    if (e->tensor->type == SAFE_F8_E4M3) return RP_BF16;
+    const int dtype = rp_safe_type_dtype(e->tensor->type);
+    return dtype >= 0 && e->role == HF_TENSOR && is_vector(e->tensor) ? RP_F32 : dtype;
+}
+
+/* Whether the tensor cannot be a view of its file. */
+static bool must_be_made(const Weights *w, const Group *g) {
+    const Entry      *e = &w->entries[g->first];
+    const SafeTensor *t = e->tensor;
+    if (e->role == HF_UNKNOWN) return false;
+    const int dtype = dtype_of(e);
+    if (dtype != rp_safe_type_dtype(t->type) || e->role == HF_EXPERT) return true;
+    if (w->m->family->norm_plus_1 && is_norm(e)) return true;
+    return (uintptr_t)t->data % rp_row_bytes((RpDtype)dtype, 1) != 0;
+}
+
+static size_t group_bytes(const Weights *w, const Group *g) {
+    const Entry   *e  = &w->entries[g->first];
+    const int64_t *ne = e->tensor->ne;
+    return rp_row_bytes((RpDtype)dtype_of(e), ne[0]) * (size_t)(ne[1] * ne[2] * ne[3]) * g->n;
+}
+
+static RpStatus list_groups(Weights *w) {
+    w->groups = calloc(w->n_entries + 1, sizeof *w->groups);
+    if (w->groups == NULL)
+        return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", w->m->dir.path, w->n_entries);
+    for (size_t i = 0, n; i < w->n_entries; i += n) {
+        const Entry *e = &w->entries[i];
+        for (n = 1; i + n < w->n_entries && strcmp(e->name, e[n].name) == 0;) n++;
+        Group *g = &w->groups[w->n_groups];
+        *g       = (Group){.first = i, .n = n, .made = SIZE_MAX};
+        if (e->role == HF_SCALE) continue;
+        RP_TRY(check_group(w, g));
+        if (e->role != HF_UNKNOWN && dtype_of(e) < 0)
+            return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s, which is not supported", w->m->dir.path,
+                           (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr,
+                           rp_safe_type_name(e->tensor->type));
+        if (must_be_made(w, g)) {
+            g->made = w->made_bytes;
+            w->made_bytes += (group_bytes(w, g) + ALIGN - 1) / ALIGN * ALIGN;
+        }
+        w->n_groups++;
+    }
+    return RP_OK;
+}
+
+/* ---- making ---- */
+
+/* The scales of a weight in FP8, by their name; NULL: there are none. */
+static const SafeTensor *scale_of(const Weights *w, const Entry *e) {
+    Entry key = {.expert = e->expert};
+    snprintf(key.name, sizeof key.name, "%.*s#scale", HF_NAME_BYTES - 8, e->name);
+    const Entry *found = bsearch(&key, w->entries, w->n_entries, sizeof key, by_name);
+    return found != NULL ? found->tensor : NULL;
+}
+
+static RpStatus make(const Weights *w, const Group *g, char *out) {
+    const size_t each = group_bytes(w, g) / g->n;
+    for (size_t i = 0; i < g->n; i++, out += each) {
+        const Entry      *e = &w->entries[g->first + i];
+        const SafeTensor *t = e->tensor;
+        if (t->type == SAFE_F8_E4M3) {
+            if (t->ne[2] != 1) return bad(w, e, "FP8 of other shapes than a matrix");
+            RP_TRY(rp_fp8_to_bf16(w->m->dir.path, t, scale_of(w, e), w->blocks, out));
+        } else if (dtype_of(e) == rp_safe_type_dtype(t->type)) {
+            memcpy(out, t->data, each);
+        } else {
+            float *x = (float *)(void *)out;
+            rp_dequantize_row((RpDtype)rp_safe_type_dtype(t->type), t->data, t->ne[0], x);
+        }
+        if (!w->m->family->norm_plus_1 || !is_norm(e)) continue;
+        float *x = (float *)(void *)out;
+        for (int64_t k = 0; k < t->ne[0]; k++) x[k] += 1.0f;
+    }
+    return RP_OK;
+}
+
+static void place(const Weights *w, const Group *g, RpGgufFile *f, RpGgufTensor *out) {
+    const Entry      *e     = &w->entries[g->first];
+    const SafeTensor *t     = e->tensor;
+    const int         dtype = dtype_of(e);
+    int64_t           ne[RP_MAX_DIMS];
+    memcpy(ne, t->ne, sizeof ne);
+    if (e->role == HF_EXPERT) ne[2] = (int64_t)g->n;
+    out->known     = e->role != HF_UNKNOWN;
+    out->gguf_type = dtype >= 0 ? (uint32_t)rp_dtype_info((RpDtype)dtype)->gguf_type : GGUF_I8;
+    out->bytes     = g->made != SIZE_MAX ? group_bytes(w, g) : t->bytes;
+    memcpy(out->view.ne, ne, sizeof ne);
+    if (!out->known) return;
+    const void *data = g->made != SIZE_MAX ? f->parts.made + g->made : (const char *)t->data;
+    out->view        = rp_view_contiguous((RpDtype)dtype, ne, NULL);
+    memcpy(&out->view.data, &data, sizeof data); /* read only, as gguf.h says */
+}
+
+/* The names of all tensors in one block, which the file owns. */
+static RpStatus set_names(const Weights *w, RpGgufFile *f) {
+    size_t bytes = 32;
+    for (size_t i = 0; i < w->n_groups; i++) bytes += strlen(w->entries[w->groups[i].first].name);
+    char *p = f->parts.names = malloc(bytes);
+    if (p == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for names", f->path);
+    for (size_t i = 0; i < w->n_groups; i++) {
+        const char *name   = w->entries[w->groups[i].first].name;
+        f->tensors[i].name = (RpGgufString){p, strlen(name)};
+        p                  = memcpy(p, name, strlen(name));
+        p += strlen(name);
+    }
+    if (w->m->rope_factors != NULL) f->tensors[w->n_groups].name = (RpGgufString){"rope_freqs.weight", 17};
+    return RP_OK;
+}
+
+static RpStatus set_tensors(Weights *w, RpGgufFile *f) {
+    const size_t rope_at = w->made_bytes, rope_bytes = (size_t)w->m->n_rope_factors * sizeof(float);
+    f->n_tensors = (int64_t)w->n_groups + (w->m->rope_factors != NULL);
+    f->tensors   = calloc((size_t)f->n_tensors + 1, sizeof *f->tensors);
+    if (f->tensors == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", f->path, w->n_groups);
+    RP_TRY(set_names(w, f));
+    if (rope_at + rope_bytes > 0) {
+        void *made = mmap(NULL, rope_at + rope_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (made == MAP_FAILED)
+            return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu bytes of tensors", f->path, rope_at + rope_bytes);
+        f->parts.made       = made;
+        f->parts.made_bytes = rope_at + rope_bytes;
+    }
+    for (size_t i = 0; i < w->n_groups; i++) {
+        if (w->groups[i].made != SIZE_MAX) RP_TRY(make(w, &w->groups[i], f->parts.made + w->groups[i].made));
+        place(w, &w->groups[i], f, &f->tensors[i]);
+    }
+    if (w->m->rope_factors != NULL) {
+        RpGgufTensor *t = &f->tensors[w->n_groups];
+        memcpy(f->parts.made + rope_at, w->m->rope_factors, rope_bytes);
+        t->known = true;
+        t->bytes = rope_bytes;
+        t->view =
+            rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){w->m->n_rope_factors, 1, 1, 1}, f->parts.made + rope_at);
+    }
+    if (f->parts.made != NULL && mprotect(f->parts.made, f->parts.made_bytes, PROT_READ) != 0)
+        return rp_fail(RP_E_IO, "%s: tensors cannot be made read only", f->path);
+    return rp_gguf_index_tensors(f);
+}
+
+/* ---- all of it ---- */
+
+/* The output matrix is the embedding: as config.json says, or as the family does where it does not. */
+static RpStatus read_tied(Weights *w) {
+    const Json     *j = &w->m->config;
+    const JsonNode *v = rp_json_get(j, w->m->text, "tie_word_embeddings");
+    if (v == NULL) v = rp_json_get(j, j->nodes, "tie_word_embeddings");
+    const bool own = rp_hf_shards_find(&w->shards, (RpGgufString){"lm_head.weight", 14}) != NULL ||
+                     rp_hf_shards_find(&w->shards, (RpGgufString){"language_model.lm_head.weight", 29}) != NULL;
+    w->tied = v != NULL ? v->type == JSON_TRUE : w->m->family->four_norms || !own;
+    if (v != NULL && !w->tied && !own)
+        return rp_fail(RP_E_FORMAT, "%s: tensor lm_head.weight is missing, and tie_word_embeddings is false",
+                       w->m->dir.path);
+    return RP_OK;
+}
+
+static RpStatus read_blocks(Weights *w) {
+    const Json     *j    = &w->m->config;
+    const JsonNode *size = rp_json_get(j, rp_json_get(j, j->nodes, "quantization_config"), "weight_block_size");
+    if (size == NULL || size->type == JSON_NULL) return RP_OK;
+    const JsonNode *rows = rp_json_first(j, size), *columns = rows != NULL ? rp_json_next(j, size, rows) : NULL;
+    uint64_t        r = 0, c = 0;
+    if (size->n != 2 || !rp_json_u63(j, rows, &r) || !rp_json_u63(j, columns, &c) || r < 1 || c < 1 || r > 65536 ||
+        c > 65536)
+        return rp_fail(RP_E_FORMAT, "%s: weight_block_size is not two numbers from 1 to 65536", j->path);
+    w->blocks = (Fp8Blocks){(uint32_t)r, (uint32_t)c};
+    return RP_OK;
+}
+
+static RpStatus read_weights(Weights *w, RpGgufFile *f, bool copy) {
+    RP_TRY(rp_hf_shards_open(&w->m->dir, copy, &w->shards));
+    RP_TRY(read_tied(w));
+    RP_TRY(read_blocks(w));
+    RP_TRY(list_entries(w));
+    RP_TRY(list_groups(w));
+    return set_tensors(w, f);
+}
+
+RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f, bool copy) {
+    Weights        w  = {.m = m};
+    const RpStatus st = read_weights(&w, f, copy);
+    rp_hf_shards_free(&w.shards);
+    free(w.entries);
+    free(w.groups);
+    return st;
+}

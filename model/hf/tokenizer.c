@@ -1,0 +1,5 @@
+#include "model/hf/hf.h"
+RpStatus rp_hf_tokenizer(HfModel *m) {
+    (void)m;
+    return RP_OK;
+}
