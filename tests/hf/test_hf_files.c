@@ -1,0 +1,393 @@
+/* Hostile and damaged directories: each is refused with a status and a text that names file and tensor. The
+ * directories are made of tests/golden/hf/llama with one file changed, or of files written byte by byte. */
+#include "tests/support/golden.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "model/hf/json.h"
+
+static char folder[64];
+
+static void begin(void) {
+    snprintf(folder, sizeof folder, "/tmp/reprise-hf-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static const char *in_folder(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void end(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect_eq(system(command), 0);
+}
+
+static void write_file(const char *name, const void *data, size_t bytes) {
+    FILE *f = fopen(in_folder(name), "wb");
+    cr_assert_not_null(f, "%s", name);
+    cr_assert_eq(fwrite(data, 1, bytes, f), bytes);
+    fclose(f);
+}
+
+static void write_text(const char *name, const char *text) { write_file(name, text, strlen(text)); }
+
+static char *read_llama(const char *name, size_t *bytes) {
+    char path[512], *p = calloc(1, 1 << 20);
+    snprintf(path, sizeof path, GOLDEN_DIR "hf/llama/%s", name);
+    FILE *f = fopen(path, "rb");
+    cr_assert(f != NULL && p != NULL, "%s", path);
+    *bytes = fread(p, 1, 1 << 20, f);
+    fclose(f);
+    return p;
+}
+
+static void copy_llama(const char *name) {
+    size_t n;
+    char  *p = read_llama(name, &n);
+    write_file(name, p, n);
+    free(p);
+}
+
+static RpStatus open_folder(void) {
+    RpModel       *m  = NULL;
+    const RpStatus st = rp_model_open(folder, NULL, &m);
+    rp_model_free(m);
+    return st;
+}
+
+/* A file of weights with this header, padded with spaces; its data are zeros. */
+static void write_weights(const char *name, const char *header, size_t data) {
+    const size_t   n   = (strlen(header) + 7) / 8 * 8;
+    const uint64_t len = n;
+    char          *p   = calloc(1, 8 + n + data);
+    cr_assert_not_null(p);
+    memset(p, ' ', 8 + n);
+    memcpy(p, &len, 8);
+    memcpy(p + 8, header, strlen(header));
+    write_file(name, p, 8 + n + data);
+    free(p);
+}
+
+static void refuse_header(const char *header, size_t data, const char *text) {
+    write_weights("model.safetensors", header, data);
+    REFUSED(open_folder(), RP_E_FORMAT, text);
+    cr_expect_not_null(strstr(rp_last_error(), "model.safetensors"), "%s", rp_last_error());
+}
+
+#define TENSOR(name, dtype, shape, offsets)                                                                            \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+Test(hf_files, bad_headers_of_weights) {
+    begin();
+    copy_llama("config.json");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[8,24]") "}", 24, "overlap");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[0,16]") "}", 16, "overlap");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[20,36]") "}", 36,
+                  "there is a gap");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[4,20]") "}", 20, "there is a gap");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "}", 20, "4 bytes behind the last tensor belong to none");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "}", 12, "past the end of the file");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[9223372036854775800,9223372036854775816]") "}", 16,
+                  "data_offsets are not");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[9223372036854775000,9223372036854775016]") "}", 16, "past the end");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[16,0]") "}", 16, "differ in size");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,12]") "}", 16, "differ in size");
+    refuse_header("{" TENSOR("a", "F32", "[-4]", "[0,16]") "}", 16, "not a whole number");
+    refuse_header("{" TENSOR("a", "F32", "[4.0]", "[0,16]") "}", 16, "not a whole number");
+    refuse_header("{" TENSOR("a", "F32", "[0]", "[0,0]") "}", 0, "a dimension is 0");
+    refuse_header("{" TENSOR("a", "F32", "[4294967296,4294967296]", "[0,16]") "}", 16, "its size overflows");
+    refuse_header("{" TENSOR("a", "F32", "[1,1,1,1,4]", "[0,16]") "}", 16, "more than 4 dimensions");
+    refuse_header("{" TENSOR("a", "F32", "{}", "[0,16]") "}", 16, "has no shape");
+    refuse_header("{" TENSOR("a", "Q9", "[4]", "[0,16]") "}", 16, "the unknown type 'Q9'");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16,32]") "}", 16, "are not two whole numbers");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("a", "F32", "[4]", "[0,16]") "}", 16,
+                  "\"a\" occurs twice");
+    refuse_header("{" TENSOR("", "F32", "[4]", "[0,16]") "}", 16, "is no name of a tensor");
+    refuse_header("{" TENSOR("a\\u0000b", "F32", "[4]", "[0,16]") "}", 16, "is no name of a tensor");
+    refuse_header("{\"a\":7}", 0, "its entry is no object");
+    refuse_header("[]", 0, "the header is no JSON object");
+    refuse_header("{\"a\":", 0, "the text ends");
+    refuse_header("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", 0,
+                  "nested too deeply");
+    write_file("model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
+    REFUSED(open_folder(), RP_E_FORMAT, "does not fit into 10 bytes");
+    write_file("model.safetensors", "\x02\0\0", 3);
+    REFUSED(open_folder(), RP_E_FORMAT, "no safetensors file (truncated?)");
+    write_file("model.safetensors", "", 0);
+    REFUSED(open_folder(), RP_E_FORMAT, "the file is empty");
+    end();
+}
+
+Test(hf_files, a_file_that_ends_anywhere_is_refused) {
+    begin();
+    copy_llama("config.json");
+    size_t   n;
+    uint64_t header;
+    char    *p = read_llama("model.safetensors", &n);
+    memcpy(&header, p, sizeof header);
+    for (size_t cut = 1; cut < 8 + header + 64; cut++) {
+        write_file("model.safetensors", p, cut);
+        cr_expect_eq(open_folder(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
+        cr_expect_not_null(strstr(rp_last_error(), "model.safetensors"), "%zu bytes: %s", cut, rp_last_error());
+    }
+    write_file("model.safetensors", p, n - 1);
+    REFUSED(open_folder(), RP_E_FORMAT, "past the end of the file");
+    write_file("model.safetensors", p, n);
+    OK(open_folder());
+    free(p);
+    p = read_llama("config.json", &n);
+    for (size_t cut = 0; cut + 2 < n; cut++) {
+        write_file("config.json", p, cut);
+        cr_expect_eq(open_folder(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
+    }
+    free(p);
+    end();
+}
+
+static void use_index(const char *map) {
+    char text[1024];
+    snprintf(text, sizeof text, "{\"metadata\":{},\"weight_map\":%s}", map);
+    write_text("model.safetensors.index.json", text);
+}
+
+Test(hf_files, shards) {
+    static const char header[] = "{" TENSOR("a", "F32", "[4]", "[0,16]") "}";
+    begin();
+    REFUSED(open_folder(), RP_E_IO, "there is no config.json");
+    copy_llama("config.json");
+    REFUSED(open_folder(), RP_E_IO, "there is neither model.safetensors nor model.safetensors.index.json");
+    use_index("{\"a\":\"../model.safetensors\"}");
+    REFUSED(open_folder(), RP_E_FORMAT, "'../model.safetensors' is no name of a file in this directory");
+    use_index("{\"a\":\"/etc/x.safetensors\"}");
+    REFUSED(open_folder(), RP_E_FORMAT, "is no name of a file in this directory");
+    use_index("{\"a\":\"..\"}");
+    REFUSED(open_folder(), RP_E_FORMAT, "'..' is no name of a file of safetensors");
+    use_index("{\"a\":\"tokenizer.json\"}");
+    REFUSED(open_folder(), RP_E_FORMAT, "is no name of a file of safetensors");
+    use_index("{\"a\":7}");
+    REFUSED(open_folder(), RP_E_FORMAT, "an entry of weight_map is no name of a file");
+    use_index("{\"a\":\"x\\u0000.safetensors\"}");
+    REFUSED(open_folder(), RP_E_FORMAT, "an entry of weight_map is no name of a file");
+    use_index("{\"a\":\"one.safetensors\"}");
+    REFUSED(open_folder(), RP_E_IO, "one.safetensors: No such file");
+    write_weights("one.safetensors", header, 16);
+    use_index("{\"b\":\"one.safetensors\"}");
+    REFUSED(open_folder(), RP_E_FORMAT, "tensor b is not in one.safetensors");
+    write_weights("two.safetensors", header, 16);
+    use_index("{\"a\":\"one.safetensors\",\"b\":\"two.safetensors\"}");
+    REFUSED(open_folder(), RP_E_FORMAT, "tensor a lies in two files");
+    write_text("model.safetensors.index.json", "{}");
+    REFUSED(open_folder(), RP_E_FORMAT, "weight_map is missing");
+    write_text("model.safetensors.index.json", "[]");
+    REFUSED(open_folder(), RP_E_FORMAT, "this is no JSON object");
+    end();
+}
+
+Test(hf_files, links) {
+    char target[512];
+    begin();
+    copy_llama("config.json");
+    snprintf(target, sizeof target, GOLDEN_DIR "hf/llama/model.safetensors");
+    cr_assert_eq(symlink(target, in_folder("model.safetensors")), 0);
+    REFUSED(open_folder(), RP_E_FORMAT, "model.safetensors: this link leads out of the directory");
+    cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
+    cr_assert_eq(symlink("nowhere", in_folder("model.safetensors")), 0);
+    REFUSED(open_folder(), RP_E_IO, "model.safetensors: No such file");
+    cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
+    copy_llama("model.safetensors");
+    cr_assert_eq(rename(in_folder("model.safetensors"), "/tmp/reprise-hf-moved"), 0);
+    cr_assert_eq(rename("/tmp/reprise-hf-moved", in_folder("other.bin")), 0);
+    cr_assert_eq(symlink("other.bin", in_folder("model.safetensors")), 0);
+    OK(open_folder());
+    cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
+    cr_assert_eq(mkfifo(in_folder("model.safetensors"), 0600), 0);
+    REFUSED(open_folder(), RP_E_IO, "not a regular file");
+    end();
+}
+
+/* The cache of huggingface_hub: models--x/snapshots/REVISION/file is a link to ../../blobs/HASH. */
+Test(hf_files, links_of_the_cache_to_its_blobs) {
+    static const char *const names[] = {"config.json", "model.safetensors"};
+    char                     top[64], target[256];
+    begin();
+    snprintf(top, sizeof top, "%s", folder);
+    cr_assert_eq(mkdir(in_folder("blobs"), 0700), 0);
+    cr_assert_eq(mkdir(in_folder("snapshots"), 0700), 0);
+    cr_assert_eq(mkdir(in_folder("snapshots/r"), 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        size_t n;
+        char  *p = read_llama(names[i], &n), name[128];
+        snprintf(name, sizeof name, "blobs/%d", i);
+        write_file(name, p, n);
+        snprintf(name, sizeof name, "snapshots/r/%s", names[i]);
+        snprintf(target, sizeof target, "../../blobs/%d", i);
+        cr_assert_eq(symlink(target, in_folder(name)), 0);
+        free(p);
+    }
+    snprintf(folder, sizeof folder, "%.40s/snapshots/r", top);
+    OK(open_folder());
+    cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
+    cr_assert_eq(symlink("../../../../etc/passwd", in_folder("model.safetensors")), 0);
+    REFUSED(open_folder(), RP_E_FORMAT, "leads out of the directory");
+    snprintf(folder, sizeof folder, "%s", top);
+    end();
+}
+
+/* config.json of the llama with one text replaced. */
+static void refuse_config(const char *from, const char *to, RpStatus status, const char *text) {
+    size_t n;
+    char  *p  = read_llama("config.json", &n), changed[8192];
+    char  *at = strstr(p, from);
+    cr_assert_not_null(at, "%s", from);
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - p), p, to, at + strlen(from));
+    write_text("config.json", changed);
+    REFUSED(open_folder(), status, text);
+    free(p);
+}
+
+Test(hf_files, bad_configurations) {
+    begin();
+    copy_llama("model.safetensors");
+    refuse_config("LlamaForCausalLM", "NoSuchModel", RP_E_UNSUPPORTED, "architecture 'NoSuchModel' is not supported");
+    refuse_config("\"architectures\"", "\"a\"", RP_E_FORMAT, "architectures is missing");
+    refuse_config("\"silu\"", "\"relu\"", RP_E_UNSUPPORTED, "hidden_act 'relu' is not supported");
+    refuse_config("\"hidden_size\": 32", "\"hidden_size\": 3.5", RP_E_FORMAT, "hidden_size is 3.5");
+    refuse_config("\"hidden_size\": 32", "\"hidden_size\": 1e999", RP_E_FORMAT, "hidden_size is no finite number");
+    refuse_config("\"hidden_size\": 32", "\"hidden_size\": \"32\"", RP_E_FORMAT, "hidden_size is no finite number");
+    refuse_config("\"hidden_size\": 32", "\"hidden_size\": 64", RP_E_SHAPE, "token_embd.weight");
+    refuse_config("\"hidden_size\": 32,", "\"hidden_size\": 32, \"hidden_size\": 32,", RP_E_FORMAT,
+                  "\"hidden_size\" occurs twice");
+    refuse_config("\"num_attention_heads\": 4", "\"num_attention_heads\": 0", RP_E_FORMAT, "num_attention_heads is 0");
+    refuse_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", RP_E_UNSUPPORTED,
+                  "does not use 9 of the tensors");
+    refuse_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", RP_E_FORMAT,
+                  "tensor blk.2.attn_norm.weight is missing");
+    refuse_config("\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", RP_E_UNSUPPORTED,
+                  "rope_type 'longrope' is not supported");
+    refuse_config("\"rope_type\": \"default\"", "\"rope_type\": \"linear\"", RP_E_FORMAT, "factor is missing");
+    refuse_config("\"vocab_size\"", "\"partial_rotary_factor\": 0.5, \"vocab_size\"", RP_E_UNSUPPORTED,
+                  "partial_rotary_factor");
+    refuse_config("\"vocab_size\"", "\"quantization_config\": {\"quant_method\": \"gptq\"}, \"vocab_size\"",
+                  RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported");
+    end();
+}
+
+/* A tensor that no row of the table knows could matter for the results. */
+Test(hf_files, unknown_tensors_are_refused) {
+    begin();
+    copy_llama("config.json");
+    size_t   n;
+    uint64_t header;
+    char    *p = read_llama("model.safetensors", &n);
+    memcpy(&header, p, sizeof header);
+    char *at = memmem(p, n, "layers.1.mlp.up_proj", 20);
+    cr_assert_not_null(at);
+    memcpy(at, "layers.1.mlp.xx_proj", 20);
+    write_file("model.safetensors", p, n);
+    REFUSED(open_folder(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
+    memcpy(at, "layers.7.mlp.up_proj", 20);
+    write_file("model.safetensors", p, n);
+    REFUSED(open_folder(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
+    free(p);
+    end();
+}
+
+/* Matrices are the mapped file itself, beyond the first MiB, which is read with the header. */
+Test(hf_files, matrices_are_mapped_and_not_copied) {
+    enum { ROWS = 3 << 20 };
+    char        header[256], *line = NULL;
+    size_t      size = 0;
+    RpGgufFile *f;
+    bool        found = false;
+    begin();
+    copy_llama("config.json");
+    snprintf(header, sizeof header,
+             "{" TENSOR("lm_head.weight", "F32", "[%d,1]", "[0,%d]") "," TENSOR("model.embed_tokens.weight", "F32",
+                                                                                "[2,%d]", "[%d,%d]") "}",
+             ROWS, 4 * ROWS, ROWS, 4 * ROWS, 12 * ROWS);
+    write_weights("model.safetensors", header, 12 * ROWS);
+    OK(rp_gguf_open(folder, &f));
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, "token_embd.weight");
+    cr_assert_not_null(t);
+    const uintptr_t at   = (uintptr_t)t->view.data;
+    FILE           *maps = fopen("/proc/self/maps", "r");
+    cr_assert_not_null(maps);
+    while (getline(&line, &size, maps) > 0) {
+        unsigned long from, to;
+        if (sscanf(line, "%lx-%lx", &from, &to) == 2 && at >= from && at < to)
+            found = strstr(line, in_folder("model.safetensors")) != NULL;
+    }
+    cr_expect(found);
+    fclose(maps);
+    free(line);
+    rp_gguf_close(f);
+    end();
+}
+
+Test(hf_files, no_output_replaces_a_file_of_the_directory) {
+    begin();
+    copy_llama("config.json");
+    copy_llama("model.safetensors");
+    REFUSED(rp_requantize(folder, in_folder("model.safetensors"), "F32", NULL, NULL), RP_E_ARG,
+            "an output must not be an input");
+    REFUSED(rp_requantize(folder, in_folder("config.json"), "F32", NULL, NULL), RP_E_ARG,
+            "an output must not be an input");
+    end();
+}
+
+static void refuse_json(const char *text, const char *what) {
+    Json j;
+    REFUSED(rp_json_read("x.json", text, strlen(text), &j), RP_E_FORMAT, what);
+    rp_json_free(&j);
+}
+
+Test(hf_files, json_that_is_none) {
+    refuse_json("", "the text ends");
+    refuse_json("{", "a name is expected");
+    refuse_json("{\"a\"}", "':' is expected");
+    refuse_json("{\"a\":1,}", "a name is expected");
+    refuse_json("{\"a\":1 \"b\":2}", "',' or '}' is expected");
+    refuse_json("[1,]", "an unknown value");
+    refuse_json("[1 2]", "',' or ']' is expected");
+    refuse_json("[01]", "',' or ']' is expected");
+    refuse_json("[1.]", "an unknown value");
+    refuse_json("[1e]", "an unknown value");
+    refuse_json("[-]", "an unknown value");
+    refuse_json("[+1]", "an unknown value");
+    refuse_json("nul", "an unknown value");
+    refuse_json("\"a", "a string without an end");
+    refuse_json("\"a\n\"", "a control character in a string");
+    refuse_json("\"\\x\"", "an unknown escape");
+    refuse_json("\"\\u12g4\"", "an unknown escape");
+    refuse_json("\"\\ud800\"", "half of a surrogate pair");
+    refuse_json("\"\\ud800\\u0041\"", "half of a surrogate pair");
+    refuse_json("\"\\udc00\"", "half of a surrogate pair");
+    refuse_json("\"\xff\"", "ill-formed UTF-8");
+    refuse_json("\"\xed\xa0\x80\"", "ill-formed UTF-8");
+    refuse_json("{\"a\":1,\"b\":2,\"\\u0061\":3}", "the name \"a\" occurs twice");
+    refuse_json("1 2", "text behind the value");
+}
+
+Test(hf_files, json_values) {
+    static const char text[] = " {\"s\":\"a\\u00e9\\ud83d\\ude00\\n\",\"n\":-1.5e2,\"a\":[1,[2,{}],3],\"t\":true,\"z\":"
+                               "null,\"i\":9223372036854775000}";
+    Json              j;
+    uint64_t          u;
+    OK(rp_json_read("x.json", text, sizeof text - 1, &j));
+    const JsonNode *root = j.nodes, *a = rp_json_get(&j, root, "a");
+    cr_expect_eq(root->n, 6u);
+    cr_expect(rp_json_is(&j, rp_json_get(&j, root, "s"), "a\xc3\xa9\xf0\x9f\x98\x80\n"));
+    cr_expect_eq(rp_json_number(&j, rp_json_get(&j, root, "n")), -150.0);
+    cr_expect_eq(a->n, 3u);
+    const JsonNode *x = rp_json_next(&j, a, rp_json_next(&j, a, rp_json_first(&j, a)));
+    cr_expect(rp_json_u63(&j, x, &u) && u == 3);
+    cr_expect_null(rp_json_next(&j, a, x));
+    cr_expect(rp_json_u63(&j, rp_json_get(&j, root, "i"), &u) && u == 9223372036854775000u);
+    cr_expect(!rp_json_u63(&j, rp_json_get(&j, root, "n"), &u));
+    cr_expect_null(rp_json_get(&j, root, "none"));
+    rp_json_free(&j);
+}
