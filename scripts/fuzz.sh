@@ -33,7 +33,7 @@ import pathlib, sys
 target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 inputs = []
 if target in ("model", "convert", "chat", "api", "adapter", "checkpoint"):
-    inputs = [bytes([i, i * 8, i * 3, i * 37 % 256, i * 5, i, i * 7, i]) for i in range(64)]
+    inputs = [bytes(i * step % 256 for step in (1, 8, 3, 37, 5, 1, 7, 1)) for i in range(64)]
 saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
 if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]
 for i, data in enumerate(inputs): (folder / f"seed-{i}").write_bytes(data)
@@ -48,7 +48,7 @@ run_one() { # corpus folder, target, seconds
     corpus=$1 target=$2 seconds=$3 status=0
     start=$(mktemp -d) log=$(mktemp)
     mkdir -p "$corpus/$target" "$corpus/findings"
-    seeds "$target" "$start"
+    seeds "$target" "$start" || { echo "fuzz_$target: FAILED: no inputs to start from"; return 1; }
     # shellcheck disable=SC2046
     build/fuzz/fuzz_"$target" $(limits "$target") -max_total_time="$seconds" -timeout="${hang_s:-60}" -rss_limit_mb=2500 \
         -malloc_limit_mb=1000 -artifact_prefix="$corpus/findings/$target-" "$corpus/$target" "$start" \
