@@ -1,7 +1,14 @@
-/* mqa_attention and flash_attention of nn.h: the op attention with keys and values of f32, without positions.
+/* mqa_attention and flash_attention of nn.h: the op attention with keys and values of f32, without positions. Both
+ * run the same kernel (online softmax); they differ in the mask only.
  *
  *     Q [batch,seq,heads,head_dim]    element (d, t, h, b) at d + head_dim * (h + heads * (t + seq * b))
- *     ne {head_dim, seq, heads, batch}, nb of t: heads rows, of h: one row */
+ *     ne {head_dim, seq, heads, batch}, nb of t: heads rows, of h: one row
+ *
+ * Query head h uses key head h * key_heads / heads: grouped-query attention (Ainslie et al. 2023, arXiv:2305.13245),
+ * with one key head multi-query attention (Shazeer 2019, arXiv:1911.02150). The result is that of
+ * scaled_dot_product_attention of PyTorch with enable_gqa, on tensors [batch,seq,heads,head_dim] instead of
+ * [batch,heads,seq,head_dim]. The causal mask is aligned to the last key, as in FlashAttention from 2.1 on; PyTorch
+ * aligns it to the first. Both agree for seq_q = seq_k. */
 #include "nn/workspace.h"
 
 #include "base/limits.h"
@@ -10,7 +17,7 @@ typedef struct Sizes {
     int64_t batch, seq_q, seq_k, heads, key_heads, head_dim;
 } Sizes;
 
-/* The floats of [batch,seq,heads,head_dim] must fit into memory. */
+/* RP_E_ARG if the floats of [batch,seq,heads,head_dim] do not fit into memory. *empty: one of the four is 0. */
 static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t heads, int64_t head_dim, bool *empty) {
     bool none;
     RP_TRY(rp_nn_sizes(function, heads, head_dim, &none));
@@ -19,6 +26,7 @@ static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t
     return *empty ? RP_OK : rp_nn_sizes(function, batch * seq, heads * head_dim, &none);
 }
 
+/* *empty: there is no query or no key, so nothing is computed. */
 static RpStatus check(const char *function, const Sizes *s, bool *empty) {
     bool no_keys;
     RP_TRY(floats(function, s->batch, s->seq_q, s->heads, s->head_dim, empty));
@@ -33,6 +41,8 @@ static RpStatus check(const char *function, const Sizes *s, bool *empty) {
     return RP_OK;
 }
 
+/* [batch,seq,heads,head_dim] in memory as ne {head_dim, seq, heads, batch}: the order in which op attention takes Q,
+ * K and V. */
 static RpTensorView view(const float *data, int64_t head_dim, int64_t seq, int64_t heads, int64_t batch) {
     const size_t row = (size_t)head_dim * sizeof(float);
     return (RpTensorView){
@@ -43,7 +53,8 @@ static RpTensorView view(const float *data, int64_t head_dim, int64_t seq, int64
     };
 }
 
-/* Without data. */
+/* The shapes of a call, without data: enough to ask the op for its memory. The result lies as Q does, but the op wants
+ * it as ne {head_dim, heads, seq, batch}, which is contiguous. */
 static RpOpArgs args_of(const Sizes *s, const RpOpParams *params) {
     RpOpArgs args = {
         .dst         = rp_nn_view(RP_F32, NULL, s->head_dim, s->heads, s->seq_q),
@@ -56,6 +67,7 @@ static RpOpArgs args_of(const Sizes *s, const RpOpParams *params) {
     return args;
 }
 
+/* Scale and mask do not change the size of the workspace, so any value serves here. */
 static RpStatus workspace(const NnCall *call, const char *function, const Sizes *s, int64_t *bytes) {
     bool             empty;
     size_t           wanted = 0;

@@ -1,6 +1,11 @@
-/* attention_backward of nn.h. The workspace is the source `stats` of the op: three floats for each row of Q.
+/* attention_backward of nn.h. The workspace is the source `stats` of the op: three floats for each row of Q, which
+ * are the largest score, 1 / (sum of the exponentials) and dout . out.
  *
- *     Q [batch,seq,heads,head_dim]    element (d, t, h, b) at d + head_dim * (h + heads * (t + seq * b)) */
+ *     Q [batch,seq,heads,head_dim]    element (d, t, h, b) at d + head_dim * (h + heads * (t + seq * b))
+ *
+ * The probabilities are not stored by the forward function. The op computes them again, tile by tile, as
+ * FlashAttention-2 does (Dao 2023, arXiv:2307.08691, algorithm 2). A result of a key head is summed over its query
+ * heads and then over the queries, in a fixed order and without atomics, so that equal calls give equal bits. */
 #include "nn/call.h"
 
 #include "base/limits.h"
@@ -22,6 +27,7 @@ static RpStatus floats(const char *function, int64_t batch, int64_t seq, int64_t
                    (long long)seq, (long long)heads, INT32_MAX);
 }
 
+/* *empty: there is no query or no key, so nothing is computed. */
 static RpStatus check(const char *function, const Sizes *s, bool *empty) {
     bool no_keys;
     RP_TRY(floats(function, s->batch, s->seq_q, s->heads, s->head_dim, empty));
@@ -35,16 +41,17 @@ static RpStatus check(const char *function, const Sizes *s, bool *empty) {
                    (long long)s->key_heads);
 }
 
+/* Bytes of the workspace. No product overflows: floats() bounds batch * seq_q * heads by INT32_MAX. */
 static int64_t stats_bytes(const Sizes *s) { return 3 * (int64_t)sizeof(float) * s->batch * s->heads * s->seq_q; }
 
-/* [head_dim,heads,seq,batch], as it lies in memory. */
+/* out and dout: [batch,seq_q,heads,head_dim] as ne {head_dim, heads, seq, batch}, contiguous. */
 static RpTensorView result(const float *data, const Sizes *s) {
     RpTensorView v = rp_nn_view(RP_F32, data, s->head_dim, s->heads, s->seq_q);
     v.ne[3]        = s->batch;
     return v;
 }
 
-/* [head_dim,seq,heads,batch] */
+/* Q, K, V and their gradients: the same memory layout as ne {head_dim, seq, heads, batch}. */
 static RpTensorView view(const float *data, const Sizes *s, int64_t seq, int64_t heads) {
     const size_t row = (size_t)s->head_dim * sizeof(float);
     return (RpTensorView){

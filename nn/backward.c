@@ -1,14 +1,24 @@
-/* Functions of nn.h that compute gradients of element-wise functions and of rows. */
+/* Functions of nn.h that compute gradients of element-wise functions and of rows. dy is the gradient of the loss
+ * with respect to the result of the forward function, dx that with respect to its argument; nn.h and ops/private.h
+ * have the formulas.
+ *
+ *     silu_backward, gelu_backward   read x, the argument of the forward function
+ *     softmax_backward               reads y, its result: dx = y (dy - sum dy y)
+ *     rmsnorm_backward               reads x, and computes the factors rstd of the rows again
+ *
+ * They compute what autograd of PyTorch computes for silu, gelu, softmax and rms_norm of torch.nn.functional. dx may
+ * be dy where the op is in place (RP_FLAG_INPLACE): each kernel reads a row, or an element, before it writes it.
+ * rmsnorm_backward is the exception. dweight reads dy and x once more when dx is complete. */
 #include "nn/call.h"
 
-/* One block of a grid computes a row. */
+/* RP_E_ARG for more rows than a grid can have blocks: on a GPU one block computes a row. *empty: no element. */
 static RpStatus rows_of(const char *function, int64_t batch, int64_t dim, bool *empty) {
     RP_TRY(rp_nn_sizes(function, batch, dim, empty));
     if (batch <= INT32_MAX) return RP_OK;
     return rp_fail(RP_E_ARG, "%s: %lld rows: must be at most %d", function, (long long)batch, INT32_MAX);
 }
 
-/* dx from dy and `of`, which is x or y, as rows of n. */
+/* Runs an op with the sources dy and `of`, which is x or y, all [rows,n]. */
 static RpStatus gradient(const NnCall *call, TensorOp op, const RpOpParams *params, const float *of, const float *dy,
                          float *dx, int64_t rows, int64_t n) {
     const RpOpArgs args = {

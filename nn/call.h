@@ -11,7 +11,7 @@
 #include "reprise/nn.h"
 
 typedef struct NnCall {
-    bool  cuda;
+    bool  cuda;   /* false: on the host, and all pointers of the call are host memory */
     void *stream; /* a cudaStream_t; NULL: the default stream */
 } NnCall;
 

@@ -28,6 +28,8 @@ typedef struct Work {
     int             workers;
 } Work;
 
+/* A PoolTask: worker ith runs every phase of the kernel. The barrier after each phase lets a phase read what all
+ * workers wrote in the one before. Workers without memory (ith >= w->workers) take part in the barriers only. */
 static RpStatus work(void *arg, int ith, int nth) {
     const Work *w  = arg;
     RpStatus    st = RP_OK;
@@ -43,6 +45,7 @@ static RpStatus work(void *arg, int ith, int nth) {
     return st;
 }
 
+/* REPRISE_THREADS, else one thread for each CPU that is online. */
 static RpStatus number_of_threads(int *out) {
     long n = 0;
     RP_TRY(rp_option_number(RP_OPT_THREADS, RP_POOL_MAX, &n));
@@ -50,7 +53,8 @@ static RpStatus number_of_threads(int *out) {
     return RP_OK;
 }
 
-/* Workers that the memory is large enough for. */
+/* Number of workers that the memory is large enough for: each needs `local` bytes beside the shared ones. 0: the memory
+ * is too small even for one. */
 static int workers_of(const Work *w) {
     const size_t shared = rp_nn_align(w->needs.shared), local = rp_nn_align(w->needs.local);
     if (w->memory.bytes < shared) return 0;
@@ -58,6 +62,7 @@ static int workers_of(const Work *w) {
     return most < RP_POOL_MAX ? (int)most : RP_POOL_MAX;
 }
 
+/* The caller holds in_use. The pool is never freed, since another thread may make a call at any time. */
 static RpStatus run_in_pool(Work *w) {
     if (pool == NULL) {
         int n = 0;
@@ -84,6 +89,7 @@ RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory) {
     w.workers = workers_of(&w);
     if (w.workers == 0 || (uintptr_t)memory.data % RP_NN_ALIGN != 0)
         return rp_fail(RP_E_ARG, "the workspace of %zu bytes is too small or not aligned", memory.bytes);
+    /* A thread that finds the pool in use does not wait: it computes alone. */
     if (size_of(args) < ELEMENTS_FOR_THREADS || pthread_mutex_trylock(&in_use) != 0) {
         w.workers = 1;
         return work(&w, 0, 1);
@@ -93,6 +99,7 @@ RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory) {
     return st;
 }
 
+/* Memory for all threads of the pool. A call in less memory is correct too, with fewer workers. */
 RpStatus rp_nn_memory_cpu(TensorOp op, const RpOpArgs *args, size_t *bytes) {
     const CpuNeeds needs = rp_cpu_needs(op, args);
     int            n     = 1;

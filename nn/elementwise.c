@@ -1,6 +1,14 @@
-/* Functions of nn.h that compute each element by itself. An array is one row. */
+/* Functions of nn.h that compute each element by itself. An array is one row.
+ *
+ *     silu    x / (1 + exp(-x)), as torch.nn.functional.silu
+ *     gelu    as torch.nn.functional.gelu: `exact` 1 is approximate='none', 0 is approximate='tanh'
+ *     scale, add, mul
+ *
+ * The result may be the memory of x or a: an element is read before it is written. It may not overlap in another
+ * way. */
 #include "nn/call.h"
 
+/* y[i] = op(x[i]). `function` is the name for errors. */
 static RpStatus map(const NnCall *call, const char *function, TensorOp op, const RpOpParams *params, const float *x,
                     float *y, int64_t n) {
     bool empty;
@@ -13,6 +21,7 @@ static RpStatus map(const NnCall *call, const char *function, TensorOp op, const
     return rp_nn_run(call, op, &args);
 }
 
+/* y[i] = op(a[i], b[i]). */
 static RpStatus map2(const NnCall *call, const char *function, TensorOp op, const float *a, const float *b, float *y,
                      int64_t n) {
     bool empty;

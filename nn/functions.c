@@ -1,6 +1,15 @@
-/* The functions of nn.h: each is one line of RP_NN_FUNCTIONS. Statuses of the library become those of RpNnStatus. */
+/* The functions of nn.h: each is one line of RP_NN_FUNCTIONS. Statuses of the library become those of RpNnStatus.
+ *
+ * The lists of nn.h give two exported functions for each name, with the body rp_nn_call_NAME in common (call.h):
+ *
+ *     rp_nn_NAME       RP_NN_NOT_AVAILABLE without a CUDA device, else the body with NnCall.cuda set
+ *     rp_nn_cpu_NAME   the body with NnCall.cuda unset, on the host
+ *
+ * The text of a failure stays in rp_last_error of the thread; only its number is translated here. */
 #include "nn/call.h"
 
+/* Callers in other languages tell apart only what they can react to. A status without a case of its own means that
+ * an argument was refused. */
 static int32_t code_of(RpStatus st) {
     switch (st) {
     case RP_OK:

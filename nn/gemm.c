@@ -1,11 +1,17 @@
-/* gemm and gemm_batched of nn.h: the op gemm, or on the host sgemm of a BLAS. A transposed matrix is a view:
+/* gemm and gemm_batched of nn.h: C = alpha A B + beta C by the op gemm, or on the host by sgemm of a BLAS. A
+ * transposed matrix is a view:
  *
  *     A [M,K]    element (k, i) at k + i * K        ne {K, M}   nb {4, 4 K}
- *     A [K,M]    element (k, i) at k * M + i        ne {K, M}   nb {4 M, 4} */
+ *     A [K,M]    element (k, i) at k * M + i        ne {K, M}   nb {4 M, 4}
+ *
+ * The conventions of BLAS hold: beta 0 does not read C, so NaN in it does no harm, and alpha 0 reads neither A nor
+ * B. The op sums k in a fixed order. A BLAS or cuBLASLt chooses its own, so its results differ from those of the op
+ * in the last bits. */
 #include "nn/blas/blas.h"
 #include "nn/call.h"
 
-/* `rows` x `columns` floats for each s < batch, or their transpose in memory. */
+/* A view of `rows` x `columns` floats for each s < batch. transposed: they lie in memory column by column. stride:
+ * floats from one matrix to the next. */
 static RpTensorView matrix(const float *data, int64_t columns, int64_t rows, bool transposed, int64_t stride,
                            int64_t batch) {
     RpTensorView v = rp_nn_view(RP_F32, data, columns, rows, batch);
@@ -25,6 +31,9 @@ static RpStatus extent(const char *function, const char *name, int64_t rows, int
                    (long long)batch);
 }
 
+/* Also refuses matrices of C that overlap: several workers or blocks would write them at the same time. A stride of
+ * 0 is allowed for A and B, which then serve all matrices. *empty: C has no element. K = 0 is not empty: C becomes
+ * beta C. */
 static RpStatus check(const char *function, const NnGemm *g, bool *empty) {
     if (g->batch < 0 || g->m < 0 || g->n < 0 || g->k < 0)
         return rp_fail(RP_E_ARG, "%s: %lld matrices, M %d, N %d, K %d: none may be negative", function,
@@ -49,7 +58,7 @@ static RpStatus gemm(const NnCall *call, const char *function, const NnGemm *g) 
     bool empty = false;
     RP_TRY(check(function, g, &empty));
     if (empty) return RP_OK;
-    const bool adds = g->k > 0 && g->alpha != 0.0f; /* else some BLAS read A and B for small sizes */
+    const bool adds = g->k > 0 && g->alpha != 0.0f; /* without it some BLAS libraries read A and B for small sizes */
     if (!call->cuda && adds && rp_nn_blas_gemm(g)) return RP_OK;
     const RpOpParams p = {
         .gemm = {.alpha = g->alpha, .beta = g->beta}

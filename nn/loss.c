@@ -1,9 +1,15 @@
-/* Functions of nn.h for training: losses and the optimiser. */
+/* Functions of nn.h for training: losses and the optimiser. Each runs one op of the same name; aux_loss runs two.
+ *
+ *     cross_entropy   torch.nn.functional.cross_entropy with reduction='none', ignore_index=-1
+ *     aux_loss        load balancing of Switch Transformers (Fedus et al. 2021, arXiv:2101.03961, equations 4 to 6),
+ *                     without the factor alpha
+ *     adamw_step      torch.optim.AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101)
+ *     grad_norm, grad_clip   torch.nn.utils.clip_grad_norm_ in two calls: the norm of all tensors, then the scaling */
 #include "nn/call.h"
 
 _Static_assert((int)RP_NN_GRAD_NORM_FLOATS == (int)RP_GRAD_NORM_FLOATS, "the size of sums in nn.h");
 
-/* One block of a grid computes a row. */
+/* RP_E_ARG for more rows than a grid can have blocks: on a GPU one block computes a row. *empty: no element. */
 static RpStatus rows_of(const char *function, int64_t rows, int64_t columns, bool *empty) {
     RP_TRY(rp_nn_sizes(function, rows, columns, empty));
     if (rows <= INT32_MAX) return RP_OK;
@@ -48,6 +54,7 @@ RpStatus rp_nn_call_cross_entropy_backward(const NnCall *call, const float *logi
     return rp_nn_run(call, RP_OP_CROSS_ENTROPY_BACKWARD, &args);
 }
 
+/* load[e] = share of the k * tokens ids that are e. */
 static RpStatus expert_load(const NnCall *call, const int32_t *ids, float *load, int64_t tokens, int32_t experts,
                             int32_t k) {
     const RpOpParams p    = {.expert_load = {.experts = experts}};
@@ -57,6 +64,7 @@ static RpStatus expert_load(const NnCall *call, const int32_t *ids, float *load,
     return rp_nn_run(call, RP_OP_EXPERT_LOAD, &args);
 }
 
+/* load is counted first, then the loss reads it. Both ops run in order, on the host and on a stream. */
 RpStatus rp_nn_call_aux_loss(const NnCall *call, const float *probs, const int32_t *ids, float *load, float *loss,
                              int64_t tokens, int32_t experts, int32_t k) {
     bool empty;
@@ -78,6 +86,8 @@ RpStatus rp_nn_call_aux_loss(const NnCall *call, const float *probs, const int32
     return rp_nn_run(call, RP_OP_AUX_LOSS, &args);
 }
 
+/* The ids are counted, and a count has no gradient. So only the probabilities have one, and the gradient needs load
+ * instead of ids. */
 RpStatus rp_nn_call_aux_loss_backward(const NnCall *call, const float *load, const float *dloss, float *dprobs,
                                       int64_t tokens, int32_t experts) {
     bool empty;
@@ -95,6 +105,7 @@ RpStatus rp_nn_call_aux_loss_backward(const NnCall *call, const float *load, con
     return rp_nn_run(call, RP_OP_AUX_LOSS_BACKWARD, &args);
 }
 
+/* In place: the op writes param, which is its source and its result, and the sources m and v. */
 RpStatus rp_nn_call_adamw_step(const NnCall *call, float *param, const float *grad, float *m, float *v, int64_t n,
                                float lr, float beta1, float beta2, float eps, float weight_decay, int32_t step) {
     bool empty;
@@ -119,6 +130,8 @@ RpStatus rp_nn_call_adamw_step(const NnCall *call, float *param, const float *gr
     return rp_nn_run(call, RP_OP_ADAMW, &args);
 }
 
+/* `sums` is read and written: sums[1..] carry the sum of squares from tensor to tensor. With `first` an empty tensor
+ * is not skipped, because it must still set the norm to 0. */
 RpStatus rp_nn_call_grad_norm(const NnCall *call, const float *grad, float *sums, int64_t n, int32_t first) {
     bool empty;
     RP_TRY(rp_nn_sizes("grad_norm", 1, n, &empty));
@@ -134,6 +147,7 @@ RpStatus rp_nn_call_grad_norm(const NnCall *call, const float *grad, float *sums
     return rp_nn_run(call, RP_OP_GRAD_NORM, &args);
 }
 
+/* In place. The kernel reads norm[0] itself, so that the host need not wait for the norm of a device. */
 RpStatus rp_nn_call_grad_clip(const NnCall *call, float *grad, const float *norm, int64_t n, float max_norm) {
     bool empty;
     RP_TRY(rp_nn_sizes("grad_clip", 1, n, &empty));

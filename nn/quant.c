@@ -1,15 +1,18 @@
-/* Functions of nn.h for quantised matrices. The host products take activations as q8_act, which the workspace receives:
+/* Functions of nn.h for quantised matrices. The host products take activations as q8_act, which the workspace
+ * receives:
  *
  *     workspace   q8_act of every row of x | memory of the op, each aligned to RP_NN_ALIGN bytes
  *
- * A device quantises the one column of gemv_q in the kernel of the product (op linear). */
+ * A device quantises the one column of gemv_q in the kernel of the product (op linear). Either way 32 activations
+ * share a scale, the products of a block are exact integers, and their sums are scaled and added in f32. ggml does
+ * the same with q8_0; its K types share a scale among 256 activations (q8_K). */
 #include "nn/call.h"
 
 #include "reprise/quants.h"
 
 static bool is_quant(int32_t type) { return rp_dtype_is_quant((RpDtype)type) && type != RP_Q8_ACT; }
 
-/* Rows of `columns` elements of a weight type. */
+/* RP_E_DTYPE if `type` is no weight type, RP_E_SHAPE unless a row of `columns` elements is a whole number of blocks. */
 static RpStatus check_type(const char *function, int32_t type, int64_t columns) {
     if (type < 0 || type >= RP_DTYPE_COUNT || type == RP_I32 || type == RP_Q8_ACT)
         return rp_fail(RP_E_DTYPE, "%s: type %d (%s) is no type of weights", function, type,
@@ -32,7 +35,7 @@ static RpStatus check_workspace(const char *function, const NnMemory *memory, si
     return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, must be %zu", function, memory->bytes, wanted);
 }
 
-/* x as q8_act, in the next bytes of `memory`. */
+/* Replaces the view *x of f32 by its q8_act, which is written to the next bytes of `memory`. */
 static RpStatus quantize_rows(const NnCall *call, RpTensorView *x, NnMemory *memory) {
     const RpTensorView q    = rp_view_contiguous(RP_Q8_ACT, x->ne, NULL);
     const RpOpParams   none = {0};
@@ -45,11 +48,13 @@ static RpStatus quantize_rows(const NnCall *call, RpTensorView *x, NnMemory *mem
 
 /* ---- gemv_q ---- */
 
+/* W has `rows` rows of `cols` elements. *empty: y has no element, or is an empty sum. */
 static RpStatus check_gemv(int32_t type, int32_t rows, int32_t cols, bool *empty) {
     RP_TRY(check_type("gemv_q", type, cols));
     return rp_nn_sizes("gemv_q", rows, cols, empty);
 }
 
+/* Bytes of x as q8_act. A device needs none, nor do float weights, which are multiplied by x in f32. */
 static size_t column_bytes(const NnCall *call, int32_t type, int32_t cols) {
     return call->cuda || !is_quant(type) ? 0 : rp_nn_align(rp_row_bytes(RP_Q8_ACT, cols));
 }
@@ -63,6 +68,7 @@ RpStatus rp_nn_call_gemv_q_workspace(const NnCall *call, int32_t type, int32_t r
     return RP_OK;
 }
 
+/* y = w x by op mul_mat. */
 static RpStatus gemv_on_host(const NnCall *call, RpTensorView w, RpTensorView x, RpTensorView y, NnMemory *memory) {
     if (rp_dtype_is_quant(w.dtype)) RP_TRY(quantize_rows(call, &x, memory));
     const RpOpParams p    = {.mul_mat = {RP_BOUND_NONE}};
@@ -98,11 +104,13 @@ RpStatus rp_nn_call_gemv_q(const NnCall *call, int32_t type, const void *W, cons
 
 /* ---- expert_gemm ---- */
 
-/* The shapes; data is set later. x is f32. */
+/* The operands of expert_gemm as views, first without data: the query of the workspace has none. x is f32. */
 typedef struct Experts {
     RpTensorView w, x, ids, y;
 } Experts;
 
+/* Checks type and sizes, and gives the views. With x_each x has a column for each choice, otherwise one for each
+ * token. */
 static RpStatus experts_of(int32_t type, int64_t tokens, int32_t k, int32_t experts, int32_t rows, int32_t cols,
                            int32_t x_each, Experts *out, bool *empty) {
     bool none;
@@ -121,6 +129,7 @@ static RpStatus experts_of(int32_t type, int64_t tokens, int32_t k, int32_t expe
     return RP_OK;
 }
 
+/* The arguments of op mul_mat_id, which borrow `params`. */
 static RpOpArgs product_of(const Experts *e, const RpOpParams *params) {
     return (RpOpArgs){
         .dst = e->y, .src = {e->w, e->x, e->ids},
@@ -180,12 +189,14 @@ RpStatus rp_nn_call_expert_gemm(const NnCall *call, int32_t type, const void *W,
 
 /* ---- conversions ---- */
 
+/* A matrix of n elements as one row, since these functions do not depend on its shape. */
 static RpStatus check_elements(const char *function, int32_t type, int64_t n, bool *empty) {
     RP_TRY(check_type(function, type, n));
     return rp_nn_sizes(function, 1, n, empty);
 }
 
-/* Op get_rows without ids, on rows of at most 64 blocks of 256 elements or of 32. */
+/* Op get_rows without ids. The n elements become rows of up to 16384, so that workers and blocks have rows to share; a
+ * row is a block times a power of two that divides n. */
 RpStatus rp_nn_call_dequantize(const NnCall *call, int32_t type, const void *W, float *y, int64_t n) {
     bool empty;
     RP_TRY(check_elements("dequantize", type, n, &empty));
@@ -204,6 +215,7 @@ RpStatus rp_nn_call_dequantize(const NnCall *call, int32_t type, const void *W, 
     return rp_nn_run(call, RP_OP_GET_ROWS, &args);
 }
 
+/* The functions from here on run on the host only, so they take no NnCall. quants.h describes the rounding. */
 RpStatus rp_nn_call_quantize(int32_t type, const float *x, void *W, int64_t n) {
     bool empty;
     RP_TRY(check_elements("quantize", type, n, &empty));

@@ -1,7 +1,12 @@
-/* rope and rope_backward of nn.h: the op rope, once for the queries and once for the keys. With freq_base 0 its factors
- * are frequencies. The gradient is the rotation by the negative angle: freq_scale -1. */
+/* rope and rope_backward of nn.h: the op rope (Su et al. 2021, arXiv:2104.09864), once for the queries and once for
+ * the keys, both in place. With freq_base 0 its factors are frequencies: pair i is rotated by position * freqs[i]. A
+ * rotation is orthogonal, so the gradient is the rotation by the negative angle: freq_scale -1.
+ *
+ * `halves` selects the pairs. (i, i + rotary_dim/2) is rotate_half of Hugging Face transformers; (2i, 2i+1) is the
+ * complex product of the paper and of Meta's Llama. */
 #include "nn/call.h"
 
+/* The arguments that q and k share. */
 typedef struct Rope {
     const char    *function;
     const float   *freqs;
@@ -11,6 +16,7 @@ typedef struct Rope {
     float          freq_scale;
 } Rope;
 
+/* Rotates x [batch,seq,heads,head_dim]. To the op batch and seq are one dimension, the tokens. */
 static RpStatus rotate(const NnCall *call, const Rope *r, float *x, int32_t heads) {
     const int64_t    tokens = r->batch * r->seq;
     const RpOpParams p      = {
@@ -29,6 +35,7 @@ static RpStatus rotate(const NnCall *call, const Rope *r, float *x, int32_t head
     return rp_nn_run(call, RP_OP_ROPE, &args);
 }
 
+/* RP_E_ARG for sizes that cannot exist. *empty: there is nothing to rotate. */
 static RpStatus sizes(const Rope *r, int32_t heads, bool *empty) {
     RP_TRY(rp_nn_sizes(r->function, r->batch, r->seq, empty));
     const bool none = *empty;
@@ -38,7 +45,8 @@ static RpStatus sizes(const Rope *r, int32_t heads, bool *empty) {
     return RP_OK;
 }
 
-/* `name` is the name of q. */
+/* Rotates q, and k unless it is NULL. `name` is the name of q in errors. Sizes and pointers of both are
+ * checked before q changes. */
 static RpStatus rotate_both(const NnCall *call, const Rope *r, const char *name, float *q, float *k, int32_t heads,
                             int32_t key_heads) {
     bool no_q, no_k = true;

@@ -1,13 +1,23 @@
-/* Functions of nn.h that compute each row by itself, and the mixture of experts. */
+/* Functions of nn.h that compute each row by itself, and the mixture of experts.
+ *
+ *     softmax   torch.softmax(x, -1); the largest element is subtracted first, so exp does not overflow
+ *     rmsnorm   torch.nn.functional.rms_norm (Zhang and Sennrich 2019, arXiv:1910.07467)
+ *     topk      torch.topk, with a defined order among equals: the op top_k gives indices, the op route their values
+ *     route     softmax or sigmoid, then top_k, then route
+ *     combine   the weighted sum of the results of a token's experts, in the order of j
+ *
+ * A function of several ops runs them on the same stream; each reads the output of the one before in the caller's
+ * memory. */
 #include "nn/call.h"
 
-/* One block of a grid computes a row. */
+/* RP_E_ARG for more rows than a grid can have blocks: on a GPU one block computes a row. *empty: no element. */
 static RpStatus rows(const char *function, int64_t batch, int64_t dim, bool *empty) {
     RP_TRY(rp_nn_sizes(function, batch, dim, empty));
     if (batch <= INT32_MAX) return RP_OK;
     return rp_fail(RP_E_ARG, "%s: %lld rows: must be at most %d", function, (long long)batch, INT32_MAX);
 }
 
+/* RP_E_ARG unless k elements of n can be chosen. */
 static RpStatus choice(const char *function, int32_t k, int32_t n) {
     if (k >= 1 && k <= n) return RP_OK;
     return rp_fail(RP_E_ARG, "%s: k = %d of %d: must be from 1 to all", function, k, n);
@@ -39,6 +49,7 @@ RpStatus rp_nn_call_rmsnorm(const NnCall *call, const float *x, const float *wei
     return rp_nn_run(call, RP_OP_RMS_NORM, &args);
 }
 
+/* ids[t,:] = indices of the k largest of x[t,:], largest first. */
 static RpStatus select_largest(const NnCall *call, const float *x, int32_t *ids, int64_t batch, int32_t dim,
                                int32_t k) {
     const RpOpParams p    = {.top_k = {.k = k}};
@@ -73,6 +84,7 @@ RpStatus rp_nn_call_topk(const NnCall *call, const float *x, float *values, int3
     return values != NULL ? values_of(call, x, indices, values, batch, dim, k, false) : RP_OK;
 }
 
+/* Softmax over the experts (Mixtral, Qwen), or a sigmoid of each logit (DeepSeek-V3). */
 static RpStatus probabilities(const NnCall *call, const float *logits, float *probs, int64_t tokens, int32_t experts,
                               bool sigmoid) {
     if (!sigmoid) return rp_nn_call_softmax(call, logits, probs, tokens, experts);

@@ -1,6 +1,11 @@
 /* argmax, sample, topk_sample and topp_sample of nn.h: the ops top_k and sample_rows.
  *
- *     workspace   scratch of sample_rows, [batch][2 * vocab + 16] floats | memory of the op */
+ *     workspace   scratch of sample_rows, [batch][2 * vocab + 16] floats | memory of the op
+ *
+ * top-k keeps the k largest logits (Fan et al. 2018, arXiv:1805.04833). top-p, or nucleus sampling, keeps the fewest
+ * tokens whose probabilities sum to p (Holtzman et al. 2019, arXiv:1904.09751). Random numbers are those of
+ * Philox4x32-10 (Salmon et al. 2011), a function of the seed alone: a call has no hidden state, and host and device
+ * choose the same token. */
 #include "nn/workspace.h"
 
 #include "base/limits.h"
@@ -20,10 +25,12 @@ RpStatus rp_nn_call_argmax(const NnCall *call, const float *logits, int32_t *ids
     return rp_nn_run(call, RP_OP_TOP_K, &args);
 }
 
+/* Bytes of the first part of the workspace. */
 static size_t scratch_bytes(const RpOpArgs *args) {
     return rp_nn_align(rp_view_extent_bytes(&args->sample_rows.scratch));
 }
 
+/* The arguments of op sample_rows without data. A seed of 64 bits is two words of i32. */
 static RpStatus shapes(const char *function, int64_t batch, int32_t vocab, const RpOpParams *p, RpOpArgs *args,
                        bool *empty) {
     enum { MOST_ROWS = 4096, MOST_LOGITS = 1 << 24 };
@@ -41,6 +48,7 @@ static RpStatus shapes(const char *function, int64_t batch, int32_t vocab, const
     return RP_OK;
 }
 
+/* ids[r] = a token sampled from row r. top_k 0 and top_p 1 in `params` switch the two restrictions off. */
 static RpStatus sample(const NnCall *call, const char *function, const float *logits, const uint64_t *seeds,
                        int32_t *ids, int64_t batch, int32_t vocab, const RpSampleRowsParams *params, NnMemory memory) {
     bool             empty;
@@ -84,6 +92,7 @@ RpStatus rp_nn_call_topp_sample(const NnCall *call, const float *logits, const u
                   rp_nn_workspace(workspace, workspace_bytes));
 }
 
+/* The size depends on the shapes only, so any parameters serve for the query. */
 static RpStatus workspace_of(const NnCall *call, const char *function, int64_t batch, int32_t vocab, int64_t *bytes) {
     bool             empty;
     RpOpArgs         args;

@@ -14,6 +14,7 @@ static void gemv(const float *matrix, bool transposed, int rows, int columns, co
                 transposed ? rows : columns, g->alpha, matrix, transposed ? rows : columns, x, 1, g->beta, y, 1);
 }
 
+/* Row-major: the leading dimension of a matrix is the length of its rows as they lie in memory. */
 static void gemm(const float *A, const float *B, float *C, const NnGemm *g) {
     const CBLAS_TRANSPOSE a = g->transpose_a ? CblasTrans : CblasNoTrans,
                           b = g->transpose_b ? CblasTrans : CblasNoTrans;

@@ -9,15 +9,17 @@
 
 enum { MAX_DEVICES = 64, MAX_SHAPES = 1024 }; /* further shapes are multiplied by the kernels of this library */
 
+/* The library of one device. */
 typedef struct Room {
-    bool      tried;
-    RpBlasLt *blas; /* or NULL */
+    bool      tried; /* the search is over; it is not repeated */
+    RpBlasLt *blas;  /* NULL: not found or switched off */
 } Room;
 
 static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;
 static Room            rooms[MAX_DEVICES]; /* guarded by in_use */
 
-/* A library that is named by its path must open; without one the kernels serve. */
+/* Searches the library at the first call. If REPRISE_BLAS is a path, it must open, and each call fails until it does.
+ * With `auto` a failure only means that the kernels of this library are used. */
 static RpStatus open_once(Room *r) {
     const char *path;
     if (r->tried) return RP_OK;
@@ -32,6 +34,7 @@ static RpStatus open_once(Room *r) {
     return RP_OK;
 }
 
+/* The caller holds in_use. The launcher uses ctx->blas for shapes that were prepared, and its own kernel for others. */
 static RpStatus run(Room *r, const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(open_once(r));
     if (r->blas != NULL && rp_blaslt_products(r->blas) < MAX_SHAPES) RP_TRY(rp_cuda_gemm_prepare(r->blas, args));
@@ -39,6 +42,7 @@ static RpStatus run(Room *r, const RpOpArgs *args, RpKernelCtx *ctx) {
     return rp_cuda_kernel(RP_OP_GEMM)(args, ctx);
 }
 
+/* A product that cuBLASLt would not compute takes no lock. */
 RpStatus rp_nn_run_gemm(int device, const RpOpArgs *args, RpKernelCtx *ctx) {
     if (device < 0 || device >= MAX_DEVICES || !rp_cuda_gemm_wants(args)) return rp_cuda_kernel(RP_OP_GEMM)(args, ctx);
     (void)pthread_mutex_lock(&in_use);

@@ -1,5 +1,7 @@
 /* Runs an op on a CUDA device, and the functions of nn.h for devices, memory and streams. The current device of a
- * thread is that of the CUDA runtime. */
+ * thread is that of the CUDA runtime, so it is shared with other CUDA code of the process, such as PyTorch.
+ *
+ * Kernels are enqueued on the caller's stream. Nothing here waits except the functions that say so in nn.h. */
 #include "nn/call.h"
 #include "nn/cuda/blas.h"
 
@@ -12,6 +14,8 @@
 
 enum { MAX_DEVICES = 64 };
 
+/* Turns an error of the runtime into a status. cudaGetLastError clears it: otherwise the next call of this thread
+ * that asks would find it again. */
 static RpStatus check(cudaError_t e, const char *what) {
     if (e == cudaSuccess) return RP_OK;
     (void)cudaGetLastError();
@@ -27,7 +31,8 @@ RpStatus rp_nn_cuda_check(void) {
     return RP_OK;
 }
 
-/* The current device, and its constants that grids are sized by. */
+/* The current device, and its constants that grids are sized by. Those that an executor measures (REPRISE_TUNE) keep
+ * their defaults: a single call has no time to measure. */
 static RpStatus tuning_of_device(int *device, RpCudaTuning *out) {
     static atomic_int known[MAX_DEVICES]; /* number of multiprocessors, 0: not asked yet */
     int               index, n_sm = 0;
@@ -44,6 +49,8 @@ static RpStatus tuning_of_device(int *device, RpCudaTuning *out) {
     return RP_OK;
 }
 
+/* The first bytes of the scratch memory are counters by which blocks find out which arrives last. Kernels leave them
+ * at 0, but the workspace comes from the caller with any contents, so each call clears them. */
 RpStatus rp_nn_run_cuda(void *stream, TensorOp op, const RpOpArgs *args, NnMemory memory) {
     RpCudaTuning tuning;
     int          device;
@@ -127,6 +134,7 @@ RpStatus rp_nn_call_device_memory(int32_t index, int64_t *free_bytes, int64_t *t
 
 /* ---- memory and streams ---- */
 
+/* Freed by rp_nn_free. If cudaMalloc fails for any reason, the status is RP_E_NOMEM. */
 RpStatus rp_nn_call_malloc(int64_t bytes, void **out) {
     RP_NN_NOT_NULL("malloc", out);
     *out = NULL;
@@ -167,6 +175,7 @@ RpStatus rp_nn_call_copy_on_device(void *to, const void *from, int64_t bytes, vo
     return copy("copy_on_device", to, from, bytes, stream, cudaMemcpyDeviceToDevice);
 }
 
+/* Non-blocking: work on the stream does not wait for the default stream, nor the other way round. */
 RpStatus rp_nn_call_stream_create(void **out) {
     cudaStream_t stream = NULL;
     RP_NN_NOT_NULL("stream_create", out);
@@ -182,6 +191,7 @@ RpStatus rp_nn_call_stream_sync(void *stream) {
     return check(cudaStreamSynchronize(stream), "stream_sync");
 }
 
+/* Waits first, so that a failure of a kernel is reported and not lost with the stream. */
 RpStatus rp_nn_call_stream_destroy(void *stream) {
     if (stream == NULL) return RP_OK;
     RP_TRY(rp_nn_cuda_check());
