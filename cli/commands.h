@@ -1,5 +1,14 @@
-/* commands.h - the list of commands. Each is a file that defines cli_command_<name>. To add a command, add
- * its file and a row here. */
+/* commands.h - the list of commands. Each is a file that defines cli_command_<name>: its options, texts and run
+ * function. To add a command, add its file and a row here: help, completion and manual page are made from the list.
+ *
+ *     main.c       finds the command; cli_parse (options/parse.h) sets the variables of its options; run() does the
+ *                  work and returns the exit status
+ *     commands/    one file a command
+ *     options/     tables of options: parsing, help, checks of files, words for completion
+ *     terminal/    messages, progress line, tables, colours, signals
+ *     diff/, machine/, predict/, train/    parts of larger commands
+ *
+ * Only this folder prints or exits. The library returns RpStatus, which cli_exit turns into a message and a status. */
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 

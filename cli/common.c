@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* A callback of the library; `user` is the Progress. False after a signal, which makes the library give up. */
 static bool model_progress(size_t done, size_t total, void *user) {
     return cli_progress(user, (double)done, (double)total);
 }

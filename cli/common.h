@@ -63,12 +63,14 @@
 typedef struct DeviceArgs {
     const char *name, *mode;
     bool        require_cuda, require_graph, no_mmap;
-    TextList    adapters; /* of OPTION_LORA */
+    TextList    adapters; /* the values of OPTION_LORA */
 } DeviceArgs;
 
 /* Copies the device options into session options. RP_E_ARG for an unknown mode. */
 RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o);
-RP_NODISCARD RpStatus cli_mode(const char *name, RpExecMode *out); /* NULL: RP_MODE_AUTO */
+
+/* The launch mode that --mode names; NULL: RP_MODE_AUTO. RP_E_ARG for an unknown name. */
+RP_NODISCARD RpStatus cli_mode(const char *name, RpExecMode *out);
 
 /* Opens a session after copying the device options into *o. Shows the progress of kernels that are compiled, unless
  * `quiet`. Reports a fallback, see cli_report_fallback. */
@@ -87,10 +89,10 @@ RP_NODISCARD RpStatus cli_add_adapters(RpModel *m, const TextList *adapters);
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */
 RP_NODISCARD RpStatus cli_need_tokenizer(const RpModel *m, const char *path);
 
-/* The context length of a session that is opened without -c. */
+/* The context length of a session that is opened without -c: that of the training, at most 4096 tokens. */
 int32_t cli_default_ctx(const RpModel *m);
 
-/* The cache type that --kv names; NULL: f16. */
+/* The cache type that --kv names; NULL: f16. RP_E_ARG for an unknown name. */
 RP_NODISCARD RpStatus cli_kv_type(const char *name, RpDtype *out);
 
 /* Bytes of the KV cache that a decode step at `position` reads; layers with a sliding window read only the

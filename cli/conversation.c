@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Appends a message with a copy of the text. `role` must be static. */
 static RpStatus push_message(Conversation *c, const char *role, const char *text) {
     RpChatMessage *grown = realloc(c->messages, (c->n_messages + 1) * sizeof *grown);
     if (grown != NULL) c->messages = grown;
@@ -22,6 +23,7 @@ static void pop_message(Conversation *c) {
     free((char *)(uintptr_t)c->messages[c->n_messages].text); /* strdup of push_message */
 }
 
+/* After it the next turn tokenises the whole conversation again (tokens_to_append). */
 static void forget_text(Conversation *c) {
     free(c->known_text);
     c->known_text = NULL;
@@ -53,6 +55,7 @@ static const RpTokenizer *tokenizer_of(const Conversation *c) {
     return rp_model_tokenizer(rp_session_model(c->session));
 }
 
+/* Number of tokens at the beginning that are the same in both lists. */
 static size_t common_prefix(const RpTokenList *a, const RpTokenList *b) {
     size_t n = 0;
     while (n < a->n && n < b->n && a->ids[n] == b->ids[n]) n++;
@@ -120,7 +123,8 @@ static bool pass_progress(int64_t done, int64_t total, void *user) {
     return r->options->prefill_progress == NULL || r->options->prefill_progress(done, total, r->options->user);
 }
 
-/* Brings `context` up to date: of prompt and reply, the tokens that are in the session now. */
+/* Brings `context` up to date with the session. It holds the prompt and the reply, or less: not the last sampled token,
+ * and after a failure perhaps only a part of the prompt. */
 static RpStatus record_context(Conversation *c, const RpTokenList *prompt, const RpTokenList *sampled) {
     for (size_t i = 0; i < prompt->n; i++) RP_TRY(rp_token_list_push(&c->context, prompt->ids[i]));
     for (size_t i = 0; i < sampled->n; i++) RP_TRY(rp_token_list_push(&c->context, sampled->ids[i]));
@@ -128,6 +132,7 @@ static RpStatus record_context(Conversation *c, const RpTokenList *prompt, const
     return RP_OK;
 }
 
+/* Makes the reply a message. From then on the text of the session is known: the formatted prompt, then the reply. */
 static RpStatus record_reply(Conversation *c, const char *prompt_text, const char *reply, const RpTokenList *sampled,
                              const RpGenerateResult *result) {
     forget_text(c);
@@ -143,6 +148,8 @@ static RpStatus record_reply(Conversation *c, const char *prompt_text, const cha
     return RP_OK;
 }
 
+/* Runs the tokens of a turn and samples the reply. `whole` is the conversation with the new message. `context` is
+ * recorded also after a failure: the session may hold a part of the prompt then. */
 static RpStatus take_turn(Conversation *c, const Prompt *whole, RpTokenList *prompt, RpTokenList *sampled,
                           Collect *reply, RpGenerateResult *result) {
     RpGenerateOptions o = *reply->options;

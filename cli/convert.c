@@ -5,6 +5,7 @@ bool cli_convert_progress(size_t done, size_t total, void *progress) {
     return cli_progress(progress, (double)done, (double)total);
 }
 
+/* The new file is opened as a model to describe it, which also shows that it can be read. */
 int cli_convert_done(RpStatus status, const char *path, bool quiet, Progress *p) {
     RpModel *m = NULL;
     cli_progress_end(p);

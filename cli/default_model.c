@@ -11,11 +11,13 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+/* Relative to the folder of the program, in the order of the search (default_model.h). */
 static const char *const places[] = {"../share/reprise/demo.gguf", "../assets/demo.gguf", "../../assets/demo.gguf"};
 
 enum { N_PLACES = sizeof places / sizeof places[0] };
 
-/* Without /proc, as in a bare chroot: the path by which the program was started. */
+/* The absolute path of the running program. Without /proc, as in a bare chroot, it is found by the path by which the
+ * program was started. */
 static bool find_program(char path[PATH_MAX]) {
     const char *started = (const char *)getauxval(AT_EXECFN);
     if (realpath("/proc/self/exe", path) != NULL) return true;

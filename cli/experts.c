@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+/* Heights of 0 to 8 eighths. An expert that was chosen at all has one eighth or more: heights are rounded up. */
 static const char *const bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
 enum { N_BARS = sizeof bars / sizeof bars[0], N_TOP = 3 };
@@ -18,6 +19,7 @@ static int most_chosen(const uint64_t *counts, int n, uint64_t below, int after)
     return best;
 }
 
+/* Prints "layer   3 |▁▃█ ...| most chosen: 2 (31.5 %), ...". */
 static void print_layer(const uint64_t *counts, int n, int layer, FILE *out) {
     uint64_t sum = 0, top = 0;
     for (int e = 0; e < n; e++) {

@@ -24,18 +24,22 @@ static int version(void) {
     return EXIT_OK;
 }
 
+/* The command of this name, one word or two; NULL if there is none. */
 static const Command *exact_command(const char *name) {
     for (size_t i = 0; i < CLI_N_COMMANDS; i++)
         if (strcmp(name, cli_commands[i]->name) == 0) return cli_commands[i];
     return NULL;
 }
 
+/* The command whose name is closest to a mistyped one; NULL if none is close. */
 static const char *nearest_command(const char *name) {
     const char *names[CLI_N_COMMANDS];
     for (size_t i = 0; i < CLI_N_COMMANDS; i++) names[i] = cli_commands[i]->name;
     return cli_nearest(name, names, CLI_N_COMMANDS);
 }
 
+/* As exact_command, but says on stderr why there is none. `reprise model.gguf` is a common slip, so a file gets a
+ * hint of its own. */
 static const Command *find_command(const char *name) {
     const Command *c = exact_command(name);
     if (c != NULL) return c;
@@ -63,6 +67,7 @@ static bool is_mistyped(const char *first, const char *second) {
     return true;
 }
 
+/* Returns the exit status. */
 static int run_command(const Command *c, int argc, char *argv[]) {
     switch (cli_parse(c, argc, argv)) {
     case PARSE_RUN:
@@ -78,7 +83,7 @@ static int run_command(const Command *c, int argc, char *argv[]) {
     return EXIT_USAGE;
 }
 
-/* argv[0] is the command. */
+/* argv[0] is the command; argv has neither the name of the program nor --color. `help NAME` is `NAME --help`. */
 static int run(int argc, char *argv[]) {
     if (argc < 1) {
         cli_say("reprise", "no command is given. A first one: reprise generate -p \"Once upon a time\" (see "
@@ -117,8 +122,9 @@ static void open_standard_streams(void) {
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDONLY);
 }
 
-/* Another process made the mapped model file shorter. The first thread that meets a lost page says so and ends the
- * process, by the same signal as without a handler. */
+/* SIGBUS comes if another process made the mapped model file shorter. The first thread that reads a lost page prints a
+ * message and ends the process by the same signal, as without a handler. Other threads wait in pause() meanwhile. Only
+ * functions that are safe in a signal handler are called. */
 static void on_bus_error(int signal_number) {
     static atomic_flag told   = ATOMIC_FLAG_INIT;
     static const char  text[] = "reprise: a page of a mapped file cannot be read: did the model file become "

@@ -11,6 +11,8 @@ RpDumpNote *cli_new_notes(const ComputeGraph *g) {
     return notes;
 }
 
+/* Writes a note such as "264x1x1 x 256 (+shared) gemv_kernel, 4352.0 kB". For a step of several kernels it describes
+ * the last one; the bytes are those of the whole step. */
 static void note_launch(const RpStepLaunch *l, RpDumpNote *note) {
     int n = 0;
     /* Names of kernel templates with several arguments are in parentheses: "(name<a, b>)". */

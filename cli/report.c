@@ -1,4 +1,7 @@
-/* report.c - prints timings of a reply. GB/s is (weights + KV cache bytes per token) * tokens per second. */
+/* report.c - prints timings of a reply. GB/s is (weights + KV cache bytes per token) * tokens per second.
+ *
+ * The prefill computes the logits of the first token. So a reply of n tokens has n - 1 decode steps, and the rate of
+ * decode is (n - 1) / seconds. */
 #include "cli/report.h"
 
 #include "cli/common.h"
@@ -20,7 +23,8 @@ const char *cli_device_text(const RpSession *s, char *buf, size_t size) {
     return buf;
 }
 
-/* Also says what limits a load: the file and repacking, or the copies. */
+/* Writes how long the upload of the weights took and on what the time was spent: the file, repacking, or the copies.
+ * Writes nothing if nothing was uploaded, as on the CPU. */
 static void upload_text(const RpExecutorInfo *info, char *buf, size_t size) {
     if (info->upload_bytes > 0)
         snprintf(buf, size,
@@ -61,13 +65,14 @@ double cli_decode_rate(const RpGenerateResult *r) {
     return r->n_generated > 1 && r->decode_s > 0.0 ? (r->n_generated - 1) / r->decode_s : 0.0;
 }
 
-/* Mean over the decode steps of this reply, the last of which is at the end of the context. */
+/* The bytes of the mean decode step. The last step was at the end of the context, so the mean one was steps / 2
+ * positions before it. */
 static TokenBytes reply_bytes(const Report *r) {
     const double steps = r->result->n_generated > 1 ? r->result->n_generated - 1 : 0;
     return cli_token_bytes(r->session, rp_session_n_past(r->session) - steps / 2.0);
 }
 
-/* n < 0: the row has no tokens. */
+/* Adds a row: phase, time, tokens, rate, note. n < 0: tokens and rate are left empty. */
 static void add_row(Table *t, const char *name, double seconds, int n, double rate, const char *note) {
     cli_table_add(t, "%s", name);
     cli_table_add(t, "%.1f ms", 1e3 * seconds);

@@ -8,7 +8,7 @@ typedef struct Report {
     const RpSession        *session;
     const RpGenerateResult *result;
     double                  load_s; /* from the start of the program until the session was open; 0: not reported */
-    double                  first_token_s; /* from the start of the program, in a chat from the message */
+    double                  first_token_s; /* from the start of the program; in a chat from the message on */
 } Report;
 
 /* Bytes that one decode step reads: the weights once, and the KV cache at the mean position of the reply. */

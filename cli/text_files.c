@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Reads to the end of the stream, in a buffer that grows by doubling and always has room for the final NUL. */
 static RpStatus read_stream(FILE *f, const char *path, Text *out) {
     size_t room = 0;
     for (;;) {

@@ -18,25 +18,27 @@ static struct {
     double      open_s; /* seconds in which the session was opened, weights copied to a GPU included */
 } args = {.prompt = 128, .steps = 64, .repeats = 5};
 
-/* Tokens of the runs of a test, done before this one and in all. */
+/* The progress of a test: tokens of the runs before this one, and tokens of all its runs. */
 typedef struct Work {
     Progress progress;
     double   done, total;
 } Work;
 
 typedef struct Test {
-    const char *kind;
-    int32_t     n;
+    const char *kind; /* pp or tg */
+    int32_t     n;    /* tokens; 0: the test is left out */
     RpStatus (*run)(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds);
     double rates[MAX_REPEATS], sorted[MAX_REPEATS]; /* tokens per second */
 } Test;
 
+/* Reports `done` tokens of the current run. False after Ctrl-C. */
 static bool on_tokens(int64_t done, int64_t total, void *user) {
     Work *w = user;
     (void)total;
     return cli_progress(&w->progress, w->done + (double)done, w->total);
 }
 
+/* Each run function processes n tokens from the current position on, and sets *seconds to the time of these tokens. */
 static RpStatus run_prefill(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds) {
     const double   start = cli_now();
     const RpStatus st    = rp_session_prefill(s, ids, (size_t)n, on_tokens, w);
@@ -44,6 +46,7 @@ static RpStatus run_prefill(RpSession *s, const int32_t *ids, int32_t n, Work *w
     return st;
 }
 
+/* Decode of given tokens, so no token is sampled. */
 static RpStatus run_steps(RpSession *s, const int32_t *ids, int32_t n, Work *w, double *seconds) {
     const double start = cli_now();
     for (int32_t i = 0; i < n; i++) {
@@ -80,6 +83,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* For an even number of runs the mean of the two in the middle. */
 static double median(const Test *t) {
     const int32_t n = args.repeats;
     return n % 2 ? t->sorted[n / 2] : 0.5 * (t->sorted[n / 2 - 1] + t->sorted[n / 2]);
@@ -107,6 +111,7 @@ static RpStatus measure(RpSession *s, const int32_t *ids, Test *t, Work *w) {
     return RP_OK;
 }
 
+/* One row for each test: "pp128", or "pp128 @ 4096" with a depth. */
 static RpStatus print_rates(void) {
     Table *t = cli_table_new("test|>tok/s median|>least|>most");
     for (int i = 0; i < 2; i++) {
@@ -156,6 +161,7 @@ static void print_json(const RpSession *s, const TokenBytes *bytes) {
            tests[1].n > 0 ? (bytes->weights + bytes->kv) * median(&tests[1]) / 1e9 : 0.0);
 }
 
+/* Fills the context to args.depth once, then runs both tests; each of their runs goes back to this depth. */
 static RpStatus measure_all(RpSession *s, const int32_t *ids) {
     Work w = {
         .progress = {.label = "bench", .off = args.quiet},
@@ -175,6 +181,7 @@ static RpStatus measure_all(RpSession *s, const int32_t *ids) {
 static RpStatus bench(const RpModel *m, RpSession **session) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
+    /* run_reply begins with a token that is not timed, which needs one more position. */
     const int32_t measured = args.prompt > args.steps ? args.prompt : args.steps, longest = args.depth + measured,
                   n_train    = rp_model_info(m)->n_ctx_train;
     RpSessionOptions o       = {.n_ctx     = longest < n_train ? longest + 1 : longest,

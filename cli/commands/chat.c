@@ -59,12 +59,14 @@ static char *read_line(const Chat *c) {
     return line;
 }
 
+/* Streams a piece of the reply. False ends the reply: after Ctrl-C, or if stdout is closed. */
 static bool on_text(const char *text, size_t len, void *user) {
     Chat *c = user;
     if (len > 0) c->last = text[len - 1];
     return cli_print(text, len) && !cli_interrupted();
 }
 
+/* The progress line must be gone before the first piece of the reply is printed. */
 static bool on_prefill(int64_t done, int64_t total, void *user) {
     Chat      *c     = user;
     const bool go_on = cli_progress(&c->progress, (double)done, (double)total);
@@ -72,6 +74,7 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
     return go_on;
 }
 
+/* Prints a remark of the program on stderr, in brackets to tell it from the reply. */
 static void notice(const char *text) { fprintf(stderr, "[%s]\n", text); }
 
 /* Sends a message and streams the reply. Errors that the next message can avoid are printed and return RP_OK. */
@@ -97,6 +100,7 @@ static RpStatus answer(Chat *c, const char *message) {
     return cli_print("", 0) ? RP_OK : rp_fail(RP_E_CANCELLED, "standard output is closed");
 }
 
+/* /system TEXT: a conversation begins with its system message, so a new one is started. `text` may be empty. */
 static RpStatus set_system(Chat *c, const char *text) {
     while (*text == ' ') text++;
     char *copy = text[0] != '\0' ? strdup(text) : NULL;
@@ -108,6 +112,7 @@ static RpStatus set_system(Chat *c, const char *text) {
     return cli_conversation_reset(&c->conversation, c->system);
 }
 
+/* Runs a line that begins with a slash. An unknown command is reported, and not sent to the model as a message. */
 static RpStatus run_command(Chat *c, const char *line) {
     static const char help[] =
         "  /reset        forget the conversation\n"
@@ -129,6 +134,7 @@ static RpStatus run_command(Chat *c, const char *line) {
     return RP_OK;
 }
 
+/* Reads lines until /quit or the end of the input. An error that it returns ends the program. */
 static RpStatus run_conversation(Chat *c) {
     RP_TRY(cli_conversation_reset(&c->conversation, c->system));
     while (!c->quit) {
@@ -158,6 +164,8 @@ static RpStatus detect_template(const RpModel *m, RpChatKind *out) {
                        "was; then: reprise chat models/smollm2-135m-instruct-q4_1.gguf");
 }
 
+/* Opens model, sampler and session, then talks. The session comes last, since it may upload gigabytes to a GPU. The
+ * caller frees all three, also after a failure. */
 static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSampler **sampler) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));

@@ -1,5 +1,12 @@
 /* completion.c - `reprise completion`: prints a script that completes commands, options and values in bash, zsh or
- * fish, made from the tables of options. */
+ * fish, made from the tables of options.
+ *
+ *     bash   one function. It looks at the word before the cursor: after an option it completes the value of the
+ *            option, else options if the word begins with a dash, else the positional argument
+ *     zsh    one _arguments call for each command, with a spec for each option
+ *     fish   one `complete` line for each option of each command, under the condition that the line has this command
+ *
+ * cli_value_kind says what can be offered for an argument, by the name it has in the help. */
 #include "cli/commands.h"
 #include "cli/options/parse.h"
 #include "cli/options/values.h"
@@ -61,6 +68,7 @@ static void put_long_commands(FILE *out) {
 
 /* ---- bash ---- */
 
+/* Prints the shell command that completes a value of this argument; ":" does nothing. */
 static void bash_value(const char *arg, FILE *out) {
     char words[1024];
     switch (cli_value_kind(arg)) {
@@ -79,12 +87,14 @@ static void bash_value(const char *arg, FILE *out) {
     }
 }
 
+/* Prints both spellings of an option: "-m --model ". */
 static void bash_name(const Command *c, const Option *o, FILE *out) {
     (void)c;
     if (o->letter != 0) fprintf(out, "-%c ", o->letter);
     fprintf(out, "--%s ", o->name);
 }
 
+/* Prints the case for "the word before is this option". Flags have no value and so no case. */
 static void bash_case(const Command *c, const Option *o, FILE *out) {
     (void)c;
     if (o->kind == OPTION_FLAG) return;
@@ -95,6 +105,7 @@ static void bash_case(const Command *c, const Option *o, FILE *out) {
     fputs(" ;;\n", out);
 }
 
+/* Prints the case of one command. Second words, such as `launches` after `bench`, are offered beside its arguments. */
 static void bash_command(const Command *c, FILE *out) {
     const Option *positional = first_positional(c);
     fprintf(out, "    '%s')\n        case $before in\n", c->name);
@@ -141,6 +152,7 @@ static void put_bash(FILE *out) {
 
 /* ---- zsh ---- */
 
+/* Prints the end of a spec: ":MODEL:_files -g "*.gguf"". */
 static void zsh_value(const char *arg, FILE *out) {
     char words[1024];
     switch (cli_value_kind(arg)) {
@@ -213,6 +225,7 @@ static void put_zsh(FILE *out) {
 
 /* ---- fish ---- */
 
+/* Prints the switches of `complete`: -x -a offers the listed values only, -r -F any file. */
 static void fish_value(const char *arg, FILE *out) {
     char words[1024];
     switch (cli_value_kind(arg)) {
@@ -240,6 +253,7 @@ static void fish_option(const Command *c, const Option *o, FILE *out) {
     fputs("'\n", out);
 }
 
+/* Prints the lines of one command: its own name, its positional argument, its options. */
 static void fish_command(const Command *c, FILE *out) {
     const Option *positional = first_positional(c);
     if (strchr(c->name, ' ') == NULL) {

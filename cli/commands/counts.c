@@ -22,6 +22,7 @@ static RpStatus open_model(RpModel **m) {
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
+/* Fills in what was not given, and refuses steps beyond the context that the model was trained for. */
 static RpStatus choose_steps(const RpModelInfo *info) {
     const int32_t n = info->n_ctx_train;
     if (args.pos >= n) return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, n);
@@ -36,6 +37,7 @@ static RpStatus choose_steps(const RpModelInfo *info) {
     return rp_fail(RP_E_ARG, "--phase %s: must be decode, prefill or both", phase);
 }
 
+/* A program that cannot count says so before it opens a model. */
 static RpStatus count(void) {
     RpModel *m = NULL;
     RP_TRY(cli_counts_available());

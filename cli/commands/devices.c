@@ -1,4 +1,7 @@
-/* devices.c - `reprise devices`: the CPU and the GPUs of this machine, with memory and driver. */
+/* devices.c - `reprise devices`: the CPU and the GPUs of this machine, with memory and driver.
+ *
+ * A machine without a GPU is no error: its line says why none can be used. --copy and --tune run kernels, the rest only
+ * asks the driver. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/terminal/table.h"
@@ -9,6 +12,7 @@ static struct { bool json, copy, tune; } args;
 
 enum { COPY_BYTES = 256 << 20 }; /* of --copy */
 
+/* Adds the lines of GPU i. `copy`: measured bandwidth in bytes per second; 0: not measured. */
 static void print_text(Table *t, int i, const RpCudaDeviceInfo *d, double copy) {
     char bandwidth[48] = "";
     if (copy > 0.0) snprintf(bandwidth, sizeof bandwidth, ", copy bandwidth %.0f GB/s", copy / 1e9);
@@ -42,6 +46,7 @@ static void print_tuning(Table *t, const RpCudaTuningInfo *tuning) {
     }
 }
 
+/* Prints a further member of the object that print_json leaves open. */
 static void print_tuning_json(const RpCudaTuningInfo *tuning) {
     static const char *const origins[] = {"model", "measured", "cache"};
     printf(",\"tuning\":{\"origin\":\"%s\",\"text\":", origins[tuning->origin]);
@@ -56,6 +61,7 @@ static void print_tuning_json(const RpCudaTuningInfo *tuning) {
     printf("}}");
 }
 
+/* Prints the object of GPU i without its closing brace. */
 static void print_json(int i, const RpCudaDeviceInfo *d, double copy) {
     printf("%s{\"device\":\"cuda:%d\",\"name\":", i > 0 ? "," : "", i);
     rp_put_json_string(d->name, strlen(d->name), stdout);

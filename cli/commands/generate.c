@@ -30,6 +30,8 @@ typedef struct Run {
     Progress    progress;
 } Run;
 
+/* Streams a piece of the reply, or collects it for --json. False ends the reply: after Ctrl-C, or if stdout is
+ * closed. */
 static bool on_text(const char *text, size_t len, void *user) {
     Run *r = user;
     if (len > 0) r->last = text[len - 1];
@@ -45,6 +47,7 @@ static bool on_text(const char *text, size_t len, void *user) {
     return !cli_interrupted();
 }
 
+/* The progress line must be gone before the first piece of the reply is printed. */
 static bool on_prefill(int64_t done, int64_t total, void *user) {
     Run       *r     = user;
     const bool go_on = cli_progress(&r->progress, (double)done, (double)total);
@@ -83,6 +86,7 @@ static RpStatus tokenize_prompt(Run *r) {
                        RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &r->ids);
 }
 
+/* The session comes last, since it may upload gigabytes to a GPU. */
 static RpStatus open_all(Run *r) {
     RP_TRY(cli_read_text(args.prompt, args.file, &r->prompt));
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, &r->model));
@@ -126,6 +130,7 @@ static void print_json(const Run *r, const Report *report) {
     printf("}\n");
 }
 
+/* Opens everything, generates and reports. The caller closes, also after a failure. */
 static RpStatus generate(Run *r, RpGenerateResult *result) {
     RP_TRY(open_all(r));
     const RpGenerateOptions o      = {.max_tokens       = args.n,

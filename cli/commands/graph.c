@@ -18,6 +18,7 @@ static struct {
     bool        dot, text, json, fold, cuda, diff, exit_code;
 } args = {.layer = -1, .source = {.tokens = 1}};
 
+/* Writes the dump that the options ask for to -o. `notes` [number of nodes] or NULL. */
 static RpStatus dump_with(const ComputeGraph *g, const char *title, const RpDumpNote *notes) {
     const RpDumpOptions o = {.format    = args.dot    ? RP_DUMP_DOT
                                           : args.json ? RP_DUMP_JSON
@@ -34,6 +35,7 @@ static RpStatus dump_with(const ComputeGraph *g, const char *title, const RpDump
     return cli_close_output(file, st);
 }
 
+/* With --cuda each node carries a note on its launch; the launchers give it without a GPU. */
 static RpStatus dump(const ComputeGraph *g, const char *title) {
     if (!args.cuda) return dump_with(g, title, NULL);
     RpDumpNote *notes = cli_new_notes(g);
@@ -43,6 +45,7 @@ static RpStatus dump(const ComputeGraph *g, const char *title) {
     return st;
 }
 
+/* Prints the graph of a model that is open, after the passes that the options select. */
 static RpStatus build_and_dump(const RpModel *m) {
     ComputeGraph *g;
     char          title[256];
@@ -55,6 +58,7 @@ static RpStatus build_and_dump(const RpModel *m) {
     return st;
 }
 
+/* Reports wrong use and returns its exit status. */
 static int usage(const char *what) {
     cli_say("reprise graph", "%s (see `reprise graph --help`)", what);
     return EXIT_USAGE;
@@ -76,6 +80,7 @@ static int n_places(void) { return (args.places[0] != NULL) + (args.places[1] !=
 
 static bool model_is_placed(void) { return n_places() == (args.diff ? 3 : 1); }
 
+/* The demo model is the value of no option, but -o must not overwrite it either. */
 static void default_files(FileList *list) {
     const char *searched;
     if (args.source.model == NULL && !model_is_placed())

@@ -1,5 +1,8 @@
 /* inspect.c - `reprise inspect`: configuration, weight types, metadata and tensors of a GGUF file, also of
- * one that cannot be run. */
+ * one that cannot be run.
+ *
+ * The file is read twice: as GGUF, which gives metadata and tensors whatever they are, and as a model, which gives the
+ * configuration or the reason why it cannot be run. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/terminal/table.h"
@@ -31,6 +34,7 @@ static void print_string(RpGgufString s) {
     putchar('"');
 }
 
+/* Prints number i of a value. 17 digits identify a double. An f32 has 7, so that 0.1 is printed as 0.1. */
 static void print_number(const RpGgufValue *v, RpGgufType type, uint64_t i) {
     const double x = rp_gguf_number_at(v, i);
     if (type == RP_GGUF_BOOL)
@@ -41,6 +45,7 @@ static void print_number(const RpGgufValue *v, RpGgufType type, uint64_t i) {
         printf("%.*g", type == RP_GGUF_F32 ? 7 : 17, x);
 }
 
+/* Prints a value, of an array its first SHOWN_ELEMS elements and their number. */
 static void print_value(const RpGgufValue *v) {
     const bool       array  = v->type == RP_GGUF_ARRAY;
     const RpGgufType type   = array ? v->elem_type : v->type;
@@ -144,6 +149,7 @@ static int by_bytes(const void *a, const void *b) {
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
+/* Sums the tensors by type, the type with the most bytes first. Returns the number of types. */
 static size_t count_types(const RpGgufFile *f, TypeTotal types[MAX_TYPES], TypeTotal *all) {
     size_t n = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
@@ -163,6 +169,7 @@ static size_t count_types(const RpGgufFile *f, TypeTotal types[MAX_TYPES], TypeT
     return n;
 }
 
+/* The member "types", or a table with the share of each type in the bytes. */
 static RpStatus print_types(const RpGgufFile *f) {
     TypeTotal    types[MAX_TYPES], all = {0};
     const size_t n = count_types(f, types, &all);

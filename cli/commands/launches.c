@@ -35,6 +35,8 @@ typedef struct Counts {
     double      rate[N_MODES]; /* tokens per second in eager, replay, loop; 0: not measured */
 } Counts;
 
+/* Adds up the launches of all steps. Without the CUDA toolkit the launchers are absent and each step counts as one
+ * kernel. */
 static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
     for (int i = 0; i < rp_plan_memory(plan).n_steps; i++) {
         RpStepLaunch l;
@@ -75,6 +77,7 @@ static RpStatus count_model(const RpModel *m, const char *name, const char *pass
     return st;
 }
 
+/* Tokens per second of a reply in this mode. *rate stays as it is if the session cannot have the mode. */
 static RpStatus measure(const RpModel *m, RpExecMode mode, double *rate) {
     RpSession       *s       = NULL;
     RpSampler       *sampler = NULL;
@@ -82,6 +85,7 @@ static RpStatus measure(const RpModel *m, RpExecMode mode, double *rate) {
     RpGenerateResult r       = {0};
     int32_t          prompt[PROMPT];
     RpSessionOptions o = {.n_ctx = PROMPT + args.tokens, .passes = args.passes};
+    /* Any tokens serve, as the time does not depend on them. */
     for (int i = 0; i < PROMPT; i++) prompt[i] = (int32_t)(3 + i) % rp_model_info(m)->n_vocab;
     RP_TRY(cli_device_options(&args.device, &o));
     RP_TRY(cli_kv_type(args.kv, &o.kv_type));
@@ -113,6 +117,7 @@ static RpStatus measure_modes(const RpModel *m, Counts *c) {
     return RP_OK;
 }
 
+/* One row for each mode. In eager mode there is no captured graph, hence no number of nodes. */
 static RpStatus print_modes(const Counts *c) {
     const int calls[N_MODES] = {c->kernels + 2, 2, 0}, launches[N_MODES] = {c->kernels, 1, 0};
     Table    *t = cli_table_new("mode|>CUDA calls/token|>launches/token|>launches/reply|>graph nodes|>tok/s");
@@ -137,6 +142,7 @@ static RpStatus print_modes(const Counts *c) {
     return cli_table_print(t, stdout, 0);
 }
 
+/* The row of a preset in the table of all presets. */
 static void add_row(Table *t, const Counts *c) {
     cli_table_add(t, "%s", c->name);
     cli_table_add(t, "%d", c->n_layer);
@@ -158,6 +164,7 @@ static void print_json(const Counts *c, bool first) {
            c->assumed ? "true" : "false", c->rate[0], c->rate[1], c->rate[2]);
 }
 
+/* A preset is opened without weights: counts need shapes only. */
 static RpStatus count_preset(const char *name, Counts *c) {
     RpModel *m;
     RP_TRY(rp_model_open_preset(name, args.type, &m));
@@ -264,6 +271,7 @@ static RpStatus all_presets(void) {
     return RP_OK;
 }
 
+/* One model or preset. Only a model has weights, so only a model is timed. */
 static RpStatus one(void) {
     Counts   c;
     RpModel *m  = NULL;

@@ -33,6 +33,7 @@ static void put_font(char font, const char *text, FILE *out) {
     fputs("\\fR", out);
 }
 
+/* Prints the paragraph of an option: "-m, --model MODEL", then its help. */
 static void put_option(const Option *o, FILE *out) {
     char text[64];
     fputs(".TP\n", out);
@@ -68,6 +69,7 @@ static void put_notes(const char *notes, FILE *out) {
     if (as_is) fputs(".fi\n", out);
 }
 
+/* Prints the section of a command: synopsis, help, options, notes. */
 static void put_command(const Command *c, FILE *out) {
     fputs(".SS ", out);
     put_text(c->name, out);
@@ -96,6 +98,7 @@ static void put_environment(FILE *out) {
     fputs(".TP\n\\fBNO_COLOR\\fR\nno colours, if it is set and not empty\n", out);
 }
 
+/* Each example has a sentence and a command, which is indented and not filled. */
 static void put_examples(FILE *out) {
     static const char *const examples[][2] = {
         {"The demo model continues a text:",                       "reprise generate -p \"In the beginning\" -n 80 --temp 0.7"},

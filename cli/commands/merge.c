@@ -1,4 +1,6 @@
-/* merge.c - `reprise merge`: writes a model with LoRA adapters added into its weights. */
+/* merge.c - `reprise merge`: writes a model with LoRA adapters added into its weights: W + s * B A with
+ * s = SCALE * alpha / rank for each adapted matrix, rounded to the type of the output. The file needs no adapter and
+ * runs as fast as the base. */
 #include "cli/commands.h"
 #include "cli/convert.h"
 

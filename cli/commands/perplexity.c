@@ -22,6 +22,7 @@ typedef struct Score {
     size_t         n;
 } Score;
 
+/* Scores token i + 1 by the logits after token i. The largest logit is subtracted, so that exp does not overflow. */
 static void on_logits(size_t i, const float *logits, void *user) {
     Score *s   = user;
     float  max = -HUGE_VALF;
@@ -34,6 +35,8 @@ static void on_logits(size_t i, const float *logits, void *user) {
     s->n++;
 }
 
+/* Each window has width - 1 scored tokens, since nothing predicts the first. Writes BOS over it where a model
+ * expects one. */
 static RpStatus score_windows(RpSession *s, RpTokenList *ids, Score *score) {
     const RpTokenizer *tk    = rp_model_tokenizer(rp_session_model(s));
     const size_t       width = (size_t)args.window, n = ids->n / width;
@@ -52,6 +55,7 @@ static RpStatus score_windows(RpSession *s, RpTokenList *ids, Score *score) {
     return st;
 }
 
+/* The standard error is that of the mean nll, carried over to exp(mean). */
 static void print_result(const Score *s, size_t n_windows, double seconds) {
     const double n = (double)s->n, mean = s->sum / n;
     const double variance = n > 1 ? fmax(s->squares / n - mean * mean, 0.0) * n / (n - 1.0) : 0.0;

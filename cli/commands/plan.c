@@ -1,4 +1,5 @@
-/* plan.c - `reprise plan`: prints the ExecPlan of one step and the memory of a session. */
+/* plan.c - `reprise plan`: prints the ExecPlan of one step and the memory of a session. Nothing is executed, and
+ * neither KV cache nor arena is allocated. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/terminal/table.h"
@@ -10,6 +11,7 @@ static struct {
     bool        json;
 } args = {.tokens = 1};
 
+/* Prints what rp_session_memory computed: weights, KV cache and arena, in bytes as JSON, else in MB. */
 static RpStatus print_memory(const RpSessionMemory *s, FILE *out) {
     if (args.json) {
         fprintf(out, ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"total\":%zu}}\n", s->n_ctx,

@@ -1,5 +1,8 @@
 /* profile.c - `reprise profile`: times every node of one decode step and prints a table, JSON, a drawing or
- * a trace. The times are those of rp_executor_profile. */
+ * a trace. The times are those of rp_executor_profile.
+ *
+ *     GB/s        bytes that the node reads and writes / its time
+ *     % of copy   GB/s / bandwidth of a copy in the memory of the GPU, measured in the same run */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/nodes.h"
@@ -36,6 +39,7 @@ typedef struct OpTime {
     double      ns, bytes;
 } OpTime;
 
+/* Builds the decode step with a KV cache of pos + 1 positions. The caller frees the members, also after a failure. */
 static RpStatus open_profile(const RpModel *m, Profile *p) {
     RpExecutorOptions   o     = {.n_threads     = args.threads,
                                  .device        = args.device.name,
@@ -93,6 +97,7 @@ static int by_time(const void *a, const void *b) {
     return (x->ns < y->ns) - (x->ns > y->ns);
 }
 
+/* Sums the steps by op, the op that takes longest first. Returns the number of ops. */
 static int sum_ops(const Profile *p, OpTime ops[MAX_OPS]) {
     int n = 0;
     for (int i = 0; i < p->n_steps; i++) {
@@ -126,6 +131,7 @@ static RpStatus print_slowest(const Profile *p, double *left) {
     return cli_table_print(t, stdout, 0);
 }
 
+/* Prints a row for each op, with its share of the sum of all nodes. */
 static RpStatus print_ops(const Profile *p) {
     OpTime    ops[MAX_OPS];
     const int n = sum_ops(p, ops);
@@ -157,6 +163,7 @@ static RpStatus print_text(const Profile *p) {
     return st;
 }
 
+/* The steps with their times, then the graph with the same times, which `reprise graph --diff` reads. */
 static RpStatus print_json(const Profile *p) {
     RpDumpNote *notes = cli_new_notes(p->g);
     if (notes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a profile");
@@ -180,6 +187,8 @@ static RpStatus print_json(const Profile *p) {
 
 /* ---- drawing and trace ---- */
 
+/* The heat of a node, which colours it, is the square root of its share of the slowest time. So nodes of a tenth of
+ * that time still show. */
 static RpStatus write_dot(const Profile *p) {
     RpDumpNote *notes = cli_new_notes(p->g);
     RpNewFile  *file;

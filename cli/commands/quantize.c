@@ -1,4 +1,5 @@
-/* quantize.c - `reprise quantize`: writes a model file with its weights in another type. */
+/* quantize.c - `reprise quantize`: writes a model file with its weights in another type. The work is rp_requantize
+ * (reprise/convert.h). */
 #include "cli/commands.h"
 #include "cli/convert.h"
 

@@ -1,4 +1,5 @@
-/* synth.c - `reprise synth`: writes a model of random weights in the shape of a real one. */
+/* synth.c - `reprise synth`: writes a model of random weights in the shape of a real one, to measure speed without
+ * a download. `synth list` prints the shapes. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/convert.h"

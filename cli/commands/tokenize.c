@@ -1,4 +1,5 @@
-/* tokenize.c - `reprise tokenize`: prints the token ids of a text and the bytes of each token. */
+/* tokenize.c - `reprise tokenize`: prints the token ids of a text and the bytes of each token. A token may be a part of
+ * a UTF-8 character, so bytes that are no whole character are printed as <XX>. */
 #include "cli/commands.h"
 #include "cli/common.h"
 
@@ -9,6 +10,7 @@ static struct {
     bool        ids, no_special, json;
 } args;
 
+/* One token a line, with the ids right-aligned to the largest id of the vocabulary. With --ids all are on one line. */
 static RpStatus print_tokens(const RpTokenizer *tk, const RpTokenList *list) {
     const int width = snprintf(NULL, 0, "%d", rp_tokenizer_n_vocab(tk));
     if (args.json) printf("[");

@@ -1,4 +1,7 @@
-/* train.c - `reprise train`: trains a model on texts or tokens. */
+/* train.c - `reprise train`: trains a model on texts or tokens. This file has the options and the checks; cli/train has
+ * the parts of the work (train.h), and train/ in the library the trainer.
+ *
+ *     check options and files -> corpus -> tokenizer, model -> split -> trainer -> loop */
 #include "cli/train/train.h"
 #include "cli/commands.h"
 #include "cli/options/files.h"
@@ -58,6 +61,8 @@ static void computed_files(FileList *list) {
     cli_files_add(list, FILE_CHECKPOINT, "the checkpoint before", kept);
 }
 
+/* The options of the trainer. Defaults that depend on the model or on other options are computed here: the length of
+ * a sequence, the warm-up, the last learning rate. */
 static RpStatus options_of(const RpModel *m, RpTrainOptions *o) {
     const int32_t n_ctx = rp_model_info(m)->n_ctx_train;
     if (args.seq == 0) args.seq = n_ctx < MAX_DEFAULT_SEQ ? n_ctx : MAX_DEFAULT_SEQ;
@@ -121,6 +126,8 @@ static RpStatus check_preset(void) {
     RpDeviceMemory d;
     if (args.preset == NULL || args.resume != NULL) return RP_OK;
     RP_TRY(rp_model_open_preset(args.preset, "F32", &m));
+    /* vocab: at most five f32 for each element of the input and output matrices: the weight, its two moments, its
+     * gradient, and with --accumulate the sum of gradients. */
     const RpModelInfo *info  = rp_model_info(m);
     const size_t       vocab = (size_t)info->n_vocab * (size_t)info->n_embd * 2 * 5 * sizeof(float);
     RpStatus           st    = options_of(m, &o);
@@ -191,6 +198,7 @@ static int wrong_use(const char *text) {
     return EXIT_USAGE;
 }
 
+/* Whether this is the name of a type or of a quantisation mix, in upper or lower case. */
 static bool is_type(const char *name) {
     for (int i = 0; rp_convert_type_name(i) != NULL; i++)
         if (strcasecmp(rp_convert_type_name(i), name) == 0) return true;

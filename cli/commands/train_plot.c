@@ -1,4 +1,4 @@
-/* train_plot.c - `reprise train plot`: draws the log of a training as SVG. */
+/* train_plot.c - `reprise train plot`: draws the log of a training as SVG. log_read.c reads the log, plot.c draws. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/train/plot.h"

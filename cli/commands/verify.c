@@ -44,6 +44,8 @@ typedef struct Verify {
     long     n_done, n_total; /* nodes, of all tokens */
 } Verify;
 
+/* The entry of an op, which is made at its first node. NULL: there are more ops than MAX_OPS, and this one is not
+ * compared. */
 static OpResult *result_of(Verify *v, const char *op) {
     for (int i = 0; i < v->n_ops; i++)
         if (strcmp(v->ops[i].op, op) == 0) return &v->ops[i];
@@ -93,6 +95,7 @@ static void place_text(const OpResult *r, char *buf, size_t size) {
     if (r->got[0] != '\0') snprintf(buf + n, size - (size_t)n, ": %s, expected %s", r->got, r->want);
 }
 
+/* Notes node, place and values of the largest difference of an op so far. */
 static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
                        size_t at) {
     rp_visible_text(rp_node_name(node), strlen(rp_node_name(node)), r->at, sizeof r->at);
@@ -109,6 +112,7 @@ static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *
     }
 }
 
+/* Called for each result of the step with both versions of it. False after Ctrl-C. */
 static bool on_node(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
     Verify      *v     = user;
     size_t       at    = 0;
@@ -140,12 +144,15 @@ typedef struct DecodeStep {
     RpExecutor   *eager, *replay;
 } DecodeStep;
 
+/* out_rows 0 asks for the logits of the only token. */
 static void set_inputs(const DecodeStep *b, RpExecutor *e, int32_t token, int32_t pos) {
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "tokens"))   = token;
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "pos"))      = pos;
     *(int32_t *)rp_executor_data(e, rp_graph_find(b->g, "out_rows")) = 0;
 }
 
+/* Verifies the decode step of one token, then replays it and compares the logits bit by bit. Poisoning the arena
+ * shows a replay that reads results of the eager run instead of its own. */
 static RpStatus verify_token(DecodeStep *b, Verify *v, int32_t token, int32_t pos) {
     const TensorNode  *logits = rp_graph_find(b->g, "logits");
     const RpTensorView view   = rp_node_view(logits);
@@ -164,6 +171,7 @@ static RpStatus verify_token(DecodeStep *b, Verify *v, int32_t token, int32_t po
     return RP_OK;
 }
 
+/* Opens the eager executor and on a GPU a second one with a captured graph, which shares the buffers of the first. */
 static RpStatus open_step(const RpModel *m, DecodeStep *b, Verify *v) {
     RpExecutorOptions   o     = {.n_threads     = args.threads,
                                  .device        = args.device.name,
@@ -187,6 +195,7 @@ static RpStatus open_step(const RpModel *m, DecodeStep *b, Verify *v) {
         b->plan, &(RpExecutorOptions){.share = b->eager, .mode = RP_MODE_REPLAY, .require_graph = true}, &b->replay);
 }
 
+/* Verifies args.tokens decode steps, one after the other, with pseudo-random tokens. */
 static RpStatus verify_nodes(const RpModel *m, Verify *v) {
     DecodeStep b  = {0};
     RpStatus   st = open_step(m, &b, v);
@@ -229,6 +238,7 @@ static RpStatus reply(const RpModel *m, RpExecMode mode, RpTokenList *out, RpExe
     return st;
 }
 
+/* Nothing is compared where a session has no loop mode. */
 static RpStatus verify_replies(const RpModel *m, Verify *v) {
     RpTokenList a = {0}, b = {0};
     RpExecMode  got;

@@ -15,8 +15,10 @@ typedef struct Middle {
     int32_t *best;            /* best[i][k], (n_a + 1) x (n_b + 1) zeros at first */
 } Middle;
 
+/* best(i, k) of the middle; the last row and the last column stay 0. */
 static int32_t *cell(const Middle *m, int i, int k) { return &m->best[(size_t)i * ((size_t)m->n_b + 1) + (size_t)k]; }
 
+/* Fills the table from its end, where best is 0, to best(0, 0). */
 static void fill(const Middle *m, AlignScore *score, const void *user) {
     for (int i = m->n_a - 1; i >= 0; i--)
         for (int k = m->n_b - 1; k >= 0; k--) {

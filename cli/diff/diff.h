@@ -1,5 +1,11 @@
 /* diff.h - comparison of two graphs for `reprise graph --diff`: read, match, print.
  *
+ *     diff_open.c      opens a saved dump, or a graph that graph_source.c builds
+ *     diff_members.c   walks through the JSON, value by value
+ *     diff_read.c      checks the fields of each node and fills DiffGraph
+ *     diff_match.c     pairs the nodes (align.h) and finds the fields in which a pair differs
+ *     diff_text.c, diff_times.c, diff_json.c, diff_label.c print
+ *
  * Both graphs are JSON dumps. A graph that is built on the spot is dumped to memory and read back, so that
  * saved and new graphs are compared by the same fields.
  */

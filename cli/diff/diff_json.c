@@ -9,10 +9,11 @@
 /* A list that is being printed. */
 typedef struct List {
     FILE *out;
-    int   n;
-    bool  failed;
+    int   n;      /* elements so far */
+    bool  failed; /* memory was missing for an element */
 } List;
 
+/* Takes the element over. NULL, which Jansson gives without memory, marks the list as failed. */
 static void put_element(List *l, json_t *element) {
     if (l->n++ > 0) fputc(',', l->out);
     l->failed = l->failed || element == NULL;
@@ -34,11 +35,13 @@ static json_t *node_object(const DiffNode *n) {
                      (json_int_t)n->ne[2], (json_int_t)n->ne[3]);
 }
 
+/* The nodes without a partner: added ones of b, removed ones of a. */
 static void put_one_sided(const DiffGraph *g, List *l) {
     for (int i = 0; i < g->n; i++)
         if (g->nodes[i].partner < 0) put_element(l, node_object(&g->nodes[i]));
 }
 
+/* The sources by the ids of their own dump; null for an optional source that is absent. */
 static json_t *ids(const DiffGraph *g, const DiffNode *n) {
     json_t *list = json_array();
     for (int s = 0; s < n->n_src; s++)
@@ -79,6 +82,7 @@ static void put_changed(const DiffGraph *a, const DiffGraph *b, List *l) {
     }
 }
 
+/* Null unless both dumps have times. Then the sums of both, and the pair of times of each kernel in both graphs. */
 static void put_times(const DiffGraph *a, const DiffGraph *b, List *l) {
     if (a->us <= 0.0 || b->us <= 0.0) {
         fputs("null", l->out);

@@ -1,4 +1,5 @@
-/* diff_label.c - names a node in a report. */
+/* diff_label.c - names a node in a report. A node without a name is described by its first source, and so on until
+ * there is a name: "view of copy blk.0.k_store". */
 #include "cli/diff/diff.h"
 
 #include <stdio.h>

@@ -1,4 +1,8 @@
-/* diff_match.c - pairs the nodes of two graphs and compares each pair. */
+/* diff_match.c - pairs the nodes of two graphs and compares each pair.
+ *
+ * Ids of nodes change when a pass adds or removes one, so nodes are paired by what they are. First the ops of each
+ * layer are aligned in order, which keeps repeated ops apart. Then leaves, and ops that moved to another place, are
+ * paired by name. Weights are leaves: their order says nothing. */
 #include "cli/diff/align.h"
 #include "cli/diff/diff.h"
 
@@ -36,6 +40,7 @@ static void pair(DiffGraph *a, DiffGraph *b, int i, int k) {
     b->nodes[k].partner = i;
 }
 
+/* Lists the ops of a layer, without leaves. Returns their number. */
 static int ops_of(const DiffGraph *g, int layer, int *out) {
     int        n, n_ops = 0;
     const int *nodes = cli_diff_layer(g, layer, &n);
@@ -61,6 +66,7 @@ typedef struct Named {
     int             i;
 } Named;
 
+/* Order of the unmatched nodes: name, leaves before ops, op, position. Two that differ in position only are a pair. */
 static int by_name(const void *a, const void *b) {
     const Named *x = a, *y = b;
     const int    name = strcmp(x->node->name, y->node->name);
@@ -117,6 +123,7 @@ RpStatus cli_diff_match(DiffGraph *a, DiffGraph *b) {
 
 /* ---- changes ---- */
 
+/* Whether the sources of y are the partners of the sources of x. Ids are not compared: each dump has its own. */
 static bool same_sources(const DiffGraph *a, const DiffNode *x, const DiffNode *y) {
     if (x->n_src != y->n_src) return false;
     for (int s = 0; s < x->n_src; s++) {

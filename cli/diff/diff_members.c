@@ -1,5 +1,6 @@
-/* diff_members.c - reads a dump value by value (diff_members.h). What is not JSON is parsed once more as a whole, which
- * gives the error with its line and column. */
+/* diff_members.c - reads a dump value by value (diff_members.h). This file walks through objects and arrays down to the
+ * elements of "nodes"; Jansson parses each element. If that fails, Jansson parses the whole text once more, only to get
+ * the error with its line and column. */
 #include "cli/diff/diff_members.h"
 
 #include "cli/common.h"
@@ -10,12 +11,13 @@
 typedef struct Walk {
     const DiffMembers *m;
     const char        *text, *p, *end;
-    char              *titles[2]; /* of the whole, and of "graph" */
+    char              *titles[2]; /* "title" of the outer object, and of the object "graph" in it */
     int                depth;     /* of the object with "nodes"; -1: none so far */
 } Walk;
 
 /* ---- values ---- */
 
+/* The error of a text that cannot be walked through: invalid JSON, or JSON of another structure. */
 static RpStatus not_json(const Walk *w) {
     json_error_t error;
     json_t      *whole = json_loadb(w->text, (size_t)(w->end - w->text), 0, &error);
@@ -25,17 +27,20 @@ static RpStatus not_json(const Walk *w) {
     return rp_fail(RP_E_FORMAT, "%s: not a dump of `reprise graph --json`", w->m->where);
 }
 
+/* Skips white space. Returns the next character without taking it; 0 at the end. */
 static char next(Walk *w) {
     while (w->p < w->end && (*w->p == ' ' || *w->p == '\t' || *w->p == '\n' || *w->p == '\r')) w->p++;
     return w->p < w->end ? *w->p : '\0';
 }
 
+/* Takes the next character if it is c. */
 static bool take(Walk *w, char c) {
     if (next(w) != c) return false;
     w->p++;
     return true;
 }
 
+/* Keys of dumps are ASCII. They are printed in errors, so any other bytes are refused. */
 static RpStatus check_key(const char *where, const char *key) {
     for (const char *p = key; *p != '\0'; p++)
         if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
@@ -43,6 +48,7 @@ static RpStatus check_key(const char *where, const char *key) {
     return RP_OK;
 }
 
+/* Makes control characters of all strings in the value visible, since they are printed later. */
 static RpStatus make_visible(const char *where, json_t *value) {
     const char *key, *text = json_string_value(value);
     json_t     *item;
@@ -101,6 +107,7 @@ static RpStatus walk_title(Walk *w, int depth) {
     return ok ? RP_OK : rp_fail(RP_E_NOMEM, "%s: out of memory", w->m->where);
 }
 
+/* depth 0: a member of the outer object, 1: of "graph". Members that a diff does not use are parsed and dropped. */
 static RpStatus walk_member(Walk *w, const char *key, int depth) {
     RP_TRY(check_key(w->m->where, key));
     if (!take(w, ':')) return not_json(w);

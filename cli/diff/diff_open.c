@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* For the error that lists them; apply_setting has the same ones. */
 static const char SETTINGS[] = "raw, after=PASS, passes=LIST, tokens=N, ctx=N, kv=TYPE, type=TYPE";
 
+/* The text after "key=" in `word`; NULL if it does not begin so. */
 static const char *value_of(const char *word, const char *key) {
     const size_t n = strlen(key);
     return strncmp(word, key, n) == 0 && word[n] == '=' ? word + n + 1 : NULL;
@@ -70,6 +72,7 @@ static RpStatus parse_source(char *text, GraphSource *s) {
     return st;
 }
 
+/* Without this check a mistyped setting would be reported as a model file that does not exist. */
 static RpStatus check_model(const char *label, const GraphSource *s) {
     if (s->model == NULL)
         return rp_fail(RP_E_ARG, "%s: no model is given: put one before the settings, or use -m FILE", label);
@@ -89,6 +92,7 @@ static RpStatus dump_to_memory(const ComputeGraph *g, Text *out) {
     return st;
 }
 
+/* Builds the graph that the source describes, dumps it as JSON and reads the dump. */
 static RpStatus build(const char *label, const GraphSource *s, DiffGraph *out) {
     RpModel      *m    = NULL;
     ComputeGraph *g    = NULL;

@@ -27,7 +27,7 @@ static RpStatus bad(const Reader *r, const char *key, const char *what) {
 
 static RpStatus out_of_memory(const Reader *r) { return rp_fail(RP_E_NOMEM, "%s: out of memory", r->where); }
 
-/* The one copy of a text. */
+/* Gives the one copy of a text, which lives as long as the graph. Most names and types occur in many nodes. */
 static RpStatus keep(const Reader *r, const char *text, const char **out) {
     json_t *strings = r->g->strings;
     if (json_object_get(strings, text) == NULL && json_object_set_new(strings, text, json_null()) != 0)
@@ -41,6 +41,7 @@ static RpStatus read_text(const Reader *r, const json_t *node, const char *key, 
     return text != NULL ? keep(r, text, out) : bad(r, key, "is not a string");
 }
 
+/* Keeps the parameters as a text of JSON. Dumps of older versions have none. */
 static RpStatus read_params(const Reader *r, const json_t *node, const char **out) {
     const json_t *params = json_object_get(node, "params");
     if (params == NULL) return RP_OK;
@@ -68,6 +69,7 @@ static RpStatus read_dims(const Reader *r, const json_t *node, const char *key, 
     return RP_OK;
 }
 
+/* These three ops are leaves: nothing computes them. */
 static bool is_leaf(const char *op) {
     return strcmp(op, "weight") == 0 || strcmp(op, "input") == 0 || strcmp(op, "state") == 0;
 }
@@ -131,6 +133,7 @@ static RpStatus grow(Reader *r, int id) {
     return RP_OK;
 }
 
+/* Called for each element of "nodes" (DiffMembers). Ids need not be consecutive. */
 static RpStatus add_node(void *reader, json_t *node) {
     Reader    *r = reader;
     DiffGraph *g = r->g;

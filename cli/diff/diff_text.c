@@ -35,6 +35,7 @@ static void put_label(const DiffGraph *g, int i, int layer, FILE *out) {
     put_generic(label, layer, out);
 }
 
+/* Writes "f16 [64,32]", without dimensions of 1 at the end; returns buf. */
 static const char *shape_text(const DiffNode *n, char buf[96]) {
     int last = RP_MAX_DIMS - 1, at = 0;
     while (last > 0 && n->ne[last] == 1) last--;
@@ -102,6 +103,7 @@ static void put_value(const json_t *value, FILE *out) {
         json_dumpf(value, out, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
+/* Prints the parameters that differ, as "; eps 1e-05 -> 1e-06"; "none" stands for an absent one. */
 static void put_params(const char *a, const char *b, FILE *out) {
     json_t       *x = json_loads(a, JSON_DECODE_ANY, NULL), *y = json_loads(b, JSON_DECODE_ANY, NULL);
     const char   *key;
@@ -123,6 +125,7 @@ static void put_params(const char *a, const char *b, FILE *out) {
     json_decref(y);
 }
 
+/* Prints shape and all changes of node k of b. */
 static void put_changes(const DiffGraph *a, const DiffGraph *b, int k, int layer, FILE *out) {
     const DiffNode *y = &b->nodes[k], *x = &a->nodes[y->partner];
     const unsigned  changes = cli_diff_changes(a, b, k);
@@ -146,6 +149,7 @@ static void add_changed(const Rows *r, const DiffGraph *a, const DiffGraph *b, i
     cli_table_add_stream(r->table, f, &text);
 }
 
+/* The row of a node that only one graph has, with sign + or -. */
 static void add_whole(const Rows *r, char sign, const DiffGraph *g, int i) {
     char shape[96];
     add_node(r, sign, g, i);
@@ -184,6 +188,7 @@ static void add_layer(const Rows *r, const DiffGraph *a, const DiffGraph *b) {
     add_removed(r, a, &removed, a->n);
 }
 
+/* The rows of a layer as text, "" without differences. The caller frees; NULL: out of memory. */
 static char *layer_text(const DiffGraph *a, const DiffGraph *b, int layer) {
     char      *text = NULL;
     size_t     size = 0;

@@ -20,6 +20,7 @@ typedef struct NodeTimes {
     double us[2];
 } NodeTimes;
 
+/* Slower and faster by the same time count alike. */
 static double change(const double us[2]) { return fabs(us[1] - us[0]); }
 
 static int by_op_change(const void *a, const void *b) {
@@ -33,6 +34,7 @@ static int by_node_change(const void *a, const void *b) {
     return x != y ? (x < y) - (x > y) : (p->k > q->k) - (p->k < q->k);
 }
 
+/* Adds the kernels of one graph to the sums of their ops. side 0: a, 1: b. Returns the number of ops so far. */
 static int add_ops(const DiffGraph *g, int side, OpTimes ops[MAX_OPS], int n) {
     for (int i = 0; i < g->n; i++) {
         int k = 0;
@@ -64,6 +66,7 @@ static int list_nodes(const DiffGraph *a, const DiffGraph *b, NodeTimes *out) {
     return n;
 }
 
+/* The nodes with the largest changes, at most MAX_PRINTED. */
 static RpStatus put_nodes(const DiffGraph *a, const DiffGraph *b, const NodeTimes *nodes, int n, FILE *out) {
     Table *table = cli_table_new("node|>a us|>b us|>change|");
     for (int j = 0; j < n && j < MAX_PRINTED && change(nodes[j].us) > 0.0; j++) {

@@ -4,6 +4,7 @@
 #include "cli/common.h"
 #include "cli/diff/diff.h"
 
+/* Prints to `output`, which is written as a whole or not at all. */
 static RpStatus print(const DiffGraph g[2], bool json, const char *output) {
     RpNewFile *file;
     FILE      *out;

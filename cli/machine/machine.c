@@ -1,4 +1,7 @@
-/* machine.c - `reprise bench machine`: runs the measurements of machine.h and prints them. */
+/* machine.c - `reprise bench machine`: runs the measurements of machine.h and prints them.
+ *
+ * Decode reads all weights once for each token. Its speed is limited by the bandwidth of the memory, if the kernels
+ * multiply at least as fast as weights arrive. So this command measures both: reading, and products in the cache. */
 #include "cli/machine/machine.h"
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -29,6 +32,7 @@ typedef struct Report {
     ProductSpeed products[MACHINE_TYPES];
 } Report;
 
+/* The model name of /proc/cpuinfo, which AArch64 lacks: "unknown CPU" there. */
 static void cpu_name(char *out, size_t n) {
     FILE *f = fopen("/proc/cpuinfo", "r");
     char  line[256];
@@ -99,6 +103,7 @@ static RpStatus measure(Report *r, Progress *p) {
     return st != RP_OK || args.read_only ? st : measure_products(r, p);
 }
 
+/* KiB of a cache, by its name for sysconf; 0 if the C library does not know it. */
 static long cache_kb(int name) {
     const long bytes = sysconf(name);
     return bytes > 0 ? bytes / 1024 : 0;
@@ -137,6 +142,7 @@ static RpStatus print_products(const Report *r) {
     return cli_table_print(t, stdout, 2);
 }
 
+/* The prefetch in use, and the trials by which it was chosen; none if REPRISE_PREFETCH set it. */
 static void print_prefetch(void) {
     RpCpuPrefetchTrial t[8];
     char               text[16];

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #endif
 
+/* N, SHORT_N: elements of a row, for the speed and for the count. CACHE_BYTES: of weights, which an L2 cache holds. */
 enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, REPEATS = 60, MAX_STEPS = 30000 };
 
 typedef struct Product {
@@ -25,6 +26,7 @@ typedef struct Product {
     RpOpParams params;
 } Product;
 
+/* Zeroed memory at a multiple of ALIGN bytes; NULL: out of memory. */
 static void *aligned(size_t bytes) {
     void *p = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
     if (p != NULL) memset(p, 0, bytes);
@@ -56,6 +58,8 @@ static RpStatus new_product(RpDtype dtype, int64_t n, int64_t rows, Product *p) 
     return RP_OK;
 }
 
+/* Runs the CPU kernel of mul_mat as the only worker. args.params points into the same struct, so it is set at each
+ * use. */
 static RpStatus multiply(Product *p) {
     p->args.params = &p->params;
     return rp_cpu_kernel(RP_OP_MUL_MAT)(&p->args, &(RpKernelCtx){.ith = 0, .nth = 1});
@@ -130,6 +134,8 @@ RpStatus cli_product_speed(RpDtype dtype, ProductSpeed *out) {
 
 enum { CHAIN = 48, CHAIN_N = 1024, CHAIN_M = 2048 }; /* weights of 2 MB each in Q8_0 */
 
+/* Builds a graph of CHAIN products with one column and opens an executor on it, which measures the prefetch on its
+ * weights. Together they are larger than caches, as those of a model are. */
 static RpStatus open_chain(ComputeGraph *g, char *weights, int threads) {
     const size_t each = rp_row_bytes(RP_Q8_0, CHAIN_N) * CHAIN_M;
     TensorNode  *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){CHAIN_N, 1, 1, 1}), *sum = NULL;

@@ -94,6 +94,8 @@ typedef struct Reader {
     double      seconds[READ_PATTERNS][MACHINE_PASSES]; /* wall time of all threads together */
 } Reader;
 
+/* The thread function. All threads begin each pattern together and the time ends with the last one, so every thread
+ * measures the same wall time; that of thread 0 is used. */
 static void *read_all(void *arg) {
     Reader *r = arg;
     pthread_mutex_lock(&r->gate->lock);
@@ -111,6 +113,7 @@ static void *read_all(void *arg) {
     return NULL;
 }
 
+/* For qsort, in ascending order. */
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);

@@ -49,6 +49,7 @@ static bool identify(const char *path, FileId *id) {
     return true;
 }
 
+/* Whether both ids are of one file. A file that does not exist has only its folder and name to be compared. */
 static bool same(const FileId *a, const FileId *b) {
     if (a->device != b->device || a->inode != b->inode) return false;
     if (a->missing == NULL || b->missing == NULL) return a->missing == b->missing;
@@ -60,6 +61,7 @@ bool cli_same_file(const char *a, const char *b) {
     return identify(a, &x) && identify(b, &y) && same(&x, &y);
 }
 
+/* Copies the entry to the end of the list. Reports a lack of memory once. */
 static void append(FileList *list, const CliFile *file) {
     if (list->n == list->room) {
         const size_t room  = 2 * list->room + 16;
@@ -97,6 +99,7 @@ void cli_files_add(FileList *list, FileUse use, const char *name, const char *pa
     add(list, &(CliFile){.use = use, .dashes = "", .name = name, .path = path});
 }
 
+/* Adds a standard stream if a shell redirected it to or from a regular file. */
 static void add_stream(FileList *list, FileUse use, const char *name, int fd) {
     struct stat info;
     CliFile     file = {.use = use, .dashes = "", .name = name};
@@ -108,6 +111,7 @@ static void add_stream(FileList *list, FileUse use, const char *name, int fd) {
         append(list, &file);
 }
 
+/* Adds the paths that an option was given; none for options that are no paths. */
 static void add_option(FileList *list, const Option *o) {
     CliFile f = {.use = o->file, .dashes = o->name != NULL ? "--" : "", .name = o->name != NULL ? o->name : o->arg};
     if (o->kind == OPTION_TEXT) {
@@ -133,6 +137,7 @@ static const char *describe(const CliFile *f, char *buf, size_t size) {
     return buf;
 }
 
+/* Reports the first conflict of the list; false if there is one. */
 static bool compare(const char *command, const FileList *list) {
     char where[64], a[512], b[512];
     for (size_t i = 0; i < list->n; i++)

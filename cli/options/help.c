@@ -31,6 +31,8 @@ static void measure(Page *p, const char *text) {
     if (width > p->left && width <= MAX_LEFT) p->left = width;
 }
 
+/* Prints an option and its help. The help begins on its own line if the option is too long, or the window too
+ * narrow. */
 static void put_row(const Page *p, const char *left, const char *right) {
     const int width = cli_text_width(left), wide = p->width - p->left - 4 >= LEAST_RIGHT,
               indent = wide ? p->left + 4 : 6;
@@ -68,6 +70,7 @@ static const char *option_text(const Option *o, char *buf, size_t size) {
     return buf;
 }
 
+/* Called twice for each page: first to measure the left column, then to print. */
 static void put_options(Page *p, const Option *options, size_t n, bool only_measure) {
     char text[64];
     for (size_t i = 0; i < n; i++) {
@@ -96,6 +99,7 @@ void cli_help(const Command *c) {
     if (c->notes != NULL) put_notes(&p, c->notes);
 }
 
+/* Every option of the library (reprise/options.h) with its default. */
 static void put_environment(void) {
     Page p = {.width = page_width()};
     char text[256];

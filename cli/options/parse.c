@@ -63,6 +63,7 @@ const char *cli_nearest(const char *name, const char *const names[], size_t n) {
     return nearest;
 }
 
+/* Reports wrong use of a command. Always false, so that a parser can return it. */
 __attribute__((format(printf, 2, 3))) static bool usage_error(const Command *c, const char *fmt, ...) {
     char    text[512], where[64];
     va_list ap;
@@ -74,6 +75,7 @@ __attribute__((format(printf, 2, 3))) static bool usage_error(const Command *c, 
     return false;
 }
 
+/* Each parser of a value stores it, or reports why it cannot and returns false. */
 static bool parse_int(const Command *c, const Option *o, const char *text) {
     const double max = o->max == 0.0 ? INT32_MAX : o->max;
     char        *end;
@@ -109,6 +111,7 @@ static bool parse_number(const Command *c, const Option *o, const char *text) {
     return true;
 }
 
+/* Appends a value of an option that may be repeated. The list borrows it from argv. */
 static bool parse_item(const Option *o, const char *text) {
     TextList    *list  = o->value;
     const char **items = realloc(list->items, (list->n + 1) * sizeof *items);
@@ -150,6 +153,7 @@ static const Option *option_at(const Command *c, size_t i) {
     return i < c->n_options + N_COMMON_OPTIONS ? &cli_common_options[i - c->n_options] : NULL;
 }
 
+/* The option --name, of which `len` bytes are given; NULL: there is none. */
 static const Option *find_long(const Command *c, const char *name, size_t len) {
     const Option *o;
     for (size_t i = 0; (o = option_at(c, i)) != NULL; i++)
@@ -164,6 +168,7 @@ static const Option *find_letter(const Command *c, char letter) {
     return NULL;
 }
 
+/* Reports an option that does not exist, with the nearest one that does. */
 static bool unknown(const Command *c, const char *name) {
     const Option *o;
     const char   *names[MAX_OPTIONS];
@@ -224,6 +229,7 @@ static bool set_model(const Command *c, const Option *o, const char *placed) {
     return usage_error(c, "a MODEL is needed: there is no demo model (%s)", searched);
 }
 
+/* Reports the first required option without a value. The model has a default, which is found here. */
 static bool check_needed(const Command *c, const char *model) {
     for (size_t i = 0; i < c->n_options; i++) {
         const Option *o = &c->options[i];

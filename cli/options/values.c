@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The name of chat template i; NULL after the last. */
 static const char *template_at(int i) {
     const char *name = rp_chat_name((RpChatKind)i);
     return strcmp(name, "?") != 0 ? name : NULL;
@@ -36,6 +37,7 @@ static const struct {
 
 enum { N = sizeof table / sizeof table[0] };
 
+/* The row of an argument; -1: any text may be its value. */
 static int find(const char *arg) {
     for (int i = 0; arg != NULL && i < N; i++)
         if (strcmp(table[i].arg, arg) == 0) return i;
@@ -58,6 +60,7 @@ const char *cli_value_words(const char *arg, char *buf, size_t size) {
     return buf;
 }
 
+/* "{TYPE}" in a note is replaced by the words of the argument TYPE, so that lists in texts stay complete. */
 bool cli_next_note(const char **notes, char *line, size_t size) {
     const char  *from = *notes;
     const size_t n = strcspn(from, "\n"), name = strcspn(from, "{"), end = strcspn(from, "}");

@@ -8,15 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The place in the file, for errors. */
 typedef struct Reader {
     const char *path;
-    int         kernel;
+    int         kernel; /* index of the kernel that is read */
 } Reader;
 
 static RpStatus missing(const Reader *r, const char *member, const char *wanted) {
     return rp_fail(RP_E_FORMAT, "%s: kernel %d: \"%s\" is missing or not %s", r->path, r->kernel, member, wanted);
 }
 
+/* RP_E_FORMAT unless the member is a number of at least lo. */
 static RpStatus get_number(const Reader *r, const json_t *o, const char *member, double lo, double *out) {
     const json_t *v = json_object_get(o, member);
     if (!json_is_number(v) || !(json_number_value(v) >= lo))
@@ -31,6 +33,7 @@ static RpStatus get_optional(const Reader *r, const json_t *o, const char *membe
     return json_object_get(o, member) == NULL ? RP_OK : get_number(r, o, member, 0, out);
 }
 
+/* RP_E_FORMAT unless the member is a whole number from lo to hi. */
 static RpStatus get_int(const Reader *r, const json_t *o, const char *member, int lo, int hi, int *out) {
     const json_t *v = json_object_get(o, member);
     if (!json_is_integer(v) || json_integer_value(v) < lo || json_integer_value(v) > hi)
@@ -47,6 +50,7 @@ static void copy_text(const char *text, char out[64]) {
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~') *c = '?';
 }
 
+/* The name of a file without its folders and its extension. */
 static void copy_name(const char *path, char out[64]) {
     const char *slash = strrchr(path, '/');
     copy_text(slash != NULL ? slash + 1 : path, out);
@@ -54,6 +58,7 @@ static void copy_name(const char *path, char out[64]) {
     if (dot != NULL && dot != out) *dot = '\0';
 }
 
+/* Keeps the classes that have a pipe of their own. `instructions` is the sum of all classes. */
 static RpStatus get_instructions(const Reader *r, const json_t *o, KernelCounts *k) {
     json_t     *classes = json_object_get(o, "warp_instructions"), *v;
     const char *name;
@@ -110,6 +115,7 @@ static RpStatus get_kernel(const Reader *r, const json_t *o, KernelCounts *k) {
     return get_traffic(r, o, k);
 }
 
+/* Reads a step and all its kernels. Counts of a prefill are refused: the model is made for decode. */
 static RpStatus get_step(const char *path, const json_t *o, StepCounts *out) {
     Reader        r    = {.path = path};
     const json_t *list = json_object_get(o, "kernels"), *preset = json_object_get(o, "preset");

@@ -16,6 +16,7 @@ typedef struct Steps {
     int         n;
 } Steps;
 
+/* Bytes of weights and KV cache per second, in percent of the DRAM bandwidth of the data sheet. */
 static double percent(const Gpu *g, const TokenTime *t) { return t->bytes / (t->us * 1e3) / g->gb_s * 100.0; }
 
 /* The kernels that take the most time of a token together, over all their launches. */
@@ -60,6 +61,7 @@ static void put_kernel(const KernelCounts *k, const KernelTime t) {
     printf(",\"hidden_us\":%.4f,\"serial_us\":%.4f}", t.hidden, t.serial);
 }
 
+/* The object of one file of counts on one GPU, with all kernels. */
 static void put_row(const Gpu *g, const StepCounts *c, bool first) {
     const TokenTime t = cli_token_time(g, c);
     printf("%s{\"predicted\":true,", first ? "" : ",\n");
@@ -100,6 +102,7 @@ static int is_counts(const struct dirent *e) {
     return dot != NULL && strcmp(dot, ".json") == 0;
 }
 
+/* Reads all *.json of a folder, in the order of their names. */
 static RpStatus read_folder(const char *path, const char *preset, Steps *s) {
     struct dirent **files;
     const int       n  = scandir(path, &files, is_counts, alphasort);
@@ -115,6 +118,7 @@ static RpStatus read_folder(const char *path, const char *preset, Steps *s) {
     return st;
 }
 
+/* `path` is a file, a folder, or "-" for standard input. */
 static RpStatus read_steps(const char *path, const char *preset, Steps *s) {
     struct stat info;
     const bool  input = strcmp(path, "-") == 0;

@@ -7,6 +7,8 @@
 
 static volatile sig_atomic_t interrupt; /* the signal that was caught; 0: none */
 
+/* A second signal ends the program at once, with the status that shells use for it. _exit, since exit is not safe
+ * here. */
 static void on_interrupt(int signal_number) {
     if (interrupt) _exit(128 + signal_number);
     interrupt = signal_number;
@@ -24,6 +26,7 @@ void cli_catch_termination(void) {
     cli_catch_interrupts();
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
+    /* nohup ignores SIGHUP, and it must stay ignored. */
     if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL);
 }
 

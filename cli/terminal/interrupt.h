@@ -9,8 +9,8 @@ void cli_catch_interrupts(void);
 /* The same for SIGTERM and, without nohup, SIGHUP: for commands that write files, whose temporary file they
  * remove. */
 void cli_catch_termination(void);
-bool cli_interrupted(void);
+bool cli_interrupted(void);      /* true after a signal */
 int  cli_interrupt_signal(void); /* the signal that was caught; 0: none */
-void cli_forget_interrupt(void);
+void cli_forget_interrupt(void); /* for the next reply of a chat */
 
 #endif

@@ -55,6 +55,8 @@ char *cli_visible(const char *text, size_t n) {
     return shown;
 }
 
+/* A pipe or a file gets the bytes as they are. A terminal does not: bytes from a model could move its cursor or
+ * worse. */
 bool cli_print(const char *text, size_t len) {
     static int terminal = -1;
     if (terminal < 0) terminal = isatty(STDOUT_FILENO);
@@ -70,6 +72,8 @@ bool cli_print(const char *text, size_t len) {
     return stdout_error == 0;
 }
 
+/* A failed write outranks success and a signal, but not another failure. A reader that closes its pipe, such as
+ * `head`, has all that it wants, so nothing is said about EPIPE. */
 int cli_close_stdout(int exit_status) {
     if (stdout_error == 0 && fflush(stdout) != 0) stdout_error = errno;
     if (stdout_error == 0 && ferror(stdout)) stdout_error = EIO;
@@ -78,7 +82,7 @@ int cli_close_stdout(int exit_status) {
     return exit_status == EXIT_OK || exit_status > 128 ? EXIT_ERROR : exit_status;
 }
 
-/* Bytes of the UTF-8 character at p, of n bytes that are there; 0 if there is no whole, valid one. */
+/* Bytes of the UTF-8 character at p, where n bytes are left; 0 if they begin with no whole, valid character. */
 static size_t utf8_length(const char *p, size_t n) {
     RpUtf8Stream u = {0};
     char         text[16 + 8];

@@ -15,8 +15,8 @@ enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 void cli_say(const char *who, const char *fmt, ...) RP_PRINTF(2, 3);
 void cli_warn(const char *fmt, ...) RP_PRINTF(1, 2); /* who: reprise */
 
-/* The exit status of a command that ends with `status`: 128 + the signal that was caught; else prints the error
- * text. */
+/* The exit status of a command that ends with `status`. A failure prints the text of rp_last_error, unless a signal
+ * caused it; the exit status is 128 + the signal then. */
 int cli_exit(RpStatus status);
 
 /* The text as rp_visible_text shows it; the caller frees. NULL if out of memory. */

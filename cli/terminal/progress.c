@@ -11,9 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static Progress *on_screen;
+static Progress *on_screen; /* the line that a message must erase first; NULL: none */
 
-/* Leaves the last column free: a terminal may wrap there. fraction < 0: not known. */
+/* Draws the line, from the left: label and step, a bar if there is room for it, percentage and time left. Leaves the
+ * last column free, since a terminal may wrap there. fraction < 0: the length is not known, so there is no bar. */
 static void draw(Progress *p, double fraction, double seconds_left) {
     enum { MAX_BAR = 30, LEAST_BAR = 8 };
     char      head[128], tail[64] = "", bar[MAX_BAR + 5] = "";
@@ -45,6 +46,7 @@ static void erase_on_interrupt(void) {
     sigaction(SIGINT, &now, NULL);
 }
 
+/* Begins a step: the clock of its time left starts here. */
 static void start(Progress *p) {
     if (!p->started) p->can_print = !p->off && cli_is_terminal(stderr);
     if (p->can_print) erase_on_interrupt();
@@ -52,6 +54,8 @@ static void start(Progress *p) {
     p->start = p->latest = cli_now();
 }
 
+/* Nothing is drawn in the first half second, so that short steps do not flicker, and then ten times a second. The
+ * time left assumes that the rest goes as fast as the part that is done. */
 bool cli_progress(Progress *p, double done, double total) {
     if (!p->started) start(p);
     if (!p->can_print) return !cli_interrupted();

@@ -25,6 +25,7 @@ bool cli_is_terminal(FILE *out) {
     return fd >= 0 && isatty(fd) && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
+/* --color decides; without it NO_COLOR, then whether the stream is a terminal. */
 static bool has_color(FILE *out) {
     const char *no = getenv("NO_COLOR");
     if (color != COLOR_AUTO) return color == COLOR_ALWAYS;
@@ -56,6 +57,8 @@ static bool is_in(uint32_t c, const Range *ranges, size_t n) {
     return false;
 }
 
+/* Columns of a code point, by ranges of Unicode: combining and zero-width characters, then East Asian wide ones and
+ * emoji. wcwidth would need a UTF-8 locale, which a container may lack. */
 static int char_width(uint32_t c) {
     static const Range none[] = {
         {0x300,  0x36f },

@@ -21,6 +21,8 @@ struct Table {
     size_t n, room;
 };
 
+/* Takes the text over. A table that lacks memory for a cell is marked as failed and cli_table_print reports it, so
+ * callers need not check each cell. */
 static void add(Table *t, char *text, Style style) {
     if (t->n == t->room) {
         const size_t room  = 2 * t->room + 64;
@@ -76,6 +78,7 @@ void cli_table_style(Table *t, Style style) {
     if (t != NULL && t->n > 0) t->cells[t->n - 1].style = style;
 }
 
+/* Prints a cell with its padding. The last cell of a row has none, so no line ends with spaces. */
 static void put_cell(const Table *t, const Cell *c, int column, int width, bool is_last, FILE *out) {
     const int   pad   = width - cli_text_width(c->text);
     const char *style = c->style != STYLE_PLAIN && c->text[0] != '\0' ? cli_style(out, c->style) : "";

@@ -21,6 +21,7 @@ void cli_corpus_free(Corpus *c) {
 
 /* ---- documents ---- */
 
+/* Adds a document without the line ends around it. An empty one is left out. The text is borrowed. */
 static RpStatus add_document(Corpus *c, const char *text, size_t len) {
     while (len > 0 && (*text == '\n' || *text == '\r')) text++, len--;
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r')) len--;
@@ -58,6 +59,7 @@ static const char *next_separator(const char *p, const char *end, const char *se
     return end;
 }
 
+/* Cuts a file into documents at the separator, which belongs to none of them. */
 static RpStatus cut(Corpus *c, const Text *text, const char *separator) {
     const char *end = text->bytes + text->n;
     for (const char *p = text->bytes; p < end;) {
@@ -84,6 +86,7 @@ RpStatus cli_corpus_read(Corpus *c, const TextList *paths, const char *separator
 
 size_t cli_corpus_period(float share) { return share > 0.0f ? (size_t)lroundf(1.0f / share) : 0; }
 
+/* Every period-th document or sequence is held out, beginning in the middle of the first period. period 0: none. */
 static bool is_held(size_t i, size_t period) { return period > 0 && i % period == period / 2; }
 
 RpStatus cli_corpus_training_texts(const Corpus *c, float share, RpGgufString **out, size_t *n) {
@@ -135,6 +138,7 @@ RpStatus cli_corpus_tokenize(Corpus *c, const RpTokenizer *tk, bool quiet) {
     return st;
 }
 
+/* Id i of a token file: an unsigned little-endian integer of `bytes` bytes. */
 static int64_t id_at(const Text *t, size_t i, int32_t bytes) {
     const unsigned char *p  = (const unsigned char *)t->bytes + i * (size_t)bytes;
     uint32_t             id = 0;
@@ -142,6 +146,7 @@ static int64_t id_at(const Text *t, size_t i, int32_t bytes) {
     return (int64_t)id;
 }
 
+/* Appends the ids of a token file. A document begins after each end token; without a tokenizer all are one document. */
 static RpStatus add_ids(Corpus *c, const char *path, const Text *t, int32_t bytes, int32_t n_vocab,
                         const RpTokenizer *tk) {
     const int32_t eos    = tk != NULL ? rp_tokenizer_eos(tk) : -1;
@@ -181,6 +186,7 @@ static RpStatus move(Corpus *c, size_t from, size_t end, bool held, size_t *n_tr
     return RP_OK;
 }
 
+/* The index after the last token of a document. */
 static size_t end_of(const Corpus *c, size_t document) {
     return document + 1 < c->n_starts ? c->starts[document + 1] : c->train.n;
 }
@@ -193,6 +199,8 @@ static bool documents_suffice(const Corpus *c, size_t period, size_t width) {
     return n >= width;
 }
 
+/* Whole documents are held out if they fill at least one sequence, else blocks of seq + 1 tokens. Training tokens
+ * close the gaps, so a sequence may contain the end of one document and the beginning of another. */
 RpStatus cli_corpus_split(Corpus *c, float share, int32_t seq) {
     const size_t width = (size_t)seq + 1, n = c->train.n, period = cli_corpus_period(share);
     size_t       n_train = 0;

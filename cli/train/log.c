@@ -71,6 +71,7 @@ static bool begins_as_log(FILE *f) {
     return n > 0 && (!whole || object != NULL);
 }
 
+/* RP_E_ARG for a file that is no log, so that a mistyped path does not destroy another file. */
 static RpStatus check_beginning(FILE *f, const char *path) {
     const bool is_log = begins_as_log(f);
     if (ferror(f)) return failed(path);
@@ -119,8 +120,10 @@ RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_t n) {
     return st;
 }
 
+/* Each line is written at once: `tail -f` shows it, and a killed run loses none. */
 static RpStatus flush(TrainLog *log) { return fflush(log->f) == 0 && !ferror(log->f) ? RP_OK : failed(log->path); }
 
+/* A dense model has neither balance nor loads. */
 RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t, const RpModelInfo *m) {
     const RpTrainResult *x = &r->result;
     FILE                *f = log->f;

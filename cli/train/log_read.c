@@ -13,6 +13,7 @@ void cli_train_curves_free(TrainCurves *c) {
     *c = (TrainCurves){0};
 }
 
+/* Appends a point to a curve. */
 static RpStatus add(Curve *c, double x, double y) {
     if (c->n == c->room) {
         const size_t room  = 2 * c->room + 256;
@@ -70,6 +71,7 @@ static char *to_json(const char *text, size_t len, size_t *n) {
     return out;
 }
 
+/* Adds the members of a line to the curves. A line of a step has "loss", one of a validation "validation_loss". */
 static RpStatus take_all(TrainCurves *c, const json_t *line, const char *path, size_t number) {
     const json_t *step = json_object_get(line, "step");
     if (!json_is_integer(step) || json_integer_value(step) < 0)
@@ -95,6 +97,7 @@ static RpStatus read_line(TrainCurves *c, const char *text, size_t len, const ch
     return st;
 }
 
+/* Reads every line; empty lines are skipped. `number` counts lines from 1, as editors do. */
 static RpStatus read_lines(const Text *text, const char *path, TrainCurves *out) {
     size_t number = 0;
     for (const char *p = text->bytes, *end = p + text->n; p < end;) {

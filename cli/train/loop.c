@@ -57,6 +57,7 @@ static void say(Loop *l, const char *fmt, ...) {
     fputc('\n', stderr);
 }
 
+/* Writes "loss 2.3456, 1234 tok/s, balance 1.20"; dense models have no balance. */
 static void describe(const StepReport *r, char *buf, size_t size) {
     int n = snprintf(buf, size, "loss %.4f, %.0f tok/s", r->result.loss, r->tokens_per_s);
     if (r->balance > 0.0 && n > 0 && (size_t)n < size)
@@ -115,6 +116,7 @@ static RpStatus validate(Loop *l) {
     return cli_train_log_validation(&l->log, rp_trainer_n_steps(l->t), mean, l->n_held);
 }
 
+/* After every eval_every steps and after the last one, if tokens are held out. */
 static bool validation_is_due(const Loop *l) {
     const int64_t step = rp_trainer_n_steps(l->t);
     return l->n_held > 0 && (step % l->args->eval_every == 0 || step == l->args->steps);
@@ -127,6 +129,7 @@ static bool validation_was_interrupted(const Loop *l) {
 
 /* ---- steps ---- */
 
+/* Writes a checkpoint, unless the latest one has this step and this path already. */
 static RpStatus save(Loop *l) {
     const bool is_there = l->saved == rp_trainer_n_steps(l->t) && strcmp(l->saved_in, l->args->checkpoint) == 0;
     if (is_there) return RP_OK;
@@ -156,6 +159,7 @@ static RpStatus step_failed(const Loop *l, RpStatus status) {
                    (long long)l->saved);
 }
 
+/* Chooses the sequences of the step, trains on them, writes the log line and reports. */
 static RpStatus step(Loop *l) {
     const double start = cli_now();
     cli_train_sequences(&l->corpus->train, l->seq, l->args->seed, rp_trainer_n_steps(l->t), l->n_sequences, l->ids,
@@ -176,6 +180,7 @@ static bool is_done(const Loop *l) {
            cli_now() - l->begin >= 60.0 * (double)l->args->minutes;
 }
 
+/* A signal ends the run after its step: the checkpoint is written, and the message says how to go on. */
 static RpStatus interrupted(Loop *l) {
     RP_TRY(save(l));
     say(l, "interrupted after step %lld: the same command with --resume %s goes on", (long long)l->saved,
@@ -183,6 +188,7 @@ static RpStatus interrupted(Loop *l) {
     return rp_fail(RP_E_CANCELLED, "interrupted");
 }
 
+/* The first validation, before any step, gives the loss of the model as it came. */
 static RpStatus run(Loop *l) {
     (void)cli_progress(&l->progress, 0.0, 1.0); /* starts its clock */
     if ((l->n_held > 0 && l->first == 0) || validation_was_interrupted(l)) RP_TRY(validate(l));

@@ -65,6 +65,7 @@ static void put_grid_y(const Panel *p, long double n, FILE *f) {
     }
 }
 
+/* Grid lines at whole steps, with their numbers if `labels`, and the axes. */
 static void put_grid_x(const Panel *p, bool labels, FILE *f) {
     const long double last = (long double)p->x_hi, step = last > 9.0L ? nice_step(last, 9.0L) : 1.0L;
     const long long   end = llroundl(floorl(last / step));
@@ -106,6 +107,7 @@ static void put_curve(const Panel *p, const Curve *c, const char *class, FILE *f
     fputs(drawn == 1 ? "h0\"/>\n" : "\"/>\n", f);
 }
 
+/* A dot for each value, unless there are so many that dots would hide the curve. */
 static void put_points(const Panel *p, const Curve *c, const char *class, FILE *f) {
     for (size_t i = 0; c->n <= 200 && i < c->n; i++)
         if (isfinite(c->points[i].y))
@@ -143,6 +145,7 @@ static RpStatus smooth(const Curve *c, Curve *out) {
     return RP_OK;
 }
 
+/* Widens the range of a panel to the values of a curve. */
 static void widen(const Curve *c, Panel *p) {
     for (size_t i = 0; i < c->n; i++) {
         if (!isfinite(c->points[i].y)) continue;
@@ -197,6 +200,7 @@ static void put_legend(const TrainCurves *c, double y, FILE *f) {
     put_key(right, y, c->loss.n >= SMOOTHED ? "loss" : "smoothed", "each step", f);
 }
 
+/* The styles work on light and dark pages: colours of medium brightness on no background. */
 static void put_head(int height, FILE *f) {
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
@@ -231,6 +235,7 @@ static void put_losses(const TrainCurves *c, const Curve *smoothed, double x_hi,
     put_legend(c, p.top - 10.0, f);
 }
 
+/* The lower panel. Its range includes 1, the balance of equal loads, which is drawn as a dashed line. */
 static RpStatus put_balance(const TrainCurves *c, double x_hi, FILE *f) {
     Curve smoothed;
     Panel p = {.top = TOP + LOSS_HEIGHT + GAP, .height = BALANCE_HEIGHT, .lo = 1.0L, .hi = 1.0L, .x_hi = x_hi};

@@ -9,6 +9,8 @@
 
 enum { MAX_PATH = 4096 };
 
+/* Opens a new file for the path and drops it again. A device or a pipe is refused, as it cannot be replaced as a
+ * whole. */
 RpStatus cli_train_try_output(const char *path) {
     RpNewFile *file;
     cli_clean_output(path);
@@ -18,6 +20,7 @@ RpStatus cli_train_try_output(const char *path) {
     return in_place ? rp_fail(RP_E_ARG, "%s is not a regular file", path) : RP_OK;
 }
 
+/* Trains a tokenizer on the texts that are not held out, and writes it to `path`. */
 static RpStatus train_tokenizer(const TrainArgs *a, const Corpus *c, int32_t n_vocab, const char *path) {
     RpGgufString                 *texts;
     size_t                        n;
@@ -30,6 +33,7 @@ static RpStatus train_tokenizer(const TrainArgs *a, const Corpus *c, int32_t n_v
     return st;
 }
 
+/* Writes a model of random weights for the preset, with the tokenizer of the file `tokenizer`. */
 static RpStatus write_model(const TrainArgs *a, const char *tokenizer, const char *path) {
     Progress                 p = {.label = a->preset, .off = a->quiet};
     const RpTrainInitOptions o = {
@@ -81,6 +85,7 @@ RpStatus cli_train_resume_failed(const TrainArgs *a, RpStatus st) {
     return rp_fail(st, "%s; the checkpoint before it is %s: go on from it with --resume", rp_last_error(), kept);
 }
 
+/* Opens a checkpoint. A model file without the number of its step is none, and is refused. */
 static RpStatus resume(const TrainArgs *a, RpModel **m) {
     const RpStatus st = cli_open_model(a->resume, &a->device, a->quiet, m);
     if (st != RP_OK) return cli_train_resume_failed(a, st);
