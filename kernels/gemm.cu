@@ -1,9 +1,8 @@
 /* y[j,i,s] = alpha * sum_k a[k,i,s] * b[j,k,s] + beta * c[j,i,s], all f32
  *           by cuBLASLt, where the caller has prepared it (base/blas.h), else:
- * geometry  a block of 256 threads has a tile of 16 T x 16 T results, a thread T x T of them; T is 8, or 4 where tiles
- * of
- *           128 would be fewer than two for each multiprocessor. Slices of 64 / T terms are staged in shared memory,
- *           the next one while the current one is multiplied: a[k][row], b[k][column]
+ * geometry  a block of 256 threads has a tile of 16 T x 16 T results, a thread T x T of them; T is 8, or 4 where
+ *           there would be fewer than two tiles of 128 for each multiprocessor. Slices of 64 / T terms are staged in
+ *           shared memory, the next one while the current one is multiplied: a[k][row], b[k][column]
  * traffic   a once for each column of tiles, b once for each row of tiles; c and y once
  * numerics  each result is one chain of fma in the order of k; the order does not depend on T (I8) */
 #include "base/tuning.h"

@@ -1,7 +1,8 @@
 /* temporary.h - temporary files of new files (reprise/file.h), in the folder of their target:
  *
- *     .reprise-<target>-<random>          two numbers of 16 hexadecimal digits: a hash of the target's name, and a
- *     random one .reprise-<target>-<random>.<more>   further files of the same writer
+ *     .reprise-<target>-<random>          target: a hash of the target's name, random: a random number, both of 16
+ *                                         hexadecimal digits
+ *     .reprise-<target>-<random>.<more>   further files of the same writer
  *
  * The writer holds a lock (flock) on the first file. The kernel releases it when the process ends, however it ends, so
  * the next writer of the target tells by it which files are left over. No process id is stored: such a number is

@@ -6,8 +6,9 @@
 
 /* clang-format off */
 const Gpu cli_gpus[] = {
-/*   name         title               SMs warps blocks KB   int float double   GHz    GB/s     ns  L2 ns    f16     s8  
- *   mma  PDL  */
+/*   name         title               SMs warps blocks KB   int float double   GHz    GB/s     ns  L2 ns    f16     s8
+ *
+ * The last two columns: mma_share, pdl. */
     {"a100",      "A100 SXM 80 GB",   108, 64,  32,   164,  64,   64,   32,  1.410, 2039.0, 330.0, 185.0, 312.0,  624.0, 1.00, false},
     {"h100",      "H100 SXM",         132, 64,  32,   228,  64,  128,   64,  1.980, 3350.0, 273.0, 150.0, 989.4, 1978.9, 0.63, true },
     {"h100-pcie", "H100 PCIe",        114, 64,  32,   228,  64,  128,   64,  1.755, 2039.0, 273.0, 150.0, 756.5, 1513.0, 0.63, true },

@@ -2,8 +2,10 @@
  * and data sheets. No GPU is involved. docs/gpu-model.md has the formulas, their sources and how well they agree with
  * published measurements.
  *
- *   kernel    max(memory, issue, tensor, flight, atomics) + serial        KernelTime, with what the kernel before it
- *   hides token     sum over kernels of launches * (kernel + gap)               TokenTime */
+ *   kernel    max(memory - hidden, issue, tensor, flight, atomics) + serial   KernelTime
+ *   token     sum over kernels of launches * (kernel + gap)                   TokenTime
+ *
+ * `hidden` is the time of those weights that a kernel reads while the kernel before it still runs. */
 #ifndef CLI_PREDICT_PREDICT_H
 #define CLI_PREDICT_PREDICT_H
 

@@ -1,5 +1,6 @@
-/* y[t] = log(sum_i exp(x[i,t])) - x[target,t] = log(sum_i exp(x[i,t] - top)) - (x[target,t] - top), 0 where the target
- * is -1 log_probs[i,t] = x[i,t] - log(sum_i exp(x[i,t]))
+/* y[t]           = log(sum_i exp(x[i,t])) - x[target,t]                  0 where the target is -1
+ *                = log(sum_i exp(x[i,t] - top)) - (x[target,t] - top)    top: the largest x[i,t], against overflow
+ * log_probs[i,t] = x[i,t] - log(sum_i exp(x[i,t]))
  *
  * Computed in double and rounded once, but for exp. Rows are divided among the workers. A NaN or +inf in a row makes
  * the loss and all log_probs of the row NaN. A target whose logit is -inf has the loss +inf. */

@@ -1,8 +1,8 @@
 /* The gradient of linear_cross_entropy. For each chunk of the vocabulary
  *
  *     phase 0   the logits of the chunk again, by op gemm: l
- *     phase 1   d[i,t] = scale * (exp(l[i,t] - top) / sum - (i = target)) * dy[t] in their place; 0 where the target is
- *     -1 phase 2   dx += d w and dw = d x, by op gemm
+ *     phase 1   d[i,t] = scale * (exp(l[i,t] - top) / sum - (i = target)) * dy[t], in place of l; 0 for target -1
+ *     phase 2   dx += d w and dw = d x, by op gemm
  *
  * top and sum are those of linear_cross_entropy. The element of the target is computed in double, as in
  * cross_entropy_backward. dx is summed in the order of the chunks. No bit depends on the number of workers (I8). */

@@ -2,8 +2,7 @@
  * so that dw of an expert is a product of two matrices, by the loops of op gemm:
  *
  *     unit     rows [i0,i1) and columns [j0,j1) of one expert, which one worker computes
- *     slice    RP_GEMM_TERMS of its columns: parts of x and dy are gathered in local memory, [column][j] and
- *     [column][i]
+ *     slice    RP_GEMM_TERMS of its columns: parts of x [column][j] and of dy [column][i] are gathered in local memory
  *
  * The slices of an expert are added in the order of its columns, so the number of workers changes no bit (I8). */
 #include "fallback/gemm.h"

@@ -1,10 +1,11 @@
 /* The gradient of y[r,:] = x[r,:] * rstd[r] * w, rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps):
  *
- *     phase 0   dx[r,:] = rstd w dy[r,:] - x[r,:] rstd^3 / n sum_i dy[r,i] w[i] x[r,i]     rows are divided among the
- *     workers phase 1   dw[i]   = sum_r dy[r,i] x[r,i] rstd[r]                                     columns are divided
+ *     phase 0   dx[r,:] = rstd w dy[r,:] - x[r,:] rstd^3 / n sum_i dy[r,i] w[i] x[r,i]
+ *     phase 1   dw[i]   = sum_r dy[r,i] x[r,i] rstd[r]
  *
- * Sums are in double, that of dw in the order of the rows, so the number of workers changes no bit (I8). Phase 1 exists
- * if dw is given; rstd takes the factors of the rows from one phase to the other. */
+ * The workers divide the rows in phase 0 and the columns in phase 1. Sums are in double, that of dw in the order of the
+ * rows, so the number of workers changes no bit (I8). Phase 1 exists if dw is given; rstd takes the factors of the rows
+ * from one phase to the other. */
 #include "fallback/fused/fused.h"
 #include "fallback/rows.h"
 #include "fallback/squares.h"

@@ -12,9 +12,8 @@
  * A type is the name of a weight type or of a quantisation mix (rp_convert_type_name), in upper or lower case:
  *   F32 F16 BF16       all matrices in that type
  *   block types        all matrices in that type, the output matrix in Q6_K or Q8_0
- *   Q4_K_M Q5_K_M      as Q4_K and Q5_K, but Q6_K for attn_v and ffn_down in the first and last eighth of the layers
- *   and
- *                      in every third layer between
+ *   Q4_K_M Q5_K_M      as Q4_K and Q5_K, but Q6_K for attn_v and ffn_down in the first and last eighth of the layers,
+ *                      and in every third layer between
  *   MXFP4              in a model with experts only these are MXFP4, other matrices Q8_0
  * Vectors and routers stay f32. A matrix whose rows are not whole blocks of its type becomes Q8_0, or else F16.
  */

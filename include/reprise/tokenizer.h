@@ -119,8 +119,7 @@ typedef struct RpChatMessage {
  * are control tokens. Messages are plain text: "<|im_end|>" in one is the text of a user, and does not end the turn.
  * Borrows the messages during the call. Messages must be: system? (user assistant)* user.
  *   flags  RP_TOK_ADD_SPECIAL: BOS in front, as the file asks. RP_TOK_PARSE_SPECIAL: control tokens are recognised in
- *   the
- *          messages too; only for messages from a source that may write turns of its own.
+ *          the messages too; only for messages from a source that may write turns of its own.
  * mistral and llama2: [INST] is a control token only if the vocabulary has it, as from Mistral 7B v0.3 on. Else it is
  * plain text, which a message can imitate.
  * RP_E_ARG for an unknown role or another order; errors of rp_tokenize.

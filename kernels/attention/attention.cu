@@ -16,8 +16,7 @@
  * within a prefill (I8). attention_prefill.cu has most chunks of five and more tokens, in another order.
  * geometry  blocks of 4 warps, grid (KV heads, splits or 1, blocks of rows)
  * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are
- * written
- *           and read once, 4*(SIZE + 2) bytes per row, SIZE = 64, 128, 256 or 512
+ *           written and read once, 4*(SIZE + 2) bytes per row, SIZE = 64, 128, 256 or 512
  * numerics  factors of f32 accuracy in two f16 parts (bf16 for values in q8_0), sums in f32, exp2f of the device; as
  *           q8_act the heads of a token are one row, quantised at the end
  *

@@ -10,8 +10,7 @@
  * same bits in every chunk of at least RP_PREFILL_TOKENS tokens (I8), but not those of attention.cu.
  * geometry  blocks of 4 warps and 64 rows, grid (KV heads, splits or 1, blocks of rows); two blocks a multiprocessor
  * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are
- * written and
- *           read once, 4*(SIZE + 2) bytes per row
+ *           written and read once, 4*(SIZE + 2) bytes per row
  * numerics  queries and weights as two f16 parts, sums in f32, ex2.approx; as q8_act the heads of a token are one row,
  *           quantised at the end */
 #include "base/tuning.h"

@@ -1,17 +1,16 @@
 /* The gradient of attention (ops.h) without a matrix of all scores: probabilities are computed again from statistics of
  * each row (Dao 2023, arXiv:2307.08691). Two launches, so that each result belongs to one block:
  *
- *     queries   one block of 128 threads per row (t, head, batch). 128 keys at a time, a thread per key: score s. First
- *     sweep:
- *               top and sum of exponentials; delta = dy . y. Second sweep: ds = scale p (dy . v - delta) to shared
- *               memory, then a thread per element of dq: dq += ds[i] k[i], in the order of i
+ *     queries   one block of 128 threads per row (t, head, batch). 128 keys at a time, a thread per key: score s.
+ *               First sweep: top and sum of exponentials; delta = dy . y. Second sweep: ds = scale p (dy . v - delta)
+ *               to shared memory, then a thread per element of dq: dq += ds[i] k[i], in the order of i
  *     keys      one block per row (i, key head, batch). For each head of the group 128 queries at a time, a thread per
- *     query: p and
- *               ds to shared memory, then a thread per element: dv += p[t] dy[t], dk += ds[t] q[t], in the order of
- *               heads and t
+ *               query: p and ds to shared memory, then a thread per element: dv += p[t] dy[t], dk += ds[t] q[t], in
+ *               the order of heads and t
  *
- * traffic   queries: k three times and v once for each row; keys: q and dy twice for each row. All but the first from
- * L2 numerics  f32; one chain of fma for each element, no atomics, so the order is fixed (I8); the device's expf
+ * traffic   queries: k three times and v once for each row; keys: q and dy twice for each row. Only the first read of
+ *           each comes from memory, the others come from L2
+ * numerics  f32; one chain of fma for each element, no atomics, so the order is fixed (I8); the device's expf
  * Simple rather than fast: no tensor cores, and a thread reads a row of its own. A window cuts off keys and queries
  * that do not meet; a sink is one more score of the first sweep. */
 #include "kernels/device/device.cuh"

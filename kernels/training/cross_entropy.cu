@@ -2,8 +2,8 @@
  * log_probs[i,t] = x[i,t] - top - log(sum_i exp(x[i,t] - top))
  * geometry  one block of 512 threads per row; a sweep for the sum, another one for log_probs
  * traffic   x once, with log_probs twice (the second time from L2 if it is still there), log_probs once: 4*n to 12*n
- * bytes per row numerics  f32, the device's expf and logf; the sum per thread, then a butterfly per warp, then the
- * warps.
+ *           bytes per row
+ * numerics  f32, the device's expf and logf; the sum per thread, then a butterfly per warp, then the warps.
  *           A loss near 0 has an absolute error of about 1e-7
  * Any other target outside of the row has the loss NaN: a kernel cannot return an error. */
 #include "kernels/device/log_sum.cuh"

@@ -1,8 +1,9 @@
 /* d[i,t] = scale * (exp(l[i,t] - top) / sum - (i = target)) * dy[t];  dx += d w, dw = d x, chunk by chunk of the
- * vocabulary geometry  for each chunk: its logits by gemm.cu; d in their place, one block of 512 threads per column; dx
- * and dw by gemm.cu traffic   w twice, dw once; x twice and dx twice for each chunk; the logits of a chunk five times,
- * from L2 where it is that
- *           large
+ * vocabulary
+ * geometry  for each chunk: its logits by gemm.cu; d in their place, one block of 512 threads per column; dx and dw by
+ *           gemm.cu
+ * traffic   w twice, dw once; x twice and dx twice for each chunk; the logits of a chunk five times, from L2 if they
+ *           fit there
  * numerics  as in gemm.cu; f32, the device's expf. dx is summed in the order of the chunks (I8)
  * A target outside of the vocabulary that is not -1 makes its gradient NaN. */
 #include "kernels/device/log_sum.cuh"

@@ -1,10 +1,9 @@
 /* dw[:,:,e] = sum of x[:,c] dy[:,c]^T over the columns c = j + k*t with ids[c] = e
  * geometry  one block of 256 threads for 64 x 64 results of an expert, 4 x 4 of them for each thread. It finds the
- * columns of its
- *           expert (expert_columns.cuh) and stages 16 of them at a time, x[column][j] and dy[column][i]
+ *           columns of its expert (expert_columns.cuh) and stages 16 of them at a time, x[column][j] and dy[column][i]
  * traffic   dw once; x once for each 64 rows, dy once for each 64 columns of dw; each block reads all ids, from L2:
- * 4*k*t bytes numerics  each result is one chain of fma in the order of the columns: no atomics, so the order is fixed
- * (I8) */
+ *           4*k*t bytes
+ * numerics  each result is one chain of fma in the order of the columns: no atomics, so the order is fixed (I8) */
 #include "kernels/device/expert_columns.cuh"
 #include "kernels/device/outer_tile.cuh"
 

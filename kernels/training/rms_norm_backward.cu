@@ -1,9 +1,10 @@
 /* rstd[r] = 1 / sqrt(mean(x[r,:]^2) + eps)
  * dx[r,:] = rstd w dy[r,:] - x[r,:] rstd^3 / n sum_i dy[r,i] w[i] x[r,i];  dw[i] = sum_r dy[r,i] x[r,i] rstd[r]
- * geometry  dx: one block of 256 threads per row. dw: a block has 32 columns; warp w of 8 adds the rows w, w + 8, w +
- * 16, ... traffic   dx: dy and x two or three times (from L2 if they are still there), dx once. dw: dy and x once
+ * geometry  dx: one block of 256 threads per row. dw: a block has 32 columns; warp w of 8 adds the rows w, w + 8, ...
+ * traffic   dx: dy and x two or three times (from L2 if they are still there), dx once. dw: dy and x once
  * numerics  the sum of squares as two floats (rms_norm.cuh); other sums in f32. The warps of a column are added in
- * order (I8) Two launches: dw needs the rstd of all rows. */
+ *           order (I8)
+ * Two launches: dw needs the rstd of all rows. */
 #include "kernels/device/rms_norm.cuh"
 
 #include "ops/rules.h"

@@ -1,6 +1,7 @@
 /* dprobs[ids[j,t],t] = gradient of route with respect to the probability of choice j
- * (fallback/training/route_backward.c) geometry  one warp per token: all lanes clear its row, then lane 0 computes the
- * k gradients traffic   dprobs once; k ids, probabilities and gradients: 4*n + 12*k bytes per token
+ *           (fallback/training/route_backward.c)
+ * geometry  one warp per token: all lanes clear its row, then lane 0 computes the k gradients
+ * traffic   dprobs once; k ids, probabilities and gradients: 4*n + 12*k bytes per token
  * numerics  f32, sums in the order of j; the device's expf */
 #include "kernels/device/device.cuh"
 

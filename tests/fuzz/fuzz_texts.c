@@ -1,6 +1,10 @@
 /* Fuzz target: texts and token files of `reprise train`.
- *     byte 0  bits 0-1 separator (blank lines, "\n", none, "ab"), bits 2-3 token file (0: text), bit 4 BPE or
- *     SentencePiece byte 1  share that is held out, byte 2 length of a sequence, byte 3 seed      then the file
+ *     byte 0  bits 0-1 separator (blank lines, "\n", none, "ab"), bits 2-3 token file (0: text),
+ *             bit 4 BPE or SentencePiece
+ *     byte 1  share that is held out
+ *     byte 2  length of a sequence
+ *     byte 3  seed
+ *     then the file
  * Documents are parts of the text, in order, without line ends around them. Every token is learned or held out, and a
  * sequence is a part of what is learned. */
 #include "tests/fuzz/file_edit.h"
