@@ -70,6 +70,11 @@ typedef struct RpGatedDeltaParams {
     int32_t grouped; /* heads of v that have one key head are adjacent */
 } RpGatedDeltaParams;
 
+typedef struct RpTemperatureParams {
+    float   scale;
+    int32_t length;
+} RpTemperatureParams;
+
 typedef struct RpAuxLossBackwardParams {
     int32_t tokens; /* columns of the result */
 } RpAuxLossBackwardParams;
@@ -118,7 +123,8 @@ typedef struct RpMulMatIdBackwardParams {
        (RP_COLUMN_FIELDS, kind, alpha, limit, dtype), RP_FLAG_FUSED)                                                   \
     /* y = rope(norm(wq c + bq)); k_cache[:,pos] = rope(norm(wk c + bk)); v_cache[:,pos] = wv c + bv                   \
      * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [rows,n_ctx], [norm] of x, [bq], [bk], [bv],       \
-     * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope; y [d,h] */                          \
+     * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope; y [d,h]                             \
+     * rope.n_dims 0: without rotation */                                                                              \
     OP(-, QKV, qkv, 7, (wq, wk, wv, x, pos, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors), RpQkvParams, \
        (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.)), RP_FLAG_FUSED |                            \
        RP_WRITES(RP_SOURCE(qkv, k_cache)) | RP_WRITES(RP_SOURCE(qkv, v_cache)))                                        \
@@ -134,6 +140,10 @@ typedef struct RpMulMatIdBackwardParams {
      * [residual [m]]; y [m] */                                                                                        \
     OP(-, EXPERTS_DOWN, experts_down, 4, (w, x, ids, weights, bias, residual), RpExpertsDownParams, (scale),           \
        RP_FLAG_FUSED)                                                                                                  \
+    /* y[t] = 1 + scale * ln(1 + floor(pos[t] / length)), the factor of queries by which Ministral 3 keeps attention   \
+     * sharp in long contexts; 1 for a negative position                                                               \
+     * src pos i32 [t]; y [1,1,t] */                                                                                   \
+    OP(-, TEMPERATURE, temperature, 1, (pos), RpTemperatureParams, (scale, length), 0)                                 \
     /* y = x as q8_act (tensor.h): per 32 elements scale = max|x| / 127, quants = round(x / scale) */                  \
     OP(-, QUANTIZE, quantize, 1, (x), RpNoParams, (unused), RP_FLAG_FUSED)                                             \
     /* the memory of x after the node `writer` has written to it: gives readers of a store an order */                 \
