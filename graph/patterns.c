@@ -68,6 +68,14 @@ static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
            one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv);
 }
 
+/* The same without rotation. */
+static bool qkv_in_place(const RpPatternMatch *m, RpOpParams *out) {
+    const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
+    if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
+    out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0]};
+    return true;
+}
+
 const PatternRow rp_patterns_qkv[] = {
     {.pattern = {.match =
                      "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
@@ -76,6 +84,11 @@ const PatternRow rp_patterns_qkv[] = {
                      "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
                  .params = qkv}},
+    {.pattern = {.match  = "reshape:rq(add?(mul_mat(wq, x), bq));"
+                           "copy(reshape(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"
+                           "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
+                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv)",
+                 .params = qkv_in_place}},
 };
 
 /* ---- gate and up of a feed-forward ---- */
@@ -352,6 +365,20 @@ static bool quantized_gate(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
+static bool quantized_column_of_qkv(const RpPatternMatch *m, RpOpParams *out) {
+    out->qkv = params_of(m, "qkv")->qkv;
+    if (out->qkv.column.norm != 0 || out->qkv.column.round != 0) return false;
+    out->qkv.column.round = 1;
+    return true;
+}
+
+static bool quantized_column_of_gate(const RpPatternMatch *m, RpOpParams *out) {
+    out->gate_up = params_of(m, "g")->gate_up;
+    if (out->gate_up.column.norm != 0 || out->gate_up.column.round != 0) return false;
+    out->gate_up.column.round = 1;
+    return true;
+}
+
 /* If the producer of a column cannot quantise its result, the product that reads it quantises the column. */
 static bool quantized_column(const RpPatternMatch *m, RpOpParams *out) {
     if (!linear(m, out) || out->linear.column.norm != 0 || out->linear.column.round != 0) return false;
@@ -368,6 +395,12 @@ const PatternRow rp_patterns_round[] = {
     {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?))",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub)",
                  .params = quantized_gate}},
+    {.pattern = {.match  = "qkv:qkv(wq, wk, wv, quantize(x), pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
+                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
+                 .params = quantized_column_of_qkv}},
+    {.pattern = {.match  = "gate_up:g(a, u, quantize(x), _, ids?, ab?, ub?)",
+                 .make   = "gate_up(a, u, x, _, ids, ab, ub)",
+                 .params = quantized_column_of_gate}},
     {.pattern = {.match  = "linear:l(w, quantize(x), _, b?, r?, pn?)",
                  .make   = "linear(w, x, _, b, r, pn)",
                  .params = quantized_column}},

@@ -77,7 +77,7 @@ static RpStatus store(const RpOpArgs *args, const Heads *h) {
 /* The epilogue of heads whose products are complete. */
 static RpStatus finish(const RpOpArgs *args, const Heads *h) {
     if (h->from.norm != NULL && args->params->qkv.norm != RP_HEAD_NORM_NONE) RP_TRY(norm(args, h));
-    if (h->from.norm != NULL) RP_TRY(rotate(args, h));
+    if (h->from.norm != NULL && args->params->qkv.rope.n_dims > 0) RP_TRY(rotate(args, h));
     return h->from.cache != NULL ? store(args, h) : RP_OK;
 }
 

@@ -373,7 +373,7 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.column  = rp_column_source(args->qkv.x, args->qkv.norm, o->column);
     p.pos     = (const int32_t *)args->qkv.pos.data;
     p.factors = (const float *)args->qkv.factors.data;
-    p.rope    = rp_rope_shape(o->rope);
+    if (o->rope.n_dims > 0) p.rope = rp_rope_shape(o->rope);
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
     return rows_by_type(p, (ctx->constant & 7) == 7 /* all three matrices are weights */, ctx);
 }

@@ -28,8 +28,8 @@ static CHECK_RULE(check) {
     const RpQkvParams *p = &args->params->qkv;
     const int64_t      d = p->head_dim;
     for (int i = 0; i < 3; i++) RP_TRY(check_projection(op, args, i));
-    if (p->rope.n_dims < 2 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
-        return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d must be even, from 2 to heads of %lld and to %d",
+    if (p->rope.n_dims < 0 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
+        return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d must be even, from 0 to heads of %lld and to %d",
                          p->rope.n_dims, (long long)d, RP_ROPE_MAX_DIMS);
     return rp_check_result(op, args, RP_F32, d, args->qkv.wq.ne[1] / d);
 }
@@ -64,8 +64,9 @@ static SHAPE_RULE(shape) {
     if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) || !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d))
         REFUSE(RP_E_SHAPE, "weights of the head norms must be f32 of one head, or of all heads if the norm "
                            "is over the whole row");
-    if (p->rope.n_dims <= 0 || p->rope.n_dims % 2 != 0 || p->rope.n_dims > d || !(p->rope.freq_base > 0.0f))
-        REFUSE(RP_E_SHAPE, "n_dims must be even, positive and at most head_dim");
+    if (p->rope.n_dims < 0 || p->rope.n_dims % 2 != 0 || p->rope.n_dims > d ||
+        (p->rope.n_dims > 0 && !(p->rope.freq_base > 0.0f)))
+        REFUSE(RP_E_SHAPE, "n_dims must be even, from 0 to head_dim");
     if (!rp_shape_fits(factors, p->rope.n_dims / 2)) REFUSE(RP_E_SHAPE, "frequency factors must be f32, one per pair");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){d, wq->ne[1] / d, 1, 1}, NULL);
     return RP_OK;
@@ -78,7 +79,7 @@ static PARTS(parts) {
     rp_add_part(list, n->from.qkv.bq != NULL || n->from.qkv.bk != NULL || n->from.qkv.bv != NULL, "bias");
     rp_add_part(list, p->norm == RP_HEAD_NORM_EACH, "norm of each head");
     rp_add_part(list, p->norm == RP_HEAD_NORM_WHOLE, "norm of all heads");
-    rp_add_part(list, true, "rotation");
+    rp_add_part(list, p->rope.n_dims > 0, "rotation");
     rp_add_part(list, true, "store");
 }
 

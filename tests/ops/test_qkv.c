@@ -251,6 +251,32 @@ Test(qkv, computes_the_documented_formula) {
     free(x), free(w);
 }
 
+/* n_dims 0: queries and keys are the plain products. */
+Test(qkv, rotates_nothing_with_n_dims_0) {
+    enum { N = 32, D = 8, H = 2 };
+    float           *w = random_floats(N * 4 * D, 7), *x = random_floats(N, 8), y[D * H], key[D];
+    static uint16_t  caches[2][D * 4];
+    int32_t          pos = 3;
+    double           want[4 * D];
+    const RpOpParams p    = {.qkv = {.head_dim = D}};
+    const RpOpArgs   args = {
+          .dst    = floats(y, D, H),
+          .src    = {floats(w, N, D * H), floats(w + N * D * H, N, D), floats(w + N * D * 3, N, D), floats(x, N, 1),
+                     VIEW(RP_I32, &pos, 1, 1, 1, 1), VIEW(RP_F16, caches[0], D, 4, 1, 1),
+                     VIEW(RP_F16, caches[1], D, 4, 1, 1)},
+          .params = &p
+    };
+    for (int m = 0; m < 4 * D; m++) {
+        want[m] = 0.0;
+        for (int k = 0; k < N; k++) want[m] += (double)w[N * m + k] * (double)x[k];
+    }
+    run_variants(rp_cpu_qkv, &args);
+    expect_near(y, want, D * H, 1e-5);
+    rp_dequantize_row(RP_F16, caches[0] + D * pos, D, key);
+    expect_near(key, want + D * H, D, 1e-2);
+    free(w), free(x);
+}
+
 Test(qkv, refuses_shapes_that_do_not_fit) {
     static float   w[512], x[64], y[64];
     static uint8_t cache[4096];
@@ -273,7 +299,7 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
             "wv f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 4), p.qkv.rope.n_dims = 6;
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-            "qkv: n_dims = 6 must be even, from 2 to heads of 4 and to 1024: wq f32 [8,8], wk f32 [8,4], wv "
+            "qkv: n_dims = 6 must be even, from 0 to heads of 4 and to 1024: wq f32 [8,8], wk f32 [8,4], wv "
             "f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     p.qkv.rope.n_dims = 4, args.qkv.q_norm = floats(w, 8, 1);
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
