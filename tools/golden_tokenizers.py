@@ -15,7 +15,8 @@ import llama
 from golden_tokens import cases
 
 N_MERGES = 450
-PRE = ["smollm", "gpt-2", "default", "llama-bpe", "qwen2", "tekken", "gpt-4o", "deepseek-llm", "deepseek-v3"]
+PRE = ["smollm", "gpt-2", "default", "llama-bpe", "qwen2", "tekken", "gpt-4o", "deepseek-llm", "deepseek-v3", "dbrx", "glm4",
+       "smaug-bpe", "chatglm-bpe", "minimax-m2"]
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 USER = ["<repo_name>", "  \n"]
 

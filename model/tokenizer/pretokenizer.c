@@ -90,7 +90,9 @@ static const struct {
      false,                                                                                                                                                                      false},
     {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"},                           {WORDS("\\p{N}{1,3}")},                                                         true,  true },
     {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"},                                {WORDS("\\p{N}")},                                                              false, false},
-    {{"gpt-4o", "llama4", "kanana2"},                                                     {GPT4O},                                                                        false, false},
+    {{"dbrx", "smaug-bpe", "chatglm-bpe"},                                                {WORDS("\\p{N}{1,3}")},                                                         false, false},
+    {{"glm4", "glm5"},                                                                    {WORDS("\\p{N}{1,3}")},                                                         true,  false},
+    {{"gpt-4o", "llama4", "kanana2", "minimax-m2"},                                       {GPT4O},                                                                        false, false},
     {{"deepseek-llm"},                                                                    {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"}, false, false},
     {{"deepseek-v3", "hunyuan-dense"},                                                    {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS},                                false, false},
     {{"tekken"},                                                                          {TEKKEN},                                                                       true,  true },
@@ -116,7 +118,7 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
     if (row < 0)
         return rp_fail(RP_E_UNSUPPORTED,
                        "pre-tokenizer '%s' is not supported (there are default, gpt-2, smollm, "
-                       "llama-bpe, qwen2, tekken, gpt-4o, deepseek-llm, deepseek-v3 and their aliases)",
+                       "llama-bpe, dbrx, glm4, qwen2, tekken, gpt-4o, deepseek-llm, deepseek-v3 and their aliases)",
                        name);
     Pretokenizer *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");
