@@ -33,6 +33,7 @@ static int shown(RpGgufString s) { return (int)(s.len < 96 ? s.len : 96); }
 bool rp_model_adapts(const RpModel *m, const RpGgufTensor *t) {
     const int64_t *ne = t->view.ne;
     if (t == m->token_embd || ne[1] < 2 || ne[2] > 1 || ne[3] > 1) return false;
+    if (!rp_model_reads(m, t)) return false;
     return t == m->output || (t->name.len > 4 && memcmp(t->name.ptr, "blk.", 4) == 0 && ends_with(t->name, ".weight"));
 }
 
@@ -97,7 +98,7 @@ static RpStatus find_weight(const RpModel *m, const RpGgufFile *f, const RpGgufT
     if (rp_model_adapts(m, *out)) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED,
                    "%s: tensor %.*s: only matrices of layers and the output matrix can be adapted, no "
-                   "embedding, norm or matrices of experts",
+                   "embedding, norm, matrices of experts or tensor that joins several matrices",
                    rp_gguf_path(f), shown(a->name), a->name.ptr);
 }
 

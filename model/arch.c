@@ -44,11 +44,11 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
     const LayerWeights      *l            = &b->m->layers[b->layer];
     TensorNode              *y;
     if (b->kind.attention != ATTENTION_NONE) {
-        y = rp_arch_norm(b, x, l->attn_norm, "attn_norm");
+        y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->attn_norm, "attn_norm");
         y = b->kind.attention == ATTENTION_LATENT ? rp_arch_attention_mla(b, y, l) : rp_arch_attention(b, y, l);
         x = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
-    y = rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
+    y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
     y = b->kind.feed_forward == FEED_FORWARD_EXPERTS ? rp_arch_experts(b, y, l) : rp_arch_feed_forward(b, y, l);
     return add_residual(b, x, y, l->post_ffn_norm, ffn_names);
 }
@@ -90,11 +90,30 @@ TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
     return rp_arch_name_node(b, y, "logits");
 }
 
+/* Contexts longer than the original one have factors of their own. All graphs of a session have its context. */
+static const RpGgufTensor *rope_factors_of(const Builder *b) {
+    const RpModel *m       = b->m;
+    const int32_t  longest = b->training != NULL ? b->n_tok / b->training->n_seq : b->n_ctx;
+    if (m->rope_factors != NULL || m->rope_long == NULL) return m->rope_factors;
+    return longest > m->config.rope.n_ctx_orig ? m->rope_long : m->rope_short;
+}
+
+static TensorNode *temperature_of(Builder *b) {
+    const ModelConfig *c = &b->m->config;
+    const RpOpParams   p = {
+          .temperature = {.scale = c->temperature, .length = c->rope.n_ctx_orig}
+    };
+    if (c->temperature == 0.0f) return NULL;
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_TEMPERATURE, &p, (TensorNode *const[]){b->pos}, 1),
+                             "temperature");
+}
+
 /* From the tokens to the last product, for those that `rows` names; NULL: all. */
 static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     const RpModel *m    = b->m;
     TensorNode    *embd = rp_arch_weight(b, m->token_embd);
-    b->rope_factors     = rp_arch_constant(b, m->rope_factors);
+    b->rope_factors     = rp_arch_constant(b, rope_factors_of(b));
+    b->temperature      = temperature_of(b);
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");

@@ -36,6 +36,7 @@ typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
+    TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
     bool           expert_ids;                /* the ids of the chosen experts are outputs */
     int32_t        n_tok, n_ctx;
     RpDtype        kv_type;

@@ -25,7 +25,8 @@ static TensorNode *query_or_key(Builder *b, TensorNode *x, const RpGgufTensor *w
     TensorNode        *y = rp_arch_linear(b, x, w, bias, what);
     if (c->arch->qk_norm == QK_NORM_ROW) y = rp_arch_norm(b, y, w_norm, what);
     y = rp_reshape(b->g, y, c->head_dim, n_head, b->n_tok, 1);
-    if (c->arch->qk_norm == QK_NORM_HEAD) y = rp_arch_norm(b, y, w_norm, what);
+    if (c->arch->qk_norm == QK_NORM_HEAD || (c->arch->qk_norm == QK_NORM_HEAD_OPTIONAL && w_norm != NULL))
+        y = rp_arch_norm(b, y, w_norm, what);
     return rp_arch_rotated(b, y, what);
 }
 
@@ -86,6 +87,7 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     const bool         train = b->training != NULL;
     TensorNode        *q     = query_or_key(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
     TensorNode        *k     = query_or_key(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k");
+    if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
     if (!train) k = cached_heads(b, k, "k");
     TensorNode *v = rp_arch_linear(b, x, l->v, l->v_bias, "v");
     if (!train) v = cached_heads(b, v, "v");

@@ -19,6 +19,24 @@ static const ArchRow archs[] = {
         .no_expert_length    = true,
     },
     {
+        .name                = "mistral3", /* Mistral Small 3.1 and later, Ministral 3 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NORM},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .yarn_log            = true,
+        .temperature         = true,
+        .experts_optional    = true,
+        .normalize_weights   = true,
+        .no_expert_length    = true,
+    },
+    {
+        .name                = "phi3", /* Phi 3 and 4 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .gate_up_joined      = true,
+    },
+    {
         .name                = "qwen2", /* Qwen 2 and 2.5 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NEOX},
@@ -47,6 +65,31 @@ static const ArchRow archs[] = {
         .name                = "smollm3", /* SmolLM3 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM, .nth = POSITION_NONE, .n = 4},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+    },
+    {
+        .name                = "olmo2", /* OLMo 2, all of whose layers are full, and OLMo 3 */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 4},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_ROW,
+        .window_unscaled     = true,
+        .post_norm           = true,
+        .no_pre_norm         = true,
+    },
+    {
+        .name                = "glm4", /* GLM-4 0414 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NORM},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .sections_neox       = true,
+        .post_norm           = true,
+        .gate_up_joined      = true,
+    },
+    {
+        .name                = "ernie4_5", /* ERNIE 4.5 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
     },
     {
@@ -107,6 +150,33 @@ static const ArchRow archs[] = {
         .expert_biases       = true,
     },
     {
+        .name                = "glm4moe", /* GLM-4.5 and 4.6 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_HEAD_OPTIONAL,
+        .ffn_norm_is_post    = true,
+        .gating              = GATING_SIGMOID,
+        .shared              = SHARED_COUNTED,
+    },
+    {
+        .name                = "ernie4_5-moe", /* ERNIE 4.5 with experts */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NORM},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .normalize_weights   = true,
+        .shared              = SHARED_BY_KEY,
+    },
+    {
+        .name                = "minimax-m2", /* MiniMax M2 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_ROW,
+        .gating              = GATING_SIGMOID,
+        .normalize_weights   = true,
+    },
+    {
         .name                = "deepseek2", /* DeepSeek 2 and 3, in files with `attn_k_b` and `attn_v_b` */
         .layers.attention    = {.kind = ATTENTION_LATENT},
         .layers.position     = {.kind = POSITION_NORM},
@@ -117,6 +187,32 @@ static const ArchRow archs[] = {
 /* clang-format on */
 
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
+
+/* Families that are known and not supported, and what of them is missing. */
+static const struct {
+    const char *name, *missing;
+} known[] = {
+    {"qwen4exp",    "hyper-connections, an indexer of attention, and embeddings of n-grams"},
+    {"deepseek4",   "hyper-connections and an indexer of attention"                        },
+    {"deepseek32",  "an indexer of attention"                                              },
+    {"glm-dsa",     "an indexer of attention"                                              },
+    {"kimi-linear", "Kimi delta attention"                                                 },
+    {"kimi-k3",     "Kimi delta attention"                                                 },
+    {"minimax-m3",  "an indexer of attention"                                              },
+    {"llama4",      "attention in chunks, and weights before the experts"                  },
+    {"gemma",       "a row of its own: convert Gemma 2 or 3"                               },
+    {"mamba",       "the selective scan"                                                   },
+    {"mamba2",      "the selective scan"                                                   },
+    {"rwkv7",       "the recurrence of RWKV"                                               },
+    {"bert",        "attention to later positions"                                         },
+    {"clip",        "image encoders: give the language model, not its projector (mmproj)"  },
+};
+
+const char *rp_arch_missing(const char *name, size_t len) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strlen(known[i].name) == len && memcmp(known[i].name, name, len) == 0) return known[i].missing;
+    return NULL;
+}
 
 const char *rp_arch_name(int i) { return i >= 0 && i < N_ARCHS ? archs[i].name : NULL; }
 

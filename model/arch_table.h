@@ -54,8 +54,9 @@ static inline bool rp_pattern_has(const LayerPattern *p, AttentionKind kind) {
 /* RMSNorm of q and k before RoPE. */
 typedef enum QkNorm {
     QK_NORM_NONE,
-    QK_NORM_HEAD, /* over each head: weights [head_dim] */
-    QK_NORM_ROW   /* over all heads as one row: weights [n_head * head_dim], [n_head_kv * head_dim] */
+    QK_NORM_HEAD,          /* over each head: weights [head_dim] */
+    QK_NORM_HEAD_OPTIONAL, /* the same in files that have the weights */
+    QK_NORM_ROW            /* over all heads as one row: weights [n_head * head_dim], [n_head_kv * head_dim] */
 } QkNorm;
 
 /* How gate and up are joined: gated = act(gate) * up. */
@@ -87,15 +88,20 @@ typedef struct ArchRow {
     LayerPattern layers; /* kinds of attention, position and feed-forward */
 
     /* attention: softmax(scale * k . q) v, scale = 1/sqrt(head_dim) or the value of attention.scale */
-    QkNorm  qk_norm;           /* q = norm(wq x), k = norm(wk x), before RoPE */
-    bool    sinks;             /* each head has a score that joins its softmax sum and has no value */
-    bool    output_bias;       /* files have a bias of the output matrix, as of q, k and v */
-    bool    window_rope;       /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
-    bool    rope_switch;       /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    QkNorm  qk_norm;         /* q = norm(wq x), k = norm(wk x), before RoPE */
+    bool    sinks;           /* each head has a score that joins its softmax sum and has no value */
+    bool    output_bias;     /* files have a bias of the output matrix, as of q, k and v */
+    bool    window_rope;     /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
+    bool    window_unscaled; /* with a window: the frequencies of all layers, without scaling */
+    bool    sections_neox;   /* pairs are (i, i + n_dims/2) where the file has rope.dimension_sections (M-RoPE) */
+    bool    yarn_log;    /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor) */
+    bool    temperature; /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
+    bool    rope_switch; /* no layer has RoPE where the file says false to rope.scaling.finetuned */
     int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* norms and scales; f is attention or feed-forward */
     bool        post_norm;          /* x += norm(f(norm(x))), not x += f(norm(x)) */
+    bool        no_pre_norm;        /* x += norm(f(x)): with post_norm */
     bool        ffn_norm_is_post;   /* files call the norm before the feed-forward post_attention_norm */
     bool        embd_scale_sqrt;    /* embeddings * sqrt(n_embd) */
     const char *embd_scale_key;     /* embeddings * the value of this key */
@@ -104,6 +110,7 @@ typedef struct ArchRow {
 
     /* feed-forward and experts */
     Activation    activation;        /* of the gate, see above */
+    bool          gate_up_joined;    /* one tensor ffn_up, of gate and then up, each with all its rows */
     bool          experts_optional;  /* dense where the file has no expert_count, or 0 */
     Gating        gating;            /* where the file has no expert_gating_func; 0: softmax */
     bool          normalize_weights; /* w / sum of the chosen w, where the file has no expert_weights_norm */
@@ -113,6 +120,9 @@ typedef struct ArchRow {
     bool          length_of_chosen;  /* feed_forward_length is that of a token's n_used experts together */
     bool          no_expert_length;  /* files have no expert_feed_forward_length, only feed_forward_length */
 } ArchRow;
+
+/* What a known family that is not supported needs, or NULL. */
+const char *rp_arch_missing(const char *name, size_t len);
 
 /* The row of that name, or NULL. */
 const ArchRow *rp_arch_find(const char *name, size_t len);

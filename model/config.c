@@ -16,15 +16,17 @@ static RpStatus find_arch(const RpGgufFile *f, const ArchRow **out) {
     RpGgufString name = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "general.architecture", &name));
     if (name.len == 0) return rp_fail(RP_E_FORMAT, "%s: general.architecture is missing", rp_gguf_path(f));
-    char   known[256];
+    char   known[1024];
     size_t n = 0;
     known[0] = '\0';
     *out     = rp_arch_find(name.ptr, name.len);
     if (*out != NULL) return RP_OK;
     for (int i = 0; rp_arch_name(i) != NULL && n < sizeof known; i++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", rp_arch_name(i));
-    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)", rp_gguf_path(f),
-                   (int)(name.len < 64 ? name.len : 64), name.ptr, known);
+    const char *missing = rp_arch_missing(name.ptr, name.len);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported%s%s (there are %s)", rp_gguf_path(f),
+                   (int)(name.len < 64 ? name.len : 64), name.ptr, missing != NULL ? ": it needs " : "",
+                   missing != NULL ? missing : "", known);
 }
 
 static bool string_is(RpGgufString s, const char *text) {
@@ -44,8 +46,17 @@ static RpStatus read_ntk(const ConfigReader *r, float factor, ModelConfig *c) {
     return RP_OK;
 }
 
-/* Linear: freq_scale = 1/factor. YaRN (Peng et al. 2023, arXiv:2309.00071): the same, blended by
- * ext_factor. */
+/* The op rope multiplies by YaRN's magnitude 1 + 0.1 ln(factor). With the key it is divided by 1 + 0.1 m ln(factor). */
+static RpStatus read_yarn_log(const ConfigReader *r, ModelConfig *c) {
+    float m = 0.0f;
+    RP_TRY(rp_config_f32(r, "rope.scaling.yarn_log_multiplier", &m));
+    if (c->rope.ext_factor == 0.0f || c->rope.freq_scale >= 1.0f) return RP_OK;
+    c->rope.attn_factor /= 1.0f - 0.1f * m * logf(c->rope.freq_scale);
+    return RP_OK;
+}
+
+/* Linear: freq_scale = 1/factor. YaRN (Peng et al. 2023, arXiv:2309.00071): the same, blended by ext_factor. Longrope
+ * has a factor for each pair (weights.c). */
 static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     RpGgufString type   = {"none", 4};
     float        factor = 0.0f;
@@ -60,8 +71,9 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_fast", &c->rope.beta_fast));
     RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_slow", &c->rope.beta_slow));
     const bool yarn = string_is(type, "yarn"), ntk = string_is(type, "ntk");
-    if (!yarn && !ntk && !string_is(type, "linear") && !string_is(type, "none"))
-        return rp_fail(RP_E_UNSUPPORTED, "%s: rope scaling '%.*s' is not supported (there are none, linear, ntk, yarn)",
+    if (!yarn && !ntk && !string_is(type, "linear") && !string_is(type, "longrope") && !string_is(type, "none"))
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: rope scaling '%.*s' is not supported (there are none, linear, ntk, yarn, longrope)",
                        rp_gguf_path(r->file), (int)(type.len < 32 ? type.len : 32), type.ptr);
     if (factor < 0.0f || n_orig == 0 || n_orig > INT32_MAX)
         return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %u is not possible",
@@ -73,6 +85,7 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     if (yarn) {
         c->rope.ext_factor = 1.0f;
         RP_TRY(rp_config_f32(r, "rope.scaling.yarn_ext_factor", &c->rope.ext_factor));
+        if (c->arch->yarn_log) return read_yarn_log(r, c);
     }
     return RP_OK;
 }
@@ -85,6 +98,20 @@ static RpStatus read_rope_switch(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_gguf_get_bool(r->file, rp_config_key(r, "rope.scaling.finetuned", key, sizeof key), &rope));
     if (!rope) c->layers.position.kind = c->layers.position.nth = POSITION_NONE;
     return RP_OK;
+}
+
+/* M-RoPE rotates sections of a head by the coordinates of an image. Those of text are all the position. */
+static void read_rope_sections(const ConfigReader *r, ModelConfig *c) {
+    char               key[128];
+    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "rope.dimension_sections", key, sizeof key));
+    if (!c->arch->sections_neox || v == NULL || v->type != RP_GGUF_ARRAY) return;
+    for (uint64_t i = 0; i < v->n; i++)
+        if (rp_gguf_number_at(v, i) > 0.0) c->layers.position.kind = POSITION_NEOX;
+}
+
+/* The scale of attention may grow with the position, so that it stays sharp in long contexts. */
+static RpStatus read_temperature(const ConfigReader *r, ModelConfig *c) {
+    return c->arch->temperature ? rp_config_f32(r, "attention.temperature_scale", &c->temperature) : RP_OK;
 }
 
 /* RoPE of all layers, and of those with a window where they differ. Frequencies: theta_i = pos * freq_scale *
@@ -104,10 +131,14 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
         c->rope_window.freq_scale = 1.0f;
         c->rope_window.ext_factor = 0.0f;
     }
+    if (c->arch->window_unscaled)
+        c->rope_window.freq_scale = c->rope_window.attn_factor = 1.0f, c->rope_window.ext_factor = 0.0f;
     RP_TRY(rp_config_f32(r, "rope.freq_base_swa", &c->rope_window.freq_base));
     if (!(c->rope.freq_base > 0.0f) || !(c->rope_window.freq_base > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, must be positive", rp_gguf_path(r->file), r->arch,
                        (double)c->rope.freq_base);
+    read_rope_sections(r, c);
+    RP_TRY(read_temperature(r, c));
     return read_rope_switch(r, c);
 }
 
@@ -186,6 +217,18 @@ static void use_order_of_halves(LayerPattern *p) {
     if (p->position.nth == POSITION_NORM) p->position.nth = POSITION_NEOX;
 }
 
+/* The last layers of block_count may be those of multi-token prediction. */
+static RpStatus read_next_layers(const ConfigReader *r, ModelConfig *c) {
+    uint32_t n = 0;
+    RP_TRY(rp_config_u32(r, "nextn_predict_layers", &n));
+    if (n >= (uint32_t)c->n_layer)
+        return rp_fail(RP_E_FORMAT, "%s: %s.nextn_predict_layers is %u of %d layers", rp_gguf_path(r->file), r->arch, n,
+                       c->n_layer);
+    c->n_layer_next = (int32_t)n;
+    c->n_layer -= c->n_layer_next;
+    return RP_OK;
+}
+
 /* The order matters: later keys take their defaults from earlier ones. */
 RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
@@ -196,6 +239,7 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     RP_TRY(rp_config_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
     RP_TRY(rp_config_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
     RP_TRY(rp_config_count(&r, "block_count", 0, 4096, &c.n_layer));
+    RP_TRY(read_next_layers(&r, &c));
     if (c.layers.feed_forward.kind == FEED_FORWARD_EXPERTS) RP_TRY(rp_config_read_experts(&r, &c));
     RP_TRY(rp_config_count(&r, "feed_forward_length", (uint32_t)c.experts.n_ff, 1u << 24, &c.n_ff));
     RP_TRY(read_heads(&r, &c));

@@ -62,7 +62,7 @@ static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertC
 
 RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
     ExpertConfig *e = &c->experts;
-    uint32_t      n = 0, n_ff = 0, dense = (uint32_t)c->layers.feed_forward.n_dense;
+    uint32_t      n = 0, n_ff = 0, dense = (uint32_t)c->layers.feed_forward.n_dense, step = 1;
     RP_TRY(rp_config_u32(r, "expert_count", &n));
     if (n == 0 && c->arch->experts_optional) return RP_OK;
     RP_TRY(rp_config_count(r, "expert_count", 0, MAX_EXPERTS, &e->n));
@@ -74,6 +74,12 @@ RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
     if (dense > (uint32_t)c->n_layer)
         return rp_fail(RP_E_FORMAT, "%s: %u dense layers of %d", rp_gguf_path(r->file), dense, c->n_layer);
     c->layers.feed_forward.n_dense = (int32_t)dense;
+    RP_TRY(rp_config_u32(r, "interleave_moe_layer_step", &step));
+    if (step > 1)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: %s.interleave_moe_layer_step is %u: experts in some layers only are not "
+                       "supported",
+                       rp_gguf_path(r->file), r->arch, step);
     RP_TRY(read_shared(r, c, e));
     RP_TRY(read_gating(r, c->arch, e));
     return read_groups(r, e);

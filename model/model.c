@@ -26,6 +26,7 @@ void rp_model_free(RpModel *m) {
     rp_gguf_close(m->file);
     rp_model_free_adapters(m);
     free(m->layers);
+    free(m->parts);
     free(m);
 }
 

@@ -11,12 +11,19 @@
  * absent. */
 typedef struct LayerWeights {
     const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
+    const RpGgufTensor *qkv, *qkv_bias, *gate_up; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
     const RpGgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
     const RpGgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
     const RpGgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
     const RpGgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
 } LayerWeights;
+
+/* Rows of a tensor of the file that joins several, as a tensor of its own. */
+typedef struct WeightPart {
+    RpGgufTensor tensor;
+    char         name[64];
+} WeightPart;
 
 struct RpModel {
     RpGgufFile  *file;      /* owned, and with it every tensor */
@@ -28,9 +35,12 @@ struct RpModel {
     };
     char                name[128], warning[384];                          /* warning: info.adapter_warning */
     const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
-    LayerWeights       *layers;                                           /* [n_layer] */
-    RpGgufFile        **adapters;                                         /* owned */
-    AdapterPair        *pairs;                                            /* of all adapters */
+    const RpGgufTensor *rope_long, *rope_short; /* factors for contexts longer than rope.n_ctx_orig, and for others */
+    LayerWeights       *layers;                 /* [n_layer] */
+    WeightPart         *parts;                  /* [n_parts], owned; borrows the data of the file */
+    int                 n_parts;
+    RpGgufFile        **adapters; /* owned */
+    AdapterPair        *pairs;    /* of all adapters */
     int                 n_adapters, n_pairs;
 };
 
@@ -44,6 +54,9 @@ RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_voca
 /* Finds every tensor and checks its shape and type. RP_E_FORMAT where one is missing, RP_E_SHAPE, RP_E_DTYPE,
  * RP_E_UNSUPPORTED for a type that is not computed with. */
 RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
+
+/* The graph reads t as a whole: not the rows of a part each, and not the layers that predict further tokens. */
+bool rp_model_reads(const RpModel *m, const RpGgufTensor *t);
 
 /* RP_E_UNSUPPORTED names a tensor that the model found no use for, unless REPRISE_UNUSED_TENSORS says ignore. */
 RP_NODISCARD RpStatus rp_model_check_unused(const RpModel *m);

@@ -9,7 +9,10 @@
 #include "reprise/options.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { PARTS_OF_LAYER = 8 }; /* three matrices and their biases, gate and up */
 
 /* Lengths that shapes are made of; length() gives their values. */
 typedef enum Length {
@@ -20,6 +23,8 @@ typedef enum Length {
     HEAD_DIM,
     N_HEADS,
     FF,
+    FF_TWICE,
+    QKV_ROWS,
     EXPERTS,
     FF_EXPERT,
     FF_SHARED,
@@ -52,7 +57,13 @@ enum {
     ROUTED        = 1 << 14,
     BIASED        = 1 << 15, /* experts with biases */
     SHARED        = 1 << 16,
-    SHARED_GATE   = 1 << 17
+    SHARED_GATE   = 1 << 17,
+    PRE_NORM      = 1 << 18, /* norms before attention and feed-forward */
+    Q_NORM_IF     = 1 << 19, /* norms of heads, in files that have them */
+    QKV_APART     = 1 << 20, /* a tensor each of queries, keys and values, */
+    QKV_JOINED    = 1 << 21, /* or one of all three */
+    FF_APART      = 1 << 22, /* a tensor each of gate and up, */
+    FF_JOINED     = 1 << 23  /* or one of both */
 };
 
 typedef enum Presence {
@@ -73,10 +84,12 @@ typedef struct WeightRow {
 #define FIELD(name) offsetof(LayerWeights, name)
 
 static const WeightRow rows[] = {
-    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ATTENDS             },
-    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  GQA                 },
-    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA                 },
-    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA                 },
+    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | PRE_NORM  },
+    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  GQA | QKV_APART     },
+    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART     },
+    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART     },
+    {"attn_qkv.weight",            FIELD(qkv),            {EMBD, QKV_ROWS, ONE},         REQUIRED,  GQA | QKV_JOINED    },
+    {"attn_qkv.bias",              FIELD(qkv_bias),       {QKV_ROWS, ONE, ONE},          READ_ONLY, GQA | QKV_JOINED    },
     {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            REQUIRED,  GQA                 },
     {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             OPTIONAL,  GQA                 },
     {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                 },
@@ -85,6 +98,8 @@ static const WeightRow rows[] = {
     {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              READ_ONLY, GQA | NO_OUT_BIAS   },
     {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD   },
     {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD   },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF     },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF     },
     {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             REQUIRED,  GQA | Q_NORM_ROW    },
     {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          REQUIRED,  GQA | Q_NORM_ROW    },
     {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           REQUIRED,  GQA | SINKS         },
@@ -100,8 +115,9 @@ static const WeightRow rows[] = {
     {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | POST_NORM },
     {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM_POST       },
     {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM            },
-    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               REQUIRED,  DENSE               },
-    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE               },
+    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART    },
+    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART    },
+    {"ffn_up.weight",              FIELD(gate_up),        {EMBD, FF_TWICE, ONE},         REQUIRED,  DENSE | FF_JOINED   },
     {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               REQUIRED,  DENSE               },
     {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              REQUIRED,  POST_NORM           },
     {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED              },
@@ -125,17 +141,23 @@ static unsigned attention_parts(const ModelConfig *c, const LayerKind *k) {
     if (k->attention == ATTENTION_LATENT) return ATTENDS | LATENT | (c->mla.q_lora > 0 ? Q_LOW_RANK : Q_FULL_RANK);
     unsigned parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
     if (a->qk_norm == QK_NORM_HEAD) parts |= Q_NORM_HEAD;
+    if (a->qk_norm == QK_NORM_HEAD_OPTIONAL) parts |= Q_NORM_IF;
     if (a->qk_norm == QK_NORM_ROW) parts |= Q_NORM_ROW;
     if (a->sinks) parts |= SINKS;
     return parts;
 }
 
-static unsigned parts_of(const ModelConfig *c, int layer) {
+/* `file`: NULL for one that is to be written, with a tensor each of queries, keys and values. */
+static unsigned parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     const LayerKind k     = rp_config_layer(c, layer);
     const ArchRow  *a     = c->arch;
-    unsigned        parts = attention_parts(c, &k) | (a->ffn_norm_is_post ? FFN_NORM_POST : FFN_NORM);
+    unsigned        parts = attention_parts(c, &k);
+    char            name[64];
+    snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", layer);
+    parts |= file != NULL && rp_gguf_find_tensor(file, name) != NULL ? QKV_JOINED : QKV_APART;
+    if (!a->no_pre_norm) parts |= PRE_NORM | (a->ffn_norm_is_post ? FFN_NORM_POST : FFN_NORM);
     if (a->post_norm) parts |= POST_NORM;
-    if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE;
+    if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE | (a->gate_up_joined ? FF_JOINED : FF_APART);
     parts |= ROUTED;
     if (a->expert_biases) parts |= BIASED;
     if (c->experts.n_ff_shared > 0) parts |= SHARED;
@@ -144,14 +166,16 @@ static unsigned parts_of(const ModelConfig *c, int layer) {
 }
 
 static int64_t length(const ModelConfig *c, Length which) {
-    const int64_t heads              = c->n_head;
+    const int64_t heads = c->n_head, rows_kv = (int64_t)c->n_head_kv * c->head_dim;
     const int64_t lengths[N_LENGTHS] = {[ONE]       = 1,
                                         [EMBD]      = c->n_embd,
                                         [HEADS]     = heads * c->head_dim,
-                                        [HEADS_KV]  = (int64_t)c->n_head_kv * c->head_dim,
+                                        [HEADS_KV]  = rows_kv,
+                                        [QKV_ROWS]  = heads * c->head_dim + 2 * rows_kv,
                                         [HEAD_DIM]  = c->head_dim,
                                         [N_HEADS]   = heads,
                                         [FF]        = c->n_ff,
+                                        [FF_TWICE]  = 2 * (int64_t)c->n_ff,
                                         [EXPERTS]   = c->experts.n,
                                         [FF_EXPERT] = c->experts.n_ff,
                                         [FF_SHARED] = c->experts.n_ff_shared,
@@ -199,9 +223,43 @@ static RpStatus find(const RpModel *m, const char *name, int64_t ne0, int64_t ne
     return find3(m, name, ne0, ne1, 1, optional, out);
 }
 
+/* Elements [from, from + n) of a joined vector, or as many rows of a joined matrix. NULL for NULL. */
+static const RpGgufTensor *part_of(RpModel *m, const RpGgufTensor *whole, const char *of, int64_t from, int64_t n) {
+    if (whole == NULL) return NULL;
+    WeightPart   *p      = &m->parts[m->n_parts++];
+    RpTensorView *v      = &p->tensor.view;
+    const bool    vector = whole->view.ne[1] == 1;
+    snprintf(p->name, sizeof p->name, "%.*s:%s", (int)whole->name.len, whole->name.ptr, of);
+    p->tensor             = *whole;
+    p->tensor.name        = (RpGgufString){p->name, strlen(p->name)};
+    v->data               = (char *)v->data + (size_t)from * (vector ? sizeof(float) : v->nb[1]);
+    v->ne[vector ? 0 : 1] = n;
+    *v                    = rp_view_contiguous(v->dtype, v->ne, v->data);
+    p->tensor.bytes       = whole->bytes / (size_t)whole->view.ne[vector ? 0 : 1] * (size_t)n;
+    return &p->tensor;
+}
+
+static void take_apart(RpModel *m, LayerWeights *l) {
+    const int64_t q = length(&m->config, HEADS), kv = length(&m->config, HEADS_KV), ff = m->config.n_ff;
+    if (l->qkv != NULL) {
+        l->q = part_of(m, l->qkv, "q", 0, q);
+        l->k = part_of(m, l->qkv, "k", q, kv);
+        l->v = part_of(m, l->qkv, "v", q + kv, kv);
+    }
+    if (l->qkv_bias != NULL) {
+        l->q_bias = part_of(m, l->qkv_bias, "q", 0, q);
+        l->k_bias = part_of(m, l->qkv_bias, "k", q, kv);
+        l->v_bias = part_of(m, l->qkv_bias, "v", q + kv, kv);
+    }
+    if (l->gate_up != NULL) {
+        l->gate = part_of(m, l->gate_up, "gate", 0, ff);
+        l->up   = part_of(m, l->gate_up, "up", ff, ff);
+    }
+}
+
 static RpStatus find_layer(RpModel *m, int layer) {
     const ModelConfig *c   = &m->config;
-    const unsigned     has = parts_of(c, layer);
+    const unsigned     has = parts_of(c, m->file, layer);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;
@@ -213,15 +271,16 @@ static RpStatus find_layer(RpModel *m, int layer) {
         /* rows that share a field exclude each other by `when` */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }
+    take_apart(m, &m->layers[layer]);
     return RP_OK;
 }
 
-/* Llama 3.1 has one factor for each rotated pair. */
+/* One factor for each rotated pair: in Llama 3.1, and in Phi 3 one for long contexts and one for short ones. */
 static RpStatus find_rope_factors(RpModel *m) {
-    const ModelConfig *c = &m->config;
-    if (rp_gguf_find_tensor(m->file, "rope_factors_long.weight") != NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: long and short RoPE factors are not supported", rp_gguf_path(m->file));
-    return find(m, "rope_freqs.weight", c->rope.n_dims / 2, 1, true, &m->rope_factors);
+    const int32_t n = m->config.rope.n_dims / 2;
+    RP_TRY(find(m, "rope_freqs.weight", n, 1, true, &m->rope_factors));
+    RP_TRY(find(m, "rope_factors_long.weight", n, 1, true, &m->rope_long));
+    return find(m, "rope_factors_short.weight", n, 1, m->rope_long == NULL, &m->rope_short);
 }
 
 /* Tensors outside of the layers, then each layer. The size of the vocabulary is that of the embedding. */
@@ -235,14 +294,31 @@ RpStatus rp_model_find_weights(RpModel *m) {
     RP_TRY(find(m, "output.weight", c->n_embd, n_vocab, true, &m->output));
     if (m->output == NULL) m->output = m->token_embd;
     RP_TRY(find_rope_factors(m));
+    free(m->parts);
+    m->n_parts = 0;
+    m->parts   = calloc((size_t)c->n_layer * PARTS_OF_LAYER, sizeof *m->parts);
+    if (m->parts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for parts of weights");
     for (int layer = 0; layer < c->n_layer; layer++) RP_TRY(find_layer(m, layer));
     return RP_OK;
+}
+
+/* Of layer n_layer and above. */
+static bool is_of_next_layers(const RpModel *m, const RpGgufTensor *t) {
+    const int32_t n = m->config.n_layer + m->config.n_layer_next;
+    char          prefix[24];
+    for (int i = m->config.n_layer; i < n; i++) {
+        const size_t len = (size_t)snprintf(prefix, sizeof prefix, "blk.%d.", i);
+        if (t->name.len > len && memcmp(t->name.ptr, prefix, len) == 0) return true;
+    }
+    return false;
 }
 
 /* LayerWeights has nothing but pointers to tensors. */
 static bool is_used(const RpModel *m, const RpGgufTensor *t) {
     enum { FIELDS = sizeof(LayerWeights) / sizeof(const RpGgufTensor *) };
-    if (t == m->token_embd || t == m->output_norm || t == m->output || t == m->rope_factors) return true;
+    if (t == m->token_embd || t == m->output_norm || t == m->output || t == m->rope_factors || t == m->rope_long ||
+        t == m->rope_short)
+        return true;
     for (int layer = 0; layer < m->config.n_layer; layer++) {
         const RpGgufTensor *fields[FIELDS];
         memcpy(fields, &m->layers[layer], sizeof fields);
@@ -250,6 +326,14 @@ static bool is_used(const RpModel *m, const RpGgufTensor *t) {
             if (fields[i] == t) return true;
     }
     return false;
+}
+
+bool rp_model_reads(const RpModel *m, const RpGgufTensor *t) {
+    for (int i = 0; i < m->config.n_layer; i++) {
+        const LayerWeights *l = &m->layers[i];
+        if (t == l->qkv || t == l->qkv_bias || t == l->gate_up) return false;
+    }
+    return is_used(m, t);
 }
 
 RpStatus rp_model_check_unused(const RpModel *m) {
@@ -261,7 +345,8 @@ RpStatus rp_model_check_unused(const RpModel *m) {
         return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': must be refuse or ignore", option);
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
-        if (!is_used(m, t) && !rp_gguf_is_training(t->name) && n_unused++ == 0) first = t->name;
+        if (!is_used(m, t) && !is_of_next_layers(m, t) && !rp_gguf_is_training(t->name) && n_unused++ == 0)
+            first = t->name;
     }
     if (n_unused == 0) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED,
@@ -281,7 +366,7 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const WeightRow *r = &rows[i];
             char             name[64];
-            if ((r->when & ~parts_of(c, layer)) != 0) continue;
+            if ((r->when & ~parts_of(c, NULL, layer)) != 0) continue;
             if (r->presence == READ_ONLY || (r->presence == OPTIONAL && !biases)) continue;
             snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
             RP_TRY(visit3(visit, user, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2])));

@@ -56,12 +56,13 @@ def quantize(data, qtype):
 
 class Tiny:
     """One model: shape, weight types (matrices take them in turn) and seed. `keys`: further metadata {key: (kind, value)}, under
-    the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2)."""
+    the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `nextn`: so many of the layers, the last
+    ones, predict further tokens."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
-                 keys_theirs=None):
+                 keys_theirs=None, nextn=0, rope_long=False):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -112,14 +113,16 @@ class Tiny:
         if self.experts:
             w.add_expert_count(self.experts)
             w.add_expert_used_count(self.used)
-            if self.arch not in ("llama", "olmoe", "granitemoe"):
+            if self.arch not in ("llama", "mistral3", "olmoe", "granitemoe"):
                 w.add_expert_feed_forward_length(self.ff_expert)
             if self.dense:
                 w.add_leading_dense_block_count(self.dense)
-            if self.ff_shared and self.arch == "deepseek2":
+            if self.ff_shared and self.arch in ("deepseek2", "glm4moe"):
                 w.add_expert_shared_count(self.ff_shared // self.ff_expert)
             elif self.ff_shared:
                 w.add_expert_shared_feed_forward_length(self.ff_shared)
+        if self.nextn:
+            w.add_uint32(f"{self.arch}.nextn_predict_layers", self.nextn)
         w.add_layer_norm_rms_eps(1e-5)
         for key, (kind, value) in ((self.keys_theirs if self.theirs and self.keys_theirs else self.keys) or {}).items():
             getattr(w, f"add_{kind}")(f"{self.arch}.{key}", value)
@@ -138,12 +141,12 @@ class Tiny:
 
     def plain_attention(self, p):
         q, kv = self.heads * self.dim, self.heads_kv * self.dim
-        for name, rows in (("q", q), ("k", kv), ("v", kv)):
+        for name, rows in (("qkv", q + 2 * kv),) if self.arch == "phi3" else (("q", q), ("k", kv), ("v", kv)):
             self.matrix(p + f"attn_{name}.weight", self.embd, rows)
             if self.bias:
                 self.vector(p + f"attn_{name}.bias", rows, 0.0)
         if self.qk_norm:
-            whole = self.arch == "olmoe"
+            whole = self.arch in ("olmoe", "olmo2", "minimax-m2")
             self.vector(p + "attn_q_norm.weight", q if whole else self.dim, 1.0)
             self.vector(p + "attn_k_norm.weight", kv if whole else self.dim, 1.0)
         if self.arch == "gpt-oss":
@@ -187,14 +190,20 @@ class Tiny:
 
     def layer(self, i):
         p = f"blk.{i}."
-        self.vector(p + "attn_norm.weight", self.embd, 1.0)
+        if self.arch != "olmo2":
+            self.vector(p + "attn_norm.weight", self.embd, 1.0)
         if self.mla:
             self.latent_attention(p)
         else:
             self.plain_attention(p)
-        self.vector(p + ("post_attention_norm.weight" if self.arch == "gpt-oss" else "ffn_norm.weight"), self.embd, 1.0)
+        if self.arch != "olmo2":
+            is_post = self.arch in ("gpt-oss", "glm4moe")
+            self.vector(p + ("post_attention_norm.weight" if is_post else "ffn_norm.weight"), self.embd, 1.0)
         if self.experts and i >= self.dense:
             self.expert_feed_forward(p)
+        elif self.arch in ("phi3", "glm4"):
+            self.matrix(p + "ffn_up.weight", self.embd, 2 * self.ff)
+            self.matrix(p + "ffn_down.weight", self.ff, self.embd)
         else:
             self.matrix(p + "ffn_gate.weight", self.embd, self.ff)
             self.matrix(p + "ffn_up.weight", self.embd, self.ff)
@@ -202,6 +211,10 @@ class Tiny:
         if self.post_norm:
             self.vector(p + "post_attention_norm.weight", self.embd, 1.0)
             self.vector(p + "post_ffw_norm.weight", self.embd, 1.0)
+        if i >= self.layers - self.nextn:
+            self.matrix(p + "nextn.eh_proj.weight", 2 * self.embd, self.embd)
+            for name in ("enorm", "hnorm", "shared_head_norm"):
+                self.vector(p + f"nextn.{name}.weight", self.embd, 1.0)
 
     def write(self, path, dequantized=False, theirs=False):
         """`dequantized`: all weights as f32. `theirs`: with llama.cpp's metadata keys where they differ from Reprise's."""
@@ -219,6 +232,10 @@ class Tiny:
             self.matrix("output.weight", self.embd, self.vocab, scale=2.0)
         if self.rope_factors:
             self.writer.add_tensor("rope_freqs.weight", np.linspace(1.0, 8.0, self.dim // 2, dtype=np.float32))
+        if self.rope_long:
+            for name, most in (("long", 16.0), ("short", 2.0)):
+                factors = np.linspace(1.0, most, self.dim // 2, dtype=np.float32)
+                self.writer.add_tensor(f"rope_factors_{name}.weight", factors)
         self.writer.write_header_to_file()
         self.writer.write_kv_data_to_file()
         self.writer.write_tensors_to_file()
@@ -295,6 +312,41 @@ def models():
     # RoPE in all layers but each fourth
     yield Tiny("smollm3-f32", "smollm3", [Q.F32], seed=70, tied=True, layers=5, embd=32, ff=32)
     yield Tiny("smollm3-mix", "smollm3", MIX_32, seed=71, layers=4)
+    # norms of results only; with a window these are models of OLMo 3
+    olmo2 = dict(qk_norm=True, post_norm=True)
+    yield Tiny("olmo2-f32", "olmo2", [Q.F32], seed=300, **olmo2 | dict(embd=32, ff=32, heads=2))
+    yield Tiny("olmo2-mix", "olmo2", MIX_32, seed=301, **olmo2)
+    olmo3 = {"attention.sliding_window": ("uint32", 8), "rope.scaling.type": ("string", "yarn"),
+             "rope.scaling.factor": ("float32", 8.0), "rope.scaling.original_context_length": ("uint32", 64)}
+    yield Tiny("olmo3-f32", "olmo2", [Q.F32], seed=302, keys=olmo3, **olmo2 | dict(embd=32, ff=32, heads=2, layers=5))
+    yield Tiny("olmo3-mix", "olmo2", MIX_32, seed=303, keys=olmo3, **olmo2 | dict(layers=4))
+    # the temperature of attention grows each 8 positions
+    ministral = {"rope.scaling.type": ("string", "yarn"), "rope.scaling.factor": ("float32", 16.0),
+                 "rope.scaling.original_context_length": ("uint32", 8), "rope.scaling.yarn_log_multiplier": ("float32", 1.0),
+                 "rope.scaling.yarn_beta_fast": ("float32", 4.0), "attention.temperature_scale": ("float32", 0.5)}
+    yield Tiny("mistral3-f32", "mistral3", [Q.F32], seed=310, embd=32, ff=32, heads=2, tied=True)
+    yield Tiny("mistral3-mix", "mistral3", MIX_32, seed=311)
+    yield Tiny("ministral-f32", "mistral3", [Q.F32], seed=312, keys=ministral, embd=32, ff=32, heads=2)
+    yield Tiny("ministral-mix", "mistral3", MIX_32, seed=313, keys=ministral, tied=True)
+    # queries, keys and values in one tensor, gate and up in another; factors for long and for short contexts
+    phi3 = {"rope.scaling.original_context_length": ("uint32", 32), "rope.scaling.attn_factor": ("float32", 1.2)}
+    yield Tiny("phi3-f32", "phi3", [Q.F32], seed=320, embd=32, ff=32, heads=2, heads_kv=2)
+    yield Tiny("phi3-mix", "phi3", MIX_32, seed=321, tied=True)
+    yield Tiny("phi3-long", "phi3", [Q.F32], seed=322, keys=phi3, rope_long=True, embd=32, ff=32, heads=2, heads_kv=1)
+    yield Tiny("phi3-short", "phi3", [Q.Q8_0], seed=323, rope_long=True, keys=phi3 | {
+        "rope.scaling.original_context_length": ("uint32", 512), "rope.scaling.type": ("string", "longrope")})
+    # half of a head is rotated
+    glm4 = {"rope.dimension_count": ("uint32", 8), "rope.freq_base": ("float32", 1e6)}
+    yield Tiny("glm4-f32", "glm4", [Q.F32], seed=330, keys=glm4, post_norm=True, embd=32, ff=32, heads=2)
+    yield Tiny("glm4-mix", "glm4", MIX_32, seed=331, keys=glm4, post_norm=True, bias=True)
+    yield Tiny("glm4-sections", "glm4", [Q.F32], seed=332, post_norm=True, embd=32, ff=32, heads=2, keys=glm4 | {
+        "rope.dimension_sections": ("array", [2, 1, 1, 0])})
+    gemma2 = {"attention.sliding_window": ("uint32", 8), "attn_logit_softcapping": ("float32", 4.0),
+              "final_logit_softcapping": ("float32", 5.0)}
+    yield Tiny("gemma2-f32", "gemma2", [Q.F32], seed=340, keys=gemma2, post_norm=True, tied=True, embd=32, ff=32, layers=3)
+    yield Tiny("gemma2-mix", "gemma2", MIX_32, seed=341, keys=gemma2, post_norm=True, tied=True)
+    yield Tiny("ernie4_5-f32", "ernie4_5", [Q.F32], seed=350, embd=32, ff=32, heads=2, tied=True)
+    yield Tiny("ernie4_5-mix", "ernie4_5", MIX_32, seed=351)
     yield from expert_models()
 
 
@@ -335,6 +387,24 @@ def expert_models():
                **many | dict(used=4), **mix)
     yield Tiny("deepseek2-lite", "deepseek2", [Q.Q4_0], seed=162, mla=lite, heads=2, heads_kv=1, dense=1, ff_shared=32,
                layers=26, **few | dict(experts=2))
+
+
+    # the last layer predicts the token after the next, and is not run
+    glm = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True),
+           "expert_weights_scale": ("float32", 1.5)}
+    yield Tiny("glm4moe-f32", "glm4moe", [Q.F32], seed=360, bias=True, qk_norm=True, dense=1, ff_shared=32, choice_bias=True,
+               keys=glm, nextn=1, **few | dict(layers=3, ff=32))
+    yield Tiny("glm4moe-mix", "glm4moe", MIX_32, seed=361, bias=True, dense=1, ff_shared=32, choice_bias=True,
+               keys=glm | {"rope.dimension_count": ("uint32", 16)}, **many, **mix)
+    ernie = {"interleave_moe_layer_step": ("uint32", 1)}
+    yield Tiny("ernie4_5-moe-f32", "ernie4_5-moe", [Q.F32], seed=370, dense=1, ff_shared=64, choice_bias=True, keys=ernie,
+               **few | dict(layers=3, ff=32))
+    yield Tiny("ernie4_5-moe-mix", "ernie4_5-moe", MIX_32, seed=371, dense=1, keys=ernie, **many, **mix)
+    minimax = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2)}
+    yield Tiny("minimax-m2-f32", "minimax-m2", [Q.F32], seed=380, qk_norm=True, choice_bias=True, keys=minimax,
+               **few | dict(ff=32))
+    yield Tiny("minimax-m2-mix", "minimax-m2", MIX_32, seed=381, qk_norm=True, choice_bias=True,
+               keys=minimax | {"rope.dimension_count": ("uint32", 16)}, **many | dict(ff=32), **mix)
 
 
 def seeds():

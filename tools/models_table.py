@@ -6,6 +6,7 @@ import difflib
 import pathlib
 import re
 import sys
+import textwrap
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 TABLE = "model/arch_table.c"
@@ -57,8 +58,10 @@ def pages():
     text = (SOURCE / "docs/models.md").read_text()
     text = replaced(text, r"^\| architecture \|.*?\n(?=\n)", table, "docs/models.md")
     yield "docs/models.md", replaced(text, r"^\| weights \|[^\n]*", f"| weights | {', '.join(types)}, in any mix |", "docs/models.md")
-    yield "README.md", replaced((SOURCE / "README.md").read_text(), r"\[\d+ architectures, \d+ weight types\]",
-                                f"[{len(rows)} architectures, {len(types)} weight types]", "README.md")
+    readme = replaced((SOURCE / "README.md").read_text(), r"\[\d+ architectures, \d+ weight types\]",
+                      f"[{len(rows)} architectures, {len(types)} weight types]", "README.md")
+    models = textwrap.fill("**Models.** GGUF files of " + "; ".join(row[1].split(", in files")[0] for row in rows) + ".", 120)
+    yield "README.md", replaced(readme, r"^\*\*Models\.\*\*.*?(?=^These have)", models + "\n", "README.md")
 
 
 def main():

@@ -324,3 +324,44 @@ Test(arch, a_tensor_without_a_use_is_refused) {
     rp_model_free(m);
     free(data);
 }
+
+/* ---- tensors that join several ---- */
+
+/* The parts follow each other in the memory of the whole. */
+static void expect_parts(const RpModel *m, const RpGgufTensor *whole, const RpGgufTensor *const *parts, int n) {
+    const char *at = whole->view.data;
+    for (int i = 0; i < n; i++) {
+        cr_expect_eq((const char *)parts[i]->view.data, at, CASE(i));
+        at += parts[i]->bytes;
+    }
+    cr_expect_eq(at, (const char *)whole->view.data + whole->bytes);
+    cr_expect(!rp_model_reads(m, whole), "no product reads all rows");
+}
+
+Test(arch, reads_the_parts_of_joined_tensors_where_they_are) {
+    static const char *const names[] = {"phi3-f32", "phi3-mix"};
+    for (int k = 0; k < 2; k++) {
+        char    *data;
+        RpModel *m = open_tiny(names[k], &data);
+        for (int i = 0; i < m->config.n_layer; i++) {
+            const LayerWeights *l = &m->layers[i];
+            cr_assert_not_null(l->qkv, "%s", names[k]);
+            expect_parts(m, l->qkv, (const RpGgufTensor *const[]){l->q, l->k, l->v}, 3);
+            expect_parts(m, l->gate_up, (const RpGgufTensor *const[]){l->gate, l->up}, 2);
+            cr_expect(rp_model_reads(m, l->down), "%s", names[k]);
+        }
+        rp_model_free(m);
+        free(data);
+    }
+}
+
+Test(arch, layers_that_predict_further_tokens_are_not_run) {
+    char    *data;
+    RpModel *m = open_tiny("glm4moe-f32", &data);
+    cr_expect_eq(m->config.n_layer, 2);
+    cr_expect_eq(m->config.n_layer_next, 1);
+    cr_expect(!rp_model_reads(m, rp_gguf_find_tensor(rp_model_file(m), "blk.2.attn_q.weight")));
+    cr_expect(rp_model_reads(m, rp_gguf_find_tensor(rp_model_file(m), "blk.1.attn_q.weight")));
+    rp_model_free(m);
+    free(data);
+}

@@ -4,6 +4,8 @@
 #include "tests/support/case.h"
 #include "tests/support/gguf_writer.h"
 
+#include "model/arch_table.h"
+
 #include <math.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -228,9 +230,9 @@ Test(gguf, refuses_a_model_truncated_at_any_kilobyte) {
 Test(model, refuses_an_unknown_architecture_by_name) {
     static char  data[1 << 19];
     RpModel     *m;
-    char         text[512] = "m.gguf: architecture 'lambs' is not supported (there are ";
-    const size_t n         = read_tiny("llama-q8_0.gguf", data, sizeof data);
-    char        *at        = memmem(data, n, "general.architecture", 20);
+    char         text[1024] = "m.gguf: architecture 'lambs' is not supported (there are ";
+    const size_t n          = read_tiny("llama-q8_0.gguf", data, sizeof data);
+    char        *at         = memmem(data, n, "general.architecture", 20);
     memcpy(at + 20 + 4 + 8, "lambs", 5);
     for (int i = 0; rp_arch_name(i) != NULL; i++) {
         strcat(text, i > 0 ? ", " : "");
@@ -238,6 +240,22 @@ Test(model, refuses_an_unknown_architecture_by_name) {
     }
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED, strcat(text, ")"));
     cr_assert_null(m);
+}
+
+Test(model, says_what_a_known_family_needs) {
+    static char  data[1 << 19];
+    RpModel     *m;
+    const size_t n  = read_tiny("llama-q8_0.gguf", data, sizeof data);
+    char        *at = memmem(data, n, "general.architecture", 20);
+    memcpy(at + 20 + 4 + 8, "rwkv7", 5);
+    cr_assert_eq(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED);
+    cr_expect(
+        strncmp(rp_last_error(),
+                "m.gguf: architecture 'rwkv7' is not supported: it needs the recurrence of RWKV (there are llama, ",
+                97) == 0,
+        "%s", rp_last_error());
+    for (int i = 0; rp_arch_name(i) != NULL; i++)
+        cr_expect_null(rp_arch_missing(rp_arch_name(i), strlen(rp_arch_name(i))), "%s is supported", rp_arch_name(i));
 }
 
 /* Changes the u32 value of a key of a tiny model; opening it must fail. */
@@ -291,6 +309,16 @@ Test(model, refuses_impossible_expert_parameters) {
                     "heads of 16 with 16 rotated");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.kv_lora_rank", 32, RP_E_SHAPE,
                     "tensor blk.0.attn_kv_a_mqa.weight is");
+}
+
+Test(model, refuses_impossible_numbers_of_layers) {
+    refuse_value_of("glm4moe-f32.gguf", "glm4moe.nextn_predict_layers", 3, RP_E_FORMAT,
+                    "m.gguf: glm4moe.nextn_predict_layers is 3 of 3 layers");
+    refuse_value_of("glm4moe-f32.gguf", "glm4moe.nextn_predict_layers", 0, RP_E_UNSUPPORTED,
+                    "m.gguf: architecture glm4moe does not use 4 of the tensors, first blk.2.nextn.eh_proj.weight");
+    refuse_value_of(
+        "ernie4_5-moe-f32.gguf", "ernie4_5-moe.interleave_moe_layer_step", 2, RP_E_UNSUPPORTED,
+        "m.gguf: ernie4_5-moe.interleave_moe_layer_step is 2: experts in some layers only are not supported");
 }
 
 /* Puts empty tokens in front of those of a tiny model, so that its array has 64 + `more`. */

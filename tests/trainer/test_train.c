@@ -541,3 +541,13 @@ Test(train, refuses_what_does_not_fit) {
                        rp_last_error());
     rp_model_free(m);
 }
+
+Test(train, refuses_tensors_that_join_several) {
+    RpModel                    *m = golden_open_tiny("phi3-f32");
+    RpTrainer                  *t;
+    static const RpTrainOptions lora = {.batch = 1, .seq = 8, .lora_rank = 2}, all = {.batch = 1, .seq = 8};
+    for (int i = 0; i < 2; i++)
+        REFUSED(rp_trainer_open(m, i == 0 ? &all : &lora, &t), RP_E_UNSUPPORTED,
+                "phi3-f32.gguf joins several matrices in one tensor (blk.0.attn_qkv.weight:q): it can only be run");
+    rp_model_free(m);
+}
