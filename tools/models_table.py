@@ -57,7 +57,7 @@ def pages():
                        *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
     text = (SOURCE / "docs/models.md").read_text()
     text = replaced(text, r"^\| architecture \|.*?\n(?=\n)", table, "docs/models.md")
-    yield "docs/models.md", replaced(text, r"^\| weights \|[^\n]*", f"| weights | {', '.join(types)}, in any mix |", "docs/models.md")
+    yield "docs/models.md", replaced(text, r"^\| weights \|[^\n]*, in any mix \|$", f"| weights | {', '.join(types)}, in any mix |", "docs/models.md")
     readme = replaced((SOURCE / "README.md").read_text(), r"\[\d+ architectures, \d+ weight types\]",
                       f"[{len(rows)} architectures, {len(types)} weight types]", "README.md")
     models = textwrap.fill("**Models.** GGUF files of " + "; ".join(row[1].split(", in files")[0] for row in rows) + ".", 120)
