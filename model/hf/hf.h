@@ -31,7 +31,6 @@ struct HfModel {
     const JsonNode *text; /* of `config`: what describes the language model */
     const HfFamily *family;
     GgufWriter     *out;          /* gets the metadata */
-    uint32_t        n_vocab;      /* rows of the embedding */
     float          *rope_factors; /* [n_rope_factors], owned; NULL: none */
     int64_t         n_rope_factors;
 };

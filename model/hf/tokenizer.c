@@ -1,5 +1,233 @@
-#include "model/hf/hf.h"
-RpStatus rp_hf_tokenizer(HfModel *m) {
-    (void)m;
+/* The vocabulary of tokenizer.json: model, added tokens and merges (tokenizer.h). */
+#include "model/hf/tokenizer.h"
+
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* tokenizer.ggml.token_type */
+
+RpStatus rp_hf_unsupported(const HfVocabulary *v, const char *part, const JsonNode *what) {
+    const RpGgufString s = rp_json_string(v->j, what);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: %s '%.*s' is not supported", v->j->path, part, (int)(s.len < 48 ? s.len : 48),
+                   s.ptr);
+}
+
+static RpStatus bad(const HfVocabulary *v, const char *what) {
+    return rp_fail(RP_E_FORMAT, "%s: %s", v->j->path, what);
+}
+
+static bool same(RpGgufString a, RpGgufString b) { return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0; }
+
+uint32_t rp_hf_token(const HfVocabulary *v, RpGgufString text) {
+    for (uint32_t i = 0; i < v->n; i++)
+        if (v->tokens[i].type != 0 && same(v->tokens[i].text, text)) return i;
+    return UINT32_MAX;
+}
+
+static RpStatus set_token(HfVocabulary *v, const JsonNode *id, RpGgufString text, uint8_t type) {
+    uint64_t i;
+    if (!rp_json_u63(v->j, id, &i) || i >= v->n)
+        return rp_fail(RP_E_FORMAT, "%s: token '%.*s' has no id below %u, the vocab_size of config.json", v->j->path,
+                       (int)(text.len < 48 ? text.len : 48), text.ptr, v->n);
+    HfToken *t = &v->tokens[i];
+    if (t->type != 0 && !same(t->text, text))
+        return rp_fail(RP_E_FORMAT, "%s: two tokens have the id %u", v->j->path, (unsigned)i);
+    t->text = text;
+    t->type = type;
     return RP_OK;
+}
+
+/* "<0x41>" */
+static bool is_byte(RpGgufString s) {
+    static const char digits[] = "0123456789ABCDEF";
+    return s.len == 6 && memcmp(s.ptr, "<0x", 3) == 0 && s.ptr[5] == '>' && memchr(digits, s.ptr[3], 16) != NULL &&
+           memchr(digits, s.ptr[4], 16) != NULL;
+}
+
+static RpStatus read_vocab(HfVocabulary *v) {
+    const JsonNode *vocab    = rp_json_get(v->j, v->model, "vocab"),
+                   *fallback = rp_json_get(v->j, v->model, "byte_fallback");
+    const bool bytes         = fallback != NULL && fallback->type == JSON_TRUE;
+    if (vocab == NULL || vocab->type != JSON_OBJECT) return bad(v, "model.vocab is no object");
+    for (const JsonNode *x = rp_json_first(v->j, vocab); x != NULL; x = rp_json_next(v->j, vocab, x)) {
+        const RpGgufString text = rp_json_key(v->j, x);
+        RP_TRY(set_token(v, x, text, bytes && is_byte(text) ? BYTE : NORMAL));
+    }
+    return RP_OK;
+}
+
+/* Tokens that are found in a text before it is split. */
+static RpStatus read_added(HfVocabulary *v) {
+    static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
+    const JsonNode          *list    = rp_json_get(v->j, v->j->nodes, "added_tokens");
+    if (list == NULL || list->type == JSON_NULL) return RP_OK;
+    if (list->type != JSON_ARRAY) return bad(v, "added_tokens is no list");
+    for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
+        const JsonNode *text = rp_json_get(v->j, x, "content"), *special = rp_json_get(v->j, x, "special");
+        if (text == NULL || text->type != JSON_STRING || text->len == 0) return bad(v, "an added token has no content");
+        for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+            const JsonNode *flag = rp_json_get(v->j, x, flags[i]);
+            if (flag != NULL && flag->type == JSON_TRUE) return rp_hf_unsupported(v, flags[i], text);
+        }
+        RP_TRY(set_token(v, rp_json_get(v->j, x, "id"), rp_json_string(v->j, text),
+                         special != NULL && special->type == JSON_TRUE ? CONTROL : USER_DEFINED));
+    }
+    return RP_OK;
+}
+
+/* ---- merges ---- */
+
+/* Left and right of a merge: "a b", or ["a", "b"] in newer files. */
+static RpStatus read_merge(const HfVocabulary *v, const JsonNode *x, RpGgufString *left, RpGgufString *right) {
+    if (x->type == JSON_ARRAY && x->n == 2) {
+        const JsonNode *a = rp_json_first(v->j, x), *b = rp_json_next(v->j, x, a);
+        *left  = rp_json_string(v->j, a);
+        *right = rp_json_string(v->j, b);
+    } else {
+        const RpGgufString s     = rp_json_string(v->j, x);
+        const char        *space = s.len > 1 ? memchr(s.ptr + 1, ' ', s.len - 1) : NULL;
+        *left                    = (RpGgufString){s.ptr, space != NULL ? (size_t)(space - s.ptr) : 0};
+        *right = (RpGgufString){space != NULL ? space + 1 : s.ptr, space != NULL ? s.len - left->len - 1 : 0};
+    }
+    if (left->len == 0 || right->len == 0) return bad(v, "a merge is no pair of texts");
+    if (memchr(left->ptr, ' ', left->len) != NULL || memchr(right->ptr, ' ', right->len) != NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: a merge of texts with spaces is not supported", v->j->path);
+    return RP_OK;
+}
+
+static RpStatus put_merges(const HfVocabulary *v) {
+    const JsonNode *merges = rp_json_get(v->j, v->model, "merges");
+    char           *line   = NULL;
+    size_t          room   = 0;
+    RpStatus        st     = RP_OK;
+    if (merges == NULL || merges->type != JSON_ARRAY) return bad(v, "model.merges is no list");
+    rp_gguf_put_array(v->m->out, v->byte_level ? "tokenizer.ggml.merges" : "tokenizer.hf.merges", RP_GGUF_STRING,
+                      merges->n);
+    for (const JsonNode *x = rp_json_first(v->j, merges); x != NULL && st == RP_OK; x = rp_json_next(v->j, merges, x)) {
+        RpGgufString a, b;
+        st = read_merge(v, x, &a, &b);
+        if (st != RP_OK) break;
+        if (a.len + b.len + 2 > room) {
+            char *grown = realloc(line, room = 2 * (a.len + b.len) + 64);
+            if (grown == NULL) st = rp_fail(RP_E_NOMEM, "%s: out of memory for merges", v->j->path);
+            if (grown == NULL) break;
+            line = grown;
+        }
+        memcpy(line, a.ptr, a.len);
+        line[a.len] = ' ';
+        memcpy(line + a.len + 1, b.ptr, b.len);
+        rp_gguf_put_text(v->m->out, line, a.len + b.len + 1);
+    }
+    free(line);
+    return st;
+}
+
+/* ---- scores of a SentencePiece vocabulary, for other readers of a GGUF file: the lowest rank of its merges ---- */
+
+typedef struct Slots {
+    uint32_t *slots; /* [n] id + 1, 0: free; open addressing */
+    size_t    n;
+} Slots;
+
+static size_t slot_of(const HfVocabulary *v, const Slots *s, RpGgufString text) {
+    size_t at = (size_t)(rp_hash(text.ptr, text.len) % s->n);
+    while (s->slots[at] != 0 && !same(v->tokens[s->slots[at] - 1].text, text)) at = (at + 1) % s->n;
+    return at;
+}
+
+static RpStatus score_merges(HfVocabulary *v, const Slots *s) {
+    const JsonNode *merges = rp_json_get(v->j, v->model, "merges");
+    float           rank   = 0.0f;
+    char            text[1024];
+    if (merges == NULL || merges->type != JSON_ARRAY) return bad(v, "model.merges is no list");
+    for (const JsonNode *x = rp_json_first(v->j, merges); x != NULL; x = rp_json_next(v->j, merges, x), rank += 1.0f) {
+        RpGgufString a, b;
+        RP_TRY(read_merge(v, x, &a, &b));
+        if (a.len + b.len > sizeof text) return bad(v, "a merge of more than 1024 bytes");
+        memcpy(text, a.ptr, a.len);
+        memcpy(text + a.len, b.ptr, b.len);
+        const uint32_t id = s->slots[slot_of(v, s, (RpGgufString){text, a.len + b.len})];
+        if (id == 0) return bad(v, "a merge makes no token");
+        if (v->tokens[id - 1].score < -rank) v->tokens[id - 1].score = -rank;
+    }
+    return RP_OK;
+}
+
+static RpStatus score_tokens(HfVocabulary *v) {
+    Slots s = {.n = 2 * (size_t)v->n + 1};
+    s.slots = calloc(s.n, sizeof *s.slots);
+    if (s.slots == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a vocabulary", v->j->path);
+    for (uint32_t i = 0; i < v->n; i++) {
+        v->tokens[i].score = -1e8f; /* of what no merge makes; below all ranks */
+        if (v->tokens[i].type == 0) continue;
+        const size_t at = slot_of(v, &s, v->tokens[i].text);
+        if (s.slots[at] == 0) s.slots[at] = i + 1;
+    }
+    const RpStatus st = score_merges(v, &s);
+    free(s.slots);
+    return st;
+}
+
+/* ---- all of it ---- */
+
+static void put_tokens(const HfVocabulary *v) {
+    GgufWriter *w = v->m->out;
+    rp_gguf_put_array(w, "tokenizer.ggml.tokens", RP_GGUF_STRING, v->n);
+    for (uint32_t i = 0; i < v->n; i++) {
+        char unused[32];
+        snprintf(unused, sizeof unused, "[PAD%u]", i);
+        const HfToken *t = &v->tokens[i];
+        rp_gguf_put_text(w, t->type != 0 ? t->text.ptr : unused, t->type != 0 ? t->text.len : strlen(unused));
+    }
+    rp_gguf_put_array(w, "tokenizer.ggml.token_type", RP_GGUF_I32, v->n);
+    for (uint32_t i = 0; i < v->n; i++) {
+        const int32_t type = v->tokens[i].type != 0 ? v->tokens[i].type : UNUSED;
+        rp_gguf_put_element(w, &type, sizeof type);
+    }
+    if (v->byte_level) return;
+    rp_gguf_put_array(w, "tokenizer.ggml.scores", RP_GGUF_F32, v->n);
+    for (uint32_t i = 0; i < v->n; i++) rp_gguf_put_element(w, &v->tokens[i].score, sizeof(float));
+}
+
+/* What the merges of the library do not do. */
+static RpStatus check_model(const HfVocabulary *v) {
+    static const char *const names[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const JsonNode *type = rp_json_get(v->j, v->model, "type"), *dropout = rp_json_get(v->j, v->model, "dropout");
+    if (v->model == NULL || v->model->type != JSON_OBJECT) return bad(v, "model is missing");
+    if (type != NULL && !rp_json_is(v->j, type, "BPE")) return rp_hf_unsupported(v, "model", type);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const JsonNode *x = rp_json_get(v->j, v->model, names[i]);
+        if (x != NULL && x->type == JSON_STRING && x->len > 0) return rp_hf_unsupported(v, names[i], x);
+    }
+    if (dropout != NULL && dropout->type == JSON_NUMBER && rp_json_number(v->j, dropout) != 0.0)
+        return rp_hf_unsupported(v, "dropout", dropout);
+    return RP_OK;
+}
+
+static RpStatus read_tokenizer(HfVocabulary *v) {
+    v->model = rp_json_get(v->j, v->j->nodes, "model");
+    RP_TRY(check_model(v));
+    RP_TRY(rp_hf_count(v->m, "vocab_size", 0, &v->n));
+    if (v->n < 1 || v->n > 1u << 22) return rp_fail(RP_E_FORMAT, "%s: vocab_size is %u", v->m->config.path, v->n);
+    v->tokens = calloc(v->n, sizeof *v->tokens);
+    if (v->tokens == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %u tokens", v->j->path, v->n);
+    RP_TRY(read_vocab(v));
+    RP_TRY(read_added(v));
+    RP_TRY(rp_hf_pipeline(v));
+    RP_TRY(rp_hf_post_processor(v));
+    if (!v->byte_level) RP_TRY(score_tokens(v));
+    put_tokens(v);
+    RP_TRY(put_merges(v));
+    return rp_hf_special_tokens(v);
+}
+
+RpStatus rp_hf_tokenizer(HfModel *m) {
+    HfVocabulary v = {.m = m, .j = &m->tokenizer, .bos = UINT32_MAX, .eos = UINT32_MAX, .space_prefix = "never"};
+    if (m->tokenizer.nodes == NULL) return RP_OK;
+    const RpStatus st = read_tokenizer(&v);
+    free(v.tokens);
+    return st;
 }

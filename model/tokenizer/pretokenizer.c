@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EXPRESSIONS = 6 };
+enum { MAX_EXPRESSIONS = 12 };
 
 struct Pretokenizer {
     pcre2_code *expressions[MAX_EXPRESSIONS];
+    bool        dropped[MAX_EXPRESSIONS]; /* text between the matches is left out */
     int         n;
 };
 
@@ -76,7 +77,7 @@ struct Pretokenizer {
 /* Names of tokenizer.ggml.pre, and the expressions that these tokenizers were trained with. */
 static const struct {
     const char *names[8];
-    const char *expressions[MAX_EXPRESSIONS];
+    const char *expressions[6];
     bool        ignore_merges; /* a piece that is a token as a whole skips the merges */
     bool        add_bos;
 } rows[] = {
@@ -112,6 +113,46 @@ void rp_pretokenizer_free(Pretokenizer *s) {
     free(s);
 }
 
+/* Appends an expression. */
+static RpStatus compile(Pretokenizer *s, const char *name, RpGgufString text, uint32_t options) {
+    int        error;
+    PCRE2_SIZE at;
+    s->expressions[s->n] = pcre2_compile((PCRE2_SPTR)text.ptr, text.len,
+                                         PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | options, &error, &at, NULL);
+    if (s->expressions[s->n] == NULL) {
+        if (error == PCRE2_ERROR_HEAP_FAILED) return rp_fail(RP_E_NOMEM, "pre-tokenizer '%s': out of memory", name);
+        return rp_fail(RP_E_NOT_AVAILABLE,
+                       "pre-tokenizer '%s': this PCRE2 does not compile its expressions (error %d at %zu)", name, error,
+                       at);
+    }
+    (void)pcre2_jit_compile(s->expressions[s->n],
+                            PCRE2_JIT_COMPLETE); /* without JIT matching is slower, not different */
+    s->n++;
+    return RP_OK;
+}
+
+/* The syntax of these files is that of Onigmo as Ruby uses it: ^ and $ stand at each line. */
+RpStatus rp_pretokenizer_of_file(const RpGgufFile *f, const RpGgufValue *expressions, Pretokenizer **out) {
+    const RpGgufValue *dropped = rp_gguf_find(f, "tokenizer.hf.dropped");
+    const uint32_t     options = PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+    *out                       = NULL;
+    if (expressions->type != RP_GGUF_ARRAY || (expressions->n > 0 && expressions->elem_type != RP_GGUF_STRING) ||
+        expressions->n > MAX_EXPRESSIONS)
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.expressions is not a list of at most %d strings", rp_gguf_path(f),
+                       MAX_EXPRESSIONS);
+    Pretokenizer *s = calloc(1, sizeof *s);
+    if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");
+    for (uint64_t i = 0; i < expressions->n; i++) {
+        s->dropped[i]     = rp_gguf_number_at(dropped, i) > 0.0;
+        const RpStatus st = compile(s, rp_gguf_path(f), rp_gguf_string_at(expressions, i), options);
+        if (st == RP_OK) continue;
+        rp_pretokenizer_free(s);
+        return st;
+    }
+    *out = s;
+    return RP_OK;
+}
+
 RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges, bool *add_bos) {
     const int row = find_row(name);
     *out          = NULL;
@@ -122,21 +163,12 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
                        name);
     Pretokenizer *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");
-    for (; s->n < MAX_EXPRESSIONS && rows[row].expressions[s->n] != NULL; s->n++) {
-        int         error;
-        PCRE2_SIZE  at;
-        const char *text     = rows[row].expressions[s->n];
-        s->expressions[s->n] = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
-                                             PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at, NULL);
-        if (s->expressions[s->n] == NULL) {
-            rp_pretokenizer_free(s);
-            if (error == PCRE2_ERROR_HEAP_FAILED) return rp_fail(RP_E_NOMEM, "pre-tokenizer '%s': out of memory", name);
-            return rp_fail(RP_E_NOT_AVAILABLE,
-                           "pre-tokenizer '%s': this PCRE2 does not compile its expressions (error %d at %zu)", name,
-                           error, at);
-        }
-        (void)pcre2_jit_compile(s->expressions[s->n],
-                                PCRE2_JIT_COMPLETE); /* without JIT matching is slower, not different */
+    for (int i = 0; i < 6 && rows[row].expressions[i] != NULL; i++) {
+        const char    *text = rows[row].expressions[i];
+        const RpStatus st   = compile(s, name, (RpGgufString){text, strlen(text)}, 0);
+        if (st == RP_OK) continue;
+        rp_pretokenizer_free(s);
+        return st;
     }
     *ignore_merges = rows[row].ignore_merges;
     *add_bos       = rows[row].add_bos;
@@ -154,9 +186,10 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
     RpStatus          st    = match != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory while pre-tokenising");
     size_t            at    = 0;
     while (st == RP_OK && at < len) {
-        int n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, 0, match, NULL);
+        int n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, PCRE2_NOTEMPTY, match, NULL);
         if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-            n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, PCRE2_NO_JIT, match, NULL);
+            n = pcre2_match(s->expressions[level], (PCRE2_SPTR)text, len, at, PCRE2_NOTEMPTY | PCRE2_NO_JIT, match,
+                            NULL);
         if (n == PCRE2_ERROR_NOMATCH) break;
         if (n < 0) {
             const bool memory = n == PCRE2_ERROR_NOMEMORY;
@@ -167,11 +200,15 @@ static RpStatus split(const Pretokenizer *s, int level, const char *text, size_t
         }
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(match);
         const size_t      from = ends[0], to = ends[1];
-        if (from > at) st = split(s, level + 1, text + at, from - at, callback, user);
+        if (from < at || to <= from) { /* \K in a look-around */
+            st = rp_fail(RP_E_UNSUPPORTED, "pre-tokenising: an expression matches outside of what is left of the text");
+            break;
+        }
+        if (from > at && !s->dropped[level]) st = split(s, level + 1, text + at, from - at, callback, user);
         if (st == RP_OK) st = split(s, level + 1, text + from, to - from, callback, user);
         at = to;
     }
-    if (st == RP_OK && at < len) st = split(s, level + 1, text + at, len - at, callback, user);
+    if (st == RP_OK && at < len && !s->dropped[level]) st = split(s, level + 1, text + at, len - at, callback, user);
     pcre2_match_data_free(match);
     return st;
 }

@@ -120,8 +120,10 @@ static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *
             after_special = true;
             continue;
         }
+        const bool prefix =
+            tk->add_space_prefix && after_special && (i == 0 || tk->space_prefix != PREFIX_FIRST_ABSENT);
         if (tk->scores != NULL) /* SentencePiece */
-            RP_TRY(rp_spm_encode(tk, f.text, f.len, tk->add_space_prefix && after_special, merger, out));
+            RP_TRY(rp_spm_encode(tk, f.text, f.len, prefix, merger, out));
         else
             RP_TRY(rp_bpe_encode(tk, f.text, f.len, merger, out));
         after_special = false;

@@ -107,6 +107,11 @@ static RpStatus load_marks(RpTokenizer *tk, const RpGgufFile *f) {
         if (i == 0 && id >= 0) tk->eos = id;
         if (id >= 0) tk->ends[id] = true;
     }
+    const RpGgufValue *listed = rp_gguf_find(f, "tokenizer.hf.end_tokens");
+    for (uint64_t i = 0; listed != NULL && i < listed->n; i++) {
+        const double id = rp_gguf_number_at(listed, i);
+        if (id >= 0.0 && id < (double)tk->n_vocab) tk->ends[(int32_t)id] = true;
+    }
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         const int32_t id = rp_tokenizer_find(tk, ends[i]);
         if (id < 0) continue;

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/text/utf8.h"
+#include "model/tokenizer/nfc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,25 @@ static size_t merge_slot(const RpTokenizer *tk, int32_t left, int32_t right) {
     return s;
 }
 
+const BpeMerge *rp_bpe_find_merge(const RpTokenizer *tk, int32_t left, int32_t right) {
+    return &tk->merges[merge_slot(tk, left, right)];
+}
+
+RpStatus rp_bpe_merges_begin(RpTokenizer *tk, uint64_t n) {
+    if (n > INT32_MAX / 4) return rp_fail(RP_E_FORMAT, "too many BPE merges");
+    tk->n_merge_slots = 64;
+    while (tk->n_merge_slots < 2 * n) tk->n_merge_slots *= 2;
+    tk->merges = malloc(tk->n_merge_slots * sizeof *tk->merges);
+    if (tk->merges == NULL) return rp_fail(RP_E_NOMEM, "out of memory for merges");
+    for (size_t i = 0; i < tk->n_merge_slots; i++) tk->merges[i].rank = -1;
+    return RP_OK;
+}
+
+void rp_bpe_merges_add(RpTokenizer *tk, BpeMerge m) {
+    const size_t s = merge_slot(tk, m.left, m.right);
+    if (tk->merges[s].rank < 0) tk->merges[s] = m;
+}
+
 /* One line "left right" of tokenizer.ggml.merges; its number is its rank. The space is looked for from the
  * second byte on, so that `left` is never empty. */
 static RpStatus add_merge(RpTokenizer *tk, const RpGgufFile *f, RpGgufString line, int32_t rank) {
@@ -75,8 +95,7 @@ static RpStatus add_merge(RpTokenizer *tk, const RpGgufFile *f, RpGgufString lin
     }
     /* pair[1] lies right behind pair[0], so that their concatenation needs no copy */
     RP_TRY(rp_strings_add(&tk->symbols, (RpGgufString){pair[0].ptr, pair[0].len + pair[1].len}, &m.merged));
-    const size_t s = merge_slot(tk, m.left, m.right);
-    if (tk->merges[s].rank < 0) tk->merges[s] = m; /* of equal pairs the first counts */
+    rp_bpe_merges_add(tk, m);
     if (pair[0].len == 0 || pair[1].len == 0) return RP_OK;
     return rp_tokenizer_add_join(tk, (unsigned char)pair[0].ptr[pair[0].len - 1], (unsigned char)pair[1].ptr[0]);
 }
@@ -85,12 +104,7 @@ static RpStatus load_merges(RpTokenizer *tk, const RpGgufFile *f) {
     const RpGgufValue *v = rp_gguf_find(f, "tokenizer.ggml.merges");
     if (v == NULL || v->type != RP_GGUF_ARRAY || (v->elem_type != RP_GGUF_STRING && v->n > 0))
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.merges is not an array of strings", rp_gguf_path(f));
-    if (v->n > INT32_MAX / 4) return rp_fail(RP_E_FORMAT, "%s: too many BPE merges", rp_gguf_path(f));
-    tk->n_merge_slots = 64;
-    while (tk->n_merge_slots < 2 * v->n) tk->n_merge_slots *= 2;
-    tk->merges = malloc(tk->n_merge_slots * sizeof *tk->merges);
-    if (tk->merges == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for merges", rp_gguf_path(f));
-    for (size_t i = 0; i < tk->n_merge_slots; i++) tk->merges[i].rank = -1;
+    RP_TRY(rp_bpe_merges_begin(tk, v->n));
     const void *cursor = v->data;
     for (uint64_t i = 0; i < v->n; i++) RP_TRY(add_merge(tk, f, rp_gguf_next_string(&cursor), (int32_t)i));
     return RP_OK;
@@ -102,8 +116,14 @@ RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
     RpGgufString pre      = {"default", 7};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.pre", &pre));
     snprintf(tk->pre, sizeof tk->pre, "%.*s", (int)(pre.len < sizeof tk->pre ? pre.len : sizeof tk->pre - 1), pre.ptr);
-    RP_TRY(rp_pretokenizer_new(tk->pre, &tk->pretokenizer, &tk->ignore_merges, &adds_bos));
+    const RpGgufValue *expressions = rp_gguf_find(f, "tokenizer.hf.expressions");
+    if (expressions != NULL)
+        RP_TRY(rp_pretokenizer_of_file(f, expressions, &tk->pretokenizer));
+    else
+        RP_TRY(rp_pretokenizer_new(tk->pre, &tk->pretokenizer, &tk->ignore_merges, &adds_bos));
     tk->add_bos = adds_bos;
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.hf.nfc", &tk->nfc));
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.hf.ignore_merges", &tk->ignore_merges));
     for (int32_t i = 0; i < tk->n_vocab; i++) {
         const RpGgufString text = tk->by_text.strings[i];
         const bool spelt = tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
@@ -120,7 +140,7 @@ RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
 static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
     const Symbol *a = &merger->symbols[left], *b = &merger->symbols[right];
     if (a->id < 0 || b->id < 0) return RP_OK;
-    const BpeMerge *m = &tk->merges[merge_slot(tk, a->id, b->id)];
+    const BpeMerge *m = rp_bpe_find_merge(tk, a->id, b->id);
     if (m->rank < 0) return RP_OK;
     return rp_bpe_merger_push(
         merger, (BpeCandidate){
@@ -180,6 +200,10 @@ static RpStatus encode_piece(const char *piece, size_t len, void *user) {
 }
 
 RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger, RpTokenList *out) {
-    Encoding e = {.tk = tk, .merger = merger, .out = out};
-    return rp_pretokenize(tk->pretokenizer, text, len, encode_piece, &e);
+    Encoding e      = {.tk = tk, .merger = merger, .out = out};
+    char    *normal = NULL;
+    if (tk->nfc) RP_TRY(rp_nfc(text, len, &normal, &len));
+    const RpStatus st = rp_pretokenize(tk->pretokenizer, normal != NULL ? normal : text, len, encode_piece, &e);
+    free(normal);
+    return st;
 }

@@ -21,6 +21,13 @@ typedef enum TokenType {
     TOKEN_BYTE
 } TokenType;
 
+/* Where U+2581 is put in front of a text. Fragments are what special tokens leave of it. */
+typedef enum SpacePrefix {
+    PREFIX_EACH,        /* of each fragment */
+    PREFIX_EACH_ABSENT, /* of each that does not begin with one, or with a space */
+    PREFIX_FIRST_ABSENT /* the same, at the beginning of the whole text alone */
+} SpacePrefix;
+
 typedef struct Pretokenizer Pretokenizer; /* its compiled regular expressions */
 
 /* A BPE merge rule: neighbours `left` and `right` become `merged`, all numbers in RpTokenizer.symbols. The rule
@@ -42,11 +49,14 @@ struct RpTokenizer {
     float        *scores;  /* SentencePiece; NULL for byte-level BPE */
     StringTable   by_text; /* token texts as in the file; SentencePiece looks up its merges here */
 
-    bool    add_bos, add_eos, add_space_prefix, ignore_merges;
-    int32_t bos, eos, unknown; /* -1: none */
-    int32_t byte_token[256];   /* the token of a single byte, -1: none */
+    bool        add_bos, add_eos, add_space_prefix, ignore_merges;
+    SpacePrefix space_prefix;      /* of add_space_prefix */
+    bool        split_words;       /* SentencePiece: no merge goes over the beginning of a word */
+    bool        nfc;               /* byte-level BPE: texts are normalised (nfc.h) */
+    int32_t     bos, eos, unknown; /* -1: none */
+    int32_t     byte_token[256];   /* the token of a single byte, -1: none */
 
-    /* byte-level BPE */
+    /* byte-level BPE; also SentencePiece with merges of a Hugging Face directory */
     StringTable   symbols; /* byte strings: the tokens by id, then results of merges that are not tokens */
     BpeMerge     *merges;  /* [n_merge_slots], rp_hash of (left, right), linear probing */
     size_t        n_merge_slots;
@@ -108,6 +118,11 @@ RP_NODISCARD RpStatus rp_bpe_merge_all(const RpTokenizer *tk, BpeMerger *merger,
 RP_NODISCARD RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_bpe_encode(const RpTokenizer *tk, const char *text, size_t len, BpeMerger *merger,
                                     RpTokenList *out);
+/* The rule for a pair of symbols, or one with a negative rank: there is none. */
+const BpeMerge *rp_bpe_find_merge(const RpTokenizer *tk, int32_t left, int32_t right);
+/* Room for n rules; and a rule, unless its pair has one already. */
+RP_NODISCARD RpStatus rp_bpe_merges_begin(RpTokenizer *tk, uint64_t n);
+void                  rp_bpe_merges_add(RpTokenizer *tk, BpeMerge m);
 RP_NODISCARD RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
                                     RpTokenList *out);
@@ -121,6 +136,8 @@ RP_NODISCARD RpStatus rp_tokenizer_add_join(RpTokenizer *tk, uint32_t a, uint32_
 
 /* Compiles the expressions of a pre-tokenizer. RP_E_UNSUPPORTED for a name that is not in the table. */
 RP_NODISCARD RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_merges, bool *add_bos);
+/* The same with the expressions of a file, strings of tokenizer.hf.expressions (model/hf/tokenizer.h). */
+RP_NODISCARD RpStatus rp_pretokenizer_of_file(const RpGgufFile *f, const RpGgufValue *expressions, Pretokenizer **out);
 void                  rp_pretokenizer_free(Pretokenizer *s);
 
 /* Calls back with every piece of the text in order. The pieces cover the text without gap or overlap. */

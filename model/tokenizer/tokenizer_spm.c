@@ -69,6 +69,47 @@ static RpStatus load_joins(RpTokenizer *tk) {
     return RP_OK;
 }
 
+/* The rules of tokenizer.hf.merges, "left right". Without them any two neighbours whose text is a token can be
+ * merged. */
+static RpStatus load_merges(RpTokenizer *tk, const RpGgufFile *f) {
+    const RpGgufValue *v = rp_gguf_find(f, "tokenizer.hf.merges");
+    if (v == NULL) return RP_OK;
+    if (v->type != RP_GGUF_ARRAY || (v->elem_type != RP_GGUF_STRING && v->n > 0))
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.merges is not an array of strings", rp_gguf_path(f));
+    RP_TRY(rp_bpe_merges_begin(tk, v->n));
+    const void *cursor = v->data;
+    for (uint64_t i = 0; i < v->n; i++) {
+        const RpGgufString line = rp_gguf_next_string(&cursor);
+        const char        *at   = line.len > 1 ? memchr(line.ptr + 1, ' ', line.len - 1) : NULL;
+        char               text[1024];
+        if (at == NULL || line.len > sizeof text)
+            return rp_fail(RP_E_FORMAT, "%s: merge %llu is not a pair of strings", rp_gguf_path(f),
+                           (unsigned long long)i);
+        const size_t left = (size_t)(at - line.ptr), right = line.len - left - 1;
+        memcpy(text, line.ptr, left);
+        memcpy(text + left, at + 1, right);
+        const BpeMerge m = {.left   = rp_strings_find(&tk->by_text, line.ptr, left),
+                            .right  = rp_strings_find(&tk->by_text, at + 1, right),
+                            .merged = rp_strings_find(&tk->by_text, text, left + right),
+                            .rank   = (int32_t)i};
+        if (m.left < 0 || m.right < 0 || m.merged < 0)
+            return rp_fail(RP_E_FORMAT, "%s: merge %llu, '%.*s', is not of tokens", rp_gguf_path(f),
+                           (unsigned long long)i, (int)(line.len < 96 ? line.len : 96), line.ptr);
+        rp_bpe_merges_add(tk, m);
+    }
+    return RP_OK;
+}
+
+/* "never" is add_space_prefix = false. */
+static RpStatus load_prefix(RpTokenizer *tk, const RpGgufFile *f) {
+    RpGgufString s = {"prepend", 7};
+    RP_TRY(rp_gguf_get_string(f, "tokenizer.hf.space_prefix", &s));
+    tk->space_prefix = PREFIX_EACH;
+    if (s.len == 6 && memcmp(s.ptr, "always", 6) == 0) tk->space_prefix = PREFIX_EACH_ABSENT;
+    if (s.len == 5 && memcmp(s.ptr, "first", 5) == 0) tk->space_prefix = PREFIX_FIRST_ABSENT;
+    return rp_gguf_get_bool(f, "tokenizer.hf.split_words", &tk->split_words);
+}
+
 /* Byte tokens print their byte, normal tokens their text with spaces; other kinds print their text as it
  * is. */
 RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
@@ -99,17 +140,26 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
         const char c = (char)b;
         if (tk->byte_token[b] < 0) tk->byte_token[b] = token_of(tk, &c, 1);
     }
+    RP_TRY(load_merges(tk, f));
+    RP_TRY(load_prefix(tk, f));
     return load_joins(tk);
 }
 
-/* Any two neighbours whose text is a token can be merged. */
+/* Any two neighbours whose text is a token can be merged, or those that the rules of the file name. */
 static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
     const Symbol  *a = &merger->symbols[left], *b = &merger->symbols[right];
     const uint32_t len = a->len + b->len; /* neighbours are contiguous in the text */
     const int32_t  id  = token_of(tk, merger->text + a->at, len);
     if (id < 0) return RP_OK;
-    return rp_bpe_merger_push(
-        merger, (BpeCandidate){.left = left, .right = right, .len = len, .score = tk->scores[id], .id = id});
+    float score = tk->scores[id];
+    if (tk->merges != NULL) {
+        const int32_t   x = token_of(tk, merger->text + a->at, a->len), y = token_of(tk, merger->text + b->at, b->len);
+        const BpeMerge *m = x >= 0 && y >= 0 ? rp_bpe_find_merge(tk, x, y) : NULL;
+        if (m == NULL || m->rank < 0) return RP_OK;
+        score = -(float)m->rank;
+    }
+    return rp_bpe_merger_push(merger,
+                              (BpeCandidate){.left = left, .right = right, .len = len, .score = score, .id = id});
 }
 
 /* The token of a symbol, or its bytes. */
@@ -132,7 +182,8 @@ static RpStatus add_joined(const RpTokenizer *tk, const char *text, size_t len, 
     for (size_t n; i < len; i += n) {
         n                   = rp_utf8_length(text + i, len - i);
         const uint32_t next = character(text + i, n);
-        if (!rp_tokenizer_joins(tk, last, next)) break;
+        const bool     word = tk->split_words && n == sizeof space_mark && memcmp(text + i, space_mark, n) == 0;
+        if (word || !rp_tokenizer_joins(tk, last, next)) break;
         last = next;
     }
     *end = i;
@@ -151,6 +202,8 @@ RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool
     char  *marked = malloc(sizeof space_mark * (len + 1));
     size_t n      = 0;
     if (marked == NULL) return rp_fail(RP_E_NOMEM, "out of memory while tokenising %zu bytes", len);
+    const bool has_one = len > 0 && (text[0] == ' ' || (len >= 3 && memcmp(text, space_mark, 3) == 0));
+    prefix             = prefix && !(has_one && tk->space_prefix != PREFIX_EACH);
     for (size_t i = prefix ? 0 : 1; i <= len; i++) { /* i = 0 is the space in front */
         const char c = i == 0 ? ' ' : text[i - 1];
         if (c != ' ') marked[n++] = c;

@@ -1,0 +1,247 @@
+/* normalizer, pre_tokenizer and post_processor of tokenizer.json (tokenizer.h). */
+#include "model/hf/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PARTS = 12, MAX_EXPRESSION = 1 << 14 };
+
+static const char space_mark[] = "\xe2\x96\x81";
+
+/* What the pre-tokenizer does, in order. */
+typedef struct Expressions {
+    RpGgufString texts[MAX_PARTS];
+    bool         dropped[MAX_PARTS];
+    char        *own[MAX_PARTS]; /* owned texts; NULL: borrowed */
+    size_t       n;
+    bool         byte_level;
+} Expressions;
+
+/* GPT-2, which ByteLevel applies by itself */
+static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+static RpGgufString text_of(const char *s) { return (RpGgufString){s, strlen(s)}; }
+
+static bool flag(const HfVocabulary *v, const JsonNode *object, const char *name, bool fallback) {
+    const JsonNode *x = rp_json_get(v->j, object, name);
+    return x != NULL && x->type != JSON_NULL ? x->type == JSON_TRUE : fallback;
+}
+
+/* The parts of a Sequence, or the one part that is none; NULL behind the last. `list` is "normalizers",
+ * "pretokenizers" or "processors". */
+typedef struct Parts {
+    const JsonNode *list, *part;
+} Parts;
+
+static Parts parts_of(const HfVocabulary *v, const char *name, const char *list) {
+    const JsonNode *x = rp_json_get(v->j, v->j->nodes, name);
+    if (x == NULL || x->type != JSON_OBJECT) return (Parts){NULL, NULL};
+    if (!rp_json_is(v->j, rp_json_get(v->j, x, "type"), "Sequence")) return (Parts){NULL, x};
+    const JsonNode *all = rp_json_get(v->j, x, list);
+    return (Parts){all, rp_json_first(v->j, all)};
+}
+
+static void next_part(const HfVocabulary *v, Parts *p) {
+    p->part = p->list != NULL ? rp_json_next(v->j, p->list, p->part) : NULL;
+}
+
+/* ---- normalizer ---- */
+
+static RpStatus normalizer(HfVocabulary *v, const JsonNode *x) {
+    const JsonNode *type = rp_json_get(v->j, x, "type");
+    if (rp_json_is(v->j, type, "NFC")) {
+        v->nfc = true;
+        return RP_OK;
+    }
+    if (rp_json_is(v->j, type, "Prepend") && rp_json_is(v->j, rp_json_get(v->j, x, "prepend"), space_mark)) {
+        v->space_prefix = "prepend";
+        return RP_OK;
+    }
+    const JsonNode *pattern = rp_json_get(v->j, x, "pattern");
+    if (rp_json_is(v->j, type, "Replace") && rp_json_is(v->j, rp_json_get(v->j, pattern, "String"), " ") &&
+        rp_json_is(v->j, rp_json_get(v->j, x, "content"), space_mark)) {
+        v->byte_level = false;
+        return RP_OK;
+    }
+    return rp_hf_unsupported(v, "normalizer", type);
+}
+
+/* ---- pre_tokenizer ---- */
+
+static RpStatus add(const HfVocabulary *v, Expressions *e, RpGgufString text, bool dropped) {
+    if (e->n == MAX_PARTS || text.len > MAX_EXPRESSION)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: a pre_tokenizer of more than %d parts or %d bytes", v->j->path, MAX_PARTS,
+                       MAX_EXPRESSION);
+    if (memmem(text.ptr, text.len, "&&", 2) != NULL || memchr(text.ptr, '\0', text.len) != NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: the expression '%.*s' is not supported: intersections of classes",
+                       v->j->path, (int)(text.len < 96 ? text.len : 96), text.ptr);
+    e->texts[e->n]     = text;
+    e->dropped[e->n++] = dropped;
+    return RP_OK;
+}
+
+/* A text that is looked for as it stands: each byte of punctuation is escaped. */
+static RpStatus add_string(const HfVocabulary *v, Expressions *e, RpGgufString s) {
+    char  *p = malloc(2 * s.len + 1);
+    size_t n = 0;
+    if (p == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", v->j->path);
+    for (size_t i = 0; i < s.len; i++) {
+        const unsigned char c = (unsigned char)s.ptr[i];
+        if (c < 0x80 && strchr("\\^$.|?*+()[]{}&-#", (char)c) != NULL && c != '\0') p[n++] = '\\';
+        p[n++] = (char)c;
+    }
+    const RpStatus st = add(v, e, (RpGgufString){p, n}, false);
+    if (st == RP_OK) e->own[e->n - 1] = p;
+    if (st != RP_OK) free(p);
+    return st;
+}
+
+static RpStatus split(const HfVocabulary *v, const JsonNode *x, Expressions *e) {
+    const JsonNode *behavior = rp_json_get(v->j, x, "behavior"), *pattern = rp_json_get(v->j, x, "pattern");
+    const JsonNode *regex = rp_json_get(v->j, pattern, "Regex"), *string = rp_json_get(v->j, pattern, "String");
+    const bool      invert = flag(v, x, "invert", false);
+    /* the normalizer has left no space */
+    if (!v->byte_level && string != NULL && rp_json_is(v->j, string, " ")) return RP_OK;
+    const bool isolated = rp_json_is(v->j, behavior, "Isolated"), removed = rp_json_is(v->j, behavior, "Removed");
+    if (!isolated && !(removed && invert)) return rp_hf_unsupported(v, "behavior of a Split", behavior);
+    if (regex != NULL && regex->type == JSON_STRING) return add(v, e, rp_json_string(v->j, regex), removed);
+    if (string != NULL && string->type == JSON_STRING && string->len > 0 && !removed)
+        return add_string(v, e, rp_json_string(v->j, string));
+    return rp_fail(RP_E_FORMAT, "%s: a Split has no pattern", v->j->path);
+}
+
+static RpStatus metaspace(HfVocabulary *v, const JsonNode *x) {
+    static const char *const schemes[] = {"never", "always", "first"};
+    const JsonNode *replacement = rp_json_get(v->j, x, "replacement"), *scheme = rp_json_get(v->j, x, "prepend_scheme");
+    if (!rp_json_is(v->j, replacement, space_mark))
+        return rp_hf_unsupported(v, "replacement of Metaspace", replacement);
+    v->byte_level   = false;
+    v->split_words  = flag(v, x, "split", true);
+    v->space_prefix = flag(v, x, "add_prefix_space", true) ? "always" : "never";
+    if (scheme == NULL) return RP_OK;
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (rp_json_is(v->j, scheme, schemes[i])) {
+            v->space_prefix = schemes[i];
+            return RP_OK;
+        }
+    return rp_hf_unsupported(v, "prepend_scheme", scheme);
+}
+
+static RpStatus pre_tokenizer(HfVocabulary *v, const JsonNode *x, Expressions *e) {
+    const JsonNode *type = rp_json_get(v->j, x, "type");
+    if (rp_json_is(v->j, type, "Split")) return split(v, x, e);
+    if (rp_json_is(v->j, type, "Metaspace")) return metaspace(v, x);
+    if (rp_json_is(v->j, type, "Digits"))
+        return add(v, e, text_of(flag(v, x, "individual_digits", false) ? "\\p{N}" : "\\p{N}+"), false);
+    if (!rp_json_is(v->j, type, "ByteLevel")) return rp_hf_unsupported(v, "pre_tokenizer", type);
+    if (flag(v, x, "add_prefix_space", true))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: add_prefix_space of ByteLevel is not supported", v->j->path);
+    e->byte_level = true;
+    return flag(v, x, "use_regex", true) ? add(v, e, text_of(gpt2), false) : RP_OK;
+}
+
+/* The name that GGUF has for these expressions, for other readers of a file that is made of the directory. */
+static const char *name_of(const Expressions *e) {
+    static const struct {
+        const char *name, *texts[3];
+    } known[] = {
+        {"gpt-2",     {gpt2}                                             },
+        {"smollm",    {"\\p{N}", gpt2}                                   },
+        {"llama-bpe",
+         {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+          "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+        {"qwen2",
+         {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
+          "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+        {"gpt-4o",
+         {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'"
+          "m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?"
+          "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}"
+          "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
+          "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}                              },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        size_t k = 0;
+        while (k < e->n && k < 3 && known[i].texts[k] != NULL && strlen(known[i].texts[k]) == e->texts[k].len &&
+               memcmp(known[i].texts[k], e->texts[k].ptr, e->texts[k].len) == 0)
+            k++;
+        if (k == e->n && k > 0 && (k == 3 || known[i].texts[k] == NULL)) return known[i].name;
+    }
+    return "default";
+}
+
+static void put_expressions(const HfVocabulary *v, const Expressions *e) {
+    GgufWriter *w = v->m->out;
+    rp_gguf_put_string(w, "tokenizer.ggml.pre", name_of(e));
+    rp_gguf_put_array(w, "tokenizer.hf.expressions", RP_GGUF_STRING, e->n);
+    for (size_t i = 0; i < e->n; i++) rp_gguf_put_text(w, e->texts[i].ptr, e->texts[i].len);
+    rp_gguf_put_array(w, "tokenizer.hf.dropped", RP_GGUF_BOOL, e->n);
+    for (size_t i = 0; i < e->n; i++) rp_gguf_put_element(w, &e->dropped[i], 1);
+    rp_gguf_put_bool(w, "tokenizer.hf.nfc", v->nfc);
+    rp_gguf_put_bool(w, "tokenizer.hf.ignore_merges", flag(v, v->model, "ignore_merges", false));
+}
+
+static RpStatus read_pipeline(HfVocabulary *v, Expressions *e) {
+    v->byte_level = true;
+    for (Parts p = parts_of(v, "normalizer", "normalizers"); p.part != NULL; next_part(v, &p))
+        RP_TRY(normalizer(v, p.part));
+    for (Parts p = parts_of(v, "pre_tokenizer", "pretokenizers"); p.part != NULL; next_part(v, &p))
+        RP_TRY(pre_tokenizer(v, p.part, e));
+    if (v->byte_level && !e->byte_level)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: a vocabulary of neither bytes (ByteLevel) nor U+2581 for spaces is not supported",
+                       v->j->path);
+    rp_gguf_put_string(v->m->out, "tokenizer.ggml.model", v->byte_level ? "gpt2" : "llama");
+    if (v->byte_level) {
+        put_expressions(v, e);
+        return RP_OK;
+    }
+    if (e->n > 0 || e->byte_level || v->nfc || flag(v, v->model, "ignore_merges", false))
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: a vocabulary with U+2581 for spaces whose texts are also split or normalised", v->j->path);
+    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_space_prefix", strcmp(v->space_prefix, "never") != 0);
+    rp_gguf_put_string(v->m->out, "tokenizer.hf.space_prefix", v->space_prefix);
+    rp_gguf_put_bool(v->m->out, "tokenizer.hf.split_words", v->split_words);
+    return RP_OK;
+}
+
+RpStatus rp_hf_pipeline(HfVocabulary *v) {
+    Expressions    e  = {0};
+    const RpStatus st = read_pipeline(v, &e);
+    for (size_t i = 0; i < e.n; i++) free(e.own[i]);
+    return st;
+}
+
+/* ---- post_processor ---- */
+
+/* "single" of a TemplateProcessing: a special token before the text, one behind it, both or none. */
+static RpStatus template_processing(HfVocabulary *v, const JsonNode *x) {
+    const JsonNode *single = rp_json_get(v->j, x, "single");
+    bool            text   = false;
+    for (const JsonNode *part = rp_json_first(v->j, single); part != NULL; part = rp_json_next(v->j, single, part)) {
+        const JsonNode *token = rp_json_get(v->j, part, "SpecialToken"), *id = rp_json_get(v->j, token, "id");
+        if (token == NULL) {
+            if (text) return rp_hf_unsupported(v, "post_processor", rp_json_get(v->j, x, "type"));
+            text = true;
+            continue;
+        }
+        uint32_t *out = text ? &v->eos : &v->bos;
+        if (*out != UINT32_MAX) return rp_hf_unsupported(v, "a second special token of post_processor", id);
+        *out = rp_hf_token(v, rp_json_string(v->j, id));
+        if (*out == UINT32_MAX)
+            return rp_fail(RP_E_FORMAT, "%s: a special token of post_processor is no token", v->j->path);
+    }
+    return RP_OK;
+}
+
+RpStatus rp_hf_post_processor(HfVocabulary *v) {
+    for (Parts p = parts_of(v, "post_processor", "processors"); p.part != NULL; next_part(v, &p)) {
+        const JsonNode *type = rp_json_get(v->j, p.part, "type");
+        if (rp_json_is(v->j, type, "TemplateProcessing"))
+            RP_TRY(template_processing(v, p.part));
+        else if (!rp_json_is(v->j, type, "ByteLevel"))
+            return rp_hf_unsupported(v, "post_processor", type);
+    }
+    return RP_OK;
+}

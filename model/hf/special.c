@@ -1,0 +1,112 @@
+/* Special tokens and the chat template: tokenizer_config.json, generation_config.json, config.json,
+ * chat_template.jinja. */
+#include "model/hf/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ENDS = 32 };
+
+typedef struct Ends {
+    uint32_t ids[MAX_ENDS];
+    uint32_t n;
+} Ends;
+
+static RpStatus add_end(const HfVocabulary *v, Ends *e, uint32_t id) {
+    for (uint32_t i = 0; i < e->n; i++)
+        if (e->ids[i] == id) return RP_OK;
+    if (e->n == MAX_ENDS) return rp_fail(RP_E_FORMAT, "%s: more than %d tokens end a reply", v->m->dir.path, MAX_ENDS);
+    e->ids[e->n++] = id;
+    return RP_OK;
+}
+
+/* An id, or a list of them, of a file. */
+static RpStatus add_ids(const HfVocabulary *v, const Json *j, const JsonNode *object, const char *name, Ends *e) {
+    const JsonNode *x = rp_json_get(j, object, name);
+    if (x == NULL || x->type == JSON_NULL) return RP_OK;
+    const JsonNode *one = x->type == JSON_ARRAY ? rp_json_first(j, x) : x;
+    for (; one != NULL; one = x->type == JSON_ARRAY ? rp_json_next(j, x, one) : NULL) {
+        uint64_t id;
+        if (!rp_json_u63(j, one, &id) || id >= v->n)
+            return rp_fail(RP_E_FORMAT, "%s: %s is no id below %u", j->path, name, v->n);
+        RP_TRY(add_end(v, e, (uint32_t)id));
+    }
+    return RP_OK;
+}
+
+/* A token of tokenizer_config.json: its text, or an object with "content". UINT32_MAX: there is none. */
+static uint32_t named(const HfVocabulary *v, const char *name) {
+    const Json     *j = &v->m->tokenizer_config;
+    const JsonNode *x = j->nodes != NULL ? rp_json_get(j, j->nodes, name) : NULL;
+    if (x != NULL && x->type == JSON_OBJECT) x = rp_json_get(j, x, "content");
+    return x != NULL && x->type == JSON_STRING ? rp_hf_token(v, rp_json_string(j, x)) : UINT32_MAX;
+}
+
+static bool flag(const HfVocabulary *v, const char *name) {
+    const Json     *j = &v->m->tokenizer_config;
+    const JsonNode *x = j->nodes != NULL ? rp_json_get(j, j->nodes, name) : NULL;
+    return x != NULL && x->type == JSON_TRUE;
+}
+
+static void put_id(const HfVocabulary *v, const char *key, uint32_t id) {
+    if (id != UINT32_MAX) rp_gguf_put_u32(v->m->out, key, id);
+}
+
+/* All that end a reply: eos_token first, then the lists. */
+static RpStatus put_ends(const HfVocabulary *v) {
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    Ends                     e      = {.n = 0};
+    const uint32_t           eos    = named(v, "eos_token");
+    if (v->eos != UINT32_MAX) RP_TRY(add_end(v, &e, v->eos));
+    if (eos != UINT32_MAX) RP_TRY(add_end(v, &e, eos));
+    if (v->m->generation.nodes != NULL)
+        RP_TRY(add_ids(v, &v->m->generation, v->m->generation.nodes, "eos_token_id", &e));
+    RP_TRY(add_ids(v, &v->m->config, v->m->config.nodes, "eos_token_id", &e));
+    RP_TRY(add_ids(v, &v->m->config, v->m->text, "eos_token_id", &e));
+    for (uint32_t i = 0; i < e.n && i < sizeof keys / sizeof keys[0]; i++)
+        rp_gguf_put_u32(v->m->out, keys[i], e.ids[i]);
+    rp_gguf_put_array(v->m->out, "tokenizer.hf.end_tokens", RP_GGUF_U32, e.n);
+    for (uint32_t i = 0; i < e.n; i++) rp_gguf_put_element(v->m->out, &e.ids[i], sizeof e.ids[i]);
+    return RP_OK;
+}
+
+/* A list of templates has one called "default". */
+static RpGgufString template_of(const Json *j, const JsonNode *x) {
+    if (x == NULL || x->type != JSON_ARRAY) return rp_json_string(j, x);
+    for (const JsonNode *one = rp_json_first(j, x); one != NULL; one = rp_json_next(j, x, one))
+        if (rp_json_is(j, rp_json_get(j, one, "name"), "default"))
+            return rp_json_string(j, rp_json_get(j, one, "template"));
+    return (RpGgufString){"", 0};
+}
+
+static RpStatus put_chat_template(const HfVocabulary *v) {
+    const Json  *j = &v->m->tokenizer_config;
+    RpGgufString text;
+    RP_TRY(rp_hf_text(&v->m->dir, "chat_template.jinja", &text));
+    if (text.len == 0 && j->nodes != NULL) text = template_of(j, rp_json_get(j, j->nodes, "chat_template"));
+    if (text.len == 0) return RP_OK;
+    char *copy = strndup(text.ptr, text.len);
+    if (copy == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for the chat template", v->m->dir.path);
+    rp_gguf_put_string(v->m->out, "tokenizer.chat_template", copy);
+    free(copy);
+    return RP_OK;
+}
+
+RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
+    const JsonNode *processor = rp_json_get(v->j, v->j->nodes, "post_processor");
+    const bool      none      = processor == NULL || processor->type == JSON_NULL;
+    uint32_t        bos       = v->bos != UINT32_MAX ? v->bos : named(v, "bos_token");
+    const JsonNode *unknown   = rp_json_get(v->j, v->model, "unk_token");
+    Ends            ids       = {.n = 0};
+    if (bos == UINT32_MAX) RP_TRY(add_ids(v, &v->m->config, v->m->text, "bos_token_id", &ids));
+    put_id(v, "tokenizer.ggml.bos_token_id", bos != UINT32_MAX || ids.n == 0 ? bos : ids.ids[0]);
+    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_bos_token",
+                     v->bos != UINT32_MAX || (none && flag(v, "add_bos_token")));
+    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_eos_token",
+                     v->eos != UINT32_MAX || (none && flag(v, "add_eos_token")));
+    if (unknown != NULL && unknown->type == JSON_STRING)
+        put_id(v, "tokenizer.ggml.unknown_token_id", rp_hf_token(v, rp_json_string(v->j, unknown)));
+    RP_TRY(put_ends(v));
+    return put_chat_template(v);
+}

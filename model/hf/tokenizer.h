@@ -1,0 +1,50 @@
+/* tokenizer.h - tokenizer.json as keys "tokenizer.ggml.*", and under "tokenizer.hf.*" what these cannot say:
+ *
+ *     expressions     strings: regular expressions of the pre-tokenizer, one after the other (model/tokenizer/pretokenizer.c)
+ *     dropped         bools, one for each: text between its matches is left out
+ *     nfc             bool: texts are normalised to NFC
+ *     ignore_merges   bool: a piece that is a token as a whole skips the merges
+ *     merges          strings: the merges of a "llama" vocabulary, by rank (model/tokenizer/tokenizer_spm.c)
+ *     space_prefix    "never", "prepend", "always" or "first": where U+2581 is put in front
+ *     split_words     bool: each U+2581 begins a piece
+ *     end_tokens      u32: all tokens that end a reply
+ *
+ * What the library does not do is refused by its name in tokenizer.json. */
+#ifndef MODEL_HF_TOKENIZER_H
+#define MODEL_HF_TOKENIZER_H
+
+#include "model/hf/hf.h"
+
+typedef struct HfToken {
+    RpGgufString text;
+    uint8_t      type;  /* of tokenizer.ggml.token_type; 0: no token has this id */
+    float        score; /* minus the lowest rank of a merge that makes it */
+} HfToken;
+
+typedef struct HfVocabulary {
+    HfModel        *m;
+    const Json     *j;
+    const JsonNode *model;  /* of tokenizer.json */
+    HfToken        *tokens; /* [n] by id */
+    uint32_t        n;
+    bool            byte_level; /* else SentencePiece: U+2581 for spaces */
+    bool            nfc, split_words;
+    const char     *space_prefix;
+    uint32_t        bos, eos; /* that the post-processor puts around a text; UINT32_MAX: none */
+} HfVocabulary;
+
+/* normalizer and pre_tokenizer; sets byte_level, nfc, split_words, space_prefix and puts the expressions. */
+RP_NODISCARD RpStatus rp_hf_pipeline(HfVocabulary *v);
+
+/* post_processor; sets bos and eos. */
+RP_NODISCARD RpStatus rp_hf_post_processor(HfVocabulary *v);
+
+/* Ids of special tokens, and the chat template. */
+RP_NODISCARD RpStatus rp_hf_special_tokens(const HfVocabulary *v);
+
+/* The id of the token of that text, or UINT32_MAX. Takes time proportional to n. */
+uint32_t rp_hf_token(const HfVocabulary *v, RpGgufString text);
+
+RP_NODISCARD RpStatus rp_hf_unsupported(const HfVocabulary *v, const char *part, const JsonNode *what);
+
+#endif
