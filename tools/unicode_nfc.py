@@ -43,7 +43,7 @@ def main():
             last = [c, c, k]
             marks.append(last)
     out = pathlib.Path(sys.argv[1])
-    body = ("/* {code, first, second} of its canonical decomposition, which may be decomposed further; second 0: there is none. By code. */\n"
+    body = ("/* {code, first, second} of its canonical decomposition, which may be decomposed further; second 0: none. By code. */\n"
             "static const uint32_t nfc_pairs[][3] = {\n" + lines(f"{{{c:#x},{a:#x},{b:#x}}}" for c, a, b in pairs) + "\n};\n\n"
             "/* Places in nfc_pairs of those that are composed, by (first, second). */\n"
             "static const uint16_t nfc_composed[] = {\n" + lines(str(i) for _, _, i in order) + "\n};\n")

@@ -1,6 +1,6 @@
 /* tokenizer.h - tokenizer.json as keys "tokenizer.ggml.*", and under "tokenizer.hf.*" what these cannot say:
  *
- *     expressions     strings: regular expressions of the pre-tokenizer, one after the other (model/tokenizer/pretokenizer.c)
+ *     expressions     strings: regular expressions of the pre-tokenizer, one after the other (pretokenizer.c)
  *     dropped         bools, one for each: text between its matches is left out
  *     nfc             bool: texts are normalised to NFC
  *     ignore_merges   bool: a piece that is a token as a whole skips the merges

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* *out has *out_len bytes, allocated: the caller frees. Ill-formed bytes stay as they are. *out is NULL if the text is ASCII,
- * which is normalised as it stands. RP_E_NOMEM. */
+/* *out has *out_len bytes, allocated: the caller frees. Ill-formed bytes stay as they are. *out is NULL if the text
+ * is ASCII, which is normalised as it stands. RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len);
 
 #endif
