@@ -100,10 +100,11 @@ RP_NODISCARD static inline RpStatus rp_train_init(const char *preset, const RpTr
     return rp_train_init_sized(preset, options, sizeof *options, path);
 }
 
-/* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may be
- * NULL. RP_E_UNSUPPORTED, with the tensor, if `in` is quantised already; RP_E_ARG if `out` is the file `in`, also by a
- * link, for an unknown type, or for a row with NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of
- * rp_gguf_open. */
+/* Copies a model file with its matrices quantised to `type`, by all cores; the metadata is copied. `progress` may
+ * be NULL. `in` may be a Hugging Face directory. A file that is quantised already loses accuracy a second time,
+ * except for tensors that have the wanted type: these are copied. RP_E_UNSUPPORTED, with the tensor, for a type
+ * that cannot be dequantised; RP_E_ARG if `out` is the file `in`, also by a link, for an unknown type, or for a row
+ * with NaN or infinity; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_gguf_open. */
 RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type,
                                            RpConvertProgress *progress, void *user);
 

@@ -1,4 +1,4 @@
-/* Converts a float GGUF file to another type of weights: metadata is copied, tensors are quantised by
+/* Converts a model to another type of weights: metadata is copied, tensors are quantised by
  * rows (rows.h). */
 #include "reprise/convert.h"
 
@@ -28,14 +28,11 @@ static RpDtype type_of(const Requantize *r, const RpGgufTensor *t) {
     return rp_quant_mix_type(r->mix, t->name, t->view.ne, r->n_layer, r->tied);
 }
 
-/* Quantised sources are refused: quantising twice would lose accuracy unseen. */
 static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
-    const bool is_float = t->known && !rp_dtype_is_quant(t->view.dtype);
-    if (is_float) return RP_OK;
+    if (t->known) return RP_OK;
     const char *type = rp_gguf_type_name(t->gguf_type);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s: only files of f32, f16 and bf16 are converted",
-                   rp_gguf_path(r->in), (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr,
-                   type != NULL ? type : "of an unknown type");
+    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s, which cannot be converted", rp_gguf_path(r->in),
+                   (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, type != NULL ? type : "of an unknown type");
 }
 
 static bool has_experts(const RpGgufFile *f) {

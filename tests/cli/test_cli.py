@@ -227,6 +227,27 @@ def test_a_full_disk_keeps_the_old_file():
         expect(os.listdir(folder) == ["old"], "no other file", os.listdir(folder))
 
 
+def test_quantize_warns_of_a_quantised_source():
+    f16, q8 = (os.path.join(SOURCE, "tests/golden/tiny", name) for name in ("llama-f16.gguf", "llama-q8_0.gguf"))
+    out = os.path.join(tempfile.mkdtemp(dir=TMP.name), "out.gguf")
+    expect("is quantised" not in ok(run("quantize", f16, out, "--type", "Q4_0")).err, "no warning")
+    expect("is quantised" in ok(run("quantize", q8, out, "--type", "Q4_0")).err, "a warning")
+
+
+def test_a_hugging_face_directory_is_a_model():
+    folder = os.path.join(SOURCE, "tests/golden/hf_text")
+    out = os.path.join(tempfile.mkdtemp(dir=TMP.name), "out.gguf")
+    said = ok(run("inspect", folder)).out
+    expect(b"Hugging Face directory" in said and b"qwen3: 2 layers" in said, said)
+    prompt = ["-p", "In the beginning", "-n", "8"]
+    text = ok(run("generate", folder, *prompt)).out
+    expect(text != b"" and text == ok(run("generate", folder, "--no-mmap", *prompt)).out, "the same from memory")
+    ok(run("generate", folder, "--chat", "-p", "Hi", "-n", "4"))
+    ok(run("quantize", folder, out, "--type", "BF16"))
+    expect(ok(run("generate", out, *prompt)).out == text, "the same from the file made of it")
+    expect_refusal(run("inspect", TMP.name), 1, "there is no config.json")
+
+
 def test_a_closed_pipe_ends_quietly():
     for command in (
         ["generate", "-m", TINY, "-p", "a"],

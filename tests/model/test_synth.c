@@ -276,8 +276,36 @@ Test(requantize, converts_floats_and_copies_metadata) {
     }
     rp_gguf_close(a);
     rp_gguf_close(b);
-    REFUSED(rp_requantize(other, path, "Q4_0", NULL, NULL), RP_E_UNSUPPORTED,
-            "is Q8_0: only files of f32, f16 and bf16 are converted");
+    remove(path), remove(other);
+}
+
+/* From a quantised file: rows are dequantised and quantised again; rows of the wanted type are copied. */
+Test(requantize, converts_quantised_files) {
+    RpGgufFile *a, *b;
+    name_files();
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "Q8_0", .seed = 3}, path));
+    for (int same = 0; same < 2; same++) {
+        OK(rp_requantize(path, other, same ? "Q8_0" : "Q4_0", NULL, NULL));
+        OK(rp_gguf_open(path, &a));
+        OK(rp_gguf_open(other, &b));
+        int64_t n_changed = 0;
+        for (int64_t k = 0; k < rp_gguf_n_tensors(a); k++) {
+            const RpGgufTensor *x = rp_gguf_tensor(a, k), *y = rp_gguf_tensor(b, k);
+            float               wide[256];
+            uint8_t             row[2048];
+            n_changed += x->view.dtype != y->view.dtype;
+            for (int64_t r = 0; r < rp_view_rows(&x->view); r++) {
+                rp_dequantize_row(x->view.dtype, rp_view_row(&x->view, r), x->view.ne[0], wide);
+                OK(rp_quantize_row(y->view.dtype, wide, x->view.ne[0], row));
+                const void *want = x->view.dtype == y->view.dtype ? rp_view_row(&x->view, r) : row;
+                cr_assert_arr_eq(want, rp_view_row(&y->view, r), rp_row_bytes(y->view.dtype, x->view.ne[0]),
+                                 CASE(same, k, r));
+            }
+        }
+        cr_expect(same ? n_changed == 0 : n_changed > 0, CASE(same));
+        rp_gguf_close(a);
+        rp_gguf_close(b);
+    }
     remove(path), remove(other);
 }
 
