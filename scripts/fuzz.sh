@@ -18,6 +18,9 @@ limits() { # target: its options
     gguf | tokenizer) echo "-max_len=60000" ;;
     dump) echo "-max_len=20000 -dict=tests/fuzz/dump.dict" ;;
     chat) echo "-max_len=500 -len_control=0" ;;
+    safetensors) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
+    hf_config) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
+    hf_tokenizer) echo "-max_len=8000 -dict=tests/fuzz/hf.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
     log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
     texts | bpe) echo "-max_len=600" ;;
@@ -34,6 +37,19 @@ target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 inputs = []
 if target in ("model", "convert", "chat", "api", "adapter", "checkpoint"):
     inputs = [bytes(i * step % 256 for step in (1, 8, 3, 37, 5, 1, 7, 1)) for i in range(64)]
+golden = pathlib.Path("tests/golden")
+if target == "hf_config": inputs = [p.read_bytes() for p in golden.glob("hf*/**/config.json")]
+if target == "safetensors":
+    inputs = [p.read_bytes()[:4000] for p in golden.glob("hf/*/model*.safetensors")]
+    inputs = [(len(h) - 8).to_bytes(2, "little") + h[8:] for h in inputs] + [b"\xff\xff" + h for h in inputs]
+if target == "hf_tokenizer":
+    import json
+    for path in golden.glob("hf_tokenizers/*/tokenizer.json"): # the head of its vocabulary and merges, to be short
+        t = json.loads(path.read_text())
+        t["model"]["merges"] = t["model"]["merges"][:20]
+        kept = {x for m in t["model"]["merges"] for x in [*(m if isinstance(m, list) else m.split(" ")), "".join(m).replace(" ", "")]}
+        t["model"]["vocab"] = {k: v for k, v in t["model"]["vocab"].items() if v < 40 or k in kept}
+        inputs.append(json.dumps(t, ensure_ascii=False, separators=(",", ":")).encode())
 saved = pathlib.Path("tests/fuzz/corpus") / (target + ".hex")
 if saved.exists(): inputs += [bytes.fromhex(line) for line in saved.read_text().split()]
 for i, data in enumerate(inputs): (folder / f"seed-{i}").write_bytes(data)
