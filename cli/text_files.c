@@ -35,6 +35,8 @@ RpStatus cli_read_text(const char *text, const char *path, Text *out) {
     }
     const bool  from_stdin = text != NULL || strcmp(path, "-") == 0;
     FILE *const f          = from_stdin ? stdin : fopen(path, "rb");
+    if (f == NULL && errno == EINTR && cli_interrupted()) /* a pipe without a writer */
+        return rp_fail(RP_E_CANCELLED, "%s: interrupted", path);
     if (f == NULL) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
     const RpStatus st = read_stream(f, from_stdin ? "standard input" : path, out);
     if (!from_stdin) fclose(f);

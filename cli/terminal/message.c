@@ -55,11 +55,18 @@ char *cli_visible(const char *text, size_t n) {
     return shown;
 }
 
+/* A signal that is caught ends a write to a pipe that nobody reads. */
+static bool is_interrupted_write(void) { return stdout_error == EINTR && cli_interrupted(); }
+
 /* A pipe or a file gets the bytes as they are. A terminal does not: bytes from a model could move its cursor or
  * worse. */
 bool cli_print(const char *text, size_t len) {
     static int terminal = -1;
     if (terminal < 0) terminal = isatty(STDOUT_FILENO);
+    if (stdout_error == EINTR && !cli_interrupted()) { /* the signal is forgotten: `chat` goes on */
+        clearerr(stdout);
+        stdout_error = 0;
+    }
     if (stdout_error != 0) return false;
     if (!terminal) {
         if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0) stdout_error = errno;
@@ -76,8 +83,9 @@ bool cli_print(const char *text, size_t len) {
  * `head`, has all that it wants, so nothing is said about EPIPE. */
 int cli_close_stdout(int exit_status) {
     if (stdout_error == 0 && fflush(stdout) != 0) stdout_error = errno;
-    if (stdout_error == 0 && ferror(stdout)) stdout_error = EIO;
+    if (stdout_error == 0 && ferror(stdout)) stdout_error = cli_interrupted() ? EINTR : EIO;
     if (stdout_error == 0) return exit_status;
+    if (is_interrupted_write()) return 128 + cli_interrupt_signal();
     if (stdout_error != EPIPE) cli_say("reprise", "standard output: %s", strerror(stdout_error));
     return exit_status == EXIT_OK || exit_status > 128 ? EXIT_ERROR : exit_status;
 }

@@ -26,8 +26,8 @@ char *cli_visible(const char *text, size_t n);
  * failed. */
 bool cli_print(const char *text, size_t len);
 
-/* Flushes stdout and returns the final exit status: EXIT_ERROR if a write failed. Silent for a closed pipe
- * (EPIPE). */
+/* Flushes stdout and returns the final exit status: EXIT_ERROR if a write failed, 128 + the signal if a signal that is
+ * caught ended it. Silent for a closed pipe (EPIPE). */
 int cli_close_stdout(int exit_status);
 
 /* Prints at most `max` bytes, control characters and quotes escaped as in C; then "..." if some were left out. */

@@ -35,7 +35,13 @@ static long end_of_steps(FILE *f, int64_t n, bool *validated) {
     return end;
 }
 
-static RpStatus failed(const char *path) { return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno)); }
+static bool is_interrupted(void) { return errno == EINTR && cli_interrupted(); }
+
+/* A signal ends the wait for the reader of a pipe. */
+static RpStatus failed(const char *path) {
+    if (is_interrupted()) return rp_fail(RP_E_CANCELLED, "%s: interrupted", path);
+    return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+}
 
 /* Opens an existing regular file to read and write, another one (a pipe, a device) to write. *f is NULL if there is
  * none. The file is not changed. */
@@ -120,8 +126,15 @@ RpStatus cli_train_log_open(TrainLog *log, const char *path, int64_t n) {
     return st;
 }
 
-/* Each line is written at once: `tail -f` shows it, and a killed run loses none. */
-static RpStatus flush(TrainLog *log) { return fflush(log->f) == 0 && !ferror(log->f) ? RP_OK : failed(log->path); }
+/* Each line is written at once: `tail -f` shows it, and a killed run loses none.
+ * A signal that is caught ends a write to a pipe that nobody reads: the rest of the line is lost. The step is in the
+ * checkpoint with which the run ends. */
+static RpStatus flush(TrainLog *log) {
+    if (fflush(log->f) == 0 && !ferror(log->f)) return RP_OK;
+    if (!is_interrupted()) return failed(log->path);
+    clearerr(log->f);
+    return RP_OK;
+}
 
 /* A dense model has neither balance nor loads. */
 RpStatus cli_train_log_step(TrainLog *log, const StepReport *r, const RpTrainer *t, const RpModelInfo *m) {

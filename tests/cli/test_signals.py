@@ -1,17 +1,21 @@
-"""Commands that write model files, ended by a signal while they write: no temporary file stays, and what stood there does.
+"""Commands ended by a signal while they write. Model files: no temporary file stays, and what stood there does. Pipes that nobody
+reads, as an output or to be opened: the command ends with the status of the signal, without an error.
 
     test_signals.py PROGRAM SOURCE_DIR [PROGRAM_ON_THE_SIMULATED_DEVICE]
 
-A command is traced up to the system call that makes the temporary file, and some calls further; there it gets the signal.
+A command that writes a model is traced up to the system call that makes the temporary file, and some calls further; there it
+gets the signal. A command at a pipe gets it when it sleeps in the system call.
 """
 
+import contextlib
 import ctypes
+import fcntl
 import os
 import signal
 import struct
 import subprocess
 
-from cli_program import HANG_S, PROGRAM, SOURCE, TMP, expect, ok, run, run_tests
+from cli_program import HANG_S, MIX, PROGRAM, SOURCE, TMP, expect, ok, run, run_tests, wait_until
 
 TEXT = os.path.join(SOURCE, "tests/golden/bpe_train/text.txt")
 OLD = b"the file that stood there"
@@ -167,6 +171,103 @@ def test_sigterm_while_a_checkpoint_is_written():
         expect("interrupted after step" in err and "--resume" in err, "how to resume", err)
         ok(run("inspect", checkpoint))
         os.remove(checkpoint)
+
+
+# ---- pipes ----
+
+READ, WRITE, OPENAT = {"aarch64": (63, 64, 56)}.get(os.uname().machine, (0, 1, 257))  # numbers of system calls
+
+
+def full_pipe():
+    """A pipe of one page without room for two bytes, of which a write of up to a page is refused as a whole."""
+    F_SETPIPE_SZ = 1031
+    r, w = os.pipe2(os.O_CLOEXEC)
+    os.write(w, b"x" * (fcntl.fcntl(w, F_SETPIPE_SZ, 1) - 1))
+    return r, w
+
+
+def started(command, **files):
+    return subprocess.Popen([PROGRAM, *command], stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"}, **files)
+
+
+def sleeps_in(p, number, first=None):
+    """Whether the process sleeps in this system call, with this first argument."""
+    with contextlib.suppress(ProcessLookupError), open(f"/proc/{p.pid}/syscall") as f:
+        now = f.read().split()
+        return now[0] == str(number) and (first is None or int(now[1], 0) == first)
+    return False
+
+
+def interrupt_in(p, number, first=None):
+    """Exit status and messages of a process that gets SIGINT when it sleeps in this system call."""
+    wait_until(lambda: sleeps_in(p, number, first) or p.poll() is not None, "the system call")
+    expect(p.returncode is None, "it waits", p.returncode)
+    p.send_signal(signal.SIGINT)
+    err = p.communicate(timeout=HANG_S)[1].decode()
+    return p.returncode, err
+
+
+def test_ctrl_c_while_nobody_reads_the_output():
+    text = ["-p", "a", "-n", "4", "-t", "1"]
+    for command in (
+        ["generate", MIX, *text, "-q"],
+        ["generate", MIX, *text, "--json"],
+        ["perplexity", MIX, "-f", TEXT, "--window", "64", "-t", "1"],
+        ["bench", MIX, "-p", "4", "-n", "4", "-t", "1"],
+    ):
+        r, w = full_pipe()
+        code, err = interrupt_in(started(command, stdin=subprocess.DEVNULL, stdout=w), WRITE, 1)
+        expect(code == 130 and "reprise:" not in err, "exit 130", (command, code, err))
+        os.close(r)
+        os.close(w)
+
+
+def test_ctrl_c_ends_a_reply_of_chat_that_nobody_reads():
+    r, w = full_pipe()
+    p = started(["chat", MIX, "--template", "chatml", "-n", "4", "-t", "1", "-q"], stdin=subprocess.PIPE, stdout=w)
+    os.close(w)
+    p.stdin.write(b"one\n")
+    p.stdin.flush()
+    wait_until(lambda: sleeps_in(p, WRITE, 1), "the reply")
+    p.send_signal(signal.SIGINT)
+    wait_until(lambda: sleeps_in(p, READ, 0), "the next message is read")
+    p.stdin.write(b"two\n")
+    p.stdin.close()
+    with open(r, "rb") as f:
+        out = f.read().lstrip(b"x")
+    code = p.wait(timeout=HANG_S)
+    err = p.stderr.read().decode()
+    expect(code == 0 and "reprise:" not in err and len(out) > 1 and out.endswith(b"\n"), "the next reply", (code, out, err))
+
+
+def test_ctrl_c_while_a_pipe_has_no_other_end():
+    os.mkfifo(path("nobody"))
+    train = ["train", "--preset", "tiny", "--seq", "16", "-b", "2", "-t", "1", "-o", path("never.gguf"), "--steps", "2", "-q"]
+    for command in (
+        ["generate", MIX, "-f", path("nobody"), "-t", "1"],
+        ["perplexity", MIX, "-f", path("nobody"), "-t", "1"],
+        [*train, "--text", path("nobody")],
+        [*train, "--text", TEXT, "--log", path("nobody")],
+    ):
+        code, err = interrupt_in(started(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL), OPENAT)
+        expect(code == 130 and "reprise:" not in err, "exit 130", (command, code, err))
+
+
+def test_ctrl_c_while_nobody_reads_the_log():
+    log = path("log")
+    os.mkfifo(log)
+    r = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    fcntl.fcntl(r, 1031, 1)  # F_SETPIPE_SZ: one page
+    command = ["train", "--preset", "tiny", "--text", TEXT, "--seq", "16", "-b", "2", "-t", "1", "-o", path("logged.gguf"),
+               "--steps", "500", "-q"]
+    p = started([*command, "--log", log])
+    wait_until(lambda: os.path.exists(f"/proc/{p.pid}/fd") and any(
+        sleeps_in(p, WRITE, int(n)) for n in os.listdir(f"/proc/{p.pid}/fd") if int(n) > 2), "the log is full")
+    p.send_signal(signal.SIGINT)
+    err = p.communicate(timeout=HANG_S)[1].decode()
+    os.close(r)
+    expect(p.returncode == 130 and "reprise:" not in err, "exit 130", (p.returncode, err))
+    ok(run(*command, "--resume", path("logged.checkpoint.gguf"), "--minutes", "0.0001"))  # the steps so far are in a checkpoint
 
 
 if __name__ == "__main__":
