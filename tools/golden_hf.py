@@ -24,6 +24,8 @@ MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16)
+LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.5, short_factor=[1.0, 1.5], long_factor=[2.0, 5.0])
+OLMO3 = {"sliding_attention": dict(rope_type="default", rope_theta=5000.0), "full_attention": dict(rope_type="default", rope_theta=5000.0)}
 FP8 = dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3")
 
 # name: (class, changes of the shape, type, bytes of a shard, quantisation)
@@ -49,6 +51,19 @@ MODELS = {
     "smollm3": ("SmolLM3", dict(num_hidden_layers=4, use_sliding_window=False), torch.bfloat16, None, None),
     "granite": ("Granite", dict(embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0),
                 torch.bfloat16, None, None),
+    "olmo2": ("Olmo2", {}, torch.bfloat16, None, None),
+    "olmo3": ("Olmo3", dict(num_hidden_layers=4, sliding_window=5, rope_parameters=OLMO3), torch.float32, None, None),
+    "phi3": ("Phi3", {}, torch.bfloat16, None, None),
+    "phi3-window": ("Phi3", dict(sliding_window=20), torch.float32, None, None),
+    "phi3-long": ("Phi3", dict(rope_parameters=LONG, original_max_position_embeddings=10), torch.float32, None, None),
+    "phi3-short": ("Phi3", dict(rope_parameters=LONG, original_max_position_embeddings=48), torch.float32, None, None),
+    "glm4": ("Glm4", dict(head_dim=16, attention_bias=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+             torch.bfloat16, None, None),
+    "glm4moe": ("Glm4Moe", dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, n_shared_experts=1, n_group=1, topk_group=1,
+                                first_k_dense_replace=1, num_hidden_layers=3, head_dim=16, use_qk_norm=True, routed_scaling_factor=1.5,
+                                norm_topk_prob=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
+                torch.float32, None, None),
+    "ernie4_5": ("Ernie4_5", dict(head_dim=8, tie_word_embeddings=True), torch.bfloat16, None, None),
 }
 
 

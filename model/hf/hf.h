@@ -3,6 +3,7 @@
  *
  *     directory.c      files of the directory          safetensors.c  the header of a file of weights
  *     config.c         config.json -> <arch>.* keys    rope.c         RoPE scaling of all its spellings
+ *     families.c       keys and names of each family
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     open.c           all of it */
@@ -15,28 +16,48 @@
 
 typedef struct HfModel HfModel;
 
+/* Words of a tensor's name behind "model.layers.N.", and behind "blk.N."; ".weight" or ".bias" follows. */
+typedef struct HfName {
+    const char *hf, *gguf;
+} HfName;
+
 /* A family of models, as the field "architectures" of config.json names it. */
 typedef struct HfFamily {
-    const char *name, *arch; /* of Hugging Face, and of the table of architectures */
-    const char *activation;  /* the only one of "hidden_act" that `arch` computes */
-    bool norm_rope; /* `arch` rotates pairs (2i, 2i + 1): rows of q and k lie in the order of pairs (i, i + n/2) here */
-    bool norm_plus_1;                   /* norms multiply by 1 + weight */
-    bool four_norms;                    /* norms behind attention and feed-forward, too */
+    const char   *name, *arch; /* of Hugging Face, and of the table of architectures */
+    const char   *activation;  /* the only one of "hidden_act" that `arch` computes */
+    const HfName *names;       /* rows before those of names.c, up to one of NULL */
+    bool   norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
+    bool   norm_plus_1; /* norms multiply by 1 + weight */
+    bool   tied;        /* the output matrix is the embedding, where config.json does not say */
+    bool   windows;     /* `arch` has layers with a window, and so has the file */
+    bool   window_unless_null;          /* sliding_window alone switches the window on; use_sliding_window is no key */
+    double window;                      /* sliding_window where the key is absent */
     RpStatus (*keys)(const HfModel *m); /* keys of the family alone; or NULL */
 } HfFamily;
+
+/* A vector that is made from config.json. */
+typedef struct HfVector {
+    const char *name; /* of GGUF */
+    float      *x;    /* [n], owned */
+    int64_t     n;
+} HfVector;
+
+enum { HF_MAX_VECTORS = 2 };
 
 struct HfModel {
     HfDirectory     dir;
     Json            config, tokenizer, tokenizer_config, generation; /* no nodes: the file is absent */
     const JsonNode *text; /* of `config`: what describes the language model */
     const HfFamily *family;
-    GgufWriter     *out;          /* gets the metadata */
-    float          *rope_factors; /* [n_rope_factors], owned; NULL: none */
-    int64_t         n_rope_factors;
+    GgufWriter     *out; /* gets the metadata */
+    HfVector        vectors[HF_MAX_VECTORS];
+    int             n_vectors;
+    int32_t n_layer, n_layer_next; /* of config.json; layers behind n_layer predict further tokens, and are left out */
 };
 
 /* Reads config.json and puts the keys of the architecture. RP_E_UNSUPPORTED names what the library does not compute. */
 RP_NODISCARD RpStatus rp_hf_config(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_find_family(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_ctx);
 
 /* Puts the keys of the tokenizer; none if there is no tokenizer.json. */
@@ -50,10 +71,21 @@ bool                  rp_hf_flag(const HfModel *m, const char *name, bool fallba
 const JsonNode       *rp_hf_value(const HfModel *m, const char *name);                   /* NULL also for null */
 RP_NODISCARD RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why); /* RP_E_UNSUPPORTED */
 
+/* "<arch>.<key>" in buf, which is returned. */
+const char *rp_hf_key(const HfModel *m, const char *key, char *buf, size_t size);
+
 /* Put "<arch>.<key>". */
+void rp_hf_put_bool(const HfModel *m, const char *key, bool value);
 void rp_hf_put_u32(const HfModel *m, const char *key, uint32_t value);
 void rp_hf_put_f32(const HfModel *m, const char *key, double value);
 void rp_hf_put_text(const HfModel *m, const char *key, const char *text);
+
+/* The same with a value of config.json; a count must be there, a number without one is NaN in `fallback`. */
+RP_NODISCARD RpStatus rp_hf_copy_count(const HfModel *m, const char *name, const char *key);
+RP_NODISCARD RpStatus rp_hf_copy_number(const HfModel *m, const char *name, double fallback, const char *key);
+
+/* A value of rope_parameters, or of config.json itself in older files. */
+RP_NODISCARD RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out);
 
 /* Reads the shards and sets the tensors of f. */
 RP_NODISCARD RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f, bool copy);

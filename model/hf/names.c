@@ -4,19 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct NameRow {
-    const char *hf, *gguf;
-} NameRow;
-
-static const NameRow outside[] = {
+static const HfName outside[] = {
     {"model.embed_tokens.weight", "token_embd.weight" },
     {"model.norm.weight",         "output_norm.weight"},
     {"lm_head.weight",            "output.weight"     },
 };
 
 /* Behind "model.layers.N." and "blk.N.". A row ends at the last word: ".weight" or ".bias" follows. */
-static const NameRow inside[] = {
+static const HfName inside[] = {
     {"input_layernorm",             "attn_norm"         },
+    {"post_attention_layernorm",    "ffn_norm"          },
     {"self_attn.q_proj",            "attn_q"            },
     {"self_attn.k_proj",            "attn_k"            },
     {"self_attn.v_proj",            "attn_v"            },
@@ -34,18 +31,8 @@ static const NameRow inside[] = {
     {"mlp.shared_expert.down_proj", "ffn_down_shexp"    },
 };
 
-static const NameRow two_norms[] = {
-    {"post_attention_layernorm", "ffn_norm"}
-};
-
-static const NameRow four_norms[] = {
-    {"post_attention_layernorm",   "post_attention_norm"},
-    {"pre_feedforward_layernorm",  "ffn_norm"           },
-    {"post_feedforward_layernorm", "post_ffw_norm"      },
-};
-
 /* Behind "model.layers.N." and the number of the expert. */
-static const NameRow experts[] = {
+static const HfName experts[] = {
     {"gate_proj", "ffn_gate_exps"},
     {"up_proj",   "ffn_up_exps"  },
     {"down_proj", "ffn_down_exps"},
@@ -90,8 +77,8 @@ static HfRole ending(RpGgufString s, const char **out) {
     return is(s, ".weight_scale_inv") || is(s, ".weight_scale") ? HF_SCALE : HF_UNKNOWN;
 }
 
-static HfRole find(const NameRow *rows, size_t n, RpGgufString s, int32_t layer, char out[HF_NAME_BYTES]) {
-    for (size_t i = 0; i < n; i++) {
+static HfRole find(const HfName *rows, size_t n, RpGgufString s, int32_t layer, char out[HF_NAME_BYTES]) {
+    for (size_t i = 0; i < n && rows[i].hf != NULL; i++) {
         RpGgufString rest = s;
         const char  *end;
         if (!take(&rest, rows[i].hf)) continue;
@@ -109,6 +96,11 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, char out[HF_NAME_BYTE
     HfRole  role;
     if (!take_number(&s, &layer)) return HF_UNKNOWN;
     if (is(s, "self_attn.rotary_emb.inv_freq")) return HF_IGNORED;
+    if (layer >= m->n_layer && m->n_layer_next > 0) return HF_IGNORED;
+    if (is(s, "mlp.gate.e_score_correction_bias")) {
+        snprintf(out, HF_NAME_BYTES, "blk.%d.exp_probs_b.bias", layer);
+        return HF_TENSOR;
+    }
     if (is(s, "self_attn.sinks")) {
         snprintf(out, HF_NAME_BYTES, "blk.%d.attn_sinks.weight", layer);
         return HF_TENSOR;
@@ -118,8 +110,7 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, char out[HF_NAME_BYTE
         role = find(experts, COUNT(experts), e, layer, out);
         return role == HF_TENSOR ? HF_EXPERT : role;
     }
-    role = m->family->four_norms ? find(four_norms, COUNT(four_norms), s, layer, out)
-                                 : find(two_norms, COUNT(two_norms), s, layer, out);
+    role = m->family->names != NULL ? find(m->family->names, SIZE_MAX, s, layer, out) : HF_UNKNOWN;
     return role != HF_UNKNOWN ? role : find(inside, COUNT(inside), s, layer, out);
 }
 

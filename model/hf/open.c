@@ -72,7 +72,7 @@ static RpStatus begin_directory(const char *path, bool copy, RpGgufFile **out) {
     rp_json_free(&m.tokenizer);
     rp_json_free(&m.tokenizer_config);
     rp_json_free(&m.generation);
-    free(m.rope_factors);
+    for (int i = 0; i < m.n_vectors; i++) free(m.vectors[i].x);
     rp_hf_directory_close(&m.dir);
     if (st == RP_OK) return RP_OK;
     rp_gguf_close(*out);

@@ -6,6 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A vector that the tensors of the file get. */
+static RpStatus add_vector(HfModel *m, const char *name, int64_t n, float **out) {
+    *out = calloc((size_t)n + 1, sizeof **out);
+    if (*out == NULL || m->n_vectors == HF_MAX_VECTORS) {
+        free(*out);
+        return rp_fail(RP_E_NOMEM, "%s: out of memory", m->dir.path);
+    }
+    m->vectors[m->n_vectors++] = (HfVector){.name = name, .x = *out, .n = n};
+    return RP_OK;
+}
+
 /* Llama 3.1: pairs that turn seldom are slowed down by `factor`, and those between are blended. GGUF keeps the
  * divisors of the frequencies. */
 static RpStatus llama3(HfModel *m, const JsonNode *scaling, uint32_t head_dim, double base) {
@@ -17,9 +28,8 @@ static RpStatus llama3(HfModel *m, const JsonNode *scaling, uint32_t head_dim, d
     if (!(factor >= 1.0) || !(low > 0.0) || !(high > low) || !(n_orig >= 1.0) || head_dim < 2 || head_dim > 65536)
         return rp_fail(RP_E_FORMAT, "%s: rope scaling llama3 by %g between %g and %g is not possible", m->config.path,
                        factor, low, high);
-    m->n_rope_factors = head_dim / 2;
-    m->rope_factors   = malloc((size_t)m->n_rope_factors * sizeof *m->rope_factors);
-    if (m->rope_factors == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", m->dir.path);
+    float *factors;
+    RP_TRY(add_vector(m, "rope_freqs.weight", head_dim / 2, &factors));
     for (uint32_t i = 0; i < head_dim / 2; i++) {
         const double turns =
             n_orig * pow(base, -2.0 * i / head_dim) / (2.0 * 3.14159265358979323846); /* in the old context */
@@ -28,7 +38,7 @@ static RpStatus llama3(HfModel *m, const JsonNode *scaling, uint32_t head_dim, d
             const double smooth = (turns - low) / (high - low);
             divisor             = 1.0 / ((1.0 - smooth) / factor + smooth);
         }
-        m->rope_factors[i] = (float)divisor;
+        factors[i] = (float)divisor;
     }
     return RP_OK;
 }
@@ -53,6 +63,40 @@ static RpStatus yarn(const HfModel *m, const JsonNode *scaling, double factor) {
     return RP_OK;
 }
 
+/* A divisor for each pair. */
+static RpStatus copy_factors(HfModel *m, const JsonNode *scaling, const char *key, const char *name, uint32_t n_pairs) {
+    const JsonNode *list = rp_json_get(&m->config, scaling, key),
+                   *x    = list != NULL ? rp_json_first(&m->config, list) : NULL;
+    float *out;
+    if (list == NULL || list->type != JSON_ARRAY || list->n != n_pairs)
+        return rp_fail(RP_E_FORMAT, "%s: %s is not a list of %u numbers", m->config.path, key, n_pairs);
+    RP_TRY(add_vector(m, name, n_pairs, &out));
+    for (uint32_t i = 0; i < n_pairs; i++, x = rp_json_next(&m->config, list, x)) {
+        out[i] = (float)rp_json_number(&m->config, x);
+        if (!(out[i] > 0.0f) || !isfinite(out[i]))
+            return rp_fail(RP_E_FORMAT, "%s: %s has an element that is no positive number", m->config.path, key);
+    }
+    return RP_OK;
+}
+
+/* Phi 3: other divisors for contexts beyond the original one. The magnitude is attention_factor, or
+ * sqrt(1 + ln(n_ctx / n_orig) / ln(n_orig)). */
+static RpStatus longrope(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_ctx) {
+    double n_orig, magnitude;
+    RP_TRY(rp_hf_number(m, m->text, "original_max_position_embeddings", n_ctx, &n_orig));
+    RP_TRY(rp_hf_number(m, scaling, "original_max_position_embeddings", n_orig, &n_orig));
+    if (!(n_orig >= 2.0 && n_orig <= 2147483647.0))
+        return rp_fail(RP_E_FORMAT, "%s: original_max_position_embeddings is %g", m->config.path, n_orig);
+    const double longer = n_ctx / n_orig;
+    RP_TRY(rp_hf_number(m, scaling, "attention_factor", longer > 1.0 ? sqrt(1.0 + log(longer) / log(n_orig)) : 1.0,
+                        &magnitude));
+    rp_hf_put_text(m, "rope.scaling.type", "longrope");
+    rp_hf_put_f32(m, "rope.scaling.attn_factor", magnitude);
+    rp_hf_put_u32(m, "rope.scaling.original_context_length", (uint32_t)n_orig);
+    RP_TRY(copy_factors(m, scaling, "long_factor", "rope_factors_long.weight", head_dim / 2));
+    return copy_factors(m, scaling, "short_factor", "rope_factors_short.weight", head_dim / 2);
+}
+
 static RpStatus put_scaling(const HfModel *m, const JsonNode *scaling, const char *type, uint32_t n_ctx) {
     double factor, n_orig;
     RP_TRY(rp_hf_number(m, scaling, "factor", (double)NAN, &factor));
@@ -75,10 +119,19 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
     if (rp_json_is(&m->config, type, "linear")) return put_scaling(m, scaling, "linear", n_ctx);
     if (rp_json_is(&m->config, type, "yarn")) return put_scaling(m, scaling, "yarn", n_ctx);
     if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, base);
+    if (rp_json_is(&m->config, type, "longrope") && strcmp(m->family->arch, "phi3") == 0)
+        return longrope(m, scaling, head_dim, n_ctx);
     const RpGgufString text = rp_json_string(&m->config, type);
     return rp_fail(RP_E_UNSUPPORTED,
-                   "%s: rope_type '%.*s' is not supported (there are default, dynamic, linear, llama3, yarn)",
+                   "%s: rope_type '%.*s' is not supported (there are default, dynamic, linear, llama3, yarn, and "
+                   "longrope of Phi3)",
                    m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
+}
+
+RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out) {
+    const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *full = rp_json_get(&m->config, newer, "full_attention");
+    RP_TRY(rp_hf_number(m, m->text, name, fallback, out));
+    return rp_hf_number(m, full != NULL ? full : newer, name, *out, out);
 }
 
 RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_ctx) {
@@ -95,6 +148,7 @@ RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_ctx) {
     RP_TRY(rp_hf_number(m, m->text, "rope_local_base_freq", 1e4, &window_base));
     RP_TRY(rp_hf_number(m, window, "rope_theta", window_base, &window_base));
     rp_hf_put_f32(m, "rope.freq_base", base);
-    if (strcmp(m->family->arch, "gemma3") == 0) rp_hf_put_f32(m, "rope.freq_base_swa", window_base);
+    if (window == NULL && strcmp(m->family->arch, "gemma3") != 0) window_base = base;
+    if (m->family->windows) rp_hf_put_f32(m, "rope.freq_base_swa", window_base);
     return scaling_of(m, scaling, head_dim, n_ctx, base);
 }

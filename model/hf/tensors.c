@@ -208,36 +208,46 @@ static RpStatus set_names(const Weights *w, RpGgufFile *f) {
         p                  = memcpy(p, name, strlen(name));
         p += strlen(name);
     }
-    if (w->m->rope_factors != NULL) f->tensors[w->n_groups].name = (RpGgufString){"rope_freqs.weight", 17};
     return RP_OK;
 }
 
+/* The vectors of config.json stand behind the tensors of the files. */
+static void set_vectors(const Weights *w, RpGgufFile *f, size_t at) {
+    for (int i = 0; i < w->m->n_vectors; i++) {
+        const HfVector *v = &w->m->vectors[i];
+        RpGgufTensor   *t = &f->tensors[w->n_groups + (size_t)i];
+        const size_t    n = (size_t)v->n * sizeof *v->x;
+        memcpy(f->parts.made + at, v->x, n);
+        *t = (RpGgufTensor){
+            .name = {v->name, strlen(v->name)},
+              .known = true, .bytes = n
+        };
+        t->view = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){v->n, 1, 1, 1}, f->parts.made + at);
+        at += (n + ALIGN - 1) / ALIGN * ALIGN;
+    }
+}
+
 static RpStatus set_tensors(Weights *w, RpGgufFile *f) {
-    const size_t rope_at = w->made_bytes, rope_bytes = (size_t)w->m->n_rope_factors * sizeof(float);
-    f->n_tensors = (int64_t)w->n_groups + (w->m->rope_factors != NULL);
+    size_t bytes = w->made_bytes;
+    for (int i = 0; i < w->m->n_vectors; i++)
+        bytes += ((size_t)w->m->vectors[i].n * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
+    f->n_tensors = (int64_t)w->n_groups + w->m->n_vectors;
     f->tensors   = calloc((size_t)f->n_tensors + 1, sizeof *f->tensors);
     if (f->tensors == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", f->path, w->n_groups);
     RP_TRY(set_names(w, f));
-    if (rope_at + rope_bytes > 0) {
-        void *made = mmap(NULL, rope_at + rope_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes > 0) {
+        void *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (made == MAP_FAILED)
-            return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu bytes of tensors", f->path, rope_at + rope_bytes);
+            return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu bytes of tensors", f->path, bytes);
         f->parts.made       = made;
-        f->parts.made_bytes = rope_at + rope_bytes;
+        f->parts.made_bytes = bytes;
     }
     for (size_t i = 0; i < w->n_groups; i++) {
         if (w->groups[i].made != SIZE_MAX) RP_TRY(make(w, &w->groups[i], f->parts.made + w->groups[i].made));
         place(w, &w->groups[i], f, &f->tensors[i]);
     }
-    if (w->m->rope_factors != NULL) {
-        RpGgufTensor *t = &f->tensors[w->n_groups];
-        memcpy(f->parts.made + rope_at, w->m->rope_factors, rope_bytes);
-        t->known = true;
-        t->bytes = rope_bytes;
-        t->view =
-            rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){w->m->n_rope_factors, 1, 1, 1}, f->parts.made + rope_at);
-    }
-    if (f->parts.made != NULL && mprotect(f->parts.made, f->parts.made_bytes, PROT_READ) != 0)
+    set_vectors(w, f, w->made_bytes);
+    if (bytes > 0 && mprotect(f->parts.made, bytes, PROT_READ) != 0)
         return rp_fail(RP_E_IO, "%s: tensors cannot be made read only", f->path);
     return rp_gguf_index_tensors(f);
 }
@@ -251,7 +261,7 @@ static RpStatus read_tied(Weights *w) {
     if (v == NULL) v = rp_json_get(j, j->nodes, "tie_word_embeddings");
     const bool own = rp_hf_shards_find(&w->shards, (RpGgufString){"lm_head.weight", 14}) != NULL ||
                      rp_hf_shards_find(&w->shards, (RpGgufString){"language_model.lm_head.weight", 29}) != NULL;
-    w->tied = v != NULL ? v->type == JSON_TRUE : w->m->family->four_norms || !own;
+    w->tied = v != NULL ? v->type == JSON_TRUE : w->m->family->tied || !own;
     if (v != NULL && !w->tied && !own)
         return rp_fail(RP_E_FORMAT, "%s: tensor lm_head.weight is missing, and tie_word_embeddings is false",
                        w->m->dir.path);

@@ -30,6 +30,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     free(blob);
     rp_gguf_writer_drop(m.out);
     rp_json_free(&m.config);
-    free(m.rope_factors);
+    for (int i = 0; i < m.n_vectors; i++) free(m.vectors[i].x);
     return 0;
 }

@@ -1,0 +1,174 @@
+/* The families of models: what each has beside config.c, as keys and as names of tensors. A family that recombines
+ * known keys and names is one row of the table. */
+#include "model/hf/hf.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A layer without experts among others, or an expert layer only every n-th time. */
+static RpStatus all_layers_have_experts(const HfModel *m) {
+    const JsonNode *dense = rp_hf_value(m, "mlp_only_layers");
+    uint32_t        step;
+    RP_TRY(rp_hf_count(m, "decoder_sparse_step", 1, &step));
+    if (step != 1)
+        return rp_hf_refuse(m, "decoder_sparse_step", "a model with dense layers between those with experts");
+    if (dense != NULL && dense->n > 0)
+        return rp_hf_refuse(m, "mlp_only_layers", "a model with dense layers between those with experts");
+    return RP_OK;
+}
+
+static RpStatus mixtral(const HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "num_local_experts", "expert_count"));
+    return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
+}
+
+static RpStatus experts(const HfModel *m) {
+    RP_TRY(all_layers_have_experts(m));
+    const bool newer = rp_hf_value(m, "num_local_experts") != NULL;
+    RP_TRY(rp_hf_copy_count(m, newer ? "num_local_experts" : "num_experts", "expert_count"));
+    rp_hf_put_bool(m, "expert_weights_norm", rp_hf_flag(m, "norm_topk_prob", false));
+    return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
+}
+
+static RpStatus qwen3moe(const HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    return experts(m);
+}
+
+static RpStatus qwen2moe(const HfModel *m) {
+    RP_TRY(rp_hf_copy_count(m, "shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
+    return qwen3moe(m);
+}
+
+static RpStatus olmoe(const HfModel *m) {
+    if (rp_hf_value(m, "clip_qkv") != NULL) return rp_hf_refuse(m, "clip_qkv", "clamping of q, k and v");
+    return experts(m);
+}
+
+static RpStatus granite(const HfModel *m) {
+    RP_TRY(rp_hf_copy_number(m, "embedding_multiplier", 1.0, "embedding_scale"));
+    RP_TRY(rp_hf_copy_number(m, "residual_multiplier", 1.0, "residual_scale"));
+    RP_TRY(rp_hf_copy_number(m, "attention_multiplier", 1.0, "attention.scale"));
+    return rp_hf_copy_number(m, "logits_scaling", 1.0, "logit_scale");
+}
+
+/* The rows of arch_table.c leave RoPE out in each fourth layer; a list in config.json must agree. */
+static RpStatus smollm3(const HfModel *m) {
+    const JsonNode *list = rp_hf_value(m, "no_rope_layers");
+    uint32_t        interval, i = 0;
+    RP_TRY(rp_hf_count(m, "no_rope_layer_interval", 4, &interval));
+    if (list == NULL && interval != 4) return rp_hf_refuse(m, "no_rope_layer_interval", "another interval than 4");
+    for (const JsonNode *x = rp_json_first(&m->config, list); x != NULL; x = rp_json_next(&m->config, list, x))
+        if ((rp_json_number(&m->config, x) != 0.0) != (++i % 4 != 0))
+            return rp_hf_refuse(m, "no_rope_layers", "another pattern than each fourth layer");
+    return RP_OK;
+}
+
+static RpStatus gemma3(const HfModel *m) {
+    double scalar;
+    if (rp_hf_value(m, "final_logit_softcapping") != NULL || rp_hf_value(m, "attn_logit_softcapping") != NULL)
+        return rp_hf_refuse(m, "final_logit_softcapping", "a soft cap of scores or logits");
+    if (rp_hf_flag(m, "use_bidirectional_attention", false))
+        return rp_hf_refuse(m, "use_bidirectional_attention", "attention to later tokens");
+    RP_TRY(rp_hf_number(m, m->text, "query_pre_attn_scalar", 256.0, &scalar));
+    if (!(scalar > 0.0)) return rp_fail(RP_E_FORMAT, "%s: query_pre_attn_scalar is %g", m->config.path, scalar);
+    rp_hf_put_f32(m, "attention.scale", 1.0 / sqrt(scalar));
+    return RP_OK;
+}
+
+/* Experts behind a few dense layers, chosen by a sigmoid with a bias, and shared ones. Layers for multi-token
+ * prediction come last in the file, and are left out (names.c). */
+static RpStatus glm4moe(const HfModel *m) {
+    uint32_t n_group;
+    RP_TRY(rp_hf_count(m, "n_group", 1, &n_group));
+    if (n_group > 1) return rp_hf_refuse(m, "n_group", "a choice by groups of experts");
+    RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
+    RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
+    RP_TRY(rp_hf_copy_count(m, "n_shared_experts", "expert_shared_count"));
+    RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
+    RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
+    RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
+    rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
+    rp_hf_put_bool(m, "expert_weights_norm", rp_hf_flag(m, "norm_topk_prob", true));
+    return RP_OK;
+}
+
+static const HfName gemma_names[] = {
+    {"post_attention_layernorm",   "post_attention_norm"},
+    {"pre_feedforward_layernorm",  "ffn_norm"           },
+    {"post_feedforward_layernorm", "post_ffw_norm"      },
+    {NULL,                         NULL                 }
+};
+
+static const HfName olmo2_names[] = {
+    {"post_attention_layernorm",   "post_attention_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"      },
+    {NULL,                         NULL                 }
+};
+
+static const HfName phi3_names[] = {
+    {"self_attn.qkv_proj", "attn_qkv"},
+    {"mlp.gate_up_proj",   "ffn_up"  },
+    {NULL,                 NULL      }
+};
+
+static const HfName glm4_names[] = {
+    {"post_self_attn_layernorm", "post_attention_norm"},
+    {"post_mlp_layernorm",       "post_ffw_norm"      },
+    {"mlp.gate_up_proj",         "ffn_up"             },
+    {NULL,                       NULL                 }
+};
+
+static const HfName glm4moe_names[] = {
+    {"post_attention_layernorm",     "post_attention_norm"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"     },
+    {"mlp.shared_experts.up_proj",   "ffn_up_shexp"       },
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"     },
+    {NULL,                           NULL                 }
+};
+
+/* clang-format off */
+static const HfFamily families[] = {
+    {.name = "LlamaForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true},
+    {.name = "MistralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
+     .window_unless_null = true, .window = 4096},
+    {.name = "MixtralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
+     .window_unless_null = true, .keys = mixtral},
+    {.name = "Qwen2ForCausalLM", .arch = "qwen2", .activation = "silu"},
+    {.name = "Qwen3ForCausalLM", .arch = "qwen3", .activation = "silu"},
+    {.name = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .activation = "silu", .keys = qwen2moe},
+    {.name = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .activation = "silu", .keys = qwen3moe},
+    {.name = "Gemma3ForCausalLM", .arch = "gemma3", .activation = "gelu_pytorch_tanh", .names = gemma_names,
+     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3},
+    {.name = "Gemma3ForConditionalGeneration", .arch = "gemma3", .activation = "gelu_pytorch_tanh", .names = gemma_names,
+     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3},
+    {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3},
+    {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = granite},
+    {.name = "OlmoeForCausalLM", .arch = "olmoe", .activation = "silu", .keys = olmoe},
+    {.name = "Olmo2ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names},
+    {.name = "Olmo3ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .windows = true},
+    {.name = "Phi3ForCausalLM", .arch = "phi3", .activation = "silu", .names = phi3_names, .window_unless_null = true},
+    {.name = "Glm4ForCausalLM", .arch = "glm4", .activation = "silu", .names = glm4_names},
+    {.name = "Glm4MoeForCausalLM", .arch = "glm4moe", .activation = "silu", .names = glm4moe_names, .keys = glm4moe},
+    {.name = "Ernie4_5ForCausalLM", .arch = "ernie4_5", .activation = "silu", .tied = true},
+};
+/* clang-format on */
+
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+RpStatus rp_hf_find_family(HfModel *m) {
+    const JsonNode    *list = rp_json_get(&m->config, m->config.nodes, "architectures");
+    const JsonNode    *name = list != NULL && list->type == JSON_ARRAY ? rp_json_first(&m->config, list) : NULL;
+    const RpGgufString text = rp_json_string(&m->config, name);
+    char               known[1024];
+    size_t             n = 0;
+    if (name == NULL) return rp_fail(RP_E_FORMAT, "%s: architectures is missing", m->config.path);
+    for (int i = 0; i < N_FAMILIES; i++)
+        if (rp_json_is(&m->config, name, families[i].name)) m->family = &families[i];
+    if (m->family != NULL) return RP_OK;
+    for (int i = 0; i < N_FAMILIES && n < sizeof known; i++)
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", families[i].name);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)", m->config.path,
+                   (int)(text.len < 64 ? text.len : 64), text.ptr, known);
+}
