@@ -3,7 +3,7 @@
  * A lane is a row, so no sum is added across lanes; 16 rows are two registers (sides). Panels hold unsigned q with
  * the offset, of Q8_0 signed q. With 16 registers, the integer sums of a sub-block take 4 columns x 2 sides = 8 of
  * them; the float accumulators (4 x 8 registers for four columns) stay in memory. */
-#include "fallback/products/gemv_load_avx2.h"
+#include "fallback/products/blocks_avx2.h"
 
 #ifdef RP_X86
 
@@ -11,91 +11,57 @@ enum { COLS = 4, SIDES = 2, LANES = 8 };
 
 /* ---- panels ---- */
 
-/* Stores four rows' vectors as quads: a 4 x 4 transposition of words in each half. Quads of the lower halves go to
- * `first`, those of the upper halves to `second` unless it is NULL. `at` is the distance between quads of a panel. */
-INLINE void store_quads(const __m256i v[ROWS], char *first, char *second) {
-    const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpacklo_epi32(v[2], v[3]);
-    const __m256i c = _mm256_unpackhi_epi32(v[0], v[1]), d = _mm256_unpackhi_epi32(v[2], v[3]);
-    const __m256i quad[] = {_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b), _mm256_unpacklo_epi64(c, d),
-                            _mm256_unpackhi_epi64(c, d)};
-    for (int k = 0; k < 4; k++) {
-        const size_t at = (size_t)k * RP_QUAD * RP_PANEL_ROWS;
-        _mm_store_si128((void *)(first + at), _mm256_castsi256_si128(quad[k]));
-        if (second != NULL) _mm_store_si128((void *)(second + at), _mm256_extracti128_si256(quad[k], 1));
-    }
-}
-
-/* Packs pair h of k-step j of four rows, which are rows r to r + 3 of the panel. `to` is the first sub-block of the
- * pair in the panel; the second is stored only if `both`. `half` is the distance from element 0 to element 16. */
-INLINE void pack_pair(const QuantLoader *t, const char *const *p, int j, int h, int r, bool both, char *to) {
-    const size_t sub_bytes = rp_panel_sub_bytes(&t->form), half = 16 * RP_PANEL_ROWS;
-    __m256i      v[2][ROWS];
+/* Packs the first n_subs sub-blocks of a load of 8 rows, the half of the panel that begins at `to`. `first` is the
+ * load's index of sub-blocks in the row, for the prefetch. */
+INLINE void pack_load(const SideLoader *t, const SideRows *rows, int64_t n_subs, const PrefetchStream *ahead,
+                      int64_t first, char *to) {
+    Load l;
+    t->begin(rows, &l);
 #pragma GCC unroll 4
-    for (int k = 0; k < ROWS; k++) {
-        __m256i q[2];
-        t->load(p[k], j, h, q);
-        v[0][k] = q[0];
-        v[1][k] = q[1];
-    }
-    char *first = to + r * RP_QUAD, *second = first + sub_bytes;
-    if (pair_shape(t) == WHOLE) {
-        store_quads(v[0], first, first + half);
-        if (both) store_quads(v[1], second, second + half);
-        return;
-    }
-    store_quads(v[0], first, both ? second : NULL);
-    if (pair_shape(t) == HALVES) store_quads(v[1], first + half, both ? second + half : NULL);
-}
-
-INLINE void pack_scales(const QuantLoader *t, const PairScales *s, int r, bool both, char *to) {
-    float *first  = (float *)(void *)(to + RP_PANEL_ROWS * t->form.sub_elems) + r;
-    float *second = first + rp_panel_sub_bytes(&t->form) / sizeof *first;
-    _mm_store_ps(first, _mm256_castps256_ps128(s->scale));
-    if (t->form.has_min) _mm_store_ps(first + RP_PANEL_ROWS, _mm256_castps256_ps128(s->min));
-    if (!both) return;
-    _mm_store_ps(second, _mm256_extractf128_ps(s->scale, 1));
-    if (t->form.has_min) _mm_store_ps(second + RP_PANEL_ROWS, _mm256_extractf128_ps(s->min, 1));
-}
-
-/* Packs the first n_subs sub-blocks of a load of four rows. */
-INLINE void pack_load(const QuantLoader *t, const char *const *p, int r, int n_subs, char *panel) {
-    Header header;
-    load_header(t, p, &header);
+    for (int s = 0; s < LOAD_STEPS; s++) {
+        if (t->step_subs == 1 && s >= n_subs) break;
+        if (s * t->step_subs % RP_KSTEP_SUBS == 0) /* several sub-blocks at once: the call is not free */
+            rp_prefetch_subs(ahead, first + s * t->step_subs, RP_KSTEP_SUBS);
+        t->step(rows, s, &l);
+#pragma GCC unroll 4
+        for (int v = 0; v < t->step_subs; v++) {
+            const int u     = sub_of(t, s, v);
+            char     *sub   = to + (size_t)u * rp_panel_sub_bytes(&t->form);
+            float    *scale = (float *)(void *)(sub + RP_PANEL_ROWS * t->form.sub_elems);
 #pragma GCC unroll 8
-    for (int k = 0; k < PAIRS * t->n_ksteps; k++) {
-        if (2 * k >= n_subs) break;
-        const int  j = k / PAIRS, h = k % PAIRS;
-        const bool both = 2 * k + 1 < n_subs;
-        char      *to   = panel + (size_t)(2 * k) * rp_panel_sub_bytes(&t->form);
-        PairScales s;
-        t->scales(p, &header, j, h, &s);
-        pack_pair(t, p, j, h, r, both, to);
-        pack_scales(t, &s, r, both, to);
+            for (int k = 0; k < t->form.sub_elems / RP_QUAD; k++)
+                _mm256_store_si256((void *)(sub + RP_QUAD * RP_PANEL_ROWS * k), t->quad(&l, s, v, k));
+            _mm256_store_ps(scale, l.scale[u]);
+            if (t->form.has_min) _mm256_store_ps(scale + RP_PANEL_ROWS, l.min[u]);
+        }
     }
 }
 
-/* Four rows at a time. Prefetches are spread over the four passes, a quarter of the panel's stream in each. A last
- * load with an odd number of blocks is read from a copy (copy_last_blocks). */
-INLINE void pack_panel(const QuantLoader *t, const char *rows, size_t stride, int n_rows, int64_t n,
+/* Packs half a panel. Missing rows repeat the last one: their loads are copied. Prefetches half of the stream: the
+ * sides are packed one after the other. */
+INLINE void pack_side(const SideLoader *t, const char *rows, size_t stride, int n_rows, int64_t n,
+                      const PrefetchStream *ahead, char *panel) {
+    SideRows side = side_rows(rows, stride);
+    char     copy[SIDE_ROWS * sizeof(BlockQ6_K)] /* of the longest load */;
+    for (int64_t u = 0, left = rp_n_subs(&t->form, n); left > 0; u += load_subs(t), left -= load_subs(t)) {
+        const size_t bytes = left < load_subs(t) ? t->bytes / LOAD_STEPS * (size_t)left : t->bytes;
+        for (int r = 0; r < SIDE_ROWS && n_rows < SIDE_ROWS; r++)
+            memcpy(copy + (size_t)r * t->bytes, rows + (size_t)(r < n_rows ? r : n_rows - 1) * stride, bytes);
+        if (n_rows < SIDE_ROWS) side = side_rows(copy, t->bytes);
+        pack_load(t, &side, left, ahead, u, panel);
+        next_load(&side, t->bytes);
+        rows += t->bytes;
+        panel += (size_t)load_subs(t) * rp_panel_sub_bytes(&t->form);
+    }
+}
+
+INLINE void pack_panel(const SideLoader *t, const char *rows, size_t stride, int n_rows, int64_t n,
                        const PrefetchStream *ahead, char *panel) {
-    const int    n_subs = t->n_ksteps * RP_KSTEP_SUBS;
-    const size_t bytes  = (size_t)n_subs * rp_panel_sub_bytes(&t->form);
-    const char  *row[RP_PANEL_ROWS];
-    rp_row_pointers(rows, stride, n_rows, RP_PANEL_ROWS, row);
-    for (int r = 0; r < RP_PANEL_ROWS; r += ROWS) {
-        char        *to = panel, last[ROWS][MAX_BYTES] = {0};
-        const char **p = row + r;
-        for (int64_t left = rp_n_subs(&t->form, n); left > 0; left -= n_subs, to += bytes) {
-            rp_prefetch_subs(ahead, (r / ROWS * rp_n_subs(&t->form, n) + rp_n_subs(&t->form, n) - left) / 4,
-                             n_subs / 4);
-            const bool whole = !blocks_of_32(t) || left >= n_subs;
-            for (int k = 0; k < ROWS && !whole && left % 2 != 0; k++) {
-                copy_last_blocks(t, p[k], (int)left, last[k]);
-                p[k] = last[k];
-            }
-            pack_load(t, p, r, whole ? n_subs : (int)left, to);
-            for (int k = 0; k < ROWS; k++) p[k] += load_bytes(t);
-        }
+    PrefetchStream half = {ahead->at, ahead->sub_bytes / SIDES};
+    for (int s = 0; s < SIDES; s++, panel += SIDE_ROWS * RP_QUAD) {
+        const int row = s * SIDE_ROWS < n_rows ? s * SIDE_ROWS : n_rows - 1, left = n_rows - row;
+        pack_side(t, rows + (size_t)row * stride, stride, left < SIDE_ROWS ? left : SIDE_ROWS, n, &half, panel);
+        half.at += (size_t)rp_n_subs(&t->form, n) * half.sub_bytes;
     }
 }
 
@@ -105,7 +71,7 @@ typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const 
 #define PACK(ID, name, ...)                                                                                            \
     RP_TARGET_AVX2 static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,                     \
                                            const PrefetchStream *ahead, char *panel) {                                 \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        const SideLoader t = SIDE_LOADER(ID, name);                                                                    \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                                         \
     }
 RP_QUANTS(PACK)
@@ -229,7 +195,7 @@ INLINE void tile_columns(const QuantForm *form, const char *panel, const char *g
     const size_t panel_sub = rp_panel_sub_bytes(form), group_sub = rp_group_sub_bytes(form, all);
     for (int64_t u = 0; u < n_subs; u++, panel += panel_sub, group += group_sub) {
         const float *x_scale = (const float *)(const void *)(group + all * form->sub_elems) + c;
-        if (c == 0) rp_prefetch_subs(ahead, u, 1);
+        if (c == 0 && u % RP_KSTEP_SUBS == 0) rp_prefetch_subs(ahead, u, RP_KSTEP_SUBS);
         add_sub(form, panel, group + c * form->sub_elems, x_scale, x_scale + all, n_cols,
                 &accs->acc[u % RP_KSTEP_SUBS][c]);
     }

@@ -2,7 +2,7 @@
  *
  * A k-step has two pairs: pair h is sub-blocks 2h and 2h + 1. Each weight type has a function that loads a pair's q
  * from the blocks of one row, and one that loads the pair's scales for four rows. GEMV multiplies them at once
- * (gemv_avx2.c); GEMM stores them in panels (dot_avx2.c). The scales of a pair come as
+ * (gemv_avx2.c); panels load 8 rows transposed instead (blocks_avx2.h). The scales of a pair come as
  *
  *     lane    0      1      2      3      4        5        6        7
  *     row     0      1      2      3      0        1        2        3

@@ -15,8 +15,8 @@ enum { RP_CACHE_LINE = 64 };
 extern atomic_int rp_prefetch_in_use;
 
 RP_BODY RpCpuPrefetch rp_prefetch_now(void) {
-    const int v = atomic_load_explicit(&rp_prefetch_in_use, memory_order_relaxed);
-    return (RpCpuPrefetch){(RpCpuPrefetchHint)(v % RP_CACHE_LINE), v - v % RP_CACHE_LINE};
+    const int v = atomic_load_explicit(&rp_prefetch_in_use, memory_order_relaxed), hint = v & (RP_CACHE_LINE - 1);
+    return (RpCpuPrefetch){(RpCpuPrefetchHint)hint, v - hint};
 }
 
 /* Prefetches p[0..bytes) with the hint in use. Prefetch instructions never fault, so p may point past a mapping.
