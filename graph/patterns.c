@@ -33,12 +33,23 @@ static bool attention(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
+/* The scale is that of the capped scores. */
+static bool capped_attention(const RpPatternMatch *m, RpOpParams *out) {
+    if (!attention(m, out) || out->attention.scale != 1.0f) return false;
+    out->attention.scale = params_of(m, "capped")->soft_cap.scale;
+    return true;
+}
+
 const PatternRow rp_patterns_attention[] = {
     {.pattern = {.match =
                      "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(mul_mat:scores(k, q, pos), _, "
                      "pos, sinks?), pos)))",
                  .make   = "attention(q, k, v, pos, sinks)",
                  .params = attention}},
+    {.pattern = {.match  = "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(soft_cap:capped("
+                           "mul_mat:scores(k, q, pos), cap), _, pos, sinks?), pos)))",
+                 .make   = "attention(q, k, v, pos, sinks, _, cap)",
+                 .params = capped_attention}},
 };
 
 /* ---- queries, keys and values ---- */
@@ -389,8 +400,8 @@ static bool quantized_column(const RpPatternMatch *m, RpOpParams *out) {
 /* In the order of preference: the producer quantises its result, else its only reader quantises its
  * column. */
 const PatternRow rp_patterns_round[] = {
-    {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?)))",
-                 .make   = "attention(q, k, v, pos, sinks)",
+    {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?, _, cap?)))",
+                 .make   = "attention(q, k, v, pos, sinks, _, cap)",
                  .params = quantized_attention}},
     {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?))",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub)",

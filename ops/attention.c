@@ -12,6 +12,8 @@ static CHECK_RULE(check_f32) {
         return rp_refuse(RP_E_UNSUPPORTED, op, args, "k must be f32 where there are no positions");
     if (f32 && args->dst.dtype != RP_F32)
         return rp_refuse(RP_E_DTYPE, op, args, "the result must be f32 where k is f32");
+    if (f32 && rp_is_present(&args->attention.cap))
+        return rp_refuse(RP_E_UNSUPPORTED, op, args, "k must not be f32 where there is a cap");
     if (masked && mask->dtype != RP_F32) return rp_refuse(RP_E_SHAPE, op, args, "mask must be f32");
     if (masked && (mask->ne[0] != k->ne[1] || mask->ne[1] != q->ne[1]))
         return rp_refuse(RP_E_SHAPE, op, args, "mask must be [%lld,%lld], a row of all positions for each token",
@@ -59,6 +61,9 @@ static CHECK_RULE(check) {
     RP_TRY(check_result(op, args));
     if (rp_is_present(sinks) && sinks->ne[0] != q->ne[2])
         return rp_refuse(RP_E_SHAPE, op, args, "sinks must have one for each head of q, its dimension 2");
+    if (rp_is_present(&args->attention.cap) &&
+        (args->attention.cap.dtype != RP_F32 || rp_view_elems(&args->attention.cap) != 1))
+        return rp_refuse(RP_E_SHAPE, op, args, "cap must be f32 [1]");
     return check_f32(op, args);
 }
 
@@ -83,6 +88,8 @@ static RpStatus attention_sources(const RpSourceShapes *in, const RpOpParams *pa
         REFUSE(RP_E_SHAPE, "the mask must be f32, a row of all positions for each token");
     if (in->attention.sinks != NULL && !rp_shape_is_vector(in->attention.sinks, q->ne[2]))
         REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
+    if (in->attention.cap != NULL && (k->dtype == RP_F32 || !rp_shape_is_vector(in->attention.cap, 1)))
+        REFUSE(RP_E_SHAPE, "the cap must be f32 [1], and keys and values f16 or q8_0");
     return RP_OK;
 }
 
@@ -124,6 +131,7 @@ static GRADIENT_RULE(gradient) {
     };
     if (rp_node_view(k).dtype != RP_F32) return "the gradient of attention needs keys and values of f32";
     if (y->from.attention.pos != NULL) return "attention with positions has no gradient; use causal";
+    if (y->from.attention.cap != NULL) return "attention with a cap has no gradient";
     if (y->from.attention.mask != NULL) return "attention with a mask has no gradient";
     TensorNode *dk = rp_backward_buffer_like(b, k), *dv = rp_backward_buffer_like(b, v),
                *stats = rp_backward_buffer_of_rows(b, q, sinks != NULL ? 4 : 3);

@@ -75,6 +75,10 @@ typedef struct RpTemperatureParams {
     int32_t length;
 } RpTemperatureParams;
 
+typedef struct RpSoftCapParams {
+    float scale;
+} RpSoftCapParams;
+
 typedef struct RpAuxLossBackwardParams {
     int32_t tokens; /* columns of the result */
 } RpAuxLossBackwardParams;
@@ -144,6 +148,8 @@ typedef struct RpMulMatIdBackwardParams {
      * sharp in long contexts; 1 for a negative position                                                               \
      * src pos i32 [t]; y [1,1,t] */                                                                                   \
     OP(-, TEMPERATURE, temperature, 1, (pos), RpTemperatureParams, (scale, length), 0)                                 \
+    /* y = cap * tanh(scale * x / cap); src x, cap [1]; y as x */                                                      \
+    OP(-, SOFT_CAP, soft_cap, 2, (x, cap), RpSoftCapParams, (scale), RP_FLAG_INPLACE)                                  \
     /* y = x as q8_act (tensor.h): per 32 elements scale = max|x| / 127, quants = round(x / scale) */                  \
     OP(-, QUANTIZE, quantize, 1, (x), RpNoParams, (unused), RP_FLAG_FUSED)                                             \
     /* the memory of x after the node `writer` has written to it: gives readers of a store an order */                 \

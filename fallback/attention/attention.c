@@ -26,6 +26,7 @@
 #include "fallback/fused/fused.h"
 #include "fallback/simd/float.h"
 #include "fallback/simd/prefetch.h"
+#include "fallback/soft_cap.h"
 
 /* Merges the state of the next chunk into (acc, max, sum): the update above, with a chunk in place of a tile. */
 RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum,
@@ -118,6 +119,11 @@ static AttentionTile tile_at(const RpOpArgs *args, int64_t hk, int64_t at, int64
                            .scale = args->params->attention.scale};
 }
 
+RP_BODY void cap_scores_body(float *p, int n, float cap) {
+    for (int j = 0; j < n; j++) p[j] = rp_soft_cap(p[j], cap);
+}
+RP_VARIANTS(cap_scores, (float *p, int n, float cap), (p, n, cap))
+
 static void add_mask(const AttentionTile *t) {
     for (int h = 0; h < t->n_heads && t->heads[h].mask != NULL; h++)
         for (int j = 0; j < t->heads[h].n; j++) t->heads[h].p[j] += t->heads[h].mask[t->first + j];
@@ -130,6 +136,7 @@ static void weigh_tile(AttentionTile *tile, AttentionHead *heads, int n_heads, c
     tile->n_heads     = n_heads;
     for (int h = 0; h < n_heads && !loaded; h++) heads[h].n = tile->n;
     (loaded ? kernels->whole_scores : kernels->scores)(tile);
+    for (int h = 0; h < n_heads && kernels->cap != 0.0f; h++) cap_scores(heads[h].p, heads[h].n, kernels->cap);
     add_mask(tile);
     kernels->weights(tile);
 }
@@ -432,7 +439,8 @@ CpuNeeds rp_needs_attention(const RpOpArgs *args) {
 
 RpStatus rp_cpu_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(attention, args));
-    const AttentionKernels kernels = rp_attention_kernels(args->attention.k.dtype);
+    AttentionKernels kernels = rp_attention_kernels(args->attention.k.dtype);
+    if (rp_is_present(&args->attention.cap)) kernels.cap = *(const float *)args->attention.cap.data;
     if (has_many_tokens(args))
         many_tokens(args, ctx, &kernels);
     else if (ctx->phase == 0)

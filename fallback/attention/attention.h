@@ -49,6 +49,7 @@ typedef void AttentionKernel(const AttentionTile *t);
 typedef struct AttentionKernels {
     AttentionKernel *scores, *weights, *values;
     AttentionKernel *load, *whole_scores, *whole_values;
+    float            cap; /* of the scores; 0: none */
 } AttentionKernels;
 
 /* Bytes of n elements of a key or a value. */

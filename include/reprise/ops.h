@@ -105,10 +105,13 @@ enum { RP_STORE_TARGET = 1 };
     OP(18, SAMPLE, sample, 3, (logits, state, scratch), RpNoParams, (unused), RP_FLAG_WRITES_DST)                      \
     /* y[:,h,t,b] = sum_i softmax_i(scale * k[:,i,h/g,b] . q[:,t,h,b] + mask[i,t]) * v[:,i,h/g,b]                      \
      * over max(0, pos[t]-window+1) <= i <= pos[t], with sinks as in soft_max; 0 if a token sees nothing               \
-     * src q [d,t,h,b], k and v f16, q8_0 or f32 [d,n_ctx,h/g,b], pos i32 [t], [sinks [h]], [mask [n_ctx,t]]           \
+     * With cap, the score s = scale * k . q becomes cap * tanh(s / cap).                                              \
+     * src q [d,t,h,b], k and v f16, q8_0 or f32 [d,n_ctx,h/g,b], pos i32 [t], [sinks [h]], [mask [n_ctx,t]],          \
+     * [cap [1]] (not with f32)                                                                                        \
      * Only with f32: b > 1, a mask, and no pos (RpAttentionParams.causal).                                            \
      * y [d,h,t,b], or q8_act [d*h,t] (not with f32), in which the heads of a token are one row */                     \
-    OP(19, ATTENTION, attention, 3, (q, k, v, pos, sinks, mask), RpAttentionParams, (scale, window, dtype, causal), 0) \
+    OP(19, ATTENTION, attention, 3, (q, k, v, pos, sinks, mask, cap), RpAttentionParams,                               \
+       (scale, window, dtype, causal), 0)                                                                              \
     /* y[t] = a token sampled from logits[:,t] as sample does it, with number 0 of the random numbers of seeds[:,t];   \
      * -1 if every logit is NaN or -inf                                                                                \
      * src logits [n,t], seeds i32 [2,t] (the low word of each first), scratch [2n+16,t], whose contents mean nothing  \

@@ -317,9 +317,10 @@ template <int SIZE> RpStatus launch(const Prefill &p, const PrefillGrid &s, RpKe
 
 extern "C" bool rp_cuda_takes_attention_prefill(const RpOpArgs *args) {
     const RpTensorView &q = args->attention.q, &k = args->attention.k, &v = args->attention.v;
-    return q.ne[1] >= RP_PREFILL_TOKENS && k.dtype == RP_F16 && (q.ne[0] == 64 || q.ne[0] == 128) &&
-           k.ne[0] == q.ne[0] && v.ne[0] == q.ne[0] && args->params->attention.scale > 0.0f && is_multiple(q, 8) &&
-           is_multiple(k, 16) && is_multiple(v, 16) && (args->dst.dtype == RP_Q8_ACT || is_multiple(args->dst, 16));
+    return q.ne[1] >= RP_PREFILL_TOKENS && k.dtype == RP_F16 && !rp_is_present(&args->attention.cap) &&
+           (q.ne[0] == 64 || q.ne[0] == 128) && k.ne[0] == q.ne[0] && v.ne[0] == q.ne[0] &&
+           args->params->attention.scale > 0.0f && is_multiple(q, 8) && is_multiple(k, 16) && is_multiple(v, 16) &&
+           (args->dst.dtype == RP_Q8_ACT || is_multiple(args->dst, 16));
 }
 
 extern "C" size_t rp_cuda_attention_prefill_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {

@@ -15,6 +15,8 @@ typedef struct Case {
     RpDtype type; /* of the KV cache */
 } Case;
 
+static float soft_cap; /* of the scores; 0: none */
+
 static float sink_of(int64_t h) { return 2.0f * (float)h - 3.0f; }
 
 /* A random KV cache; its dequantised values in `values`. */
@@ -43,7 +45,7 @@ static void reference(const Case *c, const float *q, const float *k, const float
                 const float *key = k + c->dim * (hk + c->heads_kv * i), *value = v + c->dim * (hk + c->heads_kv * i);
                 double       dot = 0.0;
                 for (int64_t d = 0; d < c->dim; d++) dot += (double)key[d] * (double)q[d + c->dim * (h + c->heads * t)];
-                const double e = exp(scale * dot);
+                const double cap = (double)soft_cap, e = exp(cap > 0.0 ? cap * tanh(scale * dot / cap) : scale * dot);
                 sum += e;
                 for (int64_t d = 0; d < c->dim; d++) out[d] += e * (double)value[d];
             }
@@ -76,7 +78,7 @@ enum { BESIDE = 5 }; /* RP_PREFILL_TOKENS */
 
 /* As kernels/attention/attention_prefill.cu has it, for tensors that are aligned. */
 static bool is_prefill(const Case *c) {
-    return c->type == RP_F16 && c->tokens >= BESIDE && (c->dim == 64 || c->dim == 128);
+    return c->type == RP_F16 && c->tokens >= BESIDE && soft_cap == 0.0f && (c->dim == 64 || c->dim == 128);
 }
 
 /* The same bits on the device, where a few tokens use one block per split of the context, and many tokens one block for
@@ -134,6 +136,7 @@ static void check(Case c) {
     float *sinks = malloc((size_t)c.heads * sizeof *sinks);
     for (int64_t h = 0; h < c.heads; h++) sinks[h] = sink_of(h);
     if (c.sinks) args.attention.sinks = tensor(RP_F32, sinks, c.heads, 1, 1, 1);
+    if (soft_cap > 0.0f) args.attention.cap = tensor(RP_F32, &soft_cap, 1, 1, 1, 1);
     run_variants(rp_cpu_attention, &args);
     check_alone_on_the_device(&c, args);
     reference(&c, q, k_values, v_values, pos, (double)0.7f, want);
@@ -165,6 +168,13 @@ Test(attention, attends_only_to_positions_in_the_window) {
 
 Test(attention, adds_sinks_to_the_softmax_denominator) {
     check((Case){32, 6, 2, 3, 70, 0, true, RP_F16}), check((Case){16, 2, 1, 3, 90, 5, true, RP_F16});
+}
+
+Test(attention, caps_scores_by_tanh) {
+    soft_cap = 2.0f;
+    check((Case){64, 9, 3, 5, 70, 0, false, RP_F16}), check((Case){256, 4, 2, 3, 300, 64, false, RP_F16}),
+        check((Case){128, 4, 1, 6, 90, 0, true, RP_Q8_0}), check((Case){40, 2, 2, 34, 60, 0, false, RP_F16});
+    soft_cap = 0.0f;
 }
 
 Test(attention, reads_a_q8_0_kv_cache) {

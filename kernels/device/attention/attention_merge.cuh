@@ -155,7 +155,7 @@ void choose_split_kv(AttentionSplits *s, const RpOpArgs *args, const RpKernelCtx
 /* All of *a but `aligned`. */
 RpStatus attention_of(const RpOpArgs *args, const RpKernelCtx *ctx, const AttentionSplits &s, Attention *a) {
     a->q = args->attention.q, a->k = args->attention.k, a->v = args->attention.v, a->pos = args->attention.pos,
-    a->sinks = args->attention.sinks;
+    a->sinks = args->attention.sinks, a->cap = (const float *)args->attention.cap.data;
     a->y = args->dst, a->p = args->params->attention;
     if (s.row_blocks > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "attention: %lld tokens: too many for one launch", (long long)a->q.ne[1]);

@@ -34,6 +34,7 @@ struct Attention {
     bool              aligned;   /* of keys and values: KvRows */
     bool              split_kv;  /* one block per split */
     bool              quantizes; /* y is q8_act */
+    const float      *cap;
     unsigned         *counters;
     float            *partials;
 };
@@ -140,9 +141,10 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
             }
     }
 
-    /* Dot products to scores, with -INFINITY where a row does not see the position; maxima over this warp to shared
-     * memory. */
-    __device__ void scale_scores(const AttentionShared<ROWS> &shared, int first, bool all_seen,
+    /* Dot products to scores, CAPPED: cap * tanh(score / cap), with -INFINITY where a row does not see the position;
+     * maxima over this warp to shared memory. */
+    template <bool CAPPED>
+    __device__ void scale_scores(const AttentionShared<ROWS> &shared, int first, bool all_seen, float cap,
                                  float (&s)[GROUPS][S::N_TILES][2]) const {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
@@ -152,7 +154,10 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
 #pragma unroll
             for (int n = 0; n < S::N_TILES; n++)
 #pragma unroll
-                for (int e = 0; e < 2; e++) s[group][n][e] *= factor;
+                for (int e = 0; e < 2; e++) {
+                    s[group][n][e] *= factor;
+                    if (CAPPED) s[group][n][e] = cap * tanhf(s[group][n][e] / cap);
+                }
             if (!all_seen) hide(shared.seen[row], first, s[group]);
 #pragma unroll
             for (int n = 0; n < S::N_TILES; n++)
