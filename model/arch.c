@@ -84,8 +84,10 @@ static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
 }
 
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
-    TensorNode *y = rp_mul_mat(b->g, rp_arch_for_product(b, of->w), of->x);
-    y             = rp_arch_adapted(b, y, of->x, b->m->output, "output");
+    TensorNode *y    = rp_mul_mat(b->g, rp_arch_for_product(b, of->w), of->x);
+    y                = rp_arch_adapted(b, y, of->x, b->m->output, "output");
+    const float *cap = &b->m->config.logit_cap;
+    if (*cap != 0.0f) return rp_arch_soft_cap(b, y, of->scale, rp_arch_cap(b, cap, "logit_cap"), "logits");
     if (of->scale != 1.0f) y = rp_scale(b->g, y, of->scale, 0.0f);
     return rp_arch_name_node(b, y, "logits");
 }
@@ -114,6 +116,7 @@ static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     TensorNode    *embd = rp_arch_weight(b, m->token_embd);
     b->rope_factors     = rp_arch_constant(b, rope_factors_of(b));
     b->temperature      = temperature_of(b);
+    if (m->config.attn_cap != 0.0f) b->attn_cap = rp_arch_cap(b, &m->config.attn_cap, "attn_cap");
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");

@@ -36,6 +36,7 @@ typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
+    TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
     TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
     bool           expert_ids;                /* the ids of the chosen experts are outputs */
     int32_t        n_tok, n_ctx;
@@ -74,6 +75,10 @@ TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
 
 /* y = x * rsqrt(mean(x^2) + eps) * w; NULL: no weight. */
 TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what);
+
+/* A number of the configuration as a weight [1]; and y = cap * tanh(scale * x / cap). */
+TensorNode *rp_arch_cap(Builder *b, const float *cap, const char *name);
+TensorNode *rp_arch_soft_cap(Builder *b, TensorNode *x, float scale, TensorNode *cap, const char *what);
 
 /* y = w x + bias, [w.ne1, t], with what adapters add; NULL: no bias. */
 TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,

@@ -51,14 +51,22 @@ static TensorNode *cached_heads(Builder *b, TensorNode *x, const char *which) {
 
 /* q [head_dim, t, n_head], k and v [head_dim, n_ctx, n_head_kv] -> [head_dim, n_head, t]. */
 static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l) {
-    const ModelConfig    *c     = &b->m->config;
-    ComputeGraph         *g     = b->g;
-    TensorNode           *sinks = rp_arch_optional(b, l->sinks);
-    const RpSoftMaxParams p     = {.scale = c->attn_scale, .window = b->kind.window};
+    const ModelConfig *c     = &b->m->config;
+    ComputeGraph      *g     = b->g;
+    TensorNode        *sinks = rp_arch_optional(b, l->sinks);
+    RpSoftMaxParams    p     = {.scale = c->attn_scale, .window = b->kind.window};
+    const RpOpParams   fused = {
+          .attention = {.scale = p.scale, .window = p.window}
+    };
     if (b->kv_type != RP_F16) /* a quantised cache has only the fused op: see check_unfused in graph/pass.c */
-        return rp_attention(g, q, k, v, b->pos, sinks, &(RpAttentionParams){.scale = p.scale, .window = p.window});
+        return rp_graph_op(g, RP_OP_ATTENTION, &fused, (TensorNode *const[]){q, k, v, b->pos, sinks, NULL, b->attn_cap},
+                           7);
     TensorNode *scores = rp_mul_mat_bound(g, k, q, b->pos, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores");
+    if (b->attn_cap != NULL) {
+        scores  = rp_arch_soft_cap(b, scores, p.scale, b->attn_cap, "scores_capped");
+        p.scale = 1.0f;
+    }
     TensorNode *probs = rp_soft_max_sinks(g, scores, NULL, b->pos, sinks, &p);
     rp_arch_name_node(b, probs, "probs");
     TensorNode *sum = rp_mul_mat_bound(g, rp_transpose(g, v), probs, b->pos, RP_BOUND_INNER);

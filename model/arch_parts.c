@@ -59,6 +59,16 @@ TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const
     return rp_arch_name_node(b, y, what);
 }
 
+TensorNode *rp_arch_cap(Builder *b, const float *cap, const char *name) {
+    const RpTensorView v = rp_view_contiguous(RP_F32, (int64_t[]){1, 1, 1, 1}, (void *)(uintptr_t)cap);
+    return rp_graph_weight(b->g, name, &v);
+}
+
+TensorNode *rp_arch_soft_cap(Builder *b, TensorNode *x, float scale, TensorNode *cap, const char *what) {
+    const RpOpParams p = {.soft_cap = {.scale = scale}};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_SOFT_CAP, &p, (TensorNode *const[]){x, cap}, 2), what);
+}
+
 TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which) {
     char name[48];
     snprintf(name, sizeof name, "%s.%d", which, b->layer);

@@ -50,6 +50,19 @@ static const ArchRow archs[] = {
         .qk_norm             = QK_NORM_HEAD,
     },
     {
+        .name                = "gemma2", /* Gemma 2 */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 2},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .attn_cap            = 50.0f,
+        .window_default      = 4096,
+        .scale_embd_layers   = 46, /* Gemma 2 27B */
+        .post_norm           = true,
+        .embd_scale_sqrt     = true,
+        .logit_cap           = 30.0f,
+        .activation          = ACTIVATION_GELU_TANH,
+    },
+    {
         .name                = "gemma3", /* Gemma 3 */
         .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6},
         .layers.position     = {.kind = POSITION_NEOX},

@@ -97,6 +97,8 @@ typedef struct ArchRow {
     bool    yarn_log;    /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor) */
     bool    temperature; /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
     bool    rope_switch; /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    float   attn_cap;    /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
+    int32_t window_default;    /* where the file has no attention.sliding_window */
     int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* norms and scales; f is attention or feed-forward */
@@ -106,6 +108,7 @@ typedef struct ArchRow {
     bool        embd_scale_sqrt;    /* embeddings * sqrt(n_embd) */
     const char *embd_scale_key;     /* embeddings * the value of this key */
     const char *residual_scale_key; /* x += the value of this key * f(norm(x)) */
+    float       logit_cap;          /* logits = cap * tanh(logits / cap), where there is no final_logit_softcapping */
     const char *logit_divisor_key;  /* logits / the value of this key */
 
     /* feed-forward and experts */

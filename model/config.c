@@ -185,7 +185,7 @@ static RpStatus read_window_layers(const ConfigReader *r, ModelConfig *c) {
 }
 
 static RpStatus read_window(const ConfigReader *r, ModelConfig *c) {
-    uint32_t window = 0;
+    uint32_t window = (uint32_t)c->arch->window_default;
     if (!rp_pattern_has(&c->layers, ATTENTION_WINDOW)) return RP_OK;
     RP_TRY(rp_config_u32(r, "attention.sliding_window", &window));
     if (window > INT32_MAX)
@@ -193,6 +193,16 @@ static RpStatus read_window(const ConfigReader *r, ModelConfig *c) {
                        window);
     c->window = (int32_t)window;
     return read_window_layers(r, c);
+}
+
+/* A family without a cap does not read the key; 0 in the file: none. */
+static RpStatus read_cap(const ConfigReader *r, const char *key, float usual, float *out) {
+    *out = usual;
+    if (usual == 0.0f) return RP_OK;
+    RP_TRY(rp_config_f32(r, key, out));
+    if (*out >= 0.0f) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s.%s is %g, must not be negative", rp_gguf_path(r->file), r->arch, key,
+                   (double)*out);
 }
 
 /* Factors of embedding, residual and logits, from the keys that the row names; the value for the logits is a
@@ -208,7 +218,8 @@ static RpStatus read_scales(const ConfigReader *r, ModelConfig *c) {
     if (divisor == 0.0f)
         return rp_fail(RP_E_FORMAT, "%s: %s.%s is 0", rp_gguf_path(r->file), r->arch, a->logit_divisor_key);
     c->logit_scale = 1.0f / divisor;
-    return RP_OK;
+    RP_TRY(read_cap(r, "attn_logit_softcapping", a->attn_cap, &c->attn_cap));
+    return read_cap(r, "final_logit_softcapping", a->logit_cap, &c->logit_cap);
 }
 
 /* Hugging Face keeps the rows of q and k of each family in the order of pairs (i, i + n/2). */

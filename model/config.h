@@ -30,9 +30,10 @@ typedef struct ModelConfig {
     int32_t            n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t            n_layer_next; /* layers behind those that predict further tokens (MTP): kept, but not run */
     float              norm_eps, embd_scale, attn_scale, residual_scale, logit_scale;
-    float              temperature;       /* of attention, see ArchRow; over rope.n_ctx_orig. 0: none */
-    RpRopeParams       rope, rope_window; /* rope_window: of layers with a window */
-    int32_t            window;            /* positions that a token attends to there; 0: no layer has one */
+    float              attn_cap, logit_cap; /* soft caps of scores and logits; 0: none */
+    float              temperature;         /* of attention, see ArchRow; over rope.n_ctx_orig. 0: none */
+    RpRopeParams       rope, rope_window;   /* rope_window: of layers with a window */
+    int32_t            window;              /* positions that a token attends to there; 0: no layer has one */
     ExpertConfig       experts;
     MlaConfig          mla;
 } ModelConfig;

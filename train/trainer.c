@@ -83,6 +83,9 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
     if (m->n_pairs > 0)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s has an adapter: merge it before (rp_merge_adapters)",
                        rp_gguf_path(m->file));
+    if (m->config.attn_cap != 0.0f || m->config.logit_cap != 0.0f)
+        return rp_fail(RP_E_UNSUPPORTED, "training: %s has soft caps of scores or logits: it can only be run",
+                       rp_gguf_path(m->file));
     if (m->n_parts > 0)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s joins several matrices in one tensor (%.*s): it can only be run",
                        rp_gguf_path(m->file), (int)m->parts[0].tensor.name.len, m->parts[0].name);

@@ -542,6 +542,15 @@ Test(train, refuses_what_does_not_fit) {
     rp_model_free(m);
 }
 
+Test(train, refuses_soft_caps) {
+    RpModel             *m = golden_open_tiny("gemma2-f32");
+    RpTrainer           *t;
+    const RpTrainOptions o = {.batch = 1, .seq = 8};
+    REFUSED(rp_trainer_open(m, &o, &t), RP_E_UNSUPPORTED,
+            "gemma2-f32.gguf has soft caps of scores or logits: it can only be run");
+    rp_model_free(m);
+}
+
 Test(train, refuses_tensors_that_join_several) {
     RpModel                    *m = golden_open_tiny("phi3-f32");
     RpTrainer                  *t;
