@@ -89,6 +89,7 @@ static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *
     RP_TRY(tokenize(c, p, 0, ids));
     size_t keep = common_prefix(&c->context, ids);
     if (keep == ids->n && keep > 0) keep--; /* at least one token must run to give logits */
+    keep = (size_t)rp_session_rewind_point(c->session, (int32_t)keep);
     forget_text(c);
     c->context.n = keep;
     ids->n -= keep;

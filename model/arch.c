@@ -37,6 +37,11 @@ static TensorNode *add_residual(Builder *b, TensorNode *x, TensorNode *y, const 
     return rp_arch_name_node(b, rp_add(b->g, y, x), names[2]);
 }
 
+static TensorNode *attention(Builder *b, TensorNode *x, const LayerWeights *l) {
+    if (b->kind.attention == ATTENTION_LATENT) return rp_arch_attention_mla(b, x, l);
+    return b->kind.attention == ATTENTION_DELTA ? rp_arch_delta(b, x, l) : rp_arch_attention(b, x, l);
+}
+
 /* x [n_embd, t] -> [n_embd, t], as in the diagram. */
 static TensorNode *layer(Builder *b, TensorNode *x) {
     static const char *const attn_names[] = {"post_attn_norm", "attn_scaled", "attn_residual"};
@@ -45,7 +50,7 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
     TensorNode              *y;
     if (b->kind.attention != ATTENTION_NONE) {
         y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->attn_norm, "attn_norm");
-        y = b->kind.attention == ATTENTION_LATENT ? rp_arch_attention_mla(b, y, l) : rp_arch_attention(b, y, l);
+        y = attention(b, y, l);
         x = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
     y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
@@ -74,6 +79,13 @@ static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
     b->step = rp_graph_state(b->g, "step", RP_I32, (int64_t[]){RP_STEP_WORDS + o->n_recent, 1, 1, 1});
     b->pos  = step_word(b, offsetof(RpStepState, pos), "pos");
     return step_word(b, offsetof(RpStepState, token), "token");
+}
+
+/* The slots of recurrent states: an input; or, in a graph that samples, a state of zeros, so that the state in slot 0
+ * is updated in place. */
+static TensorNode *slots_of(Builder *b, const RpModelGraphOptions *o) {
+    const int64_t ne[RP_MAX_DIMS] = {b->n_tok + 1, 1, 1, 1};
+    return o->draws ? rp_graph_state(b->g, "slots", RP_I32, ne) : rp_graph_input(b->g, "slots", RP_I32, ne);
 }
 
 static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
@@ -135,10 +147,11 @@ static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
 /* The whole graph, up to the logits; a graph that samples ends in the op `sample`, which writes the step
  * state. */
 static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
-    const RpModel   *m      = b->m;
-    const int64_t    n_out  = o->n_out > 0 ? o->n_out : 1;
-    TensorNode      *tokens = tokens_of(b, o);
-    TensorNode      *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    const RpModel *m      = b->m;
+    const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
+    TensorNode    *tokens = tokens_of(b, o);
+    TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    if (rp_pattern_has(&m->config.layers, ATTENTION_DELTA)) b->slots = slots_of(b, o);
     const ArchOutput output = decoder(b, tokens, rows);
     TensorNode      *logits = rp_arch_logits(b, &output);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
@@ -173,7 +186,7 @@ static bool attends(const ModelConfig *c) {
     return i < c->n_layer;
 }
 
-enum { MAX_RECENT = 1 << 20 }; /* as RpSamplerParams.repeat_last_n */
+enum { MAX_RECENT = 1 << 20, MAX_STATES = 1 << 12 }; /* as RpSamplerParams.repeat_last_n */
 
 static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o) {
     RP_TRY(check_kv(c, kv_type_of(o)));
@@ -181,6 +194,8 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
         return rp_fail(RP_E_UNSUPPORTED, "%s: no layer has attention", c->arch->name);
     if (o->n_recent < 0 || o->n_recent > MAX_RECENT)
         return rp_fail(RP_E_ARG, "room for %d recent tokens: must be from 0 to %d", o->n_recent, MAX_RECENT);
+    if (o->n_states < 0 || o->n_states > MAX_STATES)
+        return rp_fail(RP_E_ARG, "room for %d recurrent states: must be from 0 to %d", o->n_states, MAX_STATES);
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
     if (o->draws && (o->n_tok != 1 || o->n_out > 1))
@@ -196,6 +211,7 @@ static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, Comp
                  .g          = g,
                  .n_tok      = o->n_tok,
                  .n_ctx      = o->n_ctx,
+                 .n_states   = o->n_states > 0 ? o->n_states : 1,
                  .kv_type    = kv_type_of(o),
                  .layer      = -1,
                  .expert_ids = o->expert_ids};

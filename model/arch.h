@@ -35,11 +35,12 @@ typedef struct ArchTraining {
 typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
+    TensorNode    *slots;                     /* of recurrent states; NULL: no layer has one */
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
     TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
     TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
     bool           expert_ids;                /* the ids of the chosen experts are outputs */
-    int32_t        n_tok, n_ctx;
+    int32_t        n_tok, n_ctx, n_states;
     RpDtype        kv_type;
     int            layer;   /* for names; -1: outside of the layers */
     LayerKind      kind;    /* of that layer */
@@ -96,6 +97,7 @@ TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what);
 
 /* The blocks of a layer: from the normed x [n_embd, t] to the [n_embd, t] that the residual adds. */
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);
+TensorNode *rp_arch_delta(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l);

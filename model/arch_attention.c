@@ -89,23 +89,6 @@ static TensorNode *attend_sequences(Builder *b, TensorNode *q, TensorNode *k, Te
                         of_sequences(b, v, c->n_head_kv), NULL, rp_arch_optional(b, l->sinks), &p);
 }
 
-TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) {
-    const ModelConfig *c     = &b->m->config;
-    ComputeGraph      *g     = b->g;
-    const bool         train = b->training != NULL;
-    TensorNode        *q     = query_or_key(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
-    TensorNode        *k     = query_or_key(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k");
-    if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
-    if (!train) k = cached_heads(b, k, "k");
-    TensorNode *v = rp_arch_linear(b, x, l->v, l->v_bias, "v");
-    if (!train) v = cached_heads(b, v, "v");
-
-    TensorNode *heads = train ? attend_sequences(b, q, k, v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
-    TensorNode *joined =
-        rp_reshape(g, rp_arch_name_node(b, heads, "attn"), (int64_t)c->n_head * c->head_dim, b->n_tok, 1, 1);
-    return rp_arch_linear(b, joined, l->o, l->o_bias, "attn_out");
-}
-
 /* Elements from .. from+ne0 of each row of row_len f32 of x, as [ne0, ne1, ne2]:
  *     element (i, j, k) is element from + i of row j + ne1*k */
 static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0, int64_t ne1,
@@ -117,6 +100,40 @@ static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t
                        .nb     = {0,   nb_row, nb_row * (size_t)ne1, nb_row * (size_t)(ne1 * ne2)},
                        .offset = rp_row_bytes(RP_F32, from)
     });
+}
+
+/* Queries that come with a gate for each head: [head_dim, 2, n_head, t], the query first. */
+static TensorNode *gated_query(Builder *b, TensorNode *x, const LayerWeights *l, TensorNode **gate) {
+    const ModelConfig *c    = &b->m->config;
+    const int64_t      head = c->head_dim;
+    TensorNode        *both = rp_arch_linear(b, x, l->q, l->q_bias, "q_gate");
+    TensorNode        *q    = row_slice(b, both, 2 * head, 0, head, c->n_head, b->n_tok);
+    *gate                   = row_slice(b, both, 2 * head, head, head, c->n_head, b->n_tok);
+    if (c->arch->qk_norm == QK_NORM_HEAD) q = rp_arch_norm(b, q, l->q_norm, "q");
+    return rp_arch_rotated(b, q, "q");
+}
+
+TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) {
+    const ModelConfig *c     = &b->m->config;
+    ComputeGraph      *g     = b->g;
+    const bool         train = b->training != NULL;
+    TensorNode        *gate  = NULL;
+    TensorNode        *q     = c->arch->query_gate ? gated_query(b, x, l, &gate)
+                                                   : query_or_key(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
+    TensorNode        *k     = query_or_key(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k");
+    if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
+    if (!train) k = cached_heads(b, k, "k");
+    TensorNode *v = rp_arch_linear(b, x, l->v, l->v_bias, "v");
+    if (!train) v = cached_heads(b, v, "v");
+
+    TensorNode *heads = train ? attend_sequences(b, q, k, v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
+    if (gate != NULL) {
+        gate  = rp_arch_name_node(b, rp_sigmoid(g, gate), "attn_open");
+        heads = rp_mul(g, rp_arch_name_node(b, heads, "attn_heads"), gate);
+    }
+    TensorNode *joined =
+        rp_reshape(g, rp_arch_name_node(b, heads, "attn"), (int64_t)c->n_head * c->head_dim, b->n_tok, 1, 1);
+    return rp_arch_linear(b, joined, l->o, l->o_bias, "attn_out");
 }
 
 /* Scores over both caches, c [kv_lora, n_ctx] and r [rope, n_ctx] of one head each, and the weighted sums of c:

@@ -196,6 +196,42 @@ static const ArchRow archs[] = {
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
         .shared              = SHARED_COUNTED,
     },
+    {
+        .name                = "qwen3next", /* Qwen3-Next */
+        .layers.attention    = {.kind = ATTENTION_DELTA, .nth = ATTENTION_FULL, .n = 4},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_HEAD,
+        .query_gate          = true,
+        .joint_gates         = true,
+        .ffn_norm_is_post    = true,
+        .normalize_weights   = true,
+        .shared              = SHARED_AS_DENSE,
+        .shared_gate         = true,
+    },
+    {
+        .name                = "qwen35", /* Qwen 3.5 to 3.8 */
+        .layers.attention    = {.kind = ATTENTION_DELTA, .nth = ATTENTION_FULL, .n = 4},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_HEAD,
+        .query_gate          = true,
+        .rope_sections       = true,
+        .ffn_norm_is_post    = true,
+    },
+    {
+        .name                = "qwen35moe", /* Qwen 3.5 to 3.8 with experts */
+        .layers.attention    = {.kind = ATTENTION_DELTA, .nth = ATTENTION_FULL, .n = 4},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_HEAD,
+        .query_gate          = true,
+        .rope_sections       = true,
+        .ffn_norm_is_post    = true,
+        .normalize_weights   = true,
+        .shared              = SHARED_AS_DENSE,
+        .shared_gate         = true,
+    },
 };
 /* clang-format on */
 

@@ -10,6 +10,7 @@ typedef enum AttentionKind {
     ATTENTION_NONE,   /* the layer is its feed-forward alone */
     ATTENTION_FULL,   /* a token attends to all positions up to its own */
     ATTENTION_WINDOW, /* to the last `window` of them; as FULL where the file has no window */
+    ATTENTION_DELTA,  /* a gated delta net: a state of fixed size, no cache (Yang et al. 2024, arXiv:2412.06464) */
     ATTENTION_LATENT  /* MLA: keys and values from one latent vector a token (DeepSeek-V2, arXiv:2405.04434) */
 } AttentionKind;
 
@@ -34,7 +35,7 @@ typedef enum FeedForwardKind {
 typedef struct LayerPattern {
     struct {
         AttentionKind kind, nth;
-        int32_t       n; /* <arch>.attention.sliding_window_pattern replaces it */
+        int32_t       n; /* replaced by <arch>.attention.sliding_window_pattern; delta nets: full_attention_interval */
     } attention;
     struct {
         PositionKind kind, nth;
@@ -94,12 +95,17 @@ typedef struct ArchRow {
     bool    window_rope;     /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
     bool    window_unscaled; /* with a window: the frequencies of all layers, without scaling */
     bool    sections_neox;   /* pairs are (i, i + n_dims/2) where the file has rope.dimension_sections (M-RoPE) */
-    bool    yarn_log;    /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor) */
-    bool    temperature; /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
-    bool    rope_switch; /* no layer has RoPE where the file says false to rope.scaling.finetuned */
-    float   attn_cap;    /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
+    bool    yarn_log;      /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor) */
+    bool    temperature;   /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
+    bool    query_gate;    /* wq gives a query and a gate for each head: y = wo (heads * sigmoid(gate)) */
+    bool    rope_sections; /* interleaved M-RoPE: pairs take positions of time, height or width, equal for text */
+    bool    rope_switch;   /* no layer has RoPE where the file says false to rope.scaling.finetuned */
+    float   attn_cap;      /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
     int32_t window_default;    /* where the file has no attention.sliding_window */
     int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
+
+    /* gated delta nets */
+    bool joint_gates; /* one matrix for beta and alpha; heads of values that share a key head are adjacent */
 
     /* norms and scales; f is attention or feed-forward */
     bool        post_norm;          /* x += norm(f(norm(x))), not x += f(norm(x)) */

@@ -261,6 +261,8 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
         return rp_fail(RP_E_FORMAT, "%s: %s.attention.layer_norm_rms_epsilon is missing or not positive",
                        rp_gguf_path(f), r.arch);
     if (rp_pattern_has(&c.layers, ATTENTION_LATENT)) RP_TRY(rp_config_read_mla(&r, &c));
+    if (rp_pattern_has(&c.layers, ATTENTION_DELTA)) RP_TRY(rp_config_read_delta(&r, &c));
+    if (c.arch->rope_sections) RP_TRY(rp_config_read_sections(&r, &c));
     RP_TRY(read_scales(&r, &c));
     *out = c;
     return RP_OK;
@@ -277,6 +279,8 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     };
     if (c->window_layers != NULL)
         k.attention = rp_gguf_number_at(c->window_layers, (uint64_t)layer) != 0.0 ? ATTENTION_WINDOW : ATTENTION_FULL;
+    if (c->delta_layers != NULL)
+        k.attention = rp_gguf_number_at(c->delta_layers, (uint64_t)layer) != 0.0 ? ATTENTION_DELTA : ATTENTION_FULL;
     if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;
     if (k.attention == ATTENTION_WINDOW) k.window = c->window;
     if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;

@@ -23,10 +23,23 @@ typedef struct MlaConfig {
     int32_t nope, value; /* dimensions of a head: of q and k without RoPE, and of v */
 } MlaConfig;
 
+/* Gated delta nets. Heads of keys and of values have one size. */
+typedef struct DeltaConfig {
+    int32_t taps;          /* of the convolution over tokens */
+    int32_t dim;           /* of a head */
+    int32_t n_key, n_head; /* heads of keys and queries, and of values, a multiple */
+} DeltaConfig;
+
+/* Channels of the convolution: queries, keys and values. */
+static inline int64_t rp_delta_channels(const DeltaConfig *d) {
+    return (int64_t)d->dim * (2 * (int64_t)d->n_key + d->n_head);
+}
+
 typedef struct ModelConfig {
     const ArchRow     *arch;
     LayerPattern       layers;        /* that of the row, with the numbers of the file */
     const RpGgufValue *window_layers; /* from the file: booleans [n_layer], true: a window; or NULL */
+    const RpGgufValue *delta_layers;  /* from the file: booleans, true: a gated delta net; or NULL */
     int32_t            n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
     int32_t            n_layer_next; /* layers behind those that predict further tokens (MTP): kept, but not run */
     float              norm_eps, embd_scale, attn_scale, residual_scale, logit_scale;
@@ -36,6 +49,7 @@ typedef struct ModelConfig {
     int32_t            window;              /* positions that a token attends to there; 0: no layer has one */
     ExpertConfig       experts;
     MlaConfig          mla;
+    DeltaConfig        delta;
 } ModelConfig;
 
 /* One layer, resolved from the pattern and the numbers of the file. Builders and the table of weights read
@@ -65,6 +79,13 @@ typedef struct ConfigReader {
 /* The keys of families with experts; those of MLA, which replace the scale of attention and adjust RoPE. */
 RP_NODISCARD RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c);
+
+/* Those of gated delta nets, and of M-RoPE where the family has it. */
+RP_NODISCARD RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c);
+RP_NODISCARD RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c);
+
+/* Bytes of the recurrent states of all layers, for one position; 0: no layer has one. */
+size_t rp_config_state_bytes(const ModelConfig *c);
 
 /* Writes "<arch>.<key>" to buf and returns it. */
 const char *rp_config_key(const ConfigReader *r, const char *key, char *buf, size_t size);

@@ -52,6 +52,7 @@ static void fill_info(RpModel *m) {
                           .n_vocab       = (int32_t)m->token_embd->view.ne[1],
                           .n_embd        = c->n_embd,
                           .n_layer       = c->n_layer,
+                          .n_layer_nextn = c->n_layer_next,
                           .n_head        = c->n_head,
                           .n_head_kv     = c->n_head_kv,
                           .head_dim      = c->head_dim,
@@ -65,11 +66,13 @@ static void fill_info(RpModel *m) {
         if (rp_gguf_is_training(t->name)) continue;
         info->n_params += rp_view_elems(&t->view);
         info->weight_bytes += t->bytes;
+        if (rp_model_is_of_next_layers(m, t)) continue; /* no token reads it */
+        info->decode_weight_bytes += t->bytes;
+        info->n_params_active += rp_view_elems(&t->view);
     }
-    info->decode_weight_bytes = info->weight_bytes;
-    info->n_params_active     = info->n_params;
     for (int i = 0; i < c->n_layer; i++) {
         info->n_layer_local += rp_config_layer(c, i).attention == ATTENTION_WINDOW;
+        info->n_layer_recurrent += rp_config_layer(c, i).attention == ATTENTION_DELTA;
         leave_out(m->layers[i].gate_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].up_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].down_exps, c->experts.n, c->experts.n_used, info);

@@ -13,6 +13,7 @@ typedef struct LayerWeights {
     const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
     const RpGgufTensor *qkv, *qkv_bias, *gate_up; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
+    const RpGgufTensor *delta_qkv, *delta_gate, *conv, *dt, *decay, *beta, *alpha, *beta_alpha, *delta_norm, *delta_out;
     const RpGgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
     const RpGgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
     const RpGgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
@@ -57,6 +58,9 @@ RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
 
 /* The graph reads t as a whole: not the rows of a part each, and not the layers that predict further tokens. */
 bool rp_model_reads(const RpModel *m, const RpGgufTensor *t);
+
+/* A tensor of the layers that predict further tokens, which are not run. */
+bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t);
 
 /* RP_E_UNSUPPORTED names a tensor that the model found no use for, unless REPRISE_UNUSED_TENSORS says ignore. */
 RP_NODISCARD RpStatus rp_model_check_unused(const RpModel *m);

@@ -48,6 +48,7 @@ RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *op
     r->tokens   = data_of(r, "tokens");
     r->pos      = data_of(r, "pos");
     r->out_rows = data_of(r, "out_rows");
+    r->slots    = data_of(r, "slots");
     r->logits   = data_of(r, "logits");
     return RP_OK;
 }

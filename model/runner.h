@@ -3,6 +3,9 @@
 #ifndef MODEL_RUNNER_H
 #define MODEL_RUNNER_H
 
+#include "model/model.h"
+#include "model/slots.h"
+
 #include "reprise/session.h"
 
 enum { MAX_RUNNERS = 12, RECENT_TOKENS = 1024 };
@@ -13,6 +16,7 @@ typedef struct Runner {
     ExecPlan           *plan;
     RpExecutor         *executor;
     int32_t            *tokens, *pos, *out_rows; /* inputs; NULL in a graph that samples */
+    int32_t            *slots;                   /* input; NULL without recurrent states */
     float              *logits;                  /* [n_out][n_vocab] */
     const int32_t     **experts;                 /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
     const TensorNode   *step;                    /* the step state of a graph that samples, or NULL */
@@ -24,6 +28,7 @@ struct RpSession {
     int            n_runners;
     Runner         score;    /* logits of every token; opened when first used */
     Runner         sampling; /* samples on the device; executor NULL where the host samples */
+    StateSlots     slots;
     char          *passes;
     int32_t        n_ctx, n_past;
     RpDtype        kv_type;

@@ -7,6 +7,7 @@
  *     sampling     1 token                            samples on the device; opened there only
  * They share one device, its threads, weights and arena, and by name the KV cache:
  *     slot p of state "k.<layer>" and "v.<layer>" holds position p;  slots p >= n_past are stale
+ * and recurrent states, a slot for each number of tokens whose state is kept (slots.h).
  * A run changes tokens, positions and output rows only, which are tensors (I4). It allocates nothing (I3). */
 #include "model/reply.h"
 
@@ -21,6 +22,8 @@
 #include <string.h>
 
 enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64, SHORT_CHUNK = 16 };
+
+static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
 static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSessionOptions *w) {
@@ -45,9 +48,19 @@ static int32_t next_chunk(int32_t n) {
     return n > 8 ? 8 : n > 4 ? 4 : n > 2 ? 2 : 1;
 }
 
+/* The slots of recurrent states: the current one, and those that state_bytes has room for. */
+static int32_t count_slots(const RpModel *m, const RpSessionOptions *w) {
+    const size_t of_slot = rp_config_state_bytes(&m->config);
+    if (of_slot == 0) return 0;
+    size_t n = (w->state_bytes > 0 ? w->state_bytes : DEFAULT_STATE_BYTES) / of_slot;
+    if (n < 1 && w->state_bytes == 0) n = 1;
+    return n < MAX_SLOTS - 1 ? 1 + (int32_t)n : MAX_SLOTS;
+}
+
 /* Builds graph and plan of every chunk length, longest first. Nothing is allocated for running them yet. */
 static RpStatus plan_runners(RpSession *s, const RpSessionOptions *w) {
-    RpModelGraphOptions o = {.n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts};
+    RpModelGraphOptions o = {
+        .n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts, .n_states = s->slots.n};
     for (o.n_tok = w->prefill_chunk;; o.n_tok = next_chunk(o.n_tok)) {
         RP_TRY(rp_runner_plan(&s->runners[s->n_runners++], s->model, &o, w->passes));
         if (o.n_tok == 1) return RP_OK;
@@ -62,7 +75,10 @@ static RpSessionMemory memory_of(const RpSession *s) {
         if (p.arena > m.arena) m.arena = p.arena;
         if (p.state > m.kv) m.kv = p.state;
     }
-    m.total = m.weights + m.kv + m.arena;
+    m.n_states = s->slots.n;
+    m.states   = (size_t)s->slots.n * rp_config_state_bytes(&s->model->config);
+    m.total    = m.weights + m.kv + m.arena;
+    m.kv -= m.states;
     return m;
 }
 
@@ -72,13 +88,16 @@ static RpStatus check_memory(const RpSession *s, const RpSessionOptions *w) {
     const RpSessionMemory m = memory_of(s);
     RpDeviceMemory        d;
     RP_TRY(rp_device_memory(w->device, w->require_cuda, &d));
-    const size_t weights = d.is_own ? m.weights : 0, fixed = m.arena + weights;
+    const size_t weights = d.is_own ? m.weights : 0, fixed = m.arena + m.states + weights;
     /* On the CPU 0 means that the free memory is not known. */
     if ((d.free_bytes == 0 && !d.is_own) || m.kv + fixed <= d.free_bytes) return RP_OK;
     const double row      = (double)m.kv / (double)m.n_ctx; /* bytes per position */
     const double fits     = fixed < d.free_bytes ? (double)(d.free_bytes - fixed) / row : 0.0;
-    char         also[64] = "";
-    if (weights > 0) snprintf(also, sizeof also, ", %.1f GB for the weights", (double)weights / 1e9);
+    char         also[96] = "";
+    int          n_also   = 0;
+    if (m.states > 0) n_also = snprintf(also, sizeof also, ", %.1f GB for recurrent states", (double)m.states / 1e9);
+    if (weights > 0)
+        snprintf(also + n_also, sizeof also - (size_t)n_also, ", %.1f GB for the weights", (double)weights / 1e9);
     return rp_fail(RP_E_NOMEM,
                    "a context of %d tokens takes %.1f GB for the KV cache%s and %.1f GB for intermediate "
                    "tensors, %.1f GB are free on %s; about %lld tokens would fit",
@@ -95,6 +114,7 @@ static RpStatus plan_session(const RpModel *m, const RpSessionOptions *options, 
     s->model                    = m;
     s->n_ctx                    = w->n_ctx;
     s->kv_type                  = w->kv_type;
+    s->slots.n                  = count_slots(m, w);
     s->passes                   = strdup(w->passes);
     const RpModelInfo *info     = rp_model_info(m);
     const size_t       n_counts = w->count_experts ? (size_t)info->n_layer * (size_t)info->n_expert : 0;
@@ -126,11 +146,12 @@ RpStatus rp_session_memory_sized(const RpModel *m, const RpSessionOptions *optio
 }
 
 /* The runner that samples on the device, so that only token ids return to the host. The CPU samples on the
- * host, and so does a session that counts experts: their ids must reach the host after each step. */
+ * host, and so does a session that counts experts: their ids must reach the host after each step. So does one with
+ * recurrent states, as the device may run past the end of a reply, and states cannot go back. */
 static RpStatus open_sampling(RpSession *s, const RpSessionOptions *w, RpExecutorOptions *o) {
     const RpModelGraphOptions graph = {
         .n_tok = 1, .n_ctx = w->n_ctx, .kv_type = w->kv_type, .draws = true, .n_recent = RECENT_TOKENS};
-    if (strcmp(rp_session_info(s).device, "cpu") == 0 || w->count_experts) return RP_OK;
+    if (strcmp(rp_session_info(s).device, "cpu") == 0 || w->count_experts || s->slots.n > 0) return RP_OK;
     RP_TRY(rp_runner_plan(&s->sampling, s->model, &graph, s->passes));
     return rp_runner_open(&s->sampling, s->model, o);
 }
@@ -212,6 +233,9 @@ static RpStatus check_append(const RpSession *s, const int32_t *tokens, size_t n
     for (size_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= n_vocab)
             return rp_fail(RP_E_ARG, "token %d at %zu is outside of the vocabulary of %d", tokens[i], i, n_vocab);
+    if (s->slots.n > 0 && s->n_past > 0 && rp_slots_find(&s->slots, s->n_past) < 0)
+        return rp_fail(RP_E_STATE, "the recurrent state after %d tokens was lost by a failed run: rewind to %d",
+                       s->n_past, rp_slots_reach(&s->slots, s->n_past));
     if (n > (size_t)(s->n_ctx - s->n_past))
         return rp_fail(RP_E_CONTEXT_FULL, "%zu tokens do not fit: the context holds %d of %d already", n, s->n_past,
                        s->n_ctx);
@@ -242,6 +266,16 @@ static void count_experts(RpSession *s, const Runner *r, int32_t n) {
         }
 }
 
+/* Where the recurrent state comes from and goes to; returns the slot that it goes to. A run that fails leaves nothing
+ * in that slot. */
+static int32_t name_slots(RpSession *s, const Runner *r, int32_t n) {
+    if (s->slots.n == 0) return -1;
+    r->slots[0]      = rp_slots_find(&s->slots, s->n_past);
+    const int32_t to = rp_slots_take(&s->slots, r->slots[0]);
+    for (int32_t i = 0; i < r->o.n_tok; i++) r->slots[1 + i] = i == n - 1 ? to : -1;
+    return to;
+}
+
 /* Runs n tokens from position n_past on. Position -1 marks padding: it stores nothing and attends to nothing.
  * Logits are computed for the last token, or for every token where the runner has as many outputs. */
 static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n) {
@@ -250,11 +284,13 @@ static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n) {
         r->pos[i]    = i < n ? s->n_past + i : -1;
     }
     for (int32_t i = 0; i < r->o.n_out; i++) r->out_rows[i] = r->o.n_out == 1 ? n - 1 : i;
+    const int32_t slot  = name_slots(s, r, n);
     s->logits           = NULL;
     s->logits_on_device = false;
     RP_TRY(rp_executor_run(r->executor));
     count_experts(s, r, n);
     s->n_past += n;
+    if (slot >= 0) rp_slots_put(&s->slots, slot, s->n_past);
     return RP_OK;
 }
 
@@ -272,6 +308,7 @@ RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPre
         if (progress != NULL && !progress((int64_t)done, (int64_t)n, user) && done < n)
             return rp_fail(RP_E_CANCELLED, "prefill was stopped after %zu of %zu tokens", done, n);
     }
+    if (n > 1) rp_slots_keep(&s->slots, s->n_past); /* the end of a prompt: a place to come back to */
     return RP_OK;
 }
 
@@ -294,7 +331,8 @@ RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogit
                                            .n_out      = chunk,
                                            .n_ctx      = s->n_ctx,
                                            .kv_type    = s->kv_type,
-                                           .expert_ids = s->expert_counts != NULL};
+                                           .expert_ids = s->expert_counts != NULL,
+                                           .n_states   = s->slots.n};
         RpStatus                  st    = rp_runner_plan(&s->score, s->model, &graph, s->passes);
         if (st == RP_OK) st = rp_runner_open(&s->score, s->model, &o);
         if (st != RP_OK) {
@@ -309,6 +347,7 @@ RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogit
         s->logits = s->score.logits + (size_t)(take - 1) * n_vocab;
         done += (size_t)take;
     }
+    if (n > 1) rp_slots_keep(&s->slots, s->n_past);
     return RP_OK;
 }
 
@@ -330,6 +369,12 @@ int32_t rp_session_n_ctx(const RpSession *s) { return s != NULL ? s->n_ctx : 0; 
 int rp_session_n_threads(const RpSession *s) { return s != NULL ? rp_executor_n_threads(s->runners[0].executor) : 0; }
 const RpModel *rp_session_model(const RpSession *s) { return s != NULL ? s->model : NULL; }
 
+int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past) {
+    if (s == NULL || n_past <= 0) return 0;
+    if (n_past >= s->n_past) return s->n_past;
+    return s->slots.n > 0 ? rp_slots_reach(&s->slots, n_past) : n_past;
+}
+
 /* Stale slots of the KV cache need no clearing: attention reads slots 0..pos[t] only, and each of them is
  * written again before a token attends to it. */
 RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
@@ -337,6 +382,12 @@ RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
 
     if (n_past < 0 || n_past > s->n_past)
         return rp_fail(RP_E_ARG, "rewind to %d: the context holds %d tokens", n_past, s->n_past);
+    const int32_t point = rp_session_rewind_point(s, n_past);
+    if (point != n_past)
+        return rp_fail(RP_E_NOT_AVAILABLE,
+                       "rewind to %d: the recurrent state is not kept there, the nearest before it is %d", n_past,
+                       point);
+    rp_slots_rewind(&s->slots, n_past);
     if (n_past != s->n_past) {
         s->logits           = NULL;
         s->logits_on_device = false;

@@ -35,6 +35,13 @@ typedef enum Length {
     MLA_Q,
     MLA_VALUE,
     MLA_OUT,
+    QUERY_AND_GATE,
+    TAPS,
+    DELTA_CHANNELS,
+    DELTA_DIM,
+    DELTA_HEADS,
+    DELTA_GATES,
+    DELTA_VALUES,
     N_LENGTHS
 } Length;
 
@@ -63,7 +70,12 @@ enum {
     QKV_APART     = 1 << 20, /* a tensor each of queries, keys and values, */
     QKV_JOINED    = 1 << 21, /* or one of all three */
     FF_APART      = 1 << 22, /* a tensor each of gate and up, */
-    FF_JOINED     = 1 << 23  /* or one of both */
+    FF_JOINED     = 1 << 23, /* or one of both */
+    QUERY_ALONE   = 1 << 24, /* wq gives queries, */
+    QUERY_GATED   = 1 << 25, /* or queries and gates */
+    DELTA         = 1 << 26,
+    JOINT_GATES   = 1 << 27, /* of a delta net: beta and alpha have one matrix, */
+    SPLIT_GATES   = 1 << 28  /* or two */
 };
 
 typedef enum Presence {
@@ -84,66 +96,79 @@ typedef struct WeightRow {
 #define FIELD(name) offsetof(LayerWeights, name)
 
 static const WeightRow rows[] = {
-    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | PRE_NORM  },
-    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  GQA | QKV_APART     },
-    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART     },
-    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART     },
-    {"attn_qkv.weight",            FIELD(qkv),            {EMBD, QKV_ROWS, ONE},         REQUIRED,  GQA | QKV_JOINED    },
-    {"attn_qkv.bias",              FIELD(qkv_bias),       {QKV_ROWS, ONE, ONE},          READ_ONLY, GQA | QKV_JOINED    },
-    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            REQUIRED,  GQA                 },
-    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             OPTIONAL,  GQA                 },
-    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                 },
-    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                 },
-    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              OPTIONAL,  GQA | OUTPUT_BIAS   },
-    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              READ_ONLY, GQA | NO_OUT_BIAS   },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD   },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD   },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF     },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF     },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             REQUIRED,  GQA | Q_NORM_ROW    },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          REQUIRED,  GQA | Q_NORM_ROW    },
-    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           REQUIRED,  GQA | SINKS         },
-    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            REQUIRED,  LATENT | Q_FULL_RANK},
-    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           REQUIRED,  LATENT | Q_LOW_RANK },
-    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            REQUIRED,  LATENT | Q_LOW_RANK },
-    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          REQUIRED,  LATENT | Q_LOW_RANK },
-    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             REQUIRED,  LATENT              },
-    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           REQUIRED,  LATENT              },
-    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      REQUIRED,  LATENT              },
-    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, REQUIRED,  LATENT              },
-    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          REQUIRED,  LATENT              },
-    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | POST_NORM },
-    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM_POST       },
-    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM            },
-    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART    },
-    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART    },
-    {"ffn_up.weight",              FIELD(gate_up),        {EMBD, FF_TWICE, ONE},         REQUIRED,  DENSE | FF_JOINED   },
-    {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               REQUIRED,  DENSE               },
-    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              REQUIRED,  POST_NORM           },
-    {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED              },
-    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           REQUIRED,  ROUTED | BIASED     },
-    {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},           READ_ONLY, ROUTED              },
-    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED              },
-    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED              },
-    {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD, EXPERTS},    REQUIRED,  ROUTED              },
-    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED     },
-    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED     },
-    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED | BIASED     },
-    {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},              REQUIRED,  SHARED | SHARED_GATE},
-    {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED              },
-    {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED              },
-    {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        REQUIRED,  SHARED              },
+    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | PRE_NORM           },
+    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  GQA | QKV_APART | QUERY_ALONE},
+    {"attn_q.weight",              FIELD(q),              {EMBD, QUERY_AND_GATE, ONE},   REQUIRED,  GQA | QKV_APART | QUERY_GATED},
+    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART              },
+    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART              },
+    {"attn_qkv.weight",            FIELD(qkv),            {EMBD, QKV_ROWS, ONE},         REQUIRED,  GQA | QKV_JOINED             },
+    {"attn_qkv.bias",              FIELD(qkv_bias),       {QKV_ROWS, ONE, ONE},          READ_ONLY, GQA | QKV_JOINED             },
+    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            REQUIRED,  GQA                          },
+    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             OPTIONAL,  GQA                          },
+    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                          },
+    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                          },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              OPTIONAL,  GQA | OUTPUT_BIAS            },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              READ_ONLY, GQA | NO_OUT_BIAS            },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD            },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD            },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF              },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF              },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             REQUIRED,  GQA | Q_NORM_ROW             },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          REQUIRED,  GQA | Q_NORM_ROW             },
+    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           REQUIRED,  GQA | SINKS                  },
+    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            REQUIRED,  LATENT | Q_FULL_RANK         },
+    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           REQUIRED,  LATENT | Q_LOW_RANK          },
+    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            REQUIRED,  LATENT | Q_LOW_RANK          },
+    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          REQUIRED,  LATENT | Q_LOW_RANK          },
+    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             REQUIRED,  LATENT                       },
+    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           REQUIRED,  LATENT                       },
+    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      REQUIRED,  LATENT                       },
+    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, REQUIRED,  LATENT                       },
+    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          REQUIRED,  LATENT                       },
+    {"attn_qkv.weight",            FIELD(delta_qkv),      {EMBD, DELTA_CHANNELS, ONE},   REQUIRED,  DELTA                        },
+    {"attn_gate.weight",           FIELD(delta_gate),     {EMBD, DELTA_VALUES, ONE},     REQUIRED,  DELTA                        },
+    {"ssm_conv1d.weight",          FIELD(conv),           {TAPS, DELTA_CHANNELS, ONE},   REQUIRED,  DELTA                        },
+    {"ssm_dt.bias",                FIELD(dt),             {DELTA_HEADS, ONE, ONE},       REQUIRED,  DELTA                        },
+    {"ssm_a",                      FIELD(decay),          {DELTA_HEADS, ONE, ONE},       REQUIRED,  DELTA                        },
+    {"ssm_beta.weight",            FIELD(beta),           {EMBD, DELTA_HEADS, ONE},      REQUIRED,  DELTA | SPLIT_GATES          },
+    {"ssm_alpha.weight",           FIELD(alpha),          {EMBD, DELTA_HEADS, ONE},      REQUIRED,  DELTA | SPLIT_GATES          },
+    {"ssm_ba.weight",              FIELD(beta_alpha),     {EMBD, DELTA_GATES, ONE},      REQUIRED,  DELTA | JOINT_GATES          },
+    {"ssm_norm.weight",            FIELD(delta_norm),     {DELTA_DIM, ONE, ONE},         REQUIRED,  DELTA                        },
+    {"ssm_out.weight",             FIELD(delta_out),      {DELTA_VALUES, EMBD, ONE},     REQUIRED,  DELTA                        },
+    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | POST_NORM          },
+    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM_POST                },
+    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM                     },
+    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART             },
+    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART             },
+    {"ffn_up.weight",              FIELD(gate_up),        {EMBD, FF_TWICE, ONE},         REQUIRED,  DENSE | FF_JOINED            },
+    {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               REQUIRED,  DENSE                        },
+    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              REQUIRED,  POST_NORM                    },
+    {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED                       },
+    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           REQUIRED,  ROUTED | BIASED              },
+    {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},           READ_ONLY, ROUTED                       },
+    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED                       },
+    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED                       },
+    {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD, EXPERTS},    REQUIRED,  ROUTED                       },
+    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED              },
+    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED              },
+    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED | BIASED              },
+    {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},              REQUIRED,  SHARED | SHARED_GATE         },
+    {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED                       },
+    {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED                       },
+    {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        REQUIRED,  SHARED                       },
 };
 
 static unsigned attention_parts(const ModelConfig *c, const LayerKind *k) {
     const ArchRow *a = c->arch;
     if (k->attention == ATTENTION_NONE) return 0;
+    if (k->attention == ATTENTION_DELTA) return ATTENDS | DELTA | (a->joint_gates ? JOINT_GATES : SPLIT_GATES);
     if (k->attention == ATTENTION_LATENT) return ATTENDS | LATENT | (c->mla.q_lora > 0 ? Q_LOW_RANK : Q_FULL_RANK);
     unsigned parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
     if (a->qk_norm == QK_NORM_HEAD) parts |= Q_NORM_HEAD;
     if (a->qk_norm == QK_NORM_HEAD_OPTIONAL) parts |= Q_NORM_IF;
     if (a->qk_norm == QK_NORM_ROW) parts |= Q_NORM_ROW;
     if (a->sinks) parts |= SINKS;
+    parts |= a->query_gate ? QUERY_GATED : QUERY_ALONE;
     return parts;
 }
 
@@ -167,25 +192,32 @@ static unsigned parts_of(const ModelConfig *c, const RpGgufFile *file, int layer
 
 static int64_t length(const ModelConfig *c, Length which) {
     const int64_t heads = c->n_head, rows_kv = (int64_t)c->n_head_kv * c->head_dim;
-    const int64_t lengths[N_LENGTHS] = {[ONE]       = 1,
-                                        [EMBD]      = c->n_embd,
-                                        [HEADS]     = heads * c->head_dim,
-                                        [HEADS_KV]  = rows_kv,
-                                        [QKV_ROWS]  = heads * c->head_dim + 2 * rows_kv,
-                                        [HEAD_DIM]  = c->head_dim,
-                                        [N_HEADS]   = heads,
-                                        [FF]        = c->n_ff,
-                                        [FF_TWICE]  = 2 * (int64_t)c->n_ff,
-                                        [EXPERTS]   = c->experts.n,
-                                        [FF_EXPERT] = c->experts.n_ff,
-                                        [FF_SHARED] = c->experts.n_ff_shared,
-                                        [Q_LORA]    = c->mla.q_lora,
-                                        [KV_LORA]   = c->mla.kv_lora,
-                                        [KV_A]      = c->mla.kv_lora + c->rope.n_dims,
-                                        [NOPE]      = c->mla.nope,
-                                        [MLA_Q]     = heads * (c->mla.nope + c->rope.n_dims),
-                                        [MLA_VALUE] = c->mla.value,
-                                        [MLA_OUT]   = heads * c->mla.value};
+    const int64_t lengths[N_LENGTHS] = {[ONE]            = 1,
+                                        [EMBD]           = c->n_embd,
+                                        [HEADS]          = heads * c->head_dim,
+                                        [HEADS_KV]       = rows_kv,
+                                        [QKV_ROWS]       = heads * c->head_dim + 2 * rows_kv,
+                                        [HEAD_DIM]       = c->head_dim,
+                                        [N_HEADS]        = heads,
+                                        [FF]             = c->n_ff,
+                                        [FF_TWICE]       = 2 * (int64_t)c->n_ff,
+                                        [EXPERTS]        = c->experts.n,
+                                        [FF_EXPERT]      = c->experts.n_ff,
+                                        [FF_SHARED]      = c->experts.n_ff_shared,
+                                        [Q_LORA]         = c->mla.q_lora,
+                                        [KV_LORA]        = c->mla.kv_lora,
+                                        [KV_A]           = c->mla.kv_lora + c->rope.n_dims,
+                                        [NOPE]           = c->mla.nope,
+                                        [MLA_Q]          = heads * (c->mla.nope + c->rope.n_dims),
+                                        [MLA_VALUE]      = c->mla.value,
+                                        [MLA_OUT]        = heads * c->mla.value,
+                                        [QUERY_AND_GATE] = 2 * heads * c->head_dim,
+                                        [TAPS]           = c->delta.taps,
+                                        [DELTA_CHANNELS] = rp_delta_channels(&c->delta),
+                                        [DELTA_DIM]      = c->delta.dim,
+                                        [DELTA_HEADS]    = c->delta.n_head,
+                                        [DELTA_GATES]    = 2 * (int64_t)c->delta.n_head,
+                                        [DELTA_VALUES]   = (int64_t)c->delta.dim * c->delta.n_head};
     return lengths[which];
 }
 
@@ -303,7 +335,7 @@ RpStatus rp_model_find_weights(RpModel *m) {
 }
 
 /* Of layer n_layer and above. */
-static bool is_of_next_layers(const RpModel *m, const RpGgufTensor *t) {
+bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t) {
     const int32_t n = m->config.n_layer + m->config.n_layer_next;
     char          prefix[24];
     for (int i = m->config.n_layer; i < n; i++) {
@@ -345,7 +377,7 @@ RpStatus rp_model_check_unused(const RpModel *m) {
         return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': must be refuse or ignore", option);
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
-        if (!is_used(m, t) && !is_of_next_layers(m, t) && !rp_gguf_is_training(t->name) && n_unused++ == 0)
+        if (!is_used(m, t) && !rp_model_is_of_next_layers(m, t) && !rp_gguf_is_training(t->name) && n_unused++ == 0)
             first = t->name;
     }
     if (n_unused == 0) return RP_OK;

@@ -56,13 +56,13 @@ def quantize(data, qtype):
 
 class Tiny:
     """One model: shape, weight types (matrices take them in turn) and seed. `keys`: further metadata {key: (kind, value)}, under
-    the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `nextn`: so many of the layers, the last
-    ones, predict further tokens."""
+    the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
+    layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
-                 keys_theirs=None, nextn=0, rope_long=False):
+                 keys_theirs=None, nextn=0, rope_long=False, delta=None):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -123,9 +123,24 @@ class Tiny:
                 w.add_expert_shared_feed_forward_length(self.ff_shared)
         if self.nextn:
             w.add_uint32(f"{self.arch}.nextn_predict_layers", self.nextn)
+        if self.delta:
+            self.delta_metadata()
         w.add_layer_norm_rms_eps(1e-5)
         for key, (kind, value) in ((self.keys_theirs if self.theirs and self.keys_theirs else self.keys) or {}).items():
             getattr(w, f"add_{kind}")(f"{self.arch}.{key}", value)
+
+    def delta_metadata(self):
+        w, d = self.writer, self.delta
+        w.add_ssm_conv_kernel(d["taps"])
+        w.add_ssm_state_size(d["dim"])
+        w.add_ssm_group_count(d["keys"])
+        w.add_ssm_time_step_rank(d["heads"])
+        w.add_ssm_inner_size(d["dim"] * d["heads"])
+        w.add_rope_dimension_count(d["rope"])
+        if "sections" in d:
+            w.add_rope_dimension_sections(d["sections"])
+        if "interval" in d:
+            w.add_uint32(f"{self.arch}.full_attention_interval", d["interval"])
 
     def vocabulary(self):
         tokens = [b"<unk>", b"<s>", b"</s>"] + [f"<0x{b:02X}>".encode() for b in range(256)]
@@ -141,7 +156,8 @@ class Tiny:
 
     def plain_attention(self, p):
         q, kv = self.heads * self.dim, self.heads_kv * self.dim
-        for name, rows in (("qkv", q + 2 * kv),) if self.arch == "phi3" else (("q", q), ("k", kv), ("v", kv)):
+        wide = 2 * q if self.delta else q
+        for name, rows in (("qkv", q + 2 * kv),) if self.arch == "phi3" else (("q", wide), ("k", kv), ("v", kv)):
             self.matrix(p + f"attn_{name}.weight", self.embd, rows)
             if self.bias:
                 self.vector(p + f"attn_{name}.bias", rows, 0.0)
@@ -153,6 +169,26 @@ class Tiny:
             self.vector(p + "attn_sinks.weight", self.heads, 0.5, 1.0)
             self.vector(p + "attn_output.bias", self.embd, 0.0)
         self.matrix(p + "attn_output.weight", q, self.embd)
+
+    def delta_net(self, p):
+        d = self.delta
+        values = d["dim"] * d["heads"]
+        channels = values + 2 * d["dim"] * d["keys"]
+        self.matrix(p + "attn_qkv.weight", self.embd, channels)
+        self.matrix(p + "attn_gate.weight", self.embd, values)
+        self.matrix(p + "ssm_conv1d.weight", d["taps"], channels, qtype=Q.F32)
+        self.vector(p + "ssm_dt.bias", d["heads"], 0.0, 1.0)
+        self.writer.add_tensor(p + "ssm_a", (-np.exp(0.5 * self.rng.standard_normal(d["heads"]))).astype(np.float32))
+        if self.arch == "qwen3next":
+            self.matrix(p + "ssm_ba.weight", self.embd, 2 * d["heads"])
+        else:
+            self.matrix(p + "ssm_beta.weight", self.embd, d["heads"])
+            self.matrix(p + "ssm_alpha.weight", self.embd, d["heads"])
+        self.vector(p + "ssm_norm.weight", d["dim"], 1.0)
+        self.matrix(p + "ssm_out.weight", values, self.embd)
+
+    def is_delta_net(self, i):
+        return self.delta and i < self.layers - self.nextn and (i + 1) % self.delta.get("interval", 4) != 0
 
     def latent_attention(self, p):
         m = self.mla
@@ -181,7 +217,7 @@ class Tiny:
                 self.writer.add_tensor(p + f"ffn_{name}_exps.bias", bias.astype(np.float32))
         if self.arch == "gpt-oss":
             self.vector(p + "ffn_gate_inp.bias", self.experts, 0.0)
-        if self.arch == "qwen2moe":
+        if self.arch in ("qwen2moe", "qwen3next", "qwen35moe"):
             self.vector(p + "ffn_gate_inp_shexp.weight", self.embd, 0.0)
         if self.ff_shared:
             self.matrix(p + "ffn_gate_shexp.weight", self.embd, self.ff_shared)
@@ -194,10 +230,12 @@ class Tiny:
             self.vector(p + "attn_norm.weight", self.embd, 1.0)
         if self.mla:
             self.latent_attention(p)
+        elif self.is_delta_net(i):
+            self.delta_net(p)
         else:
             self.plain_attention(p)
         if self.arch != "olmo2":
-            is_post = self.arch in ("gpt-oss", "glm4moe")
+            is_post = self.arch in ("gpt-oss", "glm4moe") or self.delta
             self.vector(p + ("post_attention_norm.weight" if is_post else "ffn_norm.weight"), self.embd, 1.0)
         if self.experts and i >= self.dense:
             self.expert_feed_forward(p)
@@ -348,6 +386,24 @@ def models():
     yield Tiny("ernie4_5-f32", "ernie4_5", [Q.F32], seed=350, embd=32, ff=32, heads=2, tied=True)
     yield Tiny("ernie4_5-mix", "ernie4_5", MIX_32, seed=351)
     yield from expert_models()
+    yield from delta_models()
+
+
+def delta_models():
+    """Gated delta nets with one full layer of two, or of four; heads of values in groups, or tiled over the key heads."""
+    small = dict(qk_norm=True, heads=2, heads_kv=1, embd=32, ff=32, vocab=48)
+    net = dict(taps=4, dim=16, keys=2, heads=4, rope=8, interval=2)
+    text = net | dict(sections=[2, 1, 1, 0])
+    experts = dict(experts=4, used=2, ff_expert=32, ff_shared=32)
+    yield Tiny("qwen35-f32", "qwen35", [Q.F32], seed=300, delta=text, **small)
+    yield Tiny("qwen35-mix", "qwen35", MIX_32, seed=301, delta=text | dict(dim=32, keys=1, heads=3, interval=4), nextn=1,
+               **small | dict(layers=5, embd=64, tied=True))
+    yield Tiny("qwen35moe-f32", "qwen35moe", [Q.F32], seed=310, delta=text, **small, **experts)
+    yield Tiny("qwen35moe-mix", "qwen35moe", MIX_32, seed=317, delta=text | dict(heads=2), nextn=1, **small | dict(layers=4),
+               **experts)
+    yield Tiny("qwen3next-f32", "qwen3next", [Q.F32], seed=320, delta=net, **small, **experts)
+    yield Tiny("qwen3next-mix", "qwen3next", MIX_32, seed=321, delta=net | dict(dim=32, heads=6, interval=3), nextn=1,
+               **small | dict(layers=4), **experts)
 
 
 def expert_models():

@@ -35,8 +35,10 @@ typedef struct RpModelInfo {
     size_t      decode_weight_bytes;       /* read per token: all tensors, but of the experts only those used, and of
                                               an embedding that is not the output matrix too only one row */
     const char
-        *adapter_warning; /* why the latest adapter may not fit: it was trained on another model of the same shape,
+           *adapter_warning;   /* why the latest adapter may not fit: it was trained on another model of the same shape,
                                     as far as its vectors tell (docs/training.md). NULL: nothing is known against it */
+    int32_t n_layer_recurrent; /* layers of the n_layer that have a state of fixed size instead of a KV cache */
+    int32_t n_layer_nextn;     /* further layers in the file, which predict further tokens: kept, not used yet */
 } RpModelInfo;
 
 typedef struct RpModelOptions {
@@ -92,21 +94,28 @@ typedef struct RpModelGraphOptions {
     bool    expert_ids; /* make the ids of the selected experts outputs */
     bool    draws;      /* the graph samples: it runs the token of the step state and samples the next one into it */
     int32_t n_recent;   /* with `draws`: room for recent tokens in the step state */
+    int32_t n_states;   /* slots of recurrent states, for positions whose state is kept, at most 4096; 0: 1 */
 } RpModelGraphOptions;
 
 /* The graph of one step over n_tok tokens, finished but not optimised. The caller frees it, before the model.
  *   inputs   "tokens"   i32 [n_tok]
  *            "pos"      i32 [n_tok]   position of each token; -1: padding, stores nothing, its results mean nothing
  *            "out_rows" i32 [n_out]   indices of the tokens that get logits
+ *            "slots"    i32 [n_tok+1], if a layer is a gated delta net: the slot of the state before the first token,
+ *                       -1: zeros; then, for each token, the slot that the state after it goes to, -1: none. Tokens
+ *                       behind the last one with a slot are padding
  *   output   "logits"   f32 [n_vocab, n_out]
  *            "blk.<layer>.experts" i32 [n_expert_used, n_tok], with expert_ids, for each layer with experts
  *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], for each layer with attention
  *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
- * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS + n_recent]
- * (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of that node.
- * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with more than one
- * token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32,
- * and for a model without any attention. */
+ *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for
+ *            each gated delta net
+ * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
+ * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
+ * that node. Recurrent states are those of slot 0, updated in place.
+ * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with
+ * more than one token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a
+ * multiple of 32, and for a model without any attention. */
 RP_API RP_NODISCARD RpStatus        rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
                                                          size_t options_bytes, ComputeGraph **out);
 RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,

@@ -42,6 +42,9 @@ typedef struct RpSessionOptions {
                                   does not sample by itself: every token is one run */
     bool (*compile_progress)(size_t done, size_t total, void *user); /* this and the next as in RpExecutorOptions */
     void *user;
+    size_t
+        state_bytes; /* memory for recurrent states that are kept to rewind to, beside the current one; 0: 256 MiB, or
+                           one state if that is larger */
 } RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. Not included: scratch memory of kernels; what the first
@@ -50,6 +53,8 @@ typedef struct RpSessionOptions {
 typedef struct RpSessionMemory {
     size_t  weights, kv, arena, total; /* weights: on the CPU those of the model, on a GPU a copy */
     int32_t n_ctx;                     /* with the default filled in */
+    int32_t n_states;                  /* recurrent states, the current one included; 0: the model has none */
+    size_t  states;                    /* bytes of all of them; part of the total, not of kv */
 } RpSessionMemory;
 
 /* Plans the session without allocating its memory; `options` may be NULL. Errors as rp_session_open, but memory and
@@ -112,8 +117,13 @@ RP_API int     rp_session_n_threads(const RpSession *s);
 RP_API const RpModel *rp_session_model(const RpSession *s); /* borrowed */
 
 /* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
- * RP_E_ARG if n_past is negative or beyond the tokens in the context. */
+ * RP_E_ARG if n_past is negative or beyond the tokens in the context. A model with recurrent states can go back only to
+ * 0 and to positions whose state is kept: the ends of prefills of two tokens and more, as far as state_bytes has room
+ * for them; RP_E_NOT_AVAILABLE elsewhere. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
+
+/* The last position at or before n_past that rp_session_rewind accepts. 0 for NULL. */
+RP_API int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past);
 
 /* How often each expert of a layer was selected, over all tokens appended since the session was opened: [n_expert],
  * owned by the session. NULL for a layer without experts, or without RpSessionOptions.count_experts. */

@@ -550,7 +550,7 @@ class RpLinearCrossEntropyParams(ct.Structure): # 4 bytes
     _fields_ = [("scale", ct.c_float)]
 
 
-class RpModelGraphOptions(ct.Structure): # 24 bytes
+class RpModelGraphOptions(ct.Structure): # 28 bytes
     n_tok: int
     n_ctx: int
     n_out: int
@@ -558,11 +558,12 @@ class RpModelGraphOptions(ct.Structure): # 24 bytes
     expert_ids: bool
     draws: bool
     n_recent: int
+    n_states: int
     _fields_ = [("n_tok", ct.c_int32), ("n_ctx", ct.c_int32), ("n_out", ct.c_int32), ("kv_type", ct.c_int32),
-            ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32)]
+            ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32), ("n_states", ct.c_int32)]
 
 
-class RpModelInfo(ct.Structure): # 104 bytes
+class RpModelInfo(ct.Structure): # 112 bytes
     arch: bytes | None
     name: bytes | None
     n_vocab: int
@@ -582,12 +583,14 @@ class RpModelInfo(ct.Structure): # 104 bytes
     weight_bytes: int
     decode_weight_bytes: int
     adapter_warning: bytes | None
+    n_layer_recurrent: int
+    n_layer_nextn: int
     _fields_ = [("arch", ct.c_char_p), ("name", ct.c_char_p), ("n_vocab", ct.c_int32), ("n_embd", ct.c_int32),
             ("n_layer", ct.c_int32), ("n_head", ct.c_int32), ("n_head_kv", ct.c_int32), ("head_dim", ct.c_int32),
             ("n_ff", ct.c_int32), ("n_ctx_train", ct.c_int32), ("window", ct.c_int32), ("n_layer_local", ct.c_int32),
             ("n_expert", ct.c_int32), ("n_expert_used", ct.c_int32), ("n_params", ct.c_int64),
             ("n_params_active", ct.c_int64), ("weight_bytes", ct.c_uint64), ("decode_weight_bytes", ct.c_uint64),
-            ("adapter_warning", ct.c_char_p)]
+            ("adapter_warning", ct.c_char_p), ("n_layer_recurrent", ct.c_int32), ("n_layer_nextn", ct.c_int32)]
 
 
 class RpModelOptions(ct.Structure): # 24 bytes
@@ -717,17 +720,19 @@ class RpScaleParams(ct.Structure): # 8 bytes
     _fields_ = [("scale", ct.c_float), ("bias", ct.c_float)]
 
 
-class RpSessionMemory(ct.Structure): # 40 bytes
+class RpSessionMemory(ct.Structure): # 48 bytes
     weights: int
     kv: int
     arena: int
     total: int
     n_ctx: int
+    n_states: int
+    states: int
     _fields_ = [("weights", ct.c_uint64), ("kv", ct.c_uint64), ("arena", ct.c_uint64), ("total", ct.c_uint64),
-            ("n_ctx", ct.c_int32)]
+            ("n_ctx", ct.c_int32), ("n_states", ct.c_int32), ("states", ct.c_uint64)]
 
 
-class RpSessionOptions(ct.Structure): # 72 bytes
+class RpSessionOptions(ct.Structure): # 80 bytes
     n_ctx: int
     n_threads: int
     prefill_chunk: int
@@ -740,11 +745,12 @@ class RpSessionOptions(ct.Structure): # 72 bytes
     count_experts: bool
     compile_progress: Any
     user: int | None
+    state_bytes: int
     _fields_ = [("n_ctx", ct.c_int32), ("n_threads", ct.c_int32), ("prefill_chunk", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("require_cuda", ct.c_bool),
             ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("count_experts", ct.c_bool),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
-            ("user", ct.c_void_p)]
+            ("user", ct.c_void_p), ("state_bytes", ct.c_uint64)]
 
 
 class RpSoftMaxParams(ct.Structure): # 8 bytes
@@ -1139,6 +1145,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_session_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
     "rp_session_prefill": ("status", ["pointer", "pointer", "u64", "pointer", "pointer"], "s tokens n progress user"),
     "rp_session_rewind": ("status", ["pointer", "i32"], "s n_past"),
+    "rp_session_rewind_point": ("i32", ["pointer", "i32"], "s n_past"),
     "rp_session_score": ("status", ["pointer", "pointer", "u64", "pointer", "pointer"], "s tokens n callback user"),
     "rp_session_step": ("status", ["pointer", "i32"], "s token"),
     "rp_sigmoid": ("pointer", ["pointer", "pointer"], "g x"),

@@ -189,8 +189,14 @@ class Session(Handle):
         out.flags.writeable = False
         return out
 
+    def rewind_point(self, n_past: int) -> int:
+        """The last position at or before n_past that rewind accepts."""
+        with self._calling():
+            return int(lib.rp_session_rewind_point(self, n_past))
+
     def rewind(self, n_past: int) -> None:
-        """Forgets every token at position n_past and later."""
+        """Forgets every token at position n_past and later. A model with recurrent states goes back only to 0 and to the ends of
+        prompts whose state is kept; see rewind_point."""
         with self._calling():
             lib.rp_session_rewind(self, n_past)
             del self._history[n_past:]
@@ -227,6 +233,7 @@ class Session(Handle):
         same = 0
         while same < min(len(ids) - 1, len(self._history)) and ids[same] == self._history[same]:
             same += 1
+        same = self.rewind_point(same)
         if same < self.n_past:
             self.rewind(same)
         return self.generate(ids[same:], **options)

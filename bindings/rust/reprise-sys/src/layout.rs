@@ -181,7 +181,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<RpChatMessage>(), align_of::<RpChatMessage>()), (16, 8), "RpChatMessage");
     assert_eq!(offset!(RpChatMessage, role), 0, "RpChatMessage.role");
     assert_eq!(offset!(RpChatMessage, text), 8, "RpChatMessage.text");
-    assert_eq!((size_of::<RpModelInfo>(), align_of::<RpModelInfo>()), (104, 8), "RpModelInfo");
+    assert_eq!((size_of::<RpModelInfo>(), align_of::<RpModelInfo>()), (112, 8), "RpModelInfo");
     assert_eq!(offset!(RpModelInfo, arch), 0, "RpModelInfo.arch");
     assert_eq!(offset!(RpModelInfo, name), 8, "RpModelInfo.name");
     assert_eq!(offset!(RpModelInfo, n_vocab), 16, "RpModelInfo.n_vocab");
@@ -201,12 +201,14 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelInfo, weight_bytes), 80, "RpModelInfo.weight_bytes");
     assert_eq!(offset!(RpModelInfo, decode_weight_bytes), 88, "RpModelInfo.decode_weight_bytes");
     assert_eq!(offset!(RpModelInfo, adapter_warning), 96, "RpModelInfo.adapter_warning");
+    assert_eq!(offset!(RpModelInfo, n_layer_recurrent), 104, "RpModelInfo.n_layer_recurrent");
+    assert_eq!(offset!(RpModelInfo, n_layer_nextn), 108, "RpModelInfo.n_layer_nextn");
     assert_eq!((size_of::<RpModelOptions>(), align_of::<RpModelOptions>()), (24, 8), "RpModelOptions");
     assert_eq!(offset!(RpModelOptions, progress), 0, "RpModelOptions.progress");
     assert_eq!(offset!(RpModelOptions, user), 8, "RpModelOptions.user");
     assert_eq!(offset!(RpModelOptions, copy), 16, "RpModelOptions.copy");
     assert_eq!(offset!(RpModelOptions, unused), 17, "RpModelOptions.unused");
-    assert_eq!((size_of::<RpModelGraphOptions>(), align_of::<RpModelGraphOptions>()), (24, 4), "RpModelGraphOptions");
+    assert_eq!((size_of::<RpModelGraphOptions>(), align_of::<RpModelGraphOptions>()), (28, 4), "RpModelGraphOptions");
     assert_eq!(offset!(RpModelGraphOptions, n_tok), 0, "RpModelGraphOptions.n_tok");
     assert_eq!(offset!(RpModelGraphOptions, n_ctx), 4, "RpModelGraphOptions.n_ctx");
     assert_eq!(offset!(RpModelGraphOptions, n_out), 8, "RpModelGraphOptions.n_out");
@@ -214,6 +216,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelGraphOptions, expert_ids), 16, "RpModelGraphOptions.expert_ids");
     assert_eq!(offset!(RpModelGraphOptions, draws), 17, "RpModelGraphOptions.draws");
     assert_eq!(offset!(RpModelGraphOptions, n_recent), 20, "RpModelGraphOptions.n_recent");
+    assert_eq!(offset!(RpModelGraphOptions, n_states), 24, "RpModelGraphOptions.n_states");
     assert_eq!((size_of::<RpSynthOptions>(), align_of::<RpSynthOptions>()), (40, 8), "RpSynthOptions");
     assert_eq!(offset!(RpSynthOptions, type_), 0, "RpSynthOptions.type");
     assert_eq!(offset!(RpSynthOptions, seed), 8, "RpSynthOptions.seed");
@@ -387,7 +390,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSamplerParams, repeat_penalty), 16, "RpSamplerParams.repeat_penalty");
     assert_eq!(offset!(RpSamplerParams, repeat_last_n), 20, "RpSamplerParams.repeat_last_n");
     assert_eq!(offset!(RpSamplerParams, seed), 24, "RpSamplerParams.seed");
-    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (72, 8), "RpSessionOptions");
+    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (80, 8), "RpSessionOptions");
     assert_eq!(offset!(RpSessionOptions, n_ctx), 0, "RpSessionOptions.n_ctx");
     assert_eq!(offset!(RpSessionOptions, n_threads), 4, "RpSessionOptions.n_threads");
     assert_eq!(offset!(RpSessionOptions, prefill_chunk), 8, "RpSessionOptions.prefill_chunk");
@@ -400,12 +403,15 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSessionOptions, count_experts), 48, "RpSessionOptions.count_experts");
     assert_eq!(offset!(RpSessionOptions, compile_progress), 56, "RpSessionOptions.compile_progress");
     assert_eq!(offset!(RpSessionOptions, user), 64, "RpSessionOptions.user");
-    assert_eq!((size_of::<RpSessionMemory>(), align_of::<RpSessionMemory>()), (40, 8), "RpSessionMemory");
+    assert_eq!(offset!(RpSessionOptions, state_bytes), 72, "RpSessionOptions.state_bytes");
+    assert_eq!((size_of::<RpSessionMemory>(), align_of::<RpSessionMemory>()), (48, 8), "RpSessionMemory");
     assert_eq!(offset!(RpSessionMemory, weights), 0, "RpSessionMemory.weights");
     assert_eq!(offset!(RpSessionMemory, kv), 8, "RpSessionMemory.kv");
     assert_eq!(offset!(RpSessionMemory, arena), 16, "RpSessionMemory.arena");
     assert_eq!(offset!(RpSessionMemory, total), 24, "RpSessionMemory.total");
     assert_eq!(offset!(RpSessionMemory, n_ctx), 32, "RpSessionMemory.n_ctx");
+    assert_eq!(offset!(RpSessionMemory, n_states), 36, "RpSessionMemory.n_states");
+    assert_eq!(offset!(RpSessionMemory, states), 40, "RpSessionMemory.states");
     assert_eq!((size_of::<RpGenerateOptions>(), align_of::<RpGenerateOptions>()), (64, 8), "RpGenerateOptions");
     assert_eq!(offset!(RpGenerateOptions, max_tokens), 0, "RpGenerateOptions.max_tokens");
     assert_eq!(offset!(RpGenerateOptions, stop), 8, "RpGenerateOptions.stop");

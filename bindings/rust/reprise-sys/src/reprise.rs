@@ -572,6 +572,8 @@ pub struct RpModelInfo {
     pub weight_bytes: usize,
     pub decode_weight_bytes: usize,
     pub adapter_warning: *const c_char,
+    pub n_layer_recurrent: i32,
+    pub n_layer_nextn: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -591,6 +593,7 @@ pub struct RpModelGraphOptions {
     pub expert_ids: bool,
     pub draws: bool,
     pub n_recent: i32,
+    pub n_states: i32,
 }
 extern "C" {
     pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
@@ -1095,6 +1098,7 @@ pub struct RpSessionOptions {
     pub count_experts: bool,
     pub compile_progress: Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>,
     pub user: *mut c_void,
+    pub state_bytes: usize,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1104,6 +1108,8 @@ pub struct RpSessionMemory {
     pub arena: usize,
     pub total: usize,
     pub n_ctx: i32,
+    pub n_states: i32,
+    pub states: usize,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1142,6 +1148,7 @@ extern "C" {
     pub fn rp_session_n_threads(s: *const RpSession) -> c_int;
     pub fn rp_session_model(s: *const RpSession) -> *const RpModel;
     pub fn rp_session_rewind(s: *mut RpSession, n_past: i32) -> RpStatus;
+    pub fn rp_session_rewind_point(s: *const RpSession, n_past: i32) -> i32;
     pub fn rp_session_expert_counts(s: *const RpSession, layer: c_int) -> *const u64;
     pub fn rp_session_info_sized(s: *const RpSession, out: *mut RpExecutorInfo, out_bytes: usize);
     pub fn rp_session_decode_plan(s: *const RpSession) -> *const ExecPlan;

@@ -1,0 +1,97 @@
+/* Gated delta nets (Yang et al. 2024, arXiv:2412.06464), as Qwen3-Next has them. x [n_embd, t] is the normed input.
+ *
+ *     qkv      = silu(convolution over tokens of (wqkv x))      q, k [dim, n_key, t], v [dim, n_head, t]
+ *     heads    = gated delta rule of q, k, v, alpha, beta       [dim, n_head, t]
+ *     y        = wo (norm(heads) * silu(wz x))
+ *
+ * The layer has no cache. Its state is what the convolution has seen last, "window.<layer>", and a matrix for each
+ * head, "delta.<layer>". Both have a row for each of n_states slots; the input "slots" says which row is read before
+ * the first token, and where the state after each token goes (I4). */
+#include "model/arch.h"
+
+#include <stdio.h>
+
+/* f32 [n, n_states], for this layer. */
+static TensorNode *state_of(Builder *b, const char *which, int64_t n) {
+    char name[48];
+    snprintf(name, sizeof name, "%s.%d", which, b->layer);
+    return rp_graph_state(b->g, name, RP_F32, (int64_t[]){n, b->n_states, 1, 1});
+}
+
+/* Part of each column of x [row, t], from element `from` on, as [n0, n1, t]; `step` elements from one n0 to the next.
+ * */
+typedef struct ColumnPart {
+    int64_t row, from, n0, n1, step;
+} ColumnPart;
+
+static TensorNode *part(Builder *b, TensorNode *x, ColumnPart p) {
+    const size_t nb1 = rp_row_bytes(RP_F32, p.step), nb2 = rp_row_bytes(RP_F32, p.row);
+    return rp_view(b->g, x,
+                   &(RpViewParams){
+                       .ne     = {p.n0, p.n1, b->n_tok, 1                     },
+                       .nb     = {0,    nb1,  nb2,      nb2 * (size_t)b->n_tok},
+                       .offset = rp_row_bytes(RP_F32, p.from)
+    });
+}
+
+typedef struct Gates {
+    TensorNode *alpha, *beta; /* [n0, n1, t], n0 * n1 = n_head */
+} Gates;
+
+/* In one matrix, the rows of each key head are those of beta, then those of alpha, of its value heads. */
+static Gates gates_of(Builder *b, TensorNode *x, const LayerWeights *l) {
+    const DeltaConfig *d = &b->m->config.delta;
+    if (l->beta_alpha == NULL) {
+        TensorNode *beta  = rp_arch_linear(b, x, l->beta, NULL, "delta_beta");
+        TensorNode *alpha = rp_arch_linear(b, x, l->alpha, NULL, "delta_alpha");
+        return (Gates){.alpha = rp_reshape(b->g, alpha, d->n_head, 1, b->n_tok, 1),
+                       .beta  = rp_reshape(b->g, beta, d->n_head, 1, b->n_tok, 1)};
+    }
+    const int64_t    n      = d->n_head / d->n_key;
+    const ColumnPart betas  = {2 * (int64_t)d->n_head, 0, n, d->n_key, 2 * n},
+                     alphas = {2 * (int64_t)d->n_head, n, n, d->n_key, 2 * n};
+    TensorNode *both        = rp_arch_linear(b, x, l->beta_alpha, NULL, "delta_gates");
+    return (Gates){.alpha = part(b, both, alphas), .beta = part(b, both, betas)};
+}
+
+/* The convolved q, k and v, as one column for each token. */
+static TensorNode *convolved(Builder *b, TensorNode *x, const LayerWeights *l) {
+    const DeltaConfig *d        = &b->m->config.delta;
+    const int64_t      channels = rp_delta_channels(d);
+    const RpOpParams   p        = {.causal_conv = {.silu = 1}};
+    TensorNode *const  src[]    = {rp_arch_linear(b, x, l->delta_qkv, NULL, "delta_qkv"), rp_arch_weight(b, l->conv),
+                                   state_of(b, "window", channels * (d->taps - 1)), b->slots};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 4), "delta_conv");
+}
+
+/* q, k and v are parts of one column. */
+static TensorNode *delta_rule(Builder *b, TensorNode *qkv, const Gates *by, const LayerWeights *l) {
+    const ModelConfig *c   = &b->m->config;
+    const DeltaConfig *d   = &c->delta;
+    const int64_t      dim = d->dim, row = rp_delta_channels(d), keys = dim * d->n_key;
+    const RpOpParams   p = {
+          .gated_delta = {.eps = c->norm_eps, .grouped = c->arch->joint_gates}
+    };
+    TensorNode *const src[] = {part(b, qkv, (ColumnPart){row, 0, dim, d->n_key, dim}),
+                               part(b, qkv, (ColumnPart){row, keys, dim, d->n_key, dim}),
+                               part(b, qkv, (ColumnPart){row, 2 * keys, dim, d->n_head, dim}),
+                               by->alpha,
+                               by->beta,
+                               rp_arch_weight(b, l->decay),
+                               rp_arch_weight(b, l->dt),
+                               state_of(b, "delta", dim * dim * d->n_head),
+                               b->slots};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_GATED_DELTA, &p, src, 9), "delta_heads");
+}
+
+TensorNode *rp_arch_delta(Builder *b, TensorNode *x, const LayerWeights *l) {
+    const DeltaConfig *d    = &b->m->config.delta;
+    TensorNode        *qkv  = convolved(b, x, l);
+    TensorNode        *gate = rp_arch_linear(b, x, l->delta_gate, NULL, "delta_gate");
+    const Gates        by   = gates_of(b, x, l);
+    TensorNode        *y    = rp_arch_norm(b, delta_rule(b, qkv, &by, l), l->delta_norm, "delta_norm");
+    gate = rp_reshape(b->g, rp_arch_name_node(b, rp_silu(b->g, gate), "delta_open"), d->dim, d->n_head, b->n_tok, 1);
+    y    = rp_arch_name_node(b, rp_mul(b->g, gate, y), "delta_gated");
+    y    = rp_reshape(b->g, y, (int64_t)d->dim * d->n_head, b->n_tok, 1, 1);
+    return rp_arch_linear(b, y, l->delta_out, NULL, "delta_out");
+}

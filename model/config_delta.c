@@ -1,0 +1,65 @@
+/* The keys of gated delta nets and of M-RoPE. Counts are checked against each
+ * other, so that the graph can rely on them (I11). */
+#include "model/config.h"
+
+#include "base/limits.h"
+
+/* Which layers are delta nets: each but the n-th, or as an array of booleans says, one for each layer of the file. */
+static RpStatus read_delta_layers(const ConfigReader *r, ModelConfig *c) {
+    char               key[128];
+    const uint64_t     n = (uint64_t)c->n_layer + (uint64_t)c->n_layer_next;
+    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "attention.recurrent_layers", key, sizeof key));
+    if (v == NULL)
+        return rp_config_count(r, "full_attention_interval", (uint32_t)c->layers.attention.n, 4096,
+                               &c->layers.attention.n);
+    if (v->type != RP_GGUF_ARRAY || v->elem_type != RP_GGUF_BOOL || v->n != n)
+        return rp_fail(RP_E_FORMAT, "%s: %s must be an array of %llu booleans", rp_gguf_path(r->file), key,
+                       (unsigned long long)n);
+    c->delta_layers = v;
+    return RP_OK;
+}
+
+RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c) {
+    DeltaConfig *d     = &c->delta;
+    int32_t      inner = 0;
+    RP_TRY(read_delta_layers(r, c));
+    RP_TRY(rp_config_count(r, "ssm.conv_kernel", 0, RP_CONV_MAX_TAPS, &d->taps));
+    RP_TRY(rp_config_count(r, "ssm.state_size", 0, RP_DELTA_MAX_DIM, &d->dim));
+    RP_TRY(rp_config_count(r, "ssm.group_count", 0, 4096, &d->n_key));
+    RP_TRY(rp_config_count(r, "ssm.time_step_rank", 0, 4096, &d->n_head));
+    RP_TRY(rp_config_count(r, "ssm.inner_size", 0, 1u << 20, &inner));
+    if (d->taps < 2)
+        return rp_fail(RP_E_FORMAT, "%s: %s.ssm.conv_kernel is 1, must be 2 or more", rp_gguf_path(r->file), r->arch);
+    if (d->n_head % d->n_key != 0 || (int64_t)inner != (int64_t)d->dim * d->n_head)
+        return rp_fail(
+            RP_E_FORMAT,
+            "%s: a delta net of %d heads of %d for values, %d for keys and an inner size of %d is not possible",
+            rp_gguf_path(r->file), d->n_head, d->dim, d->n_key, inner);
+    return RP_OK;
+}
+
+size_t rp_config_state_bytes(const ModelConfig *c) {
+    const DeltaConfig *d      = &c->delta;
+    const int64_t      floats = (d->taps - 1) * rp_delta_channels(d) + (int64_t)d->dim * d->dim * d->n_head;
+    size_t             n      = 0;
+    for (int i = 0; i < c->n_layer; i++) n += rp_config_layer(c, i).attention == ATTENTION_DELTA;
+    return n * (size_t)floats * sizeof(float);
+}
+
+/* Pair i of q and k takes the position of time, height or width, as i modulo 3 says, if i is below three times the
+ * section of that axis. For text these positions are equal, so this is RoPE with pairs (i, i+n/2). A pair outside of
+ * all sections would take a fourth position, which is 0 for text. */
+RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c) {
+    char               key[128];
+    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "rope.dimension_sections", key, sizeof key));
+    double             length[4], sum = 0.0;
+    if (v == NULL) return rp_fail(RP_E_FORMAT, "%s: %s is missing", rp_gguf_path(r->file), key);
+    if (v->type != RP_GGUF_ARRAY || v->n != 4 || (v->elem_type != RP_GGUF_I32 && v->elem_type != RP_GGUF_U32))
+        return rp_fail(RP_E_FORMAT, "%s: %s must be an array of 4 integers", rp_gguf_path(r->file), key);
+    for (int i = 0; i < 4; i++) sum += length[i] = rp_gguf_number_at(v, (uint64_t)i);
+    for (int32_t i = 0; i < c->rope.n_dims / 2; i++)
+        if ((double)i >= sum || (double)i >= 3.0 * length[i % 3])
+            return rp_fail(RP_E_UNSUPPORTED, "%s: %s {%g, %g, %g, %g} leaves out pair %d of %d", rp_gguf_path(r->file),
+                           key, length[0], length[1], length[2], length[3], i, c->rope.n_dims / 2);
+    return RP_OK;
+}

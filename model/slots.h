@@ -1,0 +1,41 @@
+/* slots.h - which slot of a session's recurrent states holds the state after how many tokens. A slot is a row of each
+ * state "window.<layer>" and "delta.<layer>" (arch_delta.c). Kernels read and write the slots that the input "slots"
+ * names, so a state is kept by not writing to its slot again: nothing is copied. */
+#ifndef MODEL_SLOTS_H
+#define MODEL_SLOTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MAX_SLOTS = 64 };
+
+typedef struct StateSlots {
+    int32_t n; /* 0: the model has no recurrent state */
+    struct {
+        int32_t  n_past; /* the state after so many tokens; 0: the slot is free */
+        bool     kept;   /* not for the next step to overwrite */
+        uint64_t used;   /* the larger, the later it was used */
+    } slot[MAX_SLOTS];
+    uint64_t clock;
+} StateSlots;
+
+/* The slot with the state after n_past tokens; -1: there is none. */
+int32_t rp_slots_find(const StateSlots *s, int32_t n_past);
+
+/* The slot for the state that a run leads to from slot `from` (-1: from the beginning): `from` itself, unless its state
+ * is kept; else a free one; else the kept one that was used the longest time ago. What was in it is lost. */
+int32_t rp_slots_take(StateSlots *s, int32_t from);
+
+/* The run has written the state after n_past tokens. */
+void rp_slots_put(StateSlots *s, int32_t slot, int32_t n_past);
+
+/* Keeps the state after n_past tokens, if there is one. */
+void rp_slots_keep(StateSlots *s, int32_t n_past);
+
+/* Forgets states after more than n_past tokens. */
+void rp_slots_rewind(StateSlots *s, int32_t n_past);
+
+/* The most tokens, n_past or fewer, whose state is there; 0: none. */
+int32_t rp_slots_reach(const StateSlots *s, int32_t n_past);
+
+#endif
