@@ -65,10 +65,34 @@ RpStatus cli_kv_type(const char *name, RpDtype *out) {
 }
 
 /* All layers have caches of the same size, but n_layer_local of them read only a window of positions. */
+/* Recurrent states: bytes of one slot of all, and of all slots. */
+typedef struct StateBytes {
+    double slot, all;
+} StateBytes;
+
+static StateBytes state_bytes(const ExecPlan *plan) {
+    StateBytes bytes = {0};
+    for (int i = 0; i < rp_plan_memory(plan).n_steps; i++)
+        for (int k = 0; k < RP_MAX_SRC; k++) {
+            const TensorNode *state = rp_node_source(rp_plan_step_node(plan, i), k);
+            const char       *name  = state != NULL ? rp_node_name(state) : "";
+            if (strncmp(name, "delta.", 6) != 0 && strncmp(name, "window.", 7) != 0) continue;
+            const RpTensorView view = rp_node_view(state);
+            bytes.all += (double)rp_view_extent_bytes(&view);
+            bytes.slot += (double)rp_row_bytes(view.dtype, view.ne[0]);
+        }
+    return bytes;
+}
+
+/* A layer with a recurrent state reads one slot of it and writes one. */
 double cli_kv_bytes(const RpSession *s, double position) {
-    const RpModelInfo *m = rp_model_info(rp_session_model(s));
-    const double layer   = (double)rp_plan_memory(rp_session_decode_plan(s)).state / rp_session_n_ctx(s) / m->n_layer;
-    return layer * (m->n_layer_local * fmin(m->window, position) + (m->n_layer - m->n_layer_local) * position);
+    const RpModelInfo *m     = rp_model_info(rp_session_model(s));
+    const ExecPlan    *plan  = rp_session_decode_plan(s);
+    const StateBytes   state = state_bytes(plan);
+    const int          full  = m->n_layer - m->n_layer_local - m->n_layer_recurrent;
+    const double       layer = ((double)rp_plan_memory(plan).state - state.all) / rp_session_n_ctx(s) /
+                         fmax(1.0, m->n_layer - m->n_layer_recurrent);
+    return layer * (m->n_layer_local * fmin(m->window, position) + full * position) + 2.0 * state.slot;
 }
 
 RpStatus cli_mode(const char *name, RpExecMode *out) {

@@ -14,22 +14,28 @@ static struct {
 /* Prints what rp_session_memory computed: weights, KV cache and arena, in bytes as JSON, else in MB. */
 static RpStatus print_memory(const RpSessionMemory *s, FILE *out) {
     if (args.json) {
-        fprintf(out, ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"total\":%zu}}\n", s->n_ctx,
-                s->weights, s->kv, s->arena, s->total);
+        fprintf(out,
+                ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"states\":%zu,\"n_states\":%d,"
+                "\"total\":%zu}}\n",
+                s->n_ctx, s->weights, s->kv, s->arena, s->states, s->n_states, s->total);
         return RP_OK;
     }
+    char states[64] = "";
+    snprintf(states, sizeof states, ", of %d positions", s->n_states);
     const struct {
         const char *name, *note;
         size_t      bytes;
     } rows[] = {
         {"weights",  ", mapped from the file", s->weights},
         {"KV cache", "",                       s->kv     },
+        {"states",   states,                   s->states },
         {"arena",    "",                       s->arena  },
         {"total",    "",                       s->total  },
     };
     fprintf(out, "\nMemory of a session with a context of %d tokens, prefill included:\n", s->n_ctx);
     Table *t = cli_table_new("|>|");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (s->n_states == 0 && rows[i].note == states) continue; /* the model has no recurrent states */
         cli_table_add(t, "%s", rows[i].name);
         cli_table_add(t, "%.1f", (double)rows[i].bytes / 1e6);
         cli_table_add(t, "MB%s", rows[i].note);

@@ -348,7 +348,7 @@ def test_plan_adds_up_the_memory():
     expect("context of 64 tokens" in r.text and "cache" in r.text and "arena" in r.text, "", r)
     o = json.loads(ok(run("plan", "-m", TINY, "-c", "64", "--json")).text)
     m = o["memory"]
-    expect(m["n_ctx"] == 64 and m["total"] == m["weights"] + m["kv"] + m["arena"], "", m)
+    expect(m["n_ctx"] == 64 and m["total"] == m["weights"] + m["kv"] + m["states"] + m["arena"], "", m)
     expect(m["kv"] == 2 * 2 * 2 * 16 * 2 * 64, "2 layers, K and V, 2 heads of 16 f16, 64 positions", m)
     expect(o["plan"], "a plan", o)
 
