@@ -100,7 +100,10 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_delta(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l);
-TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l);
+TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l); /* without the shared ones */
+
+/* The experts that every token goes through, in qwen2moe times sigmoid(shared_gate x). NULL: there are none. */
+TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights *l);
 
 /* y = down(act(gate x) * (up x)) */
 TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate, const RpGgufTensor *up,

@@ -73,8 +73,8 @@ static TensorNode *linear_id(Builder *b, TensorNode *x, const RpGgufTensor *w, c
     return bias != NULL ? rp_arch_name_node(b, rp_add_id(b->g, y, rp_arch_weight(b, bias), ids), what) : y;
 }
 
-/* The experts that every token goes through, in qwen2moe scaled by a gate: sigmoid(shared_gate x). */
-static TensorNode *shared(Builder *b, TensorNode *x, const LayerWeights *l) {
+TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
+    if (l->gate_shared == NULL) return NULL;
     TensorNode *y = rp_arch_gated(b, x, l->gate_shared, l->up_shared, l->down_shared, "shared");
     if (l->shared_gate == NULL) return y;
     TensorNode *open = rp_arch_linear(b, x, l->shared_gate, NULL, "shared_router");
@@ -90,7 +90,5 @@ TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode *up   = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
     TensorNode *y    = activated(b, gate, up, "experts");
     y                = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
-    y                = rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
-    if (l->gate_shared == NULL) return y;
-    return rp_arch_name_node(b, rp_add(b->g, y, shared(b, x, l)), "ffn_out");
+    return rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
 }

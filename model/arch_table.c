@@ -50,6 +50,14 @@ static const ArchRow archs[] = {
         .qk_norm             = QK_NORM_HEAD,
     },
     {
+        .name                = "gemma", /* Gemma */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .embd_scale_sqrt     = true,
+        .activation          = ACTIVATION_GELU_TANH,
+    },
+    {
         .name                = "gemma2", /* Gemma 2 */
         .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 2},
         .layers.position     = {.kind = POSITION_NEOX},
@@ -241,20 +249,21 @@ enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 static const struct {
     const char *name, *missing;
 } known[] = {
-    {"qwen4exp",    "hyper-connections, an indexer of attention, and embeddings of n-grams"},
-    {"deepseek4",   "hyper-connections and an indexer of attention"                        },
-    {"deepseek32",  "an indexer of attention"                                              },
-    {"glm-dsa",     "an indexer of attention"                                              },
-    {"kimi-linear", "Kimi delta attention"                                                 },
-    {"kimi-k3",     "Kimi delta attention"                                                 },
-    {"minimax-m3",  "an indexer of attention"                                              },
-    {"llama4",      "attention in chunks, and weights before the experts"                  },
-    {"gemma",       "a row of its own: convert Gemma 2 or 3"                               },
-    {"mamba",       "the selective scan"                                                   },
-    {"mamba2",      "the selective scan"                                                   },
-    {"rwkv7",       "the recurrence of RWKV"                                               },
-    {"bert",        "attention to later positions"                                         },
-    {"clip",        "image encoders: give the language model, not its projector (mmproj)"  },
+    {"qwen4exp",    "hyper-connections, an indexer of attention, and embeddings of n-grams"                    },
+    {"deepseek4",   "hyper-connections and an indexer of attention"                                            },
+    {"deepseek32",  "an indexer of attention"                                                                  },
+    {"glm-dsa",     "an indexer of attention"                                                                  },
+    {"kimi-linear", "Kimi delta attention"                                                                     },
+    {"kimi-k3",     "Kimi delta attention"                                                                     },
+    {"minimax-m3",  "an indexer of attention"                                                                  },
+    {"llama4",      "attention in chunks, and weights before the experts"                                      },
+    {"gemma4",      "heads of two sizes, caches that layers share, embeddings of each layer, and its tokenizer"},
+    {"gemma3n",     "AltUp, LAuReL, caches that layers share, and embeddings of each layer"                    },
+    {"mamba",       "the selective scan"                                                                       },
+    {"mamba2",      "the selective scan"                                                                       },
+    {"rwkv7",       "the recurrence of RWKV"                                                                   },
+    {"bert",        "attention to later positions"                                                             },
+    {"clip",        "image encoders: give the language model, not its projector (mmproj)"                      },
 };
 
 const char *rp_arch_missing(const char *name, size_t len) {

@@ -38,8 +38,8 @@ static void leave_out(const RpGgufTensor *t, int32_t n, int32_t used, RpModelInf
     info->decode_weight_bytes -= t->bytes / (size_t)n * (size_t)(n - used);
 }
 
-/* The summary. A token reads every tensor once, except: of the experts it reads those chosen, and of the
- * embedding one row, unless the embedding is the output matrix too. */
+/* The summary. A token reads every tensor once, except: of the experts it reads those chosen, of the embedding one row,
+ * unless the embedding is the output matrix too, and nothing of layers that predict further tokens. */
 static void fill_info(RpModel *m) {
     const ModelConfig *c    = &m->config;
     RpModelInfo       *info = &m->info;

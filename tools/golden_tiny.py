@@ -379,6 +379,8 @@ def models():
     yield Tiny("glm4-mix", "glm4", MIX_32, seed=331, keys=glm4, post_norm=True, bias=True)
     yield Tiny("glm4-sections", "glm4", [Q.F32], seed=332, post_norm=True, embd=32, ff=32, heads=2, keys=glm4 | {
         "rope.dimension_sections": ("array", [2, 1, 1, 0])})
+    yield Tiny("gemma-f32", "gemma", [Q.F32], seed=345, tied=True, embd=32, ff=32)
+    yield Tiny("gemma-mix", "gemma", MIX_32, seed=346, tied=True)
     gemma2 = {"attention.sliding_window": ("uint32", 8), "attn_logit_softcapping": ("float32", 4.0),
               "final_logit_softcapping": ("float32", 5.0)}
     yield Tiny("gemma2-f32", "gemma2", [Q.F32], seed=340, keys=gemma2, post_norm=True, tied=True, embd=32, ff=32, layers=3)

@@ -360,6 +360,14 @@ Test(arch, layers_that_predict_further_tokens_are_not_run) {
     RpModel *m = open_tiny("glm4moe-f32", &data);
     cr_expect_eq(m->config.n_layer, 2);
     cr_expect_eq(m->config.n_layer_next, 1);
+    size_t kept = 0; /* of the experts of the layer that is run, half are chosen; of the embedding one row */
+    for (int64_t i = 0; i < rp_gguf_n_tensors(rp_model_file(m)); i++) {
+        const RpGgufTensor *t = rp_gguf_tensor(rp_model_file(m), i);
+        if (strncmp(t->name.ptr, "blk.2.", 6) == 0) kept += t->bytes;
+    }
+    const size_t experts = 3 * m->layers[1].up_exps->bytes, rows = m->token_embd->bytes;
+    cr_expect_eq(rp_model_info(m)->decode_weight_bytes,
+                 rp_model_info(m)->weight_bytes - kept - experts / 2 - rows + rows / (size_t)m->token_embd->view.ne[1]);
     cr_expect(!rp_model_reads(m, rp_gguf_find_tensor(rp_model_file(m), "blk.2.attn_q.weight")));
     cr_expect(rp_model_reads(m, rp_gguf_find_tensor(rp_model_file(m), "blk.1.attn_q.weight")));
     rp_model_free(m);
