@@ -56,7 +56,6 @@ static RpStatus load_texts(RpTokenizer *tk, const RpGgufFile *f) {
     for (size_t i = 0; i < n; i++) {
         const RpGgufString s = rp_gguf_next_string(&cursor);
         char              *p = rp_tokenizer_bytes(tk, s.len);
-        if (p == NULL) return rp_tokenizer_changed(f);
         memcpy(p, s.ptr, s.len);
         RP_TRY(rp_strings_append(&tk->by_text, (RpGgufString){p, s.len}));
     }

@@ -30,7 +30,6 @@ static int byte_of(uint32_t code) {
 static RpGgufString to_bytes(RpTokenizer *tk, RpGgufString s) {
     char  *p = rp_tokenizer_bytes(tk, s.len);
     size_t n = 0;
-    if (p == NULL) return (RpGgufString){NULL, 0};
     for (size_t i = 0; i < s.len;) {
         const unsigned char c    = (unsigned char)s.ptr[i];
         const size_t        len  = rp_utf8_length(s.ptr + i, s.len - i);
@@ -90,7 +89,6 @@ static RpStatus add_merge(RpTokenizer *tk, const RpGgufFile *f, RpGgufString lin
     BpeMerge     m = {.rank = rank};
     for (int i = 0; i < 2; i++) {
         pair[i] = to_bytes(tk, texts[i]);
-        if (pair[i].ptr == NULL) return rp_tokenizer_changed(f);
         RP_TRY(rp_strings_add(&tk->symbols, pair[i], i == 0 ? &m.left : &m.right));
     }
     /* pair[1] lies right behind pair[0], so that their concatenation needs no copy */
@@ -128,7 +126,6 @@ RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
         const RpGgufString text = tk->by_text.strings[i];
         const bool spelt = tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
         tk->pieces[i]    = spelt ? to_bytes(tk, text) : text;
-        if (tk->pieces[i].ptr == NULL) return rp_tokenizer_changed(f);
         RP_TRY(rp_strings_append(&tk->symbols, tk->pieces[i]));
         if (spelt && tk->pieces[i].len == 1 && tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] < 0)
             tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] = i;

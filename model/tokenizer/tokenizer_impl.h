@@ -145,10 +145,8 @@ typedef RpStatus      PieceCallback(const char *piece, size_t len, void *user);
 RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, size_t len, PieceCallback *callback,
                                      void *user);
 
-/* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load. NULL if they are
- * not there: then another process has made a text longer since (the file is mapped), and the load fails with
- * rp_tokenizer_changed. */
-char    *rp_tokenizer_bytes(RpTokenizer *tk, size_t n);
-RpStatus rp_tokenizer_changed(const RpGgufFile *f);
+/* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load: the texts in a
+ * file do not change after it is opened (gguf.h). */
+char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n);
 
 #endif

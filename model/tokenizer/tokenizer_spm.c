@@ -30,7 +30,6 @@ static bool byte_of(RpGgufString s, unsigned char *out) {
 static RpGgufString unmarked(RpTokenizer *tk, RpGgufString s) {
     char  *p = rp_tokenizer_bytes(tk, s.len);
     size_t n = 0;
-    if (p == NULL) return (RpGgufString){NULL, 0};
     for (size_t i = 0; i < s.len;) {
         const bool mark = s.len - i >= sizeof space_mark && memcmp(s.ptr + i, space_mark, sizeof space_mark) == 0;
         p[n++]          = mark ? ' ' : s.ptr[i];
@@ -127,14 +126,13 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
         if (tk->scores[i] != tk->scores[i])
             return rp_fail(RP_E_FORMAT, "%s: the score of token %d is not a number", rp_gguf_path(f), i);
         if (tk->types[i] == TOKEN_BYTE && byte_of(text, &byte)) {
-            char *p = rp_tokenizer_bytes(tk, 1);
-            if (p != NULL) *p = (char)byte;
+            char *p       = rp_tokenizer_bytes(tk, 1);
+            *p            = (char)byte;
             tk->pieces[i] = (RpGgufString){p, 1};
             if (tk->byte_token[byte] < 0) tk->byte_token[byte] = i;
         } else {
             tk->pieces[i] = tk->types[i] == TOKEN_NORMAL ? unmarked(tk, text) : text;
         }
-        if (tk->pieces[i].ptr == NULL) return rp_tokenizer_changed(f);
     }
     for (int b = 0; b < 128; b++) { /* without a byte token, an ASCII character that is a token serves as one */
         const char c = (char)b;

@@ -3,20 +3,17 @@
 
 #include "base/argument.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- loading ---- */
 
 char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n) {
-    if (n > tk->room - tk->used) return NULL;
+    assert(n <= tk->room - tk->used);
     char *p = tk->memory + tk->used;
     tk->used += n;
     return p;
-}
-
-RpStatus rp_tokenizer_changed(const RpGgufFile *f) {
-    return rp_fail(RP_E_IO, "%s: the file changed while it was read", rp_gguf_path(f));
 }
 
 /* ---- tokens to text, and properties ---- */

@@ -109,18 +109,6 @@ Test(tokenizer, finds_control_tokens_where_the_mask_allows_all_bytes) {
     rp_gguf_close(f);
 }
 
-/* The memory for all texts is measured before they are copied. A process that makes a text of the mapped file longer in
- * between must not lead to writes behind that memory. */
-Test(tokenizer, has_no_memory_for_texts_that_grew) {
-    char        memory[8];
-    RpTokenizer tk = {.memory = memory, .room = sizeof memory};
-    cr_expect_eq(rp_tokenizer_bytes(&tk, 5), memory);
-    cr_expect_null(rp_tokenizer_bytes(&tk, 4));
-    cr_expect_null(rp_tokenizer_bytes(&tk, SIZE_MAX));
-    cr_expect_eq(rp_tokenizer_bytes(&tk, 3), memory + 5);
-    cr_expect_null(rp_tokenizer_bytes(&tk, 1));
-}
-
 /* ---- texts that are cut where no merge joins ---- */
 
 static RpTokenizer *open_vocabulary(const char *name) {
