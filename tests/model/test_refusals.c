@@ -78,8 +78,8 @@ Test(refusals, keys_of_a_model) {
     refuse_key("llama", WHOLE("rope.dimension_count", 7), RP_E_FORMAT, "llama.rope.dimension_count is 7, must be even");
     refuse_key("llama", REAL("rope.freq_base", 0.0f), RP_E_FORMAT, "llama.rope.freq_base is 0, must be positive");
     refuse_key("llama", REAL("rope.freq_base_swa", -1.0f), RP_E_FORMAT, "must be positive");
-    refuse_key("llama", TEXT("rope.scaling.type", "longrope"), RP_E_UNSUPPORTED,
-               "rope scaling 'longrope' is not supported (there are none, linear, ntk, yarn)");
+    refuse_key("llama", TEXT("rope.scaling.type", "dynamic"), RP_E_UNSUPPORTED,
+               "rope scaling 'dynamic' is not supported (there are none, linear, ntk, yarn, longrope)");
     refuse_key("llama", REAL("rope.scaling.factor", -2.0f), RP_E_FORMAT,
                "rope scaling by -2 from a context of 64 is not possible");
     refuse_key("llama", WHOLE("rope.scaling.original_context_length", 0), RP_E_FORMAT, "from a context of 0");
