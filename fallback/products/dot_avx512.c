@@ -20,7 +20,8 @@ INLINE void pack_load(const PanelLoader *t, const PanelRows *rows, int n_subs, c
 #pragma GCC unroll 4
     for (int s = 0; s < LOAD_STEPS; s++) {
         if (s * t->step_subs >= n_subs) break;
-        rp_prefetch_subs(ahead, first + s * t->step_subs, t->step_subs);
+        if (s * t->step_subs % RP_KSTEP_SUBS == 0) /* several sub-blocks at once: the call is not free */
+            rp_prefetch_subs(ahead, first + s * t->step_subs, RP_KSTEP_SUBS);
         t->step(rows, s, &l);
 #pragma GCC unroll 4
         for (int v = 0; v < t->step_subs; v++) {
@@ -110,21 +111,21 @@ INLINE void add_sub(const QuantForm *form, const char *w, const char *x, int n_c
 }
 
 /* acc[p] takes sub-blocks p, p + 4, p + 8, ... The four accumulators are independent, so the outer loop runs over
- * them and only one is in registers. Prefetches follow the order of execution, not of sub-blocks. */
+ * them and only one is in registers. Each prefetches a quarter of the stream. */
 INLINE void tile(const QuantForm *form, const char *panel, const char *group, int n_cols, int64_t n_subs,
                  const PrefetchStream *ahead, TileAccs *accs) {
     const size_t w_bytes = rp_panel_sub_bytes(form), x_bytes = rp_group_sub_bytes(form, n_cols);
     const bool   empty = accs->empty;
-    int64_t      first = 0;
     accs->empty        = false;
     for (int p = 0; p < RP_KSTEP_SUBS && (p < n_subs || empty); p++) {
         const char *w = panel + (size_t)p * w_bytes, *x = group + (size_t)p * x_bytes;
-        __m512      acc[RP_GROUP_COLS];
+        rp_prefetch_subs(ahead, p * n_subs / RP_KSTEP_SUBS,
+                         (int)((p + 1) * n_subs / RP_KSTEP_SUBS - p * n_subs / RP_KSTEP_SUBS));
+        __m512 acc[RP_GROUP_COLS];
 #pragma GCC unroll 8
         for (int c = 0; c < n_cols; c++) acc[c] = empty ? _mm512_setzero_ps() : _mm512_load_ps(accs->acc[p][c]);
         for (int64_t u = p; u < n_subs;
              u += RP_KSTEP_SUBS, w += RP_KSTEP_SUBS * w_bytes, x += RP_KSTEP_SUBS * x_bytes) {
-            rp_prefetch_subs(ahead, first++, 1);
             add_sub(form, w, x, n_cols, acc);
         }
 #pragma GCC unroll 8
