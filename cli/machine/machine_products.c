@@ -17,7 +17,7 @@
 #endif
 
 /* N, SHORT_N: elements of a row, for the speed and for the count. CACHE_BYTES: of weights, which an L2 cache holds. */
-enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, REPEATS = 60, MAX_STEPS = 30000 };
+enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, BYTE = 0x3c, REPEATS = 60, MAX_STEPS = 30000 };
 
 typedef struct Product {
     char      *rows, *column;
@@ -26,10 +26,10 @@ typedef struct Product {
     RpOpParams params;
 } Product;
 
-/* Zeroed memory at a multiple of ALIGN bytes; NULL: out of memory. */
+/* Memory at a multiple of ALIGN bytes, whose bytes are BYTE; NULL: out of memory. */
 static void *aligned(size_t bytes) {
     void *p = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
-    if (p != NULL) memset(p, 0, bytes);
+    if (p != NULL) memset(p, BYTE, bytes);
     return p;
 }
 
@@ -39,7 +39,8 @@ static void free_product(Product *p) {
     free(p->result);
 }
 
-/* The operands of mul_mat(weights [rows, n], column [n]). All zeros: the time does not depend on the values. */
+/* The operands of mul_mat(weights [rows, n], column [n]). The time depends on the values only if some are subnormal, as
+ * the scale of zeroed MXFP4 blocks is. Bytes of BYTE are normal numbers in every type and place. */
 static RpStatus new_product(RpDtype dtype, int64_t n, int64_t rows, Product *p) {
     *p = (Product){.rows   = aligned((size_t)rows * rp_row_bytes(dtype, n)),
                    .column = aligned(rp_row_bytes(RP_Q8_ACT, n)),
