@@ -231,8 +231,11 @@ static RpStatus set_tensors(Weights *w, RpGgufFile *f) {
     size_t bytes = w->made_bytes;
     for (int i = 0; i < w->m->n_vectors; i++)
         bytes += ((size_t)w->m->vectors[i].n * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
-    f->n_tensors = (int64_t)w->n_groups + w->m->n_vectors;
-    f->tensors   = calloc((size_t)f->n_tensors + 1, sizeof *f->tensors);
+    free(f->tensors); /* of the metadata, which have none */
+    free(f->tensor_index);
+    f->tensor_index = NULL;
+    f->n_tensors    = (int64_t)w->n_groups + w->m->n_vectors;
+    f->tensors      = calloc((size_t)f->n_tensors + 1, sizeof *f->tensors);
     if (f->tensors == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", f->path, w->n_groups);
     RP_TRY(set_names(w, f));
     if (bytes > 0) {
