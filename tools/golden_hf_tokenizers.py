@@ -50,6 +50,7 @@ BYTES = {
     "qwen35": (normalizers.NFC(), splits(QWEN35), False, False),
     "gpt4o": (None, splits(GPT4O, behavior="removed", invert=True), False, False),
     "deepseek3": (normalizers.Sequence([]), splits(*DEEPSEEK3), False, True),
+    "gpt2-strip": (None, [byte_level(True)], False, False),
     "lines": (None, [pre_tokenizers.Split("\n", "isolated"), pre_tokenizers.Split(Regex(r"\s+$"), "isolated"), byte_level(True)], False, False),
 }
 MARK = "\u2581"
@@ -59,20 +60,22 @@ WORDS = {
     "gemma": (normalizers.Replace(" ", MARK), pre_tokenizers.Split(" ", "merged_with_previous")),
     "mistral-first": (None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False)),
     "words-always": (None, pre_tokenizers.Metaspace(prepend_scheme="always", split=True)),
+    "phi3-strip": (LEGACY, None),
     "words-never": (None, pre_tokenizers.Metaspace(prepend_scheme="never", split=True)),
 }
 
 
-def add_specials(tokenizer, bos):
+def add_specials(tokenizer, bos, strip=False):
     marks = [t for t in ["<unk>", "<s>", "</s>"] if tokenizer.token_to_id(t) is not None]
-    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in marks + CONTROL])
-    tokenizer.add_tokens([AddedToken(t, normalized=False) for t in USER])
+    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False, lstrip=strip and "im" in t, rstrip=strip and "start" not in t)
+                                  for t in marks + CONTROL])
+    tokenizer.add_tokens([AddedToken(t, normalized=False, lstrip=strip and "<" in t) for t in USER])
     if bos:
         token = CONTROL[0]
         tokenizer.post_processor = processors.TemplateProcessing(single=f"{token} $A", special_tokens=[(token, tokenizer.token_to_id(token))])
 
 
-def bytes_tokenizer(texts, normalizer, parts, ignore_merges, bos):
+def bytes_tokenizer(name, texts, normalizer, parts, ignore_merges, bos):
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     if normalizer:
         tokenizer.normalizer = normalizer
@@ -80,11 +83,11 @@ def bytes_tokenizer(texts, normalizer, parts, ignore_merges, bos):
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=256 + N_MERGES, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
                                                              show_progress=False))
-    add_specials(tokenizer, bos)
+    add_specials(tokenizer, bos, name.endswith("strip"))
     return tokenizer
 
 
-def words_tokenizer(texts, normalizer, pre_tokenizer):
+def words_tokenizer(name, texts, normalizer, pre_tokenizer):
     """A vocabulary as SentencePiece trains it: characters, merges that may cross words, and bytes for what is not in it."""
     trained = Tokenizer(models.BPE())
     trained.normalizer = normalizer or normalizers.Replace(" ", MARK)
@@ -98,7 +101,7 @@ def words_tokenizer(texts, normalizer, pre_tokenizer):
         tokenizer.normalizer = normalizer
     if pre_tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizer
-    add_specials(tokenizer, True)
+    add_specials(tokenizer, True, name.endswith("strip"))
     return tokenizer
 
 
@@ -121,11 +124,12 @@ def main():
     out, corpus = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text()
     all_cases = cases()
     texts = all_cases[:130] + all_cases[130::5]
+    texts += [" \t<|im_end|> \n a \u2003<repo_name>\u00a0b<|im_start|>  c \u3000 <|endoftext|>\u2028x", "<|im_end|>", "  <|im_end|>  <|im_end|>  "]
     training = corpus.splitlines(keepends=True) + all_cases
     for name, kind in BYTES.items():
-        write(out / name, bytes_tokenizer(training, *kind), texts)
+        write(out / name, bytes_tokenizer(name, training, *kind), texts)
     for name, kind in WORDS.items():
-        write(out / name, words_tokenizer(training, *kind), texts)
+        write(out / name, words_tokenizer(name, training, *kind), texts)
 
 
 if __name__ == "__main__":

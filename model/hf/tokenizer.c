@@ -59,21 +59,26 @@ static RpStatus read_vocab(HfVocabulary *v) {
     return RP_OK;
 }
 
+static bool is_true(const HfVocabulary *v, const JsonNode *object, const char *name) {
+    const JsonNode *x = rp_json_get(v->j, object, name);
+    return x != NULL && x->type == JSON_TRUE;
+}
+
 /* Tokens that are found in a text before it is split. */
 static RpStatus read_added(HfVocabulary *v) {
-    static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
-    const JsonNode          *list    = rp_json_get(v->j, v->j->nodes, "added_tokens");
+    const JsonNode *list = rp_json_get(v->j, v->j->nodes, "added_tokens");
     if (list == NULL || list->type == JSON_NULL) return RP_OK;
     if (list->type != JSON_ARRAY) return bad(v, "added_tokens is no list");
     for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
         const JsonNode *text = rp_json_get(v->j, x, "content"), *special = rp_json_get(v->j, x, "special");
         if (text == NULL || text->type != JSON_STRING || text->len == 0) return bad(v, "an added token has no content");
-        for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-            const JsonNode *flag = rp_json_get(v->j, x, flags[i]);
-            if (flag != NULL && flag->type == JSON_TRUE) return rp_hf_unsupported(v, flags[i], text);
-        }
+        if (is_true(v, x, "single_word")) return rp_hf_unsupported(v, "single_word", text);
         RP_TRY(set_token(v, rp_json_get(v->j, x, "id"), rp_json_string(v->j, text),
                          special != NULL && special->type == JSON_TRUE ? CONTROL : USER_DEFINED));
+        uint64_t id;
+        (void)rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id); /* set_token has checked it */
+        v->tokens[id].strip = (uint8_t)((is_true(v, x, "lstrip") ? 1 : 0) | (is_true(v, x, "rstrip") ? 2 : 0));
+        v->strips           = v->strips || v->tokens[id].strip != 0;
     }
     return RP_OK;
 }
@@ -187,6 +192,8 @@ static void put_tokens(const HfVocabulary *v) {
         const int32_t type = v->tokens[i].type != 0 ? v->tokens[i].type : UNUSED;
         rp_gguf_put_element(w, &type, sizeof type);
     }
+    if (v->strips) rp_gguf_put_array(w, "tokenizer.hf.strip", RP_GGUF_U8, v->n);
+    for (uint32_t i = 0; v->strips && i < v->n; i++) rp_gguf_put_element(w, &v->tokens[i].strip, 1);
     if (v->byte_level) return;
     rp_gguf_put_array(w, "tokenizer.ggml.scores", RP_GGUF_F32, v->n);
     for (uint32_t i = 0; i < v->n; i++) rp_gguf_put_element(w, &v->tokens[i].score, sizeof(float));

@@ -7,6 +7,7 @@
  *     merges          strings: the merges of a "llama" vocabulary, by rank (model/tokenizer/tokenizer_spm.c)
  *     space_prefix    "never", "prepend", "always" or "first": where U+2581 is put in front
  *     split_words     bool: each U+2581 begins a piece
+ *     strip           u8 for each token: 1 takes the white space in front of it, 2 that behind it, 3 both
  *     end_tokens      u32: all tokens that end a reply
  *
  * What the library does not do is refused by its name in tokenizer.json. */
@@ -18,6 +19,7 @@
 typedef struct HfToken {
     RpGgufString text;
     uint8_t      type;  /* of tokenizer.ggml.token_type; 0: no token has this id */
+    uint8_t      strip; /* see above */
     float        score; /* minus the lowest rank of a merge that makes it */
 } HfToken;
 
@@ -27,8 +29,8 @@ typedef struct HfVocabulary {
     const JsonNode *model;  /* of tokenizer.json */
     HfToken        *tokens; /* [n] by id */
     uint32_t        n;
-    bool            byte_level; /* else SentencePiece: U+2581 for spaces */
-    bool            nfc, split_words;
+    bool            byte_level;               /* else SentencePiece: U+2581 for spaces */
+    bool            nfc, split_words, strips; /* strips: some token has `strip` */
     const char     *space_prefix;
     uint32_t        bos, eos; /* that the post-processor puts around a text; UINT32_MAX: none */
 } HfVocabulary;

@@ -8,6 +8,7 @@
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include "base/argument.h"
+#include "model/tokenizer/space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,9 +79,13 @@ static RpStatus cut_length(Search *s, size_t first, size_t end) {
                 at++;
                 continue;
             }
-            RP_TRY(add_fragment(out, (Fragment){f.text + done, at - done, -1}));
+            const int    strip = s->tk->strip != NULL ? s->tk->strip[id] : 0;
+            const size_t front = strip & STRIP_LEFT ? rp_without_space_behind(f.text + done, at - done) : at - done;
+            RP_TRY(add_fragment(out, (Fragment){f.text + done, front, -1}));
             RP_TRY(add_fragment(out, (Fragment){f.text + at, len, id}));
-            done = at += len;
+            at += len;
+            if (strip & STRIP_RIGHT) at += rp_space_in_front(f.text + at, f.len - at);
+            done = at;
         }
         RP_TRY(add_fragment(out, (Fragment){f.text + done, f.id >= 0 ? f.len : f.len - done, f.id}));
     }

@@ -15,6 +15,7 @@ void rp_tokenizer_free(RpTokenizer *tk) {
     rp_strings_free(&tk->special_texts);
     rp_pretokenizer_free(tk->pretokenizer);
     free(tk->special);
+    free(tk->strip);
     free(tk->merges);
     free(tk->joins);
     free(tk->scores);
@@ -163,6 +164,18 @@ static RpStatus load_specials(RpTokenizer *tk) {
     return st;
 }
 
+static RpStatus load_strip(RpTokenizer *tk, const RpGgufFile *f) {
+    const RpGgufValue *v = rp_gguf_find(f, "tokenizer.hf.strip");
+    if (v == NULL) return RP_OK;
+    if (v->type != RP_GGUF_ARRAY || v->elem_type != RP_GGUF_U8 || v->n != (uint64_t)tk->n_vocab)
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.strip is not a u8 for each of the %d tokens", rp_gguf_path(f),
+                       tk->n_vocab);
+    tk->strip = malloc((size_t)tk->n_vocab);
+    if (tk->strip == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    memcpy(tk->strip, v->data, (size_t)tk->n_vocab);
+    return RP_OK;
+}
+
 static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
@@ -184,6 +197,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));
     RP_TRY(load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
     RP_TRY(load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
+    RP_TRY(load_strip(tk, f));
     RP_TRY(load_marks(tk, f));
     return load_specials(tk);
 }

@@ -21,6 +21,9 @@ typedef enum TokenType {
     TOKEN_BYTE
 } TokenType;
 
+/* A special token takes the white space on this side, which then has no tokens of its own. */
+enum { STRIP_LEFT = 1 << 0, STRIP_RIGHT = 1 << 1 };
+
 /* Where U+2581 is put in front of a text. Fragments are what special tokens leave of it. */
 typedef enum SpacePrefix {
     PREFIX_EACH,        /* of each fragment */
@@ -63,6 +66,8 @@ struct RpTokenizer {
     Pretokenizer *pretokenizer;
 
     uint64_t *joins; /* [RP_JOIN_BITS / 64] see rp_tokenizer_joins */
+
+    uint8_t *strip; /* [n_vocab] STRIP_ flags, or NULL: no token takes the white space beside it */
 
     /* tokens that are found in raw text, longest first */
     int32_t    *special;
