@@ -3,7 +3,7 @@
  * geometry  one block of 256 threads per token; a thread takes fragments (quantised) or elements
  * traffic   one row of w and one of y per token
  * numerics  dequantised with one fused multiply-add, then one multiplication by the scale */
-#include "kernels/device/quants.cuh"
+#include "kernels/device/weights.cuh"
 
 namespace {
 

@@ -104,18 +104,22 @@ static void arrange_q4_k(const uint8_t *in, uint8_t *out) {
     arrange_nibbles(in + 16, to->q0, to->q1);
 }
 
-/* In the file bit s of byte i of the fifth bits belongs to element i of run s. On the device each run has four bytes,
- * those of fragment j at 8j for run j, at 8j + 4 for run j + 4: bit w of byte b belongs to element 4w + b. */
+/* In the file bit s of byte i belongs to element i of run s. On the device each run has four bytes, those of
+ * fragment j at 8j for run j, at 8j + 4 for run j + 4: bit w of byte b belongs to element 4w + b. */
+static void arrange_run_bits(const uint8_t *in, uint8_t *out) {
+    for (int s = 0; s < 8; s++)
+        for (int b = 0; b < 4; b++) {
+            unsigned byte = 0;
+            for (int w = 0; w < 8; w++) byte |= (in[4 * w + b] >> s & 1u) << w;
+            out[s % 4 * 8 + s / 4 * 4 + b] = (uint8_t)byte;
+        }
+}
+
 static void arrange_q5_k(const uint8_t *in, uint8_t *out) {
     PlanesQ5_K *to = (PlanesQ5_K *)(void *)out;
     arrange_head(in, to->head);
     arrange_nibbles(in + 48, to->q0, to->q1);
-    for (int s = 0; s < 8; s++)
-        for (int b = 0; b < 4; b++) {
-            unsigned byte = 0;
-            for (int w = 0; w < 8; w++) byte |= (in[16 + 4 * w + b] >> s & 1u) << w;
-            to->qh[s % 4 * 8 + s / 4 * 4 + b] = (uint8_t)byte;
-        }
+    arrange_run_bits(in + 16, to->qh);
 }
 
 /* Sum block k of fragment j in q6_k is 16 elements of run j (k < 2) or j + 4. On the device v = 4 * (q - 32) is one
@@ -143,9 +147,76 @@ static void arrange_q6_k(const uint8_t *in, uint8_t *out) {
     memcpy(to->d, in + 208, 2);
 }
 
+/* Types in blocks of 256 whose field at `at` has `bytes` bytes for each run: those of runs 0, 4, 1, 5, 2, 6, 3, 7. */
+static void arrange_runs(const uint8_t *in, size_t at, size_t bytes, uint8_t *out) {
+    for (size_t run = 0; run < 8; run++)
+        memcpy(out + at + bytes * (run % 4 * 2 + run / 4), in + at + bytes * run, bytes);
+}
+
+static void arrange_iq1_s(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_IQ1_S_BYTES);
+    arrange_runs(in, 2, 4, out), arrange_runs(in, 34, 2, out);
+}
+static void arrange_iq1_m(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_IQ1_M_BYTES);
+    arrange_runs(in, 0, 4, out), arrange_runs(in, 32, 2, out);
+}
+static void arrange_iq2_xxs(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_IQ2_XXS_BYTES);
+    arrange_runs(in, 2, 8, out);
+}
+static void arrange_iq2_xs(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_IQ2_XS_BYTES);
+    arrange_runs(in, 2, 8, out), arrange_runs(in, 66, 1, out);
+}
+static void arrange_iq2_s(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_IQ2_S_BYTES);
+    arrange_runs(in, 2, 4, out), arrange_runs(in, 34, 4, out);
+    arrange_runs(in, 66, 1, out), arrange_runs(in, 74, 1, out);
+}
+static void arrange_iq3_xxs(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_IQ3_XXS_BYTES);
+    arrange_runs(in, 2, 8, out), arrange_runs(in, 66, 4, out);
+}
+static void arrange_iq3_s(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_IQ3_S_BYTES);
+    arrange_runs(in, 2, 8, out), arrange_runs(in, 66, 1, out), arrange_runs(in, 74, 4, out);
+}
+
+/* Two bits of each element. In the file run r has bits 2(r % 4) of the bytes 32(r / 4)..; on the device the bits 2k
+ * of byte 16j + i are element i of sum block k of fragment j. */
+static void arrange_two_bits(const uint8_t *in, uint8_t *out) {
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < 16; i++) {
+            unsigned byte = 0;
+            for (int k = 0; k < 4; k++) byte |= (in[k / 2 * 32 + k % 2 * 16 + i] >> (2 * j) & 3u) << (2 * k);
+            out[16 * j + i] = (uint8_t)byte;
+        }
+}
+static void arrange_q2_k(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_Q2_K_BYTES);
+    arrange_runs(in, 0, 2, out);
+    arrange_two_bits(in + 16, out + 16);
+}
+static void arrange_tq2_0(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_TQ2_0_BYTES);
+    arrange_two_bits(in, out);
+}
+
+/* The third bits, at the start of the block, as the fifth ones of q5_k. */
+static void arrange_q3_k(const uint8_t *in, uint8_t *out) {
+    memcpy(out, in, RP_Q3_K_BYTES);
+    arrange_run_bits(in, out);
+    arrange_two_bits(in + 32, out + 32);
+}
+
 static void (*const arrangements[RP_DTYPE_COUNT])(const uint8_t *in, uint8_t *out) = {
-    [RP_MXFP4] = arrange_mxfp4, [RP_Q5_0] = arrange_q5_0, [RP_Q5_1] = arrange_q5_1,
-    [RP_Q4_K] = arrange_q4_k,   [RP_Q5_K] = arrange_q5_k, [RP_Q6_K] = arrange_q6_k,
+    [RP_MXFP4] = arrange_mxfp4,   [RP_Q5_0] = arrange_q5_0,   [RP_Q5_1] = arrange_q5_1,
+    [RP_Q4_K] = arrange_q4_k,     [RP_Q5_K] = arrange_q5_k,   [RP_Q6_K] = arrange_q6_k,
+    [RP_Q2_K] = arrange_q2_k,     [RP_Q3_K] = arrange_q3_k,   [RP_TQ2_0] = arrange_tq2_0,
+    [RP_IQ1_S] = arrange_iq1_s,   [RP_IQ1_M] = arrange_iq1_m, [RP_IQ2_XXS] = arrange_iq2_xxs,
+    [RP_IQ2_XS] = arrange_iq2_xs, [RP_IQ2_S] = arrange_iq2_s, [RP_IQ3_XXS] = arrange_iq3_xxs,
+    [RP_IQ3_S] = arrange_iq3_s,
 };
 
 /* Block i of n: each field goes to its plane. */

@@ -11,7 +11,7 @@ check() { # directory, regex of the quoted includes that are allowed
 public='reprise/[a-z_]+\.h'
 base="$public|base/([a-z]+/)?[a-z_0-9]+\.h"
 simd="$base|fallback/simd/[a-z_0-9]+\.h"
-quants="$simd|fallback/quants/[a-z_0-9]+\.h"
+quants="$simd|fallback/quants/([a-z]+/)?[a-z_0-9]+\.h"
 products="$quants|fallback/products/[a-z_0-9]+\.h"
 ops="ops/([a-z]+/)?[a-z_0-9]+\.h"
 check include "$public|ops/private\.h"

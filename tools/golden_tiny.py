@@ -32,15 +32,23 @@ def weight_types():
     return [Q(int(gguf_type)) for name, gguf_type in re.findall(r"X\((\w+), .*, (\d+)\)", table) if name not in ("F32", "I32")]
 
 
+def codebook_types():
+    """Those of weight_types() that the library does not quantise to (base/dtypes.h)."""
+    header = (pathlib.Path(__file__).resolve().parents[1] / "base/dtypes.h").read_text()
+    table = re.search(r"#define RP_CODEBOOK_QUANTS\(X\)(.*?[^\\])\n", header, re.S)[1]
+    return [Q[name] for name in re.findall(r"X\((\w+),", table)]
+
+
 ggml = None
 for _name in ("libggml-base.so", "libggml.so"):
     for _path in pathlib.Path(llama_cpp.__file__).parent.rglob(_name):
         ggml = ggml or ctypes.CDLL(str(_path))
 ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
+ggml.ggml_quantize_requires_imatrix.restype = ctypes.c_bool
 
 
 def quantize(data, qtype):
-    """Quantises rows of f32 to blocks by ggml's code."""
+    """Quantises rows of f32 to blocks by ggml's code; where it needs an importance matrix, all weights are as important."""
     data = np.ascontiguousarray(data, np.float32)
     if qtype == Q.F32:
         return data
@@ -50,7 +58,9 @@ def quantize(data, qtype):
     block, size = gguf.GGML_QUANT_SIZES[qtype]
     out = np.zeros((rows, n // block * size), np.uint8)
     ggml.ggml_quantize_chunk(ctypes.c_int(int(qtype)), data.ctypes.data_as(ctypes.c_void_p), out.ctypes.data_as(ctypes.c_void_p),
-                             ctypes.c_int64(0), ctypes.c_int64(rows), ctypes.c_int64(n), ctypes.c_void_p(0))
+                             ctypes.c_int64(0), ctypes.c_int64(rows), ctypes.c_int64(n),
+                             np.ones(n, np.float32).ctypes.data_as(ctypes.c_void_p)
+                             if ggml.ggml_quantize_requires_imatrix(ctypes.c_int(int(qtype))) else ctypes.c_void_p(0))
     return out
 
 

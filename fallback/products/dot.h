@@ -14,8 +14,8 @@
  *     acc[a] = fma(min[u], x.sum[u], acc[a])                                     only types with minima
  *     y      = (acc[0] + acc[2]) + (acc[1] + acc[3])
  *
- * x.scale[u] is the scale of the 32 activations around sub-block u; x.sum[u] adds the two sums of its 16
- * activations each. The integer dot product is exact, so each kernel may add its products in any order. Four
+ * x.scale[u] is the scale of the 32 activations around sub-block u; x.sum[u] is the sum of its activations,
+ * of 16 or of twice 16. The integer dot product is exact, so each kernel may add its products in any order. Four
  * accumulators are what the SIMD kernels need: either one vector lane each, or four independent FMA chains.
  *
  * One column (GEMV) reads the blocks as they lie in the file. More columns (GEMM) are packed into column groups, 16
@@ -54,6 +54,12 @@ static inline int64_t rp_n_subs(const QuantForm *form, int64_t n) { return form-
 static inline DotColumn rp_dot_column(const char *x, int64_t n) {
     const float *scale = (const float *)(const void *)(x + n);
     return (DotColumn){.q = (const int8_t *)x, .scale = scale, .sum = scale + n / 32};
+}
+
+/* x.sum of the sub-block that begins with element i. */
+static inline float rp_sub_sum(const QuantForm *form, const DotColumn *x, int64_t i) {
+    const float *sum = x->sum + i / RP_SUM_BLOCK;
+    return form->sub_elems == 32 ? sum[0] + sum[1] : sum[0];
 }
 
 /* row[r] = the address of row r, for r < rows. Only n_rows rows exist; the pointers after them repeat the last row,

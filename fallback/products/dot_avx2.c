@@ -4,6 +4,7 @@
  * the offset, of Q8_0 signed q. With 16 registers, the integer sums of a sub-block take 4 columns x 2 sides = 8 of
  * them; the float accumulators (4 x 8 registers for four columns) stay in memory. */
 #include "fallback/products/blocks_avx2.h"
+#include "fallback/products/expand_panel_x86.h"
 
 #ifdef RP_X86
 
@@ -74,8 +75,12 @@ typedef void Pack(const char *rows, size_t stride, int n_rows, int64_t n, const 
         const SideLoader t = SIDE_LOADER(ID, name);                                                                    \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                                         \
     }
-RP_QUANTS(PACK)
+RP_DIRECT_QUANTS(PACK)
 #undef PACK
+
+#define EXPANDED(ID, name, ...) RP_PACK_EXPANDED(RP_TARGET_AVX2, 0, ID, name)
+RP_EXPANDED_QUANTS(EXPANDED)
+#undef EXPANDED
 
 #define ENTRY(ID, name, ...) [RP_##ID] = pack_##name,
 void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
@@ -117,14 +122,14 @@ INLINE void add_quads(const QuantForm *form, const char *w, const char *x, int n
 
 /* Q8_0: w . x as |w| . (x with w's sign). Two products are at most 128 * 127 * 2 = 32512; activations are never
  * -128. */
-INLINE void signed_sub_sums(const char *w, const char *x, int n_cols, __m256i sum[COLS][SIDES]) {
+INLINE void signed_sub_sums(const char *w, const char *x, int sub_elems, int n_cols, __m256i sum[COLS][SIDES]) {
 #pragma GCC unroll 8
-    for (int k = 0; k < 32 / RP_QUAD; k++) {
+    for (int k = 0; k < sub_elems / RP_QUAD; k++) {
         const __m256i w0 = load32(w + 64 * k), w1 = load32(w + 64 * k + 32);
         const __m256i abs0 = _mm256_abs_epi8(w0), abs1 = _mm256_abs_epi8(w1);
 #pragma GCC unroll 4
         for (int c = 0; c < n_cols; c++) {
-            const __m256i xq = quad_of_column(x + c * 32 + RP_QUAD * k);
+            const __m256i xq = quad_of_column(x + c * sub_elems + RP_QUAD * k);
             const __m256i a  = madd_ones(_mm256_maddubs_epi16(abs0, _mm256_sign_epi8(xq, w0)));
             const __m256i b  = madd_ones(_mm256_maddubs_epi16(abs1, _mm256_sign_epi8(xq, w1)));
             sum[c][0]        = k == 0 ? a : in_order(_mm256_add_epi32(sum[c][0], a));
@@ -146,7 +151,7 @@ INLINE int quads_at_a_time(const QuantForm *form) {
 #define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
     static_assert((offset) == SIGNED || (top)*128 * ((offset) == 8 ? (sub) / 2 : (sub) / 4) <= INT16_MAX,              \
                   #name ": the products that quads_at_a_time adds fit in 16 bits");                                    \
-    static_assert(((offset) != 8 && (offset) != SIGNED) || (sub) == 32, #name ": a form of rp_tile_avx2");
+    static_assert((offset) != 8 || (sub) == 32, #name ": a form of rp_tile_avx2");
 RP_QUANTS(X)
 #undef X
 
@@ -155,7 +160,7 @@ INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_
     const int quads = quads_at_a_time(form), len = quads * RP_QUAD;
     __m256i   first[COLS][SIDES];
     if (form->offset == SIGNED) {
-        signed_sub_sums(w, x, n_cols, sum);
+        signed_sub_sums(w, x, form->sub_elems, n_cols, sum);
         return;
     }
     add_quads(form, w, x, quads, n_cols, first);
@@ -214,12 +219,16 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
         tile_columns(form, panel, group, n_cols, c, 1, n_subs, ahead, accs);
 }
 
-/* Five compiled forms. Offsets other than 8 and SIGNED only need their correction, so 1 stands for them. */
+/* Seven compiled forms. Offsets other than 8 and SIGNED only need their correction, so 1 stands for them. */
 RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                  int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
     rp_begin_accs(accs, n_cols);
-    if (form->has_min)
+    if (form->has_min && form->sub_elems == 16)
+        tile(&(QuantForm){16, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
+    else if (form->has_min)
         tile(&(QuantForm){32, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
+    else if (form->offset == SIGNED && form->sub_elems == 16)
+        tile(&(QuantForm){16, SIGNED, false}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED)
         tile(&(QuantForm){32, SIGNED, false}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == 8)

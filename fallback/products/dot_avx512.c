@@ -5,6 +5,7 @@
  * so the four accumulators of the sum are computed one after the other, each over every fourth sub-block. Panels
  * hold unsigned q with the offset; the correction of the column group (dot.h) starts the integer sum. */
 #include "fallback/products/blocks_avx512.h"
+#include "fallback/products/expand_panel_x86.h"
 
 #ifdef RP_X86
 
@@ -71,8 +72,13 @@ INLINE void pack_panel(const PanelLoader *t, const char *rows, size_t stride, in
         static const PanelLoader t = PANEL_LOADER(ID, name);                                                           \
         pack_panel(&t, rows, stride, n_rows, n, ahead, panel);                                                         \
     }
-RP_QUANTS(PACK)
+RP_DIRECT_QUANTS(PACK)
 #undef PACK
+
+/* Signed q are raised by 128. */
+#define EXPANDED(ID, name, ...) RP_PACK_EXPANDED(RP_TARGET_AVX512, RP_##ID##_OFFSET, ID, name)
+RP_EXPANDED_QUANTS(EXPANDED)
+#undef EXPANDED
 
 void rp_pack_panel_avx512(RpDtype dtype, const char *rows, size_t stride, int n_rows, int64_t n,
                           const PrefetchStream *ahead, char *panel) {
@@ -155,10 +161,12 @@ INLINE void any_columns(const QuantForm *form, const char *panel, const char *gr
 #undef COLUMNS
 }
 
-/* Three compiled forms. Any offset is in the correction, so 1 stands for every offset above 0. */
+/* Four compiled forms. Any offset is in the correction, so 1 stands for every offset above 0. */
 RP_TARGET_AVX512 void rp_tile_avx512(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                      int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
-    if (form->has_min)
+    if (form->has_min && form->sub_elems == 16)
+        any_columns(&(QuantForm){16, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
+    else if (form->has_min)
         any_columns(&(QuantForm){32, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->sub_elems == 32)
         any_columns(&(QuantForm){32, 1, false}, panel, group, n_cols, n_subs, ahead, accs);

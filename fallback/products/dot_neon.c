@@ -16,7 +16,7 @@
 
 /* The limits of narrow_products and of `few` in tile_sums: a quarter of a sub-block is added in 16 bits. */
 #define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
-    static_assert((offset) == WIDE_OFFSET ? (sub) == 32 : (top)*127 * (sub) / 4 <= INT16_MAX,                          \
+    static_assert((offset) == WIDE_OFFSET || (top)*127 * (sub) / 4 <= INT16_MAX,                                       \
                   #name ": the products of a quarter of a sub-block fit in 16 bits");
 RP_QUANTS(X)
 #undef X
@@ -41,8 +41,9 @@ INLINE int32x4_t narrow_sums(int sub_elems, const int8x16_t *w, const int8x16_t 
 }
 
 /* 8-bit q: the 32 products of a sub-block as four 32-bit sums. Two products fit in 16 bits: 128 * 127 * 2 = 32512. */
-INLINE int32x4_t wide_products(const int8x16_t *w, const int8x16_t *x) {
+INLINE int32x4_t wide_products(int sub_elems, const int8x16_t *w, const int8x16_t *x) {
     const int16x8_t low = vmull_s8(vget_low_s8(w[0]), vget_low_s8(x[0])), high = vmull_high_s8(w[0], x[0]);
+    if (sub_elems == 16) return vpadalq_s16(vpaddlq_s16(low), high);
     return vpadalq_s16(vpaddlq_s16(vmlal_s8(low, vget_low_s8(w[1]), vget_low_s8(x[1]))),
                        vmlal_high_s8(high, w[1], x[1]));
 }
@@ -57,8 +58,10 @@ INLINE void kstep_start(int sub_elems, int8x16_t minus, const int8x16_t *x, int3
 /* Dot products of a k-step with the offset subtracted, lane u = sub-block u. 8-bit q have no offset. */
 INLINE int32x4_t kstep_sums(int sub_elems, bool wide, const int32x4_t *start, const int8x16_t *w, const int8x16_t *x) {
     if (!wide) return vaddq_s32(start[0], narrow_sums(sub_elems, w, x));
-    return vpaddq_s32(vpaddq_s32(wide_products(w, x), wide_products(w + 2, x + 2)),
-                      vpaddq_s32(wide_products(w + 4, x + 4), wide_products(w + 6, x + 6)));
+    const int n = sub_elems / VECTOR_ELEMS;
+    return vpaddq_s32(
+        vpaddq_s32(wide_products(sub_elems, w, x), wide_products(sub_elems, w + n, x + n)),
+        vpaddq_s32(wide_products(sub_elems, w + 2 * n, x + 2 * n), wide_products(sub_elems, w + 3 * n, x + 3 * n)));
 }
 
 INLINE int tile_cols(const QuantForm *form) { return form->offset == WIDE_OFFSET ? 2 : TILE_COLS; }

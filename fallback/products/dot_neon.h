@@ -16,7 +16,7 @@
 typedef struct ColumnSlice {
     int8x16_t   q[SLICE_VECTORS];
     int32x4_t   start[SLICE_KSTEPS][RP_KSTEP_SUBS]; /* kstep_start, of each k-step */
-    float32x4_t scale[SLICE_KSTEPS], sum;
+    float32x4_t scale[SLICE_KSTEPS], sum[SLICE_KSTEPS];
 } ColumnSlice;
 
 /* The first n floats, at most 4, then -0. A missing sub-block has dot product 0 and scale >= 0, so its term is
@@ -47,7 +47,10 @@ INLINE ColumnSlice column_slice(const QuantLoader *t, const DotColumn *x, int64_
         s.scale[1] = vzip2q_f32(s.scale[0], s.scale[0]);
         s.scale[0] = vzip1q_f32(s.scale[0], s.scale[0]);
     }
-    if (t->form.has_min) s.sum = vpaddq_f32(first_floats(sum, 2 * n_subs), first_floats(sum + 4, 2 * n_subs - 4));
+    if (t->form.has_min && t->form.sub_elems == 16)
+        for (int h = 0; h < n_ksteps; h++) s.sum[h] = vld1q_f32(sum + RP_KSTEP_SUBS * h);
+    else if (t->form.has_min)
+        s.sum[0] = vpaddq_f32(first_floats(sum, 2 * n_subs), first_floats(sum + 4, 2 * n_subs - 4));
     return s;
 }
 
@@ -84,7 +87,7 @@ INLINE void add_load(const QuantLoader *t, const GemvRows *rows, int n_subs, con
                 const int32x4_t dot =
                     kstep_sums(t->form.sub_elems, t->wide, column.start[h], v + 4 * h, column.q + 4 * h);
                 acc[r] = vfmaq_f32(acc[r], vmulq_f32(scale[r][at], column.scale[h]), vcvtq_f32_s32(dot));
-                if (t->form.has_min) acc[r] = vfmaq_f32(acc[r], min[r][at], column.sum);
+                if (t->form.has_min) acc[r] = vfmaq_f32(acc[r], min[r][at], column.sum[h]);
             }
         }
     }
@@ -198,8 +201,12 @@ void NEON(rp_tile)(const QuantForm *form, const char *panel, const char *group, 
 /* Panels hold signed q without the offset, so only the width of the q and the minima matter. */
 #define TILE(...) tile(&(Tile){{__VA_ARGS__}, panel, group, n_cols, n_subs, ahead}, accs)
     rp_begin_accs(accs, n_cols);
-    if (form->has_min)
+    if (form->has_min && form->sub_elems == 16)
+        TILE(16, 0, true);
+    else if (form->has_min)
         TILE(32, 0, true);
+    else if (form->sub_elems == 16 && form->offset == WIDE_OFFSET)
+        TILE(16, WIDE_OFFSET, false);
     else if (form->sub_elems == 16)
         TILE(16, 0, false);
     else if (form->offset == WIDE_OFFSET)

@@ -85,8 +85,7 @@ void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_row
                 int32_t       dot = 0;
                 for (int k = 0; k < sub_elems; k++) dot += (q[u * sub_elems + k] - form->offset) * x->q[at + k];
                 *p = fmaf(scale[u * per_sub] * x->scale[at / 32], (float)dot, *p);
-                if (form->has_min)
-                    *p = fmaf(min[u * per_sub], x->sum[at / RP_SUM_BLOCK] + x->sum[at / RP_SUM_BLOCK + 1], *p);
+                if (form->has_min) *p = fmaf(min[u * per_sub], rp_sub_sum(form, x, at), *p);
             }
         }
         y[m] = (acc[0] + acc[2]) + (acc[1] + acc[3]);

@@ -7,7 +7,7 @@
  *
  * VPMADDUBSW multiplies unsigned q by signed activations and adds pairs of products in saturating 16-bit lanes. Each
  * limit below shows that a sum fits, so the result is exact. Activations are never -128 (quantize.c). */
-#include "fallback/products/gemv_load_avx2.h"
+#include "fallback/products/expand_avx2.h"
 
 #ifdef RP_X86
 
@@ -70,7 +70,9 @@ INLINE void column_pair(const QuantLoader *t, const DotColumn *x, int64_t i, int
     const float *scale = x->scale + i / 32, *sum = x->sum + i / RP_SUM_BLOCK;
     const __m128 scales =
         t->form.sub_elems == 32 ? _mm_loadu_ps(scale) : _mm_setr_ps(scale[0], scale[0], scale[1], scale[1]);
-    const __m128 sums = t->form.has_min ? _mm_hadd_ps(_mm_loadu_ps(sum), _mm_loadu_ps(sum + 4)) : scales;
+    const __m128 sums = !t->form.has_min          ? scales
+                        : t->form.sub_elems == 16 ? _mm_loadu_ps(sum)
+                                                  : _mm_hadd_ps(_mm_loadu_ps(sum), _mm_loadu_ps(sum + 4));
     column_quants(t, x->q + i + 2 * h * t->form.sub_elems, out->q);
     out->offset = column_offset(t, out->q);
     out->scale  = for_rows(scales, h);
@@ -134,13 +136,14 @@ INLINE __m256i pair_sums(const QuantLoader *t, const char *const *p, int j, int 
         t->load(p[r], j, h, q);
         if (t->form.offset == SIGNED) {
             v[r] = signed_dot(q[0], x->q[0]);
-            w[r] = signed_dot(q[1], x->q[1]);
+            if (pair_shape(t) == WHOLE) w[r] = signed_dot(q[1], x->q[1]);
             continue;
         }
         v[r] = _mm256_maddubs_epi16(q[0], x->q[0]);
         w[r] = _mm256_maddubs_epi16(q[1], x->q[1]);
         if (pair_shape(t) == HALVES) v[r] = _mm256_add_epi16(v[r], w[r]);
     }
+    if (t->form.offset == SIGNED && pair_shape(t) == SHORT) return half_sums32(v);
     if (t->form.offset == SIGNED) return add_halves(half_sums32(v), half_sums32(w));
     if (pair_shape(t) == WHOLE) return add_halves(half_sums(v), half_sums(w));
     return sums_of_halves(t, v, x->offset);
@@ -223,13 +226,18 @@ INLINE void gemv(const QuantLoader *t, const char *rows, size_t stride, int64_t 
 typedef void Gemv(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define GEMV(ID, name, ...)                                                                                            \
+#define GEMV(LOADER, ID, name)                                                                                         \
     RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,                 \
                                            const DotColumn *x, float *y) {                                             \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        const QuantLoader t = LOADER(ID, name);                                                                        \
         gemv(&t, rows, stride, n_rows, n, x, y);                                                                       \
     }
-RP_QUANTS(GEMV)
+#define X(ID, name, ...) GEMV(QUANT_LOADER, ID, name)
+RP_DIRECT_QUANTS(X)
+#undef X
+#define X(ID, name, ...) GEMV(EXPANDED_LOADER, ID, name)
+RP_EXPANDED_QUANTS(X)
+#undef X
 #undef GEMV
 
 #define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,

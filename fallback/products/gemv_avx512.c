@@ -7,7 +7,7 @@
  *     accs, lane 4u + r = accumulator u of row r
  *
  * The column is prepared once (ColumnKstep: order of lanes, scales, offset) and used for ROW_BLOCK rows. */
-#include "fallback/products/gemv_load_avx512.h"
+#include "fallback/products/expand_avx512.h"
 
 #ifdef RP_X86
 

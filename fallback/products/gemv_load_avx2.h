@@ -20,6 +20,7 @@ enum {
     ROWS       = 4, /* rows of a row group */
     PAIRS      = 2,
     MAX_KSTEPS = 4,
+    MAX_SUBS   = 16,
     MAX_BYTES  = 4 * sizeof(BlockQ8_0), /* of a k-step in blocks of 32, at most */
     SIGNED     = 128                    /* offset of Q8_0: its q stay signed */
 };
@@ -29,8 +30,8 @@ enum {
  *
  *               q[0] lower    q[0] upper     q[1] lower    q[1] upper
  *     HALVES    A[0..15]      B[0..15]       A[16..31]     B[16..31]        A = sub-block 2h, B = sub-block 2h + 1
- *     WHOLE     A[0..15]      A[16..31]      B[0..15]      B[16..31]        Q8_0, Q4_K, Q5_K
- *     SHORT     A[0..15]      B[0..15]       0             0                Q6_K */
+ *     WHOLE     A[0..15]      A[16..31]      B[0..15]      B[16..31]        Q8_0, Q4_K, Q5_K, expanded
+ *     SHORT     A[0..15]      B[0..15]       0             0                sub-blocks of 16 */
 typedef enum PairShape { HALVES, WHOLE, SHORT } PairShape;
 
 /* Pair h of k-step j of the load at p. */
@@ -49,10 +50,13 @@ typedef struct PairScales {
 typedef struct Header {
     __m256  d, dmin;
     __m128i factor[MAX_KSTEPS];
+    float   scale[ROWS * MAX_SUBS], min[ROWS * MAX_SUBS]; /* expanded types: of row r and sub-block u at 4u + r */
 } Header;
 
 /* Scales of pair h of k-step j, of four rows whose loads are at p. */
 typedef void LoadScales(const char *const *p, const Header *header, int j, int h, PairScales *out);
+
+typedef void LoadHeader(const char *const *p, Header *out);
 
 typedef struct QuantLoader {
     LoadPair   *load;
@@ -60,14 +64,16 @@ typedef struct QuantLoader {
     int         n_ksteps;
     size_t      block; /* bytes */
     QuantForm   form;
+    LoadHeader *header; /* of expanded types, else NULL */
 } QuantLoader;
 
 #define QUANT_LOADER(ID, name)                                                                                         \
-    { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID) }
+    { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID), NULL }
+#define EXPANDED_LOADER(ID, name)                                                                                      \
+    { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID), header_##name }
 
 #define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
-    static_assert((offset) == SIGNED ? (sub) == 32 && RP_##ID##_ELEMS == 32 : (top) < SIGNED,                          \
-                  #name ": only blocks of 32 with offset 128 may have 8-bit quants");
+    static_assert((offset) == SIGNED || (top) < SIGNED, #name ": only with offset 128 quants have 8 bits");
 RP_QUANTS(X)
 #undef X
 
@@ -363,7 +369,9 @@ INLINE void scales_q6_k(const char *const *p, const Header *header, int j, int h
 
 /* Blocks of 32 have no header: their scales stand in each block. */
 INLINE void load_header(const QuantLoader *t, const char *const *p, Header *out) {
-    if (t->form.sub_elems == 16)
+    if (t->header != NULL)
+        t->header(p, out);
+    else if (t->form.sub_elems == 16)
         header_q6_k(p, out);
     else if (!blocks_of_32(t))
         header_k(p, out);

@@ -337,6 +337,7 @@ INLINE ColumnKstep column_kstep(const QuantForm *form, const DotColumn *x, int64
         s.a               = _mm512_loadu_si512(q);
         s.b               = _mm512_setzero_si512();
         s.scale           = by_sub(_mm_unpacklo_ps(pair, pair));
+        if (form->has_min) s.sum = by_sub(_mm_loadu_ps(x->sum + i / RP_SUM_BLOCK));
     } else {
         const __m512i  first = first_bytes(q, 32 * n_subs), second = first_bytes(q + 64, 32 * n_subs - 64);
         const __mmask8 some = (__mmask8)((1 << n_subs) - 1), twice = (__mmask8)((1 << 2 * n_subs) - 1);

@@ -37,7 +37,8 @@ typedef struct QuantLoader {
     int          n_ksteps, n_vectors; /* k-steps of a load; vectors of a quarter */
     size_t       bytes;               /* of a load */
     bool         wide;                /* 8-bit q, whose products need 32-bit sums; others have 6 bits at most */
-    QuantForm    form;                /* as rp_quant_form, but with the offset that is still in the vectors */
+    bool      strided; /* vector j of quarter i is vector i + 4j of the slice, else 4i + j (2i + j in blocks of 32) */
+    QuantForm form;    /* as rp_quant_form, but with the offset that is still in the vectors */
 } QuantLoader;
 
 INLINE int n_slices(const QuantLoader *t) { return t->n_ksteps * RP_KSTEP_SUBS * t->form.sub_elems / SLICE; }
@@ -51,8 +52,7 @@ INLINE void load_slice(const QuantLoader *t, const char *p, int k, int n_subs, i
         int8x16_t quarter[MAX_VECTORS] = {vdupq_n_s8(0), vdupq_n_s8(0)};
         if (t->n_ksteps > 1 || i < n_subs) t->quarter(p, k * quarters + i, quarter);
 #pragma GCC unroll 4
-        for (int j = 0; j < t->n_vectors; j++)
-            v[t->form.sub_elems == 16 ? i + quarters * j : i * t->n_vectors + j] = quarter[j];
+        for (int j = 0; j < t->n_vectors; j++) v[t->strided ? i + quarters * j : i * t->n_vectors + j] = quarter[j];
     }
 }
 
@@ -253,14 +253,12 @@ INLINE void quarter_q6_k(const char *p, int quarter, int8x16_t *v) {
     v[3] = with_bits(v[3], 0x30, vshrq_n_u8(qh, 2));
 }
 
+#include "fallback/products/expand_neon.h"
+
+/* clang-format off */
 #define QUANT_LOADER(ID, name)                                                                                         \
-    ((QuantLoader){                                                                                                    \
-        quarter_##name,                                                                                                \
-        scales_##name,                                                                                                 \
-        RP_LOAD_KSTEPS(ID),                                                                                            \
-        RP_##ID##_ELEMS == 32 ? 2 : 4,                                                                                 \
-        RP_LOAD_BYTES(ID),                                                                                             \
-        RP_##ID##_OFFSET == (int)WIDE_OFFSET,                                                                          \
-        {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}
-})
+    ((QuantLoader){quarter_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_ELEMS == 32 ? 2 : 4,                    \
+                   RP_LOAD_BYTES(ID), RP_##ID##_OFFSET == (int)WIDE_OFFSET, RP_##ID == RP_Q6_K,                        \
+                   {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}})
+/* clang-format on */
 #endif

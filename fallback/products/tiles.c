@@ -82,7 +82,7 @@ RP_BODY void pack_subs(const QuantForm *form, int sub_elems, const char *x, int 
         memcpy(to + c * sub_elems, from.q + i, (size_t)sub_elems);
         scale[c] = from.scale[i / 32];
         if (form->has_min) {
-            scale[n_cols + c] = from.sum[i / RP_SUM_BLOCK] + from.sum[i / RP_SUM_BLOCK + 1];
+            scale[n_cols + c] = rp_sub_sum(form, &from, i);
             continue;
         }
         for (int k = 0; k < sub_elems; k++) total += from.q[i + k];

@@ -132,6 +132,24 @@ DEQUANTIZE(MXFP4, mxfp4) {
     both_sum_blocks(scale, min, half, 0.0f);
 }
 
+/* Types with a file of their own: expand.h. */
+#define EXPANDED(ID, name, ...)                                                                                        \
+    DEQUANTIZE(ID, name) {                                                                                             \
+        float s[RP_##ID##_ELEMS / RP_##ID##_SUB], m[RP_##ID##_ELEMS / RP_##ID##_SUB] = {0};                            \
+        for (int i = 0; i < RP_##ID##_ELEMS; i += 32) {                                                                \
+            int8_t v[32];                                                                                              \
+            expand_##name(b, i / 32, v);                                                                               \
+            for (int k = 0; k < 32; k++) q[i + k] = (uint8_t)(v[k] + RP_##ID##_OFFSET);                                \
+        }                                                                                                              \
+        sub_scales_##name(b, s, m);                                                                                    \
+        for (int u = 0; u < RP_##ID##_ELEMS / RP_SUM_BLOCK; u++) {                                                     \
+            scale[u] = s[u * RP_SUM_BLOCK / RP_##ID##_SUB];                                                            \
+            min[u]   = m[u * RP_SUM_BLOCK / RP_##ID##_SUB];                                                            \
+        }                                                                                                              \
+    }
+RP_EXPANDED_QUANTS(EXPANDED)
+#undef EXPANDED
+
 const QuantForm *rp_quant_form(RpDtype dtype) {
 #define X(ID, ...) [RP_##ID]                     = RP_QUANT_FORM(ID),
     static const QuantForm table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};

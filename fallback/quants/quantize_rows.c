@@ -10,38 +10,9 @@
 
 #include "base/argument.h"
 
+#include "fallback/quants/fit.h"
 #include "fallback/quants/quants.h"
 #include "fallback/simd/float.h"
-
-/* The value of largest magnitude, with its sign. */
-static float largest(const float *x, int n) {
-    float top = 0.0f;
-    for (int i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(top)) top = x[i];
-    return top;
-}
-
-static void min_max(const float *x, int n, float *low, float *high) {
-    *low = *high = x[0];
-    for (int i = 1; i < n; i++) {
-        *low  = x[i] < *low ? x[i] : *low;
-        *high = x[i] > *high ? x[i] : *high;
-    }
-}
-
-static float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
-
-/* v as an integer in 0..top. Truncates: callers add 0.5 to round. Clamped as a float, because an infinity or a NaN,
- * from a scale so small that its inverse is infinite, is no integer. */
-static uint8_t level(float v, int top) {
-    const float most = (float)top;
-    return (uint8_t)(v > 0.0f ? (v < most ? v : most) : 0.0f);
-}
-
-/* q[0..n) to low nibbles, q[n..2n) to high nibbles. */
-static void put_nibbles(const uint8_t *q, int n, uint8_t *qs) {
-    for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | (q[i + n] & 15) << 4);
-}
 
 static void put_fifth_bits(const uint8_t *q, uint8_t *qh) {
     uint32_t bits = 0;
@@ -53,17 +24,17 @@ static void put_fifth_bits(const uint8_t *q, uint8_t *qh) {
 
 /* q - half in -half..half-1, d = largest / -half: the value of largest magnitude becomes exactly -half. Returns d. */
 static uint16_t symmetric(const float *x, int half, uint8_t *q) {
-    const float d = largest(x, 32) / (float)-half, id = inverse(d);
-    for (int i = 0; i < 32; i++) q[i] = level(x[i] * id + (float)half + 0.5f, 2 * half - 1);
+    const float d = rp_largest(x, 32) / (float)-half, id = rp_inverse(d);
+    for (int i = 0; i < 32; i++) q[i] = rp_level(x[i] * id + (float)half + 0.5f, 2 * half - 1);
     return rp_f32_to_f16(d);
 }
 
 /* q in 0..top: the smallest value becomes 0, the largest becomes top. */
 static void affine(const float *x, int top, uint8_t *q, uint16_t *d16, uint16_t *m16) {
     float low, high;
-    min_max(x, 32, &low, &high);
-    const float d = (high - low) / (float)top, id = inverse(d);
-    for (int i = 0; i < 32; i++) q[i] = level((x[i] - low) * id + 0.5f, top);
+    rp_min_max(x, 32, &low, &high);
+    const float d = (high - low) / (float)top, id = rp_inverse(d);
+    for (int i = 0; i < 32; i++) q[i] = rp_level((x[i] - low) * id + 0.5f, top);
     *d16 = rp_f32_to_f16(d);
     *m16 = rp_f32_to_f16(low);
 }
@@ -72,21 +43,21 @@ static void quantize_q4_0(const float *x, void *out) {
     BlockQ4_0 *b = out;
     uint8_t    q[32];
     b->d = symmetric(x, 8, q);
-    put_nibbles(q, 16, b->qs);
+    rp_put_nibbles(q, 16, b->qs);
 }
 
 static void quantize_q4_1(const float *x, void *out) {
     BlockQ4_1 *b = out;
     uint8_t    q[32];
     affine(x, 15, q, &b->d, &b->m);
-    put_nibbles(q, 16, b->qs);
+    rp_put_nibbles(q, 16, b->qs);
 }
 
 static void quantize_q5_0(const float *x, void *out) {
     BlockQ5_0 *b = out;
     uint8_t    q[32];
     b->d = symmetric(x, 16, q);
-    put_nibbles(q, 16, b->qs);
+    rp_put_nibbles(q, 16, b->qs);
     put_fifth_bits(q, b->qh);
 }
 
@@ -94,14 +65,14 @@ static void quantize_q5_1(const float *x, void *out) {
     BlockQ5_1 *b = out;
     uint8_t    q[32];
     affine(x, 31, q, &b->d, &b->m);
-    put_nibbles(q, 16, b->qs);
+    rp_put_nibbles(q, 16, b->qs);
     put_fifth_bits(q, b->qh);
 }
 
 /* As in the KV cache (copy.c), quants are 0 if 1/d could overflow. */
 static void quantize_q8_0(const float *x, void *out) {
     BlockQ8_0  *b = out;
-    const float d = fabsf(largest(x, 32)) / 127.0f, id = d >= RP_SMALLEST_SCALE ? 1.0f / d : 0.0f;
+    const float d = fabsf(rp_largest(x, 32)) / 127.0f, id = d >= RP_SMALLEST_SCALE ? 1.0f / d : 0.0f;
     b->d = rp_f32_to_f16(d);
     for (int i = 0; i < 32; i++) b->qs[i] = (int8_t)roundf(x[i] * id);
 }
@@ -111,7 +82,7 @@ static void quantize_q8_0(const float *x, void *out) {
 static void quantize_mxfp4(const float *x, void *out) {
     static const float values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
     BlockMXFP4        *b          = out;
-    const float        top        = fabsf(largest(x, 32));
+    const float        top        = fabsf(rp_largest(x, 32));
     int                e          = 0;
     if (top > 0.0f) e = (int)floorf(log2f(top)) - 2 + 127;
     e    = e < 0 ? 0 : (e > 254 ? 254 : e);
@@ -123,58 +94,17 @@ static void quantize_mxfp4(const float *x, void *out) {
         for (int k = 1; k < 16; k++)
             if (fabsf(values[k] - v) < fabsf(values[q[i]] - v)) q[i] = (uint8_t)k;
     }
-    put_nibbles(q, 16, b->qs);
+    rp_put_nibbles(q, 16, b->qs);
 }
 
 /* ---- K types: super-blocks of 256, whose sub-blocks have small integer scales ---- */
 
-/* v as an integer in low..high. Clamped as a float, as in level(); NaN becomes low. */
-static int nearest(float v, int low, int high) {
-    const float least = (float)low, most = (float)high;
-    return (int)lrintf(v > least ? (v < most ? v : most) : least);
-}
-
-/* Fits x[i] ~ scale * q[i] - min with q in 0..top and min >= 0. Tries several scales for the rounding; for each set
- * of q, least squares gives scale d and offset m:
- *
- *     minimise sum (d q + m - x)^2:   det = n sum q^2 - (sum q)^2
- *                                     d = (n sum qx - sum q sum x) / det,   m = (sum q^2 sum x - sum q sum qx) / det
- *
- * The set with the smallest error stays. */
-static void fit_affine(const float *x, int n, int top, float *scale, float *min) {
-    enum { TRIES = 21 };
-    float low, high, best = INFINITY;
-    min_max(x, n, &low, &high);
-    if (low > 0.0f) low = 0.0f;
-    *scale = 0.0f;
-    *min   = -low;
-    if (high <= low) return;
-    for (int t = 0; t < TRIES; t++) {
-        const float id = ((float)top + 0.1f * (float)(t - TRIES / 2)) / (high - low);
-        float       q[32], sq = 0, sqq = 0, sx = 0, sqx = 0;
-        for (int i = 0; i < n; i++) {
-            q[i] = (float)nearest((x[i] - low) * id, 0, top);
-            sq += q[i], sqq += q[i] * q[i], sx += x[i], sqx += q[i] * x[i];
-        }
-        const float det = (float)n * sqq - sq * sq;
-        float       d   = det > 0.0f ? ((float)n * sqx - sq * sx) / det : 0.0f;
-        float       m   = det > 0.0f ? (sqq * sx - sq * sqx) / det : 1.0f;
-        if (m > 0.0f) m = 0.0f, d = sqq > 0.0f ? sqx / sqq : 0.0f; /* a minimum above 0 cannot be stored */
-        float error = 0.0f;
-        for (int i = 0; i < n; i++) error += (d * q[i] + m - x[i]) * (d * q[i] + m - x[i]);
-        if (error >= best || d <= 0.0f) continue;
-        best   = error;
-        *scale = d;
-        *min   = -m;
-    }
-}
-
 /* q[i] = round((x[i] + m) / d) in 0..top, for 32 elements. Returns the squared error. */
 static float levels(const float *x, float d, float m, int top, uint8_t *q) {
-    const float id    = inverse(d);
+    const float id    = rp_inverse(d);
     float       error = 0.0f;
     for (int i = 0; i < 32; i++) {
-        q[i]            = (uint8_t)nearest((x[i] + m) * id, 0, top);
+        q[i]            = (uint8_t)rp_nearest((x[i] + m) * id, 0, top);
         const float off = d * (float)q[i] - m - x[i];
         error += off * off;
     }
@@ -199,7 +129,7 @@ static void choose_small(const float *x, float d, float dmin, int top, int *sc, 
 static void quantize_affine_k(const float *x, int top, uint8_t *fields, uint16_t *d16, uint16_t *dmin16, uint8_t *q) {
     float scale[8], min[8], top_scale = 0.0f, top_min = 0.0f;
     for (int j = 0; j < 8; j++) {
-        fit_affine(x + 32 * j, 32, top, &scale[j], &min[j]);
+        rp_fit_affine(x + 32 * j, 32, top, &scale[j], &min[j]);
         top_scale = scale[j] > top_scale ? scale[j] : top_scale;
         top_min   = min[j] > top_min ? min[j] : top_min;
     }
@@ -208,7 +138,7 @@ static void quantize_affine_k(const float *x, int top, uint8_t *fields, uint16_t
     const float d = rp_f16_to_f32(*d16), dmin = rp_f16_to_f32(*dmin16);
     memset(fields, 0, 12);
     for (int j = 0; j < 8; j++) {
-        int sc = nearest(scale[j] * inverse(d), 0, 63), m = nearest(min[j] * inverse(dmin), 0, 63);
+        int sc = rp_nearest(scale[j] * rp_inverse(d), 0, 63), m = rp_nearest(min[j] * rp_inverse(dmin), 0, 63);
         choose_small(x + 32 * j, d, dmin, top, &sc, &m);
         if (j < 4) {
             fields[j]     = (uint8_t)(fields[j] | sc);
@@ -226,7 +156,7 @@ static void quantize_q4_k(const float *x, void *out) {
     BlockQ4_K *b = out;
     uint8_t    q[256];
     quantize_affine_k(x, 15, b->scales, &b->d, &b->dmin, q);
-    for (int j = 0; j < 4; j++) put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
+    for (int j = 0; j < 4; j++) rp_put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
 }
 
 static void quantize_q5_k(const float *x, void *out) {
@@ -234,44 +164,23 @@ static void quantize_q5_k(const float *x, void *out) {
     uint8_t    q[256];
     quantize_affine_k(x, 31, b->scales, &b->d, &b->dmin, q);
     memset(b->qh, 0, sizeof b->qh);
-    for (int j = 0; j < 4; j++) put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
+    for (int j = 0; j < 4; j++) rp_put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
     for (int i = 0; i < 256; i++) b->qh[i % 32] = (uint8_t)(b->qh[i % 32] | (q[i] >> 4) << (i / 32));
-}
-
-/* Fits x[i] ~ scale * q[i] with q in -32..31, likewise. For given q, scale = sum qx / sum q^2 lowers the squared
- * error by (sum qx)^2 / sum q^2, so the largest such term is the best. */
-static float fit_symmetric(const float *x, int n) {
-    enum { TRIES = 21, HALF = 32 };
-    const float top  = largest(x, n);
-    float       best = -1.0f, scale = 0.0f;
-    if (top == 0.0f) return 0.0f;
-    for (int t = 0; t < TRIES; t++) {
-        const float id  = -((float)HALF + 0.1f * (float)(t - TRIES / 2)) / top;
-        float       sqq = 0.0f, sqx = 0.0f;
-        for (int i = 0; i < n; i++) {
-            const float q = (float)nearest(x[i] * id, -HALF, HALF - 1);
-            sqq += q * q, sqx += q * x[i];
-        }
-        if (sqq <= 0.0f || sqx * sqx / sqq <= best) continue;
-        best  = sqx * sqx / sqq;
-        scale = sqx / sqq;
-    }
-    return scale;
 }
 
 static void quantize_q6_k(const float *x, void *out) {
     BlockQ6_K *b = out;
     float      scale[16];
     uint8_t    q[256];
-    for (int j = 0; j < 16; j++) scale[j] = fit_symmetric(x + 16 * j, 16);
-    const float top = largest(scale, 16);
+    for (int j = 0; j < 16; j++) scale[j] = rp_fit_symmetric(x + 16 * j, 16, 32);
+    const float top = rp_largest(scale, 16);
     memset(b, 0, sizeof *b);
     b->d          = rp_f32_to_f16(top / -128.0f);
     const float d = rp_f16_to_f32(b->d);
     for (int j = 0; j < 16; j++) {
-        b->scales[j]   = (int8_t)nearest(scale[j] * inverse(d), -128, 127);
-        const float id = inverse(d * (float)b->scales[j]);
-        for (int i = 16 * j; i < 16 * j + 16; i++) q[i] = (uint8_t)(nearest(x[i] * id, -32, 31) + 32);
+        b->scales[j]   = (int8_t)rp_nearest(scale[j] * rp_inverse(d), -128, 127);
+        const float id = rp_inverse(d * (float)b->scales[j]);
+        for (int i = 16 * j; i < 16 * j + 16; i++) q[i] = (uint8_t)(rp_nearest(x[i] * id, -32, 31) + 32);
     }
     for (int h = 0; h < 2; h++)
         for (int i = 0; i < 32; i++) {
@@ -287,7 +196,7 @@ static void quantize_q6_k(const float *x, void *out) {
 typedef void QuantizeFunction(const float *x, void *block);
 
 #define X(ID, name, ...) [RP_##ID] = quantize_##name,
-static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
+static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTIZED(X)};
 #undef X
 
 /* Refuses values that need a scale or minimum above the largest f16, 65504, as ggml's check of quantised data does: the
@@ -297,7 +206,7 @@ static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
 static RpStatus check_range(RpDtype dtype, const float *x, const void *block, int64_t at) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     float              y[256];
-    const float        top = largest(x, info->block_elems);
+    const float        top = rp_largest(x, info->block_elems);
     if (fabsf(top) <= 32768.0f) return RP_OK;
     rp_dequantize_row(dtype, block, info->block_elems, y);
     for (int i = 0; i < info->block_elems; i++) {

@@ -4,14 +4,22 @@
  * So a dot product with int8 activations is one integer dot product plus, for types with minima,
  * min times a sum of activations (the sums of q8_act). No type needs arithmetic of its own.
  *
- * Words: a block is what the file stores together, 32 elements or a super-block of 256 (Q4_K, Q5_K, Q6_K).
- * A sub-block shares one scale: 32 elements, 16 in Q6_K. A sum block is 16 elements with one activation sum. */
+ * Words: a block is what the file stores together, 32 elements or a super-block of 256 (K types, IQ types).
+ * A sub-block shares one scale: 32 elements, or 16. A sum block is 16 elements with one activation sum. */
 #ifndef FALLBACK_QUANTS_QUANTS_H
 #define FALLBACK_QUANTS_QUANTS_H
 
 #include "base/dtypes.h"
 #include "base/kernels.h"
 #include "base/limits.h"
+#include "fallback/quants/types/iq1.h"
+#include "fallback/quants/types/iq2.h"
+#include "fallback/quants/types/iq3.h"
+#include "fallback/quants/types/iq4.h"
+#include "fallback/quants/types/q2_k.h"
+#include "fallback/quants/types/q3_k.h"
+#include "fallback/quants/types/tq1_0.h"
+#include "fallback/quants/types/tq2_0.h"
 #include "reprise/quants.h"
 
 /* d, m and dmin are IEEE half floats. Blocks of 32 put element i into the low nibble of qs[i] and element i + 16

@@ -54,30 +54,33 @@ extern "C" {
     X(Q5_K, "q5_k", 256, 176, 13)                                                                                      \
     X(Q6_K, "q6_k", 256, 210, 14)                                                                                      \
     X(MXFP4, "mxfp4", 32, 17, 39)                                                                                      \
-    X(Q8_ACT, "q8_act", 32, 44, -1)
+    X(Q8_ACT, "q8_act", 32, 44, -1)                                                                                    \
+    X(IQ4_NL, "iq4_nl", 32, 18, 20)                                                                                    \
+    X(IQ4_XS, "iq4_xs", 256, 136, 23)                                                                                  \
+    X(Q2_K, "q2_k", 256, 84, 10)                                                                                       \
+    X(Q3_K, "q3_k", 256, 110, 11)                                                                                      \
+    X(IQ3_S, "iq3_s", 256, 110, 21)                                                                                    \
+    X(IQ3_XXS, "iq3_xxs", 256, 98, 18)                                                                                 \
+    X(IQ2_XXS, "iq2_xxs", 256, 66, 16)                                                                                 \
+    X(IQ2_XS, "iq2_xs", 256, 74, 17)                                                                                   \
+    X(IQ2_S, "iq2_s", 256, 82, 22)                                                                                     \
+    X(IQ1_S, "iq1_s", 256, 50, 19)                                                                                     \
+    X(IQ1_M, "iq1_m", 256, 56, 29)                                                                                     \
+    X(TQ1_0, "tq1_0", 256, 54, 34)                                                                                     \
+    X(TQ2_0, "tq2_0", 256, 66, 35)
 
 /* Types of GGUF files that can be listed but not computed with: X(ggml name, elements and bytes per block, type
  * number). Numbers without a row belong to types that ggml has withdrawn. */
 #define RP_FOREIGN_TYPES(X)                                                                                            \
     X(Q8_1, 32, 36, 9)                                                                                                 \
-    X(Q2_K, 256, 84, 10)                                                                                               \
-    X(Q3_K, 256, 110, 11)                                                                                              \
     X(Q8_K, 256, 292, 15)                                                                                              \
-    X(IQ2_XXS, 256, 66, 16)                                                                                            \
-    X(IQ2_XS, 256, 74, 17)                                                                                             \
-    X(IQ3_XXS, 256, 98, 18)                                                                                            \
-    X(IQ1_S, 256, 50, 19)                                                                                              \
-    X(IQ4_NL, 32, 18, 20)                                                                                              \
-    X(IQ3_S, 256, 110, 21)                                                                                             \
-    X(IQ2_S, 256, 82, 22)                                                                                              \
-    X(IQ4_XS, 256, 136, 23)                                                                                            \
     X(I8, 1, 1, 24)                                                                                                    \
     X(I16, 1, 2, 25)                                                                                                   \
     X(I64, 1, 8, 27)                                                                                                   \
     X(F64, 1, 8, 28)                                                                                                   \
-    X(IQ1_M, 256, 56, 29)                                                                                              \
-    X(TQ1_0, 256, 54, 34)                                                                                              \
-    X(TQ2_0, 256, 66, 35)
+    X(NVFP4, 64, 36, 40)                                                                                               \
+    X(Q1_0, 128, 18, 41)                                                                                               \
+    X(Q2_0, 64, 18, 42)
 
 typedef enum RpDtype {
 #define X(ID, name, elems, bytes, gguf) RP_##ID,

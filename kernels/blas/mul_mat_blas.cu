@@ -18,7 +18,7 @@
 #include "base/tuning.h"
 #include "kernels/blas/blaslt.h"
 #include "kernels/blas/mul_mat_blas.h"
-#include "kernels/device/quants.cuh"
+#include "kernels/device/weights.cuh"
 
 #include <cuda_bf16.h>
 

@@ -24,7 +24,7 @@
 #define KERNELS_DEVICE_GEMV_CUH
 
 #include "base/tuning.h"
-#include "kernels/device/quants.cuh"
+#include "kernels/device/weights.cuh"
 
 enum {
     RP_GEMV_WARPS   = 8, /* of a row tile */

@@ -53,7 +53,7 @@ template <int RUNS> __device__ static inline float rp_run_sum(const float *sum) 
  * integer dot product is exact, then
  *
  *     acc += (wscale * xscale) * dot        one fused multiply-add
- *     acc += wmin * xsum                    with HAS_MIN
+ *     acc += wmin * xsum                    with HAS_MIN; with SUB_MINS for each sum block
  *
  * where xsum is the sum of the dequantised activations of the run, sum block by sum block (quantize.cuh). */
 template <RpDtype T, int K>
@@ -68,7 +68,10 @@ __device__ static inline void rp_gemv_run(const FragmentOf<T> (&w)[RP_GEMV_ROWS]
 #pragma unroll
     for (int r = 0; r < RP_GEMV_ROWS; r++) {
         *acc[r] = fmaf(w[r].scale[K] * scale, (float)rp_dot_run<T>(w[r], K, a, b), *acc[r]);
-        if (Blocks<T>::HAS_MIN) *acc[r] = fmaf(w[r].min[K], sum, *acc[r]);
+        if (Blocks<T>::SUB_MINS)
+            *acc[r] = fmaf(w[r].sub_min[2 * K + 1], sums[1], fmaf(w[r].sub_min[2 * K], sums[0], *acc[r]));
+        else if (Blocks<T>::HAS_MIN)
+            *acc[r] = fmaf(w[r].min[K], sum, *acc[r]);
     }
 }
 

@@ -1,4 +1,5 @@
-/* quants.cuh - loads and dequantises block-quantised weights on the device.
+/* quants.cuh - loads and dequantises block-quantised weights on the device. Further types are in kernels/device/quants;
+ * weights.cuh has them all.
  *
  * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor.
  * base/dtypes.h lists the fields, planes.c says how the bits of a block are arranged before.
@@ -34,6 +35,7 @@ template <int RUNS> struct Fragment {
     int   minus[2 * RUNS][4]; /* subtracted from q, with MINUS */
     int   sub[2 * RUNS];      /* scales of the sum blocks, with SUB_SCALES */
     float scale[RUNS], min[RUNS];
+    float sub_min[2 * RUNS]; /* minima of the sum blocks, with SUB_MINS */
 };
 
 /* A whole tensor of quantised weights; every plane's address follows from the number of its blocks. */
@@ -127,6 +129,7 @@ RP_QUANTS(X)
  *     FIRST            factor(k) for even k; that for odd k is 1
  *     SECOND           the quants of the second run are multiplied by it, its scale is divided
  *     SUB_SCALES       factor(k) is sub[k] instead
+ *     SUB_MINS         each sum block has a minimum, sub_min[k] instead of min
  *     MINUS            minus is subtracted from q
  *     HAS_MIN          min may differ from 0: the type has minima or an offset
  *     LOADS            fragments that a lane loads at a time
@@ -153,6 +156,7 @@ struct SmallBlocks {
         FIRST        = 1,
         SECOND       = 1,
         SUB_SCALES   = 0,
+        SUB_MINS     = 0,
         MINUS        = 0,
         HAS_MIN      = 1,
         LOADS        = 2
@@ -175,6 +179,7 @@ struct SuperBlocks {
         FIRST        = 1,
         SECOND       = 1,
         SUB_SCALES   = 0,
+        SUB_MINS     = 0,
         MINUS        = 0,
         HAS_MIN      = 1,
         LOADS        = 1
@@ -501,37 +506,12 @@ template <RpDtype T> __device__ static inline float rp_element(const FragmentOf<
     const int         shift = 8 * (i % 4), byte = w.q[k][i / 4] >> shift;
     const int         q = (B::SIGNED ? (int8_t)byte : byte & 255) - (B::MINUS ? w.minus[k][i / 4] >> shift & 255 : 0);
     const int         factor = B::SUB_SCALES ? w.sub[k] : k % 2 == 0 ? (int)B::FIRST : 1;
-    return fmaf(w.scale[k / 2], (float)(factor * q), w.min[k / 2]);
+    return fmaf(w.scale[k / 2], (float)(factor * q), B::SUB_MINS ? w.sub_min[k] : w.min[k / 2]);
 }
 
 /* The place of sum block k of fragment f in the row, in sum blocks. */
 template <RpDtype T> __device__ static inline int64_t rp_sum_block(int64_t f, int k) {
     return Blocks<T>::first_sum_block(f) + k % 2 + k / 2 * RP_RUN_STRIDE;
-}
-
-/* Each type in turn: that it has a Blocks, and what the GEMV assumes of it. */
-#define X(ID, name, sub, offset, has_min, ...)                                                                         \
-    static_assert((int)Blocks<RP_##ID>::RUNS * RP_RUN == (int)QuantType<RP_##ID>::FRAG,                                \
-                  #name ": a block of 32 is a fragment, a block of 256 is four");                                      \
-    static_assert((bool)Blocks<RP_##ID>::SUB_SCALES == ((sub) == RP_SUM_BLOCK),                                        \
-                  #name ": sub-blocks of 16 have scales of their own");                                                \
-    static_assert(Blocks<RP_##ID>::HAS_MIN || !(has_min), #name ": the GEMV must add its minima");
-RP_QUANTS(X)
-#undef X
-
-/* Calls f<T>(...) for a quantised type given at run time; RP_E_DTYPE for others (I12). */
-#define RP_FOR_QUANT(type, f, ...) rp_for_quant(type, [&](auto quant) { return f<decltype(quant)::TYPE>(__VA_ARGS__); })
-
-template <class F> static inline RpStatus rp_for_quant(RpDtype type, const F &f) {
-    switch (type) {
-#define X(ID, ...)                                                                                                     \
-    case RP_##ID:                                                                                                      \
-        return f(QuantType<RP_##ID>());
-        RP_QUANTS(X)
-#undef X
-    default:
-        return rp_fail(RP_E_DTYPE, "no kernel for %s", rp_dtype_name(type));
-    }
 }
 
 #endif

@@ -138,11 +138,13 @@ template <RpDtype T> struct TileStep {
         return v.scale[k / 2] * (float)((int)B::FIRST * (k >= 2 ? (int)B::SECOND : 1));
     }
 
+    __device__ static float min_of(const FragmentOf<T> &v, int k) { return B::SUB_MINS ? v.sub_min[k] : v.min[k / 2]; }
+
     /* No element of the fragment is larger: a quant is a byte. */
     __device__ static float bound(const FragmentOf<T> &v) {
         float most = 0.0f;
         for (int k = 0; k < BLOCKS; k++) {
-            const float b = fmaf(fabsf(scale_of(v, k)), 256.0f, fabsf(v.min[k / 2]));
+            const float b = fmaf(fabsf(scale_of(v, k)), 256.0f, fabsf(min_of(v, k)));
             most          = b > most || b != b ? b : most;
         }
         return most;
@@ -156,7 +158,9 @@ template <RpDtype T> struct TileStep {
     static constexpr float    BASE   = WIDE ? 32768.0f + 128.0f : 128.0f;
     static constexpr unsigned PREFIX = WIDE ? 0x47000000u : 0x43000000u, SELECT = WIDE ? 0x7404u : 0x7044u,
                               SHIFT = WIDE ? 4 : 8;
-    __device__ static float offset_of(float scale, float min) { return B::SUB_SCALES ? 0.0f : fmaf(scale, -BASE, min); }
+    __device__ static float offset_of(float scale, float min) {
+        return B::SUB_MINS ? min : B::SUB_SCALES ? 0.0f : fmaf(scale, -BASE, min);
+    }
 
     /* The four elements of a word of quants. */
     __device__ static uint2 four(unsigned q, unsigned minus, float scale, float offset) {
@@ -164,7 +168,9 @@ template <RpDtype T> struct TileStep {
         float          w[4];
         for (int b = 0; b < 4; b++) {
             const float value = rp_bytes_float(bytes, PREFIX, SELECT | (unsigned)b << SHIFT);
-            w[b]              = B::SUB_SCALES ? scale * (value - BASE) : fmaf(scale, value, offset);
+            w[b]              = B::SUB_MINS     ? fmaf(scale, value - BASE, offset)
+                                : B::SUB_SCALES ? scale * (value - BASE)
+                                                : fmaf(scale, value, offset);
         }
         return make_uint2(rp_tile_pair(w[0], w[1]), rp_tile_pair(w[2], w[3]));
     }
@@ -180,7 +186,7 @@ template <RpDtype T> struct TileStep {
 #pragma unroll
             for (int k = 0; k < BLOCKS; k++) {
                 const float scale  = valid ? scale_of(v, k) * factor : 0.0f,
-                            offset = valid ? offset_of(scale, v.min[k / 2] * factor) : 0.0f;
+                            offset = valid ? offset_of(scale, min_of(v, k) * factor) : 0.0f;
                 uint2 w[4];
                 for (int j = 0; j < 4; j++) {
                     const unsigned q = (unsigned)v.q[k][j] >> (shifted(k) ? 4 : 0);

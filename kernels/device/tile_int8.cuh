@@ -3,14 +3,15 @@
  *
  *     registers  raw weights and columns of the next stage        loaded while this one is multiplied
  *     shared     a[ROWS][K] int8, b[COLUMNS][K] int8              weights without their offset; columns
- *                scales and minima of a, scales and sums of b     one for each sub-block of 32 (weights of Q6_K: 16)
+ *                scales and minima of a, scales and sums of b     one for each sub-block of 32, or of 16
  *     registers  acc[rows][columns] f32 of the warp
  *
  * order  A sub-block of 32 is one exact integer dot product. For sub-block s ascending, from acc = 0:
  *
  *            acc += (wscale[s] * xscale[s]) * dot[s]                      one fused multiply-add
  *            acc += wmin[s] * xsum[s]                                     types with minima
- *        Q6_K acc += xscale[s] * (wscale[2s] * dot[2s] + wscale[2s+1] * dot[2s+1])
+ *        of 16   acc += xscale[s] * (wscale[2s] * dot[2s] + wscale[2s+1] * dot[2s+1])
+ *                acc += wmin[2s] * xsum[2s], then + wmin[2s+1] * xsum[2s+1]  types with minima
  *
  *        Neither the shape of the tile nor other columns change it: a column has the same bits in every product of at
  *        least RP_TILE_MIN_COLUMNS columns (I8). A GEMV has another order.
@@ -105,9 +106,10 @@ template <RpDtype T> struct TileRun {
 
 /* The part of the next stage that a thread has in registers. */
 template <RpDtype T, class S> struct TileStage {
+    static constexpr int    PARTS = 32 / TileType<T>::SUB; /* minima of a run, and sums of the columns */
     typename Blocks<T>::Raw raw[S::RUNS];
     uint4                   q[S::CHUNKS];
-    float                   scale[S::SCALES], sum[S::SCALES];
+    float                   scale[S::SCALES], sum[S::SCALES][PARTS];
 
     /* Run i of the thread: row idx / SUBS of the tile, run idx % SUBS of the stage. */
     __device__ static int index(int i) { return (int)threadIdx.x + i * S::THREADS; }
@@ -142,6 +144,12 @@ template <RpDtype T, class S> struct TileStage {
         return s * (float)((int)Blocks<T>::FIRST * (second ? (int)Blocks<T>::SECOND : 1));
     }
 
+    __device__ static float min_of(const FragmentOf<T> &v, bool second, int k) {
+        constexpr int LAST = 2 * Blocks<T>::RUNS - 2;
+        if (Blocks<T>::SUB_MINS) return second ? v.sub_min[LAST + k] : v.sub_min[k];
+        return second ? v.min[Blocks<T>::RUNS - 1] : v.min[0];
+    }
+
     __device__ void load_columns(const TileWork &w, int k0) {
         const int used = (w.columns + 7) / 8 * 8; /* groups of 8 that are multiplied */
 #pragma unroll
@@ -160,11 +168,16 @@ template <RpDtype T, class S> struct TileStage {
 #pragma unroll
         for (int i = 0; i < S::SCALES; i++) {
             const int c = index(i) / S::SUBS, s = k0 / 32 + index(i) % S::SUBS;
-            scale[i] = sum[i] = 0.0f;
+            scale[i] = 0.0f;
+            for (int p = 0; p < PARTS; p++) sum[i][p] = 0.0f;
             if (c >= used || s >= w.n / 32) continue;
             const float *scales = (const float *)(w.column(c) + w.n), *sums = scales + w.n / 32;
             scale[i] = scales[s];
-            if (TileType<T>::MINS) sum[i] = sums[2 * s] + sums[2 * s + 1];
+            if (!TileType<T>::MINS) continue;
+            if (PARTS == 1)
+                sum[i][0] = sums[2 * s] + sums[2 * s + 1];
+            else
+                for (int p = 0; p < PARTS; p++) sum[i][p] = sums[2 * s + p];
         }
     }
 
@@ -185,8 +198,7 @@ template <RpDtype T, class S> struct TileStage {
                 if (chunk % SUM_BLOCKS != 0) continue;
                 const int to_sub   = chunk / SUM_BLOCKS * to.A_STRIDE + row;
                 to.a_scale[to_sub] = valid ? scale_of(v, at.second, k) : 0.0f;
-                if (TileType<T>::MINS)
-                    to.a_min[to_sub] = !valid ? 0.0f : at.second ? v.min[Blocks<T>::RUNS - 1] : v.min[0];
+                if (TileType<T>::MINS) to.a_min[to_sub] = valid ? min_of(v, at.second, k) : 0.0f;
             }
         }
 #pragma unroll
@@ -198,7 +210,9 @@ template <RpDtype T, class S> struct TileStage {
         for (int i = 0; i < S::SCALES; i++) {
             const int at   = index(i) % S::SUBS * to.B_STRIDE + index(i) / S::SUBS;
             to.b_scale[at] = scale[i];
-            if (TileType<T>::MINS) to.b_sum[at] = sum[i];
+            if (!TileType<T>::MINS) continue;
+            const int first = index(i) % S::SUBS * PARTS * to.B_STRIDE + index(i) / S::SUBS;
+            for (int p = 0; p < PARTS; p++) to.b_sum[first + p * to.B_STRIDE] = sum[i][p];
         }
     }
 };
@@ -217,16 +231,18 @@ template <RpDtype T, class S> struct TileSums {
         constexpr int PARTS = 32 / TileType<T>::SUB; /* scales of a row */
         const int     lane = (int)threadIdx.x % RP_WARP, g = lane / 4, t = lane % 4;
         unsigned      a[S::MT][4];
-        float         scale[S::MT][PARTS][2], min[S::MT][2];
+        float         scale[S::MT][PARTS][2], min[S::MT][PARTS][2];
 #pragma unroll
         for (int i = 0; i < S::MT; i++) {
             const int row = row_of(i) + lane % 16, at = row_of(i) + g;
             rp_ldmatrix_x4(a[i], from.a + row * S::K + ((2 * s + lane / 16) ^ (row & 7)) * 16);
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-                for (int p = 0; p < PARTS; p++)
-                    scale[i][p][h] = from.a_scale[(PARTS * s + p) * from.A_STRIDE + at + 8 * h];
-                min[i][h] = TileType<T>::MINS ? from.a_min[s * from.A_STRIDE + at + 8 * h] : 0.0f;
+                for (int p = 0; p < PARTS; p++) {
+                    const int entry = (PARTS * s + p) * from.A_STRIDE + at + 8 * h;
+                    scale[i][p][h]  = from.a_scale[entry];
+                    min[i][p][h]    = TileType<T>::MINS ? from.a_min[entry] : 0.0f;
+                }
             }
         }
 #pragma unroll
@@ -234,17 +250,19 @@ template <RpDtype T, class S> struct TileSums {
             const int c = column_of(j);
             if (c >= w.columns) continue;
             unsigned b[2];
-            float    x_scale[2], x_sum[2];
+            float    x_scale[2], x_sum[PARTS][2];
             rp_ldmatrix_x2(b, from.b + (c + lane % 8) * S::K + ((2 * s + lane / 8 % 2) ^ (lane % 8)) * 16);
             for (int h = 0; h < 2; h++) {
                 x_scale[h] = from.b_scale[s * from.B_STRIDE + c + 2 * t + h];
-                x_sum[h]   = TileType<T>::MINS ? from.b_sum[s * from.B_STRIDE + c + 2 * t + h] : 0.0f;
+                for (int p = 0; p < PARTS; p++)
+                    x_sum[p][h] =
+                        TileType<T>::MINS ? from.b_sum[(PARTS * s + p) * from.B_STRIDE + c + 2 * t + h] : 0.0f;
             }
 #pragma unroll
             for (int i = 0; i < S::MT; i++) {
                 multiply(acc[i][j], a[i], b, scale[i], x_scale);
-                if (TileType<T>::MINS)
-                    for (int e = 0; e < 4; e++) acc[i][j][e] = fmaf(min[i][e / 2], x_sum[e % 2], acc[i][j][e]);
+                for (int p = 0; p < PARTS && TileType<T>::MINS; p++)
+                    for (int e = 0; e < 4; e++) acc[i][j][e] = fmaf(min[i][p][e / 2], x_sum[p][e % 2], acc[i][j][e]);
             }
         }
     }
@@ -291,7 +309,7 @@ template <RpDtype T, class S> __device__ void rp_tile_product(const TileWork &w)
     RP_SHARED(float, a_scale, [SCALES * Shared::A_STRIDE]);
     RP_SHARED(float, a_min, [TileType<T>::MINS ? SCALES * Shared::A_STRIDE : 1]);
     RP_SHARED(float, b_scale, [S::SUBS * Shared::B_STRIDE]);
-    RP_SHARED(float, b_sum, [TileType<T>::MINS ? S::SUBS * Shared::B_STRIDE : 1]);
+    RP_SHARED(float, b_sum, [TileType<T>::MINS ? SCALES * Shared::B_STRIDE : 1]);
     const Shared    shared = {(char *)a, (char *)b, a_scale, a_min, b_scale, b_sum};
     TileStage<T, S> stage;
     TileSums<T, S>  sums = {};

@@ -35,7 +35,7 @@ static const QuantMix mixes[] = {
     {"BF16", RP_BF16, RP_BF16, RP_BF16, RP_BF16, 32},
 #define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, ...)                            \
     {#ID, RP_##ID, RP_##ID, RP_##output, RP_##ID, file_type},
-    RP_QUANTS(X)
+    RP_QUANTIZED(X)
 #undef X
     {"Q4_K_M", RP_Q4_K, RP_Q6_K, RP_Q6_K, RP_Q4_K, 15},
     {"Q5_K_M", RP_Q5_K, RP_Q6_K, RP_Q6_K, RP_Q5_K, 17},

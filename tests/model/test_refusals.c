@@ -218,7 +218,7 @@ static void refuse_adapter(RpModel *m, Matrix a, Matrix b, Key changed, RpStatus
 #define W "blk.0.attn_q.weight"
 
 Test(refusals, adapters) {
-    enum { F32 = 0, I32 = 26, FOREIGN = 10 /* Q2_K, which is not computed with */ };
+    enum { F32 = 0, I32 = 26, FOREIGN = 15 /* Q8_K, which is not computed with */ };
     RpModel            *m = golden_open_tiny("llama-f32");
     const RpGgufTensor *w = rp_gguf_find_tensor(rp_model_file(m), W);
     cr_assert_not_null(w);
@@ -270,7 +270,7 @@ Test(refusals, adapters) {
                          FOREIGN
     },
                    b, sound, RP_E_UNSUPPORTED,
-                   "tensor " W ".lora_a is Q2_K: must be a matrix of a float or weight type");
+                   "tensor " W ".lora_a is Q8_K: must be a matrix of a float or weight type");
     refuse_adapter(m,
                    (Matrix){
                        W ".lora_a", {in, 2},

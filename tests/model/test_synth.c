@@ -140,7 +140,7 @@ Test(synth, mxfp4_is_the_type_of_experts_or_of_all_matrices) {
 
 Test(synth, every_weight_type_can_be_written) {
 #define X(ID, ...) #ID,
-    static const char *const types[] = {RP_QUANTS(X)};
+    static const char *const types[] = {RP_QUANTIZED(X)};
 #undef X
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
         int i = 0;
@@ -225,7 +225,7 @@ Test(synth, a_router_of_nan_gives_nan_logits_without_a_crash) {
 Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     name_files();
     REFUSED(rp_synth("huge", NULL, path), RP_E_ARG, "there is no preset 'huge' (there are tiny, demo, nn-6.9b");
-    REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "Q3_K"}, path), RP_E_ARG, "'Q3_K' is not a weight type");
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.type = "IQ3_S"}, path), RP_E_ARG, "'IQ3_S' is not a weight type");
     REFUSED(rp_synth("tiny", NULL, "/nonexistent/x.gguf"), RP_E_IO,
             "/nonexistent/x.gguf: a temporary file in its folder: No such file");
     cr_expect_neq(access(path, F_OK), 0);

@@ -198,12 +198,13 @@ Test(mul_mat, does_not_saturate_with_the_largest_quants) {
         size_t  from, end; /* bytes of the quants in a block */
     } types[] = {
 #define X(ID, name, sub, offset, has_min, top, from, end, ...) {RP_##ID, from, end},
-        RP_QUANTS(X)
+        RP_QUANTIZED(X) /* the bytes of the others are indices, which have no largest */
 #undef X
     };
+    enum { N_TYPES = sizeof types / sizeof types[0] };
     /* nibbles and bytes: 0 and the largest; the smallest and the largest int8; 0x77 is the largest MXFP4 value */
     static const uint8_t fills[] = {0, 0xff, 0x80, 0x7f, 0x77};
-    for (size_t k = 0; k < N_QUANT_TYPES * sizeof fills; k++)
+    for (size_t k = 0; k < N_TYPES * sizeof fills; k++)
         for (int sign = -1; sign <= 1; sign += 2) {
             const RpDtype type  = types[k / sizeof fills].type;
             const size_t  from  = types[k / sizeof fills].from;

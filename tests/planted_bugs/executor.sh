@@ -114,7 +114,7 @@ mutant $cuda/device.c $cuda/device.c 's/u->streams\[k\] != NULL) (void)cudaStrea
 mutant $cuda/call.c $cuda/call.c 's/ \&\&$/ \&\& now < 0 \&\&/' faults "a lost device that is not noticed"
 mutant $cuda/call.c $cuda/call.c 's/ \&\&$/ ||/' faults "an invalidated capture taken for a lost device"
 mutant model/reply.c model/reply.c 's/st == RP_OK || st == RP_E_ARG/st == RP_OK/' faults "a token that was run but is not counted"
-mutant kernels/fused/linear.cu kernels/device/quants.cuh 's/return f(QuantType<RP_##ID>/return f(QuantType<RP_##ID == RP_Q4_0 ? RP_Q5_0 : RP_##ID>/' bind \
+mutant kernels/fused/linear.cu kernels/device/weights.cuh 's/return f(QuantType<RP_##ID>/return f(QuantType<RP_##ID == RP_Q4_0 ? RP_Q5_0 : RP_##ID>/' bind \
     "the kernel of another quant type"
 # constants of a device
 mutant $cuda/tune.c $cuda/tune.c 's/gain > least/gain > 0.0/' tune "a gain of one percent that counts"

@@ -12,7 +12,7 @@ static const RpDtype quant_types[] = {RP_QUANTS(X)};
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
 /* Position in bytes of the f16 scale in a block: of its field d, else 0. The f16 minimum follows it if the type has
- * minima. MXFP4 has neither. */
+ * minima. MXFP4 has neither, and the scale of IQ1_M is not in one place. */
 static inline int scale_at(RpDtype type) {
 #define FIELD(field, at, bytes) strcmp(#field, "d") == 0 ? (at):
 #define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields)                                   \
@@ -36,9 +36,14 @@ static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_
     char        *p = malloc(bytes);
     for (size_t i = 0; i < bytes; i++) p[i] = (char)(int)(random_float(&seed) * 128.0f);
     for (size_t i = 0; i < bytes; i += block)
-        for (int k = 0; k < 1 + has_min(type) && type != RP_MXFP4; k++) {
+        for (int k = 0; k < 1 + has_min(type) && type != RP_MXFP4 && type != RP_IQ1_M; k++) {
             const uint16_t half = (uint16_t)(0x2000 + (int)(random_float(&seed) * 1000.0f)); /* about 0.01 */
             memcpy(p + i + scale_at(type) + 2 * k, &half, sizeof half);
+        }
+    for (size_t i = 0; i < bytes && type == RP_IQ1_M; i += block) /* its f16 scale is the high nibbles of four words */
+        for (int k = 0; k < 4; k++) {
+            char *byte = p + i + 49 + 2 * k;
+            *byte      = (char)((*byte & 15) | (k < 3 ? 4 * k : 2) << 4);
         }
     for (size_t i = 0; i < bytes && type == RP_MXFP4; i += block)
         p[i] = (char)(118 + (int)(random_float(&seed) * 5.0f)); /* powers of two about 2^-9 */

@@ -51,7 +51,20 @@ class RpDtype(enum.IntEnum):
     RP_Q6_K = 11
     RP_MXFP4 = 12
     RP_Q8_ACT = 13
-    RP_DTYPE_COUNT = 14
+    RP_IQ4_NL = 14
+    RP_IQ4_XS = 15
+    RP_Q2_K = 16
+    RP_Q3_K = 17
+    RP_IQ3_S = 18
+    RP_IQ3_XXS = 19
+    RP_IQ2_XXS = 20
+    RP_IQ2_XS = 21
+    RP_IQ2_S = 22
+    RP_IQ1_S = 23
+    RP_IQ1_M = 24
+    RP_TQ1_0 = 25
+    RP_TQ2_0 = 26
+    RP_DTYPE_COUNT = 27
 
 
 class RpDumpFormat(enum.IntEnum):

@@ -38,7 +38,20 @@ pub const RP_Q5_K: RpDtype = 10;
 pub const RP_Q6_K: RpDtype = 11;
 pub const RP_MXFP4: RpDtype = 12;
 pub const RP_Q8_ACT: RpDtype = 13;
-pub const RP_DTYPE_COUNT: RpDtype = 14;
+pub const RP_IQ4_NL: RpDtype = 14;
+pub const RP_IQ4_XS: RpDtype = 15;
+pub const RP_Q2_K: RpDtype = 16;
+pub const RP_Q3_K: RpDtype = 17;
+pub const RP_IQ3_S: RpDtype = 18;
+pub const RP_IQ3_XXS: RpDtype = 19;
+pub const RP_IQ2_XXS: RpDtype = 20;
+pub const RP_IQ2_XS: RpDtype = 21;
+pub const RP_IQ2_S: RpDtype = 22;
+pub const RP_IQ1_S: RpDtype = 23;
+pub const RP_IQ1_M: RpDtype = 24;
+pub const RP_TQ1_0: RpDtype = 25;
+pub const RP_TQ2_0: RpDtype = 26;
+pub const RP_DTYPE_COUNT: RpDtype = 27;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpDtypeInfo {

@@ -1,0 +1,128 @@
+/* expand.h - what the files in fallback/quants/types build on. Such a file has all that the CPU kernels know of a type:
+ *
+ *     Block<ID>                       the block of the file
+ *     expand_<name>(b, i, v)          v[32] = q - offset of elements 32i to 32i + 31 of block b
+ *     expand_<name>_avx2(b, i)        the same as a vector
+ *     expand_<name>_neon(b, i, v)     the same as two vectors
+ *     sub_scales_<name>(b, scale, min)   of each sub-block; only types with minima write min
+ *     quantize_<name>(x, b)           types of RP_QUANTIZED
+ *
+ * Dequantisation (dequantize.c), GEMV and packing for each instruction set are made from these by expand_avx2.h,
+ * expand_avx512.h and expand_neon.h in fallback/products. */
+#ifndef FALLBACK_QUANTS_EXPAND_H
+#define FALLBACK_QUANTS_EXPAND_H
+
+#include "fallback/simd/float.h"
+#include "fallback/simd/simd.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef RP_X86
+#include <immintrin.h>
+
+/* expand_<name>_avx2, and expand_<name>_neon below, from expand_<name>, which the compiler vectorises. */
+#define RP_EXPAND_AVX2(ID, name)                                                                                       \
+    RP_TARGET_AVX2 RP_BODY __m256i expand_##name##_avx2(const Block##ID *b, int i) {                                   \
+        int8_t v[32];                                                                                                  \
+        expand_##name(b, i, v);                                                                                        \
+        return _mm256_loadu_si256((const void *)v);                                                                    \
+    }
+
+/* 16 bytes: the low nibbles, then the high ones. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_nibbles_avx2(const uint8_t *p) {
+    const __m128i v = _mm_loadu_si128((const void *)p);
+    return _mm256_and_si256(_mm256_inserti128_si256(_mm256_castsi128_si256(v), _mm_srli_epi16(v, 4), 1),
+                            _mm256_set1_epi8(15));
+}
+
+/* 16 values by index. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_lookup_avx2(const int8_t *values, __m256i at) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)values)), at);
+}
+
+/* Bit i as the byte i: 0 or 255. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_byte_mask_avx2(uint32_t bits) {
+    const __m256i of  = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i v   = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), of);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit);
+}
+
+/* The elements whose bit is set, negated. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_negate_avx2(__m256i v, uint32_t bits) {
+    const __m256i mask = rp_byte_mask_avx2(bits);
+    return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
+}
+#else
+#define RP_EXPAND_AVX2(ID, name)
+#endif
+
+#ifdef __aarch64__
+#include <arm_neon.h>
+
+#define RP_EXPAND_NEON(ID, name)                                                                                       \
+    RP_BODY void expand_##name##_neon(const Block##ID *b, int i, int8x16_t *v) {                                       \
+        int8_t all[32];                                                                                                \
+        expand_##name(b, i, all);                                                                                      \
+        v[0] = vld1q_s8(all);                                                                                          \
+        v[1] = vld1q_s8(all + 16);                                                                                     \
+    }
+#else
+#define RP_EXPAND_NEON(ID, name)
+#endif
+
+/* v[k] = value of the low nibble of qs[k], v[16 + k] of the high one. */
+RP_BODY void rp_lookup_nibbles(const uint8_t *qs, const int8_t *values, int8_t *v) {
+    for (int k = 0; k < 16; k++) {
+        v[k]      = values[qs[k] & 15];
+        v[k + 16] = values[qs[k] >> 4];
+    }
+}
+
+RP_BODY uint32_t rp_word_at(const void *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* The elements whose bit is set, negated. */
+RP_BODY void rp_negate(int8_t *v, uint32_t bits) {
+    for (int k = 0; k < 32; k++) v[k] = (int8_t)((bits >> k & 1) != 0 ? -v[k] : v[k]);
+}
+
+/* Entries of 8 values, one byte each; of 4 for IQ3; of 8 times the value for IQ1. */
+extern const uint64_t rp_codebook_iq1[2048], rp_codebook_iq2_s[1024], rp_codebook_iq2_xs[512], rp_codebook_iq2_xxs[256];
+extern const uint32_t rp_codebook_iq3_s[512], rp_codebook_iq3_xxs[256];
+
+/* Four entries of 8 values. */
+RP_BODY void rp_take_four(const uint64_t *codebook, const int at[4], int8_t *v) {
+    for (int k = 0; k < 4; k++) memcpy(v + 8 * k, codebook + at[k], 8);
+}
+
+/* The signs of 8 elements from 7 bits: the number of negative ones is even. */
+RP_BODY uint32_t rp_even_signs(uint32_t seven) {
+    const uint32_t folded = seven ^ seven >> 4; /* bit n of 0x6996 is the parity of n */
+    return seven | (0x6996u >> (folded & 15) & 1) << 7;
+}
+
+/* The same for four times 7 bits of a word. */
+RP_BODY uint32_t rp_even_signs_of_32(uint32_t word) {
+    uint32_t signs = 0;
+    for (int k = 0; k < 4; k++) signs |= rp_even_signs(word >> (7 * k) & 127) << (8 * k);
+    return signs;
+}
+
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256i rp_take_four_avx2(const uint64_t *codebook, const int at[4]) {
+    return _mm256_setr_epi64x((int64_t)codebook[at[0]], (int64_t)codebook[at[1]], (int64_t)codebook[at[2]],
+                              (int64_t)codebook[at[3]]);
+}
+
+RP_TARGET_AVX2 RP_BODY __m256i rp_take_eight_avx2(const uint32_t *codebook, const int at[8]) {
+    return _mm256_setr_epi32((int)codebook[at[0]], (int)codebook[at[1]], (int)codebook[at[2]], (int)codebook[at[3]],
+                             (int)codebook[at[4]], (int)codebook[at[5]], (int)codebook[at[6]], (int)codebook[at[7]]);
+}
+#endif
+
+#endif

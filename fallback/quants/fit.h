@@ -1,0 +1,111 @@
+/* fit.h - what quantisers share: levels from floats, packing of nibbles, and searches for the scale with the
+ * smallest squared error. */
+#ifndef FALLBACK_QUANTS_FIT_H
+#define FALLBACK_QUANTS_FIT_H
+
+#include <math.h>
+#include <stdint.h>
+
+/* The value of largest magnitude, with its sign. */
+static inline float rp_largest(const float *x, int n) {
+    float top = 0.0f;
+    for (int i = 0; i < n; i++)
+        if (fabsf(x[i]) > fabsf(top)) top = x[i];
+    return top;
+}
+
+static inline void rp_min_max(const float *x, int n, float *low, float *high) {
+    *low = *high = x[0];
+    for (int i = 1; i < n; i++) {
+        *low  = x[i] < *low ? x[i] : *low;
+        *high = x[i] > *high ? x[i] : *high;
+    }
+}
+
+static inline float rp_inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
+
+/* v as an integer in 0..top. Truncates: callers add 0.5 to round. Clamped as a float, because an infinity or a NaN,
+ * from a scale so small that its inverse is infinite, is no integer. */
+static inline uint8_t rp_level(float v, int top) {
+    const float most = (float)top;
+    return (uint8_t)(v > 0.0f ? (v < most ? v : most) : 0.0f);
+}
+
+/* q[0..n) to low nibbles, q[n..2n) to high nibbles. */
+static inline void rp_put_nibbles(const uint8_t *q, int n, uint8_t *qs) {
+    for (int i = 0; i < n; i++) qs[i] = (uint8_t)((q[i] & 15) | (q[i + n] & 15) << 4);
+}
+
+/* v as an integer in low..high. Clamped as a float, as in rp_level(); NaN becomes low. */
+static inline int rp_nearest(float v, int low, int high) {
+    const float least = (float)low, most = (float)high;
+    return (int)lrintf(v > least ? (v < most ? v : most) : least);
+}
+
+/* Fits x[i] ~ scale * q[i] - min with q in 0..top and min >= 0. Tries several scales for the rounding; for each set
+ * of q, least squares gives scale d and offset m:
+ *
+ *     minimise sum (d q + m - x)^2:   det = n sum q^2 - (sum q)^2
+ *                                     d = (n sum qx - sum q sum x) / det,   m = (sum q^2 sum x - sum q sum qx) / det
+ *
+ * The set with the smallest error stays. */
+static inline void rp_fit_affine(const float *x, int n, int top, float *scale, float *min) {
+    enum { TRIES = 21 };
+    float low, high, best = INFINITY;
+    rp_min_max(x, n, &low, &high);
+    if (low > 0.0f) low = 0.0f;
+    *scale = 0.0f;
+    *min   = -low;
+    if (high <= low) return;
+    for (int t = 0; t < TRIES; t++) {
+        const float id = ((float)top + 0.1f * (float)(t - TRIES / 2)) / (high - low);
+        float       q[32], sq = 0, sqq = 0, sx = 0, sqx = 0;
+        for (int i = 0; i < n; i++) {
+            q[i] = (float)rp_nearest((x[i] - low) * id, 0, top);
+            sq += q[i], sqq += q[i] * q[i], sx += x[i], sqx += q[i] * x[i];
+        }
+        const float det = (float)n * sqq - sq * sq;
+        float       d   = det > 0.0f ? ((float)n * sqx - sq * sx) / det : 0.0f;
+        float       m   = det > 0.0f ? (sqq * sx - sq * sqx) / det : 1.0f;
+        if (m > 0.0f) m = 0.0f, d = sqq > 0.0f ? sqx / sqq : 0.0f; /* a minimum above 0 cannot be stored */
+        float error = 0.0f;
+        for (int i = 0; i < n; i++) error += (d * q[i] + m - x[i]) * (d * q[i] + m - x[i]);
+        if (error >= best || d <= 0.0f) continue;
+        best   = error;
+        *scale = d;
+        *min   = -m;
+    }
+}
+
+/* Fits x[i] ~ scale * q[i] with q in -half..half-1, likewise. For given q, scale = sum qx / sum q^2 lowers the squared
+ * error by (sum qx)^2 / sum q^2, so the largest such term is the best. */
+static inline float rp_fit_symmetric(const float *x, int n, int half) {
+    enum { TRIES = 21 };
+    const float top  = rp_largest(x, n);
+    float       best = -1.0f, scale = 0.0f;
+    if (top == 0.0f) return 0.0f;
+    for (int t = 0; t < TRIES; t++) {
+        const float id  = -((float)half + 0.1f * (float)(t - TRIES / 2)) / top;
+        float       sqq = 0.0f, sqx = 0.0f;
+        for (int i = 0; i < n; i++) {
+            const float q = (float)rp_nearest(x[i] * id, -half, half - 1);
+            sqq += q * q, sqx += q * x[i];
+        }
+        if (sqq <= 0.0f || sqx * sqx / sqq <= best) continue;
+        best  = sqx * sqx / sqq;
+        scale = sqx / sqq;
+    }
+    return scale;
+}
+
+/* d is the largest magnitude, as ternary types are for weights that have three values. q[i] is 0, 1 or 2. Returns d. */
+static inline float rp_fit_ternary(const float *x, int n, int *q) {
+    const float d = fabsf(rp_largest(x, n)), id = rp_inverse(d);
+    for (int i = 0; i < n; i++) {
+        const float v = roundf(x[i] * id);
+        q[i]          = v > 0.5f ? 2 : v < -0.5f ? 0 : 1;
+    }
+    return d;
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* iq2.h - IQ2_XXS, IQ2_XS and IQ2_S: 8 elements are an entry of a codebook, whose values are 8, 25 and 43, with signs.
+ *
+ *     x[i] = d / 8 * (2 * s + 1) * value[i], s the 4-bit scale of 32 elements, in IQ2_XS and IQ2_S of 16 */
+#ifndef FALLBACK_QUANTS_TYPES_IQ2_H
+#define FALLBACK_QUANTS_TYPES_IQ2_H
+
+#include "fallback/quants/expand.h"
+
+/* Of 32 elements: four bytes of indices, then a word with four times 7 bits of signs and s in bits 28-31. */
+typedef struct BlockIQ2_XXS {
+    uint16_t d;
+    uint8_t  qs[64];
+} BlockIQ2_XXS;
+
+/* Of 32 elements: four words of 16 bits, each an index of 9 bits and 7 bits of signs. scales[]: s of the first and
+ * of the second 16 elements in the low and in the high nibble. */
+typedef struct BlockIQ2_XS {
+    uint16_t d;
+    uint8_t  qs[64], scales[8];
+} BlockIQ2_XS;
+
+/* Of 32 elements: four bytes qs and one qh with bits 8-9 of the four indices, four bytes of signs. scales[] as in
+ * IQ2_XS. */
+typedef struct BlockIQ2_S {
+    uint16_t d;
+    uint8_t  qs[32], signs[32], qh[8], scales[8];
+} BlockIQ2_S;
+
+/* Each finds the indices and the signs of 32 elements. */
+RP_BODY uint32_t rp_iq2_xxs_at(const BlockIQ2_XXS *b, int i, int at[4]) {
+    for (int k = 0; k < 4; k++) at[k] = b->qs[8 * i + k];
+    return rp_even_signs_of_32(rp_word_at(b->qs + 8 * i + 4));
+}
+
+RP_BODY uint32_t rp_iq2_xs_at(const BlockIQ2_XS *b, int i, int at[4]) {
+    uint32_t signs = 0;
+    for (int k = 0; k < 4; k++) {
+        const uint32_t word = (uint32_t)b->qs[8 * i + 2 * k] | (uint32_t)b->qs[8 * i + 2 * k + 1] << 8;
+        at[k]               = (int)(word & 511);
+        signs |= rp_even_signs(word >> 9) << (8 * k);
+    }
+    return signs;
+}
+
+RP_BODY uint32_t rp_iq2_s_at(const BlockIQ2_S *b, int i, int at[4]) {
+    for (int k = 0; k < 4; k++) at[k] = b->qs[4 * i + k] | (b->qh[i] >> (2 * k) & 3) << 8;
+    return rp_word_at(b->signs + 4 * i);
+}
+
+#define RP_EXPAND_IQ2(ID, name)                                                                                        \
+    RP_BODY void expand_##name(const Block##ID *b, int i, int8_t *v) {                                                 \
+        int            at[4];                                                                                          \
+        const uint32_t signs = rp_##name##_at(b, i, at);                                                               \
+        rp_take_four(rp_codebook_##name, at, v);                                                                       \
+        rp_negate(v, signs);                                                                                           \
+    }                                                                                                                  \
+    RP_EXPAND_NEON(ID, name)
+RP_EXPAND_IQ2(IQ2_XXS, iq2_xxs)
+RP_EXPAND_IQ2(IQ2_XS, iq2_xs)
+RP_EXPAND_IQ2(IQ2_S, iq2_s)
+#undef RP_EXPAND_IQ2
+
+#ifdef RP_X86
+#define RP_EXPAND_IQ2(ID, name)                                                                                        \
+    RP_TARGET_AVX2 RP_BODY __m256i expand_##name##_avx2(const Block##ID *b, int i) {                                   \
+        int            at[4];                                                                                          \
+        const uint32_t signs = rp_##name##_at(b, i, at);                                                               \
+        return rp_negate_avx2(rp_take_four_avx2(rp_codebook_##name, at), signs);                                       \
+    }
+RP_EXPAND_IQ2(IQ2_XXS, iq2_xxs)
+RP_EXPAND_IQ2(IQ2_XS, iq2_xs)
+RP_EXPAND_IQ2(IQ2_S, iq2_s)
+#undef RP_EXPAND_IQ2
+#endif
+
+RP_BODY void sub_scales_iq2_xxs(const BlockIQ2_XXS *b, float *scale, float *min) {
+    const float d = rp_f16_to_f32(b->d) / 8.0f;
+    (void)min;
+    for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->qs[8 * u + 7] >> 4) + 1);
+}
+
+RP_BODY void rp_iq2_nibbles(uint16_t d16, const uint8_t *scales, float *scale) {
+    const float d = rp_f16_to_f32(d16) / 8.0f;
+    for (int u = 0; u < 16; u++) scale[u] = d * (float)(2 * (scales[u / 2] >> (u % 2 * 4) & 15) + 1);
+}
+RP_BODY void sub_scales_iq2_xs(const BlockIQ2_XS *b, float *scale, float *min) {
+    (void)min, rp_iq2_nibbles(b->d, b->scales, scale);
+}
+RP_BODY void sub_scales_iq2_s(const BlockIQ2_S *b, float *scale, float *min) {
+    (void)min, rp_iq2_nibbles(b->d, b->scales, scale);
+}
+
+#endif

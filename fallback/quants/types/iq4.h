@@ -1,0 +1,139 @@
+/* iq4.h - IQ4_NL and IQ4_XS: 16 values of 8 bits by 4-bit index.
+ *
+ *     IQ4_NL   x[i] = d * value[q[i]]
+ *     IQ4_XS   x[i] = d * (scale[i/32] - 32) * value[q[i]], scales of 6 bits
+ *
+ * Byte k of the 16 bytes of 32 elements has the indices of elements k and 16 + k in its low and its high nibble. */
+#ifndef FALLBACK_QUANTS_TYPES_IQ4_H
+#define FALLBACK_QUANTS_TYPES_IQ4_H
+
+#include "fallback/quants/expand.h"
+#include "fallback/quants/fit.h"
+
+static const int8_t rp_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+typedef struct BlockIQ4_NL {
+    uint16_t d;
+    uint8_t  qs[16];
+} BlockIQ4_NL;
+
+RP_BODY void expand_iq4_nl(const BlockIQ4_NL *b, int i, int8_t *v) {
+    (void)i;
+    rp_lookup_nibbles(b->qs, rp_iq4_values, v);
+}
+
+RP_BODY void sub_scales_iq4_nl(const BlockIQ4_NL *b, float *scale, float *min) {
+    (void)min;
+    scale[0] = rp_f16_to_f32(b->d);
+}
+
+/* Bits 0-3 of scale j are in nibble j % 2 of scales_l[j / 2], bits 4-5 in bits 2j and 2j + 1 of scales_h. */
+typedef struct BlockIQ4_XS {
+    uint16_t d, scales_h;
+    uint8_t  scales_l[4], qs[128];
+} BlockIQ4_XS;
+
+RP_BODY void expand_iq4_xs(const BlockIQ4_XS *b, int i, int8_t *v) {
+    rp_lookup_nibbles(b->qs + 16 * i, rp_iq4_values, v);
+}
+
+RP_BODY void sub_scales_iq4_xs(const BlockIQ4_XS *b, float *scale, float *min) {
+    const float d = rp_f16_to_f32(b->d);
+    (void)min;
+    for (int j = 0; j < 8; j++) {
+        const int low = b->scales_l[j / 2] >> (j % 2 * 4) & 15, high = b->scales_h >> (2 * j) & 3;
+        scale[j] = d * (float)((low | high << 4) - 32);
+    }
+}
+
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256i expand_iq4_nl_avx2(const BlockIQ4_NL *b, int i) {
+    return (void)i, rp_lookup_avx2(rp_iq4_values, rp_nibbles_avx2(b->qs));
+}
+
+RP_TARGET_AVX2 RP_BODY __m256i expand_iq4_xs_avx2(const BlockIQ4_XS *b, int i) {
+    return rp_lookup_avx2(rp_iq4_values, rp_nibbles_avx2(b->qs + 16 * i));
+}
+#endif
+
+#ifdef __aarch64__
+RP_BODY void rp_iq4_neon(const uint8_t *qs, int8x16_t *v) {
+    const int8x16_t  values = vld1q_s8(rp_iq4_values);
+    const uint8x16_t q      = vld1q_u8(qs);
+    v[0]                    = vqtbl1q_s8(values, vandq_u8(q, vdupq_n_u8(15)));
+    v[1]                    = vqtbl1q_s8(values, vshrq_n_u8(q, 4));
+}
+RP_BODY void expand_iq4_nl_neon(const BlockIQ4_NL *b, int i, int8x16_t *v) { (void)i, rp_iq4_neon(b->qs, v); }
+RP_BODY void expand_iq4_xs_neon(const BlockIQ4_XS *b, int i, int8x16_t *v) { rp_iq4_neon(b->qs + 16 * i, v); }
+#endif
+
+/* q[i] is the index of the value nearest to x[i] / d, of 32 elements. Returns the squared error. */
+static inline float rp_iq4_nearest(const float *x, float d, uint8_t *q) {
+    const float id    = rp_inverse(d);
+    float       error = 0.0f;
+    for (int i = 0; i < 32; i++) {
+        float best = INFINITY;
+        q[i]       = 0;
+        for (int k = 0; k < 16; k++) {
+            const float off = fabsf(x[i] * id - (float)rp_iq4_values[k]);
+            if (off < best) best = off, q[i] = (uint8_t)k;
+        }
+        const float left = d * (float)rp_iq4_values[q[i]] - x[i];
+        error += left * left;
+    }
+    return error;
+}
+
+/* Of 31 scales around the one that takes the largest element to an end of the table, each replaced by the least-squares
+ * scale of its indices, the one with the smallest error. */
+static inline float rp_iq4_scale(const float *x) {
+    const float top  = rp_largest(x, 32);
+    float       best = INFINITY, d = 0.0f;
+    for (int end = -127; end <= 113; end += 240)
+        for (int t = -15; t <= 15; t++) {
+            uint8_t q[32];
+            float   sqx = 0.0f, sqq = 0.0f;
+            (void)rp_iq4_nearest(x, top / (float)(end + t), q);
+            for (int i = 0; i < 32; i++) {
+                const float v = (float)rp_iq4_values[q[i]];
+                sqx += v * x[i], sqq += v * v;
+            }
+            const float error = rp_iq4_nearest(x, sqx / sqq, q); /* no value is 0 */
+            if (error < best) best = error, d = sqx / sqq;
+        }
+    return d;
+}
+
+static inline void quantize_iq4_nl(const float *x, void *out) {
+    BlockIQ4_NL *b = out;
+    uint8_t      q[32];
+    b->d = rp_f32_to_f16(rp_iq4_scale(x));
+    (void)rp_iq4_nearest(x, rp_f16_to_f32(b->d), q);
+    rp_put_nibbles(q, 16, b->qs);
+}
+
+static inline void quantize_iq4_xs(const float *x, void *out) {
+    BlockIQ4_XS *b = out;
+    float        scale[8];
+    for (int j = 0; j < 8; j++) scale[j] = rp_iq4_scale(x + 32 * j);
+    memset(b, 0, sizeof *b);
+    b->d          = rp_f32_to_f16(rp_largest(scale, 8) / -32.0f);
+    const float d = rp_f16_to_f32(b->d);
+    for (int j = 0; j < 8; j++) {
+        const int wanted = rp_nearest(scale[j] * rp_inverse(d), -32, 31);
+        float     best   = INFINITY;
+        int       chosen = wanted;
+        uint8_t   q[32];
+        for (int s = wanted - 1; s <= wanted + 1; s++) {
+            if (s < -32 || s > 31) continue;
+            const float error = rp_iq4_nearest(x + 32 * j, d * (float)s, q);
+            if (error < best) best = error, chosen = s;
+        }
+        (void)rp_iq4_nearest(x + 32 * j, d * (float)chosen, q);
+        rp_put_nibbles(q, 16, b->qs + 16 * j);
+        b->scales_l[j / 2] = (uint8_t)(b->scales_l[j / 2] | ((chosen + 32) & 15) << (j % 2 * 4));
+        b->scales_h        = (uint16_t)(b->scales_h | (chosen + 32) >> 4 << (2 * j));
+    }
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* q2_k.h - Q2_K: x[i] = d * (s & 15) * q[i] - dmin * (s >> 4) with s = scales[i/16]. Elements 32u to 32u + 31 are bits
+ * 2(u % 4) and 2(u % 4) + 1 of the 32 bytes qs[32(u / 4)..]. */
+#ifndef FALLBACK_QUANTS_TYPES_Q2_K_H
+#define FALLBACK_QUANTS_TYPES_Q2_K_H
+
+#include "fallback/quants/expand.h"
+#include "fallback/quants/fit.h"
+
+typedef struct BlockQ2_K {
+    uint8_t  scales[16], qs[64];
+    uint16_t d, dmin;
+} BlockQ2_K;
+
+RP_BODY void expand_q2_k(const BlockQ2_K *b, int i, int8_t *v) {
+    for (int k = 0; k < 32; k++) v[k] = (int8_t)(b->qs[i / 4 * 32 + k] >> (i % 4 * 2) & 3);
+}
+
+RP_BODY void sub_scales_q2_k(const BlockQ2_K *b, float *scale, float *min) {
+    const float d = rp_f16_to_f32(b->d), minus = -rp_f16_to_f32(b->dmin);
+    for (int u = 0; u < 16; u++) {
+        scale[u] = d * (float)(b->scales[u] & 15);
+        min[u]   = minus * (float)(b->scales[u] >> 4);
+    }
+}
+
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256i expand_q2_k_avx2(const BlockQ2_K *b, int i) {
+    const __m256i v = _mm256_loadu_si256((const void *)(b->qs + i / 4 * 32));
+    return _mm256_and_si256(_mm256_srli_epi16(v, i % 4 * 2), _mm256_set1_epi8(3));
+}
+#endif
+RP_EXPAND_NEON(Q2_K, q2_k)
+
+/* q[i] = round((x[i] + m) / d) in 0..3, for 16 elements. Returns the squared error. */
+static inline float rp_q2_levels(const float *x, float d, float m, uint8_t *q) {
+    const float id    = rp_inverse(d);
+    float       error = 0.0f;
+    for (int i = 0; i < 16; i++) {
+        q[i]            = (uint8_t)rp_nearest((x[i] + m) * id, 0, 3);
+        const float off = d * (float)q[i] - m - x[i];
+        error += off * off;
+    }
+    return error;
+}
+
+/* The scale and minimum of 4 bits with the smallest error, as the byte of BlockQ2_K.scales. */
+static inline uint8_t rp_q2_choose(const float *x, float d, float dmin) {
+    float   best   = INFINITY;
+    int     chosen = 0;
+    uint8_t q[16];
+    for (int s = 0; s < 256; s++) {
+        const float error = rp_q2_levels(x, d * (float)(s & 15), dmin * (float)(s >> 4), q);
+        if (error < best) best = error, chosen = s;
+    }
+    return (uint8_t)chosen;
+}
+
+static inline void quantize_q2_k(const float *x, void *out) {
+    BlockQ2_K *b = out;
+    float      scale[16], min[16], top_scale = 0.0f, top_min = 0.0f;
+    for (int u = 0; u < 16; u++) {
+        rp_fit_affine(x + 16 * u, 16, 3, &scale[u], &min[u]);
+        top_scale = scale[u] > top_scale ? scale[u] : top_scale;
+        top_min   = min[u] > top_min ? min[u] : top_min;
+    }
+    memset(b, 0, sizeof *b);
+    b->d          = rp_f32_to_f16(top_scale / 15.0f);
+    b->dmin       = rp_f32_to_f16(top_min / 15.0f);
+    const float d = rp_f16_to_f32(b->d), dmin = rp_f16_to_f32(b->dmin);
+    for (int u = 0; u < 16; u++) {
+        uint8_t   q[16];
+        const int at = u / 8 * 32 + u % 2 * 16, shift = u / 2 % 4 * 2;
+        b->scales[u] = rp_q2_choose(x + 16 * u, d, dmin);
+        (void)rp_q2_levels(x + 16 * u, d * (float)(b->scales[u] & 15), dmin * (float)(b->scales[u] >> 4), q);
+        for (int k = 0; k < 16; k++) b->qs[at + k] = (uint8_t)(b->qs[at + k] | q[k] << shift);
+    }
+}
+
+#endif

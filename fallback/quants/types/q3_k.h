@@ -1,0 +1,84 @@
+/* q3_k.h - Q3_K: x[i] = d * (scale[i/16] - 32) * (q[i] - 4), scales of 6 bits. Elements 32u to 32u + 31 have the
+ * low bits of q in bits 2(u % 4) and 2(u % 4) + 1 of the 32 bytes qs[32(u / 4)..], the third bit in bit u of the
+ * bytes hmask[]. */
+#ifndef FALLBACK_QUANTS_TYPES_Q3_K_H
+#define FALLBACK_QUANTS_TYPES_Q3_K_H
+
+#include "fallback/quants/expand.h"
+#include "fallback/quants/fit.h"
+
+/* Bits 0-3 of scale u are in nibble u / 8 of scales[u % 8], bits 4-5 in bits 2(u / 4) and 2(u / 4) + 1 of
+ * scales[8 + u % 4]. */
+typedef struct BlockQ3_K {
+    uint8_t  hmask[32], qs[64], scales[12];
+    uint16_t d;
+} BlockQ3_K;
+
+RP_BODY void expand_q3_k(const BlockQ3_K *b, int i, int8_t *v) {
+    for (int k = 0; k < 32; k++) {
+        const int low = b->qs[i / 4 * 32 + k] >> (i % 4 * 2) & 3, high = b->hmask[k] >> i & 1;
+        v[k] = (int8_t)((low | high << 2) - 4);
+    }
+}
+
+RP_BODY void sub_scales_q3_k(const BlockQ3_K *b, float *scale, float *min) {
+    const float d = rp_f16_to_f32(b->d);
+    (void)min;
+    for (int u = 0; u < 16; u++) {
+        const int low = b->scales[u % 8] >> (u / 8 * 4) & 15, high = b->scales[8 + u % 4] >> (u / 4 * 2) & 3;
+        scale[u] = d * (float)((low | high << 4) - 32);
+    }
+}
+
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256i expand_q3_k_avx2(const BlockQ3_K *b, int i) {
+    const __m256i v    = _mm256_loadu_si256((const void *)(b->qs + i / 4 * 32));
+    const __m256i low  = _mm256_and_si256(_mm256_srli_epi16(v, i % 4 * 2), _mm256_set1_epi8(3));
+    const __m256i bit  = _mm256_set1_epi8((char)(1 << i));
+    const __m256i high = _mm256_and_si256(_mm256_loadu_si256((const void *)b->hmask), bit);
+    /* -4 where the bit is 0 */
+    return _mm256_or_si256(low,
+                           _mm256_and_si256(_mm256_cmpeq_epi8(high, _mm256_setzero_si256()), _mm256_set1_epi8(-4)));
+}
+#endif
+RP_EXPAND_NEON(Q3_K, q3_k)
+
+/* q[i] = round(x[i] / d) in -4..3, for 16 elements. Returns the squared error. */
+static inline float rp_q3_levels(const float *x, float d, int *q) {
+    const float id    = rp_inverse(d);
+    float       error = 0.0f;
+    for (int i = 0; i < 16; i++) {
+        q[i]            = rp_nearest(x[i] * id, -4, 3);
+        const float off = d * (float)q[i] - x[i];
+        error += off * off;
+    }
+    return error;
+}
+
+static inline void quantize_q3_k(const float *x, void *out) {
+    BlockQ3_K *b = out;
+    float      scale[16];
+    for (int u = 0; u < 16; u++) scale[u] = rp_fit_symmetric(x + 16 * u, 16, 4);
+    memset(b, 0, sizeof *b);
+    b->d          = rp_f32_to_f16(rp_largest(scale, 16) / -32.0f);
+    const float d = rp_f16_to_f32(b->d);
+    for (int u = 0; u < 16; u++) {
+        const int at = u / 8 * 32 + u % 2 * 16, shift = u / 2 % 4 * 2;
+        float     best   = INFINITY;
+        int       chosen = 0, q[16];
+        for (int s = -32; s < 32; s++) {
+            const float error = rp_q3_levels(x + 16 * u, d * (float)s, q);
+            if (error < best) best = error, chosen = s;
+        }
+        (void)rp_q3_levels(x + 16 * u, d * (float)chosen, q);
+        for (int k = 0; k < 16; k++) {
+            const int level = q[k] + 4, high = u % 2 * 16 + k;
+            b->qs[at + k]  = (uint8_t)(b->qs[at + k] | (level & 3) << shift);
+            b->hmask[high] = (uint8_t)(b->hmask[high] | level >> 2 << (u / 2));
+        }
+        b->scales[u % 8]     = (uint8_t)(b->scales[u % 8] | ((chosen + 32) & 15) << (u / 8 * 4));
+        b->scales[8 + u % 4] = (uint8_t)(b->scales[8 + u % 4] | (chosen + 32) >> 4 << (u / 4 * 2));
+    }
+}
+
+#endif
