@@ -47,12 +47,15 @@ static bool inside(const HfDirectory *d, const char *real) {
            strncmp(real + d->blobs, blobs, sizeof blobs - 1) == 0;
 }
 
-bool rp_hf_has(const HfDirectory *d, const char *name) {
+RpStatus rp_hf_has(const HfDirectory *d, const char *name, bool *out) {
     struct stat info;
-    char       *path  = joined(d->real, name);
-    const bool  found = path != NULL && lstat(path, &info) == 0;
+    char       *path = joined(d->real, name);
+    *out             = false;
+    if (path == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", d->path);
+    *out            = lstat(path, &info) == 0;
+    const int error = errno;
     free(path);
-    return found;
+    return *out || error == ENOENT ? RP_OK : rp_fail(RP_E_IO, "%s/%s: %s", d->path, name, strerror(error));
 }
 
 static RpStatus keep(HfDirectory *d, RpGgufFile *file) {
@@ -90,8 +93,10 @@ RpStatus rp_hf_file(HfDirectory *d, const char *name, bool copy, RpGgufFile **ou
 
 RpStatus rp_hf_text(HfDirectory *d, const char *name, RpGgufString *out) {
     RpGgufFile *file;
+    bool        there;
     *out = (RpGgufString){"", 0};
-    if (!rp_hf_has(d, name)) return RP_OK;
+    RP_TRY(rp_hf_has(d, name, &there));
+    if (!there) return RP_OK;
     RP_TRY(rp_hf_file(d, name, true, &file));
     if (file->bytes > JSON_MAX_BYTES)
         return rp_fail(RP_E_FORMAT, "%s: %zu bytes, at most %d are read", file->path, file->bytes, JSON_MAX_BYTES);

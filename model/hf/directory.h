@@ -20,8 +20,8 @@ typedef struct HfDirectory {
 RP_NODISCARD RpStatus rp_hf_directory_open(const char *path, HfDirectory *out);
 void                  rp_hf_directory_close(HfDirectory *d);
 
-/* Whether there is something of that name, a broken link too. */
-bool rp_hf_has(const HfDirectory *d, const char *name);
+/* *out: whether there is something of that name, a broken link too. RP_E_IO if that cannot be told, RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_hf_has(const HfDirectory *d, const char *name, bool *out);
 
 /* Maps a file; with `copy` its memory is private. RP_E_FORMAT for a name of several components and for a link that
  * leads out of the directory; errors of rp_gguf_map. */

@@ -9,13 +9,15 @@
 #include "base/argument.h"
 #include "model/gguf/gguf_file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 static RpStatus read_texts(HfModel *m) {
-    if (!rp_hf_has(&m->dir, "config.json"))
-        return rp_fail(RP_E_IO, "%s: there is no config.json: this is no model of Hugging Face", m->dir.path);
+    bool there;
+    RP_TRY(rp_hf_has(&m->dir, "config.json", &there));
+    if (!there) return rp_fail(RP_E_IO, "%s: there is no config.json: this is no model of Hugging Face", m->dir.path);
     RP_TRY(rp_hf_json(&m->dir, "config.json", &m->config));
     if (m->config.nodes == NULL) return rp_fail(RP_E_FORMAT, "%s: config.json is empty", m->dir.path);
     RP_TRY(rp_hf_json(&m->dir, "tokenizer.json", &m->tokenizer));
@@ -82,8 +84,10 @@ static RpStatus begin_directory(const char *path, bool copy, RpGgufFile **out) {
 
 RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out) {
     struct stat info;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return begin_directory(path, copy, out);
-    return rp_gguf_begin_file(path, copy, out);
+    const bool  known = stat(path, &info) == 0;
+    if (!known && errno != ENOENT) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
+    if (known && S_ISDIR(info.st_mode)) return begin_directory(path, copy, out);
+    return rp_gguf_begin_file(path, copy, out); /* also says that there is none */
 }
 
 RpStatus rp_gguf_open(const char *path, RpGgufFile **out) {

@@ -113,14 +113,17 @@ static RpStatus open_index(HfDirectory *d, const Json *index, bool copy, HfShard
 
 RpStatus rp_hf_shards_open(HfDirectory *d, bool copy, HfShards *out) {
     Json index = {0};
-    *out       = (HfShards){0};
-    if (rp_hf_has(d, single)) {
+    bool has_single, has_index;
+    *out = (HfShards){0};
+    RP_TRY(rp_hf_has(d, single, &has_single));
+    if (has_single) {
         RP_TRY(open_shard(d, single, copy, out));
         return sort_tensors(d, out);
     }
-    if (!rp_hf_has(d, index_name))
-        return rp_fail(RP_E_IO, "%s: there is neither %s nor %s", d->path, single, index_name);
+    RP_TRY(rp_hf_has(d, index_name, &has_index));
+    if (!has_index) return rp_fail(RP_E_IO, "%s: there is neither %s nor %s", d->path, single, index_name);
     RpStatus st = rp_hf_json(d, index_name, &index);
+    if (st == RP_OK && index.nodes == NULL) st = rp_fail(RP_E_IO, "%s: %s is gone", d->path, index_name);
     if (st == RP_OK) st = open_index(d, &index, copy, out);
     rp_json_free(&index);
     return st;

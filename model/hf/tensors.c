@@ -12,7 +12,7 @@
 #include "model/hf/shards.h"
 #include "reprise/quants.h"
 
-#include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -251,7 +251,7 @@ static RpStatus set_tensors(Weights *w, RpGgufFile *f) {
     }
     set_vectors(w, f, w->made_bytes);
     if (bytes > 0 && mprotect(f->parts.made, bytes, PROT_READ) != 0)
-        return rp_fail(RP_E_IO, "%s: tensors cannot be made read only", f->path);
+        return rp_fail(RP_E_IO, "%s: %s", f->path, strerror(errno));
     return rp_gguf_index_tensors(f);
 }
 

@@ -48,6 +48,30 @@ Test(host_faults, opening_a_model) {
     for (int i = 0; i < families()->n; i += EVERY_FAMILY) fail_each_call("model", open_model, families()->name[i]);
 }
 
+/* Directories of Hugging Face: shards, experts that are made one tensor, FP8, vectors of config.json, and a tokenizer. */
+static RpStatus open_directory(const char *name) {
+    static const char    text[] = "In 1999 caf\xc3\xa9 e\xcc\x81!?";
+    char                 path[1024];
+    RpModel             *m;
+    RpTokenList          ids = {0};
+    RpStatus             st  = RP_OK;
+    const RpModelOptions o   = {.progress = go_on};
+    snprintf(path, sizeof path, GOLDEN_DIR "%s", name);
+    RP_TRY(rp_model_open(path, &o, &m));
+    add_result(&rp_model_info(m)->n_params, sizeof(int64_t));
+    if (rp_model_tokenizer(m) != NULL) st = rp_tokenize(rp_model_tokenizer(m), text, sizeof text - 1, 0, &ids);
+    if (st == RP_OK && ids.n > 0) add_result(ids.ids, ids.n * sizeof *ids.ids);
+    rp_token_list_free(&ids);
+    rp_model_free(m);
+    return st;
+}
+
+Test(host_faults, opening_a_directory) {
+    static const char *const names[] = {"hf/llama-f16-shards", "hf/llama-fp8", "hf/llama-llama3",
+                                        "hf/mixtral",          "hf/phi3-long", "hf_text"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) fail_each_call("directory", open_directory, names[i]);
+}
+
 static RpStatus open_preset(const char *name) {
     RpModel *m;
     RP_TRY(rp_model_open_preset(name, "Q8_0", &m));
