@@ -48,7 +48,7 @@ Test(host_faults, opening_a_model) {
     for (int i = 0; i < families()->n; i += EVERY_FAMILY) fail_each_call("model", open_model, families()->name[i]);
 }
 
-/* Directories of Hugging Face: shards, experts that are made one tensor, FP8, vectors of config.json, and a tokenizer. */
+/* Hugging Face directories: shards, experts that are made one tensor, FP8, vectors of config.json, a tokenizer. */
 static RpStatus open_directory(const char *name) {
     static const char    text[] = "In 1999 caf\xc3\xa9 e\xcc\x81!?";
     char                 path[1024];
