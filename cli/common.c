@@ -48,7 +48,7 @@ RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool quiet, RpMod
 
 RpStatus cli_need_tokenizer(const RpModel *m, const char *path) {
     if (rp_model_tokenizer(m) != NULL) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model is absent), so it cannot read text",
+    return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer (tokenizer.ggml.model, or tokenizer.json of a directory)",
                    path);
 }
 

@@ -184,6 +184,7 @@ RpStatus rp_hf_config(HfModel *m) {
     put_name(m);
     RP_TRY(context(m, &n_ctx));
     rp_hf_put_u32(m, "context_length", n_ctx);
+    RP_TRY(rp_hf_copy_count(m, "vocab_size", "vocab_size")); /* for other readers of a file that is made of this */
     RP_TRY(rp_hf_copy_count(m, "num_hidden_layers", "block_count"));
     RP_TRY(rp_hf_count(m, "num_hidden_layers", 0, &n_layer));
     RP_TRY(rp_hf_count(m, "num_nextn_predict_layers", 0, &n_next));

@@ -60,7 +60,7 @@ RP_NODISCARD RpStatus rp_hf_config(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_find_family(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_ctx);
 
-/* Puts the keys of the tokenizer; none if there is no tokenizer.json. */
+/* Puts the keys of the tokenizer; without a tokenizer.json that there is none. */
 RP_NODISCARD RpStatus rp_hf_tokenizer(HfModel *m);
 
 /* Values of config.json. A number that is absent or null gives the fallback; NaN as fallback: it is an error. */
