@@ -6,8 +6,8 @@
  *   RP_TRY(rp_synth("nn-6.9b", &options, "nn.gguf"));
  *   RP_TRY(rp_requantize("model-f16.gguf", "model-q8_0.gguf", "Q8_0", NULL, NULL));
  *
- * All write the file as a whole (file.h): after a failure the path holds what it held before. They borrow their texts
- * for the call, and keep one row of weights in memory, and the metadata.
+ * All functions write the file as a whole (file.h): after a failure the path holds what it held before. Texts are
+ * borrowed for the call. Memory is taken for the metadata and a batch of rows, not for the whole model.
  *
  * A type is the name of a weight type or of a quantisation mix (rp_convert_type_name), in upper or lower case:
  *   F32 F16 BF16       all matrices in that type

@@ -1,5 +1,5 @@
-/* device.h - which devices can run a plan on this machine, how much memory they have, and memory of a CUDA device for
- * what stands outside of graphs. Nothing is kept open but the memory.
+/* device.h - the devices of this machine that can run a plan, and their memory; allocation of memory of a CUDA device
+ * for data outside of graphs. Apart from such memory nothing stays open after a call.
  *
  *   int n;
  *   if (rp_cuda_probe(&n) != RP_OK) printf("CPU only: %s\n", rp_last_error());
@@ -41,7 +41,7 @@ typedef struct RpDeviceMemory {
     int    index;      /* of a CUDA device */
     bool   is_own;     /* separate from host memory: weights must be copied there */
     size_t free_bytes; /* of a GPU: free memory less 64 MiB for the driver; of the host: memory available without
-                          swapping, 0 if the system does not tell */
+                        * swapping, 0 if the system does not tell */
 } RpDeviceMemory;
 
 /* The memory of the device that rp_executor_open would choose. `device`: "auto", "cpu", "cuda" or "cuda:N", borrowed
@@ -62,7 +62,7 @@ RP_API RP_NODISCARD RpStatus rp_cuda_copy_bandwidth(int index, size_t bytes, dou
 enum { RP_TUNED_CONSTANTS = 8, RP_TUNED_CANDIDATES = 4 };
 typedef struct RpTunedConstant {
     const char *name;                            /* as in docs/cuda.md; static storage */
-    int         value, model;                    /* in use; what it is without a measurement */
+    int         value, model;                    /* the value in use; the value without a measurement */
     int         n_candidates;                    /* that were measured; 0: none, so `value` is `model` */
     int         candidates[RP_TUNED_CANDIDATES]; /* the first one is `model` */
     double      us[RP_TUNED_CANDIDATES];         /* median time of the measured kernels with each, in microseconds */

@@ -118,19 +118,20 @@ typedef struct RpExecutorInfo {
     bool        fell_back;    /* "auto" took the CPU although the library was built for CUDA */
     int         n_threads;    /* workers of the CPU interpreter */
     size_t      device_bytes; /* device memory that this executor itself allocated: weights, states, arena, scratch */
-    const char *blas;         /* GPU products of many columns: "cublasLt 13.1.0" and the shapes that it refused, or
-                            why the library's own kernels compute them; "" if the plan has none */
-    const char *overlap;      /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
-    const char
-        *kernels; /* kernels of source.h: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was
-                            not used; then those of REPRISE_SPECIALIZE, how many run as shipped and why; "" if the plan
-                            has none that an earlier executor of the device has not loaded */
-    size_t
-        upload_bytes; /* weights that this executor and those it shares with had copied to the GPU when it was opened */
-    double upload_s,
-        upload_wait_s;         /* seconds that took; of them waiting for copies, not reading and repacking the file */
-    double      upload_read_s; /* of them reading the file: nearly nothing if the system has it in memory */
-    const char *tuning; /* constants of the GPU: where they come from, as in RpCudaTuningInfo.text; "" on the CPU */
+    /* GPU products of many columns: "cublasLt 13.1.0" and the shapes that it refused, or the reason why the library's
+     * own kernels compute them; "" if the plan has no such product. */
+    const char *blas;
+    const char *overlap; /* programmatic dependent launch in captured graphs: "on", or why not; "" on the CPU */
+    /* Kernels that NVRTC compiled: "NVRTC 13.0, sm_90: 1 compiled, 2 from the cache", and why the cache was not used.
+     * First the kernels of source text (source.h), then the specialised kernels (REPRISE_SPECIALIZE), with the number
+     * of launches that use the shipped kernel instead and the reason. "" if this executor had none to load. */
+    const char *kernels;
+    /* Weights that were copied to the GPU until this executor was open, by it and by the executors it shares with. */
+    size_t      upload_bytes;
+    double      upload_s;      /* seconds of these copies, with reading and repacking the file */
+    double      upload_wait_s; /* part of upload_s: waiting for copies */
+    double      upload_read_s; /* part of upload_s: reading the file; nearly 0 if the system has it in memory */
+    const char *tuning;        /* where the constants of the GPU come from (RpCudaTuningInfo.text); "" on the CPU */
 } RpExecutorInfo;
 
 RP_API void                  rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);

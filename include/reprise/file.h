@@ -1,4 +1,4 @@
-/* file.h - write a file as a whole. Until it is closed nothing appears under its name, and what stood there stays: a
+/* file.h - write a file as a whole. Until it is closed nothing appears under its name, and an old file stays there: a
  * process that is killed at any moment leaves the old file or the complete new one, and perhaps the temporary file.
  *
  *   RpNewFile *file;
@@ -34,7 +34,8 @@ RP_API RP_NODISCARD RpStatus rp_new_file_open(const char *path, RpNewFile **out)
 
 /* Removes the temporary files of `path` whose writers were killed, and returns their number. `names` gets their paths
  * with ", " between them, cut to names_bytes; it may be NULL. Files of a living writer stay: it holds a lock (flock).
- * So do those of other users, those that cannot be removed, and those of a file system without locks. 0 for NULL. */
+ * Files of other users stay too, and so do files that cannot be removed or whose file system has no locks. Returns 0
+ * for NULL. */
 RP_API int32_t rp_new_file_clean(const char *path, char *names, size_t names_bytes);
 
 /* Owned by `file`; write to it, and do not close it. */
@@ -42,16 +43,15 @@ RP_API FILE *rp_new_file_stream(RpNewFile *file);
 
 /* The path of the temporary file, owned by `file`; "" if it is written in place. The program may write further files
  * that it needs until the close, to this path followed by '.' and any text, and removes them before it closes `file`.
- * Those of a killed program are removed like its temporary file. */
+ * If the program is killed, these files are removed together with its temporary file. */
 RP_API const char *rp_new_file_temporary(const RpNewFile *file);
 
 /* True if `path` was no regular file, so that it is written in place. */
 RP_API bool rp_new_file_in_place(const RpNewFile *file);
 
 /* With `status` RP_OK: writes everything to the disk (fsync), renames the file to its name and frees `file`. With a
- * failure: removes the temporary file and returns that failure. RP_E_IO if anything could not be written, with the path
- * and the cause, also where `status` is RP_E_IO because of it; then too the old file stays. RP_OK for NULL and
- * RP_OK. */
+ * failure: removes the temporary file and returns that failure. RP_E_IO, with the path and the cause, if anything
+ * could not be written, also if `status` is RP_E_IO for that reason; the old file stays. RP_OK for NULL and RP_OK. */
 RP_API RP_NODISCARD RpStatus rp_new_file_close(RpNewFile *file, RpStatus status);
 
 #ifdef __cplusplus

@@ -163,9 +163,9 @@ RP_API RP_NODISCARD RpStatus rp_graph_backward(ComputeGraph *g, TensorNode *loss
 
 /* Saves memory in training, at the price of time: rp_graph_backward then adds the nodes of each layer
  * (rp_graph_set_layer) a second time, in front of the layer's backward nodes, which read these. So the memory of the
- * first ones is free for others as soon as the forward pass has left the layer. What it reads of other layers is kept.
- * The bits of the gradients are the same. Nodes without a layer, and layers with a store, are kept. Off in a new graph;
- * NULL changes nothing. */
+ * first ones is free for others as soon as the forward pass has left the layer. Results of other
+ * layers that a layer reads are kept. The bits of the gradients are the same. Nodes without a layer, and layers with a
+ * store, are not computed again. Off in a new graph; NULL changes nothing. */
 RP_API void rp_graph_set_recompute(ComputeGraph *g, bool on);
 
 /* Ends the construction: checks order, shapes and names, and removes every node that no output and no store into a
@@ -187,7 +187,7 @@ RP_API RP_NODISCARD RpStatus rp_graph_optimize(ComputeGraph *g, const char *disa
 RP_API RP_NODISCARD RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *last);
 
 /* The passes in order, with registered patterns (extend.h) at the end. NULL outside 0 <= i < count; a registered pass
- * may have no help (NULL). Static storage; of a registered pass, the texts that it was registered with. */
+ * may have no help (NULL). The texts are static storage, or those with which a pass was registered. */
 RP_API int         rp_pass_count(void);
 RP_API const char *rp_pass_name(int i);
 RP_API const char *rp_pass_help(int i);
@@ -198,10 +198,11 @@ RP_API RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 
 /* ---- reading a graph; nodes and texts are owned by the graph ---- */
 
-RP_API int rp_node_number(const TensorNode *node);  /* rp_graph_node(g, number) is the node; -1: it was taken
-                                                                         out of the graph */
-RP_API int rp_graph_n_nodes(const ComputeGraph *g); /* with leaves and views */
-RP_API int rp_graph_n_steps(const ComputeGraph *g); /* nodes that run a kernel */
+/* rp_graph_node(g, number) is the node. -1: a pass took it out of the graph. */
+RP_API int rp_node_number(const TensorNode *node);
+
+RP_API int               rp_graph_n_nodes(const ComputeGraph *g);                /* with leaves and views */
+RP_API int               rp_graph_n_steps(const ComputeGraph *g);                /* nodes that run a kernel */
 RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i);            /* NULL outside 0 <= i < n_nodes */
 RP_API const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
 RP_API const char       *rp_node_name(const TensorNode *node);                   /* "" without a name */

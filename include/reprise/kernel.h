@@ -10,9 +10,9 @@
  *       return RP_OK;
  *   }
  *
- * A kernel allocates nothing, never blocks and divides its work by shapes only (I5). Whatever changes from token to
- * token arrives in a source tensor (I4). Every worker calls a CPU kernel with the same arguments; worker `ith` of `nth`
- * computes its part, and the bits of the result do not depend on `nth` (I8).
+ * A kernel allocates nothing, never blocks and divides its work by shapes only (I5). Values that change from token
+ * to token arrive in a source tensor (I4). Every worker calls a CPU kernel with the same arguments; worker `ith` of
+ * `nth` computes its part, and the bits of the result do not depend on `nth` (I8).
  */
 #ifndef REPRISE_KERNEL_H
 #define REPRISE_KERNEL_H
@@ -64,7 +64,7 @@ enum { RP_LAUNCH_ADDRESSES = 3 }; /* operands of a library call: w, x, y */
 
 typedef struct RpKernelInstance RpKernelInstance; /* opaque */
 
-/* One launch of a CUDA launcher: of a kernel, or of another library, which launches by itself. */
+/* One launch that a CUDA launcher makes: of a kernel, or a call of another library, which launches its own kernels. */
 typedef struct RpKernelLaunch {
     const char *name;     /* of the kernel in its source; static storage */
     const void *function; /* address of the kernel, for cudaLaunchKernel; NULL with `enqueue` */

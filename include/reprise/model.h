@@ -32,13 +32,14 @@ typedef struct RpModelInfo {
     int32_t     n_expert, n_expert_used;   /* experts of a layer, and how many each token uses; 0: no experts */
     int64_t     n_params, n_params_active; /* elements of all tensors, and of those that one token uses */
     size_t      weight_bytes;              /* of all tensors */
-    size_t      decode_weight_bytes;       /* read per token: all tensors, but of the experts only those used, and of
-                                              an embedding that is not the output matrix too only one row */
-    const char
-           *adapter_warning;   /* why the latest adapter may not fit: it was trained on another model of the same shape,
-                                    as far as its vectors tell (docs/training.md). NULL: nothing is known against it */
-    int32_t n_layer_recurrent; /* layers of the n_layer that have a state of fixed size instead of a KV cache */
-    int32_t n_layer_nextn;     /* further layers in the file, which predict further tokens: kept, not used yet */
+    /* Bytes read per token: all tensors, except the experts that are not used, and of an embedding that is not the
+     * output matrix too all rows but one. */
+    size_t decode_weight_bytes;
+    /* Why the latest adapter may not fit: its vectors show that it was trained on another model of the same shape
+     * (docs/training.md). NULL: there is no reason to doubt it. */
+    const char *adapter_warning;
+    int32_t     n_layer_recurrent; /* layers of the n_layer that have a state of fixed size instead of a KV cache */
+    int32_t     n_layer_nextn;     /* further layers in the file, which predict further tokens: kept, not used yet */
 } RpModelInfo;
 
 typedef struct RpModelOptions {

@@ -12,9 +12,9 @@
  *
  * - They return 0, or one of RpNnStatus; rp_nn_last_error() then has the text. After RP_NN_EXECUTION_FAILED or
  *   RP_NN_OUT_OF_MEMORY the contents of outputs are undefined. Arguments are checked before anything is computed.
- * - Matrices and batches are row-major and contiguous, f32 unless said. A size of 0 computes nothing; pointers may then
+ * - Matrices and batches are row-major and contiguous, f32 by default. A size of 0 computes nothing; pointers may then
  *   be NULL. Sizes are checked for overflow.
- * - Inputs are const; outputs may not overlap inputs unless said.
+ * - Inputs are const; outputs may not overlap inputs unless a function says so.
  * - Functions with a `workspace` use that memory of `workspace_bytes` bytes, device or host as the other pointers. Its
  *   contents mean nothing. rp_nn_NAME_workspace and rp_nn_cpu_NAME_workspace say how many bytes; 0: it may be NULL.
  * - Nothing is allocated. Errors of a kernel while it runs are reported by rp_nn_stream_sync.
@@ -41,10 +41,10 @@ typedef enum RpNnStatus {
     RP_NN_OUT_OF_MEMORY    = -4
 } RpNnStatus;
 
-/* Raised by one when a function changes or goes. New functions do not raise it. */
+/* Raised by one when a function changes or is removed. New functions do not raise it. */
 enum { RP_NN_ABI_VERSION = 1 };
 
-/* Floats of the sums of grad_norm. */
+/* Length of the array `sums` of grad_norm. */
 enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
 
 /* clang-format off */
@@ -112,7 +112,7 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(adamw_step, (float *param, const float *grad, float *m, float *v, int64_t n, float lr, float beta1, float beta2, \
                    float eps, float weight_decay, int32_t step),                                                       \
       (param, grad, m, v, n, lr, beta1, beta2, eps, weight_decay, step))                                               \
-    /* sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0. The other  \
+    /* sums[0] = sqrt(sum of grad^2) over this tensor and all tensors since the call with `first` not 0. The other     \
      * elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of squares beyond the   \
      * range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0. */                                \
     F(grad_norm, (const float *grad, float *sums, int64_t n, int32_t first), (grad, sums, n, first))                   \
@@ -155,7 +155,7 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
              int32_t heads, int32_t key_heads, int32_t head_dim, int32_t rotary_dim, int32_t halves),                  \
       (q, k, freqs, positions, batch, seq, heads, key_heads, head_dim, rotary_dim, halves))                            \
     /* ---- training: gradients. dy is the gradient of the loss with respect to the result of the forward function, dx \
-     * that with respect to its input x. dx may be dy, but where more is said. ---- */                                 \
+     * that with respect to its input x. dx may be dy unless a function says otherwise. ---- */                        \
     /* dx[i] = dy[i] s (1 + x[i] (1 - s)), s = 1 / (1 + exp(-x[i])) */                                                 \
     F(silu_backward, (const float *x, const float *dy, float *dx, int64_t n), (x, dy, dx, n))                          \
     /* dx[i] = dy[i] times the derivative of gelu at x[i]; `exact` as in gelu */                                       \

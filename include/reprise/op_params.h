@@ -27,7 +27,7 @@ typedef struct RpRmsNormParams {
     float eps;
 } RpRmsNormParams;
 
-/* Which dimension of a product the optional positions limit. Attention uses both, so that the work of a token grows
+/* The dimension of a product that the optional positions limit. Attention uses both, so that the work of a token grows
  * with the positions in use and not with the context:
  *
  *     scores[i]  = k[:,i] . q             RP_BOUND_ROWS:  only i <= pos[t] are computed

@@ -129,9 +129,8 @@ RP_API int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past);
  * owned by the session. NULL for a layer without experts, or without RpSessionOptions.count_experts. */
 RP_API const uint64_t *rp_session_expert_counts(const RpSession *s, int layer);
 
-/* Device and launch mode of the decode step. `reason` also reports a fallback of a prefill plan, `blas` is
- * that of the prefill. Its texts are owned by
- * the session and valid as long as it is. */
+/* Device and launch mode of the decode step. `reason` also reports a fallback of a prefill plan, and `blas`
+ * describes the prefill. The texts are owned by the session and valid as long as it is. */
 RP_API void                  rp_session_info_sized(const RpSession *s, RpExecutorInfo *out, size_t out_bytes);
 static inline RpExecutorInfo rp_session_info(const RpSession *s) {
     RpExecutorInfo info;

@@ -52,9 +52,9 @@ typedef struct RpSourceLaunch {
     unsigned grid[3], block[3], shared_bytes; /* as in CUDA; shared_bytes: dynamic shared memory */
 } RpSourceLaunch;
 
-/* Fills in *out, which is one block of one thread before. It may look at shapes and parameters only, and gives the
- * same for the same (I5): data pointers may be NULL. On failure it sets *why to a static text. All pointers are
- * valid during the call. */
+/* Fills in *out, which the caller has set to one block of one thread. It may look at shapes and parameters only, so
+ * that equal ones give equal launches (I5); data pointers may be NULL. On failure it sets *why to a static text. All
+ * pointers are valid during the call. */
 typedef RpStatus RpSourceRule(const RpOpArgs *args, RpSourceLaunch *out, const char **why);
 
 enum {

@@ -19,7 +19,7 @@ extern "C" {
 /* Copies n bytes of UTF-8 to `out` with control characters as \xNN: 00 to 1f but newline and tab, 7f, and U+0080 to
  * U+009F. Everything else stays as it is. Returns the length of the whole result; if that is not below `size`, the copy
  * is cut, as with snprintf. `out` is terminated unless `size` is 0; then it may be NULL. The library does this with
- * every error text, every text or DOT dump and RpModelInfo.name; replies and tensor names are as they are. */
+ * every error text, every text or DOT dump and RpModelInfo.name; replies and tensor names are not changed. */
 RP_API size_t rp_visible_text(const char *text, size_t n, char *out, size_t size);
 
 /* Writes n bytes of UTF-8 as a JSON string (RFC 8259), with its quotes. Control characters, also U+007F to U+009F, are

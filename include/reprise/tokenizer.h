@@ -70,10 +70,10 @@ RP_API int32_t rp_tokenizer_find(const RpTokenizer *tk, const char *text);
 RP_API RP_NODISCARD RpStatus rp_tokenize(const RpTokenizer *tk, const char *text, size_t len, unsigned flags,
                                          RpTokenList *out);
 
-/* The same for a text of which a part is foreign, such as a template around the message of a user. control[0..len):
- * byte i may be part of a control token. A control token is found where that holds for all of its bytes; elsewhere its
- * text is plain text. Text runs on over the borders of the mask: a text that spells no control token has the ids of
- * rp_tokenize. With RP_TOK_PARSE_SPECIAL the mask has no effect. NULL: no byte may. */
+/* The same for a text with foreign parts, such as a template around the message of a user. control[i] says whether
+ * byte i may be part of a control token; NULL: no byte may. A control token is found only where all of its bytes may be
+ * part of one; elsewhere its text is plain text. The mask does not cut the text in any other way: a text that spells no
+ * control token has the ids of rp_tokenize. With RP_TOK_PARSE_SPECIAL the mask has no effect. */
 RP_API RP_NODISCARD RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool *control,
                                                 size_t len, unsigned flags, RpTokenList *out);
 
@@ -138,10 +138,10 @@ RP_NODISCARD static inline RpStatus rp_chat_tokenize(const RpTokenizer *tk, RpCh
     return rp_chat_tokenize_sized(tk, kind, messages, sizeof *messages, n, flags, out);
 }
 
-/* The conversation as text, and for each of its bytes whether it may be part of a control token: those of the format
- * may, those of messages may not. This is what rp_chat_tokenize gives to rp_tokenize_masked, for callers that tokenise
- * a part of it. The BOS token is not part of the text. *text is terminated; the caller frees *text and *control with
- * free(). Messages and errors as above. After a failure both are NULL. */
+/* The conversation as text, and for each of its bytes whether it may be part of a control token: bytes of the
+ * format may, bytes of messages may not. This is what rp_chat_tokenize gives to rp_tokenize_masked, for callers that
+ * tokenise a part of it. The BOS token is not part of the text. *text is terminated; the caller frees *text and
+ * *control with free(). Messages and errors as above. After a failure both are NULL. */
 RP_API RP_NODISCARD RpStatus        rp_chat_format_masked_sized(RpChatKind kind, const RpChatMessage *messages,
                                                                 size_t message_bytes, size_t n, char **text, bool **control);
 RP_NODISCARD static inline RpStatus rp_chat_format_masked(RpChatKind kind, const RpChatMessage *messages, size_t n,
@@ -149,7 +149,7 @@ RP_NODISCARD static inline RpStatus rp_chat_format_masked(RpChatKind kind, const
     return rp_chat_format_masked_sized(kind, messages, sizeof *messages, n, text, control);
 }
 
-/* The text alone, to be shown. It does not say which bytes are of messages: tokenised with RP_TOK_PARSE_SPECIAL, a
+/* The text alone, to be shown. It does not say which bytes belong to messages: tokenised with RP_TOK_PARSE_SPECIAL, a
  * message can forge turns. The caller frees *out with free(). */
 RP_API RP_NODISCARD RpStatus rp_chat_format_sized(RpChatKind kind, const RpChatMessage *messages, size_t message_bytes,
                                                   size_t n, char **out);

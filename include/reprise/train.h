@@ -28,12 +28,13 @@ extern "C" {
 
 typedef struct RpTrainer RpTrainer;
 
-/* The learning rate after the warm-up: that of the options, or half a period of a cosine from it to lr_end. */
+/* The learning rate after the warm-up: `lr` in all steps, or lowered from `lr` to `lr_end` by half a period of a
+ * cosine. */
 typedef enum RpTrainSchedule { RP_TRAIN_CONSTANT, RP_TRAIN_COSINE } RpTrainSchedule;
 
 /* With lora_rank = r an adapter is trained (LoRA, Hu et al. 2021): y = w x + lora_alpha / r * b (a x) for each matrix w
- * [n,m] of the layers, but routers and experts, with a [n,r] and b [r,m] in f32. The weights of the model stay as they
- * are stored, quantised or not. a begins with random numbers of `seed`, b with zeros. rp_trainer_save and
+ * [n,m] of the layers, except routers and experts, with a [n,r] and b [r,m] in f32. The weights of the model stay as
+ * they are stored, quantised or not. a begins with random numbers of `seed`, b with zeros. rp_trainer_save and
  * rp_trainer_export then write the adapter alone, in the format of llama.cpp, for rp_model_add_adapter and
  * rp_merge_adapters. */
 typedef struct RpTrainOptions {
@@ -48,23 +49,28 @@ typedef struct RpTrainOptions {
     float           weight_decay;      /* of matrices; vectors (norms, biases) do not decay */
     float           max_norm;          /* of all gradients together; 0: 1; infinity: no clipping */
     float           aux_loss;          /* factor of the loss that balances the load of experts (RpTrainResult) */
-    bool            recompute;         /* compute the activations of a layer again in the backward pass, instead of
-                                   keeping them: less memory, more time, the same bits */
-    RpDtype  compute;   /* RP_F32; RP_BF16: products, but routers, read the weights rounded to bf16. Weights, optimiser,
-                                   gradients, activations and sums stay f32. Not with lora_rank */
-    int32_t  lora_rank; /* 0: all parameters are trained; else only an adapter of this rank (below) */
-    float    lora_alpha; /* the adapter counts lora_alpha / lora_rank; 0: lora_rank */
-    uint64_t seed; /* of a new adapter; and the caller's, who may choose sequences by it: it is kept and compared */
-    int      n_threads; /* this and the rest as in RpExecutorOptions */
-    const char *device; /* borrowed for the call */
+    /* Compute the activations of a layer again in the backward pass, instead of keeping them: less memory, more time,
+     * the same bits. */
+    bool recompute;
+    /* RP_F32, or RP_BF16: products except those of routers read the weights rounded to bf16. Weights, optimiser,
+     * gradients, activations and sums stay f32. Not with lora_rank. */
+    RpDtype compute;
+    int32_t lora_rank;  /* 0: all parameters are trained; else only an adapter of this rank (above) */
+    float   lora_alpha; /* the factor of the adapter is lora_alpha / lora_rank; 0: lora_rank, so the factor is 1 */
+    /* Of the numbers with which a new adapter begins. A caller may also choose sequences by it: a checkpoint keeps it,
+     * and a resume compares it. */
+    uint64_t    seed;
+    int         n_threads; /* this and the next four as in RpExecutorOptions */
+    const char *device;    /* borrowed for the call */
     bool        require_cuda, require_graph;
     RpExecMode  mode;
     bool        change_options; /* a checkpoint resumes even with other options than those before it */
-    const char *adapter; /* with lora_rank: begin with this adapter, or resume this checkpoint of one; borrowed for
-                                   the call; NULL: a new one */
-    const char
-        *checkpoint; /* path of the checkpoints, which no other trainer of any process may write until this one is
-                                   freed (docs/training.md); borrowed for the call; NULL: rp_trainer_save alone locks */
+    /* With lora_rank: begin with this adapter, or resume this checkpoint of one. Borrowed for the call; NULL: a new
+     * adapter. */
+    const char *adapter;
+    /* Path of the checkpoints, which no other trainer of any process may write until this one is freed
+     * (docs/training.md). Borrowed for the call; NULL: rp_trainer_save alone locks. */
+    const char *checkpoint;
 } RpTrainOptions;
 
 /* Bytes that a trainer would allocate. Not included: scratch memory of kernels, and a copy of the largest tensor
@@ -72,15 +78,14 @@ typedef struct RpTrainOptions {
 typedef struct RpTrainMemory {
     size_t weights, optimizer; /* the parameters in f32; two f32 for each of them */
     size_t gradients;          /* of all parameters; with `accumulate` also their sums */
-    size_t activations;        /* the rest of the arena: what the backward pass reads of the forward pass */
+    size_t activations;        /* the rest of the arena: results of the forward pass that the backward pass reads */
     size_t total;
 } RpTrainMemory;
 
 typedef struct RpTrainResult {
     int64_t step;      /* steps so far, this one included */
     double  loss;      /* mean cross entropy of the targets in nats, before the update */
-    double  aux_loss;  /* mean over the layers with experts; 0 in a dense model:
-                          experts * sum of load[e] * mean probability[e], 1 if all is balanced */
+    double  aux_loss;  /* experts * sum_e load[e] * mean probability[e], mean over the layers; 1: balanced; 0: dense */
     double  grad_norm; /* before clipping */
     double  lr;
     int64_t n_targets; /* tokens that were learned: all but the first of each sequence, without -1 */
@@ -129,21 +134,21 @@ RP_NODISCARD static inline RpStatus rp_trainer_step(RpTrainer *t, const int32_t 
  * rp_trainer_step, but a loss that is not finite is a result. */
 RP_API RP_NODISCARD RpStatus rp_trainer_evaluate(RpTrainer *t, const int32_t *tokens, size_t n_seq, double *loss);
 
-/* Which share of the choices of the last step fell on each expert of a layer: [n_expert], owned by the trainer,
+/* The share of the choices of the last step that fell on each expert of a layer: [n_expert], owned by the trainer,
  * sum 1. Zeros before the first step; NULL for a layer without experts. */
 RP_API const float *rp_trainer_expert_load(const RpTrainer *t, int layer);
 
 /* Writes a checkpoint: a GGUF file of the model in f32 with its metadata, which rp_model_open opens like any
  * other, with tensors "train.m.<name>" and "train.v.<name>", keys train.step and "train.<option>", and checksums
  * (docs/training.md). The file appears under `path` as a whole (file.h). A checkpoint that stood there and is not
- * damaged stays as "<path>.1"; any other file is replaced, but none that was opened other than the checkpoint with
- * which the training began: RP_E_ARG then, and for a path that is not a regular file.
+ * damaged stays as "<path>.1"; any other file is replaced. RP_E_ARG for a path that is not a regular file, and for a
+ * file that this trainer has opened, except the checkpoint with which the training began.
  * RP_E_STATE if another trainer writes checkpoints to `path` (RpTrainOptions.checkpoint), with its process; or if a
  * weight or a moment is one that could not be read again, such as NaN, with tensor and element. RP_E_IO, RP_E_CUDA,
  * RP_E_NOMEM. After any error the file that stood there is as it was. */
 RP_API RP_NODISCARD RpStatus rp_trainer_save(RpTrainer *t, const char *path);
 
-/* Writes the model alone, in a type of rp_requantize; NULL: F32. Types but F32 take a temporary f32 file beside
+/* Writes the model alone, in a type of rp_requantize; NULL: F32. Types other than F32 take a temporary f32 file beside
  * `path`. An adapter gets checksums and names its base. RP_E_ARG if `path` is a file with which the training began,
  * also a checkpoint; other errors as rp_trainer_save, without a lock, and rp_requantize. */
 RP_API RP_NODISCARD RpStatus rp_trainer_export(RpTrainer *t, const char *path, const char *type);
