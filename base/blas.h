@@ -41,8 +41,8 @@ int         rp_blaslt_refused(const RpBlasLt *b);  /* number of products that it
 const char *rp_blaslt_reason(const RpBlasLt *b);   /* the latest of them and why; "" for none */
 
 /* Whether this step is a product that the library may compute: mul_mat of a supported type without positions, one
- * weight matrix, and RP_BLAS_MIN_COLUMNS to 65535 columns; q8_act columns from RpCudaTuning.blas_columns on. Of ctx the
- * tuning is read. */
+ * weight matrix, and RP_BLAS_MIN_COLUMNS to 65535 columns; q8_act columns from RpCudaTuning.blas_columns on.
+ * ctx->tuning is read, and no other member of ctx. */
 bool rp_cuda_blas_wants(TensorOp op, const RpOpArgs *args, const RpKernelCtx *ctx);
 
 /* Lets the library choose an algorithm for this product, once per shape, type and alignment of the addresses. *taken is

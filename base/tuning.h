@@ -31,9 +31,8 @@ struct RpCudaTuning {
     /* Measured at the first open (executor/cuda/tune.c): */
     int early_bytes;    /* of weights that a kernel prefetches into L2 before griddepcontrol.wait */
     int grid_percent;   /* blocks of a fused product, in percent of those that the multiprocessors hold at a time */
-    int split_tokens;   /* attention of at most so many tokens has blocks for each split of a token */
-    int overlap_blocks; /* a multiprocessor: larger grids start when the kernel before them has ended, without
-                           programmatic dependent launch; 0: all do */
+    int split_tokens;   /* up to this number of tokens attention has a block for each split of a token */
+    int overlap_blocks; /* grids of more blocks per multiprocessor are launched without PDL; 0: all grids are */
 };
 
 enum { RP_TUNING_BLAS_COLUMNS = 2048, RP_TUNING_NO_BLAS = 65536 };
@@ -46,7 +45,7 @@ static inline bool rp_tuning_prefers_f16(int major, int minor) {
     return major >= 8 && major <= 10 && (minor == 0 || minor == 3);
 }
 
-/* The constants that were not measured, for a device with so many multiprocessors and a compute capability. */
+/* The constants without a measurement, for a device of n_sm multiprocessors and this compute capability. */
 static inline RpCudaTuning rp_tuning_of_device(int n_sm, int major, int minor) {
     const bool   f16 = rp_tuning_prefers_f16(major, minor);
     RpCudaTuning t;
@@ -60,10 +59,10 @@ static inline RpCudaTuning rp_tuning_of_device(int n_sm, int major, int minor) {
     return t;
 }
 
-/* The same where there is no device: those of an H100 with so many multiprocessors. */
+/* The same without a device: the constants of an H100 with n_sm multiprocessors; 0: RP_TUNING_SM. */
 static inline RpCudaTuning rp_tuning_defaults(int n_sm) { return rp_tuning_of_device(n_sm, 9, 0); }
 
-/* Those of a call. */
+/* The constants that hold for a call: those of its context, or the defaults. */
 static inline RpCudaTuning rp_tuning_of(const RpKernelCtx *ctx) {
     return ctx->tuning != NULL ? *ctx->tuning : rp_tuning_defaults(0);
 }

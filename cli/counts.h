@@ -1,5 +1,5 @@
-/* counts.h - what `reprise-sim bench counts` hands to the program that can count (sim/counts/counts_plan.c). In
- * every other program cli_counts_run says so (counts_none.c). */
+/* counts.h - `reprise-sim bench counts`: the arguments of the command and the call that counts. reprise-sim has the
+ * implementation sim/counts/counts_plan.c; in every other program counts_none.c reports that it cannot count. */
 #ifndef CLI_COUNTS_H
 #define CLI_COUNTS_H
 

@@ -12,7 +12,7 @@ typedef struct Text {
     size_t n;
 } Text;
 
-/* The text itself, or the contents of the file at `path`; one of the two is NULL. "-" is standard input for
+/* Gives a copy of `text`, or the contents of the file at `path`; one of the two is NULL. "-" is standard input for
  * both. After a failure there is nothing to free. */
 RP_NODISCARD RpStatus cli_read_text(const char *text, const char *path, Text *out);
 

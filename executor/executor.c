@@ -39,7 +39,8 @@ static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, 
     if (o->share == NULL) {
         RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
     } else if (o->share->owner->info.fell_back) {
-        /* The device is that of the owner, and so is the reason why it is not a GPU (I10). */
+        /* An executor that shares runs on the device of the owner. If that is not a GPU, the reason is the same (I10).
+         * */
         choice.fell_back = true;
         memcpy(choice.reason, o->share->owner->reason, sizeof choice.reason);
     }

@@ -3,8 +3,8 @@
  *
  *     step {token, pos} --run--> logits --sample--> step {token', pos + 1} --run--> ...
  *
- * In loop mode the device does this in one launch per reply, else the host starts one run per token; also while other
- * weights or states are bound than those that the loop was captured with (rp_executor_info). */
+ * In loop mode the device does this in one launch per reply. In other modes the host starts one run per token. The host
+ * also does so in loop mode while weights or states are bound that the loop was not captured with. */
 #include "base/sized.h"
 
 #include "base/argument.h"
@@ -28,7 +28,8 @@ static RpStatus check_options(const RpExecutor *e, const RpReplyOptions *o) {
     return RP_OK;
 }
 
-/* Tokens are indices of the rows of the embedding and of the logits, ring positions of the words behind the state. */
+/* Checks every number that becomes an index: tokens select rows of the embedding and of the logits, and ring positions
+ * select words behind the state. */
 static RpStatus check_state(const RpExecutor *e, const RpReplyOptions *o, const RpStepState *s) {
     const PlanStep *sample  = &e->plan->steps[e->plan->n_steps - 1];
     const int64_t   n_vocab = sample->op == RP_OP_SAMPLE ? sample->args.sample.logits.ne[0] : INT32_MAX;

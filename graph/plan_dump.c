@@ -18,7 +18,7 @@ static const TensorNode *ids_of_experts(const TensorNode *n, int s) {
     return source == n->from.gate_up.gate || source == n->from.gate_up.up ? n->from.gate_up.ids : NULL;
 }
 
-/* True for the caches that a fused op stores into. What other ops write to counts in full. */
+/* True for the caches that a fused op stores into. Sources that other ops write to count in full. */
 static bool is_cache(const TensorNode *n, int s) {
     return node_writes(n, s) && (rp_op_info(n->op)->flags & RP_FLAG_FUSED) != 0;
 }

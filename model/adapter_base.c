@@ -136,7 +136,7 @@ static RpStatus compare_data(const Base *b, const RpGgufFile *f, uint64_t i, con
                    (unsigned long long)sum);
 }
 
-/* Each tensor of the base is in the file. Which one of the file is none of the base? */
+/* The file has all tensors of the base and further ones: names the first of these. */
 static RpStatus find_further(const Base *b, const RpGgufFile *f) {
     for (int64_t k = 0; k < rp_gguf_n_tensors(f); k++) {
         const RpGgufTensor *t      = rp_gguf_tensor(f, k);

@@ -81,7 +81,7 @@ static void fill_info(RpModel *m) {
 }
 
 /* One token for each row of the embedding. This is compared before any memory is used for the tokens: their number
- * may be anything that the file has room for. What is no array is left to the tokenizer. */
+ * may be anything that the file has room for. A value that is not an array is left to the tokenizer. */
 static RpStatus check_vocabulary(const RpModel *m) {
     const RpGgufValue *tokens = rp_gguf_find(m->file, "tokenizer.ggml.tokens");
     const int64_t     *ne     = m->token_embd->view.ne;

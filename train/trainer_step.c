@@ -91,8 +91,8 @@ static RpStatus find_weight(RpTrainer *t, const char **name) {
     return RP_OK;
 }
 
-/* Which tensor is to blame? The weights are as before the step, so GRAPH_FIRST computes the same gradients again,
- * as states that the host can read. */
+/* Finds the tensor that is not finite. The weights are as before the step, so GRAPH_FIRST computes the same gradients
+ * again, as states that the host can read. */
 static RpStatus find_not_finite(RpTrainer *t, const int32_t *tokens, float factor, bool *is_weight, const char **name) {
     TrainGraph *g = &t->graphs[GRAPH_FIRST];
     RP_TRY(find_weight(t, name));

@@ -16,7 +16,7 @@ static struct {
     DeviceArgs      device;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
-/* All that the command opens, in the order of opening. */
+/* Everything that the command opens. */
 typedef struct Run {
     RpModel    *model;
     RpSession  *session;

@@ -89,7 +89,7 @@ static void add_rate(Table *t, const Profile *p, double bytes, double ns) {
     if (p->copy > 0.0) cli_table_add(t, "%.1f", ns > 0.0 ? 100.0 * bytes / ns * 1e9 / p->copy : 0.0);
 }
 
-/* A fifth of the time and more is an error's colour, a tenth a warning's. */
+/* A node of a fifth of the time or more has the colour of an error, one of a tenth or more that of a warning. */
 static Style heat(double share) { return share >= 0.2 ? STYLE_ERROR : share >= 0.1 ? STYLE_WARNING : STYLE_PLAIN; }
 
 static int by_time(const void *a, const void *b) {

@@ -1,6 +1,7 @@
 /* verify.c - `reprise verify`: compares results of the executor on three levels.
  *
- *   every node of a step    GPU against CPU kernels; on the CPU those in use against the plain ones: --tolerance
+ *   every node of a step    GPU against CPU kernels, or on the CPU the kernels in use against the plain ones:
+ *                           differences up to --tolerance
  *   logits of a step        replay against eager: same bits (GPU only)
  *   tokens of a reply       loop against replay: same tokens (GPU only) */
 #include "cli/commands.h"

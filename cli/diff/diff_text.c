@@ -216,7 +216,7 @@ static int by_text(const void *a, const void *b) {
     return order != 0 ? order : (x->layer > y->layer) - (x->layer < y->layer);
 }
 
-/* How many texts from the first on are the same. */
+/* The number of texts that are equal to the first one, which stand together. */
 static int count_same(const LayerText *t, int n) {
     int count = 1;
     while (count < n && strcmp(t[count].text, t->text) == 0) count++;

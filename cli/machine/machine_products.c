@@ -3,7 +3,7 @@
  *
  *   instructions per byte = (count(32 rows) - count(16 rows)) / bytes of 16 rows
  *
- * The difference leaves out what a call costs whatever the number of rows. */
+ * The difference leaves out the instructions of a call that do not depend on the number of rows. */
 #include "cli/common.h"
 #include "cli/machine/machine.h"
 

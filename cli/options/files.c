@@ -87,8 +87,8 @@ static bool identify_settings(const char *text, FileId *id) {
 
 static bool is_output(const CliFile *f) { return f->use >= FILE_WRITTEN; }
 
-/* An input that does not exist may be something else, as a preset. "-" is compared between outputs: some commands write
- * a file of that name, for others two of them would be mixed on standard output. */
+/* An input that does not exist may be something else, such as a preset. "-" is compared between outputs: some commands
+ * write a file of that name, and others would mix two outputs on standard output. */
 static void add(FileList *list, CliFile *f) {
     if (f->use == FILE_NONE || f->path == NULL || (!is_output(f) && strcmp(f->path, "-") == 0)) return;
     const bool found = f->use == FILE_READ_SETTINGS ? identify_settings(f->path, &f->id) : identify(f->path, &f->id);
@@ -125,7 +125,8 @@ static void add_option(FileList *list, const Option *o) {
     }
 }
 
-/* A checkpoint and the one before are links to one file for a moment in each save, and stay so after a kill in it. */
+/* During each save the checkpoint and the one before are links to one file, for a moment. They stay so if the process
+ * is killed then, so this is no conflict. */
 static bool conflict(const CliFile *output, const CliFile *other) {
     if (output == other || !same(&output->id, &other->id)) return false;
     return output->use != FILE_CHECKPOINT || (other->use != FILE_RESUMED && other->use != FILE_CHECKPOINT);

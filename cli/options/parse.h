@@ -8,9 +8,10 @@
 enum { N_COMMON_OPTIONS = 2 };
 extern const Option cli_common_options[N_COMMON_OPTIONS];
 
-/* Parses argv[0..argc) into the option variables. A positional argument is the model, if there is a MODEL option that
- * has got none by position yet, else the next positional one. An output that is an input or another output is an error
- * too (files.h). PARSE_ERROR for wrong use and PARSE_FAILED for other failures, after printing one line on stderr. */
+/* Parses argv[0..argc) into the option variables. A positional argument is the value of the MODEL option, if
+ * there is one without a value by position, else the next positional argument of the table. An output that is an input
+ * or another output is an error too (files.h). PARSE_ERROR for wrong use and PARSE_FAILED for other failures, after
+ * printing one line on stderr. */
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
 
 /* Parses --color WHEN at the beginning of argv. Returns the number of arguments it used, -1 after printing an error. */

@@ -1,4 +1,5 @@
-/* values.h - which values an argument may have, by the name that the help gives it (Option.arg): for completion. */
+/* values.h - the values that an argument may have, for completion. An argument is known by its name in the help
+ * (Option.arg). */
 #ifndef CLI_OPTIONS_VALUES_H
 #define CLI_OPTIONS_VALUES_H
 

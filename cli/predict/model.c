@@ -4,9 +4,9 @@
 #include <math.h>
 
 /* Assumptions of the model. None was measured for this project; docs/gpu-model.md says where each comes from. */
-static const double BANDWIDTH     = 0.92; /* of the data sheet's, that a kernel of pure reads reaches */
+static const double BANDWIDTH     = 0.92; /* share of the data sheet's bandwidth that a kernel of pure reads reaches */
 static const double ISSUE         = 2.8;  /* PTX instructions of warps a clock and SM (4 schedulers); fitted */
-static const int    DOT_LANES     = 64;   /* int8 dot products a clock of an SM: on one pipe of those for floats */
+static const int    DOT_LANES     = 64;   /* int8 dot products of an SM per clock: they use a pipe of the floats */
 static const double LOADED        = 1.5;  /* latency under load / idle latency */
 static const double BARRIER       = 40.0; /* clocks of a barrier */
 static const double GAP_US        = 1.0;  /* between two kernels of a graph */
@@ -35,24 +35,25 @@ static double resident_blocks(const Gpu *g, const KernelCounts *k) {
     return most(blocks, 1.0);
 }
 
-/* Blocks of the SM that gets the most of them. A grid that follows the number of SMs has as many of them on every
- * GPU. */
+/* Blocks of the SM that gets the most of them. A grid that was sized by the number of SMs (k->sms) gives each SM the
+ * same number of blocks on every GPU. */
 static double blocks_of_an_sm(const Gpu *g, const KernelCounts *k) {
     return ceil(k->blocks / (k->sms > 0.0 ? k->sms : g->sms));
 }
 
-/* The share of all work that is theirs. */
+/* The share of all work that the blocks of this SM have. */
 static double share_of_an_sm(const Gpu *g, const KernelCounts *k) {
     const double blocks = k->sms > 0.0 ? k->blocks * g->sms / k->sms : k->blocks;
     return blocks_of_an_sm(g, k) / blocks;
 }
 
-/* The last stores of a kernel. If its last-arriving block finishes the work of all, it does so alone. */
+/* The time of the last stores of a kernel. A last-arriving block, which finishes the work of all, works alone then. */
 static double end_us(const Gpu *g, const KernelCounts *k) {
     return (g->latency_ns + (k->atomics > 0.0 ? ARRIVAL * g->l2_ns : 0.0)) * LOADED * 1e-3;
 }
 
-/* The column of a kernel with early bytes comes from L2, where the kernel before has left it; its weights are there. */
+/* The time until the first data arrive. A kernel with early bytes has prefetched weights, and its column is in L2,
+ * where the kernel before has left it. */
 static double begin_us(const Gpu *g, const KernelCounts *k) {
     return (g->pdl && k->early_bytes > 0.0 ? g->l2_ns : g->latency_ns) * LOADED * 1e-3;
 }
@@ -93,7 +94,7 @@ static double flight_us(const Gpu *g, const KernelCounts *k) {
     return bytes * share_of_an_sm(g, k) / in_flight * g->latency_ns * LOADED * 1e-3;
 }
 
-/* As if all of them went to one address, which takes one a clock. */
+/* An upper bound: as if all atomics went to one address, which executes one per clock. */
 static double atomics_us(const Gpu *g, const KernelCounts *k) { return k->atomics / (g->clock_ghz * 1e3); }
 
 static double serial_us(const Gpu *g, const KernelCounts *k) {

@@ -17,8 +17,8 @@ typedef struct Gpu {
     int         int_lanes, float_lanes, double_lanes;  /* results a clock of an SM */
     double      clock_ghz, gb_s;                       /* boost clock; DRAM bandwidth */
     double      latency_ns, l2_ns;                     /* of a load that misses the caches, and of one from L2 */
-    double      tensor_f16, tensor_s8; /* dense, 10^12 operations a second, 2 a multiply-add; f32 sums of f16 */
-    double      mma_share;             /* of these, that the instruction mma reaches */
+    double      tensor_f16, tensor_s8; /* dense, 10^12 operations a second, a multiply-add is 2; f16 with f32 sums */
+    double      mma_share;             /* share of these that the instruction mma reaches */
     bool        pdl;
 } Gpu;
 
@@ -38,9 +38,9 @@ typedef struct KernelCounts {
     double ints, dots, floats, doubles;      /* dots: int8 dot products */
     double tensor_f16, tensor_s8;            /* multiply-adds of mma */
     double dram_bytes;                       /* weights and KV cache */
-    double early_bytes;                      /* of weights, asked for before the wait for the kernel before */
-    double activation_bytes, warp_flight;    /* warp_flight: bytes that one warp has asked for and not used yet */
-    double barriers, atomics; /* barriers: summed over blocks; atomics: with those that collide in a warp */
+    double early_bytes;                      /* of weights that are prefetched before griddepcontrol.wait */
+    double activation_bytes, warp_flight;    /* warp_flight: bytes of one warp's loads in flight */
+    double barriers, atomics;                /* barriers: summed over blocks; atomics: with collisions in a warp */
 } KernelCounts;
 
 typedef struct StepCounts {
@@ -64,7 +64,7 @@ extern const char *const cli_bound_names[N_BOUNDS];
 
 typedef struct KernelTime {
     double limit[N_BOUNDS], serial, total; /* microseconds of one launch, without the gap before it */
-    double hidden;                         /* of reading early bytes while the kernel before ends; not in `limit` */
+    double hidden;                         /* reading early bytes while the kernel before ends; not in `limit` */
     Bound  bound;                          /* the largest limit */
 } KernelTime;
 
@@ -73,7 +73,7 @@ typedef struct TokenTime {
     double bytes;              /* of weights and KV cache */
 } TokenTime;
 
-/* Kernel i of a step. The one before it hides what it reads early. */
+/* Kernel i of a step. The kernel before it hides the time of its early bytes. */
 KernelTime cli_kernel_time(const Gpu *gpu, const StepCounts *c, int i);
 TokenTime  cli_token_time(const Gpu *gpu, const StepCounts *c);
 

@@ -1,4 +1,4 @@
-/* message.h - what a command says: errors and warnings on stderr, text on stdout, its exit status. */
+/* message.h - the output of a command: errors and warnings on stderr, text on stdout, and the exit status. */
 #ifndef CLI_TERMINAL_MESSAGE_H
 #define CLI_TERMINAL_MESSAGE_H
 

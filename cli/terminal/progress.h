@@ -24,7 +24,7 @@ typedef struct Progress {
  * a signal that is caught (cli_catch_interrupts, cli_catch_termination). */
 bool cli_progress(Progress *p, double done, double total);
 
-/* Begins a step and draws its name at once: its length may not be known. The same result. */
+/* Begins a step of unknown length and draws its name at once. Returns the same as cli_progress. */
 bool cli_progress_step(Progress *p, const char *fmt, ...) RP_PRINTF(2, 3);
 
 /* Erases the line. */

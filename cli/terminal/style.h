@@ -1,4 +1,4 @@
-/* style.h - what a stream can show: colours, and the width of a terminal and of texts in columns. */
+/* style.h - colours of a stream, the width of its terminal, and the width of texts in columns. */
 #ifndef CLI_TERMINAL_STYLE_H
 #define CLI_TERMINAL_STYLE_H
 

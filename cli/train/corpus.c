@@ -2,7 +2,7 @@
  *
  *     files -> documents -> tokens, an end token after each document -> train | held
  *
- * Every 20th document (--hold-out) is held out. Where there are too few, every 20th sequence of tokens is. */
+ * Every 20th document is held out (--hold-out), or every 20th sequence of tokens if there are too few documents. */
 #include "cli/train/train.h"
 
 #include <math.h>

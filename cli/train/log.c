@@ -17,8 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The offset behind the last line of a step up to n, before the first of a later one. Behind it may be lines that are
- * none: a loss of power leaves any bytes. *validated: one of those that stay is the validation after step n. */
+/* The offset at which to cut a log: behind the last line of a step up to n, and before the first line of a later step.
+ * Bytes behind it need not be lines, since a loss of power may leave anything there. *validated: the lines that stay
+ * include the validation after step n. */
 static long end_of_steps(FILE *f, int64_t n, bool *validated) {
     char     *line = NULL;
     size_t    size = 0;
@@ -98,7 +99,7 @@ RpStatus cli_train_log_check(const char *path) {
     return st;
 }
 
-/* Removes the lines of steps after n and goes behind the others. */
+/* Removes the lines of steps after n, and continues behind the others. */
 static RpStatus cut(TrainLog *log, int64_t n) {
     RP_TRY(check_beginning(log->f, log->path));
     const long end = n > 0 ? end_of_steps(log->f, n, &log->validated) : 0;

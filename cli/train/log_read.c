@@ -37,7 +37,7 @@ static RpStatus take(Curve *c, double step, const json_t *line, const char *memb
     return add(c, step, json_is_null(v) ? (double)NAN : json_number_value(v));
 }
 
-/* Bytes of a word for NaN or infinity at p, as printf and Python write them; 0: there is none. */
+/* Length of the word for NaN or infinity at p, as printf and Python write it; 0: there is no such word. */
 static size_t no_number(const char *p, const char *end) {
     static const char *const words[] = {"nan", "NaN", "inf", "Infinity"};
     const size_t             sign    = *p == '-';

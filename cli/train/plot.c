@@ -42,7 +42,7 @@ static long double nice_step(long double range, long double n) {
 
 /* ---- axes ---- */
 
-/* A number of an axis with lines `step` apart: 0.25, or 2.5e+08 where that takes more than `room` characters. */
+/* A number of an axis with lines `step` apart: 0.25, or 2.5e+08 if the plain form has more than `room` characters. */
 static void label_of(char *out, size_t size, long double value, long double step, int room) {
     const int decimals = step < 1.0L ? (int)ceill(-log10l(step) - 1e-9L) : 0;
     if (fabsl(value) < 1e-9L * step) value = 0.0L;
@@ -115,7 +115,7 @@ static void put_points(const Panel *p, const Curve *c, const char *class, FILE *
                     y_of(p, (long double)c->points[i].y));
 }
 
-typedef struct Sum { /* of the points before one; those that are no numbers do not count */
+typedef struct Sum { /* of all points before one; points that are no numbers do not count */
     long double y;
     size_t      n;
 } Sum;
@@ -257,8 +257,8 @@ static RpStatus put_balance(const TrainCurves *c, double x_hi, FILE *f) {
     return RP_OK;
 }
 
-/* Any bytes as a text of XML: what is not UTF-8, and U+FFFE and U+FFFF, become U+FFFD, control characters are made
- * visible, the characters of markup are spelt out. */
+/* Writes any bytes as a text of XML. Bytes that are not UTF-8, U+FFFE and U+FFFF become U+FFFD, control characters are
+ * made visible, and the characters of markup are written as references. */
 static RpStatus put_escaped(const char *text, FILE *f) {
     const size_t n      = strlen(text);
     RpUtf8Stream stream = {0};

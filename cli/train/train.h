@@ -37,7 +37,7 @@ void cli_corpus_free(Corpus *c);
  * file without a document. */
 RP_NODISCARD RpStatus cli_corpus_read(Corpus *c, const TextList *paths, const char *separator);
 
-/* Every how many documents one is held out; 0: none. */
+/* One document of this number is held out; 0: none. */
 size_t cli_corpus_period(float share);
 
 /* The documents that are not held out, for the training of a tokenizer. The caller frees *out. */

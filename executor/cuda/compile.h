@@ -4,7 +4,7 @@
 
 #include "executor/cuda/nvrtc.h"
 
-/* One program and what became of it. The caller fills in `code` and frees `binary`. */
+/* One program to compile, and the result. The caller fills in `code` and frees `binary`. */
 typedef struct CompileJob {
     CudaCode   code;
     CudaBinary binary; /* if status is RP_OK */
@@ -14,8 +14,8 @@ typedef struct CompileJob {
     char       cache[512];  /* why the cache was not used for it; "" if it was */
 } CompileJob;
 
-/* Limits of compiling. No job begins any more when `progress`, which may be NULL, has returned false (the rest is
- * RP_E_CANCELLED), or after limit_s seconds, unless that is 0 (RP_E_NOT_AVAILABLE). */
+/* Limits of compiling. After `progress` has returned false no further job begins, and the remaining jobs have the
+ * status RP_E_CANCELLED. After limit_s seconds they have RP_E_NOT_AVAILABLE. `progress` NULL, limit_s 0: no limit. */
 typedef struct CompileWatch {
     bool (*progress)(size_t done, size_t total, void *user); /* called by the thread of rp_compile_all */
     void  *user;
@@ -26,8 +26,8 @@ typedef struct CompileWatch {
  * of the option. */
 RP_NODISCARD RpStatus rp_compiler_open(RpNvrtc **out);
 
-/* Compiles every job, on as many threads as there are jobs and processors. Jobs have a status each. `watch` may be
- * NULL. Returns false if its progress function has. */
+/* Compiles every job, on as many threads as there are jobs and processors. Each job has a status of its own.
+ * `watch` may be NULL. Returns false if its progress function returned false. */
 RP_NODISCARD bool rp_compile_all(const RpNvrtc *n, CudaTarget target, CompileJob *jobs, int n_jobs,
                                  const CompileWatch *watch);
 

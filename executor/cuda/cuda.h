@@ -36,10 +36,10 @@ typedef struct CudaWeight {
     char       *device;
 } CudaWeight;
 
-/* Bytes and time of the uploads of weights so far. The host repacked them in the rest of the time. */
+/* Bytes and seconds of all uploads of weights so far. The time that is neither reading nor waiting was repacking. */
 typedef struct CudaUpload {
     size_t bytes;
-    double all_s, read_s, wait_s; /* seconds; of them reading the file, and waiting for copies */
+    double all_s, read_s, wait_s; /* in all; reading the file; waiting for copies */
 } CudaUpload;
 
 /* A kernel that was compiled from source text. */
@@ -101,8 +101,8 @@ typedef struct Mirror {
     bool              is_input;
 } Mirror;
 
-/* One launch of the captured plan. For a kernel: its node. For cuBLASLt (function NULL): the last of the n_nodes nodes
- * that the library has added; they keep their addresses for good. */
+/* One launch of the captured plan. `node` is the node of a kernel, or the last of the n_nodes nodes that cuBLASLt added
+ * (function NULL). The addresses in nodes of cuBLASLt never change. */
 typedef struct Captured {
     int             step, n_nodes;
     cudaGraphNode_t node;
@@ -204,8 +204,8 @@ RP_NODISCARD RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *wha
 RP_NODISCARD RpStatus rp_cuda_device_open(int index, CudaDevice **out);
 void                  rp_cuda_device_close(CudaDevice *d);
 
-/* Bytes of the plan's weights that are not on the device yet; uploads them; the device address of a weight, NULL if
- * it was not uploaded. */
+/* The weights of a plan: bytes that are not on the device yet; the upload of these; the device address of a weight,
+ * NULL if it was not uploaded. */
 size_t                rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan);
 RP_NODISCARD RpStatus rp_cuda_upload_weights(CudaDevice *d, const ExecPlan *plan);
 void                 *rp_cuda_weight(RpExecutor *e, const void *host);
@@ -231,8 +231,8 @@ void rp_cuda_blas_describe(CudaExecutor *c);
  * allow, RP_E_CUDA. */
 RP_NODISCARD RpStatus rp_cuda_sources_open(CudaExecutor *c);
 void                  rp_cuda_sources_close(CudaDevice *d);
-/* Compiles the kernels of a decode step for the constants of their launches, as REPRISE_SPECIALIZE says, and adds what
- * became of them to info.kernels. A kernel that fails is launched as shipped (I10); RP_E_ARG for an unknown value of
+/* Compiles the kernels of a decode step for the constants of their launches, as REPRISE_SPECIALIZE says, and adds
+ * the outcome to info.kernels. A kernel that fails is launched as shipped (I10); RP_E_ARG for an unknown value of
  * the option. */
 RP_NODISCARD RpStatus rp_cuda_specials_open(CudaExecutor *c);
 /* Adds to info.kernels how many captured launches had constants that none of the kernels was compiled for (I10). */
@@ -241,18 +241,19 @@ void rp_cuda_specials_close(CudaDevice *d);
 
 enum { SPECIAL_MAX_WORDS = 512 };
 
-/* A launch of the specialised kernel in place of `l`; `launch` points into the rest. */
+/* A launch of a specialised kernel in place of the shipped one. `launch` points to the other members. */
 typedef struct SpecialLaunch {
     RpKernelLaunch launch;
     void          *arguments[2];
     uint64_t       addresses[SPECIAL_MAX_WORDS];
 } SpecialLaunch;
 
-/* The launch to make for `l`: of a specialised kernel with the same words, or `l` itself. *s is its memory. */
+/* The launch to make for `l`: the launch of a specialised kernel with the same words, which is written to *s, or `l`
+ * itself. */
 const RpKernelLaunch *rp_cuda_special(CudaExecutor *c, const RpKernelLaunch *l, SpecialLaunch *s);
 
-/* Loads the cubin, or the PTX if the driver has no use for it, and finds its kernel; after a failure nothing is loaded.
- * cudaErrorNotSupported in a build with an older toolkit. */
+/* Loads the cubin, or the PTX if the driver cannot use the cubin, and finds its kernel; after a failure nothing is
+ * loaded. cudaErrorNotSupported in a build with an older toolkit. */
 struct CudaBinary;
 cudaError_t rp_cuda_library_load(const struct CudaBinary *b, struct CUlib_st **library, const void **function);
 void        rp_cuda_library_unload(struct CUlib_st *library);
@@ -261,7 +262,7 @@ cudaError_t rp_cuda_library_probe(void); /* loads PTX without kernels */
 /* The launcher of every custom op with source text. */
 RpOpKernel rp_cuda_source_launch;
 
-/* Enqueue on the stream the copies of the inputs, those of the outputs, and a whole run. */
+/* Enqueue on the stream: the copies of all inputs; the copies of all outputs; a whole run. */
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue(CudaExecutor *c);

@@ -183,7 +183,7 @@ static cudaError_t load_code(const char *code, const char *symbol, struct CUlib_
     return e;
 }
 
-/* The cubin. If the driver has no use for it, as one that is older than NVRTC may, the PTX. */
+/* Loads the cubin, or the PTX if the driver cannot use the cubin: the driver may be older than NVRTC. */
 cudaError_t rp_cuda_library_load(const CudaBinary *b, struct CUlib_st **library, const void **function) {
     const cudaError_t e =
         b->cubin != NULL ? load_code(b->cubin, b->symbol, library, function) : cudaErrorNoKernelImageForDevice;

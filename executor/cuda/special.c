@@ -12,7 +12,7 @@
  * A launch is compared word by word each time, also when nodes get new addresses. With any other constant it takes the
  * shipped kernel, so constants are never out of date. A word that is no address but looks like one is passed as one:
  * that costs a register and no more. An address that is missed is a constant, and a launch with another address takes
- * the shipped kernel. Whatever fails leaves the shipped kernel in place, with the reason in info.kernels (I10). */
+ * the shipped kernel. After any failure the shipped kernel is launched, and info.kernels has the reason (I10). */
 #include "executor/cuda/special.h"
 
 #include "base/clock.h"
@@ -25,8 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A plan has 5 to 15 kernels, which take 0.5 to 2 seconds of a core each. Whatever is not begun by then runs as
- * shipped. */
+/* A plan has 5 to 15 kernels, which take 0.5 to 2 seconds of a core each. Kernels whose compilation has not begun by
+ * then run as shipped. */
 double rp_special_seconds = 60.0;
 
 /* ---- launches ---- */
@@ -70,7 +70,7 @@ const RpKernelLaunch *rp_cuda_special(CudaExecutor *c, const RpKernelLaunch *l, 
     if (k == NULL || k->function == NULL) return l;
     for (unsigned i = 0; i < n; i++)
         if (k->is_address[i]) s->addresses[n_addresses++] = words[i];
-    s->addresses[n_addresses] = 0; /* a struct of no members would be none */
+    s->addresses[n_addresses] = 0; /* C has no struct without members: there is one address at least */
     s->launch                 = *l;
     s->launch.function        = k->function;
     s->launch.arguments       = s->arguments;
@@ -117,7 +117,7 @@ typedef struct Collector {
     bool          cancelled;
 } Collector;
 
-/* The end counts too: a part of no elements may lie there. */
+/* The address just behind the memory counts too: a view without elements may begin there. */
 static bool within(uint64_t word, const void *memory, size_t bytes) {
     const uint64_t at = (uint64_t)(uintptr_t)memory;
     return memory != NULL && word >= at && word - at <= bytes;

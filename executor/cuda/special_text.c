@@ -52,8 +52,8 @@ static bool has(const KernelText *t, const char *call) {
     return false;
 }
 
-/* The file that defines the kernel, itself or by a header: that of the op, if there is such a kernel in it, else the
- * first. */
+/* The file that defines the kernel, in its own text or in a header that it includes. Several files may include one
+ * header: the file of the op is preferred, otherwise the first file is taken. */
 static const KernelText *file_of(const char *op, const char *name) {
     const KernelText *found = NULL;
     char              call[128];

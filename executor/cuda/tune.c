@@ -247,7 +247,7 @@ static void say(CudaDevice *d, RpTuningOrigin origin, const char *format, const 
     snprintf(d->tuned.text, sizeof d->tuned.text, format, why);
 }
 
-/* A failure of the device alone is returned. */
+/* Returns a failure of the device itself. After other failures the constants of the model stay. */
 static RpStatus measure(CudaDevice *d, size_t l2_bytes) {
     const double begin = rp_seconds();
     bool         stopped;

@@ -10,8 +10,8 @@ enum {
     MIN_N     = 256,  /* a block of Q4_K */
     FFN       = 3,    /* rows of gate and up: FFN * n */
     VOCAB     = 16,   /* rows of the output matrix: VOCAB * n */
-    L2_TIMES  = 16,   /* weights take at most so many times the L2 cache, */
-    L2_LEAST  = 2,    /* and at least so many: else they stay in it */
+    L2_TIMES  = 16,   /* weights are at most L2_TIMES times as large as the L2 cache */
+    L2_LEAST  = 2,    /* and at least L2_LEAST times, so that they do not stay in it */
     POSITIONS = 2,    /* of the context: POSITIONS * n */
     HEAD_DIM  = 128,  /* a query head */
     HEADS     = 4,    /* query heads of a KV head */

@@ -25,7 +25,7 @@ typedef struct Fragments {
     size_t    n, capacity;
 } Fragments;
 
-/* Which special tokens a search finds. */
+/* The special tokens that a search finds, as bits. */
 enum { FIND_CONTROL = 1 << 0, FIND_USER_DEFINED = 1 << 1 };
 
 typedef struct Search {

@@ -31,8 +31,8 @@ RpStatus rp_nn_cuda_check(void) {
     return RP_OK;
 }
 
-/* The current device, and its constants that grids are sized by. Those that an executor measures (REPRISE_TUNE) keep
- * their defaults: a single call has no time to measure. */
+/* The current device, and its constants that grids are sized by. Constants that an executor would measure
+ * (REPRISE_TUNE) keep their defaults: a single call has no time to measure. */
 static RpStatus tuning_of_device(int *device, RpCudaTuning *out) {
     static atomic_int known[MAX_DEVICES]; /* number of multiprocessors, 0: not asked yet */
     int               index, n_sm = 0;

@@ -97,8 +97,8 @@ typedef struct {
     const char *kernel; /* as in a dump, with template arguments */
     unsigned    blocks;
     int         pdl;
-    const void *argument; /* the first, of so many bytes */
-    size_t      bytes;
+    const void *argument; /* the first argument of the kernel */
+    size_t      bytes;    /* its size */
 } SimKernelRun;
 typedef double SimCost(const SimKernelRun *run, void *user);
 void           sim_cost(SimCost *us, void *user);
@@ -111,8 +111,8 @@ void sim_capability(int major, int minor);
  * PTX and of their machine code, 10 * major + minor. 90 and 90 at first. */
 void sim_kernel_code(const char *name, int ptx, int binary);
 
-/* `f` is called when the first thread of a PDL launch has waited for the earlier kernels; NULL: none. What it writes,
- * an earlier kernel could have written last. */
+/* `f` is called when the first thread of a PDL launch has waited for the earlier kernels; NULL: none. It may
+ * write what an earlier kernel could have written last. */
 void sim_on_wait(void (*f)(const char *kernel, void *user), void *user);
 
 /* The nth call of the named function (1: the next) fails with that error and does nothing. Exceptions: a
