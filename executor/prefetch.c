@@ -64,13 +64,15 @@ static RpStatus multiply(void *arg, int ith, int nth) {
     Trial *t = arg;
     (void)nth;
     if (ith >= t->workers) return RP_OK;
-    const RpOpParams   params = {.mul_mat = {.bound = RP_BOUND_NONE}};
-    const RpTensorView w      = slice(t, t->first + ith);
-    const RpOpArgs     args   = {
-              .dst    = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){t->rows, 1,                            1,                                        1         },
-                    t->results + ith * t->rows),
-              .src    = {w,       rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){w.ne[0], 1, 1, 1}, t->column)},
-              .params = &params
+    const RpOpParams   params            = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    const RpTensorView w                 = slice(t, t->first + ith);
+    const int64_t      ne_x[RP_MAX_DIMS] = {w.ne[0], 1, 1, 1}, ne_y[RP_MAX_DIMS] = {t->rows, 1, 1, 1};
+    const RpTensorView x    = rp_view_contiguous(RP_Q8_ACT, ne_x, t->column);
+    const RpTensorView y    = rp_view_contiguous(RP_F32, ne_y, t->results + ith * t->rows);
+    const RpOpArgs     args = {
+            .dst     = y,
+            .mul_mat = {.w = w, .x = x},
+            .params  = &params,
     };
     return rp_cpu_kernel(RP_OP_MUL_MAT)(&args, &(RpKernelCtx){.ith = 0, .nth = 1});
 }

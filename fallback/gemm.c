@@ -316,8 +316,9 @@ void rp_gemm_block(const float *a, int64_t row, int64_t term, const RpTensorView
         .gemm = {.alpha = 1.0f, .beta = add ? 1.0f : 0.0f}
     };
     RpOpArgs args = {
-        .dst = *y, .src = {{.dtype = RP_F32}, *b, *y},
-             .params = &p
+        .dst    = *y,
+        .src    = {{.dtype = RP_F32}, *b, *y},
+        .params = &p,
     };
     args.gemm.a.data  = (void *)(uintptr_t)a;
     args.gemm.a.ne[0] = b->ne[1], args.gemm.a.ne[1] = y->ne[1];

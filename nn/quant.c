@@ -73,8 +73,9 @@ static RpStatus gemv_on_host(const NnCall *call, RpTensorView w, RpTensorView x,
     if (rp_dtype_is_quant(w.dtype)) RP_TRY(quantize_rows(call, &x, memory));
     const RpOpParams p    = {.mul_mat = {RP_BOUND_NONE}};
     const RpOpArgs   args = {
-          .dst = y, .mul_mat = {.w = w, .x = x},
-               .params = &p
+          .dst     = y,
+          .mul_mat = {.w = w, .x = x},
+          .params  = &p,
     };
     return rp_nn_run(call, RP_OP_MUL_MAT, &args);
 }
@@ -96,8 +97,9 @@ RpStatus rp_nn_call_gemv_q(const NnCall *call, int32_t type, const void *W, cons
         .linear = {.column = {.round = is_quant(type)}, .scale = 1.0f}
     };
     const RpOpArgs args = {
-        .dst = result, .linear = {.w = w, .x = column},
-             .params = &p
+        .dst    = result,
+        .linear = {.w = w, .x = column},
+        .params = &p,
     };
     return rp_nn_run(call, RP_OP_LINEAR, &args);
 }
@@ -132,8 +134,9 @@ static RpStatus experts_of(int32_t type, int64_t tokens, int32_t k, int32_t expe
 /* The arguments of op mul_mat_id, which borrow `params`. */
 static RpOpArgs product_of(const Experts *e, const RpOpParams *params) {
     return (RpOpArgs){
-        .dst = e->y, .src = {e->w, e->x, e->ids},
-             .params = params
+        .dst    = e->y,
+        .src    = {e->w, e->x, e->ids},
+        .params = params,
     };
 }
 

@@ -133,7 +133,7 @@ static TensorNode *norm_of(Build *u, TensorNode *const *x, const char *name, con
     }
     const RpViewParams first = {
         .ne = {1, 1, 1, 1},
-          .nb = {0, 4, 4, 4}
+        .nb = {0, 4, 4, 4},
     };
     TensorNode *none = rp_scale(u->b.g, u->loss, 0.0f, 0.0f);
     return rp_node_set_name(rp_add(u->b.g, none, rp_view(u->b.g, sums, &first)), name);

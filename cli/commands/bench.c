@@ -165,7 +165,7 @@ static void print_json(const RpSession *s, const TokenBytes *bytes) {
 static RpStatus measure_all(RpSession *s, const int32_t *ids) {
     Work w = {
         .progress = {.label = "bench", .off = args.quiet},
-          .total = args.depth
+        .total    = args.depth,
     };
     if (rp_session_info(s).mode != RP_MODE_EAGER) tests[1].run = run_reply;
     tests[0].n = args.prompt;

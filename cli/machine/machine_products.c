@@ -49,13 +49,12 @@ static RpStatus new_product(RpDtype dtype, int64_t n, int64_t rows, Product *p) 
         free_product(p);
         return rp_fail(RP_E_NOMEM, "out of memory for a product");
     }
-    p->params = (RpOpParams){.mul_mat = {.bound = RP_BOUND_NONE}};
-    p->args   = (RpOpArgs){
-          .dst = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){rows,      1,                 1,                                  1         },
-             p->result),
-          .src = { rp_view_contiguous(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, p->rows),
-                                                                   rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){n, 1, 1, 1}, p->column)}
-    };
+    p->params                       = (RpOpParams){.mul_mat = {.bound = RP_BOUND_NONE}};
+    const int64_t ne_w[RP_MAX_DIMS] = {n, rows, 1, 1}, ne_x[RP_MAX_DIMS] = {n, 1, 1, 1};
+    const int64_t ne_y[RP_MAX_DIMS] = {rows, 1, 1, 1};
+    p->args.mul_mat.w               = rp_view_contiguous(dtype, ne_w, p->rows);
+    p->args.mul_mat.x               = rp_view_contiguous(RP_Q8_ACT, ne_x, p->column);
+    p->args.dst                     = rp_view_contiguous(RP_F32, ne_y, p->result);
     return RP_OK;
 }
 

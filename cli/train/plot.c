@@ -249,7 +249,7 @@ static RpStatus put_balance(const TrainCurves *c, double x_hi, FILE *f) {
     put_curve(&p, &smoothed, "smoothed", f);
     const Curve even = {
         .points = (Point[]){{0.0, 1.0}, {x_hi, 1.0}},
-          .n = 2
+        .n      = 2,
     };
     put_curve(&p, &even, "even", f);
     put_key(WIDTH - RIGHT, p.top - 10.0, "even", "1: every expert has the same load", f);

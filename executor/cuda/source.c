@@ -96,8 +96,8 @@ static RpStatus launch_shape(const OpInfo *info, const RpOpArgs *args, RpSourceL
     const int64_t       n   = s->grid == RP_GRID_ROWS ? rp_view_rows(&args->dst) : rp_view_elems(&args->dst),
                   blocks    = s->grid == RP_GRID_ROWS ? n : (n + s->block - 1) / s->block;
     *out                    = (RpSourceLaunch){
-                           .grid = {1, 1, 1},
-                             .block = {1, 1, 1}
+                           .grid  = {1, 1, 1},
+                           .block = {1, 1, 1},
     };
     if (s->launch != NULL) {
         const RpStatus st = s->launch(args, out, &why);

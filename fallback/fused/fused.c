@@ -24,8 +24,9 @@ RpStatus rp_column(const RpTensorView *x, const RpTensorView *norm, const RpColu
 RpStatus rp_mul_mat_rows(const RpTensorView *w, int64_t first, int64_t n, const RpTensorView *x, float *y) {
     const RpOpParams p    = {.mul_mat = {.bound = RP_BOUND_NONE}};
     RpOpArgs         args = {
-                .dst = rp_floats(y, n, 1), .src = {*w, *x},
-                       .params = &p
+                .dst    = rp_floats(y, n, 1),
+                .src    = {*w, *x},
+                .params = &p,
     };
     args.mul_mat.w.data  = (char *)w->data + (size_t)first * w->nb[1];
     args.mul_mat.w.ne[1] = n;

@@ -34,8 +34,9 @@ static RpStatus post_norm(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first,
     float           *normed = (float *)ctx->local, *y = (float *)args->dst.data;
     const RpOpParams p    = {.rms_norm = {.eps = args->params->linear.post_eps}};
     const RpOpArgs   norm = {
-          .dst = rp_floats(normed, m, 1), .src = {rp_floats(ctx->shared, m, 1), args->linear.post_norm},
-                 .params = &p
+          .dst    = rp_floats(normed, m, 1),
+          .src    = {rp_floats(ctx->shared, m, 1), args->linear.post_norm},
+          .params = &p,
     };
     RP_TRY(rp_run_alone(rp_cpu_rms_norm, &norm));
     for (int64_t i = first; i < first + n; i++) y[i] = normed[i];

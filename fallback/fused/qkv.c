@@ -46,8 +46,9 @@ static RpStatus norm(const RpOpArgs *args, const Heads *h) {
     const RpOpParams   eps  = {.rms_norm = {.eps = p->norm_eps}};
     const RpTensorView view = rp_floats(x, whole ? n * h->all : n, rows);
     return rp_run_alone(rp_cpu_rms_norm, &(RpOpArgs){
-                                             .dst = view, .src = {view, *h->from.norm},
-                                                  .params = &eps
+                                             .dst    = view,
+                                             .src    = {view, *h->from.norm},
+                                             .params = &eps,
     });
 }
 
@@ -55,10 +56,10 @@ static RpStatus rotate(const RpOpArgs *args, const Heads *h) {
     const RpQkvParams *p    = &args->params->qkv;
     const RpOpParams   rope = {.rope = p->rope};
     const RpTensorView view = rp_floats(h->rows + h->first * p->head_dim, p->head_dim, h->end - h->first);
-    return rp_run_alone(rp_cpu_rope,
-                        &(RpOpArgs){
-                            .dst = view, .src = {view, args->qkv.pos, args->qkv.factors},
-                                 .params = &rope
+    return rp_run_alone(rp_cpu_rope, &(RpOpArgs){
+                                         .dst    = view,
+                                         .src    = {view, args->qkv.pos, args->qkv.factors},
+                                         .params = &rope,
     });
 }
 

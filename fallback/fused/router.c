@@ -51,13 +51,15 @@ static RpStatus select_experts(const RpOpArgs *args, RpKernelCtx *ctx) {
         RP_TRY(rp_run_alone(rp_cpu_soft_max, &(RpOpArgs){.dst = probs, .src = {probs}, .params = &soft}));
     if (p->kind == RP_ROUTER_SIGMOID) RP_TRY(rp_run_alone(rp_cpu_sigmoid, &(RpOpArgs){.dst = probs, .src = {probs}}));
     RP_TRY(rp_run_alone(rp_cpu_top_k, &(RpOpArgs){
-                                          .dst = ids, .src = {probs, args->router.select_bias},
-                                               .params = &top_k
+                                          .dst    = ids,
+                                          .src    = {probs, args->router.select_bias},
+                                          .params = &top_k,
     }));
     const RpTensorView weights = rp_floats((float *)(void *)(out + k), k, 1);
     return rp_run_alone(rp_cpu_route, &(RpOpArgs){
-                                          .dst = weights, .src = {probs, ids},
-                                               .params = &route
+                                          .dst    = weights,
+                                          .src    = {probs, ids},
+                                          .params = &route,
     });
 }
 

@@ -75,6 +75,7 @@ struct Pretokenizer {
 /* clang-format on */
 
 /* Names of tokenizer.ggml.pre, and the expressions that these tokenizers were trained with. */
+/* clang-format off */
 static const struct {
     const char *names[8];
     const char *expressions[6];
@@ -84,20 +85,21 @@ static const struct {
     {{"default"},
      {"[\\p{P}\\$\\+<=>\\^~\\|]+", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)",
       "\\p{N}+", "[0-9][0-9][0-9]"},
-     false,                                                                                                                                                                      false},
-    {{"gpt-2", "phi-2", "mpt", "olmo", "jais"},                                           {GPT2},                                                                         false, false},
+     false, false},
+    {{"gpt-2", "phi-2", "mpt", "olmo", "jais"}, {GPT2}, false, false},
     {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
      {"\\p{N}", GPT2},
-     false,                                                                                                                                                                      false},
-    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"},                           {WORDS("\\p{N}{1,3}")},                                                         true,  true },
-    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"},                                {WORDS("\\p{N}")},                                                              false, false},
-    {{"dbrx", "smaug-bpe", "chatglm-bpe"},                                                {WORDS("\\p{N}{1,3}")},                                                         false, false},
-    {{"glm4", "glm5"},                                                                    {WORDS("\\p{N}{1,3}")},                                                         true,  false},
-    {{"gpt-4o", "llama4", "kanana2", "minimax-m2"},                                       {GPT4O},                                                                        false, false},
-    {{"deepseek-llm"},                                                                    {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"}, false, false},
-    {{"deepseek-v3", "hunyuan-dense"},                                                    {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS},                                false, false},
-    {{"tekken"},                                                                          {TEKKEN},                                                                       true,  true },
+     false, false},
+    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"}, {WORDS("\\p{N}{1,3}")}, true, true},
+    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"}, {WORDS("\\p{N}")}, false, false},
+    {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {WORDS("\\p{N}{1,3}")}, false, false},
+    {{"glm4", "glm5"}, {WORDS("\\p{N}{1,3}")}, true, false},
+    {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {GPT4O}, false, false},
+    {{"deepseek-llm"}, {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"}, false, false},
+    {{"deepseek-v3", "hunyuan-dense"}, {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS}, false, false},
+    {{"tekken"}, {TEKKEN}, true, true},
 };
+/* clang-format on */
 
 /* -1: no such name. */
 static int find_row(const char *name) {

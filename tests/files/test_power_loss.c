@@ -239,8 +239,8 @@ static Bytes log_text;
 static RpStatus add_steps(TrainLog *log, int from, int to) {
     for (int i = from; i <= to; i++) {
         const StepReport r = {
-            .result = {.step = i, .loss = 5.0 + 1.0 / i, .grad_norm = 1.0 / i, .lr = 0.01},
-              .tokens_per_s = 100
+            .result       = {.step = i, .loss = 5.0 + 1.0 / i, .grad_norm = 1.0 / i, .lr = 0.01},
+            .tokens_per_s = 100,
         };
         RP_TRY(cli_train_log_step(log, &r, NULL, NULL));
         if (i == SAVED) RP_TRY(cli_train_log_validation(log, i, 4.5, 12));

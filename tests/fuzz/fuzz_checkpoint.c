@@ -29,13 +29,15 @@ typedef struct Training {
     RpGgufFile *checkpoint;
 } Training;
 
+/* clang-format off */
 static Training trainings[] = {
     {.model = "llama-f32"},
-    {                    .model = "llama-q4_0",      .lora_rank = 2},
-    {                    .model = "mixtral-f32"                   },
-    { .model = "llama-f32",                    .compute = RP_BF16},
-    {                    .model = "llama-f32",                    .lora_rank = 1},
+    {.model = "llama-q4_0", .lora_rank = 2},
+    {.model = "mixtral-f32"},
+    {.model = "llama-f32", .compute = RP_BF16},
+    {.model = "llama-f32", .lora_rank = 1},
 };
+/* clang-format on */
 
 enum { N_TRAININGS = sizeof trainings / sizeof trainings[0] };
 

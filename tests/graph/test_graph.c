@@ -69,7 +69,7 @@ REFUSAL(view_that_leaves_its_source, RP_E_SHAPE, "leaves its source",
         rp_view(g, input(g, "x", 8, 2, 1),
                 &(RpViewParams){
                     .ne = {8, 3,  1,  1 },
-                      .nb = {0, 32, 96, 96}
+                    .nb = {0, 32, 96, 96},
 }))
 REFUSAL(view_with_a_huge_offset, RP_E_SHAPE, "leaves its source",
         rp_view(g, input(g, "x", 8, 2, 1),
@@ -89,19 +89,19 @@ REFUSAL(view_of_rows_that_begin_in_a_block, RP_E_SHAPE, "whole blocks",
         rp_view(g, weight(g, "w", RP_Q8_0, 64, 4),
                 &(RpViewParams){
                     .ne = {32, 2,  1,  1 },
-                      .nb = {0,  35, 70, 70}
+                    .nb = {0,  35, 70, 70},
 }))
 REFUSAL(view_of_unaligned_elements, RP_E_SHAPE, "whole elements",
         rp_view(g, input(g, "x", 8, 2, 1),
                 &(RpViewParams){
                     .ne = {4, 2,  1,  1 },
-                      .nb = {0, 18, 36, 36}
+                    .nb = {0, 18, 36, 36},
 }))
 REFUSAL(view_of_half_a_row_of_activations, RP_E_SHAPE, "q8_act rows keep their length",
         rp_view(g, rp_graph_input(g, "x", RP_Q8_ACT, NE(64, 2, 1, 1)),
                 &(RpViewParams){
                     .ne = {32, 2,  1,   1  },
-                      .nb = {0,  88, 176, 176}
+                    .nb = {0,  88, 176, 176},
 }))
 REFUSAL(view_of_activations_between_rows, RP_E_SHAPE, "q8_act rows keep their length",
         rp_view(g, rp_graph_input(g, "x", RP_Q8_ACT, NE(64, 2, 1, 1)),

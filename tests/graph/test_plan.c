@@ -63,7 +63,7 @@ static ComputeGraph *random_graph(uint64_t seed) {
                 y = rp_view(g, y,
                             &(RpViewParams){
                                 .ne = {64, 4,   1,    1   },
-                                  .nb = {0,  256, 1024, 1024}
+                                .nb = {0,  256, 1024, 1024},
                 });
             break;
         }

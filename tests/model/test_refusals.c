@@ -182,6 +182,14 @@ typedef struct Matrix {
     uint32_t    type; /* of GGUF */
 } Matrix;
 
+static Matrix matrix(const char *name, int64_t ne0, int64_t ne1, uint32_t type) {
+    return (Matrix){
+        .name = name,
+        .ne   = {ne0, ne1},
+        .type = type,
+    };
+}
+
 /* Writes an adapter of up to two matrices of zeros. */
 static void write_adapter(const char *path, const Matrix *x, Key changed) {
     static const Key keys[] = {
@@ -223,81 +231,28 @@ Test(refusals, adapters) {
     const RpGgufTensor *w = rp_gguf_find_tensor(rp_model_file(m), W);
     cr_assert_not_null(w);
     const int64_t in = w->view.ne[0], out = w->view.ne[1];
-    const Matrix  a =
-                     {
-                         W ".lora_a", {in, 2},
-                           F32
-    },
-                 b = {W ".lora_b", {2, out}, F32}, none = {0};
-    const Key sound = {0};
-    char      path[64];
+    const Matrix  a = matrix(W ".lora_a", in, 2, F32), b = matrix(W ".lora_b", 2, out, F32), none = {0};
+    const Key     sound = {0};
+    char          path[64];
     refuse_adapter(m, none, none, sound, RP_E_FORMAT, "there are no tensors in this adapter");
     refuse_adapter(m, a, none, sound, RP_E_FORMAT, "tensor " W ".lora_a has no .lora_b");
     refuse_adapter(m, b, none, sound, RP_E_FORMAT, "tensor " W ".lora_b has no .lora_a");
-    refuse_adapter(m, a,
-                   (Matrix){
-                       W, {2, out},
-                        F32
-    },
-                   sound, RP_E_FORMAT, "has no .lora_b");
-    refuse_adapter(m,
-                   (Matrix){
-                       W, {in, 2},
-                        F32
-    },
-                   b, sound, RP_E_UNSUPPORTED, "tensor " W " is no .lora_a or .lora_b");
-    refuse_adapter(m,
-                   (Matrix){
-                       W ".lora_a", {in + 1, 2},
-                         F32
-    },
-                   b, sound, RP_E_SHAPE, "for " W);
-    refuse_adapter(m, a,
-                   (Matrix){
-                       W ".lora_b", {3, out},
-                         F32
-    },
-                   sound, RP_E_SHAPE, "for " W);
-    refuse_adapter(m, a,
-                   (Matrix){
-                       W ".lora_b", {2, out - 1},
-                         F32
-    },
-                   sound, RP_E_SHAPE, "for " W);
-    refuse_adapter(m,
-                   (Matrix){
-                       W ".lora_a", {256, 2},
-                         FOREIGN
-    },
-                   b, sound, RP_E_UNSUPPORTED,
+    refuse_adapter(m, a, matrix(W, 2, out, F32), sound, RP_E_FORMAT, "has no .lora_b");
+    refuse_adapter(m, matrix(W, in, 2, F32), b, sound, RP_E_UNSUPPORTED, "tensor " W " is no .lora_a or .lora_b");
+    refuse_adapter(m, matrix(W ".lora_a", in + 1, 2, F32), b, sound, RP_E_SHAPE, "for " W);
+    refuse_adapter(m, a, matrix(W ".lora_b", 3, out, F32), sound, RP_E_SHAPE, "for " W);
+    refuse_adapter(m, a, matrix(W ".lora_b", 2, out - 1, F32), sound, RP_E_SHAPE, "for " W);
+    refuse_adapter(m, matrix(W ".lora_a", 256, 2, FOREIGN), b, sound, RP_E_UNSUPPORTED,
                    "tensor " W ".lora_a is Q8_K: must be a matrix of a float or weight type");
-    refuse_adapter(m,
-                   (Matrix){
-                       W ".lora_a", {in, 2},
-                         I32
-    },
-                   b, sound, RP_E_UNSUPPORTED,
+    refuse_adapter(m, matrix(W ".lora_a", in, 2, I32), b, sound, RP_E_UNSUPPORTED,
                    "tensor " W ".lora_a is I32: must be a matrix of a float or weight type");
-    refuse_adapter(m, a,
-                   (Matrix){
-                       W ".lora_b", {2, out},
-                         I32
-    },
-                   sound, RP_E_UNSUPPORTED, "tensor " W ".lora_b is I32: must be a matrix of a float or weight type");
-    refuse_adapter(m,
-                   (Matrix){
-                       "blk.9.attn_q.weight.lora_a", {in, 2},
-                        F32
-    },
-                   (Matrix){"blk.9.attn_q.weight.lora_b", {2, out}, F32}, sound, RP_E_FORMAT,
+    refuse_adapter(m, a, matrix(W ".lora_b", 2, out, I32), sound, RP_E_UNSUPPORTED,
+                   "tensor " W ".lora_b is I32: must be a matrix of a float or weight type");
+    refuse_adapter(m, matrix("blk.9.attn_q.weight.lora_a", in, 2, F32),
+                   matrix("blk.9.attn_q.weight.lora_b", 2, out, F32), sound, RP_E_FORMAT,
                    "has no tensor blk.9.attn_q.weight");
-    refuse_adapter(m,
-                   (Matrix){
-                       "token_embd.weight.lora_a", {in, 2},
-                        F32
-    },
-                   (Matrix){"token_embd.weight.lora_b", {2, 64}, F32}, sound, RP_E_UNSUPPORTED,
-                   "only matrices of layers and the output matrix can be adapted");
+    refuse_adapter(m, matrix("token_embd.weight.lora_a", in, 2, F32), matrix("token_embd.weight.lora_b", 2, 64, F32),
+                   sound, RP_E_UNSUPPORTED, "only matrices of layers and the output matrix can be adapted");
     refuse_adapter(m, a, b, REAL("adapter.lora.alpha", INFINITY), RP_E_FORMAT, "adapter.lora.alpha is inf");
     refuse_adapter(m, a, b, TEXT("adapter.type", "ia3"), RP_E_FORMAT, "adapter.type is 'ia3': must be 'lora'");
     refuse_adapter(m, a, b, WHOLE("adapter.alora.invocation_tokens", 1), RP_E_UNSUPPORTED,

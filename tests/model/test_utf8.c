@@ -30,8 +30,7 @@ static const struct {
 } cases[] = {
     {"plain",                                   "plain"                                    },
     {"h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82", "h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82"  },
-    {"a\x80"
-     "b",                                  "a" FFFD "b"                               },
+    {"a\200b",                                  "a" FFFD "b"                               },
     {"\xc3",                                    FFFD                                       },
     {"\xc3(",                                   FFFD "("                                   },
     {"\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41",    FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A"},

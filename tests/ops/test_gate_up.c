@@ -163,8 +163,9 @@ Test(gate_up, refuses_shapes_that_do_not_fit) {
     int32_t          ids[2] = {0};
     const RpOpParams p = {.gate_up = {.kind = RP_GATE_SILU}}, quantizes = {.gate_up = {.dtype = RP_Q8_ACT}};
     RpOpArgs         args = {
-                .dst = floats(y, 4, 1), .src = {floats(w, 8, 4), floats(w, 8, 5), floats(x, 8, 1)},
-                       .params = &p
+                .dst    = floats(y, 4, 1),
+                .src    = {floats(w, 8, 4), floats(w, 8, 5), floats(x, 8, 1)},
+                .params = &p,
     };
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
             "gate_up: gate and up must have one shape: gate f32 [8,4], up f32 [8,5], x f32 [8], result f32 [4]");

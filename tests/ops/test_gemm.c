@@ -46,8 +46,9 @@ static void check(Case t) {
     RpTensorView a = matrix(t.k, t.m, t.batch, t.a_transposed, 1), b = matrix(t.n, t.k, t.batch, t.b_transposed, 2),
                  c = matrix(t.n, t.m, t.batch, false, 3), y = matrix(t.n, t.m, t.batch, false, 4);
     RpOpArgs args = {
-        .dst = y, .src = {a, b, c},
-             .params = &p
+        .dst    = y,
+        .src    = {a, b, c},
+        .params = &p,
     };
     run_variants(rp_cpu_gemm, &args);
     expect_product(&args, &c);
@@ -104,8 +105,9 @@ Test(gemm, adds_to_its_own_memory) {
     RpTensorView a = matrix(40, 15, 1, false, 1), b = matrix(37, 40, 1, false, 2), y = matrix(37, 15, 1, false, 3),
                  before = matrix(37, 15, 1, false, 3);
     const RpOpArgs args = {
-        .dst = y, .src = {a, b, y},
-             .params = &p
+        .dst    = y,
+        .src    = {a, b, y},
+        .params = &p,
     };
     run_variants(rp_cpu_gemm, &args);
     expect_product(&args, &before);
@@ -120,8 +122,9 @@ Test(gemm, beta_0_ignores_what_was_there) {
     };
     const RpTensorView v = tensor(RP_F32, one, 1, 1, 1, 1), out = tensor(RP_F32, y, 1, 1, 1, 1);
     const RpOpArgs     args = {
-            .dst = out, .src = {v, v, out},
-                 .params = &p
+            .dst    = out,
+            .src    = {v, v, out},
+            .params = &p,
     };
     OK(run_workers(rp_cpu_gemm, &args, 1));
     cr_expect_eq(y[0], 4.0f);

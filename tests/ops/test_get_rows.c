@@ -60,8 +60,9 @@ Test(get_rows, scales_the_rows) {
         char          *w    = random_weights(type, n, 5, 20);
         float         *y    = malloc((size_t)n * 3 * sizeof *y);
         const RpOpArgs args = {
-            .dst = floats(y, n, 3), .src = {VIEW(type, w, n, 5, 1, 1), VIEW(RP_I32, ids, 3, 1, 1, 1)},
-                   .params = &p
+            .dst    = floats(y, n, 3),
+            .src    = {VIEW(type, w, n, 5, 1, 1), VIEW(RP_I32, ids, 3, 1, 1, 1)},
+            .params = &p,
         };
         check_fused(rp_cpu_get_rows, &args, unfused_scaled);
         free(w), free(y);

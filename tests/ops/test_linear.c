@@ -120,8 +120,9 @@ Test(linear, refuses_shapes_and_types_that_do_not_fit) {
     static float     w[256], x[64], y[64];
     const RpOpParams p    = {.linear = {.scale = 1.0f}};
     RpOpArgs         args = {
-                .dst = floats(y, 4, 1), .src = {floats(w, 8, 4), floats(x, 6, 1)},
-                       .params = &p
+                .dst    = floats(y, 4, 1),
+                .src    = {floats(w, 8, 4), floats(x, 6, 1)},
+                .params = &p,
     };
     REFUSED(run_workers(rp_cpu_linear, &args, 1), RP_E_SHAPE,
             "linear: rows of the weights and the column x must have one length: w f32 [8,4], x f32 [6], "

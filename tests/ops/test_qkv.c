@@ -16,8 +16,9 @@ static void norm_and_rotate(Runner *run, const RpOpArgs *as, RpTensorView y, RpT
         run_op(run, rp_cpu_rms_norm, normed, (RpOpParams){.rms_norm = {.eps = p->norm_eps}}, normed, weight);
     const RpOpParams rope     = {.rope = p->rope};
     const RpOpArgs   rotation = {
-          .dst = heads, .src = {heads, as->qkv.pos, as->qkv.factors},
-               .params = &rope
+          .dst    = heads,
+          .src    = {heads, as->qkv.pos, as->qkv.factors},
+          .params = &rope,
     };
     run(rp_cpu_rope, &rotation);
 }

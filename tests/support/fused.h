@@ -40,8 +40,9 @@ static inline RpTensorView new_floats(int64_t n0, int64_t n1) {
 static inline void run_op(Runner *run, RpOpKernel *kernel, RpTensorView dst, RpOpParams p, RpTensorView a,
                           RpTensorView b) {
     const RpOpArgs args = {
-        .dst = dst, .src = {a, b},
-             .params = &p
+        .dst    = dst,
+        .src    = {a, b},
+        .params = &p,
     };
     run(kernel, &args);
 }

@@ -230,7 +230,7 @@ static inline TensorNode *cached(RandomGraph *r, TensorNode *x, RpDtype type, in
     return rp_view(r->g, named(r, all),
                    &(RpViewParams){
                        .ne = {d,    RANDOM_CTX,        h,  1               },
-                         .nb = { 0, row, rp_row_bytes(type, d), row * RANDOM_CTX}
+                       .nb = { 0, row, rp_row_bytes(type, d), row * RANDOM_CTX},
     });
 }
 
@@ -396,7 +396,7 @@ static inline void subgraph_store(RandomGraph *r) {
     TensorNode  *old = rp_view(g, all,
                                &(RpViewParams){
                                    .ne = {x.n, r->n_tok, 1,                1               },
-                                     .nb = {0,   row,      row * RANDOM_CTX, row * RANDOM_CTX}
+                                   .nb = {0,   row,      row * RANDOM_CTX, row * RANDOM_CTX},
     });
     put(r, rp_cast(g, old, RP_F32), x.n, true, true);
 }

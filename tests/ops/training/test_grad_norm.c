@@ -7,8 +7,9 @@ static float norm_of(float *x, int64_t n, bool first) {
     const RpOpParams   p    = {.grad_norm = {.first = first}};
     const RpTensorView y    = tensor(RP_F32, sums, RP_GRAD_NORM_FLOATS, 1, 1, 1);
     const RpOpArgs     args = {
-            .dst = y, .src = {tensor(RP_F32, x, n, 1, 1, 1), y},
-                 .params = &p
+            .dst    = y,
+            .src    = {tensor(RP_F32, x, n, 1, 1, 1), y},
+            .params = &p,
     };
     run_variants(rp_cpu_grad_norm, &args);
     return sums[0];

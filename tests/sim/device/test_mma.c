@@ -85,8 +85,8 @@ static void launch(Product *p, const void *kernel, int order) {
     int                depth  = DEPTH;
     void              *args[] = {&p->device[0], &p->device[1], &p->device[2], &depth, NULL};
     cudaLaunchConfig_t c      = {
-             .gridDim = {COLUMNS / 8, ROWS / 16, 1},
-               .blockDim = {32,          1,         1}
+             .gridDim  = {COLUMNS / 8, ROWS / 16, 1},
+             .blockDim = {32,          1,         1},
     };
     sim_sched(order, 1);
     cr_assert_eq(cudaMemcpy(p->device[2], p->result, sizeof p->result, cudaMemcpyHostToDevice), cudaSuccess);
