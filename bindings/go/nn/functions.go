@@ -416,7 +416,7 @@ func (s *Stream) AdamwStep(param, grad, m, v *Buffer[float32], lr, beta1, beta2,
 
 // GradNorm is rp_nn_cpu_grad_norm:
 //
-//	sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0.
+//	sums[0] = sqrt(sum of grad^2) over this tensor and all tensors since the call with `first` not 0.
 //	The other elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of
 //	squares beyond the range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0.
 func GradNorm(grad, sums []float32, first int32) error {
@@ -430,7 +430,7 @@ func GradNorm(grad, sums []float32, first int32) error {
 
 // GradNorm is rp_nn_grad_norm:
 //
-//	sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0.
+//	sums[0] = sqrt(sum of grad^2) over this tensor and all tensors since the call with `first` not 0.
 //	The other elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of
 //	squares beyond the range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0.
 func (s *Stream) GradNorm(grad, sums *Buffer[float32], first int32) error {

@@ -317,7 +317,7 @@ pub fn adamw_step(param: &mut [f32], grad: &[f32], m: &mut [f32], v: &mut [f32],
 }
 
 /// ```text
-/// sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0.
+/// sums[0] = sqrt(sum of grad^2) over this tensor and all tensors since the call with `first` not 0.
 /// The other elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of
 /// squares beyond the range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0.
 /// ```
@@ -1121,7 +1121,7 @@ impl Stream {
     }
 
     /// ```text
-    /// sums[0] = sqrt(sum of grad^2), of this tensor and of those before since the call with `first` not 0.
+    /// sums[0] = sqrt(sum of grad^2) over this tensor and all tensors since the call with `first` not 0.
     /// The other elements of sums [RP_NN_GRAD_NORM_FLOATS] hold sums of squares for the next call. A sum of
     /// squares beyond the range of f32 has an infinite norm. With n = 0 and `first` the norm becomes 0.
     /// ```
