@@ -184,8 +184,11 @@ extern "C" RpStatus rp_cuda_gemm(const RpOpArgs *args, RpKernelCtx *ctx) {
         if (plan != nullptr) return multiply(args, ctx, plan);
     }
     if (tiles(g.y, SIDE * 4) > INT32_MAX || g.a.ne[0] > INT32_MAX - 64)
-        return rp_fail(RP_E_UNSUPPORTED, "gemm: a result [%lld,%lld,%lld] of %lld terms", (long long)g.y.ne[0],
-                       (long long)g.y.ne[1], (long long)g.y.ne[2], (long long)g.a.ne[0]);
+        return rp_fail(
+            RP_E_UNSUPPORTED,
+            "gemm: a result [%lld,%lld,%lld] of %lld terms: must be at most %d tiles of %d x %d, of %d terms",
+            (long long)g.y.ne[0], (long long)g.y.ne[1], (long long)g.y.ne[2], (long long)g.a.ne[0], INT32_MAX, SIDE * 4,
+            SIDE * 4, INT32_MAX - 64);
     if (p->alpha != 0.0f) g.n = (int)g.a.ne[0];
     if (!rp_is_present(&args->gemm.c)) g.beta = 0.0f;
     return tiles(g.y, SIDE * 8) >= 2 * rp_tuning_of(ctx).n_sm ? launch<8>(g, ctx) : launch<4>(g, ctx);

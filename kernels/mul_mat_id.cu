@@ -97,8 +97,8 @@ RpStatus grouped(const RpOpArgs *args, RpKernelCtx *ctx) {
     const int           width   = rp_tile_columns(tuning.prefill_tile, size);
     const int64_t       most    = most_tiles(w, ids, width);
     if (columns > INT32_MAX / 2 || w.ne[2] > 8192)
-        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld columns of %lld experts", (long long)columns,
-                       (long long)w.ne[2]);
+        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld columns of %lld experts: must be at most %d of 8192",
+                       (long long)columns, (long long)w.ne[2], INT32_MAX / 2);
     RP_TRY(rp_check_scratch("mul_mat_id", ctx, rp_cuda_mul_mat_id_scratch(args, ctx)));
     int32_t          *n_tiles = (int32_t *)rp_scratch_floats(ctx);
     TileEntry        *tiles   = n_tiles != nullptr ? (TileEntry *)(n_tiles + 4) : nullptr;

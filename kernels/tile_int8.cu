@@ -46,7 +46,8 @@ template <RpDtype T, class S>
 RpStatus launch_tiles(const char *op, const TileProduct &p, int64_t most, RpKernelCtx *ctx) {
     const LaunchShape shape = {dim3((unsigned)most, rp_blocks(p.w.ne[1], S::ROWS)), dim3(S::THREADS), 0};
     if (shape.grid.y > 65535 || most > INT32_MAX)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows, at most %d", op, (long long)p.w.ne[1], 65535 * S::ROWS);
+        return rp_fail(RP_E_UNSUPPORTED, "%s: %lld rows of w, %lld tiles of columns: must be at most %d, %d", op,
+                       (long long)p.w.ne[1], (long long)most, 65535 * S::ROWS, INT32_MAX);
     return RP_LAUNCH_AS(op, ctx, shape, "tile_int8_kernel", (tile_int8_kernel<T, S>), p);
 }
 

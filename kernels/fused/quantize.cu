@@ -33,7 +33,8 @@ extern "C" RpStatus rp_cuda_quantize(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView &x    = args->quantize.x;
     const int64_t       rows = rp_view_rows(&x), blocks = rp_blocks(x.ne[0], THREADS * ELEMS);
     if (rows > INT32_MAX || blocks > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "quantize: %lld rows of %lld elements", (long long)rows, (long long)x.ne[0]);
+        return rp_fail(RP_E_UNSUPPORTED, "quantize: %lld rows of %lld elements: must be at most %d of %d",
+                       (long long)rows, (long long)x.ne[0], INT32_MAX, 65535 * THREADS * ELEMS);
     const bool        aligned = ((uintptr_t)x.data | x.nb[1] | x.nb[2] | x.nb[3]) % 16 == 0;
     const LaunchShape shape   = {dim3((unsigned)rows, (unsigned)blocks), dim3(THREADS), 0};
     return RP_LAUNCH("quantize", ctx, shape, quantize_kernel, x, args->dst, aligned);

@@ -62,8 +62,9 @@ extern "C" RpStatus rp_cuda_mul_mat_id_backward(const RpOpArgs *args, RpKernelCt
                        &ids = args->mul_mat_id_backward.ids;
     const int64_t columns = rp_view_elems(&ids), n_expert = args->dst.ne[2];
     if (columns > INT32_MAX / 2 || n_expert > 65535)
-        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id_backward: %lld columns of %lld experts (at most 65535)",
-                       (long long)columns, (long long)n_expert);
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "mul_mat_id_backward: %lld columns of %lld experts: must be at most %d of 65535",
+                       (long long)columns, (long long)n_expert, INT32_MAX / 2);
     const unsigned     across = rp_blocks(x.ne[0], SIDE);
     const LaunchShape  shape  = {dim3(across * rp_blocks(dy.ne[0], SIDE), (unsigned)n_expert), dim3(THREADS), 0};
     const BackwardArgs p      = {

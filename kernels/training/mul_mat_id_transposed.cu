@@ -75,8 +75,9 @@ extern "C" RpStatus rp_cuda_mul_mat_id_transposed(const RpOpArgs *args, RpKernel
                        &ids = args->mul_mat_id_transposed.ids;
     const int64_t columns = rp_view_elems(&ids), n_expert = w.ne[2];
     if (columns > INT32_MAX / 2 || n_expert > 65534)
-        return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id_transposed: %lld columns of %lld experts (at most 65534)",
-                       (long long)columns, (long long)n_expert);
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "mul_mat_id_transposed: %lld columns of %lld experts: must be at most %d of 65534",
+                       (long long)columns, (long long)n_expert, INT32_MAX / 2);
     const LaunchShape    shape = {dim3(rp_blocks(w.ne[0], SIDE), (unsigned)n_expert + 1), dim3(THREADS), 0};
     const TransposedArgs p     = {
             w, x, args->dst, {(const int32_t *)ids.data, (int)columns, (int)n_expert}
