@@ -88,7 +88,8 @@ RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory) {
     Work w    = {.kernel = rp_cpu_kernel(op), .args = args, .needs = rp_cpu_needs(op, args), .memory = memory};
     w.workers = workers_of(&w);
     if (w.workers == 0 || (uintptr_t)memory.data % RP_NN_ALIGN != 0)
-        return rp_fail(RP_E_ARG, "the workspace of %zu bytes is too small or not aligned", memory.bytes);
+        return rp_fail(RP_E_ARG, "a workspace of %zu bytes: must be at least %zu, aligned to %d", memory.bytes,
+                       rp_nn_align(w.needs.shared) + rp_nn_align(w.needs.local), (int)RP_NN_ALIGN);
     /* A thread that finds the pool in use does not wait: it computes alone. */
     if (size_of(args) < ELEMENTS_FOR_THREADS || pthread_mutex_trylock(&in_use) != 0) {
         w.workers = 1;

@@ -27,8 +27,8 @@ static RpStatus extent(const char *function, const char *name, int64_t rows, int
     RP_TRY(rp_nn_sizes(function, rows, columns, &empty));
     const int64_t most = INT64_MAX / (int64_t)sizeof(float);
     if (stride >= 0 && (batch < 2 || stride <= (most - rows * columns) / (batch - 1))) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: stride %lld of %s, %lld matrices", function, (long long)stride, name,
-                   (long long)batch);
+    return rp_fail(RP_E_ARG, "%s: stride %lld of %s, %lld matrices: must be 0 or more, and end within 2^63 bytes",
+                   function, (long long)stride, name, (long long)batch);
 }
 
 /* Also refuses matrices of C that overlap: several workers or blocks would write them at the same time. A stride of

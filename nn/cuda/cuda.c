@@ -105,7 +105,7 @@ static RpStatus device_info(int32_t index, RpCudaDeviceInfo *out) {
 RpStatus rp_nn_call_device_name(int32_t index, char *name, int64_t bytes) {
     RpCudaDeviceInfo info;
     RP_NN_NOT_NULL("device_name", name);
-    if (bytes < 1) return rp_fail(RP_E_ARG, "device_name: room for %lld bytes", (long long)bytes);
+    if (bytes < 1) return rp_fail(RP_E_ARG, "device_name: room for %lld bytes: must be 1 or more", (long long)bytes);
     RP_TRY(device_info(index, &info));
     const size_t length = strlen(info.name), room = (size_t)bytes - 1;
     memcpy(name, info.name, length < room ? length : room);
@@ -138,7 +138,7 @@ RpStatus rp_nn_call_device_memory(int32_t index, int64_t *free_bytes, int64_t *t
 RpStatus rp_nn_call_malloc(int64_t bytes, void **out) {
     RP_NN_NOT_NULL("malloc", out);
     *out = NULL;
-    if (bytes < 0) return rp_fail(RP_E_ARG, "malloc: %lld bytes", (long long)bytes);
+    if (bytes < 0) return rp_fail(RP_E_ARG, "malloc: %lld bytes: must be 0 or more", (long long)bytes);
     RP_TRY(rp_nn_cuda_check());
     if (bytes == 0) return RP_OK;
     if (cudaMalloc(out, (size_t)bytes) == cudaSuccess) return RP_OK;
@@ -155,7 +155,7 @@ RpStatus rp_nn_call_free(void *memory) {
 
 static RpStatus copy(const char *function, void *to, const void *from, int64_t bytes, void *stream,
                      enum cudaMemcpyKind kind) {
-    if (bytes < 0) return rp_fail(RP_E_ARG, "%s: %lld bytes", function, (long long)bytes);
+    if (bytes < 0) return rp_fail(RP_E_ARG, "%s: %lld bytes: must be 0 or more", function, (long long)bytes);
     RP_TRY(rp_nn_cuda_check());
     if (bytes == 0) return RP_OK;
     RP_NN_NOT_NULL(function, to);

@@ -247,7 +247,7 @@ class ProductErrors(Case):
             (("gemm", one, one, one, -1, 2, 2, 1.0, 0.0), "gemm: 1 matrices, M -1, N 2, K 2: none may be negative"),
             (("gemm", None, one, one, 2, 2, 2, 1.0, 0.0), "gemm: A is NULL"),
             (("gemm_batched", one, one, one, 2, 4, 4, 4, 16, 16, 8, 0, 0, 1.0, 0.0), "gemm_batched: stride 8 of C: the matrices of 16 floats overlap"),
-            (("gemm_batched", one, one, one, 2, 4, 4, 4, -1, 16, 16, 0, 0, 1.0, 0.0), "gemm_batched: stride -1 of A, 2 matrices"),
+            (("gemm_batched", one, one, one, 2, 4, 4, 4, -1, 16, 16, 0, 0, 1.0, 0.0), "gemm_batched: stride -1 of A, 2 matrices: must be 0 or more"),
             (("gemm_batched", one, one, one, 2**40, 4, 4, 4, 2**30, 16, 16, 0, 0, 1.0, 0.0), "gemm_batched: stride 1073741824 of A"),
             (("gemv_q", 99, one, one, one, 1, 32, None, 0), "gemv_q: type 99 (?) is no type of weights"),
             (("gemv_q", NUMBER["f32"] + 3, one, one, one, 1, 32, None, 0), "gemv_q: type 3 (i32) is no type of weights"),
