@@ -70,9 +70,9 @@ static RpStatus multiply(void *arg, int ith, int nth) {
     const RpTensorView x    = rp_view_contiguous(RP_Q8_ACT, ne_x, t->column);
     const RpTensorView y    = rp_view_contiguous(RP_F32, ne_y, t->results + ith * t->rows);
     const RpOpArgs     args = {
-            .dst     = y,
-            .mul_mat = {.w = w, .x = x},
-            .params  = &params,
+            .dst    = y,
+            .src    = {w, x},
+            .params = &params,
     };
     return rp_cpu_kernel(RP_OP_MUL_MAT)(&args, &(RpKernelCtx){.ith = 0, .nth = 1});
 }

@@ -141,9 +141,9 @@ RpStatus rp_nn_call_grad_norm(const NnCall *call, const float *grad, float *sums
     const RpOpParams   p    = {.grad_norm = {.first = first != 0}};
     const RpTensorView y    = rp_nn_view(RP_F32, sums, RP_GRAD_NORM_FLOATS, 1, 1);
     const RpOpArgs     args = {
-            .dst       = y,
-            .grad_norm = {rp_nn_view(RP_F32, grad, n, 1, 1), y},
-            .params    = &p,
+            .dst    = y,
+            .src    = {rp_nn_view(RP_F32, grad, n, 1, 1), y},
+            .params = &p,
     };
     return rp_nn_run(call, RP_OP_GRAD_NORM, &args);
 }
@@ -158,9 +158,9 @@ RpStatus rp_nn_call_grad_clip(const NnCall *call, float *grad, const float *norm
     const RpOpParams   p    = {.grad_clip = {.max_norm = max_norm}};
     const RpTensorView y    = rp_nn_view(RP_F32, grad, n, 1, 1);
     const RpOpArgs     args = {
-            .dst       = y,
-            .grad_clip = {y, rp_nn_view(RP_F32, norm, 1, 1, 1)},
-            .params    = &p,
+            .dst    = y,
+            .src    = {y, rp_nn_view(RP_F32, norm, 1, 1, 1)},
+            .params = &p,
     };
     return rp_nn_run(call, RP_OP_GRAD_CLIP, &args);
 }
