@@ -31,7 +31,7 @@ static const PassRow passes[] = {
     {"attention", "scores, softmax and weighted sum in one op that streams over the cache", PATTERNS(attention)},
     {"quantize", "activations quantised to q8_act once for all their readers", rp_pass_quantize, NULL, 0},
     {"qkv", "queries, keys and values with bias, norm, rotation and store", PATTERNS(qkv)},
-    {"gate", "gate, up and activation", PATTERNS(gate)},
+    {"gate", "gate, up and activation; gates of delta nets and of attention", PATTERNS(gate)},
     {"router", "expert scores, top-k choice and routing weights", PATTERNS(router)},
     {"experts", "the second product of experts and their weighted sum", PATTERNS(experts)},
     {"linear", "a product with its bias and scale", PATTERNS(linear)},

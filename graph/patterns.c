@@ -122,6 +122,18 @@ static bool oai(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
+/* The gates of delta nets and of attention. */
+static bool normed_silu(const RpPatternMatch *m, RpOpParams *out) {
+    out->gated = (RpGatedParams){.norm = 1, .silu = 1, .eps = params_of(m, "n")->rms_norm.eps};
+    return true;
+}
+
+static bool by_sigmoid(const RpPatternMatch *m, RpOpParams *out) {
+    (void)m;
+    out->gated = (RpGatedParams){0};
+    return true;
+}
+
 const PatternRow rp_patterns_gate[] = {
     {.pattern = {.match = "mul(silu(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = silu}},
     {.pattern = {.match = "mul(gelu:act(mul_mat(g, x)), mul_mat(u, x))", .make = "gate_up(g, u, x)", .params = gelu}},
@@ -132,6 +144,8 @@ const PatternRow rp_patterns_gate[] = {
                            "ids), ub, ids))",
                  .make   = "gate_up(g, u, x, _, ids, gb, ub)",
                  .params = oai}},
+    {.pattern = {.match = "mul(reshape?(silu(z)), rms_norm:n(x, w))", .make = "gated(x, z, w)", .params = normed_silu}},
+    {.pattern = {.match = "mul(x, sigmoid(z))", .make = "gated(x, z)", .params = by_sigmoid}},
 };
 
 /* ---- routing ---- */

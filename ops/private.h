@@ -61,6 +61,12 @@ typedef struct RpExpertsDownParams {
     float scale; /* factor of the sum; 1: none */
 } RpExpertsDownParams;
 
+typedef struct RpGatedParams {
+    int32_t norm; /* 1: rms_norm of x with `eps` and the optional weight */
+    int32_t silu; /* 1: the factor is silu(z), 0: sigmoid(z) */
+    float   eps;
+} RpGatedParams;
+
 typedef struct RpCausalConvParams {
     int32_t silu; /* 1: y = silu of the sums; 0: the sums */
 } RpCausalConvParams;
@@ -150,6 +156,9 @@ typedef struct RpMulMatIdBackwardParams {
     OP(-, TEMPERATURE, temperature, 1, (pos), RpTemperatureParams, (scale, length), 0)                                 \
     /* y = cap * tanh(scale * x / cap); src x, cap [1]; y as x */                                                      \
     OP(-, SOFT_CAP, soft_cap, 2, (x, cap), RpSoftCapParams, (scale), RP_FLAG_INPLACE)                                  \
+    /* y = norm(x) * silu(z), or x * sigmoid(z), by RpGatedParams                                                      \
+     * src x, z of the shape of x, or its elements without gaps, [w [n]], of the norm */                               \
+    OP(-, GATED, gated, 2, (x, z, w), RpGatedParams, (norm, silu, eps), RP_FLAG_FUSED | RP_FLAG_INPLACE)               \
     /* y = x as q8_act (tensor.h): per 32 elements scale = max|x| / 127, quants = round(x / scale) */                  \
     OP(-, QUANTIZE, quantize, 1, (x), RpNoParams, (unused), RP_FLAG_FUSED)                                             \
     /* the memory of x after the node `writer` has written to it: gives readers of a store an order */                 \

@@ -132,6 +132,14 @@ Test(shape_rules_fused, each_condition_of_qkv) { check_rules(qkv, sizeof qkv / s
 #define STATE "the state must be an f32 matrix, a row for each slot"
 
 static const RuleCase recurrent[] = {
+    {RP_OP_GATED,
+     {"f32 8 2", "f32 8 2", "f32 8"},
+     {.gated = {1, 1, 1e-5f}},
+     {WITH(0, "f16 8 2", RP_E_SHAPE, "x must be f32 with contiguous rows"),
+      WITH(1, "f16 8 2", RP_E_SHAPE, "z must be f32 with contiguous rows"),
+      WITH(1, "f32 8 3", RP_E_SHAPE, "z must have the elements of x"),
+      WITH(2, "f32 7", RP_E_SHAPE, "w must be f32, as long as the rows of x"),
+      WITH_PARAMS(RP_E_SHAPE, "w needs a norm", .gated = {0})}},
     {RP_OP_CAUSAL_CONV,
      {"f32 8 3", "f32 4 8", "f32 24 2", "i32 4", "f32 8"},
      NONE, {WITH(0, "f16 8 3", RP_E_SHAPE, "x must be an f32 matrix of contiguous rows"),
