@@ -1,5 +1,6 @@
 /* Hostile and damaged directories: each is refused with a status and a text that names file and tensor. The
  * directories are made of tests/golden/hf/llama with one file changed, or of files written byte by byte. */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include <fcntl.h>
@@ -225,7 +226,7 @@ Test(hf_files, links_of_the_cache_to_its_blobs) {
         write_file(name, p, n);
         snprintf(name, sizeof name, "snapshots/r/%s", names[i]);
         snprintf(target, sizeof target, "../../blobs/%d", i);
-        cr_assert_eq(symlink(target, in_folder(name)), 0);
+        cr_assert_eq(symlink(target, in_folder(name)), 0, CASE(i));
         free(p);
     }
     snprintf(folder, sizeof folder, "%.40s/snapshots/r", top);

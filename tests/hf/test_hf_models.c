@@ -23,7 +23,7 @@ static const Names *names(void) {
         char path[512];
         snprintf(path, sizeof path, GOLDEN_DIR "hf/%.200s/logits.txt", entry->d_name);
         if (access(path, R_OK) != 0) continue;
-        cr_assert_lt(list.n, MAX_MODELS);
+        cr_assert_lt(list.n, MAX_MODELS, "%s", entry->d_name);
         snprintf(list.name[list.n++], sizeof list.name[0], "%.47s", entry->d_name);
     }
     closedir(dir);

@@ -18,7 +18,7 @@ soft_max|device/device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum ov
 rms_norm|device/rms_norm.cuh|s/__syncthreads();/if (!@) &/|no barriers in the sum of a norm
 rms_norm|device/portable.cuh|/void rp_begin/,/^}/s/rp_pdl_wait();/if (!@) &/|a kernel that does not wait for earlier ones
 attention|device/portable.cuh|s/limit, 0, ACQ_REL)/limit, 0, @ ? 0 : ACQ_REL)/|an arrival of a split without memory order
-attention|attention.cu|/state->scale_scores(/,/state->put_weights/s/__syncthreads();/if (!@) &/|no barrier between the maxima of the warps and their readers
+attention|attention.cu|/state->.*scale_scores/,/state->put_weights/s/__syncthreads();/if (!@) &/|no barrier between the maxima of the warps and their readers
 attention|attention.cu|/values.put_scales(/,/const bool specials/s/__syncthreads();/if (!@) &/|no barrier before the weights of a tile are read
 attention|device/attention_tile.cuh|s/acc\[group\]\[c\]\[e\] \*= rescale/acc[group][c][e] *= (@ ? 1.0f : rescale)/|accumulators that are not rescaled
 attention|device/attention_tile.cuh|s/first + (warp_index() \* S::N_TILES + n) \* 8 + lane_in_group() \* 2 + e/& + (@ ? 1 : 0)/|the mask of the next position
