@@ -218,6 +218,47 @@ Test(arch, a_model_without_any_attention_is_refused) {
     rp_model_free(m), free(data);
 }
 
+Test(arch, options_of_a_graph_that_are_out_of_range_are_refused) {
+    static const struct {
+        RpModelGraphOptions options;
+        const char         *text;
+    } refused[] = {
+        {{.n_tok = 1, .n_ctx = 8, .n_recent = -1},         "room for -1 recent tokens: must be from 0 to 1048576"},
+        {{.n_tok = 1, .n_ctx = 8, .n_recent = 1048577},    "room for 1048577 recent tokens"                      },
+        {{.n_tok = 1, .n_ctx = 8, .n_states = -1},         "room for -1 recurrent states: must be from 0 to 4096"},
+        {{.n_tok = 1, .n_ctx = 8, .n_states = 4097},       "room for 4097 recurrent states"                      },
+        {{.n_tok = 0, .n_ctx = 8},                         "a graph of 0 tokens, a context of 8 and 0 outputs"   },
+        {{.n_tok = 1, .n_ctx = 0},                         "a graph of 1 tokens, a context of 0 and 0 outputs"   },
+        {{.n_tok = 1, .n_ctx = 8, .n_out = -1},            "a graph of 1 tokens, a context of 8 and -1 outputs"  },
+        {{.n_tok = 2, .n_ctx = 8, .draws = true},          "a graph that samples: 2 tokens, 0 outputs"           },
+        {{.n_tok = 1, .n_ctx = 8, .draws = 1, .n_out = 2}, "a graph that samples: 1 tokens, 2 outputs"           },
+        {{.n_tok = 1, .n_ctx = 8, .kv_type = RP_BF16},     "a KV cache of bf16: must be f16 or q8_0"             },
+    };
+    char         *data;
+    RpModel      *m = open_tiny("llama-f32", &data);
+    ComputeGraph *g;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        cr_expect_eq(rp_model_graph(m, &refused[i].options, &g), RP_E_ARG, CASE(i));
+        cr_expect_not_null(strstr(rp_last_error(), refused[i].text), "%s, not: %s", rp_last_error(), refused[i].text);
+        cr_expect_null(g, CASE(i));
+    }
+    rp_model_free(m), free(data);
+}
+
+/* Tensors of a file that opens, changed in memory. */
+Test(arch, weights_of_integers_and_endless_vocabularies_are_refused) {
+    char         *data;
+    RpModel      *m    = open_tiny("llama-f32", &data);
+    RpGgufTensor *up   = (RpGgufTensor *)(uintptr_t)m->layers[1].up;
+    RpGgufTensor *embd = (RpGgufTensor *)(uintptr_t)m->token_embd;
+    up->view.dtype     = RP_I32;
+    REFUSED(rp_model_find_weights(m), RP_E_DTYPE, "llama-f32: tensor blk.1.ffn_up.weight is i32: not a weight type");
+    up->view.dtype   = RP_F32;
+    embd->view.ne[1] = INT32_MAX;
+    REFUSED(rp_model_find_weights(m), RP_E_FORMAT, "llama-f32: a vocabulary of 2147483647");
+    rp_model_free(m), free(data);
+}
+
 Test(arch, a_row_that_does_not_fit_the_file_is_refused) {
     char    *data;
     RpModel *m   = open_tiny("llama-f32", &data);

@@ -180,6 +180,60 @@ Test(gguf, reads_values_and_tensors) {
     free(b.p);
 }
 
+/* Each number type, signed ones below zero. */
+Test(gguf, reads_numbers_of_every_type) {
+    static const struct {
+        RpGgufType type;
+        size_t     size;
+        union {
+            uint8_t  u8;
+            int8_t   i8;
+            uint16_t u16;
+            int16_t  i16;
+            uint32_t u32;
+            int32_t  i32;
+            uint64_t u64;
+            int64_t  i64;
+            float    f32;
+            double   f64;
+        } bits;
+        double value;
+    } numbers[] = {
+        {RP_GGUF_U8,  1, {.u8 = 200},           200.0        },
+        {RP_GGUF_I8,  1, {.i8 = -100},          -100.0       },
+        {RP_GGUF_U16, 2, {.u16 = 60000},        60000.0      },
+        {RP_GGUF_I16, 2, {.i16 = -30000},       -30000.0     },
+        {RP_GGUF_U32, 4, {.u32 = 4000000000u},  4000000000.0 },
+        {RP_GGUF_I32, 4, {.i32 = -2000000000},  -2000000000.0},
+        {RP_GGUF_U64, 8, {.u64 = 1ull << 63},   0x1p63       },
+        {RP_GGUF_I64, 8, {.i64 = -(1ll << 62)}, -0x1p62      },
+        {RP_GGUF_F32, 4, {.f32 = -0.75f},       -0.75        },
+        {RP_GGUF_F64, 8, {.f64 = 1e300},        1e300        },
+    };
+    enum { N = sizeof numbers / sizeof numbers[0] };
+    Bytes       b = {0};
+    RpGgufFile *f;
+    put_header(&b, 3, 0, N + 1);
+    for (int i = 0; i < N; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "n%d", i);
+        put_key(&b, key, numbers[i].type);
+        put_bytes(&b, &numbers[i].bits, numbers[i].size);
+    }
+    put_key_string(&b, "text", "7");
+    put_data(&b, 0);
+    OK(rp_gguf_open_memory(b.p, b.n, "numbers", &f));
+    for (int i = 0; i < N; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "n%d", i);
+        cr_expect_eq(rp_gguf_number_at(rp_gguf_find(f, key), 0), numbers[i].value, CASE(i));
+        cr_expect(isnan(rp_gguf_number_at(rp_gguf_find(f, key), 1)), CASE(i));
+    }
+    cr_expect(isnan(rp_gguf_number_at(rp_gguf_find(f, "text"), 0)));
+    rp_gguf_close(f);
+    free(b.p);
+}
+
 Test(gguf, refuses_every_truncation_of_a_small_file) {
     Bytes b = {0};
     put_one_of_each(&b);

@@ -229,6 +229,31 @@ Test(session, reports_its_memory_before_it_opens) {
     rp_model_free(m);
 }
 
+/* A context of 2^30 tokens, which the file allows, takes 275 GB. */
+Test(session, refuses_a_context_that_does_not_fit_in_memory) {
+    const uint32_t  longest = 1u << 30;
+    size_t          n;
+    char           *bytes = golden_read_tiny("llama-mix", &n);
+    RpGgufFile     *f;
+    RpModel        *m;
+    RpSession      *s;
+    RpSessionMemory memory;
+    OK(rp_gguf_open_memory(bytes, n, "long", &f));
+    memcpy((char *)(uintptr_t)rp_gguf_find(f, "llama.context_length")->data, &longest, sizeof longest);
+    rp_gguf_close(f);
+    OK(rp_model_open_memory(bytes, n, "long", &m));
+    const RpSessionOptions o = {.n_ctx = 1 << 30, .prefill_chunk = 1, .device = "cpu"};
+    OK(rp_session_memory(m, &o, &memory));
+    if (memory.kv < (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE))
+        cr_skip_test("this machine has the memory");
+    REFUSED(rp_session_open(m, &o, &s), RP_E_NOMEM,
+            "a context of 1073741824 tokens takes 274.9 GB for the KV cache and ");
+    cr_expect_not_null(strstr(rp_last_error(), " GB are free on cpu; about "), "%s", rp_last_error());
+    cr_expect_null(s);
+    rp_model_free(m);
+    free(bytes);
+}
+
 static bool stop_at_64(int64_t done, int64_t total, void *user) {
     *(int64_t *)user = total;
     return done < 64;

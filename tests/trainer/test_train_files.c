@@ -322,6 +322,57 @@ Test(train_files, refuses_weights_that_are_not_finite) {
     free(bytes);
 }
 
+Test(train_files, refuses_to_write_a_tensor_of_an_unknown_type) {
+    char          path[96];
+    RpModel      *m;
+    RpTrainer    *t    = train_open("llama-f32", &options, &m);
+    RpGgufTensor *norm = (RpGgufTensor *)(uintptr_t)rp_gguf_find_tensor(rp_model_file(m), "output_norm.weight");
+    train_path("unknown", path, sizeof path);
+    norm->known = false;
+    REFUSED(rp_trainer_save(t, path), RP_E_UNSUPPORTED, "tensor output_norm.weight is of a type that cannot be copied");
+    REFUSED(rp_trainer_export(t, path, NULL), RP_E_UNSUPPORTED, "tensor output_norm.weight is of a type that");
+    cr_expect_neq(access(path, F_OK), 0);
+    train_close(t, m);
+}
+
+/* Logits w * (g * x) stay as they are when w is multiplied by a factor, so that its largest element is `largest`, and
+ * g is divided by it. The gradient of g then grows with w: its square, or the gradient itself, is infinite beside a
+ * finite loss. */
+static void blow_up_gradients(float largest, const char *text) {
+    static const char *const names[] = {"output.weight", "output_norm.weight"};
+    int32_t                  tokens[9];
+    const RpTrainOptions     o = {.batch = 1, .seq = 8, .n_threads = 1};
+    RpModel                 *m;
+    RpTrainer               *t;
+    RpTrainResult            r;
+    size_t                   n;
+    float                    before = 0.0f;
+    char                    *bytes  = golden_read_tiny("llama-f32", &n);
+    OK(rp_model_open_memory(bytes, n, "steep", &m));
+    for (int k = 0; k < 2; k++) {
+        const RpTensorView *v = &rp_gguf_find_tensor(rp_model_file(m), names[k])->view;
+        float              *w = v->data;
+        for (int64_t i = 0; k == 0 && i < rp_view_elems(v); i++) before = fmaxf(before, fabsf(w[i]));
+        for (int64_t i = 0; i < rp_view_elems(v); i++)
+            w[i] = k == 0 ? w[i] / before * largest : w[i] * before / largest;
+    }
+    OK(rp_trainer_open(m, &o, &t));
+    train_tokens(1, 0, 1, 8, rp_model_info(m)->n_vocab, tokens);
+    for (int i = 2; i < 9; i++) tokens[i] = -1; /* one target, so that the gradient is no mean */
+    REFUSED(rp_trainer_step(t, tokens, &r), RP_E_ARG, text);
+    cr_expect_eq(rp_trainer_n_steps(t), 0);
+    rp_trainer_free(t);
+    rp_model_free(m);
+    free(bytes);
+}
+
+Test(train_files, says_when_only_the_norm_of_the_gradients_is_not_finite) {
+    blow_up_gradients(0x1p100f,
+                      "training: step 1: the norm of the gradients is infinite; the weights are those before");
+    blow_up_gradients(3.4e38f,
+                      "the norm of the gradients is infinite: the gradient of 'output_norm.weight' is not finite");
+}
+
 /* A learning rate that blows the weights up. The step that is not finite changes nothing, however often it is
  * tried. */
 static void blow_up(int accumulate) {

@@ -149,6 +149,11 @@ Test(train_lora, a_merge_into_quantised_weights_is_refused_or_rounded) {
     OK(rp_model_add_adapter(m, ADAPTER, 1.0f));
     REFUSED(rp_merge_adapters(m, path, "Q9_Z", NULL, NULL), RP_E_ARG, "no type of weights 'Q9_Z'");
     REFUSED(rp_merge_adapters(m, path, "Q4_K", NULL, NULL), RP_E_ARG, "blk.0.attn_q.weight: rows of 64");
+    RpGgufTensor *norm = (RpGgufTensor *)(uintptr_t)rp_gguf_find_tensor(rp_model_file(m), "output_norm.weight");
+    norm->known        = false;
+    REFUSED(rp_merge_adapters(m, path, NULL, NULL, NULL), RP_E_UNSUPPORTED,
+            "tensor output_norm.weight is of a type that cannot be copied");
+    norm->known = true;
     OK(rp_merge_adapters(m, path, "q8_0", NULL, NULL));
     OK(rp_model_open(path, NULL, &q));
     remove(path);
