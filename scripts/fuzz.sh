@@ -46,6 +46,10 @@ if target == "hf_tokenizer":
     import json
     for path in golden.glob("hf_tokenizers/*/tokenizer.json"): # the head of its vocabulary and merges, to be short
         t = json.loads(path.read_text())
+        if t["model"]["type"] == "Unigram":
+            t["model"]["vocab"] = t["model"]["vocab"][:40]
+            inputs.append(json.dumps(t, ensure_ascii=False, separators=(",", ":")).encode())
+            continue
         t["model"]["merges"] = t["model"]["merges"][:20]
         kept = {x for m in t["model"]["merges"] for x in [*(m if isinstance(m, list) else m.split(" ")), "".join(m).replace(" ", "")]}
         t["model"]["vocab"] = {k: v for k, v in t["model"]["vocab"].items() if v < 40 or k in kept}

@@ -105,6 +105,26 @@ def words_tokenizer(name, texts, normalizer, pre_tokenizer):
     return tokenizer
 
 
+def unigram_tokenizer(name, texts, byte_fallback, pre_tokenizer):
+    trained = Tokenizer(models.Unigram())
+    trained.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
+    trained.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=500, unk_token="<unk>", special_tokens=["<unk>", "<s>", "</s>"],
+                                                               show_progress=False))
+    pieces = [tuple(p) for p in json.loads(trained.to_str())["model"]["vocab"]]
+    if byte_fallback:
+        pieces[3:3] = [(f"<0x{b:02X}>", 0.0) for b in range(256)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=byte_fallback))
+    tokenizer.pre_tokenizer = pre_tokenizer
+    add_specials(tokenizer, True)
+    return tokenizer
+
+
+UNIGRAM = {
+    "unigram": (False, pre_tokenizers.Metaspace(prepend_scheme="always", split=True)),
+    "unigram-bytes": (True, pre_tokenizers.Metaspace(prepend_scheme="first", split=False)),
+}
+
+
 def write(directory, tokenizer, texts):
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
@@ -130,6 +150,8 @@ def main():
         write(out / name, bytes_tokenizer(name, training, *kind), texts)
     for name, kind in WORDS.items():
         write(out / name, words_tokenizer(name, training, *kind), texts)
+    for name, kind in UNIGRAM.items():
+        write(out / name, unigram_tokenizer(name, corpus.splitlines(keepends=True), *kind), [t for t in texts if "<0x" not in t])  # a byte token comes from no text here
 
 
 if __name__ == "__main__":

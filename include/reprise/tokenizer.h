@@ -47,7 +47,7 @@ enum {
 RP_API RP_NODISCARD RpStatus rp_tokenizer_new(const RpGgufFile *f, RpTokenizer **out);
 RP_API void                  rp_tokenizer_free(RpTokenizer *tk); /* NULL is allowed */
 
-RP_API const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2" or "llama"; static storage */
+RP_API const char *rp_tokenizer_kind(const RpTokenizer *tk); /* "gpt2", "llama", "t5": unigram; static storage */
 RP_API const char *rp_tokenizer_pre(const RpTokenizer *tk);  /* "smollm", ..., "" if there is none; owned by tk */
 RP_API int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk);
 RP_API int32_t     rp_tokenizer_bos(const RpTokenizer *tk);      /* -1: none */

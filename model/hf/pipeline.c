@@ -188,11 +188,13 @@ static RpStatus read_pipeline(HfVocabulary *v, Expressions *e) {
         RP_TRY(normalizer(v, p.part));
     for (Parts p = parts_of(v, "pre_tokenizer", "pretokenizers"); p.part != NULL; next_part(v, &p))
         RP_TRY(pre_tokenizer(v, p.part, e));
+    if (v->unigram && (v->byte_level || e->byte_level))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: a unigram model without U+2581 for spaces is not supported", v->j->path);
     if (v->byte_level && !e->byte_level)
         return rp_fail(RP_E_UNSUPPORTED,
                        "%s: a vocabulary of neither bytes (ByteLevel) nor U+2581 for spaces is not supported",
                        v->j->path);
-    rp_gguf_put_string(v->m->out, "tokenizer.ggml.model", v->byte_level ? "gpt2" : "llama");
+    rp_gguf_put_string(v->m->out, "tokenizer.ggml.model", v->byte_level ? "gpt2" : v->unigram ? "t5" : "llama");
     if (v->byte_level) {
         put_expressions(v, e);
         return RP_OK;

@@ -107,6 +107,9 @@ RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
                      v->eos != UINT32_MAX || (none && flag(v, "add_eos_token")));
     if (unknown != NULL && unknown->type == JSON_STRING)
         put_id(v, "tokenizer.ggml.unknown_token_id", rp_hf_token(v, rp_json_string(v->j, unknown)));
+    uint64_t unk_id;
+    if (v->unigram && rp_json_u63(v->j, rp_json_get(v->j, v->model, "unk_id"), &unk_id) && unk_id < v->n)
+        put_id(v, "tokenizer.ggml.unknown_token_id", (uint32_t)unk_id);
     RP_TRY(put_ends(v));
     return put_chat_template(v);
 }

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,28 @@ static RpStatus read_vocab(HfVocabulary *v) {
 static bool is_true(const HfVocabulary *v, const JsonNode *object, const char *name) {
     const JsonNode *x = rp_json_get(v->j, object, name);
     return x != NULL && x->type == JSON_TRUE;
+}
+
+/* "vocab" of a unigram model: [text, log probability] by id. */
+static RpStatus read_pieces(HfVocabulary *v) {
+    const JsonNode *vocab    = rp_json_get(v->j, v->model, "vocab"),
+                   *fallback = rp_json_get(v->j, v->model, "byte_fallback");
+    const bool bytes         = fallback != NULL && fallback->type == JSON_TRUE;
+    uint32_t   id            = 0;
+    if (vocab == NULL || vocab->type != JSON_ARRAY || vocab->n > v->n)
+        return rp_fail(RP_E_FORMAT, "%s: model.vocab is no list of at most %u pieces", v->j->path, v->n);
+    v->log_probs = malloc(v->n * sizeof *v->log_probs);
+    if (v->log_probs == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %u pieces", v->j->path, v->n);
+    for (uint32_t i = 0; i < v->n; i++) v->log_probs[i] = (double)NAN;
+    for (const JsonNode *x = rp_json_first(v->j, vocab); x != NULL; x = rp_json_next(v->j, vocab, x), id++) {
+        const JsonNode *text = rp_json_first(v->j, x), *score = text != NULL ? rp_json_next(v->j, x, text) : NULL;
+        v->log_probs[id] = rp_json_number(v->j, score);
+        if (x->type != JSON_ARRAY || x->n != 2 || text->type != JSON_STRING || !isfinite(v->log_probs[id]))
+            return rp_fail(RP_E_FORMAT, "%s: piece %u is not a text and a number", v->j->path, id);
+        v->tokens[id].text = rp_json_string(v->j, text);
+        v->tokens[id].type = bytes && is_byte(v->tokens[id].text) ? BYTE : NORMAL;
+    }
+    return RP_OK;
 }
 
 /* Tokens that are found in a text before it is split. */
@@ -196,7 +219,13 @@ static void put_tokens(const HfVocabulary *v) {
     for (uint32_t i = 0; v->strips && i < v->n; i++) rp_gguf_put_element(w, &v->tokens[i].strip, 1);
     if (v->byte_level) return;
     rp_gguf_put_array(w, "tokenizer.ggml.scores", RP_GGUF_F32, v->n);
-    for (uint32_t i = 0; i < v->n; i++) rp_gguf_put_element(w, &v->tokens[i].score, sizeof(float));
+    for (uint32_t i = 0; i < v->n; i++) {
+        const float score = !v->unigram ? v->tokens[i].score : isnan(v->log_probs[i]) ? 0.0f : (float)v->log_probs[i];
+        rp_gguf_put_element(w, &score, sizeof score);
+    }
+    if (!v->unigram) return;
+    rp_gguf_put_array(w, "tokenizer.hf.log_probs", RP_GGUF_F64, v->n);
+    for (uint32_t i = 0; i < v->n; i++) rp_gguf_put_element(w, &v->log_probs[i], sizeof(double));
 }
 
 /* What the merges of the library do not do. */
@@ -204,7 +233,7 @@ static RpStatus check_model(const HfVocabulary *v) {
     static const char *const names[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const JsonNode *type = rp_json_get(v->j, v->model, "type"), *dropout = rp_json_get(v->j, v->model, "dropout");
     if (v->model == NULL || v->model->type != JSON_OBJECT) return bad(v, "model is missing");
-    if (type != NULL && !rp_json_is(v->j, type, "BPE")) return rp_hf_unsupported(v, "model", type);
+    if (type != NULL && !rp_json_is(v->j, type, "BPE") && !v->unigram) return rp_hf_unsupported(v, "model", type);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const JsonNode *x = rp_json_get(v->j, v->model, names[i]);
         if (x != NULL && x->type == JSON_STRING && x->len > 0) return rp_hf_unsupported(v, names[i], x);
@@ -215,19 +244,20 @@ static RpStatus check_model(const HfVocabulary *v) {
 }
 
 static RpStatus read_tokenizer(HfVocabulary *v) {
-    v->model = rp_json_get(v->j, v->j->nodes, "model");
+    v->model   = rp_json_get(v->j, v->j->nodes, "model");
+    v->unigram = rp_json_is(v->j, rp_json_get(v->j, v->model, "type"), "Unigram");
     RP_TRY(check_model(v));
     RP_TRY(rp_hf_count(v->m, "vocab_size", 0, &v->n));
     if (v->n < 1 || v->n > 1u << 22) return rp_fail(RP_E_FORMAT, "%s: vocab_size is %u", v->m->config.path, v->n);
     v->tokens = calloc(v->n, sizeof *v->tokens);
     if (v->tokens == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %u tokens", v->j->path, v->n);
-    RP_TRY(read_vocab(v));
+    RP_TRY(v->unigram ? read_pieces(v) : read_vocab(v));
     RP_TRY(read_added(v));
     RP_TRY(rp_hf_pipeline(v));
     RP_TRY(rp_hf_post_processor(v));
-    if (!v->byte_level) RP_TRY(score_tokens(v));
+    if (!v->byte_level && !v->unigram) RP_TRY(score_tokens(v));
     put_tokens(v);
-    RP_TRY(put_merges(v));
+    if (!v->unigram) RP_TRY(put_merges(v));
     return rp_hf_special_tokens(v);
 }
 
@@ -239,5 +269,6 @@ RpStatus rp_hf_tokenizer(HfModel *m) {
     }
     const RpStatus st = read_tokenizer(&v);
     free(v.tokens);
+    free(v.log_probs);
     return st;
 }

@@ -8,6 +8,7 @@
  *     space_prefix    "never", "prepend", "always" or "first": where U+2581 is put in front
  *     split_words     bool: each U+2581 begins a piece
  *     strip           u8 for each token: 1 takes the white space in front of it, 2 that behind it, 3 both
+ *     log_probs       f64: the log probabilities of a unigram vocabulary, NaN for what is no piece (unigram.c)
  *     end_tokens      u32: all tokens that end a reply
  *
  * What the library does not do is refused by its name in tokenizer.json. */
@@ -29,6 +30,8 @@ typedef struct HfVocabulary {
     const JsonNode *model;  /* of tokenizer.json */
     HfToken        *tokens; /* [n] by id */
     uint32_t        n;
+    double         *log_probs; /* [n] of a unigram model, NaN for what is no piece */
+    bool            unigram;
     bool            byte_level;               /* else SentencePiece: U+2581 for spaces */
     bool            nfc, split_words, strips; /* strips: some token has `strip` */
     const char     *space_prefix;

@@ -19,6 +19,7 @@ void rp_tokenizer_free(RpTokenizer *tk) {
     free(tk->merges);
     free(tk->joins);
     free(tk->scores);
+    free(tk->log_probs);
     free(tk->ends);
     free(tk->types);
     free(tk->pieces);
@@ -179,12 +180,13 @@ static RpStatus load_strip(RpTokenizer *tk, const RpGgufFile *f) {
 static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
-    const bool bpe = kind.len == 4 && memcmp(kind.ptr, "gpt2", 4) == 0;
-    if (!bpe && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
+    const bool bpe     = kind.len == 4 && memcmp(kind.ptr, "gpt2", 4) == 0;
+    const bool unigram = kind.len == 2 && memcmp(kind.ptr, "t5", 2) == 0 && rp_gguf_find(f, "tokenizer.hf.log_probs");
+    if (!bpe && !unigram && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
         return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2 and llama)",
                        rp_gguf_path(f), (int)(kind.len < 32 ? kind.len : 32), kind.ptr);
     /* defaults of the kind; the keys below override them */
-    tk->kind    = bpe ? "gpt2" : "llama";
+    tk->kind    = bpe ? "gpt2" : unigram ? "t5" : "llama";
     tk->unknown = -1;
     for (int b = 0; b < 256; b++) tk->byte_token[b] = -1;
     tk->add_bos = tk->add_space_prefix = !bpe;
@@ -192,6 +194,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(load_texts(tk, f));
     RP_TRY(load_types(tk, f));
     RP_TRY(bpe ? rp_bpe_load(tk, f) : rp_spm_load(tk, f));
+    if (unigram) RP_TRY(rp_unigram_load(tk, f));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));

@@ -48,8 +48,11 @@ struct RpTokenizer {
     int32_t       n_vocab;
     RpGgufString *pieces; /* [n_vocab]: the bytes that a token prints */
     TokenType    *types;
-    bool         *ends;    /* tokens that end a reply */
-    float        *scores;  /* SentencePiece; NULL for byte-level BPE */
+    bool         *ends;      /* tokens that end a reply */
+    float        *scores;    /* SentencePiece; NULL for byte-level BPE */
+    double       *log_probs; /* unigram: [n_vocab], NaN for what is no piece; else NULL */
+    double        unknown_log_prob;
+    size_t        longest; /* bytes of a piece */
     StringTable   by_text; /* token texts as in the file; SentencePiece looks up its merges here */
 
     bool        add_bos, add_eos, add_space_prefix, ignore_merges;
@@ -131,6 +134,13 @@ void                  rp_bpe_merges_add(RpTokenizer *tk, BpeMerge m);
 RP_NODISCARD RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
                                     RpTokenList *out);
+
+/* unigram.c: the pieces of the greatest probability for a text that rp_spm_encode has marked. */
+RP_NODISCARD RpStatus rp_unigram_load(RpTokenizer *tk, const RpGgufFile *f);
+RP_NODISCARD RpStatus rp_unigram_encode(const RpTokenizer *tk, const char *text, size_t len, RpTokenList *out);
+
+/* The token that a text may become, or -1: no control, unknown or byte token. */
+int32_t rp_spm_token_of(const RpTokenizer *tk, const char *text, size_t len);
 
 /* Whether a merge may join a symbol that ends with the character (BPE: byte) a and one that begins with b. If not, a
  * text can be cut between them: the tokens of both parts are those of the whole. So the memory for merging grows with

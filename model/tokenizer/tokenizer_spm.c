@@ -40,7 +40,7 @@ static RpGgufString unmarked(RpTokenizer *tk, RpGgufString s) {
 
 /* The token of a text, or -1. Control, unknown and byte tokens come from no text: "</" and "s>" are not merged to </s>,
  * and "<0x4" and "1>" not to byte 0x41. */
-static int32_t token_of(const RpTokenizer *tk, const char *text, size_t len) {
+int32_t rp_spm_token_of(const RpTokenizer *tk, const char *text, size_t len) {
     const int32_t id = rp_strings_find(&tk->by_text, text, len);
     return rp_tokenizer_is_control(tk, id) || (id >= 0 && tk->types[id] == TOKEN_BYTE) ? -1 : id;
 }
@@ -136,7 +136,7 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
     }
     for (int b = 0; b < 128; b++) { /* without a byte token, an ASCII character that is a token serves as one */
         const char c = (char)b;
-        if (tk->byte_token[b] < 0) tk->byte_token[b] = token_of(tk, &c, 1);
+        if (tk->byte_token[b] < 0) tk->byte_token[b] = rp_spm_token_of(tk, &c, 1);
     }
     RP_TRY(load_merges(tk, f));
     RP_TRY(load_prefix(tk, f));
@@ -147,11 +147,12 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
 static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t left, int32_t right) {
     const Symbol  *a = &merger->symbols[left], *b = &merger->symbols[right];
     const uint32_t len = a->len + b->len; /* neighbours are contiguous in the text */
-    const int32_t  id  = token_of(tk, merger->text + a->at, len);
+    const int32_t  id  = rp_spm_token_of(tk, merger->text + a->at, len);
     if (id < 0) return RP_OK;
     float score = tk->scores[id];
     if (tk->merges != NULL) {
-        const int32_t   x = token_of(tk, merger->text + a->at, a->len), y = token_of(tk, merger->text + b->at, b->len);
+        const int32_t x   = rp_spm_token_of(tk, merger->text + a->at, a->len),
+                      y   = rp_spm_token_of(tk, merger->text + b->at, b->len);
         const BpeMerge *m = x >= 0 && y >= 0 ? rp_bpe_find_merge(tk, x, y) : NULL;
         if (m == NULL || m->rank < 0) return RP_OK;
         score = -(float)m->rank;
@@ -162,7 +163,7 @@ static RpStatus propose_merge(const RpTokenizer *tk, BpeMerger *merger, int32_t 
 
 /* The token of a symbol, or its bytes. */
 static RpStatus emit(const RpTokenizer *tk, const char *text, size_t len, RpTokenList *out) {
-    const int32_t id = token_of(tk, text, len);
+    const int32_t id = rp_spm_token_of(tk, text, len);
     if (id >= 0) return rp_token_list_push(out, id);
     for (size_t i = 0; i < len; i++) {
         const int32_t byte = tk->byte_token[(unsigned char)text[i]];
@@ -193,6 +194,12 @@ static RpStatus add_joined(const RpTokenizer *tk, const char *text, size_t len, 
     return RP_OK;
 }
 
+/* Bytes up to the next U+2581, or of the whole text if words are not split. */
+static size_t word_length(const RpTokenizer *tk, const char *text, size_t len) {
+    const char *mark = len > 1 && tk->split_words ? memmem(text + 1, len - 1, space_mark, sizeof space_mark) : NULL;
+    return mark != NULL ? (size_t)(mark - text) : len;
+}
+
 /* Writes the text with U+2581 for each space, cuts it into characters, merges, and emits the symbols that are
  * left. */
 RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
@@ -209,7 +216,11 @@ RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool
         if (c == ' ') n += sizeof space_mark;
     }
     RpStatus st = RP_OK;
-    for (size_t from = 0, end; from < n && st == RP_OK; from += end) {
+    for (size_t from = 0, end; from < n && st == RP_OK && tk->log_probs != NULL; from += end) {
+        end = word_length(tk, marked + from, n - from);
+        st  = rp_unigram_encode(tk, marked + from, end, out);
+    }
+    for (size_t from = 0, end; from < n && st == RP_OK && tk->log_probs == NULL; from += end) {
         st = add_joined(tk, marked + from, n - from, merger, &end);
         if (st == RP_OK) st = rp_bpe_merge_all(tk, merger, propose_merge);
         for (int32_t i = 0; i >= 0 && st == RP_OK; i = merger->symbols[i].next)

@@ -88,7 +88,7 @@ static RpStatus tokenize(const char *name) {
     RpGgufFile       *f;
     RpTokenizer      *tk  = NULL;
     RpTokenList       ids = {0};
-    snprintf(path, sizeof path, GOLDEN_DIR "tokenizer/%s.gguf", name);
+    snprintf(path, sizeof path, GOLDEN_DIR "%s", name);
     RP_TRY(rp_gguf_open(path, &f));
     RpStatus st = rp_tokenizer_new(f, &tk);
     rp_gguf_close(f);
@@ -100,7 +100,10 @@ static RpStatus tokenize(const char *name) {
 }
 
 Test(host_faults, tokenising) {
-    static const char *const names[] = {"default", "qwen2", "tekken", "deepseek-llm", "spm", "spm-no-prefix"};
+    static const char *const names[] = {"tokenizer/default.gguf",      "tokenizer/qwen2.gguf",
+                                        "tokenizer/tekken.gguf",       "tokenizer/deepseek-llm.gguf",
+                                        "tokenizer/spm.gguf",          "tokenizer/spm-no-prefix.gguf",
+                                        "hf_tokenizers/unigram-bytes", "hf_tokenizers/phi3-strip"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) fail_each_call("tokenizer", tokenize, names[i]);
 }
 

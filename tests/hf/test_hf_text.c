@@ -153,6 +153,7 @@ Test(hf_text, tokenizers_that_are_refused) {
            "post_processor 'BertProcessing'");
     refuse("\"add_prefix_space\":false", "\"add_prefix_space\":true", RP_E_UNSUPPORTED,
            "add_prefix_space of ByteLevel");
+    refuse("\"type\":\"BPE\"", "\"type\":\"Unigram\"", RP_E_FORMAT, "model.vocab is no list of at most 664 pieces");
     refuse("{", "[", RP_E_FORMAT, "JSON: ',' or ']' is expected");
     end();
 }
