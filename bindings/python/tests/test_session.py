@@ -79,6 +79,20 @@ def test_a_loop_that_ends_early_leaves_what_it_saw(session):
     assert reply.reason == "cancelled" and session.n_past == 10 and list(reply) == []
 
 
+def test_recurrent_states_go_back_to_the_ends_of_prompts():
+    with reprise.Session(reprise.Model(SOURCE / "tests/golden/tiny/qwen35-f32.gguf"), n_ctx=64) as session:
+        session.prefill([3, 4, 5, 6, 7])
+        session.step(8)
+        wanted = session.logits.copy()
+        session.step(9)
+        assert [session.rewind_point(n) for n in (4, 5, 6, 7, 99)] == [0, 5, 5, 7, 7]
+        with pytest.raises(reprise.NotAvailableError, match="not kept there, the nearest before it is 5"):
+            session.rewind(6)
+        session.rewind(5)
+        session.step(8)
+        assert np.array_equal(session.logits, wanted)
+
+
 def test_stop_strings_and_end(session):
     whole = session.generate("In the beginning", max_tokens=30, **SAMPLING).text
     session.rewind(0)
