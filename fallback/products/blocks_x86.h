@@ -44,5 +44,20 @@ INLINE_AVX2 __m128 mxfp4_scales(__m128i e) {
     const __m128i small  = _mm_sllv_epi32(_mm_set1_epi32(0x00200000), _mm_min_epi32(e, one));
     return _mm_castsi128_ps(_mm_max_epi32(normal, small));
 }
+
+/* Values of sub-blocks 0 to 7 of four rows: pair[h] has sub-blocks 2h, of rows 0 to 3, and 2h + 1. */
+INLINE_AVX2 void pairs_of_rows(const __m256 v[4], __m256 pair[4]) {
+    const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(v[0], v[1])),
+                  b = _mm256_castps_pd(_mm256_unpacklo_ps(v[2], v[3]));
+    const __m256d c = _mm256_castps_pd(_mm256_unpackhi_ps(v[0], v[1])),
+                  d = _mm256_castps_pd(_mm256_unpackhi_ps(v[2], v[3]));
+    /* sub-blocks 0 and 4, 1 and 5, 2 and 6, 3 and 7 */
+    const __m256 s04 = _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), s15 = _mm256_castpd_ps(_mm256_unpackhi_pd(a, b));
+    const __m256 s26 = _mm256_castpd_ps(_mm256_unpacklo_pd(c, d)), s37 = _mm256_castpd_ps(_mm256_unpackhi_pd(c, d));
+    pair[0] = _mm256_permute2f128_ps(s04, s15, 0x20);
+    pair[1] = _mm256_permute2f128_ps(s26, s37, 0x20);
+    pair[2] = _mm256_permute2f128_ps(s04, s15, 0x31);
+    pair[3] = _mm256_permute2f128_ps(s26, s37, 0x31);
+}
 #endif
 #endif

@@ -21,23 +21,21 @@
         }                                                                                                              \
     }                                                                                                                  \
     INLINE void header_##name(const char *const *p, Header *out) {                                                     \
-        for (int r = 0; r < ROWS && RP_##ID##_ELEMS > 32; r++) {                                                       \
-            float scale[MAX_SUBS], min[MAX_SUBS];                                                                      \
-            sub_scales_##name((const Block##ID *)(const void *)p[r], scale, min);                                      \
-            for (int u = 0; u < RP_##ID##_ELEMS / RP_##ID##_SUB; u++) {                                                \
-                out->scale[ROWS * u + r] = scale[u];                                                                   \
-                if (RP_##ID##_HAS_MIN) out->min[ROWS * u + r] = min[u];                                                \
-            }                                                                                                          \
+        for (int part = 0; part < RP_##ID##_ELEMS / RP_##ID##_SUB / 8; part++) {                                       \
+            __m256 scale[ROWS], min[ROWS];                                                                             \
+            for (int r = 0; r < ROWS; r++)                                                                             \
+                scale[r] = sub_scales_##name##_avx2((const Block##ID *)(const void *)p[r], part, &min[r]);             \
+            pairs_of_rows(scale, out->scale + 4 * part);                                                               \
+            if (RP_##ID##_HAS_MIN) pairs_of_rows(min, out->min + 4 * part);                                            \
         }                                                                                                              \
     }                                                                                                                  \
     INLINE void scales_##name(const char *const *p, const Header *header, int j, int h, PairScales *out) {             \
-        const int at = ROWS * (4 * j + 2 * h);                                                                         \
         if (RP_##ID##_ELEMS == 32) {                                                                                   \
             only_scales(p, RP_##ID##_BYTES, h, out);                                                                   \
             return;                                                                                                    \
         }                                                                                                              \
-        out->scale = _mm256_loadu_ps(header->scale + at);                                                              \
-        out->min   = RP_##ID##_HAS_MIN ? _mm256_loadu_ps(header->min + at) : _mm256_setzero_ps();                      \
+        out->scale = header->scale[2 * j + h];                                                                         \
+        out->min   = RP_##ID##_HAS_MIN ? header->min[2 * j + h] : _mm256_setzero_ps();                                 \
     }
 RP_EXPANDED_QUANTS(EXPANDED)
 #undef EXPANDED

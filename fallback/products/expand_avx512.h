@@ -6,9 +6,9 @@
 
 #ifdef RP_X86
 
-enum { MAX_SUBS = 16 };
-
 INLINE __m512i both(__m256i low, __m256i high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
+
+INLINE __m512 both_ps(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
 
 /* Signed q are raised by their offset of 128. */
 INLINE __m512i raised(int offset, __m512i v) {
@@ -35,22 +35,19 @@ INLINE __m512i raised(int offset, __m512i v) {
         }                                                                                                              \
     }                                                                                                                  \
     INLINE void scales_##name(const char *const *row, size_t at, int n_subs, KstepScales *out) {                       \
-        float scale[4 * MAX_SUBS], min[4 * MAX_SUBS];                                                                  \
         if (RP_##ID##_ELEMS == 32) {                                                                                   \
             half_scales(row, at, RP_##ID##_BYTES, 1, n_subs, out);                                                     \
             return;                                                                                                    \
         }                                                                                                              \
-        for (int r = 0; r < 4; r++) {                                                                                  \
-            float s[MAX_SUBS], m[MAX_SUBS];                                                                            \
-            sub_scales_##name((const Block##ID *)(const void *)(row[r] + at), s, m);                                   \
-            for (int u = 0; u < RP_##ID##_ELEMS / RP_##ID##_SUB; u++) {                                                \
-                scale[4 * u + r] = s[u];                                                                               \
-                if (RP_##ID##_HAS_MIN) min[4 * u + r] = m[u];                                                          \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (int j = 0; j < RP_LOAD_KSTEPS(ID); j++) {                                                                 \
-            out[j].scale = _mm512_loadu_ps(scale + 16 * j);                                                            \
-            if (RP_##ID##_HAS_MIN) out[j].min = _mm512_loadu_ps(min + 16 * j);                                         \
+        for (int part = 0; part < RP_##ID##_ELEMS / RP_##ID##_SUB / 8; part++) {                                       \
+            __m256 scale[4], min[4], pair[4];                                                                          \
+            for (int r = 0; r < 4; r++)                                                                                \
+                scale[r] = sub_scales_##name##_avx2((const Block##ID *)(const void *)(row[r] + at), part, &min[r]);    \
+            pairs_of_rows(scale, pair);                                                                                \
+            for (int k = 0; k < 2; k++) out[2 * part + k].scale = both_ps(pair[2 * k], pair[2 * k + 1]);               \
+            if (!RP_##ID##_HAS_MIN) continue;                                                                          \
+            pairs_of_rows(min, pair);                                                                                  \
+            for (int k = 0; k < 2; k++) out[2 * part + k].min = both_ps(pair[2 * k], pair[2 * k + 1]);                 \
         }                                                                                                              \
     }
 RP_EXPANDED_QUANTS(EXPANDED)

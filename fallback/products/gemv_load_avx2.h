@@ -50,7 +50,7 @@ typedef struct PairScales {
 typedef struct Header {
     __m256  d, dmin;
     __m128i factor[MAX_KSTEPS];
-    float   scale[ROWS * MAX_SUBS], min[ROWS * MAX_SUBS]; /* expanded types: of row r and sub-block u at 4u + r */
+    __m256  scale[MAX_SUBS / 2], min[MAX_SUBS / 2]; /* of expanded types: pair by pair, in the order of PairScales */
 } Header;
 
 /* Scales of pair h of k-step j, of four rows whose loads are at p. */
@@ -70,7 +70,10 @@ typedef struct QuantLoader {
 #define QUANT_LOADER(ID, name)                                                                                         \
     { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID), NULL }
 #define EXPANDED_LOADER(ID, name)                                                                                      \
-    { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID), header_##name }
+    {                                                                                                                  \
+        load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID),                            \
+            RP_##ID##_ELEMS == 32 ? NULL : header_##name                                                               \
+    }
 
 #define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
     static_assert((offset) == SIGNED || (top) < SIGNED, #name ": only with offset 128 quants have 8 bits");

@@ -5,6 +5,7 @@
  *     expand_<name>_avx2(b, i)        the same as a vector
  *     expand_<name>_neon(b, i, v)     the same as two vectors
  *     sub_scales_<name>(b, scale, min)   of each sub-block; only types with minima write min
+ *     sub_scales_<name>_avx2(b, part, min)   of sub-blocks 8 * part to 8 * part + 7
  *     quantize_<name>(x, b)           types of RP_QUANTIZED
  *
  * Dequantisation (dequantize.c), GEMV and packing for each instruction set are made from these by expand_avx2.h,
@@ -28,6 +29,23 @@
         expand_##name(b, i, v);                                                                                        \
         return _mm256_loadu_si256((const void *)v);                                                                    \
     }
+
+/* sub_scales_<name>_avx2 of types in blocks of 256 without minima: `factor` times d, an f16, times integers. */
+RP_TARGET_AVX2 RP_BODY __m256 rp_times_f16_avx2(uint16_t d, float factor, __m256i v) {
+    const __m256 all = _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(d)));
+    return _mm256_mul_ps(_mm256_mul_ps(all, _mm256_set1_ps(factor)), _mm256_cvtepi32_ps(v));
+}
+
+/* The odd integers 2 * v + 1. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_odd_avx2(__m256i v) {
+    return _mm256_add_epi32(_mm256_add_epi32(v, v), _mm256_set1_epi32(1));
+}
+
+/* The eight nibbles of a word. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_eight_nibbles_avx2(uint32_t word) {
+    const __m256i v = _mm256_srlv_epi32(_mm256_set1_epi32((int)word), _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    return _mm256_and_si256(v, _mm256_set1_epi32(15));
+}
 
 /* 16 bytes: the low nibbles, then the high ones. */
 RP_TARGET_AVX2 RP_BODY __m256i rp_nibbles_avx2(const uint8_t *p) {

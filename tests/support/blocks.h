@@ -37,7 +37,9 @@ static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_
     for (size_t i = 0; i < bytes; i++) p[i] = (char)(int)(random_float(&seed) * 128.0f);
     for (size_t i = 0; i < bytes; i += block)
         for (int k = 0; k < 1 + has_min(type) && type != RP_MXFP4 && type != RP_IQ1_M; k++) {
-            const uint16_t half = (uint16_t)(0x2000 + (int)(random_float(&seed) * 1000.0f)); /* about 0.01 */
+            /* the quants of IQ4 are large, in IQ4_XS multiplied by up to 32: about 0.002 and 0.0005, else 0.01 */
+            const int      least = type == RP_IQ4_NL ? 0x1800 : type == RP_IQ4_XS ? 0x1000 : 0x2000;
+            const uint16_t half  = (uint16_t)(least + (int)(random_float(&seed) * 1000.0f));
             memcpy(p + i + scale_at(type) + 2 * k, &half, sizeof half);
         }
     for (size_t i = 0; i < bytes && type == RP_IQ1_M; i += block) /* its f16 scale is the high nibbles of four words */

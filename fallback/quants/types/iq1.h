@@ -74,13 +74,34 @@ RP_BODY void sub_scales_iq1_s(const BlockIQ1_S *b, float *scale, float *min) {
     for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->qh[u] >> 12 & 7) + 1);
 }
 
+/* d of the block. */
+RP_BODY uint16_t rp_iq1_m_half(const BlockIQ1_M *b) {
+    uint64_t words;
+    memcpy(&words, b->scales, sizeof words);
+    return (uint16_t)((words >> 12 & 15) | (words >> 24 & 0xf0) | (words >> 36 & 0xf00) | (words >> 48 & 0xf000));
+}
+
 RP_BODY void sub_scales_iq1_m(const BlockIQ1_M *b, float *scale, float *min) {
-    uint16_t words[4], half = 0;
+    uint16_t words[4];
     (void)min;
     memcpy(words, b->scales, sizeof words);
-    for (int k = 0; k < 4; k++) half = (uint16_t)(half | words[k] >> 12 << (4 * k));
-    const float d = rp_f16_to_f32(half) / 8.0f;
+    const float d = rp_f16_to_f32(rp_iq1_m_half(b)) / 8.0f;
     for (int u = 0; u < 16; u++) scale[u] = d * (float)(2 * (words[u / 4] >> (u % 4 * 3) & 7) + 1);
 }
+
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq1_s_avx2(const BlockIQ1_S *b, int part, __m256 *min) {
+    const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)b->qh));
+    (void)part, (void)min;
+    return rp_times_f16_avx2(b->d, 0.125f,
+                             rp_odd_avx2(_mm256_and_si256(_mm256_srli_epi32(words, 12), _mm256_set1_epi32(7))));
+}
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq1_m_avx2(const BlockIQ1_M *b, int part, __m256 *min) {
+    const __m256i by = _mm256_setr_epi32(0, 3, 6, 9, 16, 19, 22, 25); /* of two words of 16 bits */
+    const __m256i v  = _mm256_srlv_epi32(_mm256_set1_epi32((int)rp_word_at(b->scales + 4 * part)), by);
+    (void)min;
+    return rp_times_f16_avx2(rp_iq1_m_half(b), 0.125f, rp_odd_avx2(_mm256_and_si256(v, _mm256_set1_epi32(7))));
+}
+#endif
 
 #endif

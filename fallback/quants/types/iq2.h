@@ -90,4 +90,23 @@ RP_BODY void sub_scales_iq2_s(const BlockIQ2_S *b, float *scale, float *min) {
     (void)min, rp_iq2_nibbles(b->d, b->scales, scale);
 }
 
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_xxs_avx2(const BlockIQ2_XXS *b, int part, __m256 *min) {
+    const __m256 low = _mm256_loadu_ps((const void *)b->qs), high = _mm256_loadu_ps((const void *)(b->qs + 32));
+    /* the odd words of both, as 0 1 4 5 2 3 6 7 */
+    const __m256i odd   = _mm256_castps_si256(_mm256_shuffle_ps(low, high, 0xdd));
+    const __m256i words = _mm256_permute4x64_epi64(odd, 0xd8);
+    (void)part, (void)min;
+    return rp_times_f16_avx2(b->d, 0.125f, rp_odd_avx2(_mm256_srli_epi32(words, 28)));
+}
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_xs_avx2(const BlockIQ2_XS *b, int part, __m256 *min) {
+    (void)min;
+    return rp_times_f16_avx2(b->d, 0.125f, rp_odd_avx2(rp_eight_nibbles_avx2(rp_word_at(b->scales + 4 * part))));
+}
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_s_avx2(const BlockIQ2_S *b, int part, __m256 *min) {
+    (void)min;
+    return rp_times_f16_avx2(b->d, 0.125f, rp_odd_avx2(rp_eight_nibbles_avx2(rp_word_at(b->scales + 4 * part))));
+}
+#endif
+
 #endif

@@ -66,4 +66,16 @@ RP_BODY void sub_scales_iq3_s(const BlockIQ3_S *b, float *scale, float *min) {
     for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->scales[u / 2] >> (u % 2 * 4) & 15) + 1);
 }
 
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq3_xxs_avx2(const BlockIQ3_XXS *b, int part, __m256 *min) {
+    const __m256i words = _mm256_loadu_si256((const void *)b->signs);
+    (void)part, (void)min;
+    return rp_times_f16_avx2(b->d, 0.25f, rp_odd_avx2(_mm256_srli_epi32(words, 28)));
+}
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq3_s_avx2(const BlockIQ3_S *b, int part, __m256 *min) {
+    (void)part, (void)min;
+    return rp_times_f16_avx2(b->d, 1.0f, rp_odd_avx2(rp_eight_nibbles_avx2(rp_word_at(b->scales))));
+}
+#endif
+
 #endif

@@ -51,6 +51,19 @@ RP_TARGET_AVX2 RP_BODY __m256i expand_iq4_nl_avx2(const BlockIQ4_NL *b, int i) {
     return (void)i, rp_lookup_avx2(rp_iq4_values, rp_nibbles_avx2(b->qs));
 }
 
+/* Not called: a part is 8 sub-blocks, and a block is one. */
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq4_nl_avx2(const BlockIQ4_NL *b, int part, __m256 *min) {
+    return (void)part, (void)min, rp_times_f16_avx2(b->d, 1.0f, _mm256_set1_epi32(1));
+}
+
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq4_xs_avx2(const BlockIQ4_XS *b, int part, __m256 *min) {
+    const __m256i by   = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m256i high = _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32(b->scales_h), by), _mm256_set1_epi32(3));
+    const __m256i six  = _mm256_or_si256(rp_eight_nibbles_avx2(rp_word_at(b->scales_l)), _mm256_slli_epi32(high, 4));
+    (void)part, (void)min;
+    return rp_times_f16_avx2(b->d, 1.0f, _mm256_sub_epi32(six, _mm256_set1_epi32(32)));
+}
+
 RP_TARGET_AVX2 RP_BODY __m256i expand_iq4_xs_avx2(const BlockIQ4_XS *b, int i) {
     return rp_lookup_avx2(rp_iq4_values, rp_nibbles_avx2(b->qs + 16 * i));
 }

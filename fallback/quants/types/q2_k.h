@@ -24,6 +24,12 @@ RP_BODY void sub_scales_q2_k(const BlockQ2_K *b, float *scale, float *min) {
 }
 
 #ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_q2_k_avx2(const BlockQ2_K *b, int part, __m256 *min) {
+    const __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(b->scales + 8 * part)));
+    *min            = rp_times_f16_avx2(b->dmin, -1.0f, _mm256_srli_epi32(v, 4));
+    return rp_times_f16_avx2(b->d, 1.0f, _mm256_and_si256(v, _mm256_set1_epi32(15)));
+}
+
 RP_TARGET_AVX2 RP_BODY __m256i expand_q2_k_avx2(const BlockQ2_K *b, int i) {
     const __m256i v = _mm256_loadu_si256((const void *)(b->qs + i / 4 * 32));
     return _mm256_and_si256(_mm256_srli_epi16(v, i % 4 * 2), _mm256_set1_epi8(3));

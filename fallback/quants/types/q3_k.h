@@ -31,6 +31,16 @@ RP_BODY void sub_scales_q3_k(const BlockQ3_K *b, float *scale, float *min) {
 }
 
 #ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_q3_k_avx2(const BlockQ3_K *b, int part, __m256 *min) {
+    const __m128i low  = _mm_srli_epi16(_mm_loadl_epi64((const void *)b->scales), 4 * part); /* nibble 0 of each byte */
+    const __m128i word = _mm_set1_epi32((int)rp_word_at(b->scales + 8));
+    const __m128i high = _mm_srlv_epi32(word, _mm_setr_epi32(4 * part, 4 * part + 2, 0, 0)); /* bits 0-1 of each byte */
+    const __m128i six =
+        _mm_or_si128(_mm_and_si128(low, _mm_set1_epi8(15)), _mm_slli_epi16(_mm_and_si128(high, _mm_set1_epi8(3)), 4));
+    (void)min;
+    return rp_times_f16_avx2(b->d, 1.0f, _mm256_cvtepi8_epi32(_mm_sub_epi8(six, _mm_set1_epi8(32))));
+}
+
 RP_TARGET_AVX2 RP_BODY __m256i expand_q3_k_avx2(const BlockQ3_K *b, int i) {
     const __m256i v    = _mm256_loadu_si256((const void *)(b->qs + i / 4 * 32));
     const __m256i low  = _mm256_and_si256(_mm256_srli_epi16(v, i % 4 * 2), _mm256_set1_epi8(3));

@@ -38,6 +38,12 @@ RP_BODY void sub_scales_tq1_0(const BlockTQ1_0 *b, float *scale, float *min) {
     for (int u = 0; u < 8; u++) scale[u] = rp_f16_to_f32(b->d);
 }
 
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_tq1_0_avx2(const BlockTQ1_0 *b, int part, __m256 *min) {
+    return (void)part, (void)min, rp_times_f16_avx2(b->d, 1.0f, _mm256_set1_epi32(1));
+}
+#endif
+
 /* The byte of the first n digits q[0], q[step], ... */
 static inline uint8_t rp_tq1_byte(const int *q, int step, int n) {
     int all = 0;

@@ -29,6 +29,12 @@ RP_BODY void sub_scales_tq2_0(const BlockTQ2_0 *b, float *scale, float *min) {
     for (int u = 0; u < 8; u++) scale[u] = rp_f16_to_f32(b->d);
 }
 
+#ifdef RP_X86
+RP_TARGET_AVX2 RP_BODY __m256 sub_scales_tq2_0_avx2(const BlockTQ2_0 *b, int part, __m256 *min) {
+    return (void)part, (void)min, rp_times_f16_avx2(b->d, 1.0f, _mm256_set1_epi32(1));
+}
+#endif
+
 static inline void quantize_tq2_0(const float *x, void *out) {
     BlockTQ2_0 *b = out;
     int         q[256];
