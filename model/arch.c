@@ -187,10 +187,13 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     return RP_OK;
 }
 
+/* Some layer attends to positions. A gated delta net does not. */
 static bool attends(const ModelConfig *c) {
-    int i = 0;
-    while (i < c->n_layer && rp_config_layer(c, i).attention == ATTENTION_NONE) i++;
-    return i < c->n_layer;
+    for (int i = 0; i < c->n_layer; i++) {
+        const AttentionKind kind = rp_config_layer(c, i).attention;
+        if (kind != ATTENTION_NONE && kind != ATTENTION_DELTA) return true;
+    }
+    return false;
 }
 
 enum { MAX_RECENT = 1 << 20, MAX_STATES = 1 << 12 }; /* as RpSamplerParams.repeat_last_n */

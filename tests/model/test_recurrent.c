@@ -276,6 +276,25 @@ Test(recurrent, impossible_sizes_are_refused) {
             "m.gguf: qwen35.full_attention_interval is 0, must be from 1 to 4096");
 }
 
+/* The file without its second layer, the only one with attention. */
+Test(recurrent, a_model_without_any_attention_is_refused) {
+    size_t     n;
+    char      *data   = golden_read_tiny("qwen35-f32", &n);
+    char      *found  = memmem(data, n, "qwen35.block_count", 18);
+    const int  layers = 1;
+    RpModel   *m;
+    RpSession *s;
+    cr_assert_not_null(found);
+    memcpy(found + 18 + SCALAR, &layers, sizeof layers);
+    setenv("REPRISE_UNUSED_TENSORS", "ignore", 1);
+    OK(rp_model_open_memory(data, n, "m.gguf", &m));
+    unsetenv("REPRISE_UNUSED_TENSORS");
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.n_ctx = 16}, &s), RP_E_UNSUPPORTED,
+            "qwen35: no layer has attention");
+    rp_model_free(m);
+    free(data);
+}
+
 Test(recurrent, training_is_refused) {
     RpModel   *m = open_model("qwen35-f32");
     RpTrainer *t;
