@@ -3,7 +3,7 @@
  *
  *     directory.c      files of the directory          safetensors.c  the header of a file of weights
  *     config.c         config.json -> <arch>.* keys    rope.c         RoPE scaling of all its spellings
- *     families.c       keys and names of each family
+ *     families.c       keys and names of each family  values.c       values of config.json
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     open.c           all of it */

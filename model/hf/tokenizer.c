@@ -10,23 +10,11 @@
 
 enum { NORMAL = 1, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* tokenizer.ggml.token_type */
 
-RpStatus rp_hf_unsupported(const HfVocabulary *v, const char *part, const JsonNode *what) {
-    const RpGgufString s = rp_json_string(v->j, what);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: %s '%.*s' is not supported", v->j->path, part, (int)(s.len < 48 ? s.len : 48),
-                   s.ptr);
-}
-
 static RpStatus bad(const HfVocabulary *v, const char *what) {
     return rp_fail(RP_E_FORMAT, "%s: %s", v->j->path, what);
 }
 
 static bool same(RpGgufString a, RpGgufString b) { return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0; }
-
-uint32_t rp_hf_token(const HfVocabulary *v, RpGgufString text) {
-    for (uint32_t i = 0; i < v->n; i++)
-        if (v->tokens[i].type != 0 && same(v->tokens[i].text, text)) return i;
-    return UINT32_MAX;
-}
 
 static RpStatus set_token(HfVocabulary *v, const JsonNode *id, RpGgufString text, uint8_t type) {
     uint64_t i;

@@ -38,13 +38,6 @@ static RpGgufString unmarked(RpTokenizer *tk, RpGgufString s) {
     return (RpGgufString){p, n};
 }
 
-/* The token of a text, or -1. Control, unknown and byte tokens come from no text: "</" and "s>" are not merged to </s>,
- * and "<0x4" and "1>" not to byte 0x41. */
-int32_t rp_spm_token_of(const RpTokenizer *tk, const char *text, size_t len) {
-    const int32_t id = rp_strings_find(&tk->by_text, text, len);
-    return rp_tokenizer_is_control(tk, id) || (id >= 0 && tk->types[id] == TOKEN_BYTE) ? -1 : id;
-}
-
 /* The bytes of a character, as a number. */
 static uint32_t character(const char *p, size_t len) {
     uint32_t code = 0;

@@ -44,6 +44,13 @@ bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id) {
     return id >= 0 && id < tk->n_vocab && (tk->types[id] == TOKEN_CONTROL || tk->types[id] == TOKEN_UNKNOWN);
 }
 
+/* The token of a text, or -1. Control, unknown and byte tokens come from no text: "</" and "s>" are not merged to </s>,
+ * and "<0x4" and "1>" not to byte 0x41. */
+int32_t rp_spm_token_of(const RpTokenizer *tk, const char *text, size_t len) {
+    const int32_t id = rp_strings_find(&tk->by_text, text, len);
+    return rp_tokenizer_is_control(tk, id) || (id >= 0 && tk->types[id] == TOKEN_BYTE) ? -1 : id;
+}
+
 const char *rp_tokenizer_kind(const RpTokenizer *tk) { return tk != NULL ? tk->kind : ""; }
 const char *rp_tokenizer_pre(const RpTokenizer *tk) { return tk != NULL ? tk->pre : ""; }
 int32_t     rp_tokenizer_n_vocab(const RpTokenizer *tk) { return tk != NULL ? tk->n_vocab : 0; }

@@ -1,0 +1,80 @@
+/* Values of config.json, and keys "<arch>.*" (hf.h). */
+#include "model/hf/hf.h"
+
+#include <math.h>
+#include <stdio.h>
+
+const JsonNode *rp_hf_value(const HfModel *m, const char *name) {
+    const JsonNode *v = rp_json_get(&m->config, m->text, name);
+    return v != NULL && v->type != JSON_NULL ? v : NULL;
+}
+
+RpStatus rp_hf_number(const HfModel *m, const JsonNode *object, const char *name, double fallback, double *out) {
+    const JsonNode *v = rp_json_get(&m->config, object, name);
+    *out              = fallback;
+    if (v != NULL && v->type != JSON_NULL) {
+        *out = rp_json_number(&m->config, v);
+        if (isfinite(*out)) return RP_OK;
+        return rp_fail(RP_E_FORMAT, "%s: %s is no finite number", m->config.path, name);
+    }
+    if (isfinite(fallback)) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s is missing", m->config.path, name);
+}
+
+RpStatus rp_hf_count(const HfModel *m, const char *name, double fallback, uint32_t *out) {
+    double x = 0.0;
+    *out     = 0;
+    RP_TRY(rp_hf_number(m, m->text, name, fallback, &x));
+    if (!(x >= 0.0 && x <= 2147483647.0) || x != floor(x))
+        return rp_fail(RP_E_FORMAT, "%s: %s is %g, must be a whole number from 0 to 2^31-1", m->config.path, name, x);
+    *out = (uint32_t)x;
+    return RP_OK;
+}
+
+bool rp_hf_flag(const HfModel *m, const char *name, bool fallback) {
+    const JsonNode *v = rp_hf_value(m, name);
+    return v != NULL ? v->type == JSON_TRUE : fallback;
+}
+
+RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why) {
+    return rp_fail(RP_E_UNSUPPORTED, "%s: %s: %s is not supported", m->config.path, name, why);
+}
+
+const char *rp_hf_key(const HfModel *m, const char *key, char *buf, size_t size) {
+    snprintf(buf, size, "%s.%s", m->family->arch, key);
+    return buf;
+}
+
+void rp_hf_put_u32(const HfModel *m, const char *key, uint32_t value) {
+    char buf[128];
+    rp_gguf_put_u32(m->out, rp_hf_key(m, key, buf, sizeof buf), value);
+}
+
+void rp_hf_put_text(const HfModel *m, const char *key, const char *text) {
+    char buf[128];
+    rp_gguf_put_string(m->out, rp_hf_key(m, key, buf, sizeof buf), text);
+}
+
+void rp_hf_put_f32(const HfModel *m, const char *key, double value) {
+    char buf[128];
+    rp_gguf_put_f32(m->out, rp_hf_key(m, key, buf, sizeof buf), (float)value);
+}
+
+void rp_hf_put_bool(const HfModel *m, const char *key, bool value) {
+    char buf[128];
+    rp_gguf_put_bool(m->out, rp_hf_key(m, key, buf, sizeof buf), value);
+}
+
+RpStatus rp_hf_copy_count(const HfModel *m, const char *name, const char *key) {
+    uint32_t n;
+    RP_TRY(rp_hf_count(m, name, (double)NAN, &n));
+    rp_hf_put_u32(m, key, n);
+    return RP_OK;
+}
+
+RpStatus rp_hf_copy_number(const HfModel *m, const char *name, double fallback, const char *key) {
+    double x;
+    RP_TRY(rp_hf_number(m, m->text, name, fallback, &x));
+    rp_hf_put_f32(m, key, x);
+    return RP_OK;
+}
