@@ -14,7 +14,7 @@ static CHECK_RULE(check_f32) {
         return rp_refuse(RP_E_DTYPE, op, args, "the result must be f32 where k is f32");
     if (f32 && rp_is_present(&args->attention.cap))
         return rp_refuse(RP_E_UNSUPPORTED, op, args, "k must not be f32 where there is a cap");
-    if (masked && mask->dtype != RP_F32) return rp_refuse(RP_E_SHAPE, op, args, "mask must be f32");
+    if (masked && mask->dtype != RP_F32) return rp_refuse(RP_E_DTYPE, op, args, "mask must be f32");
     if (masked && (mask->ne[0] != k->ne[1] || mask->ne[1] != q->ne[1]))
         return rp_refuse(RP_E_SHAPE, op, args, "mask must be [%lld,%lld], a row of all positions for each token",
                          (long long)k->ne[1], (long long)q->ne[1]);

@@ -4,7 +4,7 @@
 static CHECK_RULE(check) {
     const RpTensorView *x = &args->rms_norm.x, *w = &args->rms_norm.w;
     RP_TRY(rp_check_unary(op, args));
-    if (rp_is_present(w) && w->dtype != RP_F32) return rp_refuse(RP_E_SHAPE, op, args, "w must be f32");
+    if (rp_is_present(w) && w->dtype != RP_F32) return rp_refuse(RP_E_DTYPE, op, args, "w must be f32");
     if (rp_is_present(w) && w->ne[0] != x->ne[0])
         return rp_refuse(RP_E_SHAPE, op, args, "w must be as long as the rows of x");
     return RP_OK;

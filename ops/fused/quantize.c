@@ -3,8 +3,8 @@
 
 static CHECK_RULE(check) {
     const RpTensorView *x = &args->quantize.x, *y = &args->dst;
-    if (x->dtype != RP_F32) return rp_refuse(RP_E_SHAPE, op, args, "x must be f32");
-    if (y->dtype != RP_Q8_ACT) return rp_refuse(RP_E_SHAPE, op, args, "the result must be q8_act");
+    if (x->dtype != RP_F32) return rp_refuse(RP_E_DTYPE, op, args, "x must be f32");
+    if (y->dtype != RP_Q8_ACT) return rp_refuse(RP_E_DTYPE, op, args, "the result must be q8_act");
     if (x->ne[0] % 32 != 0) return rp_refuse(RP_E_SHAPE, op, args, "rows of x must be whole blocks of 32");
     if (y->ne[0] != x->ne[0] || rp_view_rows(x) != rp_view_rows(y))
         return rp_refuse(RP_E_SHAPE, op, args, "x and the result must have as many rows of one length");

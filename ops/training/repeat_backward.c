@@ -7,7 +7,7 @@ static CHECK_RULE(check) {
     for (int i = 0; i < RP_MAX_DIMS; i++) divides = divides && y->ne[i] > 0 && dy->ne[i] % y->ne[i] == 0;
     if (!divides) return rp_refuse(RP_E_SHAPE, op, args, "dimensions of the result must divide those of dy");
     if (dy->dtype != RP_F32 || y->dtype != RP_F32)
-        return rp_refuse(RP_E_SHAPE, op, args, "dy and the result must be f32");
+        return rp_refuse(RP_E_DTYPE, op, args, "dy and the result must be f32");
     return dy->nb[0] == sizeof(float) ? RP_OK : rp_refuse(RP_E_SHAPE, op, args, "rows of dy must be contiguous");
 }
 
