@@ -80,18 +80,20 @@ RP_BODY void expand_iq4_nl_neon(const BlockIQ4_NL *b, int i, int8x16_t *v) { (vo
 RP_BODY void expand_iq4_xs_neon(const BlockIQ4_XS *b, int i, int8x16_t *v) { rp_iq4_neon(b->qs + 16 * i, v); }
 #endif
 
-/* q[i] is the index of the value nearest to x[i] / d, of 32 elements. Returns the squared error. */
+/* q[i] is the index of the value nearest to x[i] / d, of 32 elements. Returns the squared error. The index counts the
+ * midpoints between values that lie below x[i] / d: compilers vectorise this. */
 static inline float rp_iq4_nearest(const float *x, float d, uint8_t *q) {
-    const float id    = rp_inverse(d);
-    float       error = 0.0f;
+    const float id = rp_inverse(d);
+    float       v[32], error = 0.0f;
+    int32_t     above[32] = {0};
+    for (int i = 0; i < 32; i++) v[i] = x[i] * id;
+    for (int k = 0; k < 15; k++) {
+        const float middle = 0.5f * (float)(rp_iq4_values[k] + rp_iq4_values[k + 1]);
+        for (int i = 0; i < 32; i++) above[i] += v[i] > middle;
+    }
     for (int i = 0; i < 32; i++) {
-        float best = INFINITY;
-        q[i]       = 0;
-        for (int k = 0; k < 16; k++) {
-            const float off = fabsf(x[i] * id - (float)rp_iq4_values[k]);
-            if (off < best) best = off, q[i] = (uint8_t)k;
-        }
-        const float left = d * (float)rp_iq4_values[q[i]] - x[i];
+        const float left = d * (float)rp_iq4_values[above[i]] - x[i];
+        q[i]             = (uint8_t)above[i];
         error += left * left;
     }
     return error;
