@@ -139,10 +139,11 @@ static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");
+    if (m->layer_embd != NULL) b->layer_embd = rp_arch_layer_embd(b, tokens, x);
     for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
         rp_graph_set_layer(b->g, b->layer);
         b->kind = rp_config_layer(&m->config, b->layer);
-        x       = layer(b, x);
+        x       = rp_arch_add_embd(b, layer(b, x), &m->layers[b->layer]);
     }
     b->layer = -1;
     rp_graph_set_layer(b->g, -1);
@@ -182,8 +183,9 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     if (kv_type != RP_Q8_0) return rp_fail(RP_E_ARG, "a KV cache of %s: must be f16 or q8_0", rp_dtype_name(kv_type));
     if (rp_pattern_has(&c->layers, ATTENTION_LATENT))
         return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: the latent attention of %s needs f16", c->arch->name);
-    if (c->head_dim % 32 != 0)
-        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: heads of %d are not whole blocks of 32", c->head_dim);
+    const int32_t head = c->head_dim % 32 != 0 ? c->head_dim : c->head_dim_window;
+    if (head % 32 != 0)
+        return rp_fail(RP_E_UNSUPPORTED, "a KV cache of q8_0: heads of %d are not whole blocks of 32", head);
     return RP_OK;
 }
 
@@ -226,7 +228,10 @@ static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, Comp
                  .layer      = -1,
                  .expert_ids = o->expert_ids};
     b.outputs = calloc((size_t)m->config.n_layer + 1, sizeof(TensorNode *));
-    if (b.outputs == NULL) {
+    b.caches  = calloc(2 * (size_t)m->config.n_layer, sizeof(TensorNode *));
+    if (b.outputs == NULL || b.caches == NULL) {
+        free(b.outputs);
+        free(b.caches);
         rp_graph_free(g);
         return rp_fail(RP_E_NOMEM, "out of memory for a graph");
     }
@@ -234,6 +239,7 @@ static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, Comp
     b.outputs[b.n_outputs++] = logits;
     const RpStatus st        = rp_graph_finish(g, b.outputs, b.n_outputs);
     free(b.outputs);
+    free(b.caches);
     if (st != RP_OK) {
         rp_graph_free(g);
         return st;

@@ -38,6 +38,8 @@ typedef struct Builder {
     TensorNode    *slots;                     /* of recurrent states; NULL: no layer has one */
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
     TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
+    TensorNode    *layer_embd;                /* of all layers [n_embd_layer * n_layer, n_tok]; NULL: none */
+    TensorNode   **caches;                    /* [2 * n_layer] keys and values of each layer, as heads */
     TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
     bool           expert_ids;                /* the ids of the chosen experts are outputs */
     int32_t        n_tok, n_ctx, n_states;
@@ -94,6 +96,16 @@ TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *w
 
 /* x rotated as the layer's kind of position says: [n, heads, t]; x itself without RoPE. */
 TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what);
+
+/* Elements from .. from+ne0 of each row of row_len f32 of x, as [ne0, ne1, ne2]:
+ *     element (i, j, k) is element from + i of row j + ne1*k */
+TensorNode *rp_arch_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0, int64_t ne1,
+                          int64_t ne2);
+
+/* The embeddings of all layers from the tokens and their embedding x; and the layer's, added to its result
+ * (arch_embd.c). */
+TensorNode *rp_arch_layer_embd(Builder *b, TensorNode *tokens, TensorNode *x);
+TensorNode *rp_arch_add_embd(Builder *b, TensorNode *x, const LayerWeights *l);
 
 /* The blocks of a layer: from the normed x [n_embd, t] to the [n_embd, t] that the residual adds. */
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);

@@ -17,17 +17,19 @@ TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what) {
     return rp_arch_name_node(b, y, what);
 }
 
-/* q or k: x [n_embd, t] -> heads [head_dim, n_head, t], normed and rotated. A norm is over each head, or over
- * all heads as one row. */
-static TensorNode *query_or_key(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
-                                const RpGgufTensor *w_norm, int32_t n_head, const char *what) {
-    const ModelConfig *c = &b->m->config;
-    TensorNode        *y = rp_arch_linear(b, x, w, bias, what);
-    if (c->arch->qk_norm == QK_NORM_ROW) y = rp_arch_norm(b, y, w_norm, what);
-    y = rp_reshape(b->g, y, c->head_dim, n_head, b->n_tok, 1);
-    if (c->arch->qk_norm == QK_NORM_HEAD || (c->arch->qk_norm == QK_NORM_HEAD_OPTIONAL && w_norm != NULL))
-        y = rp_arch_norm(b, y, w_norm, what);
+/* q or k as rows [head_dim * n_head, t] -> heads [head_dim, n_head, t], normed and rotated. A norm is over each head,
+ * or over all heads as one row. */
+static TensorNode *query_or_key(Builder *b, TensorNode *y, const RpGgufTensor *w_norm, int32_t n_head,
+                                const char *what) {
+    const QkNorm norm = b->m->config.arch->qk_norm;
+    if (norm == QK_NORM_ROW) y = rp_arch_norm(b, y, w_norm, what);
+    y = rp_reshape(b->g, y, b->kind.head_dim, n_head, b->n_tok, 1);
+    if (norm == QK_NORM_HEAD || (norm == QK_NORM_HEAD_OPTIONAL && w_norm != NULL)) y = rp_arch_norm(b, y, w_norm, what);
     return rp_arch_rotated(b, y, what);
+}
+
+static TensorNode *query(Builder *b, TensorNode *x, const LayerWeights *l) {
+    return query_or_key(b, rp_arch_linear(b, x, l->q, l->q_bias, "q"), l->q_norm, b->m->config.n_head, "q");
 }
 
 /* A cache [dim * n_head, n_ctx] seen as [dim, n_ctx, n_head]:
@@ -43,10 +45,9 @@ static TensorNode *as_heads(Builder *b, TensorNode *cache, int64_t dim, int64_t 
 
 /* Stores [head_dim, n_head_kv, t] and returns the cache as [head_dim, n_ctx, n_head_kv]. */
 static TensorNode *cached_heads(Builder *b, TensorNode *x, const char *which) {
-    const ModelConfig *c     = &b->m->config;
-    const int64_t      row   = (int64_t)c->n_head_kv * c->head_dim;
-    TensorNode        *cache = rp_arch_cached(b, rp_reshape(b->g, x, row, b->n_tok, 1, 1), row, which);
-    return as_heads(b, cache, c->head_dim, c->n_head_kv);
+    const int64_t row   = (int64_t)b->kind.n_head_kv * b->kind.head_dim;
+    TensorNode   *cache = rp_arch_cached(b, rp_reshape(b->g, x, row, b->n_tok, 1, 1), row, which);
+    return as_heads(b, cache, b->kind.head_dim, b->kind.n_head_kv);
 }
 
 /* q [head_dim, t, n_head], k and v [head_dim, n_ctx, n_head_kv] -> [head_dim, n_head, t]. */
@@ -77,7 +78,7 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
 /* n heads of each token [head_dim * n, t] -> those of each sequence [head_dim, t / n_seq, n, n_seq]. */
 static TensorNode *of_sequences(Builder *b, TensorNode *x, int64_t n) {
     const int64_t n_seq = b->training->n_seq;
-    return rp_permute(b->g, rp_reshape(b->g, x, b->m->config.head_dim, n, b->n_tok / n_seq, n_seq), 0, 2, 1, 3);
+    return rp_permute(b->g, rp_reshape(b->g, x, b->kind.head_dim, n, b->n_tok / n_seq, n_seq), 0, 2, 1, 3);
 }
 
 /* The same where whole sequences are trained. A window that is at least as long as they are limits nothing. */
@@ -85,14 +86,12 @@ static TensorNode *attend_sequences(Builder *b, TensorNode *q, TensorNode *k, Te
     const ModelConfig      *c      = &b->m->config;
     const int32_t           window = b->kind.window < b->n_tok / b->training->n_seq ? b->kind.window : 0;
     const RpAttentionParams p      = {.scale = c->attn_scale, .window = window, .causal = 1};
-    return rp_attention(b->g, of_sequences(b, q, c->n_head), of_sequences(b, k, c->n_head_kv),
-                        of_sequences(b, v, c->n_head_kv), NULL, rp_arch_optional(b, l->sinks), &p);
+    return rp_attention(b->g, of_sequences(b, q, c->n_head), of_sequences(b, k, b->kind.n_head_kv),
+                        of_sequences(b, v, b->kind.n_head_kv), NULL, rp_arch_optional(b, l->sinks), &p);
 }
 
-/* Elements from .. from+ne0 of each row of row_len f32 of x, as [ne0, ne1, ne2]:
- *     element (i, j, k) is element from + i of row j + ne1*k */
-static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0, int64_t ne1,
-                             int64_t ne2) {
+TensorNode *rp_arch_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0, int64_t ne1,
+                          int64_t ne2) {
     const size_t nb_row = rp_row_bytes(RP_F32, row_len);
     return rp_view(b->g, x,
                    &(RpViewParams){
@@ -105,12 +104,37 @@ static TensorNode *row_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t
 /* Queries that come with a gate for each head: [head_dim, 2, n_head, t], the query first. */
 static TensorNode *gated_query(Builder *b, TensorNode *x, const LayerWeights *l, TensorNode **gate) {
     const ModelConfig *c    = &b->m->config;
-    const int64_t      head = c->head_dim;
+    const int64_t      head = b->kind.head_dim;
     TensorNode        *both = rp_arch_linear(b, x, l->q, l->q_bias, "q_gate");
-    TensorNode        *q    = row_slice(b, both, 2 * head, 0, head, c->n_head, b->n_tok);
-    *gate                   = row_slice(b, both, 2 * head, head, head, c->n_head, b->n_tok);
+    TensorNode        *q    = rp_arch_slice(b, both, 2 * head, 0, head, c->n_head, b->n_tok);
+    *gate                   = rp_arch_slice(b, both, 2 * head, head, head, c->n_head, b->n_tok);
     if (c->arch->qk_norm == QK_NORM_HEAD) q = rp_arch_norm(b, q, l->q_norm, "q");
     return rp_arch_rotated(b, q, "q");
+}
+
+/* Values: with value_norm each head is normed. Without a matrix of their own they are `key`, keys before their norm. */
+static TensorNode *value(Builder *b, TensorNode *x, TensorNode *key, const LayerWeights *l) {
+    const LayerKind *k = &b->kind;
+    TensorNode      *v = l->v != NULL ? rp_arch_linear(b, x, l->v, l->v_bias, "v") : key;
+    if (!b->m->config.arch->value_norm) return v;
+    return rp_arch_norm(b, rp_reshape(b->g, v, k->head_dim, k->n_head_kv, b->n_tok, 1), NULL, "v");
+}
+
+typedef struct KeysValues {
+    TensorNode *k, *v; /* of the tokens where sequences are trained, else all of the cache */
+} KeysValues;
+
+static KeysValues keys_values(Builder *b, TensorNode *x, const LayerWeights *l) {
+    TensorNode **cached = b->caches != NULL ? &b->caches[2 * b->kind.kv_layer] : NULL;
+    if (b->kind.kv_layer != b->layer) return (KeysValues){cached[0], cached[1]};
+    TensorNode *key = rp_arch_linear(b, x, l->k, l->k_bias, "k");
+    KeysValues  kv  = {.k = query_or_key(b, key, l->k_norm, b->kind.n_head_kv, "k")};
+    if (b->training == NULL) kv.k = cached_heads(b, kv.k, "k");
+    kv.v = value(b, x, key, l);
+    if (b->training != NULL) return kv;
+    kv.v      = cached_heads(b, kv.v, "v");
+    cached[0] = kv.k, cached[1] = kv.v;
+    return kv;
 }
 
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) {
@@ -118,21 +142,18 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     ComputeGraph      *g     = b->g;
     const bool         train = b->training != NULL;
     TensorNode        *gate  = NULL;
-    TensorNode        *q     = c->arch->query_gate ? gated_query(b, x, l, &gate)
-                                                   : query_or_key(b, x, l->q, l->q_bias, l->q_norm, c->n_head, "q");
-    TensorNode        *k     = query_or_key(b, x, l->k, l->k_bias, l->k_norm, c->n_head_kv, "k");
+    TensorNode        *q     = c->arch->query_gate ? gated_query(b, x, l, &gate) : query(b, x, l);
+    const KeysValues   kv    = keys_values(b, x, l);
     if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
-    if (!train) k = cached_heads(b, k, "k");
-    TensorNode *v = rp_arch_linear(b, x, l->v, l->v_bias, "v");
-    if (!train) v = cached_heads(b, v, "v");
 
-    TensorNode *heads = train ? attend_sequences(b, q, k, v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), k, v, l);
+    TensorNode *heads =
+        train ? attend_sequences(b, q, kv.k, kv.v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), kv.k, kv.v, l);
     if (gate != NULL) {
         gate  = rp_arch_name_node(b, rp_sigmoid(g, gate), "attn_open");
         heads = rp_mul(g, rp_arch_name_node(b, heads, "attn_heads"), gate);
     }
     TensorNode *joined =
-        rp_reshape(g, rp_arch_name_node(b, heads, "attn"), (int64_t)c->n_head * c->head_dim, b->n_tok, 1, 1);
+        rp_reshape(g, rp_arch_name_node(b, heads, "attn"), (int64_t)c->n_head * b->kind.head_dim, b->n_tok, 1, 1);
     return rp_arch_linear(b, joined, l->o, l->o_bias, "attn_out");
 }
 
@@ -195,15 +216,16 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     TensorNode *q = x;
     if (l->q_a != NULL) q = rp_arch_norm(b, rp_arch_linear(b, x, l->q_a, NULL, "q_a"), l->q_a_norm, "q_a_norm");
     q                    = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
-    TensorNode *q_rope   = rp_arch_rotated(b, row_slice(b, q, head, m->nope, rope, n_head, b->n_tok), "q_rope");
-    TensorNode *q_nope   = rp_permute(g, row_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
+    TensorNode *q_rope   = rp_arch_rotated(b, rp_arch_slice(b, q, head, m->nope, rope, n_head, b->n_tok), "q_rope");
+    TensorNode *q_nope   = rp_permute(g, rp_arch_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
     TensorNode *q_latent = rp_mul_mat(g, rp_arch_matrix(b, l->k_b), q_nope);
     rp_arch_name_node(b, q_latent, "q_latent");
 
     TensorNode   *kv     = rp_arch_linear(b, x, l->kv_a, NULL, "kv_a");
     const int64_t kv_row = m->kv_lora + rope;
-    TensorNode *latent = rp_arch_norm(b, row_slice(b, kv, kv_row, 0, m->kv_lora, b->n_tok, 1), l->kv_a_norm, "latent");
-    TensorNode *k_rope = rp_arch_rotated(b, row_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), "k_rope");
+    TensorNode   *latent =
+        rp_arch_norm(b, rp_arch_slice(b, kv, kv_row, 0, m->kv_lora, b->n_tok, 1), l->kv_a_norm, "latent");
+    TensorNode *k_rope = rp_arch_rotated(b, rp_arch_slice(b, kv, kv_row, m->kv_lora, rope, 1, b->n_tok), "k_rope");
     if (b->kind.position == POSITION_NONE) k_rope = rp_cast(g, k_rope, RP_F32); /* a slice has gaps */
     k_rope          = rp_reshape(g, k_rope, rope, b->n_tok, 1, 1);
     TensorNode *sum = b->training != NULL ? attend_latent_sequences(b, q_latent, q_rope, latent, k_rope)

@@ -83,6 +83,24 @@ static const ArchRow archs[] = {
         .activation          = ACTIVATION_GELU_TANH,
     },
     {
+        .name                = "gemma4", /* Gemma 4 without experts */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_HEAD,
+        .window_rope         = true,
+        .window_heads        = true,
+        .head_arrays         = true,
+        .shared_caches       = true,
+        .value_norm          = true,
+        .layer_embd          = true,
+        .attn_scale          = 1.0f,
+        .post_norm           = true,
+        .embd_scale_sqrt     = true,
+        .logit_cap           = 30.0f,
+        .activation          = ACTIVATION_GELU_TANH,
+    },
+    {
         .name                = "smollm3", /* SmolLM3 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM, .nth = POSITION_NONE, .n = 4},
@@ -249,21 +267,20 @@ enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 static const struct {
     const char *name, *missing;
 } known[] = {
-    {"qwen4exp",    "hyper-connections, an indexer of attention, and embeddings of n-grams"                    },
-    {"deepseek4",   "hyper-connections and an indexer of attention"                                            },
-    {"deepseek32",  "an indexer of attention"                                                                  },
-    {"glm-dsa",     "an indexer of attention"                                                                  },
-    {"kimi-linear", "Kimi delta attention"                                                                     },
-    {"kimi-k3",     "Kimi delta attention"                                                                     },
-    {"minimax-m3",  "an indexer of attention"                                                                  },
-    {"llama4",      "attention in chunks, and weights before the experts"                                      },
-    {"gemma4",      "heads of two sizes, caches that layers share, embeddings of each layer, and its tokenizer"},
-    {"gemma3n",     "AltUp, LAuReL, caches that layers share, and embeddings of each layer"                    },
-    {"mamba",       "the selective scan"                                                                       },
-    {"mamba2",      "the selective scan"                                                                       },
-    {"rwkv7",       "the recurrence of RWKV"                                                                   },
-    {"bert",        "attention to later positions"                                                             },
-    {"clip",        "image encoders: give the language model, not its projector (mmproj)"                      },
+    {"qwen4exp",    "hyper-connections, an indexer of attention, and embeddings of n-grams"},
+    {"deepseek4",   "hyper-connections and an indexer of attention"                        },
+    {"deepseek32",  "an indexer of attention"                                              },
+    {"glm-dsa",     "an indexer of attention"                                              },
+    {"kimi-linear", "Kimi delta attention"                                                 },
+    {"kimi-k3",     "Kimi delta attention"                                                 },
+    {"minimax-m3",  "an indexer of attention"                                              },
+    {"llama4",      "attention in chunks, and weights before the experts"                  },
+    {"gemma3n",     "AltUp, LAuReL, caches that layers share, and embeddings of each layer"},
+    {"mamba",       "the selective scan"                                                   },
+    {"mamba2",      "the selective scan"                                                   },
+    {"rwkv7",       "the recurrence of RWKV"                                               },
+    {"bert",        "attention to later positions"                                         },
+    {"clip",        "image encoders: give the language model, not its projector (mmproj)"  },
 };
 
 const char *rp_arch_missing(const char *name, size_t len) {

@@ -93,6 +93,12 @@ typedef struct ArchRow {
     bool    sinks;           /* each head has a score that joins its softmax sum and has no value */
     bool    output_bias;     /* files have a bias of the output matrix, as of q, k and v */
     bool    window_rope;     /* with a window: rope.freq_base_swa is 10000 if absent, no scaling, no factors */
+    bool    window_heads;    /* layers with a window have heads of their own length, key_length_swa, also rotated */
+    bool    head_arrays;     /* head_count_kv and feed_forward_length may be arrays, an element for each layer */
+    bool    shared_caches;   /* the last shared_kv_layers layers read the cache of the last one before of their kind */
+    bool    value_norm;      /* v = norm of each head without weights; without attn_v v is k before its norm */
+    bool    layer_embd;      /* each layer adds an embedding of its own, of embedding_length_per_layer_input */
+    float   attn_scale;      /* scale, where it is not 1/sqrt(head_dim) */
     bool    window_unscaled; /* with a window: the frequencies of all layers, without scaling */
     bool    sections_neox;   /* pairs are (i, i + n_dims/2) where the file has rope.dimension_sections (M-RoPE) */
     bool    yarn_log;      /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor) */

@@ -126,6 +126,12 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_config_f32(r, "rope.freq_base", &c->rope.freq_base));
     RP_TRY(read_rope_scaling(r, c));
     c->rope_window = c->rope;
+    if (c->arch->window_heads)
+        RP_TRY(rp_config_count(r, "rope.dimension_count_swa", (uint32_t)c->head_dim_window,
+                               (uint32_t)c->head_dim_window, &c->rope_window.n_dims));
+    if (c->rope_window.n_dims % 2 != 0)
+        return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count_swa is %d, must be even", rp_gguf_path(r->file),
+                       r->arch, c->rope_window.n_dims);
     if (c->arch->window_rope) {
         c->rope_window.freq_base  = 10000.0f;
         c->rope_window.freq_scale = 1.0f;
@@ -142,11 +148,67 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     return read_rope_switch(r, c);
 }
 
+/* A count, or where the row has arrays one for each layer; *out is the largest. */
+static RpStatus read_of_layers(const ConfigReader *r, const char *key, uint32_t fallback, uint32_t max, int32_t *out,
+                               const RpGgufValue **array) {
+    char               text[128];
+    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, key, text, sizeof text));
+    if (!rp_arch_find(r->arch, strlen(r->arch))->head_arrays || v == NULL || v->type != RP_GGUF_ARRAY)
+        return rp_config_count(r, key, fallback, max, out);
+    *array = v;
+    *out   = 0;
+    for (uint64_t i = 0; i < v->n; i++) {
+        const double n = rp_gguf_number_at(v, i);
+        if (!(n >= 1.0 && n <= (double)max))
+            return rp_fail(RP_E_FORMAT, "%s: %s has %g for layer %llu, must be from 1 to %u", rp_gguf_path(r->file),
+                           text, n, (unsigned long long)i, max);
+        if ((int32_t)n > *out) *out = (int32_t)n;
+    }
+    return RP_OK;
+}
+
+static RpStatus read_window_heads(const ConfigReader *r, ModelConfig *c) {
+    RP_TRY(rp_config_count(r, "attention.key_length_swa", (uint32_t)c->head_dim, RP_ATTENTION_MAX_DIM,
+                           &c->head_dim_window));
+    int32_t value = 0;
+    RP_TRY(
+        rp_config_count(r, "attention.value_length_swa", (uint32_t)c->head_dim_window, RP_ATTENTION_MAX_DIM, &value));
+    if (value == c->head_dim_window) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d for keys and %d for values are not supported",
+                   rp_gguf_path(r->file), c->head_dim_window, value);
+}
+
+/* Arrays have an element for each layer; the keys of caches that are shared, and of the embeddings of layers. */
+static RpStatus read_layers(const ConfigReader *r, ModelConfig *c) {
+    uint32_t shared = 0, embd = 0;
+    c->n_layer_kv                     = c->n_layer;
+    const RpGgufValue *const arrays[] = {c->heads_kv, c->ff_lengths};
+    for (int i = 0; i < 2; i++)
+        if (arrays[i] != NULL && arrays[i]->n != (uint64_t)c->n_layer)
+            return rp_fail(RP_E_FORMAT, "%s: an array of %llu elements for %d layers", rp_gguf_path(r->file),
+                           (unsigned long long)arrays[i]->n, c->n_layer);
+    if (c->arch->shared_caches) RP_TRY(rp_config_u32(r, "attention.shared_kv_layers", &shared));
+    if (c->arch->layer_embd) RP_TRY(rp_config_u32(r, "embedding_length_per_layer_input", &embd));
+    if (shared > 0 && shared + 2 > (uint32_t)c->n_layer)
+        return rp_fail(RP_E_FORMAT, "%s: %u of %d layers share a cache", rp_gguf_path(r->file), shared, c->n_layer);
+    if (embd > 1u << 16) return rp_fail(RP_E_FORMAT, "%s: embeddings of layers of %u", rp_gguf_path(r->file), embd);
+    c->n_layer_kv   = c->n_layer - (int32_t)shared;
+    c->n_embd_layer = (int32_t)embd;
+    for (int i = c->n_layer_kv; i < c->n_layer; i++) {
+        const LayerKind k = rp_config_layer(c, i), of = rp_config_layer(c, k.kv_layer);
+        if (k.attention != of.attention || k.n_head_kv != of.n_head_kv)
+            return rp_fail(RP_E_FORMAT, "%s: layer %d cannot read the cache of layer %d", rp_gguf_path(r->file), i,
+                           k.kv_layer);
+    }
+    return RP_OK;
+}
+
 /* Scores are multiplied by 1/sqrt(head_dim), unless row or file say otherwise. */
 static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     int32_t value_dim = 0;
     RP_TRY(rp_config_count(r, "attention.head_count", 0, 1024, &c->n_head));
-    RP_TRY(rp_config_count(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head, &c->n_head_kv));
+    RP_TRY(read_of_layers(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head, &c->n_head_kv,
+                          &c->heads_kv));
     if (c->n_head % c->n_head_kv != 0)
         return rp_fail(RP_E_FORMAT, "%s: %d heads are not a multiple of %d key heads", rp_gguf_path(r->file), c->n_head,
                        c->n_head_kv);
@@ -158,7 +220,9 @@ static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     if (c->head_dim > RP_ATTENTION_MAX_DIM && !rp_pattern_has(&c->layers, ATTENTION_LATENT))
         return rp_fail(RP_E_UNSUPPORTED, "%s: heads of %d are not supported, at most %d", rp_gguf_path(r->file),
                        c->head_dim, RP_ATTENTION_MAX_DIM);
-    c->attn_scale = 1.0f / sqrtf((float)c->head_dim);
+    c->head_dim_window = c->head_dim;
+    if (c->arch->window_heads) RP_TRY(read_window_heads(r, c));
+    c->attn_scale = c->arch->attn_scale > 0.0f ? c->arch->attn_scale : 1.0f / sqrtf((float)c->head_dim);
     if (c->n_layer == c->arch->scale_embd_layers) c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
     RP_TRY(rp_config_f32(r, "attention.scale", &c->attn_scale));
     return RP_OK;
@@ -252,10 +316,11 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     RP_TRY(rp_config_count(&r, "block_count", 0, 4096, &c.n_layer));
     RP_TRY(read_next_layers(&r, &c));
     if (c.layers.feed_forward.kind == FEED_FORWARD_EXPERTS) RP_TRY(rp_config_read_experts(&r, &c));
-    RP_TRY(rp_config_count(&r, "feed_forward_length", (uint32_t)c.experts.n_ff, 1u << 24, &c.n_ff));
+    RP_TRY(read_of_layers(&r, "feed_forward_length", (uint32_t)c.experts.n_ff, 1u << 24, &c.n_ff, &c.ff_lengths));
     RP_TRY(read_heads(&r, &c));
     RP_TRY(read_rope(&r, &c));
     RP_TRY(read_window(&r, &c));
+    RP_TRY(read_layers(&r, &c));
     RP_TRY(rp_config_f32(&r, "attention.layer_norm_rms_epsilon", &c.norm_eps));
     if (!(c.norm_eps > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.attention.layer_norm_rms_epsilon is missing or not positive",
@@ -285,8 +350,13 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     if (k.attention == ATTENTION_WINDOW) k.window = c->window;
     if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;
     const bool window = k.attention == ATTENTION_WINDOW;
-    k.rope            = window ? c->rope_window : c->rope;
-    k.rope.mode       = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;
-    k.rope_factors    = !(window && c->arch->window_rope);
+    k.head_dim        = window && c->arch->window_heads ? c->head_dim_window : c->head_dim;
+    k.n_head_kv       = c->heads_kv != NULL ? (int32_t)rp_gguf_number_at(c->heads_kv, (uint64_t)layer) : c->n_head_kv;
+    k.n_ff            = c->ff_lengths != NULL ? (int32_t)rp_gguf_number_at(c->ff_lengths, (uint64_t)layer) : c->n_ff;
+    k.kv_layer        = layer;
+    if (c->n_layer_kv > 1 && layer >= c->n_layer_kv) k.kv_layer = c->n_layer_kv - (window ? 2 : 1);
+    k.rope         = window ? c->rope_window : c->rope;
+    k.rope.mode    = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;
+    k.rope_factors = !(window && c->arch->window_rope);
     return k;
 }

@@ -41,6 +41,10 @@ typedef struct ModelConfig {
     const RpGgufValue *window_layers; /* from the file: booleans [n_layer], true: a window; or NULL */
     const RpGgufValue *delta_layers;  /* from the file: booleans, true: a gated delta net; or NULL */
     int32_t            n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    const RpGgufValue *heads_kv, *ff_lengths; /* from the file: n_head_kv and n_ff of each layer; or NULL */
+    int32_t            head_dim_window;       /* of layers with a window */
+    int32_t            n_layer_kv;            /* layers from this one on read caches of layers before */
+    int32_t            n_embd_layer;          /* length of the embeddings that layers add; 0: none */
     int32_t            n_layer_next; /* layers behind those that predict further tokens (MTP): kept, but not run */
     float              norm_eps, embd_scale, attn_scale, residual_scale, logit_scale;
     float              attn_cap, logit_cap; /* soft caps of scores and logits; 0: none */
@@ -58,6 +62,8 @@ typedef struct LayerKind {
     AttentionKind   attention;
     PositionKind    position;
     FeedForwardKind feed_forward;
+    int32_t         head_dim, n_head_kv, n_ff;
+    int32_t         kv_layer;     /* the layer whose cache it reads, its own or one before */
     int32_t         window;       /* positions that a token attends to, its own included; 0: all */
     RpRopeParams    rope;         /* of q and k, unless position is POSITION_NONE */
     bool            rope_factors; /* frequencies are divided by the file's rope_freqs, where it has them */

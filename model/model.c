@@ -77,6 +77,7 @@ static void fill_info(RpModel *m) {
         leave_out(m->layers[i].up_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].down_exps, c->experts.n, c->experts.n_used, info);
     }
+    leave_out(m->layer_embd, (int32_t)m->token_embd->view.ne[1], 1, info);
     if (m->output != m->token_embd) leave_out(m->token_embd, (int32_t)m->token_embd->view.ne[1], 1, info);
 }
 

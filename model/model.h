@@ -11,6 +11,8 @@
  * absent. */
 typedef struct LayerWeights {
     const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
+    const RpGgufTensor *embd_gate, *embd_proj, *embd_norm,
+        *out_scale;                               /* embedding of the layer; factor of its result */
     const RpGgufTensor *qkv, *qkv_bias, *gate_up; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
     const RpGgufTensor *delta_qkv, *delta_gate, *conv, *dt, *decay, *beta, *alpha, *beta_alpha, *delta_norm, *delta_out;
@@ -36,6 +38,7 @@ struct RpModel {
     };
     char                name[128], warning[384];                          /* warning: info.adapter_warning */
     const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
+    const RpGgufTensor *layer_embd, *layer_proj, *layer_norm; /* embeddings of all layers; NULL: they have none */
     const RpGgufTensor *rope_long, *rope_short; /* factors for contexts longer than rope.n_ctx_orig, and for others */
     LayerWeights       *layers;                 /* [n_layer] */
     WeightPart         *parts;                  /* [n_parts], owned; borrows the data of the file */

@@ -42,6 +42,7 @@ typedef enum Length {
     DELTA_HEADS,
     DELTA_GATES,
     DELTA_VALUES,
+    EMBD_LAYER,
     N_LENGTHS
 } Length;
 
@@ -75,7 +76,8 @@ enum {
     QUERY_GATED   = 1 << 25, /* or queries and gates */
     DELTA         = 1 << 26,
     JOINT_GATES   = 1 << 27, /* of a delta net: beta and alpha have one matrix, */
-    SPLIT_GATES   = 1 << 28  /* or two */
+    SPLIT_GATES   = 1 << 28, /* or two */
+    LAYER_EMBD    = 1 << 29  /* an embedding of the layer */
 };
 
 typedef enum Presence {
@@ -142,6 +144,10 @@ static const WeightRow rows[] = {
     {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART             },
     {"ffn_up.weight",              FIELD(gate_up),        {EMBD, FF_TWICE, ONE},         REQUIRED,  DENSE | FF_JOINED            },
     {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               REQUIRED,  DENSE                        },
+    {"inp_gate.weight",            FIELD(embd_gate),      {EMBD, EMBD_LAYER, ONE},       REQUIRED,  LAYER_EMBD                   },
+    {"proj.weight",                FIELD(embd_proj),      {EMBD_LAYER, EMBD, ONE},       REQUIRED,  LAYER_EMBD                   },
+    {"post_norm.weight",           FIELD(embd_norm),      {EMBD, ONE, ONE},              REQUIRED,  LAYER_EMBD                   },
+    {"layer_output_scale.weight",  FIELD(out_scale),      {ONE, ONE, ONE},               READ_ONLY, POST_NORM                    },
     {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              REQUIRED,  POST_NORM                    },
     {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED                       },
     {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           REQUIRED,  ROUTED | BIASED              },
@@ -182,6 +188,7 @@ static unsigned parts_of(const ModelConfig *c, const RpGgufFile *file, int layer
     parts |= file != NULL && rp_gguf_find_tensor(file, name) != NULL ? QKV_JOINED : QKV_APART;
     if (!a->no_pre_norm) parts |= PRE_NORM | (a->ffn_norm_is_post ? FFN_NORM_POST : FFN_NORM);
     if (a->post_norm) parts |= POST_NORM;
+    if (c->n_embd_layer > 0) parts |= LAYER_EMBD;
     if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE | (a->gate_up_joined ? FF_JOINED : FF_APART);
     parts |= ROUTED;
     if (a->expert_biases) parts |= BIASED;
@@ -190,17 +197,17 @@ static unsigned parts_of(const ModelConfig *c, const RpGgufFile *file, int layer
     return parts;
 }
 
-static int64_t length(const ModelConfig *c, Length which) {
-    const int64_t heads = c->n_head, rows_kv = (int64_t)c->n_head_kv * c->head_dim;
+static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
+    const int64_t heads = c->n_head, rows_kv = (int64_t)k->n_head_kv * k->head_dim;
     const int64_t lengths[N_LENGTHS] = {[ONE]            = 1,
                                         [EMBD]           = c->n_embd,
-                                        [HEADS]          = heads * c->head_dim,
+                                        [HEADS]          = heads * k->head_dim,
                                         [HEADS_KV]       = rows_kv,
-                                        [QKV_ROWS]       = heads * c->head_dim + 2 * rows_kv,
-                                        [HEAD_DIM]       = c->head_dim,
+                                        [QKV_ROWS]       = heads * k->head_dim + 2 * rows_kv,
+                                        [HEAD_DIM]       = k->head_dim,
                                         [N_HEADS]        = heads,
-                                        [FF]             = c->n_ff,
-                                        [FF_TWICE]       = 2 * (int64_t)c->n_ff,
+                                        [FF]             = k->n_ff,
+                                        [FF_TWICE]       = 2 * (int64_t)k->n_ff,
                                         [EXPERTS]        = c->experts.n,
                                         [FF_EXPERT]      = c->experts.n_ff,
                                         [FF_SHARED]      = c->experts.n_ff_shared,
@@ -211,7 +218,8 @@ static int64_t length(const ModelConfig *c, Length which) {
                                         [MLA_Q]          = heads * (c->mla.nope + c->rope.n_dims),
                                         [MLA_VALUE]      = c->mla.value,
                                         [MLA_OUT]        = heads * c->mla.value,
-                                        [QUERY_AND_GATE] = 2 * heads * c->head_dim,
+                                        [QUERY_AND_GATE] = 2 * heads * k->head_dim,
+                                        [EMBD_LAYER]     = c->n_embd_layer,
                                         [TAPS]           = c->delta.taps,
                                         [DELTA_CHANNELS] = rp_delta_channels(&c->delta),
                                         [DELTA_DIM]      = c->delta.dim,
@@ -271,8 +279,8 @@ static const RpGgufTensor *part_of(RpModel *m, const RpGgufTensor *whole, const 
     return &p->tensor;
 }
 
-static void take_apart(RpModel *m, LayerWeights *l) {
-    const int64_t q = length(&m->config, HEADS), kv = length(&m->config, HEADS_KV), ff = m->config.n_ff;
+static void take_apart(RpModel *m, const LayerKind *k, LayerWeights *l) {
+    const int64_t q = length(&m->config, k, HEADS), kv = length(&m->config, k, HEADS_KV), ff = k->n_ff;
     if (l->qkv != NULL) {
         l->q = part_of(m, l->qkv, "q", 0, q);
         l->k = part_of(m, l->qkv, "k", q, kv);
@@ -289,8 +297,16 @@ static void take_apart(RpModel *m, LayerWeights *l) {
     }
 }
 
+/* A layer that reads the cache of another needs no keys and values, but files may have them. */
+static bool may_be_absent(const ModelConfig *c, const LayerKind *k, int layer, const WeightRow *r) {
+    const bool is_value = r->field == FIELD(v);
+    if (c->arch->value_norm && is_value) return true;
+    return k->kv_layer != layer && (is_value || r->field == FIELD(k) || r->field == FIELD(k_norm));
+}
+
 static RpStatus find_layer(RpModel *m, int layer) {
     const ModelConfig *c   = &m->config;
+    const LayerKind    k   = rp_config_layer(c, layer);
     const unsigned     has = parts_of(c, m->file, layer);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
@@ -298,12 +314,12 @@ static RpStatus find_layer(RpModel *m, int layer) {
         char                name[64];
         const RpGgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
-        RP_TRY(
-            find3(m, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2]), r->presence != REQUIRED, &t));
+        RP_TRY(find3(m, name, length(c, &k, r->ne[0]), length(c, &k, r->ne[1]), length(c, &k, r->ne[2]),
+                     r->presence != REQUIRED || may_be_absent(c, &k, layer, r), &t));
         /* rows that share a field exclude each other by `when` */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }
-    take_apart(m, &m->layers[layer]);
+    take_apart(m, &k, &m->layers[layer]);
     return RP_OK;
 }
 
@@ -326,6 +342,12 @@ RpStatus rp_model_find_weights(RpModel *m) {
     RP_TRY(find(m, "output.weight", c->n_embd, n_vocab, true, &m->output));
     if (m->output == NULL) m->output = m->token_embd;
     RP_TRY(find_rope_factors(m));
+    if (c->n_embd_layer > 0) {
+        const int64_t all = (int64_t)c->n_embd_layer * c->n_layer;
+        RP_TRY(find(m, "per_layer_token_embd.weight", all, n_vocab, false, &m->layer_embd));
+        RP_TRY(find(m, "per_layer_model_proj.weight", c->n_embd, all, false, &m->layer_proj));
+        RP_TRY(find(m, "per_layer_proj_norm.weight", c->n_embd_layer, 1, false, &m->layer_norm));
+    }
     free(m->parts);
     m->n_parts = 0;
     m->parts   = calloc((size_t)c->n_layer * PARTS_OF_LAYER, sizeof *m->parts);
@@ -349,7 +371,7 @@ bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t) {
 static bool is_used(const RpModel *m, const RpGgufTensor *t) {
     enum { FIELDS = sizeof(LayerWeights) / sizeof(const RpGgufTensor *) };
     if (t == m->token_embd || t == m->output_norm || t == m->output || t == m->rope_factors || t == m->rope_long ||
-        t == m->rope_short)
+        t == m->rope_short || t == m->layer_embd || t == m->layer_proj || t == m->layer_norm)
         return true;
     for (int layer = 0; layer < m->config.n_layer; layer++) {
         const RpGgufTensor *fields[FIELDS];
@@ -397,11 +419,13 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
     for (int layer = 0; layer < c->n_layer; layer++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const WeightRow *r = &rows[i];
+            const LayerKind  k = rp_config_layer(c, layer);
             char             name[64];
             if ((r->when & ~parts_of(c, NULL, layer)) != 0) continue;
             if (r->presence == READ_ONLY || (r->presence == OPTIONAL && !biases)) continue;
             snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
-            RP_TRY(visit3(visit, user, name, length(c, r->ne[0]), length(c, r->ne[1]), length(c, r->ne[2])));
+            RP_TRY(
+                visit3(visit, user, name, length(c, &k, r->ne[0]), length(c, &k, r->ne[1]), length(c, &k, r->ne[2])));
         }
     RP_TRY(visit3(visit, user, "output_norm.weight", c->n_embd, 1, 1));
     return tied ? RP_OK : visit3(visit, user, "output.weight", c->n_embd, n_vocab, 1);

@@ -72,7 +72,7 @@ class Tiny:
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
-                 keys_theirs=None, nextn=0, rope_long=False, delta=None):
+                 keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -234,7 +234,30 @@ class Tiny:
             self.matrix(p + "ffn_up_shexp.weight", self.embd, self.ff_shared)
             self.matrix(p + "ffn_down_shexp.weight", self.ff_shared, self.embd)
 
+    def gemma4_layer(self, i):
+        """Layers with a window have heads of 16 elements. Odd layers attend to all positions, with heads of 32; the first of
+        them has no values. The last two have no keys and values."""
+        p, dim = f"blk.{i}.", (16, 32)[i % 2]
+        for name in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"):
+            self.vector(p + name + ".weight", self.embd, 1.0)
+        self.matrix(p + "attn_q.weight", self.embd, self.heads * dim)
+        self.vector(p + "attn_q_norm.weight", dim, dim ** -0.5, 0.04)  # in place of the scale of scores
+        if i < self.layers - 2:
+            for name in "k" if i == 1 else "kv":
+                self.matrix(p + f"attn_{name}.weight", self.embd, self.heads_kv[i] * dim)
+            self.vector(p + "attn_k_norm.weight", dim, 1.0)
+        self.matrix(p + "attn_output.weight", self.heads * dim, self.embd)
+        for name, n, rows in (("gate", self.embd, self.ff[i]), ("up", self.embd, self.ff[i]), ("down", self.ff[i], self.embd)):
+            self.matrix(p + f"ffn_{name}.weight", n, rows)
+        self.vector(p + "layer_output_scale.weight", 1, 0.8)
+        if self.layer_embd:
+            self.matrix(p + "inp_gate.weight", self.embd, self.layer_embd)
+            self.matrix(p + "proj.weight", self.layer_embd, self.embd)
+            self.vector(p + "post_norm.weight", self.embd, 1.0)
+
     def layer(self, i):
+        if self.arch == "gemma4":
+            return self.gemma4_layer(i)
         p = f"blk.{i}."
         if self.arch != "olmo2":
             self.vector(p + "attn_norm.weight", self.embd, 1.0)
@@ -273,6 +296,10 @@ class Tiny:
         self.metadata()
         self.vocabulary()
         self.matrix("token_embd.weight", self.embd, self.vocab, scale=3.0 if self.tied else 8.0)
+        if self.layer_embd:
+            self.matrix("per_layer_token_embd.weight", self.layer_embd * self.layers, self.vocab, scale=8.0)
+            self.matrix("per_layer_model_proj.weight", self.embd, self.layer_embd * self.layers)
+            self.vector("per_layer_proj_norm.weight", self.layer_embd, 1.0)
         for i in range(self.layers):
             self.layer(i)
         self.vector("output_norm.weight", self.embd, 1.0)
@@ -395,6 +422,16 @@ def models():
               "final_logit_softcapping": ("float32", 5.0)}
     yield Tiny("gemma2-f32", "gemma2", [Q.F32], seed=340, keys=gemma2, post_norm=True, tied=True, embd=32, ff=32, layers=3)
     yield Tiny("gemma2-mix", "gemma2", MIX_32, seed=341, keys=gemma2, post_norm=True, tied=True)
+    gemma4 = dict(tied=True, layers=6, dim=32, heads_kv=[2, 1, 2, 1, 2, 1], rope_factors=True, keys={
+        "attention.sliding_window": ("uint32", 8), "attention.sliding_window_pattern": ("array", [True, False] * 3),
+        "attention.shared_kv_layers": ("uint32", 2), "attention.key_length_swa": ("uint32", 16),
+        "attention.value_length_swa": ("uint32", 16), "rope.dimension_count_swa": ("uint32", 16),
+        "rope.dimension_count": ("uint32", 32), "rope.freq_base": ("float32", 1e6), "rope.freq_base_swa": ("float32", 1e4),
+        "final_logit_softcapping": ("float32", 5.0)})
+    for name, types, embd, layer_embd in (("f32", [Q.F32], 64, 32), ("mix", MIX_32, 64, 32), ("plain", [Q.F32], 32, 0)):
+        embeddings = {"embedding_length_per_layer_input": ("uint32", layer_embd)}
+        yield Tiny(f"gemma4-{name}", "gemma4", types, seed=390 + len(name) + layer_embd, embd=embd, layer_embd=layer_embd,
+                   ff=[32] * 4 + [64] * 2, **gemma4 | dict(keys=gemma4["keys"] | embeddings))
     yield Tiny("ernie4_5-f32", "ernie4_5", [Q.F32], seed=350, embd=32, ff=32, heads=2, tied=True)
     yield Tiny("ernie4_5-mix", "ernie4_5", MIX_32, seed=351)
     yield from expert_models()
