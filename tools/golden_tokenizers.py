@@ -89,6 +89,35 @@ def write_spm(path, texts, prefix):
     close(w)
 
 
+def write_gemma4(path, texts):
+    """Merges of characters, as ranks; no text between line ends is split."""
+    words = collections.Counter(w for t in texts for w in re.findall("\u2581?[^\u2581\\n]+", t.replace(" ", "\u2581")))
+    words = {tuple(w): n for w, n in words.items() if len(w) < 30 and w.isprintable() and "<" not in w}
+    characters = sorted({c for w in words for c in w} | {"\u2581", "\n"})
+    merges = []
+    while len(merges) < 300:
+        pairs = collections.Counter(pair for word in words for pair in zip(word, word[1:]) for _ in range(words[word]))
+        pair = max(pairs, key=lambda p: (pairs[p], p))
+        merges.append(pair)
+        spelt = {word: re.findall("|".join(map(re.escape, [pair[0] + pair[1]] + sorted(set(word), key=len, reverse=True))),
+                                  "".join(word)) for word in words if pair in zip(word, word[1:])}
+        for word, parts in spelt.items():
+            words[tuple(parts)] = words.get(tuple(parts), 0) + words.pop(word)
+    pieces = list(dict.fromkeys([c for c in characters if c.isprintable()] + [a + b for a, b in merges] + ["\n", "\n\n"]))
+    tokens = ["<unk>", "<bos>", "<eos>"] + [f"<0x{b:02X}>" for b in range(256)] + CONTROL + USER
+    pieces = [p for p in pieces if p not in tokens]
+    tokens += pieces
+    w = gguf.GGUFWriter(str(path), "llama")
+    w.add_tokenizer_model("gemma4")
+    w.add_token_list(tokens)
+    w.add_token_types([2, 3, 3] + [6] * 256 + [3] * len(CONTROL) + [4] * len(USER) + [1] * len(pieces))
+    w.add_token_merges([f"{a} {b}" for a, b in merges])
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_unk_token_id(0)
+    close(w)
+
+
 def close(w):
     w.write_header_to_file()
     w.write_kv_data_to_file()
@@ -116,6 +145,8 @@ if __name__ == "__main__":
     for name in PRE:
         write_bpe(folder / f"{name}.gguf", name, spelling, learnt)
         write_golden(folder / f"{name}.gguf", short)
+    write_gemma4(folder / "gemma4.gguf", short)
+    write_golden(folder / "gemma4.gguf", short)
     for name, has_prefix in (("spm", True), ("spm-no-prefix", False)):
         write_spm(folder / f"{name}.gguf", all_texts, has_prefix)
         write_golden(folder / f"{name}.gguf", short)

@@ -182,8 +182,9 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
     const bool bpe     = kind.len == 4 && memcmp(kind.ptr, "gpt2", 4) == 0;
     const bool unigram = kind.len == 2 && memcmp(kind.ptr, "t5", 2) == 0 && rp_gguf_find(f, "tokenizer.hf.log_probs");
-    if (!bpe && !unigram && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
-        return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2 and llama)",
+    tk->gemma4         = kind.len == 6 && memcmp(kind.ptr, "gemma4", 6) == 0;
+    if (!bpe && !unigram && !tk->gemma4 && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2, llama and gemma4)",
                        rp_gguf_path(f), (int)(kind.len < 32 ? kind.len : 32), kind.ptr);
     /* defaults of the kind; the keys below override them */
     tk->kind    = bpe ? "gpt2" : unigram ? "t5" : "llama";
@@ -198,6 +199,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));
+    if (tk->gemma4) tk->add_bos = true, tk->add_space_prefix = false; /* files that say otherwise are wrong */
     RP_TRY(load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
     RP_TRY(load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
     RP_TRY(load_strip(tk, f));

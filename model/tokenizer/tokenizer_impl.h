@@ -56,9 +56,10 @@ struct RpTokenizer {
     StringTable   by_text; /* token texts as in the file; SentencePiece looks up its merges here */
 
     bool        add_bos, add_eos, add_space_prefix, ignore_merges;
-    SpacePrefix space_prefix;      /* of add_space_prefix */
-    bool        split_words;       /* SentencePiece: no merge goes over the beginning of a word */
-    bool        nfc;               /* byte-level BPE: texts are normalised (nfc.h) */
+    SpacePrefix space_prefix; /* of add_space_prefix */
+    bool        gemma4;       /* SentencePiece: merges by tokenizer.ggml.merges, runs of line ends as whole tokens */
+    bool        split_words;  /* SentencePiece: no merge goes over the beginning of a word */
+    bool        nfc;          /* byte-level BPE: texts are normalised (nfc.h) */
     int32_t     bos, eos, unknown; /* -1: none */
     int32_t     byte_token[256];   /* the token of a single byte, -1: none */
 

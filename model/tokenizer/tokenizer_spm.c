@@ -64,7 +64,8 @@ static RpStatus load_joins(RpTokenizer *tk) {
 /* The rules of tokenizer.hf.merges, "left right". Without them any two neighbours whose text is a token can be
  * merged. */
 static RpStatus load_merges(RpTokenizer *tk, const RpGgufFile *f) {
-    const RpGgufValue *v = rp_gguf_find(f, "tokenizer.hf.merges");
+    const RpGgufValue *v = rp_gguf_find(f, tk->gemma4 ? "tokenizer.ggml.merges" : "tokenizer.hf.merges");
+    if (v == NULL && tk->gemma4) return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.merges is missing", rp_gguf_path(f));
     if (v == NULL) return RP_OK;
     if (v->type != RP_GGUF_ARRAY || (v->elem_type != RP_GGUF_STRING && v->n > 0))
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.merges is not an array of strings", rp_gguf_path(f));
@@ -106,8 +107,9 @@ static RpStatus load_prefix(RpTokenizer *tk, const RpGgufFile *f) {
  * is. */
 RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
     const RpGgufValue *scores = rp_gguf_find(f, "tokenizer.ggml.scores");
-    if (scores == NULL || scores->type != RP_GGUF_ARRAY || scores->elem_type != RP_GGUF_F32 ||
-        scores->n != (uint64_t)tk->n_vocab)
+    const bool         ranked = scores == NULL && tk->gemma4; /* merges have ranks, and need no scores */
+    if (!ranked && (scores == NULL || scores->type != RP_GGUF_ARRAY || scores->elem_type != RP_GGUF_F32 ||
+                    scores->n != (uint64_t)tk->n_vocab))
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.scores is not an f32 for each of the %d tokens",
                        rp_gguf_path(f), tk->n_vocab);
     tk->scores = malloc(((size_t)tk->n_vocab + 1) * sizeof *tk->scores);
@@ -115,7 +117,7 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
     for (int32_t i = 0; i < tk->n_vocab; i++) {
         const RpGgufString text = tk->by_text.strings[i];
         unsigned char      byte;
-        tk->scores[i] = (float)rp_gguf_number_at(scores, (uint64_t)i);
+        tk->scores[i] = ranked ? 0.0f : (float)rp_gguf_number_at(scores, (uint64_t)i);
         if (tk->scores[i] != tk->scores[i])
             return rp_fail(RP_E_FORMAT, "%s: the score of token %d is not a number", rp_gguf_path(f), i);
         if (tk->types[i] == TOKEN_BYTE && byte_of(text, &byte)) {
@@ -193,6 +195,14 @@ static size_t word_length(const RpTokenizer *tk, const char *text, size_t len) {
     return mark != NULL ? (size_t)(mark - text) : len;
 }
 
+/* Gemma 4 merges runs of line ends and the text between them apart. */
+static size_t stretch(const RpTokenizer *tk, const char *text, size_t len) {
+    size_t n = 1;
+    if (!tk->gemma4) return len;
+    while (n < len && (text[n] == '\n') == (text[0] == '\n')) n++;
+    return n;
+}
+
 /* Writes the text with U+2581 for each space, cuts it into characters, merges, and emits the symbols that are
  * left. */
 RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
@@ -214,7 +224,13 @@ RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool
         st  = rp_unigram_encode(tk, marked + from, end, out);
     }
     for (size_t from = 0, end; from < n && st == RP_OK && tk->log_probs == NULL; from += end) {
-        st = add_joined(tk, marked + from, n - from, merger, &end);
+        end              = stretch(tk, marked + from, n - from);
+        const int32_t id = tk->gemma4 && marked[from] == '\n' ? rp_spm_token_of(tk, marked + from, end) : -1;
+        if (id >= 0) {
+            st = rp_token_list_push(out, id);
+            continue;
+        }
+        st = add_joined(tk, marked + from, end, merger, &end);
         if (st == RP_OK) st = rp_bpe_merge_all(tk, merger, propose_merge);
         for (int32_t i = 0; i >= 0 && st == RP_OK; i = merger->symbols[i].next)
             st = emit(tk, marked + from + merger->symbols[i].at, merger->symbols[i].len, out);

@@ -153,7 +153,7 @@ Test(refusals, vocabularies) {
     refuse_vocabulary(spm, RP_OK, "");
     refuse_vocabulary(gpt2, RP_OK, "");
     v = spm, v.model = "bert";
-    refuse_vocabulary(v, RP_E_UNSUPPORTED, "tokenizer 'bert' is not supported (there are gpt2 and llama)");
+    refuse_vocabulary(v, RP_E_UNSUPPORTED, "tokenizer 'bert' is not supported (there are gpt2, llama and gemma4)");
     v = spm, v.n_tokens = -1;
     refuse_vocabulary(v, RP_E_FORMAT, "v.gguf: tokenizer.ggml.tokens is not an array of strings");
     v = spm, v.n_types = -1;
