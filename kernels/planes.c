@@ -189,7 +189,7 @@ static void arrange_two_bits(const uint8_t *in, uint8_t *out) {
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < 16; i++) {
             unsigned byte = 0;
-            for (int k = 0; k < 4; k++) byte |= (in[k / 2 * 32 + k % 2 * 16 + i] >> (2 * j) & 3u) << (2 * k);
+            for (int k = 0; k < 4; k++) byte |= ((unsigned)in[k / 2 * 32 + k % 2 * 16 + i] >> (2 * j) & 3u) << (2 * k);
             out[16 * j + i] = (uint8_t)byte;
         }
 }

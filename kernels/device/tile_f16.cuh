@@ -8,8 +8,8 @@
  *
  * scales  Row m of the weights is multiplied by a power of two 2^e[m], column c by 2^f[c], which bring the largest
  * element
- *         below 2^15: f16 neither overflows, nor loses elements above 2^-39 of the largest. The result is acc / 2^e /
- *         2^f.
+ *         below 2^15: f16 neither overflows, nor loses elements above 2^-39 of the largest. The result is
+ *         acc / 2^e / 2^f.
  * error   An element that is rounded to f16 is off by at most 2^-11 of itself. So |error| <= 2^-10 * sum |w x|, without
  *         that of sums in f32; q8_act itself is off by up to 1/254 of the largest of 32 elements.
  * order   Step s is 64 elements: fragment s of types with two runs, blocks 2s and 2s+1 of others. The columns are

@@ -47,8 +47,8 @@ static uint32_t waiting_lanes(const Warp &w, size_t frame) {
 // warp let them go on. First paths that have not begun or were interrupted; with `split` also lanes that wait at a
 // join:
 //
-//     running: lanes 0-7, spin      stack: { 0-31 at the join } below { 8-15, a path }      lanes 16-31 wait at the
-//     join switch         running: 8-15            stack: { 0-31 at the join } { 0-7, spin }
+//     running: lanes 0-7, spin    stack: { 0-31 at the join } below { 8-15, a path }    lanes 16-31 wait at the join
+//     switch         running: 8-15            stack: { 0-31 at the join } { 0-7, spin }
 //     split          running: 16-31 from the join on; they meet the others no more before the outer join
 bool switch_path(Warp &w, bool split) {
     for (size_t k = 0; k < w.stack.size(); k++) {

@@ -5,8 +5,7 @@
  *
  *     registers  high parts of the queries of the warp's rows, their sums acc[16][SIZE] and scores s[16][TILE]
  *     shared     k[TILE][SIZE], v[TILE][SIZE] f16: values are copied while scores are computed, the next keys while
- *     values
- *                are added. Low parts of the queries, as fragments [warp][k-step][lane][4]
+ *                values are added. Low parts of the queries, as fragments [warp][k-step][lane][4]
  *
  * With g = lane / 4 and t = lane % 4, a lane has rows g and g + 8 of the warp, and columns 2t and 2t + 1 of every 8.
  * This is the layout of d, and that of a (mma.cuh): scores become weights and these a factor of the next product,
@@ -19,12 +18,11 @@
  * It changes only if a score exceeds it: sums are then multiplied by a power of two. So weights are at most 2^14, and
  * one that is 2^-19 of the largest is still a normal f16.
  *
- *     largest log2(e) score of a tile    3.2   7.9   10   12.5      reference   12   12   12   21      sums are
- *     multiplied by 2^-9
+ *     largest log2(e) score of a tile    3.2   7.9   10   12.5      reference   12   12   12   21
+ *     sums before the tile               0     as they are              times 2^-9
  *
  * banks  Chunk c of 16 bytes of position r is stored as chunk c ^ (r & 7), so that ldmatrix reads eight rows from
- * different
- *        banks. */
+ *        different banks. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_PREFILL_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_PREFILL_CUH
 

@@ -1,15 +1,13 @@
 /* attention_q8_0.cuh - keys and values of a q8_0 cache as fragments of matrix products (attention_kv.cuh).
  *
- *     two blocks of a row:   d0 quants0[32] d1 quants1[32]       68 bytes: d0 at 0, quants0 at 2, d1 at 34, quants1 at
- *     36
+ *     two blocks of a row:   d0 quants0[32] d1 quants1[32]       68 bytes: d0 at 0, quants0 at 2, d1 at 34, rest at 36
  *
  * Rows begin at an even address. So the quants of one of two neighbouring blocks begin at a multiple of 4, those of the
  * other 2 bytes behind one. Quants are loaded as aligned words. Those of the second kind are rotated by two, and two
  * loads make the last word:
  *
  *     word      0         1               7             8
- *     bytes     d0 q0 q1  q2 q3 q4 q5 ... q26 ... q29   q30 q31 d1        last word: q30 q31 (of word 8), q0 q1 (of
- *     word 0)
+ *     bytes     d0 q0 q1  q2 q3 q4 q5 ... q26 ... q29   q30 q31 d1     last word: q30 q31 of word 8, q0 q1 of word 0
  *
  * The queries are rotated in the same way (stage_queries), and so are the sums of the values (Values::dim). Tiles at an
  * end of the context and heads of fewer than SIZE elements take other code. Where rows are no whole words, quants are

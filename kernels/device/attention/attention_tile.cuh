@@ -108,6 +108,11 @@ template <int ROWS> struct AttentionShared {
     float *key_scales, *value_scales; /* q8_0 */
 };
 
+/* cap * tanh(s / cap), off by at most 2^-21 cap. tanhf needs more registers than there are. */
+__device__ inline float soft_cap(float s, float cap) {
+    return cap - __fdividef(2.0f * cap, expf(__fdividef(2.0f * s, cap)) + 1.0f);
+}
+
 /* The state of a lane. */
 template <RpDtype T, int SIZE, int GROUPS> struct RowState {
     typedef AttentionSizes<T, SIZE> S;
@@ -156,7 +161,7 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
                     s[group][n][e] *= factor;
-                    if (CAPPED) s[group][n][e] = cap * tanhf(s[group][n][e] / cap);
+                    if (CAPPED) s[group][n][e] = soft_cap(s[group][n][e], cap);
                 }
             if (!all_seen) hide(shared.seen[row], first, s[group]);
 #pragma unroll
