@@ -53,6 +53,13 @@ const char *rp_convert_type_name(int i) { return i >= 0 && i < N_MIXES ? mixes[i
 
 uint32_t rp_quant_mix_file_type(const QuantMix *mix) { return mix->file_type; }
 
+/* A type that can be read but not written. */
+static bool has_no_quantiser(const char *name) {
+#define X(ID, type, ...) || strcasecmp(name, #type) == 0
+    return false RP_CODEBOOK_QUANTS(X);
+#undef X
+}
+
 RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
     char   known[1024] = "";
     size_t n           = 0;
@@ -64,6 +71,8 @@ RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
         if (n < sizeof known)
             n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", mixes[i].name);
     }
+    if (has_no_quantiser(name))
+        return rp_fail(RP_E_UNSUPPORTED, "%.32s: there is no quantiser for this type (there are %s)", name, known);
     return rp_fail(RP_E_ARG, "'%.32s' is not a weight type (there are %s)", name, known);
 }
 
