@@ -21,12 +21,13 @@ static int64_t blocks_of(int64_t n, uint32_t size) { return size == 0 ? 1 : (n +
 static RpStatus block_size(const char *path, const SafeTensor *w, const SafeTensor *s, Fp8Blocks *b) {
     const int64_t rows = w->ne[1], columns = w->ne[0], n = s->ne[0] * s->ne[1] * s->ne[2] * s->ne[3];
     if (rows > UINT32_MAX || columns > UINT32_MAX) return rp_fail(RP_E_SHAPE, "%s: a matrix in FP8 is too large", path);
-    if (b->rows == 0 || n == 1) {
-        const bool each_row = n == rows && n > 1;
+    if (b->rows == 0) {
+        const bool each_row = n == rows && (s->n_dims == 1 || s->ne[1] == n); /* [rows], [rows, 1] */
         b->rows             = each_row ? 1 : (uint32_t)rows;
         b->columns          = (uint32_t)columns;
         if (each_row || n == 1) return RP_OK;
-    } else if (s->ne[1] == blocks_of(rows, b->rows) && s->ne[0] == blocks_of(columns, b->columns) && s->ne[2] == 1) {
+    } else if (s->ne[1] == blocks_of(rows, b->rows) && s->ne[0] == blocks_of(columns, b->columns) && s->ne[2] == 1 &&
+               s->ne[3] == 1) {
         return RP_OK;
     }
     return rp_fail(RP_E_SHAPE, "%s: scales %.*s are [%lld,%lld] for a weight of [%lld,%lld]", path,
@@ -37,7 +38,7 @@ static RpStatus block_size(const char *path, const SafeTensor *w, const SafeTens
 static float *scales_of(const SafeTensor *s) {
     const int64_t n   = s->ne[0] * s->ne[1] * s->ne[2] * s->ne[3];
     float        *out = malloc((size_t)n * sizeof *out);
-    if (out != NULL) rp_dequantize_row((RpDtype)rp_safe_type_dtype(s->type), s->data, n, out);
+    if (out != NULL) rp_safe_to_f32(s, out);
     return out;
 }
 

@@ -2,6 +2,7 @@
 #include "model/hf/safetensors.h"
 
 #include "model/gguf/gguf_file.h"
+#include "reprise/quants.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,16 @@ static const struct {
 
 const char *rp_safe_type_name(SafeType type) { return types[type].name; }
 int         rp_safe_type_dtype(SafeType type) { return types[type].dtype; }
+
+void rp_safe_to_f32(const SafeTensor *t, float *out) {
+    _Alignas(8) unsigned char part[1024]; /* a header of odd length shifts all data, and f16 is read as uint16_t */
+    const size_t              each = types[t->type].bytes, n = t->bytes / each;
+    for (size_t i = 0, k; i < n; i += k) {
+        k = n - i < sizeof part / each ? n - i : sizeof part / each;
+        memcpy(part, t->data + i * each, k * each);
+        rp_dequantize_row((RpDtype)types[t->type].dtype, part, (int64_t)k, out + i);
+    }
+}
 
 static RpStatus bad(const Safetensors *s, RpGgufString name, const char *what) {
     return rp_fail(RP_E_FORMAT, "%s: tensor %.*s: %s", s->file->path, (int)(name.len < 96 ? name.len : 96), name.ptr,

@@ -52,6 +52,9 @@ typedef struct SafeTensor {
     size_t               bytes;
 } SafeTensor;
 
+/* All elements as f32, of a type that rp_safe_type_dtype knows. Data may lie at any address. */
+void rp_safe_to_f32(const SafeTensor *t, float *out);
+
 typedef struct Safetensors {
     RpGgufFile *file; /* path and mapping; borrowed */
     Json        header;

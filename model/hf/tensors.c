@@ -41,7 +41,7 @@ typedef struct Weights {
     Group    *groups;
     size_t    n_groups;
     Fp8Blocks blocks;
-    bool      tied;
+    bool      tied, fp8; /* fp8: quantization_config says so */
     size_t    made_bytes;
 } Weights;
 
@@ -53,6 +53,14 @@ static int by_name(const void *a, const void *b) {
 
 /* ---- entries and groups ---- */
 
+/* Names that stand for something else inside of the library. */
+static RpStatus check_unknown(const Weights *w, const SafeTensor *t) {
+    const RpGgufString s = t->name;
+    if (memchr(s.ptr, '#', s.len) == NULL && (s.len < 6 || memcmp(s.ptr, "train.", 6) != 0)) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s: names that begin with train. or contain # are not supported",
+                   w->m->dir.path, (int)(s.len < 96 ? s.len : 96), s.ptr);
+}
+
 static RpStatus list_entries(Weights *w) {
     w->entries = calloc(w->shards.n_tensors + 1, sizeof *w->entries);
     if (w->entries == NULL)
@@ -63,6 +71,7 @@ static RpStatus list_entries(Weights *w) {
         *e                  = (Entry){.tensor = t, .expert = -1};
         e->role             = rp_hf_name(w->m, t->name, e->name, &e->expert);
         if (e->role == HF_IGNORED || (w->tied && strcmp(e->name, "output.weight") == 0)) continue;
+        if (e->role == HF_UNKNOWN) RP_TRY(check_unknown(w, t));
         if (e->role == HF_UNKNOWN) /* stands in the list, so that it is refused as unused */
             snprintf(e->name, sizeof e->name, "%.*s", (int)(t->name.len < 120 ? t->name.len : 120), t->name.ptr);
         w->n_entries++;
@@ -90,7 +99,7 @@ static RpStatus check_group(const Weights *w, const Group *g) {
         if (e->role != HF_EXPERT || e->expert != (int32_t)i)
             return bad(w, e, "an expert before it is missing, or occurs twice");
         if (!same_shape(e->tensor, first->tensor)) return bad(w, e, "experts of one layer differ in type or shape");
-        if (e->tensor->ne[2] != 1) return bad(w, e, "an expert is no matrix");
+        if (e->tensor->ne[2] != 1 || e->tensor->ne[3] != 1) return bad(w, e, "an expert is no matrix");
     }
     return RP_OK;
 }
@@ -105,6 +114,42 @@ static int dtype_of(const Entry *e) {
     if (e->tensor->type == SAFE_F8_E4M3) return RP_BF16;
     const int dtype = rp_safe_type_dtype(e->tensor->type);
     return dtype >= 0 && e->role == HF_TENSOR && is_vector(e->tensor) ? RP_F32 : dtype;
+}
+
+/* The scales of weight `e`, or with `scale` the weight of scales `e`; NULL: there are none. */
+static const Entry *partner(const Weights *w, const Entry *e, bool scale) {
+    Entry     key = {.expert = e->expert};
+    const int n   = (int)strlen(e->name) - (scale ? (int)strlen("#scale") : 0);
+    snprintf(key.name, sizeof key.name, "%.*s%s", n < HF_NAME_BYTES - 8 ? n : HF_NAME_BYTES - 8, e->name,
+             scale ? "" : "#scale");
+    return bsearch(&key, w->entries, w->n_entries, sizeof key, by_name);
+}
+
+/* Scales belong to one weight in FP8, which has no others. */
+static RpStatus check_scales(const Weights *w, const Group *g) {
+    for (size_t i = 0; i < g->n; i++) {
+        const Entry *e = &w->entries[g->first + i], *weight = partner(w, e, true);
+        if (i > 0 && e[-1].expert == e->expert) return bad(w, e, "its weight has two tensors of scales");
+        if (weight == NULL) return bad(w, e, "scales of a weight that is missing");
+        if (weight->tensor->type != SAFE_F8_E4M3) return bad(w, e, "scales of a weight that is not F8_E4M3");
+    }
+    return RP_OK;
+}
+
+/* What the library does not compute with. */
+static RpStatus check_type(const Weights *w, const Group *g) {
+    const Entry      *e = &w->entries[g->first];
+    const SafeTensor *t = e->tensor;
+    if (e->role == HF_UNKNOWN) return RP_OK;
+    if (dtype_of(e) < 0)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s, which is not supported", w->m->dir.path,
+                       (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, rp_safe_type_name(t->type));
+    if (t->type == SAFE_F8_E4M3 && e->role == HF_TENSOR && is_vector(t)) return bad(w, e, "a vector in F8_E4M3");
+    if (is_norm(e) && !is_vector(t)) return bad(w, e, "a norm that is no vector");
+    for (size_t i = 0; i < g->n && w->fp8 && t->type == SAFE_F8_E4M3; i++)
+        if (partner(w, e + i, false) == NULL)
+            return bad(w, e + i, "its scales are missing, and quantization_config says fp8");
+    return RP_OK;
 }
 
 /* Whether the tensor cannot be a view of its file. */
@@ -133,12 +178,12 @@ static RpStatus list_groups(Weights *w) {
         for (n = 1; i + n < w->n_entries && strcmp(e->name, e[n].name) == 0;) n++;
         Group *g = &w->groups[w->n_groups];
         *g       = (Group){.first = i, .n = n, .made = SIZE_MAX};
-        if (e->role == HF_SCALE) continue;
+        if (e->role == HF_SCALE) {
+            RP_TRY(check_scales(w, g));
+            continue;
+        }
         RP_TRY(check_group(w, g));
-        if (e->role != HF_UNKNOWN && dtype_of(e) < 0)
-            return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s, which is not supported", w->m->dir.path,
-                           (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr,
-                           rp_safe_type_name(e->tensor->type));
+        RP_TRY(check_type(w, g));
         if (must_be_made(w, g)) {
             g->made = w->made_bytes;
             w->made_bytes += (group_bytes(w, g) + ALIGN - 1) / ALIGN * ALIGN;
@@ -150,29 +195,21 @@ static RpStatus list_groups(Weights *w) {
 
 /* ---- making ---- */
 
-/* The scales of a weight in FP8, by their name; NULL: there are none. */
-static const SafeTensor *scale_of(const Weights *w, const Entry *e) {
-    Entry key = {.expert = e->expert};
-    snprintf(key.name, sizeof key.name, "%.*s#scale", HF_NAME_BYTES - 8, e->name);
-    const Entry *found = bsearch(&key, w->entries, w->n_entries, sizeof key, by_name);
-    return found != NULL ? found->tensor : NULL;
-}
-
 static RpStatus make(const Weights *w, const Group *g, char *out) {
     const size_t each = group_bytes(w, g) / g->n;
     for (size_t i = 0; i < g->n; i++, out += each) {
         const Entry      *e = &w->entries[g->first + i];
         const SafeTensor *t = e->tensor;
         if (t->type == SAFE_F8_E4M3) {
-            if (t->ne[2] != 1) return bad(w, e, "FP8 of other shapes than a matrix");
-            RP_TRY(rp_fp8_to_bf16(w->m->dir.path, t, scale_of(w, e), w->blocks, out));
+            if (t->ne[2] != 1 || t->ne[3] != 1) return bad(w, e, "FP8 of other shapes than a matrix");
+            const Entry *scales = partner(w, e, false);
+            RP_TRY(rp_fp8_to_bf16(w->m->dir.path, t, scales != NULL ? scales->tensor : NULL, w->blocks, out));
         } else if (dtype_of(e) == rp_safe_type_dtype(t->type)) {
             memcpy(out, t->data, each);
         } else {
-            float *x = (float *)(void *)out;
-            rp_dequantize_row((RpDtype)rp_safe_type_dtype(t->type), t->data, t->ne[0], x);
+            rp_safe_to_f32(t, (float *)(void *)out);
         }
-        if (!w->m->family->norm_plus_1 || !is_norm(e)) continue;
+        if (!w->m->family->norm_plus_1 || !is_norm(e) || dtype_of(e) != RP_F32) continue;
         float *x = (float *)(void *)out;
         for (int64_t k = 0; k < t->ne[0]; k++) x[k] += 1.0f;
     }
@@ -273,7 +310,9 @@ static RpStatus read_tied(Weights *w) {
 
 static RpStatus read_blocks(Weights *w) {
     const Json     *j    = &w->m->config;
-    const JsonNode *size = rp_json_get(j, rp_json_get(j, j->nodes, "quantization_config"), "weight_block_size");
+    const JsonNode *q    = rp_json_get(j, j->nodes, "quantization_config");
+    const JsonNode *size = rp_json_get(j, q, "weight_block_size");
+    w->fp8               = q != NULL && q->type != JSON_NULL;
     if (size == NULL || size->type == JSON_NULL) return RP_OK;
     const JsonNode *rows = rp_json_first(j, size), *columns = rows != NULL ? rp_json_next(j, size, rows) : NULL;
     uint64_t        r = 0, c = 0;
