@@ -8,13 +8,15 @@
 #include <string.h>
 
 /* Families without windows in arch_table.c run up to the length of the window, where both agree. */
-static RpStatus context(const HfModel *m, uint32_t *n_ctx) {
-    const bool absent = rp_json_get(&m->config, m->text, "sliding_window") == NULL;
-    uint32_t   window = 0;
-    RP_TRY(rp_hf_count(m, "max_position_embeddings", (double)NAN, n_ctx));
+static RpStatus context(const HfModel *m, uint32_t *n_trained, uint32_t *n_ctx) {
+    uint32_t window = 0;
+    bool     used;
+    RP_TRY(rp_hf_count(m, "max_position_embeddings", (double)NAN, n_trained));
+    *n_ctx = *n_trained;
     if (m->family->windows) return RP_OK;
-    RP_TRY(rp_hf_count(m, "sliding_window", absent ? m->family->window : 0.0, &window));
-    const bool used = m->family->window_unless_null || rp_hf_flag(m, "use_sliding_window", false);
+    RP_TRY(rp_hf_count(m, "sliding_window", 0.0, &window));
+    RP_TRY(rp_hf_flag(m, m->text, "use_sliding_window", false, &used));
+    used = used || m->family->window_unless_null;
     if (used && window > 0 && window < *n_ctx) *n_ctx = window;
     return RP_OK;
 }
@@ -46,11 +48,11 @@ static RpStatus windows(const HfModel *m) {
 }
 
 static RpStatus check_activation(const HfModel *m) {
-    const JsonNode *act = rp_hf_value(m, "hidden_act");
-    if (act == NULL) act = rp_hf_value(m, "hidden_activation");
+    const char     *key = strcmp(m->family->arch, "gemma3") == 0 ? "hidden_activation" : "hidden_act";
+    const JsonNode *act = rp_hf_value(m, key);
     if (act == NULL || rp_json_is(&m->config, act, m->family->activation)) return RP_OK;
     const RpGgufString text = rp_json_string(&m->config, act);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: hidden_act '%.*s' is not supported (%s computes %s)", m->config.path,
+    return rp_fail(RP_E_UNSUPPORTED, "%s: %s '%.*s' is not supported (%s computes %s)", m->config.path, key,
                    (int)(text.len < 32 ? text.len : 32), text.ptr, m->family->arch, m->family->activation);
 }
 
@@ -94,7 +96,7 @@ static void put_name(const HfModel *m) {
 }
 
 RpStatus rp_hf_config(HfModel *m) {
-    uint32_t n_ctx = 0, rope_dim = 0, n_layer = 0, n_next = 0;
+    uint32_t n_trained = 0, n_ctx = 0, rope_dim = 0, n_layer = 0, n_next = 0;
     m->text              = m->config.nodes;
     const JsonNode *part = rp_json_get(&m->config, m->config.nodes, "text_config");
     if (part != NULL && part->type == JSON_OBJECT) m->text = part;
@@ -103,7 +105,7 @@ RpStatus rp_hf_config(HfModel *m) {
     RP_TRY(check_quantization(m));
     rp_gguf_put_string(m->out, "general.architecture", m->family->arch);
     put_name(m);
-    RP_TRY(context(m, &n_ctx));
+    RP_TRY(context(m, &n_trained, &n_ctx));
     rp_hf_put_u32(m, "context_length", n_ctx);
     RP_TRY(rp_hf_copy_count(m, "vocab_size", "vocab_size")); /* for other readers of a file that is made of this */
     RP_TRY(rp_hf_copy_count(m, "num_hidden_layers", "block_count"));
@@ -114,7 +116,7 @@ RpStatus rp_hf_config(HfModel *m) {
     RP_TRY(rp_hf_copy_count(m, "intermediate_size", "feed_forward_length"));
     RP_TRY(rp_hf_copy_number(m, "rms_norm_eps", 1e-6, "attention.layer_norm_rms_epsilon"));
     RP_TRY(heads(m, &rope_dim));
-    RP_TRY(rp_hf_rope(m, rope_dim, n_ctx));
+    RP_TRY(rp_hf_rope(m, rope_dim, n_trained));
     if (m->family->windows) RP_TRY(windows(m));
     return m->family->keys != NULL ? m->family->keys(m) : RP_OK;
 }

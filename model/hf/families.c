@@ -18,35 +18,37 @@ static RpStatus all_layers_have_experts(const HfModel *m) {
     return RP_OK;
 }
 
-static RpStatus mixtral(const HfModel *m) {
+static RpStatus mixtral(HfModel *m) {
     RP_TRY(rp_hf_copy_count(m, "num_local_experts", "expert_count"));
     return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
 }
 
-static RpStatus experts(const HfModel *m) {
+static RpStatus experts(HfModel *m) {
+    bool norm;
     RP_TRY(all_layers_have_experts(m));
     const bool newer = rp_hf_value(m, "num_local_experts") != NULL;
     RP_TRY(rp_hf_copy_count(m, newer ? "num_local_experts" : "num_experts", "expert_count"));
-    rp_hf_put_bool(m, "expert_weights_norm", rp_hf_flag(m, "norm_topk_prob", false));
+    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", false, &norm));
+    rp_hf_put_bool(m, "expert_weights_norm", norm);
     return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
 }
 
-static RpStatus qwen3moe(const HfModel *m) {
+static RpStatus qwen3moe(HfModel *m) {
     RP_TRY(rp_hf_copy_count(m, "moe_intermediate_size", "expert_feed_forward_length"));
     return experts(m);
 }
 
-static RpStatus qwen2moe(const HfModel *m) {
+static RpStatus qwen2moe(HfModel *m) {
     RP_TRY(rp_hf_copy_count(m, "shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
     return qwen3moe(m);
 }
 
-static RpStatus olmoe(const HfModel *m) {
+static RpStatus olmoe(HfModel *m) {
     if (rp_hf_value(m, "clip_qkv") != NULL) return rp_hf_refuse(m, "clip_qkv", "clamping of q, k and v");
     return experts(m);
 }
 
-static RpStatus granite(const HfModel *m) {
+static RpStatus granite(HfModel *m) {
     RP_TRY(rp_hf_copy_number(m, "embedding_multiplier", 1.0, "embedding_scale"));
     RP_TRY(rp_hf_copy_number(m, "residual_multiplier", 1.0, "residual_scale"));
     RP_TRY(rp_hf_copy_number(m, "attention_multiplier", 1.0, "attention.scale"));
@@ -54,23 +56,29 @@ static RpStatus granite(const HfModel *m) {
 }
 
 /* The rows of arch_table.c leave RoPE out in each fourth layer; a list in config.json must agree. */
-static RpStatus smollm3(const HfModel *m) {
+static RpStatus smollm3(HfModel *m) {
     const JsonNode *list = rp_hf_value(m, "no_rope_layers");
     uint32_t        interval, i = 0;
     RP_TRY(rp_hf_count(m, "no_rope_layer_interval", 4, &interval));
+    if (list != NULL && (list->type != JSON_ARRAY || list->n != (uint32_t)m->n_layer))
+        return rp_fail(RP_E_FORMAT, "%s: no_rope_layers is not a list of %d numbers", m->config.path, m->n_layer);
     if (list == NULL && interval != 4) return rp_hf_refuse(m, "no_rope_layer_interval", "another interval than 4");
-    for (const JsonNode *x = rp_json_first(&m->config, list); x != NULL; x = rp_json_next(&m->config, list, x))
+    for (const JsonNode *x = rp_json_first(&m->config, list); x != NULL; x = rp_json_next(&m->config, list, x)) {
+        if (x->type != JSON_NUMBER)
+            return rp_fail(RP_E_FORMAT, "%s: no_rope_layers is not a list of %d numbers", m->config.path, m->n_layer);
         if ((rp_json_number(&m->config, x) != 0.0) != (++i % 4 != 0))
             return rp_hf_refuse(m, "no_rope_layers", "another pattern than each fourth layer");
+    }
     return RP_OK;
 }
 
-static RpStatus gemma3(const HfModel *m) {
+static RpStatus gemma3(HfModel *m) {
     double scalar;
+    bool   both;
     if (rp_hf_value(m, "final_logit_softcapping") != NULL || rp_hf_value(m, "attn_logit_softcapping") != NULL)
         return rp_hf_refuse(m, "final_logit_softcapping", "a soft cap of scores or logits");
-    if (rp_hf_flag(m, "use_bidirectional_attention", false))
-        return rp_hf_refuse(m, "use_bidirectional_attention", "attention to later tokens");
+    RP_TRY(rp_hf_flag(m, m->text, "use_bidirectional_attention", false, &both));
+    if (both) return rp_hf_refuse(m, "use_bidirectional_attention", "attention to later tokens");
     RP_TRY(rp_hf_number(m, m->text, "query_pre_attn_scalar", 256.0, &scalar));
     if (!(scalar > 0.0)) return rp_fail(RP_E_FORMAT, "%s: query_pre_attn_scalar is %g", m->config.path, scalar);
     rp_hf_put_f32(m, "attention.scale", 1.0 / sqrt(scalar));
@@ -79,8 +87,9 @@ static RpStatus gemma3(const HfModel *m) {
 
 /* Experts behind a few dense layers, chosen by a sigmoid with a bias, and shared ones. Layers for multi-token
  * prediction come last in the file, and are left out (names.c). */
-static RpStatus glm4moe(const HfModel *m) {
+static RpStatus glm4moe(HfModel *m) {
     uint32_t n_group;
+    bool     norm, qk_norm;
     RP_TRY(rp_hf_count(m, "n_group", 1, &n_group));
     if (n_group > 1) return rp_hf_refuse(m, "n_group", "a choice by groups of experts");
     RP_TRY(rp_hf_copy_count(m, "n_routed_experts", "expert_count"));
@@ -90,7 +99,10 @@ static RpStatus glm4moe(const HfModel *m) {
     RP_TRY(rp_hf_copy_count(m, "first_k_dense_replace", "leading_dense_block_count"));
     RP_TRY(rp_hf_copy_number(m, "routed_scaling_factor", 1.0, "expert_weights_scale"));
     rp_hf_put_u32(m, "expert_gating_func", 2); /* a sigmoid */
-    rp_hf_put_bool(m, "expert_weights_norm", rp_hf_flag(m, "norm_topk_prob", true));
+    RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));
+    rp_hf_put_bool(m, "expert_weights_norm", norm);
+    RP_TRY(rp_hf_flag(m, m->text, "use_qk_norm", false, &qk_norm));
+    m->no_qk_norm = !qk_norm;
     return RP_OK;
 }
 
@@ -129,29 +141,48 @@ static const HfName glm4moe_names[] = {
 };
 
 /* clang-format off */
+static const HfDefault mistral_defaults[] = {{"sliding_window", 4096}, {NULL, 0}};
+static const HfDefault mixtral_defaults[] = {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
+static const HfDefault qwen3_defaults[]   = {{"head_dim", 128}, {NULL, 0}};
+static const HfDefault gemma_defaults[]   = {
+    {"rope_theta", 1e6}, {"vocab_size", 262208}, {"max_position_embeddings", 131072}, {"num_attention_heads", 8},
+    {"num_key_value_heads", 4}, {"head_dim", 256}, {"sliding_window", 4096}, {NULL, 0}};
+static const HfDefault smollm3_defaults[] = {{"rope_theta", 2e6}, {NULL, 0}};
+static const HfDefault olmo2_defaults[]   = {{"rms_norm_eps", 1e-5}, {NULL, 0}}; /* also of OLMoE and Phi 3 */
+static const HfDefault olmo3_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"sliding_window", 4096},
+                                             {"sliding_window_pattern", 4}, {NULL, 0}};
+static const HfDefault glm4_defaults[]    = {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1.5625e-7},
+                                             {"head_dim", 128}, {NULL, 0}};
+static const HfDefault glm4moe_defaults[] = {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
+static const HfDefault ernie_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 128}, {NULL, 0}};
+
 static const HfFamily families[] = {
     {.name = "LlamaForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true},
     {.name = "MistralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
-     .window_unless_null = true, .window = 4096},
+     .window_unless_null = true, .defaults = mistral_defaults},
     {.name = "MixtralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
-     .window_unless_null = true, .keys = mixtral},
+     .window_unless_null = true, .keys = mixtral, .defaults = mixtral_defaults},
     {.name = "Qwen2ForCausalLM", .arch = "qwen2", .activation = "silu"},
-    {.name = "Qwen3ForCausalLM", .arch = "qwen3", .activation = "silu"},
+    {.name = "Qwen3ForCausalLM", .arch = "qwen3", .activation = "silu", .defaults = qwen3_defaults},
     {.name = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .activation = "silu", .keys = qwen2moe},
     {.name = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .activation = "silu", .keys = qwen3moe},
     {.name = "Gemma3ForCausalLM", .arch = "gemma3", .activation = "gelu_pytorch_tanh", .names = gemma_names,
-     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3},
+     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3, .defaults = gemma_defaults},
     {.name = "Gemma3ForConditionalGeneration", .arch = "gemma3", .activation = "gelu_pytorch_tanh", .names = gemma_names,
-     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3},
-    {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3},
+     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3, .defaults = gemma_defaults},
+    {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3,
+     .defaults = smollm3_defaults},
     {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = granite},
-    {.name = "OlmoeForCausalLM", .arch = "olmoe", .activation = "silu", .keys = olmoe},
-    {.name = "Olmo2ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names},
-    {.name = "Olmo3ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .windows = true},
-    {.name = "Phi3ForCausalLM", .arch = "phi3", .activation = "silu", .names = phi3_names, .window_unless_null = true},
-    {.name = "Glm4ForCausalLM", .arch = "glm4", .activation = "silu", .names = glm4_names},
-    {.name = "Glm4MoeForCausalLM", .arch = "glm4moe", .activation = "silu", .names = glm4moe_names, .keys = glm4moe},
-    {.name = "Ernie4_5ForCausalLM", .arch = "ernie4_5", .activation = "silu", .tied = true},
+    {.name = "OlmoeForCausalLM", .arch = "olmoe", .activation = "silu", .keys = olmoe, .defaults = olmo2_defaults},
+    {.name = "Olmo2ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .defaults = olmo2_defaults},
+    {.name = "Olmo3ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .windows = true,
+     .defaults = olmo3_defaults},
+    {.name = "Phi3ForCausalLM", .arch = "phi3", .activation = "silu", .names = phi3_names, .window_unless_null = true,
+     .defaults = olmo2_defaults},
+    {.name = "Glm4ForCausalLM", .arch = "glm4", .activation = "silu", .names = glm4_names, .defaults = glm4_defaults},
+    {.name = "Glm4MoeForCausalLM", .arch = "glm4moe", .activation = "silu", .names = glm4moe_names, .keys = glm4moe,
+     .defaults = glm4moe_defaults},
+    {.name = "Ernie4_5ForCausalLM", .arch = "ernie4_5", .activation = "silu", .tied = true, .defaults = ernie_defaults},
 };
 /* clang-format on */
 

@@ -21,18 +21,24 @@ typedef struct HfName {
     const char *hf, *gguf;
 } HfName;
 
+/* What transformers takes for a key of config.json that is absent, where it differs from most families. */
+typedef struct HfDefault {
+    const char *name;
+    double      value;
+} HfDefault;
+
 /* A family of models, as the field "architectures" of config.json names it. */
 typedef struct HfFamily {
-    const char   *name, *arch; /* of Hugging Face, and of the table of architectures */
-    const char   *activation;  /* the only one of "hidden_act" that `arch` computes */
-    const HfName *names;       /* rows before those of names.c, up to one of NULL */
-    bool   norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
-    bool   norm_plus_1; /* norms multiply by 1 + weight */
-    bool   tied;        /* the output matrix is the embedding, where config.json does not say */
-    bool   windows;     /* `arch` has layers with a window, and so has the file */
-    bool   window_unless_null;          /* sliding_window alone switches the window on; use_sliding_window is no key */
-    double window;                      /* sliding_window where the key is absent */
-    RpStatus (*keys)(const HfModel *m); /* keys of the family alone; or NULL */
+    const char      *name, *arch; /* of Hugging Face, and of the table of architectures */
+    const char      *activation;  /* the only one of "hidden_act" that `arch` computes */
+    const HfName    *names;       /* rows before those of names.c, up to one of NULL */
+    const HfDefault *defaults;    /* up to one of NULL */
+    bool norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
+    bool norm_plus_1; /* norms multiply by 1 + weight */
+    bool tied;        /* the output matrix is the embedding, where config.json does not say */
+    bool windows;     /* `arch` has layers with a window, and so has the file */
+    bool window_unless_null;      /* sliding_window alone switches the window on; use_sliding_window is no key */
+    RpStatus (*keys)(HfModel *m); /* keys of the family alone; or NULL */
 } HfFamily;
 
 /* A vector that is made from config.json. */
@@ -52,22 +58,24 @@ struct HfModel {
     GgufWriter     *out; /* gets the metadata */
     HfVector        vectors[HF_MAX_VECTORS];
     int             n_vectors;
+    bool            no_qk_norm;    /* config.json says that q and k have no norms, which files of `arch` may have */
     int32_t n_layer, n_layer_next; /* of config.json; layers behind n_layer predict further tokens, and are left out */
 };
 
 /* Reads config.json and puts the keys of the architecture. RP_E_UNSUPPORTED names what the library does not compute. */
 RP_NODISCARD RpStatus rp_hf_config(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_find_family(HfModel *m);
-RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_ctx);
+RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained); /* max_position_embeddings */
 
 /* Puts the keys of the tokenizer; without a tokenizer.json that there is none. */
 RP_NODISCARD RpStatus rp_hf_tokenizer(HfModel *m);
 
-/* Values of config.json. A number that is absent or null gives the fallback; NaN as fallback: it is an error. */
+/* Values of config.json. What is absent gives the default of the family, if that has one; else, and if it is null,
+ * the fallback; NaN as fallback: it is an error. */
 RP_NODISCARD RpStatus rp_hf_number(const HfModel *m, const JsonNode *object, const char *name, double fallback,
                                    double *out);
 RP_NODISCARD RpStatus rp_hf_count(const HfModel *m, const char *name, double fallback, uint32_t *out);
-bool                  rp_hf_flag(const HfModel *m, const char *name, bool fallback);
+RP_NODISCARD RpStatus rp_hf_flag(const HfModel *m, const JsonNode *object, const char *name, bool fallback, bool *out);
 const JsonNode       *rp_hf_value(const HfModel *m, const char *name);                   /* NULL also for null */
 RP_NODISCARD RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why); /* RP_E_UNSUPPORTED */
 
@@ -84,7 +92,7 @@ void rp_hf_put_text(const HfModel *m, const char *key, const char *text);
 RP_NODISCARD RpStatus rp_hf_copy_count(const HfModel *m, const char *name, const char *key);
 RP_NODISCARD RpStatus rp_hf_copy_number(const HfModel *m, const char *name, double fallback, const char *key);
 
-/* A value of rope_parameters, or of config.json itself in older files. */
+/* A value of rope_parameters or rope_scaling, or of config.json itself. */
 RP_NODISCARD RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out);
 
 /* Reads the shards and sets the tensors of f. */

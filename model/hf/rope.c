@@ -17,15 +17,28 @@ static RpStatus add_vector(HfModel *m, const char *name, int64_t n, float **out)
     return RP_OK;
 }
 
+/* original_max_position_embeddings stands in the scaling, or in config.json itself, which transformers prefers. */
+static RpStatus original_context(const HfModel *m, const JsonNode *scaling, uint32_t n_trained, double *out) {
+    static const char name[] = "original_max_position_embeddings";
+    const bool        phi3   = strcmp(m->family->arch, "phi3") == 0; /* which has a default of its own */
+    double            outer;
+    RP_TRY(rp_hf_number(m, m->text, name, phi3 ? 4096.0 : n_trained, &outer));
+    RP_TRY(rp_hf_number(m, scaling, name, outer, out));
+    if (*out != outer && (phi3 || rp_hf_value(m, name) != NULL))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: %s is both %g and %g", m->config.path, name, outer, *out);
+    if (*out >= 2.0 && *out <= 2147483647.0) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s is %g", m->config.path, name, *out);
+}
+
 /* Llama 3.1: pairs that turn seldom are slowed down by `factor`, and those between are blended. GGUF keeps the
  * divisors of the frequencies. */
-static RpStatus llama3(HfModel *m, const JsonNode *scaling, uint32_t head_dim, double base) {
+static RpStatus llama3(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_trained, double base) {
     double factor, low, high, n_orig;
     RP_TRY(rp_hf_number(m, scaling, "factor", (double)NAN, &factor));
     RP_TRY(rp_hf_number(m, scaling, "low_freq_factor", 1.0, &low));
     RP_TRY(rp_hf_number(m, scaling, "high_freq_factor", 4.0, &high));
-    RP_TRY(rp_hf_number(m, scaling, "original_max_position_embeddings", 8192.0, &n_orig));
-    if (!(factor >= 1.0) || !(low > 0.0) || !(high > low) || !(n_orig >= 1.0) || head_dim < 2 || head_dim > 65536)
+    RP_TRY(original_context(m, scaling, n_trained, &n_orig));
+    if (!(factor >= 1.0) || !(low > 0.0) || !(high > low) || head_dim < 2 || head_dim > 65536)
         return rp_fail(RP_E_FORMAT, "%s: rope scaling llama3 by %g between %g and %g is not possible", m->config.path,
                        factor, low, high);
     float *factors;
@@ -80,14 +93,11 @@ static RpStatus copy_factors(HfModel *m, const JsonNode *scaling, const char *ke
 }
 
 /* Phi 3: other divisors for contexts beyond the original one. The magnitude is attention_factor, or
- * sqrt(1 + ln(n_ctx / n_orig) / ln(n_orig)). */
-static RpStatus longrope(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_ctx) {
-    double n_orig, magnitude;
-    RP_TRY(rp_hf_number(m, m->text, "original_max_position_embeddings", n_ctx, &n_orig));
-    RP_TRY(rp_hf_number(m, scaling, "original_max_position_embeddings", n_orig, &n_orig));
-    if (!(n_orig >= 2.0 && n_orig <= 2147483647.0))
-        return rp_fail(RP_E_FORMAT, "%s: original_max_position_embeddings is %g", m->config.path, n_orig);
-    const double longer = n_ctx / n_orig;
+ * sqrt(1 + ln(factor) / ln(n_orig)) with the factor n_trained / n_orig where none is given. */
+static RpStatus longrope(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_trained) {
+    double n_orig, magnitude, longer;
+    RP_TRY(original_context(m, scaling, n_trained, &n_orig));
+    RP_TRY(rp_hf_number(m, scaling, "factor", n_trained / n_orig, &longer));
     RP_TRY(rp_hf_number(m, scaling, "attention_factor", longer > 1.0 ? sqrt(1.0 + log(longer) / log(n_orig)) : 1.0,
                         &magnitude));
     rp_hf_put_text(m, "rope.scaling.type", "longrope");
@@ -97,11 +107,11 @@ static RpStatus longrope(HfModel *m, const JsonNode *scaling, uint32_t head_dim,
     return copy_factors(m, scaling, "short_factor", "rope_factors_short.weight", head_dim / 2);
 }
 
-static RpStatus put_scaling(const HfModel *m, const JsonNode *scaling, const char *type, uint32_t n_ctx) {
+static RpStatus put_scaling(const HfModel *m, const JsonNode *scaling, const char *type, uint32_t n_trained) {
     double factor, n_orig;
     RP_TRY(rp_hf_number(m, scaling, "factor", (double)NAN, &factor));
-    RP_TRY(rp_hf_number(m, scaling, "original_max_position_embeddings", n_ctx, &n_orig));
-    if (!(factor >= 1.0) || !(n_orig >= 1.0 && n_orig <= 2147483647.0))
+    RP_TRY(original_context(m, scaling, n_trained, &n_orig));
+    if (!(factor >= 1.0))
         return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %g is not possible", m->config.path,
                        factor, n_orig);
     rp_hf_put_text(m, "rope.scaling.type", type);
@@ -110,17 +120,35 @@ static RpStatus put_scaling(const HfModel *m, const JsonNode *scaling, const cha
     return strcmp(type, "yarn") == 0 ? yarn(m, scaling, factor) : RP_OK;
 }
 
-static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_ctx, double base) {
+static const JsonNode *type_of(const HfModel *m, const JsonNode *scaling) {
     const JsonNode *type = rp_json_get(&m->config, scaling, "rope_type");
-    if (type == NULL) type = rp_json_get(&m->config, scaling, "type");
+    return type != NULL ? type : rp_json_get(&m->config, scaling, "type");
+}
+
+/* Without a type there may only be what every type has. */
+static RpStatus check_untyped(const HfModel *m, const JsonNode *scaling) {
+    const Json *j = &m->config;
+    for (const JsonNode *x = rp_json_first(j, scaling); x != NULL; x = rp_json_next(j, scaling, x)) {
+        const RpGgufString key  = rp_json_key(j, x);
+        const bool         base = key.len == 10 && memcmp(key.ptr, "rope_theta", 10) == 0,
+                   part         = key.len == 21 && memcmp(key.ptr, "partial_rotary_factor", 21) == 0;
+        if (!base && !part)
+            return rp_fail(RP_E_FORMAT, "%s: rope_type is missing beside %.*s", m->config.path,
+                           (int)(key.len < 48 ? key.len : 48), key.ptr);
+    }
+    return RP_OK;
+}
+
+static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_trained, double base) {
+    const JsonNode *type = type_of(m, scaling);
+    if (type == NULL) return check_untyped(m, scaling);
     /* the dynamic scaling begins behind max_position_embeddings, where no session goes */
-    if (type == NULL || rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic"))
-        return RP_OK;
-    if (rp_json_is(&m->config, type, "linear")) return put_scaling(m, scaling, "linear", n_ctx);
-    if (rp_json_is(&m->config, type, "yarn")) return put_scaling(m, scaling, "yarn", n_ctx);
-    if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, base);
+    if (rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic")) return RP_OK;
+    if (rp_json_is(&m->config, type, "linear")) return put_scaling(m, scaling, "linear", n_trained);
+    if (rp_json_is(&m->config, type, "yarn")) return put_scaling(m, scaling, "yarn", n_trained);
+    if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, n_trained, base);
     if (rp_json_is(&m->config, type, "longrope") && strcmp(m->family->arch, "phi3") == 0)
-        return longrope(m, scaling, head_dim, n_ctx);
+        return longrope(m, scaling, head_dim, n_trained);
     const RpGgufString text = rp_json_string(&m->config, type);
     return rp_fail(RP_E_UNSUPPORTED,
                    "%s: rope_type '%.*s' is not supported (there are default, dynamic, linear, llama3, yarn, and "
@@ -128,27 +156,50 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
                    m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
 }
 
-RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out) {
-    const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *full = rp_json_get(&m->config, newer, "full_attention");
-    RP_TRY(rp_hf_number(m, m->text, name, fallback, out));
-    return rp_hf_number(m, full != NULL ? full : newer, name, *out, out);
+/* *full: the object of a model with one kind of layers, or of its layers without a window; NULL: there is none. */
+static RpStatus rope_objects(const HfModel *m, const JsonNode **full, const JsonNode **window) {
+    const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *older = rp_hf_value(m, "rope_scaling");
+    *full   = newer != NULL ? newer : older;
+    *window = NULL;
+    if (newer != NULL && older != NULL) return rp_hf_refuse(m, "rope_scaling", "it beside rope_parameters");
+    if (newer != NULL && rp_json_get(&m->config, newer, "full_attention") != NULL) {
+        *full   = rp_json_get(&m->config, newer, "full_attention");
+        *window = rp_json_get(&m->config, newer, "sliding_attention");
+    }
+    if (*window != NULL && (*window)->type == JSON_NULL) *window = NULL;
+    if ((*full == NULL || (*full)->type == JSON_OBJECT) && (*window == NULL || (*window)->type == JSON_OBJECT))
+        return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s is no object", m->config.path,
+                   newer != NULL ? "rope_parameters" : "rope_scaling");
 }
 
-RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_ctx) {
-    const JsonNode *whole = rp_hf_value(m, "rope_parameters"), *window = NULL;
+RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out) {
+    const JsonNode *full, *window;
+    double          other;
+    RP_TRY(rope_objects(m, &full, &window));
+    RP_TRY(rp_hf_number(m, m->text, name, fallback, out));
+    RP_TRY(rp_hf_number(m, window, name, *out, &other));
+    RP_TRY(rp_hf_number(m, full, name, *out, out));
+    if (window == NULL || other == *out) return RP_OK;
+    return rp_hf_refuse(m, name, "another value for layers with a window");
+}
+
+RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained) {
+    const bool      gemma3 = strcmp(m->family->arch, "gemma3") == 0;
+    const JsonNode *full, *window;
     double          base, window_base;
-    const JsonNode *full = rp_json_get(&m->config, whole, "full_attention");
-    if (full != NULL) {
-        window = rp_json_get(&m->config, whole, "sliding_attention");
-        whole  = full;
-    }
-    const JsonNode *scaling = whole != NULL ? whole : rp_hf_value(m, "rope_scaling");
-    RP_TRY(rp_hf_number(m, m->text, "rope_theta", strcmp(m->family->arch, "gemma3") == 0 ? 1e6 : 1e4, &base));
-    RP_TRY(rp_hf_number(m, whole, "rope_theta", base, &base));
-    RP_TRY(rp_hf_number(m, m->text, "rope_local_base_freq", 1e4, &window_base));
+    RP_TRY(rope_objects(m, &full, &window));
+    RP_TRY(rp_hf_number(m, m->text, "rope_theta", 1e4, &base));
+    window_base = base;
+    if (gemma3) RP_TRY(rp_hf_number(m, m->text, "rope_local_base_freq", 1e4, &window_base));
+    RP_TRY(rp_hf_number(m, full, "rope_theta", base, &base));
+    if (window == NULL && !gemma3) window_base = base;
     RP_TRY(rp_hf_number(m, window, "rope_theta", window_base, &window_base));
     rp_hf_put_f32(m, "rope.freq_base", base);
-    if (window == NULL && strcmp(m->family->arch, "gemma3") != 0) window_base = base;
     if (m->family->windows) rp_hf_put_f32(m, "rope.freq_base_swa", window_base);
-    return scaling_of(m, scaling, head_dim, n_ctx, base);
+    const JsonNode *type = type_of(m, window);
+    if (type != NULL && !rp_json_is(&m->config, type, "default"))
+        return rp_hf_refuse(m, "sliding_attention", "RoPE scaling of layers with a window");
+    if (type == NULL) RP_TRY(check_untyped(m, window));
+    return scaling_of(m, full, head_dim, n_trained, base);
 }

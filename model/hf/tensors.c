@@ -53,6 +53,11 @@ static int by_name(const void *a, const void *b) {
 
 /* ---- entries and groups ---- */
 
+static RpStatus bad(const Weights *w, const Entry *e, const char *what) {
+    return rp_fail(RP_E_FORMAT, "%s: tensor %.*s (%s): %s", w->m->dir.path,
+                   (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr, e->name, what);
+}
+
 /* Names that stand for something else inside of the library. */
 static RpStatus check_unknown(const Weights *w, const SafeTensor *t) {
     const RpGgufString s = t->name;
@@ -74,15 +79,12 @@ static RpStatus list_entries(Weights *w) {
         if (e->role == HF_UNKNOWN) RP_TRY(check_unknown(w, t));
         if (e->role == HF_UNKNOWN) /* stands in the list, so that it is refused as unused */
             snprintf(e->name, sizeof e->name, "%.*s", (int)(t->name.len < 120 ? t->name.len : 120), t->name.ptr);
+        if (w->m->no_qk_norm && (strstr(e->name, "_q_norm.") != NULL || strstr(e->name, "_k_norm.") != NULL))
+            return bad(w, e, "a norm of q or k, and use_qk_norm of config.json is not true");
         w->n_entries++;
     }
     if (w->n_entries > 0) qsort(w->entries, w->n_entries, sizeof *w->entries, by_name);
     return RP_OK;
-}
-
-static RpStatus bad(const Weights *w, const Entry *e, const char *what) {
-    return rp_fail(RP_E_FORMAT, "%s: tensor %.*s (%s): %s", w->m->dir.path,
-                   (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr, e->name, what);
 }
 
 static bool same_shape(const SafeTensor *a, const SafeTensor *b) {
@@ -296,13 +298,13 @@ static RpStatus set_tensors(Weights *w, RpGgufFile *f) {
 
 /* The output matrix is the embedding: as config.json says, or as the family does where it does not. */
 static RpStatus read_tied(Weights *w) {
-    const Json     *j = &w->m->config;
-    const JsonNode *v = rp_json_get(j, w->m->text, "tie_word_embeddings");
-    if (v == NULL) v = rp_json_get(j, j->nodes, "tie_word_embeddings");
-    const bool own = rp_hf_shards_find(&w->shards, (RpGgufString){"lm_head.weight", 14}) != NULL ||
+    const Json *j   = &w->m->config;
+    const bool  own = rp_hf_shards_find(&w->shards, (RpGgufString){"lm_head.weight", 14}) != NULL ||
                      rp_hf_shards_find(&w->shards, (RpGgufString){"language_model.lm_head.weight", 29}) != NULL;
-    w->tied = v != NULL ? v->type == JSON_TRUE : w->m->family->tied || !own;
-    if (v != NULL && !w->tied && !own)
+    const JsonNode *v = rp_json_get(j, w->m->text, "tie_word_embeddings"), *from = v != NULL ? w->m->text : j->nodes;
+    v = rp_json_get(j, from, "tie_word_embeddings");
+    RP_TRY(rp_hf_flag(w->m, from, "tie_word_embeddings", w->m->family->tied || !own, &w->tied));
+    if (v != NULL && v->type == JSON_FALSE && !own)
         return rp_fail(RP_E_FORMAT, "%s: tensor lm_head.weight is missing, and tie_word_embeddings is false",
                        w->m->dir.path);
     return RP_OK;

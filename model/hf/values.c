@@ -3,15 +3,23 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 const JsonNode *rp_hf_value(const HfModel *m, const char *name) {
     const JsonNode *v = rp_json_get(&m->config, m->text, name);
     return v != NULL && v->type != JSON_NULL ? v : NULL;
 }
 
+static double default_of(const HfModel *m, const char *name, double fallback) {
+    for (const HfDefault *d = m->family->defaults; d != NULL && d->name != NULL; d++)
+        if (strcmp(d->name, name) == 0) return d->value;
+    return fallback;
+}
+
 RpStatus rp_hf_number(const HfModel *m, const JsonNode *object, const char *name, double fallback, double *out) {
     const JsonNode *v = rp_json_get(&m->config, object, name);
-    *out              = fallback;
+    if (v == NULL && object == m->text) fallback = default_of(m, name, fallback);
+    *out = fallback;
     if (v != NULL && v->type != JSON_NULL) {
         *out = rp_json_number(&m->config, v);
         if (isfinite(*out)) return RP_OK;
@@ -31,9 +39,11 @@ RpStatus rp_hf_count(const HfModel *m, const char *name, double fallback, uint32
     return RP_OK;
 }
 
-bool rp_hf_flag(const HfModel *m, const char *name, bool fallback) {
-    const JsonNode *v = rp_hf_value(m, name);
-    return v != NULL ? v->type == JSON_TRUE : fallback;
+RpStatus rp_hf_flag(const HfModel *m, const JsonNode *object, const char *name, bool fallback, bool *out) {
+    const JsonNode *v = rp_json_get(&m->config, object, name);
+    *out              = v != NULL && v->type != JSON_NULL ? v->type == JSON_TRUE : fallback;
+    if (v == NULL || v->type == JSON_NULL || v->type == JSON_TRUE || v->type == JSON_FALSE) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s is neither true nor false", m->config.path, name);
 }
 
 RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why) {

@@ -3,6 +3,8 @@
  * (tests/golden/hf) with one text of a file replaced, or hold a few tensors of zeros. */
 #include "tests/support/golden.h"
 
+#include <dirent.h>
+
 static char folder[64];
 
 static void begin(void) {
@@ -44,6 +46,17 @@ static void copy(const char *dir, const char *name, const char *from, const char
     }
     write_file(name, p, n);
     free(p);
+}
+
+/* The files of weights of a directory. */
+static void copy_weights(const char *dir) {
+    char path[512];
+    snprintf(path, sizeof path, GOLDEN_DIR "%s", dir);
+    DIR *d = opendir(path);
+    cr_assert_not_null(d, "%s", path);
+    for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+        if (strstr(entry->d_name, ".safetensors") != NULL) copy(dir, entry->d_name, NULL, NULL);
+    closedir(d);
 }
 
 static RpStatus open_folder(void) {
@@ -179,4 +192,117 @@ Test(hf_refused, tensors_of_a_training) {
             "tensor train.xxxxxx.0.input_layernorm.weight: names that begin with train.");
     cr_assert_eq(strlen(from), strlen("train.xxxxxx.0.input_layernorm.weight"));
     end();
+}
+
+/* ---- config.json ---- */
+
+static double number(const RpGgufFile *f, const char *key) {
+    const RpGgufValue *v = rp_gguf_find(f, key);
+    cr_assert_not_null(v, "%s", key);
+    return rp_gguf_number_at(v, 0);
+}
+
+/* The value of `key` for config.json of a golden directory with `from` replaced. */
+static void expect(const char *dir, const char *from, const char *to, const char *key, double want) {
+    RpGgufFile *f;
+    begin();
+    copy(dir, "config.json", from, to);
+    copy_weights(dir);
+    OK(rp_gguf_open(folder, &f));
+    const double got = number(f, key);
+    cr_expect_eq((float)got, (float)want, "%s, %s: %s is %.9g, not %.9g", dir, from, key, got, want);
+    rp_gguf_close(f);
+    end();
+}
+
+/* The values are those of the configuration classes of transformers 5.24.0 without arguments. */
+Test(hf_refused, defaults_of_absent_keys) {
+#define EPS ".attention.layer_norm_rms_epsilon"
+    expect("hf/smollm3", "\"rope_theta\": 2000000.0,", "", "smollm3.rope.freq_base", 2e6);
+    expect("hf/mixtral", "\"rope_theta\"", "\"partial_rotary_factor\": 1, \"x\"", "llama.rope.freq_base", 1e6);
+    expect("hf/ernie4_5", "\"rope_theta\"", "\"x\"", "ernie4_5.rope.freq_base", 5e5);
+    expect("hf/llama", "\"rope_theta\"", "\"x\"", "llama.rope.freq_base", 1e4);
+    expect("hf/olmo3", "\"rope_theta\"", "\"x\"", "olmo2.rope.freq_base", 5e5);
+    expect("hf/glm4", "\"partial_rotary_factor\"", "\"x\"", "glm4.rope.dimension_count", 8);
+    expect("hf/glm4moe", "\"partial_rotary_factor\"", "\"x\"", "glm4moe.rope.dimension_count", 8);
+    expect("hf/llama", "\"rms_norm_eps\"", "\"x\"", "llama" EPS, 1e-6);
+    expect("hf/glm4", "\"rms_norm_eps\"", "\"x\"", "glm4" EPS, 1.5625e-7);
+    expect("hf/glm4moe", "\"rms_norm_eps\"", "\"x\"", "glm4moe" EPS, 1e-5);
+    expect("hf/mixtral", "\"rms_norm_eps\"", "\"x\"", "llama" EPS, 1e-5);
+    expect("hf/olmo2", "\"rms_norm_eps\"", "\"x\"", "olmo2" EPS, 1e-5);
+    expect("hf/olmo3", "\"rms_norm_eps\"", "\"x\"", "olmo2" EPS, 1e-5);
+    expect("hf/olmoe", "\"rms_norm_eps\"", "\"x\"", "olmoe" EPS, 1e-5);
+    expect("hf/phi3", "\"rms_norm_eps\"", "\"x\"", "phi3" EPS, 1e-5);
+    expect("hf/ernie4_5", "\"rms_norm_eps\"", "\"x\"", "ernie4_5" EPS, 1e-5);
+    expect("hf/gemma3", "\"vocab_size\"", "\"x\"", "gemma3.vocab_size", 262208);
+    expect("hf/gemma3", "\"max_position_embeddings\"", "\"x\"", "gemma3.context_length", 131072);
+    expect("hf/gemma3", "\"head_dim\"", "\"x\"", "gemma3.attention.key_length", 256);
+    expect("hf/gemma3", "\"num_attention_heads\"", "\"x\"", "gemma3.attention.head_count", 8);
+    expect("hf/gemma3", "\"num_key_value_heads\"", "\"x\"", "gemma3.attention.head_count_kv", 4);
+    expect("hf/gemma3", "\"sliding_window\"", "\"x\"", "gemma3.attention.sliding_window", 4096);
+    expect("hf/qwen3", "\"head_dim\"", "\"x\"", "qwen3.attention.key_length", 128);
+    expect("hf/glm4", "\"head_dim\"", "\"x\"", "glm4.attention.key_length", 128);
+    expect("hf/ernie4_5", "\"head_dim\"", "\"x\"", "ernie4_5.attention.key_length", 128);
+}
+
+Test(hf_refused, layers_with_a_window_of_olmo3) {
+    RpGgufFile *f;
+    begin();
+    copy("hf/olmo3", "config.json", "\"layer_types\"", "\"x\"");
+    copy("hf/olmo3", "model.safetensors", NULL, NULL);
+    OK(rp_gguf_open(folder, &f));
+    const RpGgufValue *v = rp_gguf_find(f, "olmo2.attention.sliding_window_pattern");
+    cr_assert(v != NULL && v->n == 4);
+    for (uint64_t i = 0; i < 4; i++) cr_expect_eq(rp_gguf_number_at(v, i) != 0.0, i != 3, "layer %d", (int)i);
+    rp_gguf_close(f);
+    end();
+}
+
+/* RoPE scaling counts from max_position_embeddings, not from the length of the window. */
+Test(hf_refused, rope_scaling_of_a_model_with_a_window) {
+    expect("hf/mistral", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 4.0",
+           "llama.rope.scaling.original_context_length", 64);
+    expect("hf/phi3-long", "\"long_factor\"", "\"factor\": 1.0, \"long_factor\"", "phi3.rope.scaling.attn_factor", 1.0);
+    expect("hf/llama", "\"rope_parameters\"",
+           "\"rope_theta\": 1e5, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"x\"",
+           "llama.rope.scaling.factor", 2.0);
+}
+
+static void refuse_config(const char *dir, const char *from, const char *to, RpStatus status, const char *text) {
+    begin();
+    copy(dir, "config.json", from, to);
+    copy_weights(dir);
+    REFUSED(open_folder(), status, text);
+    cr_expect_not_null(strstr(rp_last_error(), folder), "%s", rp_last_error());
+    end();
+}
+
+Test(hf_refused, values_of_config_json) {
+    static const char llama[] = "hf/llama", vocab[] = "\"vocab_size\"", rope[] = "\"rope_parameters\"";
+    refuse_config(llama, vocab, "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"vocab_size\"",
+                  RP_E_UNSUPPORTED, "rope_scaling: it beside rope_parameters is not supported");
+    refuse_config(llama, rope, "\"rope_scaling\": 7, \"x\"", RP_E_FORMAT, "rope_scaling is no object");
+    refuse_config(llama, rope, "\"rope_parameters\": [], \"x\"", RP_E_FORMAT, "rope_parameters is no object");
+    refuse_config(llama, rope, "\"rope_scaling\": {\"factor\": 2}, \"x\"", RP_E_FORMAT,
+                  "rope_type is missing beside factor");
+    refuse_config("hf/olmo3", "5000.0,\n      \"rope_type\": \"default\"\n    }\n",
+                  "5000.0, \"rope_type\": \"linear\", \"factor\": 2}", RP_E_UNSUPPORTED,
+                  "sliding_attention: RoPE scaling of layers with a window is not supported");
+    refuse_config("hf/phi3-long", "\"original_max_position_embeddings\"",
+                  "\"original_max_position_embeddings\": 5, \"x\"", RP_E_UNSUPPORTED, "is both ");
+    refuse_config(llama, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 0", RP_E_FORMAT,
+                  "tie_word_embeddings is neither true nor false");
+    refuse_config("hf/qwen3moe", "\"norm_topk_prob\": ", "\"norm_topk_prob\": 1, \"x\": ", RP_E_FORMAT,
+                  "norm_topk_prob is neither true nor false");
+    refuse_config("hf/qwen2", "\"use_sliding_window\": ", "\"use_sliding_window\": \"true\", \"x\": ", RP_E_FORMAT,
+                  "use_sliding_window is neither true nor false");
+    refuse_config("hf/smollm3", "\"no_rope_layers\"", "\"no_rope_layers\": [true, true, true, false], \"x\"",
+                  RP_E_FORMAT, "no_rope_layers is not a list of 4 numbers");
+    refuse_config("hf/smollm3", "\"no_rope_layers\"", "\"no_rope_layers\": [1, 1, 1], \"x\"", RP_E_FORMAT,
+                  "no_rope_layers is not a list of 4 numbers");
+    refuse_config("hf/glm4moe", "\"use_qk_norm\": true", "\"use_qk_norm\": false", RP_E_FORMAT,
+                  "a norm of q or k, and use_qk_norm of config.json is not true");
+    refuse_config("hf/gemma3", "\"hidden_activation\"",
+                  "\"hidden_act\": \"gelu_pytorch_tanh\", \"hidden_activation\": \"relu\", \"x\"", RP_E_UNSUPPORTED,
+                  "hidden_activation 'relu' is not supported");
 }
