@@ -55,16 +55,15 @@ static RpStatus read_yarn_log(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
-/* Linear: freq_scale = 1/factor. YaRN (Peng et al. 2023, arXiv:2309.00071): the same, blended by ext_factor. Longrope
- * has a factor for each pair (weights.c). */
+/* Linear, also where no type is given: freq_scale = 1/factor. YaRN (Peng et al. 2023, arXiv:2309.00071): the same,
+ * blended by ext_factor. Longrope has a factor for each pair (weights.c). */
 static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
-    RpGgufString type   = {"none", 4};
+    RpGgufString type   = {"linear", 6};
     float        factor = 0.0f;
     uint32_t     n_orig = (uint32_t)c->n_ctx_train;
     char         key[128];
     RP_TRY(rp_gguf_get_string(r->file, rp_config_key(r, "rope.scaling.type", key, sizeof key), &type));
-    RP_TRY(rp_config_f32(r, "rope.scale_linear", &factor)); /* older files, without rope.scaling.* */
-    if (factor != 0.0f) type = (RpGgufString){"linear", 6};
+    RP_TRY(rp_config_f32(r, "rope.scale_linear", &factor)); /* older files, without rope.scaling.factor */
     RP_TRY(rp_config_f32(r, "rope.scaling.factor", &factor));
     RP_TRY(rp_config_u32(r, "rope.scaling.original_context_length", &n_orig));
     RP_TRY(rp_config_f32(r, "rope.scaling.attn_factor", &c->rope.attn_factor));
@@ -203,6 +202,19 @@ static RpStatus read_layers(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+/* 0 in the file, or no key: the usual scale of the family, 1/sqrt(head_dim) in most. */
+static RpStatus read_attention_scale(const ConfigReader *r, ModelConfig *c) {
+    float scale = 0.0f;
+    RP_TRY(rp_config_f32(r, "attention.scale", &scale));
+    if (scale < 0.0f)
+        return rp_fail(RP_E_FORMAT, "%s: %s.attention.scale is %g, must not be negative", rp_gguf_path(r->file),
+                       r->arch, (double)scale);
+    c->attn_scale = c->arch->attn_scale > 0.0f ? c->arch->attn_scale : 1.0f / sqrtf((float)c->head_dim);
+    if (c->n_layer == c->arch->scale_embd_layers) c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
+    if (scale > 0.0f) c->attn_scale = scale;
+    return RP_OK;
+}
+
 /* Scores are multiplied by 1/sqrt(head_dim), unless row or file say otherwise. */
 static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     int32_t value_dim = 0;
@@ -222,10 +234,7 @@ static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
                        c->head_dim, RP_ATTENTION_MAX_DIM);
     c->head_dim_window = c->head_dim;
     if (c->arch->window_heads) RP_TRY(read_window_heads(r, c));
-    c->attn_scale = c->arch->attn_scale > 0.0f ? c->arch->attn_scale : 1.0f / sqrtf((float)c->head_dim);
-    if (c->n_layer == c->arch->scale_embd_layers) c->attn_scale = 1.0f / sqrtf((float)c->n_embd / (float)c->n_head);
-    RP_TRY(rp_config_f32(r, "attention.scale", &c->attn_scale));
-    return RP_OK;
+    return read_attention_scale(r, c);
 }
 
 /* Which layers have a window: each but the n-th, or as an array of booleans says, one for each layer. */
@@ -259,10 +268,9 @@ static RpStatus read_window(const ConfigReader *r, ModelConfig *c) {
     return read_window_layers(r, c);
 }
 
-/* A family without a cap does not read the key; 0 in the file: none. */
+/* A file without the key has the usual cap of its family. 0: none. */
 static RpStatus read_cap(const ConfigReader *r, const char *key, float usual, float *out) {
     *out = usual;
-    if (usual == 0.0f) return RP_OK;
     RP_TRY(rp_config_f32(r, key, out));
     if (*out >= 0.0f) return RP_OK;
     return rp_fail(RP_E_FORMAT, "%s: %s.%s is %g, must not be negative", rp_gguf_path(r->file), r->arch, key,

@@ -371,7 +371,7 @@ const RpModel *rp_session_model(const RpSession *s) { return s != NULL ? s->mode
 
 int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past) {
     if (s == NULL || n_past <= 0) return 0;
-    if (n_past >= s->n_past) return s->n_past;
+    if (n_past > s->n_past) n_past = s->n_past;
     return s->slots.n > 0 ? rp_slots_reach(&s->slots, n_past) : n_past;
 }
 

@@ -89,10 +89,18 @@ static double median(const Test *t) {
     return n % 2 ? t->sorted[n / 2] : 0.5 * (t->sorted[n / 2 - 1] + t->sorted[n / 2]);
 }
 
+/* Goes back to a context of args.depth tokens. Where no recurrent state is kept there, the tokens behind the nearest
+ * one before are computed again. */
+static RpStatus back_to_depth(RpSession *s, const int32_t *ids) {
+    const int32_t from = rp_session_rewind_point(s, args.depth);
+    RP_TRY(rp_session_rewind(s, from));
+    return from < args.depth ? rp_session_prefill(s, ids + from, (size_t)(args.depth - from), NULL, NULL) : RP_OK;
+}
+
 /* Each run starts from a context of args.depth tokens. One warm-up run, short for decode, is not counted. */
 static RpStatus measure(RpSession *s, const int32_t *ids, Test *t, Work *w) {
     if (t->n == 0) return RP_OK;
-    RP_TRY(rp_session_rewind(s, args.depth));
+    RP_TRY(back_to_depth(s, ids));
     double        seconds = 0.0;
     const int32_t warm_up = t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n;
     *w                    = (Work){.progress = w->progress, .total = warm_up};
@@ -102,7 +110,7 @@ static RpStatus measure(RpSession *s, const int32_t *ids, Test *t, Work *w) {
     w->total = (double)t->n * args.repeats;
     for (int32_t i = 0; i < args.repeats; i++) {
         w->done = (double)t->n * i;
-        RP_TRY(rp_session_rewind(s, args.depth));
+        RP_TRY(back_to_depth(s, ids));
         RP_TRY(t->run(s, ids, t->n, w, &seconds));
         t->rates[i] = t->n / seconds;
     }

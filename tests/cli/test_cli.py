@@ -366,6 +366,8 @@ def test_bench_reports_rates_and_bytes():
     windowed = os.path.join(SOURCE, "tests/golden/tiny/gemma3-f32.gguf")
     info = json.loads(ok(run("inspect", "-m", windowed, "--json")).text)["model"]
     expect((info["window"], info["n_layer_local"], info["n_layer"]) == (8, 6, 7), "", info)
+    recurrent = os.path.join(SOURCE, "tests/golden/tiny/qwen35-f32.gguf") # keeps no state behind a prompt of one token
+    ok(run("bench", "-m", recurrent, "-p", "4", "-n", "2", "-d", "1", "-r", "2", "--json"))
     deep = json.loads(ok(run("bench", "-m", windowed, "-p", "0", "-n", "2", "-d", "20", "-r", "1", "--json")).text)
     expect(deep["bytes_per_token"] == info["decode_weight_bytes"] + 128 * (6 * 8 + 21.5), "", deep)
     only = json.loads(ok(run("bench", "-m", TINY, "-p", "0", "-n", "2", "-r", "1", "--json")).text)

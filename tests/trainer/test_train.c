@@ -551,6 +551,22 @@ Test(train, refuses_soft_caps) {
     rp_model_free(m);
 }
 
+/* A file of gemma4 without a cap. */
+Test(train, refuses_layers_that_share_caches) {
+    static const char    key[] = "gemma4.final_logit_softcapping";
+    size_t               n;
+    char                *data = golden_read_tiny("gemma4-f32", &n), *at = memmem(data, n, key, sizeof key - 1);
+    RpModel             *m;
+    RpTrainer           *t;
+    const RpTrainOptions o = {.batch = 1, .seq = 8};
+    cr_assert_not_null(at);
+    memset(at + sizeof key - 1 + 4, 0, sizeof(float)); /* behind the type */
+    OK(rp_model_open_memory(data, n, "g.gguf", &m));
+    REFUSED(rp_trainer_open(m, &o, &t), RP_E_UNSUPPORTED, "of g.gguf read the keys and values of layers before");
+    rp_model_free(m);
+    free(data);
+}
+
 Test(train, refuses_tensors_that_join_several) {
     RpModel                    *m = golden_open_tiny("phi3-f32");
     RpTrainer                  *t;
