@@ -113,6 +113,9 @@ func TestAReplyByCallbackByChannelAndByStepsIsTheSame(t *testing.T) {
 		t.Error(reply, text.String())
 	}
 
+	if point := must[int32](t)(s.RewindPoint(3)); point != 3 {
+		t.Errorf("rewind point %d of 3", point)
+	}
 	if err := s.Rewind(0); err != nil {
 		t.Fatal(err)
 	}

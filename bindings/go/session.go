@@ -42,6 +42,8 @@ type SessionOptions struct {
 type SessionMemory struct {
 	Weights, KV, Arena, Total uint64
 	Context                   int32
+	RecurrentStates           int32  // the current one included; 0: the model has none
+	States                    uint64 // bytes of all of them; part of Total, not of KV
 }
 
 // Session is one sequence of a model with its KV cache.
@@ -98,7 +100,7 @@ func (m *Model) SessionMemory(options SessionOptions) (SessionMemory, error) {
 	err := options.with(func(o *C.RpSessionOptions) error {
 		return call(func() C.RpStatus { return C.rp_session_memory(m.raw, o, &c) })
 	})
-	return SessionMemory{uint64(c.weights), uint64(c.kv), uint64(c.arena), uint64(c.total), int32(c.n_ctx)}, err
+	return SessionMemory{uint64(c.weights), uint64(c.kv), uint64(c.arena), uint64(c.total), int32(c.n_ctx), int32(c.n_states), uint64(c.states)}, err
 }
 
 // Close frees the session. It fails while a call uses it.
@@ -197,6 +199,16 @@ func (s *Session) Rewind(n int32) error {
 	}
 	defer s.leave()
 	return call(func() C.RpStatus { return C.rp_session_rewind(s.raw, C.int32_t(n)) })
+}
+
+// RewindPoint is the position nearest to n, at it or before, to which the session can go back: n itself unless the model
+// has recurrent states.
+func (s *Session) RewindPoint(n int32) (int32, error) {
+	if err := s.enter(); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	return int32(C.rp_session_rewind_point(s.raw, C.int32_t(n))), nil
 }
 
 // Info is the device and launch mode of the decode step.

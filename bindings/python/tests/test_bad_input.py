@@ -40,7 +40,7 @@ def test_the_code_and_the_text_are_those_of_c():
 
 CALLS = [
     (E.ArgumentError, "a context of -1 tokens", lambda m, s: m.session(n_ctx=-1)),
-    (E.ArgumentError, "from -2147483648 and 2147483647", lambda m, s: m.session(n_ctx=2**40)),
+    (E.ArgumentError, "from -2147483648 to 2147483647", lambda m, s: m.session(n_ctx=2**40)),
     (E.ArgumentError, "tpu", lambda m, s: m.session(device="tpu")),
     (E.ArgumentError, "'nothing' is not a pass", lambda m, s: m.session(passes="-nothing")),
     (E.ArgumentError, "NUL", lambda m, s: m.session(device="c\0pu")),

@@ -8,6 +8,7 @@
 __device__ static inline int rp_tq1_digits(unsigned bytes, int n) {
     const unsigned power = n == 0 ? 1 : n == 1 ? 3 : n == 2 ? 9 : n == 3 ? 27 : 81;
     unsigned       q     = 0;
+#pragma unroll
     for (int i = 0; i < 4; i++) q |= ((bytes >> (8 * i)) * power & 255) * 3 >> 8 << (8 * i);
     return (int)rp_less(q, 0x01010101u);
 }
@@ -43,7 +44,9 @@ template <> struct Blocks<RP_TQ1_0> : CodebookBlocks {
     }
     __device__ static Fragment<2> dequantize(const Raw &w, const Lane &lane) {
         Fragment<2> r;
+#pragma unroll
         for (int k = 0; k < 4; k++)
+#pragma unroll
             for (int i = 0; i < 4; i++) r.q[k][i] = word(w, lane.j + k / 2 * 4, k % 2, i);
         r.scale[0] = r.scale[1] = rp_half_bits(w.d);
         r.min[0] = r.min[1] = 0.0f;

@@ -45,6 +45,10 @@ pub struct SessionMemory {
     pub arena: usize,
     pub total: usize,
     pub n_ctx: i32,
+    /// Recurrent states, the current one included; 0: the model has none.
+    pub n_states: i32,
+    /// Bytes of all of them; part of `total`, not of `kv`.
+    pub states: usize,
 }
 
 /// One sequence: prefill, step, logits, and whole replies. It may move to another thread, and is for one at a time:
@@ -97,8 +101,8 @@ impl<'m> Session<'m> {
             options
                 .with(|o, bytes| unsafe { sys::rp_session_memory_sized(model.raw(), o, bytes, &mut out, out_bytes) })?,
         )?;
-        let sys::RpSessionMemory { weights, kv, arena, total, n_ctx } = out;
-        Ok(SessionMemory { weights, kv, arena, total, n_ctx })
+        let sys::RpSessionMemory { weights, kv, arena, total, n_ctx, n_states, states } = out;
+        Ok(SessionMemory { weights, kv, arena, total, n_ctx, n_states, states })
     }
 
     pub(crate) fn raw(&self) -> *mut sys::RpSession {
@@ -169,6 +173,12 @@ impl<'m> Session<'m> {
     /// Forgets every token at position `n_past` and later.
     pub fn rewind(&mut self, n_past: i32) -> Result<()> {
         check(unsafe { sys::rp_session_rewind(self.raw(), n_past) })
+    }
+
+    /// The position nearest to `n_past`, at it or before, to which the session can go back: `n_past` itself unless the
+    /// model has recurrent states.
+    pub fn rewind_point(&self, n_past: i32) -> i32 {
+        unsafe { sys::rp_session_rewind_point(self.raw(), n_past) }
     }
 
     /// Device and launch mode of the decode step.

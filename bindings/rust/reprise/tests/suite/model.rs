@@ -95,6 +95,7 @@ fn the_iterator_gives_the_reply_of_generate() {
     assert_eq!((reply.reason, reply.tokens.len()), (StopReason::Limit, 24));
     assert_eq!(reply.reason.to_string(), "limit");
 
+    assert_eq!((session.rewind_point(3), session.rewind_point(1000)), (3, session.n_past()));
     session.rewind(0).unwrap();
     assert!(session.logits().is_none());
     let mut s = sampler(&model);
