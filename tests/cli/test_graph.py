@@ -91,7 +91,7 @@ def test_machine_in_json():  # its threads are those of the next test, which a t
     expect(m["prefetch"] == "l1:8192" and m["prefetch_trials"] == [], "what REPRISE_PREFETCH says", m)
     expect(m["ghz"] > 0 and m["latency_ns"] > 0 and m["misses_in_flight"] > 0, "a machine", m)
     by_type = {p["type"]: p for p in m["products"]}
-    expect(len(by_type) == 9 and all(p["gb_s"] > 0 for p in by_type.values()), "products", m)
+    expect({"q8_0", "q4_k", "iq4_nl", "iq1_m"} <= set(by_type) and len(by_type) == len(m["products"]) and all(p["gb_s"] > 0 for p in by_type.values()), "products", m)
     if by_type["q8_0"]["instructions_per_byte"] > 0:
         expect(by_type["q8_0"]["instructions_per_byte"] < by_type["q5_0"]["instructions_per_byte"], "fewer than q5_0", m)
 
