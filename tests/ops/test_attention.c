@@ -174,6 +174,12 @@ Test(attention, caps_scores_by_tanh) {
     soft_cap = 2.0f;
     check((Case){64, 9, 3, 5, 70, 0, false, RP_F16}), check((Case){256, 4, 2, 3, 300, 64, false, RP_F16}),
         check((Case){128, 4, 1, 6, 90, 0, true, RP_Q8_0}), check((Case){40, 2, 2, 34, 60, 0, false, RP_F16});
+    /* every kernel of the device: sizes of a head, and one, two and more groups of eight rows */
+    for (int64_t dim = 64; dim <= 512; dim *= 2)
+        for (int64_t tokens = 3; tokens <= 21; tokens += tokens == 3 ? 4 : 14) {
+            check((Case){dim, 2, 1, tokens, 40, 0, false, RP_F16});
+            check((Case){dim, 2, 1, tokens, 40, 0, false, RP_Q8_0});
+        }
     soft_cap = 0.0f;
 }
 

@@ -138,11 +138,12 @@ static void check_tiles(RpPrefillTile kind) {
     for (int i = 0; i < N_QUANT_TYPES; i++) {
         const RpDtype type  = quant_types[i];
         const int64_t block = rp_dtype_info(type)->block_elems;
+        const int     k     = i % 9; /* further numbers of columns would be other tiles */
         check_quantized(type, block == 32 ? 35 * 32 : 768, 37, 7);
-        check_quantized(type, block == 32 ? 9 * 32 : 512, 35, 66 - 2 * i);
+        check_quantized(type, block == 32 ? 9 * 32 : 512, 35, 66 - 2 * k);
         cuda_n_sm = 1; /* the largest tiles for few rows */
         check_quantized(type, block == 32 ? 5 * 32 : 256, kind == RP_PREFILL_F16 ? 195 : 131,
-                        kind == RP_PREFILL_F16 ? 67 + i : 19 + 6 * i);
+                        kind == RP_PREFILL_F16 ? 67 + k : 19 + 6 * k);
         cuda_n_sm = 0;
     }
     cuda_tile = RP_PREFILL_F16;

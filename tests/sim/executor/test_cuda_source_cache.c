@@ -245,7 +245,7 @@ Test(source_cache, entries_that_were_not_used_for_the_longest_time_are_removed) 
     cr_assert_eq(setenv("REPRISE_CODE_CACHE_MB", "0", 1), 0);
     expect(&c[1], false, "REPRISE_CODE_CACHE_MB=0");
     cr_assert_eq(setenv("REPRISE_CODE_CACHE_MB", "many", 1), 0);
-    expect(&c[1], false, "REPRISE_CODE_CACHE_MB='many': a number");
+    expect(&c[1], false, "REPRISE_CODE_CACHE_MB='many': must be a number");
     unsetenv("REPRISE_CODE_CACHE_MB");
     expect(&c[1], true, NULL);
     for (int i = 0; i < 4; i++) free((void *)(uintptr_t)c[i].text);
