@@ -6,6 +6,7 @@
  *     families.c       keys and names of each family  values.c       values of config.json
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
+ *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
  *     open.c           all of it */
 #ifndef MODEL_HF_HF_H
 #define MODEL_HF_HF_H

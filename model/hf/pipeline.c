@@ -56,12 +56,14 @@ static RpStatus normalizer(HfVocabulary *v, const JsonNode *x) {
     }
     if (rp_json_is(v->j, type, "Prepend") && rp_json_is(v->j, rp_json_get(v->j, x, "prepend"), space_mark)) {
         v->space_prefix = "prepend";
+        v->prepends     = true;
         return RP_OK;
     }
     const JsonNode *pattern = rp_json_get(v->j, x, "pattern");
     if (rp_json_is(v->j, type, "Replace") && rp_json_is(v->j, rp_json_get(v->j, pattern, "String"), " ") &&
         rp_json_is(v->j, rp_json_get(v->j, x, "content"), space_mark)) {
         v->byte_level = false;
+        v->replaces   = true;
         return RP_OK;
     }
     return rp_hf_unsupported(v, "normalizer", type);
@@ -73,9 +75,10 @@ static RpStatus add(const HfVocabulary *v, Expressions *e, RpGgufString text, bo
     if (e->n == MAX_PARTS || text.len > MAX_EXPRESSION)
         return rp_fail(RP_E_UNSUPPORTED, "%s: a pre_tokenizer of more than %d parts or %d bytes", v->j->path, MAX_PARTS,
                        MAX_EXPRESSION);
-    if (memmem(text.ptr, text.len, "&&", 2) != NULL || memchr(text.ptr, '\0', text.len) != NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: the expression '%.*s' is not supported: intersections of classes",
-                       v->j->path, (int)(text.len < 96 ? text.len : 96), text.ptr);
+    const char *differs = rp_hf_expression_differs(text);
+    if (differs != NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: the expression '%.*s' is not supported: %s", v->j->path,
+                       (int)(text.len < 96 ? text.len : 96), text.ptr, differs);
     e->texts[e->n]     = text;
     e->dropped[e->n++] = dropped;
     return RP_OK;
@@ -116,6 +119,7 @@ static RpStatus metaspace(HfVocabulary *v, const JsonNode *x) {
     const JsonNode *replacement = rp_json_get(v->j, x, "replacement"), *scheme = rp_json_get(v->j, x, "prepend_scheme");
     if (!rp_json_is(v->j, replacement, space_mark))
         return rp_hf_unsupported(v, "replacement of Metaspace", replacement);
+    if (v->prepends) return rp_hf_unsupported(v, "Prepend beside", rp_json_get(v->j, x, "type"));
     v->byte_level   = false;
     v->split_words  = flag(v, x, "split", true);
     v->space_prefix = flag(v, x, "add_prefix_space", true) ? "always" : "never";
@@ -130,6 +134,7 @@ static RpStatus metaspace(HfVocabulary *v, const JsonNode *x) {
 
 static RpStatus pre_tokenizer(HfVocabulary *v, const JsonNode *x, Expressions *e) {
     const JsonNode *type = rp_json_get(v->j, x, "type");
+    if (e->byte_level) return rp_hf_unsupported(v, "a pre_tokenizer behind ByteLevel", type);
     if (rp_json_is(v->j, type, "Split")) return split(v, x, e);
     if (rp_json_is(v->j, type, "Metaspace")) return metaspace(v, x);
     if (rp_json_is(v->j, type, "Digits"))
@@ -137,6 +142,7 @@ static RpStatus pre_tokenizer(HfVocabulary *v, const JsonNode *x, Expressions *e
     if (!rp_json_is(v->j, type, "ByteLevel")) return rp_hf_unsupported(v, "pre_tokenizer", type);
     if (flag(v, x, "add_prefix_space", true))
         return rp_fail(RP_E_UNSUPPORTED, "%s: add_prefix_space of ByteLevel is not supported", v->j->path);
+    if (v->prepends) return rp_hf_unsupported(v, "Prepend beside", type);
     e->byte_level = true;
     return flag(v, x, "use_regex", true) ? add(v, e, text_of(gpt2), false) : RP_OK;
 }

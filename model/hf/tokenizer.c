@@ -83,15 +83,42 @@ static RpStatus read_added(HfVocabulary *v) {
     for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
         const JsonNode *text = rp_json_get(v->j, x, "content"), *special = rp_json_get(v->j, x, "special");
         if (text == NULL || text->type != JSON_STRING || text->len == 0) return bad(v, "an added token has no content");
+        uint64_t   id;
+        const bool is_special = special != NULL && special->type == JSON_TRUE;
+        /* such as those of images, which the embedding of a text model does not have */
+        if (is_special && rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id) && id >= v->n) continue;
         if (is_true(v, x, "single_word")) return rp_hf_unsupported(v, "single_word", text);
-        RP_TRY(set_token(v, rp_json_get(v->j, x, "id"), rp_json_string(v->j, text),
-                         special != NULL && special->type == JSON_TRUE ? CONTROL : USER_DEFINED));
-        uint64_t id;
+        RP_TRY(
+            set_token(v, rp_json_get(v->j, x, "id"), rp_json_string(v->j, text), is_special ? CONTROL : USER_DEFINED));
         (void)rp_json_u63(v->j, rp_json_get(v->j, x, "id"), &id); /* set_token has checked it */
         v->tokens[id].strip = (uint8_t)((is_true(v, x, "lstrip") ? 1 : 0) | (is_true(v, x, "rstrip") ? 2 : 0));
         v->strips           = v->strips || v->tokens[id].strip != 0;
     }
     return RP_OK;
+}
+
+/* An added token with "normalized" is looked for in the normalised text, after its own text was normalised. */
+static RpStatus check_added(const HfVocabulary *v) {
+    const JsonNode *list = rp_json_get(v->j, v->j->nodes, "added_tokens");
+    for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
+        const JsonNode    *content = rp_json_get(v->j, x, "content");
+        const RpGgufString text    = rp_json_string(v->j, content);
+        bool               changes = v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL);
+        for (size_t i = 0; i < text.len && v->nfc; i++) changes = changes || (unsigned char)text.ptr[i] >= 0x80;
+        if (changes && is_true(v, x, "normalized"))
+            return rp_hf_unsupported(v, "normalized of an added token that the normalizer changes", content);
+    }
+    return RP_OK;
+}
+
+/* Without a token for each byte, characters that are no token become unknown tokens. */
+static RpStatus check_bytes(const HfVocabulary *v) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v->n; i++) n += v->tokens[i].type == BYTE;
+    if (v->byte_level || v->unigram || n == 256) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED,
+                   "%s: byte_fallback: a BPE model with U+2581 for spaces needs a token for each of 256 bytes, not %u",
+                   v->j->path, n);
 }
 
 /* ---- merges ---- */
@@ -242,6 +269,8 @@ static RpStatus read_tokenizer(HfVocabulary *v) {
     RP_TRY(v->unigram ? read_pieces(v) : read_vocab(v));
     RP_TRY(read_added(v));
     RP_TRY(rp_hf_pipeline(v));
+    RP_TRY(check_added(v));
+    RP_TRY(check_bytes(v));
     RP_TRY(rp_hf_post_processor(v));
     if (!v->byte_level && !v->unigram) RP_TRY(score_tokens(v));
     put_tokens(v);

@@ -34,12 +34,17 @@ typedef struct HfVocabulary {
     bool            unigram;
     bool            byte_level;               /* else SentencePiece: U+2581 for spaces */
     bool            nfc, split_words, strips; /* strips: some token has `strip` */
+    bool            prepends, replaces;       /* normalizers: U+2581 in front of a text, and for its spaces */
     const char     *space_prefix;
     uint32_t        bos, eos; /* that the post-processor puts around a text; UINT32_MAX: none */
 } HfVocabulary;
 
-/* normalizer and pre_tokenizer; sets byte_level, nfc, split_words, space_prefix and puts the expressions. */
+/* normalizer and pre_tokenizer; sets byte_level, nfc, split_words, space_prefix, prepends, replaces and puts the
+ * expressions. */
 RP_NODISCARD RpStatus rp_hf_pipeline(HfVocabulary *v);
+
+/* What Onigmo, by which the package tokenizers runs an expression, reads otherwise than PCRE2 does; NULL: nothing. */
+const char *rp_hf_expression_differs(RpGgufString text);
 
 /* post_processor; sets bos and eos. */
 RP_NODISCARD RpStatus rp_hf_post_processor(HfVocabulary *v);

@@ -10,6 +10,10 @@
 
 static const double unknown_penalty = 10.0;
 
+/* Encoding takes time proportional to the length of the text times the square of this: a hostile piece as long as
+ * the text would make that cubic. Pieces of SentencePiece have at most 16 characters by default. */
+enum { LONGEST_PIECE = 256 };
+
 /* The best way to write text[0..i). */
 typedef struct Path {
     double   sum;
@@ -30,6 +34,9 @@ RpStatus rp_unigram_load(RpTokenizer *tk, const RpGgufFile *f) {
         const size_t len = tk->by_text.strings[i].len;
         tk->log_probs[i] = isfinite(x) ? x : (double)NAN;
         if (!isfinite(x)) continue;
+        if (len > LONGEST_PIECE)
+            return rp_fail(RP_E_UNSUPPORTED, "%s: piece %d of a unigram model has %zu bytes (at most %d are supported)",
+                           rp_gguf_path(f), i, len, LONGEST_PIECE);
         least       = fmin(least, x);
         tk->longest = len > tk->longest ? len : tk->longest;
     }

@@ -306,3 +306,72 @@ Test(hf_refused, values_of_config_json) {
                   "\"hidden_act\": \"gelu_pytorch_tanh\", \"hidden_activation\": \"relu\", \"x\"", RP_E_UNSUPPORTED,
                   "hidden_activation 'relu' is not supported");
 }
+
+/* ---- tokenizer.json ---- */
+
+/* The tokenizer of a golden directory with a text of tokenizer.json replaced. */
+static RpStatus open_tokenizer(const char *dir, const char *from, const char *to, RpTokenizer **out) {
+    RpGgufFile *f;
+    copy(dir, "config.json", NULL, NULL);
+    copy_weights(dir);
+    copy(dir, "tokenizer.json", from, to);
+    *out              = NULL;
+    const RpStatus st = rp_gguf_open(folder, &f);
+    if (st != RP_OK) return st;
+    const RpStatus made = rp_tokenizer_new(f, out);
+    rp_gguf_close(f);
+    return made;
+}
+
+static void refuse_tokenizer(const char *dir, const char *from, const char *to, const char *text) {
+    RpTokenizer *tk;
+    begin();
+    REFUSED(open_tokenizer(dir, from, to, &tk), RP_E_UNSUPPORTED, text);
+    cr_expect_not_null(strstr(rp_last_error(), folder), "%s", rp_last_error());
+    end();
+}
+
+Test(hf_refused, tokenizers) {
+    static const char llama2[] = "hf_tokenizers/llama2", words[] = "hf_tokenizers/words-never";
+    refuse_tokenizer(llama2, "\"normalized\":false", "\"normalized\":true",
+                     "normalized of an added token that the normalizer changes '<unk>' is not supported");
+    refuse_tokenizer(llama2, "\"byte_fallback\":true", "\"byte_fallback\":false",
+                     "byte_fallback: a BPE model with U+2581 for spaces needs a token for each of 256 bytes, not 0");
+    refuse_tokenizer(llama2, "\"<0x41>\":", "\"<0x4x>\":", "for each of 256 bytes, not 255");
+    refuse_tokenizer(words, "\"normalizer\":null", "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\u2581\"}",
+                     "Prepend beside 'Metaspace' is not supported");
+    refuse_tokenizer("hf_tokenizers/gpt2", "\"normalizer\":null",
+                     "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\u2581\"}",
+                     "Prepend beside 'ByteLevel' is not supported");
+}
+
+/* A piece as long as the text would make the search cubic. */
+Test(hf_refused, long_pieces_of_a_unigram_model) {
+    char to[512], letters[258];
+    memset(letters, 'q', sizeof letters);
+    for (int n = 256; n <= 257; n++) {
+        RpTokenizer *tk;
+        begin();
+        snprintf(to, sizeof to, "[\"%.*s\",", n, letters);
+        const RpStatus st = open_tokenizer("hf_tokenizers/unigram", "[\"\u2581breath\",", to, &tk);
+        cr_expect_eq(st, n == 256 ? RP_OK : RP_E_UNSUPPORTED, "%d bytes: %s", n, rp_last_error());
+        if (n == 257) cr_expect_not_null(strstr(rp_last_error(), "piece 300 of a unigram model has 257 bytes"));
+        rp_tokenizer_free(tk);
+        end();
+    }
+}
+
+/* Gemma 3 1B lists a token for images that its embedding does not have. */
+Test(hf_refused, special_tokens_behind_the_vocabulary_are_left_out) {
+    RpTokenizer *tk;
+    begin();
+    OK(open_tokenizer(
+        "hf_tokenizers/llama2", "\"added_tokens\":[",
+        "\"added_tokens\":[{\"id\":99999,\"content\":\"<image_soft_token>\",\"single_word\":false,\"lstrip\":false,"
+        "\"rstrip\":false,\"normalized\":false,\"special\":true},",
+        &tk));
+    cr_expect_lt(rp_tokenizer_find(tk, "<image_soft_token>"), 0);
+    cr_expect_geq(rp_tokenizer_find(tk, "<|im_end|>"), 0);
+    rp_tokenizer_free(tk);
+    end();
+}

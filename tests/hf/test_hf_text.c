@@ -153,8 +153,36 @@ Test(hf_text, tokenizers_that_are_refused) {
            "post_processor 'BertProcessing'");
     refuse("\"add_prefix_space\":false", "\"add_prefix_space\":true", RP_E_UNSUPPORTED,
            "add_prefix_space of ByteLevel");
+    refuse("\"pretokenizers\":[", "\"pretokenizers\":[{\"type\":\"ByteLevel\",\"add_prefix_space\":false},",
+           RP_E_UNSUPPORTED, "a pre_tokenizer behind ByteLevel 'Split' is not supported");
     refuse("\"type\":\"BPE\"", "\"type\":\"Unigram\"", RP_E_FORMAT, "model.vocab is no list of at most 664 pieces");
     refuse("{", "[", RP_E_FORMAT, "JSON: ',' or ']' is expected");
+    end();
+}
+
+/* Onigmo, which the package tokenizers uses, matches other texts by these than PCRE2 does. */
+Test(hf_text, expressions_that_mean_something_else) {
+    static const struct {
+        const char *expression, *text;
+    } cases[] = {
+        {"\\\\h",          "\\h, \\H"            },
+        {"[^\\\\H]",       "\\h, \\H"            },
+        {"\\\\p{L}\\\\v",  "\\v, \\V"            },
+        {"[a[b]]",         "a class inside of a" },
+        {"[]a]",           "begins with ]"       },
+        {"[a-z&&[^b]]",    "intersections"       },
+        {"a{2}+",          "{n,m}+"              },
+        {"\\\\p{N}{1,3}+", "{n,m}+"              },
+        {"a{,2}",          "{,n}"                },
+        {"(?m:a.b)",       "an option other than"},
+        {"(?i-m)a",        "an option other than"},
+    };
+    begin();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char to[64];
+        snprintf(to, sizeof to, "%s|(?i:'s", cases[i].expression);
+        refuse("(?i:'s", to, RP_E_UNSUPPORTED, cases[i].text);
+    }
     end();
 }
 
