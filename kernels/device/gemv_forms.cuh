@@ -52,7 +52,7 @@ template <RpDtype T> struct DequantForm : QuantWeights<T> {
     static constexpr const char *NAME        = "dequant_kernel";
     static constexpr bool        STAGED      = false;
     static constexpr int         MAX_COLUMNS = 1;
-    static constexpr int         min_blocks(int) { return T == RP_IQ2_XXS || T == RP_IQ2_XS || T == RP_TQ1_0 ? 1 : 2; }
+    static constexpr int         min_blocks(int) { return __is_base_of(CodebookBlocks, Blocks<T>) ? 1 : 2; }
     template <class Weights, class Columns, class Put>
     __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns, const Put &put) {
         rp_gemv_dequant<T>(work, w, columns, put);

@@ -114,8 +114,8 @@ Test(hf_refused, vectors_and_scales_at_odd_addresses) {
         OK(rp_gguf_open(folder, &f));
         const RpGgufTensor *norm = rp_gguf_find_tensor(f, "blk.0.attn_norm.weight");
         cr_assert_not_null(norm, "%s, %d bytes", type, n);
-        cr_expect_eq(norm->view.dtype, RP_F32);
-        cr_expect_eq(norm->view.ne[0], 1500);
+        cr_expect_eq(norm->view.dtype, RP_F32, "%s", type);
+        cr_expect_eq(norm->view.ne[0], 1500, "%s", type);
         for (int k = 0; k < 1500; k++)
             cr_assert_eq(((const float *)norm->view.data)[k], 0.0f, "%s, %d bytes, element %d", type, n, k);
         rp_gguf_close(f);
@@ -355,7 +355,9 @@ Test(hf_refused, long_pieces_of_a_unigram_model) {
         snprintf(to, sizeof to, "[\"%.*s\",", n, letters);
         const RpStatus st = open_tokenizer("hf_tokenizers/unigram", "[\"\u2581breath\",", to, &tk);
         cr_expect_eq(st, n == 256 ? RP_OK : RP_E_UNSUPPORTED, "%d bytes: %s", n, rp_last_error());
-        if (n == 257) cr_expect_not_null(strstr(rp_last_error(), "piece 300 of a unigram model has 257 bytes"));
+        if (n == 257)
+            cr_expect_not_null(strstr(rp_last_error(), "piece 300 of a unigram model has 257 bytes"), "%s",
+                               rp_last_error());
         rp_tokenizer_free(tk);
         end();
     }
