@@ -62,7 +62,7 @@ static inline RpCudaTuning rp_tuning_of_device(int n_sm, int major, int minor) {
 /* The same without a device: the constants of an H100 with n_sm multiprocessors; 0: RP_TUNING_SM. */
 static inline RpCudaTuning rp_tuning_defaults(int n_sm) { return rp_tuning_of_device(n_sm, 9, 0); }
 
-/* The constants that hold for a call: those of its context, or the defaults. */
+/* The constants of a call: its context may have constants, else the defaults hold. */
 static inline RpCudaTuning rp_tuning_of(const RpKernelCtx *ctx) {
     return ctx->tuning != NULL ? *ctx->tuning : rp_tuning_defaults(0);
 }

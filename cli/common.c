@@ -64,7 +64,6 @@ RpStatus cli_kv_type(const char *name, RpDtype *out) {
     return strcmp(name, "q8_0") == 0 ? RP_OK : rp_fail(RP_E_ARG, "--kv %s: must be f16 or q8_0", name);
 }
 
-/* All layers have caches of the same size, but n_layer_local of them read only a window of positions. */
 /* Recurrent states: bytes of one slot of all, and of all slots. */
 typedef struct StateBytes {
     double slot, all;
@@ -84,7 +83,8 @@ static StateBytes state_bytes(const ExecPlan *plan) {
     return bytes;
 }
 
-/* A layer with a recurrent state reads one slot of it and writes one. */
+/* All layers with a KV cache have caches of the same size, but n_layer_local of them read only a window of positions. A
+ * layer with a recurrent state reads one slot of it and writes one. */
 double cli_kv_bytes(const RpSession *s, double position) {
     const RpModelInfo *m     = rp_model_info(rp_session_model(s));
     const ExecPlan    *plan  = rp_session_decode_plan(s);

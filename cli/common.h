@@ -89,7 +89,7 @@ RP_NODISCARD RpStatus cli_add_adapters(RpModel *m, const TextList *adapters);
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */
 RP_NODISCARD RpStatus cli_need_tokenizer(const RpModel *m, const char *path);
 
-/* The context length of a session that is opened without -c: that of the training, at most 4096 tokens. */
+/* The context length of a session that is opened without -c: the training context of the model, at most 4096 tokens. */
 int32_t cli_default_ctx(const RpModel *m);
 
 /* The cache type that --kv names; NULL: f16. RP_E_ARG for an unknown name. */

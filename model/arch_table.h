@@ -108,7 +108,7 @@ typedef struct ArchRow {
     bool    rope_switch;   /* no layer has RoPE where the file says false to rope.scaling.finetuned */
     float   attn_cap;      /* scores = cap * tanh(scores / cap), where the file has no attn_logit_softcapping */
     int32_t window_default;    /* where the file has no attention.sliding_window */
-    int32_t scale_embd_layers; /* models of so many layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
+    int32_t scale_embd_layers; /* models with this number of layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
     /* gated delta nets */
     bool joint_gates; /* one matrix for beta and alpha; heads of values that share a key head are adjacent */
@@ -136,7 +136,7 @@ typedef struct ArchRow {
     bool          no_expert_length;  /* files have no expert_feed_forward_length, only feed_forward_length */
 } ArchRow;
 
-/* What a known family that is not supported needs, or NULL. */
+/* The feature that a known family needs and this library lacks; NULL for other names. */
 const char *rp_arch_missing(const char *name, size_t len);
 
 /* The row of that name, or NULL. */

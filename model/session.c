@@ -266,8 +266,8 @@ static void count_experts(RpSession *s, const Runner *r, int32_t n) {
         }
 }
 
-/* Where the recurrent state comes from and goes to; returns the slot that it goes to. A run that fails leaves nothing
- * in that slot. */
+/* Names the slot that the recurrent state is read from and the slot that it is written to; returns the latter. A run
+ * that fails leaves nothing in that slot. */
 static int32_t name_slots(RpSession *s, const Runner *r, int32_t n) {
     if (s->slots.n == 0) return -1;
     r->slots[0]      = rp_slots_find(&s->slots, s->n_past);

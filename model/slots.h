@@ -12,7 +12,7 @@ enum { MAX_SLOTS = 64 };
 typedef struct StateSlots {
     int32_t n; /* 0: the model has no recurrent state */
     struct {
-        int32_t  n_past; /* the state after so many tokens; 0: the slot is free */
+        int32_t  n_past; /* number of tokens that led to the state; 0: the slot is free */
         bool     kept;   /* not for the next step to overwrite */
         uint64_t used;   /* the larger, the later it was used */
     } slot[MAX_SLOTS];

@@ -356,7 +356,7 @@ RpStatus rp_model_find_weights(RpModel *m) {
     return RP_OK;
 }
 
-/* Of layer n_layer and above. */
+/* True for tensors of layer n_layer and above. */
 bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t) {
     const int32_t n = m->config.n_layer + m->config.n_layer_next;
     char          prefix[24];

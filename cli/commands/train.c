@@ -267,7 +267,7 @@ static const Option options[] = {
     PLAIN_NUMBER("max-norm", args.max_norm, "largest norm of the gradients, default 1; 0: no limit"),
     PLAIN_NUMBER("aux-loss", args.aux_loss, "factor of the loss that balances experts, default 0.01"),
     CLI_INT("vocab", 0, args.vocab, "N",
-            "tokens of the tokenizer that is trained for a preset; 0 (default): those of the preset", 0, 1 << 24),
+            "tokens of the tokenizer that is trained for a preset; 0 (default): as many as the preset has", 0, 1 << 24),
     CLI_FILE(FILE_READ, "tokenizer", 0, args.tokenizer, "MODEL",
              "copy the tokenizer of this file instead of training one"),
     CLI_INT("eval-every", 0, args.eval_every, "N", "steps between validations, default 100", 1, 0),

@@ -95,7 +95,7 @@ typedef struct Reader {
 } Reader;
 
 /* The thread function. All threads begin each pattern together and the time ends with the last one, so every thread
- * measures the same wall time; that of thread 0 is used. */
+ * measures the same wall time. The result is the time of thread 0. */
 static void *read_all(void *arg) {
     Reader *r = arg;
     pthread_mutex_lock(&r->gate->lock);

@@ -107,7 +107,7 @@ static void put_curve(const Panel *p, const Curve *c, const char *class, FILE *f
     fputs(drawn == 1 ? "h0\"/>\n" : "\"/>\n", f);
 }
 
-/* A dot for each value, unless there are so many that dots would hide the curve. */
+/* Draws a dot for each value of a curve of at most 200 values. More dots would hide the curve. */
 static void put_points(const Panel *p, const Curve *c, const char *class, FILE *f) {
     for (size_t i = 0; c->n <= 200 && i < c->n; i++)
         if (isfinite(c->points[i].y))

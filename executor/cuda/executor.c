@@ -273,8 +273,9 @@ static RpStatus open_graphs(CudaExecutor *c, const RpExecutorOptions *o) {
     return accept(c, open_loop(c), o, RP_MODE_LOOP);
 }
 
-/* Loads a kernel that waits for earlier ones itself, and remembers it if its code cannot: that of an architecture
- * before 9.0 has no griddepcontrol, also where the driver has translated it (ptxVersion 80, binaryVersion 90). */
+/* Loads a kernel that waits for earlier ones itself, and remembers it if its code cannot. Code that was
+ * compiled for an architecture before 9.0 has no griddepcontrol, also where the driver has translated it (ptxVersion
+ * 80, binaryVersion 90). */
 static RpStatus load_waiting(CudaExecutor *c, const void *function, const char *name) {
     struct cudaFuncAttributes a;
     RP_TRY(rp_cuda_check(c->device, cudaFuncGetAttributes(&a, function), "loading of a kernel"));

@@ -24,7 +24,7 @@ static size_t aligned(size_t bytes) { return (bytes + CUDA_ALIGN - 1) / CUDA_ALI
 /* ---- memory ---- */
 
 static size_t weight_bytes(int64_t n) {
-    const int64_t rows = TUNE_LAYERS * (1 + 3 * FFN) + VOCAB; /* times n; those of `down` are FFN times as long */
+    const int64_t rows = TUNE_LAYERS * (1 + 3 * FFN) + VOCAB; /* of n elements; a row of `down` counts as FFN rows */
     return rp_row_bytes(RP_Q4_K, n) * (size_t)(rows * n);
 }
 

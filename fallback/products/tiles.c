@@ -17,7 +17,7 @@
 
 enum {
     PANELS_BYTES  = 384 * 1024, /* of packed panels in one L2 block: leaves room in an L2 of 1 MiB or more */
-    DIRECT_GROUPS = 4,          /* up to so many column groups are multiplied slice by slice */
+    DIRECT_GROUPS = 4,          /* most column groups that are multiplied slice by slice */
     SLICE_SUBS    = 16,         /* sub-blocks of a k-slice: whole blocks of every type, 10 KiB of panel */
     PANEL_COST    = 4           /* assumed cost of packing a panel, in columns multiplied by it */
 };

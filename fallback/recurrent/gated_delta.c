@@ -14,7 +14,7 @@
 
 enum { LANES = 32 };
 
-/* What one token does to a head. */
+/* The input of one token to a head. */
 typedef struct DeltaStep {
     float q[RP_DELTA_MAX_DIM], k[RP_DELTA_MAX_DIM]; /* normalised */
     float g, b;

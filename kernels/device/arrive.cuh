@@ -34,7 +34,7 @@ static inline float *rp_scratch_floats(const RpKernelCtx *ctx) {
     return ctx->scratch != nullptr ? (float *)((char *)ctx->scratch + RP_SCRATCH_ZEROS) : nullptr;
 }
 
-/* Bytes of scratch memory for the counters and so many floats. */
+/* Bytes of scratch memory for the counters and for `floats` floats. */
 static inline size_t rp_scratch_size(int64_t floats) { return RP_SCRATCH_ZEROS + (size_t)floats * sizeof(float); }
 
 static inline RpStatus rp_check_scratch(const char *op, const RpKernelCtx *ctx, size_t wanted) {

@@ -46,7 +46,7 @@ struct ColumnGrid {
     int unit = 1;
 };
 
-/* `tiles` row tiles for so many blocks. */
+/* Deals `tiles` row tiles out to `blocks` blocks. */
 static inline ColumnGrid rp_grid_of(int64_t tiles, int64_t blocks, int split) {
     return {split, (int)blocks, (int)(tiles / blocks), (int)(tiles % blocks), -1};
 }
@@ -100,7 +100,7 @@ __device__ static inline int rp_block_of_tile(const ColumnGrid &grid, int tile) 
     return tile < longer ? tile / (grid.turns + 1) : grid.rest + (tile - longer) / grid.turns;
 }
 
-/* Blocks that compute rows of [from, to): so many arrive at a counter of these rows. */
+/* The number of blocks that compute rows of [from, to). Each of them arrives at a counter of these rows. */
 __device__ static inline unsigned rp_blocks_of_rows(const ColumnGrid &grid, int tile_rows, int64_t from, int64_t to) {
     const int shift = rp_log2(tile_rows);
     return (unsigned)(rp_block_of_tile(grid, (int)((to - 1) >> shift)) - rp_block_of_tile(grid, (int)(from >> shift)) +

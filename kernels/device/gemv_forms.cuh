@@ -52,7 +52,8 @@ template <RpDtype T> struct DequantForm : QuantWeights<T> {
     static constexpr const char *NAME        = "dequant_kernel";
     static constexpr bool        STAGED      = false;
     static constexpr int         MAX_COLUMNS = 1;
-    static constexpr int         min_blocks(int) { return __is_base_of(CodebookBlocks, Blocks<T>) ? 1 : 2; }
+    /* The loads of codebook types need more registers than two resident blocks leave. */
+    static constexpr int min_blocks(int) { return __is_base_of(CodebookBlocks, Blocks<T>) ? 1 : 2; }
     template <class Weights, class Columns, class Put>
     __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns, const Put &put) {
         rp_gemv_dequant<T>(work, w, columns, put);

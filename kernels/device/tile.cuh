@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* Products of at least so many columns are computed in tiles, fewer by a GEMV. */
+/* The least number of columns of a product that is computed in tiles. A GEMV computes fewer. */
 enum { RP_TILE_MIN_COLUMNS = 5 };
 
 typedef enum TileSize { RP_TILE_LARGE, RP_TILE_MID, RP_TILE_SMALL } TileSize;
@@ -29,7 +29,7 @@ enum {
     RP_F16_LARGE          = 128, /* rows and columns */
     RP_F16_MID            = 64,
     RP_F16_SMALL          = 32,
-    RP_F16_ALIGN          = 256 /* f16 columns are stored with zeros up to a multiple of so many elements */
+    RP_F16_ALIGN          = 256 /* elements: f16 columns are stored with zeros up to a multiple of this */
 };
 
 /* Columns of a tile. */
@@ -45,7 +45,7 @@ static inline int64_t rp_tile_turns(int64_t each, int64_t rows, int64_t columns,
     return (tiles + n_sm - 1) / n_sm * (each / RP_F16_SMALL) * (each / RP_F16_SMALL);
 }
 
-/* For `columns` columns that are spread over `matrices` matrices of so many rows. int8: large tiles where they are as
+/* For `columns` columns that are spread over `matrices` matrices of `rows` rows. int8: large tiles where they are as
  * many as multiprocessors. f16: a result of a large tile takes about 4/5 of the instructions of one of a middle tile,
  * whose weights serve half as many columns. */
 static inline TileSize rp_tile_size(RpPrefillTile kind, int64_t rows, int64_t columns, int64_t matrices, int n_sm) {
@@ -69,7 +69,7 @@ typedef struct TileEntry {
 } TileEntry;
 
 /* The columns as f16, in device memory: row r is data[r * stride], a multiple of RP_F16_ALIGN elements, and is to be
- * multiplied by inverse[r]. `shared`: so many columns of the result in a row have the same one. */
+ * multiplied by inverse[r]. `shared`: number of neighbouring columns of the result that have one row. */
 typedef struct TileColumns {
     void   *data;
     float  *inverse;

@@ -43,7 +43,7 @@ __device__ void normalize(const float *x, int d, float eps, float by, float *to)
     for (int i = (int)threadIdx.x % RP_WARP; i < d; i += RP_WARP) to[i] = x[i] * scale;
 }
 
-/* What token t does to the head: a warp each for k, q and the gates. */
+/* Reads the input of token t to the head: one warp reads k, one q, one the gates. */
 __device__ void prepare(const Delta &p, int64_t head, int64_t t, DeltaShared &s) {
     const int     warp = (int)threadIdx.x / RP_WARP, d = (int)p.v.ne[0];
     const int64_t keys = p.k.ne[1], key = p.grouped != 0 ? head * keys / p.v.ne[1] : head % keys;

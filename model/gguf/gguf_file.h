@@ -18,7 +18,7 @@ typedef struct RpGgufMap {
     struct timespec mtime;
 } RpGgufMap;
 
-/* What a Hugging Face directory has beside its metadata (model/hf). All of it is zero for a file. */
+/* The files and memory of a Hugging Face directory beside its metadata (model/hf). All zeros for a GGUF file. */
 typedef struct RpGgufParts {
     RpGgufFile **files; /* of the directory; owned */
     int          n_files;

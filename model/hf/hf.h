@@ -22,7 +22,7 @@ typedef struct HfName {
     const char *hf, *gguf;
 } HfName;
 
-/* What transformers takes for a key of config.json that is absent, where it differs from most families. */
+/* The value that transformers takes for an absent key of config.json, for families that differ from most. */
 typedef struct HfDefault {
     const char *name;
     double      value;

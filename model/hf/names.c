@@ -70,7 +70,7 @@ static bool take_number(RpGgufString *s, int32_t *out) {
 
 static bool is(RpGgufString s, const char *text) { return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0; }
 
-/* What stands behind the row's word: ".weight", ".bias", or the scales of a weight in FP8. */
+/* The role of a name by its ending: ".weight", ".bias", or the scales of a weight in FP8. */
 static HfRole ending(RpGgufString s, const char **out) {
     *out = s.len > 0 && is(s, ".bias") ? "bias" : "weight";
     if (is(s, ".weight") || is(s, ".bias")) return HF_TENSOR;

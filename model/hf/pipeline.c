@@ -9,7 +9,7 @@ enum { MAX_PARTS = 12, MAX_EXPRESSION = 1 << 14 };
 
 static const char space_mark[] = "\xe2\x96\x81";
 
-/* What the pre-tokenizer does, in order. */
+/* The expressions that cut a text, in the order in which they run. */
 typedef struct Expressions {
     RpGgufString texts[MAX_PARTS];
     bool         dropped[MAX_PARTS];

@@ -138,7 +138,7 @@ static RpStatus check_scales(const Weights *w, const Group *g) {
     return RP_OK;
 }
 
-/* What the library does not compute with. */
+/* Refuses types and shapes that the library does not compute with. */
 static RpStatus check_type(const Weights *w, const Group *g) {
     const Entry      *e = &w->entries[g->first];
     const SafeTensor *t = e->tensor;

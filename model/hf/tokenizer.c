@@ -243,7 +243,7 @@ static void put_tokens(const HfVocabulary *v) {
     for (uint32_t i = 0; i < v->n; i++) rp_gguf_put_element(w, &v->log_probs[i], sizeof(double));
 }
 
-/* What the merges of the library do not do. */
+/* Refuses options of a BPE model that the merges of the library do not have. */
 static RpStatus check_model(const HfVocabulary *v) {
     static const char *const names[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const JsonNode *type = rp_json_get(v->j, v->model, "type"), *dropout = rp_json_get(v->j, v->model, "dropout");

@@ -43,7 +43,7 @@ typedef struct HfVocabulary {
  * expressions. */
 RP_NODISCARD RpStatus rp_hf_pipeline(HfVocabulary *v);
 
-/* What Onigmo, by which the package tokenizers runs an expression, reads otherwise than PCRE2 does; NULL: nothing. */
+/* The construct of an expression that PCRE2 reads otherwise than Onigmo, the library of tokenizers; NULL: none. */
 const char *rp_hf_expression_differs(RpGgufString text);
 
 /* post_processor; sets bos and eos. */

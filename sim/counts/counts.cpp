@@ -29,7 +29,7 @@ struct Lanes { // addresses of the active lanes, ascending, each once
         std::sort(a, a + n);
         n = (unsigned)(std::unique(a, a + n) - a);
     }
-    // Units of so many bytes that are touched, and bytes, if each lane accesses `bytes` of them.
+    // The number of units of `unit` bytes that are touched if each lane accesses `bytes` bytes.
     unsigned units(unsigned unit, unsigned bytes) const {
         unsigned count = 0;
         uint64_t next  = 0; // first unit that was not counted

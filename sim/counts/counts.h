@@ -116,7 +116,7 @@ unsigned      distinct_bytes(const Inst &i, uint32_t lanes, const uint64_t *a);
 
 // The arrival counters, as they are between launches. A block that runs alone leaves them otherwise.
 void zero_counters(const vector<Region> &regions);
-// Counts of all blocks of the grid. `most` > 0: only so many blocks run, evenly spaced from the first to the last, and
+// Counts of all blocks of the grid. `most` > 0: only `most` blocks run, evenly spaced from the first to the last, and
 // counts_sample.cpp says how the others follow from them. *sampled: how many ran.
 Counts count_grid(Launch &l, const vector<Region> &regions, unsigned most, unsigned *sampled);
 // Number k of `most` blocks that are evenly spaced from the first of n blocks to the last.

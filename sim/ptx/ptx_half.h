@@ -6,7 +6,7 @@
 #include <cstring>
 
 namespace ptx {
-// A float of 16 bits with so many fraction bits: f16 has 10 and exponent bias 15, bf16 7 and 127.
+// A float of 16 bits with FRACTION fraction bits: f16 has 10 and exponent bias 15, bf16 7 and 127.
 template <int FRACTION, int BIAS> static inline uint16_t small_of(double v) {
     uint64_t u;
     memcpy(&u, &v, 8);

@@ -1,19 +1,12 @@
 /* Hostile and damaged directories: each is refused with a status and a text that names file and tensor. The
  * directories are made of tests/golden/hf/llama with one file changed, or of files written byte by byte. */
 #include "tests/support/case.h"
-#include "tests/support/golden.h"
+#include "tests/support/hf_folder.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "model/hf/json.h"
-
-static char folder[64];
-
-static void begin(void) {
-    snprintf(folder, sizeof folder, "/tmp/reprise-hf-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
 
 static const char *in_folder(const char *name) {
     static char path[512];
@@ -21,44 +14,7 @@ static const char *in_folder(const char *name) {
     return path;
 }
 
-static void end(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect_eq(system(command), 0);
-}
-
-static void write_file(const char *name, const void *data, size_t bytes) {
-    FILE *f = fopen(in_folder(name), "wb");
-    cr_assert_not_null(f, "%s", name);
-    cr_assert_eq(fwrite(data, 1, bytes, f), bytes);
-    fclose(f);
-}
-
-static void write_text(const char *name, const char *text) { write_file(name, text, strlen(text)); }
-
-static char *read_llama(const char *name, size_t *bytes) {
-    char path[512], *p = calloc(1, 1 << 20);
-    snprintf(path, sizeof path, GOLDEN_DIR "hf/llama/%s", name);
-    FILE *f = fopen(path, "rb");
-    cr_assert(f != NULL && p != NULL, "%s", path);
-    *bytes = fread(p, 1, 1 << 20, f);
-    fclose(f);
-    return p;
-}
-
-static void copy_llama(const char *name) {
-    size_t n;
-    char  *p = read_llama(name, &n);
-    write_file(name, p, n);
-    free(p);
-}
-
-static RpStatus open_folder(void) {
-    RpModel       *m  = NULL;
-    const RpStatus st = rp_model_open(folder, NULL, &m);
-    rp_model_free(m);
-    return st;
-}
+static void write_text(const char *name, const char *text) { hf_write(name, text, strlen(text)); }
 
 /* A file of weights with this header, padded with spaces; its data are zeros. */
 static void write_weights(const char *name, const char *header, size_t data) {
@@ -69,13 +25,13 @@ static void write_weights(const char *name, const char *header, size_t data) {
     memset(p, ' ', 8 + n);
     memcpy(p, &len, 8);
     memcpy(p + 8, header, strlen(header));
-    write_file(name, p, 8 + n + data);
+    hf_write(name, p, 8 + n + data);
     free(p);
 }
 
 static void refuse_header(const char *header, size_t data, const char *text) {
     write_weights("model.safetensors", header, data);
-    REFUSED(open_folder(), RP_E_FORMAT, text);
+    REFUSED(hf_open(), RP_E_FORMAT, text);
     cr_expect_not_null(strstr(rp_last_error(), "model.safetensors"), "%s", rp_last_error());
 }
 
@@ -83,8 +39,8 @@ static void refuse_header(const char *header, size_t data, const char *text) {
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 Test(hf_files, bad_headers_of_weights) {
-    begin();
-    copy_llama("config.json");
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[8,24]") "}", 24, "overlap");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[0,16]") "}", 16, "overlap");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[20,36]") "}", 36,
@@ -114,39 +70,39 @@ Test(hf_files, bad_headers_of_weights) {
     refuse_header("{\"a\":", 0, "the text ends");
     refuse_header("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", 0,
                   "nested too deeply");
-    write_file("model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
-    REFUSED(open_folder(), RP_E_FORMAT, "does not fit into 10 bytes");
-    write_file("model.safetensors", "\x02\0\0", 3);
-    REFUSED(open_folder(), RP_E_FORMAT, "no safetensors file (truncated?)");
-    write_file("model.safetensors", "", 0);
-    REFUSED(open_folder(), RP_E_FORMAT, "the file is empty");
-    end();
+    hf_write("model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
+    REFUSED(hf_open(), RP_E_FORMAT, "does not fit into 10 bytes");
+    hf_write("model.safetensors", "\x02\0\0", 3);
+    REFUSED(hf_open(), RP_E_FORMAT, "no safetensors file (truncated?)");
+    hf_write("model.safetensors", "", 0);
+    REFUSED(hf_open(), RP_E_FORMAT, "the file is empty");
+    hf_end();
 }
 
 Test(hf_files, a_file_that_ends_anywhere_is_refused) {
-    begin();
-    copy_llama("config.json");
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
     size_t   n;
     uint64_t header;
-    char    *p = read_llama("model.safetensors", &n);
+    char    *p = hf_read_golden("hf/llama", "model.safetensors", &n);
     memcpy(&header, p, sizeof header);
     for (size_t cut = 1; cut < 8 + header + 64; cut++) {
-        write_file("model.safetensors", p, cut);
-        cr_expect_eq(open_folder(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
+        hf_write("model.safetensors", p, cut);
+        cr_expect_eq(hf_open(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
         cr_expect_not_null(strstr(rp_last_error(), "model.safetensors"), "%zu bytes: %s", cut, rp_last_error());
     }
-    write_file("model.safetensors", p, n - 1);
-    REFUSED(open_folder(), RP_E_FORMAT, "past the end of the file");
-    write_file("model.safetensors", p, n);
-    OK(open_folder());
+    hf_write("model.safetensors", p, n - 1);
+    REFUSED(hf_open(), RP_E_FORMAT, "past the end of the file");
+    hf_write("model.safetensors", p, n);
+    OK(hf_open());
     free(p);
-    p = read_llama("config.json", &n);
+    p = hf_read_golden("hf/llama", "config.json", &n);
     for (size_t cut = 0; cut + 2 < n; cut++) {
-        write_file("config.json", p, cut);
-        cr_expect_eq(open_folder(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
+        hf_write("config.json", p, cut);
+        cr_expect_eq(hf_open(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
     }
     free(p);
-    end();
+    hf_end();
 }
 
 static void use_index(const char *map) {
@@ -157,102 +113,102 @@ static void use_index(const char *map) {
 
 Test(hf_files, shards) {
     static const char header[] = "{" TENSOR("a", "F32", "[4]", "[0,16]") "}";
-    begin();
-    REFUSED(open_folder(), RP_E_IO, "there is no config.json");
-    copy_llama("config.json");
-    REFUSED(open_folder(), RP_E_IO, "there is neither model.safetensors nor model.safetensors.index.json");
+    hf_begin();
+    REFUSED(hf_open(), RP_E_IO, "there is no config.json");
+    hf_copy("hf/llama", "config.json");
+    REFUSED(hf_open(), RP_E_IO, "there is neither model.safetensors nor model.safetensors.index.json");
     use_index("{\"a\":\"../model.safetensors\"}");
-    REFUSED(open_folder(), RP_E_FORMAT, "'../model.safetensors' is no name of a file in this directory");
+    REFUSED(hf_open(), RP_E_FORMAT, "'../model.safetensors' is no name of a file in this directory");
     use_index("{\"a\":\"/etc/x.safetensors\"}");
-    REFUSED(open_folder(), RP_E_FORMAT, "is no name of a file in this directory");
+    REFUSED(hf_open(), RP_E_FORMAT, "is no name of a file in this directory");
     use_index("{\"a\":\"..\"}");
-    REFUSED(open_folder(), RP_E_FORMAT, "'..' is no name of a file of safetensors");
+    REFUSED(hf_open(), RP_E_FORMAT, "'..' is no name of a file of safetensors");
     use_index("{\"a\":\"tokenizer.json\"}");
-    REFUSED(open_folder(), RP_E_FORMAT, "is no name of a file of safetensors");
+    REFUSED(hf_open(), RP_E_FORMAT, "is no name of a file of safetensors");
     use_index("{\"a\":7}");
-    REFUSED(open_folder(), RP_E_FORMAT, "an entry of weight_map is no name of a file");
+    REFUSED(hf_open(), RP_E_FORMAT, "an entry of weight_map is no name of a file");
     use_index("{\"a\":\"x\\u0000.safetensors\"}");
-    REFUSED(open_folder(), RP_E_FORMAT, "an entry of weight_map is no name of a file");
+    REFUSED(hf_open(), RP_E_FORMAT, "an entry of weight_map is no name of a file");
     use_index("{\"a\":\"one.safetensors\"}");
-    REFUSED(open_folder(), RP_E_IO, "one.safetensors: No such file");
+    REFUSED(hf_open(), RP_E_IO, "one.safetensors: No such file");
     write_weights("one.safetensors", header, 16);
     use_index("{\"b\":\"one.safetensors\"}");
-    REFUSED(open_folder(), RP_E_FORMAT, "tensor b is not in one.safetensors");
+    REFUSED(hf_open(), RP_E_FORMAT, "tensor b is not in one.safetensors");
     write_weights("two.safetensors", header, 16);
     use_index("{\"a\":\"one.safetensors\",\"b\":\"two.safetensors\"}");
-    REFUSED(open_folder(), RP_E_FORMAT, "tensor a lies in two files");
+    REFUSED(hf_open(), RP_E_FORMAT, "tensor a lies in two files");
     write_text("model.safetensors.index.json", "{}");
-    REFUSED(open_folder(), RP_E_FORMAT, "weight_map is missing");
+    REFUSED(hf_open(), RP_E_FORMAT, "weight_map is missing");
     write_text("model.safetensors.index.json", "[]");
-    REFUSED(open_folder(), RP_E_FORMAT, "this is no JSON object");
-    end();
+    REFUSED(hf_open(), RP_E_FORMAT, "this is no JSON object");
+    hf_end();
 }
 
 Test(hf_files, links) {
     char target[512];
-    begin();
-    copy_llama("config.json");
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
     snprintf(target, sizeof target, GOLDEN_DIR "hf/llama/model.safetensors");
     cr_assert_eq(symlink(target, in_folder("model.safetensors")), 0);
-    REFUSED(open_folder(), RP_E_FORMAT, "model.safetensors: this link leads out of the directory");
+    REFUSED(hf_open(), RP_E_FORMAT, "model.safetensors: this link leads out of the directory");
     cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
     cr_assert_eq(symlink("nowhere", in_folder("model.safetensors")), 0);
-    REFUSED(open_folder(), RP_E_IO, "model.safetensors: No such file");
+    REFUSED(hf_open(), RP_E_IO, "model.safetensors: No such file");
     cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
-    copy_llama("model.safetensors");
+    hf_copy("hf/llama", "model.safetensors");
     cr_assert_eq(rename(in_folder("model.safetensors"), "/tmp/reprise-hf-moved"), 0);
     cr_assert_eq(rename("/tmp/reprise-hf-moved", in_folder("other.bin")), 0);
     cr_assert_eq(symlink("other.bin", in_folder("model.safetensors")), 0);
-    OK(open_folder());
+    OK(hf_open());
     cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
     cr_assert_eq(mkfifo(in_folder("model.safetensors"), 0600), 0);
-    REFUSED(open_folder(), RP_E_IO, "not a regular file");
-    end();
+    REFUSED(hf_open(), RP_E_IO, "not a regular file");
+    hf_end();
 }
 
 /* The cache of huggingface_hub: models--x/snapshots/REVISION/file is a link to ../../blobs/HASH. */
 Test(hf_files, links_of_the_cache_to_its_blobs) {
     static const char *const names[] = {"config.json", "model.safetensors"};
     char                     top[64], target[256];
-    begin();
+    hf_begin();
     snprintf(top, sizeof top, "%s", folder);
     cr_assert_eq(mkdir(in_folder("blobs"), 0700), 0);
     cr_assert_eq(mkdir(in_folder("snapshots"), 0700), 0);
     cr_assert_eq(mkdir(in_folder("snapshots/r"), 0700), 0);
     for (int i = 0; i < 2; i++) {
         size_t n;
-        char  *p = read_llama(names[i], &n), name[128];
+        char  *p = hf_read_golden("hf/llama", names[i], &n), name[128];
         snprintf(name, sizeof name, "blobs/%d", i);
-        write_file(name, p, n);
+        hf_write(name, p, n);
         snprintf(name, sizeof name, "snapshots/r/%s", names[i]);
         snprintf(target, sizeof target, "../../blobs/%d", i);
         cr_assert_eq(symlink(target, in_folder(name)), 0, CASE(i));
         free(p);
     }
     snprintf(folder, sizeof folder, "%.40s/snapshots/r", top);
-    OK(open_folder());
+    OK(hf_open());
     cr_assert_eq(unlink(in_folder("model.safetensors")), 0);
     cr_assert_eq(symlink("../../../../etc/passwd", in_folder("model.safetensors")), 0);
-    REFUSED(open_folder(), RP_E_FORMAT, "leads out of the directory");
+    REFUSED(hf_open(), RP_E_FORMAT, "leads out of the directory");
     snprintf(folder, sizeof folder, "%s", top);
-    end();
+    hf_end();
 }
 
 /* config.json of the llama with one text replaced. */
 static void refuse_config(const char *from, const char *to, RpStatus status, const char *text) {
     size_t n;
-    char  *p  = read_llama("config.json", &n), changed[8192];
+    char  *p  = hf_read_golden("hf/llama", "config.json", &n), changed[8192];
     char  *at = strstr(p, from);
     cr_assert_not_null(at, "%s", from);
     snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - p), p, to, at + strlen(from));
     write_text("config.json", changed);
-    REFUSED(open_folder(), status, text);
+    REFUSED(hf_open(), status, text);
     free(p);
 }
 
 Test(hf_files, bad_configurations) {
-    begin();
-    copy_llama("model.safetensors");
+    hf_begin();
+    hf_copy("hf/llama", "model.safetensors");
     refuse_config("LlamaForCausalLM", "NoSuchModel", RP_E_UNSUPPORTED, "architecture 'NoSuchModel' is not supported");
     refuse_config("\"architectures\"", "\"a\"", RP_E_FORMAT, "architectures is missing");
     refuse_config("\"silu\"", "\"relu\"", RP_E_UNSUPPORTED, "hidden_act 'relu' is not supported");
@@ -274,27 +230,27 @@ Test(hf_files, bad_configurations) {
                   "partial_rotary_factor");
     refuse_config("\"vocab_size\"", "\"quantization_config\": {\"quant_method\": \"gptq\"}, \"vocab_size\"",
                   RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported");
-    end();
+    hf_end();
 }
 
 /* A tensor that no row of the table knows could matter for the results. */
 Test(hf_files, unknown_tensors_are_refused) {
-    begin();
-    copy_llama("config.json");
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
     size_t   n;
     uint64_t header;
-    char    *p = read_llama("model.safetensors", &n);
+    char    *p = hf_read_golden("hf/llama", "model.safetensors", &n);
     memcpy(&header, p, sizeof header);
     char *at = memmem(p, n, "layers.1.mlp.up_proj", 20);
     cr_assert_not_null(at);
     memcpy(at, "layers.1.mlp.xx_proj", 20);
-    write_file("model.safetensors", p, n);
-    REFUSED(open_folder(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
+    hf_write("model.safetensors", p, n);
+    REFUSED(hf_open(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
     memcpy(at, "layers.7.mlp.up_proj", 20);
-    write_file("model.safetensors", p, n);
-    REFUSED(open_folder(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
+    hf_write("model.safetensors", p, n);
+    REFUSED(hf_open(), RP_E_FORMAT, "tensor blk.1.ffn_up.weight is missing");
     free(p);
-    end();
+    hf_end();
 }
 
 /* Matrices are the mapped file itself, beyond the first MiB, which is read with the header. */
@@ -304,8 +260,8 @@ Test(hf_files, matrices_are_mapped_and_not_copied) {
     size_t      size = 0;
     RpGgufFile *f;
     bool        found = false;
-    begin();
-    copy_llama("config.json");
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
     snprintf(header, sizeof header,
              "{" TENSOR("lm_head.weight", "F32", "[%d,1]", "[0,%d]") "," TENSOR("model.embed_tokens.weight", "F32",
                                                                                 "[2,%d]", "[%d,%d]") "}",
@@ -326,18 +282,18 @@ Test(hf_files, matrices_are_mapped_and_not_copied) {
     fclose(maps);
     free(line);
     rp_gguf_close(f);
-    end();
+    hf_end();
 }
 
 Test(hf_files, no_output_replaces_a_file_of_the_directory) {
-    begin();
-    copy_llama("config.json");
-    copy_llama("model.safetensors");
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
+    hf_copy("hf/llama", "model.safetensors");
     REFUSED(rp_requantize(folder, in_folder("model.safetensors"), "F32", NULL, NULL), RP_E_ARG,
             "an output must not be an input");
     REFUSED(rp_requantize(folder, in_folder("config.json"), "F32", NULL, NULL), RP_E_ARG,
             "an output must not be an input");
-    end();
+    hf_end();
 }
 
 static void refuse_json(const char *text, const char *what) {

@@ -119,7 +119,7 @@ Test(hf_models, logits_are_those_of_transformers) {
     }
 }
 
-/* What rp_requantize writes has the rows of q and k in the order of GGUF. Sums over a head have another order then. */
+/* rp_requantize writes the rows of q and k in the order of GGUF. Sums over a head have another order then. */
 Test(hf_models, a_gguf_file_made_of_a_directory_has_the_same_logits) {
     static Rows ours, again;
     char        path[] = "/tmp/reprise-hf-XXXXXX";

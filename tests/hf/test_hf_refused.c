@@ -1,50 +1,23 @@
 /* Directories whose files say what the library would compute otherwise than transformers: each is refused with a
  * text that names file and key or tensor, or is read as transformers reads it. The directories are golden ones
  * (tests/golden/hf) with one text of a file replaced, or hold a few tensors of zeros. */
-#include "tests/support/golden.h"
+#include "tests/support/hf_folder.h"
 
 #include <dirent.h>
 
-static char folder[64];
-
-static void begin(void) {
-    snprintf(folder, sizeof folder, "/tmp/reprise-hf-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void end(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect_eq(system(command), 0);
-}
-
-static void write_file(const char *name, const void *data, size_t bytes) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "wb");
-    cr_assert_not_null(f, "%s", path);
-    cr_assert_eq(fwrite(data, 1, bytes, f), bytes);
-    fclose(f);
-}
-
 /* A file below tests/golden with the first `from` replaced; both may be NULL. */
 static void copy(const char *dir, const char *name, const char *from, const char *to) {
-    enum { ROOM = 1 << 20 };
-    char path[512], *p = calloc(1, ROOM);
-    snprintf(path, sizeof path, GOLDEN_DIR "%s/%s", dir, name);
-    FILE *f = fopen(path, "rb");
-    cr_assert(f != NULL && p != NULL, "%s", path);
-    size_t n = fread(p, 1, ROOM / 2, f);
-    fclose(f);
+    size_t n;
+    char  *p = hf_read_golden(dir, name, &n);
     if (from != NULL) {
         const size_t n_from = strlen(from), n_to = strlen(to);
         char        *at = memmem(p, n, from, n_from);
-        cr_assert_not_null(at, "%s: %s", path, from);
+        cr_assert_not_null(at, "%s/%s: %s", dir, name, from);
         memmove(at + n_to, at + n_from, n - (size_t)(at - p) - n_from);
         memcpy(at, to, n_to);
         n = n + n_to - n_from;
     }
-    write_file(name, p, n);
+    hf_write(name, p, n);
     free(p);
 }
 
@@ -59,13 +32,6 @@ static void copy_weights(const char *dir) {
     closedir(d);
 }
 
-static RpStatus open_folder(void) {
-    RpModel       *m  = NULL;
-    const RpStatus st = rp_model_open(folder, NULL, &m);
-    rp_model_free(m);
-    return st;
-}
-
 /* ---- weights ---- */
 
 static void write_weights(const char *header, size_t data) {
@@ -74,7 +40,7 @@ static void write_weights(const char *header, size_t data) {
     cr_assert_not_null(p);
     memcpy(p, &n, 8);
     memcpy(p + 8, header, n);
-    write_file("model.safetensors", p, 8 + n + data);
+    hf_write("model.safetensors", p, 8 + n + data);
     free(p);
 }
 
@@ -85,13 +51,13 @@ static void write_weights(const char *header, size_t data) {
 
 /* norm_plus_1 adds 1 to floats. */
 Test(hf_refused, norms_that_are_no_vectors_of_floats) {
-    begin();
+    hf_begin();
     copy("hf/gemma3", "config.json", NULL, NULL);
     write_weights("{" TENSOR(LAYER "input_layernorm.weight", "F8_E4M3", "[4096]", "[0,4096]") "}", 4096);
-    REFUSED(open_folder(), RP_E_FORMAT, "input_layernorm.weight (blk.0.attn_norm.weight): a vector in F8_E4M3");
+    REFUSED(hf_open(), RP_E_FORMAT, "input_layernorm.weight (blk.0.attn_norm.weight): a vector in F8_E4M3");
     write_weights("{" TENSOR(LAYER "input_layernorm.weight", "BF16", "[2,32]", "[0,128]") "}", 128);
-    REFUSED(open_folder(), RP_E_FORMAT, "input_layernorm.weight (blk.0.attn_norm.weight): a norm that is no vector");
-    end();
+    REFUSED(hf_open(), RP_E_FORMAT, "input_layernorm.weight (blk.0.attn_norm.weight): a norm that is no vector");
+    hf_end();
 }
 
 /* The undefined-behaviour sanitizer sees reads of f16 at odd addresses. */
@@ -99,7 +65,7 @@ Test(hf_refused, vectors_and_scales_at_odd_addresses) {
     static const char *const types[] = {"BF16", "F16"};
     char                     header[1024];
     RpGgufFile              *f;
-    begin();
+    hf_begin();
     copy("hf/llama", "config.json", TIED);
     for (int i = 0; i < 4; i++) {
         const char *type = types[i / 2];
@@ -120,7 +86,7 @@ Test(hf_refused, vectors_and_scales_at_odd_addresses) {
             cr_assert_eq(((const float *)norm->view.data)[k], 0.0f, "%s, %d bytes, element %d", type, n, k);
         rp_gguf_close(f);
     }
-    end();
+    hf_end();
 }
 
 Test(hf_refused, scales_of_fp8) {
@@ -139,16 +105,16 @@ Test(hf_refused, scales_of_fp8) {
          "tensor blk.0.attn_q.weight#scale: names that begin with train. or contain #",                                                      RP_E_UNSUPPORTED},
     };
     char to[128];
-    begin();
+    hf_begin();
     copy("hf/llama-fp8", "config.json", NULL, NULL);
     copy("hf/llama-fp8", "model.safetensors", NULL, NULL);
-    OK(open_folder());
+    OK(hf_open());
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(to, sizeof to, "%-*s", (int)strlen(cases[i].from), cases[i].to); /* the header keeps its length */
         copy("hf/llama-fp8", "model.safetensors", cases[i].from, to);
-        REFUSED(open_folder(), cases[i].status, cases[i].text);
+        REFUSED(hf_open(), cases[i].status, cases[i].text);
     }
-    end();
+    hf_end();
 }
 
 /* Without weight_block_size there is one scale, or one for each row; 4 scales in a square, or
@@ -168,7 +134,7 @@ Test(hf_refused, shapes_of_scales) {
         LAYER "self_attn.q_proj.weight_scale", "F32", "%s", "[32,48]") "}";
     char        header[1024];
     RpGgufFile *f;
-    begin();
+    hf_begin();
     copy("hf/llama", "config.json", TIED);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(header, sizeof header, format, cases[i].shape);
@@ -179,19 +145,18 @@ Test(hf_refused, shapes_of_scales) {
             cr_assert_not_null(strstr(rp_last_error(), "q_proj.weight_scale are ["), "%s", cases[i].shape);
         rp_gguf_close(cases[i].good ? f : NULL);
     }
-    end();
+    hf_end();
 }
 
 /* "train.*" is the state of a training in a file of this project, which a model does not use. */
 Test(hf_refused, tensors_of_a_training) {
     static const char from[] = LAYER "input_layernorm.weight";
-    begin();
+    hf_begin();
     copy("hf/llama", "config.json", NULL, NULL);
     copy("hf/llama", "model.safetensors", from, "train.xxxxxx.0.input_layernorm.weight");
-    REFUSED(open_folder(), RP_E_UNSUPPORTED,
-            "tensor train.xxxxxx.0.input_layernorm.weight: names that begin with train.");
+    REFUSED(hf_open(), RP_E_UNSUPPORTED, "tensor train.xxxxxx.0.input_layernorm.weight: names that begin with train.");
     cr_assert_eq(strlen(from), strlen("train.xxxxxx.0.input_layernorm.weight"));
-    end();
+    hf_end();
 }
 
 /* ---- config.json ---- */
@@ -205,14 +170,14 @@ static double number(const RpGgufFile *f, const char *key) {
 /* The value of `key` for config.json of a golden directory with `from` replaced. */
 static void expect(const char *dir, const char *from, const char *to, const char *key, double want) {
     RpGgufFile *f;
-    begin();
+    hf_begin();
     copy(dir, "config.json", from, to);
     copy_weights(dir);
     OK(rp_gguf_open(folder, &f));
     const double got = number(f, key);
     cr_expect_eq((float)got, (float)want, "%s, %s: %s is %.9g, not %.9g", dir, from, key, got, want);
     rp_gguf_close(f);
-    end();
+    hf_end();
 }
 
 /* The values are those of the configuration classes of transformers 5.24.0 without arguments. */
@@ -247,7 +212,7 @@ Test(hf_refused, defaults_of_absent_keys) {
 
 Test(hf_refused, layers_with_a_window_of_olmo3) {
     RpGgufFile *f;
-    begin();
+    hf_begin();
     copy("hf/olmo3", "config.json", "\"layer_types\"", "\"x\"");
     copy("hf/olmo3", "model.safetensors", NULL, NULL);
     OK(rp_gguf_open(folder, &f));
@@ -255,7 +220,7 @@ Test(hf_refused, layers_with_a_window_of_olmo3) {
     cr_assert(v != NULL && v->n == 4);
     for (uint64_t i = 0; i < 4; i++) cr_expect_eq(rp_gguf_number_at(v, i) != 0.0, i != 3, "layer %d", (int)i);
     rp_gguf_close(f);
-    end();
+    hf_end();
 }
 
 /* RoPE scaling counts from max_position_embeddings, not from the length of the window. */
@@ -269,12 +234,12 @@ Test(hf_refused, rope_scaling_of_a_model_with_a_window) {
 }
 
 static void refuse_config(const char *dir, const char *from, const char *to, RpStatus status, const char *text) {
-    begin();
+    hf_begin();
     copy(dir, "config.json", from, to);
     copy_weights(dir);
-    REFUSED(open_folder(), status, text);
+    REFUSED(hf_open(), status, text);
     cr_expect_not_null(strstr(rp_last_error(), folder), "%s", rp_last_error());
-    end();
+    hf_end();
 }
 
 Test(hf_refused, values_of_config_json) {
@@ -325,10 +290,10 @@ static RpStatus open_tokenizer(const char *dir, const char *from, const char *to
 
 static void refuse_tokenizer(const char *dir, const char *from, const char *to, const char *text) {
     RpTokenizer *tk;
-    begin();
+    hf_begin();
     REFUSED(open_tokenizer(dir, from, to, &tk), RP_E_UNSUPPORTED, text);
     cr_expect_not_null(strstr(rp_last_error(), folder), "%s", rp_last_error());
-    end();
+    hf_end();
 }
 
 Test(hf_refused, tokenizers) {
@@ -351,7 +316,7 @@ Test(hf_refused, long_pieces_of_a_unigram_model) {
     memset(letters, 'q', sizeof letters);
     for (int n = 256; n <= 257; n++) {
         RpTokenizer *tk;
-        begin();
+        hf_begin();
         snprintf(to, sizeof to, "[\"%.*s\",", n, letters);
         const RpStatus st = open_tokenizer("hf_tokenizers/unigram", "[\"\u2581breath\",", to, &tk);
         cr_expect_eq(st, n == 256 ? RP_OK : RP_E_UNSUPPORTED, "%d bytes: %s", n, rp_last_error());
@@ -359,14 +324,14 @@ Test(hf_refused, long_pieces_of_a_unigram_model) {
             cr_expect_not_null(strstr(rp_last_error(), "piece 300 of a unigram model has 257 bytes"), "%s",
                                rp_last_error());
         rp_tokenizer_free(tk);
-        end();
+        hf_end();
     }
 }
 
 /* Gemma 3 1B lists a token for images that its embedding does not have. */
 Test(hf_refused, special_tokens_behind_the_vocabulary_are_left_out) {
     RpTokenizer *tk;
-    begin();
+    hf_begin();
     OK(open_tokenizer(
         "hf_tokenizers/llama2", "\"added_tokens\":[",
         "\"added_tokens\":[{\"id\":99999,\"content\":\"<image_soft_token>\",\"single_word\":false,\"lstrip\":false,"
@@ -375,5 +340,5 @@ Test(hf_refused, special_tokens_behind_the_vocabulary_are_left_out) {
     cr_expect_lt(rp_tokenizer_find(tk, "<image_soft_token>"), 0);
     cr_expect_geq(rp_tokenizer_find(tk, "<|im_end|>"), 0);
     rp_tokenizer_free(tk);
-    end();
+    hf_end();
 }

@@ -1,6 +1,6 @@
 /* A complete directory: prompt to ids, greedy replies, end tokens and chat template against transformers
  * (tools/golden_hf_text.py); then the same directory with hostile files of a tokenizer. */
-#include "tests/support/golden.h"
+#include "tests/support/hf_folder.h"
 
 #include <sys/stat.h>
 
@@ -69,64 +69,25 @@ Test(hf_text, end_tokens_and_chat_template) {
 
 /* ---- hostile tokenizers ---- */
 
-static char folder[64];
-
-static char *read_file(const char *name, size_t *n) {
-    char path[512], *p = calloc(1, 1 << 20);
-    snprintf(path, sizeof path, "%s/%s", source, name);
-    FILE *f = fopen(path, "rb");
-    cr_assert(f != NULL && p != NULL, "%s", path);
-    *n = fread(p, 1, (1 << 20) - 1, f);
-    fclose(f);
-    return p;
-}
-
-static void write_file(const char *name, const char *p, size_t n) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "wb");
-    cr_assert_not_null(f, "%s", path);
-    cr_assert_eq(fwrite(p, 1, n, f), n);
-    fclose(f);
-}
-
 static void begin(void) {
     static const char *const names[] = {"config.json", "model.safetensors", "tokenizer_config.json",
                                         "generation_config.json"};
-    snprintf(folder, sizeof folder, "/tmp/reprise-hf-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        size_t n;
-        char  *p = read_file(names[i], &n);
-        write_file(names[i], p, n);
-        free(p);
-    }
-}
-
-static void end(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_expect_eq(system(command), 0);
-}
-
-static RpStatus open_folder(void) {
-    RpModel       *m  = NULL;
-    const RpStatus st = rp_model_open(folder, NULL, &m);
-    rp_model_free(m);
-    return st;
+    hf_begin();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) hf_copy("hf_text", names[i]);
 }
 
 /* tokenizer.json with its first `from` replaced. */
 static void refuse(const char *from, const char *to, RpStatus status, const char *text) {
     size_t n;
-    char  *p = read_file("tokenizer.json", &n), *at = strstr(p, from), *changed = malloc(n + strlen(to) + 1);
+    char  *p = hf_read_golden("hf_text", "tokenizer.json", &n), *at = strstr(p, from),
+         *changed = malloc(n + strlen(to) + 1);
     cr_assert(at != NULL && changed != NULL, "%s", from);
     const size_t front = (size_t)(at - p), back = n - front - strlen(from);
     memcpy(changed, p, front);
     memcpy(changed + front, to, strlen(to));
     memcpy(changed + front + strlen(to), at + strlen(from), back);
-    write_file("tokenizer.json", changed, front + strlen(to) + back);
-    REFUSED(open_folder(), status, text);
+    hf_write("tokenizer.json", changed, front + strlen(to) + back);
+    REFUSED(hf_open(), status, text);
     free(changed);
     free(p);
 }
@@ -157,7 +118,7 @@ Test(hf_text, tokenizers_that_are_refused) {
            RP_E_UNSUPPORTED, "a pre_tokenizer behind ByteLevel 'Split' is not supported");
     refuse("\"type\":\"BPE\"", "\"type\":\"Unigram\"", RP_E_FORMAT, "model.vocab is no list of at most 664 pieces");
     refuse("{", "[", RP_E_FORMAT, "JSON: ',' or ']' is expected");
-    end();
+    hf_end();
 }
 
 /* Onigmo, which the package tokenizers uses, matches other texts by these than PCRE2 does. */
@@ -183,19 +144,19 @@ Test(hf_text, expressions_that_mean_something_else) {
         snprintf(to, sizeof to, "%s|(?i:'s", cases[i].expression);
         refuse("(?i:'s", to, RP_E_UNSUPPORTED, cases[i].text);
     }
-    end();
+    hf_end();
 }
 
 Test(hf_text, a_tokenizer_that_ends_anywhere_is_refused) {
     size_t n;
-    char  *p = read_file("tokenizer.json", &n);
+    char  *p = hf_read_golden("hf_text", "tokenizer.json", &n);
     begin();
     for (size_t cut = 0; cut + 2 < n; cut += cut < 600 ? 1 : 97) {
-        write_file("tokenizer.json", p, cut);
-        cr_expect_eq(open_folder(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
+        hf_write("tokenizer.json", p, cut);
+        cr_expect_eq(hf_open(), RP_E_FORMAT, "%zu bytes: %s", cut, rp_last_error());
     }
     free(p);
-    end();
+    hf_end();
 }
 
 /* An expression may match nothing, or take exponential time: that ends with a status, not never. */
@@ -204,13 +165,14 @@ Test(hf_text, expressions_that_do_not_end) {
     begin();
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
         size_t n;
-        char  *p = read_file("tokenizer.json", &n), *at = strstr(p, "(?i:'s"), *end_of_it = strstr(at, "\"}"), text[64];
+        char  *p = hf_read_golden("hf_text", "tokenizer.json", &n), *at = strstr(p, "(?i:'s"),
+             *end_of_it = strstr(at, "\"}"), text[64];
         RpModel    *m;
         RpTokenList ids = {0};
         snprintf(text, sizeof text, "%s", hostile[i]);
         char     *changed = malloc(n + 64);
         const int k       = snprintf(changed, n + 64, "%.*s%s%s", (int)(at - p), p, text, end_of_it);
-        write_file("tokenizer.json", changed, (size_t)k);
+        hf_write("tokenizer.json", changed, (size_t)k);
         OK(rp_model_open(folder, NULL, &m));
         const RpStatus st =
             rp_tokenize(rp_model_tokenizer(m), "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab aaab", 45, 0, &ids);
@@ -220,5 +182,5 @@ Test(hf_text, expressions_that_do_not_end) {
         free(changed);
         free(p);
     }
-    end();
+    hf_end();
 }

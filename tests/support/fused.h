@@ -132,7 +132,7 @@ static inline float *dequantized(const RpTensorView *w) {
     return out;
 }
 
-/* Defines for_all_types(c), which calls check(c) for every quantised type, with rows of so many blocks, and for the
+/* Defines for_all_types(c), which calls check(c) for every quantised type, with rows of `blocks` blocks, and for the
  * float types, with rows of each length that follows; not for these if the column must be q8_act. `Case` is that of the
  * suite. */
 #define DEFINE_FOR_ALL_TYPES(blocks, ...)                                                                              \

@@ -9,17 +9,17 @@
 
 #include "fallback/quants/expand.h"
 
-/* Of 32 elements: four bytes qs and a word qh with bits 8-10 of the four indices, s in bits 12-14, and bit 15,
- * which is set for an offset of -1/8. */
+/* 32 elements have four bytes of qs and a word of qh. The word has bits 8-10 of the four indices, s in bits 12-14, and
+ * bit 15, which is set for an offset of -1/8. */
 typedef struct BlockIQ1_S {
     uint16_t d;
     uint8_t  qs[32];
     uint16_t qh[8];
 } BlockIQ1_S;
 
-/* Of 32 elements: four bytes qs and two bytes qh, a nibble for 8 elements: bits 8-10 of the index, and bit 3, which
- * is set for an offset of -1/8. scales[]: words of 16 bits with four s of 3 bits each; their bits 12-15 are the
- * nibbles of d, an f16. */
+/* 32 elements have four bytes of qs and two bytes of qh. 8 elements have a nibble of qh: bits 8-10 of the index, and
+ * bit 3, which is set for an offset of -1/8. scales[] has words of 16 bits with four s of 3 bits each. Bits 12-15 of
+ * these words are the nibbles of d, an f16. */
 typedef struct BlockIQ1_M {
     uint8_t qs[32], qh[16], scales[8];
 } BlockIQ1_M;
@@ -74,7 +74,7 @@ RP_BODY void sub_scales_iq1_s(const BlockIQ1_S *b, float *scale, float *min) {
     for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->qh[u] >> 12 & 7) + 1);
 }
 
-/* d of the block. */
+/* The scale d of the block. */
 RP_BODY uint16_t rp_iq1_m_half(const BlockIQ1_M *b) {
     uint64_t words;
     memcpy(&words, b->scales, sizeof words);

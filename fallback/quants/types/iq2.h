@@ -6,21 +6,21 @@
 
 #include "fallback/quants/expand.h"
 
-/* Of 32 elements: four bytes of indices, then a word with four times 7 bits of signs and s in bits 28-31. */
+/* 32 elements have four bytes of indices, then a word with four times 7 bits of signs and s in bits 28-31. */
 typedef struct BlockIQ2_XXS {
     uint16_t d;
     uint8_t  qs[64];
 } BlockIQ2_XXS;
 
-/* Of 32 elements: four words of 16 bits, each an index of 9 bits and 7 bits of signs. scales[]: s of the first and
- * of the second 16 elements in the low and in the high nibble. */
+/* 32 elements have four words of 16 bits, each with an index of 9 bits and 7 bits of signs. A byte of scales[] has s of
+ * the first 16 elements in its low nibble and s of the second 16 in its high nibble. */
 typedef struct BlockIQ2_XS {
     uint16_t d;
     uint8_t  qs[64], scales[8];
 } BlockIQ2_XS;
 
-/* Of 32 elements: four bytes qs and one qh with bits 8-9 of the four indices, four bytes of signs. scales[] as in
- * IQ2_XS. */
+/* 32 elements have four bytes of qs, one byte of qh with bits 8-9 of the four indices, and four bytes of signs.
+ * scales[] is as in IQ2_XS. */
 typedef struct BlockIQ2_S {
     uint16_t d;
     uint8_t  qs[32], signs[32], qh[8], scales[8];

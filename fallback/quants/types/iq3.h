@@ -7,13 +7,13 @@
 
 #include "fallback/quants/expand.h"
 
-/* Of 32 elements: eight bytes of indices, and a word of signs[] with four times 7 bits of signs and s in bits 28-31. */
+/* 32 elements have eight bytes of indices and a word of signs[]: four times 7 bits of signs, and s in bits 28-31. */
 typedef struct BlockIQ3_XXS {
     uint16_t d;
     uint8_t  qs[64], signs[32];
 } BlockIQ3_XXS;
 
-/* Of 32 elements: eight bytes qs and one qh with bit 8 of the eight indices, four bytes of signs, a nibble s. */
+/* 32 elements have eight bytes of qs, one byte of qh with bit 8 of each index, four bytes of signs, and a nibble s. */
 typedef struct BlockIQ3_S {
     uint16_t d;
     uint8_t  qs[64], qh[8], signs[32], scales[4];

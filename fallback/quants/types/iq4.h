@@ -99,8 +99,8 @@ static inline float rp_iq4_nearest(const float *x, float d, uint8_t *q) {
     return error;
 }
 
-/* Of 31 scales around the one that takes the largest element to an end of the table, each replaced by the least-squares
- * scale of its indices, the one with the smallest error. */
+/* Returns the scale with the smallest error. Candidates are 31 scales around each of the two that take the largest
+ * element to an end of the table. Each is replaced by the least-squares scale of its indices. */
 static inline float rp_iq4_scale(const float *x) {
     const float top  = rp_largest(x, 32);
     float       best = INFINITY, d = 0.0f;

@@ -144,7 +144,7 @@ struct AttentionSplits {
     size_t  scratch;
 };
 
-/* Sets split_kv and scratch, which do not change the bits, for blocks of so many rows and heads of `size` elements. */
+/* Sets split_kv and scratch, which do not change the bits, for blocks of `rows` rows and heads of `size` elements. */
 void choose_split_kv(AttentionSplits *s, const RpOpArgs *args, const RpKernelCtx *ctx, int64_t rows, int64_t size) {
     const RpTensorView *q = &args->attention.q, *k = &args->attention.k;
     const int64_t       all = s->row_blocks * k->ne[2];

@@ -33,7 +33,7 @@ namespace {
 enum {
     PREFILL_TILE = 64,
     PREFILL_ROWS = 16 * ATTN_WARPS,
-    HEADROOM     = 8 /* by so many powers of two weights may grow before sums are rescaled */
+    HEADROOM     = 8 /* powers of two by which weights may grow before sums are rescaled */
 };
 
 /* 2^x, relative error 2^-22; 0 where the result would be subnormal. */

@@ -17,7 +17,7 @@ __device__ static inline void rp_iq1_entry(unsigned at, bool minus, int *q) {
     }
 }
 
-/* Of a run: four bytes of indices, and a word of 16 bits. */
+/* A run has four bytes of indices and a word of 16 bits. */
 template <> struct Blocks<RP_IQ1_S> : CodebookBlocks {
     typedef NoLane Lane;
     struct Raw {
@@ -49,7 +49,7 @@ template <> struct Blocks<RP_IQ1_S> : CodebookBlocks {
     }
 };
 
-/* Of a run: four bytes of indices, two bytes of nibbles. The scales and d of the block are four words of 16 bits. */
+/* A run has four bytes of indices and two bytes of nibbles. The scales and d of the block are four words of 16 bits. */
 template <> struct Blocks<RP_IQ1_M> : CodebookBlocks {
     enum { SUB_SCALES = 1 };
     typedef LaneRuns Lane;

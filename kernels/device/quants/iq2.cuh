@@ -18,7 +18,7 @@ __device__ static inline void rp_iq2_entry(uint64_t entry, unsigned signs, int *
     q[1] = rp_signed_bytes((unsigned)(entry >> 32), signs >> 4);
 }
 
-/* Of a run: four bytes of indices, then a word with signs and the scale. */
+/* A run has four bytes of indices, then a word with signs and the scale. */
 template <> struct Blocks<RP_IQ2_XXS> : CodebookBlocks {
     enum { QUANT_PLANES = 1 };
     typedef NoLane Lane;
@@ -49,7 +49,7 @@ template <> struct Blocks<RP_IQ2_XXS> : CodebookBlocks {
     }
 };
 
-/* Of a run: four words of 16 bits, and a byte of scales. */
+/* A run has four words of 16 bits and a byte of scales. */
 template <> struct Blocks<RP_IQ2_XS> : CodebookBlocks {
     enum { QUANT_PLANES = 1, SUB_SCALES = 1 };
     typedef NoLane Lane;
@@ -82,7 +82,7 @@ template <> struct Blocks<RP_IQ2_XS> : CodebookBlocks {
     }
 };
 
-/* Of a run: four bytes of indices, four of signs, a byte with bits 8 and 9 of the indices, a byte of scales. */
+/* A run has four bytes of indices, four of signs, a byte with bits 8 and 9 of the indices, and a byte of scales. */
 template <> struct Blocks<RP_IQ2_S> : CodebookBlocks {
     enum { SUB_SCALES = 1 };
     typedef NoLane Lane;

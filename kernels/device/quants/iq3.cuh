@@ -9,7 +9,7 @@
 static __device__ const uint32_t rp_iq3_xxs_codebook[256] = {RP_CODEBOOK_IQ3_XXS};
 static __device__ const uint32_t rp_iq3_s_codebook[512]   = {RP_CODEBOOK_IQ3_S};
 
-/* Of a run: eight bytes of indices, and a word of signs and the scale. */
+/* A run has eight bytes of indices and a word of signs and the scale. */
 template <> struct Blocks<RP_IQ3_XXS> : CodebookBlocks {
     enum { QUANT_PLANES = 1 };
     typedef NoLane Lane;
@@ -44,7 +44,7 @@ template <> struct Blocks<RP_IQ3_XXS> : CodebookBlocks {
     }
 };
 
-/* Of a run: eight bytes of indices, a byte with bit 8 of each, four bytes of signs. A word has the scales of all
+/* A run has eight bytes of indices, a byte with bit 8 of each, and four bytes of signs. A word has the scales of all
  * runs. */
 template <> struct Blocks<RP_IQ3_S> : CodebookBlocks {
     enum { QUANT_PLANES = 1 };

@@ -9,7 +9,7 @@
     w[tokens,1,cols]  a dimension 1 may be left out
     A[batch?,M,K]     as may this one: the matrix is then the same for each of the batch, stride_a is 0
     w?[dim]           may be left out (NULL); an output is then not computed
-    norm+[1]          at least so many elements
+    norm+[1]          at least this number of elements
     q![n]             is read and written; an input of this kind is changed in place
     y[]               one number, which is returned
     k eps=1e-5        parameters that are no dimension of an input, with their defaults

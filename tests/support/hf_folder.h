@@ -1,0 +1,56 @@
+/* hf_folder.h - a Hugging Face directory that a test writes file by file. One at a time: `folder`. */
+#ifndef TESTS_SUPPORT_HF_FOLDER_H
+#define TESTS_SUPPORT_HF_FOLDER_H
+
+#include "tests/support/golden.h"
+
+static char folder[64];
+
+static inline void hf_begin(void) {
+    snprintf(folder, sizeof folder, "/tmp/reprise-hf-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+}
+
+static inline void hf_end(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    cr_expect_eq(system(command), 0);
+}
+
+static inline void hf_write(const char *name, const void *data, size_t bytes) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    cr_assert_not_null(f, "%s", path);
+    cr_assert_eq(fwrite(data, 1, bytes, f), bytes, "%s", path);
+    fclose(f);
+}
+
+/* The file dir/name below tests/golden, at most 1 MiB, in a block of 2 MiB that the caller frees; zeros follow it. */
+static inline char *hf_read_golden(const char *dir, const char *name, size_t *bytes) {
+    enum { ROOM = 1 << 20 };
+    char path[512], *p = calloc(2, ROOM);
+    snprintf(path, sizeof path, GOLDEN_DIR "%s/%s", dir, name);
+    FILE *f = fopen(path, "rb");
+    cr_assert(f != NULL && p != NULL, "%s", path);
+    *bytes = fread(p, 1, ROOM, f);
+    fclose(f);
+    return p;
+}
+
+/* Copies a file below tests/golden to the folder. */
+static inline void hf_copy(const char *dir, const char *name) {
+    size_t n;
+    char  *p = hf_read_golden(dir, name, &n);
+    hf_write(name, p, n);
+    free(p);
+}
+
+static inline RpStatus hf_open(void) {
+    RpModel       *m  = NULL;
+    const RpStatus st = rp_model_open(folder, NULL, &m);
+    rp_model_free(m);
+    return st;
+}
+
+#endif
