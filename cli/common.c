@@ -64,35 +64,57 @@ RpStatus cli_kv_type(const char *name, RpDtype *out) {
     return strcmp(name, "q8_0") == 0 ? RP_OK : rp_fail(RP_E_ARG, "--kv %s: must be f16 or q8_0", name);
 }
 
-/* Recurrent states: bytes of one slot of all, and of all slots. */
-typedef struct StateBytes {
-    double slot, all;
-} StateBytes;
+/* Bytes of a position of a cache [d, n_ctx, heads], a source of the op attention. */
+static double position_bytes(const TensorNode *cache) {
+    const RpTensorView view = rp_node_view(cache);
+    return (double)view.ne[2] * (double)rp_row_bytes(view.dtype, view.ne[0]);
+}
 
-static StateBytes state_bytes(const ExecPlan *plan) {
-    StateBytes bytes = {0};
-    for (int i = 0; i < rp_plan_memory(plan).n_steps; i++)
-        for (int k = 0; k < RP_MAX_SRC; k++) {
-            const TensorNode *state = rp_node_source(rp_plan_step_node(plan, i), k);
-            const char       *name  = state != NULL ? rp_node_name(state) : "";
-            if (strncmp(name, "delta.", 6) != 0 && strncmp(name, "window.", 7) != 0) continue;
-            const RpTensorView view = rp_node_view(state);
-            bytes.all += (double)rp_view_extent_bytes(&view);
-            bytes.slot += (double)rp_row_bytes(view.dtype, view.ne[0]);
-        }
+static bool has_attention(const ExecPlan *plan, int layer) {
+    for (int i = 0; i < rp_plan_memory(plan).n_steps; i++) {
+        const TensorNode *node = rp_plan_step_node(plan, i);
+        if (rp_node_layer(node) == layer && strcmp(rp_node_op_name(node), "attention") == 0) return true;
+    }
+    return false;
+}
+
+/* Ops with a recurrent state choose its slots by a source. */
+static bool is_recurrent(const TensorNode *node) {
+    for (int k = 0; k < RP_MAX_SRC; k++)
+        if (rp_node_source(node, k) != NULL && strcmp(rp_node_source_name(node, k), "slots") == 0) return true;
+    return false;
+}
+
+/* A row of each state that the step has as a source: a position of a cache, or a slot of a recurrent state. */
+static double state_row_bytes(const TensorNode *node) {
+    double bytes = 0;
+    for (int k = 0; k < RP_MAX_SRC; k++) {
+        const TensorNode *source = rp_node_source(node, k);
+        if (source == NULL || strcmp(rp_node_op_name(source), "state") != 0) continue;
+        const RpTensorView view = rp_node_view(source);
+        bytes += (double)rp_row_bytes(view.dtype, view.ne[0]);
+    }
     return bytes;
 }
 
-/* All layers with a KV cache have caches of the same size, but n_layer_local of them read only a window of positions. A
- * layer with a recurrent state reads one slot of it and writes one. */
+/* Attention reads its window of keys and values, also where layers share a cache. A recurrent op reads one slot of its
+ * state and writes one. Attention in steps of matrix products reads the whole cache that the same layer writes. */
 double cli_kv_bytes(const RpSession *s, double position) {
-    const RpModelInfo *m     = rp_model_info(rp_session_model(s));
-    const ExecPlan    *plan  = rp_session_decode_plan(s);
-    const StateBytes   state = state_bytes(plan);
-    const int          full  = m->n_layer - m->n_layer_local - m->n_layer_recurrent;
-    const double       layer = ((double)rp_plan_memory(plan).state - state.all) / rp_session_n_ctx(s) /
-                         fmax(1.0, m->n_layer - m->n_layer_recurrent);
-    return layer * (m->n_layer_local * fmin(m->window, position) + full * position) + 2.0 * state.slot;
+    const ExecPlan *plan  = rp_session_decode_plan(s);
+    double          bytes = 0;
+    for (int i = 0; i < rp_plan_memory(plan).n_steps; i++) {
+        const TensorNode *node = rp_plan_step_node(plan, i);
+        if (strcmp(rp_node_op_name(node), "attention") == 0) {
+            const int32_t window = rp_node_params(node)->attention.window;
+            bytes += (position_bytes(rp_node_source(node, 1)) + position_bytes(rp_node_source(node, 2))) *
+                     (window > 0 ? fmin(window, position) : position);
+        } else if (is_recurrent(node)) {
+            bytes += 2.0 * state_row_bytes(node);
+        } else if (!has_attention(plan, rp_node_layer(node))) {
+            bytes += state_row_bytes(node) * position;
+        }
+    }
+    return bytes;
 }
 
 RpStatus cli_mode(const char *name, RpExecMode *out) {

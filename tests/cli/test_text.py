@@ -52,6 +52,23 @@ def test_generate_json_is_complete():
     )
 
 
+def test_kv_bytes_of_families():
+    """Bytes of the mean decode step at position 16.5, computed by hand from the metadata: heads, layers, windows."""
+    families = {
+        # 6 layers, also the 2 that share caches, of k and v with 32 f16 each; a window of 8 positions in 3 layers
+        "gemma4-f32": 3 * 2 * 32 * 2 * 8 + 3 * 2 * 32 * 2 * 16.5,
+        # 2 layers of a latent vector with 64 f16 and a key for RoPE with 16
+        "deepseek2-f32": 2 * (64 + 16) * 2 * 16.5,
+        # 1 layer of attention with 16 f16 for k and v; a layer of f32 states, 128 x 3 of the convolution and 4 x 16 x 16
+        "qwen35-f32": 2 * 16 * 2 * 16.5 + 2 * (128 * 3 + 4 * 16 * 16) * 4,
+    }
+    for name, bytes_moved in families.items():
+        o = json.loads(
+            ok(run("generate", os.path.join(SOURCE, f"tests/golden/tiny/{name}.gguf"), "-p", "abc", "-n", "20", "--ignore-eos", "--json")).text
+        )
+        expect(o["prompt_tokens"] == 7 and o["kv_bytes_per_token"] == bytes_moved, name, o)
+
+
 def test_summary_goes_to_stderr():
     r = ok(run("generate", "-m", TINY, "-p", "abc", "-n", "6", "--ignore-eos"))
     for word in ("load", "prefill", "decode", "GB/s", "first", "stopped: limit, after 6 tokens"):
