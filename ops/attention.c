@@ -131,7 +131,6 @@ static GRADIENT_RULE(gradient) {
     };
     if (rp_node_view(k).dtype != RP_F32) return "the gradient of attention needs keys and values of f32";
     if (y->from.attention.pos != NULL) return "attention with positions has no gradient; use causal";
-    if (y->from.attention.cap != NULL) return "attention with a cap has no gradient";
     if (y->from.attention.mask != NULL) return "attention with a mask has no gradient";
     TensorNode *dk = rp_backward_buffer_like(b, k), *dv = rp_backward_buffer_like(b, v),
                *stats = rp_backward_buffer_of_rows(b, q, sinks != NULL ? 4 : 3);

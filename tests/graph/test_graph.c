@@ -29,6 +29,11 @@ static void refuse(TensorNode *(*build)(ComputeGraph *), RpStatus status, const 
     rp_graph_free(g);
 }
 
+static TensorNode *store_into_itself(ComputeGraph *g) {
+    TensorNode *s = rp_graph_state(g, "s", RP_F32, NE(8, 4, 1, 1));
+    return rp_silu(g, rp_store(g, s, s, NULL));
+}
+
 /* One test: the expression builds a node in graph g, and the graph must be refused. */
 #define REFUSAL(name, status, text, expression)                                                                        \
     static TensorNode *build_##name(ComputeGraph *g) { return (expression); }                                          \
@@ -116,7 +121,7 @@ REFUSAL(reshape_of_a_permuted_source, RP_E_SHAPE, "contiguous",
 REFUSAL(permute_with_an_axis_twice, RP_E_SHAPE, "permutation", rp_permute(g, input(g, "x", 8, 2, 3), 0, 0, 1, 3))
 REFUSAL(transpose_of_blocks, RP_E_SHAPE, "blocks", rp_transpose(g, weight(g, "w", RP_Q8_0, 32, 4)))
 REFUSAL(missing_source, RP_E_ARG, "a source is missing", rp_silu(g, NULL))
-REFUSAL(fused_op_in_a_user_graph, RP_E_STATE, "only passes",
+REFUSAL(fused_op_in_a_user_graph, RP_E_STATE, "only passes make this op",
         rp_graph_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){input(g, "x", 32, 1, 1)}, 1))
 REFUSAL(unknown_op, RP_E_ARG, "no such op",
         rp_graph_op(g, (TensorOp)999, NULL, (TensorNode *const[]){input(g, "x", 32, 1, 1)}, 1))
@@ -130,12 +135,36 @@ REFUSAL(two_leaves_of_one_name, RP_E_ARG, "two leaves are named 'x'",
         rp_add(g, input(g, "x", 8, 1, 1), input(g, "x", 8, 1, 1)))
 REFUSAL(source_without_a_name, RP_E_SHAPE, "reshape (node 2): sources x=silu (node 1) f32 [8]",
         rp_reshape(g, rp_silu(g, input(g, "x", 8, 1, 1)), 7, 1, 1, 1))
-REFUSAL(leaf_as_output, RP_E_ARG, "not computed", input(g, "x", 8, 1, 1))
+REFUSAL(leaf_as_output, RP_E_ARG, "output 0, 'x', is not computed: it is a leaf or a view of one",
+        input(g, "x", 8, 1, 1))
+REFUSAL(output_that_is_no_node, RP_E_ARG, "output 0 is not a node of this graph", (input(g, "x", 8, 1, 1), NULL))
+REFUSAL(weight_without_data, RP_E_ARG, "a weight has no data",
+        rp_graph_weight(g, "w",
+                        &(RpTensorView){
+                            .dtype = RP_F32, .ne = {8, 1,  1,  1 },
+                                 .nb = {4, 32, 32, 32}
+}))
+REFUSAL(rows_without_ids, RP_E_ARG, "rp_get_rows: ids is NULL", rp_get_rows(g, weight(g, "w", RP_F32, 8, 4), NULL))
+REFUSAL(store_without_a_destination, RP_E_ARG, "copy: a store needs a destination",
+        rp_store(g, input(g, "x", 8, 1, 1), NULL, NULL))
+REFUSAL(more_sources_than_the_op_has, RP_E_ARG, "x='x' f32 [8], absent: wrong number of sources",
+        rp_graph_op(g, RP_OP_SILU, NULL, (TensorNode *const[]){input(g, "x", 8, 1, 1), NULL}, 2))
+REFUSAL(a_negative_number_of_sources, RP_E_ARG, "rp_graph_op: wrong number of sources",
+        rp_graph_op(g, RP_OP_SILU, NULL, (TensorNode *const[]){input(g, "x", 8, 1, 1)}, -1))
+REFUSAL(sources_that_are_null, RP_E_ARG, "rp_graph_op: src is NULL", rp_graph_op(g, RP_OP_SILU, NULL, NULL, 1))
+REFUSAL(store_into_itself, RP_E_ARG, "it stores a tensor into itself", store_into_itself(g))
+
+Test(graph, refuses_to_finish_without_an_output) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *y = rp_silu(g, input(g, "x", 8, 1, 1));
+    REFUSED(rp_graph_finish(g, &y, 0), RP_E_ARG, "a graph needs an output");
+    rp_graph_free(g);
+}
 
 Test(graph, refuses_a_source_of_another_graph) {
     ComputeGraph *g = rp_graph_new(), *other = rp_graph_new();
     TensorNode   *y = rp_silu(g, input(other, "x", 8, 1, 1));
-    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "another graph");
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "x='x' f32 [8]: a source belongs to another graph");
     rp_graph_free(other);
     rp_graph_free(g);
 }
@@ -162,7 +191,7 @@ Test(graph, drops_nodes_that_no_output_needs_but_keeps_stores) {
     cr_expect_not_null(rp_graph_find(g, "stored"));
     cr_expect_eq(rp_graph_n_steps(g), 2);
     OK(rp_graph_verify(g));
-    REFUSED(rp_graph_finish(g, &y, 1), RP_E_STATE, "finished");
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_STATE, "the graph is finished already");
     cr_expect_null(rp_silu(g, x));
     rp_graph_free(g);
 }
@@ -202,7 +231,28 @@ Test(graph, verify_finds_a_shape_that_was_changed) {
     TensorNode   *y = rp_silu(g, input(g, "x", 8, 2, 1));
     OK(rp_graph_finish(g, &y, 1));
     y->view.ne[0] = 4;
-    REFUSED(rp_graph_verify(g), RP_E_SHAPE, "not the one inferred from its sources");
+    REFUSED(rp_graph_verify(g), RP_E_SHAPE, "its shape is not the one inferred from its sources");
+    rp_graph_free(g);
+}
+
+Test(graph, verify_finds_what_passes_could_break) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *x = input(g, "x", 8, 2, 1), *v = rp_reshape(g, rp_silu(g, x), 16, 1, 1, 1), *y = rp_silu(g, v);
+    OK(rp_graph_finish(g, &y, 1));
+    y->src[1] = x;
+    REFUSED(rp_graph_verify(g), RP_E_ARG, "it has too many sources");
+    y->src[1] = NULL;
+    v->base   = v;
+    REFUSED(rp_graph_verify(g), RP_E_STATE, "its memory is not that of its source");
+    rp_graph_update_bases(g);
+    y->id = 7;
+    REFUSED(rp_graph_verify(g), RP_E_STATE, "its id is not its index in the graph");
+    y->id = 3;
+    OK(rp_graph_verify(g));
+    const RpOpParams p = {.copy = {.dtype = RP_F16}};
+    REFUSED(rp_graph_mutate(rp_node_set_name(y, "y"), RP_OP_COPY, &p, &v, 1), RP_E_SHAPE,
+            "copy cannot replace silu 'y': its result has another shape or dtype");
+    OK(rp_graph_verify(g));
     rp_graph_free(g);
 }
 
@@ -211,21 +261,21 @@ Test(graph, refuses_to_read_a_state_around_a_later_store) {
     TensorNode   *s = rp_graph_state(g, "s", RP_F32, NE(8, 4, 1, 1)), *x = input(g, "x", 8, 2, 1);
     (void)rp_store(g, x, s, NULL);
     TensorNode *y = rp_silu(g, s);
-    REFUSED(rp_graph_finish(g, &y, 1), RP_E_STATE, "later store");
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_STATE, "it reads memory that a later store overwrote");
     rp_graph_free(g);
 }
 
 Test(graph, refuses_to_store_into_a_weight) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *y = rp_silu(g, rp_store(g, input(g, "x", 8, 1, 1), weight(g, "w", RP_F32, 8, 4), NULL));
-    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "a state or a node");
+    REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "a store must go into a state or a node");
     rp_graph_free(g);
 }
 
 Test(graph, optimize_switches_passes_by_name) {
     ComputeGraph *g = rp_graph_new();
     TensorNode   *y = rp_mul_mat(g, weight(g, "w", RP_Q8_0, 32, 4), input(g, "x", 32, 1, 1));
-    REFUSED(rp_graph_optimize(g, ""), RP_E_STATE, "finished graph");
+    REFUSED(rp_graph_optimize(g, ""), RP_E_STATE, "passes run on a finished graph");
     OK(rp_graph_finish(g, &y, 1));
     REFUSED(rp_graph_optimize(g, "-nonsense"), RP_E_ARG, "'nonsense' is not a pass; passes: all, attention, quantize");
     OK(rp_graph_optimize(g, "-quantize"));
@@ -342,7 +392,13 @@ Test(dump, folds_equal_layers) {
     cr_expect_not_null(strstr(text, "blk.3.w"));
     cr_expect_null(strstr(text, "blk.2.w"));
     REFUSED(rp_graph_dump(g, &(RpDumpOptions){.one_layer = true, .layer = 9}, stdout), RP_E_ARG,
-            "no layer 9; the last is 4");
+            "the graph has no layer 9; the last is 4");
+    REFUSED(rp_graph_dump(g, &(RpDumpOptions){.format = (RpDumpFormat)7}, stdout), RP_E_ARG, "unknown dump format 7");
+    FILE *full = fopen("/dev/full", "w");
+    cr_assert_not_null(full);
+    setvbuf(full, NULL, _IONBF, 0);
+    REFUSED(rp_graph_dump(g, &(RpDumpOptions){0}, full), RP_E_IO, "the graph could not be written");
+    fclose(full);
     free(folded), free(whole), free(json), free(text);
     rp_graph_free(g);
 }

@@ -65,9 +65,13 @@ Test(pattern, bad_custom_ops_are_refused_by_name) {
     d.name = "mul_mat";
     REFUSED(rp_op_register(&d, &op), RP_E_ARG, "there is an op 'mul_mat'");
     d.name = "no name";
-    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "letters, digits and _");
-    d.name = "half", d.cpu = NULL;
-    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'half': must have a shape rule, a CPU kernel");
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "an op's name is made of letters, digits and _");
+    d.name = "half", d.sources = (const char *const[]){"x", "no name"};
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'half': the name of source 1 must be made of letters, digits and _");
+    d.cpu = NULL;
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG,
+            "op 'half': must have a shape rule, a CPU kernel, 0 <= n_required <= n_sources <= 16 and no flags but "
+            "RP_FLAG_INPLACE, RP_FLAG_FUSED and RP_WRITES");
     ComputeGraph *g = rp_graph_new();
     TensorNode   *x = vector(g, "x"), *y = rp_graph_op(g, (TensorOp)(RP_OP_CUSTOM + 60), NULL, &x, 1);
     REFUSED(rp_graph_finish(g, &y, 1), RP_E_ARG, "there is no such op");
@@ -85,18 +89,47 @@ Test(pattern, bad_pattern_texts_are_refused_with_the_position) {
     refuse("mul(silu(x)", "mul(x)", "\"mul(silu(x)\", character 12: expected ',' or ')'");
     refuse("mul(sulu(x), y)", "mul(x, y)", "character 5: there is no such op");
     refuse("silu(x, y)", "silu(x)", "the op has fewer sources");
-    refuse("x", "silu(x)", "a root must be an op");
-    refuse("silu?(x)", "silu(x)", "a root must be an op");
+    refuse("x", "silu(x)", "a root must be an op, without ? or ~");
+    refuse("silu?(x)", "silu(x)", "a root must be an op, without ? or ~");
+    refuse("(x)", "silu(x)", "pattern refused: \"(x)\", character 1: expected an op");
+    refuse("silu(~)", "silu(x)", "character 6: expected a name");
+    refuse("silu(x); silu(x); silu(x); silu(x); silu(x)", "silu(x)", "too many roots");
     refuse("silu(x) y", "silu(x)", "expected the end or ';'");
     refuse("silu(x)", "silu(y)", "the match has no such variable");
     refuse("silu(x)", "silu", "expected '('");
     refuse("silu(x)", "silu(x) x", "expected the end");
     refuse("silu(a_name_that_is_too_long)", "silu(x)", "the name is too long");
     const RpGraphPattern taken = {.name = "qkv", .match = "silu(x)", .make = "gelu(x)"};
-    REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv'");
+    REFUSED(rp_pattern_register(&taken), RP_E_ARG, "there is a pass 'qkv' already");
     const RpGraphPattern all = {.name = "all", .match = "silu(x)", .make = "gelu(x)"};
-    REFUSED(rp_pattern_register(&all), RP_E_ARG, "is not 'all'");
-    REFUSED(rp_pattern_register(&(RpGraphPattern){.name = "x"}), RP_E_ARG, "a match text");
+    REFUSED(rp_pattern_register(&all), RP_E_ARG,
+            "pattern 'all': its name is made of letters, digits and _, and is not 'all'");
+    REFUSED(rp_pattern_register(&(RpGraphPattern){.name = "x"}), RP_E_ARG,
+            "a pattern needs a name, a match text and a make text");
+}
+
+/* Nested: each term is the second source of the one around it. */
+static void nested(char *text, int depth) {
+    char *p = text;
+    for (int i = 0; i < depth; i++) p += sprintf(p, "add(x, ");
+    p += sprintf(p, "x");
+    for (int i = 0; i < depth; i++) *p++ = ')';
+    *p = '\0';
+}
+
+Test(pattern, texts_of_more_terms_or_names_than_fit_are_refused) {
+    char text[2048];
+    nested(text, 31); /* 63 terms */
+    const RpGraphPattern p = {.name = "nested", .match = text, .make = "silu(x)"};
+    Pattern              parsed;
+    OK(rp_pattern_parse(&p, &parsed));
+    nested(text, 32);
+    refuse(text, "silu(x)", "too many terms");
+    refuse("silu:a0(silu:a1(silu:a2(silu:a3(silu:a4(silu:a5(silu:a6(silu:a7(silu:a8(silu:a9("
+           "silu:b0(silu:b1(silu:b2(silu:b3(silu:b4(silu:b5(silu:b6(silu:b7(silu:b8(silu:b9("
+           "silu:c0(silu:c1(silu:c2(silu:c3(silu:c4(silu:c5(silu:c6(silu:c7(silu:c8(silu:c9("
+           "silu:d0(silu:d1(silu:d2(silu:d3(silu:d4(silu:d5(silu:d6(silu:d7(silu:d8(silu:d9(x",
+           "silu(x)", "too many names");
 }
 
 /* ---- matching ---- */
@@ -290,7 +323,7 @@ Test(pattern, a_custom_pattern_is_a_pass) {
             cr_expect_eq(rp_graph_n_steps(g), on && by == 1 ? 1 : 2, "the params function decides");
             rp_graph_free(g);
         }
-    REFUSED(rp_pattern_register(&p), RP_E_ARG, "there is a pass 'twice'");
+    REFUSED(rp_pattern_register(&p), RP_E_ARG, "there is a pass 'twice' already");
 }
 
 /* ---- what registration refuses ---- */
@@ -302,10 +335,11 @@ Test(pattern, stores_that_would_be_lost_are_refused) {
     TensorOp op;
     OK(rp_op_register(&plain_op, &op));
     OK(rp_op_register(&both_op, &op));
-    refuse("silu(x); copy(y, s)", "plain(x, y, s)", "root 2 stores into 's', which 'plain' does not write");
+    refuse("silu(x); copy(y, s)", "plain(x, y, s)",
+           "pattern refused: root 2 stores into 's', which 'plain' does not write");
     refuse("silu(x); copy(y, s)", "both(x, s, y)", "root 2 stores into 's', which 'both' does not write");
-    refuse("silu(x); gelu(x)", "both(x, x, x)", "root 2 is not a store");
-    refuse("copy(x, s)", "both(x, x, s)", "the first root must not be a store");
+    refuse("silu(x); gelu(x)", "both(x, x, x)", "pattern refused: root 2 is not a store");
+    refuse("copy(x, s)", "both(x, x, s)", "pattern refused: the first root must not be a store");
     refuse("mul:r(silu(x), x)", "plain(x, r)", "a root cannot be a source of what replaces it");
     OK(rp_pattern_register(
         &(RpGraphPattern){.name = "fine", .match = "silu (x) ; copy ( y , s )", .make = " both (x, y, s) "}));
@@ -319,11 +353,29 @@ Test(pattern, bad_names_and_flags_are_refused) {
     REFUSED(rp_pattern_register(&named), RP_E_ARG, "letters, digits and _");
     REFUSED(rp_pattern_register(&empty), RP_E_ARG, "letters, digits and _");
     d.name = "writer", d.flags = RP_WRITES(0);
-    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "RP_WRITES is for ops that patterns make");
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'writer': RP_WRITES is for ops that patterns make (RP_FLAG_FUSED)");
     d.flags = RP_FLAG_FUSED | RP_WRITES(2);
-    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "writes to a source that it does not have");
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'writer': it writes to a source that it does not have");
     d.flags = RP_FLAG_INPLACE, d.n_required = 0;
-    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "in place");
+    REFUSED(rp_op_register(&d, &op), RP_E_ARG, "op 'writer': must have a source to work in place");
+}
+
+Test(pattern, more_ops_or_patterns_than_fit_are_refused) {
+    char     names[RP_MAX_CUSTOM_OPS + 1][8];
+    TensorOp op;
+    for (int i = 0; i <= RP_MAX_CUSTOM_OPS; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
+        RpOpDescription      d = shift_op;
+        const RpGraphPattern p = {.name = names[i], .match = "silu(silu(x))", .make = "silu(x)"};
+        d.name                 = names[i];
+        if (i < RP_MAX_CUSTOM_OPS) {
+            OK(rp_op_register(&d, &op));
+            OK(rp_pattern_register(&p));
+        } else {
+            REFUSED(rp_op_register(&d, &op), RP_E_NOMEM, "op 'n64': at most 64 custom ops can be registered");
+            REFUSED(rp_pattern_register(&p), RP_E_NOMEM, "pattern 'n64': at most 64 can be registered");
+        }
+    }
 }
 
 /* ---- fusions of the library: graphs that do not match ---- */

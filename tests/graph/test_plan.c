@@ -191,7 +191,12 @@ Test(plan, is_deterministic) {
         FILE *f = open_memstream(&texts[i], &size);
         OK(rp_plan_dump(plan, RP_DUMP_TEXT, f));
         fclose(f);
-        REFUSED(rp_plan_dump(plan, RP_DUMP_DOT, stdout), RP_E_ARG, "text or JSON");
+        REFUSED(rp_plan_dump(plan, RP_DUMP_DOT, stdout), RP_E_ARG, "a plan is printed as text or JSON");
+        FILE *full = fopen("/dev/full", "w");
+        cr_assert_not_null(full, CASE(i));
+        setvbuf(full, NULL, _IONBF, 0);
+        REFUSED(rp_plan_dump(plan, RP_DUMP_TEXT, full), RP_E_IO, "the plan could not be written");
+        fclose(full);
         rp_plan_free(plan);
         rp_graph_free(g);
     }
@@ -217,7 +222,7 @@ Test(plan, counts_the_bytes_that_a_step_moves) {
 Test(plan, refuses_an_unfinished_graph) {
     ComputeGraph *g = rp_graph_new();
     ExecPlan     *plan;
-    REFUSED(rp_plan_new(g, &plan), RP_E_STATE, "finished");
+    REFUSED(rp_plan_new(g, &plan), RP_E_STATE, "only a finished graph can be planned");
     cr_expect_null(plan);
     rp_graph_free(g);
 }

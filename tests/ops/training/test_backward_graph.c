@@ -36,14 +36,110 @@ Test(backward_graph, refuses_bad_arguments) {
     Case        c = {.g = rp_graph_new()};
     TensorNode *x = param(&c, 4, 2, 1), *loss = rp_silu(c.g, x);
     TensorNode *none = NULL, *i = ids(&c, 2, 1);
-    REFUSED(rp_graph_backward(c.g, loss, c.params, 0, c.grads), RP_E_ARG, "at least one parameter");
+    REFUSED(rp_graph_backward(c.g, loss, c.params, 0, c.grads), RP_E_ARG,
+            "rp_graph_backward: there must be at least one parameter, and no more than nodes");
     REFUSED(rp_graph_backward(c.g, x, c.params, 1, c.grads), RP_E_DTYPE,
-            "the loss must be a computed node of type f32");
-    REFUSED(rp_graph_backward(c.g, loss, &none, 1, c.grads), RP_E_ARG, "parameter 0 is not a node of this graph");
-    REFUSED(rp_graph_backward(c.g, loss, &i, 1, c.grads), RP_E_DTYPE, "parameter 0, 'ids', is i32");
+            "rp_graph_backward: the loss must be a computed node of type f32");
+    REFUSED(rp_graph_backward(c.g, loss, &none, 1, c.grads), RP_E_ARG,
+            "rp_graph_backward: parameter 0 is not a node of this graph");
+    REFUSED(rp_graph_backward(c.g, loss, &i, 1, c.grads), RP_E_DTYPE,
+            "rp_graph_backward: parameter 0, 'ids', is i32; only f32, f16 and bf16 have gradients");
+    ComputeGraph *other = rp_graph_new();
+    REFUSED(rp_graph_backward(other, loss, c.params, 0, c.grads), RP_E_ARG, "at least one parameter");
+    TensorNode *there = rp_graph_input(other, "there", RP_F32, (int64_t[]){4, 1, 1, 1});
+    REFUSED(rp_graph_backward(other, loss, &there, 1, c.grads), RP_E_ARG,
+            "rp_graph_backward: the loss is not a node of this graph");
+    rp_graph_free(other);
     OK(rp_graph_finish(c.g, &loss, 1));
-    REFUSED(rp_graph_backward(c.g, loss, c.params, 1, c.grads), RP_E_STATE, "the graph is finished");
+    REFUSED(rp_graph_backward(c.g, loss, c.params, 1, c.grads), RP_E_STATE, "rp_graph_backward: the graph is finished");
     rp_graph_free(c.g);
+}
+
+static TensorNode *input(Case *c, const char *name, RpDtype dtype, int64_t n0, int64_t n1, int64_t n2) {
+    return rp_graph_input(c->g, name, dtype, (int64_t[]){n0, n1, n2, 1});
+}
+
+static TensorNode *attention(Case *c, RpDtype dtype, TensorNode *pos, TensorNode *mask) {
+    const RpOpParams p = {.attention = {.scale = 1.0f}};
+    TensorNode      *k = input(c, "k", dtype, 32, 4, 1), *v = input(c, "v", dtype, 32, 4, 1);
+    return rp_graph_op(c->g, RP_OP_ATTENTION, &p, (TensorNode *const[]){param(c, 32, 2, 2), k, v, pos, NULL, mask}, 6);
+}
+
+static TensorNode *of_f16_keys(Case *c) { return attention(c, RP_F16, ids(c, 2, 1), NULL); }
+
+static TensorNode *of_positions(Case *c) { return attention(c, RP_F32, ids(c, 2, 1), NULL); }
+
+static TensorNode *of_a_mask(Case *c) { return attention(c, RP_F32, NULL, input(c, "mask", RP_F32, 4, 2, 1)); }
+
+static TensorNode *of_a_store(Case *c) {
+    return rp_store(c->g, param(c, 4, 2, 1), rp_graph_state(c->g, "state", RP_F32, (int64_t[]){4, 2, 1, 1}), NULL);
+}
+
+static TensorNode *of_a_bound_product(Case *c) {
+    TensorNode *x = input(c, "x", RP_F32, 4, 2, 1);
+    return rp_mul_mat_bound(c->g, param(c, 4, 3, 1), x, ids(c, 2, 1), RP_BOUND_ROWS);
+}
+
+static TensorNode *of_frequencies(Case *c) {
+    const RpRopeParams p = {.n_dims = 4, .freq_base = 1e4f, .freq_scale = 1.0f, .attn_factor = 1.0f};
+    return rp_rope(c->g, input(c, "x", RP_F32, 4, 2, 2), ids(c, 2, 1), param(c, 2, 1, 1), &p);
+}
+
+static TensorNode *of_a_softmax_of_positions(Case *c) {
+    return rp_soft_max(c->g, param(c, 4, 2, 1), NULL, ids(c, 2, 1), &(RpSoftMaxParams){.scale = 1.0f});
+}
+
+static TensorNode *of_the_mask(Case *c) {
+    TensorNode *x = param(c, 4, 2, 1);
+    return rp_soft_max(c->g, x, param(c, 4, 2, 1), NULL, &(RpSoftMaxParams){.scale = 1.0f});
+}
+
+static TensorNode *of_the_load(Case *c) {
+    return op(c, RP_OP_AUX_LOSS, (RpOpParams){0}, input(c, "probs", RP_F32, 4, 2, 1), param(c, 4, 1, 1));
+}
+
+static TensorNode *of_a_view_with_gaps(Case *c) {
+    TensorNode *x = rp_transpose(c->g, param(c, 4, 2, 1));
+    return rp_silu(c->g, rp_cast(c->g,
+                                 rp_view(c->g, x,
+                                         &(RpViewParams){
+                                             .ne = {2, 2, 1, 1},
+                                               .nb = {0, 4, 8, 8}
+    }),
+                                 RP_F32));
+}
+
+static TensorNode *of_rows_that_overlap(Case *c) {
+    return rp_silu(c->g, rp_view(c->g, param(c, 8, 1, 1),
+                                 &(RpViewParams){
+                                     .ne = {4, 2, 1,  1 },
+                                       .nb = {0, 8, 16, 16}
+    }));
+}
+
+Test(backward_graph, names_what_has_no_gradient) {
+    static const struct {
+        TensorNode *(*loss)(Case *);
+        const char *text;
+    } cases[] = {
+        {of_f16_keys,               "the gradient of attention needs keys and values of f32"              },
+        {of_positions,              "attention with positions has no gradient; use causal"                },
+        {of_a_mask,                 "attention with a mask has no gradient"                               },
+        {of_a_store,                "a store has no gradient"                                             },
+        {of_a_bound_product,        "a product that positions limit has no gradient"                      },
+        {of_frequencies,            "frequency factors have no gradient"                                  },
+        {of_a_softmax_of_positions, "a softmax with positions has no gradient; use a mask"                },
+        {of_the_mask,               "the mask has no gradient"                                            },
+        {of_the_load,               "the load has no gradient"                                            },
+        {of_a_view_with_gaps,       "a view of a source with gaps has no gradient; copy the source before"},
+        {of_rows_that_overlap,      "a view whose rows overlap or are reordered has no gradient"          },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Case        c    = {.g = rp_graph_new()};
+        TensorNode *loss = cases[i].loss(&c);
+        REFUSED(rp_graph_backward(c.g, loss, c.params, c.n_params, c.grads), RP_E_UNSUPPORTED, cases[i].text);
+        rp_graph_free(c.g);
+    }
 }
 
 /* Only the product that the parameter takes part in gets a gradient. */

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Fails if no test asserts the text of a failure that the library can report. A test has a text if one of its strings has
+the parts between the % directives, in their order.
+
+    failure_texts.py SOURCE_DIR              the folders of FOLDERS
+    failure_texts.py SOURCE_DIR FOLDER...    other folders, such as model: lists the texts that no test has"""
+import ast
+import pathlib
+import re
+import sys
+
+FOLDERS = ["ops", "graph"]
+
+# Texts that no input brings about, and why.
+ALLOWED = {
+    r"out of memory": "test_host_faults and cli_faults let each call that allocates fail, and assert the status",
+    r"this op is constant": "the rule is never called: a node of such an op needs no gradient (ops/backward.c)",
+}
+
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|[A-Za-z_]\w*|\d[\w.]*|\s+|.', re.S)
+DIRECTIVE = re.compile(r"%[-+ #0]*[\d*]*(?:\.[\d*]+)?(?:hh|h|ll|l|j|z|t)?[diouxXeEfFgGaAcsp%]|\x01")
+# Calls whose strings are texts of failures: REFUSE, rp_fail, rp_hf_unsupported, ... The strings of `return` and of
+# `why = ` are such texts too, where a rule returns why it refuses.
+FAILURE = re.compile(r"(?i)fail|refus|wrong|^bad$|unsupported|set_error|truncated|describe|not_negative|^return$")
+ANY = "\1"  # in a string: the place of a macro between two literals, or of a value in an f-string
+END = "\0"
+
+
+def unescaped(text):
+    return text.replace('\\"', '"').replace("\\n", "\n").replace("\\\\", "\\")
+
+
+def strings_of_c(path):
+    """(function or macro that has it as an argument, line, text) of each string; adjacent literals are one."""
+    tokens, line = [], 1
+    for m in TOKEN.finditer(re.sub(r"\\\n", " ", path.read_text())):
+        if not m[0].isspace() and not m[0].startswith(("/*", "//")):
+            tokens.append((m[0], line))
+        line += m[0].count("\n")
+    calls, returned, i = [], False, 0
+    while i < len(tokens):
+        token, line = tokens[i]
+        if token in "({[":
+            calls.append(tokens[i - 1][0] if token == "(" else "")
+        elif token in ")}]":
+            calls = calls[:-1]
+            returned = returned and token == ")"
+        elif token in (";", "return", "why"):
+            returned = token != ";"
+        elif token[0] == '"':
+            text = token[1:-1]
+            while i + 1 < len(tokens) and re.match(r'"|[A-Z][A-Z_0-9a-z]+$', tokens[i + 1][0]):
+                i += 1
+                text += tokens[i][0][1:-1] if tokens[i][0][0] == '"' else ANY
+            names = [c for c in calls if re.match(r"[A-Za-z_]\w", c) and c not in ("return", "if", "while")]
+            yield names[-1] if names else "return" if returned else "", line, unescaped(text)
+        i += 1
+
+
+def strings_of_python(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+            yield re.sub(r"\\(.)", r"\1", node.value)  # the text that a regular expression matches
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(v.value if isinstance(v, ast.Constant) else ANY for v in node.values)
+
+
+def strings_of_tests(source):
+    for path in sorted((source / "tests").rglob("*")):
+        if path.suffix in (".c", ".h"):
+            yield from (text for _, _, text in strings_of_c(path))
+        elif path.suffix == ".py" and path.name != pathlib.Path(__file__).name:
+            yield from strings_of_python(path)
+
+
+def parts_of(text):
+    """The parts between the directives that have a word, without the signs at their ends."""
+    return [p.strip(" .,:;'\"()") for p in DIRECTIVE.split(text) if re.search("[A-Za-z]{3}", p)]
+
+
+def failures(source, folder):
+    """(path, line, text, parts) of the texts of more than one word."""
+    for path in sorted((source / folder).rglob("*")):
+        if path.suffix in (".c", ".h", ".cu", ".cuh"):
+            for call, line, text in strings_of_c(path):
+                parts = parts_of(text)
+                if FAILURE.search(call) and re.search(r"\w\W*\s\W*\w", " ".join(parts)):
+                    yield path, line, text, parts
+
+
+def main():
+    source = pathlib.Path(sys.argv[1])
+    folders = sys.argv[2:] or FOLDERS
+    tested = END.join(strings_of_tests(source))
+    used, n, bad = set(), 0, 0
+    for path, line, text, parts in (f for folder in folders for f in failures(source, folder)):
+        allowed = [a for a in ALLOWED if re.search(a, text)]
+        used.update(allowed)
+        n += 1
+        if not allowed and not re.search(f"[^{END}]*?".join(map(re.escape, parts)), tested):
+            print(f'{path.relative_to(source)}:{line}: no test has "{text}"')
+            bad += 1
+    stale = [] if sys.argv[2:] else [a for a in ALLOWED if a not in used]
+    for text in stale:
+        print(f'ALLOWED has "{text}", which no source has')
+    print(f"{n} texts of failures, {bad} in no test")
+    sys.exit(bad > 0 or bool(stale) or n < 100)
+
+
+if __name__ == "__main__":
+    main()
