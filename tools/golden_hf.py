@@ -26,6 +26,7 @@ LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_facto
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=16)
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.5, short_factor=[1.0, 1.5], long_factor=[2.0, 5.0])
 OLMO3 = {"sliding_attention": dict(rope_type="default", rope_theta=5000.0), "full_attention": dict(rope_type="default", rope_theta=5000.0)}
+MINISTRAL3 = dict(YARN, original_max_position_embeddings=8, mscale=1.0, mscale_all_dim=0.5, llama_4_scaling_beta=0.5, beta_fast=4.0)
 FP8 = dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3")
 
 # name: (class, changes of the shape, type, bytes of a shard, quantisation)
@@ -64,6 +65,11 @@ MODELS = {
                                 norm_topk_prob=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
                 torch.float32, None, None),
     "ernie4_5": ("Ernie4_5", dict(head_dim=8, tie_word_embeddings=True), torch.bfloat16, None, None),
+    "ernie4_5-moe": ("Ernie4_5_Moe", dict(moe_num_experts=4, moe_k=2, moe_intermediate_size=24, moe_num_shared_experts=2,
+                                          moe_layer_start_index=1), torch.float32, None, None),
+    "minimax-m2": ("MiniMaxM2", dict(num_local_experts=4, num_experts_per_tok=2, head_dim=16, rotary_dim=8), torch.bfloat16, None, None),
+    "ministral3": ("Ministral3", dict(head_dim=16, rope_parameters=MINISTRAL3), torch.bfloat16, None, None),
+    "llama-yarn": ("Llama", dict(head_dim=32, rope_parameters=dict(YARN, truncate=False, beta_fast=3.0, beta_slow=0.5)), torch.float32, None, None),
 }
 
 
@@ -113,6 +119,9 @@ def make(name, directory, seed):
         for key, weight in model.named_parameters():
             scale = 0.3 if weight.dim() == 1 else 1.6 * weight.shape[-1] ** -0.5
             weight.copy_(torch.randn(weight.shape) * scale + (1.0 if "norm" in key and kind != "Gemma3" else 0.0))
+        for key, bias in model.named_buffers():
+            if key.endswith("e_score_correction_bias"):
+                bias.copy_(torch.randn(bias.shape) * 0.3)
     shutil.rmtree(directory, ignore_errors=True)
     model.to(dtype).save_pretrained(directory, **({"max_shard_size": shard} if shard else {}))
     if quantization:

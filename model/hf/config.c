@@ -67,14 +67,17 @@ static RpStatus check_quantization(const HfModel *m) {
 }
 
 static RpStatus heads(const HfModel *m, uint32_t *rope_dim) {
-    uint32_t n_embd, n_head, n_head_kv, head_dim;
+    uint32_t n_embd, n_head, n_head_kv, head_dim, rotary_dim = 0;
     double   rotated;
     RP_TRY(rp_hf_count(m, "hidden_size", (double)NAN, &n_embd));
     RP_TRY(rp_hf_count(m, "num_attention_heads", (double)NAN, &n_head));
     RP_TRY(rp_hf_count(m, "num_key_value_heads", n_head, &n_head_kv));
     if (n_head == 0) return rp_fail(RP_E_FORMAT, "%s: num_attention_heads is 0", m->config.path);
     RP_TRY(rp_hf_count(m, "head_dim", n_embd / n_head, &head_dim));
-    RP_TRY(rp_hf_rope_number(m, "partial_rotary_factor", 1.0, &rotated));
+    if (head_dim == 0) return rp_fail(RP_E_FORMAT, "%s: head_dim is 0", m->config.path);
+    if (m->family->rotary_dim) RP_TRY(rp_hf_count(m, "rotary_dim", head_dim, &rotary_dim));
+    rotated = rotary_dim > 0 ? (double)rotary_dim / head_dim : 1.0;
+    RP_TRY(rp_hf_rope_number(m, "partial_rotary_factor", rotated, &rotated));
     if (rotated != 1.0 && m->family->norm_rope)
         return rp_hf_refuse(m, "partial_rotary_factor", "RoPE of a part of a head");
     if (!(rotated > 0.0 && rotated <= 1.0))

@@ -103,6 +103,7 @@ static RpStatus glm4moe(HfModel *m) {
     rp_hf_put_bool(m, "expert_weights_norm", norm);
     RP_TRY(rp_hf_flag(m, m->text, "use_qk_norm", false, &qk_norm));
     m->no_qk_norm = !qk_norm;
+    m->qk_norm    = qk_norm;
     return RP_OK;
 }
 
@@ -132,6 +133,13 @@ static const HfName glm4_names[] = {
     {NULL,                       NULL                 }
 };
 
+static const HfName ernie_moe_names[] = {
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj",   "ffn_up_shexp"  },
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    {NULL,                           NULL            }
+};
+
 static const HfName glm4moe_names[] = {
     {"post_attention_layernorm",     "post_attention_norm"},
     {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"     },
@@ -154,6 +162,9 @@ static const HfDefault olmo3_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps
 static const HfDefault glm4_defaults[]    = {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1.5625e-7},
                                              {"head_dim", 128}, {NULL, 0}};
 static const HfDefault glm4moe_defaults[] = {{"partial_rotary_factor", 0.5}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
+static const HfDefault ministral3_defaults[] = {{"head_dim", 128}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
+static const HfDefault minimax_defaults[] = {{"rope_theta", 5e6}, {"head_dim", 128}, {NULL, 0}};
+static const HfDefault ernie_moe_defaults[] = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
 static const HfDefault ernie_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 128}, {NULL, 0}};
 
 static const HfFamily families[] = {
@@ -183,23 +194,46 @@ static const HfFamily families[] = {
     {.name = "Glm4MoeForCausalLM", .arch = "glm4moe", .activation = "silu", .names = glm4moe_names, .keys = glm4moe,
      .defaults = glm4moe_defaults},
     {.name = "Ernie4_5ForCausalLM", .arch = "ernie4_5", .activation = "silu", .tied = true, .defaults = ernie_defaults},
+    {.name = "Ernie4_5_MoeForCausalLM", .arch = "ernie4_5-moe", .activation = "silu", .names = ernie_moe_names, .tied = true,
+     .keys = rp_hf_ernie_moe_keys, .defaults = ernie_moe_defaults},
+    {.name = "MiniMaxM2ForCausalLM", .arch = "minimax-m2", .activation = "silu", .rotary_dim = true,
+     .keys = rp_hf_minimax_m2_keys, .defaults = minimax_defaults},
+    {.name = "Ministral3ForCausalLM", .arch = "mistral3", .activation = "silu", .norm_rope = true, .window_unless_null = true,
+     .keys = rp_hf_ministral3_keys, .defaults = ministral3_defaults},
+    {.name = "Mistral3ForConditionalGeneration", .text_type = "ministral3", .arch = "mistral3", .activation = "silu",
+     .norm_rope = true, .window_unless_null = true, .keys = rp_hf_ministral3_keys, .defaults = ministral3_defaults},
+    {.name = "Mistral3ForConditionalGeneration", .text_type = "mistral", .arch = "mistral3", .activation = "silu",
+     .norm_rope = true, .window_unless_null = true, .defaults = mistral_defaults},
 };
 /* clang-format on */
 
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+static bool text_type_is(const HfModel *m, const char *type) {
+    return type == NULL || rp_json_is(&m->config, rp_json_get(&m->config, m->text, "model_type"), type);
+}
 
 RpStatus rp_hf_find_family(HfModel *m) {
     const JsonNode    *list = rp_json_get(&m->config, m->config.nodes, "architectures");
     const JsonNode    *name = list != NULL && list->type == JSON_ARRAY ? rp_json_first(&m->config, list) : NULL;
     const RpGgufString text = rp_json_string(&m->config, name);
     char               known[1024];
-    size_t             n = 0;
+    size_t             n     = 0;
+    bool               named = false;
     if (name == NULL) return rp_fail(RP_E_FORMAT, "%s: architectures is missing", m->config.path);
-    for (int i = 0; i < N_FAMILIES; i++)
-        if (rp_json_is(&m->config, name, families[i].name)) m->family = &families[i];
+    for (int i = 0; i < N_FAMILIES; i++) {
+        if (!rp_json_is(&m->config, name, families[i].name)) continue;
+        named = true;
+        if (text_type_is(m, families[i].text_type)) m->family = &families[i];
+    }
     if (m->family != NULL) return RP_OK;
-    for (int i = 0; i < N_FAMILIES && n < sizeof known; i++)
+    if (named)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: model_type of text_config is not supported in %.*s", m->config.path,
+                       (int)(text.len < 64 ? text.len : 64), text.ptr);
+    for (int i = 0; i < N_FAMILIES && n < sizeof known; i++) {
+        if (i > 0 && strcmp(families[i].name, families[i - 1].name) == 0) continue;
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", families[i].name);
+    }
     return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)", m->config.path,
                    (int)(text.len < 64 ? text.len : 64), text.ptr, known);
 }

@@ -4,6 +4,7 @@
  *     directory.c      files of the directory          safetensors.c  the header of a file of weights
  *     config.c         config.json -> <arch>.* keys    rope.c         RoPE scaling of all its spellings
  *     families.c       keys and names of each family  values.c       values of config.json
+ *     keys.c           keys of newer families
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
@@ -31,6 +32,7 @@ typedef struct HfDefault {
 /* A family of models, as the field "architectures" of config.json names it. */
 typedef struct HfFamily {
     const char      *name, *arch; /* of Hugging Face, and of the table of architectures */
+    const char      *text_type;   /* of "model_type" in "text_config"; NULL: any */
     const char      *activation;  /* the only one of "hidden_act" that `arch` computes */
     const HfName    *names;       /* rows before those of names.c, up to one of NULL */
     const HfDefault *defaults;    /* up to one of NULL */
@@ -38,6 +40,7 @@ typedef struct HfFamily {
     bool norm_plus_1; /* norms multiply by 1 + weight */
     bool tied;        /* the output matrix is the embedding, where config.json does not say */
     bool windows;     /* `arch` has layers with a window, and so has the file */
+    bool rotary_dim;  /* config.json may say how many elements of a head rotate, not which part */
     bool window_unless_null;      /* sliding_window alone switches the window on; use_sliding_window is no key */
     RpStatus (*keys)(HfModel *m); /* keys of the family alone; or NULL */
 } HfFamily;
@@ -59,13 +62,19 @@ struct HfModel {
     GgufWriter     *out; /* gets the metadata */
     HfVector        vectors[HF_MAX_VECTORS];
     int             n_vectors;
-    bool            no_qk_norm;    /* config.json says that q and k have no norms, which files of `arch` may have */
+    bool            no_qk_norm;    /* config.json says that q and k have no norms, which files of `arch` may have, */
+    bool            qk_norm;       /* or that they have */
     int32_t n_layer, n_layer_next; /* of config.json; layers behind n_layer predict further tokens, and are left out */
 };
 
 /* Reads config.json and puts the keys of the architecture. RP_E_UNSUPPORTED names what the library does not compute. */
 RP_NODISCARD RpStatus rp_hf_config(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_find_family(HfModel *m);
+/* Keys of one family each, beyond those that all have (HfFamily.keys). */
+RP_NODISCARD RpStatus rp_hf_minimax_m2_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_ernie_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_ministral3_keys(HfModel *m);
+
 RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained); /* max_position_embeddings */
 
 /* Puts the keys of the tokenizer; without a tokenizer.json that there is none. */

@@ -41,10 +41,10 @@ static const HfName experts[] = {
     {"w2",        "ffn_down_exps"},
 };
 
-/* Beginnings of tensors that the text model does not read: those of images, and the tables of old files. */
+/* Beginnings of tensors that the text model does not read: those of images and of multi-token prediction. */
 static const char *const ignored[] = {
     "vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.",
-    "visual.",       "model.visual."};
+    "visual.",       "model.visual.",          "model.mtp_"};
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -97,7 +97,8 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, char out[HF_NAME_BYTE
     if (!take_number(&s, &layer)) return HF_UNKNOWN;
     if (is(s, "self_attn.rotary_emb.inv_freq")) return HF_IGNORED;
     if (layer >= m->n_layer && m->n_layer_next > 0) return HF_IGNORED;
-    if (is(s, "mlp.gate.e_score_correction_bias")) {
+    if (is(s, "mlp.gate.e_score_correction_bias") || is(s, "block_sparse_moe.e_score_correction_bias") ||
+        is(s, "mlp.moe_statics.e_score_correction_bias")) {
         snprintf(out, HF_NAME_BYTES, "blk.%d.exp_probs_b.bias", layer);
         return HF_TENSOR;
     }

@@ -56,23 +56,78 @@ static RpStatus llama3(HfModel *m, const JsonNode *scaling, uint32_t head_dim, u
     return RP_OK;
 }
 
+typedef struct YarnNumbers {
+    double factor, n_orig, fast, slow, magnitude;
+} YarnNumbers;
+
+static RpStatus read_factor(const HfModel *m, const JsonNode *scaling, uint32_t n_trained, double *factor,
+                            double *n_orig) {
+    RP_TRY(rp_hf_number(m, scaling, "factor", (double)NAN, factor));
+    RP_TRY(original_context(m, scaling, n_trained, n_orig));
+    if (*factor >= 1.0) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %g is not possible", m->config.path, *factor,
+                   *n_orig);
+}
+
+static void put_scaling(const HfModel *m, const char *type, double factor, double n_orig) {
+    rp_hf_put_text(m, "rope.scaling.type", type);
+    rp_hf_put_f32(m, "rope.scaling.factor", factor);
+    rp_hf_put_u32(m, "rope.scaling.original_context_length", (uint32_t)n_orig);
+}
+
+static RpStatus linear(const HfModel *m, const JsonNode *scaling, uint32_t n_trained) {
+    double factor, n_orig;
+    RP_TRY(read_factor(m, scaling, n_trained, &factor, &n_orig));
+    put_scaling(m, "linear", factor, n_orig);
+    return RP_OK;
+}
+
+/* A multiplier m of YaRN's magnitude. */
+static double yarn_magnitude(double factor, double m) { return 1.0 + 0.1 * m * log(factor); }
+
+/* YaRN whose borders are no whole pairs has a divisor for each pair: frequencies are divided by `factor` behind the
+ * pair that turns beta_slow times in the old context, not before the one that turns beta_fast times, and blended
+ * between. Equal to Peng et al. 2023 (arXiv:2309.00071) without rounding. */
+static RpStatus yarn_factors(HfModel *m, const YarnNumbers *y, uint32_t head_dim, double base) {
+    const double turns = head_dim / (2.0 * log(base)), pi = 3.14159265358979323846;
+    double low = turns * log(y->n_orig / (y->fast * 2.0 * pi)), high = turns * log(y->n_orig / (y->slow * 2.0 * pi));
+    float *out;
+    low  = fmax(low, 0.0);
+    high = fmin(high, head_dim - 1.0);
+    if (low == high) high += 0.001;
+    RP_TRY(add_vector(m, "rope_freqs.weight", head_dim / 2, &out));
+    for (uint32_t i = 0; i < head_dim / 2; i++) {
+        const double ramp = fmin(fmax((i - low) / (high - low), 0.0), 1.0);
+        out[i]            = (float)(1.0 / (ramp / y->factor + 1.0 - ramp));
+    }
+    rp_hf_put_f32(m, "rope.scaling.attn_factor", y->magnitude);
+    return RP_OK;
+}
+
 /* attention_factor is the magnitude itself; GGUF has what multiplies 1 + 0.1 ln(factor). */
-static RpStatus yarn(const HfModel *m, const JsonNode *scaling, double factor) {
-    static const char *const unknown[] = {"mscale", "mscale_all_dim"};
-    double                   fast, slow, magnitude;
-    const JsonNode          *truncate = rp_json_get(&m->config, scaling, "truncate");
-    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
-        if (rp_json_get(&m->config, scaling, unknown[i]) != NULL)
-            return rp_hf_refuse(m, unknown[i], "a magnitude of YaRN by it");
-    if (truncate != NULL && truncate->type == JSON_FALSE)
-        return rp_hf_refuse(m, "truncate", "YaRN without whole borders");
-    const double usual = 1.0 + 0.1 * log(factor);
-    RP_TRY(rp_hf_number(m, scaling, "beta_fast", 32.0, &fast));
-    RP_TRY(rp_hf_number(m, scaling, "beta_slow", 1.0, &slow));
-    RP_TRY(rp_hf_number(m, scaling, "attention_factor", usual, &magnitude));
-    rp_hf_put_f32(m, "rope.scaling.yarn_beta_fast", fast);
-    rp_hf_put_f32(m, "rope.scaling.yarn_beta_slow", slow);
-    rp_hf_put_f32(m, "rope.scaling.attn_factor", magnitude / usual);
+static RpStatus yarn(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_trained, double base) {
+    YarnNumbers y;
+    double      mscale, all;
+    bool        whole;
+    RP_TRY(read_factor(m, scaling, n_trained, &y.factor, &y.n_orig));
+    RP_TRY(rp_hf_number(m, scaling, "beta_fast", 32.0, &y.fast));
+    RP_TRY(rp_hf_number(m, scaling, "beta_slow", 1.0, &y.slow));
+    RP_TRY(rp_hf_number(m, scaling, "mscale", 0.0, &mscale));
+    RP_TRY(rp_hf_number(m, scaling, "mscale_all_dim", 0.0, &all));
+    RP_TRY(rp_hf_flag(m, scaling, "truncate", true, &whole));
+    const double usual = yarn_magnitude(y.factor, 1.0),
+                 both  = yarn_magnitude(y.factor, mscale) / yarn_magnitude(y.factor, all);
+    RP_TRY(rp_hf_number(m, scaling, "attention_factor", mscale != 0.0 && all != 0.0 ? both : usual, &y.magnitude));
+    if (!whole) {
+        if (!(y.fast > 0.0 && y.slow > 0.0 && base > 1.0) || head_dim < 2 || head_dim > 65536)
+            return rp_fail(RP_E_FORMAT, "%s: YaRN between %g and %g turns is not possible", m->config.path, y.fast,
+                           y.slow);
+        return yarn_factors(m, &y, head_dim, base);
+    }
+    put_scaling(m, "yarn", y.factor, y.n_orig);
+    rp_hf_put_f32(m, "rope.scaling.yarn_beta_fast", y.fast);
+    rp_hf_put_f32(m, "rope.scaling.yarn_beta_slow", y.slow);
+    rp_hf_put_f32(m, "rope.scaling.attn_factor", y.magnitude / usual);
     return RP_OK;
 }
 
@@ -107,19 +162,6 @@ static RpStatus longrope(HfModel *m, const JsonNode *scaling, uint32_t head_dim,
     return copy_factors(m, scaling, "short_factor", "rope_factors_short.weight", head_dim / 2);
 }
 
-static RpStatus put_scaling(const HfModel *m, const JsonNode *scaling, const char *type, uint32_t n_trained) {
-    double factor, n_orig;
-    RP_TRY(rp_hf_number(m, scaling, "factor", (double)NAN, &factor));
-    RP_TRY(original_context(m, scaling, n_trained, &n_orig));
-    if (!(factor >= 1.0))
-        return rp_fail(RP_E_FORMAT, "%s: rope scaling by %g from a context of %g is not possible", m->config.path,
-                       factor, n_orig);
-    rp_hf_put_text(m, "rope.scaling.type", type);
-    rp_hf_put_f32(m, "rope.scaling.factor", factor);
-    rp_hf_put_u32(m, "rope.scaling.original_context_length", (uint32_t)n_orig);
-    return strcmp(type, "yarn") == 0 ? yarn(m, scaling, factor) : RP_OK;
-}
-
 static const JsonNode *type_of(const HfModel *m, const JsonNode *scaling) {
     const JsonNode *type = rp_json_get(&m->config, scaling, "rope_type");
     return type != NULL ? type : rp_json_get(&m->config, scaling, "type");
@@ -144,8 +186,8 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
     if (type == NULL) return check_untyped(m, scaling);
     /* the dynamic scaling begins behind max_position_embeddings, where no session goes */
     if (rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic")) return RP_OK;
-    if (rp_json_is(&m->config, type, "linear")) return put_scaling(m, scaling, "linear", n_trained);
-    if (rp_json_is(&m->config, type, "yarn")) return put_scaling(m, scaling, "yarn", n_trained);
+    if (rp_json_is(&m->config, type, "linear")) return linear(m, scaling, n_trained);
+    if (rp_json_is(&m->config, type, "yarn")) return yarn(m, scaling, head_dim, n_trained, base);
     if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, n_trained, base);
     if (rp_json_is(&m->config, type, "longrope") && strcmp(m->family->arch, "phi3") == 0)
         return longrope(m, scaling, head_dim, n_trained);

@@ -87,6 +87,22 @@ static RpStatus list_entries(Weights *w) {
     return RP_OK;
 }
 
+/* A file of a model with optional norms of q and k has those that config.json promises. */
+static RpStatus check_qk_norms(const Weights *w) {
+    static const char *const which[] = {"q", "k"};
+    for (int64_t i = 0; w->m->qk_norm && i < 2 * (int64_t)w->m->n_layer; i++) {
+        const int layer = (int)(i / 2);
+        Entry     key   = {.expert = -1};
+        snprintf(key.name, sizeof key.name, "blk.%d.attn_%s_norm.weight", layer, which[i % 2]);
+        if (bsearch(&key, w->entries, w->n_entries, sizeof key, by_name) == NULL)
+            return rp_fail(RP_E_FORMAT,
+                           "%s: tensor model.layers.%d.self_attn.%s_norm.weight (%s) is missing, and use_qk_norm of "
+                           "config.json is true",
+                           w->m->dir.path, layer, which[i % 2], key.name);
+    }
+    return RP_OK;
+}
+
 static bool same_shape(const SafeTensor *a, const SafeTensor *b) {
     return a->type == b->type && memcmp(a->ne, b->ne, sizeof a->ne) == 0;
 }
@@ -330,6 +346,7 @@ static RpStatus read_weights(Weights *w, RpGgufFile *f, bool copy) {
     RP_TRY(read_tied(w));
     RP_TRY(read_blocks(w));
     RP_TRY(list_entries(w));
+    RP_TRY(check_qk_norms(w));
     RP_TRY(list_groups(w));
     return set_tensors(w, f);
 }

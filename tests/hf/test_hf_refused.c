@@ -208,6 +208,55 @@ Test(hf_refused, defaults_of_absent_keys) {
     expect("hf/qwen3", "\"head_dim\"", "\"x\"", "qwen3.attention.key_length", 128);
     expect("hf/glm4", "\"head_dim\"", "\"x\"", "glm4.attention.key_length", 128);
     expect("hf/ernie4_5", "\"head_dim\"", "\"x\"", "ernie4_5.attention.key_length", 128);
+    expect("hf/llama", "\"num_key_value_heads\"", "\"x\"", "llama.attention.head_count_kv", 4);
+    expect("hf/llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": null", "llama.attention.head_count_kv",
+           4);
+    expect("hf/minimax-m2", "\"rope_theta\"", "\"x\"", "minimax-m2.rope.freq_base", 5e6);
+    expect("hf/minimax-m2", "\"partial_rotary_factor\"", "\"x\"", "minimax-m2.rope.dimension_count", 8);
+    expect("hf/ministral3", "\"head_dim\"", "\"x\"", "mistral3.attention.key_length", 128);
+    expect("hf/ministral3", "\"rms_norm_eps\"", "\"x\"", "mistral3" EPS, 1e-5);
+    expect("hf/ernie4_5-moe", "\"rope_theta\"", "\"x\"", "ernie4_5-moe.rope.freq_base", 5e5);
+    expect("hf/ernie4_5-moe", "\"moe_num_shared_experts\"", "\"x\"", "ernie4_5-moe.expert_shared_feed_forward_length",
+           48);
+}
+
+/* A model that also sees images names the family of its language model in text_config. */
+Test(hf_refused, models_of_mistral_that_see_images) {
+    static const char from[] = "\"Ministral3ForCausalLM\"", name[] = "\"Mistral3ForConditionalGeneration\"";
+    static const char type[] = "\"model_type\": \"ministral3\"";
+    RpGgufFile       *f;
+    expect("hf/ministral3", from, name, "mistral3.attention.temperature_scale", 0.5);
+    hf_begin();
+    copy("hf/ministral3", "config.json", from, name);
+    copy_weights("hf/ministral3");
+    size_t n;
+    char  *p = hf_read_golden("hf/ministral3", "config.json", &n), *at = strstr(p, from);
+    memmove(at + strlen(name), at + strlen(from), strlen(at + strlen(from)) + 1);
+    memcpy(at, name, strlen(name));
+    at = strstr(p, type);
+    cr_assert_not_null(at);
+    memcpy(at, "\"model_type\":    \"mistral\"", strlen(type));
+    hf_write("config.json", p, strlen(p));
+    OK(rp_gguf_open(folder, &f));
+    cr_expect_null(rp_gguf_find(f, "mistral3.attention.temperature_scale"));
+    rp_gguf_close(f);
+    memcpy(at, "\"model_type\":    \"mixtral\"", strlen(type));
+    hf_write("config.json", p, strlen(p));
+    REFUSED(hf_open(), RP_E_UNSUPPORTED,
+            "model_type of text_config is not supported in Mistral3ForConditionalGeneration");
+    free(p);
+    hf_end();
+}
+
+/* Weights without norms of q and k, which config.json promises. */
+Test(hf_refused, norms_of_q_and_k_that_are_missing) {
+    static const char from[] = "model.layers.1.self_attn.k_norm.weight";
+    hf_begin();
+    copy("hf/glm4moe", "config.json", NULL, NULL);
+    copy("hf/glm4moe", "model.safetensors", from, "model.layers.9.self_attn.k_norm.weight");
+    REFUSED(hf_open(), RP_E_FORMAT,
+            "tensor model.layers.1.self_attn.k_norm.weight (blk.1.attn_k_norm.weight) is missing, and use_qk_norm");
+    hf_end();
 }
 
 Test(hf_refused, layers_with_a_window_of_olmo3) {
@@ -267,6 +316,26 @@ Test(hf_refused, values_of_config_json) {
                   "no_rope_layers is not a list of 4 numbers");
     refuse_config("hf/glm4moe", "\"use_qk_norm\": true", "\"use_qk_norm\": false", RP_E_FORMAT,
                   "a norm of q or k, and use_qk_norm of config.json is not true");
+    refuse_config("hf/minimax-m2", "\"model_type\"", "\"scoring_func\": \"softmax\", \"model_type\"", RP_E_UNSUPPORTED,
+                  "scoring_func: another value is not supported");
+    refuse_config("hf/minimax-m2", "\"model_type\"", "\"qk_norm_type\": \"per_head\", \"model_type\"", RP_E_UNSUPPORTED,
+                  "qk_norm_type: another value is not supported");
+    refuse_config("hf/minimax-m2", "\"model_type\"", "\"attn_type_list\": [1, 0], \"model_type\"", RP_E_UNSUPPORTED,
+                  "attn_type_list: attention of another kind is not supported");
+    refuse_config("hf/minimax-m2", "\"head_dim\": 16", "\"head_dim\": 0", RP_E_FORMAT, "head_dim is 0");
+    refuse_config("hf/ernie4_5-moe", "\"use_bias\": false", "\"use_bias\": true", RP_E_UNSUPPORTED,
+                  "use_bias: a bias of projections is not supported");
+    refuse_config("hf/ernie4_5-moe", "\"moe_layer_interval\": 1", "\"moe_layer_interval\": 2", RP_E_UNSUPPORTED,
+                  "moe_layer_interval: a model with dense layers between");
+    refuse_config("hf/ernie4_5-moe", "\"moe_layer_end_index\": 1", "\"moe_layer_end_index\": 0", RP_E_UNSUPPORTED,
+                  "moe_layer_end_index: a model with dense layers behind");
+    refuse_config("hf/ernie4_5-moe", "\"moe_num_shared_experts\": 2", "\"moe_num_shared_experts\": 2000000000",
+                  RP_E_FORMAT, "2000000000 shared experts of 24");
+    refuse_config("hf/ministral3", "\"rope_parameters\"", "\"x\"", RP_E_FORMAT, "rope_parameters is missing");
+    refuse_config("hf/ministral3", "\"rope_type\": \"yarn\"", "\"rope_type\": \"linear\"", RP_E_UNSUPPORTED,
+                  "llama_4_scaling_beta: a scale that grows with the position without YaRN is not supported");
+    refuse_config("hf/llama-yarn", "\"beta_fast\": 3.0", "\"beta_fast\": -1", RP_E_FORMAT,
+                  "YaRN between -1 and 0.5 turns is not possible");
     refuse_config("hf/gemma3", "\"hidden_activation\"",
                   "\"hidden_act\": \"gelu_pytorch_tanh\", \"hidden_activation\": \"relu\", \"x\"", RP_E_UNSUPPORTED,
                   "hidden_activation 'relu' is not supported");
