@@ -127,7 +127,7 @@ static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
     RP_TRY(open_scratch(c));
     RP_TRY(rp_executor_open_states(e));
     RP_TRY(rp_executor_fill_args(e, weight_address));
-    return e->owner == e ? rp_prefetch_choose(e, c->pool) : RP_OK;
+    return e->owner == e ? rp_prefetch_choose(e) : RP_OK;
 }
 
 static double now_ns(void) { return 1e9 * rp_seconds(); }

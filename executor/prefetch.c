@@ -1,25 +1,31 @@
 /* The software prefetch is chosen by timing products of one column with slices of the model's weights. Every
- * slice is used once, so it comes from memory, unless the whole file is in a cache. The shortest time of a
- * candidate over all rounds counts, because other programs can only add time. The default, which is the
- * first candidate, stays unless another one is faster by MARGIN: a smaller gain would be noise. */
+ * slice is used once, so it comes from memory, unless the whole file is in a cache.
+ *
+ * The choice should not depend on what else the machine does. So one thread multiplies: several that run at once share
+ * the bandwidth of memory, which hides the difference, but beside other programs they run one after the other. Times
+ * are processor time, which does not run while other programs have the core. Candidates take turns within a round,
+ * and only ratios of times of one round are compared (rp_prefetch_fastest). The first half of the rounds does not
+ * count: on Zen 4 prefetches into L2 have no effect during the first milliseconds. */
 #include "executor/prefetch.h"
 
 #include "base/clock.h"
 #include "base/sized.h"
+#include "executor/median.h"
 #include "executor/touch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_CANDIDATES = 4, MIN_ROUNDS = 4, MAX_ROUNDS = 8, SLICE_BYTES = 1 << 19, ALIGN = 64 };
+enum { N_CANDIDATES = 4, MIN_ROUNDS = 4, MAX_ROUNDS = RP_PREFETCH_MAX_ROUNDS, SLICE_BYTES = 1 << 19, ALIGN = 64 };
 
-#define MARGIN 1.1
+#define MARGIN 1.1 /* a smaller gain would be noise */
 
+/* In the order of preference; the first is RP_PREFETCH_DEFAULT. */
 static const RpCpuPrefetch candidates[N_CANDIDATES] = {
     {RP_PREFETCH_L2,   4096},
-    {RP_PREFETCH_L1,   4096},
     {RP_PREFETCH_L2,   8192},
+    {RP_PREFETCH_L1,   4096},
     {RP_PREFETCH_NONE, 0   }
 };
 
@@ -27,23 +33,20 @@ static const RpCpuPrefetch candidates[N_CANDIDATES] = {
 static struct {
     pthread_mutex_t lock;
     bool            done;
-    int             rounds, workers;
-    size_t          bytes;                 /* of a slice */
-    double          seconds[N_CANDIDATES]; /* the shortest time of a round */
+    int             rounds;
+    size_t          bytes;                              /* of a slice */
+    double          seconds[MAX_ROUNDS * N_CANDIDATES]; /* [round][candidate] */
 } measured = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Each candidate gets other slices in each round, one per worker:
+/* Each candidate gets another slice in each round. Rounds -rounds to -1 are the warm-up:
  *
- *     slice of round r, candidate c, worker w = (r * N_CANDIDATES + c) * workers + w
+ *     slice of round r, candidate c = (r + rounds) * N_CANDIDATES + c
  *     slice i = rows [(i % slices_of_weight) * rows, ... + rows) of weight i / slices_of_weight */
 typedef struct Trial {
     const RpTensorView *weights; /* all of one type and shape */
     int64_t             n_weights, rows, slices_of_weight;
-    int64_t             first; /* the slice of worker 0; worker w takes first + w */
-    int                 workers;
     char               *column;
-    float              *results; /* `rows` per worker */
-    int                 failed;
+    float              *results; /* `rows` */
 } Trial;
 
 static RpTensorView slice(const Trial *t, int64_t i) {
@@ -54,27 +57,23 @@ static RpTensorView slice(const Trial *t, int64_t i) {
     return v;
 }
 
-static void touch(const Trial *t, int64_t i) {
-    const RpTensorView v = slice(t, i);
-    rp_touch(v.data, (size_t)v.ne[1] * v.nb[1]);
-}
-
-/* The timed task: each worker multiplies its slice with the column, as if it were alone. */
-static RpStatus multiply(void *arg, int ith, int nth) {
-    Trial *t = arg;
-    (void)nth;
-    if (ith >= t->workers) return RP_OK;
+/* Multiplies slice i with the column. *seconds is the processor time. */
+static RpStatus multiply(const Trial *t, int64_t i, double *seconds) {
     const RpOpParams   params            = {.mul_mat = {.bound = RP_BOUND_NONE}};
-    const RpTensorView w                 = slice(t, t->first + ith);
+    const RpTensorView w                 = slice(t, i);
     const int64_t      ne_x[RP_MAX_DIMS] = {w.ne[0], 1, 1, 1}, ne_y[RP_MAX_DIMS] = {t->rows, 1, 1, 1};
     const RpTensorView x    = rp_view_contiguous(RP_Q8_ACT, ne_x, t->column);
-    const RpTensorView y    = rp_view_contiguous(RP_F32, ne_y, t->results + ith * t->rows);
+    const RpTensorView y    = rp_view_contiguous(RP_F32, ne_y, t->results);
     const RpOpArgs     args = {
             .dst    = y,
             .src    = {w, x},
             .params = &params,
     };
-    return rp_cpu_kernel(RP_OP_MUL_MAT)(&args, &(RpKernelCtx){.ith = 0, .nth = 1});
+    rp_touch(w.data, (size_t)w.ne[1] * w.nb[1]);
+    const double   start = rp_thread_seconds();
+    const RpStatus st    = rp_cpu_kernel(RP_OP_MUL_MAT)(&args, &(RpKernelCtx){.ith = 0, .nth = 1});
+    *seconds             = rp_thread_seconds() - start;
+    return st;
 }
 
 static bool seen(const RpTensorView *views, int64_t n, const RpTensorView *v) {
@@ -119,98 +118,109 @@ static int64_t keep_commonest(RpTensorView *views, int64_t n) {
     return kept;
 }
 
-/* Candidates take turns within a round, so that a slow phase of the machine affects all of them. */
-static RpStatus time_candidates(Trial *t, ThreadPool *pool, int rounds) {
-    for (int c = 0; c < N_CANDIDATES; c++) measured.seconds[c] = 1e9;
-    for (int r = 0; r < rounds; r++)
-        for (int c = 0; c < N_CANDIDATES; c++) {
-            t->first = (int64_t)(r * N_CANDIDATES + c) * t->workers; /* see the formula above */
-            for (int w = 0; w < t->workers; w++) touch(t, t->first + w);
+/* Candidates take turns within a round, so that a slow phase of the machine affects all of them, and each round
+ * begins with the next candidate. */
+static RpStatus time_candidates(const Trial *t, int rounds) {
+    for (int r = -rounds; r < rounds; r++)
+        for (int k = 0; k < N_CANDIDATES; k++) {
+            const int c = (r + rounds + k) % N_CANDIDATES;
+            double    seconds;
             RP_TRY(rp_cpu_prefetch_set(candidates[c]));
-            const double start = rp_seconds();
-            RP_TRY(rp_pool_run(pool, multiply, t));
-            const double seconds = rp_seconds() - start;
-            if (seconds < measured.seconds[c]) measured.seconds[c] = seconds;
+            RP_TRY(multiply(t, (r + rounds) * N_CANDIDATES + c, &seconds));
+            if (r >= 0) measured.seconds[r * N_CANDIDATES + c] = seconds;
         }
     return RP_OK;
 }
 
-/* To replace the default a candidate must be faster by MARGIN; to replace another candidate, faster at
- * all. */
-static RpCpuPrefetch fastest(void) {
-    int best = 0;
-    for (int c = 1; c < N_CANDIDATES; c++)
-        if (measured.seconds[c] * (best == 0 ? MARGIN : 1.0) < measured.seconds[best]) best = c;
-    return candidates[best];
+/* The median over the rounds of (time of candidate 0) / (time of candidate c). */
+static double relative_speed(const double *seconds, int rounds, int n, int c) {
+    double ratio[MAX_ROUNDS];
+    for (int r = 0; r < rounds; r++) ratio[r] = seconds[r * n] / seconds[r * n + c];
+    return rp_median(ratio, rounds);
 }
 
-/* Divides the weights into slices of about SLICE_BYTES, and chooses the number of workers and rounds so that
+int rp_prefetch_fastest(const double *seconds, int rounds, int n) {
+    double best = 1.0;
+    for (int c = 1; c < n; c++) {
+        const double speed = relative_speed(seconds, rounds, n, c);
+        if (speed > best) best = speed;
+    }
+    int c = 0;
+    while (relative_speed(seconds, rounds, n, c) * MARGIN < best) c++;
+    return c;
+}
+
+/* Divides the weights into slices of about SLICE_BYTES, and chooses the number of rounds so that
  *
- *     rounds * N_CANDIDATES * workers <= slices,    MIN_ROUNDS <= rounds <= MAX_ROUNDS,    workers <= threads
+ *     2 * rounds * N_CANDIDATES <= slices,    MIN_ROUNDS <= rounds <= MAX_ROUNDS
  *
- * Returns false if there are too few slices for one worker. */
-static bool plan_trial(const RpTensorView *views, int64_t n, int threads, Trial *t, int *rounds) {
+ * Returns false if there are too few slices. */
+static bool plan_trial(const RpTensorView *views, int64_t n, Trial *t, int *rounds) {
     const int64_t row = (int64_t)views[0].nb[1], rows = views[0].ne[1] * views[0].ne[2];
-    *t      = (Trial){.weights = views, .n_weights = n, .workers = threads};
+    *t      = (Trial){.weights = views, .n_weights = n};
     t->rows = rows * row < SLICE_BYTES ? rows : SLICE_BYTES / row;
     if (t->rows < 1) return false;
-    t->slices_of_weight  = rows / t->rows;
-    const int64_t slices = n * t->slices_of_weight, enough = slices / (N_CANDIDATES * MIN_ROUNDS);
-    if (enough < 1) return false;
-    if (enough < t->workers) t->workers = (int)enough;
-    const int64_t all = slices / (N_CANDIDATES * t->workers);
-    *rounds           = all < MAX_ROUNDS ? (int)all : MAX_ROUNDS;
-    return true;
+    t->slices_of_weight = rows / t->rows;
+    const int64_t all   = n * t->slices_of_weight / (2 * N_CANDIDATES);
+    *rounds             = all < MAX_ROUNDS ? (int)all : MAX_ROUNDS;
+    return *rounds >= MIN_ROUNDS;
 }
 
 /* *out stays unchanged if there are too few weights; a later executor with more weights is then measured.
  * The column is zero, as the time of a product does not depend on its values. */
-static RpStatus measure(const RpTensorView *views, int64_t n, ThreadPool *pool, RpCpuPrefetch *out) {
+static RpStatus measure(const RpTensorView *views, int64_t n, RpCpuPrefetch *out) {
     Trial t;
     int   rounds;
-    if (n == 0 || !plan_trial(views, n, rp_pool_size(pool), &t, &rounds)) return RP_OK;
+    if (n == 0 || !plan_trial(views, n, &t, &rounds)) return RP_OK;
     const size_t column = (rp_row_bytes(RP_Q8_ACT, views[0].ne[0]) + ALIGN - 1) / ALIGN * ALIGN;
     t.column            = aligned_alloc(ALIGN, column);
-    t.results           = calloc((size_t)(t.workers * t.rows), sizeof *t.results);
+    t.results           = calloc((size_t)t.rows, sizeof *t.results);
     RpStatus st =
         t.column != NULL && t.results != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for measuring prefetch");
     if (st == RP_OK) {
         memset(t.column, 0, column);
-        st = time_candidates(&t, pool, rounds);
+        st = time_candidates(&t, rounds);
     }
     if (st == RP_OK) {
-        *out             = fastest();
-        measured.done    = true;
-        measured.rounds  = rounds;
-        measured.workers = t.workers;
-        measured.bytes   = (size_t)t.rows * views[0].nb[1];
+        *out            = candidates[rp_prefetch_fastest(measured.seconds, rounds, N_CANDIDATES)];
+        measured.done   = true;
+        measured.rounds = rounds;
+        measured.bytes  = (size_t)t.rows * views[0].nb[1];
     }
     free(t.column);
     free(t.results);
     return st;
 }
 
-static RpStatus measure_once(const RpExecutor *e, ThreadPool *pool) {
+static RpStatus measure_once(const RpExecutor *e) {
     if (measured.done) return RP_OK;
     RpCpuPrefetch p     = RP_PREFETCH_DEFAULT;
     RpTensorView *views = malloc((size_t)e->plan->n_steps * RP_MAX_SRC * sizeof *views + 1);
     if (views == NULL) return rp_fail(RP_E_NOMEM, "out of memory for measuring prefetch");
     const int64_t n  = quantised_weights(e, views);
-    RpStatus      st = measure(views, keep_commonest(views, n), pool, &p);
+    RpStatus      st = measure(views, keep_commonest(views, n), &p);
     if (st == RP_OK) st = rp_cpu_prefetch_set(p);
     free(views);
     return st;
 }
 
-RpStatus rp_prefetch_choose(const RpExecutor *e, ThreadPool *pool) {
+RpStatus rp_prefetch_choose(const RpExecutor *e) {
     RpCpuPrefetch p;
     bool          by_measurement;
     RP_TRY(rp_cpu_prefetch_option(&p, &by_measurement));
     if (!by_measurement) return rp_cpu_prefetch_set(p);
     pthread_mutex_lock(&measured.lock);
-    const RpStatus st = measure_once(e, pool);
+    const RpStatus st = measure_once(e);
     pthread_mutex_unlock(&measured.lock);
     return st;
+}
+
+/* The median speed of the default, times the relative speed by which candidate c was judged. */
+static double bytes_per_s(int c) {
+    double seconds[MAX_ROUNDS];
+    for (int r = 0; r < measured.rounds; r++) seconds[r] = measured.seconds[r * N_CANDIDATES];
+    return (double)measured.bytes / rp_median(seconds, measured.rounds) *
+           relative_speed(measured.seconds, measured.rounds, N_CANDIDATES, c);
 }
 
 int rp_cpu_prefetch_trials_sized(RpCpuPrefetchTrial *out, size_t trial_bytes, int max) {
@@ -218,8 +228,7 @@ int rp_cpu_prefetch_trials_sized(RpCpuPrefetchTrial *out, size_t trial_bytes, in
     pthread_mutex_lock(&measured.lock);
     const int n = measured.done ? (max < N_CANDIDATES ? max : N_CANDIDATES) : 0;
     for (int c = 0; c < n; c++) {
-        const double             total = (double)measured.bytes * measured.workers;
-        const RpCpuPrefetchTrial t = {candidates[c], total / measured.seconds[c], measured.workers, measured.rounds};
+        const RpCpuPrefetchTrial t = {candidates[c], bytes_per_s(c), 1, measured.rounds};
         rp_sized_out((char *)out + (size_t)c * trial_bytes, trial_bytes, &t, sizeof t);
     }
     pthread_mutex_unlock(&measured.lock);

@@ -148,9 +148,9 @@ static void print_prefetch(void) {
     char               text[16];
     const int          n = rp_cpu_prefetch_trials(t, 8);
     printf("\nSoftware prefetch: %s, %s\n", rp_cpu_prefetch_text(rp_cpu_prefetch(), text),
-           n > 0 ? "measured; the first candidate unless another is 10 % faster" : "set by REPRISE_PREFETCH");
+           n > 0 ? "measured; the first candidate within 10 % of the fastest" : "set by REPRISE_PREFETCH");
     if (n > 0)
-        printf("  GEMV of Q8_0 weights from memory with %d thread%s, best of %d rounds:", t[0].workers,
+        printf("  GEMV of Q8_0 weights from memory with %d thread%s, medians of %d rounds:", t[0].workers,
                t[0].workers > 1 ? "s" : "", t[0].rounds);
     for (int i = 0; i < n; i++)
         printf("%s %s %.2f GB/s", i > 0 ? "," : "", rp_cpu_prefetch_text(t[i].prefetch, text), t[i].bytes_per_s * 1e-9);
