@@ -97,10 +97,12 @@ static bool empty_file(size_t done, size_t total, void *user) {
 
 Test(file_changes, a_change_during_the_load_is_an_error) {
     RpModel *m;
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = touch_file}, &m), RP_E_IO, "changed while it was read");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = touch_file}, &m), RP_E_IO,
+            ": the file changed while it was read");
     cr_expect_null(m);
     cr_expect_not_null(strstr(rp_last_error(), path));
-    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = grow_file}, &m), RP_E_IO, "changed while it was read");
+    REFUSED(rp_model_open(path, &(RpModelOptions){.progress = grow_file}, &m), RP_E_IO,
+            ": the file changed while it was read");
     cr_assert_eq(truncate(path, (off_t)size), 0);
     OK(rp_model_open(path, NULL, &m));
     rp_model_free(m);
@@ -111,7 +113,7 @@ Test(file_changes, a_copy_of_a_file_that_becomes_shorter_is_an_error) {
     RpModel *m;
     OK(rp_synth("smollm2-135m", &(RpSynthOptions){.hollow = true}, path));
     REFUSED(rp_model_open(path, &(RpModelOptions){.progress = empty_file, .copy = true}, &m), RP_E_IO,
-            "changed while it was read");
+            ": the file changed while it was read");
     cr_expect_null(m);
 }
 

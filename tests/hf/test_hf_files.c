@@ -41,39 +41,42 @@ static void refuse_header(const char *header, size_t data, const char *text) {
 Test(hf_files, bad_headers_of_weights) {
     hf_begin();
     hf_copy("hf/llama", "config.json");
-    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[8,24]") "}", 24, "overlap");
-    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[0,16]") "}", 16, "overlap");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[8,24]") "}", 24,
+                  "tensor b: its data overlap with those of another tensor");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[0,16]") "}", 16,
+                  "its data overlap with those of another tensor");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("b", "F32", "[4]", "[20,36]") "}", 36,
-                  "there is a gap");
-    refuse_header("{" TENSOR("a", "F32", "[4]", "[4,20]") "}", 20, "there is a gap");
+                  "there is a gap in front of its data");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[4,20]") "}", 20, "there is a gap in front of its data");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "}", 20, "4 bytes behind the last tensor belong to none");
-    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "}", 12, "past the end of the file");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "}", 12,
+                  "tensor a: its data end at byte 80, past the end of the file (76 bytes; truncated?)");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[9223372036854775800,9223372036854775816]") "}", 16,
-                  "data_offsets are not");
+                  "data_offsets are not two whole numbers");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[9223372036854775000,9223372036854775016]") "}", 16, "past the end");
-    refuse_header("{" TENSOR("a", "F32", "[4]", "[16,0]") "}", 16, "differ in size");
-    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,12]") "}", 16, "differ in size");
-    refuse_header("{" TENSOR("a", "F32", "[-4]", "[0,16]") "}", 16, "not a whole number");
-    refuse_header("{" TENSOR("a", "F32", "[4.0]", "[0,16]") "}", 16, "not a whole number");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[16,0]") "}", 16, "shape and data_offsets differ in size");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,12]") "}", 16, "shape and data_offsets differ in size");
+    refuse_header("{" TENSOR("a", "F32", "[-4]", "[0,16]") "}", 16, "a dimension is not a whole number");
+    refuse_header("{" TENSOR("a", "F32", "[4.0]", "[0,16]") "}", 16, "a dimension is not a whole number");
     refuse_header("{" TENSOR("a", "F32", "[0]", "[0,0]") "}", 0, "a dimension is 0");
     refuse_header("{" TENSOR("a", "F32", "[4294967296,4294967296]", "[0,16]") "}", 16, "its size overflows");
-    refuse_header("{" TENSOR("a", "F32", "[1,1,1,1,4]", "[0,16]") "}", 16, "more than 4 dimensions");
+    refuse_header("{" TENSOR("a", "F32", "[1,1,1,1,4]", "[0,16]") "}", 16, "has more than 4 dimensions");
     refuse_header("{" TENSOR("a", "F32", "{}", "[0,16]") "}", 16, "has no shape");
     refuse_header("{" TENSOR("a", "Q9", "[4]", "[0,16]") "}", 16, "the unknown type 'Q9'");
-    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16,32]") "}", 16, "are not two whole numbers");
+    refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16,32]") "}", 16, "data_offsets are not two whole numbers");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16]") "," TENSOR("a", "F32", "[4]", "[0,16]") "}", 16,
                   "\"a\" occurs twice");
-    refuse_header("{" TENSOR("", "F32", "[4]", "[0,16]") "}", 16, "is no name of a tensor");
+    refuse_header("{" TENSOR("", "F32", "[4]", "[0,16]") "}", 16, "a name of 0 bytes is no name of a tensor");
     refuse_header("{" TENSOR("a\\u0000b", "F32", "[4]", "[0,16]") "}", 16, "is no name of a tensor");
     refuse_header("{\"a\":7}", 0, "its entry is no object");
     refuse_header("[]", 0, "the header is no JSON object");
     refuse_header("{\"a\":", 0, "the text ends");
     refuse_header("[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", 0,
-                  "nested too deeply");
+                  "JSON: values are nested too deeply at byte 33");
     hf_write("model.safetensors", "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
-    REFUSED(hf_open(), RP_E_FORMAT, "does not fit into 10 bytes");
+    REFUSED(hf_open(), RP_E_FORMAT, "a header of 18446744073709551615 bytes does not fit into 10 bytes (truncated?)");
     hf_write("model.safetensors", "\x02\0\0", 3);
-    REFUSED(hf_open(), RP_E_FORMAT, "no safetensors file (truncated?)");
+    REFUSED(hf_open(), RP_E_FORMAT, "3 bytes are no safetensors file (truncated?)");
     hf_write("model.safetensors", "", 0);
     REFUSED(hf_open(), RP_E_FORMAT, "the file is empty");
     hf_end();
@@ -114,7 +117,7 @@ static void use_index(const char *map) {
 Test(hf_files, shards) {
     static const char header[] = "{" TENSOR("a", "F32", "[4]", "[0,16]") "}";
     hf_begin();
-    REFUSED(hf_open(), RP_E_IO, "there is no config.json");
+    REFUSED(hf_open(), RP_E_IO, "there is no config.json: this is no model of Hugging Face");
     hf_copy("hf/llama", "config.json");
     REFUSED(hf_open(), RP_E_IO, "there is neither model.safetensors nor model.safetensors.index.json");
     use_index("{\"a\":\"../model.safetensors\"}");
@@ -211,8 +214,9 @@ Test(hf_files, bad_configurations) {
     hf_copy("hf/llama", "model.safetensors");
     refuse_config("LlamaForCausalLM", "NoSuchModel", RP_E_UNSUPPORTED, "architecture 'NoSuchModel' is not supported");
     refuse_config("\"architectures\"", "\"a\"", RP_E_FORMAT, "architectures is missing");
-    refuse_config("\"silu\"", "\"relu\"", RP_E_UNSUPPORTED, "hidden_act 'relu' is not supported");
-    refuse_config("\"hidden_size\": 32", "\"hidden_size\": 3.5", RP_E_FORMAT, "hidden_size is 3.5");
+    refuse_config("\"silu\"", "\"relu\"", RP_E_UNSUPPORTED, "hidden_act 'relu' is not supported (llama computes silu)");
+    refuse_config("\"hidden_size\": 32", "\"hidden_size\": 3.5", RP_E_FORMAT,
+                  "hidden_size is 3.5, must be a whole number from 0 to 2^31-1");
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": 1e999", RP_E_FORMAT, "hidden_size is no finite number");
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": \"32\"", RP_E_FORMAT, "hidden_size is no finite number");
     refuse_config("\"hidden_size\": 32", "\"hidden_size\": 64", RP_E_SHAPE, "token_embd.weight");
@@ -224,12 +228,13 @@ Test(hf_files, bad_configurations) {
     refuse_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", RP_E_FORMAT,
                   "tensor blk.2.attn_norm.weight is missing");
     refuse_config("\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", RP_E_UNSUPPORTED,
-                  "rope_type 'longrope' is not supported");
+                  "rope_type 'longrope' is not supported (there are default, dynamic, linear, llama3, yarn, and "
+                  "longrope of Phi3)");
     refuse_config("\"rope_type\": \"default\"", "\"rope_type\": \"linear\"", RP_E_FORMAT, "factor is missing");
     refuse_config("\"vocab_size\"", "\"partial_rotary_factor\": 0.5, \"vocab_size\"", RP_E_UNSUPPORTED,
-                  "partial_rotary_factor");
+                  "partial_rotary_factor: RoPE of a part of a head is not supported");
     refuse_config("\"vocab_size\"", "\"quantization_config\": {\"quant_method\": \"gptq\"}, \"vocab_size\"",
-                  RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported");
+                  RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported (there is fp8)");
     hf_end();
 }
 
@@ -296,6 +301,19 @@ Test(hf_files, no_output_replaces_a_file_of_the_directory) {
     hf_end();
 }
 
+/* The rows of q and k of a llama are in another order there. */
+Test(hf_files, adapters_and_training_need_a_gguf_file) {
+    static const char rows[] =
+        " needs a GGUF file: the rows of q and k are in another order here (reprise quantize, or "
+        "rp_requantize, makes one)";
+    RpModel   *m;
+    RpTrainer *t;
+    OK(rp_model_open(GOLDEN_DIR "hf/llama", NULL, &m));
+    REFUSED(rp_trainer_open(m, &(RpTrainOptions){.batch = 1, .seq = 8}, &t), RP_E_UNSUPPORTED, rows);
+    REFUSED(rp_model_add_adapter(m, GOLDEN_DIR "lora/adapter.gguf", 1.0f), RP_E_UNSUPPORTED, rows);
+    rp_model_free(m);
+}
+
 static void refuse_json(const char *text, const char *what) {
     Json j;
     REFUSED(rp_json_read("x.json", text, strlen(text), &j), RP_E_FORMAT, what);
@@ -303,7 +321,7 @@ static void refuse_json(const char *text, const char *what) {
 }
 
 Test(hf_files, json_that_is_none) {
-    refuse_json("", "the text ends");
+    refuse_json("", "x.json: JSON: the text ends at byte 0");
     refuse_json("{", "a name is expected");
     refuse_json("{\"a\"}", "':' is expected");
     refuse_json("{\"a\":1,}", "a name is expected");
@@ -325,8 +343,12 @@ Test(hf_files, json_that_is_none) {
     refuse_json("\"\\udc00\"", "half of a surrogate pair");
     refuse_json("\"\xff\"", "ill-formed UTF-8");
     refuse_json("\"\xed\xa0\x80\"", "ill-formed UTF-8");
-    refuse_json("{\"a\":1,\"b\":2,\"\\u0061\":3}", "the name \"a\" occurs twice");
+    refuse_json("{\"a\":1,\"b\":2,\"\\u0061\":3}", "x.json: JSON: the name \"a\" occurs twice in one object");
     refuse_json("1 2", "text behind the value");
+    Json j;
+    REFUSED(rp_json_read("x.json", "{}", ((size_t)JSON_MAX_BYTES) + 1, &j), RP_E_FORMAT,
+            "x.json: 268435457 bytes of JSON, at most 268435456 are read");
+    rp_json_free(&j);
 }
 
 Test(hf_files, json_values) {

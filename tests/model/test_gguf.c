@@ -5,6 +5,7 @@
 #include "tests/support/gguf_writer.h"
 
 #include "model/arch_table.h"
+#include "model/gguf/gguf_write.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -42,20 +43,24 @@ static void refuse_text(const char *text, size_t n, RpStatus status, const char 
 
 Test(gguf, names_the_format_of_files_that_are_not_gguf) {
     refuse_text("", 0, RP_E_FORMAT, "the file is empty");
-    refuse_text("PK\x03\x04....", 8, RP_E_FORMAT, "a zip archive");
-    refuse_text("version https://git-lfs.github.com/spec/v1\n", 43, RP_E_FORMAT, "a Git LFS pointer");
-    refuse_text("<!DOCTYPE html><html>", 21, RP_E_FORMAT, "an HTML page");
-    refuse_text("\x40\0\0\0\0\0\0\0{\"a\":1}", 15, RP_E_FORMAT, "a safetensors file");
-    refuse_text("tjgg\3\0\0\0", 8, RP_E_FORMAT, "before GGUF");
-    refuse_text("FUGG\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
-    refuse_text("GGUF\0\0\0\3", 8, RP_E_UNSUPPORTED, "big-endian");
-    refuse_text("hello", 5, RP_E_FORMAT, "not a GGUF file");
+    refuse_text("PK\x03\x04....", 8, RP_E_FORMAT,
+                "this is a zip archive, perhaps a PyTorch checkpoint; convert it to GGUF");
+    refuse_text("version https://git-lfs.github.com/spec/v1\n", 43, RP_E_FORMAT,
+                "this is a Git LFS pointer; fetch the file itself");
+    refuse_text("<!DOCTYPE html><html>", 21, RP_E_FORMAT, "this is an HTML page; the download went wrong");
+    refuse_text("<html><body>", 12, RP_E_FORMAT, "this is an HTML page; the download went wrong");
+    refuse_text("lmgg\1\0\0\0", 8, RP_E_FORMAT, "this is a GGML file from before GGUF; convert it again");
+    refuse_text("\x40\0\0\0\0\0\0\0{\"a\":1}", 15, RP_E_FORMAT, "this is a safetensors file; convert it to GGUF");
+    refuse_text("tjgg\3\0\0\0", 8, RP_E_FORMAT, "this is a GGJT file from before GGUF; convert it again");
+    refuse_text("FUGG\0\0\0\3", 8, RP_E_UNSUPPORTED, "this is a big-endian GGUF file, which is not supported");
+    refuse_text("GGUF\0\0\0\3", 8, RP_E_UNSUPPORTED, "this is a big-endian GGUF file, which is not supported");
+    refuse_text("hello", 5, RP_E_FORMAT, "this is not a GGUF file (it does not begin with \"GGUF\")");
     refuse_text("GGU", 3, RP_E_FORMAT, "not a GGUF file");
     refuse_text("GGUF", 4, RP_E_FORMAT, "the version at byte 4 goes past the end of the file (4 bytes; truncated?)");
     RpGgufFile *f;
     REFUSED(rp_gguf_open("/nonexistent/x.gguf", &f), RP_E_IO, "/nonexistent/x.gguf: No such file");
     REFUSED(rp_gguf_open("/", &f), RP_E_IO, "there is no config.json");
-    REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "not a regular file");
+    REFUSED(rp_gguf_open("/dev/null", &f), RP_E_IO, "/dev/null: this is not a regular file");
 }
 
 #define REFUSE(status, text, ...)                                                                                      \
@@ -66,29 +71,35 @@ Test(gguf, names_the_format_of_files_that_are_not_gguf) {
     } while (0)
 
 Test(gguf, refuses_bad_headers) {
-    REFUSE(RP_E_UNSUPPORTED, "GGUF version 1 is not supported", put_header(b, 1, 0, 0));
-    REFUSE(RP_E_UNSUPPORTED, "GGUF version 4 is not supported", put_header(b, 4, 0, 0));
+    REFUSE(RP_E_UNSUPPORTED, "GGUF version 1 is not supported (2 and 3 are)", put_header(b, 1, 0, 0));
+    REFUSE(RP_E_UNSUPPORTED, "GGUF version 4 is not supported (2 and 3 are)", put_header(b, 4, 0, 0));
     REFUSE(RP_E_FORMAT, "do not fit into 24 bytes", put_header(b, 3, UINT64_C(1) << 60, 0));
-    REFUSE(RP_E_FORMAT, "do not fit into 24 bytes", put_header(b, 3, 0, UINT64_MAX));
+    REFUSE(RP_E_FORMAT, "18446744073709551615 values and 0 tensors do not fit into 24 bytes (truncated?)",
+           put_header(b, 3, 0, UINT64_MAX));
 }
 
 Test(gguf, refuses_bad_values) {
     REFUSE(RP_E_FORMAT, "key a occurs twice", put_header(b, 3, 0, 2), put_key_u32(b, "a", 1), put_key_u32(b, "a", 2));
-    REFUSE(RP_E_FORMAT, "a is of the unknown type 13", put_header(b, 3, 0, 1), put_key(b, "a", 13), put_u32(b, 0));
+    REFUSE(RP_E_FORMAT, "a is of the unknown type 13 (byte 33)", put_header(b, 3, 0, 1), put_key(b, "a", 13),
+           put_u32(b, 0));
     REFUSE(RP_E_UNSUPPORTED, "a is an array of arrays", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
            put_u32(b, RP_GGUF_ARRAY), put_u64(b, 0));
     REFUSE(RP_E_FORMAT, "a is a bool of value 2", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_BOOL),
            put_bytes(b, "\2", 1));
-    REFUSE(RP_E_FORMAT, "is not a name", put_header(b, 3, 0, 1), put_key_u32(b, "", 1));
-    REFUSE(RP_E_FORMAT, "an array at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
-           put_u32(b, RP_GGUF_U32), put_u64(b, UINT64_MAX / 2));
+    REFUSE(RP_E_FORMAT, "test.gguf: the key of a value at byte 24 is not a name (0 bytes)", put_header(b, 3, 0, 1),
+           put_key_u32(b, "", 1));
+    REFUSE(RP_E_FORMAT,
+           "test.gguf: a: an array at byte 49, of 9223372036854775807 elements, goes past the end of the file (49 "
+           "bytes; truncated?)",
+           put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY), put_u32(b, RP_GGUF_U32), put_u64(b, UINT64_MAX / 2));
     REFUSE(RP_E_FORMAT, "an array of strings at byte", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_ARRAY),
            put_u32(b, RP_GGUF_STRING), put_u64(b, UINT64_MAX));
     REFUSE(RP_E_FORMAT, "test.gguf: tokenizer.ggml.tokens: an array of strings at byte", put_header(b, 3, 0, 1),
            put_key(b, "tokenizer.ggml.tokens", RP_GGUF_ARRAY), put_u32(b, RP_GGUF_STRING), put_u64(b, 1u << 31));
     REFUSE(RP_E_FORMAT, "past the end", put_header(b, 3, 0, 1), put_key(b, "a", RP_GGUF_STRING),
            put_u64(b, UINT64_MAX - 7));
-    REFUSE(RP_E_FORMAT, "general.alignment is 48", put_header(b, 3, 0, 1), put_key_u32(b, "general.alignment", 48));
+    REFUSE(RP_E_FORMAT, "general.alignment is 48, must be a power of two from 8 to 2^20", put_header(b, 3, 0, 1),
+           put_key_u32(b, "general.alignment", 48));
     REFUSE(RP_E_FORMAT, "general.alignment is 0", put_header(b, 3, 0, 1), put_key_u32(b, "general.alignment", 0));
 }
 
@@ -107,18 +118,22 @@ static void tensor_of_rank(Bytes *b, uint32_t rank) {
 }
 
 Test(gguf, refuses_bad_tensors) {
-    REFUSE(RP_E_FORMAT, "tensor t has 0 dimensions", tensor_of_rank(b, 0));
-    REFUSE(RP_E_FORMAT, "tensor t has 5 dimensions", tensor_of_rank(b, 5));
+    REFUSE(RP_E_FORMAT, "tensor t has 0 dimensions, must be from 1 to 4", tensor_of_rank(b, 0));
+    REFUSE(RP_E_FORMAT, "tensor t has 5 dimensions, must be from 1 to 4", tensor_of_rank(b, 5));
     REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is 0", one_tensor(b, 0, 4, 0, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t: dimension 1 is", one_tensor(b, 0, UINT64_C(1) << 40, UINT64_C(1) << 40, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t: dimension 0 is", one_tensor(b, 0, UINT64_MAX, 1, 0, 64));
-    REFUSE(RP_E_FORMAT, "rows of 40 elements are not whole blocks of 32 (Q4_0)", one_tensor(b, 2, 40, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: rows of 40 elements are not whole blocks of 32 (Q4_0)",
+           one_tensor(b, 2, 40, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "rows of 128 elements are not whole blocks of 256 (Q2_K)", one_tensor(b, 10, 128, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 99", one_tensor(b, 99, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 4", one_tensor(b, 4, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "its data is not aligned", one_tensor(b, 0, 4, 1, 8, 64));
-    REFUSE(RP_E_FORMAT, "tensor t: 64 bytes of data at byte", one_tensor(b, 0, 16, 1, 32, 64));
+    REFUSE(RP_E_FORMAT, "tensor t: 64 bytes of data at byte 128 go past the end of the file (160 bytes; truncated?)",
+           one_tensor(b, 0, 16, 1, 32, 64));
     REFUSE(RP_E_FORMAT, "go past the end of the file", one_tensor(b, 0, 16, 1, UINT64_MAX - 31, 64));
+    REFUSE(RP_E_FORMAT, "the data of the tensors at byte 65 goes past the end of the file", put_header(b, 3, 1, 0),
+           put_tensor(b, "t", 0, 4, 1, 0));
     REFUSE(RP_E_FORMAT, "tensor t occurs twice", put_header(b, 3, 2, 0), put_tensor(b, "t", 0, 4, 1, 0),
            put_tensor(b, "t", 0, 4, 1, 32), put_data(b, 64));
     REFUSE(RP_E_FORMAT, "tensors a and b overlap", put_header(b, 3, 2, 0), put_tensor(b, "a", 0, 16, 1, 0),
@@ -245,6 +260,20 @@ Test(gguf, refuses_every_truncation_of_a_small_file) {
         munmap(memory, size);
     }
     free(b.p);
+}
+
+Test(gguf, more_or_fewer_data_than_announced_are_not_written) {
+    static const float x[4];
+    char               path[64];
+    GgufWriter        *w;
+    snprintf(path, sizeof path, "/tmp/rp-test-writer-%d.gguf", (int)getpid());
+    OK(rp_gguf_writer_open(path, &w));
+    rp_gguf_put_tensor(w, "t", 1, RP_F32, (int64_t[RP_MAX_DIMS]){3, 1, 1, 1});
+    OK(rp_gguf_writer_begin(w));
+    REFUSED(rp_gguf_writer_data(w, x, 16), RP_E_STATE, "gguf: 16 bytes go past the end of the tensor");
+    OK(rp_gguf_writer_data(w, x, 8));
+    REFUSED(rp_gguf_writer_close(w, RP_OK), RP_E_STATE, "gguf: tensors are missing");
+    cr_expect_neq(access(path, F_OK), 0);
 }
 
 /* The bytes of a tiny model. */

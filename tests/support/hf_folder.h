@@ -4,6 +4,8 @@
 
 #include "tests/support/golden.h"
 
+#include <dirent.h>
+
 static char folder[64];
 
 static inline void hf_begin(void) {
@@ -44,6 +46,33 @@ static inline void hf_copy(const char *dir, const char *name) {
     char  *p = hf_read_golden(dir, name, &n);
     hf_write(name, p, n);
     free(p);
+}
+
+/* A file below tests/golden with the first `from` replaced; both may be NULL. */
+static inline void hf_change(const char *dir, const char *name, const char *from, const char *to) {
+    size_t n;
+    char  *p = hf_read_golden(dir, name, &n);
+    if (from != NULL) {
+        const size_t n_from = strlen(from), n_to = strlen(to);
+        char        *at = memmem(p, n, from, n_from);
+        cr_assert_not_null(at, "%s/%s: %s", dir, name, from);
+        memmove(at + n_to, at + n_from, n - (size_t)(at - p) - n_from);
+        memcpy(at, to, n_to);
+        n = n + n_to - n_from;
+    }
+    hf_write(name, p, n);
+    free(p);
+}
+
+/* The files of weights of a directory. */
+static inline void hf_copy_weights(const char *dir) {
+    char path[512];
+    snprintf(path, sizeof path, GOLDEN_DIR "%s", dir);
+    DIR *d = opendir(path);
+    cr_assert_not_null(d, "%s", path);
+    for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+        if (strstr(entry->d_name, ".safetensors") != NULL) hf_change(dir, entry->d_name, NULL, NULL);
+    closedir(d);
 }
 
 static inline RpStatus hf_open(void) {

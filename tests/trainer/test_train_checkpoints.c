@@ -5,6 +5,7 @@
 #include "tests/trainer/checksums.h"
 #include "tests/trainer/training.h"
 
+#include "model/gguf/gguf_checksum.h"
 #include "reprise/convert.h"
 
 #include <signal.h>
@@ -164,7 +165,8 @@ static RpStatus try_resume(const char *bytes, size_t n) {
 Test(train_checkpoints, a_damaged_bit_of_a_checkpoint_is_refused_by_the_name_of_its_tensor) {
     size_t      n;
     RpGgufFile *f;
-    char       *bytes = read_whole(FILES "v1-full.gguf", &n), text[160];
+    uint64_t    sum;
+    char       *bytes = read_whole(FILES "v1-full.gguf", &n), text[192];
     OK(try_resume(bytes, n));
     OK(rp_gguf_open_memory(bytes, n, "whole", &f));
     const size_t head = head_of(bytes, n);
@@ -174,8 +176,10 @@ Test(train_checkpoints, a_damaged_bit_of_a_checkpoint_is_refused_by_the_name_of_
         for (int k = 0; k < 3; k++) {
             const size_t byte = at + (k == 0 ? 0 : k == 1 ? t->bytes / 2 + 1 : t->bytes - 1);
             bytes[byte]       = (char)(bytes[byte] ^ 1 << (i + k) % 8);
-            snprintf(text, sizeof text, "flipped: tensor %.*s is damaged: its checksum is ", (int)t->name.len,
-                     t->name.ptr);
+            memcpy(&sum, (const char *)rp_gguf_find(f, "train.checksum.tensors")->data + 8 * i, 8);
+            snprintf(text, sizeof text, "flipped: tensor %.*s is damaged: its checksum is %016llx, not %016llx",
+                     (int)t->name.len, t->name.ptr, (unsigned long long)xx_hash(t->view.data, t->bytes),
+                     (unsigned long long)sum);
             REFUSED(try_resume(bytes, n), RP_E_FORMAT, text);
             bytes[byte] = (char)(bytes[byte] ^ 1 << (i + k) % 8);
         }
@@ -244,7 +248,9 @@ Test(train_checkpoints, the_largest_moments_that_pass_give_finite_weights) {
     const float mean = 9e23f, none = 0.0f; /* rate / (1 - beta1) * 9e23 / eps = 9e29 > 1e29 is refused */
     memcpy(data_in(bytes, n, "train.m.token_embd.weight"), &mean, 4);
     memcpy(data_in(bytes, n, "train.v.token_embd.weight"), &none, 4);
-    REFUSED(try_resume(bytes, n), RP_E_FORMAT, "an update by them could be infinite");
+    REFUSED(try_resume(bytes, n), RP_E_FORMAT,
+            "flipped: at element 0 tensor train.m.token_embd.weight has 9e+23, but train.v.token_embd.weight has 0: an "
+            "update by them could be infinite");
     memcpy(data_in(bytes, n, "train.m.token_embd.weight"), &(float){9e22f}, 4);
     OK(rp_model_open_memory(bytes, n, "largest", &m));
     OK(rp_trainer_open(m, &whole, &t));
@@ -261,7 +267,23 @@ Test(train_checkpoints, more_steps_than_can_be_counted_are_refused) {
     memcpy(value_in(bytes, n, "train.step"), &(uint32_t){0x80000000u}, 4);
     REFUSED(try_resume(bytes, n), RP_E_FORMAT, "train.step is 2147483648: a training has at most 2147483647 steps");
     memcpy(value_in(bytes, n, "train.step"), &(uint32_t){0x7fffffffu}, 4);
-    OK(try_resume(bytes, n));
+    RpModel   *m;
+    RpTrainer *t;
+    int32_t    tokens[18] = {0};
+    OK(rp_model_open_memory(bytes, n, "last", &m));
+    OK(rp_trainer_open(m, &whole, &t));
+    REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG, "training: 2147483647 steps are made");
+    close_both(t, m);
+    free(bytes);
+}
+
+Test(train_checkpoints, moments_of_another_type_are_refused) {
+    static const char name[] = "train.m.output_norm.weight";
+    size_t            n;
+    char             *bytes = read_whole(FILES "v0-full.gguf", &n), *at = memmem(bytes, n, name, sizeof name - 1);
+    cr_assert_not_null(at);
+    at[sizeof name - 1 + 4 + 8] = 1; /* behind one dimension: F16 */
+    REFUSED(try_resume(bytes, n), RP_E_FORMAT, "flipped: tensor train.m.output_norm.weight is not f32");
     free(bytes);
 }
 
@@ -279,9 +301,13 @@ Test(train_checkpoints, weights_that_could_not_be_read_are_not_written) {
     OK(rp_trainer_open(m, &o, &t));
     OK(rp_trainer_save(t, train_path("kept", path, sizeof path)));
     char *before = read_whole(path, &n);
-    REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG, "the weights are lost: resume from a checkpoint");
+    REFUSED(
+        rp_trainer_step(t, tokens, NULL), RP_E_ARG,
+        "training: step 1: the update with the rate 3e+38 makes the weight 'token_embd.weight' not finite; the weights "
+        "are lost: resume from a checkpoint");
     REFUSED(rp_trainer_step(t, tokens, NULL), RP_E_ARG,
-            "the weight 'token_embd.weight' is not finite since an earlier step: resume from a checkpoint");
+            "training: step 1: the loss is NaN: the weight 'token_embd.weight' is not finite since an earlier step: "
+            "resume from a checkpoint");
     REFUSED(rp_trainer_save(t, path), RP_E_STATE, "kept.gguf: the file is not written: tensor token_embd.weight has ");
     REFUSED(rp_trainer_export(t, path, NULL), RP_E_STATE, "kept.gguf: the file is not written: tensor ");
     REFUSED(rp_trainer_export(t, path, "F16"), RP_E_STATE, "kept.gguf: the file is not written: tensor ");
@@ -347,12 +373,16 @@ static void expect_other_base(const RpModel *m, const char *adapter, RpStatus st
 Test(train_checkpoints, an_adapter_resumes_on_its_own_base_only) {
     size_t   n;
     RpModel *m;
-    char     path[96], *bytes = read_whole(FILES "base.gguf", &n);
-    data_in(bytes, n, "output_norm.weight")[5] ^= 1;
+    char     path[96], text[256], *bytes = read_whole(FILES "base.gguf", &n),
+                              *norm = data_in(bytes, n, "output_norm.weight");
+    const uint64_t before           = xx_hash(norm, 4 * 32);
+    norm[5] ^= 1;
+    snprintf(text, sizeof text,
+             "v1-lora.gguf was trained on a model whose tensor output_norm.weight has the checksum %016llx, that of "
+             "other-base has %016llx: resume with the same model",
+             (unsigned long long)before, (unsigned long long)xx_hash(norm, 4 * 32));
     OK(rp_model_open_memory(bytes, n, "other-base", &m));
-    expect_other_base(m, FILES "v1-lora.gguf", RP_E_ARG,
-                      "v1-lora.gguf was trained on a model whose tensor output_norm.weight has the checksum ");
-    cr_expect_not_null(strstr(rp_last_error(), "that of other-base has "), "%s", rp_last_error());
+    expect_other_base(m, FILES "v1-lora.gguf", RP_E_ARG, text);
     const RpTrainOptions begin = lora(FILES "v1-adapter.gguf"), older = lora(FILES "v0-lora.gguf");
     RpTrainer           *t;
     OK(rp_trainer_open(m, &begin, &t)); /* begins a training: as if it was applied */
@@ -363,12 +393,54 @@ Test(train_checkpoints, an_adapter_resumes_on_its_own_base_only) {
     free(bytes);
     OK(rp_requantize(FILES "base.gguf", train_path("type", path, sizeof path), "Q8_0", NULL, NULL));
     OK(rp_model_open(path, NULL, &m));
-    expect_other_base(m, FILES "v1-lora.gguf", RP_E_ARG, "whose tensor token_embd.weight is F32, that of ");
+    snprintf(
+        text, sizeof text,
+        "v1-lora.gguf was trained on a model whose tensor token_embd.weight is F32, that of %s is Q8_0: resume with "
+        "the same model",
+        path);
+    expect_other_base(m, FILES "v1-lora.gguf", RP_E_ARG, text);
     rp_model_free(m);
     remove(path);
 }
 
 /* A name in the table of tensors gets another end. */
+/* A damaged bit of one of the keys of checksums: the others tell. */
+Test(train_checkpoints, names_the_key_of_checksums_that_is_damaged) {
+    static const struct {
+        const char *key, *text;
+    } rows[] = {
+        {"train.format",            "flipped: train.format is missing or of another type: the file is damaged" },
+        {"train.checksum.metadata",
+         "flipped: train.checksum.metadata is missing or of another type: the file is damaged"                 },
+        {"train.checksum.tensors",  "flipped: the metadata are damaged: their checksum is %016llx, not %016llx"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t   n;
+        uint64_t want, none        = 0, got;
+        char     text[160], *bytes = read_whole(FILES "v1-full.gguf", &n),
+                        *sum = value_in(bytes, n, "train.checksum.metadata");
+        char        *key     = memmem(bytes, n, rows[i].key, strlen(rows[i].key));
+        const size_t head    = head_of(bytes, n);
+        memcpy(&want, sum, 8);
+        key[strlen(rows[i].key) - 1] ^= 1;
+        memcpy(sum, &none, 8);
+        got = xx_hash(bytes, head);
+        memcpy(sum, &want, 8);
+        snprintf(text, sizeof text, rows[i].text, (unsigned long long)got, (unsigned long long)want);
+        REFUSED(try_resume(bytes, n), RP_E_FORMAT, text);
+        free(bytes);
+    }
+}
+
+Test(train_checkpoints, a_tensor_of_an_unknown_type_cannot_be_checked) {
+    RpGgufFile *f;
+    OK(rp_gguf_open(FILES "v1-full.gguf", &f));
+    ((RpGgufTensor *)(uintptr_t)rp_gguf_tensor(f, 0))->known = false;
+    REFUSED(rp_gguf_check_tensor(f, 0), RP_E_UNSUPPORTED,
+            "tensor token_embd.weight is of a type that cannot be checked");
+    rp_gguf_close(f);
+}
+
 static void rename_tensor(char *bytes, size_t n, const char *name, char end) {
     char *at = memmem(bytes, n, name, strlen(name));
     cr_assert_not_null(at);
@@ -394,8 +466,10 @@ Test(train_checkpoints, an_adapter_of_a_model_of_another_shape_is_not_applied) {
         memcpy(head, &sum, 8);
         write_whole(path, bytes, n);
         REFUSED(rp_model_add_adapter(m, path, 1.0f), k == 0 ? RP_E_SHAPE : RP_E_FORMAT,
-                k == 0 ? "shape.gguf is for another model: its base has tensor token_embd.weight [32,33,1,1], "
-                       : "shape.gguf is for another model: its base has tensor token_embd.weighT, ");
+                k == 0 ? "shape.gguf is for another model: its base has tensor token_embd.weight [32,33,1,1], " FILES
+                         "base.gguf has [32,32,1,1]"
+                       : "shape.gguf is for another model: its base has tensor token_embd.weighT, " FILES
+                         "base.gguf has none");
     }
     remove(path);
     free(bytes);
@@ -412,7 +486,8 @@ Test(train_checkpoints, an_adapter_is_not_applied_to_a_model_with_further_tensor
     OK(rp_trainer_open(m, &o, &t));
     OK(rp_trainer_export(t, train_path("fewer", path, sizeof path), NULL));
     REFUSED(rp_model_add_adapter(tied, path, 1.0f), RP_E_FORMAT,
-            "fewer.gguf is for another model: its base has no tensor rope_freqs.weight, ");
+            "fewer.gguf is for another model: its base has no tensor rope_freqs.weight, " GOLDEN_DIR
+            "tiny/llama-factors.gguf has one");
     remove(path);
     close_both(t, m);
     rp_model_free(tied);
@@ -452,8 +527,8 @@ Test(train_checkpoints, a_path_has_one_trainer) {
 
 /* A child holds the lock until it is killed. */
 Test(train_checkpoints, a_process_that_dies_leaves_no_lock) {
-    char           path[96], text[64], command[256] = "";
-    int            ready[2];
+    char           path[96], text[256], command[256] = "";
+    int            ready[2], end = 0;
     RpTrainOptions o = whole;
     RpModel       *m = open_base();
     RpTrainer     *t;
@@ -468,13 +543,19 @@ Test(train_checkpoints, a_process_that_dies_leaves_no_lock) {
     }
     char ok = 0;
     cr_assert(read(ready[0], &ok, 1) == 1 && ok == 'y');
-    snprintf(text, sizeof text, "child.gguf: process %ld (", (long)child);
-    REFUSED(rp_trainer_open(m, &o, &t), RP_E_STATE, text);
     snprintf(text, sizeof text, "/proc/%ld/cmdline", (long)child);
     FILE *f = fopen(text, "rb");
     cr_assert(f != NULL && fread(command, 1, sizeof command - 1, f) > 0); /* up to the end of the first argument */
     fclose(f);
-    cr_expect(command[0] != '\0' && strstr(rp_last_error(), command) != NULL, "%s: %s", command, rp_last_error());
+    cr_assert_neq(command[0], '\0');
+    snprintf(text, sizeof text, "child.gguf: process %ld (%.200s", (long)child, command);
+    REFUSED(rp_trainer_open(m, &o, &t), RP_E_STATE, text);
+    cr_expect_eq(sscanf(rp_last_error(),
+                        "%*[^:]: process %*d (%*[^)]) writes this checkpoint: wait until it ends, or "
+                        "give another path%n",
+                        &end),
+                 0);
+    cr_expect_eq((size_t)end, strlen(rp_last_error()), "%s", rp_last_error());
     kill(child, SIGKILL);
     cr_assert_eq(waitpid(child, NULL, 0), child);
     OK(rp_trainer_open(m, &o, &t));

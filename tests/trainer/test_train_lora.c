@@ -281,7 +281,9 @@ Test(train_lora, a_resume_has_the_same_bits) {
     REFUSED(rp_trainer_open(m, &o, &again), RP_E_ARG, "lora_alpha = 3");
     o.lora_alpha = 6.0f, o.lora_rank = 2;
     o.change_options = true;
-    REFUSED(rp_trainer_open(m, &o, &again), RP_E_FORMAT, "[64,3,1]: must be numbers [64,2,1]");
+    REFUSED(rp_trainer_open(m, &o, &again), RP_E_FORMAT,
+            "tensor blk.0.attn_q.weight.lora_a is F32 [64,3,1]: must be numbers [64,2,1]");
+    REFUSED(rp_trainer_export(t, path, "F16"), RP_E_ARG, "resume.gguf: type F16: adapters are written in F32");
     /* a checkpoint is an adapter too: what it adds is what the trainer evaluates */
     OK(rp_trainer_save(t, path));
     OK(rp_model_add_adapter(fresh, path, 1.0f));
@@ -348,12 +350,13 @@ Test(train_lora, other_files_are_refused_and_change_nothing) {
     cr_expect_eq(rp_model_info(m)->weight_bytes, bytes);
     OK(rp_model_add_adapter(m, ADAPTER, 1.0f));
     cr_expect_gt(rp_model_info(m)->weight_bytes, bytes);
-    REFUSED(rp_trainer_open(m, &small, &t), RP_E_UNSUPPORTED, "has an adapter");
+    REFUSED(rp_trainer_open(m, &small, &t), RP_E_UNSUPPORTED,
+            "training: " GOLDEN_DIR "tiny/llama-f32.gguf has an adapter: merge it before (rp_merge_adapters)");
     RpTrainOptions o = small;
     o.lora_rank      = -1;
     REFUSED(rp_trainer_open(moe, &o, &t), RP_E_ARG, "lora_rank = -1");
     o.lora_rank = 0, o.adapter = ADAPTER;
-    REFUSED(rp_trainer_open(moe, &o, &t), RP_E_ARG, "lora_rank = 0");
+    REFUSED(rp_trainer_open(moe, &o, &t), RP_E_ARG, "training: adapter = " ADAPTER ", but lora_rank = 0");
     o.lora_rank = 3;
     REFUSED(rp_trainer_open(moe, &o, &t), RP_E_FORMAT, "must be 'qwen3moe'");
     REFUSED(rp_trainer_open(dense, &o, &t), RP_E_FORMAT, "tensor blk.0.attn_k.weight.lora_a is missing");

@@ -1,0 +1,192 @@
+/* Each rule for a Hugging Face directory, violated alone, with the text of its refusal: a golden directory
+ * (tests/golden/hf, hf_tokenizers) with one text of a file replaced. */
+#include "tests/support/hf_folder.h"
+
+#include "model/hf/fp8.h"
+
+static void refuse_file(const char *dir, const char *name, const char *from, const char *to, RpStatus status,
+                        const char *text) {
+    static const char *const names[] = {"config.json", "tokenizer.json"};
+    char                     path[512];
+    hf_begin();
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, GOLDEN_DIR "%s/%s", dir, names[i]);
+        if (access(path, R_OK) == 0) hf_copy(dir, names[i]);
+    }
+    hf_copy_weights(dir);
+    hf_change(dir, name, from, to);
+    REFUSED(hf_open(), status, text);
+    cr_expect_not_null(strstr(rp_last_error(), folder), "%s", rp_last_error());
+    hf_end();
+}
+
+static void unsupported(const char *dir, const char *from, const char *to, const char *text) {
+    refuse_file(dir, "config.json", from, to, RP_E_UNSUPPORTED, text);
+}
+
+static void bad(const char *dir, const char *from, const char *to, const char *text) {
+    refuse_file(dir, "config.json", from, to, RP_E_FORMAT, text);
+}
+
+/* ---- config.json ---- */
+
+Test(hf_rules, layers_and_heads) {
+    bad("hf/gemma3", "\"num_hidden_layers\": 6", "\"num_hidden_layers\": 5000", "num_hidden_layers is 5000");
+    bad("hf/gemma3", "\"layer_types\": [", "\"layer_types\": [ \"full_attention\",",
+        "layer_types is not a list of 6 texts");
+    unsupported("hf/gemma3", "\"sliding_attention\",", "\"chunked_attention\",",
+                "layer_types: a layer that is neither sliding_attention nor full_attention is not supported");
+    bad("hf/glm4", "\"partial_rotary_factor\": 0.5", "\"partial_rotary_factor\": 1.5", "partial_rotary_factor is 1.5");
+}
+
+Test(hf_rules, what_families_do_not_compute) {
+    unsupported("hf/qwen3moe", "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2",
+                "decoder_sparse_step: a model with dense layers between those with experts is not supported");
+    unsupported("hf/qwen3moe", "\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]",
+                "mlp_only_layers: a model with dense layers between those with experts is not supported");
+    unsupported("hf/olmoe", "\"clip_qkv\": null", "\"clip_qkv\": 8.0",
+                "clip_qkv: clamping of q, k and v is not supported");
+    unsupported("hf/smollm3", "\"no_rope_layer_interval\": 4,\n  \"no_rope_layers\"",
+                "\"no_rope_layer_interval\": 3, \"x\"",
+                "no_rope_layer_interval: another interval than 4 is not supported");
+    unsupported("hf/smollm3", "\"no_rope_layers\": [\n    1", "\"no_rope_layers\": [\n    0",
+                "no_rope_layers: another pattern than each fourth layer is not supported");
+    unsupported("hf/gemma3", "\"final_logit_softcapping\": null", "\"final_logit_softcapping\": 30.0",
+                "final_logit_softcapping: a soft cap of scores or logits is not supported");
+    unsupported("hf/gemma3", "\"use_bidirectional_attention\": false", "\"use_bidirectional_attention\": true",
+                "use_bidirectional_attention: attention to later tokens is not supported");
+    bad("hf/gemma3", "\"query_pre_attn_scalar\": 12", "\"query_pre_attn_scalar\": 0", "query_pre_attn_scalar is 0");
+    unsupported("hf/glm4moe", "\"n_group\": 1", "\"n_group\": 2",
+                "n_group: a choice by groups of experts is not supported");
+}
+
+Test(hf_rules, rope_scaling) {
+    bad("hf/llama-llama3", "\"factor\": 4.0", "\"factor\": 0.5",
+        "rope scaling llama3 by 0.5 between 1 and 4 is not possible");
+    bad("hf/llama-linear", "\"factor\": 4.0", "\"factor\": 0.5",
+        "rope scaling by 0.5 from a context of 64 is not possible");
+    bad("hf/phi3-long", "2.0,", "-2.0,", "long_factor has an element that is no positive number");
+    unsupported("hf/olmo3", "\"rope_theta\": 5000.0", "\"rope_theta\": 5000.0, \"partial_rotary_factor\": 0.5",
+                "partial_rotary_factor: another value for layers with a window is not supported");
+}
+
+/* ---- weights ---- */
+
+/* Tensors of zeros. */
+static void refuse_tensor(const char *dir, const char *header, size_t data, const char *text) {
+    const uint64_t n = strlen(header);
+    char          *p = calloc(1, 8 + n + data);
+    cr_assert_not_null(p);
+    memcpy(p, &n, 8);
+    memcpy(p + 8, header, n);
+    hf_begin();
+    hf_copy(dir, "config.json");
+    hf_write("model.safetensors", p, 8 + n + data);
+    REFUSED(hf_open(), RP_E_FORMAT, text);
+    hf_end();
+    free(p);
+}
+
+#define ENTRY(name, dtype, shape, offsets)                                                                             \
+    "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+Test(hf_rules, tensors) {
+    refuse_tensor("hf/qwen3moe",
+                  "{" ENTRY("lm_head.weight", "F32", "[1]", "[64,68]") "," ENTRY(
+                      "model.layers.0.mlp.experts.0.gate_proj.weight", "F32", "[2,2,4]", "[0,64]") "}",
+                  68, "gate_proj.weight (blk.0.ffn_gate_exps.weight): an expert is no matrix");
+    refuse_tensor("hf/qwen3moe",
+                  "{" ENTRY("lm_head.weight", "F32", "[1]", "[16,20]") "," ENTRY(
+                      "model.layers.0.mlp.experts.1.gate_proj.weight", "F32", "[2,2]", "[0,16]") "}",
+                  20, "gate_proj.weight (blk.0.ffn_gate_exps.weight): an expert before it is missing, or occurs twice");
+    refuse_file(
+        "hf/qwen3moe", "model-00002-of-00008.safetensors", "[24,32]", "[32,24]", RP_E_FORMAT,
+        "experts.1.gate_proj.weight (blk.0.ffn_gate_exps.weight): experts of one layer differ in type or shape");
+    refuse_tensor("hf/llama",
+                  "{" ENTRY("lm_head.weight", "F32", "[1]", "[8,12]") "," ENTRY(
+                      "model.layers.0.self_attn.q_proj.weight", "F8_E4M3", "[2,2,2]", "[0,8]") "}",
+                  12, "q_proj.weight (blk.0.attn_q.weight): FP8 of other shapes than a matrix");
+    refuse_tensor("hf/llama",
+                  "{" ENTRY("lm_head.weight", "F32", "[1]", "[0,4]") "," ENTRY("language_model.lm_head.weight", "F32",
+                                                                               "[1]", "[4,8]") "}",
+                  8, "lm_head.weight (output.weight): two tensors have this name");
+    refuse_tensor("hf/llama", "{" ENTRY("model.norm.weight", "F32", "[1]", "[0,4]") "}", 4,
+                  "tensor lm_head.weight is missing, and tie_word_embeddings is false");
+    bad("hf/llama-fp8", "\"weight_block_size\": [\n      16", "\"weight_block_size\": [\n      0",
+        "weight_block_size is not two numbers from 1 to 65536");
+}
+
+Test(hf_rules, a_matrix_in_fp8_that_is_too_large) {
+    const SafeTensor w =
+                         {
+                             .ne = {8, INT64_C(1) << 33, 1, 1}
+    },
+                     scale = {.ne = {1, 1, 1, 1}, .type = SAFE_F32};
+    REFUSED(rp_fp8_to_bf16("m", &w, &scale, (Fp8Blocks){0}, NULL), RP_E_SHAPE, "m: a matrix in FP8 is too large");
+}
+
+/* ---- tokenizer.json ---- */
+
+static void bad_tokenizer(const char *dir, const char *from, const char *to, const char *text) {
+    refuse_file(dir, "tokenizer.json", from, to, RP_E_FORMAT, text);
+}
+
+static void unsupported_tokenizer(const char *dir, const char *from, const char *to, const char *text) {
+    refuse_file(dir, "tokenizer.json", from, to, RP_E_UNSUPPORTED, text);
+}
+
+Test(hf_rules, vocabularies) {
+    char long_merge[2200], letters[1025];
+    bad_tokenizer("hf_tokenizers/unigram", "[\"\u2581breath\",", "[7,", "piece 300 is not a text and a number");
+    bad_tokenizer("hf_text", "\"added_tokens\":[", "\"added_tokens\":{},\"x\":[", "added_tokens is no list");
+    bad_tokenizer("hf_text", "\"merges\":[", "\"merges\":[7,", "a merge is no pair of texts");
+    unsupported_tokenizer("hf_text", "\"merges\":[", "\"merges\":[[\"a b\",\"c\"],",
+                          "a merge of texts with spaces is not supported");
+    bad_tokenizer("hf_tokenizers/llama2", "\"merges\":[", "\"merges\":[[\"q\",\"q!\"],", "a merge makes no token");
+    memset(letters, 'q', sizeof letters - 1);
+    letters[sizeof letters - 1] = '\0';
+    snprintf(long_merge, sizeof long_merge, "\"merges\":[[\"%s\",\"q\"],", letters);
+    bad_tokenizer("hf_tokenizers/llama2", "\"merges\":[", long_merge, "a merge of more than 1024 bytes");
+    bad_tokenizer("hf_text", "\"model\":", "\"m\":", "model is missing");
+    bad("hf_text", "\"vocab_size\": 664", "\"vocab_size\": 0", "vocab_size is 0");
+}
+
+Test(hf_rules, pipelines) {
+    static char expression[1 << 15];
+    memset(expression, 'a', sizeof expression - 1);
+    memcpy(expression, "(?i:'s|", 7);
+    unsupported_tokenizer("hf_text", "(?i:'s", expression, "a pre_tokenizer of more than 12 parts or 16384 bytes");
+    bad_tokenizer("hf_text", "\"Regex\"", "\"X\"", "a Split has no pattern");
+    unsupported_tokenizer("hf_tokenizers/words-never", "\"replacement\":\"\u2581\"", "\"replacement\":\"_\"",
+                          "replacement of Metaspace '_' is not supported");
+    unsupported_tokenizer("hf_tokenizers/unigram",
+                          "\"pre_tokenizer\":", "\"x\":", "a unigram model without U+2581 for spaces is not supported");
+    unsupported_tokenizer("hf_text", "\"pre_tokenizer\":", "\"x\":",
+                          "a vocabulary of neither bytes (ByteLevel) nor U+2581 for spaces is not supported");
+    unsupported_tokenizer("hf_tokenizers/words-never", "\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}",
+                          "a vocabulary with U+2581 for spaces whose texts are also split or normalised");
+    unsupported_tokenizer("hf_tokenizers/llama2", "\"single\":[", "\"single\":[{\"SpecialToken\":{\"id\":\"<s>\"}},",
+                          "a second special token of post_processor '<|endoftext|>' is not supported");
+    bad_tokenizer("hf_tokenizers/llama2", "\"single\":[", "\"single\":[{\"SpecialToken\":{\"id\":\"<none>\"}},",
+                  "a special token of post_processor is no token");
+}
+
+Test(hf_rules, tokens_that_end_a_reply) {
+    char ids[512] = "";
+    for (int i = 0; i < 33; i++) sprintf(ids + strlen(ids), "%d,", i);
+    refuse_file("hf_text", "generation_config.json", "658", "664", RP_E_FORMAT, "eos_token_id is no id below 664");
+    strcat(ids, "658");
+    refuse_file("hf_text", "generation_config.json", "658", ids, RP_E_FORMAT, "more than 32 tokens end a reply");
+}
+
+/* ---- sizes ---- */
+
+Test(hf_rules, a_text_that_is_too_long) {
+    char path[128];
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    cr_assert_eq(truncate(path, (256 << 20) + 1), 0);
+    REFUSED(hf_open(), RP_E_FORMAT, "config.json: 268435457 bytes, at most 268435456 are read");
+    hf_end();
+}
