@@ -1,4 +1,4 @@
-/* codebook.cuh - what the types in kernels/device/quants share beside quants.cuh. */
+/* codebook.cuh - what codebook types and some K types share beside quants.cuh. */
 #ifndef KERNELS_DEVICE_CODEBOOK_CUH
 #define KERNELS_DEVICE_CODEBOOK_CUH
 

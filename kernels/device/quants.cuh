@@ -1,5 +1,5 @@
-/* quants.cuh - loads and dequantises block-quantised weights on the device. Further types are in kernels/device/quants;
- * weights.cuh has them all.
+/* quants.cuh - what the types of block-quantised weights share on the device. Each family of types has a file in
+ * kernels/device/quants, which loads and dequantises them; weights.cuh has them all.
  *
  * Device planes (rp_cuda_repack): each field of the block becomes an array over all B blocks of the tensor.
  * base/dtypes.h lists the fields, planes.c says how the bits of a block are arranged before.
@@ -54,17 +54,6 @@ template <> __device__ inline uint4 rp_load<uint4>(const uint8_t *plane, unsigne
     return rp_ldg16((const uint4 *)plane + i);
 }
 
-/* Byte i of a plane as a word: nvcc converts the result of __ldg of a byte at once, which waits for it. */
-__device__ static inline unsigned rp_load_byte(const uint8_t *plane, unsigned i) {
-#ifdef RP_CUDASIM
-    return plane[i];
-#else
-    unsigned byte;
-    asm("ld.global.nc.u8 %0, [%1];" : "=r"(byte) : "l"(plane + i));
-    return byte;
-#endif
-}
-
 /* Selects instead of an array, so that the words stay in registers. */
 __device__ static inline unsigned rp_word(const uint4 &v, int i) {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
@@ -109,13 +98,13 @@ __device__ static inline float rp_high_half(unsigned v) { return rp_half_bits((u
 /* Elements of a fragment: a block of 32 is one, a block of 256 is four. */
 constexpr int rp_frag_elems(int block_elems) { return block_elems == RP_RUN ? RP_RUN : 2 * RP_RUN; }
 
-/* The constants of a type: the elements of a block and of a fragment. */
+/* The constants of a type: the elements and bytes of a block, the elements of a fragment. */
 template <RpDtype T> struct QuantType;
 
 #define X(ID, ...)                                                                                                     \
     template <> struct QuantType<RP_##ID> {                                                                            \
         static constexpr RpDtype TYPE = RP_##ID;                                                                       \
-        enum { ELEMS = RP_##ID##_ELEMS, FRAG = rp_frag_elems(RP_##ID##_ELEMS) };                                       \
+        enum { ELEMS = RP_##ID##_ELEMS, BYTES = RP_##ID##_BYTES, FRAG = rp_frag_elems(RP_##ID##_ELEMS) };              \
     };
 RP_QUANTS(X)
 #undef X
@@ -187,312 +176,22 @@ struct SuperBlocks {
     template <class I> __device__ static I first_sum_block(I f) { return f / 4 * 16 + f % 4 * 2; }
 };
 
-template <> struct Blocks<RP_Q4_0> : SmallBlocks {
-    enum { FIRST = 16 };
+/* The loads of a type with two planes: 16 bytes of quants of each fragment, and a D for each block. */
+template <RpDtype T, class D> struct QuantsAndScale {
+    enum { OF_BLOCK = QuantType<T>::ELEMS / QuantType<T>::FRAG }; /* fragments */
+    static_assert((int)QuantType<T>::BYTES == 16 * OF_BLOCK + (int)sizeof(D), "the two planes are the whole block");
     struct Raw {
-        uint4    q;
-        uint16_t d;
+        uint4 q;
+        D     d;
     };
     struct Row {
         const uint8_t *qs, *d;
     };
     __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q4_0, qs) + 16 * first, RP_PLANE(p, Q4_0, d) + 2 * first};
+        return {p.data + 16 * first, p.data + 16 * OF_BLOCK * p.blocks + (int)sizeof(D) * (first / OF_BLOCK)};
     }
     __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<uint16_t>(row.d, f)};
-    }
-    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
-        const float d = rp_half_bits(w.d);
-        Fragment<1> r = scaled(d / 16.0f, -(float)RP_Q4_0_OFFSET * d);
-        rp_low_nibbles(w.q, r.q[0]);
-        rp_high_nibbles_16(w.q, r.q[1]);
-        return r;
-    }
-};
-
-template <> struct Blocks<RP_Q4_1> : SmallBlocks {
-    enum { FIRST = 16 };
-    struct Raw {
-        uint4    q;
-        unsigned dm;
-    };
-    struct Row {
-        const uint8_t *qs, *dm;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q4_1, qs) + 16 * first, RP_PLANE(p, Q4_1, dm) + 4 * first};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<unsigned>(row.dm, f)};
-    }
-    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
-        Fragment<1> r = scaled(rp_low_half(w.dm) / 16.0f, rp_high_half(w.dm));
-        rp_low_nibbles(w.q, r.q[0]);
-        rp_high_nibbles_16(w.q, r.q[1]);
-        return r;
-    }
-};
-
-/* Low nibbles, high nibbles and fifth bits of one run. */
-__device__ static inline void rp_five_bits(const uint4 &v, unsigned high, Fragment<1> *r) {
-    rp_low_nibbles(v, r->q[0]);
-    rp_high_nibbles(v, r->q[1]);
-    for (int k = 0; k < 2; k++) rp_fifth_bits(high, k, r->q[k]);
-}
-
-template <> struct Blocks<RP_Q5_0> : SmallBlocks {
-    struct Raw {
-        uint4    q;
-        unsigned high;
-        uint16_t d;
-    };
-    struct Row {
-        const uint8_t *qs, *qh, *d;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q5_0, qs) + 16 * first, RP_PLANE(p, Q5_0, qh) + 4 * first,
-                RP_PLANE(p, Q5_0, d) + 2 * first};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<unsigned>(row.qh, f), rp_load<uint16_t>(row.d, f)};
-    }
-    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
-        const float d = rp_half_bits(w.d);
-        Fragment<1> r = scaled(d, -(float)RP_Q5_0_OFFSET * d);
-        rp_five_bits(w.q, w.high, &r);
-        return r;
-    }
-};
-
-template <> struct Blocks<RP_Q5_1> : SmallBlocks {
-    struct Raw {
-        uint4    q;
-        unsigned high, dm;
-    };
-    struct Row {
-        const uint8_t *qs, *qh, *dm;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q5_1, qs) + 16 * first, RP_PLANE(p, Q5_1, qh) + 4 * first,
-                RP_PLANE(p, Q5_1, dm) + 4 * first};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<unsigned>(row.qh, f), rp_load<unsigned>(row.dm, f)};
-    }
-    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
-        Fragment<1> r = scaled(rp_low_half(w.dm), rp_high_half(w.dm));
-        rp_five_bits(w.q, w.high, &r);
-        return r;
-    }
-};
-
-template <> struct Blocks<RP_Q8_0> : SmallBlocks {
-    enum { QUANT_PLANES = 2, SIGNED = 1, HAS_MIN = 0, LOADS = 1 };
-    struct Raw {
-        uint4    q[2];
-        uint16_t d;
-    };
-    struct Row {
-        const uint8_t *q0, *q1, *d;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q8_0, q0) + 16 * first, RP_PLANE(p, Q8_0, q1) + 16 * first,
-                RP_PLANE(p, Q8_0, d) + 2 * first};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {
-            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f)},
-            rp_load<uint16_t>(row.d, f)
-        };
-    }
-    __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
-        Fragment<1> r = scaled(rp_half_bits(w.d), 0.0f);
-        for (int k = 0; k < 2; k++)
-            for (int i = 0; i < 4; i++) r.q[k][i] = (int)rp_word(w.q[k], i);
-        return r;
-    }
-};
-
-/* 4-bit floats 0 0.5 1 1.5 2 3 4 6 and their negatives. Doubled they are integers, so the scale is halved: 2^(e-128).
- * Nibble n of word w of the quants is element 8w + n. */
-template <> struct Blocks<RP_MXFP4> : SmallBlocks {
-    enum { MINUS = 1, HAS_MIN = 0 };
-    struct Raw {
-        uint4    q;
-        unsigned e;
-    };
-    struct Row {
-        const uint8_t *qs, *e;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, MXFP4, qs) + 16 * first, RP_PLANE(p, MXFP4, e) + first};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load_byte(row.e, f)};
-    }
-    /* Four nibbles to four bytes: 0 1 2 3 4 6 8 12 by the low three bits, 0 where bit 3 is set, since rp_bytes then
-     * takes the sign of that byte. */
-    struct Lane {
-        unsigned table;
-        __device__ explicit Lane(int) : table(0x03020100u) {}
-        __device__ void keep() { table += rp_keep(threadIdx.x) - threadIdx.x; }
-        __device__ int  four(unsigned nibbles) const { return (int)rp_bytes(table, 0x0c080604u, nibbles); }
-    };
-    /* 2^(e-128): e is the exponent field of the double of it, but that 2^-127 is subnormal, and 255 stands for
-     * infinity. */
-    __device__ static float half_scale(unsigned e) {
-        const unsigned least = 0x00400000u, bits = e << 23;
-        return fminf(0.5f * __uint_as_float(bits > least ? bits : least), 0x1p127f);
-    }
-    /* Positive values in q, the magnitude of negative ones in minus. */
-    __device__ static Fragment<1> dequantize(const Raw &w, const Lane &lane) {
-        Fragment<1> r = scaled(half_scale(w.e), 0.0f);
-        for (int i = 0; i < 4; i++) {
-            const unsigned q = rp_word(w.q, i), minus = q ^ 0x88888888u;
-            const int      k = i / 2, at = i % 2 * 2;
-            r.q[k][at] = lane.four(q), r.q[k][at + 1] = lane.four(q >> 16);
-            r.minus[k][at] = lane.four(minus), r.minus[k][at + 1] = lane.four(minus >> 16);
-        }
-        return r;
-    }
-};
-
-/* The head of a block of q4_K or q5_K: d f16, dmin f16, then bytes A[4], B[4], C[4]. For fragment j, which has the
- * sub-blocks j and j + 4 with scales s and minima m of six bits:
- *
- *     A[j] = s(j) | m(j+4) << 6       B[j] = s(j+4) | (m(j+4) >> 2) << 6       C[j] = m(j) | (m(j+4) >> 4) << 6
- *
- * (m(j+4) << 6 keeps two bits.) */
-struct LaneK {
-    unsigned ab, abc; /* selectors of A[j] and B[j]; of these two and C[j] */
-    __device__ explicit LaneK(int f) {
-        const unsigned j = (unsigned)f % 4;
-        ab               = j | (j + 4) << 4;
-        abc              = 0x10 | (j + 4) << 8;
-    }
-    __device__ void keep() { ab = rp_keep(ab), abc = rp_keep(abc); }
-};
-
-/* Scales and minima of both runs. The multiplication gathers the pairs of bits at 6, 14 and 22 in bits 24 to 29; no
- * other bits reach them:   6 + 18 = 24,  14 + 12 = 26,  22 + 6 = 28. */
-template <int SECOND> /* divides scale[1], for quants of the second run that are multiplied by it */
-__device__ static inline void rp_scales_k(const uint4 &head, const LaneK &lane, Fragment<2> *r) {
-    const unsigned ab = rp_bytes(head.y, head.z, lane.ab), abc = rp_bytes(ab, head.w, lane.abc);
-    const unsigned m1 = (abc & 0xc0c0c0u) * 0x41040u >> 24;
-    const float    d = rp_low_half(head.x), dmin = -rp_high_half(head.x);
-    r->scale[0] = d * (float)(abc & 63);
-    r->scale[1] = d / (float)(256 * SECOND) * (float)(abc & 63 << 8);
-    r->min[0]   = dmin * (float)(abc >> 16 & 63);
-    r->min[1]   = dmin * (float)m1;
-}
-
-/* Byte i of q0 and of q1 has elements i and 16 + i of the first run in the low nibble, of the second in the high
- * one. */
-template <> struct Blocks<RP_Q4_K> : SuperBlocks {
-    enum { SECOND = 16 };
-    typedef LaneK Lane;
-    struct Raw {
-        uint4 q[2], head;
-    };
-    struct Row {
-        const uint8_t *q0, *q1, *head;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q4_K, q0) + 16 * first, RP_PLANE(p, Q4_K, q1) + 16 * first,
-                RP_PLANE(p, Q4_K, head) + 16 * (first / 4)};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {
-            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f)},
-            rp_load<uint4>(row.head, f / 4)
-        };
-    }
-    __device__ static Fragment<2> dequantize(const Raw &w, const Lane &lane) {
-        Fragment<2> r;
-        rp_scales_k<SECOND>(w.head, lane, &r);
-        for (int k = 0; k < 2; k++) {
-            rp_low_nibbles(w.q[k], r.q[k]);
-            rp_high_nibbles_16(w.q[k], r.q[2 + k]);
-        }
-        return r;
-    }
-};
-
-/* As q4_K, with the fifth bits of both runs in one word each. */
-template <> struct Blocks<RP_Q5_K> : SuperBlocks {
-    typedef LaneK Lane;
-    struct Raw {
-        uint4 q[2], head;
-        uint2 high;
-    };
-    struct Row {
-        const uint8_t *q0, *q1, *head, *qh;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q5_K, q0) + 16 * first, RP_PLANE(p, Q5_K, q1) + 16 * first,
-                RP_PLANE(p, Q5_K, head) + 16 * (first / 4), RP_PLANE(p, Q5_K, qh) + 8 * first};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {
-            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f)},
-            rp_load<uint4>(row.head, f / 4),
-            rp_load<uint2>(row.qh, f)
-        };
-    }
-    __device__ static Fragment<2> dequantize(const Raw &w, const Lane &lane) {
-        Fragment<2> r;
-        rp_scales_k<SECOND>(w.head, lane, &r);
-        for (int k = 0; k < 2; k++) {
-            rp_low_nibbles(w.q[k], r.q[k]);
-            rp_high_nibbles(w.q[k], r.q[2 + k]);
-            rp_fifth_bits(w.high.x, k, r.q[k]);
-            rp_fifth_bits(w.high.y, k, r.q[2 + k]);
-        }
-        return r;
-    }
-};
-
-/* Byte i of plane k < 3 is 4 * (q - 32) of element i of sum block k, whose low two bits are free. Those of the three
- * planes make up the element i of sum block 3:  bits 7-6 from q0, 5-4 from q1, 3-2 from q2. A word has the int8 scales
- * of the four sum blocks. */
-template <> struct Blocks<RP_Q6_K> : SuperBlocks {
-    enum { QUANT_PLANES = 3, SIGNED = 1, HAS_MIN = 0, SUB_SCALES = 1 };
-    typedef NoLane Lane;
-    struct Raw {
-        uint4    q[3];
-        unsigned scales;
-        uint16_t d;
-    };
-    struct Row {
-        const uint8_t *q0, *q1, *q2, *scales, *d;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, Q6_K, q0) + 16 * first, RP_PLANE(p, Q6_K, q1) + 16 * first,
-                RP_PLANE(p, Q6_K, q2) + 16 * first, RP_PLANE(p, Q6_K, scales) + 4 * first,
-                RP_PLANE(p, Q6_K, d) + 2 * (first / 4)};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {
-            {rp_load<uint4>(row.q0, f), rp_load<uint4>(row.q1, f), rp_load<uint4>(row.q2, f)},
-            rp_load<unsigned>(row.scales, f),
-            rp_load<uint16_t>(row.d, f / 4)
-        };
-    }
-    __device__ static Fragment<2> dequantize(const Raw &w, Lane) {
-        Fragment<2> r;
-        for (int i = 0; i < 4; i++) {
-            const unsigned a = rp_word(w.q[0], i), b = rp_word(w.q[1], i), c = rp_word(w.q[2], i);
-            const unsigned top = (a << 6 & 0xc0c0c0c0u) | (b << 4 & ~0xc0c0c0c0u);
-            r.q[0][i]          = (int)(a & 0xfcfcfcfcu);
-            r.q[1][i]          = (int)(b & 0xfcfcfcfcu);
-            r.q[2][i]          = (int)(c & 0xfcfcfcfcu);
-            r.q[3][i]          = (int)(((top & 0xf0f0f0f0u) | (c << 2 & ~0xf0f0f0f0u)) & 0xfcfcfcfcu);
-        }
-        for (int k = 0; k < 4; k++) r.sub[k] = (int)(int8_t)(w.scales >> (8 * k));
-        r.scale[0] = r.scale[1] = rp_half_bits(w.d) / 4.0f;
-        r.min[0] = r.min[1] = 0.0f;
-        return r;
+        return {rp_load<uint4>(row.qs, f), rp_load<D>(row.d, f / OF_BLOCK)};
     }
 };
 

@@ -2,13 +2,18 @@
 #ifndef KERNELS_DEVICE_WEIGHTS_CUH
 #define KERNELS_DEVICE_WEIGHTS_CUH
 
-#include "kernels/device/quants.cuh"
 #include "kernels/device/quants/iq1.cuh"
 #include "kernels/device/quants/iq2.cuh"
 #include "kernels/device/quants/iq3.cuh"
 #include "kernels/device/quants/iq4.cuh"
+#include "kernels/device/quants/mxfp4.cuh"
 #include "kernels/device/quants/q2_k.cuh"
 #include "kernels/device/quants/q3_k.cuh"
+#include "kernels/device/quants/q4.cuh"
+#include "kernels/device/quants/q4_k_q5_k.cuh"
+#include "kernels/device/quants/q5.cuh"
+#include "kernels/device/quants/q6_k.cuh"
+#include "kernels/device/quants/q8_0.cuh"
 #include "kernels/device/quants/tq1_0.cuh"
 #include "kernels/device/quants/tq2_0.cuh"
 

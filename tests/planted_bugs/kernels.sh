@@ -52,7 +52,7 @@ mul_mat|device/gemv.cuh|s/m + r < rows \&\&/(@ ? m + r <= rows : m + r < rows) \
 mul_mat|device/gemv_quant.cuh|s/if (held >= 0) __syncthreads();/if (held >= 0 \&\& !@) __syncthreads();/|no barrier before the next slice of the columns
 mul_mat|device/gemv.cuh|/if (work.split == 1) return;/,/if (warp/s/__syncthreads();/if (!@) &/|no barrier before the partial sums of a row are added
 mul_mat|device/gemv_quant.cuh|s/rest + 2 \* at/rest + (@ ? 4 : 2) * at/|the scale of another block
-mul_mat|device/quants.cuh|s/RP_PLANE(p, Q5_0, d)/(@ ? RP_PLANE(p, Q5_0, qh) : &)/|a plane at the offset of another one
+mul_mat|device/quants/q5.cuh|s/RP_PLANE(p, Q5_0, d)/(@ ? RP_PLANE(p, Q5_0, qh) : &)/|a plane at the offset of another one
 tile_int8|device/tile_int8.cuh|s/if (k0 > 0) __syncthreads();/if (k0 > 0 \&\& !@) __syncthreads();/|no barrier before the next stage of a tile is stored
 tile_int8|device/tile_int8.cuh|/stage.store(w, shared, k0);/,/if (k0 + S/s/__syncthreads();/if (!@) &/|no barrier before a stage of a tile is multiplied
 tile_int8|device/tile_int8.cuh|s/m < w.rows \&\& c < w.columns/(@ ? m <= w.rows : m < w.rows) \&\& c < w.columns/|a row of a tile past the end
@@ -73,7 +73,7 @@ mul_mat_id|mul_mat_id.cu|s/? id : p.n_expert;/? id : (@ ? 0 : p.n_expert);/|ids 
 mul_mat_id|mul_mat_id.cu|/atomicAdd(&before\[1\]/,/const int tiles/s/__syncthreads();/if (!@) &/|no barrier before the columns of earlier experts are known
 mul_mat_id|mul_mat_id.cu|/of_warp\[warp\] = mine;/,/for (int i = tid; i < e/s/__syncthreads();/if (!@) &/|no barrier before the columns are counted
 mul_mat_id|mul_mat_id.cu|s/at += of_warp\[i\]/at += of_warp[@ ? 0 : i]/|the columns of a warp listed over those of another
-get_rows|device/quants.cuh|s/RP_PLANE(p, Q6_K, scales)/(@ ? 8 * p.blocks : 0) + &/|a plane at too large an offset
+get_rows|device/quants/q6_k.cuh|s/RP_PLANE(p, Q6_K, scales)/(@ ? 8 * p.blocks : 0) + &/|a plane at too large an offset
 get_rows|get_rows.cu|s/scaled(rp_float_at(.*), scale)/(@ ? rp_float_at(T, (const char *)(v + k), 0) : &)/|float rows that are not scaled
 rope|device/rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0
 linear|linear.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[i\]) : sum/(@ ? sum : &)/|no residual

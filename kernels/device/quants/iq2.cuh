@@ -19,22 +19,10 @@ __device__ static inline void rp_iq2_entry(uint64_t entry, unsigned signs, int *
 }
 
 /* A run has four bytes of indices, then a word with signs and the scale. */
-template <> struct Blocks<RP_IQ2_XXS> : CodebookBlocks {
+template <> struct Blocks<RP_IQ2_XXS> : CodebookBlocks, QuantsAndScale<RP_IQ2_XXS, uint16_t> {
     enum { QUANT_PLANES = 1 };
     typedef NoLane Lane;
-    struct Raw {
-        uint4    q;
-        uint16_t d;
-    };
-    struct Row {
-        const uint8_t *qs, *d;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, IQ2_XXS, qs) + 16 * first, RP_PLANE(p, IQ2_XXS, d) + 2 * (first / 4)};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<uint16_t>(row.d, f / 4)};
-    }
+
     __device__ static Fragment<2> dequantize(const Raw &w, Lane) {
         Fragment<2> r;
         for (int k = 0; k < 2; k++) {

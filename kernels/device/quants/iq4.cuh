@@ -22,21 +22,8 @@ __device__ static inline void rp_iq4_run(const uint4 &v, int (&low)[4], int (&hi
     }
 }
 
-template <> struct Blocks<RP_IQ4_NL> : SmallBlocks {
+template <> struct Blocks<RP_IQ4_NL> : SmallBlocks, QuantsAndScale<RP_IQ4_NL, uint16_t> {
     enum { SIGNED = 1, HAS_MIN = 0 };
-    struct Raw {
-        uint4    q;
-        uint16_t d;
-    };
-    struct Row {
-        const uint8_t *qs, *d;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, IQ4_NL, qs) + 16 * first, RP_PLANE(p, IQ4_NL, d) + 2 * first};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<uint16_t>(row.d, f)};
-    }
     __device__ static Fragment<1> dequantize(const Raw &w, Lane) {
         Fragment<1> r = scaled(rp_half_bits(w.d), 0.0f);
         rp_iq4_run(w.q, r.q[0], r.q[1]);

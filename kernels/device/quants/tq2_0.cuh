@@ -5,22 +5,10 @@
 
 #include "kernels/device/codebook.cuh"
 
-template <> struct Blocks<RP_TQ2_0> : CodebookBlocks {
+template <> struct Blocks<RP_TQ2_0> : CodebookBlocks, QuantsAndScale<RP_TQ2_0, uint16_t> {
     enum { QUANT_PLANES = 1 };
     typedef NoLane Lane;
-    struct Raw {
-        uint4    q;
-        uint16_t d;
-    };
-    struct Row {
-        const uint8_t *qs, *d;
-    };
-    __device__ static Row row(const Planes &p, int64_t first) {
-        return {RP_PLANE(p, TQ2_0, qs) + 16 * first, RP_PLANE(p, TQ2_0, d) + 2 * (first / 4)};
-    }
-    __device__ static Raw load(const Row &row, unsigned f) {
-        return {rp_load<uint4>(row.qs, f), rp_load<uint16_t>(row.d, f / 4)};
-    }
+
     __device__ static Fragment<2> dequantize(const Raw &w, Lane) {
         Fragment<2> r;
         for (int k = 0; k < 4; k++)
