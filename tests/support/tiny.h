@@ -23,13 +23,14 @@ static inline int tiny_order(const void *a, const void *b) { return strcmp(a, b)
 /* All, by name. */
 static inline const TinyNames *tiny_names(void) {
     static TinyNames names;
-    DIR             *dir = names.n == 0 ? opendir(GOLDEN_DIR "tiny") : NULL;
-    cr_assert(names.n > 0 || dir != NULL, "%stiny", GOLDEN_DIR);
-    for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
+    if (names.n > 0) return &names;
+    DIR *dir = opendir(GOLDEN_DIR "tiny");
+    cr_assert(dir != NULL, "%stiny", GOLDEN_DIR);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         const char *end = strstr(entry->d_name, ".gguf");
         if (end != NULL) tiny_add(&names, entry->d_name, (size_t)(end - entry->d_name));
     }
-    if (dir != NULL) closedir(dir);
+    closedir(dir);
     qsort(names.name, (size_t)names.n, sizeof names.name[0], tiny_order);
     return &names;
 }
@@ -42,20 +43,32 @@ static inline RpGgufFile *tiny_open(const char *name) {
     return file;
 }
 
-static inline bool tiny_is_of(const char *name, const char *arch) {
-    RpGgufString found;
-    RpGgufFile  *file = tiny_open(name);
+/* The architecture of a model. Its file is opened once: callers ask for every pair of a model and an architecture. */
+static inline const char *tiny_arch(const char *name) {
+    static TinyNames known;
+    static char      arch[MAX_TINY][32];
+    RpGgufString     found;
+    int              at = 0;
+    while (at < known.n && strcmp(known.name[at], name) != 0) at++;
+    if (at < known.n) return arch[at];
+    RpGgufFile *file = tiny_open(name);
     OK(rp_gguf_get_string(file, "general.architecture", &found));
-    const bool is = found.len == strlen(arch) && memcmp(found.ptr, arch, found.len) == 0;
+    cr_assert(found.len > 0 && found.len < sizeof arch[0], "%s", name);
+    tiny_add(&known, name, strlen(name));
+    snprintf(arch[at], sizeof arch[0], "%.*s", (int)found.len, found.ptr);
     rp_gguf_close(file);
-    return is;
+    return arch[at];
 }
+
+static inline bool tiny_is_of(const char *name, const char *arch) { return strcmp(tiny_arch(name), arch) == 0; }
 
 /* The n models `given`, and for each architecture of the library that none of them has the last one that has it. */
 static inline const TinyNames *tiny_families(const char *const *given, size_t n) {
-    static TinyNames names;
-    const TinyNames *all = tiny_names();
-    names.n              = 0;
+    static TinyNames          names;
+    static const char *const *made_of; /* tests ask again for each family */
+    const TinyNames          *all = tiny_names();
+    if (made_of == given) return &names;
+    names.n = 0;
     for (size_t i = 0; i < n; i++) tiny_add(&names, given[i], strlen(given[i]));
     for (int a = 0; rp_arch_name(a) != NULL; a++) {
         int is = 0, last = all->n - 1;
@@ -65,6 +78,7 @@ static inline const TinyNames *tiny_families(const char *const *given, size_t n)
         cr_assert_geq(last, 0, "tests/golden/tiny has no model of the family %s", rp_arch_name(a));
         tiny_add(&names, all->name[last], strlen(all->name[last]));
     }
+    made_of = given;
     return &names;
 }
 
