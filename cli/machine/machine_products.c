@@ -17,7 +17,12 @@
 #endif
 
 /* N, SHORT_N: elements of a row, for the speed and for the count. CACHE_BYTES: of weights, which an L2 cache holds. */
-enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, BYTE = 0x3c, REPEATS = 60, MAX_STEPS = 30000 };
+enum { N = 2048, SHORT_N = 1024, CACHE_BYTES = 384 * 1024, ALIGN = 64, BYTE = 0x3c };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { REPEATS = 4, MAX_STEPS = 1000 }; /* speeds and counts of instrumented code say nothing, and take half a minute */
+#else
+enum { REPEATS = 60, MAX_STEPS = 30000 };
+#endif
 
 typedef struct Product {
     char      *rows, *column;
