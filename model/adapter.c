@@ -30,9 +30,16 @@ static bool is(RpGgufString s, const char *text) { return s.len == strlen(text) 
 
 static int shown(RpGgufString s) { return (int)(s.len < 96 ? s.len : 96); }
 
+/* A matrix of a layer that no product reads. */
+static bool is_convolution(const RpModel *m, const RpGgufTensor *t) {
+    for (int i = 0; i < m->config.n_layer; i++)
+        if (m->layers[i].conv == t) return true;
+    return false;
+}
+
 bool rp_model_adapts(const RpModel *m, const RpGgufTensor *t) {
     const int64_t *ne = t->view.ne;
-    if (t == m->token_embd || ne[1] < 2 || ne[2] > 1 || ne[3] > 1) return false;
+    if (t == m->token_embd || ne[1] < 2 || ne[2] > 1 || ne[3] > 1 || is_convolution(m, t)) return false;
     if (!rp_model_reads(m, t)) return false;
     return t == m->output || (t->name.len > 4 && memcmp(t->name.ptr, "blk.", 4) == 0 && ends_with(t->name, ".weight"));
 }
@@ -98,7 +105,7 @@ static RpStatus find_weight(const RpModel *m, const RpGgufFile *f, const RpGgufT
     if (rp_model_adapts(m, *out)) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED,
                    "%s: tensor %.*s: only matrices of layers and the output matrix can be adapted, no "
-                   "embedding, norm, matrices of experts or tensor that joins several matrices",
+                   "embedding, norm, convolution, matrices of experts or tensor that joins several matrices",
                    rp_gguf_path(f), shown(a->name), a->name.ptr);
 }
 

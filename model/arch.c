@@ -39,6 +39,7 @@ static TensorNode *add_residual(Builder *b, TensorNode *x, TensorNode *y, const 
 
 static TensorNode *attention(Builder *b, TensorNode *x, const LayerWeights *l) {
     if (b->kind.attention == ATTENTION_LATENT) return rp_arch_attention_mla(b, x, l);
+    if (b->kind.attention == ATTENTION_CONV) return rp_arch_short_conv(b, x, l);
     return b->kind.attention == ATTENTION_DELTA ? rp_arch_delta(b, x, l) : rp_arch_attention(b, x, l);
 }
 
@@ -159,7 +160,7 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
     TensorNode    *tokens = tokens_of(b, o);
     TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
-    if (rp_pattern_has(&m->config.layers, ATTENTION_DELTA)) b->slots = slots_of(b, o);
+    if (rp_config_state_bytes(&m->config) > 0) b->slots = slots_of(b, o);
     const ArchOutput output = decoder(b, tokens, rows);
     TensorNode      *logits = rp_arch_logits(b, &output);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
@@ -189,11 +190,11 @@ static RpStatus check_kv(const ModelConfig *c, RpDtype kv_type) {
     return RP_OK;
 }
 
-/* Some layer attends to positions. A gated delta net does not. */
+/* Some layer attends to positions. A recurrent one does not. */
 static bool attends(const ModelConfig *c) {
     for (int i = 0; i < c->n_layer; i++) {
         const AttentionKind kind = rp_config_layer(c, i).attention;
-        if (kind != ATTENTION_NONE && kind != ATTENTION_DELTA) return true;
+        if (kind != ATTENTION_NONE && !rp_attention_is_recurrent(kind)) return true;
     }
     return false;
 }

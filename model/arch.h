@@ -102,6 +102,9 @@ TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what);
 TensorNode *rp_arch_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0, int64_t ne1,
                           int64_t ne2);
 
+/* The recurrent state "<which>.<layer>", f32 [n, n_states]. */
+TensorNode *rp_arch_recurrent(Builder *b, const char *which, int64_t n);
+
 /* The embeddings of all layers from the tokens and their embedding x; and the layer's, added to its result
  * (arch_embd.c). */
 TensorNode *rp_arch_layer_embd(Builder *b, TensorNode *tokens, TensorNode *x);
@@ -110,6 +113,7 @@ TensorNode *rp_arch_add_embd(Builder *b, TensorNode *x, const LayerWeights *l);
 /* The blocks of a layer: from the normed x [n_embd, t] to the [n_embd, t] that the residual adds. */
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_delta(Builder *b, TensorNode *x, const LayerWeights *l);
+TensorNode *rp_arch_short_conv(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l); /* without the shared ones */

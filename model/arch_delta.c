@@ -9,15 +9,6 @@
  * the first token, and where the state after each token goes (I4). */
 #include "model/arch.h"
 
-#include <stdio.h>
-
-/* f32 [n, n_states], for this layer. */
-static TensorNode *state_of(Builder *b, const char *which, int64_t n) {
-    char name[48];
-    snprintf(name, sizeof name, "%s.%d", which, b->layer);
-    return rp_graph_state(b->g, name, RP_F32, (int64_t[]){n, b->n_states, 1, 1});
-}
-
 /* Part of each column of x [row, t], from element `from` on, as [n0, n1, t]; `step` elements from one n0 to the next.
  * */
 typedef struct ColumnPart {
@@ -60,7 +51,7 @@ static TensorNode *convolved(Builder *b, TensorNode *x, const LayerWeights *l) {
     const int64_t      channels = rp_delta_channels(d);
     const RpOpParams   p        = {.causal_conv = {.silu = 1}};
     TensorNode *const  src[]    = {rp_arch_linear(b, x, l->delta_qkv, NULL, "delta_qkv"), rp_arch_weight(b, l->conv),
-                                   state_of(b, "window", channels * (d->taps - 1)), b->slots};
+                                   rp_arch_recurrent(b, "window", channels * (b->m->config.taps - 1)), b->slots};
     return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 4), "delta_conv");
 }
 
@@ -79,7 +70,7 @@ static TensorNode *delta_rule(Builder *b, TensorNode *qkv, const Gates *by, cons
                                by->beta,
                                rp_arch_weight(b, l->decay),
                                rp_arch_weight(b, l->dt),
-                               state_of(b, "delta", dim * dim * d->n_head),
+                               rp_arch_recurrent(b, "delta", dim * dim * d->n_head),
                                b->slots};
     return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_GATED_DELTA, &p, src, 9), "delta_heads");
 }

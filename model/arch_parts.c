@@ -59,6 +59,12 @@ TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const
     return rp_arch_name_node(b, y, what);
 }
 
+TensorNode *rp_arch_recurrent(Builder *b, const char *which, int64_t n) {
+    char name[48];
+    snprintf(name, sizeof name, "%s.%d", which, b->layer);
+    return rp_graph_state(b->g, name, RP_F32, (int64_t[]){n, b->n_states, 1, 1});
+}
+
 TensorNode *rp_arch_cap(Builder *b, const float *cap, const char *name) {
     const RpTensorView v = rp_view_contiguous(RP_F32, (int64_t[]){1, 1, 1, 1}, (void *)(uintptr_t)cap);
     return rp_graph_weight(b->g, name, &v);

@@ -258,6 +258,24 @@ static const ArchRow archs[] = {
         .shared              = SHARED_AS_DENSE,
         .shared_gate         = true,
     },
+    {
+        .name                = "lfm2", /* LFM2 and LFM2.5 */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .without_heads = ATTENTION_CONV},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_HEAD,
+        .output_norm_is_embd = true,
+    },
+    {
+        .name                = "lfm2moe", /* LFM2 with experts */
+        .layers.attention    = {.kind = ATTENTION_FULL, .without_heads = ATTENTION_CONV},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .qk_norm             = QK_NORM_HEAD,
+        .output_norm_is_embd = true,
+        .gating              = GATING_SIGMOID,
+        .normalize_weights   = true,
+    },
 };
 /* clang-format on */
 

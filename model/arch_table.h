@@ -11,6 +11,7 @@ typedef enum AttentionKind {
     ATTENTION_FULL,   /* a token attends to all positions up to its own */
     ATTENTION_WINDOW, /* to the last `window` of them; as FULL where the file has no window */
     ATTENTION_DELTA,  /* a gated delta net: a state of fixed size, no cache (Yang et al. 2024, arXiv:2412.06464) */
+    ATTENTION_CONV,   /* a short convolution with gates (LFM2): the last inputs are its state, no cache */
     ATTENTION_LATENT  /* MLA: keys and values from one latent vector a token (DeepSeek-V2, arXiv:2405.04434) */
 } AttentionKind;
 
@@ -36,6 +37,7 @@ typedef struct LayerPattern {
     struct {
         AttentionKind kind, nth;
         int32_t       n; /* replaced by <arch>.attention.sliding_window_pattern; delta nets: full_attention_interval */
+        AttentionKind without_heads; /* of layers whose element of <arch>.attention.head_count_kv is 0 */
     } attention;
     struct {
         PositionKind kind, nth;
@@ -47,9 +49,15 @@ typedef struct LayerPattern {
     } feed_forward;
 } LayerPattern;
 
-/* Some layer has this kind of attention. */
+/* Some layer may have this kind of attention. */
 static inline bool rp_pattern_has(const LayerPattern *p, AttentionKind kind) {
-    return p->attention.kind == kind || (p->attention.n > 0 && p->attention.nth == kind);
+    return p->attention.kind == kind || (p->attention.n > 0 && p->attention.nth == kind) ||
+           p->attention.without_heads == kind;
+}
+
+/* A layer of this kind has a recurrent state of fixed size instead of a KV cache. */
+static inline bool rp_attention_is_recurrent(AttentionKind kind) {
+    return kind == ATTENTION_DELTA || kind == ATTENTION_CONV;
 }
 
 /* RMSNorm of q and k before RoPE. */
@@ -114,14 +122,15 @@ typedef struct ArchRow {
     bool joint_gates; /* one matrix for beta and alpha; heads of values that share a key head are adjacent */
 
     /* norms and scales; f is attention or feed-forward */
-    bool        post_norm;          /* x += norm(f(norm(x))), not x += f(norm(x)) */
-    bool        no_pre_norm;        /* x += norm(f(x)): with post_norm */
-    bool        ffn_norm_is_post;   /* files call the norm before the feed-forward post_attention_norm */
-    bool        embd_scale_sqrt;    /* embeddings * sqrt(n_embd) */
-    const char *embd_scale_key;     /* embeddings * the value of this key */
-    const char *residual_scale_key; /* x += the value of this key * f(norm(x)) */
-    float       logit_cap;          /* logits = cap * tanh(logits / cap), where there is no final_logit_softcapping */
-    const char *logit_divisor_key;  /* logits / the value of this key */
+    bool        post_norm;           /* x += norm(f(norm(x))), not x += f(norm(x)) */
+    bool        no_pre_norm;         /* x += norm(f(x)): with post_norm */
+    bool        ffn_norm_is_post;    /* files call the norm before the feed-forward post_attention_norm */
+    bool        embd_scale_sqrt;     /* embeddings * sqrt(n_embd) */
+    const char *embd_scale_key;      /* embeddings * the value of this key */
+    const char *residual_scale_key;  /* x += the value of this key * f(norm(x)) */
+    bool        output_norm_is_embd; /* files call the norm before the output matrix token_embd_norm */
+    float       logit_cap;           /* logits = cap * tanh(logits / cap), where there is no final_logit_softcapping */
+    const char *logit_divisor_key;   /* logits / the value of this key */
 
     /* feed-forward and experts */
     Activation    activation;        /* of the gate, see above */

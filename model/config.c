@@ -147,23 +147,31 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     return read_rope_switch(r, c);
 }
 
-/* A count, or where the row has arrays one for each layer; *out is the largest. */
-static RpStatus read_of_layers(const ConfigReader *r, const char *key, uint32_t fallback, uint32_t max, int32_t *out,
-                               const RpGgufValue **array) {
+/* How a key with a count for each layer is read. */
+typedef struct LayerCounts {
+    const char *key;
+    uint32_t    fallback; /* where the key is absent; 0: an error */
+    uint32_t    least, max;
+    bool        arrays; /* the row has an element for each layer, from `least` to `max`; else one count, from 1 */
+} LayerCounts;
+
+/* A count, or one for each layer; *out is the largest. */
+static RpStatus read_of_layers(const ConfigReader *r, const LayerCounts *how, int32_t *out, const RpGgufValue **array) {
     char               text[128];
-    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, key, text, sizeof text));
-    if (!rp_arch_find(r->arch, strlen(r->arch))->head_arrays || v == NULL || v->type != RP_GGUF_ARRAY)
-        return rp_config_count(r, key, fallback, max, out);
+    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, how->key, text, sizeof text));
+    if (!how->arrays || v == NULL || v->type != RP_GGUF_ARRAY)
+        return rp_config_count(r, how->key, how->fallback, how->max, out);
     *array = v;
     *out   = 0;
     for (uint64_t i = 0; i < v->n; i++) {
         const double n = rp_gguf_number_at(v, i);
-        if (!(n >= 1.0 && n <= (double)max))
-            return rp_fail(RP_E_FORMAT, "%s: %s has %g for layer %llu, must be from 1 to %u", rp_gguf_path(r->file),
-                           text, n, (unsigned long long)i, max);
+        if (!(n >= (double)how->least && n <= (double)how->max))
+            return rp_fail(RP_E_FORMAT, "%s: %s has %g for layer %llu, must be from %u to %u", rp_gguf_path(r->file),
+                           text, n, (unsigned long long)i, how->least, how->max);
         if ((int32_t)n > *out) *out = (int32_t)n;
     }
-    return RP_OK;
+    if (*out > 0) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s has 0 for every layer", rp_gguf_path(r->file), text);
 }
 
 static RpStatus read_window_heads(const ConfigReader *r, ModelConfig *c) {
@@ -219,8 +227,13 @@ static RpStatus read_attention_scale(const ConfigReader *r, ModelConfig *c) {
 static RpStatus read_heads(const ConfigReader *r, ModelConfig *c) {
     int32_t value_dim = 0;
     RP_TRY(rp_config_count(r, "attention.head_count", 0, 1024, &c->n_head));
-    RP_TRY(read_of_layers(r, "attention.head_count_kv", (uint32_t)c->n_head, (uint32_t)c->n_head, &c->n_head_kv,
-                          &c->heads_kv));
+    const bool        recurrent = c->layers.attention.without_heads != ATTENTION_NONE;
+    const LayerCounts heads_kv  = {.key      = "attention.head_count_kv",
+                                   .fallback = (uint32_t)c->n_head,
+                                   .least    = recurrent ? 0 : 1,
+                                   .max      = (uint32_t)c->n_head,
+                                   .arrays   = recurrent || c->arch->head_arrays};
+    RP_TRY(read_of_layers(r, &heads_kv, &c->n_head_kv, &c->heads_kv));
     if (c->n_head % c->n_head_kv != 0)
         return rp_fail(RP_E_FORMAT, "%s: %d heads are not a multiple of %d key heads", rp_gguf_path(r->file), c->n_head,
                        c->n_head_kv);
@@ -300,6 +313,16 @@ static void use_order_of_halves(LayerPattern *p) {
     if (p->position.nth == POSITION_NORM) p->position.nth = POSITION_NEOX;
 }
 
+/* Encoders attend to later positions too. */
+static RpStatus check_causal(const ConfigReader *r) {
+    bool causal = true;
+    char key[128];
+    RP_TRY(rp_gguf_get_bool(r->file, rp_config_key(r, "attention.causal", key, sizeof key), &causal));
+    if (causal) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s: %s is false: attention to later positions is not supported",
+                   rp_gguf_path(r->file), key);
+}
+
 /* The last layers of block_count may be those of multi-token prediction. */
 static RpStatus read_next_layers(const ConfigReader *r, ModelConfig *c) {
     uint32_t n = 0;
@@ -312,6 +335,15 @@ static RpStatus read_next_layers(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+static RpStatus read_feed_forward(const ConfigReader *r, ModelConfig *c) {
+    const LayerCounts lengths = {.key      = "feed_forward_length",
+                                 .fallback = (uint32_t)c->experts.n_ff,
+                                 .least    = 1,
+                                 .max      = 1u << 24,
+                                 .arrays   = c->arch->head_arrays};
+    return read_of_layers(r, &lengths, &c->n_ff, &c->ff_lengths);
+}
+
 /* The order matters: later keys take their defaults from earlier ones. */
 RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
@@ -322,9 +354,10 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     RP_TRY(rp_config_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
     RP_TRY(rp_config_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
     RP_TRY(rp_config_count(&r, "block_count", 0, 4096, &c.n_layer));
+    RP_TRY(check_causal(&r));
     RP_TRY(read_next_layers(&r, &c));
     if (c.layers.feed_forward.kind == FEED_FORWARD_EXPERTS) RP_TRY(rp_config_read_experts(&r, &c));
-    RP_TRY(read_of_layers(&r, "feed_forward_length", (uint32_t)c.experts.n_ff, 1u << 24, &c.n_ff, &c.ff_lengths));
+    RP_TRY(read_feed_forward(&r, &c));
     RP_TRY(read_heads(&r, &c));
     RP_TRY(read_rope(&r, &c));
     RP_TRY(read_window(&r, &c));
@@ -335,6 +368,7 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
                        rp_gguf_path(f), r.arch);
     if (rp_pattern_has(&c.layers, ATTENTION_LATENT)) RP_TRY(rp_config_read_mla(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_DELTA)) RP_TRY(rp_config_read_delta(&r, &c));
+    if (rp_pattern_has(&c.layers, ATTENTION_CONV)) RP_TRY(rp_config_read_taps(&r, "shortconv.l_cache", &c));
     if (c.arch->rope_sections) RP_TRY(rp_config_read_sections(&r, &c));
     RP_TRY(read_scales(&r, &c));
     *out = c;
@@ -354,12 +388,13 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
         k.attention = rp_gguf_number_at(c->window_layers, (uint64_t)layer) != 0.0 ? ATTENTION_WINDOW : ATTENTION_FULL;
     if (c->delta_layers != NULL)
         k.attention = rp_gguf_number_at(c->delta_layers, (uint64_t)layer) != 0.0 ? ATTENTION_DELTA : ATTENTION_FULL;
+    k.n_head_kv = c->heads_kv != NULL ? (int32_t)rp_gguf_number_at(c->heads_kv, (uint64_t)layer) : c->n_head_kv;
+    if (k.n_head_kv == 0) k.attention = p->attention.without_heads;
     if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;
     if (k.attention == ATTENTION_WINDOW) k.window = c->window;
     if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;
     const bool window = k.attention == ATTENTION_WINDOW;
     k.head_dim        = window && c->arch->window_heads ? c->head_dim_window : c->head_dim;
-    k.n_head_kv       = c->heads_kv != NULL ? (int32_t)rp_gguf_number_at(c->heads_kv, (uint64_t)layer) : c->n_head_kv;
     k.n_ff            = c->ff_lengths != NULL ? (int32_t)rp_gguf_number_at(c->ff_lengths, (uint64_t)layer) : c->n_ff;
     k.kv_layer        = layer;
     if (c->n_layer_kv > 1 && layer >= c->n_layer_kv) k.kv_layer = c->n_layer_kv - (window ? 2 : 1);

@@ -25,7 +25,6 @@ typedef struct MlaConfig {
 
 /* Gated delta nets. Heads of keys and of values have one size. */
 typedef struct DeltaConfig {
-    int32_t taps;          /* of the convolution over tokens */
     int32_t dim;           /* of a head */
     int32_t n_key, n_head; /* heads of keys and queries, and of values, a multiple */
 } DeltaConfig;
@@ -41,7 +40,8 @@ typedef struct ModelConfig {
     const RpGgufValue *window_layers; /* from the file: booleans [n_layer], true: a window; or NULL */
     const RpGgufValue *delta_layers;  /* from the file: booleans, true: a gated delta net; or NULL */
     int32_t            n_ctx_train, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
-    const RpGgufValue *heads_kv, *ff_lengths; /* from the file: n_head_kv and n_ff of each layer; or NULL */
+    const RpGgufValue *heads_kv, *ff_lengths; /* from the file: n_head_kv and n_ff of each layer; or NULL. With
+                                                 layers.attention.without_heads, n_head_kv may be 0 */
     int32_t            head_dim_window;       /* of layers with a window */
     int32_t            n_layer_kv;            /* layers from this one on read caches of layers before */
     int32_t            n_embd_layer;          /* length of the embeddings that layers add; 0: none */
@@ -53,6 +53,7 @@ typedef struct ModelConfig {
     int32_t            window;              /* positions that a token attends to there; 0: no layer has one */
     ExpertConfig       experts;
     MlaConfig          mla;
+    int32_t            taps; /* of the convolutions over tokens in recurrent layers */
     DeltaConfig        delta;
 } ModelConfig;
 
@@ -86,8 +87,9 @@ typedef struct ConfigReader {
 RP_NODISCARD RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c);
 
-/* Those of gated delta nets, and of M-RoPE where the family has it. */
+/* Those of gated delta nets; the taps of a convolution; the sections of M-RoPE where the family has it. */
 RP_NODISCARD RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c);
+RP_NODISCARD RpStatus rp_config_read_taps(const ConfigReader *r, const char *key, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c);
 
 /* Bytes of the recurrent states of all layers, for one position; 0: no layer has one. */

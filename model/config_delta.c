@@ -1,4 +1,4 @@
-/* The keys of gated delta nets and of M-RoPE. Counts are checked against each
+/* The keys of recurrent layers and of M-RoPE. Counts are checked against each
  * other, so that the graph can rely on them (I11). */
 #include "model/config.h"
 
@@ -19,17 +19,21 @@ static RpStatus read_delta_layers(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+RpStatus rp_config_read_taps(const ConfigReader *r, const char *key, ModelConfig *c) {
+    RP_TRY(rp_config_count(r, key, 0, RP_CONV_MAX_TAPS, &c->taps));
+    if (c->taps >= 2) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s.%s is 1, must be 2 or more", rp_gguf_path(r->file), r->arch, key);
+}
+
 RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c) {
     DeltaConfig *d     = &c->delta;
     int32_t      inner = 0;
     RP_TRY(read_delta_layers(r, c));
-    RP_TRY(rp_config_count(r, "ssm.conv_kernel", 0, RP_CONV_MAX_TAPS, &d->taps));
+    RP_TRY(rp_config_read_taps(r, "ssm.conv_kernel", c));
     RP_TRY(rp_config_count(r, "ssm.state_size", 0, RP_DELTA_MAX_DIM, &d->dim));
     RP_TRY(rp_config_count(r, "ssm.group_count", 0, 4096, &d->n_key));
     RP_TRY(rp_config_count(r, "ssm.time_step_rank", 0, 4096, &d->n_head));
     RP_TRY(rp_config_count(r, "ssm.inner_size", 0, 1u << 20, &inner));
-    if (d->taps < 2)
-        return rp_fail(RP_E_FORMAT, "%s: %s.ssm.conv_kernel is 1, must be 2 or more", rp_gguf_path(r->file), r->arch);
     if (d->n_head % d->n_key != 0 || (int64_t)inner != (int64_t)d->dim * d->n_head)
         return rp_fail(
             RP_E_FORMAT,
@@ -40,10 +44,14 @@ RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c) {
 
 size_t rp_config_state_bytes(const ModelConfig *c) {
     const DeltaConfig *d      = &c->delta;
-    const int64_t      floats = (d->taps - 1) * rp_delta_channels(d) + (int64_t)d->dim * d->dim * d->n_head;
-    size_t             n      = 0;
-    for (int i = 0; i < c->n_layer; i++) n += rp_config_layer(c, i).attention == ATTENTION_DELTA;
-    return n * (size_t)floats * sizeof(float);
+    const int64_t      window = c->taps - 1;
+    int64_t            floats = 0;
+    for (int i = 0; i < c->n_layer; i++) {
+        const AttentionKind kind = rp_config_layer(c, i).attention;
+        if (kind == ATTENTION_DELTA) floats += window * rp_delta_channels(d) + (int64_t)d->dim * d->dim * d->n_head;
+        if (kind == ATTENTION_CONV) floats += window * c->n_embd;
+    }
+    return (size_t)floats * sizeof(float);
 }
 
 /* Pair i of q and k takes the position of time, height or width, as i modulo 3 says, if i is below three times the

@@ -36,6 +36,7 @@ typedef enum Length {
     MLA_VALUE,
     MLA_OUT,
     QUERY_AND_GATE,
+    EMBD_THRICE,
     TAPS,
     DELTA_CHANNELS,
     DELTA_DIM,
@@ -77,7 +78,8 @@ enum {
     DELTA         = 1 << 26,
     JOINT_GATES   = 1 << 27, /* of a delta net: beta and alpha have one matrix, */
     SPLIT_GATES   = 1 << 28, /* or two */
-    LAYER_EMBD    = 1 << 29  /* an embedding of the layer */
+    LAYER_EMBD    = 1 << 29, /* an embedding of the layer */
+    CONV          = 1 << 30  /* a short convolution */
 };
 
 typedef enum Presence {
@@ -137,6 +139,9 @@ static const WeightRow rows[] = {
     {"ssm_ba.weight",              FIELD(beta_alpha),     {EMBD, DELTA_GATES, ONE},      REQUIRED,  DELTA | JOINT_GATES          },
     {"ssm_norm.weight",            FIELD(delta_norm),     {DELTA_DIM, ONE, ONE},         REQUIRED,  DELTA                        },
     {"ssm_out.weight",             FIELD(delta_out),      {DELTA_VALUES, EMBD, ONE},     REQUIRED,  DELTA                        },
+    {"shortconv.in_proj.weight",   FIELD(conv_in),        {EMBD, EMBD_THRICE, ONE},      REQUIRED,  CONV                         },
+    {"shortconv.conv.weight",      FIELD(conv),           {TAPS, EMBD, ONE},             REQUIRED,  CONV                         },
+    {"shortconv.out_proj.weight",  FIELD(conv_out),       {EMBD, EMBD, ONE},             REQUIRED,  CONV                         },
     {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | POST_NORM          },
     {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM_POST                },
     {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM                     },
@@ -168,6 +173,7 @@ static unsigned attention_parts(const ModelConfig *c, const LayerKind *k) {
     const ArchRow *a = c->arch;
     if (k->attention == ATTENTION_NONE) return 0;
     if (k->attention == ATTENTION_DELTA) return ATTENDS | DELTA | (a->joint_gates ? JOINT_GATES : SPLIT_GATES);
+    if (k->attention == ATTENTION_CONV) return ATTENDS | CONV;
     if (k->attention == ATTENTION_LATENT) return ATTENDS | LATENT | (c->mla.q_lora > 0 ? Q_LOW_RANK : Q_FULL_RANK);
     unsigned parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
     if (a->qk_norm == QK_NORM_HEAD) parts |= Q_NORM_HEAD;
@@ -220,7 +226,8 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
                                         [MLA_OUT]        = heads * c->mla.value,
                                         [QUERY_AND_GATE] = 2 * heads * k->head_dim,
                                         [EMBD_LAYER]     = c->n_embd_layer,
-                                        [TAPS]           = c->delta.taps,
+                                        [EMBD_THRICE]    = 3 * (int64_t)c->n_embd,
+                                        [TAPS]           = c->taps,
                                         [DELTA_CHANNELS] = rp_delta_channels(&c->delta),
                                         [DELTA_DIM]      = c->delta.dim,
                                         [DELTA_HEADS]    = c->delta.n_head,
@@ -331,6 +338,10 @@ static RpStatus find_rope_factors(RpModel *m) {
     return find(m, "rope_factors_short.weight", n, 1, m->rope_long == NULL, &m->rope_short);
 }
 
+static const char *output_norm_name(const ModelConfig *c) {
+    return c->arch->output_norm_is_embd ? "token_embd_norm.weight" : "output_norm.weight";
+}
+
 /* Tensors outside of the layers, then each layer. The size of the vocabulary is that of the embedding. */
 RpStatus rp_model_find_weights(RpModel *m) {
     const ModelConfig *c = &m->config;
@@ -338,7 +349,7 @@ RpStatus rp_model_find_weights(RpModel *m) {
     const int64_t n_vocab = m->token_embd->view.ne[1];
     if (n_vocab > INT32_MAX / 2)
         return rp_fail(RP_E_FORMAT, "%s: a vocabulary of %lld", rp_gguf_path(m->file), (long long)n_vocab);
-    RP_TRY(find(m, "output_norm.weight", c->n_embd, 1, false, &m->output_norm));
+    RP_TRY(find(m, output_norm_name(c), c->n_embd, 1, false, &m->output_norm));
     RP_TRY(find(m, "output.weight", c->n_embd, n_vocab, true, &m->output));
     if (m->output == NULL) m->output = m->token_embd;
     RP_TRY(find_rope_factors(m));
@@ -427,6 +438,6 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
             RP_TRY(
                 visit3(visit, user, name, length(c, &k, r->ne[0]), length(c, &k, r->ne[1]), length(c, &k, r->ne[2])));
         }
-    RP_TRY(visit3(visit, user, "output_norm.weight", c->n_embd, 1, 1));
+    RP_TRY(visit3(visit, user, output_norm_name(c), c->n_embd, 1, 1));
     return tied ? RP_OK : visit3(visit, user, "output.weight", c->n_embd, n_vocab, 1);
 }

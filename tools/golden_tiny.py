@@ -67,12 +67,13 @@ def quantize(data, qtype):
 class Tiny:
     """One model: shape, weight types (matrices take them in turn) and seed. `keys`: further metadata {key: (kind, value)}, under
     the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
-    layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens."""
+    layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
+    element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2)."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
-                 keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None):
+                 keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, taps=0):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -135,6 +136,8 @@ class Tiny:
             w.add_uint32(f"{self.arch}.nextn_predict_layers", self.nextn)
         if self.delta:
             self.delta_metadata()
+        if self.taps:
+            w.add_shortconv_l_cache(self.taps)
         w.add_layer_norm_rms_eps(1e-5)
         for key, (kind, value) in ((self.keys_theirs if self.theirs and self.keys_theirs else self.keys) or {}).items():
             getattr(w, f"add_{kind}")(f"{self.arch}.{key}", value)
@@ -164,8 +167,17 @@ class Tiny:
         self.writer.add_eos_token_id(2)
         self.writer.add_unk_token_id(0)
 
-    def plain_attention(self, p):
-        q, kv = self.heads * self.dim, self.heads_kv * self.dim
+    def short_convolution(self, p):
+        self.matrix(p + "shortconv.in_proj.weight", self.embd, 3 * self.embd)
+        self.matrix(p + "shortconv.conv.weight", self.taps, self.embd, qtype=Q.F32)
+        self.matrix(p + "shortconv.out_proj.weight", self.embd, self.embd)
+
+    def is_recurrent(self, i):
+        return isinstance(self.heads_kv, list) and self.heads_kv[i] == 0
+
+    def plain_attention(self, p, i):
+        heads_kv = self.heads_kv[i] if isinstance(self.heads_kv, list) else self.heads_kv
+        q, kv = self.heads * self.dim, heads_kv * self.dim
         wide = 2 * q if self.delta else q
         for name, rows in (("qkv", q + 2 * kv),) if self.arch == "phi3" else (("q", wide), ("k", kv), ("v", kv)):
             self.matrix(p + f"attn_{name}.weight", self.embd, rows)
@@ -265,8 +277,10 @@ class Tiny:
             self.latent_attention(p)
         elif self.is_delta_net(i):
             self.delta_net(p)
+        elif self.is_recurrent(i):
+            self.short_convolution(p)
         else:
-            self.plain_attention(p)
+            self.plain_attention(p, i)
         if self.arch != "olmo2":
             is_post = self.arch in ("gpt-oss", "glm4moe") or self.delta
             self.vector(p + ("post_attention_norm.weight" if is_post else "ffn_norm.weight"), self.embd, 1.0)
@@ -302,7 +316,7 @@ class Tiny:
             self.vector("per_layer_proj_norm.weight", self.layer_embd, 1.0)
         for i in range(self.layers):
             self.layer(i)
-        self.vector("output_norm.weight", self.embd, 1.0)
+        self.vector("token_embd_norm.weight" if self.taps else "output_norm.weight", self.embd, 1.0)
         if not self.tied:
             self.matrix("output.weight", self.embd, self.vocab, scale=2.0)
         if self.rope_factors:
@@ -436,6 +450,20 @@ def models():
     yield Tiny("ernie4_5-mix", "ernie4_5", MIX_32, seed=351)
     yield from expert_models()
     yield from delta_models()
+    yield from short_convolution_models()
+
+
+def short_convolution_models():
+    """Short convolutions and attention in turns; with a window, and with experts after a dense layer."""
+    lfm2 = dict(qk_norm=True, heads=2, heads_kv=[0, 1, 0], layers=3, taps=3, embd=32, ff=32, vocab=48, tied=True)
+    experts = dict(experts=4, used=2, ff_expert=32, dense=1, choice_bias=True,
+                   keys={"expert_gating_func": ("uint32", 2), "rope.freq_base": ("float32", 1e6)})
+    yield Tiny("lfm2-f32", "lfm2", [Q.F32], seed=400, **lfm2)
+    yield Tiny("lfm2-mix", "lfm2", MIX_32, seed=401, **lfm2 | dict(embd=64, heads=4, heads_kv=[0, 0, 2, 1], layers=4, taps=4))
+    yield Tiny("lfm2-window", "lfm2", [Q.F32], seed=402, keys={"attention.sliding_window": ("uint32", 8)}, **lfm2)
+    yield Tiny("lfm2moe-f32", "lfm2moe", [Q.F32], seed=410, **lfm2, **experts)
+    yield Tiny("lfm2moe-mix", "lfm2moe", MIX_32, seed=411, expert_types=MIX_32, **experts,
+               **lfm2 | dict(embd=64, heads=4, heads_kv=[0, 2, 0, 0], layers=4))
 
 
 def delta_models():

@@ -18,6 +18,8 @@ def kinds(row, axis, words):
     inside = re.search(r"\.layers\.%s\s*= \{(.*?)\}" % axis, row)[1]
     values = dict(re.findall(r"\.(\w+) = (\w+)", inside))
     text = words[values["kind"]]
+    if "without_heads" in values:
+        return f"{words[values['without_heads']]}, or {text}, as the file says"
     return f"{text}, but {words[values['nth']]} in every {ORDINALS[int(values['n'])]} layer" if "nth" in values else text
 
 
@@ -35,7 +37,7 @@ def families():
         if not found:
             raise SystemExit(f"{TABLE}: a row does not say in a comment at its name which models have it:\n{row}")
         attention = {"ATTENTION_FULL": "full", "ATTENTION_WINDOW": "window", "ATTENTION_LATENT": "latent",
-                     "ATTENTION_DELTA": "gated delta net",
+                     "ATTENTION_DELTA": "gated delta net", "ATTENTION_CONV": "short convolution",
                      "ATTENTION_NONE": "none"}
         position = {"POSITION_NORM": "pairs (2i, 2i+1)", "POSITION_NEOX": "pairs (i, i+n/2)", "POSITION_NONE": "none"}
         yield found[1], found[2], kinds(row, "attention", attention), kinds(row, "position", position), feed_forward(row)

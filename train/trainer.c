@@ -95,7 +95,7 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
         return rp_fail(RP_E_UNSUPPORTED, "training: %s joins several matrices in one tensor (%.*s): it can only be run",
                        rp_gguf_path(m->file), (int)m->parts[0].tensor.name.len, m->parts[0].name);
     if (rp_model_info(m)->n_layer_recurrent > 0)
-        return rp_fail(RP_E_UNSUPPORTED, "training: %s has gated delta nets, which have no gradients",
+        return rp_fail(RP_E_UNSUPPORTED, "training: %s has recurrent layers, which have no gradients",
                        rp_gguf_path(m->file));
     if (o.lora_rank > rp_model_info(m)->n_embd)
         return rp_fail(RP_E_ARG, "training: lora_rank = %d: must be at most %d, the model's width", o.lora_rank,

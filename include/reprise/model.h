@@ -102,7 +102,7 @@ typedef struct RpModelGraphOptions {
  *   inputs   "tokens"   i32 [n_tok]
  *            "pos"      i32 [n_tok]   position of each token; -1: padding, stores nothing, its results mean nothing
  *            "out_rows" i32 [n_out]   indices of the tokens that get logits
- *            "slots"    i32 [n_tok+1], if a layer is a gated delta net: the slot of the state before the first token,
+ *            "slots"    i32 [n_tok+1], if a layer is recurrent: the slot of the state before the first token,
  *                       -1: zeros; then, for each token, the slot that the state after it goes to, -1: none. Tokens
  *                       behind the last one with a slot are padding
  *   output   "logits"   f32 [n_vocab, n_out]
@@ -110,7 +110,7 @@ typedef struct RpModelGraphOptions {
  *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], for each layer with attention
  *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
  *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for
- *            each gated delta net
+ *            each gated delta net; the first alone for each short convolution
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
  * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
  * that node. Recurrent states are those of slot 0, updated in place.

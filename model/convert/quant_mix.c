@@ -2,7 +2,7 @@
  * llama.cpp (src/llama-quant.cpp), without its special cases for single models and expert counts. Q4_K and
  * Q5_K have the numbers of Q4_K_S and Q5_K_S. First match wins:
  *
- *     vectors, norms, biases, router            f32
+ *     vectors, norms, biases, router, taps      f32
  *     output.weight, tied token_embd.weight     `output`
  *     token_embd.weight                         `others`
  *     attn_v, ffn_down(_exps) of better layers  `better`, if the mix has one
@@ -99,7 +99,9 @@ static RpDtype wanted(const QuantMix *m, RpGgufString name, int32_t n_layer, boo
 RpDtype rp_quant_mix_type(const QuantMix *m, RpGgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
                           bool tied) {
     const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
-    if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm")) return RP_F32;
+    if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm") || has(name, "conv1d") ||
+        has(name, "shortconv.conv."))
+        return RP_F32;
     const RpDtype type = wanted(m, name, n_layer, tied);
     if (ne[0] % rp_dtype_info(type)->block_elems == 0) return type;
     return ne[0] % rp_dtype_info(RP_Q8_0)->block_elems == 0 ? RP_Q8_0 : RP_F16;

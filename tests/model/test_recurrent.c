@@ -6,15 +6,18 @@
 #include "model/model.h"
 #include "model/slots.h"
 
+#include "reprise/convert.h"
 #include "reprise/train.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { N_IDS = 21, MAX_VOCAB = 128 };
 
 static const int32_t ids[N_IDS] = {3, 17, 5, 40, 8, 21, 9, 11, 30, 4, 19, 7, 33, 6, 12, 25, 3, 3, 41, 20, 10};
 
-static const char *const models[] = {"qwen35-f32", "qwen35-mix", "qwen35moe-mix", "qwen3next-f32", "qwen3next-mix"};
+static const char *const models[] = {"qwen35-f32",    "qwen35-mix", "qwen35moe-mix", "qwen3next-f32",
+                                     "qwen3next-mix", "lfm2-f32",   "lfm2-mix",      "lfm2moe-mix"};
 
 enum { N_MODELS = sizeof models / sizeof models[0] };
 
@@ -245,10 +248,47 @@ Test(recurrent, layers_and_what_is_not_run_are_counted) {
     rp_model_free(m);
 }
 
-/* The tiny model with one number of its metadata changed: the i32 `at` bytes behind the end of a key. */
-static RpStatus open_changed(const char *key, size_t at, int32_t value) {
+/* Convolutions are no matrices of a product: quantised, the model could not be run. */
+Test(recurrent, a_quantised_model_keeps_its_convolutions) {
+    static const char *const of[][2] = {
+        {"qwen35-f32", "blk.0.ssm_conv1d.weight"    },
+        {"lfm2-f32",   "blk.0.shortconv.conv.weight"}
+    };
+    char in[1024], out[64];
+    snprintf(out, sizeof out, "/tmp/rp-recurrent-%d.gguf", (int)getpid());
+    for (int i = 0; i < 2; i++) {
+        RpModel *m;
+        snprintf(in, sizeof in, GOLDEN_DIR "tiny/%s.gguf", of[i][0]);
+        OK(rp_requantize(in, out, "Q8_0", NULL, NULL));
+        OK(rp_model_open(out, NULL, &m));
+        cr_expect_eq(rp_gguf_find_tensor(m->file, of[i][1])->view.dtype, RP_F32, "%s", of[i][1]);
+        cr_expect_eq(rp_gguf_find_tensor(m->file, "blk.0.ffn_down.weight")->view.dtype, RP_Q8_0, "%s", of[i][0]);
+        RpSession *s = open_session(m, 1, 256, "", 0);
+        OK(rp_session_prefill(s, ids, 5, NULL, NULL));
+        rp_session_free(s);
+        rp_model_free(m);
+        remove(out);
+    }
+}
+
+/* An adapter of a convolution would have no effect. */
+Test(recurrent, convolutions_are_not_adapted) {
+    static const char *const of[][3] = {
+        {"qwen35-f32", "blk.0.ssm_conv1d.weight",     "blk.0.attn_qkv.weight"         },
+        {"lfm2-f32",   "blk.0.shortconv.conv.weight", "blk.0.shortconv.in_proj.weight"}
+    };
+    for (int i = 0; i < 2; i++) {
+        RpModel *m = open_model(of[i][0]);
+        cr_expect_not(rp_model_adapts(m, rp_gguf_find_tensor(m->file, of[i][1])), "%s", of[i][1]);
+        cr_expect(rp_model_adapts(m, rp_gguf_find_tensor(m->file, of[i][2])), "%s", of[i][2]);
+        rp_model_free(m);
+    }
+}
+
+/* A tiny model with one number of its metadata changed: the i32 `at` bytes behind the end of a key. */
+static RpStatus open_changed(const char *name, const char *key, size_t at, int32_t value) {
     size_t   n;
-    char    *data  = golden_read_tiny("qwen35-f32", &n);
+    char    *data  = golden_read_tiny(name, &n);
     char    *found = memmem(data, n, key, strlen(key));
     RpModel *m     = NULL;
     cr_assert_not_null(found, "%s", key);
@@ -262,18 +302,24 @@ static RpStatus open_changed(const char *key, size_t at, int32_t value) {
 enum { SCALAR = 4, ELEMENT = 16 }; /* bytes between a key and its number: a type; types and length of an array */
 
 Test(recurrent, impossible_sizes_are_refused) {
-    REFUSED(open_changed("rope.dimension_sections", ELEMENT, 1), RP_E_UNSUPPORTED,
+    REFUSED(open_changed("qwen35-f32", "rope.dimension_sections", ELEMENT, 1), RP_E_UNSUPPORTED,
             "m.gguf: qwen35.rope.dimension_sections {1, 1, 1, 0} leaves out pair 3 of 4");
-    REFUSED(open_changed("ssm.conv_kernel", SCALAR, 1), RP_E_FORMAT,
+    REFUSED(open_changed("qwen35-f32", "ssm.conv_kernel", SCALAR, 1), RP_E_FORMAT,
             "m.gguf: qwen35.ssm.conv_kernel is 1, must be 2 or more");
-    REFUSED(open_changed("ssm.conv_kernel", SCALAR, 9), RP_E_FORMAT,
+    REFUSED(open_changed("qwen35-f32", "ssm.conv_kernel", SCALAR, 9), RP_E_FORMAT,
             "m.gguf: qwen35.ssm.conv_kernel is 9, must be from 1 to 8");
-    REFUSED(open_changed("ssm.state_size", SCALAR, 257), RP_E_FORMAT,
+    REFUSED(open_changed("qwen35-f32", "ssm.state_size", SCALAR, 257), RP_E_FORMAT,
             "m.gguf: qwen35.ssm.state_size is 257, must be from 1 to 256");
-    REFUSED(open_changed("ssm.group_count", SCALAR, 3), RP_E_FORMAT,
+    REFUSED(open_changed("qwen35-f32", "ssm.group_count", SCALAR, 3), RP_E_FORMAT,
             "m.gguf: a delta net of 4 heads of 16 for values, 3 for keys and an inner size of 64 is not possible");
-    REFUSED(open_changed("full_attention_interval", SCALAR, 0), RP_E_FORMAT,
+    REFUSED(open_changed("qwen35-f32", "full_attention_interval", SCALAR, 0), RP_E_FORMAT,
             "m.gguf: qwen35.full_attention_interval is 0, must be from 1 to 4096");
+    REFUSED(open_changed("lfm2-f32", "shortconv.l_cache", SCALAR, 1), RP_E_FORMAT,
+            "m.gguf: lfm2.shortconv.l_cache is 1, must be 2 or more");
+    REFUSED(open_changed("lfm2-f32", "attention.head_count_kv", ELEMENT, 3), RP_E_FORMAT,
+            "m.gguf: lfm2.attention.head_count_kv has 3 for layer 0, must be from 0 to 2");
+    REFUSED(open_changed("lfm2-f32", "attention.head_count_kv", ELEMENT + 4, 0), RP_E_FORMAT,
+            "m.gguf: lfm2.attention.head_count_kv has 0 for every layer");
 }
 
 /* The file without its second layer, the only one with attention. */
@@ -296,9 +342,14 @@ Test(recurrent, a_model_without_any_attention_is_refused) {
 }
 
 Test(recurrent, training_is_refused) {
-    RpModel   *m = open_model("qwen35-f32");
-    RpTrainer *t;
-    REFUSED(rp_trainer_open(m, &(RpTrainOptions){.batch = 1, .seq = 4}, &t), RP_E_UNSUPPORTED,
-            "training: " GOLDEN_DIR "tiny/qwen35-f32.gguf has gated delta nets, which have no gradients");
-    rp_model_free(m);
+    static const char *const names[] = {"qwen35-f32", "lfm2-f32"};
+    for (int i = 0; i < 2; i++) {
+        RpModel   *m = open_model(names[i]);
+        RpTrainer *t;
+        char       text[1024];
+        snprintf(text, sizeof text,
+                 "training: " GOLDEN_DIR "tiny/%s.gguf has recurrent layers, which have no gradients", names[i]);
+        REFUSED(rp_trainer_open(m, &(RpTrainOptions){.batch = 1, .seq = 4}, &t), RP_E_UNSUPPORTED, text);
+        rp_model_free(m);
+    }
 }

@@ -21,6 +21,7 @@ typedef struct Key {
 #define WHOLE(k, x) ((Key){.key = k, .type = RP_GGUF_U32, .whole = x})
 #define REAL(k, x)  ((Key){.key = k, .type = RP_GGUF_F32, .real = x})
 #define TEXT(k, x)  ((Key){.key = k, .type = RP_GGUF_STRING, .text = x})
+#define FALSE(k)    ((Key){.key = k, .type = RP_GGUF_BOOL})
 #define NO(k)       ((Key){.key = k, .type = RP_GGUF_ARRAY})
 
 static void put_one(Bytes *b, const Key *k) {
@@ -28,7 +29,8 @@ static void put_one(Bytes *b, const Key *k) {
         put_key_string(b, k->key, k->text);
     } else {
         put_key(b, k->key, k->type);
-        put_bytes(b, k->type == RP_GGUF_F32 ? (const void *)&k->real : (const void *)&k->whole, 4);
+        put_bytes(b, k->type == RP_GGUF_F32 ? (const void *)&k->real : (const void *)&k->whole,
+                  k->type == RP_GGUF_BOOL ? 1 : 4);
     }
 }
 
@@ -85,6 +87,8 @@ Test(refusals, keys_of_a_model) {
     refuse_key("llama", WHOLE("rope.scaling.original_context_length", 0), RP_E_FORMAT, "from a context of 0");
     refuse_key("llama", TEXT("rope.scaling.type", "ntk"), RP_E_FORMAT,
                "ntk rope scaling with alpha 0 over 8 dimensions is not possible");
+    refuse_key("lfm2", FALSE("attention.causal"), RP_E_UNSUPPORTED,
+               "m.gguf: lfm2.attention.causal is false: attention to later positions is not supported");
     refuse_key("granite", REAL("logit_scale", 0.0f), RP_E_FORMAT, "granite.logit_scale is 0");
     refuse_key("gemma3", WHOLE("attention.sliding_window", 0x80000000u), RP_E_FORMAT,
                "a sliding window of 2147483648 positions is not possible");
