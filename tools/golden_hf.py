@@ -27,6 +27,13 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 LONG = dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.5, short_factor=[1.0, 1.5], long_factor=[2.0, 5.0])
 OLMO3 = {"sliding_attention": dict(rope_type="default", rope_theta=5000.0), "full_attention": dict(rope_type="default", rope_theta=5000.0)}
 MINISTRAL3 = dict(YARN, original_max_position_embeddings=8, mscale=1.0, mscale_all_dim=0.5, llama_4_scaling_beta=0.5, beta_fast=4.0)
+GRANITE = dict(embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.2, logits_scaling=2.0)
+DEEPSEEK = dict(moe_intermediate_size=24, num_experts_per_tok=2, n_shared_experts=2, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8,
+                v_head_dim=24, first_k_dense_replace=1, num_key_value_heads=4, routed_scaling_factor=1.5)
+MLA_YARN = dict(YARN, mscale=0.8, mscale_all_dim=0.8)
+GPT_OSS = dict(num_local_experts=4, num_experts_per_tok=2, head_dim=16, sliding_window=6,
+               rope_parameters=dict(YARN, truncate=False, beta_fast=3.0, beta_slow=0.5))
+DELTA = dict(num_hidden_layers=4, head_dim=16, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=6)
 FP8 = dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3")
 
 # name: (class, changes of the shape, type, bytes of a shard, quantisation)
@@ -69,12 +76,26 @@ MODELS = {
                                           moe_layer_start_index=1), torch.float32, None, None),
     "minimax-m2": ("MiniMaxM2", dict(num_local_experts=4, num_experts_per_tok=2, head_dim=16, rotary_dim=8), torch.bfloat16, None, None),
     "ministral3": ("Ministral3", dict(head_dim=16, rope_parameters=MINISTRAL3), torch.bfloat16, None, None),
+    "granitemoe": ("GraniteMoe", dict(GRANITE, num_local_experts=4, num_experts_per_tok=2), torch.bfloat16, None, None),
+    "granitemoe-shared": ("GraniteMoeShared", dict(GRANITE, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=40),
+                          torch.float32, None, None),
+    "deepseek2-lite": ("DeepseekV2", dict(DEEPSEEK, n_routed_experts=4, q_lora_rank=None), torch.float32, None, None),
+    "deepseek3": ("DeepseekV3", dict(DEEPSEEK, n_routed_experts=8, q_lora_rank=24, n_group=4, topk_group=2, rope_parameters=MLA_YARN), torch.bfloat16,
+                  None, None),
+    "deepseek3-fp8": ("DeepseekV3", dict(DEEPSEEK, n_routed_experts=4, q_lora_rank=24, n_group=1, topk_group=1), torch.bfloat16, None,
+                      dict(FP8, weight_block_size=[16, 16])),
+    "gpt-oss": ("GptOss", dict(GPT_OSS, hidden_size=32, intermediate_size=48), torch.bfloat16, None, None),
+    "gpt-oss-mxfp4": ("GptOss", dict(GPT_OSS, hidden_size=64, intermediate_size=32), torch.bfloat16, None, dict(quant_method="mxfp4")),
+    "qwen3next": ("Qwen3Next", dict(DELTA, **MOE, shared_expert_intermediate_size=40), torch.bfloat16, None, None),
+    "qwen3_5": ("Qwen3_5", dict(DELTA), torch.bfloat16, None, None),
+    "qwen3_5-moe": ("Qwen3_5Moe", dict(DELTA, **MOE, shared_expert_intermediate_size=40), torch.float32, None, None),
+    "qwen3_5-moe-joined": ("Qwen3_5Moe", dict(DELTA, **MOE, shared_expert_intermediate_size=40), torch.bfloat16, None, "joined"),
     "llama-yarn": ("Llama", dict(head_dim=32, rope_parameters=dict(YARN, truncate=False, beta_fast=3.0, beta_slow=0.5)), torch.float32, None, None),
 }
 
 
 def config_of(kind, changes):
-    kind = "Gemma3Text" if kind == "Gemma3" else kind
+    kind = kind + "Text" if kind in ("Gemma3", "Qwen3_5", "Qwen3_5Moe") else kind
     return getattr(transformers, kind + "Config")(**{**SHAPE, **changes})
 
 
@@ -92,6 +113,24 @@ def fp8_blocks(weight, block):
     return quants.to(torch.float8_e4m3fn), scales if block else scales.reshape(1), values.to(torch.bfloat16)
 
 
+def mxfp4(weight):
+    """Rounds [experts, rows, columns] to MXFP4. Returns the bytes of blocks and scales, and the values that they stand for."""
+    values = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+    x = weight.reshape(*weight.shape[:-1], -1, 32)
+    exponent = torch.floor(torch.log2(x.abs().amax(-1, keepdim=True).clamp(min=1e-20))) - 2
+    index = (x.abs() / 2**exponent - values.reshape(8, 1, 1, 1, 1)).abs().argmin(0)
+    exact = (values[index] * torch.sign(x) * 2**exponent).reshape(weight.shape)
+    index = index + 8 * (x < 0)
+    return (index[..., 0::2] + 16 * index[..., 1::2]).to(torch.uint8), (exponent[..., 0] + 127).to(torch.uint8), exact
+
+
+def quantise_mxfp4(tensors, exact, name):
+    """The experts of gpt-oss: rows of gate and up in turns, as in the published files."""
+    blocks, scales, values = mxfp4(tensors.pop(name).float().transpose(1, 2))
+    tensors[name + "_blocks"], tensors[name + "_scales"] = blocks.contiguous(), scales.contiguous()
+    exact[name] = values.transpose(1, 2).to(torch.bfloat16).contiguous()
+
+
 def quantise(directory, quantization):
     """Rewrites the file of a directory with its projections in FP8. Returns the tensors in bf16."""
     path = directory / "model.safetensors"
@@ -99,7 +138,10 @@ def quantise(directory, quantization):
     with safe_open(path, "pt") as file:
         for name in file.keys():
             tensors[name] = exact[name] = file.get_tensor(name)
-            if "_proj" in name and name.endswith(".weight"):
+            if quantization["quant_method"] == "mxfp4":
+                if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                    quantise_mxfp4(tensors, exact, name)
+            elif "_proj" in name and name.endswith(".weight"):
                 block = quantization.get("weight_block_size")
                 tensors[name], scales, exact[name] = fp8_blocks(tensors[name].float(), block)
                 tensors[name + "_scale_inv"] = scales
@@ -110,21 +152,37 @@ def quantise(directory, quantization):
     return exact
 
 
+def join_experts(directory):
+    """Rewrites the file of a directory as the published files of Qwen 3.5 have it: gate and up of all experts are one tensor."""
+    path = directory / "model.safetensors"
+    with safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    for name in [n for n in tensors if n.endswith("experts.0.gate_proj.weight")]:
+        prefix = name.removesuffix("0.gate_proj.weight")
+        part = {which: [tensors.pop(f"{prefix}{i}.{which}_proj.weight") for i in range(MOE["num_experts"])] for which in ("gate", "up", "down")}
+        tensors[prefix + "gate_up_proj"] = torch.stack([torch.cat(pair) for pair in zip(part["gate"], part["up"])])
+        tensors[prefix + "down_proj"] = torch.stack(part["down"])
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
 def make(name, directory, seed):
     kind, changes, dtype, shard, quantization = MODELS[name]
     torch.manual_seed(seed)
     config = config_of(kind, changes)
     model = getattr(transformers, kind + "ForCausalLM")(config).float().eval()
+    plus_1 = kind in ("Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
     with torch.no_grad():
         for key, weight in model.named_parameters():
             scale = 0.3 if weight.dim() == 1 else 1.6 * weight.shape[-1] ** -0.5
-            weight.copy_(torch.randn(weight.shape) * scale + (1.0 if "norm" in key and kind != "Gemma3" else 0.0))
+            weight.copy_(torch.randn(weight.shape) * scale + (1.0 if "norm" in key and not plus_1 or "attn.norm" in key else 0.0))
         for key, bias in model.named_buffers():
             if key.endswith("e_score_correction_bias"):
                 bias.copy_(torch.randn(bias.shape) * 0.3)
     shutil.rmtree(directory, ignore_errors=True)
     model.to(dtype).save_pretrained(directory, **({"max_shard_size": shard} if shard else {}))
-    if quantization:
+    if quantization == "joined":
+        join_experts(directory)
+    elif quantization:
         exact = quantise(directory, quantization)
         plain = directory / "plain"
         plain.mkdir()

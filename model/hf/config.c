@@ -60,10 +60,10 @@ static RpStatus check_quantization(const HfModel *m) {
     const JsonNode *q = rp_json_get(&m->config, m->config.nodes, "quantization_config");
     if (q == NULL || q->type == JSON_NULL) return RP_OK;
     const JsonNode *method = rp_json_get(&m->config, q, "quant_method");
-    if (rp_json_is(&m->config, method, "fp8")) return RP_OK;
+    if (rp_json_is(&m->config, method, "fp8") || rp_json_is(&m->config, method, "mxfp4")) return RP_OK;
     const RpGgufString text = rp_json_string(&m->config, method);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: quant_method '%.*s' is not supported (there is fp8)", m->config.path,
-                   (int)(text.len < 32 ? text.len : 32), text.ptr);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: quant_method '%.*s' is not supported (there are fp8 and mxfp4)",
+                   m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
 }
 
 static RpStatus heads(const HfModel *m, uint32_t *rope_dim) {
@@ -85,6 +85,7 @@ static RpStatus heads(const HfModel *m, uint32_t *rope_dim) {
     *rope_dim = (uint32_t)(head_dim * rotated);
     rp_hf_put_u32(m, "embedding_length", n_embd);
     rp_hf_put_u32(m, "attention.head_count", n_head);
+    if (m->family->latent) return rp_hf_count(m, "qk_rope_head_dim", (double)NAN, rope_dim);
     rp_hf_put_u32(m, "attention.head_count_kv", n_head_kv);
     rp_hf_put_u32(m, "attention.key_length", head_dim);
     rp_hf_put_u32(m, "attention.value_length", head_dim);
@@ -116,7 +117,9 @@ RpStatus rp_hf_config(HfModel *m) {
     RP_TRY(rp_hf_count(m, "num_nextn_predict_layers", 0, &n_next));
     m->n_layer      = (int32_t)n_layer;
     m->n_layer_next = (int32_t)n_next;
-    RP_TRY(rp_hf_copy_count(m, "intermediate_size", "feed_forward_length"));
+    /* some models have experts alone */
+    const bool dense = rp_hf_value(m, "intermediate_size") != NULL || rp_hf_value(m, "moe_intermediate_size") == NULL;
+    RP_TRY(rp_hf_copy_count(m, dense ? "intermediate_size" : "moe_intermediate_size", "feed_forward_length"));
     RP_TRY(rp_hf_copy_number(m, "rms_norm_eps", 1e-6, "attention.layer_norm_rms_epsilon"));
     RP_TRY(heads(m, &rope_dim));
     RP_TRY(rp_hf_rope(m, rope_dim, n_trained));

@@ -48,13 +48,6 @@ static RpStatus olmoe(HfModel *m) {
     return experts(m);
 }
 
-static RpStatus granite(HfModel *m) {
-    RP_TRY(rp_hf_copy_number(m, "embedding_multiplier", 1.0, "embedding_scale"));
-    RP_TRY(rp_hf_copy_number(m, "residual_multiplier", 1.0, "residual_scale"));
-    RP_TRY(rp_hf_copy_number(m, "attention_multiplier", 1.0, "attention.scale"));
-    return rp_hf_copy_number(m, "logits_scaling", 1.0, "logit_scale");
-}
-
 /* The rows of arch_table.c leave RoPE out in each fourth layer; a list in config.json must agree. */
 static RpStatus smollm3(HfModel *m) {
     const JsonNode *list = rp_hf_value(m, "no_rope_layers");
@@ -140,6 +133,94 @@ static const HfName ernie_moe_names[] = {
     {NULL,                           NULL            }
 };
 
+#define EXPERTS "block_sparse_moe."
+static const HfPart granite_moe_parts[] = {
+    {EXPERTS "input_linear.weight",     "ffn_gate_exps.weight",  FORM_GATE_ROWS, -1},
+    {EXPERTS "input_linear.weight",     "ffn_up_exps.weight",    FORM_UP_ROWS,   -1},
+    {EXPERTS "output_linear.weight",    "ffn_down_exps.weight",  FORM_WHOLE,     -1},
+    {EXPERTS "router.layer.weight",     "ffn_gate_inp.weight",   FORM_WHOLE,     -1},
+    {"shared_mlp.input_linear.weight",  "ffn_gate_shexp.weight", FORM_GATE_ROWS, -1},
+    {"shared_mlp.input_linear.weight",  "ffn_up_shexp.weight",   FORM_UP_ROWS,   -1},
+    {"shared_mlp.output_linear.weight", "ffn_down_shexp.weight", FORM_WHOLE,     -1},
+    {NULL,                              NULL,                    FORM_WHOLE,     -1}
+};
+
+static const HfName deepseek_names[] = {
+    {"self_attn.q_a_proj",           "attn_q_a"      },
+    {"self_attn.q_a_layernorm",      "attn_q_a_norm" },
+    {"self_attn.q_b_proj",           "attn_q_b"      },
+    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa" },
+    {"self_attn.kv_a_layernorm",     "attn_kv_a_norm"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj",   "ffn_up_shexp"  },
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    {NULL,                           NULL            }
+};
+
+static const HfPart deepseek_parts[] = {
+    {"self_attn.kv_b_proj.weight", "attn_k_b.weight", FORM_LATENT_KEYS,   -1},
+    {"self_attn.kv_b_proj.weight", "attn_v_b.weight", FORM_LATENT_VALUES, -1},
+    {NULL,                         NULL,              FORM_WHOLE,         -1}
+};
+
+static const HfName gpt_oss_names[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"mlp.router",               "ffn_gate_inp"       },
+    {NULL,                       NULL                 }
+};
+
+static const HfPart gpt_oss_parts[] = {
+    {"mlp.experts.gate_up_proj",        "ffn_gate_exps.weight",       FORM_GATE_COLUMNS, -1},
+    {"mlp.experts.gate_up_proj",        "ffn_up_exps.weight",         FORM_UP_COLUMNS,   -1},
+    {"mlp.experts.down_proj",           "ffn_down_exps.weight",       FORM_TRANSPOSED,   -1},
+    {"mlp.experts.gate_up_proj_bias",   "ffn_gate_exps.bias",         FORM_EVEN,         -1},
+    {"mlp.experts.gate_up_proj_bias",   "ffn_up_exps.bias",           FORM_ODD,          -1},
+    {"mlp.experts.down_proj_bias",      "ffn_down_exps.bias",         FORM_WHOLE,        -1},
+    {"mlp.experts.gate_up_proj_blocks", "ffn_gate_exps.weight",       FORM_MXFP4_EVEN,   -1},
+    {"mlp.experts.gate_up_proj_blocks", "ffn_up_exps.weight",         FORM_MXFP4_ODD,    -1},
+    {"mlp.experts.down_proj_blocks",    "ffn_down_exps.weight",       FORM_MXFP4,        -1},
+    {"mlp.experts.gate_up_proj_scales", "ffn_gate_exps.weight#scale", FORM_WHOLE,        -1},
+    {"mlp.experts.gate_up_proj_scales", "ffn_up_exps.weight#scale",   FORM_WHOLE,        -1},
+    {"mlp.experts.down_proj_scales",    "ffn_down_exps.weight#scale", FORM_WHOLE,        -1},
+    {NULL,                              NULL,                         FORM_WHOLE,        -1}
+};
+
+static const HfName delta_names[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"linear_attn.norm",         "ssm_norm"           },
+    {NULL,                       NULL                 }
+};
+
+static const HfPart qwen3next_parts[] = {
+    {"linear_attn.in_proj_qkvz.weight", "attn_qkv.weight",   FORM_DELTA_Q, 0 },
+    {"linear_attn.in_proj_qkvz.weight", "attn_qkv.weight",   FORM_DELTA_K, 1 },
+    {"linear_attn.in_proj_qkvz.weight", "attn_qkv.weight",   FORM_DELTA_V, 2 },
+    {"linear_attn.in_proj_qkvz.weight", "attn_gate.weight",  FORM_DELTA_Z, -1},
+    {"linear_attn.in_proj_ba.weight",   "ssm_ba.weight",     FORM_WHOLE,   -1},
+    {"linear_attn.conv1d.weight",       "ssm_conv1d.weight", FORM_CONV,    -1},
+    {"linear_attn.A_log",               "ssm_a",             FORM_DECAY,   -1},
+    {"linear_attn.dt_bias",             "ssm_dt.bias",       FORM_WHOLE,   -1},
+    {"linear_attn.out_proj.weight",     "ssm_out.weight",    FORM_WHOLE,   -1},
+    {NULL,                              NULL,                FORM_WHOLE,   -1}
+};
+
+static const HfPart qwen35_parts[] = {
+    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight",      FORM_KEY_ROWS,      0 },
+    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight",      FORM_VALUE_ROWS,    1 },
+    {"linear_attn.in_proj_z.weight",   "attn_gate.weight",     FORM_TILED_ROWS,    -1},
+    {"linear_attn.in_proj_b.weight",   "ssm_beta.weight",      FORM_TILED_ROWS,    -1},
+    {"linear_attn.in_proj_a.weight",   "ssm_alpha.weight",     FORM_TILED_ROWS,    -1},
+    {"linear_attn.conv1d.weight",      "ssm_conv1d.weight",    FORM_KEY_ROWS,      0 },
+    {"linear_attn.conv1d.weight",      "ssm_conv1d.weight",    FORM_VALUE_ROWS,    1 },
+    {"linear_attn.A_log",              "ssm_a",                FORM_TILED_DECAY,   -1},
+    {"linear_attn.dt_bias",            "ssm_dt.bias",          FORM_TILED,         -1},
+    {"linear_attn.out_proj.weight",    "ssm_out.weight",       FORM_TILED_COLUMNS, -1},
+    {"mlp.experts.gate_up_proj",       "ffn_gate_exps.weight", FORM_GATE_ROWS,     -1},
+    {"mlp.experts.gate_up_proj",       "ffn_up_exps.weight",   FORM_UP_ROWS,       -1},
+    {"mlp.experts.down_proj",          "ffn_down_exps.weight", FORM_WHOLE,         -1},
+    {NULL,                             NULL,                   FORM_WHOLE,         -1}
+};
+
 static const HfName glm4moe_names[] = {
     {"post_attention_layernorm",     "post_attention_norm"},
     {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"     },
@@ -165,6 +246,13 @@ static const HfDefault glm4moe_defaults[] = {{"partial_rotary_factor", 0.5}, {"r
 static const HfDefault ministral3_defaults[] = {{"head_dim", 128}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
 static const HfDefault minimax_defaults[] = {{"rope_theta", 5e6}, {"head_dim", 128}, {NULL, 0}};
 static const HfDefault ernie_moe_defaults[] = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
+static const HfDefault deepseek2_defaults[] = {{"q_lora_rank", 1536}, {"n_shared_experts", 2}, {NULL, 0}};
+static const HfDefault deepseek3_defaults[] = {{"q_lora_rank", 1536}, {"n_shared_experts", 1}, {"n_group", 8}, {"topk_group", 4},
+                                               {"first_k_dense_replace", 3}, {"routed_scaling_factor", 2.5}, {NULL, 0}};
+static const HfDefault gpt_oss_defaults[] = {{"rope_theta", 1.5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 64}, {"sliding_window", 128},
+                                             {"sliding_window_pattern", 2}, {NULL, 0}};
+static const HfDefault delta_defaults[] = {{"partial_rotary_factor", 0.25}, {"head_dim", 256}, {"linear_conv_kernel_dim", 4},
+                                           {NULL, 0}};
 static const HfDefault ernie_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 128}, {NULL, 0}};
 
 static const HfFamily families[] = {
@@ -183,7 +271,7 @@ static const HfFamily families[] = {
      .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3, .defaults = gemma_defaults},
     {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3,
      .defaults = smollm3_defaults},
-    {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = granite},
+    {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = rp_hf_granite_keys},
     {.name = "OlmoeForCausalLM", .arch = "olmoe", .activation = "silu", .keys = olmoe, .defaults = olmo2_defaults},
     {.name = "Olmo2ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .defaults = olmo2_defaults},
     {.name = "Olmo3ForCausalLM", .arch = "olmo2", .activation = "silu", .names = olmo2_names, .windows = true,
@@ -198,6 +286,26 @@ static const HfFamily families[] = {
      .keys = rp_hf_ernie_moe_keys, .defaults = ernie_moe_defaults},
     {.name = "MiniMaxM2ForCausalLM", .arch = "minimax-m2", .activation = "silu", .rotary_dim = true,
      .keys = rp_hf_minimax_m2_keys, .defaults = minimax_defaults},
+    {.name = "GraniteMoeForCausalLM", .arch = "granitemoe", .activation = "silu", .parts = granite_moe_parts, .norm_rope = true,
+     .keys = rp_hf_granite_moe_keys},
+    {.name = "GraniteMoeSharedForCausalLM", .arch = "granitemoe", .activation = "silu", .parts = granite_moe_parts,
+     .norm_rope = true, .keys = rp_hf_granite_moe_keys},
+    {.name = "DeepseekV2ForCausalLM", .arch = "deepseek2", .activation = "silu", .names = deepseek_names, .parts = deepseek_parts,
+     .latent = true, .keys = rp_hf_deepseek2_keys, .defaults = deepseek2_defaults},
+    {.name = "DeepseekV3ForCausalLM", .arch = "deepseek2", .activation = "silu", .names = deepseek_names, .parts = deepseek_parts,
+     .latent = true, .keys = rp_hf_deepseek3_keys, .defaults = deepseek3_defaults},
+    {.name = "GptOssForCausalLM", .arch = "gpt-oss", .activation = "silu", .names = gpt_oss_names, .parts = gpt_oss_parts,
+     .windows = true, .keys = rp_hf_gpt_oss_keys, .defaults = gpt_oss_defaults},
+    {.name = "Qwen3NextForCausalLM", .arch = "qwen3next", .activation = "silu", .names = delta_names, .parts = qwen3next_parts,
+     .norm_plus_1 = true, .keys = rp_hf_delta_moe_keys, .defaults = delta_defaults},
+    {.name = "Qwen3_5ForCausalLM", .arch = "qwen35", .activation = "silu", .names = delta_names, .parts = qwen35_parts,
+     .norm_plus_1 = true, .keys = rp_hf_delta_keys, .defaults = delta_defaults},
+    {.name = "Qwen3_5ForConditionalGeneration", .arch = "qwen35", .activation = "silu", .names = delta_names,
+     .parts = qwen35_parts, .norm_plus_1 = true, .keys = rp_hf_delta_keys, .defaults = delta_defaults},
+    {.name = "Qwen3_5MoeForCausalLM", .arch = "qwen35moe", .activation = "silu", .names = delta_names, .parts = qwen35_parts,
+     .norm_plus_1 = true, .keys = rp_hf_delta_moe_keys, .defaults = delta_defaults},
+    {.name = "Qwen3_5MoeForConditionalGeneration", .arch = "qwen35moe", .activation = "silu", .names = delta_names,
+     .parts = qwen35_parts, .norm_plus_1 = true, .keys = rp_hf_delta_moe_keys, .defaults = delta_defaults},
     {.name = "Ministral3ForCausalLM", .arch = "mistral3", .activation = "silu", .norm_rope = true, .window_unless_null = true,
      .keys = rp_hf_ministral3_keys, .defaults = ministral3_defaults},
     {.name = "Mistral3ForConditionalGeneration", .text_type = "ministral3", .arch = "mistral3", .activation = "silu",
@@ -217,7 +325,7 @@ RpStatus rp_hf_find_family(HfModel *m) {
     const JsonNode    *list = rp_json_get(&m->config, m->config.nodes, "architectures");
     const JsonNode    *name = list != NULL && list->type == JSON_ARRAY ? rp_json_first(&m->config, list) : NULL;
     const RpGgufString text = rp_json_string(&m->config, name);
-    char               known[1024];
+    char               known[2048];
     size_t             n     = 0;
     bool               named = false;
     if (name == NULL) return rp_fail(RP_E_FORMAT, "%s: architectures is missing", m->config.path);

@@ -4,7 +4,7 @@
  *     directory.c      files of the directory          safetensors.c  the header of a file of weights
  *     config.c         config.json -> <arch>.* keys    rope.c         RoPE scaling of all its spellings
  *     families.c       keys and names of each family  values.c       values of config.json
- *     keys.c           keys of newer families
+ *     keys.c           keys of newer families          cut.c          weights that are made of a part of a tensor
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
@@ -23,6 +23,43 @@ typedef struct HfName {
     const char *hf, *gguf;
 } HfName;
 
+/* How the data of a tensor of the file become those of one of GGUF (cut.c). */
+typedef enum HfForm {
+    FORM_WHOLE,
+    FORM_GATE_ROWS,     /* of [2 n rows] or [experts, 2 n rows]: the first n rows of each matrix, */
+    FORM_UP_ROWS,       /* or the others */
+    FORM_GATE_COLUMNS,  /* of [experts, rows, 2 n columns]: every second column, transposed, */
+    FORM_UP_COLUMNS,    /* or the others */
+    FORM_TRANSPOSED,    /* of [experts, rows, columns] */
+    FORM_EVEN,          /* every second element of each row, */
+    FORM_ODD,           /* or the others */
+    FORM_MXFP4,         /* of [experts, rows, blocks, 16 bytes], whose scales are another tensor: blocks of MXFP4, */
+    FORM_MXFP4_EVEN,    /* those of every second row, */
+    FORM_MXFP4_ODD,     /* or of the others */
+    FORM_LATENT_KEYS,   /* of the matrix of keys and values of each head: that of keys, transposed, */
+    FORM_LATENT_VALUES, /* or that of values */
+    FORM_DELTA_Q, /* of the rows of queries, keys, values and gates of each key head of a delta net: one of the four */
+    FORM_DELTA_K,
+    FORM_DELTA_V,
+    FORM_DELTA_Z,
+    FORM_CONV,          /* [channels, 1, taps] as a matrix */
+    FORM_KEY_ROWS,      /* of rows of queries, keys and values: those of queries and keys, */
+    FORM_VALUE_ROWS,    /* or those of values, as FORM_TILED_ROWS */
+    FORM_TILED_ROWS,    /* heads of values: first the first of each key head, then the second of each, ... */
+    FORM_TILED_COLUMNS, /* the same of columns, */
+    FORM_TILED,         /* of elements, */
+    FORM_TILED_DECAY,   /* and of -exp(x) of elements */
+    FORM_DECAY          /* -exp(x) */
+} HfForm;
+
+/* A tensor of a layer, all of its name behind "model.layers.N.", that is another one or a part of one in GGUF. Rows
+ * of one `hf` give a tensor each, or pieces of one: rows of matrices that stand one after another. */
+typedef struct HfPart {
+    const char *hf, *gguf; /* all of its name behind "blk.N." */
+    HfForm      form;
+    int32_t     piece; /* from 0; -1: all of the tensor */
+} HfPart;
+
 /* The value that transformers takes for an absent key of config.json, for families that differ from most. */
 typedef struct HfDefault {
     const char *name;
@@ -35,10 +72,12 @@ typedef struct HfFamily {
     const char      *text_type;   /* of "model_type" in "text_config"; NULL: any */
     const char      *activation;  /* the only one of "hidden_act" that `arch` computes */
     const HfName    *names;       /* rows before those of names.c, up to one of NULL */
+    const HfPart    *parts;       /* up to one of NULL; or NULL */
     const HfDefault *defaults;    /* up to one of NULL */
     bool norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
     bool norm_plus_1; /* norms multiply by 1 + weight */
     bool tied;        /* the output matrix is the embedding, where config.json does not say */
+    bool latent;      /* latent attention (MLA): heads have sizes of their own, set by `keys` */
     bool windows;     /* `arch` has layers with a window, and so has the file */
     bool rotary_dim;  /* config.json may say how many elements of a head rotate, not which part */
     bool window_unless_null;      /* sliding_window alone switches the window on; use_sliding_window is no key */
@@ -54,12 +93,19 @@ typedef struct HfVector {
 
 enum { HF_MAX_VECTORS = 2 };
 
+/* Sizes that parts of tensors depend on. */
+typedef struct HfSizes {
+    int64_t n_head, nope, value;            /* latent attention: heads; of keys without RoPE, and of values */
+    int64_t n_key, n_value, key_dim, v_dim; /* delta nets: heads of keys and of values, and their sizes */
+} HfSizes;
+
 struct HfModel {
     HfDirectory     dir;
     Json            config, tokenizer, tokenizer_config, generation; /* no nodes: the file is absent */
     const JsonNode *text; /* of `config`: what describes the language model */
     const HfFamily *family;
     GgufWriter     *out; /* gets the metadata */
+    HfSizes         sizes;
     HfVector        vectors[HF_MAX_VECTORS];
     int             n_vectors;
     bool            no_qk_norm;    /* config.json says that q and k have no norms, which files of `arch` may have, */
@@ -74,6 +120,13 @@ RP_NODISCARD RpStatus rp_hf_find_family(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_minimax_m2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_ernie_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_ministral3_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_granite_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_granite_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_deepseek2_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_deepseek3_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gpt_oss_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_delta_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_delta_moe_keys(HfModel *m);
 
 RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained); /* max_position_embeddings */
 
@@ -108,10 +161,33 @@ RP_NODISCARD RpStatus rp_hf_rope_number(const HfModel *m, const char *name, doub
 /* Reads the shards and sets the tensors of f. */
 RP_NODISCARD RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f, bool copy);
 
-/* The name that GGUF has for a tensor, `expert` is its number among its layer's experts or -1. False: none, *out is
- * the name as it is. */
 enum { HF_NAME_BYTES = 128 };
-typedef enum HfRole { HF_TENSOR, HF_EXPERT, HF_SCALE, HF_IGNORED, HF_UNKNOWN } HfRole;
-HfRole rp_hf_name(const HfModel *m, RpGgufString name, char out[HF_NAME_BYTES], int32_t *expert);
+typedef enum HfRole { HF_TENSOR, HF_EXPERT, HF_PIECE, HF_SCALE, HF_IGNORED, HF_UNKNOWN } HfRole;
+
+/* What a tensor of the file is in GGUF. */
+typedef struct HfTarget {
+    HfRole  role;
+    HfForm  form;
+    int32_t number;              /* among the experts of its layer, or of the piece; -1: it is the whole */
+    char    name[HF_NAME_BYTES]; /* of GGUF; of scales that of their weight and "#scale" */
+} HfTarget;
+
+/* The nth of the tensors that a tensor of the file is, or is a part of. HF_UNKNOWN: it is none; nth > 0: no more. */
+void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out);
+
+/* A part of a tensor, in elements or in blocks of MXFP4: out[i3][i2][i1][i0] = in[from + sum of i_k * step[k]]. */
+typedef struct HfCut {
+    int64_t ne[4], step[4], from;
+    int64_t shape[RP_MAX_DIMS]; /* of the tensor of GGUF, in elements */
+} HfCut;
+
+/* False: the form does not fit the shape of the tensor. */
+bool rp_hf_cut(const HfSizes *s, HfForm form, const SafeTensor *t, HfCut *out);
+
+/* Copies the elements of a cut; `size`: bytes of one. */
+void rp_hf_copy_cut(const HfCut *c, const void *in, size_t size, void *out);
+
+/* The same for blocks of MXFP4: 32 elements are 16 bytes, element 2i in the low half of byte i, and a scale. */
+void rp_hf_copy_mxfp4(const HfCut *c, const unsigned char *blocks, const unsigned char *scales, unsigned char *out);
 
 #endif

@@ -44,7 +44,7 @@ static const HfName experts[] = {
 /* Beginnings of tensors that the text model does not read: those of images and of multi-token prediction. */
 static const char *const ignored[] = {
     "vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.",
-    "visual.",       "model.visual.",          "model.mtp_"};
+    "visual.",       "model.visual.",          "model.mtp_",          "mtp."};
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -90,48 +90,78 @@ static HfRole find(const HfName *rows, size_t n, RpGgufString s, int32_t layer, 
     return HF_UNKNOWN;
 }
 
+/* The name is that of the row, or that of the scales of its weight. */
+static HfRole part_role(const HfPart *p, RpGgufString s) {
+    RpGgufString rest = s;
+    char         weight[HF_NAME_BYTES];
+    const char  *end;
+    if (is(s, p->hf)) return strchr(p->gguf, '#') != NULL ? HF_SCALE : p->piece >= 0 ? HF_PIECE : HF_TENSOR;
+    const char *dot = strstr(p->hf, ".weight");
+    if (dot == NULL) return HF_UNKNOWN;
+    snprintf(weight, sizeof weight, "%.*s", (int)(dot - p->hf), p->hf);
+    return take(&rest, weight) && ending(rest, &end) == HF_SCALE ? HF_SCALE : HF_UNKNOWN;
+}
+
+static HfRole find_part(const HfPart *rows, RpGgufString s, int32_t layer, int nth, HfTarget *out) {
+    for (const HfPart *p = rows; p != NULL && p->hf != NULL; p++) {
+        const HfRole role = part_role(p, s);
+        if (role == HF_UNKNOWN || nth-- > 0) continue;
+        out->form   = role == HF_SCALE ? FORM_WHOLE : p->form;
+        out->number = p->piece;
+        snprintf(out->name, sizeof out->name, "blk.%d.%s%s", layer, p->gguf,
+                 role == HF_SCALE && strchr(p->gguf, '#') == NULL ? "#scale" : "");
+        return role;
+    }
+    return HF_UNKNOWN;
+}
+
 /* A tensor of a layer; s is behind "model.layers.". */
-static HfRole layer_name(const HfModel *m, RpGgufString s, char out[HF_NAME_BYTES], int32_t *expert) {
+static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *out) {
     int32_t layer;
     HfRole  role;
     if (!take_number(&s, &layer)) return HF_UNKNOWN;
     if (is(s, "self_attn.rotary_emb.inv_freq")) return HF_IGNORED;
     if (layer >= m->n_layer && m->n_layer_next > 0) return HF_IGNORED;
+    role = find_part(m->family->parts, s, layer, nth, out);
+    if (role != HF_UNKNOWN || nth > 0) return role;
     if (is(s, "mlp.gate.e_score_correction_bias") || is(s, "block_sparse_moe.e_score_correction_bias") ||
         is(s, "mlp.moe_statics.e_score_correction_bias")) {
-        snprintf(out, HF_NAME_BYTES, "blk.%d.exp_probs_b.bias", layer);
+        snprintf(out->name, HF_NAME_BYTES, "blk.%d.exp_probs_b.bias", layer);
         return HF_TENSOR;
     }
     if (is(s, "self_attn.sinks")) {
-        snprintf(out, HF_NAME_BYTES, "blk.%d.attn_sinks.weight", layer);
+        snprintf(out->name, HF_NAME_BYTES, "blk.%d.attn_sinks.weight", layer);
         return HF_TENSOR;
     }
     RpGgufString e = s;
-    if ((take(&e, "mlp.experts.") || take(&e, "block_sparse_moe.experts.")) && take_number(&e, expert)) {
-        role = find(experts, COUNT(experts), e, layer, out);
+    if ((take(&e, "mlp.experts.") || take(&e, "block_sparse_moe.experts.")) && take_number(&e, &out->number)) {
+        role = find(experts, COUNT(experts), e, layer, out->name);
         return role == HF_TENSOR ? HF_EXPERT : role;
     }
-    role = m->family->names != NULL ? find(m->family->names, SIZE_MAX, s, layer, out) : HF_UNKNOWN;
-    return role != HF_UNKNOWN ? role : find(inside, COUNT(inside), s, layer, out);
+    out->number = -1;
+    role        = m->family->names != NULL ? find(m->family->names, SIZE_MAX, s, layer, out->name) : HF_UNKNOWN;
+    return role != HF_UNKNOWN ? role : find(inside, COUNT(inside), s, layer, out->name);
 }
 
-HfRole rp_hf_name(const HfModel *m, RpGgufString name, char out[HF_NAME_BYTES], int32_t *expert) {
+void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
     RpGgufString s = name;
     char         plain[HF_NAME_BYTES];
-    *expert = -1;
+    *out = (HfTarget){.role = HF_IGNORED, .number = -1};
     for (size_t i = 0; i < COUNT(ignored); i++)
-        if (take(&s, ignored[i])) return HF_IGNORED;
+        if (take(&s, ignored[i])) return;
     /* models that also see images: model.language_model.layers, or language_model.model.layers */
     if (take(&s, "model.language_model.") || take(&s, "language_model.model.")) {
         snprintf(plain, sizeof plain, "model.%.*s", (int)(s.len < 96 ? s.len : 96), s.ptr);
         s = (RpGgufString){plain, strlen(plain)};
     }
     (void)take(&s, "language_model.");
-    for (size_t i = 0; i < COUNT(outside); i++)
+    out->role = HF_UNKNOWN;
+    for (size_t i = 0; i < COUNT(outside) && nth == 0; i++)
         if (is(s, outside[i].hf)) {
-            snprintf(out, HF_NAME_BYTES, "%s", outside[i].gguf);
-            return HF_TENSOR;
+            snprintf(out->name, HF_NAME_BYTES, "%s", outside[i].gguf);
+            out->role = HF_TENSOR;
+            return;
         }
-    if (is(s, "lm_head.weight_scale_inv")) return HF_UNKNOWN;
-    return take(&s, "model.layers.") ? layer_name(m, s, out, expert) : HF_UNKNOWN;
+    if (is(s, "lm_head.weight_scale_inv")) return;
+    if (take(&s, "model.layers.")) out->role = layer_name(m, s, nth, out);
 }

@@ -118,6 +118,15 @@ static RpStatus yarn(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uin
     const double usual = yarn_magnitude(y.factor, 1.0),
                  both  = yarn_magnitude(y.factor, mscale) / yarn_magnitude(y.factor, all);
     RP_TRY(rp_hf_number(m, scaling, "attention_factor", mscale != 0.0 && all != 0.0 ? both : usual, &y.magnitude));
+    if (m->family->latent) {
+        if (fabs(y.magnitude - 1.0) > 1e-9 || !whole)
+            return rp_hf_refuse(m, "mscale", "YaRN of latent attention whose mscale is not mscale_all_dim");
+        put_scaling(m, "yarn", y.factor, y.n_orig);
+        rp_hf_put_f32(m, "rope.scaling.yarn_beta_fast", y.fast);
+        rp_hf_put_f32(m, "rope.scaling.yarn_beta_slow", y.slow);
+        rp_hf_put_f32(m, "rope.scaling.yarn_log_multiplier", 0.1 * all);
+        return RP_OK;
+    }
     if (!whole) {
         if (!(y.fast > 0.0 && y.slow > 0.0 && base > 1.0) || head_dim < 2 || head_dim > 65536)
             return rp_fail(RP_E_FORMAT, "%s: YaRN between %g and %g turns is not possible", m->config.path, y.fast,

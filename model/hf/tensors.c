@@ -3,6 +3,7 @@
  *     vectors              f32, for norms of Gemma 1 + weight
  *     experts of a layer   one tensor [ne0, ne1, n] of n matrices
  *     FP8 (e4m3)           bf16 (fp8.h)
+ *     parts of tensors     by the forms of hf.h, among them MXFP4, whose scales are a tensor of their own
  *     rope_freqs.weight    the divisors of RoPE frequencies
  *     odd places           a matrix whose data are not aligned to its elements */
 #include "model/hf/hf.h"
@@ -13,6 +14,7 @@
 #include "reprise/quants.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +23,12 @@
 enum { ALIGN = 64, GGUF_I8 = 24 /* stands for the types that GGUF lacks */ };
 
 typedef struct Entry {
-    char              name[HF_NAME_BYTES]; /* of GGUF */
-    int32_t           expert;              /* -1: none */
-    HfRole            role;
+    HfTarget          to;
     const SafeTensor *tensor;
+    int64_t           ne[RP_MAX_DIMS]; /* of what the tensor is in GGUF */
 } Entry;
 
-/* Tensors of one name: entries[first..first + n), n > 1 for experts. */
+/* Tensors of one name: entries[first..first + n), n > 1 for experts and pieces. */
 typedef struct Group {
     size_t first, n;
     size_t made; /* its offset in the private memory; SIZE_MAX: it is mapped */
@@ -36,7 +37,7 @@ typedef struct Group {
 typedef struct Weights {
     HfModel  *m;
     HfShards  shards;
-    Entry    *entries; /* sorted by name, then by expert */
+    Entry    *entries; /* sorted by name, then by number */
     size_t    n_entries;
     Group    *groups;
     size_t    n_groups;
@@ -47,15 +48,15 @@ typedef struct Weights {
 
 static int by_name(const void *a, const void *b) {
     const Entry *x = a, *y = b;
-    const int    order = strcmp(x->name, y->name);
-    return order != 0 ? order : (x->expert > y->expert) - (x->expert < y->expert);
+    const int    order = strcmp(x->to.name, y->to.name);
+    return order != 0 ? order : (x->to.number > y->to.number) - (x->to.number < y->to.number);
 }
 
 /* ---- entries and groups ---- */
 
 static RpStatus bad(const Weights *w, const Entry *e, const char *what) {
     return rp_fail(RP_E_FORMAT, "%s: tensor %.*s (%s): %s", w->m->dir.path,
-                   (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr, e->name, what);
+                   (int)(e->tensor->name.len < 96 ? e->tensor->name.len : 96), e->tensor->name.ptr, e->to.name, what);
 }
 
 /* Names that stand for something else inside of the library. */
@@ -66,22 +67,35 @@ static RpStatus check_unknown(const Weights *w, const SafeTensor *t) {
                    w->m->dir.path, (int)(s.len < 96 ? s.len : 96), s.ptr);
 }
 
+static RpStatus add_entry(Weights *w, const SafeTensor *t, const HfTarget *to) {
+    Entry *e = &w->entries[w->n_entries];
+    HfCut  cut;
+    *e = (Entry){.to = *to, .tensor = t};
+    if (to->role == HF_IGNORED || (w->tied && strcmp(to->name, "output.weight") == 0)) return RP_OK;
+    if (to->role == HF_UNKNOWN) RP_TRY(check_unknown(w, t));
+    if (to->role == HF_UNKNOWN) /* stands in the list, so that it is refused as unused */
+        snprintf(e->to.name, sizeof e->to.name, "%.*s", (int)(t->name.len < 120 ? t->name.len : 120), t->name.ptr);
+    if (w->m->no_qk_norm && (strstr(to->name, "_q_norm.") != NULL || strstr(to->name, "_k_norm.") != NULL))
+        return bad(w, e, "a norm of q or k, and use_qk_norm of config.json is not true");
+    if (!rp_hf_cut(&w->m->sizes, to->form, t, &cut)) return bad(w, e, "its shape is not that of config.json");
+    memcpy(e->ne, cut.shape, sizeof e->ne);
+    w->n_entries++;
+    return RP_OK;
+}
+
 static RpStatus list_entries(Weights *w) {
-    w->entries = calloc(w->shards.n_tensors + 1, sizeof *w->entries);
+    size_t   n = 1;
+    HfTarget to;
+    for (size_t i = 0; i < w->shards.n_tensors; i++, n++)
+        for (int nth = 1; rp_hf_name(w->m, w->shards.tensors[i]->name, nth, &to), to.role < HF_IGNORED; nth++) n++;
+    w->entries = calloc(n, sizeof *w->entries);
     if (w->entries == NULL)
         return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", w->m->dir.path, w->shards.n_tensors);
     for (size_t i = 0; i < w->shards.n_tensors; i++) {
         const SafeTensor *t = w->shards.tensors[i];
-        Entry            *e = &w->entries[w->n_entries];
-        *e                  = (Entry){.tensor = t, .expert = -1};
-        e->role             = rp_hf_name(w->m, t->name, e->name, &e->expert);
-        if (e->role == HF_IGNORED || (w->tied && strcmp(e->name, "output.weight") == 0)) continue;
-        if (e->role == HF_UNKNOWN) RP_TRY(check_unknown(w, t));
-        if (e->role == HF_UNKNOWN) /* stands in the list, so that it is refused as unused */
-            snprintf(e->name, sizeof e->name, "%.*s", (int)(t->name.len < 120 ? t->name.len : 120), t->name.ptr);
-        if (w->m->no_qk_norm && (strstr(e->name, "_q_norm.") != NULL || strstr(e->name, "_k_norm.") != NULL))
-            return bad(w, e, "a norm of q or k, and use_qk_norm of config.json is not true");
-        w->n_entries++;
+        rp_hf_name(w->m, t->name, 0, &to);
+        for (int nth = 1; nth == 1 || to.role < HF_IGNORED; rp_hf_name(w->m, t->name, nth++, &to))
+            RP_TRY(add_entry(w, t, &to));
     }
     if (w->n_entries > 0) qsort(w->entries, w->n_entries, sizeof *w->entries, by_name);
     return RP_OK;
@@ -92,13 +106,13 @@ static RpStatus check_qk_norms(const Weights *w) {
     static const char *const which[] = {"q", "k"};
     for (int64_t i = 0; w->m->qk_norm && i < 2 * (int64_t)w->m->n_layer; i++) {
         const int layer = (int)(i / 2);
-        Entry     key   = {.expert = -1};
-        snprintf(key.name, sizeof key.name, "blk.%d.attn_%s_norm.weight", layer, which[i % 2]);
+        Entry     key   = {.to.number = -1};
+        snprintf(key.to.name, sizeof key.to.name, "blk.%d.attn_%s_norm.weight", layer, which[i % 2]);
         if (bsearch(&key, w->entries, w->n_entries, sizeof key, by_name) == NULL)
             return rp_fail(RP_E_FORMAT,
                            "%s: tensor model.layers.%d.self_attn.%s_norm.weight (%s) is missing, and use_qk_norm of "
                            "config.json is true",
-                           w->m->dir.path, layer, which[i % 2], key.name);
+                           w->m->dir.path, layer, which[i % 2], key.to.name);
     }
     return RP_OK;
 }
@@ -107,48 +121,78 @@ static bool same_shape(const SafeTensor *a, const SafeTensor *b) {
     return a->type == b->type && memcmp(a->ne, b->ne, sizeof a->ne) == 0;
 }
 
-/* The experts of a layer: numbers 0 to n - 1, of one shape. All else has one entry. */
+/* The experts of a layer: numbers 0 to n - 1, of one shape. Pieces: the same, of rows of one length. All else has one
+ * entry. */
 static RpStatus check_group(const Weights *w, const Group *g) {
     const Entry *first = &w->entries[g->first];
     for (size_t i = 0; i < g->n; i++) {
         const Entry *e = first + i;
-        if (first->role != HF_EXPERT && i > 0) return bad(w, e, "two tensors have this name");
-        if (first->role != HF_EXPERT) continue;
-        if (e->role != HF_EXPERT || e->expert != (int32_t)i)
+        if (first->to.role != HF_EXPERT && first->to.role != HF_PIECE && i > 0)
+            return bad(w, e, "two tensors have this name");
+        if (first->to.role != HF_EXPERT && first->to.role != HF_PIECE) continue;
+        if (e->to.role != first->to.role || e->to.number != (int32_t)i)
             return bad(w, e, "an expert before it is missing, or occurs twice");
-        if (!same_shape(e->tensor, first->tensor)) return bad(w, e, "experts of one layer differ in type or shape");
-        if (e->tensor->ne[2] != 1 || e->tensor->ne[3] != 1) return bad(w, e, "an expert is no matrix");
+        if (e->to.role == HF_PIECE ? e->tensor->type != first->tensor->type || e->ne[0] != first->ne[0]
+                                   : !same_shape(e->tensor, first->tensor))
+            return bad(w, e, "experts of one layer differ in type or shape");
+        if (e->ne[2] != 1 || e->ne[3] != 1) return bad(w, e, "an expert is no matrix");
     }
     return RP_OK;
 }
 
-static bool is_vector(const SafeTensor *t) { return t->ne[1] == 1 && t->ne[2] == 1 && t->ne[3] == 1; }
+static bool is_vector(const Entry *e) { return e->ne[1] == 1 && e->ne[2] == 1 && e->ne[3] == 1; }
 
-static bool is_norm(const Entry *e) { return strstr(e->name, "_norm.weight") != NULL; }
+static bool ends_in(const Entry *e, const char *text) {
+    const size_t n = strlen(e->to.name), len = strlen(text);
+    return n >= len && strcmp(e->to.name + n - len, text) == 0;
+}
+
+/* Norms that families multiply by 1 + weight; the one of a delta net is none of them. */
+static bool is_norm(const Entry *e) {
+    return strstr(e->to.name, "_norm.weight") != NULL && !ends_in(e, ".ssm_norm.weight");
+}
+
+static bool is_mxfp4(const Entry *e) { return e->to.form >= FORM_MXFP4 && e->to.form <= FORM_MXFP4_ODD; }
+
+/* Tensors that are f32 in GGUF whatever they are in the file. */
+static bool must_be_f32(const Entry *e) {
+    return (e->to.role == HF_TENSOR && is_vector(e)) || ends_in(e, ".bias") || ends_in(e, ".ssm_conv1d.weight");
+}
 
 /* The type that the library sees; -1: it does not compute with the tensor. */
 static int dtype_of(const Entry *e) {
-    if (e->role == HF_UNKNOWN) return rp_safe_type_dtype(e->tensor->type);
+    if (e->to.role == HF_UNKNOWN) return rp_safe_type_dtype(e->tensor->type);
+    if (is_mxfp4(e)) return e->tensor->type == SAFE_U8 ? RP_MXFP4 : -1;
     if (e->tensor->type == SAFE_F8_E4M3) return RP_BF16;
     const int dtype = rp_safe_type_dtype(e->tensor->type);
-    return dtype >= 0 && e->role == HF_TENSOR && is_vector(e->tensor) ? RP_F32 : dtype;
+    return dtype >= 0 && must_be_f32(e) ? RP_F32 : dtype;
 }
 
 /* The scales of weight `e`, or with `scale` the weight of scales `e`; NULL: there are none. */
 static const Entry *partner(const Weights *w, const Entry *e, bool scale) {
-    Entry     key = {.expert = e->expert};
-    const int n   = (int)strlen(e->name) - (scale ? (int)strlen("#scale") : 0);
-    snprintf(key.name, sizeof key.name, "%.*s%s", n < HF_NAME_BYTES - 8 ? n : HF_NAME_BYTES - 8, e->name,
+    Entry     key = {.to.number = e->to.number};
+    const int n   = (int)strlen(e->to.name) - (scale ? (int)strlen("#scale") : 0);
+    snprintf(key.to.name, sizeof key.to.name, "%.*s%s", n < HF_NAME_BYTES - 8 ? n : HF_NAME_BYTES - 8, e->to.name,
              scale ? "" : "#scale");
     return bsearch(&key, w->entries, w->n_entries, sizeof key, by_name);
 }
 
-/* Scales belong to one weight in FP8, which has no others. */
+/* A byte for each block. */
+static bool fits_mxfp4(const SafeTensor *scales, const SafeTensor *blocks) {
+    return scales->type == SAFE_U8 && scales->ne[0] == blocks->ne[1] && scales->ne[1] == blocks->ne[2] &&
+           scales->ne[2] == blocks->ne[3] && scales->ne[3] == 1;
+}
+
+/* Scales belong to one weight in FP8 or MXFP4, which has no others. */
 static RpStatus check_scales(const Weights *w, const Group *g) {
     for (size_t i = 0; i < g->n; i++) {
         const Entry *e = &w->entries[g->first + i], *weight = partner(w, e, true);
-        if (i > 0 && e[-1].expert == e->expert) return bad(w, e, "its weight has two tensors of scales");
+        if (i > 0 && e[-1].to.number == e->to.number) return bad(w, e, "its weight has two tensors of scales");
         if (weight == NULL) return bad(w, e, "scales of a weight that is missing");
+        if (is_mxfp4(weight)) {
+            if (fits_mxfp4(e->tensor, weight->tensor)) continue;
+            return bad(w, e, "its scales are not a byte for each block");
+        }
         if (weight->tensor->type != SAFE_F8_E4M3) return bad(w, e, "scales of a weight that is not F8_E4M3");
     }
     return RP_OK;
@@ -158,12 +202,13 @@ static RpStatus check_scales(const Weights *w, const Group *g) {
 static RpStatus check_type(const Weights *w, const Group *g) {
     const Entry      *e = &w->entries[g->first];
     const SafeTensor *t = e->tensor;
-    if (e->role == HF_UNKNOWN) return RP_OK;
+    if (e->to.role == HF_UNKNOWN) return RP_OK;
     if (dtype_of(e) < 0)
         return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s, which is not supported", w->m->dir.path,
                        (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, rp_safe_type_name(t->type));
-    if (t->type == SAFE_F8_E4M3 && e->role == HF_TENSOR && is_vector(t)) return bad(w, e, "a vector in F8_E4M3");
-    if (is_norm(e) && !is_vector(t)) return bad(w, e, "a norm that is no vector");
+    if (t->type == SAFE_F8_E4M3 && must_be_f32(e)) return bad(w, e, "a vector in F8_E4M3");
+    if (is_mxfp4(e) && partner(w, e, false) == NULL) return bad(w, e, "its scales are missing");
+    if (is_norm(e) && !is_vector(e)) return bad(w, e, "a norm that is no vector");
     for (size_t i = 0; i < g->n && w->fp8 && t->type == SAFE_F8_E4M3; i++)
         if (partner(w, e + i, false) == NULL)
             return bad(w, e + i, "its scales are missing, and quantization_config says fp8");
@@ -174,17 +219,29 @@ static RpStatus check_type(const Weights *w, const Group *g) {
 static bool must_be_made(const Weights *w, const Group *g) {
     const Entry      *e = &w->entries[g->first];
     const SafeTensor *t = e->tensor;
-    if (e->role == HF_UNKNOWN) return false;
+    if (e->to.role == HF_UNKNOWN) return false;
     const int dtype = dtype_of(e);
-    if (dtype != rp_safe_type_dtype(t->type) || e->role == HF_EXPERT) return true;
+    if (dtype != rp_safe_type_dtype(t->type) || e->to.role == HF_EXPERT || e->to.form != FORM_WHOLE) return true;
     if (w->m->family->norm_plus_1 && is_norm(e)) return true;
     return (uintptr_t)t->data % rp_row_bytes((RpDtype)dtype, 1) != 0;
 }
 
+/* The shape of the tensor of GGUF. */
+static void group_shape(const Weights *w, const Group *g, int64_t ne[RP_MAX_DIMS]) {
+    const Entry *e = &w->entries[g->first];
+    memcpy(ne, e->ne, sizeof e->ne);
+    if (e->to.role == HF_EXPERT) ne[2] = (int64_t)g->n;
+    for (size_t i = 1; i < g->n && e->to.role == HF_PIECE; i++) ne[1] += e[i].ne[1];
+}
+
+static size_t bytes_of(RpDtype dtype, const int64_t ne[RP_MAX_DIMS]) {
+    return rp_row_bytes(dtype, ne[0]) * (size_t)(ne[1] * ne[2] * ne[3]);
+}
+
 static size_t group_bytes(const Weights *w, const Group *g) {
-    const Entry   *e  = &w->entries[g->first];
-    const int64_t *ne = e->tensor->ne;
-    return rp_row_bytes((RpDtype)dtype_of(e), ne[0]) * (size_t)(ne[1] * ne[2] * ne[3]) * g->n;
+    int64_t ne[RP_MAX_DIMS];
+    group_shape(w, g, ne);
+    return bytes_of((RpDtype)dtype_of(&w->entries[g->first]), ne);
 }
 
 static RpStatus list_groups(Weights *w) {
@@ -193,10 +250,10 @@ static RpStatus list_groups(Weights *w) {
         return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu tensors", w->m->dir.path, w->n_entries);
     for (size_t i = 0, n; i < w->n_entries; i += n) {
         const Entry *e = &w->entries[i];
-        for (n = 1; i + n < w->n_entries && strcmp(e->name, e[n].name) == 0;) n++;
+        for (n = 1; i + n < w->n_entries && strcmp(e->to.name, e[n].to.name) == 0;) n++;
         Group *g = &w->groups[w->n_groups];
         *g       = (Group){.first = i, .n = n, .made = SIZE_MAX};
-        if (e->role == HF_SCALE) {
+        if (e->to.role == HF_SCALE) {
             RP_TRY(check_scales(w, g));
             continue;
         }
@@ -213,23 +270,52 @@ static RpStatus list_groups(Weights *w) {
 
 /* ---- making ---- */
 
+/* The elements of a tensor in the type of its entry: in the file, or in *room, which the caller frees. */
+static RpStatus elements(const Weights *w, const Entry *e, void **room, const void **out) {
+    const SafeTensor *t = e->tensor;
+    const size_t      n = (size_t)(t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]);
+    *room               = NULL;
+    *out                = t->data;
+    if (t->type != SAFE_F8_E4M3 && dtype_of(e) == rp_safe_type_dtype(t->type)) return RP_OK;
+    *out = *room = malloc(n * sizeof(float) + 1);
+    if (*room == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu elements", w->m->dir.path, n);
+    if (t->type != SAFE_F8_E4M3) {
+        rp_safe_to_f32(t, *room);
+        return RP_OK;
+    }
+    if (t->ne[2] != 1 || t->ne[3] != 1) return bad(w, e, "FP8 of other shapes than a matrix");
+    const Entry *scales = partner(w, e, false);
+    return rp_fp8_to_bf16(w->m->dir.path, t, scales != NULL ? scales->tensor : NULL, w->blocks, *room);
+}
+
+static RpStatus make_entry(const Weights *w, const Entry *e, char *out) {
+    const RpDtype dtype = (RpDtype)dtype_of(e);
+    HfCut         cut;
+    void         *room;
+    const void   *in;
+    if (!rp_hf_cut(&w->m->sizes, e->to.form, e->tensor, &cut)) return RP_E_FORMAT; /* add_entry has checked it */
+    if (is_mxfp4(e)) {
+        const unsigned char *scales = partner(w, e, false)->tensor->data;
+        rp_hf_copy_mxfp4(&cut, e->tensor->data, scales, (unsigned char *)out);
+        return RP_OK;
+    }
+    const RpStatus st = elements(w, e, &room, &in);
+    if (st == RP_OK) rp_hf_copy_cut(&cut, in, rp_row_bytes(dtype, 1), out);
+    free(room);
+    RP_TRY(st);
+    if (dtype != RP_F32) return RP_OK;
+    float     *x     = (float *)(void *)out;
+    const bool plus1 = w->m->family->norm_plus_1 && is_norm(e);
+    const bool decay = e->to.form == FORM_DECAY || e->to.form == FORM_TILED_DECAY;
+    for (int64_t k = 0; k < e->ne[0] && (plus1 || decay); k++) x[k] = plus1 ? x[k] + 1.0f : -expf(x[k]);
+    return RP_OK;
+}
+
 static RpStatus make(const Weights *w, const Group *g, char *out) {
-    const size_t each = group_bytes(w, g) / g->n;
-    for (size_t i = 0; i < g->n; i++, out += each) {
-        const Entry      *e = &w->entries[g->first + i];
-        const SafeTensor *t = e->tensor;
-        if (t->type == SAFE_F8_E4M3) {
-            if (t->ne[2] != 1 || t->ne[3] != 1) return bad(w, e, "FP8 of other shapes than a matrix");
-            const Entry *scales = partner(w, e, false);
-            RP_TRY(rp_fp8_to_bf16(w->m->dir.path, t, scales != NULL ? scales->tensor : NULL, w->blocks, out));
-        } else if (dtype_of(e) == rp_safe_type_dtype(t->type)) {
-            memcpy(out, t->data, each);
-        } else {
-            rp_safe_to_f32(t, (float *)(void *)out);
-        }
-        if (!w->m->family->norm_plus_1 || !is_norm(e) || dtype_of(e) != RP_F32) continue;
-        float *x = (float *)(void *)out;
-        for (int64_t k = 0; k < t->ne[0]; k++) x[k] += 1.0f;
+    for (size_t i = 0; i < g->n; i++) {
+        const Entry *e = &w->entries[g->first + i];
+        RP_TRY(make_entry(w, e, out));
+        out += bytes_of((RpDtype)dtype_of(e), e->ne);
     }
     return RP_OK;
 }
@@ -239,9 +325,8 @@ static void place(const Weights *w, const Group *g, RpGgufFile *f, RpGgufTensor 
     const SafeTensor *t     = e->tensor;
     const int         dtype = dtype_of(e);
     int64_t           ne[RP_MAX_DIMS];
-    memcpy(ne, t->ne, sizeof ne);
-    if (e->role == HF_EXPERT) ne[2] = (int64_t)g->n;
-    out->known     = e->role != HF_UNKNOWN;
+    group_shape(w, g, ne);
+    out->known     = e->to.role != HF_UNKNOWN;
     out->gguf_type = dtype >= 0 ? (uint32_t)rp_dtype_info((RpDtype)dtype)->gguf_type : GGUF_I8;
     out->bytes     = g->made != SIZE_MAX ? group_bytes(w, g) : t->bytes;
     memcpy(out->view.ne, ne, sizeof ne);
@@ -254,11 +339,11 @@ static void place(const Weights *w, const Group *g, RpGgufFile *f, RpGgufTensor 
 /* The names of all tensors in one block, which the file owns. */
 static RpStatus set_names(const Weights *w, RpGgufFile *f) {
     size_t bytes = 32;
-    for (size_t i = 0; i < w->n_groups; i++) bytes += strlen(w->entries[w->groups[i].first].name);
+    for (size_t i = 0; i < w->n_groups; i++) bytes += strlen(w->entries[w->groups[i].first].to.name);
     char *p = f->parts.names = malloc(bytes);
     if (p == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for names", f->path);
     for (size_t i = 0; i < w->n_groups; i++) {
-        const char *name   = w->entries[w->groups[i].first].name;
+        const char *name   = w->entries[w->groups[i].first].to.name;
         f->tensors[i].name = (RpGgufString){p, strlen(name)};
         p                  = memcpy(p, name, strlen(name));
         p += strlen(name);
@@ -330,7 +415,7 @@ static RpStatus read_blocks(Weights *w) {
     const Json     *j    = &w->m->config;
     const JsonNode *q    = rp_json_get(j, j->nodes, "quantization_config");
     const JsonNode *size = rp_json_get(j, q, "weight_block_size");
-    w->fp8               = q != NULL && q->type != JSON_NULL;
+    w->fp8               = rp_json_is(j, rp_json_get(j, q, "quant_method"), "fp8");
     if (size == NULL || size->type == JSON_NULL) return RP_OK;
     const JsonNode *rows = rp_json_first(j, size), *columns = rows != NULL ? rp_json_next(j, size, rows) : NULL;
     uint64_t        r = 0, c = 0;

@@ -16,11 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t      bytes;
     RpGgufFile *f;
     ModelConfig c;
-    int32_t     expert;
-    char        name[HF_NAME_BYTES];
+    HfTarget    target;
     if (rp_json_read("config.json", (const char *)data, size, &m.config) == RP_OK &&
         rp_gguf_writer_memory("fuzz", &m.out) == RP_OK && rp_hf_config(&m) == RP_OK) {
-        (void)rp_hf_name(&m, (RpGgufString){(const char *)data, size}, name, &expert);
+        rp_hf_name(&m, (RpGgufString){(const char *)data, size}, 0, &target);
         if (rp_gguf_writer_take(m.out, &blob, &bytes) != RP_OK) abort();
         if (rp_gguf_open_memory(blob, bytes, "fuzz", &f) != RP_OK) __builtin_trap(); /* what is written can be read */
         if (rp_config_read(f, &c) == RP_OK)

@@ -315,6 +315,70 @@ Test(hf_refused, values_of_config_json) {
                   "hidden_activation 'relu' is not supported (gemma3 computes gelu_pytorch_tanh)");
 }
 
+/* Families whose tensors are made of parts of those of the file. */
+Test(hf_refused, values_that_parts_of_tensors_depend_on) {
+    static const char lite[] = "hf/deepseek2-lite", v3[] = "hf/deepseek3", oss[] = "hf/gpt-oss",
+                      next[] = "hf/qwen3next";
+    static const char qwen[] = "hf/qwen3_5", layers[] = "\"layer_types\"", type[] = "\"model_type\"";
+    refuse_config(lite, "\"v_head_dim\": 24", "\"v_head_dim\": 16", RP_E_FORMAT,
+                  "kv_b_proj.weight (blk.0.attn_k_b.weight): its shape is not that of config.json");
+    refuse_config(lite, "\"v_head_dim\": 24", "\"v_head_dim\": 0", RP_E_FORMAT,
+                  "v_head_dim is 0, must be from 1 to 65536");
+    refuse_config(lite, "\"topk_method\": \"greedy\"", "\"topk_method\": \"group_limited_greedy\"", RP_E_UNSUPPORTED,
+                  "topk_method: another value is not supported");
+    refuse_config(lite, "\"norm_topk_prob\": false", "\"norm_topk_prob\": true", RP_E_UNSUPPORTED,
+                  "norm_topk_prob: weights of experts divided by their sum is not supported");
+    refuse_config(v3, "\"rope_interleave\": true", "\"rope_interleave\": false", RP_E_UNSUPPORTED,
+                  "rope_interleave: RoPE of pairs (i, i+n/2) in latent attention is not supported");
+    refuse_config(v3, "\"mscale\": 0.8", "\"mscale\": 0.7", RP_E_UNSUPPORTED,
+                  "mscale: YaRN of latent attention whose mscale is not mscale_all_dim is not supported");
+    refuse_config(oss, "\"swiglu_limit\": 7.0", "\"swiglu_limit\": 8", RP_E_UNSUPPORTED,
+                  "swiglu_limit: another value is not supported");
+    refuse_config(next, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2", RP_E_UNSUPPORTED,
+                  "decoder_sparse_step: another value is not supported");
+    refuse_config(next, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]", RP_E_UNSUPPORTED,
+                  "mlp_only_layers: a model with dense layers between those with experts is not supported");
+    refuse_config(next, "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 4", RP_E_FORMAT,
+                  "linear_num_value_heads 6 is no multiple of linear_num_key_heads 4");
+    refuse_config(next, "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 3", RP_E_FORMAT,
+                  "conv1d.weight (blk.0.ssm_conv1d.weight): its shape is not that of config.json");
+    refuse_config(qwen, "\"linear_value_head_dim\": 8", "\"linear_value_head_dim\": 16", RP_E_UNSUPPORTED,
+                  "linear_value_head_dim: another size than linear_key_head_dim is not supported");
+    refuse_config(qwen, layers, "\"layer_types\": [1, 2, 3], \"x\"", RP_E_FORMAT,
+                  "layer_types is not a list of 4 texts");
+    refuse_config(qwen, layers, "\"layer_types\": [1, 2, 3, 4], \"x\"", RP_E_UNSUPPORTED,
+                  "layer_types: a layer that is neither linear_attention nor full_attention is not supported");
+    refuse_config(qwen, "\"rope_theta\"", "\"mrope_section\": [11, 11], \"rope_theta\"", RP_E_FORMAT,
+                  "mrope_section is not a list of 3 numbers");
+    refuse_config(qwen, "\"rope_theta\"", "\"mrope_section\": [-1, 11, 10], \"rope_theta\"", RP_E_FORMAT,
+                  "mrope_section has -1");
+    refuse_config(qwen, type, "\"quantization_config\": {\"quant_method\": \"awq\"}, \"model_type\"", RP_E_UNSUPPORTED,
+                  "quant_method 'awq' is not supported (there are fp8 and mxfp4)");
+    expect(next, layers, "\"x\"", "qwen3next.attention.recurrent_layers", 1);
+    expect(next, "\"partial_rotary_factor\"", "\"x\"", "qwen3next.rope.dimension_count", 4);
+    expect(v3, "\"n_group\": 4", "\"n_group\": 2", "deepseek2.expert_group_count", 2);
+    expect(lite, "\"q_lora_rank\": null", "\"x\": 0", "deepseek2.attention.q_lora_rank", 1536);
+    expect(oss, layers, "\"x\"", "gpt-oss.attention.sliding_window_pattern", 1);
+}
+
+Test(hf_refused, scales_of_mxfp4) {
+    static const char scales[] = "\"model.layers.0.mlp.experts.down_proj_scales\":{\"dtype\":\"U8\"";
+    static const char oss[]    = "hf/gpt-oss-mxfp4";
+    char              other[sizeof scales];
+    hf_begin();
+    copy(oss, "config.json", NULL, NULL);
+    memcpy(other, scales, sizeof scales);
+    memcpy(strstr(other, "down"), "DOWN", 4);
+    copy(oss, "model.safetensors", scales, other);
+    REFUSED(hf_open(), RP_E_FORMAT, "down_proj_blocks (blk.0.ffn_down_exps.weight): its scales are missing");
+    memcpy(other, scales, sizeof scales);
+    memcpy(strstr(other, "U8"), "I8", 2);
+    copy(oss, "model.safetensors", scales, other);
+    REFUSED(hf_open(), RP_E_FORMAT,
+            "down_proj_scales (blk.0.ffn_down_exps.weight#scale): its scales are not a byte for each block");
+    hf_end();
+}
+
 /* ---- tokenizer.json ---- */
 
 /* The tokenizer of a golden directory with a text of tokenizer.json replaced. */
