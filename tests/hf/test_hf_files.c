@@ -234,7 +234,7 @@ Test(hf_files, bad_configurations) {
     refuse_config("\"vocab_size\"", "\"partial_rotary_factor\": 0.5, \"vocab_size\"", RP_E_UNSUPPORTED,
                   "partial_rotary_factor: RoPE of a part of a head is not supported");
     refuse_config("\"vocab_size\"", "\"quantization_config\": {\"quant_method\": \"gptq\"}, \"vocab_size\"",
-                  RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported (there is fp8)");
+                  RP_E_UNSUPPORTED, "quant_method 'gptq' is not supported (there are fp8 and mxfp4)");
     hf_end();
 }
 

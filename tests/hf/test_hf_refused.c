@@ -366,14 +366,14 @@ Test(hf_refused, scales_of_mxfp4) {
     static const char oss[]    = "hf/gpt-oss-mxfp4";
     char              other[sizeof scales];
     hf_begin();
-    copy(oss, "config.json", NULL, NULL);
+    hf_change(oss, "config.json", NULL, NULL);
     memcpy(other, scales, sizeof scales);
     memcpy(strstr(other, "down"), "DOWN", 4);
-    copy(oss, "model.safetensors", scales, other);
+    hf_change(oss, "model.safetensors", scales, other);
     REFUSED(hf_open(), RP_E_FORMAT, "down_proj_blocks (blk.0.ffn_down_exps.weight): its scales are missing");
     memcpy(other, scales, sizeof scales);
     memcpy(strstr(other, "U8"), "I8", 2);
-    copy(oss, "model.safetensors", scales, other);
+    hf_change(oss, "model.safetensors", scales, other);
     REFUSED(hf_open(), RP_E_FORMAT,
             "down_proj_scales (blk.0.ffn_down_exps.weight#scale): its scales are not a byte for each block");
     hf_end();
