@@ -65,11 +65,10 @@ RpStatus rp_adapter_check(const RpModel *m, const RpGgufFile *f) {
 }
 
 static RpStatus check_type(const RpGgufFile *f, const RpGgufTensor *t) {
-    const bool  is_weight = t->known && t->view.dtype != RP_I32;
-    const char *type      = rp_gguf_type_name(t->gguf_type);
+    const bool is_weight = t->known && t->view.dtype != RP_I32;
     if (is_weight && t->view.ne[2] == 1 && t->view.ne[3] == 1) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s%s: must be a matrix of a float or weight type",
-                   rp_gguf_path(f), shown(t->name), t->name.ptr, type != NULL ? type : "of an unknown type",
+                   rp_gguf_path(f), shown(t->name), t->name.ptr, rp_gguf_type_name(t->gguf_type),
                    is_weight ? " of more than two dimensions" : "");
 }
 

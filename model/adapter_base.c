@@ -122,11 +122,13 @@ static RpStatus compare_data(const Base *b, const RpGgufFile *f, uint64_t i, con
     uint64_t was;
     memcpy(&type, (const char *)b->types->data + i * sizeof type, sizeof type);
     memcpy(&was, (const char *)b->sums->data + i * sizeof was, sizeof was);
-    if (type != t->gguf_type)
+    if (type != t->gguf_type) {
+        const char *name = rp_gguf_type_name(type);
         return rp_fail(
             RP_E_ARG, "%s was trained on a model whose tensor %.*s is %s, that of %s is %s: resume with the same model",
-            b->path, shown(t->name), t->name.ptr, rp_gguf_type_name(type), rp_gguf_path(f),
+            b->path, shown(t->name), t->name.ptr, name != NULL ? name : "of an unknown type", rp_gguf_path(f),
             rp_gguf_type_name(t->gguf_type));
+    }
     if (sum == was) return RP_OK;
     return rp_fail(RP_E_ARG,
                    "%s was trained on a model whose tensor %.*s has the checksum %016llx, that of %s has "

@@ -30,9 +30,8 @@ static RpDtype type_of(const Requantize *r, const RpGgufTensor *t) {
 
 static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
     if (t->known) return RP_OK;
-    const char *type = rp_gguf_type_name(t->gguf_type);
     return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s, which cannot be converted", rp_gguf_path(r->in),
-                   (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, type != NULL ? type : "of an unknown type");
+                   (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, rp_gguf_type_name(t->gguf_type));
 }
 
 static bool has_experts(const RpGgufFile *f) {

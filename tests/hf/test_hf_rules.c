@@ -179,6 +179,17 @@ Test(hf_rules, tokens_that_end_a_reply) {
     refuse_file("hf_text", "generation_config.json", "658", ids, RP_E_FORMAT, "more than 32 tokens end a reply");
 }
 
+/* ---- conversion ---- */
+
+Test(hf_rules, rows_that_are_no_whole_heads_are_not_reordered) {
+    hf_begin();
+    hf_change("hf/llama", "config.json", "\"head_dim\": 8", "\"head_dim\": 7");
+    hf_copy_weights("hf/llama");
+    REFUSED(rp_requantize(folder, "/tmp/reprise-hf-none.gguf", "F32", NULL, NULL), RP_E_SHAPE,
+            "tensor blk.0.attn_k.weight: 16 rows are not whole heads of 7");
+    hf_end();
+}
+
 /* ---- sizes ---- */
 
 Test(hf_rules, a_text_that_is_too_long) {

@@ -103,6 +103,11 @@ Test(hf_text, tokenizers_that_are_refused) {
            "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*' is not supported: intersections of classes");
     refuse("(?i:'s", "(?i:'s(", RP_E_NOT_AVAILABLE, "does not compile its expressions");
     refuse("(?i:'s", "\\\\C(?i:'s", RP_E_NOT_AVAILABLE, "does not compile its expressions");
+    int error = 0, at = 0;
+    cr_expect_eq(sscanf(rp_last_error(),
+                        "pre-tokenizer '%*[^']': this PCRE2 does not compile its expressions (error %d at %d)", &error,
+                        &at),
+                 2, "%s", rp_last_error());
     refuse("\"vocab\":", "\"vocab\":[],\"v\":", RP_E_FORMAT, "model.vocab is no object");
     refuse("\"merges\":", "\"merges\":{},\"m\":", RP_E_FORMAT, "model.merges is no list");
     refuse("\"!\":0", "\"!\":-1", RP_E_FORMAT, "token '!' has no id below 664, the vocab_size of config.json");
@@ -180,6 +185,9 @@ Test(hf_text, expressions_that_do_not_end) {
         const RpStatus st =
             rp_tokenize(rp_model_tokenizer(m), "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab aaab", 45, 0, &ids);
         cr_expect(st == RP_OK || st == RP_E_UNSUPPORTED, "%s: %s", hostile[i], rp_last_error());
+        if (i == 3)
+            cr_expect_str_eq(rp_last_error(), "pre-tokenising 45 bytes failed at byte 0 (PCRE2 error -47)", "%s",
+                             hostile[i]);
         rp_token_list_free(&ids);
         rp_model_free(m);
         free(changed);

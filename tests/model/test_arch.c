@@ -357,9 +357,11 @@ Test(arch, a_tensor_without_a_use_is_refused) {
     cr_assert_not_null(name);
     memcpy(name, "blk.1.attn_x.bias", 17);
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
-            "m.gguf: architecture qwen2 does not use 1 of the tensors, first blk.1.attn_x.bias");
+            "m.gguf: architecture qwen2 does not use 1 of the tensors, first blk.1.attn_x.bias: results could be wrong "
+            "(REPRISE_UNUSED_TENSORS=ignore opens it)");
     setenv("REPRISE_UNUSED_TENSORS", "maybe", 1);
-    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_ARG, "'maybe': must be refuse or ignore");
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_ARG,
+            "REPRISE_UNUSED_TENSORS 'maybe': must be refuse or ignore");
     setenv("REPRISE_UNUSED_TENSORS", "ignore", 1);
     OK(rp_model_open_memory(data, n, "m.gguf", &m));
     rp_model_free(m);

@@ -113,12 +113,13 @@ Test(bpe_train, refuses_what_is_no_text_or_too_small) {
     const RpGgufString text = {"some text", 9}, empty = {"", 0};
     int                calls = 0;
     name_files();
-    REFUSED(rp_train_tokenizer(&empty, 1, NULL, path), RP_E_ARG, "no text");
-    REFUSED(rp_train_tokenizer(&text, 0, NULL, path), RP_E_ARG, "no text");
-    REFUSED(rp_train_tokenizer(&text, 1, &(RpTrainTokenizerOptions){.n_vocab = 256}, path), RP_E_ARG, "257");
+    REFUSED(rp_train_tokenizer(&empty, 1, NULL, path), RP_E_ARG, "a tokenizer cannot be trained on no text");
+    REFUSED(rp_train_tokenizer(&text, 0, NULL, path), RP_E_ARG, "a tokenizer cannot be trained on no text");
+    REFUSED(rp_train_tokenizer(&text, 1, &(RpTrainTokenizerOptions){.n_vocab = 256}, path), RP_E_ARG,
+            "a vocabulary of 256 tokens: the end token and the bytes are 257 already");
     REFUSED(rp_train_tokenizer(&text, 1, NULL, "/nowhere/at/all"), RP_E_IO, "/nowhere/at/all");
     REFUSED(rp_train_tokenizer(&text, 1, &(RpTrainTokenizerOptions){.progress = stop_at_once, .user = &calls}, path),
-            RP_E_CANCELLED, "stopped");
+            RP_E_CANCELLED, "the training of a tokenizer was stopped");
     cr_expect_eq(calls, 1);
     cr_expect_neq(access(path, F_OK), 0);
 }
@@ -230,9 +231,12 @@ Test(bpe_train, refuses_an_unknown_preset_and_a_file_without_a_tokenizer) {
     fclose(f);
     free(bytes.p);
     REFUSED(rp_train_init("tiny", &(RpTrainInitOptions){.tokenizer = other}, path), RP_E_UNSUPPORTED,
-            "has no tokenizer");
+            " has no tokenizer (tokenizer.ggml.model is absent)");
     REFUSED(rp_train_init("tiny", &(RpTrainInitOptions){.tokenizer = other}, other), RP_E_ARG,
             "an output must not be an input");
+    int calls = 0;
+    REFUSED(rp_train_init("tiny", &(RpTrainInitOptions){.progress = stop_at_once, .user = &calls}, path),
+            RP_E_CANCELLED, "tiny: writing was stopped");
     REFUSED(rp_train_init("tiny", NULL, "/nowhere/x.gguf"), RP_E_IO, "/nowhere/x.gguf");
     cr_expect_neq(access(path, F_OK), 0);
     remove(other);

@@ -71,10 +71,14 @@ Test(chat, recognises_templates_by_their_marks) {
     cr_expect_eq(kind, RP_CHAT_LLAMA2);
     OK(detect("[INST] {{ m }}", &kind));
     cr_expect_eq(kind, RP_CHAT_MISTRAL);
-    REFUSED(detect("{{ '<|weird|>' }}", &kind), RP_E_UNSUPPORTED,
-            "the chat template \"{{ '<|weird|>' }}...\" is not known");
-    REFUSED(detect(NULL, &kind), RP_E_UNSUPPORTED, "m.gguf: the file has no chat template");
-    REFUSED(rp_chat_from_name("alpaca", &kind), RP_E_ARG, "there is no chat template 'alpaca' (there are chatml");
+    REFUSED(
+        detect("{{ '<|weird|>' }}", &kind), RP_E_UNSUPPORTED,
+        "m.gguf: the chat template \"{{ '<|weird|>' }}...\" is not known (there are chatml, llama3, mistral, gemma, "
+        "llama2)");
+    REFUSED(detect(NULL, &kind), RP_E_UNSUPPORTED,
+            "m.gguf: the file has no chat template; name one of chatml, llama3, mistral, gemma, llama2");
+    REFUSED(rp_chat_from_name("alpaca", &kind), RP_E_ARG,
+            "there is no chat template 'alpaca' (there are chatml, llama3, mistral, gemma, llama2)");
 }
 
 Test(chat, refuses_conversations_out_of_order) {

@@ -234,6 +234,12 @@ Test(generate, refusals_name_their_reason) {
     refused(0, NULL, RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
     refused(3, &(RpGenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens");
     refused(3, &(RpGenerateOptions){.stop = empty, .n_stop = 2}, RP_E_ARG, "stop string 1 is empty");
+    refused(3,
+            &(RpGenerateOptions){
+                .stop = (const char *const[]){"a", NULL},
+                    .n_stop = 2
+    },
+            RP_E_ARG, "stop string 1 is NULL");
     refused(3, &(RpGenerateOptions){.n_stop = 2}, RP_E_ARG, "2 stop strings at NULL");
     prompt[2] = 64;
     RpGenerateResult result;

@@ -343,7 +343,7 @@ Test(model, says_what_a_known_family_needs) {
 
 /* Changes the u32 value of a key of a tiny model; opening it must fail. */
 static void refuse_value_of(const char *name, const char *key, uint32_t value, RpStatus status, const char *text) {
-    static char  data[1 << 19];
+    static char  data[1 << 20];
     char         find[128]; /* the key, followed by the type u32 */
     RpModel     *m;
     const size_t n = read_tiny(name, data, sizeof data);
@@ -367,7 +367,8 @@ Test(model, refuses_impossible_hyperparameters) {
                  "tensor blk.0.attn_q.weight is q8_0 [64,64,1,1], must be [64,128]");
     refuse_value("llama.embedding_length", 32, RP_E_SHAPE,
                  "tensor token_embd.weight is q8_0 [64,64,1,1], must be [32,any]");
-    refuse_value("llama.attention.value_length", 8, RP_E_UNSUPPORTED, "heads of 16 for keys and 8 for values");
+    refuse_value("llama.attention.value_length", 8, RP_E_UNSUPPORTED,
+                 "m.gguf: heads of 16 for keys and 8 for values are not supported");
     refuse_value("llama.feed_forward_length", 128, RP_E_SHAPE, "tensor blk.0.ffn_gate.weight");
     refuse_value("tokenizer.ggml.bos_token_id", 64, RP_E_FORMAT,
                  "tokenizer.ggml.bos_token_id is 64, the vocabulary has 64 tokens");
@@ -385,13 +386,51 @@ Test(model, refuses_impossible_expert_parameters) {
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.expert_group_count", 3, RP_E_FORMAT,
                     "m.gguf: 4 of 16 experts from 2 of 3 groups is not possible");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.expert_gating_func", 9, RP_E_UNSUPPORTED,
-                    "deepseek2.expert_gating_func 9 is not supported");
+                    "m.gguf: deepseek2.expert_gating_func 9 is not supported (there are 1: softmax, 2: sigmoid, 3: "
+                    "softmax of the chosen)");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.leading_dense_block_count", 5, RP_E_FORMAT,
                     "m.gguf: 5 dense layers of 2");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.key_length_mla", 16, RP_E_FORMAT,
-                    "heads of 16 with 16 rotated");
+                    "m.gguf: heads of 16 with 16 rotated dimensions");
+    refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.q_lora_rank", 65537, RP_E_FORMAT,
+                    "m.gguf: a query rank of 65537 is not possible");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.kv_lora_rank", 32, RP_E_SHAPE,
                     "tensor blk.0.attn_kv_a_mqa.weight is");
+}
+
+Test(model, refuses_impossible_caches_of_layers) {
+    static const char gemma4[] = "gemma4-f32.gguf";
+    refuse_value_of(gemma4, "gemma4.attention.shared_kv_layers", 5, RP_E_FORMAT, "m.gguf: 5 of 6 layers share a cache");
+    refuse_value_of(gemma4, "gemma4.embedding_length_per_layer_input", 65537, RP_E_FORMAT,
+                    "m.gguf: embeddings of layers of 65537");
+    refuse_value_of(gemma4, "gemma4.rope.dimension_count_swa", 3, RP_E_FORMAT,
+                    "m.gguf: gemma4.rope.dimension_count_swa is 3, must be even");
+    refuse_value_of(gemma4, "gemma4.attention.value_length_swa", 4, RP_E_UNSUPPORTED,
+                    "for keys and 4 for values are not supported");
+    refuse_value_of("qwen2moe-f32.gguf", "qwen2moe.expert_shared_feed_forward_length", 1 << 25, RP_E_FORMAT,
+                    "m.gguf: shared experts with a feed-forward length of 33554432");
+}
+
+/* An element of an array: behind key, type, type of the elements and their number. */
+Test(model, refuses_impossible_arrays_of_layers) {
+    static char       data[1 << 20];
+    static const char key[] = "gemma4.attention.head_count_kv";
+    RpModel          *m;
+    const size_t      n  = read_tiny("gemma4-f32.gguf", data, sizeof data);
+    char             *at = memmem(data, n, key, sizeof key - 1);
+    cr_assert_not_null(at);
+    memset(at + sizeof key - 1 + 4 + 4 + 8, 0, 4);
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_FORMAT,
+            "m.gguf: gemma4.attention.head_count_kv has 0 for layer 0, must be from 1 to ");
+    at += sizeof key - 1 + 4 + 4 + 8;
+    at[0] = at[4];
+    at[4 * 5] ^= 3; /* 1 or 2 */
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_FORMAT,
+            "m.gguf: layer 5 cannot read the cache of layer ");
+    at[4 * 5] ^= 3;
+    memcpy(memmem(data, n, "sliding_window_pattern", 22), "S", 1); /* the same for all layers */
+    memcpy((char *)memmem(data, n, "block_count", 11) + 11 + 4, &(uint32_t){5}, 4);
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_FORMAT, "m.gguf: an array of 6 elements for 5 layers");
 }
 
 Test(model, refuses_impossible_numbers_of_layers) {
@@ -437,7 +476,19 @@ Test(model, refuses_latent_attention_that_is_not_split) {
     cr_assert_not_null(at);
     at[0] = 'A';
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
-            "attention.key_length_mla is missing: files whose latent attention is not split");
+            "m.gguf: deepseek2.attention.key_length_mla is missing: files whose latent attention is not split into "
+            "attn_k_b and attn_v_b are not supported, convert the model again");
+}
+
+Test(model, refuses_a_vector_of_another_type) {
+    static char  data[1 << 19];
+    RpModel     *m;
+    const size_t n  = read_tiny("llama-q4_0.gguf", data, sizeof data);
+    char        *at = memmem(data, n, "blk.1.ffn_norm.weight", 21);
+    cr_assert_not_null(at);
+    at[21 + 4 + 8] = 1; /* F16 */
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_DTYPE,
+            "m.gguf: tensor blk.1.ffn_norm.weight is f16, must be f32, as every vector");
 }
 
 Test(model, refuses_a_tensor_of_an_unsupported_type) {

@@ -302,6 +302,8 @@ static RpStatus open_changed(const char *name, const char *key, size_t at, int32
 enum { SCALAR = 4, ELEMENT = 16 }; /* bytes between a key and its number: a type; types and length of an array */
 
 Test(recurrent, impossible_sizes_are_refused) {
+    REFUSED(open_changed("qwen35-f32", "rope.dimension_sections", SCALAR, RP_GGUF_F32), RP_E_FORMAT,
+            "m.gguf: qwen35.rope.dimension_sections must be an array of 4 integers");
     REFUSED(open_changed("qwen35-f32", "rope.dimension_sections", ELEMENT, 1), RP_E_UNSUPPORTED,
             "m.gguf: qwen35.rope.dimension_sections {1, 1, 1, 0} leaves out pair 3 of 4");
     REFUSED(open_changed("qwen35-f32", "ssm.conv_kernel", SCALAR, 1), RP_E_FORMAT,

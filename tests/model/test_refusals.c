@@ -69,7 +69,18 @@ static void refuse_key(const char *arch, Key changed, RpStatus status, const cha
     free(b.p);
 }
 
+Test(refusals, a_file_without_an_architecture) {
+    Bytes    b = {0};
+    RpModel *m;
+    put_header(&b, 3, 0, 0);
+    put_data(&b, 0);
+    REFUSED(rp_model_open_memory(b.p, b.n, "m.gguf", &m), RP_E_FORMAT, "m.gguf: general.architecture is missing");
+    free(b.p);
+}
+
 Test(refusals, keys_of_a_model) {
+    refuse_key("qwen35", WHOLE("attention.recurrent_layers", 1), RP_E_FORMAT,
+               "m.gguf: qwen35.attention.recurrent_layers must be an array of 2 booleans");
     refuse_key("llama", (Key){0}, RP_E_FORMAT, "m.gguf: tensor token_embd.weight is missing");
     refuse_key("llama", NO("block_count"), RP_E_FORMAT, "m.gguf: llama.block_count is missing");
     refuse_key("llama", NO("attention.layer_norm_rms_epsilon"), RP_E_FORMAT,
@@ -178,12 +189,92 @@ Test(refusals, vocabularies) {
     refuse_vocabulary(v, RP_E_FORMAT, "v.gguf: BPE merge 0 is not a pair of strings");
 }
 
+/* ---- vocabularies of GGUF files that were made of Hugging Face directories ---- */
+
+/* tokenizer.ggml.* of 6 tokens, and a key of another type or length. */
+static void refuse_hf_key(const char *model, void (*put)(Bytes *), RpStatus status, const char *text) {
+    Bytes        b = {0};
+    RpGgufFile  *f;
+    RpTokenizer *tk;
+    float        numbers[6] = {1, 1, 1, 1, 1, 1};
+    put_header(&b, 3, 0, 6);
+    put_key_string(&b, "tokenizer.ggml.model", model);
+    put_key_strings(&b, "tokenizer.ggml.tokens", tokens, N_TOKENS);
+    put_key_array(&b, "tokenizer.ggml.token_type", RP_GGUF_F32, numbers, 6);
+    put_key_array(&b, "tokenizer.ggml.scores", RP_GGUF_F32, numbers, 6);
+    put_key_strings(&b, "other", NULL, 0);
+    put(&b);
+    put_data(&b, 0);
+    OK(rp_gguf_open_memory(b.p, b.n, "v.gguf", &f));
+    REFUSED(rp_tokenizer_new(f, &tk), status, text);
+    rp_gguf_close(f);
+    free(b.p);
+}
+
+static void put_strip(Bytes *b) { put_key_array(b, "tokenizer.hf.strip", RP_GGUF_I32, &(int){1}, 1); }
+static void put_log_probs(Bytes *b) { put_key_array(b, "tokenizer.hf.log_probs", RP_GGUF_I32, &(int){1}, 1); }
+static void put_merges(Bytes *b) { put_key_array(b, "tokenizer.hf.merges", RP_GGUF_I32, &(int){1}, 1); }
+static void put_merge(Bytes *b) { put_key_strings(b, "tokenizer.hf.merges", (const char *const[]){"ab"}, 1); }
+static void put_no_tokens(Bytes *b) { put_key_strings(b, "tokenizer.hf.merges", (const char *const[]){"b a"}, 1); }
+static void put_expressions(Bytes *b) { put_key_array(b, "tokenizer.hf.expressions", RP_GGUF_I32, &(int){1}, 1); }
+static void put_pre(Bytes *b) { put_key_string(b, "tokenizer.ggml.pre", "none"); }
+static void put_nothing(Bytes *b) { put_key_u32(b, "nothing", 0); }
+
+/* Tokens that are whole texts, and none for a byte or for the unknown. */
+static void refuse_byte(const char *model, const char *text) {
+    Bytes        b = {0};
+    RpGgufFile  *f;
+    RpTokenizer *tk;
+    RpTokenList  ids        = {0};
+    float        numbers[6] = {1, 1, 1, 1, 1, 1};
+    double       logs[6]    = {-1, -1, -1, -1, -1, -1};
+    put_header(&b, 3, 0, 6);
+    put_key_string(&b, "tokenizer.ggml.model", model);
+    put_key_strings(&b, "tokenizer.ggml.tokens", tokens, N_TOKENS);
+    put_key_array(&b, "tokenizer.ggml.token_type", RP_GGUF_F32, numbers, N_TOKENS);
+    put_key_array(&b, "tokenizer.ggml.scores", RP_GGUF_F32, numbers, N_TOKENS);
+    put_key_strings(&b, "tokenizer.ggml.merges", (const char *const[]){"a b"}, 1);
+    put_key(&b, "tokenizer.hf.log_probs", RP_GGUF_ARRAY);
+    put_u32(&b, RP_GGUF_F64), put_u64(&b, N_TOKENS), put_bytes(&b, logs, sizeof logs);
+    put_data(&b, 0);
+    OK(rp_gguf_open_memory(b.p, b.n, "v.gguf", &f));
+    OK(rp_tokenizer_new(f, &tk));
+    REFUSED(rp_tokenize(tk, "z", 1, 0, &ids), RP_E_UNSUPPORTED, text);
+    rp_token_list_free(&ids);
+    rp_tokenizer_free(tk);
+    rp_gguf_close(f);
+    free(b.p);
+}
+
+Test(refusals, bytes_without_a_token) {
+    refuse_byte("gpt2", "the tokenizer has no token for byte 0x7a");
+    refuse_byte("llama", "the tokenizer has no token for byte 0x");
+    refuse_byte("t5", "the tokenizer has no token for 4 bytes from 0xe2 on");
+}
+
+Test(refusals, keys_of_tokenizers_of_hugging_face) {
+    refuse_hf_key("llama", put_strip, RP_E_FORMAT, "v.gguf: tokenizer.hf.strip is not a u8 for each of the 6 tokens");
+    refuse_hf_key("t5", put_log_probs, RP_E_FORMAT,
+                  "v.gguf: tokenizer.hf.log_probs is not an f64 for each of the 6 tokens");
+    refuse_hf_key("llama", put_merges, RP_E_FORMAT, "v.gguf: tokenizer.hf.merges is not an array of strings");
+    refuse_hf_key("llama", put_merge, RP_E_FORMAT, "v.gguf: merge 0 is not a pair of strings");
+    refuse_hf_key("llama", put_no_tokens, RP_E_FORMAT, "v.gguf: merge 0, 'b a', is not of tokens");
+    refuse_hf_key("gpt2", put_expressions, RP_E_FORMAT,
+                  "v.gguf: tokenizer.hf.expressions is not a list of at most 12 strings");
+    refuse_hf_key(
+        "gpt2", put_pre, RP_E_UNSUPPORTED,
+        "pre-tokenizer 'none' is not supported (there are default, gpt-2, smollm, llama-bpe, dbrx, glm4, qwen2, "
+        "tekken, gpt-4o, deepseek-llm, deepseek-v3 and their aliases)");
+    refuse_hf_key("gemma4", put_nothing, RP_E_FORMAT, "v.gguf: tokenizer.ggml.merges is missing");
+}
+
 /* ---- adapters ---- */
 
 typedef struct Matrix {
     const char *name;
     int64_t     ne[2];
     uint32_t    type; /* of GGUF */
+    bool        deep; /* a third dimension of 2 */
 } Matrix;
 
 static Matrix matrix(const char *name, int64_t ne0, int64_t ne1, uint32_t type) {
@@ -207,8 +298,13 @@ static void write_adapter(const char *path, const Matrix *x, Key changed) {
     while (n < 2 && x[n].name != NULL) n++;
     put_keys(&b, n, keys, 4, &changed);
     for (uint64_t i = 0; i < n; i++) {
-        put_tensor(&b, x[i].name, x[i].type, (uint64_t)x[i].ne[0], (uint64_t)x[i].ne[1], offset);
-        offset += ((uint64_t)(x[i].ne[0] * x[i].ne[1]) * 4 + 31) / 32 * 32;
+        const uint64_t ne2 = x[i].deep ? 2 : 1;
+        put_string(&b, x[i].name);
+        put_u32(&b, 3);
+        put_u64(&b, (uint64_t)x[i].ne[0]), put_u64(&b, (uint64_t)x[i].ne[1]), put_u64(&b, ne2);
+        put_u32(&b, x[i].type);
+        put_u64(&b, offset);
+        offset += ((uint64_t)(x[i].ne[0] * x[i].ne[1]) * ne2 * 4 + 31) / 32 * 32;
     }
     put_data(&b, (size_t)offset);
     FILE *f = fopen(path, "wb");
@@ -243,20 +339,31 @@ Test(refusals, adapters) {
     refuse_adapter(m, b, none, sound, RP_E_FORMAT, "tensor " W ".lora_b has no .lora_a");
     refuse_adapter(m, a, matrix(W, 2, out, F32), sound, RP_E_FORMAT, "has no .lora_b");
     refuse_adapter(m, matrix(W, in, 2, F32), b, sound, RP_E_UNSUPPORTED, "tensor " W " is no .lora_a or .lora_b");
-    refuse_adapter(m, matrix(W ".lora_a", in + 1, 2, F32), b, sound, RP_E_SHAPE, "for " W);
+    refuse_adapter(m, matrix(W ".lora_a", in + 1, 2, F32), b, sound, RP_E_SHAPE,
+                   W ".lora_a [65,2] and lora_b [2,64]: must be [64,rank] and [rank,64] for " W
+                     " [64,64] of the model");
     refuse_adapter(m, a, matrix(W ".lora_b", 3, out, F32), sound, RP_E_SHAPE, "for " W);
     refuse_adapter(m, a, matrix(W ".lora_b", 2, out - 1, F32), sound, RP_E_SHAPE, "for " W);
     refuse_adapter(m, matrix(W ".lora_a", 256, 2, FOREIGN), b, sound, RP_E_UNSUPPORTED,
                    "tensor " W ".lora_a is Q8_K: must be a matrix of a float or weight type");
     refuse_adapter(m, matrix(W ".lora_a", in, 2, I32), b, sound, RP_E_UNSUPPORTED,
                    "tensor " W ".lora_a is I32: must be a matrix of a float or weight type");
+    Matrix deep = a;
+    deep.deep   = true;
+    refuse_adapter(m, deep, b, sound, RP_E_UNSUPPORTED,
+                   "tensor " W
+                   ".lora_a is F32 of more than two dimensions: must be a matrix of a float or weight type");
     refuse_adapter(m, a, matrix(W ".lora_b", 2, out, I32), sound, RP_E_UNSUPPORTED,
                    "tensor " W ".lora_b is I32: must be a matrix of a float or weight type");
     refuse_adapter(m, matrix("blk.9.attn_q.weight.lora_a", in, 2, F32),
                    matrix("blk.9.attn_q.weight.lora_b", 2, out, F32), sound, RP_E_FORMAT,
-                   "has no tensor blk.9.attn_q.weight");
-    refuse_adapter(m, matrix("token_embd.weight.lora_a", in, 2, F32), matrix("token_embd.weight.lora_b", 2, 64, F32),
-                   sound, RP_E_UNSUPPORTED, "only matrices of layers and the output matrix can be adapted");
+                   "tensor blk.9.attn_q.weight.lora_a: " GOLDEN_DIR
+                   "tiny/llama-f32.gguf has no tensor blk.9.attn_q.weight");
+    refuse_adapter(
+        m, matrix("token_embd.weight.lora_a", in, 2, F32), matrix("token_embd.weight.lora_b", 2, 64, F32), sound,
+        RP_E_UNSUPPORTED,
+        "tensor token_embd.weight.lora_a: only matrices of layers and the output matrix can be "
+        "adapted, no embedding, norm, convolution, matrices of experts or tensor that joins several matrices");
     refuse_adapter(m, a, b, REAL("adapter.lora.alpha", INFINITY), RP_E_FORMAT, "adapter.lora.alpha is inf");
     refuse_adapter(m, a, b, TEXT("adapter.type", "ia3"), RP_E_FORMAT, "adapter.type is 'ia3': must be 'lora'");
     refuse_adapter(m, a, b, WHOLE("adapter.alora.invocation_tokens", 1), RP_E_UNSUPPORTED,
@@ -266,6 +373,17 @@ Test(refusals, adapters) {
     OK(rp_model_add_adapter(m, path, 1.0f));
     remove(path);
     rp_model_free(m);
+}
+
+Test(refusals, tensors_that_cannot_be_converted) {
+    char in[64], out[64];
+    snprintf(in, sizeof in, "/tmp/rp-refusals-%d-in.gguf", (int)getpid());
+    snprintf(out, sizeof out, "/tmp/rp-refusals-%d-out.gguf", (int)getpid());
+    write_adapter(in, (Matrix[]){matrix("a", 256, 2, 15), {0}}, (Key){0});
+    REFUSED(rp_requantize(in, out, "Q8_0", NULL, NULL), RP_E_UNSUPPORTED,
+            "tensor a is Q8_K, which cannot be converted");
+    cr_expect_neq(access(out, F_OK), 0);
+    remove(in);
 }
 
 /* ---- weights that a type cannot hold ---- */

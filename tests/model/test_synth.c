@@ -233,6 +233,15 @@ Test(synth, refuses_unknown_presets_and_types_and_leaves_no_file) {
     cr_expect_neq(access(path, F_OK), 0);
 }
 
+Test(synth, refuses_a_temporary_folder_with_a_long_name) {
+    static char dir[600];
+    RpModel    *m;
+    memset(dir, 'x', sizeof dir - 1);
+    setenv("TMPDIR", dir, 1);
+    REFUSED(rp_model_open_preset("tiny", NULL, &m), RP_E_ARG, "TMPDIR is too long");
+    unsetenv("TMPDIR");
+}
+
 static bool stop_at_once(size_t done, size_t total, void *user) {
     (void)done, (void)total, (void)user;
     return false;
@@ -243,7 +252,9 @@ Test(synth, a_cancelled_run_keeps_the_existing_file) {
     name_files();
     OK(rp_synth("tiny", NULL, path));
     char *before = contents(path, &n);
-    REFUSED(rp_synth("tiny", &(RpSynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED, "stopped");
+    REFUSED(rp_synth("tiny", &(RpSynthOptions){.seed = 2, .progress = stop_at_once}, path), RP_E_CANCELLED,
+            "tiny: writing was stopped");
+    REFUSED(rp_requantize(path, other, "Q8_0", stop_at_once, NULL), RP_E_CANCELLED, ": conversion was stopped");
     char *after = contents(path, &again);
     cr_assert_eq(n, again);
     cr_expect_arr_eq(before, after, n);

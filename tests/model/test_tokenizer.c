@@ -198,7 +198,13 @@ Test(tokenizer, refuses_a_text_that_cannot_be_cut_above_a_limit) {
     RpTokenizer *tk  = open_vocabulary("spm");
     RpTokenList  ids = {0};
     OK(rp_tokenizer_add_join(tk, 'a', 'a'));
-    REFUSED(rp_tokenize(tk, text, len, 0, &ids), RP_E_ARG, "bytes of text without a place where it can be cut");
+    REFUSED(rp_tokenize(tk, text, len, 0, &ids), RP_E_ARG,
+            "bytes of text without a place where it can be cut: the tokenizer takes at most ");
+    REFUSED(rp_tokenize(tk, text, (size_t)1 << 30, 0, &ids), RP_E_ARG,
+            "a text of 1073741824 bytes is too long to tokenise");
+    REFUSED(rp_bpe_merges_begin(tk, 1u << 30), RP_E_FORMAT, "too many BPE merges");
+    StringTable full = {.n = INT32_MAX / 2};
+    REFUSED(rp_strings_append(&full, (RpGgufString){"a", 1}), RP_E_FORMAT, "too many strings");
     rp_token_list_free(&ids);
     rp_tokenizer_free(tk);
     free(text);

@@ -403,6 +403,27 @@ Test(train_checkpoints, an_adapter_resumes_on_its_own_base_only) {
     remove(path);
 }
 
+/* The type of a later version has no name here. */
+Test(train_checkpoints, an_adapter_of_a_base_of_an_unknown_type_is_not_resumed) {
+    char         path[96];
+    size_t       n;
+    uint64_t     sum;
+    char        *bytes = read_whole(FILES "v1-lora.gguf", &n), *head = value_in(bytes, n, "train.checksum.metadata");
+    char        *types = value_in(bytes, n, "train.base.types");
+    RpModel     *m     = open_base();
+    const size_t begin = head_of(bytes, n);
+    memcpy(types, &(uint32_t){999}, 4);
+    memset(head, 0, 8);
+    sum = xx_hash(bytes, begin);
+    memcpy(head, &sum, 8);
+    write_whole(train_path("later", path, sizeof path), bytes, n);
+    expect_other_base(m, path, RP_E_ARG,
+                      "is of an unknown type, that of " FILES "base.gguf is F32: resume with the same");
+    remove(path);
+    free(bytes);
+    rp_model_free(m);
+}
+
 /* A name in the table of tensors gets another end. */
 /* A damaged bit of one of the keys of checksums: the others tell. */
 Test(train_checkpoints, names_the_key_of_checksums_that_is_damaged) {
@@ -430,6 +451,28 @@ Test(train_checkpoints, names_the_key_of_checksums_that_is_damaged) {
         REFUSED(try_resume(bytes, n), RP_E_FORMAT, text);
         free(bytes);
     }
+}
+
+/* The checksum is made again, so that only the key is missing. */
+Test(train_checkpoints, an_adapter_without_a_key_of_its_base_is_not_applied) {
+    char         path[96];
+    size_t       n;
+    uint64_t     sum;
+    RpModel     *m     = open_base();
+    char        *bytes = read_whole(FILES "v1-adapter.gguf", &n), *key = memmem(bytes, n, "train.base.shapes", 17);
+    char        *head  = value_in(bytes, n, "train.checksum.metadata");
+    const size_t begin = head_of(bytes, n);
+    cr_assert_not_null(key);
+    key[16] = 'S';
+    memset(head, 0, 8);
+    sum = xx_hash(bytes, begin);
+    memcpy(head, &sum, 8);
+    write_whole(train_path("keyless", path, sizeof path), bytes, n);
+    REFUSED(rp_model_add_adapter(m, path, 1.0f), RP_E_FORMAT,
+            "keyless.gguf: train.base.shapes: must be an array of u64 for each tensor of the base");
+    remove(path);
+    free(bytes);
+    rp_model_free(m);
 }
 
 Test(train_checkpoints, a_tensor_of_an_unknown_type_cannot_be_checked) {

@@ -147,7 +147,7 @@ Test(train_lora, a_merge_into_quantised_weights_is_refused_or_rounded) {
     merged_path(path, sizeof path);
     REFUSED(rp_merge_adapters(m, path, NULL, NULL, NULL), RP_E_ARG, "has no adapter");
     OK(rp_model_add_adapter(m, ADAPTER, 1.0f));
-    REFUSED(rp_merge_adapters(m, path, "Q9_Z", NULL, NULL), RP_E_ARG, "no type of weights 'Q9_Z'");
+    REFUSED(rp_merge_adapters(m, path, "Q9_Z", NULL, NULL), RP_E_ARG, "there is no type of weights 'Q9_Z'");
     REFUSED(rp_merge_adapters(m, path, "Q4_K", NULL, NULL), RP_E_ARG, "blk.0.attn_q.weight: rows of 64");
     RpGgufTensor *norm = (RpGgufTensor *)(uintptr_t)rp_gguf_find_tensor(rp_model_file(m), "output_norm.weight");
     norm->known        = false;
