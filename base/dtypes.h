@@ -76,10 +76,10 @@ enum {
 #undef X
 };
 
-/* RP_<type>_SUB, RP_<type>_OFFSET and RP_<type>_HAS_MIN, for quantised weights. */
+/* RP_<type>_SUB, RP_<type>_OFFSET, RP_<type>_HAS_MIN and RP_<type>_TOP, for quantised weights. */
 enum {
-#define X(ID, name, sub, offset, has_min, ...)                                                                         \
-    RP_##ID##_SUB = sub, RP_##ID##_OFFSET = offset, RP_##ID##_HAS_MIN = has_min,
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    RP_##ID##_SUB = sub, RP_##ID##_OFFSET = offset, RP_##ID##_HAS_MIN = has_min, RP_##ID##_TOP = top,
     RP_QUANTS(X)
 #undef X
 };

@@ -8,7 +8,7 @@
 
 #ifdef RP_X86
 
-enum { COLS = 4, SIDES = 2, LANES = 8 };
+enum { COLS = 4, SIDES = 2, LANES = 8, FOUR_BITS = 15 };
 
 /* ---- panels ---- */
 
@@ -140,18 +140,17 @@ INLINE void signed_sub_sums(const char *w, const char *x, int sub_elems, int n_c
 
 /* Quads whose products can be added in 16 bits, two products a lane and quad:
  *
- *     Q4_0 (offset 8)        8 quads   15 * 128 * 16 = 30720
+ *     q of 4 bits            8 quads   15 * 128 * 16 = 30720
  *     Q6_K                   2 quads   63 * 128 * 4  = 32256
  *     other types            4 quads   31 * 128 * 8  = 31744 at most */
 INLINE int quads_at_a_time(const QuantForm *form) {
     const int quads = form->sub_elems / RP_QUAD;
-    return form->offset == 8 ? quads : quads / 2;
+    return form->top <= FOUR_BITS ? quads : quads / 2;
 }
 
 #define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
-    static_assert((offset) == SIGNED || (top)*128 * ((offset) == 8 ? (sub) / 2 : (sub) / 4) <= INT16_MAX,              \
-                  #name ": the products that quads_at_a_time adds fit in 16 bits");                                    \
-    static_assert((offset) != 8 || (sub) == 32, #name ": a form of rp_tile_avx2");
+    static_assert((offset) == SIGNED || (top)*128 * ((top) <= FOUR_BITS ? (sub) / 2 : (sub) / 4) <= INT16_MAX,         \
+                  #name ": the products that quads_at_a_time adds fit in 16 bits");
 RP_QUANTS(X)
 #undef X
 
@@ -219,23 +218,25 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
         tile_columns(form, panel, group, n_cols, c, 1, n_subs, ahead, accs);
 }
 
-/* Seven compiled forms. Offsets other than 8 and SIGNED only need their correction, so 1 stands for them. */
+/* Eight compiled forms. Offsets other than SIGNED only need their correction, so 1 stands for them. */
 RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                  int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
     rp_begin_accs(accs, n_cols);
     if (form->has_min && form->sub_elems == 16)
-        tile(&(QuantForm){16, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){16, 0, true, 255}, panel, group, n_cols, n_subs, ahead, accs);
+    else if (form->has_min && form->top <= FOUR_BITS)
+        tile(&(QuantForm){32, 0, true, FOUR_BITS}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->has_min)
-        tile(&(QuantForm){32, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){32, 0, true, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED && form->sub_elems == 16)
-        tile(&(QuantForm){16, SIGNED, false}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){16, SIGNED, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED)
-        tile(&(QuantForm){32, SIGNED, false}, panel, group, n_cols, n_subs, ahead, accs);
-    else if (form->offset == 8)
-        tile(&(QuantForm){32, 8, false}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){32, SIGNED, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
+    else if (form->sub_elems == 32 && form->top <= FOUR_BITS)
+        tile(&(QuantForm){32, 1, false, FOUR_BITS}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->sub_elems == 32)
-        tile(&(QuantForm){32, 1, false}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){32, 1, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else
-        tile(&(QuantForm){16, 1, false}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){16, 1, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
 }
 #endif

@@ -161,16 +161,17 @@ INLINE void any_columns(const QuantForm *form, const char *panel, const char *gr
 #undef COLUMNS
 }
 
-/* Four compiled forms. Any offset is in the correction, so 1 stands for every offset above 0. */
+/* Four compiled forms. Any offset is in the correction, so 1 stands for every offset above 0, and no sum depends
+ * on the largest q. */
 RP_TARGET_AVX512 void rp_tile_avx512(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                      int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
     if (form->has_min && form->sub_elems == 16)
-        any_columns(&(QuantForm){16, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
+        any_columns(&(QuantForm){16, 0, true, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->has_min)
-        any_columns(&(QuantForm){32, 0, true}, panel, group, n_cols, n_subs, ahead, accs);
+        any_columns(&(QuantForm){32, 0, true, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->sub_elems == 32)
-        any_columns(&(QuantForm){32, 1, false}, panel, group, n_cols, n_subs, ahead, accs);
+        any_columns(&(QuantForm){32, 1, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else
-        any_columns(&(QuantForm){16, 1, false}, panel, group, n_cols, n_subs, ahead, accs);
+        any_columns(&(QuantForm){16, 1, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
 }
 #endif

@@ -202,16 +202,16 @@ void NEON(rp_tile)(const QuantForm *form, const char *panel, const char *group, 
 #define TILE(...) tile(&(Tile){{__VA_ARGS__}, panel, group, n_cols, n_subs, ahead}, accs)
     rp_begin_accs(accs, n_cols);
     if (form->has_min && form->sub_elems == 16)
-        TILE(16, 0, true);
+        TILE(16, 0, true, 255);
     else if (form->has_min)
-        TILE(32, 0, true);
+        TILE(32, 0, true, 255);
     else if (form->sub_elems == 16 && form->offset == WIDE_OFFSET)
-        TILE(16, WIDE_OFFSET, false);
+        TILE(16, WIDE_OFFSET, false, 255);
     else if (form->sub_elems == 16)
-        TILE(16, 0, false);
+        TILE(16, 0, false, 255);
     else if (form->offset == WIDE_OFFSET)
-        TILE(32, WIDE_OFFSET, false);
+        TILE(32, WIDE_OFFSET, false, 255);
     else
-        TILE(32, 0, false);
+        TILE(32, 0, false, 255);
 #undef TILE
 }

@@ -259,6 +259,6 @@ INLINE void quarter_q6_k(const char *p, int quarter, int8x16_t *v) {
 #define QUANT_LOADER(ID, name)                                                                                         \
     ((QuantLoader){quarter_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_ELEMS == 32 ? 2 : 4,                    \
                    RP_LOAD_BYTES(ID), RP_##ID##_OFFSET == (int)WIDE_OFFSET, RP_##ID == RP_Q6_K,                        \
-                   {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN}})
+                   {RP_##ID##_SUB, LEFT_##name, RP_##ID##_HAS_MIN, RP_##ID##_TOP}})
 /* clang-format on */
 #endif

@@ -108,11 +108,12 @@ typedef struct QuantForm {
     int  sub_elems; /* elements of a sub-block: 32 or 16 */
     int  offset;    /* subtracted from every q */
     bool has_min;
+    int  top; /* largest q */
 } QuantForm;
 
 /* The QuantForm of a type of the table, as a constant initialiser. */
 #define RP_QUANT_FORM(ID)                                                                                              \
-    { RP_##ID##_SUB, RP_##ID##_OFFSET, RP_##ID##_HAS_MIN }
+    { RP_##ID##_SUB, RP_##ID##_OFFSET, RP_##ID##_HAS_MIN, RP_##ID##_TOP }
 
 /* NULL for types that are not block-quantised weights. */
 const QuantForm *rp_quant_form(RpDtype dtype);
