@@ -40,8 +40,8 @@
                                                             FIELD(scales, 192, 16) FIELD(d, 208, 2))                      \
     X(MXFP4, mxfp4, 32,  12, false,  24,  1,  17, 38, Q8_0, FIELD(qs, 1, 16) FIELD(e, 0, 1))
 
-/* Types whose CPU kernels are made from a file of their own (fallback/quants/expand.h). Quants with offset 128 are
- * signed. */
+/* Types whose CPU kernels are made from expand_<name> (fallback/quants/expand.h). Those above have their own loads for
+ * each instruction set. Quants with offset 128 are signed. */
 #define RP_SEARCHED_QUANTS(X)                                                                                             \
     X(IQ4_NL,  iq4_nl,  32, 128, false, 241,  2,  18, 25, Q6_K, FIELD(qs, 2, 16) FIELD(d, 0, 2))                          \
     X(IQ4_XS,  iq4_xs,  32, 128, false, 241,  8, 136, 30, Q6_K, FIELD(q0, 8, 64) FIELD(q1, 72, 64) FIELD(head, 0, 8))     \

@@ -17,7 +17,7 @@ RP_VARIANTS(convert_f16, (const float *x, int64_t n, uint16_t *y), (x, n, y))
  *
  * A block with an infinity or a NaN (exponent bits all 1) gets a NaN scale (0x7e00 in f16), so that it shows in every
  * result. Quants are 0 if d is below RP_SMALLEST_SCALE, as 1/d could overflow. */
-RP_BODY void quantize_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
+RP_BODY void row_to_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
     for (int64_t b = 0; b < n / 32; b++, x += 32) {
         float    top = 0.0f;
         uint32_t bad = 0;
@@ -30,7 +30,7 @@ RP_BODY void quantize_q8_0_body(const float *x, int64_t n, BlockQ8_0 *y) {
         for (int i = 0; i < 32; i++) y[b].qs[i] = (int8_t)(bad ? 0.0f : roundf(x[i] * inverse));
     }
 }
-RP_VARIANTS(quantize_q8_0, (const float *x, int64_t n, BlockQ8_0 *y), (x, n, y))
+RP_VARIANTS(row_to_q8_0, (const float *x, int64_t n, BlockQ8_0 *y), (x, n, y))
 
 /* Element i of a row that is not contiguous. */
 static float element(const RpTensorView *x, const char *row, int64_t i) {
@@ -59,7 +59,7 @@ static void copy_row(const RpTensorView *x, const char *row, const RpTensorView 
         else if (y->dtype == RP_F16)
             convert_f16(values, m, (uint16_t *)(void *)out + i);
         else if (y->dtype == RP_Q8_0)
-            quantize_q8_0(values, m, (BlockQ8_0 *)(void *)out + i / 32);
+            row_to_q8_0(values, m, (BlockQ8_0 *)(void *)out + i / 32);
         else
             for (int64_t k = 0; k < m; k++) ((uint16_t *)(void *)out)[i + k] = rp_f32_to_bf16(values[k]);
     }

@@ -56,6 +56,23 @@ done
 # One header of the public ones knows the private rows, and only where the library is compiled.
 [ "$(grep -rl 'ops/private' include)" = include/reprise/ops.h ] || { echo "only reprise/ops.h may include ops/private.h"; fail=1; }
 
+# A type of weights: its block and loads are in one file for the CPU and one for CUDA (docs/add-a-type.md).
+types=$(sed -n 's/^    X(\([A-Z0-9_]*\), *\([a-z0-9_]*\),.*/\1 \2/p' base/dtypes.h)
+[ "$(echo "$types" | wc -l)" -ge 22 ] || { echo "too few types found: has the form of the lists changed?"; fail=1; }
+one_file() { # type, regex, folder
+    found=$(grep -rlE "$2" fallback kernels)
+    [ "$(dirname "$found")" = "$3" ] || { echo "type $1 has to be in one file of $3, not in:"; echo "$found"; fail=1; }
+}
+while read -r id name; do
+    one_file "$id" "^} Block$id;" fallback/quants/types
+    one_file "$id" "struct Blocks<RP_$id>" kernels/device/quants
+    loads=$(grep -rnE "\b(load|scales|header|begin|step|quad|quarter|expand|sub_scales)_$name(_avx2|_neon)?\(|\b${name}_block\(" \
+        fallback/products fallback/quants/*.[ch])
+    [ -z "$loads" ] || { echo "loads of $id outside of fallback/quants/types:"; echo "$loads"; fail=1; }
+done <<EOF
+$types
+EOF
+
 # The rows: OP(number, ID, name, ...) with a kernel, OP_VIEW(...) without one.
 rows=$(sed -n 's/^    \(OP\|OP_VIEW\)([0-9-]*, *[A-Z_0-9]*, *\([a-z_0-9]*\),.*/\1 \2/p' include/reprise/ops.h ops/private.h)
 [ "$(echo "$rows" | wc -l)" -ge 57 ] || { echo "too few rows found: has the form of the lists changed?"; fail=1; }

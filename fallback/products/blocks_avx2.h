@@ -1,8 +1,8 @@
 /* blocks_avx2.h - loads the blocks of 8 rows transposed, ready for half a panel: lane r of each register is row r.
  *
  * The steps, sub-blocks and quads of a load are those of blocks_avx512.h, which does the same for 16 rows; raw[k] and
- * quad(k) are defined there. Quants of Q8_0 stay signed. GEMV needs no transposition and loads four rows at a time
- * instead (gemv_load_avx2.h). */
+ * quad(k) are defined there. Quants with offset 128 stay signed. GEMV needs no transposition and loads four
+ * rows at a time instead (gemv_load_avx2.h). */
 #ifndef FALLBACK_PRODUCTS_BLOCKS_AVX2_H
 #define FALLBACK_PRODUCTS_BLOCKS_AVX2_H
 
@@ -19,7 +19,7 @@ enum {
     LOAD_SUBS  = 16,
     RAW        = 12,
     QUADS      = 8,
-    SIGNED     = 128 /* offset of Q8_0: its q stay signed */
+    SIGNED     = 128 /* offset of types whose q stay signed */
 };
 
 /* 8 rows, `stride` bytes apart: the addresses of rows 0 and 4; the others are reached by address arithmetic, because 8
@@ -31,7 +31,7 @@ typedef struct SideRows {
 
 typedef struct Load {
     __m256i raw[RAW];
-    __m256i fifth[QUADS]; /* Q5_K: BlockQ5_K.qh, quad by quad; Q5_0, Q5_1: [0] has qh of one block */
+    __m256i fifth[QUADS];                     /* bits above the fourth, of types that need them */
     __m256  scale[LOAD_SUBS], min[LOAD_SUBS]; /* of each sub-block */
 } Load;
 
@@ -159,140 +159,10 @@ INLINE __m256i nibble_quad(const Load *l, int k) {
     return k < 4 ? low_nibbles(l->raw[k]) : high_nibbles(l->raw[k - 4]);
 }
 
-/* nibble_quad with the fifth bits of elements 4k..4k+3: four bits of byte k / 2 of each lane. The shuffle copies that
- * byte to the whole lane, and `bit` tests one of its bits in each byte. */
-INLINE __m256i five_bit_quad(const Load *l, int k) {
-    const int     byte = k / 2 * 0x01010101;
-    const __m128i at   = _mm_setr_epi32(byte, byte + 0x04040404, byte + 0x08080808, byte + 0x0c0c0c0c);
-    const __m256i bit  = _mm256_set1_epi32((int)(0x08040201u << k % 2 * 4));
-    const __m256i copy = _mm256_shuffle_epi8(l->fifth[0], _mm256_broadcastsi128_si256(at));
-    const __m256i set  = _mm256_cmpeq_epi8(_mm256_and_si256(copy, bit), bit);
-    return bits_and_all(set, _mm256_set1_epi8(16), nibble_quad(l, k));
-}
+/* ---- the types ---- */
 
-#define NIBBLES(name, Block, scales, skip)                                                                             \
-    INLINE void begin_##name(const SideRows *rows, Load *l) { nothing_shared(rows, l); }                               \
-    INLINE void step_##name(const SideRows *rows, int step, Load *l) {                                                 \
-        scales(rows, sizeof(Block), step, l);                                                                          \
-        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip), l->raw);                                            \
-    }                                                                                                                  \
-    INLINE __m256i quad_##name(const Load *l, int step, int v, int k) { return (void)step, (void)v, nibble_quad(l, k); }
-NIBBLES(q4_0, BlockQ4_0, only_scale, 2)
-NIBBLES(q4_1, BlockQ4_1, scale_and_minimum, 4)
-#undef NIBBLES
-
-#define FIVE_BITS(name, Block, scales, skip)                                                                           \
-    INLINE void begin_##name(const SideRows *rows, Load *l) { nothing_shared(rows, l); }                               \
-    INLINE void step_##name(const SideRows *rows, int step, Load *l) {                                                 \
-        scales(rows, sizeof(Block), step, l);                                                                          \
-        l->fifth[0] = word_of_rows(rows, (size_t)step * sizeof(Block) + (skip));                                       \
-        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip) + 4, l->raw);                                        \
-    }                                                                                                                  \
-    INLINE __m256i quad_##name(const Load *l, int step, int v, int k) {                                                \
-        return (void)step, (void)v, five_bit_quad(l, k);                                                               \
-    }
-FIVE_BITS(q5_0, BlockQ5_0, only_scale, 2)
-FIVE_BITS(q5_1, BlockQ5_1, scale_and_minimum, 4)
-#undef FIVE_BITS
-
-INLINE void begin_q8_0(const SideRows *rows, Load *l) { nothing_shared(rows, l); }
-INLINE void step_q8_0(const SideRows *rows, int step, Load *l) {
-    only_scale(rows, sizeof(BlockQ8_0), step, l);
-    eight_words_of_rows(rows, (size_t)step * sizeof(BlockQ8_0) + 2, l->raw);
-}
-INLINE __m256i quad_q8_0(const Load *l, int step, int v, int k) { return (void)step, (void)v, l->raw[k]; }
-
-/* As mxfp4_scales, for 8 rows. */
-INLINE void begin_mxfp4(const SideRows *rows, Load *l) { nothing_shared(rows, l); }
-INLINE void step_mxfp4(const SideRows *rows, int step, Load *l) {
-    const __m256i one    = _mm256_set1_epi32(1);
-    const __m256i word   = word_of_rows(rows, (size_t)step * sizeof(BlockMXFP4));
-    const __m256i e      = _mm256_and_si256(word, _mm256_set1_epi32(255));
-    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
-    const __m256i small  = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
-    l->scale[step]       = _mm256_castsi256_ps(_mm256_max_epi32(normal, small));
-    words_of_rows(rows, (size_t)step * sizeof(BlockMXFP4) + 1, l->raw);
-}
-INLINE __m256i quad_mxfp4(const Load *l, int step, int v, int k) {
-    const __m256i values =
-        _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
-    return (void)step, (void)v, _mm256_shuffle_epi8(values, nibble_quad(l, k));
-}
-
-/* ---- types in blocks of 256 ---- */
-
-/* d * byte u % 4 of each word, unsigned. */
-INLINE __m256 times_byte(__m256 d, __m256i words, int u) {
-    const __m256i byte = u % 4 == 3 ? _mm256_srli_epi32(words, 24)
-                                    : _mm256_and_si256(_mm256_srli_epi32(words, 8 * (u % 4)), _mm256_set1_epi32(255));
-    return _mm256_mul_ps(d, _mm256_cvtepi32_ps(byte));
-}
-
-/* The first 16 bytes of a block: word 0 is d and dmin, words 1 to 3 are scales[12] (BlockQ4_K). Byte j of scales[g]
- * is the scale of sub-block 4g + j, byte j of minima[g] its minimum. */
-INLINE void begin_q4_k(const SideRows *rows, Load *l) {
-    const __m256i six = _mm256_set1_epi8(0x3f), four = _mm256_set1_epi8(0x0f), two = _mm256_set1_epi8(0x30);
-    __m256i       w[4];
-    __m256        d, dmin;
-    words_of_rows(rows, 0, w);
-    two_halves_of_rows(w[0], &d, &dmin);
-    const __m256i scales[2] = {_mm256_and_si256(w[1], six),
-                               bits_and_all(_mm256_srli_epi32(w[1], 2), two, _mm256_and_si256(w[3], four))};
-    const __m256i minima[2] = {
-        _mm256_and_si256(w[2], six),
-        bits_and_all(_mm256_srli_epi32(w[2], 2), two, _mm256_and_si256(_mm256_srli_epi32(w[3], 4), four))};
-    dmin = _mm256_xor_ps(dmin, _mm256_set1_ps(-0.0f));
-#pragma GCC unroll 8
-    for (int u = 0; u < 8; u++) {
-        l->scale[u] = times_byte(d, scales[u / 4], u);
-        l->min[u]   = times_byte(dmin, minima[u / 4], u);
-    }
-}
-INLINE void step_q4_k(const SideRows *rows, int step, Load *l) {
-    eight_words_of_rows(rows, offsetof(BlockQ4_K, qs) + 32 * (size_t)step, l->raw);
-}
-INLINE __m256i quad_q4_k(const Load *l, int step, int v, int k) {
-    (void)step;
-    return v == 0 ? low_nibbles(l->raw[k]) : high_nibbles(l->raw[k]);
-}
-
-INLINE void begin_q5_k(const SideRows *rows, Load *l) {
-    begin_q4_k(rows, l);
-    eight_words_of_rows(rows, offsetof(BlockQ5_K, qh), l->fifth);
-}
-INLINE void step_q5_k(const SideRows *rows, int step, Load *l) {
-    eight_words_of_rows(rows, offsetof(BlockQ5_K, qs) + 32 * (size_t)step, l->raw);
-}
-/* Moves bit u of each byte to bit 4. Other bits of the word move along and must be masked off. */
-INLINE __m256i bit_at_4(__m256i v, int u) { return u < 4 ? _mm256_slli_epi16(v, 4 - u) : _mm256_srli_epi16(v, u - 4); }
-INLINE __m256i quad_q5_k(const Load *l, int step, int v, int k) {
-    return bits_and_all(bit_at_4(l->fifth[k], 2 * step + v), _mm256_set1_epi8(16), quad_q4_k(l, step, v, k));
-}
-
-/* The 16 scales are signed bytes of four words. */
-INLINE void begin_q6_k(const SideRows *rows, Load *l) {
-    __m256i words[4];
-    words_of_rows(rows, offsetof(BlockQ6_K, scales), words);
-    const __m256 d = _mm256_cvtph_ps(halves_of_rows(rows, offsetof(BlockQ6_K, d)));
-#pragma GCC unroll 16
-    for (int u = 0; u < 16; u++) {
-        const __m256i up = _mm256_slli_epi32(words[u / 4], 24 - 8 * (u % 4));
-        l->scale[u]      = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_srai_epi32(up, 24)));
-    }
-}
-/* Step 2h + i: elements 16i.. of half h, that is raw[0..3] = ql[64h + 16i], raw[4..7] = ql[64h + 32 + 16i],
- * raw[8..11] = qh[32h + 16i], 16 bytes each. Sub-blocks v = 0..3 are the four lines of the table at BlockQ6_K. */
-INLINE void step_q6_k(const SideRows *rows, int step, Load *l) {
-    const size_t h = (size_t)step / 2, i = (size_t)step % 2;
-    words_of_rows(rows, offsetof(BlockQ6_K, ql) + 64 * h + 16 * i, l->raw);
-    words_of_rows(rows, offsetof(BlockQ6_K, ql) + 64 * h + 32 + 16 * i, l->raw + 4);
-    words_of_rows(rows, offsetof(BlockQ6_K, qh) + 32 * h + 16 * i, l->raw + 8);
-}
-INLINE __m256i quad_q6_k(const Load *l, int step, int v, int k) {
-    const __m256i two = l->raw[8 + k], four = l->raw[v % 2 * 4 + k];
-    const __m256i moved = v < 2 ? _mm256_slli_epi16(two, 4 - 2 * v) : _mm256_srli_epi16(two, 2 * v - 4);
-    (void)step;
-    return bits_and_all(moved, _mm256_set1_epi8(0x30), v < 2 ? low_nibbles(four) : high_nibbles(four));
-}
+#define RP_LOADS_PANEL_AVX2
+#include "fallback/quants/types.h"
+#undef RP_LOADS_PANEL_AVX2
 #endif
 #endif

@@ -11,8 +11,8 @@
  *     Q4_K, Q5_K     2s, 2s + 1                          low and high nibbles of the same 32 bytes
  *     Q6_K           8(s/2) + s%2 + {0, 2, 4, 6}         low and high nibbles of two times 16 bytes
  *
- * Q8_0 is raised by 128. GEMV needs no transposition and loads four rows at a time instead (gemv_load_avx512.h): the
- * transposition pays from two columns on. */
+ * Signed quants are raised by 128. GEMV needs no transposition and loads four rows at a time instead
+ * (gemv_load_avx512.h): the transposition pays from two columns on. */
 #ifndef FALLBACK_PRODUCTS_BLOCKS_AVX512_H
 #define FALLBACK_PRODUCTS_BLOCKS_AVX512_H
 
@@ -37,7 +37,7 @@ typedef struct PanelRows {
 
 typedef struct Load {
     __m512i raw[RAW];
-    __m512i fifth[QUADS]; /* Q5_K: BlockQ5_K.qh, quad by quad; Q5_0, Q5_1: [0] has qh of one block */
+    __m512i fifth[QUADS];                     /* bits above the fourth, of types that need them */
     __m512  scale[LOAD_SUBS], min[LOAD_SUBS]; /* of each sub-block */
 } Load;
 
@@ -250,180 +250,10 @@ INLINE __m512i nibble_quad(const Load *l, int k) {
     return k < 4 ? low_nibbles(l->raw[k]) : high_nibbles(l->raw[k - 4]);
 }
 
-/* nibble_quad with the fifth bits of elements 4k..4k+3. Those are four bits of a lane, and spread[] is a table of
- * their 16 values, with each bit at bit 4 of its byte. The permutation uses the low 4 bits of each lane as the
- * index. */
-INLINE __m512i five_bit_quad(const Load *l, int k) {
-#define BITS(n) ((n)&1) << 4 | ((n) >> 1 & 1) << 12 | ((n) >> 2 & 1) << 20 | ((n) >> 3) << 28
-    const __m512i spread =
-        _mm512_setr_epi32(BITS(0), BITS(1), BITS(2), BITS(3), BITS(4), BITS(5), BITS(6), BITS(7), BITS(8), BITS(9),
-                          BITS(10), BITS(11), BITS(12), BITS(13), BITS(14), BITS(15));
-#undef BITS
-    const __m512i four = k == 0 ? l->fifth[0] : _mm512_srli_epi32(l->fifth[0], 4 * (unsigned)k);
-    return _mm512_or_si512(nibble_quad(l, k), _mm512_permutexvar_epi32(four, spread));
-}
+/* ---- the types ---- */
 
-#define NIBBLES(name, Block, scales, skip)                                                                             \
-    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) { scales(rows, sizeof(Block), n_subs, l); }   \
-    INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                                \
-        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip), l->raw);                                            \
-    }                                                                                                                  \
-    INLINE __m512i quad_##name(const Load *l, int step, int v, int k) { return (void)step, (void)v, nibble_quad(l, k); }
-NIBBLES(q4_0, BlockQ4_0, half_scales, 2)
-NIBBLES(q4_1, BlockQ4_1, scales_and_minima, 4)
-#undef NIBBLES
-
-#define FIVE_BITS(name, Block, scales, skip)                                                                           \
-    INLINE void begin_##name(const PanelRows *rows, int n_subs, Load *l) { scales(rows, sizeof(Block), n_subs, l); }   \
-    INLINE void step_##name(const PanelRows *rows, int step, Load *l) {                                                \
-        l->fifth[0] = word_of_rows(rows, (size_t)step * sizeof(Block) + (skip));                                       \
-        words_of_rows(rows, (size_t)step * sizeof(Block) + (skip) + 4, l->raw);                                        \
-    }                                                                                                                  \
-    INLINE __m512i quad_##name(const Load *l, int step, int v, int k) {                                                \
-        return (void)step, (void)v, five_bit_quad(l, k);                                                               \
-    }
-FIVE_BITS(q5_0, BlockQ5_0, half_scales, 2)
-FIVE_BITS(q5_1, BlockQ5_1, scales_and_minima, 4)
-#undef FIVE_BITS
-
-INLINE void begin_q8_0(const PanelRows *rows, int n_subs, Load *l) { half_scales(rows, sizeof(BlockQ8_0), n_subs, l); }
-INLINE void step_q8_0(const PanelRows *rows, int step, Load *l) {
-    eight_words_of_rows(rows, (size_t)step * sizeof(BlockQ8_0) + 2, l->raw);
-}
-INLINE __m512i quad_q8_0(const Load *l, int step, int v, int k) {
-    return (void)step, (void)v, _mm512_xor_si512(l->raw[k], _mm512_set1_epi8((char)0x80));
-}
-
-/* As mxfp4_scales, for 16 rows. */
-INLINE void begin_mxfp4(const PanelRows *rows, int n_subs, Load *l) {
-    const __m512i one = _mm512_set1_epi32(1);
-#pragma GCC unroll 4
-    for (int u = 0; u < LOAD_STEPS; u++) {
-        l->scale[u] = _mm512_setzero_ps();
-        if (u >= n_subs) continue;
-        const __m512i word  = word_of_rows(rows, (size_t)u * sizeof(BlockMXFP4));
-        const __m512i e     = _mm512_and_si512(word, _mm512_set1_epi32(255));
-        const __m512i large = _mm512_slli_epi32(_mm512_sub_epi32(e, one), 23);
-        const __m512i small = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), _mm512_min_epi32(e, one));
-        l->scale[u]         = _mm512_castsi512_ps(_mm512_max_epi32(large, small));
-    }
-}
-INLINE void step_mxfp4(const PanelRows *rows, int step, Load *l) {
-    words_of_rows(rows, (size_t)step * sizeof(BlockMXFP4) + 1, l->raw);
-}
-INLINE __m512i quad_mxfp4(const Load *l, int step, int v, int k) {
-    const __m512i values =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
-    return (void)step, (void)v, _mm512_shuffle_epi8(values, nibble_quad(l, k));
-}
-
-/* ---- types in blocks of 256 ---- */
-
-/* d * byte u % 4 of each word, unsigned. */
-INLINE __m512 times_byte(__m512 d, __m512i words, int u) {
-    const __m512i byte =
-        u % 4 == 3 ? _mm512_srli_epi32(words, 24)
-                   : _mm512_and_si512(_mm512_srli_epi32(words, 8 * (unsigned)(u % 4)), _mm512_set1_epi32(255));
-    return _mm512_mul_ps(d, _mm512_cvtepi32_ps(byte));
-}
-
-/* The first 16 bytes of a block: word 0 is d and dmin, words 1 to 3 are scales[12] (BlockQ4_K). Byte j of scales[g]
- * is the scale of sub-block 4g + j, byte j of minima[g] its minimum. */
-INLINE void begin_q4_k(const PanelRows *rows, int n_subs, Load *l) {
-    const __m512i six = _mm512_set1_epi8(0x3f), four = _mm512_set1_epi8(0x0f), two = _mm512_set1_epi8(0x30);
-    __m512i       w[4];
-    __m512        d, dmin;
-    (void)n_subs;
-    words_of_rows(rows, 0, w);
-    two_halves_of_rows(w[0], &d, &dmin);
-    const __m512i scales[2] = {_mm512_and_si512(w[1], six),
-                               bits_and_all(_mm512_srli_epi32(w[1], 2), two, _mm512_and_si512(w[3], four))};
-    const __m512i minima[2] = {
-        _mm512_and_si512(w[2], six),
-        bits_and_all(_mm512_srli_epi32(w[2], 2), two, _mm512_and_si512(_mm512_srli_epi32(w[3], 4), four))};
-    dmin = _mm512_mul_ps(dmin, _mm512_set1_ps(-1.0f));
-#pragma GCC unroll 8
-    for (int u = 0; u < 8; u++) {
-        l->scale[u] = times_byte(d, scales[u / 4], u);
-        l->min[u]   = times_byte(dmin, minima[u / 4], u);
-    }
-}
-INLINE void step_q4_k(const PanelRows *rows, int step, Load *l) {
-    const size_t at = offsetof(BlockQ4_K, qs) + 32 * (size_t)step;
-    eight_words_of_rows(rows, at, l->raw);
-}
-INLINE __m512i quad_q4_k(const Load *l, int step, int v, int k) {
-    (void)step;
-    return v == 0 ? low_nibbles(l->raw[k]) : high_nibbles(l->raw[k]);
-}
-
-INLINE void begin_q5_k(const PanelRows *rows, int n_subs, Load *l) {
-    begin_q4_k(rows, n_subs, l);
-    eight_words_of_rows(rows, offsetof(BlockQ5_K, qh), l->fifth);
-}
-INLINE void step_q5_k(const PanelRows *rows, int step, Load *l) {
-    const size_t at = offsetof(BlockQ5_K, qs) + 32 * (size_t)step;
-    eight_words_of_rows(rows, at, l->raw);
-}
-/* Moves bit u of each byte to bit 4. Other bits of the word move along and must be masked off. */
-INLINE __m512i bit_at_4(__m512i v, int u) {
-    switch (u) { /* clang takes only literal shift counts */
-    case 0:
-        return _mm512_slli_epi16(v, 4);
-    case 1:
-        return _mm512_slli_epi16(v, 3);
-    case 2:
-        return _mm512_slli_epi16(v, 2);
-    case 3:
-        return _mm512_slli_epi16(v, 1);
-    case 5:
-        return _mm512_srli_epi16(v, 1);
-    case 6:
-        return _mm512_srli_epi16(v, 2);
-    case 7:
-        return _mm512_srli_epi16(v, 3);
-    default:
-        return v;
-    }
-}
-INLINE __m512i quad_q5_k(const Load *l, int step, int v, int k) {
-    return bits_and_all(bit_at_4(l->fifth[k], 2 * step + v), _mm512_set1_epi8(16), quad_q4_k(l, step, v, k));
-}
-
-/* d is loaded as in half_scales: row r falls into lane r % 8. The 16 scales are signed bytes of four words. */
-INLINE void begin_q6_k(const PanelRows *rows, int n_subs, Load *l) {
-    __m512i words[4];
-    __m128i half[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
-    (void)n_subs;
-    words_of_rows(rows, offsetof(BlockQ6_K, scales), words);
-#pragma GCC unroll 16
-    for (int r = 0; r < RP_PANEL_ROWS; r++)
-        half[r / 8] = _mm_mask_loadu_epi16(half[r / 8], (__mmask8)(1 << r % 8),
-                                           row_at(rows, r) + offsetof(BlockQ6_K, d) - 2 * (size_t)(r % 8));
-    const __m512 d = _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(half[0]), half[1], 1));
-#pragma GCC unroll 16
-    for (int u = 0; u < 16; u++) {
-        const __m512i up   = _mm512_slli_epi32(words[u / 4], (unsigned)(24 - 8 * (u % 4)));
-        const __m512i byte = _mm512_srai_epi32(u % 4 == 3 ? words[u / 4] : up, 24);
-        l->scale[u]        = _mm512_mul_ps(d, _mm512_cvtepi32_ps(byte));
-    }
-}
-/* Step 2h + i: elements 16i.. of half h, that is raw[0..3] = ql[64h + 16i], raw[4..7] = ql[64h + 32 + 16i],
- * raw[8..11] = qh[32h + 16i], 16 bytes each. Sub-blocks v = 0..3 are the four lines of the table at BlockQ6_K. */
-INLINE void step_q6_k(const PanelRows *rows, int step, Load *l) {
-    const size_t h = (size_t)step / 2, i = (size_t)step % 2;
-    words_of_rows(rows, offsetof(BlockQ6_K, ql) + 64 * h + 16 * i, l->raw);
-    words_of_rows(rows, offsetof(BlockQ6_K, ql) + 64 * h + 32 + 16 * i, l->raw + 4);
-    words_of_rows(rows, offsetof(BlockQ6_K, qh) + 32 * h + 16 * i, l->raw + 8);
-}
-INLINE __m512i quad_q6_k(const Load *l, int step, int v, int k) {
-    const __m512i two = l->raw[8 + k], four = l->raw[v % 2 * 4 + k];
-    const __m512i moved = v == 0   ? _mm512_slli_epi16(two, 4)
-                          : v == 1 ? _mm512_slli_epi16(two, 2)
-                          : v == 2 ? two
-                                   : _mm512_srli_epi16(two, 2);
-    (void)step;
-    return bits_and_all(moved, _mm512_set1_epi8(0x30), v < 2 ? low_nibbles(four) : high_nibbles(four));
-}
+#define RP_LOADS_PANEL_AVX512
+#include "fallback/quants/types.h"
+#undef RP_LOADS_PANEL_AVX512
 #endif
 #endif

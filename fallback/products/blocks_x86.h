@@ -31,20 +31,6 @@ INLINE_AVX2 int word32(const char *p) {
     return w;
 }
 
-/* 2^(e - 128), the scale of MXFP4's integer form. For e >= 2 it is a normal float with exponent field e - 1; for e
- * = 1 and e = 0 it is subnormal, with mantissa 0x400000 and 0x200000. Each candidate is the larger integer where it
- * applies:
- *
- *     e                       0            1            2            3
- *     (e - 1) << 23           negative     0            0x00800000   0x01000000
- *     0x200000 << min(e, 1)   0x00200000   0x00400000   0x00400000   0x00400000 */
-INLINE_AVX2 __m128 mxfp4_scales(__m128i e) {
-    const __m128i one    = _mm_set1_epi32(1);
-    const __m128i normal = _mm_slli_epi32(_mm_sub_epi32(e, one), 23);
-    const __m128i small  = _mm_sllv_epi32(_mm_set1_epi32(0x00200000), _mm_min_epi32(e, one));
-    return _mm_castsi128_ps(_mm_max_epi32(normal, small));
-}
-
 /* Values of sub-blocks 0 to 7 of four rows: pair[h] has sub-blocks 2h, of rows 0 to 3, and 2h + 1. */
 INLINE_AVX2 void pairs_of_rows(const __m256 v[4], __m256 pair[4]) {
     const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(v[0], v[1])),

@@ -8,7 +8,11 @@
 
 #ifdef RP_X86
 
-enum { COLS = 4, SIDES = 2, LANES = 8, FOUR_BITS = 15 };
+enum { COLS = 4, SIDES = 2, LANES = 8, FOUR_BITS = 15, LONGEST_LOAD = 210 /* bytes of a row, in blocks_avx2.h */ };
+
+#define X(ID, name, ...) static_assert(RP_LOAD_BYTES(ID) <= LONGEST_LOAD, #name ": pack_side has room for a load");
+RP_DIRECT_QUANTS(X)
+#undef X
 
 /* ---- panels ---- */
 
@@ -43,7 +47,7 @@ INLINE void pack_load(const SideLoader *t, const SideRows *rows, int64_t n_subs,
 INLINE void pack_side(const SideLoader *t, const char *rows, size_t stride, int n_rows, int64_t n,
                       const PrefetchStream *ahead, char *panel) {
     SideRows side = side_rows(rows, stride);
-    char     copy[SIDE_ROWS * sizeof(BlockQ6_K)] /* of the longest load */;
+    char     copy[SIDE_ROWS * LONGEST_LOAD];
     for (int64_t u = 0, left = rp_n_subs(&t->form, n); left > 0; u += load_subs(t), left -= load_subs(t)) {
         const size_t bytes = left < load_subs(t) ? t->bytes / LOAD_STEPS * (size_t)left : t->bytes;
         for (int r = 0; r < SIDE_ROWS && n_rows < SIDE_ROWS; r++)

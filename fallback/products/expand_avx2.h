@@ -1,4 +1,4 @@
-/* expand_avx2.h - loads for AVX2 of the types that have a file of their own (fallback/quants/expand.h). */
+/* expand_avx2.h - loads for AVX2 of RP_EXPANDED_QUANTS (fallback/quants/expand.h). */
 #ifndef FALLBACK_PRODUCTS_EXPAND_AVX2_H
 #define FALLBACK_PRODUCTS_EXPAND_AVX2_H
 

@@ -1,4 +1,4 @@
-/* expand_avx512.h - loads for AVX-512 of the types that have a file of their own (fallback/quants/expand.h). */
+/* expand_avx512.h - loads for AVX-512 of RP_EXPANDED_QUANTS (fallback/quants/expand.h). */
 #ifndef FALLBACK_PRODUCTS_EXPAND_AVX512_H
 #define FALLBACK_PRODUCTS_EXPAND_AVX512_H
 

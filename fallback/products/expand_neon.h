@@ -1,10 +1,10 @@
-/* expand_neon.h - loads for NEON of the types that have a file of their own (fallback/quants/expand.h). */
+/* expand_neon.h - loads for NEON of RP_EXPANDED_QUANTS (fallback/quants/expand.h). */
 #ifndef FALLBACK_PRODUCTS_EXPAND_NEON_H
 #define FALLBACK_PRODUCTS_EXPAND_NEON_H
 
 /* Blocks of 32 begin with their scale; a quarter is one of them, else 64 elements. */
 #define EXPANDED(ID, name, ...)                                                                                        \
-    enum { LEFT_##name = 0 };                                                                                          \
+    enum { LEFT_##name = 0, STRIDED_##name = 0 };                                                                      \
     INLINE void quarter_##name(const char *p, int quarter, int8x16_t *v) {                                             \
         const Block##ID *b = (const Block##ID *)(const void *)p;                                                       \
         if (RP_##ID##_ELEMS == 32) {                                                                                   \

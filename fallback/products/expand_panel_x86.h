@@ -1,5 +1,5 @@
-/* expand_panel_x86.h - packed panels for AVX2 and AVX-512 of the types that have a file of their own
- * (fallback/quants/expand.h): four rows at a time, 32 elements at a time. */
+/* expand_panel_x86.h - packed panels for AVX2 and AVX-512 of RP_EXPANDED_QUANTS (fallback/quants/expand.h): four rows
+ * at a time, 32 elements at a time. */
 #ifndef FALLBACK_PRODUCTS_EXPAND_PANEL_X86_H
 #define FALLBACK_PRODUCTS_EXPAND_PANEL_X86_H
 

@@ -154,7 +154,7 @@ INLINE __m256i pair_sums(const QuantLoader *t, const char *const *p, int j, int 
 /* One load of four rows, at p. Only `pairs` pairs exist in the last load of a row. */
 INLINE void add_load(const QuantLoader *t, const char *const *p, int pairs, const DotColumn *x, __m256 acc[PAIRS]) {
     Header header;
-    load_header(t, p, &header);
+    if (t->header != NULL) t->header(p, &header);
 #pragma GCC unroll 8
     for (int k = 0; k < PAIRS * t->n_ksteps; k++) {
         if (k >= pairs) break;
@@ -226,18 +226,13 @@ INLINE void gemv(const QuantLoader *t, const char *rows, size_t stride, int64_t 
 typedef void Gemv(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define GEMV(LOADER, ID, name)                                                                                         \
+#define GEMV(ID, name, ...)                                                                                            \
     RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,                 \
                                            const DotColumn *x, float *y) {                                             \
-        const QuantLoader t = LOADER(ID, name);                                                                        \
+        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
         gemv(&t, rows, stride, n_rows, n, x, y);                                                                       \
     }
-#define X(ID, name, ...) GEMV(QUANT_LOADER, ID, name)
-RP_DIRECT_QUANTS(X)
-#undef X
-#define X(ID, name, ...) GEMV(EXPANDED_LOADER, ID, name)
-RP_EXPANDED_QUANTS(X)
-#undef X
+RP_QUANTS(GEMV)
 #undef GEMV
 
 #define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,

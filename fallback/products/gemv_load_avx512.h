@@ -122,27 +122,6 @@ INLINE void half_scales(const char *const *row, size_t at, size_t block, int wor
     if (words > 1) out->min = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(all, 1));
 }
 
-#define HALF_SCALES(name, Block, words)                                                                                \
-    INLINE void scales_##name(const char *const *row, size_t at, int n_subs, KstepScales *out) {                       \
-        half_scales(row, at, sizeof(Block), words, n_subs, out);                                                       \
-    }
-HALF_SCALES(q4_0, BlockQ4_0, 1)
-HALF_SCALES(q4_1, BlockQ4_1, 2)
-HALF_SCALES(q5_0, BlockQ5_0, 1)
-HALF_SCALES(q5_1, BlockQ5_1, 2)
-HALF_SCALES(q8_0, BlockQ8_0, 1)
-#undef HALF_SCALES
-
-INLINE void load_q4_0(const char *p, int n_subs, Kstep *s) {
-    const __m512i v = bytes_of_blocks(p + 2, sizeof(BlockQ4_0), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
-}
-
-INLINE void load_q4_1(const char *p, int n_subs, Kstep *s) {
-    const __m512i v = bytes_of_blocks(p + 4, sizeof(BlockQ4_1), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
-}
-
 /* The first 4 bytes of each block; zeros after n_subs. */
 INLINE __m128i words_of_blocks(const char *p, size_t stride, int n_subs) {
     __m128i v = _mm_cvtsi32_si128(word32(p));
@@ -150,55 +129,6 @@ INLINE __m128i words_of_blocks(const char *p, size_t stride, int n_subs) {
     if (n_subs > 2) v = _mm_insert_epi32(v, word32(p + 2 * stride), 2);
     if (n_subs > 3) v = _mm_insert_epi32(v, word32(p + 3 * stride), 3);
     return v;
-}
-
-/* Adds the fifth bits. words has qh of each block: bits 0-15 belong to `a`, bits 16-31 to `b`. Split by a byte
- * shuffle, they are byte masks for all 64 elements of each. */
-INLINE void add_fifth_bits(__m128i words, Kstep *s) {
-    const __m128i split = _mm_shuffle_epi8(words, _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
-    const __mmask64 a = (__mmask64)_mm_cvtsi128_si64(split), b = (__mmask64)_mm_extract_epi64(split, 1);
-    s->a = _mm512_mask_add_epi8(s->a, a, s->a, _mm512_set1_epi8(16));
-    s->b = _mm512_mask_add_epi8(s->b, b, s->b, _mm512_set1_epi8(16));
-}
-
-INLINE void load_q5_0(const char *p, int n_subs, Kstep *s) {
-    const __m512i v = bytes_of_blocks(p + 6, sizeof(BlockQ5_0), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
-    add_fifth_bits(words_of_blocks(p + 2, sizeof(BlockQ5_0), n_subs), s);
-}
-
-INLINE void load_q5_1(const char *p, int n_subs, Kstep *s) {
-    const __m512i v = bytes_of_blocks(p + 8, sizeof(BlockQ5_1), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
-    add_fifth_bits(words_of_blocks(p + 4, sizeof(BlockQ5_1), n_subs), s);
-}
-
-INLINE void load_q8_0(const char *p, int n_subs, Kstep *s) {
-    const __m512i top = _mm512_set1_epi8((char)0x80);
-    const __m512i a   = bytes_of_blocks(p + 2, sizeof(BlockQ8_0), n_subs);
-    const __m512i b   = bytes_of_blocks(p + 18, sizeof(BlockQ8_0), n_subs);
-    *s                = (Kstep){_mm512_xor_si512(a, top), _mm512_xor_si512(b, top)};
-}
-
-INLINE void load_mxfp4(const char *p, int n_subs, Kstep *s) {
-    const __m512i values =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
-    const __m512i v = bytes_of_blocks(p + 1, sizeof(BlockMXFP4), n_subs);
-    *s = (Kstep){_mm512_shuffle_epi8(values, low_nibbles(v)), _mm512_shuffle_epi8(values, high_nibbles(v))};
-}
-
-INLINE __m128 row_scales_mxfp4(const char *p, int n_subs) {
-    const __m128i words = words_of_blocks(p, sizeof(BlockMXFP4), n_subs);
-    const __m128  d     = mxfp4_scales(_mm_and_si128(words, _mm_set1_epi32(255)));
-    return _mm_maskz_mov_ps((__mmask8)((1 << n_subs) - 1), d);
-}
-
-INLINE void scales_mxfp4(const char *const *row, size_t at, int n_subs, KstepScales *out) {
-    __m512 v   = _mm512_castps128_ps512(row_scales_mxfp4(row[0] + at, n_subs));
-    v          = _mm512_insertf32x4(v, row_scales_mxfp4(row[1] + at, n_subs), 1);
-    v          = _mm512_insertf32x4(v, row_scales_mxfp4(row[2] + at, n_subs), 2);
-    v          = _mm512_insertf32x4(v, row_scales_mxfp4(row[3] + at, n_subs), 3);
-    out->scale = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), v);
 }
 
 /* ---- types in blocks of 256 ---- */
@@ -214,112 +144,11 @@ INLINE __m512i word_by_sub_and_row(__m512i v, int w) {
     return _mm512_permutexvar_epi32(_mm512_add_epi32(first, _mm512_set1_epi32(w)), v);
 }
 
-/* Byte u of the lanes of sub-block u, shifted to the lowest byte (unsigned) or to the highest (signed). */
-INLINE __m512i sub_bytes_down(__m512i v) {
-    const __m512i by = _mm512_setr_epi32(0, 0, 0, 0, 8, 8, 8, 8, 16, 16, 16, 16, 24, 24, 24, 24);
-    return _mm512_and_si512(_mm512_srlv_epi32(v, by), _mm512_set1_epi32(255));
-}
-INLINE __m512i sub_bytes_up(__m512i v) {
-    return _mm512_sllv_epi32(v, _mm512_setr_epi32(24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0));
-}
+/* ---- the types ---- */
 
-/* The first 16 bytes of a block are d, dmin and scales[12] (BlockQ4_K). The 6-bit fields become four words of bytes
- * in each quarter, one byte a sub-block:
- *
- *     word      0                  1                  2                  3
- *     `bytes`   scales, sub 0-3    minima, sub 0-3    scales, sub 4-7    minima, sub 4-7
- *     `lower`   w1 & 3f            w2 & 3f            w3 & 0f            w3 >> 4 & 0f
- *     `upper`   0                  0                  w1 >> 2 & 30       w2 >> 2 & 30
- */
-INLINE void scales_q4_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
-    const __m512i head  = bytes_of_rows(row, at);
-    const __m512i lower = _mm512_and_si512(
-        _mm512_srlv_epi32(_mm512_shuffle_epi32(head, 0xf9), _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0, 4))),
-        _mm512_broadcast_i32x4(_mm_setr_epi32(0x3f3f3f3f, 0x3f3f3f3f, 0x0f0f0f0f, 0x0f0f0f0f)));
-    const __m512i upper = _mm512_and_si512(_mm512_srli_epi32(_mm512_shuffle_epi32(head, 0x90), 2),
-                                           _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0, 0x30303030, 0x30303030)));
-    const __m512i bytes = _mm512_or_si512(lower, upper), d = word_by_sub_and_row(head, 0);
-    const __m512  scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(d));
-    const __m512  minus = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(d, 16)));
-    (void)n_subs;
-    for (int h = 0; h < 2; h++) {
-        const __m512i of_scale = sub_bytes_down(word_by_sub_and_row(bytes, 2 * h));
-        const __m512i of_min   = sub_bytes_down(word_by_sub_and_row(bytes, 2 * h + 1));
-        out[h].scale           = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(of_scale));
-        out[h].min             = _mm512_mul_ps(_mm512_mul_ps(minus, _mm512_set1_ps(-1.0f)), _mm512_cvtepi32_ps(of_min));
-    }
-}
-
-INLINE void scales_q5_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
-    scales_q4_k(row, at, n_subs, out);
-}
-
-INLINE void scales_q6_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
-    const __m512i bytes = bytes_of_rows(row, at + offsetof(BlockQ6_K, scales));
-    __m128i       d     = _mm_setzero_si128();
-#pragma GCC unroll 4
-    for (int r = 0; r < 4; r++)
-        d = _mm_mask_loadu_epi16(d, (__mmask8)(1 << r), row[r] + at + offsetof(BlockQ6_K, d) - 2 * (size_t)r);
-    const __m512 scale = _mm512_broadcast_f32x4(_mm_cvtph_ps(d));
-    (void)n_subs;
-    for (int h = 0; h < 4; h++) {
-        const __m512i of_sub = _mm512_srai_epi32(sub_bytes_up(word_by_sub_and_row(bytes, h)), 24);
-        out[h].scale         = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(of_sub));
-    }
-}
-
-/* 64 bytes of qs are a k-step: low nibbles of bytes 0-31 are sub-block 0, their high nibbles sub-block 1, bytes 32-63
- * sub-blocks 2 and 3. */
-INLINE void nibbles_k(const uint8_t *qs, __m512i *a, __m512i *b) {
-    const __m512i v = _mm512_loadu_si512(qs), low = low_nibbles(v), high = high_nibbles(v);
-    *a = _mm512_permutex2var_epi64(low, _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13), high);
-    *b = _mm512_permutex2var_epi64(low, _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15), high);
-}
-
-INLINE void load_q4_k(const char *p, int n_subs, Kstep *s) {
-    (void)n_subs;
-    const BlockQ4_K *block = (const BlockQ4_K *)(const void *)p;
-    for (int h = 0; h < 2; h++) nibbles_k(block->qs + 64 * h, &s[h].a, &s[h].b);
-}
-
-INLINE void load_q5_k(const char *p, int n_subs, Kstep *s) {
-    (void)n_subs;
-    const BlockQ5_K *block = (const BlockQ5_K *)(const void *)p;
-    const __m512i    a = _mm512_broadcast_i32x4(load16(block->qh)), sixteen = _mm512_set1_epi8(16);
-    const __m512i    b = _mm512_broadcast_i32x4(load16(block->qh + 16));
-    for (int h = 0; h < 2; h++) {
-        /* bit 4h + u of byte i: fifth bit of element i of sub-block 4h + u, tested in place without a shift */
-        const __m512i low =
-            _mm512_setr_epi64(0x0101010101010101, 0x0101010101010101, 0x0202020202020202, 0x0202020202020202,
-                              0x0404040404040404, 0x0404040404040404, 0x0808080808080808, 0x0808080808080808);
-        const __m512i bit = h == 0 ? low : _mm512_slli_epi16(low, 4);
-        nibbles_k(block->qs + 64 * h, &s[h].a, &s[h].b);
-        s[h].a = _mm512_mask_add_epi8(s[h].a, _mm512_test_epi8_mask(a, bit), s[h].a, sixteen);
-        s[h].b = _mm512_mask_add_epi8(s[h].b, _mm512_test_epi8_mask(b, bit), s[h].b, sixteen);
-    }
-}
-
-/* Shift counts: n in each 16-bit word of the lower 32 bytes, m in the upper. */
-INLINE __m512i words_twice(int n, int m) {
-    return _mm512_inserti64x4(_mm512_set1_epi16((short)n), _mm256_set1_epi16((short)m), 1);
-}
-
-/* k-step j is sub-blocks 4j to 4j + 3: lines 0 and 1 of the table at BlockQ6_K for even j, 2 and 3 for odd j. Its
- * sub-blocks 0 and 1 are in the lower 32 bytes of ql, 2 and 3 in the upper. */
-INLINE void load_q6_k(const char *p, int n_subs, Kstep *s) {
-    (void)n_subs;
-    const BlockQ6_K *block       = (const BlockQ6_K *)(const void *)p;
-    const __m512i    fifth_sixth = _mm512_set1_epi8(0x30);
-    for (int j = 0; j < 4; j++) {
-        const int     h   = j / 2;
-        const __m512i ql  = _mm512_loadu_si512(block->ql + 64 * h);
-        const __m512i qh  = _mm512_broadcast_i64x4(load32(block->qh + 32 * h));
-        const __m512i two = _mm512_and_si512(
-            j % 2 ? _mm512_srlv_epi16(qh, words_twice(0, 2)) : _mm512_sllv_epi16(qh, words_twice(4, 2)), fifth_sixth);
-        s[j].a = _mm512_or_si512(j % 2 ? high_nibbles(ql) : low_nibbles(ql), two);
-        s[j].b = _mm512_setzero_si512();
-    }
-}
+#define RP_LOADS_GEMV_AVX512
+#include "fallback/quants/types.h"
+#undef RP_LOADS_GEMV_AVX512
 
 /* ---- columns ---- */
 

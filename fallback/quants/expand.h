@@ -1,15 +1,27 @@
 /* expand.h - what the files in fallback/quants/types build on. Such a file has all that the CPU kernels know of a type:
  *
  *     Block<ID>                       the block of the file
+ *     quantize_<name>(x, b)           types of RP_QUANTIZED
+ *
+ * and of RP_EXPANDED_QUANTS, from which expand_avx2.h, expand_avx512.h, expand_neon.h and expand_panel_x86.h in
+ * fallback/products make GEMV and packing for each instruction set, and dequantize.c makes dequantisation:
+ *
  *     expand_<name>(b, i, v)          v[32] = q - offset of elements 32i to 32i + 31 of block b
  *     expand_<name>_avx2(b, i)        the same as a vector
  *     expand_<name>_neon(b, i, v)     the same as two vectors
  *     sub_scales_<name>(b, scale, min)   of each sub-block; only types with minima write min
  *     sub_scales_<name>_avx2(b, part, min)   of sub-blocks 8 * part to 8 * part + 7
- *     quantize_<name>(x, b)           types of RP_QUANTIZED
  *
- * Dequantisation (dequantize.c), GEMV and packing for each instruction set are made from these by expand_avx2.h,
- * expand_avx512.h and expand_neon.h in fallback/products. */
+ * Types of RP_DIRECT_QUANTS load several blocks or rows at once, which takes fewer instructions. They have instead:
+ *
+ *     <name>_block(b, q, scale, min)  q of a block, offset included; scale and minimum of each 16 elements
+ *     parts of the file               the loads below, included by the header that says what each function gives
+ *
+ *     #ifdef RP_LOADS_GEMV_AVX2       load, header, scales_<name>       fallback/products/gemv_load_avx2.h
+ *     #ifdef RP_LOADS_PANEL_AVX2      begin, step, quad_<name>          fallback/products/blocks_avx2.h
+ *     #ifdef RP_LOADS_GEMV_AVX512     load, scales_<name>               fallback/products/gemv_load_avx512.h
+ *     #ifdef RP_LOADS_PANEL_AVX512    begin, step, quad_<name>          fallback/products/blocks_avx512.h
+ *     #ifdef RP_LOADS_NEON            LEFT, STRIDED, quarter, scales_<name>   fallback/products/gemv_load_neon.h */
 #ifndef FALLBACK_QUANTS_EXPAND_H
 #define FALLBACK_QUANTS_EXPAND_H
 
@@ -96,6 +108,20 @@ RP_BODY void rp_lookup_nibbles(const uint8_t *qs, const int8_t *values, int8_t *
         v[k]      = values[qs[k] & 15];
         v[k + 16] = values[qs[k] >> 4];
     }
+}
+
+/* n bytes: low nibbles to q[0..n), high nibbles to q[n..2n). */
+RP_BODY void rp_nibbles(const uint8_t *qs, int n, uint8_t *q) {
+    for (int i = 0; i < n; i++) {
+        q[i]     = qs[i] & 15;
+        q[i + n] = qs[i] >> 4;
+    }
+}
+
+/* A sub-block of 32 has two sum blocks, so its scale and minimum are stored twice. */
+RP_BODY void rp_both_sum_blocks(float *scale, float *min, float d, float m) {
+    scale[0] = scale[1] = d;
+    min[0] = min[1] = m;
 }
 
 RP_BODY uint32_t rp_word_at(const void *p) {

@@ -1,7 +1,9 @@
-/* fit.h - what quantisers share: levels from floats, packing of nibbles, and searches for the scale with the
- * smallest squared error. */
+/* fit.h - what quantisers share: levels from floats, packing of nibbles, scales from the range of the values, and
+ * searches for the scale with the smallest squared error. */
 #ifndef FALLBACK_QUANTS_FIT_H
 #define FALLBACK_QUANTS_FIT_H
+
+#include "fallback/simd/float.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -40,6 +42,24 @@ static inline void rp_put_nibbles(const uint8_t *q, int n, uint8_t *qs) {
 static inline int rp_nearest(float v, int low, int high) {
     const float least = (float)low, most = (float)high;
     return (int)lrintf(v > least ? (v < most ? v : most) : least);
+}
+
+/* 32 elements, q - half in -half..half-1. d = largest / -half: the value of largest magnitude becomes exactly -half.
+ * Returns d as f16. */
+static inline uint16_t rp_round_symmetric(const float *x, int half, uint8_t *q) {
+    const float d = rp_largest(x, 32) / (float)-half, id = rp_inverse(d);
+    for (int i = 0; i < 32; i++) q[i] = rp_level(x[i] * id + (float)half + 0.5f, 2 * half - 1);
+    return rp_f32_to_f16(d);
+}
+
+/* 32 elements, q in 0..top: the smallest value becomes 0, the largest becomes top. Gives d and m as f16. */
+static inline void rp_round_affine(const float *x, int top, uint8_t *q, uint16_t *d16, uint16_t *m16) {
+    float low, high;
+    rp_min_max(x, 32, &low, &high);
+    const float d = (high - low) / (float)top, id = rp_inverse(d);
+    for (int i = 0; i < 32; i++) q[i] = rp_level((x[i] - low) * id + 0.5f, top);
+    *d16 = rp_f32_to_f16(d);
+    *m16 = rp_f32_to_f16(low);
 }
 
 /* Fits x[i] ~ scale * q[i] - min with q in 0..top and min >= 0. Tries several scales for the rounding; for each set
