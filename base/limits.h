@@ -12,8 +12,9 @@
  * arrays of fixed size. */
 enum { RP_ATTENTION_MAX_DIM = 512, RP_ROPE_MAX_DIMS = 1024 };
 
-/* Most taps of causal_conv, and most elements of a head in gated_delta, which the kernels hold in arrays. */
-enum { RP_CONV_MAX_TAPS = 8, RP_DELTA_MAX_DIM = 256 };
+/* Most taps of causal_conv, most elements of a head in gated_delta, and longest state of a channel in ssm_scan, which
+ * the kernels hold in arrays. */
+enum { RP_CONV_MAX_TAPS = 8, RP_DELTA_MAX_DIM = 256, RP_SSM_MAX_STATE = 256 };
 
 /* Scratch of sample_rows, f32: the candidates of each token [2n], then RpStepState of each token. */
 enum { RP_SAMPLE_ROWS_STATE = 16 };

@@ -33,7 +33,7 @@ static int shown(RpGgufString s) { return (int)(s.len < 96 ? s.len : 96); }
 /* A matrix of a layer that no product reads. */
 static bool is_convolution(const RpModel *m, const RpGgufTensor *t) {
     for (int i = 0; i < m->config.n_layer; i++)
-        if (m->layers[i].conv == t) return true;
+        if (m->layers[i].conv == t || m->layers[i].ssm_norm == t) return true;
     return false;
 }
 

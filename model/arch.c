@@ -10,7 +10,7 @@
  *         |                                                                           ^
  *         +---------------------------------------------------------------------------+
  *
- * [brackets]: where the family has it. A layer without attention begins with the second half. Activations are
+ * [brackets]: where the family has it. A layer may lack one of its halves. Activations are
  * [n_embd, n_tok] f32. Shapes are fixed (I2); everything that changes from run to run is in `tokens`, `pos`,
  * `out_rows` or the step state (I4). */
 #include "model/arch.h"
@@ -40,7 +40,11 @@ static TensorNode *add_residual(Builder *b, TensorNode *x, TensorNode *y, const 
 static TensorNode *attention(Builder *b, TensorNode *x, const LayerWeights *l) {
     if (b->kind.attention == ATTENTION_LATENT) return rp_arch_attention_mla(b, x, l);
     if (b->kind.attention == ATTENTION_CONV) return rp_arch_short_conv(b, x, l);
-    return b->kind.attention == ATTENTION_DELTA ? rp_arch_delta(b, x, l) : rp_arch_attention(b, x, l);
+    if (b->kind.attention == ATTENTION_SSM) return rp_arch_ssm(b, x, l);
+    if (b->kind.attention == ATTENTION_DELTA) return rp_arch_delta(b, x, l);
+    if (!b->m->config.arch->parallel_ssm) return rp_arch_attention(b, x, l);
+    TensorNode *y = rp_arch_ssm(b, x, l);
+    return rp_arch_name_node(b, rp_add(b->g, rp_arch_attention(b, x, l), y), "attn_and_ssm");
 }
 
 /* x [n_embd, t] -> [n_embd, t], as in the diagram. */
@@ -54,6 +58,7 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
         y = attention(b, y, l);
         x = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
+    if (b->kind.feed_forward == FEED_FORWARD_NONE) return x;
     y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
     if (b->kind.feed_forward != FEED_FORWARD_EXPERTS)
         return add_residual(b, x, rp_arch_feed_forward(b, y, l), l->post_ffn_norm, ffn_names);

@@ -102,6 +102,14 @@ TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what);
 TensorNode *rp_arch_slice(Builder *b, TensorNode *x, int64_t row_len, int64_t from, int64_t ne0, int64_t ne1,
                           int64_t ne2);
 
+/* Part of each column of x [row, t], from element `from` on, as [n0, n1, t]; `step` elements from one n0 to the next.
+ */
+typedef struct ColumnPart {
+    int64_t row, from, n0, n1, step;
+} ColumnPart;
+
+TensorNode *rp_arch_part(Builder *b, TensorNode *x, ColumnPart p);
+
 /* The recurrent state "<which>.<layer>", f32 [n, n_states]. */
 TensorNode *rp_arch_recurrent(Builder *b, const char *which, int64_t n);
 
@@ -114,6 +122,7 @@ TensorNode *rp_arch_add_embd(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_delta(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_short_conv(Builder *b, TensorNode *x, const LayerWeights *l);
+TensorNode *rp_arch_ssm(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l); /* without the shared ones */
@@ -121,7 +130,7 @@ TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l); /
 /* The experts that every token goes through, in qwen2moe times sigmoid(shared_gate x). NULL: there are none. */
 TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights *l);
 
-/* y = down(act(gate x) * (up x)) */
+/* y = down(act(gate x) * (up x)), or without a gate down(act(up x)) */
 TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate, const RpGgufTensor *up,
                           const RpGgufTensor *down, const char *prefix);
 

@@ -9,22 +9,6 @@
  * the first token, and where the state after each token goes (I4). */
 #include "model/arch.h"
 
-/* Part of each column of x [row, t], from element `from` on, as [n0, n1, t]; `step` elements from one n0 to the next.
- * */
-typedef struct ColumnPart {
-    int64_t row, from, n0, n1, step;
-} ColumnPart;
-
-static TensorNode *part(Builder *b, TensorNode *x, ColumnPart p) {
-    const size_t nb1 = rp_row_bytes(RP_F32, p.step), nb2 = rp_row_bytes(RP_F32, p.row);
-    return rp_view(b->g, x,
-                   &(RpViewParams){
-                       .ne     = {p.n0, p.n1, b->n_tok, 1                     },
-                       .nb     = {0,    nb1,  nb2,      nb2 * (size_t)b->n_tok},
-                       .offset = rp_row_bytes(RP_F32, p.from)
-    });
-}
-
 typedef struct Gates {
     TensorNode *alpha, *beta; /* [n0, n1, t], n0 * n1 = n_head */
 } Gates;
@@ -42,7 +26,7 @@ static Gates gates_of(Builder *b, TensorNode *x, const LayerWeights *l) {
     const ColumnPart betas  = {2 * (int64_t)d->n_head, 0, n, d->n_key, 2 * n},
                      alphas = {2 * (int64_t)d->n_head, n, n, d->n_key, 2 * n};
     TensorNode *both        = rp_arch_linear(b, x, l->beta_alpha, NULL, "delta_gates");
-    return (Gates){.alpha = part(b, both, alphas), .beta = part(b, both, betas)};
+    return (Gates){.alpha = rp_arch_part(b, both, alphas), .beta = rp_arch_part(b, both, betas)};
 }
 
 /* The convolved q, k and v, as one column for each token. */
@@ -63,9 +47,9 @@ static TensorNode *delta_rule(Builder *b, TensorNode *qkv, const Gates *by, cons
     const RpOpParams   p = {
           .gated_delta = {.eps = c->norm_eps, .grouped = c->arch->joint_gates}
     };
-    TensorNode *const src[] = {part(b, qkv, (ColumnPart){row, 0, dim, d->n_key, dim}),
-                               part(b, qkv, (ColumnPart){row, keys, dim, d->n_key, dim}),
-                               part(b, qkv, (ColumnPart){row, 2 * keys, dim, d->n_head, dim}),
+    TensorNode *const src[] = {rp_arch_part(b, qkv, (ColumnPart){row, 0, dim, d->n_key, dim}),
+                               rp_arch_part(b, qkv, (ColumnPart){row, keys, dim, d->n_key, dim}),
+                               rp_arch_part(b, qkv, (ColumnPart){row, 2 * keys, dim, d->n_head, dim}),
                                by->alpha,
                                by->beta,
                                rp_arch_weight(b, l->decay),

@@ -13,12 +13,14 @@
 /* gpt-oss: its clamped SwiGLU, see SWIGLU_OAI in ops.h. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 
-/* act(gate) * up; the nodes are named <prefix>_act and <prefix>_gated. */
+/* act(gate) * up, or without a gate act(up); the nodes are named <prefix>_act and <prefix>_gated. */
 static TensorNode *activated(Builder *b, TensorNode *gate, TensorNode *up, const char *prefix) {
     const Activation kind = b->m->config.arch->activation;
     char             act_name[32], gated_name[32];
     snprintf(act_name, sizeof act_name, "%s_act", prefix);
     snprintf(gated_name, sizeof gated_name, "%s_gated", prefix);
+    if (kind == ACTIVATION_RELU_SQR)
+        return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_RELU_SQR, NULL, &up, 1), gated_name);
     if (kind == ACTIVATION_SWIGLU_OAI)
         return rp_arch_name_node(b, rp_swiglu_oai(b->g, gate, up, oai_alpha, oai_limit), gated_name);
     TensorNode *act = kind == ACTIVATION_GELU_TANH ? rp_gelu(b->g, gate, RP_GELU_TANH) : rp_silu(b->g, gate);
@@ -31,7 +33,7 @@ TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate_w,
     static const char *const suffixes[3] = {"gate", "up", "down"};
     char                     names[3][32];
     for (int i = 0; i < 3; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, suffixes[i]);
-    TensorNode *gate = rp_arch_linear(b, x, gate_w, NULL, names[0]);
+    TensorNode *gate = gate_w != NULL ? rp_arch_linear(b, x, gate_w, NULL, names[0]) : NULL;
     TensorNode *up   = rp_arch_linear(b, x, up_w, NULL, names[1]);
     return rp_arch_linear(b, activated(b, gate, up, prefix), down_w, NULL, names[2]);
 }
@@ -74,7 +76,7 @@ static TensorNode *linear_id(Builder *b, TensorNode *x, const RpGgufTensor *w, c
 }
 
 TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
-    if (l->gate_shared == NULL) return NULL;
+    if (l->up_shared == NULL) return NULL;
     TensorNode *y = rp_arch_gated(b, x, l->gate_shared, l->up_shared, l->down_shared, "shared");
     if (l->shared_gate == NULL) return y;
     TensorNode *open = rp_arch_linear(b, x, l->shared_gate, NULL, "shared_router");
@@ -84,11 +86,14 @@ TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights
 
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
     const Choice chosen = route(b, x, l);
+    if (l->latent_down != NULL) x = rp_arch_linear(b, x, l->latent_down, NULL, "experts_latent");
     /* [n_embd, 1, t]: the same column for each of the n_used experts */
-    TensorNode *rows = rp_reshape(b->g, x, b->m->config.n_embd, 1, b->n_tok, 1);
-    TensorNode *gate = linear_id(b, rows, l->gate_exps, l->gate_exps_bias, chosen.ids, "experts_gate");
-    TensorNode *up   = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
-    TensorNode *y    = activated(b, gate, up, "experts");
-    y                = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
-    return rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
+    TensorNode *rows = rp_reshape(b->g, x, l->up_exps->view.ne[0], 1, b->n_tok, 1);
+    TensorNode *gate = NULL;
+    if (l->gate_exps != NULL) gate = linear_id(b, rows, l->gate_exps, l->gate_exps_bias, chosen.ids, "experts_gate");
+    TensorNode *up = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
+    TensorNode *y  = activated(b, gate, up, "experts");
+    y              = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
+    y              = rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
+    return l->latent_up != NULL ? rp_arch_linear(b, y, l->latent_up, NULL, "experts_out") : y;
 }

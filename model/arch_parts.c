@@ -59,6 +59,16 @@ TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const
     return rp_arch_name_node(b, y, what);
 }
 
+TensorNode *rp_arch_part(Builder *b, TensorNode *x, ColumnPart p) {
+    const size_t nb1 = rp_row_bytes(RP_F32, p.step), nb2 = rp_row_bytes(RP_F32, p.row);
+    return rp_view(b->g, x,
+                   &(RpViewParams){
+                       .ne     = {p.n0, p.n1, b->n_tok, 1                     },
+                       .nb     = {0,    nb1,  nb2,      nb2 * (size_t)b->n_tok},
+                       .offset = rp_row_bytes(RP_F32, p.from)
+    });
+}
+
 TensorNode *rp_arch_recurrent(Builder *b, const char *which, int64_t n) {
     char name[48];
     snprintf(name, sizeof name, "%s.%d", which, b->layer);

@@ -276,6 +276,46 @@ static const ArchRow archs[] = {
         .gating              = GATING_SIGMOID,
         .normalize_weights   = true,
     },
+    {
+        .name                = "granitehybrid", /* Granite 4 */
+        .layers.attention    = {.kind = ATTENTION_FULL, .without_heads = ATTENTION_SSM},
+        .layers.position     = {.kind = POSITION_NORM},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .rope_switch         = true,
+        .embd_scale_key      = "embedding_scale",
+        .residual_scale_key  = "residual_scale",
+        .logit_divisor_key   = "logit_scale",
+        .experts_optional    = true,
+        .normalize_weights   = true,
+        .shared              = SHARED_BY_KEY,
+        .no_expert_length    = true,
+    },
+    {
+        .name                = "nemotron_h", /* Nemotron-H and Nemotron Nano 2 */
+        .layers.attention    = {.kind = ATTENTION_FULL, .without_heads = ATTENTION_SSM},
+        .layers.position     = {.kind = POSITION_NONE},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .one_half            = true,
+        .activation          = ACTIVATION_RELU_SQR,
+    },
+    {
+        .name                = "nemotron_h_moe", /* Nemotron 3 */
+        .layers.attention    = {.kind = ATTENTION_FULL, .without_heads = ATTENTION_SSM},
+        .layers.position     = {.kind = POSITION_NONE},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
+        .one_half            = true,
+        .activation          = ACTIVATION_RELU_SQR,
+        .gating              = GATING_SIGMOID,
+        .shared              = SHARED_BY_KEY,
+    },
+    {
+        .name                = "falcon-h1", /* Falcon-H1 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .parallel_ssm        = true,
+        .ffn_norm_is_bare    = true,
+    },
 };
 /* clang-format on */
 
@@ -294,8 +334,8 @@ static const struct {
     {"minimax-m3",  "an indexer of attention"                                              },
     {"llama4",      "attention in chunks, and weights before the experts"                  },
     {"gemma3n",     "AltUp, LAuReL, caches that layers share, and embeddings of each layer"},
-    {"mamba",       "the selective scan"                                                   },
-    {"mamba2",      "the selective scan"                                                   },
+    {"mamba",       "the selective scan of Mamba-1"                                        },
+    {"mamba2",      "a graph without attention"                                            },
     {"rwkv7",       "the recurrence of RWKV"                                               },
     {"bert",        "attention to later positions"                                         },
     {"clip",        "image encoders: give the language model, not its projector (mmproj)"  },

@@ -12,7 +12,8 @@ typedef enum AttentionKind {
     ATTENTION_WINDOW, /* to the last `window` of them; as FULL where the file has no window */
     ATTENTION_DELTA,  /* a gated delta net: a state of fixed size, no cache (Yang et al. 2024, arXiv:2412.06464) */
     ATTENTION_CONV,   /* a short convolution with gates (LFM2): the last inputs are its state, no cache */
-    ATTENTION_LATENT  /* MLA: keys and values from one latent vector a token (DeepSeek-V2, arXiv:2405.04434) */
+    ATTENTION_SSM, /* Mamba-2: a selective scan, a state of fixed size, no cache (Dao and Gu 2024, arXiv:2405.21060) */
+    ATTENTION_LATENT /* MLA: keys and values from one latent vector a token (DeepSeek-V2, arXiv:2405.04434) */
 } AttentionKind;
 
 /* RoPE rotates pairs of elements of q and k by angles that are proportional to the position (Su et al. 2021,
@@ -24,8 +25,9 @@ typedef enum PositionKind {
 } PositionKind;
 
 typedef enum FeedForwardKind {
-    FEED_FORWARD_DENSE,  /* down(act(gate x) * (up x)) */
-    FEED_FORWARD_EXPERTS /* the weighted sum of this over the chosen experts */
+    FEED_FORWARD_DENSE,   /* down(act(gate x) * (up x)) */
+    FEED_FORWARD_EXPERTS, /* the weighted sum of this over the chosen experts */
+    FEED_FORWARD_NONE     /* the layer is its attention alone */
 } FeedForwardKind;
 
 /* The kinds of all layers. `nth` is the kind of each n-th layer, those with (layer + 1) % n == 0, layers being
@@ -57,7 +59,7 @@ static inline bool rp_pattern_has(const LayerPattern *p, AttentionKind kind) {
 
 /* A layer of this kind has a recurrent state of fixed size instead of a KV cache. */
 static inline bool rp_attention_is_recurrent(AttentionKind kind) {
-    return kind == ATTENTION_DELTA || kind == ATTENTION_CONV;
+    return kind == ATTENTION_DELTA || kind == ATTENTION_CONV || kind == ATTENTION_SSM;
 }
 
 /* RMSNorm of q and k before RoPE. */
@@ -70,9 +72,10 @@ typedef enum QkNorm {
 
 /* How gate and up are joined: gated = act(gate) * up. */
 typedef enum Activation {
-    ACTIVATION_SILU,      /* act(x) = x / (1 + exp(-x)) */
-    ACTIVATION_GELU_TANH, /* act(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
-    ACTIVATION_SWIGLU_OAI /* gpt-oss: g / (1 + exp(-1.702 g)) * (u + 1), g and u clamped to 7 */
+    ACTIVATION_SILU,       /* act(x) = x / (1 + exp(-x)) */
+    ACTIVATION_GELU_TANH,  /* act(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
+    ACTIVATION_SWIGLU_OAI, /* gpt-oss: g / (1 + exp(-1.702 g)) * (u + 1), g and u clamped to 7 */
+    ACTIVATION_RELU_SQR    /* no gate: down(max(up x, 0)^2) */
 } Activation;
 
 /* From router logits to the values that experts are chosen by; numbers of <arch>.expert_gating_func. */
@@ -118,6 +121,10 @@ typedef struct ArchRow {
     int32_t window_default;    /* where the file has no attention.sliding_window */
     int32_t scale_embd_layers; /* models with this number of layers: scale = 1/sqrt(n_embd/n_head), not of head_dim */
 
+    /* which halves a layer has */
+    bool one_half; /* a feed-forward where the element of feed_forward_length is not 0, else attention; never both */
+    bool parallel_ssm; /* x += attention(norm(x)) + selective scan(norm(x)) in every layer */
+
     /* gated delta nets */
     bool joint_gates; /* one matrix for beta and alpha; heads of values that share a key head are adjacent */
 
@@ -125,6 +132,7 @@ typedef struct ArchRow {
     bool        post_norm;           /* x += norm(f(norm(x))), not x += f(norm(x)) */
     bool        no_pre_norm;         /* x += norm(f(x)): with post_norm */
     bool        ffn_norm_is_post;    /* files call the norm before the feed-forward post_attention_norm */
+    bool        ffn_norm_is_bare;    /* files call it ffn_norm, without .weight */
     bool        embd_scale_sqrt;     /* embeddings * sqrt(n_embd) */
     const char *embd_scale_key;      /* embeddings * the value of this key */
     const char *residual_scale_key;  /* x += the value of this key * f(norm(x)) */

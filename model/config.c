@@ -191,7 +191,8 @@ static RpStatus read_layers(const ConfigReader *r, ModelConfig *c) {
     c->n_layer_kv                     = c->n_layer;
     const RpGgufValue *const arrays[] = {c->heads_kv, c->ff_lengths};
     for (int i = 0; i < 2; i++)
-        if (arrays[i] != NULL && arrays[i]->n != (uint64_t)c->n_layer)
+        if (arrays[i] != NULL && arrays[i]->n != (uint64_t)c->n_layer &&
+            arrays[i]->n != (uint64_t)c->n_layer + (uint64_t)c->n_layer_next)
             return rp_fail(RP_E_FORMAT, "%s: an array of %llu elements for %d layers", rp_gguf_path(r->file),
                            (unsigned long long)arrays[i]->n, c->n_layer);
     if (c->arch->shared_caches) RP_TRY(rp_config_u32(r, "attention.shared_kv_layers", &shared));
@@ -338,9 +339,9 @@ static RpStatus read_next_layers(const ConfigReader *r, ModelConfig *c) {
 static RpStatus read_feed_forward(const ConfigReader *r, ModelConfig *c) {
     const LayerCounts lengths = {.key      = "feed_forward_length",
                                  .fallback = (uint32_t)c->experts.n_ff,
-                                 .least    = 1,
+                                 .least    = c->arch->one_half ? 0 : 1,
                                  .max      = 1u << 24,
-                                 .arrays   = c->arch->head_arrays};
+                                 .arrays   = c->arch->one_half || c->arch->head_arrays};
     return read_of_layers(r, &lengths, &c->n_ff, &c->ff_lengths);
 }
 
@@ -362,12 +363,14 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     RP_TRY(read_rope(&r, &c));
     RP_TRY(read_window(&r, &c));
     RP_TRY(read_layers(&r, &c));
+    if (c.arch->one_half) RP_TRY(rp_config_f32(&r, "attention.layer_norm_epsilon", &c.norm_eps));
     RP_TRY(rp_config_f32(&r, "attention.layer_norm_rms_epsilon", &c.norm_eps));
     if (!(c.norm_eps > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.attention.layer_norm_rms_epsilon is missing or not positive",
                        rp_gguf_path(f), r.arch);
     if (rp_pattern_has(&c.layers, ATTENTION_LATENT)) RP_TRY(rp_config_read_mla(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_DELTA)) RP_TRY(rp_config_read_delta(&r, &c));
+    if (rp_pattern_has(&c.layers, ATTENTION_SSM) || c.arch->parallel_ssm) RP_TRY(rp_config_read_ssm(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_CONV)) RP_TRY(rp_config_read_taps(&r, "shortconv.l_cache", &c));
     if (c.arch->rope_sections) RP_TRY(rp_config_read_sections(&r, &c));
     RP_TRY(read_scales(&r, &c));
@@ -397,6 +400,8 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     k.head_dim        = window && c->arch->window_heads ? c->head_dim_window : c->head_dim;
     k.n_ff            = c->ff_lengths != NULL ? (int32_t)rp_gguf_number_at(c->ff_lengths, (uint64_t)layer) : c->n_ff;
     k.kv_layer        = layer;
+    if (c->arch->one_half && k.n_ff > 0) k.attention = ATTENTION_NONE;
+    if (c->arch->one_half && k.n_ff == 0) k.feed_forward = FEED_FORWARD_NONE;
     if (c->n_layer_kv > 1 && layer >= c->n_layer_kv) k.kv_layer = c->n_layer_kv - (window ? 2 : 1);
     k.rope         = window ? c->rope_window : c->rope;
     k.rope.mode    = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;

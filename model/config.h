@@ -10,6 +10,7 @@ typedef struct ExpertConfig {
     int32_t n, n_used;   /* experts of a layer, and of one token; 0: a dense model */
     int32_t n_ff;        /* of one expert */
     int32_t n_ff_shared; /* of the shared ones together, 0: there are none */
+    int32_t n_latent;    /* width of what the experts read and give, not that of the model; 0: they have that */
     Gating  gating;
     int32_t n_group, n_group_used; /* expert groups, and how many of them take part; 0: no groups */
     bool    normalize;             /* weights are divided by their sum, */
@@ -28,6 +29,17 @@ typedef struct DeltaConfig {
     int32_t dim;           /* of a head */
     int32_t n_key, n_head; /* heads of keys and queries, and of values, a multiple */
 } DeltaConfig;
+
+/* Mamba-2. The inner width is n_head * dim channels. */
+typedef struct SsmConfig {
+    int32_t n_head, dim;    /* heads, and channels of each */
+    int32_t n_group, state; /* groups of heads with common b and c; elements of the state of a channel */
+} SsmConfig;
+
+/* Channels of its convolution: x, b and c. */
+static inline int64_t rp_ssm_channels(const SsmConfig *s) {
+    return (int64_t)s->n_head * s->dim + 2 * (int64_t)s->n_group * s->state;
+}
 
 /* Channels of the convolution: queries, keys and values. */
 static inline int64_t rp_delta_channels(const DeltaConfig *d) {
@@ -55,6 +67,7 @@ typedef struct ModelConfig {
     MlaConfig          mla;
     int32_t            taps; /* of the convolutions over tokens in recurrent layers */
     DeltaConfig        delta;
+    SsmConfig          ssm;
 } ModelConfig;
 
 /* One layer, resolved from the pattern and the numbers of the file. Builders and the table of weights read
@@ -87,8 +100,9 @@ typedef struct ConfigReader {
 RP_NODISCARD RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c);
 
-/* Those of gated delta nets; the taps of a convolution; the sections of M-RoPE where the family has it. */
+/* Those of gated delta nets; of Mamba-2; the taps of a convolution; the sections of M-RoPE where the family has it. */
 RP_NODISCARD RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c);
+RP_NODISCARD RpStatus rp_config_read_ssm(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_taps(const ConfigReader *r, const char *key, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c);
 

@@ -42,14 +42,32 @@ RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+RpStatus rp_config_read_ssm(const ConfigReader *r, ModelConfig *c) {
+    SsmConfig *s     = &c->ssm;
+    int32_t    inner = 0;
+    RP_TRY(rp_config_read_taps(r, "ssm.conv_kernel", c));
+    RP_TRY(rp_config_count(r, "ssm.state_size", 0, RP_SSM_MAX_STATE, &s->state));
+    RP_TRY(rp_config_count(r, "ssm.group_count", 0, 4096, &s->n_group));
+    RP_TRY(rp_config_count(r, "ssm.time_step_rank", 0, 4096, &s->n_head));
+    RP_TRY(rp_config_count(r, "ssm.inner_size", 0, 1u << 20, &inner));
+    if (inner % s->n_head != 0 || s->n_head % s->n_group != 0)
+        return rp_fail(RP_E_FORMAT, "%s: a selective scan of %d channels in %d heads and %d groups is not possible",
+                       rp_gguf_path(r->file), inner, s->n_head, s->n_group);
+    s->dim = inner / s->n_head;
+    return RP_OK;
+}
+
 size_t rp_config_state_bytes(const ModelConfig *c) {
     const DeltaConfig *d      = &c->delta;
+    const SsmConfig   *s      = &c->ssm;
     const int64_t      window = c->taps - 1;
     int64_t            floats = 0;
     for (int i = 0; i < c->n_layer; i++) {
         const AttentionKind kind = rp_config_layer(c, i).attention;
         if (kind == ATTENTION_DELTA) floats += window * rp_delta_channels(d) + (int64_t)d->dim * d->dim * d->n_head;
         if (kind == ATTENTION_CONV) floats += window * c->n_embd;
+        if (kind == ATTENTION_SSM || c->arch->parallel_ssm)
+            floats += window * rp_ssm_channels(s) + (int64_t)s->n_head * s->dim * s->state;
     }
     return (size_t)floats * sizeof(float);
 }

@@ -62,14 +62,17 @@ static RpStatus read_shared(const ConfigReader *r, const ModelConfig *c, ExpertC
 
 RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
     ExpertConfig *e = &c->experts;
-    uint32_t      n = 0, n_ff = 0, dense = (uint32_t)c->layers.feed_forward.n_dense, step = 1;
+    uint32_t      n = 0, n_ff = 0, latent = 0, dense = (uint32_t)c->layers.feed_forward.n_dense, step = 1;
     RP_TRY(rp_config_u32(r, "expert_count", &n));
     if (n == 0 && c->arch->experts_optional) return RP_OK;
     RP_TRY(rp_config_count(r, "expert_count", 0, MAX_EXPERTS, &e->n));
     RP_TRY(rp_config_count(r, "expert_used_count", 0, (uint32_t)e->n, &e->n_used));
-    RP_TRY(rp_config_u32(r, "feed_forward_length", &n_ff));
+    if (!c->arch->one_half) RP_TRY(rp_config_u32(r, "feed_forward_length", &n_ff));
     if (c->arch->length_of_chosen) n_ff /= (uint32_t)e->n_used;
     RP_TRY(rp_config_count(r, "expert_feed_forward_length", n_ff, 1u << 24, &e->n_ff));
+    RP_TRY(rp_config_u32(r, "moe_latent_size", &latent));
+    if (latent > 1u << 20) return rp_fail(RP_E_FORMAT, "%s: experts of width %u", rp_gguf_path(r->file), latent);
+    e->n_latent = (int32_t)latent;
     RP_TRY(rp_config_u32(r, "leading_dense_block_count", &dense));
     if (dense > (uint32_t)c->n_layer)
         return rp_fail(RP_E_FORMAT, "%s: %u dense layers of %d", rp_gguf_path(r->file), dense, c->n_layer);

@@ -72,7 +72,7 @@ static void fill_info(RpModel *m) {
     }
     for (int i = 0; i < c->n_layer; i++) {
         info->n_layer_local += rp_config_layer(c, i).attention == ATTENTION_WINDOW;
-        info->n_layer_recurrent += rp_attention_is_recurrent(rp_config_layer(c, i).attention);
+        info->n_layer_recurrent += c->arch->parallel_ssm || rp_attention_is_recurrent(rp_config_layer(c, i).attention);
         leave_out(m->layers[i].gate_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].up_exps, c->experts.n, c->experts.n_used, info);
         leave_out(m->layers[i].down_exps, c->experts.n, c->experts.n_used, info);

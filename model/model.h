@@ -16,10 +16,12 @@ typedef struct LayerWeights {
     const RpGgufTensor *qkv, *qkv_bias, *gate_up; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
     const RpGgufTensor *delta_qkv, *delta_gate, *conv, *dt, *decay, *beta, *alpha, *beta_alpha, *delta_norm, *delta_out;
-    const RpGgufTensor *conv_in, *conv_out; /* a short convolution, with `conv` */
+    const RpGgufTensor *conv_in, *conv_out;                                 /* a short convolution, with `conv` */
+    const RpGgufTensor *ssm_in, *conv_bias, *ssm_skip, *ssm_norm, *ssm_out; /* Mamba-2, with conv, dt and decay */
     const RpGgufTensor *post_attn_norm, *ffn_norm, *gate, *up, *down, *post_ffn_norm;
     const RpGgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
     const RpGgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
+    const RpGgufTensor *latent_down, *latent_up; /* of the input and the result of all experts */
     const RpGgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
 } LayerWeights;
 

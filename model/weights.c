@@ -38,6 +38,13 @@ typedef enum Length {
     QUERY_AND_GATE,
     EMBD_THRICE,
     TAPS,
+    SSM_IN,
+    SSM_CHANNELS,
+    SSM_HEADS,
+    SSM_GROUPS,
+    SSM_OF_GROUP,
+    SSM_INNER,
+    EMBD_EXPERT,
     DELTA_CHANNELS,
     DELTA_DIM,
     DELTA_HEADS,
@@ -48,39 +55,43 @@ typedef enum Length {
 } Length;
 
 /* The parts of a layer. It has a tensor if it has all the parts of the row. */
-enum {
-    ATTENDS       = 1 << 0, /* attention of any kind */
-    GQA           = 1 << 1, /* full or with a window: grouped queries, cached keys and values */
-    LATENT        = 1 << 2,
-    Q_LOW_RANK    = 1 << 3, /* latent attention: queries of rank q_lora, */
-    Q_FULL_RANK   = 1 << 4, /* or of full rank */
-    Q_NORM_HEAD   = 1 << 5,
-    Q_NORM_ROW    = 1 << 6,
-    OUTPUT_BIAS   = 1 << 7,
-    NO_OUT_BIAS   = 1 << 8,
-    SINKS         = 1 << 9,
-    POST_NORM     = 1 << 10,
-    FFN_NORM      = 1 << 11, /* the norm before the feed-forward has its usual name, */
-    FFN_NORM_POST = 1 << 12, /* or that of a norm after attention */
-    DENSE         = 1 << 13,
-    ROUTED        = 1 << 14,
-    BIASED        = 1 << 15, /* experts with biases */
-    SHARED        = 1 << 16,
-    SHARED_GATE   = 1 << 17,
-    PRE_NORM      = 1 << 18, /* norms before attention and feed-forward */
-    Q_NORM_IF     = 1 << 19, /* norms of heads, in files that have them */
-    QKV_APART     = 1 << 20, /* a tensor each of queries, keys and values, */
-    QKV_JOINED    = 1 << 21, /* or one of all three */
-    FF_APART      = 1 << 22, /* a tensor each of gate and up, */
-    FF_JOINED     = 1 << 23, /* or one of both */
-    QUERY_ALONE   = 1 << 24, /* wq gives queries, */
-    QUERY_GATED   = 1 << 25, /* or queries and gates */
-    DELTA         = 1 << 26,
-    JOINT_GATES   = 1 << 27, /* of a delta net: beta and alpha have one matrix, */
-    SPLIT_GATES   = 1 << 28, /* or two */
-    LAYER_EMBD    = 1 << 29, /* an embedding of the layer */
-    CONV          = 1 << 30  /* a short convolution */
-};
+typedef uint64_t Parts;
+#define ATTENDS        ((Parts)1 << 0) /* attention of any kind */
+#define GQA            ((Parts)1 << 1) /* full or with a window: grouped queries, cached keys and values */
+#define LATENT         ((Parts)1 << 2)
+#define Q_LOW_RANK     ((Parts)1 << 3) /* latent attention: queries of rank q_lora, */
+#define Q_FULL_RANK    ((Parts)1 << 4) /* or of full rank */
+#define Q_NORM_HEAD    ((Parts)1 << 5)
+#define Q_NORM_ROW     ((Parts)1 << 6)
+#define OUTPUT_BIAS    ((Parts)1 << 7)
+#define NO_OUT_BIAS    ((Parts)1 << 8)
+#define SINKS          ((Parts)1 << 9)
+#define POST_NORM      ((Parts)1 << 10)
+#define FFN_NORM       ((Parts)1 << 11) /* the norm before the feed-forward has its usual name, */
+#define FFN_NORM_POST  ((Parts)1 << 12) /* or that of a norm after attention */
+#define DENSE          ((Parts)1 << 13)
+#define ROUTED         ((Parts)1 << 14)
+#define BIASED         ((Parts)1 << 15) /* experts with biases */
+#define SHARED         ((Parts)1 << 16)
+#define SHARED_GATE    ((Parts)1 << 17)
+#define PRE_NORM       ((Parts)1 << 18) /* norms before attention and feed-forward */
+#define Q_NORM_IF      ((Parts)1 << 19) /* norms of heads, in files that have them */
+#define QKV_APART      ((Parts)1 << 20) /* a tensor each of queries, keys and values, */
+#define QKV_JOINED     ((Parts)1 << 21) /* or one of all three */
+#define FF_APART       ((Parts)1 << 22) /* a tensor each of gate and up, */
+#define FF_JOINED      ((Parts)1 << 23) /* or one of both */
+#define QUERY_ALONE    ((Parts)1 << 24) /* wq gives queries, */
+#define QUERY_GATED    ((Parts)1 << 25) /* or queries and gates */
+#define DELTA          ((Parts)1 << 26)
+#define JOINT_GATES    ((Parts)1 << 27) /* of a delta net: beta and alpha have one matrix, */
+#define SPLIT_GATES    ((Parts)1 << 28) /* or two */
+#define LAYER_EMBD     ((Parts)1 << 29) /* an embedding of the layer */
+#define CONV           ((Parts)1 << 30) /* a short convolution */
+#define SSM            ((Parts)1 << 31) /* a selective scan */
+#define FF_GATED       ((Parts)1 << 32) /* the feed-forward has a gate */
+#define FF_ALONE       ((Parts)1 << 33) /* a feed-forward without attention before it: its norm is called attn_norm */
+#define FFN_NORM_BARE  ((Parts)1 << 34) /* the norm before the feed-forward is called ffn_norm, without .weight */
+#define EXPERTS_LATENT ((Parts)1 << 35) /* experts of another width than the model */
 
 typedef enum Presence {
     REQUIRED,
@@ -94,145 +105,175 @@ typedef struct WeightRow {
     size_t      field; /* offset of its pointer in LayerWeights */
     Length      ne[3]; /* ne[0] contiguous */
     Presence    presence;
-    unsigned    when; /* parts that the layer must have */
+    Parts       when; /* parts that the layer must have */
 } WeightRow;
 
 #define FIELD(name) offsetof(LayerWeights, name)
 
 static const WeightRow rows[] = {
-    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | PRE_NORM           },
-    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},            REQUIRED,  GQA | QKV_APART | QUERY_ALONE},
-    {"attn_q.weight",              FIELD(q),              {EMBD, QUERY_AND_GATE, ONE},   REQUIRED,  GQA | QKV_APART | QUERY_GATED},
-    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART              },
-    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},         REQUIRED,  GQA | QKV_APART              },
-    {"attn_qkv.weight",            FIELD(qkv),            {EMBD, QKV_ROWS, ONE},         REQUIRED,  GQA | QKV_JOINED             },
-    {"attn_qkv.bias",              FIELD(qkv_bias),       {QKV_ROWS, ONE, ONE},          READ_ONLY, GQA | QKV_JOINED             },
-    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},            REQUIRED,  GQA                          },
-    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},             OPTIONAL,  GQA                          },
-    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                          },
-    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},          OPTIONAL,  GQA                          },
-    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              OPTIONAL,  GQA | OUTPUT_BIAS            },
-    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},              READ_ONLY, GQA | NO_OUT_BIAS            },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD            },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          REQUIRED,  GQA | Q_NORM_HEAD            },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF              },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},          READ_ONLY, GQA | Q_NORM_IF              },
-    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},             REQUIRED,  GQA | Q_NORM_ROW             },
-    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},          REQUIRED,  GQA | Q_NORM_ROW             },
-    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},           REQUIRED,  GQA | SINKS                  },
-    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},            REQUIRED,  LATENT | Q_FULL_RANK         },
-    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},           REQUIRED,  LATENT | Q_LOW_RANK          },
-    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},            REQUIRED,  LATENT | Q_LOW_RANK          },
-    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},          REQUIRED,  LATENT | Q_LOW_RANK          },
-    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},             REQUIRED,  LATENT                       },
-    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},           REQUIRED,  LATENT                       },
-    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},      REQUIRED,  LATENT                       },
-    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS}, REQUIRED,  LATENT                       },
-    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},          REQUIRED,  LATENT                       },
-    {"attn_qkv.weight",            FIELD(delta_qkv),      {EMBD, DELTA_CHANNELS, ONE},   REQUIRED,  DELTA                        },
-    {"attn_gate.weight",           FIELD(delta_gate),     {EMBD, DELTA_VALUES, ONE},     REQUIRED,  DELTA                        },
-    {"ssm_conv1d.weight",          FIELD(conv),           {TAPS, DELTA_CHANNELS, ONE},   REQUIRED,  DELTA                        },
-    {"ssm_dt.bias",                FIELD(dt),             {DELTA_HEADS, ONE, ONE},       REQUIRED,  DELTA                        },
-    {"ssm_a",                      FIELD(decay),          {DELTA_HEADS, ONE, ONE},       REQUIRED,  DELTA                        },
-    {"ssm_beta.weight",            FIELD(beta),           {EMBD, DELTA_HEADS, ONE},      REQUIRED,  DELTA | SPLIT_GATES          },
-    {"ssm_alpha.weight",           FIELD(alpha),          {EMBD, DELTA_HEADS, ONE},      REQUIRED,  DELTA | SPLIT_GATES          },
-    {"ssm_ba.weight",              FIELD(beta_alpha),     {EMBD, DELTA_GATES, ONE},      REQUIRED,  DELTA | JOINT_GATES          },
-    {"ssm_norm.weight",            FIELD(delta_norm),     {DELTA_DIM, ONE, ONE},         REQUIRED,  DELTA                        },
-    {"ssm_out.weight",             FIELD(delta_out),      {DELTA_VALUES, EMBD, ONE},     REQUIRED,  DELTA                        },
-    {"shortconv.in_proj.weight",   FIELD(conv_in),        {EMBD, EMBD_THRICE, ONE},      REQUIRED,  CONV                         },
-    {"shortconv.conv.weight",      FIELD(conv),           {TAPS, EMBD, ONE},             REQUIRED,  CONV                         },
-    {"shortconv.out_proj.weight",  FIELD(conv_out),       {EMBD, EMBD, ONE},             REQUIRED,  CONV                         },
-    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},              REQUIRED,  ATTENDS | POST_NORM          },
-    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM_POST                },
-    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},              REQUIRED,  FFN_NORM                     },
-    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART             },
-    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},               REQUIRED,  DENSE | FF_APART             },
-    {"ffn_up.weight",              FIELD(gate_up),        {EMBD, FF_TWICE, ONE},         REQUIRED,  DENSE | FF_JOINED            },
-    {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},               REQUIRED,  DENSE                        },
-    {"inp_gate.weight",            FIELD(embd_gate),      {EMBD, EMBD_LAYER, ONE},       REQUIRED,  LAYER_EMBD                   },
-    {"proj.weight",                FIELD(embd_proj),      {EMBD_LAYER, EMBD, ONE},       REQUIRED,  LAYER_EMBD                   },
-    {"post_norm.weight",           FIELD(embd_norm),      {EMBD, ONE, ONE},              REQUIRED,  LAYER_EMBD                   },
-    {"layer_output_scale.weight",  FIELD(out_scale),      {ONE, ONE, ONE},               READ_ONLY, POST_NORM                    },
-    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},              REQUIRED,  POST_NORM                    },
-    {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED                       },
-    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},           REQUIRED,  ROUTED | BIASED              },
-    {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},           READ_ONLY, ROUTED                       },
-    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED                       },
-    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD, FF_EXPERT, EXPERTS},    REQUIRED,  ROUTED                       },
-    {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD, EXPERTS},    REQUIRED,  ROUTED                       },
-    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED              },
-    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},     REQUIRED,  ROUTED | BIASED              },
-    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},          REQUIRED,  ROUTED | BIASED              },
-    {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},              REQUIRED,  SHARED | SHARED_GATE         },
-    {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED                       },
-    {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},        REQUIRED,  SHARED                       },
-    {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},        REQUIRED,  SHARED                       },
+    {"attn_norm.weight",           FIELD(attn_norm),      {EMBD, ONE, ONE},                  REQUIRED,  ATTENDS | PRE_NORM           },
+    {"attn_q.weight",              FIELD(q),              {EMBD, HEADS, ONE},                REQUIRED,  GQA | QKV_APART | QUERY_ALONE},
+    {"attn_q.weight",              FIELD(q),              {EMBD, QUERY_AND_GATE, ONE},       REQUIRED,  GQA | QKV_APART | QUERY_GATED},
+    {"attn_k.weight",              FIELD(k),              {EMBD, HEADS_KV, ONE},             REQUIRED,  GQA | QKV_APART              },
+    {"attn_v.weight",              FIELD(v),              {EMBD, HEADS_KV, ONE},             REQUIRED,  GQA | QKV_APART              },
+    {"attn_qkv.weight",            FIELD(qkv),            {EMBD, QKV_ROWS, ONE},             REQUIRED,  GQA | QKV_JOINED             },
+    {"attn_qkv.bias",              FIELD(qkv_bias),       {QKV_ROWS, ONE, ONE},              READ_ONLY, GQA | QKV_JOINED             },
+    {"attn_output.weight",         FIELD(o),              {HEADS, EMBD, ONE},                REQUIRED,  GQA                          },
+    {"attn_q.bias",                FIELD(q_bias),         {HEADS, ONE, ONE},                 OPTIONAL,  GQA                          },
+    {"attn_k.bias",                FIELD(k_bias),         {HEADS_KV, ONE, ONE},              OPTIONAL,  GQA                          },
+    {"attn_v.bias",                FIELD(v_bias),         {HEADS_KV, ONE, ONE},              OPTIONAL,  GQA                          },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},                  OPTIONAL,  GQA | OUTPUT_BIAS            },
+    {"attn_output.bias",           FIELD(o_bias),         {EMBD, ONE, ONE},                  READ_ONLY, GQA | NO_OUT_BIAS            },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},              REQUIRED,  GQA | Q_NORM_HEAD            },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},              REQUIRED,  GQA | Q_NORM_HEAD            },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEAD_DIM, ONE, ONE},              READ_ONLY, GQA | Q_NORM_IF              },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEAD_DIM, ONE, ONE},              READ_ONLY, GQA | Q_NORM_IF              },
+    {"attn_q_norm.weight",         FIELD(q_norm),         {HEADS, ONE, ONE},                 REQUIRED,  GQA | Q_NORM_ROW             },
+    {"attn_k_norm.weight",         FIELD(k_norm),         {HEADS_KV, ONE, ONE},              REQUIRED,  GQA | Q_NORM_ROW             },
+    {"attn_sinks.weight",          FIELD(sinks),          {N_HEADS, ONE, ONE},               REQUIRED,  GQA | SINKS                  },
+    {"attn_q.weight",              FIELD(q),              {EMBD, MLA_Q, ONE},                REQUIRED,  LATENT | Q_FULL_RANK         },
+    {"attn_q_a.weight",            FIELD(q_a),            {EMBD, Q_LORA, ONE},               REQUIRED,  LATENT | Q_LOW_RANK          },
+    {"attn_q_a_norm.weight",       FIELD(q_a_norm),       {Q_LORA, ONE, ONE},                REQUIRED,  LATENT | Q_LOW_RANK          },
+    {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},              REQUIRED,  LATENT | Q_LOW_RANK          },
+    {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},                 REQUIRED,  LATENT                       },
+    {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},               REQUIRED,  LATENT                       },
+    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},          REQUIRED,  LATENT                       },
+    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS},     REQUIRED,  LATENT                       },
+    {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},              REQUIRED,  LATENT                       },
+    {"attn_qkv.weight",            FIELD(delta_qkv),      {EMBD, DELTA_CHANNELS, ONE},       REQUIRED,  DELTA                        },
+    {"attn_gate.weight",           FIELD(delta_gate),     {EMBD, DELTA_VALUES, ONE},         REQUIRED,  DELTA                        },
+    {"ssm_conv1d.weight",          FIELD(conv),           {TAPS, DELTA_CHANNELS, ONE},       REQUIRED,  DELTA                        },
+    {"ssm_dt.bias",                FIELD(dt),             {DELTA_HEADS, ONE, ONE},           REQUIRED,  DELTA                        },
+    {"ssm_a",                      FIELD(decay),          {DELTA_HEADS, ONE, ONE},           REQUIRED,  DELTA                        },
+    {"ssm_beta.weight",            FIELD(beta),           {EMBD, DELTA_HEADS, ONE},          REQUIRED,  DELTA | SPLIT_GATES          },
+    {"ssm_alpha.weight",           FIELD(alpha),          {EMBD, DELTA_HEADS, ONE},          REQUIRED,  DELTA | SPLIT_GATES          },
+    {"ssm_ba.weight",              FIELD(beta_alpha),     {EMBD, DELTA_GATES, ONE},          REQUIRED,  DELTA | JOINT_GATES          },
+    {"ssm_norm.weight",            FIELD(delta_norm),     {DELTA_DIM, ONE, ONE},             REQUIRED,  DELTA                        },
+    {"ssm_out.weight",             FIELD(delta_out),      {DELTA_VALUES, EMBD, ONE},         REQUIRED,  DELTA                        },
+    {"shortconv.in_proj.weight",   FIELD(conv_in),        {EMBD, EMBD_THRICE, ONE},          REQUIRED,  CONV                         },
+    {"shortconv.conv.weight",      FIELD(conv),           {TAPS, EMBD, ONE},                 REQUIRED,  CONV                         },
+    {"shortconv.out_proj.weight",  FIELD(conv_out),       {EMBD, EMBD, ONE},                 REQUIRED,  CONV                         },
+    {"ssm_in.weight",              FIELD(ssm_in),         {EMBD, SSM_IN, ONE},               REQUIRED,  SSM                          },
+    {"ssm_conv1d.weight",          FIELD(conv),           {TAPS, SSM_CHANNELS, ONE},         REQUIRED,  SSM                          },
+    {"ssm_conv1d.bias",            FIELD(conv_bias),      {SSM_CHANNELS, ONE, ONE},          READ_ONLY, SSM                          },
+    {"ssm_dt.bias",                FIELD(dt),             {SSM_HEADS, ONE, ONE},             REQUIRED,  SSM                          },
+    {"ssm_a",                      FIELD(decay),          {ONE, SSM_HEADS, ONE},             REQUIRED,  SSM                          },
+    {"ssm_d",                      FIELD(ssm_skip),       {ONE, SSM_HEADS, ONE},             REQUIRED,  SSM                          },
+    {"ssm_norm.weight",            FIELD(ssm_norm),       {SSM_OF_GROUP, SSM_GROUPS, ONE},   REQUIRED,  SSM                          },
+    {"ssm_out.weight",             FIELD(ssm_out),        {SSM_INNER, EMBD, ONE},            REQUIRED,  SSM                          },
+    {"post_attention_norm.weight", FIELD(post_attn_norm), {EMBD, ONE, ONE},                  REQUIRED,  ATTENDS | POST_NORM          },
+    {"post_attention_norm.weight", FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM_POST                },
+    {"attn_norm.weight",           FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FF_ALONE                     },
+    {"ffn_norm",                   FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM_BARE                },
+    {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM                     },
+    {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},                   REQUIRED,  DENSE | FF_APART | FF_GATED  },
+    {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},                   REQUIRED,  DENSE | FF_APART             },
+    {"ffn_up.weight",              FIELD(gate_up),        {EMBD, FF_TWICE, ONE},             REQUIRED,  DENSE | FF_JOINED            },
+    {"ffn_down.weight",            FIELD(down),           {FF, EMBD, ONE},                   REQUIRED,  DENSE                        },
+    {"inp_gate.weight",            FIELD(embd_gate),      {EMBD, EMBD_LAYER, ONE},           REQUIRED,  LAYER_EMBD                   },
+    {"proj.weight",                FIELD(embd_proj),      {EMBD_LAYER, EMBD, ONE},           REQUIRED,  LAYER_EMBD                   },
+    {"post_norm.weight",           FIELD(embd_norm),      {EMBD, ONE, ONE},                  REQUIRED,  LAYER_EMBD                   },
+    {"layer_output_scale.weight",  FIELD(out_scale),      {ONE, ONE, ONE},                   READ_ONLY, POST_NORM                    },
+    {"post_ffw_norm.weight",       FIELD(post_ffn_norm),  {EMBD, ONE, ONE},                  REQUIRED,  POST_NORM                    },
+    {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},              REQUIRED,  ROUTED                       },
+    {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},               REQUIRED,  ROUTED | BIASED              },
+    {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},               READ_ONLY, ROUTED                       },
+    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD_EXPERT, FF_EXPERT, EXPERTS}, REQUIRED,  ROUTED | FF_GATED            },
+    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD_EXPERT, FF_EXPERT, EXPERTS}, REQUIRED,  ROUTED                       },
+    {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD_EXPERT, EXPERTS}, REQUIRED,  ROUTED                       },
+    {"ffn_latent_down.weight",     FIELD(latent_down),    {EMBD, EMBD_EXPERT, ONE},          REQUIRED,  EXPERTS_LATENT               },
+    {"ffn_latent_up.weight",       FIELD(latent_up),      {EMBD_EXPERT, EMBD, ONE},          REQUIRED,  EXPERTS_LATENT               },
+    {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},         REQUIRED,  ROUTED | BIASED              },
+    {"ffn_up_exps.bias",           FIELD(up_exps_bias),   {FF_EXPERT, EXPERTS, ONE},         REQUIRED,  ROUTED | BIASED              },
+    {"ffn_down_exps.bias",         FIELD(down_exps_bias), {EMBD, EXPERTS, ONE},              REQUIRED,  ROUTED | BIASED              },
+    {"ffn_gate_inp_shexp.weight",  FIELD(shared_gate),    {EMBD, ONE, ONE},                  REQUIRED,  SHARED | SHARED_GATE         },
+    {"ffn_gate_shexp.weight",      FIELD(gate_shared),    {EMBD, FF_SHARED, ONE},            REQUIRED,  SHARED | FF_GATED            },
+    {"ffn_up_shexp.weight",        FIELD(up_shared),      {EMBD, FF_SHARED, ONE},            REQUIRED,  SHARED                       },
+    {"ffn_down_shexp.weight",      FIELD(down_shared),    {FF_SHARED, EMBD, ONE},            REQUIRED,  SHARED                       },
 };
 
-static unsigned attention_parts(const ModelConfig *c, const LayerKind *k) {
+static Parts attention_parts(const ModelConfig *c, const LayerKind *k) {
     const ArchRow *a = c->arch;
     if (k->attention == ATTENTION_NONE) return 0;
     if (k->attention == ATTENTION_DELTA) return ATTENDS | DELTA | (a->joint_gates ? JOINT_GATES : SPLIT_GATES);
     if (k->attention == ATTENTION_CONV) return ATTENDS | CONV;
+    if (k->attention == ATTENTION_SSM) return ATTENDS | SSM;
     if (k->attention == ATTENTION_LATENT) return ATTENDS | LATENT | (c->mla.q_lora > 0 ? Q_LOW_RANK : Q_FULL_RANK);
-    unsigned parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
+    Parts parts = ATTENDS | GQA | (a->output_bias ? OUTPUT_BIAS : NO_OUT_BIAS);
     if (a->qk_norm == QK_NORM_HEAD) parts |= Q_NORM_HEAD;
     if (a->qk_norm == QK_NORM_HEAD_OPTIONAL) parts |= Q_NORM_IF;
     if (a->qk_norm == QK_NORM_ROW) parts |= Q_NORM_ROW;
     if (a->sinks) parts |= SINKS;
+    if (a->parallel_ssm) parts |= SSM;
     parts |= a->query_gate ? QUERY_GATED : QUERY_ALONE;
     return parts;
 }
 
 /* `file`: NULL for one that is to be written, with a tensor each of queries, keys and values. */
-static unsigned parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
+static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     const LayerKind k     = rp_config_layer(c, layer);
     const ArchRow  *a     = c->arch;
-    unsigned        parts = attention_parts(c, &k);
+    Parts           parts = attention_parts(c, &k);
     char            name[64];
     snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", layer);
     parts |= file != NULL && rp_gguf_find_tensor(file, name) != NULL ? QKV_JOINED : QKV_APART;
-    if (!a->no_pre_norm) parts |= PRE_NORM | (a->ffn_norm_is_post ? FFN_NORM_POST : FFN_NORM);
+    if (!a->no_pre_norm) parts |= PRE_NORM;
+    if (k.feed_forward == FEED_FORWARD_NONE) return parts;
+    if (a->one_half)
+        parts |= FF_ALONE;
+    else if (!a->no_pre_norm)
+        parts |= a->ffn_norm_is_post ? FFN_NORM_POST : a->ffn_norm_is_bare ? FFN_NORM_BARE : FFN_NORM;
+    if (a->activation != ACTIVATION_RELU_SQR) parts |= FF_GATED;
     if (a->post_norm) parts |= POST_NORM;
     if (c->n_embd_layer > 0) parts |= LAYER_EMBD;
     if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE | (a->gate_up_joined ? FF_JOINED : FF_APART);
     parts |= ROUTED;
     if (a->expert_biases) parts |= BIASED;
+    if (c->experts.n_latent > 0) parts |= EXPERTS_LATENT;
     if (c->experts.n_ff_shared > 0) parts |= SHARED;
     if (a->shared_gate) parts |= SHARED_GATE;
     return parts;
 }
 
 static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
-    const int64_t heads = c->n_head, rows_kv = (int64_t)k->n_head_kv * k->head_dim;
-    const int64_t lengths[N_LENGTHS] = {[ONE]            = 1,
-                                        [EMBD]           = c->n_embd,
-                                        [HEADS]          = heads * k->head_dim,
-                                        [HEADS_KV]       = rows_kv,
-                                        [QKV_ROWS]       = heads * k->head_dim + 2 * rows_kv,
-                                        [HEAD_DIM]       = k->head_dim,
-                                        [N_HEADS]        = heads,
-                                        [FF]             = k->n_ff,
-                                        [FF_TWICE]       = 2 * (int64_t)k->n_ff,
-                                        [EXPERTS]        = c->experts.n,
-                                        [FF_EXPERT]      = c->experts.n_ff,
-                                        [FF_SHARED]      = c->experts.n_ff_shared,
-                                        [Q_LORA]         = c->mla.q_lora,
-                                        [KV_LORA]        = c->mla.kv_lora,
-                                        [KV_A]           = c->mla.kv_lora + c->rope.n_dims,
-                                        [NOPE]           = c->mla.nope,
-                                        [MLA_Q]          = heads * (c->mla.nope + c->rope.n_dims),
-                                        [MLA_VALUE]      = c->mla.value,
-                                        [MLA_OUT]        = heads * c->mla.value,
-                                        [QUERY_AND_GATE] = 2 * heads * k->head_dim,
-                                        [EMBD_LAYER]     = c->n_embd_layer,
-                                        [EMBD_THRICE]    = 3 * (int64_t)c->n_embd,
-                                        [TAPS]           = c->taps,
-                                        [DELTA_CHANNELS] = rp_delta_channels(&c->delta),
-                                        [DELTA_DIM]      = c->delta.dim,
-                                        [DELTA_HEADS]    = c->delta.n_head,
-                                        [DELTA_GATES]    = 2 * (int64_t)c->delta.n_head,
-                                        [DELTA_VALUES]   = (int64_t)c->delta.dim * c->delta.n_head};
+    const SsmConfig *s         = &c->ssm;
+    const int64_t    ssm_inner = (int64_t)s->n_head * s->dim;
+    const int64_t    heads = c->n_head, rows_kv = (int64_t)k->n_head_kv * k->head_dim;
+    const int64_t    lengths[N_LENGTHS] = {[ONE]            = 1,
+                                           [EMBD]           = c->n_embd,
+                                           [HEADS]          = heads * k->head_dim,
+                                           [HEADS_KV]       = rows_kv,
+                                           [QKV_ROWS]       = heads * k->head_dim + 2 * rows_kv,
+                                           [HEAD_DIM]       = k->head_dim,
+                                           [N_HEADS]        = heads,
+                                           [FF]             = k->n_ff,
+                                           [FF_TWICE]       = 2 * (int64_t)k->n_ff,
+                                           [EXPERTS]        = c->experts.n,
+                                           [FF_EXPERT]      = c->experts.n_ff,
+                                           [FF_SHARED]      = c->experts.n_ff_shared,
+                                           [Q_LORA]         = c->mla.q_lora,
+                                           [KV_LORA]        = c->mla.kv_lora,
+                                           [KV_A]           = c->mla.kv_lora + c->rope.n_dims,
+                                           [NOPE]           = c->mla.nope,
+                                           [MLA_Q]          = heads * (c->mla.nope + c->rope.n_dims),
+                                           [MLA_VALUE]      = c->mla.value,
+                                           [MLA_OUT]        = heads * c->mla.value,
+                                           [QUERY_AND_GATE] = 2 * heads * k->head_dim,
+                                           [EMBD_LAYER]     = c->n_embd_layer,
+                                           [EMBD_THRICE]    = 3 * (int64_t)c->n_embd,
+                                           [TAPS]           = c->taps,
+                                           [SSM_IN]         = ssm_inner + rp_ssm_channels(s) + s->n_head,
+                                           [SSM_CHANNELS]   = rp_ssm_channels(s),
+                                           [SSM_HEADS]      = s->n_head,
+                                           [SSM_GROUPS]     = s->n_group,
+                                           [SSM_OF_GROUP]   = s->n_group > 0 ? ssm_inner / s->n_group : 0,
+                                           [SSM_INNER]      = ssm_inner,
+                                           [EMBD_EXPERT]    = c->experts.n_latent > 0 ? c->experts.n_latent : c->n_embd,
+                                           [DELTA_CHANNELS] = rp_delta_channels(&c->delta),
+                                           [DELTA_DIM]      = c->delta.dim,
+                                           [DELTA_HEADS]    = c->delta.n_head,
+                                           [DELTA_GATES]    = 2 * (int64_t)c->delta.n_head,
+                                           [DELTA_VALUES]   = (int64_t)c->delta.dim * c->delta.n_head};
     return lengths[which];
 }
 
@@ -304,17 +345,19 @@ static void take_apart(RpModel *m, const LayerKind *k, LayerWeights *l) {
     }
 }
 
-/* A layer that reads the cache of another needs no keys and values, but files may have them. */
+/* A layer that reads the cache of another needs no keys and values, but files may have them. Some files of Falcon-H1
+ * have no norm behind the scan. */
 static bool may_be_absent(const ModelConfig *c, const LayerKind *k, int layer, const WeightRow *r) {
     const bool is_value = r->field == FIELD(v);
     if (c->arch->value_norm && is_value) return true;
+    if (c->arch->parallel_ssm && r->field == FIELD(ssm_norm)) return true;
     return k->kv_layer != layer && (is_value || r->field == FIELD(k) || r->field == FIELD(k_norm));
 }
 
 static RpStatus find_layer(RpModel *m, int layer) {
     const ModelConfig *c   = &m->config;
     const LayerKind    k   = rp_config_layer(c, layer);
-    const unsigned     has = parts_of(c, m->file, layer);
+    const Parts        has = parts_of(c, m->file, layer);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;

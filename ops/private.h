@@ -180,6 +180,16 @@ typedef struct RpMulMatIdBackwardParams {
      * of S[h][i][j], which is written, slots; y [d,h,t]. Head h has the key head h % hk, or with `grouped` h*hk/h. */ \
     OP(-, GATED_DELTA, gated_delta, 9, (q, k, v, alpha, beta, a, dt, state, slots), RpGatedDeltaParams, (eps, grouped),\
        RP_WRITES(RP_SOURCE(gated_delta, state)))                                                                       \
+    /* The selective scan of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060), token after token, with a state S[i,j] of    \
+     * each head:                                                                                                      \
+     *     e = log(1 + exp(dt + bias)),  g = exp(a * e)                                                                \
+     *     S[i,j] = g * S[i,j] + b[i] * e * x[j];  y[j] = (sum_i c[i] S[i,j] + d * x[j]) * z[j] / (1 + exp(-z[j]))     \
+     * src x and z [p,h,t], dt [h,t], b and c [n,groups,t], a, d and bias [h], state [n*p*h,slots] of S[h][i][j],      \
+     * which is written, slots; y [p,h,t]. Head k has the b and c of group k*groups/h. */                              \
+    OP(-, SSM_SCAN, ssm_scan, 10, (x, z, dt, b, c, a, d, bias, state, slots), RpNoParams, (unused),                    \
+       RP_WRITES(RP_SOURCE(ssm_scan, state)))                                                                          \
+    /* y = max(x, 0)^2 */                                                                                              \
+    OP(-, RELU_SQR, relu_sqr, 1, (x), RpNoParams, (unused), RP_FLAG_INPLACE)                                           \
     /* ---- training: gradients ---- */                                                                                \
     /* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x))                                                          \
      * src dy, x of one shape; y = dx */                                                                               \

@@ -68,12 +68,14 @@ class Tiny:
     """One model: shape, weight types (matrices take them in turn) and seed. `keys`: further metadata {key: (kind, value)}, under
     the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
     layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
-    element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2)."""
+    element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
+    width of the experts."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
-                 keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, taps=0):
+                 keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, taps=0, ssm=None,
+                 latent=0):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -124,7 +126,7 @@ class Tiny:
         if self.experts:
             w.add_expert_count(self.experts)
             w.add_expert_used_count(self.used)
-            if self.arch not in ("llama", "mistral3", "olmoe", "granitemoe"):
+            if self.arch not in ("llama", "mistral3", "olmoe", "granitemoe", "granitehybrid"):
                 w.add_expert_feed_forward_length(self.ff_expert)
             if self.dense:
                 w.add_leading_dense_block_count(self.dense)
@@ -138,6 +140,16 @@ class Tiny:
             self.delta_metadata()
         if self.taps:
             w.add_shortconv_l_cache(self.taps)
+        if self.ssm:
+            w.add_ssm_conv_kernel(self.ssm["taps"])
+            w.add_ssm_state_size(self.ssm["state"])
+            w.add_ssm_group_count(self.ssm["groups"])
+            w.add_ssm_time_step_rank(self.ssm["heads"])
+            w.add_ssm_inner_size(self.ssm["inner"])
+        if self.latent:
+            w.add_uint32(f"{self.arch}.moe_latent_size", self.latent)
+        if self.arch.startswith("nemotron_h"):
+            w.add_layer_norm_eps(1e-5)
         w.add_layer_norm_rms_eps(1e-5)
         for key, (kind, value) in ((self.keys_theirs if self.theirs and self.keys_theirs else self.keys) or {}).items():
             getattr(w, f"add_{kind}")(f"{self.arch}.{key}", value)
@@ -171,6 +183,31 @@ class Tiny:
         self.matrix(p + "shortconv.in_proj.weight", self.embd, 3 * self.embd)
         self.matrix(p + "shortconv.conv.weight", self.taps, self.embd, qtype=Q.F32)
         self.matrix(p + "shortconv.out_proj.weight", self.embd, self.embd)
+
+    def selective_scan(self, p):
+        s = self.ssm
+        channels = s["inner"] + 2 * s["groups"] * s["state"]
+        self.matrix(p + "ssm_in.weight", self.embd, s["inner"] + channels + s["heads"])
+        self.matrix(p + "ssm_conv1d.weight", s["taps"], channels, qtype=Q.F32)
+        self.vector(p + "ssm_conv1d.bias", channels, 0.0)
+        self.vector(p + "ssm_dt.bias", s["heads"], 0.0, 1.0)
+        self.writer.add_tensor(p + "ssm_a", (-np.exp(0.5 * self.rng.standard_normal((s["heads"], 1)))).astype(np.float32))
+        self.writer.add_tensor(p + "ssm_d", (1.0 + 0.2 * self.rng.standard_normal((s["heads"], 1))).astype(np.float32))
+        if s.get("norm", True):
+            weight = 1.0 + 0.2 * self.rng.standard_normal((s["groups"], s["inner"] // s["groups"]))
+            self.writer.add_tensor(p + "ssm_norm.weight", weight.astype(np.float32))
+        self.matrix(p + "ssm_out.weight", s["inner"], self.embd)
+
+    def nemotron_layer(self, i):
+        """A layer is attention, a selective scan or a feed-forward without a gate."""
+        p = f"blk.{i}."
+        self.vector(p + "attn_norm.weight", self.embd, 1.0)
+        if self.ff[i] == 0:
+            return self.selective_scan(p) if self.is_recurrent(i) else self.plain_attention(p, i)
+        if self.experts:
+            return self.expert_feed_forward(p)
+        self.matrix(p + "ffn_up.weight", self.embd, self.ff[i])
+        self.matrix(p + "ffn_down.weight", self.ff[i], self.embd)
 
     def is_recurrent(self, i):
         return isinstance(self.heads_kv, list) and self.heads_kv[i] == 0
@@ -231,8 +268,13 @@ class Tiny:
         self.matrix(p + "ffn_gate_inp.weight", self.embd, self.experts, scale=2.0, qtype=Q.F32)
         if self.choice_bias:
             self.vector(p + "exp_probs_b.bias", self.experts, 0.0)
-        for name, n, rows in (("gate", self.embd, self.ff_expert), ("up", self.embd, self.ff_expert),
-                              ("down", self.ff_expert, self.embd)):
+        embd, gated = self.latent or self.embd, not self.arch.startswith("nemotron_h")
+        if self.latent:
+            self.matrix(p + "ffn_latent_down.weight", self.embd, self.latent)
+            self.matrix(p + "ffn_latent_up.weight", self.latent, self.embd)
+        for name, n, rows in (("gate", embd, self.ff_expert), ("up", embd, self.ff_expert), ("down", self.ff_expert, embd)):
+            if name == "gate" and not gated:
+                continue
             self.matrix(p + f"ffn_{name}_exps.weight", n, rows, of=self.experts, qtype=self.expert_type(n))
             if self.arch == "gpt-oss":
                 bias = 0.2 * self.rng.standard_normal((self.experts, rows))
@@ -242,7 +284,8 @@ class Tiny:
         if self.arch in ("qwen2moe", "qwen3next", "qwen35moe"):
             self.vector(p + "ffn_gate_inp_shexp.weight", self.embd, 0.0)
         if self.ff_shared:
-            self.matrix(p + "ffn_gate_shexp.weight", self.embd, self.ff_shared)
+            if gated:
+                self.matrix(p + "ffn_gate_shexp.weight", self.embd, self.ff_shared)
             self.matrix(p + "ffn_up_shexp.weight", self.embd, self.ff_shared)
             self.matrix(p + "ffn_down_shexp.weight", self.ff_shared, self.embd)
 
@@ -270,6 +313,8 @@ class Tiny:
     def layer(self, i):
         if self.arch == "gemma4":
             return self.gemma4_layer(i)
+        if self.arch.startswith("nemotron_h"):
+            return self.nemotron_layer(i)
         p = f"blk.{i}."
         if self.arch != "olmo2":
             self.vector(p + "attn_norm.weight", self.embd, 1.0)
@@ -278,12 +323,15 @@ class Tiny:
         elif self.is_delta_net(i):
             self.delta_net(p)
         elif self.is_recurrent(i):
-            self.short_convolution(p)
+            self.selective_scan(p) if self.ssm else self.short_convolution(p)
         else:
             self.plain_attention(p, i)
+        if self.arch == "falcon-h1":
+            self.selective_scan(p)
         if self.arch != "olmo2":
             is_post = self.arch in ("gpt-oss", "glm4moe") or self.delta
-            self.vector(p + ("post_attention_norm.weight" if is_post else "ffn_norm.weight"), self.embd, 1.0)
+            name = "post_attention_norm.weight" if is_post else "ffn_norm" if self.arch == "falcon-h1" else "ffn_norm.weight"
+            self.vector(p + name, self.embd, 1.0)
         if self.experts and i >= self.dense:
             self.expert_feed_forward(p)
         elif self.arch in ("phi3", "glm4"):
@@ -451,6 +499,32 @@ def models():
     yield from expert_models()
     yield from delta_models()
     yield from short_convolution_models()
+    yield from selective_scan_models()
+
+
+def selective_scan_models():
+    """Mamba-2 layers with attention between them or beside them; layers that are one half, with experts of another width."""
+    scan = dict(taps=4, state=16, groups=1, heads=4, inner=64)
+    groups = scan | dict(groups=2, state=8, inner=128)
+    small = dict(heads=2, embd=32, ff=32, vocab=48, tied=True)
+    wide = small | dict(embd=64)
+    granite = small | dict(layers=3, heads_kv=[0, 1, 0])
+    yield Tiny("granitehybrid-f32", "granitehybrid", [Q.F32], seed=420, ssm=scan, keys=GRANITE, **granite)
+    yield Tiny("granitehybrid-mix", "granitehybrid", MIX_32, seed=421, ssm=groups, **granite | dict(embd=64),
+               keys=GRANITE | {"rope.scaling.finetuned": ("bool", False)})
+    yield Tiny("granitehybrid-moe", "granitehybrid", MIX_32, seed=422, ssm=groups, keys=GRANITE, experts=4, used=2, ff_expert=32,
+               ff_shared=32, expert_types=MIX_32, **granite | dict(embd=64))
+    nemotron = dict(layers=5, heads_kv=[0, 0, 1, 0, 0], tied=False)
+    experts = dict(experts=4, used=2, ff_expert=32, ff_shared=64, choice_bias=True,
+                   keys={"expert_weights_norm": ("bool", True), "expert_weights_scale": ("float32", 1.5)})
+    yield Tiny("nemotron_h-f32", "nemotron_h", [Q.F32], seed=430, ssm=scan, **small | nemotron | dict(ff=[0, 32, 0, 0, 64]))
+    yield Tiny("nemotron_h-mix", "nemotron_h", MIX_32, seed=431, ssm=groups, **wide | nemotron | dict(ff=[0, 32, 0, 0, 64]))
+    yield Tiny("nemotron_h_moe-f32", "nemotron_h_moe", [Q.F32], seed=440, ssm=scan, **experts,
+               **small | nemotron | dict(ff=[0, 32, 0, 0, 32]))
+    yield Tiny("nemotron_h_moe-mix", "nemotron_h_moe", MIX_32, seed=443, ssm=groups, latent=32, expert_types=MIX_32, **experts,
+               **wide | nemotron | dict(ff=[0, 32, 0, 0, 32]))
+    yield Tiny("falcon-h1-f32", "falcon-h1", [Q.F32], seed=450, ssm=scan | dict(norm=False), **small | dict(heads_kv=1))
+    yield Tiny("falcon-h1-mix", "falcon-h1", MIX_32, seed=451, ssm=groups, **wide | dict(heads_kv=1))
 
 
 def short_convolution_models():
@@ -462,8 +536,8 @@ def short_convolution_models():
     yield Tiny("lfm2-mix", "lfm2", MIX_32, seed=401, **lfm2 | dict(embd=64, heads=4, heads_kv=[0, 0, 2, 1], layers=4, taps=4))
     yield Tiny("lfm2-window", "lfm2", [Q.F32], seed=402, keys={"attention.sliding_window": ("uint32", 8)}, **lfm2)
     yield Tiny("lfm2moe-f32", "lfm2moe", [Q.F32], seed=410, **lfm2, **experts)
-    yield Tiny("lfm2moe-mix", "lfm2moe", MIX_32, seed=411, expert_types=MIX_32, **experts,
-               **lfm2 | dict(embd=64, heads=4, heads_kv=[0, 2, 0, 0], layers=4))
+    yield Tiny("lfm2moe-mix", "lfm2moe", MIX_32, seed=413, expert_types=MIX_32, **experts | dict(experts=16, used=5, dense=2),
+               **lfm2 | dict(embd=64, heads=4, heads_kv=[0, 2, 0]))
 
 
 def delta_models():

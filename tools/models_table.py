@@ -37,10 +37,11 @@ def families():
         if not found:
             raise SystemExit(f"{TABLE}: a row does not say in a comment at its name which models have it:\n{row}")
         attention = {"ATTENTION_FULL": "full", "ATTENTION_WINDOW": "window", "ATTENTION_LATENT": "latent",
-                     "ATTENTION_DELTA": "gated delta net", "ATTENTION_CONV": "short convolution",
+                     "ATTENTION_DELTA": "gated delta net", "ATTENTION_CONV": "short convolution", "ATTENTION_SSM": "selective scan",
                      "ATTENTION_NONE": "none"}
         position = {"POSITION_NORM": "pairs (2i, 2i+1)", "POSITION_NEOX": "pairs (i, i+n/2)", "POSITION_NONE": "none"}
-        yield found[1], found[2], kinds(row, "attention", attention), kinds(row, "position", position), feed_forward(row)
+        yield found[1], found[2], kinds(row, "attention", attention) + (
+            " and selective scan" if ".parallel_ssm" in row else ""), kinds(row, "position", position), feed_forward(row)
 
 
 def weight_types():

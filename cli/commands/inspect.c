@@ -225,7 +225,7 @@ static void print_model(const char *path) {
         if (o->n_layer_local > 0)
             printf("window: %d layers attend to the last %d positions only\n", o->n_layer_local, o->window);
         if (o->n_layer_recurrent > 0)
-            printf("recurrent state: %d layers have one instead of a KV cache\n", o->n_layer_recurrent);
+            printf("recurrent state: %d of %d layers have one\n", o->n_layer_recurrent, o->n_layer);
         if (o->n_layer_nextn > 0)
             printf("not used yet: %d further layer%s to predict further tokens (nextn)\n", o->n_layer_nextn,
                    o->n_layer_nextn > 1 ? "s" : "");

@@ -8,6 +8,7 @@
  * in two passes over the block of S, which stays in the L1 cache. Each sum has two accumulators, which take even and
  * odd i. So the bits depend neither on workers and instruction sets nor on how a prompt is cut (I8). */
 #include "fallback/recurrent/slots.h"
+#include "fallback/recurrent/softplus.h"
 #include "fallback/rows.h"
 #include "fallback/simd/float.h"
 #include "fallback/squares.h"
@@ -61,9 +62,6 @@ RP_BODY void scaled_body(const float *x, float scale, int64_t n, float *y) {
 }
 RP_VARIANTS(scaled, (const float *x, float scale, int64_t n, float *y), (x, scale, n, y))
 
-/* log(1 + exp(x)) in double: the C library's double functions differ between CPUs by less than a rounding to float. */
-static float softplus(float x) { return (float)(x > 20.0f ? (double)x : log1p(exp((double)x))); }
-
 /* Row `head` of token t of q, k or v. */
 static const float *head_of(const RpTensorView *x, int64_t head, int64_t t) {
     return rp_view_row(x, head + x->ne[1] * t);
@@ -83,7 +81,7 @@ static void prepare(DeltaStep *step, const RpOpArgs *args, int64_t head, int64_t
                 shift  = ((const float *)args->gated_delta.dt.data)[head];
     scaled(k_row, (float)(1.0 / sqrt(rp_square_sum(k_row, d) + (double)p->eps)), d, step->k);
     scaled(q_row, (float)(1.0 / sqrt((rp_square_sum(q_row, d) + (double)p->eps) * (double)d)), d, step->q);
-    step->g = rp_expf(rate * softplus(gate_of(&args->gated_delta.alpha, head, t) + shift));
+    step->g = rp_expf(rate * rp_softplus(gate_of(&args->gated_delta.alpha, head, t) + shift));
     step->b = 1.0f / (1.0f + rp_expf(-gate_of(&args->gated_delta.beta, head, t)));
 }
 

@@ -38,7 +38,7 @@ typedef struct RpModelInfo {
     /* Why the latest adapter may not fit: its vectors show that it was trained on another model of the same shape
      * (docs/training.md). NULL: there is no reason to doubt it. */
     const char *adapter_warning;
-    int32_t     n_layer_recurrent; /* layers of the n_layer that have a state of fixed size instead of a KV cache */
+    int32_t     n_layer_recurrent; /* layers of the n_layer that have a state of fixed size, most of them no KV cache */
     int32_t     n_layer_nextn;     /* further layers in the file, which predict further tokens: kept, not used yet */
 } RpModelInfo;
 
@@ -110,7 +110,8 @@ typedef struct RpModelGraphOptions {
  *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], for each layer with attention
  *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
  *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for
- *            each gated delta net; the first alone for each short convolution
+ *            each gated delta net; the first alone for each short convolution; with a selective scan the first, and
+ *            "ssm.<layer>" f32 [state*dim*heads, n_states]
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
  * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
  * that node. Recurrent states are those of slot 0, updated in place.

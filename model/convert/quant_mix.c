@@ -98,7 +98,7 @@ static RpDtype wanted(const QuantMix *m, RpGgufString name, int32_t n_layer, boo
 
 RpDtype rp_quant_mix_type(const QuantMix *m, RpGgufString name, const int64_t ne[RP_MAX_DIMS], int32_t n_layer,
                           bool tied) {
-    const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
+    const bool vector = (ne[0] == 1 || ne[1] == 1) && ne[2] == 1 && ne[3] == 1;
     if (vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm") || has(name, "conv1d") ||
         has(name, "shortconv.conv."))
         return RP_F32;

@@ -168,6 +168,20 @@ static const RuleCase recurrent[] = {
       WITH(6, "f16 6", RP_E_SHAPE, "a and dt must be f32, one for each head of v"),
       WITH(7, "f32 95 2", RP_E_SHAPE, STATE), WITH(8, "f32 4", RP_E_SHAPE, SLOTS),
       WITH_PARAMS(RP_E_ARG, "eps must not be negative", .gated_delta = {.eps = -1.0f})}                             },
+    {RP_OP_SSM_SCAN,
+     {"f32 4 6 3", "f32 4 6 3", "f32 6 3", "f32 5 2 3", "f32 5 2 3", "f32 1 6", "f32 1 6", "f32 6", "f32 120 2",
+      "i32 4"},
+     NONE,                     {WITH(0, "f16 4 6 3", RP_E_SHAPE, "x must be f32 [p,heads,t] with contiguous rows"),
+      WITH(1, "f32 4 6 2", RP_E_SHAPE, "z must be f32 of the shape of x with contiguous rows"),
+      WITH(2, "f32 5 3", RP_E_SHAPE, "dt must be f32 [heads,t] with contiguous rows"),
+      WITH(3, "f32 257 2 3", RP_E_SHAPE, "the state of a channel must have from 1 to 256 elements"),
+      WITH(3, "f32 5 2 4", RP_E_SHAPE, "b and c must be f32 [n,groups,t] with contiguous rows, for the t of x"),
+      WITH(3, "f32 5 4 3", RP_E_SHAPE, "the heads of x must be a multiple of the groups of b"),
+      WITH(4, "f16 5 2 3", RP_E_SHAPE, "b and c must be f32 [n,groups,t] with contiguous rows, for the t of x"),
+      WITH(5, "f32 5", RP_E_SHAPE, "a, d and bias must be f32, one for each head of x"),
+      WITH(6, "f16 6", RP_E_SHAPE, "a, d and bias must be f32, one for each head of x"),
+      WITH(7, "f32 7", RP_E_SHAPE, "a, d and bias must be f32, one for each head of x"),
+      WITH(8, "f32 119 2", RP_E_SHAPE, STATE), WITH(9, "f32 4", RP_E_SHAPE, SLOTS)}                                 },
 };
 
 Test(shape_rules_fused, each_condition_of_recurrent_ops) {

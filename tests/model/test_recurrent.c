@@ -16,8 +16,9 @@ enum { N_IDS = 21, MAX_VOCAB = 128 };
 
 static const int32_t ids[N_IDS] = {3, 17, 5, 40, 8, 21, 9, 11, 30, 4, 19, 7, 33, 6, 12, 25, 3, 3, 41, 20, 10};
 
-static const char *const models[] = {"qwen35-f32",    "qwen35-mix", "qwen35moe-mix", "qwen3next-f32",
-                                     "qwen3next-mix", "lfm2-f32",   "lfm2-mix",      "lfm2moe-mix"};
+static const char *const models[] = {"qwen35-f32",        "qwen35-mix",     "qwen35moe-mix",      "qwen3next-f32",
+                                     "qwen3next-mix",     "lfm2-f32",       "lfm2-mix",           "lfm2moe-mix",
+                                     "granitehybrid-mix", "nemotron_h-f32", "nemotron_h_moe-mix", "falcon-h1-mix"};
 
 enum { N_MODELS = sizeof models / sizeof models[0] };
 
@@ -251,12 +252,14 @@ Test(recurrent, layers_and_what_is_not_run_are_counted) {
 /* Convolutions are no matrices of a product: quantised, the model could not be run. */
 Test(recurrent, a_quantised_model_keeps_its_convolutions) {
     static const char *const of[][2] = {
-        {"qwen35-f32", "blk.0.ssm_conv1d.weight"    },
-        {"lfm2-f32",   "blk.0.shortconv.conv.weight"}
+        {"qwen35-f32",        "blk.0.ssm_conv1d.weight"    },
+        {"lfm2-f32",          "blk.0.shortconv.conv.weight"},
+        {"granitehybrid-f32", "blk.0.ssm_conv1d.weight"    },
+        {"granitehybrid-f32", "blk.0.ssm_a"                }
     };
     char in[1024], out[64];
     snprintf(out, sizeof out, "/tmp/rp-recurrent-%d.gguf", (int)getpid());
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         RpModel *m;
         snprintf(in, sizeof in, GOLDEN_DIR "tiny/%s.gguf", of[i][0]);
         OK(rp_requantize(in, out, "Q8_0", NULL, NULL));
@@ -274,10 +277,11 @@ Test(recurrent, a_quantised_model_keeps_its_convolutions) {
 /* An adapter of a convolution would have no effect. */
 Test(recurrent, convolutions_are_not_adapted) {
     static const char *const of[][3] = {
-        {"qwen35-f32", "blk.0.ssm_conv1d.weight",     "blk.0.attn_qkv.weight"         },
-        {"lfm2-f32",   "blk.0.shortconv.conv.weight", "blk.0.shortconv.in_proj.weight"}
+        {"qwen35-f32",        "blk.0.ssm_conv1d.weight",     "blk.0.attn_qkv.weight"         },
+        {"lfm2-f32",          "blk.0.shortconv.conv.weight", "blk.0.shortconv.in_proj.weight"},
+        {"granitehybrid-mix", "blk.0.ssm_norm.weight",       "blk.0.ssm_in.weight"           }
     };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         RpModel *m = open_model(of[i][0]);
         cr_expect_not(rp_model_adapts(m, rp_gguf_find_tensor(m->file, of[i][1])), "%s", of[i][1]);
         cr_expect(rp_model_adapts(m, rp_gguf_find_tensor(m->file, of[i][2])), "%s", of[i][2]);
@@ -322,6 +326,16 @@ Test(recurrent, impossible_sizes_are_refused) {
             "m.gguf: lfm2.attention.head_count_kv has 3 for layer 0, must be from 0 to 2");
     REFUSED(open_changed("lfm2-f32", "attention.head_count_kv", ELEMENT + 4, 0), RP_E_FORMAT,
             "m.gguf: lfm2.attention.head_count_kv has 0 for every layer");
+    REFUSED(open_changed("granitehybrid-f32", "ssm.state_size", SCALAR, 257), RP_E_FORMAT,
+            "m.gguf: granitehybrid.ssm.state_size is 257, must be from 1 to 256");
+    REFUSED(open_changed("granitehybrid-f32", "ssm.time_step_rank", SCALAR, 3), RP_E_FORMAT,
+            "m.gguf: a selective scan of 64 channels in 3 heads and 1 groups is not possible");
+    REFUSED(open_changed("granitehybrid-f32", "ssm.group_count", SCALAR, 3), RP_E_FORMAT,
+            "m.gguf: a selective scan of 64 channels in 4 heads and 3 groups is not possible");
+    REFUSED(open_changed("nemotron_h_moe-mix", "moe_latent_size", SCALAR, 1 << 21), RP_E_FORMAT,
+            "m.gguf: experts of width 2097152");
+    REFUSED(open_changed("nemotron_h_moe-mix", "moe_latent_size", SCALAR, 16), RP_E_SHAPE,
+            "m.gguf: tensor blk.1.ffn_up_exps.weight is");
 }
 
 /* The file without its second layer, the only one with attention. */
@@ -344,8 +358,8 @@ Test(recurrent, a_model_without_any_attention_is_refused) {
 }
 
 Test(recurrent, training_is_refused) {
-    static const char *const names[] = {"qwen35-f32", "lfm2-f32"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const names[] = {"qwen35-f32", "lfm2-f32", "granitehybrid-f32", "falcon-h1-f32"};
+    for (int i = 0; i < 4; i++) {
         RpModel   *m = open_model(names[i]);
         RpTrainer *t;
         char       text[1024];
