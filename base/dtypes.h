@@ -20,7 +20,8 @@
  *     offset     subtracted from every q; 128 for signed quants, which are raised to 0..255
  *     has_min    each sub-block has a minimum; without, min is 0
  *     top        the largest q, which bounds the sums of kernels that add in 16 bits
- *     from, end  the bytes [from, end) of a block hold quants, the others hold scales
+ *     from, end  the bytes [from, end) of a block hold quants, the others hold scales; of each part of a block, where
+ *                it consists of several blocks of ggml (rp_block_parts)
  *     file_type  the number in general.file_type of llama.cpp (llama_ftype) for a file of this type
  *     output     the type of the output matrix of such a file
  *     fields     FIELD(field, at, bytes) for each device plane, in their order: bytes [at, at + bytes) of a block, for
@@ -49,7 +50,10 @@
     X(Q3_K,    q3_k,    16, 128, false, 131,  0,  96, 11, Q6_K, FIELD(qs, 32, 64) FIELD(high, 0, 32) FIELD(scales, 96, 12)\
                                                                   FIELD(d, 108, 2))                                       \
     X(TQ1_0,   tq1_0,   32, 128, false, 129,  0,  52, 36, Q6_K, FIELD(qs, 0, 48) FIELD(qh, 48, 4) FIELD(d, 52, 2))        \
-    X(TQ2_0,   tq2_0,   32, 128, false, 130,  0,  64, 37, Q6_K, FIELD(qs, 0, 64) FIELD(d, 64, 2))
+    X(TQ2_0,   tq2_0,   32, 128, false, 130,  0,  64, 37, Q6_K, FIELD(qs, 0, 64) FIELD(d, 64, 2))                         \
+    X(NVFP4,   nvfp4,   16, 128, false, 140,  4,  36, 39, Q6_K, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(d, 128, 16))     \
+    X(Q1_0,    q1_0,    32, 128, false, 129,  2,  18, 40, Q6_K, FIELD(qs, 4, 32) FIELD(d, 0, 4))                          \
+    X(Q2_0,    q2_0,    32, 128, false, 130,  2,  18, 41, Q6_K, FIELD(qs, 8, 64) FIELD(d, 0, 8))
 
 /* The same, of types that floats cannot be quantised to: ggml's quantisers of most of them need an importance
  * matrix. */
@@ -83,6 +87,12 @@ enum {
     RP_QUANTS(X)
 #undef X
 };
+
+/* Blocks of ggml that are a block here. Those of 64 and 128 elements make up one of 256, so that kernels know two
+ * lengths of blocks only; rows are whole blocks of 256 then. */
+static inline int rp_block_parts(RpDtype dtype) {
+    return dtype == RP_NVFP4 || dtype == RP_Q2_0 ? 4 : dtype == RP_Q1_0 ? 2 : 1;
+}
 
 enum { RP_SUM_BLOCK = 16 }; /* activations with one entry of `sum` in q8_act */
 

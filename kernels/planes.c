@@ -203,6 +203,43 @@ static void arrange_tq2_0(const uint8_t *in, uint8_t *out) {
     arrange_two_bits(in, out);
 }
 
+/* Four blocks of ggml, whose scales are put together. Block m has the runs 2m and 2m + 1, which are in q0 or, as second
+ * runs of the fragments, in q1: nibble n of word w is element 8w + n of the run. */
+static void arrange_nvfp4(const uint8_t *in, uint8_t *out) {
+    PlanesNVFP4 *to = (PlanesNVFP4 *)(void *)out;
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *of = in + run / 2 * 36, *qs = of + 4 + run % 2 * 16;
+        uint8_t       *q = (run < 4 ? to->q0 : to->q1) + run % 4 * 16;
+        for (int s = 0; s < 2; s++)
+            for (int i = 0; i < 4; i++) {
+                const uint8_t *pair = qs + 8 * s + 2 * i;
+                q[8 * s + i]        = (uint8_t)((pair[0] & 15) | pair[1] << 4);
+                q[8 * s + 4 + i]    = (uint8_t)(pair[0] >> 4 | (pair[1] & 0xf0));
+            }
+        memcpy(to->d + run % 4 * 4 + run / 4 * 2, of + run % 2 * 2, 2);
+    }
+}
+
+/* Two blocks of ggml. A run has 32 bits, ordered as the fifth bits of q5_0. */
+static void arrange_q1_0(const uint8_t *in, uint8_t *out) {
+    for (size_t run = 0; run < 8; run++)
+        arrange_fifth_bits(in + run / 4 * 18 + 2 + run % 4 * 4, out + 4 + 4 * (run % 4 * 2 + run / 4));
+    memcpy(out, in, 2), memcpy(out + 2, in + 18, 2);
+}
+
+/* Four blocks of ggml. Run r is half of block r / 2, with element 4k + n in bits 2n of byte k; on the device the bits 2k
+ * of byte 16j + i are element i of sum block k of fragment j. */
+static void arrange_q2_0(const uint8_t *in, uint8_t *out) {
+    memset(out, 0, RP_Q2_0_BYTES);
+    for (int m = 0; m < 4; m++) memcpy(out + 2 * m, in + 18 * m, 2);
+    for (int i = 0; i < 256; i++) {
+        const int      run = i / 32, k = run / 4 * 2 + i % 32 / 16;
+        const unsigned q  = in[i / 64 * 18 + 2 + i % 64 / 4] >> (i % 4 * 2) & 3u;
+        uint8_t       *to = out + 8 + run % 4 * 16 + i % 16;
+        *to               = (uint8_t)(*to | q << (2 * k));
+    }
+}
+
 /* The third bits, at the start of the block, as the fifth ones of q5_k. */
 static void arrange_q3_k(const uint8_t *in, uint8_t *out) {
     memcpy(out, in, RP_Q3_K_BYTES);
@@ -216,7 +253,8 @@ static void (*const arrangements[RP_DTYPE_COUNT])(const uint8_t *in, uint8_t *ou
     [RP_Q2_K] = arrange_q2_k,     [RP_Q3_K] = arrange_q3_k,   [RP_TQ2_0] = arrange_tq2_0,
     [RP_IQ1_S] = arrange_iq1_s,   [RP_IQ1_M] = arrange_iq1_m, [RP_IQ2_XXS] = arrange_iq2_xxs,
     [RP_IQ2_XS] = arrange_iq2_xs, [RP_IQ2_S] = arrange_iq2_s, [RP_IQ3_XXS] = arrange_iq3_xxs,
-    [RP_IQ3_S] = arrange_iq3_s,
+    [RP_IQ3_S] = arrange_iq3_s,   [RP_NVFP4] = arrange_nvfp4, [RP_Q1_0] = arrange_q1_0,
+    [RP_Q2_0] = arrange_q2_0,
 };
 
 /* Block i of n: each field goes to its plane. */

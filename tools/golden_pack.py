@@ -8,14 +8,14 @@ over all rows and, for types whose blocks must be equal, the blocks in hexadecim
 import pathlib
 import sys
 
-import gguf
 import llama
+import new_types
 import numpy as np
 from gguf import GGMLQuantizationType as Q
 from golden_tiny import codebook_types, quantize, weight_types
 
 # types whose quantiser does not search
-SIMPLE = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.MXFP4, Q.TQ1_0, Q.TQ2_0]
+SIMPLE = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.MXFP4, Q.TQ1_0, Q.TQ2_0, Q.Q1_0]
 ROWS = 12
 
 rng = np.random.default_rng(7)
@@ -37,5 +37,5 @@ with open(out / "pack.txt", "w", encoding="ascii") as f:
         if q in [Q.F16, Q.BF16] + codebook_types():
             continue
         blocks = quantize(rows, q)
-        error = float(((gguf.quants.dequantize(blocks, q).astype(np.float64) - rows) ** 2).sum())
+        error = float(((new_types.dequantize(blocks, q).astype(np.float64) - rows) ** 2).sum())
         print(q.name.lower(), repr(error), blocks.tobytes().hex() if q in SIMPLE else "-", file=f)

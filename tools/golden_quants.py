@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Golden rows of every weight type: NAME.bin as quantised by ggml, NAME.f32 as dequantised by gguf-py.
+"""Golden rows of every weight type: NAME.bin as quantised by ggml, NAME.f32 as dequantised by gguf-py or new_types.py.
 
     tools/golden_quants.py OUT_DIRECTORY"""
 import pathlib
 import sys
 
-import gguf
+import new_types
 import numpy as np
-from gguf import GGMLQuantizationType as Q
 from golden_tiny import quantize, weight_types
 
 ROWS, N = 4, 512
@@ -22,5 +21,5 @@ if __name__ == "__main__":
     for qtype in weight_types():
         blocks = quantize(data, qtype)
         (folder / f"{qtype.name.lower()}.bin").write_bytes(blocks.tobytes())
-        floats = gguf.quants.dequantize(blocks, Q(qtype)).astype(np.float32)
+        floats = new_types.dequantize(blocks, qtype).astype(np.float32)
         (folder / f"{qtype.name.lower()}.f32").write_bytes(floats.tobytes())

@@ -15,6 +15,7 @@ import sys
 import gguf
 import llama
 import llama_cpp
+import new_types
 import numpy as np
 from gguf import GGMLQuantizationType as Q
 
@@ -89,7 +90,7 @@ class Tiny:
         qtype = self.next_type(n) if qtype is None else qtype
         blocks = quantize(data, qtype)
         if self.dequantized:
-            blocks, qtype = gguf.quants.dequantize(blocks, qtype).astype(np.float32), Q.F32
+            blocks, qtype = new_types.dequantize(blocks, qtype).astype(np.float32), Q.F32
         if of > 1:
             blocks = blocks.reshape(of, rows, -1)
         self.writer.add_tensor(name, blocks, raw_dtype=qtype)
@@ -418,7 +419,7 @@ def models():
     for q in weight_types():
         if q not in MIX_32 + MIX_K:
             yield Tiny(f"llama-{q.name.lower()}", "llama", [q], seed=200 + q,
-                       **(wide if gguf.GGML_QUANT_SIZES[q][0] == 256 else {}))
+                       **(wide if gguf.GGML_QUANT_SIZES[q][0] > 32 else {}))
     yield Tiny("llama-mix", "llama", MIX_32, seed=30, tied=True)
     yield Tiny("llama-mix-k", "llama", MIX_K + [Q.Q8_0], seed=31, **wide)
     yield Tiny("llama-bias-mha-linear", "llama", [Q.F32], seed=32, bias=True, heads_kv=4,

@@ -67,7 +67,10 @@ extern "C" {
     X(IQ1_S, "iq1_s", 256, 50, 19)                                                                                     \
     X(IQ1_M, "iq1_m", 256, 56, 29)                                                                                     \
     X(TQ1_0, "tq1_0", 256, 54, 34)                                                                                     \
-    X(TQ2_0, "tq2_0", 256, 66, 35)
+    X(TQ2_0, "tq2_0", 256, 66, 35)                                                                                     \
+    X(NVFP4, "nvfp4", 256, 144, 40)                                                                                    \
+    X(Q1_0, "q1_0", 256, 36, 41)                                                                                       \
+    X(Q2_0, "q2_0", 256, 72, 42)
 
 /* Types of GGUF files that can be listed but not computed with: X(ggml name, elements and bytes per block, type
  * number). Numbers without a row belong to types that ggml has withdrawn. */
@@ -77,10 +80,7 @@ extern "C" {
     X(I8, 1, 1, 24)                                                                                                    \
     X(I16, 1, 2, 25)                                                                                                   \
     X(I64, 1, 8, 27)                                                                                                   \
-    X(F64, 1, 8, 28)                                                                                                   \
-    X(NVFP4, 64, 36, 40)                                                                                               \
-    X(Q1_0, 128, 18, 41)                                                                                               \
-    X(Q2_0, 64, 18, 42)
+    X(F64, 1, 8, 28)
 
 typedef enum RpDtype {
 #define X(ID, name, elems, bytes, gguf) RP_##ID,

@@ -37,6 +37,18 @@ __device__ static inline int rp_dot_run(const FragmentOf<T> &w, int k, const uin
     return w.sub[2 * k] * dot + w.sub[2 * k + 1] * rp_dot16<B::SIGNED>(w.q[2 * k + 1], b, 0);
 }
 
+/* sum plus run k times its two sum blocks of a column, with a multiply-add for each. */
+template <RpDtype T>
+__device__ static inline float rp_add_wide(const FragmentOf<T> &w, int k, const uint4 &a, const uint4 &b, float scale,
+                                           float sum) {
+    const float s = w.scale[k] * scale;
+    for (int i = 0; i < 2; i++) {
+        const int dot = rp_dot16<Blocks<T>::SIGNED>(w.q[2 * k + i], i == 0 ? a : b, 0);
+        sum           = fmaf(s * (float)w.sub[2 * k + i], (float)dot, sum);
+    }
+    return sum;
+}
+
 /* The sum of a run: of two sum blocks. Where fragments have two runs, a slice has an even number of runs, and so both
  * are aligned to 8 bytes. */
 template <int RUNS> __device__ static inline float rp_run_sum(const float *sum) {
@@ -52,7 +64,7 @@ template <int RUNS> __device__ static inline float rp_run_sum(const float *sum) 
 /* Adds run K of both rows times one staged column to acc; the fragment begins with sum block `at` of the column. The
  * integer dot product is exact, then
  *
- *     acc += (wscale * xscale) * dot        one fused multiply-add
+ *     acc += (wscale * xscale) * dot        one fused multiply-add; with WIDE_SCALES one for each sum block
  *     acc += wmin * xsum                    with HAS_MIN; with SUB_MINS for each sum block
  *
  * where xsum is the sum of the dequantised activations of the run, sum block by sum block (quantize.cuh). */
@@ -67,7 +79,10 @@ __device__ static inline void rp_gemv_run(const FragmentOf<T> (&w)[RP_GEMV_ROWS]
     const float  sum   = Blocks<T>::HAS_MIN ? rp_run_sum<Blocks<T>::RUNS>(sums) : 0.0f;
 #pragma unroll
     for (int r = 0; r < RP_GEMV_ROWS; r++) {
-        *acc[r] = fmaf(w[r].scale[K] * scale, (float)rp_dot_run<T>(w[r], K, a, b), *acc[r]);
+        if (Blocks<T>::WIDE_SCALES)
+            *acc[r] = rp_add_wide<T>(w[r], K, a, b, scale, *acc[r]);
+        else
+            *acc[r] = fmaf(w[r].scale[K] * scale, (float)rp_dot_run<T>(w[r], K, a, b), *acc[r]);
         if (Blocks<T>::SUB_MINS)
             *acc[r] = fmaf(w[r].sub_min[2 * K + 1], sums[1], fmaf(w[r].sub_min[2 * K], sums[0], *acc[r]));
         else if (Blocks<T>::HAS_MIN)

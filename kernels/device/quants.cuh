@@ -118,6 +118,7 @@ RP_QUANTS(X)
  *     FIRST            factor(k) for even k; that for odd k is 1
  *     SECOND           the quants of the second run are multiplied by it, its scale is divided
  *     SUB_SCALES       factor(k) is sub[k] instead
+ *     WIDE_SCALES      sub[k] has so many bits that its product with a dot product does not fit in 32
  *     SUB_MINS         each sum block has a minimum, sub_min[k] instead of min
  *     MINUS            minus is subtracted from q
  *     HAS_MIN          min may differ from 0: the type has minima or an offset
@@ -145,6 +146,7 @@ struct SmallBlocks {
         FIRST        = 1,
         SECOND       = 1,
         SUB_SCALES   = 0,
+        WIDE_SCALES  = 0,
         SUB_MINS     = 0,
         MINUS        = 0,
         HAS_MIN      = 1,
@@ -168,6 +170,7 @@ struct SuperBlocks {
         FIRST        = 1,
         SECOND       = 1,
         SUB_SCALES   = 0,
+        WIDE_SCALES  = 0,
         SUB_MINS     = 0,
         MINUS        = 0,
         HAS_MIN      = 1,

@@ -41,7 +41,7 @@ typedef struct Synth {
 
 /* ---- rows ---- */
 
-/* Bytes of a block that hold quants; the bytes before and after them are scales (base/dtypes.h). */
+/* Bytes of a part of a block that hold quants; the bytes before and after them are scales (base/dtypes.h). */
 typedef struct Integers {
     int from, end;
 } Integers;
@@ -76,14 +76,16 @@ static RpStatus make_templates(Synth *s, RpDtype type, float deviation, uint64_t
 static void random_blocks(Synth *s, RpDtype type, int64_t n, uint64_t *state) {
     const RpDtypeInfo *info  = rp_dtype_info(type);
     const Integers     where = integers[type];
+    const int          bytes = info->block_bytes / rp_block_parts(type); /* of a part */
     for (int64_t b = 0; b < n / info->block_elems; b++) {
         unsigned char *block = s->quantized + b * info->block_bytes;
         memcpy(block, s->templates[rp_random(state) % N_TEMPLATES], (size_t)info->block_bytes);
         /* 8 random bytes at a time; the last may be fewer */
-        for (int i = where.from; i < where.end; i += 8) {
-            const uint64_t bits = rp_random(state);
-            memcpy(block + i, &bits, (size_t)(where.end - i < 8 ? where.end - i : 8));
-        }
+        for (unsigned char *part = block; part < block + info->block_bytes; part += bytes)
+            for (int i = where.from; i < where.end; i += 8) {
+                const uint64_t bits = rp_random(state);
+                memcpy(part + i, &bits, (size_t)(where.end - i < 8 ? where.end - i : 8));
+            }
     }
 }
 

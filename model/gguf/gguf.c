@@ -23,7 +23,8 @@ enum {
     MIN_VALUE_BYTES   = 8 + 4 + 1,         /* bound the counts of the header by the size of the file, */
     MIN_TENSOR_BYTES  = 8 + 4 + 8 + 4 + 8, /* before memory for them is allocated */
     MAX_MAGIC         = 32,                /* longer than the beginnings by which other formats are known */
-    DEFAULT_ALIGNMENT = 32
+    DEFAULT_ALIGNMENT = 32,
+    FIRST_REUSED      = 40 /* of the type numbers */
 };
 
 /* ---- a cursor that cannot leave the file: at <= bytes always ---- */
@@ -192,8 +193,11 @@ static RpStatus take_tensor(Cursor *c, RpGgufTensor *t, uint64_t *offset) {
     RP_TRY(take_u32(c, "the type of a tensor", &t->gguf_type));
     RP_TRY(take_u64(c, "the offset of a tensor", offset));
     if (!block_of(t, &elems, &bytes))
-        return rp_fail(RP_E_FORMAT, "%s: tensor %.*s is of the unknown type %u", c->f->path, (int)t->name.len,
-                       t->name.ptr, t->gguf_type);
+        return rp_fail(
+            RP_E_FORMAT,
+            "%s: tensor %.*s is of the unknown type %u: ggml has no type of this number, or has withdrawn it "
+            "(forks of llama.cpp have types of their own)",
+            c->f->path, (int)t->name.len, t->name.ptr, t->gguf_type);
     if ((uint64_t)t->view.ne[0] % elems != 0)
         return rp_fail(RP_E_FORMAT, "%s: tensor %.*s: rows of %lld elements are not whole blocks of %llu (%s)",
                        c->f->path, (int)t->name.len, t->name.ptr, (long long)t->view.ne[0], (unsigned long long)elems,
@@ -222,30 +226,47 @@ static RpStatus place_tensor(const Cursor *c, RpGgufTensor *t, uint64_t offset) 
     return RP_OK;
 }
 
+/* A tensor by the offset of its data. */
+typedef struct Range {
+    uint64_t offset;
+    int64_t  tensor;
+} Range;
+
 static int by_offset(const void *a, const void *b) {
-    const uint64_t *x = a, *y = b;
-    return x[0] < y[0] ? -1 : x[0] > y[0];
+    const Range *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Sorts the tensors by offset and compares neighbours. ranges[i] = {offset, tensor}. */
-static RpStatus check_overlap(const Cursor *c, const uint64_t *offsets) {
-    const int64_t n      = c->f->n_tensors;
-    uint64_t(*ranges)[2] = malloc(((size_t)n + 1) * sizeof *ranges);
-    RpStatus st          = RP_OK;
-    if (ranges == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", c->f->path);
-    for (int64_t i = 0; i < n; i++) {
-        ranges[i][0] = offsets[i];
-        ranges[i][1] = (uint64_t)i;
+/* Forks of llama.cpp gave the numbers from NVFP4 on to layouts of other sizes. So the bytes from such a tensor to the
+ * next one, or to the end of the file, must be those of the type, and at most the padding to the alignment more. An
+ * offset past the end is left to place_tensor. `ranges` are sorted. */
+static RpStatus check_sizes(const Cursor *c, const Range *ranges) {
+    const RpGgufFile *f = c->f;
+    for (int64_t i = 0; i < f->n_tensors; i++) {
+        const RpGgufTensor *t      = &f->tensors[ranges[i].tensor];
+        const uint64_t      padded = (t->bytes + f->alignment - 1) / f->alignment * f->alignment;
+        const uint64_t      end    = i + 1 < f->n_tensors ? ranges[i + 1].offset : f->bytes - f->data_at;
+        const uint64_t      has    = end - ranges[i].offset;
+        if (t->gguf_type < FIRST_REUSED || ranges[i].offset > end || (has >= t->bytes && has <= padded)) continue;
+        return rp_fail(
+            RP_E_FORMAT,
+            "%s: tensor %.*s of type %s (%u) takes %zu bytes, but the file has %llu for it: the file is of a "
+            "fork of llama.cpp that uses this number for another layout, or damaged",
+            f->path, (int)t->name.len, t->name.ptr, rp_gguf_type_name(t->gguf_type), t->gguf_type, t->bytes,
+            (unsigned long long)has);
     }
-    qsort(ranges, (size_t)n, sizeof *ranges, by_offset);
-    for (int64_t i = 1; i < n && st == RP_OK; i++) {
-        const RpGgufTensor *a = &c->f->tensors[ranges[i - 1][1]], *b = &c->f->tensors[ranges[i][1]];
-        if (ranges[i - 1][0] + a->bytes > ranges[i][0])
-            st = rp_fail(RP_E_FORMAT, "%s: tensors %.*s and %.*s overlap", c->f->path, (int)a->name.len, a->name.ptr,
-                         (int)b->name.len, b->name.ptr);
+    return RP_OK;
+}
+
+/* Compares neighbours. */
+static RpStatus check_overlap(const Cursor *c, const Range *ranges) {
+    for (int64_t i = 1; i < c->f->n_tensors; i++) {
+        const RpGgufTensor *a = &c->f->tensors[ranges[i - 1].tensor], *b = &c->f->tensors[ranges[i].tensor];
+        if (ranges[i - 1].offset + a->bytes > ranges[i].offset)
+            return rp_fail(RP_E_FORMAT, "%s: tensors %.*s and %.*s overlap", c->f->path, (int)a->name.len, a->name.ptr,
+                           (int)b->name.len, b->name.ptr);
     }
-    free(ranges);
-    return st;
+    return RP_OK;
 }
 
 /* ---- the file ---- */
@@ -316,23 +337,28 @@ static RpStatus read_values(Cursor *c, uint64_t n) {
 
 /* The tensor table, then the place of each tensor. Names must be unique and data must not overlap. */
 static RpStatus read_tensors(Cursor *c, uint64_t n) {
-    RpGgufFile *f       = c->f;
-    uint64_t   *offsets = calloc((size_t)n + 1, sizeof *offsets);
-    RpStatus    st      = RP_OK;
-    f->tensors          = calloc((size_t)n + 1, sizeof *f->tensors);
-    if (offsets == NULL || f->tensors == NULL)
+    RpGgufFile *f      = c->f;
+    Range      *ranges = calloc((size_t)n + 1, sizeof *ranges);
+    RpStatus    st     = RP_OK;
+    f->tensors         = calloc((size_t)n + 1, sizeof *f->tensors);
+    if (ranges == NULL || f->tensors == NULL)
         st = rp_fail(RP_E_NOMEM, "%s: out of memory for %llu tensors", f->path, (unsigned long long)n);
-    for (; st == RP_OK && (uint64_t)f->n_tensors < n; f->n_tensors++)
-        st = take_tensor(c, &f->tensors[f->n_tensors], &offsets[f->n_tensors]);
+    for (; st == RP_OK && (uint64_t)f->n_tensors < n; f->n_tensors++) {
+        ranges[f->n_tensors].tensor = f->n_tensors;
+        st                          = take_tensor(c, &f->tensors[f->n_tensors], &ranges[f->n_tensors].offset);
+    }
     if (st == RP_OK) {
         f->data_at = (c->at + f->alignment - 1) / f->alignment * f->alignment;
         if (f->data_at > f->bytes && n > 0) st = truncated(c, "the data of the tensors");
         if (f->data_at > f->bytes) f->data_at = f->bytes; /* no tensors: the padding may be missing */
+        qsort(ranges, (size_t)f->n_tensors, sizeof *ranges, by_offset);
     }
-    for (int64_t i = 0; i < f->n_tensors && st == RP_OK; i++) st = place_tensor(c, &f->tensors[i], offsets[i]);
+    if (st == RP_OK) st = check_sizes(c, ranges);
+    for (int64_t i = 0; i < f->n_tensors && st == RP_OK; i++)
+        st = place_tensor(c, &f->tensors[ranges[i].tensor], ranges[i].offset);
     if (st == RP_OK) st = rp_gguf_index_tensors(f);
-    if (st == RP_OK) st = check_overlap(c, offsets);
-    free(offsets);
+    if (st == RP_OK) st = check_overlap(c, ranges);
+    free(ranges);
     return st;
 }
 

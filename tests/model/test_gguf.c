@@ -128,6 +128,9 @@ Test(gguf, refuses_bad_tensors) {
     REFUSE(RP_E_FORMAT, "rows of 128 elements are not whole blocks of 256 (Q2_K)", one_tensor(b, 10, 128, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 99", one_tensor(b, 99, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 4", one_tensor(b, 4, 32, 1, 0, 64));
+    REFUSE(RP_E_FORMAT, "unknown type 142: ggml has no type of this number", one_tensor(b, 142, 256, 1, 0, 256));
+    REFUSE(RP_E_FORMAT, "unknown type 143: ggml has no type of this number", one_tensor(b, 143, 256, 1, 0, 256));
+    REFUSE(RP_E_FORMAT, "rows of 64 elements are not whole blocks of 256 (NVFP4)", one_tensor(b, 40, 64, 4, 0, 160));
     REFUSE(RP_E_FORMAT, "its data is not aligned", one_tensor(b, 0, 4, 1, 8, 64));
     REFUSE(RP_E_FORMAT, "tensor t: 64 bytes of data at byte 128 go past the end of the file (160 bytes; truncated?)",
            one_tensor(b, 0, 16, 1, 32, 64));
@@ -138,6 +141,34 @@ Test(gguf, refuses_bad_tensors) {
            put_tensor(b, "t", 0, 4, 1, 32), put_data(b, 64));
     REFUSE(RP_E_FORMAT, "tensors a and b overlap", put_header(b, 3, 2, 0), put_tensor(b, "a", 0, 16, 1, 0),
            put_tensor(b, "b", 0, 4, 1, 32), put_data(b, 64));
+}
+
+/* A type whose number forks use for other layouts is known by the bytes that the file has for it. */
+Test(gguf, checks_the_bytes_of_types_whose_numbers_forks_reused) {
+    static const struct {
+        uint32_t    type;
+        size_t      bytes, forks; /* of 256 elements, here and in a fork */
+        const char *name;
+    } types[] = {
+        {40, 144, 160, "NVFP4"},
+        {41, 36,  48,  "Q1_0" },
+        {42, 72,  68,  "Q2_0" }
+    };
+    for (size_t i = 0; i < 3; i++) {
+        char         text[96];
+        const size_t n = 32 * types[i].bytes, forks = 32 * types[i].forks; /* 8192 elements */
+        RpGgufFile  *f     = NULL;
+        Bytes        whole = {0};
+        snprintf(text, sizeof text, "tensor t of type %s (%u) takes %zu bytes, but the file has %zu for it",
+                 types[i].name, types[i].type, n, forks);
+        REFUSE(RP_E_FORMAT, text, one_tensor(b, types[i].type, 1024, 8, 0, forks));
+        REFUSE(RP_E_FORMAT, "takes", put_header(b, 3, 2, 0), put_tensor(b, "t", types[i].type, 1024, 8, 0),
+               put_tensor(b, "b", 0, 16, 1, forks), put_data(b, forks + 64));
+        one_tensor(&whole, types[i].type, 1024, 8, 0, n);
+        OK(rp_gguf_open_memory(whole.p, whole.n, "t.gguf", &f));
+        rp_gguf_close(f);
+        free(whole.p);
+    }
 }
 
 static void put_one_of_each(Bytes *b) {

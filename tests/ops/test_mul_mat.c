@@ -196,7 +196,7 @@ Test(mul_mat, does_not_saturate_with_the_largest_quants) {
     enum { ROWS = 5, COLUMNS = 5, N = 768 };
     static const struct {
         RpDtype type;
-        size_t  from, end; /* bytes of the quants in a block */
+        size_t  from, end; /* bytes of the quants in a part of a block */
     } types[] = {
 #define X(ID, name, sub, offset, has_min, top, from, end, ...) {RP_##ID, from, end},
         RP_QUANTIZED(X) /* the bytes of the others are indices, which have no largest */
@@ -207,12 +207,12 @@ Test(mul_mat, does_not_saturate_with_the_largest_quants) {
     static const uint8_t fills[] = {0, 0xff, 0x80, 0x7f, 0x77};
     for (size_t k = 0; k < N_TYPES * sizeof fills; k++)
         for (int sign = -1; sign <= 1; sign += 2) {
-            const RpDtype type  = types[k / sizeof fills].type;
-            const size_t  from  = types[k / sizeof fills].from;
-            const size_t  block = (size_t)rp_dtype_info(type)->block_bytes;
-            char         *w     = random_blocks(type, N, ROWS, 20);
-            float        *x     = random_floats(N * COLUMNS, 21);
-            for (size_t i = 0; i < ROWS * rp_row_bytes(type, N); i += block)
+            const RpDtype type = types[k / sizeof fills].type;
+            const size_t  from = types[k / sizeof fills].from;
+            const size_t  part = (size_t)(rp_dtype_info(type)->block_bytes / rp_block_parts(type));
+            char         *w    = random_blocks(type, N, ROWS, 20);
+            float        *x    = random_floats(N * COLUMNS, 21);
+            for (size_t i = 0; i < ROWS * rp_row_bytes(type, N); i += part)
                 memset(w + i + from, fills[k % sizeof fills], types[k / sizeof fills].end - from);
             for (int i = 0; i < N * COLUMNS; i++) x[i] = (float)sign * 0.5f;
             check_products(type, N, ROWS, COLUMNS, w, x);
@@ -239,12 +239,15 @@ static void expect_variants_agree(const RpOpArgs *args, const char *what) {
 /* Sets scales of every third block to infinity, -infinity, NaN and -0 in turn. */
 static void corrupt_scales(RpDtype type, char *w, size_t bytes) {
     static const uint16_t odd[]       = {0x7c00, 0xfc00, 0x7e00, 0x8000};
-    static const uint8_t  exponents[] = {1, 0, 255, 2}; /* the smallest ones, and the largest */
+    static const uint8_t  exponents[] = {1, 0, 255, 2};     /* the smallest ones, and the largest */
+    static const uint8_t  nvfp4[]     = {1, 127, 126, 255}; /* the smallest scale, 0, the largest ones */
     const RpDtypeInfo    *info        = rp_dtype_info(type);
     const size_t          block = (size_t)info->block_bytes, at = (size_t)scale_at(type);
     for (size_t b = 1, k = 0; b < bytes / block; b += 3, k++) {
         if (type == RP_MXFP4)
             w[b * block] = (char)exponents[k % 4];
+        else if (type == RP_NVFP4)
+            w[b * block] = (char)nvfp4[k % 4];
         else
             memcpy(w + b * block + at, &odd[k % 4], sizeof odd[0]);
     }

@@ -11,8 +11,8 @@ static const RpDtype quant_types[] = {RP_QUANTS(X)};
 #undef X
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
-/* Position in bytes of the f16 scale in a block: of its field d, else 0. The f16 minimum follows it if the type has
- * minima. MXFP4 has neither, and the scale of IQ1_M is not in one place. */
+/* Position in bytes of the f16 scale in a block, or in each part of it: of its field d, else 0. The f16 minimum follows
+ * it if the type has minima. MXFP4 and NVFP4 have neither, and the scale of IQ1_M is not in one place. */
 static inline int scale_at(RpDtype type) {
 #define FIELD(field, at, bytes) strcmp(#field, "d") == 0 ? (at):
 #define X(ID, name, sub, offset, has_min, top, from, end, file_type, output, fields)                                   \
@@ -32,11 +32,13 @@ static inline bool has_min(RpDtype type) {
 /* Blocks of random bytes; only the f16 scales and minima are given values around 0.01, so that results are finite.
  * Every quant and every 6-bit scale occurs. */
 static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_t seed) {
-    const size_t bytes = (size_t)rows * rp_row_bytes(type, n), block = (size_t)rp_dtype_info(type)->block_bytes;
-    char        *p = malloc(bytes);
+    const size_t bytes      = (size_t)rows * rp_row_bytes(type, n);
+    const size_t block      = (size_t)(rp_dtype_info(type)->block_bytes / rp_block_parts(type));
+    const bool   half_scale = type != RP_MXFP4 && type != RP_NVFP4 && type != RP_IQ1_M;
+    char        *p          = malloc(bytes);
     for (size_t i = 0; i < bytes; i++) p[i] = (char)(int)(random_float(&seed) * 128.0f);
     for (size_t i = 0; i < bytes; i += block)
-        for (int k = 0; k < 1 + has_min(type) && type != RP_MXFP4 && type != RP_IQ1_M; k++) {
+        for (int k = 0; k < 1 + has_min(type) && half_scale; k++) {
             /* the quants of IQ4 are large, in IQ4_XS multiplied by up to 32: about 0.002 and 0.0005, else 0.01 */
             const int      least = type == RP_IQ4_NL ? 0x1800 : type == RP_IQ4_XS ? 0x1000 : 0x2000;
             const uint16_t half  = (uint16_t)(least + (int)(random_float(&seed) * 1000.0f));
@@ -49,6 +51,8 @@ static inline char *random_blocks(RpDtype type, int64_t n, int64_t rows, uint64_
         }
     for (size_t i = 0; i < bytes && type == RP_MXFP4; i += block)
         p[i] = (char)(118 + (int)(random_float(&seed) * 5.0f)); /* powers of two about 2^-9 */
+    for (size_t i = 0; i < bytes && type == RP_NVFP4; i += block)
+        for (int k = 0; k < 4; k++) p[i + (size_t)k] = (char)((uint8_t)p[i + (size_t)k] % 20); /* up to 0.023 */
     return p;
 }
 

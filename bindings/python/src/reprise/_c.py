@@ -64,7 +64,10 @@ class RpDtype(enum.IntEnum):
     RP_IQ1_M = 24
     RP_TQ1_0 = 25
     RP_TQ2_0 = 26
-    RP_DTYPE_COUNT = 27
+    RP_NVFP4 = 27
+    RP_Q1_0 = 28
+    RP_Q2_0 = 29
+    RP_DTYPE_COUNT = 30
 
 
 class RpDumpFormat(enum.IntEnum):

@@ -51,7 +51,10 @@ pub const RP_IQ1_S: RpDtype = 23;
 pub const RP_IQ1_M: RpDtype = 24;
 pub const RP_TQ1_0: RpDtype = 25;
 pub const RP_TQ2_0: RpDtype = 26;
-pub const RP_DTYPE_COUNT: RpDtype = 27;
+pub const RP_NVFP4: RpDtype = 27;
+pub const RP_Q1_0: RpDtype = 28;
+pub const RP_Q2_0: RpDtype = 29;
+pub const RP_DTYPE_COUNT: RpDtype = 30;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpDtypeInfo {
