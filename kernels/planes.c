@@ -227,8 +227,8 @@ static void arrange_q1_0(const uint8_t *in, uint8_t *out) {
     memcpy(out, in, 2), memcpy(out + 2, in + 18, 2);
 }
 
-/* Four blocks of ggml. Run r is half of block r / 2, with element 4k + n in bits 2n of byte k; on the device the bits 2k
- * of byte 16j + i are element i of sum block k of fragment j. */
+/* Four blocks of ggml. Run r is half of block r / 2, with element 4k + n in bits 2n of byte k; on the device the bits
+ * 2k of byte 16j + i are element i of sum block k of fragment j. */
 static void arrange_q2_0(const uint8_t *in, uint8_t *out) {
     memset(out, 0, RP_Q2_0_BYTES);
     for (int m = 0; m < 4; m++) memcpy(out + 2 * m, in + 18 * m, 2);

@@ -185,7 +185,7 @@ static void put_one_of_each(Bytes *b) {
     put_key_strings(b, "list", (const char *const[]){"a", "", "ccc"}, 3);
     put_key_array(b, "numbers", RP_GGUF_I32, (int32_t[]){1, -2, 3}, 3);
     put_tensor(b, "t", 8, 64, 3, 32);
-    put_tensor(b, "foreign", 42, 64, 1, 256);
+    put_tensor(b, "foreign", 25, 9, 1, 256);
     put_data(b, 288);
 }
 

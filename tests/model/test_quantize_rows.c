@@ -4,6 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 #include "base/dtypes.h"
+#include "base/quantize.h"
 
 enum { ROWS = 12, N = 256 };
 
@@ -68,6 +69,70 @@ Test(quantize_rows, has_no_larger_error_than_ggml) {
     free(line), free(x);
 }
 
+static float *golden_importance(void) {
+    FILE  *f = golden_open("imatrix.f32");
+    float *w = malloc(N * sizeof *w);
+    cr_assert_eq(fread(w, sizeof *w, N, f), (size_t)N);
+    fclose(f);
+    return w;
+}
+
+/* Sum over the rows of sum w (y - x)^2 / sum w x^2, as tools/golden_imatrix.py has it. `given`: what the quantiser is
+ * told. */
+static double weighted_error(RpDtype type, const float *x, const float *w, const float *given) {
+    static uint8_t row[N * 4];
+    double         sum = 0.0;
+    float          back[N];
+    for (int r = 0; r < ROWS; r++) {
+        double error = 0.0, norm = 0.0;
+        OK(rp_quantize_row_weighted(type, x + N * r, given, N, row));
+        rp_dequantize_row(type, row, N, back);
+        for (int i = 0; i < N; i++) {
+            error += (double)w[i] * pow((double)back[i] - (double)x[N * r + i], 2.0);
+            norm += (double)w[i] * pow((double)x[N * r + i], 2.0);
+        }
+        sum += norm > 0.0 ? error / norm : 0.0;
+    }
+    return sum;
+}
+
+Test(quantize_rows, has_hardly_a_larger_weighted_error_than_ggml) {
+    float *x = golden_rows(), *w = golden_importance();
+    char  *line = NULL;
+    size_t size = 0;
+    int    n    = 0;
+    FILE  *f    = golden_open("imatrix.txt");
+    for (const char *text; (text = golden_line(f, &line, &size)) != NULL; n++) {
+        char   name[16];
+        double theirs;
+        cr_assert_eq(sscanf(text, "%15s %lf", name, &theirs), 2, "%s", text);
+        const RpDtype type = type_of(name);
+        const double  ours = weighted_error(type, x, w, w), without = weighted_error(type, x, w, NULL);
+        cr_log_info("%s: weighted error %.6g, ggml %.6g, without importance %.6g", name, ours, theirs, without);
+        cr_expect_leq(ours, theirs * 1.02, "%s: %g, ggml %g", name, ours, theirs);
+        cr_expect_lt(ours, without, "%s: %g, without importance %g", name, ours, without);
+    }
+    cr_expect_eq(n, 11, "all types with a weighted search");
+    fclose(f);
+    free(line), free(x), free(w);
+}
+
+/* Only ratios of importances count, as far as f32 has them, and none is as good as 0 everywhere. */
+Test(quantize_rows, takes_the_ratios_of_importances) {
+    float *x = golden_rows(), *w = golden_importance(), scaled[N], zeros[N] = {0};
+    for (int t = 0; t < N_QUANTIZED; t++) {
+        uint8_t a[N * 4] = {0}, b[N * 4] = {0};
+        for (int power = -100; power <= 100; power += 200) {
+            for (int i = 0; i < N; i++) scaled[i] = ldexpf(w[i], power);
+            OK(rp_quantize_row_weighted(quantized[t], x, w, N, a));
+            OK(rp_quantize_row_weighted(quantized[t], x, scaled, N, b));
+            cr_expect_arr_eq(a, b, sizeof a, "%s, times 2^%d", rp_dtype_name(quantized[t]), power);
+        }
+        OK(rp_quantize_row_weighted(quantized[t], x, zeros, N, a));
+    }
+    free(x), free(w);
+}
+
 Test(quantize_rows, keeps_float_values) {
     const float   x[4] = {1.0f, -0.5f, INFINITY, 65504.0f};
     float         back[4];
@@ -106,7 +171,8 @@ Test(quantize_rows, gives_tiny_values_the_quant_0) {
     for (int i = 0; i < 34; i++) cr_expect_eq(block[i], 0, "byte %d is %d", i, block[i]);
 }
 
-/* Finite values that need a scale or a minimum above 65504, the largest f16. Every type but MXFP4 has an f16 scale. */
+/* Finite values that need a scale or a minimum above 65504, the largest f16. Every type but MXFP4 and NVFP4, whose
+ * largest value is 2688, has an f16 scale; the one magnitude of Q1_0 is the mean. */
 Test(quantize_rows, refuses_values_too_large_for_their_scales) {
     static const float large[] = {3e38f, -3e38f, 1e10f};
     float              x[512]  = {0}, back[512];
@@ -121,10 +187,11 @@ Test(quantize_rows, refuses_values_too_large_for_their_scales) {
             REFUSED(rp_quantize_row(type, x, 512, row), RP_E_ARG, text);
             cr_expect_not_null(strstr(rp_last_error(), "element 300 "), "%s", rp_last_error());
         }
-        x[300] = 40000.0f, x[301] = -40000.0f;
+        const float most = type == RP_NVFP4 ? 2600.0f : 40000.0f, want = type == RP_Q1_0 ? 625.0f : most;
+        x[300] = most, x[301] = -most;
         OK(rp_quantize_row(type, x, 512, row));
         rp_dequantize_row(type, row, 512, back);
-        cr_expect(fabsf(back[300] - 40000.0f) < 4000.0f, "%s: %g", rp_dtype_name(type), (double)back[300]);
+        cr_expect(fabsf(back[300] - want) < want / 10.0f, "%s: %g", rp_dtype_name(type), (double)back[300]);
         x[301] = 0.0f;
     }
     x[300] = 3e38f;

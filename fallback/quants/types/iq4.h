@@ -80,9 +80,9 @@ RP_BODY void expand_iq4_nl_neon(const BlockIQ4_NL *b, int i, int8x16_t *v) { (vo
 RP_BODY void expand_iq4_xs_neon(const BlockIQ4_XS *b, int i, int8x16_t *v) { rp_iq4_neon(b->qs + 16 * i, v); }
 #endif
 
-/* q[i] is the index of the value nearest to x[i] / d, of 32 elements. Returns the squared error. The index counts the
- * midpoints between values that lie below x[i] / d: compilers vectorise this. */
-static inline float rp_iq4_nearest(const float *x, float d, uint8_t *q) {
+/* q[i] is the index of the value nearest to x[i] / d, of 32 elements. Returns the weighted squared error. The index
+ * counts the midpoints between values that lie below x[i] / d: compilers vectorise this. */
+static inline float rp_iq4_nearest(const float *x, const float *w, float d, uint8_t *q) {
     const float id = rp_inverse(d);
     float       v[32], error = 0.0f;
     int32_t     above[32] = {0};
@@ -94,43 +94,43 @@ static inline float rp_iq4_nearest(const float *x, float d, uint8_t *q) {
     for (int i = 0; i < 32; i++) {
         const float left = d * (float)rp_iq4_values[above[i]] - x[i];
         q[i]             = (uint8_t)above[i];
-        error += left * left;
+        error += w[i] * left * left;
     }
     return error;
 }
 
 /* Returns the scale with the smallest error. Candidates are 31 scales around each of the two that take the largest
  * element to an end of the table. Each is replaced by the least-squares scale of its indices. */
-static inline float rp_iq4_scale(const float *x) {
+static inline float rp_iq4_scale(const float *x, const float *w) {
     const float top  = rp_largest(x, 32);
     float       best = INFINITY, d = 0.0f;
     for (int end = -127; end <= 113; end += 240)
         for (int t = -15; t <= 15; t++) {
             uint8_t q[32];
             float   sqx = 0.0f, sqq = 0.0f;
-            (void)rp_iq4_nearest(x, top / (float)(end + t), q);
+            (void)rp_iq4_nearest(x, w, top / (float)(end + t), q);
             for (int i = 0; i < 32; i++) {
                 const float v = (float)rp_iq4_values[q[i]];
-                sqx += v * x[i], sqq += v * v;
+                sqx += w[i] * v * x[i], sqq += w[i] * v * v;
             }
-            const float error = rp_iq4_nearest(x, sqx / sqq, q); /* no value is 0 */
+            const float error = rp_iq4_nearest(x, w, sqx / sqq, q); /* no value is 0 */
             if (error < best) best = error, d = sqx / sqq;
         }
     return d;
 }
 
-static inline void quantize_iq4_nl(const float *x, void *out) {
+static inline void quantize_iq4_nl(const float *x, const float *w, void *out) {
     BlockIQ4_NL *b = out;
     uint8_t      q[32];
-    b->d = rp_f32_to_f16(rp_iq4_scale(x));
-    (void)rp_iq4_nearest(x, rp_f16_to_f32(b->d), q);
+    b->d = rp_f32_to_f16(rp_iq4_scale(x, w));
+    (void)rp_iq4_nearest(x, w, rp_f16_to_f32(b->d), q);
     rp_put_nibbles(q, 16, b->qs);
 }
 
-static inline void quantize_iq4_xs(const float *x, void *out) {
+static inline void quantize_iq4_xs(const float *x, const float *w, void *out) {
     BlockIQ4_XS *b = out;
     float        scale[8];
-    for (int j = 0; j < 8; j++) scale[j] = rp_iq4_scale(x + 32 * j);
+    for (int j = 0; j < 8; j++) scale[j] = rp_iq4_scale(x + 32 * j, w + 32 * j);
     memset(b, 0, sizeof *b);
     b->d          = rp_f32_to_f16(rp_largest(scale, 8) / -32.0f);
     const float d = rp_f16_to_f32(b->d);
@@ -141,10 +141,10 @@ static inline void quantize_iq4_xs(const float *x, void *out) {
         uint8_t   q[32];
         for (int s = wanted - 1; s <= wanted + 1; s++) {
             if (s < -32 || s > 31) continue;
-            const float error = rp_iq4_nearest(x + 32 * j, d * (float)s, q);
+            const float error = rp_iq4_nearest(x + 32 * j, w + 32 * j, d * (float)s, q);
             if (error < best) best = error, chosen = s;
         }
-        (void)rp_iq4_nearest(x + 32 * j, d * (float)chosen, q);
+        (void)rp_iq4_nearest(x + 32 * j, w + 32 * j, d * (float)chosen, q);
         rp_put_nibbles(q, 16, b->qs + 16 * j);
         b->scales_l[j / 2] = (uint8_t)(b->scales_l[j / 2] | ((chosen + 32) & 15) << (j % 2 * 4));
         b->scales_h        = (uint16_t)(b->scales_h | (chosen + 32) >> 4 << (2 * j));

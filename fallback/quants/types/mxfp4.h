@@ -30,11 +30,12 @@ RP_BODY void mxfp4_block(const BlockMXFP4 *b, uint8_t *q, float *scale, float *m
 
 /* The scale of OCP Microscaling 1.0: 2^(floor(log2(max|x|)) - 2), because the largest value, 6, has the power of
  * two 4. */
-static inline void quantize_mxfp4(const float *x, void *out) {
+static inline void quantize_mxfp4(const float *x, const float *w, void *out) {
     static const float values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
     BlockMXFP4        *b          = out;
     const float        top        = fabsf(rp_largest(x, 32));
     int                e          = 0;
+    (void)w;
     if (top > 0.0f) e = (int)floorf(log2f(top)) - 2 + 127;
     e    = e < 0 ? 0 : (e > 254 ? 254 : e);
     b->e = (uint8_t)e;

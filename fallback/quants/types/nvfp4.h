@@ -64,8 +64,8 @@ RP_TARGET_AVX2 RP_BODY __m256 sub_scales_nvfp4_avx2(const BlockNVFP4 *b, int par
 }
 #endif
 
-/* q[i] is the index of the value nearest to x[i] / d, of 16 elements. Returns the squared error. */
-static inline float rp_nvfp4_nearest(const float *x, float d, uint8_t *q) {
+/* q[i] is the index of the value nearest to x[i] / d, of 16 elements. Returns the weighted squared error. */
+static inline float rp_nvfp4_nearest(const float *x, const float *w, float d, uint8_t *q) {
     const float id    = rp_inverse(d);
     float       error = 0.0f;
     for (int i = 0; i < 16; i++) {
@@ -74,32 +74,32 @@ static inline float rp_nvfp4_nearest(const float *x, float d, uint8_t *q) {
         for (int k = 0; k < 7; k++) n += v > 0.5f * (float)(rp_nvfp4_values[k] + rp_nvfp4_values[k + 1]);
         const float left = d * (float)rp_nvfp4_values[n] - fabsf(x[i]);
         q[i]             = (uint8_t)(x[i] < 0.0f ? 8 | n : n);
-        error += left * left;
+        error += w[i] * left * left;
     }
     return error;
 }
 
 /* The scale with the smallest error. The scales that take the largest element to 3 or to more, up to 8, are tried:
  * scales grow with their number. */
-static inline uint8_t rp_nvfp4_fit(const float *x, uint8_t *q) {
+static inline uint8_t rp_nvfp4_fit(const float *x, const float *w, uint8_t *q) {
     const float top    = fabsf(rp_largest(x, 16));
     float       best   = INFINITY;
     int         chosen = 0;
     for (int d = 0; d < 127; d++) {
         const float scale = rp_nvfp4_scale((uint8_t)d);
         if (d > 0 && d < 126 && (16.0f * scale < top || 6.0f * scale > top)) continue;
-        const float error = rp_nvfp4_nearest(x, scale, q);
+        const float error = rp_nvfp4_nearest(x, w, scale, q);
         if (error < best) best = error, chosen = d;
     }
-    (void)rp_nvfp4_nearest(x, rp_nvfp4_scale((uint8_t)chosen), q);
+    (void)rp_nvfp4_nearest(x, w, rp_nvfp4_scale((uint8_t)chosen), q);
     return (uint8_t)chosen;
 }
 
-static inline void quantize_nvfp4(const float *x, void *out) {
+static inline void quantize_nvfp4(const float *x, const float *w, void *out) {
     BlockNVFP4 *b = out;
     for (int u = 0; u < 16; u++) {
         uint8_t q[16];
-        b->of[u / 4].d[u % 4] = rp_nvfp4_fit(x + 16 * u, q);
+        b->of[u / 4].d[u % 4] = rp_nvfp4_fit(x + 16 * u, w + 16 * u, q);
         rp_put_nibbles(q, 8, b->of[u / 4].qs + u % 4 * 8);
     }
 }

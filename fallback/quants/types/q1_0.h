@@ -38,9 +38,10 @@ RP_TARGET_AVX2 RP_BODY __m256 sub_scales_q1_0_avx2(const BlockQ1_0 *b, int part,
 }
 #endif
 
-/* d with the smallest squared error is the mean magnitude. */
-static inline void quantize_q1_0(const float *x, void *out) {
+/* d with the smallest squared error is the mean magnitude. As ggml, it takes all elements to be as important. */
+static inline void quantize_q1_0(const float *x, const float *w, void *out) {
     BlockQ1_0 *b = out;
+    (void)w;
     memset(b, 0, sizeof *b);
     for (int h = 0; h < 2; h++) {
         float sum = 0.0f;

@@ -44,11 +44,11 @@ RP_TARGET_AVX2 RP_BODY __m256 sub_scales_q2_0_avx2(const BlockQ2_0 *b, int part,
 #endif
 
 /* A scale of either sign may be the best: the levels are -1, 0, 1 and 2. */
-static inline void quantize_q2_0(const float *x, void *out) {
+static inline void quantize_q2_0(const float *x, const float *w, void *out) {
     BlockQ2_0 *b = out;
     memset(b, 0, sizeof *b);
     for (int h = 0; h < 4; h++) {
-        b->of[h].d     = rp_f32_to_f16(-rp_fit_symmetric(x + 64 * h, 64, 2));
+        b->of[h].d     = rp_f32_to_f16(-rp_fit_symmetric(x + 64 * h, w + 64 * h, 64, 2));
         const float id = rp_inverse(rp_f16_to_f32(b->of[h].d));
         for (int i = 0; i < 64; i++) {
             const int q        = rp_nearest(x[64 * h + i] * id, -1, 2) + 1;

@@ -38,34 +38,34 @@ RP_TARGET_AVX2 RP_BODY __m256i expand_q2_k_avx2(const BlockQ2_K *b, int i) {
 RP_EXPAND_NEON(Q2_K, q2_k)
 
 /* q[i] = round((x[i] + m) / d) in 0..3, for 16 elements. Returns the squared error. */
-static inline float rp_q2_levels(const float *x, float d, float m, uint8_t *q) {
+static inline float rp_q2_levels(const float *x, const float *w, float d, float m, uint8_t *q) {
     const float id    = rp_inverse(d);
     float       error = 0.0f;
     for (int i = 0; i < 16; i++) {
         q[i]            = (uint8_t)rp_nearest((x[i] + m) * id, 0, 3);
         const float off = d * (float)q[i] - m - x[i];
-        error += off * off;
+        error += w[i] * off * off;
     }
     return error;
 }
 
 /* The scale and minimum of 4 bits with the smallest error, as the byte of BlockQ2_K.scales. */
-static inline uint8_t rp_q2_choose(const float *x, float d, float dmin) {
+static inline uint8_t rp_q2_choose(const float *x, const float *w, float d, float dmin) {
     float   best   = INFINITY;
     int     chosen = 0;
     uint8_t q[16];
     for (int s = 0; s < 256; s++) {
-        const float error = rp_q2_levels(x, d * (float)(s & 15), dmin * (float)(s >> 4), q);
+        const float error = rp_q2_levels(x, w, d * (float)(s & 15), dmin * (float)(s >> 4), q);
         if (error < best) best = error, chosen = s;
     }
     return (uint8_t)chosen;
 }
 
-static inline void quantize_q2_k(const float *x, void *out) {
+static inline void quantize_q2_k(const float *x, const float *w, void *out) {
     BlockQ2_K *b = out;
     float      scale[16], min[16], top_scale = 0.0f, top_min = 0.0f;
     for (int u = 0; u < 16; u++) {
-        rp_fit_affine(x + 16 * u, 16, 3, &scale[u], &min[u]);
+        rp_fit_affine(x + 16 * u, w + 16 * u, (AffineForm){.n = 16, .top = 3}, &scale[u], &min[u]);
         top_scale = scale[u] > top_scale ? scale[u] : top_scale;
         top_min   = min[u] > top_min ? min[u] : top_min;
     }
@@ -76,8 +76,9 @@ static inline void quantize_q2_k(const float *x, void *out) {
     for (int u = 0; u < 16; u++) {
         uint8_t   q[16];
         const int at = u / 8 * 32 + u % 2 * 16, shift = u / 2 % 4 * 2;
-        b->scales[u] = rp_q2_choose(x + 16 * u, d, dmin);
-        (void)rp_q2_levels(x + 16 * u, d * (float)(b->scales[u] & 15), dmin * (float)(b->scales[u] >> 4), q);
+        b->scales[u] = rp_q2_choose(x + 16 * u, w + 16 * u, d, dmin);
+        (void)rp_q2_levels(x + 16 * u, w + 16 * u, d * (float)(b->scales[u] & 15), dmin * (float)(b->scales[u] >> 4),
+                           q);
         for (int k = 0; k < 16; k++) b->qs[at + k] = (uint8_t)(b->qs[at + k] | q[k] << shift);
     }
 }

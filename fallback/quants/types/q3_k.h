@@ -54,21 +54,21 @@ RP_TARGET_AVX2 RP_BODY __m256i expand_q3_k_avx2(const BlockQ3_K *b, int i) {
 RP_EXPAND_NEON(Q3_K, q3_k)
 
 /* q[i] = round(x[i] / d) in -4..3, for 16 elements. Returns the squared error. */
-static inline float rp_q3_levels(const float *x, float d, int *q) {
+static inline float rp_q3_levels(const float *x, const float *w, float d, int *q) {
     const float id    = rp_inverse(d);
     float       error = 0.0f;
     for (int i = 0; i < 16; i++) {
         q[i]            = rp_nearest(x[i] * id, -4, 3);
         const float off = d * (float)q[i] - x[i];
-        error += off * off;
+        error += w[i] * off * off;
     }
     return error;
 }
 
-static inline void quantize_q3_k(const float *x, void *out) {
+static inline void quantize_q3_k(const float *x, const float *w, void *out) {
     BlockQ3_K *b = out;
     float      scale[16];
-    for (int u = 0; u < 16; u++) scale[u] = rp_fit_symmetric(x + 16 * u, 16, 4);
+    for (int u = 0; u < 16; u++) scale[u] = rp_fit_symmetric(x + 16 * u, w + 16 * u, 16, 4);
     memset(b, 0, sizeof *b);
     b->d          = rp_f32_to_f16(rp_largest(scale, 16) / -32.0f);
     const float d = rp_f16_to_f32(b->d);
@@ -77,10 +77,10 @@ static inline void quantize_q3_k(const float *x, void *out) {
         float     best   = INFINITY;
         int       chosen = 0, q[16];
         for (int s = -32; s < 32; s++) {
-            const float error = rp_q3_levels(x + 16 * u, d * (float)s, q);
+            const float error = rp_q3_levels(x + 16 * u, w + 16 * u, d * (float)s, q);
             if (error < best) best = error, chosen = s;
         }
-        (void)rp_q3_levels(x + 16 * u, d * (float)chosen, q);
+        (void)rp_q3_levels(x + 16 * u, w + 16 * u, d * (float)chosen, q);
         for (int k = 0; k < 16; k++) {
             const int level = q[k] + 4, high = u % 2 * 16 + k;
             b->qs[at + k]  = (uint8_t)(b->qs[at + k] | (level & 3) << shift);

@@ -29,17 +29,17 @@ RP_BODY void q4_1_block(const BlockQ4_1 *b, uint8_t *q, float *scale, float *min
     rp_both_sum_blocks(scale, min, rp_f16_to_f32(b->d), rp_f16_to_f32(b->m));
 }
 
-static inline void quantize_q4_0(const float *x, void *out) {
+static inline void quantize_q4_0(const float *x, const float *w, void *out) {
     BlockQ4_0 *b = out;
     uint8_t    q[32];
-    b->d = rp_round_symmetric(x, 8, q);
+    b->d = rp_round_symmetric(x, w, 8, q);
     rp_put_nibbles(q, 16, b->qs);
 }
 
-static inline void quantize_q4_1(const float *x, void *out) {
+static inline void quantize_q4_1(const float *x, const float *w, void *out) {
     BlockQ4_1 *b = out;
     uint8_t    q[32];
-    rp_round_affine(x, 15, q, &b->d, &b->m);
+    rp_round_affine(x, w, 15, q, &b->d, &b->m);
     rp_put_nibbles(q, 16, b->qs);
 }
 

@@ -53,38 +53,38 @@ RP_BODY void q5_k_block(const BlockQ5_K *b, uint8_t *q, float *scale, float *min
     rp_scales_k(b->scales, rp_f16_to_f32(b->d), rp_f16_to_f32(b->dmin), scale, min);
 }
 
-/* q[i] = round((x[i] + m) / d) in 0..top, for 32 elements. Returns the squared error. */
-static inline float rp_k_levels(const float *x, float d, float m, int top, uint8_t *q) {
+/* q[i] = round((x[i] + m) / d) in 0..top, for 32 elements. Returns the weighted squared error. */
+static inline float rp_k_levels(const float *x, const float *w, float d, float m, int top, uint8_t *q) {
     const float id    = rp_inverse(d);
     float       error = 0.0f;
     for (int i = 0; i < 32; i++) {
         q[i]            = (uint8_t)rp_nearest((x[i] + m) * id, 0, top);
         const float off = d * (float)q[i] - m - x[i];
-        error += off * off;
+        error += w[i] * off * off;
     }
     return error;
 }
 
 /* Replaces the 6-bit scale *sc and minimum *m by the neighbours (+-1) with the smallest error. */
-static inline void rp_k_choose(const float *x, float d, float dmin, int top, int *sc, int *m) {
+static inline void rp_k_choose(const float *x, const float *w, float d, float dmin, int top, int *sc, int *m) {
     const int wanted_sc = *sc, wanted_m = *m;
     float     best = INFINITY;
     uint8_t   q[32];
     for (int a = wanted_sc - 1; a <= wanted_sc + 1; a++)
         for (int b = wanted_m - 1; b <= wanted_m + 1; b++) {
             if (a < 0 || a > 63 || b < 0 || b > 63) continue;
-            const float error = rp_k_levels(x, d * (float)a, dmin * (float)b, top, q);
+            const float error = rp_k_levels(x, w, d * (float)a, dmin * (float)b, top, q);
             if (error < best) best = error, *sc = a, *m = b;
         }
 }
 
 /* Q4_K and Q5_K: writes d, dmin and the 6-bit scales and minima (`fields`, BlockQ4_K.scales), and the q of all 256
  * elements. */
-static inline void rp_quantize_affine_k(const float *x, int top, uint8_t *fields, uint16_t *d16, uint16_t *dmin16,
-                                        uint8_t *q) {
+static inline void rp_quantize_affine_k(const float *x, const float *w, int top, uint8_t *fields, uint16_t *d16,
+                                        uint16_t *dmin16, uint8_t *q) {
     float scale[8], min[8], top_scale = 0.0f, top_min = 0.0f;
     for (int j = 0; j < 8; j++) {
-        rp_fit_affine(x + 32 * j, 32, top, &scale[j], &min[j]);
+        rp_fit_affine(x + 32 * j, w + 32 * j, (AffineForm){.n = 32, .top = top}, &scale[j], &min[j]);
         top_scale = scale[j] > top_scale ? scale[j] : top_scale;
         top_min   = min[j] > top_min ? min[j] : top_min;
     }
@@ -94,7 +94,7 @@ static inline void rp_quantize_affine_k(const float *x, int top, uint8_t *fields
     memset(fields, 0, 12);
     for (int j = 0; j < 8; j++) {
         int sc = rp_nearest(scale[j] * rp_inverse(d), 0, 63), m = rp_nearest(min[j] * rp_inverse(dmin), 0, 63);
-        rp_k_choose(x + 32 * j, d, dmin, top, &sc, &m);
+        rp_k_choose(x + 32 * j, w + 32 * j, d, dmin, top, &sc, &m);
         if (j < 4) {
             fields[j]     = (uint8_t)(fields[j] | sc);
             fields[j + 4] = (uint8_t)(fields[j + 4] | m);
@@ -103,21 +103,21 @@ static inline void rp_quantize_affine_k(const float *x, int top, uint8_t *fields
             fields[j - 4] = (uint8_t)(fields[j - 4] | (sc >> 4) << 6);
             fields[j]     = (uint8_t)(fields[j] | (m >> 4) << 6);
         }
-        (void)rp_k_levels(x + 32 * j, d * (float)sc, dmin * (float)m, top, q + 32 * j);
+        (void)rp_k_levels(x + 32 * j, w + 32 * j, d * (float)sc, dmin * (float)m, top, q + 32 * j);
     }
 }
 
-static inline void quantize_q4_k(const float *x, void *out) {
+static inline void quantize_q4_k(const float *x, const float *w, void *out) {
     BlockQ4_K *b = out;
     uint8_t    q[256];
-    rp_quantize_affine_k(x, 15, b->scales, &b->d, &b->dmin, q);
+    rp_quantize_affine_k(x, w, 15, b->scales, &b->d, &b->dmin, q);
     for (int j = 0; j < 4; j++) rp_put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
 }
 
-static inline void quantize_q5_k(const float *x, void *out) {
+static inline void quantize_q5_k(const float *x, const float *w, void *out) {
     BlockQ5_K *b = out;
     uint8_t    q[256];
-    rp_quantize_affine_k(x, 31, b->scales, &b->d, &b->dmin, q);
+    rp_quantize_affine_k(x, w, 31, b->scales, &b->d, &b->dmin, q);
     memset(b->qh, 0, sizeof b->qh);
     for (int j = 0; j < 4; j++) rp_put_nibbles(q + 64 * j, 32, b->qs + 32 * j);
     for (int i = 0; i < 256; i++) b->qh[i % 32] = (uint8_t)(b->qh[i % 32] | (q[i] >> 4) << (i / 32));

@@ -45,18 +45,18 @@ static inline void rp_put_fifth_bits(const uint8_t *q, uint8_t *qh) {
     memcpy(qh, &bits, sizeof bits);
 }
 
-static inline void quantize_q5_0(const float *x, void *out) {
+static inline void quantize_q5_0(const float *x, const float *w, void *out) {
     BlockQ5_0 *b = out;
     uint8_t    q[32];
-    b->d = rp_round_symmetric(x, 16, q);
+    b->d = rp_round_symmetric(x, w, 16, q);
     rp_put_nibbles(q, 16, b->qs);
     rp_put_fifth_bits(q, b->qh);
 }
 
-static inline void quantize_q5_1(const float *x, void *out) {
+static inline void quantize_q5_1(const float *x, const float *w, void *out) {
     BlockQ5_1 *b = out;
     uint8_t    q[32];
-    rp_round_affine(x, 31, q, &b->d, &b->m);
+    rp_round_affine(x, w, 31, q, &b->d, &b->m);
     rp_put_nibbles(q, 16, b->qs);
     rp_put_fifth_bits(q, b->qh);
 }

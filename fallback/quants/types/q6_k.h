@@ -37,11 +37,11 @@ RP_BODY void q6_k_block(const BlockQ6_K *b, uint8_t *q, float *scale, float *min
     }
 }
 
-static inline void quantize_q6_k(const float *x, void *out) {
+static inline void quantize_q6_k(const float *x, const float *w, void *out) {
     BlockQ6_K *b = out;
     float      scale[16];
     uint8_t    q[256];
-    for (int j = 0; j < 16; j++) scale[j] = rp_fit_symmetric(x + 16 * j, 16, 32);
+    for (int j = 0; j < 16; j++) scale[j] = rp_fit_symmetric(x + 16 * j, w + 16 * j, 16, 32);
     const float top = rp_largest(scale, 16);
     memset(b, 0, sizeof *b);
     b->d          = rp_f32_to_f16(top / -128.0f);

@@ -20,9 +20,10 @@ RP_BODY void q8_0_block(const BlockQ8_0 *b, uint8_t *q, float *scale, float *min
 }
 
 /* As in the KV cache (copy.c), quants are 0 if 1/d could overflow. */
-static inline void quantize_q8_0(const float *x, void *out) {
+static inline void quantize_q8_0(const float *x, const float *w, void *out) {
     BlockQ8_0  *b = out;
     const float d = fabsf(rp_largest(x, 32)) / 127.0f, id = d >= RP_SMALLEST_SCALE ? 1.0f / d : 0.0f;
+    (void)w;
     b->d = rp_f32_to_f16(d);
     for (int i = 0; i < 32; i++) b->qs[i] = (int8_t)roundf(x[i] * id);
 }

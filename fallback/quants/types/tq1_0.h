@@ -51,9 +51,10 @@ static inline uint8_t rp_tq1_byte(const int *q, int step, int n) {
     return (uint8_t)((all * 256 + 242) / 243);
 }
 
-static inline void quantize_tq1_0(const float *x, void *out) {
+static inline void quantize_tq1_0(const float *x, const float *w, void *out) {
     BlockTQ1_0 *b = out;
     int         q[256];
+    (void)w;
     b->d = rp_f32_to_f16(rp_fit_ternary(x, 256, q));
     for (int k = 0; k < 32; k++) b->qs[k] = rp_tq1_byte(q + k, 32, 5);
     for (int k = 0; k < 16; k++) b->qs[32 + k] = rp_tq1_byte(q + 160 + k, 16, 5);

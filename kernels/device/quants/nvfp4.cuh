@@ -1,5 +1,5 @@
-/* nvfp4.cuh - nvfp4: 4-bit floats with a scale of 8 bits for each sum block (fallback/quants/types/nvfp4.h). Nibble n of
- * word w of a run is element 8w + n. */
+/* nvfp4.cuh - nvfp4: 4-bit floats with a scale of 8 bits for each sum block (fallback/quants/types/nvfp4.h). Nibble n
+ * of word w of a run is element 8w + n. */
 #ifndef KERNELS_DEVICE_QUANTS_NVFP4_CUH
 #define KERNELS_DEVICE_QUANTS_NVFP4_CUH
 

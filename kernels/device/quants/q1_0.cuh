@@ -1,5 +1,5 @@
-/* q1_0.cuh - q1_0: 1 and -1 of one bit (fallback/quants/types/q1_0.h). Bit 8b + w of a word is that of element 4w + b of
- * a run. */
+/* q1_0.cuh - q1_0: 1 and -1 of one bit (fallback/quants/types/q1_0.h). Bit 8b + w of a word is that of element 4w + b
+ * of a run. */
 #ifndef KERNELS_DEVICE_QUANTS_Q1_0_CUH
 #define KERNELS_DEVICE_QUANTS_Q1_0_CUH
 
