@@ -34,6 +34,7 @@
     X(train_plot)                                                                                                      \
     X(merge)                                                                                                           \
     X(quantize)                                                                                                        \
+    X(imatrix)                                                                                                         \
     X(completion)                                                                                                      \
     X(man)
 

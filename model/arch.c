@@ -109,7 +109,9 @@ static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
 }
 
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
-    TensorNode *y    = rp_mul_mat(b->g, rp_arch_for_product(b, of->w), of->x);
+    TensorNode *y     = rp_mul_mat(b->g, rp_arch_for_product(b, of->w), of->x);
+    const float scale = b->m->output != b->m->token_embd ? rp_model_scale_of(b->m, b->m->output) : 1.0f;
+    if (scale != 1.0f) y = rp_scale(b->g, y, scale, 0.0f);
     y                = rp_arch_adapted(b, y, of->x, b->m->output, "output");
     const float *cap = &b->m->config.logit_cap;
     if (*cap != 0.0f) return rp_arch_soft_cap(b, y, of->scale, rp_arch_cap(b, cap, "logit_cap"), "logits");
@@ -221,7 +223,18 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
     return RP_OK;
 }
 
-static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, ComputeGraph **out) {
+/* The sources of the products and the logits. */
+static RpStatus finish(Builder *b, TensorNode *logits) {
+    const ArchProducts *p = b->products;
+    for (int i = 0; p != NULL && i < p->n; i++) {
+        b->outputs[b->n_outputs++] = p->list[i].x;
+        if (p->list[i].ids != NULL) b->outputs[b->n_outputs++] = p->list[i].ids;
+    }
+    b->outputs[b->n_outputs++] = logits;
+    return rp_graph_finish(b->g, b->outputs, b->n_outputs);
+}
+
+RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProducts *products, ComputeGraph **out) {
     RP_TRY(check_options(&m->config, o));
     ComputeGraph *g = rp_graph_new();
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
@@ -232,8 +245,10 @@ static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, Comp
                  .n_states   = o->n_states > 0 ? o->n_states : 1,
                  .kv_type    = kv_type_of(o),
                  .layer      = -1,
-                 .expert_ids = o->expert_ids};
-    b.outputs = calloc((size_t)m->config.n_layer + 1, sizeof(TensorNode *));
+                 .expert_ids = o->expert_ids,
+                 .products   = products};
+    b.outputs = calloc((size_t)m->config.n_layer + 1 + (products != NULL ? 2 * (size_t)products->room : 0),
+                       sizeof(TensorNode *));
     b.caches  = calloc(2 * (size_t)m->config.n_layer, sizeof(TensorNode *));
     if (b.outputs == NULL || b.caches == NULL) {
         free(b.outputs);
@@ -241,9 +256,7 @@ static RpStatus model_graph(const RpModel *m, const RpModelGraphOptions *o, Comp
         rp_graph_free(g);
         return rp_fail(RP_E_NOMEM, "out of memory for a graph");
     }
-    TensorNode *logits       = build(&b, o);
-    b.outputs[b.n_outputs++] = logits;
-    const RpStatus st        = rp_graph_finish(g, b.outputs, b.n_outputs);
+    const RpStatus st = finish(&b, build(&b, o));
     free(b.outputs);
     free(b.caches);
     if (st != RP_OK) {
@@ -261,5 +274,5 @@ RpStatus rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *optio
 
     RpModelGraphOptions o;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpModelGraphOptions"));
-    return model_graph(m, &o, out);
+    return rp_arch_graph(m, &o, NULL, out);
 }

@@ -32,6 +32,18 @@ typedef struct ArchTraining {
     TensorNode        *mask; /* state "causal_mask" [t / n_seq, t / n_seq], which latent attention needs; else NULL */
 } ArchTraining;
 
+/* A product with a weight of a layer: w x, or with ids [n_used, t] that of a matrix of w for each of them. */
+typedef struct ArchProduct {
+    const RpGgufTensor *w;
+    TensorNode         *x, *ids; /* ids: NULL without experts */
+} ArchProduct;
+
+/* Filled in while a graph is built, which has the sources of the products as outputs. */
+typedef struct ArchProducts {
+    ArchProduct *list; /* [room], of the caller: as many as there are tensors and parts of tensors */
+    int          n, room;
+} ArchProducts;
+
 typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
@@ -49,6 +61,7 @@ typedef struct Builder {
     TensorNode   **outputs; /* room for the ids of each layer and the logits */
     int            n_outputs;
     ArchTraining  *training; /* NULL: a graph that decodes */
+    ArchProducts  *products; /* NULL: they are not asked for */
 } Builder;
 
 /* The last product of the graph, whose result are the logits: scale * w x. */
@@ -63,6 +76,13 @@ ArchOutput rp_arch_training(Builder *b);
 
 /* The logits [n_vocab, n_tok]. */
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of);
+
+/* rp_model_graph, which also notes the products of its layers. `products` may be NULL. */
+RP_NODISCARD RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProducts *products,
+                                    ComputeGraph **out);
+
+/* Notes a product, if they are asked for. */
+void rp_arch_note_product(Builder *b, const RpGgufTensor *w, TensorNode *x, TensorNode *ids);
 
 TensorNode *rp_arch_weight(Builder *b, const RpGgufTensor *t);
 TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t); /* for a product: in the type of `compute` */

@@ -1,12 +1,13 @@
-/* A product with a weight, and the nodes of its adapters (adapter.h):
+/* A product with a weight, its scale, and the nodes of its adapters (adapter.h):
  *
- *     x -+-> mul_mat w ------------------------------------> add -> y
+ *     x -+-> mul_mat w [-> scale of w] --------------------> add -> y
  *        +-> mul_mat a [rank,t] -> mul_mat b -> scale -------^
  *
  * A pass that fuses products finds another reader or another source here and leaves them as they are. */
 #include "model/arch.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static TensorNode *named(Builder *b, TensorNode *n, const char *what, const char *suffix) {
     char name[64];
@@ -39,9 +40,67 @@ TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGg
     return y;
 }
 
+/* ---- scales of whole weights ----
+ *
+ * A file may have beside "blk.0.attn_q.weight" a number "blk.0.attn_q.scale", f32 [1]: then the product with the weight
+ * is multiplied by it. Files of NVFP4 have such scales, as those of its sub-blocks are at most 448.
+ * "blk.0.attn_q.input_scale" is for activations in 4-bit floats, which there are none of here. */
+
+static bool ends_with(RpGgufString s, const char *end) {
+    const size_t n = strlen(end);
+    return s.len > n && memcmp(s.ptr + s.len - n, end, n) == 0;
+}
+
+/* The tensor whose name has `with` in place of what follows the first n bytes of `name`. */
+static const RpGgufTensor *sibling(const RpModel *m, RpGgufString name, size_t n, const char *with) {
+    char text[160];
+    if (n > 128) return NULL;
+    snprintf(text, sizeof text, "%.*s%s", (int)n, name.ptr, with);
+    return rp_gguf_find_tensor(m->file, text);
+}
+
+static bool is_number(const RpGgufTensor *t) {
+    return t->known && t->view.dtype == RP_F32 && rp_view_elems(&t->view) == 1;
+}
+
+float rp_model_scale_of(const RpModel *m, const RpGgufTensor *w) {
+    static const char end[] = ".weight"; /* of a part of a tensor: ".weight:q" */
+    const char       *at    = memmem(w->name.ptr, w->name.len, end, sizeof end - 1);
+    float             scale = 1.0f;
+    if (at == NULL) return scale;
+    const RpGgufTensor *t = sibling(m, w->name, (size_t)(at - w->name.ptr), ".scale");
+    if (t != NULL && is_number(t)) memcpy(&scale, t->view.data, sizeof scale);
+    return scale;
+}
+
+const RpGgufTensor *rp_model_scaled(const RpModel *m) {
+    for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++)
+        if (rp_model_scale_of(m, rp_gguf_tensor(m->file, i)) != 1.0f) return rp_gguf_tensor(m->file, i);
+    return NULL;
+}
+
+/* Weights whose products are not multiplied: those of experts and of heads, tables, and of the convolution. */
+static bool is_multiplied(const RpModel *m, const RpGgufTensor *w) {
+    if (w == m->output) return m->output != m->token_embd;
+    return memcmp(w->name.ptr, "blk.", 4) == 0 && w->view.ne[1] > 1 && w->view.ne[2] == 1 &&
+           !ends_with(w->name, ".ssm_conv1d.weight") && !ends_with(w->name, ".conv.weight");
+}
+
+bool rp_model_is_scale(const RpModel *m, const RpGgufTensor *t) {
+    static const char input[] = ".input_scale", scale[] = ".scale";
+    const bool        of_input = ends_with(t->name, input);
+    if (!of_input && !ends_with(t->name, scale)) return false;
+    const RpGgufTensor *w = sibling(m, t->name, t->name.len - (of_input ? sizeof input : sizeof scale) + 1, ".weight");
+    if (w == NULL || w->name.len < 4) return false;
+    return of_input || (is_number(t) && is_multiplied(m, w));
+}
+
 TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                            const char *what) {
-    TensorNode *y = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_matrix(b, w), x), what);
-    y             = rp_arch_adapted(b, y, x, w, what);
+    TensorNode *y     = rp_arch_name_node(b, rp_mul_mat(b->g, rp_arch_matrix(b, w), x), what);
+    const float scale = rp_model_scale_of(b->m, w);
+    rp_arch_note_product(b, w, x, NULL);
+    if (scale != 1.0f) y = named(b, rp_scale(b->g, y, scale, 0.0f), what, "_scaled");
+    y = rp_arch_adapted(b, y, x, w, what);
     return bias != NULL ? rp_arch_name_node(b, rp_add(b->g, y, rp_arch_weight(b, bias)), what) : y;
 }

@@ -72,6 +72,7 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
 static TensorNode *linear_id(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
                              TensorNode *ids, const char *what) {
     TensorNode *y = rp_arch_name_node(b, rp_mul_mat_id(b->g, rp_arch_matrix(b, w), x, ids), what);
+    rp_arch_note_product(b, w, x, ids);
     return bias != NULL ? rp_arch_name_node(b, rp_add_id(b->g, y, rp_arch_weight(b, bias), ids), what) : y;
 }
 

@@ -45,6 +45,11 @@ TensorNode *rp_arch_matrix(Builder *b, const RpGgufTensor *t) {
     return routes ? rp_arch_weight(b, t) : rp_arch_for_product(b, rp_arch_weight(b, t));
 }
 
+void rp_arch_note_product(Builder *b, const RpGgufTensor *w, TensorNode *x, TensorNode *ids) {
+    ArchProducts *p = b->products;
+    if (p != NULL && p->n < p->room) p->list[p->n++] = (ArchProduct){w, x, ids};
+}
+
 TensorNode *rp_arch_optional(Builder *b, const RpGgufTensor *t) { return t != NULL ? rp_arch_weight(b, t) : NULL; }
 
 TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {

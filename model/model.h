@@ -68,6 +68,15 @@ bool rp_model_reads(const RpModel *m, const RpGgufTensor *t);
 /* A tensor of the layers that predict further tokens, which are not run. */
 bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t);
 
+/* The number that products with w, or a part of it, are multiplied by; 1 without a tensor of it (arch_adapter.c). */
+float rp_model_scale_of(const RpModel *m, const RpGgufTensor *w);
+
+/* The first weight with such a number; NULL: none has one. */
+const RpGgufTensor *rp_model_scaled(const RpModel *m);
+
+/* A tensor with such a number that is used, or a scale of activations, which has no meaning here. */
+bool rp_model_is_scale(const RpModel *m, const RpGgufTensor *t);
+
 /* RP_E_UNSUPPORTED names a tensor that the model found no use for, unless REPRISE_UNUSED_TENSORS says ignore. */
 RP_NODISCARD RpStatus rp_model_check_unused(const RpModel *m);
 

@@ -452,9 +452,9 @@ RpStatus rp_model_check_unused(const RpModel *m) {
     if (strcmp(option, "refuse") != 0)
         return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': must be refuse or ignore", option);
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
-        const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
-        if (!is_used(m, t) && !rp_model_is_of_next_layers(m, t) && !rp_gguf_is_training(t->name) && n_unused++ == 0)
-            first = t->name;
+        const RpGgufTensor *t     = rp_gguf_tensor(m->file, i);
+        const bool          known = is_used(m, t) || rp_model_is_of_next_layers(m, t) || rp_model_is_scale(m, t);
+        if (!known && !rp_gguf_is_training(t->name) && n_unused++ == 0) first = t->name;
     }
     if (n_unused == 0) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED,

@@ -70,13 +70,13 @@ class Tiny:
     the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
     layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
     element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
-    width of the experts."""
+    width of the experts. `scales`: matrices of layers have a number by which products are multiplied, and one for activations."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
                  keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, taps=0, ssm=None,
-                 latent=0):
+                 latent=0, scales=False):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -89,8 +89,12 @@ class Tiny:
         data = self.rng.standard_normal((of * rows, n)).astype(np.float32) * scale / np.sqrt(n)
         qtype = self.next_type(n) if qtype is None else qtype
         blocks = quantize(data, qtype)
+        number = np.float32(0.7 + 0.2 * (self.n_matrices % 3)) if self.scales and name.startswith("blk.") else None
         if self.dequantized:
-            blocks, qtype = new_types.dequantize(blocks, qtype).astype(np.float32), Q.F32
+            blocks, qtype = new_types.dequantize(blocks, qtype).astype(np.float32) * np.float32(number or 1), Q.F32
+        elif number:
+            self.writer.add_tensor(name.replace(".weight", ".scale"), np.array([number]))
+            self.writer.add_tensor(name.replace(".weight", ".input_scale"), np.array([number / 8]))
         if of > 1:
             blocks = blocks.reshape(of, rows, -1)
         self.writer.add_tensor(name, blocks, raw_dtype=qtype)
@@ -420,6 +424,7 @@ def models():
         if q not in MIX_32 + MIX_K:
             yield Tiny(f"llama-{q.name.lower()}", "llama", [q], seed=200 + q,
                        **(wide if gguf.GGML_QUANT_SIZES[q][0] > 32 else {}))
+    yield Tiny("llama-nvfp4-scaled", "llama", [Q.NVFP4], seed=29, scales=True, **{**wide, "layers": 2})
     yield Tiny("llama-mix", "llama", MIX_32, seed=30, tied=True)
     yield Tiny("llama-mix-k", "llama", MIX_K + [Q.Q8_0], seed=31, **wide)
     yield Tiny("llama-bias-mha-linear", "llama", [Q.F32], seed=32, bias=True, heads_kv=4,

@@ -94,6 +94,10 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
     if (m->n_parts > 0)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s joins several matrices in one tensor (%.*s): it can only be run",
                        rp_gguf_path(m->file), (int)m->parts[0].tensor.name.len, m->parts[0].name);
+    const RpGgufTensor *scaled = rp_model_scaled(m);
+    if (scaled != NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "training: %s has a scale of the tensor %.*s: it can only be run",
+                       rp_gguf_path(m->file), (int)(scaled->name.len < 96 ? scaled->name.len : 96), scaled->name.ptr);
     if (rp_model_info(m)->n_layer_recurrent > 0)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s has recurrent layers, which have no gradients",
                        rp_gguf_path(m->file));

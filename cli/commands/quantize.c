@@ -1,12 +1,13 @@
-/* quantize.c - `reprise quantize`: writes a model file with its weights in another type. The work is rp_requantize
+/* quantize.c - `reprise quantize`: writes a model file with its weights in another type. The work is rp_requantize_with
  * (reprise/convert.h). */
 #include "cli/commands.h"
 #include "cli/convert.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 static struct {
-    const char *input, *output, *type;
+    const char *input, *output, *type, *imatrix;
     bool        quiet;
 } args;
 
@@ -31,6 +32,58 @@ static void warn_of_quantised(void) {
     rp_gguf_close(f);
 }
 
+/* Names that only one of the two files has, and the first of them. */
+typedef struct Missing {
+    int64_t n;
+    char    first[128];
+} Missing;
+
+static void add_missing(Missing *m, RpGgufString name) {
+    if (m->n++ == 0)
+        snprintf(m->first, sizeof m->first, "%.*s", (int)(name.len < sizeof m->first ? name.len : sizeof m->first - 1),
+                 name.ptr);
+}
+
+static const char in_sum2[] = ".in_sum2";
+
+/* A matrix of a layer: the others are vectors, or have no sums in most files. */
+static void check_weight(const RpGgufFile *matrix, const RpGgufTensor *t, Missing *absent) {
+    char      name[160];
+    const int n = (int)(t->name.len < 128 ? t->name.len : 128);
+    if (t->view.ne[1] == 1 || t->name.len < 4 || memcmp(t->name.ptr, "blk.", 4) != 0) return;
+    snprintf(name, sizeof name, "%.*s%s", n, t->name.ptr, in_sum2);
+    if (rp_gguf_find_tensor(matrix, name) == NULL) add_missing(absent, t->name);
+}
+
+static void check_sums(const RpGgufFile *model, const RpGgufTensor *t, Missing *unknown) {
+    char         name[160];
+    const size_t end = sizeof in_sum2 - 1;
+    if (t->name.len <= end || memcmp(t->name.ptr + t->name.len - end, in_sum2, end) != 0) return;
+    const RpGgufString weight = {t->name.ptr, t->name.len - end};
+    snprintf(name, sizeof name, "%.*s", (int)(weight.len < 128 ? weight.len : 128), weight.ptr);
+    if (rp_gguf_find_tensor(model, name) == NULL) add_missing(unknown, weight);
+}
+
+/* Says which names of model and importance matrix do not match. Files that cannot be read are reported by the
+ * conversion. */
+static void warn_of_names(void) {
+    RpGgufFile *model = NULL, *matrix = NULL;
+    Missing     absent = {0}, unknown = {0};
+    if (args.imatrix == NULL) return;
+    if (rp_gguf_open(args.input, &model) == RP_OK && rp_gguf_open(args.imatrix, &matrix) == RP_OK) {
+        for (int64_t i = 0; i < rp_gguf_n_tensors(model); i++) check_weight(matrix, rp_gguf_tensor(model, i), &absent);
+        for (int64_t i = 0; i < rp_gguf_n_tensors(matrix); i++) check_sums(model, rp_gguf_tensor(matrix, i), &unknown);
+    }
+    if (absent.n > 0)
+        cli_warn("%s has no sums for %lld matrices of %s, the first is %s: they are quantised without", args.imatrix,
+                 (long long)absent.n, args.input, absent.first);
+    if (unknown.n > 0)
+        cli_warn("%s has sums for %lld weights that %s does not have, the first is %s", args.imatrix,
+                 (long long)unknown.n, args.input, unknown.first);
+    rp_gguf_close(model);
+    rp_gguf_close(matrix);
+}
+
 static int run(void) {
     Progress p = {.label = "converting", .off = args.quiet};
     if (args.type == NULL) {
@@ -38,9 +91,11 @@ static int run(void) {
         return EXIT_USAGE;
     }
     warn_of_quantised();
+    warn_of_names();
     cli_catch_termination();
     cli_clean_output(args.output);
-    const RpStatus st = rp_requantize(args.input, args.output, args.type, cli_convert_progress, &p);
+    const RpRequantizeOptions o  = {.imatrix = args.imatrix, .progress = cli_convert_progress, .user = &p};
+    const RpStatus            st = rp_requantize_with(args.input, args.output, args.type, &o);
     return cli_convert_done(st, args.output, args.quiet, &p);
 }
 
@@ -48,6 +103,9 @@ static const Option options[] = {
     CLI_ARGUMENT(FILE_READ, args.input, "IN", "a GGUF file or a Hugging Face directory"),
     CLI_ARGUMENT(FILE_WRITTEN, args.output, "OUT", "path of the file to write"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of the weights: F16, Q8_0, Q4_K_M, ..."),
+    CLI_FILE(
+        FILE_READ, "imatrix", 0, args.imatrix, "FILE",
+        "an importance matrix of `reprise imatrix` or llama-imatrix (GGUF): errors of important columns count more"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 

@@ -56,6 +56,8 @@ static const float *importance_of(const float *w, int n, float *scaled) {
 }
 
 RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out) {
+    RP_NOT_NULL(x, "x");
+    RP_NOT_NULL(out, "out");
     return rp_quantize_row_weighted(dtype, x, NULL, n, out);
 }
 

@@ -108,6 +108,46 @@ RP_NODISCARD static inline RpStatus rp_train_init(const char *preset, const RpTr
 RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, const char *type,
                                            RpConvertProgress *progress, void *user);
 
+typedef struct RpRequantizeOptions {
+    const char        *imatrix;  /* a file of rp_imatrix or llama-imatrix, or NULL */
+    RpConvertProgress *progress; /* or NULL */
+    void              *user;     /* handed to `progress` */
+} RpRequantizeOptions;
+
+/* rp_requantize with an importance matrix: the squared error of a weight is multiplied by the mean square of the
+ * activations of its column, where a quantiser searches scales (Q8_0, MXFP4, Q1_0 and TQ do not). Weights of which the
+ * file has no sums are quantised without. `options` may be NULL. Also RP_E_SHAPE, naming tensor and both shapes, for
+ * the importance matrix of another model, RP_E_FORMAT if the file is none or has sums that are not finite, and RP_E_ARG
+ * if `out` is that file. */
+RP_API RP_NODISCARD RpStatus        rp_requantize_with_sized(const char *in, const char *out, const char *type,
+                                                             const RpRequantizeOptions *options, size_t options_bytes);
+RP_NODISCARD static inline RpStatus rp_requantize_with(const char *in, const char *out, const char *type,
+                                                       const RpRequantizeOptions *options) {
+    return rp_requantize_with_sized(in, out, type, options, sizeof *options);
+}
+
+typedef struct RpImatrixOptions {
+    int32_t            chunk;     /* tokens that are run from an empty context; 0: 512 */
+    int32_t            n_threads; /* 0: REPRISE_THREADS, or one per core */
+    const char        *device;    /* as in RpExecutorOptions */
+    const char        *dataset;   /* name of the text, written to the file; or NULL */
+    RpConvertProgress *progress;  /* or NULL; called with tokens */
+    void              *user;      /* handed to `progress` */
+} RpImatrixOptions;
+
+/* Runs the model on n tokens, chunk by chunk, and writes the sums of the squares of what each column of a weight is
+ * multiplied with, in the GGUF format of llama.cpp's llama-imatrix. An incomplete last chunk is left out. Weights of
+ * layers only, without the matrices of heads of latent attention; `options` may be NULL. RP_E_ARG for fewer tokens than
+ * a chunk, a chunk beyond the context of the model, a token that it does not have, activations that are not finite, or
+ * if `path` is the file of the model; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED; errors of rp_executor_open and
+ * rp_executor_run. */
+RP_API RP_NODISCARD RpStatus        rp_imatrix_sized(const RpModel *m, const int32_t *ids, size_t n,
+                                                     const RpImatrixOptions *options, size_t options_bytes, const char *path);
+RP_NODISCARD static inline RpStatus rp_imatrix(const RpModel *m, const int32_t *ids, size_t n,
+                                               const RpImatrixOptions *options, const char *path) {
+    return rp_imatrix_sized(m, ids, n, options, sizeof *options, path);
+}
+
 /* Writes the model with its adapters (rp_model_add_adapter) added into the weights. An adapted matrix is written in
  * `type`, a name as f16 or q8_0; NULL: in its own type, which rounds again. All else is copied. `progress` may be NULL.
  * RP_E_ARG if `path` is the file of the model or of an adapter, for a model without an adapter, an unknown type, rows

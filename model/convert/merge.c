@@ -39,6 +39,9 @@ static RpStatus check_tensor(const Merge *g, const RpGgufTensor *t) {
     if (!t->known)
         return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is of a type that cannot be copied", rp_gguf_path(g->m->file),
                        n, t->name.ptr);
+    if (is_adapted(g, t) && rp_model_scale_of(g->m, t) != 1.0f)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s has a scale: adapters cannot be merged into it",
+                       rp_gguf_path(g->m->file), n, t->name.ptr);
     if (t->view.ne[0] % rp_dtype_info(to)->block_elems == 0) return RP_OK;
     return rp_fail(RP_E_ARG, "%s: tensor %.*s: rows of %lld are not whole blocks of %s", rp_gguf_path(g->m->file), n,
                    t->name.ptr, (long long)t->view.ne[0], rp_dtype_name(to));

@@ -3,7 +3,9 @@
 #include "reprise/convert.h"
 
 #include "base/argument.h"
+#include "base/sized.h"
 
+#include "model/convert/importance.h"
 #include "model/convert/quant_mix.h"
 #include "model/convert/rows.h"
 #include "model/gguf/gguf_checksum.h"
@@ -19,6 +21,7 @@ typedef struct Requantize {
     const QuantMix *mix;
     int32_t         n_layer, head_dim;
     bool            tied;
+    Importance     *importance; /* or NULL */
     RowWriter       rows;
 } Requantize;
 
@@ -116,25 +119,45 @@ static RpStatus convert(Requantize *r) {
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in) && st == RP_OK; i++) {
         const RpGgufTensor *t       = rp_gguf_tensor(r->in, i);
         const RpGgufTensor  ordered = in_order_of_gguf(r, t);
-        if (!rp_gguf_is_training(t->name)) st = rp_row_writer_tensor(&r->rows, &ordered, type_of(r, t), NULL, NULL);
+        if (rp_gguf_is_training(t->name)) continue;
+        if (r->importance != NULL) st = rp_importance_of(r->importance, t, &r->rows.importance, &r->rows.n_matrices);
+        if (st == RP_OK) st = rp_row_writer_tensor(&r->rows, &ordered, type_of(r, t), NULL, NULL);
     }
     rp_row_writer_end(&r->rows);
     return st;
+}
+
+static RpStatus open_importance(Requantize *r, const char *path, const char *out) {
+    if (path == NULL) return RP_OK;
+    RP_TRY(rp_importance_open(path, &r->importance));
+    return rp_gguf_refuse_output(rp_importance_file(r->importance), out);
 }
 
 RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress, void *user) {
     RP_NOT_NULL(in, "in");
     RP_NOT_NULL(out, "out");
     RP_NOT_NULL(type, "type");
+    return rp_requantize_with(in, out, type, &(RpRequantizeOptions){.progress = progress, .user = user});
+}
 
-    Requantize r = {0};
+RpStatus rp_requantize_with_sized(const char *in, const char *out, const char *type, const RpRequantizeOptions *options,
+                                  size_t options_bytes) {
+    RP_NOT_NULL(in, "in");
+    RP_NOT_NULL(out, "out");
+    RP_NOT_NULL(type, "type");
+
+    Requantize          r = {0};
+    RpRequantizeOptions o;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpRequantizeOptions"));
     RP_TRY(rp_quant_mix_find(type, &r.mix));
     RP_TRY(rp_gguf_open(in, &r.in));
     RpStatus st = rp_gguf_refuse_output(r.in, out);
+    if (st == RP_OK) st = open_importance(&r, o.imatrix, out);
     if (st == RP_OK) st = rp_gguf_check_tensors(r.in, false);
     if (st == RP_OK) st = rp_gguf_writer_open(out, &r.out);
-    r.rows = (RowWriter){.in = r.in, .out = r.out, .progress = progress, .user = user, .action = "conversion"};
+    r.rows = (RowWriter){.in = r.in, .out = r.out, .progress = o.progress, .user = o.user, .action = "conversion"};
     if (st == RP_OK) st = rp_gguf_writer_close(r.out, convert(&r));
+    rp_importance_free(r.importance);
     rp_gguf_close(r.in);
     return st;
 }

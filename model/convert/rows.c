@@ -4,7 +4,7 @@
  *     batch    row 0 .. k-1  thread 0 | row k .. 2k-1  thread 1 | ...        k = ceil(rows / threads) */
 #include "model/convert/rows.h"
 
-#include "reprise/quants.h"
+#include "base/quantize.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +18,8 @@ typedef struct RowTask {
     RpDtype             to;
     RowChange          *change;
     const void         *user;
+    const float        *importance; /* as in RowWriter */
+    int64_t             rows_each;  /* of a matrix */
 } RowTask;
 
 typedef struct Slice {
@@ -46,7 +48,8 @@ static void *convert_slice(void *arg) {
     for (int64_t i = s->first; i < s->end && s->status == RP_OK; i++, out += rp_row_bytes(s->task->to, n)) {
         rp_dequantize_row(from->dtype, rp_view_row(from, i), n, s->row);
         if (s->task->change != NULL) s->task->change(s->task->user, i, s->row, s->scratch);
-        if (rp_quantize_row(s->task->to, s->row, n, out) == RP_OK) continue;
+        const float *w = s->task->importance != NULL ? s->task->importance + i / s->task->rows_each * n : NULL;
+        if (rp_quantize_row_weighted(s->task->to, s->row, w, n, out) == RP_OK) continue;
         s->status = RP_E_ARG;
         snprintf(s->text, sizeof s->text, "row %lld: %.200s", (long long)i, rp_last_error());
     }
@@ -83,8 +86,9 @@ static RpStatus convert_batch(const RowWriter *r, const RowTask *task, int64_t f
 
 RpStatus rp_row_writer_tensor(RowWriter *w, const RpGgufTensor *t, RpDtype to, RowChange *change,
                               const void *change_user) {
-    const RowTask task  = {t, to, change, change_user};
     const int64_t rows  = rp_view_rows(&t->view);
+    const int64_t each  = w->importance != NULL ? rows / w->n_matrices : rows;
+    const RowTask task  = {t, to, change, change_user, w->importance, each};
     const size_t  bytes = rp_row_bytes(to, t->view.ne[0]);
     const int64_t batch = (int64_t)(w->workers->batch_bytes / bytes);
     const size_t  row = rp_row_bytes(t->view.dtype, t->view.ne[0]), rows_of_plane = (size_t)t->view.ne[1];

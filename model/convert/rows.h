@@ -12,9 +12,11 @@ typedef struct RowWriter {
     GgufWriter        *out;
     RpConvertProgress *progress; /* or NULL */
     void              *user;
-    const char        *action;  /* in the error after `progress` has stopped it: "conversion" */
-    int64_t            scratch; /* floats for each call of a RowChange */
-    size_t             done;    /* bytes written */
+    const char        *action;     /* in the error after `progress` has stopped it: "conversion" */
+    int64_t            scratch;    /* floats for each call of a RowChange */
+    size_t             done;       /* bytes written */
+    const float       *importance; /* of the columns of the next tensor, [n_matrices][ne0] (base/quantize.h); or NULL */
+    int64_t            n_matrices;
     RowWorkers        *workers;
 } RowWriter;
 

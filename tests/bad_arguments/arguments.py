@@ -37,6 +37,9 @@ VALID = {
     "const char *device": '"cpu"', "const char *preset": '"nn-6.9b"', "const char *type": '"Q8_0"',
     "rp_synth_sized.path": "NOWHERE", "rp_train_tokenizer_sized.path": "NOWHERE", "rp_train_init_sized.path": "NOWHERE",
     "rp_train_init_sized.preset": '"tiny"', "const RpGgufString *": '&(RpGgufString){"text", 4}', "size_t n_texts": "1",
+    "rp_imatrix_sized.path": "NOWHERE", "rp_imatrix_sized.n": "1",
+    "const RpImatrixOptions *": '&(RpImatrixOptions){.chunk = 1, .n_threads = 1, .device = "cpu"}',
+    "const RpRequantizeOptions *": "&(RpRequantizeOptions){.user = x}",
     "const RpTrainTokenizerOptions *": "&(RpTrainTokenizerOptions){.n_vocab = 300}",
     "const RpTrainInitOptions *": "&(RpTrainInitOptions){.seed = 1}", "rp_new_file_open.path": "NOWHERE", "const char *disable": '""',
     "rp_model_add_adapter.m": "x->model", "rp_merge_adapters.path": "NOWHERE", "rp_merge_adapters.progress": "NULL",
@@ -79,6 +82,7 @@ SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "para
 
 OPTIONS_OF = {
     "rp_synth_sized": "RpSynthOptions", "rp_train_tokenizer_sized": "RpTrainTokenizerOptions",
+    "rp_requantize_with_sized": "RpRequantizeOptions", "rp_imatrix_sized": "RpImatrixOptions",
     "rp_train_init_sized": "RpTrainInitOptions", "rp_model_open_sized": "RpModelOptions", "rp_executor_open_sized": "RpExecutorOptions",
     "rp_executor_reply_begin_sized": "RpReplyOptions", "rp_graph_dump_sized": "RpDumpOptions",
     "rp_model_graph_sized": "RpModelGraphOptions", "rp_session_memory_sized": "RpSessionOptions",
@@ -109,7 +113,7 @@ BAD = {
 ALLOWED = {
     *(f"{name}.options" for name in (
         "rp_synth_sized", "rp_train_tokenizer_sized", "rp_train_init_sized", "rp_model_open_sized", "rp_executor_open_sized",
-        "rp_graph_dump_sized", "rp_session_memory_sized",
+        "rp_graph_dump_sized", "rp_session_memory_sized", "rp_requantize_with_sized", "rp_imatrix_sized",
         "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized")),
     "rp_trainer_step_sized.result", "rp_trainer_export.type", "rp_merge_adapters.type", "rp_merge_adapters.progress",
     "rp_model_open_preset.type", "rp_requantize.progress", "rp_session_prefill.progress", "rp_device_memory_sized.device",
@@ -164,6 +168,10 @@ MEMBERS = {
     "RpTrainTokenizerOptions.n_vocab": ["256", "-1"], "RpTrainTokenizerOptions.progress": [],
     "RpTrainTokenizerOptions.user": [], "RpTrainInitOptions.tokenizer": ['"no/such/file"'], "RpTrainInitOptions.seed": [],
     "RpTrainInitOptions.progress": [], "RpTrainInitOptions.user": [],
+    "RpRequantizeOptions.imatrix": ['"no/such/file"'], "RpRequantizeOptions.progress": [], "RpRequantizeOptions.user": [],
+    "RpImatrixOptions.chunk": ["-1", "INT32_MIN", "INT32_MAX"], "RpImatrixOptions.n_threads": ["-1", "INT32_MAX"],
+    "RpImatrixOptions.device": ['"tpu"'], "RpImatrixOptions.dataset": [], "RpImatrixOptions.progress": [],
+    "RpImatrixOptions.user": [],
     "RpModelOptions.progress": [], "RpModelOptions.user": [],
     "RpExecutorOptions.n_threads": ["-1", "INT32_MAX"], "RpExecutorOptions.share": [], "RpExecutorOptions.device": ['"tpu"'],
     "RpExecutorOptions.step": ["x->in"], "RpExecutorOptions.compile_progress": [], "RpExecutorOptions.user": [],

@@ -45,13 +45,15 @@ FILES = {
               ("--resume", TINY, "r"), ("--log", None, "w")],
     "train plot": [OUT, ("FILE", TEXT, "r")],
     "merge": [MODEL, LORA, OUT],
-    "quantize": [("IN", TINY, "r"), ("OUT", None, "w")],
+    "quantize": [("IN", TINY, "r"), ("OUT", None, "w"), ("--imatrix", TINY, "r")],
+    "imatrix": [("MODEL", TINY, "r"), ("TEXT", TEXT, "r"), OUT],
     "completion": [OUT],
     "man": [OUT],
 }
 
 # What else a command needs to come as far as its files.
 MORE = {"synth": ["tiny"], "quantize": ["--type", "F16"], "completion": ["bash"], "profile": ["--runs", "1"],
+        "imatrix": ["--chunk", "16"],
         "generate": ["-n", "1"], "perplexity": ["--window", "16"], "train": ["--preset", "tiny", "--steps", "1"]}
 
 

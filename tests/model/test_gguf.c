@@ -128,7 +128,11 @@ Test(gguf, refuses_bad_tensors) {
     REFUSE(RP_E_FORMAT, "rows of 128 elements are not whole blocks of 256 (Q2_K)", one_tensor(b, 10, 128, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 99", one_tensor(b, 99, 32, 1, 0, 64));
     REFUSE(RP_E_FORMAT, "tensor t is of the unknown type 4", one_tensor(b, 4, 32, 1, 0, 64));
-    REFUSE(RP_E_FORMAT, "unknown type 142: ggml has no type of this number", one_tensor(b, 142, 256, 1, 0, 256));
+    REFUSE(RP_E_FORMAT,
+           "tensor t is of the unknown type 142: ggml has no type of this number, or has withdrawn it (forks of "
+           "llama.cpp have "
+           "types of their own)",
+           one_tensor(b, 142, 256, 1, 0, 256));
     REFUSE(RP_E_FORMAT, "unknown type 143: ggml has no type of this number", one_tensor(b, 143, 256, 1, 0, 256));
     REFUSE(RP_E_FORMAT, "rows of 64 elements are not whole blocks of 256 (NVFP4)", one_tensor(b, 40, 64, 4, 0, 160));
     REFUSE(RP_E_FORMAT, "its data is not aligned", one_tensor(b, 0, 4, 1, 8, 64));
@@ -155,11 +159,14 @@ Test(gguf, checks_the_bytes_of_types_whose_numbers_forks_reused) {
         {42, 72,  68,  "Q2_0" }
     };
     for (size_t i = 0; i < 3; i++) {
-        char         text[96];
+        char         text[200];
         const size_t n = 32 * types[i].bytes, forks = 32 * types[i].forks; /* 8192 elements */
         RpGgufFile  *f     = NULL;
         Bytes        whole = {0};
-        snprintf(text, sizeof text, "tensor t of type %s (%u) takes %zu bytes, but the file has %zu for it",
+        snprintf(text, sizeof text,
+                 "tensor t of type %s (%u) takes %zu bytes, but the file has %zu for it: the file is of a fork of "
+                 "llama.cpp that uses "
+                 "this number for another layout, or damaged",
                  types[i].name, types[i].type, n, forks);
         REFUSE(RP_E_FORMAT, text, one_tensor(b, types[i].type, 1024, 8, 0, forks));
         REFUSE(RP_E_FORMAT, "takes", put_header(b, 3, 2, 0), put_tensor(b, "t", types[i].type, 1024, 8, 0),

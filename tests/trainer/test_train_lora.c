@@ -4,6 +4,7 @@
 #include "tests/support/case.h"
 #include "tests/trainer/training.h"
 
+#include "model/gguf/gguf_write.h"
 #include "reprise/convert.h"
 #include "reprise/quants.h"
 #include "reprise/session.h"
@@ -139,6 +140,39 @@ Test(train_lora, merged_weights_follow_the_formula) {
     rp_gguf_close(f);
     rp_model_free(base);
     rp_model_free(m);
+}
+
+/* A copy of the base with the number by which products with blk.0.attn_q.weight are multiplied. */
+static void write_scaled(const RpGgufFile *f, const char *path) {
+    static const char name[] = "blk.0.attn_q.scale";
+    const float       scale  = 2.0f;
+    GgufWriter       *w;
+    OK(rp_gguf_writer_open(path, &w));
+    rp_gguf_put_values(w, f, true);
+    rp_gguf_put_tensor(w, name, sizeof name - 1, RP_F32, (int64_t[RP_MAX_DIMS]){1, 1, 1, 1});
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
+        const RpGgufTensor *t = rp_gguf_tensor(f, i);
+        rp_gguf_put_tensor(w, t->name.ptr, t->name.len, t->view.dtype, t->view.ne);
+    }
+    OK(rp_gguf_writer_begin(w));
+    OK(rp_gguf_writer_data(w, &scale, sizeof scale));
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++)
+        OK(rp_gguf_writer_data(w, rp_gguf_tensor(f, i)->view.data, rp_gguf_tensor(f, i)->bytes));
+    OK(rp_gguf_writer_close(w, RP_OK));
+}
+
+Test(train_lora, a_merge_into_a_scaled_weight_is_refused) {
+    char     path[96], merged[104];
+    RpModel *base = golden_open_tiny("llama-f32"), *m;
+    merged_path(path, sizeof path);
+    snprintf(merged, sizeof merged, "%s.out", path);
+    write_scaled(rp_model_file(base), path);
+    OK(rp_model_open(path, NULL, &m));
+    OK(rp_model_add_adapter(m, ADAPTER, 1.0f));
+    REFUSED(rp_merge_adapters(m, merged, NULL, NULL, NULL), RP_E_UNSUPPORTED,
+            "tensor blk.0.attn_q.weight has a scale: adapters cannot be merged into it");
+    rp_model_free(m), rp_model_free(base);
+    remove(path);
 }
 
 Test(train_lora, a_merge_into_quantised_weights_is_refused_or_rounded) {

@@ -518,6 +518,17 @@ class RpGraphPattern(ct.Structure): # 40 bytes
             ("params", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p))]
 
 
+class RpImatrixOptions(ct.Structure): # 40 bytes
+    chunk: int
+    n_threads: int
+    device: bytes | None
+    dataset: bytes | None
+    progress: Any
+    user: int | None
+    _fields_ = [("chunk", ct.c_int32), ("n_threads", ct.c_int32), ("device", ct.c_char_p), ("dataset", ct.c_char_p),
+            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
+
+
 class RpKernelCtx(ct.Structure): # 112 bytes
     stream: int | None
     scratch: int | None
@@ -675,6 +686,14 @@ class RpReplyOptions(ct.Structure): # 40 bytes
     n_end: int
     _fields_ = [("state", ct.c_void_p), ("n_state", ct.c_uint64), ("max_tokens", ct.c_int32), ("n_ctx", ct.c_int32),
             ("end", ct.c_void_p), ("n_end", ct.c_uint64)]
+
+
+class RpRequantizeOptions(ct.Structure): # 24 bytes
+    imatrix: bytes | None
+    progress: Any
+    user: int | None
+    _fields_ = [("imatrix", ct.c_char_p),
+            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
 
 
 class RpReshapeParams(ct.Structure): # 32 bytes
@@ -1076,6 +1095,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_graph_state": ("pointer", ["pointer", "text", "i32", "pointer"], "g name dtype ne"),
     "rp_graph_verify": ("status", ["pointer"], "g"),
     "rp_graph_weight": ("pointer", ["pointer", "text", "pointer"], "g name view"),
+    "rp_imatrix_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64", "text"], "m ids n options options_bytes path"),
     "rp_last_error": ("text", [], ""),
     "rp_match_node": ("pointer", ["pointer", "text"], "m name"),
     "rp_merge_adapters": ("status", ["pointer", "text", "text", "pointer", "pointer"], "m path type progress user"),
@@ -1132,6 +1152,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_quantize_row": ("status", ["i32", "pointer", "i64", "pointer"], "dtype x n out"),
     "rp_random_uniform": ("f32", ["u64", "u64"], "seed counter"),
     "rp_requantize": ("status", ["text", "text", "text", "pointer", "pointer"], "in out type progress user"),
+    "rp_requantize_with_sized": ("status", ["text", "text", "text", "pointer", "u64"], "in out type options options_bytes"),
     "rp_reshape": ("pointer", ["pointer", "pointer", "i64", "i64", "i64", "i64"], "g x ne0 ne1 ne2 ne3"),
     "rp_rms_norm": ("pointer", ["pointer", "pointer", "pointer", "f32"], "g x w_or_null eps"),
     "rp_rope": ("pointer", ["pointer", "pointer", "pointer", "pointer", "pointer"], "g x pos factors_or_null params"),

@@ -232,6 +232,17 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpTrainInitOptions, seed), 8, "RpTrainInitOptions.seed");
     assert_eq!(offset!(RpTrainInitOptions, progress), 16, "RpTrainInitOptions.progress");
     assert_eq!(offset!(RpTrainInitOptions, user), 24, "RpTrainInitOptions.user");
+    assert_eq!((size_of::<RpRequantizeOptions>(), align_of::<RpRequantizeOptions>()), (24, 8), "RpRequantizeOptions");
+    assert_eq!(offset!(RpRequantizeOptions, imatrix), 0, "RpRequantizeOptions.imatrix");
+    assert_eq!(offset!(RpRequantizeOptions, progress), 8, "RpRequantizeOptions.progress");
+    assert_eq!(offset!(RpRequantizeOptions, user), 16, "RpRequantizeOptions.user");
+    assert_eq!((size_of::<RpImatrixOptions>(), align_of::<RpImatrixOptions>()), (40, 8), "RpImatrixOptions");
+    assert_eq!(offset!(RpImatrixOptions, chunk), 0, "RpImatrixOptions.chunk");
+    assert_eq!(offset!(RpImatrixOptions, n_threads), 4, "RpImatrixOptions.n_threads");
+    assert_eq!(offset!(RpImatrixOptions, device), 8, "RpImatrixOptions.device");
+    assert_eq!(offset!(RpImatrixOptions, dataset), 16, "RpImatrixOptions.dataset");
+    assert_eq!(offset!(RpImatrixOptions, progress), 24, "RpImatrixOptions.progress");
+    assert_eq!(offset!(RpImatrixOptions, user), 32, "RpImatrixOptions.user");
     assert_eq!((size_of::<RpCpuPrefetch>(), align_of::<RpCpuPrefetch>()), (8, 4), "RpCpuPrefetch");
     assert_eq!(offset!(RpCpuPrefetch, hint), 0, "RpCpuPrefetch.hint");
     assert_eq!(offset!(RpCpuPrefetch, distance), 4, "RpCpuPrefetch.distance");

@@ -649,6 +649,23 @@ pub struct RpTrainInitOptions {
     pub progress: RpConvertProgress,
     pub user: *mut c_void,
 }
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpRequantizeOptions {
+    pub imatrix: *const c_char,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpImatrixOptions {
+    pub chunk: i32,
+    pub n_threads: i32,
+    pub device: *const c_char,
+    pub dataset: *const c_char,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
 extern "C" {
     pub fn rp_synth_sized(preset: *const c_char, options: *const RpSynthOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_model_open_preset(preset: *const c_char, type_: *const c_char, out: *mut *mut RpModel) -> RpStatus;
@@ -657,6 +674,8 @@ extern "C" {
     pub fn rp_train_tokenizer_sized(texts: *const RpGgufString, n_texts: usize, options: *const RpTrainTokenizerOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_train_init_sized(preset: *const c_char, options: *const RpTrainInitOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_requantize(in_: *const c_char, out: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
+    pub fn rp_requantize_with_sized(in_: *const c_char, out: *const c_char, type_: *const c_char, options: *const RpRequantizeOptions, options_bytes: usize) -> RpStatus;
+    pub fn rp_imatrix_sized(m: *const RpModel, ids: *const i32, n: usize, options: *const RpImatrixOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
     pub fn rp_merge_adapters(m: *const RpModel, path: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
     pub fn rp_convert_type_name(i: c_int) -> *const c_char;
 }
