@@ -1,6 +1,6 @@
 /* fit.h - what quantisers share: levels from floats, packing of nibbles, scales from the range of the values, and
- * searches for the scale with the smallest squared error. w[i] is the importance of element i, the factor of its squared
- * error. */
+ * searches for the scale with the smallest squared error. w[i] is the importance of element i, the factor of its
+ * squared error. */
 #ifndef FALLBACK_QUANTS_FIT_H
 #define FALLBACK_QUANTS_FIT_H
 
@@ -112,8 +112,8 @@ static inline float rp_fit_symmetric(const float *x, const float *w, int n, int 
     return scale;
 }
 
-/* 32 elements, q - half in -half..half-1. Without importance d = largest / -half: the value of largest magnitude becomes
- * exactly -half. Returns d as f16. */
+/* 32 elements, q - half in -half..half-1. Without importance d = largest / -half: the value of largest magnitude
+ * becomes exactly -half. Returns d as f16. */
 static inline uint16_t rp_round_symmetric(const float *x, const float *w, int half, uint8_t *q) {
     const float fit = w != NULL ? rp_f16_to_f32(rp_f32_to_f16(rp_fit_symmetric(x, w, 32, half))) : 0.0f;
     const float d = w != NULL ? fit : rp_largest(x, 32) / (float)-half, id = rp_inverse(d);
