@@ -50,7 +50,8 @@ static const char in_sum2[] = ".in_sum2";
 static void check_weight(const RpGgufFile *matrix, const RpGgufTensor *t, Missing *absent) {
     char      name[160];
     const int n = (int)(t->name.len < 128 ? t->name.len : 128);
-    if (t->view.ne[1] == 1 || t->name.len < 4 || memcmp(t->name.ptr, "blk.", 4) != 0) return;
+    if (t->view.ne[1] == 1 || t->name.len < 11 || memcmp(t->name.ptr, "blk.", 4) != 0) return;
+    if (memcmp(t->name.ptr + t->name.len - 7, ".weight", 7) != 0) return; /* biases of experts */
     snprintf(name, sizeof name, "%.*s%s", n, t->name.ptr, in_sum2);
     if (rp_gguf_find_tensor(matrix, name) == NULL) add_missing(absent, t->name);
 }
