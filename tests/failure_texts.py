@@ -9,12 +9,13 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["ops", "graph", "train", "model"]
+FOLDERS = ["base", "ops", "graph", "train", "model"]
 
 # Texts that no input brings about, and why.
 ALLOWED = {
     r"is multiplied with cannot be read": "the sources of all products of layers are contiguous f32 (model/convert/imatrix.c)",
     r"out of memory": "test_host_faults and cli_faults let each call that allocates fail, and assert the status",
+    r"copying it before it is replaced|a second name": "test_file_faults lets these calls fail, and asserts the status",
     r"the name of tensor .* is too long": "the names are those of an architecture (train/adapter.c)",
     r"its folder cannot be locked": "fcntl fails for no open folder of a test (train/lock.c)",
     r"looking for the tensor failed": "only if memory runs out in a step that is not finite (train/trainer_step.c)",

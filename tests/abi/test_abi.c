@@ -31,9 +31,14 @@ enum { BEHIND = 512, JUNK = 0xa5 };
 /* A newer caller that sets a member which the library lacks; the error names the struct. */
 #define REFUSED(call, name)                                                                                            \
     do {                                                                                                               \
+        size_t theirs, own;                                                                                            \
         cr_assert_eq(call, RP_E_ARG);                                                                                  \
-        cr_assert_not_null(strstr(rp_last_error(), name ": the caller was compiled against a newer version"), "%s",    \
-                           rp_last_error());                                                                           \
+        cr_assert_eq(sscanf(rp_last_error(),                                                                           \
+                            name ": the caller was compiled against a newer version of the library, and sets a "       \
+                                 "member that this one does not have (%zu bytes, here %zu)",                           \
+                            &theirs, &own),                                                                            \
+                     2, "%s", rp_last_error());                                                                        \
+        cr_assert_lt(own, theirs);                                                                                     \
     } while (0)
 
 /* Nothing was written behind the struct of an older caller. */

@@ -75,6 +75,35 @@ static void check(const char *device, RpExecMode mode) {
     rp_graph_free(g);
 }
 
+Test(source_ops, refuse_what_no_source_is) {
+    const struct {
+        RpCudaSource s;
+        const char  *text;
+    } cases[] = {
+        {{.kernel = "k", .grid = RP_GRID_ROWS},                                                                       "source of 'scaled_sum': must have a text and the name of a kernel"},
+        {{.text = text, .kernel = "", .grid = RP_GRID_ROWS},
+         "source of 'scaled_sum': must have a text and the name of a kernel"                                                                                                             },
+        {{.text = text, .kernel = "k", .file = "", .grid = RP_GRID_ROWS},
+         "source of 'scaled_sum': the file's name must not be empty"                                                                                                                     },
+        {{.text = text, .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 33},
+         "source of 'scaled_sum': must have at most 32 options"                                                                                                                          },
+        {{.text = text, .kernel = "k", .grid = RP_GRID_ROWS, .n_options = 1, .options = (const char *const[]){NULL}},
+         "source of 'scaled_sum': no option must be NULL"                                                                                                                                },
+        {{.text = text, .kernel = "k"},                                                                               "source of 'scaled_sum': must have either a launch rule or a grid" },
+        {{.text = text, .kernel = "k", .grid = RP_GRID_ROWS, .block = 1025},
+         "source of 'scaled_sum': must have at most 1024 threads a block"                                                                                                                },
+        {{.text = text, .kernel = "k", .grid = RP_GRID_ROWS, .flags = 1u << 31},
+         "source of 'scaled_sum': must have no flags but RP_SOURCE_WAITS"                                                                                                                },
+    };
+    TensorOp op;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        REFUSED(rp_op_register_source(&op_row, &cases[i].s, &op), RP_E_ARG, cases[i].text);
+    RpOpDescription both = op_row;
+    both.cuda            = cpu;
+    REFUSED(rp_op_register_source(&both, &source, &op), RP_E_ARG,
+            "op 'scaled_sum': a CUDA kernel and the source of one are given");
+}
+
 Test(source_ops, run_by_their_cpu_function) { check("cpu", RP_MODE_AUTO); }
 
 Test(source_ops, run_on_the_gpu) {

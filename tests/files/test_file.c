@@ -128,7 +128,7 @@ Test(file, follows_a_link_to_its_file) {
     cr_assert_eq(lstat(in("link"), &st), 0);
     cr_expect(S_ISLNK(st.st_mode), "the link is still a link");
     cr_assert_eq(symlink("nowhere", in("dangling")), 0);
-    REFUSED(write_text(in("dangling"), "new", RP_OK), RP_E_ARG, "a link that leads nowhere");
+    REFUSED(write_text(in("dangling"), "new", RP_OK), RP_E_ARG, "dangling: is a link that leads nowhere");
 }
 
 Test(file, has_the_permissions_of_the_old_one_or_of_the_umask) {
@@ -388,7 +388,7 @@ Test(file, refuses_to_replace_what_cannot_be_kept) {
     cr_expect_eq(files_in_folder(), 2);
     OK(rp_new_file_open(in("x"), &file));
     REFUSED(rp_new_file_keep(file, ""), RP_E_ARG, "suffix ''");
-    REFUSED(rp_new_file_keep(file, "/../y"), RP_E_ARG, "suffix '/../y'");
+    REFUSED(rp_new_file_keep(file, "/../y"), RP_E_ARG, "x: suffix '/../y' gives no other file of its folder");
     cr_expect_eq(rp_new_file_close(file, RP_E_CANCELLED), RP_E_CANCELLED);
     OK(rp_new_file_open("/dev/null", &file));
     REFUSED(rp_new_file_keep(file, ".1"), RP_E_ARG, "/dev/null");

@@ -123,6 +123,12 @@ Test(hf_rules, a_matrix_in_fp8_that_is_too_large) {
     },
                      scale = {.ne = {1, 1, 1, 1}, .type = SAFE_F32};
     REFUSED(rp_fp8_to_bf16("m", &w, &scale, (Fp8Blocks){0}, NULL), RP_E_SHAPE, "m: a matrix in FP8 is too large");
+    const SafeTensor whole = {
+        .name = {"s", 1},
+          .ne = { 1, 1,  1, 1},
+          .type = SAFE_I64
+    };
+    REFUSED(rp_fp8_to_bf16("m", &w, &whole, (Fp8Blocks){0}, NULL), RP_E_UNSUPPORTED, "m: scales s are I64");
 }
 
 /* ---- tokenizer.json ---- */
@@ -177,6 +183,35 @@ Test(hf_rules, tokens_that_end_a_reply) {
     refuse_file("hf_text", "generation_config.json", "658", "664", RP_E_FORMAT, "eos_token_id is no id below 664");
     strcat(ids, "658");
     refuse_file("hf_text", "generation_config.json", "658", ids, RP_E_FORMAT, "more than 32 tokens end a reply");
+}
+
+/* Older files have "a b" where newer ones have ["a","b"]. */
+Test(hf_rules, merges_that_are_one_text) {
+    hf_begin();
+    hf_copy("hf_text", "config.json");
+    hf_copy_weights("hf_text");
+    hf_change("hf_text", "tokenizer.json", "\"merges\":[[\"a\",\"a\"]", "\"merges\":[\"a a\"");
+    OK(hf_open());
+    hf_change("hf_text", "tokenizer.json", "\"merges\":[[\"a\",\"a\"]", "\"merges\":[\"aa\"");
+    REFUSED(hf_open(), RP_E_FORMAT, "a merge is no pair of texts");
+    hf_end();
+}
+
+Test(hf_rules, the_default_of_several_chat_templates) {
+    static const char config[] = "{\"chat_template\":[{\"name\":\"tools\",\"template\":\"<start_of_turn>\"},{\"name\":"
+                                 "\"default\",\"template\":\"<|im_start|>{{ role }}\"}]}";
+    RpGgufFile       *f;
+    RpChatKind        kind;
+    hf_begin();
+    hf_copy("hf_text", "config.json");
+    hf_copy("hf_text", "tokenizer.json");
+    hf_copy_weights("hf_text");
+    hf_write("tokenizer_config.json", config, sizeof config - 1);
+    OK(rp_gguf_open(folder, &f));
+    OK(rp_chat_detect(f, &kind));
+    cr_expect_eq(kind, RP_CHAT_CHATML);
+    rp_gguf_close(f);
+    hf_end();
 }
 
 /* ---- conversion ---- */

@@ -196,6 +196,13 @@ static void put_one_of_each(Bytes *b) {
     put_data(b, 288);
 }
 
+Test(gguf, names_of_types_and_statuses) {
+    RpDtype type;
+    REFUSED(rp_dtype_from_gguf(999, &type), RP_E_DTYPE, "tensor type unknown (999) is not supported");
+    REFUSED(rp_dtype_from_gguf(25, &type), RP_E_DTYPE, "tensor type I16 (25) is not supported");
+    cr_expect_str_eq(rp_status_text((RpStatus)-999), "unknown status");
+}
+
 Test(gguf, reads_values_and_tensors) {
     Bytes        b = {0};
     RpGgufFile  *f;

@@ -4,6 +4,7 @@
 #include "tests/support/kernel_test.h"
 
 #include "base/philox.h"
+#include "base/step_state.h"
 #include "reprise/step.h"
 
 enum { RECENT = 16 };
@@ -266,6 +267,13 @@ Test(sample, refuses_bad_logits_and_states) {
     REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG,
             "nothing to sample: each of the 3 logits is NaN or -inf");
     cr_expect_eq(step.s.token, -1);
+    const RpStepState other = {.temperature    = 1.0f,
+                               .top_p          = 1.0f,
+                               .repeat_penalty = 1.0f,
+                               .repeat_last_n  = 4,
+                               .n_recent       = 1,
+                               .next_recent    = 1};
+    REFUSED(rp_step_check(&other, (int32_t[]){3}, 4, 3), RP_E_ARG, "step state: recent token 3, the vocabulary has 3");
     step.s.repeat_last_n = RECENT + 1;
     REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG, "17 recent tokens, the state has room for 16");
     args.sample.scratch.ne[0] = 5;
