@@ -112,6 +112,16 @@ Test(train_refused, refuses_layers_that_share_caches) {
     free(data);
 }
 
+Test(train_refused, refuses_scales_of_whole_weights) {
+    RpModel             *m = golden_open_tiny("llama-nvfp4-scaled");
+    RpTrainer           *t;
+    const RpTrainOptions o = {.batch = 1, .seq = 8};
+    REFUSED(rp_trainer_open(m, &o, &t), RP_E_UNSUPPORTED,
+            "training: " GOLDEN_DIR
+            "tiny/llama-nvfp4-scaled.gguf has a scale of the tensor blk.0.attn_q.weight: it can only be run");
+    rp_model_free(m);
+}
+
 Test(train_refused, refuses_tensors_that_join_several) {
     RpModel                    *m = golden_open_tiny("phi3-f32");
     RpTrainer                  *t;
