@@ -14,7 +14,7 @@
  * With many tokens a block computes the splits one after the other. A row of a matrix product does not depend on the
  * other rows, and a tile of which a row sees nothing leaves its state as it was. So a token has the same bits alone and
  * within a prefill (I8). attention_prefill.cu has most chunks of five and more tokens, in another order.
- * With a cap, the score s is cap * tanh(s / cap), in a kernel of its own.
+ * With a cap, the score s is cap * tanh(s / cap).
  * geometry  blocks of 4 warps, grid (KV heads, splits or 1, blocks of rows)
  * traffic   the keys and values in use once per block of rows; with split_kv the partial results of each split are
  *           written and read once, 4*(SIZE + 2) bytes per row, SIZE = 64, 128, 256 or 512
@@ -68,7 +68,7 @@ template <int ROWS> __device__ BlockRange block_range(const Attention &a, int ro
 }
 
 /* The tiles of one split. `keys` are loaded one tile ahead where registers allow it. */
-template <RpDtype T, int SIZE, int GROUPS, bool CAPPED>
+template <RpDtype T, int SIZE, int GROUPS>
 __device__ void compute_split(const Attention &a, const Range &range, const BlockRange &seen, bool many_tokens,
                               int split, const KvRows &k, const KvRows &v,
                               const AttentionShared<GROUPS * GROUP> &shared, RowState<T, SIZE, GROUPS> *state) {
@@ -87,7 +87,7 @@ __device__ void compute_split(const Attention &a, const Range &range, const Bloc
         keys.scores(k, shared.q, shared.key_scales, s);
         if (!AHEAD) values.load(v, first);
         if (AHEAD && tile + a.splits < range.end_tile) keys.load(k, first + a.splits * S::TILE);
-        state->template scale_scores<CAPPED>(shared, first, all_seen, CAPPED ? *a.cap : 0.0f, s);
+        state->scale_scores(shared, first, all_seen, a.cap, s);
         __syncthreads(); /* maxima are there; the weights of the tile before have been used */
         state->put_weights(shared, s);
         values.put_scales(shared.value_scales);
@@ -149,7 +149,7 @@ template <int SIZE> __device__ void store_rows(const Attention &a, int64_t hk, i
 
 /* Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE]; weights [ROWS * TILE] and sums over
  * splits [ROWS * SIZE], or in place of both the scales of the splits. */
-template <RpDtype T, int SIZE, int GROUPS, bool CAPPED>
+template <RpDtype T, int SIZE, int GROUPS>
 __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) attention_kernel(Attention a) {
     rp_begin();
     typedef AttentionSizes<T, SIZE> S;
@@ -201,8 +201,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) atte
     for (int split = first; split < end; split++) {
         if (range.rank(split, a.splits) >= range.active) continue;
         state.clear(); /* each split starts afresh, also when one block computes them all */
-        compute_split<T, SIZE, GROUPS, CAPPED>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared,
-                                               &state);
+        compute_split<T, SIZE, GROUPS>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared, &state);
         whole_sums(state, shared, sums);
         if (split_kv) break;
 #pragma unroll
@@ -298,8 +297,7 @@ RpStatus launch(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
     const int rows = GROUPS * GROUP, words = rows * (S::TILE + SIZE), scales = a.split_kv ? a.splits * GROUP * 4 : 0;
     const LaunchShape shape = {dim3((unsigned)a.k.ne[2], a.split_kv ? (unsigned)a.splits : 1, (unsigned)s.row_blocks),
                                dim3(ATTN_THREADS), (unsigned)(rows * SIZE + (words > scales ? words : scales)) * 4};
-    if (a.cap != nullptr) return RP_LAUNCH("attention", ctx, shape, (attention_kernel<T, SIZE, GROUPS, true>), a);
-    return RP_LAUNCH("attention", ctx, shape, (attention_kernel<T, SIZE, GROUPS, false>), a);
+    return RP_LAUNCH("attention", ctx, shape, (attention_kernel<T, SIZE, GROUPS>), a);
 }
 
 template <RpDtype T, int SIZE> RpStatus by_groups(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {

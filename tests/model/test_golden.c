@@ -130,7 +130,7 @@ static void check_tiny(const char *name, bool without) {
     rp_model_free(m);
 }
 
-/* Slow builds run every model as users do. Plans without passes are run of some of them: other builds run those of all. */
+/* Slow builds run every model as users do, and plans without passes of some of them: other builds run those of all. */
 #ifdef RP_TEST_SLOW
 enum { EVERY_WITHOUT = 4 };
 #else

@@ -146,10 +146,16 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
             }
     }
 
-    /* Dot products to scores, CAPPED: cap * tanh(score / cap), with -INFINITY where a row does not see the position;
-     * maxima over this warp to shared memory. */
-    template <bool CAPPED>
-    __device__ void scale_scores(const AttentionShared<ROWS> &shared, int first, bool all_seen, float cap,
+    __device__ static void cap_scores(float cap, float (&s)[S::N_TILES][2]) {
+#pragma unroll
+        for (int n = 0; n < S::N_TILES; n++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) s[n][e] = soft_cap(s[n][e], cap);
+    }
+
+    /* Dot products to scores; with a cap: cap * tanh(score / cap); -INFINITY where a row does not see the position.
+     * Maxima over this warp to shared memory. */
+    __device__ void scale_scores(const AttentionShared<ROWS> &shared, int first, bool all_seen, const float *cap,
                                  float (&s)[GROUPS][S::N_TILES][2]) const {
 #pragma unroll
         for (int group = 0; group < GROUPS; group++) {
@@ -159,10 +165,8 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
 #pragma unroll
             for (int n = 0; n < S::N_TILES; n++)
 #pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    s[group][n][e] *= factor;
-                    if (CAPPED) s[group][n][e] = soft_cap(s[group][n][e], cap);
-                }
+                for (int e = 0; e < 2; e++) s[group][n][e] *= factor;
+            if (cap != nullptr) cap_scores(*cap, s[group]);
             if (!all_seen) hide(shared.seen[row], first, s[group]);
 #pragma unroll
             for (int n = 0; n < S::N_TILES; n++)
