@@ -28,6 +28,7 @@ static const ArchRow archs[] = {
         .experts_optional    = true,
         .normalize_weights   = true,
         .no_expert_length    = true,
+        .yarn_betas          = true,
     },
     {
         .name                = "phi3", /* Phi 3 and 4 */
@@ -197,6 +198,8 @@ static const ArchRow archs[] = {
         .ffn_norm_is_post    = true,
         .gating              = GATING_SIGMOID,
         .shared              = SHARED_COUNTED,
+        .gating_key          = true,
+        .weight_keys         = true,
     },
     {
         .name                = "ernie4_5-moe", /* ERNIE 4.5 with experts */
@@ -214,6 +217,7 @@ static const ArchRow archs[] = {
         .qk_norm             = QK_NORM_ROW,
         .gating              = GATING_SIGMOID,
         .normalize_weights   = true,
+        .gating_key          = true,
     },
     {
         .name                = "deepseek2", /* DeepSeek 2 and 3, in files with `attn_k_b` and `attn_v_b` */
@@ -221,6 +225,8 @@ static const ArchRow archs[] = {
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
         .shared              = SHARED_COUNTED,
+        .gating_key          = true,
+        .weight_keys         = true,
     },
     {
         .name                = "qwen3next", /* Qwen3-Next */
@@ -275,6 +281,7 @@ static const ArchRow archs[] = {
         .output_norm_is_embd = true,
         .gating              = GATING_SIGMOID,
         .normalize_weights   = true,
+        .gating_key          = true,
     },
     {
         .name                = "granitehybrid", /* Granite 4 */
@@ -307,6 +314,7 @@ static const ArchRow archs[] = {
         .activation          = ACTIVATION_RELU_SQR,
         .gating              = GATING_SIGMOID,
         .shared              = SHARED_BY_KEY,
+        .weight_keys         = true,
     },
     {
         .name                = "falcon-h1", /* Falcon-H1 */

@@ -112,6 +112,7 @@ typedef struct ArchRow {
     float   attn_scale;      /* scale, where it is not 1/sqrt(head_dim) */
     bool    window_unscaled; /* with a window: the frequencies of all layers, without scaling */
     bool    sections_neox;   /* pairs are (i, i + n_dims/2) where the file has rope.dimension_sections (M-RoPE) */
+    bool    yarn_betas;      /* files may have rope.scaling.yarn_beta_fast and yarn_beta_slow; others ignore them */
     bool    yarn_log;      /* rope.scaling.yarn_log_multiplier m: YaRN's magnitude is divided by 1 + 0.1 m ln(factor) */
     bool    temperature;   /* q * (1 + attention.temperature_scale * ln(1 + floor(pos / original context))) */
     bool    query_gate;    /* wq gives a query and a gate for each head: y = wo (heads * sigmoid(gate)) */
@@ -144,8 +145,10 @@ typedef struct ArchRow {
     Activation    activation;        /* of the gate, see above */
     bool          gate_up_joined;    /* one tensor ffn_up, of gate and then up, each with all its rows */
     bool          experts_optional;  /* dense where the file has no expert_count, or 0 */
-    Gating        gating;            /* where the file has no expert_gating_func; 0: softmax */
-    bool          normalize_weights; /* w / sum of the chosen w, where the file has no expert_weights_norm */
+    Gating        gating;            /* 0: softmax */
+    bool          gating_key;        /* files may say otherwise with expert_gating_func */
+    bool          normalize_weights; /* w / sum of the chosen w */
+    bool          weight_keys;       /* files may say otherwise with expert_weights_norm; expert_weights_scale */
     bool          expert_biases;     /* router, gate, up and down of the experts have biases */
     SharedExperts shared;            /* y += shared(x) */
     bool          shared_gate;       /* y += sigmoid(shared_gate x) * shared(x) */

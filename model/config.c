@@ -67,8 +67,10 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     RP_TRY(rp_config_f32(r, "rope.scaling.factor", &factor));
     RP_TRY(rp_config_u32(r, "rope.scaling.original_context_length", &n_orig));
     RP_TRY(rp_config_f32(r, "rope.scaling.attn_factor", &c->rope.attn_factor));
-    RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_fast", &c->rope.beta_fast));
-    RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_slow", &c->rope.beta_slow));
+    if (c->arch->yarn_betas || r->all_keys) {
+        RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_fast", &c->rope.beta_fast));
+        RP_TRY(rp_config_f32(r, "rope.scaling.yarn_beta_slow", &c->rope.beta_slow));
+    }
     const bool yarn = string_is(type, "yarn"), ntk = string_is(type, "ntk");
     if (!yarn && !ntk && !string_is(type, "linear") && !string_is(type, "longrope") && !string_is(type, "none"))
         return rp_fail(RP_E_UNSUPPORTED,
@@ -83,7 +85,6 @@ static RpStatus read_rope_scaling(const ConfigReader *r, ModelConfig *c) {
     if (factor > 0.0f && !string_is(type, "none")) c->rope.freq_scale = 1.0f / factor;
     if (yarn) {
         c->rope.ext_factor = 1.0f;
-        RP_TRY(rp_config_f32(r, "rope.scaling.yarn_ext_factor", &c->rope.ext_factor));
         if (c->arch->yarn_log) return read_yarn_log(r, c);
     }
     return RP_OK;
@@ -349,8 +350,9 @@ static RpStatus read_feed_forward(const ConfigReader *r, ModelConfig *c) {
 RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
     RP_TRY(find_arch(f, &c.arch));
-    const ConfigReader r = {.file = f, .arch = c.arch->name};
-    c.layers             = c.arch->layers;
+    ConfigReader r = {.file = f, .arch = c.arch->name};
+    RP_TRY(rp_gguf_get_bool(f, RP_CONFIG_ALL_KEYS, &r.all_keys));
+    c.layers = c.arch->layers;
     if (f->parts.norm_rope) use_order_of_halves(&c.layers);
     RP_TRY(rp_config_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
     RP_TRY(rp_config_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));

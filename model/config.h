@@ -94,6 +94,7 @@ RP_NODISCARD RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out);
 typedef struct ConfigReader {
     const RpGgufFile *file;
     const char       *arch;
+    bool              all_keys; /* of a Hugging Face directory or made of one: keys count that llama.cpp ignores */
 } ConfigReader;
 
 /* The keys of families with experts; those of MLA, which replace the scale of attention and adjust RoPE. */
@@ -113,6 +114,7 @@ size_t rp_config_state_bytes(const ModelConfig *c);
 const char *rp_config_key(const ConfigReader *r, const char *key, char *buf, size_t size);
 
 /* *out keeps its value where the key is absent. */
+/* An array of one value, an element for each layer, is this value. Arrays of others: RP_E_UNSUPPORTED. */
 RP_NODISCARD RpStatus rp_config_u32(const ConfigReader *r, const char *key, uint32_t *out);
 RP_NODISCARD RpStatus rp_config_f32(const ConfigReader *r, const char *key, float *out); /* finite */
 

@@ -27,9 +27,15 @@ static RpStatus read_groups(const ConfigReader *r, ExpertConfig *e) {
     return RP_OK;
 }
 
+static RpStatus read_weights(const ConfigReader *r, ExpertConfig *e) {
+    RP_TRY(read_flag(r, "expert_weights_norm", &e->normalize));
+    return rp_config_f32(r, "expert_weights_scale", &e->scale);
+}
+
+/* Most families of llama.cpp ignore these keys. */
 static RpStatus read_gating(const ConfigReader *r, const ArchRow *arch, ExpertConfig *e) {
     uint32_t gating = arch->gating != 0 ? (uint32_t)arch->gating : GATING_SOFTMAX;
-    RP_TRY(rp_config_u32(r, "expert_gating_func", &gating));
+    if (arch->gating_key || r->all_keys) RP_TRY(rp_config_u32(r, "expert_gating_func", &gating));
     if (gating < GATING_SOFTMAX || gating > GATING_SOFTMAX_OF_CHOSEN)
         return rp_fail(RP_E_UNSUPPORTED,
                        "%s: %s.expert_gating_func %u is not supported (there are 1: softmax, 2: sigmoid, "
@@ -38,8 +44,7 @@ static RpStatus read_gating(const ConfigReader *r, const ArchRow *arch, ExpertCo
     e->gating    = (Gating)gating;
     e->normalize = arch->normalize_weights;
     e->scale     = 0.0f;
-    RP_TRY(read_flag(r, "expert_weights_norm", &e->normalize));
-    RP_TRY(rp_config_f32(r, "expert_weights_scale", &e->scale));
+    if (arch->weight_keys || r->all_keys) RP_TRY(read_weights(r, e));
     if (e->scale == 0.0f) e->scale = 1.0f; /* files say 0 for none */
     return RP_OK;
 }

@@ -9,8 +9,24 @@ const char *rp_config_key(const ConfigReader *r, const char *key, char *buf, siz
     return buf;
 }
 
+static bool is_whole(RpGgufType type) {
+    return type == RP_GGUF_U32 || type == RP_GGUF_I32 || type == RP_GGUF_U64 || type == RP_GGUF_I64;
+}
+
 RpStatus rp_config_u32(const ConfigReader *r, const char *key, uint32_t *out) {
-    char buf[128];
+    char               buf[128];
+    const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, key, buf, sizeof buf));
+    if (v != NULL && v->type == RP_GGUF_ARRAY && is_whole(v->elem_type) && v->n > 0) {
+        const double first = rp_gguf_number_at(v, 0);
+        for (uint64_t i = 1; i < v->n; i++)
+            if (rp_gguf_number_at(v, i) != first)
+                return rp_fail(RP_E_UNSUPPORTED,
+                               "%s: %s is %g for layer 0 and %g for layer %llu: layers that differ are not supported",
+                               rp_gguf_path(r->file), buf, first, rp_gguf_number_at(v, i), (unsigned long long)i);
+        if (!(first >= 0.0 && first <= (double)UINT32_MAX)) return rp_gguf_get_u32(r->file, buf, out); /* says why */
+        *out = (uint32_t)first;
+        return RP_OK;
+    }
     return rp_gguf_get_u32(r->file, rp_config_key(r, key, buf, sizeof buf), out);
 }
 

@@ -235,6 +235,10 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     return parts;
 }
 
+static int64_t query_rows(const ModelConfig *c, const LayerKind *k) {
+    return (c->arch->query_gate ? 2 : 1) * (int64_t)c->n_head * k->head_dim;
+}
+
 static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
     const SsmConfig *s         = &c->ssm;
     const int64_t    ssm_inner = (int64_t)s->n_head * s->dim;
@@ -243,7 +247,7 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
                                            [EMBD]           = c->n_embd,
                                            [HEADS]          = heads * k->head_dim,
                                            [HEADS_KV]       = rows_kv,
-                                           [QKV_ROWS]       = heads * k->head_dim + 2 * rows_kv,
+                                           [QKV_ROWS]       = query_rows(c, k) + 2 * rows_kv,
                                            [HEAD_DIM]       = k->head_dim,
                                            [N_HEADS]        = heads,
                                            [FF]             = k->n_ff,
@@ -328,7 +332,7 @@ static const RpGgufTensor *part_of(RpModel *m, const RpGgufTensor *whole, const 
 }
 
 static void take_apart(RpModel *m, const LayerKind *k, LayerWeights *l) {
-    const int64_t q = length(&m->config, k, HEADS), kv = length(&m->config, k, HEADS_KV), ff = k->n_ff;
+    const int64_t q = query_rows(&m->config, k), kv = length(&m->config, k, HEADS_KV), ff = k->n_ff;
     if (l->qkv != NULL) {
         l->q = part_of(m, l->qkv, "q", 0, q);
         l->k = part_of(m, l->qkv, "k", q, kv);
@@ -354,10 +358,20 @@ static bool may_be_absent(const ModelConfig *c, const LayerKind *k, int layer, c
     return k->kv_layer != layer && (is_value || r->field == FIELD(k) || r->field == FIELD(k_norm));
 }
 
+static RpStatus refuse_joined(const RpModel *m, int layer, const char *joined, const char *instead) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, joined);
+    if (rp_gguf_find_tensor(m->file, name) == NULL) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %s is not supported: convert the model again, to a file with %s",
+                   rp_gguf_path(m->file), name, instead);
+}
+
 static RpStatus find_layer(RpModel *m, int layer) {
     const ModelConfig *c   = &m->config;
     const LayerKind    k   = rp_config_layer(c, layer);
     const Parts        has = parts_of(c, m->file, layer);
+    if ((has & DELTA) != 0) RP_TRY(refuse_joined(m, layer, "ssm_in", "attn_qkv and attn_gate"));
+    if ((has & ROUTED) != 0) RP_TRY(refuse_joined(m, layer, "ffn_gate_up_exps", "ffn_gate_exps and ffn_up_exps"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;

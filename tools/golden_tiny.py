@@ -75,7 +75,7 @@ class Tiny:
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
-                 keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, taps=0, ssm=None,
+                 keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, joined=False, taps=0, ssm=None,
                  latent=0, scales=False):
         self.__dict__.update(locals())
 
@@ -221,7 +221,7 @@ class Tiny:
         heads_kv = self.heads_kv[i] if isinstance(self.heads_kv, list) else self.heads_kv
         q, kv = self.heads * self.dim, heads_kv * self.dim
         wide = 2 * q if self.delta else q
-        for name, rows in (("qkv", q + 2 * kv),) if self.arch == "phi3" else (("q", wide), ("k", kv), ("v", kv)):
+        for name, rows in (("qkv", wide + 2 * kv),) if self.arch == "phi3" or self.joined else (("q", wide), ("k", kv), ("v", kv)):
             self.matrix(p + f"attn_{name}.weight", self.embd, rows)
             if self.bias:
                 self.vector(p + f"attn_{name}.bias", rows, 0.0)
@@ -555,6 +555,7 @@ def delta_models():
     yield Tiny("qwen35-f32", "qwen35", [Q.F32], seed=300, delta=text, **small)
     yield Tiny("qwen35-mix", "qwen35", MIX_32, seed=301, delta=text | dict(dim=32, keys=1, heads=3, interval=4), nextn=1,
                **small | dict(layers=5, embd=64, tied=True))
+    yield Tiny("qwen35-joined", "qwen35", [Q.F32], seed=302, delta=text, joined=True, **small)
     yield Tiny("qwen35moe-f32", "qwen35moe", [Q.F32], seed=310, delta=text, **small, **experts)
     yield Tiny("qwen35moe-mix", "qwen35moe", MIX_32, seed=317, delta=text | dict(heads=2), nextn=1, **small | dict(layers=4),
                **experts)

@@ -5,6 +5,9 @@
 
 #include "reprise/gguf.h"
 
+/* A flag of files that are made of a Hugging Face directory: their keys count also where llama.cpp ignores them. */
+#define RP_CONFIG_ALL_KEYS "reprise.hf_directory"
+
 #include <string.h>
 #include <sys/types.h>
 #include <time.h>

@@ -2,6 +2,8 @@
  * library does not compute is refused by its name in config.json (I12). */
 #include "model/hf/hf.h"
 
+#include "model/gguf/gguf_file.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +111,7 @@ RpStatus rp_hf_config(HfModel *m) {
     RP_TRY(check_quantization(m));
     rp_gguf_put_string(m->out, "general.architecture", m->family->arch);
     put_name(m);
+    rp_gguf_put_bool(m->out, RP_CONFIG_ALL_KEYS, true);
     RP_TRY(context(m, &n_trained, &n_ctx));
     rp_hf_put_u32(m, "context_length", n_ctx);
     RP_TRY(rp_hf_copy_count(m, "vocab_size", "vocab_size")); /* for other readers of a file that is made of this */

@@ -361,6 +361,29 @@ Test(hf_refused, values_that_parts_of_tensors_depend_on) {
     expect(oss, layers, "\"x\"", "gpt-oss.attention.sliding_window_pattern", 1);
 }
 
+/* A name that no rule knows stays as it is, so that a directory can have tensors of GGUF. */
+Test(hf_refused, joined_tensors_of_gguf) {
+    static const struct {
+        const char *dir, *to, *text;
+    } cases[] = {
+        {"hf/olmoe",     "\"blk.0.ffn_gate_up_exps.weight\"                 :{",
+         "tensor blk.0.ffn_gate_up_exps.weight is not supported: convert the model again, to a file with ffn_gate_exps "
+         "and "
+         "ffn_up_exps"                                                                                                },
+        {"hf/qwen3next", "\"blk.0.ssm_in.weight\"                           :{",
+         "tensor blk.0.ssm_in.weight is not supported: convert the model again, to a file with attn_qkv and attn_gate"},
+    };
+    static const char from[] = "\"model.layers.0.post_attention_layernorm.weight\":{";
+    for (int i = 0; i < 2; i++) {
+        hf_begin();
+        hf_change(cases[i].dir, "config.json", NULL, NULL);
+        cr_assert_eq(strlen(cases[i].to), strlen(from), "%s", cases[i].to);
+        hf_change(cases[i].dir, "model.safetensors", from, cases[i].to);
+        REFUSED(hf_open(), RP_E_UNSUPPORTED, cases[i].text);
+        hf_end();
+    }
+}
+
 Test(hf_refused, scales_of_mxfp4) {
     static const char scales[] = "\"model.layers.0.mlp.experts.down_proj_scales\":{\"dtype\":\"U8\"";
     static const char oss[]    = "hf/gpt-oss-mxfp4";

@@ -7,11 +7,35 @@
 
 #include <math.h>
 
-/* A number or a text for "<arch>.<key>". */
+/* A number, a text, a flag or an array of n counts for "<arch>.<key>"; a key behind a slash has no prefix. */
 typedef struct Key {
     const char *key, *text;
     float       real;
+    uint32_t    n, counts[4];
+    bool        is_flag, flag;
 } Key;
+
+static void put_one(Bytes *b, const char *name, const Key *k) {
+    if (k->text != NULL) {
+        put_key_string(b, name, k->text);
+    } else if (k->n == 1) {
+        put_key_u32(b, name, k->counts[0]);
+    } else if (k->n > 1) {
+        put_key_array(b, name, RP_GGUF_U32, k->counts, k->n);
+    } else if (k->is_flag) {
+        put_key(b, name, RP_GGUF_BOOL);
+        put_bytes(b, &k->flag, 1);
+    } else {
+        put_key(b, name, RP_GGUF_F32);
+        put_bytes(b, &k->real, 4);
+    }
+}
+
+static bool given(const Key *keys, const char *key) {
+    for (; keys->key != NULL; keys++)
+        if (strcmp(keys->key, key) == 0) return true;
+    return false;
+}
 
 /* The configuration of a small model of the family with these keys too; they end with a NULL. */
 static RpStatus read_with(const char *arch, const Key *keys, ModelConfig *out) {
@@ -32,23 +56,21 @@ static RpStatus read_with(const char *arch, const Key *keys, ModelConfig *out) {
     size_t       n = 0;
     char         name[96];
     while (keys[n].key != NULL) n++;
-    put_header(&b, 3, 0, 2 + n_whole + n);
+    size_t n_given = 0; /* of the usual keys */
+    for (size_t i = 0; i < n_whole; i++) n_given += given(keys, whole[i].key);
+    put_header(&b, 3, 0, 2 + n_whole - n_given + n);
     put_key_string(&b, "general.architecture", arch);
     snprintf(name, sizeof name, "%s.attention.layer_norm_rms_epsilon", arch);
     put_key(&b, name, RP_GGUF_F32);
     put_bytes(&b, &(float){1e-5f}, 4);
     for (size_t i = 0; i < n_whole; i++) {
+        if (given(keys, whole[i].key)) continue;
         snprintf(name, sizeof name, "%s.%s", arch, whole[i].key);
         put_key_u32(&b, name, whole[i].value);
     }
     for (size_t i = 0; i < n; i++) {
         snprintf(name, sizeof name, "%s.%s", arch, keys[i].key);
-        if (keys[i].text != NULL) {
-            put_key_string(&b, name, keys[i].text);
-        } else {
-            put_key(&b, name, RP_GGUF_F32);
-            put_bytes(&b, &keys[i].real, 4);
-        }
+        put_one(&b, keys[i].key[0] == '/' ? keys[i].key + 1 : name, &keys[i]);
     }
     put_data(&b, 0);
     OK(rp_gguf_open_memory(b.p, b.n, "m.gguf", &f));
@@ -58,6 +80,14 @@ static RpStatus read_with(const char *arch, const Key *keys, ModelConfig *out) {
     return st;
 }
 
+#define COUNTS(key, ...)                                                                                               \
+    { key, NULL, 0, sizeof((uint32_t[]){__VA_ARGS__}) / 4, {__VA_ARGS__}, false, false }
+#define FLAG(key, value)                                                                                               \
+    { key, NULL, 0, 0, {0}, true, value }
+#define REAL(key, value)                                                                                               \
+    { key, NULL, value, 0, {0}, false, false }
+#define TEXT(key, value)                                                                                               \
+    { key, value, 0, 0, {0}, false, false }
 #define KEYS(...) ((const Key[]){__VA_ARGS__, {0}})
 
 Test(config, scaling_of_rope_is_linear_where_no_type_is_given) {
@@ -67,14 +97,14 @@ Test(config, scaling_of_rope_is_linear_where_no_type_is_given) {
         const Key  *keys;
         float       freq_scale;
     } cases[] = {
-        {"a factor alone", KEYS({"rope.scaling.factor", NULL, 8.0f}), 0.125f},
-        {"a factor of 0", KEYS({"rope.scaling.factor", NULL, 0.0f}), 1.0f},
-        {"type none beside a factor", KEYS({"rope.scaling.type", "none", 0}, {"rope.scaling.factor", NULL, 8.0f}), 1.0f},
-        {"the key of older files", KEYS({"rope.scale_linear", NULL, 4.0f}), 0.25f},
-        {"both keys", KEYS({"rope.scale_linear", NULL, 4.0f}, {"rope.scaling.factor", NULL, 8.0f}), 0.125f},
-        {"type none beside the older key", KEYS({"rope.scaling.type", "none", 0}, {"rope.scale_linear", NULL, 4.0f}),
+        {"a factor alone", KEYS(REAL("rope.scaling.factor", 8.0f)), 0.125f},
+        {"a factor of 0", KEYS(REAL("rope.scaling.factor", 0.0f)), 1.0f},
+        {"type none beside a factor", KEYS(TEXT("rope.scaling.type", "none"), REAL("rope.scaling.factor", 8.0f)), 1.0f},
+        {"the key of older files", KEYS(REAL("rope.scale_linear", 4.0f)), 0.25f},
+        {"both keys", KEYS(REAL("rope.scale_linear", 4.0f), REAL("rope.scaling.factor", 8.0f)), 0.125f},
+        {"type none beside the older key", KEYS(TEXT("rope.scaling.type", "none"), REAL("rope.scale_linear", 4.0f)),
          1.0f},
-        {"type yarn", KEYS({"rope.scaling.type", "yarn", 0}, {"rope.scaling.factor", NULL, 2.0f}), 0.5f},
+        {"type yarn", KEYS(TEXT("rope.scaling.type", "yarn"), REAL("rope.scaling.factor", 2.0f)), 0.5f},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -86,24 +116,94 @@ Test(config, scaling_of_rope_is_linear_where_no_type_is_given) {
 
 Test(config, a_scale_of_attention_of_0_is_the_usual_one) {
     ModelConfig c;
-    OK(read_with("granite", KEYS({"attention.scale", NULL, 0.0f}), &c));
+    OK(read_with("granite", KEYS(REAL("attention.scale", 0.0f)), &c));
     cr_expect_eq(c.attn_scale, 0.25f, "%g", (double)c.attn_scale);
-    OK(read_with("granite", KEYS({"attention.scale", NULL, 0.5f}), &c));
+    OK(read_with("granite", KEYS(REAL("attention.scale", 0.5f)), &c));
     cr_expect_eq(c.attn_scale, 0.5f, "%g", (double)c.attn_scale);
-    REFUSED(read_with("granite", KEYS({"attention.scale", NULL, -0.5f}), &c), RP_E_FORMAT,
+    REFUSED(read_with("granite", KEYS(REAL("attention.scale", -0.5f)), &c), RP_E_FORMAT,
             "m.gguf: granite.attention.scale is -0.5, must not be negative");
 }
 
 Test(config, a_cap_of_logits_counts_in_every_family) {
     ModelConfig c;
-    OK(read_with("gemma3", KEYS({"final_logit_softcapping", NULL, 20.0f}), &c));
+    OK(read_with("gemma3", KEYS(REAL("final_logit_softcapping", 20.0f)), &c));
     cr_expect_eq(c.logit_cap, 20.0f, "gemma3 with the key: %g", (double)c.logit_cap);
-    OK(read_with("gemma3", KEYS({"rope.freq_base", NULL, 1e6f}), &c));
+    OK(read_with("gemma3", KEYS(REAL("rope.freq_base", 1e6f)), &c));
     cr_expect_eq(c.logit_cap, 0.0f, "gemma3 without it: %g", (double)c.logit_cap);
-    OK(read_with("gemma2", KEYS({"rope.freq_base", NULL, 1e4f}), &c));
+    OK(read_with("gemma2", KEYS(REAL("rope.freq_base", 1e4f)), &c));
     cr_expect_eq(c.logit_cap, 30.0f, "gemma2 without it: %g", (double)c.logit_cap);
-    OK(read_with("gemma2", KEYS({"final_logit_softcapping", NULL, 0.0f}), &c));
+    OK(read_with("gemma2", KEYS(REAL("final_logit_softcapping", 0.0f)), &c));
     cr_expect_eq(c.logit_cap, 0.0f, "gemma2 with 0: %g", (double)c.logit_cap);
-    REFUSED(read_with("gemma3", KEYS({"final_logit_softcapping", NULL, -1.0f}), &c), RP_E_FORMAT,
+    REFUSED(read_with("gemma3", KEYS(REAL("final_logit_softcapping", -1.0f)), &c), RP_E_FORMAT,
             "m.gguf: gemma3.final_logit_softcapping is -1, must not be negative");
+}
+
+#define EXPERTS COUNTS("expert_count", 8), COUNTS("expert_used_count", 2)
+
+/* llama.cpp ignores keys of the choice of experts in most families. A file that is made of a Hugging Face directory has
+ * them for a reason. */
+Test(config, keys_of_the_choice_of_experts_count_where_llama_cpp_reads_them) {
+    static const struct {
+        const char *arch;
+        bool        gating, weights, normalize; /* the first two: the keys count */
+        Gating      usual;
+    } cases[] = {
+        {"llama",        false, false, true,  GATING_SOFTMAX          },
+        {"qwen2moe",     false, false, false, GATING_SOFTMAX          },
+        {"qwen3moe",     false, false, true,  GATING_SOFTMAX          },
+        {"olmoe",        false, false, false, GATING_SOFTMAX          },
+        {"granitemoe",   false, false, true,  GATING_SOFTMAX          },
+        {"gpt-oss",      false, false, false, GATING_SOFTMAX_OF_CHOSEN},
+        {"ernie4_5-moe", false, false, true,  GATING_SOFTMAX          },
+        {"minimax-m2",   true,  false, true,  GATING_SIGMOID          },
+        {"glm4moe",      true,  true,  false, GATING_SIGMOID          },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int hf = 0; hf < 2; hf++) {
+            const bool     gating = cases[i].gating || hf == 1, weights = cases[i].weights || hf == 1;
+            const uint32_t other = cases[i].usual == GATING_SIGMOID ? GATING_SOFTMAX : GATING_SIGMOID;
+            ModelConfig    c;
+            OK(read_with(cases[i].arch,
+                         KEYS(EXPERTS, COUNTS("expert_gating_func", other), REAL("expert_weights_scale", 2.5f),
+                              FLAG("expert_weights_norm", !cases[i].normalize), FLAG("/reprise.hf_directory", hf == 1)),
+                         &c));
+            cr_expect_eq(c.experts.gating, gating ? (Gating)other : cases[i].usual, "%s, %d", cases[i].arch, hf);
+            cr_expect_eq(c.experts.normalize, cases[i].normalize != weights, "%s, %d", cases[i].arch, hf);
+            cr_expect_eq(c.experts.scale, weights ? 2.5f : 1.0f, "%s, %d", cases[i].arch, hf);
+        }
+}
+
+Test(config, borders_of_yarn_count_where_llama_cpp_reads_them) {
+    static const char *const archs[] = {"mistral3", "llama", "qwen3"};
+    for (int i = 0; i < 6; i++) {
+        const bool  hf = i % 2 == 1, reads = i / 2 == 0 || hf;
+        ModelConfig c;
+        OK(read_with(archs[i / 2],
+                     KEYS(TEXT("rope.scaling.type", "yarn"), REAL("rope.scaling.factor", 4.0f),
+                          REAL("rope.scaling.yarn_beta_fast", 8.0f), REAL("rope.scaling.yarn_beta_slow", 2.0f),
+                          REAL("rope.scaling.yarn_ext_factor", 0.5f), FLAG("/reprise.hf_directory", hf)),
+                     &c));
+        cr_expect_eq(c.rope.beta_fast, reads ? 8.0f : 32.0f, CASE(i));
+        cr_expect_eq(c.rope.beta_slow, reads ? 2.0f : 1.0f, CASE(i));
+        cr_expect_eq(c.rope.ext_factor, 1.0f, CASE(i));
+    }
+}
+
+/* Files may have an array, an element for each layer, of what the library has one of. */
+Test(config, arrays_of_layers_must_have_one_value) {
+    ModelConfig c;
+    OK(read_with("llama",
+                 KEYS(COUNTS("attention.head_count", 4, 4, 4, 4), COUNTS("attention.head_count_kv", 2, 2, 2, 2),
+                      COUNTS("feed_forward_length", 32, 32, 32, 32)),
+                 &c));
+    cr_expect(c.n_head == 4 && c.n_head_kv == 2 && c.n_ff == 32, "%d, %d, %d", c.n_head, c.n_head_kv, c.n_ff);
+    OK(read_with("qwen3moe", KEYS(EXPERTS, COUNTS("feed_forward_length", 16, 16, 16, 16)), &c));
+    cr_expect_eq(c.experts.n_ff, 16);
+    REFUSED(
+        read_with("llama", KEYS(COUNTS("attention.head_count", 4, 4, 2, 4)), &c), RP_E_UNSUPPORTED,
+        "m.gguf: llama.attention.head_count is 4 for layer 0 and 2 for layer 2: layers that differ are not supported");
+    REFUSED(read_with("llama", KEYS(COUNTS("attention.head_count_kv", 4, 4, 4, 2)), &c), RP_E_UNSUPPORTED,
+            "m.gguf: llama.attention.head_count_kv is 4 for layer 0 and 2 for layer 3");
+    REFUSED(read_with("llama", KEYS(COUNTS("feed_forward_length", 48, 32, 48, 48)), &c), RP_E_UNSUPPORTED,
+            "m.gguf: llama.feed_forward_length is 48 for layer 0 and 32 for layer 1");
 }
