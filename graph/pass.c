@@ -38,6 +38,7 @@ static const PassRow passes[] = {
     {"residual", "the norm after a product, and the residual addition", PATTERNS(residual)},
     {"norm", "the norm and quantisation before a product, in each product that reads them", PATTERNS(norm)},
     {"round", "quantisation of a result by its producer, else by the product that reads it", PATTERNS(round)},
+    {"projections", "products of one column that are left, such as those of a delta net", PATTERNS(projections)},
     {"embed", "the embedding and its scale", PATTERNS(embed)},
 };
 /* clang-format on */

@@ -92,6 +92,12 @@ static bool match_term(RpPatternMatch *m, int term, TensorNode *n) {
     return match_op(m, t, n) || (t->optional && match_term(m, *t->src, n));
 }
 
+static bool is_earlier_root(const RpPatternMatch *m, const TensorNode *n, int from) {
+    for (int i = 0; i < from; i++)
+        if (m->roots[i] == n) return true;
+    return false;
+}
+
 /* Finds nodes for the roots `from`, from + 1, ... If the label of a root is bound already, by an earlier
  * root that reads it, only that node is tried. Otherwise every node is tried, with backtracking over the
  * roots that follow. */
@@ -102,7 +108,7 @@ static bool match_roots(RpPatternMatch *m, const ComputeGraph *g, int from) {
     TensorNode *only     = is_bound ? m->bound[label] : NULL;
     for (int i = 0; i < (is_bound ? 1 : g->n_nodes); i++) {
         TensorNode *n = is_bound ? only : g->nodes[i];
-        if (!is_op(n, m->pattern->terms[term].op)) continue;
+        if (!is_op(n, m->pattern->terms[term].op) || is_earlier_root(m, n, from)) continue;
         const Checkpoint before = checkpoint(m);
         if (match_term(m, term, n)) {
             m->roots[from] = n;

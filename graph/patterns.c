@@ -87,6 +87,47 @@ static bool qkv_in_place(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
+/* Queries with gates: the views of a row of heads query, gate, query, gate, ... */
+static bool gated_qkv(const RpPatternMatch *m, RpOpParams *out) {
+    if (!qkv(m, out)) return false;
+    const RpTensorView *q = &rp_match_node(m, "vq")->view, *gate = &rp_match_node(m, "vg")->view;
+    const size_t        head = (size_t)q->ne[0] * sizeof(float), row = 2 * head;
+    const RpViewParams *of_q = &params_of(m, "vq")->view, *of_gate = &params_of(m, "vg")->view;
+    out->qkv.gates = 1;
+    return memcmp(q->ne, gate->ne, sizeof q->ne) == 0 && of_q->offset == 0 && of_gate->offset == head &&
+           q->nb[0] == sizeof(float) && gate->nb[0] == sizeof(float) && q->nb[1] == row && gate->nb[1] == row;
+}
+
+/* The result has the queries, then the gates:
+ *
+ *     made                      queries [d,h] | gates [d,h]
+ *     rq (was rope)             view of the first h rows
+ *     sg (was sigmoid(vg))      sigmoid of a view of the others
+ *     ck, cv (were stores)      the caches after made */
+static RpStatus qkv_and_gates(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
+                              TensorNode *const src[], int n_src) {
+    static const RpOpParams none = {0};
+    TensorNode             *q = m->roots[0], *open = m->roots[1];
+    const int64_t           d = q->view.ne[0], h = q->view.ne[1];
+    const size_t            row = rp_row_bytes(RP_F32, d), all = row * (size_t)h;
+    RpOpParams              part = {
+                     .view = {.ne = {d, h, 1, 1}, .nb = {0, row, all, all}}
+    };
+    TensorNode *made = rp_graph_make_op(g, RP_OP_QKV, params, src, n_src, q->name, q->layer);
+    if (made == NULL) return rp_fail(g->status, "%s", g->error);
+    RP_TRY(rp_graph_push(g, made));
+    RP_TRY(rp_graph_mutate(q, RP_OP_VIEW, &part, &made, 1));
+    part.view.offset = all;
+    TensorNode *gate = rp_graph_make_op(g, RP_OP_VIEW, &part, &made, 1, rp_match_node(m, "vg")->name, q->layer);
+    if (gate == NULL) return rp_fail(g->status, "%s", g->error);
+    RP_TRY(rp_graph_push(g, gate));
+    RP_TRY(rp_graph_mutate(open, RP_OP_SIGMOID, &none, &gate, 1));
+    for (int i = 2; i < m->pattern->n_roots; i++)
+        RP_TRY(rp_graph_mutate(m->roots[i], RP_OP_AFTER, &none,
+                               (TensorNode *const[]){m->roots[i]->from.store.target, made}, 2));
+    return RP_OK;
+}
+
 const PatternRow rp_patterns_qkv[] = {
     {.pattern = {.match =
                      "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
@@ -95,11 +136,19 @@ const PatternRow rp_patterns_qkv[] = {
                      "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
                  .params = qkv}},
-    {.pattern = {.match  = "reshape:rq(add?(mul_mat(wq, x), bq));"
+    {                                     .pattern = {.match  = "reshape:rq(add?(mul_mat(wq, x), bq));"
                            "copy(reshape(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"
                            "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv)",
-                 .params = qkv_in_place}},
+                 .params = qkv_in_place}                              },
+    { .pattern = {.match  = "rope:rq(rms_norm?:nq(view:vq(add?(mul_mat(wq, x), bq)), qn?), pos, f?);"
+                           "sigmoid(view:vg(add?(mul_mat(wq, x), bq)));"
+                           "copy(reshape(rope:rk(rms_norm?:nk(reshape(add?(mul_mat(wk, x), bk)), kn?), pos, f?)), k, "
+                           "pos);"
+                           "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
+                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
+                 .params = gated_qkv},
+     .rewrite = qkv_and_gates},
 };
 
 /* ---- gate and up of a feed-forward ---- */

@@ -29,12 +29,12 @@ static Gates gates_of(Builder *b, TensorNode *x, const LayerWeights *l) {
     return (Gates){.alpha = rp_arch_part(b, both, alphas), .beta = rp_arch_part(b, both, betas)};
 }
 
-/* The convolved q, k and v, as one column for each token. */
-static TensorNode *convolved(Builder *b, TensorNode *x, const LayerWeights *l) {
+/* The convolved q, k and v, as one column for each token. qkv: the product. */
+static TensorNode *convolved(Builder *b, TensorNode *qkv, const LayerWeights *l) {
     const DeltaConfig *d        = &b->m->config.delta;
     const int64_t      channels = rp_delta_channels(d);
     const RpOpParams   p        = {.causal_conv = {.silu = 1}};
-    TensorNode *const  src[]    = {rp_arch_linear(b, x, l->delta_qkv, NULL, "delta_qkv"), rp_arch_weight(b, l->conv),
+    TensorNode *const  src[]    = {qkv, rp_arch_weight(b, l->conv),
                                    rp_arch_recurrent(b, "window", channels * (b->m->config.taps - 1)), b->slots};
     return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 4), "delta_conv");
 }
@@ -61,10 +61,11 @@ static TensorNode *delta_rule(Builder *b, TensorNode *qkv, const Gates *by, cons
 
 TensorNode *rp_arch_delta(Builder *b, TensorNode *x, const LayerWeights *l) {
     const DeltaConfig *d    = &b->m->config.delta;
-    TensorNode        *qkv  = convolved(b, x, l);
+    TensorNode        *qkv  = rp_arch_linear(b, x, l->delta_qkv, NULL, "delta_qkv");
     TensorNode        *gate = rp_arch_linear(b, x, l->delta_gate, NULL, "delta_gate");
-    const Gates        by   = gates_of(b, x, l);
-    TensorNode        *y    = rp_arch_norm(b, delta_rule(b, qkv, &by, l), l->delta_norm, "delta_norm");
+    const Gates        by   = gates_of(b, x, l); /* all products before the convolution, so that a pass can join them */
+    qkv                     = convolved(b, qkv, l);
+    TensorNode *y           = rp_arch_norm(b, delta_rule(b, qkv, &by, l), l->delta_norm, "delta_norm");
     gate = rp_reshape(b->g, rp_arch_name_node(b, rp_silu(b->g, gate), "delta_open"), d->dim, d->n_head, b->n_tok, 1);
     y    = rp_arch_name_node(b, rp_mul(b->g, gate, y), "delta_gated");
     y    = rp_reshape(b->g, y, (int64_t)d->dim * d->n_head, b->n_tok, 1, 1);

@@ -43,7 +43,12 @@ typedef struct RpQkvParams {
     RpHeadNorm     norm;
     float          norm_eps;
     RpRopeParams   rope;
+    int32_t        gates; /* 1: wq has a gate behind each query head */
 } RpQkvParams;
+
+typedef struct RpProjectionsParams {
+    RpColumnParams column; /* with round only quantised weights read the quantised column */
+} RpProjectionsParams;
 
 /* Which function of the router's logits the experts are selected by. */
 typedef enum RpRouterKind { RP_ROUTER_LOGITS = 0, RP_ROUTER_SOFT_MAX, RP_ROUTER_SIGMOID } RpRouterKind;
@@ -134,10 +139,16 @@ typedef struct RpMulMatIdBackwardParams {
     /* y = rope(norm(wq c + bq)); k_cache[:,pos] = rope(norm(wk c + bk)); v_cache[:,pos] = wv c + bv                   \
      * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [rows,n_ctx], [norm] of x, [bq], [bk], [bv],       \
      * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope; y [d,h]                             \
-     * rope.n_dims 0: without rotation */                                                                              \
+     * rope.n_dims 0: without rotation                                                                                 \
+     * gates 1: the heads of wq and bq are query 0, gate 0, query 1, gate 1, ...; y [d,2h] has the queries, then the   \
+     * gates, which are sums without norm and rotation */                                                              \
     OP(-, QKV, qkv, 7, (wq, wk, wv, x, pos, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors), RpQkvParams, \
-       (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.)), RP_FLAG_FUSED |                            \
+       (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.), gates), RP_FLAG_FUSED |                     \
        RP_WRITES(RP_SOURCE(qkv, k_cache)) | RP_WRITES(RP_SOURCE(qkv, v_cache)))                                        \
+    /* y = wa c, then wb c, wc c and wd c behind it; with round float weights read c before its quantisation           \
+     * src wa [n,a], wb [n,b], x [n], [norm [n]], [wc [n,c]], [wd [n,d]]; y [a+b+c+d] */                               \
+    OP(-, PROJECTIONS, projections, 3, (wa, wb, x, norm, wc, wd), RpProjectionsParams, (RP_COLUMN_FIELDS),             \
+       RP_FLAG_FUSED)                                                                                                  \
     /* y[:,0] = ids that top_k selects from f(w c + bias), f by RpRouterKind; y[:,1] = their weights by route,         \
      * as the bits of f32; with quantize y[:,2..] = c as q8_act, in words, then zeros                                  \
      * src w [n,experts], x, [norm], [bias], [select_bias], which only the selection adds;                             \

@@ -4,6 +4,8 @@
  *     K cache[:,pos]  = rope(norm(wk c + bk))      d elements per head, rows of all key heads
  *     V cache[:,pos]  = wv c + bv
  *
+ * With `gates` each query head is followed by its gate in the rows of wq. The result has the queries, then the gates.
+ *
  * The heads of q, k and v are numbered one after the other, and workers take whole heads: a head is normalised, rotated
  * and stored by the worker that computed it, without a barrier. A norm over all heads (RP_HEAD_NORM_WHOLE) needs all
  * products first. Then phase 1 finishes q and k, one worker each, and V is stored in phase 0.
@@ -75,17 +77,39 @@ static RpStatus store(const RpOpArgs *args, const Heads *h) {
     });
 }
 
+static bool has_gates(const RpOpArgs *args, const Heads *h) {
+    return h->from.cache == NULL && args->params->qkv.gates != 0;
+}
+
+/* The heads among h that are normalised, rotated or stored, by their place in the result. With gates these are the
+ * queries: head 2*i of wq has place i, its gate all/2 + i. */
+static Heads without_gates(const RpOpArgs *args, const Heads *h) {
+    Heads q = *h;
+    if (has_gates(args, h)) q.first = (h->first + 1) / 2, q.end = (h->end + 1) / 2, q.all = h->all / 2;
+    return q;
+}
+
 /* The epilogue of heads whose products are complete. */
-static RpStatus finish(const RpOpArgs *args, const Heads *h) {
+static RpStatus finish(const RpOpArgs *args, const Heads *all) {
+    const Heads of = without_gates(args, all), *h = &of;
+    if (h->first == h->end) return RP_OK;
     if (h->from.norm != NULL && args->params->qkv.norm != RP_HEAD_NORM_NONE) RP_TRY(norm(args, h));
     if (h->from.norm != NULL && args->params->qkv.rope.n_dims > 0) RP_TRY(rotate(args, h));
     return h->from.cache != NULL ? store(args, h) : RP_OK;
 }
 
+/* Rows [first, first + n) of the matrix, to y. */
+static RpStatus product(const Heads *h, const RpTensorView *x, int64_t first, int64_t n, float *y) {
+    RP_TRY(rp_mul_mat_rows(h->from.w, first, n, x, y));
+    rp_add_range(y, h->from.bias, first, n);
+    return RP_OK;
+}
+
 static RpStatus products(const RpOpArgs *args, const Heads *h, const RpTensorView *x) {
-    const int64_t d = args->params->qkv.head_dim, first = h->first * d, n = (h->end - h->first) * d;
-    RP_TRY(rp_mul_mat_rows(h->from.w, first, n, x, h->rows + first));
-    rp_add_range(h->rows + first, h->from.bias, first, n);
+    const int64_t d = args->params->qkv.head_dim;
+    if (!has_gates(args, h)) return product(h, x, h->first * d, (h->end - h->first) * d, h->rows + h->first * d);
+    for (int64_t i = h->first; i < h->end; i++)
+        RP_TRY(product(h, x, i * d, d, h->rows + (i % 2 * (h->all / 2) + i / 2) * d));
     return RP_OK;
 }
 

@@ -90,6 +90,63 @@ static inline ColumnGrid rp_whole_units(const ColumnGrid &grid, int unit, int re
     return 6 * unit * rp_most_tiles(units, whole.blocks, n_sm) <= 7 * before ? whole : grid;
 }
 
+/* A launch of several products of a column: warps of a block, and blocks that a multiprocessor holds at a time. With
+ * q8_act columns it has one block of 16 warps, so that it computes the column once. */
+template <class Form> struct BlockShape {
+    enum {
+        WARPS    = (Form::STAGED ? 2 : 1) * RP_GEMV_WARPS,
+        THREADS  = WARPS * RP_WARP,
+        RESIDENT = Form::STAGED ? 1 : Form::min_blocks(1)
+    };
+};
+
+/* The row tiles of one of several products of a column in one launch. */
+struct TileShare {
+    int64_t tiles, bytes, turns; /* bytes: of a tile; turns: tiles of a block */
+    int     split;
+};
+
+static inline TileShare rp_tile_share(const RpTensorView &w) {
+    const int     split = rp_gemv_split(w.ne[1], w.ne[0] / rp_gemv_frag_elems(w.dtype));
+    const int64_t rows  = RP_GEMV_ROWS * RP_GEMV_WARPS / split;
+    return {rp_blocks(w.ne[1], rows), rows * (int64_t)rp_row_bytes(w.dtype, w.ne[0]), 1, split};
+}
+
+static inline int64_t rp_share_blocks(const TileShare &t) {
+    return t.tiles > 0 ? (t.tiles + t.turns - 1) / t.turns : 0;
+}
+
+static inline ColumnGrid rp_share_grid(const TileShare &t) {
+    const int64_t blocks = rp_share_blocks(t);
+    return blocks > 0 ? rp_grid_of(t.tiles, blocks, t.split) : ColumnGrid();
+}
+
+/* Divides the tiles of n products among blocks of about the same number of bytes, at most `slots`. The tiles of a block
+ * grow by one where that makes the smallest blocks, until there are few enough. */
+static inline void rp_share_tiles(TileShare *t, int n, int64_t slots) {
+    for (;;) {
+        int64_t blocks = 0;
+        int     next   = -1;
+        for (int i = 0; i < n; i++) {
+            blocks += rp_share_blocks(t[i]);
+            const bool best = next < 0 || (t[i].turns + 1) * t[i].bytes < (t[next].turns + 1) * t[next].bytes;
+            if (t[i].turns < t[i].tiles && best) next = i;
+        }
+        if (blocks <= slots || next < 0) break;
+        t[next].turns++;
+    }
+}
+
+/* Row pairs that all blocks compute at a time; a block computes `at_a_time` tiles side by side. */
+static inline int64_t rp_share_pairs(const TileShare *t, int n, int64_t at_a_time) {
+    int64_t pairs = 0;
+    for (int i = 0; i < n; i++)
+        if (t[i].tiles > 0)
+            pairs += rp_share_blocks(t[i]) * (t[i].turns < at_a_time ? t[i].turns : at_a_time) *
+                     (RP_GEMV_WARPS / t[i].split);
+    return pairs;
+}
+
 __device__ static inline int rp_first_tile(const ColumnGrid &grid, int block) {
     return grid.unit * (block * grid.turns + (block < grid.rest ? block : grid.rest));
 }

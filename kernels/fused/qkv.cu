@@ -1,6 +1,7 @@
 /* Query, key and value projections of one token, c = column(x):
  *     y = rope(norm(wq c + bias))    k_cache[:,pos] = rope(norm(wk c + bias))    v_cache[:,pos] = wv c + bias
- * A position outside of the caches stores nothing.
+ * A position outside of the caches stores nothing. With `gates` every second head of wq is a gate: its sums follow
+ * the queries in y as they are.
  * geometry  GEMV, row tiles of 8/split row pairs (gemv.cuh). With q8_act columns a multiprocessor has one block of 16
  *           warps, so that it computes the column once; else blocks have 8 warps. The grid has the blocks of all
  *           projections, as many as the device holds at a time, with about the same number of bytes each:
@@ -48,6 +49,7 @@ struct QkvArgs {
     RpHeadNorm     norm;
     float          norm_eps;
     int            head_dim, early; /* early: of GemvWork */
+    bool           gates;
 };
 
 /* The projection that this block works for, and its rows there. */
@@ -75,8 +77,12 @@ __device__ QkvBlock block_of(const QkvArgs &p) {
     return {proj, rp_column_work(t.grid, t.w, b - first)};
 }
 
+/* Gates are the odd heads of wq. */
+__device__ bool is_gate(const QkvArgs &p, int which, int64_t h) { return p.gates && which == Q && h % 2 != 0; }
+
 /* The row that head h of this token is stored to; NULL for a position outside of the cache. */
 __device__ char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int64_t h) {
+    if (which == Q && p.gates) h = h / 2 + (h % 2 != 0 ? proj.out.ne[1] / 2 : 0);
     if (which == Q) return rp_row_at(proj.out, h, 0, 0);
     const int32_t pos = p.pos[0];
     return pos >= 0 && pos < proj.out.ne[1] ? rp_row_at(proj.out, pos, 0, 0) : nullptr;
@@ -94,7 +100,7 @@ struct RowPair {
 
 __device__ RowPair pair_of(const QkvArgs &p, int proj, int m) {
     const int d = p.head_dim, n_dims = p.rope.p.n_dims, h = m / d, j = m - h * d;
-    RowPair   r = {h, proj != V && j < n_dims ? j / 2 : -1, m, m + 1};
+    RowPair   r = {h, proj != V && j < n_dims && !is_gate(p, proj, h) ? j / 2 : -1, m, m + 1};
     if (r.pair >= 0 && p.rope.p.mode != RP_ROPE_NORM) r.first = m - j + j / 2, r.second = r.first + n_dims / 2;
     return r;
 }
@@ -173,7 +179,7 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     RP_SHARED_DYNAMIC(float, v);
     RP_SHARED(float, scratch, [RP_WARP]);
     const int    d = p.head_dim, tid = (int)threadIdx.x;
-    const bool   rotates = which != V, normalizes = rotates && p.norm != RP_HEAD_NORM_NONE;
+    const bool   rotates = which != V && !is_gate(p, which, h), normalizes = rotates && p.norm != RP_HEAD_NORM_NONE;
     const float *weight = proj.norm != nullptr ? proj.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
     __syncthreads(); /* all threads have read the head before */
     for (int i = tid; i < d; i += THREADS) v[i] = __ldcg(proj.sums + h * d + i);
@@ -222,15 +228,6 @@ template <int THREADS> __device__ RP_NOINLINE void finish_heads(const QkvArgs &p
     }
 }
 
-/* Warps of a block, and blocks that a multiprocessor holds at a time. */
-template <class Form> struct BlockShape {
-    enum {
-        WARPS    = (Form::STAGED ? 2 : 1) * RP_GEMV_WARPS,
-        THREADS  = WARPS * RP_WARP,
-        RESIDENT = Form::STAGED ? 1 : Form::min_blocks(1)
-    };
-};
-
 template <class Form> __device__ inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
     constexpr int WARPS = BlockShape<Form>::WARPS;
     Form::product(b.work, HeadRows<Form>{p, b.work, b.proj}, ColumnOfBlock<WARPS>(p.column),
@@ -250,49 +247,21 @@ __global__ void __launch_bounds__(BlockShape<Form>::THREADS, BlockShape<Form>::R
     finish_heads<BlockShape<Form>::THREADS>(p);
 }
 
-/* The tiles of one projection, until they are divided among blocks. */
-struct ProjTiles {
-    int64_t tiles, bytes, turns; /* bytes: of a tile; turns: tiles of a block */
-    int     split;
-};
-
-ProjTiles tiles_of(const RpTensorView &w) {
-    const int     split = rp_gemv_split(w.ne[1], w.ne[0] / rp_gemv_frag_elems(w.dtype));
-    const int64_t rows  = RP_GEMV_ROWS * RP_GEMV_WARPS / split;
-    return {rp_blocks(w.ne[1], rows), rows * (int64_t)rp_row_bytes(w.dtype, w.ne[0]), 1, split};
-}
-
 /* Bit i: the launch computes projection i. */
 enum { ALL_PROJS = 1 << Q | 1 << K | 1 << V };
 
-/* Divides the tiles among blocks of about the same number of bytes, at most as many as the device holds at a time. The
- * tiles of a block grow by one where that makes the smallest blocks, until there are few enough. */
+/* The blocks of each projection (column.cuh). */
 template <class Form> void divide_blocks(QkvArgs &p, unsigned projs, bool early, const RpKernelCtx *ctx) {
     enum { TILES = BlockShape<Form>::WARPS / RP_GEMV_WARPS }; /* of a block, computed at a time */
-    const int64_t slots    = rp_tuning_blocks(ctx, BlockShape<Form>::RESIDENT);
-    ProjTiles     t[PROJS] = {};
+    TileShare t[PROJS] = {};
     for (int i = Q; i < PROJS; i++)
-        if (projs >> i & 1) t[i] = tiles_of(p.proj[i].w);
-    const auto blocks_of = [&](int i) { return t[i].tiles > 0 ? (t[i].tiles + t[i].turns - 1) / t[i].turns : 0; };
-    for (;;) {
-        int64_t blocks = 0;
-        int     next   = -1;
-        for (int i = Q; i < PROJS; i++) {
-            blocks += blocks_of(i);
-            const bool best = next < 0 || (t[i].turns + 1) * t[i].bytes < (t[next].turns + 1) * t[next].bytes;
-            if (t[i].turns < t[i].tiles && best) next = i;
-        }
-        if (blocks <= slots || next < 0) break;
-        t[next].turns++;
-    }
-    int64_t pairs = 0; /* of rows that are computed at a time */
+        if (projs >> i & 1) t[i] = rp_tile_share(p.proj[i].w);
+    rp_share_tiles(t, PROJS, rp_tuning_blocks(ctx, BlockShape<Form>::RESIDENT));
+    p.early = rp_gemv_early(early, rp_share_pairs(t, PROJS, TILES), RP_GEMV_WARPS, ctx);
     for (int i = Q; i < PROJS; i++) {
-        const int64_t blocks = blocks_of(i);
-        p.proj[i].grid       = blocks > 0 ? rp_grid_of(t[i].tiles, blocks, t[i].split) : ColumnGrid();
-        if (blocks > 0) pairs += blocks * (t[i].turns < TILES ? t[i].turns : TILES) * (RP_GEMV_WARPS / t[i].split);
+        p.proj[i].grid       = rp_share_grid(t[i]);
+        p.proj[i].grid.early = p.early;
     }
-    p.early = rp_gemv_early(early, pairs, RP_GEMV_WARPS, ctx);
-    for (QkvProj &proj : p.proj) proj.grid.early = p.early;
 }
 
 /* Dynamic shared memory: the staged column, later a head of f32. */
@@ -374,6 +343,6 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.pos     = (const int32_t *)args->qkv.pos.data;
     p.factors = (const float *)args->qkv.factors.data;
     if (o->rope.n_dims > 0) p.rope = rp_rope_shape(o->rope);
-    p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim;
+    p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim, p.gates = o->gates != 0;
     return rows_by_type(p, (ctx->constant & 7) == 7 /* all three matrices are weights */, ctx);
 }

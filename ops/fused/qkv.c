@@ -11,7 +11,7 @@ static RpStatus check_projection(const char *op, const RpOpArgs *args, int i) {
     const int64_t      rows = s.w->ne[1], d = p->head_dim;
     RP_TRY(rp_check_column(op, args, s.w, &args->qkv.x, &args->qkv.norm, &p->column));
     RP_TRY(rp_check_vector(op, args, bias[i], s.bias, rows));
-    if (d < 1 || rows % d != 0)
+    if (d < 1 || rows % d != 0 || (i == 0 && p->gates != 0 && rows / d % 2 != 0))
         return rp_refuse(RP_E_SHAPE, op, args, "%lld rows must be whole heads of %lld", (long long)rows, (long long)d);
     if (s.norm != NULL) RP_TRY(rp_check_vector(op, args, norm[i], s.norm, p->norm == RP_HEAD_NORM_WHOLE ? rows : d));
     if (s.cache == NULL) return RP_OK;
@@ -28,6 +28,8 @@ static CHECK_RULE(check) {
     const RpQkvParams *p = &args->params->qkv;
     const int64_t      d = p->head_dim;
     for (int i = 0; i < 3; i++) RP_TRY(check_projection(op, args, i));
+    if (p->gates != 0 && p->norm == RP_HEAD_NORM_WHOLE)
+        return rp_refuse(RP_E_ARG, op, args, "queries with gates must have a norm of each head, or none");
     if (p->rope.n_dims < 0 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d must be even, from 0 to heads of %lld and to %d",
                          p->rope.n_dims, (long long)d, RP_ROPE_MAX_DIMS);
@@ -50,7 +52,7 @@ static SHAPE_RULE(shape) {
         if (!rp_shape_is_one_matrix(w[i])) REFUSE(RP_E_SHAPE, "the weights must be matrices");
         if (!rp_shape_fits(bias[i], w[i]->ne[1])) REFUSE(RP_E_SHAPE, "a bias must be f32, one per row of its weights");
     }
-    if (d < 1 || wq->ne[1] % d != 0 || wk->ne[1] % d != 0 || wv->ne[1] % d != 0)
+    if (d < 1 || wq->ne[1] % (p->gates != 0 ? 2 * d : d) != 0 || wk->ne[1] % d != 0 || wv->ne[1] % d != 0)
         REFUSE(RP_E_SHAPE, "the rows of the weights must be whole heads");
     if (!rp_shape_is_index(in->qkv.pos, 1)) REFUSE(RP_E_SHAPE, "the position must be i32 of one token");
     if (!is_cache(in->qkv.k_cache, wk->ne[1]) || !is_cache(in->qkv.v_cache, wv->ne[1]) ||
@@ -59,6 +61,7 @@ static SHAPE_RULE(shape) {
     if (in->qkv.k_cache->dtype == RP_Q8_0 && d % 32 != 0) REFUSE(RP_E_SHAPE, "heads must be whole q8_0 blocks of 32");
     if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown head norm");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
+    if (whole && p->gates != 0) REFUSE(RP_E_ARG, "queries with gates have a norm of each head, or none");
     if ((in->qkv.q_norm != NULL || in->qkv.k_norm != NULL) && p->norm == RP_HEAD_NORM_NONE)
         REFUSE(RP_E_ARG, "a weight for the head norm, but the norm is none");
     if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) || !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d))
@@ -80,6 +83,7 @@ static PARTS(parts) {
     rp_add_part(list, p->norm == RP_HEAD_NORM_EACH, "norm of each head");
     rp_add_part(list, p->norm == RP_HEAD_NORM_WHOLE, "norm of all heads");
     rp_add_part(list, p->rope.n_dims > 0, "rotation");
+    rp_add_part(list, p->gates != 0, "gates");
     rp_add_part(list, true, "store");
 }
 

@@ -23,16 +23,29 @@ static void norm_and_rotate(Runner *run, const RpOpArgs *as, RpTensorView y, RpT
     run(rp_cpu_rope, &rotation);
 }
 
+/* The heads query, gate, query, gate, ... of `row` to y: the queries, which are normed and rotated, then the gates. */
+static void split_gates(Runner *run, const RpOpArgs *as, const float *row) {
+    const int64_t d = as->params->qkv.head_dim, heads = rp_view_elems(&as->dst) / d / 2;
+    float        *y = as->dst.data;
+    for (int64_t h = 0; h < heads; h++) {
+        memcpy(y + h * d, row + 2 * h * d, (size_t)d * sizeof(float));
+        memcpy(y + (heads + h) * d, row + (2 * h + 1) * d, (size_t)d * sizeof(float));
+    }
+    norm_and_rotate(run, as, floats(y, d * heads, 1), as->src[11]);
+}
+
 /* Sources: 0-2 weights of q, k, v; 3 column; 4 position; 5, 6 caches of k and v, which the op writes to; 7 norm
  * weight; 8-10 biases; 11, 12 head norm weights of q and k; 13 rotation factors; 7 to 13 may be absent. */
 static void unfused(Runner *run, const RpOpArgs *as) {
     const RpTensorView column = unfused_column(run, as->qkv.x, as->qkv.norm, &as->params->qkv.column);
     for (int i = 0; i < 3; i++) {
-        const int64_t      rows = as->src[i].ne[1];
-        const RpTensorView y    = i == 0 ? floats(as->dst.data, rows, 1) : new_floats(rows, 1);
+        const int64_t      rows  = as->src[i].ne[1];
+        const bool         gates = i == 0 && as->params->qkv.gates != 0;
+        const RpTensorView y     = i == 0 && !gates ? floats(as->dst.data, rows, 1) : new_floats(rows, 1);
         run_op(run, rp_cpu_mul_mat, y, (RpOpParams){0}, as->src[i], column);
         unfused_add(run, y, as->src[8 + i]);
-        if (i < 2) norm_and_rotate(run, as, y, as->src[11 + i]);
+        if (gates) split_gates(run, as, y.data), free(y.data);
+        if (i < 2 && !gates) norm_and_rotate(run, as, y, as->src[11 + i]);
         if (i == 0) continue;
         const RpOpArgs store = {
             .dst = as->src[4 + i], .src = {y, as->src[4 + i], as->qkv.pos}
@@ -50,7 +63,7 @@ typedef struct Case {
     RpHeadNorm head_norm;
     RpRopeMode mode;
     int32_t    n_dims, pos; /* n_dims 0: all */
-    bool       yarn;
+    bool       yarn, gates;
 } Case;
 
 /* A cache of CONTEXT positions with random contents: positions other than `pos` must keep them. */
@@ -74,7 +87,7 @@ static RpRopeParams rope_of(const Case *c) {
 }
 
 static void check(Case c) {
-    const int64_t rows[3] = {c.d * c.heads, c.d * c.heads_kv, c.d * c.heads_kv};
+    const int64_t rows[3] = {c.d * c.heads * (c.gates ? 2 : 1), c.d * c.heads_kv, c.d * c.heads_kv};
     float        *x = random_floats((size_t)c.n, 120), *norm = random_floats((size_t)c.n, 121), *bias[3],
           *weights = random_floats((size_t)(rows[0] + rows[1]), 125), *factors = random_floats((size_t)c.d, 126),
           *y = malloc((size_t)rows[0] * 4);
@@ -86,9 +99,10 @@ static void check(Case c) {
                     .head_dim = (int32_t)c.d,
                     .norm     = c.head_norm,
                     .norm_eps = 1e-6f,
-                    .rope     = rope_of(&c)}
+                    .rope     = rope_of(&c),
+                    .gates    = c.gates}
     };
-    RpOpArgs args = {.dst = floats(y, c.d, c.heads), .params = &p};
+    RpOpArgs args = {.dst = floats(y, c.d, rows[0] / c.d), .params = &p};
     for (int i = 0; i < 3; i++) {
         const RpDtype type = i == 2 && c.value_type != RP_F32 ? c.value_type : c.type;
         w[i]               = random_weights(type, c.n, rows[i], 122 + (uint64_t)i);
@@ -147,6 +161,36 @@ Test(qkv, normalises_all_heads_as_one_row) {
                          .cache     = RP_Q8_0,
                          .pos       = 1});
     for_all_types((Case){.d = 20, .heads = 2, .heads_kv = 2, .bias = true, .head_norm = RP_HEAD_NORM_WHOLE, .pos = 2});
+}
+
+/* Each query head has a gate behind it. Workers and blocks begin at gates and at queries. */
+Test(qkv, leaves_the_gates_of_queries_as_they_are) {
+    Case c = {.d         = 64,
+              .heads     = 5,
+              .heads_kv  = 1,
+              .norm      = true,
+              .quantize  = true,
+              .head_norm = RP_HEAD_NORM_EACH,
+              .weights   = true,
+              .mode      = RP_ROPE_NEOX,
+              .n_dims    = 16,
+              .pos       = 3,
+              .gates     = true};
+    for_all_types(c);
+    c.head_norm = RP_HEAD_NORM_NONE, c.weights = false, c.bias = true;
+    for_all_types(c);
+    c.d = 6, c.n_dims = 2, c.heads = 7, c.mode = RP_ROPE_NORM;
+    for_all_types(c);
+    check((Case){.type      = RP_Q8_0,
+                 .n         = 64,
+                 .d         = 64,
+                 .heads     = 2,
+                 .heads_kv  = 2,
+                 .quantized = true,
+                 .cache     = RP_Q8_0,
+                 .head_norm = RP_HEAD_NORM_EACH,
+                 .pos       = -1,
+                 .gates     = true});
 }
 
 /* A negative position is padding: queries are rotated as at position 0, and nothing is stored. */
@@ -306,4 +350,12 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
             "qkv: q_norm must be f32 of 4 elements: wq f32 [8,8], wk f32 [8,4], wv f32 [8,4], x f32 [8], pos "
             "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], q_norm f32 [8], result f32 [4,2]");
+    args.qkv.q_norm = (RpTensorView){0}, p.qkv.gates = 1, p.qkv.norm = RP_HEAD_NORM_WHOLE;
+    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_ARG,
+            "qkv: queries with gates must have a norm of each head, or none: wq f32 [8,8], wk f32 [8,4], wv f32 "
+            "[8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+    p.qkv.norm = RP_HEAD_NORM_NONE, args.qkv.wq = floats(w, 8, 12);
+    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
+            "qkv: 12 rows must be whole heads of 4: wq f32 [8,12], wk f32 [8,4], wv f32 [8,4], x f32 [8], pos "
+            "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
 }

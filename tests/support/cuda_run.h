@@ -81,6 +81,7 @@ static inline void *to_device(const RpTensorView *v, const void *contents) {
 static inline bool takes_planes(RpOpKernel *cpu, const RpTensorView *w, int i) {
     const bool one = cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows ||
                      cpu == rp_cpu_linear || cpu == rp_cpu_router || cpu == rp_cpu_experts_down;
+    if (cpu == rp_cpu_projections) return (i < 2 || i > 3) && rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
     const int n = one ? 1 : cpu == rp_cpu_gate_up ? 2 : cpu == rp_cpu_qkv ? 3 : 0;
     return i < n && rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
 }
