@@ -29,6 +29,7 @@ struct RpSession {
     Runner         score;    /* logits of every token; opened when first used */
     Runner         sampling; /* samples on the device; executor NULL where the host samples */
     StateSlots     slots;
+    int32_t        n_published; /* rp_session_publish */
     char          *passes;
     int32_t        n_ctx, n_past;
     RpDtype        kv_type;
@@ -40,6 +41,12 @@ struct RpSession {
     int32_t        end_tokens[RP_REPLY_MAX_END];
     size_t         n_end_tokens;
 };
+
+/* For speculation: later calls of rp_session_prefill and rp_session_score publish the recurrent states after each of
+ * their last k positions, as far as there are slots. The session can be rewound to each of them until its next run. The
+ * kernels write these states in the same run; nothing is computed again. 0, the default: only the end of a prompt is
+ * kept. While k is not 0 it is published like the others, so that speculation displaces no state that is kept. */
+void rp_session_publish(RpSession *s, int32_t k);
 
 /* Plan, then open. `m` and the executor that options->share names must outlive the runner; it owns all else.
  * Closing a zeroed runner is legal, as is closing one that failed to open. */

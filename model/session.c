@@ -266,31 +266,40 @@ static void count_experts(RpSession *s, const Runner *r, int32_t n) {
         }
 }
 
-/* Names the slot that the recurrent state is read from and the slot that it is written to; returns the latter. A run
- * that fails leaves nothing in that slot. */
-static int32_t name_slots(RpSession *s, const Runner *r, int32_t n) {
-    if (s->slots.n == 0) return -1;
-    r->slots[0]      = rp_slots_find(&s->slots, s->n_past);
-    const int32_t to = rp_slots_take(&s->slots, r->slots[0]);
-    for (int32_t i = 0; i < r->o.n_tok; i++) r->slots[1 + i] = i == n - 1 ? to : -1;
-    return to;
+void rp_session_publish(RpSession *s, int32_t k) { s->n_published = k; }
+
+/* Names the slot that the recurrent state is read from, and the slots that the states after the last tokens of a run
+ * of n are written to: after the last one, and after those that are published. `left` tokens of the same call follow in
+ * later runs. Returns the number of states that are written. A run that fails leaves nothing in their slots. */
+static int32_t name_slots(RpSession *s, const Runner *r, int32_t n, int64_t left) {
+    if (s->slots.n == 0) return 0;
+    int32_t to[MAX_SLOTS], from = rp_slots_find(&s->slots, s->n_past);
+    int64_t m = s->n_published - left;
+    if (m > n) m = n;
+    if (m > s->slots.n) m = s->slots.n;
+    if (m < 1) m = 1;
+    rp_slots_take_last(&s->slots, from, n + left < s->n_published, (int32_t)m, to);
+    r->slots[0] = from;
+    for (int32_t i = 0; i < r->o.n_tok; i++) r->slots[1 + i] = i < n && i >= n - m ? to[i - (n - m)] : -1;
+    return (int32_t)m;
 }
 
 /* Runs n tokens from position n_past on. Position -1 marks padding: it stores nothing and attends to nothing.
- * Logits are computed for the last token, or for every token where the runner has as many outputs. */
-static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n) {
+ * Logits are computed for the last token, or for every token where the runner has as many outputs. `left` tokens of the
+ * same call follow in later runs. */
+static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n, size_t left) {
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         r->tokens[i] = i < n ? tokens[i] : 0;
         r->pos[i]    = i < n ? s->n_past + i : -1;
     }
     for (int32_t i = 0; i < r->o.n_out; i++) r->out_rows[i] = r->o.n_out == 1 ? n - 1 : i;
-    const int32_t slot  = name_slots(s, r, n);
+    const int32_t m     = name_slots(s, r, n, (int64_t)left);
     s->logits           = NULL;
     s->logits_on_device = false;
     RP_TRY(rp_executor_run(r->executor));
     count_experts(s, r, n);
     s->n_past += n;
-    if (slot >= 0) rp_slots_put(&s->slots, slot, s->n_past);
+    for (int32_t i = n - m; i < n; i++) rp_slots_put(&s->slots, r->slots[1 + i], s->n_past - (n - 1 - i));
     return RP_OK;
 }
 
@@ -299,16 +308,18 @@ RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPre
     if (n > 0) RP_NOT_NULL(tokens, "tokens");
 
     RP_TRY(check_append(s, tokens, n));
+    rp_slots_forget_loose(&s->slots, rp_slots_find(&s->slots, s->n_past));
     for (size_t done = 0; done < n;) {
         Runner       *r    = choose_runner(s, n - done);
         const int32_t take = n - done < (size_t)r->o.n_tok ? (int32_t)(n - done) : r->o.n_tok;
-        RP_TRY(run(s, r, tokens + done, take));
+        RP_TRY(run(s, r, tokens + done, take, n - done - (size_t)take));
         s->logits = r->logits;
         done += (size_t)take;
         if (progress != NULL && !progress((int64_t)done, (int64_t)n, user) && done < n)
             return rp_fail(RP_E_CANCELLED, "prefill was stopped after %zu of %zu tokens", done, n);
     }
-    if (n > 1) rp_slots_keep(&s->slots, s->n_past); /* the end of a prompt: a place to come back to */
+    if (n > 1 && s->n_published == 0)
+        rp_slots_keep(&s->slots, s->n_past); /* the end of a prompt: a place to come back to */
     return RP_OK;
 }
 
@@ -340,14 +351,15 @@ RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogit
             return st;
         }
     }
+    rp_slots_forget_loose(&s->slots, rp_slots_find(&s->slots, s->n_past));
     for (size_t done = 0; done < n;) {
         const int32_t take = n - done < (size_t)s->score.o.n_tok ? (int32_t)(n - done) : s->score.o.n_tok;
-        RP_TRY(run(s, &s->score, tokens + done, take));
+        RP_TRY(run(s, &s->score, tokens + done, take, n - done - (size_t)take));
         for (int32_t i = 0; i < take; i++) callback(done + (size_t)i, s->score.logits + (size_t)i * n_vocab, user);
         s->logits = s->score.logits + (size_t)(take - 1) * n_vocab;
         done += (size_t)take;
     }
-    if (n > 1) rp_slots_keep(&s->slots, s->n_past);
+    if (n > 1 && s->n_published == 0) rp_slots_keep(&s->slots, s->n_past);
     return RP_OK;
 }
 

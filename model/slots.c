@@ -25,6 +25,24 @@ int32_t rp_slots_take(StateSlots *s, int32_t from) {
     return best;
 }
 
+/* A slot counts as kept and latest used until all are taken, so that it is taken once. */
+void rp_slots_take_last(StateSlots *s, int32_t from, bool stays, int32_t m, int32_t slot[]) {
+    const bool kept = from >= 0 && s->slot[from].kept;
+    if (from >= 0 && stays) s->slot[from].kept = true, s->slot[from].used = ++s->clock;
+    for (int32_t i = 0; i < m; i++) {
+        slot[i] = rp_slots_take(s, i == 0 ? from : slot[i - 1]);
+        rp_slots_put(s, slot[i], 1);
+        s->slot[slot[i]].kept = true;
+    }
+    if (from >= 0 && stays) s->slot[from].kept = kept;
+    for (int32_t i = 0; i < m; i++) s->slot[slot[i]].n_past = 0, s->slot[slot[i]].kept = false;
+}
+
+void rp_slots_forget_loose(StateSlots *s, int32_t from) {
+    for (int32_t i = 0; i < s->n; i++)
+        if (i != from && !s->slot[i].kept) s->slot[i].n_past = 0;
+}
+
 void rp_slots_put(StateSlots *s, int32_t slot, int32_t n_past) {
     s->slot[slot].n_past = n_past;
     s->slot[slot].used   = ++s->clock;

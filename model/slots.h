@@ -26,6 +26,13 @@ int32_t rp_slots_find(const StateSlots *s, int32_t n_past);
  * is kept; else a free one; else the kept one that was used the longest time ago. What was in it is lost. */
 int32_t rp_slots_take(StateSlots *s, int32_t from);
 
+/* Slots for the states after each of the last m tokens of a run, m from 1 to s->n, oldest first. `stays`: the state in
+ * `from` is not to be overwritten, though it is not kept. */
+void rp_slots_take_last(StateSlots *s, int32_t from, bool stays, int32_t m, int32_t slot[]);
+
+/* Forgets the states that are not kept, but for that in slot `from`. */
+void rp_slots_forget_loose(StateSlots *s, int32_t from);
+
 /* The run has written the state after n_past tokens. */
 void rp_slots_put(StateSlots *s, int32_t slot, int32_t n_past);
 

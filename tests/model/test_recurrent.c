@@ -4,7 +4,7 @@
 #include "tests/support/tiny.h"
 
 #include "model/model.h"
-#include "model/slots.h"
+#include "model/runner.h"
 
 #include "reprise/convert.h"
 #include "reprise/train.h"
@@ -90,6 +90,19 @@ Test(recurrent, chunks_of_any_length_give_the_bits_of_single_steps) {
         }
         OK(rp_cpu_isa_set(best));
         for (int p = 0; p < 5; p++) check_split(m, models[i], 3, 256, splits[p], rows);
+        rp_model_free(m);
+    }
+}
+
+/* Passes `attention` and `quantize` change bits. The others do not. */
+Test(recurrent, fused_steps_have_the_bits_of_separate_ops) {
+    static float rows[N_IDS][MAX_VOCAB], separate[N_IDS][MAX_VOCAB];
+    for (int i = 0; i < N_MODELS; i++) {
+        RpModel *m = open_model(models[i]);
+        run_steps(m, "", rows);
+        run_steps(m, "-all,+attention,+quantize", separate);
+        for (int t = 0; t < N_IDS; t++)
+            cr_expect_arr_eq(rows[t], separate[t], row_bytes(m), "%s: token %d", models[i], t);
         rp_model_free(m);
     }
 }
@@ -202,7 +215,84 @@ Test(recurrent, the_budget_bounds_the_states) {
     rp_model_free(m);
 }
 
+/* ---- published states ---- */
+
+/* 13 tokens in two calls, the second one with the states of its last `k` positions; then a rewind to `to` and two steps
+ * with the tokens of `rows`. The call runs in chunks, and k may be more than its tokens. */
+static void check_published(const RpModel *m, const char *name, int32_t chunk, int32_t k, int to, bool scores,
+                            float rows[N_IDS][MAX_VOCAB]) {
+    static Scores scored;
+    RpSession    *s = open_session(m, 2, chunk, "", 0);
+    scored.bytes    = row_bytes(m);
+    OK(rp_session_prefill(s, ids, 4, NULL, NULL));
+    rp_session_publish(s, k);
+    if (scores)
+        OK(rp_session_score(s, ids + 4, 9, keep_row, &scored));
+    else
+        OK(rp_session_prefill(s, ids + 4, 9, NULL, NULL));
+    expect_logits(s, m, rows[12], name, 13);
+    for (int p = 1; p <= 13; p++) {
+        const int first = 13 - k < 4 ? 4 : 13 - k + 1;
+        cr_expect_eq(rp_session_rewind_point(s, p), p >= first ? p : p >= 4 ? 4 : 0, "%s: %d of %d", name, p, k);
+    }
+    OK(rp_session_rewind(s, to));
+    for (int t = to; t < to + 2; t++) {
+        OK(rp_session_step(s, ids[t]));
+        expect_logits(s, m, rows[t], name, t + 1);
+    }
+    cr_expect_eq(rp_session_rewind_point(s, to + 1), k > 1 ? to + 1 : 4, "%s: the state before the last step", name);
+    cr_expect_eq(rp_session_rewind_point(s, 4), 4, "%s: the end of the prompt is kept", name);
+    rp_session_free(s);
+}
+
+Test(recurrent, the_states_of_the_last_positions_can_be_rewound_to) {
+    static float rows[N_IDS][MAX_VOCAB];
+    for (int i = 0; i < N_MODELS; i++) {
+        RpModel *m = open_model(models[i]);
+        run_steps(m, "", rows);
+        for (int to = 10; to <= 13; to++) check_published(m, models[i], 256, 4, to, to % 2 == 0, rows);
+        for (int to = 8; to <= 13; to++) check_published(m, models[i], 2, 6, to, to % 2 == 0, rows);
+        check_published(m, models[i], 4, 9, 5, false, rows);
+        check_published(m, models[i], 4, 60, 4, true, rows);
+        check_published(m, models[i], 4, 1, 13, false, rows);
+        rp_model_free(m);
+    }
+}
+
+/* Two slots: of four states that are asked for there is room for the last two. */
+Test(recurrent, the_budget_bounds_the_published_states) {
+    RpModel   *m = open_model("qwen35-f32");
+    RpSession *s = open_session(m, 1, 256, "", rp_config_state_bytes(&m->config));
+    rp_session_publish(s, 4);
+    OK(rp_session_prefill(s, ids, 9, NULL, NULL));
+    cr_expect_eq(rp_session_rewind_point(s, 9), 9);
+    cr_expect_eq(rp_session_rewind_point(s, 8), 8);
+    cr_expect_eq(rp_session_rewind_point(s, 7), 0);
+    OK(rp_session_prefill(s, ids + 9, 2, NULL, NULL));
+    cr_expect_eq(rp_session_rewind_point(s, 10), 10);
+    cr_expect_eq(rp_session_rewind_point(s, 9), 0);
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
 /* ---- slots ---- */
+
+Test(recurrent, the_states_of_a_run_take_different_slots) {
+    StateSlots s = {.n = 4};
+    int32_t    slot[4];
+    rp_slots_put(&s, rp_slots_take(&s, -1), 5);
+    rp_slots_keep(&s, 5);
+    rp_slots_take_last(&s, 0, false, 3, slot);
+    cr_expect(slot[0] == 1 && slot[1] == 2 && slot[2] == 3, "%d %d %d", slot[0], slot[1], slot[2]);
+    cr_expect_eq(rp_slots_find(&s, 1), -1, "a run that fails leaves nothing");
+    for (int32_t i = 0; i < 3; i++) rp_slots_put(&s, slot[i], 6 + i);
+    rp_slots_take_last(&s, 3, true, 2, slot);
+    cr_expect(slot[0] == 0 && slot[1] == 1, "%d %d: the states used the longest time ago", slot[0], slot[1]);
+    cr_expect_eq(rp_slots_find(&s, 8), 3, "the state that the run reads stays");
+    rp_slots_forget_loose(&s, 3);
+    cr_expect_eq(rp_slots_find(&s, 7), -1);
+    cr_expect_eq(rp_slots_find(&s, 8), 3);
+}
 
 Test(recurrent, a_run_takes_the_slot_that_matters_least) {
     StateSlots s = {.n = 3};
