@@ -73,11 +73,13 @@ inside() { # root, command: with apt's settings and the name server of this mach
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
         chroot "$root/$name" sh -eux -c "$*"
 }
+passed=0
 check() { # title, root, command
     title=$1
     shift
     if inside "$@" >"$work/log" 2>&1; then
         echo "ok      $title"
+        passed=$((passed + 1))
     else
         echo "FAILED  $title"; tail -30 "$work/log"; exit 1
     fi
@@ -108,4 +110,4 @@ check "Go: a new module, no flags" developer "$install golang-go
     mkdir -p /go/app && cd /go && tar -xf /packages/reprise-go-*.tar.gz && cd app && $demo && cp /main.go .
     go mod init app && go mod edit -require=reprise@v0.0.0 -replace=reprise=/go/reprise-go-$version
     test -n \"\$(GOFLAGS=-mod=mod GOPROXY=off go run .)\""
-echo "6 passed, 0 failed, 0 skipped"
+echo "$passed passed, 0 failed, 0 skipped"
