@@ -234,7 +234,7 @@ static void arrange_q2_0(const uint8_t *in, uint8_t *out) {
     for (int m = 0; m < 4; m++) memcpy(out + 2 * m, in + 18 * m, 2);
     for (int i = 0; i < 256; i++) {
         const int      run = i / 32, k = run / 4 * 2 + i % 32 / 16;
-        const unsigned q  = in[i / 64 * 18 + 2 + i % 64 / 4] >> (i % 4 * 2) & 3u;
+        const unsigned q  = (unsigned)in[i / 64 * 18 + 2 + i % 64 / 4] >> (i % 4 * 2) & 3u;
         uint8_t       *to = out + 8 + run % 4 * 16 + i % 16;
         *to               = (uint8_t)(*to | q << (2 * k));
     }
