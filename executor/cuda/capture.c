@@ -123,7 +123,9 @@ static RpStatus check_types(const CudaExecutor *c) {
         for (int j = 0; j < i; j++) {
             const PlanStep *a = &c->base.plan->steps[c->captured[i].step],
                            *b = &c->base.plan->steps[c->captured[j].step];
-            if (c->captured[i].function != c->captured[j].function || c->captured[i].any_type) continue;
+            if (c->captured[i].function != c->captured[j].function || c->captured[i].any_type ||
+                c->captured[j].any_type)
+                continue;
             const RpDtype x = a->args.unary.x.dtype, y = b->args.unary.x.dtype;
             if (x != y && (rp_dtype_is_quant(x) || rp_dtype_is_quant(y)))
                 return rp_fail(RP_E_STATE, "one kernel was captured for '%s' of %s and '%s' of %s",

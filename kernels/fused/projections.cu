@@ -99,7 +99,10 @@ RpStatus products_of(Form form, ProjectionsArgs &p, unsigned which, bool early, 
         p.of[i].grid.early = (int)p.early;
         blocks += p.of[i].grid.blocks;
     }
-    const LaunchShape shape = {dim3((unsigned)blocks), dim3(BlockShape<Form>::THREADS), rp_column_shared(p.column)};
+    /* The first source tells the type of the weights only where its product is in the launch. */
+    const bool        any_type = (which & 1) == 0;
+    const LaunchShape shape    = {dim3((unsigned)blocks), dim3(BlockShape<Form>::THREADS), rp_column_shared(p.column),
+                                  any_type};
     return RP_LAUNCH_FORM("projections", ctx, shape, form, projections_kernel<Form>, p);
 }
 
