@@ -151,9 +151,9 @@ class Conversions(Case):
 
     def test_quantize(self):
         """The error is at most half a step; steps follow from the largest magnitude of each block of 32 or 16. No type has a step
-        larger than half of that."""
+        larger than half of that, but for q1_0 with levels -1 and 1, and q2_0 with -1, 0, 1 and 2: no error exceeds the largest."""
         steps = {"f32": 0, "f16": 2**-10, "bf16": 2**-7, "q4_0": 1 / 8, "q4_1": 2 / 15, "q5_0": 1 / 16, "q5_1": 2 / 31,
-                 "q8_0": 1 / 127, "q4_k": 2 / 15, "q5_k": 2 / 31, "q6_k": 1 / 31}
+                 "q8_0": 1 / 127, "q4_k": 2 / 15, "q5_k": 2 / 31, "q6_k": 1 / 31, "q1_0": 1, "q2_0": 1}
         backend = BACKENDS[0]
         for name in READ_ONLY:
             with self.assertRaisesRegex(NnError, f"rows of {name} cannot be quantised"):
