@@ -1,7 +1,8 @@
 /* Op projections: two to four products of one column, one behind the other in one result. */
-#include "ops/fused/projections.h"
+#include "ops/op.h"
 
 #include "ops/fused/column.h"
+#include "ops/fused/projections.h"
 
 static CHECK_RULE(check) {
     int64_t rows = 0;

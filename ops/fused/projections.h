@@ -2,7 +2,7 @@
 #ifndef OPS_FUSED_PROJECTIONS_H
 #define OPS_FUSED_PROJECTIONS_H
 
-#include "ops/op.h"
+#include "base/kernels.h"
 
 enum { RP_PROJECTIONS = 4 };
 
