@@ -21,11 +21,6 @@ static const char suffix_a[] = ".lora_a", suffix_b[] = ".lora_b";
 
 enum { SUFFIX = sizeof suffix_a - 1 };
 
-static bool ends_with(RpGgufString s, const char *end) {
-    const size_t n = strlen(end);
-    return s.len > n && memcmp(s.ptr + s.len - n, end, n) == 0;
-}
-
 static bool is(RpGgufString s, const char *text) { return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0; }
 
 static int shown(RpGgufString s) { return (int)(s.len < 96 ? s.len : 96); }
@@ -41,7 +36,8 @@ bool rp_model_adapts(const RpModel *m, const RpGgufTensor *t) {
     const int64_t *ne = t->view.ne;
     if (t == m->token_embd || ne[1] < 2 || ne[2] > 1 || ne[3] > 1 || is_convolution(m, t)) return false;
     if (!rp_model_reads(m, t)) return false;
-    return t == m->output || (t->name.len > 4 && memcmp(t->name.ptr, "blk.", 4) == 0 && ends_with(t->name, ".weight"));
+    return t == m->output ||
+           (t->name.len > 4 && memcmp(t->name.ptr, "blk.", 4) == 0 && rp_gguf_ends_with(t->name, ".weight"));
 }
 
 /* ---- checks ---- */
@@ -111,9 +107,9 @@ static RpStatus find_weight(const RpModel *m, const RpGgufFile *f, const RpGgufT
 /* Tensor i of the file: a pair for each lora_a; a lora_b without its lora_a is an error. */
 static RpStatus add_tensor(RpModel *m, const RpGgufFile *f, const RpGgufTensor *t, float scale, float alpha) {
     const RpGgufString stem = {t->name.ptr, t->name.len > SUFFIX ? t->name.len - SUFFIX : 0};
-    const bool         is_a = ends_with(t->name, suffix_a);
+    const bool         is_a = rp_gguf_ends_with(t->name, suffix_a);
     if (rp_gguf_is_training(t->name)) return RP_OK;
-    if (!is_a && !ends_with(t->name, suffix_b))
+    if (!is_a && !rp_gguf_ends_with(t->name, suffix_b))
         return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is no .lora_a or .lora_b", rp_gguf_path(f), shown(t->name),
                        t->name.ptr);
     if (find(f, stem, is_a ? suffix_b : suffix_a) == NULL)

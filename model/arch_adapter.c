@@ -5,6 +5,7 @@
  *
  * A pass that fuses products finds another reader or another source here and leaves them as they are. */
 #include "model/arch.h"
+#include "model/gguf/gguf_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,11 +47,6 @@ TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGg
  * is multiplied by it. Files of NVFP4 have such scales, as those of its sub-blocks are at most 448.
  * "blk.0.attn_q.input_scale" is for activations in 4-bit floats, which there are none of here. */
 
-static bool ends_with(RpGgufString s, const char *end) {
-    const size_t n = strlen(end);
-    return s.len > n && memcmp(s.ptr + s.len - n, end, n) == 0;
-}
-
 /* The tensor whose name has `with` in place of what follows the first n bytes of `name`. */
 static const RpGgufTensor *sibling(const RpModel *m, RpGgufString name, size_t n, const char *with) {
     char text[160];
@@ -83,13 +79,13 @@ const RpGgufTensor *rp_model_scaled(const RpModel *m) {
 static bool is_multiplied(const RpModel *m, const RpGgufTensor *w) {
     if (w == m->output) return m->output != m->token_embd;
     return memcmp(w->name.ptr, "blk.", 4) == 0 && w->view.ne[1] > 1 && w->view.ne[2] == 1 &&
-           !ends_with(w->name, ".ssm_conv1d.weight") && !ends_with(w->name, ".conv.weight");
+           !rp_gguf_ends_with(w->name, ".ssm_conv1d.weight") && !rp_gguf_ends_with(w->name, ".conv.weight");
 }
 
 bool rp_model_is_scale(const RpModel *m, const RpGgufTensor *t) {
     static const char input[] = ".input_scale", scale[] = ".scale";
-    const bool        of_input = ends_with(t->name, input);
-    if (!of_input && !ends_with(t->name, scale)) return false;
+    const bool        of_input = rp_gguf_ends_with(t->name, input);
+    if (!of_input && !rp_gguf_ends_with(t->name, scale)) return false;
     const RpGgufTensor *w = sibling(m, t->name, t->name.len - (of_input ? sizeof input : sizeof scale) + 1, ".weight");
     if (w == NULL || w->name.len < 4) return false;
     return of_input || (is_number(t) && is_multiplied(m, w));

@@ -1,6 +1,8 @@
 /* Mean squares from the sums and counts of an importance matrix (model/convert/imatrix.c has the format). */
 #include "model/convert/importance.h"
 
+#include "model/gguf/gguf_file.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +14,8 @@ struct Importance {
 };
 
 static bool has_sums(const RpGgufFile *f) {
-    static const char end[] = ".in_sum2";
-    const size_t      len   = sizeof end - 1;
-    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
-        const RpGgufString name = rp_gguf_tensor(f, i)->name;
-        if (name.len > len && memcmp(name.ptr + name.len - len, end, len) == 0) return true;
-    }
+    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++)
+        if (rp_gguf_ends_with(rp_gguf_tensor(f, i)->name, ".in_sum2")) return true;
     return false;
 }
 

@@ -90,11 +90,6 @@ static RpStatus describe(Requantize *r) {
     return rp_gguf_writer_begin(r->out);
 }
 
-static bool ends_with(RpGgufString s, const char *end) {
-    const size_t n = strlen(end);
-    return s.len > n && memcmp(s.ptr + s.len - n, end, n) == 0;
-}
-
 /* GGUF keeps the rows of a head of q and k as pairs (2i, 2i + 1) where RoPE rotates these, Hugging Face as halves
  * (i, i + d/2). The view walks the rows of halves in the order of pairs: row 2i + k of a head is row i + k * d/2. */
 static RpGgufTensor in_order_of_gguf(const Requantize *r, const RpGgufTensor *t) {
@@ -102,7 +97,7 @@ static RpGgufTensor in_order_of_gguf(const Requantize *r, const RpGgufTensor *t)
     RpGgufTensor             out     = *t;
     const int64_t            d       = r->head_dim;
     for (size_t i = 0; r->in->parts.norm_rope && i < sizeof names / sizeof names[0]; i++) {
-        if (!ends_with(t->name, names[i])) continue;
+        if (!rp_gguf_ends_with(t->name, names[i])) continue;
         const bool    bias    = t->view.ne[1] == 1;
         const int64_t columns = bias ? 1 : t->view.ne[0], rows = bias ? t->view.ne[0] : t->view.ne[1];
         const size_t  row = rp_row_bytes(t->view.dtype, columns);

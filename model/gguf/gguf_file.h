@@ -82,6 +82,12 @@ static inline bool rp_gguf_is_training(RpGgufString name) {
     return name.len >= sizeof prefix - 1 && memcmp(name.ptr, prefix, sizeof prefix - 1) == 0;
 }
 
+/* The name ends with `end`, and is longer. */
+static inline bool rp_gguf_ends_with(RpGgufString name, const char *end) {
+    const size_t n = strlen(end);
+    return name.len > n && memcmp(name.ptr + name.len - n, end, n) == 0;
+}
+
 /* Bytes of a value of the type; 0: strings and arrays, whose length varies. */
 size_t rp_gguf_value_type_bytes(RpGgufType type);
 
