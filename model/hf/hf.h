@@ -155,6 +155,10 @@ void rp_hf_put_text(const HfModel *m, const char *key, const char *text);
 RP_NODISCARD RpStatus rp_hf_copy_count(const HfModel *m, const char *name, const char *key);
 RP_NODISCARD RpStatus rp_hf_copy_number(const HfModel *m, const char *name, double fallback, const char *key);
 
+/* The object rope_parameters, of older files rope_scaling, and the type that such an object names; NULL if absent. */
+const JsonNode *rp_hf_rope_object(const HfModel *m);
+const JsonNode *rp_hf_rope_type(const HfModel *m, const JsonNode *scaling);
+
 /* A value of rope_parameters or rope_scaling, or of config.json itself. */
 RP_NODISCARD RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out);
 

@@ -57,15 +57,12 @@ RpStatus rp_hf_ernie_moe_keys(HfModel *m) {
 /* The scale of attention grows with the position. The class of transformers has a default for all of rope_parameters,
  * which published files give. */
 RpStatus rp_hf_ministral3_keys(HfModel *m) {
-    const JsonNode *rope = rp_hf_value(m, "rope_parameters");
+    const JsonNode *rope = rp_hf_rope_object(m);
     double          beta;
-    if (rope == NULL) rope = rp_hf_value(m, "rope_scaling");
     if (rope == NULL) return rp_fail(RP_E_FORMAT, "%s: rope_parameters is missing", m->config.path);
     RP_TRY(rp_hf_rope_number(m, "llama_4_scaling_beta", 0.0, &beta));
     if (beta == 0.0) return RP_OK;
-    const JsonNode *type = rp_json_get(&m->config, rope, "rope_type");
-    if (type == NULL) type = rp_json_get(&m->config, rope, "type");
-    if (!rp_json_is(&m->config, type, "yarn"))
+    if (!rp_json_is(&m->config, rp_hf_rope_type(m, rope), "yarn"))
         return rp_hf_refuse(m, "llama_4_scaling_beta", "a scale that grows with the position without YaRN");
     rp_hf_put_f32(m, "attention.temperature_scale", beta);
     return RP_OK;
@@ -196,11 +193,10 @@ static RpStatus delta_layers(const HfModel *m) {
 /* Pairs of M-RoPE for positions of time, height and width, which are equal for text. */
 static RpStatus rope_sections(const HfModel *m) {
     static const int32_t usual[] = {11, 11, 10, 0};
-    const JsonNode      *rope    = rp_hf_value(m, "rope_parameters"), *list;
+    const JsonNode      *rope    = rp_hf_rope_object(m);
+    const JsonNode      *list    = rope != NULL ? rp_json_get(&m->config, rope, "mrope_section") : NULL;
     char                 key[128];
-    if (rope == NULL) rope = rp_hf_value(m, "rope_scaling");
-    list              = rope != NULL ? rp_json_get(&m->config, rope, "mrope_section") : NULL;
-    const JsonNode *x = list != NULL ? rp_json_first(&m->config, list) : NULL;
+    const JsonNode      *x = list != NULL ? rp_json_first(&m->config, list) : NULL;
     if (list != NULL && (list->type != JSON_ARRAY || list->n != 3))
         return rp_fail(RP_E_FORMAT, "%s: mrope_section is not a list of 3 numbers", m->config.path);
     rp_gguf_put_array(m->out, rp_hf_key(m, "rope.dimension_sections", key, sizeof key), RP_GGUF_I32, 4);

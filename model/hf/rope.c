@@ -171,7 +171,7 @@ static RpStatus longrope(HfModel *m, const JsonNode *scaling, uint32_t head_dim,
     return copy_factors(m, scaling, "short_factor", "rope_factors_short.weight", head_dim / 2);
 }
 
-static const JsonNode *type_of(const HfModel *m, const JsonNode *scaling) {
+const JsonNode *rp_hf_rope_type(const HfModel *m, const JsonNode *scaling) {
     const JsonNode *type = rp_json_get(&m->config, scaling, "rope_type");
     return type != NULL ? type : rp_json_get(&m->config, scaling, "type");
 }
@@ -191,7 +191,7 @@ static RpStatus check_untyped(const HfModel *m, const JsonNode *scaling) {
 }
 
 static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_trained, double base) {
-    const JsonNode *type = type_of(m, scaling);
+    const JsonNode *type = rp_hf_rope_type(m, scaling);
     if (type == NULL) return check_untyped(m, scaling);
     /* the dynamic scaling begins behind max_position_embeddings, where no session goes */
     if (rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic")) return RP_OK;
@@ -207,10 +207,15 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
                    m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
 }
 
+const JsonNode *rp_hf_rope_object(const HfModel *m) {
+    const JsonNode *newer = rp_hf_value(m, "rope_parameters");
+    return newer != NULL ? newer : rp_hf_value(m, "rope_scaling");
+}
+
 /* *full: the object of a model with one kind of layers, or of its layers without a window; NULL: there is none. */
 static RpStatus rope_objects(const HfModel *m, const JsonNode **full, const JsonNode **window) {
     const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *older = rp_hf_value(m, "rope_scaling");
-    *full   = newer != NULL ? newer : older;
+    *full   = rp_hf_rope_object(m);
     *window = NULL;
     if (newer != NULL && older != NULL) return rp_hf_refuse(m, "rope_scaling", "it beside rope_parameters");
     if (newer != NULL && rp_json_get(&m->config, newer, "full_attention") != NULL) {
@@ -248,7 +253,7 @@ RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained) {
     RP_TRY(rp_hf_number(m, window, "rope_theta", window_base, &window_base));
     rp_hf_put_f32(m, "rope.freq_base", base);
     if (m->family->windows) rp_hf_put_f32(m, "rope.freq_base_swa", window_base);
-    const JsonNode *type = type_of(m, window);
+    const JsonNode *type = rp_hf_rope_type(m, window);
     if (type != NULL && !rp_json_is(&m->config, type, "default"))
         return rp_hf_refuse(m, "sliding_attention", "RoPE scaling of layers with a window");
     if (type == NULL) RP_TRY(check_untyped(m, window));
