@@ -14,6 +14,9 @@ static inline size_t rp_align_bytes(size_t bytes) {
 
 static inline size_t rp_align_floats(int64_t n) { return rp_align_bytes((size_t)n * sizeof(float)); }
 
+/* An end of a worker's share of the rows, within one of the matrices that stand one after another. */
+static inline int64_t rp_clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
+
 /* Calls the kernel as the only worker: the caller computes all of the result. For kernels of one phase that use neither
  * shared nor local memory. */
 static inline RpStatus rp_run_alone(RpOpKernel *kernel, const RpOpArgs *args) {

@@ -11,8 +11,6 @@ CpuNeeds rp_needs_projections(const RpOpArgs *args) {
     return (CpuNeeds){.phases = 1, .local = 2 * rp_column_bytes(args->projections.x.ne[0])};
 }
 
-static int64_t clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
-
 RpStatus rp_cpu_projections(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(projections, args));
     const RpColumnParams *c   = &args->params->projections.column;
@@ -26,7 +24,7 @@ RpStatus rp_cpu_projections(const RpOpArgs *args, RpKernelCtx *ctx) {
         if (w == NULL) continue;
         const RpColumnParams column = rp_projection_column(c, w);
         const int            which  = column.round != 0;
-        const int64_t        first = clamped(from - start, 0, w->ne[1]), end = clamped(to - start, 0, w->ne[1]);
+        const int64_t        first = rp_clamped(from - start, 0, w->ne[1]), end = rp_clamped(to - start, 0, w->ne[1]);
         if (first < end && !known[which])
             RP_TRY(rp_column(&args->projections.x, &args->projections.norm, &column,
                              (char *)ctx->local + (size_t)which * bytes, &x[which]));

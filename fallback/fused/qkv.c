@@ -113,8 +113,6 @@ static RpStatus products(const RpOpArgs *args, const Heads *h, const RpTensorVie
     return RP_OK;
 }
 
-static int64_t clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
-
 /* Phase 0: this worker's heads, [from, to) of all heads of q, k and v. Example: 4 query heads and 2 heads each of k and
  * v are numbered q 0..3, k 4..5, v 6..7. The second of three workers takes [2, 5): two heads of q and one of k. */
 static RpStatus phase_0_heads(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -127,8 +125,8 @@ static RpStatus phase_0_heads(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(rp_column(&args->qkv.x, &args->qkv.norm, &args->params->qkv.column, ctx->local, &x));
     for (int i = 0; i < N_PROJECTIONS; i++) {
         Heads h = heads_of(args, ctx, i);
-        h.first = clamped(from - start, 0, h.all);
-        h.end   = clamped(to - start, 0, h.all);
+        h.first = rp_clamped(from - start, 0, h.all);
+        h.end   = rp_clamped(to - start, 0, h.all);
         start += h.all;
         if (h.first == h.end) continue;
         RP_TRY(products(args, &h, &x));

@@ -9,8 +9,7 @@ static const char *problem(const RpTensorView *x, const RpTensorView *w, const R
     if (w->dtype != RP_F32 || w->ne[1] != channels || rp_view_rows(w) != channels || w->nb[0] != sizeof(float))
         return "w must be f32 with a contiguous row of taps for each channel of x";
     if (taps < 2 || taps > RP_CONV_MAX_TAPS) return "there must be from 2 to 8 taps";
-    if (bias != NULL && (bias->dtype != RP_F32 || rp_view_elems(bias) != channels || !rp_view_is_contiguous(bias)))
-        return "the bias must be f32, one for each channel";
+    if (bias != NULL && !rp_is_vector(bias, channels)) return "the bias must be f32, one for each channel";
     return rp_slots_problem(window, slots, channels * (taps - 1), t);
 }
 

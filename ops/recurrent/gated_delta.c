@@ -1,26 +1,17 @@
 /* Op gated_delta: the gated delta rule over tokens. */
 #include "ops/recurrent/slots.h"
 
-static bool is_heads(const RpTensorView *v, int64_t d, int64_t heads, int64_t t) {
-    return v->dtype == RP_F32 && v->nb[0] == sizeof(float) && v->ne[0] == d && v->ne[1] == heads && v->ne[2] == t &&
-           v->ne[3] == 1;
-}
-
 /* A number for each head of v and token, as [n0,n1,t] with n0 * n1 heads. */
 static bool is_gate(const RpTensorView *v, int64_t heads, int64_t t) {
     return v->dtype == RP_F32 && v->nb[0] == sizeof(float) && v->ne[0] * v->ne[1] == heads && v->ne[2] == t &&
            v->ne[3] == 1;
 }
 
-static bool is_vector(const RpTensorView *v, int64_t n) {
-    return v->dtype == RP_F32 && rp_view_elems(v) == n && rp_view_is_contiguous(v);
-}
-
 static const char *problem_of_heads(const RpTensorView *q, const RpTensorView *k, const RpTensorView *v) {
     const int64_t d = v->ne[0], heads = v->ne[1], keys = k->ne[1], t = v->ne[2];
     if (d < 1 || d > RP_DELTA_MAX_DIM) return "heads must have from 1 to 256 elements";
-    if (!is_heads(v, d, heads, t)) return "v must be f32 [d,heads,t] with contiguous rows";
-    if (!is_heads(q, d, keys, t) || !is_heads(k, d, keys, t))
+    if (!rp_is_rows(v, d, heads, t)) return "v must be f32 [d,heads,t] with contiguous rows";
+    if (!rp_is_rows(q, d, keys, t) || !rp_is_rows(k, d, keys, t))
         return "q and k must be f32 [d,key heads,t] with contiguous rows, for the d and t of v";
     if (heads % keys != 0) return "the heads of v must be a multiple of those of k";
     return NULL;
@@ -31,7 +22,7 @@ static const char *problem_of_gates(const RpTensorView *v, const RpTensorView *a
     const int64_t heads = v->ne[1], t = v->ne[2];
     if (!is_gate(alpha, heads, t) || !is_gate(beta, heads, t))
         return "alpha and beta must be f32, one for each head of v and token";
-    if (!is_vector(a, heads) || !is_vector(dt, heads)) return "a and dt must be f32, one for each head of v";
+    if (!rp_is_vector(a, heads) || !rp_is_vector(dt, heads)) return "a and dt must be f32, one for each head of v";
     return NULL;
 }
 
@@ -46,7 +37,7 @@ static CHECK_RULE(check) {
         why = rp_slots_problem(&args->gated_delta.state, &args->gated_delta.slots, v->ne[0] * v->ne[0] * v->ne[1],
                                v->ne[2]);
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
-    if (!is_heads(y, v->ne[0], v->ne[1], v->ne[2]))
+    if (!rp_is_rows(y, v->ne[0], v->ne[1], v->ne[2]))
         return rp_refuse(RP_E_SHAPE, op, args, "the result must be f32 of the shape of v");
     if (!(p->eps >= 0.0f)) return rp_refuse(RP_E_ARG, op, args, "eps = %g must not be negative", (double)p->eps);
     return RP_OK;

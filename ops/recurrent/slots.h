@@ -5,6 +5,12 @@
 
 #include "ops/op.h"
 
+/* f32 [n,rows,t] with contiguous rows. */
+bool rp_is_rows(const RpTensorView *v, int64_t n, int64_t rows, int64_t t);
+
+/* n contiguous f32, of any shape. */
+bool rp_is_vector(const RpTensorView *v, int64_t n);
+
 /* NULL, or what must be: a state f32 [n,slots] with contiguous rows, and slots for t tokens. */
 const char *rp_slots_problem(const RpTensorView *state, const RpTensorView *slots, int64_t n, int64_t t);
 

@@ -1,15 +1,6 @@
 /* Op ssm_scan: the selective scan of Mamba-2 over tokens. */
 #include "ops/recurrent/slots.h"
 
-static bool is_rows(const RpTensorView *v, int64_t n, int64_t rows, int64_t t) {
-    return v->dtype == RP_F32 && v->nb[0] == sizeof(float) && v->ne[0] == n && v->ne[1] == rows && v->ne[2] == t &&
-           v->ne[3] == 1;
-}
-
-static bool is_vector(const RpTensorView *v, int64_t n) {
-    return v->dtype == RP_F32 && rp_view_elems(v) == n && rp_view_is_contiguous(v);
-}
-
 /* The sources that both rules look at. */
 typedef struct Scan {
     const RpTensorView *x, *z, *dt, *b, *c, *a, *d, *bias, *state, *slots;
@@ -17,15 +8,15 @@ typedef struct Scan {
 
 static const char *problem(const Scan *s) {
     const int64_t p = s->x->ne[0], heads = s->x->ne[1], t = s->x->ne[2], n = s->b->ne[0], groups = s->b->ne[1];
-    if (!is_rows(s->x, p, heads, t)) return "x must be f32 [p,heads,t] with contiguous rows";
-    if (!is_rows(s->z, p, heads, t)) return "z must be f32 of the shape of x with contiguous rows";
+    if (!rp_is_rows(s->x, p, heads, t)) return "x must be f32 [p,heads,t] with contiguous rows";
+    if (!rp_is_rows(s->z, p, heads, t)) return "z must be f32 of the shape of x with contiguous rows";
     if (n < 1 || n > RP_SSM_MAX_STATE) return "the state of a channel must have from 1 to 256 elements";
-    if (is_rows(s->b, n, groups, t) && heads % groups != 0)
+    if (rp_is_rows(s->b, n, groups, t) && heads % groups != 0)
         return "the heads of x must be a multiple of the groups of b";
-    if (!is_rows(s->b, n, groups, t) || !is_rows(s->c, n, groups, t))
+    if (!rp_is_rows(s->b, n, groups, t) || !rp_is_rows(s->c, n, groups, t))
         return "b and c must be f32 [n,groups,t] with contiguous rows, for the t of x";
-    if (!is_rows(s->dt, heads, t, 1)) return "dt must be f32 [heads,t] with contiguous rows";
-    if (!is_vector(s->a, heads) || !is_vector(s->d, heads) || !is_vector(s->bias, heads))
+    if (!rp_is_rows(s->dt, heads, t, 1)) return "dt must be f32 [heads,t] with contiguous rows";
+    if (!rp_is_vector(s->a, heads) || !rp_is_vector(s->d, heads) || !rp_is_vector(s->bias, heads))
         return "a, d and bias must be f32, one for each head of x";
     return rp_slots_problem(s->state, s->slots, n * p * heads, t);
 }
@@ -44,7 +35,7 @@ static CHECK_RULE(check) {
                                &args->ssm_scan.slots};
     const char         *why = problem(&s);
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
-    if (is_rows(&args->dst, x->ne[0], x->ne[1], x->ne[2])) return RP_OK;
+    if (rp_is_rows(&args->dst, x->ne[0], x->ne[1], x->ne[2])) return RP_OK;
     return rp_refuse(RP_E_SHAPE, op, args, "the result must be f32 of the shape of x");
 }
 
