@@ -13,6 +13,11 @@ struct Sigmoid {
     __device__ float operator()(float x) const { return 1.0f / (1.0f + expf(-x)); }
 };
 
+/* log(1 + exp(x)), which is x in f32 above 20. */
+struct Softplus {
+    __device__ float operator()(float x) const { return x > 20.0f ? x : log1pf(expf(x)); }
+};
+
 struct GeluTanh {
     __device__ float operator()(float x) const {
         return 0.5f * x * (1.0f + tanhf(0.7978845608f * fmaf(0.044715f * x * x, x, x)));

@@ -6,6 +6,7 @@
  * numerics  f32; sums over the rows of a warp in order, then over the warps in order; one order for any number of
  *           tokens
  * A column belongs to one block, so the slot before the first token may also be that of a later one. */
+#include "kernels/device/act.cuh"
 #include "kernels/device/slots.cuh"
 
 #include "base/limits.h"
@@ -50,10 +51,9 @@ __device__ void prepare(const Delta &p, int64_t head, int64_t t, DeltaShared &s)
     if (warp == 0) normalize((const float *)rp_row_at(p.k, key, t, 0), d, p.eps, 1.0f, s.k);
     if (warp == 1) normalize((const float *)rp_row_at(p.q, key, t, 0), d, p.eps, (float)d, s.q);
     if (threadIdx.x == 2 * RP_WARP) {
-        const float x        = gate_of(p.alpha, head, t) + ((const float *)p.dt.data)[head];
-        const float softplus = x > 20.0f ? x : log1pf(expf(x));
-        s.g                  = expf(((const float *)p.a.data)[head] * softplus);
-        s.b                  = 1.0f / (1.0f + expf(-gate_of(p.beta, head, t)));
+        const float x = gate_of(p.alpha, head, t) + ((const float *)p.dt.data)[head];
+        s.g           = expf(((const float *)p.a.data)[head] * Softplus()(x));
+        s.b           = Sigmoid()(gate_of(p.beta, head, t));
     }
     __syncthreads();
 }

@@ -41,7 +41,7 @@ __device__ void prepare(const Scan &p, int64_t head, int64_t t, ScanShared &s) {
     for (int i = (int)threadIdx.x; i < (int)p.b.ne[0]; i += (int)blockDim.x) s.b[i] = b[i], s.c[i] = c[i];
     if (threadIdx.x == 0) {
         const float x = ((const float *)rp_row(p.dt, t))[head] + ((const float *)p.bias.data)[head];
-        s.e           = x > 20.0f ? x : log1pf(expf(x));
+        s.e           = Softplus()(x);
         s.g           = expf(((const float *)p.a.data)[head] * s.e);
     }
     __syncthreads();
