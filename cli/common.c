@@ -70,8 +70,8 @@ static double position_bytes(const TensorNode *cache) {
     return (double)view.ne[2] * (double)rp_row_bytes(view.dtype, view.ne[0]);
 }
 
-static bool has_attention(const ExecPlan *plan, int layer) {
-    for (int i = 0; i < rp_plan_memory(plan).n_steps; i++) {
+static bool has_attention(const ExecPlan *plan, int n_steps, int layer) {
+    for (int i = 0; i < n_steps; i++) {
         const TensorNode *node = rp_plan_step_node(plan, i);
         if (rp_node_layer(node) == layer && strcmp(rp_node_op_name(node), "attention") == 0) return true;
     }
@@ -100,9 +100,10 @@ static double state_row_bytes(const TensorNode *node) {
 /* Attention reads its window of keys and values, also where layers share a cache. A recurrent op reads one slot of its
  * state and writes one. Attention in steps of matrix products reads the whole cache that the same layer writes. */
 double cli_kv_bytes(const RpSession *s, double position) {
-    const ExecPlan *plan  = rp_session_decode_plan(s);
-    double          bytes = 0;
-    for (int i = 0; i < rp_plan_memory(plan).n_steps; i++) {
+    const ExecPlan *plan    = rp_session_decode_plan(s);
+    const int       n_steps = rp_plan_memory(plan).n_steps;
+    double          bytes   = 0;
+    for (int i = 0; i < n_steps; i++) {
         const TensorNode *node = rp_plan_step_node(plan, i);
         if (strcmp(rp_node_op_name(node), "attention") == 0) {
             const int32_t window = rp_node_params(node)->attention.window;
@@ -110,7 +111,7 @@ double cli_kv_bytes(const RpSession *s, double position) {
                      (window > 0 ? fmin(window, position) : position);
         } else if (is_recurrent(node)) {
             bytes += 2.0 * state_row_bytes(node);
-        } else if (!has_attention(plan, rp_node_layer(node))) {
+        } else if (!has_attention(plan, n_steps, rp_node_layer(node))) {
             bytes += state_row_bytes(node) * position;
         }
     }

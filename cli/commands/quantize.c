@@ -11,14 +11,9 @@ static struct {
     bool        quiet;
 } args;
 
-/* A file that is not one is reported by the conversion. */
-static void warn_of_quantised(void) {
-    RpGgufFile *f;
+static void warn_of_quantised(const RpGgufFile *f) {
     const char *type = NULL;
     int64_t     n    = 0;
-    struct stat info;
-    if (stat(args.input, &info) != 0 || !S_ISREG(info.st_mode)) return; /* directories have no such types */
-    if (rp_gguf_open(args.input, &f) != RP_OK) return;
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
         if (!t->known || !rp_dtype_is_quant(t->view.dtype)) continue;
@@ -29,7 +24,6 @@ static void warn_of_quantised(void) {
             "%s is quantised (%lld tensors, the first is %s): what that has lost is lost a second time; convert the "
             "file of floats instead",
             args.input, (long long)n, type);
-    rp_gguf_close(f);
 }
 
 /* Names that only one of the two files has, and the first of them. */
@@ -65,22 +59,29 @@ static void check_sums(const RpGgufFile *model, const RpGgufTensor *t, Missing *
     if (rp_gguf_find_tensor(model, name) == NULL) add_missing(unknown, weight);
 }
 
-/* Says which names of model and importance matrix do not match. Files that cannot be read are reported by the
- * conversion. */
-static void warn_of_names(void) {
-    RpGgufFile *model = NULL, *matrix = NULL;
-    Missing     absent = {0}, unknown = {0};
-    if (args.imatrix == NULL) return;
-    if (rp_gguf_open(args.input, &model) == RP_OK && rp_gguf_open(args.imatrix, &matrix) == RP_OK) {
-        for (int64_t i = 0; i < rp_gguf_n_tensors(model); i++) check_weight(matrix, rp_gguf_tensor(model, i), &absent);
-        for (int64_t i = 0; i < rp_gguf_n_tensors(matrix); i++) check_sums(model, rp_gguf_tensor(matrix, i), &unknown);
-    }
+/* Says which names of model and importance matrix do not match. */
+static void warn_of_names(const RpGgufFile *model, const RpGgufFile *matrix) {
+    Missing absent = {0}, unknown = {0};
+    for (int64_t i = 0; i < rp_gguf_n_tensors(model); i++) check_weight(matrix, rp_gguf_tensor(model, i), &absent);
+    for (int64_t i = 0; i < rp_gguf_n_tensors(matrix); i++) check_sums(model, rp_gguf_tensor(matrix, i), &unknown);
     if (absent.n > 0)
         cli_warn("%s has no sums for %lld matrices of %s, the first is %s: they are quantised without", args.imatrix,
                  (long long)absent.n, args.input, absent.first);
     if (unknown.n > 0)
         cli_warn("%s has sums for %lld weights that %s does not have, the first is %s", args.imatrix,
                  (long long)unknown.n, args.input, unknown.first);
+}
+
+/* Files that cannot be read are reported by the conversion. A directory has no quantised types of GGUF. */
+static void warn(void) {
+    RpGgufFile *model = NULL, *matrix = NULL;
+    struct stat info;
+    const bool  is_file = stat(args.input, &info) == 0 && S_ISREG(info.st_mode);
+    if (!is_file && args.imatrix == NULL) return;
+    if (rp_gguf_open(args.input, &model) == RP_OK) {
+        if (is_file) warn_of_quantised(model);
+        if (args.imatrix != NULL && rp_gguf_open(args.imatrix, &matrix) == RP_OK) warn_of_names(model, matrix);
+    }
     rp_gguf_close(model);
     rp_gguf_close(matrix);
 }
@@ -91,8 +92,7 @@ static int run(void) {
         cli_say("reprise quantize", "--type TYPE is needed (see `reprise quantize --help`)");
         return EXIT_USAGE;
     }
-    warn_of_quantised();
-    warn_of_names();
+    warn();
     cli_catch_termination();
     cli_clean_output(args.output);
     const RpRequantizeOptions o  = {.imatrix = args.imatrix, .progress = cli_convert_progress, .user = &p};
