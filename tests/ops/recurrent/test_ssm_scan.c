@@ -1,8 +1,6 @@
 /* The op ssm_scan against the recurrence in double, written from its formulas; and tokens in chunks against all at
  * once, bit for bit. */
-#include "tests/support/kernel_test.h"
-
-enum { MAX_TOKENS = 16, SLOTS = 3 };
+#include "tests/ops/recurrent/chunks.h"
 
 /* Shape of a call, and its operands. */
 typedef struct Scan {
@@ -30,7 +28,8 @@ static void scan_free(Scan *s) {
 }
 
 /* Tokens first to first + t - 1. */
-static RpOpArgs args_of(const Scan *s, int64_t first, int64_t t, int32_t *slots) {
+static RpOpArgs args_of(const void *operands, int64_t first, int64_t t, int32_t *slots) {
+    const Scan   *s        = operands;
     const int64_t channels = first * s->p * s->heads, inputs = first * s->n * s->groups;
     return (RpOpArgs){
         .dst = tensor(RP_F32, s->y + channels, s->p, s->heads, t, 1),
@@ -111,38 +110,12 @@ Test(ssm_scan, gates_may_be_large) {
     }
 }
 
-/* The slot after the latest token is another one in each call, or always the same. */
 static void check_chunks(int64_t p, int64_t n, bool one_slot) {
-    static const int chunks[4][4] = {
-        {7 },
-        {  1, 1, 1, 4},
-        { 2,  5},
-        {  3,3, 1}
-    };
-    const size_t size = (size_t)(p * 2 * 7), of_slot = (size_t)(n * p * 2);
-    float       *first = NULL, *last = NULL;
-    for (int c = 0; c < 4; c++) {
-        Scan    s  = scan_of(p, 2, n, 1, 7);
-        int32_t at = -1;
-        for (int64_t t = 0, i = 0; t < 7; t += chunks[c][i++]) {
-            const int32_t to = one_slot ? 1 : (at + 1) % SLOTS;
-            int32_t       slots[MAX_TOKENS + 1];
-            slots[0] = at;
-            for (int64_t k = 1; k <= chunks[c][i]; k++) slots[k] = k == chunks[c][i] ? to : -1;
-            const RpOpArgs args = args_of(&s, t, chunks[c][i], slots);
-            run_variants(rp_cpu_ssm_scan, &args);
-            at = to;
-        }
-        const float *state = s.state + (size_t)at * of_slot;
-        if (first == NULL) {
-            first = memcpy(malloc(size * sizeof(float)), s.y, size * sizeof(float));
-            last  = memcpy(malloc(of_slot * sizeof(float)), state, of_slot * sizeof(float));
-        }
-        cr_expect_arr_eq(s.y, first, size * sizeof(float), "chunks %d", c);
-        cr_expect_arr_eq(state, last, of_slot * sizeof(float), "state after chunks %d", c);
-        scan_free(&s);
-    }
-    free(first), free(last);
+    Scan            s  = scan_of(p, 2, n, 1, CHUNKED_TOKENS);
+    const ChunkedOp op = {rp_cpu_ssm_scan,    args_of, &s, s.y, s.state, (size_t)(p * 2 * CHUNKED_TOKENS),
+                          (size_t)(n * p * 2)};
+    expect_chunks_alike(&op, one_slot);
+    scan_free(&s);
 }
 
 Test(ssm_scan, tokens_in_chunks_give_the_bits_of_all_at_once) {

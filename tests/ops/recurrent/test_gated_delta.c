@@ -1,8 +1,6 @@
 /* The op gated_delta against the recurrence in double, written from its formulas; and tokens in chunks against all at
  * once, bit for bit. */
-#include "tests/support/kernel_test.h"
-
-enum { MAX_TOKENS = 16, SLOTS = 3 };
+#include "tests/ops/recurrent/chunks.h"
 
 /* Shape of a call, and its operands. */
 typedef struct Rule {
@@ -33,7 +31,8 @@ static void rule_free(Rule *r) {
 }
 
 /* Tokens first to first + n - 1. Grouped gates are [heads of a key, keys, t], as some models have them. */
-static RpOpArgs args_of(const Rule *r, int64_t first, int64_t n, int32_t *slots) {
+static RpOpArgs args_of(const void *operands, int64_t first, int64_t n, int32_t *slots) {
+    const Rule   *r       = operands;
     const int64_t of_keys = first * r->d * r->keys, of_heads = first * r->d * r->heads, gates = first * r->heads,
                   n1 = r->params.gated_delta.grouped ? r->keys : 1, n0 = r->heads / n1;
     return (RpOpArgs){
@@ -118,38 +117,12 @@ Test(gated_delta, gates_may_be_large) {
     }
 }
 
-/* The slot after the latest token is another one in each call, or always the same. */
 static void check_chunks(int64_t d, bool one_slot) {
-    static const int chunks[][4] = {
-        {7 },
-        {  1, 1, 1, 4},
-        { 2,  5},
-        {  3,3, 1}
-    };
-    const size_t n = (size_t)(d * 2 * 7), of_slot = (size_t)(d * d * 2);
-    float       *first = NULL, *last = NULL;
-    for (int c = 0; c < 4; c++) {
-        Rule    r  = rule_of(d, 1, 2, 7, false);
-        int32_t at = -1;
-        for (int64_t t = 0, i = 0; t < 7; t += chunks[c][i++]) {
-            const int32_t to = one_slot ? 1 : (at + 1) % SLOTS;
-            int32_t       slots[MAX_TOKENS + 1];
-            slots[0] = at;
-            for (int64_t k = 1; k <= chunks[c][i]; k++) slots[k] = k == chunks[c][i] ? to : -1;
-            const RpOpArgs args = args_of(&r, t, chunks[c][i], slots);
-            run_variants(rp_cpu_gated_delta, &args);
-            at = to;
-        }
-        const float *state = r.state + (size_t)at * of_slot;
-        if (first == NULL) {
-            first = memcpy(malloc(n * sizeof(float)), r.y, n * sizeof(float));
-            last  = memcpy(malloc(of_slot * sizeof(float)), state, of_slot * sizeof(float));
-        }
-        cr_expect_arr_eq(r.y, first, n * sizeof(float), "chunks %d", c);
-        cr_expect_arr_eq(state, last, of_slot * sizeof(float), "state after chunks %d", c);
-        rule_free(&r);
-    }
-    free(first), free(last);
+    Rule            r  = rule_of(d, 1, 2, CHUNKED_TOKENS, false);
+    const ChunkedOp op = {rp_cpu_gated_delta, args_of, &r, r.y, r.state, (size_t)(d * 2 * CHUNKED_TOKENS),
+                          (size_t)(d * d * 2)};
+    expect_chunks_alike(&op, one_slot);
+    rule_free(&r);
 }
 
 Test(gated_delta, tokens_in_chunks_give_the_bits_of_all_at_once) {

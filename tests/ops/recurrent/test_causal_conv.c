@@ -1,8 +1,6 @@
 /* The op causal_conv, y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), against the formula in double; and tokens in
  * chunks against all at once, bit for bit. */
-#include "tests/support/kernel_test.h"
-
-enum { MAX_TOKENS = 16, SLOTS = 3 };
+#include "tests/ops/recurrent/chunks.h"
 
 typedef struct Conv {
     int64_t    channels, taps, tokens;
@@ -25,14 +23,15 @@ static Conv conv_of(int64_t channels, int64_t taps, int64_t tokens, bool biased,
 static void conv_free(Conv *c) { free(c->x), free(c->w), free(c->bias), free(c->window), free(c->y); }
 
 /* Tokens first to first + n - 1. */
-static RpOpArgs args_of(const Conv *c, int64_t first, int64_t n, int32_t *slots) {
-    RpOpArgs args = {
-        .dst    = tensor(RP_F32, c->y + first * c->channels, c->channels, n, 1, 1),
-        .src    = {tensor(RP_F32, c->x + first * c->channels, c->channels, n, 1, 1),
-                   tensor(RP_F32, c->w, c->taps, c->channels, 1, 1),
-                   tensor(RP_F32, c->window, c->channels * (c->taps - 1), SLOTS, 1, 1),
-                   tensor(RP_I32, slots, n + 1, 1, 1, 1)},
-        .params = &c->params
+static RpOpArgs args_of(const void *operands, int64_t first, int64_t n, int32_t *slots) {
+    const Conv *c    = operands;
+    RpOpArgs    args = {
+           .dst    = tensor(RP_F32, c->y + first * c->channels, c->channels, n, 1, 1),
+           .src    = {tensor(RP_F32, c->x + first * c->channels, c->channels, n, 1, 1),
+                      tensor(RP_F32, c->w, c->taps, c->channels, 1, 1),
+                      tensor(RP_F32, c->window, c->channels * (c->taps - 1), SLOTS, 1, 1),
+                      tensor(RP_I32, slots, n + 1, 1, 1, 1)},
+           .params = &c->params
     };
     if (c->bias != NULL) args.causal_conv.bias = tensor(RP_F32, c->bias, c->channels, 1, 1, 1);
     return args;
@@ -80,34 +79,10 @@ Test(causal_conv, sums_the_latest_inputs_of_each_channel) {
 
 /* Every slot in turn, so that one call reads what an earlier one wrote. */
 Test(causal_conv, tokens_in_chunks_give_the_bits_of_all_at_once) {
-    static const int chunks[][4] = {
-        {7 },
-        {  1, 1, 1, 4},
-        { 2,  5},
-        {  3,3, 1}
-    };
-    float *first = NULL, last[37 * 3];
-    for (int k = 0; k < 4; k++) {
-        Conv    c  = conv_of(37, 4, 7, true, true);
-        int32_t at = -1;
-        for (int64_t t = 0, i = 0; t < 7; t += chunks[k][i++]) {
-            const int32_t to = (at + 1) % SLOTS;
-            int32_t       slots[MAX_TOKENS + 1];
-            slots[0] = at;
-            for (int64_t n = 1; n <= chunks[k][i]; n++) slots[n] = n == chunks[k][i] ? to : -1;
-            const RpOpArgs args = args_of(&c, t, chunks[k][i], slots);
-            run_variants(rp_cpu_causal_conv, &args);
-            at = to;
-        }
-        if (first == NULL) {
-            first = memcpy(malloc(37 * 7 * sizeof(float)), c.y, 37 * 7 * sizeof(float));
-            memcpy(last, c.window + (int64_t)at * 37 * 3, sizeof last);
-        }
-        cr_expect_arr_eq(c.y, first, 37 * 7 * sizeof(float), "chunks %d", k);
-        cr_expect_arr_eq(c.window + (int64_t)at * 37 * 3, last, sizeof last, "window after chunks %d", k);
-        conv_free(&c);
-    }
-    free(first);
+    Conv            c  = conv_of(37, 4, CHUNKED_TOKENS, true, true);
+    const ChunkedOp op = {rp_cpu_causal_conv, args_of, &c, c.y, c.window, 37 * CHUNKED_TOKENS, 37 * 3};
+    expect_chunks_alike(&op, false);
+    conv_free(&c);
 }
 
 Test(causal_conv, padding_leaves_the_window_alone) {
