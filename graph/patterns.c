@@ -135,13 +135,15 @@ const PatternRow rp_patterns_qkv[] = {
                      "pos, f?)), k, pos);"
                      "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
-                 .params = qkv}},
-    {                                     .pattern = {.match  = "reshape:rq(add?(mul_mat(wq, x), bq));"
+                 .params = qkv},
+     .rewrite = NULL         },
+    {.pattern = {.match  = "reshape:rq(add?(mul_mat(wq, x), bq));"
                            "copy(reshape(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"
                            "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv)",
-                 .params = qkv_in_place}                              },
-    { .pattern = {.match  = "rope:rq(rms_norm?:nq(view:vq(add?(mul_mat(wq, x), bq)), qn?), pos, f?);"
+                 .params = qkv_in_place},
+     .rewrite = NULL         },
+    {.pattern = {.match  = "rope:rq(rms_norm?:nq(view:vq(add?(mul_mat(wq, x), bq)), qn?), pos, f?);"
                            "sigmoid(view:vg(add?(mul_mat(wq, x), bq)));"
                            "copy(reshape(rope:rk(rms_norm?:nk(reshape(add?(mul_mat(wk, x), bk)), kn?), pos, f?)), k, "
                            "pos);"

@@ -32,7 +32,7 @@ typedef struct ArchTraining {
     TensorNode        *mask; /* state "causal_mask" [t / n_seq, t / n_seq], which latent attention needs; else NULL */
 } ArchTraining;
 
-/* A product with a weight of a layer: w x, or with ids [n_used, t] that of a matrix of w for each of them. */
+/* A product with a weight of a layer: w x, or with ids [n_used, t] the product with matrix ids[k, t] of w. */
 typedef struct ArchProduct {
     const RpGgufTensor *w;
     TensorNode         *x, *ids; /* ids: NULL without experts */

@@ -44,8 +44,8 @@ TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGg
 /* ---- scales of whole weights ----
  *
  * A file may have beside "blk.0.attn_q.weight" a number "blk.0.attn_q.scale", f32 [1]: then the product with the weight
- * is multiplied by it. Files of NVFP4 have such scales, as those of its sub-blocks are at most 448.
- * "blk.0.attn_q.input_scale" is for activations in 4-bit floats, which there are none of here. */
+ * is multiplied by it. Files of NVFP4 have such scales, because the scale of a sub-block is at most 448.
+ * "blk.0.attn_q.input_scale" scales activations of 4-bit floats. It is not used: there are no such activations here. */
 
 /* The tensor whose name has `with` in place of what follows the first n bytes of `name`. */
 static const RpGgufTensor *sibling(const RpModel *m, RpGgufString name, size_t n, const char *with) {
@@ -75,7 +75,7 @@ const RpGgufTensor *rp_model_scaled(const RpModel *m) {
     return NULL;
 }
 
-/* Weights whose products are not multiplied: those of experts and of heads, tables, and of the convolution. */
+/* False for weights whose scale is not applied: matrices of experts or of heads, embedding tables and convolutions. */
 static bool is_multiplied(const RpModel *m, const RpGgufTensor *w) {
     if (w == m->output) return m->output != m->token_embd;
     return memcmp(w->name.ptr, "blk.", 4) == 0 && w->view.ne[1] > 1 && w->view.ne[2] == 1 &&

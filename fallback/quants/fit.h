@@ -47,7 +47,7 @@ static inline int rp_nearest(float v, int low, int high) {
     return (int)lrintf(v > least ? (v < most ? v : most) : least);
 }
 
-/* What rp_fit_affine may choose. */
+/* The bounds of a fit by rp_fit_affine. */
 typedef struct AffineForm {
     int  n, top;  /* elements; q in 0..top */
     bool any_min; /* min may be negative */

@@ -118,7 +118,7 @@ RP_QUANTS(X)
  *     FIRST            factor(k) for even k; that for odd k is 1
  *     SECOND           the quants of the second run are multiplied by it, its scale is divided
  *     SUB_SCALES       factor(k) is sub[k] instead
- *     WIDE_SCALES      sub[k] has so many bits that its product with a dot product does not fit in 32
+ *     WIDE_SCALES      the product of sub[k] and an integer dot product does not fit in 32 bits
  *     SUB_MINS         each sum block has a minimum, sub_min[k] instead of min
  *     MINUS            minus is subtracted from q
  *     HAS_MIN          min may differ from 0: the type has minima or an offset

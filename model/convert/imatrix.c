@@ -1,11 +1,11 @@
 /* An importance matrix: for each product of a layer with a weight matrix, the sums of the squares of what each column
- * of the weight is multiplied with, over all tokens of a text. The file is that of llama.cpp's llama-imatrix:
+ * of the weight is multiplied with, over all tokens of a text. The file has the format of llama.cpp's llama-imatrix:
  *
  *     values     general.type "imatrix", imatrix.datasets, imatrix.chunk_count, imatrix.chunk_size
  *     tensors    NAME.in_sum2 f32 [columns, matrices] and NAME.counts f32 [1, matrices] for each weight NAME, in the
  *                order of the names; the tokens that a matrix got: with experts each matrix has some of them only
  *
- * The graph is that of a step of a session, with the sources of the products as outputs. */
+ * The graph is the one of a step of a session, with the sources of the products as outputs. */
 #include "reprise/convert.h"
 
 #include "base/argument.h"

@@ -23,7 +23,7 @@ typedef struct HfName {
     const char *hf, *gguf;
 } HfName;
 
-/* How the data of a tensor of the file become those of one of GGUF (cut.c). */
+/* How the data of a tensor of GGUF are taken from a tensor of the file (cut.c). */
 typedef enum HfForm {
     FORM_WHOLE,
     FORM_GATE_ROWS,     /* of [2 n rows] or [experts, 2 n rows]: the first n rows of each matrix, */
@@ -34,17 +34,17 @@ typedef enum HfForm {
     FORM_EVEN,          /* every second element of each row, */
     FORM_ODD,           /* or the others */
     FORM_MXFP4,         /* of [experts, rows, blocks, 16 bytes], whose scales are another tensor: blocks of MXFP4, */
-    FORM_MXFP4_EVEN,    /* those of every second row, */
+    FORM_MXFP4_EVEN,    /* the blocks of every second row, */
     FORM_MXFP4_ODD,     /* or of the others */
-    FORM_LATENT_KEYS,   /* of the matrix of keys and values of each head: that of keys, transposed, */
-    FORM_LATENT_VALUES, /* or that of values */
+    FORM_LATENT_KEYS,   /* of the matrix of keys and values of each head: the part of the keys, transposed, */
+    FORM_LATENT_VALUES, /* or the part of the values */
     FORM_DELTA_Q, /* of the rows of queries, keys, values and gates of each key head of a delta net: one of the four */
     FORM_DELTA_K,
     FORM_DELTA_V,
     FORM_DELTA_Z,
     FORM_CONV,          /* [channels, 1, taps] as a matrix */
-    FORM_KEY_ROWS,      /* of rows of queries, keys and values: those of queries and keys, */
-    FORM_VALUE_ROWS,    /* or those of values, as FORM_TILED_ROWS */
+    FORM_KEY_ROWS,      /* of rows of queries, keys and values: the rows of queries and keys, */
+    FORM_VALUE_ROWS,    /* or the rows of values, in the order of FORM_TILED_ROWS */
     FORM_TILED_ROWS,    /* heads of values: first the first of each key head, then the second of each, ... */
     FORM_TILED_COLUMNS, /* the same of columns, */
     FORM_TILED,         /* of elements, */
@@ -168,12 +168,12 @@ RP_NODISCARD RpStatus rp_hf_tensors(HfModel *m, RpGgufFile *f, bool copy);
 enum { HF_NAME_BYTES = 128 };
 typedef enum HfRole { HF_TENSOR, HF_EXPERT, HF_PIECE, HF_SCALE, HF_IGNORED, HF_UNKNOWN } HfRole;
 
-/* What a tensor of the file is in GGUF. */
+/* The tensor of GGUF that a tensor of the file becomes, or a part of. */
 typedef struct HfTarget {
     HfRole  role;
     HfForm  form;
-    int32_t number;              /* among the experts of its layer, or of the piece; -1: it is the whole */
-    char    name[HF_NAME_BYTES]; /* of GGUF; of scales that of their weight and "#scale" */
+    int32_t number;              /* of the expert in its layer, or of the piece; -1: it is the whole */
+    char    name[HF_NAME_BYTES]; /* of GGUF; scales have the name of their weight and "#scale" */
 } HfTarget;
 
 /* The nth of the tensors that a tensor of the file is, or is a part of. HF_UNKNOWN: it is none; nth > 0: no more. */

@@ -64,9 +64,9 @@ static inline void quantize_q5_1(const float *x, const float *w, void *out) {
 #endif
 
 #ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
-/* 16 in each byte whose fifth bit is set. The 16 bits of the lower half's elements are bytes a and a + 1 of v's
- * lower half, those of the upper half's elements bytes b and b + 1 of its upper half. The shuffle copies the right
- * byte to each element, and `bit` tests bit i % 8 of it. */
+/* 16 in each byte whose fifth bit is set. Bytes a and a + 1 of the lower half of v have the 16 bits of the elements of
+ * the lower half. Bytes b and b + 1 of its upper half have the bits of the elements of the upper half. The shuffle
+ * copies the right byte to each element, and `bit` tests bit i % 8 of it. */
 INLINE __m256i fifth_bits(__m256i v, int a, int b) {
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
     const __m256i at  = _mm256_setr_epi64x(a * 0x0101010101010101, (a + 1) * 0x0101010101010101, b * 0x0101010101010101,
