@@ -135,7 +135,14 @@ suite() { # preset, title, build folder; tests inherit the environment
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
     [ -n "$ran" ] || { echo "ctest did not finish"; exit 1; }
     failed=$((failed + ${ran% *}))
+    not_run=$(sed -n 's/.*Test *#[0-9]*: *\([a-z_0-9]*\) .*\*\*\*Skipped.*/\1/p' "$log" | paste -sd' ')
     passed=$((passed + ${ran#* } - ${ran% *}))
+    # shellcheck disable=SC2086
+    if [ -n "$not_run" ]; then
+        set -- "$1" $not_run
+        passed=$((passed - $# + 1))
+        skip $(($# - 1)) "of the $1 build: $not_run"
+    fi
     slowest "$log"
 }
 
