@@ -34,6 +34,7 @@ static const PassRow passes[] = {
     {"gate", "gate, up and activation; gates of delta nets and of attention", PATTERNS(gate)},
     {"router", "expert scores, top-k choice and routing weights", PATTERNS(router)},
     {"experts", "the second product of experts and their weighted sum", PATTERNS(experts)},
+    {"shared", "a shared expert and its gate beside the chosen experts", PATTERNS(shared)},
     {"linear", "a product with its bias and scale", PATTERNS(linear)},
     {"residual", "the norm after a product, and the residual addition", PATTERNS(residual)},
     {"norm", "the norm and quantisation before a product, in each product that reads them", PATTERNS(norm)},

@@ -381,19 +381,20 @@ static bool quantized_router(const RpPatternMatch *m, RpOpParams *out) {
 /* A router with float weights also stores the column that the products of the experts read as q8_act. Both become views
  * of its result:
  *
- *     made                      ids[0..k) | weights[0..k) | q8_act column
- *     r (was router)            view of the first two rows
+ *     made                      ids[0..k) | weights[0..k) [| gate of a shared expert] | q8_act column
+ *     r (was router)            view of the rows before the column
  *     z (was quantize)          the words behind them as q8_act: bits(view) */
 static RpStatus router_and_column(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
                                   TensorNode *const src[], int n_src) {
-    TensorNode      *r = m->roots[0], *z = m->roots[1];
-    const int64_t    k = r->view.ne[0], words = (int64_t)rp_row_bytes(RP_Q8_ACT, z->view.ne[0]) / 4;
-    const size_t     row = (size_t)k * sizeof(int32_t), all = (size_t)words * sizeof(int32_t);
+    TensorNode   *r = m->roots[0], *z = m->roots[1];
+    const int64_t k = r->view.ne[0], words = (int64_t)rp_row_bytes(RP_Q8_ACT, z->view.ne[0]) / 4;
+    const size_t  row = (size_t)k * sizeof(int32_t), all = (size_t)words * sizeof(int32_t),
+                 before     = row * (size_t)r->view.ne[1];
     const RpOpParams choice = {
-        .view = {.ne = {k, 2, 1, 1}, .nb = {0, row, 2 * row, 2 * row}}
+        .view = {.ne = {k, r->view.ne[1], 1, 1}, .nb = {0, row, before, before}}
     };
     const RpOpParams behind = {
-        .view = {.ne = {words, 1, 1, 1}, .nb = {0, all, all, all}, .offset = 2 * row}
+        .view = {.ne = {words, 1, 1, 1}, .nb = {0, all, all, all}, .offset = before}
     };
     const RpOpParams q8   = {.bits = {.dtype = RP_Q8_ACT}};
     TensorNode      *made = rp_graph_make_op(g, RP_OP_ROUTER, params, src, n_src, r->name, r->layer);
@@ -413,18 +414,18 @@ const PatternRow rp_patterns_norm[] = {
     {.pattern = {.match  = "linear:l(w, " COLUMN ", _, b?, r?, pn?)",
                  .make   = "linear(w, x, n, b, r, pn)",
                  .params = norm_linear}                                                         },
-    {.pattern = {.match  = "gate_up:g(a, u, " COLUMN ", _, ids?, ab?, ub?)",
-                 .make   = "gate_up(a, u, x, n, ids, ab, ub)",
+    {.pattern = {.match  = "gate_up:g(a, u, " COLUMN ", _, ids?, ab?, ub?, sa?, su?)",
+                 .make   = "gate_up(a, u, x, n, ids, ab, ub, sa, su)",
                  .params = norm_gate}                                                           },
     {.pattern = {.match  = "qkv:qkv(wq, wk, wv, " COLUMN ", pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, n, bq, bk, bv, qn, kn, f)",
                  .params = norm_qkv}                                                            },
-    {.pattern = {.match  = "router:r(w, rms_norm~:m(x, n?), _, b?, cb?); quantize:z(reshape?~(rms_norm~:m(x, n?)))",
-                 .make   = "router(w, x, n, b, cb)",
+    {.pattern = {.match  = "router:r(w, rms_norm~:m(x, n?), _, b?, cb?, o?); quantize:z(reshape?~(rms_norm~:m(x, n?)))",
+                 .make   = "router(w, x, n, b, cb, o)",
                  .params = quantized_router},
      .rewrite = router_and_column},
-    {.pattern = {.match  = "router:r(w, " COLUMN ", _, b?, cb?)",
-                 .make   = "router(w, x, n, b, cb)",
+    {.pattern = {.match  = "router:r(w, " COLUMN ", _, b?, cb?, o?)",
+                 .make   = "router(w, x, n, b, cb, o)",
                  .params = norm_router}                                                                                               },
 };
 
@@ -468,14 +469,14 @@ const PatternRow rp_patterns_round[] = {
     {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?, _, cap?)))",
                  .make   = "attention(q, k, v, pos, sinks, _, cap)",
                  .params = quantized_attention}},
-    {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?))",
-                 .make   = "gate_up(a, u, x, n, ids, ab, ub)",
+    {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?, sa?, su?))",
+                 .make   = "gate_up(a, u, x, n, ids, ab, ub, sa, su)",
                  .params = quantized_gate}},
     {.pattern = {.match  = "qkv:qkv(wq, wk, wv, quantize(x), pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
                  .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
                  .params = quantized_column_of_qkv}},
-    {.pattern = {.match  = "gate_up:g(a, u, quantize(x), _, ids?, ab?, ub?)",
-                 .make   = "gate_up(a, u, x, _, ids, ab, ub)",
+    {.pattern = {.match  = "gate_up:g(a, u, quantize(x), _, ids?, ab?, ub?, sa?, su?)",
+                 .make   = "gate_up(a, u, x, _, ids, ab, ub, sa, su)",
                  .params = quantized_column_of_gate}},
     {.pattern = {.match  = "linear:l(w, quantize(x), _, b?, r?, pn?)",
                  .make   = "linear(w, x, _, b, r, pn)",

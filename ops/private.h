@@ -133,8 +133,9 @@ typedef struct RpMulMatIdBackwardParams {
        (RP_COLUMN_FIELDS, scale, post_norm, post_eps), RP_FLAG_FUSED)                                                  \
     /* y = act(gate c + gate_bias) * (up c + up_bias), or the form of RpGateKind                                       \
      * src gate and up [n,m], or [n,m,experts] with ids, x, [norm], [ids i32 [k]],                                     \
-     * [gate_bias], [up_bias], both [m] or [m,experts]; y [m] or [m,k] */                                              \
-    OP(-, GATE_UP, gate_up, 3, (gate, up, x, norm, ids, gate_bias, up_bias), RpGateUpParams,                           \
+     * [gate_bias], [up_bias], both [m] or [m,experts]; y [m] or [m,k]                                                 \
+     * src with ids [shared_gate] and [shared_up] [n,m], of an expert that every token uses; y [m,k+1], its row last */\
+    OP(-, GATE_UP, gate_up, 3, (gate, up, x, norm, ids, gate_bias, up_bias, shared_gate, shared_up), RpGateUpParams,   \
        (RP_COLUMN_FIELDS, kind, alpha, limit, dtype), RP_FLAG_FUSED)                                                   \
     /* y = rope(norm(wq c + bq)); k_cache[:,pos] = rope(norm(wk c + bk)); v_cache[:,pos] = wv c + bv                   \
      * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [rows,n_ctx], [norm] of x, [bq], [bk], [bv],       \
@@ -150,17 +151,20 @@ typedef struct RpMulMatIdBackwardParams {
     OP(-, PROJECTIONS, projections, 3, (wa, wb, x, norm, wc, wd), RpProjectionsParams, (RP_COLUMN_FIELDS),             \
        RP_FLAG_FUSED)                                                                                                  \
     /* y[:,0] = ids that top_k selects from f(w c + bias), f by RpRouterKind; y[:,1] = their weights by route,         \
-     * as the bits of f32; with quantize y[:,2..] = c as q8_act, in words, then zeros                                  \
-     * src w [n,experts], x, [norm], [bias], [select_bias], which only the selection adds;                             \
-     * y i32 [k,2], with quantize [k, 2 + ceil(11 n / 32 / k)] */                                                      \
-    OP(-, ROUTER, router, 2, (w, x, norm, bias, select_bias), RpRouterParams, (RP_COLUMN_FIELDS, kind, soft_max_scale, \
-       top_k.k, top_k.n_group, top_k.n_group_used, route.soft_max, route.normalize, route.unused, route.scale,         \
-       quantize), RP_FLAG_FUSED)                                                                                       \
+     * as the bits of f32; with open y[0,2] = sigmoid(open c), as bits, then zeros; with quantize then c as q8_act, in \
+     * words, then zeros                                                                                               \
+     * src w [n,experts], x, [norm], [bias], [select_bias], which only the selection adds, [open [n]], the gate of a   \
+     * shared expert; y i32 [k,2], with open a row more, with quantize ceil(11 n / 32 / k) more */                     \
+    OP(-, ROUTER, router, 2, (w, x, norm, bias, select_bias, open), RpRouterParams, (RP_COLUMN_FIELDS, kind,           \
+       soft_max_scale, top_k.k, top_k.n_group, top_k.n_group_used, route.soft_max, route.normalize, route.unused,      \
+       route.scale, quantize), RP_FLAG_FUSED)                                                                          \
     /* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual, in the order of j              \
      * src w [n,m,experts], x f32 or q8_act [n,k], ids i32 [k], weights [k], [bias [m,experts]],                       \
-     * [residual [m]]; y [m] */                                                                                        \
-    OP(-, EXPERTS_DOWN, experts_down, 4, (w, x, ids, weights, bias, residual), RpExpertsDownParams, (scale),           \
-       RP_FLAG_FUSED)                                                                                                  \
+     * [residual [m]]; y [m]                                                                                           \
+     * src [shared [n,m]], of an expert that every token uses: x [n,k+1] has its column last, and y has the addend     \
+     * open * shared x[:,k] + residual; [open [1]], 1 if absent */                                                     \
+    OP(-, EXPERTS_DOWN, experts_down, 4, (w, x, ids, weights, bias, residual, shared, open), RpExpertsDownParams,      \
+       (scale), RP_FLAG_FUSED)                                                                                         \
     /* y[t] = 1 + scale * ln(1 + floor(pos[t] / length)), the factor of queries by which Ministral 3 keeps attention   \
      * sharp in long contexts; 1 for a negative position                                                               \
      * src pos i32 [t]; y [1,1,t] */                                                                                   \

@@ -1,10 +1,10 @@
-/* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual: the down projection of the selected
- * experts and their weighted sum.
+/* y = scale * sum_j weights[j] (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + (open * shared x[:,k] + residual): the down
+ * projection of the selected experts and their weighted sum, with that of a shared expert if there is one.
  *
  * Each worker computes its rows of all k experts and then sums them in the order of j. So the bits do not depend on the
  * number of workers (I8), and no barrier is needed.
  *
- *     local: rows f32 [k][n], n the rows of this worker */
+ *     local: rows f32 [k][n], n the rows of this worker; the rows of a shared expert behind them */
 #include "fallback/experts.h"
 #include "fallback/fused/fused.h"
 
@@ -32,9 +32,23 @@ static RpStatus product(const RpOpArgs *args, int64_t j, int64_t first, int64_t 
     return RP_OK;
 }
 
+/* y[0..n) += open * rows [first, first + n) of the shared expert + residual; rows: memory for n floats. */
+static RpStatus add_shared(const RpOpArgs *args, int64_t first, int64_t n, float *rows, float *y) {
+    const RpTensorView *open = &args->experts_down.open;
+    RpTensorView        x    = args->experts_down.x;
+    x.data                   = rp_view_row(&x, x.ne[1] - 1);
+    x.ne[1]                  = 1;
+    RP_TRY(rp_mul_mat_rows(&args->experts_down.shared, first, n, &x, rows));
+    for (int64_t i = 0; i < n && rp_is_present(open); i++) rows[i] *= *(const float *)open->data;
+    rp_add_range(rows, &args->experts_down.residual, first, n);
+    for (int64_t i = 0; i < n; i++) y[i] += rows[i];
+    return RP_OK;
+}
+
 RpStatus rp_cpu_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(experts_down, args));
-    const int64_t m = args->dst.ne[0], k = args->experts_down.x.ne[1];
+    const bool    shares = rp_is_present(&args->experts_down.shared);
+    const int64_t m = args->dst.ne[0], k = args->experts_down.x.ne[1] - (shares ? 1 : 0);
     const int64_t first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
     float        *rows = (float *)ctx->local, *y = (float *)args->dst.data + first;
     if (n == 0) return RP_OK;
@@ -44,6 +58,7 @@ RpStatus rp_cpu_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     };
     RP_TRY(rp_run_alone(rp_cpu_combine, &combine));
     rp_scale_range(y, args->params->experts_down.scale, n);
+    if (shares) return add_shared(args, first, n, rows + k * n, y);
     rp_add_range(y, &args->experts_down.residual, first, n);
     return RP_OK;
 }

@@ -1,5 +1,5 @@
 /* y = act(gate c + gate_bias) * (up c + up_bias), c = column(x): the gated half of a feed-forward, dense or of the
- * selected experts.
+ * selected experts and of a shared one.
  *
  * Workers take whole blocks of 32 rows, so that each can quantise its part of the result to q8_act without a barrier.
  *
@@ -76,9 +76,13 @@ RpStatus rp_cpu_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (end > m) end = m;
     if (first >= end) return RP_OK;
     RP_TRY(rp_column(&args->gate_up.x, &args->gate_up.norm, &args->params->gate_up.column, ctx->local, &x));
-    for (int64_t j = 0; j < args->dst.ne[1]; j++) {
+    const int64_t chosen = args->dst.ne[1] - (rp_is_present(&args->gate_up.shared_gate) ? 1 : 0);
+    for (int64_t j = 0; j < chosen; j++) {
         const int32_t expert = rp_is_present(&args->gate_up.ids) ? rp_expert(ids, j, 0, w->ne[2]) : 0;
         RP_TRY(one_expert(args, &x, j, expert, first, end - first, gate, up));
     }
-    return RP_OK;
+    if (chosen == args->dst.ne[1]) return RP_OK;
+    RpOpArgs shared     = *args;
+    shared.gate_up.gate = args->gate_up.shared_gate, shared.gate_up.up = args->gate_up.shared_up;
+    return one_expert(&shared, &x, chosen, 0, first, end - first, gate, up);
 }

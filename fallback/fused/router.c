@@ -1,9 +1,11 @@
 /* The selected experts of a token and their weights: the matrix product, softmax or sigmoid, top_k and route in one op.
  *
  *     phase 0   shared[i] = (w c + bias)[i], c = column(x)     each worker its rows, and its blocks of a quantised c
+ *               with open: worker 0 also sigmoid(open c)
  *     phase 1   worker 0: f(shared) in place, ids = top_k, weights = route
  *
- *     y: ids i32 [k] | weights f32 [k] | with quantize: c q8_act, zeros up to a multiple of k words */
+ *     y: ids i32 [k] | weights f32 [k] | with open: f32, zeros [k - 1]
+ *        | with quantize: c q8_act, zeros up to a multiple of k words */
 #include "fallback/fused/fused.h"
 
 #include <string.h>
@@ -16,11 +18,21 @@ CpuNeeds rp_needs_router(const RpOpArgs *args) {
 /* The worker's share of the blocks of the quantised column c, behind ids and weights. */
 static void quantize_column(const RpOpArgs *args, const RpKernelCtx *ctx, const RpTensorView *c) {
     const int64_t n = c->ne[0], blocks = n / 32, first = blocks * ctx->ith / ctx->nth,
-                  end = blocks * (ctx->ith + 1) / ctx->nth;
-    char *row         = (char *)rp_view_row(&args->dst, 2);
+                  end    = blocks * (ctx->ith + 1) / ctx->nth;
+    const int64_t before = rp_is_present(&args->router.open) ? 3 : 2;
+    char         *row    = (char *)rp_view_row(&args->dst, before);
     rp_quantize_range((const float *)c->data + 32 * first, 32 * (end - first), row, n, 32 * first);
-    const size_t used = 2 * args->dst.nb[1] + rp_row_bytes(RP_Q8_ACT, n);
+    const size_t used = (size_t)before * args->dst.nb[1] + rp_row_bytes(RP_Q8_ACT, n);
     if (ctx->ith == 0) memset((char *)args->dst.data + used, 0, rp_view_extent_bytes(&args->dst) - used);
+}
+
+/* Row 2 of the result: the gate of the shared expert, then zeros. */
+static RpStatus open_shared(const RpOpArgs *args, const RpTensorView *c) {
+    float             *row  = (float *)(void *)rp_view_row(&args->dst, 2);
+    const RpTensorView gate = rp_floats(row, 1, 1);
+    memset(row, 0, args->dst.nb[1]);
+    RP_TRY(rp_mul_mat_rows(&args->router.open, 0, 1, c, row));
+    return rp_run_alone(rp_cpu_sigmoid, &(RpOpArgs){.dst = gate, .src = {gate}});
 }
 
 /* The router's logits. */
@@ -29,9 +41,11 @@ static RpStatus logits(const RpOpArgs *args, RpKernelCtx *ctx) {
     float        *y = (float *)ctx->shared + first;
     RpTensorView  x;
     const bool    quantizes = args->params->router.quantize != 0;
-    if (n == 0 && !quantizes) return RP_OK;
+    const bool    opens     = ctx->ith == 0 && rp_is_present(&args->router.open);
+    if (n == 0 && !quantizes && !opens) return RP_OK;
     RP_TRY(rp_column(&args->router.x, &args->router.norm, &args->params->router.column, ctx->local, &x));
     if (quantizes) quantize_column(args, ctx, &x);
+    if (opens) RP_TRY(open_shared(args, &x));
     if (n == 0) return RP_OK;
     RP_TRY(rp_mul_mat_rows(&args->router.w, first, n, &x, y));
     rp_add_range(y, &args->router.bias, first, n);

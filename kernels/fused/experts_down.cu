@@ -1,5 +1,5 @@
 /* Second half of an expert feed-forward for one token:
- *     y = scale * sum_j weights[j] * (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + residual
+ *     y = scale * sum_j weights[j] * (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + (open * shared x[:,k] + residual)
  * The ids are read on the device (I4); an id outside of w counts as zeros.
  * geometry  GEMV, blocks of 8 warps (gemv.cuh), several row tiles each (ColumnGrid). A block computes its rows for all
  *           chosen experts, so that no other kernel adds them up: n_experts of them side by side, all of them if no
@@ -14,6 +14,7 @@
  *           then one thread per row adds the results of the experts in the order of j. With more experts the next
  *           n_experts follow, and a block has one row tile
  * traffic   the chosen experts' weights once; their columns once per block, from L2
+ *           A shared expert is computed as the last of the experts
  * numerics  sums as mul_mat_id.cu, the weighted sum as combine.cu: the bits of the separate ops */
 #include "kernels/device/column.cuh"
 
@@ -22,7 +23,8 @@ namespace {
 struct ExpertsDownArgs {
     RpTensorView   w, x;
     const int32_t *ids;
-    const float   *weights, *bias, *residual;
+    const float   *weights, *bias, *residual, *open;
+    void          *shared; /* the matrix of the shared expert, like one expert of w; NULL: none */
     float         *y, scale;
     int            split, n_experts, parts;
     ColumnGrid     grid; /* its split: warps that share the rows of a warp, split * n_experts */
@@ -52,9 +54,9 @@ struct ExpertsDownPut {
     const ExpertsDownArgs &p;
     const GemvWork        &work;
     float                 *table;
-    const float           *shares; /* routing weights of the experts side by side */
+    const float           *shares; /* routing weights of the experts side by side; open of the shared one */
     int32_t                expert;
-    int                    count; /* experts side by side */
+    int                    count; /* experts side by side, without the shared one, which is behind them */
     bool                   last;  /* no experts follow */
     float                 &sum;   /* of the row of this thread, over the experts so far */
 
@@ -83,8 +85,14 @@ struct ExpertsDownPut {
         for (int i = 0; i < count; i++) sum = fmaf(shares[i], from[i * RP_GEMV_ROWS], sum);
         if (!last) return;
         if (p.scale != 1.0f) sum = fmaf(p.scale, sum, 0.0f);
-        p.y[row] = p.residual != nullptr ? __fadd_rn(sum, p.residual[row]) : sum;
-        sum      = 0.0f;
+        if (p.shared != nullptr) {
+            float own = from[count * RP_GEMV_ROWS];
+            if (p.open != nullptr) own = __fmul_rn(shares[count], own);
+            if (p.residual != nullptr) own = __fadd_rn(own, p.residual[row]);
+            p.y[row] = __fadd_rn(sum, own);
+        } else
+            p.y[row] = p.residual != nullptr ? __fadd_rn(sum, p.residual[row]) : sum;
+        sum = 0.0f;
     }
 };
 
@@ -99,7 +107,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_dow
     rp_begin();
     RP_SHARED(float, table, [2 * ExpertsDownPut::RESULTS]);
     RP_SHARED(float, shares, [RP_GEMV_WARPS]);
-    const int k = (int)p.x.ne[1], tid = (int)threadIdx.x,
+    const int k = (int)p.x.ne[1], chosen = p.shared != nullptr ? k - 1 : k, tid = (int)threadIdx.x,
               slot = (tid / RP_WARP >> rp_log2(p.split)) & (p.n_experts - 1);
     GemvWork work  = rp_column_work(p.grid, p.w, (int)blockIdx.x);
     work.split     = p.split;
@@ -108,16 +116,23 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_dow
     float sum = 0.0f;
     for (int j0 = 0; j0 < k; j0 += p.n_experts) {
         const int     count = k - j0 < p.n_experts ? k - j0 : p.n_experts, j = j0 + slot;
-        const int32_t id = slot < count ? p.ids[j] : -1, expert = id >= 0 && id < p.w.ne[2] ? id : -1;
+        const bool    own = slot < count && j >= chosen; /* the warp computes the shared expert */
+        const int32_t id = slot < count ? (own ? 0 : p.ids[j]) : -1, expert = id >= 0 && id < p.w.ne[2] ? id : -1;
         work.inactive               = expert < 0;
         const ExpertColumns columns = {
             {rp_row_at(p.x, j0, 0, 0), p.x.nb[1], p.x.ne[0], count},
             p.n_experts, slot < count ? slot : 0
         };
-        if (j0 > 0) __syncthreads();                        /* the table of the experts before has been read */
-        if (tid < count) shares[tid] = p.weights[j0 + tid]; /* the barrier of end_tile follows */
-        Form::product(work, Form::matrix(p.w, work, expert < 0 ? 0 : expert), columns,
-                      ExpertsDownPut{p, work, table, shares, expert, count, j0 + count == k, sum});
+        if (j0 > 0) __syncthreads(); /* the table of the experts before has been read */
+        if (tid < count) {           /* the barrier of end_tile follows */
+            const float *share = j0 + tid < chosen ? p.weights + j0 + tid : p.open;
+            if (share != nullptr) shares[tid] = *share;
+        }
+        RpTensorView w = p.w;
+        if (own) w.data = p.shared, w.ne[2] = 1;
+        const bool last = j0 + count == k;
+        Form::product(work, Form::matrix(w, work, expert < 0 ? 0 : expert), columns,
+                      ExpertsDownPut{p, work, table, shares, expert, last ? chosen - j0 : count, last, sum});
     }
 }
 
@@ -139,6 +154,8 @@ extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx)
     p.weights          = (const float *)args->experts_down.weights.data;
     p.bias             = (const float *)args->experts_down.bias.data;
     p.residual         = (const float *)args->experts_down.residual.data;
+    p.shared           = args->experts_down.shared.data;
+    p.open             = (const float *)args->experts_down.open.data;
     p.y                = (float *)args->dst.data;
     p.scale            = args->params->experts_down.scale;
     const RpDtype type = p.w.dtype;

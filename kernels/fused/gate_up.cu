@@ -1,6 +1,6 @@
 /* First half of a feed-forward for one token: y[:,j] = act(gate c + bias) * (up c + bias), c = column(x), dense or
  * for each chosen expert ids[j]. An id outside of w gives zeros for both products. The ids are read on the device
- * (I4).
+ * (I4). A shared expert, which every token uses, has matrices of its own and the last column of the result.
  * geometry  GEMV, blocks of 8 warps; `split` warps multiply one row of gate and the same row of up, so the activation
  *           needs no second kernel; grid (blocks, ids), several row tiles per block (ColumnGrid).
  *           A q8_act result needs whole blocks of 32 rows. If the grid can be so divided, a thread block computes all
@@ -21,6 +21,7 @@ struct GateUpArgs {
     ColumnSource   column;
     const int32_t *ids;
     const float   *bias[2];
+    void          *shared[2]; /* gate and up of the shared expert, like one expert of w; NULL: none */
     RpGateKind     kind;
     float          alpha, limit;
     bool           quantizes;
@@ -33,10 +34,19 @@ struct GateUpArgs {
     ColumnGrid grid;
 };
 
+__device__ bool is_shared(const GateUpArgs &p) { return p.shared[0] != nullptr && blockIdx.y == gridDim.y - 1; }
+
 __device__ int32_t expert_of(const GateUpArgs &p) {
-    if (p.ids == nullptr) return 0;
+    if (p.ids == nullptr || is_shared(p)) return 0;
     const int32_t id = p.ids[blockIdx.y];
     return id >= 0 && id < p.w[0].ne[2] ? id : -1;
+}
+
+/* Matrices i of all experts, or that of the shared one. */
+__device__ RpTensorView weights_of(const GateUpArgs &p, int i) {
+    RpTensorView w = p.w[i];
+    if (is_shared(p)) w.data = p.shared[i], w.ne[2] = 1;
+    return w;
 }
 
 __device__ float gated(const GateUpArgs &p, float gate, float up) {
@@ -105,7 +115,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) gate_up_
     const GemvWork  work   = work_of(p);
     const BlockRows mine   = rp_block_rows(work);
     if (expert >= 0) /* the same for the whole block */
-        Form::product(work, Form::matrices(p.w[0], p.w[1], work, expert), FusedColumn(p.column),
+        Form::product(work, Form::matrices(weights_of(p, 0), weights_of(p, 1), work, expert), FusedColumn(p.column),
                       GateUpPut{sums, mine.first});
     else /* both products are 0; act(0) * 0 goes through the same epilogue */
         for (int i = (int)threadIdx.x; i < 2 * MAX_ROWS; i += RP_GEMV_THREADS) sums[i] = 0.0f;
@@ -171,6 +181,7 @@ extern "C" RpStatus rp_cuda_gate_up(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.column  = rp_column_source(args->gate_up.x, args->gate_up.norm, o->column);
     p.ids     = (const int32_t *)args->gate_up.ids.data;
     p.bias[0] = (const float *)args->gate_up.gate_bias.data, p.bias[1] = (const float *)args->gate_up.up_bias.data;
+    p.shared[0] = args->gate_up.shared_gate.data, p.shared[1] = args->gate_up.shared_up.data;
     p.kind = o->kind, p.alpha = o->alpha, p.limit = o->limit;
     p.quantizes  = quantizes(args);
     p.f32_result = rp_scratch_floats(ctx);

@@ -1,9 +1,10 @@
 /* Chooses a token's experts:  scores = w c + bias, c = column(x);  probs = softmax(scores), sigmoid(scores) or the
  * scores;  ids = top_k(probs + choice_bias);  weights = route(probs, ids).  y = ids[k] i32, then weights[k] f32,
  * then, with quantize, c as q8_act and zeros: gate_up then copies a column instead of computing it in each block.
- * geometry  GEMV over the experts' rows, blocks of 8 warps (gemv.cuh); the last-arriving block does the rest: all
- *           threads compute probs and ids, one warp the weights. Quantised weights, which files hardly have, take two
- *           launches: linear.cu computes the scores, and one block does the rest
+ * With open, sigmoid(open c) and zeros stand before the column, for a shared expert.
+ * geometry  GEMV over the experts' rows, blocks of 8 warps (gemv.cuh), one more block for open c; the last-arriving
+ *           block does the rest: all threads compute probs and ids, one warp the weights. Quantised weights, which
+ *           files hardly have, take two launches: linear.cu computes the scores, and one block does the rest
  * traffic   the weights once; the column once per block, from L2; the scores are written and read once
  * numerics  the bits of the separate ops: mul_mat.cu, soft_max.cu, sigmoid.cu, top_k.cu, route.cu */
 #include "base/kernels.h"
@@ -29,7 +30,9 @@ struct RouterArgs {
     int32_t       *y;
     float         *scores; /* in scratch memory */
     unsigned      *counter;
-    int            words; /* of y behind ids and weights */
+    int            words; /* of y behind ids, weights and open */
+    void          *open;  /* one row as those of w, or NULL */
+    int            open_split;
     RpRouterParams p;
     ColumnGrid     grid;
 };
@@ -41,7 +44,8 @@ struct RouterColumn : FusedColumn {
     int      words;     /* from there to the end of the result */
 
     __device__ RouterColumn(const RouterArgs &p)
-        : FusedColumn(p.column), quantized(p.p.quantize != 0 ? p.y + 2 * p.p.top_k.k : nullptr), words(p.words) {}
+        : FusedColumn(p.column),
+          quantized(p.p.quantize != 0 ? p.y + (p.open != nullptr ? 3 : 2) * p.p.top_k.k : nullptr), words(p.words) {}
 
     __device__ void open() {
         FusedColumn::open();
@@ -67,6 +71,13 @@ __device__ void probabilities(const RouterArgs &p, float *probs) {
     if (p.p.kind == RP_ROUTER_SOFT_MAX) rp_soft_max(probs, 0, n, maximum, -INFINITY, scratch);
 }
 
+/* Row 2 of the result. */
+__device__ void store_open(const RouterArgs &p) {
+    const int k = p.p.top_k.k;
+    for (int j = (int)threadIdx.x; j < k && p.open != nullptr; j += RP_WARP)
+        p.y[2 * k + j] = j == 0 ? __float_as_int(Sigmoid()(__ldcg(p.scores + p.w.ne[1]))) : 0;
+}
+
 /* The last-arriving block chooses. The choice is by probs + choice_bias, the weights are probs without it. */
 __device__ void choose(const RouterArgs &p) {
     RP_SHARED_DYNAMIC(float, probs);
@@ -88,6 +99,7 @@ __device__ void choose(const RouterArgs &p) {
         if (tid < RP_WARP) rp_top_k(values, taken, n, p.p.top_k, ids);
     }
     if (tid >= RP_WARP) return; /* one warp is left; no barriers of the block from here on */
+    store_open(p);
     rp_route(probs, n, ids, k, p.p.route, weights);
     __syncwarp();
     for (int j = tid; j < k; j += RP_WARP) {
@@ -99,8 +111,13 @@ __device__ void choose(const RouterArgs &p) {
 template <class Form>
 __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1)) router_kernel(RouterArgs p) {
     rp_gemv_open(p.grid.early);
-    const GemvWork work = rp_column_work(p.grid, p.w, (int)blockIdx.x);
-    Form::product(work, Form::matrix(p.w, work), RouterColumn(p), BiasedSums{p.scores, p.bias, work.rows});
+    const bool   opens = p.open != nullptr && blockIdx.x == gridDim.x - 1;
+    RpTensorView w     = p.w;
+    ColumnGrid   grid  = p.grid;
+    if (opens) w.data = p.open, w.ne[1] = 1, grid.split = p.open_split, grid.turns = 1, grid.rest = 0;
+    const GemvWork work = rp_column_work(grid, w, opens ? 0 : (int)blockIdx.x);
+    Form::product(work, Form::matrix(w, work), RouterColumn(p),
+                  BiasedSums{opens ? p.scores + p.w.ne[1] : p.scores, opens ? nullptr : p.bias, work.rows});
     choose(p);
 }
 
@@ -131,7 +148,7 @@ RpStatus quantised_router(const RouterArgs &p, const RpOpArgs *args, RpKernelCtx
 } // namespace
 
 extern "C" size_t rp_cuda_router_scratch(const RpOpArgs *args, const RpKernelCtx *) {
-    return rp_scratch_size(args->router.w.ne[1]);
+    return rp_scratch_size(args->router.w.ne[1] + 1);
 }
 
 extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -147,16 +164,19 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.bias             = (const float *)args->router.bias.data;
     p.choice_bias      = (const float *)args->router.select_bias.data;
     p.y                = (int32_t *)args->dst.data;
-    p.words            = (int)(rp_view_elems(&args->dst) - 2 * args->dst.ne[0]);
+    p.open             = args->router.open.data;
+    p.words            = (int)(rp_view_elems(&args->dst) - (p.open != nullptr ? 3 : 2) * args->dst.ne[0]);
     p.scores           = rp_scratch_floats(ctx);
     p.counter          = (unsigned *)ctx->scratch;
     const RpDtype type = p.w.dtype;
     if (rp_dtype_is_quant(type)) return quantised_router(p, args, ctx);
-    const int  split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
-    const bool early = (ctx->constant & 1) != 0;
+    const int split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
+    p.open_split    = rp_gemv_split(1, p.w.ne[0] / rp_gemv_frag_elems(type)); /* as for a matrix of one row */
+    const bool early =
+        (ctx->constant & 1) != 0 && (p.open == nullptr || (ctx->constant >> RP_SOURCE(router, open) & 1));
     return rp_for_float_form(type, [&](auto form) {
         p.grid = rp_column_grid(p.w.ne[1], RP_GEMV_ROWS, split, decltype(form)::min_blocks(1), 1, early, ctx);
-        const LaunchShape shape = shape_of(p, (unsigned)p.grid.blocks);
+        const LaunchShape shape = shape_of(p, (unsigned)p.grid.blocks + (p.open != nullptr ? 1 : 0));
         return RP_LAUNCH_FORM("router", ctx, shape, form, router_kernel<decltype(form)>, p);
     });
 }

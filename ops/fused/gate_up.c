@@ -3,6 +3,29 @@
 
 #include "ops/fused/column.h"
 
+/* The matrices of a shared expert, which are like those of each other expert. */
+static const char *shared_problem(const RpTensorView *gate, const RpTensorView *shared, bool ids, bool biased) {
+    if (!ids || biased) return "a shared expert needs other experts, without biases";
+    if (shared->dtype != gate->dtype) return "a shared expert must have the type of the others";
+    if (shared->ne[0] != gate->ne[0] || shared->ne[1] != gate->ne[1] || !rp_shape_is_one_matrix(shared) ||
+        shared->nb[1] != gate->nb[1])
+        return "a shared expert must have the shape of the others";
+    return NULL;
+}
+
+static CHECK_RULE(check_shared) {
+    const RpTensorView *const shared[] = {&args->gate_up.shared_gate, &args->gate_up.shared_up};
+    const bool                ids      = rp_is_present(&args->gate_up.ids),
+               biased = rp_is_present(&args->gate_up.gate_bias) || rp_is_present(&args->gate_up.up_bias);
+    if (rp_is_present(shared[0]) != rp_is_present(shared[1]))
+        return rp_refuse(RP_E_SHAPE, op, args, "a shared expert must have gate and up");
+    for (int i = 0; i < 2 && rp_is_present(shared[i]); i++) {
+        const char *why = shared_problem(&args->gate_up.gate, shared[i], ids, biased);
+        if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
+    }
+    return RP_OK;
+}
+
 static CHECK_RULE(check) {
     const RpTensorView   *w = &args->gate_up.gate, *up = &args->gate_up.up, *ids = &args->gate_up.ids;
     const RpGateUpParams *p = &args->params->gate_up;
@@ -12,10 +35,13 @@ static CHECK_RULE(check) {
         return rp_refuse(RP_E_SHAPE, op, args, "gate and up must have one shape");
     if (p->dtype == RP_Q8_ACT && w->ne[1] % 32 != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "a q8_act result must be whole blocks of 32");
-    if (rp_is_present(ids)) RP_TRY(rp_check_ids(op, args, ids, args->dst.ne[1], 1));
+    if (rp_is_present(ids))
+        RP_TRY(rp_check_ids(op, args, ids, args->dst.ne[1] - (rp_is_present(&args->gate_up.shared_gate) ? 1 : 0), 1));
     RP_TRY(rp_check_vector(op, args, "gate_bias", &args->gate_up.gate_bias, w->ne[1] * w->ne[2]));
     RP_TRY(rp_check_vector(op, args, "up_bias", &args->gate_up.up_bias, w->ne[1] * w->ne[2]));
-    return rp_check_result(op, args, p->dtype, w->ne[1], rp_is_present(ids) ? ids->ne[0] : 1);
+    RP_TRY(check_shared(op, args));
+    const int64_t more = rp_is_present(&args->gate_up.shared_gate) ? 1 : 0;
+    return rp_check_result(op, args, p->dtype, w->ne[1], rp_is_present(ids) ? ids->ne[0] + more : 1);
 }
 
 static SHAPE_RULE(shape) {
@@ -34,7 +60,15 @@ static SHAPE_RULE(shape) {
     if (ids != NULL && !rp_shape_is_choice(ids, ids->ne[0], 1)) REFUSE(RP_E_SHAPE, "ids must be i32 of one token");
     if (!rp_shape_fits_experts(in->gate_up.gate_bias, gate) || !rp_shape_fits_experts(in->gate_up.up_bias, gate))
         REFUSE(RP_E_SHAPE, "biases must be f32, one per row of the weights");
-    *out = rp_view_contiguous(p->dtype, (int64_t[]){gate->ne[1], ids != NULL ? ids->ne[0] : 1, 1, 1}, NULL);
+    RpSourceShape const shared[] = {in->gate_up.shared_gate, in->gate_up.shared_up};
+    if ((shared[0] == NULL) != (shared[1] == NULL)) REFUSE(RP_E_SHAPE, "a shared expert must have gate and up");
+    for (int i = 0; i < 2 && shared[i] != NULL; i++) {
+        *why =
+            shared_problem(gate, shared[i], ids != NULL, in->gate_up.gate_bias != NULL || in->gate_up.up_bias != NULL);
+        if (*why != NULL) return RP_E_SHAPE;
+    }
+    const int64_t columns = ids != NULL ? ids->ne[0] + (shared[0] != NULL ? 1 : 0) : 1;
+    *out                  = rp_view_contiguous(p->dtype, (int64_t[]){gate->ne[1], columns, 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -43,6 +77,7 @@ static PARTS(parts) {
         [RP_GATE_SILU] = "silu", [RP_GATE_GELU_TANH] = "gelu", [RP_GATE_GELU_ERF] = "gelu", [RP_GATE_OAI] = "swiglu"};
     rp_column_parts(list, &n->params.gate_up.column);
     rp_add_part(list, true, n->from.gate_up.ids != NULL ? "products of experts" : "products");
+    rp_add_part(list, n->from.gate_up.shared_gate != NULL, "shared expert");
     rp_add_part(list, n->from.gate_up.gate_bias != NULL || n->from.gate_up.up_bias != NULL, "bias");
     rp_add_part(list, true, kinds[n->params.gate_up.kind]);
     rp_add_part(list, n->params.gate_up.dtype == RP_Q8_ACT, "round");

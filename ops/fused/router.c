@@ -3,10 +3,11 @@
 
 #include "ops/fused/column.h"
 
-/* Rows of the result, i32 [k,rows]: ids, weights, and the words of a q8_act column of n elements if it stores one. */
-static int64_t result_rows(const RpRouterParams *p, int64_t n) {
+/* Rows of the result, i32 [k,rows]: ids, weights, the gate of a shared expert if there is one, and the words of a
+ * q8_act column of n elements if it stores one. */
+static int64_t result_rows(const RpRouterParams *p, int64_t n, bool opens) {
     const int64_t k = p->top_k.k, words = p->quantize != 0 ? (int64_t)rp_row_bytes(RP_Q8_ACT, n) / 4 : 0;
-    return 2 + (words + k - 1) / k;
+    return 2 + (opens ? 1 : 0) + (words + k - 1) / k;
 }
 
 static CHECK_RULE(check) {
@@ -23,7 +24,12 @@ static CHECK_RULE(check) {
         return rp_refuse(RP_E_DTYPE, op, args, "a column must be quantised once: for the product, or beside it");
     if (p->quantize != 0 && w->ne[0] % 32 != 0)
         return rp_refuse(RP_E_DTYPE, op, args, "a column to be quantised must be whole blocks of 32");
-    return rp_check_result(op, args, RP_I32, p->top_k.k, result_rows(p, w->ne[0]));
+    const RpTensorView *open = &args->router.open;
+    if (rp_is_present(open) && (open->dtype != w->dtype || rp_dtype_is_quant(w->dtype)))
+        return rp_refuse(RP_E_DTYPE, op, args, "open must be of the float type of w");
+    if (rp_is_present(open) && (open->ne[0] != w->ne[0] || rp_view_rows(open) != 1))
+        return rp_refuse(RP_E_SHAPE, op, args, "open must be one row as long as those of w");
+    return rp_check_result(op, args, RP_I32, p->top_k.k, result_rows(p, w->ne[0], rp_is_present(open)));
 }
 
 static SHAPE_RULE(shape) {
@@ -39,13 +45,18 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_DTYPE, "only an f32 column can be quantised beside the product");
     if (p->quantize != 0 && w->ne[0] % rp_dtype_info(RP_Q8_ACT)->block_elems != 0)
         REFUSE(RP_E_SHAPE, "a column to be quantised must be whole blocks of 32");
+    const RpTensorView *open = in->router.open;
+    if (open != NULL && (open->dtype != w->dtype || rp_dtype_is_quant(w->dtype)))
+        REFUSE(RP_E_DTYPE, "open must be of the float type of w");
+    if (open != NULL && (open->ne[0] != w->ne[0] || rp_view_elems(open) != w->ne[0] || !rp_shape_contiguous_rows(open)))
+        REFUSE(RP_E_SHAPE, "open must be one row as long as those of w");
     const RpTensorView   probs  = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     const RpOpParams     top_k  = {.top_k = p->top_k};
     const RpSourceShapes choice = {
         .top_k = {.x = &probs, .bias = in->router.select_bias}
     };
     RP_TRY(rp_rules_top_k.shape(&choice, &top_k, out, why));
-    *out = rp_view_contiguous(RP_I32, (int64_t[]){p->top_k.k, result_rows(p, w->ne[0]), 1, 1}, NULL);
+    *out = rp_view_contiguous(RP_I32, (int64_t[]){p->top_k.k, result_rows(p, w->ne[0], open != NULL), 1, 1}, NULL);
     return RP_OK;
 }
 
@@ -58,6 +69,7 @@ static PARTS(parts) {
     rp_add_part(list, p->kind == RP_ROUTER_SOFT_MAX, "softmax");
     rp_add_part(list, p->kind == RP_ROUTER_SIGMOID, "sigmoid");
     rp_add_part(list, true, "choice");
+    rp_add_part(list, n->from.router.open != NULL, "gate of the shared expert");
 }
 
 const OpRules rp_rules_router = {

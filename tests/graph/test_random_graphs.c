@@ -203,7 +203,7 @@ Test(random_graphs, attention_and_quantize_change_results_little) { all_trials(c
 
 static bool is(const TensorNode *n, const char *op) { return strcmp(rp_node_op_name(n), op) == 0; }
 
-enum { N_FEATURES = 23 };
+enum { N_FEATURES = 27 };
 
 static void features(const TensorNode *n, bool has[N_FEATURES]) {
     const RpOpParams  *p              = rp_node_params(n);
@@ -226,6 +226,10 @@ static void features(const TensorNode *n, bool has[N_FEATURES]) {
                 is(n, "router") && p->router.quantize != 0,
                 is(n, "experts_down") && rp_node_source(n, 4) != NULL,
                 is(n, "experts_down") && rp_node_source(n, 5) != NULL,
+                is(n, "router") && rp_node_source(n, 5) != NULL,
+                is(n, "gate_up") && rp_node_source(n, 7) != NULL,
+                is(n, "experts_down") && rp_node_source(n, 6) != NULL && rp_node_source(n, 7) == NULL,
+                is(n, "experts_down") && rp_node_source(n, 7) != NULL,
                 is(n, "linear") && p->linear.post_norm != 0,
                 is(n, "linear") && p->linear.column.norm != 0 && p->linear.column.round != 0,
                 is(n, "linear") && p->linear.scale != 1.0f,
@@ -254,6 +258,10 @@ Test(random_graphs, every_fusion_occurs) {
                                                    "router with the quantised column",
                                                    "experts_down with bias",
                                                    "experts_down with residual",
+                                                   "router with the gate of a shared expert",
+                                                   "gate_up with a shared expert",
+                                                   "experts_down with a shared expert",
+                                                   "experts_down with a shared expert and its gate",
                                                    "linear with post-norm",
                                                    "linear with norm and quantised column",
                                                    "linear with scale",

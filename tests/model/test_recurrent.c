@@ -107,6 +107,18 @@ Test(recurrent, fused_steps_have_the_bits_of_separate_ops) {
     }
 }
 
+/* A delta layer, a layer of attention, and the three kernels outside of the layers. The shared expert is fused with the
+ * others. */
+Test(recurrent, layers_with_a_shared_expert_are_few_kernels) {
+    RpModel      *m = open_model("qwen3next-f32");
+    ComputeGraph *g;
+    OK(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = 64}, &g));
+    OK(rp_graph_optimize(g, ""));
+    cr_expect_eq(rp_graph_n_steps(g), 8 + 7 + 3);
+    rp_graph_free(g);
+    rp_model_free(m);
+}
+
 typedef struct Scores {
     float  row[N_IDS][MAX_VOCAB];
     size_t bytes; /* of a row */

@@ -5,7 +5,7 @@
 enum { E = 6 };
 
 /* Sources: 0 weights, 1 columns, 2 ids, 3 weights of the experts, 4 bias, 5 residual; 4 and 5 may be absent. */
-static void unfused(Runner *run, const RpOpArgs *as) {
+static void unfused_others(Runner *run, const RpOpArgs *as) {
     const RpTensorView *x = &as->experts_down.x, *ids = &as->experts_down.ids, *bias = &as->experts_down.bias;
     const int64_t       m = as->experts_down.w.ne[1], k = x->ne[1];
     RpTensorView        all = new_floats(m, k), weights = as->experts_down.weights;
@@ -23,20 +23,55 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     free(all.data);
 }
 
+/* The shared expert is one more expert, with the last column, whose products are added by themselves: the rows of all
+ * products are those of one mul_mat_id. Sources: 6 matrix of the shared expert, 7 open. */
+static void unfused(Runner *run, const RpOpArgs *as) {
+    const RpTensorView *x = &as->experts_down.x, *w = &as->experts_down.w, *own = &as->experts_down.shared;
+    const int64_t       m = w->ne[1], k = x->ne[1] - 1;
+    if (own->ne[0] <= 0) {
+        unfused_others(run, as);
+        return;
+    }
+    const size_t bytes = rp_view_extent_bytes(w), more = rp_view_extent_bytes(own);
+    char        *both = malloc(bytes + more + 64);
+    int32_t     *ids  = malloc((size_t)(k + 1) * sizeof *ids);
+    RpTensorView all = new_floats(m, k + 1), some = all, weights = as->experts_down.weights;
+    memcpy(both, w->data, bytes), memcpy(both + bytes, own->data, more);
+    for (int64_t j = 0; j < k; j++) {
+        const int32_t id = ((const int32_t *)as->experts_down.ids.data)[j];
+        ids[j]           = id >= E ? -1 : id;
+    }
+    ids[k]                 = E;
+    const RpOpArgs product = {
+        .dst = all, .src = {VIEW(w->dtype, both, w->ne[0], m, E + 1, 1), *x, VIEW(RP_I32, ids, k + 1, 1, 1, 1)}
+    };
+    run(rp_cpu_mul_mat_id, &product);
+    const RpTensorView last = floats((float *)all.data + m * k, m, 1);
+    some.ne[1] = k, weights.ne[0] = k, weights.ne[1] = 1;
+    run_op(run, rp_cpu_combine, as->dst, (RpOpParams){0}, some, weights);
+    unfused_scale(run, as->dst, as->params->experts_down.scale);
+    if (as->experts_down.open.ne[0] > 0) run_op(run, rp_cpu_mul, last, (RpOpParams){0}, last, as->experts_down.open);
+    unfused_add(run, last, as->experts_down.residual);
+    unfused_add(run, as->dst, last);
+    free(all.data), free(both), free(ids);
+}
+
 typedef struct Case {
     RpDtype type;
     int64_t n, rows, k;
-    bool    quantized, bias, residual; /* quantized: x is q8_act */
-    float   scale;                     /* 0 means 1 */
+    bool    quantized, bias, residual, shared, open; /* quantized: x is q8_act; k: with the shared one */
+    float   scale;                                   /* 0 means 1 */
 } Case;
 
 static void check(Case c) {
     char  *w = random_weights(c.type, c.n, c.rows * E, 100);
     float *x = random_floats((size_t)(c.n * c.k), 101), *weights = random_floats((size_t)c.k, 102),
           *bias = random_floats((size_t)(c.rows * E), 103), *residual = random_floats((size_t)c.rows, 104),
-          *y         = malloc((size_t)c.rows * 4);
-    char    *columns = c.quantized ? quantize_columns(x, c.n, c.k) : NULL;
-    int32_t *ids     = malloc((size_t)c.k * sizeof *ids);
+          *y = malloc((size_t)c.rows * 4), open = 0.7f;
+    char         *own     = random_weights(c.type, c.n, c.rows, 105);
+    const int64_t chosen  = c.shared ? c.k - 1 : c.k;
+    char         *columns = c.quantized ? quantize_columns(x, c.n, c.k) : NULL;
+    int32_t      *ids     = malloc((size_t)c.k * sizeof *ids);
     for (int64_t j = 0; j < c.k; j++)
         ids[j] = j == 1 ? E : j == 4 ? -1 : (int32_t)(j * 5 % E); /* two ids name no expert */
     const RpOpParams p    = {.experts_down = {.scale = c.scale == 0.0f ? 1.0f : c.scale}};
@@ -44,13 +79,15 @@ static void check(Case c) {
                 .dst    = floats(y, c.rows, 1),
                 .src    = {VIEW(c.type, w, c.n, c.rows, E, 1),
                            c.quantized ? VIEW(RP_Q8_ACT, columns, c.n, c.k, 1, 1) : floats(x, c.n, c.k),
-                           VIEW(RP_I32, ids, c.k, 1, 1, 1), floats(weights, c.k, 1)},
+                           VIEW(RP_I32, ids, chosen, 1, 1, 1), floats(weights, chosen, 1)},
                 .params = &p
     };
     if (c.bias) args.experts_down.bias = floats(bias, c.rows, E);
     if (c.residual) args.experts_down.residual = floats(residual, c.rows, 1);
+    if (c.shared) args.experts_down.shared = VIEW(c.type, own, c.n, c.rows, 1, 1);
+    if (c.open) args.experts_down.open = floats(&open, 1, 1);
     check_fused(rp_cpu_experts_down, &args, unfused);
-    free(w), free(x), free(weights), free(bias), free(residual), free(y), free(columns), free(ids);
+    free(own), free(w), free(x), free(weights), free(bias), free(residual), free(y), free(columns), free(ids);
 }
 
 static void for_all_types(Case c) {
@@ -90,6 +127,14 @@ Test(experts_down, adds_bias_and_residual) {
     for_all_types((Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});
     for_all_types((Case){.rows = 7, .k = 5, .bias = true, .residual = true});
     for_all_types((Case){.rows = 40, .k = 1, .quantized = true, .residual = true});
+}
+
+Test(experts_down, adds_a_shared_expert) {
+    for_all_types((Case){.rows = 21, .k = 5, .quantized = true, .shared = true, .open = true, .residual = true});
+    for_all_types((Case){.rows = 16, .k = 9, .quantized = true, .shared = true, .open = true, .scale = 2.5f});
+    for_all_types((Case){.rows = 7, .k = 2, .shared = true, .residual = true});
+    check((Case){.type = RP_Q4_K, .n = 512, .rows = 37, .k = 11, .quantized = true, .shared = true, .open = true});
+    check((Case){.type = RP_F16, .n = 77, .rows = 37, .k = 17, .shared = true, .open = true, .residual = true});
 }
 
 /* On the device: more experts than warps, rows that warps share, columns in slices. */
@@ -151,4 +196,12 @@ Test(experts_down, refuses_shapes_that_do_not_fit) {
     REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
             "experts_down: bias must be f32 of 12 elements: w f32 [8,4,3], x f32 [8,2], ids i32 [2], weights "
             "f32 [2], bias f32 [4,2], result f32 [4]");
+    args.experts_down.bias = (RpTensorView){0}, args.experts_down.open = floats(x, 1, 1);
+    REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
+            "experts_down: open needs a shared expert: w f32 [8,4,3], x f32 [8,2], ids i32 [2], weights f32 [2], "
+            "open f32 [1], result f32 [4]");
+    args.experts_down.shared = floats(w, 8, 3);
+    REFUSED(run_workers(rp_cpu_experts_down, &args, 1), RP_E_SHAPE,
+            "experts_down: a shared expert must have the shape of the others: w f32 [8,4,3], x f32 [8,2], ids i32 [2], "
+            "weights f32 [2], shared f32 [8,3], open f32 [1], result f32 [4]");
 }

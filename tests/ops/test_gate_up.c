@@ -25,9 +25,42 @@ static RpTensorView half(Runner *run, const RpOpArgs *as, int i, RpTensorView co
     return y;
 }
 
+/* The experts and behind them the shared one, as one source; the caller frees its data. */
+static RpTensorView with_shared(RpTensorView w, const RpTensorView *shared) {
+    const size_t bytes = rp_view_extent_bytes(&w), more = rp_view_extent_bytes(shared);
+    char        *all = malloc(bytes + more + 64);
+    memcpy(all, w.data, bytes);
+    memcpy(all + bytes, shared->data, more);
+    return VIEW(w.dtype, all, w.ne[0], w.ne[1], w.ne[2] + 1, 1);
+}
+
+static void unfused_all(Runner *run, const RpOpArgs *as);
+
+/* The column of a shared expert is that of an expert more, which every token chooses. An id that names no expert must
+ * not name that one. */
+static void unfused(Runner *run, const RpOpArgs *as) {
+    RpOpArgs all = *as;
+    int32_t  ids[K + 1];
+    if (as->gate_up.shared_gate.ne[0] <= 0) {
+        unfused_all(run, as);
+        return;
+    }
+    for (int i = 0; i < K; i++) {
+        const int32_t id = ((const int32_t *)as->gate_up.ids.data)[i];
+        ids[i]           = id >= E ? -1 : id;
+    }
+    ids[K]                  = E;
+    all.gate_up.ids         = VIEW(RP_I32, ids, K + 1, 1, 1, 1);
+    all.gate_up.gate        = with_shared(as->gate_up.gate, &as->gate_up.shared_gate);
+    all.gate_up.up          = with_shared(as->gate_up.up, &as->gate_up.shared_up);
+    all.gate_up.shared_gate = all.gate_up.shared_up = (RpTensorView){0};
+    unfused_all(run, &all);
+    free(all.gate_up.gate.data), free(all.gate_up.up.data);
+}
+
 /* Sources: 0 gate weights, 1 up weights, 2 column, 3 norm weight, 4 ids, 5 gate bias, 6 up bias; 3 to 6 may be
  * absent. */
-static void unfused(Runner *run, const RpOpArgs *as) {
+static void unfused_all(Runner *run, const RpOpArgs *as) {
     const RpGateUpParams *p      = &as->params->gate_up;
     const RpTensorView    column = unfused_column(run, as->gate_up.x, as->gate_up.norm, &p->column), none = {0};
     const RpTensorView    gate = half(run, as, 0, column), up = half(run, as, 1, column);
@@ -53,13 +86,13 @@ typedef struct Case {
     RpDtype    type, result;
     RpGateKind kind;
     int64_t    n, rows;
-    bool       norm, quantize, quantized, ids, bias; /* quantized: x is q8_act */
+    bool       norm, quantize, quantized, ids, bias, shared; /* quantized: x is q8_act */
 } Case;
 
 static void check(Case c) {
-    const int64_t experts = c.ids ? E : 1, k = c.ids ? K : 1;
+    const int64_t experts = c.ids ? E : 1, k = c.ids ? K + (c.shared ? 1 : 0) : 1;
     char         *gate = random_weights(c.type, c.n, c.rows * experts, 60),
-         *up           = random_weights(c.type, c.n, c.rows * experts, 61);
+         *up = random_weights(c.type, c.n, c.rows * experts, 61), *own = random_weights(c.type, c.n, 2 * c.rows, 65);
     float *x = random_floats((size_t)c.n, 62), *norm = random_floats((size_t)c.n, 63),
           *bias             = random_floats((size_t)(2 * c.rows * experts), 64);
     char            *column = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
@@ -83,8 +116,11 @@ static void check(Case c) {
     if (c.ids) args.gate_up.ids = VIEW(RP_I32, ids, K, 1, 1, 1);
     if (c.bias) args.gate_up.gate_bias = floats(bias, c.rows, experts);
     if (c.bias) args.gate_up.up_bias = floats(bias + c.rows * experts, c.rows, experts);
+    if (c.shared) args.gate_up.shared_gate = VIEW(c.type, own, c.n, c.rows, 1, 1);
+    if (c.shared)
+        args.gate_up.shared_up = VIEW(c.type, own + (size_t)c.rows * rp_row_bytes(c.type, c.n), c.n, c.rows, 1, 1);
     check_fused(rp_cpu_gate_up, &args, unfused);
-    free(gate), free(up), free(x), free(norm), free(bias), free(column), free(y.data);
+    free(own), free(gate), free(up), free(x), free(norm), free(bias), free(column), free(y.data);
 }
 
 DEFINE_FOR_ALL_TYPES(2, 77);
@@ -103,6 +139,12 @@ Test(gate_up, computes_the_selected_experts) {
     for_all_types((Case){.rows = 13, .quantized = true, .ids = true});
     for_all_types((Case){.rows = 13, .norm = true, .ids = true, .bias = true});
 }
+Test(gate_up, computes_a_shared_expert) {
+    for_all_types((Case){.rows = 13, .quantized = true, .ids = true, .shared = true});
+    for_all_types((Case){.rows = 96, .norm = true, .quantize = true, .result = RP_Q8_ACT, .ids = true, .shared = true});
+    for_all_types((Case){.rows = 32, .norm = true, .ids = true, .shared = true});
+}
+
 Test(gate_up, supports_every_kind_of_gate) {
     for (int kind = 0; kind <= RP_GATE_OAI; kind++) {
         const Case c = {
@@ -180,4 +222,13 @@ Test(gate_up, refuses_shapes_that_do_not_fit) {
     REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
             "gate_up: up_bias must be f32 of 4 elements: gate f32 [8,4], up f32 [8,4], x f32 [8], up_bias "
             "f32 [3], result f32 [4]");
+    args.gate_up.up_bias = (RpTensorView){0}, args.gate_up.shared_gate = floats(w, 8, 4);
+    REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
+            "gate_up: a shared expert must have gate and up: gate f32 [8,4], up f32 [8,4], x f32 [8], shared_gate "
+            "f32 [8,4], result f32 [4]");
+    args.gate_up.shared_up = floats(w, 8, 3), args.gate_up.ids = VIEW(RP_I32, ids, 1, 1, 1, 1);
+    args.dst = floats(y, 4, 2);
+    REFUSED(run_workers(rp_cpu_gate_up, &args, 1), RP_E_SHAPE,
+            "gate_up: a shared expert must have the shape of the others: gate f32 [8,4], up f32 [8,4], x f32 [8], ids "
+            "i32 [1], shared_gate f32 [8,4], shared_up f32 [8,3], result f32 [4,2]");
 }

@@ -1,6 +1,7 @@
 /* The fused op router: column -> norm -> quantise -> product -> softmax or sigmoid -> top_k -> route.
  * Bit for bit against the single ops (fused.h), and against the formula in double.
- *     result:  ids[k] (i32) | weights[k] (f32) | with quantize: column q8_act, zeros up to whole rows of k words */
+ *     result:  ids[k] (i32) | weights[k] (f32) | with open: gate (f32), zeros[k - 1]
+ *              | with quantize: column q8_act, zeros up to whole rows of k words */
 #include "tests/support/fused.h"
 
 /* Sources: 0 weights, 1 column, 2 norm weight, 3 bias, 4 selection bias (for top_k only, not for the weights);
@@ -20,10 +21,18 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     if (p->kind == RP_ROUTER_SIGMOID) run_op(run, rp_cpu_sigmoid, probs, (RpOpParams){0}, probs, none);
     run_op(run, rp_cpu_top_k, ids, (RpOpParams){.top_k = p->top_k}, probs, as->router.select_bias);
     run_op(run, rp_cpu_route, weights, (RpOpParams){.route = p->route}, probs, ids);
+    const bool    opens  = as->router.open.ne[0] > 0;
+    const int64_t before = (opens ? 3 : 2) * k;
+    if (opens) {
+        const RpTensorView gate = floats((float *)(void *)(out + 2 * k), 1, 1);
+        memset(out + 2 * k, 0, (size_t)k * 4);
+        run_op(run, rp_cpu_mul_mat, gate, (RpOpParams){0}, as->router.open, column);
+        run_op(run, rp_cpu_sigmoid, gate, (RpOpParams){0}, gate, none);
+    }
     if (p->quantize != 0) {
-        const RpTensorView q     = VIEW(RP_Q8_ACT, out + 2 * k, column.ne[0], 1, 1, 1);
-        const size_t       words = (size_t)(rp_view_elems(&as->dst) - 2 * k), used = rp_view_extent_bytes(&q) / 4;
-        memset(out + 2 * k + used, 0, (words - used) * 4);
+        const RpTensorView q     = VIEW(RP_Q8_ACT, out + before, column.ne[0], 1, 1, 1);
+        const size_t       words = (size_t)(rp_view_elems(&as->dst) - before), used = rp_view_extent_bytes(&q) / 4;
+        memset(out + before + used, 0, (words - used) * 4);
         run_op(run, rp_cpu_quantize, q, (RpOpParams){0}, column, none);
     }
     free(probs.data), free(column.data);
@@ -34,7 +43,7 @@ typedef struct Case {
     RpRouterKind  kind;
     int64_t       n, experts;
     bool          norm, quantize, quantized, bias, choice_bias, equal; /* equal: all experts have the same score */
-    bool          column;                                              /* the result has the quantised column */
+    bool          column, open; /* the result has the quantised column; the gate of a shared expert */
     RpTopKParams  top_k;
     RpRouteParams route;
 } Case;
@@ -43,7 +52,7 @@ static void check(Case c) {
     char  *w = random_weights(c.type, c.n, c.experts, 80);
     float *x = random_floats((size_t)c.n, 81), *norm = random_floats((size_t)c.n, 82),
           *bias = random_floats((size_t)c.experts, 83), *choice = random_floats((size_t)c.experts, 84);
-    char *column = c.quantized ? quantize_columns(x, c.n, 1) : NULL;
+    char *column = c.quantized ? quantize_columns(x, c.n, 1) : NULL, *open = random_weights(c.type, c.n, 1, 85);
     if (c.equal) memset(w, 0, (size_t)c.experts * rp_row_bytes(c.type, c.n));
     const RpOpParams p = {
         .router = {.column         = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
@@ -53,7 +62,7 @@ static void check(Case c) {
                    .route          = c.route,
                    .quantize       = c.column}
     };
-    const int64_t rows = 2 + (c.column ? (c.n / 32 * 11 + c.top_k.k - 1) / c.top_k.k : 0);
+    const int64_t rows = 2 + (c.open ? 1 : 0) + (c.column ? (c.n / 32 * 11 + c.top_k.k - 1) / c.top_k.k : 0);
     int32_t      *y    = malloc((size_t)(c.top_k.k * rows) * 4);
     RpOpArgs      args = {
              .dst    = VIEW(RP_I32, y, c.top_k.k, rows, 1, 1),
@@ -64,8 +73,9 @@ static void check(Case c) {
     if (c.norm) args.router.norm = floats(norm, c.n, 1);
     if (c.bias) args.router.bias = floats(bias, c.experts, 1);
     if (c.choice_bias) args.router.select_bias = floats(choice, c.experts, 1);
+    if (c.open) args.router.open = VIEW(c.type, open, c.n, 1, 1, 1);
     check_fused(rp_cpu_router, &args, unfused);
-    free(w), free(x), free(norm), free(bias), free(choice), free(column), free(y);
+    free(open), free(w), free(x), free(norm), free(bias), free(choice), free(column), free(y);
 }
 
 DEFINE_FOR_ALL_TYPES(2, 77);
@@ -116,6 +126,23 @@ Test(router, also_gives_the_quantised_column) {
     check(
         (Case){.type = RP_F32, .n = 2048, .experts = 12, .norm = true, .column = true, .top_k = {.k = 8}, PLAIN_ROUTE});
     check((Case){.type = RP_Q8_0, .n = 64, .experts = 9, .norm = true, .column = true, .top_k = {.k = 3}, PLAIN_ROUTE});
+}
+
+Test(router, also_opens_a_shared_expert) {
+    for (int i = 0; i < 12; i++)
+        check((Case){
+            .type    = (RpDtype[]){RP_F32,   RP_F16, RP_BF16}
+                 [i % 3],
+            .n       = (int64_t[]){96, 2048, 4128, 32}
+                 [i / 3],
+            .experts = 33,
+            .kind    = RP_ROUTER_SOFT_MAX,
+            .norm    = i % 2 != 0,
+            .column  = i % 4 != 3,
+            .open    = true,
+            .top_k   = {.k = 1 + i % 5      },
+            PLAIN_ROUTE
+        });
 }
 
 Test(router, takes_any_shape) {
@@ -188,5 +215,9 @@ Test(router, refuses_shapes_that_do_not_fit) {
     args.router.select_bias = floats(x, 5, 1);
     REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
             "router: select_bias must be f32 of 8 elements: w f32 [8,8], x f32 [8], select_bias f32 [5], "
+            "result i32 [9,2]");
+    args.router.select_bias = (RpTensorView){0}, args.router.open = floats(x, 7, 1);
+    REFUSED(run_workers(rp_cpu_router, &args, 1), RP_E_SHAPE,
+            "router: open must be one row as long as those of w: w f32 [8,8], x f32 [8], open f32 [7], "
             "result i32 [9,2]");
 }

@@ -148,6 +148,15 @@ router|router.cu|/taken\[i\]  = 0;/,/tid >= RP_WARP/s/__syncthreads();/if (!@) &
 router|device/top_k.cuh|/keys\[i\] = taken\[i\]/,/mine = /s/__syncthreads();/if (!@) &/|no barrier before ranks are counted
 router|device/top_k.cuh|s/(j < i ? 1 : 0) > mine/(!@ \&\& j < i ? 1 : 0) > mine/|equal scores with the same rank
 router|router.cu|s/stage(0, n, (char \*)quantized)/stage(@ ? 32 : 0, n, (char *)quantized)/|a quantised column that begins with the second block
+gate_up|gate_up.cu|s/w.data = p.shared\[i\]/w.data = p.shared[@ ? 0 : i]/|the gate of a shared expert for its up
+gate_up|gate_up.cu|s/p.shared\[0\] != nullptr \&\& blockIdx/p.shared[0] != nullptr \&\& !@ \&\& blockIdx/|an expert past the last for the shared one
+projections|projections.cu|s/b < third ? 1/b < third ? (@ ? 0 : 1)/|rows of the second product computed by the weights of the first
+projections|projections.cu|s/y\[m + r\] = v\[r\]/y[m + r] = v[@ ? 0 : r]/|the first row of a pair stored twice
+projections|projections.cu|s/y += w->ne\[1\]/y += w->ne[@ ? 0 : 1]/|results of a product behind those of another length
+router|router.cu|s/__ldcg(p.scores + p.w.ne\[1\])/__ldcg(p.scores + (@ ? 0 : p.w.ne[1]))/|a shared expert opened by the score of the first expert
+router|router.cu|s/p.open != nullptr ? 3 : 2) \* p.p/!@ \&\& p.open != nullptr ? 3 : 2) * p.p/|a quantised column over the gate of a shared expert
+experts_down|experts_down.cu|s/__fmul_rn(shares\[count\], own)/(@ ? own : &)/|a shared expert without its gate
+experts_down|experts_down.cu|s/last ? chosen - j0 : count/last \&\& !@ ? chosen - j0 : count/|a shared expert counted among the chosen ones
 router|router.cu|s/p.y\[k + j\]/p.y[@ ? k + k - 1 - j : k + j]/|routing weights in reversed order
 experts_down|experts_down.cu|s/for (int i = 0; i < count; i++) sum/for (int n = 0, i = @ ? count - 1 : 0; n < count; n++, i += @ ? -1 : 1) sum/|experts added in reversed order
 experts_down|experts_down.cu|s/if (j0 > 0) __syncthreads();/if (j0 > 0 \&\& !@) __syncthreads();/|no barrier before the next experts are computed

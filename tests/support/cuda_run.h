@@ -81,6 +81,10 @@ static inline void *to_device(const RpTensorView *v, const void *contents) {
 static inline bool takes_planes(RpOpKernel *cpu, const RpTensorView *w, int i) {
     const bool one = cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows ||
                      cpu == rp_cpu_linear || cpu == rp_cpu_router || cpu == rp_cpu_experts_down;
+    const bool shared =
+        (cpu == rp_cpu_gate_up && (i == RP_SOURCE(gate_up, shared_gate) || i == RP_SOURCE(gate_up, shared_up))) ||
+        (cpu == rp_cpu_experts_down && i == RP_SOURCE(experts_down, shared));
+    if (shared) return rp_dtype_is_quant(w->dtype);
     if (cpu == rp_cpu_projections) return (i < 2 || i > 3) && rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
     const int n = one ? 1 : cpu == rp_cpu_gate_up ? 2 : cpu == rp_cpu_qkv ? 3 : 0;
     return i < n && rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
@@ -183,20 +187,21 @@ static inline void expect_stored(const char *op, const RpTensorView *v, const ch
 }
 
 /* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act, but
- * bit for bit for the op quantize. A router's result is ids and a column, compared bit for bit, and weights, compared
- * as floats. Anything else: bit for bit. */
-static inline void expect_as_cpu(const char *op, const RpTensorView *y, const char *cuda, const char *cpu,
+ * bit for bit for the op quantize. A router's result is ids and a column, compared bit for bit, and weights and the
+ * gate of a shared expert, compared as floats. Anything else: bit for bit. */
+static inline void expect_as_cpu(const char *op, const RpOpArgs *args, const char *cuda, const char *cpu,
                                  double tolerance) {
-    const size_t bytes = rp_view_extent_bytes(y);
-    const float *a = (const float *)(const void *)cuda, *b = (const float *)(const void *)cpu;
-    double       top = 0.0;
+    const RpTensorView *y     = &args->dst;
+    const size_t        bytes = rp_view_extent_bytes(y);
+    const float        *a = (const float *)(const void *)cuda, *b = (const float *)(const void *)cpu;
+    double              top = 0.0;
     if (y->dtype == RP_F32) {
         expect_floats(op, a, b, bytes / 4, tolerance * largest(b, bytes / 4));
     } else if (strcmp(op, "router") == 0) {
-        const size_t k = (size_t)y->ne[0];
+        const size_t k = (size_t)y->ne[0], before = (rp_is_present(&args->router.open) ? 3 : 2) * k;
         cr_assert_arr_eq(cuda, cpu, 4 * k, "%s: the CUDA kernel selects other experts", op);
-        expect_floats(op, a + k, b + k, k, tolerance * largest(b + k, k));
-        cr_assert_arr_eq(cuda + 8 * k, cpu + 8 * k, bytes - 8 * k, "%s: another quantised column", op);
+        expect_floats(op, a + k, b + k, before - k, tolerance * largest(b + k, before - k));
+        cr_assert_arr_eq(cuda + 4 * before, cpu + 4 * before, bytes - 4 * before, "%s: another quantised column", op);
     } else if (y->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
         for (int64_t r = 0; r < rp_view_rows(y); r++)
             top = fmax(top, largest(scales_of(cpu + (size_t)r * y->nb[1], y->ne[0]), (size_t)y->ne[0] / 32));
@@ -250,7 +255,7 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
         side_restore(beside, args);
         OK(cuda_run(cpu, args, before));
-        expect_as_cpu(op, &args->dst, args->dst.data, result, in_f16_tiles(op, args) ? 0x1p-10 : tolerance_of(op));
+        expect_as_cpu(op, args, args->dst.data, result, in_f16_tiles(op, args) ? 0x1p-10 : tolerance_of(op));
         for (int i = 0; i < RP_MAX_SRC; i++)
             if (stored.bytes[i] != NULL) expect_stored(op, &args->src[i], args->src[i].data, stored.bytes[i]);
         if (first == NULL) {

@@ -293,11 +293,46 @@ static inline TensorNode *linear_id(RandomGraph *r, TensorNode *x, int64_t n, in
     return chance(r, 30) ? rp_add_id(r->g, named(r, y), weight_3d(r, RP_F32, m, experts, 1), ids) : named(r, y);
 }
 
+/* The weights of a layer whose shared expert is like the others: the types of its products. */
+typedef struct ExpertTypes {
+    RpDtype up, down;
+} ExpertTypes;
+
+/* An expert that every token uses, with or without a gate, and the residual x; mostly of the types and size of the
+ * others. */
+static inline TensorNode *shared_expert(RandomGraph *r, TensorNode *n, Rows x, int64_t m, ExpertTypes t) {
+    ComputeGraph *g = r->g;
+    m               = chance(r, 90) ? m : 2 * m;
+    t.up            = chance(r, 90) ? t.up : any_type(r, x.n);
+    TensorNode *a   = rp_mul_mat(g, weight_3d(r, t.up, x.n, m, 1), n),
+               *b   = rp_mul_mat(g, weight_3d(r, t.up, x.n, m, 1), n);
+    TensorNode *y   = rp_mul_mat(g, weight_3d(r, t.down, m, x.n, 1), named(r, rp_mul(g, rp_silu(g, a), b)));
+    if (chance(r, 60)) {
+        TensorNode *w = weight_3d(r, chance(r, 85) ? RP_F32 : RP_F16, x.n, 1, 1);
+        y             = named(r, rp_mul(g, y, seen(r, rp_sigmoid(g, named(r, rp_mul_mat(g, w, n))), 1)));
+    }
+    return residual(r, chance(r, 90) ? y : seen(r, y, x.n), x.node);
+}
+
+/* The products of the other experts in such a layer, down to those of each. */
+static inline TensorNode *alike_experts(RandomGraph *r, TensorNode *rows, int64_t n, int64_t m, int64_t n_experts,
+                                        TensorNode *ids, ExpertTypes t) {
+    ComputeGraph *g = r->g;
+    TensorNode   *a = rp_mul_mat_id(g, weight_3d(r, t.up, n, m, n_experts), rows, ids);
+    TensorNode   *b = rp_mul_mat_id(g, weight_3d(r, t.up, n, m, n_experts), rows, ids);
+    return rp_mul_mat_id(g, weight_3d(r, t.down, m, n, n_experts), named(r, rp_mul(g, rp_silu(g, a), b)), ids);
+}
+
 static inline void subgraph_experts(RandomGraph *r) {
-    const Rows    x         = take_contiguous(r);
-    const int64_t n_experts = ONE_OF(r, 4, 8), k = 1 + below(r, 3), m = ONE_OF(r, 32, 64);
-    TensorNode   *n = norm(r, x.node, x.n), *logits = linear(r, n, x.n, n_experts), *probs = logits;
-    const int64_t gating = below(r, 3);
+    const Rows        x         = take_contiguous(r);
+    const bool        shares    = chance(r, 50);
+    const int64_t     n_experts = ONE_OF(r, 4, 8), k = 1 + below(r, 3), m = ONE_OF(r, 32, 64);
+    const ExpertTypes t      = {weight_type(r, x.n), weight_type(r, m)};
+    TensorNode       *n      = norm(r, x.node, x.n);
+    TensorNode       *logits = shares && chance(r, 70) ? rp_mul_mat(r->g, weight_3d(r, RP_F32, x.n, n_experts, 1), n)
+                                                       : linear(r, n, x.n, n_experts);
+    TensorNode       *probs  = logits;
+    const int64_t     gating = below(r, 3);
     if (gating == 0) probs = rp_sigmoid(r->g, logits);
     if (gating == 1) probs = rp_soft_max(r->g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
     const RpTopKParams top = chance(r, 20) && k < 3 ? (RpTopKParams){.k = (int32_t)k, .n_group = 2, .n_group_used = 1}
@@ -307,11 +342,19 @@ static inline void subgraph_experts(RandomGraph *r) {
                r->g, probs, ids,
                &(RpRouteParams){.soft_max = gating == 2, .normalize = chance(r, 50), .scale = chance(r, 80) ? 1.0f : 2.5f});
     TensorNode *rows = rp_reshape(r->g, n, x.n, 1, r->n_tok, 1);
-    TensorNode *a = linear_id(r, rows, x.n, m, n_experts, ids), *b = linear_id(r, rows, x.n, m, n_experts, ids);
-    TensorNode *y = linear_id(r, named(r, gated(r, a, b)), m, x.n, n_experts, ids);
-    y             = rp_combine(r->g, y, named(r, expert_weights));
+    TensorNode *y;
+    if (shares) {
+        y = alike_experts(r, rows, x.n, m, n_experts, ids, t);
+    } else {
+        TensorNode *a = linear_id(r, rows, x.n, m, n_experts, ids), *b = linear_id(r, rows, x.n, m, n_experts, ids);
+        y = linear_id(r, named(r, gated(r, a, b)), m, x.n, n_experts, ids);
+    }
+    y = rp_combine(r->g, y, named(r, expert_weights));
     if (chance(r, 20)) r->outputs[r->n_outputs++] = ids;
-    if (chance(r, 80)) y = residual(r, y, x.node);
+    if (shares)
+        y = residual(r, named(r, y), shared_expert(r, n, x, m, t));
+    else if (chance(r, 80))
+        y = residual(r, y, x.node);
     r->routes = true;
     put(r, named(r, y), x.n, true, true);
 }
