@@ -30,7 +30,7 @@ static RpStatus become_rows(TensorNode *n, TensorNode *of, int64_t first, int64_
     return rp_graph_mutate(n, RP_OP_VIEW, &part, &of, 1);
 }
 
-/* The router has a row more, whose first element is the gate:
+/* The router has two rows more, whose first element is the gate:
  *
  *     made                      ids[0..k) | weights[0..k) | gate, zeros
  *     r (was router)            view of the first two rows

@@ -154,7 +154,7 @@ typedef struct RpMulMatIdBackwardParams {
      * as the bits of f32; with open y[0,2] = sigmoid(open c), as bits, then zeros; with quantize then c as q8_act, in \
      * words, then zeros                                                                                               \
      * src w [n,experts], x, [norm], [bias], [select_bias], which only the selection adds, [open [n]], the gate of a   \
-     * shared expert; y i32 [k,2], with open a row more, with quantize ceil(11 n / 32 / k) more */                     \
+     * shared expert; y i32 [k,2], with open two rows more, with quantize ceil(11 n / 32 / k) more */                  \
     OP(-, ROUTER, router, 2, (w, x, norm, bias, select_bias, open), RpRouterParams, (RP_COLUMN_FIELDS, kind,           \
        soft_max_scale, top_k.k, top_k.n_group, top_k.n_group_used, route.soft_max, route.normalize, route.unused,      \
        route.scale, quantize), RP_FLAG_FUSED)                                                                          \

@@ -4,7 +4,7 @@
  *               with open: worker 0 also sigmoid(open c)
  *     phase 1   worker 0: f(shared) in place, ids = top_k, weights = route
  *
- *     y: ids i32 [k] | weights f32 [k] | with open: f32, zeros [k - 1]
+ *     y: ids i32 [k] | weights f32 [k] | with open: f32, zeros [2 k - 1]
  *        | with quantize: c q8_act, zeros up to a multiple of k words */
 #include "fallback/fused/fused.h"
 
@@ -19,18 +19,18 @@ CpuNeeds rp_needs_router(const RpOpArgs *args) {
 static void quantize_column(const RpOpArgs *args, const RpKernelCtx *ctx, const RpTensorView *c) {
     const int64_t n = c->ne[0], blocks = n / 32, first = blocks * ctx->ith / ctx->nth,
                   end    = blocks * (ctx->ith + 1) / ctx->nth;
-    const int64_t before = rp_is_present(&args->router.open) ? 3 : 2;
+    const int64_t before = rp_is_present(&args->router.open) ? 4 : 2;
     char         *row    = (char *)rp_view_row(&args->dst, before);
     rp_quantize_range((const float *)c->data + 32 * first, 32 * (end - first), row, n, 32 * first);
     const size_t used = (size_t)before * args->dst.nb[1] + rp_row_bytes(RP_Q8_ACT, n);
     if (ctx->ith == 0) memset((char *)args->dst.data + used, 0, rp_view_extent_bytes(&args->dst) - used);
 }
 
-/* Row 2 of the result: the gate of the shared expert, then zeros. */
+/* Rows 2 and 3 of the result: the gate of the shared expert, then zeros. */
 static RpStatus open_shared(const RpOpArgs *args, const RpTensorView *c) {
     float             *row  = (float *)(void *)rp_view_row(&args->dst, 2);
     const RpTensorView gate = rp_floats(row, 1, 1);
-    memset(row, 0, args->dst.nb[1]);
+    memset(row, 0, 2 * args->dst.nb[1]);
     RP_TRY(rp_mul_mat_rows(&args->router.open, 0, 1, c, row));
     return rp_run_alone(rp_cpu_sigmoid, &(RpOpArgs){.dst = gate, .src = {gate}});
 }

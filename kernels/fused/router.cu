@@ -45,7 +45,7 @@ struct RouterColumn : FusedColumn {
 
     __device__ RouterColumn(const RouterArgs &p)
         : FusedColumn(p.column),
-          quantized(p.p.quantize != 0 ? p.y + (p.open != nullptr ? 3 : 2) * p.p.top_k.k : nullptr), words(p.words) {}
+          quantized(p.p.quantize != 0 ? p.y + (p.open != nullptr ? 4 : 2) * p.p.top_k.k : nullptr), words(p.words) {}
 
     __device__ void open() {
         FusedColumn::open();
@@ -71,10 +71,10 @@ __device__ void probabilities(const RouterArgs &p, float *probs) {
     if (p.p.kind == RP_ROUTER_SOFT_MAX) rp_soft_max(probs, 0, n, maximum, -INFINITY, scratch);
 }
 
-/* Row 2 of the result. */
+/* Rows 2 and 3 of the result. */
 __device__ void store_open(const RouterArgs &p) {
     const int k = p.p.top_k.k;
-    for (int j = (int)threadIdx.x; j < k && p.open != nullptr; j += RP_WARP)
+    for (int j = (int)threadIdx.x; j < 2 * k && p.open != nullptr; j += RP_WARP)
         p.y[2 * k + j] = j == 0 ? __float_as_int(Sigmoid()(__ldcg(p.scores + p.w.ne[1]))) : 0;
 }
 
@@ -165,7 +165,7 @@ extern "C" RpStatus rp_cuda_router(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.choice_bias      = (const float *)args->router.select_bias.data;
     p.y                = (int32_t *)args->dst.data;
     p.open             = args->router.open.data;
-    p.words            = (int)(rp_view_elems(&args->dst) - (p.open != nullptr ? 3 : 2) * args->dst.ne[0]);
+    p.words            = (int)(rp_view_elems(&args->dst) - (p.open != nullptr ? 4 : 2) * args->dst.ne[0]);
     p.scores           = rp_scratch_floats(ctx);
     p.counter          = (unsigned *)ctx->scratch;
     const RpDtype type = p.w.dtype;

@@ -3,11 +3,12 @@
 
 #include "ops/fused/column.h"
 
-/* Rows of the result, i32 [k,rows]: ids, weights, the gate of a shared expert if there is one, and the words of a
- * q8_act column of n elements if it stores one. */
+/* Rows of the result, i32 [k,rows]: ids, weights, two rows for the gate of a shared expert if there is one, and the
+ * words of a q8_act column of n elements if it stores one. With two rows the column begins at a multiple of 8 bytes for
+ * any k: the device stores 8 bytes at a time. */
 static int64_t result_rows(const RpRouterParams *p, int64_t n, bool opens) {
     const int64_t k = p->top_k.k, words = p->quantize != 0 ? (int64_t)rp_row_bytes(RP_Q8_ACT, n) / 4 : 0;
-    return 2 + (opens ? 1 : 0) + (words + k - 1) / k;
+    return 2 + (opens ? 2 : 0) + (words + k - 1) / k;
 }
 
 static CHECK_RULE(check) {

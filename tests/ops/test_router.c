@@ -1,6 +1,6 @@
 /* The fused op router: column -> norm -> quantise -> product -> softmax or sigmoid -> top_k -> route.
  * Bit for bit against the single ops (fused.h), and against the formula in double.
- *     result:  ids[k] (i32) | weights[k] (f32) | with open: gate (f32), zeros[k - 1]
+ *     result:  ids[k] (i32) | weights[k] (f32) | with open: gate (f32), zeros[2k - 1]
  *              | with quantize: column q8_act, zeros up to whole rows of k words */
 #include "tests/support/fused.h"
 
@@ -22,10 +22,10 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     run_op(run, rp_cpu_top_k, ids, (RpOpParams){.top_k = p->top_k}, probs, as->router.select_bias);
     run_op(run, rp_cpu_route, weights, (RpOpParams){.route = p->route}, probs, ids);
     const bool    opens  = as->router.open.ne[0] > 0;
-    const int64_t before = (opens ? 3 : 2) * k;
+    const int64_t before = (opens ? 4 : 2) * k;
     if (opens) {
         const RpTensorView gate = floats((float *)(void *)(out + 2 * k), 1, 1);
-        memset(out + 2 * k, 0, (size_t)k * 4);
+        memset(out + 2 * k, 0, (size_t)k * 8);
         run_op(run, rp_cpu_mul_mat, gate, (RpOpParams){0}, as->router.open, column);
         run_op(run, rp_cpu_sigmoid, gate, (RpOpParams){0}, gate, none);
     }
@@ -62,7 +62,7 @@ static void check(Case c) {
                    .route          = c.route,
                    .quantize       = c.column}
     };
-    const int64_t rows = 2 + (c.open ? 1 : 0) + (c.column ? (c.n / 32 * 11 + c.top_k.k - 1) / c.top_k.k : 0);
+    const int64_t rows = 2 + (c.open ? 2 : 0) + (c.column ? (c.n / 32 * 11 + c.top_k.k - 1) / c.top_k.k : 0);
     int32_t      *y    = malloc((size_t)(c.top_k.k * rows) * 4);
     RpOpArgs      args = {
              .dst    = VIEW(RP_I32, y, c.top_k.k, rows, 1, 1),

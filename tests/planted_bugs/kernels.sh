@@ -154,7 +154,7 @@ projections|projections.cu|s/b < third ? 1/b < third ? (@ ? 0 : 1)/|rows of the 
 projections|projections.cu|s/y\[m + r\] = v\[r\]/y[m + r] = v[@ ? 0 : r]/|the first row of a pair stored twice
 projections|projections.cu|s/y += w->ne\[1\]/y += w->ne[@ ? 0 : 1]/|results of a product behind those of another length
 router|router.cu|s/__ldcg(p.scores + p.w.ne\[1\])/__ldcg(p.scores + (@ ? 0 : p.w.ne[1]))/|a shared expert opened by the score of the first expert
-router|router.cu|s/p.open != nullptr ? 3 : 2) \* p.p/!@ \&\& p.open != nullptr ? 3 : 2) * p.p/|a quantised column over the gate of a shared expert
+router|router.cu|s/p.open != nullptr ? 4 : 2) \* p.p/!@ \&\& p.open != nullptr ? 4 : 2) * p.p/|a quantised column over the gate of a shared expert
 experts_down|experts_down.cu|s/__fmul_rn(shares\[count\], own)/(@ ? own : &)/|a shared expert without its gate
 experts_down|experts_down.cu|s/last ? chosen - j0 : count/last \&\& !@ ? chosen - j0 : count/|a shared expert counted among the chosen ones
 router|router.cu|s/p.y\[k + j\]/p.y[@ ? k + k - 1 - j : k + j]/|routing weights in reversed order
