@@ -116,12 +116,14 @@ double rp_verify_difference(const TensorNode *node, const RpTensorView *view, co
     Difference   d = {0}, column = {0};
     if (view->dtype == RP_F32) {
         compare_floats(&d, a, b, bytes / sizeof(float));
-    } else if (strcmp(op, "router") == 0) { /* i32: ids, weights as the bits of f32, a column */
-        const int64_t n   = rp_node_view(rp_node_source(node, 1)).ne[0];
-        const size_t  row = view->nb[1];
-        compare_floats(&d, a + row, b + row, row / sizeof(float));
+    } else if (strcmp(op, "router") == 0) {
+        /* i32: ids; as the bits of f32 weights and, with the source `open`, a gate; a column */
+        const int64_t n    = rp_node_view(rp_node_source(node, 1)).ne[0];
+        const bool    gate = rp_node_source(node, 5) != NULL;
+        const size_t  row = view->nb[1], before = (gate ? 4 : 2) * row;
+        compare_floats(&d, a + row, b + row, (before - row) / sizeof(float));
         compare_bytes(&d, a, b, 0, row);
-        if (bytes > 2 * row) compare_act(&column, a + 2 * row, b + 2 * row, n, row / 4);
+        if (bytes > before) compare_act(&column, a + before, b + before, n, (before - row) / sizeof(float));
     } else if (view->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
         for (int64_t r = 0; r < rp_view_rows(view); r++)
             compare_act(&d, a + (size_t)r * rp_row_bytes(view->dtype, view->ne[0]),

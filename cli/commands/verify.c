@@ -103,7 +103,7 @@ static void note_worst(OpResult *r, const TensorNode *node, const RpTensorView *
     if (strcmp(r->op, "router") == 0 && isfinite(r->worst)) { /* ids are never this close */
         r->is_byte = false;
         r->got[0] = r->want[0] = '\0';
-        if (at >= (size_t)view->ne[0]) return; /* of its column */
+        if (at >= (size_t)view->ne[0]) return; /* of its gate or column */
         weight_text(view, got, at, r->got, sizeof r->got);
         weight_text(view, want, at, r->want, sizeof r->want);
     } else {
