@@ -6,7 +6,7 @@
  * A device quantises the one column of gemv_q in the kernel of the product (op linear). Either way 32 activations
  * share a scale, the products of a block are exact integers, and their sums are scaled and added in f32. ggml does
  * the same with q8_0; its K types share a scale among 256 activations (q8_K). */
-#include "nn/call.h"
+#include "nn/workspace.h"
 
 #include "reprise/quants.h"
 
@@ -21,18 +21,6 @@ static RpStatus check_type(const char *function, int32_t type, int64_t columns) 
     if (columns % block == 0) return RP_OK;
     return rp_fail(RP_E_SHAPE, "%s: %lld elements are not a whole number of %s blocks of %d", function,
                    (long long)columns, rp_dtype_name((RpDtype)type), block);
-}
-
-/* The part of a workspace from its first aligned byte on. */
-static NnMemory workspace_of(void *memory, int64_t bytes) {
-    const size_t skip = (size_t)(-(uintptr_t)memory % RP_NN_ALIGN);
-    if (memory == NULL || bytes < 0 || (size_t)bytes < skip) return (NnMemory){0};
-    return (NnMemory){(char *)memory + skip, (size_t)bytes - skip};
-}
-
-static RpStatus check_workspace(const char *function, const NnMemory *memory, size_t wanted) {
-    if (memory->bytes >= wanted) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: a workspace of %zu aligned bytes, must be %zu", function, memory->bytes, wanted);
 }
 
 /* Replaces the view *x of f32 by its q8_act, which is written to the next bytes of `memory`. */
@@ -64,7 +52,7 @@ RpStatus rp_nn_call_gemv_q_workspace(const NnCall *call, int32_t type, int32_t r
     RP_NN_NOT_NULL("gemv_q_workspace", bytes);
     RP_TRY(check_gemv(type, rows, cols, &empty));
     const size_t wanted = empty ? 0 : column_bytes(call, type, cols);
-    *bytes              = wanted > 0 ? (int64_t)wanted + RP_NN_ALIGN : 0;
+    *bytes              = rp_nn_workspace_bytes(wanted);
     return RP_OK;
 }
 
@@ -83,13 +71,13 @@ static RpStatus gemv_on_host(const NnCall *call, RpTensorView w, RpTensorView x,
 RpStatus rp_nn_call_gemv_q(const NnCall *call, int32_t type, const void *W, const float *x, float *y, int32_t rows,
                            int32_t cols, void *workspace, int64_t workspace_bytes) {
     bool     empty;
-    NnMemory memory = workspace_of(workspace, workspace_bytes);
+    NnMemory memory = rp_nn_workspace(workspace, workspace_bytes);
     RP_TRY(check_gemv(type, rows, cols, &empty));
     if (empty) return RP_OK;
     RP_NN_NOT_NULL("gemv_q", W);
     RP_NN_NOT_NULL("gemv_q", x);
     RP_NN_NOT_NULL("gemv_q", y);
-    RP_TRY(check_workspace("gemv_q", &memory, column_bytes(call, type, cols)));
+    RP_TRY(rp_nn_check_workspace("gemv_q", &memory, column_bytes(call, type, cols)));
     const RpTensorView w = rp_nn_view((RpDtype)type, W, cols, rows, 1), column = rp_nn_view(RP_F32, x, cols, 1, 1),
                        result = rp_nn_view(RP_F32, y, rows, 1, 1);
     if (!call->cuda) return gemv_on_host(call, w, column, result, &memory);
@@ -161,7 +149,7 @@ RpStatus rp_nn_call_expert_gemm_workspace(const NnCall *call, int32_t type, int6
     RP_NN_NOT_NULL("expert_gemm_workspace", bytes);
     RP_TRY(experts_of(type, tokens, k, experts, rows, cols, x_each, &e, &empty));
     if (!empty) RP_TRY(experts_bytes(call, &e, &wanted));
-    *bytes = wanted > 0 ? (int64_t)wanted + RP_NN_ALIGN : 0;
+    *bytes = rp_nn_workspace_bytes(wanted);
     return RP_OK;
 }
 
@@ -171,7 +159,7 @@ RpStatus rp_nn_call_expert_gemm(const NnCall *call, int32_t type, const void *W,
     bool             empty;
     Experts          e;
     const RpOpParams none   = {0};
-    NnMemory         memory = workspace_of(workspace, workspace_bytes);
+    NnMemory         memory = rp_nn_workspace(workspace, workspace_bytes);
     RP_TRY(experts_of(type, tokens, k, experts, rows, cols, x_each, &e, &empty));
     if (empty) return RP_OK;
     RP_NN_NOT_NULL("expert_gemm", W);
@@ -180,7 +168,7 @@ RpStatus rp_nn_call_expert_gemm(const NnCall *call, int32_t type, const void *W,
     RP_NN_NOT_NULL("expert_gemm", y);
     size_t wanted;
     RP_TRY(experts_bytes(call, &e, &wanted));
-    RP_TRY(check_workspace("expert_gemm", &memory, wanted));
+    RP_TRY(rp_nn_check_workspace("expert_gemm", &memory, wanted));
     e.w   = rp_nn_view(e.w.dtype, W, cols, rows, experts);
     e.x   = rp_nn_view(RP_F32, x, cols, e.x.ne[1], tokens);
     e.ids = rp_nn_view(RP_I32, ids, k, tokens, 1);

@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["base", "ops", "graph", "train", "model"]
+FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "fallback"]
 
 # Texts that no input brings about, and why.
 ALLOWED = {
@@ -17,6 +17,7 @@ ALLOWED = {
     r"out of memory": "test_host_faults and cli_faults let each call that allocates fail, and assert the status",
     r"copying it before it is replaced|a second name": "test_file_faults lets these calls fail, and asserts the status",
     r"the name of tensor .* is too long": "the names are those of an architecture (train/adapter.c)",
+    r"a workspace of %zu bytes: must be at least": "each function checks its workspace before (nn/cpu.c)",
     r"its folder cannot be locked": "fcntl fails for no open folder of a test (train/lock.c)",
     r"looking for the tensor failed": "only if memory runs out in a step that is not finite (train/trainer_step.c)",
     r"too many values": "they would take 1 GB of memory (model/hf/json.c)",

@@ -100,8 +100,11 @@ static void refuse_weights(const char *mine, const char *theirs, const char *tex
 }
 
 Test(bind, weights_of_another_plan_are_refused) {
-    refuse_weights("llama-mix", "qwen3moe-mix", "weights of a plan of ");
-    refuse_weights("llama-q4_0", "llama-q5_0", "step 0 is get_rows");
+    refuse_weights("llama-mix", "qwen3moe-mix", "weights of a plan of 25 steps for one of 17");
+    refuse_weights(
+        "llama-q4_0", "llama-q5_0",
+        "step 0 is get_rows 'embedding', in the plan of the weights get_rows 'embedding' with other sources or "
+        "parameters");
     refuse_weights("llama-f32", "llama-f16", "step 0 is get_rows");
     refuse_weights("llama-f32", "llama-ntk", "is qkv '"); /* the same shapes, but other rotation angles */
 }
@@ -152,7 +155,9 @@ Test(bind, a_context_can_be_copied_to_another_executor) {
     cr_expect_arr_eq(copy, x, a.n_vocab * sizeof *copy);
 
     const TensorNode *logits = rp_graph_find(a.graph, "logits"), *w = rp_graph_find(a.graph, "output_norm.weight");
-    REFUSED(rp_executor_get(a.exec, logits, copy, a.n_vocab * sizeof *copy + 1), RP_E_ARG, "'logits': ");
+    char              text[80];
+    snprintf(text, sizeof text, "'logits': %zu bytes requested, it has %zu", sizeof copy + 1, a.n_vocab * sizeof *copy);
+    REFUSED(rp_executor_get(a.exec, logits, copy, sizeof copy + 1), RP_E_ARG, text);
     cr_assert_not_null(w);
     REFUSED(rp_executor_get(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");
     REFUSED(rp_executor_set(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");
@@ -270,8 +275,8 @@ Test(bind, a_reply_with_bad_options_is_refused) {
     int32_t        words[DECODER_WORDS], token, end[RP_REPLY_MAX_END + 1] = {0};
     RpReplyOptions o = {.state = words, .n_state = DECODER_WORDS, .max_tokens = 3, .n_ctx = DECODER_CTX};
     decoder_step(words, 9, 0);
-    REFUSED(rp_executor_reply_begin(plain.exec, &o), RP_E_STATE, "has no step state");
-    REFUSED(rp_executor_reply_next(d.exec, &token), RP_E_STATE, "no reply is under way");
+    REFUSED(rp_executor_reply_begin(plain.exec, &o), RP_E_STATE, "a reply: this executor has no step state");
+    REFUSED(rp_executor_reply_next(d.exec, &token), RP_E_STATE, "no reply is under way, or it has ended");
     o.n_state = 3;
     REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_ARG, "a step state of 3 words: must be from ");
     o.n_state    = DECODER_WORDS;
@@ -286,7 +291,7 @@ Test(bind, a_reply_with_bad_options_is_refused) {
     REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_CONTEXT_FULL, "a reply from position 16 of 16");
     decoder_step(words, 9, 0);
     OK(rp_executor_reply_begin(d.exec, &o));
-    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_STATE, "a reply is under way");
+    REFUSED(rp_executor_reply_begin(d.exec, &o), RP_E_STATE, "a reply is under way already");
     OK(rp_executor_reply_next(d.exec, &token));
     OK(rp_executor_reply_next(d.exec, &token));
     REFUSED(rp_executor_reply_next(d.exec, &token), RP_E_STATE, "or it has ended");
@@ -357,7 +362,7 @@ Test(bind, refuses_step_states_out_of_range) {
     TRY(s->repeat_last_n = -1, "repeat_last_n -1");
     TRY((s->n_recent = 1, words[RP_STEP_WORDS] = 1 << 30), "recent token 1073741824, the vocabulary has");
     TRY((s->n_recent = 1, words[RP_STEP_WORDS] = -1), "recent token -1");
-    TRY(s->token = -1, "a reply from token -1");
+    TRY(s->token = -1, "a reply from token -1: the vocabulary has 320");
     TRY(s->token = 1 << 30, "a reply from token 1073741824");
     TRY(s->temperature = NAN, "temperature nan");
     TRY(s->top_p = 0.0f, "top_p 0");
@@ -365,7 +370,7 @@ Test(bind, refuses_step_states_out_of_range) {
     TRY(s->repeat_penalty = 0.0f, "repeat_penalty 0");
 #undef TRY
     REFUSED(rp_executor_reply_begin(d.exec, &(RpReplyOptions){.n_state = DECODER_WORDS, .max_tokens = 1, .n_ctx = 4}),
-            RP_E_ARG, "without a step state");
+            RP_E_ARG, "a reply without a step state, or without its end tokens");
     decoder_step(words, 1, 0);
     OK(rp_executor_reply_begin(d.exec, &o));
     OK(rp_executor_reply_next(d.exec, &token));

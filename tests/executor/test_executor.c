@@ -5,7 +5,9 @@
 
 #include <math.h>
 
+#include "executor/device.h"
 #include "executor/pool.h"
+#include "reprise/device.h"
 #include "tests/support/hang.h"
 
 #include <stdatomic.h>
@@ -163,7 +165,35 @@ Test(executor, refuses_bad_options) {
     unsetenv("REPRISE_SPIN_US");
     setenv("REPRISE_ISA", "mmx", 1);
     REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, "REPRISE_ISA=mmx: must be " RP_ISA_NAMES);
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) { /* at least those of another architecture */
+        char text[128];
+        if (rp_cpu_isa_set((RpCpuIsa)isa) == RP_OK) continue;
+        snprintf(text, sizeof text, "%s: this CPU or build does not have it", rp_cpu_isa_name((RpCpuIsa)isa));
+        cr_expect_str_eq(rp_last_error(), text, CASE(isa));
+        setenv("REPRISE_ISA", rp_cpu_isa_name((RpCpuIsa)isa), 1);
+        snprintf(text, sizeof text, "REPRISE_ISA=%s: this CPU or build does not have it; the best here is ",
+                 rp_cpu_isa_name((RpCpuIsa)isa));
+        REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_NOT_AVAILABLE, text);
+    }
+    REFUSED(rp_cpu_isa_set((RpCpuIsa)RP_ISA_COUNT), RP_E_ARG, "there is no instruction set 5");
     unsetenv("REPRISE_ISA");
+    static const char *const prefetch[] = {"l3", "l2:100", "l1:-64", "l2:1048576", "none:64", "l1:", "l1:64x"};
+    for (size_t i = 0; i < sizeof prefetch / sizeof prefetch[0]; i++) {
+        char text[160];
+        setenv("REPRISE_PREFETCH", prefetch[i], 1);
+        snprintf(text, sizeof text,
+                 "REPRISE_PREFETCH=%s: must be auto, none, l1, l2, l1:BYTES or l2:BYTES, BYTES a multiple of 64 below "
+                 "1048576",
+                 prefetch[i]);
+        REFUSED(rp_executor_open(n.plan, NULL, &e), RP_E_ARG, text);
+    }
+    unsetenv("REPRISE_PREFETCH");
+    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.mode = (RpExecMode)9}, &e), RP_E_ARG,
+            "there is no launch mode 9");
+    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.step = n.ids}, &e), RP_E_ARG,
+            "'ids' as step state: must be a state of at least 14 i32");
+    RpExecMode mode;
+    REFUSED(rp_mode_from_name("graph", &mode), RP_E_ARG, "'graph': must be auto, eager, replay or loop");
     OK(rp_executor_open(n.plan, NULL, &e));
     cr_expect_eq(rp_executor_n_threads(e), 1);
     rp_executor_free(e);
@@ -189,7 +219,7 @@ Test(executor, states_persist_and_can_be_shared) {
     OK(rp_executor_open(plan[0], &(RpExecutorOptions){.n_threads = 2}, &e[0]));
     OK(rp_executor_open(plan[1], &(RpExecutorOptions){.share = e[0]}, &e[1]));
     REFUSED(rp_executor_open(plan[2], &(RpExecutorOptions){.share = e[0]}, &e[2]), RP_E_SHAPE,
-            "state 'sum' has another shape");
+            "state 'sum' has another shape in the executor to share with");
     for (int i = 0; i < 6; i++) {
         float *in = rp_executor_data(e[i % 2], x[i % 2]);
         for (int k = 0; k < 4; k++) in[k] = (float)k;
@@ -199,6 +229,32 @@ Test(executor, states_persist_and_can_be_shared) {
     rp_executor_free(e[1]);
     rp_executor_free(e[0]);
     for (int i = 0; i < 3; i++) rp_plan_free(plan[i]), rp_graph_free(g[i]);
+}
+
+/* A build without the CUDA toolkit has every function of the device, and each says so. */
+Test(executor, says_that_the_build_has_no_cuda) {
+    static const char text[] = "this build was made without the CUDA toolkit";
+    Net               n      = new_net();
+    int               n_devices;
+    RpExecutor       *e;
+    RpStepLaunch      l;
+    RpCudaDeviceInfo  info;
+    RpCudaTuningInfo  tuning;
+    RpCudaMemory     *memory;
+    double            bytes_per_s;
+    if (rp_cuda_built) {
+        free_net(&n);
+        cr_skip_test("this build has CUDA");
+    }
+    REFUSED(rp_cuda_probe(&n_devices), RP_E_NOT_AVAILABLE, text);
+    cr_expect_eq(n_devices, 0);
+    REFUSED(rp_cuda_device_info(0, &info), RP_E_NOT_AVAILABLE, text);
+    REFUSED(rp_cuda_tuning_info(0, &tuning), RP_E_NOT_AVAILABLE, text);
+    REFUSED(rp_cuda_copy_bandwidth(0, 1024, &bytes_per_s), RP_E_NOT_AVAILABLE, text);
+    REFUSED(rp_cuda_memory_new(0, 16, &memory), RP_E_NOT_AVAILABLE, text);
+    REFUSED(rp_cuda_plan_launch(n.plan, 0, &l), RP_E_NOT_AVAILABLE, text);
+    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.device = "cuda"}, &e), RP_E_NOT_AVAILABLE, text);
+    free_net(&n);
 }
 
 /* ---- the thread pool ---- */
@@ -268,7 +324,8 @@ Test(pool, says_that_the_process_was_forked) {
     if (child == 0) {
         end_if_it_hangs();
         const RpStatus st   = rp_pool_run(pool, forked_task, NULL);
-        const bool     said = strstr(rp_last_error(), "forked after the executor was opened") != NULL;
+        const bool     said = strcmp(rp_last_error(), "this process was forked after the executor was opened, and has "
+                                                          "none of its 3 threads: open an executor here") == 0;
         rp_pool_free(pool);
         _exit(st == RP_E_STATE && said ? 0 : 1);
     }

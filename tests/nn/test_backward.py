@@ -178,8 +178,8 @@ class AttentionBackward(Case):
             for sizes_, more, text in (((1, 2, 2, 3, 2, 4), memory, "attention_backward: 3 heads are no multiple of 2 key heads"),
                                        ((1, 2, 2, 2, 1, 513), memory, "attention_backward: head_dim 513: must be from 1 to 512"),
                                        ((1, -1, 2, 2, 1, 4), memory, "none may be negative"),
-                                       ((2**40, 2, 2, 2, 1, 4), memory, "attention_backward: 1099511627776 * 2 * 2 rows"),
-                                       ((1, 2, 2, 2, 1, 4), (memory[0], 47), "attention_backward: a workspace of 47 bytes, must be 48"),
+                                       ((2**40, 2, 2, 2, 1, 4), memory, "attention_backward: 1099511627776 * 2 * 2 rows: must be at most 2147483647"),
+                                       ((1, 2, 2, 2, 1, 4), (memory[0], 47), "attention_backward: a workspace of 47 bytes, must be 48, aligned to 4"),
                                        ((1, 2, 2, 2, 1, 4), (None, 48), "attention_backward: workspace is NULL")):
                 with self.subTest(text=text, backend=backend.name):
                     with self.assertRaises(NnError) as caught:
@@ -189,6 +189,9 @@ class AttentionBackward(Case):
             with self.assertRaises(NnError) as caught:
                 backend("rmsnorm_backward", one, None, one, one, one, None, 1, 64, 1e-5)
             self.assertIn("rmsnorm_backward: rstd is NULL", caught.exception.text)
+            with self.assertRaises(NnError) as caught:
+                backend("softmax_backward", one, one, one, 2**31, 1)
+            self.assertIn("softmax_backward: 2147483648 rows: must be at most 2147483647", caught.exception.text)
 
     def test_threads_change_no_bit(self):
         """Large calls use the pool; a part of the batch alone has the same bits."""

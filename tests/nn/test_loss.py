@@ -1,7 +1,7 @@
 """The functions of training against NumPy in float64; test_nn.py runs them."""
 import numpy as np
 
-from cases import Case, f64, floats, random, sizes
+from cases import BACKENDS, Case, f64, floats, random, sizes
 from library import NnError
 
 SPECIAL_ROWS = [(np.nan, 1), (np.inf, 2), (-np.inf, 3)] # a number that the row gets, and its row
@@ -90,6 +90,17 @@ class Losses(Case):
                 backend("cross_entropy_backward", x, targets, dy, dx, 2, 5)
                 self.assertTrue(np.isfinite(losses[0]) and np.isnan(losses[1]))
                 self.assertTrue(np.all(np.isfinite(dx[0])) and np.all(np.isnan(dx[1])))
+
+    def test_sizes_out_of_range(self):
+        one, ids = floats(4), np.zeros(4, np.int32)
+        for backend in BACKENDS:
+            for call, text in ((("cross_entropy", one, ids, one, None, 2**31, 1), "cross_entropy: 2147483648 rows: must be at most 2147483647"),
+                               (("aux_loss", one, ids, one, one, 2, 2, 0), "aux_loss: k = 0: must be at least 1")):
+                with self.subTest(call=call[0], backend=backend.name):
+                    with self.assertRaises(NnError) as caught:
+                        backend(*call)
+                    self.assertEqual(caught.exception.code, -2)
+                    self.assertIn(text, caught.exception.text)
 
     def test_aux_loss(self):
         for backend in self.each("aux_loss"):

@@ -185,7 +185,8 @@ Test(mul_mat, works_with_every_prefetch_setting) {
         for (int64_t columns = 1; columns <= 40; columns += 13) check_quantized(RP_Q4_K, 512, 21, columns);
     }
     OK(rp_cpu_prefetch_set(before));
-    REFUSED(rp_cpu_prefetch_set((RpCpuPrefetch){RP_PREFETCH_L2, 100}), RP_E_ARG, "multiple of 64");
+    REFUSED(rp_cpu_prefetch_set((RpCpuPrefetch){RP_PREFETCH_L2, 100}), RP_E_ARG,
+            "prefetch hint 2, distance 100 bytes: must be a multiple of 64 below 1048576");
     REFUSED(rp_cpu_prefetch_set((RpCpuPrefetch){RP_PREFETCH_L1, -64}), RP_E_ARG, "-64 bytes");
     REFUSED(rp_cpu_prefetch_set((RpCpuPrefetch){(RpCpuPrefetchHint)7, 64}), RP_E_ARG, "hint 7");
 }

@@ -275,7 +275,8 @@ Test(sample, refuses_bad_logits_and_states) {
                                .next_recent    = 1};
     REFUSED(rp_step_check(&other, (int32_t[]){3}, 4, 3), RP_E_ARG, "step state: recent token 3, the vocabulary has 3");
     step.s.repeat_last_n = RECENT + 1;
-    REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG, "17 recent tokens, the state has room for 16");
+    REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG,
+            "sample: 17 recent tokens, the state has room for 16");
     args.sample.scratch.ne[0] = 5;
     REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_SHAPE,
             "sample: rows of scratch must be twice as long as those of logits: logits f32 [3], state i32 "
