@@ -54,9 +54,13 @@ RP_OPS(OP, OP_VIEW)
  * that a lane loads 16 bytes of quants at once. Example, q5_0 with n blocks: 16 * n bytes of quants, 4 * n bytes of
  * fifth bits, 2 * n bytes of scales. The planes of each type: RP_QUANTS (base/dtypes.h). Float types are unchanged.
  *
- * `w` is a view of host memory; `out` is host memory of rp_view_extent_bytes(w) bytes. RP_E_UNSUPPORTED for a quantised
- * `w` that is not contiguous: kernels count the blocks of the tensor by its view. RP_E_DTYPE for q8_act. */
+ * `w` is a view of host memory; `out` is host memory of rp_cuda_weight_bytes(w) bytes. Between the matrices of a
+ * quantised `w` there may be gaps, which planes do not have: kernels count the blocks of the tensor by its shape.
+ * RP_E_UNSUPPORTED for other quantised views that are not contiguous, RP_E_DTYPE for q8_act. */
 RP_NODISCARD RpStatus rp_cuda_repack(const RpTensorView *w, void *out);
+
+/* Bytes of a weight on the device. Float types keep their gaps. */
+size_t rp_cuda_weight_bytes(const RpTensorView *w);
 
 #ifdef __cplusplus
 }

@@ -165,7 +165,8 @@ static void find_leaves(ExecPlan *plan) {
     for (int i = 0; i < plan->graph->n_nodes; i++) {
         const TensorNode *n     = plan->graph->nodes[i];
         const size_t      bytes = rp_view_extent_bytes(&n->view);
-        if (n->kind == NODE_WEIGHT) plan->memory.weights += bytes;
+        if (n->kind == NODE_WEIGHT) /* without the gaps of a view */
+            plan->memory.weights += rp_row_bytes(n->view.dtype, n->view.ne[0]) * (size_t)rp_view_rows(&n->view);
         if (n->kind != NODE_STATE) continue;
         plan->states[plan->n_states++] = (PlanState){.node = n, .bytes = bytes};
         plan->memory.state += aligned(bytes);

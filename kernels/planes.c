@@ -266,23 +266,36 @@ static void scatter(const Field *fields, const uint8_t *block, size_t i, size_t 
     }
 }
 
+/* Blocks of each matrix follow one another. Matrices may lie apart: gate and up of experts that a file joins. */
+static bool has_whole_matrices(const RpTensorView *w) {
+    RpTensorView one = *w;
+    one.ne[2] = one.ne[3] = 1;
+    return rp_view_is_contiguous(w) || (rp_view_is_contiguous(&one) && w->ne[3] == 1);
+}
+
+size_t rp_cuda_weight_bytes(const RpTensorView *w) {
+    const bool planes = rp_dtype_is_quant(w->dtype) && has_whole_matrices(w);
+    return planes ? rp_row_bytes(w->dtype, rp_view_elems(w)) : rp_view_extent_bytes(w);
+}
+
 RpStatus rp_cuda_repack(const RpTensorView *w, void *out) {
-    const RpDtypeInfo *info   = rp_dtype_info(w->dtype);
-    const size_t       extent = rp_view_extent_bytes(w);
+    const RpDtypeInfo *info = rp_dtype_info(w->dtype);
     if (info == NULL || w->dtype == RP_Q8_ACT)
         return rp_fail(RP_E_DTYPE, "%s is not a weight type", rp_dtype_name(w->dtype));
     const Field *fields = layouts[w->dtype];
     if (!rp_dtype_is_quant(w->dtype)) {
-        memcpy(out, w->data, extent);
+        memcpy(out, w->data, rp_view_extent_bytes(w));
         return RP_OK;
     }
-    if (!rp_view_is_contiguous(w))
-        return rp_fail(RP_E_UNSUPPORTED, "%s [%lld,%lld,%lld,%lld] is not contiguous: the device takes whole tensors",
+    if (!has_whole_matrices(w))
+        return rp_fail(RP_E_UNSUPPORTED, "%s [%lld,%lld,%lld,%lld] is not contiguous: the device takes whole matrices",
                        info->name, (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3]);
-    const size_t        bytes = (size_t)info->block_bytes, n = extent / bytes;
+    const size_t        bytes = (size_t)info->block_bytes, n = rp_cuda_weight_bytes(w) / bytes;
+    const size_t        each  = n / (size_t)(w->ne[2] * w->ne[3]); /* of a matrix */
     const uint8_t      *block = w->data;
     alignas(16) uint8_t arranged[MAX_BYTES];
     for (size_t i = 0; i < n; i++, block += bytes) {
+        if (i > 0 && i % each == 0) block += w->nb[2] - each * bytes; /* the gap between matrices */
         if (arrangements[w->dtype] != NULL) arrangements[w->dtype](block, arranged);
         scatter(fields, arrangements[w->dtype] != NULL ? arranged : block, i, n, out);
     }

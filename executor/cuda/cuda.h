@@ -32,7 +32,8 @@ enum {
 /* A weight: address and size on the host, and its device copy, in planes if it is quantised. */
 typedef struct CudaWeight {
     const void *host;
-    size_t      bytes;
+    size_t      bytes; /* on the device */
+    size_t      nb2;   /* of the view on the host */
     char       *device;
 } CudaWeight;
 

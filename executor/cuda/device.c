@@ -82,7 +82,7 @@ size_t rp_cuda_missing_weights(const CudaDevice *d, const ExecPlan *plan) {
         const TensorNode *node = missing_weight(d, plan, i);
         if (node == NULL) continue;
         const RpTensorView v = rp_node_view(node);
-        bytes += aligned(rp_view_extent_bytes(&v));
+        bytes += aligned(rp_cuda_weight_bytes(&v));
     }
     return bytes;
 }
@@ -149,10 +149,10 @@ static RpStatus upload_bytes(Upload *u, char *to, const char *from, size_t bytes
 }
 
 static RpStatus upload(Upload *u, const RpTensorView *v, char *to) {
-    const size_t bytes = rp_view_extent_bytes(v);
+    const size_t bytes = rp_cuda_weight_bytes(v);
     char        *half;
     if (!rp_dtype_is_quant(v->dtype)) return upload_bytes(u, to, v->data, bytes);
-    upload_read(u, v->data, bytes);
+    upload_read(u, v->data, rp_view_extent_bytes(v));
     if (bytes > u->half) {
         RP_TRY(rp_cuda_repack(v, u->planes));
         return upload_bytes(u, to, u->planes, bytes);
@@ -170,7 +170,7 @@ static size_t largest_missing(const CudaDevice *d, const ExecPlan *plan, bool qu
         if (node == NULL) continue;
         const RpTensorView v = rp_node_view(node);
         if (quantised && !rp_dtype_is_quant(v.dtype)) continue;
-        if (rp_view_extent_bytes(&v) > largest) largest = rp_view_extent_bytes(&v);
+        if (rp_cuda_weight_bytes(&v) > largest) largest = rp_cuda_weight_bytes(&v);
     }
     return largest;
 }
@@ -199,6 +199,12 @@ static void upload_close(Upload *u) {
     free(u->planes);
 }
 
+/* All elements of the weight; with gaps between its matrices, the same gaps. */
+static bool is_whole(const RpTensorView *v, const CudaWeight *w) {
+    if (rp_cuda_weight_bytes(v) != w->bytes) return false;
+    return rp_view_is_contiguous(v) ? rp_view_extent_bytes(v) == w->bytes : v->nb[2] == w->nb2;
+}
+
 /* The planes of a quantised weight extend over the whole tensor, so a slice of it has no address. */
 RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
     for (int i = 0; i < plan->n_steps; i++)
@@ -207,8 +213,7 @@ RpStatus rp_cuda_check_whole(const CudaDevice *d, const ExecPlan *plan) {
             const RpTensorView *v = &s->args.src[k];
             if (s->src[k].space != SPACE_WEIGHT || v->ne[0] <= 0 || !rp_dtype_is_quant(v->dtype)) continue;
             const CudaWeight *w = find_weight(d, v->data);
-            if (w == NULL || (s->src[k].offset == 0 && rp_view_is_contiguous(v) && rp_view_extent_bytes(v) == w->bytes))
-                continue;
+            if (w == NULL || (s->src[k].offset == 0 && is_whole(v, w))) continue;
             return rp_fail(RP_E_UNSUPPORTED,
                            "%s: [%lld,%lld,%lld,%lld] is a part of a %s weight: on the device these can be "
                            "used whole only",
@@ -238,8 +243,8 @@ static RpStatus fill_slab(Upload *u, const ExecPlan *plan, char *slab) {
         if (node == NULL) continue;
         const RpTensorView v = rp_node_view(node);
         RP_TRY(upload(u, &v, slab));
-        d->weights[n++] = (CudaWeight){v.data, rp_view_extent_bytes(&v), slab};
-        slab += aligned(rp_view_extent_bytes(&v));
+        d->weights[n++] = (CudaWeight){v.data, rp_cuda_weight_bytes(&v), v.nb[2], slab};
+        slab += aligned(rp_cuda_weight_bytes(&v));
     }
     for (unsigned k = 0; k < 2; k++) RP_TRY(upload_wait(u, k));
     d->n_weights = n;

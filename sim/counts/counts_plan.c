@@ -64,7 +64,7 @@ static RpStatus place_weight(CountedPlan *p, const TensorNode *node, bool repack
     const RpTensorView v       = rp_node_view(node);
     p->weights[p->n_weights++] = (Weight){v.data, *at};
     if (repack) RP_TRY(rp_cuda_repack(&v, *at));
-    *at += aligned(rp_view_extent_bytes(&v));
+    *at += aligned(rp_cuda_weight_bytes(&v));
     return RP_OK;
 }
 
@@ -76,7 +76,7 @@ static RpStatus place_weights(CountedPlan *p, bool matrices, bool repack) {
     for (int i = 0; i < rp_graph_n_nodes(p->g); i++) {
         const TensorNode  *node = rp_graph_node(p->g, i);
         const RpTensorView v    = rp_node_view(node);
-        if (is_weight(node) && is_matrix(node) == matrices) bytes += aligned(rp_view_extent_bytes(&v));
+        if (is_weight(node) && is_matrix(node) == matrices) bytes += aligned(rp_cuda_weight_bytes(&v));
     }
     RP_TRY(take(p, matrices ? COUNTS_WEIGHTS : COUNTS_ACTIVATIONS, bytes, &at));
     for (int i = 0; i < rp_graph_n_nodes(p->g); i++) {

@@ -1,5 +1,6 @@
 /* rp_cuda_repack, which stores quantised weights in planes for the device. Expected positions are in the table below:
  *     plane f:  field f of block 0 | field f of block 1 | ... */
+#include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "base/dtypes.h"
@@ -156,6 +157,26 @@ Test(planes, leave_floats_as_they_are) {
     const RpTensorView w     = rp_view_contiguous(RP_F32, (int64_t[]){3, 2, 1, 1}, in);
     OK(rp_cuda_repack(&w, out));
     cr_expect_arr_eq(in, out, sizeof in);
+}
+
+/* Gate and up of experts that a file joins: matrices 0 and 2 of four, then 1 and 3. */
+Test(planes, leave_out_the_gaps_between_matrices) {
+    enum { N = 4 * 2 * 34 };
+    unsigned char in[N], apart[N / 2], planes[N / 2], want[N / 2];
+    for (int i = 0; i < N; i++) in[i] = (unsigned char)(7 * i + i / 34);
+    for (int k = 0; k < 2; k++) {
+        RpTensorView w = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 2, 2, 1}, in + k * 68);
+        w.nb[2]        = 2 * 68;
+        for (int i = 0; i < 2; i++) memcpy(apart + 68 * i, in + k * 68 + 136 * i, 68);
+        const RpTensorView plain = rp_view_contiguous(RP_Q8_0, (int64_t[]){32, 2, 2, 1}, apart);
+        cr_assert_eq(rp_cuda_weight_bytes(&w), sizeof planes, CASE(k));
+        OK(rp_cuda_repack(&w, planes));
+        OK(rp_cuda_repack(&plain, want));
+        cr_expect_arr_eq(planes, want, sizeof want, CASE(k));
+    }
+    RpTensorView floats = rp_view_contiguous(RP_F32, (int64_t[]){3, 2, 2, 1}, in);
+    floats.nb[2]        = 48;
+    cr_expect_eq(rp_cuda_weight_bytes(&floats), 72); /* 6 elements, 6 that are not read, and 6 */
 }
 
 Test(planes, refuse_weights_that_are_not_contiguous) {
