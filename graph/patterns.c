@@ -1,7 +1,6 @@
-/* The fusions, one row each: a pattern, the fused op that replaces it, and a function that fills in the
- * parameters. A match is refused if that function returns false, or if the shape rule of the fused op
- * refuses its sources. Most fused ops take one token only, which their shape rules check; so these rows
- * match in the decode plan and not in prefills. */
+/* The fusions, one row each: a pattern, the fused op that replaces it, and a function that fills in the parameters. A
+ * match is refused if that function returns false, or if the shape rule of the fused op refuses its sources. Most fused
+ * ops take one token only, which their shape rules check; so these rows match in decode plans and not in prefills. */
 #include "graph/patterns.h"
 
 #include <string.h>
@@ -191,6 +190,9 @@ const PatternRow rp_patterns_gate[] = {
     {.pattern = {.match  = "mul(silu(mul_mat_id(g, x, ids)), mul_mat_id(u, x, ids))",
                  .make   = "gate_up(g, u, x, _, ids)",
                  .params = silu}},
+    {.pattern = {.match  = "mul(gelu:act(mul_mat_id(g, x, ids)), mul_mat_id(u, x, ids))",
+                 .make   = "gate_up(g, u, x, _, ids)",
+                 .params = gelu}},
     {.pattern = {.match  = "swiglu_oai:act(add_id?(mul_mat_id(g, x, ids), gb, ids), add_id?(mul_mat_id(u, x, "
                            "ids), ub, ids))",
                  .make   = "gate_up(g, u, x, _, ids, gb, ub)",
