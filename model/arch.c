@@ -59,11 +59,13 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
         x = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
     if (b->kind.feed_forward == FEED_FORWARD_NONE) return x;
+    if (b->kind.feed_forward == FEED_FORWARD_EXPERTS && b->m->config.arch->dense_beside)
+        return add_residual(b, x, rp_arch_dense_and_experts(b, x, l), l->post_ffn_norm, ffn_names);
     y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->ffn_norm, "ffn_norm");
     if (b->kind.feed_forward != FEED_FORWARD_EXPERTS)
         return add_residual(b, x, rp_arch_feed_forward(b, y, l), l->post_ffn_norm, ffn_names);
     TensorNode *shared = rp_arch_shared_experts(b, y, l);
-    y                  = rp_arch_experts(b, y, l);
+    y                  = rp_arch_experts(b, y, y, l);
     if (shared != NULL && (l->post_ffn_norm != NULL || b->m->config.residual_scale != 1.0f))
         y = rp_arch_name_node(b, rp_add(b->g, y, shared), "ffn_out");
     else if (shared != NULL) /* each of the two sums is the epilogue of a product */

@@ -145,7 +145,12 @@ TensorNode *rp_arch_short_conv(Builder *b, TensorNode *x, const LayerWeights *l)
 TensorNode *rp_arch_ssm(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights *l);
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l);
-TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l); /* without the shared ones */
+
+/* Without the shared ones. The router reads `routed`, which is x but for experts beside a dense feed-forward. */
+TensorNode *rp_arch_experts(Builder *b, TensorNode *x, TensorNode *routed, const LayerWeights *l);
+
+/* Both, from x before any norm. */
+TensorNode *rp_arch_dense_and_experts(Builder *b, TensorNode *x, const LayerWeights *l);
 
 /* The experts that every token goes through, in qwen2moe times sigmoid(shared_gate x). NULL: there are none. */
 TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights *l);

@@ -1,6 +1,7 @@
 /* The gated feed-forward, dense and with experts.
  *
  *     dense    y = down(act(gate x) * (up x))
+ *     both     y = norm(dense(norm x)) + norm(experts(norm x))    in families with `dense_beside`
  *     experts  ids[:, t]     = top_k(probs of the router [+ choice bias])            i32 [n_used, t]
  *              weights[:, t] = probs at ids, normalised and scaled as the file says  f32 [n_used, t]
  *              y = sum_j weights[j] * down_id(act(gate_id x) * (up_id x)), id = ids[j]   [+ shared experts]
@@ -8,6 +9,7 @@
  * The ids are data (I4): no address and no shape depends on them. */
 #include "model/arch.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* gpt-oss: its clamped SwiGLU, see SWIGLU_OAI in ops.h. */
@@ -46,6 +48,17 @@ typedef struct Choice {
     TensorNode *ids, *weights;
 } Choice;
 
+/* weights[j, t] * scales[ids[j, t]] */
+static TensorNode *scaled_weights(Builder *b, Choice chosen, const RpGgufTensor *scales) {
+    const int64_t n_used = b->m->config.experts.n_used;
+    if (scales == NULL) return chosen.weights;
+    TensorNode *table = rp_reshape(b->g, rp_arch_weight(b, scales), 1, b->m->config.experts.n, 1, 1);
+    TensorNode *ids   = rp_reshape(b->g, chosen.ids, n_used * b->n_tok, 1, 1, 1);
+    TensorNode *s     = rp_arch_name_node(b, rp_get_rows(b->g, table, ids), "expert_scales");
+    s                 = rp_reshape(b->g, s, n_used, b->n_tok, 1, 1);
+    return rp_arch_name_node(b, rp_mul(b->g, chosen.weights, s), "expert_weights_scaled");
+}
+
 /* x [n_embd, t] -> the experts of each token and their weights, both [n_used, t]. */
 static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     const ExpertConfig *e      = &b->m->config.experts;
@@ -53,7 +66,8 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode         *logits = rp_arch_linear(b, x, l->router, l->router_bias, "router");
     TensorNode         *probs  = logits;
     if (e->gating == GATING_SIGMOID) probs = rp_sigmoid(g, logits);
-    if (e->gating == GATING_SOFTMAX) probs = rp_soft_max(g, logits, NULL, NULL, &(RpSoftMaxParams){.scale = 1.0f});
+    const RpSoftMaxParams all = {.scale = l->router_norm != NULL ? 1.0f / sqrtf((float)b->m->config.n_embd) : 1.0f};
+    if (e->gating == GATING_SOFTMAX) probs = rp_soft_max(g, logits, NULL, NULL, &all);
     if (probs != logits) rp_arch_name_node(b, probs, "router_probs");
     const RpTopKParams  top = {.k = e->n_used, .n_group = e->n_group, .n_group_used = e->n_group_used};
     const RpRouteParams how = {
@@ -85,8 +99,9 @@ TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights
     return rp_arch_name_node(b, rp_mul(b->g, y, open), "shared_weighted");
 }
 
-TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
-    const Choice chosen = route(b, x, l);
+TensorNode *rp_arch_experts(Builder *b, TensorNode *x, TensorNode *routed, const LayerWeights *l) {
+    const Choice chosen  = route(b, routed, l);
+    TensorNode  *weights = scaled_weights(b, chosen, l->expert_scales);
     if (l->latent_down != NULL) x = rp_arch_linear(b, x, l->latent_down, NULL, "experts_latent");
     /* [n_embd, 1, t]: the same column for each of the n_used experts */
     TensorNode *rows = rp_reshape(b->g, x, l->up_exps->view.ne[0], 1, b->n_tok, 1);
@@ -95,6 +110,16 @@ TensorNode *rp_arch_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode *up = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
     TensorNode *y  = activated(b, gate, up, "experts");
     y              = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
-    y              = rp_arch_name_node(b, rp_combine(b->g, y, chosen.weights), "experts_sum");
+    y              = rp_arch_name_node(b, rp_combine(b->g, y, weights), "experts_sum");
     return l->latent_up != NULL ? rp_arch_linear(b, y, l->latent_up, NULL, "experts_out") : y;
+}
+
+/* The dense part comes last, so that its last product adds the sum of the experts. */
+TensorNode *rp_arch_dense_and_experts(Builder *b, TensorNode *x, const LayerWeights *l) {
+    TensorNode *routed = rp_arch_norm(b, x, l->router_norm, "router_norm");
+    TensorNode *y      = rp_arch_experts(b, rp_arch_norm(b, x, l->experts_norm, "experts_norm"), routed, l);
+    y                  = rp_arch_norm(b, y, l->post_experts, "post_experts_norm");
+    TensorNode *dense  = rp_arch_feed_forward(b, rp_arch_norm(b, x, l->ffn_norm, "ffn_norm"), l);
+    dense              = rp_arch_norm(b, dense, l->post_dense, "post_dense_norm");
+    return rp_arch_name_node(b, rp_add(b->g, dense, y), "ffn_out");
 }

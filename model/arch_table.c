@@ -84,10 +84,10 @@ static const ArchRow archs[] = {
         .activation          = ACTIVATION_GELU_TANH,
     },
     {
-        .name                = "gemma4", /* Gemma 4 without experts */
+        .name                = "gemma4", /* Gemma 4 */
         .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6},
         .layers.position     = {.kind = POSITION_NEOX},
-        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
         .qk_norm             = QK_NORM_HEAD,
         .window_rope         = true,
         .window_heads        = true,
@@ -100,6 +100,9 @@ static const ArchRow archs[] = {
         .embd_scale_sqrt     = true,
         .logit_cap           = 30.0f,
         .activation          = ACTIVATION_GELU_TANH,
+        .experts_optional    = true,
+        .normalize_weights   = true,
+        .dense_beside        = true,
     },
     {
         .name                = "smollm3", /* SmolLM3 */
@@ -333,20 +336,21 @@ enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 static const struct {
     const char *name, *missing;
 } known[] = {
-    {"qwen4exp",    "hyper-connections, an indexer of attention, and embeddings of n-grams"},
-    {"deepseek4",   "hyper-connections and an indexer of attention"                        },
-    {"deepseek32",  "an indexer of attention"                                              },
-    {"glm-dsa",     "an indexer of attention"                                              },
-    {"kimi-linear", "Kimi delta attention"                                                 },
-    {"kimi-k3",     "Kimi delta attention"                                                 },
-    {"minimax-m3",  "an indexer of attention"                                              },
-    {"llama4",      "attention in chunks, and weights before the experts"                  },
-    {"gemma3n",     "AltUp, LAuReL, caches that layers share, and embeddings of each layer"},
-    {"mamba",       "the selective scan of Mamba-1"                                        },
-    {"mamba2",      "a graph without attention"                                            },
-    {"rwkv7",       "the recurrence of RWKV"                                               },
-    {"bert",        "attention to later positions"                                         },
-    {"clip",        "image encoders: give the language model, not its projector (mmproj)"  },
+    {"qwen4exp",         "hyper-connections, an indexer of attention, and embeddings of n-grams"  },
+    {"deepseek4",        "hyper-connections and an indexer of attention"                          },
+    {"deepseek32",       "an indexer of attention"                                                },
+    {"glm-dsa",          "an indexer of attention"                                                },
+    {"kimi-linear",      "Kimi delta attention"                                                   },
+    {"kimi-k3",          "Kimi delta attention"                                                   },
+    {"minimax-m3",       "an indexer of attention"                                                },
+    {"llama4",           "attention in chunks, and weights before the experts"                    },
+    {"gemma3n",          "AltUp, LAuReL, and activations that are cut by their mean and deviation"},
+    {"gemma4-assistant", "the hidden states and the caches of the model that it drafts for"       },
+    {"mamba",            "the selective scan of Mamba-1"                                          },
+    {"mamba2",           "a graph without attention"                                              },
+    {"rwkv7",            "the recurrence of RWKV"                                                 },
+    {"bert",             "attention to later positions"                                           },
+    {"clip",             "image encoders: give the language model, not its projector (mmproj)"    },
 };
 
 const char *rp_arch_missing(const char *name, size_t len) {

@@ -153,7 +153,9 @@ typedef struct ArchRow {
     SharedExperts shared;            /* y += shared(x) */
     bool          shared_gate;       /* y += sigmoid(shared_gate x) * shared(x) */
     bool          length_of_chosen;  /* feed_forward_length is that of a token's n_used experts together */
-    bool          no_expert_length;  /* files have no expert_feed_forward_length, only feed_forward_length */
+    bool          dense_beside; /* experts beside a dense feed-forward: y = norm(dense(norm x)) + norm(experts(norm x)),
+                                   chosen by router (norm(x) / sqrt(n_embd)), weights times a scale of each expert */
+    bool          no_expert_length; /* files have no expert_feed_forward_length, only feed_forward_length */
 } ArchRow;
 
 /* The feature that a known family needs and this library lacks; NULL for other names. */

@@ -72,7 +72,7 @@ RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
     if (n == 0 && c->arch->experts_optional) return RP_OK;
     RP_TRY(rp_config_count(r, "expert_count", 0, MAX_EXPERTS, &e->n));
     RP_TRY(rp_config_count(r, "expert_used_count", 0, (uint32_t)e->n, &e->n_used));
-    if (!c->arch->one_half) RP_TRY(rp_config_u32(r, "feed_forward_length", &n_ff));
+    if (!c->arch->one_half && !c->arch->dense_beside) RP_TRY(rp_config_u32(r, "feed_forward_length", &n_ff));
     if (c->arch->length_of_chosen) n_ff /= (uint32_t)e->n_used;
     RP_TRY(rp_config_count(r, "expert_feed_forward_length", n_ff, 1u << 24, &e->n_ff));
     RP_TRY(rp_config_u32(r, "moe_latent_size", &latent));

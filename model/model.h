@@ -12,8 +12,9 @@
 typedef struct LayerWeights {
     const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
     const RpGgufTensor *embd_gate, *embd_proj, *embd_norm,
-        *out_scale;                               /* embedding of the layer; factor of its result */
-    const RpGgufTensor *qkv, *qkv_bias, *gate_up; /* joined in the file; q, k, v, gate and up are parts of them */
+        *out_scale; /* embedding of the layer; factor of its result */
+    const RpGgufTensor *qkv, *qkv_bias, *gate_up,
+        *gate_up_exps; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
     const RpGgufTensor *delta_qkv, *delta_gate, *conv, *dt, *decay, *beta, *alpha, *beta_alpha, *delta_norm, *delta_out;
     const RpGgufTensor *conv_in, *conv_out;                                 /* a short convolution, with `conv` */
@@ -22,6 +23,8 @@ typedef struct LayerWeights {
     const RpGgufTensor *router, *router_bias, *choice_bias, *gate_exps, *up_exps, *down_exps;
     const RpGgufTensor *gate_exps_bias, *up_exps_bias, *down_exps_bias;
     const RpGgufTensor *latent_down, *latent_up; /* of the input and the result of all experts */
+    /* experts beside a dense feed-forward */
+    const RpGgufTensor *router_norm, *experts_norm, *post_dense, *post_experts, *expert_scales;
     const RpGgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
 } LayerWeights;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS_OF_LAYER = 8 }; /* three matrices and their biases, gate and up */
+enum { PARTS_OF_LAYER = 10 }; /* three matrices and their biases, gate and up, those of experts */
 
 /* Lengths that shapes are made of; length() gives their values. */
 typedef enum Length {
@@ -25,6 +25,7 @@ typedef enum Length {
     QKV_ROWS,
     EXPERTS,
     FF_EXPERT,
+    FF_BOTH,
     FF_SHARED,
     Q_LORA,
     KV_LORA,
@@ -90,6 +91,9 @@ typedef uint64_t Parts;
 #define FF_ALONE       ((Parts)1 << 33) /* a feed-forward without attention before it: its norm is called attn_norm */
 #define FFN_NORM_BARE  ((Parts)1 << 34) /* the norm before the feed-forward is called ffn_norm, without .weight */
 #define EXPERTS_LATENT ((Parts)1 << 35) /* experts of another width than the model */
+#define BESIDE         ((Parts)1 << 36) /* experts beside a dense feed-forward */
+#define EXP_APART      ((Parts)1 << 37) /* a tensor each of gate and up of all experts, */
+#define EXP_JOINED     ((Parts)1 << 38) /* or one of both */
 
 typedef enum Presence {
     REQUIRED,
@@ -176,9 +180,15 @@ static const WeightRow rows[] = {
     {"ffn_gate_inp.weight",        FIELD(router),         {EMBD, EXPERTS, ONE},              REQUIRED,  ROUTED                       },
     {"ffn_gate_inp.bias",          FIELD(router_bias),    {EXPERTS, ONE, ONE},               REQUIRED,  ROUTED | BIASED              },
     {"exp_probs_b.bias",           FIELD(choice_bias),    {EXPERTS, ONE, ONE},               READ_ONLY, ROUTED                       },
-    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD_EXPERT, FF_EXPERT, EXPERTS}, REQUIRED,  ROUTED | FF_GATED            },
-    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD_EXPERT, FF_EXPERT, EXPERTS}, REQUIRED,  ROUTED                       },
+    {"ffn_gate_exps.weight",       FIELD(gate_exps),      {EMBD_EXPERT, FF_EXPERT, EXPERTS}, REQUIRED,  EXP_APART | FF_GATED         },
+    {"ffn_up_exps.weight",         FIELD(up_exps),        {EMBD_EXPERT, FF_EXPERT, EXPERTS}, REQUIRED,  EXP_APART                    },
+    {"ffn_gate_up_exps.weight",    FIELD(gate_up_exps),   {EMBD_EXPERT, FF_BOTH, EXPERTS},   REQUIRED,  EXP_JOINED                   },
     {"ffn_down_exps.weight",       FIELD(down_exps),      {FF_EXPERT, EMBD_EXPERT, EXPERTS}, REQUIRED,  ROUTED                       },
+    {"ffn_gate_inp.scale",         FIELD(router_norm),    {EMBD, ONE, ONE},                  REQUIRED,  BESIDE                       },
+    {"pre_ffw_norm_2.weight",      FIELD(experts_norm),   {EMBD, ONE, ONE},                  REQUIRED,  BESIDE                       },
+    {"post_ffw_norm_1.weight",     FIELD(post_dense),     {EMBD, ONE, ONE},                  REQUIRED,  BESIDE                       },
+    {"post_ffw_norm_2.weight",     FIELD(post_experts),   {EMBD, ONE, ONE},                  REQUIRED,  BESIDE                       },
+    {"ffn_down_exps.scale",        FIELD(expert_scales),  {EXPERTS, ONE, ONE},               READ_ONLY, BESIDE                       },
     {"ffn_latent_down.weight",     FIELD(latent_down),    {EMBD, EMBD_EXPERT, ONE},          REQUIRED,  EXPERTS_LATENT               },
     {"ffn_latent_up.weight",       FIELD(latent_up),      {EMBD_EXPERT, EMBD, ONE},          REQUIRED,  EXPERTS_LATENT               },
     {"ffn_gate_exps.bias",         FIELD(gate_exps_bias), {FF_EXPERT, EXPERTS, ONE},         REQUIRED,  ROUTED | BIASED              },
@@ -207,14 +217,18 @@ static Parts attention_parts(const ModelConfig *c, const LayerKind *k) {
     return parts;
 }
 
-/* `file`: NULL for one that is to be written, with a tensor each of queries, keys and values. */
+/* `file`: NULL for one that is to be written, whose tensors are not joined. */
+static bool has_joined(const RpGgufFile *file, int layer, const char *what) {
+    char name[64];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    return file != NULL && rp_gguf_find_tensor(file, name) != NULL;
+}
+
 static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     const LayerKind k     = rp_config_layer(c, layer);
     const ArchRow  *a     = c->arch;
     Parts           parts = attention_parts(c, &k);
-    char            name[64];
-    snprintf(name, sizeof name, "blk.%d.attn_qkv.weight", layer);
-    parts |= file != NULL && rp_gguf_find_tensor(file, name) != NULL ? QKV_JOINED : QKV_APART;
+    parts |= has_joined(file, layer, "attn_qkv") ? QKV_JOINED : QKV_APART;
     if (!a->no_pre_norm) parts |= PRE_NORM;
     if (k.feed_forward == FEED_FORWARD_NONE) return parts;
     if (a->one_half)
@@ -226,6 +240,8 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     if (c->n_embd_layer > 0) parts |= LAYER_EMBD;
     if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE | (a->gate_up_joined ? FF_JOINED : FF_APART);
     parts |= ROUTED;
+    parts |= (parts & FF_GATED) != 0 && has_joined(file, layer, "ffn_gate_up_exps") ? EXP_JOINED : EXP_APART;
+    if (a->dense_beside) parts |= BESIDE | DENSE | FF_APART;
     if (a->expert_biases) parts |= BIASED;
     if (c->experts.n_latent > 0) parts |= EXPERTS_LATENT;
     if (c->experts.n_ff_shared > 0) parts |= SHARED;
@@ -252,6 +268,7 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
                                            [FF_TWICE]       = 2 * (int64_t)k->n_ff,
                                            [EXPERTS]        = c->experts.n,
                                            [FF_EXPERT]      = c->experts.n_ff,
+                                           [FF_BOTH]        = 2 * (int64_t)c->experts.n_ff,
                                            [FF_SHARED]      = c->experts.n_ff_shared,
                                            [Q_LORA]         = c->mla.q_lora,
                                            [KV_LORA]        = c->mla.kv_lora,
@@ -313,7 +330,8 @@ static RpStatus find(const RpModel *m, const char *name, int64_t ne0, int64_t ne
     return find3(m, name, ne0, ne1, 1, optional, out);
 }
 
-/* Elements [from, from + n) of a joined vector, or as many rows of a joined matrix. NULL for NULL. */
+/* Elements [from, from + n) of a joined vector, or as many rows of a joined matrix, or of each matrix of experts, which
+ * then do not follow one another. NULL for NULL. */
 static const RpGgufTensor *part_of(RpModel *m, const RpGgufTensor *whole, const char *of, int64_t from, int64_t n) {
     if (whole == NULL) return NULL;
     WeightPart   *p      = &m->parts[m->n_parts++];
@@ -324,8 +342,8 @@ static const RpGgufTensor *part_of(RpModel *m, const RpGgufTensor *whole, const 
     p->tensor.name        = (RpGgufString){p->name, strlen(p->name)};
     v->data               = (char *)v->data + (size_t)from * (vector ? sizeof(float) : v->nb[1]);
     v->ne[vector ? 0 : 1] = n;
-    *v                    = rp_view_contiguous(v->dtype, v->ne, v->data);
-    p->tensor.bytes       = whole->bytes / (size_t)whole->view.ne[vector ? 0 : 1] * (size_t)n;
+    if (v->ne[2] == 1) *v = rp_view_contiguous(v->dtype, v->ne, v->data);
+    p->tensor.bytes = whole->bytes / (size_t)whole->view.ne[vector ? 0 : 1] * (size_t)n;
     return &p->tensor;
 }
 
@@ -344,6 +362,10 @@ static void take_apart(RpModel *m, const LayerKind *k, LayerWeights *l) {
     if (l->gate_up != NULL) {
         l->gate = part_of(m, l->gate_up, "gate", 0, ff);
         l->up   = part_of(m, l->gate_up, "up", ff, ff);
+    }
+    if (l->gate_up_exps != NULL) {
+        l->gate_exps = part_of(m, l->gate_up_exps, "gate", 0, m->config.experts.n_ff);
+        l->up_exps   = part_of(m, l->gate_up_exps, "up", m->config.experts.n_ff, m->config.experts.n_ff);
     }
 }
 
@@ -369,7 +391,6 @@ static RpStatus find_layer(RpModel *m, int layer) {
     const LayerKind    k   = rp_config_layer(c, layer);
     const Parts        has = parts_of(c, m->file, layer);
     if ((has & DELTA) != 0) RP_TRY(refuse_joined(m, layer, "ssm_in", "attn_qkv and attn_gate"));
-    if ((has & ROUTED) != 0) RP_TRY(refuse_joined(m, layer, "ffn_gate_up_exps", "ffn_gate_exps and ffn_up_exps"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;

@@ -70,13 +70,14 @@ class Tiny:
     the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
     layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
     element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
-    width of the experts. `scales`: matrices of layers have a number by which products are multiplied, and one for activations."""
+    width of the experts. `joined_experts`: gate and up of all experts are one tensor. `scales`: matrices of layers have a number by
+    which products are multiplied, and one for activations."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
                  keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, joined=False, taps=0, ssm=None,
-                 latent=0, scales=False):
+                 latent=0, scales=False, joined_experts=False):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -277,7 +278,8 @@ class Tiny:
         if self.latent:
             self.matrix(p + "ffn_latent_down.weight", self.embd, self.latent)
             self.matrix(p + "ffn_latent_up.weight", self.latent, self.embd)
-        for name, n, rows in (("gate", embd, self.ff_expert), ("up", embd, self.ff_expert), ("down", self.ff_expert, embd)):
+        first = (("gate_up", 2 * self.ff_expert),) if self.joined_experts else (("gate", self.ff_expert), ("up", self.ff_expert))
+        for name, n, rows in [(name, embd, rows) for name, rows in first] + [("down", self.ff_expert, embd)]:
             if name == "gate" and not gated:
                 continue
             self.matrix(p + f"ffn_{name}_exps.weight", n, rows, of=self.experts, qtype=self.expert_type(n))
@@ -296,19 +298,26 @@ class Tiny:
 
     def gemma4_layer(self, i):
         """Layers with a window have heads of 16 elements. Odd layers attend to all positions, with heads of 32; the first of
-        them has no values. The last two have no keys and values."""
+        them has no values. Without experts the last two have no keys and values."""
         p, dim = f"blk.{i}.", (16, 32)[i % 2]
         for name in ("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"):
             self.vector(p + name + ".weight", self.embd, 1.0)
         self.matrix(p + "attn_q.weight", self.embd, self.heads * dim)
         self.vector(p + "attn_q_norm.weight", dim, dim ** -0.5, 0.04)  # in place of the scale of scores
-        if i < self.layers - 2:
+        if self.experts or i < self.layers - 2:
             for name in "k" if i == 1 else "kv":
                 self.matrix(p + f"attn_{name}.weight", self.embd, self.heads_kv[i] * dim)
             self.vector(p + "attn_k_norm.weight", dim, 1.0)
         self.matrix(p + "attn_output.weight", self.heads * dim, self.embd)
         for name, n, rows in (("gate", self.embd, self.ff[i]), ("up", self.embd, self.ff[i]), ("down", self.ff[i], self.embd)):
             self.matrix(p + f"ffn_{name}.weight", n, rows)
+        if self.experts:
+            self.vector(p + "ffn_gate_inp.scale", self.embd, 1.0)
+            for name in ("pre_ffw_norm_2", "post_ffw_norm_1", "post_ffw_norm_2"):
+                self.vector(p + name + ".weight", self.embd, 1.0)
+            self.expert_feed_forward(p)
+            if i % 2 == 0:
+                self.vector(p + "ffn_down_exps.scale", self.experts, 1.0)
         self.vector(p + "layer_output_scale.weight", 1, 0.8)
         if self.layer_embd:
             self.matrix(p + "inp_gate.weight", self.embd, self.layer_embd)
@@ -500,6 +509,13 @@ def models():
         embeddings = {"embedding_length_per_layer_input": ("uint32", layer_embd)}
         yield Tiny(f"gemma4-{name}", "gemma4", types, seed=390 + len(name) + layer_embd, embd=embd, layer_embd=layer_embd,
                    ff=[32] * 4 + [64] * 2, **gemma4 | dict(keys=gemma4["keys"] | embeddings))
+    # experts beside the dense feed-forward, some with a scale each
+    experts = dict(layers=3, heads=2, heads_kv=[2, 1, 2], ff=[32] * 3, ff_expert=32, vocab=48, keys=gemma4["keys"] | {
+        "attention.sliding_window_pattern": ("array", [True, False, True]), "attention.shared_kv_layers": ("uint32", 0),
+        "embedding_length_per_layer_input": ("uint32", 0)})
+    yield Tiny("gemma4-moe-f32", "gemma4", [Q.F32], seed=394, **gemma4 | experts | dict(embd=32, experts=4, used=2))
+    yield Tiny("gemma4-moe-mix", "gemma4", MIX_32, seed=396, joined_experts=True, expert_types=MIX_32, **gemma4 | experts | dict(
+        embd=64, experts=8, used=3))
     yield Tiny("ernie4_5-f32", "ernie4_5", [Q.F32], seed=350, embd=32, ff=32, heads=2, tied=True)
     yield Tiny("ernie4_5-mix", "ernie4_5", MIX_32, seed=351)
     yield from expert_models()
@@ -559,6 +575,7 @@ def delta_models():
     yield Tiny("qwen35moe-f32", "qwen35moe", [Q.F32], seed=310, delta=text, **small, **experts)
     yield Tiny("qwen35moe-mix", "qwen35moe", MIX_32, seed=317, delta=text | dict(heads=2), nextn=1, **small | dict(layers=4),
                **experts)
+    yield Tiny("qwen35moe-joined", "qwen35moe", [Q.Q8_0], seed=306, delta=text, joined_experts=True, **small, **experts)
     yield Tiny("qwen3next-f32", "qwen3next", [Q.F32], seed=320, delta=net, **small, **experts)
     yield Tiny("qwen3next-mix", "qwen3next", MIX_32, seed=321, delta=net | dict(dim=32, heads=6, interval=3), nextn=1,
                **small | dict(layers=4), **experts)

@@ -91,6 +91,9 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
             RP_E_UNSUPPORTED,
             "training: layers from %d on of %s read the keys and values of layers before: it can only be run",
             m->config.n_layer_kv, rp_gguf_path(m->file));
+    if (m->config.arch->dense_beside && m->config.experts.n > 0)
+        return rp_fail(RP_E_UNSUPPORTED, "training: %s has experts beside dense layers: it can only be run",
+                       rp_gguf_path(m->file));
     if (m->n_parts > 0)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s joins several matrices in one tensor (%.*s): it can only be run",
                        rp_gguf_path(m->file), (int)m->parts[0].tensor.name.len, m->parts[0].name);

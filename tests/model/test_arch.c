@@ -400,6 +400,29 @@ Test(arch, reads_the_parts_of_joined_tensors_where_they_are) {
     }
 }
 
+/* The rows of gate and of up of each expert. */
+Test(arch, reads_the_parts_of_joined_experts_where_they_are) {
+    static const char *const names[] = {"gemma4-moe-mix", "qwen35moe-joined"};
+    for (int k = 0; k < 2; k++) {
+        char    *data;
+        RpModel *m = open_tiny(names[k], &data);
+        for (int i = 0; i < m->config.n_layer; i++) {
+            const LayerWeights *l   = &m->layers[i];
+            const RpTensorView *all = &l->gate_up_exps->view, *gate = &l->gate_exps->view, *up = &l->up_exps->view;
+            cr_expect_eq(gate->data, all->data, CASE(k, i));
+            cr_expect_eq((char *)up->data, (char *)all->data + all->nb[2] / 2, CASE(k, i));
+            cr_expect(gate->nb[2] == all->nb[2] && up->nb[2] == all->nb[2], CASE(k, i));
+            cr_expect(gate->ne[1] == all->ne[1] / 2 && up->ne[1] == gate->ne[1] && up->ne[2] == all->ne[2], CASE(k, i));
+            cr_expect_eq(l->gate_exps->bytes + l->up_exps->bytes, l->gate_up_exps->bytes, CASE(k, i));
+            cr_expect(!rp_model_reads(m, l->gate_up_exps) && rp_model_reads(m, l->down_exps), CASE(k, i));
+        }
+        const RpModelInfo *info = rp_model_info(m);
+        cr_expect_lt(info->decode_weight_bytes, info->weight_bytes, CASE(k)); /* not all experts */
+        rp_model_free(m);
+        free(data);
+    }
+}
+
 Test(arch, layers_that_predict_further_tokens_are_not_run) {
     char    *data;
     RpModel *m = open_tiny("glm4moe-f32", &data);

@@ -370,6 +370,18 @@ Test(model, refuses_an_unknown_architecture_by_name) {
     cr_assert_null(m);
 }
 
+/* A file with the name of an architecture and nothing else. */
+static void refuse_arch(const char *arch, const char *text) {
+    RpModel *m;
+    Bytes    b = {0};
+    put_header(&b, 3, 0, 1);
+    put_key(&b, "general.architecture", 8);
+    put_string(&b, arch);
+    cr_assert_eq(rp_model_open_memory(b.p, b.n, "test.gguf", &m), RP_E_UNSUPPORTED);
+    cr_expect(strncmp(rp_last_error(), text, strlen(text)) == 0, "%s", rp_last_error());
+    free(b.p);
+}
+
 Test(model, says_what_a_known_family_needs) {
     static char  data[1 << 19];
     RpModel     *m;
@@ -382,6 +394,13 @@ Test(model, says_what_a_known_family_needs) {
                 "m.gguf: architecture 'rwkv7' is not supported: it needs the recurrence of RWKV (there are llama, ",
                 97) == 0,
         "%s", rp_last_error());
+    refuse_arch(
+        "gemma4-assistant",
+        "test.gguf: architecture 'gemma4-assistant' is not supported: it needs the hidden states and the caches of "
+        "the model that it drafts for (there are llama, ");
+    refuse_arch("gemma3n",
+                "test.gguf: architecture 'gemma3n' is not supported: it needs AltUp, LAuReL, and activations "
+                "that are cut by their mean and deviation (there are llama, ");
     for (int i = 0; rp_arch_name(i) != NULL; i++)
         cr_expect_null(rp_arch_missing(rp_arch_name(i), strlen(rp_arch_name(i))), "%s is supported", rp_arch_name(i));
 }

@@ -96,20 +96,28 @@ Test(train_refused, refuses_soft_caps) {
 }
 
 /* A file of gemma4 without a cap. */
-Test(train_refused, refuses_layers_that_share_caches) {
+static void refuse_gemma4(const char *name, const char *text) {
     static const char    key[] = "gemma4.final_logit_softcapping";
     size_t               n;
-    char                *data = golden_read_tiny("gemma4-f32", &n), *at = memmem(data, n, key, sizeof key - 1);
+    char                *data = golden_read_tiny(name, &n), *at = memmem(data, n, key, sizeof key - 1);
     RpModel             *m;
     RpTrainer           *t;
     const RpTrainOptions o = {.batch = 1, .seq = 8};
     cr_assert_not_null(at);
     memset(at + sizeof key - 1 + 4, 0, sizeof(float)); /* behind the type */
     OK(rp_model_open_memory(data, n, "g.gguf", &m));
-    REFUSED(rp_trainer_open(m, &o, &t), RP_E_UNSUPPORTED,
-            "training: layers from 4 on of g.gguf read the keys and values of layers before: it can only be run");
+    REFUSED(rp_trainer_open(m, &o, &t), RP_E_UNSUPPORTED, text);
     rp_model_free(m);
     free(data);
+}
+
+Test(train_refused, refuses_layers_that_share_caches) {
+    refuse_gemma4("gemma4-f32",
+                  "training: layers from 4 on of g.gguf read the keys and values of layers before: it can only be run");
+}
+
+Test(train_refused, refuses_experts_beside_dense_layers) {
+    refuse_gemma4("gemma4-moe-f32", "training: g.gguf has experts beside dense layers: it can only be run");
 }
 
 Test(train_refused, refuses_scales_of_whole_weights) {
