@@ -326,6 +326,8 @@ static const ArchRow archs[] = {
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
         .parallel_ssm        = true,
         .ffn_norm_is_bare    = true,
+        .embd_scale_key      = "embedding_scale",
+        .logit_divisor_key   = "logit_scale",
     },
 };
 /* clang-format on */

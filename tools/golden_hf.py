@@ -34,6 +34,15 @@ MLA_YARN = dict(YARN, mscale=0.8, mscale_all_dim=0.8)
 GPT_OSS = dict(num_local_experts=4, num_experts_per_tok=2, head_dim=16, sliding_window=6,
                rope_parameters=dict(YARN, truncate=False, beta_fast=3.0, beta_slow=0.5))
 DELTA = dict(num_hidden_layers=4, head_dim=16, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2, linear_num_value_heads=6)
+CONV = dict(conv_L_cache=3, norm_eps=1e-5, layer_types=["conv", "full_attention", "conv"], num_hidden_layers=3)
+GRANITE_HYBRID = dict(GRANITE, num_hidden_layers=3, layer_types=["mamba", "attention", "mamba"], mamba_n_heads=8, mamba_n_groups=2, mamba_d_state=16,
+                      mamba_chunk_size=8, shared_intermediate_size=40)
+NEMOTRON_H = dict(num_hidden_layers=None, mamba_num_heads=8, mamba_head_dim=8, n_groups=2, ssm_state_size=16, chunk_size=8, head_dim=16)
+FALCON_H1 = dict(mamba_n_heads=6, mamba_d_ssm=48, mamba_n_groups=2, mamba_d_state=16, mamba_chunk_size=8, head_dim=16, attention_in_multiplier=1.5,
+                 attention_out_multiplier=0.75, ssm_in_multiplier=1.25, ssm_out_multiplier=0.5, mlp_multipliers=[0.75, 1.25], key_multiplier=0.5,
+                 ssm_multipliers=[0.5, 1.5, 0.75, 1.25, 0.5], lm_head_multiplier=0.25, embedding_multiplier=3.0)
+GEMMA4 = dict(head_dim=8, global_head_dim=16, num_hidden_layers=4, sliding_window=6, tie_word_embeddings=True, final_logit_softcapping=12.0,
+              vocab_size_per_layer_input=N_VOCAB, layer_types=["sliding_attention", "full_attention"] * 2)
 FP8 = dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3")
 
 # name: (class, changes of the shape, type, bytes of a shard, quantisation)
@@ -91,11 +100,29 @@ MODELS = {
     "qwen3_5-moe": ("Qwen3_5Moe", dict(DELTA, **MOE, shared_expert_intermediate_size=40), torch.float32, None, None),
     "qwen3_5-moe-joined": ("Qwen3_5Moe", dict(DELTA, **MOE, shared_expert_intermediate_size=40), torch.bfloat16, None, "joined"),
     "llama-yarn": ("Llama", dict(head_dim=32, rope_parameters=dict(YARN, truncate=False, beta_fast=3.0, beta_slow=0.5)), torch.float32, None, None),
+    "gemma": ("Gemma", dict(head_dim=12, tie_word_embeddings=True), torch.bfloat16, None, None),
+    "gemma2": ("Gemma2", dict(head_dim=8, sliding_window=6, num_hidden_layers=4, query_pre_attn_scalar=12, tie_word_embeddings=True,
+                              attn_logit_softcapping=2.0, final_logit_softcapping=5.0), torch.bfloat16, None, None),
+    "lfm2": ("Lfm2", dict(CONV, tie_word_embeddings=True, block_auto_adjust_ff_dim=False), torch.bfloat16, None, None),
+    "lfm2-adjusted": ("Lfm2", dict(CONV, block_multiple_of=20, block_ffn_dim_multiplier=1.2), torch.float32, None, None),
+    "lfm2-moe": ("Lfm2Moe", dict(CONV, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, num_dense_layers=1,
+                                 routed_scaling_factor=1.5), torch.bfloat16, None, None),
+    "granitehybrid": ("GraniteMoeHybrid", dict(GRANITE_HYBRID, num_local_experts=0, num_experts_per_tok=0), torch.bfloat16, None, None),
+    "granitehybrid-moe": ("GraniteMoeHybrid", dict(GRANITE_HYBRID, num_local_experts=4), torch.float32, None, None),
+    "nemotron_h": ("NemotronH", dict(NEMOTRON_H, hybrid_override_pattern="M-*-"), torch.bfloat16, None, None),
+    "nemotron_h-moe": ("NemotronH", dict(NEMOTRON_H, hybrid_override_pattern="ME*E", n_routed_experts=4, moe_intermediate_size=24,
+                                         moe_shared_expert_intermediate_size=40, routed_scaling_factor=1.5, moe_latent_size=16),
+                       torch.float32, None, None),
+    "falcon_h1": ("FalconH1", FALCON_H1, torch.float32, None, None),
+    "falcon_h1-norm": ("FalconH1", dict(FALCON_H1, mamba_rms_norm=True, mamba_norm_before_gate=False), torch.bfloat16, None, None),
+    "gemma4": ("Gemma4", dict(GEMMA4, hidden_size_per_layer_input=8, num_kv_shared_layers=2, use_double_wide_mlp=True), torch.bfloat16, None, None),
+    "gemma4-moe": ("Gemma4", dict(GEMMA4, hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True,
+                                  num_experts=4, top_k_experts=2, moe_intermediate_size=24), torch.float32, None, None),
 }
 
 
 def config_of(kind, changes):
-    kind = kind + "Text" if kind in ("Gemma3", "Qwen3_5", "Qwen3_5Moe") else kind
+    kind = kind + "Text" if kind in ("Gemma3", "Gemma4", "Qwen3_5", "Qwen3_5Moe") else kind
     return getattr(transformers, kind + "Config")(**{**SHAPE, **changes})
 
 
@@ -170,7 +197,7 @@ def make(name, directory, seed):
     torch.manual_seed(seed)
     config = config_of(kind, changes)
     model = getattr(transformers, kind + "ForCausalLM")(config).float().eval()
-    plus_1 = kind in ("Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
+    plus_1 = kind in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
     with torch.no_grad():
         for key, weight in model.named_parameters():
             scale = 0.3 if weight.dim() == 1 else 1.6 * weight.shape[-1] ** -0.5

@@ -23,36 +23,44 @@ static RpStatus context(const HfModel *m, uint32_t *n_trained, uint32_t *n_ctx) 
     return RP_OK;
 }
 
-/* True for a layer with a window: "layer_types" of newer files, else each but the n-th. */
-static RpStatus windows(const HfModel *m) {
+/* "layer_types" of newer files, else each but the n-th. */
+RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]) {
     const JsonNode *types = rp_hf_value(m, "layer_types");
-    uint32_t        n, n_layer, i = 0;
-    char            key[128];
-    RP_TRY(rp_hf_count(m, "num_hidden_layers", (double)NAN, &n_layer));
-    RP_TRY(rp_hf_copy_count(m, "sliding_window", "attention.sliding_window"));
+    uint32_t        n;
     RP_TRY(rp_hf_count(m, "sliding_window_pattern", 6, &n));
-    if (n_layer > 4096) return rp_fail(RP_E_FORMAT, "%s: num_hidden_layers is %u", m->config.path, n_layer);
-    if (types != NULL && (types->type != JSON_ARRAY || types->n != n_layer))
-        return rp_fail(RP_E_FORMAT, "%s: layer_types is not a list of %u texts", m->config.path, n_layer);
-    rp_gguf_put_array(m->out, rp_hf_key(m, "attention.sliding_window_pattern", key, sizeof key), RP_GGUF_BOOL, n_layer);
+    if (m->n_layer > HF_MAX_LAYERS)
+        return rp_fail(RP_E_FORMAT, "%s: num_hidden_layers is %d", m->config.path, m->n_layer);
+    if (types != NULL && (types->type != JSON_ARRAY || types->n != (uint32_t)m->n_layer))
+        return rp_fail(RP_E_FORMAT, "%s: layer_types is not a list of %d texts", m->config.path, m->n_layer);
     const JsonNode *x = rp_json_first(&m->config, types);
-    for (; i < n_layer; i++) {
-        bool window = n > 0 && (i + 1) % n != 0;
-        if (x != NULL) {
-            window = rp_json_is(&m->config, x, "sliding_attention");
-            if (!window && !rp_json_is(&m->config, x, "full_attention"))
-                return rp_hf_refuse(m, "layer_types", "a layer that is neither sliding_attention nor full_attention");
-            x = rp_json_next(&m->config, types, x);
-        }
-        rp_gguf_put_element(m->out, &window, 1);
+    for (uint32_t i = 0; i < (uint32_t)m->n_layer; i++) {
+        out[i] = n > 0 && (i + 1) % n != 0;
+        if (x == NULL) continue;
+        out[i] = rp_json_is(&m->config, x, "sliding_attention");
+        if (!out[i] && !rp_json_is(&m->config, x, "full_attention"))
+            return rp_hf_refuse(m, "layer_types", "a layer that is neither sliding_attention nor full_attention");
+        x = rp_json_next(&m->config, types, x);
     }
     return RP_OK;
 }
 
+static RpStatus windows(const HfModel *m) {
+    bool window[HF_MAX_LAYERS];
+    char key[128];
+    RP_TRY(rp_hf_copy_count(m, "sliding_window", "attention.sliding_window"));
+    RP_TRY(rp_hf_windows(m, window));
+    rp_gguf_put_array(m->out, rp_hf_key(m, "attention.sliding_window_pattern", key, sizeof key), RP_GGUF_BOOL,
+                      (uint64_t)m->n_layer);
+    for (int i = 0; i < m->n_layer; i++) rp_gguf_put_element(m->out, &window[i], 1);
+    return RP_OK;
+}
+
 static RpStatus check_activation(const HfModel *m) {
-    const char     *key = strcmp(m->family->arch, "gemma3") == 0 ? "hidden_activation" : "hidden_act";
+    const char     *key = m->family->activation_key != NULL ? m->family->activation_key : "hidden_act";
     const JsonNode *act = rp_hf_value(m, key);
     if (act == NULL || rp_json_is(&m->config, act, m->family->activation)) return RP_OK;
+    /* older files of Gemma say gelu and mean its approximation */
+    if (strcmp(m->family->arch, "gemma") == 0 && rp_json_is(&m->config, act, "gelu")) return RP_OK;
     const RpGgufString text = rp_json_string(&m->config, act);
     return rp_fail(RP_E_UNSUPPORTED, "%s: %s '%.*s' is not supported (%s computes %s)", m->config.path, key,
                    (int)(text.len < 32 ? text.len : 32), text.ptr, m->family->arch, m->family->activation);
@@ -88,11 +96,30 @@ static RpStatus heads(const HfModel *m, uint32_t *rope_dim) {
     rp_hf_put_u32(m, "embedding_length", n_embd);
     rp_hf_put_u32(m, "attention.head_count", n_head);
     if (m->family->latent) return rp_hf_count(m, "qk_rope_head_dim", (double)NAN, rope_dim);
-    rp_hf_put_u32(m, "attention.head_count_kv", n_head_kv);
+    if (!m->family->hybrid) rp_hf_put_u32(m, "attention.head_count_kv", n_head_kv);
     rp_hf_put_u32(m, "attention.key_length", head_dim);
     rp_hf_put_u32(m, "attention.value_length", head_dim);
     rp_hf_put_u32(m, "rope.dimension_count", *rope_dim);
     return RP_OK;
+}
+
+/* Some files have a list of layers, and not their number. */
+static RpStatus layers(HfModel *m) {
+    const JsonNode *list = rp_hf_value(m, "layers_block_type");
+    uint32_t        n, n_next;
+    RP_TRY(rp_hf_count(m, "num_hidden_layers", list != NULL && list->type == JSON_ARRAY ? list->n : (double)NAN, &n));
+    RP_TRY(rp_hf_count(m, "num_nextn_predict_layers", 0, &n_next));
+    rp_hf_put_u32(m, "block_count", n);
+    m->n_layer      = (int32_t)n;
+    m->n_layer_next = (int32_t)n_next;
+    return RP_OK;
+}
+
+/* Some models have experts alone. */
+static RpStatus feed_forward(const HfModel *m) {
+    const bool dense = rp_hf_value(m, "intermediate_size") != NULL || rp_hf_value(m, "moe_intermediate_size") == NULL;
+    if (m->family->own_length) return RP_OK;
+    return rp_hf_copy_count(m, dense ? "intermediate_size" : "moe_intermediate_size", "feed_forward_length");
 }
 
 /* The last component of the path serves as the name of the model. */
@@ -102,7 +129,7 @@ static void put_name(const HfModel *m) {
 }
 
 RpStatus rp_hf_config(HfModel *m) {
-    uint32_t n_trained = 0, n_ctx = 0, rope_dim = 0, n_layer = 0, n_next = 0;
+    uint32_t n_trained = 0, n_ctx = 0, rope_dim = 0;
     m->text              = m->config.nodes;
     const JsonNode *part = rp_json_get(&m->config, m->config.nodes, "text_config");
     if (part != NULL && part->type == JSON_OBJECT) m->text = part;
@@ -115,16 +142,11 @@ RpStatus rp_hf_config(HfModel *m) {
     RP_TRY(context(m, &n_trained, &n_ctx));
     rp_hf_put_u32(m, "context_length", n_ctx);
     RP_TRY(rp_hf_copy_count(m, "vocab_size", "vocab_size")); /* for other readers of a file that is made of this */
-    RP_TRY(rp_hf_copy_count(m, "num_hidden_layers", "block_count"));
-    RP_TRY(rp_hf_count(m, "num_hidden_layers", 0, &n_layer));
-    RP_TRY(rp_hf_count(m, "num_nextn_predict_layers", 0, &n_next));
-    m->n_layer      = (int32_t)n_layer;
-    m->n_layer_next = (int32_t)n_next;
-    /* some models have experts alone */
-    const bool dense = rp_hf_value(m, "intermediate_size") != NULL || rp_hf_value(m, "moe_intermediate_size") == NULL;
-    RP_TRY(rp_hf_copy_count(m, dense ? "intermediate_size" : "moe_intermediate_size", "feed_forward_length"));
-    RP_TRY(rp_hf_copy_number(m, "rms_norm_eps", 1e-6, "attention.layer_norm_rms_epsilon"));
-    RP_TRY(heads(m, &rope_dim));
+    RP_TRY(layers(m));
+    RP_TRY(feed_forward(m));
+    const char *eps = m->family->eps_key != NULL ? m->family->eps_key : "rms_norm_eps";
+    RP_TRY(rp_hf_copy_number(m, eps, 1e-6, "attention.layer_norm_rms_epsilon"));
+    RP_TRY(m->family->heads != NULL ? m->family->heads(m, &rope_dim) : heads(m, &rope_dim));
     RP_TRY(rp_hf_rope(m, rope_dim, n_trained));
     if (m->family->windows) RP_TRY(windows(m));
     return m->family->keys != NULL ? m->family->keys(m) : RP_OK;

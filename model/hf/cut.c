@@ -114,13 +114,27 @@ static bool cut_values(const HfSizes *s, HfForm form, const int64_t ne[RP_MAX_DI
     return n == s->n_value && rows == 1;
 }
 
+/* All elements in their order, as a tensor of this or of another shape. */
+static bool cut_whole(const HfSizes *s, HfForm form, const int64_t ne[RP_MAX_DIMS], HfCut *out) {
+    const bool vector = ne[1] == 1 && ne[2] == 1 && ne[3] == 1;
+    *out              = cut2(ne[0] * ne[1] * ne[2] * ne[3], 1, 0, 0);
+    memcpy(out->shape, ne, sizeof out->shape);
+    if (form == FORM_WHOLE || form == FORM_DECAY) return true;
+    if (form == FORM_TAPS) {
+        out->shape[1] = ne[2];
+        out->shape[2] = 1;
+        return ne[1] == 1 && ne[3] == 1;
+    }
+    const int64_t rows = form == FORM_GROUPS ? s->n_group : ne[0];
+    if (!vector || rows < 1 || ne[0] % rows != 0) return false;
+    out->shape[0] = ne[0] / rows;
+    out->shape[1] = rows;
+    return true;
+}
+
 bool rp_hf_cut(const HfSizes *s, HfForm form, const SafeTensor *t, HfCut *out) {
     const int64_t *ne = t->ne;
-    if (form == FORM_WHOLE || form == FORM_DECAY) {
-        *out = cut2(ne[0] * ne[1] * ne[2] * ne[3], 1, 0, 0);
-        memcpy(out->shape, ne, sizeof out->shape);
-        return true;
-    }
+    if (form == FORM_WHOLE || form >= FORM_DECAY) return cut_whole(s, form, ne, out);
     if (form <= FORM_ODD) return cut_experts(form, ne, out);
     if (form <= FORM_MXFP4_ODD) return cut_mxfp4(form, ne, out);
     if (form <= FORM_LATENT_VALUES) return cut_latent(s, form, ne, out);

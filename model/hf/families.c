@@ -2,7 +2,6 @@
  * known keys and names is one row of the table. */
 #include "model/hf/hf.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -62,19 +61,6 @@ static RpStatus smollm3(HfModel *m) {
         if ((rp_json_number(&m->config, x) != 0.0) != (++i % 4 != 0))
             return rp_hf_refuse(m, "no_rope_layers", "another pattern than each fourth layer");
     }
-    return RP_OK;
-}
-
-static RpStatus gemma3(HfModel *m) {
-    double scalar;
-    bool   both;
-    if (rp_hf_value(m, "final_logit_softcapping") != NULL || rp_hf_value(m, "attn_logit_softcapping") != NULL)
-        return rp_hf_refuse(m, "final_logit_softcapping", "a soft cap of scores or logits");
-    RP_TRY(rp_hf_flag(m, m->text, "use_bidirectional_attention", false, &both));
-    if (both) return rp_hf_refuse(m, "use_bidirectional_attention", "attention to later tokens");
-    RP_TRY(rp_hf_number(m, m->text, "query_pre_attn_scalar", 256.0, &scalar));
-    if (!(scalar > 0.0)) return rp_fail(RP_E_FORMAT, "%s: query_pre_attn_scalar is %g", m->config.path, scalar);
-    rp_hf_put_f32(m, "attention.scale", 1.0 / sqrt(scalar));
     return RP_OK;
 }
 
@@ -142,6 +128,7 @@ static const HfPart granite_moe_parts[] = {
     {"shared_mlp.input_linear.weight",  "ffn_gate_shexp.weight", FORM_GATE_ROWS, -1},
     {"shared_mlp.input_linear.weight",  "ffn_up_shexp.weight",   FORM_UP_ROWS,   -1},
     {"shared_mlp.output_linear.weight", "ffn_down_shexp.weight", FORM_WHOLE,     -1},
+    HF_SCAN_PARTS("mamba."),
     {NULL,                              NULL,                    FORM_WHOLE,     -1}
 };
 
@@ -205,20 +192,107 @@ static const HfPart qwen3next_parts[] = {
 };
 
 static const HfPart qwen35_parts[] = {
-    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight",      FORM_KEY_ROWS,      0 },
-    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight",      FORM_VALUE_ROWS,    1 },
-    {"linear_attn.in_proj_z.weight",   "attn_gate.weight",     FORM_TILED_ROWS,    -1},
-    {"linear_attn.in_proj_b.weight",   "ssm_beta.weight",      FORM_TILED_ROWS,    -1},
-    {"linear_attn.in_proj_a.weight",   "ssm_alpha.weight",     FORM_TILED_ROWS,    -1},
-    {"linear_attn.conv1d.weight",      "ssm_conv1d.weight",    FORM_KEY_ROWS,      0 },
-    {"linear_attn.conv1d.weight",      "ssm_conv1d.weight",    FORM_VALUE_ROWS,    1 },
-    {"linear_attn.A_log",              "ssm_a",                FORM_TILED_DECAY,   -1},
-    {"linear_attn.dt_bias",            "ssm_dt.bias",          FORM_TILED,         -1},
-    {"linear_attn.out_proj.weight",    "ssm_out.weight",       FORM_TILED_COLUMNS, -1},
-    {"mlp.experts.gate_up_proj",       "ffn_gate_exps.weight", FORM_GATE_ROWS,     -1},
-    {"mlp.experts.gate_up_proj",       "ffn_up_exps.weight",   FORM_UP_ROWS,       -1},
-    {"mlp.experts.down_proj",          "ffn_down_exps.weight", FORM_WHOLE,         -1},
-    {NULL,                             NULL,                   FORM_WHOLE,         -1}
+    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight",         FORM_KEY_ROWS,      0 },
+    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight",         FORM_VALUE_ROWS,    1 },
+    {"linear_attn.in_proj_z.weight",   "attn_gate.weight",        FORM_TILED_ROWS,    -1},
+    {"linear_attn.in_proj_b.weight",   "ssm_beta.weight",         FORM_TILED_ROWS,    -1},
+    {"linear_attn.in_proj_a.weight",   "ssm_alpha.weight",        FORM_TILED_ROWS,    -1},
+    {"linear_attn.conv1d.weight",      "ssm_conv1d.weight",       FORM_KEY_ROWS,      0 },
+    {"linear_attn.conv1d.weight",      "ssm_conv1d.weight",       FORM_VALUE_ROWS,    1 },
+    {"linear_attn.A_log",              "ssm_a",                   FORM_TILED_DECAY,   -1},
+    {"linear_attn.dt_bias",            "ssm_dt.bias",             FORM_TILED,         -1},
+    {"linear_attn.out_proj.weight",    "ssm_out.weight",          FORM_TILED_COLUMNS, -1},
+    {"mlp.experts.gate_up_proj",       "ffn_gate_up_exps.weight", FORM_WHOLE,         -1},
+    {"mlp.experts.down_proj",          "ffn_down_exps.weight",    FORM_WHOLE,         -1},
+    {NULL,                             NULL,                      FORM_WHOLE,         -1}
+};
+
+static const HfName lfm2_names[] = {
+    {"operator_norm",         "attn_norm"         },
+    {"ffn_norm",              "ffn_norm"          },
+    {"self_attn.out_proj",    "attn_output"       },
+    {"self_attn.q_layernorm", "attn_q_norm"       },
+    {"self_attn.k_layernorm", "attn_k_norm"       },
+    {"conv.in_proj",          "shortconv.in_proj" },
+    {"conv.out_proj",         "shortconv.out_proj"},
+    {"feed_forward.w1",       "ffn_gate"          },
+    {"feed_forward.w3",       "ffn_up"            },
+    {"feed_forward.w2",       "ffn_down"          },
+    {"feed_forward.gate",     "ffn_gate_inp"      },
+    {NULL,                    NULL                }
+};
+
+static const HfPart lfm2_parts[] = {
+    {"conv.conv.weight", "shortconv.conv.weight", FORM_TAPS,  -1},
+    {NULL,               NULL,                    FORM_WHOLE, -1}
+};
+
+static const HfName granite_hybrid_names[] = {
+    {"mamba.conv1d",   "ssm_conv1d"},
+    {"mamba.in_proj",  "ssm_in"    },
+    {"mamba.out_proj", "ssm_out"   },
+    {NULL,             NULL        }
+};
+
+static const HfName nemotron_h_names[] = {
+    {"norm",                           "attn_norm"      },
+    {"mixer.q_proj",                   "attn_q"         },
+    {"mixer.k_proj",                   "attn_k"         },
+    {"mixer.v_proj",                   "attn_v"         },
+    {"mixer.o_proj",                   "attn_output"    },
+    {"mixer.conv1d",                   "ssm_conv1d"     },
+    {"mixer.in_proj",                  "ssm_in"         },
+    {"mixer.out_proj",                 "ssm_out"        },
+    {"mixer.up_proj",                  "ffn_up"         },
+    {"mixer.down_proj",                "ffn_down"       },
+    {"mixer.gate",                     "ffn_gate_inp"   },
+    {"mixer.fc1_latent_proj",          "ffn_latent_down"},
+    {"mixer.fc2_latent_proj",          "ffn_latent_up"  },
+    {"mixer.shared_experts.up_proj",   "ffn_up_shexp"   },
+    {"mixer.shared_experts.down_proj", "ffn_down_shexp" },
+    {NULL,                             NULL             }
+};
+
+static const HfName falcon_h1_names[] = {
+    {"mamba.conv1d",           "ssm_conv1d"},
+    {"mamba.in_proj",          "ssm_in"    },
+    {"mamba.out_proj",         "ssm_out"   },
+    {"feed_forward.gate_proj", "ffn_gate"  },
+    {"feed_forward.up_proj",   "ffn_up"    },
+    {"feed_forward.down_proj", "ffn_down"  },
+    {NULL,                     NULL        }
+};
+
+static const HfPart falcon_h1_parts[] = {
+    {"pre_ff_layernorm.weight", "ffn_norm", FORM_WHOLE, -1},
+    HF_SCAN_PARTS("mamba."), {NULL,                      NULL,       FORM_WHOLE, -1}
+};
+
+static const HfName gemma4_names[] = {
+    {"post_attention_layernorm",     "post_attention_norm"},
+    {"pre_feedforward_layernorm",    "ffn_norm"           },
+    {"post_feedforward_layernorm",   "post_ffw_norm"      },
+    {"pre_feedforward_layernorm_2",  "pre_ffw_norm_2"     },
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1"    },
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2"    },
+    {"per_layer_input_gate",         "inp_gate"           },
+    {"per_layer_projection",         "proj"               },
+    {"post_per_layer_input_norm",    "post_norm"          },
+    {"router.proj",                  "ffn_gate_inp"       },
+    {NULL,                           NULL                 }
+};
+
+static const HfPart gemma4_parts[] = {
+    {"layer_scalar",            "layer_output_scale.weight", FORM_WHOLE, -1},
+    {"router.scale",            "ffn_gate_inp.scale",        FORM_WHOLE, -1},
+    {"router.per_expert_scale", "ffn_down_exps.scale",       FORM_WHOLE, -1},
+    {"experts.gate_up_proj",    "ffn_gate_up_exps.weight",   FORM_WHOLE, -1},
+    {"experts.down_proj",       "ffn_down_exps.weight",      FORM_WHOLE, -1},
+    {NULL,                      NULL,                        FORM_WHOLE, -1}
+};
+
+static const HfPart nemotron_h_parts[] = {
+    HF_SCAN_PARTS("mixer."), {NULL, NULL, FORM_WHOLE, -1}
 };
 
 static const HfName glm4moe_names[] = {
@@ -233,6 +307,27 @@ static const HfName glm4moe_names[] = {
 static const HfDefault mistral_defaults[] = {{"sliding_window", 4096}, {NULL, 0}};
 static const HfDefault mixtral_defaults[] = {{"rope_theta", 1e6}, {"rms_norm_eps", 1e-5}, {NULL, 0}};
 static const HfDefault qwen3_defaults[]   = {{"head_dim", 128}, {NULL, 0}};
+static const HfDefault gemma1_defaults[]  = {{"head_dim", 256}, {"max_position_embeddings", 8192}, {NULL, 0}};
+static const HfDefault gemma2_defaults[]  = {
+    {"head_dim", 256}, {"max_position_embeddings", 8192}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
+    {"sliding_window", 4096}, {"sliding_window_pattern", 2}, {"attn_logit_softcapping", 50}, {"final_logit_softcapping", 30},
+    {NULL, 0}};
+static const HfDefault lfm2_defaults[]    = {{"rope_theta", 1e6}, {"norm_eps", 1e-5}, {"conv_L_cache", 3}, {"block_multiple_of", 256},
+                                             {"num_key_value_heads", 8}, {NULL, 0}};
+static const HfDefault lfm2_moe_defaults[] = {{"rope_theta", 1e6}, {"norm_eps", 1e-5}, {"conv_L_cache", 3},
+                                              {"num_key_value_heads", 8}, {"num_dense_layers", 2}, {NULL, 0}};
+static const HfDefault granite_hybrid_defaults[] = {
+    {"mamba_d_conv", 4}, {"mamba_d_state", 256}, {"mamba_n_groups", 1}, {"mamba_n_heads", 128}, {"mamba_expand", 2},
+    {"shared_intermediate_size", 1024}, {NULL, 0}};
+static const HfDefault nemotron_h_defaults[] = {
+    {"layer_norm_epsilon", 1e-5}, {"head_dim", 128}, {"num_key_value_heads", 8}, {"conv_kernel", 4}, {"ssm_state_size", 128},
+    {"n_groups", 8}, {"mamba_num_heads", 128}, {"mamba_head_dim", 64}, {"n_group", 1}, {"topk_group", 1}, {NULL, 0}};
+static const HfDefault falcon_h1_defaults[] = {
+    {"rms_norm_eps", 1e-5}, {"num_key_value_heads", 8}, {"mamba_d_conv", 4}, {"mamba_d_state", 256}, {"mamba_n_groups", 1},
+    {"mamba_n_heads", 128}, {"mamba_expand", 2}, {"mamba_d_ssm", 1024}, {NULL, 0}};
+static const HfDefault gemma4_defaults[] = {
+    {"head_dim", 256}, {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"global_head_dim", 512},
+    {"max_position_embeddings", 131072}, {"sliding_window", 512}, {"hidden_size_per_layer_input", 256}, {NULL, 0}};
 static const HfDefault gemma_defaults[]   = {
     {"rope_theta", 1e6}, {"vocab_size", 262208}, {"max_position_embeddings", 131072}, {"num_attention_heads", 8},
     {"num_key_value_heads", 4}, {"head_dim", 256}, {"sliding_window", 4096}, {NULL, 0}};
@@ -265,10 +360,23 @@ static const HfFamily families[] = {
     {.name = "Qwen3ForCausalLM", .arch = "qwen3", .activation = "silu", .defaults = qwen3_defaults},
     {.name = "Qwen2MoeForCausalLM", .arch = "qwen2moe", .activation = "silu", .keys = qwen2moe},
     {.name = "Qwen3MoeForCausalLM", .arch = "qwen3moe", .activation = "silu", .keys = qwen3moe},
-    {.name = "Gemma3ForCausalLM", .arch = "gemma3", .activation = "gelu_pytorch_tanh", .names = gemma_names,
-     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3, .defaults = gemma_defaults},
-    {.name = "Gemma3ForConditionalGeneration", .arch = "gemma3", .activation = "gelu_pytorch_tanh", .names = gemma_names,
-     .norm_plus_1 = true, .tied = true, .windows = true, .keys = gemma3, .defaults = gemma_defaults},
+    {.name = "GemmaForCausalLM", .arch = "gemma", .activation = "gelu_pytorch_tanh", .norm_plus_1 = true, .tied = true,
+     .keys = rp_hf_gemma_keys, .defaults = gemma1_defaults},
+    {.name = "Gemma2ForCausalLM", .arch = "gemma2", .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation",
+     .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true, .keys = rp_hf_gemma2_keys,
+     .defaults = gemma2_defaults},
+    {.name = "Gemma3ForCausalLM", .arch = "gemma3", .activation = "gelu_pytorch_tanh",
+     .activation_key = "hidden_activation", .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true,
+     .keys = rp_hf_gemma3_keys, .defaults = gemma_defaults},
+    {.name = "Gemma3ForConditionalGeneration", .arch = "gemma3", .activation = "gelu_pytorch_tanh",
+     .activation_key = "hidden_activation", .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true,
+     .keys = rp_hf_gemma3_keys, .defaults = gemma_defaults},
+    {.name = "Gemma4ForCausalLM", .arch = "gemma4", .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation",
+     .names = gemma4_names, .parts = gemma4_parts, .tied = true, .windows = true, .own_length = true,
+     .keys = rp_hf_gemma4_keys, .heads = rp_hf_gemma4_heads, .defaults = gemma4_defaults},
+    {.name = "Gemma4ForConditionalGeneration", .arch = "gemma4", .activation = "gelu_pytorch_tanh",
+     .activation_key = "hidden_activation", .names = gemma4_names, .parts = gemma4_parts, .tied = true, .windows = true,
+     .own_length = true, .keys = rp_hf_gemma4_keys, .heads = rp_hf_gemma4_heads, .defaults = gemma4_defaults},
     {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3,
      .defaults = smollm3_defaults},
     {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = rp_hf_granite_keys},
@@ -290,10 +398,25 @@ static const HfFamily families[] = {
      .keys = rp_hf_granite_moe_keys},
     {.name = "GraniteMoeSharedForCausalLM", .arch = "granitemoe", .activation = "silu", .parts = granite_moe_parts,
      .norm_rope = true, .keys = rp_hf_granite_moe_keys},
+    {.name = "GraniteMoeHybridForCausalLM", .arch = "granitehybrid", .activation = "silu", .names = granite_hybrid_names,
+     .parts = granite_moe_parts, .norm_rope = true, .hybrid = true, .own_length = true, .keys = rp_hf_granite_hybrid_keys,
+     .defaults = granite_hybrid_defaults},
+    {.name = "Lfm2ForCausalLM", .arch = "lfm2", .activation = "silu", .eps_key = "norm_eps", .names = lfm2_names,
+     .parts = lfm2_parts, .tied = true, .hybrid = true, .own_length = true, .keys = rp_hf_lfm2_keys, .defaults = lfm2_defaults},
+    {.name = "Lfm2MoeForCausalLM", .arch = "lfm2moe", .activation = "silu", .eps_key = "norm_eps", .names = lfm2_names,
+     .parts = lfm2_parts, .tied = true, .hybrid = true, .keys = rp_hf_lfm2_moe_keys, .defaults = lfm2_moe_defaults},
+    {.name = "NemotronHForCausalLM", .arch = "nemotron_h", .activation = "relu2", .activation_key = "mlp_hidden_act",
+     .eps_key = "layer_norm_epsilon", .names = nemotron_h_names, .parts = nemotron_h_parts, .hybrid = true, .own_length = true,
+     .keys = rp_hf_nemotron_h_keys, .defaults = nemotron_h_defaults},
+    {.name = "NemotronHForCausalLM", .arch = "nemotron_h_moe", .when = rp_hf_nemotron_has_experts, .activation = "relu2",
+     .activation_key = "mlp_hidden_act", .eps_key = "layer_norm_epsilon", .names = nemotron_h_names, .parts = nemotron_h_parts,
+     .hybrid = true, .own_length = true, .keys = rp_hf_nemotron_h_moe_keys, .defaults = nemotron_h_defaults},
     {.name = "DeepseekV2ForCausalLM", .arch = "deepseek2", .activation = "silu", .names = deepseek_names, .parts = deepseek_parts,
      .latent = true, .keys = rp_hf_deepseek2_keys, .defaults = deepseek2_defaults},
     {.name = "DeepseekV3ForCausalLM", .arch = "deepseek2", .activation = "silu", .names = deepseek_names, .parts = deepseek_parts,
      .latent = true, .keys = rp_hf_deepseek3_keys, .defaults = deepseek3_defaults},
+    {.name = "FalconH1ForCausalLM", .arch = "falcon-h1", .activation = "silu", .names = falcon_h1_names,
+     .parts = falcon_h1_parts, .keys = rp_hf_falcon_h1_keys, .defaults = falcon_h1_defaults},
     {.name = "GptOssForCausalLM", .arch = "gpt-oss", .activation = "silu", .names = gpt_oss_names, .parts = gpt_oss_parts,
      .windows = true, .keys = rp_hf_gpt_oss_keys, .defaults = gpt_oss_defaults},
     {.name = "Qwen3NextForCausalLM", .arch = "qwen3next", .activation = "silu", .names = delta_names, .parts = qwen3next_parts,
@@ -332,9 +455,13 @@ RpStatus rp_hf_find_family(HfModel *m) {
     for (int i = 0; i < N_FAMILIES; i++) {
         if (!rp_json_is(&m->config, name, families[i].name)) continue;
         named = true;
-        if (text_type_is(m, families[i].text_type)) m->family = &families[i];
+        if (text_type_is(m, families[i].text_type) && (families[i].when == NULL || families[i].when(m)))
+            m->family = &families[i];
     }
-    if (m->family != NULL) return RP_OK;
+    if (m->family != NULL) {
+        m->parts = m->family->parts;
+        return RP_OK;
+    }
     if (named)
         return rp_fail(RP_E_UNSUPPORTED, "%s: model_type of text_config is not supported in %.*s", m->config.path,
                        (int)(text.len < 64 ? text.len : 64), text.ptr);

@@ -5,6 +5,8 @@
  *     config.c         config.json -> <arch>.* keys    rope.c         RoPE scaling of all its spellings
  *     families.c       keys and names of each family  values.c       values of config.json
  *     keys.c           keys of newer families          cut.c          weights that are made of a part of a tensor
+ *     hybrid.c         keys of families with states    factors.c      factors of rows of weights
+ *     gemma.c          keys of Gemma
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
@@ -49,7 +51,11 @@ typedef enum HfForm {
     FORM_TILED_COLUMNS, /* the same of columns, */
     FORM_TILED,         /* of elements, */
     FORM_TILED_DECAY,   /* and of -exp(x) of elements */
-    FORM_DECAY          /* -exp(x) */
+    FORM_DECAY,         /* -exp(x) */
+    FORM_TAPS,          /* [channels, 1, taps] as a matrix, of channels that are not in parts */
+    FORM_COLUMN,        /* a vector as a matrix with rows of one element, */
+    FORM_COLUMN_DECAY,  /* and of -exp(x) of elements */
+    FORM_GROUPS         /* a vector as a matrix with a row for each group of a selective scan */
 } HfForm;
 
 /* A tensor of a layer, all of its name behind "model.layers.N.", that is another one or a part of one in GGUF. Rows
@@ -60,6 +66,13 @@ typedef struct HfPart {
     int32_t     piece; /* from 0; -1: all of the tensor */
 } HfPart;
 
+/* The tensors of a selective scan that are no matrices. */
+#define HF_SCAN_PARTS(prefix)                                                                                          \
+    {prefix "conv1d.weight", "ssm_conv1d.weight", FORM_TAPS, -1}, {prefix "A_log", "ssm_a", FORM_COLUMN_DECAY, -1},    \
+        {prefix "D", "ssm_d", FORM_COLUMN, -1}, {prefix "dt_bias", "ssm_dt.bias", FORM_WHOLE, -1}, {                   \
+        prefix "norm.weight", "ssm_norm.weight", FORM_GROUPS, -1                                                       \
+    }
+
 /* The value that transformers takes for an absent key of config.json, for families that differ from most. */
 typedef struct HfDefault {
     const char *name;
@@ -68,20 +81,25 @@ typedef struct HfDefault {
 
 /* A family of models, as the field "architectures" of config.json names it. */
 typedef struct HfFamily {
-    const char      *name, *arch; /* of Hugging Face, and of the table of architectures */
-    const char      *text_type;   /* of "model_type" in "text_config"; NULL: any */
-    const char      *activation;  /* the only one of "hidden_act" that `arch` computes */
-    const HfName    *names;       /* rows before those of names.c, up to one of NULL */
-    const HfPart    *parts;       /* up to one of NULL; or NULL */
-    const HfDefault *defaults;    /* up to one of NULL */
+    const char *name, *arch;        /* of Hugging Face, and of the table of architectures */
+    const char *text_type;          /* of "model_type" in "text_config"; NULL: any */
+    bool (*when)(const HfModel *m); /* what config.json says; NULL: anything. The last row that fits is taken */
+    const char      *activation;    /* the only one that `arch` computes */
+    const char      *activation_key, *eps_key; /* NULL: hidden_act, rms_norm_eps */
+    const HfName    *names;                    /* rows before those of names.c, up to one of NULL */
+    const HfPart    *parts;                    /* up to one of NULL; or NULL */
+    const HfDefault *defaults;                 /* up to one of NULL */
     bool norm_rope;   /* `arch` rotates pairs (2i, 2i + 1), while rows of q and k lie in the order (i, i + n/2) */
     bool norm_plus_1; /* norms multiply by 1 + weight */
     bool tied;        /* the output matrix is the embedding, where config.json does not say */
     bool latent;      /* latent attention (MLA): heads have sizes of their own, set by `keys` */
     bool windows;     /* `arch` has layers with a window, and so has the file */
+    bool hybrid;      /* some layers have no heads: `keys` puts attention.head_count_kv */
+    bool own_length;  /* `keys` puts feed_forward_length */
     bool rotary_dim;  /* config.json may say how many elements of a head rotate, not which part */
     bool window_unless_null;      /* sliding_window alone switches the window on; use_sliding_window is no key */
     RpStatus (*keys)(HfModel *m); /* keys of the family alone; or NULL */
+    RpStatus (*heads)(HfModel *m, uint32_t *rope_dim); /* puts the keys of heads; NULL: they are those of most */
 } HfFamily;
 
 /* A vector that is made from config.json. */
@@ -91,12 +109,21 @@ typedef struct HfVector {
     int64_t     n;
 } HfVector;
 
-enum { HF_MAX_VECTORS = 2 };
+/* Factors of the rows of a weight: by[i] of the next rows[i] ones, the last of all others. */
+typedef struct HfFactor {
+    const char *name; /* behind "blk.N." */
+    int         n;
+    int64_t     rows[5];
+    double      by[5];
+} HfFactor;
+
+enum { HF_MAX_VECTORS = 2, HF_MAX_FACTORS = 8, HF_MAX_LAYERS = 4096 };
 
 /* Sizes that parts of tensors depend on. */
 typedef struct HfSizes {
     int64_t n_head, nope, value;            /* latent attention: heads; of keys without RoPE, and of values */
     int64_t n_key, n_value, key_dim, v_dim; /* delta nets: heads of keys and of values, and their sizes */
+    int64_t n_group;                        /* selective scans: groups of heads */
 } HfSizes;
 
 struct HfModel {
@@ -104,10 +131,13 @@ struct HfModel {
     Json            config, tokenizer, tokenizer_config, generation; /* no nodes: the file is absent */
     const JsonNode *text; /* of `config`: what describes the language model */
     const HfFamily *family;
-    GgufWriter     *out; /* gets the metadata */
+    const HfPart   *parts; /* those of the family, or others that its `keys` has set */
+    GgufWriter     *out;   /* gets the metadata */
     HfSizes         sizes;
     HfVector        vectors[HF_MAX_VECTORS];
     int             n_vectors;
+    HfFactor        factors[HF_MAX_FACTORS];
+    int             n_factors;
     bool            no_qk_norm;    /* config.json says that q and k have no norms, which files of `arch` may have, */
     bool            qk_norm;       /* or that they have */
     int32_t n_layer, n_layer_next; /* of config.json; layers behind n_layer predict further tokens, and are left out */
@@ -127,6 +157,21 @@ RP_NODISCARD RpStatus rp_hf_deepseek3_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gpt_oss_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_delta_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_delta_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma2_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma3_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma4_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma4_heads(HfModel *m, uint32_t *rope_dim);
+RP_NODISCARD RpStatus rp_hf_lfm2_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_lfm2_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_granite_hybrid_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_nemotron_h_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_nemotron_h_moe_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_falcon_h1_keys(HfModel *m);
+bool                  rp_hf_nemotron_has_experts(const HfModel *m);
+
+/* Whether each layer has a window. At most HF_MAX_LAYERS layers. */
+RP_NODISCARD RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]);
 
 RP_NODISCARD RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained); /* max_position_embeddings */
 
@@ -141,6 +186,14 @@ RP_NODISCARD RpStatus rp_hf_count(const HfModel *m, const char *name, double fal
 RP_NODISCARD RpStatus rp_hf_flag(const HfModel *m, const JsonNode *object, const char *name, bool fallback, bool *out);
 const JsonNode       *rp_hf_value(const HfModel *m, const char *name);                   /* NULL also for null */
 RP_NODISCARD RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why); /* RP_E_UNSUPPORTED */
+
+/* Refuse another text or number than `only`, and a flag that is set. What is absent or null is no other value. */
+RP_NODISCARD RpStatus rp_hf_only_text(const HfModel *m, const char *name, const char *only);
+RP_NODISCARD RpStatus rp_hf_only_number(const HfModel *m, const char *name, double only);
+RP_NODISCARD RpStatus rp_hf_never(const HfModel *m, const char *name, const char *why);
+
+/* A count from 1 to 65536, so that products of two or three fit into 64 bits. */
+RP_NODISCARD RpStatus rp_hf_size(const HfModel *m, const char *name, int64_t *out);
 
 /* "<arch>.<key>" in buf, which is returned. */
 const char *rp_hf_key(const HfModel *m, const char *key, char *buf, size_t size);
@@ -187,6 +240,14 @@ typedef struct HfCut {
 
 /* False: the form does not fit the shape of the tensor. */
 bool rp_hf_cut(const HfSizes *s, HfForm form, const SafeTensor *t, HfCut *out);
+
+/* The factors of a tensor of GGUF, of those that falcon_factors sets; NULL: there are none. */
+RP_NODISCARD RpStatus rp_hf_falcon_factors(HfModel *m, int64_t inner);
+const HfFactor       *rp_hf_factor(const HfModel *m, const char *name);
+
+/* out = rows of `in` times their factors, rounded to the type of `out`. RP_E_FORMAT: a product is not finite. */
+RP_NODISCARD RpStatus rp_hf_multiply(const HfModel *m, const HfFactor *f, const char *name, RpDtype from,
+                                     const void *in, const RpTensorView *out);
 
 /* Copies the elements of a cut; `size`: bytes of one. */
 void rp_hf_copy_cut(const HfCut *c, const void *in, size_t size, void *out);

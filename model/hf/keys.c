@@ -5,24 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-/* The value of `name` is a text; absent, or `only`. */
-static RpStatus only_text(const HfModel *m, const char *name, const char *only) {
-    const JsonNode *v = rp_hf_value(m, name);
-    if (v == NULL || rp_json_is(&m->config, v, only)) return RP_OK;
-    return rp_hf_refuse(m, name, "another value");
-}
-
-/* A flag that must be absent or false. */
-static RpStatus never(const HfModel *m, const char *name, const char *why) {
-    bool set;
-    RP_TRY(rp_hf_flag(m, m->text, name, false, &set));
-    return set ? rp_hf_refuse(m, name, why) : RP_OK;
-}
-
 RpStatus rp_hf_minimax_m2_keys(HfModel *m) {
     const JsonNode *types = rp_hf_value(m, "attn_type_list");
-    RP_TRY(only_text(m, "scoring_func", "sigmoid"));
-    RP_TRY(only_text(m, "qk_norm_type", "per_layer"));
+    RP_TRY(rp_hf_only_text(m, "scoring_func", "sigmoid"));
+    RP_TRY(rp_hf_only_text(m, "qk_norm_type", "per_layer"));
     for (const JsonNode *x = rp_json_first(&m->config, types); x != NULL; x = rp_json_next(&m->config, types, x))
         if (rp_json_number(&m->config, x) != 1.0) return rp_hf_refuse(m, "attn_type_list", "attention of another kind");
     RP_TRY(rp_hf_copy_count(m, "num_local_experts", "expert_count"));
@@ -38,7 +24,7 @@ RpStatus rp_hf_ernie_moe_keys(HfModel *m) {
     double   end;
     RP_TRY(rp_hf_count(m, "moe_layer_interval", 1, &interval));
     RP_TRY(rp_hf_number(m, m->text, "moe_layer_end_index", -1.0, &end));
-    RP_TRY(never(m, "use_bias", "a bias of projections"));
+    RP_TRY(rp_hf_never(m, "use_bias", "a bias of projections"));
     if (interval != 1)
         return rp_hf_refuse(m, "moe_layer_interval", "a model with dense layers between those with experts");
     if (end != -1.0 && end < (double)m->n_layer - 1.0)
@@ -84,25 +70,16 @@ RpStatus rp_hf_granite_moe_keys(HfModel *m) {
     return rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count");
 }
 
-/* Counts whose products must fit into 64 bits. */
-static RpStatus size_of(const HfModel *m, const char *name, int64_t *out) {
-    uint32_t n;
-    RP_TRY(rp_hf_count(m, name, (double)NAN, &n));
-    *out = n;
-    if (n >= 1 && n <= 65536) return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be from 1 to 65536", m->config.path, name, n);
-}
-
 /* Latent attention: the cache has one latent vector and one rotated key, which all heads read. */
 static RpStatus latent(HfModel *m) {
     HfSizes *s = &m->sizes;
     int64_t  rank, rope;
     uint32_t q_rank;
-    RP_TRY(size_of(m, "num_attention_heads", &s->n_head));
-    RP_TRY(size_of(m, "qk_nope_head_dim", &s->nope));
-    RP_TRY(size_of(m, "v_head_dim", &s->value));
-    RP_TRY(size_of(m, "kv_lora_rank", &rank));
-    RP_TRY(size_of(m, "qk_rope_head_dim", &rope));
+    RP_TRY(rp_hf_size(m, "num_attention_heads", &s->n_head));
+    RP_TRY(rp_hf_size(m, "qk_nope_head_dim", &s->nope));
+    RP_TRY(rp_hf_size(m, "v_head_dim", &s->value));
+    RP_TRY(rp_hf_size(m, "kv_lora_rank", &rank));
+    RP_TRY(rp_hf_size(m, "qk_rope_head_dim", &rope));
     RP_TRY(rp_hf_count(m, "q_lora_rank", 0, &q_rank));
     rp_hf_put_u32(m, "attention.head_count_kv", 1);
     rp_hf_put_u32(m, "attention.key_length", (uint32_t)(rank + rope));
@@ -127,8 +104,8 @@ static RpStatus deepseek(HfModel *m) {
 
 RpStatus rp_hf_deepseek2_keys(HfModel *m) {
     bool norm;
-    RP_TRY(only_text(m, "topk_method", "greedy"));
-    RP_TRY(only_text(m, "scoring_func", "softmax"));
+    RP_TRY(rp_hf_only_text(m, "topk_method", "greedy"));
+    RP_TRY(rp_hf_only_text(m, "scoring_func", "softmax"));
     RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", false, &norm));
     if (norm) return rp_hf_refuse(m, "norm_topk_prob", "weights of experts divided by their sum"); /* nor is it there */
     rp_hf_put_u32(m, "expert_gating_func", 1);                                                     /* softmax */
@@ -138,8 +115,8 @@ RpStatus rp_hf_deepseek2_keys(HfModel *m) {
 
 RpStatus rp_hf_deepseek3_keys(HfModel *m) {
     bool norm, pairs;
-    RP_TRY(only_text(m, "topk_method", "noaux_tc"));
-    RP_TRY(only_text(m, "scoring_func", "sigmoid"));
+    RP_TRY(rp_hf_only_text(m, "topk_method", "noaux_tc"));
+    RP_TRY(rp_hf_only_text(m, "scoring_func", "sigmoid"));
     RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));
     RP_TRY(rp_hf_flag(m, m->text, "rope_interleave", true, &pairs));
     if (!pairs) return rp_hf_refuse(m, "rope_interleave", "RoPE of pairs (i, i+n/2) in latent attention");
@@ -150,16 +127,9 @@ RpStatus rp_hf_deepseek3_keys(HfModel *m) {
     return deepseek(m);
 }
 
-/* A number that the kernels of the family have built in. */
-static RpStatus only_number(const HfModel *m, const char *name, double only) {
-    double x;
-    RP_TRY(rp_hf_number(m, m->text, name, only, &x));
-    return x == only ? RP_OK : rp_hf_refuse(m, name, "another value");
-}
-
 RpStatus rp_hf_gpt_oss_keys(HfModel *m) {
-    RP_TRY(only_number(m, "swiglu_alpha", 1.702));
-    RP_TRY(only_number(m, "swiglu_limit", 7.0));
+    RP_TRY(rp_hf_only_number(m, "swiglu_alpha", 1.702));
+    RP_TRY(rp_hf_only_number(m, "swiglu_limit", 7.0));
     RP_TRY(rp_hf_copy_count(m, "num_local_experts", "expert_count"));
     RP_TRY(rp_hf_copy_count(m, "num_experts_per_tok", "expert_used_count"));
     return rp_hf_copy_count(m, "intermediate_size", "expert_feed_forward_length");
@@ -217,10 +187,10 @@ static RpStatus rope_sections(const HfModel *m) {
 /* Gated delta nets. Their heads of keys and of values have one size. */
 RpStatus rp_hf_delta_keys(HfModel *m) {
     HfSizes *s = &m->sizes;
-    RP_TRY(size_of(m, "linear_num_key_heads", &s->n_key));
-    RP_TRY(size_of(m, "linear_num_value_heads", &s->n_value));
-    RP_TRY(size_of(m, "linear_key_head_dim", &s->key_dim));
-    RP_TRY(size_of(m, "linear_value_head_dim", &s->v_dim));
+    RP_TRY(rp_hf_size(m, "linear_num_key_heads", &s->n_key));
+    RP_TRY(rp_hf_size(m, "linear_num_value_heads", &s->n_value));
+    RP_TRY(rp_hf_size(m, "linear_key_head_dim", &s->key_dim));
+    RP_TRY(rp_hf_size(m, "linear_value_head_dim", &s->v_dim));
     if (s->key_dim != s->v_dim)
         return rp_hf_refuse(m, "linear_value_head_dim", "another size than linear_key_head_dim");
     if (s->n_value % s->n_key != 0)
@@ -241,7 +211,7 @@ RpStatus rp_hf_delta_keys(HfModel *m) {
 RpStatus rp_hf_delta_moe_keys(HfModel *m) {
     const JsonNode *dense = rp_hf_value(m, "mlp_only_layers");
     bool            norm;
-    RP_TRY(only_number(m, "decoder_sparse_step", 1.0));
+    RP_TRY(rp_hf_only_number(m, "decoder_sparse_step", 1.0));
     if (dense != NULL && dense->n > 0)
         return rp_hf_refuse(m, "mlp_only_layers", "a model with dense layers between those with experts");
     RP_TRY(rp_hf_flag(m, m->text, "norm_topk_prob", true, &norm));

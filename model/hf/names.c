@@ -5,9 +5,16 @@
 #include <string.h>
 
 static const HfName outside[] = {
-    {"model.embed_tokens.weight", "token_embd.weight" },
-    {"model.norm.weight",         "output_norm.weight"},
-    {"lm_head.weight",            "output.weight"     },
+    {"model.embed_tokens.weight",               "token_embd.weight"          },
+    {"model.norm.weight",                       "output_norm.weight"         },
+    {"lm_head.weight",                          "output.weight"              },
+    {"model.embedding_norm.weight",             "token_embd_norm.weight"     },
+    {"model.final_layernorm.weight",            "output_norm.weight"         },
+    {"backbone.embeddings.weight",              "token_embd.weight"          },
+    {"backbone.norm_f.weight",                  "output_norm.weight"         },
+    {"model.embed_tokens_per_layer.weight",     "per_layer_token_embd.weight"},
+    {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight"},
+    {"model.per_layer_projection_norm.weight",  "per_layer_proj_norm.weight" },
 };
 
 /* Behind "model.layers.N." and "blk.N.". A row ends at the last word: ".weight" or ".bias" follows. */
@@ -42,9 +49,17 @@ static const HfName experts[] = {
 };
 
 /* Beginnings of tensors that the text model does not read: those of images and of multi-token prediction. */
-static const char *const ignored[] = {
-    "vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector.",
-    "visual.",       "model.visual.",          "model.mtp_",          "mtp."};
+static const char *const ignored[] = {"vision_tower.",
+                                      "multi_modal_projector.",
+                                      "model.vision_tower.",
+                                      "model.multi_modal_projector.",
+                                      "visual.",
+                                      "model.visual.",
+                                      "model.mtp_",
+                                      "mtp.",
+                                      "model.audio_tower.",
+                                      "model.embed_vision.",
+                                      "model.embed_audio."};
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -115,6 +130,11 @@ static HfRole find_part(const HfPart *rows, RpGgufString s, int32_t layer, int n
     return HF_UNKNOWN;
 }
 
+static bool take_experts(RpGgufString *s) {
+    return take(s, "mlp.experts.") || take(s, "block_sparse_moe.experts.") || take(s, "feed_forward.experts.") ||
+           take(s, "mixer.experts.");
+}
+
 /* A tensor of a layer; s is behind "model.layers.". */
 static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *out) {
     int32_t layer;
@@ -122,10 +142,11 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *ou
     if (!take_number(&s, &layer)) return HF_UNKNOWN;
     if (is(s, "self_attn.rotary_emb.inv_freq")) return HF_IGNORED;
     if (layer >= m->n_layer && m->n_layer_next > 0) return HF_IGNORED;
-    role = find_part(m->family->parts, s, layer, nth, out);
+    role = find_part(m->parts, s, layer, nth, out);
     if (role != HF_UNKNOWN || nth > 0) return role;
     if (is(s, "mlp.gate.e_score_correction_bias") || is(s, "block_sparse_moe.e_score_correction_bias") ||
-        is(s, "mlp.moe_statics.e_score_correction_bias")) {
+        is(s, "mlp.moe_statics.e_score_correction_bias") || is(s, "mixer.gate.e_score_correction_bias") ||
+        is(s, "feed_forward.expert_bias")) {
         snprintf(out->name, HF_NAME_BYTES, "blk.%d.exp_probs_b.bias", layer);
         return HF_TENSOR;
     }
@@ -134,7 +155,7 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *ou
         return HF_TENSOR;
     }
     RpGgufString e = s;
-    if ((take(&e, "mlp.experts.") || take(&e, "block_sparse_moe.experts.")) && take_number(&e, &out->number)) {
+    if (take_experts(&e) && take_number(&e, &out->number)) {
         role = find(experts, COUNT(experts), e, layer, out->name);
         return role == HF_TENSOR ? HF_EXPERT : role;
     }
@@ -163,5 +184,5 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
             return;
         }
     if (is(s, "lm_head.weight_scale_inv")) return;
-    if (take(&s, "model.layers.")) out->role = layer_name(m, s, nth, out);
+    if (take(&s, "model.layers.") || take(&s, "backbone.layers.")) out->role = layer_name(m, s, nth, out);
 }

@@ -171,6 +171,21 @@ static RpStatus longrope(HfModel *m, const JsonNode *scaling, uint32_t head_dim,
     return copy_factors(m, scaling, "short_factor", "rope_factors_short.weight", head_dim / 2);
 }
 
+/* Gemma 4: the first pairs of a head rotate, and the others have a divisor that leaves no angle. */
+static RpStatus proportional(HfModel *m, const JsonNode *scaling, uint32_t head_dim) {
+    double part, factor;
+    float *out;
+    RP_TRY(rp_hf_number(m, scaling, "partial_rotary_factor", 1.0, &part));
+    RP_TRY(rp_hf_number(m, scaling, "factor", 1.0, &factor));
+    if (factor != 1.0) return rp_hf_refuse(m, "factor", "proportional RoPE with a factor");
+    if (!(part > 0.0 && part <= 1.0))
+        return rp_fail(RP_E_FORMAT, "%s: partial_rotary_factor is %g", m->config.path, part);
+    RP_TRY(add_vector(m, "rope_freqs.weight", head_dim / 2, &out));
+    const uint32_t n = (uint32_t)(part * head_dim / 2.0);
+    for (uint32_t i = 0; i < head_dim / 2; i++) out[i] = i < n ? 1.0f : 1e30f;
+    return RP_OK;
+}
+
 const JsonNode *rp_hf_rope_type(const HfModel *m, const JsonNode *scaling) {
     const JsonNode *type = rp_json_get(&m->config, scaling, "rope_type");
     return type != NULL ? type : rp_json_get(&m->config, scaling, "type");
@@ -200,10 +215,12 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
     if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, n_trained, base);
     if (rp_json_is(&m->config, type, "longrope") && strcmp(m->family->arch, "phi3") == 0)
         return longrope(m, scaling, head_dim, n_trained);
+    if (rp_json_is(&m->config, type, "proportional") && strcmp(m->family->arch, "gemma4") == 0)
+        return proportional(m, scaling, head_dim);
     const RpGgufString text = rp_json_string(&m->config, type);
     return rp_fail(RP_E_UNSUPPORTED,
-                   "%s: rope_type '%.*s' is not supported (there are default, dynamic, linear, llama3, yarn, and "
-                   "longrope of Phi3)",
+                   "%s: rope_type '%.*s' is not supported (there are default, dynamic, linear, llama3, yarn, "
+                   "longrope of Phi3, and proportional of Gemma4)",
                    m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
 }
 
@@ -241,10 +258,12 @@ RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, 
 }
 
 RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained) {
-    const bool      gemma3 = strcmp(m->family->arch, "gemma3") == 0;
+    const bool      gemma3 = strcmp(m->family->arch, "gemma3") == 0, gemma4 = strcmp(m->family->arch, "gemma4") == 0;
     const JsonNode *full, *window;
     double          base, window_base;
     RP_TRY(rope_objects(m, &full, &window));
+    if (gemma4 && (full == NULL || window == NULL)) /* its usual values are not those of other families */
+        return rp_fail(RP_E_FORMAT, "%s: rope_parameters of both kinds of layers are missing", m->config.path);
     RP_TRY(rp_hf_number(m, m->text, "rope_theta", 1e4, &base));
     window_base = base;
     if (gemma3) RP_TRY(rp_hf_number(m, m->text, "rope_local_base_freq", 1e4, &window_base));

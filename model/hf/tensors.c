@@ -26,6 +26,7 @@ typedef struct Entry {
     HfTarget          to;
     const SafeTensor *tensor;
     int64_t           ne[RP_MAX_DIMS]; /* of what the tensor is in GGUF */
+    const HfFactor   *factor;          /* of its rows, or NULL */
 } Entry;
 
 /* Tensors of one name: entries[first..first + n), n > 1 for experts and pieces. */
@@ -79,6 +80,7 @@ static RpStatus add_entry(Weights *w, const SafeTensor *t, const HfTarget *to) {
         return bad(w, e, "a norm of q or k, and use_qk_norm of config.json is not true");
     if (!rp_hf_cut(&w->m->sizes, to->form, t, &cut)) return bad(w, e, "its shape is not that of config.json");
     memcpy(e->ne, cut.shape, sizeof e->ne);
+    if (to->role == HF_TENSOR) e->factor = rp_hf_factor(w->m, to->name);
     w->n_entries++;
     return RP_OK;
 }
@@ -156,15 +158,23 @@ static bool is_mxfp4(const Entry *e) { return e->to.form >= FORM_MXFP4 && e->to.
 
 /* Tensors that are f32 in GGUF whatever they are in the file. */
 static bool must_be_f32(const Entry *e) {
-    return (e->to.role == HF_TENSOR && is_vector(e)) || ends_in(e, ".bias") || ends_in(e, ".ssm_conv1d.weight");
+    static const char *const names[] = {".bias",  ".ssm_conv1d.weight", ".shortconv.conv.weight", ".ssm_a",
+                                        ".ssm_d", ".ssm_norm.weight"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (ends_in(e, names[i])) return true;
+    return e->to.role == HF_TENSOR && is_vector(e);
+}
+
+static int source_dtype(const Entry *e) {
+    return e->tensor->type == SAFE_F8_E4M3 ? RP_BF16 : rp_safe_type_dtype(e->tensor->type);
 }
 
 /* The type that the library sees; -1: it does not compute with the tensor. */
 static int dtype_of(const Entry *e) {
     if (e->to.role == HF_UNKNOWN) return rp_safe_type_dtype(e->tensor->type);
     if (is_mxfp4(e)) return e->tensor->type == SAFE_U8 ? RP_MXFP4 : -1;
-    if (e->tensor->type == SAFE_F8_E4M3) return RP_BF16;
-    const int dtype = rp_safe_type_dtype(e->tensor->type);
+    const int dtype = source_dtype(e);
+    if (e->factor != NULL && dtype == RP_BF16) return RP_F16; /* products are rounded: f16 has 3 bits more */
     return dtype >= 0 && must_be_f32(e) ? RP_F32 : dtype;
 }
 
@@ -222,7 +232,7 @@ static bool must_be_made(const Weights *w, const Group *g) {
     if (e->to.role == HF_UNKNOWN) return false;
     const int dtype = dtype_of(e);
     if (dtype != rp_safe_type_dtype(t->type) || e->to.role == HF_EXPERT || e->to.form != FORM_WHOLE) return true;
-    if (w->m->family->norm_plus_1 && is_norm(e)) return true;
+    if ((w->m->family->norm_plus_1 && is_norm(e)) || e->factor != NULL) return true;
     return (uintptr_t)t->data % rp_row_bytes((RpDtype)dtype, 1) != 0;
 }
 
@@ -276,7 +286,7 @@ static RpStatus elements(const Weights *w, const Entry *e, void **room, const vo
     const size_t      n = (size_t)(t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]);
     *room               = NULL;
     *out                = t->data;
-    if (t->type != SAFE_F8_E4M3 && dtype_of(e) == rp_safe_type_dtype(t->type)) return RP_OK;
+    if (t->type != SAFE_F8_E4M3 && (e->factor != NULL || dtype_of(e) == source_dtype(e))) return RP_OK;
     *out = *room = malloc(n * sizeof(float) + 1);
     if (*room == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu elements", w->m->dir.path, n);
     if (t->type != SAFE_F8_E4M3) {
@@ -290,6 +300,7 @@ static RpStatus elements(const Weights *w, const Entry *e, void **room, const vo
 
 static RpStatus make_entry(const Weights *w, const Entry *e, char *out) {
     const RpDtype dtype = (RpDtype)dtype_of(e);
+    RpTensorView  to    = rp_view_contiguous(dtype, e->ne, out);
     HfCut         cut;
     void         *room;
     const void   *in;
@@ -299,15 +310,18 @@ static RpStatus make_entry(const Weights *w, const Entry *e, char *out) {
         rp_hf_copy_mxfp4(&cut, e->tensor->data, scales, (unsigned char *)out);
         return RP_OK;
     }
-    const RpStatus st = elements(w, e, &room, &in);
-    if (st == RP_OK) rp_hf_copy_cut(&cut, in, rp_row_bytes(dtype, 1), out);
+    RpStatus st = elements(w, e, &room, &in);
+    if (st == RP_OK && e->factor != NULL)
+        st = rp_hf_multiply(w->m, e->factor, e->to.name, (RpDtype)source_dtype(e), in, &to);
+    else if (st == RP_OK)
+        rp_hf_copy_cut(&cut, in, rp_row_bytes(dtype, 1), out);
     free(room);
     RP_TRY(st);
     if (dtype != RP_F32) return RP_OK;
     float     *x     = (float *)(void *)out;
     const bool plus1 = w->m->family->norm_plus_1 && is_norm(e);
-    const bool decay = e->to.form == FORM_DECAY || e->to.form == FORM_TILED_DECAY;
-    for (int64_t k = 0; k < e->ne[0] && (plus1 || decay); k++) x[k] = plus1 ? x[k] + 1.0f : -expf(x[k]);
+    const bool decay = e->to.form == FORM_DECAY || e->to.form == FORM_TILED_DECAY || e->to.form == FORM_COLUMN_DECAY;
+    for (int64_t k = 0; k < e->ne[0] * e->ne[1] && (plus1 || decay); k++) x[k] = plus1 ? x[k] + 1.0f : -expf(x[k]);
     return RP_OK;
 }
 
@@ -402,12 +416,12 @@ static RpStatus read_tied(Weights *w) {
     const Json *j   = &w->m->config;
     const bool  own = rp_hf_shards_find(&w->shards, (RpGgufString){"lm_head.weight", 14}) != NULL ||
                      rp_hf_shards_find(&w->shards, (RpGgufString){"language_model.lm_head.weight", 29}) != NULL;
-    const JsonNode *v = rp_json_get(j, w->m->text, "tie_word_embeddings"), *from = v != NULL ? w->m->text : j->nodes;
-    v = rp_json_get(j, from, "tie_word_embeddings");
-    RP_TRY(rp_hf_flag(w->m, from, "tie_word_embeddings", w->m->family->tied || !own, &w->tied));
+    const char     *key = rp_json_get(j, w->m->text, "tie_embedding") != NULL ? "tie_embedding" : "tie_word_embeddings";
+    const JsonNode *v = rp_json_get(j, w->m->text, key), *from = v != NULL ? w->m->text : j->nodes;
+    v = rp_json_get(j, from, key);
+    RP_TRY(rp_hf_flag(w->m, from, key, w->m->family->tied || !own, &w->tied));
     if (v != NULL && v->type == JSON_FALSE && !own)
-        return rp_fail(RP_E_FORMAT, "%s: tensor lm_head.weight is missing, and tie_word_embeddings is false",
-                       w->m->dir.path);
+        return rp_fail(RP_E_FORMAT, "%s: tensor lm_head.weight is missing, and %s is false", w->m->dir.path, key);
     return RP_OK;
 }
 

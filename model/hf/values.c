@@ -50,6 +50,32 @@ RpStatus rp_hf_refuse(const HfModel *m, const char *name, const char *why) {
     return rp_fail(RP_E_UNSUPPORTED, "%s: %s: %s is not supported", m->config.path, name, why);
 }
 
+RpStatus rp_hf_only_text(const HfModel *m, const char *name, const char *only) {
+    const JsonNode *v = rp_hf_value(m, name);
+    if (v == NULL || rp_json_is(&m->config, v, only)) return RP_OK;
+    return rp_hf_refuse(m, name, "another value");
+}
+
+RpStatus rp_hf_never(const HfModel *m, const char *name, const char *why) {
+    bool set;
+    RP_TRY(rp_hf_flag(m, m->text, name, false, &set));
+    return set ? rp_hf_refuse(m, name, why) : RP_OK;
+}
+
+RpStatus rp_hf_only_number(const HfModel *m, const char *name, double only) {
+    double x;
+    RP_TRY(rp_hf_number(m, m->text, name, only, &x));
+    return x == only ? RP_OK : rp_hf_refuse(m, name, "another value");
+}
+
+RpStatus rp_hf_size(const HfModel *m, const char *name, int64_t *out) {
+    uint32_t n;
+    RP_TRY(rp_hf_count(m, name, (double)NAN, &n));
+    *out = n;
+    if (n >= 1 && n <= 65536) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be from 1 to 65536", m->config.path, name, n);
+}
+
 const char *rp_hf_key(const HfModel *m, const char *key, char *buf, size_t size) {
     snprintf(buf, size, "%s.%s", m->family->arch, key);
     return buf;

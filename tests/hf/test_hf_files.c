@@ -228,8 +228,8 @@ Test(hf_files, bad_configurations) {
     refuse_config("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", RP_E_FORMAT,
                   "tensor blk.2.attn_norm.weight is missing");
     refuse_config("\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", RP_E_UNSUPPORTED,
-                  "rope_type 'longrope' is not supported (there are default, dynamic, linear, llama3, yarn, and "
-                  "longrope of Phi3)");
+                  "rope_type 'longrope' is not supported (there are default, dynamic, linear, llama3, yarn, "
+                  "longrope of Phi3, and proportional of Gemma4)");
     refuse_config("\"rope_type\": \"default\"", "\"rope_type\": \"linear\"", RP_E_FORMAT, "factor is missing");
     refuse_config("\"vocab_size\"", "\"partial_rotary_factor\": 0.5, \"vocab_size\"", RP_E_UNSUPPORTED,
                   "partial_rotary_factor: RoPE of a part of a head is not supported");

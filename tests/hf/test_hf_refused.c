@@ -133,63 +133,44 @@ Test(hf_refused, tensors_of_a_training) {
 
 /* ---- config.json ---- */
 
-static double number(const RpGgufFile *f, const char *key) {
-    const RpGgufValue *v = rp_gguf_find(f, key);
-    cr_assert_not_null(v, "%s", key);
-    return rp_gguf_number_at(v, 0);
-}
-
-/* The value of `key` for config.json of a golden directory with `from` replaced. */
-static void expect(const char *dir, const char *from, const char *to, const char *key, double want) {
-    RpGgufFile *f;
-    hf_begin();
-    hf_change(dir, "config.json", from, to);
-    hf_copy_weights(dir);
-    OK(rp_gguf_open(folder, &f));
-    const double got = number(f, key);
-    cr_expect_eq((float)got, (float)want, "%s, %s: %s is %.9g, not %.9g", dir, from, key, got, want);
-    rp_gguf_close(f);
-    hf_end();
-}
-
 /* The values are those of the configuration classes of transformers 5.24.0 without arguments. */
 Test(hf_refused, defaults_of_absent_keys) {
 #define EPS ".attention.layer_norm_rms_epsilon"
-    expect("hf/smollm3", "\"rope_theta\": 2000000.0,", "", "smollm3.rope.freq_base", 2e6);
-    expect("hf/mixtral", "\"rope_theta\"", "\"partial_rotary_factor\": 1, \"x\"", "llama.rope.freq_base", 1e6);
-    expect("hf/ernie4_5", "\"rope_theta\"", "\"x\"", "ernie4_5.rope.freq_base", 5e5);
-    expect("hf/llama", "\"rope_theta\"", "\"x\"", "llama.rope.freq_base", 1e4);
-    expect("hf/olmo3", "\"rope_theta\"", "\"x\"", "olmo2.rope.freq_base", 5e5);
-    expect("hf/glm4", "\"partial_rotary_factor\"", "\"x\"", "glm4.rope.dimension_count", 8);
-    expect("hf/glm4moe", "\"partial_rotary_factor\"", "\"x\"", "glm4moe.rope.dimension_count", 8);
-    expect("hf/llama", "\"rms_norm_eps\"", "\"x\"", "llama" EPS, 1e-6);
-    expect("hf/glm4", "\"rms_norm_eps\"", "\"x\"", "glm4" EPS, 1.5625e-7);
-    expect("hf/glm4moe", "\"rms_norm_eps\"", "\"x\"", "glm4moe" EPS, 1e-5);
-    expect("hf/mixtral", "\"rms_norm_eps\"", "\"x\"", "llama" EPS, 1e-5);
-    expect("hf/olmo2", "\"rms_norm_eps\"", "\"x\"", "olmo2" EPS, 1e-5);
-    expect("hf/olmo3", "\"rms_norm_eps\"", "\"x\"", "olmo2" EPS, 1e-5);
-    expect("hf/olmoe", "\"rms_norm_eps\"", "\"x\"", "olmoe" EPS, 1e-5);
-    expect("hf/phi3", "\"rms_norm_eps\"", "\"x\"", "phi3" EPS, 1e-5);
-    expect("hf/ernie4_5", "\"rms_norm_eps\"", "\"x\"", "ernie4_5" EPS, 1e-5);
-    expect("hf/gemma3", "\"vocab_size\"", "\"x\"", "gemma3.vocab_size", 262208);
-    expect("hf/gemma3", "\"max_position_embeddings\"", "\"x\"", "gemma3.context_length", 131072);
-    expect("hf/gemma3", "\"head_dim\"", "\"x\"", "gemma3.attention.key_length", 256);
-    expect("hf/gemma3", "\"num_attention_heads\"", "\"x\"", "gemma3.attention.head_count", 8);
-    expect("hf/gemma3", "\"num_key_value_heads\"", "\"x\"", "gemma3.attention.head_count_kv", 4);
-    expect("hf/gemma3", "\"sliding_window\"", "\"x\"", "gemma3.attention.sliding_window", 4096);
-    expect("hf/qwen3", "\"head_dim\"", "\"x\"", "qwen3.attention.key_length", 128);
-    expect("hf/glm4", "\"head_dim\"", "\"x\"", "glm4.attention.key_length", 128);
-    expect("hf/ernie4_5", "\"head_dim\"", "\"x\"", "ernie4_5.attention.key_length", 128);
-    expect("hf/llama", "\"num_key_value_heads\"", "\"x\"", "llama.attention.head_count_kv", 4);
-    expect("hf/llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": null", "llama.attention.head_count_kv",
-           4);
-    expect("hf/minimax-m2", "\"rope_theta\"", "\"x\"", "minimax-m2.rope.freq_base", 5e6);
-    expect("hf/minimax-m2", "\"partial_rotary_factor\"", "\"x\"", "minimax-m2.rope.dimension_count", 8);
-    expect("hf/ministral3", "\"head_dim\"", "\"x\"", "mistral3.attention.key_length", 128);
-    expect("hf/ministral3", "\"rms_norm_eps\"", "\"x\"", "mistral3" EPS, 1e-5);
-    expect("hf/ernie4_5-moe", "\"rope_theta\"", "\"x\"", "ernie4_5-moe.rope.freq_base", 5e5);
-    expect("hf/ernie4_5-moe", "\"moe_num_shared_experts\"", "\"x\"", "ernie4_5-moe.expert_shared_feed_forward_length",
-           48);
+    hf_expect("hf/smollm3", "\"rope_theta\": 2000000.0,", "", "smollm3.rope.freq_base", 2e6);
+    hf_expect("hf/mixtral", "\"rope_theta\"", "\"partial_rotary_factor\": 1, \"x\"", "llama.rope.freq_base", 1e6);
+    hf_expect("hf/ernie4_5", "\"rope_theta\"", "\"x\"", "ernie4_5.rope.freq_base", 5e5);
+    hf_expect("hf/llama", "\"rope_theta\"", "\"x\"", "llama.rope.freq_base", 1e4);
+    hf_expect("hf/olmo3", "\"rope_theta\"", "\"x\"", "olmo2.rope.freq_base", 5e5);
+    hf_expect("hf/glm4", "\"partial_rotary_factor\"", "\"x\"", "glm4.rope.dimension_count", 8);
+    hf_expect("hf/glm4moe", "\"partial_rotary_factor\"", "\"x\"", "glm4moe.rope.dimension_count", 8);
+    hf_expect("hf/llama", "\"rms_norm_eps\"", "\"x\"", "llama" EPS, 1e-6);
+    hf_expect("hf/glm4", "\"rms_norm_eps\"", "\"x\"", "glm4" EPS, 1.5625e-7);
+    hf_expect("hf/glm4moe", "\"rms_norm_eps\"", "\"x\"", "glm4moe" EPS, 1e-5);
+    hf_expect("hf/mixtral", "\"rms_norm_eps\"", "\"x\"", "llama" EPS, 1e-5);
+    hf_expect("hf/olmo2", "\"rms_norm_eps\"", "\"x\"", "olmo2" EPS, 1e-5);
+    hf_expect("hf/olmo3", "\"rms_norm_eps\"", "\"x\"", "olmo2" EPS, 1e-5);
+    hf_expect("hf/olmoe", "\"rms_norm_eps\"", "\"x\"", "olmoe" EPS, 1e-5);
+    hf_expect("hf/phi3", "\"rms_norm_eps\"", "\"x\"", "phi3" EPS, 1e-5);
+    hf_expect("hf/ernie4_5", "\"rms_norm_eps\"", "\"x\"", "ernie4_5" EPS, 1e-5);
+    hf_expect("hf/gemma3", "\"vocab_size\"", "\"x\"", "gemma3.vocab_size", 262208);
+    hf_expect("hf/gemma3", "\"max_position_embeddings\"", "\"x\"", "gemma3.context_length", 131072);
+    hf_expect("hf/gemma3", "\"head_dim\"", "\"x\"", "gemma3.attention.key_length", 256);
+    hf_expect("hf/gemma3", "\"num_attention_heads\"", "\"x\"", "gemma3.attention.head_count", 8);
+    hf_expect("hf/gemma3", "\"num_key_value_heads\"", "\"x\"", "gemma3.attention.head_count_kv", 4);
+    hf_expect("hf/gemma3", "\"sliding_window\"", "\"x\"", "gemma3.attention.sliding_window", 4096);
+    hf_expect("hf/qwen3", "\"head_dim\"", "\"x\"", "qwen3.attention.key_length", 128);
+    hf_expect("hf/glm4", "\"head_dim\"", "\"x\"", "glm4.attention.key_length", 128);
+    hf_expect("hf/ernie4_5", "\"head_dim\"", "\"x\"", "ernie4_5.attention.key_length", 128);
+    hf_expect("hf/llama", "\"num_key_value_heads\"", "\"x\"", "llama.attention.head_count_kv", 4);
+    hf_expect("hf/llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": null",
+              "llama.attention.head_count_kv", 4);
+    hf_expect("hf/minimax-m2", "\"rope_theta\"", "\"x\"", "minimax-m2.rope.freq_base", 5e6);
+    hf_expect("hf/minimax-m2", "\"partial_rotary_factor\"", "\"x\"", "minimax-m2.rope.dimension_count", 8);
+    hf_expect("hf/ministral3", "\"head_dim\"", "\"x\"", "mistral3.attention.key_length", 128);
+    hf_expect("hf/ministral3", "\"rms_norm_eps\"", "\"x\"", "mistral3" EPS, 1e-5);
+    hf_expect("hf/ernie4_5-moe", "\"rope_theta\"", "\"x\"", "ernie4_5-moe.rope.freq_base", 5e5);
+    hf_expect("hf/ernie4_5-moe", "\"moe_num_shared_experts\"", "\"x\"",
+              "ernie4_5-moe.expert_shared_feed_forward_length", 48);
 }
 
 /* A model that also sees images names the family of its language model in text_config. */
@@ -197,7 +178,7 @@ Test(hf_refused, models_of_mistral_that_see_images) {
     static const char from[] = "\"Ministral3ForCausalLM\"", name[] = "\"Mistral3ForConditionalGeneration\"";
     static const char type[] = "\"model_type\": \"ministral3\"";
     RpGgufFile       *f;
-    expect("hf/ministral3", from, name, "mistral3.attention.temperature_scale", 0.5);
+    hf_expect("hf/ministral3", from, name, "mistral3.attention.temperature_scale", 0.5);
     hf_begin();
     hf_change("hf/ministral3", "config.json", from, name);
     hf_copy_weights("hf/ministral3");
@@ -247,72 +228,64 @@ Test(hf_refused, layers_with_a_window_of_olmo3) {
 
 /* RoPE scaling counts from max_position_embeddings, not from the length of the window. */
 Test(hf_refused, rope_scaling_of_a_model_with_a_window) {
-    expect("hf/mistral", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 4.0",
-           "llama.rope.scaling.original_context_length", 64);
-    expect("hf/phi3-long", "\"long_factor\"", "\"factor\": 1.0, \"long_factor\"", "phi3.rope.scaling.attn_factor", 1.0);
-    expect("hf/llama", "\"rope_parameters\"",
-           "\"rope_theta\": 1e5, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"x\"",
-           "llama.rope.scaling.factor", 2.0);
-}
-
-static void refuse_config(const char *dir, const char *from, const char *to, RpStatus status, const char *text) {
-    hf_begin();
-    hf_change(dir, "config.json", from, to);
-    hf_copy_weights(dir);
-    REFUSED(hf_open(), status, text);
-    cr_expect_not_null(strstr(rp_last_error(), folder), "%s", rp_last_error());
-    hf_end();
+    hf_expect("hf/mistral", "\"rope_type\": \"default\"", "\"rope_type\": \"yarn\", \"factor\": 4.0",
+              "llama.rope.scaling.original_context_length", 64);
+    hf_expect("hf/phi3-long", "\"long_factor\"", "\"factor\": 1.0, \"long_factor\"", "phi3.rope.scaling.attn_factor",
+              1.0);
+    hf_expect("hf/llama", "\"rope_parameters\"",
+              "\"rope_theta\": 1e5, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"x\"",
+              "llama.rope.scaling.factor", 2.0);
 }
 
 Test(hf_refused, values_of_config_json) {
     static const char llama[] = "hf/llama", vocab[] = "\"vocab_size\"", rope[] = "\"rope_parameters\"";
-    refuse_config(llama, vocab, "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"vocab_size\"",
-                  RP_E_UNSUPPORTED, "rope_scaling: it beside rope_parameters is not supported");
-    refuse_config(llama, rope, "\"rope_scaling\": 7, \"x\"", RP_E_FORMAT, "rope_scaling is no object");
-    refuse_config(llama, rope, "\"rope_parameters\": [], \"x\"", RP_E_FORMAT, "rope_parameters is no object");
-    refuse_config(llama, rope, "\"rope_scaling\": {\"factor\": 2}, \"x\"", RP_E_FORMAT,
-                  "rope_type is missing beside factor");
-    refuse_config("hf/olmo3", "5000.0,\n      \"rope_type\": \"default\"\n    }\n",
-                  "5000.0, \"rope_type\": \"linear\", \"factor\": 2}", RP_E_UNSUPPORTED,
-                  "sliding_attention: RoPE scaling of layers with a window is not supported");
-    refuse_config("hf/phi3-long", "\"original_max_position_embeddings\"",
-                  "\"original_max_position_embeddings\": 5, \"x\"", RP_E_UNSUPPORTED,
-                  "original_max_position_embeddings is both 5 and 10");
-    refuse_config(llama, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 0", RP_E_FORMAT,
-                  "tie_word_embeddings is neither true nor false");
-    refuse_config("hf/qwen3moe", "\"norm_topk_prob\": ", "\"norm_topk_prob\": 1, \"x\": ", RP_E_FORMAT,
-                  "norm_topk_prob is neither true nor false");
-    refuse_config("hf/qwen2", "\"use_sliding_window\": ", "\"use_sliding_window\": \"true\", \"x\": ", RP_E_FORMAT,
-                  "use_sliding_window is neither true nor false");
-    refuse_config("hf/smollm3", "\"no_rope_layers\"", "\"no_rope_layers\": [true, true, true, false], \"x\"",
-                  RP_E_FORMAT, "no_rope_layers is not a list of 4 numbers");
-    refuse_config("hf/smollm3", "\"no_rope_layers\"", "\"no_rope_layers\": [1, 1, 1], \"x\"", RP_E_FORMAT,
-                  "no_rope_layers is not a list of 4 numbers");
-    refuse_config("hf/glm4moe", "\"use_qk_norm\": true", "\"use_qk_norm\": false", RP_E_FORMAT,
-                  "a norm of q or k, and use_qk_norm of config.json is not true");
-    refuse_config("hf/minimax-m2", "\"model_type\"", "\"scoring_func\": \"softmax\", \"model_type\"", RP_E_UNSUPPORTED,
-                  "scoring_func: another value is not supported");
-    refuse_config("hf/minimax-m2", "\"model_type\"", "\"qk_norm_type\": \"per_head\", \"model_type\"", RP_E_UNSUPPORTED,
-                  "qk_norm_type: another value is not supported");
-    refuse_config("hf/minimax-m2", "\"model_type\"", "\"attn_type_list\": [1, 0], \"model_type\"", RP_E_UNSUPPORTED,
-                  "attn_type_list: attention of another kind is not supported");
-    refuse_config("hf/minimax-m2", "\"head_dim\": 16", "\"head_dim\": 0", RP_E_FORMAT, "head_dim is 0");
-    refuse_config("hf/ernie4_5-moe", "\"use_bias\": false", "\"use_bias\": true", RP_E_UNSUPPORTED,
-                  "use_bias: a bias of projections is not supported");
-    refuse_config("hf/ernie4_5-moe", "\"moe_layer_interval\": 1", "\"moe_layer_interval\": 2", RP_E_UNSUPPORTED,
-                  "moe_layer_interval: a model with dense layers between those with experts is not supported");
-    refuse_config("hf/ernie4_5-moe", "\"moe_layer_end_index\": 1", "\"moe_layer_end_index\": 0", RP_E_UNSUPPORTED,
-                  "moe_layer_end_index: a model with dense layers behind those with experts is not supported");
-    refuse_config("hf/ernie4_5-moe", "\"moe_num_shared_experts\": 2", "\"moe_num_shared_experts\": 2000000000",
-                  RP_E_FORMAT, "2000000000 shared experts of 24");
-    refuse_config("hf/ministral3", "\"rope_parameters\"", "\"x\"", RP_E_FORMAT, "rope_parameters is missing");
-    refuse_config("hf/ministral3", "\"rope_type\": \"yarn\"", "\"rope_type\": \"linear\"", RP_E_UNSUPPORTED,
-                  "llama_4_scaling_beta: a scale that grows with the position without YaRN is not supported");
-    refuse_config("hf/llama-yarn", "\"beta_fast\": 3.0", "\"beta_fast\": -1", RP_E_FORMAT,
-                  "YaRN between -1 and 0.5 turns is not possible");
-    refuse_config("hf/gemma3", "\"hidden_activation\"",
-                  "\"hidden_act\": \"gelu_pytorch_tanh\", \"hidden_activation\": \"relu\", \"x\"", RP_E_UNSUPPORTED,
-                  "hidden_activation 'relu' is not supported (gemma3 computes gelu_pytorch_tanh)");
+    hf_refuse_config(llama, vocab, "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"vocab_size\"",
+                     RP_E_UNSUPPORTED, "rope_scaling: it beside rope_parameters is not supported");
+    hf_refuse_config(llama, rope, "\"rope_scaling\": 7, \"x\"", RP_E_FORMAT, "rope_scaling is no object");
+    hf_refuse_config(llama, rope, "\"rope_parameters\": [], \"x\"", RP_E_FORMAT, "rope_parameters is no object");
+    hf_refuse_config(llama, rope, "\"rope_scaling\": {\"factor\": 2}, \"x\"", RP_E_FORMAT,
+                     "rope_type is missing beside factor");
+    hf_refuse_config("hf/olmo3", "5000.0,\n      \"rope_type\": \"default\"\n    }\n",
+                     "5000.0, \"rope_type\": \"linear\", \"factor\": 2}", RP_E_UNSUPPORTED,
+                     "sliding_attention: RoPE scaling of layers with a window is not supported");
+    hf_refuse_config("hf/phi3-long", "\"original_max_position_embeddings\"",
+                     "\"original_max_position_embeddings\": 5, \"x\"", RP_E_UNSUPPORTED,
+                     "original_max_position_embeddings is both 5 and 10");
+    hf_refuse_config(llama, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": 0", RP_E_FORMAT,
+                     "tie_word_embeddings is neither true nor false");
+    hf_refuse_config("hf/qwen3moe", "\"norm_topk_prob\": ", "\"norm_topk_prob\": 1, \"x\": ", RP_E_FORMAT,
+                     "norm_topk_prob is neither true nor false");
+    hf_refuse_config("hf/qwen2", "\"use_sliding_window\": ", "\"use_sliding_window\": \"true\", \"x\": ", RP_E_FORMAT,
+                     "use_sliding_window is neither true nor false");
+    hf_refuse_config("hf/smollm3", "\"no_rope_layers\"", "\"no_rope_layers\": [true, true, true, false], \"x\"",
+                     RP_E_FORMAT, "no_rope_layers is not a list of 4 numbers");
+    hf_refuse_config("hf/smollm3", "\"no_rope_layers\"", "\"no_rope_layers\": [1, 1, 1], \"x\"", RP_E_FORMAT,
+                     "no_rope_layers is not a list of 4 numbers");
+    hf_refuse_config("hf/glm4moe", "\"use_qk_norm\": true", "\"use_qk_norm\": false", RP_E_FORMAT,
+                     "a norm of q or k, and use_qk_norm of config.json is not true");
+    hf_refuse_config("hf/minimax-m2", "\"model_type\"", "\"scoring_func\": \"softmax\", \"model_type\"",
+                     RP_E_UNSUPPORTED, "scoring_func: another value is not supported");
+    hf_refuse_config("hf/minimax-m2", "\"model_type\"", "\"qk_norm_type\": \"per_head\", \"model_type\"",
+                     RP_E_UNSUPPORTED, "qk_norm_type: another value is not supported");
+    hf_refuse_config("hf/minimax-m2", "\"model_type\"", "\"attn_type_list\": [1, 0], \"model_type\"", RP_E_UNSUPPORTED,
+                     "attn_type_list: attention of another kind is not supported");
+    hf_refuse_config("hf/minimax-m2", "\"head_dim\": 16", "\"head_dim\": 0", RP_E_FORMAT, "head_dim is 0");
+    hf_refuse_config("hf/ernie4_5-moe", "\"use_bias\": false", "\"use_bias\": true", RP_E_UNSUPPORTED,
+                     "use_bias: a bias of projections is not supported");
+    hf_refuse_config("hf/ernie4_5-moe", "\"moe_layer_interval\": 1", "\"moe_layer_interval\": 2", RP_E_UNSUPPORTED,
+                     "moe_layer_interval: a model with dense layers between those with experts is not supported");
+    hf_refuse_config("hf/ernie4_5-moe", "\"moe_layer_end_index\": 1", "\"moe_layer_end_index\": 0", RP_E_UNSUPPORTED,
+                     "moe_layer_end_index: a model with dense layers behind those with experts is not supported");
+    hf_refuse_config("hf/ernie4_5-moe", "\"moe_num_shared_experts\": 2", "\"moe_num_shared_experts\": 2000000000",
+                     RP_E_FORMAT, "2000000000 shared experts of 24");
+    hf_refuse_config("hf/ministral3", "\"rope_parameters\"", "\"x\"", RP_E_FORMAT, "rope_parameters is missing");
+    hf_refuse_config("hf/ministral3", "\"rope_type\": \"yarn\"", "\"rope_type\": \"linear\"", RP_E_UNSUPPORTED,
+                     "llama_4_scaling_beta: a scale that grows with the position without YaRN is not supported");
+    hf_refuse_config("hf/llama-yarn", "\"beta_fast\": 3.0", "\"beta_fast\": -1", RP_E_FORMAT,
+                     "YaRN between -1 and 0.5 turns is not possible");
+    hf_refuse_config("hf/gemma3", "\"hidden_activation\"",
+                     "\"hidden_act\": \"gelu_pytorch_tanh\", \"hidden_activation\": \"relu\", \"x\"", RP_E_UNSUPPORTED,
+                     "hidden_activation 'relu' is not supported (gemma3 computes gelu_pytorch_tanh)");
 }
 
 /* Families whose tensors are made of parts of those of the file. */
@@ -320,45 +293,45 @@ Test(hf_refused, values_that_parts_of_tensors_depend_on) {
     static const char lite[] = "hf/deepseek2-lite", v3[] = "hf/deepseek3", oss[] = "hf/gpt-oss",
                       next[] = "hf/qwen3next";
     static const char qwen[] = "hf/qwen3_5", layers[] = "\"layer_types\"", type[] = "\"model_type\"";
-    refuse_config(lite, "\"v_head_dim\": 24", "\"v_head_dim\": 16", RP_E_FORMAT,
-                  "kv_b_proj.weight (blk.0.attn_k_b.weight): its shape is not that of config.json");
-    refuse_config(lite, "\"v_head_dim\": 24", "\"v_head_dim\": 0", RP_E_FORMAT,
-                  "v_head_dim is 0, must be from 1 to 65536");
-    refuse_config(lite, "\"topk_method\": \"greedy\"", "\"topk_method\": \"group_limited_greedy\"", RP_E_UNSUPPORTED,
-                  "topk_method: another value is not supported");
-    refuse_config(lite, "\"norm_topk_prob\": false", "\"norm_topk_prob\": true", RP_E_UNSUPPORTED,
-                  "norm_topk_prob: weights of experts divided by their sum is not supported");
-    refuse_config(v3, "\"rope_interleave\": true", "\"rope_interleave\": false", RP_E_UNSUPPORTED,
-                  "rope_interleave: RoPE of pairs (i, i+n/2) in latent attention is not supported");
-    refuse_config(v3, "\"mscale\": 0.8", "\"mscale\": 0.7", RP_E_UNSUPPORTED,
-                  "mscale: YaRN of latent attention whose mscale is not mscale_all_dim is not supported");
-    refuse_config(oss, "\"swiglu_limit\": 7.0", "\"swiglu_limit\": 8", RP_E_UNSUPPORTED,
-                  "swiglu_limit: another value is not supported");
-    refuse_config(next, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2", RP_E_UNSUPPORTED,
-                  "decoder_sparse_step: another value is not supported");
-    refuse_config(next, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]", RP_E_UNSUPPORTED,
-                  "mlp_only_layers: a model with dense layers between those with experts is not supported");
-    refuse_config(next, "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 4", RP_E_FORMAT,
-                  "linear_num_value_heads 6 is no multiple of linear_num_key_heads 4");
-    refuse_config(next, "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 3", RP_E_FORMAT,
-                  "conv1d.weight (blk.0.ssm_conv1d.weight): its shape is not that of config.json");
-    refuse_config(qwen, "\"linear_value_head_dim\": 8", "\"linear_value_head_dim\": 16", RP_E_UNSUPPORTED,
-                  "linear_value_head_dim: another size than linear_key_head_dim is not supported");
-    refuse_config(qwen, layers, "\"layer_types\": [1, 2, 3], \"x\"", RP_E_FORMAT,
-                  "layer_types is not a list of 4 texts");
-    refuse_config(qwen, layers, "\"layer_types\": [1, 2, 3, 4], \"x\"", RP_E_UNSUPPORTED,
-                  "layer_types: a layer that is neither linear_attention nor full_attention is not supported");
-    refuse_config(qwen, "\"rope_theta\"", "\"mrope_section\": [11, 11], \"rope_theta\"", RP_E_FORMAT,
-                  "mrope_section is not a list of 3 numbers");
-    refuse_config(qwen, "\"rope_theta\"", "\"mrope_section\": [-1, 11, 10], \"rope_theta\"", RP_E_FORMAT,
-                  "mrope_section has -1");
-    refuse_config(qwen, type, "\"quantization_config\": {\"quant_method\": \"awq\"}, \"model_type\"", RP_E_UNSUPPORTED,
-                  "quant_method 'awq' is not supported (there are fp8 and mxfp4)");
-    expect(next, layers, "\"x\"", "qwen3next.attention.recurrent_layers", 1);
-    expect(next, "\"partial_rotary_factor\"", "\"x\"", "qwen3next.rope.dimension_count", 4);
-    expect(v3, "\"n_group\": 4", "\"n_group\": 2", "deepseek2.expert_group_count", 2);
-    expect(lite, "\"q_lora_rank\": null", "\"x\": 0", "deepseek2.attention.q_lora_rank", 1536);
-    expect(oss, layers, "\"x\"", "gpt-oss.attention.sliding_window_pattern", 1);
+    hf_refuse_config(lite, "\"v_head_dim\": 24", "\"v_head_dim\": 16", RP_E_FORMAT,
+                     "kv_b_proj.weight (blk.0.attn_k_b.weight): its shape is not that of config.json");
+    hf_refuse_config(lite, "\"v_head_dim\": 24", "\"v_head_dim\": 0", RP_E_FORMAT,
+                     "v_head_dim is 0, must be from 1 to 65536");
+    hf_refuse_config(lite, "\"topk_method\": \"greedy\"", "\"topk_method\": \"group_limited_greedy\"", RP_E_UNSUPPORTED,
+                     "topk_method: another value is not supported");
+    hf_refuse_config(lite, "\"norm_topk_prob\": false", "\"norm_topk_prob\": true", RP_E_UNSUPPORTED,
+                     "norm_topk_prob: weights of experts divided by their sum is not supported");
+    hf_refuse_config(v3, "\"rope_interleave\": true", "\"rope_interleave\": false", RP_E_UNSUPPORTED,
+                     "rope_interleave: RoPE of pairs (i, i+n/2) in latent attention is not supported");
+    hf_refuse_config(v3, "\"mscale\": 0.8", "\"mscale\": 0.7", RP_E_UNSUPPORTED,
+                     "mscale: YaRN of latent attention whose mscale is not mscale_all_dim is not supported");
+    hf_refuse_config(oss, "\"swiglu_limit\": 7.0", "\"swiglu_limit\": 8", RP_E_UNSUPPORTED,
+                     "swiglu_limit: another value is not supported");
+    hf_refuse_config(next, "\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2", RP_E_UNSUPPORTED,
+                     "decoder_sparse_step: another value is not supported");
+    hf_refuse_config(next, "\"mlp_only_layers\": []", "\"mlp_only_layers\": [1]", RP_E_UNSUPPORTED,
+                     "mlp_only_layers: a model with dense layers between those with experts is not supported");
+    hf_refuse_config(next, "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 4", RP_E_FORMAT,
+                     "linear_num_value_heads 6 is no multiple of linear_num_key_heads 4");
+    hf_refuse_config(next, "\"linear_num_key_heads\": 2", "\"linear_num_key_heads\": 3", RP_E_FORMAT,
+                     "conv1d.weight (blk.0.ssm_conv1d.weight): its shape is not that of config.json");
+    hf_refuse_config(qwen, "\"linear_value_head_dim\": 8", "\"linear_value_head_dim\": 16", RP_E_UNSUPPORTED,
+                     "linear_value_head_dim: another size than linear_key_head_dim is not supported");
+    hf_refuse_config(qwen, layers, "\"layer_types\": [1, 2, 3], \"x\"", RP_E_FORMAT,
+                     "layer_types is not a list of 4 texts");
+    hf_refuse_config(qwen, layers, "\"layer_types\": [1, 2, 3, 4], \"x\"", RP_E_UNSUPPORTED,
+                     "layer_types: a layer that is neither linear_attention nor full_attention is not supported");
+    hf_refuse_config(qwen, "\"rope_theta\"", "\"mrope_section\": [11, 11], \"rope_theta\"", RP_E_FORMAT,
+                     "mrope_section is not a list of 3 numbers");
+    hf_refuse_config(qwen, "\"rope_theta\"", "\"mrope_section\": [-1, 11, 10], \"rope_theta\"", RP_E_FORMAT,
+                     "mrope_section has -1");
+    hf_refuse_config(qwen, type, "\"quantization_config\": {\"quant_method\": \"awq\"}, \"model_type\"",
+                     RP_E_UNSUPPORTED, "quant_method 'awq' is not supported (there are fp8 and mxfp4)");
+    hf_expect(next, layers, "\"x\"", "qwen3next.attention.recurrent_layers", 1);
+    hf_expect(next, "\"partial_rotary_factor\"", "\"x\"", "qwen3next.rope.dimension_count", 4);
+    hf_expect(v3, "\"n_group\": 4", "\"n_group\": 2", "deepseek2.expert_group_count", 2);
+    hf_expect(lite, "\"q_lora_rank\": null", "\"x\": 0", "deepseek2.attention.q_lora_rank", 1536);
+    hf_expect(oss, layers, "\"x\"", "gpt-oss.attention.sliding_window_pattern", 1);
 }
 
 /* A name that no rule knows stays as it is, so that a directory can have tensors of GGUF. */

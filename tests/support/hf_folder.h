@@ -82,4 +82,33 @@ static inline RpStatus hf_open(void) {
     return st;
 }
 
+static inline double hf_number(const RpGgufFile *f, const char *key) {
+    const RpGgufValue *v = rp_gguf_find(f, key);
+    cr_assert_not_null(v, "%s", key);
+    return rp_gguf_number_at(v, 0);
+}
+
+/* The value of `key` for config.json of a golden directory with `from` replaced. */
+static inline void hf_expect(const char *dir, const char *from, const char *to, const char *key, double want) {
+    RpGgufFile *f;
+    hf_begin();
+    hf_change(dir, "config.json", from, to);
+    hf_copy_weights(dir);
+    OK(rp_gguf_open(folder, &f));
+    const double got = hf_number(f, key);
+    cr_expect_eq((float)got, (float)want, "%s, %s: %s is %.9g, not %.9g", dir, from, key, got, want);
+    rp_gguf_close(f);
+    hf_end();
+}
+
+static inline void hf_refuse_config(const char *dir, const char *from, const char *to, RpStatus status,
+                                    const char *text) {
+    hf_begin();
+    hf_change(dir, "config.json", from, to);
+    hf_copy_weights(dir);
+    REFUSED(hf_open(), status, text);
+    cr_expect_not_null(strstr(rp_last_error(), folder), "%s", rp_last_error());
+    hf_end();
+}
+
 #endif
