@@ -3,6 +3,8 @@
  * from the file. The comment at the name says which models have it; docs/models.md shows it (tools/models_table.py). */
 #include "model/arch_table.h"
 
+#include "model/gguf/known_archs.h"
+
 #include "reprise/model.h"
 
 #include <string.h>
@@ -334,28 +336,10 @@ static const ArchRow archs[] = {
 
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
-/* Families that are known and not supported, and what of them is missing. */
-static const struct {
-    const char *name, *missing;
-} known[] = {
-    {"qwen4exp",         "hyper-connections, an indexer of attention, and embeddings of n-grams"  },
-    {"deepseek4",        "hyper-connections and an indexer of attention"                          },
-    {"deepseek32",       "an indexer of attention"                                                },
-    {"glm-dsa",          "an indexer of attention"                                                },
-    {"kimi-linear",      "Kimi delta attention"                                                   },
-    {"kimi-k3",          "Kimi delta attention"                                                   },
-    {"minimax-m3",       "an indexer of attention"                                                },
-    {"llama4",           "attention in chunks, and weights before the experts"                    },
-    {"gemma3n",          "AltUp, LAuReL, and activations that are cut by their mean and deviation"},
-    {"gemma4-assistant", "the hidden states and the caches of the model that it drafts for"       },
-    {"mamba",            "the selective scan of Mamba-1"                                          },
-    {"mamba2",           "a graph without attention"                                              },
-    {"rwkv7",            "the recurrence of RWKV"                                                 },
-    {"bert",             "attention to later positions"                                           },
-    {"clip",             "image encoders: give the language model, not its projector (mmproj)"    },
-};
-
 const char *rp_arch_missing(const char *name, size_t len) {
+#define ROW(arch, hf, missing) {arch, missing},
+    static const struct { const char *name, *missing; } known[] = {RP_KNOWN_ARCHS(ROW)};
+#undef ROW
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strlen(known[i].name) == len && memcmp(known[i].name, name, len) == 0) return known[i].missing;
     return NULL;

@@ -236,6 +236,30 @@ static void print_model(const char *path) {
     rp_model_free(m);
 }
 
+/* Whether text can be given to the model, and what of the file the library does not use. */
+static void print_text(const RpGgufFile *f) {
+    RpTokenizer   *tk   = NULL;
+    RpGgufString   left = {"", 0};
+    const RpStatus st   = rp_tokenizer_new(f, &tk);
+    if (args.json) {
+        if (st == RP_OK) printf(",\"n_tokens\":%d", rp_tokenizer_n_vocab(tk));
+        if (st != RP_OK) printf(",\"n_tokens\":null,\"no_text\":");
+        if (st != RP_OK) rp_put_json_string(rp_last_error(), strlen(rp_last_error()), stdout);
+    } else if (st == RP_OK) {
+        printf("text: a tokenizer of %d tokens\n", rp_tokenizer_n_vocab(tk));
+    } else {
+        printf("text: only as token ids: ");
+        cli_print_escaped(stdout, rp_last_error(), strlen(rp_last_error()), SIZE_MAX);
+        printf("\n");
+    }
+    rp_tokenizer_free(tk);
+    if (args.json || rp_gguf_find(f, "reprise.not_read") == NULL) return;
+    if (rp_gguf_get_string(f, "reprise.not_read", &left) != RP_OK) return; /* the metadata show it */
+    printf("not read: ");
+    cli_print_escaped(stdout, left.ptr, left.len, SHOWN_BYTES);
+    printf("\n");
+}
+
 static int run(void) {
     RpGgufFile *f;
     if (rp_gguf_open(args.model, &f) != RP_OK) return cli_exit(RP_E_IO);
@@ -252,6 +276,7 @@ static int run(void) {
         printf(", %.2f MB\n", (double)rp_gguf_bytes(f) / 1e6);
     }
     print_model(args.model);
+    print_text(f);
     RpStatus st = print_types(f);
     print_metadata(f);
     if (args.json)

@@ -128,6 +128,29 @@ static void put_name(const HfModel *m) {
     rp_gguf_put_string(m->out, "general.name", slash[1] != '\0' ? slash + 1 : slash);
 }
 
+/* What the directory has and the model does not use, for `reprise inspect`. */
+static RpStatus put_not_read(const HfModel *m) {
+    static const struct {
+        const char *key, *what;
+    } parts[] = {
+        {"vision_config", "images"},
+        {"audio_config",  "sound" },
+    };
+    char     text[128] = "";
+    uint32_t next;
+    RP_TRY(rp_hf_count(m, "mtp_num_hidden_layers", m->n_layer_next, &next));
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const JsonNode *part = rp_json_get(&m->config, m->config.nodes, parts[i].key);
+        if (part == NULL || part->type != JSON_OBJECT) continue;
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] != '\0' ? ", " : "", parts[i].what);
+    }
+    if (next > 0)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%slayers that predict further tokens",
+                 text[0] != '\0' ? ", " : "");
+    if (text[0] != '\0') rp_gguf_put_string(m->out, "reprise.not_read", text);
+    return RP_OK;
+}
+
 RpStatus rp_hf_config(HfModel *m) {
     uint32_t n_trained = 0, n_ctx = 0, rope_dim = 0;
     m->text              = m->config.nodes;
@@ -143,6 +166,7 @@ RpStatus rp_hf_config(HfModel *m) {
     rp_hf_put_u32(m, "context_length", n_ctx);
     RP_TRY(rp_hf_copy_count(m, "vocab_size", "vocab_size")); /* for other readers of a file that is made of this */
     RP_TRY(layers(m));
+    RP_TRY(put_not_read(m));
     RP_TRY(feed_forward(m));
     const char *eps = m->family->eps_key != NULL ? m->family->eps_key : "rms_norm_eps";
     RP_TRY(rp_hf_copy_number(m, eps, 1e-6, "attention.layer_norm_rms_epsilon"));

@@ -2,6 +2,8 @@
  * known keys and names is one row of the table. */
 #include "model/hf/hf.h"
 
+#include "model/gguf/known_archs.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -444,6 +446,21 @@ static bool text_type_is(const HfModel *m, const char *type) {
     return type == NULL || rp_json_is(&m->config, rp_json_get(&m->config, m->text, "model_type"), type);
 }
 
+/* What a family lacks, by the beginning of its name. The longest one counts: Mamba2 is not Mamba. */
+static const char *missing_of(RpGgufString name) {
+#define ROW(arch, hf, missing) {hf, missing},
+    static const struct { const char *name, *missing; } known[] = {RP_KNOWN_ARCHS(ROW)};
+#undef ROW
+    const char *missing = NULL;
+    for (size_t i = 0, longest = 0; i < sizeof known / sizeof known[0]; i++) {
+        const size_t n = strlen(known[i].name);
+        if (n > name.len || n <= longest || memcmp(known[i].name, name.ptr, n) != 0) continue;
+        longest = n;
+        missing = known[i].missing;
+    }
+    return missing;
+}
+
 RpStatus rp_hf_find_family(HfModel *m) {
     const JsonNode    *list = rp_json_get(&m->config, m->config.nodes, "architectures");
     const JsonNode    *name = list != NULL && list->type == JSON_ARRAY ? rp_json_first(&m->config, list) : NULL;
@@ -469,6 +486,8 @@ RpStatus rp_hf_find_family(HfModel *m) {
         if (i > 0 && strcmp(families[i].name, families[i - 1].name) == 0) continue;
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", families[i].name);
     }
-    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported (there are %s)", m->config.path,
-                   (int)(text.len < 64 ? text.len : 64), text.ptr, known);
+    const char *missing = missing_of(text);
+    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported%s%s (there are %s)", m->config.path,
+                   (int)(text.len < 64 ? text.len : 64), text.ptr, missing != NULL ? ": it needs " : "",
+                   missing != NULL ? missing : "", known);
 }

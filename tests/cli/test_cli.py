@@ -299,13 +299,31 @@ def test_tokenize_prints_ids_and_texts():
     expect("<F0>" in emoji.text and "<80>" in emoji.text and "\ufffd" not in emoji.text, "bytes of a character", emoji)
 
 
+def test_inspect_says_what_of_a_model_is_not_used():
+    folder = tempfile.mkdtemp(dir=TMP.name)
+    source = os.path.join(SOURCE, "tests/golden/hf/gemma4")
+    shutil.copy(os.path.join(source, "model.safetensors"), folder)
+    with open(os.path.join(source, "config.json")) as f:
+        config = json.load(f)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(config | {"vision_config": {}, "audio_config": {}}, f)
+    r = ok(run("inspect", folder))
+    expect("\nnot read: images, sound\n" in r.text, "", r)
+    expect("\ntext: only as token ids: " + folder + ": tokenizer 'none' is not supported" in r.text, "", r)
+    o = json.loads(ok(run("inspect", folder, "--json")).text)
+    expect(o["n_tokens"] is None and "tokenizer 'none'" in o["no_text"], "", o)
+    nextn = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf")
+    expect("\nnot used yet: 1 further layer to predict further tokens (nextn)\n" in ok(run("inspect", nextn)).text, "nextn")
+
+
 def test_inspect_describes_a_model():
     r = ok(run("inspect", "-m", TINY))
-    for word in ("llama", "21 tensors", "general.architecture", "64 in all", "100.0 %", "context 512"):
+    for word in ("llama", "21 tensors", "general.architecture", "64 in all", "100.0 %", "context 512", "\ntext: a tokenizer of 64 tokens\n"):
         expect(word in r.text, word, r)
     expect("blk.0.attn_q.weight" not in r.text, "tensors only with --tensors", r)
     expect("blk.0.attn_q.weight" in ok(run("inspect", "-m", TINY, "--tensors")).text, "--tensors")
     o = json.loads(ok(run("inspect", "-m", TINY, "--json")).text)
+    expect(o["n_tokens"] == 64 and "no_text" not in o, "tokens", o)
     expect(len(o["tensors"]) == 21 and o["file_bytes"] == os.path.getsize(TINY), "", o)
     expect(
         o["weight_bytes"] == sum(t["bytes"] for t in o["tensors"]) == sum(t["bytes"] for t in o["types"]),

@@ -145,3 +145,45 @@ Test(hf_hybrid, values_of_gemma) {
         "rope_type 'proportional' is not supported (there are default, dynamic, linear, llama3, yarn, longrope "
         "of Phi3, and proportional of Gemma4)");
 }
+
+Test(hf_hybrid, what_families_that_are_not_supported_need) {
+    hf_refuse_config("hf/gemma", "GemmaForCausalLM", "Gemma3nForConditionalGeneration", RP_E_UNSUPPORTED,
+                     "architecture 'Gemma3nForConditionalGeneration' is not supported: it needs AltUp, LAuReL, and "
+                     "activations that are cut by their mean and deviation (there are LlamaForCausalLM, ");
+    hf_refuse_config(
+        "hf/gemma", "GemmaForCausalLM", "Mamba2ForCausalLM", RP_E_UNSUPPORTED,
+        "architecture 'Mamba2ForCausalLM' is not supported: it needs a graph without attention (there are ");
+    hf_refuse_config(
+        "hf/gemma", "GemmaForCausalLM", "MambaForCausalLM", RP_E_UNSUPPORTED,
+        "architecture 'MambaForCausalLM' is not supported: it needs the selective scan of Mamba-1 (there are ");
+    hf_refuse_config("hf/gemma", "GemmaForCausalLM", "Gemma9ForCausalLM", RP_E_UNSUPPORTED,
+                     "architecture 'Gemma9ForCausalLM' is not supported (there are LlamaForCausalLM, ");
+}
+
+/* reprise.not_read; NULL: there is none. */
+static void expect_not_read(const char *dir, const char *from, const char *to, const char *want) {
+    RpGgufFile  *f;
+    RpGgufString got = {"", 0};
+    hf_begin();
+    hf_change(dir, "config.json", from, to);
+    hf_copy_weights(dir);
+    OK(rp_gguf_open(folder, &f));
+    cr_expect_eq(rp_gguf_find(f, "reprise.not_read") != NULL, want != NULL, "%s, %s", dir, to);
+    OK(rp_gguf_get_string(f, "reprise.not_read", &got));
+    if (want != NULL)
+        cr_expect(got.len == strlen(want) && memcmp(got.ptr, want, got.len) == 0, "%.*s", (int)got.len, got.ptr);
+    rp_gguf_close(f);
+    hf_end();
+}
+
+Test(hf_hybrid, what_is_not_read) {
+    static const char from[] = "\"model_type\"";
+    expect_not_read("hf/gemma4", NULL, NULL, NULL);
+    expect_not_read("hf/gemma4", from, "\"vision_config\": null, \"model_type\"", NULL);
+    expect_not_read("hf/gemma4", from, "\"vision_config\": {}, \"model_type\"", "images");
+    expect_not_read("hf/gemma4", from, "\"vision_config\": {}, \"audio_config\": {}, \"model_type\"", "images, sound");
+    expect_not_read("hf/qwen3_5", from, "\"vision_config\": {}, \"mtp_num_hidden_layers\": 1, \"model_type\"",
+                    "images, layers that predict further tokens");
+    expect_not_read("hf/nemotron_h", "\"num_nextn_predict_layers\": 0", "\"num_nextn_predict_layers\": 2",
+                    "layers that predict further tokens");
+}

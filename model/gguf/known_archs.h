@@ -1,0 +1,25 @@
+/* known_archs.h - families that are known and not supported: general.architecture of GGUF files, the beginning of the
+ * names of their classes in Hugging Face directories, and what of them is missing. */
+#ifndef MODEL_GGUF_KNOWN_ARCHS_H
+#define MODEL_GGUF_KNOWN_ARCHS_H
+
+/* clang-format off */
+#define RP_KNOWN_ARCHS(X) \
+    X("qwen4exp",         "Qwen4Exp",        "hyper-connections, an indexer of attention, and embeddings of n-grams") \
+    X("deepseek4",        "DeepseekV4",      "hyper-connections and an indexer of attention") \
+    X("deepseek32",       "DeepseekV32",     "an indexer of attention") \
+    X("glm-dsa",          "GlmMoeDsa",       "an indexer of attention") \
+    X("kimi-linear",      "KimiLinear",      "Kimi delta attention") \
+    X("kimi-k3",          "KimiK3",          "Kimi delta attention") \
+    X("minimax-m3",       "MiniMaxM3",       "an indexer of attention") \
+    X("llama4",           "Llama4",          "attention in chunks, and weights before the experts") \
+    X("gemma3n",          "Gemma3n",         "AltUp, LAuReL, and activations that are cut by their mean and deviation") \
+    X("gemma4-assistant", "Gemma4Assistant", "the hidden states and the caches of the model that it drafts for") \
+    X("mamba",            "Mamba",           "the selective scan of Mamba-1") \
+    X("mamba2",           "Mamba2",          "a graph without attention") \
+    X("rwkv7",            "RWKV7",           "the recurrence of RWKV") \
+    X("bert",             "Bert",            "attention to later positions") \
+    X("clip",             "CLIP",            "image encoders: give the language model, not its projector (mmproj)")
+/* clang-format on */
+
+#endif
