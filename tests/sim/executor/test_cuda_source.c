@@ -337,6 +337,7 @@ Test(source, every_call_of_the_compiler_may_fail) {
         cr_expect_eq(stats().live, 0, "%s", nvrtc[i]);
     }
     cr_assert_eq(unsetenv(FAKE_NVRTC_VARIABLE), 0);
+    net_close(&n);
     finish();
 }
 
