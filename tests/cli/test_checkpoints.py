@@ -8,9 +8,8 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 
-from cli_program import PROGRAM, SOURCE, TMP, expect, expect_refusal, ok, run, run_tests
+from cli_program import PROGRAM, SOURCE, TMP, expect, expect_refusal, ok, run, run_tests, wait_until
 
 FILES = os.path.join(SOURCE, "tests/golden/checkpoints")  # tools/training_files.py
 BASE = os.path.join(FILES, "base.gguf")
@@ -160,8 +159,7 @@ def test_two_runs_of_one_checkpoint():
     command = ["train", BASE, *SAME, "-n", "100000000", "-o", path("long.gguf"), "--log", log, "--checkpoint-every", "1"]
     p = subprocess.Popen([PROGRAM, *command], stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"})
     try:
-        while p.poll() is None and not os.path.exists(saved):
-            time.sleep(0.01)
+        wait_until(lambda: p.poll() is not None or os.path.exists(saved), "the first checkpoint")
         expect(p.poll() is None, "it runs", p.poll())
         for more in (["--checkpoint", saved], ["--checkpoint", os.path.join(TMP.name, ".", "long.checkpoint.gguf")]):
             expect_refusal(train(BASE, "-n", "2", "-o", path("second.gguf"), *more), 1,
