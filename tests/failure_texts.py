@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "fallback"]
+FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "fallback", "cli"]
 
 # Texts that no input brings about, and why.
 ALLOWED = {
@@ -20,6 +20,8 @@ ALLOWED = {
     r"a workspace of %zu bytes: must be at least": "each function checks its workspace before (nn/cpu.c)",
     r"its folder cannot be locked": "fcntl fails for no open folder of a test (train/lock.c)",
     r"looking for the tensor failed": "only if memory runs out in a step that is not finite (train/trainer_step.c)",
+    r"only %d of %d threads": "test_host_faults lets pthread_create fail in executor/pool.c (cli/machine/machine_read.c)",
+    r"the dump has more than": "it would take 1 GB of memory (cli/diff/diff_read.c)",
     r"too many values": "they would take 1 GB of memory (model/hf/json.c)",
     r"config.json is empty": "only if it is removed between two looks at it (model/hf/open.c)",
     r"more than %d files of weights": "a process may not have so many files open (model/hf/shards.c)",

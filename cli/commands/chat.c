@@ -97,8 +97,8 @@ static RpStatus answer(Chat *c, const char *message) {
     if (result.reason == RP_STOP_CONTEXT) notice("the context is full: /reset empties it, -c sets a larger one");
     if (result.reason == RP_STOP_LIMIT) notice("stopped at the limit of -n");
     if (args.stats) cli_report(&(Report){c->conversation.session, &result, 0.0, result.first_token_s});
-    cli_forget_interrupt(); /* Ctrl-C ended the reply, perhaps while it was written */
-    return cli_print("", 0) ? RP_OK : rp_fail(RP_E_CANCELLED, "standard output is closed");
+    cli_forget_interrupt();                           /* Ctrl-C ended the reply, perhaps while it was written */
+    return cli_print("", 0) ? RP_OK : RP_E_CANCELLED; /* cli_close_stdout reports it */
 }
 
 /* /system TEXT: a conversation begins with its system message, so a new one is started. `text` may be empty. */

@@ -110,7 +110,8 @@ static RpStatus read_folder(const char *path, const char *preset, Steps *s) {
     for (int i = 0; i < n; i++) {
         char      file[4096];
         const int length = snprintf(file, sizeof file, "%s/%s", path, files[i]->d_name);
-        if (st == RP_OK && length >= (int)sizeof file) st = rp_fail(RP_E_IO, "%s: the path is too long", path);
+        if (st == RP_OK && length >= (int)sizeof file)
+            st = rp_fail(RP_E_IO, "a path of %d bytes is too long: %s", length, file);
         if (st == RP_OK) st = read_file(file, preset, s);
         free(files[i]);
     }

@@ -5,6 +5,7 @@
 #include "cli/train/train.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { MAX_PATH = 4096 };
@@ -16,7 +17,7 @@ RpStatus cli_train_try_output(const char *path) {
     cli_clean_output(path);
     RP_TRY(rp_new_file_open(path, &file));
     const bool in_place = rp_new_file_in_place(file);
-    (void)!rp_new_file_close(file, rp_fail(RP_E_CANCELLED, "only tried"));
+    (void)!rp_new_file_close(file, RP_E_CANCELLED);
     return in_place ? rp_fail(RP_E_ARG, "%s is not a regular file", path) : RP_OK;
 }
 
@@ -68,7 +69,7 @@ static RpStatus start_preset(const TrainArgs *a, const Corpus *c, RpModel **m) {
     const char *name = rp_new_file_temporary(output);
     RpStatus    st   = RP_OK;
     if (snprintf(tokenizer, MAX_PATH, "%s.tokenizer", name) >= MAX_PATH)
-        st = rp_fail(RP_E_ARG, "the path of %s is too long", a->output);
+        st = rp_fail(RP_E_ARG, "a path of %zu bytes is too long for the files beside it: %s", strlen(name), name);
     snprintf(model, MAX_PATH, "%s.model", name);
     if (st == RP_OK) st = open_preset(a, c, a->texts.n > 0 && a->tokenizer == NULL ? tokenizer : NULL, model, m);
     (void)unlink(model); /* the mapping keeps the contents */

@@ -143,12 +143,14 @@ def test_bad_files_exit_1_with_their_name():
     expect_refusal(run("generate", "-m", TMP.name + "/two\nlines", "-p", "a"), 1, "two\\x0alines")
     expect_refusal(run("generate", "-m", TINY, "-f", files["missing"]), 1, files["missing"])
     expect_refusal(
-        run("perplexity", "-m", TINY, "-f", files["empty"], "--window", "8"), 1, "do not fill one window"
+        run("perplexity", "-m", TINY, "-f", files["empty"], "--window", "8"), 1, "1 tokens do not fill one window of 8: give more text or a smaller --window"
     )
 
 
 def test_an_empty_path_is_named():
     expect_refusal(run("inspect", ""), 1, "the path of the model file is empty")
+    no_tokenizer = os.path.join(SOURCE, "tests/golden/checkpoints/base.gguf")
+    expect_refusal(run("tokenize", no_tokenizer, "-p", "a"), 1, f"{no_tokenizer} has no tokenizer (tokenizer.ggml.model, or tokenizer.json of a directory)")
     expect_refusal(run("generate", "-m", "", "-p", "a"), 1, "the path of the model file is empty")
 
 
@@ -354,7 +356,7 @@ def test_graph_prints_text_dot_and_json():
     )
     one = json.loads(ok(run(*g, "--json", "--layer", "1")).text)["nodes"]
     expect(one and all(n["layer"] == 1 for n in one), "--layer")
-    expect_refusal(run(*g, "--layer", "2"), 1, "layers 0 to 1")
+    expect_refusal(run(*g, "--layer", "2"), 1, "--layer 2: the model has the layers 0 to 1")
     path = os.path.join(TMP.name, "graph.dot")
     expect(ok(run(*g, "--dot", "-o", path)).out == b"", "nothing on stdout")
     with open(path, encoding="utf-8") as f:

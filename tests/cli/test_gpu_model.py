@@ -77,7 +77,7 @@ def test_a_grid_that_follows_the_gpu_has_as_many_blocks_an_sm_on_each():
     check(kernel(sms=132, **blocks), "issue", 264 / 260 * 1e6 / 1.98e3)
     check(kernel(sms=132, **blocks), "issue", 264 / 260 * 132 / 128 * 1e6 / 2.52e3, serial=2 * 215 * 1.5 / 1e3, gpu="4090")
     check(kernel(sms=0, **blocks), "issue", 3 / 260 * 132 * 1e6 / 2.52e3, serial=2 * 215 * 1.5 / 1e3, gpu="4090")
-    refused(counts(kernel(sms=-1)), '"sms" is missing or not a number')
+    refused(counts(kernel(sms=-1)), 'kernel 0: "sms" is missing or not a number')
 
 
 def test_the_slowest_arithmetic_pipe_decides():
@@ -147,14 +147,18 @@ def test_text_says_predicted():
 
 def test_bad_arguments_are_refused():
     path = file_of(counts(kernel()))
-    expect_refusal(run("bench", "launches", "--predict", path, "--gpu", "h300"), 1, "no data sheet of GPU 'h300'", "h100, h100-pcie")
+    expect_refusal(run("bench", "launches", "--predict", path, "--gpu", "h300"), 1, "no data sheet of GPU 'h300'; known are ", "h100, h100-pcie")
     expect_refusal(run("bench", "launches", "--predict", path, "--preset", "tiny"), 1, "no counts of preset 'tiny'")
     expect_refusal(run("bench", "launches", "--predict", path, "--all-presets"), 2, "--predict goes with")
     expect_refusal(run("bench", "launches", "--preset", "tiny", "--gpu", "h100"), 2, "--gpu is for --predict")
     expect_refusal(run("bench", "launches", "--predict", os.path.join(TMP.name, "none.json")), 1, "none.json")
-    empty = os.path.join(TMP.name, "empty")
+    empty, deep = os.path.join(TMP.name, "empty"), os.path.join(TMP.name, "deep")
     os.mkdir(empty)
-    expect_refusal(run("bench", "launches", "--predict", empty), 1, "no counts in it")
+    os.mkdir(deep)
+    open(os.path.join(deep, "a" * 240 + ".json"), "w").close()
+    deep += "/." * ((3960 - len(deep)) // 2)
+    expect_refusal(run("bench", "launches", "--predict", deep), 1, f"a path of {len(deep) + 246} bytes is too long: {TMP.name}")
+    expect_refusal(run("bench", "launches", "--predict", empty), 1, "no counts in it (files *.json of `reprise-sim bench counts --json`)")
 
 
 def refused(step, *words):
@@ -164,14 +168,15 @@ def refused(step, *words):
 
 def test_broken_files_are_refused():
     refused("{", "line 1, column")
-    refused("{}", "not the output of `reprise-sim bench counts")
+    refused("{}", "broken.json: not the output of `reprise-sim bench counts --phase decode --json`")
     refused(counts(), "not the output of")
-    refused(counts(kernel(), phase="prefill"), "phase 'prefill'; only decode is predicted")
+    refused(counts(kernel(), phase="prefill"), "broken.json: counts of phase 'prefill'; only decode is predicted")
     refused(counts(kernel(), 7), 'kernel 1: "grid"')
     for name in set(IDLE) - {"name", "node"}:
         k = kernel()
         del k[name]
         refused(counts(kernel(), k), f'kernel 1: "{name}" is missing')
+    refused(counts(kernel(block=1025)), 'kernel 0: "block" is missing or not a number from 1 to 1024')
     for part in "warp_instructions", "bytes":
         k = kernel()
         del k[part]["double" if part == "warp_instructions" else "weights"]

@@ -32,7 +32,7 @@ def test_device_options_are_checked():
     g = ["generate", "-m", TINY, "-p", "a"]
     expect_refusal(run(*g, "--device", "gpu"), 1, "device 'gpu'", "cuda:N")
     expect_refusal(run(*g, REPRISE_DEVICE="tpu"), 1, "REPRISE_DEVICE 'tpu'")
-    expect_refusal(run(*g, "--mode", "fast"), 1, "--mode fast", "replay")
+    expect_refusal(run(*g, "--mode", "fast"), 1, "--mode fast: must be auto, eager, replay or loop")
     expect_refusal(run(*g, "--device", "cpu", "--require-cuda"), 1, "CUDA is required")
     for mode in ([], ["--mode", "eager"], ["--mode", "replay"], ["--mode", "loop"]):
         expect_refusal(run(*g, "--device", "cpu", "--require-graph", *mode), 1, "a graph is required: the CPU has none")
@@ -113,7 +113,8 @@ def test_bench_machine_measures_what_limits_decode():
         text = ok(run("bench", "machine", "-f", data)).text
         expect(re.search(r"Software prefetch: (l1|l2):\d+|Software prefetch: none", text) and text.count(" GB/s") >= 5, "all", text)
     expect_refusal(run("bench", "machine", "-f", TMP.name), 1, TMP.name, "cannot be read")
-    expect_refusal(run("bench", "machine", "-f", temporary("few", b"x" * 100)), 1, "too few")
+    expect_refusal(run("bench", "machine", "-f", temporary("few", b"x" * 100)), 1, "100 bytes are too few to read")
+    expect_refusal(run("bench", "machine", "-f", temporary("no bytes", b"")), 1, "0 bytes cannot be mapped")
     for wrong in ("l3", "l2:", "l2:100", "l2:-64", "none:64", "l1:99999999"):
         expect_refusal(run("bench", "-m", TINY, "-p", "1", "-n", "1", REPRISE_PREFETCH=wrong), 1, f"REPRISE_PREFETCH={wrong}")
 
@@ -138,7 +139,7 @@ def test_profile_times_every_node():
     with open(trace) as f:
         events = json.load(f)["traceEvents"]
     expect(sum(e["ph"] == "X" for e in events) == len(steps), "an event for each step", len(events))
-    expect_refusal(run("profile", "-m", TINY, "--pos", "99999"), 1, "position 99999")
+    expect_refusal(run("profile", "-m", TINY, "--pos", "99999"), 1, "position 99999: the model was trained for 512")
 
 
 def test_any_name_is_valid_json_and_dot():
@@ -276,26 +277,31 @@ def test_diff_refuses_bad_arguments_and_dumps():
     node = '{"id":%d,"op":"silu","name":"y","layer":0,"dtype":"f32","ne":[1,1,1,1],"nb":[4,4,4,4],"sources":[%s]}'
     broken('{"nodes":\n[}', "line 2, column 2")
     broken("", "line 1")
-    broken("[1]", '"nodes" is missing')
-    broken('{"nodes":[]}', "0 nodes")
-    broken('{"nodes":[3]}', "node 0", "not an object")
-    broken('{"nodes":[{"id":0}]}', "node 0", '"layer"')
-    broken('{"nodes":[%s]}' % (node % (0, 0)), "node 0", "does not come before")
+    broken("[1]", 'broken.json: not a dump of `reprise graph --json`: "nodes" is missing')
+    broken('{"n\u00f6des":[]}', 'broken.json: not a dump of `reprise graph --json`: the key "n\u00f6des"')
+    broken('{"nodes":[], "nodes":[]}', 'broken.json: "nodes" is there twice')
+    broken('{"nodes":[]}', "broken.json: the dump has 0 nodes")
+    broken('{"nodes":[3]}', "broken.json: node 0 of the dump is not an object")
+    broken('{"nodes":[{"id":0}]}', 'broken.json: node 0 of the dump: "layer" is not the number of a node or layer')
+    broken('{"nodes":[%s]}' % (node % (0, 0)), "node 0", "has one that does not come before the node (is this a dump of one layer?)")
+    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"silu"', "7"), "node 0", '"op" is not a string')
+    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"ne":[1,', '"ne":[1,1,'), "node 0", '"ne" is not a list of 4 integers')
+    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"nb":[4,', '"nb":[4.5,'), "node 0", '"nb" is not a list of 4 integers')
     broken('{"nodes":[%s,%s]}' % (node % (1, ""), node % (1, "")), "node 1", '"id"')
     broken('{"nodes":[%s]}' % (node % (-1, "")), "node 0", '"id"')
-    broken('{"nodes":[%s]}' % (node % (0, ",".join(["null"] * 99))), "longer than")
+    broken('{"nodes":[%s]}' % (node % (0, ",".join(["null"] * 99))), '"sources" is not a list, or longer than that of any op')
     broken('{"nodes":[%s]}' % (node % (0, "")).replace('"layer":0', '"layer":99999999'), "node 0")
     broken('{"nodes":[%s]}' % (node % (2**63 - 1, "")), "node 0", '"id"')
-    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"name"', '"us":1e308,"name"'), "node 0", '"us"')
+    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"name"', '"us":1e308,"name"'), "node 0", '"us" is not a time in microseconds')
     whole = ok(run("graph", "-m", TINY, "--json")).out
     for cut in range(0, len(whole) - 2, 997):
         broken(whole[:cut].decode(), "line")
     refuse(1, "gone.json", args=["--diff", "gone.json", MIX])
     refuse(1, "'fuse' is not a pass", "attention, quantize", args=["--diff", MIX, "after=fuse"])
     refuse(1, "'fuse' is not a pass", args=["--diff", MIX, "passes=-fuse"])
-    refuse(1, "'nonsense' is neither a file nor a preset", "after=PASS", args=["--diff", "nonsense:raw", MIX])
+    refuse(1, "'nonsense' is neither a file nor a preset; settings that may follow, each after a colon: ", "after=PASS", args=["--diff", "nonsense:raw", MIX])
     refuse(1, "tokens=many: must be a whole number", args=["--diff", "tokens=many", MIX])
-    refuse(1, "is for presets", args=["--diff", "type=Q8_0", MIX])
+    refuse(1, "type=Q8_0 is for presets of `reprise synth` only", args=["--diff", "type=Q8_0", MIX])
     refuse(2, "needs two graphs", args=["--diff", MIX])
     refuse(2, "only --diff takes more graphs", args=[MIX, MIX])
     refuse(2, "do not go with --diff", args=["--diff", MIX, MIX, "--dot"])
@@ -313,7 +319,9 @@ def test_graph_shows_launches():
 
 
 def test_only_the_program_of_the_simulated_device_counts_instructions():
-    expect_refusal(run("bench", "counts", "-m", TINY), 1, "--target reprise_sim` makes")
+    expect_refusal(run("bench", "counts", "-m", TINY), 1,
+                   "this program cannot count instructions: it has no interpreter of PTX. Where nvcc is installed, `cmake -B build "
+                   "-DRP_SIM=ON && cmake --build build --target reprise_sim` makes a program that has it, build/reprise-sim")
     expect("reprise-sim" in ok(run("help", "bench", "counts")).text, "help names the program")
     expect_refusal(run("bench", "counts", "--preset", "tiny", "-m", TINY), 2, "exclude each other")
 
@@ -355,9 +363,9 @@ def test_instructions_are_counted_on_the_simulated_device():
         expect(gate_up["sampled_blocks"] == 4 and gate_up["launches"] == 32, "sampled, and once for all layers", gate_up)
         weights = 2 * 14336 * 4096 * block  # once; one sampled block may have a row tile more than the others
         expect(abs(gate_up["bytes"]["weights"] / weights - 1) < 0.03, "each byte of the weights once", gate_up)
-    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--pos", "1024"), 1, "trained for 1024")
-    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--chunk", "1025"), 1, "trained for 1024")
-    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--phase", "warm"), 1, "decode, prefill or both")
+    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--pos", "1024"), 1, "position 1024: the model was trained for 1024")
+    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--chunk", "1025"), 1, "a chunk of 1025 tokens: the model was trained for 1024")
+    expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--phase", "warm"), 1, "--phase warm: must be decode, prefill or both")
 
 
 def test_the_simulated_device_is_verified_profiled_and_timed():

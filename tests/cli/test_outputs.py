@@ -256,7 +256,7 @@ def test_an_adapter_is_no_checkpoint():
     ok(run(*lora, "-o", path("one.gguf"), "--steps", "1"))
     files = all_files()
     r = run(*lora, "-o", path("two.gguf"), "--steps", "2", "--resume", path("one.gguf"), "--checkpoint", path("one.gguf"))
-    expect_refusal(r, 1, path("one.gguf"), "is an adapter, not a checkpoint")
+    expect_refusal(r, 1, path("one.gguf") + " is an adapter, not a checkpoint: --checkpoint must be another file")
     expect(all_files() == files, "every file as before")
     saved = path("one.checkpoint.gguf")
     ok(run(*lora, "-o", path("two.gguf"), "--steps", "2", "--resume", saved, "--checkpoint", saved, "--change-options"))
@@ -281,7 +281,8 @@ def test_a_file_that_is_no_log_stays():
             f.write(data)
         files = all_files()
         for more in ([], ["--resume", saved]):
-            expect_refusal(run(*TRAIN, "--steps", "2", "--log", path("notes"), *more), 1, path("notes"), "does not begin as the log")
+            expect_refusal(run(*TRAIN, "--steps", "2", "--log", path("notes"), *more), 1,
+                           path("notes") + ' exists and does not begin as the log of a training, with {"step":')
             expect(all_files() == files, "every file as before", data[:40])
 
 

@@ -136,7 +136,7 @@ def test_a_prompt_may_hold_any_bytes():
     expect(o["prompt_tokens"] >= 3, "", o)
     r = ok(run("generate", "-m", TINY, "-f", path, "-n", "3", "--ignore-eos", "--json", "--echo"))
     expect("\ufffd" in json.loads(r.text)["text"], "ill-formed bytes are replaced in JSON", r)
-    expect_refusal(run("generate", "-m", TINY, "-f", path, "--chat", "--template", "chatml"), 1, "NUL")
+    expect_refusal(run("generate", "-m", TINY, "-f", path, "--chat", "--template", "chatml"), 1, "the prompt holds a NUL byte, which a chat message cannot")
 
 
 def test_an_empty_prompt_is_one_bos_token():
@@ -148,7 +148,8 @@ def test_chat_needs_a_template():
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "template")
     expect_refusal(run("chat", "-m", TINY), 1, "template")
     expect_refusal(run("chat", "-m", TINY, "--template", "nonsense"), 1, "chatml", "llama3")
-    expect_refusal(run("chat"), 1, "the demo model was not trained to chat", "scripts/get-model.sh smollm2", "reprise chat models/")
+    expect_refusal(run("chat"), 1, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that was; then: reprise chat "
+                   "models/smollm2-135m-instruct-q4_1.gguf")
 
 
 def tokens_read(*chat, lines):
@@ -238,7 +239,7 @@ def test_a_real_model_answers():
     one = ok(run(*g, "-p", "The capital of France is", "-t", "1"))
     expect(one.text.startswith(" Paris"), "", one)
     expect(ok(run(*g, "-p", "The capital of France is", "-t", "2")).out == one.out, "threads")
-    expect_refusal(run(*g, "-p", ""), 1, "the prompt is empty")
+    expect_refusal(run(*g, "-p", ""), 1, "the prompt is empty and this model has no beginning-of-sequence token to start from: give some text")
     ok(run(*g, "-p", "-", stdin=b"\xff\xfe\xfd"))
     chat = ok(run(*g, "--chat", "-p", "What is the capital of France?"))
     text = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
@@ -294,6 +295,8 @@ def test_demo_model_is_the_default():
     shutil.copy(PROGRAM, alone)
     p = subprocess.run([alone, "generate", "-p", "a"], capture_output=True)
     expect_refusal(Result(p.returncode, p.stdout, p.stderr), 2, "a MODEL is needed: there is no demo model", "share/reprise")
+    p = subprocess.run([alone, "graph", "--diff", "raw", "raw"], capture_output=True)
+    expect_refusal(Result(p.returncode, p.stdout, p.stderr), 1, "raw: no model is given: put one before the settings, or use -m FILE")
 
 
 def test_experts_are_counted():
