@@ -27,6 +27,7 @@ typedef struct Entry {
     const SafeTensor *tensor;
     int64_t           ne[RP_MAX_DIMS]; /* of what the tensor is in GGUF */
     const HfFactor   *factor;          /* of its rows, or NULL */
+    int64_t           from; /* its first element in the tensor, if its elements stand there in their order; or -1 */
 } Entry;
 
 /* Tensors of one name: entries[first..first + n), n > 1 for experts and pieces. */
@@ -68,6 +69,14 @@ static RpStatus check_unknown(const Weights *w, const SafeTensor *t) {
                    w->m->dir.path, (int)(s.len < 96 ? s.len : 96), s.ptr);
 }
 
+/* The elements of the cut follow one another. */
+static bool is_solid(const HfCut *c) {
+    int64_t n = 1;
+    for (int i = 0; i < 4; n *= c->ne[i++])
+        if (c->ne[i] != 1 && c->step[i] != n) return false;
+    return true;
+}
+
 static RpStatus add_entry(Weights *w, const SafeTensor *t, const HfTarget *to) {
     Entry *e = &w->entries[w->n_entries];
     HfCut  cut;
@@ -80,6 +89,7 @@ static RpStatus add_entry(Weights *w, const SafeTensor *t, const HfTarget *to) {
         return bad(w, e, "a norm of q or k, and use_qk_norm of config.json is not true");
     if (!rp_hf_cut(&w->m->sizes, to->form, t, &cut)) return bad(w, e, "its shape is not that of config.json");
     memcpy(e->ne, cut.shape, sizeof e->ne);
+    e->from = is_solid(&cut) ? cut.from : -1;
     if (to->role == HF_TENSOR) e->factor = rp_hf_factor(w->m, to->name);
     w->n_entries++;
     return RP_OK;
@@ -152,6 +162,10 @@ static bool ends_in(const Entry *e, const char *text) {
 /* Norms that families multiply by 1 + weight; the one of a delta net is none of them. */
 static bool is_norm(const Entry *e) {
     return strstr(e->to.name, "_norm.weight") != NULL && !ends_in(e, ".ssm_norm.weight");
+}
+
+static bool is_decay(const Entry *e) {
+    return e->to.form == FORM_DECAY || e->to.form == FORM_TILED_DECAY || e->to.form == FORM_COLUMN_DECAY;
 }
 
 static bool is_mxfp4(const Entry *e) { return e->to.form >= FORM_MXFP4 && e->to.form <= FORM_MXFP4_ODD; }
@@ -231,8 +245,8 @@ static bool must_be_made(const Weights *w, const Group *g) {
     const SafeTensor *t = e->tensor;
     if (e->to.role == HF_UNKNOWN) return false;
     const int dtype = dtype_of(e);
-    if (dtype != rp_safe_type_dtype(t->type) || e->to.role == HF_EXPERT || e->to.form != FORM_WHOLE) return true;
-    if ((w->m->family->norm_plus_1 && is_norm(e)) || e->factor != NULL) return true;
+    if (dtype != rp_safe_type_dtype(t->type) || e->to.role == HF_EXPERT || e->to.role == HF_PIECE) return true;
+    if ((w->m->family->norm_plus_1 && is_norm(e)) || e->factor != NULL || is_decay(e) || e->from < 0) return true;
     return (uintptr_t)t->data % rp_row_bytes((RpDtype)dtype, 1) != 0;
 }
 
@@ -320,8 +334,8 @@ static RpStatus make_entry(const Weights *w, const Entry *e, char *out) {
     if (dtype != RP_F32) return RP_OK;
     float     *x     = (float *)(void *)out;
     const bool plus1 = w->m->family->norm_plus_1 && is_norm(e);
-    const bool decay = e->to.form == FORM_DECAY || e->to.form == FORM_TILED_DECAY || e->to.form == FORM_COLUMN_DECAY;
-    for (int64_t k = 0; k < e->ne[0] * e->ne[1] && (plus1 || decay); k++) x[k] = plus1 ? x[k] + 1.0f : -expf(x[k]);
+    for (int64_t k = 0; k < e->ne[0] * e->ne[1] && (plus1 || is_decay(e)); k++)
+        x[k] = plus1 ? x[k] + 1.0f : -expf(x[k]);
     return RP_OK;
 }
 
@@ -342,11 +356,12 @@ static void place(const Weights *w, const Group *g, RpGgufFile *f, RpGgufTensor 
     group_shape(w, g, ne);
     out->known     = e->to.role != HF_UNKNOWN;
     out->gguf_type = dtype >= 0 ? (uint32_t)rp_dtype_info((RpDtype)dtype)->gguf_type : GGUF_I8;
-    out->bytes     = g->made != SIZE_MAX ? group_bytes(w, g) : t->bytes;
+    out->bytes     = out->known ? group_bytes(w, g) : t->bytes;
     memcpy(out->view.ne, ne, sizeof ne);
     if (!out->known) return;
-    const void *data = g->made != SIZE_MAX ? f->parts.made + g->made : (const char *)t->data;
-    out->view        = rp_view_contiguous((RpDtype)dtype, ne, NULL);
+    const void *data = g->made != SIZE_MAX ? f->parts.made + g->made : NULL;
+    if (g->made == SIZE_MAX) data = (const char *)t->data + rp_row_bytes((RpDtype)dtype, e->from);
+    out->view = rp_view_contiguous((RpDtype)dtype, ne, NULL);
     memcpy(&out->view.data, &data, sizeof data); /* read only, as gguf.h says */
 }
 

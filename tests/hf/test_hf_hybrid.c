@@ -187,3 +187,16 @@ Test(hf_hybrid, what_is_not_read) {
     expect_not_read("hf/nemotron_h", "\"num_nextn_predict_layers\": 0", "\"num_nextn_predict_layers\": 2",
                     "layers that predict further tokens");
 }
+
+/* Gate and up are halves of one tensor. Its rows follow one another in the file. Of copies, the norm between these names
+ * would lie between them. */
+Test(hf_hybrid, parts_that_are_whole_rows_are_not_copied) {
+    RpGgufFile *f;
+    OK(rp_gguf_open(GOLDEN_DIR "hf/granitehybrid", &f));
+    const RpGgufTensor *gate = rp_gguf_find_tensor(f, "blk.0.ffn_gate.weight");
+    const RpGgufTensor *up   = rp_gguf_find_tensor(f, "blk.0.ffn_up.weight");
+    cr_assert(gate != NULL && up != NULL);
+    cr_expect_eq((char *)up->view.data, (char *)gate->view.data + gate->bytes);
+    cr_expect_eq(gate->bytes, 32 * 40 * 2);
+    rp_gguf_close(f);
+}
