@@ -188,8 +188,8 @@ Test(hf_hybrid, what_is_not_read) {
                     "layers that predict further tokens");
 }
 
-/* Gate and up are halves of one tensor. Its rows follow one another in the file. Of copies, the norm between these names
- * would lie between them. */
+/* Gate and up are halves of one tensor. Its rows follow one another in the file. Copies would have the norm that is
+ * between these names between them. */
 Test(hf_hybrid, parts_that_are_whole_rows_are_not_copied) {
     RpGgufFile *f;
     OK(rp_gguf_open(GOLDEN_DIR "hf/granitehybrid", &f));
