@@ -55,23 +55,21 @@
     X(Q1_0,    q1_0,    32, 128, false, 129,  2,  18, 40, Q6_K, FIELD(qs, 4, 32) FIELD(d, 0, 4))                          \
     X(Q2_0,    q2_0,    32, 128, false, 130,  2,  18, 41, Q6_K, FIELD(qs, 8, 64) FIELD(d, 0, 8))
 
-/* The same, of types that floats cannot be quantised to: ggml's quantisers of most of them need an importance
- * matrix. */
+/* The same, of types whose quants are entries of a codebook (fallback/quants/codebook_fit.h). */
 #define RP_CODEBOOK_QUANTS(X)                                                                                             \
     X(IQ3_S,   iq3_s,   32, 128, false, 143,  2, 106, 26, Q6_K, FIELD(qs, 2, 64) FIELD(signs, 74, 32) FIELD(qh, 66, 8)    \
                                                                   FIELD(scales, 106, 4) FIELD(d, 0, 2))                   \
-    X(IQ3_XXS, iq3_xxs, 32, 128, false, 190,  2,  98, 23, Q6_K, FIELD(qs, 2, 64) FIELD(signs, 66, 32) FIELD(d, 0, 2))     \
-    X(IQ2_XXS, iq2_xxs, 32, 128, false, 171,  2,  66, 19, Q6_K, FIELD(qs, 2, 64) FIELD(d, 0, 2))                          \
-    X(IQ2_XS,  iq2_xs,  16, 128, false, 171,  2,  66, 20, Q6_K, FIELD(qs, 2, 64) FIELD(scales, 66, 8) FIELD(d, 0, 2))     \
-    X(IQ2_S,   iq2_s,   16, 128, false, 171,  2,  74, 28, Q6_K, FIELD(qs, 2, 32) FIELD(signs, 34, 32) FIELD(qh, 66, 8)    \
+    X(IQ3_XXS, iq3_xxs, 32, 128, false, 190,  2,  98, 23, Q5_K, FIELD(qs, 2, 64) FIELD(signs, 66, 32) FIELD(d, 0, 2))     \
+    X(IQ2_XXS, iq2_xxs, 32, 128, false, 171,  2,  66, 19, Q5_K, FIELD(qs, 2, 64) FIELD(d, 0, 2))                          \
+    X(IQ2_XS,  iq2_xs,  16, 128, false, 171,  2,  66, 20, Q5_K, FIELD(qs, 2, 64) FIELD(scales, 66, 8) FIELD(d, 0, 2))     \
+    X(IQ2_S,   iq2_s,   16, 128, false, 171,  2,  74, 28, Q5_K, FIELD(qs, 2, 32) FIELD(signs, 34, 32) FIELD(qh, 66, 8)    \
                                                                   FIELD(scales, 74, 8) FIELD(d, 0, 2))                    \
-    X(IQ1_S,   iq1_s,   32, 128, false, 137,  2,  50, 24, Q6_K, FIELD(qs, 2, 32) FIELD(qh, 34, 16) FIELD(d, 0, 2))        \
-    X(IQ1_M,   iq1_m,   16, 128, false, 137,  0,  48, 31, Q6_K, FIELD(qs, 0, 32) FIELD(qh, 32, 16) FIELD(scales, 48, 8))
+    X(IQ1_S,   iq1_s,   32, 128, false, 137,  2,  50, 24, Q5_K, FIELD(qs, 2, 32) FIELD(qh, 34, 16) FIELD(d, 0, 2))        \
+    X(IQ1_M,   iq1_m,   16, 128, false, 137,  0,  48, 31, Q5_K, FIELD(qs, 0, 32) FIELD(qh, 32, 16) FIELD(scales, 48, 8))
 /* clang-format on */
 
 #define RP_EXPANDED_QUANTS(X) RP_SEARCHED_QUANTS(X) RP_CODEBOOK_QUANTS(X)
 #define RP_QUANTS(X)          RP_DIRECT_QUANTS(X) RP_EXPANDED_QUANTS(X)
-#define RP_QUANTIZED(X)       RP_DIRECT_QUANTS(X) RP_SEARCHED_QUANTS(X) /* floats can be quantised to them */
 
 /* RP_<type>_ELEMS and RP_<type>_BYTES of a block, for every data type. */
 enum {

@@ -12,7 +12,7 @@ import llama
 import new_types
 import numpy as np
 from gguf import GGMLQuantizationType as Q
-from golden_tiny import codebook_types, quantize, weight_types
+from golden_tiny import quantize, weight_types
 
 # types whose quantiser does not search
 SIMPLE = [Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.MXFP4, Q.TQ1_0, Q.TQ2_0, Q.Q1_0]
@@ -34,7 +34,7 @@ rows.tofile(out / "pack.f32")
 with open(out / "pack.txt", "w", encoding="ascii") as f:
     print(llama.HEADER, file=f)
     for q in weight_types():
-        if q in [Q.F16, Q.BF16] + codebook_types():
+        if q in (Q.F16, Q.BF16):
             continue
         blocks = quantize(rows, q)
         error = float(((new_types.dequantize(blocks, q).astype(np.float64) - rows) ** 2).sum())

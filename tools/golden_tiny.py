@@ -33,13 +33,6 @@ def weight_types():
     return [Q(int(gguf_type)) for name, gguf_type in re.findall(r"X\((\w+), .*, (\d+)\)", table) if name not in ("F32", "I32")]
 
 
-def codebook_types():
-    """Those of weight_types() that the library does not quantise to (base/dtypes.h)."""
-    header = (pathlib.Path(__file__).resolve().parents[1] / "base/dtypes.h").read_text()
-    table = re.search(r"#define RP_CODEBOOK_QUANTS\(X\)(.*?[^\\])\n", header, re.S)[1]
-    return [Q[name] for name in re.findall(r"X\((\w+),", table)]
-
-
 ggml = None
 for _name in ("libggml-base.so", "libggml.so"):
     for _path in pathlib.Path(llama_cpp.__file__).parent.rglob(_name):

@@ -1,7 +1,7 @@
 /* expand.h - what the files in fallback/quants/types build on. Such a file has all that the CPU kernels know of a type:
  *
  *     Block<ID>                       the block of the file
- *     quantize_<name>(x, w, b)        types of RP_QUANTIZED; w is the importance of each element (fit.h)
+ *     quantize_<name>(x, w, b)        types of RP_QUANTS; w is the importance of each element (fit.h)
  *
  * and of RP_EXPANDED_QUANTS, from which expand_avx2.h, expand_avx512.h, expand_neon.h and expand_panel_x86.h in
  * fallback/products make GEMV and packing for each instruction set, and dequantize.c makes dequantisation:

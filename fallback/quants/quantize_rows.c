@@ -5,6 +5,7 @@
  *     the same, weighted     d and m by search, if elements differ in importance
  *     K types                each sub-block by search: candidate roundings, least squares for each, the best one stays;
  *                            then the scales themselves are rounded to 6 bits (Q6_K: 8)
+ *     IQ1 to IQ3             entries of a codebook by an exact search (codebook_fit.c)
  *
  * Each type has its function in fallback/quants/types. Not a fast path: it runs when models are requantised or
  * synthesised, and in tests. */
@@ -19,13 +20,21 @@
 typedef void QuantizeFunction(const float *x, const float *w, void *block);
 
 #define X(ID, name, ...) [RP_##ID] = quantize_##name,
-static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTIZED(X)};
+static QuantizeFunction *const table[RP_DTYPE_COUNT] = {RP_QUANTS(X)};
 #undef X
+
+/* A type of RP_CODEBOOK_QUANTS. */
+static bool has_codebook(RpDtype dtype) {
+#define X(ID, ...) || dtype == RP_##ID
+    return false RP_CODEBOOK_QUANTS(X);
+#undef X
+}
 
 /* Refuses values that need a scale or minimum above the largest f16, 65504, as ggml's check of quantised data does: the
  * block then holds infinities, NaN, or zeros where a search by squared error overflowed. An error of half of the
  * largest magnitude tells them from rounding, which is a quarter at most. Up to 32768 nothing overflows, in NVFP4 up to
- * 2688. Q1_0 has but one magnitude, which is finite or not. `at`: the number of element x[0] in its row. */
+ * 2688. Q1_0 has but one magnitude, and a search for codebooks scales values to 1: their d is finite or not. `at`: the
+ * number of element x[0] in its row. */
 static RpStatus check_range(RpDtype dtype, const float *x, const void *block, int64_t at) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
     float              y[256];
@@ -33,7 +42,7 @@ static RpStatus check_range(RpDtype dtype, const float *x, const void *block, in
     if (fabsf(top) <= (dtype == RP_NVFP4 ? 2688.0f : 32768.0f)) return RP_OK;
     rp_dequantize_row(dtype, block, info->block_elems, y);
     for (int i = 0; i < info->block_elems; i++) {
-        if (dtype == RP_Q1_0 ? isfinite(y[i]) : fabsf(y[i] / top - x[i] / top) <= 0.5f) continue;
+        if (dtype == RP_Q1_0 || has_codebook(dtype) ? isfinite(y[i]) : fabsf(y[i] / top - x[i] / top) <= 0.5f) continue;
         while (*x != top) x++, at++;
         return rp_fail(RP_E_ARG, "element %lld of a row, %g, is too large for the scales of %s", (long long)at,
                        (double)top, info->name);

@@ -116,7 +116,10 @@ typedef struct RpRequantizeOptions {
 
 /* rp_requantize with an importance matrix: the squared error of a weight is multiplied by the mean square of the
  * activations of its column, where a quantiser searches scales (Q8_0, MXFP4, Q1_0 and TQ do not). Weights of which the
- * file has no sums are quantised without. `options` may be NULL. Also RP_E_SHAPE, naming tensor and both shapes, for
+ * file has no sums are quantised without. The types IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S and IQ3_XXS need sums, as in
+ * llama.cpp, but for embedding and output matrix: RP_E_ARG, with the tensor, if there are none. Where rp_imatrix gives
+ * none, in layers that predict further tokens and in the heads of latent attention, the weight becomes Q4_K then.
+ * `options` may be NULL. Also RP_E_SHAPE, naming tensor and both shapes, for
  * the importance matrix of another model, RP_E_FORMAT if the file is none or has sums that are not finite, and RP_E_ARG
  * if `out` is that file. */
 RP_API RP_NODISCARD RpStatus        rp_requantize_with_sized(const char *in, const char *out, const char *type,

@@ -48,6 +48,8 @@ static const RpGgufTensor *find(const Importance *m, RpGgufString weight, const 
     return rp_gguf_find_tensor(m->file, name);
 }
 
+bool rp_importance_has(const Importance *m, RpGgufString weight) { return find(m, weight, "in_sum2") != NULL; }
+
 static RpStatus check(const Importance *m, const RpGgufTensor *t, const RpGgufTensor *sums,
                       const RpGgufTensor *counts) {
     const int           n    = (int)(t->name.len < 96 ? t->name.len : 96);

@@ -13,6 +13,9 @@ void                  rp_importance_free(Importance *m); /* NULL is allowed */
 
 const RpGgufFile *rp_importance_file(const Importance *m);
 
+/* Whether it has sums for a weight. */
+bool rp_importance_has(const Importance *m, RpGgufString weight);
+
 /* The mean squares of the columns of t: *out [ne0, *n_mat], of each of its matrices or of all, valid until the next
  * call; NULL if the file has none. 1 where an expert got no token. RP_E_SHAPE, with both shapes, for a weight of
  * another shape; RP_E_FORMAT for sums that are no f32, below 0 or not finite; RP_E_NOMEM. */

@@ -6,7 +6,7 @@
 #include "base/sized.h"
 
 #include "model/convert/importance.h"
-#include "model/convert/quant_mix.h"
+#include "model/convert/quant_mix_low.h"
 #include "model/convert/rows.h"
 #include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
@@ -19,16 +19,54 @@ typedef struct Requantize {
     RpGgufFile     *in;
     GgufWriter     *out;
     const QuantMix *mix;
-    int32_t         n_layer, head_dim;
-    bool            tied;
-    Importance     *importance; /* or NULL */
+    QuantMixModel   model;
+    int32_t         n_nextn, head_dim; /* n_nextn: of the layers, those that predict further tokens */
+    Importance     *importance;        /* or NULL */
     RowWriter       rows;
 } Requantize;
+
+/* Matrices of the same part before this one, in the order of rp_quant_mix_type. */
+static int32_t before(const Requantize *r, const RpGgufTensor *t) {
+    const RpMixPart part  = rp_mix_part(t->name);
+    const int32_t   layer = rp_mix_layer(t->name);
+    int32_t         n     = 0;
+    for (int64_t i = 0; i < rp_gguf_n_tensors(r->in) && (part == RP_MIX_DOWN || part >= RP_MIX_UP); i++) {
+        const RpGgufTensor *o = rp_gguf_tensor(r->in, i);
+        if (rp_mix_part(o->name) != part || rp_mix_is_float(o->name, o->view.ne)) continue;
+        const size_t  common = o->name.len < t->name.len ? o->name.len : t->name.len;
+        const int     order  = memcmp(o->name.ptr, t->name.ptr, common);
+        const int32_t other  = rp_mix_layer(o->name);
+        n += other != layer ? other < layer : order < 0 || (order == 0 && o->name.len < t->name.len);
+    }
+    return n;
+}
+
+/* No text reaches layers that predict further tokens, and rp_imatrix leaves out the matrices of heads of latent
+ * attention. */
+static bool is_beyond_texts(const Requantize *r, const RpGgufTensor *t) {
+    return rp_gguf_ends_with(t->name, ".attn_k_b.weight") || rp_gguf_ends_with(t->name, ".attn_v_b.weight") ||
+           (r->n_nextn > 0 && rp_mix_layer(t->name) >= r->model.n_layer - r->n_nextn);
+}
 
 /* I32 tensors are no weights and stay as they are. */
 static RpDtype type_of(const Requantize *r, const RpGgufTensor *t) {
     if (t->view.dtype == RP_I32) return RP_I32;
-    return rp_quant_mix_type(r->mix, t->name, t->view.ne, r->n_layer, r->tied);
+    const RpDtype type = rp_quant_mix_type(r->mix, &r->model, t->name, t->view.ne, before(r, t));
+    if (!rp_mix_needs_importance(type, t->name) || r->importance == NULL || !is_beyond_texts(r, t)) return type;
+    return rp_importance_has(r->importance, t->name) ? type : rp_low_mix_for_rows(RP_Q4_K, t->view.ne[0]);
+}
+
+static RpStatus check_importance(const Requantize *r, const RpGgufTensor *t) {
+    const RpDtype type = type_of(r, t);
+    const int     n    = (int)(t->name.len < 96 ? t->name.len : 96);
+    if (!rp_mix_needs_importance(type, t->name)) return RP_OK;
+    if (r->importance == NULL)
+        return rp_fail(RP_E_ARG, "%s: tensor %.*s becomes %s, which needs an importance matrix: none is given",
+                       rp_gguf_path(r->in), n, t->name.ptr, rp_dtype_name(type));
+    if (rp_importance_has(r->importance, t->name)) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s has no sums for %.*s of %s, which becomes %s: this type needs an importance matrix",
+                   rp_gguf_path(rp_importance_file(r->importance)), n, t->name.ptr, rp_gguf_path(r->in),
+                   rp_dtype_name(type));
 }
 
 static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
@@ -66,18 +104,40 @@ static RpStatus read_head_dim(Requantize *r, RpGgufString arch) {
     return RP_OK;
 }
 
-/* Metadata and tensor table of the new file. Keys that the conversion changes are replaced. */
-static RpStatus describe(Requantize *r) {
-    RpGgufString arch    = {"", 0};
-    uint32_t     n_layer = 0;
-    char         key[128];
+/* A number of the model, that of its first layer if it is an array; 0 if it is absent. */
+static int32_t number_of(const Requantize *r, RpGgufString arch, const char *name) {
+    char key[128];
+    snprintf(key, sizeof key, "%.*s.%s", (int)(arch.len < 64 ? arch.len : 64), arch.ptr, name);
+    const RpGgufValue *value = rp_gguf_find(r->in, key);
+    if (value == NULL || value->n == 0) return 0;
+    const double n = rp_gguf_number_at(value, 0);
+    return n >= 0.0 && n <= INT32_MAX ? (int32_t)n : 0;
+}
+
+/* What the mixes and the order of rows ask of the model. */
+static RpStatus read_model(Requantize *r) {
+    QuantMixModel *m       = &r->model;
+    RpGgufString   arch    = {"", 0};
+    uint32_t       n_layer = 0;
+    char           key[128];
     RP_TRY(rp_gguf_get_string(r->in, "general.architecture", &arch));
     snprintf(key, sizeof key, "%.*s.block_count", (int)(arch.len < 64 ? arch.len : 64), arch.ptr);
     RP_TRY(rp_gguf_get_u32(r->in, key, &n_layer));
-    r->n_layer = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
-    RP_TRY(read_head_dim(r, arch));
+    m->n_layer       = n_layer > INT32_MAX ? 0 : (int32_t)n_layer;
+    m->n_head        = number_of(r, arch, "attention.head_count");
+    m->n_head_kv     = number_of(r, arch, "attention.head_count_kv");
+    m->n_expert      = number_of(r, arch, "expert_count");
+    r->n_nextn       = number_of(r, arch, "nextn_predict_layers");
+    const bool llama = arch.len == 5 && (memcmp(arch.ptr, "llama", 5) == 0 || memcmp(arch.ptr, "qwen2", 5) == 0);
+    m->is_70b        = llama && m->n_layer == 80 && (m->n_head != m->n_head_kv || arch.ptr[0] == 'q');
+    m->tied          = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
+    return read_head_dim(r, arch);
+}
+
+/* Metadata and tensor table of the new file. Keys that the conversion changes are replaced. */
+static RpStatus describe(Requantize *r) {
+    RP_TRY(read_model(r));
     if (has_experts(r->in)) r->mix = rp_quant_mix_experts(r->mix);
-    r->tied = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
     rp_gguf_put_values(r->out, r->in, false);
     rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
     rp_gguf_put_u32(r->out, "general.quantization_version", 2);
@@ -85,6 +145,7 @@ static RpStatus describe(Requantize *r) {
         const RpGgufTensor *t = rp_gguf_tensor(r->in, i);
         if (rp_gguf_is_training(t->name)) continue;
         RP_TRY(check_tensor(r, t));
+        RP_TRY(check_importance(r, t));
         rp_gguf_put_tensor(r->out, t->name.ptr, t->name.len, type_of(r, t), t->view.ne);
     }
     return rp_gguf_writer_begin(r->out);

@@ -105,7 +105,14 @@ static bool ends_with(const char *name, const char *end) {
 }
 
 static RpDtype type_of(const Synth *s, const char *name, const int64_t ne[RP_MAX_DIMS]) {
-    return rp_quant_mix_type(s->mix, (RpGgufString){name, strlen(name)}, ne, s->config.n_layer, s->preset->tied);
+    const ModelConfig  *c = &s->config;
+    const QuantMixModel m = {.n_layer   = c->n_layer,
+                             .n_head    = c->n_head,
+                             .n_head_kv = c->n_head_kv,
+                             .n_expert  = c->experts.n,
+                             .tied      = s->preset->tied};
+    const RpGgufString  n = {name, strlen(name)};
+    return rp_quant_mix_type(s->mix, &m, n, ne, rp_mix_layer(n));
 }
 
 /* Writes one tensor. Its rows are functions of (seed, number of the tensor, number of the row) alone. */

@@ -176,6 +176,64 @@ Test(imatrix, refuses_sums_that_do_not_fit) {
     remove_files();
 }
 
+/* A file of matrices [256, 2] of two layers, of which the second one predicts further tokens. */
+static void write_layers(const char *const *names, int n, bool sums) {
+    GgufWriter *w;
+    OK(rp_gguf_writer_open(sums ? matrix : model, &w));
+    rp_gguf_put_string(w, "general.architecture", "glm4moe");
+    rp_gguf_put_u32(w, "glm4moe.block_count", 2);
+    rp_gguf_put_u32(w, "glm4moe.nextn_predict_layers", 1);
+    for (int i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", names[i], sums ? ".in_sum2" : "");
+        rp_gguf_put_tensor(w, name, strlen(name), RP_F32, (int64_t[RP_MAX_DIMS]){256, sums ? 1 : 2, 1, 1});
+        snprintf(name, sizeof name, "%s.counts", names[i]);
+        if (sums) rp_gguf_put_tensor(w, name, strlen(name), RP_F32, (int64_t[RP_MAX_DIMS]){1, 1, 1, 1});
+    }
+    OK(rp_gguf_writer_begin(w));
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < (sums ? 257 : 512); k++) {
+            const float x = sums ? (k == 256 ? 2.0f : (float)(1 + k % 7)) : sinf((float)(i + k * k));
+            OK(rp_gguf_writer_data(w, &x, sizeof x));
+        }
+    OK(rp_gguf_writer_close(w, RP_OK));
+}
+
+static RpDtype type_in(const RpGgufFile *f, const char *name) {
+    const RpGgufTensor *t = rp_gguf_find_tensor(f, name);
+    cr_assert_not_null(t, "%s", name);
+    return t->view.dtype;
+}
+
+/* blk.0.attn_k_b is a matrix of heads, and no text reaches blk.1. */
+Test(imatrix, is_needed_by_types_below_iq3_s) {
+    static const char *const  names[] = {"blk.0.attn_q.weight", "blk.0.attn_k_b.weight", "blk.1.attn_q.weight"};
+    const RpRequantizeOptions o       = {.imatrix = matrix};
+    RpGgufFile               *f, *sums, *from;
+    name_files();
+    write_layers(names, 3, false);
+    REFUSED(rp_requantize(model, out, "IQ2_XXS", NULL, NULL), RP_E_ARG,
+            ": tensor blk.0.attn_q.weight becomes iq2_xxs, which needs an importance matrix: none is given");
+    OK(rp_requantize(model, out, "IQ3_S", NULL, NULL));
+    write_layers(names + 1, 1, true);
+    char text[256];
+    snprintf(text, sizeof text,
+             "%s has no sums for blk.0.attn_q.weight of %s, which becomes iq1_m: this type needs an importance matrix",
+             matrix, model);
+    REFUSED(rp_requantize_with(model, out, "IQ1_M", &o), RP_E_ARG, text);
+    write_layers(names, 1, true);
+    OK(rp_requantize_with(model, out, "IQ2_XXS", &o));
+    OK(rp_gguf_open(out, &f));
+    OK(rp_gguf_open(model, &from));
+    OK(rp_gguf_open(matrix, &sums));
+    cr_expect_eq(type_in(f, names[0]), RP_IQ2_XXS);
+    cr_expect_eq(type_in(f, names[1]), RP_Q4_K);
+    cr_expect_eq(type_in(f, names[2]), RP_Q4_K);
+    check_rows(sums, rp_gguf_find_tensor(from, names[0]), rp_gguf_find_tensor(f, names[0]));
+    rp_gguf_close(f), rp_gguf_close(sums), rp_gguf_close(from);
+    remove_files();
+}
+
 static bool stop_at_once(size_t done, size_t total, void *user) {
     (void)done, (void)total, (void)user;
     return false;

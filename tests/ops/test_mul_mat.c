@@ -200,7 +200,7 @@ Test(mul_mat, does_not_saturate_with_the_largest_quants) {
         size_t  from, end; /* bytes of the quants in a part of a block */
     } types[] = {
 #define X(ID, name, sub, offset, has_min, top, from, end, ...) {RP_##ID, from, end},
-        RP_QUANTIZED(X) /* the bytes of the others are indices, which have no largest */
+        RP_DIRECT_QUANTS(X) RP_SEARCHED_QUANTS(X) /* the bytes of the others are indices, which have no largest */
 #undef X
     };
     enum { N_TYPES = sizeof types / sizeof types[0] };

@@ -7,6 +7,7 @@
 #ifndef FALLBACK_QUANTS_TYPES_IQ1_H
 #define FALLBACK_QUANTS_TYPES_IQ1_H
 
+#include "fallback/quants/codebook_fit.h"
 #include "fallback/quants/expand.h"
 
 /* 32 elements have four bytes of qs and a word of qh. The word has bits 8-10 of the four indices, s in bits 12-14, and
@@ -103,5 +104,35 @@ RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq1_m_avx2(const BlockIQ1_M *b, int par
     return rp_times_f16_avx2(rp_iq1_m_half(b), 0.125f, rp_odd_avx2(_mm256_and_si256(v, _mm256_set1_epi32(7))));
 }
 #endif
+
+static inline void quantize_iq1_s(const float *x, const float *w, void *out) {
+    static const CodebookForm form = {rp_codebook_iq1, 2048, 8, RP_OFFSET_OF_SUB, 32, 7, 0.125f};
+    BlockIQ1_S               *b    = out;
+    CodebookFit               fit;
+    rp_fit_codebook(&form, x, w, &fit);
+    b->d = fit.d;
+    for (int i = 0; i < 8; i++) b->qh[i] = (uint16_t)(fit.s[i] << 12 | (fit.signs[4 * i] != 0) << 15);
+    for (int i = 0; i < 32; i++) {
+        b->qs[i] = (uint8_t)fit.index[i];
+        b->qh[i / 4] |= (uint16_t)(fit.index[i] >> 8 << (i % 4 * 3));
+    }
+}
+
+static inline void quantize_iq1_m(const float *x, const float *w, void *out) {
+    static const CodebookForm form = {rp_codebook_iq1, 2048, 8, RP_OFFSET_OF_ENTRY, 16, 7, 0.125f};
+    BlockIQ1_M               *b    = out;
+    CodebookFit               fit;
+    rp_fit_codebook(&form, x, w, &fit);
+    memset(b->qh, 0, sizeof b->qh);
+    for (int i = 0; i < 32; i++) {
+        b->qs[i] = (uint8_t)fit.index[i];
+        b->qh[i / 2] |= (uint8_t)((fit.index[i] >> 8 | (fit.signs[i] != 0) << 3) << (i % 2 * 4));
+    }
+    for (int i = 0; i < 4; i++) {
+        uint16_t word = (uint16_t)((fit.d >> (4 * i) & 15) << 12);
+        for (int k = 0; k < 4; k++) word |= (uint16_t)(fit.s[4 * i + k] << (3 * k));
+        memcpy(b->scales + 2 * i, &word, sizeof word);
+    }
+}
 
 #endif

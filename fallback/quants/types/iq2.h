@@ -4,6 +4,7 @@
 #ifndef FALLBACK_QUANTS_TYPES_IQ2_H
 #define FALLBACK_QUANTS_TYPES_IQ2_H
 
+#include "fallback/quants/codebook_fit.h"
 #include "fallback/quants/expand.h"
 
 /* 32 elements have four bytes of indices, then a word with four times 7 bits of signs and s in bits 28-31. */
@@ -108,5 +109,49 @@ RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_s_avx2(const BlockIQ2_S *b, int par
     return rp_times_f16_avx2(b->d, 0.125f, rp_odd_avx2(rp_eight_nibbles_avx2(rp_word_at(b->scales + 4 * part))));
 }
 #endif
+
+static inline void quantize_iq2_xxs(const float *x, const float *w, void *out) {
+    static const CodebookForm form = {rp_codebook_iq2_xxs, 256, 8, RP_EVEN_SIGNS, 32, 15, 0.125f};
+    BlockIQ2_XXS             *b    = out;
+    CodebookFit               fit;
+    rp_fit_codebook(&form, x, w, &fit);
+    b->d = fit.d;
+    for (int i = 0; i < 8; i++) {
+        uint32_t word = (uint32_t)fit.s[i] << 28;
+        for (int k = 0; k < 4; k++) {
+            b->qs[8 * i + k] = (uint8_t)fit.index[4 * i + k];
+            word |= (uint32_t)(fit.signs[4 * i + k] & 127) << (7 * k);
+        }
+        memcpy(b->qs + 8 * i + 4, &word, sizeof word);
+    }
+}
+
+static inline void quantize_iq2_xs(const float *x, const float *w, void *out) {
+    static const CodebookForm form = {rp_codebook_iq2_xs, 512, 8, RP_EVEN_SIGNS, 16, 15, 0.125f};
+    BlockIQ2_XS              *b    = out;
+    CodebookFit               fit;
+    rp_fit_codebook(&form, x, w, &fit);
+    b->d = fit.d;
+    for (int i = 0; i < 32; i++) {
+        b->qs[2 * i]     = (uint8_t)fit.index[i];
+        b->qs[2 * i + 1] = (uint8_t)(fit.index[i] >> 8 | (fit.signs[i] & 127) << 1);
+    }
+    rp_put_nibble_pairs(fit.s, 8, b->scales);
+}
+
+static inline void quantize_iq2_s(const float *x, const float *w, void *out) {
+    static const CodebookForm form = {rp_codebook_iq2_s, 1024, 8, RP_ANY_SIGNS, 16, 15, 0.125f};
+    BlockIQ2_S               *b    = out;
+    CodebookFit               fit;
+    rp_fit_codebook(&form, x, w, &fit);
+    b->d = fit.d;
+    memset(b->qh, 0, sizeof b->qh);
+    for (int i = 0; i < 32; i++) {
+        b->qs[i] = (uint8_t)fit.index[i];
+        b->qh[i / 4] |= (uint8_t)(fit.index[i] >> 8 << (i % 4 * 2));
+    }
+    memcpy(b->signs, fit.signs, sizeof b->signs);
+    rp_put_nibble_pairs(fit.s, 8, b->scales);
+}
 
 #endif

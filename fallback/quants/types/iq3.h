@@ -5,6 +5,7 @@
 #ifndef FALLBACK_QUANTS_TYPES_IQ3_H
 #define FALLBACK_QUANTS_TYPES_IQ3_H
 
+#include "fallback/quants/codebook_fit.h"
 #include "fallback/quants/expand.h"
 
 /* 32 elements have eight bytes of indices and a word of signs[]: four times 7 bits of signs, and s in bits 28-31. */
@@ -77,5 +78,34 @@ RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq3_s_avx2(const BlockIQ3_S *b, int par
     return rp_times_f16_avx2(b->d, 1.0f, rp_odd_avx2(rp_eight_nibbles_avx2(rp_word_at(b->scales))));
 }
 #endif
+
+static inline void quantize_iq3_xxs(const float *x, const float *w, void *out) {
+    static const CodebookForm form = {rp_codebook_iq3_xxs, 256, 4, RP_EVEN_SIGNS, 32, 15, 0.25f};
+    BlockIQ3_XXS             *b    = out;
+    CodebookFit               fit;
+    rp_fit_codebook(&form, x, w, &fit);
+    b->d = fit.d;
+    for (int i = 0; i < 64; i++) b->qs[i] = (uint8_t)fit.index[i];
+    for (int i = 0; i < 8; i++) {
+        uint32_t word = (uint32_t)fit.s[i] << 28;
+        for (int k = 0; k < 4; k++) word |= (uint32_t)(fit.signs[4 * i + k] & 127) << (7 * k);
+        memcpy(b->signs + 4 * i, &word, sizeof word);
+    }
+}
+
+static inline void quantize_iq3_s(const float *x, const float *w, void *out) {
+    static const CodebookForm form = {rp_codebook_iq3_s, 512, 4, RP_ANY_SIGNS, 32, 15, 1.0f};
+    BlockIQ3_S               *b    = out;
+    CodebookFit               fit;
+    rp_fit_codebook(&form, x, w, &fit);
+    b->d = fit.d;
+    memset(b->qh, 0, sizeof b->qh);
+    for (int i = 0; i < 64; i++) {
+        b->qs[i] = (uint8_t)fit.index[i];
+        b->qh[i / 8] |= (uint8_t)(fit.index[i] >> 8 << i % 8);
+    }
+    memcpy(b->signs, fit.signs, sizeof b->signs);
+    rp_put_nibble_pairs(fit.s, 4, b->scales);
+}
 
 #endif
