@@ -43,6 +43,9 @@ FALCON_H1 = dict(mamba_n_heads=6, mamba_d_ssm=48, mamba_n_groups=2, mamba_d_stat
                  ssm_multipliers=[0.5, 1.5, 0.75, 1.25, 0.5], lm_head_multiplier=0.25, embedding_multiplier=3.0)
 GEMMA4 = dict(head_dim=8, global_head_dim=16, num_hidden_layers=4, sliding_window=6, tie_word_embeddings=True, final_logit_softcapping=12.0,
               vocab_size_per_layer_input=N_VOCAB, layer_types=["sliding_attention", "full_attention"] * 2)
+VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2)
+IMAGES = {"Gemma4": ("Gemma4", dict(VISION, num_key_value_heads=2, head_dim=8, position_embedding_size=16)),
+          "Lfm2": ("Lfm2Vl", dict(VISION, model_type="siglip2_vision_model", num_patches=16, patch_size=4))}
 FP8 = dict(quant_method="fp8", activation_scheme="dynamic", fmt="e4m3")
 
 # name: (class, changes of the shape, type, bytes of a shard, quantisation)
@@ -118,7 +121,17 @@ MODELS = {
     "gemma4": ("Gemma4", dict(GEMMA4, hidden_size_per_layer_input=8, num_kv_shared_layers=2, use_double_wide_mlp=True), torch.bfloat16, None, None),
     "gemma4-moe": ("Gemma4", dict(GEMMA4, hidden_size_per_layer_input=0, attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True,
                                   num_experts=4, top_k_experts=2, moe_intermediate_size=24), torch.float32, None, None),
+    "granitehybrid-attention": ("GraniteMoeHybrid", dict(GRANITE_HYBRID, layer_types=["attention"] * 3, position_embedding_type="rope",
+                                                         num_local_experts=0, num_experts_per_tok=0), torch.bfloat16, None, None),
+    "gemma4-images": ("Gemma4", dict(GEMMA4, pad_token_id=0, hidden_size_per_layer_input=8), torch.bfloat16, None, "images"),
+    "lfm2-images": ("Lfm2", dict(CONV, tie_word_embeddings=True, block_auto_adjust_ff_dim=False), torch.bfloat16, None, "images"),
 }
+
+
+def with_images(kind, text):
+    """The class and the configuration of a model that also sees images; `text` is that of its language model."""
+    name, vision = IMAGES[kind]
+    return name + "ForConditionalGeneration", getattr(transformers, name + "Config")(text_config=text.to_dict(), vision_config=vision)
 
 
 def config_of(kind, changes):
@@ -196,7 +209,10 @@ def make(name, directory, seed):
     kind, changes, dtype, shard, quantization = MODELS[name]
     torch.manual_seed(seed)
     config = config_of(kind, changes)
-    model = getattr(transformers, kind + "ForCausalLM")(config).float().eval()
+    of = kind + "ForCausalLM"
+    if quantization == "images":
+        of, config = with_images(kind, config)
+    model = getattr(transformers, of)(config).float().eval()
     plus_1 = kind in ("Gemma", "Gemma2", "Gemma3", "Qwen3Next", "Qwen3_5", "Qwen3_5Moe")
     with torch.no_grad():
         for key, weight in model.named_parameters():
@@ -209,7 +225,7 @@ def make(name, directory, seed):
     model.to(dtype).save_pretrained(directory, **({"max_shard_size": shard} if shard else {}))
     if quantization == "joined":
         join_experts(directory)
-    elif quantization:
+    elif quantization and quantization != "images":
         exact = quantise(directory, quantization)
         plain = directory / "plain"
         plain.mkdir()
