@@ -85,13 +85,12 @@ static bool column_by_column(const RpOpArgs *args) {
 /* GEMV for token t; this worker takes a range of the rows that the token needs. */
 static void times_column(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t t, int64_t h, int64_t b) {
     const RpTensorView *w    = &args->mul_mat.w;
-    const DotColumn     x    = rp_dot_column(column(args, t, h, b), w->ne[0]);
     int64_t             rows = w->ne[1];
     if (bound_of(args) == RP_BOUND_ROWS && last_position(args, t) + 1 < rows) rows = last_position(args, t) + 1;
-    const int64_t first = rows * ctx->ith / ctx->nth, end = rows * (ctx->ith + 1) / ctx->nth;
+    const int64_t first = rp_whole_rows(w, rows * ctx->ith / ctx->nth);
+    const int64_t end   = ctx->ith + 1 == ctx->nth ? rows : rp_whole_rows(w, rows * (ctx->ith + 1) / ctx->nth);
     if (first < end)
-        rp_dot_kernels().gemv(w->dtype, weight_row(args, first, h, b), w->nb[1], end - first, w->ne[0], &x,
-                              result_at(args, first, t, h, b));
+        rp_gemv(w, weight_row(args, first, h, b), end - first, column(args, t, h, b), result_at(args, first, t, h, b));
 }
 
 /* Local memory of a worker: x pointers [tokens], y pointers [tokens], then panels. */
@@ -107,15 +106,16 @@ static TileWork work_of_head(const RpOpArgs *args, const RpKernelCtx *ctx, int64
         from[t] = column(args, t, h, b);
         to[t]   = result_at(args, 0, t, h, b);
     }
-    return (TileWork){.dtype  = w->dtype,
-                      .n      = w->ne[0],
-                      .n_rows = w->ne[1],
-                      .n_cols = x->ne[1],
-                      .rows   = weight_row(args, 0, h, b),
-                      .stride = w->nb[1],
-                      .x      = from,
-                      .y      = to,
-                      .groups = (char *)ctx->shared +
+    return (TileWork){.dtype    = w->dtype,
+                      .n        = w->ne[0],
+                      .n_rows   = w->ne[1],
+                      .n_cols   = x->ne[1],
+                      .rows     = weight_row(args, 0, h, b),
+                      .stride   = w->nb[1],
+                      .repacked = rp_is_repacked(w),
+                      .x        = from,
+                      .y        = to,
+                      .groups   = (char *)ctx->shared +
                                 (size_t)((h + x->ne[2] * b) * x->ne[1]) * rp_packed_column_bytes(w->dtype, w->ne[0]),
                       .local = (char *)ctx->local + 2 * list_bytes(args)};
 }
@@ -179,7 +179,7 @@ CpuNeeds rp_needs_mul_mat(const RpOpArgs *args) {
 RpStatus rp_cpu_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x;
     RP_TRY(RP_CHECK(mul_mat, args));
-    const bool transposed = w->nb[0] != (size_t)rp_dtype_info(w->dtype)->block_bytes;
+    const bool transposed = rp_dtype_is_float(w->dtype) && w->nb[0] != (size_t)rp_dtype_info(w->dtype)->block_bytes;
     for (int64_t b = 0; b < x->ne[3]; b++)
         for (int64_t h = 0; h < x->ne[2]; h++) {
             if (x->dtype == RP_Q8_ACT)

@@ -30,8 +30,9 @@ typedef struct RowRange {
 
 /* This worker's rows of every expert. */
 static RowRange range_of(const RpOpArgs *args, const RpKernelCtx *ctx) {
-    const int64_t n = args->mul_mat_id.w.ne[1];
-    return (RowRange){n * ctx->ith / ctx->nth, n * (ctx->ith + 1) / ctx->nth};
+    const RpTensorView *w = &args->mul_mat_id.w;
+    const int64_t       n = w->ne[1];
+    return (RowRange){rp_whole_rows(w, n * ctx->ith / ctx->nth), rp_whole_rows(w, n * (ctx->ith + 1) / ctx->nth)};
 }
 
 static void zero_where_no_expert(const RpOpArgs *args, RowRange range) {
@@ -49,9 +50,8 @@ static void one_token(const RpOpArgs *args, RowRange range) {
     for (int64_t j = 0; j < ids->ne[0]; j++) {
         const int32_t expert = rp_expert(ids, j, 0, w->ne[2]);
         if (expert < 0) continue;
-        const DotColumn x = rp_dot_column(column(args, j, 0), w->ne[0]);
-        rp_dot_kernels().gemv(w->dtype, matrix(args, expert) + (size_t)range.first * w->nb[1], w->nb[1],
-                              range.end - range.first, w->ne[0], &x, result(args, j, 0) + range.first);
+        rp_gemv(w, matrix(args, expert) + (size_t)range.first * w->nb[1], range.end - range.first, column(args, j, 0),
+                result(args, j, 0) + range.first);
     }
 }
 
@@ -112,14 +112,15 @@ static ExpertLists sort_by_expert(const RpOpArgs *args, char *local) {
 
 static TileWork work_of_expert(const RpOpArgs *args, const RpKernelCtx *ctx, const ExpertLists *c, int64_t e) {
     const RpTensorView *w = &args->mul_mat_id.w;
-    return (TileWork){.dtype  = w->dtype,
-                      .n      = w->ne[0],
-                      .n_rows = w->ne[1],
-                      .n_cols = c->first[e + 1] - c->first[e],
-                      .rows   = matrix(args, e),
-                      .stride = w->nb[1],
-                      .x      = c->x + c->first[e],
-                      .y      = c->y + c->first[e],
+    return (TileWork){.dtype    = w->dtype,
+                      .n        = w->ne[0],
+                      .n_rows   = w->ne[1],
+                      .n_cols   = c->first[e + 1] - c->first[e],
+                      .rows     = matrix(args, e),
+                      .stride   = w->nb[1],
+                      .repacked = rp_is_repacked(w),
+                      .x        = c->x + c->first[e],
+                      .y        = c->y + c->first[e],
                       .groups = (char *)ctx->shared + (size_t)c->first[e] * rp_packed_column_bytes(w->dtype, w->ne[0]),
                       .local  = c->rest};
 }

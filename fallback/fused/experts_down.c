@@ -7,6 +7,7 @@
  *     local: rows f32 [k][n], n the rows of this worker; the rows of a shared expert behind them */
 #include "fallback/experts.h"
 #include "fallback/fused/fused.h"
+#include "fallback/products/repack.h"
 
 #include <string.h>
 
@@ -47,9 +48,12 @@ static RpStatus add_shared(const RpOpArgs *args, int64_t first, int64_t n, float
 
 RpStatus rp_cpu_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(experts_down, args));
-    const bool    shares = rp_is_present(&args->experts_down.shared);
+    const bool          shares = rp_is_present(&args->experts_down.shared);
+    const RpTensorView *w =
+        shares && rp_is_repacked(&args->experts_down.shared) ? &args->experts_down.shared : &args->experts_down.w;
     const int64_t m = args->dst.ne[0], k = args->experts_down.x.ne[1] - (shares ? 1 : 0);
-    const int64_t first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
+    const int64_t first = rp_whole_rows(w, m * ctx->ith / ctx->nth);
+    const int64_t n     = rp_whole_rows(w, m * (ctx->ith + 1) / ctx->nth) - first;
     float        *rows = (float *)ctx->local, *y = (float *)args->dst.data + first;
     if (n == 0) return RP_OK;
     for (int64_t j = 0; j < k; j++) RP_TRY(product(args, j, first, n, rows + j * n));

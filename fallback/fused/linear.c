@@ -8,6 +8,7 @@
  *
  *     local: in phase 0 the column (rp_column_bytes), in phase 1 the normalised row f32 [m] */
 #include "fallback/fused/fused.h"
+#include "fallback/products/repack.h"
 
 CpuNeeds rp_needs_linear(const RpOpArgs *args) {
     const bool   post = args->params->linear.post_norm != 0;
@@ -45,9 +46,11 @@ static RpStatus post_norm(const RpOpArgs *args, RpKernelCtx *ctx, int64_t first,
 
 RpStatus rp_cpu_linear(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(linear, args));
-    const int64_t m = args->dst.ne[0], first = m * ctx->ith / ctx->nth, n = m * (ctx->ith + 1) / ctx->nth - first;
-    const bool    post = args->params->linear.post_norm != 0;
-    float        *y    = (float *)args->dst.data;
+    const RpTensorView *w = &args->linear.w;
+    const int64_t       m = args->dst.ne[0], first = rp_whole_rows(w, m * ctx->ith / ctx->nth),
+                  n = rp_whole_rows(w, m * (ctx->ith + 1) / ctx->nth) - first;
+    const bool post = args->params->linear.post_norm != 0;
+    float     *y    = (float *)args->dst.data;
     if (post && ctx->phase == 0) return products(args, ctx, first, n, (float *)ctx->shared + first);
     RP_TRY(post ? post_norm(args, ctx, first, n) : products(args, ctx, first, n, y + first));
     rp_add_range(y + first, &args->linear.residual, first, n);

@@ -6,6 +6,7 @@
  *     local: both columns (rp_column_bytes each) */
 #include "ops/fused/projections.h"
 #include "fallback/fused/fused.h"
+#include "fallback/products/repack.h"
 
 CpuNeeds rp_needs_projections(const RpOpArgs *args) {
     return (CpuNeeds){.phases = 1, .local = 2 * rp_column_bytes(args->projections.x.ne[0])};
@@ -24,7 +25,8 @@ RpStatus rp_cpu_projections(const RpOpArgs *args, RpKernelCtx *ctx) {
         if (w == NULL) continue;
         const RpColumnParams column = rp_projection_column(c, w);
         const int            which  = column.round != 0;
-        const int64_t        first = rp_clamped(from - start, 0, w->ne[1]), end = rp_clamped(to - start, 0, w->ne[1]);
+        const int64_t        first  = rp_whole_rows(w, rp_clamped(from - start, 0, w->ne[1])),
+                      end           = rp_whole_rows(w, rp_clamped(to - start, 0, w->ne[1]));
         if (first < end && !known[which])
             RP_TRY(rp_column(&args->projections.x, &args->projections.norm, &column,
                              (char *)ctx->local + (size_t)which * bytes, &x[which]));

@@ -127,11 +127,20 @@ typedef void TileFunction(const QuantForm *form, const char *panel, const char *
 typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
                           float *y);
 
+/* As TileFunction, for 16 repacked rows at `blocks` (repack.h) instead of a panel. */
+typedef void RepackedTile(RpDtype dtype, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                          const PrefetchStream *ahead, TileAccs *accs);
+
+/* Which q panels have: unsigned with the offset; the same, but signed for offset 128; or signed without the offset. */
+typedef enum PanelQuants { RP_PANEL_UNSIGNED, RP_PANEL_SIGNED_128, RP_PANEL_SIGNED } PanelQuants;
+
 /* The kernels of one instruction set. */
 typedef struct DotKernels {
     PackPanel    *pack;
     TileFunction *tile;
     GemvFunction *gemv;
+    PanelQuants   quants;
+    RepackedTile *repacked; /* NULL: repacked rows are unpacked to a panel */
 } DotKernels;
 
 /* Those of the instruction set in use (rp_cpu_isa). */
@@ -144,6 +153,7 @@ GemvFunction rp_gemv_plain;
 PackPanel    rp_pack_panel_avx2, rp_pack_panel_avx512;
 TileFunction rp_tile_avx2, rp_tile_avx512;
 GemvFunction rp_gemv_avx2, rp_gemv_avx512;
+RepackedTile rp_repacked_avx2, rp_repacked_avx512;
 #endif
 #if defined(__aarch64__)
 PackPanel    rp_pack_panel_neon;

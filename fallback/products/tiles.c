@@ -8,7 +8,8 @@
  *
  *     for block of panels: pack them; for group: for panel in block: tile = panel x group
  *
- * One column is a GEMV and needs no packing. */
+ * One column is a GEMV and needs no packing. Repacked weights (repack.h) need none for up to RP_GROUP_COLS columns, where
+ * the instruction set has a kernel for them. */
 #include "fallback/products/tiles.h"
 
 #include "fallback/simd/prefetch.h"
@@ -19,6 +20,7 @@ enum {
     PANELS_BYTES  = 384 * 1024, /* of packed panels in one L2 block: leaves room in an L2 of 1 MiB or more */
     DIRECT_GROUPS = 4,          /* most column groups that are multiplied slice by slice */
     SLICE_SUBS    = 16,         /* sub-blocks of a k-slice: whole blocks of every type, 10 KiB of panel */
+    FEW_COLS      = 4,          /* columns of repacked rows that a kernel multiplies in one pass */
     PANEL_COST    = 4           /* assumed cost of packing a panel, in columns multiplied by it */
 };
 
@@ -117,6 +119,11 @@ static const char *panel_start(const TileWork *work, int64_t p) {
     return work->rows + (size_t)(p * RP_PANEL_ROWS) * work->stride;
 }
 
+/* Bytes from the start of 16 repacked rows to their element i, the first of a block. */
+static size_t repacked_at(const TileWork *work, int64_t i) {
+    return (size_t)(i / rp_dtype_info(work->dtype)->block_elems) * rp_repacked_bytes(work->dtype);
+}
+
 /* y[c][r] = the sum of the four accumulators, in the order of dot.h. */
 RP_BODY void store_accs_body(const TileAccs *accs, int n_rows, int n_cols, float *const *y) {
     for (int c = 0; c < n_cols; c++) {
@@ -135,10 +142,18 @@ static void store_tile(const TileWork *work, int64_t p, int64_t g, const TileAcc
     store_accs(accs, panel_rows(work, p), group_cols(work, g), y);
 }
 
-static void one_column(const TileWork *work, int64_t p0, int64_t p1) {
-    const DotColumn x    = rp_dot_column(work->x[0], work->n);
-    const int64_t   from = p0 * RP_PANEL_ROWS, end = least(p1 * RP_PANEL_ROWS, work->n_rows);
-    rp_dot_kernels().gemv(work->dtype, panel_start(work, p0), work->stride, end - from, work->n, &x, work->y[0] + from);
+/* Packs elements [i, i + n) of the rows of panel p. */
+static void pack_panel(const TileWork *work, const DotKernels *kernels, int64_t p, int64_t i, int64_t n,
+                       const PrefetchStream *ahead, char *panel) {
+    if (!work->repacked) {
+        kernels->pack(work->dtype, panel_start(work, p) + rp_row_bytes(work->dtype, i), work->stride,
+                      panel_rows(work, p), n, ahead, panel);
+        return;
+    }
+    const int offset = rp_quant_form(work->dtype)->offset;
+    const int less =
+        kernels->quants == RP_PANEL_SIGNED || (kernels->quants == RP_PANEL_SIGNED_128 && offset == 128) ? offset : 0;
+    rp_unpack_panel(work->dtype, panel_start(work, p) + repacked_at(work, i), n, less, ahead, panel);
 }
 
 /* Panel p times all groups, k-slice by k-slice. The bytes of a later panel are prefetched at the rate at which this
@@ -147,7 +162,8 @@ static void one_column(const TileWork *work, int64_t p0, int64_t p1) {
 static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
     const QuantForm *form   = rp_quant_form(work->dtype);
     const int64_t    groups = column_groups(work), n_subs = rp_n_subs(form, work->n);
-    const size_t     row = rp_row_bytes(work->dtype, work->n), bytes = RP_PANEL_ROWS * row / (size_t)n_subs;
+    const size_t     row   = work->repacked ? work->stride : rp_row_bytes(work->dtype, work->n);
+    const size_t     bytes = RP_PANEL_ROWS * row / (size_t)n_subs;
     const char      *ahead = panel_start(work, p) + rp_prefetch_distance(RP_PANEL_ROWS * row);
     const size_t cost = (size_t)least(work->n_cols, RP_GROUP_COLS), by_pack = bytes * PANEL_COST / (PANEL_COST + cost);
     TileAccs     accs[DIRECT_GROUPS];
@@ -157,14 +173,69 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
         const int64_t        n       = least(SLICE_SUBS, n_subs - u);
         const PrefetchStream in_pack = {ahead, by_pack}, in_tile = {ahead + (size_t)n * by_pack, bytes - by_pack},
                              none = {ahead, 0};
-        kernels->pack(work->dtype, panel_start(work, p) + rp_row_bytes(work->dtype, u * form->sub_elems), work->stride,
-                      panel_rows(work, p), n * form->sub_elems, &in_pack, panel);
+        pack_panel(work, kernels, p, u * form->sub_elems, n * form->sub_elems, &in_pack, panel);
         for (int64_t g = 0; g < groups; g++)
             kernels->tile(form, panel, group_at(work, g) + (size_t)u * rp_group_sub_bytes(form, group_cols(work, g)),
                           group_cols(work, g), n, g == 0 ? &in_tile : &none, &accs[g]);
         ahead += (size_t)n * bytes;
     }
     for (int64_t g = 0; g < groups; g++) store_tile(work, p, g, &accs[g]);
+}
+
+/* A panel of repacked rows times one group of n_cols columns, without packing: slice by slice, so that the second half
+ * of the columns finds the weights in L1. */
+static void repacked_panel(const TileWork *work, const DotKernels *kernels, int64_t p, const char *group, int n_cols) {
+    const QuantForm *form   = rp_quant_form(work->dtype);
+    const int64_t    n_subs = rp_n_subs(form, work->n), step = n_cols > FEW_COLS ? SLICE_SUBS : n_subs;
+    const size_t     bytes = RP_PANEL_ROWS * work->stride;
+    PrefetchStream   ahead = {panel_start(work, p) + rp_prefetch_distance(bytes), bytes / (size_t)n_subs};
+    TileAccs         accs;
+    accs.empty = true;
+    for (int64_t u = 0; u < n_subs; u += step) {
+        kernels->repacked(work->dtype, panel_start(work, p) + repacked_at(work, u * form->sub_elems),
+                          group + (size_t)u * rp_group_sub_bytes(form, n_cols), n_cols, least(step, n_subs - u), &ahead,
+                          &accs);
+        ahead.at += (size_t)step * ahead.sub_bytes;
+    }
+    store_tile(work, p, 0, &accs);
+}
+
+/* One column and repacked rows: the column becomes a group of one, which each worker packs for itself. Without a kernel
+ * for repacked rows a panel is unpacked slice by slice. */
+static void repacked_column(const TileWork *work, const DotKernels *kernels, int64_t p0, int64_t p1) {
+    const QuantForm  *form = rp_quant_form(work->dtype);
+    _Alignas(64) char column[RP_REPACKED_MAX_N * 3 / 2];
+    TileWork          alone = *work;
+    alone.groups            = column;
+    pack_column(form, work->x[0], 0, 1, work->n, column);
+    for (int64_t p = p0; p < p1; p++)
+        if (kernels->repacked != NULL)
+            repacked_panel(work, kernels, p, column, 1);
+        else
+            direct_panel(&alone, kernels, p);
+}
+
+static void one_column(const TileWork *work, const DotKernels *kernels, int64_t p0, int64_t p1) {
+    const DotColumn x    = rp_dot_column(work->x[0], work->n);
+    const int64_t   from = p0 * RP_PANEL_ROWS, end = least(p1 * RP_PANEL_ROWS, work->n_rows);
+    if (work->repacked)
+        repacked_column(work, kernels, p0, p1);
+    else
+        kernels->gemv(work->dtype, panel_start(work, p0), work->stride, end - from, work->n, &x, work->y[0] + from);
+}
+
+void rp_gemv(const RpTensorView *w, const char *rows, int64_t n_rows, const char *x, float *y) {
+    const DotKernels kernels = rp_dot_kernels();
+    const TileWork   work    = {.dtype    = w->dtype,
+                                .n        = w->ne[0],
+                                .n_rows   = n_rows,
+                                .n_cols   = 1,
+                                .rows     = rows,
+                                .stride   = w->nb[1],
+                                .repacked = rp_is_repacked(w),
+                                .x        = &x,
+                                .y        = &y};
+    if (n_rows > 0) one_column(&work, &kernels, 0, ceil_div(n_rows, RP_PANEL_ROWS));
 }
 
 /* Work items [from, end): item i is panel i / groups times group i % groups. At the ends of the range a panel may
@@ -177,9 +248,9 @@ static void whole_panels(const TileWork *work, const DotKernels *kernels, int64_
     for (int64_t p0 = from / groups; p0 < last; p0 += step) {
         const int64_t p1 = least(p0 + step, last);
         for (int64_t p = p0; p < p1; p++)
-            kernels->pack(work->dtype, panel_start(work, p), work->stride, panel_rows(work, p), work->n,
-                          &(PrefetchStream){panel_start(work, p + 1), RP_PANEL_ROWS * work->stride / (size_t)n_subs},
-                          work->local + (size_t)(p - p0) * bytes);
+            pack_panel(work, kernels, p, 0, work->n,
+                       &(PrefetchStream){panel_start(work, p + 1), RP_PANEL_ROWS * work->stride / (size_t)n_subs},
+                       work->local + (size_t)(p - p0) * bytes);
         for (int64_t g = 0; g < groups; g++)
             for (int64_t p = p0; p < p1; p++) {
                 TileAccs accs;
@@ -205,7 +276,9 @@ void rp_tile_run(const TileWork *work, const RpKernelCtx *ctx, int64_t before, i
     const int64_t i0 = ceil_div(from, item_cost(work)), i1 = ceil_div(end, item_cost(work));
     if (i0 >= i1) return;
     if (is_gemv(work))
-        one_column(work, i0, i1);
+        one_column(work, &kernels, i0, i1);
+    else if (work->repacked && kernels.repacked != NULL && column_groups(work) == 1)
+        for (int64_t p = i0; p < i1; p++) repacked_panel(work, &kernels, p, work->groups, (int)work->n_cols);
     else if (direct(work))
         for (int64_t p = i0; p < i1; p++) direct_panel(work, &kernels, p);
     else

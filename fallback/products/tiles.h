@@ -8,15 +8,16 @@
 #ifndef FALLBACK_PRODUCTS_TILES_H
 #define FALLBACK_PRODUCTS_TILES_H
 
-#include "fallback/products/dot.h"
+#include "fallback/products/repack.h"
 
 /* One matrix and the columns that it is multiplied by: y[c][m] = row m . x[c], m < n_rows, c < n_cols. */
 typedef struct TileWork {
     RpDtype            dtype;
     int64_t            n, n_rows, n_cols;
     const char        *rows;
-    size_t             stride; /* bytes from row to row */
-    const char *const *x;      /* q8_act rows of n elements */
+    size_t             stride;   /* bytes from row to row */
+    bool               repacked; /* `rows` are repacked (repack.h), n_rows is a multiple of 16 */
+    const char *const *x;        /* q8_act rows of n elements */
     float *const      *y;
     char              *groups; /* n_cols * rp_packed_column_bytes: the column groups that phase 0 makes */
     char              *local;  /* rp_panels_bytes of this worker, if rp_tiles_need_panels(n_cols) */
@@ -26,6 +27,10 @@ typedef struct TileWork {
 static inline bool rp_is_quantized_product(const RpTensorView *w, const RpTensorView *x) {
     return x->dtype == RP_Q8_ACT && rp_quant_form(w->dtype) != NULL;
 }
+
+/* GEMV: y[m] = row m . x, for n_rows rows of w at `rows` and a q8_act row x of w->ne[0] elements. `rows` of repacked w
+ * begin with a row group of 16. */
+void rp_gemv(const RpTensorView *w, const char *rows, int64_t n_rows, const char *x, float *y);
 
 /* Whether a product with n_cols columns needs rp_panels_bytes of local memory for each worker. */
 bool   rp_tiles_need_panels(int64_t n_cols);

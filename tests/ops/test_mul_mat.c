@@ -2,7 +2,7 @@
  *
  * Reference: the sum in double over dequantised weights; errors are measured against the sum of |w x|. Beyond
  * that, bits must not depend on the variant, the number of workers, or the other columns (I8). */
-#include "tests/support/blocks.h"
+#include "tests/support/repacked.h"
 
 /* Element i of a row of n in q8_act:  q[n] (int8) | scale[n/32] (f32) | sum[n/16] (f32). */
 static double act(const char *row, int64_t n, int64_t i) {
@@ -113,6 +113,59 @@ static void check_products(RpDtype type, int64_t n, int64_t rows, int64_t column
     }
     free(w), free(x), free(vals), free(q), free(y), free(alone);
 }
+
+#ifndef RP_TEST_CUDA
+/* Repacked rows give the bits of the rows as they lie in the file, in every variant. */
+static void check_repacked(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
+    char            *w   = random_blocks(type, n, rows, 22);
+    float           *x   = random_floats((size_t)(n * columns), 23);
+    char            *q   = quantize_columns(x, n, columns);
+    const size_t     n_y = (size_t)(rows * columns);
+    float           *y = malloc(n_y * 4), *want = malloc(n_y * 4);
+    const RpOpParams p    = {.mul_mat = {.bound = RP_BOUND_NONE}};
+    RpOpArgs         args = {
+                .dst    = tensor(RP_F32, want, rows, columns, 1, 1),
+                .src    = {tensor(type, w, n, rows, 1, 1), tensor(RP_Q8_ACT, q, n, columns, 1, 1)},
+                .params = &p
+    };
+    OK(run_workers(rp_cpu_mul_mat, &args, 1));
+    args.dst.data  = y;
+    args.mul_mat.w = repacked(&args.mul_mat.w);
+    run_variants(rp_cpu_mul_mat, &args);
+    for (size_t i = 0; i < n_y; i++)
+        cr_assert(memcmp(y + i, want + i, 4) == 0, "%s [%d,%d], %d columns: element %d is %g repacked, else %g",
+                  rp_dtype_name(type), (int)n, (int)rows, (int)columns, (int)i, (double)y[i], (double)want[i]);
+    free(args.mul_mat.w.data), free(w), free(x), free(q), free(y), free(want);
+}
+
+Test(mul_mat, repacked_rows_have_the_bits_of_the_file) {
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        const int64_t block = rp_dtype_info(quant_types[i])->block_elems;
+        if (rp_repacked_bytes(quant_types[i]) == 0) continue;
+        for (int columns = 1; columns <= 9; columns++) {
+            check_repacked(quant_types[i], block, 16, columns);
+            check_repacked(quant_types[i], 3 * block, 48, columns); /* three blocks of 32 do not fill a k-step of 128 */
+        }
+        check_repacked(quant_types[i], 2048 + 2 * block, 112, 1); /* more panels than workers */
+        check_repacked(quant_types[i], 2048 + 2 * block, 32, 8);
+        check_repacked(quant_types[i], 1024, 32, 16);
+        check_repacked(quant_types[i], 512, 32, 35); /* too many columns for one pass */
+    }
+    check_repacked(RP_Q6_K, RP_REPACKED_MAX_N, 16, 1);
+    check_repacked(RP_Q4_0, RP_REPACKED_MAX_N, 16, 3);
+}
+
+Test(mul_mat, only_whole_groups_of_short_enough_rows_can_be_repacked) {
+    const RpTensorView fits = tensor(RP_Q4_K, NULL, 512, 32, 1, 1), few = tensor(RP_Q4_K, NULL, 512, 24, 1, 1);
+    const RpTensorView longer = tensor(RP_Q4_K, NULL, RP_REPACKED_MAX_N + 256, 16, 1, 1);
+    const RpTensorView other = tensor(RP_IQ2_S, NULL, 512, 32, 1, 1), floats = tensor(RP_F16, NULL, 512, 32, 1, 1);
+    cr_assert(rp_can_repack(&fits) && !rp_can_repack(&few) && !rp_can_repack(&longer) && !rp_can_repack(&other) &&
+              !rp_can_repack(&floats));
+    const RpTensorView copy = rp_repacked_view(&fits, NULL);
+    cr_assert(rp_is_repacked(&copy) && !rp_is_repacked(&fits) && !rp_can_repack(&copy));
+    cr_assert_eq(16 * copy.nb[1], 2 * rp_repacked_bytes(RP_Q4_K));
+}
+#endif
 
 static void check_quantized(RpDtype type, int64_t n, int64_t rows, int64_t columns) {
     check_products(type, n, rows, columns, random_blocks(type, n, rows, 20), random_floats((size_t)(n * columns), 21));

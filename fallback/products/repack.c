@@ -1,0 +1,192 @@
+/* Writing and reading the repacked layout in plain C (repack.h). */
+#include "fallback/products/repack.h"
+
+#include "fallback/simd/float.h"
+
+enum { ROWS = RP_PANEL_ROWS };
+
+#define X(ID, name)                                                                                                    \
+    static_assert(sizeof(Repacked##ID) % 32 == 0, #name ": vectors of 32 bytes are aligned");                          \
+    static_assert(RP_REPACKED_MAX_N % RP_##ID##_ELEMS == 0, #name ": the longest row is whole blocks");
+RP_REPACKED(X)
+#undef X
+
+size_t rp_repacked_bytes(RpDtype dtype) {
+#define X(ID, name) [RP_##ID]                 = sizeof(Repacked##ID),
+    static const size_t table[RP_DTYPE_COUNT] = {RP_REPACKED(X)};
+#undef X
+    return (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : 0;
+}
+
+bool rp_is_repacked(const RpTensorView *w) {
+    const size_t bytes = rp_repacked_bytes(w->dtype);
+    return bytes > 0 && w->nb[0] == bytes;
+}
+
+bool rp_can_repack(const RpTensorView *w) {
+    return rp_repacked_bytes(w->dtype) > 0 && w->nb[0] == (size_t)rp_dtype_info(w->dtype)->block_bytes &&
+           w->ne[1] % ROWS == 0 && w->ne[0] > 0 && w->ne[0] <= RP_REPACKED_MAX_N && rp_view_rows(w) > 0;
+}
+
+RpTensorView rp_repacked_view(const RpTensorView *w, void *data) {
+    RpTensorView v = {.data = data, .dtype = w->dtype, .nb = {rp_repacked_bytes(w->dtype)}};
+    memcpy(v.ne, w->ne, sizeof v.ne);
+    v.nb[1] = v.nb[0] / ROWS * (size_t)(w->ne[0] / rp_dtype_info(w->dtype)->block_elems);
+    for (int i = 2; i < RP_MAX_DIMS; i++) v.nb[i] = v.nb[i - 1] * (size_t)v.ne[i - 1];
+    return v;
+}
+
+/* ---- to the repacked layout: row r of a block. q has the integer form (quants.h) of the block ---- */
+
+/* Bytes of quad k of row r: the low nibbles of quad `low`, the high ones of quad `high`. */
+RP_BODY void put_nibbles(uint8_t *to, const uint8_t *low, const uint8_t *high) {
+    for (int i = 0; i < RP_QUAD; i++) to[i] = (uint8_t)((low[i] & 15) | (high[i] & 15) << 4);
+}
+
+static void put_q4_0(const BlockQ4_0 *b, const uint8_t *q, int r, RepackedQ4_0 *to) {
+    to->d[r] = b->d;
+    for (int k = 0; k < 4; k++) put_nibbles(to->q[k][r], q + RP_QUAD * k, q + RP_QUAD * (k + 4));
+}
+
+static void put_q4_1(const BlockQ4_1 *b, const uint8_t *q, int r, RepackedQ4_1 *to) {
+    to->d[r] = b->d;
+    to->m[r] = b->m;
+    for (int k = 0; k < 4; k++) put_nibbles(to->q[k][r], q + RP_QUAD * k, q + RP_QUAD * (k + 4));
+}
+
+static void put_q8_0(const BlockQ8_0 *b, const uint8_t *q, int r, RepackedQ8_0 *to) {
+    to->d[r] = b->d;
+    for (int k = 0; k < 8; k++)
+        for (int i = 0; i < RP_QUAD; i++) to->q[k][r][i] = (int8_t)(q[RP_QUAD * k + i] - RP_Q8_0_OFFSET);
+}
+
+static void put_q4_k(const BlockQ4_K *b, const uint8_t *q, int r, RepackedQ4_K *to) {
+    const uint8_t *s = b->scales;
+    to->d[r]         = b->d;
+    to->dmin[r]      = b->dmin;
+    for (int u = 0; u < 8; u++) { /* six bits each (BlockQ4_K) */
+        to->scale[u][r] = (uint8_t)(u < 4 ? s[u] & 63 : (s[u + 4] & 15) | (s[u - 4] >> 6) << 4);
+        to->min[u][r]   = (uint8_t)(u < 4 ? s[u + 4] & 63 : s[u + 4] >> 4 | (s[u] >> 6) << 4);
+    }
+    for (int p = 0; p < 4; p++)
+        for (int k = 0; k < 8; k++)
+            put_nibbles(to->q[p][k][r], q + 64 * p + RP_QUAD * k, q + 64 * p + 32 + RP_QUAD * k);
+}
+
+static void put_q6_k(const BlockQ6_K *b, const uint8_t *q, int r, RepackedQ6_K *to) {
+    to->d[r] = b->d;
+    for (int u = 0; u < 16; u++) to->scale[u][r] = b->scales[u];
+    for (int p = 0; p < 8; p++)
+        for (int k = 0; k < 4; k++)
+            put_nibbles(to->low[p][k][r], q + 32 * p + RP_QUAD * k, q + 32 * p + 16 + RP_QUAD * k);
+    for (int g = 0; g < 4; g++)
+        for (int i = 0; i < 16; i++) {
+            const uint8_t *at = q + 64 * g + i;
+            to->high[g][i / RP_QUAD][r][i % RP_QUAD] =
+                (uint8_t)(at[0] >> 4 | at[16] >> 4 << 2 | at[32] >> 4 << 4 | at[48] >> 4 << 6);
+        }
+}
+
+/* A row group: 16 rows, `stride` bytes apart. */
+#define X(ID, name)                                                                                                    \
+    static void repack_##name(const char *rows, size_t stride, int64_t n, char *to) {                                  \
+        DequantizeFunction *dequantize = rp_dequantize_function(RP_##ID);                                              \
+        for (int64_t b = 0; b < n / RP_##ID##_ELEMS; b++)                                                              \
+            for (int r = 0; r < ROWS; r++) {                                                                           \
+                const Block##ID *from = (const Block##ID *)(const void *)(rows + (size_t)r * stride) + b;              \
+                uint8_t          q[RP_##ID##_ELEMS];                                                                   \
+                float            scale[RP_##ID##_ELEMS / RP_SUM_BLOCK], min[RP_##ID##_ELEMS / RP_SUM_BLOCK];           \
+                dequantize(from, RP_##ID##_ELEMS, q, scale, min);                                                      \
+                put_##name(from, q, r, (Repacked##ID *)(void *)to + b);                                                \
+            }                                                                                                          \
+    }
+RP_REPACKED(X)
+#undef X
+
+void rp_repack(const RpTensorView *w, const RpTensorView *to, int64_t first, int64_t end) {
+    typedef void Repack(const char *rows, size_t stride, int64_t n, char *to);
+#define X(ID, name) [RP_##ID]                  = repack_##name,
+    static Repack *const table[RP_DTYPE_COUNT] = {RP_REPACKED(X)};
+#undef X
+    for (int64_t g = first; g < end; g++)
+        table[w->dtype](rp_view_row(w, g * ROWS), w->nb[1], w->ne[0], rp_view_row(to, g * ROWS));
+}
+
+/* ---- to panels ---- */
+
+/* Quads [0, n_quads): (bits of `low` from `shift` on, 4) plus, with `high`, 16 times (bits of it from `shift2` on, 2). */
+RP_BODY void unpack_quads(const uint8_t *low, int shift, const uint8_t *high, int shift2, int n_quads, int less,
+                          uint8_t *to) {
+    for (int i = 0; i < n_quads * ROWS * RP_QUAD; i++)
+        to[i] = (uint8_t)((low[i] >> shift & 15) + (high != NULL ? (high[i] >> shift2 & 3) << 4 : 0) - less);
+}
+
+RP_BODY float *scales_at(const QuantForm *form, char *sub) { return (float *)(void *)(sub + ROWS * form->sub_elems); }
+
+RP_BODY void halves(const uint16_t *d, float *to) {
+    for (int r = 0; r < ROWS; r++) to[r] = rp_f16_to_f32(d[r]);
+}
+
+RP_BODY void unpack_q4_0(const RepackedQ4_0 *b, const QuantForm *form, int less, char *to) {
+    unpack_quads(b->q[0][0], 0, NULL, 0, 4, less, (uint8_t *)to);
+    unpack_quads(b->q[0][0], 4, NULL, 0, 4, less, (uint8_t *)to + sizeof b->q);
+    halves(b->d, scales_at(form, to));
+}
+
+RP_BODY void unpack_q4_1(const RepackedQ4_1 *b, const QuantForm *form, int less, char *to) {
+    unpack_quads(b->q[0][0], 0, NULL, 0, 4, less, (uint8_t *)to);
+    unpack_quads(b->q[0][0], 4, NULL, 0, 4, less, (uint8_t *)to + sizeof b->q);
+    halves(b->d, scales_at(form, to));
+    halves(b->m, scales_at(form, to) + ROWS);
+}
+
+RP_BODY void unpack_q8_0(const RepackedQ8_0 *b, const QuantForm *form, int less, char *to) {
+    const int8_t *q = b->q[0][0];
+    for (int i = 0; i < (int)sizeof b->q; i++) to[i] = (char)(q[i] + RP_Q8_0_OFFSET - less);
+    halves(b->d, scales_at(form, to));
+}
+
+RP_BODY void unpack_q4_k(const RepackedQ4_K *b, const QuantForm *form, int less, char *to) {
+    float d[ROWS], dmin[ROWS];
+    halves(b->d, d);
+    halves(b->dmin, dmin);
+    for (int u = 0; u < 8; u++, to += rp_panel_sub_bytes(form)) {
+        float *scale = scales_at(form, to);
+        unpack_quads(b->q[u / 2][0][0], 4 * (u % 2), NULL, 0, 8, less, (uint8_t *)to);
+        for (int r = 0; r < ROWS; r++) scale[r] = d[r] * (float)b->scale[u][r];
+        for (int r = 0; r < ROWS; r++) scale[ROWS + r] = -dmin[r] * (float)b->min[u][r];
+    }
+}
+
+RP_BODY void unpack_q6_k(const RepackedQ6_K *b, const QuantForm *form, int less, char *to) {
+    float d[ROWS];
+    halves(b->d, d);
+    for (int u = 0; u < 16; u++, to += rp_panel_sub_bytes(form)) {
+        float *scale = scales_at(form, to);
+        unpack_quads(b->low[u / 2][0][0], 4 * (u % 2), b->high[u / 4][0][0], 2 * (u % 4), 4, less, (uint8_t *)to);
+        for (int r = 0; r < ROWS; r++) scale[r] = d[r] * (float)b->scale[u][r];
+    }
+}
+
+#define X(ID, name)                                                                                                    \
+    RP_BODY void panel_##name##_body(const char *blocks, int64_t n, int less, const PrefetchStream *ahead,             \
+                                     char *panel) {                                                                    \
+        enum { SUBS = RP_##ID##_ELEMS / RP_##ID##_SUB };                                                               \
+        const QuantForm form = RP_QUANT_FORM(ID);                                                                      \
+        for (int64_t i = 0; i < n / RP_##ID##_ELEMS; i++, panel += SUBS * rp_panel_sub_bytes(&form)) {                 \
+            rp_prefetch_subs(ahead, i *SUBS, SUBS);                                                                    \
+            unpack_##name((const Repacked##ID *)(const void *)blocks + i, &form, less, panel);                         \
+        }                                                                                                              \
+    }                                                                                                                  \
+    RP_VARIANTS(panel_##name, (const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel),     \
+                (blocks, n, less, ahead, panel))
+RP_REPACKED(X)
+#undef X
+
+void rp_unpack_panel(RpDtype dtype, const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel) {
+    typedef void Unpack(const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel);
+#define X(ID, name) [RP_##ID]                  = panel_##name,
+    static Unpack *const table[RP_DTYPE_COUNT] = {RP_REPACKED(X)};
+#undef X
+    table[dtype](blocks, n, less, ahead, panel);
+}

@@ -1,0 +1,80 @@
+/* repack.h - repacked weights: a copy of a matrix in which 16 rows are interleaved (REPRISE_REPACK).
+ *
+ * The quants of a block of 16 rows lie as in a panel (dot.h), four consecutive k of a row in a 32-bit lane, so kernels
+ * need not transpose. Quants of 4 and 6 bits keep their bits:
+ *
+ *     q[i]        32-bit lane of row r = four bytes; each has the low bits of one k, and the high bits of another
+ *     scales      as in the blocks of the file, one for each row; the 6-bit scales of Q4_K become bytes
+ *
+ *     file        row 0: block 0, block 1, ... | row 1: block 0, ... | ...
+ *     repacked    rows 0-15: block 0 of 16 rows, block 1 of 16 rows, ... | rows 16-31: ...
+ *
+ * A view of repacked weights has the type of the file. Its strides tell: nb[0] is a block of 16 rows, nb[1] a sixteenth
+ * of all blocks of 16 rows. So data + m * nb[1] is the address of row m, if m is a multiple of 16. */
+#ifndef FALLBACK_PRODUCTS_REPACK_H
+#define FALLBACK_PRODUCTS_REPACK_H
+
+#include "fallback/products/dot.h"
+
+/* X(ID, name): the types that have a repacked layout. */
+#define RP_REPACKED(X) X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q8_0, q8_0) X(Q4_K, q4_k) X(Q6_K, q6_k)
+
+/* Longer rows are not repacked: the packed column of a GEMV is on the stack. */
+enum { RP_REPACKED_MAX_N = 32768 };
+
+/* Quad k of 32 elements: the low nibbles of q[k] for k < 4, the high ones of q[k - 4] for others. */
+typedef struct RepackedQ4_0 {
+    uint16_t d[RP_PANEL_ROWS];
+    uint8_t  q[4][RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ4_0;
+
+typedef struct RepackedQ4_1 {
+    uint16_t d[RP_PANEL_ROWS], m[RP_PANEL_ROWS];
+    uint8_t  q[4][RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ4_1;
+
+typedef struct RepackedQ8_0 {
+    uint16_t d[RP_PANEL_ROWS];
+    int8_t   q[8][RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ8_0;
+
+/* Quad k of sub-block u: the low (u even) or high nibbles of q[u / 2][k]. */
+typedef struct RepackedQ4_K {
+    uint16_t d[RP_PANEL_ROWS], dmin[RP_PANEL_ROWS];
+    uint8_t  scale[8][RP_PANEL_ROWS], min[8][RP_PANEL_ROWS];
+    uint8_t  q[4][8][RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ4_K;
+
+/* Quad k of sub-block u: the low (u even) or high nibbles of low[u / 2][k], and above them bits 2 * (u % 4) and
+ * 2 * (u % 4) + 1 of high[u / 4][k]. */
+typedef struct RepackedQ6_K {
+    uint16_t d[RP_PANEL_ROWS];
+    int8_t   scale[16][RP_PANEL_ROWS];
+    uint8_t  low[8][4][RP_PANEL_ROWS][RP_QUAD], high[4][4][RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ6_K;
+
+/* Bytes of a block of 16 rows; 0 for a type without a repacked layout. A multiple of 32. */
+size_t rp_repacked_bytes(RpDtype dtype);
+
+/* Whether w is a view of repacked weights. */
+bool rp_is_repacked(const RpTensorView *w);
+
+/* Rows are divided between workers in multiples of it: 16 for repacked weights, else 1. */
+static inline int64_t rp_row_unit(const RpTensorView *w) { return rp_is_repacked(w) ? RP_PANEL_ROWS : 1; }
+
+/* A boundary between rows, down to a multiple of rp_row_unit(w). */
+static inline int64_t rp_whole_rows(const RpTensorView *w, int64_t row) { return row - row % rp_row_unit(w); }
+
+/* Whether a matrix, or a stack of them, with blocks as in the file can be repacked. */
+bool rp_can_repack(const RpTensorView *w);
+
+/* The view of a repacked copy of w at `data`, aligned to 64: rp_view_rows(w) times nb[1] of the result in bytes. */
+RpTensorView rp_repacked_view(const RpTensorView *w, void *data);
+
+/* Writes row groups [first, end) of the copy. Group g is rows 16g to 16g + 15, counted over all matrices. */
+void rp_repack(const RpTensorView *w, const RpTensorView *to, int64_t first, int64_t end);
+
+/* Unpacks n elements of 16 repacked rows at `blocks` to a panel, of q - `less` each. */
+void rp_unpack_panel(RpDtype dtype, const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel);
+
+#endif

@@ -1,0 +1,265 @@
+/* Repacked weights (repack.h) times a column group for AVX2, without a panel, bit for bit as dot.h.
+ *
+ * A lane is a row, 16 rows are two registers (sides), and up to 4 columns are multiplied at a time, as in dot_avx2.c.
+ * The products of a run of quads are added in 16 bits: VPMADDUBSW adds two to a lane. */
+#include "fallback/products/blocks_x86.h"
+#include "fallback/products/repack.h"
+
+#ifdef RP_X86
+#define INLINE INLINE_AVX2
+
+enum { COLS = 4, SIDES = 2, LANES = 8, SIGNED = 128, FULL = 32767 };
+
+/* What the sub-blocks of a k-step share. */
+typedef struct Header {
+    __m256 d[SIDES], min[SIDES];
+} Header;
+
+typedef void    HeaderOf(const char *block, Header *out);
+typedef __m256i QuadOf(const char *block, int u, int j, int k, int side); /* j = u % 4, a constant once unrolled */
+typedef __m256  ScaleOf(const char *block, const Header *h, int u, int side);
+
+typedef struct RepackedType {
+    HeaderOf *header; /* of a block; of types in blocks of 32 it is called for each sub-block */
+    QuadOf   *quad;
+    ScaleOf  *scale, *min;
+    size_t    bytes; /* of a block of 16 rows */
+    int       subs;  /* of a block */
+    int       run;   /* quads whose products are added in 16 bits */
+    QuantForm form;
+} RepackedType;
+
+/* ---- types ---- */
+
+INLINE __m256 eight_halves(const uint16_t *p) { return _mm256_cvtph_ps(load16(p)); }
+
+INLINE __m256 eight_bytes(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)));
+}
+
+INLINE __m256i nibbles(const uint8_t *p, int high) {
+    const __m256i v = load32(p);
+    return _mm256_and_si256(high ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
+}
+
+INLINE void header_q4_0(const char *block, Header *h) {
+    const RepackedQ4_0 *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+}
+INLINE __m256i quad_q4_0(const char *block, int u, int j, int k, int side) {
+    const RepackedQ4_0 *b = (const void *)block;
+    (void)u, (void)j;
+    return nibbles(b->q[k % 4][LANES * side], k >= 4);
+}
+INLINE __m256 scale_q4_0(const char *block, const Header *h, int u, int side) {
+    (void)block, (void)u;
+    return h->d[side];
+}
+#define min_q4_0 NULL
+
+INLINE void header_q4_1(const char *block, Header *h) {
+    const RepackedQ4_1 *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) {
+        h->d[s]   = eight_halves(b->d + LANES * s);
+        h->min[s] = eight_halves(b->m + LANES * s);
+    }
+}
+INLINE __m256i quad_q4_1(const char *block, int u, int j, int k, int side) {
+    const RepackedQ4_1 *b = (const void *)block;
+    (void)u, (void)j;
+    return nibbles(b->q[k % 4][LANES * side], k >= 4);
+}
+#define scale_q4_1 scale_q4_0
+INLINE __m256 min_q4_1(const char *block, const Header *h, int u, int side) {
+    (void)block, (void)u;
+    return h->min[side];
+}
+
+INLINE void header_q8_0(const char *block, Header *h) {
+    const RepackedQ8_0 *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+}
+INLINE __m256i quad_q8_0(const char *block, int u, int j, int k, int side) {
+    const RepackedQ8_0 *b = (const void *)block;
+    (void)u, (void)j;
+    return load32(b->q[k][LANES * side]);
+}
+#define scale_q8_0 scale_q4_0
+#define min_q8_0   NULL
+
+INLINE void header_q4_k(const char *block, Header *h) {
+    const RepackedQ4_K *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) {
+        h->d[s]   = eight_halves(b->d + LANES * s);
+        h->min[s] = _mm256_xor_ps(eight_halves(b->dmin + LANES * s), _mm256_set1_ps(-0.0f));
+    }
+}
+INLINE __m256i quad_q4_k(const char *block, int u, int j, int k, int side) {
+    const RepackedQ4_K *b = (const void *)block;
+    return nibbles(b->q[u / 2][k][LANES * side], j % 2);
+}
+INLINE __m256 scale_q4_k(const char *block, const Header *h, int u, int side) {
+    const RepackedQ4_K *b = (const void *)block;
+    return _mm256_mul_ps(h->d[side], eight_bytes(b->scale[u] + LANES * side));
+}
+INLINE __m256 min_q4_k(const char *block, const Header *h, int u, int side) {
+    const RepackedQ4_K *b = (const void *)block;
+    return _mm256_mul_ps(h->min[side], eight_bytes(b->min[u] + LANES * side));
+}
+
+INLINE void header_q6_k(const char *block, Header *h) {
+    const RepackedQ6_K *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+}
+INLINE __m256i quad_q6_k(const char *block, int u, int j, int k, int side) {
+    const RepackedQ6_K *b    = (const void *)block;
+    const __m256i       high = load32(b->high[u / 4][k][LANES * side]);
+    const __m256i       up   = j < 2 ? _mm256_slli_epi16(high, 4 - 2 * j) : _mm256_srli_epi16(high, 2 * j - 4);
+    return _mm256_or_si256(nibbles(b->low[u / 2][k][LANES * side], j % 2),
+                           _mm256_and_si256(up, _mm256_set1_epi8(0x30)));
+}
+INLINE __m256 scale_q6_k(const char *block, const Header *h, int u, int side) {
+    const RepackedQ6_K *b     = (const void *)block;
+    const __m128i       eight = _mm_loadl_epi64((const void *)(b->scale[u] + LANES * side));
+    return _mm256_mul_ps(h->d[side], _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)));
+}
+#define min_q6_k NULL
+
+/* Quads that can be added in 16 bits, two products a lane and quad: of 4 bits all 8, 15 * 127 * 16 = 30480; of Q6_K
+ * two, 63 * 127 * 4 = 32004; of signed Q8_0 one, 128 * 127 * 2 = 32512. */
+#define RUN(ID) (RP_##ID##_TOP <= 15 ? RP_##ID##_SUB / RP_QUAD : (int)RP_##ID##_OFFSET == SIGNED ? 1 : 2)
+#define X(ID, name)                                                                                                    \
+    static_assert(((int)RP_##ID##_OFFSET == SIGNED ? 128 : RP_##ID##_TOP) * 127 * 2 * RUN(ID) <= FULL,                 \
+                  #name ": a run fits in 16 bits");
+RP_REPACKED(X)
+#undef X
+
+/* ---- products ---- */
+
+/* Keeps gcc from reassociating a chain of additions into a tree, whose values would not fit in the registers. */
+INLINE __m256i in_order(__m256i sum) {
+    __asm__("" : "+x"(sum));
+    return sum;
+}
+
+INLINE __m256i quad_products(const RepackedType *t, __m256i w, __m256i x) {
+    if (t->form.offset == SIGNED) return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    return _mm256_maddubs_epi16(w, x);
+}
+
+/* 16-bit sums of quads k to k + t->run - 1 of sub-block u, into run[c][s]. */
+INLINE void run_of_quads(const RepackedType *t, const char *block, int u, int j, int k, const char *x, int n_cols,
+                         __m256i run[COLS][SIDES]) {
+#pragma GCC unroll 8
+    for (int i = k; i < k + t->run; i++) {
+        const __m256i w0 = t->quad(block, u, j, i, 0), w1 = t->quad(block, u, j, i, 1);
+#pragma GCC unroll 4
+        for (int c = 0; c < n_cols; c++) {
+            const __m256i xq = _mm256_set1_epi32(word32(x + c * t->form.sub_elems + RP_QUAD * i));
+            const __m256i a = quad_products(t, w0, xq), b = quad_products(t, w1, xq);
+            run[c][0] = i == k ? a : in_order(_mm256_add_epi16(run[c][0], a));
+            run[c][1] = i == k ? b : in_order(_mm256_add_epi16(run[c][1], b));
+        }
+    }
+}
+
+/* Dot products of sub-block u: 32-bit, lane r of sum[c][s] is row 8s + r. */
+INLINE void sub_sums(const RepackedType *t, const char *block, int u, int j, const char *x, int n_cols,
+                     __m256i sum[COLS][SIDES]) {
+    const int quads = t->form.sub_elems / RP_QUAD;
+#pragma GCC unroll 8
+    for (int k = 0; k < quads; k += t->run) {
+        __m256i run[COLS][SIDES];
+        run_of_quads(t, block, u, j, k, x, n_cols, run);
+#pragma GCC unroll 4
+        for (int c = 0; c < n_cols; c++)
+#pragma GCC unroll 2
+            for (int s = 0; s < SIDES; s++) {
+                const __m256i v = _mm256_madd_epi16(run[c][s], _mm256_set1_epi16(1));
+                sum[c][s]       = k == 0 ? v : in_order(_mm256_add_epi32(sum[c][s], v));
+            }
+    }
+}
+
+/* Sub-block u of a block times n_cols columns from x on. x_scale has the columns' scales, x_extra their sums or
+ * corrections (dot.h). acc[c] is the accumulator of column c. */
+INLINE void add_sub(const RepackedType *t, const char *block, const Header *h, int u, int j, const char *x,
+                    const float *x_scale, const float *x_extra, int n_cols, float (*acc)[RP_PANEL_ROWS]) {
+    __m256i sum[COLS][SIDES];
+    sub_sums(t, block, u, j, x, n_cols, sum);
+#pragma GCC unroll 2
+    for (int s = 0; s < SIDES; s++) {
+        const __m256 scale = t->scale(block, h, u, s);
+        const __m256 min   = t->form.has_min ? t->min(block, h, u, s) : scale;
+#pragma GCC unroll 4
+        for (int c = 0; c < n_cols; c++) {
+            const __m256 extra = _mm256_broadcast_ss(x_extra + c), dx = _mm256_broadcast_ss(x_scale + c);
+            __m256i      total = sum[c][s];
+            if (!t->form.has_min && t->form.offset != SIGNED)
+                total = _mm256_add_epi32(total, _mm256_castps_si256(extra));
+            __m256 p = _mm256_fmadd_ps(_mm256_mul_ps(scale, dx), _mm256_cvtepi32_ps(total),
+                                       _mm256_load_ps(acc[c] + LANES * s));
+            if (t->form.has_min) p = _mm256_fmadd_ps(min, extra, p);
+            _mm256_store_ps(acc[c] + LANES * s, p);
+        }
+    }
+}
+
+/* Columns c to c + n_cols of a group of `all` columns. */
+INLINE void columns(const RepackedType *t, const char *blocks, const char *group, int all, int c, int n_cols,
+                    int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
+    const size_t of_group = rp_group_sub_bytes(&t->form, all);
+    for (int64_t u = 0; u < n_subs; u += RP_KSTEP_SUBS) {
+        const char *first = blocks + (size_t)(u / t->subs) * t->bytes;
+        const int   step  = t->subs > 1 ? (int)(u % t->subs) : 0;
+        Header      h;
+        if (c == 0) rp_prefetch_subs(ahead, u, RP_KSTEP_SUBS);
+        if (t->subs > 1) t->header(first, &h);
+#pragma GCC unroll 4
+        for (int j = 0; j < RP_KSTEP_SUBS; j++) {
+            const char  *block = t->subs > 1 ? first : first + (size_t)j * t->bytes;
+            const char  *x     = group + (size_t)(u + j) * of_group;
+            const float *scale = (const float *)(const void *)(x + all * t->form.sub_elems) + c;
+            if (t->subs == 1 && u + j >= n_subs) break;
+            if (t->subs == 1) t->header(block, &h);
+            add_sub(t, block, &h, step + j, j, x + c * t->form.sub_elems, scale, scale + all, n_cols, &accs->acc[j][c]);
+        }
+    }
+}
+
+/* Constant numbers of columns, so that the loops over columns unroll and their sums stay in registers. */
+INLINE void all_columns(const RepackedType *t, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                        const PrefetchStream *ahead, TileAccs *accs) {
+    int c = 0;
+    for (; c + COLS <= n_cols; c += COLS) columns(t, blocks, group, n_cols, c, COLS, n_subs, ahead, accs);
+    if (n_cols - c == 3)
+        columns(t, blocks, group, n_cols, c, 3, n_subs, ahead, accs);
+    else if (n_cols - c == 2)
+        columns(t, blocks, group, n_cols, c, 2, n_subs, ahead, accs);
+    else if (n_cols - c == 1)
+        columns(t, blocks, group, n_cols, c, 1, n_subs, ahead, accs);
+}
+
+/* One function a type, so that the fields of RepackedType are compile-time constants. */
+#define TILE(ID, name)                                                                                                 \
+    RP_TARGET_AVX2 static void tile_##name(const char *blocks, const char *group, int n_cols, int64_t n_subs,          \
+                                           const PrefetchStream *ahead, TileAccs *accs) {                              \
+        const RepackedType t = {header_##name, quad_##name,          scale_##name,                                     \
+                                min_##name,    sizeof(Repacked##ID), RP_##ID##_ELEMS / RP_##ID##_SUB,                  \
+                                RUN(ID),       RP_QUANT_FORM(ID)};                                                     \
+        all_columns(&t, blocks, group, n_cols, n_subs, ahead, accs);                                                   \
+    }
+RP_REPACKED(TILE)
+#undef TILE
+
+void rp_repacked_avx2(RpDtype dtype, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                      const PrefetchStream *ahead, TileAccs *accs) {
+    typedef void Tile(const char *blocks, const char *group, int n_cols, int64_t n_subs, const PrefetchStream *ahead,
+                      TileAccs *accs);
+#define ENTRY(ID, name) [RP_##ID]            = tile_##name,
+    static Tile *const table[RP_DTYPE_COUNT] = {RP_REPACKED(ENTRY)};
+#undef ENTRY
+    rp_begin_accs(accs, n_cols);
+    table[dtype](blocks, group, n_cols, n_subs, ahead, accs);
+}
+#endif

@@ -1,0 +1,218 @@
+/* Repacked weights (repack.h) times a column group for AVX-512 VNNI, without a panel, bit for bit as dot.h.
+ *
+ * A register has a quad of 16 rows. VPDPBUSD multiplies it by the same quad of a column, broadcast from memory, and adds
+ * the four products to the row's lane. Signed q are raised by 128; the correction of the column group starts the sum. */
+#include "fallback/products/blocks_avx512.h"
+#include "fallback/products/repack.h"
+
+#ifdef RP_X86
+
+/* What the sub-blocks of a k-step share. */
+typedef struct Header {
+    __m512 d, min;
+} Header;
+
+typedef void    HeaderOf(const char *block, Header *out);
+typedef __m512i QuadOf(const char *block, int u, int j, int k); /* j = u % 4, a constant once unrolled */
+typedef __m512  ScaleOf(const char *block, const Header *h, int u);
+
+typedef struct RepackedType {
+    HeaderOf *header; /* of a block; of types in blocks of 32 it is called for each sub-block */
+    QuadOf   *quad;
+    ScaleOf  *scale, *min;
+    size_t    bytes; /* of a block of 16 rows */
+    int       subs;  /* of a block */
+    QuantForm form;
+} RepackedType;
+
+/* ---- types ---- */
+
+INLINE __m512 sixteen_halves(const uint16_t *p) { return _mm512_cvtph_ps(load32(p)); }
+
+INLINE __m512 sixteen_bytes(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load16(p))); }
+
+INLINE __m512i four_bits(const uint8_t *p, int high) {
+    const __m512i v = _mm512_loadu_si512(p);
+    return _mm512_and_si512(high ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
+}
+
+INLINE void header_q4_0(const char *block, Header *h) {
+    const RepackedQ4_0 *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+}
+INLINE __m512i repacked_quad_q4_0(const char *block, int u, int j, int k) {
+    const RepackedQ4_0 *b = (const void *)block;
+    (void)u, (void)j;
+    return four_bits(b->q[k % 4][0], k >= 4);
+}
+INLINE __m512 scale_q4_0(const char *block, const Header *h, int u) {
+    (void)block, (void)u;
+    return h->d;
+}
+#define min_q4_0 NULL
+
+INLINE void header_q4_1(const char *block, Header *h) {
+    const RepackedQ4_1 *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+    h->min                = sixteen_halves(b->m);
+}
+INLINE __m512i repacked_quad_q4_1(const char *block, int u, int j, int k) {
+    const RepackedQ4_1 *b = (const void *)block;
+    (void)u, (void)j;
+    return four_bits(b->q[k % 4][0], k >= 4);
+}
+#define scale_q4_1 scale_q4_0
+INLINE __m512 min_q4_1(const char *block, const Header *h, int u) {
+    (void)block, (void)u;
+    return h->min;
+}
+
+INLINE void header_q8_0(const char *block, Header *h) {
+    const RepackedQ8_0 *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+}
+INLINE __m512i repacked_quad_q8_0(const char *block, int u, int j, int k) {
+    const RepackedQ8_0 *b = (const void *)block;
+    (void)u, (void)j;
+    return _mm512_xor_si512(_mm512_loadu_si512(b->q[k][0]), _mm512_set1_epi8((char)0x80));
+}
+#define scale_q8_0 scale_q4_0
+#define min_q8_0   NULL
+
+INLINE void header_q4_k(const char *block, Header *h) {
+    const RepackedQ4_K *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+    h->min                = _mm512_xor_ps(sixteen_halves(b->dmin), _mm512_set1_ps(-0.0f));
+}
+INLINE __m512i repacked_quad_q4_k(const char *block, int u, int j, int k) {
+    const RepackedQ4_K *b = (const void *)block;
+    return four_bits(b->q[u / 2][k][0], j % 2);
+}
+INLINE __m512 scale_q4_k(const char *block, const Header *h, int u) {
+    return _mm512_mul_ps(h->d, sixteen_bytes(((const RepackedQ4_K *)(const void *)block)->scale[u]));
+}
+INLINE __m512 min_q4_k(const char *block, const Header *h, int u) {
+    return _mm512_mul_ps(h->min, sixteen_bytes(((const RepackedQ4_K *)(const void *)block)->min[u]));
+}
+
+INLINE void header_q6_k(const char *block, Header *h) {
+    const RepackedQ6_K *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+}
+INLINE __m512i repacked_quad_q6_k(const char *block, int u, int j, int k) {
+    const RepackedQ6_K *b    = (const void *)block;
+    const __m512i       high = _mm512_loadu_si512(b->high[u / 4][k][0]);
+    const __m512i       up   = j == 0   ? _mm512_slli_epi16(high, 4)
+                               : j == 1 ? _mm512_slli_epi16(high, 2)
+                               : j == 2 ? high
+                                        : _mm512_srli_epi16(high, 2);
+    return _mm512_or_si512(four_bits(b->low[u / 2][k][0], j % 2), _mm512_and_si512(up, _mm512_set1_epi8(0x30)));
+}
+INLINE __m512 scale_q6_k(const char *block, const Header *h, int u) {
+    const RepackedQ6_K *b = (const void *)block;
+    return _mm512_mul_ps(h->d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(b->scale[u]))));
+}
+#define min_q6_k NULL
+
+/* ---- products ---- */
+
+/* Sub-block u of a block times the columns at x. acc[c] is the accumulator of column c. */
+INLINE void add_sub(const RepackedType *t, const char *block, const Header *h, int u, int j, const char *x, int n_cols,
+                    __m512 *acc) {
+    const float *x_scale = (const float *)(const void *)(x + n_cols * t->form.sub_elems);
+    __m512i      dot[RP_GROUP_COLS]; /* lane r = row r; starts with the column's correction */
+#pragma GCC unroll 8
+    for (int c = 0; c < n_cols; c++)
+        dot[c] = t->form.has_min ? _mm512_setzero_si512()
+                                 : _mm512_set1_epi32(*(const Quad *)(const void *)(x_scale + n_cols + c));
+#pragma GCC unroll 8
+    for (int k = 0; k < t->form.sub_elems / RP_QUAD; k++) {
+        const __m512i quad = t->quad(block, u, j, k);
+#pragma GCC unroll 8
+        for (int c = 0; c < n_cols; c++) dot[c] = dot_quad(dot[c], quad, x + c * t->form.sub_elems + RP_QUAD * k);
+    }
+    const __m512 d = t->scale(block, h, u);
+#pragma GCC unroll 8
+    for (int c = 0; c < n_cols; c++)
+        acc[c] = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x_scale[c])), _mm512_cvtepi32_ps(dot[c]), acc[c]);
+    if (!t->form.has_min) return;
+    const __m512 min = t->min(block, h, u);
+#pragma GCC unroll 8
+    for (int c = 0; c < n_cols; c++) acc[c] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_scale[n_cols + c]), acc[c]);
+}
+
+/* All four accumulators of up to 4 columns stay in registers. */
+INLINE void columns(const RepackedType *t, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                    const PrefetchStream *ahead, TileAccs *accs) {
+    const size_t of_group = rp_group_sub_bytes(&t->form, n_cols);
+    __m512       acc[RP_KSTEP_SUBS][RP_GROUP_COLS];
+#pragma GCC unroll 4
+    for (int j = 0; j < RP_KSTEP_SUBS; j++)
+#pragma GCC unroll 8
+        for (int c = 0; c < n_cols; c++)
+            acc[j][c] = accs->empty ? _mm512_setzero_ps() : _mm512_load_ps(accs->acc[j][c]);
+    for (int64_t u = 0; u < n_subs; u += RP_KSTEP_SUBS) {
+        const char *first = blocks + (size_t)(u / t->subs) * t->bytes;
+        const int   step  = t->subs > 1 ? (int)(u % t->subs) : 0;
+        Header      h;
+        rp_prefetch_subs(ahead, u, RP_KSTEP_SUBS);
+        if (t->subs > 1) t->header(first, &h);
+#pragma GCC unroll 4
+        for (int j = 0; j < RP_KSTEP_SUBS; j++) {
+            const char *block = t->subs > 1 ? first : first + (size_t)j * t->bytes;
+            if (t->subs == 1 && u + j >= n_subs) break;
+            if (t->subs == 1) t->header(block, &h);
+            add_sub(t, block, &h, step + j, j, group + (size_t)(u + j) * of_group, n_cols, acc[j]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < RP_KSTEP_SUBS; j++)
+#pragma GCC unroll 8
+        for (int c = 0; c < n_cols; c++) _mm512_store_ps(accs->acc[j][c], acc[j][c]);
+    accs->empty = false;
+}
+
+/* Constant numbers of columns, so that the loops over columns unroll and their sums stay in registers. */
+INLINE void any_columns(const RepackedType *t, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                        const PrefetchStream *ahead, TileAccs *accs) {
+#define COLUMNS(n)                                                                                                     \
+    case n:                                                                                                            \
+        columns(t, blocks, group, n, n_subs, ahead, accs);                                                             \
+        break;
+    switch (n_cols) {
+        COLUMNS(1)
+        COLUMNS(2)
+        COLUMNS(3)
+        COLUMNS(4)
+        COLUMNS(5)
+        COLUMNS(6)
+        COLUMNS(7)
+        COLUMNS(8)
+    default: /* a group has at most 8 columns */
+        break;
+    }
+#undef COLUMNS
+}
+
+/* One function a type, so that the fields of RepackedType are compile-time constants. */
+#define TILE(ID, name)                                                                                                 \
+    RP_TARGET_AVX512 static void tile_##name(const char *blocks, const char *group, int n_cols, int64_t n_subs,        \
+                                             const PrefetchStream *ahead, TileAccs *accs) {                            \
+        const RepackedType t = {header_##name,    repacked_quad_##name, scale_##name,                                  \
+                                min_##name,       sizeof(Repacked##ID), RP_##ID##_ELEMS / RP_##ID##_SUB,               \
+                                RP_QUANT_FORM(ID)};                                                                    \
+        any_columns(&t, blocks, group, n_cols, n_subs, ahead, accs);                                                   \
+    }
+RP_REPACKED(TILE)
+#undef TILE
+
+void rp_repacked_avx512(RpDtype dtype, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                        const PrefetchStream *ahead, TileAccs *accs) {
+    typedef void Tile(const char *blocks, const char *group, int n_cols, int64_t n_subs, const PrefetchStream *ahead,
+                      TileAccs *accs);
+#define ENTRY(ID, name) [RP_##ID]            = tile_##name,
+    static Tile *const table[RP_DTYPE_COUNT] = {RP_REPACKED(ENTRY)};
+#undef ENTRY
+    table[dtype](blocks, group, n_cols, n_subs, ahead, accs);
+}
+#endif
