@@ -128,6 +128,7 @@ RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o) {
     o->device        = d->name;
     o->require_cuda  = d->require_cuda;
     o->require_graph = d->require_graph;
+    o->repack        = d->repack;
     return cli_mode(d->mode, &o->mode);
 }
 

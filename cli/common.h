@@ -26,6 +26,8 @@
     CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU"),\
     CLI_FLAG("require-graph", 0, (d).require_graph,                                                          \
              "fail if a step cannot be captured, instead of running it eagerly"),                            \
+    CLI_TEXT("repack", 0, (d).repack, "WHEN",                                                                \
+             "copy of the weights with interleaved rows for the CPU: on, off or auto; default: REPRISE_REPACK"),\
     CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
 #define OPTION_LORA(v)                                                                                       \
     CLI_FILES(FILE_READ_SETTINGS, "lora", 0, v, "FILE[:SCALE]",                                                                 \
@@ -61,7 +63,7 @@
 
 /* The variables of OPTIONS_DEVICE. */
 typedef struct DeviceArgs {
-    const char *name, *mode;
+    const char *name, *mode, *repack;
     bool        require_cuda, require_graph, no_mmap;
     TextList    adapters; /* the values of OPTION_LORA */
 } DeviceArgs;

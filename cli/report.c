@@ -34,6 +34,13 @@ static void upload_text(const RpExecutorInfo *info, char *buf, size_t size) {
                  info->upload_s - info->upload_read_s - info->upload_wait_s, info->upload_wait_s);
 }
 
+/* Writes the repacked copy of the weights, if there is one. */
+static void repack_text(const RpExecutorInfo *info, char *buf, size_t size) {
+    if (info->repack_bytes > 0)
+        snprintf(buf, size, "; %.3f GB of weights repacked in %.2f s", (double)info->repack_bytes / 1e9,
+                 info->repack_s);
+}
+
 void cli_device_json(const RpSession *s, FILE *out) {
     const RpExecutorInfo info = rp_session_info(s);
     fprintf(out, "\"device\":\"%s\",\"device_name\":", info.device);
@@ -55,6 +62,7 @@ void cli_device_json(const RpSession *s, FILE *out) {
     }
     fprintf(out, "\"upload_bytes\":%zu,\"upload_s\":%.6f,\"upload_read_s\":%.6f,\"upload_wait_s\":%.6f,",
             info.upload_bytes, info.upload_s, info.upload_read_s, info.upload_wait_s);
+    fprintf(out, "\"repack_bytes\":%zu,\"repack_s\":%.6f,", info.repack_bytes, info.repack_s);
 }
 
 double cli_prefill_rate(const RpGenerateResult *r) {
@@ -99,6 +107,7 @@ void cli_report(const Report *r) {
         (void)cli_device_text(r->session, text + n, sizeof text - (size_t)n);
         const RpExecutorInfo info = rp_session_info(r->session);
         upload_text(&info, text + strlen(text), sizeof text - strlen(text));
+        repack_text(&info, text + strlen(text), sizeof text - strlen(text));
         if (info.kernels[0] != '\0') snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", info.kernels);
         add_row(t, "load", r->load_s, -1, 0.0, text);
     }

@@ -11,6 +11,7 @@
 #include "executor/median.h"
 #include "executor/pool.h"
 #include "executor/prefetch.h"
+#include "executor/repack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ typedef struct CpuExecutor {
     int        *phases;        /* by step: its number of phases */
     char       *scratch;       /* as above */
     size_t      shared_bytes, local_bytes;
+    RepackSet   repacked; /* of the owner */
 } CpuExecutor;
 
 const Kernels rp_cpu_table = {.of_op = rp_cpu_kernel};
@@ -44,6 +46,7 @@ static void *new_memory(size_t bytes) {
 }
 
 static void close_cpu(RpExecutor *e) {
+    rp_repack_close(&cpu(e)->repacked);
     if (e->owner == e) rp_pool_free(cpu(e)->pool);
     rp_executor_close_states(e);
     free(cpu(e)->private_arena);
@@ -127,7 +130,14 @@ static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
     RP_TRY(open_scratch(c));
     RP_TRY(rp_executor_open_states(e));
     RP_TRY(rp_executor_fill_args(e, weight_address));
-    return e->owner == e ? rp_prefetch_choose(e) : RP_OK;
+    if (e->owner == e) {
+        RP_TRY(rp_prefetch_choose(e));
+        RP_TRY(rp_repack_open(e, o->repack, c->pool, &c->repacked));
+    }
+    e->info.repack_bytes = cpu(e->owner)->repacked.bytes;
+    e->info.repack_s     = cpu(e->owner)->repacked.seconds;
+    rp_repack_point(&cpu(e->owner)->repacked, e);
+    return RP_OK;
 }
 
 static double now_ns(void) { return 1e9 * rp_seconds(); }
@@ -160,7 +170,9 @@ static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t byt
 
 static RpStatus rebind(RpExecutor *e, const ExecPlan *weights) {
     e->weights = weights;
-    return rp_executor_fill_args(e, weight_address);
+    RP_TRY(rp_executor_fill_args(e, weight_address));
+    rp_repack_point(&cpu(e->owner)->repacked, e);
+    return RP_OK;
 }
 
 /* ---- looking inside ---- */

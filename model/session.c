@@ -31,6 +31,7 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
     *w                    = *o;
     if (w->prefill_chunk == 0) w->prefill_chunk = DEFAULT_CHUNK;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
+    if (w->repack == NULL) w->repack = rp_option(RP_OPT_REPACK);
     if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
     if (w->n_ctx < 1 || w->n_ctx > n_train)
         return rp_fail(RP_E_ARG, "a context of %d tokens: must be from 1 to %d, for which the model was trained",
@@ -164,7 +165,8 @@ static RpStatus open_runners(RpSession *s, const RpSessionOptions *w) {
                            .require_graph    = w->require_graph,
                            .mode             = w->mode,
                            .compile_progress = w->compile_progress,
-                           .user             = w->user};
+                           .user             = w->user,
+                           .repack           = w->repack};
     for (int i = 0; i < s->n_runners; i++) {
         o.share = i > 0 ? s->runners[0].executor : NULL;
         RP_TRY(rp_runner_open(&s->runners[i], s->model, &o));

@@ -14,6 +14,7 @@
 #ifndef FALLBACK_PRODUCTS_REPACK_H
 #define FALLBACK_PRODUCTS_REPACK_H
 
+#include "base/repack.h"
 #include "fallback/products/dot.h"
 
 /* X(ID, name): the types that have a repacked layout. */
@@ -64,15 +65,6 @@ static inline int64_t rp_row_unit(const RpTensorView *w) { return rp_is_repacked
 
 /* A boundary between rows, down to a multiple of rp_row_unit(w). */
 static inline int64_t rp_whole_rows(const RpTensorView *w, int64_t row) { return row - row % rp_row_unit(w); }
-
-/* Whether a matrix, or a stack of them, with blocks as in the file can be repacked. */
-bool rp_can_repack(const RpTensorView *w);
-
-/* The view of a repacked copy of w at `data`, aligned to 64: rp_view_rows(w) times nb[1] of the result in bytes. */
-RpTensorView rp_repacked_view(const RpTensorView *w, void *data);
-
-/* Writes row groups [first, end) of the copy. Group g is rows 16g to 16g + 15, counted over all matrices. */
-void rp_repack(const RpTensorView *w, const RpTensorView *to, int64_t first, int64_t end);
 
 /* Unpacks n elements of 16 repacked rows at `blocks` to a panel, of q - `less` each. */
 void rp_unpack_panel(RpDtype dtype, const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel);

@@ -93,6 +93,10 @@ typedef struct RpExecutorOptions {
      * RP_E_CANCELLED. */
     bool (*compile_progress)(size_t done, size_t total, void *user);
     void *user; /* handed to `compile_progress` */
+    /* "on", "off" or "auto": copy block-quantised weights to a layout of interleaved rows for the CPU kernels; results keep
+     * their bits. NULL: "off". Ignored on a GPU, and by an executor that shares, which has the copies of its owner. The
+     * weights must not change while an executor has a copy. */
+    const char *repack;
 } RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
@@ -132,6 +136,8 @@ typedef struct RpExecutorInfo {
     double      upload_wait_s; /* part of upload_s: waiting for copies */
     double      upload_read_s; /* part of upload_s: reading the file; nearly 0 if the system has it in memory */
     const char *tuning;        /* where the constants of the GPU come from (RpCudaTuningInfo.text); "" on the CPU */
+    size_t      repack_bytes; /* of repacked weights (RpExecutorOptions.repack), shared by all executors of a process */
+    double      repack_s;     /* seconds that the copy took; nearly 0 if another executor had made it */
 } RpExecutorInfo;
 
 RP_API void                  rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);

@@ -48,7 +48,9 @@ extern "C" {
       "force (on a simulated "                                                                                         \
       "GPU too) or off")                                                                                               \
     X(CODE_CACHE_MB, "REPRISE_CODE_CACHE_MB", "256",                                                                   \
-      "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")
+      "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")                                  \
+    X(REPACK, "REPRISE_REPACK", "off",                                                                                 \
+      "copy of the weights with interleaved rows for the CPU, made at open: on, off or auto (where memory suffices)")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

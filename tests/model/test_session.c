@@ -135,6 +135,43 @@ Test(session, gives_the_same_bits_for_any_number_of_threads_and_instruction_set)
     }
 }
 
+Test(session, gives_the_same_bits_with_repacked_weights) {
+    for (int f = 0; f < N_FILES; f += EVERY_FILE) {
+        RpModel     *m     = golden_open_tiny(files[f]);
+        const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+        float        want[256], got[256];
+        logits_after(m, (RpSessionOptions){.n_threads = 2, .repack = "off"}, N_IDS, want);
+        for (int step = 1; step <= N_IDS; step = step * 4 + 1) {
+            logits_after(m, (RpSessionOptions){.n_threads = 1 + step % 3, .repack = "on"}, step, got);
+            cr_expect_arr_eq(got, want, bytes, "%s in steps of %d", files[f], step);
+        }
+        rp_model_free(m);
+    }
+}
+
+/* The second session finds the copy made, and it outlives the first. */
+Test(session, sessions_share_repacked_weights) {
+    RpModel   *m        = golden_open_tiny("llama-mix-k");
+    RpSession *none     = open_session(m, (RpSessionOptions){.repack = "off"}),
+              *one      = open_session(m, (RpSessionOptions){.repack = "on"}),
+              *two      = open_session(m, (RpSessionOptions){.repack = "on"});
+    const size_t  bytes = rp_session_info(one).repack_bytes;
+    const int32_t id    = 5;
+    float         want[256], got[256];
+    const size_t  n = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+    cr_assert(bytes > 0 && rp_session_info(two).repack_bytes == bytes && rp_session_info(none).repack_bytes == 0);
+    rp_session_free(one);
+    OK(rp_session_prefill(none, &id, 1, NULL, NULL));
+    OK(rp_session_prefill(two, &id, 1, NULL, NULL));
+    memcpy(want, rp_session_logits(none), n);
+    memcpy(got, rp_session_logits(two), n);
+    cr_assert_arr_eq(got, want, n);
+    rp_session_free(none), rp_session_free(two);
+    REFUSED(rp_session_open(m, &(RpSessionOptions){.repack = "yes"}, &one), RP_E_ARG,
+            "repack 'yes': must be on, off or auto");
+    rp_model_free(m);
+}
+
 typedef struct Kept {
     float  rows[N_IDS][64];
     size_t n;

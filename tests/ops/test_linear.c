@@ -86,6 +86,15 @@ Test(linear, takes_any_number_of_rows) {
     check((Case){.type = RP_Q8_0, .n = 32, .rows = 1, .norm = true, .quantize = true, .residual = true});
 }
 
+Test(linear, reads_repacked_weights) { /* run_variants compares them with those of the file */
+    const int before = repacked_sources;
+    check((Case){.type = RP_Q4_K, .n = 512, .rows = 80, .norm = true, .quantize = true, .post = true});
+    check((Case){.type = RP_Q6_K, .n = 512, .rows = 32, .quantized = true, .bias = true, .residual = true});
+    cr_assert_eq(repacked_sources, before + 2);
+    check((Case){.type = RP_Q6_K, .n = 512, .rows = 32, .norm = true}); /* a column of floats */
+    cr_assert_eq(repacked_sources, before + 2);
+}
+
 Test(linear, computes_the_documented_formula) {
     enum { N = 64, M = 10 };
     float *x = random_floats(N, 50), *norm = random_floats(N, 51), *bias = random_floats(M, 52),

@@ -3,22 +3,24 @@
 #include "tests/support/blocks.h"
 #include "tests/support/case.h"
 
+#include "fallback/products/repack.h"
+
 #include <sys/mman.h>
 
-enum { E = 6, ROWS = 13, K = 3 };
+enum { E = 6, MAX_ROWS = 48, K = 3 };
 
 /* per_id: x has one row per id and token, not one per token. quantized: x is q8_act. */
-static void check(RpDtype type, int64_t n, int64_t n_tok, bool per_id, bool quantized) {
-    const int64_t n_x = n_tok * (per_id ? K : 1), n_y = ROWS * K * n_tok;
-    char         *w = random_weights(type, n, ROWS * E, 30);
-    float        *x = random_floats((size_t)(n * n_x), 31), *y = malloc((size_t)n_y * 4), want[ROWS];
+static void check(RpDtype type, int64_t n, int64_t rows, int64_t n_tok, bool per_id, bool quantized) {
+    const int64_t n_x = n_tok * (per_id ? K : 1), n_y = rows * K * n_tok;
+    char         *w = random_weights(type, n, rows * E, 30);
+    float        *x = random_floats((size_t)(n * n_x), 31), *y = malloc((size_t)n_y * 4), want[MAX_ROWS];
     char         *columns = quantized ? quantize_columns(x, n, n_x) : (char *)x;
     const RpDtype type_x  = quantized ? RP_Q8_ACT : RP_F32;
     int32_t      *ids     = malloc((size_t)(K * n_tok) * sizeof *ids);
     for (int i = 0; i < K * n_tok; i++) ids[i] = (i * 7 + i / 4) % (E + 1); /* id E names no expert; some ids repeat */
     const RpOpArgs args = {
-        .dst = tensor(RP_F32, y, ROWS, K, n_tok, 1),
-        .src = {tensor(type, w, n, ROWS, E, 1), tensor(type_x, columns, n, per_id ? K : 1, n_tok, 1),
+        .dst = tensor(RP_F32, y, rows, K, n_tok, 1),
+        .src = {tensor(type, w, n, rows, E, 1), tensor(type_x, columns, n, per_id ? K : 1, n_tok, 1),
                 tensor(RP_I32, ids, K, n_tok, 1, 1)}
     };
     run_variants(rp_cpu_mul_mat_id, &args);
@@ -28,15 +30,15 @@ static void check(RpDtype type, int64_t n, int64_t n_tok, bool per_id, bool quan
             const int64_t    col = per_id ? j + K * t : t;
             const RpOpParams p   = {.mul_mat = {.bound = RP_BOUND_NONE}};
             const RpOpArgs   one = {
-                  .dst    = tensor(RP_F32, want, ROWS, 1, 1, 1),
-                  .src    = {tensor(type, w + (size_t)(id * ROWS) * rp_row_bytes(type, n), n, ROWS, 1, 1),
+                  .dst    = tensor(RP_F32, want, rows, 1, 1, 1),
+                  .src    = {tensor(type, w + (size_t)(id * rows) * rp_row_bytes(type, n), n, rows, 1, 1),
                              tensor(type_x, columns + (size_t)col * rp_row_bytes(type_x, n), n, 1, 1, 1)},
                   .params = &p
             };
             memset(want, 0, sizeof want);
             if (id < E) OK(run_workers(rp_cpu_mul_mat, &one, 1));
-            cr_assert_arr_eq(y + ROWS * (j + K * t), want, sizeof want, "%s: token %d, id %d (expert %d)",
-                             rp_dtype_name(type), (int)t, j, id);
+            cr_assert_arr_eq(y + rows * (j + K * t), want, (size_t)rows * sizeof *want,
+                             "%s: token %d, id %d (expert %d)", rp_dtype_name(type), (int)t, j, id);
         }
     if (quantized) free(columns);
     free(w), free(x), free(y), free(ids);
@@ -45,16 +47,29 @@ static void check(RpDtype type, int64_t n, int64_t n_tok, bool per_id, bool quan
 static void check_all(int64_t n_tok, bool per_id) {
     for (int i = 0; i < N_QUANT_TYPES; i++) {
         const int64_t block = rp_dtype_info(quant_types[i])->block_elems;
-        check(quant_types[i], 3 * block, n_tok, per_id, true);
-        check(quant_types[i], 3 * block, n_tok, per_id, false);
+        check(quant_types[i], 3 * block, 13, n_tok, per_id, true);
+        check(quant_types[i], 3 * block, 13, n_tok, per_id, false);
     }
-    check(RP_F32, 77, n_tok, per_id, false);
-    check(RP_F16, 77, n_tok, per_id, false);
-    check(RP_BF16, 77, n_tok, per_id, false);
+    check(RP_F32, 77, 13, n_tok, per_id, false);
+    check(RP_F16, 77, 13, n_tok, per_id, false);
+    check(RP_BF16, 77, 13, n_tok, per_id, false);
 }
 
 Test(mul_mat_id, gives_the_bits_of_mul_mat_for_one_token) { check_all(1, false), check_all(1, true); }
 Test(mul_mat_id, gives_the_bits_of_mul_mat_for_many_tokens) { check_all(9, false), check_all(9, true); }
+
+#ifndef RP_TEST_CUDA
+Test(mul_mat_id, repacked_experts_have_the_bits_of_the_file) { /* run_variants compares them */
+    for (int i = 0; i < N_QUANT_TYPES; i++) {
+        const int64_t block  = rp_dtype_info(quant_types[i])->block_elems;
+        const int     before = repacked_sources, n = rp_repacked_bytes(quant_types[i]) > 0 ? 2 : 0;
+        check(quant_types[i], 3 * block, MAX_ROWS, 1, true, true);
+        check(quant_types[i], 3 * block, MAX_ROWS, 9, false, true);
+        cr_assert_eq(repacked_sources - before, n, "%s: %d repacked sources", rp_dtype_name(quant_types[i]),
+                     repacked_sources - before);
+    }
+}
+#endif
 
 #ifdef RP_TEST_CUDA
 Test(mul_mat_id, multiplies_many_tokens_in_int8_tiles) {
@@ -68,18 +83,18 @@ Test(mul_mat_id, multiplies_many_tokens_in_int8_tiles) {
 
 /* Many columns for every expert, in groups that are not all full. */
 Test(mul_mat_id, gives_the_bits_of_mul_mat_for_a_long_prefill) {
-    check(RP_Q8_0, 64, 700, false, true);
-    check(RP_F32, 20, 700, true, false);
+    check(RP_Q8_0, 64, 13, 700, false, true);
+    check(RP_F32, 20, 13, 700, true, false);
 }
 
 #ifndef RP_TEST_CUDA
 /* Weights of experts that no token chose are not read: this is what makes a mixture of experts cheap. */
 Test(mul_mat_id, reads_only_the_chosen_experts) {
     enum { N = 4096, N_ROWS = 16, N_EXPERT = 5, CHOSEN = 2 };
-    const size_t bytes = N_ROWS * rp_row_bytes(RP_Q8_0, N); /* 17 pages of 4096 bytes */
+    const size_t bytes = N_ROWS * rp_row_bytes(RP_Q5_0, N); /* 11 pages of 4096 bytes; a type that is not repacked */
     char        *w     = mmap(NULL, bytes * N_EXPERT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert_neq((void *)w, MAP_FAILED);
-    char *chosen = random_weights(RP_Q8_0, N, N_ROWS, 33);
+    char *chosen = random_weights(RP_Q5_0, N, N_ROWS, 33);
     memcpy(w + CHOSEN * bytes, chosen, bytes);
     for (int e = 0; e < N_EXPERT; e++)
         if (e != CHOSEN) cr_assert_eq(mprotect(w + (size_t)e * bytes, bytes, PROT_NONE), 0, CASE(e));
@@ -90,7 +105,7 @@ Test(mul_mat_id, reads_only_the_chosen_experts) {
         for (int i = 0; i < 70; i++) ids[i] = CHOSEN;
         const RpOpArgs args = {
             .dst = tensor(RP_F32, y, N_ROWS, 1, n_tok, 1),
-            .src = {tensor(RP_Q8_0, w, N, N_ROWS, N_EXPERT, 1), tensor(RP_Q8_ACT, columns, N, 1, n_tok, 1),
+            .src = {tensor(RP_Q5_0, w, N, N_ROWS, N_EXPERT, 1), tensor(RP_Q8_ACT, columns, N, 1, n_tok, 1),
                     tensor(RP_I32, ids, 1, n_tok, 1, 1)}
         };
         run_variants(rp_cpu_mul_mat_id, &args);

@@ -3,6 +3,7 @@
  *     run_variants(kernel, args)
  *       for each instruction set of this CPU       plain, avx2, avx512-vnni, neon, ...
  *         for 1, 2, 3 and 7 workers                run_workers: phase by phase, worker by worker
+ *       the same with repacked weights, where the kernel reads them
  *       with RP_TEST_CUDA: the CUDA kernel too     cuda_run.h: simulated or real device, within a tolerance
  *
  * The result is left in dst. The test then compares it with a reference of its own: a formula in double, or a golden
@@ -12,6 +13,7 @@
 
 #include "tests/support/side_memory.h"
 
+#include "base/repack.h"
 #include "fallback/quants/quants.h"
 
 #include <math.h>
@@ -59,6 +61,44 @@ static inline RpStatus run_workers(RpOpKernel *kernel, const RpOpArgs *args, int
     return st;
 }
 
+/* Runs the kernel in every variant with repacked weights (base/repack.h), if it can read any of its sources so: the same
+ * bits as `want`. Returns the number of repacked sources. */
+static inline int run_repacked(RpOpKernel *kernel, const RpOpArgs *args, const char *want, const char *before,
+                               const SideMemory *beside, const SideMemory *after) {
+    const size_t bytes              = rp_view_extent_bytes(&args->dst);
+    RpOpArgs     copy               = *args;
+    char        *memory[RP_MAX_SRC] = {NULL};
+    int          n                  = 0;
+    for (int k = 0; k < RP_MAX_SRC; k++) {
+        if (!rp_cpu_can_repack(op_of_kernel(kernel), args, k)) continue;
+        const int64_t groups = rp_view_rows(&args->src[k]) / RP_REPACKED_ROWS;
+        RpTensorView *to     = &copy.src[k];
+        *to                  = rp_repacked_view(&args->src[k], NULL);
+        memory[k]            = malloc((size_t)rp_view_rows(to) * to->nb[1] + 64);
+        to->data = memory[k] + (64 - (uintptr_t)memory[k] % 64); /* the end of the copy is the end of the memory */
+        rp_repack(&args->src[k], to, 0, groups / 2);
+        rp_repack(&args->src[k], to, groups / 2, groups);
+        n++;
+    }
+    for (int isa = 0; isa < RP_ISA_COUNT && n > 0; isa++) {
+        if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
+        static const int workers[] = {1, 3};
+        for (int w = 0; w < 2; w++) {
+            memcpy(args->dst.data, before, bytes);
+            side_restore(beside, args);
+            OK(run_workers(kernel, &copy, workers[w]));
+            side_expect(after, args, rp_cpu_isa_name((RpCpuIsa)isa));
+            cr_assert_arr_eq(args->dst.data, want, bytes, "%s with %d workers and repacked weights gives other bits",
+                             rp_cpu_isa_name((RpCpuIsa)isa), workers[w]);
+        }
+    }
+    for (int k = 0; k < RP_MAX_SRC; k++) free(memory[k]);
+    return n;
+}
+
+/* Repacked sources of all calls of run_variants in this process. */
+static int repacked_sources;
+
 /* Runs the kernel in every variant; all must give the same bits (I8) in dst and in the sources that the op
  * writes to. Before each run dst is filled with 0x55, or restored if it is also a source. */
 static inline void run_variants(RpOpKernel *kernel, const RpOpArgs *args) {
@@ -84,6 +124,7 @@ static inline void run_variants(RpOpKernel *kernel, const RpOpArgs *args) {
                              rp_cpu_isa_name((RpCpuIsa)isa), workers[w]);
         }
     }
+    repacked_sources += run_repacked(kernel, args, first, before, &beside, &after);
     OK(rp_cpu_isa_set(best));
 #ifdef RP_TEST_CUDA
     cuda_run_orders(RP_TEST_CUDA, kernel, args, before, &beside);

@@ -58,6 +58,7 @@ class MemoryOptions(DeviceOptions, total=False):
     passes: str | None
     kv_type: DtypeLike
     count_experts: bool
+    repack: str | None
 
 
 class SessionOptions(MemoryOptions, total=False):

@@ -51,6 +51,8 @@ class ExecutorInfo(NamedTuple):
     upload_wait_s: float
     upload_read_s: float
     tuning: str
+    repack_bytes: int
+    repack_s: float
 
 
 class Launch(NamedTuple):

@@ -334,7 +334,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpPlanMemory, weights), 16, "RpPlanMemory.weights");
     assert_eq!(offset!(RpPlanMemory, state), 24, "RpPlanMemory.state");
     assert_eq!(offset!(RpPlanMemory, n_steps), 32, "RpPlanMemory.n_steps");
-    assert_eq!((size_of::<RpExecutorOptions>(), align_of::<RpExecutorOptions>()), (56, 8), "RpExecutorOptions");
+    assert_eq!((size_of::<RpExecutorOptions>(), align_of::<RpExecutorOptions>()), (64, 8), "RpExecutorOptions");
     assert_eq!(offset!(RpExecutorOptions, n_threads), 0, "RpExecutorOptions.n_threads");
     assert_eq!(offset!(RpExecutorOptions, share), 8, "RpExecutorOptions.share");
     assert_eq!(offset!(RpExecutorOptions, device), 16, "RpExecutorOptions.device");
@@ -344,7 +344,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpExecutorOptions, step), 32, "RpExecutorOptions.step");
     assert_eq!(offset!(RpExecutorOptions, compile_progress), 40, "RpExecutorOptions.compile_progress");
     assert_eq!(offset!(RpExecutorOptions, user), 48, "RpExecutorOptions.user");
-    assert_eq!((size_of::<RpExecutorInfo>(), align_of::<RpExecutorInfo>()), (112, 8), "RpExecutorInfo");
+    assert_eq!(offset!(RpExecutorOptions, repack), 56, "RpExecutorOptions.repack");
+    assert_eq!((size_of::<RpExecutorInfo>(), align_of::<RpExecutorInfo>()), (128, 8), "RpExecutorInfo");
     assert_eq!(offset!(RpExecutorInfo, device), 0, "RpExecutorInfo.device");
     assert_eq!(offset!(RpExecutorInfo, device_name), 8, "RpExecutorInfo.device_name");
     assert_eq!(offset!(RpExecutorInfo, mode), 16, "RpExecutorInfo.mode");
@@ -360,6 +361,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpExecutorInfo, upload_wait_s), 88, "RpExecutorInfo.upload_wait_s");
     assert_eq!(offset!(RpExecutorInfo, upload_read_s), 96, "RpExecutorInfo.upload_read_s");
     assert_eq!(offset!(RpExecutorInfo, tuning), 104, "RpExecutorInfo.tuning");
+    assert_eq!(offset!(RpExecutorInfo, repack_bytes), 112, "RpExecutorInfo.repack_bytes");
+    assert_eq!(offset!(RpExecutorInfo, repack_s), 120, "RpExecutorInfo.repack_s");
     assert_eq!((size_of::<RpReplyOptions>(), align_of::<RpReplyOptions>()), (40, 8), "RpReplyOptions");
     assert_eq!(offset!(RpReplyOptions, state), 0, "RpReplyOptions.state");
     assert_eq!(offset!(RpReplyOptions, n_state), 8, "RpReplyOptions.n_state");
@@ -401,7 +404,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSamplerParams, repeat_penalty), 16, "RpSamplerParams.repeat_penalty");
     assert_eq!(offset!(RpSamplerParams, repeat_last_n), 20, "RpSamplerParams.repeat_last_n");
     assert_eq!(offset!(RpSamplerParams, seed), 24, "RpSamplerParams.seed");
-    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (80, 8), "RpSessionOptions");
+    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (88, 8), "RpSessionOptions");
     assert_eq!(offset!(RpSessionOptions, n_ctx), 0, "RpSessionOptions.n_ctx");
     assert_eq!(offset!(RpSessionOptions, n_threads), 4, "RpSessionOptions.n_threads");
     assert_eq!(offset!(RpSessionOptions, prefill_chunk), 8, "RpSessionOptions.prefill_chunk");
@@ -415,6 +418,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSessionOptions, compile_progress), 56, "RpSessionOptions.compile_progress");
     assert_eq!(offset!(RpSessionOptions, user), 64, "RpSessionOptions.user");
     assert_eq!(offset!(RpSessionOptions, state_bytes), 72, "RpSessionOptions.state_bytes");
+    assert_eq!(offset!(RpSessionOptions, repack), 80, "RpSessionOptions.repack");
     assert_eq!((size_of::<RpSessionMemory>(), align_of::<RpSessionMemory>()), (48, 8), "RpSessionMemory");
     assert_eq!(offset!(RpSessionMemory, weights), 0, "RpSessionMemory.weights");
     assert_eq!(offset!(RpSessionMemory, kv), 8, "RpSessionMemory.kv");

@@ -803,7 +803,8 @@ pub const RP_OPT_NVRTC: RpOption = 11;
 pub const RP_OPT_TUNE: RpOption = 12;
 pub const RP_OPT_SPECIALIZE: RpOption = 13;
 pub const RP_OPT_CODE_CACHE_MB: RpOption = 14;
-pub const RP_OPT_COUNT: RpOption = 15;
+pub const RP_OPT_REPACK: RpOption = 15;
+pub const RP_OPT_COUNT: RpOption = 16;
 extern "C" {
     pub fn rp_option(option: RpOption) -> *const c_char;
     pub fn rp_option_name(option: RpOption) -> *const c_char;
@@ -939,6 +940,7 @@ pub struct RpExecutorOptions {
     pub step: *const TensorNode,
     pub compile_progress: Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>,
     pub user: *mut c_void,
+    pub repack: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -958,6 +960,8 @@ pub struct RpExecutorInfo {
     pub upload_wait_s: f64,
     pub upload_read_s: f64,
     pub tuning: *const c_char,
+    pub repack_bytes: usize,
+    pub repack_s: f64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1134,6 +1138,7 @@ pub struct RpSessionOptions {
     pub compile_progress: Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>,
     pub user: *mut c_void,
     pub state_bytes: usize,
+    pub repack: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -1,0 +1,169 @@
+/* Repacked copies of weights (repack.h). */
+#include "executor/repack.h"
+
+#include "base/clock.h"
+#include "base/repack.h"
+#include "reprise/device.h"
+#include "reprise/options.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 4096 };
+
+/* "auto" leaves this much memory free, besides the pages of the file. */
+static const size_t MARGIN = (size_t)512 << 20;
+
+struct RepackedCopy {
+    RepackedCopy *next;
+    RpTensorView  from, to; /* of the file, and of the copy, whose memory is to.data */
+    size_t        bytes;
+    int           users; /* sets that hold it; 0: not made yet */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    RepackedCopy   *first;
+} copies = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool same_weight(const RpTensorView *a, const RpTensorView *b) {
+    return a->data == b->data && a->dtype == b->dtype && memcmp(a->ne, b->ne, sizeof a->ne) == 0 &&
+           memcmp(a->nb, b->nb, sizeof a->nb) == 0;
+}
+
+static bool repackable(const RpExecutor *e, int step, int k) {
+    return e->plan->steps[step].src[k].space == SPACE_WEIGHT &&
+           rp_cpu_can_repack(e->plan->steps[step].op, &e->args[step], k);
+}
+
+static RepackedCopy *copy_of(const RepackSet *set, const RpTensorView *w) {
+    for (int i = 0; i < set->n; i++)
+        if (same_weight(&set->copies[i]->from, w)) return set->copies[i];
+    return NULL;
+}
+
+/* The copy in the list of the process, or a new one without memory at its head; NULL without memory for it. */
+static RepackedCopy *find_or_add(const RpTensorView *w) {
+    for (RepackedCopy *c = copies.first; c != NULL; c = c->next)
+        if (same_weight(&c->from, w)) return c;
+    RepackedCopy *c = calloc(1, sizeof *c);
+    if (c == NULL) return NULL;
+    c->from      = *w;
+    c->to        = rp_repacked_view(w, NULL);
+    c->bytes     = (size_t)rp_view_rows(w) * c->to.nb[1];
+    c->next      = copies.first;
+    copies.first = c;
+    return c;
+}
+
+/* Every weight once, in set->copies. */
+static RpStatus collect(const RpExecutor *e, RepackSet *set) {
+    set->copies = calloc((size_t)e->plan->n_steps * RP_MAX_SRC + 1, sizeof(RepackedCopy *));
+    if (set->copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
+    for (int i = 0; i < e->plan->n_steps; i++)
+        for (int k = 0; k < RP_MAX_SRC; k++) {
+            if (!repackable(e, i, k) || copy_of(set, &e->args[i].src[k]) != NULL) continue;
+            RepackedCopy *c = find_or_add(&e->args[i].src[k]);
+            if (c == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
+            set->copies[set->n++] = c;
+            set->bytes += c->bytes;
+        }
+    return RP_OK;
+}
+
+static size_t missing_bytes(const RepackSet *set) {
+    size_t bytes = 0;
+    for (int i = 0; i < set->n; i++) bytes += set->copies[i]->users == 0 ? set->copies[i]->bytes : 0;
+    return bytes;
+}
+
+static RpStatus allocate(RepackSet *set) {
+    for (int i = 0; i < set->n; i++) {
+        RepackedCopy *c = set->copies[i];
+        if (c->to.data == NULL) c->to.data = aligned_alloc(ALIGN, (c->bytes + ALIGN - 1) / ALIGN * ALIGN);
+        if (c->to.data == NULL)
+            return rp_fail(RP_E_NOMEM, "%zu bytes for repacked weights could not be allocated", missing_bytes(set));
+    }
+    return RP_OK;
+}
+
+/* A worker's share of each missing copy. Each writes its pages first, so they lie near its core. */
+static RpStatus fill(void *arg, int ith, int nth) {
+    const RepackSet *set = arg;
+    for (int i = 0; i < set->n; i++) {
+        const RepackedCopy *c      = set->copies[i];
+        const int64_t       groups = rp_view_rows(&c->from) / RP_REPACKED_ROWS;
+        if (c->users == 0) rp_repack(&c->from, &c->to, groups * ith / nth, groups * (ith + 1) / nth);
+    }
+    return RP_OK;
+}
+
+/* Takes copies without users out of the list, and frees them. */
+static void drop_unused(void) {
+    for (RepackedCopy **at = &copies.first; *at != NULL;) {
+        RepackedCopy *c = *at;
+        if (c->users > 0) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        free(c->to.data);
+        free(c);
+    }
+}
+
+/* The copy, the file and MARGIN fit in the memory that is free. Unknown memory counts as short. */
+static bool fits(const RpExecutor *e, const RepackSet *set) {
+    RpDeviceMemory memory;
+    if (rp_device_memory("cpu", false, &memory) != RP_OK) return false;
+    return missing_bytes(set) + e->plan->memory.weights + MARGIN <= memory.free_bytes;
+}
+
+static RpStatus make(const RpExecutor *e, bool only_if_it_fits, ThreadPool *pool, RepackSet *set) {
+    const double start = rp_seconds();
+    RpStatus     st    = collect(e, set);
+    if (st == RP_OK && only_if_it_fits && !fits(e, set)) {
+        drop_unused();
+        set->n     = 0;
+        set->bytes = 0;
+        return RP_OK;
+    }
+    if (st == RP_OK) st = allocate(set);
+    if (st == RP_OK) st = rp_pool_run(pool, fill, set);
+    for (int i = 0; i < set->n && st == RP_OK; i++) set->copies[i]->users++;
+    if (st != RP_OK) set->n = 0;
+    drop_unused();
+    set->seconds = rp_seconds() - start;
+    return st;
+}
+
+RpStatus rp_repack_open(const RpExecutor *e, const char *choice, ThreadPool *pool, RepackSet *set) {
+    const bool automatic = choice != NULL && strcmp(choice, "auto") == 0,
+               on        = choice != NULL && strcmp(choice, "on") == 0;
+    *set                 = (RepackSet){0};
+    if (choice == NULL || strcmp(choice, "off") == 0) return RP_OK;
+    if (!automatic && !on) return rp_fail(RP_E_ARG, "repack '%s': must be on, off or auto", choice);
+    if (automatic && !rp_cpu_repack_pays()) return RP_OK;
+    pthread_mutex_lock(&copies.lock);
+    const RpStatus st = make(e, automatic, pool, set);
+    pthread_mutex_unlock(&copies.lock);
+    return st;
+}
+
+void rp_repack_close(RepackSet *set) {
+    pthread_mutex_lock(&copies.lock);
+    for (int i = 0; i < set->n; i++) set->copies[i]->users--;
+    drop_unused();
+    pthread_mutex_unlock(&copies.lock);
+    free(set->copies);
+    *set = (RepackSet){0};
+}
+
+void rp_repack_point(const RepackSet *set, RpExecutor *e) {
+    for (int i = 0; i < e->plan->n_steps && set->n > 0; i++)
+        for (int k = 0; k < RP_MAX_SRC; k++) {
+            const RepackedCopy *c = repackable(e, i, k) ? copy_of(set, &e->args[i].src[k]) : NULL;
+            if (c != NULL) e->args[i].src[k] = c->to;
+        }
+}
