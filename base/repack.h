@@ -8,7 +8,7 @@
 /* Whether the CPU kernel of this step can read a repacked copy of its source k, by op, types, shapes and parameters. */
 bool rp_cpu_can_repack(TensorOp op, const RpOpArgs *args, int k);
 
-/* Whether the instruction set in use has kernels for repacked weights. Others unpack them first, which gains nothing. */
+/* Whether the instruction set in use has kernels for repacked weights. Others unpack them first, to no gain. */
 bool rp_cpu_repack_pays(void);
 
 /* Whether a matrix, or a stack of them, with blocks as in the file can be repacked: a type with a layout, and whole

@@ -26,6 +26,9 @@ void rp_executor_free(RpExecutor *e) {
 
 static RpStatus check_options(const RpExecutorOptions *o) {
     if ((unsigned)o->mode > RP_MODE_LOOP) return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
+    if (o->repack != NULL && strcmp(o->repack, "on") != 0 && strcmp(o->repack, "off") != 0 &&
+        strcmp(o->repack, "auto") != 0)
+        return rp_fail(RP_E_ARG, "repack '%s': must be on, off or auto", o->repack);
     if (o->step == NULL) return RP_OK;
     const RpTensorView v = rp_node_view(o->step);
     if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 || rp_view_elems(&v) < RP_STEP_WORDS)

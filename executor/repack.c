@@ -139,11 +139,9 @@ static RpStatus make(const RpExecutor *e, bool only_if_it_fits, ThreadPool *pool
 }
 
 RpStatus rp_repack_open(const RpExecutor *e, const char *choice, ThreadPool *pool, RepackSet *set) {
-    const bool automatic = choice != NULL && strcmp(choice, "auto") == 0,
-               on        = choice != NULL && strcmp(choice, "on") == 0;
+    const bool automatic = choice != NULL && strcmp(choice, "auto") == 0;
     *set                 = (RepackSet){0};
     if (choice == NULL || strcmp(choice, "off") == 0) return RP_OK;
-    if (!automatic && !on) return rp_fail(RP_E_ARG, "repack '%s': must be on, off or auto", choice);
     if (automatic && !rp_cpu_repack_pays()) return RP_OK;
     pthread_mutex_lock(&copies.lock);
     const RpStatus st = make(e, automatic, pool, set);

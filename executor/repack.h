@@ -1,7 +1,7 @@
 /* repack.h - repacked copies of weights (base/repack.h), which the CPU executors of a process share.
  *
- * A copy belongs to a weight at its address in the file. The first executor that wants it makes it, and the last one that
- * has it frees it. So all sessions of a model have one copy. */
+ * A copy belongs to a weight at its address in the file. The first executor that wants it makes it, and the last one
+ * that has it frees it. So all sessions of a model have one copy. */
 #ifndef EXECUTOR_REPACK_H
 #define EXECUTOR_REPACK_H
 
@@ -18,9 +18,9 @@ typedef struct RepackSet {
     double         seconds; /* that the missing copies took */
 } RepackSet;
 
-/* Makes or shares copies of all weights of e->plan that the kernels can read so, with all workers of the pool. `choice` is
- * "on", "off" or "auto" (REPRISE_REPACK); NULL: "off". "auto" makes none where its rule (docs/cpu.md) is against it.
- * RP_E_ARG for another text; RP_E_NOMEM if "on" cannot allocate. The set is to be closed in either case. */
+/* Makes or shares copies of all weights of e->plan that the kernels can read so, with all workers of the pool.
+ * `choice` is "on", "off" or "auto" (REPRISE_REPACK); NULL: "off". "auto" makes none where its rule (docs/cpu.md) is
+ * against it. RP_E_NOMEM if "on" cannot allocate. The set is to be closed in either case. */
 RP_NODISCARD RpStatus rp_repack_open(const RpExecutor *e, const char *choice, ThreadPool *pool, RepackSet *set);
 void                  rp_repack_close(RepackSet *set);
 

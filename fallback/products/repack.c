@@ -114,7 +114,7 @@ void rp_repack(const RpTensorView *w, const RpTensorView *to, int64_t first, int
 
 /* ---- to panels ---- */
 
-/* Quads [0, n_quads): (bits of `low` from `shift` on, 4) plus, with `high`, 16 times (bits of it from `shift2` on, 2). */
+/* Quads [0, n_quads): 4 bits of `low` from `shift` on, plus, with `high`, 16 times 2 bits of it from `shift2` on. */
 RP_BODY void unpack_quads(const uint8_t *low, int shift, const uint8_t *high, int shift2, int n_quads, int less,
                           uint8_t *to) {
     for (int i = 0; i < n_quads * ROWS * RP_QUAD; i++)

@@ -42,11 +42,11 @@ INLINE __m256i nibbles(const uint8_t *p, int high) {
     return _mm256_and_si256(high ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
 }
 
-INLINE void header_q4_0(const char *block, Header *h) {
+INLINE void repacked_header_q4_0(const char *block, Header *h) {
     const RepackedQ4_0 *b = (const void *)block;
     for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
 }
-INLINE __m256i quad_q4_0(const char *block, int u, int j, int k, int side) {
+INLINE __m256i repacked_quad_q4_0(const char *block, int u, int j, int k, int side) {
     const RepackedQ4_0 *b = (const void *)block;
     (void)u, (void)j;
     return nibbles(b->q[k % 4][LANES * side], k >= 4);
@@ -57,14 +57,14 @@ INLINE __m256 scale_q4_0(const char *block, const Header *h, int u, int side) {
 }
 #define min_q4_0 NULL
 
-INLINE void header_q4_1(const char *block, Header *h) {
+INLINE void repacked_header_q4_1(const char *block, Header *h) {
     const RepackedQ4_1 *b = (const void *)block;
     for (int s = 0; s < SIDES; s++) {
         h->d[s]   = eight_halves(b->d + LANES * s);
         h->min[s] = eight_halves(b->m + LANES * s);
     }
 }
-INLINE __m256i quad_q4_1(const char *block, int u, int j, int k, int side) {
+INLINE __m256i repacked_quad_q4_1(const char *block, int u, int j, int k, int side) {
     const RepackedQ4_1 *b = (const void *)block;
     (void)u, (void)j;
     return nibbles(b->q[k % 4][LANES * side], k >= 4);
@@ -75,11 +75,11 @@ INLINE __m256 min_q4_1(const char *block, const Header *h, int u, int side) {
     return h->min[side];
 }
 
-INLINE void header_q8_0(const char *block, Header *h) {
+INLINE void repacked_header_q8_0(const char *block, Header *h) {
     const RepackedQ8_0 *b = (const void *)block;
     for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
 }
-INLINE __m256i quad_q8_0(const char *block, int u, int j, int k, int side) {
+INLINE __m256i repacked_quad_q8_0(const char *block, int u, int j, int k, int side) {
     const RepackedQ8_0 *b = (const void *)block;
     (void)u, (void)j;
     return load32(b->q[k][LANES * side]);
@@ -87,14 +87,14 @@ INLINE __m256i quad_q8_0(const char *block, int u, int j, int k, int side) {
 #define scale_q8_0 scale_q4_0
 #define min_q8_0   NULL
 
-INLINE void header_q4_k(const char *block, Header *h) {
+INLINE void repacked_header_q4_k(const char *block, Header *h) {
     const RepackedQ4_K *b = (const void *)block;
     for (int s = 0; s < SIDES; s++) {
         h->d[s]   = eight_halves(b->d + LANES * s);
         h->min[s] = _mm256_xor_ps(eight_halves(b->dmin + LANES * s), _mm256_set1_ps(-0.0f));
     }
 }
-INLINE __m256i quad_q4_k(const char *block, int u, int j, int k, int side) {
+INLINE __m256i repacked_quad_q4_k(const char *block, int u, int j, int k, int side) {
     const RepackedQ4_K *b = (const void *)block;
     return nibbles(b->q[u / 2][k][LANES * side], j % 2);
 }
@@ -107,11 +107,11 @@ INLINE __m256 min_q4_k(const char *block, const Header *h, int u, int side) {
     return _mm256_mul_ps(h->min[side], eight_bytes(b->min[u] + LANES * side));
 }
 
-INLINE void header_q6_k(const char *block, Header *h) {
+INLINE void repacked_header_q6_k(const char *block, Header *h) {
     const RepackedQ6_K *b = (const void *)block;
     for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
 }
-INLINE __m256i quad_q6_k(const char *block, int u, int j, int k, int side) {
+INLINE __m256i repacked_quad_q6_k(const char *block, int u, int j, int k, int side) {
     const RepackedQ6_K *b    = (const void *)block;
     const __m256i       high = load32(b->high[u / 4][k][LANES * side]);
     const __m256i       up   = j < 2 ? _mm256_slli_epi16(high, 4 - 2 * j) : _mm256_srli_epi16(high, 2 * j - 4);
@@ -244,9 +244,14 @@ INLINE void all_columns(const RepackedType *t, const char *blocks, const char *g
 #define TILE(ID, name)                                                                                                 \
     RP_TARGET_AVX2 static void tile_##name(const char *blocks, const char *group, int n_cols, int64_t n_subs,          \
                                            const PrefetchStream *ahead, TileAccs *accs) {                              \
-        const RepackedType t = {header_##name, quad_##name,          scale_##name,                                     \
-                                min_##name,    sizeof(Repacked##ID), RP_##ID##_ELEMS / RP_##ID##_SUB,                  \
-                                RUN(ID),       RP_QUANT_FORM(ID)};                                                     \
+        const RepackedType t = {repacked_header_##name,                                                                \
+                                repacked_quad_##name,                                                                  \
+                                scale_##name,                                                                          \
+                                min_##name,                                                                            \
+                                sizeof(Repacked##ID),                                                                  \
+                                RP_##ID##_ELEMS / RP_##ID##_SUB,                                                       \
+                                RUN(ID),                                                                               \
+                                RP_QUANT_FORM(ID)};                                                                    \
         all_columns(&t, blocks, group, n_cols, n_subs, ahead, accs);                                                   \
     }
 RP_REPACKED(TILE)

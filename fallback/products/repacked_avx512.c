@@ -1,7 +1,8 @@
 /* Repacked weights (repack.h) times a column group for AVX-512 VNNI, without a panel, bit for bit as dot.h.
  *
- * A register has a quad of 16 rows. VPDPBUSD multiplies it by the same quad of a column, broadcast from memory, and adds
- * the four products to the row's lane. Signed q are raised by 128; the correction of the column group starts the sum. */
+ * A register has a quad of 16 rows. VPDPBUSD multiplies it by the same quad of a column, broadcast from memory, and
+ * adds the four products to the row's lane. Signed q are raised by 128; the correction of the column group starts the
+ * sum. */
 #include "fallback/products/blocks_avx512.h"
 #include "fallback/products/repack.h"
 
@@ -36,7 +37,7 @@ INLINE __m512i four_bits(const uint8_t *p, int high) {
     return _mm512_and_si512(high ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
 }
 
-INLINE void header_q4_0(const char *block, Header *h) {
+INLINE void repacked_header_q4_0(const char *block, Header *h) {
     const RepackedQ4_0 *b = (const void *)block;
     h->d                  = sixteen_halves(b->d);
 }
@@ -51,7 +52,7 @@ INLINE __m512 scale_q4_0(const char *block, const Header *h, int u) {
 }
 #define min_q4_0 NULL
 
-INLINE void header_q4_1(const char *block, Header *h) {
+INLINE void repacked_header_q4_1(const char *block, Header *h) {
     const RepackedQ4_1 *b = (const void *)block;
     h->d                  = sixteen_halves(b->d);
     h->min                = sixteen_halves(b->m);
@@ -67,7 +68,7 @@ INLINE __m512 min_q4_1(const char *block, const Header *h, int u) {
     return h->min;
 }
 
-INLINE void header_q8_0(const char *block, Header *h) {
+INLINE void repacked_header_q8_0(const char *block, Header *h) {
     const RepackedQ8_0 *b = (const void *)block;
     h->d                  = sixteen_halves(b->d);
 }
@@ -79,7 +80,7 @@ INLINE __m512i repacked_quad_q8_0(const char *block, int u, int j, int k) {
 #define scale_q8_0 scale_q4_0
 #define min_q8_0   NULL
 
-INLINE void header_q4_k(const char *block, Header *h) {
+INLINE void repacked_header_q4_k(const char *block, Header *h) {
     const RepackedQ4_K *b = (const void *)block;
     h->d                  = sixteen_halves(b->d);
     h->min                = _mm512_xor_ps(sixteen_halves(b->dmin), _mm512_set1_ps(-0.0f));
@@ -95,7 +96,7 @@ INLINE __m512 min_q4_k(const char *block, const Header *h, int u) {
     return _mm512_mul_ps(h->min, sixteen_bytes(((const RepackedQ4_K *)(const void *)block)->min[u]));
 }
 
-INLINE void header_q6_k(const char *block, Header *h) {
+INLINE void repacked_header_q6_k(const char *block, Header *h) {
     const RepackedQ6_K *b = (const void *)block;
     h->d                  = sixteen_halves(b->d);
 }
@@ -198,9 +199,9 @@ INLINE void any_columns(const RepackedType *t, const char *blocks, const char *g
 #define TILE(ID, name)                                                                                                 \
     RP_TARGET_AVX512 static void tile_##name(const char *blocks, const char *group, int n_cols, int64_t n_subs,        \
                                              const PrefetchStream *ahead, TileAccs *accs) {                            \
-        const RepackedType t = {header_##name,    repacked_quad_##name, scale_##name,                                  \
-                                min_##name,       sizeof(Repacked##ID), RP_##ID##_ELEMS / RP_##ID##_SUB,               \
-                                RP_QUANT_FORM(ID)};                                                                    \
+        const RepackedType t = {                                                                                       \
+            repacked_header_##name,          repacked_quad_##name, scale_##name, min_##name, sizeof(Repacked##ID),     \
+            RP_##ID##_ELEMS / RP_##ID##_SUB, RP_QUANT_FORM(ID)};                                                       \
         any_columns(&t, blocks, group, n_cols, n_subs, ahead, accs);                                                   \
     }
 RP_REPACKED(TILE)

@@ -8,8 +8,8 @@
  *
  *     for block of panels: pack them; for group: for panel in block: tile = panel x group
  *
- * One column is a GEMV and needs no packing. Repacked weights (repack.h) need none for up to RP_GROUP_COLS columns, where
- * the instruction set has a kernel for them. */
+ * One column is a GEMV and needs no packing. Repacked weights (repack.h) need none for up to RP_GROUP_COLS columns,
+ * where the instruction set has a kernel for them. */
 #include "fallback/products/tiles.h"
 
 #include "fallback/simd/prefetch.h"

@@ -133,6 +133,7 @@ ANY = {
     "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads
     "rp_session_memory_sized.n_threads", "rp_session_memory_sized.device", "rp_session_memory_sized.mode",
+    "rp_session_memory_sized.repack",
     "rp_trainer_memory_sized.n_threads", "rp_trainer_memory_sized.device", "rp_trainer_memory_sized.mode",
     "rp_trainer_memory_sized.out_bytes", "rp_trainer_step_sized.result_bytes",
 }
@@ -174,7 +175,7 @@ MEMBERS = {
     "RpImatrixOptions.user": [],
     "RpModelOptions.progress": [], "RpModelOptions.user": [],
     "RpExecutorOptions.n_threads": ["-1", "INT32_MAX"], "RpExecutorOptions.share": [], "RpExecutorOptions.device": ['"tpu"'],
-    "RpExecutorOptions.step": ["x->in"], "RpExecutorOptions.compile_progress": [], "RpExecutorOptions.user": [],
+    "RpExecutorOptions.repack": ['"yes"'], "RpExecutorOptions.step": ["x->in"], "RpExecutorOptions.compile_progress": [], "RpExecutorOptions.user": [],
     "RpReplyOptions.state": ["NULL"], "RpReplyOptions.n_state": ["0", "SIZE_MAX"], "RpReplyOptions.max_tokens": ["0", "-1"],
     "RpReplyOptions.n_ctx": ["0", "-1"], "RpReplyOptions.end": [], "RpReplyOptions.n_end": ["1", "SIZE_MAX"],
     "RpOpDescription.name": ["NULL", '""', '"add"', '"a b"'], "RpOpDescription.n_required": ["-1", "2"],
@@ -192,7 +193,7 @@ MEMBERS = {
     "RpModelGraphOptions.n_out": ["-1", "?INT32_MAX"], "RpModelGraphOptions.n_recent": ["-1", "INT32_MAX"],
     "RpSamplerParams.top_k": ["-1"], "RpSamplerParams.seed": [], "RpSamplerParams.repeat_last_n": ["-1", "INT32_MAX"],
     "RpSessionOptions.n_threads": ["-1", "INT32_MAX"], "RpSessionOptions.passes": ['"-nothing"'],
-    "RpSessionOptions.device": ['"tpu"'], "RpSessionOptions.compile_progress": [], "RpSessionOptions.user": [],
+    "RpSessionOptions.repack": ['"yes"'], "RpSessionOptions.device": ['"tpu"'], "RpSessionOptions.compile_progress": [], "RpSessionOptions.user": [],
     "RpGenerateOptions.max_tokens": ["-1", "INT32_MIN"], "RpGenerateOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpGenerateOptions.n_stop": [],
     "RpGenerateOptions.prefill_progress": [], "RpGenerateOptions.on_text": [], "RpGenerateOptions.user": [],
     "RpGenerateOptions.tokens": [],

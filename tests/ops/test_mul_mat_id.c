@@ -75,8 +75,8 @@ Test(mul_mat_id, repacked_experts_have_the_bits_of_the_file) { /* run_variants c
 Test(mul_mat_id, multiplies_many_tokens_in_int8_tiles) {
     cuda_tile = RP_PREFILL_INT8;
     for (int i = 0; i < N_QUANT_TYPES; i++)
-        check(quant_types[i], 3 * rp_dtype_info(quant_types[i])->block_elems, 9, i % 2 == 0, true);
-    check(RP_Q8_0, 64, 100, false, true);
+        check(quant_types[i], 3 * rp_dtype_info(quant_types[i])->block_elems, 13, 9, i % 2 == 0, true);
+    check(RP_Q8_0, 64, 13, 100, false, true);
     cuda_tile = RP_PREFILL_F16;
 }
 #endif

@@ -61,8 +61,8 @@ static inline RpStatus run_workers(RpOpKernel *kernel, const RpOpArgs *args, int
     return st;
 }
 
-/* Runs the kernel in every variant with repacked weights (base/repack.h), if it can read any of its sources so: the same
- * bits as `want`. Returns the number of repacked sources. */
+/* Runs the kernel in every variant with repacked weights (base/repack.h), if it can read any of its sources so: the
+ * same bits as `want`. Returns the number of repacked sources. */
 static inline int run_repacked(RpOpKernel *kernel, const RpOpArgs *args, const char *want, const char *before,
                                const SideMemory *beside, const SideMemory *after) {
     const size_t bytes              = rp_view_extent_bytes(&args->dst);
