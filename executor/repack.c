@@ -158,10 +158,18 @@ void rp_repack_close(RepackSet *set) {
     *set = (RepackSet){0};
 }
 
+/* All sources of a step that can be repacked, or none: some ops compare the strides of two weights. */
+static void point_step(const RepackSet *set, RpExecutor *e, int step) {
+    const RepackedCopy *found[RP_MAX_SRC] = {NULL};
+    for (int k = 0; k < RP_MAX_SRC; k++) {
+        if (!repackable(e, step, k)) continue;
+        found[k] = copy_of(set, &e->args[step].src[k]);
+        if (found[k] == NULL) return;
+    }
+    for (int k = 0; k < RP_MAX_SRC; k++)
+        if (found[k] != NULL) e->args[step].src[k] = found[k]->to;
+}
+
 void rp_repack_point(const RepackSet *set, RpExecutor *e) {
-    for (int i = 0; i < e->plan->n_steps && set->n > 0; i++)
-        for (int k = 0; k < RP_MAX_SRC; k++) {
-            const RepackedCopy *c = repackable(e, i, k) ? copy_of(set, &e->args[i].src[k]) : NULL;
-            if (c != NULL) e->args[i].src[k] = c->to;
-        }
+    for (int i = 0; i < e->plan->n_steps && set->n > 0; i++) point_step(set, e, i);
 }

@@ -32,10 +32,12 @@ bool rp_cpu_can_repack(TensorOp op, const RpOpArgs *args, int k) {
     case RP_OP_LINEAR:
         return w == &args->linear.w && quantised(&args->linear.x, &args->params->linear.column);
     case RP_OP_GATE_UP:
-        return (w == &args->gate_up.gate || w == &args->gate_up.up) &&
+        return (w == &args->gate_up.gate || w == &args->gate_up.up || w == &args->gate_up.shared_gate ||
+                w == &args->gate_up.shared_up) &&
                quantised(&args->gate_up.x, &args->params->gate_up.column);
     case RP_OP_EXPERTS_DOWN:
-        return w == &args->experts_down.w && args->experts_down.x.dtype == RP_Q8_ACT;
+        return (w == &args->experts_down.w || w == &args->experts_down.shared) &&
+               args->experts_down.x.dtype == RP_Q8_ACT;
     case RP_OP_QKV:
         return is_of_qkv(args, w);
     case RP_OP_PROJECTIONS:

@@ -49,12 +49,11 @@ static RpStatus add_shared(const RpOpArgs *args, int64_t first, int64_t n, float
 RpStatus rp_cpu_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(experts_down, args));
     const bool          shares = rp_is_present(&args->experts_down.shared);
-    const RpTensorView *w =
-        shares && rp_is_repacked(&args->experts_down.shared) ? &args->experts_down.shared : &args->experts_down.w;
-    const int64_t m = args->dst.ne[0], k = args->experts_down.x.ne[1] - (shares ? 1 : 0);
-    const int64_t first = rp_whole_rows(w, m * ctx->ith / ctx->nth);
-    const int64_t n     = rp_whole_rows(w, m * (ctx->ith + 1) / ctx->nth) - first;
-    float        *rows = (float *)ctx->local, *y = (float *)args->dst.data + first;
+    const RpTensorView *w      = &args->experts_down.w; /* a shared expert is repacked if the others are */
+    const int64_t       m = args->dst.ne[0], k = args->experts_down.x.ne[1] - (shares ? 1 : 0);
+    const int64_t       first = rp_whole_rows(w, m * ctx->ith / ctx->nth);
+    const int64_t       n     = rp_whole_rows(w, m * (ctx->ith + 1) / ctx->nth) - first;
+    float              *rows = (float *)ctx->local, *y = (float *)args->dst.data + first;
     if (n == 0) return RP_OK;
     for (int64_t j = 0; j < k; j++) RP_TRY(product(args, j, first, n, rows + j * n));
     const RpOpArgs combine = {

@@ -94,8 +94,8 @@ typedef struct RpExecutorOptions {
     bool (*compile_progress)(size_t done, size_t total, void *user);
     void *user; /* handed to `compile_progress` */
     /* "on", "off" or "auto": copy block-quantised weights to a layout of interleaved rows for the CPU kernels; results
-     * keep their bits. NULL: "off". Without effect on a GPU, and in an executor that shares, which has the copies of its
-     * owner. The weights must not change while an executor has a copy. */
+     * keep their bits. NULL: "off". Without effect on a GPU, and in an executor that shares, which has the copies of
+     * its owner. The weights must not change while an executor has a copy. */
     const char *repack;
 } RpExecutorOptions;
 

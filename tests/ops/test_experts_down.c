@@ -149,6 +149,27 @@ Test(experts_down, takes_any_shape) {
     check((Case){.type = RP_Q6_K, .n = 16640, .rows = 2, .k = 2, .quantized = true});
 }
 
+/* run_variants compares repacked weights with those of the file. */
+Test(experts_down, reads_repacked_weights) {
+    enum { N = 512, ROWS = 80, CHOSEN = 2 };
+    char            *w = random_weights(RP_Q4_K, N, ROWS * E, 106), *own = random_weights(RP_Q4_K, N, ROWS, 107);
+    float           *x = random_floats(N * (CHOSEN + 1), 108), weights[CHOSEN] = {0.3f, 0.6f}, y[ROWS];
+    char            *columns     = quantize_columns(x, N, CHOSEN + 1);
+    int32_t          ids[CHOSEN] = {2, 0};
+    const int        before      = repacked_sources;
+    const RpOpParams p           = {.experts_down = {.scale = 1.0f}};
+    RpOpArgs         args        = {
+                       .dst    = floats(y, ROWS, 1),
+                       .src    = {VIEW(RP_Q4_K, w, N, ROWS, E, 1), VIEW(RP_Q8_ACT, columns, N, CHOSEN + 1, 1, 1),
+                                  VIEW(RP_I32, ids, CHOSEN, 1, 1, 1), floats(weights, CHOSEN, 1)},
+                       .params = &p
+    };
+    args.experts_down.shared = VIEW(RP_Q4_K, own, N, ROWS, 1, 1);
+    run_variants(rp_cpu_experts_down, &args);
+    cr_assert_eq(repacked_sources - before, 2);
+    free(w), free(own), free(x), free(columns);
+}
+
 Test(experts_down, computes_the_documented_formula) {
     enum { N = 40, M = 3, TAKEN = 2 };
     float *w = random_floats(N * M * E, 110), *x = random_floats(N * TAKEN, 111), *bias = random_floats(M * E, 112),
