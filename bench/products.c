@@ -1,13 +1,16 @@
 /* products.c - the CPU's product of a matrix of each weight type and few columns, one thread: GB/s of weights that lie
  * in the L2 cache, and instructions for each byte of weights.
  *
- *     REPRISE_ISA=avx2 build/bench_products [TYPE]
+ *     REPRISE_ISA=avx2 build/bench_products [--repack] [TYPE]
+ *
+ * With --repack the weights are repacked copies (base/repack.h), of the types that have the layout.
  *
  *   instructions per byte = (count(32 rows) - count(16 rows)) / bytes of 16 rows
  *
  * The difference leaves out what does not depend on the rows, such as the packing of the columns. Counts are those of a
  * single-stepped child process, so they need no hardware counter. */
 #include "base/kernels.h"
+#include "base/repack.h"
 #include "reprise/reprise.h"
 
 #include <signal.h>
@@ -24,6 +27,8 @@ enum { N = 2048, COUNT_N = 1024, CACHE_BYTES = 384 * 1024, REPEATS = 60, ALIGN =
 
 static const int64_t columns[] = {1, 2, 4, 8, 16};
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
+
+static bool repacked; /* --repack */
 
 typedef struct Product {
     char       *memory[OPERANDS]; /* weights, columns, results, shared and local memory */
@@ -46,15 +51,27 @@ static RpTensorView matrix(RpDtype dtype, int64_t n, int64_t rows, void *data) {
     return rp_view_contiguous(dtype, (int64_t[RP_MAX_DIMS]){n, rows, 1, 1}, data);
 }
 
+/* Replaces the weights by a repacked copy. */
+static void repack(Product *p) {
+    const RpTensorView from = p->args.src[0];
+    const RpTensorView to   = rp_repacked_view(&from, NULL);
+    char              *copy = aligned((size_t)rp_view_rows(&to) * to.nb[1]);
+    p->args.src[0]          = rp_repacked_view(&from, copy);
+    rp_repack(&from, &p->args.src[0], 0, rp_view_rows(&from) / RP_REPACKED_ROWS);
+    free(p->memory[0]);
+    p->memory[0] = copy;
+}
+
 static void make(RpDtype dtype, int64_t n, int64_t rows, int64_t n_cols, Product *p) {
     *p = (Product){
         .memory = {aligned((size_t)rows * rp_row_bytes(dtype, n)), aligned((size_t)n_cols * rp_row_bytes(RP_Q8_ACT, n)),
                    aligned((size_t)(rows * n_cols) * sizeof(float))}
     };
-    p->args.dst          = matrix(RP_F32, rows, n_cols, p->memory[2]);
-    p->args.src[0]       = matrix(dtype, n, rows, p->memory[0]);
-    p->args.src[1]       = matrix(RP_Q8_ACT, n, n_cols, p->memory[1]);
-    p->args.params       = &p->params;
+    p->args.dst    = matrix(RP_F32, rows, n_cols, p->memory[2]);
+    p->args.src[0] = matrix(dtype, n, rows, p->memory[0]);
+    p->args.src[1] = matrix(RP_Q8_ACT, n, n_cols, p->memory[1]);
+    p->args.params = &p->params;
+    if (repacked) repack(p);
     const CpuNeeds needs = rp_cpu_needs(RP_OP_MUL_MAT, &p->args);
     p->memory[3]         = aligned(needs.shared);
     p->memory[4]         = aligned(needs.local);
@@ -130,12 +147,21 @@ static double count(RpDtype dtype, int64_t rows, int64_t n_cols) {
     return steps;
 }
 
+/* Whether the table has a line of this type. `only`: NULL, or the name of the one that was asked for. */
+static bool is_listed(RpDtype dtype, const char *only) {
+    const RpTensorView w = matrix(dtype, COUNT_N, 16, NULL);
+    if (dtype == RP_Q8_ACT || (only != NULL && strcmp(only, rp_dtype_name(dtype)) != 0)) return false;
+    return !repacked || rp_can_repack(&w);
+}
+
 int main(int argc, char **argv) {
+    repacked         = argc > 1 && strcmp(argv[1], "--repack") == 0;
+    const char *only = argv[repacked ? 2 : 1];
     printf("%s; GB/s and instructions per byte of weights\n%-7s", rp_cpu_isa_name(rp_cpu_isa()), "columns");
     for (int i = 0; i < N_COLUMNS; i++) printf("%9d      ", (int)columns[i]);
     for (int type = RP_Q4_0; type < RP_DTYPE_COUNT; type++) {
         const RpDtype dtype = (RpDtype)type;
-        if (dtype == RP_Q8_ACT || (argc > 1 && strcmp(argv[1], rp_dtype_name(dtype)) != 0)) continue;
+        if (!is_listed(dtype, only)) continue;
         printf("\n%-7s", rp_dtype_name(dtype));
         for (int i = 0; i < N_COLUMNS; i++) {
             const double more = count(dtype, 32, columns[i]) - count(dtype, 16, columns[i]);

@@ -9,8 +9,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGN = 4096 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 /* "auto" leaves this much memory free, besides the pages of the file. */
 static const size_t MARGIN = (size_t)512 << 20;
@@ -78,10 +79,21 @@ static size_t missing_bytes(const RepackSet *set) {
     return bytes;
 }
 
+/* Huge pages where the system has them: a decode reads all weights in order, and misses the TLB at every small page.
+ * The rest behind the last whole huge page stays on small ones, so it takes no more memory than it needs. */
+static void *new_copy(size_t bytes) {
+    const size_t align = bytes < HUGE_PAGE ? PAGE : HUGE_PAGE;
+    void        *data  = aligned_alloc(align, (bytes + align - 1) / align * align);
+#ifdef MADV_HUGEPAGE
+    if (data != NULL && align == HUGE_PAGE) (void)madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#endif
+    return data;
+}
+
 static RpStatus allocate(RepackSet *set) {
     for (int i = 0; i < set->n; i++) {
         RepackedCopy *c = set->copies[i];
-        if (c->to.data == NULL) c->to.data = aligned_alloc(ALIGN, (c->bytes + ALIGN - 1) / ALIGN * ALIGN);
+        if (c->to.data == NULL) c->to.data = new_copy(c->bytes);
         if (c->to.data == NULL)
             return rp_fail(RP_E_NOMEM, "%zu bytes for repacked weights could not be allocated", missing_bytes(set));
     }

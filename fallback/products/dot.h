@@ -141,6 +141,7 @@ typedef struct DotKernels {
     GemvFunction *gemv;
     PanelQuants   quants;
     RepackedTile *repacked; /* NULL: repacked rows are unpacked to a panel */
+    int repacked_cols;      /* most columns for which `repacked` is faster than a panel, at most 4 groups; 0: none */
 } DotKernels;
 
 /* Those of the instruction set in use (rp_cpu_isa). */

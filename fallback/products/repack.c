@@ -114,17 +114,36 @@ void rp_repack(const RpTensorView *w, const RpTensorView *to, int64_t first, int
 
 /* ---- to panels ---- */
 
-/* Quads [0, n_quads): 4 bits of `low` from `shift` on, plus, with `high`, 16 times 2 bits of it from `shift2` on. */
-RP_BODY void unpack_quads(const uint8_t *low, int shift, const uint8_t *high, int shift2, int n_quads, int less,
-                          uint8_t *to) {
-    for (int i = 0; i < n_quads * ROWS * RP_QUAD; i++)
-        to[i] = (uint8_t)((low[i] >> shift & 15) + (high != NULL ? (high[i] >> shift2 & 3) << 4 : 0) - less);
+/* Quads [0, n_quads): 4 bits of `low` from `shift` on, plus, with `high`, 16 times 2 bits of it from `shift2` on. A
+ * quad of a row is shifted as one word: x86 has no shifts of bytes. */
+RP_BODY void unpack_quads(const uint8_t *restrict low, int shift, const uint8_t *restrict high, int shift2, int n_quads,
+                          int less, uint8_t *restrict to) {
+    for (int i = 0; i < n_quads * ROWS; i++) {
+        uint32_t q, h = 0;
+        memcpy(&q, low + RP_QUAD * i, RP_QUAD);
+        if (high != NULL) memcpy(&h, high + RP_QUAD * i, RP_QUAD);
+        q = (q >> shift & 0x0f0f0f0fu) | (h >> shift2 & 0x03030303u) << 4;
+        memcpy(to + RP_QUAD * i, &q, RP_QUAD);
+    }
+    for (int i = 0; i < n_quads * ROWS * RP_QUAD && less != 0; i++) to[i] = (uint8_t)(to[i] - less);
 }
 
 RP_BODY float *scales_at(const QuantForm *form, char *sub) { return (float *)(void *)(sub + ROWS * form->sub_elems); }
 
-RP_BODY void halves(const uint16_t *d, float *to) {
+/* gcc 12 unrolls loops of a known small length before it could vectorise them, unless it is told not to. */
+RP_BODY void halves(const uint16_t *restrict d, float *restrict to) {
+#pragma GCC  unroll 1
     for (int r = 0; r < ROWS; r++) to[r] = rp_f16_to_f32(d[r]);
+}
+
+RP_BODY void scales_of_bytes(const float *restrict d, const uint8_t *restrict scale, float *restrict to) {
+#pragma GCC  unroll 1
+    for (int r = 0; r < ROWS; r++) to[r] = d[r] * (float)scale[r];
+}
+
+RP_BODY void scales_of_signed_bytes(const float *restrict d, const int8_t *restrict scale, float *restrict to) {
+#pragma GCC  unroll 1
+    for (int r = 0; r < ROWS; r++) to[r] = d[r] * (float)scale[r];
 }
 
 RP_BODY void unpack_q4_0(const RepackedQ4_0 *b, const QuantForm *form, int less, char *to) {
@@ -150,11 +169,12 @@ RP_BODY void unpack_q4_k(const RepackedQ4_K *b, const QuantForm *form, int less,
     float d[ROWS], dmin[ROWS];
     halves(b->d, d);
     halves(b->dmin, dmin);
+    for (int r = 0; r < ROWS; r++) dmin[r] = -dmin[r];
     for (int u = 0; u < 8; u++, to += rp_panel_sub_bytes(form)) {
         float *scale = scales_at(form, to);
         unpack_quads(b->q[u / 2][0][0], 4 * (u % 2), NULL, 0, 8, less, (uint8_t *)to);
-        for (int r = 0; r < ROWS; r++) scale[r] = d[r] * (float)b->scale[u][r];
-        for (int r = 0; r < ROWS; r++) scale[ROWS + r] = -dmin[r] * (float)b->min[u][r];
+        scales_of_bytes(d, b->scale[u], scale);
+        scales_of_bytes(dmin, b->min[u], scale + ROWS);
     }
 }
 
@@ -164,7 +184,7 @@ RP_BODY void unpack_q6_k(const RepackedQ6_K *b, const QuantForm *form, int less,
     for (int u = 0; u < 16; u++, to += rp_panel_sub_bytes(form)) {
         float *scale = scales_at(form, to);
         unpack_quads(b->low[u / 2][0][0], 4 * (u % 2), b->high[u / 4][0][0], 2 * (u % 4), 4, less, (uint8_t *)to);
-        for (int r = 0; r < ROWS; r++) scale[r] = d[r] * (float)b->scale[u][r];
+        scales_of_signed_bytes(d, b->scale[u], scale);
     }
 }
 

@@ -182,22 +182,25 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
     for (int64_t g = 0; g < groups; g++) store_tile(work, p, g, &accs[g]);
 }
 
-/* A panel of repacked rows times one group of n_cols columns, without packing: slice by slice, so that the second half
- * of the columns finds the weights in L1. */
-static void repacked_panel(const TileWork *work, const DotKernels *kernels, int64_t p, const char *group, int n_cols) {
+/* A panel of repacked rows times all groups, without packing: slice by slice, so that all columns but the first few
+ * find the weights in L1. */
+static void repacked_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
     const QuantForm *form   = rp_quant_form(work->dtype);
-    const int64_t    n_subs = rp_n_subs(form, work->n), step = n_cols > FEW_COLS ? SLICE_SUBS : n_subs;
+    const int64_t    groups = column_groups(work), n_subs = rp_n_subs(form, work->n);
+    const int64_t    step  = work->n_cols > FEW_COLS ? SLICE_SUBS : n_subs;
     const size_t     bytes = RP_PANEL_ROWS * work->stride;
     PrefetchStream   ahead = {panel_start(work, p) + rp_prefetch_distance(bytes), bytes / (size_t)n_subs};
-    TileAccs         accs;
-    accs.empty = true;
+    TileAccs         accs[DIRECT_GROUPS];
+    for (int64_t g = 0; g < groups; g++) accs[g].empty = true;
     for (int64_t u = 0; u < n_subs; u += step) {
-        kernels->repacked(work->dtype, panel_start(work, p) + repacked_at(work, u * form->sub_elems),
-                          group + (size_t)u * rp_group_sub_bytes(form, n_cols), n_cols, least(step, n_subs - u), &ahead,
-                          &accs);
+        const char *blocks = panel_start(work, p) + repacked_at(work, u * form->sub_elems);
+        for (int64_t g = 0; g < groups; g++)
+            kernels->repacked(
+                work->dtype, blocks, group_at(work, g) + (size_t)u * rp_group_sub_bytes(form, group_cols(work, g)),
+                group_cols(work, g), least(step, n_subs - u), g == 0 ? &ahead : &(PrefetchStream){0}, &accs[g]);
         ahead.at += (size_t)step * ahead.sub_bytes;
     }
-    store_tile(work, p, 0, &accs);
+    for (int64_t g = 0; g < groups; g++) store_tile(work, p, g, &accs[g]);
 }
 
 /* One column and repacked rows: the column becomes a group of one, which each worker packs for itself. Without a kernel
@@ -210,7 +213,7 @@ static void repacked_column(const TileWork *work, const DotKernels *kernels, int
     pack_column(form, work->x[0], 0, 1, work->n, column);
     for (int64_t p = p0; p < p1; p++)
         if (kernels->repacked != NULL)
-            repacked_panel(work, kernels, p, column, 1);
+            repacked_panel(&alone, kernels, p);
         else
             direct_panel(&alone, kernels, p);
 }
@@ -277,8 +280,8 @@ void rp_tile_run(const TileWork *work, const RpKernelCtx *ctx, int64_t before, i
     if (i0 >= i1) return;
     if (is_gemv(work))
         one_column(work, &kernels, i0, i1);
-    else if (work->repacked && kernels.repacked != NULL && column_groups(work) == 1)
-        for (int64_t p = i0; p < i1; p++) repacked_panel(work, &kernels, p, work->groups, (int)work->n_cols);
+    else if (work->repacked && work->n_cols <= kernels.repacked_cols)
+        for (int64_t p = i0; p < i1; p++) repacked_panel(work, &kernels, p);
     else if (direct(work))
         for (int64_t p = i0; p < i1; p++) direct_panel(work, &kernels, p);
     else

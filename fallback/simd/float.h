@@ -21,8 +21,8 @@ RP_BODY float rp_f16_to_f32(uint16_t h) {
 #else
     const uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13, sign = (uint32_t)(h & 0x8000) << 16;
     const float    finite  = rp_bits_to_f32(magnitude) * 0x1p112f;
-    const uint32_t special = magnitude | 0x7f800000u;
-    return rp_bits_to_f32((magnitude >= 0x0f800000u ? special : rp_f32_to_bits(finite)) | sign);
+    const uint32_t special = magnitude >= 0x0f800000u ? 0x7f800000u : 0;
+    return rp_bits_to_f32(rp_f32_to_bits(finite) | special | sign);
 #endif
 }
 
