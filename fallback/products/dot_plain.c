@@ -99,7 +99,7 @@ DotKernels rp_dot_kernels(void) {
                             RP_PANEL_UNSIGNED,    rp_repacked_avx512, 2 * RP_GROUP_COLS};
     if (rp_cpu_isa() == RP_ISA_AVX2)
         return (DotKernels){rp_pack_panel_avx2,  rp_tile_avx2,     rp_gemv_avx2,
-                            RP_PANEL_SIGNED_128, rp_repacked_avx2, RP_GROUP_COLS};
+                            RP_PANEL_SIGNED_128, rp_repacked_avx2, RP_GROUP_COLS / 2};
 #endif
 #if defined(__aarch64__)
     if (rp_cpu_isa() == RP_ISA_NEON_DOTPROD)
