@@ -189,8 +189,21 @@ Test(cuda_executor, refuses_a_slice_of_a_quantised_weight) {
     OK(rp_graph_finish(g, &y, 1));
     OK(rp_plan_new(g, &plan));
     REFUSED(rp_executor_open(plan, &(RpExecutorOptions){.device = "cuda"}, &e), RP_E_UNSUPPORTED,
-            "[32,4,1,1] is a part of a q8_0 weight");
+            "[32,4,1,1] is a part of a q8_0 weight: on the device these can be used whole only");
     rp_plan_free(plan);
     rp_graph_free(g);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
+
+Test(cuda_executor, refuses_a_graph_in_mode_eager) {
+    const RpExecutorOptions o = {.device = "cuda", .mode = RP_MODE_EAGER, .require_graph = true};
+    RpModel                *m;
+    RpExecutor             *e;
+    Decoder                 d;
+    OK(rp_model_open(GOLDEN_DIR "tiny/llama-f32.gguf", NULL, &m));
+    open_decoder(m, "", RP_F16, &d);
+    REFUSED(rp_executor_open(d.plan, &o, &e), RP_E_ARG, "mode eager, and a graph is required");
+    close_decoder(&d);
+    rp_model_free(m);
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }

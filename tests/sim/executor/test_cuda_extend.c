@@ -131,5 +131,9 @@ static void check_repoint(int n_captured, int n_repointed, const char *text) {
     rp_graph_free(g);
 }
 
-Test(extend, more_launches_than_were_captured_are_refused) { check_repoint(1, 2, "more kernels than were captured"); }
-Test(extend, fewer_launches_than_were_captured_are_refused) { check_repoint(2, 1, "fewer kernels than were captured"); }
+Test(extend, more_launches_than_were_captured_are_refused) {
+    check_repoint(1, 2, "this memory needs more kernels than were captured");
+}
+Test(extend, fewer_launches_than_were_captured_are_refused) {
+    check_repoint(2, 1, "this memory needs fewer kernels than were captured");
+}

@@ -153,7 +153,9 @@ Test(source, a_launch_that_is_not_possible_is_refused_at_open) {
                           {64, 1, 1},
                           0
     }),
-            RP_E_ARG, "ruled: a launch of 0x1x1 blocks of 64x1x1");
+            RP_E_ARG,
+            "ruled: a launch of 0x1x1 blocks of 64x1x1 threads: must be 1 to 2147483647 x 65535 x 65535 blocks of 1 to "
+            "1024 threads");
     REFUSED(open_with(op,
                       (RpSourceLaunch){
                           {5,    1, 1},
@@ -188,7 +190,7 @@ Test(source, a_launch_that_is_not_possible_is_refused_at_open) {
                           {64, 1, 1},
                           300 << 10
     }),
-            RP_E_ARG, "307200 bytes of dynamic shared");
+            RP_E_ARG, "times: a launch with 307200 bytes of dynamic shared memory a block, more than the device has");
     REFUSED(open_with(op,
                       (RpSourceLaunch){
                           {5,  1, 1},
@@ -198,7 +200,8 @@ Test(source, a_launch_that_is_not_possible_is_refused_at_open) {
             RP_E_SHAPE, "ruled: launch rule: this shape is not for me");
     OK(net_register("small", &small, true, &limited));
     net_plan(limited, &n);
-    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG, "256 threads a block, its registers allow 128");
+    REFUSED(net_open(&n, "cuda", RP_MODE_REPLAY, NULL), RP_E_ARG,
+            "times: a launch with 256 threads a block, its registers allow 128");
     net_close(&n);
     finish();
 }
@@ -303,7 +306,7 @@ Test(source, a_compiler_that_cannot_be_used_is_named) {
         {"off",                  "REPRISE_NVRTC=off",                                               RP_E_NOT_AVAILABLE},
         {"yes",                  "REPRISE_NVRTC 'yes': must be auto, off or the path of a library", RP_E_ARG          },
         {"/nowhere/libnvrtc.so", "/nowhere/libnvrtc.so: cannot open",                               RP_E_NOT_AVAILABLE},
-        {FAKE("without_names"),  "the library has no nvrtcGetLoweredName",                          RP_E_NOT_AVAILABLE},
+        {FAKE("without_names"),  "NVRTC: the library has no nvrtcGetLoweredName",                   RP_E_NOT_AVAILABLE},
     };
     const TensorOp op = start();
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

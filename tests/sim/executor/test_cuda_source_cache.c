@@ -136,12 +136,12 @@ Test(source_cache, a_corrupt_entry_is_named_and_replaced) {
     expect(&code, false, NULL);
     for (size_t i = 0; i < sizeof damage / sizeof damage[0]; i++) {
         overwrite(entry(), damage[i].at, damage[i].bytes, strlen(damage[i].bytes));
-        expect(&code, false, net_cache);
+        expect(&code, false, ".code: is corrupt");
         expect(&code, true, NULL);
     }
     for (long size = 0; size < 300; size += 60) {
         cr_assert_eq(truncate(entry(), size), 0, CASE(size));
-        expect(&code, false, net_cache);
+        expect(&code, false, size < 64 ? ".code: is no entry of the cache" : ".code: is corrupt");
         expect(&code, true, NULL);
     }
     finish();
@@ -188,7 +188,7 @@ Test(source_cache, a_symbolic_link_is_not_followed) {
     expect(&code, false, NULL);
     cr_assert_eq(rename(folder, kept), 0);
     cr_assert_eq(symlink(kept, folder), 0);
-    expect(&code, false, "/reprise: is a symbolic link");
+    expect(&code, false, "/reprise: is a symbolic link, or no folder");
     cr_assert_eq(unlink(folder), 0);
     cr_assert_eq(rename(kept, folder), 0);
     expect(&code, true, NULL);
@@ -248,6 +248,11 @@ Test(source_cache, entries_that_were_not_used_for_the_longest_time_are_removed) 
     expect(&c[1], false, "REPRISE_CODE_CACHE_MB='many': must be a number");
     unsetenv("REPRISE_CODE_CACHE_MB");
     expect(&c[1], true, NULL);
+    char deep[5000] = "/";
+    memset(deep + 1, 'd', sizeof deep - 2);
+    cr_assert_eq(setenv("XDG_CACHE_HOME", deep, 1), 0);
+    expect(&c[1], false, "the path of the cache is too long");
+    cr_assert_eq(setenv("XDG_CACHE_HOME", net_cache, 1), 0);
     for (int i = 0; i < 4; i++) free((void *)(uintptr_t)c[i].text);
     finish();
 }
