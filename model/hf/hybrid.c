@@ -89,7 +89,7 @@ static RpStatus put_heads(const HfModel *m, const Kind kind[HF_MAX_LAYERS]) {
     return RP_OK;
 }
 
-/* Layers of other kinds than attention and `kind`, of which there are n. */
+/* n: the number of layers of kinds that the family lacks. */
 static RpStatus refuse_kinds(const HfModel *m, int n) {
     const char *key;
     (void)list_of_layers(m, &key);
@@ -247,7 +247,7 @@ bool rp_hf_nemotron_has_experts(const HfModel *m) {
     return false;
 }
 
-/* A layer is a scan, attention or a feed-forward. `experts`: the key of the length of these. */
+/* A layer is a scan, attention or a feed-forward of one kind. `length`: the key of its length. */
 static RpStatus nemotron_h(HfModel *m, Kind feed_forward, const char *length) {
     static const ScanNames names = {"conv_kernel", "ssm_state_size", "n_groups", "mamba_num_heads", "mamba_head_dim"};
     Kind                   kind[HF_MAX_LAYERS];
