@@ -15,7 +15,7 @@ FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "fallback", "cli", "e
 # Texts that no input brings about, and why.
 ALLOWED = {
     r"is multiplied with cannot be read": "the sources of all products of layers are contiguous f32 (model/convert/imatrix.c)",
-    r"out of memory|bytes could not be allocated": "test_host_faults and cli_faults let each call that allocates fail, and assert the status",
+    r"out of memory|bytes .*could not be allocated": "test_host_faults and cli_faults let each call that allocates fail, and assert the status",
     r"copying it before it is replaced|a second name": "test_file_faults lets these calls fail, and asserts the status",
     r"the name of tensor .* is too long": "the names are those of an architecture (train/adapter.c)",
     r"a workspace of %zu bytes: must be at least": "each function checks its workspace before (nn/cpu.c)",
