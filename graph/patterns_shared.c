@@ -55,8 +55,7 @@ static bool gate_ups(const RpPatternMatch *m, RpOpParams *out) {
            out->gate_up.kind == s->params.gate_up.kind;
 }
 
-/* One gate_up, with the column of the shared expert behind the others; the results become views of its own, or where
- * they are quantised, of one quantize. */
+/* One gate_up, with the column of the shared expert behind the others; the two results become views of its result. */
 static RpStatus joined_gate_up(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
                                TensorNode *const src[], int n_src) {
     TensorNode   *e = m->roots[0], *s = m->roots[1], *all[RP_MAX_SRC];
@@ -66,22 +65,37 @@ static RpStatus joined_gate_up(ComputeGraph *g, const RpPatternMatch *m, const R
     TensorNode *made           = rp_graph_make_op(g, RP_OP_GATE_UP, params, all, n_src, e->name, e->layer);
     if (made == NULL) return rp_fail(g->status, "%s", g->error);
     RP_TRY(rp_graph_push(g, made));
-    if (e->op == RP_OP_QUANTIZE) {
-        made = rp_graph_make_op(g, RP_OP_QUANTIZE, NULL, &made, 1, e->name, e->layer);
-        if (made == NULL) return rp_fail(g->status, "%s", g->error);
-        RP_TRY(rp_graph_push(g, made));
-    }
     RP_TRY(become_rows(e, made, 0, k));
     return become_rows(s, made, k, 1);
 }
 
-/* The columns of the experts and of the shared one are neighbours, as the rows above make them. */
-static bool experts_and_shared(const RpPatternMatch *m, RpOpParams *out) {
-    const TensorNode   *a = labelled(m, "a"), *b = labelled(m, "b"), *all = labelled(m, "x");
+/* View a is the first rows of x, and b the only row behind them. */
+static bool parts_of(const TensorNode *a, const TensorNode *b, const TensorNode *x) {
     const RpViewParams *of_a = &a->params.view, *of_b = &b->params.view;
+    return of_a->offset == 0 && of_b->offset == x->view.nb[1] * (size_t)a->view.ne[1] && b->view.ne[1] == 1 &&
+           a->view.ne[0] == x->view.ne[0] && b->view.ne[0] == x->view.ne[0] && a->view.ne[1] + 1 == x->view.ne[1];
+}
+
+static bool all_rows(const RpPatternMatch *m, RpOpParams *out) {
+    (void)out;
+    return parts_of(labelled(m, "a"), labelled(m, "b"), labelled(m, "x"));
+}
+
+/* One quantize of all rows; the two results become views of its result. */
+static RpStatus joined_quantize(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
+                                TensorNode *const src[], int n_src) {
+    TensorNode   *a = m->roots[0], *b = m->roots[1], *made;
+    const int64_t k = a->view.ne[1];
+    made            = rp_graph_make_op(g, RP_OP_QUANTIZE, params, src, n_src, a->name, a->layer);
+    if (made == NULL) return rp_fail(g->status, "%s", g->error);
+    RP_TRY(rp_graph_push(g, made));
+    RP_TRY(become_rows(a, made, 0, k));
+    return become_rows(b, made, k, 1);
+}
+
+static bool experts_and_shared(const RpPatternMatch *m, RpOpParams *out) {
     out->experts_down = labelled(m, "e")->params.experts_down;
-    return of_a->offset == 0 && of_b->offset == all->view.nb[1] * (size_t)a->view.ne[1] && b->view.ne[1] == 1 &&
-           a->view.ne[0] == all->view.ne[0] && b->view.ne[0] == all->view.ne[0] && a->view.ne[1] + 1 == all->view.ne[1];
+    return parts_of(labelled(m, "a"), labelled(m, "b"), labelled(m, "x"));
 }
 
 const PatternRow rp_patterns_shared[] = {
@@ -89,15 +103,12 @@ const PatternRow rp_patterns_shared[] = {
                  .make   = "router(w, x, _, b, cb, o)",
                  .params = opened_router},
      .rewrite = router_and_gate},
-    {.pattern = {.match  = "quantize(gate_up:e(g, u, quantize?~(reshape?~(x)), _, ids));"
-                           "quantize(gate_up:s(sg, su, quantize?~(x)))",
-                 .make   = "gate_up(g, u, x, _, ids, _, _, sg, su)",
-                 .params = gate_ups},
-     .rewrite = joined_gate_up },
     {.pattern = {.match  = "gate_up:e(g, u, quantize?~(reshape?~(x)), _, ids); gate_up:s(sg, su, quantize?~(x))",
                  .make   = "gate_up(g, u, x, _, ids, _, _, sg, su)",
                  .params = gate_ups},
      .rewrite = joined_gate_up },
+    {.pattern = {.match = "quantize(view:a(x)); quantize(view:b(x))", .make = "quantize(x)", .params = all_rows},
+     .rewrite = joined_quantize},
     {.pattern = {.match  = "add(experts_down:e(w, view:a(x), ids, p), add(mul?(mul_mat(sw, view:b(x)), open), r))",
                  .make   = "experts_down(w, x, ids, p, _, r, sw, open)",
                  .params = experts_and_shared},
