@@ -298,6 +298,8 @@ RpStatus rp_gguf_writer_memory(const char *name, GgufWriter **out) {
     GgufWriter *w = calloc(1, sizeof *w);
     *out          = w;
     if (w != NULL && (w->path = strdup(name)) != NULL) return RP_OK;
+    free(w);
+    *out = NULL;
     return rp_fail(RP_E_NOMEM, "%s: out of memory", name);
 }
 
@@ -309,6 +311,18 @@ RpStatus rp_gguf_writer_take(const GgufWriter *w, char **data, size_t *bytes) {
     memcpy(*data, &head, sizeof head);
     if (w->values.n > 0) memcpy(*data + sizeof head, w->values.p, w->values.n);
     return RP_OK;
+}
+
+RpStatus rp_gguf_writer_read(const GgufWriter *w, RpGgufFile **out) {
+    char  *data;
+    size_t bytes;
+    RP_TRY(rp_gguf_writer_take(w, &data, &bytes));
+    const RpStatus st = rp_gguf_open_memory(data, bytes, w->path, out);
+    if (st == RP_OK)
+        (*out)->parts.metadata = data;
+    else
+        free(data);
+    return st;
 }
 
 size_t rp_gguf_writer_total(const GgufWriter *w) { return w->total; }

@@ -52,9 +52,11 @@ void rp_gguf_put_checksums(GgufWriter *w);
 RP_NODISCARD RpStatus rp_gguf_writer_close(GgufWriter *w, RpStatus status);
 
 /* Metadata without a file: values are put, taken as GGUF without tensors, and the writer is dropped. `name` stands
- * for the path in errors. The caller frees *data. */
+ * for the path in errors. The caller frees *data. rp_gguf_writer_read parses them: the file owns its bytes, the caller
+ * closes it. */
 RP_NODISCARD RpStatus rp_gguf_writer_memory(const char *name, GgufWriter **out);
 RP_NODISCARD RpStatus rp_gguf_writer_take(const GgufWriter *w, char **data, size_t *bytes);
+RP_NODISCARD RpStatus rp_gguf_writer_read(const GgufWriter *w, RpGgufFile **out);
 void                  rp_gguf_writer_drop(GgufWriter *w);
 
 size_t rp_gguf_writer_total(const GgufWriter *w); /* bytes of all tensors */

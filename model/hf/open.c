@@ -27,18 +27,10 @@ static RpStatus read_texts(HfModel *m) {
 
 /* The metadata as a file without tensors. */
 static RpStatus read_metadata(HfModel *m, RpGgufFile **out) {
-    char  *data;
-    size_t bytes;
     RP_TRY(rp_gguf_writer_memory(m->dir.path, &m->out));
     RP_TRY(rp_hf_config(m));
     RP_TRY(rp_hf_tokenizer(m));
-    RP_TRY(rp_gguf_writer_take(m->out, &data, &bytes));
-    const RpStatus st = rp_gguf_open_memory(data, bytes, m->dir.path, out);
-    if (st != RP_OK) {
-        free(data);
-        return st;
-    }
-    (*out)->parts.metadata  = data;
+    RP_TRY(rp_gguf_writer_read(m->out, out));
     (*out)->parts.norm_rope = m->family->norm_rope;
     (*out)->version         = 0;
     return RP_OK;
