@@ -8,8 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* clang-format 14 crashes on this table. */
 /* clang-format off */
-/* clang-format off: clang-format 14 crashes on this table */
+#define KEYS(...) (const PresetKey[]){__VA_ARGS__, {.key = NULL}}
+#define DELTA(heads, inner) /* of 128, 16 for keys; every fourth layer attends */                                      \
+    {.key = "ssm.conv_kernel", .u = 4}, {.key = "ssm.state_size", .u = 128}, {.key = "ssm.group_count", .u = 16},      \
+    {.key = "ssm.time_step_rank", .u = (heads)}, {.key = "ssm.inner_size", .u = (inner)},                              \
+    {.key = "full_attention_interval", .u = 4}, {.key = "rope.dimension_count", .u = 64}
+#define SCAN(heads, inner) /* one group, states of 128 */                                                              \
+    {.key = "ssm.conv_kernel", .u = 4}, {.key = "ssm.state_size", .u = 128}, {.key = "ssm.group_count", .u = 1},       \
+    {.key = "ssm.time_step_rank", .u = (heads)}, {.key = "ssm.inner_size", .u = (inner)}
+#define SECTIONS {.key = "rope.dimension_sections", .list = (const int32_t[]){11, 11, 10, 0}, .n = 4}
+
 static const Preset presets[] = {
     {.name = "tiny", .arch = "llama", .help = "nn-6.9b made small, for tests",
      .n_layer = 2, .n_embd = 64, .n_head = 4, .n_head_kv = 1, .head_dim = 16, .n_ff = 96, .n_vocab = 320,
@@ -54,8 +64,38 @@ static const Preset presets[] = {
      .n_layer = 24, .n_embd = 2880, .n_head = 64, .n_head_kv = 8, .head_dim = 64, .n_ff = 2880, .n_vocab = 201088,
      .n_ctx = 131072, .n_expert = 32, .n_used = 4, .n_ff_expert = 2880, .rope_base = 150000.0f, .yarn_factor = 32.0f,
      .yarn_ctx = 4096, .window = 128, .biases = true},
+    {.name = "qwen3.5-0.8b", .arch = "qwen35", .help = "the shape of Qwen3.5 0.8B: 18 of 24 layers are delta nets",
+     .n_layer = 24, .n_embd = 1024, .n_head = 8, .n_head_kv = 2, .head_dim = 256, .n_ff = 3584, .n_vocab = 248320,
+     .n_ctx = 262144, .rope_base = 1e7f, .eps = 1e-6f, .tied = true, .keys = KEYS(DELTA(16, 2048), SECTIONS)},
+    {.name = "qwen3.5-35b-a3b", .arch = "qwen35moe", .help = "the shape of Qwen3.5 35B-A3B",
+     .n_layer = 40, .n_embd = 2048, .n_head = 16, .n_head_kv = 2, .head_dim = 256, .n_vocab = 248320, .n_ctx = 262144,
+     .n_expert = 256, .n_used = 8, .n_ff_expert = 512, .rope_base = 1e7f, .eps = 1e-6f,
+     .keys = KEYS(DELTA(32, 4096), SECTIONS, {.key = "expert_shared_feed_forward_length", .u = 512})},
+    {.name = "delta-moe-1b", .arch = "qwen3next", .help = "moe-1b with delta nets in 9 of 12 layers, for measurements",
+     .n_layer = 12, .n_embd = 1024, .n_head = 8, .n_head_kv = 2, .head_dim = 256, .n_vocab = 32000, .n_ctx = 262144,
+     .n_expert = 32, .n_used = 4, .n_ff_expert = 768, .rope_base = 1e7f, .eps = 1e-6f,
+     .keys = KEYS(DELTA(16, 2048), {.key = "expert_shared_feed_forward_length", .u = 768})},
+    {.name = "lfm2-1.2b", .arch = "lfm2", .help = "the shape of LFM2 1.2B: short convolutions, 6 of 16 layers attend",
+     .n_layer = 16, .n_embd = 2048, .n_head = 32, .n_head_kv = 8, .head_dim = 64, .n_ff = 8192, .n_vocab = 65536,
+     .n_ctx = 128000, .rope_base = 1e6f, .tied = true,
+     .keys = KEYS({.key = "attention.head_count_kv", .layers = "..x..x..x.x.x.x.", .u = 8},
+                  {.key = "shortconv.l_cache", .u = 3})},
+    {.name = "granite4-h-1b", .arch = "granitehybrid", .help = "the shape of Granite 4.0 H 1B: Mamba-2 in 36 of 40 layers",
+     .n_layer = 40, .n_embd = 1536, .n_head = 12, .n_head_kv = 4, .head_dim = 128, .n_ff = 4096, .n_vocab = 100352,
+     .n_ctx = 131072, .rope_base = 10000.0f, .tied = true,
+     .keys = KEYS(SCAN(48, 3072), {.key = "attention.head_count_kv", .layers = ".....x....", .u = 4},
+                  {.key = "embedding_scale", .f = 12.0f}, {.key = "residual_scale", .f = 0.22f},
+                  {.key = "attention.scale", .f = 0.0078125f}, {.key = "logit_scale", .f = 6.0f})},
+    {.name = "nemotron-h-1b", .arch = "nemotron_h", .help = "40 layers of 1536, 16 with Mamba-2, for measurements",
+     .n_layer = 40, .n_embd = 1536, .n_head = 12, .n_head_kv = 4, .head_dim = 128, .n_ff = 6144, .n_vocab = 65536,
+     .n_ctx = 131072, .rope_base = 10000.0f,
+     .keys = KEYS(SCAN(48, 3072), {.key = "attention.head_count_kv", .layers = "..x..", .u = 4},
+                  {.key = "feed_forward_length", .layers = ".x..x", .u = 6144},
+                  {.key = "attention.layer_norm_epsilon", .f = 1e-5f})},
+    {.name = "falcon-h1-0.5b", .arch = "falcon-h1", .help = "the shape of Falcon-H1 0.5B: Mamba-2 in each layer",
+     .n_layer = 36, .n_embd = 1024, .n_head = 8, .n_head_kv = 2, .head_dim = 64, .n_ff = 2048, .n_vocab = 32784,
+     .n_ctx = 16384, .rope_base = 1e11f, .keys = KEYS(SCAN(24, 1536))},
 };
-/* clang-format on */
 /* clang-format on */
 
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };
@@ -64,12 +104,13 @@ const char *rp_synth_preset_name(int i) { return i >= 0 && i < N_PRESETS ? prese
 const char *rp_synth_preset_help(int i) { return i >= 0 && i < N_PRESETS ? presets[i].help : NULL; }
 
 RpStatus rp_preset_find(const char *name, const Preset **out) {
-    char   known[256];
-    size_t n = 0;
+    char   known[1024] = "";
+    size_t n           = 0;
     for (int i = 0; i < N_PRESETS; i++) {
         *out = &presets[i];
         if (strcmp(presets[i].name, name) == 0) return RP_OK;
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", presets[i].name);
+        if (n < sizeof known)
+            n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", presets[i].name);
     }
     *out = NULL;
     return rp_fail(RP_E_ARG, "there is no preset '%.32s' (there are %s)", name, known);

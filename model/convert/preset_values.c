@@ -2,6 +2,7 @@
 #include "model/convert/preset.h"
 
 #include "model/arch_table.h"
+#include "model/gguf/gguf_file.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -9,17 +10,42 @@
 
 enum { N_CONTROL = 3, N_BYTES = 256 };
 
-/* Values under "<arch>.<key>". A count of 0 is left out. */
+static const PresetKey *further_key(const Preset *p, const char *key) {
+    for (const PresetKey *k = p->keys; k != NULL && k->key != NULL; k++)
+        if (strcmp(k->key, key) == 0) return k;
+    return NULL;
+}
+
+/* Values under "<arch>.<key>". A count of 0 is left out, and so is a key that the preset has in its list. */
 static void put_u32(GgufWriter *w, const Preset *p, const char *key, int32_t value) {
     char full[128];
     snprintf(full, sizeof full, "%s.%s", p->arch, key);
-    if (value > 0) rp_gguf_put_u32(w, full, (uint32_t)value);
+    if (value > 0 && further_key(p, key) == NULL) rp_gguf_put_u32(w, full, (uint32_t)value);
 }
 
 static void put_f32(GgufWriter *w, const Preset *p, const char *key, float value) {
     char full[128];
     snprintf(full, sizeof full, "%s.%s", p->arch, key);
     rp_gguf_put_f32(w, full, value);
+}
+
+static void put_further_key(GgufWriter *w, const Preset *p, const PresetKey *k) {
+    char full[128];
+    snprintf(full, sizeof full, "%s.%s", p->arch, k->key);
+    if (k->layers != NULL) {
+        rp_gguf_put_array(w, full, RP_GGUF_I32, (uint64_t)p->n_layer);
+        for (size_t i = 0; i < (size_t)p->n_layer; i++) {
+            const int32_t value = k->layers[i % strlen(k->layers)] == 'x' ? (int32_t)k->u : 0;
+            rp_gguf_put_element(w, &value, sizeof value);
+        }
+    } else if (k->list != NULL) {
+        rp_gguf_put_array(w, full, RP_GGUF_I32, k->n);
+        rp_gguf_put_element(w, k->list, k->n * sizeof *k->list);
+    } else if (k->f != 0.0f) {
+        rp_gguf_put_f32(w, full, k->f);
+    } else {
+        rp_gguf_put_u32(w, full, k->u);
+    }
 }
 
 void rp_preset_put_values(GgufWriter *w, const Preset *p, const char *name, uint32_t file_type) {
@@ -50,6 +76,7 @@ void rp_preset_put_values(GgufWriter *w, const Preset *p, const char *name, uint
         put_f32(w, p, "rope.scaling.factor", p->yarn_factor);
         put_u32(w, p, "rope.scaling.original_context_length", p->yarn_ctx);
     }
+    for (const PresetKey *k = p->keys; k != NULL && k->key != NULL; k++) put_further_key(w, p, k);
 }
 
 /* Tokens: 3 control tokens, 256 byte tokens, and unused ones up to the size of the vocabulary. */
@@ -83,19 +110,13 @@ void rp_preset_put_byte_tokenizer(GgufWriter *w, int32_t n) {
     rp_gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", false);
 }
 
-/* As much of a configuration as rp_model_list_weights reads. */
-ModelConfig rp_preset_config(const Preset *p) {
-    const ArchRow *arch = rp_arch_find(p->arch, strlen(p->arch));
-    return (ModelConfig){
-        .arch      = arch,
-        .layers    = arch->layers,
-        .n_embd    = p->n_embd,
-        .n_layer   = p->n_layer,
-        .n_head    = p->n_head,
-        .n_head_kv = p->n_head_kv,
-        .head_dim  = p->head_dim,
-        .n_ff      = p->n_ff,
-        .rope      = {.n_dims = p->head_dim  },
-        .experts   = { .n = p->n_expert, .n_used = p->n_used, .n_ff = p->n_ff_expert}
-    };
+RpStatus rp_preset_config(const Preset *p, RpGgufFile **file, ModelConfig *out) {
+    GgufWriter *w;
+    *file = NULL;
+    RP_TRY(rp_gguf_writer_memory(p->name, &w));
+    rp_preset_put_values(w, p, p->name, 0);
+    const RpStatus st = rp_gguf_writer_read(w, file);
+    rp_gguf_writer_drop(w);
+    RP_TRY(st);
+    return rp_config_read(*file, out);
 }

@@ -28,6 +28,7 @@ enum { MAX_ROW = 1 << 16, N_TEMPLATES = 16, MAX_BLOCK = 256 };
 
 typedef struct Synth {
     const Preset   *preset;
+    RpGgufFile     *values; /* the metadata that `config` was read from */
     ModelConfig     config;
     const QuantMix *mix;
     GgufWriter     *out;
@@ -115,19 +116,25 @@ static RpDtype type_of(const Synth *s, const char *name, const int64_t ne[RP_MAX
     return rp_quant_mix_type(s->mix, &m, n, ne, rp_mix_layer(n));
 }
 
+/* Norms scale by about 1; the logarithm of the decay of a recurrent state is about -1, so that states stay bounded. */
+static float mean_of(const char *name) {
+    if (ends_with(name, "norm.weight") || ends_with(name, "ssm_d")) return 1.0f;
+    return ends_with(name, "ssm_a") ? -1.0f : 0.0f;
+}
+
 /* Writes one tensor. Its rows are functions of (seed, number of the tensor, number of the row) alone. */
 static RpStatus write_tensor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user) {
     Synth         *s         = user;
     const RpDtype  type      = type_of(s, name, ne);
-    const bool     is_norm   = ends_with(name, "norm.weight");
-    const bool     is_small  = is_norm || ends_with(name, ".bias") || ends_with(name, "sinks.weight");
+    const float    mean      = mean_of(name);
+    const bool     is_small  = mean != 0.0f || ends_with(name, ".bias") || ends_with(name, "sinks.weight");
     const float    deviation = is_small ? 0.1f : 1.0f / sqrtf((float)ne[0]);
     const size_t   bytes     = rp_row_bytes(type, ne[0]);
     const uint64_t tensor    = rp_mix64(s->options.seed ^ rp_mix64(++s->n_tensor));
     if (rp_dtype_is_quant(type)) RP_TRY(make_templates(s, type, deviation, rp_mix64(~tensor)));
     for (int64_t i = 0; i < ne[1] * ne[2]; i++) {
         uint64_t state = rp_mix64(tensor + (uint64_t)i);
-        RP_TRY(random_row(s, type, ne[0], is_norm ? 1.0f : 0.0f, deviation, &state));
+        RP_TRY(random_row(s, type, ne[0], mean, deviation, &state));
         RP_TRY(rp_gguf_writer_data(s->out, s->quantized, bytes));
         s->done += bytes;
         if (s->options.progress != NULL && !s->options.progress(s->done, rp_gguf_writer_total(s->out), s->options.user))
@@ -163,16 +170,16 @@ RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_
     RP_TRY(rp_sized_in(&s.options, sizeof s.options, options, options_bytes, "RpSynthOptions"));
     RP_TRY(rp_preset_find(preset, &s.preset));
     RP_TRY(rp_quant_mix_find(s.options.type != NULL ? s.options.type : "Q8_0", &s.mix));
-    s.config = rp_preset_config(s.preset);
+    RpStatus st = rp_preset_config(s.preset, &s.values, &s.config);
     if (s.config.experts.n > 0) s.mix = rp_quant_mix_experts(s.mix);
     s.row       = malloc(MAX_ROW * sizeof *s.row);
     s.quantized = malloc(MAX_ROW * sizeof *s.row);
-    RpStatus st = RP_OK;
-    if (s.row == NULL || s.quantized == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a row");
+    if (st == RP_OK && (s.row == NULL || s.quantized == NULL)) st = rp_fail(RP_E_NOMEM, "out of memory for a row");
     if (st == RP_OK) st = rp_gguf_writer_open(path, &s.out);
     if (st == RP_OK) st = rp_gguf_writer_close(s.out, write_all(&s));
     free(s.row);
     free(s.quantized);
+    rp_gguf_close(s.values);
     return st;
 }
 

@@ -14,6 +14,7 @@
 
 typedef struct Init {
     Preset             preset;
+    RpGgufFile        *values; /* the metadata that `config` was read from */
     ModelConfig        config;
     GgufWriter        *out;
     RpTrainInitOptions options;
@@ -113,9 +114,10 @@ RpStatus rp_train_init_sized(const char *preset, const RpTrainInitOptions *optio
         st = rp_gguf_refuse_output(tokenizer, path);
         if (st == RP_OK) st = vocabulary_of(tokenizer, &s.preset.n_vocab);
     }
-    s.config = rp_preset_config(&s.preset);
+    if (st == RP_OK) st = rp_preset_config(&s.preset, &s.values, &s.config);
     if (st == RP_OK) st = rp_gguf_writer_open(path, &s.out);
     if (st == RP_OK) st = rp_gguf_writer_close(s.out, write_all(&s, tokenizer));
     rp_gguf_close(tokenizer);
+    rp_gguf_close(s.values);
     return st;
 }

@@ -66,6 +66,11 @@ def test_devices_prints_constants():
         expect(("grid_percent 100, model 100; us: 80.0 with 100, 80.0 with 50" in text) == (origin == "measured"), "", text)
 
 
+# Presets with layers of several kinds, and their kernels: of a layer with a recurrent state, and of one that attends.
+HYBRID = {"qwen3.5-0.8b": 18 * 7 + 6 * 6, "qwen3.5-35b-a3b": 30 * 8 + 10 * 7, "delta-moe-1b": 9 * 8 + 3 * 7,
+          "lfm2-1.2b": 10 * 7 + 6 * 5, "granite4-h-1b": 36 * 6 + 4 * 5, "nemotron-h-1b": 40 * 4, "falcon-h1-0.5b": 36 * 10}
+
+
 def test_launches_are_counted_without_weights():
     temp = os.path.join(TMP.name, "temp")
     os.mkdir(temp)
@@ -74,7 +79,7 @@ def test_launches_are_counted_without_weights():
     expect(len(rows) >= 9 and rows["llama3-8b"]["layers"] == 32, "presets", rows)
     for row in rows.values():
         expect(row["launches_per_token"] == {"eager": row["kernels_per_token"], "replay": 1, "loop": 0}, "", row)
-        expect(row["kernels_in_layers"] % row["layers"] == 0, "layers of one kind", row)
+        expect(row["name"] in HYBRID or row["kernels_in_layers"] % row["layers"] == 0, "layers of one kind", row)
     text = ok(run("bench", "launches", "--all-presets")).text
     expect(all(name in text for name in rows), "the table", text)
     one = json.loads(ok(run("bench", "launches", "-m", TINY, "--json")).out)
@@ -175,7 +180,8 @@ def test_kernels_per_layer_stay_in_budget():
     rows = json.loads(ok(run("bench", "launches", "--all-presets", "--json")).out)
     for row in rows:
         dense = row["name"] in ("smollm2-135m", "qwen2.5-0.5b", "dense-1b", "llama3.2-1b", "llama3-8b")
-        expect(row["kernels_in_layers"] <= (5 if dense else 6) * row["layers"], "kernels of a layer", row)
+        limit = HYBRID.get(row["name"], (5 if dense else 6) * row["layers"])
+        expect(row["kernels_in_layers"] <= limit, "kernels of the layers", row)
         expect(row["kernels_per_token"] - row["kernels_in_layers"] <= 4, "kernels outside of the layers", row)
     for name in ("llama-f32", "qwen2-f32", "qwen3-f32", "gemma3-f32"):
         path = os.path.join(SOURCE, "tests", "golden", "tiny", name + ".gguf")
@@ -186,7 +192,7 @@ def test_kernels_per_layer_stay_in_budget():
     expect((c["layers"], c["kernels_in_layers"]) == (2, 7 + 6), "a delta net and gated attention", c)
     by_pass = json.loads(ok(run("bench", "launches", "--all-presets", "--by-pass", "--json")).out)
     expect([b["embed"] for b in by_pass] == [r["kernels_per_token"] for r in rows], "the last pass", by_pass)
-    expect(all(b["unfused"] > 2.5 * b["embed"] for b in by_pass), "the first", by_pass)
+    expect(all(b["unfused"] > (2 if b["name"] in HYBRID else 2.5) * b["embed"] for b in by_pass), "the first", by_pass)
 
 
 def diff(a, b, *more):

@@ -175,6 +175,63 @@ Test(synth, has_a_reference_model_of_a_size_to_train) {
     rp_model_free(m);
 }
 
+/* The lengths are those of the config.json of the published models. Biases of convolutions are not written. */
+Test(synth, hybrid_presets_have_the_parameters_of_the_real_models) {
+    /* query and gate, key, value, output, norms of q and k */
+    const int64_t qwen_attends = 1024 * (2 * 2048 + 2 * 512) + 2048 * 1024 + 2 * 256;
+    /* qkv and gate, convolution, beta and alpha, bias and decay, norm, output */
+    const int64_t qwen_delta = 1024 * (6144 + 2048) + 4 * 6144 + 2 * 1024 * 16 + 2 * 16 + 128 + 2048 * 1024;
+    const int64_t qwen_each  = 2 * 1024 + 3 * 1024 * 3584;
+    const int64_t lfm2_conv = 4 * 2048 * 2048 + 3 * 2048, lfm2_each = 2 * 2048 + 3 * 2048 * 8192;
+    const int64_t lfm2_attends = 2 * 2048 * 2048 + 2 * 2048 * 512 + 2 * 64;
+    /* in: z, x, b, c, dt; convolution, bias of dt, decay, skip, norm, out */
+    const int64_t granite_scan    = 1536 * (2 * 3072 + 2 * 128 + 48) + 4 * (3072 + 256) + 3 * 48 + 3072 + 3072 * 1536;
+    const int64_t granite_attends = 2 * 1536 * 1536 + 2 * 1536 * 512, granite_each = 2 * 1536 + 3 * 1536 * 4096;
+    const int64_t falcon_scan = 1024 * (2 * 1536 + 2 * 128 + 24) + 4 * (1536 + 256) + 3 * 24 + 1536 + 1536 * 1024;
+    const int64_t falcon_each = 2 * 1024 * 512 + 2 * 1024 * 128 + 2 * 1024 + 3 * 1024 * 2048;
+    const struct {
+        const char *preset;
+        int64_t     n_params;
+    } cases[] = {
+        {"qwen3.5-0.8b",   18 * qwen_delta + 6 * qwen_attends + 24 * qwen_each + 248320 * 1024 + 1024        },
+        {"lfm2-1.2b",      10 * lfm2_conv + 6 * lfm2_attends + 16 * lfm2_each + 65536 * 2048 + 2048          },
+        {"granite4-h-1b",  36 * granite_scan + 4 * granite_attends + 40 * granite_each + 100352 * 1536 + 1536},
+        {"falcon-h1-0.5b", 36 * (falcon_scan + falcon_each) + 2 * 32784 * 1024 + 1024                        },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        RpModel *m;
+        OK(rp_model_open_preset(cases[i].preset, "Q8_0", &m));
+        cr_expect_eq(rp_model_info(m)->n_params, cases[i].n_params, "%s: %lld", cases[i].preset,
+                     (long long)rp_model_info(m)->n_params);
+        rp_model_free(m);
+    }
+}
+
+Test(synth, every_preset_opens_as_a_model) {
+    for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
+        RpModel *m;
+        OK(rp_model_open_preset(rp_synth_preset_name(i), "Q8_0", &m));
+        cr_expect_gt(rp_model_info(m)->n_params, 0, "%s", rp_synth_preset_name(i));
+        rp_model_free(m);
+    }
+}
+
+/* The states of selective scans stay bounded, so the logits of random weights are numbers. */
+Test(synth, a_hybrid_preset_gives_finite_logits) {
+    enum { SEQ = 48, VOCAB = 32784 };
+    static float logits[SEQ * VOCAB];
+    int32_t      ids[SEQ];
+    RpModel     *m;
+    name_files();
+    OK(rp_synth("falcon-h1-0.5b", &(RpSynthOptions){.type = "Q4_0"}, path));
+    OK(rp_model_open(path, NULL, &m));
+    for (int i = 0; i < SEQ; i++) ids[i] = 300 + 17 * i;
+    OK(rp_model_logits(m, ids, 1, SEQ, logits));
+    for (int i = 0; i < SEQ * VOCAB; i++) cr_assert(isfinite(logits[i]), "logit %d is %g", i, (double)logits[i]);
+    rp_model_free(m);
+    remove(path);
+}
+
 /* llama.cpp refuses a file with a tensor more or less than the architecture has. */
 Test(synth, has_the_tensors_of_the_real_model) {
     static const struct {
