@@ -104,10 +104,11 @@ static const Option options[] = {
     CLI_ARGUMENT(FILE_READ, args.input, "IN", "a GGUF file or a Hugging Face directory"),
     CLI_ARGUMENT(FILE_WRITTEN, args.output, "OUT", "path of the file to write"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of the weights: F16, Q8_0, Q4_K_M, ..."),
-    CLI_FILE(FILE_READ, "imatrix", 0, args.imatrix, "FILE",
-             "an importance matrix of `reprise imatrix` or llama-imatrix (GGUF): errors of important columns count "
-             "more; types "
-             "below IQ3_S need one"),
+    CLI_FILE(
+        FILE_READ, "imatrix", 0, args.imatrix, "FILE",
+        "an importance matrix of `reprise imatrix` or llama-imatrix (GGUF or .dat): errors of important columns count "
+        "more; types "
+        "below IQ3_S need one"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 

@@ -109,7 +109,7 @@ RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, cons
                                            RpConvertProgress *progress, void *user);
 
 typedef struct RpRequantizeOptions {
-    const char        *imatrix;  /* a file of rp_imatrix or llama-imatrix, or NULL */
+    const char        *imatrix;  /* a file of rp_imatrix or llama-imatrix (also a .dat), or NULL */
     RpConvertProgress *progress; /* or NULL */
     void              *user;     /* handed to `progress` */
 } RpRequantizeOptions;

@@ -1,15 +1,18 @@
 /* Mean squares from the sums and counts of an importance matrix (model/convert/imatrix.c has the format). */
 #include "model/convert/importance.h"
 
+#include "model/convert/importance_dat.h"
 #include "model/gguf/gguf_file.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct Importance {
     RpGgufFile *file;
+    char       *dat; /* what a .dat file says, as GGUF; or NULL */
     float      *values;
 };
 
@@ -19,10 +22,17 @@ static bool has_sums(const RpGgufFile *f) {
     return false;
 }
 
+static RpStatus open_file(Importance *m, const char *path) {
+    size_t bytes = 0;
+    if (!rp_importance_is_dat(path)) return rp_gguf_open(path, &m->file);
+    RP_TRY(rp_importance_read_dat(path, &m->dat, &bytes));
+    return rp_gguf_open_memory(m->dat, bytes, path, &m->file);
+}
+
 RpStatus rp_importance_open(const char *path, Importance **out) {
     Importance *m = calloc(1, sizeof *m);
     if (m == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
-    RpStatus st = rp_gguf_open(path, &m->file);
+    RpStatus st = open_file(m, path);
     if (st == RP_OK && !has_sums(m->file))
         st = rp_fail(RP_E_FORMAT, "%s: this is no importance matrix: it has no tensor NAME.in_sum2", path);
     if (st != RP_OK) {
@@ -36,11 +46,21 @@ RpStatus rp_importance_open(const char *path, Importance **out) {
 void rp_importance_free(Importance *m) {
     if (m == NULL) return;
     rp_gguf_close(m->file);
+    free(m->dat);
     free(m->values);
     free(m);
 }
 
 const RpGgufFile *rp_importance_file(const Importance *m) { return m->file; }
+
+RpStatus rp_importance_refuse_output(const Importance *m, const char *path) {
+    struct stat in, out;
+    const char *from = rp_gguf_path(m->file);
+    if (m->dat == NULL) return rp_gguf_refuse_output(m->file, path);
+    if (stat(from, &in) != 0 || stat(path, &out) != 0 || in.st_dev != out.st_dev || in.st_ino != out.st_ino)
+        return RP_OK;
+    return rp_fail(RP_E_ARG, "%s and %s are the same file: an output must not be an input", path, from);
+}
 
 static const RpGgufTensor *find(const Importance *m, RpGgufString weight, const char *what) {
     char name[160];

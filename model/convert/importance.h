@@ -13,6 +13,9 @@ void                  rp_importance_free(Importance *m); /* NULL is allowed */
 
 const RpGgufFile *rp_importance_file(const Importance *m);
 
+/* RP_E_ARG if `path` is the file of m. */
+RP_NODISCARD RpStatus rp_importance_refuse_output(const Importance *m, const char *path);
+
 /* Whether it has sums for a weight. */
 bool rp_importance_has(const Importance *m, RpGgufString weight);
 

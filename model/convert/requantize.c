@@ -186,7 +186,7 @@ static RpStatus convert(Requantize *r) {
 static RpStatus open_importance(Requantize *r, const char *path, const char *out) {
     if (path == NULL) return RP_OK;
     RP_TRY(rp_importance_open(path, &r->importance));
-    return rp_gguf_refuse_output(rp_importance_file(r->importance), out);
+    return rp_importance_refuse_output(r->importance, out);
 }
 
 RpStatus rp_requantize(const char *in, const char *out, const char *type, RpConvertProgress *progress, void *user) {

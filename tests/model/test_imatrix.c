@@ -234,6 +234,67 @@ Test(imatrix, is_needed_by_types_below_iq3_s) {
     remove_files();
 }
 
+/* The same sums as write_layers(names, 1, true), as a .dat. Returns its bytes, without those behind the entries. */
+static size_t write_dat(const char *name, char *data, int32_t entries, int32_t length) {
+    const int32_t calls = 2, n = 256, n_name = (int32_t)strlen(name);
+    size_t        at = 0;
+    memcpy(data, &entries, 4), memcpy(data + 4, &length, 4), at = 8;
+    memcpy(data + at, name, (size_t)n_name), at += (size_t)n_name;
+    memcpy(data + at, &calls, 4), memcpy(data + at + 4, &n, 4), at += 8;
+    for (int k = 0; k < n; k++, at += 4) memcpy(data + at, &(float){(float)(1 + k % 7)}, 4);
+    return at;
+}
+
+static void save(const char *data, size_t n) {
+    FILE *f = fopen(matrix, "wb");
+    cr_assert_eq(fwrite(data, 1, n, f), n);
+    fclose(f);
+}
+
+Test(imatrix, may_be_a_dat_of_llama_imatrix) {
+    static const char *const  names[] = {"blk.0.attn_q.weight"};
+    const RpRequantizeOptions o       = {.imatrix = matrix};
+    static char               data[2048], want[8192], got[8192];
+    name_files();
+    write_layers(names, 1, false);
+    write_layers(names, 1, true);
+    OK(rp_requantize_with(model, out, "IQ2_XXS", &o));
+    FILE        *f = fopen(out, "rb");
+    const size_t n = fread(want, 1, sizeof want, f);
+    fclose(f);
+    const size_t bytes = write_dat(names[0], data, 1, 19);
+    for (int tail = 0; tail < 12; tail += 11) { /* chunks and text may follow: 3, 3, "abc" */
+        memcpy(data + bytes, "\3\0\0\0\3\0\0\0abc", 11);
+        save(data, bytes + (size_t)tail);
+        OK(rp_requantize_with(model, out, "IQ2_XXS", &o));
+        f = fopen(out, "rb");
+        cr_expect_eq(fread(got, 1, sizeof got, f), n, CASE(tail));
+        fclose(f);
+        cr_expect_arr_eq(got, want, n, CASE(tail));
+    }
+    REFUSED(rp_requantize_with(model, matrix, "IQ2_XXS", &o), RP_E_ARG, "an output must not be an input");
+    remove(out);
+    for (size_t cut = 0; cut < bytes; cut += cut < 48 ? 1 : 41) {
+        save(data, cut);
+        const RpStatus st = rp_requantize_with(model, out, "IQ2_XXS", &o);
+        cr_expect_eq(st, RP_E_FORMAT, "%zu bytes: %s", cut, rp_status_text(st));
+    }
+    char                 text[160];
+    static const int32_t lengths[] = {-1, 0, 121, 1 << 30}, entries[] = {-1, 0, 1 << 30};
+    for (int i = 0; i < 4; i++) {
+        save(data, write_dat(names[0], data, 1, lengths[i]));
+        snprintf(text, sizeof text, "%s: entry 1 of 1 at byte 4 of %zu is damaged or cut off", matrix, bytes);
+        REFUSED(rp_requantize_with(model, out, "IQ2_XXS", &o), RP_E_FORMAT, text);
+    }
+    for (int i = 0; i < 3; i++) {
+        save(data, write_dat(names[0], data, entries[i], 19));
+        REFUSED(rp_requantize_with(model, out, "IQ2_XXS", &o), RP_E_FORMAT,
+                "this is no importance matrix: neither GGUF nor a .dat of llama-imatrix");
+    }
+    cr_expect_neq(access(out, F_OK), 0);
+    remove_files();
+}
+
 static bool stop_at_once(size_t done, size_t total, void *user) {
     (void)done, (void)total, (void)user;
     return false;
