@@ -78,6 +78,8 @@ build() { # preset, build folder
     set --
     # shellcheck disable=SC2086
     [ "$preset" = race ] || set -- $one_arch -DRP_PTX_ARCHITECTURES="$ptx" ${all:+-DRP_PTX=ON}
+    # The race build checks the accesses and the undefined behaviour of the kernels.
+    [ "$preset" != asan ] || [ ! -d build/sim ] || set -- "$@" -DRP_SIM_KERNELS_FROM="$PWD/build"
     # shellcheck disable=SC2086
     cmake $fresh --preset "$preset" $launcher ${headers:+-DRP_CUDA_HEADERS="$PWD/$headers"} "$@"
     if [ "$preset" = race ]; then
