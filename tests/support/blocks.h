@@ -11,6 +11,14 @@ static const RpDtype quant_types[] = {RP_QUANTS(X)};
 #undef X
 enum { N_QUANT_TYPES = sizeof quant_types / sizeof quant_types[0] };
 
+/* Where each access is checked, a case has one type of every TYPES_EACH; the next case begins at another type. The
+ * suites that run from PTX check the accesses with all types. */
+#ifdef SIM_RACE
+enum { TYPES_EACH = 3 };
+#else
+enum { TYPES_EACH = 1 };
+#endif
+
 /* Position in bytes of the f16 scale in a block, or in each part of it: of its field d, else 0. The f16 minimum follows
  * it if the type has minima. MXFP4 and NVFP4 have neither, and the scale of IQ1_M is not in one place. */
 static inline int scale_at(RpDtype type) {

@@ -132,17 +132,9 @@ static inline float *dequantized(const RpTensorView *w) {
     return out;
 }
 
-/* Where each access is checked, a case has a third of the quantised types, cases on neighbouring lines others: the suites
- * of the PTX check the accesses of all. */
-#ifdef SIM_RACE
-enum { TYPES_EACH = 3 };
-#else
-enum { TYPES_EACH = 1 };
-#endif
-
-/* Defines for_all_types(c), which calls check(c) for every quantised type, with rows of `blocks` blocks, and for the
- * float types, with rows of each length that follows; not for these if the column must be q8_act. `Case` is that of the
- * suite. */
+/* Defines for_all_types(c), which calls check(c) for every quantised type (see TYPES_EACH), with rows of `blocks`
+ * blocks, and for the float types, with rows of each length that follows; not for these if the column must be q8_act.
+ * `Case` is that of the suite. */
 #define DEFINE_FOR_ALL_TYPES(blocks, ...)                                                                              \
     static void for_types(Case c, int line) {                                                                          \
         static const RpDtype types[]   = {RP_F32, RP_F16, RP_BF16};                                                    \
