@@ -90,7 +90,7 @@ static void check(Case c) {
     free(own), free(w), free(x), free(weights), free(bias), free(residual), free(y), free(columns), free(ids);
 }
 
-static void for_all_types(Case c) {
+static void for_each_type(Case c) {
     for (int i = 0; i < N_QUANT_TYPES; i++) {
         c.type = quant_types[i];
         c.n    = 3 * rp_dtype_info(c.type)->block_elems;
@@ -107,8 +107,8 @@ static void for_all_types(Case c) {
 }
 
 Test(experts_down, adds_the_weighted_expert_results) {
-    for_all_types((Case){.rows = 21, .k = 4, .quantized = true});
-    for_all_types((Case){.rows = 21, .k = 3});
+    for_each_type((Case){.rows = 21, .k = 4, .quantized = true});
+    for_each_type((Case){.rows = 21, .k = 3});
 }
 /* Rows of 4, 8, 16 and 20 fragments of a K type: a quarter, a quarter, half and all of a warp. */
 Test(experts_down, takes_short_rows) {
@@ -124,15 +124,15 @@ Test(experts_down, takes_short_rows) {
         });
 }
 Test(experts_down, adds_bias_and_residual) {
-    for_all_types((Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});
-    for_all_types((Case){.rows = 7, .k = 5, .bias = true, .residual = true});
-    for_all_types((Case){.rows = 40, .k = 1, .quantized = true, .residual = true});
+    for_each_type((Case){.rows = 16, .k = 8, .quantized = true, .bias = true, .residual = true, .scale = 2.5f});
+    for_each_type((Case){.rows = 7, .k = 5, .bias = true, .residual = true});
+    for_each_type((Case){.rows = 40, .k = 1, .quantized = true, .residual = true});
 }
 
 Test(experts_down, adds_a_shared_expert) {
-    for_all_types((Case){.rows = 21, .k = 5, .quantized = true, .shared = true, .open = true, .residual = true});
-    for_all_types((Case){.rows = 16, .k = 9, .quantized = true, .shared = true, .open = true, .scale = 2.5f});
-    for_all_types((Case){.rows = 7, .k = 2, .shared = true, .residual = true});
+    for_each_type((Case){.rows = 21, .k = 5, .quantized = true, .shared = true, .open = true, .residual = true});
+    for_each_type((Case){.rows = 16, .k = 9, .quantized = true, .shared = true, .open = true, .scale = 2.5f});
+    for_each_type((Case){.rows = 7, .k = 2, .shared = true, .residual = true});
     check((Case){.type = RP_Q4_K, .n = 512, .rows = 37, .k = 11, .quantized = true, .shared = true, .open = true});
     check((Case){.type = RP_F16, .n = 77, .rows = 37, .k = 17, .shared = true, .open = true, .residual = true});
 }
