@@ -11,13 +11,6 @@
 
 #ifdef RP_X86
 
-/* A pair of sub-blocks of the column, in the order of the weights' pair. `offset` is offset * (sum of the column's
- * q), as 16-bit partial sums that are subtracted from those of the products; it is the same for every row. */
-typedef struct ColumnPair {
-    __m256i q[2], offset;
-    __m256  scale, sum;
-} ColumnPair;
-
 /* The column, and a padded copy of its last k-step if that is not whole. */
 typedef struct Column {
     DotColumn all, last;
@@ -75,8 +68,9 @@ INLINE void column_pair(const QuantLoader *t, const DotColumn *x, int64_t i, int
                                                   : _mm_hadd_ps(_mm_loadu_ps(sum), _mm_loadu_ps(sum + 4));
     column_quants(t, x->q + i + 2 * h * t->form.sub_elems, out->q);
     out->offset = column_offset(t, out->q);
-    out->scale  = for_rows(scales, h);
-    out->sum    = for_rows(sums, h);
+    for (int k = 0; k < 2; k++) out->magnitude[k] = _mm256_abs_epi8(out->q[k]);
+    out->scale = for_rows(scales, h);
+    out->sum   = for_rows(sums, h);
 }
 
 /* ---- dot products of a pair, four rows at once, in the order of PairScales ---- */
@@ -99,10 +93,7 @@ RP_QUANTS(X)
  * after the offset is subtracted modulo 2^16 the true value fits, since |q - offset| is at most 32 in Q6_K and 16
  * in the others: 32 * 127 * 8 = 16 * 127 * 16 = 32512. */
 INLINE __m256i sums_of_halves(const QuantLoader *t, const __m256i v[ROWS], __m256i offset) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    const __m256i a = _mm256_hadd_epi16(v[0], v[1]), b = _mm256_hadd_epi16(v[2], v[3]);
-    if (t->form.has_min) return _mm256_hadd_epi32(_mm256_madd_epi16(a, ones), _mm256_madd_epi16(b, ones));
-    return _mm256_madd_epi16(_mm256_sub_epi16(_mm256_hadd_epi16(a, b), offset), ones);
+    return t->form.has_min ? sums_of_16(v) : sums_less_offset(v, offset);
 }
 
 /* a's lower half plus its upper half, in the lower half; b's in the upper. */
@@ -117,19 +108,16 @@ INLINE __m256i half_sums(const __m256i v[ROWS]) {
     return _mm256_madd_epi16(_mm256_hadd_epi16(a, b), _mm256_set1_epi16(1));
 }
 
-/* The same for 32-bit sums (Q8_0). */
-INLINE __m256i half_sums32(const __m256i v[ROWS]) {
-    return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-}
-
 /* w . x for signed w, as |w| . (x with w's sign), in 32-bit sums of 4. 128 * 127 * 2 = 32512 fits in 16 bits. */
 INLINE __m256i signed_dot(__m256i w, __m256i x) {
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    return sums_of_pairs(pairs);
 }
 
-INLINE __m256i pair_sums(const QuantLoader *t, const char *const *p, int j, int h, const ColumnPair *x) {
+INLINE __m256i pair_sums(const QuantLoader *t, const char *const *p, const Header *header, int j, int h,
+                         const ColumnPair *x) {
     __m256i v[ROWS], w[ROWS];
+    if (t->sums != NULL) return t->sums(p, header, j, h, x);
 #pragma GCC unroll 4
     for (int r = 0; r < ROWS; r++) {
         __m256i q[2];
@@ -143,8 +131,7 @@ INLINE __m256i pair_sums(const QuantLoader *t, const char *const *p, int j, int 
         w[r] = _mm256_maddubs_epi16(q[1], x->q[1]);
         if (pair_shape(t) == HALVES) v[r] = _mm256_add_epi16(v[r], w[r]);
     }
-    if (t->form.offset == SIGNED && pair_shape(t) == SHORT) return half_sums32(v);
-    if (t->form.offset == SIGNED) return add_halves(half_sums32(v), half_sums32(w));
+    if (t->form.offset == SIGNED) return add_halves(sums_of_32(v), sums_of_32(w));
     if (pair_shape(t) == WHOLE) return add_halves(half_sums(v), half_sums(w));
     return sums_of_halves(t, v, x->offset);
 }
@@ -163,7 +150,7 @@ INLINE void add_load(const QuantLoader *t, const char *const *p, int pairs, cons
         PairScales s;
         column_pair(t, x, j * RP_KSTEP_SUBS * t->form.sub_elems, h, &column);
         t->scales(p, &header, j, h, &s);
-        const __m256 dot = _mm256_cvtepi32_ps(pair_sums(t, p, j, h, &column));
+        const __m256 dot = _mm256_cvtepi32_ps(pair_sums(t, p, &header, j, h, &column));
         acc[h]           = _mm256_fmadd_ps(_mm256_mul_ps(s.scale, column.scale), dot, acc[h]);
         if (t->form.has_min) acc[h] = _mm256_fmadd_ps(s.min, column.sum, acc[h]);
     }
@@ -226,13 +213,18 @@ INLINE void gemv(const QuantLoader *t, const char *rows, size_t stride, int64_t 
 typedef void Gemv(const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x, float *y);
 
 /* One function a weight type, so that the loader's fields are compile-time constants. */
-#define GEMV(ID, name, ...)                                                                                            \
+#define GEMV(LOADER, ID, name)                                                                                         \
     RP_TARGET_AVX2 static void gemv_##name(const char *rows, size_t stride, int64_t n_rows, int64_t n,                 \
                                            const DotColumn *x, float *y) {                                             \
-        const QuantLoader t = QUANT_LOADER(ID, name);                                                                  \
+        const QuantLoader t = LOADER(ID, name);                                                                        \
         gemv(&t, rows, stride, n_rows, n, x, y);                                                                       \
     }
-RP_QUANTS(GEMV)
+#define DIRECT(ID, name, ...)   GEMV(DIRECT_LOADER, ID, name)
+#define EXPANDED(ID, name, ...) GEMV(SUMS_LOADER, ID, name)
+RP_DIRECT_QUANTS(DIRECT)
+RP_EXPANDED_QUANTS(EXPANDED)
+#undef EXPANDED
+#undef DIRECT
 #undef GEMV
 
 #define ENTRY(ID, name, ...) [RP_##ID] = gemv_##name,
