@@ -1,4 +1,4 @@
-/* expand_avx2.h - sums of pairs for AVX2 of RP_SEARCHED_QUANTS, made from expand_<name>_avx2
+/* expand_avx2.h - sums of pairs for AVX2 of RP_GENERIC_QUANTS, made from expand_<name>_avx2
  * (fallback/quants/expand.h). */
 #ifndef FALLBACK_PRODUCTS_EXPAND_AVX2_H
 #define FALLBACK_PRODUCTS_EXPAND_AVX2_H
@@ -8,7 +8,7 @@
 #ifdef RP_X86
 
 #define SCALES(ID, name, ...) ROW_SCALES(ID, name)
-RP_SEARCHED_QUANTS(SCALES)
+RP_GENERIC_QUANTS(SCALES)
 #undef SCALES
 
 /* Elements 0-15 and 16-31 of a and b: HALVES. */
@@ -44,7 +44,7 @@ INLINE void to_halves(__m256i a, __m256i b, __m256i q[2]) {
         if (RP_##ID##_SUB == 32 && RP_##ID##_TOP > 128 + 16) return sums_of_32(v);                                     \
         return sums_less_offset(v, _mm256_setzero_si256());                                                            \
     }
-RP_SEARCHED_QUANTS(SUMS)
+RP_GENERIC_QUANTS(SUMS)
 #undef SUMS
 #endif
 #endif

@@ -1,4 +1,4 @@
-/* expand_avx512.h - loads for AVX-512 of RP_SEARCHED_QUANTS, made from expand_<name>_avx2
+/* expand_avx512.h - loads for AVX-512 of RP_GENERIC_QUANTS, made from expand_<name>_avx2
  * (fallback/quants/expand.h). */
 #ifndef FALLBACK_PRODUCTS_EXPAND_AVX512_H
 #define FALLBACK_PRODUCTS_EXPAND_AVX512_H
@@ -8,7 +8,7 @@
 #ifdef RP_X86
 
 #define SCALES(ID, name, ...) ROW_SCALES(ID, name)
-RP_SEARCHED_QUANTS(SCALES)
+RP_GENERIC_QUANTS(SCALES)
 #undef SCALES
 
 /* Signed q are raised by their offset of 128. */
@@ -35,7 +35,7 @@ INLINE __m512i raised(int offset, __m512i v) {
             s[j].b          = raised(RP_##ID##_OFFSET, second_halves(x, y));                                           \
         }                                                                                                              \
     }
-RP_SEARCHED_QUANTS(EXPANDED)
+RP_GENERIC_QUANTS(EXPANDED)
 #undef EXPANDED
 #endif
 #endif

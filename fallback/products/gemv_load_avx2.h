@@ -37,11 +37,18 @@ typedef enum PairShape { HALVES, WHOLE, SHORT } PairShape;
 /* Pair h of k-step j of the load at p. */
 typedef void LoadPair(const char *p, int j, int h, __m256i q[2]);
 
-/* A pair of sub-blocks of the column, in the order of the weights' pair. */
+/* A pair of sub-blocks of the column, in the order of the weights' pair. The union has what the type needs:
+ *
+ *     sum         of types with minima, in the order of PairScales
+ *     offset      of types with an offset: offset * (sum of q), as 16-bit partial sums
+ *     magnitude   of others: |q| */
 typedef struct ColumnPair {
-    __m256i q[2], magnitude[2]; /* magnitude: |q|, of types with sums_<name> only */
-    __m256i offset;             /* offset * (sum of q) as 16-bit partial sums, which is the same for every row */
-    __m256  scale, sum;
+    __m256i q[2];
+    __m256  scale;
+    union {
+        __m256  sum;
+        __m256i offset, magnitude[2];
+    };
 } ColumnPair;
 
 /* Scales and minima of a pair of four rows, in the order above. */
@@ -59,7 +66,7 @@ typedef struct CodebookEntries {
  * integer scales, as bytes:
  *
  *     Q4_K, Q5_K   factor[j]       byte 4r + u = scale of sub-block u of k-step j, row r; factor[2 + j] the minima
- *     Q6_K         factor[j]       byte 4u + r = the same, signed */
+ *     Q6_K, Q3_K   factor[j]       byte 4u + r = the same, signed; Q2_K: scale and minimum in a byte */
 typedef struct Header {
     __m256  d, dmin;
     __m128i factor[MAX_KSTEPS];
@@ -154,6 +161,21 @@ INLINE __m256i signed_products(__m256i w, const ColumnPair *x, int i) {
     return _mm256_maddubs_epi16(x->magnitude[i], _mm256_sign_epi8(w, x->q[i]));
 }
 
+/* Of types whose q are unsigned, in pairs of HALVES, or of SHORT sub-blocks. All products of half a sub-block fit in 16
+ * bits. */
+INLINE __m256i unsigned_sums(LoadPair *load, PairShape shape, const char *const *p, int j, int h, const ColumnPair *x,
+                             __m256i offset) {
+    __m256i v[ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < ROWS; r++) {
+        __m256i q[2];
+        load(p[r], j, h, q);
+        v[r] = _mm256_maddubs_epi16(q[0], x->q[0]);
+        if (shape == HALVES) v[r] = _mm256_add_epi16(v[r], _mm256_maddubs_epi16(q[1], x->q[1]));
+    }
+    return sums_less_offset(v, offset);
+}
+
 /* ---- types in blocks of 32: a k-step is four blocks ---- */
 
 /* The nibbles of pair h, as HALVES. They start `skip` bytes into each block. */
@@ -201,6 +223,29 @@ INLINE void scales_with_minima(const char *const *p, size_t block, int h, PairSc
     out->scale = _mm256_cvtph_ps(_mm_unpacklo_epi64(a, b));
     out->min   = _mm256_cvtph_ps(_mm_unpackhi_epi64(a, b));
 }
+
+/* The half floats at byte `at` of four rows, in both halves. */
+INLINE __m256 halves_of_rows(const char *const *p, size_t at) {
+    __m128i d = _mm_cvtsi32_si128(word16(p[0] + at));
+    d         = _mm_insert_epi16(d, word16(p[1] + at), 1);
+    d         = _mm_insert_epi16(d, word16(p[2] + at), 2);
+    d         = _mm_insert_epi16(d, word16(p[3] + at), 3);
+    return _mm256_cvtph_ps(_mm_unpacklo_epi64(d, d));
+}
+
+/* The 16 bytes at byte `at` of four rows, as Header.factor of Q6_K. */
+INLINE void bytes_of_rows(const char *const *p, size_t at, __m128i out[4]) {
+    const __m128i a = load16(p[0] + at), b = load16(p[1] + at), c = load16(p[2] + at), e = load16(p[3] + at);
+    const __m128i ab_low = _mm_unpacklo_epi8(a, b), ab_high = _mm_unpackhi_epi8(a, b);
+    const __m128i ce_low = _mm_unpacklo_epi8(c, e), ce_high = _mm_unpackhi_epi8(c, e);
+    out[0] = _mm_unpacklo_epi16(ab_low, ce_low);
+    out[1] = _mm_unpackhi_epi16(ab_low, ce_low);
+    out[2] = _mm_unpacklo_epi16(ab_high, ce_high);
+    out[3] = _mm_unpackhi_epi16(ab_high, ce_high);
+}
+
+/* Eight bytes of Header.factor of Q6_K: those of pair h. */
+INLINE __m128i bytes_of_pair(__m128i factor, int h) { return h == 0 ? factor : _mm_unpackhi_epi64(factor, factor); }
 
 /* ---- scales of types whose blocks give eight at once: those of blocks of 32 begin their block ---- */
 

@@ -159,6 +159,26 @@ INLINE __m512i both(__m256i low, __m256i high) { return _mm512_inserti64x4(_mm51
 
 INLINE __m512 both_ps(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
 
+/* Shift counts: n in each 16-bit word of the lower 32 bytes, m in the upper. */
+INLINE __m512i words_twice(int n, int m) {
+    return _mm512_inserti64x4(_mm512_set1_epi16((short)n), _mm256_set1_epi16((short)m), 1);
+}
+
+/* The half floats at byte `at` of four rows: that of row r in lanes 4u + r. Each row is loaded with an offset, so that
+ * its half float falls into lane r. */
+INLINE __m512 halves_of_rows(const char *const *row, size_t at) {
+    __m128i d = _mm_setzero_si128();
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) d = _mm_mask_loadu_epi16(d, (__mmask8)(1 << r), row[r] + at - 2 * (size_t)r);
+    return _mm512_broadcast_f32x4(_mm_cvtph_ps(d));
+}
+
+/* Shift counts: 8u + n in the lanes of sub-block u, which bring byte u to the lowest, shifted by n bits more. */
+INLINE __m512i bytes_down(int n) {
+    const __m512i by = _mm512_setr_epi32(0, 0, 0, 0, 8, 8, 8, 8, 16, 16, 16, 16, 24, 24, 24, 24);
+    return _mm512_add_epi32(by, _mm512_set1_epi32(n));
+}
+
 /* ---- scales of types whose blocks give eight at once: those of blocks of 32 begin their block ---- */
 
 #define ROW_SCALES(ID, name)                                                                                           \

@@ -18,7 +18,8 @@
  *                                     of -1/8. Writes at[], the places of entries, if at_<name> uses it
  *     at_<name>(b, at, e)             the place of entry e in the codebook
  *
- * and the parts RP_LOADS_GEMV_AVX2 (with sums_<name> in the place of load_<name>) and RP_LOADS_GEMV_AVX512 below.
+ * Those, and all but the types of RP_GENERIC_QUANTS, have their own loads for GEMV on x86: the parts
+ * RP_LOADS_GEMV_AVX2, with sums_<name> in the place of load_<name>, and RP_LOADS_GEMV_AVX512 below.
  *
  * Types of RP_DIRECT_QUANTS load several blocks or rows at once, which takes fewer instructions. They have instead:
  *
@@ -41,14 +42,6 @@
 
 #ifdef RP_X86
 #include <immintrin.h>
-
-/* expand_<name>_avx2, and expand_<name>_neon below, from expand_<name>, which the compiler vectorises. */
-#define RP_EXPAND_AVX2(ID, name)                                                                                       \
-    RP_TARGET_AVX2 RP_BODY __m256i expand_##name##_avx2(const Block##ID *b, int i) {                                   \
-        int8_t v[32];                                                                                                  \
-        expand_##name(b, i, v);                                                                                        \
-        return _mm256_loadu_si256((const void *)v);                                                                    \
-    }
 
 /* sub_scales_<name>_avx2 of types in blocks of 256 without minima: `factor` times d, an f16, times integers. */
 RP_TARGET_AVX2 RP_BODY __m256 rp_times_f16_avx2(uint16_t d, float factor, __m256i v) {
@@ -92,13 +85,12 @@ RP_TARGET_AVX2 RP_BODY __m256i rp_negate_avx2(__m256i v, uint32_t bits) {
     const __m256i mask = rp_byte_mask_avx2(bits);
     return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
 }
-#else
-#define RP_EXPAND_AVX2(ID, name)
 #endif
 
 #ifdef __aarch64__
 #include <arm_neon.h>
 
+/* expand_<name>_neon from expand_<name>, which the compiler vectorises. */
 #define RP_EXPAND_NEON(ID, name)                                                                                       \
     RP_BODY void expand_##name##_neon(const Block##ID *b, int i, int8x16_t *v) {                                       \
         int8_t all[32];                                                                                                \
