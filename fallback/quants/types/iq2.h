@@ -91,7 +91,7 @@ RP_BODY int                    at_iq2_xs(const BlockIQ2_XS *b, const uint16_t *a
 RP_TARGET_AVX2 RP_BODY __m256i entries_iq2_xs_avx2(const BlockIQ2_XS *b, uint16_t *at) {
     const __m256i v[]  = {_mm256_loadu_si256((const void *)b->qs), _mm256_loadu_si256((const void *)(b->qs + 32))};
     const __m256i nine = _mm256_set1_epi16(511);
-    for (int i = 0; i < 2; i++) _mm256_storeu_si256((void *)(at + 16 * i), _mm256_and_si256(v[i], nine));
+    for (int i = 0; i < 2; i++) rp_put_words_avx2(_mm256_and_si256(v[i], nine), at + 16 * i);
     const __m256i both = _mm256_packus_epi16(_mm256_srli_epi16(v[0], 9), _mm256_srli_epi16(v[1], 9));
     return rp_even_signs_avx2(_mm256_permute4x64_epi64(both, 0xd8));
 }
