@@ -78,7 +78,10 @@ bool find_range(uint64_t a, uint64_t *lo, uint64_t *hi) {
     return true;
 }
 // The instructions of a kernel whose results the host may round otherwise.
-std::string inexact(const ptx::Kernel &k) {
+const std::string &inexact(const ptx::Kernel &k) {
+    static std::map<const ptx::Kernel *, std::string> known;
+    std::string                                      &list = known[&k];
+    if (!list.empty()) return list;
     std::set<std::string> names;
     for (auto &s : k.body.code) {
         const std::string op(s.op), base = op.substr(0, op.find('.'));
@@ -89,9 +92,9 @@ std::string inexact(const ptx::Kernel &k) {
         if ((base == "red" || base == "atom") && has(".add") && has("f32")) names.insert(base + ".add.f32");
         if (base == "mma") names.insert("mma");
     }
-    std::string list;
     for (auto &n : names) list += (list.empty() ? "" : ",") + n;
-    return list.empty() ? "none" : list;
+    if (list.empty()) list = "none";
+    return list;
 }
 char *find_marks(uint64_t a) { return sim_alloc_of((const void *)a)->written; }
 } // namespace

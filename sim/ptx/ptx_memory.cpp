@@ -64,21 +64,27 @@ static bool all_inside(const uint64_t *a, uint32_t lanes, uint64_t lo, uint64_t 
     }
     return bad == 0;
 }
-// The marks of memory that begins at address 0, one byte each. False if a lane reads what nobody wrote.
-static bool marks(Warp &w, char *init, uint32_t lanes, size_t bytes, bool write) {
-    const size_t unit = bytes < 4 ? 1 : 4;
-    uint32_t     all  = 0x01010101;
+// The marks of memory that begins at address 0, one byte each, looked at in units of a byte or of four. False if a lane
+// reads what nobody wrote.
+template <class Unit> bool unit_marks(Warp &w, char *init, uint32_t lanes, size_t bytes, bool write) {
+    const Unit written = (Unit)0x01010101;
+    Unit       all     = written;
     for (uint32_t m = lanes; m; m &= m - 1)
-        for (size_t k = 0; k < bytes; k += unit) {
-            char    *p = init + w.address[__builtin_ctz(m)] + k;
-            uint32_t v = 0x01010101;
+        for (size_t k = 0; k < bytes; k += sizeof(Unit)) {
+            char *p = init + w.address[__builtin_ctz(m)] + k;
             if (write)
-                memcpy(p, &v, unit);
-            else
-                memcpy(&v, p, unit);
-            all &= v;
+                memcpy(p, &written, sizeof written);
+            else {
+                Unit v;
+                memcpy(&v, p, sizeof v);
+                all &= v;
+            }
         }
-    return all == 0x01010101;
+    return all == written;
+}
+static bool marks(Warp &w, char *init, uint32_t lanes, size_t bytes, bool write) {
+    return bytes < 4 ? unit_marks<uint8_t>(w, init, lanes, bytes, write)
+                     : unit_marks<uint32_t>(w, init, lanes, bytes, write);
 }
 // The common cases: global memory in an allocation seen before, shared memory in words. False: look at each lane.
 static bool resolve_at_once(Warp &w, const Inst &i, uint32_t lanes, bool write, char **host) {

@@ -7,7 +7,7 @@
 namespace ptx {
 // clang-format off
 static const struct {
-    const char *name;
+    string_view name;
     Type        type;
     int         bytes;
 } type_table[] = {

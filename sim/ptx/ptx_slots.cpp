@@ -13,6 +13,7 @@
 #include "sim/ptx/ptx_flow.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace ptx {
 static void add(const Operand &o, vector<int> &regs) {
@@ -21,12 +22,11 @@ static void add(const Operand &o, vector<int> &regs) {
 }
 // The first operand is written, all others are read; these instructions write none.
 void definitions(const Statement &s, vector<int> &defs, vector<int> &uses) {
-    static const char *const none[] = {
+    static const std::unordered_set<string_view> none = {
         "st",        "red",     "bra",           "bar",     "barrier",   "membar", "fence",          "prefetch",
         "prefetchu", "ret",     "exit",          "trap",    "nanosleep", "brkpt",  "griddepcontrol", "cp",
         "call",      "discard", "applypriority", "pmevent", "brx"};
-    const string_view base   = s.op.substr(0, s.op.find('.'));
-    const bool        writes = std::find(std::begin(none), std::end(none), base) == std::end(none);
+    const bool writes = none.count(s.op.substr(0, s.op.find('.'))) == 0;
     defs.clear();
     uses.clear();
     if (s.guard >= 0) uses.push_back(s.guard);
@@ -110,13 +110,17 @@ struct Liveness {
                     in[i][w]         = v;
                 }
         }
-        for (size_t i = 0; i < f.blocks.size(); i++)
-            for (size_t n = 0; n < regs.size(); n++) {
-                if (in[i][n / 64] >> n % 64 & 1) mention(regs[n], f.blocks[i].first);
-                for (int s : f.blocks[i].next)
-                    if (s < (int)f.blocks.size() && (in[(size_t)s][n / 64] >> n % 64 & 1))
-                        mention(regs[n], f.blocks[i].end - 1);
-            }
+        for (size_t i = 0; i < f.blocks.size(); i++) {
+            live_at(in[i], f.blocks[i].first);
+            for (int s : f.blocks[i].next)
+                if (s < (int)f.blocks.size()) live_at(in[(size_t)s], f.blocks[i].end - 1);
+        }
+    }
+    // All registers of the set are live at statement k.
+    void live_at(const vector<uint64_t> &set, int k) {
+        for (size_t w = 0; w < words; w++)
+            for (uint64_t rest = set[w]; rest != 0; rest &= rest - 1)
+                mention(regs[w * 64 + (size_t)__builtin_ctzll(rest)], k);
     }
     bool live_at_start(int r) const {
         const int n = index[(size_t)r];
