@@ -179,6 +179,8 @@ struct SimAlloc {
     size_t n;
     int    kind;    // 1 device 2 pinned host
     char  *written; // sim/ptx: for each byte whether it was ever written; null: not known
+    bool   whole;   // every byte of written is set
+    size_t mapped;  // bytes of a mapping, 0: memory of malloc
 };
 bool            sim_bits_on(void);
 void            sim_bits_kernel(const std::string &name, const std::string &instructions); // the log of SIM_BITS

@@ -5,6 +5,8 @@
 // never written if it is device memory.
 #include "sim/device/sim_internal.h"
 #include <cstdlib>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static size_t limit = (size_t)16 << 30, used; // bytes of device memory; limit 0: none
 
@@ -28,12 +30,36 @@ void sim_note_written(const void *p, size_t n) {
     if (a != nullptr && a->written != nullptr) memset(a->written + ((const char *)p - a->p), 1, n);
 }
 void sim_all_written(void) {
-    for (auto &i : allocs())
-        if (i.second.written != nullptr) memset(i.second.written, 1, i.second.n);
+    for (auto &i : allocs()) {
+        SimAlloc &a = i.second;
+        if (a.written != nullptr && !a.whole) memset(a.written, 1, a.n);
+        a.whole = true;
+    }
 }
 static const SimAlloc *alloc_exact(const void *p) {
     auto i = allocs().find((char *)p);
     return i == allocs().end() ? nullptr : &i->second;
+}
+// New memory of n bytes. Workspaces of many megabytes, of which a test uses little, are private mappings of one file of
+// 0xff bytes, whose pages are copied when they are written. The address sanitizer has no red zones around a mapping.
+static char *new_memory(size_t n, size_t *mapped) {
+    void *p = nullptr;
+    *mapped = 0;
+#ifndef __SANITIZE_ADDRESS__
+    enum { CHUNK = 1 << 20, LARGEST = 1 << 26 };
+    static const int fd = memfd_create("new device memory", MFD_CLOEXEC);
+    static size_t    size;
+    const size_t     whole = (n + CHUNK - 1) / CHUNK * CHUNK;
+    if (n >= CHUNK && n <= LARGEST && fd >= 0) {
+        static const std::vector<char> bytes(CHUNK, (char)0xff);
+        while (size < whole && pwrite(fd, bytes.data(), CHUNK, (off_t)size) == CHUNK) size += CHUNK;
+        p = size < whole ? MAP_FAILED : mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        if (p != MAP_FAILED) return *mapped = whole, (char *)p;
+    }
+#endif
+    if (posix_memalign(&p, 256, n)) return nullptr;
+    memset(p, 0xff, n);
+    return (char *)p;
 }
 // Device memory counts towards the limit. Memory of size 0 is a null pointer.
 static cudaError_t alloc(void **p, size_t n, int kind) {
@@ -43,11 +69,11 @@ static cudaError_t alloc(void **p, size_t n, int kind) {
         return cudaSuccess;
     }
     if (kind == 1 && limit != 0 && (used > limit || n > limit - used)) return sim_err(cudaErrorMemoryAllocation);
-    if (posix_memalign(p, 256, n)) return sim_err(cudaErrorMemoryAllocation);
-    memset(*p, 0xff, n);
+    size_t mapped;
+    if ((*p = new_memory(n, &mapped)) == nullptr) return sim_err(cudaErrorMemoryAllocation);
     static const bool allowed = getenv("SIM_UNWRITTEN") != nullptr;
     char             *written = kind == 1 && sim_ptx_on() && !allowed ? (char *)calloc(n, 1) : nullptr;
-    allocs()[(char *)*p]      = {(char *)*p, n, kind, written};
+    allocs()[(char *)*p]      = {(char *)*p, n, kind, written, false, mapped};
     race_forget(*p, n, kind == 2);
     if (kind == 1) used += n;
     sim_st.live_allocs++;
@@ -55,13 +81,17 @@ static cudaError_t alloc(void **p, size_t n, int kind) {
     return cudaSuccess;
 }
 static void release(const SimAlloc *a) {
-    char *p = a->p;
+    char        *p      = a->p;
+    const size_t mapped = a->mapped;
     race_forget(p, a->n, false);
     if (a->kind == 1) used -= a->n;
     ::free(a->written);
     allocs().erase(p);
     hit = nullptr;
-    free(p);
+    if (mapped != 0)
+        munmap(p, mapped);
+    else
+        free(p);
     sim_st.live_allocs--;
 }
 // Runs all queued work first, since it may use the memory.
