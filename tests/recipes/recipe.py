@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Does what a page of docs/ says, word for word, in a copy of the tree.
 
-    recipe.py PAGE SOURCE_DIR WORK_DIR [NAME=VALUE...]      NAME=VALUE: further variables of cmake
+    recipe.py PAGE[,PAGE...] SOURCE_DIR WORK_DIR [NAME=VALUE...]      NAME=VALUE: further variables of cmake
 
-A heading that ends with a file in backticks, such as "## 2. The rules: `ops/leaky_relu.c`", says where the fenced blocks below it go:
+Of several pages the commands of the last are run, in a tree with the files of all: it then finds the objects that the others have
+built. A heading that ends with a file in backticks, such as "## 2. The rules: `ops/leaky_relu.c`", says where the fenced blocks below it go:
 
     ```diff     changes the file. A line "..." separates the parts. Lines with + are added beside the others, which must be in
                 the file once; lines with - are removed. Backslashes and blanks at the end of a line are not compared.
@@ -88,11 +89,10 @@ def write(tree, files):
             path.chmod(0o755 if content.startswith(b"#!") else 0o644)
 
 
-def main():
-    page, source, work = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3]).resolve()
-    tree, variables = work / "tree", ["-D" + v for v in sys.argv[4:]]
-    files, commands, edits = copy_of_tree(source), [], 0
-    for target, language, text in blocks(source / page):
+def apply(page, path, files):
+    """Changes `files` as the page says: (number of changes, commands)."""
+    commands, edits = [], 0
+    for target, language, text in blocks(path):
         if language == "sh":
             commands += text.splitlines()
             continue
@@ -107,6 +107,15 @@ def main():
             files[target] = text.encode()
     if edits == 0 or not commands:
         raise SystemExit(f"{page}: {edits} files and {len(commands)} commands: has its form changed?")
+    return edits, commands
+
+
+def main():
+    pages, source, work = sys.argv[1].split(","), pathlib.Path(sys.argv[2]).resolve(), pathlib.Path(sys.argv[3]).resolve()
+    tree, variables = work / "tree", ["-D" + v for v in sys.argv[4:]]
+    files = copy_of_tree(source)
+    for page in pages:
+        edits, commands = apply(page, source / page, files)
     write(tree, files)
     for command in commands:
         print(f"$ {command}", flush=True)
