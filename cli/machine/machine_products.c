@@ -90,7 +90,7 @@ static RpStatus speed(RpDtype dtype, double *gb_s) {
 }
 
 /* Instructions of one product of `rows` rows and the call around it: a child process is single-stepped from
- * its first SIGSTOP to its second. 0: cannot be counted, or more than MAX_STEPS. */
+ * its first SIGUSR1 to its second; others may send it SIGSTOP. 0: cannot be counted, or more than MAX_STEPS. */
 static double count(RpDtype dtype, int64_t rows) {
 #ifdef __linux__
     Product p;
@@ -99,9 +99,9 @@ static double count(RpDtype dtype, int64_t rows) {
     const pid_t child = fork();
     if (child == 0) {
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || multiply(&p) != RP_OK) _exit(1); /* a warm-up */
-        raise(SIGSTOP);
+        raise(SIGUSR1);
         const RpStatus st = multiply(&p);
-        raise(SIGSTOP);
+        raise(SIGUSR1);
         _exit(st != RP_OK);
     }
     double n       = 0.0;
@@ -110,7 +110,7 @@ static double count(RpDtype dtype, int64_t rows) {
     if (child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
         while (n < MAX_STEPS && ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) == 0 &&
                waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-            if (WSTOPSIG(status) == SIGSTOP) {
+            if (WSTOPSIG(status) == SIGUSR1) {
                 counted = true;
                 break;
             }
