@@ -6,7 +6,7 @@
 
 #include "reprise/gguf.h"
 
-#include "base/text/json_read.h"
+#include "model/hf/json.h"
 
 typedef struct HfDirectory {
     const char  *path;  /* as it was given; borrowed */

@@ -130,7 +130,8 @@ static void check_tiny(const char *name, bool without) {
     rp_model_free(m);
 }
 
-/* Slow builds run every model as users do, and plans without passes of some of them: other builds run those of all. */
+/* Slow builds and the simulated device run every model as users do, and plans without passes of some of them: other
+ * builds run those of all, and so does every test with REPRISE_TEST_EVERY_MODEL. */
 #ifdef RP_TEST_SLOW
 enum { EVERY_WITHOUT = 4 };
 #else
@@ -138,7 +139,8 @@ enum { EVERY_WITHOUT = 1 };
 #endif
 
 Test(golden, tiny_models_give_the_logits_of_llama_cpp) {
-    for (int i = 0; i < tiny_names()->n; i++) check_tiny(tiny_names()->name[i], i % EVERY_WITHOUT == 0);
+    const int every = getenv("REPRISE_TEST_EVERY_MODEL") != NULL ? 1 : EVERY_WITHOUT;
+    for (int i = 0; i < tiny_names()->n; i++) check_tiny(tiny_names()->name[i], i % every == 0);
 }
 
 Test(golden, there_are_models_of_every_family_and_weight_type) {
