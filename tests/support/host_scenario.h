@@ -106,8 +106,8 @@ static inline bool survives(const char *name, Scenario *scenario, const char *ar
     return call != NULL;
 }
 
-/* Every call fails once; in slow builds every third one unless REPRISE_TEST_EVERY_CALL is set: the other builds have all of
- * them. */
+/* Every call fails once. In slow builds every third one does, unless REPRISE_TEST_EVERY_CALL is set: the other builds
+ * have all of them. */
 static inline void fail_each_call(const char *name, Scenario *scenario, const char *arg) {
 #ifdef RP_TEST_SLOW
     const int every = getenv("REPRISE_TEST_EVERY_CALL") != NULL ? 1 : 3;
