@@ -31,6 +31,18 @@ INLINE_AVX2 int word32(const char *p) {
     return w;
 }
 
+/* sum + v in 16-bit or 32-bit lanes, in the register of sum. Written out, since gcc 12 reassociates a chain of
+ * additions into a tree, whose values do not fit in 16 registers, or copies each sum to another register. */
+INLINE_AVX2 __m256i add16(__m256i sum, __m256i v) {
+    __asm__("vpaddw %1, %0, %0" : "+x"(sum) : "x"(v));
+    return sum;
+}
+
+INLINE_AVX2 __m256i add32(__m256i sum, __m256i v) {
+    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(v));
+    return sum;
+}
+
 /* Values of sub-blocks 0 to 7 of four rows: pair[h] has sub-blocks 2h, of rows 0 to 3, and 2h + 1. */
 INLINE_AVX2 void pairs_of_rows(const __m256 v[4], __m256 pair[4]) {
     const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(v[0], v[1])),

@@ -131,16 +131,17 @@ typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_
 typedef void RepackedTile(RpDtype dtype, const char *blocks, const char *group, int n_cols, int64_t n_subs,
                           const PrefetchStream *ahead, TileAccs *accs);
 
-/* Which q panels have: unsigned with the offset; the same, but signed for offset 128; or signed without the offset. */
-typedef enum PanelQuants { RP_PANEL_UNSIGNED, RP_PANEL_SIGNED_128, RP_PANEL_SIGNED } PanelQuants;
+/* Unpacks n elements of 16 repacked rows at `blocks` to a panel as the PackPanel of the same instruction set makes it,
+ * and prefetches from `ahead` meanwhile. */
+typedef void UnpackPanel(RpDtype dtype, const char *blocks, int64_t n, const PrefetchStream *ahead, char *panel);
 
 /* The kernels of one instruction set. */
 typedef struct DotKernels {
     PackPanel    *pack;
     TileFunction *tile;
     GemvFunction *gemv;
-    PanelQuants   quants;
-    RepackedTile *repacked; /* NULL: repacked rows are unpacked to a panel */
+    UnpackPanel  *unpack;
+    RepackedTile *repacked; /* NULL: repacked rows are always unpacked to a panel */
     int repacked_cols;      /* most columns for which `repacked` is faster than a panel, at most 4 groups; 0: none */
 } DotKernels;
 
@@ -150,16 +151,19 @@ DotKernels rp_dot_kernels(void);
 PackPanel    rp_pack_panel_plain;
 TileFunction rp_tile_plain;
 GemvFunction rp_gemv_plain;
+UnpackPanel  rp_unpack_panel_plain;
 #if defined(__x86_64__)
 PackPanel    rp_pack_panel_avx2, rp_pack_panel_avx512;
 TileFunction rp_tile_avx2, rp_tile_avx512;
 GemvFunction rp_gemv_avx2, rp_gemv_avx512;
+UnpackPanel  rp_unpack_panel_avx2, rp_unpack_panel_avx512;
 RepackedTile rp_repacked_avx2, rp_repacked_avx512;
 #endif
 #if defined(__aarch64__)
 PackPanel    rp_pack_panel_neon;
 TileFunction rp_tile_neon, rp_tile_neon_dotprod;
 GemvFunction rp_gemv_neon, rp_gemv_neon_dotprod;
+UnpackPanel  rp_unpack_panel_neon;
 #endif
 
 #endif

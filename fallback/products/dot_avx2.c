@@ -100,13 +100,6 @@ INLINE __m256i quad_of_column(const char *x) { return _mm256_set1_epi32(word32(x
 
 INLINE __m256i madd_ones(__m256i v) { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
 
-/* Keeps gcc from reassociating a chain of integer additions into a tree, whose values would not fit in the
- * registers. */
-INLINE __m256i in_order(__m256i sum) {
-    __asm__("" : "+x"(sum));
-    return sum;
-}
-
 /* 16-bit sums of n_quads quads of a sub-block, from w and x on: sum[c][s] lanes 2r and 2r + 1 belong to row r of
  * side s. */
 INLINE void add_quads(const QuantForm *form, const char *w, const char *x, int n_quads, int n_cols,
@@ -118,8 +111,8 @@ INLINE void add_quads(const QuantForm *form, const char *w, const char *x, int n
         for (int c = 0; c < n_cols; c++) {
             const __m256i xq = quad_of_column(x + c * form->sub_elems + RP_QUAD * k);
             const __m256i a = _mm256_maddubs_epi16(w0, xq), b = _mm256_maddubs_epi16(w1, xq);
-            sum[c][0] = k == 0 ? a : in_order(_mm256_add_epi16(sum[c][0], a));
-            sum[c][1] = k == 0 ? b : in_order(_mm256_add_epi16(sum[c][1], b));
+            sum[c][0] = k == 0 ? a : add16(sum[c][0], a);
+            sum[c][1] = k == 0 ? b : add16(sum[c][1], b);
         }
     }
 }
@@ -136,8 +129,8 @@ INLINE void signed_sub_sums(const char *w, const char *x, int sub_elems, int n_c
             const __m256i xq = quad_of_column(x + c * sub_elems + RP_QUAD * k);
             const __m256i a  = madd_ones(_mm256_maddubs_epi16(abs0, _mm256_sign_epi8(xq, w0)));
             const __m256i b  = madd_ones(_mm256_maddubs_epi16(abs1, _mm256_sign_epi8(xq, w1)));
-            sum[c][0]        = k == 0 ? a : in_order(_mm256_add_epi32(sum[c][0], a));
-            sum[c][1]        = k == 0 ? b : in_order(_mm256_add_epi32(sum[c][1], b));
+            sum[c][0]        = k == 0 ? a : add32(sum[c][0], a);
+            sum[c][1]        = k == 0 ? b : add32(sum[c][1], b);
         }
     }
 }

@@ -189,24 +189,33 @@ RP_BODY void unpack_q6_k(const RepackedQ6_K *b, const QuantForm *form, int less,
 }
 
 #define X(ID, name)                                                                                                    \
-    RP_BODY void panel_##name##_body(const char *blocks, int64_t n, int less, const PrefetchStream *ahead,             \
-                                     char *panel) {                                                                    \
+    static void panel_##name(const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel) {      \
         enum { SUBS = RP_##ID##_ELEMS / RP_##ID##_SUB };                                                               \
         const QuantForm form = RP_QUANT_FORM(ID);                                                                      \
         for (int64_t i = 0; i < n / RP_##ID##_ELEMS; i++, panel += SUBS * rp_panel_sub_bytes(&form)) {                 \
             rp_prefetch_subs(ahead, i *SUBS, SUBS);                                                                    \
             unpack_##name((const Repacked##ID *)(const void *)blocks + i, &form, less, panel);                         \
         }                                                                                                              \
-    }                                                                                                                  \
-    RP_VARIANTS(panel_##name, (const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel),     \
-                (blocks, n, less, ahead, panel))
+    }
 RP_REPACKED(X)
 #undef X
 
-void rp_unpack_panel(RpDtype dtype, const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel) {
+/* `less` is subtracted from each quant. */
+static void unpack_panel(RpDtype dtype, const char *blocks, int64_t n, int less, const PrefetchStream *ahead,
+                         char *panel) {
     typedef void Unpack(const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel);
 #define X(ID, name) [RP_##ID]                  = panel_##name,
     static Unpack *const table[RP_DTYPE_COUNT] = {RP_REPACKED(X)};
 #undef X
     table[dtype](blocks, n, less, ahead, panel);
 }
+
+void rp_unpack_panel_plain(RpDtype dtype, const char *blocks, int64_t n, const PrefetchStream *ahead, char *panel) {
+    unpack_panel(dtype, blocks, n, 0, ahead, panel);
+}
+
+#if defined(__aarch64__)
+void rp_unpack_panel_neon(RpDtype dtype, const char *blocks, int64_t n, const PrefetchStream *ahead, char *panel) {
+    unpack_panel(dtype, blocks, n, rp_quant_form(dtype)->offset, ahead, panel);
+}
+#endif

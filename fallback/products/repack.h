@@ -66,7 +66,4 @@ static inline int64_t rp_row_unit(const RpTensorView *w) { return rp_is_repacked
 /* A boundary between rows, down to a multiple of rp_row_unit(w). */
 static inline int64_t rp_whole_rows(const RpTensorView *w, int64_t row) { return row - row % rp_row_unit(w); }
 
-/* Unpacks n elements of 16 repacked rows at `blocks` to a panel, of q - `less` each. */
-void rp_unpack_panel(RpDtype dtype, const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel);
-
 #endif

@@ -195,17 +195,55 @@ INLINE void any_columns(const RepackedType *t, const char *blocks, const char *g
 #undef COLUMNS
 }
 
-/* One function a type, so that the fields of RepackedType are compile-time constants. */
-#define TILE(ID, name)                                                                                                 \
+/* ---- panels ---- */
+
+/* Sub-block u of a block, to its place `to` in a panel. */
+INLINE void unpack_sub(const RepackedType *t, const char *block, const Header *h, int u, int j, char *to) {
+    float *scale = (float *)(void *)(to + RP_PANEL_ROWS * t->form.sub_elems);
+#pragma GCC unroll 8
+    for (int k = 0; k < t->form.sub_elems / RP_QUAD; k++)
+        _mm512_store_si512((void *)(to + RP_QUAD * RP_PANEL_ROWS * k), t->quad(block, u, j, k));
+    _mm512_store_ps(scale, t->scale(block, h, u));
+    if (t->form.has_min) _mm512_store_ps(scale + RP_PANEL_ROWS, t->min(block, h, u));
+}
+
+INLINE void unpack(const RepackedType *t, const char *blocks, int64_t n_subs, const PrefetchStream *ahead,
+                   char *panel) {
+    for (int64_t u = 0; u < n_subs; u += RP_KSTEP_SUBS) {
+        const char *first = blocks + (size_t)(u / t->subs) * t->bytes;
+        const int   step  = t->subs > 1 ? (int)(u % t->subs) : 0;
+        Header      h;
+        rp_prefetch_subs(ahead, u, RP_KSTEP_SUBS);
+        if (t->subs > 1) t->header(first, &h);
+#pragma GCC unroll 4
+        for (int j = 0; j < RP_KSTEP_SUBS; j++, panel += rp_panel_sub_bytes(&t->form)) {
+            const char *block = t->subs > 1 ? first : first + (size_t)j * t->bytes;
+            if (t->subs == 1 && u + j >= n_subs) break;
+            if (t->subs == 1) t->header(block, &h);
+            unpack_sub(t, block, &h, step + j, j, panel);
+        }
+    }
+}
+
+/* Two functions a type, so that the fields of RepackedType are compile-time constants. */
+#define TYPE(ID, name)                                                                                                 \
+    {                                                                                                                  \
+        repacked_header_##name, repacked_quad_##name, scale_##name, min_##name, sizeof(Repacked##ID),                  \
+            RP_##ID##_ELEMS / RP_##ID##_SUB, RP_QUANT_FORM(ID)                                                         \
+    }
+#define FUNCTIONS(ID, name)                                                                                            \
     RP_TARGET_AVX512 static void tile_##name(const char *blocks, const char *group, int n_cols, int64_t n_subs,        \
                                              const PrefetchStream *ahead, TileAccs *accs) {                            \
-        const RepackedType t = {                                                                                       \
-            repacked_header_##name,          repacked_quad_##name, scale_##name, min_##name, sizeof(Repacked##ID),     \
-            RP_##ID##_ELEMS / RP_##ID##_SUB, RP_QUANT_FORM(ID)};                                                       \
+        const RepackedType t = TYPE(ID, name);                                                                         \
         any_columns(&t, blocks, group, n_cols, n_subs, ahead, accs);                                                   \
+    }                                                                                                                  \
+    RP_TARGET_AVX512 static void unpack_##name(const char *blocks, int64_t n, const PrefetchStream *ahead,             \
+                                               char *panel) {                                                          \
+        const RepackedType t = TYPE(ID, name);                                                                         \
+        unpack(&t, blocks, rp_n_subs(&t.form, n), ahead, panel);                                                       \
     }
-RP_REPACKED(TILE)
-#undef TILE
+RP_REPACKED(FUNCTIONS)
+#undef FUNCTIONS
 
 void rp_repacked_avx512(RpDtype dtype, const char *blocks, const char *group, int n_cols, int64_t n_subs,
                         const PrefetchStream *ahead, TileAccs *accs) {
@@ -215,5 +253,13 @@ void rp_repacked_avx512(RpDtype dtype, const char *blocks, const char *group, in
     static Tile *const table[RP_DTYPE_COUNT] = {RP_REPACKED(ENTRY)};
 #undef ENTRY
     table[dtype](blocks, group, n_cols, n_subs, ahead, accs);
+}
+
+void rp_unpack_panel_avx512(RpDtype dtype, const char *blocks, int64_t n, const PrefetchStream *ahead, char *panel) {
+    typedef void Unpack(const char *blocks, int64_t n, const PrefetchStream *ahead, char *panel);
+#define ENTRY(ID, name) [RP_##ID]              = unpack_##name,
+    static Unpack *const table[RP_DTYPE_COUNT] = {RP_REPACKED(ENTRY)};
+#undef ENTRY
+    table[dtype](blocks, n, ahead, panel);
 }
 #endif

@@ -150,10 +150,7 @@ static void pack_panel(const TileWork *work, const DotKernels *kernels, int64_t 
                       panel_rows(work, p), n, ahead, panel);
         return;
     }
-    const int offset = rp_quant_form(work->dtype)->offset;
-    const int less =
-        kernels->quants == RP_PANEL_SIGNED || (kernels->quants == RP_PANEL_SIGNED_128 && offset == 128) ? offset : 0;
-    rp_unpack_panel(work->dtype, panel_start(work, p) + repacked_at(work, i), n, less, ahead, panel);
+    kernels->unpack(work->dtype, panel_start(work, p) + repacked_at(work, i), n, ahead, panel);
 }
 
 /* Panel p times all groups, k-slice by k-slice. The bytes of a later panel are prefetched at the rate at which this
@@ -189,7 +186,7 @@ static void repacked_panel(const TileWork *work, const DotKernels *kernels, int6
     const int64_t    groups = column_groups(work), n_subs = rp_n_subs(form, work->n);
     const int64_t    step  = work->n_cols > FEW_COLS ? SLICE_SUBS : n_subs;
     const size_t     bytes = RP_PANEL_ROWS * work->stride;
-    PrefetchStream   ahead = {panel_start(work, p) + rp_prefetch_distance(bytes), bytes / (size_t)n_subs};
+    PrefetchStream   ahead = {panel_start(work, p) + rp_prefetch_distance(RP_CACHE_LINE), bytes / (size_t)n_subs};
     TileAccs         accs[DIRECT_GROUPS];
     for (int64_t g = 0; g < groups; g++) accs[g].empty = true;
     for (int64_t u = 0; u < n_subs; u += step) {
