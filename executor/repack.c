@@ -3,15 +3,14 @@
 
 #include "base/clock.h"
 #include "base/repack.h"
+#include "executor/huge_pages.h"
+#include "executor/repack_trial.h"
 #include "reprise/device.h"
 #include "reprise/options.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 /* "auto" leaves this much memory free, besides the pages of the file. */
 static const size_t MARGIN = (size_t)512 << 20;
@@ -58,18 +57,41 @@ static RepackedCopy *find_or_add(const RpTensorView *w) {
     return c;
 }
 
-/* Every weight once, in set->copies. */
-static RpStatus collect(const RpExecutor *e, RepackSet *set) {
-    set->copies = calloc((size_t)e->plan->n_steps * RP_MAX_SRC + 1, sizeof(RepackedCopy *));
-    if (set->copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
+/* The longest weight of the type of w that can be repacked. */
+static const RpTensorView *longest_like(const RpExecutor *e, const RpTensorView *w) {
+    const RpTensorView *longest = w;
     for (int i = 0; i < e->plan->n_steps; i++)
         for (int k = 0; k < RP_MAX_SRC; k++) {
+            const RpTensorView *v = &e->args[i].src[k];
+            if (v->dtype == w->dtype && repackable(e, i, k) && rp_view_rows(v) > rp_view_rows(longest)) longest = v;
+        }
+    return longest;
+}
+
+/* Whether a copy gains for every source of the step that can be repacked: all of them are repacked, or none
+ * (point_step). */
+static RpStatus step_gains(const RpExecutor *e, int step, bool *gains) {
+    *gains = true;
+    for (int k = 0; k < RP_MAX_SRC && *gains; k++)
+        if (repackable(e, step, k)) RP_TRY(rp_repack_try(longest_like(e, &e->args[step].src[k]), gains));
+    return RP_OK;
+}
+
+/* Every weight once, in set->copies; if `if_it_gains`, those of the steps that a measurement is for. */
+static RpStatus collect(const RpExecutor *e, bool if_it_gains, RepackSet *set) {
+    set->copies = calloc((size_t)e->plan->n_steps * RP_MAX_SRC + 1, sizeof(RepackedCopy *));
+    if (set->copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
+    for (int i = 0; i < e->plan->n_steps; i++) {
+        bool gains = true;
+        if (if_it_gains) RP_TRY(step_gains(e, i, &gains));
+        for (int k = 0; k < RP_MAX_SRC && gains; k++) {
             if (!repackable(e, i, k) || copy_of(set, &e->args[i].src[k]) != NULL) continue;
             RepackedCopy *c = find_or_add(&e->args[i].src[k]);
             if (c == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
             set->copies[set->n++] = c;
             set->bytes += c->bytes;
         }
+    }
     return RP_OK;
 }
 
@@ -79,21 +101,10 @@ static size_t missing_bytes(const RepackSet *set) {
     return bytes;
 }
 
-/* Huge pages where the system has them: a decode reads all weights in order, and misses the TLB at every small page.
- * The rest behind the last whole huge page stays on small ones, so it takes no more memory than it needs. */
-static void *new_copy(size_t bytes) {
-    const size_t align = bytes < HUGE_PAGE ? PAGE : HUGE_PAGE;
-    void        *data  = aligned_alloc(align, (bytes + align - 1) / align * align);
-#ifdef MADV_HUGEPAGE
-    if (data != NULL && align == HUGE_PAGE) (void)madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-#endif
-    return data;
-}
-
 static RpStatus allocate(RepackSet *set) {
     for (int i = 0; i < set->n; i++) {
         RepackedCopy *c = set->copies[i];
-        if (c->to.data == NULL) c->to.data = new_copy(c->bytes);
+        if (c->to.data == NULL) c->to.data = rp_huge_alloc(c->bytes);
         if (c->to.data == NULL)
             return rp_fail(RP_E_NOMEM, "%zu bytes for repacked weights could not be allocated", missing_bytes(set));
     }
@@ -132,10 +143,10 @@ static bool fits(const RpExecutor *e, const RepackSet *set) {
     return missing_bytes(set) + e->plan->memory.weights + MARGIN <= memory.free_bytes;
 }
 
-static RpStatus make(const RpExecutor *e, bool only_if_it_fits, ThreadPool *pool, RepackSet *set) {
+static RpStatus make(const RpExecutor *e, bool automatic, ThreadPool *pool, RepackSet *set) {
     const double start = rp_seconds();
-    RpStatus     st    = collect(e, set);
-    if (st == RP_OK && only_if_it_fits && !fits(e, set)) {
+    RpStatus     st    = collect(e, automatic, set);
+    if (st == RP_OK && automatic && !fits(e, set)) {
         drop_unused();
         set->n     = 0;
         set->bytes = 0;

@@ -36,31 +36,27 @@ RpTensorView rp_repacked_view(const RpTensorView *w, void *data) {
     return v;
 }
 
-/* ---- to the repacked layout: row r of a block. q has the integer form (quants.h) of the block ---- */
+/* ---- to the repacked layout: row r of a block. The bytes of a quad lie in the file as in a lane, but in Q6_K ---- */
 
-/* Bytes of quad k of row r: the low nibbles of quad `low`, the high ones of quad `high`. */
-RP_BODY void put_nibbles(uint8_t *to, const uint8_t *low, const uint8_t *high) {
-    for (int i = 0; i < RP_QUAD; i++) to[i] = (uint8_t)((low[i] & 15) | (high[i] & 15) << 4);
-}
+RP_BODY void put_quad(uint8_t *to, const void *quad) { memcpy(to, quad, RP_QUAD); }
 
-static void put_q4_0(const BlockQ4_0 *b, const uint8_t *q, int r, RepackedQ4_0 *to) {
+RP_BODY void put_q4_0(const BlockQ4_0 *b, int r, RepackedQ4_0 *to) {
     to->d[r] = b->d;
-    for (int k = 0; k < 4; k++) put_nibbles(to->q[k][r], q + RP_QUAD * k, q + RP_QUAD * (k + 4));
+    for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
 }
 
-static void put_q4_1(const BlockQ4_1 *b, const uint8_t *q, int r, RepackedQ4_1 *to) {
+RP_BODY void put_q4_1(const BlockQ4_1 *b, int r, RepackedQ4_1 *to) {
     to->d[r] = b->d;
     to->m[r] = b->m;
-    for (int k = 0; k < 4; k++) put_nibbles(to->q[k][r], q + RP_QUAD * k, q + RP_QUAD * (k + 4));
+    for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
 }
 
-static void put_q8_0(const BlockQ8_0 *b, const uint8_t *q, int r, RepackedQ8_0 *to) {
+RP_BODY void put_q8_0(const BlockQ8_0 *b, int r, RepackedQ8_0 *to) {
     to->d[r] = b->d;
-    for (int k = 0; k < 8; k++)
-        for (int i = 0; i < RP_QUAD; i++) to->q[k][r][i] = (int8_t)(q[RP_QUAD * k + i] - RP_Q8_0_OFFSET);
+    for (int k = 0; k < 8; k++) memcpy(to->q[k][r], b->qs + RP_QUAD * k, RP_QUAD);
 }
 
-static void put_q4_k(const BlockQ4_K *b, const uint8_t *q, int r, RepackedQ4_K *to) {
+RP_BODY void put_q4_k(const BlockQ4_K *b, int r, RepackedQ4_K *to) {
     const uint8_t *s = b->scales;
     to->d[r]         = b->d;
     to->dmin[r]      = b->dmin;
@@ -69,36 +65,53 @@ static void put_q4_k(const BlockQ4_K *b, const uint8_t *q, int r, RepackedQ4_K *
         to->min[u][r]   = (uint8_t)(u < 4 ? s[u + 4] & 63 : s[u + 4] >> 4 | (s[u] >> 6) << 4);
     }
     for (int p = 0; p < 4; p++)
-        for (int k = 0; k < 8; k++)
-            put_nibbles(to->q[p][k][r], q + 64 * p + RP_QUAD * k, q + 64 * p + 32 + RP_QUAD * k);
+        for (int k = 0; k < 8; k++) put_quad(to->q[p][k][r], b->qs + 32 * p + RP_QUAD * k);
 }
 
-static void put_q6_k(const BlockQ6_K *b, const uint8_t *q, int r, RepackedQ6_K *to) {
+RP_BODY uint32_t quad_of(const uint8_t *p) {
+    uint32_t q;
+    memcpy(&q, p, sizeof q);
+    return q;
+}
+
+/* Bits of all four bytes of a quad: `mask` of a, moved to the right, or with a negative shift to the left. */
+RP_BODY uint32_t bits_of(uint32_t a, uint32_t mask, int shift) {
+    const uint32_t bits = a & mask * 0x01010101u;
+    return shift < 0 ? bits << -shift : bits >> shift;
+}
+
+/* Sub-blocks 8h to 8h + 7 are half h of the block (BlockQ6_K). 16 bytes e of part g of ql, where g and e are 0 or 1,
+ * have sub-block 2g + e in their low nibbles and 4 + 2g + e in their high ones. 16 bytes e of qh have two bits of each
+ * of them, from bits 2g and 4 + 2g on. */
+RP_BODY void put_half_q6_k(const BlockQ6_K *b, int h, int k, int r, RepackedQ6_K *to) {
+    const uint8_t *ql = b->ql + 64 * h + RP_QUAD * k, *qh = b->qh + 32 * h + RP_QUAD * k;
+    const uint32_t h0 = quad_of(qh), h1 = quad_of(qh + 16);
+    for (int g = 0; g < 2; g++) {
+        const uint32_t a = quad_of(ql + 32 * g), c = quad_of(ql + 32 * g + 16);
+        const uint32_t low = bits_of(a, 15, 0) | bits_of(c, 15, -4), high = bits_of(a, 240, 4) | bits_of(c, 240, 0);
+        put_quad(to->low[4 * h + g][k][r], &low);
+        put_quad(to->low[4 * h + 2 + g][k][r], &high);
+    }
+    const uint32_t first  = bits_of(h0, 3, 0) | bits_of(h1, 3, -2) | bits_of(h0, 12, -2) | bits_of(h1, 12, -4);
+    const uint32_t second = bits_of(h0, 48, 4) | bits_of(h1, 48, 2) | bits_of(h0, 192, 2) | bits_of(h1, 192, 0);
+    put_quad(to->high[2 * h][k][r], &first);
+    put_quad(to->high[2 * h + 1][k][r], &second);
+}
+
+RP_BODY void put_q6_k(const BlockQ6_K *b, int r, RepackedQ6_K *to) {
     to->d[r] = b->d;
     for (int u = 0; u < 16; u++) to->scale[u][r] = b->scales[u];
-    for (int p = 0; p < 8; p++)
-        for (int k = 0; k < 4; k++)
-            put_nibbles(to->low[p][k][r], q + 32 * p + RP_QUAD * k, q + 32 * p + 16 + RP_QUAD * k);
-    for (int g = 0; g < 4; g++)
-        for (int i = 0; i < 16; i++) {
-            const uint8_t *at = q + 64 * g + i;
-            to->high[g][i / RP_QUAD][r][i % RP_QUAD] =
-                (uint8_t)(at[0] >> 4 | at[16] >> 4 << 2 | at[32] >> 4 << 4 | at[48] >> 4 << 6);
-        }
+    for (int h = 0; h < 2; h++)
+        for (int k = 0; k < 4; k++) put_half_q6_k(b, h, k, r, to);
 }
 
 /* A row group: 16 rows, `stride` bytes apart. */
 #define X(ID, name)                                                                                                    \
     static void repack_##name(const char *rows, size_t stride, int64_t n, char *to) {                                  \
-        DequantizeFunction *dequantize = rp_dequantize_function(RP_##ID);                                              \
         for (int64_t b = 0; b < n / RP_##ID##_ELEMS; b++)                                                              \
-            for (int r = 0; r < ROWS; r++) {                                                                           \
-                const Block##ID *from = (const Block##ID *)(const void *)(rows + (size_t)r * stride) + b;              \
-                uint8_t          q[RP_##ID##_ELEMS];                                                                   \
-                float            scale[RP_##ID##_ELEMS / RP_SUM_BLOCK], min[RP_##ID##_ELEMS / RP_SUM_BLOCK];           \
-                dequantize(from, RP_##ID##_ELEMS, q, scale, min);                                                      \
-                put_##name(from, q, r, (Repacked##ID *)(void *)to + b);                                                \
-            }                                                                                                          \
+            for (int r = 0; r < ROWS; r++)                                                                             \
+                put_##name((const Block##ID *)(const void *)(rows + (size_t)r * stride) + b, r,                        \
+                           (Repacked##ID *)(void *)to + b);                                                            \
     }
 RP_REPACKED(X)
 #undef X

@@ -244,7 +244,6 @@ INLINE void columns(const RepackedType *t, const char *blocks, const char *group
         const char *first = blocks + (size_t)(u / t->subs) * t->bytes;
         const int   step  = t->subs > 1 ? (int)(u % t->subs) : 0;
         Header      h;
-        if (c == 0) rp_prefetch_subs(ahead, u, RP_KSTEP_SUBS);
         if (t->subs > 1) t->header(first, &h);
         if (t->subs > 1) in_memory(&h);
 #pragma GCC unroll 4
@@ -253,6 +252,7 @@ INLINE void columns(const RepackedType *t, const char *blocks, const char *group
             const char  *x     = group + (size_t)(u + j) * of_group;
             const float *scale = (const float *)(const void *)(x + all * t->form.sub_elems) + c;
             if (t->subs == 1 && u + j >= n_subs) break;
+            if (c == 0) rp_prefetch_subs(ahead, u + j, 1);
             add_sub(t, block, &h, step + j, j, x + c * t->form.sub_elems, scale, scale + all, n_cols, &accs->acc[j][c]);
         }
     }

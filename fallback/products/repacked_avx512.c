@@ -156,12 +156,12 @@ INLINE void columns(const RepackedType *t, const char *blocks, const char *group
         const char *first = blocks + (size_t)(u / t->subs) * t->bytes;
         const int   step  = t->subs > 1 ? (int)(u % t->subs) : 0;
         Header      h;
-        rp_prefetch_subs(ahead, u, RP_KSTEP_SUBS);
         if (t->subs > 1) t->header(first, &h);
 #pragma GCC unroll 4
         for (int j = 0; j < RP_KSTEP_SUBS; j++) {
             const char *block = t->subs > 1 ? first : first + (size_t)j * t->bytes;
             if (t->subs == 1 && u + j >= n_subs) break;
+            rp_prefetch_subs(ahead, u + j, 1);
             if (t->subs == 1) t->header(block, &h);
             add_sub(t, block, &h, step + j, j, group + (size_t)(u + j) * of_group, n_cols, acc[j]);
         }

@@ -17,11 +17,12 @@
 #include <string.h>
 
 enum {
-    PANELS_BYTES  = 384 * 1024, /* of packed panels in one L2 block: leaves room in an L2 of 1 MiB or more */
-    DIRECT_GROUPS = 4,          /* most column groups that are multiplied slice by slice */
-    SLICE_SUBS    = 16,         /* sub-blocks of a k-slice: whole blocks of every type, 10 KiB of panel */
-    FEW_COLS      = 4,          /* columns of repacked rows that a kernel multiplies in one pass */
-    PANEL_COST    = 4           /* assumed cost of packing a panel, in columns multiplied by it */
+    PANELS_BYTES   = 384 * 1024, /* of packed panels in one L2 block: leaves room in an L2 of 1 MiB or more */
+    DIRECT_GROUPS  = 4,          /* most column groups that are multiplied slice by slice */
+    SLICE_SUBS     = 16,         /* sub-blocks of a k-slice: whole blocks of every type, 10 KiB of panel */
+    FEW_COLS       = 4,          /* columns of repacked rows that a kernel multiplies in one pass */
+    REPACKED_AHEAD = 8192,       /* bytes from what a kernel of repacked rows reads to what it prefetches */
+    PANEL_COST     = 4           /* assumed cost of packing a panel, in columns multiplied by it */
 };
 
 #define X(ID, name, sub, ...)                                                                                          \
@@ -180,13 +181,13 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
 }
 
 /* A panel of repacked rows times all groups, without packing: slice by slice, so that all columns but the first few
- * find the weights in L1. */
+ * find the weights in L1. The rows are one stream, whose best distance does not depend on their length. */
 static void repacked_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
     const QuantForm *form   = rp_quant_form(work->dtype);
     const int64_t    groups = column_groups(work), n_subs = rp_n_subs(form, work->n);
     const int64_t    step  = work->n_cols > FEW_COLS ? SLICE_SUBS : n_subs;
     const size_t     bytes = RP_PANEL_ROWS * work->stride;
-    PrefetchStream   ahead = {panel_start(work, p) + rp_prefetch_distance(RP_CACHE_LINE), bytes / (size_t)n_subs};
+    PrefetchStream   ahead = {panel_start(work, p) + REPACKED_AHEAD, bytes / (size_t)n_subs};
     TileAccs         accs[DIRECT_GROUPS];
     for (int64_t g = 0; g < groups; g++) accs[g].empty = true;
     for (int64_t u = 0; u < n_subs; u += step) {

@@ -50,7 +50,8 @@ extern "C" {
     X(CODE_CACHE_MB, "REPRISE_CODE_CACHE_MB", "256",                                                                   \
       "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")                                  \
     X(REPACK, "REPRISE_REPACK", "off",                                                                                 \
-      "copy of the weights with interleaved rows for the CPU, made at open: on, off or auto (where memory suffices)")
+      "copy of the weights with interleaved rows for the CPU, made at open: on, off or auto (if it is faster and "     \
+      "fits)")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

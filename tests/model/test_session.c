@@ -145,6 +145,8 @@ Test(session, gives_the_same_bits_with_repacked_weights) {
             logits_after(m, (RpSessionOptions){.n_threads = 1 + step % 3, .repack = "on"}, step, got);
             cr_expect_arr_eq(got, want, bytes, "%s in steps of %d", files[f], step);
         }
+        logits_after(m, (RpSessionOptions){.n_threads = 2, .repack = "auto"}, N_IDS, got);
+        cr_expect_arr_eq(got, want, bytes, "%s with the copies that a measurement chose", files[f]);
         rp_model_free(m);
     }
 }
