@@ -12,6 +12,9 @@
  * arrays of fixed size. */
 enum { RP_ATTENTION_MAX_DIM = 512, RP_ROPE_MAX_DIMS = 1024 };
 
+/* Most elements of the rotated part of a head in latent_attention; the latent vectors have RP_ATTENTION_MAX_DIM. */
+enum { RP_LATENT_MAX_ROPE = 64 };
+
 /* Most taps of causal_conv, most elements of a head in gated_delta, and longest state of a channel in ssm_scan, which
  * the kernels hold in arrays. */
 enum { RP_CONV_MAX_TAPS = 8, RP_DELTA_MAX_DIM = 256, RP_SSM_MAX_STATE = 256 };

@@ -86,6 +86,17 @@ typedef struct RpTemperatureParams {
     int32_t length;
 } RpTemperatureParams;
 
+typedef struct RpLatentAttentionParams {
+    float   scale; /* of the scores */
+    RpDtype dtype; /* of the result: RP_F32 or RP_Q8_ACT */
+} RpLatentAttentionParams;
+
+typedef struct RpLatentParams {
+    int32_t      round; /* 1: the first elements of each head are quantised to q8_act before the product with k_b */
+    float        eps;   /* of the norm */
+    RpRopeParams rope;
+} RpLatentParams;
+
 typedef struct RpSoftCapParams {
     float scale;
 } RpSoftCapParams;
@@ -171,6 +182,20 @@ typedef struct RpMulMatIdBackwardParams {
     OP(-, TEMPERATURE, temperature, 1, (pos), RpTemperatureParams, (scale, length), 0)                                 \
     /* y = cap * tanh(scale * x / cap); src x, cap [1]; y as x */                                                      \
     OP(-, SOFT_CAP, soft_cap, 2, (x, cap), RpSoftCapParams, (scale), RP_FLAG_INPLACE)                                  \
+    /* Attention over latent vectors, which are keys and values of all heads (DeepSeek-V2, arXiv:2405.04434):          \
+     *     p = softmax_i(scale * (latent[:,i] . q[:,t,h] + key[:,i] . q_rope[:,t,h])) over i <= pos[t]                 \
+     *     y[:,t,h] = sum_i p[i] * latent[:,i]                                                                         \
+     * src q [n,t,h], latent f16 [n,n_ctx], key f16 [r,n_ctx], pos i32 [t], q_rope [r,t,h]; y f32 or q8_act [n,t,h] */ \
+    OP(-, LATENT_ATTENTION, latent_attention, 5, (q, latent, key, pos, q_rope), RpLatentAttentionParams,               \
+       (scale, dtype), RP_FLAG_FUSED)                                                                                  \
+    /* What latent attention reads of one token:                                                                       \
+     *     y = k_b[:,:,h] q[0..d,h] of each head h, then rope(q[d..d+r,h]) of each head                                \
+     *     latent[:,pos] = rms_norm(kv[0..n]);  key[:,pos] = rope(kv[n..n+r])                                          \
+     * src k_b [d,n,h], q [d+r,h], kv [n+r], pos i32 [1], latent f16 [n,n_ctx] and key f16 [r,n_ctx], both written,    \
+     * [norm [n]], [factors] as in rope; y [(n+r)*h] */                                                                \
+    OP(-, LATENT, latent, 6, (k_b, q, kv, pos, latent, key, norm, factors), RpLatentParams,                            \
+       (round, eps, RP_ROPE_FIELDS(rope.)), RP_FLAG_FUSED | RP_WRITES(RP_SOURCE(latent, latent)) |                     \
+       RP_WRITES(RP_SOURCE(latent, key)))                                                                              \
     /* y = norm(x) * silu(z), or x * sigmoid(z), by RpGatedParams                                                      \
      * src x, z of the shape of x, or its elements without gaps, [w [n]], of the norm */                               \
     OP(-, GATED, gated, 2, (x, z, w), RpGatedParams, (norm, silu, eps), RP_FLAG_FUSED | RP_FLAG_INPLACE)               \

@@ -28,20 +28,6 @@
 #include "fallback/simd/prefetch.h"
 #include "fallback/soft_cap.h"
 
-/* Merges the state of the next chunk into (acc, max, sum): the update above, with a chunk in place of a tile. */
-RP_BODY void merge_chunk_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum,
-                              int64_t dim) {
-    const float high    = chunk_max > *max || chunk_max != chunk_max ? chunk_max : *max;
-    const float base    = high == -INFINITY ? 0.0f : high;
-    const float rescale = rp_expf(*max - base), chunk_rescale = rp_expf(chunk_max - base);
-    for (int64_t i = 0; i < dim; i++) acc[i] = fmaf(chunk[i], chunk_rescale, acc[i] * rescale);
-    *sum = fmaf(chunk_sum, chunk_rescale, *sum * rescale);
-    *max = high;
-}
-RP_VARIANTS(merge_chunk,
-            (float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum, int64_t dim),
-            (acc, max, sum, chunk, chunk_max, chunk_sum, dim))
-
 /* ---- one head of one token ---- */
 
 /* The positions [from, end) that a token attends to. */
@@ -324,7 +310,7 @@ static bool in_chunk(KvRange r, int64_t c) { return c >= first_chunk(r) && c < f
 
 static void end_chunk(const RpOpArgs *args, Query *q, int64_t c, const AttentionHead *head) {
     if (c > first_chunk(q->range)) {
-        merge_chunk(q->acc, &q->max, &q->sum, head->acc, head->max, head->sum, args->attention.q.ne[0]);
+        rp_attention_merge(q->acc, &q->max, &q->sum, head->acc, head->max, head->sum, args->attention.q.ne[0]);
         return;
     }
     memcpy(q->acc, head->acc, used_bytes(args));
@@ -419,8 +405,8 @@ static void merge_chunks(const RpOpArgs *args, const RpKernelCtx *ctx, KvRange r
         float *all = partial_at(args, ctx, 0, h);
         for (int64_t c = 1; c < n_chunks(range); c++) {
             const float *chunk = partial_at(args, ctx, c, h);
-            merge_chunk(all + ATTENTION_LANES, &all[0], &all[1], chunk + ATTENTION_LANES, chunk[0], chunk[1],
-                        args->attention.q.ne[0]);
+            rp_attention_merge(all + ATTENTION_LANES, &all[0], &all[1], chunk + ATTENTION_LANES, chunk[0], chunk[1],
+                               args->attention.q.ne[0]);
         }
         end_head(args, 0, h, all + ATTENTION_LANES, all[1]);
     }

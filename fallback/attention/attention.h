@@ -88,6 +88,11 @@ static inline size_t attention_bytes(RpDtype type, int64_t n) {
 /* The kernels for this CPU and this type of keys and values. */
 AttentionKernels rp_attention_kernels(RpDtype type);
 
+/* Merges the state of the next chunk of positions into (acc, max, sum): the update of attention.c, with a chunk in
+ * place of a tile. */
+void rp_attention_merge(float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum,
+                        int64_t dim);
+
 #if defined(__x86_64__)
 AttentionKernels rp_attention_avx2(RpDtype type);
 AttentionKernels rp_attention_avx512(RpDtype type);

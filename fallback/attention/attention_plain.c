@@ -114,6 +114,24 @@ static void weights_common(const AttentionTile *t) {
     for (int h = 0; h < t->n_heads; h++) weights(&t->heads[h], t->heads[h].n);
 }
 
+RP_BODY void merge_body(float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum,
+                        int64_t dim) {
+    const float high    = chunk_max > *max || chunk_max != chunk_max ? chunk_max : *max;
+    const float base    = high == -INFINITY ? 0.0f : high;
+    const float rescale = rp_expf(*max - base), chunk_rescale = rp_expf(chunk_max - base);
+    for (int64_t i = 0; i < dim; i++) acc[i] = fmaf(chunk[i], chunk_rescale, acc[i] * rescale);
+    *sum = fmaf(chunk_sum, chunk_rescale, *sum * rescale);
+    *max = high;
+}
+RP_VARIANTS(merge,
+            (float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum, int64_t dim),
+            (acc, max, sum, chunk, chunk_max, chunk_sum, dim))
+
+void rp_attention_merge(float *acc, float *max, float *sum, const float *chunk, float chunk_max, float chunk_sum,
+                        int64_t dim) {
+    merge(acc, max, sum, chunk, chunk_max, chunk_sum, dim);
+}
+
 AttentionKernels rp_attention_kernels(RpDtype type) {
     AttentionKernels k = {.scores = scores_f16_plain, .values = values_f16_plain};
     if (type == RP_Q8_0) k = (AttentionKernels){.scores = scores_q8_0_plain, .values = values_q8_0_plain};

@@ -158,6 +158,56 @@ static const RuleCase qkv[] = {
 
 Test(shape_rules_fused, each_condition_of_qkv) { check_rules(qkv, sizeof qkv / sizeof qkv[0]); }
 
+#define LATENTS "latent and key must be f16 with contiguous rows, as many of both"
+#define ROTATED "q_rope must be f32 [r,t,h] with contiguous rows, for the r of key and the t and h of q"
+#define K_B     "k_b must be of a weight type, a matrix for each head, with contiguous rows"
+#define HEADS   "q must be f32 [d+r,h] with contiguous rows, for the d and h of k_b and r rotated elements"
+#define KV      "kv must be f32 [n+r], for the n of k_b and r rotated elements"
+#define ROWS    "latent and key must be f16 matrices of rows of n and r elements"
+#define DIMS    "n_dims must be even, positive and at most 1024, and freq_base positive"
+
+static const RuleCase latent[] = {
+    {RP_OP_LATENT_ATTENTION,
+     {"f32 16 2 3", "f16 16 9", "f16 4 9", "i32 2", "f32 4 2 3"},
+     {.latent_attention = {.scale = 1.0f}},
+     {WITH(1, "f16 513 9", RP_E_SHAPE, "latent vectors must have at most 512 elements"),
+      WITH(2, "f16 65 9", RP_E_SHAPE, "rotated keys must have at most 64 elements"),
+      WITH(1, "f32 16 9", RP_E_SHAPE, LATENTS), WITH(1, "f16 16 9 ~", RP_E_SHAPE, LATENTS),
+      WITH(1, "f16 16 9 2", RP_E_SHAPE, LATENTS), WITH(2, "f16 4 8", RP_E_SHAPE, LATENTS),
+      WITH(0, "f32 15 2 3", RP_E_SHAPE, "q must be f32 [n,t,h] with contiguous rows, for the n of latent"),
+      WITH(0, "f16 16 2 3", RP_E_SHAPE, "q must be f32 [n,t,h] with contiguous rows, for the n of latent"),
+      WITH(4, "f32 5 2 3", RP_E_SHAPE, ROTATED), WITH(4, "f32 4 3 3", RP_E_SHAPE, ROTATED),
+      WITH(4, "f32 4 2 3 ~", RP_E_SHAPE, ROTATED),
+      WITH(3, "i32 3", RP_E_SHAPE, "pos must be i32, one for each token of q"),
+      WITH(3, "f32 2", RP_E_SHAPE, "pos must be i32, one for each token of q"),
+      WITH_PARAMS(RP_E_SHAPE, "the result must be f32 or q8_act", .latent_attention = {.dtype = RP_F16}),
+      WITH_PARAMS(RP_E_SHAPE, "latent vectors must be whole blocks of 32 where the result is q8_act",
+                  .latent_attention = {.dtype = RP_Q8_ACT})}                          },
+    {RP_OP_LATENT,
+     {"q8_0 32 6 2", "f32 36 2", "f32 10", "i32 1", "f16 6 9", "f16 4 9", "f32 6", "f32 2"},
+     {.latent = {.rope = {.n_dims = 4, .freq_base = 1e4f}}},
+     {WITH(0, "q8_act 32 6 2", RP_E_SHAPE, K_B), WITH(0, "q8_0 32 6 2 ~", RP_E_SHAPE, K_B),
+      WITH(1, "f32 35 2", RP_E_SHAPE, HEADS), WITH(1, "f32 36 3", RP_E_SHAPE, HEADS),
+      WITH(1, "f16 36 2", RP_E_SHAPE, HEADS), WITH(1, "f32 36 2 2", RP_E_SHAPE, HEADS), /* two tokens */
+      WITH(2, "f32 9", RP_E_SHAPE, KV), WITH(2, "f32 10 2", RP_E_SHAPE, KV),
+      WITH(3, "i32 2", RP_E_SHAPE, "the position must be i32 of one token"), WITH(4, "f16 7 9", RP_E_SHAPE, ROWS),
+      WITH(4, "f32 6 9", RP_E_SHAPE, ROWS), WITH(5, "f16 6 9", RP_E_SHAPE, ROWS),
+      WITH(5, "f16 4 9 ~", RP_E_SHAPE, ROWS), WITH(6, "f32 5", RP_E_SHAPE, "the weight of the norm must be f32 [n]"),
+      WITH(7, "f32 3", RP_E_SHAPE, "frequency factors must be f32, one per pair"),
+      WITH_PARAMS(RP_E_SHAPE, DIMS, .latent = {.rope = {.freq_base = 1e4f}}),
+      WITH_PARAMS(RP_E_SHAPE, DIMS, .latent = {.rope = {.n_dims = 3, .freq_base = 1e4f}}),
+      WITH_PARAMS(RP_E_SHAPE, DIMS, .latent = {.rope = {.n_dims = 4}}),
+      WITH_PARAMS(RP_E_SHAPE, "eps must not be negative",
+                  .latent = {.eps = -1.0f, .rope = {.n_dims = 4, .freq_base = 1e4f}})}},
+    {RP_OP_LATENT,
+     {"f32 30 6 2", "f32 34 2", "f32 10", "i32 1", "f16 6 9", "f16 4 9"},
+     {.latent = {.rope = {.n_dims = 4, .freq_base = 1e4f}}},
+     {WITH_PARAMS(RP_E_SHAPE, "heads are quantised only for a quantised k_b",
+                  .latent = {.round = 1, .rope = {.n_dims = 4, .freq_base = 1e4f}})}  },
+};
+
+Test(shape_rules_fused, each_condition_of_latent_attention) { check_rules(latent, sizeof latent / sizeof latent[0]); }
+
 #define SLOTS "slots must be i32, one before the first token and one for each token"
 #define STATE "the state must be an f32 matrix, a row for each slot"
 

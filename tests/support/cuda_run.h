@@ -80,7 +80,7 @@ static inline void *to_device(const RpTensorView *v, const void *contents) {
 /* Whether source i is a weight that the kernel reads in planes: the first sources of a product, if quantised. */
 static inline bool takes_planes(RpOpKernel *cpu, const RpTensorView *w, int i) {
     const bool one = cpu == rp_cpu_mul_mat || cpu == rp_cpu_mul_mat_id || cpu == rp_cpu_get_rows ||
-                     cpu == rp_cpu_linear || cpu == rp_cpu_router || cpu == rp_cpu_experts_down;
+                     cpu == rp_cpu_linear || cpu == rp_cpu_router || cpu == rp_cpu_experts_down || cpu == rp_cpu_latent;
     const bool shared =
         (cpu == rp_cpu_gate_up && (i == RP_SOURCE(gate_up, shared_gate) || i == RP_SOURCE(gate_up, shared_up))) ||
         (cpu == rp_cpu_experts_down && i == RP_SOURCE(experts_down, shared));
@@ -239,6 +239,11 @@ static inline bool in_f16_tiles(const char *op, const RpOpArgs *args) {
     return strcmp(op, "mul_mat") == 0 && args->mul_mat.x.ne[1] >= 5 && args->mul_mat.x.ne[2] == 1;
 }
 
+/* The number of splits of the KV cache, and so the order of sums, follows from the number of multiprocessors. */
+static inline bool splits_by_device(const char *op) {
+    return strcmp(op, "attention") == 0 || strcmp(op, "latent_attention") == 0;
+}
+
 /* Runs in forward, reversed and random thread order. dst and the written sources keep the CPU's results. `before` and
  * `beside`: their contents before the op. */
 static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpArgs *args, const void *before,
@@ -249,7 +254,7 @@ static inline void cuda_run_orders(const char *op, RpOpKernel *cpu, const RpOpAr
     const int    fixed_n_sm = cuda_n_sm;
     for (int order = SIM_FIRST_ORDER; order < 3; order++) {
         static const int n_sm[] = {0, 1, 3};
-        if (fixed_n_sm == 0 && strcmp(op, "attention") != 0) cuda_n_sm = n_sm[order];
+        if (fixed_n_sm == 0 && !splits_by_device(op)) cuda_n_sm = n_sm[order];
         cuda_order = order;
         sim_sched(order, 1);
         memcpy(args->dst.data, before, bytes); /* an op in place reads it */
