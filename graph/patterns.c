@@ -3,154 +3,8 @@
  * ops take one token only, which their shape rules check; so these rows match in decode plans and not in prefills. */
 #include "graph/patterns.h"
 
-#include <string.h>
-
 /* Short names in the texts:  w, wq, wk, wv weights;  x activations;  n norm weight;  b bias;  r residual;
  * pn weight of the post-norm;  p routing weights;  f rope factors;  "_" an absent source. */
-
-static const RpOpParams *params_of(const RpPatternMatch *m, const char *label) {
-    const TensorNode *n = rp_match_node(m, label);
-    return n != NULL ? &n->params : NULL;
-}
-
-static RpDtype dtype_of(const RpPatternMatch *m, const char *name) { return rp_match_node(m, name)->view.dtype; }
-
-/* ---- attention ---- */
-
-static bool swaps_tokens_and_heads(const RpPermuteParams *p) {
-    return p->axis[0] == 0 && p->axis[1] == 2 && p->axis[2] == 1 && p->axis[3] == 3;
-}
-
-/* out[d,h,t] = sum_i softmax_i(scale * k[:,i,h/g] . q[:,t,h]) * v[:,i,h/g], copied so that the heads of a
- * token are adjacent. The products must be bounded by the positions, as the fused op is. */
-static bool attention(const RpPatternMatch *m, RpOpParams *out) {
-    const RpOpParams *scores = params_of(m, "scores"), *sum = params_of(m, "sum"), *p = params_of(m, "probs");
-    if (dtype_of(m, "out") != RP_F32 || dtype_of(m, "k") != RP_F16 || dtype_of(m, "v") != RP_F16) return false;
-    if (!swaps_tokens_and_heads(&params_of(m, "back")->permute)) return false;
-    if (scores->mul_mat.bound != RP_BOUND_ROWS || sum->mul_mat.bound != RP_BOUND_INNER) return false;
-    out->attention = (RpAttentionParams){.scale = p->soft_max.scale, .window = p->soft_max.window};
-    return true;
-}
-
-/* The scale is that of the capped scores. */
-static bool capped_attention(const RpPatternMatch *m, RpOpParams *out) {
-    if (!attention(m, out) || out->attention.scale != 1.0f) return false;
-    out->attention.scale = params_of(m, "capped")->soft_cap.scale;
-    return true;
-}
-
-const PatternRow rp_patterns_attention[] = {
-    {.pattern = {.match =
-                     "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(mul_mat:scores(k, q, pos), _, "
-                     "pos, sinks?), pos)))",
-                 .make   = "attention(q, k, v, pos, sinks)",
-                 .params = attention}},
-    {.pattern = {.match  = "copy:out(permute:back(mul_mat:sum(transpose~(v), soft_max:probs(soft_cap:capped("
-                           "mul_mat:scores(k, q, pos), cap), _, pos, sinks?), pos)))",
-                 .make   = "attention(q, k, v, pos, sinks, _, cap)",
-                 .params = capped_attention}},
-};
-
-/* ---- queries, keys and values ---- */
-
-/* Sets the norm of heads if queries and keys both have it, with one eps. Two kinds of norm at once do not
- * fit. */
-static bool one_norm(const RpPatternMatch *m, const char *of_q, const char *of_k, RpHeadNorm kind, RpQkvParams *out) {
-    const RpOpParams *q = params_of(m, of_q), *k = params_of(m, of_k);
-    if (q == NULL && k == NULL) return true;
-    if (q == NULL || k == NULL || q->rms_norm.eps != k->rms_norm.eps || out->norm != RP_HEAD_NORM_NONE) return false;
-    out->norm     = kind;
-    out->norm_eps = q->rms_norm.eps;
-    return true;
-}
-
-/* The row below matches three chains, with optional ops in brackets:
- *
- *     q:  wq x [+ bq] -> [fq: norm of the row] -> heads -> [nq: norm of each head] -> rope
- *     k:  wk x [+ bk] -> [fk: norm of the row] -> heads -> [nk: norm of each head] -> rope -> row -> store into k
- *     v:  wv x [+ bv] -> [heads] -> row -> store into v */
-static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
-    const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
-    if (memcmp(&q->params.rope, &k->params.rope, sizeof q->params.rope) != 0) return false;
-    if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
-    out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0], .rope = q->params.rope};
-    return one_norm(m, "nq", "nk", RP_HEAD_NORM_EACH, &out->qkv) &&
-           one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv);
-}
-
-/* The same without rotation. */
-static bool qkv_in_place(const RpPatternMatch *m, RpOpParams *out) {
-    const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
-    if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
-    out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0]};
-    return true;
-}
-
-/* Queries with gates: the views of a row of heads query, gate, query, gate, ... */
-static bool gated_qkv(const RpPatternMatch *m, RpOpParams *out) {
-    if (!qkv(m, out)) return false;
-    const RpTensorView *q = &rp_match_node(m, "vq")->view, *gate = &rp_match_node(m, "vg")->view;
-    const size_t        head = (size_t)q->ne[0] * sizeof(float), row = 2 * head;
-    const RpViewParams *of_q = &params_of(m, "vq")->view, *of_gate = &params_of(m, "vg")->view;
-    out->qkv.gates = 1;
-    return memcmp(q->ne, gate->ne, sizeof q->ne) == 0 && of_q->offset == 0 && of_gate->offset == head &&
-           q->nb[0] == sizeof(float) && gate->nb[0] == sizeof(float) && q->nb[1] == row && gate->nb[1] == row;
-}
-
-/* The result has the queries, then the gates:
- *
- *     made                      queries [d,h] | gates [d,h]
- *     rq (was rope)             view of the first h rows
- *     sg (was sigmoid(vg))      sigmoid of a view of the others
- *     ck, cv (were stores)      the caches after made */
-static RpStatus qkv_and_gates(ComputeGraph *g, const RpPatternMatch *m, const RpOpParams *params,
-                              TensorNode *const src[], int n_src) {
-    static const RpOpParams none = {0};
-    TensorNode             *q = m->roots[0], *open = m->roots[1];
-    const int64_t           d = q->view.ne[0], h = q->view.ne[1];
-    const size_t            row = rp_row_bytes(RP_F32, d), all = row * (size_t)h;
-    RpOpParams              part = {
-                     .view = {.ne = {d, h, 1, 1}, .nb = {0, row, all, all}}
-    };
-    TensorNode *made = rp_graph_make_op(g, RP_OP_QKV, params, src, n_src, q->name, q->layer);
-    if (made == NULL) return rp_fail(g->status, "%s", g->error);
-    RP_TRY(rp_graph_push(g, made));
-    RP_TRY(rp_graph_mutate(q, RP_OP_VIEW, &part, &made, 1));
-    part.view.offset = all;
-    TensorNode *gate = rp_graph_make_op(g, RP_OP_VIEW, &part, &made, 1, rp_match_node(m, "vg")->name, q->layer);
-    if (gate == NULL) return rp_fail(g->status, "%s", g->error);
-    RP_TRY(rp_graph_push(g, gate));
-    RP_TRY(rp_graph_mutate(open, RP_OP_SIGMOID, &none, &gate, 1));
-    for (int i = 2; i < m->pattern->n_roots; i++)
-        RP_TRY(rp_graph_mutate(m->roots[i], RP_OP_AFTER, &none,
-                               (TensorNode *const[]){m->roots[i]->from.store.target, made}, 2));
-    return RP_OK;
-}
-
-const PatternRow rp_patterns_qkv[] = {
-    {.pattern = {.match =
-                     "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
-                     "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
-                     "pos, f?)), k, pos);"
-                     "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
-                 .params = qkv},
-     .rewrite = NULL         },
-    {.pattern = {.match  = "reshape:rq(add?(mul_mat(wq, x), bq));"
-                           "copy(reshape(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"
-                           "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv)",
-                 .params = qkv_in_place},
-     .rewrite = NULL         },
-    {.pattern = {.match  = "rope:rq(rms_norm?:nq(view:vq(add?(mul_mat(wq, x), bq)), qn?), pos, f?);"
-                           "sigmoid(view:vg(add?(mul_mat(wq, x), bq)));"
-                           "copy(reshape(rope:rk(rms_norm?:nk(reshape(add?(mul_mat(wk, x), bk)), kn?), pos, f?)), k, "
-                           "pos);"
-                           "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
-                 .params = gated_qkv},
-     .rewrite = qkv_and_gates},
-};
 
 /* ---- gate and up of a feed-forward ---- */
 
@@ -325,12 +179,13 @@ static bool same_experts(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
+/* A norm that no residual follows is not one after a product: it belongs to the products that read it. */
 const PatternRow rp_patterns_residual[] = {
-    {.pattern = {.match  = "rms_norm:p(mul_mat(w, x), pn?)",
-                 .make   = "linear(w, x, _, _, _, pn)",
+    {.pattern = {.match  = "add(rms_norm:p(mul_mat(w, x), pn?), r)",
+                 .make   = "linear(w, x, _, _, r, pn)",
                  .params = post_normed}},
-    {.pattern = {.match  = "rms_norm:p(linear:l(w, x, n?, b?), pn?)",
-                 .make   = "linear(w, x, n, b, _, pn)",
+    {.pattern = {.match  = "add(rms_norm:p(linear:l(w, x, n?, b?), pn?), r)",
+                 .make   = "linear(w, x, n, b, r, pn)",
                  .params = post_normed}},
     {.pattern = {.match = "add(mul_mat(w, x), r)", .make = "linear(w, x, _, _, r)", .params = linear}},
     {.pattern = {.match  = "add(linear:l(w, x, n?, b?, _, pn?), r)",
@@ -438,6 +293,12 @@ static bool quantized_attention(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
+static bool quantized_latent(const RpPatternMatch *m, RpOpParams *out) {
+    out->latent_attention       = params_of(m, "a")->latent_attention;
+    out->latent_attention.dtype = RP_Q8_ACT;
+    return true;
+}
+
 static bool quantized_gate(const RpPatternMatch *m, RpOpParams *out) {
     out->gate_up       = params_of(m, "g")->gate_up;
     out->gate_up.dtype = RP_Q8_ACT;
@@ -471,6 +332,9 @@ const PatternRow rp_patterns_round[] = {
     {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?, _, cap?)))",
                  .make   = "attention(q, k, v, pos, sinks, _, cap)",
                  .params = quantized_attention}},
+    {.pattern = {.match  = "quantize(latent_attention:a(q, c, k, pos, qr))",
+                 .make   = "latent_attention(q, c, k, pos, qr)",
+                 .params = quantized_latent}},
     {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?, sa?, su?))",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub, sa, su)",
                  .params = quantized_gate}},

@@ -232,7 +232,8 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
                                           : attend_latent(b, q_latent, q_rope, latent, k_rope);
     rp_arch_name_node(b, sum, "weighted");
     TensorNode *values = rp_arch_name_node(b, rp_mul_mat(g, rp_arch_matrix(b, l->v_b), sum), "values");
-    TensorNode *heads  = rp_cast(g, rp_permute(g, values, 0, 2, 1, 3), RP_F32);
-    TensorNode *joined = rp_reshape(g, rp_arch_name_node(b, heads, "attn"), n_head * m->value, b->n_tok, 1, 1);
+    TensorNode *heads  = values; /* of one token they are adjacent already */
+    if (b->n_tok > 1) heads = rp_arch_name_node(b, rp_cast(g, rp_permute(g, values, 0, 2, 1, 3), RP_F32), "attn");
+    TensorNode *joined = rp_reshape(g, heads, n_head * m->value, b->n_tok, 1, 1);
     return rp_arch_linear(b, joined, l->o, NULL, "attn_out");
 }
