@@ -225,7 +225,7 @@ static const ArchRow archs[] = {
         .gating_key          = true,
     },
     {
-        .name                = "deepseek2", /* DeepSeek 2 and 3, in files with `attn_k_b` and `attn_v_b` */
+        .name                = "deepseek2", /* DeepSeek 2 and 3 */
         .layers.attention    = {.kind = ATTENTION_LATENT},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},

@@ -112,19 +112,26 @@ static RpStatus scale_of_yarn(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
+/* The lengths of a head. Files that join keys and values of a head in attn_kv_b have them under the usual keys. */
+static RpStatus read_lengths(const ConfigReader *r, const ModelConfig *c, int32_t *whole, int32_t *value) {
+    char       buf[128];
+    const bool split  = rp_gguf_find(r->file, rp_config_key(r, "attention.key_length_mla", buf, sizeof buf)) != NULL,
+               joined = rp_gguf_find_tensor(r->file, "blk.0.attn_kv_b.weight") != NULL;
+    if (!split && !joined)
+        return rp_fail(RP_E_FORMAT, "%s: %s is missing, and there is no tensor blk.0.attn_kv_b.weight",
+                       rp_gguf_path(r->file), buf);
+    const char *const        key      = split ? "attention.key_length_mla" : "attention.key_length",
+                      *const of_value = split ? "attention.value_length_mla" : "attention.value_length";
+    RP_TRY(rp_config_count(r, key, split ? 0 : (uint32_t)c->head_dim, 1u << 12, whole));
+    return rp_config_count(r, of_value, split ? 0 : (uint32_t)*whole, 1u << 12, value);
+}
+
 RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c) {
     MlaConfig *m     = &c->mla;
     int32_t    whole = 0;
     uint32_t   q     = 0;
-    char       buf[128];
-    if (rp_gguf_find(r->file, rp_config_key(r, "attention.key_length_mla", buf, sizeof buf)) == NULL)
-        return rp_fail(RP_E_UNSUPPORTED,
-                       "%s: %s is missing: files whose latent attention is not split into attn_k_b and attn_v_b "
-                       "are not supported, convert the model again",
-                       rp_gguf_path(r->file), buf);
     RP_TRY(rp_config_count(r, "attention.kv_lora_rank", 0, 1u << 16, &m->kv_lora));
-    RP_TRY(rp_config_count(r, "attention.key_length_mla", 0, 1u << 12, &whole));
-    RP_TRY(rp_config_count(r, "attention.value_length_mla", 0, 1u << 12, &m->value));
+    RP_TRY(read_lengths(r, c, &whole, &m->value));
     RP_TRY(rp_config_u32(r, "attention.q_lora_rank", &q));
     if (q > 1u << 16) return rp_fail(RP_E_FORMAT, "%s: a query rank of %u is not possible", rp_gguf_path(r->file), q);
     m->q_lora = (int32_t)q;

@@ -21,13 +21,20 @@
 
 enum { READ_AHEAD = 4 << 20 }; /* bytes between two calls of the progress callback */
 
+void rp_model_free_parts(RpModel *m) {
+    for (int i = 0; i < m->n_parts; i++) free(m->parts[i].copy);
+    free(m->parts);
+    m->parts   = NULL;
+    m->n_parts = 0;
+}
+
 void rp_model_free(RpModel *m) {
     if (m == NULL) return;
     rp_tokenizer_free(m->tokenizer);
     rp_gguf_close(m->file);
     rp_model_free_adapters(m);
     free(m->layers);
-    free(m->parts);
+    rp_model_free_parts(m);
     free(m);
 }
 
@@ -60,7 +67,7 @@ static bool is_used(const RpModel *m, const RpGgufTensor *t) {
 bool rp_model_reads(const RpModel *m, const RpGgufTensor *t) {
     for (int i = 0; i < m->config.n_layer; i++) {
         const LayerWeights *l = &m->layers[i];
-        if (t == l->qkv || t == l->qkv_bias || t == l->gate_up || t == l->gate_up_exps) return false;
+        if (t == l->qkv || t == l->qkv_bias || t == l->gate_up || t == l->gate_up_exps || t == l->kv_b) return false;
     }
     return is_used(m, t);
 }

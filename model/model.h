@@ -16,6 +16,7 @@ typedef struct LayerWeights {
     const RpGgufTensor *qkv, *qkv_bias, *gate_up,
         *gate_up_exps; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
+    const RpGgufTensor *kv_b; /* joined in the file; k_b and v_b are made of it */
     const RpGgufTensor *delta_qkv, *delta_gate, *conv, *dt, *decay, *beta, *alpha, *beta_alpha, *delta_norm, *delta_out;
     const RpGgufTensor *conv_in, *conv_out;                                 /* a short convolution, with `conv` */
     const RpGgufTensor *ssm_in, *conv_bias, *ssm_skip, *ssm_norm, *ssm_out; /* Mamba-2, with conv, dt and decay */
@@ -32,6 +33,7 @@ typedef struct LayerWeights {
 typedef struct WeightPart {
     RpGgufTensor tensor;
     char         name[64];
+    void        *copy; /* owned: the data of a part that is not read where it is; else NULL */
 } WeightPart;
 
 struct RpModel {
@@ -47,7 +49,7 @@ struct RpModel {
     const RpGgufTensor *layer_embd, *layer_proj, *layer_norm; /* embeddings of all layers; NULL: they have none */
     const RpGgufTensor *rope_long, *rope_short; /* factors for contexts longer than rope.n_ctx_orig, and for others */
     LayerWeights       *layers;                 /* [n_layer] */
-    WeightPart         *parts;                  /* [n_parts], owned; borrows the data of the file */
+    WeightPart         *parts;                  /* [n_parts], owned; borrows the data of the file, but for copies */
     int                 n_parts;
     RpGgufFile        **adapters; /* owned */
     AdapterPair        *pairs;    /* of all adapters */
@@ -64,6 +66,12 @@ RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_voca
 /* Finds every tensor and checks its shape and type. RP_E_FORMAT where one is missing, RP_E_SHAPE, RP_E_DTYPE,
  * RP_E_UNSUPPORTED for a type that is not computed with. */
 RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
+
+/* Makes k_b and v_b of kv_b, if the layer has it (weights/latent.c). */
+RP_NODISCARD RpStatus rp_model_split_latent(RpModel *m, LayerWeights *l);
+
+/* Frees m->parts. */
+void rp_model_free_parts(RpModel *m);
 
 /* The graph reads t as a whole: not the rows of a part each, and not the layers that predict further tokens. */
 bool rp_model_reads(const RpModel *m, const RpGgufTensor *t);

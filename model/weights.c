@@ -34,6 +34,7 @@ typedef enum Length {
     MLA_Q,
     MLA_VALUE,
     MLA_OUT,
+    MLA_KV,
     QUERY_AND_GATE,
     EMBD_THRICE,
     TAPS,
@@ -94,6 +95,8 @@ typedef uint64_t Parts;
 #define BESIDE         ((Parts)1 << 36) /* experts beside a dense feed-forward */
 #define EXP_APART      ((Parts)1 << 37) /* a tensor each of gate and up of all experts, */
 #define EXP_JOINED     ((Parts)1 << 38) /* or one of both */
+#define LATENT_SPLIT   ((Parts)1 << 39) /* a tensor each of keys and values of the heads, */
+#define LATENT_JOINED  ((Parts)1 << 40) /* or one of both */
 
 typedef enum Presence {
     REQUIRED,
@@ -139,8 +142,9 @@ static const WeightRow rows[] = {
     {"attn_q_b.weight",            FIELD(q),              {Q_LORA, MLA_Q, ONE},              REQUIRED,  LATENT | Q_LOW_RANK          },
     {"attn_kv_a_mqa.weight",       FIELD(kv_a),           {EMBD, KV_A, ONE},                 REQUIRED,  LATENT                       },
     {"attn_kv_a_norm.weight",      FIELD(kv_a_norm),      {KV_LORA, ONE, ONE},               REQUIRED,  LATENT                       },
-    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},          REQUIRED,  LATENT                       },
-    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS},     REQUIRED,  LATENT                       },
+    {"attn_k_b.weight",            FIELD(k_b),            {NOPE, KV_LORA, N_HEADS},          REQUIRED,  LATENT | LATENT_SPLIT        },
+    {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS},     REQUIRED,  LATENT | LATENT_SPLIT        },
+    {"attn_kv_b.weight",           FIELD(kv_b),           {KV_LORA, MLA_KV, ONE},            REQUIRED,  LATENT | LATENT_JOINED       },
     {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},              REQUIRED,  LATENT                       },
     {"attn_qkv.weight",            FIELD(delta_qkv),      {EMBD, DELTA_CHANNELS, ONE},       REQUIRED,  DELTA                        },
     {"attn_gate.weight",           FIELD(delta_gate),     {EMBD, DELTA_VALUES, ONE},         REQUIRED,  DELTA                        },
@@ -229,6 +233,7 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     const ArchRow  *a     = c->arch;
     Parts           parts = attention_parts(c, &k);
     parts |= has_joined(file, layer, "attn_qkv") ? QKV_JOINED : QKV_APART;
+    parts |= has_joined(file, layer, "attn_kv_b") ? LATENT_JOINED : LATENT_SPLIT;
     if (!a->no_pre_norm) parts |= PRE_NORM;
     if (k.feed_forward == FEED_FORWARD_NONE) return parts;
     if (a->one_half)
@@ -277,6 +282,7 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
                                            [MLA_Q]          = heads * (c->mla.nope + c->rope.n_dims),
                                            [MLA_VALUE]      = c->mla.value,
                                            [MLA_OUT]        = heads * c->mla.value,
+                                           [MLA_KV]         = heads * (c->mla.nope + c->mla.value),
                                            [QUERY_AND_GATE] = 2 * heads * k->head_dim,
                                            [EMBD_LAYER]     = c->n_embd_layer,
                                            [EMBD_THRICE]    = 3 * (int64_t)c->n_embd,
@@ -403,7 +409,7 @@ static RpStatus find_layer(RpModel *m, int layer) {
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }
     take_apart(m, &k, &m->layers[layer]);
-    return RP_OK;
+    return rp_model_split_latent(m, &m->layers[layer]);
 }
 
 /* One factor for each rotated pair: in Llama 3.1, and in Phi 3 one for long contexts and one for short ones. */
@@ -435,9 +441,8 @@ RpStatus rp_model_find_weights(RpModel *m) {
         RP_TRY(find(m, "per_layer_model_proj.weight", c->n_embd, all, false, &m->layer_proj));
         RP_TRY(find(m, "per_layer_proj_norm.weight", c->n_embd_layer, 1, false, &m->layer_norm));
     }
-    free(m->parts);
-    m->n_parts = 0;
-    m->parts   = calloc((size_t)c->n_layer * PARTS_OF_LAYER, sizeof *m->parts);
+    rp_model_free_parts(m);
+    m->parts = calloc((size_t)c->n_layer * PARTS_OF_LAYER, sizeof *m->parts);
     if (m->parts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for parts of weights");
     for (int layer = 0; layer < c->n_layer; layer++) RP_TRY(find_layer(m, layer));
     return RP_OK;

@@ -111,10 +111,15 @@ class Tiny:
         w.add_head_count(self.heads)
         w.add_head_count_kv(self.heads_kv)
         if self.mla:
-            w.add_key_length(self.mla["kv"] + self.mla["rope"])
-            w.add_value_length(self.mla["kv"])
-            w.add_key_length_mla(self.mla["nope"] + self.mla["rope"])
-            w.add_value_length_mla(self.mla["value"])
+            head = self.mla["nope"] + self.mla["rope"]
+            if self.mla.get("joined"):
+                w.add_key_length(head)
+                w.add_value_length(self.mla["value"])
+            else:
+                w.add_key_length(self.mla["kv"] + self.mla["rope"])
+                w.add_value_length(self.mla["kv"])
+                w.add_key_length_mla(head)
+                w.add_value_length_mla(self.mla["value"])
             w.add_kv_lora_rank(self.mla["kv"])
             w.add_rope_dimension_count(self.mla["rope"])
             if self.mla["q"]:
@@ -259,8 +264,11 @@ class Tiny:
             self.matrix(p + "attn_q.weight", self.embd, rows)
         self.matrix(p + "attn_kv_a_mqa.weight", self.embd, m["kv"] + m["rope"])
         self.vector(p + "attn_kv_a_norm.weight", m["kv"], 1.0)
-        self.matrix(p + "attn_k_b.weight", m["nope"], m["kv"], of=self.heads)
-        self.matrix(p + "attn_v_b.weight", m["kv"], m["value"], of=self.heads)
+        if m.get("joined"):
+            self.matrix(p + "attn_kv_b.weight", m["kv"], self.heads * (m["nope"] + m["value"]))
+        else:
+            self.matrix(p + "attn_k_b.weight", m["nope"], m["kv"], of=self.heads)
+            self.matrix(p + "attn_v_b.weight", m["kv"], m["value"], of=self.heads)
         self.matrix(p + "attn_output.weight", self.heads * m["value"], self.embd)
 
     def expert_feed_forward(self, p):
@@ -611,7 +619,8 @@ def expert_models():
                **many | dict(used=4), **mix)
     yield Tiny("deepseek2-lite", "deepseek2", [Q.Q4_0], seed=162, mla=lite, heads=2, heads_kv=1, dense=1, ff_shared=32,
                layers=26, **few | dict(experts=2))
-
+    yield Tiny("deepseek2-joined", "deepseek2", MIX_32, seed=164, mla=full | dict(joined=True), dense=1, ff_shared=32,
+               keys=v2, **many | dict(heads_kv=2), **mix)
 
     # the last layer predicts the token after the next, and is not run
     glm = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True),

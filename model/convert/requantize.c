@@ -45,6 +45,7 @@ static int32_t before(const Requantize *r, const RpGgufTensor *t) {
  * attention. */
 static bool is_beyond_texts(const Requantize *r, const RpGgufTensor *t) {
     return rp_gguf_ends_with(t->name, ".attn_k_b.weight") || rp_gguf_ends_with(t->name, ".attn_v_b.weight") ||
+           rp_gguf_ends_with(t->name, ".attn_kv_b.weight") ||
            (r->n_nextn > 0 && rp_mix_layer(t->name) >= r->model.n_layer - r->n_nextn);
 }
 

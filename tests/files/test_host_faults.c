@@ -18,9 +18,9 @@ TestSuite(host_faults, .init = make_folder, .fini = remove_folder);
 
 /* Some models of interest, and one of each family. */
 static const TinyNames *families(void) {
-    static const char *const given[] = {"llama-mix-k",   "llama-factors", "qwen2-mix",    "qwen3-mix",
-                                        "gemma3-mix",    "mixtral-mix-k", "qwen2moe-mix", "qwen3moe-mix",
-                                        "gpt-oss-mxfp4", "deepseek2-mix"};
+    static const char *const given[] = {"llama-mix-k",   "llama-factors", "qwen2-mix",       "qwen3-mix",
+                                        "gemma3-mix",    "mixtral-mix-k", "qwen2moe-mix",    "qwen3moe-mix",
+                                        "gpt-oss-mxfp4", "deepseek2-mix", "deepseek2-joined"};
     return tiny_families(given, sizeof given / sizeof given[0]);
 }
 

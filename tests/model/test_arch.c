@@ -423,6 +423,37 @@ Test(arch, reads_the_parts_of_joined_experts_where_they_are) {
     }
 }
 
+/* Row j of the keys of head h is column j of matrix h of k_b; values are read where they are. */
+Test(arch, splits_the_joined_matrix_of_latent_attention) {
+    char    *data;
+    RpModel *m = open_tiny("deepseek2-joined", &data);
+    for (int i = 0; i < m->config.n_layer; i++) {
+        const LayerWeights *l   = &m->layers[i];
+        const RpTensorView *all = &l->kv_b->view, *keys = &l->k_b->view, *values = &l->v_b->view;
+        const int64_t       d = keys->ne[0], n = keys->ne[1], v = values->ne[1], heads = keys->ne[2];
+        float              *row = malloc((size_t)n * sizeof *row), element;
+        cr_expect_eq(all->ne[1], heads * (d + v), CASE(i));
+        cr_expect(keys->dtype == (rp_dtype_is_quant(all->dtype) ? RP_F16 : all->dtype), CASE(i));
+        for (int64_t h = 0; h < heads; h++) {
+            cr_expect_eq((char *)values->data + (size_t)h * values->nb[2], rp_view_row(all, h * (d + v) + d),
+                         CASE(i, h));
+            for (int64_t j = 0; j < d; j++) {
+                rp_dequantize_row(all->dtype, rp_view_row(all, h * (d + v) + j), n, row);
+                for (int64_t c = 0; c < n; c++) {
+                    const char *at = (const char *)rp_view_row(keys, h * n + c) + (size_t)j * keys->nb[0];
+                    rp_dequantize_row(keys->dtype, at, 1, &element);
+                    cr_assert_float_eq(element, row[c], 1e-3f, "layer %d, head %d, key %d, element %d", i, (int)h,
+                                       (int)j, (int)c);
+                }
+            }
+        }
+        cr_expect(!rp_model_reads(m, l->kv_b), CASE(i));
+        free(row);
+    }
+    rp_model_free(m);
+    free(data);
+}
+
 Test(arch, layers_that_predict_further_tokens_are_not_run) {
     char    *data;
     RpModel *m = open_tiny("glm4moe-f32", &data);

@@ -532,16 +532,15 @@ Test(model, compares_the_vocabulary_with_the_embedding_before_it_reads_the_token
 }
 
 /* Renaming the key makes it absent. */
-Test(model, refuses_latent_attention_that_is_not_split) {
+Test(model, refuses_latent_attention_without_lengths_of_heads) {
     static char  data[1 << 19];
     RpModel     *m;
     const size_t n  = read_tiny("deepseek2-mix.gguf", data, sizeof data);
     char        *at = memmem(data, n, "attention.key_length_mla", 24);
     cr_assert_not_null(at);
     at[0] = 'A';
-    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_UNSUPPORTED,
-            "m.gguf: deepseek2.attention.key_length_mla is missing: files whose latent attention is not split into "
-            "attn_k_b and attn_v_b are not supported, convert the model again");
+    REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_FORMAT,
+            "m.gguf: deepseek2.attention.key_length_mla is missing, and there is no tensor blk.0.attn_kv_b.weight");
 }
 
 Test(model, refuses_a_vector_of_another_type) {
