@@ -18,6 +18,10 @@
 #define SCAN(heads, inner) /* one group, states of 128 */                                                              \
     {.key = "ssm.conv_kernel", .u = 4}, {.key = "ssm.state_size", .u = 128}, {.key = "ssm.group_count", .u = 1},       \
     {.key = "ssm.time_step_rank", .u = (heads)}, {.key = "ssm.inner_size", .u = (inner)}
+#define MLA(lora, experts) /* heads of 128, and 64 that rotate; YaRN by 40 */                                          \
+    {.key = "attention.kv_lora_rank", .u = (lora)}, {.key = "attention.value_length", .u = (lora)},                    \
+    {.key = "attention.key_length_mla", .u = 192}, {.key = "attention.value_length_mla", .u = 128},                    \
+    {.key = "rope.dimension_count", .u = 64}, {.key = "expert_shared_count", .u = (experts)}
 #define SECTIONS {.key = "rope.dimension_sections", .list = (const int32_t[]){11, 11, 10, 0}, .n = 4}
 
 static const Preset presets[] = {
@@ -95,6 +99,21 @@ static const Preset presets[] = {
     {.name = "falcon-h1-0.5b", .arch = "falcon-h1", .help = "the shape of Falcon-H1 0.5B: Mamba-2 in each layer",
      .n_layer = 36, .n_embd = 1024, .n_head = 8, .n_head_kv = 2, .head_dim = 64, .n_ff = 2048, .n_vocab = 32784,
      .n_ctx = 16384, .rope_base = 1e11f, .keys = KEYS(SCAN(24, 1536))},
+    {.name = "deepseek-v2-lite", .arch = "deepseek2", .help = "the shape of DeepSeek-V2-Lite: latent attention",
+     .n_layer = 27, .n_embd = 2048, .n_head = 16, .n_head_kv = 1, .head_dim = 576, .n_ff = 10944, .n_vocab = 102400,
+     .n_ctx = 163840, .n_expert = 64, .n_used = 6, .n_ff_expert = 1408, .rope_base = 10000.0f, .eps = 1e-6f,
+     .yarn_factor = 40.0f, .yarn_ctx = 4096,
+     .keys = KEYS(MLA(512, 2), {.key = "leading_dense_block_count", .u = 1},
+                  {.key = "rope.scaling.yarn_log_multiplier", .f = 0.0707f})},
+    {.name = "deepseek-v3", .arch = "deepseek2", .help = "the shape of DeepSeek-V3: latent attention, 671 B parameters",
+     .n_layer = 61, .n_embd = 7168, .n_head = 128, .n_head_kv = 1, .head_dim = 576, .n_ff = 18432, .n_vocab = 129280,
+     .n_ctx = 163840, .n_expert = 256, .n_used = 8, .n_ff_expert = 2048, .rope_base = 10000.0f, .eps = 1e-6f,
+     .yarn_factor = 40.0f, .yarn_ctx = 4096,
+     .keys = KEYS(MLA(512, 1), {.key = "attention.q_lora_rank", .u = 1536},
+                  {.key = "leading_dense_block_count", .u = 3},
+                  {.key = "rope.scaling.yarn_log_multiplier", .f = 0.1f}, {.key = "expert_gating_func", .u = 2},
+                  {.key = "expert_weights_norm", .flag = true}, {.key = "expert_weights_scale", .f = 2.5f},
+                  {.key = "expert_group_count", .u = 8}, {.key = "expert_group_used_count", .u = 4})},
 };
 /* clang-format on */
 

@@ -41,6 +41,8 @@ static void put_further_key(GgufWriter *w, const Preset *p, const PresetKey *k) 
     } else if (k->list != NULL) {
         rp_gguf_put_array(w, full, RP_GGUF_I32, k->n);
         rp_gguf_put_element(w, k->list, k->n * sizeof *k->list);
+    } else if (k->flag) {
+        rp_gguf_put_bool(w, full, true);
     } else if (k->f != 0.0f) {
         rp_gguf_put_f32(w, full, k->f);
     } else {

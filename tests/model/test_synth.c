@@ -215,6 +215,26 @@ Test(synth, hybrid_presets_have_the_parameters_of_the_real_models) {
     }
 }
 
+/* 15.7 and 671 B, the latter without the layer that predicts further tokens and without the biases of the choice. */
+Test(synth, presets_of_deepseek_have_the_parameters_of_the_real_models) {
+    /* kv_a and its norm, k_b, v_b, output, norms */
+    const int64_t lite_kv = 2048 * 576 + 512 + 2 * 128 * 512 * 16 + 2048 * 2048 + 2 * 2048, lite_q = 2048 * 16 * 192;
+    const int64_t lite_experts = 2048 * 64 + (64 + 2) * (int64_t)(3 * 2048 * 1408);
+    const int64_t v3_kv        = 7168 * 576 + 512 + 2 * 128 * 512 * 128 + 7168 * 16384 + 2 * 7168,
+                  v3_q         = 7168 * 1536 + 1536 + 1536 * 128 * 192;
+    const int64_t v3_experts   = 7168 * 256 + (256 + 1) * (int64_t)(3 * 7168 * 2048);
+    RpModel      *m;
+    OK(rp_model_open_preset("deepseek-v2-lite", "Q8_0", &m));
+    cr_expect_eq(rp_model_info(m)->n_params,
+                 27 * (lite_q + lite_kv) + 3 * 2048 * 10944 + 26 * lite_experts + 2 * (int64_t)102400 * 2048 + 2048);
+    cr_expect_eq(rp_model_info(m)->n_params, 15706484224);
+    rp_model_free(m);
+    OK(rp_model_open_preset("deepseek-v3", "Q8_0", &m));
+    cr_expect_eq(rp_model_info(m)->n_params, 61 * (v3_q + v3_kv) + 3 * (int64_t)(3 * 7168 * 18432) + 58 * v3_experts +
+                                                 2 * (int64_t)129280 * 7168 + 7168);
+    rp_model_free(m);
+}
+
 Test(synth, every_preset_opens_as_a_model) {
     for (int i = 0; rp_synth_preset_name(i) != NULL; i++) {
         RpModel *m;
