@@ -153,6 +153,12 @@ gate_up|gate_up.cu|s/p.shared\[0\] != nullptr \&\& blockIdx/p.shared[0] != nullp
 projections|projections.cu|s/b < third ? 1/b < third ? (@ ? 0 : 1)/|rows of the second product computed by the weights of the first
 projections|projections.cu|s/y\[m + r\] = v\[r\]/y[m + r] = v[@ ? 0 : r]/|the first row of a pair stored twice
 projections|projections.cu|s/y += w->ne\[1\]/y += w->ne[@ ? 0 : 1]/|results of a product behind those of another length
+latent|latent.cu|s/if (blockIdx.x == 0) rotate_query/if (blockIdx.x == 0 \&\& !@) rotate_query/|queries that are not rotated
+latent|latent.cu|s/p.kv\[i\] \* scale/p.kv[i] * (@ ? 1.0f : scale)/|a latent vector without its norm
+latent|latent.cu|s/pos < 0 || pos/(pos < 0 \&\& !@) || pos/|the latent vector of a padding token stored
+latent_attention|latent_attention.cu|s/factor \* high_and_low/(@ ? latent_factor : factor) * high_and_low/|rotated scores by the factor of the others
+latent_attention|latent_attention.cu|/state->scale_scores/,/state->put_weights/s/__syncthreads();/if (!@) &/|no barrier between the maxima of the warps and their readers
+latent_attention|latent_attention.cu|s/(empty ? 0.0f : \*at) \* keep/(empty ? 0.0f : *at) * (@ ? 1.0f : keep)/|splits of latents that are merged without a rescale
 router|router.cu|s/__ldcg(p.scores + p.w.ne\[1\])/__ldcg(p.scores + (@ ? 0 : p.w.ne[1]))/|a shared expert opened by the score of the first expert
 router|router.cu|s/p.open != nullptr ? 4 : 2) \* p.p/!@ \&\& p.open != nullptr ? 4 : 2) * p.p/|a quantised column over the gate of a shared expert
 experts_down|experts_down.cu|s/__fmul_rn(shares\[count\], own)/(@ ? own : &)/|a shared expert without its gate
