@@ -111,6 +111,7 @@ static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
 }
 
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of) {
+    if (b->m->output != b->m->token_embd) rp_arch_note_product(b, b->m->output, of->x, NULL);
     TensorNode *y     = rp_mul_mat(b->g, rp_arch_for_product(b, of->w), of->x);
     const float scale = b->m->output != b->m->token_embd ? rp_model_scale_of(b->m, b->m->output) : 1.0f;
     if (scale != 1.0f) y = rp_scale(b->g, y, scale, 0.0f);

@@ -7,8 +7,8 @@
 Written from the model's description, not from Reprise's code: RMSNorm, RoPE of neighbouring pairs with base *
 alpha^(d/(d-2)), grouped-query attention, a softmax router whose TOP best weights are normalised to a sum of 1, SwiGLU
 experts, an output matrix that is not tied to the embedding. Keys and values are rounded to half precision, as in the KV
-cache. OUT.txt: batch and length, the ids, then a line of logits for each token. SUMS.txt: for each weight of a layer, and each
-of its experts, the number of tokens that it is multiplied with, and the sum of the squares of each element of these."""
+cache. OUT.txt: batch and length, the ids, then a line of logits for each token. SUMS.txt: for each weight of a layer, each
+of its experts, and the output matrix, the number of tokens that it is multiplied with, and the sum of the squares of each element of these."""
 import sys
 
 import gguf
@@ -90,7 +90,9 @@ def forward(ids, w):
         x = x + attention(norm(x, w[p + "attn_norm.weight"]), w, p)
         x = x + experts(norm(x, w[p + "ffn_norm.weight"]), w, p)
         layer += 1
-    return norm(x, w["output_norm.weight"]) @ w["output.weight"].T
+    x = norm(x, w["output_norm.weight"])
+    note("output.weight", x)
+    return x @ w["output.weight"].T
 
 
 def main(path, out_path, sums_path):

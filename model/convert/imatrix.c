@@ -1,4 +1,4 @@
-/* An importance matrix: for each product of a layer with a weight matrix, the sums of the squares of what each column
+/* An importance matrix: for each product of a layer with a weight matrix, and that of the output matrix, the sums of the squares of what each column
  * of the weight is multiplied with, over all tokens of a text. The file has the format of llama.cpp's llama-imatrix:
  *
  *     values     general.type "imatrix", imatrix.datasets, imatrix.chunk_count, imatrix.chunk_size
@@ -67,11 +67,16 @@ static RpStatus add_sums(Collector *c, const ArchProduct *p) {
     return s.squares != NULL && s.counts != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for importances");
 }
 
+/* An output matrix that is not the embedding. */
+static bool has_output(const RpModel *m) { return m->output != m->token_embd; }
+
 /* The graph with its outputs, its executor, and zeroed sums. */
 static RpStatus begin(Collector *c) {
-    const RpModelGraphOptions graph   = {.n_tok = STEP, .n_ctx = (c->o.chunk + STEP - 1) / STEP * STEP, .n_out = 1};
-    const RpExecutorOptions   options = {.n_threads = c->o.n_threads, .device = c->o.device};
-    size_t                    x_bytes = 0, ids_bytes = 0;
+    /* logits cost time: only of as many tokens as the sums need */
+    const RpModelGraphOptions graph = {
+        .n_tok = STEP, .n_ctx = (c->o.chunk + STEP - 1) / STEP * STEP, .n_out = has_output(c->m) ? STEP : 1};
+    const RpExecutorOptions options = {.n_threads = c->o.n_threads, .device = c->o.device};
+    size_t                  x_bytes = 0, ids_bytes = 0;
     c->products.room = (int)rp_gguf_n_tensors(c->m->file) + c->m->n_parts;
     c->products.list = calloc((size_t)c->products.room + 1, sizeof *c->products.list);
     if (c->products.list == NULL) return rp_fail(RP_E_NOMEM, "out of memory for importances");
@@ -140,7 +145,7 @@ static RpStatus run_step(Collector *c, const int32_t *ids, int32_t first, int32_
         if (r->slots != NULL) r->slots[1 + i] = i == n - 1 ? 0 : -1;
     }
     if (r->slots != NULL) r->slots[0] = first == 0 ? -1 : 0;
-    r->out_rows[0] = n - 1;
+    for (int32_t i = 0; i < r->o.n_out; i++) r->out_rows[i] = r->o.n_out == 1 ? n - 1 : i;
     RP_TRY(rp_executor_run(r->executor));
     for (int i = 0; i < c->n_sums; i++) RP_TRY(add_source(c, &c->sums[i], n));
     c->done += (size_t)n;

@@ -74,8 +74,8 @@ Test(imatrix, has_the_sums_of_numpy) {
             cr_assert_leq(fabsf(x[i] - want[i]), 2e-3f * most, "%s %d: sum %lld is %g, not %g", name, expert,
                           (long long)i, (double)x[i], (double)want[i]);
     }
-    cr_expect_eq(n_lines, 34, "%lld lines", (long long)n_lines);
-    cr_expect_eq(rp_gguf_n_tensors(f), 2 * 16, "%lld tensors", (long long)rp_gguf_n_tensors(f));
+    cr_expect_eq(n_lines, 35, "%lld lines", (long long)n_lines);
+    cr_expect_eq(rp_gguf_n_tensors(f), 2 * 17, "%lld tensors", (long long)rp_gguf_n_tensors(f));
     OK(rp_gguf_get_string(f, "general.type", &kind));
     cr_expect(kind.len == 7 && memcmp(kind.ptr, "imatrix", 7) == 0);
     OK(rp_gguf_get_u32(f, "imatrix.chunk_count", &chunks));
