@@ -141,9 +141,9 @@ typedef struct RpImatrixOptions {
 /* Runs the model on n tokens, chunk by chunk, and writes the sums of the squares of what each column of a weight is
  * multiplied with, in the GGUF format of llama.cpp's llama-imatrix. An incomplete last chunk is left out. Weights of
  * layers, without the matrices of heads of latent attention, and an output matrix that is not the embedding; `options`
- * may be NULL. RP_E_ARG for fewer tokens than a chunk, a chunk beyond the context of the model, a token that it does not
- * have, activations that are not finite, or if `path` is the file of the model; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED;
- * errors of rp_executor_open and rp_executor_run. */
+ * may be NULL. RP_E_ARG for fewer tokens than a chunk, a chunk beyond the context of the model, a token that it does
+ * not have, activations that are not finite, or if `path` is the file of the model; RP_E_IO, RP_E_NOMEM,
+ * RP_E_CANCELLED; errors of rp_executor_open and rp_executor_run. */
 RP_API RP_NODISCARD RpStatus        rp_imatrix_sized(const RpModel *m, const int32_t *ids, size_t n,
                                                      const RpImatrixOptions *options, size_t options_bytes, const char *path);
 RP_NODISCARD static inline RpStatus rp_imatrix(const RpModel *m, const int32_t *ids, size_t n,

@@ -182,7 +182,7 @@ static const RuleCase latent[] = {
       WITH(3, "f32 2", RP_E_SHAPE, "pos must be i32, one for each token of q"),
       WITH_PARAMS(RP_E_SHAPE, "the result must be f32 or q8_act", .latent_attention = {.dtype = RP_F16}),
       WITH_PARAMS(RP_E_SHAPE, "latent vectors must be whole blocks of 32 where the result is q8_act",
-                  .latent_attention = {.dtype = RP_Q8_ACT})}                          },
+                  .latent_attention = {.dtype = RP_Q8_ACT})}                                                                                    },
     {RP_OP_LATENT,
      {"q8_0 32 6 2", "f32 36 2", "f32 10", "i32 1", "f16 6 9", "f16 4 9", "f32 6", "f32 2"},
      {.latent = {.rope = {.n_dims = 4, .freq_base = 1e4f}}},
@@ -198,12 +198,17 @@ static const RuleCase latent[] = {
       WITH_PARAMS(RP_E_SHAPE, DIMS, .latent = {.rope = {.n_dims = 3, .freq_base = 1e4f}}),
       WITH_PARAMS(RP_E_SHAPE, DIMS, .latent = {.rope = {.n_dims = 4}}),
       WITH_PARAMS(RP_E_SHAPE, "eps must not be negative",
-                  .latent = {.eps = -1.0f, .rope = {.n_dims = 4, .freq_base = 1e4f}})}},
+                  .latent = {.eps = -1.0f, .rope = {.n_dims = 4, .freq_base = 1e4f}})}                                                          },
     {RP_OP_LATENT,
      {"f32 30 6 2", "f32 34 2", "f32 10", "i32 1", "f16 6 9", "f16 4 9"},
      {.latent = {.rope = {.n_dims = 4, .freq_base = 1e4f}}},
      {WITH_PARAMS(RP_E_SHAPE, "heads are quantised only for a quantised k_b",
-                  .latent = {.round = 1, .rope = {.n_dims = 4, .freq_base = 1e4f}})}  },
+                  .latent = {.round = 1, .rope = {.n_dims = 4, .freq_base = 1e4f}})}                                                            },
+    {RP_OP_LATENT,
+     {"q8_0 48 6 2", "f32 52 2", "f32 10", "i32 1", "f16 6 9", "f16 4 9"},
+     {.latent = {.rope = {.n_dims = 4, .freq_base = 1e4f}}}, /* no such weights today: blocks are multiples of 32 */
+     {WITH_PARAMS(RP_E_SHAPE, "heads to be quantised must be whole blocks of 32",
+                  .latent = {.round = 1, .rope = {.n_dims = 4, .freq_base = 1e4f}})}},
 };
 
 Test(shape_rules_fused, each_condition_of_latent_attention) { check_rules(latent, sizeof latent / sizeof latent[0]); }
