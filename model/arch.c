@@ -133,7 +133,7 @@ static const RpGgufTensor *rope_factors_of(const Builder *b) {
 static TensorNode *temperature_of(Builder *b) {
     const ModelConfig *c = &b->m->config;
     const RpOpParams   p = {
-          .temperature = {.scale = c->temperature, .length = c->rope.n_ctx_orig}
+          .temperature = {.scale = c->temperature, .length = c->temperature_length}
     };
     if (c->temperature == 0.0f) return NULL;
     return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_TEMPERATURE, &p, (TensorNode *const[]){b->pos}, 1),

@@ -215,7 +215,8 @@ TensorNode *rp_arch_attention_mla(Builder *b, TensorNode *x, const LayerWeights 
     /* queries [nope + rope, n_head, t], through a low rank where the model has q_a */
     TensorNode *q = x;
     if (l->q_a != NULL) q = rp_arch_norm(b, rp_arch_linear(b, x, l->q_a, NULL, "q_a"), l->q_a_norm, "q_a_norm");
-    q                    = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
+    q = rp_reshape(g, rp_arch_linear(b, q, l->q, NULL, "q"), head, n_head, b->n_tok, 1);
+    if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
     TensorNode *q_rope   = rp_arch_rotated(b, rp_arch_slice(b, q, head, m->nope, rope, n_head, b->n_tok), "q_rope");
     TensorNode *q_nope   = rp_permute(g, rp_arch_slice(b, q, head, 0, m->nope, n_head, b->n_tok), 0, 2, 1, 3);
     TensorNode *q_latent = rp_mul_mat(g, rp_arch_matrix(b, l->k_b), q_nope);

@@ -226,6 +226,7 @@ static const ArchRow archs[] = {
     },
     {
         .name                = "deepseek2", /* DeepSeek 2 and 3 */
+        .temperature         = true, /* in Mistral Large 3 */
         .layers.attention    = {.kind = ATTENTION_LATENT},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},

@@ -111,7 +111,16 @@ static void read_rope_sections(const ConfigReader *r, ModelConfig *c) {
 
 /* The scale of attention may grow with the position, so that it stays sharp in long contexts. */
 static RpStatus read_temperature(const ConfigReader *r, ModelConfig *c) {
-    return c->arch->temperature ? rp_config_f32(r, "attention.temperature_scale", &c->temperature) : RP_OK;
+    uint32_t length = (uint32_t)c->rope.n_ctx_orig;
+    if (!c->arch->temperature) return RP_OK;
+    RP_TRY(rp_config_f32(r, "attention.temperature_scale", &c->temperature));
+    if (c->temperature == 0.0f) return RP_OK;
+    RP_TRY(rp_config_u32(r, "attention.temperature_length", &length));
+    if (length < 1 || length > INT32_MAX)
+        return rp_fail(RP_E_FORMAT, "%s: %s.attention.temperature_length is %u, must be from 1 to 2147483647",
+                       rp_gguf_path(r->file), r->arch, length);
+    c->temperature_length = (int32_t)length;
+    return RP_OK;
 }
 
 /* RoPE of all layers, and of those with a window where they differ. Frequencies: theta_i = pos * freq_scale *

@@ -60,7 +60,8 @@ typedef struct ModelConfig {
     int32_t            n_layer_next; /* layers behind those that predict further tokens (MTP): kept, but not run */
     float              norm_eps, embd_scale, attn_scale, residual_scale, logit_scale;
     float              attn_cap, logit_cap; /* soft caps of scores and logits; 0: none */
-    float              temperature;         /* of attention, see ArchRow; over rope.n_ctx_orig. 0: none */
+    float              temperature;         /* of attention, see ArchRow. 0: none */
+    int32_t            temperature_length;  /* positions of one value of it */
     RpRopeParams       rope, rope_window;   /* rope_window: of layers with a window */
     int32_t            window;              /* positions that a token attends to there; 0: no layer has one */
     ExpertConfig       experts;

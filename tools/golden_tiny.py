@@ -621,6 +621,9 @@ def expert_models():
                layers=26, **few | dict(experts=2))
     yield Tiny("deepseek2-joined", "deepseek2", MIX_32, seed=164, mla=full | dict(joined=True), dense=1, ff_shared=32,
                keys=v2, **many | dict(heads_kv=2), **mix)
+    large = {"attention.temperature_scale": ("float32", 0.5), "attention.temperature_length": ("uint32", 5)}  # Mistral Large 3
+    yield Tiny("deepseek2-temperature", "deepseek2", MIX_32, seed=165, mla=full, dense=1, ff_shared=32, keys=v2 | large,
+               **many, **mix)
 
     # the last layer predicts the token after the next, and is not run
     glm = {"rope.dimension_count": ("uint32", 8), "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True),

@@ -458,6 +458,8 @@ Test(model, refuses_impossible_expert_parameters) {
                     "m.gguf: heads of 16 with 16 rotated dimensions");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.q_lora_rank", 65537, RP_E_FORMAT,
                     "m.gguf: a query rank of 65537 is not possible");
+    refuse_value_of("deepseek2-temperature.gguf", "deepseek2.attention.temperature_length", 0, RP_E_FORMAT,
+                    "m.gguf: deepseek2.attention.temperature_length is 0, must be from 1 to 2147483647");
     refuse_value_of("deepseek2-mix.gguf", "deepseek2.attention.kv_lora_rank", 32, RP_E_SHAPE,
                     "tensor blk.0.attn_kv_a_mqa.weight is");
 }
