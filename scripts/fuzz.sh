@@ -21,6 +21,7 @@ limits() { # target: its options
     safetensors) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
     hf_config) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
     hf_tokenizer) echo "-max_len=8000 -dict=tests/fuzz/hf.dict" ;;
+    template) echo "-max_len=8000 -dict=tests/fuzz/template.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
     log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
     texts | bpe) echo "-max_len=600" ;;
@@ -39,6 +40,10 @@ if target in ("model", "convert", "chat", "api", "adapter", "checkpoint"):
     inputs = [bytes(i * step % 256 for step in (1, 8, 3, 37, 5, 1, 7, 1)) for i in range(64)]
 golden = pathlib.Path("tests/golden")
 if target == "hf_config": inputs = [p.read_bytes() for p in golden.glob("hf*/**/config.json")]
+if target == "template":
+    import json
+    inputs = [p.read_bytes() for p in golden.glob("templates/*.jinja") if p.stat().st_size < 8000]
+    inputs += [json.loads(line)["source"].encode() for line in open(golden / "templates/cases.jsonl") if '"source"' in line]
 if target == "safetensors":
     inputs = [p.read_bytes()[:4000] for p in golden.glob("hf/*/model*.safetensors")]
     inputs = [(len(h) - 8).to_bytes(2, "little") + h[8:] for h in inputs] + [b"\xff\xff" + h for h in inputs]

@@ -10,7 +10,7 @@ import re
 import sys
 
 # A folder that ends in / is read without those in it.
-FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "fallback", "cli", "executor/", "executor/none"]
+FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "template", "fallback", "cli", "executor/", "executor/none"]
 
 # Texts that no input brings about, and why.
 ALLOWED = {
@@ -24,7 +24,7 @@ ALLOWED = {
     r"looking for the tensor failed": "only if memory runs out in a step that is not finite (train/trainer_step.c)",
     r"only %d of %d threads": "test_host_faults lets pthread_create fail in executor/pool.c (cli/machine/machine_read.c)",
     r"the dump has more than": "it would take 1 GB of memory (cli/diff/diff_read.c)",
-    r"too many values": "they would take 1 GB of memory (model/hf/json.c)",
+    r"too many values": "they would take 1 GB of memory (base/text/json_read.c)",
     r"config.json is empty": "only if it is removed between two looks at it (model/hf/open.c)",
     r"more than %d files of weights": "a process may not have so many files open (model/hf/shards.c)",
     r"names a tensor twice": "needs further elements in four arrays of a file (model/adapter_base.c)",

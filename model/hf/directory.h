@@ -6,7 +6,7 @@
 
 #include "reprise/gguf.h"
 
-#include "model/hf/json.h"
+#include "base/text/json_read.h"
 
 typedef struct HfDirectory {
     const char  *path;  /* as it was given; borrowed */

@@ -12,7 +12,7 @@
 
 #include "reprise/gguf.h"
 
-#include "model/hf/json.h"
+#include "base/text/json_read.h"
 
 /* X(ID, name in the file, bytes of an element, dtype that computes with it or -1) */
 #define SAFE_TYPES(X)                                                                                                  \

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "model/hf/json.h"
+#include "base/text/json_read.h"
 
 static const char *in_folder(const char *name) {
     static char path[512];

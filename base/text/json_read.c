@@ -1,6 +1,6 @@
-/* A recursive reader of JSON (json.h). Strings are decoded into one buffer of the length of the text: no escape is
+/* A recursive reader of JSON (json_read.h). Strings are decoded into one buffer of the length of the text: no escape is
  * shorter than what it stands for. */
-#include "model/hf/json.h"
+#include "base/text/json_read.h"
 
 #include "base/hash.h"
 #include "base/text/utf8.h"

@@ -1,12 +1,13 @@
-/* json.h - a bounded reader of JSON (RFC 8259) for files that nobody vouches for. A text becomes an array of nodes:
+/* json_read.h - a bounded reader of JSON (RFC 8259) for texts that nobody vouches for. A text becomes an array of
+ * nodes:
  *
  *     nodes   0: the root, then in the order of the text; the children of node i begin at i + 1
  *     end     the node behind the last one inside of node i, so that siblings are walked by i = nodes[i].end
  *
  * Limits: depth JSON_MAX_DEPTH, JSON_MAX_NODES nodes, JSON_MAX_BYTES of text. A name that an object has twice is an
  * error, as is ill-formed UTF-8. NaN, Infinity and -Infinity are numbers, as Python writes them. */
-#ifndef MODEL_HF_JSON_H
-#define MODEL_HF_JSON_H
+#ifndef BASE_TEXT_JSON_READ_H
+#define BASE_TEXT_JSON_READ_H
 
 #include "reprise/gguf.h"
 
