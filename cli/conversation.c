@@ -35,6 +35,7 @@ void cli_conversation_free(Conversation *c) {
     free(c->messages);
     c->messages = NULL;
     rp_token_list_free(&c->context);
+    cli_chat_format_free(&c->format);
     forget_text(c);
 }
 
@@ -62,7 +63,7 @@ static size_t common_prefix(const RpTokenList *a, const RpTokenList *b) {
     return n;
 }
 
-/* The whole conversation, as rp_chat_format_masked gives it. */
+/* The whole conversation, as cli_chat_text gives it. */
 typedef struct Prompt {
     char *text;
     bool *control;
@@ -178,7 +179,7 @@ RpStatus cli_converse(Conversation *c, const char *message, const RpGenerateOpti
     Collect     reply = {.options = options};
     Prompt      whole = {0};
     RP_TRY(push_message(c, "user", message));
-    RpStatus st = rp_chat_format_masked(c->kind, c->messages, c->n_messages, &whole.text, &whole.control);
+    RpStatus st = cli_chat_text(&c->format, c->messages, c->n_messages, &whole.text, &whole.control);
     if (st == RP_OK) st = take_turn(c, &whole, &prompt, &sampled, &reply, result);
     if (st != RP_OK) pop_message(c);
     free(whole.text);

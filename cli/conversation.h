@@ -2,13 +2,13 @@
 #ifndef CLI_CONVERSATION_H
 #define CLI_CONVERSATION_H
 
-#include "cli/common.h"
+#include "cli/chat_format.h"
 
 /* Zero-initialise, set the first four members and `pending` to -1. */
 typedef struct Conversation {
     RpSession     *session; /* borrowed, as is the sampler */
     RpSampler     *sampler;
-    RpChatKind     kind;
+    ChatFormat     format;        /* owned */
     bool           parse_special; /* control tokens are recognised in messages */
     RpChatMessage *messages;      /* texts are malloc */
     size_t         n_messages;

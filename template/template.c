@@ -57,12 +57,45 @@ void rp_template_free(TplProgram *p) {
 }
 
 /* Names of roles are part of control tokens in some templates. Any other text of a role is a message. */
-static bool of_template(RpGgufString name, TplString text) {
+static bool known_role(TplString text) {
     static const char *const roles[] = {"system",    "user",     "assistant", "tool",
                                         "developer", "function", "ipython",   "model"};
     bool                     known   = false;
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) known = known || rp_tpl_is(text, roles[i]);
-    return known && name.len == 4 && memcmp(name.ptr, "role", 4) == 0;
+    return known;
+}
+
+static bool of_template(RpGgufString name, TplString text) {
+    return name.len == 4 && memcmp(name.ptr, "role", 4) == 0 && known_role(text);
+}
+
+static RpStatus set_messages(TplArena *a, const TplInput *in, TplDict *variables) {
+    TplValue list, message;
+    RP_TRY(rp_tpl_list_new(a, TPL_LIST, in->n_messages, &list));
+    for (size_t i = 0; i < in->n_messages; i++) {
+        const TplMessage *m    = &in->messages[i];
+        TplValue          role = rp_tpl_text(m->role, strlen(m->role), false);
+        role.s.of_template     = known_role(role.s);
+        RP_TRY(rp_tpl_dict_new(a, &message));
+        RP_TRY(rp_tpl_dict_append(a, message.dict, rp_tpl_word("role"), role));
+        RP_TRY(
+            rp_tpl_dict_append(a, message.dict, rp_tpl_word("content"), rp_tpl_text(m->text, strlen(m->text), false)));
+        RP_TRY(rp_tpl_list_push(a, list.list, message));
+    }
+    return rp_tpl_dict_set(a, variables, rp_tpl_word("messages"), list);
+}
+
+/* transformers gives these to every template; what the caller sets comes first. */
+static RpStatus set_defaults(TplArena *a, TplDict *variables) {
+    const TplPair pairs[] = {
+        {rp_tpl_word("tools"),                 rp_tpl_none()    },
+        {rp_tpl_word("documents"),             rp_tpl_none()    },
+        {rp_tpl_word("add_generation_prompt"), rp_tpl_bool(true)}
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (rp_tpl_dict_get(variables, &pairs[i].key) == NULL)
+            RP_TRY(rp_tpl_dict_append(a, variables, pairs[i].key, pairs[i].value));
+    return RP_OK;
 }
 
 static RpStatus set_variables(TplArena *a, const TplInput *in, TplValue *out) {
@@ -71,6 +104,8 @@ static RpStatus set_variables(TplArena *a, const TplInput *in, TplValue *out) {
     if (in->json != NULL) RP_TRY(rp_tpl_from_json(a, in->json, &in->json->nodes[0], &origin, out));
     if (out->type != TPL_DICT)
         return rp_fail(RP_E_ARG, "%s: the variables of a template must be an object", in->json->path);
+    if (in->messages != NULL) RP_TRY(set_messages(a, in, out->dict));
+    if (in->defaults) RP_TRY(set_defaults(a, out->dict));
     for (size_t i = 0; i < in->n_texts; i++) {
         const TplVariableText *v = &in->texts[i];
         RP_TRY(rp_tpl_dict_set(a, out->dict, rp_tpl_text(v->name, strlen(v->name), true),

@@ -29,14 +29,22 @@ typedef struct TplVariableText {
     const char *name, *text;
 } TplVariableText;
 
+/* A message of text only. Neither is NULL. */
+typedef struct TplMessage {
+    const char *role, *text;
+} TplMessage;
+
 /* Limits of 0 are the defaults. */
 typedef struct TplInput {
-    const Json            *json;  /* an object: its members are variables, as messages, tools, add_generation_prompt */
+    const Json            *json; /* an object: its members are variables, as messages, tools, add_generation_prompt */
+    const TplMessage      *messages; /* become the variable `messages`; NULL: that of the JSON */
+    size_t                 n_messages;
     const TplVariableText *texts; /* further variables, whose text is of the template: bos_token, eos_token */
     size_t                 n_texts;
-    const struct tm       *now;        /* of strftime_now */
-    int64_t                max_steps;  /* default 20 million */
-    size_t                 max_bytes;  /* of each text; default 64 MiB */
+    bool                   defaults;  /* what transformers sets: tools and documents none, add_generation_prompt true */
+    const struct tm       *now;       /* of strftime_now */
+    int64_t                max_steps; /* default 20 million */
+    size_t                 max_bytes; /* of each text; default 64 MiB */
     size_t                 max_memory; /* default 1 GiB */
 } TplInput;
 

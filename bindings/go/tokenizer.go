@@ -112,13 +112,21 @@ func (m *Model) FindToken(text string) (id int32, err error) {
 }
 
 // ChatTokens gives a conversation as token ids, which end where the reply of the assistant begins. Messages are plain text:
-// one that spells a control token does not end its turn. The roles must be: system? (user assistant)* user. The format is the
-// one that the template of the file shows, or "chatml", "llama3", "mistral", "gemma" or "llama2".
+// one that spells a control token does not end its turn. The format is "chatml", "llama3", "mistral", "gemma" or "llama2",
+// where the roles must be: system? (user assistant)* user; or "": the template of the file is run.
 func (m *Model) ChatTokens(messages []Message, format string, flags TokenizeFlags) (ids []int32, err error) {
 	err = m.withTokenizer(func(t *C.RpTokenizer) error {
-		kind, err := m.chatKind(format)
+		kind, err := chatKind(format)
 		if err != nil {
 			return err
+		}
+		var template *C.RpChatTemplate
+		if format == "" {
+			err = call(func() C.RpStatus { return C.rp_chat_template_of(C.rp_model_file(m.raw), t, &template) })
+			if err != nil {
+				return err
+			}
+			defer C.rp_chat_template_free(template)
 		}
 		list := (*C.RpChatMessage)(C.calloc(C.size_t(len(messages)+1), C.sizeof_RpChatMessage))
 		texts := unsafe.Slice(list, len(messages)+1)
@@ -139,6 +147,9 @@ func (m *Model) ChatTokens(messages []Message, format string, flags TokenizeFlag
 		}
 		var out C.RpTokenList
 		err = call(func() C.RpStatus {
+			if template != nil {
+				return C.rp_chat_template_tokenize(t, template, list, C.size_t(len(messages)), C.uint(flags), &out)
+			}
 			return C.rp_chat_tokenize(t, kind, list, C.size_t(len(messages)), C.uint(flags), &out)
 		})
 		ids = idsOf(&out)
@@ -147,9 +158,9 @@ func (m *Model) ChatTokens(messages []Message, format string, flags TokenizeFlag
 	return ids, err
 }
 
-func (m *Model) chatKind(format string) (kind C.RpChatKind, err error) {
+func chatKind(format string) (kind C.RpChatKind, err error) {
 	if format == "" {
-		return kind, call(func() C.RpStatus { return C.rp_chat_detect(C.rp_model_file(m.raw), &kind) })
+		return kind, nil
 	}
 	name, err := cString("rp_chat_from_name", "name", format)
 	if err != nil {

@@ -18,7 +18,7 @@ static struct {
     const char     *model, *system, *template_name, *passes, *kv;
     int32_t         n, threads, ctx;
     RpSamplerParams sampler;
-    bool            parse_special, stats, quiet;
+    bool            no_template, parse_special, stats, quiet;
     DeviceArgs      device;
 } args = {.sampler = SAMPLER_DEFAULTS};
 
@@ -156,9 +156,9 @@ static RpStatus run_conversation(Chat *c) {
 }
 
 /* The demo model, which runs without -m, cannot chat: the error says which model can. */
-static RpStatus detect_template(const RpModel *m, RpChatKind *out) {
-    const RpStatus st = rp_chat_detect(rp_model_file(m), out);
-    if (st == RP_OK) return st;
+static RpStatus open_format(const RpModel *m, ChatFormat *out) {
+    const RpStatus st = cli_chat_format_open(m, args.template_name, args.no_template, out);
+    if (st == RP_OK || args.template_name != NULL) return st;
     const char *searched, *demo = cli_default_model(&searched);
     if (demo == NULL || strcmp(args.model, demo) != 0 || rp_option(RP_OPT_MODEL)[0] != '\0') return st;
     return rp_fail(st, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that "
@@ -173,10 +173,7 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     RpSessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
-    if (args.template_name != NULL)
-        RP_TRY(rp_chat_from_name(args.template_name, &c->conversation.kind));
-    else
-        RP_TRY(detect_template(*model, &c->conversation.kind));
+    RP_TRY(open_format(*model, &c->conversation.format));
     RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
     RP_TRY(cli_open_session(*model, &args.device, args.quiet, &o, session));
     c->conversation.session       = *session;
@@ -184,11 +181,15 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     c->conversation.parse_special = args.parse_special;
     if (c->terminal && !args.quiet)
         fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
-                rp_model_info(*model)->name, rp_chat_name(c->conversation.kind), rp_session_n_ctx(*session));
+                rp_model_info(*model)->name, c->conversation.format.name, rp_session_n_ctx(*session));
     return run_conversation(c);
 }
 
 static int run(void) {
+    if (args.template_name != NULL && args.no_template) {
+        cli_say("reprise chat", "--template and --no-template exclude each other (see `reprise chat --help`)");
+        return EXIT_USAGE;
+    }
     Chat       chat  = {.system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .conversation = {.pending = -1}};
     RpModel   *model = NULL;
     RpSession *session = NULL;
@@ -206,7 +207,8 @@ static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_TEXT("system", 0, args.system, "TEXT", "system message"),
     CLI_TEXT("template", 0, args.template_name, "TEMPLATE",
-             "chat template: chatml, llama3, mistral, gemma or llama2; default: the model's"),
+             "chat template: a file, or chatml, llama3, mistral, gemma or llama2; default: the model's"),
+    CLI_FLAG("no-template", 0, args.no_template, "messages and replies as they are, one behind the other"),
     CLI_FLAG("parse-special", 0, args.parse_special,
              "recognise control tokens in messages too, which can then forge turns; default: messages are "
              "plain text"),

@@ -1,5 +1,6 @@
 /* generate.c - `reprise generate`: one prompt, one reply. The text streams to stdout, a summary goes to
  * stderr; with --json one object goes to stdout at the end. */
+#include "cli/chat_format.h"
 #include "cli/commands.h"
 #include "cli/experts.h"
 #include "cli/report.h"
@@ -12,7 +13,7 @@ static struct {
     int32_t         n, threads, ctx;
     RpSamplerParams sampler;
     TextList        stop;
-    bool            chat, parse_special, ignore_end, echo, special, json, quiet, experts;
+    bool            chat, no_template, parse_special, ignore_end, echo, special, json, quiet, experts;
     DeviceArgs      device;
 } args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
 
@@ -59,21 +60,25 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
 static RpStatus apply_template(Run *r) {
     const RpTokenizer *tk    = rp_model_tokenizer(r->model);
     const unsigned     flags = RP_TOK_ADD_SPECIAL | (args.parse_special ? RP_TOK_PARSE_SPECIAL : 0u);
-    RpChatKind         kind;
-    if (args.template_name != NULL)
-        RP_TRY(rp_chat_from_name(args.template_name, &kind));
-    else
-        RP_TRY(rp_chat_detect(rp_model_file(r->model), &kind));
     if (strlen(r->prompt.bytes) != r->prompt.n)
         return rp_fail(RP_E_ARG, "the prompt holds a NUL byte, which a chat message cannot");
     const RpChatMessage messages[2] = {
         {"system", args.system    },
         {"user",   r->prompt.bytes}
     };
-    const size_t skip = args.system == NULL;
-    char        *text;
-    RP_TRY(rp_chat_tokenize(tk, kind, messages + skip, 2 - skip, flags, &r->ids));
-    RP_TRY(rp_chat_format(kind, messages + skip, 2 - skip, &text));
+    const size_t skip    = args.system == NULL;
+    ChatFormat   format  = {0};
+    char        *text    = NULL;
+    bool        *control = NULL;
+    RpStatus     st      = cli_chat_format_open(r->model, args.template_name, args.no_template, &format);
+    if (st == RP_OK) st = cli_chat_text(&format, messages + skip, 2 - skip, &text, &control);
+    if (st == RP_OK) st = rp_tokenize_masked(tk, text, control, strlen(text), flags, &r->ids);
+    cli_chat_format_free(&format);
+    free(control);
+    if (st != RP_OK) {
+        free(text);
+        return st;
+    }
     free(r->prompt.bytes);
     r->prompt = (Text){text, strlen(text)};
     return RP_OK;
@@ -166,8 +171,10 @@ static int run(void) {
     const char      *wrong  = NULL;
     if ((args.prompt != NULL) == (args.file != NULL))
         wrong = "one prompt is needed: -p TEXT, -f FILE, or -p - for standard input";
-    else if (!args.chat && (args.system != NULL || args.template_name != NULL))
-        wrong = "--system and --template go with --chat";
+    else if (!args.chat && (args.system != NULL || args.template_name != NULL || args.no_template))
+        wrong = "--system, --template and --no-template go with --chat";
+    else if (args.template_name != NULL && args.no_template)
+        wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)
         wrong = "--parse-special goes with --chat; a prompt without --chat may spell out control tokens";
     if (wrong != NULL) {
@@ -194,7 +201,8 @@ static const Option options[] = {
     CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the chat template"),
     CLI_TEXT("system", 0, args.system, "TEXT", "system message; with --chat"),
     CLI_TEXT("template", 0, args.template_name, "TEMPLATE",
-             "chatml, llama3, mistral, gemma or llama2; with --chat; default: the model's"),
+             "chat template: a file, or chatml, llama3, mistral, gemma or llama2; with --chat; default: the model's"),
+    CLI_FLAG("no-template", 0, args.no_template, "the messages as they are, one behind the other; with --chat"),
     CLI_FLAG("parse-special", 0, args.parse_special,
              "recognise control tokens in the prompt and system message too; with --chat; default: they are "
              "plain text"),

@@ -98,12 +98,34 @@ RP_API size_t rp_utf8_feed(RpUtf8Stream *u, const char *bytes, size_t n, char *o
 /* At the end of the stream: an incomplete character becomes U+FFFD. Returns 0 or 3; `out` needs room for 3 bytes. */
 RP_API size_t rp_utf8_flush(RpUtf8Stream *u, char *out);
 
-/* Chat formats. The template of the file (a program in Jinja) is not run: its format is recognised by the marks that
- * tokenizer.chat_template contains. */
+/* A chat template: a program in Jinja that makes the text of a prompt from messages, as model files have one
+ * (tokenizer.chat_template). It is run as transformers of Python runs it, and bounded: it takes at most 20 million
+ * steps and 64 MiB of text. It is read-only: several threads may use it.
+ *
+ *   const RpChatMessage messages[] = {{"system", "Be brief."}, {"user", text}};
+ *   RpTokenizer *tk;  RpChatTemplate *t;  RpTokenList ids = {0};
+ *   RP_TRY(rp_tokenizer_new(gguf, &tk));
+ *   RP_TRY(rp_chat_template_of(gguf, tk, &t));
+ *   RP_TRY(rp_chat_template_tokenize(tk, t, messages, 2, RP_TOK_ADD_SPECIAL, &ids)); */
+typedef struct RpChatTemplate RpChatTemplate;
+
+/* The template of a file. Copies what it needs. `tk` is the tokenizer of the file: its BOS and EOS become bos_token
+ * and eos_token. RP_E_UNSUPPORTED for a file without a template; RP_E_FORMAT, with "chat_template:LINE:COLUMN: ",
+ * for one that is no Jinja or has a statement that is not supported. The caller frees *out; after a failure it is
+ * NULL. */
+RP_API RP_NODISCARD RpStatus rp_chat_template_of(const RpGgufFile *f, const RpTokenizer *tk, RpChatTemplate **out);
+
+/* The same for any text of n bytes; errors call it `name`. */
+RP_API RP_NODISCARD RpStatus rp_chat_template_new(const RpTokenizer *tk, const char *name, const char *text, size_t n,
+                                                  RpChatTemplate **out);
+RP_API void                  rp_chat_template_free(RpChatTemplate *t); /* NULL is allowed */
+
+/* Chat formats, for files without a template. They are not Jinja. */
 typedef enum RpChatKind { RP_CHAT_CHATML, RP_CHAT_LLAMA3, RP_CHAT_MISTRAL, RP_CHAT_GEMMA, RP_CHAT_LLAMA2 } RpChatKind;
 
-/* RP_E_UNSUPPORTED, with the beginning of the template, for any other format or a file without a template.
- * RP_E_FORMAT if the template is not a string. */
+/* Recognises a format by the marks that the template of the file contains, and does not run it: the text can differ
+ * from that of the template. rp_chat_template_of is better. RP_E_UNSUPPORTED, with the beginning of the template,
+ * for any other format or a file without a template. RP_E_FORMAT if the template is not a string. */
 RP_API RP_NODISCARD RpStatus rp_chat_detect(const RpGgufFile *f, RpChatKind *out);
 
 /* By name: chatml, llama3, mistral, gemma, llama2. RP_E_ARG lists the names. */
@@ -157,6 +179,39 @@ RP_NODISCARD static inline RpStatus rp_chat_format(RpChatKind kind, const RpChat
                                                    char **out) {
     return rp_chat_format_sized(kind, messages, sizeof *messages, n, out);
 }
+
+/* The conversation as text by a template, and for each of its bytes whether it may be part of a control token, as
+ * above: of the template, and of the names of known roles. The template decides which roles and orders it takes. The
+ * text ends where the reply begins. It does not begin with the BOS token if the tokenizer adds it
+ * (rp_tokenizer_adds_bos). RP_E_ARG if the template fails, with the place: where it refuses the conversation, or
+ * uses what is undefined. RP_E_UNSUPPORTED beyond a limit, RP_E_NOMEM. *text is terminated; the caller frees *text
+ * and *control with free(). After a failure both are NULL. */
+RP_API RP_NODISCARD RpStatus rp_chat_template_format_sized(const RpChatTemplate *t, const RpChatMessage *messages,
+                                                           size_t message_bytes, size_t n, char **text, bool **control);
+RP_NODISCARD static inline RpStatus rp_chat_template_format(const RpChatTemplate *t, const RpChatMessage *messages,
+                                                            size_t n, char **text, bool **control) {
+    return rp_chat_template_format_sized(t, messages, sizeof *messages, n, text, control);
+}
+
+/* Appends the tokens of a conversation by a template to `out`; flags as of rp_chat_tokenize. Errors as above, and of
+ * rp_tokenize. */
+RP_API RP_NODISCARD RpStatus        rp_chat_template_tokenize_sized(const RpTokenizer *tk, const RpChatTemplate *t,
+                                                                    const RpChatMessage *messages, size_t message_bytes,
+                                                                    size_t n, unsigned flags, RpTokenList *out);
+RP_NODISCARD static inline RpStatus rp_chat_template_tokenize(const RpTokenizer *tk, const RpChatTemplate *t,
+                                                              const RpChatMessage *messages, size_t n, unsigned flags,
+                                                              RpTokenList *out) {
+    return rp_chat_template_tokenize_sized(tk, t, messages, sizeof *messages, n, flags, out);
+}
+
+/* The text from JSON of n bytes: an object whose members are the variables of the template, as transformers has them:
+ *
+ *     {"messages": [{"role": "user", "content": "Hi"}, ...], "tools": [...], "enable_thinking": false}
+ *
+ * add_generation_prompt is true if it is not given, tools and documents are none. No string in it may be part of a
+ * control token, except the names of known roles. RP_E_FORMAT for bad JSON. */
+RP_API RP_NODISCARD RpStatus rp_chat_template_render(const RpChatTemplate *t, const char *json, size_t n, char **text,
+                                                     bool **control);
 
 #ifdef __cplusplus
 }

@@ -30,7 +30,8 @@ VALID = {
     "RpModel **": "&x->new_model", "RpSession **": "&x->new_session", "RpSampler **": "&x->new_sampler",
     "ExecPlan **": "&x->new_plan", "RpExecutor **": "&x->new_exec", "RpExecutorStates **": "&x->new_states",
     "RpNewFile **": "&x->newer_file", "RpGgufFile **": "&x->new_file_of_model", "ComputeGraph **": "&x->new_graph",
-    "RpTokenizer **": "&x->new_tokenizer",
+    "RpTokenizer **": "&x->new_tokenizer", "RpChatTemplate **": "&x->new_chat", "const RpChatTemplate *": "x->chat",
+    "rp_chat_template_render.json": '"{}"',
     "RpConvertProgress *": "never", "RpVerifyCallback *": "verify", "RpPrefillProgress *": "prefill",
     "RpLogitsCallback *": "score",
     "const char *": '"x"', "const char *path": "MODEL", "const char *in": "MODEL", "const char *out": "NOWHERE",
@@ -75,7 +76,7 @@ VALID = {
     "size_t note_bytes": "sizeof(RpDumpNote)", "size_t message_bytes": "sizeof(RpChatMessage)",
     "rp_graph_op.n_src": "1", "rp_visible_text.n": "1", "rp_utf8_feed.n": "1", "rp_cuda_device_info_sized.index": "0", "rp_cuda_tuning_info_sized.index": "0", "rp_tokenize.len": "1", "rp_tokenize_masked.len": "1",
     "size_t n_prompt": "1", "rp_chat_format_sized.n": "1", "rp_chat_format_masked_sized.n": "1", "rp_chat_tokenize_sized.n": "1",
-    "rp_put_json_string.n": "1", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
+    "rp_put_json_string.n": "1", "rp_chat_template_new.n": "1", "rp_chat_template_format_sized.n": "1", "rp_chat_template_tokenize_sized.n": "1", "rp_chat_template_render.n": "2", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
     "rp_session_score.n": "1", "int axis0": "0", "int axis1": "1", "int axis2": "2", "int axis3": "3",
 }
 SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "params_bytes", "source_bytes"}
@@ -128,7 +129,7 @@ ALLOWED = {
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.
 ANY = {
     "rp_new_file_close.status", "rp_fail.status", "rp_token_list_push.id", "rp_tokenize.flags",
-    "rp_tokenize_masked.flags", "rp_chat_tokenize_sized.flags",
+    "rp_tokenize_masked.flags", "rp_chat_tokenize_sized.flags", "rp_chat_template_tokenize_sized.flags",
     "rp_op_register_source_sized.cpu", # the source of a CUDA kernel may be all
     "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads

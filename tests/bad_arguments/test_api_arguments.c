@@ -34,6 +34,7 @@ typedef struct Fixture {
     const RpGgufValue *value;
     const RpTokenizer *tokenizer;
     RpTokenizer       *new_tokenizer;
+    RpChatTemplate    *chat, *new_chat;
     RpNewFile         *new_file, *newer_file;
     RpCudaMemory      *new_memory;
     FILE              *null;
@@ -166,6 +167,7 @@ static void open_fixture(Fixture *x) {
     };
     x->model = golden_open_tiny("llama-mix");
     x->file = rp_model_file(x->model), x->tokenizer = rp_model_tokenizer(x->model);
+    OK(rp_chat_template_new(x->tokenizer, "t", "x", 1, &x->chat));
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
     OK(rp_trainer_open(x->model, &(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"},
@@ -185,6 +187,7 @@ static void close_fixture(Fixture *x) {
     rp_sampler_free(x->sampler);
     rp_session_free(x->session);
     rp_trainer_free(x->trainer);
+    rp_chat_template_free(x->chat);
     rp_model_free(x->model);
     fclose(x->null);
 }

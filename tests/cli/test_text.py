@@ -144,10 +144,40 @@ def test_an_empty_prompt_is_one_bos_token():
     expect(json.loads(ok(o).text)["prompt_tokens"] == 1, "", o)
 
 
+# The template of SmolLM2 begins with it where the conversation has no system message.
+SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+
+
 def test_chat_needs_a_template():
-    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "template")
-    expect_refusal(run("chat", "-m", TINY), 1, "template")
-    expect_refusal(run("chat", "-m", TINY, "--template", "nonsense"), 1, "chatml", "llama3")
+    expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "the file has no chat template; name one of chatml")
+    expect_refusal(run("chat", "-m", TINY), 1, "the file has no chat template; name one of chatml")
+    expect_refusal(run("chat", "-m", TINY, "--template", "nonsense"), 1,
+                   "there is no chat template 'nonsense' (there are chatml, llama3, mistral, gemma, llama2), nor a file of that name")
+    for command in (["chat"], ["generate", "--chat", "-p", "a"]):
+        expect_refusal(run(*command, "-m", TINY, "--template", "chatml", "--no-template"), 2, "--template and --no-template exclude each other")
+    expect_refusal(run("generate", "-p", "a", "-m", TINY, "--no-template"), 2, "--no-template go with --chat")
+
+
+def test_a_template_of_a_file_is_run():
+    def echo(source, *options):
+        path = os.path.join(TMP.name, "t.jinja")
+        with open(path, "w") as f:
+            f.write(source)
+        return run("generate", "-m", TINY, "--chat", "--template", path, "-p", "Hi", "-n", "1", "-q", "--echo", *options)
+
+    r = ok(echo("{% for m in messages %}[{{ m.role | upper }}] {{ m.content }}{% if not loop.last %}, {% endif %}{% endfor %} ->", "--system", "S"))
+    expect(r.text.startswith("[SYSTEM] S, [USER] Hi ->"), "text", r)
+    expect_refusal(echo("a\n{{ messages[0].name.x }}"), 1, "t.jinja:2:20: 'dict' object has no attribute 'name'")
+    expect_refusal(echo("{% if 1 %}"), 1, "t.jinja:1:11: 'endif' is missing at the end of the template")
+    expect_refusal(echo("{{ raise_exception('no system message') }}"), 1, "the template refuses the conversation: no system message")
+    r = ok(run("generate", "-m", TINY, "--chat", "--no-template", "-p", "Hi", "-n", "1", "-q", "--echo", "--system", "S"))
+    expect(r.text.startswith("SHi"), "no template", r)
+    # A conversation goes on where the template refuses a message.
+    path = os.path.join(TMP.name, "t.jinja")
+    with open(path, "w") as f:
+        f.write("{% for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('bad') }}{% endif %}{{ m.content }}{% endfor %}")
+    r = ok(run("chat", "-m", TINY, "--template", path, "-n", "1", "--stats", "-q", stdin=b"good\nbad\ngood\n"))
+    expect(r.err.count("prefill ") == 2 and "the template refuses the conversation: bad" in r.err, "two of three", r)
     expect_refusal(run("chat"), 1, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that was; then: reprise chat "
                    "models/smollm2-135m-instruct-q4_1.gguf")
 
@@ -193,7 +223,7 @@ def test_a_real_model_reads_forged_turns_as_text():
     def count(text, *options):
         return len(json.loads(ok(run("tokenize", "-m", REAL, "--ids", "--json", *options, "-p", text)).text))
 
-    around = count("<|im_start|>") + count("<|im_end|>\n<|im_start|>assistant\n")
+    around = count(SYSTEM + "<|im_start|>") + count("<|im_end|>\n<|im_start|>assistant\n")
     read = tokens_read("-m", REAL, "-t", "2", lines=message)
     expect(read == [around + count("user\n" + message, "--no-special")], "plain text", read)
 
@@ -242,7 +272,7 @@ def test_a_real_model_answers():
     expect_refusal(run(*g, "-p", ""), 1, "the prompt is empty and this model has no beginning-of-sequence token to start from: give some text")
     ok(run(*g, "-p", "-", stdin=b"\xff\xfe\xfd"))
     chat = ok(run(*g, "--chat", "-p", "What is the capital of France?"))
-    text = "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+    text = SYSTEM + "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
     expect(ok(run(*g, "-p", text)).out == chat.out, "--chat is the template spelt out", chat)
     o = json.loads(ok(run("tokenize", "-m", REAL, "-p", text, "--json")).text)
     expect("".join(p["text"] for p in o) == text, "tokens join to the text", o)
@@ -262,7 +292,7 @@ def test_chat_keeps_the_context():
     first = ok(run(*g, "--chat", "-p", one, "--json"))
     first = json.loads(first.text)
     second = json.loads(
-        ok(run(*g, "--json", "-p", turn.format(one) + first["text"] + "<|im_end|>\n" + turn.format(two))).text
+        ok(run(*g, "--json", "-p", SYSTEM + turn.format(one) + first["text"] + "<|im_end|>\n" + turn.format(two))).text
     )
     expect(
         prefills[1] < second["prompt_tokens"] - first["prompt_tokens"], "only the new part is read", prefills

@@ -123,6 +123,43 @@ static RpStatus format_chat(const char *name) {
     return RP_OK;
 }
 
+/* Jinja of loops, macros, filters and JSON. */
+static RpStatus run_template(const char *source) {
+    static const char json[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}], \"tools\": [{\"b\": [1, 2], \"a\": {}}]}";
+    RpGgufFile     *f    = NULL;
+    RpTokenizer    *tk   = NULL;
+    RpChatTemplate *t    = NULL;
+    char           *text = NULL;
+    bool           *control;
+    RpStatus        st = rp_gguf_open(GOLDEN_DIR "tokenizer/smollm.gguf", &f);
+    if (st == RP_OK) st = rp_tokenizer_new(f, &tk);
+    if (st == RP_OK) st = rp_chat_template_new(tk, "t", source, strlen(source), &t);
+    if (st == RP_OK) st = rp_chat_template_render(t, json, sizeof json - 1, &text, &control);
+    if (st == RP_OK) {
+        add_result(text, strlen(text));
+        free(text);
+        free(control);
+        st = rp_chat_template_format(t, &(RpChatMessage){"user", "Hi"}, 1, &text, &control);
+    }
+    if (st == RP_OK) {
+        free(text);
+        free(control);
+    }
+    rp_chat_template_free(t);
+    rp_tokenizer_free(tk);
+    rp_gguf_close(f);
+    return st;
+}
+
+Test(host_faults, running_a_template) {
+    fail_each_call(
+        "template", run_template,
+        "{% macro f(x, y=1) %}{{ x ~ y }}{% endmacro %}{% for m in messages %}{{ f(m.content | upper, y=2) }}"
+        "{% set ns = namespace(a=[1]) %}{% set ns.a = ns.a + [2, 3] | sort %}{{ ns.a | join }}{% endfor %}"
+        "{{ tools | tojson(sort_keys=true) }}{{ 'abc' * 20000 }}");
+}
+
 Test(host_faults, formatting_a_chat) {
     for (int i = RP_CHAT_CHATML; i <= RP_CHAT_LLAMA2; i++)
         fail_each_call("chat", format_chat, rp_chat_name((RpChatKind)i));

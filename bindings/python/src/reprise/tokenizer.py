@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Mapping, Union
@@ -124,51 +125,73 @@ class Tokenizer(Borrowed):
 
     @property
     def chat_format(self) -> str | None:
-        """The chat format of the model's template: chatml, llama3, ...; None if it has none that is known."""
+        """The chat format whose marks the model's template contains: chatml, llama3, ...; None if it has none that is known.
+        The template itself is run by encode_chat."""
+        kind = ct.c_int32()
+        owner = self._hold()
         try:
-            return str(lib.rp_chat_name(self._chat_kind(None)))
+            lib.rp_chat_detect(self._file, ct.byref(kind))
+            return str(lib.rp_chat_name(kind.value))
         except UnsupportedError:
             return None
+        finally:
+            owner.release()
 
-    def _chat_kind(self, template: str | None) -> int:
-        kind = ct.c_int32()
-        if template is not None:
-            lib.rp_chat_from_name(template, ct.byref(kind))
-        else:
-            owner = self._hold()
-            try:
-                lib.rp_chat_detect(self._file, ct.byref(kind))
-            finally:
-                owner.release()
-        return kind.value
+    @contextmanager
+    def _own_template(self) -> Iterator[ct.c_void_p]:
+        """The model's template, while the model is held."""
+        out, owner = ct.c_void_p(), self._hold()
+        try:
+            lib.rp_chat_template_of(self._file, self, ct.byref(out))
+            yield out
+        finally:
+            lib.rp_chat_template_free(out)
+            owner.release()
 
     def encode_chat(self, messages: str | Sequence[Message], *, template: str | None = None, add_special: bool = True,
                     parse_special: bool = False) -> list[int]:
         """The ids of a conversation, up to where the reply begins. Messages are plain text: none can spell a control token,
-        unless parse_special. template: chatml, llama3, mistral, gemma or llama2 instead of that of the model."""
-        kind = self._chat_kind(template)
-        listed, n = chat_messages(messages)
+        unless parse_special. The model's template is run; template: chatml, llama3, mistral, gemma or llama2 instead."""
+        data, control = self.format_chat_masked(messages, template=template)
         flags = add_special * _c.RP_TOK_ADD_SPECIAL | parse_special * _c.RP_TOK_PARSE_SPECIAL
         with token_list() as out:
-            lib.rp_chat_tokenize_sized(self, kind, ct.byref(listed), ct.sizeof(_c.RpChatMessage), n, flags, ct.byref(out))
+            lib.rp_tokenize_masked(self, data, control, len(data), flags, ct.byref(out))
             return ids_of(out)
 
     def format_chat(self, messages: str | Sequence[Message], *, template: str | None = None) -> str:
         """The conversation as text, to be shown. To tokenise it, use encode_chat."""
-        return format_chat(messages, self._chat_kind(template))
+        return self.format_chat_masked(messages, template=template)[0].decode("utf-8", "replace")
 
     def format_chat_masked(self, messages: str | Sequence[Message], *, template: str | None = None) -> tuple[bytes, bytes]:
         """The conversation as UTF-8, and for each of its bytes 1 if it may be part of a control token: for encode(control=...)."""
-        kind = self._chat_kind(template)
         listed, n = chat_messages(messages)
+        text, control, kind = ct.c_void_p(), ct.c_void_p(), ct.c_int32()
+        rest = (ct.byref(listed), ct.sizeof(_c.RpChatMessage), n, ct.byref(text), ct.byref(control))
+        if template is not None:
+            lib.rp_chat_from_name(template, ct.byref(kind))
+            lib.rp_chat_format_masked_sized(kind.value, *rest)
+        else:
+            with self._own_template() as own:
+                lib.rp_chat_template_format_sized(own, *rest)
+        return _take_text(text, control)
+
+    def render_chat(self, variables: Mapping[str, Any]) -> tuple[bytes, bytes]:
+        """The model's template with all that it can take: {"messages": [...], "tools": [...], "enable_thinking": False, ...}. The
+        result is that of format_chat_masked."""
+        data = json.dumps(variables, ensure_ascii=False).encode("utf-8")
         text, control = ct.c_void_p(), ct.c_void_p()
-        lib.rp_chat_format_masked_sized(kind, ct.byref(listed), ct.sizeof(_c.RpChatMessage), n, ct.byref(text), ct.byref(control))
-        try:
-            data = ct.string_at(text.value or 0)
-            return data, ct.string_at(control.value or 0, len(data))
-        finally:
-            libc.free(text)
-            libc.free(control)
+        with self._own_template() as own:
+            lib.rp_chat_template_render(own, data, len(data), ct.byref(text), ct.byref(control))
+        return _take_text(text, control)
+
+
+def _take_text(text: ct.c_void_p, control: ct.c_void_p) -> tuple[bytes, bytes]:
+    try:
+        data = ct.string_at(text.value or 0)
+        return data, ct.string_at(control.value or 0, len(data))
+    finally:
+        libc.free(text)
+        libc.free(control)
 
 
 def format_chat(messages: str | Sequence[Message], template: str | int = "chatml") -> str:

@@ -507,6 +507,10 @@ extern "C" {
 pub struct RpTokenizer {
     _opaque: [u8; 0],
 }
+#[repr(C)]
+pub struct RpChatTemplate {
+    _opaque: [u8; 0],
+}
 pub const RP_TOK_ADD_SPECIAL: c_int = 1;
 pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
 pub type RpChatKind = c_int;
@@ -553,12 +557,18 @@ extern "C" {
     pub fn rp_token_bytes(tk: *const RpTokenizer, id: i32, special: bool, out: *mut RpGgufString) -> RpStatus;
     pub fn rp_utf8_feed(u: *mut RpUtf8Stream, bytes: *const c_char, n: usize, out: *mut c_char) -> usize;
     pub fn rp_utf8_flush(u: *mut RpUtf8Stream, out: *mut c_char) -> usize;
+    pub fn rp_chat_template_of(f: *const RpGgufFile, tk: *const RpTokenizer, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_new(tk: *const RpTokenizer, name: *const c_char, text: *const c_char, n: usize, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_free(t: *mut RpChatTemplate);
     pub fn rp_chat_detect(f: *const RpGgufFile, out: *mut RpChatKind) -> RpStatus;
     pub fn rp_chat_from_name(name: *const c_char, out: *mut RpChatKind) -> RpStatus;
     pub fn rp_chat_name(kind: RpChatKind) -> *const c_char;
     pub fn rp_chat_tokenize_sized(tk: *const RpTokenizer, kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
     pub fn rp_chat_format_masked_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
     pub fn rp_chat_format_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, out: *mut *mut c_char) -> RpStatus;
+    pub fn rp_chat_template_format_sized(t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+    pub fn rp_chat_template_tokenize_sized(tk: *const RpTokenizer, t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_chat_template_render(t: *const RpChatTemplate, json: *const c_char, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
 }
 
 // ---- reprise/model.h ----

@@ -150,7 +150,7 @@ impl Model {
         Tokenizer::of_model(unsafe { sys::rp_model_tokenizer(self.raw()) })
     }
 
-    /// The chat format that the template of the file shows.
+    /// The chat format whose marks the template of the file contains. [`Model::chat_tokens`] runs the template itself.
     pub fn chat_kind(&self) -> Result<ChatKind> {
         let mut kind = 0;
         check(unsafe { sys::rp_chat_detect(sys::rp_model_file(self.raw()), &mut kind) })?;
@@ -174,9 +174,9 @@ impl Model {
     }
 
     /// A conversation as token ids, which end where the reply of the assistant begins. Messages are plain text: one that
-    /// spells a control token does not end its turn. The roles must be: system? (user assistant)* user.
+    /// spells a control token does not end its turn. The template of the file is run; it decides which roles it takes.
     pub fn chat_tokens(&self, messages: &[Message<'_>]) -> Result<Vec<i32>> {
-        self.tokenizer()?.encode_chat(self.chat_kind()?, messages, true, false)
+        self.tokenizer()?.encode_by_template(unsafe { sys::rp_model_file(self.raw()) }, messages)
     }
 
     /// The logits after every token of sequences that are `seq` tokens long, each from an empty context:

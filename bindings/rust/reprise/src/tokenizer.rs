@@ -85,6 +85,30 @@ fn flags(add_special: bool, parse_special: bool) -> u32 {
     (add | parse) as u32
 }
 
+/// A chat template of the library.
+struct Template(*mut sys::RpChatTemplate);
+
+impl Drop for Template {
+    fn drop(&mut self) {
+        unsafe { sys::rp_chat_template_free(self.0) }
+    }
+}
+
+/// Calls `run` with the messages as the library takes them: pointer, bytes of one, number.
+fn with_messages<T>(
+    messages: &[Message<'_>],
+    run: impl FnOnce(*const sys::RpChatMessage, usize, usize) -> Result<T>,
+) -> Result<T> {
+    let texts = messages.iter().map(|m| {
+        let role = c_string("rp_chat_tokenize", "role", m.role)?;
+        Ok((role, c_string("rp_chat_tokenize", "text", m.text)?))
+    });
+    let texts: Vec<(CString, CString)> = texts.collect::<Result<_>>()?;
+    let raw = |(role, text): &(CString, CString)| sys::RpChatMessage { role: role.as_ptr(), text: text.as_ptr() };
+    let raw: Vec<sys::RpChatMessage> = texts.iter().map(raw).collect();
+    run(raw.as_ptr(), size_of::<sys::RpChatMessage>(), raw.len())
+}
+
 impl<'m> Tokenizer<'m> {
     pub(crate) fn of_model(raw: *const sys::RpTokenizer) -> Result<Tokenizer<'m>> {
         if raw.is_null() {
@@ -111,19 +135,25 @@ impl<'m> Tokenizer<'m> {
         add_special: bool,
         parse_special: bool,
     ) -> Result<Vec<i32>> {
-        let texts = messages.iter().map(|m| {
-            let role = c_string("rp_chat_tokenize", "role", m.role)?;
-            Ok((role, c_string("rp_chat_tokenize", "text", m.text)?))
-        });
-        let texts: Vec<(CString, CString)> = texts.collect::<Result<_>>()?;
-        let raw = |(role, text): &(CString, CString)| sys::RpChatMessage { role: role.as_ptr(), text: text.as_ptr() };
-        let raw: Vec<sys::RpChatMessage> = texts.iter().map(raw).collect();
-        let (mut list, flags) = (TokenList::new(), flags(add_special, parse_special));
-        let bytes = size_of::<sys::RpChatMessage>();
-        check(unsafe {
-            sys::rp_chat_tokenize_sized(self.raw, kind.0, raw.as_ptr(), bytes, raw.len(), flags, &mut list.0)
-        })?;
-        Ok(list.to_vec())
+        with_messages(messages, |raw, bytes, n| {
+            let (mut list, flags) = (TokenList::new(), flags(add_special, parse_special));
+            check(unsafe { sys::rp_chat_tokenize_sized(self.raw, kind.0, raw, bytes, n, flags, &mut list.0) })?;
+            Ok(list.to_vec())
+        })
+    }
+
+    /// A conversation by the template of the file: see [`crate::Model::chat_tokens`].
+    pub(crate) fn encode_by_template(&self, file: *const sys::RpGgufFile, messages: &[Message<'_>]) -> Result<Vec<i32>> {
+        let mut raw = std::ptr::null_mut();
+        check(unsafe { sys::rp_chat_template_of(file, self.raw, &mut raw) })?;
+        let template = Template(raw);
+        with_messages(messages, |raw, bytes, n| {
+            let (mut list, flags) = (TokenList::new(), flags(true, false));
+            check(unsafe {
+                sys::rp_chat_template_tokenize_sized(self.raw, template.0, raw, bytes, n, flags, &mut list.0)
+            })?;
+            Ok(list.to_vec())
+        })
     }
 
     /// The text of ids, with U+FFFD for bytes that are not UTF-8. `special`: control tokens give their text.

@@ -1,0 +1,24 @@
+/* chat_format.h - what makes the text of a conversation: the model's template, that of a file, a named format, or
+ * none. */
+#ifndef CLI_CHAT_FORMAT_H
+#define CLI_CHAT_FORMAT_H
+
+#include "cli/common.h"
+
+/* Zero-initialise it. */
+typedef struct ChatFormat {
+    RpChatTemplate *program; /* NULL: the format `kind` */
+    RpChatKind      kind;
+    const char     *name; /* to be shown; borrowed */
+} ChatFormat;
+
+/* `name`: NULL for the model's template, a named format, or the path of a file. `none`: messages and replies as they
+ * are, one behind the other. */
+RP_NODISCARD RpStatus cli_chat_format_open(const RpModel *m, const char *name, bool none, ChatFormat *out);
+void                  cli_chat_format_free(ChatFormat *f);
+
+/* As rp_chat_template_format. */
+RP_NODISCARD RpStatus cli_chat_text(const ChatFormat *f, const RpChatMessage *messages, size_t n, char **text,
+                                    bool **control);
+
+#endif
