@@ -41,19 +41,24 @@
                                                             FIELD(scales, 192, 16) FIELD(d, 208, 2))                      \
     X(MXFP4, mxfp4, 32,  12, false,  24,  1,  17, 38, Q8_0, FIELD(qs, 1, 16) FIELD(e, 0, 1))
 
-/* Types whose CPU kernels are made from expand_<name> (fallback/quants/expand.h). Those above have their own loads for
- * each instruction set. Quants with offset 128 are signed. */
+/* Types all of whose CPU kernels are made from expand_<name> (fallback/quants/expand.h). Quants with offset 128 are
+ * signed. */
+#define RP_GENERIC_QUANTS(X)                                                                                              \
+    X(TQ1_0,   tq1_0,   32, 128, false, 129,  0,  52, 36, Q6_K, FIELD(qs, 0, 48) FIELD(qh, 48, 4) FIELD(d, 52, 2))
+
+/* Types with loads of their own for GEMV on x86, and those above. The first list of all has loads for each instruction
+ * set. */
 #define RP_SEARCHED_QUANTS(X)                                                                                             \
     X(IQ4_NL,  iq4_nl,  32, 128, false, 241,  2,  18, 25, Q6_K, FIELD(qs, 2, 16) FIELD(d, 0, 2))                          \
     X(IQ4_XS,  iq4_xs,  32, 128, false, 241,  8, 136, 30, Q6_K, FIELD(q0, 8, 64) FIELD(q1, 72, 64) FIELD(head, 0, 8))     \
     X(Q2_K,    q2_k,    16,   0, true,    3, 16,  80, 10, Q6_K, FIELD(qs, 16, 64) FIELD(scales, 0, 16) FIELD(d, 80, 4))   \
     X(Q3_K,    q3_k,    16, 128, false, 131,  0,  96, 11, Q6_K, FIELD(qs, 32, 64) FIELD(high, 0, 32) FIELD(scales, 96, 12)\
                                                                   FIELD(d, 108, 2))                                       \
-    X(TQ1_0,   tq1_0,   32, 128, false, 129,  0,  52, 36, Q6_K, FIELD(qs, 0, 48) FIELD(qh, 48, 4) FIELD(d, 52, 2))        \
     X(TQ2_0,   tq2_0,   32, 128, false, 130,  0,  64, 37, Q6_K, FIELD(qs, 0, 64) FIELD(d, 64, 2))                         \
     X(NVFP4,   nvfp4,   16, 128, false, 140,  4,  36, 39, Q6_K, FIELD(q0, 0, 64) FIELD(q1, 64, 64) FIELD(d, 128, 16))     \
     X(Q1_0,    q1_0,    32, 128, false, 129,  2,  18, 40, Q6_K, FIELD(qs, 4, 32) FIELD(d, 0, 4))                          \
-    X(Q2_0,    q2_0,    32, 128, false, 130,  2,  18, 41, Q6_K, FIELD(qs, 8, 64) FIELD(d, 0, 8))
+    X(Q2_0,    q2_0,    32, 128, false, 130,  2,  18, 41, Q6_K, FIELD(qs, 8, 64) FIELD(d, 0, 8))                          \
+    RP_GENERIC_QUANTS(X)
 
 /* The same, of types whose quants are entries of a codebook (fallback/quants/codebook_fit.h). */
 #define RP_CODEBOOK_QUANTS(X)                                                                                             \

@@ -49,7 +49,7 @@ INLINE __m512 add_load(const QuantLoader *t, const Rows *rows, size_t at, int n_
     for (int r = 0; r < ROWS; r++) {
         Kstep s[MAX_KSTEPS];
         t->load(rows->row[r] + at, n_subs, s);
-        for (int h = 0; h < t->n_ksteps; h++) lanes[h][r] = lane_dots(&t->form, s[h].a, s[h].b, &x[h]);
+        for (int h = 0; h < t->n_ksteps; h++) lanes[h][r] = lane_dots(t, &s[h], &x[h]);
     }
     t->scales(rows->row, at, n_subs, w);
     for (int h = 0; h < t->n_ksteps; h++) {

@@ -19,9 +19,11 @@
 #ifdef RP_X86
 #define INLINE RP_TARGET_AVX512 RP_BODY
 
-/* One row's k-step: the table above. */
+/* One row's k-step: the table above. Types with `negative` masks have the magnitudes of q there. Elements of set bits
+ * are negative. */
 typedef struct Kstep {
-    __m512i a, b;
+    __m512i   a, b;
+    __mmask64 negative_a, negative_b;
 } Kstep;
 
 /* The scales and minima of a k-step of four rows: lane 4u + r is sub-block u of row r. */
@@ -50,11 +52,20 @@ typedef struct QuantLoader {
     LoadScales *scales;
     int         n_ksteps;
     size_t      bytes; /* of one row's load */
-    QuantForm   form;
+    QuantForm   form;  /* its offset: that of the q of `load` */
+    bool        negative;
 } QuantLoader;
 
+/* LEFT_<name>: the offset that `load` leaves in q, or NEGATIVE. */
+enum { NEGATIVE = -1 };
 #define QUANT_LOADER(ID, name)                                                                                         \
-    { load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_LOAD_BYTES(ID), RP_QUANT_FORM(ID) }
+    {                                                                                                                  \
+        load_##name, scales_##name, RP_LOAD_KSTEPS(ID), RP_LOAD_BYTES(ID),                                             \
+            {RP_##ID##_SUB, LEFT_##name < 0 ? 0 : LEFT_##name, RP_##ID##_HAS_MIN, RP_##ID##_TOP}, LEFT_##name < 0      \
+    }
+#define X(ID, name, sub, offset, ...) enum { LEFT_##name = (offset) };
+RP_DIRECT_QUANTS(X)
+#undef X
 
 INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
 INLINE __m512i high_nibbles(__m512i v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
@@ -144,11 +155,85 @@ INLINE __m512i word_by_sub_and_row(__m512i v, int w) {
     return _mm512_permutexvar_epi32(_mm512_add_epi32(first, _mm512_set1_epi32(w)), v);
 }
 
+INLINE __m512i both(__m256i low, __m256i high) { return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1); }
+
+INLINE __m512 both_ps(__m256 low, __m256 high) { return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1); }
+
+/* Shift counts: n in each 16-bit word of the lower 32 bytes, m in the upper. */
+INLINE __m512i words_twice(int n, int m) {
+    return _mm512_inserti64x4(_mm512_set1_epi16((short)n), _mm256_set1_epi16((short)m), 1);
+}
+
+/* The half floats at byte `at` of four rows: that of row r in lanes 4u + r. Each row is loaded with an offset, so that
+ * its half float falls into lane r. */
+INLINE __m512 halves_of_rows(const char *const *row, size_t at) {
+    __m128i d = _mm_setzero_si128();
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; r++) d = _mm_mask_loadu_epi16(d, (__mmask8)(1 << r), row[r] + at - 2 * (size_t)r);
+    return _mm512_broadcast_f32x4(_mm_cvtph_ps(d));
+}
+
+/* Shift counts: 8u + n in the lanes of sub-block u, which bring byte u to the lowest, shifted by n bits more. */
+INLINE __m512i bytes_down(int n) {
+    const __m512i by = _mm512_setr_epi32(0, 0, 0, 0, 8, 8, 8, 8, 16, 16, 16, 16, 24, 24, 24, 24);
+    return _mm512_add_epi32(by, _mm512_set1_epi32(n));
+}
+
+/* ---- scales of types whose blocks give eight at once: those of blocks of 32 begin their block ---- */
+
+#define ROW_SCALES(ID, name)                                                                                           \
+    INLINE void scales_##name(const char *const *row, size_t at, int n_subs, KstepScales *out) {                       \
+        if (RP_##ID##_ELEMS == 32) {                                                                                   \
+            half_scales(row, at, RP_##ID##_BYTES, 1, n_subs, out);                                                     \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (int part = 0; part < RP_##ID##_ELEMS / RP_##ID##_SUB / 8; part++) {                                       \
+            __m256 scale[4], min[4], pair[4];                                                                          \
+            for (int r = 0; r < 4; r++)                                                                                \
+                scale[r] = sub_scales_##name##_avx2((const Block##ID *)(const void *)(row[r] + at), part, &min[r]);    \
+            pairs_of_rows(scale, pair);                                                                                \
+            for (int k = 0; k < 2; k++) out[2 * part + k].scale = both_ps(pair[2 * k], pair[2 * k + 1]);               \
+            if (!RP_##ID##_HAS_MIN) continue;                                                                          \
+            pairs_of_rows(min, pair);                                                                                  \
+            for (int k = 0; k < 2; k++) out[2 * part + k].min = both_ps(pair[2 * k], pair[2 * k + 1]);                 \
+        }                                                                                                              \
+    }
+
+/* ---- types with a codebook ---- */
+
+/* Entries of 8 elements at four times two places, and of 4 elements at four times four places. */
+#define TWO8(name, codebook, e) codebook[at_##name(b, at, e)], codebook[at_##name(b, at, (e) + 1)]
+#define TAKE8(name, codebook, first, step)                                                                             \
+    both(take_four_words((const uint64_t[]){TWO8(name, codebook, first), TWO8(name, codebook, (first) + (step))}),     \
+         take_four_words((const uint64_t[]){TWO8(name, codebook, (first) + 2 * (step)),                                \
+                                            TWO8(name, codebook, (first) + 3 * (step))}))
+INLINE __m256i take_four_words(const uint64_t *v) {
+    return _mm256_setr_epi64x((int64_t)v[0], (int64_t)v[1], (int64_t)v[2], (int64_t)v[3]);
+}
+
+#define FOUR4(name, e)                                                                                                 \
+    at_##name(b, at, e), at_##name(b, at, (e) + 1), at_##name(b, at, (e) + 2), at_##name(b, at, (e) + 3)
+#define TAKE4(name, first)                                                                                             \
+    both(rp_take_eight_avx2(rp_codebook_##name, (int[]){FOUR4(name, first), FOUR4(name, (first) + 8)}),                \
+         rp_take_eight_avx2(rp_codebook_##name, (int[]){FOUR4(name, (first) + 16), FOUR4(name, (first) + 24)}))
+
+/* The signs of both k-steps, as masks of a and of b: of each 32, the first and the second 16. */
+INLINE void put_masks(__m256i signs, Kstep *s) {
+    uint64_t      masks[4];
+    const __m256i of = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    _mm256_storeu_si256((void *)masks, _mm256_shuffle_epi8(signs, of));
+    for (int j = 0; j < 2; j++) s[j].negative_a = masks[2 * j], s[j].negative_b = masks[2 * j + 1];
+}
+
 /* ---- the types ---- */
 
 #define RP_LOADS_GEMV_AVX512
 #include "fallback/quants/types.h"
 #undef RP_LOADS_GEMV_AVX512
+#undef TAKE8
+#undef TWO8
+#undef TAKE4
+#undef FOUR4
 
 /* ---- columns ---- */
 
@@ -195,10 +280,13 @@ INLINE ColumnKstep column_kstep(const QuantForm *form, const DotColumn *x, int64
 }
 
 /* The dot product of a row's k-step and the column's, four (eight) products in each lane, offset subtracted. */
-INLINE __m512i lane_dots(const QuantForm *form, __m512i a, __m512i b, const ColumnKstep *x) {
-    __m512i dot = _mm512_dpbusd_epi32(x->offset, a, x->a);
-    if (form->sub_elems == 32) dot = _mm512_dpbusd_epi32(dot, b, x->b);
-    return dot;
+INLINE __m512i lane_dots(const QuantLoader *t, const Kstep *s, const ColumnKstep *x) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i xa   = t->negative ? _mm512_mask_sub_epi8(x->a, s->negative_a, zero, x->a) : x->a;
+    __m512i       dot  = _mm512_dpbusd_epi32(x->offset, s->a, xa);
+    if (t->form.sub_elems == 16) return dot;
+    const __m512i xb = t->negative ? _mm512_mask_sub_epi8(x->b, s->negative_b, zero, x->b) : x->b;
+    return _mm512_dpbusd_epi32(dot, s->b, xb);
 }
 #endif
 #endif

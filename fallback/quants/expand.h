@@ -12,6 +12,15 @@
  *     sub_scales_<name>(b, scale, min)   of each sub-block; only types with minima write min
  *     sub_scales_<name>_avx2(b, part, min)   of sub-blocks 8 * part to 8 * part + 7
  *
+ * Types with a codebook also have, for GEMV of AVX2 and AVX-512,
+ *
+ *     entries_<name>_avx2(b, at)      the signs of a block, a bit each; IQ1: a byte for each entry, 255 for an offset
+ *                                     of -1/8. Writes at[], the places of entries, if at_<name> uses it
+ *     at_<name>(b, at, e)             the place of entry e in the codebook
+ *
+ * Those, and all but the types of RP_GENERIC_QUANTS, have their own loads for GEMV on x86: the parts
+ * RP_LOADS_GEMV_AVX2, with sums_<name> in the place of load_<name>, and RP_LOADS_GEMV_AVX512 below.
+ *
  * Types of RP_DIRECT_QUANTS load several blocks or rows at once, which takes fewer instructions. They have instead:
  *
  *     <name>_block(b, q, scale, min)  q of a block, offset included; scale and minimum of each 16 elements
@@ -33,14 +42,6 @@
 
 #ifdef RP_X86
 #include <immintrin.h>
-
-/* expand_<name>_avx2, and expand_<name>_neon below, from expand_<name>, which the compiler vectorises. */
-#define RP_EXPAND_AVX2(ID, name)                                                                                       \
-    RP_TARGET_AVX2 RP_BODY __m256i expand_##name##_avx2(const Block##ID *b, int i) {                                   \
-        int8_t v[32];                                                                                                  \
-        expand_##name(b, i, v);                                                                                        \
-        return _mm256_loadu_si256((const void *)v);                                                                    \
-    }
 
 /* sub_scales_<name>_avx2 of types in blocks of 256 without minima: `factor` times d, an f16, times integers. */
 RP_TARGET_AVX2 RP_BODY __m256 rp_times_f16_avx2(uint16_t d, float factor, __m256i v) {
@@ -84,13 +85,12 @@ RP_TARGET_AVX2 RP_BODY __m256i rp_negate_avx2(__m256i v, uint32_t bits) {
     const __m256i mask = rp_byte_mask_avx2(bits);
     return _mm256_sub_epi8(_mm256_xor_si256(v, mask), mask);
 }
-#else
-#define RP_EXPAND_AVX2(ID, name)
 #endif
 
 #ifdef __aarch64__
 #include <arm_neon.h>
 
+/* expand_<name>_neon from expand_<name>, which the compiler vectorises. */
 #define RP_EXPAND_NEON(ID, name)                                                                                       \
     RP_BODY void expand_##name##_neon(const Block##ID *b, int i, int8x16_t *v) {                                       \
         int8_t all[32];                                                                                                \
@@ -161,6 +161,40 @@ RP_BODY uint32_t rp_even_signs_of_32(uint32_t word) {
 RP_TARGET_AVX2 RP_BODY __m256i rp_take_four_avx2(const uint64_t *codebook, const int at[4]) {
     return _mm256_setr_epi64x((int64_t)codebook[at[0]], (int64_t)codebook[at[1]], (int64_t)codebook[at[2]],
                               (int64_t)codebook[at[3]]);
+}
+
+/* rp_even_signs of each byte. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_even_signs_avx2(__m256i seven) {
+    const __m256i parity = _mm256_broadcastsi128_si256(/* of a nibble, as bit 7 */
+                                                       _mm_setr_epi8(0, -128, -128, 0, -128, 0, 0, -128, -128, 0, 0,
+                                                                     -128, 0, -128, -128, 0));
+    const __m256i low    = _mm256_and_si256(seven, _mm256_set1_epi8(15));
+    const __m256i high   = _mm256_and_si256(_mm256_srli_epi16(seven, 4), _mm256_set1_epi8(15));
+    const __m256i odd    = _mm256_xor_si256(_mm256_shuffle_epi8(parity, low), _mm256_shuffle_epi8(parity, high));
+    return _mm256_or_si256(seven, odd);
+}
+
+/* rp_even_signs_of_32 of each word. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_even_signs_of_words_avx2(__m256i v) {
+    /* 14 bits to each 16, then 7 bits to each 8 */
+    v = _mm256_or_si256(_mm256_and_si256(v, _mm256_set1_epi32(0x3fff)),
+                        _mm256_and_si256(_mm256_slli_epi32(v, 2), _mm256_set1_epi32(0x3fff0000)));
+    v = _mm256_or_si256(_mm256_and_si256(v, _mm256_set1_epi16(0x7f)),
+                        _mm256_and_si256(_mm256_slli_epi16(v, 1), _mm256_set1_epi16(0x7f00)));
+    return rp_even_signs_avx2(v);
+}
+
+/* at[0..15] = v. Compilers would take words that are used from the vector, with two instructions each, if they knew
+ * that memory has the same words. */
+RP_TARGET_AVX2 RP_BODY void rp_put_words_avx2(__m256i v, uint16_t *at) {
+    _mm256_storeu_si256((void *)at, v);
+    __asm__("" : "+m"(*(uint16_t(*)[16])at));
+}
+
+/* at[0..15] = low[0..15] | high, where `high` has higher bits in words of 16 bits. */
+RP_TARGET_AVX2 RP_BODY void rp_put_places_avx2(const uint8_t *low, __m256i high, uint16_t *at) {
+    const __m256i v = _mm256_cvtepu8_epi16(_mm_loadu_si128((const void *)low));
+    rp_put_words_avx2(_mm256_or_si256(v, high), at);
 }
 
 RP_TARGET_AVX2 RP_BODY __m256i rp_take_eight_avx2(const uint32_t *codebook, const int at[8]) {

@@ -327,6 +327,32 @@ Test(mul_mat, all_variants_agree_for_every_number_of_blocks_and_rows) {
             }
 }
 
+/* GEMV on x86 prepares 16384 elements of the column at a time, and uses them for 256 rows. */
+Test(mul_mat, all_variants_agree_for_more_elements_and_rows_than_are_prepared_at_once) {
+    static const int64_t shapes[][2] = {
+        {16384,       3  },
+        {16384 + 768, 6  },
+        {16384 + 96,  5  },
+        {256,         261}
+    }; /* n, rows */
+    for (int i = 0; i < N_QUANT_TYPES * 4; i++) {
+        const RpDtype type = quant_types[i / 4];
+        const int64_t n = shapes[i % 4][0], rows = shapes[i % 4][1];
+        if (n % rp_dtype_info(type)->block_elems != 0) continue;
+        char            *w    = random_blocks(type, n, rows, 42);
+        float           *x    = random_floats((size_t)n, 43), y[261];
+        const RpOpParams p    = {.mul_mat = {.bound = RP_BOUND_NONE}};
+        char            *q    = quantize_columns(x, n, 1);
+        const RpOpArgs   args = {
+              .dst    = tensor(RP_F32, y, rows, 1, 1, 1),
+              .src    = {tensor(type, w, n, rows, 1, 1), tensor(RP_Q8_ACT, q, n, 1, 1, 1)},
+              .params = &p
+        };
+        expect_variants_agree(&args, rp_dtype_name(type));
+        free(w), free(x), free(q);
+    }
+}
+
 /* f32 columns, with any weights: against the sum in double. heads_w: weight matrices that `heads` heads share. */
 static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w, int64_t heads) {
     const size_t n_w = (size_t)(n * rows * heads_w), n_x = (size_t)(n * columns * heads),

@@ -69,6 +69,41 @@ RP_EXPAND_IQ1(IQ1_M, iq1_m)
 #undef RP_EXPAND_IQ1
 #endif
 
+#ifdef RP_X86
+/* Four words of qh belong to 16 entries: each to four words. They are multiplied to bring their three bits to bits 8 to
+ * 10; that of the fourth entry, and of the second and third too, after a shift to the right by one. */
+RP_BODY int                    at_iq1_s(const BlockIQ1_S *b, const uint16_t *at, int e) { return (void)b, at[e]; }
+RP_TARGET_AVX2 RP_BODY __m256i entries_iq1_s_avx2(const BlockIQ1_S *b, uint16_t *at) {
+    const __m128i qh = _mm_loadu_si128((const void *)b->qh), half = _mm_srli_epi16(qh, 1);
+    const __m128i of = _mm_setr_epi8(0, 1, 2, 3, 2, 3, 2, 3, 4, 5, 6, 7, 6, 7, 6, 7);
+    const __m256i by = _mm256_set1_epi64x(0x0001000800400100);
+    for (int i = 0; i < 2; i++) {
+        const __m128i twice = i == 0 ? _mm_unpacklo_epi16(qh, half) : _mm_unpackhi_epi16(qh, half);
+        const __m128i low = _mm_shuffle_epi8(twice, of), high = _mm_shuffle_epi8(_mm_unpackhi_epi64(twice, twice), of);
+        const __m256i v = _mm256_mullo_epi16(_mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1), by);
+        rp_put_places_avx2(b->qs + 16 * i, _mm256_and_si256(v, _mm256_set1_epi16(0x700)), at + 16 * i);
+    }
+    /* the highest bit of each word, to four bytes */
+    const __m128i minus = _mm_srai_epi16(qh, 15);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_unpacklo_epi16(minus, minus)),
+                                   _mm_unpackhi_epi16(minus, minus), 1);
+}
+
+/* A byte of qh belongs to two entries: it is multiplied to bring three bits to bits 8 to 10. */
+RP_BODY int                    at_iq1_m(const BlockIQ1_M *b, const uint16_t *at, int e) { return (void)b, at[e]; }
+RP_TARGET_AVX2 RP_BODY __m256i entries_iq1_m_avx2(const BlockIQ1_M *b, uint16_t *at) {
+    const __m128i qh = _mm_loadu_si128((const void *)b->qh), up = _mm_slli_epi16(qh, 4);
+    const __m128i low = _mm_unpacklo_epi8(up, qh), high = _mm_unpackhi_epi8(up, qh); /* bits 4-7 of each byte */
+    const __m128i part[] = {low, high};
+    for (int i = 0; i < 2; i++) {
+        const __m256i v = _mm256_slli_epi16(_mm256_cvtepu8_epi16(part[i]), 4);
+        rp_put_places_avx2(b->qs + 16 * i, _mm256_and_si256(v, _mm256_set1_epi16(0x700)), at + 16 * i);
+    }
+    const __m256i all = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    return _mm256_cmpgt_epi8(_mm256_setzero_si256(), all);
+}
+#endif
+
 RP_BODY void sub_scales_iq1_s(const BlockIQ1_S *b, float *scale, float *min) {
     const float d = rp_f16_to_f32(b->d) / 8.0f;
     (void)min;
@@ -135,4 +170,97 @@ static inline void quantize_iq1_m(const float *x, const float *w, void *out) {
     }
 }
 
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+/* 8 times the value, plus 9 and the offset of 1 or -1, is unsigned. 9 is subtracted as that of other types. */
+#define HEADER(ID, name)                                                                                               \
+    ROW_SCALES(ID, name)                                                                                               \
+    enum { LEFT_##name = 9 };                                                                                          \
+    INLINE void header_##name(const char *const *p, Header *out) {                                                     \
+        scales_of_rows_##name(p, out);                                                                                 \
+        for (int r = 0; r < ROWS; r++) {                                                                               \
+            CodebookEntries *e     = &out->entries[r];                                                                 \
+            const __m256i    minus = entries_##name##_avx2((const Block##ID *)(const void *)p[r], e->at);              \
+            _mm256_store_si256((void *)e->signs,                                                                       \
+                               _mm256_add_epi8(_mm256_set1_epi8(10), _mm256_add_epi8(minus, minus)));                  \
+        }                                                                                                              \
+    }
+HEADER(IQ1_S, iq1_s)
+HEADER(IQ1_M, iq1_m)
+#undef HEADER
+
+/* Bytes a, b, c and d of v, each 8 times. */
+INLINE __m256i each_8_times(__m256i v, int a, int b, int c, int d) {
+    const uint64_t all = 0x0101010101010101;
+    return _mm256_shuffle_epi8(v, _mm256_setr_epi64x((int64_t)(all * (uint64_t)a), (int64_t)(all * (uint64_t)b),
+                                                     (int64_t)(all * (uint64_t)c), (int64_t)(all * (uint64_t)d)));
+}
+
+/* All entries of a sub-block have the same offset. */
+INLINE __m256i sums_iq1_s(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    const int i = 2 * j + h;
+    __m256i   v[ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < ROWS; r++) {
+        const BlockIQ1_S      *block = (const BlockIQ1_S *)(const void *)p[r];
+        const CodebookEntries *e     = &header->entries[r];
+        int64_t                eight;
+        memcpy(&eight, e->signs + 8 * i, sizeof eight);
+        const __m256i add = each_8_times(_mm256_set1_epi64x(eight), 0, 0, 4, 4);
+        const __m256i a   = TAKE8(iq1_s, rp_codebook_iq1, 8 * i, 8 * i + 1, 8 * i + 4, 8 * i + 5);
+        const __m256i b   = TAKE8(iq1_s, rp_codebook_iq1, 8 * i + 2, 8 * i + 3, 8 * i + 6, 8 * i + 7);
+        v[r]              = _mm256_add_epi16(_mm256_maddubs_epi16(_mm256_add_epi8(a, add), x->q[0]),
+                                             _mm256_maddubs_epi16(_mm256_add_epi8(b, add), x->q[1]));
+    }
+    return sums_less_offset(v, x->offset);
+}
+
+INLINE __m256i sums_iq1_m(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    const int i = 2 * j + h;
+    __m256i   v[ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < ROWS; r++) {
+        const BlockIQ1_M      *block = (const BlockIQ1_M *)(const void *)p[r];
+        const CodebookEntries *e     = &header->entries[r];
+        const __m256i add = each_8_times(_mm256_set1_epi32(word32((const char *)e->signs + 4 * i)), 0, 1, 2, 3);
+        const __m256i a   = TAKE8(iq1_m, rp_codebook_iq1, 4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3);
+        v[r]              = _mm256_maddubs_epi16(_mm256_add_epi8(a, add), x->q[0]);
+    }
+    return sums_less_offset(v, x->offset);
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+ROW_SCALES(IQ1_S, iq1_s)
+ROW_SCALES(IQ1_M, iq1_m)
+enum { LEFT_iq1_s = 9, LEFT_iq1_m = 9 };
+
+/* 8 times the value, plus 9 and the offset of 1 or, in the entries of set bits, -1. */
+INLINE __m512i with_offsets(__m512i entries, __mmask8 minus) {
+    const __m512i v = _mm512_add_epi8(entries, _mm512_set1_epi8(10));
+    return _mm512_mask_sub_epi64(v, minus, v, _mm512_set1_epi8(2)); /* no byte borrows */
+}
+
+/* All entries of a sub-block have the same offset. */
+INLINE void load_iq1_s(const char *p, int n_subs, Kstep *s) {
+    const BlockIQ1_S *b = (const BlockIQ1_S *)(const void *)p;
+    uint16_t          at[64];
+    (void)n_subs;
+    (void)entries_iq1_s_avx2(b, at);
+    const int minus = _mm_movemask_epi8(_mm_srai_epi16(load16(b->qh), 15)); /* two bits for a sub-block */
+    for (int j = 0; j < 2; j++) {
+        s[j].a = with_offsets(TAKE8(iq1_s, rp_codebook_iq1, 16 * j, 4), (__mmask8)(minus >> 8 * j));
+        s[j].b = with_offsets(TAKE8(iq1_s, rp_codebook_iq1, 16 * j + 2, 4), (__mmask8)(minus >> 8 * j));
+    }
+}
+
+INLINE void load_iq1_m(const char *p, int n_subs, Kstep *s) {
+    const BlockIQ1_M *b = (const BlockIQ1_M *)(const void *)p;
+    uint16_t          at[64];
+    (void)n_subs;
+    const uint32_t minus = (uint32_t)_mm256_movemask_epi8(entries_iq1_m_avx2(b, at));
+    for (int j = 0; j < 4; j++)
+        s[j].a = with_offsets(TAKE8(iq1_m, rp_codebook_iq1, 8 * j, 2), (__mmask8)(minus >> 8 * j));
+}
 #endif

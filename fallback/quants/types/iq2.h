@@ -74,6 +74,43 @@ RP_EXPAND_IQ2(IQ2_S, iq2_s)
 #undef RP_EXPAND_IQ2
 #endif
 
+#ifdef RP_X86
+/* The words with the signs of eight times 32 elements. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_iq2_xxs_words_avx2(const BlockIQ2_XXS *b) {
+    const __m256 low = _mm256_loadu_ps((const void *)b->qs), high = _mm256_loadu_ps((const void *)(b->qs + 32));
+    /* the odd words of both, as 0 1 4 5 2 3 6 7 */
+    return _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(low, high, 0xdd)), 0xd8);
+}
+
+RP_BODY int at_iq2_xxs(const BlockIQ2_XXS *b, const uint16_t *at, int e) { return (void)at, b->qs[e / 4 * 8 + e % 4]; }
+RP_TARGET_AVX2 RP_BODY __m256i entries_iq2_xxs_avx2(const BlockIQ2_XXS *b, uint16_t *at) {
+    return (void)at, rp_even_signs_of_words_avx2(rp_iq2_xxs_words_avx2(b));
+}
+
+RP_BODY int                    at_iq2_xs(const BlockIQ2_XS *b, const uint16_t *at, int e) { return (void)b, at[e]; }
+RP_TARGET_AVX2 RP_BODY __m256i entries_iq2_xs_avx2(const BlockIQ2_XS *b, uint16_t *at) {
+    const __m256i v[]  = {_mm256_loadu_si256((const void *)b->qs), _mm256_loadu_si256((const void *)(b->qs + 32))};
+    const __m256i nine = _mm256_set1_epi16(511);
+    for (int i = 0; i < 2; i++) rp_put_words_avx2(_mm256_and_si256(v[i], nine), at + 16 * i);
+    const __m256i both = _mm256_packus_epi16(_mm256_srli_epi16(v[0], 9), _mm256_srli_epi16(v[1], 9));
+    return rp_even_signs_avx2(_mm256_permute4x64_epi64(both, 0xd8));
+}
+
+/* Four bytes of qh belong to 16 entries: each to four words, which are multiplied to bring their bits to 8 and 9. */
+RP_BODY int                    at_iq2_s(const BlockIQ2_S *b, const uint16_t *at, int e) { return (void)b, at[e]; }
+RP_TARGET_AVX2 RP_BODY __m256i entries_iq2_s_avx2(const BlockIQ2_S *b, uint16_t *at) {
+    const __m256i of = _mm256_setr_epi8(0, -1, 0, -1, 0, -1, 0, -1, 1, -1, 1, -1, 1, -1, 1, -1, 2, -1, 2, -1, 2, -1, 2,
+                                        -1, 3, -1, 3, -1, 3, -1, 3, -1);
+    const __m256i by = _mm256_set1_epi64x((int64_t)0x0004001000400100);
+    for (int i = 0; i < 2; i++) {
+        const __m256i four = _mm256_set1_epi32((int)rp_word_at(b->qh + 4 * i));
+        const __m256i v    = _mm256_mullo_epi16(_mm256_shuffle_epi8(four, of), by);
+        rp_put_places_avx2(b->qs + 16 * i, _mm256_and_si256(v, _mm256_set1_epi16(0x300)), at + 16 * i);
+    }
+    return _mm256_loadu_si256((const void *)b->signs);
+}
+#endif
+
 RP_BODY void sub_scales_iq2_xxs(const BlockIQ2_XXS *b, float *scale, float *min) {
     const float d = rp_f16_to_f32(b->d) / 8.0f;
     (void)min;
@@ -93,12 +130,8 @@ RP_BODY void sub_scales_iq2_s(const BlockIQ2_S *b, float *scale, float *min) {
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_xxs_avx2(const BlockIQ2_XXS *b, int part, __m256 *min) {
-    const __m256 low = _mm256_loadu_ps((const void *)b->qs), high = _mm256_loadu_ps((const void *)(b->qs + 32));
-    /* the odd words of both, as 0 1 4 5 2 3 6 7 */
-    const __m256i odd   = _mm256_castps_si256(_mm256_shuffle_ps(low, high, 0xdd));
-    const __m256i words = _mm256_permute4x64_epi64(odd, 0xd8);
     (void)part, (void)min;
-    return rp_times_f16_avx2(b->d, 0.125f, rp_odd_avx2(_mm256_srli_epi32(words, 28)));
+    return rp_times_f16_avx2(b->d, 0.125f, rp_odd_avx2(_mm256_srli_epi32(rp_iq2_xxs_words_avx2(b), 28)));
 }
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_xs_avx2(const BlockIQ2_XS *b, int part, __m256 *min) {
     (void)min;
@@ -154,4 +187,80 @@ static inline void quantize_iq2_s(const float *x, const float *w, void *out) {
     rp_put_nibble_pairs(fit.s, 8, b->scales);
 }
 
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+SIGNS_HEADER(IQ2_XXS, iq2_xxs)
+SIGNS_HEADER(IQ2_XS, iq2_xs)
+SIGNS_HEADER(IQ2_S, iq2_s)
+
+/* A lane has four products: 43 * 127 * 4 fits in 16 bits. */
+INLINE __m256i sums_iq2_xxs(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    const int i = 2 * j + h;
+    __m256i   v[ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < ROWS; r++) {
+        const BlockIQ2_XXS    *block = (const BlockIQ2_XXS *)(const void *)p[r];
+        const CodebookEntries *e     = &header->entries[r];
+        const __m256i          signs = signs_of_64(e, i);
+        const __m256i          a     = TAKE8(iq2_xxs, rp_codebook_iq2_xxs, 8 * i, 8 * i + 1, 8 * i + 4, 8 * i + 5);
+        const __m256i          b     = TAKE8(iq2_xxs, rp_codebook_iq2_xxs, 8 * i + 2, 8 * i + 3, 8 * i + 6, 8 * i + 7);
+        v[r] = sums_of_pairs(_mm256_add_epi16(_mm256_maddubs_epi16(a, with_signs(x->q[0], signs, 0, 1, 4, 5)),
+                                              _mm256_maddubs_epi16(b, with_signs(x->q[1], signs, 2, 3, 6, 7))));
+    }
+    return sums_of_32(v);
+}
+
+/* Sub-blocks of 16: a pair is 32 elements, with four of the eight words of 64. */
+#define SUMS(ID, name)                                                                                                 \
+    INLINE __m256i sums_##name(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {        \
+        const int i = 2 * j + h, first = 4 * h;                                                                        \
+        __m256i   v[ROWS];                                                                                             \
+        _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++) {                                                       \
+            const Block##ID       *block = (const Block##ID *)(const void *)p[r];                                      \
+            const CodebookEntries *e     = &header->entries[r];                                                        \
+            const __m256i of_x = with_signs(x->q[0], signs_of_64(e, j), first, first + 1, first + 2, first + 3);       \
+            v[r] =                                                                                                     \
+                _mm256_maddubs_epi16(TAKE8(name, rp_codebook_##name, 4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3), of_x);   \
+        }                                                                                                              \
+        return sums_of_16(v);                                                                                          \
+    }
+SUMS(IQ2_XS, iq2_xs)
+SUMS(IQ2_S, iq2_s)
+#undef SUMS
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+ROW_SCALES(IQ2_XXS, iq2_xxs)
+ROW_SCALES(IQ2_XS, iq2_xs)
+ROW_SCALES(IQ2_S, iq2_s)
+enum { LEFT_iq2_xxs = NEGATIVE, LEFT_iq2_xs = NEGATIVE, LEFT_iq2_s = NEGATIVE };
+
+INLINE void load_iq2_xxs(const char *p, int n_subs, Kstep *s) {
+    const BlockIQ2_XXS *b = (const BlockIQ2_XXS *)(const void *)p;
+    uint16_t            at[64];
+    (void)n_subs;
+    put_masks(entries_iq2_xxs_avx2(b, at), s);
+    for (int j = 0; j < 2; j++) {
+        s[j].a = TAKE8(iq2_xxs, rp_codebook_iq2_xxs, 16 * j, 4);
+        s[j].b = TAKE8(iq2_xxs, rp_codebook_iq2_xxs, 16 * j + 2, 4);
+    }
+}
+
+/* Sub-blocks of 16: a k-step is 64 elements in order. */
+#define LOAD(ID, name)                                                                                                 \
+    INLINE void load_##name(const char *p, int n_subs, Kstep *s) {                                                     \
+        const Block##ID *b = (const Block##ID *)(const void *)p;                                                       \
+        uint16_t         at[64];                                                                                       \
+        uint64_t         masks[4];                                                                                     \
+        (void)n_subs;                                                                                                  \
+        _mm256_storeu_si256((void *)masks, entries_##name##_avx2(b, at));                                              \
+        for (int j = 0; j < 4; j++) {                                                                                  \
+            s[j].a          = TAKE8(name, rp_codebook_##name, 8 * j, 2);                                               \
+            s[j].negative_a = masks[j];                                                                                \
+        }                                                                                                              \
+    }
+LOAD(IQ2_XS, iq2_xs)
+LOAD(IQ2_S, iq2_s)
+#undef LOAD
 #endif

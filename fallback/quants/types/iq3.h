@@ -55,6 +55,27 @@ RP_EXPAND_IQ3(IQ3_S, iq3_s)
 #undef RP_EXPAND_IQ3
 #endif
 
+#ifdef RP_X86
+RP_BODY int at_iq3_xxs(const BlockIQ3_XXS *b, const uint16_t *at, int e) { return (void)at, b->qs[e]; }
+RP_TARGET_AVX2 RP_BODY __m256i entries_iq3_xxs_avx2(const BlockIQ3_XXS *b, uint16_t *at) {
+    return (void)at, rp_even_signs_of_words_avx2(_mm256_loadu_si256((const void *)b->signs));
+}
+
+/* Two bytes of qh belong to 16 entries: each to eight words, which are multiplied to bring their bit to bit 8. */
+RP_BODY int                    at_iq3_s(const BlockIQ3_S *b, const uint16_t *at, int e) { return (void)b, at[e]; }
+RP_TARGET_AVX2 RP_BODY __m256i entries_iq3_s_avx2(const BlockIQ3_S *b, uint16_t *at) {
+    const __m256i by = _mm256_broadcastsi128_si256(_mm_setr_epi16(256, 128, 64, 32, 16, 8, 4, 2));
+    const __m128i qh = _mm_loadl_epi64((const void *)b->qh);
+    for (int i = 0; i < 4; i++) {
+        const __m256i of = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_set1_epi16((short)(0xff00 | (2 * i)))),
+                                                   _mm_set1_epi16((short)(0xff00 | (2 * i + 1))), 1);
+        const __m256i v  = _mm256_mullo_epi16(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(qh), of), by);
+        rp_put_places_avx2(b->qs + 16 * i, _mm256_and_si256(v, _mm256_set1_epi16(256)), at + 16 * i);
+    }
+    return _mm256_loadu_si256((const void *)b->signs);
+}
+#endif
+
 RP_BODY void sub_scales_iq3_xxs(const BlockIQ3_XXS *b, float *scale, float *min) {
     const float d = rp_f16_to_f32(b->d) / 4.0f;
     (void)min;
@@ -108,4 +129,50 @@ static inline void quantize_iq3_s(const float *x, const float *w, void *out) {
     rp_put_nibble_pairs(fit.s, 4, b->scales);
 }
 
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+SIGNS_HEADER(IQ3_XXS, iq3_xxs)
+SIGNS_HEADER(IQ3_S, iq3_s)
+
+/* A lane has four products: 62 * 127 * 4 fits in 16 bits, and 15 * 127 * 16 of IQ3_S. */
+#define SUMS(ID, name, reduce)                                                                                         \
+    INLINE __m256i sums_##name(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {        \
+        const int i = 2 * j + h;                                                                                       \
+        __m256i   v[ROWS];                                                                                             \
+        _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++) {                                                       \
+            const Block##ID       *block = (const Block##ID *)(const void *)p[r];                                      \
+            const CodebookEntries *e     = &header->entries[r];                                                        \
+            const __m256i          signs = signs_of_64(e, i);                                                          \
+            const __m256i          a = TAKE4(name, 16 * i, 16 * i + 8), b = TAKE4(name, 16 * i + 4, 16 * i + 12);      \
+            v[r] = _mm256_add_epi16(_mm256_maddubs_epi16(a, with_signs(x->q[0], signs, 0, 1, 4, 5)),                   \
+                                    _mm256_maddubs_epi16(b, with_signs(x->q[1], signs, 2, 3, 6, 7)));                  \
+            if (reduce == 32) v[r] = sums_of_pairs(v[r]);                                                              \
+        }                                                                                                              \
+        return reduce == 32 ? sums_of_32(v) : sums_less_offset(v, _mm256_setzero_si256());                             \
+    }
+SUMS(IQ3_XXS, iq3_xxs, 32)
+SUMS(IQ3_S, iq3_s, 16)
+#undef SUMS
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+ROW_SCALES(IQ3_XXS, iq3_xxs)
+ROW_SCALES(IQ3_S, iq3_s)
+enum { LEFT_iq3_xxs = NEGATIVE, LEFT_iq3_s = NEGATIVE };
+
+#define LOAD(ID, name)                                                                                                 \
+    INLINE void load_##name(const char *p, int n_subs, Kstep *s) {                                                     \
+        const Block##ID *b = (const Block##ID *)(const void *)p;                                                       \
+        uint16_t         at[64];                                                                                       \
+        (void)n_subs;                                                                                                  \
+        put_masks(entries_##name##_avx2(b, at), s);                                                                    \
+        for (int j = 0; j < 2; j++) {                                                                                  \
+            s[j].a = TAKE4(name, 32 * j);                                                                              \
+            s[j].b = TAKE4(name, 32 * j + 4);                                                                          \
+        }                                                                                                              \
+    }
+LOAD(IQ3_XXS, iq3_xxs)
+LOAD(IQ3_S, iq3_s)
+#undef LOAD
 #endif

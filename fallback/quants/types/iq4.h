@@ -152,3 +152,65 @@ static inline void quantize_iq4_xs(const float *x, const float *w, void *out) {
 }
 
 #endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+ROW_SCALES(IQ4_NL, iq4_nl)
+ROW_SCALES(IQ4_XS, iq4_xs)
+enum { LEFT_iq4_nl = 0, LEFT_iq4_xs = 0 };
+INLINE void header_iq4_nl(const char *const *p, Header *out) { no_header(p, out); }
+INLINE void header_iq4_xs(const char *const *p, Header *out) { scales_of_rows_iq4_xs(p, out); }
+
+/* Two products fit in 16 bits, four do not: 127 * 127 * 2. */
+INLINE __m256i iq4_sums(LoadPair *load, const char *const *p, int j, int h, const ColumnPair *x) {
+    const __m256i values = _mm256_broadcastsi128_si256(load16(rp_iq4_values));
+    __m256i       v[ROWS];
+#pragma GCC unroll 4
+    for (int r = 0; r < ROWS; r++) {
+        __m256i q[2];
+        load(p[r], j, h, q);
+        v[r] = _mm256_add_epi32(sums_of_pairs(signed_products(_mm256_shuffle_epi8(values, q[0]), x, 0)),
+                                sums_of_pairs(signed_products(_mm256_shuffle_epi8(values, q[1]), x, 1)));
+    }
+    return sums_of_32(v);
+}
+
+INLINE void load_iq4_nl(const char *p, int j, int h, __m256i q[2]) {
+    (void)j;
+    nibbles_of_blocks(p, sizeof(BlockIQ4_NL), 2, h, q);
+}
+INLINE __m256i sums_iq4_nl(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, iq4_sums(load_iq4_nl, p, j, h, x);
+}
+
+INLINE void load_iq4_xs(const char *p, int j, int h, __m256i q[2]) {
+    const __m256i v = load32(((const BlockIQ4_XS *)(const void *)p)->qs + 32 * (2 * j + h));
+    q[0]            = low_nibbles(v);
+    q[1]            = high_nibbles(v);
+}
+INLINE __m256i sums_iq4_xs(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, iq4_sums(load_iq4_xs, p, j, h, x);
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+ROW_SCALES(IQ4_NL, iq4_nl)
+ROW_SCALES(IQ4_XS, iq4_xs)
+enum { LEFT_iq4_nl = RP_IQ4_NL_OFFSET, LEFT_iq4_xs = RP_IQ4_XS_OFFSET };
+
+/* The values, raised by 128. */
+INLINE Kstep iq4_values(__m512i v) {
+    const __m512i signed_values = _mm512_broadcast_i32x4(load16(rp_iq4_values));
+    const __m512i values        = _mm512_xor_si512(signed_values, _mm512_set1_epi8(-128));
+    return (Kstep){.a = _mm512_shuffle_epi8(values, low_nibbles(v)), .b = _mm512_shuffle_epi8(values, high_nibbles(v))};
+}
+
+INLINE void load_iq4_nl(const char *p, int n_subs, Kstep *s) {
+    *s = iq4_values(bytes_of_blocks(p + 2, sizeof(BlockIQ4_NL), n_subs));
+}
+
+INLINE void load_iq4_xs(const char *p, int n_subs, Kstep *s) {
+    const BlockIQ4_XS *b = (const BlockIQ4_XS *)(const void *)p;
+    (void)n_subs;
+    for (int j = 0; j < 2; j++) s[j] = iq4_values(_mm512_loadu_si512(b->qs + 64 * j));
+}
+#endif

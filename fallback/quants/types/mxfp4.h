@@ -128,7 +128,7 @@ INLINE void load_mxfp4(const char *p, int n_subs, Kstep *s) {
     const __m512i values =
         _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
     const __m512i v = bytes_of_blocks(p + 1, sizeof(BlockMXFP4), n_subs);
-    *s = (Kstep){_mm512_shuffle_epi8(values, low_nibbles(v)), _mm512_shuffle_epi8(values, high_nibbles(v))};
+    *s = (Kstep){.a = _mm512_shuffle_epi8(values, low_nibbles(v)), .b = _mm512_shuffle_epi8(values, high_nibbles(v))};
 }
 
 INLINE __m128 row_scales_mxfp4(const char *p, int n_subs) {

@@ -105,3 +105,41 @@ static inline void quantize_nvfp4(const float *x, const float *w, void *out) {
 }
 
 #endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+ROW_SCALES(NVFP4, nvfp4)
+enum { LEFT_nvfp4 = 12 };
+INLINE void header_nvfp4(const char *const *p, Header *out) { scales_of_rows_nvfp4(p, out); }
+
+/* The values of expand_nvfp4_avx2, raised by 12. */
+INLINE void load_nvfp4(const char *p, int j, int h, __m256i q[2]) {
+    const BlockNVFP4 *b = (const BlockNVFP4 *)(const void *)p;
+    const __m256i     values =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    q[0] = _mm256_shuffle_epi8(values, _mm256_permute4x64_epi64(rp_nibbles_avx2(b->of[j].qs + 16 * h), 0xd8));
+}
+
+INLINE __m256i sums_nvfp4(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, unsigned_sums(load_nvfp4, SHORT, p, j, h, x, x->offset);
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+ROW_SCALES(NVFP4, nvfp4)
+enum { LEFT_nvfp4 = 12 };
+
+/* 8 bytes have the sub-block's first 8 elements in the low nibbles, the others in the high ones. The values of
+ * expand_nvfp4_avx2, raised by 12. */
+INLINE void load_nvfp4(const char *p, int n_subs, Kstep *s) {
+    const BlockNVFP4 *b = (const BlockNVFP4 *)(const void *)p;
+    const __m512i     values =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    (void)n_subs;
+    for (int j = 0; j < 4; j++) {
+        const __m512i eight = _mm512_castsi256_si512(load32(b->of[j].qs));
+        const __m512i twice = _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3), eight);
+        const __m512i v     = _mm512_srlv_epi64(twice, _mm512_setr_epi64(0, 4, 0, 4, 0, 4, 0, 4));
+        s[j].a              = _mm512_shuffle_epi8(values, low_nibbles(v));
+    }
+}
+#endif

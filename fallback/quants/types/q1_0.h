@@ -55,3 +55,43 @@ static inline void quantize_q1_0(const float *x, const float *w, void *out) {
 }
 
 #endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+ROW_SCALES(Q1_0, q1_0)
+enum { LEFT_q1_0 = 1 };
+INLINE void header_q1_0(const char *const *p, Header *out) { scales_of_rows_q1_0(p, out); }
+
+/* 2 or 0. */
+INLINE void load_q1_0(const char *p, int j, int h, __m256i q[2]) {
+    const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+    const __m256i of  = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0404040404040404, 0x0505050505050505);
+    int64_t       bits;
+    memcpy(&bits, ((const BlockQ1_0 *)(const void *)p)->of[j].qs + 8 * h, sizeof bits);
+    for (int k = 0; k < 2; k++) {
+        const __m256i at = _mm256_add_epi8(of, _mm256_set1_epi8((char)(2 * k)));
+        const __m256i v  = _mm256_and_si256(_mm256_shuffle_epi8(_mm256_set1_epi64x(bits), at), bit);
+        q[k]             = _mm256_and_si256(_mm256_cmpeq_epi8(v, bit), _mm256_set1_epi8(2));
+    }
+}
+
+INLINE __m256i sums_q1_0(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, unsigned_sums(load_q1_0, HALVES, p, j, h, x, x->offset);
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+ROW_SCALES(Q1_0, q1_0)
+enum { LEFT_q1_0 = 1 };
+
+/* 2 or 0. Of each word, the first 16 bits are in a and the others in b. */
+INLINE void load_q1_0(const char *p, int n_subs, Kstep *s) {
+    const BlockQ1_0 *b  = (const BlockQ1_0 *)(const void *)p;
+    const __m128i    of = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    (void)n_subs;
+    for (int j = 0; j < 2; j++) {
+        const __m128i bits = _mm_shuffle_epi8(load16(b->of[j].qs), of);
+        s[j].a             = _mm512_maskz_set1_epi8((uint64_t)_mm_cvtsi128_si64(bits), 2);
+        s[j].b             = _mm512_maskz_set1_epi8((uint64_t)_mm_extract_epi64(bits, 1), 2);
+    }
+}
+#endif

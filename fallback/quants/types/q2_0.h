@@ -58,3 +58,51 @@ static inline void quantize_q2_0(const float *x, const float *w, void *out) {
 }
 
 #endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+ROW_SCALES(Q2_0, q2_0)
+enum { LEFT_q2_0 = 1 };
+INLINE void header_q2_0(const char *const *p, Header *out) { scales_of_rows_q2_0(p, out); }
+
+/* A byte four times, in turn with q times 1, 4, 16 and 64. The last two are shifted by four bits; then q times 4 is a
+ * quarter of it. */
+INLINE void load_q2_0(const char *p, int j, int h, __m256i q[2]) {
+    const __m256i of =
+        _mm256_setr_epi32(0, 0x01010101, 0x02020202, 0x03030303, 0x08080808, 0x09090909, 0x0a0a0a0a, 0x0b0b0b0b);
+    const __m256i one = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 2, 3, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0));
+    const __m256i v   = _mm256_broadcastsi128_si256(load16(((const BlockQ2_0 *)(const void *)p)->of[2 * j + h].qs));
+    for (int k = 0; k < 2; k++) {
+        const __m256i all = _mm256_shuffle_epi8(v, _mm256_add_epi8(of, _mm256_set1_epi8((char)(4 * k))));
+        const __m256i low = _mm256_blend_epi16(all, _mm256_srli_epi16(all, 4), 0xaa);
+        q[k]              = _mm256_shuffle_epi8(one, _mm256_and_si256(low, _mm256_set1_epi16(0x0c03)));
+    }
+}
+
+INLINE __m256i sums_q2_0(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, unsigned_sums(load_q2_0, HALVES, p, j, h, x, x->offset);
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+ROW_SCALES(Q2_0, q2_0)
+enum { LEFT_q2_0 = 1 };
+
+/* Four times two bits of 16 bytes. */
+INLINE __m512i two_bits(__m128i bytes) {
+    const __m512i v = _mm512_cvtepu8_epi32(bytes), low = _mm512_or_si512(v, _mm512_slli_epi32(v, 6));
+    return _mm512_and_si512(_mm512_or_si512(low, _mm512_slli_epi32(low, 12)), _mm512_set1_epi8(3));
+}
+
+/* Of 8 bytes of a sub-block, the first four are in a and the others in b. */
+INLINE void load_q2_0(const char *p, int n_subs, Kstep *s) {
+    const BlockQ2_0 *b = (const BlockQ2_0 *)(const void *)p;
+    (void)n_subs;
+    for (int j = 0; j < 2; j++) {
+        const __m256i two =
+            _mm256_inserti128_si256(_mm256_castsi128_si256(load16(b->of[2 * j].qs)), load16(b->of[2 * j + 1].qs), 1);
+        const __m256i both = _mm256_permutevar8x32_epi32(two, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+        s[j].a             = two_bits(_mm256_castsi256_si128(both));
+        s[j].b             = two_bits(_mm256_extracti128_si256(both, 1));
+    }
+}
+#endif

@@ -84,3 +84,56 @@ static inline void quantize_q2_k(const float *x, const float *w, void *out) {
 }
 
 #endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+enum { LEFT_q2_k = RP_Q2_K_OFFSET };
+
+INLINE void header_q2_k(const char *const *p, Header *out) {
+    const __m256 dmin = halves_of_rows(p, offsetof(BlockQ2_K, dmin));
+    out->d            = halves_of_rows(p, offsetof(BlockQ2_K, d));
+    out->dmin         = _mm256_xor_ps(dmin, _mm256_set1_ps(-0.0f));
+    bytes_of_rows(p, offsetof(BlockQ2_K, scales), out->factor);
+}
+
+INLINE void scales_q2_k(const char *const *p, const Header *header, int j, int h, PairScales *out) {
+    const __m256i v = _mm256_cvtepu8_epi32(bytes_of_pair(header->factor[j], h));
+    (void)p;
+    out->scale = _mm256_mul_ps(header->d, _mm256_cvtepi32_ps(low_nibbles(v)));
+    out->min   = _mm256_mul_ps(header->dmin, _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 4)));
+}
+
+INLINE void load_q2_k(const char *p, int j, int h, __m256i q[2]) {
+    q[0] = expand_q2_k_avx2((const BlockQ2_K *)(const void *)p, 2 * j + h);
+}
+
+INLINE __m256i sums_q2_k(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, unsigned_sums(load_q2_k, SHORT, p, j, h, x, _mm256_setzero_si256());
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+enum { LEFT_q2_k = RP_Q2_K_OFFSET };
+
+INLINE void scales_q2_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
+    const __m512i bytes = bytes_of_rows(row, at + offsetof(BlockQ2_K, scales)), four = _mm512_set1_epi32(15);
+    const __m512  d     = halves_of_rows(row, at + offsetof(BlockQ2_K, d));
+    const __m512  minus = _mm512_xor_ps(halves_of_rows(row, at + offsetof(BlockQ2_K, dmin)), _mm512_set1_ps(-0.0f));
+    (void)n_subs;
+    for (int j = 0; j < 4; j++) {
+        const __m512i v     = word_by_sub_and_row(bytes, j);
+        const __m512i scale = _mm512_and_si512(_mm512_srlv_epi32(v, bytes_down(0)), four);
+        const __m512i min   = _mm512_and_si512(_mm512_srlv_epi32(v, bytes_down(4)), four);
+        out[j].scale        = _mm512_mul_ps(d, _mm512_cvtepi32_ps(scale));
+        out[j].min          = _mm512_mul_ps(minus, _mm512_cvtepi32_ps(min));
+    }
+}
+
+INLINE void load_q2_k(const char *p, int n_subs, Kstep *s) {
+    const BlockQ2_K *b = (const BlockQ2_K *)(const void *)p;
+    (void)n_subs;
+    for (int j = 0; j < 4; j++) {
+        const __m512i v = _mm512_broadcast_i64x4(load32(b->qs + j / 2 * 32));
+        s[j].a = _mm512_and_si512(_mm512_srlv_epi16(v, words_twice(j % 2 * 4, j % 2 * 4 + 2)), _mm512_set1_epi8(3));
+    }
+}
+#endif

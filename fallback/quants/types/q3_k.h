@@ -92,3 +92,76 @@ static inline void quantize_q3_k(const float *x, const float *w, void *out) {
 }
 
 #endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+enum { LEFT_q3_k = 4 };
+
+/* Bytes 4r + u of four rows' words become bytes 4u + r. */
+INLINE void header_q3_k(const char *const *p, Header *out) {
+    const size_t  at    = offsetof(BlockQ3_K, scales);
+    const __m128i low[] = {words32(p, at), words32(p, at + 4)}, high = words32(p, at + 8);
+    const __m128i by_subs = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (int j = 0; j < 4; j++) {
+        const __m128i four = _mm_and_si128(_mm_srli_epi16(low[j % 2], j / 2 * 4), _mm_set1_epi8(15));
+        const __m128i two  = _mm_and_si128(_mm_srli_epi16(high, 2 * j), _mm_set1_epi8(3));
+        const __m128i six  = _mm_or_si128(four, _mm_slli_epi16(two, 4));
+        out->factor[j]     = _mm_shuffle_epi8(_mm_sub_epi8(six, _mm_set1_epi8(32)), by_subs);
+    }
+    out->d = halves_of_rows(p, offsetof(BlockQ3_K, d));
+}
+
+INLINE void scales_q3_k(const char *const *p, const Header *header, int j, int h, PairScales *out) {
+    (void)p;
+    out->scale =
+        _mm256_mul_ps(header->d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes_of_pair(header->factor[j], h))));
+    out->min = _mm256_setzero_ps();
+}
+
+/* q from 0 to 7. */
+INLINE void load_q3_k(const char *p, int j, int h, __m256i q[2]) {
+    const BlockQ3_K *b    = (const BlockQ3_K *)(const void *)p;
+    const int        i    = 2 * j + h;
+    const __m256i    bits = load32(b->hmask), v = load32(b->qs + i / 4 * 32);
+    const __m256i    high = i < 2 ? _mm256_slli_epi16(bits, 2 - i) : _mm256_srli_epi16(bits, i - 2);
+    const __m256i    low  = _mm256_and_si256(_mm256_srli_epi16(v, i % 4 * 2), _mm256_set1_epi8(3));
+    q[0]                  = _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi8(4)));
+}
+
+INLINE __m256i sums_q3_k(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, unsigned_sums(load_q3_k, SHORT, p, j, h, x, x->offset);
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+enum { LEFT_q3_k = 4 };
+
+/* The scales are three words, bytes 2 to 13 of the last 16 bytes of a block; d follows. */
+INLINE void scales_q3_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
+    const __m512i words = _mm512_bsrli_epi128(bytes_of_rows(row, at + offsetof(BlockQ3_K, scales) - 2), 2);
+    const __m512i high  = word_by_sub_and_row(words, 2);
+    const __m512  d     = halves_of_rows(row, at + offsetof(BlockQ3_K, d));
+    (void)n_subs;
+    for (int j = 0; j < 4; j++) {
+        const __m512i low  = word_by_sub_and_row(words, j % 2);
+        const __m512i four = _mm512_and_si512(_mm512_srlv_epi32(low, bytes_down(j / 2 * 4)), _mm512_set1_epi32(15));
+        const __m512i two  = _mm512_and_si512(_mm512_srlv_epi32(high, bytes_down(2 * j)), _mm512_set1_epi32(3));
+        const __m512i six  = _mm512_or_si512(four, _mm512_slli_epi32(two, 4));
+        out[j].scale       = _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_sub_epi32(six, _mm512_set1_epi32(32))));
+    }
+}
+
+/* q from 0 to 7. */
+INLINE void load_q3_k(const char *p, int n_subs, Kstep *s) {
+    const BlockQ3_K *b    = (const BlockQ3_K *)(const void *)p;
+    const __m512i    bits = _mm512_broadcast_i64x4(load32(b->hmask));
+    (void)n_subs;
+    for (int j = 0; j < 4; j++) {
+        const __m512i v = _mm512_broadcast_i64x4(load32(b->qs + j / 2 * 32));
+        const __m512i low =
+            _mm512_and_si512(_mm512_srlv_epi16(v, words_twice(j % 2 * 4, j % 2 * 4 + 2)), _mm512_set1_epi8(3));
+        const __m512i third = j == 0 ? _mm512_sllv_epi16(bits, words_twice(2, 1))
+                                     : _mm512_srlv_epi16(bits, words_twice(2 * j - 2, 2 * j - 1));
+        s[j].a              = _mm512_or_si512(low, _mm512_and_si512(third, _mm512_set1_epi8(4)));
+    }
+}
+#endif

@@ -95,12 +95,12 @@ INLINE void scales_q4_1(const char *const *row, size_t at, int n_subs, KstepScal
 
 INLINE void load_q4_0(const char *p, int n_subs, Kstep *s) {
     const __m512i v = bytes_of_blocks(p + 2, sizeof(BlockQ4_0), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+    *s              = (Kstep){.a = low_nibbles(v), .b = high_nibbles(v)};
 }
 
 INLINE void load_q4_1(const char *p, int n_subs, Kstep *s) {
     const __m512i v = bytes_of_blocks(p + 4, sizeof(BlockQ4_1), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+    *s              = (Kstep){.a = low_nibbles(v), .b = high_nibbles(v)};
 }
 #endif
 

@@ -158,13 +158,13 @@ INLINE void add_fifth_bits(__m128i words, Kstep *s) {
 
 INLINE void load_q5_0(const char *p, int n_subs, Kstep *s) {
     const __m512i v = bytes_of_blocks(p + 6, sizeof(BlockQ5_0), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+    *s              = (Kstep){.a = low_nibbles(v), .b = high_nibbles(v)};
     add_fifth_bits(words_of_blocks(p + 2, sizeof(BlockQ5_0), n_subs), s);
 }
 
 INLINE void load_q5_1(const char *p, int n_subs, Kstep *s) {
     const __m512i v = bytes_of_blocks(p + 8, sizeof(BlockQ5_1), n_subs);
-    *s              = (Kstep){low_nibbles(v), high_nibbles(v)};
+    *s              = (Kstep){.a = low_nibbles(v), .b = high_nibbles(v)};
     add_fifth_bits(words_of_blocks(p + 4, sizeof(BlockQ5_1), n_subs), s);
 }
 #endif

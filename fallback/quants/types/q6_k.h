@@ -80,27 +80,16 @@ INLINE void load_q6_k(const char *p, int j, int h, __m256i q[2]) {
 
 /* The 16 signed scales of four rows, interleaved byte by byte so that the rows of a sub-block are neighbours. */
 INLINE void header_q6_k(const char *const *p, Header *out) {
-    const size_t  at = offsetof(BlockQ6_K, scales), of_d = offsetof(BlockQ6_K, d);
-    const __m128i a = load16(p[0] + at), b = load16(p[1] + at), c = load16(p[2] + at), e = load16(p[3] + at);
-    const __m128i ab_low = _mm_unpacklo_epi8(a, b), ab_high = _mm_unpackhi_epi8(a, b);
-    const __m128i ce_low = _mm_unpacklo_epi8(c, e), ce_high = _mm_unpackhi_epi8(c, e);
-    __m128i       d = _mm_cvtsi32_si128(word16(p[0] + of_d));
-    d               = _mm_insert_epi16(d, word16(p[1] + of_d), 1);
-    d               = _mm_insert_epi16(d, word16(p[2] + of_d), 2);
-    d               = _mm_insert_epi16(d, word16(p[3] + of_d), 3);
-    out->d          = _mm256_cvtph_ps(_mm_unpacklo_epi64(d, d));
-    out->dmin       = _mm256_setzero_ps();
-    out->factor[0]  = _mm_unpacklo_epi16(ab_low, ce_low);
-    out->factor[1]  = _mm_unpackhi_epi16(ab_low, ce_low);
-    out->factor[2]  = _mm_unpacklo_epi16(ab_high, ce_high);
-    out->factor[3]  = _mm_unpackhi_epi16(ab_high, ce_high);
+    out->d    = halves_of_rows(p, offsetof(BlockQ6_K, d));
+    out->dmin = _mm256_setzero_ps();
+    bytes_of_rows(p, offsetof(BlockQ6_K, scales), out->factor);
 }
 
 INLINE void scales_q6_k(const char *const *p, const Header *header, int j, int h, PairScales *out) {
-    const __m128i v = header->factor[j], eight = h == 0 ? v : _mm_unpackhi_epi64(v, v);
     (void)p;
-    out->scale = _mm256_mul_ps(header->d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)));
-    out->min   = _mm256_setzero_ps();
+    out->scale =
+        _mm256_mul_ps(header->d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes_of_pair(header->factor[j], h))));
+    out->min = _mm256_setzero_ps();
 }
 #endif
 
@@ -140,21 +129,12 @@ INLINE __m512i sub_bytes_up(__m512i v) {
 
 INLINE void scales_q6_k(const char *const *row, size_t at, int n_subs, KstepScales *out) {
     const __m512i bytes = bytes_of_rows(row, at + offsetof(BlockQ6_K, scales));
-    __m128i       d     = _mm_setzero_si128();
-#pragma GCC unroll 4
-    for (int r = 0; r < 4; r++)
-        d = _mm_mask_loadu_epi16(d, (__mmask8)(1 << r), row[r] + at + offsetof(BlockQ6_K, d) - 2 * (size_t)r);
-    const __m512 scale = _mm512_broadcast_f32x4(_mm_cvtph_ps(d));
+    const __m512  scale = halves_of_rows(row, at + offsetof(BlockQ6_K, d));
     (void)n_subs;
     for (int h = 0; h < 4; h++) {
         const __m512i of_sub = _mm512_srai_epi32(sub_bytes_up(word_by_sub_and_row(bytes, h)), 24);
         out[h].scale         = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(of_sub));
     }
-}
-
-/* Shift counts: n in each 16-bit word of the lower 32 bytes, m in the upper. */
-INLINE __m512i words_twice(int n, int m) {
-    return _mm512_inserti64x4(_mm512_set1_epi16((short)n), _mm256_set1_epi16((short)m), 1);
 }
 
 /* k-step j is sub-blocks 4j to 4j + 3: lines 0 and 1 of the table at BlockQ6_K for even j, 2 and 3 for odd j. Its

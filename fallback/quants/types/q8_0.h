@@ -64,7 +64,7 @@ INLINE void load_q8_0(const char *p, int n_subs, Kstep *s) {
     const __m512i top = _mm512_set1_epi8((char)0x80);
     const __m512i a   = bytes_of_blocks(p + 2, sizeof(BlockQ8_0), n_subs);
     const __m512i b   = bytes_of_blocks(p + 18, sizeof(BlockQ8_0), n_subs);
-    *s                = (Kstep){_mm512_xor_si512(a, top), _mm512_xor_si512(b, top)};
+    *s                = (Kstep){.a = _mm512_xor_si512(a, top), .b = _mm512_xor_si512(b, top)};
 }
 #endif
 

@@ -29,8 +29,35 @@ RP_BODY void expand_tq1_0(const BlockTQ1_0 *b, int i, int8_t *v) {
     for (int k = 0; k < 16; k++)
         v[16 + k] = i < 7 ? rp_tq1_digit(b->qs[32 + k], 2 * (i - 5) + 1) : rp_tq1_digit(b->qh[k % 4], k / 4);
 }
-RP_EXPAND_AVX2(TQ1_0, tq1_0)
 RP_EXPAND_NEON(TQ1_0, tq1_0)
+
+#ifdef RP_X86
+/* Bytes times 3^n. Bytes less 128 times 3^n are the same less 128, modulo 256. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_tq1_times_avx2(__m256i v, int n) {
+    for (int k = 0; k < n; k++) v = _mm256_add_epi8(_mm256_add_epi8(v, v), v);
+    return v;
+}
+
+/* The four bytes of qh, times 1, 3, 9 and 27, in each half. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_tq1_qh_avx2(__m256i v) {
+    const __m256i low = _mm256_blend_epi32(v, rp_tq1_times_avx2(v, 1), 0xaa);
+    return _mm256_blend_epi32(low, rp_tq1_times_avx2(low, 2), 0xcc);
+}
+
+/* Digits less 1 of bytes less 128. A byte's first digit is 0 below 86, and 2 from 171 on. */
+RP_TARGET_AVX2 RP_BODY __m256i expand_tq1_0_avx2(const BlockTQ1_0 *b, int i) {
+    const __m256i top  = _mm256_set1_epi8(-128);
+    const __m256i all  = _mm256_xor_si256(_mm256_loadu_si256((const void *)b->qs), top);
+    const __m256i rest = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)(b->qs + 32)));
+    const __m256i low  = rp_tq1_times_avx2(_mm256_xor_si256(rest, top), i < 5 ? 0 : 2 * (i - 5));
+    const __m256i last = _mm256_xor_si256(_mm256_set1_epi32((int)rp_word_at(b->qh)), top);
+    const __m256i high = i < 7 ? rp_tq1_times_avx2(low, 1) : rp_tq1_qh_avx2(last);
+    const __m256i v    = i < 5 ? rp_tq1_times_avx2(all, i) : _mm256_blend_epi32(low, high, 0xf0);
+    const __m256i one  = _mm256_cmpgt_epi8(v, _mm256_set1_epi8(85 - 128)),
+                  two  = _mm256_cmpgt_epi8(v, _mm256_set1_epi8(42));
+    return _mm256_sub_epi8(_mm256_set1_epi8(-1), _mm256_add_epi8(one, two)); /* both are -1 where true */
+}
+#endif
 
 /* One scale for all eight sub-blocks. */
 RP_BODY void sub_scales_tq1_0(const BlockTQ1_0 *b, float *scale, float *min) {

@@ -48,3 +48,47 @@ static inline void quantize_tq2_0(const float *x, const float *w, void *out) {
 }
 
 #endif
+
+#ifdef RP_LOADS_GEMV_AVX2 /* gemv_load_avx2.h */
+enum { LEFT_tq2_0 = 1 };
+INLINE void header_tq2_0(const char *const *p, Header *out) { out->d = halves_of_rows(p, offsetof(BlockTQ2_0, d)); }
+INLINE void scales_tq2_0(const char *const *p, const Header *header, int j, int h, PairScales *out) {
+    (void)p, (void)j, (void)h;
+    *out = (PairScales){header->d, _mm256_setzero_ps()};
+}
+
+/* Bits 2m and 2m + 1 of 16 bytes belong to the first sub-block of the pair, the next two to the second. */
+INLINE void load_tq2_0(const char *p, int j, int h, __m256i q[2]) {
+    const BlockTQ2_0 *b  = (const BlockTQ2_0 *)(const void *)p;
+    const __m256i     by = _mm256_add_epi32(_mm256_set1_epi32(4 * h), _mm256_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2));
+    for (int k = 0; k < 2; k++) {
+        const __m256i v = _mm256_broadcastsi128_si256(load16(b->qs + 32 * j + 16 * k));
+        q[k]            = _mm256_and_si256(_mm256_srlv_epi32(v, by), _mm256_set1_epi8(3));
+    }
+}
+
+INLINE __m256i sums_tq2_0(const char *const *p, const Header *header, int j, int h, const ColumnPair *x) {
+    return (void)header, unsigned_sums(load_tq2_0, HALVES, p, j, h, x, x->offset);
+}
+#endif
+
+#ifdef RP_LOADS_GEMV_AVX512 /* gemv_load_avx512.h */
+enum { LEFT_tq2_0 = 1 };
+INLINE void scales_tq2_0(const char *const *row, size_t at, int n_subs, KstepScales *out) {
+    (void)n_subs;
+    out[0].scale = out[1].scale = halves_of_rows(row, at + offsetof(BlockTQ2_0, d));
+}
+
+/* Bits 2u and 2u + 1 of 32 bytes belong to sub-block u. */
+INLINE void load_tq2_0(const char *p, int n_subs, Kstep *s) {
+    const BlockTQ2_0 *b  = (const BlockTQ2_0 *)(const void *)p;
+    const __m512i     by = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6), two = _mm512_set1_epi8(3);
+    (void)n_subs;
+    for (int j = 0; j < 2; j++) {
+        const __m512i a = _mm512_broadcast_i32x4(load16(b->qs + 32 * j));
+        const __m512i c = _mm512_broadcast_i32x4(load16(b->qs + 32 * j + 16));
+        s[j].a          = _mm512_and_si512(_mm512_srlv_epi32(a, by), two);
+        s[j].b          = _mm512_and_si512(_mm512_srlv_epi32(c, by), two);
+    }
+}
+#endif
