@@ -91,7 +91,7 @@ while read -r kind op; do
     elif [ -f "ops/recurrent/$op.c" ]; then
         need "$op" "fallback/recurrent/$op.c" "kernels/recurrent/$op.cu" "tests/ops/recurrent/test_$op.c"
     elif [ -f "ops/fused/$op.c" ]; then
-        need "$op" "fallback/fused/$op.c" "kernels/fused/$op.cu" "tests/ops/test_$op.c"
+        need "$op" "fallback/fused/$op.c" "kernels/fused/$op.cu" "tests/ops/fused/test_$op.c"
     elif [ -f "ops/attention/$op.c" ] || [ -f "ops/activations/$op.c" ]; then
         need "$op" "fallback/$op.c" "kernels/$op.cu" "tests/ops/test_$op.c"
     elif [ -f "fallback/$op/$op.c" ]; then # an op with a room of its own
