@@ -220,15 +220,20 @@ def test_an_interrupt_ends_a_reply(session, monkeypatch):
     """The signal comes while the main thread waits for the thread of the reply, which stands still until it is cancelled."""
     put = Channel.put
 
+    interrupts = []
+
     def interrupt(signum, frame):
-        raise KeyboardInterrupt
+        interrupts.append(signum)
+        if len(interrupts) == 1:
+            raise KeyboardInterrupt
 
     def put_and_interrupt(channel, part):
         if len(channel.call.parts) == 3:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
             end = time.monotonic() + HANG_S
             while not channel.call.cancelled and time.monotonic() < end:
-                time.sleep(0.001)
+                if not interrupts: # Python does not see a signal that comes just before the thread waits, until the next one
+                    signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+                time.sleep(0.1)
         return put(channel, part)
     monkeypatch.setattr(Channel, "put", put_and_interrupt)
     before = signal.signal(signal.SIGALRM, interrupt)
