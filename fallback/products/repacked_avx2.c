@@ -286,23 +286,7 @@ INLINE void unpack_sub(const RepackedType *t, const char *block, const Header *h
     }
 }
 
-INLINE void unpack(const RepackedType *t, const char *blocks, int64_t n_subs, const PrefetchStream *ahead,
-                   char *panel) {
-    for (int64_t u = 0; u < n_subs; u += RP_KSTEP_SUBS) {
-        const char *first = blocks + (size_t)(u / t->subs) * t->bytes;
-        const int   step  = t->subs > 1 ? (int)(u % t->subs) : 0;
-        Header      h;
-        rp_prefetch_subs(ahead, u, RP_KSTEP_SUBS);
-        if (t->subs > 1) t->header(first, &h);
-#pragma GCC unroll 4
-        for (int j = 0; j < RP_KSTEP_SUBS; j++, panel += rp_panel_sub_bytes(&t->form)) {
-            const char *block = t->subs > 1 ? first : first + (size_t)j * t->bytes;
-            if (t->subs == 1 && u + j >= n_subs) break;
-            if (t->subs == 1) t->header(block, &h);
-            unpack_sub(t, block, &h, step + j, j, panel);
-        }
-    }
-}
+#include "fallback/products/repacked_unpack.h"
 
 /* Two functions a type, so that the fields of RepackedType are compile-time constants. */
 #define TYPE(ID, name)                                                                                                 \
