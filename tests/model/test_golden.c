@@ -123,8 +123,10 @@ static void check_tiny(const char *name, bool without) {
         cr_expect_leq(distance(&exact, &unfused), close, "%s without passes is off by %g", name,
                       distance(&exact, &unfused));
     }
-    /* The largest ratio is 1.75, of 26 layers on the simulated device: another order of sums moves what is rounded. */
-    cr_expect_leq(us, 1.8 * them + 3e-3, "%s is off by %g, llama.cpp by %g", name, us, them);
+    /* The largest ratios are 1.53, of the model that also rounds activations in f16 tiles, and 1.75, of the model with
+     * 26 layers on the simulated device: another order of sums moves what is rounded, in each layer. */
+    const double ratio = rp_model_info(m)->n_layer > 20 ? 1.8 : 1.6;
+    cr_expect_leq(us, ratio * them + 3e-3, "%s is off by %g, llama.cpp by %g", name, us, them);
     free(line);
     fclose(f);
     rp_model_free(m);
