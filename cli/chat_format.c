@@ -1,4 +1,4 @@
-/* What makes the text of a conversation (chat_format.h). */
+/* Chooses and runs the chat template of a conversation (chat_format.h). */
 #include "cli/chat_format.h"
 
 #include "cli/text_files.h"

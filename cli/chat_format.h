@@ -1,5 +1,5 @@
-/* chat_format.h - what makes the text of a conversation: the model's template, that of a file, a named format, or
- * none. */
+/* chat_format.h - makes the text of a conversation by a chat template: the template of the model, the template in a
+ * file, a named format, or none. */
 #ifndef CLI_CHAT_FORMAT_H
 #define CLI_CHAT_FORMAT_H
 

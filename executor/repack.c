@@ -77,7 +77,8 @@ static RpStatus step_gains(const RpExecutor *e, int step, bool *gains) {
     return RP_OK;
 }
 
-/* Every weight once, in set->copies; if `if_it_gains`, those of the steps that a measurement is for. */
+/* Puts each weight into set->copies once. With `if_it_gains` it takes only the weights of steps for which a
+ * measurement finds the copy faster. */
 static RpStatus collect(const RpExecutor *e, bool if_it_gains, RepackSet *set) {
     set->copies = calloc((size_t)e->plan->n_steps * RP_MAX_SRC + 1, sizeof(RepackedCopy *));
     if (set->copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");

@@ -188,7 +188,7 @@ typedef struct RpMulMatIdBackwardParams {
      * src q [n,t,h], latent f16 [n,n_ctx], key f16 [r,n_ctx], pos i32 [t], q_rope [r,t,h]; y f32 or q8_act [n,t,h] */ \
     OP(-, LATENT_ATTENTION, latent_attention, 5, (q, latent, key, pos, q_rope), RpLatentAttentionParams,               \
        (scale, dtype), RP_FLAG_FUSED)                                                                                  \
-    /* What latent attention reads of one token:                                                                       \
+    /* Computes the query of latent attention for one token, and stores its latent vector and its key:                 \
      *     y = k_b[:,:,h] q[0..d,h] of each head h, then rope(q[d..d+r,h]) of each head                                \
      *     latent[:,pos] = rms_norm(kv[0..n]);  key[:,pos] = rope(kv[n..n+r])                                          \
      * src k_b [d,n,h], q [d+r,h], kv [n+r], pos i32 [1], latent f16 [n,n_ctx] and key f16 [r,n_ctx], both written,    \

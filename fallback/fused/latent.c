@@ -1,4 +1,5 @@
-/* What latent attention reads of one token, with the kernels of the separate ops:
+/* Computes the query of latent attention for one token and stores its latent vector and key, by the kernels of the
+ * separate ops:
  *
  *     y              = k_b[:,:,h] q[0..d,h] of each head, then rope(q[d..d+r,h]) of each head
  *     latent[:,pos]  = rms_norm(kv[0..n])

@@ -88,11 +88,11 @@ typedef struct QuantLoader {
     LoadScales *scales;
     int         n_ksteps;
     size_t      block;  /* bytes */
-    QuantForm   form;   /* its offset: what is subtracted as ColumnPair.offset */
+    QuantForm   form;   /* form.offset is subtracted, as ColumnPair.offset */
     LoadHeader *header; /* NULL in blocks of 32, whose scales stand in each block */
 } QuantLoader;
 
-/* Of a type of RP_DIRECT_QUANTS, and of another type. */
+/* DIRECT_LOADER is the loader of a type in RP_DIRECT_QUANTS; the next macro is for all other types. */
 #define DIRECT_LOADER(ID, name)                                                                                        \
     {                                                                                                                  \
         load_##name, NULL, scales_##name, RP_LOAD_KSTEPS(ID), RP_##ID##_BYTES, RP_QUANT_FORM(ID),                      \
@@ -135,19 +135,19 @@ INLINE __m256i two_halves(const void *a, const void *b) {
 
 /* ---- sums across lanes: lane r of each half is the sum of that half of v[r] ---- */
 
-/* Of 32-bit lanes. */
+/* Here v has lanes of 32 bits. */
 INLINE __m256i sums_of_32(const __m256i v[ROWS]) {
     return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
 }
 
-/* Of 16-bit lanes, two of which are added in 16 bits. */
+/* Here v has lanes of 16 bits; the sum of two of them fits in 16 bits. */
 INLINE __m256i sums_of_16(const __m256i v[ROWS]) {
     const __m256i ones = _mm256_set1_epi16(1);
     const __m256i a = _mm256_hadd_epi16(v[0], v[1]), b = _mm256_hadd_epi16(v[2], v[3]);
     return _mm256_hadd_epi32(_mm256_madd_epi16(a, ones), _mm256_madd_epi16(b, ones));
 }
 
-/* Of 16-bit lanes less those of `offset`, in whose place four are added in 16 bits. */
+/* Here v has lanes of 16 bits; the sum of four of them fits in 16 bits, and `offset` is subtracted from these sums. */
 INLINE __m256i sums_less_offset(const __m256i v[ROWS], __m256i offset) {
     const __m256i a = _mm256_hadd_epi16(v[0], v[1]), b = _mm256_hadd_epi16(v[2], v[3]);
     return _mm256_madd_epi16(_mm256_sub_epi16(_mm256_hadd_epi16(a, b), offset), _mm256_set1_epi16(1));
@@ -161,7 +161,7 @@ INLINE __m256i signed_products(__m256i w, const ColumnPair *x, int i) {
     return _mm256_maddubs_epi16(x->magnitude[i], _mm256_sign_epi8(w, x->q[i]));
 }
 
-/* Of types whose q are unsigned, in pairs of HALVES, or of SHORT sub-blocks. All products of half a sub-block fit in 16
+/* For types whose q are unsigned, in pairs of HALVES or of SHORT sub-blocks. All products of half a sub-block fit in 16
  * bits. */
 INLINE __m256i unsigned_sums(LoadPair *load, PairShape shape, const char *const *p, int j, int h, const ColumnPair *x,
                              __m256i offset) {
@@ -244,10 +244,10 @@ INLINE void bytes_of_rows(const char *const *p, size_t at, __m128i out[4]) {
     out[3] = _mm_unpackhi_epi16(ab_high, ce_high);
 }
 
-/* Eight bytes of Header.factor of Q6_K: those of pair h. */
+/* The eight bytes of Header.factor that belong to pair h, for Q6_K. */
 INLINE __m128i bytes_of_pair(__m128i factor, int h) { return h == 0 ? factor : _mm_unpackhi_epi64(factor, factor); }
 
-/* ---- scales of types whose blocks give eight at once: those of blocks of 32 begin their block ---- */
+/* ---- scales: eight at a time for types in blocks of 256; a block of 32 begins with its scale ---- */
 
 #define ROW_SCALES(ID, name)                                                                                           \
     INLINE void scales_of_rows_##name(const char *const *p, Header *out) {                                             \

@@ -52,7 +52,7 @@ typedef struct QuantLoader {
     LoadScales *scales;
     int         n_ksteps;
     size_t      bytes; /* of one row's load */
-    QuantForm   form;  /* its offset: that of the q of `load` */
+    QuantForm   form;  /* form.offset is the offset of the q that `load` gives */
     bool        negative;
 } QuantLoader;
 
@@ -164,8 +164,8 @@ INLINE __m512i words_twice(int n, int m) {
     return _mm512_inserti64x4(_mm512_set1_epi16((short)n), _mm256_set1_epi16((short)m), 1);
 }
 
-/* The half floats at byte `at` of four rows: that of row r in lanes 4u + r. Each row is loaded with an offset, so that
- * its half float falls into lane r. */
+/* The half floats at byte `at` of four rows. Lanes 4u + r get the one of row r. Each row is loaded with an offset, so
+ * that its half float falls into lane r. */
 INLINE __m512 halves_of_rows(const char *const *row, size_t at) {
     __m128i d = _mm_setzero_si128();
 #pragma GCC unroll 4
@@ -179,7 +179,7 @@ INLINE __m512i bytes_down(int n) {
     return _mm512_add_epi32(by, _mm512_set1_epi32(n));
 }
 
-/* ---- scales of types whose blocks give eight at once: those of blocks of 32 begin their block ---- */
+/* ---- scales: eight at a time for types in blocks of 256; a block of 32 begins with its scale ---- */
 
 #define ROW_SCALES(ID, name)                                                                                           \
     INLINE void scales_##name(const char *const *row, size_t at, int n_subs, KstepScales *out) {                       \

@@ -1,4 +1,4 @@
-/* What latent attention reads of one token:
+/* Computes the query of latent attention for one token, and stores its latent vector and its key:
  *     y = k_b[:,:,h] q[0..d,h] of each head, then rope(q[d..d+r,h]) of each head
  *     latent[:,pos] = rms_norm(kv[0..n]);  key[:,pos] = rope(kv[n..n+r])
  * A position outside of the caches stores nothing.

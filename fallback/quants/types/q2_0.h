@@ -93,7 +93,7 @@ INLINE __m512i two_bits(__m128i bytes) {
     return _mm512_and_si512(_mm512_or_si512(low, _mm512_slli_epi32(low, 12)), _mm512_set1_epi8(3));
 }
 
-/* Of 8 bytes of a sub-block, the first four are in a and the others in b. */
+/* A sub-block has 8 bytes: register a gets the first four, and b gets the others. */
 INLINE void load_q2_0(const char *p, int n_subs, Kstep *s) {
     const BlockQ2_0 *b = (const BlockQ2_0 *)(const void *)p;
     (void)n_subs;
