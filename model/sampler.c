@@ -18,10 +18,11 @@
 enum { MAX_LAST_N = 1 << 20 };
 
 struct RpSampler {
-    int32_t      n_vocab;
-    int32_t     *words;   /* the step state */
-    void        *scratch; /* [2 * n_vocab] f32: candidates of one call */
-    RpTensorView step, candidates;
+    int32_t         n_vocab;
+    int32_t        *words;   /* the step state */
+    void           *scratch; /* [2 * n_vocab] f32: candidates of one call; behind them [n_vocab] f32: masked logits */
+    const uint32_t *mask;    /* bits of n_vocab, borrowed; NULL: every token is allowed */
+    RpTensorView    step, candidates;
 };
 
 void rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes) {
@@ -57,7 +58,7 @@ RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes
     if (s != NULL) {
         s->n_vocab    = n_vocab;
         s->words      = calloc((size_t)n_words, sizeof *s->words);
-        s->scratch    = malloc(2 * (size_t)n_vocab * sizeof(float));
+        s->scratch    = malloc(3 * (size_t)n_vocab * sizeof(float));
         s->step       = rp_view_contiguous(RP_I32, (int64_t[]){n_words, 1, 1, 1}, s->words);
         s->candidates = rp_view_contiguous(RP_F32, (int64_t[]){2 * (int64_t)n_vocab, 1, 1, 1}, s->scratch);
     }
@@ -107,10 +108,24 @@ const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words) {
     return s->words;
 }
 
+void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits) {
+    if (s != NULL) s->mask = bits;
+}
+
+/* The logits, -inf where the mask has a 0: the caller's array if there is no mask, else a copy. */
+static const float *masked(RpSampler *s, const float *logits) {
+    float *out = (float *)s->scratch + 2 * (size_t)s->n_vocab;
+    if (s->mask == NULL) return logits;
+    for (int32_t i = 0; i < s->n_vocab; i++) out[i] = (s->mask[i / 32] >> (i % 32) & 1) != 0 ? logits[i] : -INFINITY;
+    return out;
+}
+
 RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
     RP_NOT_NULL(s, "s");
     RP_NOT_NULL(logits, "logits");
     RP_NOT_NULL(token, "token");
+
+    logits = masked(s, logits);
 
     const RpOpArgs args = {
         .dst = s->step,

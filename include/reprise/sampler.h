@@ -57,6 +57,11 @@ RP_API int32_t rp_sampler_n_vocab(const RpSampler *s);
  * the vocabulary are ignored. */
 RP_API void rp_sampler_accept(RpSampler *s, int32_t token);
 
+/* Allows only the tokens whose bit is 1: token i has bit i % 32 of bits[i / 32], and there are (n_vocab + 31) / 32
+ * words. The logits of all others count as -inf in rp_sampler_sample. Borrowed until the next call; NULL allows every
+ * token. The state of the sampler does not contain the mask: an executor that samples by itself does not know it. */
+RP_API void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits);
+
 /* Samples a token from logits f32 [n_vocab], which it only reads, and accepts it. NaN counts as -inf. RP_E_ARG if every
  * logit is NaN or -inf. */
 RP_API RP_NODISCARD RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token);

@@ -362,6 +362,40 @@ Test(sampler, refuses_parameters_by_name) {
 }
 
 /* The logits of a session before its first prefill are NULL. */
+/* The samples of a mask are those of logits that are -inf where the mask has a 0. */
+Test(sampler, a_mask_counts_as_logits_of_minus_infinity) {
+    const uint32_t  bits[1] = {0x2b6u}; /* tokens 1, 2, 4, 5, 7, 9 */
+    RpSamplerParams p = {.temperature = 1.3f, .top_k = 5, .top_p = 0.9f, .repeat_penalty = 1.2f, .repeat_last_n = 4};
+    RpSampler      *a = open_sampler(p, N), *b = open_sampler(p, N);
+    float           cut[N];
+    int             seen[N] = {0};
+    for (int i = 0; i < N; i++) cut[i] = (bits[0] >> i & 1) != 0 ? logits12[i] : -INFINITY;
+    rp_sampler_set_mask(a, bits);
+    for (int k = 0; k < 500; k++) {
+        const int32_t token = sample(a, logits12);
+        cr_assert_eq(token, sample(b, cut), "sample %d", k);
+        seen[token]++;
+    }
+    for (int i = 0; i < N; i++) cr_assert((bits[0] >> i & 1) != 0 || seen[i] == 0, "token %d", i);
+    rp_sampler_set_mask(a, NULL);
+    int free_again = 0;
+    for (int k = 0; k < 500; k++) free_again += (bits[0] >> sample(a, logits12) & 1) == 0;
+    cr_assert_gt(free_again, 0);
+    rp_sampler_free(a);
+    rp_sampler_free(b);
+    rp_sampler_set_mask(NULL, bits);
+}
+
+Test(sampler, a_mask_without_tokens_is_refused) {
+    const uint32_t none[1] = {0};
+    RpSampler     *s       = open_sampler(rp_sampler_defaults(), N);
+    int32_t        token;
+    rp_sampler_set_mask(s, none);
+    cr_assert_eq(rp_sampler_sample(s, logits12, &token), RP_E_ARG);
+    cr_assert_str_eq(rp_last_error(), "nothing to sample: each of the 12 logits is NaN or -inf");
+    rp_sampler_free(s);
+}
+
 Test(sampler, refuses_missing_logits) {
     RpSampler *s     = open_sampler(rp_sampler_defaults(), 5);
     int32_t    token = 7;

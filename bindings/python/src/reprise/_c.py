@@ -1178,6 +1178,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_sampler_new_sized": ("status", ["pointer", "u64", "i32", "pointer"], "params params_bytes n_vocab out"),
     "rp_sampler_reset": (None, ["pointer"], "s"),
     "rp_sampler_sample": ("status", ["pointer", "pointer", "pointer"], "s logits token"),
+    "rp_sampler_set_mask": (None, ["pointer", "pointer"], "s bits"),
     "rp_sampler_state": ("pointer", ["pointer", "pointer"], "s n_words"),
     "rp_scale": ("pointer", ["pointer", "pointer", "f32", "f32"], "g x scale bias"),
     "rp_session_decode_plan": ("pointer", ["pointer"], "s"),

@@ -1112,6 +1112,7 @@ extern "C" {
     pub fn rp_sampler_free(s: *mut RpSampler);
     pub fn rp_sampler_n_vocab(s: *const RpSampler) -> i32;
     pub fn rp_sampler_accept(s: *mut RpSampler, token: i32);
+    pub fn rp_sampler_set_mask(s: *mut RpSampler, bits: *const u32);
     pub fn rp_sampler_sample(s: *mut RpSampler, logits: *const f32, token: *mut i32) -> RpStatus;
     pub fn rp_sampler_state(s: *const RpSampler, n_words: *mut usize) -> *const i32;
     pub fn rp_sampler_follow(s: *mut RpSampler, token: i32);
