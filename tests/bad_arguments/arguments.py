@@ -31,7 +31,7 @@ VALID = {
     "ExecPlan **": "&x->new_plan", "RpExecutor **": "&x->new_exec", "RpExecutorStates **": "&x->new_states",
     "RpNewFile **": "&x->newer_file", "RpGgufFile **": "&x->new_file_of_model", "ComputeGraph **": "&x->new_graph",
     "RpTokenizer **": "&x->new_tokenizer", "RpChatTemplate **": "&x->new_chat", "const RpChatTemplate *": "x->chat",
-    "rp_chat_template_render.json": '"{}"',
+    "rp_chat_template_render.json": '"{}"', "rp_sampler_set_mask.bits": "NULL",
     "RpConvertProgress *": "never", "RpVerifyCallback *": "verify", "RpPrefillProgress *": "prefill",
     "RpLogitsCallback *": "score",
     "const char *": '"x"', "const char *path": "MODEL", "const char *in": "MODEL", "const char *out": "NOWHERE",
@@ -124,7 +124,7 @@ ALLOWED = {
     "rp_soft_max.mask_or_null", "rp_soft_max.pos_or_null", "rp_soft_max_sinks.mask_or_null",
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
-    "rp_visible_text.out", "rp_tokenize_masked.control",
+    "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.
 ANY = {
