@@ -1,7 +1,5 @@
 /* Whole replies: prefill the prompt, then sample and append until something ends the reply.
  *
- *     token -> its bytes -> stop strings -> whole UTF-8 characters -> on_text
- *
  * The last token of a reply is sampled but not appended: that would cost a step whose logits nobody reads. */
 #include "model/reply.h"
 
@@ -9,79 +7,7 @@
 #include "base/clock.h"
 
 #include "base/sized.h"
-#include "model/stop_match.h"
-
-#include <stdlib.h>
-
-enum { FEED_BYTES = 256 }; /* a token's bytes go through the stages at most this many at a time */
-
-/* The stages between a token and on_text, with their buffers. */
-typedef struct TextOut {
-    const RpGenerateOptions *options;
-    const RpTokenizer       *tokenizer; /* or NULL */
-    StopMatch                stop;
-    RpUtf8Stream             utf8;
-    char                    *bytes, *text; /* bytes: after the stop strings; text: after utf8 */
-} TextOut;
-
-static size_t utf8_room(size_t n) { return n + 4 + 3 * (n + 4); } /* see rp_utf8_feed */
-
-/* `bytes` has room for FEED_BYTES and all that the matcher may hold. Call text_out_close also after a
- * failure. */
-static RpStatus text_out_open(TextOut *t, const RpTokenizer *tokenizer, const RpGenerateOptions *o) {
-    *t = (TextOut){.options = o, .tokenizer = tokenizer};
-    if (o->n_stop > 0 && o->stop == NULL) return rp_fail(RP_E_ARG, "%zu stop strings at NULL", o->n_stop);
-    RP_TRY(rp_stop_match_init(&t->stop, o->stop, o->n_stop));
-    const size_t room = FEED_BYTES + rp_stop_match_longest(&t->stop);
-    t->bytes          = malloc(room);
-    t->text           = malloc(utf8_room(room));
-    if (t->bytes == NULL || t->text == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the text of a reply");
-    return RP_OK;
-}
-
-static void text_out_close(TextOut *t) {
-    rp_stop_match_free(&t->stop);
-    free(t->bytes);
-    free(t->text);
-}
-
-/* False where the callback wants to stop. */
-static bool emit_text(const TextOut *t, size_t len) {
-    return t->options->on_text == NULL || t->options->on_text(t->text, len, t->options->user);
-}
-
-/* Prints one token. *done is set, with *reason, where a stop string or the callback ends the reply. on_text
- * is called at least once, with length 0 where all bytes are held back. */
-static RpStatus put_token(TextOut *t, int32_t token, bool *done, RpStopReason *reason) {
-    RpGgufString piece   = {.ptr = ""};
-    bool         stopped = false;
-    if (t->tokenizer != NULL) RP_TRY(rp_token_bytes(t->tokenizer, token, t->options->print_special, &piece));
-    /* at least once, also for an empty piece, so that the callback can stop */
-    size_t i = 0;
-    do {
-        size_t       n   = 0;
-        const size_t end = piece.len - i < FEED_BYTES ? piece.len : i + FEED_BYTES;
-        while (i < end && !stopped) stopped = rp_stop_match_feed(&t->stop, piece.ptr[i++], t->bytes, &n);
-        if (!emit_text(t, rp_utf8_feed(&t->utf8, t->bytes, n, t->text))) {
-            *done   = true;
-            *reason = RP_STOP_CANCELLED;
-            return RP_OK;
-        }
-    } while (i < piece.len && !stopped);
-    if (stopped) {
-        *done   = true;
-        *reason = RP_STOP_STRING;
-    }
-    return RP_OK;
-}
-
-/* Prints the bytes that were held back for a stop string which did not come, and U+FFFD for an unfinished
- * character. */
-static void put_rest(TextOut *t) {
-    size_t len = rp_utf8_feed(&t->utf8, t->stop.held, t->stop.n_held, t->text);
-    len += rp_utf8_flush(&t->utf8, t->text + len);
-    if (len > 0) (void)emit_text(t, len);
-}
+#include "model/text/text_out.h"
 
 static RpStatus check_call(RpSession *s, const RpSampler *sampler, size_t n_prompt, const RpGenerateOptions *o) {
     const int32_t n_vocab = rp_model_info(rp_session_model(s))->n_vocab;
@@ -141,7 +67,7 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double st
             result->reason = RP_STOP_END_TOKEN;
             break;
         }
-        RP_TRY(put_token(text, token, &done, &result->reason));
+        RP_TRY(rp_text_out_put(text, token, &done, &result->reason));
         if (done) break;
         if (o->max_tokens > 0 && result->n_generated >= o->max_tokens) {
             result->reason = RP_STOP_LIMIT;
@@ -155,7 +81,7 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double st
         RP_TRY(next_token(s, sampler, o, result, &token));
         result->decode_s += rp_seconds() - before;
     }
-    if (result->reason != RP_STOP_CANCELLED) put_rest(text);
+    if (result->reason != RP_STOP_CANCELLED) rp_text_out_rest(text);
     return RP_OK;
 }
 
@@ -164,7 +90,7 @@ static RpStatus generate(RpSession *s, RpSampler *sampler, const int32_t *prompt
     const double start = rp_seconds();
     TextOut      text;
     RP_TRY(check_call(s, sampler, n_prompt, options));
-    RpStatus st = text_out_open(&text, rp_model_tokenizer(rp_session_model(s)), options);
+    RpStatus st = rp_text_out_open(&text, rp_model_tokenizer(rp_session_model(s)), options);
     if (st == RP_OK) {
         const int32_t n_before = rp_session_n_past(s);
         st                     = take_prompt(s, sampler, prompt, n_prompt, options);
@@ -176,7 +102,7 @@ static RpStatus generate(RpSession *s, RpSampler *sampler, const int32_t *prompt
         else /* keeps the error of the reply */
             rp_session_reply_drop(s);
     }
-    text_out_close(&text);
+    rp_text_out_close(&text);
     return st == RP_E_CANCELLED ? RP_OK : st; /* result->reason says so */
 }
 

@@ -3,7 +3,7 @@
  *     then       the stop strings, each ended by byte 0, then the text
  * The UTF-8 stream, visible texts, and the search for stop strings, which is compared with a search by hand. */
 #include "base/text/visible.h"
-#include "model/stop_match.h"
+#include "model/text/stop_match.h"
 #include "reprise/text.h"
 #include "reprise/tokenizer.h"
 

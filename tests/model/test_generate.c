@@ -2,7 +2,7 @@
  * sampler; the matcher of stop strings against a search from scratch after every byte. */
 #include "reprise/session.h"
 
-#include "model/stop_match.h"
+#include "model/text/stop_match.h"
 #include "tests/support/case.h"
 
 #include <criterion/criterion.h>

@@ -7,7 +7,7 @@
  *     output      "c"               "a"            "aab" is dropped
  * At the third 'a' text[2] is 'b', so matched falls back to fallback[2] = 1 and then advances to 2.
  */
-#include "model/stop_match.h"
+#include "model/text/stop_match.h"
 
 #include <stdlib.h>
 #include <string.h>
