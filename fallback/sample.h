@@ -2,15 +2,11 @@
 #ifndef FALLBACK_SAMPLE_H
 #define FALLBACK_SAMPLE_H
 
+#include "base/sampling/candidates.h"
 #include "base/step_state.h"
-
-typedef struct SampleCandidate {
-    float   logit;
-    int32_t id;
-} SampleCandidate;
 
 /* The token for the parameters, the seed and the counter of `s`, which it increments if it draws a random number; -1 if
  * every logit is NaN or -inf. `c` is memory for n candidates. */
-int32_t rp_sample_token(RpStepState *s, const int32_t *recent, const float *logits, int32_t n, SampleCandidate *c);
+int32_t rp_sample_token(RpStepState *s, const int32_t *recent, const float *logits, int32_t n, Candidate *c);
 
 #endif

@@ -1,5 +1,5 @@
-/* Samples the next token from its logits: repetition penalty, temperature, top-k, softmax, top-p, min-p, random
- * choice; greedy without them. It updates the step state, so the next iteration needs no host (I4).
+/* Samples the next token from its logits: repetition penalty, top-k, top-p, min-p, temperature, random choice; greedy
+ * without them. It updates the step state, so the next iteration needs no host (I4).
  *
  * All filters keep a prefix of one order (keys.cuh), and so does the random choice: it takes the last candidate of the
  * shortest prefix whose weight exceeds u times the weight of all. Each is a search for the first candidate at which a
@@ -21,8 +21,11 @@
  * order of slices, so the sum divided by one weight gives the place of the candidate, without any step.
  * Candidates of weight 0 are in no bin. They cannot be chosen, and top-k keeps all others where it would reach them.
  *
+ * Top-p and min-p take the probabilities before the temperature, the choice those after it. If both matter, each slice
+ * and bin has sums of both weights, and the last search, for the choice, runs on the second. The bins are the same.
+ *
  * geometry  a block of up to 1024 threads for each slice of two logits a thread; grid (slices, rows)
- * traffic   the logits twice, sorted keys and sums once: 24 bytes a logit; ends: 2 bytes a logit
+ * traffic   the logits twice, sorted keys and sums once: 24 bytes a logit, 32 with two weights; ends: 2 bytes a logit
  * numerics  base/sampling.h: the token of the CPU */
 #include "base/kernels.h"
 #include "kernels/device/sample_search.cuh"
@@ -55,7 +58,7 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_max_kernel(SampleArgs a
     Extremes    e =
         block_extremes(k0 > k1 ? k0 : k1, fminf(finite_or_largest(x[0]), finite_or_largest(x[1])), keys, floats);
     if (threadIdx.x == 0) put_extremes(&a.extremes[blockIdx.x], e);
-    if (blockIdx.x == 0) a.counts[threadIdx.x] = 0, a.weights[threadIdx.x] = 0;
+    if (blockIdx.x == 0) a.counts[threadIdx.x] = 0, a.weights[threadIdx.x] = 0, a.tempered_weights[threadIdx.x] = 0;
     if (!rp_arrives_last(a.counter, gridDim.x)) return;
     RpKey best   = 0;
     float lowest = INFINITY;
@@ -101,6 +104,38 @@ __device__ void fill_bins(const SampleArgs &a, const Scale &scale, int n, Shared
     atomicAdd(&a.weights[t], shared.sums[end - 1] - (start > 0 ? shared.sums[start - 1] : 0));
 }
 
+/* The sums of the weights for the choice, of the first n keys of the slice, and what each bin holds of them. */
+__device__ void temper(const SampleArgs &a, const Scale &scale, int n, Shared &shared) {
+    const int     t     = (int)threadIdx.x;
+    const int32_t first = (int32_t)blockIdx.x * slice_size();
+    const RpKey   w0    = 2 * t < n ? weight_of(scale, shared.keys[2 * t]) : 0,
+                w1      = 2 * t + 1 < n ? weight_of(scale, shared.keys[2 * t + 1]) : 0;
+    const RpKey sum     = rp_block_scan_key(w0 + w1, shared.warps); /* its barriers: all have read the other sums */
+    shared.sums[2 * t] = sum - w1, shared.sums[2 * t + 1] = sum;
+    __syncthreads();
+    for (int i = t; i < n; i += (int)blockDim.x) a.tempered_sums[first + i] = shared.sums[i];
+    const int start = t > 0 ? shared.ends[t - 1] : 0, end = shared.ends[t];
+    if (end > start) atomicAdd(&a.tempered_weights[t], shared.sums[end - 1] - (start > 0 ? shared.sums[start - 1] : 0));
+}
+
+/* Applies min-p to what is kept, then the temperature. u in [0, 1) chooses the candidate at which the sum of weights
+ * first exceeds u * (weight of all that are left). `a` and `scale` are those of the search. */
+__device__ __forceinline__ int32_t choose(const Search &s, SampleArgs &a, Scale &scale, const Cut &kept, float u) {
+    RpKey least = kept.key, weight = kept.sum.weight;
+    if (a.step->min_p > 0.0f) {
+        const RpKey key = least_key_of(scale, a.step->min_p);
+        least           = key > least ? key : least;
+    }
+    if (tempers(*a.step)) {
+        a.sums = a.tempered_sums, a.weights = a.tempered_weights, scale.temperature = a.step->temperature;
+        (void)s.sum_bins();
+    } else if (least == kept.key) {
+        return rp_key_id(search(s, true, rp_sampling_choice(u, weight)).key);
+    }
+    weight = weight_from(s, least);
+    return rp_key_id(search(s, true, rp_sampling_choice(u, weight)).key);
+}
+
 __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     rp_begin();
     a.select_row();
@@ -109,27 +144,28 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
     const RpStepState s      = *a.step;
     const Extremes    all    = {__ldcg(&a.extremes[a.n_slices].best), __ldcg(&a.extremes[a.n_slices].lowest)};
     if (!draws(s, all.best)) return;
-    const Scale scale = scale_of(all, s.temperature);
-    float       x[2];
+    Scale scale = scale_of(all, tempers(s) ? 1.0f : s.temperature);
+    float x[2];
     load_logits(a, s, (float *)shared.sums, x);
-    fill_bins(a, scale, sort_slice(a, scale, x, shared), shared);
+    const int n = sort_slice(a, scale, x, shared);
+    fill_bins(a, scale, n, shared);
+    if (tempers(s)) temper(a, scale.at(s.temperature), n, shared);
     if (!rp_arrives_last(a.counter, gridDim.x)) return;
     const Search search = {a, scale, shared};
-    const Sum    own    = search.own(),
-              upto      = {rp_block_scan_key(own.count, shared.warps), rp_block_scan_key(own.weight, shared.warps)};
-    search.put_upto(upto);
+    const Sum    upto   = search.sum_bins();
     if (threadIdx.x == 0)
         shared.range.n = 0, shared.cut.key = all.best, shared.cut.sum.count = shared.cut.sum.weight = 0;
     if (threadIdx.x == blockDim.x - 1) shared.from[0].count = upto.count, shared.from[0].weight = upto.weight;
     __syncthreads();
     const Sum     total = {shared.from[0].count, shared.from[0].weight};
     const float   u     = rp_philox_uniform(rp_step_seed(a.step), rp_step_drawn(a.step));
-    const int32_t token = sample_token(search, *a.step, total, u);
+    const int32_t token = choose(search, a, scale, filter(search, *a.step, total), u);
     if (threadIdx.x == 0) finish(a, *a.step, token, true);
 }
 
 /* Scratch memory behind the counters, each for all rows:
- *     sums[n], {counts[threads], weights[threads]}, extremes[slices + 1], ends[slices][threads]
+ *     sums[n], tempered_sums[n], {counts[threads], weights[threads], tempered_weights[threads]},
+ *     extremes[slices + 1], ends[slices][threads]
  * The sorted keys lie in the scratch memory of the op, 2 n floats. */
 struct Geometry {
     unsigned threads, slices;
@@ -141,8 +177,8 @@ Geometry geometry_of(int64_t n, int64_t rows) {
     g.threads = RP_WARP;
     while (g.threads < MAX_THREADS && 2 * (int64_t)g.threads < n) g.threads *= 2;
     g.slices   = rp_blocks(n, 2 * (int64_t)g.threads);
-    g.bins     = (size_t)(rows * n) * sizeof(RpKey);
-    g.extremes = g.bins + (size_t)rows * 2 * g.threads * sizeof(RpKey);
+    g.bins     = (size_t)(rows * n) * 2 * sizeof(RpKey);
+    g.extremes = g.bins + (size_t)rows * 3 * g.threads * sizeof(RpKey);
     g.ends     = g.extremes + (size_t)rows * ((size_t)g.slices + 1) * sizeof(Extremes);
     g.bytes    = g.ends + (size_t)rows * g.slices * g.threads * sizeof(int32_t);
     return g;
@@ -172,12 +208,14 @@ extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     a.n = (int32_t)n, a.n_slices = (int32_t)g.slices;
     a.logits_row = x.nb[1], a.step_row = args->dst.nb[1], a.keys_row = args->sample.scratch.nb[1];
     if (memory != nullptr) {
-        a.counter  = (unsigned *)ctx->scratch;
-        a.sums     = (RpKey *)memory;
-        a.counts   = (RpKey *)(memory + g.bins);
-        a.weights  = a.counts + g.threads;
-        a.extremes = (Extremes *)(memory + g.extremes);
-        a.ends     = (int32_t *)(memory + g.ends);
+        a.counter          = (unsigned *)ctx->scratch;
+        a.sums             = (RpKey *)memory;
+        a.counts           = (RpKey *)(memory + g.bins);
+        a.weights          = a.counts + g.threads;
+        a.tempered_weights = a.weights + g.threads;
+        a.tempered_sums    = a.sums + rows * n;
+        a.extremes         = (Extremes *)(memory + g.extremes);
+        a.ends             = (int32_t *)(memory + g.ends);
     }
     const LaunchShape shape = {dim3(g.slices, (unsigned)rows), dim3(g.threads), 0};
     RP_TRY(RP_LAUNCH("sample", ctx, shape, sample_max_kernel, a));

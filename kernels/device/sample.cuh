@@ -31,11 +31,12 @@ struct SampleArgs {
     RpStepState *step;
     int32_t     *recent;
     unsigned    *counter;
-    Extremes    *extremes;         /* [slices + 1], the last for all logits */
-    RpKey       *counts, *weights; /* [threads]: of the bins */
-    RpKey       *sums;             /* [n]: of the weights of a sorted slice, up to and with this one */
-    RpKey       *keys;             /* [n]: sorted slices */
-    int32_t     *ends;             /* [slices][threads] */
+    Extremes    *extremes;                         /* [slices + 1], the last for all logits */
+    RpKey       *counts, *weights;                 /* [threads]: of the bins */
+    RpKey       *sums;                             /* [n]: of the weights of a sorted slice, up to and with this one */
+    RpKey       *tempered_weights, *tempered_sums; /* the same of the weights for the choice, where they differ */
+    RpKey       *keys;                             /* [n]: sorted slices */
+    int32_t     *ends;                             /* [slices][threads] */
     int32_t      n, n_slices;
     size_t       logits_row, step_row, keys_row; /* bytes from one row to the next */
 
@@ -49,8 +50,8 @@ struct SampleArgs {
         keys   = (RpKey *)((char *)keys + row * keys_row);
         counter += row;
         extremes += row * (size_t)(n_slices + 1);
-        counts += row * 2 * blockDim.x, weights += row * 2 * blockDim.x;
-        sums += row * (size_t)n;
+        counts += row * 3 * blockDim.x, weights += row * 3 * blockDim.x, tempered_weights += row * 3 * blockDim.x;
+        sums += row * (size_t)n, tempered_sums += row * (size_t)n;
         ends += row * (size_t)n_slices * blockDim.x;
     }
 };
@@ -61,6 +62,9 @@ __device__ float clean(float logit) { return logit != logit ? -INFINITY : logit 
 /* Constants that give the weight and the bin of a logit. */
 struct Scale {
     float max_logit, temperature, bins, bins_of_one; /* bins_of_one: for a difference of 1 */
+
+    /* The same bins, and the weights of another temperature. */
+    __device__ Scale at(float other) const { return {max_logit, other, bins, bins_of_one}; }
 };
 
 __device__ Scale scale_of(const Extremes &all, float temperature) {
@@ -84,6 +88,9 @@ __device__ int bin_of(const Scale &s, float logit) {
 __device__ bool draws(const RpStepState &s, RpKey best) {
     return s.temperature != 0.0f && s.top_k != 1 && rp_key_logit(best) != -INFINITY;
 }
+
+/* Whether the choice has weights of its own: top-p and min-p take the probabilities before the temperature. */
+__device__ bool tempers(const RpStepState &s) { return s.temperature != 1.0f && (s.top_p < 1.0f || s.min_p > 0.0f); }
 
 __device__ int32_t slice_size() { return 2 * (int32_t)blockDim.x; }
 

@@ -49,6 +49,14 @@ struct Search {
     __device__ void put_upto(const Sum &sum) const {
         shared.keys[MAX_THREADS + threadIdx.x] = sum.count, shared.sums[MAX_THREADS + threadIdx.x] = sum.weight;
     }
+
+    /* Sums the bins; for every thread. */
+    __device__ Sum sum_bins() const {
+        const Sum mine = own(),
+                  sum  = {rp_block_scan_key(mine.count, shared.warps), rp_block_scan_key(mine.weight, shared.warps)};
+        put_upto(sum);
+        return sum;
+    }
 };
 
 /* The first position from `from` to `to` of a slice in memory whose key is below `key`. */
@@ -289,28 +297,16 @@ __device__ RpKey weight_from(const Search &s, RpKey key) {
     return s.shared.cut.sum.weight;
 }
 
-enum { TOP_K, TOP_P, CHOICE, N_SEARCHES };
-
-/* The target of a search: for top-k, for top-p, or for the random number u in [0, 1), which chooses the candidate at
- * which the sum of weights first exceeds u * (weight of all that are kept). 0: nothing is searched. */
-__device__ RpKey target_of(int search, const Search &s, const RpStepState &state, const Cut &kept, float u) {
-    if (search == TOP_K) return state.top_k > 0 && (RpKey)state.top_k < kept.sum.count ? (RpKey)state.top_k : 0;
-    if (search == TOP_P) return state.top_p < 1.0f ? rp_sampling_nucleus(state.top_p, kept.sum.weight) : 0;
-    RpKey weight = kept.sum.weight;
-    if (state.min_p > 0.0f) {
-        const RpKey least = least_key_of(s.scale, state.min_p);
-        if (least > kept.key) weight = weight_from(s, least);
-    }
-    return rp_sampling_choice(u, weight);
-}
-
-__device__ int32_t sample_token(const Search &s, const RpStepState &state, Sum all, float u) {
+/* The candidates that top-k and top-p keep, in that order: up to and with the cut, of `all`. */
+__device__ Cut filter(const Search &s, const RpStepState &state, Sum all) {
     Cut kept = {0, all};
-    for (int i = 0; i < N_SEARCHES; i++) {
-        const RpKey target = target_of(i, s, state, kept, u);
-        if (target > 0) kept = search(s, i != TOP_K, target);
+    for (int top_p = 0; top_p < 2; top_p++) {
+        RpKey target = 0; /* 0: nothing is searched */
+        if (!top_p && state.top_k > 0 && (RpKey)state.top_k < kept.sum.count) target = (RpKey)state.top_k;
+        if (top_p && state.top_p < 1.0f) target = rp_sampling_nucleus(state.top_p, kept.sum.weight);
+        if (target > 0) kept = search(s, top_p, target);
     }
-    return rp_key_id(kept.key);
+    return kept;
 }
 
 } // namespace
