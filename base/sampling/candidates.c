@@ -23,13 +23,22 @@ static void make_heap(Candidate *c, int32_t n, bool last_on_top) {
     for (int32_t i = n / 2 - 1; i >= 0; i--) sift_down(c, n, i, last_on_top);
 }
 
-/* Removes the top from a heap of n and leaves it at c[n - 1]. */
-static Candidate pop(Candidate *c, int32_t n, bool last_on_top) {
+void rp_candidates_heap(Candidate *c, int32_t n) { make_heap(c, n, false); }
+
+Candidate rp_candidates_pop(Candidate *c, int32_t n) {
     const Candidate top = c[0];
     c[0]                = c[n - 1];
     c[n - 1]            = top;
-    sift_down(c, n - 1, 0, last_on_top);
+    sift_down(c, n - 1, 0, false);
     return top;
+}
+
+void rp_candidates_reverse(Candidate *c, int32_t n) {
+    for (int32_t i = 0, k = n - 1; i < k; i++, k--) {
+        const Candidate moved = c[i];
+        c[i]                  = c[k];
+        c[k]                  = moved;
+    }
 }
 
 Candidate rp_candidates_first(const Candidate *c, int32_t n) {
@@ -48,11 +57,6 @@ void rp_candidates_top_k(Candidate *c, int32_t n, int32_t k) {
         c[0] = c[i];
         sift_down(c, k, 0, true);
     }
-}
-
-void rp_candidates_sort(Candidate *c, int32_t n) {
-    make_heap(c, n, true);
-    for (int32_t left = n; left > 1; left--) (void)pop(c, left, true);
 }
 
 static float probability(const CandidateScale *s, float logit) {
@@ -91,12 +95,8 @@ int32_t rp_candidates_top_p(Candidate *c, int32_t n, const CandidateScale *s, fl
         n = rp_candidates_drop(c, n, s, (1.0 - (double)top_p) * (double)sum * 0x1p-40 / (double)n * 0.999);
     make_heap(c, n, false);
     while (kept < n && (kept < min_keep || (mass < wanted && !(probability(s, c[0].logit) < min_p))))
-        mass += weight(s, pop(c, n - kept++, false).logit);
-    for (int32_t i = 0, k = n - 1; i < k; i++, k--) {
-        const Candidate moved = c[i];
-        c[i]                  = c[k];
-        c[k]                  = moved;
-    }
+        mass += weight(s, rp_candidates_pop(c, n - kept++).logit);
+    rp_candidates_reverse(c, n);
     return kept;
 }
 
@@ -107,7 +107,7 @@ int32_t rp_candidates_choose(Candidate *c, int32_t n, const CandidateScale *s, f
     uint64_t       reached = 0;
     if (!sorted) make_heap(c, n, false);
     for (int32_t i = 0;;) {
-        const Candidate top = sorted ? c[i++] : pop(c, n--, false);
+        const Candidate top = sorted ? c[i++] : rp_candidates_pop(c, n--);
         reached += weight(s, top.logit);
         if (reached >= choice || (sorted ? i == n : n == 0)) return top.id;
     }

@@ -34,8 +34,12 @@ Candidate rp_candidates_first(const Candidate *c, int32_t n);
 /* Moves the first k candidates in order, 1 <= k <= n, to c[0..k), in any order. */
 void rp_candidates_top_k(Candidate *c, int32_t n, int32_t k);
 
-/* Sorts all n, by a heap: for few. */
-void rp_candidates_sort(Candidate *c, int32_t n);
+/* Makes c a heap with the first candidate on top; removes the first of a heap of n, which then lies at c[n - 1]. */
+void      rp_candidates_heap(Candidate *c, int32_t n);
+Candidate rp_candidates_pop(Candidate *c, int32_t n);
+
+/* Turns c around, which has what was popped in order. */
+void rp_candidates_reverse(Candidate *c, int32_t n);
 
 /* The nucleus of top-p sampling (Holtzman et al. 2019, arXiv:1904.09751): keeps the fewest candidates, in order, whose
  * weights (base/sampling.h) sum to top_p < 1 of all; a candidate of a relative probability below min_p ends it too.

@@ -345,6 +345,34 @@ static RpStatus reply(const char *kv) {
     return st;
 }
 
+/* A sampler with all that is allocated for its steps. */
+static RpStatus open_sampler(const char *breaker) {
+    float           logits[64] = {0.0f, 1.0f};
+    int32_t         token;
+    RpSampler      *s;
+    RpSamplerParams p   = rp_sampler_defaults();
+    p.temperature       = 1.0f;
+    p.dry_multiplier    = 1.0f;
+    p.tokenizer         = rp_model_tokenizer(model);
+    p.dry_breakers      = &breaker;
+    p.n_dry_breakers    = 1;
+    p.logit_bias        = &(RpLogitBias){3, 1.0f};
+    p.n_logit_bias      = 1;
+    p.frequency_penalty = 0.5f;
+    RP_TRY(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &s));
+    const RpStatus st = rp_sampler_sample(s, logits, &token);
+    if (st == RP_OK) add_result(&token, sizeof token);
+    rp_sampler_free(s);
+    return st;
+}
+
+Test(host_faults, a_sampler_with_every_step) {
+    RpModel *m = golden_open_tiny("llama-f32");
+    model      = m;
+    fail_each_call("sampler", open_sampler, "A:");
+    rp_model_free(m);
+}
+
 Test(host_faults, a_reply_of_a_session) {
     static const char *const names[] = {"llama-mix-k", "gemma3-mix", "qwen3moe-mix", "deepseek2-mix"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i += EVERY_FAMILY) {

@@ -27,7 +27,8 @@ static int32_t sample(RpSampler *s, const float *logits) {
     return token;
 }
 
-/* The reference: tokens sorted by logit, then top_k, softmax, top_p, min_p in double, in the order of sampler.h. */
+/* The reference: tokens sorted by logit, then top_k, softmax, top_p, min_p, temperature in double, in the order of
+ * sampler.h. */
 typedef struct Reference {
     int32_t *ids; /* sorted */
     double  *p;
@@ -48,16 +49,15 @@ static Reference reference_new(const RpSamplerParams *p, const float *logits, in
     sort_key = logits;
     qsort(r.ids, (size_t)n_vocab, sizeof *r.ids, by_logit_then_id);
     if (p->top_k > 0 && p->top_k < n_vocab) r.n = p->top_k;
-    double sum = 0.0;
-    for (int32_t i = 0; i < r.n; i++)
-        sum += r.p[i] = exp(((double)logits[r.ids[i]] - (double)logits[r.ids[0]]) / (double)p->temperature);
-    for (int32_t i = 0; i < r.n; i++) r.p[i] /= sum;
-    double  mass = 0.0;
+    double sum = 0.0, mass = 0.0, tempered = 0.0;
+    for (int32_t i = 0; i < r.n; i++) sum += r.p[i] = exp((double)logits[r.ids[i]] - (double)logits[r.ids[0]]);
     int32_t kept = 0;
-    while (kept < r.n && (p->top_p >= 1.0f || mass < (double)p->top_p)) mass += r.p[kept++];
-    while (kept > 1 && r.p[kept - 1] < (double)p->min_p * r.p[0]) mass -= r.p[--kept];
+    while (kept < r.n && (p->top_p >= 1.0f || mass < (double)p->top_p * sum)) mass += r.p[kept++];
+    while (kept > 1 && r.p[kept - 1] < (double)p->min_p * r.p[0]) kept--;
     r.n = kept;
-    for (int32_t i = 0; i < r.n; i++) r.p[i] /= mass;
+    for (int32_t i = 0; i < r.n; i++)
+        tempered += r.p[i] = exp(((double)logits[r.ids[i]] - (double)logits[r.ids[0]]) / (double)p->temperature);
+    for (int32_t i = 0; i < r.n; i++) r.p[i] /= tempered;
     return r;
 }
 
@@ -146,14 +146,13 @@ Test(sampler, samples_follow_the_probabilities) {
     /* Chi-square quantiles at 0.999 for 1 to 11 degrees of freedom. */
     static const double   limit[] = {0, 10.83, 13.82, 16.27, 18.47, 20.52, 22.46, 24.32, 26.12, 27.88, 29.59, 31.26};
     const RpSamplerParams cases[] = {
-  /* temperature, top_k, top_p, min_p, penalty, of the last n, seed */
-        {1.0f, 0, 1.0f, 0.0f, 1.0f, 0, 0},
-        {0.5f, 0, 1.0f, 0.0f, 1.0f, 0, 1},
-        {2.0f, 0, 1.0f, 0.0f, 1.0f, 0, 2},
-        {1.0f, 5, 1.0f, 0.0f, 1.0f, 0, 3},
-        {1.0f, 0, 0.8f, 0.0f, 1.0f, 0, 4},
-        {1.0f, 0, 1.0f, 0.2f, 1.0f, 0, 5},
-        {1.5f, 9, 0.9f, 0.1f, 1.0f, 0, 6}
+        {.temperature = 1.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f, .repeat_penalty = 1.0f, .seed = 0},
+        {.temperature = 0.5f, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f, .repeat_penalty = 1.0f, .seed = 1},
+        {.temperature = 2.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0.0f, .repeat_penalty = 1.0f, .seed = 2},
+        {.temperature = 1.0f, .top_k = 5, .top_p = 1.0f, .min_p = 0.0f, .repeat_penalty = 1.0f, .seed = 3},
+        {.temperature = 1.0f, .top_k = 0, .top_p = 0.8f, .min_p = 0.0f, .repeat_penalty = 1.0f, .seed = 4},
+        {.temperature = 1.0f, .top_k = 0, .top_p = 1.0f, .min_p = 0.2f, .repeat_penalty = 1.0f, .seed = 5},
+        {.temperature = 1.5f, .top_k = 9, .top_p = 0.9f, .min_p = 0.1f, .repeat_penalty = 1.0f, .seed = 6},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int32_t      df;

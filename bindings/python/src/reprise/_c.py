@@ -581,6 +581,12 @@ class RpLinearCrossEntropyParams(ct.Structure): # 4 bytes
     _fields_ = [("scale", ct.c_float)]
 
 
+class RpLogitBias(ct.Structure): # 8 bytes
+    token: int
+    bias: float
+    _fields_ = [("token", ct.c_int32), ("bias", ct.c_float)]
+
+
 class RpModelGraphOptions(ct.Structure): # 28 bytes
     n_tok: int
     n_ctx: int
@@ -741,7 +747,7 @@ class RpSampleRowsParams(ct.Structure): # 16 bytes
     _fields_ = [("temperature", ct.c_float), ("top_k", ct.c_int32), ("top_p", ct.c_float), ("min_p", ct.c_float)]
 
 
-class RpSamplerParams(ct.Structure): # 32 bytes
+class RpSamplerParams(ct.Structure): # 144 bytes
     temperature: float
     top_k: int
     top_p: float
@@ -749,8 +755,38 @@ class RpSamplerParams(ct.Structure): # 32 bytes
     repeat_penalty: float
     repeat_last_n: int
     seed: int
+    typical_p: float
+    top_n_sigma: float
+    frequency_penalty: float
+    presence_penalty: float
+    dry_multiplier: float
+    dry_base: float
+    dry_allowed_length: int
+    dry_penalty_last_n: int
+    xtc_probability: float
+    xtc_threshold: float
+    min_keep: int
+    mirostat: int
+    mirostat_tau: float
+    mirostat_eta: float
+    dynatemp_range: float
+    dynatemp_exponent: float
+    logit_bias: int | None
+    n_logit_bias: int
+    dry_breakers: int | None
+    n_dry_breakers: int
+    tokenizer: int | None
+    samplers: bytes | None
     _fields_ = [("temperature", ct.c_float), ("top_k", ct.c_int32), ("top_p", ct.c_float), ("min_p", ct.c_float),
-            ("repeat_penalty", ct.c_float), ("repeat_last_n", ct.c_int32), ("seed", ct.c_uint64)]
+            ("repeat_penalty", ct.c_float), ("repeat_last_n", ct.c_int32), ("seed", ct.c_uint64),
+            ("typical_p", ct.c_float), ("top_n_sigma", ct.c_float), ("frequency_penalty", ct.c_float),
+            ("presence_penalty", ct.c_float), ("dry_multiplier", ct.c_float), ("dry_base", ct.c_float),
+            ("dry_allowed_length", ct.c_int32), ("dry_penalty_last_n", ct.c_int32), ("xtc_probability", ct.c_float),
+            ("xtc_threshold", ct.c_float), ("min_keep", ct.c_int32), ("mirostat", ct.c_int32),
+            ("mirostat_tau", ct.c_float), ("mirostat_eta", ct.c_float), ("dynatemp_range", ct.c_float),
+            ("dynatemp_exponent", ct.c_float), ("logit_bias", ct.c_void_p), ("n_logit_bias", ct.c_uint64),
+            ("dry_breakers", ct.c_void_p), ("n_dry_breakers", ct.c_uint64), ("tokenizer", ct.c_void_p),
+            ("samplers", ct.c_char_p)]
 
 
 class RpScaleParams(ct.Structure): # 8 bytes
@@ -841,6 +877,12 @@ class RpTokenList(ct.Structure): # 24 bytes
     n: int
     capacity: int
     _fields_ = [("ids", ct.c_void_p), ("n", ct.c_uint64), ("capacity", ct.c_uint64)]
+
+
+class RpTokenLogprob(ct.Structure): # 8 bytes
+    token: int
+    logprob: float
+    _fields_ = [("token", ct.c_int32), ("logprob", ct.c_float)]
 
 
 class RpTopKParams(ct.Structure): # 12 bytes
@@ -1108,6 +1150,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_graph_weight": ("pointer", ["pointer", "text", "pointer"], "g name view"),
     "rp_imatrix_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64", "text"], "m ids n options options_bytes path"),
     "rp_last_error": ("text", [], ""),
+    "rp_logprobs": ("status", ["pointer", "i32", "i32", "pointer", "pointer", "i32"], "logits n_vocab token chosen top n_top"),
     "rp_match_node": ("pointer", ["pointer", "text"], "m name"),
     "rp_merge_adapters": ("status", ["pointer", "text", "text", "pointer", "pointer"], "m path type progress user"),
     "rp_mode_from_name": ("status", ["text", "pointer"], "name out"),
@@ -1174,6 +1217,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_sampler_defaults_sized": (None, ["pointer", "u64"], "out out_bytes"),
     "rp_sampler_follow": (None, ["pointer", "i32"], "s token"),
     "rp_sampler_free": (None, ["pointer"], "s"),
+    "rp_sampler_host_only": ("text", ["pointer"], "s"),
     "rp_sampler_n_vocab": ("i32", ["pointer"], "s"),
     "rp_sampler_new_sized": ("status", ["pointer", "u64", "i32", "pointer"], "params params_bytes n_vocab out"),
     "rp_sampler_reset": (None, ["pointer"], "s"),

@@ -1097,6 +1097,12 @@ pub struct RpSampler {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct RpLogitBias {
+    pub token: i32,
+    pub bias: f32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct RpSamplerParams {
     pub temperature: f32,
     pub top_k: i32,
@@ -1105,6 +1111,34 @@ pub struct RpSamplerParams {
     pub repeat_penalty: f32,
     pub repeat_last_n: i32,
     pub seed: u64,
+    pub typical_p: f32,
+    pub top_n_sigma: f32,
+    pub frequency_penalty: f32,
+    pub presence_penalty: f32,
+    pub dry_multiplier: f32,
+    pub dry_base: f32,
+    pub dry_allowed_length: i32,
+    pub dry_penalty_last_n: i32,
+    pub xtc_probability: f32,
+    pub xtc_threshold: f32,
+    pub min_keep: i32,
+    pub mirostat: i32,
+    pub mirostat_tau: f32,
+    pub mirostat_eta: f32,
+    pub dynatemp_range: f32,
+    pub dynatemp_exponent: f32,
+    pub logit_bias: *const RpLogitBias,
+    pub n_logit_bias: usize,
+    pub dry_breakers: *const *const c_char,
+    pub n_dry_breakers: usize,
+    pub tokenizer: *const RpTokenizer,
+    pub samplers: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTokenLogprob {
+    pub token: i32,
+    pub logprob: f32,
 }
 extern "C" {
     pub fn rp_sampler_defaults_sized(out: *mut RpSamplerParams, out_bytes: usize);
@@ -1114,9 +1148,11 @@ extern "C" {
     pub fn rp_sampler_accept(s: *mut RpSampler, token: i32);
     pub fn rp_sampler_set_mask(s: *mut RpSampler, bits: *const u32);
     pub fn rp_sampler_sample(s: *mut RpSampler, logits: *const f32, token: *mut i32) -> RpStatus;
+    pub fn rp_sampler_host_only(s: *const RpSampler) -> *const c_char;
     pub fn rp_sampler_state(s: *const RpSampler, n_words: *mut usize) -> *const i32;
     pub fn rp_sampler_follow(s: *mut RpSampler, token: i32);
     pub fn rp_sampler_reset(s: *mut RpSampler);
+    pub fn rp_logprobs(logits: *const f32, n_vocab: i32, token: i32, chosen: *mut RpTokenLogprob, top: *mut RpTokenLogprob, n_top: i32) -> RpStatus;
     pub fn rp_random_uniform(seed: u64, counter: u64) -> f32;
 }
 

@@ -1,5 +1,5 @@
 /* The sampler on the host: a step state in host memory, and the CPU kernel of the op `sample` run on it. A
- * device runs the same op on its own copy of the step state.
+ * device runs the same op on its own copy of the step state. Steps that the op does not have run as a chain (chain.h).
  *
  *     words:  RpStepState [RP_STEP_WORDS] (parameters, random counter), recent tokens [repeat_last_n] as a ring
  */
@@ -7,15 +7,12 @@
 
 #include "base/argument.h"
 
-#include "base/philox.h"
 #include "base/sized.h"
-#include "base/step_state.h"
+#include "model/sampler/chain.h"
 #include "reprise/kernel.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-enum { MAX_LAST_N = 1 << 20 };
 
 struct RpSampler {
     int32_t         n_vocab;
@@ -23,10 +20,20 @@ struct RpSampler {
     void           *scratch; /* [2 * n_vocab] f32: candidates of one call; behind them [n_vocab] f32: masked logits */
     const uint32_t *mask;    /* bits of n_vocab, borrowed; NULL: every token is allowed */
     RpTensorView    step, candidates;
+    Chain           chain;
 };
 
 void rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes) {
-    const RpSamplerParams p = {.top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64};
+    const RpSamplerParams p = {.top_p              = 1.0f,
+                               .repeat_penalty     = 1.0f,
+                               .repeat_last_n      = 64,
+                               .dry_base           = 1.75f,
+                               .dry_allowed_length = 2,
+                               .dry_penalty_last_n = 64,
+                               .xtc_threshold      = 0.1f,
+                               .mirostat_tau       = 5.0f,
+                               .mirostat_eta       = 0.1f,
+                               .dynatemp_exponent  = 1.0f};
     rp_sized_out(out, out_bytes, &p, sizeof p);
 }
 
@@ -53,6 +60,7 @@ RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes
     set_state(&first, &p);
     if (n_vocab < 1) return rp_fail(RP_E_ARG, "sampler: a vocabulary of %d tokens", n_vocab);
     RP_TRY(rp_step_check(&first, NULL, MAX_LAST_N, n_vocab));
+    RP_TRY(rp_chain_check(&p, n_vocab));
     const int64_t n_words = RP_STEP_WORDS + p.repeat_last_n;
     RpSampler    *s       = calloc(1, sizeof *s);
     if (s != NULL) {
@@ -66,6 +74,11 @@ RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes
         rp_sampler_free(s);
         return rp_fail(RP_E_NOMEM, "out of memory for a sampler of %d tokens", n_vocab);
     }
+    const RpStatus st = rp_chain_open(&s->chain, &p, n_vocab);
+    if (st != RP_OK) {
+        rp_sampler_free(s);
+        return st;
+    }
     *state(s) = first;
     *out      = s;
     return RP_OK;
@@ -73,6 +86,7 @@ RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes
 
 void rp_sampler_free(RpSampler *s) {
     if (s == NULL) return;
+    rp_chain_close(&s->chain);
     free(s->words);
     free(s->scratch);
     free(s);
@@ -86,12 +100,17 @@ void rp_sampler_reset(RpSampler *s) {
     RpStepState *st = state(s);
     st->n_recent = st->next_recent = 0;
     st->drawn_low = st->drawn_high = 0;
+    rp_chain_reset(&s->chain);
 }
 
 void rp_sampler_accept(RpSampler *s, int32_t token) {
     if (s == NULL) return;
-    if (token >= 0 && token < s->n_vocab) rp_step_accept(state(s), s->words + RP_STEP_WORDS, token);
+    if (token < 0 || token >= s->n_vocab) return;
+    rp_step_accept(state(s), s->words + RP_STEP_WORDS, token);
+    rp_chain_accept(&s->chain, token);
 }
+
+const char *rp_sampler_host_only(const RpSampler *s) { return s != NULL ? s->chain.why : ""; }
 
 /* Repeats on the host what the device did when it sampled `token`: one random number unless greedy, and the
  * ring. */
@@ -120,13 +139,24 @@ static const float *masked(RpSampler *s, const float *logits) {
     return out;
 }
 
+static RpStatus sample_chain(RpSampler *s, const float *logits, int32_t *token) {
+    ChainRun r = {
+        .state = state(s), .recent = s->words + RP_STEP_WORDS, .logits = logits, .mask = s->mask, .c = s->scratch};
+    if (rp_chain_filter(&s->chain, &r) == 0)
+        return rp_fail(RP_E_ARG, "nothing to sample: each of the %d logits is NaN or -inf", s->n_vocab);
+    *token = rp_chain_choose(&s->chain, &r);
+    state(s)->pos++;
+    rp_sampler_accept(s, *token);
+    return RP_OK;
+}
+
 RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
     RP_NOT_NULL(s, "s");
     RP_NOT_NULL(logits, "logits");
     RP_NOT_NULL(token, "token");
 
-    logits = masked(s, logits);
-
+    if (s->chain.used) return sample_chain(s, logits, token);
+    logits              = masked(s, logits);
     const RpOpArgs args = {
         .dst = s->step,
         .src = {rp_view_contiguous(RP_F32, (int64_t[]){s->n_vocab, 1, 1, 1}, (void *)(uintptr_t)logits), s->step,
