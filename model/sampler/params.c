@@ -36,23 +36,22 @@ static RpStatus check_arrays(const RpSamplerParams *p, int32_t n_vocab) {
     return RP_OK;
 }
 
-/* Each condition is written so that NaN fails it (I11). The values of steps that are off are not checked where an
- * older program leaves 0. */
+/* Each condition is written so that NaN fails it (I11). */
 RpStatus rp_chain_check(const RpSamplerParams *p, int32_t n_vocab) {
-    const bool  dry = p->dry_multiplier != 0.0f, miro = p->mirostat != 0;
+    const float dry      = p->dry_multiplier != 0.0f ? 1.0f : 0.0f; /* a program that knows no DRY leaves a base of 0 */
     const Range ranges[] = {
-        {"typical_p",         p->typical_p,                  0.0f,  1.0f, "from 0 to 1"     },
-        {"top_n_sigma",       p->top_n_sigma,                0.0f,  1e6f, "from 0 to 1e6"   },
-        {"frequency_penalty", p->frequency_penalty,          -1e6f, 1e6f, "from -1e6 to 1e6"},
-        {"presence_penalty",  p->presence_penalty,           -1e6f, 1e6f, "from -1e6 to 1e6"},
-        {"dry_multiplier",    p->dry_multiplier,             0.0f,  1e6f, "from 0 to 1e6"   },
-        {"dry_base",          dry ? p->dry_base : 1.0f,      1.0f,  1e6f, "from 1 to 1e6"   },
-        {"xtc_probability",   p->xtc_probability,            0.0f,  1.0f, "from 0 to 1"     },
-        {"xtc_threshold",     p->xtc_threshold,              0.0f,  1.0f, "from 0 to 1"     },
-        {"mirostat_tau",      miro ? p->mirostat_tau : 1.0f, 0.0f,  1e6f, "from 0 to 1e6"   },
-        {"mirostat_eta",      miro ? p->mirostat_eta : 1.0f, 0.0f,  1e6f, "from 0 to 1e6"   },
-        {"dynatemp_range",    p->dynatemp_range,             0.0f,  1e6f, "from 0 to 1e6"   },
-        {"dynatemp_exponent", p->dynatemp_exponent,          0.0f,  1e6f, "from 0 to 1e6"   },
+        {"typical_p",         p->typical_p,         0.0f,  1.0f, "from 0 to 1"     },
+        {"top_n_sigma",       p->top_n_sigma,       0.0f,  1e6f, "from 0 to 1e6"   },
+        {"frequency_penalty", p->frequency_penalty, -1e6f, 1e6f, "from -1e6 to 1e6"},
+        {"presence_penalty",  p->presence_penalty,  -1e6f, 1e6f, "from -1e6 to 1e6"},
+        {"dry_multiplier",    p->dry_multiplier,    0.0f,  1e6f, "from 0 to 1e6"   },
+        {"dry_base",          p->dry_base,          dry,   1e6f, "from 1 to 1e6"   },
+        {"xtc_probability",   p->xtc_probability,   0.0f,  1.0f, "from 0 to 1"     },
+        {"xtc_threshold",     p->xtc_threshold,     0.0f,  1.0f, "from 0 to 1"     },
+        {"mirostat_tau",      p->mirostat_tau,      0.0f,  1e6f, "from 0 to 1e6"   },
+        {"mirostat_eta",      p->mirostat_eta,      0.0f,  1e6f, "from 0 to 1e6"   },
+        {"dynatemp_range",    p->dynatemp_range,    0.0f,  1e6f, "from 0 to 1e6"   },
+        {"dynatemp_exponent", p->dynatemp_exponent, 0.0f,  1e6f, "from 0 to 1e6"   },
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))

@@ -32,6 +32,7 @@ VALID = {
     "RpNewFile **": "&x->newer_file", "RpGgufFile **": "&x->new_file_of_model", "ComputeGraph **": "&x->new_graph",
     "RpTokenizer **": "&x->new_tokenizer", "RpChatTemplate **": "&x->new_chat", "const RpChatTemplate *": "x->chat",
     "rp_chat_template_render.json": '"{}"', "rp_sampler_set_mask.bits": "NULL",
+    "RpTokenLogprob *": "(void *)x->buffer", "rp_logprobs.token": "0",
     "RpConvertProgress *": "never", "RpVerifyCallback *": "verify", "RpPrefillProgress *": "prefill",
     "RpLogitsCallback *": "score",
     "const char *": '"x"', "const char *path": "MODEL", "const char *in": "MODEL", "const char *out": "NOWHERE",
@@ -124,7 +125,7 @@ ALLOWED = {
     "rp_soft_max.mask_or_null", "rp_soft_max.pos_or_null", "rp_soft_max_sinks.mask_or_null",
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
-    "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits",
+    "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_logprobs.chosen",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.
 ANY = {
@@ -141,7 +142,7 @@ ANY = {
 BAD.update({
     "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
     "rp_executor_profile.n_runs": ["-1", "0", "INT32_MIN"],
-    "rp_sampler_new_sized.n_vocab": ["-1", "0", "INT32_MIN"],
+    "rp_sampler_new_sized.n_vocab": ["-1", "0", "INT32_MIN"], "rp_logprobs.n_vocab": ["-1", "0", "INT32_MIN"],
 })
 # Calls that need more than one expression.
 SPECIAL = {
@@ -193,6 +194,10 @@ MEMBERS = {
     "RpModelGraphOptions.n_tok": ["0", "-1", "?INT32_MAX"], "RpModelGraphOptions.n_ctx": ["0", "-1", "?INT32_MAX"],
     "RpModelGraphOptions.n_out": ["-1", "?INT32_MAX"], "RpModelGraphOptions.n_recent": ["-1", "INT32_MAX"],
     "RpSamplerParams.top_k": ["-1"], "RpSamplerParams.seed": [], "RpSamplerParams.repeat_last_n": ["-1", "INT32_MAX"],
+    "RpSamplerParams.dry_allowed_length": ["-1"], "RpSamplerParams.dry_penalty_last_n": ["-1", "INT32_MAX"],
+    "RpSamplerParams.min_keep": ["-1"], "RpSamplerParams.logit_bias": [], "RpSamplerParams.n_logit_bias": ["1"],
+    "RpSamplerParams.dry_breakers": [], "RpSamplerParams.n_dry_breakers": ["1"], "RpSamplerParams.tokenizer": [],
+    "RpSamplerParams.samplers": ['"no step"'],
     "RpSessionOptions.n_threads": ["-1", "INT32_MAX"], "RpSessionOptions.passes": ['"-nothing"'],
     "RpSessionOptions.repack": ['"yes"'], "RpSessionOptions.device": ['"tpu"'], "RpSessionOptions.compile_progress": [], "RpSessionOptions.user": [],
     "RpGenerateOptions.max_tokens": ["-1", "INT32_MIN"], "RpGenerateOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpGenerateOptions.n_stop": [],

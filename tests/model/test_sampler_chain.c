@@ -439,12 +439,11 @@ Test(sampler_chain, refuses_parameters_by_name) {
     }
     RpSamplerParams p = rp_sampler_defaults();
     p.dry_base        = 0.5f; /* DRY is off */
-    p.mirostat_tau    = -1.0f;
     cr_assert_eq(rp_chain_check(&p, 5), RP_OK);
     p.dry_multiplier = 1.0f;
     refused(p, "dry_base 0.5: must be from 1 to 1e6");
-    p.dry_base = 2.0f;
-    p.mirostat = 2;
+    p.dry_base     = 2.0f;
+    p.mirostat_tau = -1.0f;
     refused(p, "mirostat_tau -1: must be from 0 to 1e6");
     p.mirostat_tau = 5.0f;
     p.mirostat_eta = NAN;
