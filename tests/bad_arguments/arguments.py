@@ -33,6 +33,9 @@ VALID = {
     "RpTokenizer **": "&x->new_tokenizer", "RpChatTemplate **": "&x->new_chat", "const RpChatTemplate *": "x->chat",
     "rp_chat_template_render.json": '"{}"', "rp_sampler_set_mask.bits": "NULL",
     "RpTokenLogprob *": "(void *)x->buffer", "rp_logprobs.token": "0",
+    "RpReplyParser *": "x->parser", "RpReplyParser **": "&x->new_parser", "RpReplyFormat *": "&x->format",
+    "const RpReplyFormat *": "&x->format", "const RpReplyParserOptions *": "&(RpReplyParserOptions){.id_seed = 1}",
+    "rp_reply_parser_bytes.n": "1", "rp_reply_format_detect.n": "1", "rp_reply_format_opens.n": "1",
     "RpConvertProgress *": "never", "RpVerifyCallback *": "verify", "RpPrefillProgress *": "prefill",
     "RpLogitsCallback *": "score",
     "const char *": '"x"', "const char *path": "MODEL", "const char *in": "MODEL", "const char *out": "NOWHERE",
@@ -89,6 +92,7 @@ OPTIONS_OF = {
     "rp_executor_reply_begin_sized": "RpReplyOptions", "rp_graph_dump_sized": "RpDumpOptions",
     "rp_model_graph_sized": "RpModelGraphOptions", "rp_session_memory_sized": "RpSessionOptions",
     "rp_session_open_sized": "RpSessionOptions", "rp_generate_sized": "RpGenerateOptions",
+    "rp_reply_parser_new_sized": "RpReplyParserOptions",
     "rp_trainer_memory_sized": "RpTrainOptions", "rp_trainer_open_sized": "RpTrainOptions",
 }
 for _name, _struct in OPTIONS_OF.items():
@@ -116,7 +120,7 @@ ALLOWED = {
     *(f"{name}.options" for name in (
         "rp_synth_sized", "rp_train_tokenizer_sized", "rp_train_init_sized", "rp_model_open_sized", "rp_executor_open_sized",
         "rp_graph_dump_sized", "rp_session_memory_sized", "rp_requantize_with_sized", "rp_imatrix_sized",
-        "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized")),
+        "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized", "rp_reply_parser_new_sized")),
     "rp_trainer_step_sized.result", "rp_trainer_export.type", "rp_merge_adapters.type", "rp_merge_adapters.progress",
     "rp_model_open_preset.type", "rp_requantize.progress", "rp_session_prefill.progress", "rp_device_memory_sized.device",
     "rp_executor_states_bind.states", "rp_executor_weights_bind.plan", "rp_executor_reply_end.ran_on",
@@ -203,6 +207,10 @@ MEMBERS = {
     "RpGenerateOptions.max_tokens": ["-1", "INT32_MIN"], "RpGenerateOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpGenerateOptions.n_stop": [],
     "RpGenerateOptions.prefill_progress": [], "RpGenerateOptions.on_text": [], "RpGenerateOptions.user": [],
     "RpGenerateOptions.tokens": [],
+    "RpReplyParserOptions.format": ['(RpReplyFormat){"no such", NULL}', '(RpReplyFormat){NULL, "no such"}'],
+    "RpReplyParserOptions.tokenizer": [], "RpReplyParserOptions.tools": [], "RpReplyParserOptions.tools_bytes": [],
+    "RpReplyParserOptions.in_reasoning": [], "RpReplyParserOptions.id_seed": [], "RpReplyParserOptions.max_call_bytes": [],
+    "RpReplyParserOptions.on_event": [], "RpReplyParserOptions.user": [],
     **{f"RpTrainOptions.{name}": ["-1", "INT32_MIN"] for name in ("accumulate", "n_steps", "warmup")},
     "RpTrainOptions.max_norm": ["(float)NAN", "-1.0f"], "RpTrainOptions.lora_alpha": [], "RpTrainOptions.seed": [],
     "RpTrainOptions.change_options": [], "RpTrainOptions.adapter": ['"no/such/file"'], "RpTrainOptions.checkpoint": [],

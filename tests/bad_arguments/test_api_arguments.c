@@ -35,6 +35,8 @@ typedef struct Fixture {
     const RpTokenizer *tokenizer;
     RpTokenizer       *new_tokenizer;
     RpChatTemplate    *chat, *new_chat;
+    RpReplyParser     *parser, *new_parser;
+    RpReplyFormat      format;
     RpNewFile         *new_file, *newer_file;
     RpCudaMemory      *new_memory;
     FILE              *null;
@@ -168,6 +170,7 @@ static void open_fixture(Fixture *x) {
     x->model = golden_open_tiny("llama-mix");
     x->file = rp_model_file(x->model), x->tokenizer = rp_model_tokenizer(x->model);
     OK(rp_chat_template_new(x->tokenizer, "t", "x", 1, &x->chat));
+    OK(rp_reply_parser_new(&(RpReplyParserOptions){.tokenizer = x->tokenizer}, &x->parser));
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
     OK(rp_trainer_open(x->model, &(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"},
@@ -188,6 +191,7 @@ static void close_fixture(Fixture *x) {
     rp_session_free(x->session);
     rp_trainer_free(x->trainer);
     rp_chat_template_free(x->chat);
+    rp_reply_parser_free(x->parser);
     rp_model_free(x->model);
     fclose(x->null);
 }
@@ -216,18 +220,12 @@ static void run(const char *header) {
     close_fixture(&x);
 }
 
-#define HEADERS(X)                                                                                                     \
-    X(convert)                                                                                                         \
-    X(cpu)                                                                                                             \
-    X(device)                                                                                                          \
-    X(executor)                                                                                                        \
-    X(extend)                                                                                                          \
-    X(file)                                                                                                            \
-    X(gguf)                                                                                                            \
-    X(graph)                                                                                                           \
-    X(kernel)                                                                                                          \
-    X(model)                                                                                                           \
-    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) X(version)
+/* clang-format off */
+#define HEADERS(X) \
+    X(chat) X(convert) X(cpu) X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) \
+    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) \
+    X(version)
+/* clang-format on */
 
 #define X(header)                                                                                                      \
     Test(api_arguments, header) { run(#header); }

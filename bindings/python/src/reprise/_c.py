@@ -131,6 +131,16 @@ class RpOption(enum.IntEnum):
     RP_OPT_COUNT = 16
 
 
+class RpReplyEventKind(enum.IntEnum):
+    RP_REPLY_TEXT = 0
+    RP_REPLY_REASONING = 1
+    RP_REPLY_CALL_BEGIN = 2
+    RP_REPLY_CALL_ARGUMENTS = 3
+    RP_REPLY_CALL_END = 4
+    RP_REPLY_MALFORMED = 5
+    RP_REPLY_END = 6
+
+
 class RpRopeMode(enum.IntEnum):
     RP_ROPE_NORM = 0
     RP_ROPE_NEOX = 1
@@ -687,6 +697,23 @@ class RpPlanMemory(ct.Structure): # 40 bytes
             ("n_steps", ct.c_int32)]
 
 
+class RpReplyEvent(ct.Structure): # 40 bytes
+    kind: int
+    call: int
+    text: bytes | None
+    len: int
+    id: bytes | None
+    name: bytes | None
+    _fields_ = [("kind", ct.c_int32), ("call", ct.c_int32), ("text", ct.c_char_p), ("len", ct.c_uint64),
+            ("id", ct.c_char_p), ("name", ct.c_char_p)]
+
+
+class RpReplyFormat(ct.Structure): # 16 bytes
+    calls: bytes | None
+    reasoning: bytes | None
+    _fields_ = [("calls", ct.c_char_p), ("reasoning", ct.c_char_p)]
+
+
 class RpReplyOptions(ct.Structure): # 40 bytes
     state: int | None
     n_state: int
@@ -696,6 +723,22 @@ class RpReplyOptions(ct.Structure): # 40 bytes
     n_end: int
     _fields_ = [("state", ct.c_void_p), ("n_state", ct.c_uint64), ("max_tokens", ct.c_int32), ("n_ctx", ct.c_int32),
             ("end", ct.c_void_p), ("n_end", ct.c_uint64)]
+
+
+class RpReplyParserOptions(ct.Structure): # 80 bytes
+    format: RpReplyFormat
+    tokenizer: int | None
+    tools: bytes | None
+    tools_bytes: int
+    in_reasoning: bool
+    id_seed: int
+    max_call_bytes: int
+    on_event: Any
+    user: int | None
+    _fields_ = [("format", RpReplyFormat), ("tokenizer", ct.c_void_p), ("tools", ct.c_char_p),
+            ("tools_bytes", ct.c_uint64), ("in_reasoning", ct.c_bool), ("id_seed", ct.c_uint64),
+            ("max_call_bytes", ct.c_uint64), ("on_event", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)),
+            ("user", ct.c_void_p)]
 
 
 class RpRequantizeOptions(ct.Structure): # 24 bytes
@@ -1205,6 +1248,15 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_put_json_string": (None, ["pointer", "u64", "pointer"], "text n out"),
     "rp_quantize_row": ("status", ["i32", "pointer", "i64", "pointer"], "dtype x n out"),
     "rp_random_uniform": ("f32", ["u64", "u64"], "seed counter"),
+    "rp_reply_format_calls": ("text", ["u64"], "i"),
+    "rp_reply_format_detect": (None, ["pointer", "u64", "pointer"], "source n out"),
+    "rp_reply_format_opens": ("bool", ["pointer", "pointer", "u64"], "format prompt n"),
+    "rp_reply_format_reasoning": ("text", ["u64"], "i"),
+    "rp_reply_parser_bytes": ("status", ["pointer", "pointer", "u64", "bool"], "p bytes n control"),
+    "rp_reply_parser_end": ("status", ["pointer"], "p"),
+    "rp_reply_parser_free": (None, ["pointer"], "p"),
+    "rp_reply_parser_new_sized": ("status", ["pointer", "u64", "pointer"], "options options_bytes out"),
+    "rp_reply_parser_token": ("status", ["pointer", "i32"], "p id"),
     "rp_requantize": ("status", ["text", "text", "text", "pointer", "pointer"], "in out type progress user"),
     "rp_requantize_with_sized": ("status", ["text", "text", "text", "pointer", "u64"], "in out type options options_bytes"),
     "rp_reshape": ("pointer", ["pointer", "pointer", "i64", "i64", "i64", "i64"], "g x ne0 ne1 ne2 ne3"),

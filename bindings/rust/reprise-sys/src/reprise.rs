@@ -149,6 +149,130 @@ extern "C" {
     pub fn rp_gguf_next_string(cursor: *mut *const c_void) -> RpGgufString;
 }
 
+// ---- reprise/tokenizer.h ----
+#[repr(C)]
+pub struct RpTokenizer {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpChatTemplate {
+    _opaque: [u8; 0],
+}
+pub const RP_TOK_ADD_SPECIAL: c_int = 1;
+pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
+pub type RpChatKind = c_int;
+pub const RP_CHAT_CHATML: RpChatKind = 0;
+pub const RP_CHAT_LLAMA3: RpChatKind = 1;
+pub const RP_CHAT_MISTRAL: RpChatKind = 2;
+pub const RP_CHAT_GEMMA: RpChatKind = 3;
+pub const RP_CHAT_LLAMA2: RpChatKind = 4;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTokenList {
+    pub ids: *mut i32,
+    pub n: usize,
+    pub capacity: usize,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpUtf8Stream {
+    pub held: [c_uchar; 4],
+    pub n_held: c_uint,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpChatMessage {
+    pub role: *const c_char,
+    pub text: *const c_char,
+}
+extern "C" {
+    pub fn rp_token_list_free(list: *mut RpTokenList);
+    pub fn rp_token_list_push(list: *mut RpTokenList, id: i32) -> RpStatus;
+    pub fn rp_tokenizer_new(f: *const RpGgufFile, out: *mut *mut RpTokenizer) -> RpStatus;
+    pub fn rp_tokenizer_free(tk: *mut RpTokenizer);
+    pub fn rp_tokenizer_kind(tk: *const RpTokenizer) -> *const c_char;
+    pub fn rp_tokenizer_pre(tk: *const RpTokenizer) -> *const c_char;
+    pub fn rp_tokenizer_n_vocab(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_bos(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_eos(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
+    pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
+    pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
+    pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
+    pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_tokenize_masked(tk: *const RpTokenizer, text: *const c_char, control: *const bool, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_token_bytes(tk: *const RpTokenizer, id: i32, special: bool, out: *mut RpGgufString) -> RpStatus;
+    pub fn rp_utf8_feed(u: *mut RpUtf8Stream, bytes: *const c_char, n: usize, out: *mut c_char) -> usize;
+    pub fn rp_utf8_flush(u: *mut RpUtf8Stream, out: *mut c_char) -> usize;
+    pub fn rp_chat_template_of(f: *const RpGgufFile, tk: *const RpTokenizer, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_new(tk: *const RpTokenizer, name: *const c_char, text: *const c_char, n: usize, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_free(t: *mut RpChatTemplate);
+    pub fn rp_chat_detect(f: *const RpGgufFile, out: *mut RpChatKind) -> RpStatus;
+    pub fn rp_chat_from_name(name: *const c_char, out: *mut RpChatKind) -> RpStatus;
+    pub fn rp_chat_name(kind: RpChatKind) -> *const c_char;
+    pub fn rp_chat_tokenize_sized(tk: *const RpTokenizer, kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_chat_format_masked_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+    pub fn rp_chat_format_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, out: *mut *mut c_char) -> RpStatus;
+    pub fn rp_chat_template_format_sized(t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+    pub fn rp_chat_template_tokenize_sized(tk: *const RpTokenizer, t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_chat_template_render(t: *const RpChatTemplate, json: *const c_char, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+}
+
+// ---- reprise/chat.h ----
+#[repr(C)]
+pub struct RpReplyParser {
+    _opaque: [u8; 0],
+}
+pub type RpReplyEventKind = c_int;
+pub const RP_REPLY_TEXT: RpReplyEventKind = 0;
+pub const RP_REPLY_REASONING: RpReplyEventKind = 1;
+pub const RP_REPLY_CALL_BEGIN: RpReplyEventKind = 2;
+pub const RP_REPLY_CALL_ARGUMENTS: RpReplyEventKind = 3;
+pub const RP_REPLY_CALL_END: RpReplyEventKind = 4;
+pub const RP_REPLY_MALFORMED: RpReplyEventKind = 5;
+pub const RP_REPLY_END: RpReplyEventKind = 6;
+pub type RpReplyCallback = Option<unsafe extern "C" fn(event: *const RpReplyEvent, user: *mut c_void) -> bool>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpReplyFormat {
+    pub calls: *const c_char,
+    pub reasoning: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpReplyEvent {
+    pub kind: RpReplyEventKind,
+    pub call: i32,
+    pub text: *const c_char,
+    pub len: usize,
+    pub id: *const c_char,
+    pub name: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpReplyParserOptions {
+    pub format: RpReplyFormat,
+    pub tokenizer: *const RpTokenizer,
+    pub tools: *const c_char,
+    pub tools_bytes: usize,
+    pub in_reasoning: bool,
+    pub id_seed: u64,
+    pub max_call_bytes: usize,
+    pub on_event: RpReplyCallback,
+    pub user: *mut c_void,
+}
+extern "C" {
+    pub fn rp_reply_format_detect(source: *const c_char, n: usize, out: *mut RpReplyFormat);
+    pub fn rp_reply_format_calls(i: usize) -> *const c_char;
+    pub fn rp_reply_format_reasoning(i: usize) -> *const c_char;
+    pub fn rp_reply_parser_new_sized(options: *const RpReplyParserOptions, options_bytes: usize, out: *mut *mut RpReplyParser) -> RpStatus;
+    pub fn rp_reply_parser_free(p: *mut RpReplyParser);
+    pub fn rp_reply_parser_bytes(p: *mut RpReplyParser, bytes: *const c_char, n: usize, control: bool) -> RpStatus;
+    pub fn rp_reply_parser_token(p: *mut RpReplyParser, id: i32) -> RpStatus;
+    pub fn rp_reply_parser_end(p: *mut RpReplyParser) -> RpStatus;
+    pub fn rp_reply_format_opens(format: *const RpReplyFormat, prompt: *const c_char, n: usize) -> bool;
+}
+
 // ---- reprise/op_params.h ----
 pub type RpMulMatBound = c_int;
 pub const RP_BOUND_NONE: RpMulMatBound = 0;
@@ -500,75 +624,6 @@ extern "C" {
     pub fn rp_node_layer(node: *const TensorNode) -> c_int;
     pub fn rp_node_is_output(node: *const TensorNode) -> bool;
     pub fn rp_graph_dump_sized(g: *const ComputeGraph, options: *const RpDumpOptions, options_bytes: usize, note_bytes: usize, out: *mut FILE) -> RpStatus;
-}
-
-// ---- reprise/tokenizer.h ----
-#[repr(C)]
-pub struct RpTokenizer {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpChatTemplate {
-    _opaque: [u8; 0],
-}
-pub const RP_TOK_ADD_SPECIAL: c_int = 1;
-pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
-pub type RpChatKind = c_int;
-pub const RP_CHAT_CHATML: RpChatKind = 0;
-pub const RP_CHAT_LLAMA3: RpChatKind = 1;
-pub const RP_CHAT_MISTRAL: RpChatKind = 2;
-pub const RP_CHAT_GEMMA: RpChatKind = 3;
-pub const RP_CHAT_LLAMA2: RpChatKind = 4;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpTokenList {
-    pub ids: *mut i32,
-    pub n: usize,
-    pub capacity: usize,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpUtf8Stream {
-    pub held: [c_uchar; 4],
-    pub n_held: c_uint,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpChatMessage {
-    pub role: *const c_char,
-    pub text: *const c_char,
-}
-extern "C" {
-    pub fn rp_token_list_free(list: *mut RpTokenList);
-    pub fn rp_token_list_push(list: *mut RpTokenList, id: i32) -> RpStatus;
-    pub fn rp_tokenizer_new(f: *const RpGgufFile, out: *mut *mut RpTokenizer) -> RpStatus;
-    pub fn rp_tokenizer_free(tk: *mut RpTokenizer);
-    pub fn rp_tokenizer_kind(tk: *const RpTokenizer) -> *const c_char;
-    pub fn rp_tokenizer_pre(tk: *const RpTokenizer) -> *const c_char;
-    pub fn rp_tokenizer_n_vocab(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_bos(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_eos(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
-    pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
-    pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
-    pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
-    pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_tokenize_masked(tk: *const RpTokenizer, text: *const c_char, control: *const bool, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_token_bytes(tk: *const RpTokenizer, id: i32, special: bool, out: *mut RpGgufString) -> RpStatus;
-    pub fn rp_utf8_feed(u: *mut RpUtf8Stream, bytes: *const c_char, n: usize, out: *mut c_char) -> usize;
-    pub fn rp_utf8_flush(u: *mut RpUtf8Stream, out: *mut c_char) -> usize;
-    pub fn rp_chat_template_of(f: *const RpGgufFile, tk: *const RpTokenizer, out: *mut *mut RpChatTemplate) -> RpStatus;
-    pub fn rp_chat_template_new(tk: *const RpTokenizer, name: *const c_char, text: *const c_char, n: usize, out: *mut *mut RpChatTemplate) -> RpStatus;
-    pub fn rp_chat_template_free(t: *mut RpChatTemplate);
-    pub fn rp_chat_detect(f: *const RpGgufFile, out: *mut RpChatKind) -> RpStatus;
-    pub fn rp_chat_from_name(name: *const c_char, out: *mut RpChatKind) -> RpStatus;
-    pub fn rp_chat_name(kind: RpChatKind) -> *const c_char;
-    pub fn rp_chat_tokenize_sized(tk: *const RpTokenizer, kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_chat_format_masked_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-    pub fn rp_chat_format_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, out: *mut *mut c_char) -> RpStatus;
-    pub fn rp_chat_template_format_sized(t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-    pub fn rp_chat_template_tokenize_sized(tk: *const RpTokenizer, t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_chat_template_render(t: *const RpChatTemplate, json: *const c_char, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
 }
 
 // ---- reprise/model.h ----

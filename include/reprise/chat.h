@@ -1,0 +1,120 @@
+/* chat.h - replies of chat models: from what a model samples to text, reasoning and tool calls, while it streams. A
+ * format says how a family of models writes calls, and is found from its chat template.
+ *
+ *   static bool show(const RpReplyEvent *e, void *user) {
+ *       if (e->kind == RP_REPLY_TEXT) fwrite(e->text, 1, e->len, stdout);
+ *       if (e->kind == RP_REPLY_CALL_BEGIN) printf("\n%s ", e->name);
+ *       if (e->kind == RP_REPLY_CALL_ARGUMENTS) fwrite(e->text, 1, e->len, stdout);
+ *       return user == NULL;
+ *   }
+ *   RpReplyParser *p;
+ *   RpReplyParserOptions options = {.tokenizer = tk, .on_event = show};
+ *   rp_reply_format_detect(source, n, &options.format);        // source: the text of the chat template
+ *   RP_TRY(rp_reply_parser_new(&options, &p));
+ *   RP_TRY(rp_reply_parser_token(p, id));                      // for each token of the reply
+ *   RP_TRY(rp_reply_parser_end(p));
+ *   rp_reply_parser_free(p);
+ *
+ * docs/tools.md has a table of the formats.
+ */
+#ifndef REPRISE_CHAT_H
+#define REPRISE_CHAT_H
+
+#include "reprise/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a model writes tool calls, and how it writes its reasoning. Names of static storage; NULL is "none". */
+typedef struct RpReplyFormat {
+    const char *calls;     /* "hermes", "qwen3-coder", ...: rp_reply_format_calls */
+    const char *reasoning; /* "think", "mistral", ...: rp_reply_format_reasoning */
+} RpReplyFormat;
+
+/* The format by the marks that a chat template of n bytes contains. Never fails: a template that has none of the known
+ * marks gets "none". */
+RP_API void rp_reply_format_detect(const char *source, size_t n, RpReplyFormat *out);
+
+/* The names of all formats, the i-th; NULL behind the last one. */
+RP_API const char *rp_reply_format_calls(size_t i);
+RP_API const char *rp_reply_format_reasoning(size_t i);
+
+typedef enum RpReplyEventKind {
+    RP_REPLY_TEXT,           /* `text`: a piece of the answer */
+    RP_REPLY_REASONING,      /* `text`: a piece of the reasoning */
+    RP_REPLY_CALL_BEGIN,     /* a tool call: `name` and `id` */
+    RP_REPLY_CALL_ARGUMENTS, /* `text`: a piece of the arguments; together they are one JSON object */
+    RP_REPLY_CALL_END,       /* the call is complete; `text`: how the model wrote it, with its marks */
+    RP_REPLY_MALFORMED,      /* `text`: a piece of what began as a call and is none, as the model wrote it */
+    RP_REPLY_END             /* the reply has ended */
+} RpReplyEventKind;
+
+/* All texts are borrowed: valid during the call. */
+typedef struct RpReplyEvent {
+    RpReplyEventKind kind;
+    int32_t          call; /* number of the call, from 0, of events of calls; of RP_REPLY_MALFORMED: the call that has
+                              begun and is void, or -1. Else -1 */
+    const char      *text; /* len bytes, whole characters of UTF-8, terminated by a NUL that is not counted */
+    size_t           len;
+    const char      *id, *name; /* terminated; of RP_REPLY_CALL_BEGIN and RP_REPLY_CALL_END, else NULL */
+} RpReplyEvent;
+
+/* Return false to stop: the call of the parser then returns RP_E_CANCELLED, and so do all later ones. */
+typedef bool RpReplyCallback(const RpReplyEvent *event, void *user);
+
+typedef struct RpReplyParserOptions {
+    RpReplyFormat format;
+    const RpTokenizer
+               *tokenizer; /* borrowed as long as the parser; or NULL: only bytes, and marks are found in any text */
+    const char *tools;     /* the tools of the request as JSON, tools_bytes bytes; NULL: none. The types of their
+                                     parameters decide whether a value that the model wrote as text is a string */
+    size_t      tools_bytes;
+    bool        in_reasoning;   /* the prompt has opened the reasoning already: rp_reply_format_opens */
+    uint64_t    id_seed;        /* ids of calls are a function of it and of their number */
+    size_t      max_call_bytes; /* of one call; what is longer is malformed. 0: 16 MiB */
+    RpReplyCallback *on_event;
+    void            *user;
+} RpReplyParserOptions;
+
+/* Takes a reply apart. The events do not depend on how the reply was cut into calls, except that pieces of one kind
+ * are cut differently. The begin of a mark is held back until it is complete or something else.
+ *
+ *   text       marks of calls and of reasoning are dropped, and up to 64 bytes of white space around them
+ *   arguments  always JSON: parameters that are written as XML, as Python or in the way of Gemma are converted
+ *   marks      a mark that is a token of the vocabulary counts only where the model sampled this token. Its letters,
+ *              put together from other tokens, are text. A mark that is no token is found in any text
+ *
+ * A call that breaks off, has no name, or has arguments that are no object is not lost: RP_REPLY_MALFORMED has all that
+ * the model wrote of it. Ill-formed UTF-8 becomes U+FFFD. */
+typedef struct RpReplyParser RpReplyParser;
+
+/* Copies the tools. The caller frees *out; on failure it is NULL. RP_E_ARG for an unknown name of a format, with the
+ * names; RP_E_FORMAT for tools that are no JSON; RP_E_NOMEM. */
+RP_API RP_NODISCARD RpStatus        rp_reply_parser_new_sized(const RpReplyParserOptions *options, size_t options_bytes,
+                                                              RpReplyParser **out);
+RP_NODISCARD static inline RpStatus rp_reply_parser_new(const RpReplyParserOptions *options, RpReplyParser **out) {
+    return rp_reply_parser_new_sized(options, sizeof *options, out);
+}
+RP_API void rp_reply_parser_free(RpReplyParser *p); /* NULL is allowed */
+
+/* Takes n bytes of the reply. `control`: they are the text of one token that the vocabulary has as a control token or
+ * as a mark. RP_E_NOMEM: nothing has changed, and the same bytes can be given again. RP_E_STATE after
+ * rp_reply_parser_end; RP_E_CANCELLED. */
+RP_API RP_NODISCARD RpStatus rp_reply_parser_bytes(RpReplyParser *p, const char *bytes, size_t n, bool control);
+
+/* Takes one sampled token. A control token that is no mark of the format has no text. Errors as above, and RP_E_ARG for
+ * an id outside the vocabulary or a parser without a tokenizer. */
+RP_API RP_NODISCARD RpStatus rp_reply_parser_token(RpReplyParser *p, int32_t id);
+
+/* The reply has ended: gives what was held back, and RP_REPLY_END. A call whose arguments are complete ends even if its
+ * closing mark did not come, as that can be the token that ended the reply. */
+RP_API RP_NODISCARD RpStatus rp_reply_parser_end(RpReplyParser *p);
+
+/* True if a prompt of n bytes, as a chat template rendered it, ends inside of the reasoning. */
+RP_API bool rp_reply_format_opens(const RpReplyFormat *format, const char *prompt, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
