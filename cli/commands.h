@@ -29,6 +29,8 @@
     X(verify)                                                                                                          \
     X(devices)                                                                                                         \
     X(perplexity)                                                                                                      \
+    X(embed)                                                                                                           \
+    X(rerank)                                                                                                          \
     X(synth)                                                                                                           \
     X(train)                                                                                                           \
     X(train_plot)                                                                                                      \

@@ -53,8 +53,13 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
     static const char *const ffn_names[]  = {"post_ffn_norm", "ffn_scaled", "residual"};
     const LayerWeights      *l            = &b->m->layers[b->layer];
     TensorNode              *y;
+    if (b->m->config.arch->norm_of_sum) {
+        x = rp_arch_norm_of_sum(b, x, attention(b, x, l), l->attn_sum_norm, l->attn_sum_bias, "attn_norm");
+        return rp_arch_norm_of_sum(b, x, rp_arch_feed_forward(b, x, l), l->sum_norm, l->sum_bias, "norm");
+    }
     if (b->kind.attention != ATTENTION_NONE) {
-        y = b->m->config.arch->no_pre_norm ? x : rp_arch_norm(b, x, l->attn_norm, "attn_norm");
+        const bool bare = b->m->config.arch->no_pre_norm || (b->layer == 0 && b->m->config.arch->first_bare);
+        y               = bare ? x : rp_arch_norm(b, x, l->attn_norm, "attn_norm");
         y = attention(b, y, l);
         x = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
@@ -105,7 +110,7 @@ static TensorNode *slots_of(Builder *b, const RpModelGraphOptions *o) {
 
 static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
     const RpModel *m = b->m;
-    x                = rp_arch_norm(b, x, m->output_norm, "output_norm");
+    if (!m->config.arch->norm_of_sum) x = rp_arch_norm(b, x, m->output_norm, "output_norm");
     return (ArchOutput){
         .w = m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), .x = x, .scale = m->config.logit_scale};
 }
@@ -149,7 +154,7 @@ static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     if (m->config.attn_cap != 0.0f) b->attn_cap = rp_arch_cap(b, &m->config.attn_cap, "attn_cap");
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
-    x             = scaled(b, x, m->config.embd_scale, "embedding_scaled");
+    x             = rp_arch_encoder_embd(b, scaled(b, x, m->config.embd_scale, "embedding_scaled"));
     if (m->layer_embd != NULL) b->layer_embd = rp_arch_layer_embd(b, tokens, x);
     for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
         rp_graph_set_layer(b->g, b->layer);
@@ -171,7 +176,9 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     TensorNode    *tokens = tokens_of(b, o);
     TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
     if (rp_config_state_bytes(&m->config) > 0) b->slots = slots_of(b, o);
+    if (m->config.bidirectional) rp_arch_encoder_inputs(b);
     const ArchOutput output = decoder(b, tokens, rows);
+    if (o->embeddings) return rp_arch_name_node(b, output.x, "embeddings");
     TensorNode      *logits = rp_arch_logits(b, &output);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
         const int64_t n_vocab = m->token_embd->view.ne[1];
@@ -213,6 +220,10 @@ enum { MAX_RECENT = 1 << 20, MAX_STATES = 1 << 12 }; /* as RpSamplerParams.repea
 
 static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o) {
     RP_TRY(check_kv(c, kv_type_of(o)));
+    if (c->bidirectional && (!o->embeddings || o->draws))
+        return rp_fail(RP_E_UNSUPPORTED, "%s attends to later positions: it has embeddings of texts, and no next token",
+                       c->arch->name);
+    if (o->draws && o->embeddings) return rp_fail(RP_E_ARG, "a graph that samples has no embeddings");
     if (!attends(c)) /* its graph would not depend on `pos` */
         return rp_fail(RP_E_UNSUPPORTED, "%s: no layer has attention", c->arch->name);
     if (o->n_recent < 0 || o->n_recent > MAX_RECENT)

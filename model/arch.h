@@ -47,6 +47,7 @@ typedef struct ArchProducts {
 typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
+    TensorNode    *last, *mask;               /* of a bidirectional model: see rp_model_graph; mask NULL: none */
     TensorNode    *slots;                     /* of recurrent states; NULL: no layer has one */
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
     TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
@@ -96,7 +97,7 @@ TensorNode *rp_arch_state(Builder *b, const RpGgufTensor *t);    /* the same, tr
 /* Names the node "blk.<layer>.<what>"; returns it. */
 TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what);
 
-/* y = x * rsqrt(mean(x^2) + eps) * w; NULL: no weight. */
+/* y = x * rsqrt(mean(x^2) + eps) * w, or with ArchRow.layer_norm the same of x - mean(x); NULL: no weight. */
 TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what);
 
 /* A number of the configuration as a weight [1]; and y = cap * tanh(scale * x / cap). */
@@ -137,6 +138,20 @@ TensorNode *rp_arch_recurrent(Builder *b, const char *which, int64_t n);
  * (arch_embd.c). */
 TensorNode *rp_arch_layer_embd(Builder *b, TensorNode *tokens, TensorNode *x);
 TensorNode *rp_arch_add_embd(Builder *b, TensorNode *x, const LayerWeights *l);
+
+/* The embeddings x of an encoder with those of types and positions, normed; x itself in other families
+ * (embed/arch_encoder.c). */
+TensorNode *rp_arch_encoder_embd(Builder *b, TensorNode *x);
+
+/* norm(x + f) with the norm's weight and bias. */
+TensorNode *rp_arch_norm_of_sum(Builder *b, TensorNode *x, TensorNode *f, const RpGgufTensor *w,
+                                const RpGgufTensor *bias, const char *what);
+
+/* The inputs "last" and "mask" of a bidirectional model. */
+void rp_arch_encoder_inputs(Builder *b);
+
+/* Attention to all tokens of a text: q [head_dim, n_head, t], k and v -> [head_dim, n_head, t]. */
+TensorNode *rp_arch_attend_all(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l);
 
 /* The blocks of a layer: from the normed x [n_embd, t] to the [n_embd, t] that the residual adds. */
 TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l);

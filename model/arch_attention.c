@@ -121,7 +121,7 @@ static TensorNode *value(Builder *b, TensorNode *x, TensorNode *key, const Layer
 }
 
 typedef struct KeysValues {
-    TensorNode *k, *v; /* of the tokens where sequences are trained, else all of the cache */
+    TensorNode *k, *v; /* of the tokens where sequences are trained and in encoders, else all of the cache */
 } KeysValues;
 
 static KeysValues keys_values(Builder *b, TensorNode *x, const LayerWeights *l) {
@@ -129,9 +129,10 @@ static KeysValues keys_values(Builder *b, TensorNode *x, const LayerWeights *l) 
     if (b->kind.kv_layer != b->layer) return (KeysValues){cached[0], cached[1]};
     TensorNode *key = rp_arch_linear(b, x, l->k, l->k_bias, "k");
     KeysValues  kv  = {.k = query_or_key(b, key, l->k_norm, b->kind.n_head_kv, "k")};
-    if (b->training == NULL) kv.k = cached_heads(b, kv.k, "k");
+    const bool caches = b->training == NULL && !b->m->config.bidirectional;
+    if (caches) kv.k = cached_heads(b, kv.k, "k");
     kv.v = value(b, x, key, l);
-    if (b->training != NULL) return kv;
+    if (!caches) return kv;
     kv.v      = cached_heads(b, kv.v, "v");
     cached[0] = kv.k, cached[1] = kv.v;
     return kv;
@@ -146,8 +147,9 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     const KeysValues   kv    = keys_values(b, x, l);
     if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
 
-    TensorNode *heads =
-        train ? attend_sequences(b, q, kv.k, kv.v, l) : attend(b, rp_permute(g, q, 0, 2, 1, 3), kv.k, kv.v, l);
+    TensorNode *heads = train             ? attend_sequences(b, q, kv.k, kv.v, l)
+                        : c->bidirectional ? rp_arch_attend_all(b, q, kv.k, kv.v, l)
+                                           : attend(b, rp_permute(g, q, 0, 2, 1, 3), kv.k, kv.v, l);
     if (gate != NULL) {
         gate  = rp_arch_name_node(b, rp_sigmoid(g, gate), "attn_open");
         heads = rp_mul(g, rp_arch_name_node(b, heads, "attn_heads"), gate);

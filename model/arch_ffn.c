@@ -21,6 +21,7 @@ static TensorNode *activated(Builder *b, TensorNode *gate, TensorNode *up, const
     char             act_name[32], gated_name[32];
     snprintf(act_name, sizeof act_name, "%s_act", prefix);
     snprintf(gated_name, sizeof gated_name, "%s_gated", prefix);
+    if (kind == ACTIVATION_GELU_ALONE) return rp_arch_name_node(b, rp_gelu(b->g, up, RP_GELU_TANH), gated_name);
     if (kind == ACTIVATION_RELU_SQR)
         return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_RELU_SQR, NULL, &up, 1), gated_name);
     if (kind == ACTIVATION_SWIGLU_OAI)
@@ -41,6 +42,10 @@ TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate_w,
 }
 
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l) {
+    if (b->m->config.arch->ff_biases) {
+        TensorNode *up = rp_arch_linear(b, x, l->up, l->up_bias, "ffn_up");
+        return rp_arch_linear(b, activated(b, NULL, up, "ffn"), l->down, l->down_bias, "ffn_down");
+    }
     return rp_arch_gated(b, x, l->gate, l->up, l->down, "ffn");
 }
 

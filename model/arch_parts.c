@@ -59,11 +59,6 @@ TensorNode *rp_arch_name_node(Builder *b, TensorNode *n, const char *what) {
     return rp_node_set_name(n, name);
 }
 
-TensorNode *rp_arch_norm(Builder *b, TensorNode *x, const RpGgufTensor *w, const char *what) {
-    TensorNode *y = rp_rms_norm(b->g, x, rp_arch_optional(b, w), b->m->config.norm_eps);
-    return rp_arch_name_node(b, y, what);
-}
-
 TensorNode *rp_arch_part(Builder *b, TensorNode *x, ColumnPart p) {
     const size_t nb1 = rp_row_bytes(RP_F32, p.step), nb2 = rp_row_bytes(RP_F32, p.row);
     return rp_view(b->g, x,

@@ -51,6 +51,7 @@ static const ArchRow archs[] = {
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
         .qk_norm             = QK_NORM_HEAD,
+        .head_soft_max       = true,
     },
     {
         .name                = "gemma", /* Gemma */
@@ -331,6 +332,66 @@ static const ArchRow archs[] = {
         .ffn_norm_is_bare    = true,
         .embd_scale_key      = "embedding_scale",
         .logit_divisor_key   = "logit_scale",
+    },
+    {
+        .name                = "bert", /* BERT, all-MiniLM, BGE, E5, mxbai, XLM-RoBERTa with bge-m3 and bge-reranker */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NONE},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .output_bias         = true,
+        .bidirectional       = true,
+        .layer_norm          = true,
+        .norm_of_sum         = true,
+        .embd_norm           = true,
+        .embd_types          = true,
+        .embd_positions      = true,
+        .ff_biases           = true,
+        .activation          = ACTIVATION_GELU_ALONE,
+    },
+    {
+        .name                = "nomic-bert", /* Nomic Embed 1 and 1.5 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .bidirectional       = true,
+        .layer_norm          = true,
+        .norm_of_sum         = true,
+        .embd_norm           = true,
+        .embd_types          = true,
+    },
+    {
+        .name                = "modern-bert", /* ModernBERT, GTE and Granite Embedding R2 */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 3, .first = true},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .bidirectional       = true,
+        .symmetric_window    = true,
+        .layer_norm          = true,
+        .embd_norm           = true,
+        .first_bare          = true,
+        .head_gelu           = true,
+        .gate_up_joined      = true,
+        .activation          = ACTIVATION_GELU_TANH,
+    },
+    {
+        .name                = "eurobert", /* EuroBERT */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .bidirectional       = true,
+    },
+    {
+        .name                = "gemma-embedding", /* EmbeddingGemma */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_HEAD,
+        .window_rope         = true,
+        .post_norm           = true,
+        .embd_scale_sqrt     = true,
+        .bidirectional       = true,
+        .symmetric_window    = true,
+        .activation          = ACTIVATION_GELU_TANH,
     },
 };
 /* clang-format on */

@@ -40,6 +40,7 @@ typedef struct LayerPattern {
         AttentionKind kind, nth;
         int32_t       n; /* replaced by <arch>.attention.sliding_window_pattern; delta nets: full_attention_interval */
         AttentionKind without_heads; /* of layers whose element of <arch>.attention.head_count_kv is 0 */
+        bool          first; /* `nth` is the kind of the first of each n layers: 0, n, ... */
     } attention;
     struct {
         PositionKind kind, nth;
@@ -75,7 +76,8 @@ typedef enum Activation {
     ACTIVATION_SILU,       /* act(x) = x / (1 + exp(-x)) */
     ACTIVATION_GELU_TANH,  /* act(x) = x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) */
     ACTIVATION_SWIGLU_OAI, /* gpt-oss: g / (1 + exp(-1.702 g)) * (u + 1), g and u clamped to 7 */
-    ACTIVATION_RELU_SQR    /* no gate: down(max(up x, 0)^2) */
+    ACTIVATION_RELU_SQR,   /* no gate: down(max(up x, 0)^2) */
+    ACTIVATION_GELU_ALONE  /* no gate: down(act(up x)), act as GELU_TANH */
 } Activation;
 
 /* From router logits to the values that experts are chosen by; numbers of <arch>.expert_gating_func. */
@@ -140,6 +142,19 @@ typedef struct ArchRow {
     bool        output_norm_is_embd; /* files call the norm before the output matrix token_embd_norm */
     float       logit_cap;           /* logits = cap * tanh(logits / cap), where there is no final_logit_softcapping */
     const char *logit_divisor_key;   /* logits / the value of this key */
+
+    /* encoders, which make embeddings of whole texts */
+    bool bidirectional;    /* a token attends to later positions too, if attention.causal does not say otherwise */
+    bool symmetric_window; /* a window reaches as far to later positions: |i - t| <= window / 2 */
+    bool layer_norm;       /* LayerNorm, not RMSNorm; its key is attention.layer_norm_epsilon */
+    bool norm_of_sum;      /* x = norm(x + f(x)), with biases, not x += f(norm(x)); no norm behind the last layer */
+    bool embd_norm;        /* x = norm(embeddings) */
+    bool embd_types;       /* embeddings + token_types[type of the token] */
+    bool embd_positions;   /* embeddings + position_embd[position] */
+    bool first_bare;       /* layer 0 has no norm before attention */
+    bool ff_biases;        /* files may have biases of ffn_up and ffn_down */
+    bool head_gelu;        /* of a classification head: GELU behind cls, not tanh */
+    bool head_soft_max;    /* the same: softmax of its results */
 
     /* feed-forward and experts */
     Activation    activation;        /* of the gate, see above */

@@ -324,16 +324,6 @@ static void use_order_of_halves(LayerPattern *p) {
     if (p->position.nth == POSITION_NORM) p->position.nth = POSITION_NEOX;
 }
 
-/* Encoders attend to later positions too. */
-static RpStatus check_causal(const ConfigReader *r) {
-    bool causal = true;
-    char key[128];
-    RP_TRY(rp_gguf_get_bool(r->file, rp_config_key(r, "attention.causal", key, sizeof key), &causal));
-    if (causal) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s: %s is false: attention to later positions is not supported",
-                   rp_gguf_path(r->file), key);
-}
-
 /* The last layers of block_count may be those of multi-token prediction. */
 static RpStatus read_next_layers(const ConfigReader *r, ModelConfig *c) {
     uint32_t n = 0;
@@ -355,6 +345,15 @@ static RpStatus read_feed_forward(const ConfigReader *r, ModelConfig *c) {
     return read_of_layers(r, &lengths, &c->n_ff, &c->ff_lengths);
 }
 
+static RpStatus read_norm_eps(const ConfigReader *r, ModelConfig *c) {
+    const bool  layer = c->arch->layer_norm;
+    const char *name  = layer ? "layer_norm_epsilon" : "layer_norm_rms_epsilon";
+    if (layer || c->arch->one_half) RP_TRY(rp_config_f32(r, "attention.layer_norm_epsilon", &c->norm_eps));
+    if (!layer) RP_TRY(rp_config_f32(r, "attention.layer_norm_rms_epsilon", &c->norm_eps));
+    if (c->norm_eps > 0.0f) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: %s.attention.%s is missing or not positive", rp_gguf_path(r->file), r->arch, name);
+}
+
 /* The order matters: later keys take their defaults from earlier ones. */
 RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     ModelConfig c = {0};
@@ -366,7 +365,6 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     RP_TRY(rp_config_count(&r, "context_length", 0, 1u << 30, &c.n_ctx_train));
     RP_TRY(rp_config_count(&r, "embedding_length", 0, 1u << 20, &c.n_embd));
     RP_TRY(rp_config_count(&r, "block_count", 0, 4096, &c.n_layer));
-    RP_TRY(check_causal(&r));
     RP_TRY(read_next_layers(&r, &c));
     if (c.layers.feed_forward.kind == FEED_FORWARD_EXPERTS) RP_TRY(rp_config_read_experts(&r, &c));
     RP_TRY(read_feed_forward(&r, &c));
@@ -374,17 +372,14 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     RP_TRY(read_rope(&r, &c));
     RP_TRY(read_window(&r, &c));
     RP_TRY(read_layers(&r, &c));
-    if (c.arch->one_half) RP_TRY(rp_config_f32(&r, "attention.layer_norm_epsilon", &c.norm_eps));
-    RP_TRY(rp_config_f32(&r, "attention.layer_norm_rms_epsilon", &c.norm_eps));
-    if (!(c.norm_eps > 0.0f))
-        return rp_fail(RP_E_FORMAT, "%s: %s.attention.layer_norm_rms_epsilon is missing or not positive",
-                       rp_gguf_path(f), r.arch);
+    RP_TRY(read_norm_eps(&r, &c));
+    RP_TRY(read_scales(&r, &c));
+    RP_TRY(rp_config_read_embed(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_LATENT)) RP_TRY(rp_config_read_mla(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_DELTA)) RP_TRY(rp_config_read_delta(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_SSM) || c.arch->parallel_ssm) RP_TRY(rp_config_read_ssm(&r, &c));
     if (rp_pattern_has(&c.layers, ATTENTION_CONV)) RP_TRY(rp_config_read_taps(&r, "shortconv.l_cache", &c));
     if (c.arch->rope_sections) RP_TRY(rp_config_read_sections(&r, &c));
-    RP_TRY(read_scales(&r, &c));
     *out = c;
     return RP_OK;
 }
@@ -392,10 +387,15 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
 /* The layer is an n-th one: (layer + 1) % n == 0. */
 static bool is_nth(int layer, int32_t n) { return n > 0 && (layer + 1) % n == 0; }
 
+/* The same, or with `first` layer % n == 0. */
+static bool is_other(const LayerPattern *p, int layer) {
+    return p->attention.first ? p->attention.n > 0 && layer % p->attention.n == 0 : is_nth(layer, p->attention.n);
+}
+
 LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     const LayerPattern *p = &c->layers;
     LayerKind           k = {
-                  .attention = is_nth(layer, p->attention.n) ? p->attention.nth : p->attention.kind,
+                  .attention = is_other(p, layer) ? p->attention.nth : p->attention.kind,
                   .position  = is_nth(layer, p->position.n) ? p->position.nth : p->position.kind,
     };
     if (c->window_layers != NULL)

@@ -52,6 +52,10 @@ bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t) {
 /* LayerWeights has nothing but pointers to tensors. */
 static bool is_used(const RpModel *m, const RpGgufTensor *t) {
     enum { FIELDS = sizeof(LayerWeights) / sizeof(const RpGgufTensor *) };
+    const RpGgufTensor *outside[sizeof(EmbedWeights) / sizeof(const RpGgufTensor *)];
+    memcpy(outside, &m->embed, sizeof outside);
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
+        if (outside[i] == t) return true;
     if (t == m->token_embd || t == m->output_norm || t == m->output || t == m->rope_factors || t == m->rope_long ||
         t == m->rope_short || t == m->layer_embd || t == m->layer_proj || t == m->layer_norm)
         return true;
@@ -121,7 +125,10 @@ static void fill_info(RpModel *m) {
                           .window        = c->window,
                           .n_expert      = c->experts.n,
                           .n_expert_used = c->experts.n_used,
-                          .n_ctx_train   = c->n_ctx_train};
+                          .n_ctx_train   = c->n_ctx_train,
+                          .bidirectional = c->bidirectional,
+                          .pooling       = c->pooling,
+                          .n_label       = m->embed.cls_out != NULL ? c->n_labels : 0};
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
         if (rp_gguf_is_training(t->name)) continue;

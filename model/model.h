@@ -13,6 +13,8 @@ typedef struct LayerWeights {
     const RpGgufTensor *attn_norm, *q, *k, *v, *o, *q_bias, *k_bias, *v_bias, *o_bias, *q_norm, *k_norm, *sinks;
     const RpGgufTensor *embd_gate, *embd_proj, *embd_norm,
         *out_scale; /* embedding of the layer; factor of its result */
+    const RpGgufTensor *attn_sum_norm, *attn_sum_bias, *sum_norm, *sum_bias; /* with ArchRow.norm_of_sum */
+    const RpGgufTensor *up_bias, *down_bias;
     const RpGgufTensor *qkv, *qkv_bias, *gate_up,
         *gate_up_exps; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
@@ -28,6 +30,15 @@ typedef struct LayerWeights {
     const RpGgufTensor *router_norm, *experts_norm, *post_dense, *post_experts, *expert_scales;
     const RpGgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
 } LayerWeights;
+
+/* Tensors outside of the layers that make embeddings (embed/weights_embed.c); NULL where the file has none. */
+typedef struct EmbedWeights {
+    const RpGgufTensor *types, *positions;                     /* rows that are added to the embeddings of tokens */
+    const RpGgufTensor *norm, *norm_bias;                      /* of the embeddings */
+    const RpGgufTensor *cls, *cls_bias, *cls_norm;             /* a classification head: norm(act(cls x + bias)), */
+    const RpGgufTensor *cls_out, *cls_out_bias;                /* then cls_out x + bias */
+    const RpGgufTensor *dense_2, *dense_2_bias, *dense_3;      /* of a pooled embedding, one after the other */
+} EmbedWeights;
 
 /* Rows of a tensor of the file that joins several, as a tensor of its own. */
 typedef struct WeightPart {
@@ -48,6 +59,7 @@ struct RpModel {
     const RpGgufTensor *token_embd, *output_norm, *output, *rope_factors; /* tied: output is token_embd */
     const RpGgufTensor *layer_embd, *layer_proj, *layer_norm; /* embeddings of all layers; NULL: they have none */
     const RpGgufTensor *rope_long, *rope_short; /* factors for contexts longer than rope.n_ctx_orig, and for others */
+    EmbedWeights        embed;
     LayerWeights       *layers;                 /* [n_layer] */
     WeightPart         *parts;                  /* [n_parts], owned; borrows the data of the file, but for copies */
     int                 n_parts;
@@ -59,13 +71,21 @@ struct RpModel {
 /* Calls back with name and shape of every tensor that a model of this configuration has, in the order of a
  * file. `tied`: no output matrix. `biases`: the optional biases that the architecture has are included. Stops at
  * the first error and returns it. */
-typedef RpStatus      WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
+typedef RpStatus WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
 RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
                                             WeightVisitor *visit, void *user);
+
+/* Finds a tensor and checks type and shape; the error names both shapes. ne1 = -1: any number of rows. A vector must be
+ * f32. *out is NULL for an absent optional tensor. */
+RP_NODISCARD RpStatus rp_model_find_tensor(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2,
+                                           bool optional, const RpGgufTensor **out);
 
 /* Finds every tensor and checks its shape and type. RP_E_FORMAT where one is missing, RP_E_SHAPE, RP_E_DTYPE,
  * RP_E_UNSUPPORTED for a type that is not computed with. */
 RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
+
+/* Finds those of m->embed, as rp_model_find_weights. */
+RP_NODISCARD RpStatus rp_model_find_embed_weights(RpModel *m);
 
 /* Makes k_b and v_b of kv_b, if the layer has it (weights/latent.c). */
 RP_NODISCARD RpStatus rp_model_split_latent(RpModel *m, LayerWeights *l);

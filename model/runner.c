@@ -5,6 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { SHORT_CHUNK = 16 };
+
+int32_t rp_runner_next_chunk(int32_t n) {
+    if (n / 4 >= SHORT_CHUNK) return n / 4;
+    return n > 8 ? 8 : n > 4 ? 4 : n > 2 ? 2 : 1;
+}
+
+bool rp_runner_is_filled(int32_t n, size_t left) {
+    return n <= SHORT_CHUNK ? left > (size_t)n / 2 : left >= (size_t)n * 7 / 8;
+}
+
 void rp_runner_close(Runner *r) {
     rp_executor_free(r->executor);
     rp_plan_free(r->plan);

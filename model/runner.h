@@ -48,6 +48,15 @@ struct RpSession {
  * kept. While k is not 0 it is published like the others, so that speculation displaces no state that is kept. */
 void rp_session_publish(RpSession *s, int32_t k);
 
+/* The next shorter chunk of tokens: a quarter while that is at least 16, then 8, 4, 2 and 1.
+ * 4096 -> 1024 -> 256 -> 64 -> 16 -> 8 -> 4 -> 2 -> 1, which is 9 of the MAX_RUNNERS. */
+int32_t rp_runner_next_chunk(int32_t n);
+
+/* True if `left` tokens nearly fill a chunk of n; the rest of it is padding. The time of a long chunk grows with its
+ * length, so at most 1/8 may be padding. A short one mostly waits for the weights, so that up to half may be.
+ * Example: 300 tokens are run as 256, 16, 16 and 12 of 16. 64 is skipped because 44 < 64 * 7/8. */
+bool rp_runner_is_filled(int32_t n, size_t left);
+
 /* Plan, then open. `m` and the executor that options->share names must outlive the runner; it owns all else.
  * Closing a zeroed runner is legal, as is closing one that failed to open. */
 RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelGraphOptions *o, const char *passes);

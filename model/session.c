@@ -21,13 +21,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64, SHORT_CHUNK = 16 };
+enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64 };
 
 static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
 static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSessionOptions *w) {
     const int32_t n_train = rp_model_info(m)->n_ctx_train;
+    if (m->config.bidirectional)
+        return rp_fail(RP_E_UNSUPPORTED, "%s makes embeddings of texts (embed.h): it has no next token",
+                       rp_model_info(m)->arch);
     *w                    = *o;
     if (w->prefill_chunk == 0) w->prefill_chunk = DEFAULT_CHUNK;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
@@ -40,13 +43,6 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
         return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", w->prefill_chunk, MAX_CHUNK);
     if (w->prefill_chunk > w->n_ctx) w->prefill_chunk = w->n_ctx;
     return RP_OK;
-}
-
-/* The next shorter chunk: a quarter while that is at least SHORT_CHUNK, then 8, 4, 2 and 1.
- * 4096 -> 1024 -> 256 -> 64 -> 16 -> 8 -> 4 -> 2 -> 1, which is 9 of the MAX_RUNNERS. */
-static int32_t next_chunk(int32_t n) {
-    if (n / 4 >= SHORT_CHUNK) return n / 4;
-    return n > 8 ? 8 : n > 4 ? 4 : n > 2 ? 2 : 1;
 }
 
 /* The slots of recurrent states: the current one, and those that state_bytes has room for. */
@@ -62,7 +58,7 @@ static int32_t count_slots(const RpModel *m, const RpSessionOptions *w) {
 static RpStatus plan_runners(RpSession *s, const RpSessionOptions *w) {
     RpModelGraphOptions o = {
         .n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts, .n_states = s->slots.n};
-    for (o.n_tok = w->prefill_chunk;; o.n_tok = next_chunk(o.n_tok)) {
+    for (o.n_tok = w->prefill_chunk;; o.n_tok = rp_runner_next_chunk(o.n_tok)) {
         RP_TRY(rp_runner_plan(&s->runners[s->n_runners++], s->model, &o, w->passes));
         if (o.n_tok == 1) return RP_OK;
     }
@@ -244,16 +240,10 @@ static RpStatus check_append(const RpSession *s, const int32_t *tokens, size_t n
     return RP_OK;
 }
 
-/* The longest runner that the `left` tokens nearly fill; the rest of it is padding. The time of a long chunk
- * grows with its length, so at most 1/8 may be padding. A short one mostly waits for the weights, so that up
- * to half may be.
- * Example: 300 tokens are run as 256, 16, 16 and 12 of 16. 64 is skipped because 44 < 64 * 7/8. */
+/* The longest runner that the `left` tokens nearly fill; the rest of it is padding. */
 static Runner *choose_runner(RpSession *s, size_t left) {
     int i = 0;
-    for (; i < s->n_runners - 1; i++) {
-        const size_t n = (size_t)s->runners[i].o.n_tok;
-        if (n <= SHORT_CHUNK ? left > n / 2 : left >= n * 7 / 8) break;
-    }
+    while (i < s->n_runners - 1 && !rp_runner_is_filled(s->runners[i].o.n_tok, left)) i++;
     return &s->runners[i];
 }
 

@@ -97,6 +97,8 @@ typedef uint64_t Parts;
 #define EXP_JOINED     ((Parts)1 << 38) /* or one of both */
 #define LATENT_SPLIT   ((Parts)1 << 39) /* a tensor each of keys and values of the heads, */
 #define LATENT_JOINED  ((Parts)1 << 40) /* or one of both */
+#define SUM_NORM       ((Parts)1 << 41) /* norms with biases behind the residuals */
+#define FF_BIASES      ((Parts)1 << 42) /* of a dense feed-forward */
 
 typedef enum Presence {
     REQUIRED,
@@ -172,6 +174,12 @@ static const WeightRow rows[] = {
     {"attn_norm.weight",           FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FF_ALONE                     },
     {"ffn_norm",                   FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM_BARE                },
     {"ffn_norm.weight",            FIELD(ffn_norm),       {EMBD, ONE, ONE},                  REQUIRED,  FFN_NORM                     },
+    {"attn_output_norm.weight",    FIELD(attn_sum_norm),  {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
+    {"attn_output_norm.bias",      FIELD(attn_sum_bias),  {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
+    {"layer_output_norm.weight",   FIELD(sum_norm),       {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
+    {"layer_output_norm.bias",     FIELD(sum_bias),       {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
+    {"ffn_up.bias",                FIELD(up_bias),        {FF, ONE, ONE},                    OPTIONAL,  FF_BIASES                    },
+    {"ffn_down.bias",              FIELD(down_bias),      {EMBD, ONE, ONE},                  OPTIONAL,  FF_BIASES                    },
     {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},                   REQUIRED,  DENSE | FF_APART | FF_GATED  },
     {"ffn_up.weight",              FIELD(up),             {EMBD, FF, ONE},                   REQUIRED,  DENSE | FF_APART             },
     {"ffn_up.weight",              FIELD(gate_up),        {EMBD, FF_TWICE, ONE},             REQUIRED,  DENSE | FF_JOINED            },
@@ -234,13 +242,16 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     Parts           parts = attention_parts(c, &k);
     parts |= has_joined(file, layer, "attn_qkv") ? QKV_JOINED : QKV_APART;
     parts |= has_joined(file, layer, "attn_kv_b") ? LATENT_JOINED : LATENT_SPLIT;
-    if (!a->no_pre_norm) parts |= PRE_NORM;
+    if (a->norm_of_sum) parts |= SUM_NORM;
+    if (a->ff_biases) parts |= FF_BIASES;
+    const bool pre_norm = !a->no_pre_norm && !a->norm_of_sum;
+    if (pre_norm && (layer > 0 || !a->first_bare)) parts |= PRE_NORM;
     if (k.feed_forward == FEED_FORWARD_NONE) return parts;
     if (a->one_half)
         parts |= FF_ALONE;
-    else if (!a->no_pre_norm)
+    else if (pre_norm)
         parts |= a->ffn_norm_is_post ? FFN_NORM_POST : a->ffn_norm_is_bare ? FFN_NORM_BARE : FFN_NORM;
-    if (a->activation != ACTIVATION_RELU_SQR) parts |= FF_GATED;
+    if (a->activation != ACTIVATION_RELU_SQR && a->activation != ACTIVATION_GELU_ALONE) parts |= FF_GATED;
     if (a->post_norm) parts |= POST_NORM;
     if (c->n_embd_layer > 0) parts |= LAYER_EMBD;
     if (k.feed_forward == FEED_FORWARD_DENSE) return parts | DENSE | (a->gate_up_joined ? FF_JOINED : FF_APART);
@@ -302,10 +313,8 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
     return lengths[which];
 }
 
-/* Finds a tensor and checks type and shape; the error names both shapes. ne1 = -1: any number of rows. A
- * vector must be f32. *out is NULL for an absent optional tensor. */
-static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
-                      const RpGgufTensor **out) {
+RpStatus rp_model_find_tensor(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
+                              const RpGgufTensor **out) {
     const char         *path = rp_gguf_path(m->file);
     const RpGgufTensor *t    = rp_gguf_find_tensor(m->file, name);
     *out                     = t;
@@ -333,7 +342,7 @@ static RpStatus find3(const RpModel *m, const char *name, int64_t ne0, int64_t n
 
 static RpStatus find(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, bool optional,
                      const RpGgufTensor **out) {
-    return find3(m, name, ne0, ne1, 1, optional, out);
+    return rp_model_find_tensor(m, name, ne0, ne1, 1, optional, out);
 }
 
 /* Elements [from, from + n) of a joined vector, or as many rows of a joined matrix, or of each matrix of experts, which
@@ -403,7 +412,7 @@ static RpStatus find_layer(RpModel *m, int layer) {
         char                name[64];
         const RpGgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
-        RP_TRY(find3(m, name, length(c, &k, r->ne[0]), length(c, &k, r->ne[1]), length(c, &k, r->ne[2]),
+        RP_TRY(rp_model_find_tensor(m, name, length(c, &k, r->ne[0]), length(c, &k, r->ne[1]), length(c, &k, r->ne[2]),
                      r->presence != REQUIRED || may_be_absent(c, &k, layer, r), &t));
         /* rows that share a field exclude each other by `when` */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
@@ -431,10 +440,11 @@ RpStatus rp_model_find_weights(RpModel *m) {
     const int64_t n_vocab = m->token_embd->view.ne[1];
     if (n_vocab > INT32_MAX / 2)
         return rp_fail(RP_E_FORMAT, "%s: a vocabulary of %lld", rp_gguf_path(m->file), (long long)n_vocab);
-    RP_TRY(find(m, output_norm_name(c), c->n_embd, 1, false, &m->output_norm));
+    if (!c->arch->norm_of_sum) RP_TRY(find(m, output_norm_name(c), c->n_embd, 1, false, &m->output_norm));
     RP_TRY(find(m, "output.weight", c->n_embd, n_vocab, true, &m->output));
     if (m->output == NULL) m->output = m->token_embd;
     RP_TRY(find_rope_factors(m));
+    RP_TRY(rp_model_find_embed_weights(m));
     if (c->n_embd_layer > 0) {
         const int64_t all = (int64_t)c->n_embd_layer * c->n_layer;
         RP_TRY(find(m, "per_layer_token_embd.weight", all, n_vocab, false, &m->layer_embd));

@@ -97,6 +97,10 @@ typedef struct RpLatentParams {
     RpRopeParams rope;
 } RpLatentParams;
 
+typedef struct RpLayerNormParams {
+    float eps;
+} RpLayerNormParams;
+
 typedef struct RpSoftCapParams {
     float scale;
 } RpSoftCapParams;
@@ -230,6 +234,9 @@ typedef struct RpMulMatIdBackwardParams {
        RP_WRITES(RP_SOURCE(ssm_scan, state)))                                                                          \
     /* y = max(x, 0)^2 */                                                                                              \
     OP(-, RELU_SQR, relu_sqr, 1, (x), RpNoParams, (unused), RP_FLAG_INPLACE)                                           \
+    /* y[r,:] = (x[r,:] - mean(x[r,:])) * rsqrt(var(x[r,:]) + eps) * w[:] + b[:]                                       \
+     * src x, [w [n]], [b [n]] */                                                                                      \
+    OP(-, LAYER_NORM, layer_norm, 1, (x, w, b), RpLayerNormParams, (eps), RP_FLAG_INPLACE)                             \
     /* ---- training: gradients ---- */                                                                                \
     /* dx = dy * s * (1 + x * (1 - s)), s = 1 / (1 + exp(-x))                                                          \
      * src dy, x of one shape; y = dx */                                                                               \

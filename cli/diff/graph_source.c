@@ -24,6 +24,7 @@ RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *ti
     const RpModelInfo  *info = rp_model_info(m);
     RpModelGraphOptions o    = {.n_tok = s->tokens, .n_ctx = s->ctx > 0 ? s->ctx : cli_default_ctx(m)};
     ComputeGraph       *g    = NULL;
+    o.embeddings             = info->bidirectional;
     RP_TRY(cli_kv_type(s->kv, &o.kv_type));
     snprintf(title, title_size, "%s: %s, %d layers, %d token%s per step, context %d",
              info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, o.n_tok, o.n_tok > 1 ? "s" : "",

@@ -32,6 +32,8 @@ static const struct {
     {"TYPE",     VALUE_WORDS, NULL,                     rp_convert_type_name},
     {"PASS",     VALUE_WORDS, NULL,                     rp_pass_name        },
     {"PRESET",   VALUE_WORDS, "list",                   rp_synth_preset_name},
+    {"POOLING",  VALUE_WORDS, "none mean cls last rank", NULL               },
+    {"FORMAT",   VALUE_WORDS, "text json npy",          NULL                },
     {"TEMPLATE", VALUE_WORDS, NULL,                     template_at         },
 };
 

@@ -40,6 +40,10 @@ typedef struct RpModelInfo {
     const char *adapter_warning;
     int32_t     n_layer_recurrent; /* layers of the n_layer that have a state of fixed size, most of them no KV cache */
     int32_t     n_layer_nextn;     /* further layers in the file, which predict further tokens: kept, not used yet */
+    int32_t     pooling;           /* RpPooling (embed.h) that the file names; 0: none */
+    int32_t     n_label;           /* results of a classification head; 0: the file has none */
+    bool        bidirectional;     /* tokens attend to later ones: texts have embeddings (embed.h), and no next token */
+    bool        unused[7];         /* 0 */
 } RpModelInfo;
 
 typedef struct RpModelOptions {
@@ -96,6 +100,8 @@ typedef struct RpModelGraphOptions {
     bool    draws;      /* the graph samples: it runs the token of the step state and samples the next one into it */
     int32_t n_recent;   /* with `draws`: room for recent tokens in the step state */
     int32_t n_states;   /* slots of recurrent states, for positions whose state is kept, at most 4096; 0: 1 */
+    bool    embeddings; /* the graph ends with the hidden states instead of the logits */
+    bool    unused[3];  /* 0 */
 } RpModelGraphOptions;
 
 /* The graph of one step over n_tok tokens, finished but not optimised. The caller frees it, before the model.
@@ -112,12 +118,18 @@ typedef struct RpModelGraphOptions {
  *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for
  *            each gated delta net; the first alone for each short convolution; with a selective scan the first, and
  *            "ssm.<layer>" f32 [state*dim*heads, n_states]
+ * With `embeddings` the output is "embeddings" f32 [n_embd, n_out], the hidden states behind the last norm. A model whose
+ * tokens attend to later ones (RpModelInfo.bidirectional) has such graphs only. They have no states, and the inputs
+ *            "last"     i32 [n_tok]   the last position that each token attends to; -1: padding
+ *            "types"    i32 [n_tok]   type of each token, where the model has embeddings of types
+ *            "mask"     f32 [n_tok, n_tok], where a window is shorter than n_tok: added to the scores of those layers,
+ *                                     0 or -infinity
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
  * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
  * that node. Recurrent states are those of slot 0, updated in place.
  * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with
  * more than one token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a
- * multiple of 32, and for a model without any attention. */
+ * multiple of 32, for a model without any attention, and for a bidirectional one without `embeddings` or with `draws`. */
 RP_API RP_NODISCARD RpStatus        rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
                                                          size_t options_bytes, ComputeGraph **out);
 RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,

@@ -17,6 +17,7 @@
 #include "reprise/convert.h"
 #include "reprise/cpu.h"
 #include "reprise/device.h"
+#include "reprise/embed.h"
 #include "reprise/executor.h"
 #include "reprise/extend.h"
 #include "reprise/file.h"

@@ -18,7 +18,8 @@
     X("mamba",            "Mamba",           "the selective scan of Mamba-1") \
     X("mamba2",           "Mamba2",          "a graph without attention") \
     X("rwkv7",            "RWKV7",           "the recurrence of RWKV") \
-    X("bert",             "Bert",            "attention to later positions") \
+    X("jina-bert-v2",     "JinaBert",        "ALiBi") \
+    X("nomic-bert-moe",   "NomicBertMoe",    "experts without gates in each second layer") \
     X("clip",             "CLIP",            "image encoders: give the language model, not its projector (mmproj)")
 /* clang-format on */
 

@@ -26,8 +26,7 @@ enum {
     L_COUNT = 19,
     V_COUNT = 21,
     T_COUNT = 28,
-    S_COUNT = L_COUNT * V_COUNT * T_COUNT,
-    MOST    = 4 /* codes of one character, decomposed */
+    S_COUNT = L_COUNT * V_COUNT * T_COUNT
 };
 
 static uint64_t class_of(uint32_t code) {
@@ -73,8 +72,7 @@ static uint32_t composed(uint32_t first, uint32_t second) {
     return 0;
 }
 
-/* Appends the decomposition of a code; at most MOST. */
-static size_t decompose(uint32_t code, uint64_t *out) {
+size_t rp_decompose(uint32_t code, uint32_t *out) {
     const uint32_t s = code - S_FIRST;
     if (s < S_COUNT) {
         out[0] = L_FIRST + s / (V_COUNT * T_COUNT);
@@ -87,12 +85,12 @@ static size_t decompose(uint32_t code, uint64_t *out) {
         out[0] = code;
         return 1;
     }
-    size_t n = decompose(p[1], out);
-    if (p[2] != 0) n += decompose(p[2], out + n);
+    size_t n = rp_decompose(p[1], out);
+    if (p[2] != 0) n += rp_decompose(p[2], out + n);
     return n;
 }
 
-static uint32_t decode(const char *p, size_t n) {
+uint32_t rp_utf8_code(const char *p, size_t n) {
     const unsigned char *b = (const unsigned char *)p;
     if (n == 1) return b[0] < 0x80 ? b[0] : RAW + (uint32_t)b[0];
     if (n == 2) return (b[0] & 0x1fu) << 6 | (b[1] & 0x3fu);
@@ -100,7 +98,7 @@ static uint32_t decode(const char *p, size_t n) {
     return (b[0] & 0x07u) << 18 | (b[1] & 0x3fu) << 12 | (b[2] & 0x3fu) << 6 | (b[3] & 0x3fu);
 }
 
-static size_t encode(uint32_t c, char *p) {
+size_t rp_utf8_put(uint32_t c, char *p) {
     if (c >= RAW || c < 0x80) {
         p[0] = (char)(unsigned char)(c >= RAW ? c - RAW : c);
         return 1;
@@ -153,11 +151,13 @@ RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len) {
     *out_len = len;
     while (i < len && (unsigned char)text[i] < 0x80) i++;
     if (i == len) return RP_OK;
-    uint64_t *x = malloc(MOST * len * sizeof *x);
+    uint64_t *x = malloc(RP_MOST_DECOMPOSED * len * sizeof *x);
     if (x == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the normal form of %zu bytes", len);
     for (size_t at = 0, size; at < len; at += size) {
         size = rp_utf8_length(text + at, len - at);
-        n += decompose(decode(text + at, size), x + n);
+        uint32_t     codes[RP_MOST_DECOMPOSED];
+        const size_t m = rp_decompose(rp_utf8_code(text + at, size), codes);
+        for (size_t k = 0; k < m; k++) x[n++] = codes[k];
     }
     sort_marks(x, n);
     n    = compose(x, n);
@@ -166,7 +166,7 @@ RpStatus rp_nfc(const char *text, size_t len, char **out, size_t *out_len) {
         free(x);
         return rp_fail(RP_E_NOMEM, "out of memory for the normal form of %zu bytes", len);
     }
-    for (size_t k = 0; k < n; k++) bytes += encode((uint32_t)(x[k] & CODE), *out + bytes);
+    for (size_t k = 0; k < n; k++) bytes += rp_utf8_put((uint32_t)(x[k] & CODE), *out + bytes);
     *out_len = bytes;
     free(x);
     return RP_OK;

@@ -127,7 +127,9 @@ static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *
         }
         const bool prefix =
             tk->add_space_prefix && after_special && (i == 0 || tk->space_prefix != PREFIX_FIRST_ABSENT);
-        if (tk->scores != NULL) /* SentencePiece */
+        if (tk->words)
+            RP_TRY(rp_wordpiece_encode(tk, f.text, f.len, out));
+        else if (tk->scores != NULL) /* SentencePiece */
             RP_TRY(rp_spm_encode(tk, f.text, f.len, prefix, merger, out));
         else
             RP_TRY(rp_bpe_encode(tk, f.text, f.len, merger, out));
@@ -152,6 +154,7 @@ RpStatus rp_tokenize_masked(const RpTokenizer *tk, const char *text, const bool 
     if (st == RP_OK && len > 0) st = cut_specials(&search, control, flags);
     if (st == RP_OK) st = encode(tk, &search.lists[search.result], &merger, out);
     if (st == RP_OK && special && tk->add_eos && tk->eos >= 0) st = rp_token_list_push(out, tk->eos);
+    if (st == RP_OK && special && tk->words && tk->add_sep && tk->sep >= 0) st = rp_token_list_push(out, tk->sep);
     rp_bpe_merger_free(&merger);
     free(search.lists[0].items);
     free(search.lists[1].items);

@@ -182,19 +182,20 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
     const bool bpe     = kind.len == 4 && memcmp(kind.ptr, "gpt2", 4) == 0;
     const bool unigram = kind.len == 2 && memcmp(kind.ptr, "t5", 2) == 0 && rp_gguf_find(f, "tokenizer.hf.log_probs");
+    tk->words          = kind.len == 4 && memcmp(kind.ptr, "bert", 4) == 0;
     tk->gemma4         = kind.len == 6 && memcmp(kind.ptr, "gemma4", 6) == 0;
-    if (!bpe && !unigram && !tk->gemma4 && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
-        return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2, llama and gemma4)",
+    if (!bpe && !unigram && !tk->gemma4 && !tk->words && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2, llama, gemma4, bert and t5)",
                        rp_gguf_path(f), (int)(kind.len < 32 ? kind.len : 32), kind.ptr);
     /* defaults of the kind; the keys below override them */
-    tk->kind    = bpe ? "gpt2" : unigram ? "t5" : "llama";
+    tk->kind    = bpe ? "gpt2" : unigram ? "t5" : tk->words ? "bert" : "llama";
     tk->unknown = -1;
     for (int b = 0; b < 256; b++) tk->byte_token[b] = -1;
     tk->add_bos = tk->add_space_prefix = !bpe;
-    tk->bos = tk->eos = -1;
+    tk->bos = tk->eos = tk->sep = -1;
     RP_TRY(load_texts(tk, f));
     RP_TRY(load_types(tk, f));
-    RP_TRY(bpe ? rp_bpe_load(tk, f) : rp_spm_load(tk, f));
+    RP_TRY(bpe ? rp_bpe_load(tk, f) : tk->words ? rp_wordpiece_load(tk, f) : rp_spm_load(tk, f));
     if (unigram) RP_TRY(rp_unigram_load(tk, f));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
@@ -202,6 +203,8 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     if (tk->gemma4) tk->add_bos = true, tk->add_space_prefix = false; /* files that say otherwise are wrong */
     RP_TRY(load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
     RP_TRY(load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
+    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_sep_token", &tk->add_sep));
+    RP_TRY(load_id(tk, f, "tokenizer.ggml.seperator_token_id", &tk->sep)); /* spelt so in files */
     RP_TRY(load_strip(tk, f));
     RP_TRY(load_marks(tk, f));
     return load_specials(tk);

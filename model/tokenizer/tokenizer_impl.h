@@ -3,6 +3,7 @@
  *     text -> fragments, cut at special tokens             (tokenize.c)
  *     gpt2:   fragment -> pre-tokenizer pieces -> merges over bytes      -> ids
  *     llama:  fragment -> U+2581 for spaces    -> merges over characters -> ids
+ *     bert:   fragment -> words                -> longest tokens         -> ids
  */
 #ifndef MODEL_TOKENIZER_TOKENIZER_IMPL_H
 #define MODEL_TOKENIZER_TOKENIZER_IMPL_H
@@ -41,7 +42,7 @@ typedef struct BpeMerge {
 } BpeMerge;
 
 struct RpTokenizer {
-    const char   *kind; /* "gpt2" or "llama" */
+    const char   *kind; /* "gpt2", "llama", "t5" or "bert" */
     char          pre[32];
     char         *memory;     /* holds every string below, since the file may be closed */
     size_t        used, room; /* bytes */
@@ -60,7 +61,10 @@ struct RpTokenizer {
     bool        gemma4;       /* SentencePiece: merges by tokenizer.ggml.merges, runs of line ends as whole tokens */
     bool        split_words;  /* SentencePiece: no merge goes over the beginning of a word */
     bool        nfc;          /* byte-level BPE: texts are normalised (nfc.h) */
-    int32_t     bos, eos, unknown; /* -1: none */
+    int32_t     bos, eos, unknown, sep; /* -1: none */
+    bool        add_sep; /* SEP behind a text, and between two */
+    bool        words;   /* WordPiece (wordpiece.c), */
+    bool        lower, strip_accents; /* whose texts are in lower case, and without accents */
     int32_t     byte_token[256];   /* the token of a single byte, -1: none */
 
     /* byte-level BPE; also SentencePiece with merges of a Hugging Face directory */
@@ -135,6 +139,10 @@ void                  rp_bpe_merges_add(RpTokenizer *tk, BpeMerge m);
 RP_NODISCARD RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, BpeMerger *merger,
                                     RpTokenList *out);
+
+/* wordpiece.c */
+RP_NODISCARD RpStatus rp_wordpiece_load(RpTokenizer *tk, const RpGgufFile *f);
+RP_NODISCARD RpStatus rp_wordpiece_encode(const RpTokenizer *tk, const char *text, size_t len, RpTokenList *out);
 
 /* unigram.c: the pieces of the greatest probability for a text that rp_spm_encode has marked. */
 RP_NODISCARD RpStatus rp_unigram_load(RpTokenizer *tk, const RpGgufFile *f);

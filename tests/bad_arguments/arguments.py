@@ -52,7 +52,7 @@ VALID = {
     # results whose size is given; every one has room for 4096 bytes
     **{f"{result} *": "(void *)x->buffer" for result in (
         "RpCudaDeviceInfo", "RpCudaTuningInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
-        "RpSessionMemory", "RpGenerateResult", "RpCpuPrefetchTrial", "RpTrainMemory", "RpTrainResult")},
+        "RpSessionMemory", "RpGenerateResult", "RpEmbedderInfo", "RpCpuPrefetchTrial", "RpTrainMemory", "RpTrainResult")},
     "const RpSynthOptions *": "&(RpSynthOptions){.hollow = true}", "const RpModelOptions *": "&(RpModelOptions){.user = x}",
     "const RpExecutorOptions *": '&(RpExecutorOptions){.n_threads = 1, .device = "cpu"}',
     "const RpReplyOptions *": "&(RpReplyOptions){.state = x->ids, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = 8}",
@@ -65,6 +65,11 @@ VALID = {
     "const RpModelGraphOptions *": "&(RpModelGraphOptions){.n_tok = 1, .n_ctx = 8}",
     "const RpSamplerParams *": "&(RpSamplerParams){.top_p = 1.0f, .repeat_penalty = 1.0f}",
     "const RpSessionOptions *": '&(RpSessionOptions){.n_ctx = 8, .n_threads = 1, .device = "cpu"}',
+    "const RpEmbedderOptions *": '&(RpEmbedderOptions){.n_ctx = 8, .n_threads = 1, .device = "cpu", .pooling = RP_POOLING_MEAN}',
+    "RpEmbedder *": "x->embedder", "const RpEmbedder *": "x->embedder", "RpEmbedder **": "&x->new_embedder",
+    "RpPooling *": "(void *)x->buffer", "RpPooling": "RP_POOLING_MEAN", "rp_embed.n": "1", "rp_embed.out": "(float *)(void *)x->buffer",
+    "rp_embed_text.len": "1", "rp_embed_text.out": "(float *)(void *)x->buffer", "size_t query_len": "1", "size_t document_len": "1",
+    "rp_rerank.score": "(float *)(void *)x->buffer", "rp_pooling_from_name.name": '"mean"',
     "const RpGenerateOptions *": '&(RpGenerateOptions){.max_tokens = 1, .stop = (const char *const[]){"a"}, .n_stop = 1}',
     "const RpRopeParams *": "&(RpRopeParams){.n_dims = 8, .freq_base = 1e4f, .freq_scale = 1.0f, .attn_factor = 1.0f}",
     "const RpSoftMaxParams *": "&(RpSoftMaxParams){.scale = 1.0f}", "const RpTopKParams *": "&(RpTopKParams){.k = 1}",
@@ -91,7 +96,7 @@ OPTIONS_OF = {
     "rp_train_init_sized": "RpTrainInitOptions", "rp_model_open_sized": "RpModelOptions", "rp_executor_open_sized": "RpExecutorOptions",
     "rp_executor_reply_begin_sized": "RpReplyOptions", "rp_graph_dump_sized": "RpDumpOptions",
     "rp_model_graph_sized": "RpModelGraphOptions", "rp_session_memory_sized": "RpSessionOptions",
-    "rp_session_open_sized": "RpSessionOptions", "rp_generate_sized": "RpGenerateOptions",
+    "rp_session_open_sized": "RpSessionOptions", "rp_embedder_open_sized": "RpEmbedderOptions", "rp_generate_sized": "RpGenerateOptions",
     "rp_reply_parser_new_sized": "RpReplyParserOptions",
     "rp_trainer_memory_sized": "RpTrainOptions", "rp_trainer_open_sized": "RpTrainOptions",
 }
@@ -109,7 +114,7 @@ BAD = {
     "callback": [],
     **{kind: [f"({kind})-1", f"({kind})1000"] for kind in (
         "RpDtype", "RpDumpFormat", "TensorOp", "RpChatKind", "RpMulMatBound", "RpGeluKind", "RpStatus", "RpExecMode",
-        "RpOption", "RpStopReason", "RpGgufType", "RpCpuIsa", "RpRopeMode", "RpSourceGrid",
+        "RpOption", "RpStopReason", "RpPooling", "RpGgufType", "RpCpuIsa", "RpRopeMode", "RpSourceGrid",
         "RpTrainSchedule")},
     "RpCpuPrefetch": ["(RpCpuPrefetch){(RpCpuPrefetchHint)9, 64}", "(RpCpuPrefetch){RP_PREFETCH_L1, -64}",
                       "(RpCpuPrefetch){RP_PREFETCH_L1, 65}", "(RpCpuPrefetch){RP_PREFETCH_L1, INT32_MAX}"],
@@ -120,7 +125,7 @@ ALLOWED = {
     *(f"{name}.options" for name in (
         "rp_synth_sized", "rp_train_tokenizer_sized", "rp_train_init_sized", "rp_model_open_sized", "rp_executor_open_sized",
         "rp_graph_dump_sized", "rp_session_memory_sized", "rp_requantize_with_sized", "rp_imatrix_sized",
-        "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized", "rp_reply_parser_new_sized")),
+        "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized", "rp_reply_parser_new_sized", "rp_embedder_open_sized")),
     "rp_trainer_step_sized.result", "rp_trainer_export.type", "rp_merge_adapters.type", "rp_merge_adapters.progress",
     "rp_model_open_preset.type", "rp_requantize.progress", "rp_session_prefill.progress", "rp_device_memory_sized.device",
     "rp_executor_states_bind.states", "rp_executor_weights_bind.plan", "rp_executor_reply_end.ran_on",
@@ -204,6 +209,10 @@ MEMBERS = {
     "RpSamplerParams.samplers": ['"no step"'],
     "RpSessionOptions.n_threads": ["-1", "INT32_MAX"], "RpSessionOptions.passes": ['"-nothing"'],
     "RpSessionOptions.repack": ['"yes"'], "RpSessionOptions.device": ['"tpu"'], "RpSessionOptions.compile_progress": [], "RpSessionOptions.user": [],
+    "RpEmbedderOptions.n_ctx": ["-1", "INT32_MAX"], "RpEmbedderOptions.n_threads": ["-1", "INT32_MAX"],
+    "RpEmbedderOptions.normalize": ["-3", "65", "INT32_MIN"], "RpEmbedderOptions.dimensions": ["-1", "INT32_MAX"],
+    "RpEmbedderOptions.prefill_chunk": ["-1", "INT32_MAX"], "RpEmbedderOptions.passes": ['"-nothing"'],
+    "RpEmbedderOptions.device": ['"tpu"'], "RpEmbedderOptions.repack": ['"yes"'],
     "RpGenerateOptions.max_tokens": ["-1", "INT32_MIN"], "RpGenerateOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpGenerateOptions.n_stop": [],
     "RpGenerateOptions.prefill_progress": [], "RpGenerateOptions.on_text": [], "RpGenerateOptions.user": [],
     "RpGenerateOptions.tokens": [],

@@ -22,6 +22,7 @@ enum { ROOM = 4096 };
 typedef struct Fixture {
     RpModel           *model, *new_model;
     RpSession         *session, *new_session;
+    RpEmbedder        *embedder, *new_embedder;
     RpSampler         *sampler, *new_sampler;
     RpTrainer         *trainer, *new_trainer;
     ComputeGraph      *fresh, *graph, *new_graph; /* fresh: not finished, a new one for each call */
@@ -173,6 +174,9 @@ static void open_fixture(Fixture *x) {
     OK(rp_reply_parser_new(&(RpReplyParserOptions){.tokenizer = x->tokenizer}, &x->parser));
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
+    OK(rp_embedder_open(
+        x->model, &(RpEmbedderOptions){.n_ctx = 8, .n_threads = 1, .device = "cpu", .pooling = RP_POOLING_MEAN},
+        &x->embedder));
     OK(rp_trainer_open(x->model, &(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"},
                        &x->trainer));
     OK(rp_sampler_new(&greedy, rp_model_info(x->model)->n_vocab, &x->sampler));
@@ -189,6 +193,7 @@ static void close_fixture(Fixture *x) {
     rp_graph_free(x->graph);
     rp_sampler_free(x->sampler);
     rp_session_free(x->session);
+    rp_embedder_free(x->embedder);
     rp_trainer_free(x->trainer);
     rp_chat_template_free(x->chat);
     rp_reply_parser_free(x->parser);
@@ -222,7 +227,7 @@ static void run(const char *header) {
 
 /* clang-format off */
 #define HEADERS(X) \
-    X(chat) X(convert) X(cpu) X(device) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) \
+    X(chat) X(convert) X(cpu) X(device) X(embed) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) \
     X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) \
     X(version)
 /* clang-format on */

@@ -42,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sink = sink + walk(f);
     rp_gguf_close(f);
     if (rp_model_open_memory(data, size, "fuzz", &m) != RP_OK) return 0;
-    if (rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 2, .n_ctx = 16}, &g) == RP_OK) {
+    const RpModelGraphOptions graph = {.n_tok = 2, .n_ctx = 16, .embeddings = rp_model_info(m)->bidirectional};
+    if (rp_model_graph(m, &graph, &g) == RP_OK) {
         if (rp_graph_optimize(g, NULL) != RP_OK) __builtin_trap(); /* optimising a finished graph must succeed */
         rp_graph_free(g);
     }

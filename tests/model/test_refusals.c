@@ -98,8 +98,18 @@ Test(refusals, keys_of_a_model) {
     refuse_key("llama", WHOLE("rope.scaling.original_context_length", 0), RP_E_FORMAT, "from a context of 0");
     refuse_key("llama", TEXT("rope.scaling.type", "ntk"), RP_E_FORMAT,
                "ntk rope scaling with alpha 0 over 8 dimensions is not possible");
-    refuse_key("lfm2", FALSE("attention.causal"), RP_E_UNSUPPORTED,
-               "m.gguf: lfm2.attention.causal is false: attention to later positions is not supported");
+    refuse_key("qwen35", FALSE("attention.causal"), RP_E_UNSUPPORTED,
+               "m.gguf: qwen35.attention.causal is false: layer 0 cannot attend to later positions");
+    refuse_key("gemma3", FALSE("attention.causal"), RP_E_UNSUPPORTED,
+               "m.gguf: gemma3.attention.causal is false: the window of layer 0 is of a decoder");
+    refuse_key("eurobert", REAL("attn_logit_softcapping", 2.0f), RP_E_UNSUPPORTED,
+               "m.gguf: eurobert.attention.causal is false: attention with a soft cap cannot be so");
+    refuse_key("eurobert", ((Key){.key = "attention.causal", .type = RP_GGUF_BOOL, .whole = 1}), RP_E_UNSUPPORTED,
+               "m.gguf: eurobert.attention.causal is true: the family attends to later positions");
+    refuse_key("eurobert", WHOLE("pooling_type", 5), RP_E_FORMAT,
+               "m.gguf: eurobert.pooling_type is 5, must be from 0 to 4");
+    refuse_key("bert", REAL("attention.layer_norm_epsilon", -1.0f), RP_E_FORMAT,
+               "m.gguf: bert.attention.layer_norm_epsilon is missing or not positive");
     refuse_key("granite", REAL("logit_scale", 0.0f), RP_E_FORMAT, "granite.logit_scale is 0");
     refuse_key("gemma3", WHOLE("attention.sliding_window", 0x80000000u), RP_E_FORMAT,
                "a sliding window of 2147483648 positions is not possible");
@@ -167,8 +177,9 @@ Test(refusals, vocabularies) {
     Vocabulary       v;
     refuse_vocabulary(spm, RP_OK, "");
     refuse_vocabulary(gpt2, RP_OK, "");
-    v = spm, v.model = "bert";
-    refuse_vocabulary(v, RP_E_UNSUPPORTED, "tokenizer 'bert' is not supported (there are gpt2, llama and gemma4)");
+    v = spm, v.model = "rwkv";
+    refuse_vocabulary(v, RP_E_UNSUPPORTED,
+                      "tokenizer 'rwkv' is not supported (there are gpt2, llama, gemma4, bert and t5)");
     v = spm, v.n_tokens = -1;
     refuse_vocabulary(v, RP_E_FORMAT, "v.gguf: tokenizer.ggml.tokens is not an array of strings");
     v = spm, v.n_types = -1;

@@ -86,6 +86,16 @@ Test(train_refused, refuses_what_does_not_fit) {
     rp_model_free(m);
 }
 
+Test(train_refused, refuses_encoders) {
+    RpModel             *m;
+    RpTrainer           *t;
+    const RpTrainOptions o = {.batch = 1, .seq = 8};
+    OK(rp_model_open(GOLDEN_DIR "embed/bert-f32.gguf", NULL, &m));
+    REFUSED(rp_trainer_open(m, &o, &t), RP_E_UNSUPPORTED,
+            "training: " GOLDEN_DIR "embed/bert-f32.gguf attends to later positions: it can only be run");
+    rp_model_free(m);
+}
+
 Test(train_refused, refuses_soft_caps) {
     RpModel             *m = golden_open_tiny("gemma2-f32");
     RpTrainer           *t;

@@ -13,6 +13,7 @@ READERS = {
     reprise.SessionOptions: reprise.Session.__init__,
     reprise.MemoryOptions: session_options,
     reprise.TrainOptions: train_options,
+    reprise.EmbedOptions: reprise.Embedder.__init__,
     reprise.DumpOptions: reprise.Graph.dump,
     reprise.Sampling: reprise.Sampler.__init__,
     reprise.GenerateOptions: reprise.Session.generate,

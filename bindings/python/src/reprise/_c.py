@@ -131,6 +131,15 @@ class RpOption(enum.IntEnum):
     RP_OPT_COUNT = 16
 
 
+class RpPooling(enum.IntEnum):
+    RP_POOLING_DEFAULT = 0
+    RP_POOLING_NONE = 1
+    RP_POOLING_MEAN = 2
+    RP_POOLING_CLS = 3
+    RP_POOLING_LAST = 4
+    RP_POOLING_RANK = 5
+
+
 class RpReplyEventKind(enum.IntEnum):
     RP_REPLY_TEXT = 0
     RP_REPLY_REASONING = 1
@@ -380,6 +389,42 @@ class RpDumpOptions(ct.Structure): # 32 bytes
             ("title", ct.c_char_p), ("notes", ct.c_void_p)]
 
 
+class RpEmbedderInfo(ct.Structure): # 56 bytes
+    n_out: int
+    n_ctx: int
+    pooling: int
+    n_threads: int
+    arena: int
+    kv: int
+    device: bytes | None
+    reason: bytes | None
+    fell_back: bool
+    unused: Any
+    _fields_ = [("n_out", ct.c_int32), ("n_ctx", ct.c_int32), ("pooling", ct.c_int32), ("n_threads", ct.c_int32),
+            ("arena", ct.c_uint64), ("kv", ct.c_uint64), ("device", ct.c_char_p), ("reason", ct.c_char_p),
+            ("fell_back", ct.c_bool), ("unused", ct.c_bool * 7)]
+
+
+class RpEmbedderOptions(ct.Structure): # 56 bytes
+    n_ctx: int
+    n_threads: int
+    pooling: int
+    normalize: int
+    dimensions: int
+    prefill_chunk: int
+    passes: bytes | None
+    device: bytes | None
+    require_cuda: bool
+    require_graph: bool
+    unused: Any
+    mode: int
+    repack: bytes | None
+    _fields_ = [("n_ctx", ct.c_int32), ("n_threads", ct.c_int32), ("pooling", ct.c_int32), ("normalize", ct.c_int32),
+            ("dimensions", ct.c_int32), ("prefill_chunk", ct.c_int32), ("passes", ct.c_char_p),
+            ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool),
+            ("unused", ct.c_bool * 2), ("mode", ct.c_int32), ("repack", ct.c_char_p)]
+
+
 class RpExecutorInfo(ct.Structure): # 128 bytes
     device: bytes | None
     device_name: bytes | None
@@ -597,7 +642,7 @@ class RpLogitBias(ct.Structure): # 8 bytes
     _fields_ = [("token", ct.c_int32), ("bias", ct.c_float)]
 
 
-class RpModelGraphOptions(ct.Structure): # 28 bytes
+class RpModelGraphOptions(ct.Structure): # 32 bytes
     n_tok: int
     n_ctx: int
     n_out: int
@@ -606,11 +651,14 @@ class RpModelGraphOptions(ct.Structure): # 28 bytes
     draws: bool
     n_recent: int
     n_states: int
+    embeddings: bool
+    unused: Any
     _fields_ = [("n_tok", ct.c_int32), ("n_ctx", ct.c_int32), ("n_out", ct.c_int32), ("kv_type", ct.c_int32),
-            ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32), ("n_states", ct.c_int32)]
+            ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32), ("n_states", ct.c_int32),
+            ("embeddings", ct.c_bool), ("unused", ct.c_bool * 3)]
 
 
-class RpModelInfo(ct.Structure): # 112 bytes
+class RpModelInfo(ct.Structure): # 128 bytes
     arch: bytes | None
     name: bytes | None
     n_vocab: int
@@ -632,12 +680,18 @@ class RpModelInfo(ct.Structure): # 112 bytes
     adapter_warning: bytes | None
     n_layer_recurrent: int
     n_layer_nextn: int
+    pooling: int
+    n_label: int
+    bidirectional: bool
+    unused: Any
     _fields_ = [("arch", ct.c_char_p), ("name", ct.c_char_p), ("n_vocab", ct.c_int32), ("n_embd", ct.c_int32),
             ("n_layer", ct.c_int32), ("n_head", ct.c_int32), ("n_head_kv", ct.c_int32), ("head_dim", ct.c_int32),
             ("n_ff", ct.c_int32), ("n_ctx_train", ct.c_int32), ("window", ct.c_int32), ("n_layer_local", ct.c_int32),
             ("n_expert", ct.c_int32), ("n_expert_used", ct.c_int32), ("n_params", ct.c_int64),
             ("n_params_active", ct.c_int64), ("weight_bytes", ct.c_uint64), ("decode_weight_bytes", ct.c_uint64),
-            ("adapter_warning", ct.c_char_p), ("n_layer_recurrent", ct.c_int32), ("n_layer_nextn", ct.c_int32)]
+            ("adapter_warning", ct.c_char_p), ("n_layer_recurrent", ct.c_int32), ("n_layer_nextn", ct.c_int32),
+            ("pooling", ct.c_int32), ("n_label", ct.c_int32), ("bidirectional", ct.c_bool),
+            ("unused", ct.c_bool * 7)]
 
 
 class RpModelOptions(ct.Structure): # 24 bytes
@@ -1130,6 +1184,11 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_dtype_from_gguf": ("status", ["u32", "pointer"], "gguf_type out"),
     "rp_dtype_info": ("pointer", ["i32"], "dtype"),
     "rp_dtype_name": ("text", ["i32"], "dtype"),
+    "rp_embed": ("status", ["pointer", "pointer", "u64", "pointer"], "e tokens n out"),
+    "rp_embed_text": ("status", ["pointer", "pointer", "u64", "pointer"], "e text len out"),
+    "rp_embedder_free": (None, ["pointer"], "e"),
+    "rp_embedder_info_sized": (None, ["pointer", "pointer", "u64"], "e out out_bytes"),
+    "rp_embedder_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
     "rp_executor_data": ("pointer", ["pointer", "pointer"], "exec node"),
     "rp_executor_free": (None, ["pointer"], "exec"),
     "rp_executor_get": ("status", ["pointer", "pointer", "pointer", "u64"], "exec node out bytes"),
@@ -1245,6 +1304,8 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_plan_new": ("status", ["pointer", "pointer"], "g out"),
     "rp_plan_step_node": ("pointer", ["pointer", "i32"], "plan i"),
     "rp_plan_traffic_bytes": ("u64", ["pointer"], "plan"),
+    "rp_pooling_from_name": ("status", ["text", "pointer"], "name out"),
+    "rp_pooling_name": ("text", ["i32"], "pooling"),
     "rp_put_json_string": (None, ["pointer", "u64", "pointer"], "text n out"),
     "rp_quantize_row": ("status", ["i32", "pointer", "i64", "pointer"], "dtype x n out"),
     "rp_random_uniform": ("f32", ["u64", "u64"], "seed counter"),
@@ -1259,6 +1320,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_reply_parser_token": ("status", ["pointer", "i32"], "p id"),
     "rp_requantize": ("status", ["text", "text", "text", "pointer", "pointer"], "in out type progress user"),
     "rp_requantize_with_sized": ("status", ["text", "text", "text", "pointer", "u64"], "in out type options options_bytes"),
+    "rp_rerank": ("status", ["pointer", "text", "u64", "text", "u64", "pointer"], "e query query_len document document_len score"),
     "rp_reshape": ("pointer", ["pointer", "pointer", "i64", "i64", "i64", "i64"], "g x ne0 ne1 ne2 ne3"),
     "rp_rms_norm": ("pointer", ["pointer", "pointer", "pointer", "f32"], "g x w_or_null eps"),
     "rp_rope": ("pointer", ["pointer", "pointer", "pointer", "pointer", "pointer"], "g x pos factors_or_null params"),

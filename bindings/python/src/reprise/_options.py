@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .sampler import Sampler
 
 Mode = Literal["auto", "eager", "replay", "loop"]
+Pooling = Literal["default", "none", "mean", "cls", "last", "rank"]
+Norm = int | str | None
 Schedule = Literal["constant", "cosine"]
 Note = tuple[str, float, float] # text, heat of 0 to 1 or -1, microseconds
 
@@ -65,6 +67,23 @@ class SessionOptions(MemoryOptions, total=False):
     """Options of Session."""
 
     progress: Progress | None
+
+
+class EmbedOptions(TypedDict, total=False):
+    """Options of Embedder."""
+
+    n_ctx: int
+    n_threads: int
+    pooling: Pooling
+    normalize: Norm
+    dimensions: int
+    prefill_chunk: int
+    passes: str | None
+    device: str | None
+    require_cuda: bool
+    require_graph: bool
+    mode: Mode
+    repack: str | None
 
 
 class TrainOptions(DeviceOptions, total=False):

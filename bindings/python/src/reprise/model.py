@@ -14,7 +14,8 @@ from ._arrays import Array, DtypeLike, dtype_number, exact
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import decoded, lib, params
-from ._options import DeviceOptions, GenerateOptions, MemoryOptions, SessionOptions
+from ._options import DeviceOptions, EmbedOptions, GenerateOptions, MemoryOptions, SessionOptions
+from .embedder import Embedder, Ranked
 from .errors import NotAvailableError, ShapeError
 from .executor import Executor
 from .gguf import Metadata, Tensors
@@ -146,6 +147,21 @@ class Model(Handle):
     def generate(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Reply:
         """A reply from an empty context, in a session of its own. Options as Session.generate."""
         return self.session().generate(prompt, **options)
+
+    def embedder(self, **options: Unpack[EmbedOptions]) -> Embedder:
+        """Computes embeddings of texts; the options are those of Embedder."""
+        return Embedder(self, **options)
+
+    def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Array | list[Array]:
+        """The embeddings of texts, in an embedder of their own. Results as Embedder.embed."""
+        with self.embedder(**options) as embedder:
+            return embedder.embed(texts)
+
+    def rerank(self, query: str, documents: Sequence[str], **options: Unpack[EmbedOptions]) -> list[Ranked]:
+        """The documents with their scores for a query, best first, by the classification head of the model."""
+        given: EmbedOptions = {"pooling": "rank", **options}
+        with self.embedder(**given) as embedder:
+            return embedder.rerank(query, documents)
 
     def logits(self, ids: Any) -> Array:
         """f32 [batch, seq, n_vocab] for ids i32 [batch, seq], each sequence from an empty context. ids [seq] gives [seq, n_vocab]."""

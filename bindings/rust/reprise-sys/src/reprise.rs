@@ -655,6 +655,10 @@ pub struct RpModelInfo {
     pub adapter_warning: *const c_char,
     pub n_layer_recurrent: i32,
     pub n_layer_nextn: i32,
+    pub pooling: i32,
+    pub n_label: i32,
+    pub bidirectional: bool,
+    pub unused: [bool; 7],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -675,6 +679,8 @@ pub struct RpModelGraphOptions {
     pub draws: bool,
     pub n_recent: i32,
     pub n_states: i32,
+    pub embeddings: bool,
+    pub unused: [bool; 3],
 }
 extern "C" {
     pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
@@ -1080,6 +1086,63 @@ extern "C" {
     pub fn rp_executor_profile(exec: *mut RpExecutor, n_runs: c_int, step_ns: *mut f64, total_ns: *mut f64) -> RpStatus;
     pub fn rp_executor_launch_sized(exec: *const RpExecutor, i: c_int, out: *mut RpStepLaunch, out_bytes: usize) -> RpStatus;
     pub fn rp_cuda_plan_launch_sized(plan: *const ExecPlan, i: c_int, out: *mut RpStepLaunch, out_bytes: usize) -> RpStatus;
+}
+
+// ---- reprise/embed.h ----
+#[repr(C)]
+pub struct RpEmbedder {
+    _opaque: [u8; 0],
+}
+pub type RpPooling = c_int;
+pub const RP_POOLING_DEFAULT: RpPooling = 0;
+pub const RP_POOLING_NONE: RpPooling = 1;
+pub const RP_POOLING_MEAN: RpPooling = 2;
+pub const RP_POOLING_CLS: RpPooling = 3;
+pub const RP_POOLING_LAST: RpPooling = 4;
+pub const RP_POOLING_RANK: RpPooling = 5;
+pub const RP_NORMALIZE_DEFAULT: c_int = 0;
+pub const RP_NORMALIZE_NONE: c_int = -1;
+pub const RP_NORMALIZE_MAX: c_int = -2;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEmbedderOptions {
+    pub n_ctx: i32,
+    pub n_threads: c_int,
+    pub pooling: RpPooling,
+    pub normalize: i32,
+    pub dimensions: i32,
+    pub prefill_chunk: i32,
+    pub passes: *const c_char,
+    pub device: *const c_char,
+    pub require_cuda: bool,
+    pub require_graph: bool,
+    pub unused: [bool; 2],
+    pub mode: RpExecMode,
+    pub repack: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEmbedderInfo {
+    pub n_out: i32,
+    pub n_ctx: i32,
+    pub pooling: RpPooling,
+    pub n_threads: i32,
+    pub arena: usize,
+    pub kv: usize,
+    pub device: *const c_char,
+    pub reason: *const c_char,
+    pub fell_back: bool,
+    pub unused: [bool; 7],
+}
+extern "C" {
+    pub fn rp_embedder_open_sized(m: *const RpModel, options: *const RpEmbedderOptions, options_bytes: usize, out: *mut *mut RpEmbedder) -> RpStatus;
+    pub fn rp_embedder_free(e: *mut RpEmbedder);
+    pub fn rp_embedder_info_sized(e: *const RpEmbedder, out: *mut RpEmbedderInfo, out_bytes: usize);
+    pub fn rp_embed(e: *mut RpEmbedder, tokens: *const i32, n: usize, out: *mut f32) -> RpStatus;
+    pub fn rp_embed_text(e: *mut RpEmbedder, text: *const c_char, len: usize, out: *mut f32) -> RpStatus;
+    pub fn rp_rerank(e: *mut RpEmbedder, query: *const c_char, query_len: usize, document: *const c_char, document_len: usize, score: *mut f32) -> RpStatus;
+    pub fn rp_pooling_name(pooling: RpPooling) -> *const c_char;
+    pub fn rp_pooling_from_name(name: *const c_char, out: *mut RpPooling) -> RpStatus;
 }
 
 // ---- reprise/extend.h ----
