@@ -48,7 +48,8 @@ RpStatus cli_open_embedder(const RpModel *m, const DeviceArgs *d, RpEmbedderOpti
     o->repack        = d->repack;
     RP_TRY(rp_embedder_open(m, o, out));
     const RpEmbedderInfo info = rp_embedder_info(*out);
-    const RpExecutorInfo e    = {.device = info.device, .reason = info.reason, .fell_back = info.fell_back, .mode = o->mode};
+    const RpExecutorInfo e    = {
+           .device = info.device, .reason = info.reason, .fell_back = info.fell_back, .mode = o->mode};
     cli_report_fallback(&e, o->mode);
     return RP_OK;
 }

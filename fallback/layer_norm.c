@@ -1,7 +1,7 @@
 /* y[r,:] = (x[r,:] - mean(x[r,:])) * rsqrt(var(x[r,:]) + eps) * w[:] + b[:] (Ba et al. 2016, arXiv:1607.06450)
  *
- * Sums are in double: 16 accumulators, acc[l] taking elements l, l + 16, l + 32, ..., are reduced pairwise (8, 4, 2, 1).
- * This order is the same in all variants, so their bits are too (I8). The mean is known before the deviations are
+ * Sums are in double: 16 accumulators, acc[l] taking elements l, l + 16, l + 32, ..., are reduced pairwise (8, 4, 2,
+ * 1). This order is the same in all variants, so their bits are too (I8). The mean is known before the deviations are
  * summed, and both before a row is written, so x and y may be the same memory (I6). */
 #include "fallback/rows.h"
 #include "fallback/simd/simd.h"

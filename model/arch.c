@@ -60,8 +60,8 @@ static TensorNode *layer(Builder *b, TensorNode *x) {
     if (b->kind.attention != ATTENTION_NONE) {
         const bool bare = b->m->config.arch->no_pre_norm || (b->layer == 0 && b->m->config.arch->first_bare);
         y               = bare ? x : rp_arch_norm(b, x, l->attn_norm, "attn_norm");
-        y = attention(b, y, l);
-        x = add_residual(b, x, y, l->post_attn_norm, attn_names);
+        y               = attention(b, y, l);
+        x               = add_residual(b, x, y, l->post_attn_norm, attn_names);
     }
     if (b->kind.feed_forward == FEED_FORWARD_NONE) return x;
     if (b->kind.feed_forward == FEED_FORWARD_EXPERTS && b->m->config.arch->dense_beside)
@@ -179,7 +179,7 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     if (m->config.bidirectional) rp_arch_encoder_inputs(b);
     const ArchOutput output = decoder(b, tokens, rows);
     if (o->embeddings) return rp_arch_name_node(b, output.x, "embeddings");
-    TensorNode      *logits = rp_arch_logits(b, &output);
+    TensorNode *logits = rp_arch_logits(b, &output);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
         const int64_t n_vocab = m->token_embd->view.ne[1];
         TensorNode   *scratch = rp_graph_state(b->g, "candidates", RP_F32, (int64_t[]){2 * n_vocab, 1, 1, 1});

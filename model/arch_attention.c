@@ -127,9 +127,9 @@ typedef struct KeysValues {
 static KeysValues keys_values(Builder *b, TensorNode *x, const LayerWeights *l) {
     TensorNode **cached = b->caches != NULL ? &b->caches[2 * b->kind.kv_layer] : NULL;
     if (b->kind.kv_layer != b->layer) return (KeysValues){cached[0], cached[1]};
-    TensorNode *key = rp_arch_linear(b, x, l->k, l->k_bias, "k");
-    KeysValues  kv  = {.k = query_or_key(b, key, l->k_norm, b->kind.n_head_kv, "k")};
-    const bool caches = b->training == NULL && !b->m->config.bidirectional;
+    TensorNode *key    = rp_arch_linear(b, x, l->k, l->k_bias, "k");
+    KeysValues  kv     = {.k = query_or_key(b, key, l->k_norm, b->kind.n_head_kv, "k")};
+    const bool  caches = b->training == NULL && !b->m->config.bidirectional;
     if (caches) kv.k = cached_heads(b, kv.k, "k");
     kv.v = value(b, x, key, l);
     if (!caches) return kv;
@@ -147,7 +147,7 @@ TensorNode *rp_arch_attention(Builder *b, TensorNode *x, const LayerWeights *l) 
     const KeysValues   kv    = keys_values(b, x, l);
     if (b->temperature != NULL) q = rp_arch_name_node(b, rp_mul(g, q, b->temperature), "q_scaled");
 
-    TensorNode *heads = train             ? attend_sequences(b, q, kv.k, kv.v, l)
+    TensorNode *heads = train              ? attend_sequences(b, q, kv.k, kv.v, l)
                         : c->bidirectional ? rp_arch_attend_all(b, q, kv.k, kv.v, l)
                                            : attend(b, rp_permute(g, q, 0, 2, 1, 3), kv.k, kv.v, l);
     if (gate != NULL) {

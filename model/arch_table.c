@@ -324,16 +324,6 @@ static const ArchRow archs[] = {
         .weight_keys         = true,
     },
     {
-        .name                = "falcon-h1", /* Falcon-H1 */
-        .layers.attention    = {.kind = ATTENTION_FULL},
-        .layers.position     = {.kind = POSITION_NEOX},
-        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
-        .parallel_ssm        = true,
-        .ffn_norm_is_bare    = true,
-        .embd_scale_key      = "embedding_scale",
-        .logit_divisor_key   = "logit_scale",
-    },
-    {
         .name                = "bert", /* BERT, all-MiniLM, BGE, E5, mxbai, XLM-RoBERTa with bge-m3 and bge-reranker */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NONE},
@@ -392,6 +382,16 @@ static const ArchRow archs[] = {
         .bidirectional       = true,
         .symmetric_window    = true,
         .activation          = ACTIVATION_GELU_TANH,
+    },
+    {
+        .name                = "falcon-h1", /* Falcon-H1 */
+        .layers.attention    = {.kind = ATTENTION_FULL},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .parallel_ssm        = true,
+        .ffn_norm_is_bare    = true,
+        .embd_scale_key      = "embedding_scale",
+        .logit_divisor_key   = "logit_scale",
     },
 };
 /* clang-format on */

@@ -40,7 +40,7 @@ typedef struct LayerPattern {
         AttentionKind kind, nth;
         int32_t       n; /* replaced by <arch>.attention.sliding_window_pattern; delta nets: full_attention_interval */
         AttentionKind without_heads; /* of layers whose element of <arch>.attention.head_count_kv is 0 */
-        bool          first; /* `nth` is the kind of the first of each n layers: 0, n, ... */
+        bool          first;         /* `nth` is the kind of the first of each n layers: 0, n, ... */
     } attention;
     struct {
         PositionKind kind, nth;

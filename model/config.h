@@ -57,11 +57,11 @@ typedef struct ModelConfig {
     int32_t            head_dim_window;       /* of layers with a window */
     int32_t            n_layer_kv;            /* layers from this one on read caches of layers before */
     int32_t            n_embd_layer;          /* length of the embeddings that layers add; 0: none */
-    int32_t            n_layer_next; /* layers behind those that predict further tokens (MTP): kept, but not run */
-    bool               bidirectional;  /* tokens attend to later positions too: texts have embeddings, no next token */
-    int32_t            pooling;        /* RpPooling that the file names; 0: none */
+    int32_t            n_layer_next;    /* layers behind those that predict further tokens (MTP): kept, but not run */
+    bool               bidirectional;   /* tokens attend to later positions too: texts have embeddings, no next token */
+    int32_t            pooling;         /* RpPooling that the file names; 0: none */
     int32_t            pooling_of_rank; /* of a model with RP_POOLING_RANK: the same, of what its head reads */
-    int32_t            n_labels;       /* results of a classification head */
+    int32_t            n_labels;        /* results of a classification head */
     float              norm_eps, embd_scale, attn_scale, residual_scale, logit_scale;
     float              attn_cap, logit_cap; /* soft caps of scores and logits; 0: none */
     float              temperature;         /* of attention, see ArchRow. 0: none */

@@ -33,11 +33,11 @@ typedef struct LayerWeights {
 
 /* Tensors outside of the layers that make embeddings (embed/weights_embed.c); NULL where the file has none. */
 typedef struct EmbedWeights {
-    const RpGgufTensor *types, *positions;                     /* rows that are added to the embeddings of tokens */
-    const RpGgufTensor *norm, *norm_bias;                      /* of the embeddings */
-    const RpGgufTensor *cls, *cls_bias, *cls_norm;             /* a classification head: norm(act(cls x + bias)), */
-    const RpGgufTensor *cls_out, *cls_out_bias;                /* then cls_out x + bias */
-    const RpGgufTensor *dense_2, *dense_2_bias, *dense_3;      /* of a pooled embedding, one after the other */
+    const RpGgufTensor *types, *positions;                /* rows that are added to the embeddings of tokens */
+    const RpGgufTensor *norm, *norm_bias;                 /* of the embeddings */
+    const RpGgufTensor *cls, *cls_bias, *cls_norm;        /* a classification head: norm(act(cls x + bias)), */
+    const RpGgufTensor *cls_out, *cls_out_bias;           /* then cls_out x + bias */
+    const RpGgufTensor *dense_2, *dense_2_bias, *dense_3; /* of a pooled embedding, one after the other */
 } EmbedWeights;
 
 /* Rows of a tensor of the file that joins several, as a tensor of its own. */
@@ -60,8 +60,8 @@ struct RpModel {
     const RpGgufTensor *layer_embd, *layer_proj, *layer_norm; /* embeddings of all layers; NULL: they have none */
     const RpGgufTensor *rope_long, *rope_short; /* factors for contexts longer than rope.n_ctx_orig, and for others */
     EmbedWeights        embed;
-    LayerWeights       *layers;                 /* [n_layer] */
-    WeightPart         *parts;                  /* [n_parts], owned; borrows the data of the file, but for copies */
+    LayerWeights       *layers; /* [n_layer] */
+    WeightPart         *parts;  /* [n_parts], owned; borrows the data of the file, but for copies */
     int                 n_parts;
     RpGgufFile        **adapters; /* owned */
     AdapterPair        *pairs;    /* of all adapters */
@@ -71,7 +71,7 @@ struct RpModel {
 /* Calls back with name and shape of every tensor that a model of this configuration has, in the order of a
  * file. `tied`: no output matrix. `biases`: the optional biases that the architecture has are included. Stops at
  * the first error and returns it. */
-typedef RpStatus WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
+typedef RpStatus      WeightVisitor(const char *name, const int64_t ne[RP_MAX_DIMS], void *user);
 RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
                                             WeightVisitor *visit, void *user);
 

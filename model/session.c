@@ -31,7 +31,7 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
     if (m->config.bidirectional)
         return rp_fail(RP_E_UNSUPPORTED, "%s makes embeddings of texts (embed.h): it has no next token",
                        rp_model_info(m)->arch);
-    *w                    = *o;
+    *w = *o;
     if (w->prefill_chunk == 0) w->prefill_chunk = DEFAULT_CHUNK;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     if (w->repack == NULL) w->repack = rp_option(RP_OPT_REPACK);

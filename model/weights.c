@@ -413,7 +413,7 @@ static RpStatus find_layer(RpModel *m, int layer) {
         const RpGgufTensor *t = NULL;
         snprintf(name, sizeof name, "blk.%d.%s", layer, r->name);
         RP_TRY(rp_model_find_tensor(m, name, length(c, &k, r->ne[0]), length(c, &k, r->ne[1]), length(c, &k, r->ne[2]),
-                     r->presence != REQUIRED || may_be_absent(c, &k, layer, r), &t));
+                                    r->presence != REQUIRED || may_be_absent(c, &k, layer, r), &t));
         /* rows that share a field exclude each other by `when` */
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }

@@ -19,5 +19,4 @@ static SHAPE_RULE(shape) {
     return rp_shape_unary(in, params, out, why);
 }
 
-const OpRules rp_rules_layer_norm = {
-    .shape = shape, .check = check, .gradient = rp_gradient_none, .colour = "#92c5de"};
+const OpRules rp_rules_layer_norm = {.shape = shape, .check = check, .gradient = rp_gradient_none, .colour = "#92c5de"};

@@ -192,8 +192,8 @@ def c_module():
         shown = [repr(kind if kind in CTYPES else "pointer" if kind.startswith("ct.") else kind).replace("'", '"') for kind in kinds]
         assert len(names) == len(kinds), (name, names, kinds)
         # A text with a length need not be terminated.
-        shown = ['"pointer"' if kind == '"text"' and after in ("len", "n") else kind
-                 for kind, after in zip(shown, [*names[1:], ""])]
+        shown = ['"pointer"' if kind == '"text"' and after in ("len", "n", f"{name_of}_len") else kind
+                 for kind, name_of, after in zip(shown, names, [*names[1:], ""])]
         result = f'"{result}"' if result else "None"
         out.append(f'    "{name}": ({result}, [{", ".join(shown)}], "{" ".join(names)}"),')
     out += ["}", "", "# {function: [(C type, name)]}", "NN: dict[str, list[tuple[str, str]]] = {"]

@@ -41,8 +41,8 @@ static RpStatus add_rows(Vectors *v, size_t n, float **out) {
 }
 
 static RpStatus embed_line(RpEmbedder *e, const RpModel *m, RpGgufString line, RpTokenList *ids, Vectors *v) {
-    float *out;
-    ids->n = 0;
+    float *out = NULL;
+    ids->n     = 0;
     if (line.len == 0) return rp_fail(RP_E_ARG, "an empty text has no embedding");
     RP_TRY(rp_tokenize(rp_model_tokenizer(m), line.ptr, line.len, RP_TOK_ADD_SPECIAL, ids));
     RP_TRY(add_rows(v, v->pooling == RP_POOLING_NONE ? ids->n : 1, &out));
@@ -113,8 +113,8 @@ static void print_json(FILE *out, const Vectors *v) {
 /* Format 1.0 of NumPy: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
 static void print_npy(FILE *out, const Vectors *v) {
     char      head[128];
-    const int n = snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", v->n,
-                           v->n_out);
+    const int n =
+        snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", v->n, v->n_out);
     const int padded = (10 + n + 1 + 63) / 64 * 64 - 10; /* the data begin at a multiple of 64 bytes */
     fputs("\x93NUMPY\x01", out);
     fputc(0, out);
@@ -190,7 +190,7 @@ static const Option options[] = {
     OPTION_MODEL(args.model),
     CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "one text; -: standard input, all of it"),
     CLI_FILE(FILE_READ, "file", 'f', args.file, "FILE", "a text on each line; - (default): standard input"),
-    CLI_FILE(FILE_WRITTEN, "out", 'o', args.out, "OUT", "write to a file; -: standard output (default)"),
+    CLI_FILE(FILE_WRITTEN, "output", 'o', args.out, "OUT", "write to a file; -: standard output (default)"),
     CLI_TEXT("pooling", 0, args.pooling, "POOLING", "none, mean, cls, last or rank; default: as the file says"),
     CLI_INT("normalize", 0, args.normalize, "N",
             "-1: none; 0: the largest number becomes 32760; 1, 2 (default), 3, ...: the p-norm becomes 1", -1, 64),

@@ -8,8 +8,8 @@
  *   rp_embedder_free(e);
  *
  * Encoders (RpModelInfo.bidirectional), whose tokens attend to all others, compute a text in one run. Decoders compute
- * it in chunks, with a KV cache. Results do not depend on the number of threads, on the instruction set, on the context,
- * or on the texts before (I8; on a GPU as in session.h).
+ * it in chunks, with a KV cache. Results do not depend on the number of threads, on the instruction set, on the
+ * context, or on the texts before (I8; on a GPU as in session.h).
  * One thread at a time may use an embedder. It borrows the model, which must outlive it.
  */
 #ifndef REPRISE_EMBED_H
@@ -42,11 +42,11 @@ enum {
 };
 
 typedef struct RpEmbedderOptions {
-    int32_t     n_ctx;         /* tokens of the longest text; 0: the model's training context, at most 4096 */
-    int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
+    int32_t     n_ctx;     /* tokens of the longest text; 0: the model's training context, at most 4096 */
+    int         n_threads; /* 0: REPRISE_THREADS, or one per core */
     RpPooling   pooling;
-    int32_t     normalize;     /* RP_NORMALIZE_, or p of a p-norm, at most 64 */
-    int32_t     dimensions;    /* only the first so many numbers of a vector, before it is normalised; 0: all. For models
+    int32_t     normalize;  /* RP_NORMALIZE_, or p of a p-norm, at most 64 */
+    int32_t     dimensions; /* only the first so many numbers of a vector, before it is normalised; 0: all. For models
                                   that were trained so (Kusupati et al. 2022, arXiv:2205.13147) */
     int32_t     prefill_chunk; /* of decoders, as in RpSessionOptions */
     const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES. Copied */
@@ -69,11 +69,11 @@ RP_NODISCARD static inline RpStatus rp_embedder_open(const RpModel *m, const RpE
 RP_API void rp_embedder_free(RpEmbedder *e); /* NULL is allowed */
 
 typedef struct RpEmbedderInfo {
-    int32_t     n_out;         /* numbers of a vector; of RP_POOLING_RANK: scores, one for each label */
-    int32_t     n_ctx;         /* tokens of the longest text */
-    RpPooling   pooling;       /* in use */
+    int32_t     n_out;   /* numbers of a vector; of RP_POOLING_RANK: scores, one for each label */
+    int32_t     n_ctx;   /* tokens of the longest text */
+    RpPooling   pooling; /* in use */
     int32_t     n_threads;
-    size_t      arena, kv;     /* bytes of intermediate tensors and of the KV cache, without weights */
+    size_t      arena, kv;       /* bytes of intermediate tensors and of the KV cache, without weights */
     const char *device, *reason; /* as in RpExecutorInfo; valid as long as the embedder */
     bool        fell_back, unused[7];
 } RpEmbedderInfo;
@@ -99,10 +99,11 @@ RP_API RP_NODISCARD RpStatus rp_embed_text(RpEmbedder *e, const char *text, size
 /* Scores a document for a query with the classification head of the file (RP_POOLING_RANK): higher is better. The
  * tokens are those of the template tokenizer.chat_template.rerank of the file, in which "{query}" and "{document}"
  * stand for the texts; without it:
- *     BOS query EOS SEP document EOS      what of BOS, EOS and SEP the file asks for (tokenizer.ggml.add_bos_token, ...)
+ *     BOS query EOS SEP document EOS      what of BOS, EOS and SEP the file asks for (tokenizer.ggml.add_bos_token)
  *     [CLS] query [SEP] document [SEP]    with the tokenizer "bert"; types are 1 from the document on, if the model has
  *                                         two of them
- * *score is the first label's. RP_E_ARG for another pooling and for an empty query or document; else as rp_embed_text. */
+ * *score is the first label's. RP_E_ARG for another pooling and for an empty query or document; else as
+ * rp_embed_text. */
 RP_API RP_NODISCARD RpStatus rp_rerank(RpEmbedder *e, const char *query, size_t query_len, const char *document,
                                        size_t document_len, float *score);
 

@@ -118,8 +118,9 @@ typedef struct RpModelGraphOptions {
  *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for
  *            each gated delta net; the first alone for each short convolution; with a selective scan the first, and
  *            "ssm.<layer>" f32 [state*dim*heads, n_states]
- * With `embeddings` the output is "embeddings" f32 [n_embd, n_out], the hidden states behind the last norm. A model whose
- * tokens attend to later ones (RpModelInfo.bidirectional) has such graphs only. They have no states, and the inputs
+ * With `embeddings` the output is "embeddings" f32 [n_embd, n_out], the hidden states behind the last norm. A model
+ * whose tokens attend to later ones (RpModelInfo.bidirectional) has such graphs only. They have no states, and the
+ * inputs
  *            "last"     i32 [n_tok]   the last position that each token attends to; -1: padding
  *            "types"    i32 [n_tok]   type of each token, where the model has embeddings of types
  *            "mask"     f32 [n_tok, n_tok], where a window is shorter than n_tok: added to the scores of those layers,
@@ -129,7 +130,8 @@ typedef struct RpModelGraphOptions {
  * that node. Recurrent states are those of slot 0, updated in place.
  * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with
  * more than one token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a
- * multiple of 32, for a model without any attention, and for a bidirectional one without `embeddings` or with `draws`. */
+ * multiple of 32, for a model without any attention, and for a bidirectional one without `embeddings` or with
+ * `draws`. */
 RP_API RP_NODISCARD RpStatus        rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
                                                          size_t options_bytes, ComputeGraph **out);
 RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,

@@ -51,13 +51,10 @@ static TensorNode *by_heads(Builder *b, TensorNode *x, int64_t n) {
 }
 
 TensorNode *rp_arch_attend_all(Builder *b, TensorNode *q, TensorNode *k, TensorNode *v, const LayerWeights *l) {
-    const RpOpParams  p    = {.attention = {.scale = b->m->config.attn_scale}};
-    TensorNode       *mask = b->kind.window > 0 ? b->mask : NULL;
-    TensorNode *const sources[] = {by_heads(b, q, b->m->config.n_head),
-                                   by_heads(b, k, b->kind.n_head_kv),
-                                   by_heads(b, v, b->kind.n_head_kv),
-                                   b->last,
-                                   rp_arch_optional(b, l->sinks),
-                                   mask};
+    const RpOpParams  p         = {.attention = {.scale = b->m->config.attn_scale}};
+    TensorNode       *mask      = b->kind.window > 0 ? b->mask : NULL;
+    TensorNode *const sources[] = {by_heads(b, q, b->m->config.n_head), by_heads(b, k, b->kind.n_head_kv),
+                                   by_heads(b, v, b->kind.n_head_kv),   b->last,
+                                   rp_arch_optional(b, l->sinks),       mask};
     return rp_graph_op(b->g, RP_OP_ATTENTION, &p, sources, 6);
 }

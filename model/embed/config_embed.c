@@ -10,8 +10,7 @@ static RpStatus read_pooling(const ConfigReader *r, const char *name, int32_t *o
     char     key[128];
     RP_TRY(rp_gguf_get_u32(r->file, rp_config_key(r, name, key, sizeof key), &type));
     if (type == UINT32_MAX) return RP_OK; /* absent, or not specified */
-    if (type > 4)
-        return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be from 0 to 4", rp_gguf_path(r->file), key, type);
+    if (type > 4) return rp_fail(RP_E_FORMAT, "%s: %s is %u, must be from 0 to 4", rp_gguf_path(r->file), key, type);
     *out = (int32_t)type + RP_POOLING_NONE;
     return RP_OK;
 }
@@ -47,8 +46,7 @@ RpStatus rp_config_read_embed(const ConfigReader *r, ModelConfig *c) {
     if (c->bidirectional) RP_TRY(check_bidirectional(r, c));
     RP_TRY(read_pooling(r, "pooling_type", &c->pooling));
     RP_TRY(read_pooling(r, "classifier.pooling_type", &c->pooling_of_rank));
-    const RpGgufValue *labels =
-        rp_gguf_find(r->file, rp_config_key(r, "classifier.output_labels", key, sizeof key));
+    const RpGgufValue *labels = rp_gguf_find(r->file, rp_config_key(r, "classifier.output_labels", key, sizeof key));
     if (labels != NULL && labels->type == RP_GGUF_ARRAY && labels->n > 0) {
         if (labels->n > 1 << 16)
             return rp_fail(RP_E_FORMAT, "%s: %s has %llu elements", rp_gguf_path(r->file), key,

@@ -39,7 +39,8 @@ static RpStatus choose_pooling(const RpModel *m, RpEmbedderOptions *w) {
         return rp_fail(RP_E_ARG, "pooling %d: must be one of RpPooling", (int)w->pooling);
     if (w->pooling == RP_POOLING_DEFAULT) w->pooling = (RpPooling)m->config.pooling;
     if (w->pooling == RP_POOLING_DEFAULT)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: the file has no %s.pooling_type: name a pooling (none, mean, cls or last)",
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: the file has no %s.pooling_type: name a pooling (none, mean, cls or last)",
                        rp_gguf_path(m->file), m->config.arch->name);
     if (w->pooling == RP_POOLING_RANK && m->embed.cls == NULL && m->embed.cls_out == NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s: there is no classification head (tensor cls.output.weight)",
@@ -131,7 +132,8 @@ RpStatus rp_embedder_open_sized(const RpModel *m, const RpEmbedderOptions *optio
 void rp_embedder_free(RpEmbedder *e) {
     if (e == NULL) return;
     rp_embed_runner_close(&e->head);
-    for (int i = e->n_runners - 1; i >= 0; i--) rp_embed_runner_close(&e->runners[i]); /* the first owns what is shared */
+    for (int i = e->n_runners - 1; i >= 0; i--)
+        rp_embed_runner_close(&e->runners[i]); /* the first owns what is shared */
     rp_token_list_free(&e->tokens);
     free(e->rows);
     free(e->pooled);
@@ -219,7 +221,10 @@ RpStatus rp_rerank(RpEmbedder *e, const char *query, size_t query_len, const cha
                        rp_pooling_name(e->o.pooling));
     if (query_len == 0 || document_len == 0)
         return rp_fail(RP_E_ARG, "an empty %s has no score", query_len == 0 ? "query" : "document");
-    TextPair pair = {.query = {query, query_len}, .document = {document, document_len}};
+    TextPair pair = {
+        .query = {query,    query_len   },
+          .document = {document, document_len}
+    };
     RP_TRY(rank_template(m, &pair.format));
     e->tokens.n = 0;
     RP_TRY(rp_tokenize_pair(m->tokenizer, &pair, &e->tokens));

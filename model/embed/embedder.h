@@ -22,8 +22,8 @@ typedef struct EmbedRunner {
 
 struct RpEmbedder {
     const RpModel    *model;
-    RpEmbedderOptions o;          /* with defaults filled in */
-    char             *passes;     /* owned */
+    RpEmbedderOptions o;                          /* with defaults filled in */
+    char             *passes;                     /* owned */
     EmbedRunner       runners[MAX_EMBED_RUNNERS]; /* [0] has the most tokens, and owns what all share */
     int               n_runners;
     EmbedRunner       head;       /* executor NULL: there is none */
@@ -31,8 +31,8 @@ struct RpEmbedder {
     RpPooling         row;        /* what the head reads: o.pooling, or what a classification head reads */
     double           *sum;        /* [n_embd] of RP_POOLING_MEAN */
     float            *pooled;     /* [n_embd] */
-    float            *rows;       /* [n_tok][n_embd] of the longest run, where each state goes through a head; or NULL */
-    RpTokenList       tokens;     /* of the latest text */
+    float            *rows;   /* [n_tok][n_embd] of the longest run, where each state goes through a head; or NULL */
+    RpTokenList       tokens; /* of the latest text */
 };
 
 /* The number of hidden states that a graph of n_tok tokens gives out. */

@@ -137,7 +137,7 @@ static RpStatus finish(RpEmbedder *e, const float *pooled, float *out) {
 /* Every hidden state is a result. Runs of the head take the memory of the hidden states, which are copied before. */
 static RpStatus finish_each(RpEmbedder *e, const EmbedRunner *r, int32_t n, float *out) {
     const int32_t n_embd = e->model->config.n_embd, n_out = e->o.dimensions > 0 ? e->o.dimensions : e->n_head_out;
-    const float  *rows   = r->out;
+    const float  *rows = r->out;
     if (e->rows != NULL) rows = memcpy(e->rows, r->out, (size_t)n * (size_t)n_embd * sizeof *rows);
     for (int32_t t = 0; t < n; t++) RP_TRY(finish(e, rows + (int64_t)t * n_embd, out + (int64_t)t * n_out));
     return RP_OK;

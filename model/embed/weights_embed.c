@@ -19,16 +19,16 @@ RpStatus rp_model_find_embed_weights(RpModel *m) {
     const bool         bias = a->norm_of_sum; /* as in the norms of the layers */
     /* n_ctx_train positions; the others are optional in every family */
     const EmbedRow rows[] = {
-        {"token_types.weight",     &e->types,     n, -1,             a->embd_types,     false},
-        {"position_embd.weight",   &e->positions, n, c->n_ctx_train, a->embd_positions, true },
-        {"token_embd_norm.weight", &e->norm,      n, 1,              a->embd_norm,      true },
-        {"token_embd_norm.bias",   &e->norm_bias, n, 1,              a->embd_norm,      bias },
-        {"cls.weight",             &e->cls,       n, n,              true,              false},
-        {"cls.bias",               &e->cls_bias,  n, 1,              true,              false},
-        {"cls.norm.weight",        &e->cls_norm,  n, 1,              true,              false},
-        {"cls.output.weight",      &e->cls_out,   n, c->n_labels,    true,              false},
-        {"cls.output.bias",        &e->cls_out_bias, c->n_labels, 1, true,              false},
-        {"dense_2.weight",         &e->dense_2,   n, -1,             true,              false},
+        {"token_types.weight",     &e->types,        n,           -1,             a->embd_types,     false},
+        {"position_embd.weight",   &e->positions,    n,           c->n_ctx_train, a->embd_positions, true },
+        {"token_embd_norm.weight", &e->norm,         n,           1,              a->embd_norm,      true },
+        {"token_embd_norm.bias",   &e->norm_bias,    n,           1,              a->embd_norm,      bias },
+        {"cls.weight",             &e->cls,          n,           n,              true,              false},
+        {"cls.bias",               &e->cls_bias,     n,           1,              true,              false},
+        {"cls.norm.weight",        &e->cls_norm,     n,           1,              true,              false},
+        {"cls.output.weight",      &e->cls_out,      n,           c->n_labels,    true,              false},
+        {"cls.output.bias",        &e->cls_out_bias, c->n_labels, 1,              true,              false},
+        {"dense_2.weight",         &e->dense_2,      n,           -1,             true,              false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].has)

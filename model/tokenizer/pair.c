@@ -44,8 +44,9 @@ static RpStatus tokenize_format(const RpTokenizer *tk, TextPair *pair, RpTokenLi
         if (begins_with(pair->format, at, "{query}")) room += pair->query.len;
         if (begins_with(pair->format, at, "{document}")) room += pair->document.len;
     }
-    Filled   f  = {.text = malloc(room), .control = malloc(room * sizeof(bool))};
-    RpStatus st = f.text != NULL && f.control != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a pair of texts");
+    Filled   f = {.text = malloc(room), .control = malloc(room * sizeof(bool))};
+    RpStatus st =
+        f.text != NULL && f.control != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a pair of texts");
     if (st == RP_OK) {
         fill(pair, &f);
         st = rp_tokenize_masked(tk, f.text, f.control, f.n, 0, out);

@@ -185,7 +185,8 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     tk->words          = kind.len == 4 && memcmp(kind.ptr, "bert", 4) == 0;
     tk->gemma4         = kind.len == 6 && memcmp(kind.ptr, "gemma4", 6) == 0;
     if (!bpe && !unigram && !tk->gemma4 && !tk->words && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
-        return rp_fail(RP_E_UNSUPPORTED, "%s: tokenizer '%.*s' is not supported (there are gpt2, llama, gemma4, bert and t5)",
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: tokenizer '%.*s' is not supported (there are gpt2, llama, gemma4, bert and t5)",
                        rp_gguf_path(f), (int)(kind.len < 32 ? kind.len : 32), kind.ptr);
     /* defaults of the kind; the keys below override them */
     tk->kind    = bpe ? "gpt2" : unigram ? "t5" : tk->words ? "bert" : "llama";

@@ -62,10 +62,10 @@ struct RpTokenizer {
     bool        split_words;  /* SentencePiece: no merge goes over the beginning of a word */
     bool        nfc;          /* byte-level BPE: texts are normalised (nfc.h) */
     int32_t     bos, eos, unknown, sep; /* -1: none */
-    bool        add_sep; /* SEP behind a text, and between two */
-    bool        words;   /* WordPiece (wordpiece.c), */
-    bool        lower, strip_accents; /* whose texts are in lower case, and without accents */
-    int32_t     byte_token[256];   /* the token of a single byte, -1: none */
+    bool        add_sep;                /* SEP behind a text, and between two */
+    bool        words;                  /* WordPiece (wordpiece.c), */
+    bool        lower, strip_accents;   /* whose texts are in lower case, and without accents */
+    int32_t     byte_token[256];        /* the token of a single byte, -1: none */
 
     /* byte-level BPE; also SentencePiece with merges of a Hugging Face directory */
     StringTable   symbols; /* byte strings: the tokens by id, then results of merges that are not tokens */

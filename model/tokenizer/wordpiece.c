@@ -1,6 +1,6 @@
 /* WordPiece (BERT, Devlin et al. 2018, arXiv:1810.04805): a text is cut into words, each of which is written as the
- * longest token that begins it, then the longest that goes on, and so forth. A word without such tokens, or of more than
- * 100 characters, is the unknown token.
+ * longest token that begins it, then the longest that goes on, and so forth. A word without such tokens, or of more
+ * than 100 characters, is the unknown token.
  *
  *     "Café au-lait!"  ->  cafe, au, -, lait, !           lower case without accents; punctuation marks and CJK
  *                                                         characters are words
@@ -109,11 +109,11 @@ RpStatus rp_wordpiece_encode(const RpTokenizer *tk, const char *text, size_t len
     memcpy(w.text, mark, MARK);
     for (size_t at = 0, size; at < len; at += size) {
         uint32_t codes[RP_MOST_DECOMPOSED];
-        size_t   n         = 1;
-        size              = rp_utf8_length(text + at, len - at);
-        codes[0]           = rp_utf8_code(text + at, size);
+        size_t   n           = 1;
+        size                 = rp_utf8_length(text + at, len - at);
+        codes[0]             = rp_utf8_code(text + at, size);
         const uint32_t whole = codes[0];
-        WordClass      class = whole > 0x10ffff ? WORD_REMOVED : class_of(whole); /* or an ill-formed byte */
+        WordClass class      = whole > 0x10ffff ? WORD_REMOVED : class_of(whole); /* or an ill-formed byte */
         if (class == WORD_REMOVED) continue;
         if (class == WORD_SPACE) {
             RP_TRY(end_word(tk, &w, out));

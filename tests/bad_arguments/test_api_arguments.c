@@ -174,9 +174,9 @@ static void open_fixture(Fixture *x) {
     OK(rp_reply_parser_new(&(RpReplyParserOptions){.tokenizer = x->tokenizer}, &x->parser));
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
-    OK(rp_embedder_open(
-        x->model, &(RpEmbedderOptions){.n_ctx = 8, .n_threads = 1, .device = "cpu", .pooling = RP_POOLING_MEAN},
-        &x->embedder));
+    OK(rp_embedder_open(x->model,
+                        &(RpEmbedderOptions){.n_ctx = 8, .n_threads = 1, .device = "cpu", .pooling = RP_POOLING_MEAN},
+                        &x->embedder));
     OK(rp_trainer_open(x->model, &(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"},
                        &x->trainer));
     OK(rp_sampler_new(&greedy, rp_model_info(x->model)->n_vocab, &x->sampler));

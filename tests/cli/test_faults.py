@@ -86,6 +86,8 @@ def test_measurements():
     text = temporary("text", b"abc " * 50)
     check("bench", "-m", TINY, "-p", "4", "-n", "2", "-r", "1", "-q", measures=True)
     check("perplexity", "-m", TINY, "-f", text, "--window", "16", "-q", measures=True)
+    check("embed", os.path.join(SOURCE, "tests/golden/embed/bert-f32.gguf"), "-f", text, "--format", "json")
+    check("rerank", os.path.join(SOURCE, "tests/golden/embed/bert-rank.gguf"), "-q", "abc", "-f", text)
     check("profile", "-m", TINY, measures=True)
     check("verify", "-m", TINY, measures=True)
     check("bench", "launches", "--predict", os.path.join(SOURCE, "bench/counts/tiny.json"), "--gpu", "h100")

@@ -20,7 +20,7 @@ ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 
 # Names of values and of arguments in help texts that are no paths.
 NO_FILE_ARGUMENTS = {"PRESET", "SHELL"}
-NO_FILES = set("B K M N P R S T X CACHE DEVICE GPU LIST MODE PASS PHASE PRESET TEMPLATE TEXT TYPE WHEN".split())
+NO_FILES = set("B D K M N P R S T X CACHE DEVICE FORMAT GPU LIST POOLING QUERY MODE PASS PHASE PRESET TEMPLATE TEXT TYPE WHEN".split())
 
 # Every option and argument whose value is a path: what it is given, and r: read, w: written. An option that is not here fails
 # the first test.
@@ -40,6 +40,8 @@ FILES = {
     "verify": [MODEL, LORA],
     "devices": [],
     "perplexity": [MODEL, LORA, ("--file", TEXT, "r")],
+    "embed": [MODEL, LORA, OUT, ("--file", TEXT, "r")],
+    "rerank": [MODEL, LORA, ("--file", TEXT, "r")],
     "synth": [OUT],
     "train": [MODEL, OUT, ("--text", TEXT, "r"), ("--tokens", TEXT, "r"), ("--tokenizer", MIX, "r"), ("--checkpoint", None, "w"),
               ("--resume", TINY, "r"), ("--log", None, "w")],
@@ -53,7 +55,7 @@ FILES = {
 
 # What else a command needs to come as far as its files.
 MORE = {"synth": ["tiny"], "quantize": ["--type", "F16"], "completion": ["bash"], "profile": ["--runs", "1"],
-        "imatrix": ["--chunk", "16"],
+        "imatrix": ["--chunk", "16"], "embed": ["--pooling", "mean"], "rerank": ["-q", "a"],
         "generate": ["-n", "1"], "perplexity": ["--window", "16"], "train": ["--preset", "tiny", "--steps", "1"]}
 
 

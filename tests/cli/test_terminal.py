@@ -34,12 +34,13 @@ def test_the_model_may_be_given_by_position():
     for command in ON_MODELS:
         words = command.split()
         more = {"generate": GENERATE, "tokenize": ["-p", "a"], "perplexity": ["-f", TINY], "chat": ["-q"],
+                "embed": ["-p", "a", "--pooling", "mean"], "rerank": ["-q", "a", "-f", TINY],
                 "bench": ["-p", "4", "-n", "2", "-r", "1"], "profile": ["-r", "1"], "verify": ["-n", "1"],
                 "train": ["--text", README, "-o", TMP.name + "/trained", "--steps", "1", "--seq", "8", "-b", "1", "--hold-out", "0"],
                 }.get(command, [])
         expect_refusal(run(*words, "/nonexistent/m.gguf", *more), 1, "/nonexistent/m.gguf")
         expect_refusal(run(*words, "-m", TINY, MIX, *more), 2, f"two models are given: -m {TINY} and {MIX}")
-        if command not in ("chat", "perplexity"):
+        if command not in ("chat", "perplexity", "rerank"):
             ok(run(*words, *more, TINY))
             ok(run(*words, "-m", TINY, TINY, *more))
     expect(ok(run("generate", TINY, *GENERATE)).out == ok(run("generate", "-m", TINY, *GENERATE)).out, "the same model")

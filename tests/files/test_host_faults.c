@@ -100,10 +100,10 @@ static RpStatus tokenize(const char *name) {
 }
 
 Test(host_faults, tokenising) {
-    static const char *const names[] = {"tokenizer/default.gguf",      "tokenizer/qwen2.gguf",
-                                        "tokenizer/tekken.gguf",       "tokenizer/deepseek-llm.gguf",
-                                        "tokenizer/spm.gguf",          "tokenizer/spm-no-prefix.gguf",
-                                        "hf_tokenizers/unigram-bytes", "hf_tokenizers/phi3-strip"};
+    static const char *const names[] = {
+        "tokenizer/default.gguf",      "tokenizer/qwen2.gguf",     "tokenizer/tekken.gguf",
+        "tokenizer/deepseek-llm.gguf", "tokenizer/spm.gguf",       "tokenizer/spm-no-prefix.gguf",
+        "hf_tokenizers/unigram-bytes", "hf_tokenizers/phi3-strip", "wordpiece/wordpiece.gguf"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) fail_each_call("tokenizer", tokenize, names[i]);
 }
 
@@ -317,6 +317,41 @@ static RpStatus use_session(RpSession *s, RpSampler *sampler) {
     if (st == RP_OK) add_logits(0, rp_session_logits(s), NULL);
     rp_token_list_free(&list);
     return st;
+}
+
+/* Texts of an encoder, each of which opens a runner of its own; scores; every state of a decoder, in chunks. */
+static RpStatus use_embedder(const RpModel *m, const char *pooling) {
+    static const int32_t ids[N_PROMPT] = {3, 17, 5, 40, 8, 21, 9, 11, 30};
+    float                out[N_PROMPT * 64];
+    RpEmbedder          *e;
+    RpEmbedderOptions    o = {.n_ctx = N_CTX, .n_threads = 1};
+    RP_TRY(rp_pooling_from_name(pooling, &o.pooling));
+    RP_TRY(rp_embedder_open(m, &o, &e));
+    RpStatus st = rp_embed(e, ids, N_PROMPT, out);
+    if (st == RP_OK) add_result(out, (size_t)rp_embedder_info(e).n_out * sizeof *out);
+    if (st == RP_OK && o.pooling != RP_POOLING_NONE) st = rp_embed_text(e, "abc", 3, out);
+    if (st == RP_OK && o.pooling == RP_POOLING_RANK) st = rp_rerank(e, "a", 1, "b c", 3, out);
+    if (st == RP_OK) add_result(out, sizeof *out);
+    rp_embedder_free(e);
+    return st;
+}
+
+static RpStatus embed(const char *name_and_pooling) {
+    char     path[1024];
+    RpModel *m;
+    int      name = 0;
+    cr_assert_eq(sscanf(name_and_pooling, "%*s%n", &name), 0);
+    snprintf(path, sizeof path, GOLDEN_DIR "embed/%.*s.gguf", name, name_and_pooling);
+    RP_TRY(rp_model_open(path, NULL, &m));
+    const RpStatus st = use_embedder(m, name_and_pooling + name + 1);
+    rp_model_free(m);
+    return st;
+}
+
+Test(host_faults, embedding_texts) {
+    static const char *const cases[] = {"bert-mix cls", "bert-rank-mix rank", "gemma-embedding-f32 none",
+                                        "qwen3-embed-mix last"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) fail_each_call("embedder", embed, cases[i]);
 }
 
 static RpSampler *new_sampler(void) {

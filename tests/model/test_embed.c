@@ -34,7 +34,7 @@ static const char *models(int i) {
         for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
             const char *end = strstr(entry->d_name, ".gguf");
             if (end == NULL) continue;
-            cr_assert_lt(n, MAX_MODELS);
+            cr_assert_lt(n, MAX_MODELS, "%s", entry->d_name);
             snprintf(names[n++], sizeof names[0], "%.*s", (int)(end - entry->d_name), entry->d_name);
         }
         closedir(dir);
@@ -98,7 +98,7 @@ static double distance(const Numbers *want, const float *got) {
 static void check_pooling(const char *name, const RpModel *m, const Golden *g, RpPooling pooling) {
     static float      got[MAX_TOKENS * MAX_EMBD];
     const Numbers    *exact = &g->exact[pooling], *theirs = &g->theirs[pooling];
-    const double      llama = distance(exact, theirs->x);
+    const double      llama        = distance(exact, theirs->x);
     static const char passes[][12] = {"-quantize", "-all", ""};
     double            off[3];
     if (exact->n == 0) return;
@@ -134,7 +134,7 @@ Test(embed, there_are_models_of_every_family_and_pooling) {
         bool floats = false, blocks = false;
         if (!rp_arch_find(rp_arch_name(a), strlen(rp_arch_name(a)))->bidirectional) continue;
         for (int i = 0; models(i) != NULL; i++) {
-            RpModel *m = open_model(models(i));
+            RpModel *m                     = open_model(models(i));
             has[rp_model_info(m)->pooling] = true;
             if (strcmp(rp_model_info(m)->arch, rp_arch_name(a)) == 0) {
                 floats = floats || strstr(models(i), "-f32") != NULL;
@@ -158,14 +158,15 @@ static void embed_with(const RpModel *m, RpEmbedderOptions o, const int32_t *ids
 
 /* Contexts, and with them the lengths of graphs; chunks; threads; texts before (I8). */
 Test(embed, results_do_not_depend_on_context_chunks_threads_or_texts_before) {
-    static const char *const names[] = {"bert-mix",            "modern-bert-f32", "gemma-embedding-mix",
-                                        "gemma-embedding-f32", "qwen3-embed-mix", "llama-embed-f32"};
+    static const char *const names[] = {
+        "bert-mix",        "modern-bert-f32", "gemma-embedding-mix", "gemma-embedding-f32",
+        "qwen3-embed-mix", "llama-embed-f32"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        static Golden  g;
-        static float   want[MAX_EMBD], got[MAX_EMBD];
-        RpModel       *m     = open_model(names[i]);
-        const size_t   bytes = (size_t)rp_model_info(m)->n_embd * sizeof(float);
-        RpEmbedder    *e;
+        static Golden g;
+        static float  want[MAX_EMBD], got[MAX_EMBD];
+        RpModel      *m     = open_model(names[i]);
+        const size_t  bytes = (size_t)rp_model_info(m)->n_embd * sizeof(float);
+        RpEmbedder   *e;
         read_golden(names[i], &g);
         embed_with(m, (RpEmbedderOptions){.n_ctx = 64}, g.ids, 19, want);
         embed_with(m, (RpEmbedderOptions){.n_ctx = 19, .n_threads = 1}, g.ids, 19, got);
@@ -275,7 +276,8 @@ Test(embed, bad_options_are_refused) {
                 "bert-bare.gguf: the file has no bert.pooling_type: name a pooling (none, mean, cls or last)");
     refuse_open("bert-f32", (RpEmbedderOptions){.pooling = RP_POOLING_RANK}, RP_E_UNSUPPORTED,
                 "bert-f32.gguf: there is no classification head (tensor cls.output.weight)");
-    refuse_open("bert-f32", (RpEmbedderOptions){.pooling = (RpPooling)9}, RP_E_ARG, "pooling 9: must be one of RpPooling");
+    refuse_open("bert-f32", (RpEmbedderOptions){.pooling = (RpPooling)9}, RP_E_ARG,
+                "pooling 9: must be one of RpPooling");
     refuse_open("bert-f32", (RpEmbedderOptions){.n_ctx = 65}, RP_E_ARG,
                 "a context of 65 tokens: must be from 1 to 64, for which the model was trained");
     refuse_open("bert-f32", (RpEmbedderOptions){.prefill_chunk = -1}, RP_E_ARG, "prefill chunks of -1 tokens");
@@ -286,7 +288,7 @@ Test(embed, bad_options_are_refused) {
             "pooling 'max': must be default, none, mean, cls, last or rank");
     for (int p = RP_POOLING_DEFAULT; p <= RP_POOLING_RANK; p++) {
         OK(rp_pooling_from_name(rp_pooling_name((RpPooling)p), &pooling));
-        cr_expect_eq(pooling, (RpPooling)p);
+        cr_expect_eq(pooling, (RpPooling)p, CASE(p));
     }
 }
 

@@ -100,8 +100,8 @@ Test(refusals, keys_of_a_model) {
                "ntk rope scaling with alpha 0 over 8 dimensions is not possible");
     refuse_key("qwen35", FALSE("attention.causal"), RP_E_UNSUPPORTED,
                "m.gguf: qwen35.attention.causal is false: layer 0 cannot attend to later positions");
-    refuse_key("gemma3", FALSE("attention.causal"), RP_E_UNSUPPORTED,
-               "m.gguf: gemma3.attention.causal is false: the window of layer 0 is of a decoder");
+    refuse_key("gemma2", FALSE("attention.causal"), RP_E_UNSUPPORTED,
+               "m.gguf: gemma2.attention.causal is false: the window of layer 0 is of a decoder");
     refuse_key("eurobert", REAL("attn_logit_softcapping", 2.0f), RP_E_UNSUPPORTED,
                "m.gguf: eurobert.attention.causal is false: attention with a soft cap cannot be so");
     refuse_key("eurobert", ((Key){.key = "attention.causal", .type = RP_GGUF_BOOL, .whole = 1}), RP_E_UNSUPPORTED,

@@ -3,9 +3,9 @@
 #include "tests/support/kernel_test.h"
 
 static void check(int64_t n, int64_t rows, bool weighted, bool biased) {
-    const size_t     total = (size_t)(n * rows);
-    float           *x = random_floats(total, 6), *w = random_floats((size_t)n, 7), *b = random_floats((size_t)n, 8),
-          *y        = malloc(total * sizeof *y);
+    const size_t total = (size_t)(n * rows);
+    float       *x = random_floats(total, 6), *w = random_floats((size_t)n, 7), *b = random_floats((size_t)n, 8),
+          *y              = malloc(total * sizeof *y);
     double          *want = malloc(total * sizeof *want);
     const RpOpParams p    = {.layer_norm = {.eps = 1e-5f}};
     for (size_t i = 0; i < total; i++) x[i] += 3.0f; /* a mean that is not small */
@@ -73,7 +73,8 @@ Test(layer_norm, a_graph_refuses_bad_parameters) {
         ComputeGraph *g = rp_graph_new();
         TensorNode   *x = rp_graph_input(g, "x", RP_F32, (int64_t[]){4, 2, 1, 1});
         TensorNode   *w = rp_graph_input(g, "w", RP_F32, (int64_t[]){i == 0 ? 4 : 3, 1, 1, 1});
-        cr_assert_null(rp_graph_op(g, RP_OP_LAYER_NORM, i == 0 ? &eps : &fine, (TensorNode *const[]){x, w}, 2));
+        cr_assert_null(rp_graph_op(g, RP_OP_LAYER_NORM, i == 0 ? &eps : &fine, (TensorNode *const[]){x, w}, 2), "%d",
+                       i);
         REFUSED(rp_graph_finish(g, (TensorNode *const[]){x}, 1), i == 0 ? RP_E_ARG : RP_E_SHAPE,
                 i == 0 ? "eps must not be negative" : "weight and bias must be f32 vectors of the row's length");
         rp_graph_free(g);

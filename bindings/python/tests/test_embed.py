@@ -56,12 +56,12 @@ def test_documents_are_ranked():
     with reprise.Model(GOLDEN / "bert-rank.gguf") as model:
         documents = ["abc", "b c", "xyz!"]
         ranked = model.rerank("a", documents)
-        assert sorted(d.index for d in ranked) == [0, 1, 2]
+        assert sorted(d.number for d in ranked) == [0, 1, 2]
         assert [d.score for d in ranked] == sorted((d.score for d in ranked), reverse=True)
-        assert all(d.text == documents[d.index] for d in ranked)
+        assert all(d.text == documents[d.number] for d in ranked)
         with model.embedder() as embedder:
             assert embedder.pooling == "rank" and embedder.n_out == 1 and embedder.n_ctx == 64
-            assert embedder.score("a", "b c") == next(d.score for d in ranked if d.index == 1)
+            assert embedder.score("a", "b c") == next(d.score for d in ranked if d.number == 1)
 
 
 def test_bad_arguments_are_errors(model):

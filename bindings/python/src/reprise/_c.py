@@ -1320,7 +1320,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_reply_parser_token": ("status", ["pointer", "i32"], "p id"),
     "rp_requantize": ("status", ["text", "text", "text", "pointer", "pointer"], "in out type progress user"),
     "rp_requantize_with_sized": ("status", ["text", "text", "text", "pointer", "u64"], "in out type options options_bytes"),
-    "rp_rerank": ("status", ["pointer", "text", "u64", "text", "u64", "pointer"], "e query query_len document document_len score"),
+    "rp_rerank": ("status", ["pointer", "pointer", "u64", "pointer", "u64", "pointer"], "e query query_len document document_len score"),
     "rp_reshape": ("pointer", ["pointer", "pointer", "i64", "i64", "i64", "i64"], "g x ne0 ne1 ne2 ne3"),
     "rp_rms_norm": ("pointer", ["pointer", "pointer", "pointer", "f32"], "g x w_or_null eps"),
     "rp_rope": ("pointer", ["pointer", "pointer", "pointer", "pointer", "pointer"], "g x pos factors_or_null params"),

@@ -24,7 +24,7 @@ NORMS = {"default": 0, "none": -1, "max": -2}
 class Ranked(NamedTuple):
     """A document, its place among those that were given, and its score: higher is better."""
 
-    index: int
+    number: int
     score: float
     text: str
 
@@ -118,4 +118,4 @@ class Embedder(Handle):
     def rerank(self, query: str, documents: Sequence[str]) -> list[Ranked]:
         """The documents with their scores, best first (pooling "rank")."""
         scored = [Ranked(i, self.score(query, text), text) for i, text in enumerate(documents)]
-        return sorted(scored, key=lambda d: (-d.score, d.index))
+        return sorted(scored, key=lambda d: (-d.score, d.number))
