@@ -259,6 +259,7 @@ Test(mul_mat, does_not_saturate_with_the_largest_quants) {
         }
 }
 
+#ifndef RP_TEST_CUDA
 /* Every variant gives NaN at the same elements, and the same bits elsewhere. */
 static void expect_variants_agree(const RpOpArgs *args, const char *what) {
     const size_t   n     = rp_view_extent_bytes(&args->dst) / 4;
@@ -293,9 +294,9 @@ static void corrupt_scales(RpDtype type, char *w, size_t bytes) {
     }
 }
 
-/* The address sanitizer meets each number of columns with each number of rows and with each of blocks; other builds all
- * three together, which takes half a minute there. */
-#ifdef __SANITIZE_ADDRESS__
+/* Slow builds meet each number of columns with each number of rows and with each of blocks; other builds all three
+ * together, which takes half a minute with the address sanitizer and two minutes in qemu. */
+#if defined(__SANITIZE_ADDRESS__) || defined(RP_TEST_SLOW)
 enum { COLUMNS_STEP = 3 };
 #else
 enum { COLUMNS_STEP = 1 };
@@ -352,6 +353,7 @@ Test(mul_mat, all_variants_agree_for_more_elements_and_rows_than_are_prepared_at
         free(w), free(x), free(q);
     }
 }
+#endif
 
 /* f32 columns, with any weights: against the sum in double. heads_w: weight matrices that `heads` heads share. */
 static void check_float(RpDtype type, int64_t n, int64_t rows, int64_t columns, int64_t heads_w, int64_t heads) {

@@ -3,8 +3,10 @@
  *     run_variants(kernel, args)
  *       for each instruction set of this CPU       plain, avx2, avx512-vnni, neon, ...
  *         for 1, 2, 3 and 7 workers                run_workers: phase by phase, worker by worker
+ *         slow builds: 1 and one of the others     has_turn
  *       the same with repacked weights, where the kernel reads them
- *       with RP_TEST_CUDA: the CUDA kernel too     cuda_run.h: simulated or real device, within a tolerance
+ *       with RP_TEST_CUDA: the CUDA kernel         cuda_run.h: simulated or real device, within a tolerance of the best
+ *                                                  variant with one worker; the suite of the CPU compares the others
  *
  * The result is left in dst. The test then compares it with a reference of its own: a formula in double, or a golden
  * file of another implementation. */
@@ -61,14 +63,41 @@ static inline RpStatus run_workers(RpOpKernel *kernel, const RpOpArgs *args, int
     return st;
 }
 
+/* The variants that are run. */
+#ifdef RP_TEST_CUDA
+enum { ONLY_BEST_ISA = true, N_WORKERS = 1, N_REPACKED_WORKERS = 1 };
+#else
+enum { ONLY_BEST_ISA = false, N_WORKERS = 4, N_REPACKED_WORKERS = 2 };
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(RP_TEST_SLOW)
+enum { WORKERS_IN_TURN = true };
+#else
+enum { WORKERS_IN_TURN = false };
+#endif
+
+/* Whether the variant is run with the number of workers that has this index: slow builds run 1 worker, and one of the
+ * other numbers, another one for each instruction set and each call. REPRISE_TEST_EVERY_WORKERS: all of them. */
+static inline bool has_turn(int isa, int index) {
+    static int turn;
+    if (!WORKERS_IN_TURN || index == 0) return true;
+    if (index == 1) turn++;
+    return index == 1 + (isa + turn) % 3 || getenv("REPRISE_TEST_EVERY_WORKERS") != NULL;
+}
+
+/* Chooses the variant; false if it is not run. */
+static inline bool choose_isa(int isa, RpCpuIsa best) {
+    return !(ONLY_BEST_ISA && (RpCpuIsa)isa != best) && rp_cpu_isa_set((RpCpuIsa)isa) == RP_OK;
+}
+
 /* Runs the kernel in every variant with repacked weights (base/repack.h), if it can read any of its sources so: the
  * same bits as `want`. Returns the number of repacked sources. */
 static inline int run_repacked(RpOpKernel *kernel, const RpOpArgs *args, const char *want, const char *before,
                                const SideMemory *beside, const SideMemory *after) {
-    const size_t bytes              = rp_view_extent_bytes(&args->dst);
-    RpOpArgs     copy               = *args;
-    char        *memory[RP_MAX_SRC] = {NULL};
-    int          n                  = 0;
+    const size_t   bytes              = rp_view_extent_bytes(&args->dst);
+    const RpCpuIsa best               = rp_cpu_isa();
+    RpOpArgs       copy               = *args;
+    char          *memory[RP_MAX_SRC] = {NULL};
+    int            n                  = 0;
     for (int k = 0; k < RP_MAX_SRC; k++) {
         if (!rp_cpu_can_repack(op_of_kernel(kernel), args, k)) continue;
         const int64_t groups = rp_view_rows(&args->src[k]) / RP_REPACKED_ROWS;
@@ -81,9 +110,9 @@ static inline int run_repacked(RpOpKernel *kernel, const RpOpArgs *args, const c
         n++;
     }
     for (int isa = 0; isa < RP_ISA_COUNT && n > 0; isa++) {
-        if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
+        if (!choose_isa(isa, best)) continue;
         static const int workers[] = {1, 3};
-        for (int w = 0; w < 2; w++) {
+        for (int w = 0; w < N_REPACKED_WORKERS; w++) {
             memcpy(args->dst.data, before, bytes);
             side_restore(beside, args);
             OK(run_workers(kernel, &copy, workers[w]));
@@ -111,9 +140,10 @@ static inline void run_variants(RpOpKernel *kernel, const RpOpArgs *args) {
     memcpy(before, args->dst.data, bytes);
     if (!inplace) memset(before, 0x55, bytes);
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-        if (rp_cpu_isa_set((RpCpuIsa)isa) != RP_OK) continue;
+        if (!choose_isa(isa, best)) continue;
         static const int workers[] = {1, 2, 3, 7};
-        for (int w = 0; w < 4; w++) {
+        for (int w = 0; w < N_WORKERS; w++) {
+            if (!has_turn(isa, w)) continue;
             memcpy(args->dst.data, before, bytes);
             side_restore(&beside, args);
             OK(run_workers(kernel, args, workers[w]));
@@ -124,6 +154,7 @@ static inline void run_variants(RpOpKernel *kernel, const RpOpArgs *args) {
                              rp_cpu_isa_name((RpCpuIsa)isa), workers[w]);
         }
     }
+    OK(rp_cpu_isa_set(best));
     repacked_sources += run_repacked(kernel, args, first, before, &beside, &after);
     OK(rp_cpu_isa_set(best));
 #ifdef RP_TEST_CUDA
