@@ -7,12 +7,11 @@ set(RP_CUDA_HEADERS "" CACHE PATH "headers of the CUDA toolkit, for the simulate
 if(NOT CUDAToolkit_FOUND AND EXISTS ${RP_CUDA_HEADERS}/cuda_runtime_api.h)
   set(CUDAToolkit_INCLUDE_DIRS ${RP_CUDA_HEADERS})
 endif()
-if(CMAKE_CXX_COMPILER AND CUDAToolkit_INCLUDE_DIRS AND NOT RP_SANITIZE MATCHES thread AND NOT RP_FUZZ
+if(CMAKE_CXX_COMPILER AND CUDAToolkit_INCLUDE_DIRS AND NOT RP_SANITIZE MATCHES thread
    AND NOT CMAKE_CROSSCOMPILING)
   enable_language(CXX)
   add_subdirectory(sim)
 elseif(RP_SIM)
   message(FATAL_ERROR "RP_SIM: reprise-sim needs a C++ compiler and the headers of the CUDA toolkit, which \
-scripts/cuda-headers.sh fetches for -DRP_CUDA_HEADERS=FOLDER. It is not built with the thread sanitizer, with RP_FUZZ, or for \
-another machine.")
+scripts/cuda-headers.sh fetches for -DRP_CUDA_HEADERS=FOLDER. It is not built with the thread sanitizer, or for another machine.")
 endif()

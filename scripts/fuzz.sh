@@ -6,7 +6,6 @@
 #   scripts/fuzz.sh --gate                  40 seconds in all, from the inputs of tests/fuzz/corpus; keeps nothing else
 #   scripts/fuzz.sh --save TARGET...        inputs of fuzz-corpus/TARGET that together reach all that it reaches become
 #                                           tests/fuzz/corpus/TARGET.hex
-#   scripts/fuzz.sh --build                 builds the targets only, at a low priority
 #
 # The exit status is the number of targets that failed. A failing input goes to tests/fuzz/corpus/TARGET: the gate runs it
 # from then on.
@@ -75,7 +74,7 @@ run_one() { # corpus folder, target, seconds
     mkdir -p "$corpus/$target" "$corpus/findings"
     seeds "$target" "$start" || { echo "fuzz_$target: FAILED: no inputs to start from"; return 1; }
     # shellcheck disable=SC2046
-    build/fuzz/fuzz_"$target" $(limits "$target") -max_total_time="$seconds" -timeout="${hang_s:-60}" -rss_limit_mb=2500 \
+    build/asan/fuzz_"$target" $(limits "$target") -max_total_time="$seconds" -timeout="${hang_s:-60}" -rss_limit_mb=2500 \
         -malloc_limit_mb=1000 -artifact_prefix="$corpus/findings/$target-" "$corpus/$target" "$start" \
         $(ls -d tests/fuzz/corpus/"$target" 2>/dev/null) >"$log" 2>&1 || status=1
     edges=$(sed -n 's/.* cov: \([0-9]*\).*/\1/p' "$log" | tail -1)
@@ -93,7 +92,7 @@ save_one() { # target
     merged=$(mktemp -d) start=$(mktemp -d)
     seeds "$1" "$start"
     # shellcheck disable=SC2046
-    build/fuzz/fuzz_"$1" $(limits "$1") -merge=1 -use_counters=0 "$merged" fuzz-corpus/"$1" "$start" \
+    build/asan/fuzz_"$1" $(limits "$1") -merge=1 -use_counters=0 "$merged" fuzz-corpus/"$1" "$start" \
         -artifact_prefix="$start/" >/dev/null 2>&1
     python3 - "$merged" <<'END' >tests/fuzz/corpus/"$1".hex
 import pathlib, sys
@@ -106,10 +105,9 @@ END
 case ${1-} in
 --one) shift; run_one "$@"; exit ;;
 --save) shift; for target in "$@"; do save_one "$target"; done; exit ;;
---build) cmake --preset fuzz && exec nice -n 4 ninja -C build/fuzz fuzz_targets; exit 1 ;;
 --gate) seconds_in_all=40 corpus=$(mktemp -d) hang_s=600; export hang_s; shift ;; # beside other programs an input may take long
 [0-9]*) seconds_in_all=$(($1 * 60)) corpus=fuzz-corpus; shift ;;
--*) sed -n '2,13p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
+-*) sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//'; exit 2 ;;
 *) seconds_in_all=3600 corpus=fuzz-corpus ;;
 esac
 # shellcheck disable=SC2012
@@ -121,7 +119,7 @@ all_targets=$(ls tests/fuzz/fuzz_*.c | sed 's/.*fuzz_\(.*\)\.c/\1/')
 # shellcheck disable=SC2086
 need $BUILD_PACKAGES clang libclang-rt-14-dev python3
 log=$(mktemp)
-{ cmake --preset fuzz && ninja -C build/fuzz fuzz_targets; } >"$log" 2>&1 || { tail -40 "$log"; exit 99; }
+{ cmake --preset asan && ninja -C build/asan fuzz_targets; } >"$log" 2>&1 || { tail -40 "$log"; exit 99; }
 rm "$log"
 
 jobs=2

@@ -56,12 +56,12 @@ void rp_trainer_put_options(const RpTrainOptions *o, GgufWriter *w) {
 
 /* The value in the checkpoint; without the key *value stays. */
 static RpStatus read_option(const RpGgufFile *f, int i, double *value) {
-    float    number = (float)*value;
-    uint32_t whole  = (uint32_t)*value;
     if (options[i].kind == NUMBER) {
+        float number = (float)*value;
         RP_TRY(rp_gguf_get_f32(f, options[i].key, &number));
         *value = (double)number;
     } else {
+        uint32_t whole = (uint32_t)*value;
         RP_TRY(rp_gguf_get_u32(f, options[i].key, &whole));
         *value = (double)whole;
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 size_t rp_visible_text(const char *text, size_t n, char *out, size_t size) {
-    if (text == NULL) n = 0;
+    if (text == NULL) text = "", n = 0;
     if (out == NULL) size = 0;
     const char *p     = text;
     size_t      total = 0;

@@ -68,7 +68,7 @@ static double distance(const Rows *a, const Rows *b) {
         for (int i = 0; i < N_VOCAB; i++) {
             spread += ((double)b->x[r][i] - mean) * ((double)b->x[r][i] - mean) / N_VOCAB;
             top = fmax(top, fabs((double)a->x[r][i] - (double)b->x[r][i]));
-            if (!isfinite(a->x[r][i])) return INFINITY;
+            if (!isfinite(a->x[r][i])) return (double)INFINITY;
         }
         worst = fmax(worst, top / sqrt(spread));
     }

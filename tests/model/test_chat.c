@@ -340,8 +340,8 @@ Test(chat, says_which_bytes_are_of_messages) {
     };
     static const char *const want[] = {
         [RP_CHAT_CHATML] = "<|im_start|>system\n___<|im_end|>\n<|im_start|>user\n__<|im_end|>\n<|im_start|>assistant\n",
-        [RP_CHAT_LLAMA3] = "<|start_header_id|>system<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>user"
-                           "<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+        [RP_CHAT_LLAMA3] = ("<|start_header_id|>system<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>user"
+                            "<|end_header_id|>\n\n_<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"),
         [RP_CHAT_MISTRAL] = "[INST] _\n\n_[/INST]",
         [RP_CHAT_GEMMA]   = "<start_of_turn>user\n_\n\n_<end_of_turn>\n<start_of_turn>model\n",
         [RP_CHAT_LLAMA2]  = "[INST] <<SYS>>\n_\n<</SYS>>\n\n_ [/INST]",

@@ -62,8 +62,8 @@ static void resume(const char *name, const RpTrainOptions *o, const char *refusa
 
 Test(train_files, a_resume_with_other_options_names_the_first_that_differs) {
     static const char *const texts[] = {
-        "other.gguf: batch = 3, but the training before had batch = 2: resume with the same options, or set "
-        "change_options",
+        ("other.gguf: batch = 3, but the training before had batch = 2: resume with the same options, or set "
+         "change_options"),
         ": seq = 9, but the training before had seq = 8",
         ": accumulate = 2, but the training before had accumulate = 1",
         ": n_steps = 10, but the training before had n_steps = 9",
