@@ -22,6 +22,7 @@
 #include "reprise/extend.h"
 #include "reprise/file.h"
 #include "reprise/gguf.h"
+#include "reprise/grammar.h"
 #include "reprise/graph.h"
 #include "reprise/kernel.h"
 #include "reprise/model.h"
