@@ -14,7 +14,7 @@ typedef struct Reader {
     Json       *j;
     const char *p;
     size_t      at, n;
-    int         depth;
+    int         depth, max_depth;
 } Reader;
 
 static RpStatus bad(const Reader *r, const char *what) {
@@ -213,7 +213,7 @@ static RpStatus read_child(Reader *r, bool object, uint32_t *n, bool *more) {
 static RpStatus read_container(Reader *r, uint32_t node) {
     const bool object = r->p[r->at++] == '{';
     uint32_t   n      = 0;
-    if (++r->depth > JSON_MAX_DEPTH) return bad(r, "values are nested too deeply");
+    if (++r->depth > r->max_depth) return bad(r, "values are nested too deeply");
     skip_space(r);
     bool more = !take(r, object ? "}" : "]");
     while (more) RP_TRY(read_child(r, object, &n, &more));
@@ -253,13 +253,17 @@ static RpStatus read_value(Reader *r, uint32_t node) {
 }
 
 RpStatus rp_json_read(const char *path, const char *text, size_t bytes, Json *out) {
+    return rp_json_read_nested(path, text, bytes, JSON_MAX_DEPTH, out);
+}
+
+RpStatus rp_json_read_nested(const char *path, const char *text, size_t bytes, int max_depth, Json *out) {
     uint32_t root;
     *out = (Json){.path = path};
     if (bytes > JSON_MAX_BYTES)
         return rp_fail(RP_E_FORMAT, "%s: %zu bytes of JSON, at most %d are read", path, bytes, JSON_MAX_BYTES);
     out->text = malloc(bytes + 1);
     if (out->text == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %zu bytes of JSON", path, bytes);
-    Reader r = {.j = out, .p = text, .n = bytes};
+    Reader r = {.j = out, .p = text, .n = bytes, .max_depth = max_depth};
     RP_TRY(add_node(&r, &root));
     RP_TRY(read_value(&r, root));
     skip_space(&r);

@@ -34,6 +34,9 @@ typedef struct Json {
 /* Reads `bytes` bytes of text, which are not kept. RP_E_FORMAT names path and byte. The caller frees *out with
  * rp_json_free, also after a failure. */
 RP_NODISCARD RpStatus rp_json_read(const char *path, const char *text, size_t bytes, Json *out);
+
+/* The same with another limit of the depth. */
+RP_NODISCARD RpStatus rp_json_read_nested(const char *path, const char *text, size_t bytes, int max_depth, Json *out);
 void                  rp_json_free(Json *j);
 
 /* The member of that name; NULL if there is none, or `object` is NULL or no object. */

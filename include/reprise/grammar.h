@@ -69,8 +69,8 @@ RP_API RP_NODISCARD RpStatus rp_grammar_vocab_new(const RpTokenizer *tk, RpGramm
 
 /* The same from arrays: the bytes of n tokens, and the ids that end a reply. A token without bytes is never allowed
  * unless it is an end token. */
-RP_API RP_NODISCARD RpStatus rp_grammar_vocab_of(const RpGgufString *tokens, size_t n, const int32_t *end,
-                                                 size_t n_end, RpGrammarVocab **out);
+RP_API RP_NODISCARD RpStatus rp_grammar_vocab_of(const RpGgufString *tokens, size_t n, const int32_t *end, size_t n_end,
+                                                 RpGrammarVocab **out);
 RP_API void                  rp_grammar_vocab_free(RpGrammarVocab *v); /* NULL is allowed */
 RP_API int32_t               rp_grammar_vocab_size(const RpGrammarVocab *v);
 
