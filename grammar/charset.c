@@ -17,8 +17,8 @@ RpStatus rp_charset_add(Charset *s, uint32_t lo, uint32_t hi) {
         if (s->ranges[j].hi > hi) hi = s->ranges[j].hi;
     }
     memmove(s->ranges + i + 1, s->ranges + j, (s->n - j) * sizeof *s->ranges);
-    s->n           = s->n - (j - i) + 1;
-    s->ranges[i]   = (CharRange){lo, hi};
+    s->n         = s->n - (j - i) + 1;
+    s->ranges[i] = (CharRange){lo, hi};
     return RP_OK;
 }
 
@@ -72,7 +72,7 @@ typedef struct Digits {
 static Rx digit_ranges(RxPool *p, const Digits *d, int position, uint32_t lo, uint32_t hi) {
     if (position < 0) return RX_EMPTY_TEXT;
     const int      shift = position * d->bits;
-    const uint32_t top   = ((uint32_t)1 << d->bits) - 1, rest = ((uint32_t)1 << shift) - 1;
+    const uint32_t top = ((uint32_t)1 << d->bits) - 1, rest = ((uint32_t)1 << shift) - 1;
     const uint32_t a = lo >> shift & top, b = hi >> shift & top;
     if (a == b)
         return rp_rx_cat(p, d->digit(p, position, a, a), digit_ranges(p, d, position - 1, lo & rest, hi & rest));
@@ -86,8 +86,7 @@ static Rx digit_ranges(RxPool *p, const Digits *d, int position, uint32_t lo, ui
         list[1] = rp_rx_cat(p, d->digit(p, position, b, b), digit_ranges(p, d, position - 1, 0, hi & rest));
         to      = b - 1;
     }
-    if (from <= to)
-        list[2] = rp_rx_cat(p, d->digit(p, position, from, to), digit_ranges(p, d, position - 1, 0, rest));
+    if (from <= to) list[2] = rp_rx_cat(p, d->digit(p, position, from, to), digit_ranges(p, d, position - 1, 0, rest));
     return rp_rx_alt(p, list, 3);
 }
 
@@ -108,16 +107,22 @@ static Rx utf8_length(RxPool *p, int n, uint32_t lo, uint32_t hi) {
         uint32_t       last = top; /* several first bytes with all of their tails are one range */
         if (from == 0 && to == rest)
             while (last + 1 < hi >> shift || (last + 1 == hi >> shift && (hi & rest) == rest)) last++;
-        const Rx one = rp_rx_cat(p, rp_rx_range(p, marks[n] | top, marks[n] | last), digit_ranges(p, &d, n - 2, from, to));
-        all          = rp_rx_alt2(p, all, one);
-        top          = last + 1;
+        const Rx one =
+            rp_rx_cat(p, rp_rx_range(p, marks[n] | top, marks[n] | last), digit_ranges(p, &d, n - 2, from, to));
+        all = rp_rx_alt2(p, all, one);
+        top = last + 1;
     }
     return all;
 }
 
 static Rx utf8_range(RxPool *p, uint32_t lo, uint32_t hi) {
     static const CharRange lengths[] = {
-        {0, 0x7f}, {0x80, 0x7ff}, {0x800, 0xd7ff}, {0xe000, 0xffff}, {0x10000, MAX_CODE_POINT}};
+        {0,       0x7f          },
+        {0x80,    0x7ff         },
+        {0x800,   0xd7ff        },
+        {0xe000,  0xffff        },
+        {0x10000, MAX_CODE_POINT}
+    };
     static const int bytes[] = {1, 2, 3, 3, 4};
     Rx               all     = RX_NONE;
     for (int i = 0; i < 5; i++) {
@@ -168,7 +173,13 @@ static Rx hex_escapes(RxPool *p, const Charset *s, bool wide) {
 /* U+007F to U+009F and the separators U+2028 and U+2029 are left out of what counts as safe, so that "." is any. */
 static bool has_safe(const Charset *raw) {
     static const CharRange safe[] = {
-        {0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x7e}, {0xa0, 0x2027}, {0x202a, 0xd7ff}, {0xe000, MAX_CODE_POINT}};
+        {0x20,   0x21          },
+        {0x23,   0x5b          },
+        {0x5d,   0x7e          },
+        {0xa0,   0x2027        },
+        {0x202a, 0xd7ff        },
+        {0xe000, MAX_CODE_POINT}
+    };
     for (size_t i = 0; i < sizeof safe / sizeof safe[0]; i++)
         if (!rp_charset_has(raw, safe[i].lo, safe[i].hi)) return false;
     return true;

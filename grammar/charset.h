@@ -29,7 +29,8 @@ Rx rp_charset_utf8(RxPool *p, const Charset *s);
  * above U+FFFF (any character, what is not one of a few) may escape others too, by \uXXXX. */
 Rx rp_charset_json(RxPool *p, const Charset *s);
 
-/* Reads the UTF-8 character at *text, before end, and moves behind it. An ill-formed byte is a code point of its own. */
+/* Reads the UTF-8 character at *text, before end, and moves behind it. An ill-formed byte is a code point of its
+ * own. */
 uint32_t rp_code_point(const char **text, const char *end);
 
 #endif

@@ -121,20 +121,23 @@ RpStatus rp_grammar_note(RpGrammar *g, const char *format, ...) {
     return RP_OK;
 }
 
-const char *rp_grammar_note_at(const RpGrammar *g, size_t i) {
-    return g != NULL && i < g->n_notes ? g->notes[i] : NULL;
-}
+const char *rp_grammar_note_at(const RpGrammar *g, size_t i) { return g != NULL && i < g->n_notes ? g->notes[i] : ""; }
 
 size_t rp_grammar_n_notes(const RpGrammar *g) { return g != NULL ? g->n_notes : 0; }
 
 /* True if the end of the rule can be reached from the node: by some text, or with `empty` by the empty one. */
 static bool reaches(const RpGrammar *g, const bool *known, const GrammarNode *n, bool empty) {
     switch ((NodeKind)n->kind) {
-    case NODE_FAIL: return false;
-    case NODE_END: return true;
-    case NODE_LEXEME: return !empty && known[n->next];
-    case NODE_CALL: return known[n->next] && g->rules[n->a].defined && known[g->rules[n->a].start];
-    case NODE_CHOICE: return known[n->a] || known[n->next];
+    case NODE_FAIL:
+        return false;
+    case NODE_END:
+        return true;
+    case NODE_LEXEME:
+        return !empty && known[n->next];
+    case NODE_CALL:
+        return known[n->next] && g->rules[n->a].defined && known[g->rules[n->a].start];
+    case NODE_CHOICE:
+        return known[n->a] || known[n->next];
     }
     return false;
 }
@@ -156,8 +159,7 @@ static RpStatus analyse(RpGrammar *g, uint32_t start) {
     for (size_t i = 0; i < g->n_nodes; i++) g->nodes[i].productive = known[i];
     for (size_t r = 0; r < g->n_rules; r++) g->rules[r].nullable = known[g->n_nodes + g->rules[r].start];
     free(known);
-    if (!g->nodes[g->rules[start].start].productive)
-        return rp_fail(RP_E_ARG, "grammar: no text satisfies it");
+    if (!g->nodes[g->rules[start].start].productive) return rp_fail(RP_E_ARG, "grammar: no text satisfies it");
     return RP_OK;
 }
 

@@ -35,29 +35,29 @@ typedef struct StateMask {
     size_t    bits_room;
     struct TrieEnd {
         uint32_t trie, node, state;
-    }     *ends; /* in the order of the tries */
+    } * ends; /* in the order of the tries */
     size_t n_ends, end_room;
 } StateMask;
 
 enum { MASK_CACHE = 512 }; /* entries; direct mapped */
 
 struct RpGrammar {
-    RxPool       rx;
-    GrammarNode *nodes;
-    size_t       n_nodes, node_room;
-    GrammarRule *rules;
-    size_t       n_rules, rule_room;
-    Rx          *lexemes;
-    size_t       n_lexemes, lexeme_room;
-    IndexTable   lexeme_table;
-    Lexer        lexer;
-    bool         has_lexer, has_lock;
-    uint32_t     start; /* rule */
-    char       **notes;
-    size_t       n_notes, note_room;
-    StateMask   *masks;
-    RpStatus     status; /* of making: the first error */
-    pthread_mutex_t lock; /* rx, lexer and masks, after it is finished */
+    RxPool          rx;
+    GrammarNode    *nodes;
+    size_t          n_nodes, node_room;
+    GrammarRule    *rules;
+    size_t          n_rules, rule_room;
+    Rx             *lexemes;
+    size_t          n_lexemes, lexeme_room;
+    IndexTable      lexeme_table;
+    Lexer           lexer;
+    bool            has_lexer, has_lock;
+    uint32_t        start; /* rule */
+    char          **notes;
+    size_t          n_notes, note_room;
+    StateMask      *masks;
+    RpStatus        status; /* of making: the first error */
+    pthread_mutex_t lock;   /* rx, lexer and masks, after it is finished */
 };
 
 enum { NODE_NEVER = 0 }; /* the node that no text passes */
@@ -65,10 +65,10 @@ enum { NODE_NEVER = 0 }; /* the node that no text passes */
 RP_NODISCARD RpStatus rp_grammar_open(RpGrammar **out);
 
 /* After an error these return NODE_NEVER or 0, and rp_grammar_finish returns the error. */
-uint32_t rp_grammar_rule(RpGrammar *g);                           /* a rule without nodes */
-uint32_t rp_grammar_end(RpGrammar *g, uint32_t rule);             /* the end of it */
+uint32_t rp_grammar_rule(RpGrammar *g);               /* a rule without nodes */
+uint32_t rp_grammar_end(RpGrammar *g, uint32_t rule); /* the end of it */
 void     rp_grammar_define(RpGrammar *g, uint32_t rule, uint32_t start);
-uint32_t rp_grammar_lexeme(RpGrammar *g, Rx e, uint32_t next);    /* e may be nullable, or RX_NONE */
+uint32_t rp_grammar_lexeme(RpGrammar *g, Rx e, uint32_t next); /* e may be nullable, or RX_NONE */
 uint32_t rp_grammar_call(RpGrammar *g, uint32_t rule, uint32_t next);
 uint32_t rp_grammar_choice(RpGrammar *g, uint32_t a, uint32_t b);
 void     rp_grammar_set_first(RpGrammar *g, uint32_t choice, uint32_t a); /* closes a loop */

@@ -82,7 +82,9 @@ static RpStatus add_state(Lexer *l, const LexPair *pairs, size_t n, uint32_t *st
     RP_TRY(RP_GROW(l->next, l->next_room, (k + 1) * classes));
     RP_TRY(RP_GROW(l->pairs, l->pair_room, l->n_pairs + n));
     RP_TRY(accepts_of(l, pairs, n, &s.accepts));
+    s.ends = true;
     for (size_t i = 0; i < n; i++) {
+        s.ends &= pairs[i].rest == RX_EMPTY_TEXT;
         const uint32_t any = any_chars(l->rx, pairs[i].rest);
         if (any > s.any_chars) s.any_chars = any;
     }
@@ -121,6 +123,6 @@ RpStatus rp_lexer_compute(Lexer *l, uint32_t state, int class, uint32_t *next) {
         RP_TRY(l->rx->status);
     }
     RP_TRY(add_built(l, n, next));
-    l->next[(size_t)state * (size_t)l->rx->n_classes + (size_t)class] = *next;
+    l->next[(size_t)state * (size_t)l->rx->n_classes + (size_t) class] = *next;
     return RP_OK;
 }

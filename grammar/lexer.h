@@ -17,6 +17,7 @@ typedef struct LexPair {
 typedef struct LexState {
     uint32_t pairs, n_pairs; /* pairs[pairs .. pairs + n_pairs) */
     uint32_t accepts;        /* a list of the lexemes that may end here; 0: none */
+    bool     ends;           /* nothing can follow within the lexemes */
     uint32_t any_chars;      /* safe characters of a JSON string that may follow whatever they are; RX_NO_LIMIT: any */
 } LexState;
 
@@ -45,7 +46,7 @@ RP_NODISCARD RpStatus rp_lexer_compute(Lexer *l, uint32_t state, int class, uint
 
 RP_NODISCARD static inline RpStatus rp_lexer_next(Lexer *l, uint32_t state, unsigned char byte, uint32_t *next) {
     const int class = l->rx->class_of[byte];
-    *next           = l->next[(size_t)state * (size_t)l->rx->n_classes + (size_t)class];
+    *next           = l->next[(size_t)state * (size_t)l->rx->n_classes + (size_t) class];
     return *next != LEX_UNKNOWN ? RP_OK : rp_lexer_compute(l, state, class, next);
 }
 

@@ -90,7 +90,7 @@ static RpStatus walk_below(RpMatcher *m, const Trie *t, uint32_t top, Thread thr
         bool           complete;
         RP_TRY(rp_matcher_step(m, w->threads + w->first[d - 1], k - w->first[d - 1], n.byte, &w->threads, &k, &w->room,
                                &complete));
-        w->first[d + 1] = k;
+        w->first[d + 1]  = k;
         const bool alive = k > w->first[d];
         if (n.token >= 0 && (alive || complete)) allow(m->v, bits, n.token);
         i = alive ? i + 1 : n.end;
@@ -107,7 +107,8 @@ static RpStatus add_thread(RpMatcher *m, Thread t, uint32_t *bits) {
         uint32_t     row;
         RP_TRY(rp_rows_advance(&m->rows, &end, 1, &row));
         if (m->rows.rows[row].state == LEX_DEAD) continue;
-        RP_TRY(walk_below(m, &m->v->tries[s->ends[i].trie], s->ends[i].node, (Thread){row, m->rows.rows[row].state}, bits));
+        RP_TRY(walk_below(m, &m->v->tries[s->ends[i].trie], s->ends[i].node, (Thread){row, m->rows.rows[row].state},
+                          bits));
     }
     return RP_OK;
 }

@@ -9,8 +9,8 @@ enum { MAX_STEPS = 100 * 1000 * 1000, MAX_THREADS = 4096 };
 
 void rp_matcher_lock(const RpMatcher *m) {
     pthread_mutex_lock(&m->g->lock);
-    m->g->rx.status              = RP_OK; /* memory that ran out once may be there again */
-    m->g->rx.n_scratch           = 0;
+    m->g->rx.status                              = RP_OK; /* memory that ran out once may be there again */
+    m->g->rx.n_scratch                           = 0;
     ((RpMatcher *)(uintptr_t)m)->rows.steps      = 0;
     ((RpMatcher *)(uintptr_t)m)->rows.step_limit = MAX_STEPS;
 }
@@ -112,7 +112,8 @@ RpStatus rp_matcher_step(RpMatcher *m, const Thread *from, size_t n, unsigned ch
     if (m->rows.steps > m->rows.step_limit)
         return rp_fail(RP_E_UNSUPPORTED, "grammar: a token takes more than %d steps", MAX_STEPS);
     if (n >= MAX_THREADS)
-        return rp_fail(RP_E_UNSUPPORTED, "grammar: the text is too ambiguous: more than %d lexemes under way", MAX_THREADS);
+        return rp_fail(RP_E_UNSUPPORTED, "grammar: the text is too ambiguous: more than %d lexemes under way",
+                       MAX_THREADS);
     RP_TRY(RP_GROW(*to, *room, *n_to + n + 1));
     RP_TRY(RP_GROW(m->ends, m->end_room, n));
     for (size_t i = 0; i < n; i++) {
@@ -120,7 +121,7 @@ RpStatus rp_matcher_step(RpMatcher *m, const Thread *from, size_t n, unsigned ch
         uint32_t     next;
         RP_TRY(rp_lexer_next(&m->g->lexer, t.state, byte, &next));
         if (next == LEX_DEAD) continue;
-        (*to)[(*n_to)++]       = (Thread){t.row, next};
+        if (!m->g->lexer.states[next].ends) (*to)[(*n_to)++] = (Thread){t.row, next};
         const uint32_t accepts = m->g->lexer.states[next].accepts;
         if (accepts != 0) m->ends[n_ends++] = (RowEnd){t.row, accepts};
     }
@@ -212,8 +213,7 @@ RpStatus rp_matcher_accept(RpMatcher *m, int32_t token) {
 
 RpStatus rp_matcher_rollback(RpMatcher *m, size_t n) {
     RP_NOT_NULL(m, "m");
-    if (n >= m->n_places)
-        return rp_fail(RP_E_ARG, "grammar: %zu tokens back, %zu were accepted", n, m->n_places - 1);
+    if (n >= m->n_places) return rp_fail(RP_E_ARG, "grammar: %zu tokens back, %zu were accepted", n, m->n_places - 1);
     m->n_places -= n;
     const Place last = m->places[m->n_places - 1];
     m->n_threads     = last.threads + last.n_threads;

@@ -9,9 +9,9 @@ enum { MAX_FORCED = 4096 };
 
 /* The only byte that may follow the threads, or -1: there are several, or the text may end. */
 static RpStatus only_byte(RpMatcher *m, const Thread *threads, size_t n, int *byte) {
-    Lexer    *l = &m->g->lexer;
+    Lexer    *l         = &m->g->lexer;
     const int n_classes = l->rx->n_classes;
-    int       class     = -1;
+    int class           = -1;
     *byte               = -1;
     for (size_t i = 0; i < n; i++)
         for (int c = 0; c < n_classes; c++) {
@@ -34,7 +34,7 @@ static RpStatus only_byte(RpMatcher *m, const Thread *threads, size_t n, int *by
 
 /* Puts the forced text into m->text. */
 static RpStatus forced_text(RpMatcher *m, size_t *n) {
-    const Place last     = m->places[m->n_places - 1];
+    const Place last = m->places[m->n_places - 1];
     size_t      from = 0, to = 0;
     bool        complete = last.complete;
     *n                   = 0;

@@ -15,7 +15,9 @@ typedef struct Part {
     Rx v[4];
 } Part;
 
-static const Part EMPTY = {{RX_EMPTY_TEXT, RX_NONE, RX_NONE, RX_NONE}};
+static const Part EMPTY = {
+    {RX_EMPTY_TEXT, RX_NONE, RX_NONE, RX_NONE}
+};
 
 static RpStatus bad(const Pattern *s, const char *what) {
     return rp_fail(RP_E_FORMAT, "regular expression: %s at byte %zu", what, (size_t)(s->at - s->text));
@@ -40,7 +42,9 @@ static Rx empty_of(RxPool *p, Rx x) { return p->nodes[x].nullable ? RX_EMPTY_TEX
 
 /* a, then b. Nothing but the empty text lies between the beginning and a ^ in b, or between a $ in a and the end. */
 static Part join(RxPool *p, Part a, Part b) {
-    Part out = {{RX_NONE, RX_NONE, RX_NONE, RX_NONE}};
+    Part out = {
+        {RX_NONE, RX_NONE, RX_NONE, RX_NONE}
+    };
     for (int x = 0; x < 4; x++)
         for (int y = 0; y < 4; y++) {
             Rx left = a.v[x], right = b.v[y];
@@ -112,7 +116,8 @@ static RpStatus group(Pattern *s, Part *out) {
             return unsupported(kind == '=' || kind == '!' ? "a look-ahead in this place" : "a group of this kind");
         }
     }
-    if (++s->depth > MAX_NESTING) return rp_fail(RP_E_UNSUPPORTED, "regular expression: groups nested deeper than %d", MAX_NESTING);
+    if (++s->depth > MAX_NESTING)
+        return rp_fail(RP_E_UNSUPPORTED, "regular expression: groups nested deeper than %d", MAX_NESTING);
     RP_TRY(alternatives(s, out));
     s->depth--;
     if (s->at == s->end || *s->at != ')') return bad(s, "a group without )");
@@ -128,8 +133,8 @@ static RpStatus dot(Charset *set) {
 }
 
 static RpStatus character(Pattern *s, Charset *set) {
-    uint32_t    c;
-    const char  first = *s->at++;
+    uint32_t   c;
+    const char first = *s->at++;
     if (first == '.') return dot(set);
     if (first == '[') return rp_pattern_set(s, set);
     if (first == '\\') {
@@ -151,8 +156,10 @@ static RpStatus atom(Pattern *s, Part *out) {
     *out = EMPTY;
     if (*s->at == '^' || *s->at == '$') {
         const int which = *s->at++ == '^' ? START : END;
-        *out            = (Part){{RX_NONE, RX_NONE, RX_NONE, RX_NONE}};
-        out->v[which]   = RX_EMPTY_TEXT;
+        *out            = (Part){
+                       {RX_NONE, RX_NONE, RX_NONE, RX_NONE}
+        };
+        out->v[which] = RX_EMPTY_TEXT;
     } else if (*s->at == '(') {
         s->at++;
         RP_TRY(group(s, out));
@@ -174,7 +181,8 @@ static RpStatus look_ahead(Pattern *s, Part *rest) {
     RxPool    *p        = s->pool;
     Part       inside;
     s->at += 3;
-    if (++s->depth > MAX_NESTING) return rp_fail(RP_E_UNSUPPORTED, "regular expression: groups nested deeper than %d", MAX_NESTING);
+    if (++s->depth > MAX_NESTING)
+        return rp_fail(RP_E_UNSUPPORTED, "regular expression: groups nested deeper than %d", MAX_NESTING);
     RP_TRY(alternatives(s, &inside));
     s->depth--;
     if (s->at == s->end || *s->at++ != ')') return bad(s, "a group without )");
@@ -192,10 +200,12 @@ static RpStatus look_ahead(Pattern *s, Part *rest) {
         }
         behind = join(p, behind, next);
     }
-    *rest = (Part){{RX_NONE, RX_NONE, RX_NONE, RX_NONE}};
+    *rest = (Part){
+        {RX_NONE, RX_NONE, RX_NONE, RX_NONE}
+    };
     for (int start = 0; start < 2; start++) {
-        const Rx tail  = (s->flags & PATTERN_SEARCH) != 0 ? any_text(s) : RX_EMPTY_TEXT;
-        const Rx whole = rp_rx_alt2(p, rp_rx_cat(p, behind.v[start], tail), behind.v[start | END]);
+        const Rx tail        = (s->flags & PATTERN_SEARCH) != 0 ? any_text(s) : RX_EMPTY_TEXT;
+        const Rx whole       = rp_rx_alt2(p, rp_rx_cat(p, behind.v[start], tail), behind.v[start | END]);
         rest->v[start | END] = rp_rx_and(p, whole, known);
     }
     return RP_OK;
@@ -218,7 +228,9 @@ static RpStatus sequence(Pattern *s, Part *out) {
 }
 
 static RpStatus alternatives(Pattern *s, Part *out) {
-    *out = (Part){{RX_NONE, RX_NONE, RX_NONE, RX_NONE}};
+    *out = (Part){
+        {RX_NONE, RX_NONE, RX_NONE, RX_NONE}
+    };
     for (;;) {
         Part next;
         RP_TRY(sequence(s, &next));

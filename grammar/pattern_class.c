@@ -10,9 +10,18 @@ static RpStatus bad(const Pattern *s, const char *what) {
 }
 
 static RpStatus add_class(Charset *out, char letter) {
-    static const CharRange spaces[] = {{9, 13},          {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680},
-                                       {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
-                                       {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+    static const CharRange spaces[] = {
+        {9,      13    },
+        {0x20,   0x20  },
+        {0xa0,   0xa0  },
+        {0x1680, 0x1680},
+        {0x2000, 0x200a},
+        {0x2028, 0x2029},
+        {0x202f, 0x202f},
+        {0x205f, 0x205f},
+        {0x3000, 0x3000},
+        {0xfeff, 0xfeff}
+    };
     Charset  s  = {0};
     RpStatus st = RP_OK;
     if (letter == 'w' || letter == 'W') {
@@ -79,8 +88,7 @@ RpStatus rp_pattern_escape(Pattern *s, Charset *out, uint32_t *single) {
     const char  c      = *s->at++;
     const char *letter = memchr(letters, c, sizeof letters - 1);
     if (memchr("wWdDsS", c, 6) != NULL) return add_class(out, c);
-    if (c == 'p' || c == 'P')
-        return rp_fail(RP_E_UNSUPPORTED, "regular expression: \\%c is not supported", c);
+    if (c == 'p' || c == 'P') return rp_fail(RP_E_UNSUPPORTED, "regular expression: \\%c is not supported", c);
     if (letter != NULL) {
         *single = (unsigned char)values[letter - letters];
     } else if (c == 'x') {

@@ -63,7 +63,8 @@ static RpStatus complete(Rows *r, uint32_t rule, uint32_t origin) {
 static RpStatus close_item(Rows *r, size_t *n, Item item) {
     const GrammarNode node = r->g->nodes[item.node];
     switch ((NodeKind)node.kind) {
-    case NODE_FAIL: return RP_OK;
+    case NODE_FAIL:
+        return RP_OK;
     case NODE_CHOICE:
         RP_TRY(push(r, node.next, item.origin));
         return push(r, node.a, item.origin);
@@ -75,7 +76,8 @@ static RpStatus close_item(Rows *r, size_t *n, Item item) {
         if (r->g->rules[node.a].nullable) RP_TRY(push(r, node.next, item.origin));
         RP_TRY(push(r, r->g->rules[node.a].start, ROW_SELF));
         break;
-    case NODE_LEXEME: break;
+    case NODE_LEXEME:
+        break;
     }
     if (r->n_items + *n >= MAX_ITEMS)
         return rp_fail(RP_E_UNSUPPORTED, "grammar: the text is nested too deeply, or too ambiguous: more than %d items",
@@ -122,7 +124,8 @@ static RpStatus make_row(Rows *r, uint32_t *row) {
                            (unsigned long long)r->step_limit);
     }
     uint32_t h = r->complete;
-    for (size_t i = 0; i < n; i++) h = rp_mix(rp_mix(h, r->items[r->n_items + i].node), r->items[r->n_items + i].origin);
+    for (size_t i = 0; i < n; i++)
+        h = rp_mix(rp_mix(h, r->items[r->n_items + i].node), r->items[r->n_items + i].origin);
     RP_TRY(rp_table_reserve(&r->table));
     size_t at = h & r->table.mask;
     for (; r->table.slots[at] != 0; at = (at + 1) & r->table.mask) {

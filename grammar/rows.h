@@ -3,9 +3,9 @@
  *     row      what may come at a place between two lexemes: items, and the lexer's state before the next byte
  *     item     a node of a rule and the row in which the rule began
  *
- * Rows with equal items are one row, wherever in the text they are. So a row never changes, going back needs no undo, and
- * a list of a thousand elements has the rows of a list of two. The rule after a nullable one is entered at once (Aycock,
- * Horspool, Computer Journal 2002). */
+ * Rows with equal items are one row, wherever in the text they are. So a row never changes, going back needs no undo,
+ * and a list of a thousand elements has the rows of a list of two. The rule after a nullable one is entered at once
+ * (Aycock, Horspool, Computer Journal 2002). */
 #ifndef GRAMMAR_ROWS_H
 #define GRAMMAR_ROWS_H
 

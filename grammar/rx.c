@@ -88,20 +88,36 @@ Rx rp_rx_text(RxPool *p, const char *text, size_t n) {
 
 static uint16_t deeper(uint16_t x, uint16_t y) { return (uint16_t)((x > y ? x : y) + 1); }
 
-/* Nested to the right, so that the derivative of a long sequence touches its head only. */
-Rx rp_rx_cat(RxPool *p, Rx a, Rx b) {
+/* a is no sequence. Derivatives go down into b only if a is nullable. */
+static Rx cat_node(RxPool *p, Rx a, Rx b) {
     if (p->status != RP_OK || a == RX_NONE || b == RX_NONE) return RX_NONE;
     if (a == RX_EMPTY_TEXT) return b;
     if (b == RX_EMPTY_TEXT) return a;
     const RxNode x = p->nodes[a], y = p->nodes[b];
-    if (x.kind == RX_KIND_CAT) return rp_rx_cat(p, x.a, rp_rx_cat(p, x.b, b));
-    /* Derivatives go down into b only if a is nullable. */
     return rp_rx_intern(p, (RxNode){.kind       = RX_KIND_CAT,
-                              .nullable   = x.nullable && y.nullable,
-                              .is_boolean = x.is_boolean || y.is_boolean,
-                              .depth      = x.nullable ? deeper(x.depth, y.depth) : (uint16_t)(x.depth + 1),
-                              .a          = a,
-                              .b          = b});
+                                    .nullable   = x.nullable && y.nullable,
+                                    .is_boolean = x.is_boolean || y.is_boolean,
+                                    .depth      = x.nullable ? deeper(x.depth, y.depth) : (uint16_t)(x.depth + 1),
+                                    .a          = a,
+                                    .b          = b});
+}
+
+/* Nested to the right, so that the derivative of a long sequence touches its head only. */
+Rx rp_rx_cat(RxPool *p, Rx a, Rx b) {
+    if (p->status != RP_OK || a == RX_NONE || b == RX_NONE) return RX_NONE;
+    const size_t from = p->n_scratch;
+    while (p->nodes[a].kind == RX_KIND_CAT && b != RX_EMPTY_TEXT) {
+        const RpStatus st = RP_GROW(p->scratch, p->scratch_room, p->n_scratch + 1);
+        if (st != RP_OK) {
+            p->n_scratch = from;
+            return failed(p, st);
+        }
+        p->scratch[p->n_scratch++] = p->nodes[a].a;
+        a                          = p->nodes[a].b;
+    }
+    b = cat_node(p, a, b);
+    while (p->n_scratch > from) b = cat_node(p, p->scratch[--p->n_scratch], b);
+    return b;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -161,7 +177,7 @@ static Rx intern_list(RxPool *p, RxKind kind, const Rx *list, size_t n) {
         any |= x->any_char;
     }
     whole.is_boolean |= kind == RX_KIND_AND;
-    whole.any_char = kind == RX_KIND_ALT && any;
+    whole.any_char    = kind == RX_KIND_ALT && any;
     const RpStatus st = rp_table_reserve(&p->table);
     if (st != RP_OK) return failed(p, st);
     size_t at = h & p->table.mask;
@@ -195,7 +211,7 @@ static Rx make_list(RxPool *p, RxKind kind, size_t from) {
         return RX_NONE;
     }
     Rx    *list = p->scratch + from;
-    size_t n    = p->n_scratch - from, kept = 0;
+    size_t n = p->n_scratch - from, kept = 0;
     if (n == 2 && list[0] > list[1]) {
         const Rx swap = list[0];
         list[0] = list[1], list[1] = swap;
@@ -244,10 +260,10 @@ Rx rp_rx_not(RxPool *p, Rx a) {
     if (a == RX_NONE) return RX_ALL;
     if (x.kind == RX_KIND_NOT) return x.a;
     return rp_rx_intern(p, (RxNode){.kind       = RX_KIND_NOT,
-                              .nullable   = !x.nullable,
-                              .is_boolean = true,
-                              .depth      = (uint16_t)(x.depth + 1),
-                              .a          = a});
+                                    .nullable   = !x.nullable,
+                                    .is_boolean = true,
+                                    .depth      = (uint16_t)(x.depth + 1),
+                                    .a          = a});
 }
 
 Rx rp_rx_except(RxPool *p, Rx a, Rx b) { return b == RX_NONE ? a : rp_rx_and(p, a, rp_rx_not(p, b)); }
@@ -263,19 +279,20 @@ Rx rp_rx_repeat(RxPool *p, Rx a, uint32_t lo, uint32_t hi) {
     if (x.nullable && hi == 1) return a;
     if (x.kind == RX_KIND_REPEAT && x.lo == 0 && x.hi == RX_NO_LIMIT) return a;
     return rp_rx_intern(p, (RxNode){.kind       = RX_KIND_REPEAT,
-                              .nullable   = lo == 0,
-                              .is_boolean = x.is_boolean,
-                              .depth      = (uint16_t)(x.depth + 1),
-                              .a          = a,
-                              .lo         = lo,
-                              .hi         = hi});
+                                    .nullable   = lo == 0,
+                                    .is_boolean = x.is_boolean,
+                                    .depth      = (uint16_t)(x.depth + 1),
+                                    .a          = a,
+                                    .lo         = lo,
+                                    .hi         = hi});
 }
 
 Rx rp_rx_multiple(RxPool *p, uint32_t divisor, uint32_t decimals) {
     for (unsigned b = '0'; b <= '9'; b++) (void)rp_rx_byte(p, (unsigned char)b); /* classes tell digits apart */
     (void)rp_rx_byte(p, '.');
     (void)rp_rx_byte(p, '-');
-    return rp_rx_intern(p, (RxNode){.kind = RX_KIND_MULTIPLE, .nullable = true, .is_boolean = true, .lo = divisor, .hi = decimals});
+    return rp_rx_intern(
+        p, (RxNode){.kind = RX_KIND_MULTIPLE, .nullable = true, .is_boolean = true, .lo = divisor, .hi = decimals});
 }
 
 Rx rp_rx_not_empty(RxPool *p, Rx e) {

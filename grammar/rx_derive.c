@@ -89,23 +89,28 @@ static Rx derive(RxPool *p, RxNode n, int class) {
     const unsigned char byte = p->byte_of[class];
     switch ((RxKind)n.kind) {
     case RX_KIND_NONE:
-    case RX_KIND_EMPTY_TEXT: return RX_NONE;
-    case RX_KIND_SET: return (p->sets[n.a].bits[byte / 64] >> (byte % 64) & 1) != 0 ? RX_EMPTY_TEXT : RX_NONE;
+    case RX_KIND_EMPTY_TEXT:
+        return RX_NONE;
+    case RX_KIND_SET:
+        return (p->sets[n.a].bits[byte / 64] >> (byte % 64) & 1) != 0 ? RX_EMPTY_TEXT : RX_NONE;
     case RX_KIND_CAT: {
         const Rx   d        = rp_rx_cat(p, rp_rx_derive(p, n.a, class), n.b);
         const bool nullable = p->nodes[n.a].nullable;
         return nullable ? rp_rx_alt2(p, d, rp_rx_derive(p, n.b, class)) : d;
     }
     case RX_KIND_ALT:
-    case RX_KIND_AND: return derive_list(p, n, class);
-    case RX_KIND_NOT: return rp_rx_not(p, rp_rx_derive(p, n.a, class));
+    case RX_KIND_AND:
+        return derive_list(p, n, class);
+    case RX_KIND_NOT:
+        return rp_rx_not(p, rp_rx_derive(p, n.a, class));
     case RX_KIND_REPEAT: {
         const Rx d = rp_rx_derive(p, n.a, class);
         if (d == RX_NONE) return RX_NONE;
-        return rp_rx_cat(
-            p, d, rp_rx_repeat(p, n.a, n.lo > 0 ? n.lo - 1 : 0, n.hi == RX_NO_LIMIT ? RX_NO_LIMIT : n.hi - 1));
+        return rp_rx_cat(p, d,
+                         rp_rx_repeat(p, n.a, n.lo > 0 ? n.lo - 1 : 0, n.hi == RX_NO_LIMIT ? RX_NO_LIMIT : n.hi - 1));
     }
-    case RX_KIND_MULTIPLE: return derive_multiple(p, n, byte);
+    case RX_KIND_MULTIPLE:
+        return derive_multiple(p, n, byte);
     }
     return RX_NONE;
 }
@@ -114,11 +119,11 @@ Rx rp_rx_derive(RxPool *p, Rx e, int class) {
     if (e < RX_FIRST || p->status != RP_OK) return RX_NONE;
     const RxNode n = p->nodes[e];
     if (n.kind == RX_KIND_SET) return derive(p, n, class);
-    uint32_t *m = p->memo + 3 * (rp_mix(e, (uint32_t)class) & p->memo_mask);
-    if (m[0] == e && m[1] == (uint32_t)class) return m[2];
+    uint32_t *m = p->memo + 3 * (rp_mix(e, (uint32_t) class) & p->memo_mask);
+    if (m[0] == e && m[1] == (uint32_t) class) return m[2];
     const Rx d = derive(p, n, class);
     if (p->status != RP_OK) return RX_NONE;
-    m[0] = e, m[1] = (uint32_t)class, m[2] = d;
+    m[0] = e, m[1] = (uint32_t) class, m[2] = d;
     return d;
 }
 

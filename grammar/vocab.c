@@ -18,9 +18,10 @@ static bool is_safe(const unsigned char *p, size_t n) {
             if ((p[i + k] & 0xc0) != 0x80) return false;
         if (len > 1) {
             const unsigned char d = p[i + 1];
-            if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d >= 0xa0) || (c == 0xf0 && d < 0x90) || (c == 0xf4 && d >= 0x90))
+            if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d >= 0xa0) || (c == 0xf0 && d < 0x90) ||
+                (c == 0xf4 && d >= 0x90))
                 return false;
-            if (c == 0xc2 && d < 0xa0) return false;                                         /* U+0080 to U+009F */
+            if (c == 0xc2 && d < 0xa0) return false;                                            /* U+0080 to U+009F */
             if (c == 0xe2 && d == 0x80 && (p[i + 2] == 0xa8 || p[i + 2] == 0xa9)) return false; /* U+2028, U+2029 */
         }
         i += len;
@@ -111,13 +112,13 @@ static RpStatus open_vocab(size_t n, size_t bytes, RpGrammarVocab **out) {
     static atomic_ullong number;
     RpGrammarVocab      *v = calloc(1, sizeof *v);
     if (v == NULL) return no_memory();
-    v->number = atomic_fetch_add(&number, 1) + 1;
-    v->n      = (int32_t)n;
-    v->words  = (n + 31) / 32;
-    v->text   = malloc(bytes + 1);
-    v->offset = calloc(n + 1, sizeof *v->offset);
-    v->same   = malloc((n + 1) * sizeof *v->same);
-    v->is_end = calloc(n + 1, sizeof *v->is_end);
+    v->number  = atomic_fetch_add(&number, 1) + 1;
+    v->n       = (int32_t)n;
+    v->words   = (n + 31) / 32;
+    v->text    = malloc(bytes + 1);
+    v->offset  = calloc(n + 1, sizeof *v->offset);
+    v->same    = malloc((n + 1) * sizeof *v->same);
+    v->is_end  = calloc(n + 1, sizeof *v->is_end);
     v->end_ids = malloc((n + 1) * sizeof *v->end_ids);
     *out       = v;
     return v->text != NULL && v->offset != NULL && v->same != NULL && v->is_end != NULL && v->end_ids != NULL

@@ -16,7 +16,7 @@ enum { MAX_TOKEN_BYTES = 1024 };
 typedef struct TrieNode {
     uint32_t end;   /* the next node that is not below this one */
     int32_t  token; /* the first with these bytes, or -1 */
-    uint32_t ids;   /* tokens of the nodes before this one: ids[nodes[i].ids .. nodes[end].ids) are node i's and below */
+    uint32_t ids; /* tokens of the nodes before this one: ids[nodes[i].ids .. nodes[end].ids) are node i's and below */
     uint16_t depth; /* 1 for the first byte */
     uint16_t chars; /* safe tokens: most bytes below this node, which is at least the characters */
     uint8_t  byte;

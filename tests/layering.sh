@@ -27,7 +27,7 @@ check kernels "$base|$ops|kernels/([a-z_0-9]+/)*[a-z_0-9]+\.(h|cuh)"
 check executor "$base|executor/(cuda/)?[a-z_0-9]+\.h|graph/plan\.h"
 check nn "$base|executor/pool\.h|nn/([a-z_]+/)?[a-z_]+\.h"
 check template "$base|template/[a-z_]+\.h"
-check grammar "$base|grammar/[a-z_]+\.h"
+check grammar "$base|grammar/(schema/)?[a-z_]+\.h"
 check model/gguf "$base|model/gguf/[a-z_0-9]+\.h"
 check model/hf "$base|model/(gguf|hf)/[a-z_0-9]+\.h"
 check model/tokenizer "$base|model/tokenizer/[a-z_0-9]+\.h"
@@ -103,7 +103,7 @@ while read -r kind op; do
 done <<END
 $rows
 END
-for folder in $(find base ops graph fallback kernels executor model nn train cli include tests/ops -type d); do
+for folder in $(find base ops graph fallback kernels executor grammar model nn train cli include tests/ops -type d); do
     [ "$(find "$folder" -maxdepth 1 -type f | wc -l)" -le 35 ] || { echo "$folder has more than 35 files"; fail=1; }
 done
 exit $fail

@@ -1,6 +1,6 @@
-/* grammar.h - structured output: a grammar says which texts a reply may be, and a matcher says for each token whether a
- * reply that goes on with it can still become one of them. Grammars are made from a JSON Schema, a regular expression, a
- * GBNF grammar or a list of texts.
+/* grammar.h - structured output: a grammar says which texts a reply may be, and a matcher says for each token whether
+ * a reply that goes on with it can still become one of them. Grammars are made from a JSON Schema, a regular
+ * expression, a GBNF grammar or a list of texts.
  *
  *   RpGrammar *g;  RpGrammarVocab *v;  RpMatcher *m;
  *   RP_TRY(rp_grammar_json_schema(schema, strlen(schema), 0, &g));
@@ -59,7 +59,7 @@ RP_API RP_NODISCARD RpStatus rp_grammar_choices(const RpGgufString *texts, size_
 
 RP_API void rp_grammar_free(RpGrammar *g); /* NULL is allowed */
 
-/* What RP_GRAMMAR_WEAKEN dropped, one text for each keyword. NULL beyond the last. Owned by the grammar. */
+/* What RP_GRAMMAR_WEAKEN dropped, one text for each keyword. "" beyond the last. Owned by the grammar. */
 RP_API size_t      rp_grammar_n_notes(const RpGrammar *g);
 RP_API const char *rp_grammar_note_at(const RpGrammar *g, size_t i);
 

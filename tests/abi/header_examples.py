@@ -20,6 +20,8 @@ GIVEN = {
     "executor.h": "const ComputeGraph *g, const TensorNode *x, const TensorNode *y, const float *input, size_t bytes, "
                   "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos",
     "extend.h": "ComputeGraph *g, TensorNode *x",
+    "grammar.h": "const char *schema, const RpTokenizer *tokenizer, uint32_t *bits, RpSampler *sampler, const float *logits, "
+                 "int32_t token",
     "graph.h": "int64_t n_embd, int64_t n_tok, RpTensorView view",
     "ops.h": "ComputeGraph *g, TensorNode *x, TensorNode *w",
     "sampler.h": "const float *logits, int32_t n_vocab, int32_t token",

@@ -38,6 +38,9 @@ typedef struct Fixture {
     RpChatTemplate    *chat, *new_chat;
     RpReplyParser     *parser, *new_parser;
     RpReplyFormat      format;
+    RpGrammar         *grammar, *new_grammar;
+    RpGrammarVocab    *vocab, *new_vocab;
+    RpMatcher         *matcher, *new_matcher;
     RpNewFile         *new_file, *newer_file;
     RpCudaMemory      *new_memory;
     FILE              *null;
@@ -172,6 +175,9 @@ static void open_fixture(Fixture *x) {
     x->file = rp_model_file(x->model), x->tokenizer = rp_model_tokenizer(x->model);
     OK(rp_chat_template_new(x->tokenizer, "t", "x", 1, &x->chat));
     OK(rp_reply_parser_new(&(RpReplyParserOptions){.tokenizer = x->tokenizer}, &x->parser));
+    OK(rp_grammar_regex("x*", 2, &x->grammar));
+    OK(rp_grammar_vocab_of(&(RpGgufString){"x", 1}, 1, NULL, 0, &x->vocab));
+    OK(rp_matcher_new(x->grammar, x->vocab, &x->matcher));
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
     OK(rp_embedder_open(x->model,
@@ -197,6 +203,9 @@ static void close_fixture(Fixture *x) {
     rp_trainer_free(x->trainer);
     rp_chat_template_free(x->chat);
     rp_reply_parser_free(x->parser);
+    rp_matcher_free(x->matcher);
+    rp_grammar_vocab_free(x->vocab);
+    rp_grammar_free(x->grammar);
     rp_model_free(x->model);
     fclose(x->null);
 }
@@ -231,6 +240,19 @@ static void run(const char *header) {
     X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) \
     X(version)
 /* clang-format on */
+#define HEADERS(X)                                                                                                     \
+    X(convert)                                                                                                         \
+    X(cpu)                                                                                                             \
+    X(device)                                                                                                          \
+    X(executor)                                                                                                        \
+    X(extend)                                                                                                          \
+    X(file)                                                                                                            \
+    X(gguf)                                                                                                            \
+    X(graph)                                                                                                           \
+    X(kernel)                                                                                                          \
+    X(model)                                                                                                           \
+    X(grammar)                                                                                                         \
+    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) X(version)
 
 #define X(header)                                                                                                      \
     Test(api_arguments, header) { run(#header); }

@@ -1202,6 +1202,47 @@ extern "C" {
     pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
 }
 
+// ---- reprise/grammar.h ----
+#[repr(C)]
+pub struct RpGrammar {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpGrammarVocab {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpMatcher {
+    _opaque: [u8; 0],
+}
+pub const RP_GRAMMAR_WEAKEN: c_int = 1;
+pub const RP_GRAMMAR_COMPACT: c_int = 2;
+extern "C" {
+    pub fn rp_grammar_json_schema(schema: *const c_char, n: usize, flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_json(flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_gbnf(text: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_regex(pattern: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_choices(texts: *const RpGgufString, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_free(g: *mut RpGrammar);
+    pub fn rp_grammar_n_notes(g: *const RpGrammar) -> usize;
+    pub fn rp_grammar_note_at(g: *const RpGrammar, i: usize) -> *const c_char;
+    pub fn rp_grammar_vocab_new(tk: *const RpTokenizer, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_of(tokens: *const RpGgufString, n: usize, end: *const i32, n_end: usize, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_free(v: *mut RpGrammarVocab);
+    pub fn rp_grammar_vocab_size(v: *const RpGrammarVocab) -> i32;
+    pub fn rp_matcher_new(g: *const RpGrammar, v: *const RpGrammarVocab, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_free(m: *mut RpMatcher);
+    pub fn rp_matcher_copy(m: *const RpMatcher, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_reset(m: *mut RpMatcher);
+    pub fn rp_matcher_mask(m: *mut RpMatcher, bits: *mut u32) -> RpStatus;
+    pub fn rp_matcher_accept(m: *mut RpMatcher, token: i32) -> RpStatus;
+    pub fn rp_matcher_accept_text(m: *mut RpMatcher, text: *const c_char, n: usize) -> RpStatus;
+    pub fn rp_matcher_rollback(m: *mut RpMatcher, n: usize) -> RpStatus;
+    pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
+    pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
+}
+
 // ---- reprise/quants.h ----
 extern "C" {
     pub fn rp_quantize_row(dtype: RpDtype, x: *const f32, n: i64, out: *mut c_void) -> RpStatus;

@@ -1,5 +1,5 @@
 /* Arrays: a node for each number of elements, up to where all further ones are alike. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 #include <stdlib.h>
 
@@ -67,8 +67,8 @@ static RpStatus element(const ArrayNodes *a, bool contains, uint32_t next, uint3
     return st;
 }
 
-/* What may follow after a->i elements. [1]: one of them satisfied `contains`. next[]: the same after one more; NODE_NEVER
- * if that is too many. With `loop` the node follows itself. */
+/* What may follow after a->i elements. [1]: one of them satisfied `contains`. next[]: the same after one more;
+ * NODE_NEVER if that is too many. With `loop` the node follows itself. */
 static RpStatus after(const ArrayNodes *a, bool loop, const uint32_t next[2], uint32_t out[2]) {
     const bool may_end = a->i >= a->shape->min_items;
     for (int has = a->contains != UINT32_MAX; has >= 0; has--) {
@@ -87,10 +87,10 @@ static RpStatus after(const ArrayNodes *a, bool loop, const uint32_t next[2], ui
 }
 
 RpStatus rp_schema_array(Schema *s, const Shape *shape, uint32_t next, uint32_t *node) {
-    ArrayNodes   a      = {.s = s, .shape = shape};
-    const size_t prefix = longest_prefix(s, shape);
-    Shape        limits = *shape;
-    const Rx     lead   = s->lead;
+    ArrayNodes   a        = {.s = s, .shape = shape};
+    const size_t prefix   = longest_prefix(s, shape);
+    Shape        limits   = *shape;
+    const Rx     lead     = s->lead;
     uint32_t     later[2] = {NODE_NEVER, NODE_NEVER}, here[2];
     *node                 = NODE_NEVER;
     if (shape->min_items > shape->max_items) return RP_OK;

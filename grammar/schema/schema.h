@@ -4,26 +4,26 @@
  * that two of them name. So a rule belongs to a set of parts (a conjunction). Parts are nodes of the schema's JSON, or
  * consequences of them:
  *
- *     conjunction  {parts}  --expand-->  $ref, allOf followed  --branch-->  anyOf, oneOf, if, not: one rule alternative each
- *                                        --gather-->  Shape: what remains for each type  -->  nodes of the grammar
+ *     conjunction of parts   expand: follow $ref and allOf; branch: an alternative for each of anyOf, oneOf, if, not;
+ *                            gather: what remains for each type, a Shape; then the nodes of the grammar
  *
  * Equal sets have one rule, which is how recursion ends. */
-#ifndef GRAMMAR_SCHEMA_H
-#define GRAMMAR_SCHEMA_H
+#ifndef GRAMMAR_SCHEMA_SCHEMA_H
+#define GRAMMAR_SCHEMA_SCHEMA_H
 
 #include "base/text/json_read.h"
 #include "grammar/grammar.h"
 
 typedef enum PartKind {
-    PART_SCHEMA,       /* the schema at the node */
-    PART_NOT,          /* not the schema at the node */
-    PART_NEGATED,      /* not the keyword that is the node: a member of a schema */
-    PART_REQUIRED,     /* a property that the node, a string, names */
-    PART_FORBIDDEN,    /* no property that the node, a string, names; an object */
-    PART_NO_KEY,       /* no property of the node's own key, or no object */
-    PART_KEY,          /* a property of the node's own key, if it is an object */
-    PART_KEY_NOT,      /* an object with a property of the node's own key that does not satisfy the node */
-    PART_DEPENDENT,    /* a member of dependentRequired, dependentSchemas or dependencies */
+    PART_SCHEMA,    /* the schema at the node */
+    PART_NOT,       /* not the schema at the node */
+    PART_NEGATED,   /* not the keyword that is the node: a member of a schema */
+    PART_REQUIRED,  /* a property that the node, a string, names */
+    PART_FORBIDDEN, /* no property that the node, a string, names; an object */
+    PART_NO_KEY,    /* no property of the node's own key, or no object */
+    PART_KEY,       /* a property of the node's own key, if it is an object */
+    PART_KEY_NOT,   /* an object with a property of the node's own key that does not satisfy the node */
+    PART_DEPENDENT, /* a member of dependentRequired, dependentSchemas or dependencies */
     PART_KINDS
 } PartKind;
 
@@ -45,7 +45,13 @@ typedef struct PartList {
 } PartList;
 
 enum {
-    TYPE_NULL = 1, TYPE_BOOLEAN = 2, TYPE_NUMBER = 4, TYPE_STRING = 8, TYPE_ARRAY = 16, TYPE_OBJECT = 32, TYPE_ALL = 63,
+    TYPE_NULL    = 1,
+    TYPE_BOOLEAN = 2,
+    TYPE_NUMBER  = 4,
+    TYPE_STRING  = 8,
+    TYPE_ARRAY   = 16,
+    TYPE_OBJECT  = 32,
+    TYPE_ALL     = 63,
     TYPE_INTEGER = 64 /* beside TYPE_NUMBER: integers only */
 };
 
@@ -56,11 +62,11 @@ typedef struct Shape {
     uint32_t min_length, max_length, min_items, max_items, min_members, max_members;
     bool     has_values; /* enum, const: `values` are those that remain */
     PartList values;
-    PartList objects;  /* schemas with keywords of objects */
-    PartList arrays;   /* schemas with keywords of arrays */
-    PartList required; /* PART_REQUIRED, PART_KEY */
+    PartList objects;   /* schemas with keywords of objects */
+    PartList arrays;    /* schemas with keywords of arrays */
+    PartList required;  /* PART_REQUIRED, PART_KEY */
     PartList forbidden; /* PART_FORBIDDEN, PART_NO_KEY */
-    PartList key_not;  /* PART_KEY_NOT */
+    PartList key_not;   /* PART_KEY_NOT */
 } Shape;
 
 typedef struct SchemaRule {
@@ -74,23 +80,23 @@ typedef struct Schema {
     RxPool     *rx;
     Json        json;
     unsigned    flags;
-    bool        old_refs;  /* drafts before 2019-09: what stands beside $ref is ignored */
-    Rx          space;     /* whitespace between tokens */
-    Rx          any_char;  /* a character of a string */
-    Rx          lead;      /* whitespace in front of the value in the making */
-    PartList    parts;     /* of all rules */
+    bool        old_refs; /* drafts before 2019-09: what stands beside $ref is ignored */
+    Rx          space;    /* whitespace between tokens */
+    Rx          any_char; /* a character of a string */
+    Rx          lead;     /* whitespace in front of the value in the making */
+    PartList    parts;    /* of all rules */
     SchemaRule *rules;
     size_t      n_rules, rule_room;
     IndexTable  table;
-    int         depth;     /* of branches */
+    int         depth; /* of branches */
     int         disjoint_depth;
-    size_t      branches;  /* so far */
+    size_t      branches; /* so far */
 } Schema;
 
 /* The JSON node and its member. */
 static inline const JsonNode *schema_node(const Schema *s, uint32_t node) { return &s->json.nodes[node]; }
-static inline uint32_t schema_index(const Schema *s, const JsonNode *n) { return (uint32_t)(n - s->json.nodes); }
-const JsonNode        *rp_schema_get(const Schema *s, uint32_t node, const char *key);
+static inline uint32_t        schema_index(const Schema *s, const JsonNode *n) { return (uint32_t)(n - s->json.nodes); }
+const JsonNode               *rp_schema_get(const Schema *s, uint32_t node, const char *key);
 
 /* A keyword that cannot be kept: a note with RP_GRAMMAR_WEAKEN, else RP_E_UNSUPPORTED. `why` may be "". */
 RP_NODISCARD RpStatus rp_schema_drop(Schema *s, uint32_t node, const char *keyword, const char *why);
@@ -99,26 +105,26 @@ RP_NODISCARD RpStatus rp_schema_bad(const Schema *s, uint32_t node, const char *
 RP_NODISCARD RpStatus rp_part_add(PartList *l, Part p);  /* unless it is there, whether done or not */
 RP_NODISCARD RpStatus rp_part_push(PartList *l, Part p); /* at the end */
 
-/* schema_ref.c: the node that a $ref names; UINT32_MAX: none. rp_schema_resolve refuses or weakens it then. */
+/* ref.c: the node that a $ref names; UINT32_MAX: none. rp_schema_resolve refuses or weakens it then. */
 RP_NODISCARD RpStatus rp_schema_lookup(const Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target);
 RP_NODISCARD RpStatus rp_schema_resolve(Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target);
 
-/* schema_expand.c: adds what $ref, allOf and negations say, until nothing is new. */
+/* expand.c: adds what $ref, allOf and negations say, until nothing is new. */
 RP_NODISCARD RpStatus rp_schema_expand(Schema *s, PartList *l);
 
-/* schema_branch.c: takes one anyOf, oneOf, if or the like out of l, if there is one. branches[0..*n) are lists of parts to
+/* branch.c: takes one anyOf, oneOf, if or the like out of l, if there is one. branches[0..*n) are lists of parts to
  * be added, each ended by PART_STOP. */
-static const Part PART_STOP = UINT32_MAX;
+static const Part     PART_STOP = UINT32_MAX;
 RP_NODISCARD RpStatus rp_schema_branch(Schema *s, PartList *l, PartList *branches, bool *found);
 
-/* schema_disjoint.c: true if no value satisfies both. */
-bool rp_schema_disjoint(Schema *s, uint32_t a, uint32_t b);
-bool rp_json_equal(const Json *j, const JsonNode *a, const JsonNode *b);
+/* disjoint.c: true if no value satisfies both. */
+bool     rp_schema_disjoint(Schema *s, uint32_t a, uint32_t b);
+bool     rp_json_equal(const Json *j, const JsonNode *a, const JsonNode *b);
 unsigned rp_schema_types(const Schema *s, uint32_t node); /* by type, const and enum; TYPE_INTEGER as above */
 unsigned rp_schema_type_names(const Schema *s, const JsonNode *type); /* of the keyword `type` alone */
 unsigned rp_schema_type_of(const Schema *s, const JsonNode *value);
 
-/* schema_gather.c */
+/* gather.c */
 RP_NODISCARD RpStatus rp_schema_gather(Schema *s, const PartList *l, Shape *out);
 void                  rp_shape_free(Shape *shape);
 
@@ -133,18 +139,19 @@ Rx                    rp_schema_number(Schema *s, const Shape *shape);
 RP_NODISCARD RpStatus rp_schema_value(Schema *s, PartList *l, uint32_t next, uint32_t *node);
 
 /* Pieces of text. */
-uint32_t rp_schema_token(Schema *s, Rx token, uint32_t next);                      /* whitespace, then the token */
-Rx       rp_schema_text(Schema *s, const char *text, size_t n);                    /* in a string, without quotes */
+uint32_t rp_schema_token(Schema *s, Rx token, uint32_t next);   /* whitespace, then the token */
+Rx       rp_schema_text(Schema *s, const char *text, size_t n); /* in a string, without quotes */
 Rx       rp_schema_quoted(Schema *s, Rx content);
-Rx       rp_schema_pattern(Schema *s, const char *pattern);                        /* of the syntax of pattern.h */
+Rx       rp_schema_pattern(Schema *s, const char *pattern); /* of the syntax of pattern.h */
 
-/* schema_number.c: numbers above or below a bound, without exponent. `lower`: at least the bound, else at most. */
+/* number.c: numbers above or below a bound, without exponent. `lower`: at least the bound, else at most. */
 RP_NODISCARD RpStatus rp_schema_bound(Schema *s, RpGgufString bound, bool lower, bool exclusive, Rx *out);
 RP_NODISCARD RpStatus rp_schema_multiple(Schema *s, uint32_t node, Rx *out);
-RP_NODISCARD RpStatus rp_schema_equal_numbers(Schema *s, RpGgufString number, Rx *out); /* all decimal texts of the value */
-Rx                    rp_schema_decimal(Schema *s); /* numbers without exponent */
+RP_NODISCARD RpStatus rp_schema_equal_numbers(Schema *s, RpGgufString number,
+                                              Rx *out); /* all decimal texts of the value */
+Rx                    rp_schema_decimal(Schema *s);     /* numbers without exponent */
 
-/* schema_format.c: RX_NONE for a format that is not known. */
+/* format.c: RX_NONE for a format that is not known. */
 Rx rp_schema_format(Schema *s, RpGgufString name);
 
 #endif

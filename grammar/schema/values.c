@@ -1,5 +1,5 @@
 /* enum and const: the values that satisfy the other keywords. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 #include "grammar/texts.h"
 
@@ -12,7 +12,8 @@ static RpStatus literal_list(Schema *s, const JsonNode *value, uint32_t next, ui
     const bool is_object = value->type == JSON_OBJECT;
     PartList   children  = {0};
     RpStatus   st        = RP_OK;
-    for (const JsonNode *c = rp_json_first(&s->json, value); c != NULL && st == RP_OK; c = rp_json_next(&s->json, value, c))
+    for (const JsonNode *c = rp_json_first(&s->json, value); c != NULL && st == RP_OK;
+         c                 = rp_json_next(&s->json, value, c))
         st = rp_part_push(&children, schema_index(s, c));
     *node = rp_schema_token(s, rp_rx_byte(s->rx, is_object ? '}' : ']'), next);
     for (size_t i = children.n; i-- > 0 && st == RP_OK;) {
@@ -33,10 +34,18 @@ static RpStatus literal_list(Schema *s, const JsonNode *value, uint32_t next, ui
 static RpStatus literal(Schema *s, const JsonNode *value, uint32_t next, uint32_t *node) {
     const RpGgufString text = rp_json_string(&s->json, value);
     switch (value->type) {
-    case JSON_NULL: *node = rp_schema_token(s, rp_rx_text(s->rx, "null", 4), next); break;
-    case JSON_FALSE: *node = rp_schema_token(s, rp_rx_text(s->rx, "false", 5), next); break;
-    case JSON_TRUE: *node = rp_schema_token(s, rp_rx_text(s->rx, "true", 4), next); break;
-    case JSON_NUMBER: *node = rp_schema_token(s, rp_rx_text(s->rx, text.ptr, text.len), next); break;
+    case JSON_NULL:
+        *node = rp_schema_token(s, rp_rx_text(s->rx, "null", 4), next);
+        break;
+    case JSON_FALSE:
+        *node = rp_schema_token(s, rp_rx_text(s->rx, "false", 5), next);
+        break;
+    case JSON_TRUE:
+        *node = rp_schema_token(s, rp_rx_text(s->rx, "true", 4), next);
+        break;
+    case JSON_NUMBER:
+        *node = rp_schema_token(s, rp_rx_text(s->rx, text.ptr, text.len), next);
+        break;
     case JSON_STRING:
         *node = rp_schema_token(s, rp_schema_quoted(s, rp_schema_text(s, text.ptr, text.len)), next);
         break;
@@ -105,16 +114,21 @@ RpStatus rp_schema_values(Schema *s, const Shape *shape, uint32_t next, uint32_t
             scalars = rp_rx_alt2(s->rx, scalars, one);
         } else if (type == TYPE_ARRAY || type == TYPE_OBJECT) {
             uint32_t one;
-            if (restricts(shape, type)) st = rp_schema_drop(s, shape->values.v[i], "enum", "of arrays or objects with other keywords");
+            if (restricts(shape, type))
+                st = rp_schema_drop(s, shape->values.v[i], "enum", "of arrays or objects with other keywords");
             const Rx space = s->space;
             if (st == RP_OK) st = literal_list(s, v, next, &one);
             if (st == RP_OK)
-                one = rp_grammar_lexeme(s->g, rp_rx_cat(s->rx, lead, rp_rx_byte(s->rx, type == TYPE_ARRAY ? '[' : '{')), one);
+                one = rp_grammar_lexeme(s->g, rp_rx_cat(s->rx, lead, rp_rx_byte(s->rx, type == TYPE_ARRAY ? '[' : '{')),
+                                        one);
             if (st == RP_OK) *node = rp_grammar_choice(s->g, one, *node);
             s->space = space;
         } else {
             scalars = rp_rx_alt2(s->rx, scalars,
-                                 rp_rx_text(s->rx, v->type == JSON_NULL ? "null" : v->type == JSON_TRUE ? "true" : "false",
+                                 rp_rx_text(s->rx,
+                                            v->type == JSON_NULL   ? "null"
+                                            : v->type == JSON_TRUE ? "true"
+                                                                   : "false",
                                             v->type == JSON_FALSE ? 5 : 4));
         }
     }

@@ -1,4 +1,4 @@
-/* schema_keywords.h - the keywords of JSON Schema (drafts 4 to 2020-12), and what becomes of them. A test compares the
+/* keywords.h - the keywords of JSON Schema (drafts 4 to 2020-12), and what becomes of them. A test compares the
  * table of docs/structured-output.md with this list. */
 #ifndef GRAMMAR_SCHEMA_KEYWORDS_H
 #define GRAMMAR_SCHEMA_KEYWORDS_H

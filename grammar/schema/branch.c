@@ -1,5 +1,6 @@
-/* Alternatives: one keyword at a time is taken out of a conjunction, and each of its branches is tried with the rest. */
-#include "grammar/schema.h"
+/* Alternatives: one keyword at a time is taken out of a conjunction, and each of its branches is tried with the
+ * rest. */
+#include "grammar/schema/schema.h"
 
 #include <string.h>
 
@@ -27,10 +28,11 @@ static bool all_negate(Schema *s, const JsonNode *list, int depth) {
 }
 
 static const char *const plain_keywords[] = {
-    "type",     "const",         "enum",       "required",  "properties",      "pattern",
-    "minimum",  "maximum",       "minLength",  "maxLength", "exclusiveMinimum", "exclusiveMaximum"};
-static const char *const without_meaning[] = {"title",       "description", "default", "examples", "$comment", "$defs",
-                                              "definitions", "$schema",     "$id",     "id",       "$anchor",  "deprecated"};
+    "type",    "const",   "enum",      "required",  "properties",       "pattern",
+    "minimum", "maximum", "minLength", "maxLength", "exclusiveMinimum", "exclusiveMaximum"};
+static const char *const without_meaning[] = {"title",    "description", "default",     "examples",
+                                              "$comment", "$defs",       "definitions", "$schema",
+                                              "$id",      "id",          "$anchor",     "deprecated"};
 
 static bool is_one_of(RpGgufString key, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -42,7 +44,7 @@ static bool is_one_of(RpGgufString key, const char *const *names, size_t n) {
 
 static bool can_negate(Schema *s, uint32_t node, int depth) {
     static const char *const lists[] = {"anyOf", "allOf"}, *const inner[] = {"not"}, *const ref[] = {"$ref"};
-    const JsonNode          *object  = schema_node(s, node);
+    const JsonNode *object = schema_node(s, node);
     if (object->type != JSON_OBJECT) return true;
     if (depth > 16) return false;
     for (const JsonNode *m = rp_json_first(&s->json, object); m != NULL; m = rp_json_next(&s->json, object, m)) {
@@ -51,7 +53,9 @@ static bool can_negate(Schema *s, uint32_t node, int depth) {
         if (IS_ONE_OF(key, lists) && all_negate(s, m, depth)) continue;
         if (IS_ONE_OF(key, ref) && object->n == 1) {
             uint32_t target;
-            if (rp_schema_lookup(s, node, m, &target) == RP_OK && target != UINT32_MAX && can_negate(s, target, depth + 1)) continue;
+            if (rp_schema_lookup(s, node, m, &target) == RP_OK && target != UINT32_MAX &&
+                can_negate(s, target, depth + 1))
+                continue;
         }
         return false;
     }
@@ -144,7 +148,11 @@ static RpStatus branch_schema(Schema *s, PartList *l, size_t i, PartList *b, boo
         const char *keyword;
         unsigned    done;
         RpStatus (*make)(Schema *s, uint32_t node, const JsonNode *member, PartList *b);
-    } kinds[] = {{"anyOf", DONE_ANY_OF, any_of}, {"oneOf", DONE_ONE_OF, one_of}, {"if", DONE_IF, if_then_else}};
+    } kinds[] = {
+        {"anyOf", DONE_ANY_OF, any_of      },
+        {"oneOf", DONE_ONE_OF, one_of      },
+        {"if",    DONE_IF,     if_then_else}
+    };
     const uint32_t node = part_node(l->v[i]);
     if (s->old_refs && rp_schema_get(s, node, "$ref") != NULL) return RP_OK;
     for (int k = 0; k < 3; k++) {
@@ -164,7 +172,9 @@ RpStatus rp_schema_branch(Schema *s, PartList *l, PartList *b, bool *found) {
         const uint32_t node = part_node(p);
         if (part_done(p) == DONE_ALL) continue;
         switch (part_kind(p)) {
-        case PART_SCHEMA: RP_TRY(branch_schema(s, l, i, b, found)); break;
+        case PART_SCHEMA:
+            RP_TRY(branch_schema(s, l, i, b, found));
+            break;
         case PART_DEPENDENT:
             RP_TRY(dependent(s, node, b));
             l->v[i] |= PART_DONE;
@@ -181,7 +191,8 @@ RpStatus rp_schema_branch(Schema *s, PartList *l, PartList *b, bool *found) {
             RP_TRY(negated(s, node, b, found));
             if (*found) l->v[i] |= PART_DONE;
             break;
-        default: break;
+        default:
+            break;
         }
     }
     return RP_OK;

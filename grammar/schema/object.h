@@ -1,8 +1,8 @@
-/* schema_object.h - the members that an object may have. */
+/* object.h - the members that an object may have. */
 #ifndef GRAMMAR_SCHEMA_OBJECT_H
 #define GRAMMAR_SCHEMA_OBJECT_H
 
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 enum { MAX_PATTERNS = 4 };
 

@@ -1,5 +1,5 @@
 /* Compiles a schema: rules for conjunctions of schema parts, each made once. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 #include "base/argument.h"
 #include "grammar/pattern.h"
@@ -67,15 +67,15 @@ uint32_t rp_schema_token(Schema *s, Rx token, uint32_t next) {
 }
 
 Rx rp_schema_text(Schema *s, const char *text, size_t n) {
-    const char *p = text, *end = text + n;
+    const char *p = text, *end  = text + n;
     Rx          chars[256], all = RX_EMPTY_TEXT;
     size_t      k = 0;
     while (p < end && s->rx->status == RP_OK) {
-        const uint32_t c   = rp_code_point(&p, end);
-        CharRange      one = {c, c};
-        const Charset  set = {&one, 1, 1};
-        chars[k++] = c >= 0x20 && c < 0x7f && c != '"' && c != '\\' ? rp_rx_byte(s->rx, (unsigned char)c)
-                                                                   : rp_charset_json(s->rx, &set);
+        const uint32_t c     = rp_code_point(&p, end);
+        CharRange      one   = {c, c};
+        const Charset  set   = {&one, 1, 1};
+        const bool     plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+        chars[k++]           = plain ? rp_rx_byte(s->rx, (unsigned char)c) : rp_charset_json(s->rx, &set);
         if (k < sizeof chars / sizeof chars[0] && p < end) continue;
         Rx some = RX_EMPTY_TEXT;
         while (k > 0) some = rp_rx_cat(s->rx, chars[--k], some);
@@ -184,7 +184,8 @@ static RpStatus nodes_of(Schema *s, PartList *l, uint32_t next, uint32_t *node) 
     Shape    shape    = {0};
     bool     found    = false;
     if (s->depth >= MAX_BRANCH_DEPTH || ++s->branches > MAX_BRANCHES)
-        return rp_fail(RP_E_UNSUPPORTED, "JSON schema: more than %d alternatives of anyOf, oneOf, if and not", MAX_BRANCHES);
+        return rp_fail(RP_E_UNSUPPORTED, "JSON schema: more than %d alternatives of anyOf, oneOf, if and not",
+                       MAX_BRANCHES);
     s->depth++;
     *node       = NODE_NEVER;
     RpStatus st = rp_schema_expand(s, l);
@@ -215,8 +216,9 @@ static RpStatus make_rule(Schema *s, size_t i) {
 }
 
 static void set_up(Schema *s) {
-    const Rx blank = rp_rx_alt2(s->rx, rp_rx_range(s->rx, 9, 10), rp_rx_alt2(s->rx, rp_rx_byte(s->rx, 13), rp_rx_byte(s->rx, 32)));
-    s->space = (s->flags & RP_GRAMMAR_COMPACT) != 0 ? RX_EMPTY_TEXT : rp_rx_repeat(s->rx, blank, 0, RX_NO_LIMIT);
+    const Rx blank =
+        rp_rx_alt2(s->rx, rp_rx_range(s->rx, 9, 10), rp_rx_alt2(s->rx, rp_rx_byte(s->rx, 13), rp_rx_byte(s->rx, 32)));
+    s->space    = (s->flags & RP_GRAMMAR_COMPACT) != 0 ? RX_EMPTY_TEXT : rp_rx_repeat(s->rx, blank, 0, RX_NO_LIMIT);
     s->any_char = rp_pattern_any(s->rx, PATTERN_JSON);
     const JsonNode    *draft = rp_json_get(&s->json, s->json.nodes, "$schema");
     const RpGgufString uri   = rp_json_string(&s->json, draft);

@@ -3,7 +3,7 @@
  *
  *     place i, count c:  member i -> (i + 1, c + 1)      unless it is required: (i + 1, c)
  *     place n, count c:  "}" if c >= minProperties;      another member -> (n, c + 1) */
-#include "grammar/schema_object.h"
+#include "grammar/schema/object.h"
 
 #include <stdlib.h>
 
@@ -19,7 +19,8 @@ typedef struct ObjectNodes {
 } ObjectNodes;
 
 /* The name, after a comma if members came before, then its value. */
-static RpStatus member(const ObjectNodes *o, Rx name, const PartList *value, bool comma, uint32_t next, uint32_t *node) {
+static RpStatus member(const ObjectNodes *o, Rx name, const PartList *value, bool comma, uint32_t next,
+                       uint32_t *node) {
     Schema  *s    = o->s;
     PartList copy = {0};
     RpStatus st   = RP_OK;
@@ -43,8 +44,8 @@ static RpStatus last_place(const ObjectNodes *o, uint32_t *row) {
     Schema *s = o->s;
     for (size_t c = o->cap + 1; c-- > 0;) {
         const bool loops = c == o->cap && o->hi == UINT32_MAX, more = c < o->hi;
-        uint32_t   all   = NODE_NEVER, one;
-        row[c]           = rp_grammar_choice(s->g, NODE_NEVER, c >= o->lo ? o->close : NODE_NEVER);
+        uint32_t   all = NODE_NEVER, one;
+        row[c]         = rp_grammar_choice(s->g, NODE_NEVER, c >= o->lo ? o->close : NODE_NEVER);
         for (size_t k = 0; k < o->m->n_others && more; k++) {
             const OtherMembers *other = &o->m->others[k];
             if (other->name == RX_NONE) continue;
@@ -74,8 +75,8 @@ static RpStatus make(ObjectNodes *o, uint32_t *row, uint32_t *first) {
 
 RpStatus rp_schema_object(Schema *s, const Shape *shape, uint32_t next, uint32_t *node) {
     Members     m;
-    ObjectNodes o     = {.s = s, .m = &m, .lo = shape->min_members, .hi = shape->max_members};
-    uint32_t   *row   = NULL, first = NODE_NEVER;
+    ObjectNodes o   = {.s = s, .m = &m, .lo = shape->min_members, .hi = shape->max_members};
+    uint32_t   *row = NULL, first = NODE_NEVER;
     const Rx    lead  = s->lead;
     RpStatus    st    = rp_schema_members(s, shape, &m);
     *node             = NODE_NEVER;
@@ -88,7 +89,7 @@ RpStatus rp_schema_object(Schema *s, const Shape *shape, uint32_t next, uint32_t
     if (n_open == 0 && o.lo > m.n_named) m.is_impossible = true;
     o.cap = o.hi != UINT32_MAX ? o.hi : o.lo > 1 ? o.lo : 1;
     if (st == RP_OK && (o.cap + 1) * (m.n_named + 1) > MAX_COUNT_NODES) {
-        st    = rp_schema_drop(s, 0, o.hi != UINT32_MAX ? "maxProperties" : "minProperties", "the numbers are too large");
+        st = rp_schema_drop(s, 0, o.hi != UINT32_MAX ? "maxProperties" : "minProperties", "the numbers are too large");
         o.lo  = 0;
         o.hi  = UINT32_MAX;
         o.cap = 1;
@@ -98,7 +99,8 @@ RpStatus rp_schema_object(Schema *s, const Shape *shape, uint32_t next, uint32_t
         o.names = malloc((m.n_named + 1) * sizeof *o.names);
         st      = row == NULL || o.names == NULL ? rp_fail(RP_E_NOMEM, "out of memory for a grammar") : RP_OK;
         for (size_t i = 0; i < m.n_named && st == RP_OK; i++)
-            o.names[i] = with_colon(s, rp_schema_quoted(s, rp_schema_text(s, m.named[i].name.ptr, m.named[i].name.len)));
+            o.names[i] =
+                with_colon(s, rp_schema_quoted(s, rp_schema_text(s, m.named[i].name.ptr, m.named[i].name.len)));
         o.close = rp_schema_token(s, rp_rx_byte(s->rx, '}'), next);
         if (st == RP_OK) st = make(&o, row, &first);
         if (st == RP_OK) *node = rp_grammar_lexeme(s->g, rp_rx_cat(s->rx, lead, rp_rx_byte(s->rx, '{')), first);

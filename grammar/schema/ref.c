@@ -1,5 +1,5 @@
 /* $ref: JSON pointers (RFC 6901), anchors, and the URI of the schema itself. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +34,11 @@ static size_t decode(char *p, size_t n) {
 
 static const JsonNode *child_of(const Schema *s, const JsonNode *parent, const char *name, size_t n) {
     size_t wanted = 0, i = 0;
-    for (size_t k = 0; k < n; k++) wanted = name[k] >= '0' && name[k] <= '9' ? wanted * 10 + (size_t)(name[k] - '0') : SIZE_MAX / 20;
+    for (size_t k = 0; k < n; k++)
+        wanted = name[k] >= '0' && name[k] <= '9' ? wanted * 10 + (size_t)(name[k] - '0') : SIZE_MAX / 20;
     for (const JsonNode *c = rp_json_first(&s->json, parent); c != NULL; c = rp_json_next(&s->json, parent, c), i++)
-        if (parent->type == JSON_OBJECT ? equal(rp_json_key(&s->json, c), name, n) : parent->type == JSON_ARRAY && i == wanted)
+        if (parent->type == JSON_OBJECT ? equal(rp_json_key(&s->json, c), name, n)
+                                        : parent->type == JSON_ARRAY && i == wanted)
             return c;
     return NULL;
 }
@@ -63,16 +65,18 @@ static const JsonNode *resource_of(const Schema *s, uint32_t node) {
     while (at != NULL && schema_index(s, at) != node) {
         const JsonNode *child = rp_json_first(&s->json, at);
         while (child != NULL && child->end <= node) child = rp_json_next(&s->json, at, child);
-        at = child;
+        at                 = child;
         const JsonNode *id = rp_json_get(&s->json, at, s->old_refs ? "id" : "$id");
         if (id == NULL) id = rp_json_get(&s->json, at, "$id");
-        if (id != NULL && id->type == JSON_STRING && id->len > 0 && rp_json_string(&s->json, id).ptr[0] != '#') resource = at;
+        if (id != NULL && id->type == JSON_STRING && id->len > 0 && rp_json_string(&s->json, id).ptr[0] != '#')
+            resource = at;
     }
     return resource;
 }
 
 /* The schema with `keyword` equal to the text; within a resource unless that is NULL. */
-static const JsonNode *find(const Schema *s, const JsonNode *resource, const char *keyword, const char *text, size_t n) {
+static const JsonNode *find(const Schema *s, const JsonNode *resource, const char *keyword, const char *text,
+                            size_t n) {
     const size_t length = strlen(keyword);
     if (n == 0) return NULL;
     for (uint32_t i = 0; i < s->json.n_nodes; i++) {

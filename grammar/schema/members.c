@@ -2,7 +2,7 @@
  *
  *     value of name p  all of:  properties[p] of each schema, patternProperties whose pattern matches p, and
  *                               additionalProperties of each schema that has neither */
-#include "grammar/schema_object.h"
+#include "grammar/schema/object.h"
 
 #include "grammar/pattern.h"
 
@@ -76,9 +76,9 @@ static RpStatus find_patterns(Schema *s, const Shape *shape, Patterns *out) {
                 RP_TRY(rp_schema_drop(s, shape->objects.v[i], "patternProperties", "more than 4 patterns"));
                 return RP_OK;
             }
-            NamePattern *p  = &out->v[out->n];
-            *p              = (NamePattern){.schema = shape->objects.v[i], .value = schema_index(s, c)};
-            RpStatus     st = rp_pattern(s->rx, key.ptr, key.len, PATTERN_SEARCH, &p->plain);
+            NamePattern *p = &out->v[out->n];
+            *p             = (NamePattern){.schema = shape->objects.v[i], .value = schema_index(s, c)};
+            RpStatus st    = rp_pattern(s->rx, key.ptr, key.len, PATTERN_SEARCH, &p->plain);
             if (st == RP_OK) st = rp_pattern(s->rx, key.ptr, key.len, PATTERN_SEARCH | PATTERN_JSON, &p->json);
             if (st == RP_E_NOMEM) return st;
             if (st != RP_OK) {
@@ -104,10 +104,10 @@ static const JsonNode *property(const Schema *s, uint32_t schema, RpGgufString n
 static RpStatus value_of(Schema *s, const Shape *shape, const Patterns *p, unsigned matches, const RpGgufString *name,
                          PartList *out) {
     for (size_t i = 0; i < shape->objects.n; i++) {
-        const uint32_t  schema = shape->objects.v[i];
+        const uint32_t  schema  = shape->objects.v[i];
         const JsonNode *of_name = name != NULL ? property(s, schema, *name) : NULL;
-        const JsonNode *others = rp_schema_get(s, schema, "additionalProperties");
-        bool            known  = of_name != NULL;
+        const JsonNode *others  = rp_schema_get(s, schema, "additionalProperties");
+        bool            known   = of_name != NULL;
         if (known) RP_TRY(rp_part_add(out, part_of(schema_index(s, of_name), PART_SCHEMA)));
         for (size_t k = 0; k < p->n; k++)
             if (p->v[k].schema == schema && (matches >> k & 1) != 0) {
@@ -169,7 +169,8 @@ static RpStatus find_others(Schema *s, const Shape *shape, const Patterns *p, Rx
         *o              = (OtherMembers){.name = any};
         RP_TRY(value_of(s, shape, p, matches, NULL, &o->value));
         for (size_t k = 0; k < p->n; k++)
-            o->name = (matches >> k & 1) != 0 ? rp_rx_and(s->rx, o->name, p->v[k].json) : rp_rx_except(s->rx, o->name, p->v[k].json);
+            o->name = (matches >> k & 1) != 0 ? rp_rx_and(s->rx, o->name, p->v[k].json)
+                                              : rp_rx_except(s->rx, o->name, p->v[k].json);
         o->name = rp_schema_quoted(s, rp_rx_except(s->rx, o->name, listed));
         if (allowed != RX_ALL) o->name = rp_rx_and(s->rx, o->name, allowed);
         if (is_false(s, &o->value)) o->name = RX_NONE;

@@ -1,5 +1,5 @@
 /* What two schemas have in common, as far as it can be seen without building them. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 #include <string.h>
 
@@ -28,8 +28,9 @@ bool rp_json_equal(const Json *j, const JsonNode *a, const JsonNode *b) {
 unsigned rp_schema_type_of(const Schema *s, const JsonNode *value) {
     (void)s;
     static const unsigned types[] = {
-        [JSON_NULL] = TYPE_NULL,     [JSON_FALSE] = TYPE_BOOLEAN, [JSON_TRUE] = TYPE_BOOLEAN, [JSON_NUMBER] = TYPE_NUMBER,
-        [JSON_STRING] = TYPE_STRING, [JSON_ARRAY] = TYPE_ARRAY,   [JSON_OBJECT] = TYPE_OBJECT};
+        [JSON_NULL] = TYPE_NULL,     [JSON_FALSE] = TYPE_BOOLEAN, [JSON_TRUE] = TYPE_BOOLEAN,
+        [JSON_NUMBER] = TYPE_NUMBER, [JSON_STRING] = TYPE_STRING, [JSON_ARRAY] = TYPE_ARRAY,
+        [JSON_OBJECT] = TYPE_OBJECT};
     return types[value->type];
 }
 
@@ -98,7 +99,8 @@ static const JsonNode *member(const Schema *s, const JsonNode *object, RpGgufStr
 static bool property_differs(Schema *s, uint32_t a, uint32_t b) {
     const JsonNode *list = rp_schema_get(s, a, "required"), *of_a = rp_schema_get(s, a, "properties");
     const JsonNode *of_b = rp_schema_get(s, b, "properties"), *others = rp_schema_get(s, b, "additionalProperties");
-    const bool closed = others != NULL && others->type == JSON_FALSE && rp_schema_get(s, b, "patternProperties") == NULL;
+    const bool      closed =
+        others != NULL && others->type == JSON_FALSE && rp_schema_get(s, b, "patternProperties") == NULL;
     if (list == NULL || list->type != JSON_ARRAY) return false;
     for (const JsonNode *c = rp_json_first(&s->json, list); c != NULL; c = rp_json_next(&s->json, list, c)) {
         if (c->type != JSON_STRING) continue;

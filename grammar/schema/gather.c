@@ -1,5 +1,5 @@
 /* What a conjunction without branches allows for each type. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 #include "grammar/pattern.h"
 
@@ -18,10 +18,11 @@ static RpStatus count(const Schema *s, uint32_t node, const char *keyword, uint3
     uint64_t        x;
     *out = UINT32_MAX;
     if (n == NULL) return RP_OK;
-    RpGgufString text = rp_json_string(&s->json, n);
+    RpGgufString text  = rp_json_string(&s->json, n);
     JsonNode     whole = *n;
     if (text.len > 2 && memcmp(text.ptr + text.len - 2, ".0", 2) == 0) whole.len -= 2;
-    if (!rp_json_u63(&s->json, &whole, &x)) return rp_schema_bad(s, schema_index(s, n), "a count that is no whole number");
+    if (!rp_json_u63(&s->json, &whole, &x))
+        return rp_schema_bad(s, schema_index(s, n), "a count that is no whole number");
     *out = x < UINT32_MAX - 1 ? (uint32_t)x : UINT32_MAX - 1;
     return RP_OK;
 }
@@ -106,9 +107,11 @@ static RpStatus strings(Schema *s, uint32_t node, Shape *out) {
     if (format != NULL && format->type == JSON_STRING) {
         const RpGgufString name = rp_json_string(&s->json, format);
         e                       = rp_schema_format(s, name);
-        if (e != RX_NONE) out->string = rp_rx_and(s->rx, out->string, e);
-        else RP_TRY(rp_grammar_note(s->g, "format \"%.*s\" is not known: it allows every string",
-                                    (int)(name.len < 64 ? name.len : 64), name.ptr));
+        if (e != RX_NONE)
+            out->string = rp_rx_and(s->rx, out->string, e);
+        else
+            RP_TRY(rp_grammar_note(s->g, "format \"%.*s\" is not known: it allows every string",
+                                   (int)(name.len < 64 ? name.len : 64), name.ptr));
     }
     return s->rx->status;
 }
@@ -120,7 +123,8 @@ static bool has_any(const Schema *s, uint32_t node, const char *const *names, si
 }
 
 static RpStatus gather_schema(Schema *s, uint32_t node, Shape *out) {
-    static const char *const of_objects[] = {"properties", "patternProperties", "additionalProperties", "propertyNames"};
+    static const char *const of_objects[] = {"properties", "patternProperties", "additionalProperties",
+                                             "propertyNames"};
     static const char *const of_arrays[]  = {"items", "prefixItems", "additionalItems", "contains"};
     const JsonNode          *n            = schema_node(s, node), *required;
     if (n->type == JSON_FALSE) out->types = 0;
@@ -128,7 +132,8 @@ static RpStatus gather_schema(Schema *s, uint32_t node, Shape *out) {
     const JsonNode *type = rp_schema_get(s, node, "type");
     if (type != NULL) {
         const unsigned t = rp_schema_type_names(s, type);
-        if (type->type != JSON_STRING && type->type != JSON_ARRAY) return rp_schema_bad(s, node, "type that is no name");
+        if (type->type != JSON_STRING && type->type != JSON_ARRAY)
+            return rp_schema_bad(s, node, "type that is no name");
         out->types = (out->types & t & TYPE_ALL) | ((out->types | t) & TYPE_INTEGER);
     }
     RP_TRY(values_of(s, node, out));
@@ -154,8 +159,12 @@ static RpStatus exclude(Schema *s, const JsonNode *value, Shape *out) {
     Rx                 e;
     PartList           kept = {0};
     switch (value->type) {
-    case JSON_NULL: out->types &= ~(unsigned)TYPE_NULL; break;
-    case JSON_STRING: out->string = rp_rx_except(s->rx, out->string, rp_schema_text(s, text.ptr, text.len)); break;
+    case JSON_NULL:
+        out->types &= ~(unsigned)TYPE_NULL;
+        break;
+    case JSON_STRING:
+        out->string = rp_rx_except(s->rx, out->string, rp_schema_text(s, text.ptr, text.len));
+        break;
     case JSON_NUMBER:
         RP_TRY(rp_schema_equal_numbers(s, text, &e));
         out->number = rp_rx_and(s->rx, rp_rx_except(s->rx, out->number, e), rp_schema_decimal(s));
@@ -180,7 +189,12 @@ static RpStatus negate_bound(Schema *s, uint32_t node, RpGgufString key, Shape *
     static const struct {
         const char *name;
         bool        lower, exclusive;
-    } of_numbers[] = {{"minimum", false, true}, {"maximum", true, true}, {"exclusiveMinimum", false, false}, {"exclusiveMaximum", true, false}};
+    } of_numbers[] = {
+        {"minimum",          false, true },
+        {"maximum",          true,  true },
+        {"exclusiveMinimum", false, false},
+        {"exclusiveMaximum", true,  false}
+    };
     const JsonNode *n = schema_node(s, node);
     Rx              e;
     *known = true;
@@ -193,13 +207,16 @@ static RpStatus negate_bound(Schema *s, uint32_t node, RpGgufString key, Shape *
     }
     uint64_t x;
     if (key.len == 9 && memcmp(key.ptr + 3, "Length", 6) == 0) {
-        if (!rp_json_u63(&s->json, n, &x) || x > UINT32_MAX - 2) return rp_schema_bad(s, node, "a count that is no whole number");
+        if (!rp_json_u63(&s->json, n, &x) || x > UINT32_MAX - 2)
+            return rp_schema_bad(s, node, "a count that is no whole number");
         out->types &= TYPE_STRING;
         if (memcmp(key.ptr, "max", 3) == 0) {
             if (x + 1 > out->min_length) out->min_length = (uint32_t)x + 1;
         } else {
-            if (x == 0) out->types = 0;
-            else if (x - 1 < out->max_length) out->max_length = (uint32_t)x - 1;
+            if (x == 0)
+                out->types = 0;
+            else if (x - 1 < out->max_length)
+                out->max_length = (uint32_t)x - 1;
         }
         return RP_OK;
     }
@@ -252,7 +269,8 @@ RpStatus rp_schema_gather(Schema *s, const PartList *l, Shape *out) {
         case PART_SCHEMA:
         case PART_NOT:
         case PART_DEPENDENT:
-        case PART_KINDS: break;
+        case PART_KINDS:
+            break;
         case PART_NEGATED:
             if (part_done(l->v[i]) == 0) RP_TRY(gather_negated(s, node, out));
             break;
@@ -270,7 +288,9 @@ RpStatus rp_schema_gather(Schema *s, const PartList *l, Shape *out) {
             out->types &= TYPE_OBJECT;
             RP_TRY(rp_part_push(&out->forbidden, l->v[i]));
             break;
-        case PART_NO_KEY: RP_TRY(rp_part_push(&out->forbidden, l->v[i])); break;
+        case PART_NO_KEY:
+            RP_TRY(rp_part_push(&out->forbidden, l->v[i]));
+            break;
         }
     }
     return s->rx->status;

@@ -1,7 +1,7 @@
 /* What parts of a schema entail: the target of $ref, the schemas of allOf, the negation of a negation. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
-#include "grammar/schema_keywords.h"
+#include "grammar/schema/keywords.h"
 
 #include <string.h>
 
@@ -66,7 +66,7 @@ static RpStatus expand_schema(Schema *s, PartList *l, uint32_t node) {
     return all != NULL ? add_all(s, l, node, all, PART_SCHEMA, "allOf that is no array") : RP_OK;
 }
 
-/* Not a schema: not its target, or with several keywords a branch for each (schema_branch.c). */
+/* Not a schema: not its target, or with several keywords a branch for each (branch.c). */
 static RpStatus expand_not(Schema *s, PartList *l, uint32_t node) {
     const JsonNode *ref = rp_schema_get(s, node, "$ref");
     if (ref == NULL) return RP_OK;

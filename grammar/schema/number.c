@@ -1,5 +1,5 @@
 /* Numbers: bounds and multiples as expressions over decimal texts. */
-#include "grammar/schema.h"
+#include "grammar/schema/schema.h"
 
 #include <string.h>
 
@@ -48,18 +48,22 @@ static bool parse(RpGgufString text, Decimal *d) {
     return true;
 }
 
-static Rx digits(Schema *s, uint32_t lo, uint32_t hi) { return rp_rx_repeat(s->rx, rp_rx_range(s->rx, '0', '9'), lo, hi); }
+static Rx digits(Schema *s, uint32_t lo, uint32_t hi) {
+    return rp_rx_repeat(s->rx, rp_rx_range(s->rx, '0', '9'), lo, hi);
+}
 
-static Rx digit_between(Schema *s, int lo, int hi) { return lo > hi ? RX_NONE : rp_rx_range(s->rx, (unsigned)lo, (unsigned)hi); }
+static Rx digit_between(Schema *s, int lo, int hi) {
+    return lo > hi ? RX_NONE : rp_rx_range(s->rx, (unsigned)lo, (unsigned)hi);
+}
 
 /* Digits d[k..n) compared with as many others: greater, or less. */
 static Rx same_length(Schema *s, const char *d, int n, bool greater, bool first) {
     Rx e = RX_NONE;
     for (int k = n; k-- > 0;) {
-        const int lowest = first && k == 0 && n > 1 ? '1' : '0';
+        const int lowest  = first && k == 0 && n > 1 ? '1' : '0';
         const Rx  differs = greater ? digit_between(s, d[k] + 1, '9') : digit_between(s, lowest, d[k] - 1);
         const Rx  here    = rp_rx_cat(s->rx, differs, digits(s, (uint32_t)(n - 1 - k), (uint32_t)(n - 1 - k)));
-        e = rp_rx_alt2(s->rx, here, rp_rx_cat(s->rx, rp_rx_byte(s->rx, (unsigned char)d[k]), e));
+        e                 = rp_rx_alt2(s->rx, here, rp_rx_cat(s->rx, rp_rx_byte(s->rx, (unsigned char)d[k]), e));
     }
     return e;
 }
@@ -84,15 +88,17 @@ static Rx fraction_above(Schema *s, const Decimal *d, int k, bool strict) {
         return strict ? rp_rx_cat(s->rx, rp_rx_repeat(s->rx, rp_rx_byte(s->rx, '0'), 0, RX_NO_LIMIT), more) : any;
     }
     const Rx above = rp_rx_cat(s->rx, digit_between(s, d->fraction[k] + 1, '9'), any);
-    const Rx same  = rp_rx_cat(s->rx, rp_rx_byte(s->rx, (unsigned char)d->fraction[k]), fraction_above(s, d, k + 1, strict));
+    const Rx same =
+        rp_rx_cat(s->rx, rp_rx_byte(s->rx, (unsigned char)d->fraction[k]), fraction_above(s, d, k + 1, strict));
     return rp_rx_alt2(s->rx, above, same);
 }
 
 static Rx fraction_below(Schema *s, const Decimal *d, int k, bool strict) {
     if (k == d->n_fraction) return strict ? RX_NONE : rp_rx_repeat(s->rx, rp_rx_byte(s->rx, '0'), 0, RX_NO_LIMIT);
     const Rx below = rp_rx_cat(s->rx, digit_between(s, '0', d->fraction[k] - 1), digits(s, 0, RX_NO_LIMIT));
-    const Rx same  = rp_rx_cat(s->rx, rp_rx_byte(s->rx, (unsigned char)d->fraction[k]), fraction_below(s, d, k + 1, strict));
-    const Rx both  = rp_rx_alt2(s->rx, below, same);
+    const Rx same =
+        rp_rx_cat(s->rx, rp_rx_byte(s->rx, (unsigned char)d->fraction[k]), fraction_below(s, d, k + 1, strict));
+    const Rx both = rp_rx_alt2(s->rx, below, same);
     return k > 0 ? rp_rx_alt2(s->rx, both, RX_EMPTY_TEXT) : both;
 }
 
@@ -133,12 +139,13 @@ RpStatus rp_schema_bound(Schema *s, RpGgufString bound, bool lower, bool exclusi
     Decimal d;
     *out = RX_NONE;
     if (!parse(bound, &d))
-        return rp_fail(RP_E_UNSUPPORTED, "JSON schema: the bound %.*s has too many digits", (int)(bound.len < 100 ? bound.len : 100),
-                       bound.ptr);
+        return rp_fail(RP_E_UNSUPPORTED, "JSON schema: the bound %.*s has too many digits",
+                       (int)(bound.len < 100 ? bound.len : 100), bound.ptr);
     /* beyond the bound, on its side of 0; all of the other side, or none */
     if (d.negative == lower) {
         const Rx near = compared(s, &d, false, exclusive);
-        *out          = lower ? rp_rx_alt2(s->rx, unsigned_decimal(s), minus(s, near)) : rp_rx_alt2(s->rx, near, minus(s, unsigned_decimal(s)));
+        *out          = lower ? rp_rx_alt2(s->rx, unsigned_decimal(s), minus(s, near))
+                              : rp_rx_alt2(s->rx, near, minus(s, unsigned_decimal(s)));
     } else {
         const Rx far = compared(s, &d, true, exclusive);
         *out         = lower ? far : minus(s, far);
@@ -150,12 +157,13 @@ RpStatus rp_schema_equal_numbers(Schema *s, RpGgufString number, Rx *out) {
     Decimal d;
     *out = RX_NONE;
     if (!parse(number, &d))
-        return rp_fail(RP_E_UNSUPPORTED, "JSON schema: the number %.*s has too many digits", (int)(number.len < 100 ? number.len : 100),
-                       number.ptr);
+        return rp_fail(RP_E_UNSUPPORTED, "JSON schema: the number %.*s has too many digits",
+                       (int)(number.len < 100 ? number.len : 100), number.ptr);
     const Rx zeros = rp_rx_repeat(s->rx, rp_rx_byte(s->rx, '0'), d.n_fraction == 0 ? 1 : 0, RX_NO_LIMIT);
-    Rx       rest  = rp_rx_cat(s->rx, rp_rx_byte(s->rx, '.'), rp_rx_cat(s->rx, rp_rx_text(s->rx, d.fraction, (size_t)d.n_fraction), zeros));
+    Rx       rest  = rp_rx_cat(s->rx, rp_rx_byte(s->rx, '.'),
+                               rp_rx_cat(s->rx, rp_rx_text(s->rx, d.fraction, (size_t)d.n_fraction), zeros));
     if (d.n_fraction == 0) rest = rp_rx_alt2(s->rx, rest, RX_EMPTY_TEXT);
-    *out = rp_rx_cat(s->rx, rp_rx_text(s->rx, d.whole, (size_t)d.n_whole), rest);
+    *out            = rp_rx_cat(s->rx, rp_rx_text(s->rx, d.whole, (size_t)d.n_whole), rest);
     const bool zero = d.n_whole == 1 && d.whole[0] == '0' && d.n_fraction == 0;
     if (d.negative || zero) *out = zero ? rp_rx_alt2(s->rx, *out, minus(s, *out)) : minus(s, *out);
     return s->rx->status;
@@ -168,7 +176,8 @@ RpStatus rp_schema_multiple(Schema *s, uint32_t node, Rx *out) {
     uint64_t           divisor = 0;
     *out                       = RX_ALL;
     if (n->type != JSON_NUMBER) return rp_schema_bad(s, node, "multipleOf that is no number");
-    if (!parse(text, &d) || d.n_whole + d.n_fraction > 9) return rp_schema_drop(s, node, "multipleOf", "more than 9 digits");
+    if (!parse(text, &d) || d.n_whole + d.n_fraction > 9)
+        return rp_schema_drop(s, node, "multipleOf", "more than 9 digits");
     for (int i = 0; i < d.n_whole; i++) divisor = divisor * 10 + (uint64_t)(d.whole[i] - '0');
     for (int i = 0; i < d.n_fraction; i++) divisor = divisor * 10 + (uint64_t)(d.fraction[i] - '0');
     if (divisor == 0 || d.negative) return rp_schema_bad(s, node, "multipleOf that is not above 0");
@@ -177,7 +186,8 @@ RpStatus rp_schema_multiple(Schema *s, uint32_t node, Rx *out) {
 }
 
 Rx rp_schema_number(Schema *s, const Shape *shape) {
-    const Rx whole = rp_rx_alt2(s->rx, rp_rx_byte(s->rx, '0'), rp_rx_cat(s->rx, rp_rx_range(s->rx, '1', '9'), digits(s, 0, RX_NO_LIMIT)));
+    const Rx whole = rp_rx_alt2(s->rx, rp_rx_byte(s->rx, '0'),
+                                rp_rx_cat(s->rx, rp_rx_range(s->rx, '1', '9'), digits(s, 0, RX_NO_LIMIT)));
     const Rx sign  = rp_rx_alt2(s->rx, rp_rx_byte(s->rx, '-'), RX_EMPTY_TEXT);
     Rx       e     = rp_rx_cat(s->rx, sign, whole);
     if ((shape->types & TYPE_INTEGER) == 0) e = rp_schema_pattern(s, "-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?");
