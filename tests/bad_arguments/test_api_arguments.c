@@ -236,23 +236,11 @@ static void run(const char *header) {
 
 /* clang-format off */
 #define HEADERS(X) \
-    X(chat) X(convert) X(cpu) X(device) X(embed) X(executor) X(extend) X(file) X(gguf) X(graph) X(kernel) X(model) \
+    X(chat) X(convert) X(cpu) X(device) X(embed) X(executor) X(extend) X(file) X(gguf) X(grammar) X(graph) X(kernel) \
+    X(model) \
     X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) \
     X(version)
 /* clang-format on */
-#define HEADERS(X)                                                                                                     \
-    X(convert)                                                                                                         \
-    X(cpu)                                                                                                             \
-    X(device)                                                                                                          \
-    X(executor)                                                                                                        \
-    X(extend)                                                                                                          \
-    X(file)                                                                                                            \
-    X(gguf)                                                                                                            \
-    X(graph)                                                                                                           \
-    X(kernel)                                                                                                          \
-    X(model)                                                                                                           \
-    X(grammar)                                                                                                         \
-    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) X(version)
 
 #define X(header)                                                                                                      \
     Test(api_arguments, header) { run(#header); }
