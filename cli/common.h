@@ -59,7 +59,11 @@
 
 /* The values of rp_sampler_defaults(), as an initialiser. */
 #define SAMPLER_DEFAULTS                                                                                               \
-    { .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64 }
+    {                                                                                                                  \
+        .top_p = 1.0f, .repeat_penalty = 1.0f, .repeat_last_n = 64, .dry_base = 1.75f, .dry_allowed_length = 2,        \
+        .dry_penalty_last_n = 64, .xtc_threshold = 0.1f, .mirostat_tau = 5.0f, .mirostat_eta = 0.1f,                   \
+        .dynatemp_exponent = 1.0f                                                                                      \
+    }
 
 /* The variables of OPTIONS_DEVICE. */
 typedef struct DeviceArgs {

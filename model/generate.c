@@ -9,58 +9,85 @@
 #include "base/sized.h"
 #include "model/text/text_out.h"
 
-static RpStatus check_call(RpSession *s, const RpSampler *sampler, size_t n_prompt, const RpGenerateOptions *o) {
-    const int32_t n_vocab = rp_model_info(rp_session_model(s))->n_vocab;
-    if (rp_sampler_n_vocab(sampler) != n_vocab)
+#include <stdlib.h>
+
+/* One call of rp_generate. */
+typedef struct Call {
+    RpSession               *s;
+    RpSampler               *sampler;
+    const RpGenerateOptions *o;
+    RpGenerateResult        *result;
+    RpTokenLogprob          *top; /* [n_logprobs], or NULL */
+} Call;
+
+static RpStatus check_call(const Call *c, size_t n_prompt) {
+    const int32_t n_vocab = rp_model_info(rp_session_model(c->s))->n_vocab;
+    if (rp_sampler_n_vocab(c->sampler) != n_vocab)
         return rp_fail(RP_E_ARG, "the sampler is for a vocabulary of %d tokens, the model has %d",
-                       rp_sampler_n_vocab(sampler), n_vocab);
-    if (o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens", o->max_tokens);
-    if (n_prompt == 0 && rp_session_logits(s) == NULL)
+                       rp_sampler_n_vocab(c->sampler), n_vocab);
+    if (c->o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens", c->o->max_tokens);
+    if (c->o->n_logprobs < 0 || c->o->n_logprobs > n_vocab)
+        return rp_fail(RP_E_ARG, "n_logprobs %d: must be from 0 to %d", c->o->n_logprobs, n_vocab);
+    if (n_prompt == 0 && rp_session_logits(c->s) == NULL)
         return rp_fail(RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
     return RP_OK;
 }
 
-static RpStatus take_prompt(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n,
-                            const RpGenerateOptions *o) {
+static RpStatus take_prompt(const Call *c, const int32_t *prompt, size_t n) {
     if (n == 0) return RP_OK;
-    RP_TRY(rp_session_prefill(s, prompt, n, o->prefill_progress, o->user));
-    for (size_t i = 0; i < n; i++) rp_sampler_accept(sampler, prompt[i]);
+    RP_TRY(rp_session_prefill(c->s, prompt, n, c->o->prefill_progress, c->o->user));
+    for (size_t i = 0; i < n; i++) rp_sampler_accept(c->sampler, prompt[i]);
+    return RP_OK;
+}
+
+static RpStatus note_token(const Call *c, int32_t token) {
+    c->result->n_generated++;
+    return c->o->tokens != NULL ? rp_token_list_push(c->o->tokens, token) : RP_OK;
+}
+
+/* The log probabilities of the logits that `token` was sampled from. */
+static RpStatus note_logprobs(const Call *c, const float *logits, int32_t token) {
+    RpTokenLogprob chosen;
+    const int32_t  n = c->o->n_logprobs;
+    if (c->o->on_logprobs == NULL) return RP_OK;
+    RP_TRY(rp_logprobs(logits, rp_sampler_n_vocab(c->sampler), token, &chosen, c->top, n));
+    if (!c->o->on_logprobs(&chosen, c->top, (size_t)n, c->o->user)) return rp_fail(RP_E_CANCELLED, "a reply");
     return RP_OK;
 }
 
 /* Samples on the host, from the session's logits. */
-static RpStatus sample_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o, RpGenerateResult *result,
-                             int32_t *token) {
-    RP_TRY(rp_sampler_sample(sampler, rp_session_logits(s), token));
-    result->n_generated++;
-    return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
+static RpStatus sample_token(const Call *c, int32_t *token) {
+    const float *logits = rp_session_logits(c->s);
+    RP_TRY(rp_sampler_sample(c->sampler, logits, token));
+    RP_TRY(note_token(c, *token));
+    return note_logprobs(c, logits, *token);
 }
 
 /* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the
  * device starts here, with the first token that it can produce. */
-static RpStatus next_token(RpSession *s, RpSampler *sampler, const RpGenerateOptions *o, RpGenerateResult *result,
-                           int32_t *token) {
-    if (!rp_session_samples_on_device(s, sampler)) {
+static RpStatus next_token(const Call *c, int32_t *token) {
+    RpSession *s = c->s;
+    if (c->result->host_sampling != NULL || s->sampling.executor == NULL) {
         RP_TRY(rp_session_step(s, *token));
-        return sample_token(s, sampler, o, result, token);
+        return sample_token(c, token);
     }
     if (!s->replying) {
         /* the device must not run past the context or the limit */
-        const int32_t room = s->n_ctx - s->n_past, wanted = o->max_tokens - result->n_generated;
-        RP_TRY(rp_session_reply_begin(s, sampler, *token, o->max_tokens > 0 && wanted < room ? wanted : room,
-                                      o->ignore_end));
+        const int32_t room = s->n_ctx - s->n_past, wanted = c->o->max_tokens - c->result->n_generated;
+        RP_TRY(rp_session_reply_begin(s, c->sampler, *token, c->o->max_tokens > 0 && wanted < room ? wanted : room,
+                                      c->o->ignore_end));
     }
-    RP_TRY(rp_session_reply_next(s, sampler, token));
-    result->n_generated++;
-    return o->tokens != NULL ? rp_token_list_push(o->tokens, *token) : RP_OK;
+    RP_TRY(rp_session_reply_next(s, c->sampler, token));
+    return note_token(c, *token);
 }
 
 /* The decode loop, from the logits after the prompt. The first token is always sampled on the host. */
-static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double start, RpGenerateResult *result) {
-    const RpGenerateOptions *o = text->options;
+static RpStatus reply(const Call *c, TextOut *text, double start) {
+    const RpGenerateOptions *o      = c->o;
+    RpGenerateResult        *result = c->result;
     int32_t                  token;
     bool                     done = false;
-    RP_TRY(sample_token(s, sampler, o, result, &token));
+    RP_TRY(sample_token(c, &token));
     result->first_token_s = rp_seconds() - start;
     for (;;) {
         if (!o->ignore_end && text->tokenizer != NULL && rp_tokenizer_is_end(text->tokenizer, token)) {
@@ -73,36 +100,43 @@ static RpStatus reply(RpSession *s, RpSampler *sampler, TextOut *text, double st
             result->reason = RP_STOP_LIMIT;
             break;
         }
-        if (rp_session_n_past(s) == rp_session_n_ctx(s)) {
+        if (rp_session_n_past(c->s) == rp_session_n_ctx(c->s)) {
             result->reason = RP_STOP_CONTEXT;
             break;
         }
         const double before = rp_seconds();
-        RP_TRY(next_token(s, sampler, o, result, &token));
+        RP_TRY(next_token(c, &token));
         result->decode_s += rp_seconds() - before;
     }
     if (result->reason != RP_STOP_CANCELLED) rp_text_out_rest(text);
     return RP_OK;
 }
 
-static RpStatus generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
-                         const RpGenerateOptions *options, RpGenerateResult *result) {
-    const double start = rp_seconds();
-    TextOut      text;
-    RP_TRY(check_call(s, sampler, n_prompt, options));
-    RpStatus st = rp_text_out_open(&text, rp_model_tokenizer(rp_session_model(s)), options);
+static RpStatus generate(Call *c, const int32_t *prompt, size_t n_prompt) {
+    const double      start  = rp_seconds();
+    RpGenerateResult *result = c->result;
+    TextOut           text;
+    RP_TRY(check_call(c, n_prompt));
+    if (c->o->on_logprobs != NULL && c->o->n_logprobs > 0) {
+        c->top = malloc((size_t)c->o->n_logprobs * sizeof *c->top);
+        if (c->top == NULL)
+            return rp_fail(RP_E_NOMEM, "out of memory for the log probabilities of %d tokens", c->o->n_logprobs);
+    }
+    result->host_sampling = rp_session_host_sampling(c->s, c->sampler, c->o);
+    RpStatus st           = rp_text_out_open(&text, rp_model_tokenizer(rp_session_model(c->s)), c->o);
     if (st == RP_OK) {
-        const int32_t n_before = rp_session_n_past(s);
-        st                     = take_prompt(s, sampler, prompt, n_prompt, options);
+        const int32_t n_before = rp_session_n_past(c->s);
+        st                     = take_prompt(c, prompt, n_prompt);
         result->prefill_s      = rp_seconds() - start;
-        result->n_prompt       = rp_session_n_past(s) - n_before;
-        if (st == RP_OK) st = reply(s, sampler, &text, start, result);
+        result->n_prompt       = rp_session_n_past(c->s) - n_before;
+        if (st == RP_OK) st = reply(c, &text, start);
         if (st == RP_OK)
-            st = rp_session_reply_end(s);
+            st = rp_session_reply_end(c->s);
         else /* keeps the error of the reply */
-            rp_session_reply_drop(s);
+            rp_session_reply_drop(c->s);
     }
     rp_text_out_close(&text);
+    free(c->top);
     return st == RP_E_CANCELLED ? RP_OK : st; /* result->reason says so */
 }
 
@@ -117,7 +151,7 @@ RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prom
     RpGenerateOptions o;
     RpGenerateResult  r  = {.reason = RP_STOP_CANCELLED};
     RpStatus          st = rp_sized_in(&o, sizeof o, options, options_bytes, "RpGenerateOptions");
-    if (st == RP_OK) st = generate(s, sampler, prompt, n_prompt, &o, &r);
+    if (st == RP_OK) st = generate(&(Call){.s = s, .sampler = sampler, .o = &o, .result = &r}, prompt, n_prompt);
     rp_sized_out(result, result_bytes, &r, sizeof r);
     return st;
 }

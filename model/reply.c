@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The step state on the device has a ring of RECENT_TOKENS. A sampler with a longer one samples on the
- * host. */
-bool rp_session_samples_on_device(const RpSession *s, const RpSampler *sampler) {
+/* The step state on the device has a ring of RECENT_TOKENS. */
+const char *rp_session_host_sampling(const RpSession *s, const RpSampler *sampler, const RpGenerateOptions *o) {
     size_t n_words;
     (void)rp_sampler_state(sampler, &n_words);
-    return s->sampling.executor != NULL && n_words <= RP_STEP_WORDS + RECENT_TOKENS;
+    if (s->sampling.executor == NULL) return NULL;
+    if (o->on_logprobs != NULL) return "log probabilities";
+    if (n_words > RP_STEP_WORDS + RECENT_TOKENS) return "repeat_last_n";
+    return rp_sampler_host_only(sampler)[0] != '\0' ? rp_sampler_host_only(sampler) : NULL;
 }
 
 RpStatus rp_session_reply_begin(RpSession *s, const RpSampler *sampler, int32_t token, int32_t max_tokens,

@@ -4,9 +4,9 @@
 
 #include "model/runner.h"
 
-/* True where the device can sample with this sampler; otherwise logits are copied to the host and sampled
- * there. */
-bool rp_session_samples_on_device(const RpSession *s, const RpSampler *sampler);
+/* Why a session that can sample on its device does not with this sampler and these options (I10): logits are copied to
+ * the host and sampled there. NULL: it does, or cannot. */
+const char *rp_session_host_sampling(const RpSession *s, const RpSampler *sampler, const RpGenerateOptions *o);
 
 /* A reply on the device: begin, next for each token, then end or, after a failure, drop.
  *

@@ -4,6 +4,7 @@
 #include "cli/conversation.h"
 #include "cli/default_model.h"
 #include "cli/report.h"
+#include "cli/sampler.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -15,19 +16,19 @@
 #endif
 
 static struct {
-    const char     *model, *system, *template_name, *passes, *kv;
-    int32_t         n, threads, ctx;
-    RpSamplerParams sampler;
-    bool            no_template, parse_special, stats, quiet;
-    DeviceArgs      device;
-} args = {.sampler = SAMPLER_DEFAULTS};
+    const char *model, *system, *template_name, *passes, *kv;
+    int32_t     n, threads, ctx;
+    SamplerArgs sampler;
+    bool        no_template, parse_special, stats, quiet;
+    DeviceArgs  device;
+} args = {.sampler = SAMPLING_DEFAULTS};
 
 typedef struct Chat {
     Conversation conversation;
     const char  *system;      /* args.system or `system_copy` */
     char        *system_copy; /* text of the last /system, malloc */
     Progress     progress;
-    bool         terminal, quit;
+    bool         terminal, quit, told_sampling;
     char         last; /* last character printed */
 } Chat;
 
@@ -94,6 +95,8 @@ static RpStatus answer(Chat *c, const char *message) {
         return RP_OK;
     }
     RP_TRY(st);
+    if (!c->told_sampling) cli_report_host_sampling(&result);
+    c->told_sampling = true;
     if (result.reason == RP_STOP_CONTEXT) notice("the context is full: /reset empties it, -c sets a larger one");
     if (result.reason == RP_STOP_LIMIT) notice("stopped at the limit of -n");
     if (args.stats) cli_report(&(Report){c->conversation.session, &result, 0.0, result.first_token_s});
@@ -174,7 +177,7 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     RP_TRY(open_format(*model, &c->conversation.format));
-    RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(*model)->n_vocab, sampler));
+    RP_TRY(cli_open_sampler(&args.sampler, *model, sampler));
     RP_TRY(cli_open_session(*model, &args.device, args.quiet, &o, session));
     c->conversation.session       = *session;
     c->conversation.sampler       = *sampler;
@@ -199,6 +202,7 @@ static int run(void) {
     free(chat.system_copy);
     rp_session_free(session);
     rp_sampler_free(sampler);
+    cli_free_sampler_args(&args.sampler);
     rp_model_free(model);
     return cli_print("", 0) ? cli_exit(st) : EXIT_ERROR; /* cli_close_stdout reports it */
 }
@@ -213,7 +217,7 @@ static const Option options[] = {
              "recognise control tokens in messages too, which can then forge turns; default: messages are "
              "plain text"),
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full", 0, 0),
-    OPTIONS_SAMPLER(args.sampler),
+    OPTIONS_SAMPLING(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_LORA(args.device.adapters),

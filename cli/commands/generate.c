@@ -3,19 +3,21 @@
 #include "cli/chat_format.h"
 #include "cli/commands.h"
 #include "cli/experts.h"
+#include "cli/logprobs.h"
 #include "cli/report.h"
+#include "cli/sampler.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-    const char     *model, *prompt, *file, *system, *template_name, *passes, *kv;
-    int32_t         n, threads, ctx;
-    RpSamplerParams sampler;
-    TextList        stop;
-    bool            chat, no_template, parse_special, ignore_end, echo, special, json, quiet, experts;
-    DeviceArgs      device;
-} args = {.n = 256, .sampler = SAMPLER_DEFAULTS};
+    const char *model, *prompt, *file, *system, *template_name, *passes, *kv;
+    int32_t     n, threads, ctx, logprobs;
+    SamplerArgs sampler;
+    TextList    stop;
+    bool        chat, no_template, parse_special, ignore_end, echo, special, json, quiet, experts;
+    DeviceArgs  device;
+} args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS};
 
 /* Everything that the command opens. */
 typedef struct Run {
@@ -26,8 +28,9 @@ typedef struct Run {
     RpTokenList ids, reply;
     char       *text; /* the reply, for JSON */
     size_t      n_text;
-    bool        no_memory; /* for it */
-    char        last;      /* last character printed */
+    bool        no_memory; /* for it, or for the log probabilities */
+    Logprobs    logprobs;
+    char        last; /* last character printed */
     Progress    progress;
 } Run;
 
@@ -46,6 +49,12 @@ static bool on_text(const char *text, size_t len, void *user) {
     memcpy(r->text + r->n_text, text, len);
     r->n_text += len;
     return !cli_interrupted();
+}
+
+static bool on_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user) {
+    Run *r       = user;
+    r->no_memory = !cli_logprobs_add(&r->logprobs, chosen, top, n_top);
+    return !r->no_memory;
 }
 
 /* The progress line must be gone before the first piece of the reply is printed. */
@@ -100,7 +109,7 @@ static RpStatus open_all(Run *r) {
     if (r->ids.n == 0)
         return rp_fail(RP_E_ARG, "the prompt is empty and this model has no beginning-of-sequence token to start "
                                  "from: give some text");
-    RP_TRY(rp_sampler_new(&args.sampler, rp_model_info(r->model)->n_vocab, &r->sampler));
+    RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
     RpSessionOptions o = {.n_ctx         = args.ctx,
@@ -119,6 +128,8 @@ static void close_all(Run *r) {
     rp_model_free(r->model);
     free(r->prompt.bytes);
     free(r->text);
+    cli_logprobs_free(&r->logprobs);
+    cli_free_sampler_args(&args.sampler);
     free(args.stop.items);
 }
 
@@ -129,8 +140,9 @@ static void print_json(const Run *r, const Report *report) {
     rp_put_json_string(r->text, r->n_text, stdout);
     printf(",\"tokens\":[");
     for (size_t i = 0; i < r->reply.n; i++) printf("%s%d", i > 0 ? "," : "", r->reply.ids[i]);
-    printf("],\"seed\":%llu,", (unsigned long long)args.sampler.seed);
+    printf("],\"seed\":%llu,", (unsigned long long)args.sampler.p.seed);
     cli_report_json(report, stdout);
+    if (args.logprobs >= 0) cli_logprobs_json(&r->logprobs, rp_model_tokenizer(r->model), stdout);
     if (args.experts) cli_experts_json(r->session, stdout);
     printf("}\n");
 }
@@ -146,7 +158,9 @@ static RpStatus generate(Run *r, RpGenerateResult *result) {
                                       .prefill_progress = on_prefill,
                                       .on_text          = on_text,
                                       .user             = r,
-                                      .tokens           = &r->reply};
+                                      .tokens           = &r->reply,
+                                      .on_logprobs      = args.logprobs >= 0 ? on_logprobs : NULL,
+                                      .n_logprobs       = args.logprobs > 0 ? args.logprobs : 0};
     const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
     const double   begin  = cli_since_start();
@@ -156,8 +170,10 @@ static RpStatus generate(Run *r, RpGenerateResult *result) {
     if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
     if (r->no_memory) return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
+    cli_report_host_sampling(result);
     if (!cli_print("", 0)) return RP_OK; /* stdout is closed; cli_close_stdout reports it */
     if (args.json) print_json(r, &report);
+    if (!args.json && args.logprobs >= 0) cli_logprobs_print(&r->logprobs, rp_model_tokenizer(r->model), stderr);
     if (!args.json && !args.quiet) cli_report(&report);
     if (!args.json && args.experts) cli_experts_print(r->session, stderr);
     return RP_OK;
@@ -192,7 +208,7 @@ static const Option options[] = {
     CLI_TEXT("prompt", 'p', args.prompt, "TEXT", "the prompt; -: standard input"),
     CLI_FILE(FILE_READ, "file", 'f', args.file, "FILE", "read the prompt from a file; -: standard input"),
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens, default 256; 0: until the context is full", 0, 0),
-    OPTIONS_SAMPLER(args.sampler),
+    OPTIONS_SAMPLING(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_LORA(args.device.adapters),
@@ -209,6 +225,9 @@ static const Option options[] = {
     CLI_FLAG("ignore-eos", 0, args.ignore_end, "continue after end-of-text tokens"),
     CLI_FLAG("special", 0, args.special, "print control tokens too"),
     CLI_FLAG("echo", 0, args.echo, "print the prompt before the reply"),
+    CLI_INT("logprobs", 0, args.logprobs, "N",
+            "print the log probability of each token, and those of the N most probable ones, before any sampling", 0,
+            0),
     CLI_FLAG("experts", 0, args.experts, "print how often each expert of each layer was chosen"),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),

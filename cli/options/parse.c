@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAME = 32, MAX_OPTIONS = 48 };
+enum { MAX_NAME = 32, MAX_OPTIONS = 96 };
 
 static const char *color;
 static bool        no_memory; /* the command line is right, but there was no memory for a list */

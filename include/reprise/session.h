@@ -172,8 +172,13 @@ typedef struct RpGenerateOptions {
      * to be the beginning of a stop string is held back. A model without a tokenizer has no text: len is always 0 and
      * stop strings never match. */
     bool (*on_text)(const char *text, size_t len, void *user);
-    void        *user;   /* handed to both callbacks */
+    void        *user;   /* handed to all callbacks */
     RpTokenList *tokens; /* or NULL: every sampled token is appended, the end token too */
+    /* Or NULL: receives the log probability of each sampled token, the end token too, and those of the n_logprobs most
+     * probable ones (rp_logprobs), before its text; return false to stop. A GPU then copies the logits of each token to
+     * the host, which samples. */
+    bool (*on_logprobs)(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user);
+    int32_t n_logprobs; /* 0 to n_vocab */
 } RpGenerateOptions;
 
 typedef struct RpGenerateResult {
@@ -181,6 +186,10 @@ typedef struct RpGenerateResult {
     int32_t      n_prompt, n_generated; /* tokens; n_generated counts sampled tokens, the end token too */
     double       prefill_s, decode_s;   /* seconds; decode_s covers the n_generated - 1 steps after the first token */
     double       first_token_s;         /* seconds from the call to the first token */
+    const char
+        *host_sampling; /* why a GPU that can sample did not, so that each token's logits were copied to the host:
+                                 * "log probabilities", a list as rp_sampler_host_only has it, ...; NULL: it did, or
+                                 * cannot. Owned by the sampler */
 } RpGenerateResult;
 
 /* Appends the prompt to the context and samples a reply until an end token, a stop string, max_tokens or the end of the
@@ -189,8 +198,9 @@ typedef struct RpGenerateResult {
  * from rp_session_logits. `options` may be NULL for the defaults.
  * A callback that returns false ends the call with RP_OK and RP_STOP_CANCELLED, also during the prefill: tokens
  * appended so far stay, text held back is dropped.
- * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, or a sampler for another
- * vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is filled on failure too. */
+ * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, n_logprobs out of range, or
+ * a sampler for another vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is filled on
+ * failure too. */
 RP_API RP_NODISCARD RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
                                                const RpGenerateOptions *options, size_t options_bytes,
                                                RpGenerateResult *result, size_t result_bytes);

@@ -223,7 +223,7 @@ MEMBERS = {
     "RpEmbedderOptions.device": ['"tpu"'], "RpEmbedderOptions.repack": ['"yes"'],
     "RpGenerateOptions.max_tokens": ["-1", "INT32_MIN"], "RpGenerateOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpGenerateOptions.n_stop": [],
     "RpGenerateOptions.prefill_progress": [], "RpGenerateOptions.on_text": [], "RpGenerateOptions.user": [],
-    "RpGenerateOptions.tokens": [],
+    "RpGenerateOptions.tokens": [], "RpGenerateOptions.on_logprobs": [], "RpGenerateOptions.n_logprobs": ["-1", "INT32_MAX"],
     "RpReplyParserOptions.format": ['(RpReplyFormat){"no such", NULL}', '(RpReplyFormat){NULL, "no such"}'],
     "RpReplyParserOptions.tokenizer": [], "RpReplyParserOptions.tools": [], "RpReplyParserOptions.tools_bytes": [],
     "RpReplyParserOptions.in_reasoning": [], "RpReplyParserOptions.id_seed": [], "RpReplyParserOptions.max_call_bytes": [],

@@ -100,9 +100,43 @@ def test_bad_values_exit_2_and_say_what_is_possible():
         ("--seed", "-3", "2^64-1"),
         ("--seed", "18446744073709551616", "2^64-1"),
         ("-t", "5000", "from 0 to 512"),
+        ("--typical", "2", "from 0 to 1"),
+        ("--mirostat", "3", "from 0 to 2"),
+        ("--dry-base", "0.5", "from 1 to 1e+06"),
     ]:
         expect_refusal(run(*g, option, value), 2, value, words)
     expect_refusal(run("bench", "-m", TINY, "-r", "0"), 2, "from 1 to")
+
+
+def test_steps_of_sampling():
+    g = ["generate", "-m", TINY, "-p", "abc", "-n", "12", "-q", "--ignore-eos"]
+    greedy = ok(run(*g)).out
+    banned = json.loads(ok(run(*g, "--json", "--logit-bias", "36-inf", "--logit-bias", "12+3")).out)
+    expect(36 not in banned["tokens"], "a banned token", banned)
+    for more in (["--samplers", "temperature"], ["--dry-sequence-breaker", "none", "--dry-sequence-breaker", "x"],
+                 ["--min-keep", "3"], ["--typical", "1"], ["--xtc-threshold", "0.1"]):
+        expect(ok(run(*g, *more)).out == greedy, "greedy", more)
+    steps = ["--temp", "0.9", "--typical", "0.9", "--top-nsigma", "2", "--xtc-probability", "0.5", "--presence-penalty", "0.2",
+             "--frequency-penalty", "0.1", "--dry-multiplier", "0.8", "--dynatemp-range", "0.2", "--dynatemp-exp", "1.5"]
+    expect(ok(run(*g, *steps)).out == ok(run(*g, *steps)).out != greedy, "a seed", "two replies")
+    expect(ok(run(*g, "--temp", "1", "--mirostat", "2", "--mirostat-ent", "2", "--mirostat-lr", "0.2")).out != greedy, "", "mirostat")
+    for value, words in (("9", "--logit-bias 9: must be a token id, then + or - and a number"), ("9+x", "--logit-bias 9+x"),
+                         ("-3+1", "--logit-bias -3+1"), ("99+1", "logit_bias: token 99, the vocabulary has 64")):
+        expect_refusal(run(*g, f"--logit-bias={value}"), 1, words)
+    expect_refusal(run(*g, "--mirostat", "1"), 1, "mirostat 1: must be 0 or 2")
+    expect_refusal(run(*g, "--samplers", "top_q"), 1, "samplers: `top_q` is none of penalties")
+
+
+def test_log_probabilities():
+    g = ["generate", "-m", TINY, "-p", "abc", "-n", "4", "-q", "--ignore-eos"]
+    said = json.loads(ok(run(*g, "--json", "--logprobs", "2")).out)
+    expect([t["id"] for t in said["logprobs"]] == said["tokens"], "the tokens", said)
+    for t in said["logprobs"]: # greedy: the most probable token, ln p < 0
+        expect(t["top"][0] == {k: t[k] for k in ("id", "text", "logprob")}, "greedy", t)
+        expect(0 > t["top"][0]["logprob"] >= t["top"][1]["logprob"] and len(t["top"]) == 2, "order", t)
+    r = ok(run(*g, "--logprobs", "1"))
+    expect(r.out == ok(run(*g)).out and len(r.err.splitlines()) == 4 and r.err.startswith('"B" -'), "one line a token", r)
+    expect_refusal(run(*g, "--logprobs", "65"), 1, "n_logprobs 65: must be from 0 to 64")
 
 
 def test_values_may_be_attached_to_their_option():

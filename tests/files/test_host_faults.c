@@ -302,13 +302,26 @@ static bool add_text(const char *text, size_t n, void *user) {
     return true;
 }
 
+static bool add_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user) {
+    (void)user;
+    add_result(chosen, sizeof *chosen);
+    add_result(top, n_top * sizeof *top);
+    return true;
+}
+
 static RpStatus use_session(RpSession *s, RpSampler *sampler) {
     static const char *const stops[] = {"a text that never comes", "another"};
     int32_t                  ids[N_PROMPT];
     RpTokenList              list = {0};
     RpGenerateResult         r;
-    const RpGenerateOptions  o = {
-         .max_tokens = N_IDS, .stop = stops, .n_stop = 2, .ignore_end = true, .on_text = add_text, .tokens = &list};
+    const RpGenerateOptions  o = {.max_tokens  = N_IDS,
+                                  .stop        = stops,
+                                  .n_stop      = 2,
+                                  .ignore_end  = true,
+                                  .on_text     = add_text,
+                                  .tokens      = &list,
+                                  .on_logprobs = add_logprobs,
+                                  .n_logprobs  = 2};
     for (int i = 0; i < N_PROMPT; i++) ids[i] = 3 + 7 * i % 40;
     RP_TRY(rp_session_score(s, ids, 3, add_logits, NULL));
     RP_TRY(rp_session_step(s, ids[3]));

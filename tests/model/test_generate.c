@@ -6,6 +6,7 @@
 #include "tests/support/case.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,51 @@ Test(generate, generates_the_tokens_of_a_manual_loop) {
     cr_expect_eq(n, n_text);
     cr_expect_arr_eq(by_hand, text, n);
     rp_token_list_free(&ids);
+}
+
+static RpTokenLogprob logprobs[64][4]; /* the token and the three most probable ones */
+static int            n_logprobs, stop_at_logprobs;
+
+static bool on_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user) {
+    cr_assert_eq(user, (void *)text);
+    cr_assert_eq(n_top, 3);
+    cr_assert_eq(n_calls, n_logprobs, "before the text of the token");
+    logprobs[n_logprobs][0] = *chosen;
+    memcpy(&logprobs[n_logprobs][1], top, 3 * sizeof *top);
+    return ++n_logprobs != stop_at_logprobs;
+}
+
+/* Against softmax in double of the logits of a loop over the session; the text is the same with and without. */
+Test(generate, log_probabilities_are_those_of_the_logits) {
+    RpTokenList             ids = {0}, plain = {0};
+    const RpGenerateOptions with = {.max_tokens = 30, .ignore_end = true, .on_logprobs = on_logprobs, .n_logprobs = 3};
+    const int32_t           n_vocab = rp_model_info(model)->n_vocab;
+    reply(5, (RpGenerateOptions){.max_tokens = 30, .ignore_end = true}, &plain);
+    const RpGenerateResult result = reply(5, with, &ids);
+    cr_assert_eq(n_logprobs, 30);
+    cr_assert_eq(ids.n, plain.n);
+    cr_assert_arr_eq(ids.ids, plain.ids, ids.n * sizeof *ids.ids);
+    cr_assert_null(result.host_sampling, "the CPU always samples on the host");
+    cr_assert_eq(rp_session_rewind(session, 0), RP_OK);
+    cr_assert_eq(rp_session_prefill(session, prompt, 5, NULL, NULL), RP_OK);
+    for (int i = 0; i < 30; i++) {
+        const float *logits = rp_session_logits(session);
+        double       sum    = 0.0;
+        for (int32_t k = 0; k < n_vocab; k++) sum += exp((double)logits[k]);
+        cr_assert_eq(logprobs[i][0].token, ids.ids[i], CASE(i));
+        for (int k = 0; k < 4; k++)
+            cr_assert(fabs((double)logprobs[i][k].logprob - ((double)logits[logprobs[i][k].token] - log(sum))) < 1e-5,
+                      CASE(i, k));
+        cr_assert(logprobs[i][1].logprob >= logprobs[i][2].logprob && logprobs[i][2].logprob >= logprobs[i][3].logprob,
+                  CASE(i));
+        cr_assert_eq(rp_session_step(session, ids.ids[i]), RP_OK, CASE(i));
+    }
+    n_logprobs       = 0;
+    stop_at_logprobs = 4;
+    cr_assert_eq(reply(5, with, NULL).reason, RP_STOP_CANCELLED);
+    cr_assert_eq(n_calls, 3, "no text of the token whose callback stopped the reply");
+    rp_token_list_free(&ids);
+    rp_token_list_free(&plain);
 }
 
 Test(generate, continues_from_the_last_token) {
@@ -233,6 +279,7 @@ Test(generate, refusals_name_their_reason) {
     const char *const empty[] = {"x", ""};
     refused(0, NULL, RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
     refused(3, &(RpGenerateOptions){.max_tokens = -1}, RP_E_ARG, "a reply of -1 tokens");
+    refused(3, &(RpGenerateOptions){.n_logprobs = 65}, RP_E_ARG, "n_logprobs 65: must be from 0 to 64");
     refused(3, &(RpGenerateOptions){.stop = empty, .n_stop = 2}, RP_E_ARG, "stop string 1 is empty");
     refused(3,
             &(RpGenerateOptions){

@@ -278,3 +278,44 @@ def test_write_models(tmp_path):
         x, y = a.logits([1, 2, 3]), b.logits([1, 2, 3])
         assert np.abs(x - y).max() < 0.05 * np.abs(x).max()
         assert b.info.weight_bytes < a.info.weight_bytes
+
+
+def test_samplers_have_the_steps_of_llama_cpp():
+    logits = np.array([1.0, 3.0, 2.0, 2.5], np.float32)
+    assert reprise.Sampler(4).host_only == ""
+    assert reprise.Sampler(4, logit_bias={1: -np.inf}).sample(logits) == 3
+    assert reprise.Sampler(4, logit_bias={0: 5}, samplers=["top_k", "temperature"]).sample(logits) == 0
+    sampler = reprise.Sampler(4, temperature=1.0, typical_p=0.5, min_keep=2, xtc_probability=0.5, dynatemp_range=0.1)
+    assert sampler.host_only == "typical_p, xtc_probability, dynatemp_range, min_keep"
+    assert {sampler.sample(logits) for _ in range(50)} <= {0, 1, 2, 3}
+    penalised = reprise.Sampler(4, presence_penalty=1.0, frequency_penalty=0.25)
+    assert [penalised.sample(logits) for _ in range(4)] == [1, 3, 2, 1]
+    for wrong in ({"typical_p": 2}, {"mirostat": 1}, {"samplers": "top_q"}, {"logit_bias": {9: 1.0}}, {"dry_breakers": ["a"]}):
+        with pytest.raises(reprise.ArgumentError, match=next(iter(wrong))):
+            reprise.Sampler(4, **wrong)
+    with pytest.raises(reprise.ArgumentError, match="logit_bias"):
+        reprise.Sampler(4, logit_bias={"x": 1.0})
+
+
+def test_dry_finds_its_breakers_with_the_tokenizer(session):
+    reply = session.generate("In the beginning", max_tokens=30, temperature=0.7, seed=4, dry_multiplier=0.8,
+                             dry_breakers=["\n", "LORD"])
+    assert len(reply.tokens) == 30 and reply.host_sampling is None # the CPU always samples on the host
+
+
+def test_log_probabilities(demo, session):
+    reply = session.generate("In the beginning", max_tokens=10, logprobs=3, **SAMPLING)
+    assert [of.token for of in reply.logprobs] == reply.tokens
+    ids = demo.tokenizer.encode("In the beginning")
+    scored = demo.session().score([*ids, *reply.tokens[:-1]])[len(ids) - 1:]
+    for of, logits in zip(reply.logprobs, scored, strict=True):
+        logits = logits.astype(np.float64)
+        expected = logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+        assert abs(of.logprob - expected[of.token]) < 1e-4
+        assert [token for token, _ in of.top] == np.argsort(-expected, kind="stable")[:3].tolist()
+        assert np.allclose([value for _, value in of.top], np.sort(expected)[::-1][:3], atol=1e-4)
+    assert session.generate("x", max_tokens=2).logprobs == []
+    chosen = reprise.logprobs(np.zeros(4, np.float32), 2, 2)
+    assert chosen.token == 2 and abs(chosen.logprob + np.log(4)) < 1e-6 and [t for t, _ in chosen.top] == [0, 1]
+    with pytest.raises(reprise.ArgumentError, match="n_logprobs"):
+        session.generate("x", max_tokens=2, logprobs=5000).text # noqa: B018

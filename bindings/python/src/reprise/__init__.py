@@ -22,7 +22,7 @@ from .model import Model, ModelInfo, demo_path
 from .profile import Profile, Row
 from .quants import dequantize, quantize, row_bytes
 from .reply import Part, Reply
-from .sampler import Sampler, random_uniform
+from .sampler import Sampler, TokenLogprob, logprobs, random_uniform
 from .session import Session, SessionMemory
 from .settings import (check_cpu_isa, cpu_isa, cpu_prefetch, cpu_prefetch_option, cpu_prefetch_trials, options, set_cpu_isa, set_cpu_prefetch, version)
 from .tokenizer import Tokenizer, format_chat
@@ -35,9 +35,9 @@ __all__ = [
     "DumpOptions", "EmbedOptions", "Embedder", "Error", "Ranked", "ExecutionError", "GenerateOptions", "MemoryOptions", "SessionOptions", "TrainOptions",
     "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
-    "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",
+    "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "TokenLogprob", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",
     "UnsupportedError", "architectures",
     "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
-    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
+    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "logprobs", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
     "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "train_init", "train_tokenizer", "types", "version",
 ]

@@ -490,7 +490,7 @@ class RpGemmParams(ct.Structure): # 8 bytes
     _fields_ = [("alpha", ct.c_float), ("beta", ct.c_float)]
 
 
-class RpGenerateOptions(ct.Structure): # 64 bytes
+class RpGenerateOptions(ct.Structure): # 80 bytes
     max_tokens: int
     stop: int | None
     n_stop: int
@@ -500,22 +500,28 @@ class RpGenerateOptions(ct.Structure): # 64 bytes
     on_text: Any
     user: int | None
     tokens: int | None
+    on_logprobs: Any
+    n_logprobs: int
     _fields_ = [("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64),
             ("ignore_end", ct.c_bool), ("print_special", ct.c_bool),
             ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
             ("on_text", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
-            ("tokens", ct.c_void_p)]
+            ("tokens", ct.c_void_p),
+            ("on_logprobs", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_void_p)),
+            ("n_logprobs", ct.c_int32)]
 
 
-class RpGenerateResult(ct.Structure): # 40 bytes
+class RpGenerateResult(ct.Structure): # 48 bytes
     reason: int
     n_prompt: int
     n_generated: int
     prefill_s: float
     decode_s: float
     first_token_s: float
+    host_sampling: bytes | None
     _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_generated", ct.c_int32),
-            ("prefill_s", ct.c_double), ("decode_s", ct.c_double), ("first_token_s", ct.c_double)]
+            ("prefill_s", ct.c_double), ("decode_s", ct.c_double), ("first_token_s", ct.c_double),
+            ("host_sampling", ct.c_char_p)]
 
 
 class RpGetRowsParams(ct.Structure): # 4 bytes

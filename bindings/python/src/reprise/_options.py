@@ -11,6 +11,7 @@ from ._callback import Progress
 
 if TYPE_CHECKING:
     from .sampler import Sampler
+    from .tokenizer import Tokenizer
 
 Mode = Literal["auto", "eager", "replay", "loop"]
 Pooling = Literal["default", "none", "mean", "cls", "last", "rank"]
@@ -29,6 +30,26 @@ class Sampling(TypedDict, total=False):
     repeat_penalty: float | None
     repeat_last_n: int | None
     seed: int | None
+    typical_p: float | None
+    top_n_sigma: float | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    dry_multiplier: float | None
+    dry_base: float | None
+    dry_allowed_length: int | None
+    dry_penalty_last_n: int | None
+    dry_breakers: Sequence[str] | None
+    xtc_probability: float | None
+    xtc_threshold: float | None
+    min_keep: int | None
+    mirostat: int | None
+    mirostat_tau: float | None
+    mirostat_eta: float | None
+    dynatemp_range: float | None
+    dynatemp_exponent: float | None
+    logit_bias: Mapping[int, float] | None
+    samplers: str | Sequence[str] | None
+    tokenizer: Tokenizer | None
 
 
 class GenerateOptions(Sampling, total=False):
@@ -40,6 +61,7 @@ class GenerateOptions(Sampling, total=False):
     print_special: bool
     parse_special: bool
     sampler: Sampler | None
+    logprobs: int | None
 
 
 class DeviceOptions(TypedDict, total=False):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _c
 from ._lib import lib, params
-from .sampler import Sampler
+from .sampler import Sampler, TokenLogprob
 from .tokenizer import ids_of, token_list
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Options(NamedTuple):
     stop: tuple[Any, int]
     ignore_end: bool
     print_special: bool
+    logprobs: int | None
 
 
 def note_tokens(history: list[int], session: int, before: int, tokens: list[int]) -> None:
@@ -56,7 +57,9 @@ class Call:
         self.history = session._history
         self.parts: list[Part] = []
         self.tokens: list[int] = []
+        self.logprobs: list[TokenLogprob] = []
         self.result = _c.RpGenerateResult()
+        self.host_sampling: bytes | None = None
         self.errors: list[BaseException] = [] # taken out where they are raised: their frames refer to the reply
         self.cancelled = False
 
@@ -66,6 +69,12 @@ class Call:
         part = Part(ct.string_at(text, length).decode("utf-8", "replace") if text and length else "", tuple(new))
         self.parts.append(part)
         return put(part) and not self.cancelled
+
+    def _on_logprobs(self, chosen: int, top: int | None, n_top: int) -> bool:
+        of = _c.RpTokenLogprob.from_address(chosen)
+        listed = (_c.RpTokenLogprob * n_top).from_address(top) if top else ()
+        self.logprobs.append(TokenLogprob(of.token, of.logprob, tuple((t.token, t.logprob) for t in listed)))
+        return not self.cancelled
 
     def _guarded(self, function: Callable[..., bool], *arguments: Any) -> bool:
         """An exception in a callback ends the call and is raised behind it."""
@@ -82,9 +91,12 @@ class Call:
         with token_list() as tokens, self.session.used("Session"):
             on_text = kinds["on_text"](lambda text, length, user: self._guarded(self._on_text, put, tokens, text, length))
             prefill = kinds["prefill_progress"](lambda done, total, user: self._guarded(lambda: not self.cancelled))
+            on_logprobs = kinds["on_logprobs"](lambda chosen, top, n, user: self._guarded(self._on_logprobs, chosen, top, n))
             given = params(_c.RpGenerateOptions, max_tokens=o.max_tokens, stop=ct.addressof(stops), n_stop=n_stop,
                            ignore_end=o.ignore_end, print_special=o.print_special, on_text=on_text, prefill_progress=prefill,
                            tokens=ct.addressof(tokens))
+            if o.logprobs is not None:
+                given.on_logprobs, given.n_logprobs = on_logprobs, o.logprobs
             session = self.session.pointer
             before = int(lib.rp_session_n_past(session))
             try:
@@ -92,6 +104,7 @@ class Call:
                     lib.rp_generate_sized(session, self.sampler.pointer, o.prompt.ctypes.data if o.prompt.size else None,
                                           o.prompt.size, ct.byref(given), ct.sizeof(given), ct.byref(self.result),
                                           ct.sizeof(self.result))
+                    self.host_sampling = self.result.host_sampling # the sampler owns it
             finally:
                 rest = ids_of(tokens, len(self.tokens)) # an end token has no text
                 self.tokens += rest
@@ -227,6 +240,17 @@ class Reply(Iterator[Part]):
     def tokens(self) -> list[int]:
         """Every sampled token, the end token too."""
         return list(self._complete().tokens)
+
+    @property
+    def logprobs(self) -> list[TokenLogprob]:
+        """Of every sampled token, if generate(logprobs=n) asked for them; else empty."""
+        return list(self._complete().logprobs)
+
+    @property
+    def host_sampling(self) -> str | None:
+        """Why a GPU that can sample did not, so that the logits of each token were copied to the host; None: it did, or cannot."""
+        reason = self._complete().host_sampling
+        return None if reason is None else reason.decode()
 
     @property
     def reason(self) -> str:

@@ -208,12 +208,13 @@ class Session(Handle):
 
     def generate(self, prompt: Prompt = (), *, max_tokens: int | None = None, stop: str | Sequence[str] = (),
                  ignore_end: bool = False, print_special: bool = False, parse_special: bool = False,
-                 sampler: Sampler | None = None, **sampling: Unpack[Sampling]) -> Reply:
+                 sampler: Sampler | None = None, logprobs: int | None = None, **sampling: Unpack[Sampling]) -> Reply:
         """Appends the prompt (a text or ids) and samples a reply, until an end token, a stop string, max_tokens or the end of the
         context. The reply streams: see Reply.
 
         parse_special  control tokens such as <|im_end|> are found in a text; else it is plain text
-        sampler        instead of the parameters of a new one: temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, seed
+        sampler        instead of the parameters of a new one: temperature, top_k, top_p, ..., seed (Sampler)
+        logprobs       fills Reply.logprobs: of each token, and of this many most probable ones
         """
         self._idle()
         if sampler is not None and sampling:
@@ -222,8 +223,13 @@ class Session(Handle):
         limit = 0 if max_tokens is None else integer("i32")("generate: max_tokens", max_tokens)
         if max_tokens == 0:
             raise ArgumentError("generate: max_tokens = 0: must be at least 1, or None for no limit")
-        return Reply(self, sampler or Sampler(self._n_vocab, **sampling),
-                     Options(ids.copy(), limit, texts((stop,) if isinstance(stop, str) else stop), ignore_end, print_special))
+        n_top = None if logprobs is None else integer("i32")("generate: logprobs", logprobs)
+        if sampler is None:
+            if lib.rp_model_tokenizer(lib.rp_session_model(self)):
+                sampling.setdefault("tokenizer", self.tokenizer)
+            sampler = Sampler(self._n_vocab, **sampling)
+        return Reply(self, sampler, Options(ids.copy(), limit, texts((stop,) if isinstance(stop, str) else stop), ignore_end,
+                                            print_special, n_top))
 
     def chat(self, messages: str | Sequence[Message], *, template: str | None = None,
              **options: Unpack[GenerateOptions]) -> Reply:

@@ -506,7 +506,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSessionMemory, n_ctx), 32, "RpSessionMemory.n_ctx");
     assert_eq!(offset!(RpSessionMemory, n_states), 36, "RpSessionMemory.n_states");
     assert_eq!(offset!(RpSessionMemory, states), 40, "RpSessionMemory.states");
-    assert_eq!((size_of::<RpGenerateOptions>(), align_of::<RpGenerateOptions>()), (64, 8), "RpGenerateOptions");
+    assert_eq!((size_of::<RpGenerateOptions>(), align_of::<RpGenerateOptions>()), (80, 8), "RpGenerateOptions");
     assert_eq!(offset!(RpGenerateOptions, max_tokens), 0, "RpGenerateOptions.max_tokens");
     assert_eq!(offset!(RpGenerateOptions, stop), 8, "RpGenerateOptions.stop");
     assert_eq!(offset!(RpGenerateOptions, n_stop), 16, "RpGenerateOptions.n_stop");
@@ -516,13 +516,16 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGenerateOptions, on_text), 40, "RpGenerateOptions.on_text");
     assert_eq!(offset!(RpGenerateOptions, user), 48, "RpGenerateOptions.user");
     assert_eq!(offset!(RpGenerateOptions, tokens), 56, "RpGenerateOptions.tokens");
-    assert_eq!((size_of::<RpGenerateResult>(), align_of::<RpGenerateResult>()), (40, 8), "RpGenerateResult");
+    assert_eq!(offset!(RpGenerateOptions, on_logprobs), 64, "RpGenerateOptions.on_logprobs");
+    assert_eq!(offset!(RpGenerateOptions, n_logprobs), 72, "RpGenerateOptions.n_logprobs");
+    assert_eq!((size_of::<RpGenerateResult>(), align_of::<RpGenerateResult>()), (48, 8), "RpGenerateResult");
     assert_eq!(offset!(RpGenerateResult, reason), 0, "RpGenerateResult.reason");
     assert_eq!(offset!(RpGenerateResult, n_prompt), 4, "RpGenerateResult.n_prompt");
     assert_eq!(offset!(RpGenerateResult, n_generated), 8, "RpGenerateResult.n_generated");
     assert_eq!(offset!(RpGenerateResult, prefill_s), 16, "RpGenerateResult.prefill_s");
     assert_eq!(offset!(RpGenerateResult, decode_s), 24, "RpGenerateResult.decode_s");
     assert_eq!(offset!(RpGenerateResult, first_token_s), 32, "RpGenerateResult.first_token_s");
+    assert_eq!(offset!(RpGenerateResult, host_sampling), 40, "RpGenerateResult.host_sampling");
     assert_eq!((size_of::<RpSourceLaunch>(), align_of::<RpSourceLaunch>()), (28, 4), "RpSourceLaunch");
     assert_eq!(offset!(RpSourceLaunch, grid), 0, "RpSourceLaunch.grid");
     assert_eq!(offset!(RpSourceLaunch, block), 12, "RpSourceLaunch.block");

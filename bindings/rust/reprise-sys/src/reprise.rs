@@ -1369,6 +1369,8 @@ pub struct RpGenerateOptions {
     pub on_text: Option<unsafe extern "C" fn(text: *const c_char, len: usize, user: *mut c_void) -> bool>,
     pub user: *mut c_void,
     pub tokens: *mut RpTokenList,
+    pub on_logprobs: Option<unsafe extern "C" fn(chosen: *const RpTokenLogprob, top: *const RpTokenLogprob, n_top: usize, user: *mut c_void) -> bool>,
+    pub n_logprobs: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1379,6 +1381,7 @@ pub struct RpGenerateResult {
     pub prefill_s: f64,
     pub decode_s: f64,
     pub first_token_s: f64,
+    pub host_sampling: *const c_char,
 }
 extern "C" {
     pub fn rp_session_memory_sized(m: *const RpModel, options: *const RpSessionOptions, options_bytes: usize, out: *mut RpSessionMemory, out_bytes: usize) -> RpStatus;

@@ -1,8 +1,8 @@
 //! Logits to the next token.
-use crate::error::{check, Error, Result};
+use crate::error::{c_string, check, Error, Result};
 use reprise_sys as sys;
 use std::mem::{size_of, zeroed};
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null, null_mut, NonNull};
 
 /// How a token is chosen (`RpSamplerParams`). The default is greedy.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +19,35 @@ pub struct SamplerParams {
     pub repeat_penalty: f32,
     pub repeat_last_n: i32,
     pub seed: u64,
+    /// Locally typical sampling; 0 and 1: off.
+    pub typical_p: f32,
+    /// Keep logits of at most n standard deviations below the largest; 0: off.
+    pub top_n_sigma: f32,
+    /// Subtracted for each time that a token is among the recent ones.
+    pub frequency_penalty: f32,
+    /// Subtracted once from tokens among the recent ones.
+    pub presence_penalty: f32,
+    /// DRY, a penalty on tokens that continue a repetition; 0: off. It has no sequence breakers.
+    pub dry_multiplier: f32,
+    pub dry_base: f32,
+    pub dry_allowed_length: i32,
+    pub dry_penalty_last_n: i32,
+    /// XTC: how often the most probable tokens are dropped; 0: off.
+    pub xtc_probability: f32,
+    pub xtc_threshold: f32,
+    /// Typical, top-p, min-p and XTC leave at least this many tokens.
+    pub min_keep: i32,
+    /// 2: Mirostat 2 behind the temperature, without other steps.
+    pub mirostat: i32,
+    pub mirostat_tau: f32,
+    pub mirostat_eta: f32,
+    /// Temperature from t - range to t + range, by the entropy; 0: off.
+    pub dynatemp_range: f32,
+    pub dynatemp_exponent: f32,
+    /// Added to the logits of these tokens; negative infinity: never sampled.
+    pub logit_bias: Vec<(i32, f32)>,
+    /// The steps in another order, "top_k;top_p;temperature"; those that are not named are off.
+    pub samplers: Option<String>,
 }
 
 impl Default for SamplerParams {
@@ -33,6 +62,24 @@ impl Default for SamplerParams {
             repeat_penalty: p.repeat_penalty,
             repeat_last_n: p.repeat_last_n,
             seed: p.seed,
+            typical_p: p.typical_p,
+            top_n_sigma: p.top_n_sigma,
+            frequency_penalty: p.frequency_penalty,
+            presence_penalty: p.presence_penalty,
+            dry_multiplier: p.dry_multiplier,
+            dry_base: p.dry_base,
+            dry_allowed_length: p.dry_allowed_length,
+            dry_penalty_last_n: p.dry_penalty_last_n,
+            xtc_probability: p.xtc_probability,
+            xtc_threshold: p.xtc_threshold,
+            min_keep: p.min_keep,
+            mirostat: p.mirostat,
+            mirostat_tau: p.mirostat_tau,
+            mirostat_eta: p.mirostat_eta,
+            dynatemp_range: p.dynatemp_range,
+            dynatemp_exponent: p.dynatemp_exponent,
+            logit_bias: Vec::new(),
+            samplers: None,
         }
     }
 }
@@ -68,6 +115,31 @@ impl Sampler {
         raw.repeat_penalty = params.repeat_penalty;
         raw.repeat_last_n = params.repeat_last_n;
         raw.seed = params.seed;
+        raw.typical_p = params.typical_p;
+        raw.top_n_sigma = params.top_n_sigma;
+        raw.frequency_penalty = params.frequency_penalty;
+        raw.presence_penalty = params.presence_penalty;
+        raw.dry_multiplier = params.dry_multiplier;
+        raw.dry_base = params.dry_base;
+        raw.dry_allowed_length = params.dry_allowed_length;
+        raw.dry_penalty_last_n = params.dry_penalty_last_n;
+        raw.xtc_probability = params.xtc_probability;
+        raw.xtc_threshold = params.xtc_threshold;
+        raw.min_keep = params.min_keep;
+        raw.mirostat = params.mirostat;
+        raw.mirostat_tau = params.mirostat_tau;
+        raw.mirostat_eta = params.mirostat_eta;
+        raw.dynatemp_range = params.dynatemp_range;
+        raw.dynatemp_exponent = params.dynatemp_exponent;
+        let bias: Vec<sys::RpLogitBias> =
+            params.logit_bias.iter().map(|&(token, bias)| sys::RpLogitBias { token, bias }).collect();
+        raw.logit_bias = bias.as_ptr();
+        raw.n_logit_bias = bias.len();
+        let order = match &params.samplers {
+            Some(text) => Some(c_string("rp_sampler_new", "samplers", text.as_str())?),
+            None => None,
+        };
+        raw.samplers = order.as_ref().map_or(null(), |text| text.as_ptr());
         let mut out = null_mut();
         let bytes = size_of::<sys::RpSamplerParams>();
         check(unsafe { sys::rp_sampler_new_sized(&raw, bytes, n_vocab, &mut out) })?;
