@@ -28,8 +28,10 @@ class TokenLogprob(NamedTuple):
 def biases(values: Mapping[int, float]) -> Any:
     """An array of RpLogitBias."""
     check = integer("i32")
-    return (_c.RpLogitBias * max(1, len(values)))(*[(check("logit_bias", token), real("logit_bias", bias))
-                                                    for token, bias in values.items()])
+    out = (_c.RpLogitBias * max(1, len(values)))()
+    for item, (token, bias) in zip(out, values.items()): # noqa: B905: one more, where there is none
+        item.token, item.bias = check("logit_bias", token), real("logit_bias", bias)
+    return out
 
 
 class Sampler(Handle):
