@@ -125,7 +125,11 @@ static RpStatus run_pass(ComputeGraph *g, const PassRow *p) {
 static RpStatus check_unfused(const ComputeGraph *g) {
     for (int i = 0; i < g->n_nodes; i++) {
         const TensorNode *n = g->nodes[i];
-        if (n->kind == NODE_OP && n->op == RP_OP_ATTENTION && rp_dtype_is_quant(n->from.attention.k->view.dtype))
+        if (n->kind != NODE_OP || n->op != RP_OP_ATTENTION) continue;
+        if (n->params.attention.block != 0)
+            return rp_fail(RP_E_UNSUPPORTED, "%s: a cache of blocks needs the attention pass, which is switched off",
+                           n->name);
+        if (rp_dtype_is_quant(n->from.attention.k->view.dtype))
             return rp_fail(RP_E_UNSUPPORTED, "%s: a cache of %s needs the attention pass, which is switched off",
                            n->name, rp_dtype_name(n->from.attention.k->view.dtype));
     }

@@ -187,33 +187,35 @@ static RpStatus latent_parts(ComputeGraph *g, const RpPatternMatch *m, const RpO
     return RP_OK;
 }
 
+/* The token is stored in row `at` of the caches: its position "pos", or in a cache of blocks a row of its own. */
+#define QKV(at)                                                                                                        \
+    "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"                       \
+    "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), pos, f?)), k, " at  \
+    "); copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, " at ")"
+#define UNROTATED_QKV                                                                                                  \
+    "reshape:rq(add?(mul_mat(wq, x), bq)); copy(reshape(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"               \
+    "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)"
+#define GATED_QKV(at)                                                                                                  \
+    "rope:rq(rms_norm?:nq(view:vq(add?(mul_mat(wq, x), bq)), qn?), pos, f?);"                                          \
+    "sigmoid(view:vg(add?(mul_mat(wq, x), bq)));"                                                                      \
+    "copy(reshape(rope:rk(rms_norm?:nk(reshape(add?(mul_mat(wk, x), bk)), kn?), pos, f?)), k, " at ");"                \
+    "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, " at ")"
+#define LATENT(at)                                                                                                     \
+    "mul_mat:ql(kb, quantize?:z(permute:pq(view:vn(q)))); rope:rq(view:vr(q), pos, f?);"                               \
+    "copy(rms_norm:m(view:vc(kv), n?), c, " at "); copy(reshape(rope:rk(view:vk(kv), pos, f?)), k, " at ")"
+
+#define MADE_QKV    "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f"
+#define MADE_LATENT "latent(kb, q, kv, pos, c, k, n, f"
+
+#define ROW(of, made, parameters, rewritten)                                                                           \
+    { .pattern = {.match = of, .make = made, .params = parameters}, .rewrite = rewritten }
+
 const PatternRow rp_patterns_qkv[] = {
-    {.pattern = {.match =
-                     "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"
-                     "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), "
-                     "pos, f?)), k, pos);"
-                     "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
-                 .params = qkv},
-     .rewrite = NULL         },
-    {.pattern = {.match  = "reshape:rq(add?(mul_mat(wq, x), bq));"
-                           "copy(reshape(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"
-                           "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv)",
-                 .params = qkv_in_place},
-     .rewrite = NULL         },
-    {.pattern = {.match  = "rope:rq(rms_norm?:nq(view:vq(add?(mul_mat(wq, x), bq)), qn?), pos, f?);"
-                           "sigmoid(view:vg(add?(mul_mat(wq, x), bq)));"
-                           "copy(reshape(rope:rk(rms_norm?:nk(reshape(add?(mul_mat(wk, x), bk)), kn?), pos, f?)), k, "
-                           "pos);"
-                           "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, pos)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
-                 .params = gated_qkv},
-     .rewrite = qkv_and_gates},
-    {.pattern = {.match  = "mul_mat:ql(kb, quantize?:z(permute:pq(view:vn(q)))); rope:rq(view:vr(q), pos, f?);"
-                           "copy(rms_norm:m(view:vc(kv), n?), c, pos);"
-                           "copy(reshape(rope:rk(view:vk(kv), pos, f?)), k, pos)",
-                 .make   = "latent(kb, q, kv, pos, c, k, n, f)",
-                 .params = latent},
-     .rewrite = latent_parts },
+    ROW(QKV("pos"), MADE_QKV ")", qkv, NULL),
+    ROW(QKV("at"), MADE_QKV ", at)", qkv, NULL),
+    ROW(UNROTATED_QKV, "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv)", qkv_in_place, NULL),
+    ROW(GATED_QKV("pos"), MADE_QKV ")", gated_qkv, qkv_and_gates),
+    ROW(GATED_QKV("at"), MADE_QKV ", at)", gated_qkv, qkv_and_gates),
+    ROW(LATENT("pos"), MADE_LATENT ")", latent, latent_parts),
+    ROW(LATENT("at"), MADE_LATENT ", at)", latent, latent_parts),
 };

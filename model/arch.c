@@ -94,10 +94,17 @@ static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
     if (!o->draws) {
         TensorNode *tokens = rp_graph_input(b->g, "tokens", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
         b->pos             = rp_graph_input(b->g, "pos", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        b->kv_rows         = b->pos;
+        if (o->n_seq == 0) return tokens;
+        b->kv_rows = rp_graph_input(b->g, "kv_rows", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        b->seq     = rp_graph_input(b->g, "seq", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        b->table =
+            rp_graph_input(b->g, "table", RP_I32, (int64_t[]){(o->n_ctx + o->block - 1) / o->block, o->n_seq, 1, 1});
         return tokens;
     }
-    b->step = rp_graph_state(b->g, "step", RP_I32, (int64_t[]){RP_STEP_WORDS + o->n_recent, 1, 1, 1});
-    b->pos  = step_word(b, offsetof(RpStepState, pos), "pos");
+    b->step    = rp_graph_state(b->g, "step", RP_I32, (int64_t[]){RP_STEP_WORDS + o->n_recent, 1, 1, 1});
+    b->pos     = step_word(b, offsetof(RpStepState, pos), "pos");
+    b->kv_rows = b->pos;
     return step_word(b, offsetof(RpStepState, token), "token");
 }
 
@@ -177,6 +184,8 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
     if (rp_config_state_bytes(&m->config) > 0) b->slots = slots_of(b, o);
     if (m->config.bidirectional) rp_arch_encoder_inputs(b);
+    if (b->slots != NULL && o->n_seq > 0)
+        b->starts = rp_graph_input(b->g, "starts", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
     const ArchOutput output = decoder(b, tokens, rows);
     if (o->embeddings) return rp_arch_name_node(b, output.x, "embeddings");
     TensorNode *logits = rp_arch_logits(b, &output);
@@ -216,11 +225,16 @@ static bool attends(const ModelConfig *c) {
     return false;
 }
 
-enum { MAX_RECENT = 1 << 20, MAX_STATES = 1 << 12 }; /* as RpSamplerParams.repeat_last_n */
+enum {
+    MAX_RECENT = 1 << 20,
+    MAX_STATES = 1 << 12,
+    MAX_SEQ    = 1 << 12,
+    MAX_ROWS   = 1 << 30
+}; /* as RpSamplerParams.repeat_last_n */
 
 static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o) {
     RP_TRY(check_kv(c, kv_type_of(o)));
-    if (c->bidirectional && (!o->embeddings || o->draws))
+    if (c->bidirectional && (!o->embeddings || o->draws || o->n_seq != 0))
         return rp_fail(RP_E_UNSUPPORTED, "%s attends to later positions: it has embeddings of texts, and no next token",
                        c->arch->name);
     if (o->draws && o->embeddings) return rp_fail(RP_E_ARG, "a graph that samples has no embeddings");
@@ -232,8 +246,18 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
         return rp_fail(RP_E_ARG, "room for %d recurrent states: must be from 0 to %d", o->n_states, MAX_STATES);
     if (o->n_tok < 1 || o->n_ctx < 1 || o->n_out < 0)
         return rp_fail(RP_E_ARG, "a graph of %d tokens, a context of %d and %d outputs", o->n_tok, o->n_ctx, o->n_out);
-    if (o->draws && (o->n_tok != 1 || o->n_out > 1))
-        return rp_fail(RP_E_ARG, "a graph that samples: %d tokens, %d outputs", o->n_tok, o->n_out);
+    if (o->draws && (o->n_tok != 1 || o->n_out > 1 || o->n_seq != 0))
+        return rp_fail(RP_E_ARG, "a graph that samples: %d tokens, %d outputs, %d sequences", o->n_tok, o->n_out,
+                       o->n_seq);
+    if (o->n_seq < 0 || o->n_seq > MAX_SEQ)
+        return rp_fail(RP_E_ARG, "a graph of %d sequences: must be from 0 to %d", o->n_seq, MAX_SEQ);
+    if (o->n_seq == 0 && (o->block != 0 || o->n_blocks != 0))
+        return rp_fail(RP_E_ARG, "a graph of %d blocks of %d positions must have n_seq", o->n_blocks, o->block);
+    if (o->n_seq == 0) return RP_OK;
+    if (o->block < 32 || o->block % 32 != 0)
+        return rp_fail(RP_E_ARG, "blocks of %d positions: must be a multiple of 32", o->block);
+    if (o->n_blocks < 1 || o->n_blocks > MAX_ROWS / o->block)
+        return rp_fail(RP_E_ARG, "a cache of %d blocks: must be from 1 to %d", o->n_blocks, MAX_ROWS / o->block);
     return RP_OK;
 }
 
@@ -256,6 +280,8 @@ RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProdu
                  .g          = g,
                  .n_tok      = o->n_tok,
                  .n_ctx      = o->n_ctx,
+                 .block      = o->n_seq > 0 ? o->block : 0,
+                 .n_rows     = o->n_seq > 0 ? o->n_blocks * o->block : o->n_ctx,
                  .n_states   = o->n_states > 0 ? o->n_states : 1,
                  .kv_type    = kv_type_of(o),
                  .layer      = -1,

@@ -48,7 +48,8 @@ typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
     TensorNode    *last, *mask;               /* of a bidirectional model: see rp_model_graph; mask NULL: none */
-    TensorNode    *slots;                     /* of recurrent states; NULL: no layer has one */
+    TensorNode    *slots, *starts;            /* of recurrent states; NULL: no layer has one; without n_seq */
+    TensorNode    *kv_rows, *table, *seq;     /* with n_seq; else kv_rows is pos, the others are NULL */
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
     TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
     TensorNode    *layer_embd;                /* of all layers [n_embd_layer * n_layer, n_tok]; NULL: none */
@@ -56,6 +57,7 @@ typedef struct Builder {
     TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
     bool           expert_ids;                /* the ids of the chosen experts are outputs */
     int32_t        n_tok, n_ctx, n_states;
+    int32_t        block, n_rows; /* positions of a block, 0: no blocks; positions of the cache */
     RpDtype        kv_type;
     int            layer;   /* for names; -1: outside of the layers */
     LayerKind      kind;    /* of that layer */

@@ -38,8 +38,8 @@ static TensorNode *as_heads(Builder *b, TensorNode *cache, int64_t dim, int64_t 
     const size_t nb_row = rp_row_bytes(b->kv_type, dim * n_head);
     return rp_view(b->g, cache,
                    &(RpViewParams){
-                       .ne = {dim,     b->n_ctx,                n_head, 1                        },
-                       .nb = { 0, nb_row, rp_row_bytes(b->kv_type,   dim), nb_row * (size_t)b->n_ctx}
+                       .ne = {dim,     b->n_rows,               n_head, 1                         },
+                       .nb = { 0, nb_row, rp_row_bytes(b->kv_type,   dim), nb_row * (size_t)b->n_rows}
     });
 }
 
@@ -57,11 +57,12 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
     TensorNode        *sinks = rp_arch_optional(b, l->sinks);
     RpSoftMaxParams    p     = {.scale = c->attn_scale, .window = b->kind.window};
     const RpOpParams   fused = {
-          .attention = {.scale = p.scale, .window = p.window}
+          .attention = {.scale = p.scale, .window = p.window, .block = b->block}
     };
-    if (b->kv_type != RP_F16) /* a quantised cache has only the fused op: see check_unfused in graph/pass.c */
-        return rp_graph_op(g, RP_OP_ATTENTION, &fused, (TensorNode *const[]){q, k, v, b->pos, sinks, NULL, b->attn_cap},
-                           7);
+    /* A cache that is quantised or has blocks has only the fused op: see check_unfused in graph/pass.c. */
+    if (b->kv_type != RP_F16 || b->block != 0)
+        return rp_graph_op(g, RP_OP_ATTENTION, &fused,
+                           (TensorNode *const[]){q, k, v, b->pos, sinks, NULL, b->attn_cap, b->table, b->seq}, 9);
     TensorNode *scores = rp_mul_mat_bound(g, k, q, b->pos, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores");
     if (b->attn_cap != NULL) {
@@ -170,6 +171,14 @@ static TensorNode *attend_latent(Builder *b, TensorNode *q_latent, TensorNode *q
     TensorNode        *latents = as_heads(b, rp_arch_cached(b, latent, kv_lora, "latent"), kv_lora, 1);
     TensorNode        *keys    = as_heads(b, rp_arch_cached(b, k_rope, rope, "k_rope"), rope, 1);
 
+    const RpOpParams fused = {
+        .latent_attention = {.scale = c->attn_scale, .block = b->block}
+    };
+    if (b->block != 0)
+        return rp_graph_op(
+            g, RP_OP_LATENT_ATTENTION, &fused,
+            (TensorNode *const[]){q_latent, latents, keys, b->pos, rp_permute(g, q_rope, 0, 2, 1, 3), b->table, b->seq},
+            7);
     TensorNode *scores = rp_mul_mat_bound(g, latents, q_latent, b->pos, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores_latent");
     TensorNode *more = rp_mul_mat_bound(g, keys, rp_permute(g, q_rope, 0, 2, 1, 3), b->pos, RP_BOUND_ROWS);

@@ -34,9 +34,13 @@ static TensorNode *convolved(Builder *b, TensorNode *qkv, const LayerWeights *l)
     const DeltaConfig *d        = &b->m->config.delta;
     const int64_t      channels = rp_delta_channels(d);
     const RpOpParams   p        = {.causal_conv = {.silu = 1}};
-    TensorNode *const  src[]    = {qkv, rp_arch_weight(b, l->conv),
-                                   rp_arch_recurrent(b, "window", channels * (b->m->config.taps - 1)), b->slots};
-    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 4), "delta_conv");
+    TensorNode *const  src[]    = {qkv,
+                                   rp_arch_weight(b, l->conv),
+                                   rp_arch_recurrent(b, "window", channels * (b->m->config.taps - 1)),
+                                   b->slots,
+                                   NULL,
+                                   b->starts};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 6), "delta_conv");
 }
 
 /* q, k and v are parts of one column. */
@@ -55,8 +59,9 @@ static TensorNode *delta_rule(Builder *b, TensorNode *qkv, const Gates *by, cons
                                rp_arch_weight(b, l->decay),
                                rp_arch_weight(b, l->dt),
                                rp_arch_recurrent(b, "delta", dim * dim * d->n_head),
-                               b->slots};
-    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_GATED_DELTA, &p, src, 9), "delta_heads");
+                               b->slots,
+                               b->starts};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_GATED_DELTA, &p, src, 10), "delta_heads");
 }
 
 TensorNode *rp_arch_delta(Builder *b, TensorNode *x, const LayerWeights *l) {

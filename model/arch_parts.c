@@ -88,7 +88,7 @@ TensorNode *rp_arch_soft_cap(Builder *b, TensorNode *x, float scale, TensorNode 
 TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which) {
     char name[48];
     snprintf(name, sizeof name, "%s.%d", which, b->layer);
-    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){row, b->n_ctx, 1, 1});
+    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){row, b->n_rows, 1, 1});
     snprintf(name, sizeof name, "%s_store", which);
-    return rp_arch_name_node(b, rp_store(b->g, x, state, b->pos), name);
+    return rp_arch_name_node(b, rp_store(b->g, x, state, b->kv_rows), name);
 }

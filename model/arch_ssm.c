@@ -22,9 +22,11 @@ static TensorNode *convolved(Builder *b, TensorNode *in, int64_t row, const Laye
     const RpOpParams  p        = {.causal_conv = {.silu = 1}};
     TensorNode *const src[]    = {rp_arch_slice(b, in, row, (int64_t)s->n_head * s->dim, channels, b->n_tok, 1),
                                   rp_arch_weight(b, l->conv),
-                                  rp_arch_recurrent(b, "window", channels * (b->m->config.taps - 1)), b->slots,
-                                  rp_arch_optional(b, l->conv_bias)};
-    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 5), "ssm_conv");
+                                  rp_arch_recurrent(b, "window", channels * (b->m->config.taps - 1)),
+                                  b->slots,
+                                  rp_arch_optional(b, l->conv_bias),
+                                  b->starts};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 6), "ssm_conv");
 }
 
 /* The heads, [dim, n_head, t]. */
@@ -43,8 +45,9 @@ static TensorNode *scanned(Builder *b, TensorNode *x, const LayerWeights *l) {
                                rp_arch_weight(b, l->ssm_skip),
                                rp_arch_weight(b, l->dt),
                                rp_arch_recurrent(b, "ssm", inner * n),
-                               b->slots};
-    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_SSM_SCAN, NULL, src, 10), "ssm_heads");
+                               b->slots,
+                               b->starts};
+    return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_SSM_SCAN, NULL, src, 11), "ssm_heads");
 }
 
 TensorNode *rp_arch_ssm(Builder *b, TensorNode *x, const LayerWeights *l) {
@@ -65,9 +68,13 @@ TensorNode *rp_arch_short_conv(Builder *b, TensorNode *x, const LayerWeights *l)
     TensorNode      *in = rp_arch_linear(b, x, l->conv_in, NULL, "conv_in"), *third[3];
     for (int i = 0; i < 3; i++) third[i] = rp_arch_slice(b, in, 3 * n, i * n, n, b->n_tok, 1);
     TensorNode       *gated = rp_arch_name_node(b, rp_mul(b->g, third[0], third[2]), "conv_gated");
-    TensorNode *const src[] = {gated, rp_arch_weight(b, l->conv),
-                               rp_arch_recurrent(b, "window", n * (b->m->config.taps - 1)), b->slots};
-    TensorNode       *y     = rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 4), "conv");
+    TensorNode *const src[] = {gated,
+                               rp_arch_weight(b, l->conv),
+                               rp_arch_recurrent(b, "window", n * (b->m->config.taps - 1)),
+                               b->slots,
+                               NULL,
+                               b->starts};
+    TensorNode       *y     = rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 6), "conv");
     y                       = rp_arch_name_node(b, rp_mul(b->g, third[1], y), "conv_open");
     return rp_arch_linear(b, y, l->conv_out, NULL, "conv_out");
 }

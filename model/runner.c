@@ -60,6 +60,10 @@ RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *op
     r->pos      = data_of(r, "pos");
     r->out_rows = data_of(r, "out_rows");
     r->slots    = data_of(r, "slots");
+    r->starts   = data_of(r, "starts");
+    r->kv_rows  = data_of(r, "kv_rows");
+    r->seq      = data_of(r, "seq");
+    r->table    = data_of(r, "table");
     r->logits   = data_of(r, "logits");
     return RP_OK;
 }

@@ -16,7 +16,8 @@ typedef struct Runner {
     ExecPlan           *plan;
     RpExecutor         *executor;
     int32_t            *tokens, *pos, *out_rows; /* inputs; NULL in a graph that samples */
-    int32_t            *slots;                   /* input; NULL without recurrent states */
+    int32_t            *slots, *starts;          /* inputs; NULL without recurrent states; starts: with n_seq */
+    int32_t            *kv_rows, *seq, *table;   /* inputs of a graph with n_seq, else NULL */
     float              *logits;                  /* [n_out][n_vocab] */
     const int32_t     **experts;                 /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
     const TensorNode   *step;                    /* the step state of a graph that samples, or NULL */

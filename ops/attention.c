@@ -1,5 +1,5 @@
 /* Op attention: scores, softmax and weighted sum over the positions of a cache, or of sequences in f32. */
-#include "ops/op.h"
+#include "ops/attention/table.h"
 
 /* The options that need keys and values of f32. */
 static CHECK_RULE(check_f32) {
@@ -64,7 +64,10 @@ static CHECK_RULE(check) {
     if (rp_is_present(&args->attention.cap) &&
         (args->attention.cap.dtype != RP_F32 || rp_view_elems(&args->attention.cap) != 1))
         return rp_refuse(RP_E_SHAPE, op, args, "cap must be f32 [1]");
-    return check_f32(op, args);
+    RP_TRY(check_f32(op, args));
+    const char *why = rp_table_problem(q, k, rp_given(&args->attention.table), rp_given(&args->attention.seq),
+                                       args->params != NULL ? args->params->attention.block : 0);
+    return why == NULL ? RP_OK : rp_refuse(RP_E_SHAPE, op, args, "%s", why);
 }
 
 static RpStatus attention_sources(const RpSourceShapes *in, const RpOpParams *params, const char **why) {
@@ -90,7 +93,8 @@ static RpStatus attention_sources(const RpSourceShapes *in, const RpOpParams *pa
         REFUSE(RP_E_SHAPE, "sinks must be f32, one per head");
     if (in->attention.cap != NULL && (k->dtype == RP_F32 || !rp_shape_is_vector(in->attention.cap, 1)))
         REFUSE(RP_E_SHAPE, "the cap must be f32 [1], and keys and values f16 or q8_0");
-    return RP_OK;
+    *why = rp_table_problem(q, k, in->attention.table, in->attention.seq, params->attention.block);
+    return *why != NULL ? RP_E_SHAPE : RP_OK;
 }
 
 static SHAPE_RULE(shape) {

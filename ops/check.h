@@ -46,4 +46,7 @@ RpStatus rp_check_ids(const char *op, const RpOpArgs *args, const RpTensorView *
 /* Weights w float or block-quantised, x f32, or q8_act for quantised weights, result f32. */
 RpStatus rp_check_product(const char *op, const RpOpArgs *args, const RpTensorView *w, const RpTensorView *x);
 
+/* A source of a check: NULL if it is absent. */
+static inline const RpTensorView *rp_given(const RpTensorView *source) { return rp_is_present(source) ? source : NULL; }
+
 #endif

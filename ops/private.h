@@ -89,6 +89,7 @@ typedef struct RpTemperatureParams {
 typedef struct RpLatentAttentionParams {
     float   scale; /* of the scores */
     RpDtype dtype; /* of the result: RP_F32 or RP_Q8_ACT */
+    int32_t block; /* as in RpAttentionParams */
 } RpLatentAttentionParams;
 
 typedef struct RpLatentParams {
@@ -154,12 +155,13 @@ typedef struct RpMulMatIdBackwardParams {
        (RP_COLUMN_FIELDS, kind, alpha, limit, dtype), RP_FLAG_FUSED)                                                   \
     /* y = rope(norm(wq c + bq)); k_cache[:,pos] = rope(norm(wk c + bk)); v_cache[:,pos] = wv c + bv                   \
      * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [rows,n_ctx], [norm] of x, [bq], [bk], [bv],       \
-     * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope; y [d,h]                             \
+     * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope, [rows i32 [1]], the row of the      \
+     * caches instead of pos; y [d,h]                                                                                  \
      * rope.n_dims 0: without rotation                                                                                 \
      * gates 1: the heads of wq and bq are query 0, gate 0, query 1, gate 1, ...; y [d,2h] has the queries, then the   \
      * gates, which are sums without norm and rotation */                                                              \
-    OP(-, QKV, qkv, 7, (wq, wk, wv, x, pos, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors), RpQkvParams, \
-       (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.), gates), RP_FLAG_FUSED |                     \
+    OP(-, QKV, qkv, 7, (wq, wk, wv, x, pos, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors, rows),        \
+       RpQkvParams, (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.), gates), RP_FLAG_FUSED |        \
        RP_WRITES(RP_SOURCE(qkv, k_cache)) | RP_WRITES(RP_SOURCE(qkv, v_cache)))                                        \
     /* y = wa c, then wb c, wc c and wd c behind it; with round float weights read c before its quantisation           \
      * src wa [n,a], wb [n,b], x [n], [norm [n]], [wc [n,c]], [wd [n,d]]; y [a+b+c+d] */                               \
@@ -189,15 +191,16 @@ typedef struct RpMulMatIdBackwardParams {
     /* Attention over latent vectors, which are keys and values of all heads (DeepSeek-V2, arXiv:2405.04434):          \
      *     p = softmax_i(scale * (latent[:,i] . q[:,t,h] + key[:,i] . q_rope[:,t,h])) over i <= pos[t]                 \
      *     y[:,t,h] = sum_i p[i] * latent[:,i]                                                                         \
-     * src q [n,t,h], latent f16 [n,n_ctx], key f16 [r,n_ctx], pos i32 [t], q_rope [r,t,h]; y f32 or q8_act [n,t,h] */ \
-    OP(-, LATENT_ATTENTION, latent_attention, 5, (q, latent, key, pos, q_rope), RpLatentAttentionParams,               \
-       (scale, dtype), RP_FLAG_FUSED)                                                                                  \
+     * src q [n,t,h], latent f16 [n,n_ctx], key f16 [r,n_ctx], pos i32 [t], q_rope [r,t,h], [table] and [seq] as in    \
+     * attention; y f32 or q8_act [n,t,h] */                                                                           \
+    OP(-, LATENT_ATTENTION, latent_attention, 5, (q, latent, key, pos, q_rope, table, seq), RpLatentAttentionParams,   \
+       (scale, dtype, block), 0)                                                                                       \
     /* Computes the query of latent attention for one token, and stores its latent vector and its key:                 \
      *     y = k_b[:,:,h] q[0..d,h] of each head h, then rope(q[d..d+r,h]) of each head                                \
      *     latent[:,pos] = rms_norm(kv[0..n]);  key[:,pos] = rope(kv[n..n+r])                                          \
      * src k_b [d,n,h], q [d+r,h], kv [n+r], pos i32 [1], latent f16 [n,n_ctx] and key f16 [r,n_ctx], both written,    \
-     * [norm [n]], [factors] as in rope; y [(n+r)*h] */                                                                \
-    OP(-, LATENT, latent, 6, (k_b, q, kv, pos, latent, key, norm, factors), RpLatentParams,                            \
+     * [norm [n]], [factors] as in rope, [rows i32 [1]], the row of the caches instead of pos; y [(n+r)*h] */          \
+    OP(-, LATENT, latent, 6, (k_b, q, kv, pos, latent, key, norm, factors, rows), RpLatentParams,                      \
        (round, eps, RP_ROPE_FIELDS(rope.)), RP_FLAG_FUSED | RP_WRITES(RP_SOURCE(latent, latent)) |                     \
        RP_WRITES(RP_SOURCE(latent, key)))                                                                              \
     /* y = norm(x) * silu(z), or x * sigmoid(z), by RpGatedParams                                                      \
@@ -210,27 +213,30 @@ typedef struct RpMulMatIdBackwardParams {
     /* ---- recurrent layers ----                                                                                      \
      * Their state is a matrix whose rows are slots. slots i32 [1+t]: the state before the first token is in slot      \
      * slots[0], or zeros if that is -1; the state after token t goes to slot slots[1+t], or nowhere if that is -1.    \
-     * Tokens behind the last one with a slot are padding: y is 0 there. slots[0] may be among the others. */          \
+     * Tokens behind the last one with a slot are padding: y is 0 there. slots[0] may be among the others.             \
+     * With starts i32 [t] there are several sequences, and slots[0] means nothing: token t is the first one after the \
+     * state in slot starts[t], or after zeros if that is -1; it follows token t-1 if that is -2. */                   \
     /* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), f(x) = silu(x) or x; columns before the first token are those\
      * of the window, oldest first                                                                                     \
-     * src x [c,t], w [n,c], window [c*(n-1),slots], which is written, slots, [bias [c]]; y [c,t] */                   \
-    OP(-, CAUSAL_CONV, causal_conv, 4, (x, w, window, slots, bias), RpCausalConvParams, (silu),                        \
+     * src x [c,t], w [n,c], window [c*(n-1),slots], which is written, slots, [bias [c]], [starts]; y [c,t] */         \
+    OP(-, CAUSAL_CONV, causal_conv, 4, (x, w, window, slots, bias, starts), RpCausalConvParams, (silu),                \
        RP_WRITES(RP_SOURCE(causal_conv, window)))                                                                      \
     /* The gated delta rule (Yang et al. 2024, arXiv:2412.06464), token after token, with a state S[i,j] of each head: \
      *     k' = k / sqrt(sum k^2 + eps),  q' = q / sqrt((sum q^2 + eps) * d)                                           \
      *     g = exp(a * log(1 + exp(alpha + dt))),  b = 1 / (1 + exp(-beta))                                            \
      *     u[j] = b * (v[j] - g * sum_i k'[i] S[i,j]);  S[i,j] = g * S[i,j] + k'[i] * u[j];  y[j] = sum_i q'[i] S[i,j] \
      * src q and k [d,hk,t], v [d,h,t], alpha and beta [n0,n1,t] with n0 * n1 = h, a and dt [h], state [d*d*h,slots]   \
-     * of S[h][i][j], which is written, slots; y [d,h,t]. Head h has the key head h % hk, or with `grouped` h*hk/h. */ \
-    OP(-, GATED_DELTA, gated_delta, 9, (q, k, v, alpha, beta, a, dt, state, slots), RpGatedDeltaParams, (eps, grouped),\
-       RP_WRITES(RP_SOURCE(gated_delta, state)))                                                                       \
+     * of S[h][i][j], which is written, slots, [starts]; y [d,h,t]. Head h has the key head h % hk, or with `grouped`  \
+     * h*hk/h. */                                                                                                      \
+    OP(-, GATED_DELTA, gated_delta, 9, (q, k, v, alpha, beta, a, dt, state, slots, starts), RpGatedDeltaParams,        \
+       (eps, grouped), RP_WRITES(RP_SOURCE(gated_delta, state)))                                                       \
     /* The selective scan of Mamba-2 (Dao and Gu 2024, arXiv:2405.21060), token after token, with a state S[i,j] of    \
      * each head:                                                                                                      \
      *     e = log(1 + exp(dt + bias)),  g = exp(a * e)                                                                \
      *     S[i,j] = g * S[i,j] + b[i] * e * x[j];  y[j] = (sum_i c[i] S[i,j] + d * x[j]) * z[j] / (1 + exp(-z[j]))     \
      * src x and z [p,h,t], dt [h,t], b and c [n,groups,t], a, d and bias [h], state [n*p*h,slots] of S[h][i][j],      \
-     * which is written, slots; y [p,h,t]. Head k has the b and c of group k*groups/h. */                              \
-    OP(-, SSM_SCAN, ssm_scan, 10, (x, z, dt, b, c, a, d, bias, state, slots), RpNoParams, (unused),                    \
+     * which is written, slots, [starts]; y [p,h,t]. Head k has the b and c of group k*groups/h. */                    \
+    OP(-, SSM_SCAN, ssm_scan, 10, (x, z, dt, b, c, a, d, bias, state, slots, starts), RpNoParams, (unused),            \
        RP_WRITES(RP_SOURCE(ssm_scan, state)))                                                                          \
     /* y = max(x, 0)^2 */                                                                                              \
     OP(-, RELU_SQR, relu_sqr, 1, (x), RpNoParams, (unused), RP_FLAG_INPLACE)                                           \

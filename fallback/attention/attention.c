@@ -20,8 +20,13 @@
  * chunks. So a token has the same bits (I8) whether one worker takes all its chunks (prefill) or workers share them
  * (decode). Within a tile, dot products and sums of p have 16 lanes that are reduced pairwise, and values are added
  * in the order of positions, with fma, in all variants alike. Query heads that share a key head take a tile at the
- * same time. */
+ * same time.
+ *
+ * In a cache of blocks a tile lies within one block, whose place the table has. Only tokens of one sequence share
+ * tiles, and the positions alone decide about chunks and tiles. So a token has the same bits wherever its blocks lie,
+ * and whatever other sequences run beside it. */
 #include "fallback/attention/attention.h"
+#include "fallback/attention/table.h"
 
 #include "fallback/fused/fused.h"
 #include "fallback/simd/float.h"
@@ -35,16 +40,24 @@ typedef struct KvRange {
     int64_t from, end;
 } KvRange;
 
+static KvTable table_of(const RpOpArgs *args) {
+    const bool given = rp_is_present(&args->attention.table);
+    return (KvTable){&args->attention.table, &args->attention.seq, given ? args->params->attention.block : 0};
+}
+
+/* Positions that a sequence can have. */
+static int64_t context_of(const RpOpArgs *args) { return kv_context(table_of(args), args->attention.k.ne[1]); }
+
 /* Without pos the tokens are the last ones of the context if the op is causal, else each of them is its last one. */
 static int64_t position_of(const RpOpArgs *args, int64_t t) {
-    const int64_t n_ctx = args->attention.k.ne[1];
+    const int64_t n_ctx = context_of(args);
     if (rp_is_present(&args->attention.pos)) return ((const int32_t *)args->attention.pos.data)[t];
     return args->params->attention.causal != 0 ? n_ctx - args->attention.q.ne[1] + t : n_ctx - 1;
 }
 
 static KvRange range_of(const RpOpArgs *args, int64_t t) {
     const int32_t window = args->params->attention.window;
-    const int64_t pos = position_of(args, t), n_ctx = args->attention.k.ne[1];
+    const int64_t pos = position_of(args, t), n_ctx = context_of(args);
     const int64_t end = pos < 0 ? 0 : pos + 1 < n_ctx ? pos + 1 : n_ctx;
     return (KvRange){window > 0 && end > window ? end - window : 0, end};
 }
@@ -92,17 +105,24 @@ static void end_head(const RpOpArgs *args, int64_t t, int64_t h, const float *ac
     if (quantize) rp_quantize_range(out, d, rp_view_row(y, t), y->ne[0], h * d);
 }
 
-/* n positions from `at` on, of KV head hk. */
-static AttentionTile tile_at(const RpOpArgs *args, int64_t hk, int64_t at, int64_t n) {
+/* n positions from `at` on of the sequence of token t, of KV head hk. */
+static AttentionTile tile_at(const RpOpArgs *args, int64_t t, int64_t hk, int64_t at, int64_t n) {
     const RpTensorView *k = &args->attention.k, *v = &args->attention.v;
-    return (AttentionTile){.k     = (const char *)k->data + (size_t)hk * k->nb[2] + (size_t)at * k->nb[1],
-                           .v     = (const char *)v->data + (size_t)hk * v->nb[2] + (size_t)at * v->nb[1],
-                           .k_row = k->nb[1],
-                           .v_row = v->nb[1],
-                           .dim   = k->ne[0],
-                           .first = at,
-                           .n     = (int)n,
-                           .scale = args->params->attention.scale};
+    const int64_t       next = (at / ATTENTION_TILE + 1) * ATTENTION_TILE, row = kv_row(table_of(args), t, at);
+    const bool          has_next = table_of(args).block == 0 || next < range_of(args, t).end;
+    const int64_t       next_row = has_next ? kv_row(table_of(args), t, next) : row;
+    const char         *keys     = (const char *)k->data + (size_t)hk * k->nb[2],
+               *values           = (const char *)v->data + (size_t)hk * v->nb[2];
+    return (AttentionTile){.k      = keys + (size_t)row * k->nb[1],
+                           .v      = values + (size_t)row * v->nb[1],
+                           .next_k = keys + (size_t)next_row * k->nb[1],
+                           .next_v = values + (size_t)next_row * v->nb[1],
+                           .k_row  = k->nb[1],
+                           .v_row  = v->nb[1],
+                           .dim    = k->ne[0],
+                           .first  = at,
+                           .n      = (int)n,
+                           .scale  = args->params->attention.scale};
 }
 
 RP_BODY void cap_scores_body(float *p, int n, float cap) {
@@ -140,7 +160,7 @@ static void attend_to_tile(AttentionTile *tile, AttentionHead *heads, int n_head
 
 static int64_t heads_of_kv(const RpOpArgs *args) { return args->attention.q.ne[2] / args->attention.k.ne[2]; }
 
-/* Chunk c of the range, by n_heads heads from head h on, which share their keys and values. */
+/* Chunk c of the range of token 0, by n_heads heads from head h on, which share their keys and values. */
 static void attend(const RpOpArgs *args, KvRange range, int64_t c, int64_t h, int n_heads, AttentionHead *heads,
                    const AttentionKernels *kernels) {
     const int64_t first = (first_chunk(range) + c) * ATTENTION_CHUNK, last = first + ATTENTION_CHUNK;
@@ -148,7 +168,7 @@ static void attend(const RpOpArgs *args, KvRange range, int64_t c, int64_t h, in
     for (int i = 0; i < n_heads; i++) start_chunk(args, h + i, c == 0, &heads[i]);
     for (int64_t i = from; i < end;) {
         const int64_t next = (i / ATTENTION_TILE + 1) * ATTENTION_TILE, stop = next < end ? next : end;
-        AttentionTile tile = tile_at(args, h / heads_of_kv(args), i, stop - i);
+        AttentionTile tile = tile_at(args, 0, h / heads_of_kv(args), i, stop - i);
         attend_to_tile(&tile, heads, n_heads, kernels);
         i = stop;
     }
@@ -191,6 +211,7 @@ typedef struct Block {
     AttentionHead *heads; /* state of each query in the present chunk */
     Query         *queries;
     float         *kt_f32, *v_f32;
+    int64_t        end; /* of the positions that any of them attends to */
     int            n;
 } Block;
 
@@ -214,7 +235,7 @@ static size_t block_bytes(const RpOpArgs *args) {
            floats_of_block(args, n) * sizeof(float);
 }
 
-/* Tokens t0 to t1 - 1 and the query heads of KV head hk. */
+/* Tokens t0 to t1 - 1, of one sequence, and the query heads of KV head hk. */
 static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t t1, int64_t hk) {
     const int64_t heads = heads_of_kv(args), n = (t1 - t0) * heads, padded = attention_dim(args->attention.q.ne[0]);
     Block         b = {.heads = (AttentionHead *)(void *)memory};
@@ -226,6 +247,7 @@ static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t
     for (int64_t t = t0; t < t1; t++)
         for (int64_t h = hk * heads; h < (hk + 1) * heads; h++, b.n++, at += 3 * padded) {
             b.queries[b.n]   = (Query){.range = range_of(args, t), .t = t, .h = h, .acc = at + 2 * padded};
+            b.end            = b.queries[b.n].range.end > b.end ? b.queries[b.n].range.end : b.end;
             b.heads[b.n].q   = at;
             b.heads[b.n].acc = at + padded;
             start_head(args, t, h, &b.heads[b.n]);
@@ -251,23 +273,23 @@ static int attend_to_part(const RpOpArgs *args, Block *b, int i, int64_t hk, int
                           const AttentionKernels *kernels) {
     const KvRange r    = b->queries[i].range;
     const int64_t last = first + ATTENTION_TILE, from = r.from > first ? r.from : first;
-    const int64_t end  = r.end < last ? r.end : last;
-    AttentionTile some = tile_at(args, hk, from, end - from);
-    int           n    = 1;
+    const int64_t end = r.end < last ? r.end : last;
+    int           n   = 1;
     while (n < ATTENTION_HEADS && i + n < b->n && b->queries[i + n].t == b->queries[i].t) n++;
-    if (from < end) attend_to_tile(&some, &b->heads[i], n, kernels);
+    if (from < end) {
+        AttentionTile some = tile_at(args, b->queries[i].t, hk, from, end - from);
+        attend_to_tile(&some, &b->heads[i], n, kernels);
+    }
     return n;
 }
 
-/* Rows from to end - 1 of the tile behind `t`, of positions that exist, into L2. */
-static void prefetch_next_tile(const RpOpArgs *args, const AttentionTile *t, int from, int end) {
-    const int64_t left  = args->attention.k.ne[1] - t->first - ATTENTION_TILE;
-    const size_t  bytes = attention_bytes(args->attention.k.dtype, t->dim);
-    const char   *k = t->k + ATTENTION_TILE * t->k_row, *v = t->v + ATTENTION_TILE * t->v_row;
+/* Rows from to end - 1 of the `left` rows of the tile behind `t` into L2. */
+static void prefetch_next_tile(const RpOpArgs *args, const AttentionTile *t, int64_t left, int from, int end) {
+    const size_t bytes = attention_bytes(args->attention.k.dtype, t->dim);
     for (int j = from; j < end && j < left; j++)
         for (size_t at = 0; at < bytes; at += RP_CACHE_LINE) {
-            __builtin_prefetch(k + (size_t)j * t->k_row + at, 0, 2);
-            __builtin_prefetch(v + (size_t)j * t->v_row + at, 0, 2);
+            __builtin_prefetch(t->next_k + (size_t)j * t->k_row + at, 0, 2);
+            __builtin_prefetch(t->next_v + (size_t)j * t->v_row + at, 0, 2);
         }
 }
 
@@ -283,9 +305,9 @@ static int attend_to_loaded(Block *b, int i, AttentionTile *tile, const Attentio
 }
 
 static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t first, const AttentionKernels *kernels) {
-    const int64_t left = args->attention.k.ne[1] - first;
-    if (left <= 0) return;
-    AttentionTile tile = tile_at(args, hk, first, left < ATTENTION_TILE ? left : ATTENTION_TILE);
+    const int64_t left = context_of(args) - first;
+    if (first >= b->end) return;
+    AttentionTile tile = tile_at(args, b->queries[0].t, hk, first, left < ATTENTION_TILE ? left : ATTENTION_TILE);
     const bool    load = kernels->load != NULL && b->n >= WHOLE_QUERIES;
     for (int i = 0; i < b->n;) {
         const int before = i;
@@ -302,7 +324,9 @@ static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t fi
         else
             attend_to_tile(&tile, &b->heads[i], n, kernels);
         i += n;
-        if (load) prefetch_next_tile(args, &tile, ATTENTION_TILE * before / b->n, ATTENTION_TILE * i / b->n);
+        if (load)
+            prefetch_next_tile(args, &tile, left - ATTENTION_TILE, ATTENTION_TILE * before / b->n,
+                               ATTENTION_TILE * i / b->n);
     }
 }
 
@@ -356,8 +380,11 @@ static void many_tokens(const RpOpArgs *args, const RpKernelCtx *ctx, const Atte
     for (int64_t i = ctx->ith; i < items * args->attention.q.ne[3]; i += ctx->nth) {
         const RpOpArgs one = sequence(args, i / items);
         const int64_t  t0 = i % items / n_kv * each, t1 = t0 + each < n_tokens ? t0 + each : n_tokens;
-        Block          b = start_block(&one, ctx->local, t0, t1, i % n_kv);
-        run_block(&one, &b, i % n_kv, kernels);
+        for (int64_t t = t0, end; t < t1; t = end) {
+            for (end = t + 1; end < t1 && kv_sequence(table_of(&one), end) == kv_sequence(table_of(&one), t);) end++;
+            Block b = start_block(&one, ctx->local, t, end, i % n_kv);
+            run_block(&one, &b, i % n_kv, kernels);
+        }
     }
 }
 
@@ -416,15 +443,30 @@ static void merge_chunks(const RpOpArgs *args, const RpKernelCtx *ctx, KvRange r
 static bool has_many_tokens(const RpOpArgs *args) { return args->attention.q.ne[1] * args->attention.q.ne[3] > 1; }
 
 CpuNeeds rp_needs_attention(const RpOpArgs *args) {
-    const int64_t chunks = (args->attention.k.ne[1] + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
+    const int64_t chunks = (context_of(args) + ATTENTION_CHUNK - 1) / ATTENTION_CHUNK;
     if (has_many_tokens(args)) return (CpuNeeds){.phases = 1, .local = block_bytes(args)};
     if (chunks == 1) return (CpuNeeds){.phases = 1};
     return (CpuNeeds){.phases = 2,
                       .shared = (size_t)(chunks * args->attention.q.ne[2] * partial_floats(args)) * sizeof(float)};
 }
 
+/* Of tokens that follow each other in a sequence only the new positions are checked. */
+static RpStatus check_table(const RpOpArgs *args) {
+    const KvTable k      = table_of(args);
+    KvRange       before = {0, 0};
+    for (int64_t t = 0; t < args->attention.q.ne[1] && k.block != 0; t++) {
+        const KvRange r       = range_of(args, t);
+        const bool    follows = t > 0 && kv_sequence(k, t) == kv_sequence(k, t - 1) && r.from >= before.from;
+        RP_TRY(kv_check("attention", k, args->attention.k.ne[1], t,
+                        follows && before.end > r.from ? before.end : r.from, r.end));
+        before = r;
+    }
+    return RP_OK;
+}
+
 RpStatus rp_cpu_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(attention, args));
+    RP_TRY(check_table(args));
     AttentionKernels kernels = rp_attention_kernels(args->attention.k.dtype);
     if (rp_is_present(&args->attention.cap)) kernels.cap = *(const float *)args->attention.cap.data;
     if (has_many_tokens(args))

@@ -29,7 +29,8 @@ static inline int64_t attention_dim(int64_t dim) {
 }
 
 typedef struct AttentionTile {
-    const char *k, *v; /* of the first of n positions; rows are k_row and v_row bytes apart */
+    const char *k, *v;           /* of the first of n positions; rows are k_row and v_row bytes apart */
+    const char *next_k, *next_v; /* of the first position of the next tile, to be prefetched */
     /* Keys and values of the tile in f32, zeros from position n on; or NULL: */
     float         *kt_f32; /* [attention_dim(dim)][ATTENTION_TILE], transposed */
     float         *v_f32;  /* [ATTENTION_TILE][attention_dim(dim)] */

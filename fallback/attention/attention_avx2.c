@@ -112,7 +112,7 @@ INLINE void add_values(const AttentionTile *t, RpDtype type, int n_heads, int64_
     for (int j = 0; j < t->n; j++) {
         /* `next`: these elements of key j of the next tile. The passes over i together prefetch the whole key. */
         const char *row  = t->v + (size_t)j * t->v_row;
-        const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(type, i);
+        const char *next = t->next_k + (size_t)j * t->k_row + attention_bytes(type, i);
         __m256      p[ATTENTION_HEADS];
         rp_prefetch_next(next, attention_bytes(type, (int64_t)n_vecs * LANES));
         for (int h = 0; h < n_heads; h++) p[h] = _mm256_set1_ps(t->heads[h].p[j]);

@@ -81,7 +81,7 @@ INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_
     for (int j = 0; j < n; j++) {
         /* `next`: these elements of key j of the next tile. The passes over i together prefetch the whole key. */
         const char *row  = t->v + (size_t)j * t->v_row;
-        const char *next = t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(type, i);
+        const char *next = t->next_k + (size_t)j * t->k_row + attention_bytes(type, i);
         __m512      v[VECS];
         if (!loaded) rp_prefetch_next(next, attention_bytes(type, (int64_t)n_vecs * LANES));
         for (int c = 0; c < n_vecs; c++)

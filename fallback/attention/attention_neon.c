@@ -84,7 +84,7 @@ INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) {
                 acc[h][c] = vmulq_n_f32(vld1q_f32(t->heads[h].acc + i + 4 * c), t->heads[h].rescale);
         for (int j = 0; j < t->n; j++) {
             float32x4_t v[VECS];
-            __builtin_prefetch(t->k + (size_t)(ATTENTION_TILE + j) * t->k_row + attention_bytes(type, i));
+            __builtin_prefetch(t->next_k + (size_t)j * t->k_row + attention_bytes(type, i));
             load(type, t->v + (size_t)j * t->v_row, i, t->dim, v);
             for (int h = 0; h < n_heads; h++)
                 for (int c = 0; c < VECS; c++) acc[h][c] = vfmaq_n_f32(acc[h][c], v[c], t->heads[h].p[j]);

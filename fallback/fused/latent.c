@@ -3,7 +3,7 @@
  *
  *     y              = k_b[:,:,h] q[0..d,h] of each head, then rope(q[d..d+r,h]) of each head
  *     latent[:,pos]  = rms_norm(kv[0..n])
- *     key[:,pos]     = rope(kv[n..n+r])
+ *     key[:,pos]     = rope(kv[n..n+r])      with `rows` column rows[0] in place of pos
  *
  * Workers take whole heads; the stores are one item more.
  *
@@ -40,11 +40,12 @@ static RpStatus query(const RpOpArgs *args, RpKernelCtx *ctx, int64_t h) {
     return rotate(args, x + k_b->ne[0], y + heads * n + h * r);
 }
 
-/* Into row pos of a cache. */
+/* Into a row of a cache. */
 static RpStatus store(const RpOpArgs *args, const RpTensorView *cache, float *x) {
     const RpTensorView from = rp_floats(x, cache->ne[0], 1);
+    const RpTensorView at   = rp_is_present(&args->latent.rows) ? args->latent.rows : args->latent.pos;
     return rp_run_alone(rp_cpu_copy, &(RpOpArgs){
-                                         .dst = *cache, .src = {from, *cache, args->latent.pos}
+                                         .dst = *cache, .src = {from, *cache, at}
     });
 }
 

@@ -10,6 +10,7 @@
  *     one token      phase 0 divides the pairs of a chunk and a block of heads, phase 1 merges the chunks of each head
  *     more tokens    one phase: the pairs of a token and a block of heads, each through all of its chunks */
 #include "fallback/attention/attention.h"
+#include "fallback/attention/table.h"
 
 #include "base/limits.h"
 #include "fallback/fused/fused.h"
@@ -43,10 +44,20 @@ static int64_t items_of_token(const RpOpArgs *args) {
     return (n_heads(args) + heads_of_item(args) - 1) / heads_of_item(args);
 }
 
+static KvTable table_of(const RpOpArgs *args) {
+    const bool given = rp_is_present(&args->latent_attention.table);
+    return (KvTable){&args->latent_attention.table, &args->latent_attention.seq,
+                     given ? args->params->latent_attention.block : 0};
+}
+
+/* Positions that a sequence can have. */
+static int64_t context_of(const RpOpArgs *args) {
+    return kv_context(table_of(args), args->latent_attention.latent.ne[1]);
+}
+
 /* The positions [0, end) that token t attends to. */
 static int64_t end_of(const RpOpArgs *args, int64_t t) {
-    const int64_t pos   = ((const int32_t *)args->latent_attention.pos.data)[t],
-                  n_ctx = args->latent_attention.latent.ne[1];
+    const int64_t pos = ((const int32_t *)args->latent_attention.pos.data)[t], n_ctx = context_of(args);
     return pos < 0 ? 0 : pos + 1 < n_ctx ? pos + 1 : n_ctx;
 }
 
@@ -76,24 +87,28 @@ static Heads *start(const RpOpArgs *args, char *memory, int64_t t, int64_t item)
     return b;
 }
 
-/* n positions of a cache from `at` on. */
-static AttentionTile tile_of(const RpOpArgs *args, const RpTensorView *cache, int64_t at, int64_t n) {
-    const char *rows = (const char *)cache->data + (size_t)at * cache->nb[1];
-    return (AttentionTile){.k     = rows,
-                           .v     = rows,
-                           .k_row = cache->nb[1],
-                           .v_row = cache->nb[1],
-                           .dim   = cache->ne[0],
-                           .first = at,
-                           .n     = (int)n,
-                           .scale = args->params->latent_attention.scale};
+/* n positions of a cache from `at` on, where a tile begins, of the sequence of token t. */
+static AttentionTile tile_of(const RpOpArgs *args, const RpTensorView *cache, int64_t t, int64_t at, int64_t n) {
+    const int64_t next      = at + ATTENTION_TILE < end_of(args, t) ? at + ATTENTION_TILE : at;
+    const char   *rows      = (const char *)cache->data + (size_t)kv_row(table_of(args), t, at) * cache->nb[1];
+    const char   *following = (const char *)cache->data + (size_t)kv_row(table_of(args), t, next) * cache->nb[1];
+    return (AttentionTile){.k      = rows,
+                           .v      = rows,
+                           .next_k = following,
+                           .next_v = following,
+                           .k_row  = cache->nb[1],
+                           .v_row  = cache->nb[1],
+                           .dim    = cache->ne[0],
+                           .first  = at,
+                           .n      = (int)n,
+                           .scale  = args->params->latent_attention.scale};
 }
 
 /* Positions [at, at + n) of a tile, by heads [h, h + count) of the item. */
 static void attend_to_tile(const RpOpArgs *args, Heads *b, int h, int count, int64_t at, int64_t n,
                            const AttentionKernels *kernels) {
-    AttentionTile latent = tile_of(args, &args->latent_attention.latent, at, n),
-                  key    = tile_of(args, &args->latent_attention.key, at, n);
+    AttentionTile latent = tile_of(args, &args->latent_attention.latent, b->t, at, n),
+                  key    = tile_of(args, &args->latent_attention.key, b->t, at, n);
     float rotated[ATTENTION_HEADS][ATTENTION_TILE];
     latent.heads = key.heads = &b->heads[h];
     latent.n_heads = key.n_heads = count;
@@ -199,7 +214,7 @@ static void merge_chunks(const RpOpArgs *args, const RpKernelCtx *ctx) {
 }
 
 CpuNeeds rp_needs_latent_attention(const RpOpArgs *args) {
-    const int64_t chunks = n_chunks(args->latent_attention.latent.ne[1]);
+    const int64_t chunks = n_chunks(context_of(args));
     const bool    merges = n_tokens(args) == 1 && chunks > 1;
     const size_t  floats = (size_t)(chunks * n_heads(args) * (ATTENTION_LANES + padded_n(args)));
     return (CpuNeeds){
@@ -208,6 +223,9 @@ CpuNeeds rp_needs_latent_attention(const RpOpArgs *args) {
 
 RpStatus rp_cpu_latent_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(latent_attention, args));
+    for (int64_t t = 0; t < n_tokens(args); t++)
+        RP_TRY(
+            kv_check("latent_attention", table_of(args), args->latent_attention.latent.ne[1], t, 0, end_of(args, t)));
     const AttentionKernels kernels = rp_attention_kernels(RP_F16);
     if (n_tokens(args) > 1)
         many_tokens(args, ctx, &kernels);

@@ -2,7 +2,7 @@
  *
  *     y[d,h]          = rope(norm(wq c + bq))
  *     K cache[:,pos]  = rope(norm(wk c + bk))      d elements per head, rows of all key heads
- *     V cache[:,pos]  = wv c + bv
+ *     V cache[:,pos]  = wv c + bv                  with `rows` row rows[0] in place of pos
  *
  * With `gates` each query head is followed by its gate in the rows of wq. The result has the queries, then the gates.
  *
@@ -65,15 +65,16 @@ static RpStatus rotate(const RpOpArgs *args, const Heads *h) {
     });
 }
 
-/* Into columns [first*d, end*d) of row pos of the cache: a view of it as narrow as these heads. */
+/* Into columns [first*d, end*d) of a row of the cache: a view of it as narrow as these heads. */
 static RpStatus store(const RpOpArgs *args, const Heads *h) {
     const int64_t d = args->params->qkv.head_dim, n = (h->end - h->first) * d;
-    RpTensorView  cache  = *h->from.cache;
-    cache.data           = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
-    cache.ne[0]          = n;
-    const RpTensorView x = rp_floats(h->rows + h->first * d, n, 1);
+    RpTensorView  cache   = *h->from.cache;
+    cache.data            = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
+    cache.ne[0]           = n;
+    const RpTensorView x  = rp_floats(h->rows + h->first * d, n, 1);
+    const RpTensorView at = rp_is_present(&args->qkv.rows) ? args->qkv.rows : args->qkv.pos;
     return rp_run_alone(rp_cpu_copy, &(RpOpArgs){
-                                         .dst = cache, .src = {x, cache, args->qkv.pos}
+                                         .dst = cache, .src = {x, cache, at}
     });
 }
 

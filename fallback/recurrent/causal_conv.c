@@ -24,20 +24,25 @@ RP_BODY void convolve_body(ConvBlock *b, int n, bool silu) {
 }
 RP_VARIANTS(convolve, (ConvBlock * b, int n, bool silu), (b, n, silu))
 
-/* Taps and bias of channels c to c + lanes - 1, and the window before the first token. */
+/* Taps and bias of channels c to c + lanes - 1. */
 static void load(ConvBlock *b, const RpOpArgs *args, int64_t c, int lanes) {
-    const RpTensorView *w = &args->causal_conv.w, *window = &args->causal_conv.window;
-    const int64_t       channels = w->ne[1];
-    const int32_t       from     = ((const int32_t *)args->causal_conv.slots.data)[0];
-    const float        *bias     = rp_is_present(&args->causal_conv.bias) ? args->causal_conv.bias.data : NULL;
+    const RpTensorView *w    = &args->causal_conv.w;
+    const float        *bias = rp_is_present(&args->causal_conv.bias) ? args->causal_conv.bias.data : NULL;
     memset(b, 0, sizeof *b);
     for (int l = 0; l < lanes; l++) {
         const float *taps = rp_view_row(w, c + l);
         for (int64_t j = 0; j < w->ne[0]; j++) b->w[j][l] = taps[j];
         if (bias != NULL) b->bias[l] = bias[c + l];
     }
-    for (int64_t j = 0; j + 1 < w->ne[0] && from >= 0; j++)
-        memcpy(b->x[j + 1], (const float *)rp_view_row(window, from) + j * channels + c, (size_t)lanes * sizeof(float));
+}
+
+/* The window of a slot. */
+static void load_window(ConvBlock *b, const RpOpArgs *args, int32_t from, int64_t c, int lanes) {
+    const int64_t channels = args->causal_conv.w.ne[1];
+    memset(b->x, 0, sizeof b->x);
+    for (int64_t j = 0; j + 1 < args->causal_conv.w.ne[0] && from >= 0; j++)
+        memcpy(b->x[j + 1], (const float *)rp_view_row(&args->causal_conv.window, from) + j * channels + c,
+               (size_t)lanes * sizeof(float));
 }
 
 static void convolve_block(const RpOpArgs *args, int64_t c, int lanes, int64_t n_tok) {
@@ -48,6 +53,8 @@ static void convolve_block(const RpOpArgs *args, int64_t c, int lanes, int64_t n
     ConvBlock           b;
     load(&b, args, c, lanes);
     for (int64_t t = 0; t < n_tok; t++) {
+        const int32_t from = rp_slot_before(&args->causal_conv.slots, &args->causal_conv.starts, t);
+        if (from != SLOT_FOLLOWS) load_window(&b, args, from, c, lanes);
         memmove(b.x[0], b.x[1], (size_t)(n - 1) * sizeof b.x[0]);
         memcpy(b.x[n - 1], (const float *)rp_view_row(&args->causal_conv.x, t) + c, bytes);
         convolve(&b, n, args->params->causal_conv.silu != 0);
@@ -61,7 +68,8 @@ static void convolve_block(const RpOpArgs *args, int64_t c, int lanes, int64_t n
 RpStatus rp_cpu_causal_conv(const RpOpArgs *args, RpKernelCtx *ctx) {
     int64_t n_tok = 0;
     RP_TRY(RP_CHECK(causal_conv, args));
-    RP_TRY(rp_read_slots("causal_conv", &args->causal_conv.slots, args->causal_conv.window.ne[1], &n_tok));
+    RP_TRY(rp_read_slots("causal_conv", &args->causal_conv.slots, &args->causal_conv.starts,
+                         args->causal_conv.window.ne[1], &n_tok));
     const int64_t channels = args->dst.ne[0], blocks = (channels + LANES - 1) / LANES;
     for (int64_t i = blocks * ctx->ith / ctx->nth; i < blocks * (ctx->ith + 1) / ctx->nth; i++) {
         const int64_t left = channels - i * LANES;

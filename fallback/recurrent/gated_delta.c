@@ -90,8 +90,11 @@ static void update_columns(const RpOpArgs *args, int64_t head, int64_t j, int la
     const RpTensorView *state = &args->gated_delta.state, *y = &args->dst;
     const int32_t      *slot = args->gated_delta.slots.data;
     const int64_t       d = y->ne[0], at = head * d * d + j;
-    DeltaBlock          from = {slot[0] >= 0 ? (float *)rp_view_row(state, slot[0]) + at : NULL, d};
+    DeltaBlock          from = {NULL, d};
     for (int64_t t = 0; t < n_tok; t++) {
+        const int32_t before = rp_slot_before(&args->gated_delta.slots, &args->gated_delta.starts, t);
+        if (before != SLOT_FOLLOWS)
+            from = (DeltaBlock){before >= 0 ? (float *)rp_view_row(state, before) + at : NULL, d};
         const DeltaBlock kept = {slot[1 + t] >= 0 ? (float *)rp_view_row(state, slot[1 + t]) + at : NULL, d};
         const DeltaBlock to   = kept.data != NULL ? kept : (DeltaBlock){local, LANES};
         DeltaStep        step;
@@ -111,7 +114,8 @@ CpuNeeds rp_needs_gated_delta(const RpOpArgs *args) {
 RpStatus rp_cpu_gated_delta(const RpOpArgs *args, RpKernelCtx *ctx) {
     int64_t n_tok = 0;
     RP_TRY(RP_CHECK(gated_delta, args));
-    RP_TRY(rp_read_slots("gated_delta", &args->gated_delta.slots, args->gated_delta.state.ne[1], &n_tok));
+    RP_TRY(rp_read_slots("gated_delta", &args->gated_delta.slots, &args->gated_delta.starts,
+                         args->gated_delta.state.ne[1], &n_tok));
     const int64_t d = args->dst.ne[0], blocks = (d + LANES - 1) / LANES, items = blocks * args->dst.ne[1];
     for (int64_t i = items * ctx->ith / ctx->nth; i < items * (ctx->ith + 1) / ctx->nth; i++) {
         const int64_t j = i % blocks * LANES;

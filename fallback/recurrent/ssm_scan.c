@@ -78,8 +78,11 @@ static void scan_channels(const RpOpArgs *args, int64_t head, int64_t j, int lan
     const RpTensorView *state = &args->ssm_scan.state, *y = &args->dst;
     const int32_t      *slot = args->ssm_scan.slots.data;
     const int64_t       n = args->ssm_scan.b.ne[0], p = y->ne[0], at = head * n * p + j;
-    ScanBlock           from = {slot[0] >= 0 ? (float *)rp_view_row(state, slot[0]) + at : NULL, p};
+    ScanBlock           from = {NULL, p};
     for (int64_t t = 0; t < n_tok; t++) {
+        const int32_t before = rp_slot_before(&args->ssm_scan.slots, &args->ssm_scan.starts, t);
+        if (before != SLOT_FOLLOWS)
+            from = (ScanBlock){before >= 0 ? (float *)rp_view_row(state, before) + at : NULL, p};
         ScanBlock to = {local, LANES};
         if (slot[1 + t] >= 0) to = (ScanBlock){(float *)rp_view_row(state, slot[1 + t]) + at, p};
         const ScanStep step = step_of(args, head, j, t);
@@ -96,7 +99,8 @@ CpuNeeds rp_needs_ssm_scan(const RpOpArgs *args) {
 RpStatus rp_cpu_ssm_scan(const RpOpArgs *args, RpKernelCtx *ctx) {
     int64_t n_tok = 0;
     RP_TRY(RP_CHECK(ssm_scan, args));
-    RP_TRY(rp_read_slots("ssm_scan", &args->ssm_scan.slots, args->ssm_scan.state.ne[1], &n_tok));
+    RP_TRY(
+        rp_read_slots("ssm_scan", &args->ssm_scan.slots, &args->ssm_scan.starts, args->ssm_scan.state.ne[1], &n_tok));
     const int64_t p = args->dst.ne[0], blocks = (p + LANES - 1) / LANES, items = blocks * args->dst.ne[1];
     for (int64_t i = items * ctx->ith / ctx->nth; i < items * (ctx->ith + 1) / ctx->nth; i++) {
         const int64_t j = i % blocks * LANES;

@@ -102,6 +102,9 @@ typedef struct RpModelGraphOptions {
     int32_t n_states;   /* slots of recurrent states, for positions whose state is kept, at most 4096; 0: 1 */
     bool    embeddings; /* the graph ends with the hidden states instead of the logits */
     bool    unused[3];  /* 0 */
+    int32_t n_seq;      /* sequences whose tokens a step may mix, at most 4096; 0: one, in a cache of n_ctx positions */
+    int32_t block;      /* with n_seq: positions of a block of the cache, a multiple of 32 */
+    int32_t n_blocks;   /* with n_seq: blocks of the cache, which the sequences share */
 } RpModelGraphOptions;
 
 /* The graph of one step over n_tok tokens, finished but not optimised. The caller frees it, before the model.
@@ -111,9 +114,18 @@ typedef struct RpModelGraphOptions {
  *            "slots"    i32 [n_tok+1], if a layer is recurrent: the slot of the state before the first token,
  *                       -1: zeros; then, for each token, the slot that the state after it goes to, -1: none. Tokens
  *                       behind the last one with a slot are padding
+ *            with n_seq:
+ *            "kv_rows"  i32 [n_tok]   row of the cache that each token is stored in; -1: none
+ *            "seq"      i32 [n_tok]   sequence of each token, from 0 to n_seq - 1
+ *            "table"    i32 [ceil(n_ctx/block), n_seq]: position i of sequence s is row
+ *                       table[i/block, s]*block + i%block of the cache. Only blocks of positions that a token attends
+ *                       to are read
+ *            "starts"   i32 [n_tok], if a layer is recurrent: the slot of the state before a token, -1: zeros, -2: it
+ *                       follows the token before it. slots[0] means nothing then
  *   output   "logits"   f32 [n_vocab, n_out]
  *            "blk.<layer>.experts" i32 [n_expert_used, n_tok], with expert_ids, for each layer with experts
- *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], for each layer with attention
+ *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], for each layer with attention; with n_seq
+ *            here and below n_blocks*block rows for n_ctx
  *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
  *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for
  *            each gated delta net; the first alone for each short convolution; with a selective scan the first, and
@@ -128,10 +140,10 @@ typedef struct RpModelGraphOptions {
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
  * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
  * that node. Recurrent states are those of slot 0, updated in place.
- * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, or `draws` with
- * more than one token or output. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a
- * multiple of 32, for a model without any attention, and for a bidirectional one without `embeddings` or with
- * `draws`. */
+ * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, `draws` with more than one
+ * token or output or with n_seq, and blocks out of their range. RP_E_UNSUPPORTED for a q8_0 cache with latent attention
+ * or heads that are not a multiple of 32, for a model without any attention, and for a bidirectional one without
+ * `embeddings`, with `draws` or with n_seq. */
 RP_API RP_NODISCARD RpStatus        rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
                                                          size_t options_bytes, ComputeGraph **out);
 RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,

@@ -105,6 +105,7 @@ typedef struct RpAttentionParams {
     int32_t window; /* as in RpSoftMaxParams */
     RpDtype dtype;  /* of the result: RP_F32 [d,h,t], or RP_Q8_ACT [d*h,t] */
     int32_t causal; /* not 0: without pos, the tokens are the last t of the n_ctx positions; 0: each sees all of them */
+    int32_t block;  /* with a table: positions of a block of the cache, a multiple of 32; else 0 */
 } RpAttentionParams;
 
 typedef struct RpSwigluOaiParams {

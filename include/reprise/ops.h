@@ -109,9 +109,12 @@ enum { RP_STORE_TARGET = 1 };
      * src q [d,t,h,b], k and v f16, q8_0 or f32 [d,n_ctx,h/g,b], pos i32 [t], [sinks [h]], [mask [n_ctx,t]],          \
      * [cap [1]] (not with f32)                                                                                        \
      * Only with f32: b > 1, a mask, and no pos (RpAttentionParams.causal).                                            \
+     * With a table the caches are blocks that sequences share (PagedAttention, Kwon et al. 2023, arXiv:2309.06180):   \
+     * position i of token t is row table[i/block,seq[t]]*block + i%block of k and v (not with f32).                   \
+     * src [table i32 [n_ctx/block,sequences]], [seq i32 [t]]                                                          \
      * y [d,h,t,b], or q8_act [d*h,t] (not with f32), in which the heads of a token are one row */                     \
-    OP(19, ATTENTION, attention, 3, (q, k, v, pos, sinks, mask, cap), RpAttentionParams,                               \
-       (scale, window, dtype, causal), 0)                                                                              \
+    OP(19, ATTENTION, attention, 3, (q, k, v, pos, sinks, mask, cap, table, seq), RpAttentionParams,                   \
+       (scale, window, dtype, causal, block), 0)                                                                              \
     /* y[t] = a token sampled from logits[:,t] as sample does it, with number 0 of the random numbers of seeds[:,t];   \
      * -1 if every logit is NaN or -inf                                                                                \
      * src logits [n,t], seeds i32 [2,t] (the low word of each first), scratch [2n+16,t], whose contents mean nothing  \

@@ -18,6 +18,7 @@
 #include "reprise/cpu.h"
 #include "reprise/device.h"
 #include "reprise/embed.h"
+#include "reprise/engine.h"
 #include "reprise/executor.h"
 #include "reprise/extend.h"
 #include "reprise/file.h"

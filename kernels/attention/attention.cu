@@ -241,6 +241,8 @@ extern "C" size_t rp_cuda_attention_scratch(const RpOpArgs *args, const RpKernel
 
 extern "C" RpStatus rp_cuda_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(attention, args));
+    if (args->params->attention.block != 0)
+        return rp_fail(RP_E_UNSUPPORTED, "attention: no kernel for a cache of blocks");
     if (args->attention.k.dtype == RP_F32) return attention_f32(args, ctx);
     if (rp_cuda_takes_attention_prefill(args)) return rp_cuda_attention_prefill(args, ctx);
     const AttentionGrid s = geometry(args, ctx);

@@ -76,6 +76,8 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1))
 
 extern "C" RpStatus rp_cuda_latent(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(latent, args));
+    if (rp_is_present(&args->latent.rows))
+        return rp_fail(RP_E_UNSUPPORTED, "latent: no kernel for rows apart from positions");
     const RpLatentParams *o = &args->params->latent;
     LatentArgs            p = {};
     p.k_b = args->latent.k_b, p.q = args->latent.q, p.latent = args->latent.latent, p.key = args->latent.key;

@@ -228,6 +228,8 @@ extern "C" size_t rp_cuda_latent_attention_scratch(const RpOpArgs *args, const R
 
 extern "C" RpStatus rp_cuda_latent_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(latent_attention, args));
+    if (args->params->latent_attention.block != 0)
+        return rp_fail(RP_E_UNSUPPORTED, "latent_attention: no kernel for a cache of blocks");
     const AttentionSplits s = geometry(args, ctx);
     RpOpParams            params;
     const RpOpArgs        as = as_attention(args, &params);

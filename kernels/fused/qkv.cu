@@ -321,6 +321,8 @@ extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpKernelCtx *)
 
 extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(qkv, args));
+    if (rp_is_present(&args->qkv.rows))
+        return rp_fail(RP_E_UNSUPPORTED, "qkv: no kernel for rows apart from positions");
     RP_TRY(check_room(args, ctx));
     const RpQkvParams *o        = &args->params->qkv;
     QkvArgs            p        = {};

@@ -49,6 +49,8 @@ __global__ void __launch_bounds__(THREADS)
 
 extern "C" RpStatus rp_cuda_causal_conv(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(causal_conv, args));
+    if (rp_is_present(&args->causal_conv.starts))
+        return rp_fail(RP_E_UNSUPPORTED, "causal_conv: no kernel for several sequences");
     const LaunchShape shape = {dim3(rp_blocks(args->dst.ne[0], THREADS)), dim3(THREADS), 0};
     return RP_LAUNCH("causal_conv", ctx, shape, causal_conv_kernel, args->causal_conv.x, args->causal_conv.w,
                      args->causal_conv.window, args->causal_conv.slots, args->causal_conv.bias, args->dst,

@@ -113,6 +113,8 @@ template <int ROWS> __global__ void __launch_bounds__(THREADS) gated_delta_kerne
 
 extern "C" RpStatus rp_cuda_gated_delta(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(gated_delta, args));
+    if (rp_is_present(&args->gated_delta.starts))
+        return rp_fail(RP_E_UNSUPPORTED, "gated_delta: no kernel for several sequences");
     const int64_t     d     = args->dst.ne[0];
     const LaunchShape shape = {dim3(rp_blocks(d, RP_WARP), (unsigned)args->dst.ne[1]), dim3(THREADS), 0};
     const Delta       p     = {args->gated_delta.q,           args->gated_delta.k,

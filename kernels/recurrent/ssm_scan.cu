@@ -100,6 +100,8 @@ template <int N> __global__ void __launch_bounds__(warps_of(N) * RP_WARP) ssm_sc
 
 extern "C" RpStatus rp_cuda_ssm_scan(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(ssm_scan, args));
+    if (rp_is_present(&args->ssm_scan.starts))
+        return rp_fail(RP_E_UNSUPPORTED, "ssm_scan: no kernel for several sequences");
     const int64_t     n     = args->ssm_scan.b.ne[0];
     const LaunchShape shape = {dim3(rp_blocks(args->dst.ne[0], RP_WARP), (unsigned)args->dst.ne[1]),
                                dim3((unsigned)warps_of((int)n) * RP_WARP), 0};

@@ -50,6 +50,8 @@ static SHAPE_RULE(shape) {
     if (*why == NULL) *why = problem_of_rows(k_b, in->latent.q, in->latent.kv, r);
     if (*why != NULL) return RP_E_SHAPE;
     if (!rp_shape_is_index(in->latent.pos, 1)) REFUSE(RP_E_SHAPE, "the position must be i32 of one token");
+    if (in->latent.rows != NULL && !rp_shape_is_index(in->latent.rows, 1))
+        REFUSE(RP_E_SHAPE, "the row must be i32 of one token");
     if (!is_cache(in->latent.latent, n) || !is_cache(in->latent.key, r))
         REFUSE(RP_E_SHAPE, "latent and key must be f16 matrices of rows of n and r elements");
     if (!rp_shape_fits(in->latent.norm, n)) REFUSE(RP_E_SHAPE, "the weight of the norm must be f32 [n]");

@@ -2,6 +2,7 @@
 #include "ops/op.h"
 
 #include "base/limits.h"
+#include "ops/attention/table.h"
 
 /* A KV cache f16 [n,n_ctx]. */
 static bool is_cache(const RpTensorView *v, int64_t n, int64_t n_ctx) {
@@ -42,6 +43,9 @@ static CHECK_RULE(check) {
     const char                    *why = problem(q, &args->latent_attention.latent, &args->latent_attention.key,
                                                  &args->latent_attention.pos, &args->latent_attention.q_rope);
     if (why == NULL) why = problem_of_result(p, q);
+    if (why == NULL)
+        why = rp_table_problem(q, &args->latent_attention.latent, rp_given(&args->latent_attention.table),
+                               rp_given(&args->latent_attention.seq), p->block);
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
     if (y->dtype != p->dtype || !rp_shape_same(y, q))
         return rp_refuse(RP_E_SHAPE, op, args, "the result must be %s of the shape of q", rp_dtype_name(p->dtype));
@@ -53,6 +57,9 @@ static SHAPE_RULE(shape) {
     *why                  = problem(q, in->latent_attention.latent, in->latent_attention.key, in->latent_attention.pos,
                                     in->latent_attention.q_rope);
     if (*why == NULL) *why = problem_of_result(&params->latent_attention, q);
+    if (*why == NULL)
+        *why = rp_table_problem(q, in->latent_attention.latent, in->latent_attention.table, in->latent_attention.seq,
+                                params->latent_attention.block);
     if (*why != NULL) return RP_E_SHAPE;
     *out = rp_view_contiguous(params->latent_attention.dtype, q->ne, NULL);
     return RP_OK;

@@ -55,6 +55,8 @@ static SHAPE_RULE(shape) {
     if (d < 1 || wq->ne[1] % (p->gates != 0 ? 2 * d : d) != 0 || wk->ne[1] % d != 0 || wv->ne[1] % d != 0)
         REFUSE(RP_E_SHAPE, "the rows of the weights must be whole heads");
     if (!rp_shape_is_index(in->qkv.pos, 1)) REFUSE(RP_E_SHAPE, "the position must be i32 of one token");
+    if (in->qkv.rows != NULL && !rp_shape_is_index(in->qkv.rows, 1))
+        REFUSE(RP_E_SHAPE, "the row must be i32 of one token");
     if (!is_cache(in->qkv.k_cache, wk->ne[1]) || !is_cache(in->qkv.v_cache, wv->ne[1]) ||
         in->qkv.k_cache->dtype != in->qkv.v_cache->dtype)
         REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0, with rows of all keys or values of a token");

@@ -34,8 +34,8 @@ static CHECK_RULE(check) {
         why = problem_of_gates(v, &args->gated_delta.alpha, &args->gated_delta.beta, &args->gated_delta.a,
                                &args->gated_delta.dt);
     if (why == NULL)
-        why = rp_slots_problem(&args->gated_delta.state, &args->gated_delta.slots, v->ne[0] * v->ne[0] * v->ne[1],
-                               v->ne[2]);
+        why = rp_slots_problem(&args->gated_delta.state, &args->gated_delta.slots, rp_given(&args->gated_delta.starts),
+                               v->ne[0] * v->ne[0] * v->ne[1], v->ne[2]);
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
     if (!rp_is_rows(y, v->ne[0], v->ne[1], v->ne[2]))
         return rp_refuse(RP_E_SHAPE, op, args, "the result must be f32 of the shape of v");
@@ -49,7 +49,8 @@ static SHAPE_RULE(shape) {
     if (*why == NULL)
         *why = problem_of_gates(v, in->gated_delta.alpha, in->gated_delta.beta, in->gated_delta.a, in->gated_delta.dt);
     if (*why == NULL)
-        *why = rp_slots_problem(in->gated_delta.state, in->gated_delta.slots, v->ne[0] * v->ne[0] * v->ne[1], v->ne[2]);
+        *why = rp_slots_problem(in->gated_delta.state, in->gated_delta.slots, in->gated_delta.starts,
+                                v->ne[0] * v->ne[0] * v->ne[1], v->ne[2]);
     if (*why != NULL) return RP_E_SHAPE;
     if (!(params->gated_delta.eps >= 0.0f)) REFUSE(RP_E_ARG, "eps must not be negative");
     *out = rp_view_contiguous(RP_F32, v->ne, NULL);

@@ -11,10 +11,8 @@ bool rp_is_rows(const RpTensorView *v, int64_t n, int64_t rows, int64_t t);
 /* n contiguous f32, of any shape. */
 bool rp_is_vector(const RpTensorView *v, int64_t n);
 
-/* NULL, or what must be: a state f32 [n,slots] with contiguous rows, and slots for t tokens. */
-const char *rp_slots_problem(const RpTensorView *state, const RpTensorView *slots, int64_t n, int64_t t);
-
-/* A source of a check: NULL if it is absent. */
-static inline const RpTensorView *rp_given(const RpTensorView *source) { return rp_is_present(source) ? source : NULL; }
+/* NULL, or what must be: a state f32 [n,slots] with contiguous rows, slots for t tokens, and starts, if not NULL. */
+const char *rp_slots_problem(const RpTensorView *state, const RpTensorView *slots, const RpTensorView *starts,
+                             int64_t n, int64_t t);
 
 #endif

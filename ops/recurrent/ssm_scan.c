@@ -3,7 +3,7 @@
 
 /* The sources that both rules look at. */
 typedef struct Scan {
-    const RpTensorView *x, *z, *dt, *b, *c, *a, *d, *bias, *state, *slots;
+    const RpTensorView *x, *z, *dt, *b, *c, *a, *d, *bias, *state, *slots, *starts;
 } Scan;
 
 static const char *problem(const Scan *s) {
@@ -18,7 +18,7 @@ static const char *problem(const Scan *s) {
     if (!rp_is_rows(s->dt, heads, t, 1)) return "dt must be f32 [heads,t] with contiguous rows";
     if (!rp_is_vector(s->a, heads) || !rp_is_vector(s->d, heads) || !rp_is_vector(s->bias, heads))
         return "a, d and bias must be f32, one for each head of x";
-    return rp_slots_problem(s->state, s->slots, n * p * heads, t);
+    return rp_slots_problem(s->state, s->slots, s->starts, n * p * heads, t);
 }
 
 static CHECK_RULE(check) {
@@ -32,7 +32,8 @@ static CHECK_RULE(check) {
                                &args->ssm_scan.d,
                                &args->ssm_scan.bias,
                                &args->ssm_scan.state,
-                               &args->ssm_scan.slots};
+                               &args->ssm_scan.slots,
+                               rp_given(&args->ssm_scan.starts)};
     const char         *why = problem(&s);
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
     if (rp_is_rows(&args->dst, x->ne[0], x->ne[1], x->ne[2])) return RP_OK;
@@ -40,8 +41,9 @@ static CHECK_RULE(check) {
 }
 
 static SHAPE_RULE(shape) {
-    const Scan s = {in->ssm_scan.x, in->ssm_scan.z, in->ssm_scan.dt,   in->ssm_scan.b,     in->ssm_scan.c,
-                    in->ssm_scan.a, in->ssm_scan.d, in->ssm_scan.bias, in->ssm_scan.state, in->ssm_scan.slots};
+    const Scan s = {in->ssm_scan.x,     in->ssm_scan.z,     in->ssm_scan.dt,    in->ssm_scan.b,
+                    in->ssm_scan.c,     in->ssm_scan.a,     in->ssm_scan.d,     in->ssm_scan.bias,
+                    in->ssm_scan.state, in->ssm_scan.slots, in->ssm_scan.starts};
     (void)params;
     *why = problem(&s);
     if (*why != NULL) return RP_E_SHAPE;

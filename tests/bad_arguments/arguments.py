@@ -33,6 +33,9 @@ VALID = {
     "RpTokenizer **": "&x->new_tokenizer", "RpChatTemplate **": "&x->new_chat", "const RpChatTemplate *": "x->chat",
     "rp_chat_template_render.json": '"{}"', "rp_sampler_set_mask.bits": "NULL",
     "RpTokenLogprob *": "(void *)x->buffer", "rp_logprobs.token": "0",
+    "RpEngine *": "x->engine", "const RpEngine *": "x->engine", "RpEngine **": "&x->new_engine", "uint64_t *": "&x->id",
+    "const RpEngineOptions *": "&(RpEngineOptions){.n_ctx = 64, .n_seq = 1, .n_threads = 1}",
+    "const RpRequest *": "&(RpRequest){.prompt = x->ids, .n_prompt = 1, .sampler = x->sampler, .max_tokens = 1}",
     "RpReplyParser *": "x->parser", "RpReplyParser **": "&x->new_parser", "RpReplyFormat *": "&x->format",
     "const RpReplyFormat *": "&x->format", "const RpReplyParserOptions *": "&(RpReplyParserOptions){.id_seed = 1}",
     "rp_reply_parser_bytes.n": "1", "rp_reply_format_detect.n": "1", "rp_reply_format_opens.n": "1",
@@ -60,7 +63,8 @@ VALID = {
     # results whose size is given; every one has room for 4096 bytes
     **{f"{result} *": "(void *)x->buffer" for result in (
         "RpCudaDeviceInfo", "RpCudaTuningInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
-        "RpSessionMemory", "RpGenerateResult", "RpEmbedderInfo", "RpCpuPrefetchTrial", "RpTrainMemory", "RpTrainResult")},
+        "RpSessionMemory", "RpGenerateResult", "RpEmbedderInfo", "RpEngineMemory", "RpEngineEvent", "RpEngineStats",
+        "RpCpuPrefetchTrial", "RpTrainMemory", "RpTrainResult")},
     "const RpSynthOptions *": "&(RpSynthOptions){.hollow = true}", "const RpModelOptions *": "&(RpModelOptions){.user = x}",
     "const RpExecutorOptions *": '&(RpExecutorOptions){.n_threads = 1, .device = "cpu"}',
     "const RpReplyOptions *": "&(RpReplyOptions){.state = x->ids, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = 8}",
@@ -105,7 +109,8 @@ OPTIONS_OF = {
     "rp_executor_reply_begin_sized": "RpReplyOptions", "rp_graph_dump_sized": "RpDumpOptions",
     "rp_model_graph_sized": "RpModelGraphOptions", "rp_session_memory_sized": "RpSessionOptions",
     "rp_session_open_sized": "RpSessionOptions", "rp_embedder_open_sized": "RpEmbedderOptions", "rp_generate_sized": "RpGenerateOptions",
-    "rp_reply_parser_new_sized": "RpReplyParserOptions",
+    "rp_reply_parser_new_sized": "RpReplyParserOptions", "rp_engine_open_sized": "RpEngineOptions",
+    "rp_engine_memory_sized": "RpEngineOptions", "rp_engine_add_sized": "RpRequest",
     "rp_trainer_memory_sized": "RpTrainOptions", "rp_trainer_open_sized": "RpTrainOptions",
 }
 for _name, _struct in OPTIONS_OF.items():
@@ -133,7 +138,8 @@ ALLOWED = {
     *(f"{name}.options" for name in (
         "rp_synth_sized", "rp_train_tokenizer_sized", "rp_train_init_sized", "rp_model_open_sized", "rp_executor_open_sized",
         "rp_graph_dump_sized", "rp_session_memory_sized", "rp_requantize_with_sized", "rp_imatrix_sized",
-        "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized", "rp_reply_parser_new_sized", "rp_embedder_open_sized")),
+        "rp_session_open_sized", "rp_generate_sized", "rp_trainer_memory_sized", "rp_trainer_open_sized", "rp_reply_parser_new_sized",
+        "rp_embedder_open_sized", "rp_engine_open_sized", "rp_engine_memory_sized")),
     "rp_trainer_step_sized.result", "rp_trainer_export.type", "rp_merge_adapters.type", "rp_merge_adapters.progress",
     "rp_model_open_preset.type", "rp_requantize.progress", "rp_session_prefill.progress", "rp_device_memory_sized.device",
     "rp_executor_states_bind.states", "rp_executor_weights_bind.plan", "rp_executor_reply_end.ran_on",
@@ -152,7 +158,7 @@ ANY = {
     "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads
     "rp_session_memory_sized.n_threads", "rp_session_memory_sized.device", "rp_session_memory_sized.mode",
-    "rp_session_memory_sized.repack",
+    "rp_session_memory_sized.repack", "rp_engine_memory_sized.repack", "rp_engine_memory_sized.out_bytes",
     "rp_trainer_memory_sized.n_threads", "rp_trainer_memory_sized.device", "rp_trainer_memory_sized.mode",
     "rp_trainer_memory_sized.out_bytes", "rp_trainer_step_sized.result_bytes",
 }
@@ -224,6 +230,15 @@ MEMBERS = {
     "RpGenerateOptions.max_tokens": ["-1", "INT32_MIN"], "RpGenerateOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpGenerateOptions.n_stop": [],
     "RpGenerateOptions.prefill_progress": [], "RpGenerateOptions.on_text": [], "RpGenerateOptions.user": [],
     "RpGenerateOptions.tokens": [], "RpGenerateOptions.on_logprobs": [], "RpGenerateOptions.n_logprobs": ["-1", "INT32_MAX"],
+    **{f"RpEngineOptions.{name}": ["-1", "INT32_MIN", "INT32_MAX"] for name in (
+        "n_ctx", "n_seq", "cache_tokens", "block", "step_tokens")},
+    "RpEngineOptions.step_ms": ["-1.0", "(double)NAN"], "RpEngineOptions.kv_type": ["RP_BF16", "(RpDtype)1000"],
+    "RpEngineOptions.passes": ['"no such"'], "RpEngineOptions.device": ['"no such"'], "RpEngineOptions.n_threads": [],
+    "RpEngineOptions.state_bytes": [], "RpEngineOptions.repack": ['"no such"'],
+    "RpRequest.prompt": ["NULL"], "RpRequest.n_prompt": ["0", "65"], "RpRequest.sampler": ["NULL"],
+    "RpRequest.max_tokens": ["-1", "INT32_MIN"], "RpRequest.stop": [], "RpRequest.n_stop": [],
+    "RpRequest.ignore_end": [], "RpRequest.print_special": [], "RpRequest.user": [],
+    "RpRequest.priority": ["-1001", "INT32_MAX"], "RpRequest.n_draft": ["-1", "16"],
     "RpReplyParserOptions.format": ['(RpReplyFormat){"no such", NULL}', '(RpReplyFormat){NULL, "no such"}'],
     "RpReplyParserOptions.tokenizer": [], "RpReplyParserOptions.tools": [], "RpReplyParserOptions.tools_bytes": [],
     "RpReplyParserOptions.in_reasoning": [], "RpReplyParserOptions.id_seed": [], "RpReplyParserOptions.max_call_bytes": [],

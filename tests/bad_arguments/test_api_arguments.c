@@ -37,6 +37,8 @@ typedef struct Fixture {
     RpTokenizer       *new_tokenizer;
     RpChatTemplate    *chat, *new_chat;
     RpReplyParser     *parser, *new_parser;
+    RpEngine          *engine, *new_engine;
+    uint64_t           id;
     RpReplyFormat      format;
     RpGrammar         *grammar, *new_grammar;
     RpGrammarVocab    *vocab, *new_vocab;
@@ -178,6 +180,7 @@ static void open_fixture(Fixture *x) {
     OK(rp_grammar_regex("x*", 2, &x->grammar));
     OK(rp_grammar_vocab_of(&(RpGgufString){"x", 1}, 1, NULL, 0, &x->vocab));
     OK(rp_matcher_new(x->grammar, x->vocab, &x->matcher));
+    OK(rp_engine_open(x->model, &(RpEngineOptions){.n_ctx = 64, .n_seq = 1, .n_threads = 1}, &x->engine));
     x->value = rp_gguf_find(x->file, "tokenizer.ggml.tokens");
     OK(rp_session_open(x->model, &options, &x->session));
     OK(rp_embedder_open(x->model,
@@ -206,6 +209,7 @@ static void close_fixture(Fixture *x) {
     rp_matcher_free(x->matcher);
     rp_grammar_vocab_free(x->vocab);
     rp_grammar_free(x->grammar);
+    rp_engine_free(x->engine);
     rp_model_free(x->model);
     fclose(x->null);
 }
@@ -236,8 +240,8 @@ static void run(const char *header) {
 
 /* clang-format off */
 #define HEADERS(X) \
-    X(chat) X(convert) X(cpu) X(device) X(embed) X(executor) X(extend) X(file) X(gguf) X(grammar) X(graph) X(kernel) \
-    X(model) \
+    X(chat) X(convert) X(cpu) X(device) X(embed) X(engine) X(executor) X(extend) X(file) X(gguf) X(grammar) X(graph) \
+    X(kernel) X(model) \
     X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) \
     X(version)
 /* clang-format on */

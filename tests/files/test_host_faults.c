@@ -435,6 +435,54 @@ Test(host_faults, a_reply_of_a_session) {
     rp_model_free(m);
 }
 
+/* Two requests beside each other. */
+static RpStatus requests(const char *draft) {
+    RpEngine  *e            = NULL;
+    int32_t    tokens[2][8] = {{0}};
+    RpSampler *samplers[2]  = {new_sampler(), new_sampler()};
+    RpStatus   st           = samplers[0] != NULL && samplers[1] != NULL ? RP_OK : RP_E_NOMEM;
+    if (st == RP_OK)
+        st =
+            rp_engine_open(model, &(RpEngineOptions){.n_ctx = N_CTX, .n_seq = 2, .n_threads = 2, .step_tokens = 4}, &e);
+    for (int i = 0; i < 2 && st == RP_OK; i++) {
+        const int32_t   ids[] = {5, 9, 7, 5, 9, 7, 5 + i};
+        const RpRequest r     = {
+                .prompt     = ids,
+                .n_prompt   = 7,
+                .sampler    = samplers[i],
+                .max_tokens = 8,
+                .stop       = (const char *const[]){"never", "again"},
+                .n_stop     = 2,
+                .ignore_end = true,
+                .n_draft    = atoi(draft)
+        };
+        uint64_t id;
+        st = rp_engine_add(e, &r, &id);
+    }
+    while (st == RP_OK && rp_engine_pending(e) > 0) {
+        RpEngineEvent v;
+        st = rp_engine_step(e);
+        while (st == RP_OK && rp_engine_poll(e, &v)) {
+            if (v.token >= 0) tokens[v.id - 1][v.n_generated - 1] = v.token;
+            if (v.end) st = v.status;
+        }
+    }
+    add_result(tokens, sizeof tokens); /* which request comes first in a step depends on the guesses */
+    rp_engine_free(e);
+    for (int i = 0; i < 2; i++) rp_sampler_free(samplers[i]);
+    return st;
+}
+
+Test(host_faults, requests_of_an_engine) {
+    static const char *const names[] = {"llama-mix-k", "qwen35-mix"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        RpModel *m = golden_open_tiny(names[i]);
+        model      = m;
+        fail_each_call(names[i], requests, i == 0 ? "0" : "2");
+        rp_model_free(m);
+    }
+}
+
 /* A session outlives a call that fails: the same calls from the beginning then give the same results. */
 Test(host_faults, a_session_is_as_before_after_a_failure) {
     RpModel *m         = golden_open_tiny("qwen3moe-mix");

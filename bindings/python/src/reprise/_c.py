@@ -254,12 +254,14 @@ class RpAdamwParams(ct.Structure): # 24 bytes
             ("lr", ct.c_float), ("step", ct.c_int32)]
 
 
-class RpAttentionParams(ct.Structure): # 16 bytes
+class RpAttentionParams(ct.Structure): # 20 bytes
     scale: float
     window: int
     dtype: int
     causal: int
-    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("dtype", ct.c_int32), ("causal", ct.c_int32)]
+    block: int
+    _fields_ = [("scale", ct.c_float), ("window", ct.c_int32), ("dtype", ct.c_int32), ("causal", ct.c_int32),
+            ("block", ct.c_int32)]
 
 
 class RpBitsParams(ct.Structure): # 4 bytes
@@ -423,6 +425,91 @@ class RpEmbedderOptions(ct.Structure): # 56 bytes
             ("dimensions", ct.c_int32), ("prefill_chunk", ct.c_int32), ("passes", ct.c_char_p),
             ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool),
             ("unused", ct.c_bool * 2), ("mode", ct.c_int32), ("repack", ct.c_char_p)]
+
+
+class RpEngineEvent(ct.Structure): # 104 bytes
+    id: int
+    user: int | None
+    token: int
+    text: bytes | None
+    n_text: int
+    end: bool
+    status: int
+    error: bytes | None
+    reason: int
+    n_prompt: int
+    n_cached: int
+    n_generated: int
+    n_drafted: int
+    n_accepted: int
+    queued_s: float
+    first_token_s: float
+    total_s: float
+    _fields_ = [("id", ct.c_uint64), ("user", ct.c_void_p), ("token", ct.c_int32), ("text", ct.c_char_p),
+            ("n_text", ct.c_uint64), ("end", ct.c_bool), ("status", ct.c_int32), ("error", ct.c_char_p),
+            ("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_cached", ct.c_int32), ("n_generated", ct.c_int32),
+            ("n_drafted", ct.c_int32), ("n_accepted", ct.c_int32), ("queued_s", ct.c_double),
+            ("first_token_s", ct.c_double), ("total_s", ct.c_double)]
+
+
+class RpEngineMemory(ct.Structure): # 56 bytes
+    weights: int
+    kv: int
+    arena: int
+    states: int
+    total: int
+    n_ctx: int
+    n_blocks: int
+    block: int
+    n_states: int
+    _fields_ = [("weights", ct.c_uint64), ("kv", ct.c_uint64), ("arena", ct.c_uint64), ("states", ct.c_uint64),
+            ("total", ct.c_uint64), ("n_ctx", ct.c_int32), ("n_blocks", ct.c_int32), ("block", ct.c_int32),
+            ("n_states", ct.c_int32)]
+
+
+class RpEngineOptions(ct.Structure): # 80 bytes
+    n_ctx: int
+    n_seq: int
+    cache_tokens: int
+    block: int
+    step_tokens: int
+    step_ms: float
+    n_threads: int
+    passes: bytes | None
+    kv_type: int
+    device: bytes | None
+    state_bytes: int
+    repack: bytes | None
+    _fields_ = [("n_ctx", ct.c_int32), ("n_seq", ct.c_int32), ("cache_tokens", ct.c_int32), ("block", ct.c_int32),
+            ("step_tokens", ct.c_int32), ("step_ms", ct.c_double), ("n_threads", ct.c_int32),
+            ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("state_bytes", ct.c_uint64),
+            ("repack", ct.c_char_p)]
+
+
+class RpEngineStats(ct.Structure): # 120 bytes
+    steps: int
+    tokens: int
+    padding: int
+    generated: int
+    prompt_tokens: int
+    cached: int
+    preempted: int
+    evicted: int
+    drafted: int
+    accepted: int
+    running: int
+    waiting: int
+    n_blocks: int
+    used: int
+    kept: int
+    last_step_s: float
+    last_step_tokens: int
+    _fields_ = [("steps", ct.c_uint64), ("tokens", ct.c_uint64), ("padding", ct.c_uint64),
+            ("generated", ct.c_uint64), ("prompt_tokens", ct.c_uint64), ("cached", ct.c_uint64),
+            ("preempted", ct.c_uint64), ("evicted", ct.c_uint64), ("drafted", ct.c_uint64),
+            ("accepted", ct.c_uint64), ("running", ct.c_int32), ("waiting", ct.c_int32), ("n_blocks", ct.c_int32),
+            ("used", ct.c_int32), ("kept", ct.c_int32), ("last_step_s", ct.c_double),
+            ("last_step_tokens", ct.c_int32)]
 
 
 class RpExecutorInfo(ct.Structure): # 128 bytes
@@ -648,7 +735,7 @@ class RpLogitBias(ct.Structure): # 8 bytes
     _fields_ = [("token", ct.c_int32), ("bias", ct.c_float)]
 
 
-class RpModelGraphOptions(ct.Structure): # 32 bytes
+class RpModelGraphOptions(ct.Structure): # 44 bytes
     n_tok: int
     n_ctx: int
     n_out: int
@@ -659,9 +746,13 @@ class RpModelGraphOptions(ct.Structure): # 32 bytes
     n_states: int
     embeddings: bool
     unused: Any
+    n_seq: int
+    block: int
+    n_blocks: int
     _fields_ = [("n_tok", ct.c_int32), ("n_ctx", ct.c_int32), ("n_out", ct.c_int32), ("kv_type", ct.c_int32),
             ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32), ("n_states", ct.c_int32),
-            ("embeddings", ct.c_bool), ("unused", ct.c_bool * 3)]
+            ("embeddings", ct.c_bool), ("unused", ct.c_bool * 3), ("n_seq", ct.c_int32), ("block", ct.c_int32),
+            ("n_blocks", ct.c_int32)]
 
 
 class RpModelInfo(ct.Structure): # 128 bytes
@@ -807,6 +898,23 @@ class RpRequantizeOptions(ct.Structure): # 24 bytes
     user: int | None
     _fields_ = [("imatrix", ct.c_char_p),
             ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
+
+
+class RpRequest(ct.Structure): # 72 bytes
+    prompt: int | None
+    n_prompt: int
+    sampler: int | None
+    max_tokens: int
+    stop: int | None
+    n_stop: int
+    ignore_end: bool
+    print_special: bool
+    priority: int
+    n_draft: int
+    user: int | None
+    _fields_ = [("prompt", ct.c_void_p), ("n_prompt", ct.c_uint64), ("sampler", ct.c_void_p),
+            ("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("ignore_end", ct.c_bool),
+            ("print_special", ct.c_bool), ("priority", ct.c_int32), ("n_draft", ct.c_int32), ("user", ct.c_void_p)]
 
 
 class RpReshapeParams(ct.Structure): # 32 bytes
@@ -1195,6 +1303,17 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_embedder_free": (None, ["pointer"], "e"),
     "rp_embedder_info_sized": (None, ["pointer", "pointer", "u64"], "e out out_bytes"),
     "rp_embedder_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
+    "rp_engine_add_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "e request request_bytes id"),
+    "rp_engine_cancel": ("status", ["pointer", "u64"], "e id"),
+    "rp_engine_free": (None, ["pointer"], "e"),
+    "rp_engine_info_sized": (None, ["pointer", "pointer", "u64"], "e out out_bytes"),
+    "rp_engine_memory_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64"], "m options options_bytes out out_bytes"),
+    "rp_engine_model": ("pointer", ["pointer"], "e"),
+    "rp_engine_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
+    "rp_engine_pending": ("u64", ["pointer"], "e"),
+    "rp_engine_poll_sized": ("bool", ["pointer", "pointer", "u64"], "e out out_bytes"),
+    "rp_engine_stats_sized": (None, ["pointer", "pointer", "u64"], "e out out_bytes"),
+    "rp_engine_step": ("status", ["pointer"], "e"),
     "rp_executor_data": ("pointer", ["pointer", "pointer"], "exec node"),
     "rp_executor_free": (None, ["pointer"], "exec"),
     "rp_executor_get": ("status", ["pointer", "pointer", "pointer", "u64"], "exec node out bytes"),

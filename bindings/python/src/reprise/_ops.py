@@ -61,7 +61,7 @@ class Ops:
                 self._source(sinks), ct.byref(params(_c.RpSoftMaxParams, scale=scale, window=window)))
 
     def attention(self, q: Node, k: Node, v: Node, pos: Node, sinks: Node | None = None, *, scale: float,
-            window: int = 0, dtype: DtypeLike = "f32", causal: int = 0) -> Node:
+            window: int = 0, dtype: DtypeLike = "f32", causal: int = 0, block: int = 0) -> Node:
         """q [d,t,h], k and v f16, q8_0 or f32 [d,n_ctx,h_kv], pos i32 [t], sinks [h] or NULL -> [d,h,t], or q8_act
         [d*h,t]. Online softmax (Milakov and Gimelshein 2018, arXiv:1805.02867). With f16 keys and values the
         attention pass makes this op out of mul_mat, soft_max and mul_mat. q8_0 keys and values can only be used
@@ -69,7 +69,7 @@ class Ops:
         the mask is source 5 of rp_graph_op."""
         return self._node("rp_attention", self._source(q), self._source(k), self._source(v), self._source(pos),
                 self._source(sinks),
-                ct.byref(params(_c.RpAttentionParams, scale=scale, window=window, dtype=dtype_number(dtype), causal=causal)))
+                ct.byref(params(_c.RpAttentionParams, scale=scale, window=window, dtype=dtype_number(dtype), causal=causal, block=block)))
 
     def silu(self, x: Node) -> Node:
         """x any -> like x"""

@@ -371,6 +371,7 @@ pub struct RpAttentionParams {
     pub window: i32,
     pub dtype: RpDtype,
     pub causal: i32,
+    pub block: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -681,6 +682,9 @@ pub struct RpModelGraphOptions {
     pub n_states: i32,
     pub embeddings: bool,
     pub unused: [bool; 3],
+    pub n_seq: i32,
+    pub block: i32,
+    pub n_blocks: i32,
 }
 extern "C" {
     pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
@@ -1145,110 +1149,6 @@ extern "C" {
     pub fn rp_pooling_from_name(name: *const c_char, out: *mut RpPooling) -> RpStatus;
 }
 
-// ---- reprise/extend.h ----
-#[repr(C)]
-pub struct RpPatternMatch {
-    _opaque: [u8; 0],
-}
-pub const RP_MAX_CUSTOM_OPS: c_int = 64;
-pub const RP_MAX_CUSTOM_PATTERNS: c_int = 64;
-pub type RpSourceShape = *const RpTensorView;
-pub type RpShapeRule = Option<unsafe extern "C" fn(in_: *const RpSourceShapes, params: *const RpOpParams, out: *mut RpTensorView, why: *mut *const c_char) -> RpStatus>;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union RpSourceShapes {
-    pub src: [RpSourceShape; 16],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpOpDescription {
-    pub name: *const c_char,
-    pub n_required: c_int,
-    pub n_sources: c_int,
-    pub sources: *const *const c_char,
-    pub shape: RpShapeRule,
-    pub flags: c_uint,
-    pub cpu: RpOpKernel,
-    pub cuda: RpOpKernel,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGraphPattern {
-    pub name: *const c_char,
-    pub help: *const c_char,
-    pub match_: *const c_char,
-    pub make: *const c_char,
-    pub params: Option<unsafe extern "C" fn(m: *const RpPatternMatch, out: *mut RpOpParams) -> bool>,
-}
-extern "C" {
-    pub fn rp_op_register_sized(description: *const RpOpDescription, description_bytes: usize, out: *mut TensorOp) -> RpStatus;
-    pub fn rp_match_node(m: *const RpPatternMatch, name: *const c_char) -> *const TensorNode;
-    pub fn rp_node_params(node: *const TensorNode) -> *const RpOpParams;
-    pub fn rp_node_source(node: *const TensorNode, i: c_int) -> *const TensorNode;
-    pub fn rp_pattern_register_sized(pattern: *const RpGraphPattern, pattern_bytes: usize) -> RpStatus;
-}
-
-// ---- reprise/file.h ----
-#[repr(C)]
-pub struct RpNewFile {
-    _opaque: [u8; 0],
-}
-extern "C" {
-    pub fn rp_new_file_open(path: *const c_char, out: *mut *mut RpNewFile) -> RpStatus;
-    pub fn rp_new_file_clean(path: *const c_char, names: *mut c_char, names_bytes: usize) -> i32;
-    pub fn rp_new_file_stream(file: *mut RpNewFile) -> *mut FILE;
-    pub fn rp_new_file_temporary(file: *const RpNewFile) -> *const c_char;
-    pub fn rp_new_file_in_place(file: *const RpNewFile) -> bool;
-    pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
-}
-
-// ---- reprise/grammar.h ----
-#[repr(C)]
-pub struct RpGrammar {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpGrammarVocab {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpMatcher {
-    _opaque: [u8; 0],
-}
-pub const RP_GRAMMAR_WEAKEN: c_int = 1;
-pub const RP_GRAMMAR_COMPACT: c_int = 2;
-extern "C" {
-    pub fn rp_grammar_json_schema(schema: *const c_char, n: usize, flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_json(flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_gbnf(text: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_regex(pattern: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_choices(texts: *const RpGgufString, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_free(g: *mut RpGrammar);
-    pub fn rp_grammar_n_notes(g: *const RpGrammar) -> usize;
-    pub fn rp_grammar_note_at(g: *const RpGrammar, i: usize) -> *const c_char;
-    pub fn rp_grammar_vocab_new(tk: *const RpTokenizer, out: *mut *mut RpGrammarVocab) -> RpStatus;
-    pub fn rp_grammar_vocab_of(tokens: *const RpGgufString, n: usize, end: *const i32, n_end: usize, out: *mut *mut RpGrammarVocab) -> RpStatus;
-    pub fn rp_grammar_vocab_free(v: *mut RpGrammarVocab);
-    pub fn rp_grammar_vocab_size(v: *const RpGrammarVocab) -> i32;
-    pub fn rp_matcher_new(g: *const RpGrammar, v: *const RpGrammarVocab, out: *mut *mut RpMatcher) -> RpStatus;
-    pub fn rp_matcher_free(m: *mut RpMatcher);
-    pub fn rp_matcher_copy(m: *const RpMatcher, out: *mut *mut RpMatcher) -> RpStatus;
-    pub fn rp_matcher_reset(m: *mut RpMatcher);
-    pub fn rp_matcher_mask(m: *mut RpMatcher, bits: *mut u32) -> RpStatus;
-    pub fn rp_matcher_accept(m: *mut RpMatcher, token: i32) -> RpStatus;
-    pub fn rp_matcher_accept_text(m: *mut RpMatcher, text: *const c_char, n: usize) -> RpStatus;
-    pub fn rp_matcher_rollback(m: *mut RpMatcher, n: usize) -> RpStatus;
-    pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
-    pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
-}
-
-// ---- reprise/quants.h ----
-extern "C" {
-    pub fn rp_quantize_row(dtype: RpDtype, x: *const f32, n: i64, out: *mut c_void) -> RpStatus;
-    pub fn rp_dequantize_row(dtype: RpDtype, row: *const c_void, n: i64, out: *mut f32);
-}
-
 // ---- reprise/sampler.h ----
 #[repr(C)]
 pub struct RpSampler {
@@ -1403,6 +1303,215 @@ extern "C" {
     pub fn rp_session_decode_plan(s: *const RpSession) -> *const ExecPlan;
     pub fn rp_generate_sized(s: *mut RpSession, sampler: *mut RpSampler, prompt: *const i32, n_prompt: usize, options: *const RpGenerateOptions, options_bytes: usize, result: *mut RpGenerateResult, result_bytes: usize) -> RpStatus;
     pub fn rp_stop_reason_name(reason: RpStopReason) -> *const c_char;
+}
+
+// ---- reprise/engine.h ----
+#[repr(C)]
+pub struct RpEngine {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineOptions {
+    pub n_ctx: i32,
+    pub n_seq: i32,
+    pub cache_tokens: i32,
+    pub block: i32,
+    pub step_tokens: i32,
+    pub step_ms: f64,
+    pub n_threads: c_int,
+    pub passes: *const c_char,
+    pub kv_type: RpDtype,
+    pub device: *const c_char,
+    pub state_bytes: usize,
+    pub repack: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineMemory {
+    pub weights: usize,
+    pub kv: usize,
+    pub arena: usize,
+    pub states: usize,
+    pub total: usize,
+    pub n_ctx: i32,
+    pub n_blocks: i32,
+    pub block: i32,
+    pub n_states: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpRequest {
+    pub prompt: *const i32,
+    pub n_prompt: usize,
+    pub sampler: *mut RpSampler,
+    pub max_tokens: i32,
+    pub stop: *const *const c_char,
+    pub n_stop: usize,
+    pub ignore_end: bool,
+    pub print_special: bool,
+    pub priority: i32,
+    pub n_draft: i32,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineEvent {
+    pub id: u64,
+    pub user: *mut c_void,
+    pub token: i32,
+    pub text: *const c_char,
+    pub n_text: usize,
+    pub end: bool,
+    pub status: RpStatus,
+    pub error: *const c_char,
+    pub reason: RpStopReason,
+    pub n_prompt: i32,
+    pub n_cached: i32,
+    pub n_generated: i32,
+    pub n_drafted: i32,
+    pub n_accepted: i32,
+    pub queued_s: f64,
+    pub first_token_s: f64,
+    pub total_s: f64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineStats {
+    pub steps: u64,
+    pub tokens: u64,
+    pub padding: u64,
+    pub generated: u64,
+    pub prompt_tokens: u64,
+    pub cached: u64,
+    pub preempted: u64,
+    pub evicted: u64,
+    pub drafted: u64,
+    pub accepted: u64,
+    pub running: i32,
+    pub waiting: i32,
+    pub n_blocks: i32,
+    pub used: i32,
+    pub kept: i32,
+    pub last_step_s: f64,
+    pub last_step_tokens: i32,
+}
+extern "C" {
+    pub fn rp_engine_memory_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut RpEngineMemory, out_bytes: usize) -> RpStatus;
+    pub fn rp_engine_open_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut *mut RpEngine) -> RpStatus;
+    pub fn rp_engine_free(e: *mut RpEngine);
+    pub fn rp_engine_add_sized(e: *mut RpEngine, request: *const RpRequest, request_bytes: usize, id: *mut u64) -> RpStatus;
+    pub fn rp_engine_cancel(e: *mut RpEngine, id: u64) -> RpStatus;
+    pub fn rp_engine_pending(e: *const RpEngine) -> usize;
+    pub fn rp_engine_step(e: *mut RpEngine) -> RpStatus;
+    pub fn rp_engine_poll_sized(e: *mut RpEngine, out: *mut RpEngineEvent, out_bytes: usize) -> bool;
+    pub fn rp_engine_stats_sized(e: *const RpEngine, out: *mut RpEngineStats, out_bytes: usize);
+    pub fn rp_engine_info_sized(e: *const RpEngine, out: *mut RpExecutorInfo, out_bytes: usize);
+    pub fn rp_engine_model(e: *const RpEngine) -> *const RpModel;
+}
+
+// ---- reprise/extend.h ----
+#[repr(C)]
+pub struct RpPatternMatch {
+    _opaque: [u8; 0],
+}
+pub const RP_MAX_CUSTOM_OPS: c_int = 64;
+pub const RP_MAX_CUSTOM_PATTERNS: c_int = 64;
+pub type RpSourceShape = *const RpTensorView;
+pub type RpShapeRule = Option<unsafe extern "C" fn(in_: *const RpSourceShapes, params: *const RpOpParams, out: *mut RpTensorView, why: *mut *const c_char) -> RpStatus>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union RpSourceShapes {
+    pub src: [RpSourceShape; 16],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpOpDescription {
+    pub name: *const c_char,
+    pub n_required: c_int,
+    pub n_sources: c_int,
+    pub sources: *const *const c_char,
+    pub shape: RpShapeRule,
+    pub flags: c_uint,
+    pub cpu: RpOpKernel,
+    pub cuda: RpOpKernel,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGraphPattern {
+    pub name: *const c_char,
+    pub help: *const c_char,
+    pub match_: *const c_char,
+    pub make: *const c_char,
+    pub params: Option<unsafe extern "C" fn(m: *const RpPatternMatch, out: *mut RpOpParams) -> bool>,
+}
+extern "C" {
+    pub fn rp_op_register_sized(description: *const RpOpDescription, description_bytes: usize, out: *mut TensorOp) -> RpStatus;
+    pub fn rp_match_node(m: *const RpPatternMatch, name: *const c_char) -> *const TensorNode;
+    pub fn rp_node_params(node: *const TensorNode) -> *const RpOpParams;
+    pub fn rp_node_source(node: *const TensorNode, i: c_int) -> *const TensorNode;
+    pub fn rp_pattern_register_sized(pattern: *const RpGraphPattern, pattern_bytes: usize) -> RpStatus;
+}
+
+// ---- reprise/file.h ----
+#[repr(C)]
+pub struct RpNewFile {
+    _opaque: [u8; 0],
+}
+extern "C" {
+    pub fn rp_new_file_open(path: *const c_char, out: *mut *mut RpNewFile) -> RpStatus;
+    pub fn rp_new_file_clean(path: *const c_char, names: *mut c_char, names_bytes: usize) -> i32;
+    pub fn rp_new_file_stream(file: *mut RpNewFile) -> *mut FILE;
+    pub fn rp_new_file_temporary(file: *const RpNewFile) -> *const c_char;
+    pub fn rp_new_file_in_place(file: *const RpNewFile) -> bool;
+    pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
+}
+
+// ---- reprise/grammar.h ----
+#[repr(C)]
+pub struct RpGrammar {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpGrammarVocab {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpMatcher {
+    _opaque: [u8; 0],
+}
+pub const RP_GRAMMAR_WEAKEN: c_int = 1;
+pub const RP_GRAMMAR_COMPACT: c_int = 2;
+extern "C" {
+    pub fn rp_grammar_json_schema(schema: *const c_char, n: usize, flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_json(flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_gbnf(text: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_regex(pattern: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_choices(texts: *const RpGgufString, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_free(g: *mut RpGrammar);
+    pub fn rp_grammar_n_notes(g: *const RpGrammar) -> usize;
+    pub fn rp_grammar_note_at(g: *const RpGrammar, i: usize) -> *const c_char;
+    pub fn rp_grammar_vocab_new(tk: *const RpTokenizer, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_of(tokens: *const RpGgufString, n: usize, end: *const i32, n_end: usize, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_free(v: *mut RpGrammarVocab);
+    pub fn rp_grammar_vocab_size(v: *const RpGrammarVocab) -> i32;
+    pub fn rp_matcher_new(g: *const RpGrammar, v: *const RpGrammarVocab, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_free(m: *mut RpMatcher);
+    pub fn rp_matcher_copy(m: *const RpMatcher, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_reset(m: *mut RpMatcher);
+    pub fn rp_matcher_mask(m: *mut RpMatcher, bits: *mut u32) -> RpStatus;
+    pub fn rp_matcher_accept(m: *mut RpMatcher, token: i32) -> RpStatus;
+    pub fn rp_matcher_accept_text(m: *mut RpMatcher, text: *const c_char, n: usize) -> RpStatus;
+    pub fn rp_matcher_rollback(m: *mut RpMatcher, n: usize) -> RpStatus;
+    pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
+    pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
+}
+
+// ---- reprise/quants.h ----
+extern "C" {
+    pub fn rp_quantize_row(dtype: RpDtype, x: *const f32, n: i64, out: *mut c_void) -> RpStatus;
+    pub fn rp_dequantize_row(dtype: RpDtype, row: *const c_void, n: i64, out: *mut f32);
 }
 
 // ---- reprise/source.h ----

@@ -1,0 +1,176 @@
+/* engine.h - many sequences of one model at a time. Each step of an engine runs the tokens of several requests in one
+ * pass over the weights: one token of each reply, and parts of prompts. Their keys and values lie in blocks of one
+ * cache (PagedAttention, Kwon et al. 2023, arXiv:2309.06180). Requests with a common prefix share its blocks, and the
+ * blocks of finished requests stay until their room is needed. A step allocates nothing (I3).
+ *
+ *   RpEngine *e;  uint64_t id;  RpEngineEvent event;
+ *   const RpEngineOptions options = {.n_ctx = 4096, .n_seq = 8};
+ *   const RpRequest request = {.prompt = ids, .n_prompt = n, .sampler = sampler, .max_tokens = 64};
+ *   RP_TRY(rp_engine_open(model, &options, &e));
+ *   RP_TRY(rp_engine_add(e, &request, &id));
+ *   while (rp_engine_pending(e) > 0) {
+ *       RP_TRY(rp_engine_step(e));
+ *       while (rp_engine_poll(e, &event)) fwrite(event.text, 1, event.n_text, stdout);
+ *   }
+ *   rp_engine_free(e);
+ *
+ * The tokens of a request depend on its prompt, its sampler and the model alone: not on what runs beside it, on how
+ * prompts are cut into steps, on prefixes that were found in the cache, or on interruptions (I8). They are those of
+ * rp_generate with the same sampler.
+ *
+ * Order: requests of a higher priority first, then in the order in which they came. A request that waits gains a
+ * priority every 256 steps, so that none waits without a bound. Where blocks run out, prefixes of finished requests are
+ * dropped, those that were used the longest time ago first. Then the last request in that order gives its blocks up,
+ * and is computed again later.
+ *
+ * One thread at a time may use an engine. It borrows the model, which must outlive it. It runs on the CPU:
+ * RP_E_UNSUPPORTED for another device.
+ */
+#ifndef REPRISE_ENGINE_H
+#define REPRISE_ENGINE_H
+
+#include "reprise/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct RpEngine RpEngine;
+
+typedef struct RpEngineOptions {
+    int32_t     n_ctx;        /* positions of a sequence; 0: the model's training context, at most 4096. Rounded up to
+                                 whole blocks */
+    int32_t     n_seq;        /* requests that run at the same time, 1 to 64; 0: 4 */
+    int32_t     cache_tokens; /* positions of the KV cache, at least n_ctx; 0: n_seq * n_ctx. Rounded up to blocks */
+    int32_t     block;        /* positions of a block, a multiple of 32; 0: 32 */
+    int32_t     step_tokens;  /* tokens of the longest step, 1 to 4096, not less than n_seq; 0: 256 */
+    double      step_ms;      /* while replies are running, prompts are cut so that a step takes no longer than this, by
+                                 the time that steps of this length took; 0: no limit */
+    int         n_threads;    /* this and the following as in RpSessionOptions */
+    const char *passes;
+    RpDtype     kv_type;
+    const char *device;
+    size_t      state_bytes; /* recurrent states of prefixes, beside one for each of n_seq; 0: 256 MiB */
+    const char *repack;
+} RpEngineOptions;
+
+/* Bytes of an engine, as in RpSessionMemory. */
+typedef struct RpEngineMemory {
+    size_t  weights, kv, arena, states, total;
+    int32_t n_ctx, n_blocks, block; /* with the defaults filled in */
+    int32_t n_states;               /* recurrent states; 0: the model has none */
+} RpEngineMemory;
+
+/* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory is not
+ * checked. */
+RP_API RP_NODISCARD RpStatus        rp_engine_memory_sized(const RpModel *m, const RpEngineOptions *options,
+                                                           size_t options_bytes, RpEngineMemory *out, size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_engine_memory(const RpModel *m, const RpEngineOptions *options,
+                                                     RpEngineMemory *out) {
+    return rp_engine_memory_sized(m, options, sizeof *options, out, sizeof *out);
+}
+
+/* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL. RP_E_ARG for an option out of
+ * its range, which the text names. RP_E_NOMEM if cache and arena exceed the free memory, before anything is allocated.
+ * Further errors as rp_session_open. */
+RP_API RP_NODISCARD RpStatus        rp_engine_open_sized(const RpModel *m, const RpEngineOptions *options,
+                                                         size_t options_bytes, RpEngine **out);
+RP_NODISCARD static inline RpStatus rp_engine_open(const RpModel *m, const RpEngineOptions *options, RpEngine **out) {
+    return rp_engine_open_sized(m, options, sizeof *options, out);
+}
+RP_API void rp_engine_free(RpEngine *e); /* NULL is allowed. Requests that are not finished are dropped */
+
+typedef struct RpRequest {
+    const int32_t     *prompt; /* [n_prompt], at least one; copied */
+    size_t             n_prompt;
+    RpSampler         *sampler;    /* borrowed until the last event of the request: one sampler for each request */
+    int32_t            max_tokens; /* 0: until the context is full */
+    const char *const *stop;       /* stop strings as in RpGenerateOptions; copied */
+    size_t             n_stop;
+    bool               ignore_end, print_special; /* as in RpGenerateOptions */
+    int32_t            priority;                  /* higher ones first; -1000 to 1000 */
+    int32_t            n_draft; /* tokens that a step guesses at most, 0 to 15: the longest repetition of the latest
+                                   tokens in the text so far is continued (prompt lookup). A step computes the logits
+                                   after all of them, and keeps those that the sampler would have drawn: the reply is
+                                   the same. Guesses that cost more time than they save are left out */
+    void              *user;
+} RpRequest;
+
+/* Queues a request. The sampler accepts the prompt. RP_E_ARG for an empty prompt, an id outside the vocabulary, a
+ * sampler for another vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does not leave
+ * room for one token; RP_E_NOMEM. Nothing has changed then. */
+RP_API RP_NODISCARD RpStatus        rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t request_bytes,
+                                                        uint64_t *id);
+RP_NODISCARD static inline RpStatus rp_engine_add(RpEngine *e, const RpRequest *request, uint64_t *id) {
+    return rp_engine_add_sized(e, request, sizeof *request, id);
+}
+
+/* Ends a request before its next step; its last event has RP_STOP_CANCELLED. RP_E_ARG for an id that is not pending. */
+RP_API RP_NODISCARD RpStatus rp_engine_cancel(RpEngine *e, uint64_t id);
+
+/* Requests that are queued or running. */
+RP_API size_t rp_engine_pending(const RpEngine *e);
+
+/* Runs one step, if a request is pending; its events are then there to poll. A request that fails, as for a logit that
+ * is not a number, has an event with the error; the others go on. A failure of the device is returned: no token of the
+ * step counts, and the step can be tried again. Events that were not polled are dropped by the next step. */
+RP_API RP_NODISCARD RpStatus rp_engine_step(RpEngine *e);
+
+typedef struct RpEngineEvent {
+    uint64_t     id;
+    void        *user;
+    int32_t      token;         /* that was sampled; -1: none, at the end of a request that failed or was cancelled */
+    const char  *text;          /* [n_text] whole UTF-8 characters; valid until the next step */
+    size_t       n_text;        /* 0 while text is held back */
+    bool         end;           /* the last event of the request */
+    RpStatus     status;        /* at the end: RP_OK, or why it failed */
+    const char  *error;         /* the text of the failure, "" if there is none; valid until the next step */
+    RpStopReason reason;        /* at the end, if status is RP_OK */
+    int32_t      n_prompt;      /* tokens of the prompt */
+    int32_t      n_cached;      /* of these, tokens whose keys and values were found in the cache when it started */
+    int32_t      n_generated;   /* sampled so far, the end token too */
+    int32_t      n_drafted;     /* tokens that were guessed so far */
+    int32_t      n_accepted;    /* and of these, those that the sampler drew */
+    double       queued_s;      /* at the end: seconds from rp_engine_add to its first step */
+    double       first_token_s; /* seconds from rp_engine_add to the first token */
+    double       total_s;       /* and to this event */
+} RpEngineEvent;
+
+/* The next event, in the order in which they came; false: there is none. */
+RP_API bool        rp_engine_poll_sized(RpEngine *e, RpEngineEvent *out, size_t out_bytes);
+static inline bool rp_engine_poll(RpEngine *e, RpEngineEvent *out) { return rp_engine_poll_sized(e, out, sizeof *out); }
+
+/* Sums since the engine was opened, and what it holds now. */
+typedef struct RpEngineStats {
+    uint64_t steps, tokens, padding; /* tokens that were run, and columns of steps that were empty */
+    uint64_t generated;              /* tokens that were sampled */
+    uint64_t prompt_tokens, cached;  /* of prompts; and of these, found in the cache */
+    uint64_t preempted, evicted;     /* requests that gave their blocks up; blocks whose prefix was dropped */
+    uint64_t drafted, accepted;      /* tokens */
+    int32_t  running, waiting;       /* requests */
+    int32_t  n_blocks, used, kept;   /* blocks: of the cache, of running requests, of finished ones */
+    double   last_step_s;            /* seconds of the latest step */
+    int32_t  last_step_tokens;       /* and its tokens */
+} RpEngineStats;
+
+RP_API void                 rp_engine_stats_sized(const RpEngine *e, RpEngineStats *out, size_t out_bytes);
+static inline RpEngineStats rp_engine_stats(const RpEngine *e) {
+    RpEngineStats stats;
+    rp_engine_stats_sized(e, &stats, sizeof stats);
+    return stats;
+}
+
+/* Device and launch mode of the step with one token, as rp_session_info. */
+RP_API void                  rp_engine_info_sized(const RpEngine *e, RpExecutorInfo *out, size_t out_bytes);
+static inline RpExecutorInfo rp_engine_info(const RpEngine *e) {
+    RpExecutorInfo info;
+    rp_engine_info_sized(e, &info, sizeof info);
+    return info;
+}
+
+RP_API const RpModel *rp_engine_model(const RpEngine *e); /* borrowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

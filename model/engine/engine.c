@@ -1,0 +1,337 @@
+/* Engines: options, plans, memory, and the list of events (engine.h). */
+#include "model/engine/engine.h"
+
+#include "base/argument.h"
+#include "base/sized.h"
+#include "reprise/device.h"
+#include "reprise/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_CTX = 4096, DEFAULT_SEQ = 4, DEFAULT_BLOCK = 32, DEFAULT_STEP = 256, MAX_STEP = 4096, SHORT_STEP = 16 };
+
+static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
+
+static RpStatus in_range(const char *what, int32_t value, int32_t from, int32_t to) {
+    if (value >= from && value <= to) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s of an engine is %d: must be from %d to %d", what, value, from, to);
+}
+
+/* Fills the defaults in and checks every limit (I11). */
+static RpStatus check_options(const RpModel *m, RpEngineOptions *o) {
+    const int32_t n_train = rp_model_info(m)->n_ctx_train;
+    if (o->n_ctx == 0) o->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
+    if (o->n_seq == 0) o->n_seq = DEFAULT_SEQ;
+    if (o->block == 0) o->block = DEFAULT_BLOCK;
+    if (o->step_tokens == 0) o->step_tokens = DEFAULT_STEP;
+    if (o->passes == NULL) o->passes = rp_option(RP_OPT_PASSES);
+    if (o->repack == NULL) o->repack = rp_option(RP_OPT_REPACK);
+    RP_TRY(in_range("n_ctx", o->n_ctx, 1, n_train));
+    RP_TRY(in_range("n_seq", o->n_seq, 1, MAX_SEQ));
+    RP_TRY(in_range("step_tokens", o->step_tokens, o->n_seq, MAX_STEP));
+    if (o->block < 32 || o->block % 32 != 0 || o->block > MAX_STEP)
+        return rp_fail(RP_E_ARG, "block of an engine is %d: must be a multiple of 32, up to %d", o->block, MAX_STEP);
+    const int64_t all = (int64_t)o->n_ctx * o->n_seq, limit = INT32_MAX / 2;
+    if (o->cache_tokens == 0) o->cache_tokens = (int32_t)(all < limit ? all : limit);
+    RP_TRY(in_range("cache_tokens", o->cache_tokens, o->n_ctx, (int32_t)limit));
+    if (!(o->step_ms >= 0.0)) return rp_fail(RP_E_ARG, "step_ms of an engine is %g: must not be negative", o->step_ms);
+    if (o->device != NULL && strcmp(o->device, "cpu") != 0 && strcmp(o->device, "auto") != 0)
+        return rp_fail(RP_E_UNSUPPORTED, "an engine on device '%s': must be cpu", o->device);
+    o->device = "cpu";
+    return RP_OK;
+}
+
+/* Whole sequences of n_ctx positions each begin with a block. */
+static int32_t count_blocks(const RpEngineOptions *o) {
+    const int64_t of_sequence = (o->n_ctx + o->block - 1) / o->block;
+    const int64_t n           = (o->cache_tokens + (int64_t)o->block - 1) / o->block;
+    return (int32_t)(n > of_sequence ? n : of_sequence);
+}
+
+/* One state for each request that runs, and those of prefixes. */
+static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
+    const size_t of_slot = rp_config_state_bytes(&m->config);
+    if (of_slot == 0) return 0;
+    const size_t n = (o->state_bytes > 0 ? o->state_bytes : DEFAULT_STATE_BYTES) / of_slot;
+    return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
+}
+
+/* 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, ... and step_tokens. */
+static int32_t next_size(int32_t n, int32_t last) {
+    int32_t next = n + 1;
+    if (n >= 4) next = n % 3 == 0 ? n / 3 * 4 : n / 2 * 3;
+    if (n >= SHORT_STEP) next = 2 * n;
+    return next < last ? next : last;
+}
+
+static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
+    const int32_t       most = e->o.n_seq > SHORT_STEP ? e->o.n_seq : SHORT_STEP;
+    RpModelGraphOptions g    = {.n_ctx    = e->o.n_ctx,
+                                .kv_type  = e->o.kv_type,
+                                .n_states = n_states,
+                                .n_seq    = e->o.n_seq,
+                                .block    = e->o.block,
+                                .n_blocks = n_blocks};
+    for (g.n_tok = 1;; g.n_tok = next_size(g.n_tok, e->o.step_tokens)) {
+        g.n_out = g.n_tok < most ? g.n_tok : most;
+        RP_TRY(rp_runner_plan(&e->runners[e->n_runners++], e->model, &g, e->passes));
+        if (g.n_tok == e->o.step_tokens) return RP_OK;
+    }
+}
+
+static RpEngineMemory memory_of(const RpEngine *e) {
+    RpEngineMemory m = {.weights  = rp_model_info(e->model)->weight_bytes,
+                        .n_ctx    = e->o.n_ctx,
+                        .n_blocks = e->blocks.n,
+                        .block    = e->o.block,
+                        .n_states = e->states.n};
+    for (int i = 0; i < e->n_runners; i++) {
+        const RpPlanMemory p = rp_plan_memory(e->runners[i].plan);
+        if (p.arena > m.arena) m.arena = p.arena;
+        if (p.state > m.kv) m.kv = p.state;
+    }
+    m.states = (size_t)e->states.n * rp_config_state_bytes(&e->model->config);
+    m.total  = m.weights + m.kv + m.arena;
+    m.kv -= m.states;
+    return m;
+}
+
+/* The plans, and how many blocks and states there will be. */
+static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, RpEngine **out) {
+    *out              = NULL;
+    RpEngineOptions o = *options;
+    RP_TRY(check_options(m, &o));
+    RpEngine *e = calloc(1, sizeof *e);
+    if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an engine");
+    *e          = (RpEngine){.model = m, .o = o, .passes = strdup(o.passes), .next_id = 1};
+    e->columns  = calloc((size_t)o.step_tokens, sizeof *e->columns);
+    RpStatus st = e->passes == NULL || e->columns == NULL ? rp_fail(RP_E_NOMEM, "out of memory for an engine") : RP_OK;
+    const int32_t n_states = count_states(m, &o);
+    e->blocks.n            = count_blocks(&o);
+    e->states.n            = n_states;
+    if (st == RP_OK) st = plan_runners(e, e->blocks.n, n_states);
+    if (st != RP_OK) {
+        rp_engine_free(e);
+        return st;
+    }
+    e->o.passes = e->o.repack = NULL; /* of the caller */
+    *out                      = e;
+    return RP_OK;
+}
+
+RpStatus rp_engine_memory_sized(const RpModel *m, const RpEngineOptions *options, size_t options_bytes,
+                                RpEngineMemory *out, size_t out_bytes) {
+    RP_NOT_NULL(m, "m");
+    RP_NOT_NULL(out, "out");
+
+    RpEngine       *e;
+    RpEngineOptions o;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpEngineOptions"));
+    RP_TRY(plan_engine(m, &o, &e));
+    const RpEngineMemory memory = memory_of(e);
+    rp_sized_out(out, out_bytes, &memory, sizeof memory);
+    rp_engine_free(e);
+    return RP_OK;
+}
+
+static RpStatus check_memory(const RpEngine *e) {
+    const RpEngineMemory m      = memory_of(e);
+    const size_t         wanted = m.kv + m.states + m.arena;
+    RpDeviceMemory       d;
+    RP_TRY(rp_device_memory("cpu", false, &d));
+    if (d.free_bytes == 0 || wanted <= d.free_bytes) return RP_OK; /* 0: not known */
+    return rp_fail(RP_E_NOMEM,
+                   "an engine takes %.1f GB for a KV cache of %d blocks of %d positions, %.1f GB for recurrent states "
+                   "and %.1f GB for intermediate tensors; %.1f GB are free",
+                   (double)m.kv / 1e9, m.n_blocks, m.block, (double)m.states / 1e9, (double)m.arena / 1e9,
+                   (double)d.free_bytes / 1e9);
+}
+
+/* The longest runner allocates the arena, which all others share. */
+static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
+    RpExecutorOptions o = {.n_threads = given->n_threads,
+                           .device    = "cpu",
+                           .repack    = given->repack != NULL ? given->repack : rp_option(RP_OPT_REPACK)};
+    for (int i = e->n_runners - 1; i >= 0; i--) {
+        o.share = i < e->n_runners - 1 ? e->runners[e->n_runners - 1].executor : NULL;
+        RP_TRY(rp_runner_open(&e->runners[i], e->model, &o));
+    }
+    return RP_OK;
+}
+
+static RpStatus find_longest_piece(RpEngine *e) {
+    const RpTokenizer *tk = rp_model_tokenizer(e->model);
+    for (int32_t id = 0; tk != NULL && id < rp_tokenizer_n_vocab(tk); id++) {
+        RpGgufString piece;
+        RP_TRY(rp_token_bytes(tk, id, true, &piece));
+        if (piece.len > e->longest_piece) e->longest_piece = piece.len;
+    }
+    return RP_OK;
+}
+
+RpStatus rp_engine_open_sized(const RpModel *m, const RpEngineOptions *options, size_t options_bytes, RpEngine **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(m, "m");
+
+    RpEngine       *e;
+    RpEngineOptions o;
+    RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpEngineOptions"));
+    RP_TRY(plan_engine(m, &o, &e));
+    RpStatus st = check_memory(e);
+    if (st == RP_OK) st = rp_blocks_init(&e->blocks, e->blocks.n, e->o.block);
+    if (st == RP_OK) st = rp_states_init(&e->states, e->states.n, &e->blocks);
+    if (st == RP_OK) st = open_runners(e, &o);
+    if (st == RP_OK) st = find_longest_piece(e);
+    if (st != RP_OK) {
+        rp_engine_free(e);
+        return st;
+    }
+    *out = e;
+    return RP_OK;
+}
+
+void rp_engine_free(RpEngine *e) {
+    if (e == NULL) return;
+    while (e->n_running > 0) rp_request_free(e->running[--e->n_running]);
+    while (e->waiting != NULL) {
+        Request *r = e->waiting;
+        e->waiting = r->next;
+        rp_request_free(r);
+    }
+    for (int i = 0; i < e->n_runners; i++) rp_runner_close(&e->runners[i]); /* the last one last: the others share it */
+    rp_blocks_free(&e->blocks);
+    rp_states_free(&e->states);
+    free(e->columns);
+    free(e->events);
+    free(e->texts);
+    free(e->passes);
+    free(e);
+}
+
+/* Room for the events of one step with one more request. */
+static RpStatus make_room(RpEngine *e, const Request *r) {
+    const size_t events = e->needs_events + (size_t)r->given.n_draft + 2, texts = e->needs_texts + r->text_room;
+    if (events > e->room_events) {
+        EngineEvent *more = realloc(e->events, 2 * events * sizeof *more);
+        if (more == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the events of an engine");
+        e->events      = more;
+        e->room_events = 2 * events;
+    }
+    if (texts > e->room_texts) {
+        char *more = realloc(e->texts, 2 * texts);
+        if (more == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the events of an engine");
+        e->texts      = more;
+        e->room_texts = 2 * texts;
+    }
+    return RP_OK;
+}
+
+RpStatus rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t request_bytes, uint64_t *id) {
+    RP_NOT_NULL(e, "e");
+    RP_NOT_NULL(request, "request");
+    RP_NOT_NULL(id, "id");
+
+    RpRequest given;
+    Request  *r;
+    RP_TRY(rp_sized_in(&given, sizeof given, request, request_bytes, "RpRequest"));
+    RP_NOT_NULL(given.prompt, "prompt");
+    RP_NOT_NULL(given.sampler, "sampler");
+    RP_TRY(rp_request_new(e, &given, &r));
+    const RpStatus st = make_room(e, r);
+    if (st != RP_OK) {
+        rp_request_free(r);
+        return st;
+    }
+    for (int32_t i = 0; i < r->n_prompt; i++) rp_sampler_accept(given.sampler, r->tokens[i]);
+    r->id = e->next_id++;
+    e->needs_events += (size_t)r->given.n_draft + 2;
+    e->needs_texts += r->text_room;
+    e->pending++;
+    rp_engine_queue(e, r);
+    *id = r->id;
+    return RP_OK;
+}
+
+static Request *find(const RpEngine *e, uint64_t id) {
+    for (int i = 0; i < e->n_running; i++)
+        if (e->running[i]->id == id) return e->running[i];
+    for (Request *r = e->waiting; r != NULL; r = r->next)
+        if (r->id == id) return r;
+    return NULL;
+}
+
+RpStatus rp_engine_cancel(RpEngine *e, uint64_t id) {
+    RP_NOT_NULL(e, "e");
+
+    Request *r = find(e, id);
+    if (r == NULL || r->cancelled) return rp_fail(RP_E_ARG, "request %llu is not pending", (unsigned long long)id);
+    r->cancelled = true;
+    e->n_cancelled++;
+    return RP_OK;
+}
+
+size_t rp_engine_pending(const RpEngine *e) { return e != NULL ? e->pending : 0; }
+
+void rp_request_end(Request *r) {
+    RpEngine *e = r->engine;
+    rp_engine_unlink(e, r);
+    rp_request_release(r);
+    e->needs_events -= (size_t)r->given.n_draft + 2;
+    e->needs_texts -= r->text_room;
+    e->pending--;
+    rp_request_free(r);
+}
+
+static Request *next_cancelled(const RpEngine *e) {
+    for (int i = 0; i < e->n_running; i++)
+        if (e->running[i]->cancelled) return e->running[i];
+    Request *r = e->waiting;
+    while (r != NULL && !r->cancelled) r = r->next;
+    return r;
+}
+
+RpStatus rp_engine_step(RpEngine *e) {
+    RP_NOT_NULL(e, "e");
+
+    e->n_events = e->next_event = e->n_texts = 0;
+    for (; e->n_cancelled > 0; e->n_cancelled--) {
+        Request *r = next_cancelled(e);
+        rp_request_event(r, &(RpEngineEvent){.token = -1, .end = true, .reason = RP_STOP_CANCELLED}, 0);
+        rp_request_end(r);
+    }
+    rp_engine_schedule(e);
+    return e->n_columns > 0 ? rp_engine_run(e) : RP_OK;
+}
+
+bool rp_engine_poll_sized(RpEngine *e, RpEngineEvent *out, size_t out_bytes) {
+    if (e == NULL || e->next_event == e->n_events) return false;
+    const EngineEvent *from = &e->events[e->next_event++];
+    RpEngineEvent      v    = from->event;
+    v.text                  = e->texts + from->text;
+    v.error                 = v.status != RP_OK ? e->texts + from->error : "";
+    rp_sized_out(out, out_bytes, &v, sizeof v);
+    return true;
+}
+
+void rp_engine_stats_sized(const RpEngine *e, RpEngineStats *out, size_t out_bytes) {
+    RpEngineStats s = {0};
+    if (e != NULL) {
+        s          = e->stats;
+        s.running  = e->n_running;
+        s.waiting  = (int32_t)e->pending - e->n_running;
+        s.n_blocks = e->blocks.n;
+        s.kept     = e->blocks.n_kept;
+        s.used     = e->blocks.n - e->blocks.n_free - e->blocks.n_kept;
+        s.evicted  = e->blocks.evicted;
+    }
+    rp_sized_out(out, out_bytes, &s, sizeof s);
+}
+
+void rp_engine_info_sized(const RpEngine *e, RpExecutorInfo *out, size_t out_bytes) {
+    RpExecutorInfo info;
+    if (e != NULL) info = rp_executor_info(e->runners[0].executor);
+    rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
+}
+
+const RpModel *rp_engine_model(const RpEngine *e) { return e != NULL ? e->model : NULL; }

@@ -1,0 +1,130 @@
+/* engine.h - the inside of an RpEngine.
+ *
+ *     rp_engine_add -> waiting requests -> schedule.c: which tokens a step runs -> step.c: runs them, samples -> events
+ *
+ * A request is its prompt and the tokens that were sampled so far. `n_done` of them have been run. One that decodes
+ * wants to run the last one, one that begins, or begins again, all of them: both are the same to a step. */
+#ifndef MODEL_ENGINE_ENGINE_H
+#define MODEL_ENGINE_ENGINE_H
+
+#include "model/engine/blocks.h"
+#include "model/engine/states.h"
+#include "model/runner.h"
+#include "model/text/text_out.h"
+
+#include "reprise/engine.h"
+
+enum { MAX_SEQ = 64, MAX_DRAFT = 15, ENGINE_RUNNERS = 20, AGING_STEPS = 256 };
+
+typedef struct Request Request;
+struct Request {
+    Request          *next; /* in the queue */
+    RpEngine         *engine;
+    uint64_t          id;
+    uint64_t          waits_since; /* the step in which it was queued, or gave its blocks up */
+    uint64_t          waited;      /* steps until it ran */
+    RpRequest         given;       /* its prompt and stop strings are not valid: the copies below are */
+    RpGenerateOptions options;
+    const char      **stops; /* with their texts behind them; or NULL */
+    TextOut           out;
+    int32_t          *tokens; /* [n_ctx]: prompt and reply */
+    int32_t           n_prompt, n_tokens, n_done;
+    int32_t          *blocks; /* [n_ctx / block]: of its positions, the first n_blocks */
+    int32_t           n_blocks, n_published;
+    int32_t           row;          /* of the table, while it runs */
+    int32_t           state, start; /* slots of recurrent states: its own; that it starts from, or -1 */
+    int32_t           n_columns;    /* of the present step */
+    int32_t           n_generated, n_cached, n_drafted, n_accepted;
+    bool              cancelled, ended, started; /* started: it has run before, n_cached is known */
+    double            added_s, started_s, first_s;
+    double            accepts;    /* share of its guesses that were right lately */
+    uint64_t          last_draft; /* step of its latest guess */
+    size_t            text_room;  /* bytes of its events in one step, at most */
+};
+
+/* A token of a step. */
+typedef struct Column {
+    Request *request;
+    int32_t  token, pos;
+    bool     output; /* the logits after it are needed */
+    int32_t  keep;   /* slot that its recurrent state is kept in for its block; STATE_NONE: none */
+} Column;
+
+typedef struct EngineEvent {
+    RpEngineEvent event;
+    size_t        text, error; /* offsets in the buffer of texts */
+} EngineEvent;
+
+struct RpEngine {
+    const RpModel  *model;
+    RpEngineOptions o; /* with the defaults filled in */
+    char           *passes;
+    Runner          runners[ENGINE_RUNNERS]; /* shortest first */
+    int             n_runners;
+    double          seconds[ENGINE_RUNNERS]; /* of a run, a moving average; 0: none yet */
+    Blocks          blocks;
+    States          states;
+    Request        *waiting;          /* in the order of arrival */
+    Request        *running[MAX_SEQ]; /* [n_running], in the order of the schedule */
+    int             n_running;
+    bool            rows[MAX_SEQ]; /* rows of the table that are in use */
+    Column         *columns;       /* [step_tokens] of the present step */
+    int32_t         n_columns;
+    EngineEvent    *events;
+    size_t          n_events, room_events, next_event;
+    char           *texts; /* of the events */
+    size_t          n_texts, room_texts;
+    size_t          longest_piece; /* bytes of a token */
+    size_t          pending, n_cancelled;
+    size_t          needs_events, needs_texts; /* of a step with all pending requests */
+    uint64_t        next_id;
+    RpEngineStats   stats;
+};
+
+/* ---- request.c ---- */
+
+RP_NODISCARD RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out);
+void                  rp_request_free(Request *r);
+
+/* Takes a request out of the engine and frees it. */
+void rp_request_end(Request *r);
+
+/* Tokens that it has still to run. */
+static inline int32_t rp_request_left(const Request *r) { return r->n_tokens - r->n_done; }
+
+/* Gives up its blocks and its state; n_done is 0 then. What it published is kept. */
+void rp_request_release(Request *r);
+
+/* Puts an event into the list, for which rp_engine_add made room: *what with the figures of the request and the text
+ * that was collected from offset `text` on; of a failure also rp_last_error(). */
+void rp_request_event(Request *r, const RpEngineEvent *what, size_t text);
+
+/* ---- schedule.c ---- */
+
+/* Moves requests between waiting and running, and fills e->columns. Takes blocks for them. */
+void rp_engine_schedule(RpEngine *e);
+
+/* Puts a request into the queue, by its age. */
+void rp_engine_queue(RpEngine *e, Request *r);
+
+/* Takes a request out of the queue, or of those that run. */
+void rp_engine_unlink(RpEngine *e, Request *r);
+
+/* A running request gives up its blocks and waits. */
+void rp_engine_preempt(RpEngine *e, Request *r);
+
+/* ---- step.c ---- */
+
+/* Runs e->columns and samples. */
+RP_NODISCARD RpStatus rp_engine_run(RpEngine *e);
+
+/* The shortest runner of n columns or more. */
+int rp_engine_runner(const RpEngine *e, int32_t n);
+
+/* ---- draft.c ---- */
+
+/* Guesses up to n tokens that follow tokens[0..n_tokens): what followed the latest earlier place of its longest end of
+ * at most MAX_MATCH tokens. Returns how many. */
+int32_t rp_draft_lookup(const int32_t *tokens, int32_t n_tokens, int32_t n, int32_t *out);
+
+#endif

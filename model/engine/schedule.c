@@ -1,0 +1,265 @@
+/* Which requests run, and which of their tokens the next step takes.
+ *
+ * The order of requests is by priority, then by age. Those that wait start as long as there is a row of the table and
+ * room for their tokens. A step takes one token of each request that decodes, with its guesses, then as many tokens of
+ * prompts as fit:
+ *
+ *     running   A decodes   B decodes, 2 guesses   C has 300 tokens of its prompt left
+ *     step      A | B b b | C C C ... C            a runner of 64 columns: 60 of C
+ *
+ * Blocks are taken when their first position is stored. Where there is none, the last request in the order that the
+ * step does not hold yet gives its own up; if that is the request itself, it takes no part in the step. The first
+ * request in the order always gets its blocks, because the cache holds one sequence of full length. */
+#include "model/engine/engine.h"
+
+#include <string.h>
+
+enum { SHORT_STEP = 16, PROBE_STEPS = 32, SNAPSHOT_TOKENS = 512 };
+
+/* A request that waits gains a priority every AGING_STEPS steps, and keeps it while it runs. */
+static int64_t priority_of(const RpEngine *e, const Request *r) {
+    const uint64_t waited = r->row < 0 ? e->stats.steps - r->waits_since : r->waited;
+    return (int64_t)r->given.priority + (int64_t)(waited / AGING_STEPS);
+}
+
+static bool goes_before(const RpEngine *e, const Request *a, const Request *b) {
+    const int64_t of_a = priority_of(e, a), of_b = priority_of(e, b);
+    return of_a != of_b ? of_a > of_b : a->id < b->id;
+}
+
+void rp_engine_queue(RpEngine *e, Request *r) {
+    Request **at = &e->waiting;
+    while (*at != NULL && (*at)->id < r->id) at = &(*at)->next;
+    r->next        = *at;
+    r->waits_since = e->stats.steps;
+    *at            = r;
+}
+
+void rp_engine_unlink(RpEngine *e, Request *r) {
+    Request **at = &e->waiting;
+    while (*at != NULL && *at != r) at = &(*at)->next;
+    if (*at == r) {
+        *at = r->next;
+        return;
+    }
+    for (int i = 0; i < e->n_running; i++)
+        if (e->running[i] == r) {
+            memmove(&e->running[i], &e->running[i + 1], (size_t)(e->n_running - 1 - i) * sizeof(Request *));
+            e->n_running--;
+            return;
+        }
+}
+
+void rp_engine_preempt(RpEngine *e, Request *r) {
+    rp_engine_unlink(e, r);
+    rp_request_release(r);
+    rp_engine_queue(e, r);
+}
+
+/* ---- starting ---- */
+
+static int32_t blocks_of(const RpEngine *e, int32_t n_tokens) { return (n_tokens + e->o.block - 1) / e->o.block; }
+
+/* The published blocks of the tokens, but for the last one, whose logits are needed. Recurrent layers begin only where
+ * there is a state. Returns how many. */
+static int32_t find_prefix(const RpEngine *e, const Request *r, int32_t *blocks) {
+    int32_t n = 0, with_state = 0, parent = BLOCK_ROOT;
+    for (; (n + 1) * e->o.block < r->n_tokens; n++) {
+        parent = rp_blocks_find(&e->blocks, parent, r->tokens + (size_t)n * (size_t)e->o.block);
+        if (parent == BLOCK_NONE) break;
+        blocks[n] = parent;
+        if (e->blocks.all[parent].state != STATE_NONE) with_state = n + 1;
+    }
+    return e->states.n > 0 ? with_state : n;
+}
+
+/* A slot for its state. If none is left, the state of its prefix is given to it. */
+static bool take_state(RpEngine *e, Request *r) {
+    if (e->states.n == 0) return true;
+    if (r->n_published > 0) {
+        r->start = e->blocks.all[r->blocks[r->n_published - 1]].state;
+        e->states.starts[r->start]++;
+    }
+    r->state = rp_states_take(&e->states, &e->blocks);
+    if (r->state != STATE_NONE) return true;
+    if (r->start == STATE_NONE || e->states.starts[r->start] > 1) return false;
+    e->blocks.all[r->blocks[r->n_published - 1]].state = STATE_NONE;
+    e->states.starts[r->start]                         = 0;
+    r->state                                           = r->start;
+    r->start                                           = STATE_NONE;
+    return true;
+}
+
+/* False if there is no room. Then nothing has changed. */
+static bool start(RpEngine *e, Request *r) {
+    const int32_t n = find_prefix(e, r, r->blocks), needed = blocks_of(e, r->n_tokens);
+    for (int32_t i = 0; i < n; i++) rp_blocks_retain(&e->blocks, r->blocks[i]);
+    r->n_blocks = r->n_published = n;
+    /* One block more for each that runs, so that a start is not undone at once. */
+    const bool fits = needed - n + e->n_running <= rp_blocks_available(&e->blocks);
+    if ((!fits && e->n_running > 0) || !take_state(e, r)) {
+        rp_request_release(r);
+        return false;
+    }
+    rp_blocks_use(&e->blocks, r->blocks, n);
+    r->n_done = n * e->o.block;
+    r->waited = e->stats.steps - r->waits_since;
+    r->row    = 0;
+    while (e->rows[r->row]) r->row++;
+    e->rows[r->row] = true;
+    return true;
+}
+
+static Request *first_waiting(const RpEngine *e) {
+    Request *first = NULL;
+    for (Request *r = e->waiting; r != NULL; r = r->next)
+        if (first == NULL || goes_before(e, r, first)) first = r;
+    return first;
+}
+
+static Request *last_running(const RpEngine *e) {
+    Request *last = NULL;
+    for (int i = 0; i < e->n_running; i++)
+        if (last == NULL || goes_before(e, last, e->running[i])) last = e->running[i];
+    return last;
+}
+
+/* A request of a higher priority takes the place of the last one that runs. */
+static void admit(RpEngine *e) {
+    for (Request *r; (r = first_waiting(e)) != NULL;) {
+        const bool free_row = e->n_running < e->o.n_seq;
+        if (!free_row || !start(e, r)) {
+            Request *last = last_running(e);
+            if (last == NULL || priority_of(e, last) >= r->given.priority) return;
+            rp_engine_preempt(e, last);
+            e->stats.preempted++;
+            continue;
+        }
+        rp_engine_unlink(e, r);
+        int i = e->n_running++;
+        for (; i > 0 && goes_before(e, r, e->running[i - 1]); i--) e->running[i] = e->running[i - 1];
+        e->running[i] = r;
+    }
+}
+
+/* ---- the step ---- */
+
+/* The last request in the order, behind `r`, that the step does not hold yet. */
+static Request *victim(const RpEngine *e, const Request *r) {
+    for (int i = e->n_running - 1; i >= 0 && e->running[i] != r; i--)
+        if (e->running[i]->n_columns == 0) return e->running[i];
+    return NULL;
+}
+
+/* Blocks for its first n tokens; `by_force`: others may lose theirs. False if there are not enough. */
+static bool reserve(RpEngine *e, Request *r, int32_t n, bool by_force) {
+    while (r->n_blocks < blocks_of(e, n)) {
+        const int32_t block = rp_blocks_take(&e->blocks);
+        if (block != BLOCK_NONE) {
+            r->blocks[r->n_blocks++] = block;
+            continue;
+        }
+        Request *other = by_force ? victim(e, r) : NULL;
+        if (other == NULL) return false;
+        rp_engine_preempt(e, other);
+        e->stats.preempted++;
+    }
+    return true;
+}
+
+static Column *add_column(RpEngine *e, Request *r, int32_t token, int32_t pos, bool output) {
+    Column *c = &e->columns[e->n_columns++];
+    *c        = (Column){.request = r, .token = token, .pos = pos, .output = output, .keep = STATE_NONE};
+    r->n_columns++;
+    return c;
+}
+
+/* The state after this column is kept for the prefix that ends there: of replies, and in prompts the last two
+ * and every SNAPSHOT_TOKENS. */
+static void keep_state(RpEngine *e, Column *c) {
+    const int32_t block = e->o.block, end = c->pos + 1, n = c->request->n_tokens;
+    if (e->states.n == 0 || end % block != 0) return;
+    if (end < (n - 1) / block * block && end % SNAPSHOT_TOKENS >= block) return;
+    c->keep = rp_states_take(&e->states, &e->blocks);
+}
+
+/* How many guesses pay: the tokens that are expected of a step, divided by its time, are the most. Times that are not
+ * known yet are tried. One that has stopped to guess tries again every PROBE_STEPS steps. */
+static int32_t guesses_that_pay(const RpEngine *e, const Request *r, int32_t n, int32_t others) {
+    double  best = 0.0, expected = 1.0, power = 1.0;
+    int32_t best_n = 0;
+    if (e->stats.steps - r->last_draft >= PROBE_STEPS) return n;
+    for (int32_t k = 0; k <= n; k++, power *= r->accepts, expected += power) {
+        const double t = e->seconds[rp_engine_runner(e, others + 1 + k)];
+        if (t == 0.0) return k;
+        if ((others + expected) / t > best) best = (others + expected) / t, best_n = k;
+    }
+    return best_n;
+}
+
+static void add_decoding(RpEngine *e, Request *r, int32_t most) {
+    int32_t guess[MAX_DRAFT], n = r->given.n_draft;
+    if (!reserve(e, r, r->n_tokens, true)) return;
+    add_column(e, r, r->tokens[r->n_tokens - 1], r->n_tokens - 1, true);
+    const int32_t room = e->o.n_ctx - r->n_tokens, wanted = r->given.max_tokens - r->n_generated - 1;
+    if (n > room) n = room;
+    if (r->given.max_tokens > 0 && n > wanted) n = wanted;
+    if (n > most) n = most;
+    if (n > 0) n = rp_draft_lookup(r->tokens, r->n_tokens, n, guess);
+    if (n > 0) n = guesses_that_pay(e, r, n, e->n_columns - 1);
+    if (n > 0) r->last_draft = e->stats.steps;
+    for (int32_t i = 0; i < n && reserve(e, r, r->n_tokens + 1 + i, false); i++) {
+        /* Every guess may be the last right one, so that the state before it must stay. */
+        Column *before = &e->columns[e->n_columns - 1];
+        if (e->states.n > 0 && (before->keep = rp_states_take(&e->states, &e->blocks)) == STATE_NONE) return;
+        add_column(e, r, guess[i], r->n_tokens + i, true);
+    }
+}
+
+/* Tokens of prompts in a step beside `held` columns. The step has as many columns as a runner, unless that is short or
+ * nearly full. */
+static int32_t prompt_tokens(const RpEngine *e, int32_t held, int32_t wanted) {
+    int32_t n = held + wanted < e->o.step_tokens ? held + wanted : e->o.step_tokens;
+    for (int i = 0; i < e->n_runners && held > 0 && e->o.step_ms > 0.0; i++)
+        if (e->seconds[i] * 1e3 > e->o.step_ms && n > (i > 0 ? e->runners[i - 1].o.n_tok : 1))
+            n = i > 0 ? e->runners[i - 1].o.n_tok : 1;
+    if (n <= held) return held < e->o.step_tokens ? 1 : 0; /* a prompt never waits for all replies */
+    const int     i    = rp_engine_runner(e, n);
+    const int32_t size = e->runners[i].o.n_tok;
+    if (n > SHORT_STEP && n < size - size / 8 && i > 0 && e->runners[i - 1].o.n_tok > held)
+        n = e->runners[i - 1].o.n_tok;
+    return n - held;
+}
+
+static int32_t add_prompt(RpEngine *e, Request *r, int32_t most) {
+    int32_t n = rp_request_left(r) < most ? rp_request_left(r) : most;
+    while (n > 0 && !reserve(e, r, r->n_done + n, true)) n = r->n_blocks * e->o.block - r->n_done;
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t pos = r->n_done + i;
+        keep_state(e, add_column(e, r, r->tokens[pos], pos, pos + 1 == r->n_tokens));
+    }
+    return n > 0 ? n : 0;
+}
+
+void rp_engine_schedule(RpEngine *e) {
+    int32_t wanted = 0, prompts = 0;
+    admit(e);
+    e->n_columns = 0;
+    for (int i = 0; i < e->n_running; i++) {
+        Request *r   = e->running[i];
+        r->n_columns = 0;
+        if (rp_request_left(r) > 1) wanted += rp_request_left(r), prompts++;
+    }
+    int32_t decoding = e->n_running - prompts;
+    for (int i = 0; i < e->n_running; i++) { /* requests behind this one may leave while it is served */
+        Request *r = e->running[i];
+        if (rp_request_left(r) > 1) continue;
+        decoding--;
+        add_decoding(e, r, SHORT_STEP - e->n_columns - 1 - decoding - prompts);
+        if (r->n_columns == 1) keep_state(e, &e->columns[e->n_columns - 1]);
+    }
+    int32_t budget = wanted > 0 ? prompt_tokens(e, e->n_columns, wanted) : 0;
+    for (int i = 0; i < e->n_running && budget > 0; i++)
+        if (e->running[i]->n_columns == 0 && rp_request_left(e->running[i]) > 1)
+            budget -= add_prompt(e, e->running[i], budget);
+}

@@ -1,0 +1,199 @@
+/* A step: its columns are run, and every logit row that was asked for is sampled. */
+#include "model/engine/engine.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+int rp_engine_runner(const RpEngine *e, int32_t n) {
+    int i = 0;
+    while (i < e->n_runners - 1 && e->runners[i].o.n_tok < n) i++;
+    return i;
+}
+
+/* Slots of recurrent states: a request's first column starts from its state, its last one leaves it there, or in the
+ * slot of a prefix that ends there, from which the next step then starts. */
+static void put_slots(const RpEngine *e, const Runner *r, int32_t i) {
+    const Column  *c    = &e->columns[i];
+    const Request *of   = c->request;
+    const bool     last = i + 1 == e->n_columns || c[1].request != of;
+    r->slots[1 + i]     = last && c->keep == STATE_NONE ? of->state : c->keep;
+    if (i > 0 && c[-1].request == of)
+        r->starts[i] = -2;
+    else
+        r->starts[i] = of->start != STATE_NONE ? of->start : of->n_done == 0 ? -1 : of->state;
+}
+
+static void put_columns(const RpEngine *e, const Runner *r) {
+    const int32_t block = e->o.block, width = (e->o.n_ctx + block - 1) / block;
+    int32_t       n_out = 0;
+    for (int32_t i = 0; i < r->o.n_tok; i++) {
+        const bool    used = i < e->n_columns;
+        const Column *c    = used ? &e->columns[i] : NULL;
+        r->tokens[i]       = used ? c->token : 0;
+        r->pos[i]          = used ? c->pos : -1;
+        r->kv_rows[i]      = used ? c->request->blocks[c->pos / block] * block + c->pos % block : -1;
+        r->seq[i]          = used ? c->request->row : 0;
+        if (used && c->output) r->out_rows[n_out++] = i;
+        if (r->slots != NULL && used) put_slots(e, r, i);
+        if (r->slots != NULL && !used) r->slots[1 + i] = -1, r->starts[i] = -1;
+    }
+    while (n_out < r->o.n_out) r->out_rows[n_out++] = 0;
+    if (r->slots != NULL) r->slots[0] = -1;
+    for (int i = 0; i < e->n_running; i++) {
+        const Request *q = e->running[i];
+        memcpy(r->table + (size_t)q->row * (size_t)width, q->blocks, (size_t)q->n_blocks * sizeof *q->blocks);
+    }
+}
+
+/* The end of a reply, or its next token. */
+typedef struct Ending {
+    bool         end;
+    RpStatus     status;
+    RpStopReason reason;
+} Ending;
+
+static Ending ending_of(Request *r, int32_t token) {
+    const RpTokenizer *tk = r->out.tokenizer;
+    Ending             is = {.status = RP_OK};
+    if (!r->given.ignore_end && tk != NULL && rp_tokenizer_is_end(tk, token))
+        return (Ending){.end = true, .reason = RP_STOP_END_TOKEN};
+    is.status = rp_text_out_put(&r->out, token, &is.end, &is.reason);
+    if (is.status != RP_OK) is.end = true;
+    if (is.end) return is;
+    if (r->given.max_tokens > 0 && r->n_generated >= r->given.max_tokens) is.end = true, is.reason = RP_STOP_LIMIT;
+    if (!is.end && r->n_done == r->engine->o.n_ctx) is.end = true, is.reason = RP_STOP_CONTEXT;
+    return is;
+}
+
+/* Samples the token after column i and tells of it. *next: the token; false at the end of the reply. */
+static bool sample(Request *r, const float *logits, int32_t *next) {
+    const size_t  text = r->engine->n_texts;
+    RpEngineEvent v    = {.token = -1};
+    Ending        is   = {.end = true};
+    is.status          = rp_sampler_sample(r->given.sampler, logits, next);
+    if (is.status == RP_OK) {
+        if (r->n_generated++ == 0) r->first_s = rp_seconds();
+        r->engine->stats.generated++;
+        v.token = *next;
+        is      = ending_of(r, *next);
+    }
+    if (is.end && is.status == RP_OK) rp_text_out_rest(&r->out);
+    v.end = is.end, v.status = is.status, v.reason = is.reason;
+    r->ended = is.end;
+    rp_request_event(r, &v, text);
+    return !is.end;
+}
+
+/* Publishes the blocks that are full now. States that were kept go beside them, others are given back. If that of the
+ * last column was kept, the request starts from it. */
+static void publish(RpEngine *e, Request *r, const Column *c, int32_t n) {
+    const int32_t block = e->o.block;
+    while ((r->n_published + 1) * block <= r->n_done) {
+        const int32_t i = r->n_published++;
+        r->blocks[i]    = rp_blocks_publish(&e->blocks, i > 0 ? r->blocks[i - 1] : BLOCK_ROOT, r->blocks[i],
+                                            r->tokens + (size_t)i * (size_t)block);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (c[i].keep == STATE_NONE) continue;
+        const int32_t at = r->blocks[c[i].pos / block];
+        if ((c[i].pos + 1) % block == 0 && c[i].pos < r->n_done)
+            rp_states_keep(&e->states, &e->blocks, at, c[i].keep);
+        else
+            rp_states_give(&e->states, c[i].keep);
+        if (i == n - 1) r->start = e->blocks.all[at].state, e->states.starts[r->start]++;
+    }
+}
+
+/* After guesses of which the last ones were wrong, the state is that after the last right token. */
+static void choose_state(RpEngine *e, Request *r, Column *c, int32_t n, int32_t right) {
+    if (e->states.n == 0 || right == n) return;
+    rp_states_give(&e->states, r->state);
+    r->state          = c[right - 1].keep;
+    c[right - 1].keep = STATE_NONE;
+}
+
+static void count_guesses(RpEngine *e, Request *r, int32_t n, int32_t right) {
+    enum { MEMORY = 8 };
+    r->n_drafted += n;
+    r->n_accepted += right;
+    e->stats.drafted += (uint64_t)n;
+    e->stats.accepted += (uint64_t)right;
+    for (int32_t i = 0; i < n && i <= right; i++) r->accepts += ((i < right ? 1.0 : 0.0) - r->accepts) / MEMORY;
+}
+
+/* Columns c[0..n) of a request have been run; *out is its next row of logits. A guess is right if it is what the
+ * sampler draws, so that the reply is the same with and without guesses. */
+static void finish_columns(RpEngine *e, Column *c, int32_t n, int32_t *out, const float *logits) {
+    Request      *r       = c->request;
+    const size_t  n_vocab = (size_t)rp_model_info(e->model)->n_vocab;
+    const int32_t before = r->n_tokens, guesses = c[0].pos + 1 == before ? n - 1 : 0, first = *out;
+    int32_t       right = guesses > 0 ? 1 : n, token = -1;
+    for (int32_t i = 0; i < n; i++) *out += c[i].output;
+    r->n_done += right;
+    if (r->start != STATE_NONE) e->states.starts[r->start]--, r->start = STATE_NONE;
+    if (!c[guesses > 0 ? 0 : n - 1].output) {
+        publish(e, r, c, n);
+        return;
+    }
+    for (int32_t row = first; sample(r, logits + (size_t)row * n_vocab, &token); row++) {
+        r->tokens[r->n_tokens++] = token;
+        if (guesses == 0 || right == n || c[right].token != token) break;
+        r->n_done++;
+        right++;
+    }
+    if (guesses > 0) count_guesses(e, r, guesses, right - 1);
+    choose_state(e, r, c, n, right);
+    publish(e, r, c, n);
+}
+
+/* Nothing of the step counts, and what it may have overwritten is computed again. */
+static void undo(RpEngine *e) {
+    for (int32_t i = 0; i < e->n_columns; i++) {
+        rp_states_give(&e->states, e->columns[i].keep);
+        Request *r = e->columns[i].request;
+        if (i == 0 || e->columns[i - 1].request != r) rp_engine_preempt(e, r);
+    }
+    e->n_columns = 0;
+}
+
+static void first_run(RpEngine *e) {
+    for (int i = 0; i < e->n_running; i++) {
+        Request *r = e->running[i];
+        if (r->started || r->n_columns == 0) continue;
+        r->started   = true;
+        r->started_s = rp_seconds();
+        r->n_cached  = r->n_done;
+        e->stats.prompt_tokens += (uint64_t)r->n_prompt;
+        e->stats.cached += (uint64_t)r->n_done;
+    }
+}
+
+RpStatus rp_engine_run(RpEngine *e) {
+    const int     i     = rp_engine_runner(e, e->n_columns);
+    const Runner *r     = &e->runners[i];
+    const double  start = rp_seconds();
+    first_run(e);
+    put_columns(e, r);
+    const RpStatus st = rp_executor_run(r->executor);
+    if (st != RP_OK) {
+        undo(e);
+        return st;
+    }
+    const double took = rp_seconds() - start;
+    e->seconds[i]     = e->seconds[i] == 0.0 ? took : 0.75 * e->seconds[i] + 0.25 * took;
+    e->stats.steps++;
+    e->stats.tokens += (uint64_t)e->n_columns;
+    e->stats.padding += (uint64_t)(r->o.n_tok - e->n_columns);
+    e->stats.last_step_s      = took;
+    e->stats.last_step_tokens = e->n_columns;
+    int32_t out               = 0;
+    for (int32_t at = 0, n; at < e->n_columns; at += n) {
+        Request *of = e->columns[at].request;
+        for (n = 1; at + n < e->n_columns && e->columns[at + n].request == of;) n++;
+        finish_columns(e, &e->columns[at], n, &out, r->logits);
+    }
+    for (int k = e->n_running - 1; k >= 0; k--)
+        if (e->running[k]->ended) rp_request_end(e->running[k]);
+    return RP_OK;
+}

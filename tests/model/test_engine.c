@@ -1,0 +1,205 @@
+/* Engines on tiny models of every family. The reference is a session that runs each request alone, one token at a time
+ * with one thread: the tokens and all logits of a request must be the same bits, whatever runs beside it (I8). */
+#include "tests/support/golden.h"
+
+#include "model/engine/engine.h"
+
+static const char *const files[] = {"llama-mix",     "llama-mix-k",   "qwen3-mix",      "gemma3-mix",   "mixtral-mix-k",
+                                    "gpt-oss-mxfp4", "deepseek2-mix", "qwen35-mix",     "lfm2-mix",     "gemma4-mix",
+                                    "falcon-h1-mix", "granite-nope",  "nemotron_h-mix", "qwen3next-mix"};
+
+#ifdef RP_TEST_SLOW
+enum { EVERY_FILE = 4 };
+#else
+enum { EVERY_FILE = 1 };
+#endif
+enum { N_FILES = sizeof files / sizeof files[0], N_REQUESTS = 8, N_CTX = 200, MAX_ROWS = 4096 };
+
+typedef struct Case {
+    int32_t         prompt[N_CTX], tokens[N_CTX + 1]; /* tokens: prompt and reply, by the session */
+    size_t          n_prompt;
+    int32_t         n_tokens, max_tokens, n_draft, priority;
+    RpSamplerParams params;
+    float          *logits; /* [n_tokens][n_vocab]: after each token but the last of the reply */
+    int32_t         got[N_CTX + 1], n_got;
+    RpSampler      *sampler;
+    uint64_t        id;
+    const Request  *request;
+    bool            ended;
+} Case;
+
+static uint32_t next_random(uint32_t *state) {
+    *state ^= *state << 13, *state ^= *state >> 17, *state ^= *state << 5;
+    return *state;
+}
+
+/* Prompts of 1 to 100 tokens. Most begin with a part of a common text; some repeat themselves, so that guesses are
+ * right. */
+static void make_case(Case *c, int i, int32_t n_vocab, uint32_t *random) {
+    *c = (Case){.n_prompt = 1 + next_random(random) % 100, .max_tokens = 1 + (int32_t)(next_random(random) % 40)};
+    const size_t common = next_random(random) % 120;
+    for (size_t k = 0; k < c->n_prompt; k++) {
+        const uint32_t r = k < common ? (uint32_t)k * 2654435761u >> 8 : next_random(random);
+        c->prompt[k]     = (int32_t)(r % (uint32_t)(n_vocab - 3)) + 3;
+        if (i % 3 == 2 && k >= 20) c->prompt[k] = c->prompt[k - 10];
+    }
+    if (i % 4 == 1) { /* the next turn of the request before */
+        memcpy(c->prompt, c[-1].prompt, c[-1].n_prompt * sizeof *c->prompt);
+        if (c->n_prompt <= c[-1].n_prompt) c->n_prompt = c[-1].n_prompt + 20;
+    }
+    c->params             = rp_sampler_defaults();
+    c->params.temperature = i % 2 == 0 ? 0.0f : 1.0f;
+    c->params.seed        = (uint64_t)i;
+    c->n_draft            = i % 3 == 1 ? 0 : 1 + i % 5;
+    c->priority           = i % 4 == 3;
+}
+
+/* The request alone. */
+static void run_alone(Case *c, const RpModel *m, RpDtype kv_type) {
+    const int32_t          n_vocab = rp_model_info(m)->n_vocab;
+    const RpSessionOptions o       = {.n_ctx = N_CTX, .n_threads = 1, .prefill_chunk = 1, .kv_type = kv_type};
+    RpSession             *s;
+    OK(rp_session_open(m, &o, &s));
+    OK(rp_sampler_new(&c->params, n_vocab, &c->sampler));
+    c->logits = malloc((size_t)(N_CTX + 1) * (size_t)n_vocab * sizeof(float));
+    cr_assert_not_null(c->logits);
+    memcpy(c->tokens, c->prompt, c->n_prompt * sizeof *c->tokens);
+    c->n_tokens = (int32_t)c->n_prompt;
+    for (size_t i = 0; i < c->n_prompt; i++) rp_sampler_accept(c->sampler, c->prompt[i]);
+    for (int32_t i = 0; i < c->n_tokens; i++) {
+        OK(rp_session_step(s, c->tokens[i]));
+        memcpy(c->logits + (size_t)i * (size_t)n_vocab, rp_session_logits(s), (size_t)n_vocab * sizeof(float));
+        if (i + 1 < c->n_tokens || c->n_tokens == (int32_t)c->n_prompt + c->max_tokens) continue;
+        if (rp_session_n_past(s) > N_CTX - 1) break;
+        OK(rp_sampler_sample(c->sampler, rp_session_logits(s), &c->tokens[c->n_tokens++]));
+    }
+    rp_sampler_free(c->sampler);
+    rp_session_free(s);
+    OK(rp_sampler_new(&c->params, n_vocab, &c->sampler));
+}
+
+static void free_cases(Case *c, int n) {
+    for (int i = 0; i < n; i++) free(c[i].logits), rp_sampler_free(c[i].sampler);
+}
+
+static void add(RpEngine *e, Case *c) {
+    const RpRequest r = {.prompt     = c->prompt,
+                         .n_prompt   = c->n_prompt,
+                         .sampler    = c->sampler,
+                         .max_tokens = c->max_tokens,
+                         .ignore_end = true,
+                         .priority   = c->priority,
+                         .n_draft    = c->n_draft,
+                         .user       = c};
+    OK(rp_engine_add(e, &r, &c->id));
+    c->request = e->waiting;
+    while (c->request->id != c->id) c->request = c->request->next;
+}
+
+/* Compares the logits that a step asked for, but for those behind a wrong guess. */
+static void compare_logits(const RpEngine *e, const Case *cases, int n, const char *name) {
+    const size_t  n_vocab = (size_t)rp_model_info(e->model)->n_vocab;
+    const Runner *r       = &e->runners[rp_engine_runner(e, e->n_columns)];
+    int32_t       row     = 0;
+    for (int32_t i = 0; i < e->n_columns; i++) {
+        const Column *at = &e->columns[i];
+        if (!at->output) continue;
+        const float *got = r->logits + (size_t)row++ * n_vocab;
+        for (int k = 0; k < n; k++) {
+            const Case *c = &cases[k];
+            if (c->request != at->request || at->pos >= c->n_tokens || c->tokens[at->pos] != at->token) continue;
+            if (i > 0 && at[-1].request == at->request && c->tokens[at->pos - 1] != at[-1].token) continue;
+            cr_expect_arr_eq(got, c->logits + (size_t)at->pos * n_vocab, n_vocab * sizeof(float),
+                             "%s: request %d, position %d, %d columns", name, k, at->pos, e->n_columns);
+        }
+    }
+}
+
+static void take_events(RpEngine *e, const char *name) {
+    RpEngineEvent v;
+    while (rp_engine_poll(e, &v)) {
+        Case *c = v.user;
+        cr_expect_eq(v.status, RP_OK, "%s: %s", name, v.error);
+        if (v.token >= 0) c->got[c->n_got++] = v.token;
+        cr_expect_eq(v.n_generated, c->n_got, "%s: %d tokens, %d events", name, v.n_generated, c->n_got);
+        if (v.end) c->ended = true, c->request = NULL;
+    }
+}
+
+/* Requests come at random times. */
+static RpEngineStats run_all(const RpModel *m, RpEngineOptions o, Case *cases, int n, uint32_t random,
+                             const char *name) {
+    RpEngine *e;
+    int       added = 0;
+    o.n_ctx         = N_CTX;
+    OK(rp_engine_open(m, &o, &e));
+    for (int i = 0; i < n; i++) {
+        cases[i].n_got = 0, cases[i].ended = false;
+        rp_sampler_reset(cases[i].sampler);
+    }
+    for (int step = 0; added < n || rp_engine_pending(e) > 0; step++) {
+        cr_assert_lt(step, 20000, "%s: %zu requests do not end", name, rp_engine_pending(e));
+        while (added < n && next_random(&random) % 4 == 0) add(e, &cases[added++]);
+        OK(rp_engine_step(e));
+        compare_logits(e, cases, added, name);
+        take_events(e, name);
+    }
+    for (int i = 0; i < n; i++) {
+        const Case *c = &cases[i];
+        cr_expect(c->ended, "%s: request %d has no end", name, i);
+        cr_assert_eq(c->n_got, c->n_tokens - (int32_t)c->n_prompt, "%s: request %d has %d tokens, alone %d", name, i,
+                     c->n_got, c->n_tokens - (int32_t)c->n_prompt);
+        cr_expect_arr_eq(c->got, c->tokens + c->n_prompt, (size_t)c->n_got * sizeof *c->got, "%s: request %d", name, i);
+    }
+    const RpEngineStats stats = rp_engine_stats(e);
+    cr_expect_eq(stats.used, 0, "%s: %d blocks are still used", name, stats.used);
+    rp_engine_free(e);
+    return stats;
+}
+
+/* Adds up the guesses and those that were right. */
+static void check_file(const char *file, RpDtype kv_type, uint64_t guesses[2]) {
+    RpModel *m      = golden_open_tiny(file);
+    uint32_t random = 1234567u;
+    Case    *cases  = calloc(N_REQUESTS, sizeof *cases);
+    cr_assert_not_null(cases);
+    for (int i = 0; i < N_REQUESTS; i++) {
+        make_case(&cases[i], i, rp_model_info(m)->n_vocab, &random);
+        run_alone(&cases[i], m, kv_type);
+    }
+    RpEngineOptions options[3] = {
+        {.n_threads = 1, .n_seq = 1, .step_tokens = 16}
+    };
+    options[1] = (RpEngineOptions){.n_threads = 3, .n_seq = 8, .step_tokens = 20, .cache_tokens = N_CTX + 64};
+    options[2] =
+        (RpEngineOptions){.n_threads = 2, .n_seq = 6, .cache_tokens = 2 * N_CTX, .block = 64, .state_bytes = 1};
+    RpEngineStats sum = {0};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char            name[96];
+        RpEngineOptions o = options[i];
+        o.kv_type         = kv_type;
+        snprintf(name, sizeof name, "%s, options %zu", file, i);
+        const RpEngineStats s = run_all(m, o, cases, N_REQUESTS, 99u + (uint32_t)i, name);
+        sum.cached += s.cached, sum.preempted += s.preempted, sum.evicted += s.evicted;
+        guesses[0] += s.drafted, guesses[1] += s.accepted;
+    }
+    cr_expect_gt(sum.cached, 0, "%s: no prefix was found", file);
+    cr_expect_gt(sum.preempted, 0, "%s: no request gave its blocks up", file);
+    cr_expect_gt(sum.evicted, 0, "%s: no block was dropped", file);
+    free_cases(cases, N_REQUESTS);
+    free(cases);
+    rp_model_free(m);
+}
+
+Test(engine, requests_have_the_bits_that_they_have_alone) {
+    uint64_t guesses[2] = {0, 0};
+    for (int f = 0; f < N_FILES; f += EVERY_FILE) check_file(files[f], RP_F16, guesses);
+    cr_expect_gt(guesses[1], 0, "no guess was right");
+    cr_expect_gt(guesses[0], guesses[1], "every guess was right");
+}
+
+Test(engine, requests_have_the_bits_that_they_have_alone_with_a_q8_0_cache) {
+    uint64_t guesses[2] = {0, 0};
+    check_file("qwen3-f32", RP_Q8_0, guesses);
+    check_file("gpt-oss-mxfp4", RP_Q8_0, guesses);
+}

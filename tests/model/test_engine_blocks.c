@@ -1,0 +1,92 @@
+/* The blocks of an engine's cache: which prefixes are found, and which are dropped when blocks run out. */
+#include "tests/support/golden.h"
+
+#include "model/engine/blocks.h"
+#include "model/engine/states.h"
+
+enum { SIZE = 4 };
+
+static const int32_t one[SIZE] = {1, 2, 3, 4}, two[SIZE] = {5, 6, 7, 8}, three[SIZE] = {5, 6, 7, 9};
+
+/* A block of these tokens behind `parent`, without readers. */
+static int32_t add(Blocks *b, int32_t parent, const int32_t *tokens) {
+    const int32_t block = rp_blocks_publish(b, parent, rp_blocks_take(b), tokens);
+    rp_blocks_release(b, block);
+    return block;
+}
+
+Test(engine_blocks, a_prefix_is_found_by_its_whole_path) {
+    Blocks b;
+    OK(rp_blocks_init(&b, 8, SIZE));
+    const int32_t first = add(&b, BLOCK_ROOT, one), second = add(&b, first, two), other = add(&b, first, three);
+    cr_expect_eq(rp_blocks_find(&b, BLOCK_ROOT, one), first);
+    cr_expect_eq(rp_blocks_find(&b, first, two), second);
+    cr_expect_eq(rp_blocks_find(&b, first, three), other);
+    cr_expect_eq(rp_blocks_find(&b, BLOCK_ROOT, two), BLOCK_NONE, "the tokens alone are not the prefix");
+    cr_expect_eq(rp_blocks_find(&b, second, two), BLOCK_NONE);
+    const int32_t again = add(&b, second, two);
+    cr_expect_eq(rp_blocks_find(&b, second, two), again, "the same tokens behind another block");
+    cr_expect_eq(rp_blocks_find(&b, first, two), second);
+    rp_blocks_free(&b);
+}
+
+Test(engine_blocks, tokens_that_are_published_already_are_shared) {
+    Blocks b;
+    OK(rp_blocks_init(&b, 4, SIZE));
+    const int32_t mine = rp_blocks_publish(&b, BLOCK_ROOT, rp_blocks_take(&b), one), own = rp_blocks_take(&b);
+    cr_expect_eq(b.n_free, 2);
+    cr_expect_eq(rp_blocks_publish(&b, BLOCK_ROOT, own, one), mine, "the block that was there is read instead");
+    cr_expect_eq(b.n_free, 3, "the other one is free again");
+    cr_expect_eq(b.all[mine].readers, 2);
+    rp_blocks_release(&b, mine);
+    cr_expect_eq(b.n_kept, 0);
+    rp_blocks_release(&b, mine);
+    cr_expect_eq(b.n_kept, 1);
+    cr_expect_eq(rp_blocks_available(&b), 4);
+    rp_blocks_free(&b);
+}
+
+Test(engine_blocks, the_path_that_was_not_used_for_longest_is_dropped_from_its_end) {
+    Blocks b;
+    OK(rp_blocks_init(&b, 4, SIZE));
+    const int32_t first = add(&b, BLOCK_ROOT, one), second = add(&b, first, two);
+    const int32_t third = add(&b, BLOCK_ROOT, three), path[] = {first, second};
+    rp_blocks_use(&b, (int32_t[]){third}, 1);
+    rp_blocks_use(&b, path, 2);
+    (void)rp_blocks_take(&b); /* the last free one */
+    cr_expect_eq(b.n_kept, 3);
+    cr_expect_eq(rp_blocks_take(&b), third);
+    cr_expect_eq(rp_blocks_find(&b, BLOCK_ROOT, three), BLOCK_NONE);
+    cr_expect_eq(rp_blocks_take(&b), second, "the end of the path comes first");
+    cr_expect_eq(rp_blocks_find(&b, first, two), BLOCK_NONE);
+    cr_expect_eq(rp_blocks_find(&b, BLOCK_ROOT, one), first);
+    rp_blocks_retain(&b, first);
+    cr_expect_eq(rp_blocks_take(&b), BLOCK_NONE, "a block that is read is not dropped");
+    cr_expect_eq(b.evicted, 2);
+    rp_blocks_free(&b);
+}
+
+Test(engine_blocks, a_state_is_given_up_before_one_that_was_used_later) {
+    Blocks b;
+    States s;
+    OK(rp_blocks_init(&b, 4, SIZE));
+    OK(rp_states_init(&s, 3, &b));
+    const int32_t first = add(&b, BLOCK_ROOT, one), second = add(&b, first, two);
+    const int32_t of_first = rp_states_take(&s, &b), of_second = rp_states_take(&s, &b), own = rp_states_take(&s, &b);
+    rp_states_keep(&s, &b, first, of_first);
+    rp_states_keep(&s, &b, second, of_second);
+    rp_blocks_use(&b, (int32_t[]){first, second}, 2);
+    s.starts[of_second] = 1;
+    cr_expect_eq(rp_states_take(&s, &b), of_first, "a request has still to start from the other");
+    cr_expect_eq(b.all[first].state, STATE_NONE);
+    cr_expect_eq(rp_states_take(&s, &b), STATE_NONE);
+    s.starts[of_second] = 0;
+    rp_states_give(&s, own);
+    rp_states_keep(&s, &b, second, rp_states_take(&s, &b));
+    cr_expect_eq(b.all[second].state, of_second, "the state that was there stays");
+    cr_expect_eq(s.n_free, 1);
+    for (int i = 0; i < 4; i++) (void)rp_blocks_take(&b);
+    cr_expect_eq(s.n_free, 2, "a block that is dropped gives its state back");
+    rp_states_free(&s);
+    rp_blocks_free(&b);
+}
