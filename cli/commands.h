@@ -22,6 +22,7 @@
     X(inspect)                                                                                                         \
     X(tokenize)                                                                                                        \
     X(bench)                                                                                                           \
+    X(sequences)                                                                                                       \
     X(launches)                                                                                                        \
     X(counts)                                                                                                          \
     X(machine)                                                                                                         \

@@ -38,15 +38,15 @@ extern "C" {
 typedef struct RpEngine RpEngine;
 
 typedef struct RpEngineOptions {
-    int32_t     n_ctx;        /* positions of a sequence; 0: the model's training context, at most 4096. Rounded up to
-                                 whole blocks */
-    int32_t     n_seq;        /* requests that run at the same time, 1 to 64; 0: 4 */
-    int32_t     cache_tokens; /* positions of the KV cache, at least n_ctx; 0: n_seq * n_ctx. Rounded up to blocks */
-    int32_t     block;        /* positions of a block, a multiple of 32; 0: 32 */
-    int32_t     step_tokens;  /* tokens of the longest step, 1 to 4096, not less than n_seq; 0: 256 */
-    double      step_ms;      /* while replies are running, prompts are cut so that a step takes no longer than this, by
+    int32_t n_ctx; /* positions of a sequence; 0: the model's training context, at most 4096 */
+    int32_t n_seq; /* requests that run at the same time, 1 to 64; 0: 4 */
+    int32_t
+        cache_tokens; /* positions of the KV cache, at least n_ctx; 0: of n_seq whole sequences. Rounded up to blocks */
+    int32_t     block;       /* positions of a block, a multiple of 32; 0: 32 */
+    int32_t     step_tokens; /* tokens of the longest step, 1 to 4096, not less than n_seq; 0: 256 */
+    double      step_ms;     /* while replies are running, prompts are cut so that a step takes no longer than this, by
                                  the time that steps of this length took; 0: no limit */
-    int         n_threads;    /* this and the following as in RpSessionOptions */
+    int         n_threads;   /* this and the following as in RpSessionOptions */
     const char *passes;
     RpDtype     kv_type;
     const char *device;

@@ -407,6 +407,17 @@ def test_plan_adds_up_the_memory():
     expect(o["plan"], "a plan", o)
 
 
+def test_bench_sequences_reports_the_rate_of_all():
+    b = ["bench", "sequences", "-m", TINY, "-p", "8", "-n", "3", "-s", "3", "-t", "1"]
+    rows = json.loads(ok(run(*b, "--json")).text)
+    assert [r["sequences"] for r in rows["results"]] == [1, 2, 3] and all(r["tok_s"] > 0 for r in rows["results"]), rows
+    lines = ok(run(*b)).text.splitlines()
+    assert lines[1].split() == ["sequences", "tok/s", "of", "all", "of", "each", "times", "one"], lines
+    assert [line.split()[0] for line in lines[2:]] == ["1", "2", "3"] and lines[2].split()[-1] == "1.00", lines
+    expect_refusal(run(*b, "-s", "65"), 2, "from 1 to 64")
+    expect_refusal(run(*b, "-p", "10000"), 1, "n_ctx of an engine is 10006: must be from 1 to 512")
+
+
 def test_bench_reports_rates_and_bytes():
     b = ["bench", "-m", TINY, "-p", "8", "-n", "4", "-r", "3", "-t", "1"]
     o = json.loads(ok(run(*b, "--json")).text)

@@ -33,6 +33,7 @@ FILES = {
     "inspect": [MODEL],
     "tokenize": [MODEL, ("--file", TEXT, "r")],
     "bench": [MODEL, LORA],
+    "bench sequences": [MODEL, LORA],
     "bench launches": [MODEL, LORA, ("--predict", TEXT, "r")],
     "bench counts": [MODEL],
     "bench machine": [("--file", TINY, "r")],
