@@ -60,6 +60,8 @@ void rp_matcher_free(RpMatcher *m) {
     free(m);
 }
 
+int32_t rp_matcher_n_vocab(const RpMatcher *m) { return m != NULL ? m->v->n : 0; }
+
 void rp_matcher_reset(RpMatcher *m) {
     if (m == NULL) return;
     m->n_places  = 1;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 
 #include "base/sized.h"
+#include "model/structured.h"
 #include "model/text/text_out.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ typedef struct Call {
     const RpGenerateOptions *o;
     RpGenerateResult        *result;
     RpTokenLogprob          *top; /* [n_logprobs], or NULL */
+    Structured               structured;
 } Call;
 
 static RpStatus check_call(const Call *c, size_t n_prompt) {
@@ -55,18 +57,25 @@ static RpStatus note_logprobs(const Call *c, const float *logits, int32_t token)
     return RP_OK;
 }
 
-/* Samples on the host, from the session's logits. */
-static RpStatus sample_token(const Call *c, int32_t *token) {
+/* Samples on the host, from the session's logits, among the tokens that the grammar allows. */
+static RpStatus sample_token(Call *c, int32_t *token) {
     const float *logits = rp_session_logits(c->s);
+    RP_TRY(rp_structured_mask(&c->structured));
     RP_TRY(rp_sampler_sample(c->sampler, logits, token));
+    RP_TRY(rp_structured_accept(&c->structured, *token));
     RP_TRY(note_token(c, *token));
     return note_logprobs(c, logits, *token);
 }
 
 /* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the
  * device starts here, with the first token that it can produce. */
-static RpStatus next_token(const Call *c, int32_t *token) {
+static RpStatus next_token(Call *c, int32_t *token) {
     RpSession *s = c->s;
+    if (c->o->matcher != NULL) {
+        bool found;
+        RP_TRY(rp_structured_next(&c->structured, s, c->sampler, token, &found));
+        return found ? note_token(c, *token) : sample_token(c, token);
+    }
     if (c->result->host_sampling != NULL || s->sampling.executor == NULL) {
         RP_TRY(rp_session_step(s, *token));
         return sample_token(c, token);
@@ -82,7 +91,7 @@ static RpStatus next_token(const Call *c, int32_t *token) {
 }
 
 /* The decode loop, from the logits after the prompt. The first token is always sampled on the host. */
-static RpStatus reply(const Call *c, TextOut *text, double start) {
+static RpStatus reply(Call *c, TextOut *text, double start) {
     const RpGenerateOptions *o      = c->o;
     RpGenerateResult        *result = c->result;
     int32_t                  token;
@@ -96,11 +105,15 @@ static RpStatus reply(const Call *c, TextOut *text, double start) {
         }
         RP_TRY(rp_text_out_put(text, token, &done, &result->reason));
         if (done) break;
+        if (rp_matcher_finished(o->matcher)) {
+            result->reason = RP_STOP_GRAMMAR;
+            break;
+        }
         if (o->max_tokens > 0 && result->n_generated >= o->max_tokens) {
             result->reason = RP_STOP_LIMIT;
             break;
         }
-        if (rp_session_n_past(c->s) == rp_session_n_ctx(c->s)) {
+        if (rp_session_n_past(c->s) + (int32_t)c->structured.pending.n == rp_session_n_ctx(c->s)) {
             result->reason = RP_STOP_CONTEXT;
             break;
         }
@@ -109,7 +122,7 @@ static RpStatus reply(const Call *c, TextOut *text, double start) {
         result->decode_s += rp_seconds() - before;
     }
     if (result->reason != RP_STOP_CANCELLED) rp_text_out_rest(text);
-    return RP_OK;
+    return rp_structured_flush(&c->structured, c->s);
 }
 
 static RpStatus generate(Call *c, const int32_t *prompt, size_t n_prompt) {
@@ -124,6 +137,7 @@ static RpStatus generate(Call *c, const int32_t *prompt, size_t n_prompt) {
     }
     result->host_sampling = rp_session_host_sampling(c->s, c->sampler, c->o);
     RpStatus st           = rp_text_out_open(&text, rp_model_tokenizer(rp_session_model(c->s)), c->o);
+    if (st == RP_OK) st = rp_structured_open(&c->structured, c->o->matcher, c->sampler, rp_sampler_n_vocab(c->sampler));
     if (st == RP_OK) {
         const int32_t n_before = rp_session_n_past(c->s);
         st                     = take_prompt(c, prompt, n_prompt);
@@ -135,6 +149,7 @@ static RpStatus generate(Call *c, const int32_t *prompt, size_t n_prompt) {
         else /* keeps the error of the reply */
             rp_session_reply_drop(c->s);
     }
+    rp_structured_close(&c->structured, c->sampler);
     rp_text_out_close(&text);
     free(c->top);
     return st == RP_E_CANCELLED ? RP_OK : st; /* result->reason says so */
@@ -157,10 +172,8 @@ RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prom
 }
 
 const char *rp_stop_reason_name(RpStopReason reason) {
-    static const char *const names[] = {[RP_STOP_END_TOKEN] = "end token",
-                                        [RP_STOP_STRING]    = "stop string",
-                                        [RP_STOP_LIMIT]     = "limit",
-                                        [RP_STOP_CONTEXT]   = "context is full",
-                                        [RP_STOP_CANCELLED] = "cancelled"};
-    return reason >= RP_STOP_END_TOKEN && reason <= RP_STOP_CANCELLED ? names[reason] : "unknown";
+    static const char *const names[] = {
+        [RP_STOP_END_TOKEN] = "end token",     [RP_STOP_STRING] = "stop string",  [RP_STOP_LIMIT] = "limit",
+        [RP_STOP_CONTEXT] = "context is full", [RP_STOP_CANCELLED] = "cancelled", [RP_STOP_GRAMMAR] = "grammar"};
+    return reason >= RP_STOP_END_TOKEN && reason <= RP_STOP_GRAMMAR ? names[reason] : "unknown";
 }

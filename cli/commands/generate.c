@@ -6,17 +6,19 @@
 #include "cli/logprobs.h"
 #include "cli/report.h"
 #include "cli/sampler.h"
+#include "cli/structured.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-    const char *model, *prompt, *file, *system, *template_name, *passes, *kv;
-    int32_t     n, threads, ctx, logprobs;
-    SamplerArgs sampler;
-    TextList    stop;
-    bool        chat, no_template, parse_special, ignore_end, echo, special, json, quiet, experts;
-    DeviceArgs  device;
+    const char    *model, *prompt, *file, *system, *template_name, *passes, *kv;
+    int32_t        n, threads, ctx, logprobs;
+    SamplerArgs    sampler;
+    TextList       stop;
+    bool           chat, no_template, parse_special, ignore_end, echo, special, json, quiet, experts;
+    DeviceArgs     device;
+    StructuredArgs structured;
 } args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS};
 
 /* Everything that the command opens. */
@@ -24,6 +26,7 @@ typedef struct Run {
     RpModel    *model;
     RpSession  *session;
     RpSampler  *sampler;
+    Structure   structure;
     Text        prompt;
     RpTokenList ids, reply;
     char       *text; /* the reply, for JSON */
@@ -109,6 +112,7 @@ static RpStatus open_all(Run *r) {
     if (r->ids.n == 0)
         return rp_fail(RP_E_ARG, "the prompt is empty and this model has no beginning-of-sequence token to start "
                                  "from: give some text");
+    RP_TRY(cli_structure_open(&args.structured, r->model, &r->structure));
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
@@ -123,6 +127,7 @@ static RpStatus open_all(Run *r) {
 static void close_all(Run *r) {
     rp_session_free(r->session);
     rp_sampler_free(r->sampler);
+    cli_structure_free(&r->structure);
     rp_token_list_free(&r->reply);
     rp_token_list_free(&r->ids);
     rp_model_free(r->model);
@@ -160,7 +165,8 @@ static RpStatus generate(Run *r, RpGenerateResult *result) {
                                       .user             = r,
                                       .tokens           = &r->reply,
                                       .on_logprobs      = args.logprobs >= 0 ? on_logprobs : NULL,
-                                      .n_logprobs       = args.logprobs > 0 ? args.logprobs : 0};
+                                      .n_logprobs       = args.logprobs > 0 ? args.logprobs : 0,
+                                      .matcher          = r->structure.matcher};
     const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
     const double   begin  = cli_since_start();
@@ -193,6 +199,8 @@ static int run(void) {
         wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)
         wrong = "--parse-special goes with --chat; a prompt without --chat may spell out control tokens";
+    else
+        wrong = cli_structured_wrong(&args.structured);
     if (wrong != NULL) {
         cli_say("reprise generate", "%s (see `reprise generate --help`)", wrong);
         return EXIT_USAGE;
@@ -214,6 +222,7 @@ static const Option options[] = {
     OPTION_LORA(args.device.adapters),
     OPTION_CTX(args.ctx),
     CLI_LIST("stop", 0, args.stop, "TEXT", "end the reply before this text; may be repeated"),
+    OPTIONS_STRUCTURED(args.structured),
     CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the chat template"),
     CLI_TEXT("system", 0, args.system, "TEXT", "system message; with --chat"),
     CLI_TEXT("template", 0, args.template_name, "TEMPLATE",

@@ -29,7 +29,18 @@
     ":(:" HEX4 "){4}:" IPV4 ")"
 #define AUTHORITY "(" USER ")?(\\[" IPV6 "\\]|" REGNAME ")(:[0-9]*)?"
 #define HIER      "(//" AUTHORITY "(/" PCHAR "*)*|/(" PCHAR "+(/" PCHAR "*)*)?|" PCHAR "+(/" PCHAR "*)*)?"
-#define URI       "[a-zA-Z][a-zA-Z0-9+.-]*:" HIER "(\\?" QUERY ")?(#" QUERY ")?"
+/* A regular expression without groups that are nested more than twice. */
+#define RE_ATOM                                                                                                        \
+    "([^\\\\()\\[\\]{}*+?|^$.\\u0000-\\u001f]|\\\\[dDwWsSbBnrtfv.^$*+?()\\[\\]{}|\\\\/"                                \
+    "-]|\\.|\\[\\^?([^\\\\\\[\\]\\u0000-\\u001f^-]|\\\\[dDwWsS.^$*+?()\\[\\]{}|\\\\/-])+\\])"
+#define RE_FLAT  "\\^?(" RE_ATOM "([*+?](\\?)?)?)*\\$?"
+#define RE_LIST  RE_FLAT "(\\|" RE_FLAT ")*"
+#define RE_GROUP "\\((\\?:)?" RE_LIST "\\)"
+#define RE_DEEP                                                                                                        \
+    "\\^?((" RE_ATOM "|" RE_GROUP "|\\((\\?:)?((" RE_ATOM "|" RE_GROUP                                                 \
+    ")([*+?](\\?)?)?)*\\))([*+?]\\??|\\{[0-9]{1,3}(,)?\\}(\\?)?)?)*\\$?"
+#define REGEX RE_DEEP "(\\|" RE_DEEP ")*"
+#define URI   "[a-zA-Z][a-zA-Z0-9+.-]*:" HIER "(\\?" QUERY ")?(#" QUERY ")?"
 
 /* The expressions are full matches, of RFC 3339 (without leap seconds), 5321, 1123, 4291, 4122, 3986, 6901 and
  * ISO 8601. */
@@ -51,6 +62,13 @@ static const struct {
     {"uri-reference",
      URI "|(//" AUTHORITY "(/" PCHAR "*)*|/(" PCHAR "+(/" PCHAR "*)*)?|([a-zA-Z0-9._~!$&'()*+,;=@-]|" ESCAPED
          ")+(/" PCHAR "*)*)?(\\?" QUERY ")?(#" QUERY ")?"                                                  },
+    {"iri",                   URI                                                                          }, /* those that are URIs */
+    {"iri-reference",         URI                                                                          },
+    {"idn-email",             ATOM "(\\." ATOM ")*@(" HOSTNAME ")"                                         },
+    {"idn-hostname",          "(?=.{1,253}$)(?!([^.]*\\.)*[^.]{2}--)" HOSTNAME                             },
+    {"uri-template",
+     "([a-zA-Z0-9._~!$&()*+,;=:@/?#-]|" ESCAPED "|\\{[+#./;?&]?[a-zA-Z0-9_]+([.,][a-zA-Z0-9_]+)*\\*?\\})*" },
+    {"regex",                 REGEX                                                                        },
     {"json-pointer",          "(/([^/~]|~[01])*)*"                                                         },
     {"relative-json-pointer", "(0|[1-9][0-9]*)(#|(/([^/~]|~[01])*)*)"                                      },
 };

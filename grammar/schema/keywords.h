@@ -31,7 +31,7 @@
     X("minLength", KEPT, "")                                                                                           \
     X("maxLength", KEPT, "")                                                                                           \
     X("pattern", PARTLY, "without back references, `\\b`, `\\p`, look-behind, inner look-ahead")                       \
-    X("format", PARTLY, "see below; others allow every string, with a note")                                           \
+    X("format", PARTLY, "those below, `iri` and `idn-*` in ASCII; others allow every string, with a note")             \
     X("minimum", KEPT, "numbers then have no exponent; so for the next four")                                          \
     X("maximum", KEPT, "")                                                                                             \
     X("exclusiveMinimum", KEPT, "")                                                                                    \

@@ -29,9 +29,8 @@ static RpStatus member(const ObjectNodes *o, Rx name, const PartList *value, boo
     for (size_t i = 0; i < value->n && st == RP_OK; i++) st = rp_part_push(&copy, value->v[i]);
     if (st == RP_OK) st = rp_schema_value(s, &copy, next, node);
     free(copy.v);
-    Rx token = rp_rx_cat(s->rx, s->space, name);
-    if (comma) token = rp_rx_cat(s->rx, rp_rx_byte(s->rx, ','), token);
-    *node = rp_schema_token(s, token, *node);
+    if (comma) name = rp_rx_cat(s->rx, rp_rx_byte(s->rx, ','), rp_rx_cat(s->rx, s->space, name));
+    *node = rp_schema_token(s, name, *node);
     return st;
 }
 

@@ -216,10 +216,9 @@ static RpStatus make_rule(Schema *s, size_t i) {
 }
 
 static void set_up(Schema *s) {
-    const Rx blank =
-        rp_rx_alt2(s->rx, rp_rx_range(s->rx, 9, 10), rp_rx_alt2(s->rx, rp_rx_byte(s->rx, 13), rp_rx_byte(s->rx, 32)));
-    s->space    = (s->flags & RP_GRAMMAR_COMPACT) != 0 ? RX_EMPTY_TEXT : rp_rx_repeat(s->rx, blank, 0, RX_NO_LIMIT);
-    s->any_char = rp_pattern_any(s->rx, PATTERN_JSON);
+    s->space = RX_EMPTY_TEXT;
+    if ((s->flags & RP_GRAMMAR_COMPACT) == 0) s->space = rp_schema_pattern(s, "( |\\r?\\n[ \\t]{0,40})?");
+    s->any_char              = rp_pattern_any(s->rx, PATTERN_JSON);
     const JsonNode    *draft = rp_json_get(&s->json, s->json.nodes, "$schema");
     const RpGgufString uri   = rp_json_string(&s->json, draft);
     for (size_t i = 0; i + 7 < uri.len; i++)

@@ -32,7 +32,8 @@ typedef struct RpMatcher      RpMatcher;
 
 enum {
     RP_GRAMMAR_WEAKEN  = 1 << 0, /* a keyword that cannot be kept is dropped with a note, not refused */
-    RP_GRAMMAR_COMPACT = 1 << 1  /* JSON without whitespace; else any whitespace where JSON allows it */
+    RP_GRAMMAR_COMPACT = 1 << 1  /* JSON without whitespace; else one space, or a line end and at most 40 spaces or
+                                    tabs, where JSON allows whitespace */
 };
 
 /* Texts that are JSON (RFC 8259) and satisfy a JSON Schema (draft 2020-12 or 7) of n bytes. Members come in the order
@@ -77,6 +78,8 @@ RP_API int32_t               rp_grammar_vocab_size(const RpGrammarVocab *v);
 /* A matcher at the beginning of a text. Borrows both, which must outlive it. The caller frees *out. RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_matcher_new(const RpGrammar *g, const RpGrammarVocab *v, RpMatcher **out);
 RP_API void                  rp_matcher_free(RpMatcher *m); /* NULL is allowed */
+
+RP_API int32_t rp_matcher_n_vocab(const RpMatcher *m);
 
 /* A matcher in the same state, which goes on by itself. */
 RP_API RP_NODISCARD RpStatus rp_matcher_copy(const RpMatcher *m, RpMatcher **out);

@@ -20,6 +20,7 @@
 #define REPRISE_SESSION_H
 
 #include "reprise/executor.h"
+#include "reprise/grammar.h"
 #include "reprise/model.h"
 #include "reprise/sampler.h"
 
@@ -157,7 +158,8 @@ typedef enum RpStopReason {
     RP_STOP_STRING,
     RP_STOP_LIMIT,
     RP_STOP_CONTEXT,
-    RP_STOP_CANCELLED
+    RP_STOP_CANCELLED,
+    RP_STOP_GRAMMAR /* the text of the grammar is complete */
 } RpStopReason;
 
 typedef struct RpGenerateOptions {
@@ -179,6 +181,11 @@ typedef struct RpGenerateOptions {
      * the host, which samples. */
     bool (*on_logprobs)(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user);
     int32_t n_logprobs; /* 0 to n_vocab */
+    /* Or NULL: the reply is one of the texts of its grammar. Each token is sampled on the host among those that the
+     * matcher allows; tokens that have to come next anyhow are run together, without sampling. The reply ends where
+     * the grammar allows nothing more. Borrowed; it goes on from where it is, and has the tokens of the reply
+     * afterwards. Its vocabulary must be that of the model. */
+    RpMatcher *matcher;
 } RpGenerateOptions;
 
 typedef struct RpGenerateResult {

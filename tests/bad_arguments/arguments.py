@@ -239,6 +239,7 @@ MEMBERS = {
     "RpRequest.max_tokens": ["-1", "INT32_MIN"], "RpRequest.stop": [], "RpRequest.n_stop": [],
     "RpRequest.ignore_end": [], "RpRequest.print_special": [], "RpRequest.user": [],
     "RpRequest.priority": ["-1001", "INT32_MAX"], "RpRequest.n_draft": ["-1", "16"],
+    "RpGenerateOptions.tokens": [], "RpGenerateOptions.matcher": ["x->matcher"],
     "RpReplyParserOptions.format": ['(RpReplyFormat){"no such", NULL}', '(RpReplyFormat){NULL, "no such"}'],
     "RpReplyParserOptions.tokenizer": [], "RpReplyParserOptions.tools": [], "RpReplyParserOptions.tools_bytes": [],
     "RpReplyParserOptions.in_reasoning": [], "RpReplyParserOptions.id_seed": [], "RpReplyParserOptions.max_call_bytes": [],

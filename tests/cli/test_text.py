@@ -7,6 +7,7 @@ Tests of a real model are skipped if models/ has none. The last line counts.
 
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -142,6 +143,24 @@ def test_a_prompt_may_hold_any_bytes():
 def test_an_empty_prompt_is_one_bos_token():
     o = run("generate", "-m", TINY, "-p", "", "-n", "3", "--json")  # this model adds BOS
     expect(json.loads(ok(o).text)["prompt_tokens"] == 1, "", o)
+
+
+def test_replies_are_held_to_a_grammar():
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 120}},
+              "required": ["name", "age"], "additionalProperties": False}
+    path = pathlib.Path(TMP.name) / "person.json"
+    path.write_text(json.dumps(schema))
+    for seed in range(3):
+        o = json.loads(ok(run("generate", "-p", "Once", "--schema", path, "--temp", "0.8", "--seed", str(seed), "-q")).text)
+        expect(list(o) == ["name", "age"] and len(o["name"]) <= 12 and 0 <= o["age"] <= 120, o)
+    text = ok(run("generate", "-p", "Once", "--regex", "(yes|no), [a-z]{3,10}\\.", "-q")).text.strip()
+    expect(re.fullmatch("(yes|no), [a-z]{3,10}\\.", text), text)
+    path.write_text('root ::= "<" ("a" | root)+ ">"')
+    report = json.loads(ok(run("generate", "-p", "Once", "--grammar", path, "--json", "-n", "200")).text)
+    expect(re.fullmatch("[<a>]+", report["text"]) and report["stop"] in ("grammar", "limit"), report)
+    expect_refusal(run("generate", "-p", "a", "--grammar", path, "--json-object"), 2, "--schema, --grammar, --regex and --json-object exclude each other")
+    path.write_text("root")
+    expect_refusal(run("generate", "-p", "a", "--grammar", path), 1, "person.json: GBNF:1:5: ::= is expected")
 
 
 # The template of SmolLM2 begins with it where the conversation has no system message.

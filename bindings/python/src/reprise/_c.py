@@ -183,6 +183,7 @@ class RpStopReason(enum.IntEnum):
     RP_STOP_LIMIT = 2
     RP_STOP_CONTEXT = 3
     RP_STOP_CANCELLED = 4
+    RP_STOP_GRAMMAR = 5
 
 
 class RpTrainSchedule(enum.IntEnum):
@@ -577,7 +578,7 @@ class RpGemmParams(ct.Structure): # 8 bytes
     _fields_ = [("alpha", ct.c_float), ("beta", ct.c_float)]
 
 
-class RpGenerateOptions(ct.Structure): # 80 bytes
+class RpGenerateOptions(ct.Structure): # 88 bytes
     max_tokens: int
     stop: int | None
     n_stop: int
@@ -589,13 +590,14 @@ class RpGenerateOptions(ct.Structure): # 80 bytes
     tokens: int | None
     on_logprobs: Any
     n_logprobs: int
+    matcher: int | None
     _fields_ = [("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64),
             ("ignore_end", ct.c_bool), ("print_special", ct.c_bool),
             ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
             ("on_text", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
             ("tokens", ct.c_void_p),
             ("on_logprobs", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_void_p)),
-            ("n_logprobs", ct.c_int32)]
+            ("n_logprobs", ct.c_int32), ("matcher", ct.c_void_p)]
 
 
 class RpGenerateResult(ct.Structure): # 48 bytes
@@ -1399,6 +1401,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_matcher_forced": ("status", ["pointer", "pointer"], "m out"),
     "rp_matcher_free": (None, ["pointer"], "m"),
     "rp_matcher_mask": ("status", ["pointer", "pointer"], "m bits"),
+    "rp_matcher_n_vocab": ("i32", ["pointer"], "m"),
     "rp_matcher_new": ("status", ["pointer", "pointer", "pointer"], "g v out"),
     "rp_matcher_reset": (None, ["pointer"], "m"),
     "rp_matcher_rollback": ("status", ["pointer", "u64"], "m n"),

@@ -493,7 +493,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSessionMemory, n_ctx), 32, "RpSessionMemory.n_ctx");
     assert_eq!(offset!(RpSessionMemory, n_states), 36, "RpSessionMemory.n_states");
     assert_eq!(offset!(RpSessionMemory, states), 40, "RpSessionMemory.states");
-    assert_eq!((size_of::<RpGenerateOptions>(), align_of::<RpGenerateOptions>()), (80, 8), "RpGenerateOptions");
+    assert_eq!((size_of::<RpGenerateOptions>(), align_of::<RpGenerateOptions>()), (88, 8), "RpGenerateOptions");
     assert_eq!(offset!(RpGenerateOptions, max_tokens), 0, "RpGenerateOptions.max_tokens");
     assert_eq!(offset!(RpGenerateOptions, stop), 8, "RpGenerateOptions.stop");
     assert_eq!(offset!(RpGenerateOptions, n_stop), 16, "RpGenerateOptions.n_stop");
@@ -505,6 +505,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGenerateOptions, tokens), 56, "RpGenerateOptions.tokens");
     assert_eq!(offset!(RpGenerateOptions, on_logprobs), 64, "RpGenerateOptions.on_logprobs");
     assert_eq!(offset!(RpGenerateOptions, n_logprobs), 72, "RpGenerateOptions.n_logprobs");
+    assert_eq!(offset!(RpGenerateOptions, matcher), 80, "RpGenerateOptions.matcher");
     assert_eq!((size_of::<RpGenerateResult>(), align_of::<RpGenerateResult>()), (48, 8), "RpGenerateResult");
     assert_eq!(offset!(RpGenerateResult, reason), 0, "RpGenerateResult.reason");
     assert_eq!(offset!(RpGenerateResult, n_prompt), 4, "RpGenerateResult.n_prompt");

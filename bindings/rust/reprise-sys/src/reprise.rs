@@ -1149,6 +1149,48 @@ extern "C" {
     pub fn rp_pooling_from_name(name: *const c_char, out: *mut RpPooling) -> RpStatus;
 }
 
+// ---- reprise/grammar.h ----
+#[repr(C)]
+pub struct RpGrammar {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpGrammarVocab {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpMatcher {
+    _opaque: [u8; 0],
+}
+pub const RP_GRAMMAR_WEAKEN: c_int = 1;
+pub const RP_GRAMMAR_COMPACT: c_int = 2;
+extern "C" {
+    pub fn rp_grammar_json_schema(schema: *const c_char, n: usize, flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_json(flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_gbnf(text: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_regex(pattern: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_choices(texts: *const RpGgufString, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_free(g: *mut RpGrammar);
+    pub fn rp_grammar_n_notes(g: *const RpGrammar) -> usize;
+    pub fn rp_grammar_note_at(g: *const RpGrammar, i: usize) -> *const c_char;
+    pub fn rp_grammar_vocab_new(tk: *const RpTokenizer, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_of(tokens: *const RpGgufString, n: usize, end: *const i32, n_end: usize, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_free(v: *mut RpGrammarVocab);
+    pub fn rp_grammar_vocab_size(v: *const RpGrammarVocab) -> i32;
+    pub fn rp_matcher_new(g: *const RpGrammar, v: *const RpGrammarVocab, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_free(m: *mut RpMatcher);
+    pub fn rp_matcher_n_vocab(m: *const RpMatcher) -> i32;
+    pub fn rp_matcher_copy(m: *const RpMatcher, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_reset(m: *mut RpMatcher);
+    pub fn rp_matcher_mask(m: *mut RpMatcher, bits: *mut u32) -> RpStatus;
+    pub fn rp_matcher_accept(m: *mut RpMatcher, token: i32) -> RpStatus;
+    pub fn rp_matcher_accept_text(m: *mut RpMatcher, text: *const c_char, n: usize) -> RpStatus;
+    pub fn rp_matcher_rollback(m: *mut RpMatcher, n: usize) -> RpStatus;
+    pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
+    pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
+}
+
 // ---- reprise/sampler.h ----
 #[repr(C)]
 pub struct RpSampler {
@@ -1226,6 +1268,7 @@ pub const RP_STOP_STRING: RpStopReason = 1;
 pub const RP_STOP_LIMIT: RpStopReason = 2;
 pub const RP_STOP_CONTEXT: RpStopReason = 3;
 pub const RP_STOP_CANCELLED: RpStopReason = 4;
+pub const RP_STOP_GRAMMAR: RpStopReason = 5;
 pub type RpPrefillProgress = Option<unsafe extern "C" fn(done: i64, total: i64, user: *mut c_void) -> bool>;
 pub type RpLogitsCallback = Option<unsafe extern "C" fn(i: usize, logits: *const f32, user: *mut c_void)>;
 #[repr(C)]
@@ -1271,6 +1314,7 @@ pub struct RpGenerateOptions {
     pub tokens: *mut RpTokenList,
     pub on_logprobs: Option<unsafe extern "C" fn(chosen: *const RpTokenLogprob, top: *const RpTokenLogprob, n_top: usize, user: *mut c_void) -> bool>,
     pub n_logprobs: i32,
+    pub matcher: *mut RpMatcher,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1465,47 +1509,6 @@ extern "C" {
     pub fn rp_new_file_temporary(file: *const RpNewFile) -> *const c_char;
     pub fn rp_new_file_in_place(file: *const RpNewFile) -> bool;
     pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
-}
-
-// ---- reprise/grammar.h ----
-#[repr(C)]
-pub struct RpGrammar {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpGrammarVocab {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpMatcher {
-    _opaque: [u8; 0],
-}
-pub const RP_GRAMMAR_WEAKEN: c_int = 1;
-pub const RP_GRAMMAR_COMPACT: c_int = 2;
-extern "C" {
-    pub fn rp_grammar_json_schema(schema: *const c_char, n: usize, flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_json(flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_gbnf(text: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_regex(pattern: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_choices(texts: *const RpGgufString, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_free(g: *mut RpGrammar);
-    pub fn rp_grammar_n_notes(g: *const RpGrammar) -> usize;
-    pub fn rp_grammar_note_at(g: *const RpGrammar, i: usize) -> *const c_char;
-    pub fn rp_grammar_vocab_new(tk: *const RpTokenizer, out: *mut *mut RpGrammarVocab) -> RpStatus;
-    pub fn rp_grammar_vocab_of(tokens: *const RpGgufString, n: usize, end: *const i32, n_end: usize, out: *mut *mut RpGrammarVocab) -> RpStatus;
-    pub fn rp_grammar_vocab_free(v: *mut RpGrammarVocab);
-    pub fn rp_grammar_vocab_size(v: *const RpGrammarVocab) -> i32;
-    pub fn rp_matcher_new(g: *const RpGrammar, v: *const RpGrammarVocab, out: *mut *mut RpMatcher) -> RpStatus;
-    pub fn rp_matcher_free(m: *mut RpMatcher);
-    pub fn rp_matcher_copy(m: *const RpMatcher, out: *mut *mut RpMatcher) -> RpStatus;
-    pub fn rp_matcher_reset(m: *mut RpMatcher);
-    pub fn rp_matcher_mask(m: *mut RpMatcher, bits: *mut u32) -> RpStatus;
-    pub fn rp_matcher_accept(m: *mut RpMatcher, token: i32) -> RpStatus;
-    pub fn rp_matcher_accept_text(m: *mut RpMatcher, text: *const c_char, n: usize) -> RpStatus;
-    pub fn rp_matcher_rollback(m: *mut RpMatcher, n: usize) -> RpStatus;
-    pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
-    pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
 }
 
 // ---- reprise/quants.h ----

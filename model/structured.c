@@ -1,0 +1,48 @@
+#include "model/structured.h"
+
+#include <stdlib.h>
+
+RpStatus rp_structured_open(Structured *x, RpMatcher *matcher, RpSampler *sampler, int32_t n_vocab) {
+    *x = (Structured){.matcher = matcher};
+    if (matcher == NULL) return RP_OK;
+    if (rp_matcher_n_vocab(matcher) != n_vocab)
+        return rp_fail(RP_E_ARG, "the matcher is for a vocabulary of %d tokens, the model has %d",
+                       rp_matcher_n_vocab(matcher), n_vocab);
+    x->bits = calloc(((size_t)n_vocab + 31) / 32, sizeof *x->bits);
+    if (x->bits == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a mask of %d tokens", n_vocab);
+    rp_sampler_set_mask(sampler, x->bits);
+    return RP_OK;
+}
+
+void rp_structured_close(Structured *x, RpSampler *sampler) {
+    if (x->bits != NULL) rp_sampler_set_mask(sampler, NULL);
+    free(x->bits);
+    rp_token_list_free(&x->forced);
+    rp_token_list_free(&x->pending);
+}
+
+RpStatus rp_structured_mask(Structured *x) { return x->matcher != NULL ? rp_matcher_mask(x->matcher, x->bits) : RP_OK; }
+
+RpStatus rp_structured_accept(Structured *x, int32_t token) {
+    return x->matcher != NULL ? rp_matcher_accept(x->matcher, token) : RP_OK;
+}
+
+RpStatus rp_structured_flush(Structured *x, RpSession *s) {
+    if (x->pending.n == 0) return RP_OK;
+    const RpStatus st = rp_session_prefill(s, x->pending.ids, x->pending.n, NULL, NULL);
+    x->pending.n      = 0;
+    return st;
+}
+
+RpStatus rp_structured_next(Structured *x, RpSession *s, RpSampler *sampler, int32_t *token, bool *found) {
+    RP_TRY(rp_token_list_push(&x->pending, *token));
+    if (x->n_taken == x->forced.n) {
+        x->forced.n = x->n_taken = 0;
+        RP_TRY(rp_matcher_forced(x->matcher, &x->forced));
+    }
+    *found = x->n_taken < x->forced.n;
+    if (!*found) return rp_structured_flush(x, s);
+    *token = x->forced.ids[x->n_taken++];
+    rp_sampler_accept(sampler, *token);
+    return rp_matcher_accept(x->matcher, *token);
+}

@@ -1,0 +1,33 @@
+/* structured.h - a reply that a grammar holds to its texts.
+ *
+ *     sampled token -> matcher -> forced tokens, if there are any: not sampled, run with the next chunk
+ *                              -> else: run what is pending, mask, sample */
+#ifndef MODEL_STRUCTURED_H
+#define MODEL_STRUCTURED_H
+
+#include "reprise/session.h"
+
+/* Zero-initialise it; without a matcher all of it is unused. */
+typedef struct Structured {
+    RpMatcher  *matcher;         /* borrowed */
+    uint32_t   *bits;            /* of the vocabulary */
+    RpTokenList forced, pending; /* forced[n_taken..]: tokens to come; pending: part of the reply, not in the context */
+    size_t      n_taken;
+} Structured;
+
+/* Call rp_structured_close also after a failure. RP_E_ARG for a matcher of another vocabulary. */
+RP_NODISCARD RpStatus rp_structured_open(Structured *x, RpMatcher *matcher, RpSampler *sampler, int32_t n_vocab);
+void                  rp_structured_close(Structured *x, RpSampler *sampler);
+
+/* Computes the mask of the next token, and accepts the token that was sampled with it. */
+RP_NODISCARD RpStatus rp_structured_mask(Structured *x);
+RP_NODISCARD RpStatus rp_structured_accept(Structured *x, int32_t token);
+
+/* The token after `token`, if there is only one; the matcher and the sampler accept it. Else it runs what is pending,
+ * and *found is false. */
+RP_NODISCARD RpStatus rp_structured_next(Structured *x, RpSession *s, RpSampler *sampler, int32_t *token, bool *found);
+
+/* Appends to the context what is pending. */
+RP_NODISCARD RpStatus rp_structured_flush(Structured *x, RpSession *s);
+
+#endif
