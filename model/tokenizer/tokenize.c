@@ -127,7 +127,9 @@ static RpStatus encode(const RpTokenizer *tk, const Fragments *list, BpeMerger *
         }
         const bool prefix =
             tk->add_space_prefix && after_special && (i == 0 || tk->space_prefix != PREFIX_FIRST_ABSENT);
-        if (tk->words)
+        if (tk->normalizes)
+            RP_TRY(rp_charsmap_encode(tk, f.text, f.len, prefix, out));
+        else if (tk->words)
             RP_TRY(rp_wordpiece_encode(tk, f.text, f.len, out));
         else if (tk->scores != NULL) /* SentencePiece */
             RP_TRY(rp_spm_encode(tk, f.text, f.len, prefix, merger, out));

@@ -20,6 +20,7 @@ void rp_tokenizer_free(RpTokenizer *tk) {
     free(tk->joins);
     free(tk->scores);
     free(tk->log_probs);
+    free(tk->map);
     free(tk->ends);
     free(tk->types);
     free(tk->pieces);
@@ -181,7 +182,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RpGgufString kind = {"", 0};
     RP_TRY(rp_gguf_get_string(f, "tokenizer.ggml.model", &kind));
     const bool bpe     = kind.len == 4 && memcmp(kind.ptr, "gpt2", 4) == 0;
-    const bool unigram = kind.len == 2 && memcmp(kind.ptr, "t5", 2) == 0 && rp_gguf_find(f, "tokenizer.hf.log_probs");
+    const bool unigram = kind.len == 2 && memcmp(kind.ptr, "t5", 2) == 0;
     tk->words          = kind.len == 4 && memcmp(kind.ptr, "bert", 4) == 0;
     tk->gemma4         = kind.len == 6 && memcmp(kind.ptr, "gemma4", 6) == 0;
     if (!bpe && !unigram && !tk->gemma4 && !tk->words && !(kind.len == 5 && memcmp(kind.ptr, "llama", 5) == 0))
@@ -198,6 +199,7 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(load_types(tk, f));
     RP_TRY(bpe ? rp_bpe_load(tk, f) : tk->words ? rp_wordpiece_load(tk, f) : rp_spm_load(tk, f));
     if (unigram) RP_TRY(rp_unigram_load(tk, f));
+    if (tk->normalizes) tk->add_bos = false, tk->add_eos = true; /* of T5; those of other families say it */
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));

@@ -61,11 +61,14 @@ struct RpTokenizer {
     bool        gemma4;       /* SentencePiece: merges by tokenizer.ggml.merges, runs of line ends as whole tokens */
     bool        split_words;  /* SentencePiece: no merge goes over the beginning of a word */
     bool        nfc;          /* byte-level BPE: texts are normalised (nfc.h) */
-    int32_t     bos, eos, unknown, sep; /* -1: none */
-    bool        add_sep;                /* SEP behind a text, and between two */
-    bool        words;                  /* WordPiece (wordpiece.c), */
-    bool        lower, strip_accents;   /* whose texts are in lower case, and without accents */
-    int32_t     byte_token[256];        /* the token of a single byte, -1: none */
+    int32_t     bos, eos, unknown, sep;    /* -1: none */
+    bool        normalizes, merges_spaces; /* unigram of a GGUF file: see charsmap.c */
+    char       *map;                       /* [map_bytes] nodes and replacements, or NULL */
+    size_t      map_bytes, map_nodes;
+    bool        add_sep;              /* SEP behind a text, and between two */
+    bool        words;                /* WordPiece (wordpiece.c), */
+    bool        lower, strip_accents; /* whose texts are in lower case, and without accents */
+    int32_t     byte_token[256];      /* the token of a single byte, -1: none */
 
     /* byte-level BPE; also SentencePiece with merges of a Hugging Face directory */
     StringTable   symbols; /* byte strings: the tokens by id, then results of merges that are not tokens */
@@ -143,6 +146,11 @@ RP_NODISCARD RpStatus rp_spm_encode(const RpTokenizer *tk, const char *text, siz
 /* wordpiece.c */
 RP_NODISCARD RpStatus rp_wordpiece_load(RpTokenizer *tk, const RpGgufFile *f);
 RP_NODISCARD RpStatus rp_wordpiece_encode(const RpTokenizer *tk, const char *text, size_t len, RpTokenList *out);
+
+/* charsmap.c: the normalisation of unigram models in GGUF files. */
+RP_NODISCARD RpStatus rp_charsmap_load(RpTokenizer *tk, const RpGgufFile *f);
+RP_NODISCARD RpStatus rp_charsmap_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix,
+                                         RpTokenList *out);
 
 /* unigram.c: the pieces of the greatest probability for a text that rp_spm_encode has marked. */
 RP_NODISCARD RpStatus rp_unigram_load(RpTokenizer *tk, const RpGgufFile *f);

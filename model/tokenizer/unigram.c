@@ -5,6 +5,7 @@
 
 #include "base/text/utf8.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,10 +22,39 @@ typedef struct Path {
     int32_t  id;    /* of that piece; -1: unknown, -2: there is no way yet */
 } Path;
 
+/* The scores of a GGUF file are the log probabilities of its normal pieces. User-defined ones cost nothing. */
+static void take_scores(RpTokenizer *tk) {
+    double least = (double)FLT_MAX;
+    for (int32_t i = 0; i < tk->n_vocab; i++) {
+        const TokenType type  = tk->types[i];
+        const bool      piece = type == TOKEN_NORMAL || type == TOKEN_UNUSED || type == TOKEN_USER_DEFINED;
+        const size_t    len   = tk->by_text.strings[i].len;
+        tk->log_probs[i]      = !piece ? (double)NAN : type == TOKEN_USER_DEFINED ? 0.0 : (double)tk->scores[i];
+        if (type == TOKEN_NORMAL) least = fmin(least, (double)tk->scores[i]);
+        if (piece && len > tk->longest) tk->longest = len;
+    }
+    tk->unknown_log_prob = least - unknown_penalty;
+}
+
+static RpStatus check_lengths(const RpTokenizer *tk, const RpGgufFile *f) {
+    for (int32_t i = 0; i < tk->n_vocab; i++)
+        if (!isnan(tk->log_probs[i]) && tk->by_text.strings[i].len > LONGEST_PIECE)
+            return rp_fail(RP_E_UNSUPPORTED, "%s: piece %d of a unigram model has %zu bytes (at most %d are supported)",
+                           rp_gguf_path(f), i, tk->by_text.strings[i].len, LONGEST_PIECE);
+    return RP_OK;
+}
+
 RpStatus rp_unigram_load(RpTokenizer *tk, const RpGgufFile *f) {
     const RpGgufValue *v     = rp_gguf_find(f, "tokenizer.hf.log_probs");
     double             least = 0.0;
-    if (v == NULL || v->type != RP_GGUF_ARRAY || v->elem_type != RP_GGUF_F64 || v->n != (uint64_t)tk->n_vocab)
+    if (v == NULL) {
+        tk->log_probs = malloc((size_t)tk->n_vocab * sizeof *tk->log_probs);
+        if (tk->log_probs == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+        take_scores(tk);
+        RP_TRY(check_lengths(tk, f));
+        return rp_charsmap_load(tk, f);
+    }
+    if (v->type != RP_GGUF_ARRAY || v->elem_type != RP_GGUF_F64 || v->n != (uint64_t)tk->n_vocab)
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.log_probs is not an f64 for each of the %d tokens",
                        rp_gguf_path(f), tk->n_vocab);
     tk->log_probs = malloc((size_t)tk->n_vocab * sizeof *tk->log_probs);
@@ -34,14 +64,11 @@ RpStatus rp_unigram_load(RpTokenizer *tk, const RpGgufFile *f) {
         const size_t len = tk->by_text.strings[i].len;
         tk->log_probs[i] = isfinite(x) ? x : (double)NAN;
         if (!isfinite(x)) continue;
-        if (len > LONGEST_PIECE)
-            return rp_fail(RP_E_UNSUPPORTED, "%s: piece %d of a unigram model has %zu bytes (at most %d are supported)",
-                           rp_gguf_path(f), i, len, LONGEST_PIECE);
         least       = fmin(least, x);
         tk->longest = len > tk->longest ? len : tk->longest;
     }
     tk->unknown_log_prob = least - unknown_penalty;
-    return RP_OK;
+    return check_lengths(tk, f);
 }
 
 static void improve(Path *to, double sum, size_t start, int32_t id) {

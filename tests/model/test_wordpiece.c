@@ -1,54 +1,13 @@
 /* WordPiece against Hugging Face's package `tokenizers`, for many strings: with lower case and without accents, and as
  * they are. */
-#include "tests/support/case.h"
 #include "tests/support/gguf_writer.h"
+#include "tests/support/golden_texts.h"
 
-static RpTokenizer *open_tokenizer(const char *name) {
-    char         path[1024];
-    RpGgufFile  *f;
-    RpTokenizer *tk;
-    snprintf(path, sizeof path, GOLDEN_DIR "wordpiece/%s.gguf", name);
-    OK(rp_gguf_open(path, &f));
-    OK(rp_tokenizer_new(f, &tk));
-    rp_gguf_close(f);
-    return tk;
-}
-
-static void check(const char *name) {
-    static int32_t want[4096];
-    char           path[1024], *line = NULL, *text;
-    size_t         size = 0, n_texts = 0;
-    RpTokenizer   *tk = open_tokenizer(name);
-    snprintf(path, sizeof path, "wordpiece/%s.txt", name);
-    FILE *f = golden_open(path);
-    while ((text = golden_line(f, &line, &size)) != NULL) {
-        size_t       len;
-        char        *bytes = golden_hex(&text, &len);
-        RpTokenList  got   = {0};
-        const size_t n     = golden_ids(text, want, 4096);
-        OK(rp_tokenize(tk, bytes, len, 0, &got));
-        const bool same = got.n == n && (n == 0 || memcmp(got.ids, want, n * sizeof *want) == 0);
-        if (!same) {
-            size_t i = 0;
-            while (i < n && i < got.n && got.ids[i] == want[i]) i++;
-            cr_expect(false, "%s: \"%.*s\": %zu ids, %zu are wanted; id %zu is %d, not %d", name, (int)len, bytes,
-                      got.n, n, i, i < got.n ? got.ids[i] : -1, i < n ? want[i] : -1);
-        }
-        n_texts++;
-        rp_token_list_free(&got);
-        free(bytes);
-    }
-    cr_expect_gt(n_texts, (size_t)500);
-    free(line);
-    fclose(f);
-    rp_tokenizer_free(tk);
-}
-
-Test(wordpiece, texts_have_the_ids_of_hugging_face) { check("wordpiece"); }
-Test(wordpiece, cased_texts_have_the_ids_of_hugging_face) { check("wordpiece-cased"); }
+Test(wordpiece, texts_have_the_ids_of_hugging_face) { golden_check_texts("wordpiece", "wordpiece"); }
+Test(wordpiece, cased_texts_have_the_ids_of_hugging_face) { golden_check_texts("wordpiece", "wordpiece-cased"); }
 
 Test(wordpiece, special_tokens_stand_around_a_text) {
-    RpTokenizer *tk  = open_tokenizer("wordpiece");
+    RpTokenizer *tk  = golden_tokenizer("wordpiece", "wordpiece");
     RpTokenList  ids = {0};
     RpGgufString bytes;
     OK(rp_tokenize(tk, "[MASK]", 6, RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &ids));
@@ -70,7 +29,7 @@ Test(wordpiece, special_tokens_stand_around_a_text) {
 }
 
 Test(wordpiece, bytes_that_are_not_utf_8_are_left_out) {
-    RpTokenizer *tk = open_tokenizer("wordpiece");
+    RpTokenizer *tk = golden_tokenizer("wordpiece", "wordpiece");
     RpTokenList  a = {0}, b = {0};
     OK(rp_tokenize(tk,
                    "a\xff"
