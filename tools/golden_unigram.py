@@ -16,7 +16,7 @@ import sentencepiece
 from golden_tokens import cases
 from sentencepiece import sentencepiece_model_pb2 as model_pb2
 
-MORE = ["ﬁ ﬂ Ⅷ ½ ²  ① ㌔ ｱｲｳ ＡＢＣ", "a\u00a0b\u2003c\u3000d", "zero\u200bwidth\u00adsoft", "  two  spaces  ", "tab\tnl\ncr\rend", "e\u0301e\u0301 A\u030a",
+MORE = ["ﬁ ﬂ Ⅱ ½ ²  ① ㌔ ｱｲｳ ＡＢＣ", "a\u00a0b\u2003c\u3000d", "zero\u200bwidth\u00adsoft", "  two  spaces  ", "tab\tnl\ncr\rend", "e\u0301e\u0301 A\u030a",
         "한국어 텍스트", "\U0001f600 emoji", "", " ", "Tiếng Việt có dấu", "\ufffdx", "…‥ ™ №"]
 
 

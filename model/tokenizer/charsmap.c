@@ -89,7 +89,7 @@ static RpStatus next_part(const RpTokenizer *tk, const char *text, size_t len, s
 typedef struct Output {
     char  *p;
     size_t n, room;
-    bool   in_word, prefixed;
+    bool   in_word;
 } Output;
 
 static RpStatus put(Output *o, const char *p, size_t n) {
@@ -113,9 +113,9 @@ static RpStatus put_part(const RpTokenizer *tk, RpGgufString by, bool prefix, Ou
             if (!tk->merges_spaces) RP_TRY(put(o, space_mark, sizeof space_mark));
             continue;
         }
-        const bool mark = !o->in_word && ((prefix && !o->prefixed) || (tk->merges_spaces && o->n > 0));
+        const bool mark = !o->in_word && tk->merges_spaces && (prefix || o->n > 0);
         if (mark) RP_TRY(put(o, space_mark, sizeof space_mark));
-        o->in_word = o->prefixed = true;
+        o->in_word = true;
         RP_TRY(put(o, by.ptr + i, 1));
     }
     return RP_OK;
@@ -124,6 +124,7 @@ static RpStatus put_part(const RpTokenizer *tk, RpGgufString by, bool prefix, Ou
 RpStatus rp_charsmap_encode(const RpTokenizer *tk, const char *text, size_t len, bool prefix, RpTokenList *out) {
     Output   o  = {0};
     RpStatus st = RP_OK;
+    if (prefix && !tk->merges_spaces && len > 0) st = put(&o, space_mark, sizeof space_mark);
     for (size_t at = 0, used = 0; at < len && st == RP_OK; at += used) {
         RpGgufString by = {"", 0};
         st              = next_part(tk, text + at, len - at, &used, &by);
