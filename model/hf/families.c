@@ -353,6 +353,7 @@ static const HfDefault delta_defaults[] = {{"partial_rotary_factor", 0.25}, {"he
 static const HfDefault ernie_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 128}, {NULL, 0}};
 
 static const HfFamily families[] = {
+    {.name = "BertModel", .arch = "bert", .activation = "gelu", .names = rp_hf_bert_names, .keys = rp_hf_bert_keys},
     {.name = "LlamaForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true},
     {.name = "MistralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
      .window_unless_null = true, .defaults = mistral_defaults},

@@ -7,6 +7,7 @@
  *     keys.c           keys of newer families          cut.c          weights that are made of a part of a tensor
  *     hybrid.c         keys of families with states    factors.c      factors of rows of weights
  *     gemma.c          keys of Gemma
+ *     encoders.c       keys and words of BERT, pooling
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
@@ -128,7 +129,7 @@ typedef struct HfSizes {
 
 struct HfModel {
     HfDirectory     dir;
-    Json            config, tokenizer, tokenizer_config, generation; /* no nodes: the file is absent */
+    Json            config, tokenizer, tokenizer_config, generation, pooling; /* no nodes: the file is absent */
     const JsonNode *text; /* of `config`: what describes the language model */
     const HfFamily *family;
     const HfPart   *parts; /* those of the family, or others that its `keys` has set */
@@ -168,7 +169,12 @@ RP_NODISCARD RpStatus rp_hf_granite_hybrid_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_nemotron_h_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_nemotron_h_moe_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_falcon_h1_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_bert_keys(HfModel *m);
+extern const HfName   rp_hf_bert_names[];
 bool                  rp_hf_nemotron_has_experts(const HfModel *m);
+
+/* Puts the pooling that a directory of sentence-transformers has (encoders.c). */
+RP_NODISCARD RpStatus rp_hf_pooling(HfModel *m);
 
 /* Whether each layer has a window. At most HF_MAX_LAYERS layers. */
 RP_NODISCARD RpStatus rp_hf_windows(const HfModel *m, bool out[HF_MAX_LAYERS]);

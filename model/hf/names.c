@@ -15,6 +15,13 @@ static const HfName outside[] = {
     {"model.embed_tokens_per_layer.weight",     "per_layer_token_embd.weight"},
     {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight"},
     {"model.per_layer_projection_norm.weight",  "per_layer_proj_norm.weight" },
+    {"embed_tokens.weight",                     "token_embd.weight"          }, /* of models without a head */
+    {"norm.weight",                             "output_norm.weight"         },
+    {"embeddings.word_embeddings.weight",       "token_embd.weight"          },
+    {"embeddings.position_embeddings.weight",   "position_embd.weight"       },
+    {"embeddings.token_type_embeddings.weight", "token_types.weight"         },
+    {"embeddings.LayerNorm.weight",             "token_embd_norm.weight"     },
+    {"embeddings.LayerNorm.bias",               "token_embd_norm.bias"       },
 };
 
 /* Behind "model.layers.N." and "blk.N.". A row ends at the last word: ".weight" or ".bias" follows. */
@@ -59,7 +66,11 @@ static const char *const ignored[] = {"vision_tower.",
                                       "mtp.",
                                       "model.audio_tower.",
                                       "model.embed_vision.",
-                                      "model.embed_audio."};
+                                      "model.embed_audio.",
+                                      "pooler.",
+                                      "bert.pooler.",
+                                      "embeddings.position_ids",
+                                      "bert.embeddings.position_ids"};
 
 #define COUNT(rows) (sizeof(rows) / sizeof(rows)[0])
 
@@ -175,7 +186,7 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
         snprintf(plain, sizeof plain, "model.%.*s", (int)(s.len < 96 ? s.len : 96), s.ptr);
         s = (RpGgufString){plain, strlen(plain)};
     }
-    (void)take(&s, "language_model.");
+    (void)(take(&s, "language_model.") || take(&s, "bert."));
     out->role = HF_UNKNOWN;
     for (size_t i = 0; i < COUNT(outside) && nth == 0; i++)
         if (is(s, outside[i].hf)) {
@@ -184,5 +195,6 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
             return;
         }
     if (is(s, "lm_head.weight_scale_inv")) return;
-    if (take(&s, "model.layers.") || take(&s, "backbone.layers.")) out->role = layer_name(m, s, nth, out);
+    if (take(&s, "model.layers.") || take(&s, "backbone.layers.") || take(&s, "encoder.layer.") || take(&s, "layers."))
+        out->role = layer_name(m, s, nth, out);
 }

@@ -22,6 +22,7 @@ static RpStatus read_texts(HfModel *m) {
     if (m->config.nodes == NULL) return rp_fail(RP_E_FORMAT, "%s: config.json is empty", m->dir.path);
     RP_TRY(rp_hf_json(&m->dir, "tokenizer.json", &m->tokenizer));
     RP_TRY(rp_hf_json(&m->dir, "tokenizer_config.json", &m->tokenizer_config));
+    RP_TRY(rp_hf_json(&m->dir, "1_Pooling/config.json", &m->pooling));
     return rp_hf_json(&m->dir, "generation_config.json", &m->generation);
 }
 
@@ -66,6 +67,7 @@ static RpStatus begin_directory(const char *path, bool copy, RpGgufFile **out) {
     rp_json_free(&m.tokenizer);
     rp_json_free(&m.tokenizer_config);
     rp_json_free(&m.generation);
+    rp_json_free(&m.pooling);
     for (int i = 0; i < m.n_vectors; i++) free(m.vectors[i].x);
     rp_hf_directory_close(&m.dir);
     if (st == RP_OK) return RP_OK;

@@ -104,7 +104,11 @@ RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_bos_token",
                      v->bos != UINT32_MAX || (none && flag(v, "add_bos_token")));
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_eos_token",
-                     v->eos != UINT32_MAX || (none && flag(v, "add_eos_token")));
+                     !v->words && (v->eos != UINT32_MAX || (none && flag(v, "add_eos_token"))));
+    if (v->words) { /* what stands behind a text separates it from a second one */
+        rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_sep_token", v->eos != UINT32_MAX);
+        put_id(v, "tokenizer.ggml.seperator_token_id", v->eos);
+    }
     if (unknown != NULL && unknown->type == JSON_STRING)
         put_id(v, "tokenizer.ggml.unknown_token_id", rp_hf_token(v, rp_json_string(v->j, unknown)));
     uint64_t unk_id;

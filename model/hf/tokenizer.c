@@ -115,7 +115,7 @@ static RpStatus check_added(const HfVocabulary *v) {
 static RpStatus check_bytes(const HfVocabulary *v) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < v->n; i++) n += v->tokens[i].type == BYTE;
-    if (v->byte_level || v->unigram || n == 256) return RP_OK;
+    if (v->byte_level || v->unigram || v->words || n == 256) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED,
                    "%s: byte_fallback: a BPE model with U+2581 for spaces needs a token for each of 256 bytes, not %u",
                    v->j->path, n);
@@ -223,7 +223,10 @@ static void put_tokens(const HfVocabulary *v) {
         char unused[32];
         snprintf(unused, sizeof unused, "[PAD%u]", i);
         const HfToken *t = &v->tokens[i];
-        rp_gguf_put_text(w, t->type != 0 ? t->text.ptr : unused, t->type != 0 ? t->text.len : strlen(unused));
+        if (v->words && t->type != 0)
+            rp_hf_put_word(v, t);
+        else
+            rp_gguf_put_text(w, t->type != 0 ? t->text.ptr : unused, t->type != 0 ? t->text.len : strlen(unused));
     }
     rp_gguf_put_array(w, "tokenizer.ggml.token_type", RP_GGUF_I32, v->n);
     for (uint32_t i = 0; i < v->n; i++) {
@@ -232,7 +235,7 @@ static void put_tokens(const HfVocabulary *v) {
     }
     if (v->strips) rp_gguf_put_array(w, "tokenizer.hf.strip", RP_GGUF_U8, v->n);
     for (uint32_t i = 0; v->strips && i < v->n; i++) rp_gguf_put_element(w, &v->tokens[i].strip, 1);
-    if (v->byte_level) return;
+    if (v->byte_level || v->words) return;
     rp_gguf_put_array(w, "tokenizer.ggml.scores", RP_GGUF_F32, v->n);
     for (uint32_t i = 0; i < v->n; i++) {
         const float score = !v->unigram ? v->tokens[i].score : isnan(v->log_probs[i]) ? 0.0f : (float)v->log_probs[i];
@@ -248,8 +251,9 @@ static RpStatus check_model(const HfVocabulary *v) {
     static const char *const names[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const JsonNode *type = rp_json_get(v->j, v->model, "type"), *dropout = rp_json_get(v->j, v->model, "dropout");
     if (v->model == NULL || v->model->type != JSON_OBJECT) return bad(v, "model is missing");
-    if (type != NULL && !rp_json_is(v->j, type, "BPE") && !v->unigram) return rp_hf_unsupported(v, "model", type);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    if (type != NULL && !rp_json_is(v->j, type, "BPE") && !v->unigram && !v->words)
+        return rp_hf_unsupported(v, "model", type);
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !v->words; i++) {
         const JsonNode *x = rp_json_get(v->j, v->model, names[i]);
         if (x != NULL && x->type == JSON_STRING && x->len > 0) return rp_hf_unsupported(v, names[i], x);
     }
@@ -261,6 +265,7 @@ static RpStatus check_model(const HfVocabulary *v) {
 static RpStatus read_tokenizer(HfVocabulary *v) {
     v->model   = rp_json_get(v->j, v->j->nodes, "model");
     v->unigram = rp_json_is(v->j, rp_json_get(v->j, v->model, "type"), "Unigram");
+    v->words   = rp_json_is(v->j, rp_json_get(v->j, v->model, "type"), "WordPiece");
     RP_TRY(check_model(v));
     RP_TRY(rp_hf_count(v->m, "vocab_size", 0, &v->n));
     if (v->n < 1 || v->n > 1u << 22) return rp_fail(RP_E_FORMAT, "%s: vocab_size is %u", v->m->config.path, v->n);
@@ -268,13 +273,13 @@ static RpStatus read_tokenizer(HfVocabulary *v) {
     if (v->tokens == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for %u tokens", v->j->path, v->n);
     RP_TRY(v->unigram ? read_pieces(v) : read_vocab(v));
     RP_TRY(read_added(v));
-    RP_TRY(rp_hf_pipeline(v));
+    RP_TRY(v->words ? rp_hf_wordpiece(v) : rp_hf_pipeline(v));
     RP_TRY(check_added(v));
     RP_TRY(check_bytes(v));
     RP_TRY(rp_hf_post_processor(v));
-    if (!v->byte_level && !v->unigram) RP_TRY(score_tokens(v));
+    if (!v->byte_level && !v->unigram && !v->words) RP_TRY(score_tokens(v));
     put_tokens(v);
-    if (!v->unigram) RP_TRY(put_merges(v));
+    if (!v->unigram && !v->words) RP_TRY(put_merges(v));
     return rp_hf_special_tokens(v);
 }
 

@@ -17,6 +17,8 @@
 
 #include "model/hf/hf.h"
 
+enum { HF_TOKEN_NORMAL = 1 };
+
 typedef struct HfToken {
     RpGgufString text;
     uint8_t      type;  /* of tokenizer.ggml.token_type; 0: no token has this id */
@@ -30,8 +32,8 @@ typedef struct HfVocabulary {
     const JsonNode *model;  /* of tokenizer.json */
     HfToken        *tokens; /* [n] by id */
     uint32_t        n;
-    double         *log_probs; /* [n] of a unigram model, NaN for what is no piece */
-    bool            unigram;
+    double         *log_probs;                /* [n] of a unigram model, NaN for what is no piece */
+    bool            unigram, words;           /* words: WordPiece */
     bool            byte_level;               /* else SentencePiece: U+2581 for spaces */
     bool            nfc, split_words, strips; /* strips: some token has `strip` */
     bool            prepends, replaces;       /* normalizers: U+2581 in front of a text, and for its spaces */
@@ -42,6 +44,10 @@ typedef struct HfVocabulary {
 /* normalizer and pre_tokenizer; sets byte_level, nfc, split_words, space_prefix, prepends, replaces and puts the
  * expressions. */
 RP_NODISCARD RpStatus rp_hf_pipeline(HfVocabulary *v);
+
+/* The same of WordPiece, whose texts of tokens differ from those of GGUF (encoders.c). */
+RP_NODISCARD RpStatus rp_hf_wordpiece(HfVocabulary *v);
+void                  rp_hf_put_word(const HfVocabulary *v, const HfToken *t);
 
 /* The construct of an expression that PCRE2 reads otherwise than Onigmo, the library of tokenizers; NULL: none. */
 const char *rp_hf_expression_differs(RpGgufString text);

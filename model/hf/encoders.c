@@ -1,0 +1,103 @@
+/* Encoders, and what directories of sentence-transformers have beside a model: the pooling of the hidden states. */
+#include "model/hf/tokenizer.h"
+
+#include <string.h>
+
+/* Behind "encoder.layer.N." */
+const HfName rp_hf_bert_names[] = {
+    {"attention.self.query",       "attn_q"           },
+    {"attention.self.key",         "attn_k"           },
+    {"attention.self.value",       "attn_v"           },
+    {"attention.output.dense",     "attn_output"      },
+    {"attention.output.LayerNorm", "attn_output_norm" },
+    {"intermediate.dense",         "ffn_up"           },
+    {"output.dense",               "ffn_down"         },
+    {"output.LayerNorm",           "layer_output_norm"},
+    {NULL,                         NULL               }
+};
+
+RpStatus rp_hf_bert_keys(HfModel *m) {
+    RP_TRY(rp_hf_only_text(m, "position_embedding_type", "absolute"));
+    RP_TRY(rp_hf_never(m, "is_decoder", "attention to positions before alone"));
+    rp_hf_put_bool(m, "attention.causal", false);
+    uint32_t types; /* for other readers of a file that is made of the directory */
+    RP_TRY(rp_hf_count(m, "type_vocab_size", 2, &types));
+    rp_gguf_put_u32(m->out, "tokenizer.ggml.token_type_count", types);
+    return rp_hf_copy_number(m, "layer_norm_eps", 1e-12, "attention.layer_norm_epsilon");
+}
+
+static bool is_set(const Json *j, const char *name) {
+    const JsonNode *x = rp_json_get(j, j->nodes, name);
+    return x != NULL && x->type == JSON_TRUE;
+}
+
+/* 1_Pooling/config.json: one of its modes is true. */
+RpStatus rp_hf_pooling(HfModel *m) {
+    static const struct {
+        const char *mode;
+        uint32_t    type; /* <arch>.pooling_type */
+    } modes[] = {
+        {"pooling_mode_mean_tokens", 1},
+        {"pooling_mode_cls_token",   2},
+        {"pooling_mode_lasttoken",   3}
+    };
+    static const char *const others[] = {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
+                                         "pooling_mode_weightedmean_tokens"};
+    const Json              *j        = &m->pooling;
+    int                      set      = 0;
+    if (j->nodes == NULL) return RP_OK;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (is_set(j, others[i])) return rp_fail(RP_E_UNSUPPORTED, "%s: %s is not supported", j->path, others[i]);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        if (!is_set(j, modes[i].mode)) continue;
+        if (set++ > 0) return rp_fail(RP_E_UNSUPPORTED, "%s: two modes of pooling are not supported", j->path);
+        rp_hf_put_u32(m, "pooling_type", modes[i].type);
+    }
+    return RP_OK;
+}
+
+/* ---- WordPiece ---- */
+
+static const JsonNode *part(const HfVocabulary *v, const char *name) { return rp_json_get(v->j, v->j->nodes, name); }
+
+static bool is_false(const HfVocabulary *v, const JsonNode *object, const char *name) {
+    const JsonNode *x = rp_json_get(v->j, object, name);
+    return x != NULL && x->type == JSON_FALSE;
+}
+
+RpStatus rp_hf_wordpiece(HfVocabulary *v) {
+    const JsonNode *normalizer = part(v, "normalizer"), *pre = part(v, "pre_tokenizer");
+    const JsonNode *prefix  = rp_json_get(v->j, v->model, "continuing_subword_prefix"),
+                   *longest = rp_json_get(v->j, v->model, "max_input_chars_per_word"),
+                   *accents = rp_json_get(v->j, normalizer, "strip_accents");
+    if (!rp_json_is(v->j, rp_json_get(v->j, normalizer, "type"), "BertNormalizer"))
+        return rp_hf_unsupported(v, "normalizer of WordPiece", rp_json_get(v->j, normalizer, "type"));
+    if (!rp_json_is(v->j, rp_json_get(v->j, pre, "type"), "BertPreTokenizer"))
+        return rp_hf_unsupported(v, "pre_tokenizer of WordPiece", rp_json_get(v->j, pre, "type"));
+    if (is_false(v, normalizer, "clean_text") || is_false(v, normalizer, "handle_chinese_chars"))
+        return rp_fail(RP_E_UNSUPPORTED, "%s: a BertNormalizer without clean_text or handle_chinese_chars", v->j->path);
+    if (!rp_json_is(v->j, prefix, "##")) return rp_hf_unsupported(v, "continuing_subword_prefix", prefix);
+    if (longest != NULL && rp_json_number(v->j, longest) != 100.0)
+        return rp_hf_unsupported(v, "max_input_chars_per_word", longest);
+    const bool lower = !is_false(v, normalizer, "lowercase");
+    rp_gguf_put_string(v->m->out, "tokenizer.ggml.model", "bert");
+    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.normalizer.lowercase", lower);
+    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.normalizer.strip_accents",
+                     accents != NULL && accents->type != JSON_NULL ? accents->type == JSON_TRUE : lower);
+    return RP_OK;
+}
+
+/* "##ing" goes on in a word: files of GGUF have "ing", and U+2581 in front of tokens that begin one. */
+void rp_hf_put_word(const HfVocabulary *v, const HfToken *t) {
+    static const char mark[] = "\xe2\x96\x81";
+    char              text[512];
+    if (t->type != HF_TOKEN_NORMAL || t->text.len > sizeof text - sizeof mark)
+        rp_gguf_put_text(v->m->out, t->text.ptr, t->text.len);
+    else if (t->text.len > 2 && memcmp(t->text.ptr, "##", 2) == 0)
+        rp_gguf_put_text(v->m->out, t->text.ptr + 2, t->text.len - 2);
+    else {
+        memcpy(text, mark, sizeof mark - 1);
+        memcpy(text + sizeof mark - 1, t->text.ptr, t->text.len);
+        rp_gguf_put_text(v->m->out, text, sizeof mark - 1 + t->text.len);
+    }
+}
