@@ -106,7 +106,7 @@ static RpDtype wanted(const QuantMix *mix, const QuantMixModel *m, RpGgufString 
 bool rp_mix_is_float(RpGgufString name, const int64_t ne[RP_MAX_DIMS]) {
     const bool vector = (ne[0] == 1 || ne[1] == 1) && ne[2] == 1 && ne[3] == 1;
     return vector || has(name, "ffn_gate_inp") || has(name, ".bias") || has(name, "_norm") || has(name, "conv1d") ||
-           has(name, "shortconv.conv.");
+           has(name, "shortconv.conv.") || has(name, "position_embd.weight") || has(name, "token_types.weight");
 }
 
 RpDtype rp_quant_mix_type(const QuantMix *mix, const QuantMixModel *m, RpGgufString name, const int64_t ne[RP_MAX_DIMS],
