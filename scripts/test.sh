@@ -120,7 +120,7 @@ builder=$!
 
 # Real models. If one cannot be fetched, the tests that need it are skipped.
 step "models"
-for model in smollm2 gemma3; do
+for model in smollm2 gemma3 minilm; do
     scripts/get-model.sh "$model" || skip 1 "tests with $model, which could not be fetched"
 done
 
