@@ -114,6 +114,56 @@ RP_API RP_NODISCARD RpStatus rp_reply_parser_end(RpReplyParser *p);
 /* True if a prompt of n bytes, as a chat template rendered it, ends inside of the reasoning. */
 RP_API bool rp_reply_format_opens(const RpReplyFormat *format, const char *prompt, size_t n);
 
+/* ---- requests ---- */
+
+/* Calls of earlier replies as the model wrote them, by their ids. A template would write them in its own way, with
+ * other white space or another order: the tokens would not be those that were sampled, and the KV cache would be of no
+ * use. One thread at a time may use it. */
+typedef struct RpToolCallLog RpToolCallLog;
+
+/* Keeps the latest calls, as many as max_bytes have room for; 0: 16 MiB. The caller frees *out. RP_E_NOMEM. */
+RP_API RP_NODISCARD RpStatus rp_tool_call_log_new(size_t max_bytes, RpToolCallLog **out);
+RP_API void                  rp_tool_call_log_free(RpToolCallLog *log); /* NULL is allowed */
+
+/* Copies id, and the n bytes of the text of RP_REPLY_CALL_END. A call that has no room is not kept. RP_E_NOMEM. */
+RP_API RP_NODISCARD RpStatus rp_tool_call_log_put(RpToolCallLog *log, const char *id, const char *text, size_t n);
+
+/* The text of a call, *n bytes and a NUL, which the log owns: valid until the next put. NULL: it is not kept. `n` may
+ * be NULL. */
+RP_API const char *rp_tool_call_log_find(const RpToolCallLog *log, const char *id, size_t *n);
+
+typedef struct RpChatRequest {
+    const char
+          *json; /* {"messages": [...], "tools": [...], "tool_choice": "auto" or "none", ...}; the other members are
+                         variables of the template, such as enable_thinking and reasoning_effort */
+    size_t json_bytes;
+    RpReplyFormat        format; /* of members that are NULL, the template's */
+    const RpToolCallLog *log;    /* or NULL */
+} RpChatRequest;
+
+typedef struct RpChatPrompt {
+    RpReplyFormat format;       /* of the reply: options of a parser */
+    bool          in_reasoning; /* likewise */
+    int32_t       n_calls;      /* calls in the messages */
+    int32_t       n_replayed;   /* those of them that the prompt has as the model wrote them */
+} RpChatPrompt;
+
+/* The prompt of a request: its text, and for each byte whether it may be part of a control token, as
+ * rp_chat_template_render gives them. Tools may be of the form of OpenAI ({"type": "function", "function": {...}}),
+ * plain functions, or Anthropic's (input_schema); the template gets the first form. Arguments of calls may be objects
+ * or texts of JSON; the template gets objects, or texts if it fails with objects. If it fails with content that is
+ * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks at their ends.
+ * RP_E_FORMAT for bad JSON and wrong types, RP_E_ARG for a result of a tool without its call, and for what the template
+ * refuses: the text names the message or tool. RP_E_UNSUPPORTED for tools with a template that has none, or another
+ * tool_choice. RP_E_NOMEM. The caller frees *text and *control with free(); after a failure both are NULL. */
+RP_API RP_NODISCARD RpStatus        rp_chat_prompt_sized(const RpChatTemplate *t, const RpChatRequest *request,
+                                                         size_t request_bytes, char **text, bool **control, RpChatPrompt *out,
+                                                         size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_chat_prompt(const RpChatTemplate *t, const RpChatRequest *request, char **text,
+                                                   bool **control, RpChatPrompt *out) {
+    return rp_chat_prompt_sized(t, request, sizeof *request, text, control, out, sizeof *out);
+}
+
 #ifdef __cplusplus
 }
 #endif

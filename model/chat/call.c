@@ -16,6 +16,7 @@ bool rp_reply_short(ShortText *t, unsigned char c) {
 }
 
 void rp_reply_drop_space(RpReplyParser *p) {
+    rp_reply_flush(p, true); /* what comes is not joined to what was in front of the mark */
     p->n_space    = 0;
     p->skip_space = true;
     p->any_text   = false;
@@ -60,9 +61,9 @@ void rp_reply_bad(RpReplyParser *p) {
 }
 
 void rp_reply_leave_call(RpReplyParser *p) {
-    if (p->call.begun && p->mode == MODE_BAD) {
-        rp_reply_flush(p, true);
-        p->n_calls++; /* its number is used */
+    if (p->mode == MODE_BAD) {
+        rp_reply_flush(p, true);         /* the next one is not joined to it */
+        if (p->call.begun) p->n_calls++; /* its number is used */
     }
     p->call.begun = false;
     p->mode       = p->in_section ? MODE_CALLS : MODE_TEXT;

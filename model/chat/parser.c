@@ -86,6 +86,8 @@ static void begin_calls(RpReplyParser *p, MarkId m) {
         p->raw.n      = 0;
         p->in_section = m == MARK_CALLS;
     }
+    const bool bare = m == MARK_NAME && !p->in_section;
+    if (bare) rp_reply_append(&p->raw, p->space, p->n_space); /* it may turn out to be text */
     rp_reply_drop_space(p);
     p->capture = true;
     p->call_at = p->raw.n;
@@ -93,7 +95,7 @@ static void begin_calls(RpReplyParser *p, MarkId m) {
     capture_mark(p, m);
     p->mode = MODE_CALLS;
     if (m == MARK_CALLS) return;
-    rp_reply_open_call(p, m == MARK_NAME && !p->in_section);
+    rp_reply_open_call(p, bare);
     if (m == MARK_NAME) p->syntax->mark(p, m);
 }
 
@@ -300,8 +302,8 @@ static RpStatus fill(RpReplyParser *p, const RpReplyParserOptions *o) {
     RP_TRY(rp_reasoning_format_of(o->format.reasoning, &p->reasoning));
     p->first_syntax = syntaxes[p->format->syntax];
     p->mode         = p->format->syntax == SYNTAX_HARMONY ? MODE_HARMONY : o->in_reasoning ? MODE_REASONING : MODE_TEXT;
-    p->in_header    = p->mode == MODE_HARMONY;
-    p->skip_space   = p->mode == MODE_REASONING;
+    p->in_header = p->capture = p->mode == MODE_HARMONY;
+    p->skip_space             = p->mode == MODE_REASONING;
     for (unsigned m = 0; m < N_MARKS && o->tokenizer != NULL; m++) {
         const char *text = mark_text(p, m);
         p->token_id[m]   = text != NULL ? rp_tokenizer_find(o->tokenizer, text) : -1;

@@ -1,5 +1,5 @@
 /* Chat templates that are run (template/template.h), with the special tokens of a tokenizer. */
-#include "reprise/tokenizer.h"
+#include "model/chat/chat_template.h"
 
 #include "base/argument.h"
 #include "base/sized.h"
@@ -10,9 +10,11 @@
 #include <time.h>
 
 struct RpChatTemplate {
-    TplProgram *program;
-    char       *bos, *eos; /* texts of the tokens, "" for none */
-    bool        adds_bos;
+    TplProgram   *program;
+    char         *bos, *eos; /* texts of the tokens, "" for none */
+    bool          adds_bos;
+    RpReplyFormat format;    /* of replies */
+    bool          has_tools; /* the template names them */
 };
 
 void rp_chat_template_free(RpChatTemplate *t) {
@@ -35,6 +37,8 @@ static RpStatus fill(RpChatTemplate *t, const RpTokenizer *tk, const char *name,
     t->adds_bos = rp_tokenizer_adds_bos(tk);
     RP_TRY(token_text(tk, rp_tokenizer_bos(tk), &t->bos));
     RP_TRY(token_text(tk, rp_tokenizer_eos(tk), &t->eos));
+    rp_reply_format_detect(text, n, &t->format);
+    t->has_tools = memmem(text, n, "tools", 5) != NULL;
     return rp_template_new(name, text, n, &t->program);
 }
 
@@ -55,6 +59,10 @@ RpStatus rp_chat_template_new(const RpTokenizer *tk, const char *name, const cha
     *out = t;
     return RP_OK;
 }
+
+RpReplyFormat rp_chat_template_format_of_replies(const RpChatTemplate *t) { return t->format; }
+
+bool rp_chat_template_has_tools(const RpChatTemplate *t) { return t->has_tools; }
 
 RpStatus rp_chat_template_of(const RpGgufFile *f, const RpTokenizer *tk, RpChatTemplate **out) {
     RP_OUT(out, "out");

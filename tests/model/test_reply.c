@@ -181,6 +181,9 @@ Test(reply, malformed_calls_are_not_lost) {
         {"mistral",     "[TOOL_CALLS]{}",                                               "M [TOOL_CALLS]{}\n. "                                },
         {"lfm2",        "<|tool_call_start|>[f(1)]<|tool_call_end|>",
          "B0 f call_z7c9VSlw4Fh3ZMwStw\nA0 {\nM0 <|tool_call_start|>[f(1)]<|tool_call_end|>\n. "                                              },
+        {"harmony",     "<|channel|>commentary to=functions.f<|message|>[1]<|call|>",
+         "B0 f call_z7c9VSlw4Fh3ZMwStw\nM0 <|channel|>commentary to=functions.f<|message|>[1]<|call|>\n. "                                    },
+        {"harmony",     "x",                                                            "M x\n. "                                             },
         {"llama3",      "{\"a\": 1} b",                                                 "T {\"a\": 1} b\n. "                                  },
         {"llama3",      " {\"a\"",                                                      "T  {\"a\"\n. "                                       },
     };

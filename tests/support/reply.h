@@ -19,8 +19,9 @@ enum { TRANSCRIPT_CALLS = 16 };
 
 typedef struct Transcript {
     Joined all, text, reasoning, malformed, name[TRANSCRIPT_CALLS], arguments[TRANSCRIPT_CALLS];
-    int    kind, call;        /* of the last event */
-    int    n_calls;           /* that ended */
+    int    kind, call; /* of the last event */
+    int    n_calls;    /* that ended */
+    bool   ended[TRANSCRIPT_CALLS];
     size_t n_events, stop_at; /* the callback returns false at event stop_at; 0: never */
     bool   wrong;             /* an event lacks a field */
 } Transcript;
@@ -65,7 +66,7 @@ static inline bool transcript_event(const RpReplyEvent *e, void *user) {
     if (e->kind == RP_REPLY_REASONING) join(&t->reasoning, e->text, e->len);
     if (e->kind == RP_REPLY_MALFORMED) join(&t->malformed, e->text, e->len);
     if (e->kind == RP_REPLY_CALL_ARGUMENTS) join(&t->arguments[call], e->text, e->len);
-    if (e->kind == RP_REPLY_CALL_END) t->n_calls++;
+    if (e->kind == RP_REPLY_CALL_END) t->n_calls++, t->ended[call] = true;
     return t->stop_at == 0 || t->n_events < t->stop_at;
 }
 

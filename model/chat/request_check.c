@@ -1,0 +1,128 @@
+/* Checks of a request (request.h). */
+#include "model/chat/json_scan.h"
+#include "model/chat/request.h"
+
+#include <string.h>
+
+static bool is(const JsonNode *n, JsonType type) { return n != NULL && n->type == type; }
+
+/* A string that is not empty. */
+static bool is_name(const JsonNode *n) { return is(n, JSON_STRING) && n->len > 0; }
+
+RequestCall rp_request_call(const Json *j, const JsonNode *call) {
+    const JsonNode *function = rp_json_get(j, call, "function");
+    if (function == NULL) function = call;
+    return (RequestCall){rp_json_get(j, call, "id"), rp_json_get(j, function, "name"),
+                         rp_json_get(j, function, "arguments")};
+}
+
+static bool is_object_text(RpGgufString s) {
+    while (s.len > 0 && rp_json_space((unsigned char)s.ptr[0])) s.ptr++, s.len--;
+    return s.len > 0 && *s.ptr == '{' && rp_json_is_value(s.ptr, s.len);
+}
+
+static RpStatus check_call(const Json *j, size_t message, size_t i, const JsonNode *call) {
+    const RequestCall c = rp_request_call(j, call);
+    if (!is_name(c.name)) return rp_fail(RP_E_FORMAT, "messages[%zu]: tool_calls[%zu] has no name", message, i);
+    if (c.id != NULL && !is_name(c.id))
+        return rp_fail(RP_E_FORMAT, "messages[%zu]: the id of tool_calls[%zu] must be a string", message, i);
+    if (c.arguments != NULL && !is(c.arguments, JSON_OBJECT) &&
+        !(is(c.arguments, JSON_STRING) && is_object_text(rp_json_string(j, c.arguments))))
+        return rp_fail(RP_E_FORMAT,
+                       "messages[%zu]: the arguments of tool_calls[%zu] must be an object, or its JSON as a string",
+                       message, i);
+    return RP_OK;
+}
+
+/* The result of a tool: the call must be in a message before. */
+static RpStatus check_result(const Json *j, const JsonNode *messages, size_t i, const JsonNode *message) {
+    const JsonNode *id    = rp_json_get(j, message, "tool_call_id");
+    bool            calls = false;
+    if (id != NULL && !is(id, JSON_STRING))
+        return rp_fail(RP_E_FORMAT, "messages[%zu]: tool_call_id must be a string", i);
+    const RpGgufString want = rp_json_string(j, id);
+    for (const JsonNode *m = rp_json_first(j, messages); m != message; m = rp_json_next(j, messages, m)) {
+        const JsonNode *all = rp_json_get(j, m, "tool_calls");
+        for (const JsonNode *c = rp_json_first(j, all); c != NULL; c = rp_json_next(j, all, c)) {
+            const RpGgufString has = rp_json_string(j, rp_json_get(j, c, "id"));
+            calls                  = true;
+            if (has.len == want.len && memcmp(has.ptr, want.ptr, want.len) == 0) return RP_OK;
+        }
+    }
+    if (!calls) return rp_fail(RP_E_ARG, "messages[%zu]: the result of a tool, but no message before it has a call", i);
+    if (id == NULL) return RP_OK;
+    return rp_fail(RP_E_ARG, "messages[%zu]: no call before it has the id \"%.*s\"", i,
+                   (int)(want.len < 96 ? want.len : 96), want.ptr);
+}
+
+static RpStatus check_message(const Json *j, const JsonNode *messages, size_t i, const JsonNode *m) {
+    if (m->type != JSON_OBJECT) return rp_fail(RP_E_FORMAT, "messages[%zu] must be an object", i);
+    if (!is_name(rp_json_get(j, m, "role"))) return rp_fail(RP_E_FORMAT, "messages[%zu] has no role", i);
+    const JsonNode *content = rp_json_get(j, m, "content"), *calls = rp_json_get(j, m, "tool_calls");
+    if (content != NULL && !is(content, JSON_STRING) && !is(content, JSON_NULL) && !is(content, JSON_ARRAY))
+        return rp_fail(RP_E_FORMAT, "messages[%zu]: content must be a string, null, or an array of parts", i);
+    if (calls != NULL && !is(calls, JSON_ARRAY) && !is(calls, JSON_NULL))
+        return rp_fail(RP_E_FORMAT, "messages[%zu]: tool_calls must be an array", i);
+    if (calls != NULL && calls->n > 0 && !rp_json_is(j, rp_json_get(j, m, "role"), "assistant"))
+        return rp_fail(RP_E_ARG, "messages[%zu]: only the assistant has tool_calls", i);
+    size_t n = 0;
+    for (const JsonNode *c = rp_json_first(j, calls); c != NULL; c = rp_json_next(j, calls, c))
+        RP_TRY(check_call(j, i, n++, c));
+    return rp_json_is(j, rp_json_get(j, m, "role"), "tool") ? check_result(j, messages, i, m) : RP_OK;
+}
+
+static RpStatus check_tool(const Json *j, const JsonNode *tools, size_t i, const JsonNode *tool) {
+    const JsonNode *type = rp_json_get(j, tool, "type"), *function = rp_json_get(j, tool, "function");
+    if (tool->type != JSON_OBJECT) return rp_fail(RP_E_FORMAT, "tools[%zu] must be an object", i);
+    if (function != NULL && type != NULL && !rp_json_is(j, type, "function"))
+        return rp_fail(RP_E_FORMAT, "tools[%zu]: the type must be \"function\"", i);
+    if (function == NULL) function = tool;
+    const JsonNode *name = rp_json_get(j, function, "name"), *schema = rp_json_get(j, function, "parameters");
+    const JsonNode *text = rp_json_get(j, function, "description");
+    if (!is_name(name)) return rp_fail(RP_E_FORMAT, "tools[%zu] has no name", i);
+    const RpGgufString s = rp_json_string(j, name);
+    const int          n = (int)(s.len < 96 ? s.len : 96);
+    for (size_t k = 0; k < s.len; k++)
+        if (s.ptr[k] <= ' ' || strchr("\"'<>(){}[]=,:;", s.ptr[k]) != NULL)
+            return rp_fail(RP_E_FORMAT, "tools[%zu]: the name \"%.*s\" has a character that names of tools cannot have",
+                           i, n, s.ptr);
+    if (schema == NULL) schema = rp_json_get(j, function, "input_schema");
+    if (schema != NULL && !is(schema, JSON_OBJECT) && !is(schema, JSON_NULL))
+        return rp_fail(RP_E_FORMAT, "tools[%zu] \"%.*s\": the parameters must be a JSON schema, an object", i, n,
+                       s.ptr);
+    if (text != NULL && !is(text, JSON_STRING) && !is(text, JSON_NULL))
+        return rp_fail(RP_E_FORMAT, "tools[%zu] \"%.*s\": the description must be a string", i, n, s.ptr);
+    for (const JsonNode *t = rp_json_first(j, tools); t != tool; t = rp_json_next(j, tools, t)) {
+        const JsonNode    *f     = rp_json_get(j, t, "function");
+        const RpGgufString other = rp_json_string(j, rp_json_get(j, f != NULL ? f : t, "name"));
+        if (other.len == s.len && memcmp(other.ptr, s.ptr, s.len) == 0)
+            return rp_fail(RP_E_FORMAT, "tools[%zu]: there are two tools \"%.*s\"", i, n, s.ptr);
+    }
+    return RP_OK;
+}
+
+static RpStatus check_choice(const Json *j, const JsonNode *choice, bool *none) {
+    *none = rp_json_is(j, choice, "none");
+    if (choice == NULL || choice->type == JSON_NULL || *none || rp_json_is(j, choice, "auto")) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "tool_choice: \"auto\" and \"none\" are supported; a call cannot be forced");
+}
+
+RpStatus rp_request_check(const Json *j, bool *has_tools) {
+    const JsonNode *root = &j->nodes[0], *messages = rp_json_get(j, root, "messages"),
+                   *tools = rp_json_get(j, root, "tools");
+    size_t i              = 0;
+    bool   none;
+    *has_tools = false;
+    if (!is(root, JSON_OBJECT)) return rp_fail(RP_E_FORMAT, "the request must be an object");
+    if (!is(messages, JSON_ARRAY)) return rp_fail(RP_E_FORMAT, "the request has no array of messages");
+    for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m))
+        RP_TRY(check_message(j, messages, i++, m));
+    RP_TRY(check_choice(j, rp_json_get(j, root, "tool_choice"), &none));
+    if (tools == NULL || tools->type == JSON_NULL) return RP_OK;
+    if (!is(tools, JSON_ARRAY)) return rp_fail(RP_E_FORMAT, "tools must be an array");
+    i = 0;
+    for (const JsonNode *t = rp_json_first(j, tools); t != NULL; t = rp_json_next(j, tools, t))
+        RP_TRY(check_tool(j, tools, i++, t));
+    *has_tools = tools->n > 0 && !none;
+    return RP_OK;
+}

@@ -1,0 +1,252 @@
+/* Requests of chats: what is refused, tools in three forms, and calls that come back as the model wrote them. */
+#include "tests/support/case.h"
+#include "tests/support/reply.h"
+#include "tests/support/vocabulary.h"
+
+#define TOOL                                                                                                           \
+    "{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\": \"W\", \"parameters\": "      \
+    "{\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}, \"days\": {\"type\": \"integer\"}}}}}"
+
+static RpTokenizer    *tk;
+static RpChatTemplate *simple;
+
+static RpChatTemplate *template_of_file(const char *name) {
+    static char     source[1 << 17];
+    char            path[1024];
+    RpChatTemplate *t;
+    snprintf(path, sizeof path, GOLDEN_DIR "templates/%s.jinja", name);
+    FILE *f = fopen(path, "r");
+    cr_assert(f != NULL, "%s", path);
+    const size_t n = fread(source, 1, sizeof source, f);
+    fclose(f);
+    cr_assert_eq(rp_chat_template_new(tk, name, source, n, &t), RP_OK, "%s", rp_last_error());
+    return t;
+}
+
+static void setup(void) {
+    static const char source[] =
+        "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+        "{% for c in m.tool_calls %}<tool_call>{\"name\": {{ c.function.name | tojson }}, "
+        "\"arguments\": {{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}<think>";
+    tk = vocabulary("qwen2", NULL, 0);
+    OK(rp_chat_template_new(tk, "t", source, sizeof source - 1, &simple));
+}
+
+static void teardown(void) {
+    rp_chat_template_free(simple);
+    rp_tokenizer_free(tk);
+}
+
+TestSuite(chat_prompt, .init = setup, .fini = teardown);
+
+static char *render(const RpChatTemplate *t, const char *json, const RpToolCallLog *log, RpChatPrompt *out) {
+    char               *text;
+    bool               *control;
+    const RpChatRequest r = {.json = json, .json_bytes = strlen(json), .log = log};
+    cr_assert_eq(rp_chat_prompt(t, &r, &text, &control, out), RP_OK, "%s: %s", rp_last_error(), json);
+    free(control);
+    return text;
+}
+
+Test(chat_prompt, refuses_bad_histories) {
+    static const struct {
+        const char *messages;
+        RpStatus    status;
+        const char *why;
+    } cases[] = {
+        {"5",                                                                                        RP_E_FORMAT, "the request has no array of messages"           },
+        {"[5]",                                                                                      RP_E_FORMAT, "messages[0] must be an object"                  },
+        {"[{}]",                                                                                     RP_E_FORMAT, "messages[0] has no role"                        },
+        {"[{\"role\": \"user\", \"content\": 1}]",                                                   RP_E_FORMAT,
+         "messages[0]: content must be a string, null, or an array of parts"                                                                                       },
+        {"[{\"role\": \"assistant\", \"tool_calls\": {}}]",                                          RP_E_FORMAT, "messages[0]: tool_calls must be an array"       },
+        {"[{\"role\": \"user\", \"tool_calls\": [{\"name\": \"f\"}]}]",                              RP_E_ARG,
+         "messages[0]: only the assistant has tool_calls"                                                                                                          },
+        {"[{\"role\": \"assistant\", \"tool_calls\": [{}]}]",                                        RP_E_FORMAT, "messages[0]: tool_calls[0] has no name"         },
+        {"[{\"role\": \"assistant\", \"tool_calls\": [{\"name\": \"f\", \"id\": 1}]}]",              RP_E_FORMAT,
+         "messages[0]: the id of tool_calls[0] must be a string"                                                                                                   },
+        {"[{\"role\": \"assistant\", \"tool_calls\": [{\"name\": \"f\", \"arguments\": \"[1]\"}]}]", RP_E_FORMAT,
+         "messages[0]: the arguments of tool_calls[0] must be an object, or its JSON as a string"                                                                  },
+        {"[{\"role\": \"user\", \"content\": \"\"}, {\"role\": \"tool\", \"content\": \"\"}]",       RP_E_ARG,
+         "messages[1]: the result of a tool, but no message before it has a call"                                                                                  },
+        {"[{\"role\": \"tool\", \"tool_call_id\": 3}]",                                              RP_E_FORMAT, "messages[0]: tool_call_id must be a string"     },
+        {"[{\"role\": \"assistant\", \"tool_calls\": [{\"name\": \"f\", \"id\": \"a\"}]}, {\"role\": \"tool\", "
+         "\"tool_call_id\": \"b\"}]",                                                       RP_E_ARG,    "messages[1]: no call before it has the id \"b\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char          json[512], *text;
+        bool         *control;
+        RpChatPrompt  out;
+        RpChatRequest r   = {.json = json};
+        r.json_bytes      = (size_t)snprintf(json, sizeof json, "{\"messages\": %s}", cases[i].messages);
+        const RpStatus st = rp_chat_prompt(simple, &r, &text, &control, &out);
+        cr_expect_eq(st, cases[i].status, CASE(i));
+        cr_expect_str_eq(rp_last_error(), cases[i].why, CASE(i));
+        cr_expect(text == NULL && control == NULL, CASE(i));
+    }
+}
+
+Test(chat_prompt, refuses_bad_tools) {
+    static const struct {
+        const char *members;
+        RpStatus    status;
+        const char *why;
+    } cases[] = {
+        {"\"tools\": 1",                                                      RP_E_FORMAT,      "tools must be an array"                 },
+        {"\"tools\": [1]",                                                    RP_E_FORMAT,      "tools[0] must be an object"             },
+        {"\"tools\": [{\"type\": \"web\", \"function\": {}}]",                RP_E_FORMAT,      "tools[0]: the type must be \"function\""},
+        {"\"tools\": [{\"name\": \"\"}]",                                     RP_E_FORMAT,      "tools[0] has no name"                   },
+        {"\"tools\": [{\"name\": \"a b\"}]",                                  RP_E_FORMAT,
+         "tools[0]: the name \"a b\" has a character that names of tools cannot have"                                                    },
+        {"\"tools\": [{\"name\": \"a\", \"parameters\": []}]",                RP_E_FORMAT,
+         "tools[0] \"a\": the parameters must be a JSON schema, an object"                                                               },
+        {"\"tools\": [{\"name\": \"a\", \"description\": []}]",               RP_E_FORMAT,
+         "tools[0] \"a\": the description must be a string"                                                                              },
+        {"\"tools\": [{\"name\": \"a\"}, {\"function\": {\"name\": \"a\"}}]", RP_E_FORMAT,
+         "tools[1]: there are two tools \"a\""                                                                                           },
+        {"\"tool_choice\": \"required\"",                                     RP_E_UNSUPPORTED,
+         "tool_choice: \"auto\" and \"none\" are supported; a call cannot be forced"                                                     },
+    };
+    char        *text;
+    bool        *control;
+    RpChatPrompt out;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char          json[512];
+        RpChatRequest r   = {.json = json};
+        r.json_bytes      = (size_t)snprintf(json, sizeof json, "{\"messages\": [], %s}", cases[i].members);
+        const RpStatus st = rp_chat_prompt(simple, &r, &text, &control, &out);
+        cr_expect_eq(st, cases[i].status, CASE(i));
+        cr_expect_str_eq(rp_last_error(), cases[i].why, CASE(i));
+    }
+    RpChatTemplate *plain;
+    OK(rp_chat_template_new(tk, "t", "x", 1, &plain));
+    static const char tools[] = "{\"messages\": [], \"tools\": [" TOOL "]}";
+    REFUSED(
+        rp_chat_prompt(plain, &(RpChatRequest){.json = tools, .json_bytes = sizeof tools - 1}, &text, &control, &out),
+        RP_E_UNSUPPORTED, "the chat template of this model has no tools");
+    REFUSED(rp_chat_prompt(plain, &(RpChatRequest){.json = "[]", .json_bytes = 2}, &text, &control, &out), RP_E_FORMAT,
+            "the request must be an object");
+    REFUSED(rp_chat_prompt(plain, &(RpChatRequest){.json_bytes = 2}, &text, &control, &out), RP_E_ARG,
+            "the request has no JSON");
+    rp_chat_template_free(plain);
+}
+
+Test(chat_prompt, tools_get_one_form) {
+    static const char want[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"\", \"parameters\": "
+        "{\"type\": \"object\", \"properties\": {}}}}][user]a<think>";
+    static const char *const tools[] = {
+        "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}", "{\"name\": \"f\"}",
+        "{\"name\": \"f\", \"parameters\": null}",
+        "{\"name\": \"f\", \"description\": null, \"input_schema\": {\"type\": \"object\", \"properties\": {}}}"};
+    char         json[512];
+    RpChatPrompt out;
+    for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++) {
+        snprintf(json, sizeof json, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], \"tools\": [%s]}",
+                 tools[i]);
+        char *text = render(simple, json, NULL, &out);
+        cr_expect_str_eq(text, want, CASE(i));
+        free(text);
+    }
+    cr_expect_str_eq(out.format.calls, "hermes");
+    cr_expect_str_eq(out.format.reasoning, "none"); /* the template has no closing mark */
+    char *text = render(simple, "{\"messages\": [], \"tools\": [" TOOL "], \"tool_choice\": \"none\"}", NULL, &out);
+    cr_expect_str_eq(text, "<think>");
+    free(text);
+}
+
+/* ---- calls come back as the model wrote them ---- */
+
+static bool keep_call(const RpReplyEvent *e, void *user) {
+    RpToolCallLog *log = user;
+    return e->kind != RP_REPLY_CALL_END || rp_tool_call_log_put(log, "id0000000", e->text, e->len) == RP_OK;
+}
+
+/* A request, a reply of a model to it, and the request that has the reply and the result of the tool. Its prompt begins
+ * with the first prompt and the reply. `content`: members of the assistant's message. */
+static void expect_replay(const char *name, const char *reply, const char *content, bool exact) {
+    static const char head[] = "{\"tools\": [" TOOL "], \"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}";
+    RpChatTemplate   *t      = template_of_file(name);
+    RpToolCallLog    *log;
+    RpReplyParser    *p;
+    RpChatPrompt      first, second;
+    char              json[4096];
+    OK(rp_tool_call_log_new(0, &log));
+    snprintf(json, sizeof json, "%s]}", head);
+    char *before = render(t, json, log, &first);
+    OK(rp_reply_parser_new(
+        &(RpReplyParserOptions){
+            .format = first.format, .in_reasoning = first.in_reasoning, .on_event = keep_call, .user = log},
+        &p));
+    OK(rp_reply_parser_bytes(p, reply, strlen(reply), false));
+    OK(rp_reply_parser_end(p));
+    rp_reply_parser_free(p);
+    cr_assert(rp_tool_call_log_find(log, "id0000000", NULL) != NULL, "%s: no call in %s", name, reply);
+    snprintf(json, sizeof json,
+             "%s, {\"role\": \"assistant\", %s, \"tool_calls\": [{\"id\": \"id0000000\", \"function\": {\"name\": "
+             "\"get_weather\", \"arguments\": \"{\\\"city\\\": \\\"Oslo\\\"}\"}}]}, {\"role\": \"tool\", "
+             "\"tool_call_id\": \"id0000000\", \"content\": \"7\"}]}",
+             head, content);
+    char        *after = render(t, json, log, &second), *plain = render(t, json, NULL, &first);
+    const size_t n = strlen(before);
+    cr_expect_eq(second.n_calls, 1, "%s", name);
+    cr_expect_eq(second.n_replayed, 1, "%s", name);
+    cr_expect_eq(first.n_replayed, 0, "%s", name);
+    if (exact) {
+        cr_expect(strncmp(after, before, n) == 0 && strncmp(after + n, reply, strlen(reply)) == 0,
+                  "%s: the prompt does not begin with the first one and the reply: %s", name, after + n - 20);
+    } else {
+        cr_expect(strstr(after, rp_tool_call_log_find(log, "id0000000", NULL)) != NULL, "%s: %s", name, after);
+    }
+    cr_expect_eq(strstr(plain, reply) == NULL, true, "%s: the template itself gives the text of the model", name);
+    free(before), free(after), free(plain);
+    rp_tool_call_log_free(log);
+    rp_chat_template_free(t);
+}
+
+/* Other white space, orders and escapes than those of the templates. */
+Test(chat_prompt, calls_come_back_as_they_were_written) {
+    expect_replay("Qwen-Qwen2.5-7B-Instruct",
+                  "<tool_call>\n{\"arguments\":{\"city\":\"Oslo\"},\"name\":\"get_weather\"}\n</tool_call>",
+                  "\"content\": \"\"", true);
+    expect_replay("Qwen3-Coder",
+                  "<tool_call>\n<function=get_weather>\n<parameter=city>Oslo</parameter>\n</function>\n</tool_call>",
+                  "\"content\": \"\"", false);
+    expect_replay("Qwen-Qwen3-0.6B",
+                  "<think>\nHm.\n</think>\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": "
+                  "{\"city\":\"O\\u0073lo\"}}\n</tool_call>",
+                  "\"content\": \"\", \"reasoning_content\": \"Hm.\"", true);
+    expect_replay(
+        "openai-gpt-oss-120b",
+        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\":\"Oslo\"}<|call|>",
+        "\"content\": null", true);
+    expect_replay("GLM-4.6",
+                  "<tool_call>get_weather\n<arg_key>city</arg_key> <arg_value>Oslo</arg_value>\n</tool_call>",
+                  "\"content\": \"\"", false);
+    expect_replay("google-gemma-4-31B-it", "<|tool_call>call:get_weather{ city: <|\"|>Oslo<|\"|> }<tool_call|>",
+                  "\"content\": \"\"", false);
+    expect_replay("Mistral-Small-3.2-24B-Instruct-2506",
+                  "[TOOL_CALLS]get_weather[CALL_ID]id0000000[ARGS]{ \"city\":\"Oslo\"}", "\"content\": \"\"", false);
+}
+
+Test(chat_prompt, a_log_is_bounded) {
+    RpToolCallLog *log;
+    char           text[100] = {0}, id[16];
+    size_t         n;
+    memset(text, 'x', sizeof text);
+    OK(rp_tool_call_log_new(600, &log));
+    for (int i = 0; i < 10; i++) {
+        snprintf(id, sizeof id, "call%d", i);
+        OK(rp_tool_call_log_put(log, id, text, sizeof text));
+    }
+    cr_expect_null(rp_tool_call_log_find(log, "call5", NULL));
+    cr_expect_eq(strlen(rp_tool_call_log_find(log, "call9", &n)), 100);
+    cr_expect_eq(n, 100);
+    cr_expect(rp_tool_call_log_find(log, "call6", NULL) != NULL);
+    OK(rp_tool_call_log_put(log, "call9", "new", 3));
+    cr_expect_str_eq(rp_tool_call_log_find(log, "call9", NULL), "new");
+    OK(rp_tool_call_log_put(log, "large", text, 601));
+    cr_expect_null(rp_tool_call_log_find(log, "large", &n));
+    cr_expect_eq(n, 0);
+    rp_tool_call_log_free(log);
+}
