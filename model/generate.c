@@ -59,9 +59,14 @@ static RpStatus note_logprobs(const Call *c, const float *logits, int32_t token)
 
 /* Samples on the host, from the session's logits, among the tokens that the grammar allows. */
 static RpStatus sample_token(Call *c, int32_t *token) {
-    const float *logits = rp_session_logits(c->s);
+    const float  *logits  = rp_session_logits(c->s);
+    const int32_t n_vocab = rp_sampler_n_vocab(c->sampler);
+    const int32_t forced  = c->o->force_token != NULL ? c->o->force_token(c->o->user) : -1;
+    if (forced >= n_vocab)
+        return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", forced, n_vocab);
     RP_TRY(rp_structured_mask(&c->structured));
-    RP_TRY(rp_sampler_sample(c->sampler, logits, token));
+    if (forced < 0) RP_TRY(rp_sampler_sample(c->sampler, logits, token));
+    if (forced >= 0) rp_sampler_accept(c->sampler, *token = forced);
     RP_TRY(rp_structured_accept(&c->structured, *token));
     RP_TRY(note_token(c, *token));
     return note_logprobs(c, logits, *token);
@@ -99,6 +104,7 @@ static RpStatus reply(Call *c, TextOut *text, double start) {
     RP_TRY(sample_token(c, &token));
     result->first_token_s = rp_seconds() - start;
     for (;;) {
+        if (o->on_token != NULL && !o->on_token(token, o->user)) break; /* RP_STOP_CANCELLED */
         if (!o->ignore_end && text->tokenizer != NULL && rp_tokenizer_is_end(text->tokenizer, token)) {
             result->reason = RP_STOP_END_TOKEN;
             break;

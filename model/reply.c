@@ -17,6 +17,7 @@ const char *rp_session_host_sampling(const RpSession *s, const RpSampler *sample
     if (s->sampling.executor == NULL) return NULL;
     if (o->on_logprobs != NULL) return "log probabilities";
     if (o->matcher != NULL) return "grammar";
+    if (o->force_token != NULL) return "forced tokens";
     if (n_words > RP_STEP_WORDS + RECENT_TOKENS) return "repeat_last_n";
     return rp_sampler_host_only(sampler)[0] != '\0' ? rp_sampler_host_only(sampler) : NULL;
 }

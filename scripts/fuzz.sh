@@ -23,7 +23,7 @@ limits() { # target: its options
     template) echo "-max_len=8000 -dict=tests/fuzz/template.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
     log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
-    texts | bpe) echo "-max_len=600" ;;
+    texts | bpe | reply) echo "-max_len=600" ;;
     *) echo "-max_len=200 -len_control=0" ;;
     esac
 }
@@ -39,6 +39,15 @@ if target in ("model", "convert", "chat", "api", "adapter", "checkpoint"):
     inputs = [bytes(i * step % 256 for step in (1, 8, 3, 37, 5, 1, 7, 1)) for i in range(64)]
 golden = pathlib.Path("tests/golden")
 if target == "hf_config": inputs = [p.read_bytes() for p in golden.glob("hf*/**/config.json")]
+if target == "reply":
+    import json, re
+    table = pathlib.Path("model/chat/reply_formats.c").read_text()
+    calls, reasoning = (re.findall(r'\.name = "([^"]+)"', table[table.index(a):table.index(b)])
+                        for a, b in (("calls[] =", "reasoning[] ="), ("reasoning[] =", "call_texts")))
+    for line in open(golden / "replies/golden.jsonl", encoding="utf-8"):
+        case = json.loads(line)
+        second = reasoning.index(case.get("reasoning_format", "none")) << 2 | 2 | int(case.get("in_reasoning", False))
+        inputs.append(bytes([calls.index(case["format"]), second, 7]) + case["reply"].encode())
 if target == "template":
     import json
     inputs = [p.read_bytes() for p in golden.glob("templates/*.jinja") if p.stat().st_size < 8000]

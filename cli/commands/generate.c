@@ -5,6 +5,7 @@
 #include "cli/experts.h"
 #include "cli/logprobs.h"
 #include "cli/report.h"
+#include "cli/request.h"
 #include "cli/sampler.h"
 #include "cli/structured.h"
 
@@ -19,6 +20,7 @@ static struct {
     bool           chat, no_template, parse_special, ignore_end, echo, special, json, quiet, experts;
     DeviceArgs     device;
     StructuredArgs structured;
+    RequestArgs    request;
 } args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS};
 
 /* Everything that the command opens. */
@@ -96,6 +98,17 @@ static RpStatus apply_template(Run *r) {
     return RP_OK;
 }
 
+static bool is_request(void) {
+    const RequestArgs *r = &args.request;
+    return r->messages != NULL || r->tools != NULL || r->events || r->budget > 0;
+}
+
+static bool not_for_requests(void) {
+    const StructuredArgs *s = &args.structured;
+    return args.json || args.echo || args.stop.n > 0 || args.ignore_end || args.special || args.experts ||
+           args.logprobs >= 0 || s->schema != NULL || s->grammar != NULL || s->regex != NULL || s->json_object;
+}
+
 /* The user is the author of a raw prompt: control tokens may be spelt out. */
 static RpStatus tokenize_prompt(Run *r) {
     if (args.chat) return apply_template(r);
@@ -105,11 +118,11 @@ static RpStatus tokenize_prompt(Run *r) {
 
 /* The session comes last, since it may upload gigabytes to a GPU. */
 static RpStatus open_all(Run *r) {
-    RP_TRY(cli_read_text(args.prompt, args.file, &r->prompt));
+    if (args.request.messages == NULL) RP_TRY(cli_read_text(args.prompt, args.file, &r->prompt));
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, &r->model));
     RP_TRY(cli_need_tokenizer(r->model, args.model));
-    RP_TRY(tokenize_prompt(r));
-    if (r->ids.n == 0)
+    if (!is_request()) RP_TRY(tokenize_prompt(r));
+    if (!is_request() && r->ids.n == 0)
         return rp_fail(RP_E_ARG, "the prompt is empty and this model has no beginning-of-sequence token to start "
                                  "from: give some text");
     RP_TRY(cli_structure_open(&args.structured, r->model, &r->structure));
@@ -152,6 +165,45 @@ static void print_json(const Run *r, const Report *report) {
     printf("}\n");
 }
 
+/* A request with tools or messages: the events of the reply are printed. */
+static RpStatus reply_to_request(Run *r) {
+    EventPrinter printer = {.json = args.request.events};
+    ChatFormat   format  = {0};
+    RpChatResult result  = {0};
+    char        *json    = NULL;
+    RP_TRY(open_all(r));
+    const double load_s = cli_since_start();
+    RpStatus     st     = cli_request_json(&args.request, r->prompt.bytes, args.system, &json);
+    if (st == RP_OK) st = cli_chat_format_open(r->model, args.template_name, args.no_template, &format);
+    if (st == RP_OK && format.program == NULL)
+        st = rp_fail(RP_E_UNSUPPORTED,
+                     "--messages, --tools, --events and --reasoning-budget need a chat template in Jinja");
+    if (st == RP_OK) {
+        const RpChatOptions o = {.json             = json,
+                                 .json_bytes       = strlen(json),
+                                 .chat_template    = format.program,
+                                 .max_tokens       = args.n,
+                                 .reasoning_budget = args.request.budget,
+                                 .id_seed          = args.sampler.p.seed,
+                                 .on_event         = cli_print_event,
+                                 .user             = &printer};
+        st                    = rp_chat_generate(r->session, r->sampler, &o, &result);
+    }
+    cli_chat_format_free(&format);
+    free(json);
+    if (printer.any && printer.last != '\n') (void)cli_print("\n", 1);
+    RP_TRY(st);
+    const RpGenerateResult g      = {.reason        = result.reason,
+                                     .n_prompt      = result.n_prompt,
+                                     .n_generated   = result.n_generated,
+                                     .prefill_s     = result.prefill_s,
+                                     .decode_s      = result.decode_s,
+                                     .first_token_s = result.first_token_s};
+    const Report           report = {r->session, &g, load_s, load_s + g.first_token_s};
+    if (!args.quiet) cli_report(&report);
+    return RP_OK;
+}
+
 /* Opens everything, generates and reports. The caller closes, also after a failure. */
 static RpStatus generate(Run *r, RpGenerateResult *result) {
     RP_TRY(open_all(r));
@@ -189,12 +241,20 @@ static int run(void) {
     Run r = {
         .progress = {.label = "prompt", .off = args.quiet}
     };
-    RpGenerateResult result = {0};
-    const char      *wrong  = NULL;
-    if ((args.prompt != NULL) == (args.file != NULL))
-        wrong = "one prompt is needed: -p TEXT, -f FILE, or -p - for standard input";
+    RpGenerateResult result    = {0};
+    const char      *wrong     = NULL;
+    const int        n_prompts = (args.prompt != NULL) + (args.file != NULL) + (args.request.messages != NULL);
+    if (args.request.messages != NULL && n_prompts == 1) args.chat = true;
+    if (n_prompts != 1)
+        wrong = "one prompt is needed: -p TEXT, -f FILE, --messages FILE, or -p - for standard input";
     else if (!args.chat && (args.system != NULL || args.template_name != NULL || args.no_template))
         wrong = "--system, --template and --no-template go with --chat";
+    else if (is_request() && !args.chat)
+        wrong = "--tools, --events and --reasoning-budget go with --chat or --messages";
+    else if (is_request() && not_for_requests())
+        wrong =
+            "--json, --echo, --stop, --ignore-eos, --special, --experts, --logprobs and grammars do not go with tools, "
+            "messages and events";
     else if (args.template_name != NULL && args.no_template)
         wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)
@@ -206,7 +266,7 @@ static int run(void) {
         return EXIT_USAGE;
     }
     cli_catch_interrupts();
-    const RpStatus st = generate(&r, &result);
+    const RpStatus st = is_request() ? reply_to_request(&r) : generate(&r, &result);
     close_all(&r);
     return st == RP_OK && cli_interrupted() ? EXIT_INTERRUPTED : cli_exit(st);
 }
@@ -231,6 +291,13 @@ static const Option options[] = {
     CLI_FLAG("parse-special", 0, args.parse_special,
              "recognise control tokens in the prompt and system message too; with --chat; default: they are "
              "plain text"),
+    CLI_FILE(FILE_READ, "messages", 0, args.request.messages, "FILE",
+             "messages as JSON: an array, or a request with messages, tools and variables of the template"),
+    CLI_FILE(FILE_READ, "tools", 0, args.request.tools, "FILE", "tools as JSON, an array; with --chat or --messages"),
+    CLI_FLAG("events", 0, args.request.events,
+             "print the events of the reply as JSON lines; with --chat or --messages"),
+    CLI_INT("reasoning-budget", 0, args.request.budget, "N",
+            "close the reasoning after N tokens; with --chat or --messages; 0: no limit", 0, 0),
     CLI_FLAG("ignore-eos", 0, args.ignore_end, "continue after end-of-text tokens"),
     CLI_FLAG("special", 0, args.special, "print control tokens too"),
     CLI_FLAG("echo", 0, args.echo, "print the prompt before the reply"),

@@ -20,6 +20,7 @@
 #ifndef REPRISE_CHAT_H
 #define REPRISE_CHAT_H
 
+#include "reprise/session.h"
 #include "reprise/tokenizer.h"
 
 #ifdef __cplusplus
@@ -111,6 +112,9 @@ RP_API RP_NODISCARD RpStatus rp_reply_parser_token(RpReplyParser *p, int32_t id)
  * closing mark did not come, as that can be the token that ended the reply. */
 RP_API RP_NODISCARD RpStatus rp_reply_parser_end(RpReplyParser *p);
 
+/* True while the reasoning is being written. False for NULL. */
+RP_API bool rp_reply_parser_in_reasoning(const RpReplyParser *p);
+
 /* True if a prompt of n bytes, as a chat template rendered it, ends inside of the reasoning. */
 RP_API bool rp_reply_format_opens(const RpReplyFormat *format, const char *prompt, size_t n);
 
@@ -152,7 +156,7 @@ typedef struct RpChatPrompt {
  * rp_chat_template_render gives them. Tools may be of the form of OpenAI ({"type": "function", "function": {...}}),
  * plain functions, or Anthropic's (input_schema); the template gets the first form. Arguments of calls may be objects
  * or texts of JSON; the template gets objects, or texts if it fails with objects. If it fails with content that is
- * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks at their ends.
+ * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks around.
  * RP_E_FORMAT for bad JSON and wrong types, RP_E_ARG for a result of a tool without its call, and for what the template
  * refuses: the text names the message or tool. RP_E_UNSUPPORTED for tools with a template that has none, or another
  * tool_choice. RP_E_NOMEM. The caller frees *text and *control with free(); after a failure both are NULL. */
@@ -162,6 +166,48 @@ RP_API RP_NODISCARD RpStatus        rp_chat_prompt_sized(const RpChatTemplate *t
 RP_NODISCARD static inline RpStatus rp_chat_prompt(const RpChatTemplate *t, const RpChatRequest *request, char **text,
                                                    bool **control, RpChatPrompt *out) {
     return rp_chat_prompt_sized(t, request, sizeof *request, text, control, out, sizeof *out);
+}
+
+/* ---- whole replies ---- */
+
+/* Of the first four, as of RpChatRequest. */
+typedef struct RpChatOptions {
+    const char           *json;
+    size_t                json_bytes;
+    RpReplyFormat         format;
+    RpToolCallLog        *log; /* or NULL; calls of the reply are put into it */
+    const RpChatTemplate *chat_template;
+    RpTokenList       *context; /* or NULL: the tokens in the session, as the call before left them. What they have in
+                                      common with the prompt is not computed again. Brought up to date, also after a failure */
+    int32_t            max_tokens;       /* 0: until the context is full */
+    int32_t            reasoning_budget; /* tokens of reasoning, after which it is closed; 0: no limit */
+    uint64_t           id_seed;          /* as of RpReplyParserOptions */
+    RpPrefillProgress *prefill_progress; /* or NULL; gets `user` */
+    RpReplyCallback   *on_event;
+    void              *user;
+} RpChatOptions;
+
+typedef struct RpChatResult {
+    RpStopReason reason;                             /* RP_STOP_CANCELLED if a callback stopped it */
+    int32_t      n_prompt;                           /* tokens of the prompt */
+    int32_t      n_kept;                             /* those of them that the session had */
+    int32_t      n_generated;                        /* tokens, the end token too */
+    int32_t      n_reasoning;                        /* those of them that were reasoning */
+    int32_t      n_calls;                            /* tool calls that are complete */
+    int32_t      n_replayed;                         /* as of RpChatPrompt */
+    double       prefill_s, decode_s, first_token_s; /* as of RpGenerateResult */
+} RpChatResult;
+
+/* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in
+ * common with the prompt, without `context` to its begin. The sampler is not reset. Once the budget is used up, the
+ * closing mark of the reasoning is put in place of what would be sampled, for gpt-oss the begin of the final message.
+ * Errors of rp_chat_prompt, rp_tokenize_masked, rp_generate and the parser. RP_E_ARG for a budget below 0, or one for a
+ * format without reasoning, and for a context that is not the session's. `result` is filled on failure too. */
+RP_API RP_NODISCARD RpStatus rp_chat_generate_sized(RpSession *s, RpSampler *sampler, const RpChatOptions *options,
+                                                    size_t options_bytes, RpChatResult *result, size_t result_bytes);
+RP_NODISCARD static inline RpStatus rp_chat_generate(RpSession *s, RpSampler *sampler, const RpChatOptions *options,
+                                                     RpChatResult *result) {
+    return rp_chat_generate_sized(s, sampler, options, sizeof *options, result, sizeof *result);
 }
 
 #ifdef __cplusplus

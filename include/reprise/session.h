@@ -162,6 +162,12 @@ typedef enum RpStopReason {
     RP_STOP_GRAMMAR /* the text of the grammar is complete */
 } RpStopReason;
 
+/* Asked before each token. The token that it returns is taken as if it had been sampled; -1: one is sampled. */
+typedef int32_t RpForceToken(void *user);
+
+/* Receives each token, the end token too, before its text. Return false to stop. */
+typedef bool RpTokenCallback(int32_t token, void *user);
+
 typedef struct RpGenerateOptions {
     int32_t            max_tokens;       /* 0: until the context is full */
     const char *const *stop;             /* stop strings, never printed; the first that is complete ends the reply */
@@ -185,7 +191,9 @@ typedef struct RpGenerateOptions {
      * matcher allows; tokens that have to come next anyhow are run together, without sampling. The reply ends where
      * the grammar allows nothing more. Borrowed; it goes on from where it is, and has the tokens of the reply
      * afterwards. Its vocabulary must be that of the model. */
-    RpMatcher *matcher;
+    RpMatcher       *matcher;
+    RpForceToken    *force_token; /* or NULL; the host samples then, also with a GPU */
+    RpTokenCallback *on_token;    /* or NULL */
 } RpGenerateOptions;
 
 typedef struct RpGenerateResult {

@@ -55,7 +55,8 @@ RP_API int32_t     rp_tokenizer_eos(const RpTokenizer *tk);      /* -1: none */
 RP_API bool        rp_tokenizer_adds_bos(const RpTokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
 
 /* True for every token that ends a reply: the EOS, EOT and EOM ids of the file, and the marks of the known chat formats
- * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...). False for an id outside the vocabulary. */
+ * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...). <|end|> does not end one if the vocabulary has the tokens of gpt-oss,
+ * whose replies have several messages. False for an id outside the vocabulary. */
 RP_API bool rp_tokenizer_is_end(const RpTokenizer *tk, int32_t id);
 
 /* True for control tokens and the unknown token, which print as nothing. False outside the vocabulary. */

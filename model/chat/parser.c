@@ -283,6 +283,11 @@ RpStatus rp_reply_parser_end(RpReplyParser *p) {
     return cancelled(p);
 }
 
+bool rp_reply_parser_in_reasoning(const RpReplyParser *p) {
+    if (p == NULL) return false;
+    return p->mode == MODE_REASONING || (p->mode == MODE_HARMONY && !p->in_header && p->body == RP_REPLY_REASONING);
+}
+
 void rp_reply_parser_free(RpReplyParser *p) {
     if (p == NULL) return;
     if (p->has_tools) rp_json_free(&p->tools);

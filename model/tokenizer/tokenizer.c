@@ -120,6 +120,13 @@ static RpStatus load_marks(RpTokenizer *tk, const RpGgufFile *f) {
         tk->ends[id]  = true;
         tk->types[id] = TOKEN_CONTROL;
     }
+    const int32_t call = rp_tokenizer_find(tk, "<|call|>"), end = rp_tokenizer_find(tk, "<|end|>");
+    if (call >= 0 && end >= 0 &&
+        rp_tokenizer_find(tk, "<|channel|>") >= 0) { /* gpt-oss: a reply has several messages */
+        tk->ends[call]  = true;
+        tk->ends[end]   = false;
+        tk->types[call] = TOKEN_CONTROL;
+    }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         const int32_t id = rp_tokenizer_find(tk, others[i]);
         if (id >= 0) tk->types[id] = TOKEN_CONTROL;

@@ -36,6 +36,12 @@ VALID = {
     "RpEngine *": "x->engine", "const RpEngine *": "x->engine", "RpEngine **": "&x->new_engine", "uint64_t *": "&x->id",
     "const RpEngineOptions *": "&(RpEngineOptions){.n_ctx = 64, .n_seq = 1, .n_threads = 1}",
     "const RpRequest *": "&(RpRequest){.prompt = x->ids, .n_prompt = 1, .sampler = x->sampler, .max_tokens = 1}",
+    "const RpReplyParser *": "x->parser", "RpToolCallLog *": "x->calls", "const RpToolCallLog *": "x->calls",
+    "RpToolCallLog **": "&x->new_calls", "size_t max_bytes": "64", "rp_tool_call_log_put.n": "1",
+    "const RpChatRequest *": '&(RpChatRequest){.json = "{\\"messages\\": []}", .json_bytes = 16}',
+    "rp_chat_prompt_sized.request_bytes": "sizeof(RpChatRequest)",
+    "const RpChatOptions *": '&(RpChatOptions){.json = "{\\"messages\\": []}", .json_bytes = 16, '
+                             ".chat_template = x->chat, .max_tokens = 1}",
     "RpReplyParser *": "x->parser", "RpReplyParser **": "&x->new_parser", "RpReplyFormat *": "&x->format",
     "const RpReplyFormat *": "&x->format", "const RpReplyParserOptions *": "&(RpReplyParserOptions){.id_seed = 1}",
     "rp_reply_parser_bytes.n": "1", "rp_reply_format_detect.n": "1", "rp_reply_format_opens.n": "1",
@@ -63,7 +69,7 @@ VALID = {
     # results whose size is given; every one has room for 4096 bytes
     **{f"{result} *": "(void *)x->buffer" for result in (
         "RpCudaDeviceInfo", "RpCudaTuningInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
-        "RpSessionMemory", "RpGenerateResult", "RpEmbedderInfo", "RpEngineMemory", "RpEngineEvent", "RpEngineStats",
+        "RpSessionMemory", "RpGenerateResult", "RpChatPrompt", "RpChatResult", "RpEmbedderInfo", "RpEngineMemory", "RpEngineEvent", "RpEngineStats",
         "RpCpuPrefetchTrial", "RpTrainMemory", "RpTrainResult")},
     "const RpSynthOptions *": "&(RpSynthOptions){.hollow = true}", "const RpModelOptions *": "&(RpModelOptions){.user = x}",
     "const RpExecutorOptions *": '&(RpExecutorOptions){.n_threads = 1, .device = "cpu"}',
@@ -109,7 +115,7 @@ OPTIONS_OF = {
     "rp_executor_reply_begin_sized": "RpReplyOptions", "rp_graph_dump_sized": "RpDumpOptions",
     "rp_model_graph_sized": "RpModelGraphOptions", "rp_session_memory_sized": "RpSessionOptions",
     "rp_session_open_sized": "RpSessionOptions", "rp_embedder_open_sized": "RpEmbedderOptions", "rp_generate_sized": "RpGenerateOptions",
-    "rp_reply_parser_new_sized": "RpReplyParserOptions", "rp_engine_open_sized": "RpEngineOptions",
+    "rp_reply_parser_new_sized": "RpReplyParserOptions", "rp_chat_generate_sized": "RpChatOptions", "rp_engine_open_sized": "RpEngineOptions",
     "rp_engine_memory_sized": "RpEngineOptions", "rp_engine_add_sized": "RpRequest",
     "rp_trainer_memory_sized": "RpTrainOptions", "rp_trainer_open_sized": "RpTrainOptions",
 }
@@ -161,6 +167,7 @@ ANY = {
     "rp_session_memory_sized.repack", "rp_engine_memory_sized.repack", "rp_engine_memory_sized.out_bytes",
     "rp_trainer_memory_sized.n_threads", "rp_trainer_memory_sized.device", "rp_trainer_memory_sized.mode",
     "rp_trainer_memory_sized.out_bytes", "rp_trainer_step_sized.result_bytes",
+    "rp_chat_prompt_sized.out_bytes", "rp_chat_generate_sized.result_bytes",
 }
 BAD.update({
     "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
@@ -184,7 +191,7 @@ NEUTRAL = {
         "const RpModel *", "const uint64_t *", "const ExecPlan *", "const int32_t *")},
     "RpTensorView": "EQUAL(CALL.ne[0], 0, KEY);", "RpGgufString": "EQUAL(CALL.len, 0, KEY);",
     "rp_gguf_number_at": "EQUAL(isnan(CALL) != 0, true, KEY);", "rp_verify_difference": "EQUAL(isinf(CALL) != 0, true, KEY);",
-    "rp_cpu_prefetch_text": "EQUAL(CALL == NULL, true, KEY);",
+    "rp_cpu_prefetch_text": "EQUAL(CALL == NULL, true, KEY);", "rp_tool_call_log_find": "EQUAL(CALL == NULL, true, KEY);",
     **{name: "EQUAL(CALL, -1, KEY);" for name in (
         "rp_node_number", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find", "rp_cuda_memory_device")},
 }
@@ -241,6 +248,13 @@ MEMBERS = {
     "RpRequest.priority": ["-1001", "INT32_MAX"], "RpRequest.n_draft": ["-1", "16"],
     "RpGenerateOptions.tokens": [], "RpGenerateOptions.matcher": ["x->matcher"],
     "RpReplyParserOptions.format": ['(RpReplyFormat){"no such", NULL}', '(RpReplyFormat){NULL, "no such"}'],
+    **{f"{_struct}.json": ["NULL", '"[]"'] for _struct in ("RpChatRequest", "RpChatOptions")},
+    **{f"{_struct}.format": ['(RpReplyFormat){"no such", NULL}'] for _struct in ("RpChatRequest", "RpChatOptions")},
+    **{f"{_struct}.{_m}": [] for _struct in ("RpChatRequest", "RpChatOptions") for _m in ("json_bytes", "log")},
+    "RpChatOptions.chat_template": ["NULL"], "RpChatOptions.context": [], "RpChatOptions.max_tokens": ["-1"],
+    "RpChatOptions.reasoning_budget": ["-1", "1"], "RpChatOptions.id_seed": [], "RpChatOptions.prefill_progress": [],
+    "RpChatOptions.on_event": [], "RpChatOptions.user": [],
+    "RpGenerateOptions.force_token": [], "RpGenerateOptions.on_token": [],
     "RpReplyParserOptions.tokenizer": [], "RpReplyParserOptions.tools": [], "RpReplyParserOptions.tools_bytes": [],
     "RpReplyParserOptions.in_reasoning": [], "RpReplyParserOptions.id_seed": [], "RpReplyParserOptions.max_call_bytes": [],
     "RpReplyParserOptions.on_event": [], "RpReplyParserOptions.user": [],

@@ -40,6 +40,7 @@ typedef struct Fixture {
     RpEngine          *engine, *new_engine;
     uint64_t           id;
     RpReplyFormat      format;
+    RpToolCallLog     *calls, *new_calls;
     RpGrammar         *grammar, *new_grammar;
     RpGrammarVocab    *vocab, *new_vocab;
     RpMatcher         *matcher, *new_matcher;
@@ -177,6 +178,7 @@ static void open_fixture(Fixture *x) {
     x->file = rp_model_file(x->model), x->tokenizer = rp_model_tokenizer(x->model);
     OK(rp_chat_template_new(x->tokenizer, "t", "x", 1, &x->chat));
     OK(rp_reply_parser_new(&(RpReplyParserOptions){.tokenizer = x->tokenizer}, &x->parser));
+    OK(rp_tool_call_log_new(0, &x->calls));
     OK(rp_grammar_regex("x*", 2, &x->grammar));
     OK(rp_grammar_vocab_of(&(RpGgufString){"x", 1}, 1, NULL, 0, &x->vocab));
     OK(rp_matcher_new(x->grammar, x->vocab, &x->matcher));
@@ -206,6 +208,7 @@ static void close_fixture(Fixture *x) {
     rp_trainer_free(x->trainer);
     rp_chat_template_free(x->chat);
     rp_reply_parser_free(x->parser);
+    rp_tool_call_log_free(x->calls);
     rp_matcher_free(x->matcher);
     rp_grammar_vocab_free(x->vocab);
     rp_grammar_free(x->grammar);

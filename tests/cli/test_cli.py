@@ -284,6 +284,34 @@ def test_a_hugging_face_directory_is_a_model():
     expect_refusal(run("inspect", TMP.name), 1, "there is no config.json")
 
 
+def test_requests_from_files():
+    demo = os.path.join(SOURCE, "assets/demo.gguf")
+    tool = {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}
+    source = ("{% for t in tools %}{{ t.function.name }}{% endfor %}{% for m in messages %}[{{ m.content }}]{% endfor %}"
+              "{% if tools %}<tool_call></tool_call>{% endif %}<think>")
+    template = temporary("think.jinja", (source + "{# </think> #}").encode())
+    array = temporary("messages.json", json.dumps([{"role": "user", "content": "Hi"}]).encode())
+    whole = temporary("request.json", json.dumps({"messages": [{"role": "user", "content": "Hi"}], "tools": [tool]}).encode())
+    tools = temporary("tools.json", json.dumps([tool]).encode())
+    given = ["-n", "24", "--template", template, "--reasoning-budget", "4"]
+    lines = [json.loads(line) for line in ok(run("generate", demo, "--messages", whole, "--events", *given)).out.splitlines()]
+    expect([x["event"] for x in lines[:2]] == ["reasoning"] * 2 and lines[-1] == {"event": "end"}, "events", lines)
+    text = ["".join(x["text"] for x in lines if x["event"] == kind) for kind in ("reasoning", "text")]
+    expect(text[0] != "" and text[1] != "" and "</think>" not in "".join(text), "reasoning, then text", lines)
+    expect(ok(run("generate", demo, "--messages", array, "--tools", tools, "--events", *given)).out.splitlines()
+           == ok(run("generate", demo, "--messages", whole, "--events", *given)).out.splitlines(), "tools of a file")
+    shown = ok(run("generate", demo, "--chat", "-p", "Hi", "--tools", tools, *given)).out.decode()
+    expect(shown.rstrip("\n") == f"(reasoning) {text[0]}\n{text[1]}".rstrip("\n"), "readable", shown)
+    bad = temporary("bad.json", b"[")
+    expect_refusal(run("generate", demo, "--messages", bad, *given), 1, "bad.json: line 1: ")
+    expect_refusal(run("generate", demo, "--messages", tools, *given), 1, "messages[0] has no role")
+    expect_refusal(run("generate", demo, "--messages", array, "--template", "chatml"), 1,
+                   "--messages, --tools, --events and --reasoning-budget need a chat template in Jinja")
+    expect_refusal(run("generate", demo, "-p", "Hi", "--events"), 2, "--tools, --events and --reasoning-budget go with --chat")
+    expect_refusal(run("generate", demo, "--messages", array, "--json"), 2, "do not go with tools, messages and events")
+    expect_refusal(run("generate", demo, "--messages", array, "-p", "Hi"), 2, "one prompt is needed")
+
+
 def test_a_closed_pipe_ends_quietly():
     for command in (
         ["generate", "-m", TINY, "-p", "a"],

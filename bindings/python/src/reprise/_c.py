@@ -276,6 +276,66 @@ class RpChatMessage(ct.Structure): # 16 bytes
     _fields_ = [("role", ct.c_char_p), ("text", ct.c_char_p)]
 
 
+class RpReplyFormat(ct.Structure): # 16 bytes
+    calls: bytes | None
+    reasoning: bytes | None
+    _fields_ = [("calls", ct.c_char_p), ("reasoning", ct.c_char_p)]
+
+
+class RpChatOptions(ct.Structure): # 96 bytes
+    json: bytes | None
+    json_bytes: int
+    format: RpReplyFormat
+    log: int | None
+    chat_template: int | None
+    context: int | None
+    max_tokens: int
+    reasoning_budget: int
+    id_seed: int
+    prefill_progress: Any
+    on_event: Any
+    user: int | None
+    _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p),
+            ("chat_template", ct.c_void_p), ("context", ct.c_void_p), ("max_tokens", ct.c_int32),
+            ("reasoning_budget", ct.c_int32), ("id_seed", ct.c_uint64),
+            ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
+            ("on_event", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p)]
+
+
+class RpChatPrompt(ct.Structure): # 32 bytes
+    format: RpReplyFormat
+    in_reasoning: bool
+    n_calls: int
+    n_replayed: int
+    _fields_ = [("format", RpReplyFormat), ("in_reasoning", ct.c_bool), ("n_calls", ct.c_int32),
+            ("n_replayed", ct.c_int32)]
+
+
+class RpChatRequest(ct.Structure): # 40 bytes
+    json: bytes | None
+    json_bytes: int
+    format: RpReplyFormat
+    log: int | None
+    _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p)]
+
+
+class RpChatResult(ct.Structure): # 56 bytes
+    reason: int
+    n_prompt: int
+    n_kept: int
+    n_generated: int
+    n_reasoning: int
+    n_calls: int
+    n_replayed: int
+    prefill_s: float
+    decode_s: float
+    first_token_s: float
+    _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_kept", ct.c_int32),
+            ("n_generated", ct.c_int32), ("n_reasoning", ct.c_int32), ("n_calls", ct.c_int32),
+            ("n_replayed", ct.c_int32), ("prefill_s", ct.c_double), ("decode_s", ct.c_double),
+            ("first_token_s", ct.c_double)]
+
+
 class RpCopyParams(ct.Structure): # 4 bytes
     dtype: int
     _fields_ = [("dtype", ct.c_int32)]
@@ -578,7 +638,7 @@ class RpGemmParams(ct.Structure): # 8 bytes
     _fields_ = [("alpha", ct.c_float), ("beta", ct.c_float)]
 
 
-class RpGenerateOptions(ct.Structure): # 88 bytes
+class RpGenerateOptions(ct.Structure): # 104 bytes
     max_tokens: int
     stop: int | None
     n_stop: int
@@ -591,13 +651,17 @@ class RpGenerateOptions(ct.Structure): # 88 bytes
     on_logprobs: Any
     n_logprobs: int
     matcher: int | None
+    force_token: Any
+    on_token: Any
     _fields_ = [("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64),
             ("ignore_end", ct.c_bool), ("print_special", ct.c_bool),
             ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
             ("on_text", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
             ("tokens", ct.c_void_p),
             ("on_logprobs", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_void_p)),
-            ("n_logprobs", ct.c_int32), ("matcher", ct.c_void_p)]
+            ("n_logprobs", ct.c_int32), ("matcher", ct.c_void_p),
+            ("force_token", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p)),
+            ("on_token", ct.CFUNCTYPE(ct.c_bool, ct.c_int32, ct.c_void_p))]
 
 
 class RpGenerateResult(ct.Structure): # 48 bytes
@@ -859,12 +923,6 @@ class RpReplyEvent(ct.Structure): # 40 bytes
     name: bytes | None
     _fields_ = [("kind", ct.c_int32), ("call", ct.c_int32), ("text", ct.c_char_p), ("len", ct.c_uint64),
             ("id", ct.c_char_p), ("name", ct.c_char_p)]
-
-
-class RpReplyFormat(ct.Structure): # 16 bytes
-    calls: bytes | None
-    reasoning: bytes | None
-    _fields_ = [("calls", ct.c_char_p), ("reasoning", ct.c_char_p)]
 
 
 class RpReplyOptions(ct.Structure): # 40 bytes
@@ -1261,7 +1319,9 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_chat_format_masked_sized": ("status", ["i32", "pointer", "u64", "u64", "pointer", "pointer"], "kind messages message_bytes n text control"),
     "rp_chat_format_sized": ("status", ["i32", "pointer", "u64", "u64", "pointer"], "kind messages message_bytes n out"),
     "rp_chat_from_name": ("status", ["text", "pointer"], "name out"),
+    "rp_chat_generate_sized": ("status", ["pointer", "pointer", "pointer", "u64", "pointer", "u64"], "s sampler options options_bytes result result_bytes"),
     "rp_chat_name": ("text", ["i32"], "kind"),
+    "rp_chat_prompt_sized": ("status", ["pointer", "pointer", "u64", "pointer", "pointer", "pointer", "u64"], "t request request_bytes text control out out_bytes"),
     "rp_chat_template_format_sized": ("status", ["pointer", "pointer", "u64", "u64", "pointer", "pointer"], "t messages message_bytes n text control"),
     "rp_chat_template_free": (None, ["pointer"], "t"),
     "rp_chat_template_new": ("status", ["pointer", "text", "pointer", "u64", "pointer"], "tk name text n out"),
@@ -1467,6 +1527,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_reply_parser_bytes": ("status", ["pointer", "pointer", "u64", "bool"], "p bytes n control"),
     "rp_reply_parser_end": ("status", ["pointer"], "p"),
     "rp_reply_parser_free": (None, ["pointer"], "p"),
+    "rp_reply_parser_in_reasoning": ("bool", ["pointer"], "p"),
     "rp_reply_parser_new_sized": ("status", ["pointer", "u64", "pointer"], "options options_bytes out"),
     "rp_reply_parser_token": ("status", ["pointer", "i32"], "p id"),
     "rp_requantize": ("status", ["text", "text", "text", "pointer", "pointer"], "in out type progress user"),
@@ -1533,6 +1594,10 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_tokenizer_n_vocab": ("i32", ["pointer"], "tk"),
     "rp_tokenizer_new": ("status", ["pointer", "pointer"], "f out"),
     "rp_tokenizer_pre": ("text", ["pointer"], "tk"),
+    "rp_tool_call_log_find": ("text", ["pointer", "pointer", "pointer"], "log id n"),
+    "rp_tool_call_log_free": (None, ["pointer"], "log"),
+    "rp_tool_call_log_new": ("status", ["u64", "pointer"], "max_bytes out"),
+    "rp_tool_call_log_put": ("status", ["pointer", "text", "pointer", "u64"], "log id text n"),
     "rp_top_k": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g x bias_or_null params"),
     "rp_train_init_sized": ("status", ["text", "pointer", "u64", "text"], "preset options options_bytes path"),
     "rp_train_tokenizer_sized": ("status", ["pointer", "u64", "pointer", "u64", "text"], "texts n_texts options options_bytes path"),

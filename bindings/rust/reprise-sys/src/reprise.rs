@@ -82,197 +82,6 @@ extern "C" {
     pub fn rp_view_extent_bytes(v: *const RpTensorView) -> usize;
 }
 
-// ---- reprise/gguf.h ----
-#[repr(C)]
-pub struct RpGgufFile {
-    _opaque: [u8; 0],
-}
-pub type RpGgufType = c_int;
-pub const RP_GGUF_U8: RpGgufType = 0;
-pub const RP_GGUF_I8: RpGgufType = 1;
-pub const RP_GGUF_U16: RpGgufType = 2;
-pub const RP_GGUF_I16: RpGgufType = 3;
-pub const RP_GGUF_U32: RpGgufType = 4;
-pub const RP_GGUF_I32: RpGgufType = 5;
-pub const RP_GGUF_F32: RpGgufType = 6;
-pub const RP_GGUF_BOOL: RpGgufType = 7;
-pub const RP_GGUF_STRING: RpGgufType = 8;
-pub const RP_GGUF_ARRAY: RpGgufType = 9;
-pub const RP_GGUF_U64: RpGgufType = 10;
-pub const RP_GGUF_I64: RpGgufType = 11;
-pub const RP_GGUF_F64: RpGgufType = 12;
-pub const RP_GGUF_TYPE_COUNT: RpGgufType = 13;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGgufString {
-    pub ptr: *const c_char,
-    pub len: usize,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGgufValue {
-    pub key: RpGgufString,
-    pub type_: RpGgufType,
-    pub elem_type: RpGgufType,
-    pub n: u64,
-    pub data: *const c_void,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGgufTensor {
-    pub name: RpGgufString,
-    pub gguf_type: u32,
-    pub known: bool,
-    pub view: RpTensorView,
-    pub bytes: usize,
-}
-extern "C" {
-    pub fn rp_gguf_open(path: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
-    pub fn rp_gguf_open_memory(data: *const c_void, bytes: usize, name: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
-    pub fn rp_gguf_close(f: *mut RpGgufFile);
-    pub fn rp_gguf_path(f: *const RpGgufFile) -> *const c_char;
-    pub fn rp_gguf_version(f: *const RpGgufFile) -> u32;
-    pub fn rp_gguf_bytes(f: *const RpGgufFile) -> usize;
-    pub fn rp_gguf_n_values(f: *const RpGgufFile) -> i64;
-    pub fn rp_gguf_value(f: *const RpGgufFile, i: i64) -> *const RpGgufValue;
-    pub fn rp_gguf_find(f: *const RpGgufFile, key: *const c_char) -> *const RpGgufValue;
-    pub fn rp_gguf_n_tensors(f: *const RpGgufFile) -> i64;
-    pub fn rp_gguf_tensor(f: *const RpGgufFile, i: i64) -> *const RpGgufTensor;
-    pub fn rp_gguf_find_tensor(f: *const RpGgufFile, name: *const c_char) -> *const RpGgufTensor;
-    pub fn rp_gguf_value_type_name(type_: RpGgufType) -> *const c_char;
-    pub fn rp_gguf_get_u32(f: *const RpGgufFile, key: *const c_char, out: *mut u32) -> RpStatus;
-    pub fn rp_gguf_get_f32(f: *const RpGgufFile, key: *const c_char, out: *mut f32) -> RpStatus;
-    pub fn rp_gguf_get_bool(f: *const RpGgufFile, key: *const c_char, out: *mut bool) -> RpStatus;
-    pub fn rp_gguf_get_string(f: *const RpGgufFile, key: *const c_char, out: *mut RpGgufString) -> RpStatus;
-    pub fn rp_gguf_string_at(value: *const RpGgufValue, i: u64) -> RpGgufString;
-    pub fn rp_gguf_number_at(value: *const RpGgufValue, i: u64) -> f64;
-    pub fn rp_gguf_next_string(cursor: *mut *const c_void) -> RpGgufString;
-}
-
-// ---- reprise/tokenizer.h ----
-#[repr(C)]
-pub struct RpTokenizer {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpChatTemplate {
-    _opaque: [u8; 0],
-}
-pub const RP_TOK_ADD_SPECIAL: c_int = 1;
-pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
-pub type RpChatKind = c_int;
-pub const RP_CHAT_CHATML: RpChatKind = 0;
-pub const RP_CHAT_LLAMA3: RpChatKind = 1;
-pub const RP_CHAT_MISTRAL: RpChatKind = 2;
-pub const RP_CHAT_GEMMA: RpChatKind = 3;
-pub const RP_CHAT_LLAMA2: RpChatKind = 4;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpTokenList {
-    pub ids: *mut i32,
-    pub n: usize,
-    pub capacity: usize,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpUtf8Stream {
-    pub held: [c_uchar; 4],
-    pub n_held: c_uint,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpChatMessage {
-    pub role: *const c_char,
-    pub text: *const c_char,
-}
-extern "C" {
-    pub fn rp_token_list_free(list: *mut RpTokenList);
-    pub fn rp_token_list_push(list: *mut RpTokenList, id: i32) -> RpStatus;
-    pub fn rp_tokenizer_new(f: *const RpGgufFile, out: *mut *mut RpTokenizer) -> RpStatus;
-    pub fn rp_tokenizer_free(tk: *mut RpTokenizer);
-    pub fn rp_tokenizer_kind(tk: *const RpTokenizer) -> *const c_char;
-    pub fn rp_tokenizer_pre(tk: *const RpTokenizer) -> *const c_char;
-    pub fn rp_tokenizer_n_vocab(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_bos(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_eos(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
-    pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
-    pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
-    pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
-    pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_tokenize_masked(tk: *const RpTokenizer, text: *const c_char, control: *const bool, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_token_bytes(tk: *const RpTokenizer, id: i32, special: bool, out: *mut RpGgufString) -> RpStatus;
-    pub fn rp_utf8_feed(u: *mut RpUtf8Stream, bytes: *const c_char, n: usize, out: *mut c_char) -> usize;
-    pub fn rp_utf8_flush(u: *mut RpUtf8Stream, out: *mut c_char) -> usize;
-    pub fn rp_chat_template_of(f: *const RpGgufFile, tk: *const RpTokenizer, out: *mut *mut RpChatTemplate) -> RpStatus;
-    pub fn rp_chat_template_new(tk: *const RpTokenizer, name: *const c_char, text: *const c_char, n: usize, out: *mut *mut RpChatTemplate) -> RpStatus;
-    pub fn rp_chat_template_free(t: *mut RpChatTemplate);
-    pub fn rp_chat_detect(f: *const RpGgufFile, out: *mut RpChatKind) -> RpStatus;
-    pub fn rp_chat_from_name(name: *const c_char, out: *mut RpChatKind) -> RpStatus;
-    pub fn rp_chat_name(kind: RpChatKind) -> *const c_char;
-    pub fn rp_chat_tokenize_sized(tk: *const RpTokenizer, kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_chat_format_masked_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-    pub fn rp_chat_format_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, out: *mut *mut c_char) -> RpStatus;
-    pub fn rp_chat_template_format_sized(t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-    pub fn rp_chat_template_tokenize_sized(tk: *const RpTokenizer, t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_chat_template_render(t: *const RpChatTemplate, json: *const c_char, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-}
-
-// ---- reprise/chat.h ----
-#[repr(C)]
-pub struct RpReplyParser {
-    _opaque: [u8; 0],
-}
-pub type RpReplyEventKind = c_int;
-pub const RP_REPLY_TEXT: RpReplyEventKind = 0;
-pub const RP_REPLY_REASONING: RpReplyEventKind = 1;
-pub const RP_REPLY_CALL_BEGIN: RpReplyEventKind = 2;
-pub const RP_REPLY_CALL_ARGUMENTS: RpReplyEventKind = 3;
-pub const RP_REPLY_CALL_END: RpReplyEventKind = 4;
-pub const RP_REPLY_MALFORMED: RpReplyEventKind = 5;
-pub const RP_REPLY_END: RpReplyEventKind = 6;
-pub type RpReplyCallback = Option<unsafe extern "C" fn(event: *const RpReplyEvent, user: *mut c_void) -> bool>;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpReplyFormat {
-    pub calls: *const c_char,
-    pub reasoning: *const c_char,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpReplyEvent {
-    pub kind: RpReplyEventKind,
-    pub call: i32,
-    pub text: *const c_char,
-    pub len: usize,
-    pub id: *const c_char,
-    pub name: *const c_char,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpReplyParserOptions {
-    pub format: RpReplyFormat,
-    pub tokenizer: *const RpTokenizer,
-    pub tools: *const c_char,
-    pub tools_bytes: usize,
-    pub in_reasoning: bool,
-    pub id_seed: u64,
-    pub max_call_bytes: usize,
-    pub on_event: RpReplyCallback,
-    pub user: *mut c_void,
-}
-extern "C" {
-    pub fn rp_reply_format_detect(source: *const c_char, n: usize, out: *mut RpReplyFormat);
-    pub fn rp_reply_format_calls(i: usize) -> *const c_char;
-    pub fn rp_reply_format_reasoning(i: usize) -> *const c_char;
-    pub fn rp_reply_parser_new_sized(options: *const RpReplyParserOptions, options_bytes: usize, out: *mut *mut RpReplyParser) -> RpStatus;
-    pub fn rp_reply_parser_free(p: *mut RpReplyParser);
-    pub fn rp_reply_parser_bytes(p: *mut RpReplyParser, bytes: *const c_char, n: usize, control: bool) -> RpStatus;
-    pub fn rp_reply_parser_token(p: *mut RpReplyParser, id: i32) -> RpStatus;
-    pub fn rp_reply_parser_end(p: *mut RpReplyParser) -> RpStatus;
-    pub fn rp_reply_format_opens(format: *const RpReplyFormat, prompt: *const c_char, n: usize) -> bool;
-}
-
 // ---- reprise/op_params.h ----
 pub type RpMulMatBound = c_int;
 pub const RP_BOUND_NONE: RpMulMatBound = 0;
@@ -627,240 +436,6 @@ extern "C" {
     pub fn rp_graph_dump_sized(g: *const ComputeGraph, options: *const RpDumpOptions, options_bytes: usize, note_bytes: usize, out: *mut FILE) -> RpStatus;
 }
 
-// ---- reprise/model.h ----
-#[repr(C)]
-pub struct RpModel {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpModelInfo {
-    pub arch: *const c_char,
-    pub name: *const c_char,
-    pub n_vocab: i32,
-    pub n_embd: i32,
-    pub n_layer: i32,
-    pub n_head: i32,
-    pub n_head_kv: i32,
-    pub head_dim: i32,
-    pub n_ff: i32,
-    pub n_ctx_train: i32,
-    pub window: i32,
-    pub n_layer_local: i32,
-    pub n_expert: i32,
-    pub n_expert_used: i32,
-    pub n_params: i64,
-    pub n_params_active: i64,
-    pub weight_bytes: usize,
-    pub decode_weight_bytes: usize,
-    pub adapter_warning: *const c_char,
-    pub n_layer_recurrent: i32,
-    pub n_layer_nextn: i32,
-    pub pooling: i32,
-    pub n_label: i32,
-    pub bidirectional: bool,
-    pub unused: [bool; 7],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpModelOptions {
-    pub progress: Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>,
-    pub user: *mut c_void,
-    pub copy: bool,
-    pub unused: [bool; 7],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpModelGraphOptions {
-    pub n_tok: i32,
-    pub n_ctx: i32,
-    pub n_out: i32,
-    pub kv_type: RpDtype,
-    pub expert_ids: bool,
-    pub draws: bool,
-    pub n_recent: i32,
-    pub n_states: i32,
-    pub embeddings: bool,
-    pub unused: [bool; 3],
-    pub n_seq: i32,
-    pub block: i32,
-    pub n_blocks: i32,
-}
-extern "C" {
-    pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
-    pub fn rp_model_add_adapter(m: *mut RpModel, path: *const c_char, scale: f32) -> RpStatus;
-    pub fn rp_model_open_memory(data: *const c_void, bytes: usize, name: *const c_char, out: *mut *mut RpModel) -> RpStatus;
-    pub fn rp_model_free(m: *mut RpModel);
-    pub fn rp_model_info(m: *const RpModel) -> *const RpModelInfo;
-    pub fn rp_model_file(m: *const RpModel) -> *const RpGgufFile;
-    pub fn rp_model_tokenizer(m: *const RpModel) -> *const RpTokenizer;
-    pub fn rp_model_graph_sized(m: *const RpModel, options: *const RpModelGraphOptions, options_bytes: usize, out: *mut *mut ComputeGraph) -> RpStatus;
-    pub fn rp_arch_name(i: c_int) -> *const c_char;
-}
-
-// ---- reprise/convert.h ----
-pub type RpConvertProgress = Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpSynthOptions {
-    pub type_: *const c_char,
-    pub seed: u64,
-    pub hollow: bool,
-    pub progress: RpConvertProgress,
-    pub user: *mut c_void,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpTrainTokenizerOptions {
-    pub n_vocab: i32,
-    pub progress: RpConvertProgress,
-    pub user: *mut c_void,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpTrainInitOptions {
-    pub tokenizer: *const c_char,
-    pub seed: u64,
-    pub progress: RpConvertProgress,
-    pub user: *mut c_void,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpRequantizeOptions {
-    pub imatrix: *const c_char,
-    pub progress: RpConvertProgress,
-    pub user: *mut c_void,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpImatrixOptions {
-    pub chunk: i32,
-    pub n_threads: i32,
-    pub device: *const c_char,
-    pub dataset: *const c_char,
-    pub progress: RpConvertProgress,
-    pub user: *mut c_void,
-}
-extern "C" {
-    pub fn rp_synth_sized(preset: *const c_char, options: *const RpSynthOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
-    pub fn rp_model_open_preset(preset: *const c_char, type_: *const c_char, out: *mut *mut RpModel) -> RpStatus;
-    pub fn rp_synth_preset_name(i: c_int) -> *const c_char;
-    pub fn rp_synth_preset_help(i: c_int) -> *const c_char;
-    pub fn rp_train_tokenizer_sized(texts: *const RpGgufString, n_texts: usize, options: *const RpTrainTokenizerOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
-    pub fn rp_train_init_sized(preset: *const c_char, options: *const RpTrainInitOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
-    pub fn rp_requantize(in_: *const c_char, out: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
-    pub fn rp_requantize_with_sized(in_: *const c_char, out: *const c_char, type_: *const c_char, options: *const RpRequantizeOptions, options_bytes: usize) -> RpStatus;
-    pub fn rp_imatrix_sized(m: *const RpModel, ids: *const i32, n: usize, options: *const RpImatrixOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
-    pub fn rp_merge_adapters(m: *const RpModel, path: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
-    pub fn rp_convert_type_name(i: c_int) -> *const c_char;
-}
-
-// ---- reprise/cpu.h ----
-pub type RpCpuIsa = c_int;
-pub const RP_ISA_PLAIN: RpCpuIsa = 0;
-pub const RP_ISA_AVX2: RpCpuIsa = 1;
-pub const RP_ISA_AVX512_VNNI: RpCpuIsa = 2;
-pub const RP_ISA_NEON: RpCpuIsa = 3;
-pub const RP_ISA_NEON_DOTPROD: RpCpuIsa = 4;
-pub const RP_ISA_COUNT: RpCpuIsa = 5;
-pub type RpCpuPrefetchHint = c_int;
-pub const RP_PREFETCH_NONE: RpCpuPrefetchHint = 0;
-pub const RP_PREFETCH_L1: RpCpuPrefetchHint = 1;
-pub const RP_PREFETCH_L2: RpCpuPrefetchHint = 2;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpCpuPrefetch {
-    pub hint: RpCpuPrefetchHint,
-    pub distance: i32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpCpuPrefetchTrial {
-    pub prefetch: RpCpuPrefetch,
-    pub bytes_per_s: f64,
-    pub workers: c_int,
-    pub rounds: c_int,
-}
-extern "C" {
-    pub fn rp_cpu_isa() -> RpCpuIsa;
-    pub fn rp_cpu_isa_check() -> RpStatus;
-    pub fn rp_cpu_isa_name(isa: RpCpuIsa) -> *const c_char;
-    pub fn rp_cpu_isa_set(isa: RpCpuIsa) -> RpStatus;
-    pub fn rp_cpu_prefetch() -> RpCpuPrefetch;
-    pub fn rp_cpu_prefetch_set(prefetch: RpCpuPrefetch) -> RpStatus;
-    pub fn rp_cpu_prefetch_text(prefetch: RpCpuPrefetch, out: *mut c_char) -> *const c_char;
-    pub fn rp_cpu_prefetch_option(out: *mut RpCpuPrefetch, measure: *mut bool) -> RpStatus;
-    pub fn rp_cpu_prefetch_trials_sized(out: *mut RpCpuPrefetchTrial, trial_bytes: usize, max: c_int) -> c_int;
-}
-
-// ---- reprise/device.h ----
-#[repr(C)]
-pub struct RpCudaMemory {
-    _opaque: [u8; 0],
-}
-pub const RP_TUNED_CONSTANTS: c_int = 8;
-pub const RP_TUNED_CANDIDATES: c_int = 4;
-pub type RpTuningOrigin = c_int;
-pub const RP_TUNING_MODEL: RpTuningOrigin = 0;
-pub const RP_TUNING_MEASURED: RpTuningOrigin = 1;
-pub const RP_TUNING_CACHED: RpTuningOrigin = 2;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpCudaDeviceInfo {
-    pub name: [c_char; 256],
-    pub major: c_int,
-    pub minor: c_int,
-    pub n_sm: c_int,
-    pub total_bytes: usize,
-    pub free_bytes: usize,
-    pub l2_bytes: usize,
-    pub driver: c_int,
-    pub runtime: c_int,
-    pub has_code: bool,
-    pub has_loops: bool,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpDeviceMemory {
-    pub id: [c_char; 16],
-    pub index: c_int,
-    pub is_own: bool,
-    pub free_bytes: usize,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpTunedConstant {
-    pub name: *const c_char,
-    pub value: c_int,
-    pub model: c_int,
-    pub n_candidates: c_int,
-    pub candidates: [c_int; 4],
-    pub us: [f64; 4],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpCudaTuningInfo {
-    pub origin: RpTuningOrigin,
-    pub text: [c_char; 512],
-    pub n_constants: c_int,
-    pub constants: [RpTunedConstant; 8],
-}
-extern "C" {
-    pub fn rp_cuda_probe(n_devices: *mut c_int) -> RpStatus;
-    pub fn rp_cuda_device_info_sized(index: c_int, out: *mut RpCudaDeviceInfo, out_bytes: usize) -> RpStatus;
-    pub fn rp_device_memory_sized(device: *const c_char, require_cuda: bool, out: *mut RpDeviceMemory, out_bytes: usize) -> RpStatus;
-    pub fn rp_cuda_copy_bandwidth(index: c_int, bytes: usize, bytes_per_s: *mut f64) -> RpStatus;
-    pub fn rp_cuda_tuning_info_sized(index: c_int, out: *mut RpCudaTuningInfo, out_bytes: usize) -> RpStatus;
-    pub fn rp_cuda_memory_new(index: c_int, bytes: usize, out: *mut *mut RpCudaMemory) -> RpStatus;
-    pub fn rp_cuda_memory_free(m: *mut RpCudaMemory);
-    pub fn rp_cuda_memory_data(m: *const RpCudaMemory) -> *mut c_void;
-    pub fn rp_cuda_memory_bytes(m: *const RpCudaMemory) -> usize;
-    pub fn rp_cuda_memory_device(m: *const RpCudaMemory) -> c_int;
-    pub fn rp_cuda_memory_write(m: *mut RpCudaMemory, at: usize, from: *const c_void, bytes: usize) -> RpStatus;
-    pub fn rp_cuda_memory_read(m: *const RpCudaMemory, at: usize, to: *mut c_void, bytes: usize) -> RpStatus;
-    pub fn rp_cuda_memory_copy(to: *mut RpCudaMemory, to_at: usize, from: *const RpCudaMemory, from_at: usize, bytes: usize) -> RpStatus;
-}
-
 // ---- reprise/options.h ----
 pub type RpOption = c_int;
 pub const RP_OPT_DEVICE: RpOption = 0;
@@ -1092,61 +667,140 @@ extern "C" {
     pub fn rp_cuda_plan_launch_sized(plan: *const ExecPlan, i: c_int, out: *mut RpStepLaunch, out_bytes: usize) -> RpStatus;
 }
 
-// ---- reprise/embed.h ----
+// ---- reprise/gguf.h ----
 #[repr(C)]
-pub struct RpEmbedder {
+pub struct RpGgufFile {
     _opaque: [u8; 0],
 }
-pub type RpPooling = c_int;
-pub const RP_POOLING_DEFAULT: RpPooling = 0;
-pub const RP_POOLING_NONE: RpPooling = 1;
-pub const RP_POOLING_MEAN: RpPooling = 2;
-pub const RP_POOLING_CLS: RpPooling = 3;
-pub const RP_POOLING_LAST: RpPooling = 4;
-pub const RP_POOLING_RANK: RpPooling = 5;
-pub const RP_NORMALIZE_DEFAULT: c_int = 0;
-pub const RP_NORMALIZE_NONE: c_int = -1;
-pub const RP_NORMALIZE_MAX: c_int = -2;
+pub type RpGgufType = c_int;
+pub const RP_GGUF_U8: RpGgufType = 0;
+pub const RP_GGUF_I8: RpGgufType = 1;
+pub const RP_GGUF_U16: RpGgufType = 2;
+pub const RP_GGUF_I16: RpGgufType = 3;
+pub const RP_GGUF_U32: RpGgufType = 4;
+pub const RP_GGUF_I32: RpGgufType = 5;
+pub const RP_GGUF_F32: RpGgufType = 6;
+pub const RP_GGUF_BOOL: RpGgufType = 7;
+pub const RP_GGUF_STRING: RpGgufType = 8;
+pub const RP_GGUF_ARRAY: RpGgufType = 9;
+pub const RP_GGUF_U64: RpGgufType = 10;
+pub const RP_GGUF_I64: RpGgufType = 11;
+pub const RP_GGUF_F64: RpGgufType = 12;
+pub const RP_GGUF_TYPE_COUNT: RpGgufType = 13;
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct RpEmbedderOptions {
-    pub n_ctx: i32,
-    pub n_threads: c_int,
-    pub pooling: RpPooling,
-    pub normalize: i32,
-    pub dimensions: i32,
-    pub prefill_chunk: i32,
-    pub passes: *const c_char,
-    pub device: *const c_char,
-    pub require_cuda: bool,
-    pub require_graph: bool,
-    pub unused: [bool; 2],
-    pub mode: RpExecMode,
-    pub repack: *const c_char,
+pub struct RpGgufString {
+    pub ptr: *const c_char,
+    pub len: usize,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct RpEmbedderInfo {
-    pub n_out: i32,
-    pub n_ctx: i32,
-    pub pooling: RpPooling,
-    pub n_threads: i32,
-    pub arena: usize,
-    pub kv: usize,
-    pub device: *const c_char,
-    pub reason: *const c_char,
-    pub fell_back: bool,
-    pub unused: [bool; 7],
+pub struct RpGgufValue {
+    pub key: RpGgufString,
+    pub type_: RpGgufType,
+    pub elem_type: RpGgufType,
+    pub n: u64,
+    pub data: *const c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGgufTensor {
+    pub name: RpGgufString,
+    pub gguf_type: u32,
+    pub known: bool,
+    pub view: RpTensorView,
+    pub bytes: usize,
 }
 extern "C" {
-    pub fn rp_embedder_open_sized(m: *const RpModel, options: *const RpEmbedderOptions, options_bytes: usize, out: *mut *mut RpEmbedder) -> RpStatus;
-    pub fn rp_embedder_free(e: *mut RpEmbedder);
-    pub fn rp_embedder_info_sized(e: *const RpEmbedder, out: *mut RpEmbedderInfo, out_bytes: usize);
-    pub fn rp_embed(e: *mut RpEmbedder, tokens: *const i32, n: usize, out: *mut f32) -> RpStatus;
-    pub fn rp_embed_text(e: *mut RpEmbedder, text: *const c_char, len: usize, out: *mut f32) -> RpStatus;
-    pub fn rp_rerank(e: *mut RpEmbedder, query: *const c_char, query_len: usize, document: *const c_char, document_len: usize, score: *mut f32) -> RpStatus;
-    pub fn rp_pooling_name(pooling: RpPooling) -> *const c_char;
-    pub fn rp_pooling_from_name(name: *const c_char, out: *mut RpPooling) -> RpStatus;
+    pub fn rp_gguf_open(path: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
+    pub fn rp_gguf_open_memory(data: *const c_void, bytes: usize, name: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
+    pub fn rp_gguf_close(f: *mut RpGgufFile);
+    pub fn rp_gguf_path(f: *const RpGgufFile) -> *const c_char;
+    pub fn rp_gguf_version(f: *const RpGgufFile) -> u32;
+    pub fn rp_gguf_bytes(f: *const RpGgufFile) -> usize;
+    pub fn rp_gguf_n_values(f: *const RpGgufFile) -> i64;
+    pub fn rp_gguf_value(f: *const RpGgufFile, i: i64) -> *const RpGgufValue;
+    pub fn rp_gguf_find(f: *const RpGgufFile, key: *const c_char) -> *const RpGgufValue;
+    pub fn rp_gguf_n_tensors(f: *const RpGgufFile) -> i64;
+    pub fn rp_gguf_tensor(f: *const RpGgufFile, i: i64) -> *const RpGgufTensor;
+    pub fn rp_gguf_find_tensor(f: *const RpGgufFile, name: *const c_char) -> *const RpGgufTensor;
+    pub fn rp_gguf_value_type_name(type_: RpGgufType) -> *const c_char;
+    pub fn rp_gguf_get_u32(f: *const RpGgufFile, key: *const c_char, out: *mut u32) -> RpStatus;
+    pub fn rp_gguf_get_f32(f: *const RpGgufFile, key: *const c_char, out: *mut f32) -> RpStatus;
+    pub fn rp_gguf_get_bool(f: *const RpGgufFile, key: *const c_char, out: *mut bool) -> RpStatus;
+    pub fn rp_gguf_get_string(f: *const RpGgufFile, key: *const c_char, out: *mut RpGgufString) -> RpStatus;
+    pub fn rp_gguf_string_at(value: *const RpGgufValue, i: u64) -> RpGgufString;
+    pub fn rp_gguf_number_at(value: *const RpGgufValue, i: u64) -> f64;
+    pub fn rp_gguf_next_string(cursor: *mut *const c_void) -> RpGgufString;
+}
+
+// ---- reprise/tokenizer.h ----
+#[repr(C)]
+pub struct RpTokenizer {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpChatTemplate {
+    _opaque: [u8; 0],
+}
+pub const RP_TOK_ADD_SPECIAL: c_int = 1;
+pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
+pub type RpChatKind = c_int;
+pub const RP_CHAT_CHATML: RpChatKind = 0;
+pub const RP_CHAT_LLAMA3: RpChatKind = 1;
+pub const RP_CHAT_MISTRAL: RpChatKind = 2;
+pub const RP_CHAT_GEMMA: RpChatKind = 3;
+pub const RP_CHAT_LLAMA2: RpChatKind = 4;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTokenList {
+    pub ids: *mut i32,
+    pub n: usize,
+    pub capacity: usize,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpUtf8Stream {
+    pub held: [c_uchar; 4],
+    pub n_held: c_uint,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpChatMessage {
+    pub role: *const c_char,
+    pub text: *const c_char,
+}
+extern "C" {
+    pub fn rp_token_list_free(list: *mut RpTokenList);
+    pub fn rp_token_list_push(list: *mut RpTokenList, id: i32) -> RpStatus;
+    pub fn rp_tokenizer_new(f: *const RpGgufFile, out: *mut *mut RpTokenizer) -> RpStatus;
+    pub fn rp_tokenizer_free(tk: *mut RpTokenizer);
+    pub fn rp_tokenizer_kind(tk: *const RpTokenizer) -> *const c_char;
+    pub fn rp_tokenizer_pre(tk: *const RpTokenizer) -> *const c_char;
+    pub fn rp_tokenizer_n_vocab(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_bos(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_eos(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
+    pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
+    pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
+    pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
+    pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_tokenize_masked(tk: *const RpTokenizer, text: *const c_char, control: *const bool, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_token_bytes(tk: *const RpTokenizer, id: i32, special: bool, out: *mut RpGgufString) -> RpStatus;
+    pub fn rp_utf8_feed(u: *mut RpUtf8Stream, bytes: *const c_char, n: usize, out: *mut c_char) -> usize;
+    pub fn rp_utf8_flush(u: *mut RpUtf8Stream, out: *mut c_char) -> usize;
+    pub fn rp_chat_template_of(f: *const RpGgufFile, tk: *const RpTokenizer, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_new(tk: *const RpTokenizer, name: *const c_char, text: *const c_char, n: usize, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_free(t: *mut RpChatTemplate);
+    pub fn rp_chat_detect(f: *const RpGgufFile, out: *mut RpChatKind) -> RpStatus;
+    pub fn rp_chat_from_name(name: *const c_char, out: *mut RpChatKind) -> RpStatus;
+    pub fn rp_chat_name(kind: RpChatKind) -> *const c_char;
+    pub fn rp_chat_tokenize_sized(tk: *const RpTokenizer, kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_chat_format_masked_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+    pub fn rp_chat_format_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, out: *mut *mut c_char) -> RpStatus;
+    pub fn rp_chat_template_format_sized(t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+    pub fn rp_chat_template_tokenize_sized(tk: *const RpTokenizer, t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_chat_template_render(t: *const RpChatTemplate, json: *const c_char, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
 }
 
 // ---- reprise/grammar.h ----
@@ -1189,6 +843,77 @@ extern "C" {
     pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
     pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
     pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
+}
+
+// ---- reprise/model.h ----
+#[repr(C)]
+pub struct RpModel {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpModelInfo {
+    pub arch: *const c_char,
+    pub name: *const c_char,
+    pub n_vocab: i32,
+    pub n_embd: i32,
+    pub n_layer: i32,
+    pub n_head: i32,
+    pub n_head_kv: i32,
+    pub head_dim: i32,
+    pub n_ff: i32,
+    pub n_ctx_train: i32,
+    pub window: i32,
+    pub n_layer_local: i32,
+    pub n_expert: i32,
+    pub n_expert_used: i32,
+    pub n_params: i64,
+    pub n_params_active: i64,
+    pub weight_bytes: usize,
+    pub decode_weight_bytes: usize,
+    pub adapter_warning: *const c_char,
+    pub n_layer_recurrent: i32,
+    pub n_layer_nextn: i32,
+    pub pooling: i32,
+    pub n_label: i32,
+    pub bidirectional: bool,
+    pub unused: [bool; 7],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpModelOptions {
+    pub progress: Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>,
+    pub user: *mut c_void,
+    pub copy: bool,
+    pub unused: [bool; 7],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpModelGraphOptions {
+    pub n_tok: i32,
+    pub n_ctx: i32,
+    pub n_out: i32,
+    pub kv_type: RpDtype,
+    pub expert_ids: bool,
+    pub draws: bool,
+    pub n_recent: i32,
+    pub n_states: i32,
+    pub embeddings: bool,
+    pub unused: [bool; 3],
+    pub n_seq: i32,
+    pub block: i32,
+    pub n_blocks: i32,
+}
+extern "C" {
+    pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
+    pub fn rp_model_add_adapter(m: *mut RpModel, path: *const c_char, scale: f32) -> RpStatus;
+    pub fn rp_model_open_memory(data: *const c_void, bytes: usize, name: *const c_char, out: *mut *mut RpModel) -> RpStatus;
+    pub fn rp_model_free(m: *mut RpModel);
+    pub fn rp_model_info(m: *const RpModel) -> *const RpModelInfo;
+    pub fn rp_model_file(m: *const RpModel) -> *const RpGgufFile;
+    pub fn rp_model_tokenizer(m: *const RpModel) -> *const RpTokenizer;
+    pub fn rp_model_graph_sized(m: *const RpModel, options: *const RpModelGraphOptions, options_bytes: usize, out: *mut *mut ComputeGraph) -> RpStatus;
+    pub fn rp_arch_name(i: c_int) -> *const c_char;
 }
 
 // ---- reprise/sampler.h ----
@@ -1271,6 +996,8 @@ pub const RP_STOP_CANCELLED: RpStopReason = 4;
 pub const RP_STOP_GRAMMAR: RpStopReason = 5;
 pub type RpPrefillProgress = Option<unsafe extern "C" fn(done: i64, total: i64, user: *mut c_void) -> bool>;
 pub type RpLogitsCallback = Option<unsafe extern "C" fn(i: usize, logits: *const f32, user: *mut c_void)>;
+pub type RpForceToken = Option<unsafe extern "C" fn(user: *mut c_void) -> i32>;
+pub type RpTokenCallback = Option<unsafe extern "C" fn(token: i32, user: *mut c_void) -> bool>;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpSessionOptions {
@@ -1315,6 +1042,8 @@ pub struct RpGenerateOptions {
     pub on_logprobs: Option<unsafe extern "C" fn(chosen: *const RpTokenLogprob, top: *const RpTokenLogprob, n_top: usize, user: *mut c_void) -> bool>,
     pub n_logprobs: i32,
     pub matcher: *mut RpMatcher,
+    pub force_token: RpForceToken,
+    pub on_token: RpTokenCallback,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1347,6 +1076,338 @@ extern "C" {
     pub fn rp_session_decode_plan(s: *const RpSession) -> *const ExecPlan;
     pub fn rp_generate_sized(s: *mut RpSession, sampler: *mut RpSampler, prompt: *const i32, n_prompt: usize, options: *const RpGenerateOptions, options_bytes: usize, result: *mut RpGenerateResult, result_bytes: usize) -> RpStatus;
     pub fn rp_stop_reason_name(reason: RpStopReason) -> *const c_char;
+}
+
+// ---- reprise/chat.h ----
+#[repr(C)]
+pub struct RpReplyParser {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpToolCallLog {
+    _opaque: [u8; 0],
+}
+pub type RpReplyEventKind = c_int;
+pub const RP_REPLY_TEXT: RpReplyEventKind = 0;
+pub const RP_REPLY_REASONING: RpReplyEventKind = 1;
+pub const RP_REPLY_CALL_BEGIN: RpReplyEventKind = 2;
+pub const RP_REPLY_CALL_ARGUMENTS: RpReplyEventKind = 3;
+pub const RP_REPLY_CALL_END: RpReplyEventKind = 4;
+pub const RP_REPLY_MALFORMED: RpReplyEventKind = 5;
+pub const RP_REPLY_END: RpReplyEventKind = 6;
+pub type RpReplyCallback = Option<unsafe extern "C" fn(event: *const RpReplyEvent, user: *mut c_void) -> bool>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpReplyFormat {
+    pub calls: *const c_char,
+    pub reasoning: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpReplyEvent {
+    pub kind: RpReplyEventKind,
+    pub call: i32,
+    pub text: *const c_char,
+    pub len: usize,
+    pub id: *const c_char,
+    pub name: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpReplyParserOptions {
+    pub format: RpReplyFormat,
+    pub tokenizer: *const RpTokenizer,
+    pub tools: *const c_char,
+    pub tools_bytes: usize,
+    pub in_reasoning: bool,
+    pub id_seed: u64,
+    pub max_call_bytes: usize,
+    pub on_event: RpReplyCallback,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpChatRequest {
+    pub json: *const c_char,
+    pub json_bytes: usize,
+    pub format: RpReplyFormat,
+    pub log: *const RpToolCallLog,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpChatPrompt {
+    pub format: RpReplyFormat,
+    pub in_reasoning: bool,
+    pub n_calls: i32,
+    pub n_replayed: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpChatOptions {
+    pub json: *const c_char,
+    pub json_bytes: usize,
+    pub format: RpReplyFormat,
+    pub log: *mut RpToolCallLog,
+    pub chat_template: *const RpChatTemplate,
+    pub context: *mut RpTokenList,
+    pub max_tokens: i32,
+    pub reasoning_budget: i32,
+    pub id_seed: u64,
+    pub prefill_progress: RpPrefillProgress,
+    pub on_event: RpReplyCallback,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpChatResult {
+    pub reason: RpStopReason,
+    pub n_prompt: i32,
+    pub n_kept: i32,
+    pub n_generated: i32,
+    pub n_reasoning: i32,
+    pub n_calls: i32,
+    pub n_replayed: i32,
+    pub prefill_s: f64,
+    pub decode_s: f64,
+    pub first_token_s: f64,
+}
+extern "C" {
+    pub fn rp_reply_format_detect(source: *const c_char, n: usize, out: *mut RpReplyFormat);
+    pub fn rp_reply_format_calls(i: usize) -> *const c_char;
+    pub fn rp_reply_format_reasoning(i: usize) -> *const c_char;
+    pub fn rp_reply_parser_new_sized(options: *const RpReplyParserOptions, options_bytes: usize, out: *mut *mut RpReplyParser) -> RpStatus;
+    pub fn rp_reply_parser_free(p: *mut RpReplyParser);
+    pub fn rp_reply_parser_bytes(p: *mut RpReplyParser, bytes: *const c_char, n: usize, control: bool) -> RpStatus;
+    pub fn rp_reply_parser_token(p: *mut RpReplyParser, id: i32) -> RpStatus;
+    pub fn rp_reply_parser_end(p: *mut RpReplyParser) -> RpStatus;
+    pub fn rp_reply_parser_in_reasoning(p: *const RpReplyParser) -> bool;
+    pub fn rp_reply_format_opens(format: *const RpReplyFormat, prompt: *const c_char, n: usize) -> bool;
+    pub fn rp_tool_call_log_new(max_bytes: usize, out: *mut *mut RpToolCallLog) -> RpStatus;
+    pub fn rp_tool_call_log_free(log: *mut RpToolCallLog);
+    pub fn rp_tool_call_log_put(log: *mut RpToolCallLog, id: *const c_char, text: *const c_char, n: usize) -> RpStatus;
+    pub fn rp_tool_call_log_find(log: *const RpToolCallLog, id: *const c_char, n: *mut usize) -> *const c_char;
+    pub fn rp_chat_prompt_sized(t: *const RpChatTemplate, request: *const RpChatRequest, request_bytes: usize, text: *mut *mut c_char, control: *mut *mut bool, out: *mut RpChatPrompt, out_bytes: usize) -> RpStatus;
+    pub fn rp_chat_generate_sized(s: *mut RpSession, sampler: *mut RpSampler, options: *const RpChatOptions, options_bytes: usize, result: *mut RpChatResult, result_bytes: usize) -> RpStatus;
+}
+
+// ---- reprise/convert.h ----
+pub type RpConvertProgress = Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpSynthOptions {
+    pub type_: *const c_char,
+    pub seed: u64,
+    pub hollow: bool,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTrainTokenizerOptions {
+    pub n_vocab: i32,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTrainInitOptions {
+    pub tokenizer: *const c_char,
+    pub seed: u64,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpRequantizeOptions {
+    pub imatrix: *const c_char,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpImatrixOptions {
+    pub chunk: i32,
+    pub n_threads: i32,
+    pub device: *const c_char,
+    pub dataset: *const c_char,
+    pub progress: RpConvertProgress,
+    pub user: *mut c_void,
+}
+extern "C" {
+    pub fn rp_synth_sized(preset: *const c_char, options: *const RpSynthOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
+    pub fn rp_model_open_preset(preset: *const c_char, type_: *const c_char, out: *mut *mut RpModel) -> RpStatus;
+    pub fn rp_synth_preset_name(i: c_int) -> *const c_char;
+    pub fn rp_synth_preset_help(i: c_int) -> *const c_char;
+    pub fn rp_train_tokenizer_sized(texts: *const RpGgufString, n_texts: usize, options: *const RpTrainTokenizerOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
+    pub fn rp_train_init_sized(preset: *const c_char, options: *const RpTrainInitOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
+    pub fn rp_requantize(in_: *const c_char, out: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
+    pub fn rp_requantize_with_sized(in_: *const c_char, out: *const c_char, type_: *const c_char, options: *const RpRequantizeOptions, options_bytes: usize) -> RpStatus;
+    pub fn rp_imatrix_sized(m: *const RpModel, ids: *const i32, n: usize, options: *const RpImatrixOptions, options_bytes: usize, path: *const c_char) -> RpStatus;
+    pub fn rp_merge_adapters(m: *const RpModel, path: *const c_char, type_: *const c_char, progress: RpConvertProgress, user: *mut c_void) -> RpStatus;
+    pub fn rp_convert_type_name(i: c_int) -> *const c_char;
+}
+
+// ---- reprise/cpu.h ----
+pub type RpCpuIsa = c_int;
+pub const RP_ISA_PLAIN: RpCpuIsa = 0;
+pub const RP_ISA_AVX2: RpCpuIsa = 1;
+pub const RP_ISA_AVX512_VNNI: RpCpuIsa = 2;
+pub const RP_ISA_NEON: RpCpuIsa = 3;
+pub const RP_ISA_NEON_DOTPROD: RpCpuIsa = 4;
+pub const RP_ISA_COUNT: RpCpuIsa = 5;
+pub type RpCpuPrefetchHint = c_int;
+pub const RP_PREFETCH_NONE: RpCpuPrefetchHint = 0;
+pub const RP_PREFETCH_L1: RpCpuPrefetchHint = 1;
+pub const RP_PREFETCH_L2: RpCpuPrefetchHint = 2;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpCpuPrefetch {
+    pub hint: RpCpuPrefetchHint,
+    pub distance: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpCpuPrefetchTrial {
+    pub prefetch: RpCpuPrefetch,
+    pub bytes_per_s: f64,
+    pub workers: c_int,
+    pub rounds: c_int,
+}
+extern "C" {
+    pub fn rp_cpu_isa() -> RpCpuIsa;
+    pub fn rp_cpu_isa_check() -> RpStatus;
+    pub fn rp_cpu_isa_name(isa: RpCpuIsa) -> *const c_char;
+    pub fn rp_cpu_isa_set(isa: RpCpuIsa) -> RpStatus;
+    pub fn rp_cpu_prefetch() -> RpCpuPrefetch;
+    pub fn rp_cpu_prefetch_set(prefetch: RpCpuPrefetch) -> RpStatus;
+    pub fn rp_cpu_prefetch_text(prefetch: RpCpuPrefetch, out: *mut c_char) -> *const c_char;
+    pub fn rp_cpu_prefetch_option(out: *mut RpCpuPrefetch, measure: *mut bool) -> RpStatus;
+    pub fn rp_cpu_prefetch_trials_sized(out: *mut RpCpuPrefetchTrial, trial_bytes: usize, max: c_int) -> c_int;
+}
+
+// ---- reprise/device.h ----
+#[repr(C)]
+pub struct RpCudaMemory {
+    _opaque: [u8; 0],
+}
+pub const RP_TUNED_CONSTANTS: c_int = 8;
+pub const RP_TUNED_CANDIDATES: c_int = 4;
+pub type RpTuningOrigin = c_int;
+pub const RP_TUNING_MODEL: RpTuningOrigin = 0;
+pub const RP_TUNING_MEASURED: RpTuningOrigin = 1;
+pub const RP_TUNING_CACHED: RpTuningOrigin = 2;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpCudaDeviceInfo {
+    pub name: [c_char; 256],
+    pub major: c_int,
+    pub minor: c_int,
+    pub n_sm: c_int,
+    pub total_bytes: usize,
+    pub free_bytes: usize,
+    pub l2_bytes: usize,
+    pub driver: c_int,
+    pub runtime: c_int,
+    pub has_code: bool,
+    pub has_loops: bool,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpDeviceMemory {
+    pub id: [c_char; 16],
+    pub index: c_int,
+    pub is_own: bool,
+    pub free_bytes: usize,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTunedConstant {
+    pub name: *const c_char,
+    pub value: c_int,
+    pub model: c_int,
+    pub n_candidates: c_int,
+    pub candidates: [c_int; 4],
+    pub us: [f64; 4],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpCudaTuningInfo {
+    pub origin: RpTuningOrigin,
+    pub text: [c_char; 512],
+    pub n_constants: c_int,
+    pub constants: [RpTunedConstant; 8],
+}
+extern "C" {
+    pub fn rp_cuda_probe(n_devices: *mut c_int) -> RpStatus;
+    pub fn rp_cuda_device_info_sized(index: c_int, out: *mut RpCudaDeviceInfo, out_bytes: usize) -> RpStatus;
+    pub fn rp_device_memory_sized(device: *const c_char, require_cuda: bool, out: *mut RpDeviceMemory, out_bytes: usize) -> RpStatus;
+    pub fn rp_cuda_copy_bandwidth(index: c_int, bytes: usize, bytes_per_s: *mut f64) -> RpStatus;
+    pub fn rp_cuda_tuning_info_sized(index: c_int, out: *mut RpCudaTuningInfo, out_bytes: usize) -> RpStatus;
+    pub fn rp_cuda_memory_new(index: c_int, bytes: usize, out: *mut *mut RpCudaMemory) -> RpStatus;
+    pub fn rp_cuda_memory_free(m: *mut RpCudaMemory);
+    pub fn rp_cuda_memory_data(m: *const RpCudaMemory) -> *mut c_void;
+    pub fn rp_cuda_memory_bytes(m: *const RpCudaMemory) -> usize;
+    pub fn rp_cuda_memory_device(m: *const RpCudaMemory) -> c_int;
+    pub fn rp_cuda_memory_write(m: *mut RpCudaMemory, at: usize, from: *const c_void, bytes: usize) -> RpStatus;
+    pub fn rp_cuda_memory_read(m: *const RpCudaMemory, at: usize, to: *mut c_void, bytes: usize) -> RpStatus;
+    pub fn rp_cuda_memory_copy(to: *mut RpCudaMemory, to_at: usize, from: *const RpCudaMemory, from_at: usize, bytes: usize) -> RpStatus;
+}
+
+// ---- reprise/embed.h ----
+#[repr(C)]
+pub struct RpEmbedder {
+    _opaque: [u8; 0],
+}
+pub type RpPooling = c_int;
+pub const RP_POOLING_DEFAULT: RpPooling = 0;
+pub const RP_POOLING_NONE: RpPooling = 1;
+pub const RP_POOLING_MEAN: RpPooling = 2;
+pub const RP_POOLING_CLS: RpPooling = 3;
+pub const RP_POOLING_LAST: RpPooling = 4;
+pub const RP_POOLING_RANK: RpPooling = 5;
+pub const RP_NORMALIZE_DEFAULT: c_int = 0;
+pub const RP_NORMALIZE_NONE: c_int = -1;
+pub const RP_NORMALIZE_MAX: c_int = -2;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEmbedderOptions {
+    pub n_ctx: i32,
+    pub n_threads: c_int,
+    pub pooling: RpPooling,
+    pub normalize: i32,
+    pub dimensions: i32,
+    pub prefill_chunk: i32,
+    pub passes: *const c_char,
+    pub device: *const c_char,
+    pub require_cuda: bool,
+    pub require_graph: bool,
+    pub unused: [bool; 2],
+    pub mode: RpExecMode,
+    pub repack: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEmbedderInfo {
+    pub n_out: i32,
+    pub n_ctx: i32,
+    pub pooling: RpPooling,
+    pub n_threads: i32,
+    pub arena: usize,
+    pub kv: usize,
+    pub device: *const c_char,
+    pub reason: *const c_char,
+    pub fell_back: bool,
+    pub unused: [bool; 7],
+}
+extern "C" {
+    pub fn rp_embedder_open_sized(m: *const RpModel, options: *const RpEmbedderOptions, options_bytes: usize, out: *mut *mut RpEmbedder) -> RpStatus;
+    pub fn rp_embedder_free(e: *mut RpEmbedder);
+    pub fn rp_embedder_info_sized(e: *const RpEmbedder, out: *mut RpEmbedderInfo, out_bytes: usize);
+    pub fn rp_embed(e: *mut RpEmbedder, tokens: *const i32, n: usize, out: *mut f32) -> RpStatus;
+    pub fn rp_embed_text(e: *mut RpEmbedder, text: *const c_char, len: usize, out: *mut f32) -> RpStatus;
+    pub fn rp_rerank(e: *mut RpEmbedder, query: *const c_char, query_len: usize, document: *const c_char, document_len: usize, score: *mut f32) -> RpStatus;
+    pub fn rp_pooling_name(pooling: RpPooling) -> *const c_char;
+    pub fn rp_pooling_from_name(name: *const c_char, out: *mut RpPooling) -> RpStatus;
 }
 
 // ---- reprise/engine.h ----
