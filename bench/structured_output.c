@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_TEXT = 64 << 20 };
+enum { MAX_TEXT = 64 << 20, SLOW_US = 20000 };
 
 typedef struct Times {
     double *us;
@@ -126,6 +126,8 @@ static int take(Bench *b, RpMatcher *m) {
         if (rp_matcher_mask(m, b->bits) != RP_OK) ok = -1;
         const double middle = now();
         keep(&b->mask, middle - start);
+        if (b->verbose && middle - start > SLOW_US)
+            printf("slow mask: %.0f us behind %zu tokens of %.60s\n", middle - start, i, b->text);
         if (ok == 1 && (b->bits[ids.ids[i] / 32] >> (ids.ids[i] % 32) & 1) == 0) ok = 0;
         if (ok == 1 && rp_matcher_accept(m, ids.ids[i]) != RP_OK) ok = -1;
         keep(&b->accept, now() - middle);

@@ -44,8 +44,23 @@ static RpStatus accepts_of(Lexer *l, const LexPair *pairs, size_t n, uint32_t *l
     return RP_OK;
 }
 
-/* The most safe characters that rest takes whatever they are. The head of a sequence decides: a repetition of any
- * character. */
+/* The most safe characters that a repetition takes whatever they are, also where finitely many texts are left out of
+ * one without end: some longer text always remains. */
+static uint32_t of_repetition(const RxPool *p, const RxNode *n) {
+    uint32_t most = RX_NO_LIMIT;
+    bool     any  = false;
+    if (n->kind == RX_KIND_REPEAT) return rp_rx_node(p, n->a)->any_char ? n->hi : 0;
+    if (n->kind != RX_KIND_AND) return 0;
+    for (uint32_t i = 0; i < n->b; i++) {
+        const RxNode *x = rp_rx_node(p, p->lists[n->a + i]);
+        if (x->kind == RX_KIND_NOT && rp_rx_node(p, x->a)->is_finite) continue;
+        if (x->kind != RX_KIND_REPEAT || x->hi != RX_NO_LIMIT || !rp_rx_node(p, x->a)->any_char) most = 0;
+        any = true;
+    }
+    return any ? most : 0;
+}
+
+/* The same of the rest of a lexeme: the head of a sequence decides. */
 static uint32_t any_chars(const RxPool *p, Rx rest) {
     const RxNode *n = rp_rx_node(p, rest);
     if (n->kind == RX_KIND_ALT) {
@@ -56,8 +71,9 @@ static uint32_t any_chars(const RxPool *p, Rx rest) {
         }
         return most;
     }
-    if (n->kind == RX_KIND_CAT) n = n->is_boolean ? rp_rx_node(p, RX_NONE) : rp_rx_node(p, n->a);
-    return n->kind == RX_KIND_REPEAT && rp_rx_node(p, n->a)->any_char ? n->hi : 0;
+    /* what stands behind a boolean head may be boolean too, but has a text: the head is not the whole */
+    if (n->kind == RX_KIND_CAT && !rp_rx_node(p, n->b)->is_boolean) n = rp_rx_node(p, n->a);
+    return of_repetition(p, n);
 }
 
 static RpStatus add_state(Lexer *l, const LexPair *pairs, size_t n, uint32_t *state) {

@@ -44,8 +44,8 @@ RpStatus rp_rx_open(RxPool *p) {
     p->memo_mask = MEMO - 1;
     p->n_classes = 256; /* until rp_rx_classes */
     for (int b = 0; b < 256; b++) p->class_of[b] = p->byte_of[b] = (uint8_t)b;
-    (void)rp_rx_intern(p, (RxNode){.kind = RX_KIND_NONE});
-    (void)rp_rx_intern(p, (RxNode){.kind = RX_KIND_EMPTY_TEXT, .nullable = true});
+    (void)rp_rx_intern(p, (RxNode){.kind = RX_KIND_NONE, .is_finite = true});
+    (void)rp_rx_intern(p, (RxNode){.kind = RX_KIND_EMPTY_TEXT, .nullable = true, .is_finite = true});
     (void)rp_rx_intern(p, (RxNode){.kind = RX_KIND_NOT, .nullable = true, .is_boolean = true, .a = RX_NONE});
     return p->status;
 }
@@ -65,11 +65,11 @@ Rx rp_rx_set(RxPool *p, const ByteSet *set) {
     if (memcmp(set, &none, sizeof none) == 0) return RX_NONE;
     for (size_t i = p->n_sets; i-- > 0;)
         if (memcmp(&p->sets[i], set, sizeof *set) == 0)
-            return rp_rx_intern(p, (RxNode){.kind = RX_KIND_SET, .a = (uint32_t)i});
+            return rp_rx_intern(p, (RxNode){.kind = RX_KIND_SET, .is_finite = true, .a = (uint32_t)i});
     const RpStatus st = RP_GROW(p->sets, p->set_room, p->n_sets + 1);
     if (st != RP_OK) return failed(p, st);
     p->sets[p->n_sets++] = *set;
-    return rp_rx_intern(p, (RxNode){.kind = RX_KIND_SET, .a = (uint32_t)p->n_sets - 1});
+    return rp_rx_intern(p, (RxNode){.kind = RX_KIND_SET, .is_finite = true, .a = (uint32_t)p->n_sets - 1});
 }
 
 Rx rp_rx_range(RxPool *p, unsigned lo, unsigned hi) {
@@ -97,6 +97,7 @@ static Rx cat_node(RxPool *p, Rx a, Rx b) {
     return rp_rx_intern(p, (RxNode){.kind       = RX_KIND_CAT,
                                     .nullable   = x.nullable && y.nullable,
                                     .is_boolean = x.is_boolean || y.is_boolean,
+                                    .is_finite  = x.is_finite && y.is_finite,
                                     .depth      = x.nullable ? deeper(x.depth, y.depth) : (uint16_t)(x.depth + 1),
                                     .a          = a,
                                     .b          = b});
@@ -166,14 +167,16 @@ static void merge_sets(RxPool *p, RxKind kind, size_t from) {
 /* Finds an equal list through the table: the hash of a list node is that of its operands. */
 static Rx intern_list(RxPool *p, RxKind kind, const Rx *list, size_t n) {
     uint32_t h     = kind;
-    RxNode   whole = {.kind = (uint8_t)kind, .nullable = kind == RX_KIND_AND, .b = (uint32_t)n};
-    bool     any   = false;
+    RxNode   whole = {
+          .kind = (uint8_t)kind, .nullable = kind == RX_KIND_AND, .is_finite = kind == RX_KIND_ALT, .b = (uint32_t)n};
+    bool any = false;
     for (size_t i = 0; i < n; i++) {
         const RxNode *x = &p->nodes[list[i]];
         h               = rp_mix(h, list[i]);
         whole.nullable  = kind == RX_KIND_AND ? whole.nullable && x->nullable : whole.nullable || x->nullable;
         whole.is_boolean |= x->is_boolean;
-        whole.depth = deeper(whole.depth, x->depth);
+        whole.is_finite = kind == RX_KIND_AND ? whole.is_finite || x->is_finite : whole.is_finite && x->is_finite;
+        whole.depth     = deeper(whole.depth, x->depth);
         any |= x->any_char;
     }
     whole.is_boolean |= kind == RX_KIND_AND;
@@ -281,6 +284,7 @@ Rx rp_rx_repeat(RxPool *p, Rx a, uint32_t lo, uint32_t hi) {
     return rp_rx_intern(p, (RxNode){.kind       = RX_KIND_REPEAT,
                                     .nullable   = lo == 0,
                                     .is_boolean = x.is_boolean,
+                                    .is_finite  = x.is_finite && hi != RX_NO_LIMIT,
                                     .depth      = (uint16_t)(x.depth + 1),
                                     .a          = a,
                                     .lo         = lo,

@@ -36,6 +36,7 @@ typedef struct RxNode {
     bool     nullable;
     bool     is_boolean; /* contains AND, NOT or MULTIPLE: may have no text without being RX_NONE */
     bool     any_char;   /* contains every safe character of a JSON string (vocab.h) as one whole text */
+    bool     is_finite;  /* has finitely many texts */
     uint8_t  alive;      /* of is_boolean: 0 not known, 1 has a text, 2 has none */
     uint16_t depth;      /* bounds the recursion of derivatives */
     uint32_t a, b, lo, hi;

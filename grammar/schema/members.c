@@ -178,6 +178,15 @@ static RpStatus find_others(Schema *s, const Shape *shape, const Patterns *p, Rx
     return s->rx->status;
 }
 
+static RpStatus listed_names(Schema *s, const Members *m, Rx *out) {
+    RpGgufString *names = malloc((m->n_named + 1) * sizeof *names);
+    if (names == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a grammar");
+    for (size_t i = 0; i < m->n_named; i++) names[i] = m->named[i].name;
+    const RpStatus st = rp_schema_texts(s, names, m->n_named, out);
+    free(names);
+    return st;
+}
+
 RpStatus rp_schema_members(Schema *s, const Shape *shape, Members *m) {
     Patterns patterns = {0};
     Rx       allowed, listed = RX_NONE;
@@ -191,8 +200,8 @@ RpStatus rp_schema_members(Schema *s, const Shape *shape, Members *m) {
         for (size_t k = 0; k < patterns.n; k++)
             if (rp_rx_match(s->rx, patterns.v[k].plain, name.ptr, name.len)) matches |= 1u << k;
         RP_TRY(value_of(s, shape, &patterns, matches, &name, &m->named[i].value));
-        listed = rp_rx_alt2(s->rx, listed, rp_schema_text(s, name.ptr, name.len));
     }
+    RP_TRY(listed_names(s, m, &listed));
     for (size_t i = 0; i < shape->forbidden.n; i++) {
         const RpGgufString name = name_of(s, shape->forbidden.v[i]);
         listed                  = rp_rx_alt2(s->rx, listed, rp_schema_text(s, name.ptr, name.len));

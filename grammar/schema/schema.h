@@ -139,10 +139,11 @@ Rx                    rp_schema_number(Schema *s, const Shape *shape);
 RP_NODISCARD RpStatus rp_schema_value(Schema *s, PartList *l, uint32_t next, uint32_t *node);
 
 /* Pieces of text. */
-uint32_t rp_schema_token(Schema *s, Rx token, uint32_t next);   /* whitespace, then the token */
-Rx       rp_schema_text(Schema *s, const char *text, size_t n); /* in a string, without quotes */
-Rx       rp_schema_quoted(Schema *s, Rx content);
-Rx       rp_schema_pattern(Schema *s, const char *pattern); /* of the syntax of pattern.h */
+uint32_t              rp_schema_token(Schema *s, Rx token, uint32_t next);   /* whitespace, then the token */
+Rx                    rp_schema_text(Schema *s, const char *text, size_t n); /* in a string, without quotes */
+RP_NODISCARD RpStatus rp_schema_texts(Schema *s, RpGgufString *texts, size_t n, Rx *out); /* one of them; sorts */
+Rx                    rp_schema_quoted(Schema *s, Rx content);
+Rx                    rp_schema_pattern(Schema *s, const char *pattern); /* of the syntax of pattern.h */
 
 /* number.c: numbers above or below a bound, without exponent. `lower`: at least the bound, else at most. */
 RP_NODISCARD RpStatus rp_schema_bound(Schema *s, RpGgufString bound, bool lower, bool exclusive, Rx *out);

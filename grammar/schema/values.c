@@ -58,8 +58,8 @@ static RpStatus literal(Schema *s, const JsonNode *value, uint32_t next, uint32_
     return s->rx->status;
 }
 
-/* One of the strings. Those that JSON has as they are share their beginnings. */
-static RpStatus string_content(Schema *s, RpGgufString *strings, size_t n, Rx *out) {
+/* Those that JSON has as they are share their beginnings. */
+RpStatus rp_schema_texts(Schema *s, RpGgufString *strings, size_t n, Rx *out) {
     size_t plain = 0;
     Rx     e     = RX_NONE;
     for (size_t i = 0; i < n; i++) {
@@ -134,7 +134,7 @@ RpStatus rp_schema_values(Schema *s, const Shape *shape, uint32_t next, uint32_t
     }
     if (st == RP_OK && n > 0) {
         Rx content;
-        st = string_content(s, strings, n, &content);
+        st = rp_schema_texts(s, strings, n, &content);
         if (shape->string != RX_ALL || shape->min_length > 0 || shape->max_length != UINT32_MAX) {
             plain.string = rp_rx_and(s->rx, shape->string, content);
             scalars      = rp_rx_alt2(s->rx, scalars, rp_schema_string(s, &plain));
