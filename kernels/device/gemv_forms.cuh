@@ -17,13 +17,17 @@
  *     STAGED                        columns are staged to dynamic shared memory
  *     FLOAT                         weights are float
  *     LARGE                         fragments of two runs (K types): the most registers
+ *     ANY_TYPE                      one kernel for weights of any quantised type
  *     MAX_COLUMNS                   that a block can multiply at a time
  *     min_blocks(c)                 resident blocks per multiprocessor for __launch_bounds__, with c columns
  *     matrix(w, work, i2, i3)       Weights: two rows of matrix w[:,:,i2,i3]
  *     matrices(a, b, work, i2)      Weights: one row of a[:,:,i2] and the same row of b[:,:,i2]
  *     product(work, w, cols, put)   the GEMV */
-template <RpDtype T> struct QuantWeights {
-    static constexpr bool FLOAT = false, LARGE = (int)Blocks<T>::RUNS == 2;
+template <RpDtype T> struct QuantForm {
+    static constexpr const char *NAME   = "quant_kernel";
+    static constexpr bool        STAGED = true, FLOAT = false, LARGE = (int)Blocks<T>::RUNS == 2;
+    static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
+    static constexpr int         min_blocks(int columns) { return rp_gemv_blocks(T, columns); }
 
     __device__ static OneMatrix<T> matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0, int64_t i3 = 0) {
         return {rp_planes<T>(w), (i2 + w.ne[2] * i3) * w.ne[1], work.rows, work.n / QuantType<T>::FRAG};
@@ -35,34 +39,42 @@ template <RpDtype T> struct QuantWeights {
             i2 * (int64_t)work.rows, work.rows, work.n / QuantType<T>::FRAG
         };
     }
-};
-
-template <RpDtype T> struct QuantForm : QuantWeights<T> {
-    static constexpr const char *NAME        = "quant_kernel";
-    static constexpr bool        STAGED      = true;
-    static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
-    static constexpr int         min_blocks(int columns) { return rp_gemv_blocks(T, columns); }
     template <class Weights, class Columns, class Put>
     __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns, const Put &put) {
         rp_gemv_quant<T>(work, w, columns, put);
     }
 };
 
-template <RpDtype T> struct DequantForm : QuantWeights<T> {
-    static constexpr const char *NAME        = "dequant_kernel";
-    static constexpr bool        STAGED      = false;
+/* Weights of any quantised type: the kernel reads the type of the tensor. */
+struct DequantForm {
+    static constexpr const char *NAME   = "dequant_kernel";
+    static constexpr bool        STAGED = false, FLOAT = false, LARGE = false, ANY_TYPE = true;
     static constexpr int         MAX_COLUMNS = 1;
-    /* The loads of codebook types need more registers than two resident blocks leave. */
-    static constexpr int min_blocks(int) { return __is_base_of(CodebookBlocks, Blocks<T>) ? 1 : 2; }
+    static constexpr int         min_blocks(int) { return 2; }
+
+    __device__ static DequantMatrix matrix(const RpTensorView &w, const GemvWork &work, int64_t i2 = 0,
+                                           int64_t i3 = 0) {
+        return {w.dtype, rp_planes_of(w), (i2 + w.ne[2] * i3) * w.ne[1], work.rows, rp_fragments(w.dtype, work.n)};
+    }
+    __device__ static TwoDequantMatrices matrices(const RpTensorView &a, const RpTensorView &b, const GemvWork &work,
+                                                  int64_t i2) {
+        return {
+            a.dtype,
+            {rp_planes_of(a), rp_planes_of(b)},
+            i2 * (int64_t)work.rows,
+            work.rows,
+            rp_fragments(a.dtype, work.n)
+        };
+    }
     template <class Weights, class Columns, class Put>
     __device__ static void product(const GemvWork &work, const Weights &w, const Columns &columns, const Put &put) {
-        rp_gemv_dequant<T>(work, w, columns, put);
+        rp_gemv_dequant(work, w, columns, put);
     }
 };
 
 template <RpDtype T> struct FloatForm {
     static constexpr const char *NAME   = "float_kernel";
-    static constexpr bool        STAGED = false, FLOAT = true, LARGE = false;
+    static constexpr bool        STAGED = false, FLOAT = true, LARGE = false, ANY_TYPE = false;
     static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
     static constexpr int         min_blocks(int columns) { return columns > 1 ? 2 : 3; }
 
@@ -87,10 +99,6 @@ template <RpDtype T, class Launch> static RpStatus rp_quant_form(const Launch &l
     return launch(QuantForm<T>());
 }
 
-template <RpDtype T, class Launch> static RpStatus rp_dequant_form(const Launch &launch) {
-    return launch(DequantForm<T>());
-}
-
 /* launch(form) with the form for f32, f16 or bf16 weights. `launch` is a generic lambda:
  *
  *     [&](auto form) { return RP_LAUNCH_FORM("linear", ctx, shape, form, linear_kernel<decltype(form)>, p); } */
@@ -110,11 +118,16 @@ template <class Launch> static RpStatus rp_for_quant_form(RpDtype type, const La
 template <class Launch> static RpStatus rp_for_form(RpDtype type, bool q8, const Launch &launch) {
     if (!rp_dtype_is_quant(type)) return rp_for_float_form(type, launch);
     if (q8) return rp_for_quant_form(type, launch);
-    return RP_FOR_QUANT(type, rp_dequant_form, launch);
+    return launch(DequantForm());
+}
+
+template <class Form> static inline LaunchShape rp_form_shape(LaunchShape shape) {
+    shape.any_type = shape.any_type || Form::ANY_TYPE;
+    return shape;
 }
 
 /* RP_LAUNCH of a kernel of this form. */
 #define RP_LAUNCH_FORM(op, ctx, shape, form, kernel, ...)                                                              \
-    RP_LAUNCH_AS(op, ctx, shape, decltype(form)::NAME, kernel, __VA_ARGS__)
+    RP_LAUNCH_AS(op, ctx, rp_form_shape<decltype(form)>(shape), decltype(form)::NAME, kernel, __VA_ARGS__)
 
 #endif

@@ -225,28 +225,118 @@ __device__ static inline void rp_gemv_quant(const GemvWork &work, const Weights 
     }
 }
 
-/* Weights are dequantised element by element and multiplied with f32 activations. This is the path without the
- * quantize pass, for comparisons with exact arithmetic; columns are not staged. */
-template <RpDtype T, class Weights, class Columns, class Put>
+/* ---- f32 columns ----
+ *
+ * The path without the quantize pass, for comparisons with exact arithmetic. It need not be fast: the type of the
+ * weights is an argument of the kernel, not of its template, as a kernel for each type took a third of nvcc's time. */
+
+/* Whether blocks of a quantised type have 32 elements, and so one fragment; else they have 256 and four. */
+__device__ static inline bool rp_has_small_blocks(RpDtype type) {
+    switch (type) {
+#define X(ID, ...)                                                                                                     \
+    case RP_##ID:                                                                                                      \
+        return (int)RP_##ID##_ELEMS == (int)RP_RUN;
+        RP_QUANTS(X)
+#undef X
+    default:
+        return false;
+    }
+}
+
+template <RpDtype T>
+__device__ static inline void rp_dequantize(const Planes &planes, int64_t first, unsigned f, float *v) {
+    const FragmentOf<T> w =
+        Blocks<T>::dequantize(Blocks<T>::load(Blocks<T>::row(planes, first), f), typename Blocks<T>::Lane((int)f));
+    for (int k = 0; k < QuantType<T>::FRAG / RP_SUM_BLOCK; k++)
+        for (int i = 0; i < RP_SUM_BLOCK; i++) v[k * RP_SUM_BLOCK + i] = rp_element<T>(w, k, i);
+}
+
+/* The elements of fragment f of the row whose first fragment is `first`, in the order of its sum blocks. */
+__device__ static RP_NOINLINE void rp_dequantize_fragment(RpDtype type, Planes planes, int64_t first, unsigned f,
+                                                          float *v) {
+    switch (type) {
+#define X(ID, ...)                                                                                                     \
+    case RP_##ID:                                                                                                      \
+        return rp_dequantize<RP_##ID>(planes, first, f, v);
+        RP_QUANTS(X)
+#undef X
+    default:
+        return;
+    }
+}
+
+/* As QuantRows, OneMatrix and TwoMatrices. */
+struct DequantRows {
+    RpDtype type;
+    Planes  planes[RP_GEMV_ROWS];
+    int64_t first_frag[RP_GEMV_ROWS];
+};
+
+struct DequantMatrix {
+    RpDtype type;
+    Planes  planes;
+    int64_t first;
+    int     rows, n_frags;
+
+    __device__ DequantRows at(int m) const {
+        const int last = rows - 1;
+        return two(m < last ? m : last, m + 1 < last ? m + 1 : last);
+    }
+    __device__ DequantRows two(int a, int b) const {
+        return {
+            type, {planes,                planes               },
+             {(first + a) * n_frags, (first + b) * n_frags}
+        };
+    }
+};
+
+struct TwoDequantMatrices {
+    RpDtype type;
+    Planes  planes[RP_GEMV_ROWS];
+    int64_t first;
+    int     rows, n_frags;
+
+    __device__ DequantRows at(int m) const {
+        const int64_t first_frag = (first + (m < rows ? m : rows - 1)) * n_frags;
+        return {
+            type, {planes[0],  planes[1] },
+             {first_frag, first_frag}
+        };
+    }
+};
+
+__device__ static inline Planes rp_planes_of(const RpTensorView &w) {
+    return {(const uint8_t *)w.data, w.ne[0] * w.ne[1] * w.ne[2] * w.ne[3] / (rp_has_small_blocks(w.dtype) ? 32 : 256)};
+}
+
+/* Fragments of a row of n elements. */
+__device__ static inline int rp_fragments(RpDtype type, int n) {
+    return n / (rp_has_small_blocks(type) ? RP_RUN : 2 * RP_RUN);
+}
+
+/* Weights are dequantised element by element and multiplied with f32 activations; columns are not staged. */
+template <class Weights, class Columns, class Put>
 __device__ static inline void rp_gemv_dequant(const GemvWork &work, const Weights &weights, Columns columns,
                                               const Put &put) {
-    constexpr int FRAG    = QuantType<T>::FRAG;
-    const int     n_frags = work.n / FRAG;
-    weights.at(rp_gemv_warp_row(work, 0)).prefetch_and_wait(work, n_frags);
+    rp_gemv_wait(work);
     columns.open();
     for (int tile = 0; tile < work.n_tiles; tile++) {
         if (tile > 0 && rp_gemv_block_row(work, tile) >= work.rows) break;
-        const QuantRows<T> rows                 = weights.at(rp_gemv_warp_row(work, tile));
-        float              acc[RP_GEMV_ROWS][1] = {};
+        const DequantRows rows    = weights.at(rp_gemv_warp_row(work, tile));
+        const bool        small   = rp_has_small_blocks(rows.type);
+        const int         n_frags = rp_fragments(rows.type, work.n), frag = small ? RP_RUN : 2 * RP_RUN;
+        float             acc[RP_GEMV_ROWS][1] = {};
         for (int f = work.inactive ? n_frags : rp_gemv_lane_frag(work); f < n_frags; f += work.split * RP_WARP)
-#pragma unroll
             for (int r = 0; r < RP_GEMV_ROWS; r++) {
-                const FragmentOf<T> w =
-                    Blocks<T>::dequantize(Blocks<T>::load(rows.row(r), (unsigned)f), typename Blocks<T>::Lane(f));
-                for (int k = 0; k < FRAG / RP_SUM_BLOCK; k++)
-                    for (int i = 0; i < RP_SUM_BLOCK; i++)
-                        acc[r][0] = fmaf(rp_element<T>(w, k, i), columns.at(rp_sum_block<T>(f, k) * RP_SUM_BLOCK + i),
-                                         acc[r][0]);
+                float   v[2 * RP_RUN];
+                float   sum   = acc[r][0];
+                int64_t place = small ? SmallBlocks::first_sum_block(f) : SuperBlocks::first_sum_block(f);
+                rp_dequantize_fragment(rows.type, rows.planes[r], rows.first_frag[r], (unsigned)f, v);
+                for (int i = 0; i < frag; i++) {
+                    if (i == RP_RUN) place += RP_RUN_STRIDE - RP_RUN / RP_SUM_BLOCK;
+                    sum = fmaf(v[i], columns.at(place * RP_SUM_BLOCK + i), sum);
+                }
+                acc[r][0] = sum;
             }
         rp_gemv_finish<1, RP_GEMV_WARPS>(work, tile, acc, put);
     }
