@@ -25,7 +25,7 @@
  *     product(work, w, cols, put)   the GEMV */
 template <RpDtype T> struct QuantForm {
     static constexpr const char *NAME   = "quant_kernel";
-    static constexpr bool        STAGED = true, FLOAT = false, LARGE = (int)Blocks<T>::RUNS == 2;
+    static constexpr bool        STAGED = true, FLOAT = false, LARGE = (int)Blocks<T>::RUNS == 2, ANY_TYPE = false;
     static constexpr int         MAX_COLUMNS = RP_GEMV_COLUMNS;
     static constexpr int         min_blocks(int columns) { return rp_gemv_blocks(T, columns); }
 
