@@ -134,7 +134,7 @@ static void check_tiny(const char *name, bool without) {
 
 /* Slow builds and the simulated device run every model as users do, and plans without passes of some of them: other
  * builds run those of all, and so does every test with REPRISE_TEST_EVERY_MODEL. */
-#ifdef RP_TEST_SLOW
+#if defined(RP_TEST_SLOW) || defined(__SANITIZE_ADDRESS__)
 enum { EVERY_WITHOUT = 4 };
 #else
 enum { EVERY_WITHOUT = 1 };
