@@ -179,7 +179,7 @@ sample|device/sample_search.cuh|s/width > ALL_IDS ?/!@ \&\& &/|parts of a range 
 sample|device/sample_search.cuh|s/r\.hi + 1)/r.hi + (@ ? 0 : 1))/|the largest key of a range left out
 sample|device/sample.cuh|s/if (id < first ||/if ((!@ \&\& id < first) ||/|a recent token of an earlier slice
 sample|sample.cu|s/(start > 0 ? shared\.sums\[start - 1\] : 0)/(@ ? 0 : &)/|a bin with the weight of those before it
-sample|device/sample_search.cuh|s/if (least > kept\.key)/if (!@ \&\& least > kept.key)/|no min-p
+sample|sample.cu|s/key > least ? key : least/!@ \&\& key > least ? key : least/|no min-p
 BUGS
 }
 
