@@ -83,7 +83,7 @@ RP_API void rp_engine_free(RpEngine *e); /* NULL is allowed. Requests that are n
 typedef struct RpRequest {
     const int32_t     *prompt; /* [n_prompt], at least one; copied */
     size_t             n_prompt;
-    RpSampler         *sampler;    /* borrowed until the last event of the request: one sampler for each request */
+    RpSampler         *sampler;    /* borrowed until the last event of the request or rp_engine_free; one for each */
     int32_t            max_tokens; /* 0: until the context is full */
     const char *const *stop;       /* stop strings as in RpGenerateOptions; copied */
     size_t             n_stop;
@@ -94,10 +94,15 @@ typedef struct RpRequest {
                                    after all of them, and keeps those that the sampler would have drawn: the reply is
                                    the same. Guesses that cost more time than they save are left out */
     void              *user;
+    /* Or NULL: borrowed like the sampler. The reply is held to its grammar, as in RpGenerateOptions. */
+    RpMatcher *matcher;
+    bool (*on_logprobs)(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top,
+                        void *user); /* as in RpGenerateOptions; called by rp_engine_step */
+    int32_t n_logprobs;              /* 0 to n_vocab */
 } RpRequest;
 
 /* Queues a request. The sampler accepts the prompt. RP_E_ARG for an empty prompt, an id outside the vocabulary, a
- * sampler for another vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does not leave
+ * sampler or a matcher for another vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does not leave
  * room for one token; RP_E_NOMEM. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus        rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t request_bytes,
                                                         uint64_t *id);

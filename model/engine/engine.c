@@ -211,7 +211,7 @@ void rp_engine_free(RpEngine *e) {
 
 /* Room for the events of one step with one more request. */
 static RpStatus make_room(RpEngine *e, const Request *r) {
-    const size_t events = e->needs_events + (size_t)r->given.n_draft + 2, texts = e->needs_texts + r->text_room;
+    const size_t events = e->needs_events + r->n_events, texts = e->needs_texts + r->text_room;
     if (events > e->room_events) {
         EngineEvent *more = realloc(e->events, 2 * events * sizeof *more);
         if (more == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the events of an engine");
@@ -245,7 +245,7 @@ RpStatus rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t reque
     }
     for (int32_t i = 0; i < r->n_prompt; i++) rp_sampler_accept(given.sampler, r->tokens[i]);
     r->id = e->next_id++;
-    e->needs_events += (size_t)r->given.n_draft + 2;
+    e->needs_events += r->n_events;
     e->needs_texts += r->text_room;
     e->pending++;
     rp_engine_queue(e, r);
@@ -277,7 +277,7 @@ void rp_request_end(Request *r) {
     RpEngine *e = r->engine;
     rp_engine_unlink(e, r);
     rp_request_release(r);
-    e->needs_events -= (size_t)r->given.n_draft + 2;
+    e->needs_events -= r->n_events;
     e->needs_texts -= r->text_room;
     e->pending--;
     rp_request_free(r);

@@ -10,11 +10,12 @@
 #include "model/engine/blocks.h"
 #include "model/engine/states.h"
 #include "model/runner.h"
+#include "model/structured.h"
 #include "model/text/text_out.h"
 
 #include "reprise/engine.h"
 
-enum { MAX_SEQ = 64, MAX_DRAFT = 15, ENGINE_RUNNERS = 20, AGING_STEPS = 256 };
+enum { MAX_SEQ = 64, MAX_DRAFT = 15, MAX_FORCED = 32, ENGINE_RUNNERS = 20, AGING_STEPS = 256 };
 
 typedef struct Request Request;
 struct Request {
@@ -27,6 +28,8 @@ struct Request {
     RpGenerateOptions options;
     const char      **stops; /* with their texts behind them; or NULL */
     TextOut           out;
+    Structured        structured;
+    RpTokenLogprob   *top;    /* [given.n_logprobs], or NULL */
     int32_t          *tokens; /* [n_ctx]: prompt and reply */
     int32_t           n_prompt, n_tokens, n_done;
     int32_t          *blocks; /* [n_ctx / block]: of its positions, the first n_blocks */
@@ -40,6 +43,7 @@ struct Request {
     double            accepts;    /* share of its guesses that were right lately */
     uint64_t          last_draft; /* step of its latest guess */
     size_t            text_room;  /* bytes of its events in one step, at most */
+    size_t            n_events;   /* of one step, at most */
 };
 
 /* A token of a step. */

@@ -26,6 +26,8 @@ static RpStatus check(const RpEngine *e, const RpRequest *r) {
         return rp_fail(RP_E_ARG, "a priority of %d: must be from %d to %d", r->priority, -MAX_PRIORITY, MAX_PRIORITY);
     if (r->n_draft < 0 || r->n_draft > MAX_DRAFT)
         return rp_fail(RP_E_ARG, "guesses of %d tokens: must be from 0 to %d", r->n_draft, MAX_DRAFT);
+    if (r->n_logprobs < 0 || r->n_logprobs > n_vocab)
+        return rp_fail(RP_E_ARG, "n_logprobs %d: must be from 0 to %d", r->n_logprobs, n_vocab);
     for (size_t i = 0; i < r->n_stop; i++)
         if (r->stop == NULL || r->stop[i] == NULL)
             return rp_fail(RP_E_ARG, "stop string %zu of %zu is NULL", i, r->n_stop);
@@ -59,10 +61,11 @@ static RpStatus copy_stops(Request *r, const RpRequest *from) {
     return RP_OK;
 }
 
-/* Bytes that the events of one step can hold: of n tokens, and of the last event. */
-static size_t text_room(const RpEngine *e, const Request *r) {
-    const size_t held = rp_stop_match_longest(&r->out.stop), n = (size_t)r->given.n_draft + 1;
-    return n * (4 * (e->longest_piece + held) + 16) + 4 * held + 16 + ERROR_BYTES;
+/* The most events of one step, with one of its end; and the bytes of their texts. */
+static void count_room(const RpEngine *e, Request *r) {
+    const size_t held = rp_stop_match_longest(&r->out.stop), forced = r->given.matcher != NULL ? MAX_FORCED : 0;
+    r->n_events  = (size_t)r->given.n_draft + 2 + forced;
+    r->text_room = r->n_events * (4 * (e->longest_piece + held) + 16) + ERROR_BYTES;
 }
 
 RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
@@ -91,19 +94,25 @@ RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
     RpStatus st = r->tokens == NULL || r->blocks == NULL ? rp_fail(RP_E_NOMEM, "out of memory for a request")
                                                          : copy_stops(r, from);
     if (st == RP_OK) st = rp_text_out_open(&r->out, rp_model_tokenizer(e->model), &r->options);
+    if (st == RP_OK && from->n_logprobs > 0 && (r->top = malloc((size_t)from->n_logprobs * sizeof *r->top)) == NULL)
+        st = rp_fail(RP_E_NOMEM, "out of memory for a request");
+    if (st == RP_OK)
+        st = rp_structured_open(&r->structured, from->matcher, from->sampler, rp_sampler_n_vocab(from->sampler));
     if (st != RP_OK) {
         rp_request_free(r);
         return st;
     }
     memcpy(r->tokens, from->prompt, from->n_prompt * sizeof *r->tokens);
-    r->text_room = text_room(e, r);
-    *out         = r;
+    count_room(e, r);
+    *out = r;
     return RP_OK;
 }
 
 void rp_request_free(Request *r) {
     if (r == NULL) return;
     rp_text_out_close(&r->out);
+    rp_structured_close(&r->structured, r->given.sampler);
+    free(r->top);
     free(r->stops);
     free(r->tokens);
     free(r->blocks);

@@ -61,28 +61,85 @@ static Ending ending_of(Request *r, int32_t token) {
     is.status = rp_text_out_put(&r->out, token, &is.end, &is.reason);
     if (is.status != RP_OK) is.end = true;
     if (is.end) return is;
-    if (r->given.max_tokens > 0 && r->n_generated >= r->given.max_tokens) is.end = true, is.reason = RP_STOP_LIMIT;
-    if (!is.end && r->n_done == r->engine->o.n_ctx) is.end = true, is.reason = RP_STOP_CONTEXT;
+    if (rp_matcher_finished(r->given.matcher))
+        is.end = true, is.reason = RP_STOP_GRAMMAR;
+    else if (r->given.max_tokens > 0 && r->n_generated >= r->given.max_tokens)
+        is.end = true, is.reason = RP_STOP_LIMIT;
+    else if (r->n_tokens == r->engine->o.n_ctx)
+        is.end = true, is.reason = RP_STOP_CONTEXT;
     return is;
 }
 
-/* Samples the token after column i and tells of it. *next: the token; false at the end of the reply. */
-static bool sample(Request *r, const float *logits, int32_t *next) {
+/* Tells of a token, or of the failure to sample one. False at the end of the reply. */
+static bool tell(Request *r, int32_t token, RpStatus st) {
     const size_t  text = r->engine->n_texts;
     RpEngineEvent v    = {.token = -1};
-    Ending        is   = {.end = true};
-    is.status          = rp_sampler_sample(r->given.sampler, logits, next);
-    if (is.status == RP_OK) {
+    Ending        is   = {.end = true, .status = st};
+    if (st == RP_OK) {
         if (r->n_generated++ == 0) r->first_s = rp_seconds();
         r->engine->stats.generated++;
-        v.token = *next;
-        is      = ending_of(r, *next);
+        v.token = token;
+        is      = ending_of(r, token);
     }
-    if (is.end && is.status == RP_OK) rp_text_out_rest(&r->out);
+    if (st == RP_E_CANCELLED) is.status = RP_OK, is.reason = RP_STOP_CANCELLED; /* by on_logprobs */
+    if (is.end && is.status == RP_OK && is.reason != RP_STOP_CANCELLED) rp_text_out_rest(&r->out);
     v.end = is.end, v.status = is.status, v.reason = is.reason;
     r->ended = is.end;
     rp_request_event(r, &v, text);
     return !is.end;
+}
+
+static RpStatus note_logprobs(const Request *r, const float *logits, int32_t token) {
+    RpTokenLogprob chosen;
+    if (r->given.on_logprobs == NULL) return RP_OK;
+    RP_TRY(rp_logprobs(logits, rp_sampler_n_vocab(r->given.sampler), token, &chosen, r->top, r->given.n_logprobs));
+    if (r->given.on_logprobs(&chosen, r->top, (size_t)r->given.n_logprobs, r->given.user)) return RP_OK;
+    return rp_fail(RP_E_CANCELLED, "a reply");
+}
+
+/* Takes the next token that the grammar forces, if there is one. */
+static RpStatus forced_token(Request *r, int32_t *token, bool *found) {
+    Structured *x = &r->structured;
+    *found        = x->matcher != NULL && x->n_taken < x->forced.n;
+    if (!*found) return RP_OK;
+    *token = x->forced.ids[x->n_taken++];
+    rp_sampler_accept(r->given.sampler, *token);
+    return rp_matcher_accept(x->matcher, *token);
+}
+
+/* The token after a column: forced, or sampled among those that the grammar allows. */
+static RpStatus next_token(Request *r, const float *logits, int32_t *token) {
+    bool found;
+    RP_TRY(forced_token(r, token, &found));
+    if (found) return RP_OK;
+    RP_TRY(rp_structured_mask(&r->structured));
+    RP_TRY(rp_sampler_sample(r->given.sampler, logits, token));
+    RP_TRY(rp_structured_accept(&r->structured, *token));
+    return note_logprobs(r, logits, *token);
+}
+
+static bool sample(Request *r, const float *logits, int32_t *token) {
+    const RpStatus st = next_token(r, logits, token);
+    return tell(r, *token, st);
+}
+
+/* Appends the tokens that have to come next; the next step runs them. As many as there is room for events. */
+static void append_forced(Request *r) {
+    Structured *x  = &r->structured;
+    RpStatus    st = RP_OK;
+    if (x->matcher == NULL) return;
+    if (x->n_taken == x->forced.n) {
+        x->forced.n = x->n_taken = 0;
+        st                       = rp_matcher_forced(x->matcher, &x->forced);
+    }
+    for (int i = 0; i < MAX_FORCED - 1; i++) {
+        bool    found = false;
+        int32_t token = -1;
+        if (st == RP_OK) st = forced_token(r, &token, &found);
+        if (st == RP_OK && !found) return;
+        if (!tell(r, token, st)) return;
+        r->tokens[r->n_tokens++] = token;
+    }
 }
 
 /* Publishes the blocks that are full now. States that were kept go beside them, others are given back. If that of the
@@ -142,6 +199,7 @@ static void finish_columns(RpEngine *e, Column *c, int32_t n, int32_t *out, cons
         r->n_done++;
         right++;
     }
+    if (!r->ended) append_forced(r);
     if (guesses > 0) count_guesses(e, r, guesses, right - 1);
     choose_state(e, r, c, n, right);
     publish(e, r, c, n);

@@ -245,6 +245,7 @@ MEMBERS = {
     "RpRequest.prompt": ["NULL"], "RpRequest.n_prompt": ["0", "65"], "RpRequest.sampler": ["NULL"],
     "RpRequest.max_tokens": ["-1", "INT32_MIN"], "RpRequest.stop": [], "RpRequest.n_stop": [],
     "RpRequest.ignore_end": [], "RpRequest.print_special": [], "RpRequest.user": [],
+    "RpRequest.matcher": [], "RpRequest.on_logprobs": [], "RpRequest.n_logprobs": ["-1", "INT32_MAX"],
     "RpRequest.priority": ["-1001", "INT32_MAX"], "RpRequest.n_draft": ["-1", "16"],
     "RpGenerateOptions.tokens": [], "RpGenerateOptions.matcher": ["x->matcher"],
     "RpReplyParserOptions.format": ['(RpReplyFormat){"no such", NULL}', '(RpReplyFormat){NULL, "no such"}'],

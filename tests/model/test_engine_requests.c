@@ -104,6 +104,7 @@ Test(engine_requests, bad_requests_are_refused) {
     ADD_REFUSED(RP_E_ARG, "a reply of -1 tokens", r.max_tokens = -1);
     ADD_REFUSED(RP_E_ARG, "a priority of 1001: must be from -1000 to 1000", r.priority = 1001);
     ADD_REFUSED(RP_E_ARG, "guesses of 16 tokens: must be from 0 to 15", r.n_draft = 16);
+    ADD_REFUSED(RP_E_ARG, "n_logprobs -1: must be from 0 to", r.n_logprobs = -1);
     ADD_REFUSED(RP_E_ARG, "stop string 1 of 2 is NULL", r.stop = stop, r.n_stop = 2);
     ADD_REFUSED(RP_E_ARG, "stop string 0 is empty", r.stop = empty, r.n_stop = 1);
     cr_expect_eq(rp_engine_pending(engine), 0);
@@ -177,6 +178,114 @@ Test(engine_requests, text_and_endings_are_those_of_rp_generate) {
         cr_expect_eq(strlen(got), want.n, CASE(i));
         cr_expect_arr_eq(got, want.bytes, want.n, CASE(i));
     }
+}
+
+static RpTokenLogprob noted[2][200][3]; /* by rp_generate, by the engine: of the token, and of the two most probable */
+static int            n_noted[2];
+
+static bool note(int which, const RpTokenLogprob *chosen, const RpTokenLogprob *top) {
+    RpTokenLogprob *to = noted[which][n_noted[which]++];
+    to[0] = *chosen, to[1] = top[0], to[2] = top[1];
+    return true;
+}
+
+static bool note_of_generate(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n, void *user) {
+    (void)n, (void)user;
+    return note(0, chosen, top);
+}
+
+static bool note_of_engine(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n, void *user) {
+    (void)n, (void)user;
+    return note(1, chosen, top);
+}
+
+static bool stop_at_three(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n, void *user) {
+    (void)n, (void)user;
+    return note(1, chosen, top) && n_noted[1] < 3;
+}
+
+/* The demo model has a tokenizer of words: its grammars force tokens. */
+Test(engine_requests, a_grammar_and_log_probabilities_are_those_of_rp_generate) {
+    static const char *const patterns[] = {
+        "(In the beginning God created the heaven|And the earth was without form)[a-z ]{0,20}\\.",
+        "[A-Z][a-z]+ and [A-Z][a-z]+", "abcabcabcabcabcabcabcabcabc[0-9]+x"};
+    RpModel        *demo;
+    RpGrammarVocab *vocab;
+    RpSampler      *sampler;
+    RpEngine       *e;
+    RpSamplerParams params = rp_sampler_defaults();
+    RpTokenList     ids    = {0};
+    params.temperature     = 1.0f;
+    OK(rp_model_open(RP_SOURCE_DIR "/assets/demo.gguf", NULL, &demo));
+    OK(rp_grammar_vocab_new(rp_model_tokenizer(demo), &vocab));
+    OK(rp_sampler_new(&params, rp_model_info(demo)->n_vocab, &sampler));
+    OK(rp_engine_open(demo, &(RpEngineOptions){.n_ctx = 128, .n_seq = 2, .n_threads = 1}, &e));
+    OK(rp_tokenize(rp_model_tokenizer(demo), "And God said", 12, 0, &ids));
+    for (int i = 0; i < 3; i++)
+        for (int draft = 0; draft <= 4; draft += 4) {
+            RpGrammar       *grammar;
+            RpMatcher       *matcher;
+            RpSession       *s;
+            RpGenerateResult want;
+            RpTokenList      tokens = {0}, got = {0};
+            RpEngineEvent    v = {.end = false};
+            uint64_t         id;
+            OK(rp_grammar_regex(patterns[i], strlen(patterns[i]), &grammar));
+            OK(rp_matcher_new(grammar, vocab, &matcher));
+            OK(rp_session_open(demo, &(RpSessionOptions){.n_ctx = 128, .n_threads = 1}, &s));
+            n_noted[0] = n_noted[1] = 0;
+            rp_sampler_reset(sampler);
+            OK(rp_generate(s, sampler, ids.ids, ids.n,
+                           &(RpGenerateOptions){.max_tokens  = 60,
+                                                .tokens      = &tokens,
+                                                .matcher     = matcher,
+                                                .n_logprobs  = 2,
+                                                .on_logprobs = note_of_generate},
+                           &want));
+            rp_sampler_reset(sampler);
+            rp_matcher_reset(matcher);
+            OK(rp_engine_add(e,
+                             &(RpRequest){.prompt      = ids.ids,
+                                          .n_prompt    = ids.n,
+                                          .sampler     = sampler,
+                                          .max_tokens  = 60,
+                                          .matcher     = matcher,
+                                          .n_draft     = draft,
+                                          .n_logprobs  = 2,
+                                          .on_logprobs = note_of_engine},
+                             &id));
+            while (rp_engine_pending(e) > 0) {
+                OK(rp_engine_step(e));
+                while (rp_engine_poll(e, &v))
+                    if (v.token >= 0) OK(rp_token_list_push(&got, v.token));
+            }
+            cr_expect(v.end && v.status == RP_OK && v.reason == want.reason, "pattern %d: %s", i, v.error);
+            cr_assert_eq(got.n, tokens.n, CASE(i, draft));
+            cr_expect_arr_eq(got.ids, tokens.ids, got.n * sizeof *got.ids, CASE(i, draft));
+            cr_expect(i == 1 || n_noted[0] < (int)tokens.n, "pattern %d forces no token", i);
+            cr_assert_eq(n_noted[1], n_noted[0], CASE(i, draft));
+            cr_expect_arr_eq(noted[1], noted[0], sizeof noted[0][0] * (size_t)n_noted[0], CASE(i, draft));
+            rp_token_list_free(&tokens), rp_token_list_free(&got);
+            rp_session_free(s), rp_matcher_free(matcher), rp_grammar_free(grammar);
+        }
+    n_noted[1] = 0;
+    uint64_t      id;
+    RpEngineEvent v = {.end = false};
+    OK(rp_engine_add(e,
+                     &(RpRequest){.prompt      = ids.ids,
+                                  .n_prompt    = ids.n,
+                                  .sampler     = sampler,
+                                  .max_tokens  = 60,
+                                  .n_logprobs  = 2,
+                                  .on_logprobs = stop_at_three},
+                     &id));
+    for (int step = 0; step < 4 && !v.end; step++) {
+        OK(rp_engine_step(e));
+        while (rp_engine_poll(e, &v)) continue;
+    }
+    cr_expect(v.end && v.status == RP_OK && v.reason == RP_STOP_CANCELLED, "%s", rp_last_error());
+    rp_token_list_free(&ids), rp_engine_free(e), rp_sampler_free(sampler), rp_grammar_vocab_free(vocab),
+        rp_model_free(demo);
 }
 
 Test(engine_requests, a_cancelled_request_ends_before_the_next_step) {
