@@ -960,7 +960,7 @@ class RpRequantizeOptions(ct.Structure): # 24 bytes
             ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
 
 
-class RpRequest(ct.Structure): # 72 bytes
+class RpRequest(ct.Structure): # 96 bytes
     prompt: int | None
     n_prompt: int
     sampler: int | None
@@ -972,9 +972,15 @@ class RpRequest(ct.Structure): # 72 bytes
     priority: int
     n_draft: int
     user: int | None
+    matcher: int | None
+    on_logprobs: Any
+    n_logprobs: int
     _fields_ = [("prompt", ct.c_void_p), ("n_prompt", ct.c_uint64), ("sampler", ct.c_void_p),
             ("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("ignore_end", ct.c_bool),
-            ("print_special", ct.c_bool), ("priority", ct.c_int32), ("n_draft", ct.c_int32), ("user", ct.c_void_p)]
+            ("print_special", ct.c_bool), ("priority", ct.c_int32), ("n_draft", ct.c_int32), ("user", ct.c_void_p),
+            ("matcher", ct.c_void_p),
+            ("on_logprobs", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_void_p)),
+            ("n_logprobs", ct.c_int32)]
 
 
 class RpReshapeParams(ct.Structure): # 32 bytes

@@ -573,7 +573,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineMemory, n_blocks), 44, "RpEngineMemory.n_blocks");
     assert_eq!(offset!(RpEngineMemory, block), 48, "RpEngineMemory.block");
     assert_eq!(offset!(RpEngineMemory, n_states), 52, "RpEngineMemory.n_states");
-    assert_eq!((size_of::<RpRequest>(), align_of::<RpRequest>()), (72, 8), "RpRequest");
+    assert_eq!((size_of::<RpRequest>(), align_of::<RpRequest>()), (96, 8), "RpRequest");
     assert_eq!(offset!(RpRequest, prompt), 0, "RpRequest.prompt");
     assert_eq!(offset!(RpRequest, n_prompt), 8, "RpRequest.n_prompt");
     assert_eq!(offset!(RpRequest, sampler), 16, "RpRequest.sampler");
@@ -585,6 +585,9 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpRequest, priority), 52, "RpRequest.priority");
     assert_eq!(offset!(RpRequest, n_draft), 56, "RpRequest.n_draft");
     assert_eq!(offset!(RpRequest, user), 64, "RpRequest.user");
+    assert_eq!(offset!(RpRequest, matcher), 72, "RpRequest.matcher");
+    assert_eq!(offset!(RpRequest, on_logprobs), 80, "RpRequest.on_logprobs");
+    assert_eq!(offset!(RpRequest, n_logprobs), 88, "RpRequest.n_logprobs");
     assert_eq!((size_of::<RpEngineEvent>(), align_of::<RpEngineEvent>()), (104, 8), "RpEngineEvent");
     assert_eq!(offset!(RpEngineEvent, id), 0, "RpEngineEvent.id");
     assert_eq!(offset!(RpEngineEvent, user), 8, "RpEngineEvent.user");

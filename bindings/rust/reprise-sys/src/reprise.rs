@@ -1458,6 +1458,9 @@ pub struct RpRequest {
     pub priority: i32,
     pub n_draft: i32,
     pub user: *mut c_void,
+    pub matcher: *mut RpMatcher,
+    pub on_logprobs: Option<unsafe extern "C" fn(chosen: *const RpTokenLogprob, top: *const RpTokenLogprob, n_top: usize, user: *mut c_void) -> bool>,
+    pub n_logprobs: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
