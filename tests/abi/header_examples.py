@@ -17,6 +17,7 @@ include, version_h, c_compiler, cxx_compiler = sys.argv[1:]
 GIVEN = {
     "chat.h": "const char *source, size_t n, const RpTokenizer *tk, int32_t id",
     "device.h": "float *values, size_t bytes",
+    "embed.h": "const RpModel *model, const char *text",
     "engine.h": "const RpModel *model, RpSampler *sampler, const int32_t *ids, size_t n",
     "executor.h": "const ComputeGraph *g, const TensorNode *x, const TensorNode *y, const float *input, size_t bytes, "
                   "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos",

@@ -6,7 +6,7 @@
 
 Objects own their C objects: close() or `with` ends their use, and memory is freed when nothing uses it any more. A model, a file
 and a tokenizer may be used by several threads, everything else by one at a time. The GIL is released while the library computes."""
-from . import device, nn, nn_device
+from . import chat, device, nn, nn_device
 from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
 from ._options import (DeviceOptions, DrawOptions, DumpOptions, EmbedOptions, GenerateOptions, MemoryOptions, Sampling,
                        SessionOptions, TrainOptions)
@@ -36,7 +36,7 @@ __all__ = [
     "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
     "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "TokenLogprob", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",
-    "UnsupportedError", "architectures",
+    "UnsupportedError", "architectures", "chat",
     "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
     "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "logprobs", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
     "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "train_init", "train_tokenizer", "types", "version",

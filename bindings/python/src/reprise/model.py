@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes as ct
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import decoded, lib, params
 from ._options import DeviceOptions, EmbedOptions, GenerateOptions, MemoryOptions, SessionOptions
+from .chat import Event
 from .embedder import Embedder, Ranked
 from .errors import NotAvailableError, ShapeError
 from .executor import Executor
@@ -147,6 +148,11 @@ class Model(Handle):
     def generate(self, prompt: str | Sequence[int], **options: Unpack[GenerateOptions]) -> Reply:
         """A reply from an empty context, in a session of its own. Options as Session.generate."""
         return self.session().generate(prompt, **options)
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
+             **options: Any) -> Iterator[Event]:
+        """The reply to a conversation as events, from an empty context. Options as Session.chat_events."""
+        return self.session().chat_events(messages, tools=tools, **options)
 
     def embedder(self, **options: Unpack[EmbedOptions]) -> Embedder:
         """Computes embeddings of texts; the options are those of Embedder."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import integer, lib, params, texts
 from ._options import GenerateOptions, MemoryOptions, Mode, Sampling
+from .chat import Event, chat_events
 from .errors import ArgumentError, UnsupportedError
 from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
 from .reply import Options, Reply, note_tokens
@@ -246,6 +247,21 @@ class Session(Handle):
         if same < self.n_past:
             self.rewind(same)
         return self.generate(ids[same:], **options)
+
+    def chat_events(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
+                    **options: Any) -> Iterator[Event]:
+        """The reply to a conversation as events, while it is generated: text, reasoning, tool calls (reprise.chat). Messages and tools
+        are those of an OpenAI client. What the context already holds is not computed again.
+
+        tool_choice       "auto" or "none"
+        max_tokens        None: until the context is full
+        reasoning_budget  tokens of reasoning, after which it is closed; 0: no limit
+        log               a chat.ToolCallLog: calls that come back are as the model wrote them
+        variables         of the template, such as {"enable_thinking": False}
+        sampler           instead of the parameters of a new one: temperature, ..., seed (Sampler)
+        """
+        self._idle()
+        return chat_events(self, messages, tools=tools, **options)
 
     # ---- reports ----
 

@@ -1,0 +1,58 @@
+"""Chats as events: text, reasoning and its budget, errors, what a session keeps."""
+import pathlib
+
+import pytest
+
+import reprise
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+FOLDER = ROOT / "tests/golden/hf_text"
+MESSAGES = [{"role": "user", "content": "Hi"}]
+
+
+@pytest.fixture(scope="module")
+def model():
+    with reprise.Model(FOLDER) as m:
+        yield m
+
+
+def text_of(events):
+    return "".join(e.text for e in events if isinstance(e, reprise.chat.Text))
+
+
+def test_events_are_the_text_of_a_reply(model):
+    events = list(model.chat(MESSAGES, max_tokens=8))
+    assert isinstance(events[-1], reprise.chat.End) and events[-1].n_generated == 8
+    session = model.session()
+    reply = session.chat(MESSAGES, max_tokens=8, temperature=0)
+    assert text_of(model.chat(MESSAGES, max_tokens=8, temperature=0)) == reply.text
+
+
+def test_a_session_keeps_the_conversation(model):
+    session = model.session()
+    first = list(session.chat_events(MESSAGES, max_tokens=4, temperature=0))
+    again = list(session.chat_events([*MESSAGES, *MESSAGES], max_tokens=4, temperature=0))
+    assert first[-1].n_kept == 0 and again[-1].n_kept > 0
+    assert text_of(again) == text_of(model.chat([*MESSAGES, *MESSAGES], max_tokens=4, temperature=0))
+
+
+def test_events_may_be_left(model):
+    session = model.session()
+    events = session.chat_events(MESSAGES, max_tokens=20)
+    assert isinstance(next(events), reprise.chat.Text)
+    events.close()
+    assert session.n_past == len(session._history)
+
+
+def test_bad_requests_raise(model):
+    with pytest.raises(reprise.FormatError, match=r"messages\[0\] has no role"):
+        list(model.chat([{}]))
+    with pytest.raises(reprise.ArgumentError, match="only the assistant has tool_calls"):
+        list(model.chat([{"role": "user", "tool_calls": [{"name": "f"}]}]))
+    with pytest.raises(reprise.UnsupportedError, match="tool_choice"):
+        list(model.chat(MESSAGES, tool_choice="required"))
+
+
+def test_a_log_of_calls():
+    with reprise.chat.ToolCallLog() as log:
+        assert log.find("a") is None
