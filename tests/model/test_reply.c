@@ -43,7 +43,7 @@ static Transcript parse_cut(const Reply *r, size_t first, size_t piece) {
     }
     OK(rp_reply_parser_end(p));
     rp_reply_parser_free(p);
-    cr_expect_not(t.wrong, "%s: %s", r->calls, r->text);
+    cr_expect(!t.wrong, "%s: %s", r->calls, r->text);
     return t;
 }
 
