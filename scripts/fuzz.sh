@@ -21,6 +21,7 @@ limits() { # target: its options
     hf_config) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
     hf_tokenizer) echo "-max_len=8000 -dict=tests/fuzz/hf.dict" ;;
     template) echo "-max_len=8000 -dict=tests/fuzz/template.dict" ;;
+    grammar) echo "-max_len=600 -dict=tests/fuzz/grammar.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
     log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
     texts | bpe | reply) echo "-max_len=600" ;;
@@ -48,6 +49,11 @@ if target == "reply":
         case = json.loads(line)
         second = reasoning.index(case.get("reasoning_format", "none")) << 2 | 2 | int(case.get("in_reasoning", False))
         inputs.append(bytes([calls.index(case["format"]), second, 7]) + case["reply"].encode())
+if target == "grammar":
+    lines = (golden / "grammar/schema_suite.txt").read_text().splitlines()
+    inputs = [bytes([i % 3]) + line[2:].encode() for i, line in enumerate(lines) if line.startswith("s ") and len(line) < 500]
+    inputs += [bytes([5]) + line[2:].encode() for line in (golden / "grammar/masks.txt").read_text().splitlines() if line.startswith("r ")]
+    inputs += [b'\3root ::= "a" root [b-z]* | x{2,3} (x | "")\nx ::= "x" | root x\0\1\2\3', b"\4hellohelp\0\5\6"]
 if target == "template":
     import json
     inputs = [p.read_bytes() for p in golden.glob("templates/*.jinja") if p.stat().st_size < 8000]

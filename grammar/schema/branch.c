@@ -53,9 +53,7 @@ static bool can_negate(Schema *s, uint32_t node, int depth) {
         if (IS_ONE_OF(key, lists) && all_negate(s, m, depth)) continue;
         if (IS_ONE_OF(key, ref) && object->n == 1) {
             uint32_t target;
-            if (rp_schema_lookup(s, node, m, &target) == RP_OK && target != UINT32_MAX &&
-                can_negate(s, target, depth + 1))
-                continue;
+            if (rp_schema_try_lookup(s, node, m, &target) && can_negate(s, target, depth + 1)) continue;
         }
         return false;
     }

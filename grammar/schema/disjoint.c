@@ -119,7 +119,7 @@ bool rp_schema_disjoint(Schema *s, uint32_t a, uint32_t b) {
             const JsonNode *ref = rp_schema_get(s, node[i], "$ref");
             uint32_t        target;
             if (ref == NULL) break;
-            if (rp_schema_lookup(s, node[i], ref, &target) != RP_OK || target == UINT32_MAX) return false;
+            if (!rp_schema_try_lookup(s, node[i], ref, &target)) return false;
             node[i] = target;
         }
     a = node[0], b = node[1];

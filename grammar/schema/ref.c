@@ -90,7 +90,7 @@ static const JsonNode *find(const Schema *s, const JsonNode *resource, const cha
     return NULL;
 }
 
-RpStatus rp_schema_lookup(const Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target) {
+static RpStatus lookup(const Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target) {
     static const char *const ids[] = {"$id", "id"};
     const RpGgufString       uri   = rp_json_string(&s->json, ref);
     const char              *hash  = uri.len > 0 ? memchr(uri.ptr, '#', uri.len) : NULL;
@@ -118,10 +118,16 @@ RpStatus rp_schema_lookup(const Schema *s, uint32_t node, const JsonNode *ref, u
     return RP_OK;
 }
 
+bool rp_schema_try_lookup(Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target) {
+    const RpStatus st = lookup(s, node, ref, target);
+    if (st == RP_E_NOMEM && s->rx->status == RP_OK) s->rx->status = st; /* compiling ends with it */
+    return st == RP_OK && *target != UINT32_MAX;
+}
+
 RpStatus rp_schema_resolve(Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target) {
     const RpGgufString uri = rp_json_string(&s->json, ref);
     char               text[256];
-    RP_TRY(rp_schema_lookup(s, node, ref, target));
+    RP_TRY(lookup(s, node, ref, target));
     if (*target != UINT32_MAX) return RP_OK;
     snprintf(text, sizeof text, "$ref \"%.*s\"", (int)(uri.len < 200 ? uri.len : 200), uri.ptr);
     return rp_schema_drop(s, node, text, "there is no such schema in this one");

@@ -105,8 +105,9 @@ RP_NODISCARD RpStatus rp_schema_bad(const Schema *s, uint32_t node, const char *
 RP_NODISCARD RpStatus rp_part_add(PartList *l, Part p);  /* unless it is there, whether done or not */
 RP_NODISCARD RpStatus rp_part_push(PartList *l, Part p); /* at the end */
 
-/* ref.c: the node that a $ref names; UINT32_MAX: none. rp_schema_resolve refuses or weakens it then. */
-RP_NODISCARD RpStatus rp_schema_lookup(const Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target);
+/* ref.c: the node that a $ref names; UINT32_MAX: none. rp_schema_resolve refuses or weakens it then; the other is true
+ * if there is one. */
+bool                  rp_schema_try_lookup(Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target);
 RP_NODISCARD RpStatus rp_schema_resolve(Schema *s, uint32_t node, const JsonNode *ref, uint32_t *target);
 
 /* expand.c: adds what $ref, allOf and negations say, until nothing is new. */

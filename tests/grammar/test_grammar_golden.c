@@ -62,7 +62,7 @@ static int32_t read_tokens(char *line, RpGgufString *tokens) {
     int32_t n = 0;
     for (char *word = strtok(line + 2, " "); word != NULL; word = strtok(NULL, " ")) {
         size_t k = 0;
-        cr_assert_lt(n, MAX_GOLDEN_TOKENS);
+        cr_assert_lt(n, MAX_GOLDEN_TOKENS, "token %d", n);
         for (; word[2 * k] != '\0'; k++) {
             const char pair[3] = {word[2 * k], word[2 * k + 1], '\0'};
             word[k]            = (char)strtoul(pair, NULL, 16);
