@@ -125,7 +125,7 @@ typedef struct RpEngineEvent {
     uint64_t     id;
     void        *user;
     int32_t      token;         /* that was sampled; -1: none, at the end of a request that failed or was cancelled */
-    const char  *text;          /* [n_text] whole UTF-8 characters; valid until the next step */
+    const char  *text;          /* [n_text] whole UTF-8 characters, terminated; valid until the next step */
     size_t       n_text;        /* 0 while text is held back */
     bool         end;           /* the last event of the request */
     RpStatus     status;        /* at the end: RP_OK, or why it failed */

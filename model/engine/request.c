@@ -132,22 +132,23 @@ void rp_request_release(Request *r) {
 }
 
 void rp_request_event(Request *r, const RpEngineEvent *what, size_t text) {
-    RpEngine     *e   = r->engine;
-    RpEngineEvent v   = *what;
-    const double  now = rp_seconds();
-    v.id              = r->id;
-    v.user            = r->given.user;
-    v.n_text          = e->n_texts - text;
-    v.n_prompt        = r->n_prompt;
-    v.n_cached        = r->n_cached;
-    v.n_generated     = r->n_generated;
-    v.n_drafted       = r->n_drafted;
-    v.n_accepted      = r->n_accepted;
-    v.queued_s        = r->started ? r->started_s - r->added_s : now - r->added_s;
-    v.first_token_s   = r->n_generated > 0 ? r->first_s - r->added_s : 0.0;
-    v.total_s         = now - r->added_s;
-    EngineEvent *to   = &e->events[e->n_events++];
-    *to               = (EngineEvent){.event = v, .text = text};
+    RpEngine     *e        = r->engine;
+    RpEngineEvent v        = *what;
+    const double  now      = rp_seconds();
+    v.id                   = r->id;
+    v.user                 = r->given.user;
+    v.n_text               = e->n_texts - text;
+    e->texts[e->n_texts++] = '\0';
+    v.n_prompt             = r->n_prompt;
+    v.n_cached             = r->n_cached;
+    v.n_generated          = r->n_generated;
+    v.n_drafted            = r->n_drafted;
+    v.n_accepted           = r->n_accepted;
+    v.queued_s             = r->started ? r->started_s - r->added_s : now - r->added_s;
+    v.first_token_s        = r->n_generated > 0 ? r->first_s - r->added_s : 0.0;
+    v.total_s              = now - r->added_s;
+    EngineEvent *to        = &e->events[e->n_events++];
+    *to                    = (EngineEvent){.event = v, .text = text};
     if (v.status == RP_OK) return;
     to->error      = e->n_texts;
     const size_t n = (size_t)snprintf(e->texts + e->n_texts, ERROR_BYTES, "%s", rp_last_error());

@@ -8,11 +8,12 @@ Objects own their C objects: close() or `with` ends their use, and memory is fre
 and a tokenizer may be used by several threads, everything else by one at a time. The GIL is released while the library computes."""
 from . import chat, device, nn, nn_device
 from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
-from ._options import (DeviceOptions, DrawOptions, DumpOptions, EmbedOptions, GenerateOptions, MemoryOptions, Sampling,
+from ._options import (DeviceOptions, DrawOptions, DumpOptions, EmbedOptions, EngineOptions, GenerateOptions, MemoryOptions, Sampling,
                        SessionOptions, TrainOptions)
 from .convert import architectures, presets, requantize, synth, train_init, train_tokenizer, types
 from .custom import compile_cuda, custom_op, pattern
 from .embedder import Embedder, Ranked
+from .engine import Engine, EngineEvent, EngineStats
 from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullError, CudaError, DtypeError, Error, ExecutionError,
                      FileError, FormatError, NotAvailableError, OutOfMemoryError, ShapeError, StateError, UnsupportedError)
 from .executor import Executor, ExecutorInfo, Launch, Plan, PlanMemory, States
@@ -32,7 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DeviceOptions", "DrawOptions", "DtypeError", "DtypeInfo",
-    "DumpOptions", "EmbedOptions", "Embedder", "Error", "Ranked", "ExecutionError", "GenerateOptions", "MemoryOptions", "SessionOptions", "TrainOptions",
+    "DumpOptions", "EmbedOptions", "Embedder", "Engine", "EngineEvent", "EngineOptions", "EngineStats", "Error", "Ranked", "ExecutionError", "GenerateOptions", "MemoryOptions", "SessionOptions", "TrainOptions",
     "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
     "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "TokenLogprob", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",

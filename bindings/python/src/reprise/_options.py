@@ -91,6 +91,21 @@ class SessionOptions(MemoryOptions, total=False):
     progress: Progress | None
 
 
+class EngineOptions(TypedDict, total=False):
+    """Options of Engine, and of Model.engine."""
+
+    n_ctx: int
+    n_seq: int
+    cache_tokens: int
+    block: int
+    step_tokens: int
+    step_ms: float
+    n_threads: int
+    passes: str | None
+    state_bytes: int
+    repack: str | None
+
+
 class EmbedOptions(TypedDict, total=False):
     """Options of Embedder."""
 

@@ -14,9 +14,10 @@ from ._arrays import Array, DtypeLike, dtype_number, exact
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import decoded, lib, params
-from ._options import DeviceOptions, EmbedOptions, GenerateOptions, MemoryOptions, SessionOptions
+from ._options import DeviceOptions, EmbedOptions, EngineOptions, GenerateOptions, MemoryOptions, SessionOptions
 from .chat import Event
 from .embedder import Embedder, Ranked
+from .engine import Engine
 from .errors import NotAvailableError, ShapeError
 from .executor import Executor
 from .gguf import Metadata, Tensors
@@ -153,6 +154,10 @@ class Model(Handle):
              **options: Any) -> Iterator[Event]:
         """The reply to a conversation as events, from an empty context. Options as Session.chat_events."""
         return self.session().chat_events(messages, tools=tools, **options)
+
+    def engine(self, **options: Unpack[EngineOptions]) -> Engine:
+        """Runs many requests at a time; the options are those of Engine."""
+        return Engine(self, **options)
 
     def embedder(self, **options: Unpack[EmbedOptions]) -> Embedder:
         """Computes embeddings of texts; the options are those of Embedder."""

@@ -1,0 +1,64 @@
+"""Engine: each request has the reply that it has alone."""
+import pytest
+
+import reprise
+
+
+@pytest.fixture
+def model():
+    with reprise.Model(reprise.demo_path()) as opened:
+        yield opened
+
+
+PROMPTS = ["In the beginning", "And God said", "Jesus", "And it came to pass in those days, that"]
+
+
+def alone(model, i, prompt):
+    with model.session(n_ctx=128) as session:
+        reply = session.generate(prompt, max_tokens=20, temperature=1.0, seed=i)
+        return reply.text, reply.tokens
+
+
+def test_requests_have_the_replies_that_they_have_alone(model):
+    expected = [alone(model, i, prompt) for i, prompt in enumerate(PROMPTS)]
+    with model.engine(n_ctx=128, n_seq=3, step_tokens=16) as engine:
+        numbers = [engine.add(prompt, max_tokens=20, temperature=1.0, seed=i, draft=i) for i, prompt in enumerate(PROMPTS)]
+        text, tokens, ends = dict.fromkeys(numbers, ""), {n: [] for n in numbers}, {}
+        for event in engine:
+            text[event.request] += event.text
+            tokens[event.request] += [event.token] if event.token is not None else []
+            if event.end:
+                ends[event.request] = event
+        for number, (want, ids) in zip(numbers, expected):
+            assert text[number] == want and tokens[number] == list(ids)
+            assert ends[number].end in ("limit", "end token") and ends[number].n_generated == len(ids)
+        stats = engine.stats
+        assert stats.running == stats.waiting == stats.used == 0 and stats.generated == sum(len(ids) for _, ids in expected)
+
+
+def test_prefixes_are_found_and_requests_cancelled(model):
+    prompt = list(range(3, 83))
+    with model.engine(n_ctx=128, n_threads=1) as engine:
+        first = engine.add(prompt, max_tokens=2, ignore_end=True)
+        assert [e.end for e in engine if e.request == first][-1] == "limit"
+        second, third = engine.add(prompt, max_tokens=2, ignore_end=True), engine.add(prompt, max_tokens=100, ignore_end=True)
+        engine.step()
+        engine.cancel(third)
+        ended = {event.request: event for event in engine if event.end}
+        assert ended[second].n_cached == 64 and ended[third].end == "cancelled" and ended[third].token is None
+        with pytest.raises(reprise.ArgumentError, match="request 3 is not pending"):
+            engine.cancel(third)
+
+
+def test_bad_requests_are_refused(model):
+    with pytest.raises(reprise.ArgumentError, match="n_seq of an engine is 65: must be from 1 to 64"):
+        model.engine(n_seq=65)
+    with model.engine(n_ctx=64) as engine:
+        with pytest.raises(reprise.ContextFullError, match="a prompt of 65 tokens does not fit: a sequence holds 64"):
+            engine.add([5] * 65)
+        with pytest.raises(reprise.ArgumentError, match="guesses of 16 tokens: must be from 0 to 15"):
+            engine.add([5], draft=16)
+        engine.add([5], max_tokens=3)  # dropped when the engine is closed
+        assert engine.pending == 1
+    with pytest.raises(reprise.ClosedError, match="the Engine is closed"):
+        engine.step()
