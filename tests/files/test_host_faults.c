@@ -1,10 +1,7 @@
 /* Memory, files and threads that fail while models are opened, graphs built and replies computed: every call once
  * (host_scenario.h). */
-#include "tests/support/case.h"
 #include "tests/support/host_scenario.h"
 #include "tests/support/tiny.h"
-
-#include "reprise/chat.h"
 
 #include <pthread.h>
 
@@ -162,56 +159,6 @@ Test(host_faults, running_a_template) {
         "{% set ns = namespace(a=[1]) %}{% set ns.a = ns.a + [2, 3] | sort %}{{ ns.a | join }}{% endfor %}"
         "{{ tools | tojson(sort_keys=true) }}{{ 'abc' * 20000 }}");
 }
-
-static bool note_event(const RpReplyEvent *e, void *user) {
-    size_t *n_arguments = user;
-    if (e->kind == RP_REPLY_CALL_ARGUMENTS) *n_arguments += e->len;
-    if (e->kind != RP_REPLY_CALL_ARGUMENTS) add_result(e->text, e->len);
-    return true;
-}
-
-/* Tools, and a call with values that are kept. Bytes that were refused are given again: nothing is lost. */
-static RpStatus parse_reply(const char *format) {
-    static const char tools[] =
-        "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"integer\"}}}}]";
-    static const char *const parts[] = {"<tool_call><function=f><parameter=a>1</parameter><parameter=b>",
-                                        "",
-                                        "",
-                                        "",
-                                        "",
-                                        "</parameter></function></tool_call>"};
-    RpReplyParser           *p;
-    RpStatus                 first       = RP_OK;
-    size_t                   n_arguments = 0;
-    char                     chunk[700];
-    memset(chunk, '1', sizeof chunk);
-    RP_TRY(rp_reply_parser_new(
-        &(RpReplyParserOptions){
-            .format      = {format, NULL},
-            .tools       = tools,
-            .tools_bytes = sizeof tools - 1,
-            .on_event    = note_event,
-            .user        = &n_arguments
-    },
-        &p));
-    for (int i = 0; i < 6; i++) {
-        const char  *text = *parts[i] != '\0' ? parts[i] : chunk;
-        const size_t n    = *parts[i] != '\0' ? strlen(text) : sizeof chunk;
-        RpStatus     st   = rp_reply_parser_bytes(p, text, n, false);
-        if (st != RP_OK) first = st, st = rp_reply_parser_bytes(p, text, n, false);
-        cr_expect_eq(st, RP_OK, CASE(i));
-    }
-    const RpStatus st = rp_reply_parser_end(p);
-    if (st != RP_OK) {
-        first = st;
-        cr_expect_eq(rp_reply_parser_end(p), RP_OK);
-    }
-    cr_expect_eq(n_arguments, 2815);
-    rp_reply_parser_free(p);
-    return first;
-}
-
-Test(host_faults, parsing_a_reply) { fail_each_call("reply", parse_reply, "qwen3-coder"); }
 
 Test(host_faults, formatting_a_chat) {
     for (int i = RP_CHAT_CHATML; i <= RP_CHAT_LLAMA2; i++)

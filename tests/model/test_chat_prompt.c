@@ -28,7 +28,19 @@ static void setup(void) {
         "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.content }}"
         "{% for c in m.tool_calls %}<tool_call>{\"name\": {{ c.function.name | tojson }}, "
         "\"arguments\": {{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}<think>";
-    tk = vocabulary("qwen2", NULL, 0);
+    static const Added marks[] = {
+        {"<tool_call>",   USER_DEFINED, 0},
+        {"</tool_call>",  USER_DEFINED, 0},
+        {"<think>",       USER_DEFINED, 0},
+        {"</think>",      USER_DEFINED, 0},
+        {"<|start|>",     CONTROL,      0},
+        {"<|end|>",       CONTROL,      0},
+        {"<|channel|>",   CONTROL,      0},
+        {"<|message|>",   CONTROL,      0},
+        {"<|call|>",      CONTROL,      0},
+        {"<|constrain|>", CONTROL,      0},
+    };
+    tk = vocabulary("qwen2", marks, sizeof marks / sizeof marks[0]);
     OK(rp_chat_template_new(tk, "t", source, sizeof source - 1, &simple));
 }
 
@@ -38,6 +50,19 @@ static void teardown(void) {
 }
 
 TestSuite(chat_prompt, .init = setup, .fini = teardown);
+
+/* The tokens of a request's prompt. */
+static RpTokenList tokens_of(const RpChatTemplate *t, const char *json, const RpToolCallLog *log) {
+    char               *text;
+    bool               *control;
+    RpChatPrompt        out;
+    RpTokenList         ids = {0};
+    const RpChatRequest r   = {.json = json, .json_bytes = strlen(json), .log = log};
+    OK(rp_chat_prompt(t, &r, &text, &control, &out));
+    OK(rp_tokenize_masked(tk, text, control, strlen(text), 0, &ids));
+    free(text), free(control);
+    return ids;
+}
 
 static char *render(const RpChatTemplate *t, const char *json, const RpToolCallLog *log, RpChatPrompt *out) {
     char               *text;
@@ -173,7 +198,9 @@ static void expect_replay(const char *name, const char *reply, const char *conte
     char              json[4096];
     OK(rp_tool_call_log_new(0, &log));
     snprintf(json, sizeof json, "%s]}", head);
-    char *before = render(t, json, log, &first);
+    char       *before = render(t, json, log, &first);
+    RpTokenList ids    = tokens_of(t, json, log);
+    OK(rp_tokenize(tk, reply, strlen(reply), RP_TOK_PARSE_SPECIAL, &ids));
     OK(rp_reply_parser_new(
         &(RpReplyParserOptions){
             .format = first.format, .in_reasoning = first.in_reasoning, .on_event = keep_call, .user = log},
@@ -192,13 +219,17 @@ static void expect_replay(const char *name, const char *reply, const char *conte
     cr_expect_eq(second.n_calls, 1, "%s", name);
     cr_expect_eq(second.n_replayed, 1, "%s", name);
     cr_expect_eq(first.n_replayed, 0, "%s", name);
-    if (exact) {
+    if (exact) { /* the tokens of the first prompt, then those of the reply */
+        RpTokenList all = tokens_of(t, json, log);
+        cr_expect(all.n > ids.n && memcmp(all.ids, ids.ids, ids.n * sizeof *ids.ids) == 0, "%s: other tokens", name);
+        rp_token_list_free(&all);
         cr_expect(strncmp(after, before, n) == 0 && strncmp(after + n, reply, strlen(reply)) == 0,
                   "%s: the prompt does not begin with the first one and the reply: %s", name, after + n - 20);
     } else {
         cr_expect(strstr(after, rp_tool_call_log_find(log, "id0000000", NULL)) != NULL, "%s: %s", name, after);
     }
     cr_expect_eq(strstr(plain, reply) == NULL, true, "%s: the template itself gives the text of the model", name);
+    rp_token_list_free(&ids);
     free(before), free(after), free(plain);
     rp_tool_call_log_free(log);
     rp_chat_template_free(t);
