@@ -36,7 +36,7 @@ seeds() { # target, folder
 import pathlib, sys
 target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 inputs = []
-if target in ("model", "convert", "chat", "api", "adapter", "checkpoint"):
+if target in ("model", "embed", "convert", "chat", "api", "adapter", "checkpoint"):
     inputs = [bytes(i * step % 256 for step in (1, 8, 3, 37, 5, 1, 7, 1)) for i in range(64)]
 golden = pathlib.Path("tests/golden")
 if target == "hf_config": inputs = [p.read_bytes() for p in golden.glob("hf*/**/config.json")]

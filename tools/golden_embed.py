@@ -51,6 +51,8 @@ class Embed(tiny.Tiny):
             w.add_causal_attention(False)
         if self.pooling:
             w.add_uint32(f"{a}.pooling_type", POOLINGS[self.pooling])
+        if self.arch == "qwen3" and self.labels:
+            w.add_string("tokenizer.chat_template.rerank", "<s>!{query}</s>?{document}.")
         if self.labels > 1:
             w.add_array(f"{a}.classifier.output_labels", LABELS[self.labels])
         if self.middle:
@@ -185,6 +187,41 @@ def embeddings(path, ids, pooling):
     return rows
 
 
+def pair_score(path, ids, types):
+    """The score of a pair by NumPy in float64: llama.cpp gives every token the type 0. GELU by tanh."""
+    w = {t.name: np.array(t.data, np.float64) for t in tiny.gguf.GGUFReader(path).tensors}
+
+    def linear(x, name):
+        return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+    def norm(x, name):
+        x = x - x.mean(axis=-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-5) * w[name + ".weight"] + w[name + ".bias"]
+
+    x = norm(w["token_embd.weight"][ids] + w["token_types.weight"][types] + w["position_embd.weight"][:len(ids)], "token_embd_norm")
+    for i in range(2):
+        p = f"blk.{i}."
+        q, k, v = (linear(x, p + f"attn_{n}").reshape(len(ids), 2, 16).transpose(1, 0, 2) for n in "qkv")
+        e = np.exp(q @ k.transpose(0, 2, 1) / 4.0)
+        h = ((e / e.sum(axis=-1, keepdims=True)) @ v).transpose(1, 0, 2).reshape(len(ids), 32)
+        x = norm(x + linear(h, p + "attn_output"), p + "attn_output_norm")
+        h = linear(x, p + "ffn_up")
+        h = 0.5 * h * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (h + 0.044715 * h ** 3)))
+        x = norm(x + linear(h, p + "ffn_down"), p + "layer_output_norm")
+    return float(np.squeeze(linear(np.tanh(linear(x[0], "cls")), "cls.output")))
+
+
+def write_pairs(path):
+    """[CLS] query [SEP] document [SEP] of letters, the document of type 1."""
+    with open(path.with_name("pairs.txt"), "w", encoding="ascii") as out:
+        print(f"# numpy {np.__version__}: query, document, score", file=out)
+        for query, document in (("a", "b"), ("abc", "z"), ("x", "hello"), ("embed", "rank")):
+            words = [[5 + ord(t[0]) - 97] + [31 + ord(c) - 97 for c in t[1:]] for t in (query, document)]
+            ids = [2, *words[0], 3, *words[1], 3]
+            types = [0] * (len(words[0]) + 2) + [1] * (len(words[1]) + 1)
+            print(query, document, f"{pair_score(path, ids, types):.9g}", file=out)
+
+
 def write_golden(m, folder):
     path, exact = folder / f"{m.name}.gguf", folder / "exact.gguf"
     m.write(path)
@@ -200,6 +237,8 @@ def write_golden(m, folder):
                 for row in embeddings(file, ids, pooling):
                     print(source, pooling, *(f"{x:.9g}" for x in row), file=out)
     exact.unlink()
+    if m.name == "bert-pair-f32":
+        write_pairs(path)
     print(f"{m.name} {path.stat().st_size} bytes")
 
 
@@ -211,6 +250,7 @@ def models():
     yield Embed("bert-mix", "bert", mix, seed=601, pooling="cls", bias=True, **wide)
     yield Embed("bert-bare", "bert", [Q.F32], seed=602, pooling=None, **small | dict(heads=1, dim=32, heads_kv=1))
     yield Embed("bert-rank", "bert", [Q.F32], seed=603, pooling="rank", bias=True, cls=True, labels=1, token_types=1, **small)
+    yield Embed("bert-pair-f32", "bert", [Q.F32], seed=605, pooling="rank", bias=True, cls=True, labels=1, **small)
     yield Embed("bert-rank-mix", "bert", mix, seed=604, pooling="rank", bias=True, labels=3, **wide)
     yield Embed("nomic-bert-f32", "nomic-bert", [Q.F32], seed=610, pooling="mean", keys={"rope.freq_base": ("float32", 1000.0)}, **small)
     yield Embed("nomic-bert-mix", "nomic-bert", mix, seed=611, pooling="mean", **wide)
