@@ -284,8 +284,8 @@ __device__ RpKey least_key_of(const Scale &s, float min_p) {
     return (RpKey)lo << 32;
 }
 
-/* The weight of all keys >= key. */
-__device__ RpKey weight_from(const Search &s, RpKey key) {
+/* The weight of all keys >= key. Inlined, it makes sample_kernel spill registers. */
+__device__ RP_NOINLINE RpKey weight_from(const Search &s, RpKey key) {
     const int bin = bin_of(s.scale, rp_key_logit(key));
     if ((int)threadIdx.x == bin) choose_bin(s);
     __syncthreads();
