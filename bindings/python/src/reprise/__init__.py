@@ -18,6 +18,7 @@ from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullErro
                      FileError, FormatError, NotAvailableError, OutOfMemoryError, ShapeError, StateError, UnsupportedError)
 from .executor import Executor, ExecutorInfo, Launch, Plan, PlanMemory, States
 from .gguf import GgufFile, Tensor
+from .grammar import Grammar
 from .graph import Graph, Node, passes
 from .model import Model, ModelInfo, demo_path
 from .profile import Profile, Row
@@ -34,7 +35,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DeviceOptions", "DrawOptions", "DtypeError", "DtypeInfo",
     "DumpOptions", "EmbedOptions", "Embedder", "Engine", "EngineEvent", "EngineOptions", "EngineStats", "Error", "Ranked", "ExecutionError", "GenerateOptions", "MemoryOptions", "SessionOptions", "TrainOptions",
-    "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Graph", "Launch", "Model", "ModelInfo", "Node",
+    "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Grammar", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
     "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "TokenLogprob", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",
     "UnsupportedError", "architectures", "chat",

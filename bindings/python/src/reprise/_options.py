@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ._arrays import DtypeLike
 from ._callback import Progress
 
 if TYPE_CHECKING:
+    from .grammar import Grammar
     from .sampler import Sampler
     from .tokenizer import Tokenizer
 
@@ -62,6 +63,9 @@ class GenerateOptions(Sampling, total=False):
     parse_special: bool
     sampler: Sampler | None
     logprobs: int | None
+    grammar: Grammar | None
+    schema: Mapping[str, Any] | bool | str | None
+    regex: str | None
 
 
 class DeviceOptions(TypedDict, total=False):

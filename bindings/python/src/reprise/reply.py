@@ -16,6 +16,7 @@ from .sampler import Sampler, TokenLogprob
 from .tokenizer import ids_of, token_list
 
 if TYPE_CHECKING:
+    from ._handle import Owner
     from .session import Session
 
 
@@ -40,6 +41,7 @@ class Options(NamedTuple):
     ignore_end: bool
     print_special: bool
     logprobs: int | None
+    matcher: Owner | None = None # released with the call
 
 
 def note_tokens(history: list[int], session: int, before: int, tokens: list[int]) -> None:
@@ -62,6 +64,8 @@ class Call:
         self.host_sampling: bytes | None = None
         self.errors: list[BaseException] = [] # taken out where they are raised: their frames refer to the reply
         self.cancelled = False
+        if options.matcher is not None:
+            weakref.finalize(self, options.matcher.release)
 
     def _on_text(self, put: Callable[[Part], bool], into: _c.RpTokenList, text: int | None, length: int) -> bool:
         new = ids_of(into, len(self.tokens))
@@ -97,6 +101,8 @@ class Call:
                            tokens=ct.addressof(tokens))
             if o.logprobs is not None:
                 given.on_logprobs, given.n_logprobs = on_logprobs, o.logprobs
+            if o.matcher is not None:
+                given.matcher = o.matcher.pointer
             session = self.session.pointer
             before = int(lib.rp_session_n_past(session))
             try:

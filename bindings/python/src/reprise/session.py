@@ -13,12 +13,13 @@ import numpy.typing as npt
 from . import _c
 from ._arrays import Array, DtypeLike, dtype_number, tokens_array
 from ._callback import Progress, Stopped, field_type
-from ._handle import Handle
+from ._handle import Handle, Owner
 from ._lib import integer, lib, params, texts
 from ._options import GenerateOptions, MemoryOptions, Mode, Sampling
 from .chat import Event, chat_events
 from .errors import ArgumentError, UnsupportedError
 from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
+from .grammar import Grammar, chosen, matcher, vocabulary
 from .reply import Options, Reply, note_tokens
 from .sampler import Sampler
 from .tokenizer import Message, Tokenizer
@@ -88,6 +89,7 @@ class Session(Handle):
         self._n_expert, self._n_layer = model.info.n_expert, model.info.n_layer
         self._replying: weakref.ref[Reply] | None = None
         self._history: list[int] = []
+        self._vocab: Owner | None = None
 
     # ---- one call at a time ----
 
@@ -209,15 +211,21 @@ class Session(Handle):
 
     def generate(self, prompt: Prompt = (), *, max_tokens: int | None = None, stop: str | Sequence[str] = (),
                  ignore_end: bool = False, print_special: bool = False, parse_special: bool = False,
-                 sampler: Sampler | None = None, logprobs: int | None = None, **sampling: Unpack[Sampling]) -> Reply:
+                 sampler: Sampler | None = None, logprobs: int | None = None, grammar: Grammar | None = None,
+                 schema: Mapping[str, Any] | bool | str | None = None, regex: str | None = None,
+                 **sampling: Unpack[Sampling]) -> Reply:
         """Appends the prompt (a text or ids) and samples a reply, until an end token, a stop string, max_tokens or the end of the
         context. The reply streams: see Reply.
 
         parse_special  control tokens such as <|im_end|> are found in a text; else it is plain text
         sampler        instead of the parameters of a new one: temperature, top_k, top_p, ..., seed (Sampler)
         logprobs       fills Reply.logprobs: of each token, and of this many most probable ones
+        grammar        the reply is one of its texts (Grammar)
+        schema         the reply is JSON that satisfies this JSON Schema, an object or its text
+        regex          the reply matches this regular expression as a whole
         """
         self._idle()
+        held = chosen(grammar, schema, regex)
         if sampler is not None and sampling:
             raise ArgumentError(f"generate: a sampler and {', '.join(sampling)}: only one of them must be given")
         ids = self.encode(prompt, parse_special=parse_special)
@@ -230,7 +238,14 @@ class Session(Handle):
                 sampling.setdefault("tokenizer", self.tokenizer)
             sampler = Sampler(self._n_vocab, **sampling)
         return Reply(self, sampler, Options(ids.copy(), limit, texts((stop,) if isinstance(stop, str) else stop), ignore_end,
-                                            print_special, n_top))
+                                            print_special, n_top, None if held is None else matcher(held, self._vocabulary())))
+
+    def _vocabulary(self) -> Owner:
+        """The tokens for grammars, made once."""
+        if self._vocab is None:
+            self._vocab = vocabulary(self.tokenizer, self.model._owner)
+            weakref.finalize(self, self._vocab.release)
+        return self._vocab
 
     def chat(self, messages: str | Sequence[Message], *, template: str | None = None,
              **options: Unpack[GenerateOptions]) -> Reply:
