@@ -7,6 +7,8 @@
 
 #include "base/philox.h"
 
+#include <math.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -32,6 +34,13 @@ RP_ANYWHERE void rp_step_accept(RpStepState *s, int32_t *recent, int32_t token) 
     recent[s->next_recent] = token;
     s->next_recent         = (s->next_recent + 1) % s->repeat_last_n;
     if (s->n_recent < s->repeat_last_n) s->n_recent++;
+}
+
+/* As llama.cpp has it: the repetition penalty divides positive logits and multiplies others; then count * frequency +
+ * presence is subtracted. By fmaf, so that no compiler contracts it in a way of its own. */
+RP_ANYWHERE float rp_step_penalise(float logit, float repeat, float frequency, float presence, int32_t count) {
+    const float less = fmaf((float)count, frequency, presence);
+    return logit > 0.0f ? logit / repeat - less : fmaf(logit, repeat, -less);
 }
 
 #endif

@@ -13,19 +13,39 @@
 /* NaN counts as -inf. */
 static float finite_or_least(float logit) { return isnan(logit) ? -INFINITY : logit; }
 
-/* Every token as a candidate. The penalty is computed from the original logit, so a token that occurs several times
- * in `recent` is penalised once. */
-static void fill_candidates(const RpStepState *s, const int32_t *recent, const float *logits, int32_t n, Candidate *c) {
-    for (int32_t i = 0; i < n; i++) c[i] = (Candidate){.logit = finite_or_least(logits[i]), .id = i};
-    if (s->repeat_penalty == 1.0f) return;
+/* How often a token is among the recent ones; 0 if it was there before place i, so that each is penalised once. */
+static int32_t count_from(const int32_t *recent, int32_t n, int32_t i) {
+    int32_t count = 0;
+    for (int32_t k = 0; k < n; k++) {
+        if (recent[k] == recent[i] && k < i) return 0;
+        count += recent[k] == recent[i];
+    }
+    return count;
+}
+
+static void penalise(const RpStepState *s, const int32_t *recent, float frequency, float presence, Candidate *c) {
+    if (s->repeat_penalty == 1.0f && frequency == 0.0f && presence == 0.0f) return;
     for (int32_t i = 0; i < s->n_recent; i++) {
-        const float logit  = finite_or_least(logits[recent[i]]);
-        c[recent[i]].logit = logit > 0.0f ? logit / s->repeat_penalty : logit * s->repeat_penalty;
+        const int32_t count = count_from(recent, s->n_recent, i);
+        float        *logit = &c[recent[i]].logit;
+        if (count > 0) *logit = rp_step_penalise(*logit, s->repeat_penalty, frequency, presence, count);
     }
 }
 
-int32_t rp_sample_token(RpStepState *s, const int32_t *recent, const float *logits, int32_t n, Candidate *c) {
-    fill_candidates(s, recent, logits, n, c);
+/* Every token as a candidate, with mask and penalties. */
+static void fill_candidates(const RpStepState *s, const int32_t *recent, SampleExtra extra, const float *logits,
+                            int32_t n, Candidate *c) {
+    const RpSampleExtra *e    = (const RpSampleExtra *)(const void *)extra;
+    const uint32_t      *bits = (const uint32_t *)(e + 1);
+    for (int32_t i = 0; i < n; i++) c[i] = (Candidate){.logit = finite_or_least(logits[i]), .id = i};
+    for (int32_t i = 0; e != NULL && e->masked != 0 && i < n; i++)
+        if ((bits[i / 32] >> (i % 32) & 1) == 0) c[i].logit = -INFINITY;
+    penalise(s, recent, e != NULL ? e->frequency_penalty : 0.0f, e != NULL ? e->presence_penalty : 0.0f, c);
+}
+
+int32_t rp_sample_token(RpStepState *s, const int32_t *recent, SampleExtra extra, const float *logits, int32_t n,
+                        Candidate *c) {
+    fill_candidates(s, recent, extra, logits, n, c);
     const Candidate best = rp_candidates_first(c, n);
     if (best.logit == -INFINITY) return -1;
     if (s->temperature == 0.0f || s->top_k == 1) return best.id;
@@ -52,8 +72,9 @@ static RpStatus sample_row(const RpOpArgs *args, int64_t row) {
     if (s->repeat_last_n < 0 || s->repeat_last_n > args->dst.ne[0] - RP_STEP_WORDS)
         return rp_fail(RP_E_ARG, "sample: %d recent tokens, the state has room for %lld", s->repeat_last_n,
                        (long long)args->dst.ne[0] - RP_STEP_WORDS);
-    s->token = rp_sample_token(s, recent, rp_view_row(logits, row), (int32_t)logits->ne[0],
-                               rp_view_row(&args->sample.scratch, row));
+    const SampleExtra extra = rp_is_present(&args->sample.extra) ? rp_view_row(&args->sample.extra, row) : NULL;
+    s->token                = rp_sample_token(s, recent, extra, rp_view_row(logits, row), (int32_t)logits->ne[0],
+                                              rp_view_row(&args->sample.scratch, row));
     if (s->token < 0)
         return rp_fail(RP_E_ARG, "nothing to sample: each of the %lld logits is NaN or -inf", (long long)logits->ne[0]);
     s->pos++;

@@ -19,7 +19,7 @@ RpStatus rp_cpu_sample_rows(const RpOpArgs *args, RpKernelCtx *ctx) {
                                 .seed_low       = seed[0],
                                 .seed_high      = seed[1]};
         ((int32_t *)args->dst.data)[t] =
-            rp_sample_token(&s, NULL, (const float *)rp_view_row(x, t), (int32_t)x->ne[0], c);
+            rp_sample_token(&s, NULL, NULL, (const float *)rp_view_row(x, t), (int32_t)x->ne[0], c);
     }
     return RP_OK;
 }

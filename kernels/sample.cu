@@ -1,4 +1,4 @@
-/* Samples the next token from its logits: repetition penalty, top-k, top-p, min-p, temperature, random choice; greedy
+/* Samples the next token from its logits: mask, penalties, top-k, top-p, min-p, temperature, random choice; greedy
  * without them. It updates the step state, so the next iteration needs no host (I4).
  *
  * All filters keep a prefix of one order (keys.cuh), and so does the random choice: it takes the last candidate of the
@@ -207,6 +207,8 @@ extern "C" RpStatus rp_cuda_sample(const RpOpArgs *args, RpKernelCtx *ctx) {
     a.keys                = (RpKey *)args->sample.scratch.data;
     a.n = (int32_t)n, a.n_slices = (int32_t)g.slices;
     a.logits_row = x.nb[1], a.step_row = args->dst.nb[1], a.keys_row = args->sample.scratch.nb[1];
+    if (rp_is_present(&args->sample.extra))
+        a.extra = (const int32_t *)args->sample.extra.data, a.extra_row = args->sample.extra.nb[1];
     if (memory != nullptr) {
         a.counter          = (unsigned *)ctx->scratch;
         a.sums             = (RpKey *)memory;

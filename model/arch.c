@@ -190,9 +190,12 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     if (o->embeddings) return rp_arch_name_node(b, output.x, "embeddings");
     TensorNode *logits = rp_arch_logits(b, &output);
     if (o->draws) { /* kept without being an output: a store into a state counts as needed */
-        const int64_t n_vocab = m->token_embd->view.ne[1];
-        TensorNode   *scratch = rp_graph_state(b->g, "candidates", RP_F32, (int64_t[]){2 * n_vocab, 1, 1, 1});
-        rp_arch_name_node(b, rp_sample(b->g, logits, b->step, scratch), "next_token");
+        const int64_t     n_vocab   = m->token_embd->view.ne[1];
+        TensorNode       *scratch   = rp_graph_state(b->g, "candidates", RP_F32, (int64_t[]){2 * n_vocab, 1, 1, 1});
+        TensorNode       *extra     = rp_graph_state(b->g, "sample_extra", RP_I32,
+                                                     (int64_t[]){RP_SAMPLE_EXTRA_WORDS + (n_vocab + 31) / 32, 1, 1, 1});
+        TensorNode *const sources[] = {logits, b->step, scratch, extra};
+        rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_SAMPLE, NULL, sources, 4), "next_token");
     }
     return logits;
 }

@@ -8,6 +8,7 @@
 
 #include "base/sized.h"
 #include "model/structured.h"
+#include "model/sampler/sampler.h"
 #include "model/text/text_out.h"
 
 #include <stdlib.h>
@@ -85,13 +86,18 @@ static RpStatus next_token(Call *c, int32_t *token) {
         RP_TRY(rp_session_step(s, *token));
         return sample_token(c, token);
     }
+    /* A mask holds for one token: each is a reply of its own, without a capture. */
+    RpSampleExtra extra;
+    const bool    masked = rp_sampler_extra(c->sampler, &extra) != NULL;
+    if (masked) RP_TRY(rp_session_reply_end(s));
     if (!s->replying) {
         /* the device must not run past the context or the limit */
         const int32_t room = s->n_ctx - s->n_past, wanted = c->o->max_tokens - c->result->n_generated;
-        RP_TRY(rp_session_reply_begin(s, c->sampler, *token, c->o->max_tokens > 0 && wanted < room ? wanted : room,
-                                      c->o->ignore_end));
+        const int32_t most = c->o->max_tokens > 0 && wanted < room ? wanted : room;
+        RP_TRY(rp_session_reply_begin(s, c->sampler, *token, masked ? 1 : most, c->o->ignore_end));
     }
     RP_TRY(rp_session_reply_next(s, c->sampler, token));
+    if (masked) RP_TRY(rp_session_reply_end(s));
     return note_token(c, *token);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "model/reply.h"
 
+#include "model/sampler/sampler.h"
 #include "reprise/step.h"
 
 #include <stdio.h>
@@ -20,6 +21,20 @@ const char *rp_session_host_sampling(const RpSession *s, const RpSampler *sample
     if (o->force_token != NULL) return "forced tokens";
     if (n_words > RP_STEP_WORDS + RECENT_TOKENS) return "repeat_last_n";
     return rp_sampler_host_only(sampler)[0] != '\0' ? rp_sampler_host_only(sampler) : NULL;
+}
+
+/* Mask and penalties are data of the graph that samples (I4): a copy of 16 bytes, with a mask also of one bit a token,
+ * and nothing where there are none. */
+static RpStatus set_extra(RpSession *s, const RpSampler *sampler) {
+    RpSampleExtra   e;
+    const uint32_t *mask = rp_sampler_extra(sampler, &e);
+    const bool      used = mask != NULL || e.frequency_penalty != 0.0f || e.presence_penalty != 0.0f;
+    const size_t    n    = mask != NULL ? ((size_t)rp_sampler_n_vocab(sampler) + 31) / 32 : 0;
+    if (!used && !s->has_extra) return RP_OK;
+    memcpy(s->extra, &e, sizeof e);
+    if (n > 0) memcpy(s->extra + RP_SAMPLE_EXTRA_WORDS, mask, n * sizeof *mask);
+    s->has_extra = used;
+    return rp_executor_set(s->sampling.executor, s->sampling.extra, s->extra, sizeof e + n * sizeof *mask);
 }
 
 RpStatus rp_session_reply_begin(RpSession *s, const RpSampler *sampler, int32_t token, int32_t max_tokens,
@@ -40,6 +55,7 @@ RpStatus rp_session_reply_begin(RpSession *s, const RpSampler *sampler, int32_t 
                               .n_ctx      = s->n_ctx,
                               .end        = s->end_tokens,
                               .n_end      = ignore_end ? 0 : s->n_end_tokens};
+    RP_TRY(set_extra(s, sampler));
     RP_TRY(rp_executor_reply_begin(s->sampling.executor, &o));
     s->replying         = true;
     s->logits           = NULL;

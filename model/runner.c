@@ -54,6 +54,7 @@ static void *data_of(const Runner *r, const char *name) {
 RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *options) {
     RpExecutorOptions o = *options;
     o.step = r->step = r->o.draws ? rp_graph_find(r->graph, "step") : NULL;
+    r->extra         = r->o.draws ? rp_graph_find(r->graph, "sample_extra") : NULL;
     RP_TRY(rp_executor_open(r->plan, &o, &r->executor));
     if (r->o.expert_ids && rp_model_info(m)->n_expert > 0) RP_TRY(find_experts(r, rp_model_info(m)));
     r->tokens   = data_of(r, "tokens");

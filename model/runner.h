@@ -20,7 +20,7 @@ typedef struct Runner {
     int32_t            *kv_rows, *seq, *table;   /* inputs of a graph with n_seq, else NULL */
     float              *logits;                  /* [n_out][n_vocab] */
     const int32_t     **experts;                 /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
-    const TensorNode   *step;                    /* the step state of a graph that samples, or NULL */
+    const TensorNode   *step, *extra; /* the step state of a graph that samples and its RpSampleExtra, or NULL */
 } Runner;
 
 struct RpSession {
@@ -38,6 +38,8 @@ struct RpSession {
     bool           logits_on_device; /* they lie in the output of `sampling` */
     uint64_t      *expert_counts;    /* [n_layer][n_expert], or NULL */
     bool           replying;
+    int32_t       *extra;       /* RpSampleExtra and mask, to be copied to `sampling`; NULL where the host samples */
+    bool           has_extra;   /* that of the device is not zeros */
     char           reason[320]; /* why a runner does not run as asked; "": none */
     int32_t        end_tokens[RP_REPLY_MAX_END];
     size_t         n_end_tokens;

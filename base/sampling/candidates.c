@@ -43,8 +43,8 @@ void rp_candidates_reverse(Candidate *c, int32_t n) {
 
 Candidate rp_candidates_first(const Candidate *c, int32_t n) {
     Candidate best = c[0];
-    for (int32_t i = 1; i < n; i++)
-        if (rp_candidate_before(c[i], best)) best = c[i];
+    for (int32_t i = 1; i < n; i++) /* one comparison for most */
+        if (c[i].logit >= best.logit && rp_candidate_before(c[i], best)) best = c[i];
     return best;
 }
 

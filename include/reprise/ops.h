@@ -101,8 +101,9 @@ enum { RP_STORE_TARGET = 1 };
      * src x [n,k,t], weights [k,t]; y [n,t] */                                                                        \
     OP(17, COMBINE, combine, 2, (x, weights), RpNoParams, (unused), 0)                                                 \
     /* samples the next token (sampler.h) from its logits into the step state (step.h), which is the result            \
-     * src logits [n], state i32 [words], scratch [2n], which means nothing after it; kernels also take [..,t] */      \
-    OP(18, SAMPLE, sample, 3, (logits, state, scratch), RpNoParams, (unused), RP_FLAG_WRITES_DST)                      \
+     * src logits [n], state i32 [words], scratch [2n], which means nothing after it, [extra i32 [words]],             \
+     * an RpSampleExtra and the bits of a mask; kernels also take [..,t] */                                            \
+    OP(18, SAMPLE, sample, 3, (logits, state, scratch, extra), RpNoParams, (unused), RP_FLAG_WRITES_DST)               \
     /* y[:,h,t,b] = sum_i softmax_i(scale * k[:,i,h/g,b] . q[:,t,h,b] + mask[i,t]) * v[:,i,h/g,b]                      \
      * over max(0, pos[t]-window+1) <= i <= pos[t], with sinks as in soft_max; 0 if a token sees nothing               \
      * With cap, the score s = scale * k . q becomes cap * tanh(s / cap).                                              \

@@ -39,7 +39,7 @@ typedef struct RpSamplerParams {
     float    repeat_penalty; /* > 0: positive logits of recent tokens are divided by it, others multiplied; 1: off */
     int32_t  repeat_last_n;  /* how many recent tokens are penalised, at most 1048576; 0: off */
     uint64_t seed;
-    /* The steps from here on run on the host only. 0 or NULL turns each of them off. */
+    /* 0 or NULL turns each of the steps from here on off. All but the two penalties run on the host only. */
     float typical_p;         /* [0, 1]: locally typical sampling (arXiv:2202.00666); 0 and 1: off */
     float top_n_sigma;       /* >= 0: keep logits of at least max - n standard deviations (arXiv:2411.07641) */
     float frequency_penalty; /* subtracted from the logit for each time that a token is among the recent ones */
@@ -96,7 +96,8 @@ RP_API void rp_sampler_accept(RpSampler *s, int32_t token);
 
 /* Allows only the tokens whose bit is 1: token i has bit i % 32 of bits[i / 32], and there are (n_vocab + 31) / 32
  * words. The logits of all others count as -inf in rp_sampler_sample. Borrowed until the next call; NULL allows every
- * token. The state of the sampler does not contain the mask: an executor that samples by itself does not know it. */
+ * token. The state of the sampler does not contain the mask: rp_generate copies it to a GPU for each token, which is
+ * then one launch; an executor that is used by itself does not know it. */
 RP_API void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits);
 
 /* Samples a token from logits f32 [n_vocab], which it only reads, and accepts it. NaN counts as -inf. RP_E_ARG if every

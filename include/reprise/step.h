@@ -26,6 +26,16 @@ typedef struct RpStepState {
     int32_t  n_recent, next_recent; /* tokens in the ring, and the slot that the next one overwrites */
 } RpStepState;
 
+/* What the op `sample` applies besides, in a tensor of its own: this, then (n_vocab + 31) / 32 words of bits. Zeros:
+ * none of it. */
+typedef struct RpSampleExtra {
+    int32_t masked;            /* not 0: only tokens whose bit is 1 are sampled (rp_sampler_set_mask) */
+    float   frequency_penalty; /* as in RpSamplerParams, over the ring of recent tokens */
+    float   presence_penalty;
+    int32_t unused; /* 0 */
+} RpSampleExtra;
+
+enum { RP_SAMPLE_EXTRA_WORDS = sizeof(RpSampleExtra) / sizeof(int32_t) };
 enum { RP_REPLY_MAX_END = 32 }; /* most end tokens that a reply can have */
 enum { RP_STEP_WORDS = sizeof(RpStepState) / sizeof(int32_t) };
 

@@ -27,18 +27,19 @@ struct Extremes {
 };
 
 struct SampleArgs {
-    const float *logits;
-    RpStepState *step;
-    int32_t     *recent;
-    unsigned    *counter;
-    Extremes    *extremes;                         /* [slices + 1], the last for all logits */
-    RpKey       *counts, *weights;                 /* [threads]: of the bins */
-    RpKey       *sums;                             /* [n]: of the weights of a sorted slice, up to and with this one */
-    RpKey       *tempered_weights, *tempered_sums; /* the same of the weights for the choice, where they differ */
-    RpKey       *keys;                             /* [n]: sorted slices */
-    int32_t     *ends;                             /* [slices][threads] */
-    int32_t      n, n_slices;
-    size_t       logits_row, step_row, keys_row; /* bytes from one row to the next */
+    const float   *logits;
+    RpStepState   *step;
+    int32_t       *recent;
+    const int32_t *extra; /* an RpSampleExtra and its bits, or NULL */
+    unsigned      *counter;
+    Extremes      *extremes;         /* [slices + 1], the last for all logits */
+    RpKey         *counts, *weights; /* [threads]: of the bins */
+    RpKey         *sums;             /* [n]: of the weights of a sorted slice, up to and with this one */
+    RpKey         *tempered_weights, *tempered_sums; /* the same of the weights for the choice, where they differ */
+    RpKey         *keys;                             /* [n]: sorted slices */
+    int32_t       *ends;                             /* [slices][threads] */
+    int32_t        n, n_slices;
+    size_t         logits_row, step_row, keys_row, extra_row; /* bytes from one row to the next */
 
     /* The operands of row blockIdx.y. */
     __device__ void select_row() {
@@ -48,6 +49,7 @@ struct SampleArgs {
         step   = (RpStepState *)((char *)step + row * step_row);
         recent = (int32_t *)((char *)recent + row * step_row);
         keys   = (RpKey *)((char *)keys + row * keys_row);
+        if (extra != nullptr) extra = (const int32_t *)((const char *)extra + row * extra_row);
         counter += row;
         extremes += row * (size_t)(n_slices + 1);
         counts += row * 3 * blockDim.x, weights += row * 3 * blockDim.x, tempered_weights += row * 3 * blockDim.x;
@@ -94,25 +96,43 @@ __device__ bool tempers(const RpStepState &s) { return s.temperature != 1.0f && 
 
 __device__ int32_t slice_size() { return 2 * (int32_t)blockDim.x; }
 
-/* This thread's logits of the block's slice, `RP_WARP` apart (rp_block_sort_keys), with the penalty. Past the end:
- * -inf. */
+/* Logit i with the mask. */
+__device__ float masked_logit(const SampleArgs &a, int32_t i) {
+    if (a.extra != nullptr && a.extra[0] != 0 &&
+        ((unsigned)a.extra[RP_SAMPLE_EXTRA_WORDS + i / 32] >> (i % 32) & 1) == 0)
+        return -INFINITY;
+    return clean(a.logits[i]);
+}
+
+/* How often token `id` is among the recent ones. */
+__device__ int32_t count_of(const SampleArgs &a, const RpStepState &s, int32_t id) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < s.n_recent; i++) count += a.recent[i] == id;
+    return count;
+}
+
+/* This thread's logits of the block's slice, `RP_WARP` apart (rp_block_sort_keys), with mask and penalties. Past the
+ * end: -inf. */
 __device__ void load_logits(const SampleArgs &a, const RpStepState &s, float *slice, float x[2]) {
     const int32_t at    = rp_pair_place();
     const int32_t first = (int32_t)blockIdx.x * slice_size();
     for (int r = 0; r < 2; r++) {
         const int32_t i = first + at + r * RP_WARP;
-        x[r]            = i < a.n ? clean(a.logits[i]) : -INFINITY;
+        x[r]            = i < a.n ? masked_logit(a, i) : -INFINITY;
     }
-    if (s.repeat_penalty == 1.0f || s.n_recent == 0) return;
-    /* As llama.cpp has it: positive logits are divided, others multiplied. Each recent token counts once, however often
-     * it occurs: every thread writes the same value, computed from the original logit. */
+    const float frequency = a.extra != nullptr ? __int_as_float(a.extra[1]) : 0.0f,
+                presence  = a.extra != nullptr ? __int_as_float(a.extra[2]) : 0.0f;
+    const bool counts     = frequency != 0.0f || presence != 0.0f;
+    if ((s.repeat_penalty == 1.0f && !counts) || s.n_recent == 0) return;
+    /* Each recent token is penalised once, however often it occurs: every thread writes the same value, computed from
+     * the original logit. */
     slice[at] = x[0], slice[at + RP_WARP] = x[1];
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x; i < s.n_recent; i += (int32_t)blockDim.x) {
         const int32_t id = a.recent[i];
         if (id < first || id - first >= slice_size() || id >= a.n) continue;
-        const float logit = clean(a.logits[id]);
-        const float with  = logit > 0.0f ? logit / s.repeat_penalty : logit * s.repeat_penalty;
+        const float with = rp_step_penalise(masked_logit(a, id), s.repeat_penalty, frequency, presence,
+                                            counts ? count_of(a, s, id) : 0);
         atomicExch((unsigned *)&slice[id - first], __float_as_uint(with)); /* several threads may have this id */
     }
     __syncthreads();

@@ -64,12 +64,9 @@ static void for_counted(Chain *chain, ChainRun *r, const int32_t *tokens, int32_
     }
 }
 
-/* As llama.cpp has it: a penalty divides positive logits and multiplies others; then count * frequency + presence is
- * subtracted. */
 static float penalise(const Chain *chain, float logit, int32_t count) {
-    const RpSamplerParams *p    = &chain->p;
-    const float            with = logit > 0.0f ? logit / p->repeat_penalty : logit * p->repeat_penalty;
-    return with - ((float)count * p->frequency_penalty + p->presence_penalty);
+    const RpSamplerParams *p = &chain->p;
+    return rp_step_penalise(logit, p->repeat_penalty, p->frequency_penalty, p->presence_penalty, count);
 }
 
 static void penalties(Chain *chain, ChainRun *r) {

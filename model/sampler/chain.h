@@ -20,7 +20,7 @@ enum { MAX_STEPS = 16, MAX_LAST_N = 1 << 20 };
 typedef struct Chain {
     RpSamplerParams p; /* its pointers are NULL */
     bool            used;
-    char            why[256]; /* the parameters for which it is used, "a, b"; "": it is not */
+    char            why[256]; /* the parameters that no op has, "a, b"; "" */
     int8_t          order[MAX_STEPS];
     int             n_steps;
     RpLogitBias    *bias;

@@ -72,8 +72,6 @@ static void add_why(Chain *chain, bool used, const char *name) {
 
 static void find_why(Chain *chain, const RpSamplerParams *p) {
     add_why(chain, p->logit_bias != NULL && p->n_logit_bias > 0, "logit_bias");
-    add_why(chain, p->frequency_penalty != 0.0f && p->repeat_last_n > 0, "frequency_penalty");
-    add_why(chain, p->presence_penalty != 0.0f && p->repeat_last_n > 0, "presence_penalty");
     add_why(chain, p->dry_multiplier > 0.0f && p->dry_penalty_last_n > 0, "dry_multiplier");
     add_why(chain, p->top_n_sigma > 0.0f, "top_n_sigma");
     add_why(chain, p->typical_p > 0.0f && p->typical_p < 1.0f, "typical_p");
@@ -82,7 +80,8 @@ static void find_why(Chain *chain, const RpSamplerParams *p) {
     add_why(chain, p->min_keep > 1, "min_keep");
     add_why(chain, p->mirostat != 0, "mirostat");
     add_why(chain, p->samplers != NULL, "samplers");
-    chain->used = chain->why[0] != '\0';
+    /* the op has these two, but counts by comparing all pairs of recent tokens */
+    chain->used = chain->why[0] != '\0' || p->frequency_penalty != 0.0f || p->presence_penalty != 0.0f;
 }
 
 RpStatus rp_chain_open(Chain *chain, const RpSamplerParams *p, int32_t n_vocab) {

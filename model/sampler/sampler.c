@@ -9,6 +9,7 @@
 
 #include "base/sized.h"
 #include "model/sampler/chain.h"
+#include "model/sampler/sampler.h"
 #include "reprise/kernel.h"
 
 #include <math.h>
@@ -131,6 +132,13 @@ const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words) {
 
 void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits) {
     if (s != NULL) s->mask = bits;
+}
+
+const uint32_t *rp_sampler_extra(const RpSampler *s, RpSampleExtra *out) {
+    *out = (RpSampleExtra){.masked            = s->mask != NULL,
+                           .frequency_penalty = s->chain.p.frequency_penalty,
+                           .presence_penalty  = s->chain.p.presence_penalty};
+    return s->mask;
 }
 
 /* The logits, -inf where the mask has a 0: the caller's array if there is no mask, else a copy. */

@@ -259,6 +259,56 @@ Test(sample, takes_at_most_seven_steps_a_search) {
     if (none > 0) cr_expect_geq(steps, SEARCHES * 6L, "%ld steps: the logits are not the worst", steps);
 }
 
+/* The source `extra`: for each row of the op's only case the reference applies mask and penalties to the logits. */
+typedef struct Extra {
+    RpSampleExtra e;
+    uint32_t      bits[(2500 + 31) / 32];
+} Extra;
+
+static float penalised(const Step *step, const Extra *x, const float *logits, int32_t id) {
+    int32_t count = 0;
+    float   logit = logits[id];
+    if (x->e.masked != 0 && (x->bits[id / 32] >> (id % 32) & 1) == 0) return -INFINITY;
+    for (int i = 0; i < step->s.n_recent; i++) count += step->recent[i] == id;
+    if (count == 0) return logit;
+    logit = logit > 0.0f ? logit / step->s.repeat_penalty : logit * step->s.repeat_penalty;
+    return logit - ((float)count * x->e.frequency_penalty + x->e.presence_penalty);
+}
+
+/* Greedily: the best of the logits that the reference changes. Drawn: the same token on every backend, never a masked
+ * one. All numbers are multiples of 1/8, so that the reference is exact. */
+Test(sample, takes_a_mask_and_penalties_from_extra) {
+    enum { MOST = 2500 };
+    static float logits[MOST], scratch[2 * MOST];
+    static Extra x;
+    for (uint32_t round = 0; round < 12; round++) {
+        const int n           = round % 3 == 0 ? 40 : round % 3 == 1 ? 33 : MOST;
+        Step      step        = step_of(round % 2 == 0 ? 0.0f : 0.8f);
+        step.s.seed_low       = round;
+        step.s.top_p          = 0.9f;
+        step.s.n_recent       = 9;
+        step.s.next_recent    = 9;
+        step.s.repeat_penalty = round % 4 < 2 ? 1.0f : 2.0f;
+        x.e                   = (RpSampleExtra){.masked = round % 5 != 0};
+        x.e.frequency_penalty = round % 6 == 0 ? 0.0f : 0.25f;
+        x.e.presence_penalty  = round % 7 == 0 ? 0.0f : -0.5f;
+        for (int i = 0; i < n; i++) logits[i] = floorf(64.0f * rp_philox_uniform(round, (uint64_t)i)) / 8.0f - 2.0f;
+        for (int i = 0; i < 9; i++)
+            step.recent[i] = (int32_t)((float)n * rp_philox_uniform(round, 5000 + (uint64_t)(i / 2)));
+        for (int i = 0; i < (MOST + 31) / 32; i++)
+            x.bits[i] = (uint32_t)(4294967040.0f * rp_philox_uniform(round, 9000 + (uint64_t)i)) | 2u;
+        int32_t best = -1;
+        for (int32_t i = 0; i < n; i++)
+            if (best < 0 || penalised(&step, &x, logits, i) > penalised(&step, &x, logits, best)) best = i;
+        const Step before = step;
+        RpOpArgs   args   = args_of(logits, n, &step, scratch);
+        args.sample.extra = tensor(RP_I32, &x, RP_SAMPLE_EXTRA_WORDS + (n + 31) / 32, 1, 1, 1);
+        run_variants(rp_cpu_sample, &args);
+        if (step.s.temperature == 0.0f) cr_assert_eq(step.s.token, best, CASE(round));
+        cr_assert(isfinite(penalised(&before, &x, logits, step.s.token)), CASE(round));
+    }
+}
+
 Test(sample, refuses_bad_logits_and_states) {
     const float none[3] = {NAN, -INFINITY, NAN};
     float       scratch[6];
@@ -277,6 +327,11 @@ Test(sample, refuses_bad_logits_and_states) {
     step.s.repeat_last_n = RECENT + 1;
     REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_ARG,
             "sample: 17 recent tokens, the state has room for 16");
+    args.sample.extra = tensor(RP_I32, scratch, RP_SAMPLE_EXTRA_WORDS, 1, 1, 1);
+    REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_SHAPE,
+            "sample: extra must be i32 of at least 5 words for each row of logits: logits f32 [3], state i32 [30], "
+            "scratch f32 [6], extra i32 [4], result i32 [30]");
+    args.sample.extra         = (RpTensorView){0};
     args.sample.scratch.ne[0] = 5;
     REFUSED(rp_cpu_sample(&args, &(RpKernelCtx){.nth = 1}), RP_E_SHAPE,
             "sample: rows of scratch must be twice as long as those of logits: logits f32 [3], state i32 "

@@ -116,6 +116,151 @@ Test(cuda_session, launches_one_graph_per_token_or_one_per_reply) {
     rp_model_free(m);
 }
 
+/* ---- samplers with more steps ---- */
+
+static RpSampler *new_sampler_of(const RpModel *m, RpSamplerParams p) {
+    RpSampler *s;
+    p.temperature = 0.9f;
+    p.top_p       = 0.95f;
+    p.seed        = 5;
+    OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &s));
+    return s;
+}
+
+/* The tokens of a reply, token k sampled with masks[k % 2] where a mask is given. The mask is set as a grammar does it:
+ * in the callback after each token, for the next one. */
+typedef struct Masks {
+    RpSampler      *sampler;
+    const uint32_t *masks[2];
+    int             n;
+} Masks;
+
+static bool next_mask(const char *text, size_t len, void *user) {
+    (void)text, (void)len;
+    Masks *m = user;
+    m->n++;
+    rp_sampler_set_mask(m->sampler, m->masks[m->n % 2]);
+    return true;
+}
+
+static RpTokenList masked_reply(RpSession *s, RpSampler *sampler, const uint32_t *const masks[2], RpGenerateResult *r) {
+    RpTokenList list = {0};
+    Masks       m    = {
+                 sampler, {masks[0], masks[1]},
+                  0
+    };
+    const RpGenerateOptions o = {
+        .max_tokens = N_REPLY, .ignore_end = true, .tokens = &list, .on_text = next_mask, .user = &m};
+    OK(rp_session_rewind(s, 0));
+    rp_sampler_reset(sampler);
+    rp_sampler_set_mask(sampler, masks[0]);
+    for (int i = 0; i < N_PROMPT; i++) rp_sampler_accept(sampler, prompt[i]);
+    OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+    sim_stats_reset();
+    OK(rp_generate(s, sampler, NULL, 0, &o, r));
+    return list;
+}
+
+/* The reference: a loop over rp_session_step and the host's sampler, with the same masks. */
+static void masked_by_hand(const RpModel *m, RpSampler *sampler, const uint32_t *const masks[2], int32_t *out) {
+    RpSession *s = open_session(m, RP_MODE_REPLAY);
+    rp_sampler_reset(sampler);
+    for (int i = 0; i < N_PROMPT; i++) rp_sampler_accept(sampler, prompt[i]);
+    OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+    for (int i = 0; i < N_REPLY; i++) {
+        rp_sampler_set_mask(sampler, masks[i % 2]);
+        OK(rp_sampler_sample(sampler, rp_session_logits(s), &out[i]));
+        OK(rp_session_step(s, out[i]));
+    }
+    rp_session_free(s);
+}
+
+/* Masks take turns; one of two is none at all. A masked token is one launch of the graph, with copies of the mask and
+ * of the state; nothing is captured or allocated (I3, I9). */
+Test(cuda_session, samples_on_the_device_with_a_mask_and_penalties) {
+    static const uint32_t even[16]    = {0x55555555u, 0x55555555u, 0x55555555u, 0x55555555u},
+                          some[16]    = {0x00ff00ffu, 0x0f0f0f0fu, 0xffff0000u, 0x000fffffu};
+    const uint32_t *const masks[3][2] = {
+        {even, some},
+        {NULL, some},
+        {NULL, NULL}
+    };
+    RpModel        *m = golden_open_tiny("llama-mix");
+    RpSamplerParams p = rp_sampler_defaults();
+    p.repeat_penalty  = 1.2f;
+    for (int penalties = 0; penalties < 2; penalties++) {
+        p.frequency_penalty = penalties ? 0.3f : 0.0f;
+        p.presence_penalty  = penalties ? 0.2f : 0.0f;
+        for (int k = 0; k < 3; k++) {
+            RpGenerateResult r;
+            RpSampler       *sampler = new_sampler_of(m, p);
+            int32_t          want[N_REPLY];
+            masked_by_hand(m, sampler, masks[k], want);
+            for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
+                RpSession     *s    = open_session(m, (RpExecMode)mode);
+                RpTokenList    list = masked_reply(s, sampler, masks[k], &r);
+                const SimStats n    = sim_stats();
+                cr_assert_null(r.host_sampling, CASE(penalties, k, mode));
+                cr_assert_eq(list.n, (size_t)N_REPLY, CASE(penalties, k, mode));
+                cr_assert_arr_eq(list.ids, want, sizeof want, CASE(penalties, k, mode));
+                cr_expect_eq(n.captures + n.instantiates + n.allocs, 0ul, CASE(penalties, k, mode));
+                if (mode == RP_MODE_REPLAY)
+                    cr_expect_eq(n.graph_launches, (unsigned long)N_REPLY - 1, CASE(penalties, k));
+                rp_token_list_free(&list);
+                rp_session_free(s);
+            }
+            rp_sampler_free(sampler);
+        }
+    }
+    rp_model_free(m);
+}
+
+static bool count_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user) {
+    (void)chosen, (void)top;
+    *(int *)user += n_top == 2;
+    return true;
+}
+
+/* What the device cannot do is sampled on the host from logits that are copied, and the result says why (I10). */
+Test(cuda_session, says_why_the_host_samples) {
+    RpModel         *m = golden_open_tiny("llama-mix");
+    RpSession       *s = open_session(m, RP_MODE_LOOP);
+    RpSamplerParams  p = rp_sampler_defaults();
+    RpGenerateResult r;
+    int              calls = 0;
+    p.typical_p            = 0.9f;
+    p.min_keep             = 2;
+    RpSampler  *sampler    = new_sampler_of(m, p);
+    RpTokenList list       = generate(s, sampler, N_REPLY, &r);
+    cr_expect_eq(list.n, (size_t)N_REPLY);
+    cr_assert_not_null(r.host_sampling);
+    cr_expect_str_eq(r.host_sampling, "typical_p, min_keep");
+    rp_token_list_free(&list);
+    rp_sampler_free(sampler);
+
+    p               = rp_sampler_defaults();
+    p.repeat_last_n = 2000;
+    sampler         = new_sampler_of(m, p);
+    OK(rp_session_rewind(s, 0));
+    list = generate(s, sampler, 2, &r);
+    cr_assert_not_null(r.host_sampling);
+    cr_expect_str_eq(r.host_sampling, "repeat_last_n");
+    rp_token_list_free(&list);
+    rp_sampler_free(sampler);
+
+    sampler = new_sampler_of(m, rp_sampler_defaults());
+    OK(rp_session_rewind(s, 0));
+    const RpGenerateOptions o = {
+        .max_tokens = 4, .ignore_end = true, .on_logprobs = count_logprobs, .n_logprobs = 2, .user = &calls};
+    OK(rp_generate(s, sampler, prompt, N_PROMPT, &o, &r));
+    cr_expect_eq(calls, 4);
+    cr_assert_not_null(r.host_sampling);
+    cr_expect_str_eq(r.host_sampling, "log probabilities");
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    rp_model_free(m);
+}
+
 /* A callback cancels a reply while the loop runs on the device; the session can be used again. */
 typedef struct Counter {
     int n, stop_at;
@@ -171,9 +316,12 @@ Test(cuda_session, an_end_token_ends_the_loop) {
     RpModel         *m = golden_open_tiny("llama-mix");
     RpGenerateResult r;
     RpSession       *s       = open_session(m, RP_MODE_LOOP);
-    RpSampler       *sampler = new_sampler(m, 1.5f);
+    RpSamplerParams  p       = rp_sampler_defaults();
     RpTokenList      list    = {0};
+    RpSampler       *sampler = NULL;
     int32_t          rounds  = 0;
+    p.temperature            = 3.0f;
+    OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler));
     do { /* a high temperature: an end token comes soon */
         OK(rp_session_rewind(s, 0));
         list.n = 0;

@@ -205,6 +205,11 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpStepState, drawn_high), 44, "RpStepState.drawn_high");
     assert_eq!(offset!(RpStepState, n_recent), 48, "RpStepState.n_recent");
     assert_eq!(offset!(RpStepState, next_recent), 52, "RpStepState.next_recent");
+    assert_eq!((size_of::<RpSampleExtra>(), align_of::<RpSampleExtra>()), (16, 4), "RpSampleExtra");
+    assert_eq!(offset!(RpSampleExtra, masked), 0, "RpSampleExtra.masked");
+    assert_eq!(offset!(RpSampleExtra, frequency_penalty), 4, "RpSampleExtra.frequency_penalty");
+    assert_eq!(offset!(RpSampleExtra, presence_penalty), 8, "RpSampleExtra.presence_penalty");
+    assert_eq!(offset!(RpSampleExtra, unused), 12, "RpSampleExtra.unused");
     assert_eq!((size_of::<RpPlanMemory>(), align_of::<RpPlanMemory>()), (40, 8), "RpPlanMemory");
     assert_eq!(offset!(RpPlanMemory, arena), 0, "RpPlanMemory.arena");
     assert_eq!(offset!(RpPlanMemory, unshared), 8, "RpPlanMemory.unshared");

@@ -529,6 +529,7 @@ extern "C" {
 }
 
 // ---- reprise/step.h ----
+pub const RP_SAMPLE_EXTRA_WORDS: c_int = 4;
 pub const RP_REPLY_MAX_END: c_int = 32;
 pub const RP_STEP_WORDS: c_int = 14;
 #[repr(C)]
@@ -548,6 +549,14 @@ pub struct RpStepState {
     pub drawn_high: u32,
     pub n_recent: i32,
     pub next_recent: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpSampleExtra {
+    pub masked: i32,
+    pub frequency_penalty: f32,
+    pub presence_penalty: f32,
+    pub unused: i32,
 }
 
 // ---- reprise/executor.h ----
