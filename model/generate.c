@@ -7,8 +7,8 @@
 #include "base/clock.h"
 
 #include "base/sized.h"
-#include "model/structured.h"
 #include "model/sampler/sampler.h"
+#include "model/structured.h"
 #include "model/text/text_out.h"
 
 #include <stdlib.h>
