@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MAX_PROPERTY_DEPTH = 4 };
+enum { MAX_PROPERTY_DEPTH = 4, MAX_CALLS = 100000 };
 
 static bool same_text(RpGgufString a, RpGgufString b) { return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0; }
 
@@ -114,6 +114,7 @@ static bool property_differs(Schema *s, uint32_t a, uint32_t b) {
 
 bool rp_schema_disjoint(Schema *s, uint32_t a, uint32_t b) {
     uint32_t node[2] = {a, b};
+    if (++s->disjoint_calls > MAX_CALLS) return false;
     for (int i = 0; i < 2; i++)
         for (int hops = 0; hops < 8; hops++) {
             const JsonNode *ref = rp_schema_get(s, node[i], "$ref");

@@ -90,7 +90,8 @@ typedef struct Schema {
     IndexTable  table;
     int         depth; /* of branches */
     int         disjoint_depth;
-    size_t      branches; /* so far */
+    size_t      disjoint_calls; /* so far: beyond a limit no two schemas are known to exclude each other */
+    size_t      branches;       /* so far */
 } Schema;
 
 /* The JSON node and its member. */
