@@ -169,7 +169,7 @@ static void check_quantized(Case c) {
                          {
                              .latent_attention = {.scale = 0.3f}
     },
-                     to = {.latent_attention = {0.3f, RP_Q8_ACT}};
+                     to = {.latent_attention = {.scale = 0.3f, .dtype = RP_Q8_ACT}};
     RpOpArgs args = args_of(&c, &d, 0, c.tokens, d.q, y, &p), quantizing = args;
     quantizing.dst    = tensor(RP_Q8_ACT, got, c.n, c.tokens, c.heads, 1);
     quantizing.params = &to;
@@ -263,7 +263,7 @@ Test(latent_attention, refuses_what_does_not_fit) {
                          {
                              .latent_attention = {.scale = 1.0f}
     },
-                     to  = {.latent_attention = {1.0f, RP_Q8_ACT}};
+                     to  = {.latent_attention = {.scale = 1.0f, .dtype = RP_Q8_ACT}};
     const RpOpArgs sound = {
         .dst = tensor(RP_F32, y, 16, 2, 3, 1),
         .src = {tensor(RP_F32, x, 16, 2, 3, 1), tensor(RP_F16, cache, 16, 9, 1, 1), tensor(RP_F16, cache, 4, 9, 1, 1),
