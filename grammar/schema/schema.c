@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SCHEMA_DEPTH = 256, MAX_RULES = 1 << 16, MAX_BRANCH_DEPTH = 64, MAX_BRANCHES = 5000 };
+enum { MAX_SCHEMA_DEPTH = 256, MAX_RULES = 1 << 16, MAX_BRANCH_DEPTH = 64, MAX_BRANCHES = 1500 };
 
 RpStatus rp_part_push(PartList *l, Part p) {
     RP_TRY(RP_GROW(l->v, l->room, l->n + 1));
