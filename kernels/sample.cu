@@ -136,16 +136,31 @@ __device__ __forceinline__ int32_t choose(const Search &s, SampleArgs &a, Scale 
     return rp_key_id(search(s, true, rp_sampling_choice(u, weight)).key);
 }
 
-__global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs a) {
-    rp_begin();
+/* The largest key and the lowest logit of the row. */
+__device__ __forceinline__ Extremes extremes_of_row(const SampleArgs &given) {
+    SampleArgs a = given;
     a.select_row();
+    return {__ldcg(&a.extremes[a.n_slices].best), __ldcg(&a.extremes[a.n_slices].lowest)};
+}
+
+__device__ __forceinline__ bool row_draws(const SampleArgs &given, const Extremes &all) {
+    SampleArgs a = given;
+    a.select_row();
+    return draws(*a.step, all.best);
+}
+
+/* `a` is in local memory, because functions that are not inlined refer to it: it is filled only where a row draws. */
+__global__ void __launch_bounds__(MAX_THREADS, 1) sample_kernel(SampleArgs given) {
+    rp_begin();
     RP_SHARED(Shared, memory, [1]);
+    const Extremes all = extremes_of_row(given);
+    if (!row_draws(given, all)) return;
+    SampleArgs a = given;
+    a.select_row();
     Shared           &shared = memory[0];
     const RpStepState s      = *a.step;
-    const Extremes    all    = {__ldcg(&a.extremes[a.n_slices].best), __ldcg(&a.extremes[a.n_slices].lowest)};
-    if (!draws(s, all.best)) return;
-    Scale scale = scale_of(all, tempers(s) ? 1.0f : s.temperature);
-    float x[2];
+    Scale             scale  = scale_of(all, tempers(s) ? 1.0f : s.temperature);
+    float             x[2];
     load_logits(a, s, (float *)shared.sums, x);
     const int n = sort_slice(a, scale, x, shared);
     fill_bins(a, scale, n, shared);
