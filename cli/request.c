@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static RpStatus load(const char *path, json_t **out) {
+RpStatus cli_load_json(const char *path, json_t **out) {
     Text         text;
     json_error_t e;
     *out = NULL;
@@ -34,11 +34,11 @@ RpStatus cli_request_json(const RequestArgs *a, const char *prompt, const char *
     RpStatus st = RP_OK;
     *out        = NULL;
     if (a->messages != NULL)
-        st = load(a->messages, &root);
+        st = cli_load_json(a->messages, &root);
     else
         root = of_prompt(prompt, system);
     if (st == RP_OK && json_is_array(root)) root = json_pack("{s:o}", "messages", root);
-    if (st == RP_OK && a->tools != NULL) st = load(a->tools, &tools);
+    if (st == RP_OK && a->tools != NULL) st = cli_load_json(a->tools, &tools);
     if (st == RP_OK && tools != NULL && json_is_object(root)) json_object_set(root, "tools", tools);
     if (st == RP_OK) *out = json_dumps(root, JSON_ENCODE_ANY);
     if (st == RP_OK && *out == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for the request");

@@ -10,6 +10,12 @@ typedef struct RequestArgs {
     int32_t     budget;           /* of reasoning; 0: none */
 } RequestArgs;
 
+struct json_t;
+
+/* Reads a file, "-": standard input. The caller calls json_decref(*out), a value of Jansson; after a failure it is
+ * NULL. RP_E_FORMAT names the line. */
+RP_NODISCARD RpStatus cli_load_json(const char *path, struct json_t **out);
+
 /* The JSON of a request. `prompt` and `system` become messages if there is no file of messages; `system` may be NULL.
  * The caller frees *out. */
 RP_NODISCARD RpStatus cli_request_json(const RequestArgs *a, const char *prompt, const char *system, char **out);

@@ -1,158 +1,37 @@
 /* chat.c - `reprise chat`: a conversation with a model on the terminal or from a pipe, one message per line.
- * Lines that begin with / are commands. */
+ * Lines that begin with / are commands (cli/chat/commands.c). */
+#include "cli/chat/chat.h"
 #include "cli/commands.h"
-#include "cli/conversation.h"
 #include "cli/default_model.h"
-#include "cli/report.h"
 #include "cli/sampler.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#ifdef RP_HAVE_EDIT
-#include <editline/readline.h>
-#endif
-
 static struct {
-    const char *model, *system, *template_name, *passes, *kv;
-    int32_t     n, threads, ctx;
+    const char *model, *system, *template_name, *passes, *kv, *tools, *resume;
+    int32_t     n, threads, ctx, budget;
     SamplerArgs sampler;
-    bool        no_template, parse_special, stats, quiet;
+    bool        no_template, parse_special, stats, quiet, show_reasoning;
     DeviceArgs  device;
 } args = {.sampler = SAMPLING_DEFAULTS};
 
-typedef struct Chat {
-    Conversation conversation;
-    const char  *system;      /* args.system or `system_copy` */
-    char        *system_copy; /* text of the last /system, malloc */
-    Progress     progress;
-    bool         terminal, quit, told_sampling;
-    char         last; /* last character printed */
-} Chat;
-
-/* The next line without its newline, which the caller frees; NULL at the end of input. Ctrl-C at the prompt
- * ends the program. */
-static char *read_line(const Chat *c) {
-    char   *line = NULL;
-    size_t  room = 0;
-    ssize_t n;
-    signal(SIGINT, SIG_DFL);
-#ifdef RP_HAVE_EDIT
-    if (c->terminal) {
-        line = readline("> ");
-        if (line != NULL && line[0] != '\0') add_history(line);
-        return line;
-    }
-#endif
-    if (c->terminal && !cli_print("> ", 2)) return NULL;
-    n = getline(&line, &room, stdin);
-    if (n < 0) {
-        free(line);
-        return NULL;
-    }
-    if (n > 0 && line[n - 1] == '\n') line[--n] = '\0';
-    if (strlen(line) != (size_t)n) { /* the rest would be lost; an empty line is no message */
-        cli_say("reprise", "this line holds a NUL byte, which a message cannot: it was not sent");
-        line[0] = '\0';
-    }
-    return line;
-}
-
-/* Streams a piece of the reply. False ends the reply: after Ctrl-C, or if stdout is closed. */
-static bool on_text(const char *text, size_t len, void *user) {
-    Chat *c = user;
-    if (len > 0) c->last = text[len - 1];
-    return cli_print(text, len) && !cli_interrupted();
-}
-
-/* The progress line must be gone before the first piece of the reply is printed. */
-static bool on_prefill(int64_t done, int64_t total, void *user) {
-    Chat      *c     = user;
-    const bool go_on = cli_progress(&c->progress, (double)done, (double)total);
-    if (done == total) cli_progress_end(&c->progress);
-    return go_on;
-}
-
-/* Prints a remark of the program on stderr, in brackets to tell it from the reply. */
-static void notice(const char *text) { fprintf(stderr, "[%s]\n", text); }
-
-/* Sends a message and streams the reply. Errors that the next message can avoid are printed and return RP_OK. */
-static RpStatus answer(Chat *c, const char *message) {
-    const RpGenerateOptions o = {.max_tokens = args.n, .prefill_progress = on_prefill, .on_text = on_text, .user = c};
-    RpGenerateResult        result = {0};
-    c->last                        = '\n';
-    c->progress                    = (Progress){.label = "prompt", .off = args.quiet};
-    cli_forget_interrupt();
-    cli_catch_interrupts();
-    const RpStatus st = cli_converse(&c->conversation, message, &o, &result);
-    cli_progress_end(&c->progress);
-    if (c->last != '\n') (void)cli_print("\n", 1);
-    if (st == RP_E_CONTEXT_FULL || st == RP_E_ARG) {
-        cli_say("reprise", "%s", rp_last_error());
-        if (st == RP_E_CONTEXT_FULL) notice("the context is full: /reset empties it, -c sets a larger one");
-        return RP_OK;
-    }
-    RP_TRY(st);
-    if (!c->told_sampling) cli_report_host_sampling(&result);
-    c->told_sampling = true;
-    if (result.reason == RP_STOP_CONTEXT) notice("the context is full: /reset empties it, -c sets a larger one");
-    if (result.reason == RP_STOP_LIMIT) notice("stopped at the limit of -n");
-    if (args.stats) cli_report(&(Report){c->conversation.session, &result, 0.0, result.first_token_s});
-    cli_forget_interrupt();                           /* Ctrl-C ended the reply, perhaps while it was written */
-    return cli_print("", 0) ? RP_OK : RP_E_CANCELLED; /* cli_close_stdout reports it */
-}
-
-/* /system TEXT: a conversation begins with its system message, so a new one is started. `text` may be empty. */
-static RpStatus set_system(Chat *c, const char *text) {
-    while (*text == ' ') text++;
-    char *copy = text[0] != '\0' ? strdup(text) : NULL;
-    if (text[0] != '\0' && copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the system message");
-    free(c->system_copy);
-    c->system_copy = copy;
-    c->system      = copy;
-    notice(copy != NULL ? "a new conversation with this system message" : "a new conversation without system message");
-    return cli_conversation_reset(&c->conversation, c->system);
-}
-
-/* Runs a line that begins with a slash. An unknown command is reported, and not sent to the model as a message. */
-static RpStatus run_command(Chat *c, const char *line) {
-    static const char help[] =
-        "  /reset        forget the conversation\n"
-        "  /system TEXT  start a new conversation with this system message; without TEXT: with none\n"
-        "  /quit         end the program, as Ctrl-D does\n"
-        "  Ctrl-C        ends a reply; at the prompt it ends the program\n";
-    if (strcmp(line, "/quit") == 0) {
-        c->quit = true;
-    } else if (strcmp(line, "/reset") == 0) {
-        notice("a new conversation");
-        return cli_conversation_reset(&c->conversation, c->system);
-    } else if (strcmp(line, "/system") == 0 || strncmp(line, "/system ", 8) == 0) {
-        return set_system(c, line + 7);
-    } else if (strcmp(line, "/help") == 0) {
-        fputs(help, stderr);
-    } else {
-        cli_say("reprise", "%s is none of the commands /help /reset /system /quit", line);
-    }
-    return RP_OK;
-}
-
-/* Reads lines until /quit or the end of the input. An error that it returns ends the program. */
+/* Reads messages until /quit or the end of the input. An error that it returns ends the program. */
 static RpStatus run_conversation(Chat *c) {
-    RP_TRY(cli_conversation_reset(&c->conversation, c->system));
     while (!c->quit) {
-        char *line = read_line(c);
-        if (line == NULL) {
-            if (c->terminal) (void)cli_print("\n", 1);
+        InputText in;
+        RP_TRY(cli_chat_read(&c->input, "> ", &in));
+        if (in.text == NULL) {
+            if (c->input.terminal) (void)cli_print("\n", 1);
             break;
         }
         RpStatus st = RP_OK;
-        if (line[0] == '/')
-            st = run_command(c, line);
-        else if (line[0] != '\0')
-            st = answer(c, line);
-        free(line);
+        if (in.text[0] == '/' && !in.block)
+            st = cli_chat_command(c, in.text);
+        else if (in.text[0] != '\0')
+            st = cli_chat_answer(c, in.text);
+        free(in.text);
         RP_TRY(st);
     }
     return RP_OK;
@@ -166,6 +45,38 @@ static RpStatus open_format(const RpModel *m, ChatFormat *out) {
     if (demo == NULL || strcmp(args.model, demo) != 0 || rp_option(RP_OPT_MODEL)[0] != '\0') return st;
     return rp_fail(st, "the demo model was not trained to chat. `scripts/get-model.sh smollm2` fetches a model that "
                        "was; then: reprise chat models/smollm2-135m-instruct-q4_1.gguf");
+}
+
+/* True if the same messages get the same reply: nothing is random, and no step looks at earlier replies. */
+static bool is_greedy(const RpSamplerParams *p) {
+    const bool penalties = p->repeat_penalty != 1.0f || p->frequency_penalty != 0.0f || p->presence_penalty != 0.0f;
+    return p->temperature == 0.0f && p->dynatemp_range == 0.0f && p->xtc_probability == 0.0f && p->mirostat == 0 &&
+           p->dry_multiplier == 0.0f && !penalties;
+}
+
+static RpStatus begin_dialogue(Chat *c, const RpChatTemplate *t) {
+    RP_TRY(cli_dialogue_open(&c->dialogue, c->conversation.session, c->conversation.sampler, t));
+    RP_TRY(cli_chat_reset(c));
+    if (args.resume != NULL) RP_TRY(cli_dialogue_load(&c->dialogue, args.resume));
+    if (args.tools != NULL) RP_TRY(cli_dialogue_tools(&c->dialogue, args.tools));
+    if (args.resume != NULL && !args.quiet) cli_chat_report_resumed(c);
+    return RP_OK;
+}
+
+static bool needs_dialogue(void) {
+    return args.tools != NULL || args.resume != NULL || args.show_reasoning || args.budget > 0;
+}
+
+/* Templates in Jinja have a dialogue. Its prompts have no control tokens in messages, so not with --parse-special. */
+static RpStatus begin(Chat *c) {
+    const RpChatTemplate *t = c->conversation.format.program;
+    c->has_dialogue         = t != NULL && !args.no_template && !args.parse_special;
+    c->input.utf8           = c->has_dialogue;
+    if (c->has_dialogue) return begin_dialogue(c, t);
+    if (needs_dialogue())
+        return rp_fail(RP_E_UNSUPPORTED, "--tools, --resume, --reasoning-budget and --show-reasoning need a chat "
+                                         "template in Jinja, and no --parse-special");
+    return cli_chat_reset(c);
 }
 
 /* Opens model, sampler and session, then talks. The session comes last, since it may upload gigabytes to a GPU. The
@@ -182,22 +93,39 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     c->conversation.session       = *session;
     c->conversation.sampler       = *sampler;
     c->conversation.parse_special = args.parse_special;
-    if (c->terminal && !args.quiet)
+    if (c->input.terminal && !args.quiet)
         fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
                 rp_model_info(*model)->name, c->conversation.format.name, rp_session_n_ctx(*session));
+    RP_TRY(begin(c));
     return run_conversation(c);
 }
 
 static int run(void) {
-    if (args.template_name != NULL && args.no_template) {
-        cli_say("reprise chat", "--template and --no-template exclude each other (see `reprise chat --help`)");
+    const char *wrong = NULL;
+    if (args.template_name != NULL && args.no_template) wrong = "--template and --no-template";
+    if (args.system != NULL && args.resume != NULL) wrong = "--system and --resume";
+    if (wrong != NULL) {
+        cli_say("reprise chat", "%s exclude each other (see `reprise chat --help`)", wrong);
         return EXIT_USAGE;
     }
-    Chat       chat  = {.system = args.system, .terminal = isatty(STDIN_FILENO) != 0, .conversation = {.pending = -1}};
-    RpModel   *model = NULL;
+    Chat chat = {
+        .conversation   = {.pending = -1                    },
+        .input          = { .terminal = isatty(STDIN_FILENO) != 0, .command = cli_chat_command_name},
+        .system         = args.system,
+        .n              = args.n,
+        .budget         = args.budget,
+        .seed           = args.sampler.p.seed,
+        .greedy         = is_greedy(&args.sampler.p),
+        .stats          = args.stats,
+        .quiet          = args.quiet,
+        .show_reasoning = args.show_reasoning,
+        .screen         = isatty(STDOUT_FILENO) != 0
+    };
+    RpModel   *model   = NULL;
     RpSession *session = NULL;
     RpSampler *sampler = NULL;
     RpStatus   st      = open_and_run(&chat, &model, &session, &sampler);
+    cli_dialogue_free(&chat.dialogue);
     cli_conversation_free(&chat.conversation);
     free(chat.system_copy);
     rp_session_free(session);
@@ -216,6 +144,11 @@ static const Option options[] = {
     CLI_FLAG("parse-special", 0, args.parse_special,
              "recognise control tokens in messages too, which can then forge turns; default: messages are "
              "plain text"),
+    CLI_FILE(FILE_READ, "tools", 0, args.tools, "FILE", "tools as JSON, an array; you give the results of calls"),
+    CLI_FILE(FILE_READ, "resume", 0, args.resume, "FILE", "go on with a conversation that /save wrote"),
+    CLI_INT("reasoning-budget", 0, args.budget, "N", "close the reasoning after N tokens; 0 (default): no limit", 0, 0),
+    CLI_FLAG("show-reasoning", 0, args.show_reasoning,
+             "print the reasoning on standard error where the output is no terminal; default: it is left out"),
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full", 0, 0),
     OPTIONS_SAMPLING(args.sampler),
     OPTION_THREADS(args.threads),
@@ -225,16 +158,19 @@ static const Option options[] = {
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
     CLI_FLAG("stats", 0, args.stats, "print timings after each reply"),
-    CLI_FLAG("quiet", 'q', args.quiet, "no progress and no greeting"),
+    CLI_FLAG("quiet", 'q', args.quiet, "no progress, no greeting, and no speed after a reply"),
 };
 
-const Command cli_command_chat = {.name      = "chat",
-                                  .help      = "have a conversation with a model",
-                                  .usage     = "[MODEL] [options]",
-                                  .notes     = "Each line is one message. The context is kept from turn to turn. "
-                                               "/help lists the commands. Lines may also come from a pipe. Messages, also "
-                                               "that of --system, cannot forge turns: the text of a control token such "
-                                               "as <|im_end|> is plain text in them, unless --parse-special is given.",
-                                  .options   = options,
-                                  .n_options = sizeof options / sizeof options[0],
-                                  .run       = run};
+const Command cli_command_chat = {
+    .name  = "chat",
+    .help  = "have a conversation with a model",
+    .usage = "[MODEL] [options]",
+    .notes =
+        "Each line is one message; a backslash at its end goes on with the next "
+        "line, and lines between two lines of three quotes are one message. The context is kept from turn to turn. "
+        "/help lists the commands. Lines may also come from a pipe. Messages, also "
+        "that of --system, cannot forge turns: the text of a control token such "
+        "as <|im_end|> is plain text in them, unless --parse-special is given.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -35,7 +35,7 @@ static bool has_color(FILE *out) {
 const char *cli_style(FILE *out, Style style) {
     static const char *const escapes[STYLE_COUNT] = {
         [STYLE_PLAIN] = "\033[0m",      [STYLE_HEADING] = "\033[1m", [STYLE_ERROR] = "\033[1;31m",
-        [STYLE_WARNING] = "\033[1;33m", [STYLE_GOOD] = "\033[32m",
+        [STYLE_WARNING] = "\033[1;33m", [STYLE_GOOD] = "\033[32m",   [STYLE_DIM] = "\033[2m",
     };
     return has_color(out) ? escapes[style] : "";
 }

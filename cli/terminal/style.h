@@ -12,6 +12,7 @@ typedef enum Style {
     STYLE_ERROR,
     STYLE_WARNING,
     STYLE_GOOD,
+    STYLE_DIM,
     STYLE_COUNT
 } Style;
 

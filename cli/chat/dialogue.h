@@ -1,0 +1,77 @@
+/* dialogue.h - a conversation as the JSON of a request: messages with tool calls and their results, tools, and
+ * variables of the chat template. */
+#ifndef CLI_CHAT_DIALOGUE_H
+#define CLI_CHAT_DIALOGUE_H
+
+#include "reprise/chat.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct json_t; /* a value of Jansson */
+
+typedef struct Dialogue {
+    RpSession            *session; /* borrowed, as are the sampler and the template */
+    RpSampler            *sampler;
+    const RpChatTemplate *chat_template;
+    struct json_t        *request; /* {"messages": [...], "tools": [...], ...} */
+    RpToolCallLog        *log;
+    RpTokenList           context; /* the tokens in the session */
+} Dialogue;
+
+/* Begins without messages. Zero-initialise *d; the caller frees it, also after a failure. */
+RP_NODISCARD RpStatus cli_dialogue_open(Dialogue *d, RpSession *session, RpSampler *sampler,
+                                        const RpChatTemplate *chat_template);
+void                  cli_dialogue_free(Dialogue *d);
+
+/* Starts a new conversation with the system message `system`, NULL: with none. Tools and variables stay. */
+RP_NODISCARD RpStatus cli_dialogue_reset(Dialogue *d, const char *system);
+
+/* Appends a message of the user, or the result of the i-th call of the last message with calls. */
+RP_NODISCARD RpStatus cli_dialogue_ask(Dialogue *d, const char *text);
+RP_NODISCARD RpStatus cli_dialogue_result(Dialogue *d, const struct json_t *call, const char *text);
+
+/* The i-th call of the last message, borrowed; NULL behind the last one. `name` is borrowed too. */
+struct json_t *cli_dialogue_call(const Dialogue *d, size_t i, const char **name);
+
+/* The messages, to go back to them after a failure. NULL if memory ran out. */
+struct json_t *cli_dialogue_keep(const Dialogue *d);
+/* Goes back to them and frees them. */
+void cli_dialogue_restore(Dialogue *d, struct json_t *kept);
+void cli_dialogue_drop(struct json_t *kept); /* frees them */
+
+/* Removes what is behind the last message of the user, and it too unless `keep_it`. With `keep_it` nothing is removed
+ * behind results of tools that have no reply yet. False if there is no message of the user. */
+bool cli_dialogue_back(Dialogue *d, bool keep_it);
+
+typedef struct ReplyOptions {
+    int32_t            max_tokens, budget;
+    uint64_t           seed; /* of the ids of calls */
+    RpPrefillProgress *on_prefill;
+    RpReplyCallback   *on_event;
+    void              *user; /* of both */
+} ReplyOptions;
+
+/* Streams a reply to the messages and appends it. `*kept` is false if it was interrupted before it had any text: then
+ * it is not appended. Calls of an interrupted reply are dropped. Errors of rp_chat_generate; RP_E_NOMEM. */
+RP_NODISCARD RpStatus cli_dialogue_reply(Dialogue *d, const ReplyOptions *o, RpChatResult *result, bool *kept);
+
+/* ---- dialogue_files.c ---- */
+
+/* Sets a variable of the template. */
+RP_NODISCARD RpStatus cli_dialogue_set(Dialogue *d, const char *name, bool value);
+
+/* Takes the tools of a file, a JSON array; NULL: none. They are tried with the template; after a failure the old ones
+ * stay. */
+RP_NODISCARD RpStatus cli_dialogue_tools(Dialogue *d, const char *path);
+
+/* Replaces the conversation by that of a file, which is tried with the template; after a failure it stays. */
+RP_NODISCARD RpStatus cli_dialogue_load(Dialogue *d, const char *path);
+
+/* Writes the conversation as a whole, or leaves the old file. RP_E_ARG if the file exists and is no conversation. */
+RP_NODISCARD RpStatus cli_dialogue_save(const Dialogue *d, const char *path);
+
+size_t cli_dialogue_n_messages(const Dialogue *d);
+size_t cli_dialogue_n_tools(const Dialogue *d);
+
+#endif

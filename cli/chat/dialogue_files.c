@@ -1,0 +1,134 @@
+/* dialogue_files.c - conversations and tools in files (dialogue.h). */
+#include "cli/chat/dialogue.h"
+#include "cli/request.h"
+#include "cli/text_files.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static RpStatus no_memory(void) { return rp_fail(RP_E_NOMEM, "out of memory for the conversation"); }
+
+size_t cli_dialogue_n_messages(const Dialogue *d) { return json_array_size(json_object_get(d->request, "messages")); }
+size_t cli_dialogue_n_tools(const Dialogue *d) { return json_array_size(json_object_get(d->request, "tools")); }
+
+RpStatus cli_dialogue_set(Dialogue *d, const char *name, bool value) {
+    return json_object_set_new(d->request, name, json_boolean(value)) == 0 ? RP_OK : no_memory();
+}
+
+/* True if the conversation is complete, so that a message of the user comes next. */
+static bool user_is_next(const json_t *messages) {
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char   *role = json_string_value(json_object_get(last, "role"));
+    if (json_array_size(messages) == 0) return true;
+    if (role == NULL || strcmp(role, "user") == 0 || strcmp(role, "tool") == 0) return false;
+    return json_array_size(json_object_get(last, "tool_calls")) == 0;
+}
+
+/* Renders the request as the next turn would, to find what the library or the template refuses. */
+static RpStatus try_request(const Dialogue *d, json_t *request) {
+    json_t      *copy    = json_deep_copy(request);
+    json_t      *message = json_object_get(copy, "messages");
+    char        *json = NULL, *text = NULL;
+    bool        *control = NULL;
+    RpChatPrompt prompt;
+    if (json_is_array(message) && user_is_next(message))
+        json_array_append_new(message, json_pack("{s:s, s:s}", "role", "user", "content", "Hi"));
+    if (copy != NULL) json = json_dumps(copy, JSON_COMPACT);
+    json_decref(copy);
+    if (json == NULL) return no_memory();
+    const RpChatRequest r  = {.json = json, .json_bytes = strlen(json)};
+    const RpStatus      st = rp_chat_prompt(d->chat_template, &r, &text, &control, &prompt);
+    free(text);
+    free(control);
+    free(json);
+    return st;
+}
+
+/* stdin has the messages. */
+static RpStatus load(const char *path, json_t **out) {
+    *out = NULL;
+    if (strcmp(path, "-") == 0)
+        return rp_fail(RP_E_ARG, "-: standard input has the messages, so that no file can come from there");
+    return cli_load_json(path, out);
+}
+
+/* The request with other tools, which it takes. */
+static RpStatus with_tools(const Dialogue *d, json_t *tools, json_t **out) {
+    *out = json_copy(d->request);
+    if (*out == NULL || json_object_set_new(*out, "tools", tools) != 0) return no_memory();
+    return try_request(d, *out);
+}
+
+RpStatus cli_dialogue_tools(Dialogue *d, const char *path) {
+    json_t *tools = NULL, *request = NULL;
+    if (path != NULL) RP_TRY(load(path, &tools));
+    if (path == NULL) tools = json_array();
+    if (path != NULL && !json_is_array(tools)) {
+        json_decref(tools);
+        return rp_fail(RP_E_FORMAT, "%s: tools must be an array", path);
+    }
+    const RpStatus st = with_tools(d, tools, &request);
+    if (st != RP_OK) {
+        json_decref(request);
+        return path != NULL && st != RP_E_NOMEM ? rp_fail(st, "%s: %s", path, rp_last_error()) : st;
+    }
+    json_decref(d->request);
+    d->request = request;
+    return RP_OK;
+}
+
+/* Makes an array of messages a request, and gives it the tools that it lacks. */
+static RpStatus complete(json_t **request) {
+    if (json_is_array(*request)) *request = json_pack("{s:o}", "messages", *request);
+    if (*request == NULL) return no_memory();
+    const json_t *tools = json_object_get(*request, "tools");
+    if (tools != NULL && !json_is_null(tools)) return RP_OK;
+    return json_object_set_new(*request, "tools", json_array()) == 0 ? RP_OK : no_memory();
+}
+
+RpStatus cli_dialogue_load(Dialogue *d, const char *path) {
+    json_t *request;
+    RP_TRY(load(path, &request));
+    RpStatus st = complete(&request);
+    if (st == RP_OK) st = try_request(d, request);
+    if (st != RP_OK) {
+        json_decref(request);
+        return st != RP_E_NOMEM ? rp_fail(st, "%s: %s", path, rp_last_error()) : st;
+    }
+    json_decref(d->request);
+    d->request = request;
+    return RP_OK;
+}
+
+/* A slip in the name of a file must not cost a model. Devices and pipes are written to, empty files are replaced. A
+ * file that is no JSON is read only as far as its first bytes. */
+static RpStatus check_replaced(const char *path) {
+    struct stat  s;
+    json_error_t e;
+    if (strcmp(path, "-") == 0 || stat(path, &s) != 0 || !S_ISREG(s.st_mode) || s.st_size == 0) return RP_OK;
+    json_t       *old      = json_load_file(path, JSON_REJECT_DUPLICATES, &e);
+    const json_t *messages = json_is_array(old) ? old : json_object_get(old, "messages");
+    const json_t *first    = json_array_get(messages, 0);
+    const bool    is_empty = json_is_array(messages) && json_array_size(messages) == 0;
+    const bool    is_one   = is_empty || json_is_string(json_object_get(first, "role"));
+    json_decref(old);
+    return is_one ? RP_OK : rp_fail(RP_E_ARG, "%s: the file is no conversation: it was not replaced", path);
+}
+
+RpStatus cli_dialogue_save(const Dialogue *d, const char *path) {
+    RpNewFile *file;
+    FILE      *out;
+    RP_TRY(check_replaced(path));
+    char *json = json_dumps(d->request, JSON_INDENT(1));
+    if (json == NULL) return no_memory();
+    RpStatus st = cli_open_output(path, &file, &out);
+    if (st == RP_OK) {
+        fprintf(out, "%s\n", json);
+        if (file == NULL) fflush(out);
+        st = cli_close_output(file, RP_OK);
+    }
+    free(json);
+    return st;
+}

@@ -1,0 +1,27 @@
+/* input.h - reads messages of a chat from a terminal, with line editing, or from a pipe. */
+#ifndef CLI_CHAT_INPUT_H
+#define CLI_CHAT_INPUT_H
+
+#include "reprise/status.h"
+
+#include <stdbool.h>
+
+typedef struct Input {
+    bool terminal;
+    bool utf8; /* other bytes are refused */
+    /* The i-th command to complete, with its slash; NULL behind the last one. */
+    const char *(*command)(int i);
+} Input;
+
+typedef struct InputText {
+    char *text;  /* malloc; NULL: the input has ended */
+    bool  block; /* between lines of """: never a command */
+    bool  bad;   /* it cannot be sent, which has been said; `text` is "" */
+} InputText;
+
+/* Reads a message: a line, lines that are joined by a backslash at their ends, or the lines between two lines of """.
+ * The prompt is shown on a terminal only. Ctrl-C at the prompt ends the program. The caller frees out->text.
+ * RP_E_NOMEM. */
+RP_NODISCARD RpStatus cli_chat_read(const Input *in, const char *prompt, InputText *out);
+
+#endif
