@@ -158,12 +158,15 @@ static uint64_t hash(const char *text, uint64_t seed) {
     return h;
 }
 
+/* gpt-oss's template takes the reasoning before calls as `thinking`, and refuses it beside content. */
 static RpStatus append_reply(Dialogue *d, const Collect *c) {
     json_t *m  = json_pack("{s:s, s:s}", "role", "assistant", "content", text_of(&c->text));
     bool    ok = m != NULL;
     if (ok && c->reasoning.n > 0)
         ok = json_object_set_new(m, "reasoning_content", json_string(text_of(&c->reasoning))) == 0;
     if (ok && json_array_size(c->calls) > 0) ok = json_object_set(m, "tool_calls", c->calls) == 0;
+    if (ok && json_array_size(c->calls) > 0 && c->reasoning.n > 0 && c->text.n == 0)
+        ok = json_object_set_new(m, "thinking", json_string(text_of(&c->reasoning))) == 0;
     if (ok) return append(d, m);
     json_decref(m);
     return no_memory();

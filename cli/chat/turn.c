@@ -44,11 +44,13 @@ static RpStatus excuse(RpStatus st) {
 
 /* What is said behind a reply. */
 static RpStatus end_reply(Chat *c, const RpSession *session, const RpGenerateResult *r) {
+    if (!c->told_sampling) cli_report_host_sampling(r);
+    c->told_sampling = true;
     if (r->reason == RP_STOP_CONTEXT) cli_chat_notice(full);
     if (r->reason == RP_STOP_LIMIT) cli_chat_notice("stopped at the limit of -n");
     if (c->stats)
         cli_report(&(Report){session, r, 0.0, r->first_token_s});
-    else if (c->screen && isatty(STDERR_FILENO) && !c->quiet)
+    else if (c->screen && isatty(STDERR_FILENO) && !c->quiet && r->n_generated > 0)
         fprintf(stderr, "%s%d tokens, %.1f tok/s%s\n", cli_style(stderr, STYLE_DIM), r->n_generated, cli_decode_rate(r),
                 cli_style(stderr, STYLE_PLAIN));
     cli_forget_interrupt();                           /* Ctrl-C ended the reply, perhaps while it was written */
@@ -76,8 +78,6 @@ static RpStatus answer_plain(Chat *c, const char *message) {
     cli_progress_end(&c->progress);
     if (c->last != '\n') (void)cli_print("\n", 1);
     if (st != RP_OK) return excuse(st);
-    if (!c->told_sampling) cli_report_host_sampling(&result);
-    c->told_sampling = true;
     return end_reply(c, c->conversation.session, &result);
 }
 
@@ -123,7 +123,8 @@ static RpStatus reply(Chat *c, bool *kept) {
                                 .n_generated   = result.n_generated,
                                 .prefill_s     = result.prefill_s,
                                 .decode_s      = result.decode_s,
-                                .first_token_s = result.first_token_s};
+                                .first_token_s = result.first_token_s,
+                                .host_sampling = result.host_sampling};
     return end_reply(c, c->dialogue.session, &g);
 }
 
@@ -133,9 +134,9 @@ typedef enum Results { RESULTS_GIVEN, RESULTS_NO_CALLS, RESULTS_UNDO, RESULTS_EN
 static RpStatus ask_result(Chat *c, const struct json_t *call, const char *name, Results *out) {
     char     *shown = cli_visible(name, strlen(name));
     InputText in    = {.bad = true};
-    char      prompt[160];
+    char      prompt[512];
     if (shown == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a prompt");
-    snprintf(prompt, sizeof prompt, "tool %.120s> ", shown);
+    snprintf(prompt, sizeof prompt, "tool %.*s> ", (int)cli_text_fit(shown, 60), shown);
     free(shown);
     while (in.bad) {
         free(in.text);
@@ -177,7 +178,7 @@ static RpStatus run_rounds(Chat *c, bool *whole) {
     }
     c->quit = c->quit || results == RESULTS_END;
     *whole  = kept && results != RESULTS_UNDO;
-    if (!*whole) cli_chat_notice("the message was taken back");
+    if (!*whole) cli_chat_notice("the conversation is as it was before");
     return RP_OK;
 }
 

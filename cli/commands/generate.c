@@ -193,13 +193,15 @@ static RpStatus reply_to_request(Run *r) {
     free(json);
     if (printer.any && printer.last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
-    const RpGenerateResult g      = {.reason        = result.reason,
-                                     .n_prompt      = result.n_prompt,
-                                     .n_generated   = result.n_generated,
-                                     .prefill_s     = result.prefill_s,
-                                     .decode_s      = result.decode_s,
-                                     .first_token_s = result.first_token_s};
-    const Report           report = {r->session, &g, load_s, load_s + g.first_token_s};
+    const RpGenerateResult g = {.reason        = result.reason,
+                                .n_prompt      = result.n_prompt,
+                                .n_generated   = result.n_generated,
+                                .prefill_s     = result.prefill_s,
+                                .decode_s      = result.decode_s,
+                                .first_token_s = result.first_token_s,
+                                .host_sampling = result.host_sampling};
+    cli_report_host_sampling(&g);
+    const Report report = {r->session, &g, load_s, load_s + g.first_token_s};
     if (!args.quiet) cli_report(&report);
     return RP_OK;
 }

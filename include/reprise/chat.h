@@ -196,6 +196,7 @@ typedef struct RpChatResult {
     int32_t      n_calls;                            /* tool calls that are complete */
     int32_t      n_replayed;                         /* as of RpChatPrompt */
     double       prefill_s, decode_s, first_token_s; /* as of RpGenerateResult */
+    const char  *host_sampling;                      /* likewise; owned by the sampler */
 } RpChatResult;
 
 /* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in

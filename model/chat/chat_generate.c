@@ -148,6 +148,7 @@ static RpStatus run(Chat *c, RpSampler *sampler) {
     c->result->prefill_s     = r.prefill_s;
     c->result->decode_s      = r.decode_s;
     c->result->first_token_s = r.first_token_s;
+    c->result->host_sampling = r.host_sampling;
     if (st == RP_OK) st = c->status;
     RP_TRY(st);
     RP_TRY(noted);

@@ -172,7 +172,9 @@ def test_a_call_without_a_result():
     before = ["Hi", "1", "2"]
     once = [*CALLING[:4], "--presence-penalty", "0"]  # each reply is a call
     r, sent = messages_after(["Hi", "1", "/undo", "/reset"], *once, n=1)
-    expect("[the message was taken back]" in r.err and sent == [], "/undo", r)
+    expect("[the conversation is as it was before]" in r.err and sent == [], "/undo", r)
+    r, sent = messages_after(["Hi", "1", "2", "3", "/undo", "/regen", "/undo"], *once, "--resume", temporary("hi.json", b'[{"role": "user", "content": "Hi"}]'), n=1)
+    expect(r.err.count("[the conversation is as it was before]") == 2 and sent == [("user", "Hi")], "/undo behind /regen", (r, sent))
     r = chat([*before, "A\0", "/quit", f"/save {path('never.json')}"], *once, n=1)
     expect(r.err.count("NUL byte") == 1 and not os.path.exists(path("never.json")), "/quit", r)
     expect(r.text.count("f(") == 2, "two replies", r)
@@ -266,6 +268,16 @@ def test_reasoning():
     plain = temporary("plain.jinja", WITHOUT_TOOLS.encode())
     r = chat(["Hi"], *given, template=plain)
     expect("a budget of 3 tokens for reasoning, which this model does not write" in r.err, "a model without reasoning", r)
+
+
+def test_reasoning_before_calls():
+    closing = json.loads(ok(run("tokenize", MODEL, "-p", "</think>", "--ids", "--json")).out)
+    calls_twice = ["--tools", TOOLS, "--logit-bias", "659+50", "--frequency-penalty", "30"]  # the first is reasoning
+    r, sent = messages_after(["/think on", "Hi", "1", "2"], *calls_twice, "--reasoning-budget", "1", n=len(closing) + 2)
+    m = saved()["messages"]
+    expect([role for role, _ in sent] == ["user", "assistant", "tool", "tool", "assistant"] and sent[1][1] == "", "calls", m)
+    expect(m[1]["thinking"] == m[1]["reasoning_content"] == CALLS and len(m[1]["tool_calls"]) == 2, "as gpt-oss takes it, too", m)
+    expect("thinking" not in m[4] and m[4]["reasoning_content"] != "", "not without calls", m)
 
 
 # ---- plain formats ----

@@ -82,6 +82,13 @@ def test_replies():
     check("chat", "-m", TINY, "--template", "chatml", "--system", "be", "-n", "3", "-q", stdin=b"a\nb\n/reset\nc\n")
 
 
+def test_a_chat_with_a_template():
+    template = temporary("t.jinja", b"{% for m in messages %}[{{ m.content }}]{% endfor %}{{ tools }}")
+    tools = temporary("tools.json", b'[{"name": "f"}]')
+    check("chat", "-m", TINY, "--template", template, "--system", "S", "--tools", tools, "-n", "3", "-q",
+          stdin=b'a\\\nb\n/regen\n"""\nc\n"""\n/system T\n/edit d\ne\n/undo\n')
+
+
 def test_measurements():
     text = temporary("text", b"abc " * 50)
     check("bench", "-m", TINY, "-p", "4", "-n", "2", "-r", "1", "-q", measures=True)

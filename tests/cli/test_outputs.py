@@ -20,14 +20,15 @@ ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 
 # Names of values and of arguments in help texts that are no paths.
 NO_FILE_ARGUMENTS = {"PRESET", "SHELL"}
-NO_FILES = set("B D K M N P R S T X CACHE DEVICE FORMAT GPU LIST POOLING QUERY MODE PASS PHASE PRESET TEMPLATE TEXT TYPE WHEN".split())
+NO_FILES = set("B D K M N P R S T X CACHE DEVICE FORMAT GPU LIST POOLING QUERY MODE PASS PHASE PRESET REGEX TEMPLATE TEXT TOKEN TYPE WHEN".split())
 
 # Every option and argument whose value is a path: what it is given, and r: read, w: written. An option that is not here fails
 # the first test.
 MODEL, LORA, OUT = ("--model", TINY, "r"), ("--lora", ADAPTER, "r"), ("--output", None, "w")
 FILES = {
-    "generate": [MODEL, LORA, ("--file", TEXT, "r")],
-    "chat": [MODEL, LORA],
+    "generate": [MODEL, LORA, ("--file", TEXT, "r"), ("--messages", TEXT, "r"), ("--tools", TEXT, "r"), ("--schema", TEXT, "r"),
+                 ("--grammar", TEXT, "r")],
+    "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r")],
     "graph": [MODEL, LORA, OUT, ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
     "plan": [MODEL, LORA, OUT],
     "inspect": [MODEL],

@@ -223,21 +223,25 @@ def test_ctrl_c_while_nobody_reads_the_output():
 
 
 def test_ctrl_c_ends_a_reply_of_chat_that_nobody_reads():
-    r, w = full_pipe()
-    p = started(["chat", MIX, "--template", "chatml", "-n", "4", "-t", "1", "-q"], stdin=subprocess.PIPE, stdout=w)
-    os.close(w)
-    p.stdin.write(b"one\n")
-    p.stdin.flush()
-    wait_until(lambda: sleeps_in(p, WRITE, 1), "the reply")
-    p.send_signal(signal.SIGINT)
-    wait_until(lambda: sleeps_in(p, READ, 0), "the next message is read")
-    p.stdin.write(b"two\n")
-    p.stdin.close()
-    with open(r, "rb") as f:
-        out = f.read().lstrip(b"x")
-    code = p.wait(timeout=HANG_S)
-    err = p.stderr.read().decode()
-    expect(code == 0 and "reprise:" not in err and len(out) > 1 and out.endswith(b"\n"), "the next reply", (code, out, err))
+    template = path("chat.jinja")
+    with open(template, "w") as f:
+        f.write("{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}")
+    for name in ("chatml", template):
+        r, w = full_pipe()
+        p = started(["chat", MIX, "--template", name, "-n", "4", "-t", "1", "-q"], stdin=subprocess.PIPE, stdout=w)
+        os.close(w)
+        p.stdin.write(b"one\n")
+        p.stdin.flush()
+        wait_until(lambda: sleeps_in(p, WRITE, 1), "the reply")
+        p.send_signal(signal.SIGINT)
+        wait_until(lambda: sleeps_in(p, READ, 0), "the next message is read")
+        p.stdin.write(b"two\n")
+        p.stdin.close()
+        with open(r, "rb") as f:
+            out = f.read().lstrip(b"x")
+        code = p.wait(timeout=HANG_S)
+        err = p.stderr.read().decode()
+        expect(code == 0 and "reprise:" not in err and len(out) > 1 and out.endswith(b"\n"), "the next reply", (name, code, out, err))
 
 
 def test_ctrl_c_while_a_pipe_has_no_other_end():

@@ -319,7 +319,7 @@ class RpChatRequest(ct.Structure): # 40 bytes
     _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p)]
 
 
-class RpChatResult(ct.Structure): # 56 bytes
+class RpChatResult(ct.Structure): # 64 bytes
     reason: int
     n_prompt: int
     n_kept: int
@@ -330,10 +330,11 @@ class RpChatResult(ct.Structure): # 56 bytes
     prefill_s: float
     decode_s: float
     first_token_s: float
+    host_sampling: bytes | None
     _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_kept", ct.c_int32),
             ("n_generated", ct.c_int32), ("n_reasoning", ct.c_int32), ("n_calls", ct.c_int32),
             ("n_replayed", ct.c_int32), ("prefill_s", ct.c_double), ("decode_s", ct.c_double),
-            ("first_token_s", ct.c_double)]
+            ("first_token_s", ct.c_double), ("host_sampling", ct.c_char_p)]
 
 
 class RpCopyParams(ct.Structure): # 4 bytes

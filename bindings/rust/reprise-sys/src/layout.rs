@@ -456,7 +456,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatOptions, prefill_progress), 72, "RpChatOptions.prefill_progress");
     assert_eq!(offset!(RpChatOptions, on_event), 80, "RpChatOptions.on_event");
     assert_eq!(offset!(RpChatOptions, user), 88, "RpChatOptions.user");
-    assert_eq!((size_of::<RpChatResult>(), align_of::<RpChatResult>()), (56, 8), "RpChatResult");
+    assert_eq!((size_of::<RpChatResult>(), align_of::<RpChatResult>()), (64, 8), "RpChatResult");
     assert_eq!(offset!(RpChatResult, reason), 0, "RpChatResult.reason");
     assert_eq!(offset!(RpChatResult, n_prompt), 4, "RpChatResult.n_prompt");
     assert_eq!(offset!(RpChatResult, n_kept), 8, "RpChatResult.n_kept");
@@ -467,6 +467,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatResult, prefill_s), 32, "RpChatResult.prefill_s");
     assert_eq!(offset!(RpChatResult, decode_s), 40, "RpChatResult.decode_s");
     assert_eq!(offset!(RpChatResult, first_token_s), 48, "RpChatResult.first_token_s");
+    assert_eq!(offset!(RpChatResult, host_sampling), 56, "RpChatResult.host_sampling");
     assert_eq!((size_of::<RpSynthOptions>(), align_of::<RpSynthOptions>()), (40, 8), "RpSynthOptions");
     assert_eq!(offset!(RpSynthOptions, type_), 0, "RpSynthOptions.type");
     assert_eq!(offset!(RpSynthOptions, seed), 8, "RpSynthOptions.seed");

@@ -1179,6 +1179,7 @@ pub struct RpChatResult {
     pub prefill_s: f64,
     pub decode_s: f64,
     pub first_token_s: f64,
+    pub host_sampling: *const c_char,
 }
 extern "C" {
     pub fn rp_reply_format_detect(source: *const c_char, n: usize, out: *mut RpReplyFormat);
