@@ -29,6 +29,17 @@ static json_t *of_prompt(const char *prompt, const char *system) {
     return json_pack("{s:o}", "messages", messages);
 }
 
+static RpStatus set_response_format(const RequestArgs *a, json_t *root) {
+    json_t *schema = NULL;
+    if (!json_is_object(root) || (a->schema == NULL && !a->json_object)) return RP_OK;
+    if (a->schema != NULL) RP_TRY(cli_load_json(a->schema, &schema));
+    json_t *format = schema != NULL ? json_pack("{s:s, s:o}", "type", "json_schema", "schema", schema)
+                                    : json_pack("{s:s}", "type", "json_object");
+    return json_object_set_new(root, "response_format", format) == 0
+               ? RP_OK
+               : rp_fail(RP_E_NOMEM, "out of memory for the schema of a request");
+}
+
 RpStatus cli_request_json(const RequestArgs *a, const char *prompt, const char *system, char **out) {
     json_t  *root = NULL, *tools = NULL;
     RpStatus st = RP_OK;
@@ -40,6 +51,7 @@ RpStatus cli_request_json(const RequestArgs *a, const char *prompt, const char *
     if (st == RP_OK && json_is_array(root)) root = json_pack("{s:o}", "messages", root);
     if (st == RP_OK && a->tools != NULL) st = cli_load_json(a->tools, &tools);
     if (st == RP_OK && tools != NULL && json_is_object(root)) json_object_set(root, "tools", tools);
+    if (st == RP_OK) st = set_response_format(a, root);
     if (st == RP_OK) *out = json_dumps(root, JSON_ENCODE_ANY);
     if (st == RP_OK && *out == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for the request");
     json_decref(tools);

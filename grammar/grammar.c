@@ -47,6 +47,7 @@ void rp_grammar_free(RpGrammar *g) {
     if (g->has_lexer) rp_lexer_close(&g->lexer);
     for (size_t i = 0; i < g->n_notes; i++) free(g->notes[i]);
     free(g->notes);
+    free(g->tokens);
     for (size_t i = 0; g->masks != NULL && i < MASK_CACHE; i++) {
         free(g->masks[i].bits);
         free(g->masks[i].ends);

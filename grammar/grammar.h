@@ -55,6 +55,8 @@ struct RpGrammar {
     uint32_t        start; /* rule */
     char          **notes;
     size_t          n_notes, note_room;
+    int32_t        *tokens; /* that count only as tokens (tokens.h) */
+    size_t          n_tokens, token_room;
     StateMask      *masks;
     RpStatus        status; /* of making: the first error */
     pthread_mutex_t lock;   /* rx, lexer and masks, after it is finished */

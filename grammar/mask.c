@@ -3,7 +3,7 @@
  *
  *     mask = for each thread (row, state):  bits of the state
  *                                         | for each end in the trie: what the row behind it allows in the subtree */
-#include "grammar/matcher.h"
+#include "grammar/tokens.h"
 
 #include "base/argument.h"
 
@@ -124,6 +124,7 @@ RpStatus rp_matcher_mask(RpMatcher *m, uint32_t *bits) {
         for (size_t i = 0; i < m->v->n_end; i++) bits[m->v->end_ids[i] / 32] |= 1u << (m->v->end_ids[i] % 32);
     rp_matcher_lock(m);
     for (uint32_t i = 0; i < last.n_threads && st == RP_OK; i++) st = add_thread(m, m->threads[last.threads + i], bits);
+    if (st == RP_OK) st = rp_matcher_mask_tokens(m, bits);
     rp_matcher_unlock(m);
     return st;
 }

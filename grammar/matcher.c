@@ -1,4 +1,4 @@
-#include "grammar/matcher.h"
+#include "grammar/tokens.h"
 
 #include "base/argument.h"
 
@@ -39,7 +39,8 @@ RpStatus rp_matcher_new(const RpGrammar *g, const RpGrammarVocab *v, RpMatcher *
     m->g = (RpGrammar *)(uintptr_t)g; /* its automata grow under its lock */
     m->v = v;
     rp_matcher_lock(m);
-    const RpStatus st = open_place(m);
+    RpStatus st = open_place(m);
+    if (st == RP_OK) st = rp_matcher_find_foreign(m);
     rp_matcher_unlock(m);
     if (st != RP_OK) {
         rp_matcher_free(m);
@@ -57,6 +58,7 @@ void rp_matcher_free(RpMatcher *m) {
     free(m->ends);
     free(m->walk.threads);
     free(m->text);
+    free(m->foreign);
     free(m);
 }
 
@@ -135,10 +137,8 @@ RpStatus rp_matcher_step(RpMatcher *m, const Thread *from, size_t n, unsigned ch
     return RP_OK;
 }
 
-/* Reads text from the last place into the walk's threads; *alive is false if a byte is not allowed. On success the
- * threads after it are walk.threads[*first..*end). */
-static RpStatus read_text(RpMatcher *m, const char *text, size_t n, bool *alive, bool *complete, size_t *first,
-                          size_t *end) {
+RpStatus rp_matcher_read(RpMatcher *m, const char *text, size_t n, bool *alive, bool *complete, size_t *first,
+                         size_t *end) {
     const Place last = m->places[m->n_places - 1];
     size_t      from = 0, to = 0;
     *alive    = true;
@@ -168,7 +168,7 @@ static RpStatus read_text(RpMatcher *m, const char *text, size_t n, bool *alive,
 static RpStatus append(RpMatcher *m, const char *text, size_t n, bool *alive) {
     bool   complete;
     size_t first = 0, end = 0;
-    RP_TRY(read_text(m, text, n, alive, &complete, &first, &end));
+    RP_TRY(rp_matcher_read(m, text, n, alive, &complete, &first, &end));
     if (!*alive) return RP_OK;
     RP_TRY(RP_GROW(m->threads, m->thread_room, m->n_threads + (end - first)));
     RP_TRY(RP_GROW(m->places, m->place_room, m->n_places + 1));
@@ -199,12 +199,22 @@ RpStatus rp_matcher_accept(RpMatcher *m, int32_t token) {
     const size_t len   = v->offset[token + 1] - v->offset[token];
     bool         alive = false;
     RpStatus     st    = RP_OK;
+    const bool   asked = rp_grammar_has_token(m->g, token);
+    if (asked && !last.ended) {
+        char text[TOKEN_TEXT];
+        rp_token_text(token, text);
+        rp_matcher_lock(m);
+        st = append(m, text, sizeof text, &alive);
+        rp_matcher_unlock(m);
+        if (st != RP_OK || alive) return st;
+    }
     if (v->is_end[token] && last.complete && !last.ended) {
         RP_TRY(RP_GROW(m->places, m->place_room, m->n_places + 1));
         m->places[m->n_places++] = (Place){m->n_threads, 0, true, true};
         return RP_OK;
     }
-    if (!v->is_end[token] && !last.ended && len > 0 && len <= MAX_TOKEN_BYTES) {
+    if (!asked && !rp_matcher_is_foreign(m, token) && !v->is_end[token] && !last.ended && len > 0 &&
+        len <= MAX_TOKEN_BYTES) {
         rp_matcher_lock(m);
         st = append(m, v->text + v->offset[token], len, &alive);
         rp_matcher_unlock(m);

@@ -38,12 +38,19 @@ struct RpMatcher {
     Walk                  walk;
     char                 *text; /* scratch of rp_matcher_forced */
     size_t                text_room;
+    int32_t              *foreign; /* tokens.h */
+    size_t                n_foreign, foreign_room;
 };
 
 /* The threads after one byte of those in from[0..n), appended to *to at *n_to, of which *room are there. *complete says
  * whether the text may end. */
 RP_NODISCARD RpStatus rp_matcher_step(RpMatcher *m, const Thread *from, size_t n, unsigned char byte, Thread **to,
                                       size_t *n_to, size_t *room, bool *complete);
+
+/* Reads text from the last place into the walk's threads; *alive is false if a byte is not allowed. On success the
+ * threads after it are walk.threads[*first..*end). */
+RP_NODISCARD RpStatus rp_matcher_read(RpMatcher *m, const char *text, size_t n, bool *alive, bool *complete,
+                                      size_t *first, size_t *end);
 
 /* Takes the lock of the grammar and begins to count steps. */
 void rp_matcher_lock(const RpMatcher *m);

@@ -83,7 +83,7 @@ RpStatus rp_matcher_forced(RpMatcher *m, RpTokenList *out) {
     RP_NOT_NULL(out, "out");
     const RpGrammarVocab *v = m->v;
     size_t                n = 0;
-    if (v->tokenizer == NULL || m->places[m->n_places - 1].ended) return RP_OK;
+    if (v->tokenizer == NULL || m->g->n_tokens > 0 || m->places[m->n_places - 1].ended) return RP_OK;
     rp_matcher_lock(m);
     RpStatus st = forced_text(m, &n);
     rp_matcher_unlock(m);

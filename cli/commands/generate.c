@@ -105,8 +105,8 @@ static bool is_request(void) {
 
 static bool not_for_requests(void) {
     const StructuredArgs *s = &args.structured;
-    return args.json || args.echo || args.stop.n > 0 || args.ignore_end || args.special || args.experts ||
-           args.logprobs >= 0 || s->schema != NULL || s->grammar != NULL || s->regex != NULL || s->json_object;
+    return args.json || args.echo || args.ignore_end || args.special || args.experts || args.logprobs >= 0 ||
+           s->grammar != NULL || s->regex != NULL;
 }
 
 /* The user is the author of a raw prompt: control tokens may be spelt out. */
@@ -125,7 +125,7 @@ static RpStatus open_all(Run *r) {
     if (!is_request() && r->ids.n == 0)
         return rp_fail(RP_E_ARG, "the prompt is empty and this model has no beginning-of-sequence token to start "
                                  "from: give some text");
-    RP_TRY(cli_structure_open(&args.structured, r->model, &r->structure));
+    if (!is_request()) RP_TRY(cli_structure_open(&args.structured, r->model, &r->structure));
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
@@ -172,8 +172,10 @@ static RpStatus reply_to_request(Run *r) {
     RpChatResult result  = {0};
     char        *json    = NULL;
     RP_TRY(open_all(r));
-    const double load_s = cli_since_start();
-    RpStatus     st     = cli_request_json(&args.request, r->prompt.bytes, args.system, &json);
+    const double load_s      = cli_since_start();
+    args.request.schema      = args.structured.schema;
+    args.request.json_object = args.structured.json_object;
+    RpStatus st              = cli_request_json(&args.request, r->prompt.bytes, args.system, &json);
     if (st == RP_OK) st = cli_chat_format_open(r->model, args.template_name, args.no_template, &format);
     if (st == RP_OK && format.program == NULL)
         st = rp_fail(RP_E_UNSUPPORTED,
@@ -186,7 +188,9 @@ static RpStatus reply_to_request(Run *r) {
                                  .reasoning_budget = args.request.budget,
                                  .id_seed          = args.sampler.p.seed,
                                  .on_event         = cli_print_event,
-                                 .user             = &printer};
+                                 .user             = &printer,
+                                 .stop             = args.stop.items,
+                                 .n_stop           = args.stop.n};
         st                    = rp_chat_generate(r->session, r->sampler, &o, &result);
     }
     cli_chat_format_free(&format);
@@ -254,9 +258,8 @@ static int run(void) {
     else if (is_request() && !args.chat)
         wrong = "--tools, --events and --reasoning-budget go with --chat or --messages";
     else if (is_request() && not_for_requests())
-        wrong =
-            "--json, --echo, --stop, --ignore-eos, --special, --experts, --logprobs and grammars do not go with tools, "
-            "messages and events";
+        wrong = "--json, --echo, --ignore-eos, --special, --experts, --logprobs, --grammar and --regex do not go with "
+                "tools, messages and events";
     else if (args.template_name != NULL && args.no_template)
         wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)

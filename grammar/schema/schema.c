@@ -235,22 +235,28 @@ static RpStatus compile(Schema *s, uint32_t *start) {
     return st != RP_OK ? st : s->rx->status;
 }
 
-RpStatus rp_grammar_json_schema(const char *schema, size_t n, unsigned flags, RpGrammar **out) {
-    RP_OUT(out, "out");
-    RP_NOT_NULL(schema, "schema");
-    Schema   s     = {.flags = flags};
-    uint32_t start = 0;
+RpStatus rp_schema_rule(RpGrammar *g, const char *schema, size_t n, unsigned flags, uint32_t *rule) {
+    Schema s = {.g = g, .rx = &g->rx, .flags = flags};
+    *rule    = 0;
     if ((flags & ~(unsigned)(RP_GRAMMAR_WEAKEN | RP_GRAMMAR_COMPACT)) != 0)
         return rp_fail(RP_E_ARG, "grammar: unknown flags 0x%x", flags);
-    RP_TRY(rp_grammar_open(&s.g));
-    s.rx        = &s.g->rx;
     RpStatus st = rp_json_read_nested("JSON schema", schema, n, MAX_SCHEMA_DEPTH, &s.json);
-    if (st == RP_OK) st = compile(&s, &start);
+    if (st == RP_OK) st = compile(&s, rule);
     rp_json_free(&s.json);
     free(s.parts.v);
     free(s.rules);
     rp_table_free(&s.table);
-    return rp_grammar_finish(s.g, start, st, out);
+    return st;
+}
+
+RpStatus rp_grammar_json_schema(const char *schema, size_t n, unsigned flags, RpGrammar **out) {
+    RP_OUT(out, "out");
+    RP_NOT_NULL(schema, "schema");
+    RpGrammar *g;
+    uint32_t   start = 0;
+    RP_TRY(rp_grammar_open(&g));
+    const RpStatus st = rp_schema_rule(g, schema, n, flags, &start);
+    return rp_grammar_finish(g, start, st, out);
 }
 
 RpStatus rp_grammar_json(unsigned flags, RpGrammar **out) {

@@ -137,6 +137,9 @@ RP_NODISCARD RpStatus rp_schema_values(Schema *s, const Shape *shape, uint32_t n
 Rx                    rp_schema_string(Schema *s, const Shape *shape); /* with quotes */
 Rx                    rp_schema_number(Schema *s, const Shape *shape);
 
+/* Compiles a schema into the grammar; *rule is the rule of its texts. */
+RP_NODISCARD RpStatus rp_schema_rule(RpGrammar *g, const char *schema, size_t n, unsigned flags, uint32_t *rule);
+
 /* A call of the rule for the conjunction, which is made later. Sorts the list. */
 RP_NODISCARD RpStatus rp_schema_value(Schema *s, PartList *l, uint32_t next, uint32_t *node);
 

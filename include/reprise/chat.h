@@ -20,6 +20,7 @@
 #ifndef REPRISE_CHAT_H
 #define REPRISE_CHAT_H
 
+#include "reprise/grammar.h"
 #include "reprise/session.h"
 #include "reprise/tokenizer.h"
 
@@ -137,10 +138,10 @@ RP_API RP_NODISCARD RpStatus rp_tool_call_log_put(RpToolCallLog *log, const char
 RP_API const char *rp_tool_call_log_find(const RpToolCallLog *log, const char *id, size_t *n);
 
 typedef struct RpChatRequest {
-    const char
-          *json; /* {"messages": [...], "tools": [...], "tool_choice": "auto" or "none", ...}; the other members are
-                         variables of the template, such as enable_thinking and reasoning_effort */
-    size_t json_bytes;
+    const char *json; /* {"messages": [...], "tools": [...], "tool_choice": ..., "response_format": ..., ...}: those of
+                         rp_chat_generate; the other members are variables of the template, such as enable_thinking
+                         and reasoning_effort */
+    size_t      json_bytes;
     RpReplyFormat        format; /* of members that are NULL, the template's */
     const RpToolCallLog *log;    /* or NULL */
 } RpChatRequest;
@@ -158,8 +159,8 @@ typedef struct RpChatPrompt {
  * or texts of JSON; the template gets objects, or texts if it fails with objects. If it fails with content that is
  * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks around.
  * RP_E_FORMAT for bad JSON and wrong types, RP_E_ARG for a result of a tool without its call, and for what the template
- * refuses: the text names the message or tool. RP_E_UNSUPPORTED for tools with a template that has none, or another
- * tool_choice. RP_E_NOMEM. The caller frees *text and *control with free(); after a failure both are NULL. */
+ * refuses: the text names the message or tool. RP_E_UNSUPPORTED for tools with a template that has none. RP_E_NOMEM.
+ * The caller frees *text and *control with free(); after a failure both are NULL. */
 RP_API RP_NODISCARD RpStatus        rp_chat_prompt_sized(const RpChatTemplate *t, const RpChatRequest *request,
                                                          size_t request_bytes, char **text, bool **control, RpChatPrompt *out,
                                                          size_t out_bytes);
@@ -185,6 +186,10 @@ typedef struct RpChatOptions {
     RpPrefillProgress *prefill_progress; /* or NULL; gets `user` */
     RpReplyCallback   *on_event;
     void              *user;
+    const char *const *stop; /* stop strings of the answer, never given; they do not count in reasoning and calls */
+    size_t             n_stop;
+    const RpGrammarVocab *vocab; /* or NULL: of the model's tokenizer, made once for many calls. Without it a call that
+                                    is held makes one */
 } RpChatOptions;
 
 typedef struct RpChatResult {
@@ -202,6 +207,18 @@ typedef struct RpChatResult {
 /* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in
  * common with the prompt, without `context` to its begin. The sampler is not reset. Once the budget is used up, the
  * closing mark of the reasoning is put in place of what would be sampled, for gpt-oss the begin of the final message.
+ *
+ * Members of the request:
+ *   tool_choice      "auto", "none"; "required", or {"type": "function", "function": {"name": "f"}}: the reply is one
+ *                    call of a tool, its arguments by the tool's schema (RP_GRAMMAR_WEAKEN); refused for the format
+ *                    "none"
+ *   response_format  {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": S}}:
+ *                    the answer is JSON, or with tools a call; refused as by rp_grammar_json_schema
+ *   stop, max_tokens as the options; the lower limit holds
+ *
+ * Reasoning stays free; only its own mark ends it. A reply that is held is sampled on the host, sets the mask of the
+ * sampler, and ends with RP_STOP_GRAMMAR where nothing can follow.
+ *
  * Errors of rp_chat_prompt, rp_tokenize_masked, rp_generate and the parser. RP_E_ARG for a budget below 0, or one for a
  * format without reasoning, and for a context that is not the session's. `result` is filled on failure too. */
 RP_API RP_NODISCARD RpStatus rp_chat_generate_sized(RpSession *s, RpSampler *sampler, const RpChatOptions *options,

@@ -58,6 +58,30 @@ RP_API RP_NODISCARD RpStatus rp_grammar_regex(const char *pattern, size_t n, RpG
 /* One of n >= 1 texts, which may contain NULs. */
 RP_API RP_NODISCARD RpStatus rp_grammar_choices(const RpGgufString *texts, size_t n, RpGrammar **out);
 
+/* A part of rp_grammar_parts. Alternatives stand between OPEN and CLOSE, separated by OR; an empty one is allowed. */
+typedef enum RpGrammarPartKind {
+    RP_PART_TEXT,   /* n bytes of text */
+    RP_PART_TOKEN,  /* the token `token`, itself: other tokens with the same letters do not count */
+    RP_PART_SCHEMA, /* JSON by the JSON Schema that `text` is; `flags` as of rp_grammar_json_schema */
+    RP_PART_REGEX,  /* as rp_grammar_regex */
+    RP_PART_OPEN,
+    RP_PART_OR,
+    RP_PART_CLOSE
+} RpGrammarPartKind;
+
+typedef struct RpGrammarPart {
+    RpGrammarPartKind kind;
+    const char       *text; /* n bytes, borrowed for the call */
+    size_t            n;
+    int32_t           token;
+    unsigned          flags;
+} RpGrammarPart;
+
+/* One part behind the other, as frames around JSON are: <tool_call>{"name": "f", "arguments": {...}}</tool_call>. A
+ * token that the parts name is never taken as text, and may be one without bytes or one that ends a reply. No
+ * text has the byte 0xff. Errors as of the parts; RP_E_ARG for groups that are not closed, or a token below 0. */
+RP_API RP_NODISCARD RpStatus rp_grammar_parts(const RpGrammarPart *parts, size_t n, RpGrammar **out);
+
 RP_API void rp_grammar_free(RpGrammar *g); /* NULL is allowed */
 
 /* What RP_GRAMMAR_WEAKEN dropped, one text for each keyword. "" beyond the last. Owned by the grammar. */

@@ -296,6 +296,12 @@ void rp_reply_parser_free(RpReplyParser *p) {
     free(p);
 }
 
+/* Vocabularies have ">" and "```" as tokens too, but these letters are also parts of longer tokens. */
+static bool has_brackets(const char *mark) {
+    const char last = mark[strlen(mark) - 1];
+    return (mark[0] == '<' || mark[0] == '[') && (last == '>' || last == ']');
+}
+
 static RpStatus fill(RpReplyParser *p, const RpReplyParserOptions *o) {
     p->on_event       = o->on_event;
     p->user           = o->user;
@@ -312,7 +318,7 @@ static RpStatus fill(RpReplyParser *p, const RpReplyParserOptions *o) {
     for (unsigned m = 0; m < N_MARKS && o->tokenizer != NULL; m++) {
         const char *text = mark_text(p, m);
         p->token_id[m]   = text != NULL ? rp_tokenizer_find(o->tokenizer, text) : -1;
-        p->token[m]      = p->token_id[m] >= 0;
+        p->token[m]      = p->token_id[m] >= 0 && has_brackets(text);
     }
     if (o->tools == NULL) return RP_OK;
     p->has_tools      = true;

@@ -102,9 +102,47 @@ static RpStatus check_tool(const Json *j, const JsonNode *tools, size_t i, const
 }
 
 static RpStatus check_choice(const Json *j, const JsonNode *choice, bool *none) {
-    *none = rp_json_is(j, choice, "none");
+    const JsonNode    *tools    = rp_json_get(j, &j->nodes[0], "tools");
+    const JsonNode    *function = rp_json_get(j, choice, "function");
+    const JsonNode    *name     = rp_json_get(j, function != NULL ? function : choice, "name");
+    const RpGgufString s        = rp_json_string(j, name);
+    *none                       = rp_json_is(j, choice, "none");
     if (choice == NULL || choice->type == JSON_NULL || *none || rp_json_is(j, choice, "auto")) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "tool_choice: \"auto\" and \"none\" are supported; a call cannot be forced");
+    if (!rp_json_is(j, choice, "required") && !(choice->type == JSON_OBJECT && is_name(name)))
+        return rp_fail(RP_E_FORMAT, "tool_choice must be \"auto\", \"none\", \"required\", or name a function");
+    if (!is(tools, JSON_ARRAY) || tools->n == 0)
+        return rp_fail(RP_E_ARG, "tool_choice asks for a call, but there are no tools");
+    for (const JsonNode *t = rp_json_first(j, tools); t != NULL && choice->type == JSON_OBJECT;
+         t                 = rp_json_next(j, tools, t)) {
+        const JsonNode    *f     = rp_json_get(j, t, "function");
+        const RpGgufString other = rp_json_string(j, rp_json_get(j, f != NULL ? f : t, "name"));
+        if (other.len == s.len && memcmp(other.ptr, s.ptr, s.len) == 0) return RP_OK;
+    }
+    if (choice->type == JSON_STRING) return RP_OK;
+    return rp_fail(RP_E_ARG, "tool_choice: there is no tool \"%.*s\"", (int)(s.len < 96 ? s.len : 96), s.ptr);
+}
+
+static RpStatus check_response_format(const Json *j, const JsonNode *format) {
+    const JsonNode *type = rp_json_get(j, format, "type"), *inner = rp_json_get(j, format, "json_schema");
+    const JsonNode *schema = rp_json_get(j, inner != NULL ? inner : format, "schema");
+    if (format == NULL || format->type == JSON_NULL || rp_json_is(j, type, "text") ||
+        rp_json_is(j, type, "json_object"))
+        return RP_OK;
+    if (!rp_json_is(j, type, "json_schema"))
+        return rp_fail(RP_E_FORMAT, "response_format: the type must be \"text\", \"json_object\" or \"json_schema\"");
+    return schema != NULL ? RP_OK : rp_fail(RP_E_FORMAT, "response_format: json_schema has no schema");
+}
+
+static RpStatus check_limits(const Json *j, const JsonNode *stop, const JsonNode *limit) {
+    uint64_t n;
+    bool     strings = stop == NULL || stop->type == JSON_STRING || stop->type == JSON_ARRAY || stop->type == JSON_NULL;
+    if (stop != NULL && stop->type == JSON_ARRAY)
+        for (const JsonNode *s = rp_json_first(j, stop); s != NULL; s = rp_json_next(j, stop, s))
+            strings &= s->type == JSON_STRING;
+    if (!strings) return rp_fail(RP_E_FORMAT, "stop must be a string or an array of strings");
+    if (limit != NULL && limit->type != JSON_NULL && (!rp_json_u63(j, limit, &n) || n == 0))
+        return rp_fail(RP_E_FORMAT, "max_tokens must be a whole number above 0");
+    return RP_OK;
 }
 
 RpStatus rp_request_check(const Json *j, bool *has_tools) {
@@ -118,6 +156,8 @@ RpStatus rp_request_check(const Json *j, bool *has_tools) {
     for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m))
         RP_TRY(check_message(j, messages, i++, m));
     RP_TRY(check_choice(j, rp_json_get(j, root, "tool_choice"), &none));
+    RP_TRY(check_response_format(j, rp_json_get(j, root, "response_format")));
+    RP_TRY(check_limits(j, rp_json_get(j, root, "stop"), rp_json_get(j, root, "max_tokens")));
     if (tools == NULL || tools->type == JSON_NULL) return RP_OK;
     if (!is(tools, JSON_ARRAY)) return rp_fail(RP_E_FORMAT, "tools must be an array");
     i = 0;

@@ -98,6 +98,12 @@ static void put_tool(const Json *j, const JsonNode *tool, JsonOut *o) {
     rp_json_put_text(o, "}}");
 }
 
+/* Members that say how the reply is made, and that templates do not get. */
+static bool is_of_reply(RpGgufString key) {
+    return named(key, "tool_choice") || named(key, "response_format") || named(key, "stop") ||
+           named(key, "max_tokens") || named(key, "max_completion_tokens");
+}
+
 RpStatus rp_request_write(const Json *j, const RequestStyle *style, JsonOut *out) {
     const JsonNode *root  = &j->nodes[0];
     bool            first = true;
@@ -105,7 +111,7 @@ RpStatus rp_request_write(const Json *j, const RequestStyle *style, JsonOut *out
     for (const JsonNode *m = rp_json_first(j, root); m != NULL; m = rp_json_next(j, root, m)) {
         const RpGgufString key      = rp_json_key(j, m);
         const bool         messages = named(key, "messages"), tools = named(key, "tools");
-        if (named(key, "tool_choice") || (tools && !style->tools)) continue;
+        if (is_of_reply(key) || (tools && !style->tools)) continue;
         rp_json_put_key(out, &first, key);
         if (!messages && !tools) {
             rp_json_put_node(out, j, m);

@@ -302,6 +302,17 @@ def test_requests_from_files():
            == ok(run("generate", demo, "--messages", whole, "--events", *given)).out.splitlines(), "tools of a file")
     shown = ok(run("generate", demo, "--chat", "-p", "Hi", "--tools", tools, *given)).out.decode()
     expect(shown.rstrip("\n") == f"(reasoning) {text[0]}\n{text[1]}".rstrip("\n"), "readable", shown)
+    request = json.loads(open(whole).read())
+    asked = {"type": "json_schema", "schema": {"enum": [12, 123]}}
+    for name, members, extra in (("choice", {"tool_choice": "required"}, []), ("format", {"tools": [], "response_format": asked}, []),
+                                 ("schema", {"tools": []}, ["--schema", temporary("schema.json", json.dumps(asked["schema"]).encode())])):
+        held = temporary(name + ".json", json.dumps({**request, **members}).encode())
+        lines = [json.loads(x) for x in ok(run("generate", demo, "--messages", held, "--events", "-n", "200", *given[2:], *extra)).out.splitlines()]
+        if name == "choice":
+            text = "".join(x["text"] for x in lines if x["event"] == "call_arguments")
+            expect([x["name"] for x in lines if x["event"] == "call_begin"] == ["f"] and isinstance(json.loads(text), dict), name, lines)
+        else:
+            expect("".join(x["text"] for x in lines if x["event"] == "text") in ("12", "123"), name, lines)
     bad = temporary("bad.json", b"[")
     expect_refusal(run("generate", demo, "--messages", bad, *given), 1, "bad.json: line 1: ")
     expect_refusal(run("generate", demo, "--messages", tools, *given), 1, "messages[0] has no role")

@@ -126,6 +126,18 @@ Test(chat_faults, chatting) {
     fail_each_call("chat", chat_on_session, "{\"messages\": [], \"tools\": [{\"name\": \"f\"}]}");
 }
 
+Test(chat_faults, chatting_held_to_a_call) {
+    fail_each_call("held", chat_on_session,
+                   "{\"messages\": [], \"stop\": [\"x\"], \"tool_choice\": \"required\", \"tools\": [{\"name\": \"f\", "
+                   "\"parameters\": {\"properties\": {\"a\": {\"enum\": [1]}}}}], \"response_format\": {\"type\": "
+                   "\"json_object\"}}");
+}
+
+Test(chat_faults, chatting_held_to_json) {
+    fail_each_call("held", chat_on_session,
+                   "{\"messages\": [], \"response_format\": {\"type\": \"json_schema\", \"schema\": {\"enum\": [1]}}}");
+}
+
 Test(chat_faults, making_a_prompt) {
     fail_each_call(
         "prompt", make_prompt,

@@ -1,4 +1,5 @@
 """Chats as events: text, reasoning and its budget, errors, what a session keeps."""
+import json
 import pathlib
 
 import pytest
@@ -49,8 +50,25 @@ def test_bad_requests_raise(model):
         list(model.chat([{}]))
     with pytest.raises(reprise.ArgumentError, match="only the assistant has tool_calls"):
         list(model.chat([{"role": "user", "tool_calls": [{"name": "f"}]}]))
-    with pytest.raises(reprise.UnsupportedError, match="tool_choice"):
+    with pytest.raises(reprise.ArgumentError, match="tool_choice asks for a call, but there are no tools"):
         list(model.chat(MESSAGES, tool_choice="required"))
+
+
+def test_an_answer_is_json_by_its_schema(model):
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}, "ok": {"type": "boolean"}},
+              "required": ["n", "ok"], "additionalProperties": False}
+    asked = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    for seed in range(8):
+        value = json.loads(text_of(model.chat(MESSAGES, response_format=asked, temperature=1, seed=seed)))
+        assert value.keys() == {"n", "ok"} and 0 <= value["n"] <= 99 and isinstance(value["n"], int) and isinstance(value["ok"], bool)
+    with pytest.raises(reprise.UnsupportedError, match="uniqueItems"):
+        list(model.chat(MESSAGES, response_format={"type": "json_schema", "schema": {"uniqueItems": True}}))
+
+
+def test_a_stop_string_ends_the_answer(model):
+    whole = text_of(model.chat(MESSAGES, max_tokens=24, temperature=0))
+    events = list(model.chat(MESSAGES, max_tokens=24, temperature=0, stop=whole[10:13]))
+    assert text_of(events) == whole[:whole.index(whole[10:13])] and events[-1].reason == "stop string"
 
 
 def test_a_log_of_calls():

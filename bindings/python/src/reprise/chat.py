@@ -6,7 +6,7 @@ import json
 import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Union
 
 from . import _c
 from ._handle import Handle
@@ -72,6 +72,17 @@ class End(NamedTuple):
     n_calls: int
     n_replayed: int
 
+
+class NamedFunction(TypedDict):
+    name: str
+
+
+class NamedTool(TypedDict):
+    type: Literal["function"]
+    function: NamedFunction
+
+
+ToolChoice = Union[Literal["auto", "none", "required"], NamedTool]
 
 Event = Union[Text, Reasoning, CallBegin, CallArguments, CallEnd, Malformed, End]
 
@@ -151,13 +162,18 @@ class Run:
 
 
 def chat_events(session: Session, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
-                tool_choice: str = "auto", max_tokens: int | None = None, reasoning_budget: int = 0, id_seed: int = 0,
+                tool_choice: ToolChoice = "auto", response_format: Mapping[str, Any] | None = None, stop: str | Sequence[str] = (),
+                max_tokens: int | None = None, reasoning_budget: int = 0, id_seed: int = 0,
                 log: ToolCallLog | None = None, variables: Mapping[str, Any] | None = None, sampler: Sampler | None = None,
                 **sampling: Any) -> Iterator[Event]:
     """The events of Session.chat_events."""
     request = {**(variables or {}), "messages": list(messages), "tool_choice": tool_choice}
     if tools is not None:
         request["tools"] = list(tools)
+    if response_format is not None:
+        request["response_format"] = response_format
+    if stop:
+        request["stop"] = stop if isinstance(stop, str) else list(stop)
     if sampler is None:
         sampler = Sampler(session._n_vocab, **sampling)
     run = Run(session, sampler, log, json.dumps(request, ensure_ascii=False).encode("utf-8"),

@@ -15,7 +15,7 @@ from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import decoded, lib, params
 from ._options import DeviceOptions, EmbedOptions, EngineOptions, GenerateOptions, MemoryOptions, SessionOptions
-from .chat import Event
+from .chat import Event, ToolChoice
 from .embedder import Embedder, Ranked
 from .engine import Engine
 from .errors import NotAvailableError, ShapeError
@@ -151,9 +151,9 @@ class Model(Handle):
         return self.session().generate(prompt, **options)
 
     def chat(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
-             **options: Any) -> Iterator[Event]:
+             tool_choice: ToolChoice = "auto", response_format: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Event]:
         """The reply to a conversation as events, from an empty context. Options as Session.chat_events."""
-        return self.session().chat_events(messages, tools=tools, **options)
+        return self.session().chat_events(messages, tools=tools, tool_choice=tool_choice, response_format=response_format, **options)
 
     def engine(self, **options: Unpack[EngineOptions]) -> Engine:
         """Runs many requests at a time; the options are those of Engine."""

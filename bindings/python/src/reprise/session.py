@@ -16,7 +16,7 @@ from ._callback import Progress, Stopped, field_type
 from ._handle import Handle, Owner
 from ._lib import integer, lib, params, texts
 from ._options import GenerateOptions, MemoryOptions, Mode, Sampling
-from .chat import Event, chat_events
+from .chat import Event, ToolChoice, chat_events
 from .errors import ArgumentError, UnsupportedError
 from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
 from .grammar import Grammar, chosen, matcher, vocabulary
@@ -264,11 +264,13 @@ class Session(Handle):
         return self.generate(ids[same:], **options)
 
     def chat_events(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
-                    **options: Any) -> Iterator[Event]:
+                    tool_choice: ToolChoice = "auto", response_format: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Event]:
         """The reply to a conversation as events, while it is generated: text, reasoning, tool calls (reprise.chat). Messages and tools
         are those of an OpenAI client. What the context already holds is not computed again.
 
-        tool_choice       "auto" or "none"
+        tool_choice       "auto", "none"; "required" or {"type": "function", "function": {"name": "f"}}: the reply is one call
+        response_format   {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": {...}}}: the answer is such JSON
+        stop              texts that end the answer
         max_tokens        None: until the context is full
         reasoning_budget  tokens of reasoning, after which it is closed; 0: no limit
         log               a chat.ToolCallLog: calls that come back are as the model wrote them
@@ -276,7 +278,7 @@ class Session(Handle):
         sampler           instead of the parameters of a new one: temperature, ..., seed (Sampler)
         """
         self._idle()
-        return chat_events(self, messages, tools=tools, **options)
+        return chat_events(self, messages, tools=tools, tool_choice=tool_choice, response_format=response_format, **options)
 
     # ---- reports ----
 

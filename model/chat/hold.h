@@ -1,0 +1,69 @@
+/* hold.h - a reply that a grammar holds: to a call of a tool, to JSON, or to one of them. Reasoning stays free.
+ *
+ *     request, marks of the format -> parts (frames.c) -> grammar, matcher -> a mask for each token (hold.c) */
+#ifndef MODEL_CHAT_HOLD_H
+#define MODEL_CHAT_HOLD_H
+
+#include "model/chat/parser.h"
+#include "model/chat/request.h"
+#include "reprise/grammar.h"
+#include "reprise/sampler.h"
+
+/* The parts of a grammar in the making; zero-initialise it. `status` is the first error. */
+typedef struct Frame {
+    const RpReplyParser *parser;
+    const Json          *j;
+    RpGrammarPart       *parts;
+    char               **owned; /* texts of parts */
+    size_t               n, room, n_owned, owned_room;
+    RpStatus             status;
+} Frame;
+
+/* What the request asks of its reply. */
+typedef struct Demand {
+    bool            calls; /* a call may come */
+    bool            must;  /* nothing else */
+    RpGgufString    name;  /* of this tool, or "" for any */
+    const JsonNode *tools;
+    JsonOut         schema; /* of the answer; p is NULL: there is none */
+} Demand;
+
+void rp_frame_reply(Frame *f, const Demand *d, bool reasoning); /* reasoning: may stand in front */
+void rp_frame_free(Frame *f);
+
+/* frame_calls.c: one call of a tool, with its marks; not of harmony. */
+void rp_frame_call(Frame *f, const JsonNode *tool);
+
+/* Pieces for both. */
+void         rp_frame_put(Frame *f, RpGrammarPartKind kind, const char *text);
+void         rp_frame_mark(Frame *f, MarkId m);
+void         rp_frame_own(Frame *f, RpGrammarPartKind kind, JsonOut text); /* takes the text */
+void         rp_frame_schema(Frame *f, const JsonNode *parameters);
+RpGgufString rp_frame_tool(const Json *j, const JsonNode *tool, const JsonNode **parameters);
+
+/* Zero-initialise it. Without a demand `matcher` is NULL, and nothing is held. */
+typedef struct Hold {
+    const RpReplyParser *parser;
+    const RpTokenizer   *tk;
+    RpSampler           *sampler;
+    RpGrammar           *grammars[2];           /* with reasoning in front, and without */
+    RpGrammarVocab      *own;                   /* made for this reply */
+    RpMatcher           *matchers[2], *matcher; /* matcher: one of them, NULL: nothing is held */
+    uint32_t            *bits, *reasoning;      /* masks: of the next token; of the reasoning */
+    int32_t              others[2][N_MARKS];    /* marks that the grammar does not have */
+    int                  n_others[2];
+    size_t               words;
+} Hold;
+
+/* `vocab` may be NULL. Close it also after a failure. */
+RP_NODISCARD RpStatus rp_hold_open(Hold *h, const RpReplyParser *p, const RpTokenizer *tk, const Json *request,
+                                   const RpGrammarVocab *vocab, RpSampler *sampler);
+void                  rp_hold_close(Hold *h);
+
+/* Sets the mask of the next token. */
+RP_NODISCARD RpStatus rp_hold_mask(Hold *h);
+
+/* The parser has taken a token; `reasoning`: it was in the reasoning before. *done: nothing can follow. */
+RP_NODISCARD RpStatus rp_hold_token(Hold *h, int32_t token, bool reasoning, bool *done);
+
+#endif
