@@ -135,7 +135,8 @@ Test(chat_faults, chatting_held_to_a_call) {
 
 Test(chat_faults, chatting_held_to_json) {
     fail_each_call("held", chat_on_session,
-                   "{\"messages\": [], \"response_format\": {\"type\": \"json_schema\", \"schema\": {\"enum\": [1]}}}");
+                   "{\"messages\": [], \"tools\": [{\"name\": \"f\"}], \"response_format\": {\"type\": "
+                   "\"json_schema\", \"schema\": {\"enum\": [1]}}}");
 }
 
 Test(chat_faults, making_a_prompt) {

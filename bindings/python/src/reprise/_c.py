@@ -105,6 +105,16 @@ class RpGgufType(enum.IntEnum):
     RP_GGUF_TYPE_COUNT = 13
 
 
+class RpGrammarPartKind(enum.IntEnum):
+    RP_PART_TEXT = 0
+    RP_PART_TOKEN = 1
+    RP_PART_SCHEMA = 2
+    RP_PART_REGEX = 3
+    RP_PART_OPEN = 4
+    RP_PART_OR = 5
+    RP_PART_CLOSE = 6
+
+
 class RpMulMatBound(enum.IntEnum):
     RP_BOUND_NONE = 0
     RP_BOUND_ROWS = 1
@@ -282,7 +292,7 @@ class RpReplyFormat(ct.Structure): # 16 bytes
     _fields_ = [("calls", ct.c_char_p), ("reasoning", ct.c_char_p)]
 
 
-class RpChatOptions(ct.Structure): # 96 bytes
+class RpChatOptions(ct.Structure): # 120 bytes
     json: bytes | None
     json_bytes: int
     format: RpReplyFormat
@@ -295,11 +305,15 @@ class RpChatOptions(ct.Structure): # 96 bytes
     prefill_progress: Any
     on_event: Any
     user: int | None
+    stop: int | None
+    n_stop: int
+    vocab: int | None
     _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p),
             ("chat_template", ct.c_void_p), ("context", ct.c_void_p), ("max_tokens", ct.c_int32),
             ("reasoning_budget", ct.c_int32), ("id_seed", ct.c_uint64),
             ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
-            ("on_event", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p)]
+            ("on_event", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p),
+            ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("vocab", ct.c_void_p)]
 
 
 class RpChatPrompt(ct.Structure): # 32 bytes
@@ -725,6 +739,16 @@ class RpGradClipParams(ct.Structure): # 4 bytes
 class RpGradNormParams(ct.Structure): # 4 bytes
     first: int
     _fields_ = [("first", ct.c_int32)]
+
+
+class RpGrammarPart(ct.Structure): # 32 bytes
+    kind: int
+    text: bytes | None
+    n: int
+    token: int
+    flags: int
+    _fields_ = [("kind", ct.c_int32), ("text", ct.c_char_p), ("n", ct.c_uint64), ("token", ct.c_int32),
+            ("flags", ct.c_uint32)]
 
 
 class RpGraphPattern(ct.Structure): # 40 bytes
@@ -1433,6 +1457,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_grammar_json_schema": ("status", ["pointer", "u64", "u32", "pointer"], "schema n flags out"),
     "rp_grammar_n_notes": ("u64", ["pointer"], "g"),
     "rp_grammar_note_at": ("text", ["pointer", "u64"], "g i"),
+    "rp_grammar_parts": ("status", ["pointer", "u64", "pointer"], "parts n out"),
     "rp_grammar_regex": ("status", ["pointer", "u64", "pointer"], "pattern n out"),
     "rp_grammar_vocab_free": (None, ["pointer"], "v"),
     "rp_grammar_vocab_new": ("status", ["pointer", "pointer"], "tk out"),
