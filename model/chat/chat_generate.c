@@ -93,7 +93,7 @@ static RpStatus read_request(Chat *c) {
     c->tools      = out.p;
     c->max_tokens = c->o->max_tokens;
     if (limit == NULL) limit = rp_json_get(j, &j->nodes[0], "max_completion_tokens");
-    if (rp_json_u63(j, limit, &most) && (c->max_tokens == 0 || most < (uint64_t)c->max_tokens))
+    if (rp_json_u63(j, limit, &most) && (c->max_tokens == 0 || (c->max_tokens > 0 && most < (uint64_t)c->max_tokens)))
         c->max_tokens = most < INT32_MAX ? (int32_t)most : INT32_MAX;
     return out.failed ? rp_fail(RP_E_NOMEM, "out of memory for the tools of a chat") : RP_OK;
 }

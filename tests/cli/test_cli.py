@@ -304,10 +304,12 @@ def test_requests_from_files():
     expect(shown.rstrip("\n") == f"(reasoning) {text[0]}\n{text[1]}".rstrip("\n"), "readable", shown)
     request = json.loads(open(whole).read())
     asked = {"type": "json_schema", "schema": {"enum": [12, 123]}}
-    for name, members, extra in (("choice", {"tool_choice": "required"}, []), ("format", {"tools": [], "response_format": asked}, []),
-                                 ("schema", {"tools": []}, ["--schema", temporary("schema.json", json.dumps(asked["schema"]).encode())])):
-        held = temporary(name + ".json", json.dumps({**request, **members}).encode())
-        lines = [json.loads(x) for x in ok(run("generate", demo, "--messages", held, "--events", "-n", "200", *given[2:], *extra)).out.splitlines()]
+    no_tools = temporary("no_tools.jinja", b"{% for m in messages %}{{ m.content }}{% endfor %}")
+    strict = {"properties": {"a": {"enum": [1, 2]}}, "additionalProperties": False}
+    for name, members, extra in (("choice", {"tools": [{"name": "f", "parameters": strict}], "tool_choice": "required"}, []), ("format", {"response_format": asked}, ["--template", no_tools]),
+                                 ("schema", {}, ["--template", no_tools, "--schema", temporary("answer.json", json.dumps(asked["schema"]).encode())])):
+        held = temporary(name + ".json", json.dumps({**(request if name == "choice" else {"messages": request["messages"]}), **members}).encode())
+        lines = [json.loads(x) for x in ok(run("generate", demo, "--messages", held, "--events", "-n", "200", *(extra or given[2:]))).out.splitlines()]
         if name == "choice":
             text = "".join(x["text"] for x in lines if x["event"] == "call_arguments")
             expect([x["name"] for x in lines if x["event"] == "call_begin"] == ["f"] and isinstance(json.loads(text), dict), name, lines)
