@@ -155,13 +155,13 @@ static void expect_call(const char *json, const char *calls, const char *reasoni
 
 static void expect_calls(const char *calls, const char *reasoning, Variant variant) {
     open_model(calls, reasoning, variant, 1.5f);
-    expect_call("{" MESSAGES ", " TOOLS ", \"tool_choice\": \"required\"}", calls, reasoning, -1, variant);
+    expect_call("{" MESSAGES ", " TOOLS ", \"tool_choice\": \"required\"}", calls, reasoning, -1, (int)variant);
     expect_call("{" MESSAGES ", " TOOLS
                 ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"sum\"}}}",
-                calls, reasoning, 1, variant);
+                calls, reasoning, 1, (int)variant);
     expect_call("{" MESSAGES ", " TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": "
                 "{\"name\": \"weather\"}}}",
-                calls, reasoning, 0, variant);
+                calls, reasoning, 0, (int)variant);
     close_model();
 }
 
