@@ -104,8 +104,8 @@ RP_API void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits);
  * logit is NaN or -inf. */
 RP_API RP_NODISCARD RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token);
 
-/* The parameters for which this sampler can sample on the host only, "typical_p, min_keep", or "mask"; "" if a GPU can
- * run all of its steps. Owned by the sampler. rp_generate then copies the logits of each token to the host. */
+/* The parameters for which this sampler can sample on the host only, "typical_p, min_keep"; "" if a GPU can run all of
+ * its steps. Owned by the sampler. rp_generate then copies the logits of each token to the host. */
 RP_API const char *rp_sampler_host_only(const RpSampler *s);
 
 /* The state as n_words of i32: an RpStepState and the ring of recent tokens (step.h). Copy it to start an executor that

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARKER_BYTES = 48 };
+enum { SALT_BYTES = 24, MARKER_BYTES = 64 };
 
 typedef struct Replay {
     const JsonNode *id;
@@ -45,7 +45,7 @@ static RpStatus find_calls(Prompt *p, const RpChatRequest *r) {
     const Json     *j        = &p->j;
     const JsonNode *messages = rp_json_get(j, &j->nodes[0], "messages");
     unsigned        salt     = 7001;
-    char            text[MARKER_BYTES];
+    char            text[SALT_BYTES];
     do snprintf(text, sizeof text, "rpcall%u", ++salt);
     while (memmem(r->json, r->json_bytes, text, strlen(text)) != NULL);
     for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m)) {
