@@ -111,9 +111,7 @@ void rp_sampler_accept(RpSampler *s, int32_t token) {
     rp_chain_accept(&s->chain, token);
 }
 
-const char *rp_sampler_host_only(const RpSampler *s) {
-    return s == NULL ? "" : s->chain.why;
-}
+const char *rp_sampler_host_only(const RpSampler *s) { return s == NULL ? "" : s->chain.why; }
 
 /* Repeats on the host what the device did when it sampled `token`: one random number unless greedy, and the
  * ring. */
