@@ -218,7 +218,8 @@ enum { RP_NN_GRAD_NORM_FLOATS = 1028 };
     F(topk_sample, (const float *logits, const uint64_t *seeds, int32_t *ids, int64_t batch, int32_t vocab, int32_t k, \
                     float temperature, void *workspace, int64_t workspace_bytes),                                      \
       (logits, seeds, ids, batch, vocab, k, temperature, workspace, workspace_bytes))                                  \
-    /* The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p <= 1. */   \
+    /* The same among the fewest tokens, in order, whose weights at temperature 1 sum to ceil(p * sum of all) or more; \
+     * 0 < p <= 1. */                                                                                                  \
     F(topp_sample, (const float *logits, const uint64_t *seeds, int32_t *ids, int64_t batch, int32_t vocab, float p,   \
                     float temperature, void *workspace, int64_t workspace_bytes),                                      \
       (logits, seeds, ids, batch, vocab, p, temperature, workspace, workspace_bytes))

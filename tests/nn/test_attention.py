@@ -130,12 +130,15 @@ def kept(logits, temperature, k, p):
     """The candidates in order, and the sums of their probabilities."""
     x = np.where(np.isnan(logits), -np.inf, f64(logits))
     order = np.argsort(-x, kind="stable")[:k]
-    with np.errstate(invalid="ignore"):
-        w = np.where(x[order] == x[order[0]], 1.0, np.exp((x[order] - x[order[0]]) / np.float64(np.float32(temperature))))
+
+    def weights(temperature):
+        with np.errstate(invalid="ignore"):
+            return np.where(x[order] == x[order[0]], 1.0, np.exp((x[order] - x[order[0]]) / np.float64(np.float32(temperature))))
+    w, n = weights(temperature), len(order)
     if p is not None:
-        n = int(np.searchsorted(np.cumsum(w), np.float64(np.float32(p)) * np.sum(w))) + 1
-        order, w = order[:n], w[:n]
-    return order, np.cumsum(w) / np.sum(w)
+        before = weights(1.0)
+        n = int(np.searchsorted(np.cumsum(before), np.float64(np.float32(p)) * np.sum(before))) + 1
+    return order[:n], np.cumsum(w[:n]) / np.sum(w[:n])
 
 
 class Sampling(Case):
