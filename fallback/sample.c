@@ -36,7 +36,7 @@ static void penalise(const RpStepState *s, const int32_t *recent, float frequenc
 static void fill_candidates(const RpStepState *s, const int32_t *recent, SampleExtra extra, const float *logits,
                             int32_t n, Candidate *c) {
     const RpSampleExtra *e    = (const RpSampleExtra *)(const void *)extra;
-    const uint32_t      *bits = (const uint32_t *)(e + 1);
+    const uint32_t      *bits = e != NULL ? (const uint32_t *)(e + 1) : NULL;
     for (int32_t i = 0; i < n; i++) c[i] = (Candidate){.logit = finite_or_least(logits[i]), .id = i};
     for (int32_t i = 0; e != NULL && e->masked != 0 && i < n; i++)
         if ((bits[i / 32] >> (i % 32) & 1) == 0) c[i].logit = -INFINITY;
