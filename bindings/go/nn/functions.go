@@ -1019,8 +1019,8 @@ func (s *Stream) TopkSample(logits *Buffer[float32], seeds *Buffer[uint64], ids 
 
 // ToppSample is rp_nn_cpu_topp_sample:
 //
-//	The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p
-//	<= 1.
+//	The same among the fewest tokens, in order, whose weights at temperature 1 sum to ceil(p * sum of
+//	all) or more; 0 < p <= 1.
 func ToppSample(logits []float32, seeds []uint64, ids []int32, vocab int32, p, temperature float32) error {
 	batch := int64(len(seeds))
 	return runOnHost("topp_sample", func(ok bool) C.int32_t {
@@ -1039,8 +1039,8 @@ func ToppSample(logits []float32, seeds []uint64, ids []int32, vocab int32, p, t
 
 // ToppSample is rp_nn_topp_sample:
 //
-//	The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p
-//	<= 1.
+//	The same among the fewest tokens, in order, whose weights at temperature 1 sum to ceil(p * sum of
+//	all) or more; 0 < p <= 1.
 func (s *Stream) ToppSample(logits *Buffer[float32], seeds *Buffer[uint64], ids *Buffer[int32], vocab int32, p, temperature float32, workspace *Buffer[byte]) error {
 	batch := int64(seeds.Len())
 	return s.run("topp_sample", func(ok bool) C.int32_t {

@@ -1800,7 +1800,7 @@ NN_DOCS: dict[str, str] = {
     "argmax": 'The index of the largest logit, the lower one among equals; NaN is below everything.',
     "sample": 'ids[r] is chosen with probability softmax(logits[r,:] / temperature), by random number 0 of the seed seeds[r]. The host and a device choose the same token. A NaN logit counts as -inf; -1 if all of them do. temperature 0: argmax. For the next token of a sequence give it another seed. batch <= 4096. Tokens in order of their logits, the lower index first among equals, have integer weights w = floor(2^40 exp((logit - largest) / temperature)). u = (first word of Philox4x32-10 of counter 0 and key seed) >> 8, times 2^-24. Chosen is the first token at which the sum of weights is above floor(u sum of all), in double.',
     "topk_sample": 'The same among the k largest logits, 1 <= k; k above vocab is all of them.',
-    "topp_sample": 'The same among the fewest tokens, in order, whose weights sum to ceil(p sum of all) or more; 0 < p <= 1.',
+    "topp_sample": 'The same among the fewest tokens, in order, whose weights at temperature 1 sum to ceil(p sum of all) or more; 0 < p <= 1.',
     "device_count": 'The number of CUDA devices, at least 1; RP_NN_NOT_AVAILABLE if there is none.',
     "device_set": "The device of this thread's further calls. It is device 0 at first.",
     "device_name": 'Writes the name and a final 0, cut to `bytes`.',

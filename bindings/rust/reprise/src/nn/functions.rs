@@ -669,8 +669,8 @@ pub fn topk_sample(logits: &[f32], seeds: &[u64], ids: &mut [i32], vocab: i32, k
 }
 
 /// ```text
-/// The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p
-/// <= 1.
+/// The same among the fewest tokens, in order, whose weights at temperature 1 sum to ceil(p * sum of
+/// all) or more; 0 < p <= 1.
 /// ```
 pub fn topp_sample(logits: &[f32], seeds: &[u64], ids: &mut [i32], vocab: i32, p: f32, temperature: f32) -> Result<()> {
     let batch = seeds.len() as i64;
@@ -1474,8 +1474,8 @@ impl Stream {
     }
 
     /// ```text
-    /// The same among the fewest tokens, in order, whose weights sum to ceil(p * sum of all) or more; 0 < p
-    /// <= 1.
+    /// The same among the fewest tokens, in order, whose weights at temperature 1 sum to ceil(p * sum of
+    /// all) or more; 0 < p <= 1.
     /// ```
     pub fn topp_sample(&self, logits: &Buffer<'_, f32>, seeds: &Buffer<'_, u64>, ids: &mut Buffer<'_, i32>, vocab: i32, p: f32, temperature: f32, workspace: &mut Buffer<'_, u8>) -> Result<()> {
         let batch = seeds.len() as i64;
