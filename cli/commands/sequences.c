@@ -68,7 +68,9 @@ static RpStatus measure(RpEngine *e, RpSampler **samplers, int32_t *ids, int32_t
 
 static RpStatus measure_all(RpEngine *e, RpSampler **samplers, int32_t *ids, Row *rows, int *n_rows) {
     Progress progress = {.label = "bench", .off = args.quiet};
-    RpStatus st       = RP_OK;
+    double   unused;
+    (void)cli_progress_step(&progress, "warm-up");
+    RpStatus st = measure(e, samplers, ids, 1, &progress, &unused);
     for (int32_t n = 1; n <= args.sequences && st == RP_OK;
          n         = n < args.sequences && 2 * n > args.sequences ? args.sequences : 2 * n) {
         double seconds = 0.0;
