@@ -297,7 +297,7 @@ RpStatus rp_engine_step(RpEngine *e) {
     e->n_events = e->next_event = e->n_texts = 0;
     for (; e->n_cancelled > 0; e->n_cancelled--) {
         Request *r = next_cancelled(e);
-        rp_request_event(r, &(RpEngineEvent){.token = -1, .end = true, .reason = RP_STOP_CANCELLED}, 0);
+        rp_request_event(r, &(RpEngineEvent){.token = -1, .end = true, .reason = RP_STOP_CANCELLED}, e->n_texts);
         rp_request_end(r);
     }
     rp_engine_schedule(e);

@@ -304,6 +304,14 @@ Test(engine_requests, a_cancelled_request_ends_before_the_next_step) {
     cr_expect_eq(ended[1], third);
     cr_expect_eq(last[1].n_generated, 3);
     cr_expect_eq(rp_engine_stats(engine).used, 0);
+    const uint64_t both[] = {add(request(3, 50)), add(request(4, 50))};
+    OK(rp_engine_cancel(engine, both[0]));
+    OK(rp_engine_cancel(engine, both[1]));
+    OK(rp_engine_step(engine));
+    for (int i = 0; i < 2; i++) {
+        cr_assert(rp_engine_poll(engine, &v), CASE(i));
+        cr_expect(v.end && v.id == both[i] && v.n_text == 0 && v.text[0] == '\0', CASE(i));
+    }
 }
 
 /* No token is allowed: the sampler refuses. */
