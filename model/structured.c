@@ -34,15 +34,20 @@ RpStatus rp_structured_flush(Structured *x, RpSession *s) {
     return st;
 }
 
-RpStatus rp_structured_next(Structured *x, RpSession *s, RpSampler *sampler, int32_t *token, bool *found) {
-    RP_TRY(rp_token_list_push(&x->pending, *token));
-    if (x->n_taken == x->forced.n) {
+RpStatus rp_structured_forced(Structured *x, RpSampler *sampler, int32_t *token, bool *found) {
+    if (!rp_structured_has_forced(x)) {
         x->forced.n = x->n_taken = 0;
         RP_TRY(rp_matcher_forced(x->matcher, &x->forced));
     }
-    *found = x->n_taken < x->forced.n;
-    if (!*found) return rp_structured_flush(x, s);
+    *found = rp_structured_has_forced(x);
+    if (!*found) return RP_OK;
     *token = x->forced.ids[x->n_taken++];
     rp_sampler_accept(sampler, *token);
     return rp_matcher_accept(x->matcher, *token);
+}
+
+RpStatus rp_structured_next(Structured *x, RpSession *s, RpSampler *sampler, int32_t *token, bool *found) {
+    RP_TRY(rp_token_list_push(&x->pending, *token));
+    RP_TRY(rp_structured_forced(x, sampler, token, found));
+    return *found ? RP_OK : rp_structured_flush(x, s);
 }

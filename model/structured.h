@@ -23,8 +23,13 @@ void                  rp_structured_close(Structured *x, RpSampler *sampler);
 RP_NODISCARD RpStatus rp_structured_mask(Structured *x);
 RP_NODISCARD RpStatus rp_structured_accept(Structured *x, int32_t token);
 
-/* The token after `token`, if there is only one; the matcher and the sampler accept it. Else it runs what is pending,
- * and *found is false. */
+/* The next token that the grammar forces, which the matcher and the sampler accept; *found is false if there is none. */
+RP_NODISCARD RpStatus rp_structured_forced(Structured *x, RpSampler *sampler, int32_t *token, bool *found);
+
+/* True if tokens that the grammar forces are known and not taken yet. */
+static inline bool rp_structured_has_forced(const Structured *x) { return x->n_taken < x->forced.n; }
+
+/* The token after `token`, if there is only one, as above. Else it runs what is pending, and *found is false. */
 RP_NODISCARD RpStatus rp_structured_next(Structured *x, RpSession *s, RpSampler *sampler, int32_t *token, bool *found);
 
 /* Appends to the context what is pending. */

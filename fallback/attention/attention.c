@@ -450,7 +450,8 @@ CpuNeeds rp_needs_attention(const RpOpArgs *args) {
                       .shared = (size_t)(chunks * args->attention.q.ne[2] * partial_floats(args)) * sizeof(float)};
 }
 
-/* Of tokens that follow each other in a sequence only the new positions are checked. */
+/* Checks the blocks that the tokens read. Where a token follows the one before it in its sequence, only its new
+ * positions are checked. */
 static RpStatus check_table(const RpOpArgs *args) {
     const KvTable k      = table_of(args);
     KvRange       before = {0, 0};

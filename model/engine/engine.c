@@ -32,7 +32,7 @@ static RpStatus check_options(const RpModel *m, RpEngineOptions *o) {
     RP_TRY(in_range("step_tokens", o->step_tokens, o->n_seq, MAX_STEP));
     if (o->block < 32 || o->block % 32 != 0 || o->block > MAX_STEP)
         return rp_fail(RP_E_ARG, "block of an engine is %d: must be a multiple of 32, up to %d", o->block, MAX_STEP);
-    const int64_t limit = INT32_MAX / 2, all = (int64_t)o->n_seq * ((o->n_ctx + o->block - 1) / o->block) * o->block;
+    const int64_t limit = INT32_MAX / 2, all = (int64_t)o->n_seq * rp_engine_blocks_of(o, o->n_ctx) * o->block;
     if (o->cache_tokens == 0) o->cache_tokens = (int32_t)(all < limit ? all : limit);
     RP_TRY(in_range("cache_tokens", o->cache_tokens, o->n_ctx, (int32_t)limit));
     if (!(o->step_ms >= 0.0)) return rp_fail(RP_E_ARG, "step_ms of an engine is %g: must not be negative", o->step_ms);
@@ -44,9 +44,8 @@ static RpStatus check_options(const RpModel *m, RpEngineOptions *o) {
 
 /* Whole sequences of n_ctx positions each begin with a block. */
 static int32_t count_blocks(const RpEngineOptions *o) {
-    const int64_t of_sequence = (o->n_ctx + o->block - 1) / o->block;
-    const int64_t n           = (o->cache_tokens + (int64_t)o->block - 1) / o->block;
-    return (int32_t)(n > of_sequence ? n : of_sequence);
+    const int32_t of_sequence = rp_engine_blocks_of(o, o->n_ctx), n = rp_engine_blocks_of(o, o->cache_tokens);
+    return n > of_sequence ? n : of_sequence;
 }
 
 /* One state for each request that runs, and those of prefixes. */

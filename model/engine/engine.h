@@ -85,6 +85,9 @@ struct RpEngine {
     RpEngineStats   stats;
 };
 
+/* Blocks that n tokens take. */
+static inline int32_t rp_engine_blocks_of(const RpEngineOptions *o, int32_t n) { return (n + o->block - 1) / o->block; }
+
 /* ---- request.c ---- */
 
 RP_NODISCARD RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out);

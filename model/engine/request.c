@@ -70,7 +70,7 @@ static void count_room(const RpEngine *e, Request *r) {
 
 RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
     RP_TRY(check(e, from));
-    const size_t n_blocks = (size_t)((e->o.n_ctx + e->o.block - 1) / e->o.block);
+    const size_t n_blocks = (size_t)rp_engine_blocks_of(&e->o, e->o.n_ctx);
     Request     *r        = calloc(1, sizeof *r);
     if (r == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a request");
     *r = (Request){

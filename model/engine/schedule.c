@@ -58,10 +58,8 @@ void rp_engine_preempt(RpEngine *e, Request *r) {
 
 /* ---- starting ---- */
 
-static int32_t blocks_of(const RpEngine *e, int32_t n_tokens) { return (n_tokens + e->o.block - 1) / e->o.block; }
-
-/* The published blocks of the tokens, but for the last one, whose logits are needed. Recurrent layers begin only where
- * there is a state. Returns how many. */
+/* Finds the published blocks of the tokens. The last token is left to be run, because its logits are needed. Recurrent
+ * layers can begin only where a state is kept. Returns the number of blocks. */
 static int32_t find_prefix(const RpEngine *e, const Request *r, int32_t *blocks) {
     int32_t n = 0, with_state = 0, parent = BLOCK_ROOT;
     for (; (n + 1) * e->o.block < r->n_tokens; n++) {
@@ -92,7 +90,7 @@ static bool take_state(RpEngine *e, Request *r) {
 
 /* False if there is no room. Then nothing has changed. */
 static bool start(RpEngine *e, Request *r) {
-    const int32_t n = find_prefix(e, r, r->blocks), needed = blocks_of(e, r->n_tokens);
+    const int32_t n = find_prefix(e, r, r->blocks), needed = rp_engine_blocks_of(&e->o, r->n_tokens);
     for (int32_t i = 0; i < n; i++) rp_blocks_retain(&e->blocks, r->blocks[i]);
     r->n_blocks = r->n_published = n;
     /* One block more for each that runs, so that a start is not undone at once. */
@@ -117,19 +115,12 @@ static Request *first_waiting(const RpEngine *e) {
     return first;
 }
 
-static Request *last_running(const RpEngine *e) {
-    Request *last = NULL;
-    for (int i = 0; i < e->n_running; i++)
-        if (last == NULL || goes_before(e, last, e->running[i])) last = e->running[i];
-    return last;
-}
-
 /* A request of a higher priority takes the place of the last one that runs. */
 static void admit(RpEngine *e) {
     for (Request *r; (r = first_waiting(e)) != NULL;) {
         const bool free_row = e->n_running < e->o.n_seq;
         if (!free_row || !start(e, r)) {
-            Request *last = last_running(e);
+            Request *last = e->n_running > 0 ? e->running[e->n_running - 1] : NULL;
             if (last == NULL || priority_of(e, last) >= r->given.priority) return;
             rp_engine_preempt(e, last);
             e->stats.preempted++;
@@ -153,7 +144,7 @@ static Request *victim(const RpEngine *e, const Request *r) {
 
 /* Blocks for its first n tokens; `by_force`: others may lose theirs. False if there are not enough. */
 static bool reserve(RpEngine *e, Request *r, int32_t n, bool by_force) {
-    while (r->n_blocks < blocks_of(e, n)) {
+    while (r->n_blocks < rp_engine_blocks_of(&e->o, n)) {
         const int32_t block = rp_blocks_take(&e->blocks);
         if (block != BLOCK_NONE) {
             r->blocks[r->n_blocks++] = block;

@@ -25,7 +25,7 @@ static void put_slots(const RpEngine *e, const Runner *r, int32_t i) {
 }
 
 static void put_columns(const RpEngine *e, const Runner *r) {
-    const int32_t block = e->o.block, width = (e->o.n_ctx + block - 1) / block;
+    const int32_t block = e->o.block, width = rp_engine_blocks_of(&e->o, e->o.n_ctx);
     int32_t       n_out = 0;
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         const bool    used = i < e->n_columns;
@@ -97,21 +97,11 @@ static RpStatus note_logprobs(const Request *r, const float *logits, int32_t tok
     return rp_fail(RP_E_CANCELLED, "a reply");
 }
 
-/* Takes the next token that the grammar forces, if there is one. */
-static RpStatus forced_token(Request *r, int32_t *token, bool *found) {
-    Structured *x = &r->structured;
-    *found        = x->matcher != NULL && x->n_taken < x->forced.n;
-    if (!*found) return RP_OK;
-    *token = x->forced.ids[x->n_taken++];
-    rp_sampler_accept(r->given.sampler, *token);
-    return rp_matcher_accept(x->matcher, *token);
-}
-
 /* The token after a column: forced, or sampled among those that the grammar allows. */
 static RpStatus next_token(Request *r, const float *logits, int32_t *token) {
     bool found;
-    RP_TRY(forced_token(r, token, &found));
-    if (found) return RP_OK;
+    if (rp_structured_has_forced(&r->structured))
+        return rp_structured_forced(&r->structured, r->given.sampler, token, &found);
     RP_TRY(rp_structured_mask(&r->structured));
     RP_TRY(rp_sampler_sample(r->given.sampler, logits, token));
     RP_TRY(rp_structured_accept(&r->structured, *token));
@@ -125,17 +115,10 @@ static bool sample(Request *r, const float *logits, int32_t *token) {
 
 /* Appends the tokens that have to come next; the next step runs them. As many as there is room for events. */
 static void append_forced(Request *r) {
-    Structured *x  = &r->structured;
-    RpStatus    st = RP_OK;
-    if (x->matcher == NULL) return;
-    if (x->n_taken == x->forced.n) {
-        x->forced.n = x->n_taken = 0;
-        st                       = rp_matcher_forced(x->matcher, &x->forced);
-    }
-    for (int i = 0; i < MAX_FORCED - 1; i++) {
-        bool    found = false;
-        int32_t token = -1;
-        if (st == RP_OK) st = forced_token(r, &token, &found);
+    for (int i = 0; i < MAX_FORCED - 1 && r->structured.matcher != NULL; i++) {
+        bool           found;
+        int32_t        token = -1;
+        const RpStatus st    = rp_structured_forced(&r->structured, r->given.sampler, &token, &found);
         if (st == RP_OK && !found) return;
         if (!tell(r, token, st)) return;
         r->tokens[r->n_tokens++] = token;
