@@ -16,6 +16,21 @@ bool rp_runner_is_filled(int32_t n, size_t left) {
     return n <= SHORT_CHUNK ? left > (size_t)n / 2 : left >= (size_t)n * 7 / 8;
 }
 
+enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096 };
+
+RpStatus rp_runner_check_lengths(const RpModel *m, int32_t *n_ctx, int32_t *prefill_chunk) {
+    const int32_t n_train = rp_model_info(m)->n_ctx_train;
+    if (*prefill_chunk == 0) *prefill_chunk = DEFAULT_CHUNK;
+    if (*n_ctx == 0) *n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
+    if (*n_ctx < 1 || *n_ctx > n_train)
+        return rp_fail(RP_E_ARG, "a context of %d tokens: must be from 1 to %d, for which the model was trained",
+                       *n_ctx, n_train);
+    if (*prefill_chunk < 1 || *prefill_chunk > MAX_CHUNK)
+        return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", *prefill_chunk, MAX_CHUNK);
+    if (*prefill_chunk > *n_ctx) *prefill_chunk = *n_ctx;
+    return RP_OK;
+}
+
 void rp_runner_close(Runner *r) {
     rp_executor_free(r->executor);
     rp_plan_free(r->plan);

@@ -60,6 +60,10 @@ int32_t rp_runner_next_chunk(int32_t n);
  * Example: 300 tokens are run as 256, 16, 16 and 12 of 16. 64 is skipped because 44 < 64 * 7/8. */
 bool rp_runner_is_filled(int32_t n, size_t left);
 
+/* Fills the defaults of a context and of the longest chunk of a prefill in, where they are 0, and checks their limits
+ * (I11). A chunk is not longer than the context. RP_E_ARG. */
+RP_NODISCARD RpStatus rp_runner_check_lengths(const RpModel *m, int32_t *n_ctx, int32_t *prefill_chunk);
+
 /* Plan, then open. `m` and the executor that options->share names must outlive the runner; it owns all else.
  * Closing a zeroed runner is legal, as is closing one that failed to open. */
 RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelGraphOptions *o, const char *passes);

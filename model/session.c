@@ -21,28 +21,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, SCORE_CHUNK = 64 };
+enum { SCORE_CHUNK = 64 };
 
 static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
 static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSessionOptions *w) {
-    const int32_t n_train = rp_model_info(m)->n_ctx_train;
     if (m->config.bidirectional)
         return rp_fail(RP_E_UNSUPPORTED, "%s makes embeddings of texts (embed.h): it has no next token",
                        rp_model_info(m)->arch);
     *w = *o;
-    if (w->prefill_chunk == 0) w->prefill_chunk = DEFAULT_CHUNK;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     if (w->repack == NULL) w->repack = rp_option(RP_OPT_REPACK);
-    if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
-    if (w->n_ctx < 1 || w->n_ctx > n_train)
-        return rp_fail(RP_E_ARG, "a context of %d tokens: must be from 1 to %d, for which the model was trained",
-                       w->n_ctx, n_train);
-    if (w->prefill_chunk < 1 || w->prefill_chunk > MAX_CHUNK)
-        return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", w->prefill_chunk, MAX_CHUNK);
-    if (w->prefill_chunk > w->n_ctx) w->prefill_chunk = w->n_ctx;
-    return RP_OK;
+    return rp_runner_check_lengths(m, &w->n_ctx, &w->prefill_chunk);
 }
 
 /* The slots of recurrent states: the current one, and those that state_bytes has room for. */

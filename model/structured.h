@@ -23,7 +23,7 @@ void                  rp_structured_close(Structured *x, RpSampler *sampler);
 RP_NODISCARD RpStatus rp_structured_mask(Structured *x);
 RP_NODISCARD RpStatus rp_structured_accept(Structured *x, int32_t token);
 
-/* The next token that the grammar forces, which the matcher and the sampler accept; *found is false if there is none. */
+/* The next token that the grammar forces. The matcher and the sampler accept it. *found is false if there is none. */
 RP_NODISCARD RpStatus rp_structured_forced(Structured *x, RpSampler *sampler, int32_t *token, bool *found);
 
 /* True if tokens that the grammar forces are known and not taken yet. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096, MAX_NORM = 64 };
+enum { MAX_NORM = 64 };
 
 static const char *const names[] = {"default", "none", "mean", "cls", "last", "rank"};
 enum { N_POOLINGS = sizeof names / sizeof names[0] };
@@ -50,19 +50,11 @@ static RpStatus choose_pooling(const RpModel *m, RpEmbedderOptions *w) {
 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
 static RpStatus check_options(const RpModel *m, const RpEmbedderOptions *o, RpEmbedderOptions *w) {
-    const int32_t n_train = m->config.n_ctx_train;
-    *w                    = *o;
+    *w = *o;
     RP_TRY(choose_pooling(m, w));
-    if (w->prefill_chunk == 0) w->prefill_chunk = DEFAULT_CHUNK;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     if (w->repack == NULL) w->repack = rp_option(RP_OPT_REPACK);
-    if (w->n_ctx == 0) w->n_ctx = n_train < DEFAULT_CTX ? n_train : DEFAULT_CTX;
-    if (w->n_ctx < 1 || w->n_ctx > n_train)
-        return rp_fail(RP_E_ARG, "a context of %d tokens: must be from 1 to %d, for which the model was trained",
-                       w->n_ctx, n_train);
-    if (w->prefill_chunk < 1 || w->prefill_chunk > MAX_CHUNK)
-        return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", w->prefill_chunk, MAX_CHUNK);
-    if (w->prefill_chunk > w->n_ctx) w->prefill_chunk = w->n_ctx;
+    RP_TRY(rp_runner_check_lengths(m, &w->n_ctx, &w->prefill_chunk));
     if (w->normalize < RP_NORMALIZE_MAX || w->normalize > MAX_NORM)
         return rp_fail(RP_E_ARG, "norm %d: must be from -2 to %d", w->normalize, MAX_NORM);
     if (w->normalize == RP_NORMALIZE_DEFAULT) w->normalize = w->pooling == RP_POOLING_RANK ? RP_NORMALIZE_NONE : 2;
