@@ -21,7 +21,7 @@ RP_NODISCARD RpStatus cli_load_json(const char *path, struct json_t **out);
  * The caller frees *out. */
 RP_NODISCARD RpStatus cli_request_json(const RequestArgs *a, const char *prompt, const char *system, char **out);
 
-/* What has been printed. Zero-initialise it. */
+/* State of printing the events of a reply. Zero-initialise it. */
 typedef struct EventPrinter {
     bool             json;
     bool             any; /* something was printed */

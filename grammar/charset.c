@@ -60,7 +60,7 @@ uint32_t rp_code_point(const char **text, const char *end) {
     return c;
 }
 
-/* What numbers of `n` digits in base 2^bits, from lo to hi, look like: an alternative of sequences of digit ranges.
+/* The numbers of `n` digits in base 2^bits from lo to hi, as an alternative of sequences of digit ranges.
  * digit(p, position, lo, hi) is the expression of one digit. */
 typedef Rx DigitRange(RxPool *p, int position, uint32_t lo, uint32_t hi);
 

@@ -18,7 +18,7 @@ typedef struct Place {
     bool     complete, ended; /* ended: by an end token */
 } Place;
 
-/* Threads of a walk: those of depth d begin at first[d]. */
+/* The threads of a walk. The threads of depth d begin at first[d]. */
 typedef struct Walk {
     Thread *threads;
     size_t  room;

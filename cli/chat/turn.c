@@ -42,7 +42,7 @@ static RpStatus excuse(RpStatus st) {
     return RP_OK;
 }
 
-/* What is said behind a reply. */
+/* Prints the remarks and figures that follow a reply. */
 static RpStatus end_reply(Chat *c, const RpSession *session, const RpGenerateResult *r) {
     if (!c->told_sampling) cli_report_host_sampling(r);
     c->told_sampling = true;
@@ -128,7 +128,7 @@ static RpStatus reply(Chat *c, bool *kept) {
     return end_reply(c, c->dialogue.session, &g);
 }
 
-/* What the user did at the prompts for results. */
+/* How the user left the prompts for the results of tools. */
 typedef enum Results { RESULTS_GIVEN, RESULTS_NO_CALLS, RESULTS_UNDO, RESULTS_END } Results;
 
 static RpStatus ask_result(Chat *c, const struct json_t *call, const char *name, Results *out) {

@@ -67,7 +67,7 @@ static RpStatus element(const ArrayNodes *a, bool contains, uint32_t next, uint3
     return st;
 }
 
-/* What may follow after a->i elements. [1]: one of them satisfied `contains`. next[]: the same after one more;
+/* The rest of an array after a->i elements. [1]: one of them satisfied `contains`. next[]: the same after one more;
  * NODE_NEVER if that is too many. With `loop` the node follows itself. */
 static RpStatus after(const ArrayNodes *a, bool loop, const uint32_t next[2], uint32_t out[2]) {
     const bool may_end = a->i >= a->shape->min_items;

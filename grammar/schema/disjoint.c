@@ -1,4 +1,4 @@
-/* What two schemas have in common, as far as it can be seen without building them. */
+/* Tells whether two schemas can have a value in common, as far as it can be seen without building them. */
 #include "grammar/schema/schema.h"
 
 #include <string.h>

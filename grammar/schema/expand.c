@@ -1,4 +1,5 @@
-/* What parts of a schema entail: the target of $ref, the schemas of allOf, the negation of a negation. */
+/* Expands parts of a schema into what they stand for: the target of $ref, the schemas of allOf, the negation of a
+ * negation. */
 #include "grammar/schema/schema.h"
 
 #include "grammar/schema/keywords.h"

@@ -42,11 +42,12 @@ enum {
 };
 
 typedef struct RpEmbedderOptions {
-    int32_t     n_ctx;     /* tokens of the longest text; 0: the model's training context, at most 4096 */
-    int         n_threads; /* 0: REPRISE_THREADS, or one per core */
-    RpPooling   pooling;
-    int32_t     normalize;  /* RP_NORMALIZE_, or p of a p-norm, at most 64 */
-    int32_t     dimensions; /* only the first so many numbers of a vector, before it is normalised; 0: all. For models
+    int32_t   n_ctx;     /* tokens of the longest text; 0: the model's training context, at most 4096 */
+    int       n_threads; /* 0: REPRISE_THREADS, or one per core */
+    RpPooling pooling;
+    int32_t   normalize; /* RP_NORMALIZE_, or p of a p-norm, at most 64 */
+    int32_t
+        dimensions; /* keep only this many numbers of a vector, the first ones, before it is normalised; 0: all. For models
                                   that were trained so (Kusupati et al. 2022, arXiv:2205.13147) */
     int32_t     prefill_chunk; /* of decoders, as in RpSessionOptions */
     const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES. Copied */

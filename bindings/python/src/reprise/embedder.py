@@ -47,7 +47,7 @@ class Embedder(Handle):
     n_ctx        tokens of the longest text; 0: the model's training context, at most 4096
     pooling      "none", "mean", "cls", "last" or "rank"; "default": as the file says
     normalize    p of a p-norm; "default": 2, and no norm of scores; "max": the largest number becomes 32760; None: as they are
-    dimensions   only the first so many numbers of a vector, before it is normalised; 0: all
+    dimensions   keep only this many numbers of a vector, the first ones, before it is normalised; 0: all
     """
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_threads: int = 0, pooling: Pooling = "default",
