@@ -1,8 +1,13 @@
 # The program `reprise`, the examples and the benchmarks.
+# The server: what `reprise serve` runs.
+file(GLOB server_sources CONFIGURE_DEPENDS server/*.c server/*/*.c)
+add_library(rp_server STATIC ${server_sources})
+target_link_libraries(rp_server PUBLIC rp_flags rp_jansson rp_event)
+
 file(GLOB cli_sources CONFIGURE_DEPENDS cli/*.c cli/*/*.c)
 add_executable(reprise_cli ${cli_sources})
 set_target_properties(reprise_cli PROPERTIES OUTPUT_NAME reprise)
-target_link_libraries(reprise_cli PRIVATE rp_flags rp_all rp_jansson)
+target_link_libraries(reprise_cli PRIVATE rp_flags rp_server rp_all)
 if(EDIT_FOUND)
   target_link_libraries(reprise_cli PRIVATE PkgConfig::EDIT)
   target_compile_definitions(reprise_cli PRIVATE RP_HAVE_EDIT)

@@ -8,7 +8,9 @@
 set -eu
 fail() { echo "arm64-libs.sh: $*" >&2; exit 1; }
 dir=${1:-build/arm64-libs}
-if [ ! -f "$dir/usr/include/pcre2.h" ] || [ ! -f "$dir/usr/include/jansson.h" ]; then
+missing=
+for header in pcre2.h jansson.h event2/http.h; do [ -f "$dir/usr/include/$header" ] || missing=1; done
+if [ -n "$missing" ]; then
     command -v apt-get >/dev/null || fail "apt-get is needed"
     temp=$(mktemp -d)
     trap 'rm -rf "$temp"' EXIT
@@ -21,7 +23,7 @@ if [ ! -f "$dir/usr/include/pcre2.h" ] || [ ! -f "$dir/usr/include/jansson.h" ];
             -o APT::Sandbox::User= "$@" >&2
     }
     apt update || echo "arm64-libs.sh: some package sources do not answer" >&2
-    (cd "$temp" && apt download libpcre2-dev libpcre2-8-0 libjansson-dev libjansson4) ||
+    (cd "$temp" && apt download libpcre2-dev libpcre2-8-0 libjansson-dev libjansson4 libevent-dev libevent-2.1-7) ||
         fail "the packages could not be fetched: is this machine offline?"
     mkdir -p "$dir"
     for package in "$temp"/*.deb; do dpkg -x "$package" "$dir"; done

@@ -18,6 +18,6 @@ need() {
         { echo "Could not install$missing: is this machine offline?" >&2; exit 1; }
 }
 
-BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpcre2-dev libedit-dev libjansson-dev"
+BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpcre2-dev libedit-dev libjansson-dev libevent-dev"
 # nvcc compiles host code with g++.
 if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then BUILD_PACKAGES="$BUILD_PACKAGES g++"; fi

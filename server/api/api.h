@@ -1,0 +1,100 @@
+/* api.h - the wire formats of the server, without sockets and models. A format reads the body of a request into an
+ * ApiRequest, and writes what its replies become.
+ *
+ *     body -> format->parse -> ApiRequest -> replies of an engine -> api_answer_* -> bytes of the response
+ *
+ * Functions of one request may run on any thread, one at a time. */
+#ifndef SERVER_API_API_H
+#define SERVER_API_API_H
+
+#include "server/api/bytes.h"
+
+#include "reprise/chat.h"
+#include "reprise/engine.h"
+
+#include <jansson.h>
+
+/* Why a request is refused. */
+typedef struct ApiError {
+    int         status;       /* of HTTP */
+    const char *type, *code;  /* as OpenAI names them: "invalid_request_error", "context_length_exceeded"; static */
+    char        param[64];    /* the member that is wrong, "messages[2].content"; or "" */
+    char        message[512]; /* a sentence */
+} ApiError;
+
+typedef enum ApiKind { API_CHAT, API_COMPLETION, API_INFILL } ApiKind;
+
+typedef struct ApiFormat ApiFormat;
+
+/* What every format asks of an engine. */
+typedef struct ApiRequest {
+    const ApiFormat *format;
+    ApiKind          kind;
+    char            *model; /* a name, or NULL */
+    json_t          *chat;  /* API_CHAT: RpChatOptions.json, with messages, tools, tool_choice, response_format, and the
+                               variables of the template */
+    json_t          *prompts; /* API_COMPLETION: an array of strings and of arrays of token ids. API_INFILL: one object
+                                 with prefix, suffix, prompt and extra */
+    json_t          *schema;  /* API_COMPLETION: of response_format or json_schema; or NULL */
+    char            *grammar; /* of GBNF, or NULL */
+    RpSamplerParams  sampler; /* borrows from the members below */
+    RpLogitBias     *logit_bias;
+    bool             has_seed;   /* else the server draws one and reports it */
+    int32_t          max_tokens; /* 0: until the context is full */
+    int32_t          n;          /* replies for each prompt, 1 to 64 */
+    int32_t          n_logprobs; /* -1: none are asked for */
+    int32_t          reasoning_budget;
+    int32_t          priority;
+    char           **stop;
+    size_t           n_stop;
+    bool             stream, usage, echo, ignore_end; /* usage: a last event with the counts of tokens */
+    json_t          *extra;                           /* what the format's answer repeats of the request; or NULL */
+} ApiRequest;
+
+void api_request_free(ApiRequest *r);
+
+/* What the answer says of its origin. Borrowed as long as the answer. */
+typedef struct ApiOrigin {
+    const char        *id;    /* without the prefix of the format */
+    const char        *model; /* as the server names it */
+    int64_t            created;
+    const char        *fingerprint;
+    const RpTokenizer *tokenizer; /* texts of log probabilities */
+    uint64_t           seed;
+} ApiOrigin;
+
+/* How a choice has ended. */
+typedef struct ApiEnd {
+    RpStopReason reason;
+    const char  *stop; /* the stop string that ended it, or NULL */
+    int32_t      n_prompt, n_cached, n_generated, n_reasoning, n_calls, n_drafted, n_accepted;
+    double       queued_s, first_token_s, total_s;
+} ApiEnd;
+
+typedef struct ApiAnswer ApiAnswer;
+
+struct ApiFormat {
+    const char *path; /* "/v1/chat/completions" */
+    /* Reads a body. `defaults` has the sampler, max_tokens and budget of the server. False: *error says why. */
+    bool (*parse)(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
+    ApiAnswer *(*open)(const ApiRequest *r, const ApiOrigin *origin); /* NULL: out of memory */
+    void (*begin)(ApiAnswer *a, Bytes *out);
+    void (*event)(ApiAnswer *a, int choice, const RpReplyEvent *e, Bytes *out);
+    /* Before the events of the text of that token. */
+    void (*logprobs)(ApiAnswer *a, int choice, const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top);
+    void (*end_choice)(ApiAnswer *a, int choice, const ApiEnd *end, Bytes *out);
+    void (*ping)(ApiAnswer *a, Bytes *out); /* of a stream, while nothing comes */
+    /* Of a stream that has begun: its last event. Else, and before `begin`: the body of an error. */
+    void (*fail)(ApiAnswer *a, const ApiError *error, Bytes *out);
+    void (*end)(ApiAnswer *a, Bytes *out);                 /* a stream: its last events. Else the whole body */
+    void (*close)(ApiAnswer *a);                           /* NULL is allowed */
+    void (*error_body)(const ApiError *error, Bytes *out); /* before an answer is open */
+};
+
+/* NULL: no format has this path. */
+const ApiFormat *api_format_of(const char *path);
+
+/* The body of an error of a path that has no format: OpenAI's. */
+void api_error_body(const ApiError *error, Bytes *out);
+
+#endif
