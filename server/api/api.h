@@ -39,16 +39,20 @@ typedef struct ApiRequest {
     char            *grammar; /* of GBNF, or NULL */
     RpSamplerParams  sampler; /* borrows from the members below */
     RpLogitBias     *logit_bias;
-    bool             has_seed;   /* else the server draws one and reports it */
-    int32_t          max_tokens; /* 0: until the context is full */
-    int32_t          n;          /* replies for each prompt, 1 to 64 */
-    int32_t          n_logprobs; /* -1: none are asked for */
-    int32_t          reasoning_budget;
+    char            *samplers; /* RpSamplerParams.samplers, or NULL */
+    char           **dry_breakers;
+    size_t           n_dry_breakers;
+    bool             has_seed;         /* else the server draws one and reports it */
+    int32_t          max_tokens;       /* 0: until the context is full */
+    int32_t          n;                /* replies for each prompt, 1 to 64 */
+    int32_t          n_logprobs;       /* -1: none are asked for */
+    int32_t          reasoning_budget; /* 0: no limit. Of no effect if the model writes no reasoning */
     int32_t          priority;
     char           **stop;
     size_t           n_stop;
     bool             stream, usage, echo, ignore_end; /* usage: a last event with the counts of tokens */
-    json_t          *extra;                           /* what the format's answer repeats of the request; or NULL */
+    bool    one_call; /* parallel_tool_calls is false: the reply ends with RP_REPLY_CALL_END of the first call */
+    json_t *extra;    /* what the format's answer repeats of the request; or NULL */
 } ApiRequest;
 
 void api_request_free(ApiRequest *r);
@@ -61,6 +65,7 @@ typedef struct ApiOrigin {
     const char        *fingerprint;
     const RpTokenizer *tokenizer; /* texts of log probabilities */
     uint64_t           seed;
+    int32_t            n_prompt; /* tokens of the first prompt, if they are counted before `begin`; else 0 */
 } ApiOrigin;
 
 /* How a choice has ended. */
@@ -90,6 +95,10 @@ struct ApiFormat {
     void (*close)(ApiAnswer *a);                           /* NULL is allowed */
     void (*error_body)(const ApiError *error, Bytes *out); /* before an answer is open */
 };
+
+/* Parses the n bytes of a body. False: *error says why it is no JSON; *out is NULL then. Depth, numbers and strings are
+ * limited as jansson limits them: 2048 levels, 64 bits, UTF-8 without NUL. Release *out with json_decref. */
+bool api_body_read(const char *body, size_t n, json_t **out, ApiError *error);
 
 /* NULL: no format has this path. */
 const ApiFormat *api_format_of(const char *path);
