@@ -20,8 +20,8 @@
 #ifndef REPRISE_CHAT_H
 #define REPRISE_CHAT_H
 
+#include "reprise/engine.h"
 #include "reprise/grammar.h"
-#include "reprise/session.h"
 #include "reprise/tokenizer.h"
 
 #ifdef __cplusplus
@@ -226,6 +226,51 @@ RP_API RP_NODISCARD RpStatus rp_chat_generate_sized(RpSession *s, RpSampler *sam
 RP_NODISCARD static inline RpStatus rp_chat_generate(RpSession *s, RpSampler *sampler, const RpChatOptions *options,
                                                      RpChatResult *result) {
     return rp_chat_generate_sized(s, sampler, options, sizeof *options, result, sizeof *result);
+}
+
+/* A reply that an engine computes. Its tokens are those of rp_chat_generate with the same options and sampler.
+ *
+ *   RpChatReply *reply;  RpRequest request = {0};  uint64_t id_of;  RpEngineEvent event;  RpChatResult result;
+ *   RP_TRY(rp_chat_reply_new(model, sampler, chat, &reply));
+ *   RP_TRY(rp_chat_reply_request(reply, &request));
+ *   RP_TRY(rp_engine_add(engine, &request, &id_of));
+ *   do {
+ *       RP_TRY(rp_engine_step(engine));                        // gives the events of the reply
+ *       while (rp_engine_poll(engine, &event) && !event.end) {}
+ *   } while (rp_engine_pending(engine) > 0);
+ *   RP_TRY(rp_chat_reply_end(reply, &event, &result));
+ *   rp_chat_reply_free(reply); */
+typedef struct RpChatReply RpChatReply;
+
+/* Renders and tokenises the prompt; other threads may use the model and the engine meanwhile. The options are those of
+ * rp_chat_generate, without `context` and `prefill_progress`. The sampler and all that the options point to are
+ * borrowed until rp_chat_reply_free. `log` is only read, and only here: to keep calls of the reply, put them yourself
+ * at RP_REPLY_CALL_END. The caller frees *out; on failure it is NULL. Errors of rp_chat_generate before its first
+ * token. */
+RP_API RP_NODISCARD RpStatus rp_chat_reply_new_sized(const RpModel *m, RpSampler *sampler, const RpChatOptions *options,
+                                                     size_t options_bytes, RpChatReply **out);
+RP_NODISCARD static inline RpStatus rp_chat_reply_new(const RpModel *m, RpSampler *sampler,
+                                                      const RpChatOptions *options, RpChatReply **out) {
+    return rp_chat_reply_new_sized(m, sampler, options, sizeof *options, out);
+}
+RP_API void rp_chat_reply_free(RpChatReply *r); /* NULL is allowed. Not while its request is pending */
+
+RP_API const RpTokenList *rp_chat_reply_prompt(const RpChatReply *r); /* owned by the reply */
+
+/* Sets prompt, n_prompt, sampler, max_tokens, force_token, on_token and token_user of a request for an engine of the
+ * same model, which then belongs to this reply alone; the other members stay. */
+RP_API RP_NODISCARD RpStatus rp_chat_reply_request_sized(RpChatReply *r, RpRequest *request, size_t request_bytes);
+RP_NODISCARD static inline RpStatus rp_chat_reply_request(RpChatReply *r, RpRequest *request) {
+    return rp_chat_reply_request_sized(r, request, sizeof *request);
+}
+
+/* Gives the rest of the reply's events. `last` is the last event of the request; n_kept of the result is its n_cached,
+ * and prefill_s the time from the request's first step to its first token. Returns the failure of the request, with its
+ * text, or of the events. RP_E_ARG for an event that is not the last one. `result` is filled on failure too. */
+RP_API RP_NODISCARD RpStatus rp_chat_reply_end_sized(RpChatReply *r, const RpEngineEvent *last, size_t last_bytes,
+                                                     RpChatResult *result, size_t result_bytes);
+RP_NODISCARD static inline RpStatus rp_chat_reply_end(RpChatReply *r, const RpEngineEvent *last, RpChatResult *result) {
+    return rp_chat_reply_end_sized(r, last, sizeof *last, result, sizeof *result);
 }
 
 #ifdef __cplusplus

@@ -98,7 +98,10 @@ typedef struct RpRequest {
     RpMatcher *matcher;
     bool (*on_logprobs)(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top,
                         void *user); /* as in RpGenerateOptions; called by rp_engine_step */
-    int32_t n_logprobs;              /* 0 to n_vocab */
+    int32_t          n_logprobs;     /* 0 to n_vocab */
+    RpForceToken    *force_token;    /* or NULL; as in RpGenerateOptions, called by rp_engine_step */
+    RpTokenCallback *on_token;       /* likewise; false ends the request with RP_STOP_CANCELLED, after this token */
+    void            *token_user;     /* of these two */
 } RpRequest;
 
 /* Queues a request. The sampler accepts the prompt. RP_E_ARG for an empty prompt, an id outside the vocabulary, a

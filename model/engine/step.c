@@ -79,7 +79,10 @@ static bool tell(Request *r, int32_t token, RpStatus st) {
         if (r->n_generated++ == 0) r->first_s = rp_seconds();
         r->engine->stats.generated++;
         v.token = token;
-        is      = ending_of(r, token);
+        if (r->given.on_token != NULL && !r->given.on_token(token, r->given.token_user))
+            is.reason = RP_STOP_CANCELLED;
+        else
+            is = ending_of(r, token);
     }
     if (st == RP_E_CANCELLED) is.status = RP_OK, is.reason = RP_STOP_CANCELLED; /* by on_logprobs */
     if (is.end && is.status == RP_OK && is.reason != RP_STOP_CANCELLED) rp_text_out_rest(&r->out);
@@ -99,11 +102,16 @@ static RpStatus note_logprobs(const Request *r, const float *logits, int32_t tok
 
 /* The token after a column: forced, or sampled among those that the grammar allows. */
 static RpStatus next_token(Request *r, const float *logits, int32_t *token) {
-    bool found;
+    const RpRequest *q = &r->given;
+    bool             found;
     if (rp_structured_has_forced(&r->structured))
         return rp_structured_forced(&r->structured, r->given.sampler, token, &found);
+    const int32_t forced = q->force_token != NULL ? q->force_token(q->token_user) : -1,
+                  n      = rp_sampler_n_vocab(q->sampler);
+    if (forced >= n) return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", forced, n);
     RP_TRY(rp_structured_mask(&r->structured));
-    RP_TRY(rp_sampler_sample(r->given.sampler, logits, token));
+    if (forced < 0) RP_TRY(rp_sampler_sample(q->sampler, logits, token));
+    if (forced >= 0) rp_sampler_accept(q->sampler, *token = forced);
     RP_TRY(rp_structured_accept(&r->structured, *token));
     return note_logprobs(r, logits, *token);
 }

@@ -15,7 +15,8 @@ import tempfile
 include, version_h, c_compiler, cxx_compiler = sys.argv[1:]
 
 GIVEN = {
-    "chat.h": "const char *source, size_t n, const RpTokenizer *tk, int32_t id",
+    "chat.h": "const char *source, size_t n, const RpTokenizer *tk, int32_t id, const RpModel *model, RpSampler *sampler, "
+              "RpEngine *engine, const RpChatOptions *chat",
     "device.h": "float *values, size_t bytes",
     "embed.h": "const RpModel *model, const char *text",
     "engine.h": "const RpModel *model, RpSampler *sampler, const int32_t *ids, size_t n",

@@ -42,6 +42,9 @@ VALID = {
     "rp_chat_prompt_sized.request_bytes": "sizeof(RpChatRequest)",
     "const RpChatOptions *": '&(RpChatOptions){.json = "{\\"messages\\": []}", .json_bytes = 16, '
                              '.chat_template = x->chat, .max_tokens = 1, .stop = (const char *const[]){"a"}, .n_stop = 1}',
+    "RpChatReply *": "x->chat_reply", "const RpChatReply *": "x->chat_reply", "RpChatReply **": "&x->new_chat_reply",
+    "const RpEngineEvent *": '&(RpEngineEvent){.end = true, .error = ""}', "size_t last_bytes": "sizeof(RpEngineEvent)",
+    "RpRequest *": "(void *)x->buffer", "rp_chat_reply_request_sized.request_bytes": "sizeof(RpRequest)",
     "const RpGrammarPart *": '&(RpGrammarPart){.kind = RP_PART_TEXT, .text = "a", .n = 1}', "rp_grammar_parts.n": "1",
     "RpReplyParser *": "x->parser", "RpReplyParser **": "&x->new_parser", "RpReplyFormat *": "&x->format",
     "const RpReplyFormat *": "&x->format", "const RpReplyParserOptions *": "&(RpReplyParserOptions){.id_seed = 1}",
@@ -116,7 +119,8 @@ OPTIONS_OF = {
     "rp_executor_reply_begin_sized": "RpReplyOptions", "rp_graph_dump_sized": "RpDumpOptions",
     "rp_model_graph_sized": "RpModelGraphOptions", "rp_session_memory_sized": "RpSessionOptions",
     "rp_session_open_sized": "RpSessionOptions", "rp_embedder_open_sized": "RpEmbedderOptions", "rp_generate_sized": "RpGenerateOptions",
-    "rp_reply_parser_new_sized": "RpReplyParserOptions", "rp_chat_generate_sized": "RpChatOptions", "rp_engine_open_sized": "RpEngineOptions",
+    "rp_reply_parser_new_sized": "RpReplyParserOptions", "rp_chat_generate_sized": "RpChatOptions",
+    "rp_chat_reply_new_sized": "RpChatOptions", "rp_engine_open_sized": "RpEngineOptions",
     "rp_engine_memory_sized": "RpEngineOptions", "rp_engine_add_sized": "RpRequest",
     "rp_trainer_memory_sized": "RpTrainOptions", "rp_trainer_open_sized": "RpTrainOptions",
 }
@@ -169,6 +173,7 @@ ANY = {
     "rp_trainer_memory_sized.n_threads", "rp_trainer_memory_sized.device", "rp_trainer_memory_sized.mode",
     "rp_trainer_memory_sized.out_bytes", "rp_trainer_step_sized.result_bytes",
     "rp_chat_prompt_sized.out_bytes", "rp_chat_generate_sized.result_bytes",
+    "rp_chat_reply_end_sized.result_bytes",
 }
 BAD.update({
     "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
@@ -189,7 +194,7 @@ NEUTRAL = {
     **{kind: "EQUAL(CALL == NULL, true, KEY);" for kind in (
         "const TensorNode *", "TensorNode *", "void *", "FILE *", "const RpOpParams *", "const RpGgufValue *",
         "const RpGgufTensor *", "const RpModelInfo *", "const RpGgufFile *", "const RpTokenizer *", "const float *",
-        "const RpModel *", "const uint64_t *", "const ExecPlan *", "const int32_t *")},
+        "const RpModel *", "const uint64_t *", "const RpTokenList *", "const ExecPlan *", "const int32_t *")},
     "RpTensorView": "EQUAL(CALL.ne[0], 0, KEY);", "RpGgufString": "EQUAL(CALL.len, 0, KEY);",
     "rp_gguf_number_at": "EQUAL(isnan(CALL) != 0, true, KEY);", "rp_verify_difference": "EQUAL(isinf(CALL) != 0, true, KEY);",
     "rp_cpu_prefetch_text": "EQUAL(CALL == NULL, true, KEY);", "rp_tool_call_log_find": "EQUAL(CALL == NULL, true, KEY);",
@@ -247,6 +252,7 @@ MEMBERS = {
     "RpRequest.max_tokens": ["-1", "INT32_MIN"], "RpRequest.stop": [], "RpRequest.n_stop": [],
     "RpRequest.ignore_end": [], "RpRequest.print_special": [], "RpRequest.user": [],
     "RpRequest.matcher": [], "RpRequest.on_logprobs": [], "RpRequest.n_logprobs": ["-1", "INT32_MAX"],
+    "RpRequest.force_token": [], "RpRequest.on_token": [], "RpRequest.token_user": [],
     "RpRequest.priority": ["-1001", "INT32_MAX"], "RpRequest.n_draft": ["-1", "16"],
     "RpGenerateOptions.tokens": [], "RpGenerateOptions.matcher": ["x->matcher"],
     "RpReplyParserOptions.format": ['(RpReplyFormat){"no such", NULL}', '(RpReplyFormat){NULL, "no such"}'],

@@ -36,6 +36,7 @@ typedef struct Fixture {
     const RpTokenizer *tokenizer;
     RpTokenizer       *new_tokenizer;
     RpChatTemplate    *chat, *new_chat;
+    RpChatReply       *chat_reply, *new_chat_reply;
     RpReplyParser     *parser, *new_parser;
     RpEngine          *engine, *new_engine;
     uint64_t           id;
@@ -191,6 +192,9 @@ static void open_fixture(Fixture *x) {
     OK(rp_trainer_open(x->model, &(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"},
                        &x->trainer));
     OK(rp_sampler_new(&greedy, rp_model_info(x->model)->n_vocab, &x->sampler));
+    OK(rp_chat_reply_new(x->model, x->sampler,
+                         &(RpChatOptions){.json = "{\"messages\": []}", .json_bytes = 16, .chat_template = x->chat},
+                         &x->chat_reply));
     x->view   = rp_view_contiguous(RP_F32, x->ne, x->floats);
     x->cursor = x->value->data;
     memset(x->ones, 0xff, sizeof x->ones);
@@ -202,6 +206,7 @@ static void close_fixture(Fixture *x) {
     rp_executor_free(x->exec);
     rp_plan_free(x->plan);
     rp_graph_free(x->graph);
+    rp_chat_reply_free(x->chat_reply);
     rp_sampler_free(x->sampler);
     rp_session_free(x->session);
     rp_embedder_free(x->embedder);

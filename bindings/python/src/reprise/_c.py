@@ -985,7 +985,7 @@ class RpRequantizeOptions(ct.Structure): # 24 bytes
             ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
 
 
-class RpRequest(ct.Structure): # 96 bytes
+class RpRequest(ct.Structure): # 120 bytes
     prompt: int | None
     n_prompt: int
     sampler: int | None
@@ -1000,12 +1000,16 @@ class RpRequest(ct.Structure): # 96 bytes
     matcher: int | None
     on_logprobs: Any
     n_logprobs: int
+    force_token: Any
+    on_token: Any
+    token_user: int | None
     _fields_ = [("prompt", ct.c_void_p), ("n_prompt", ct.c_uint64), ("sampler", ct.c_void_p),
             ("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("ignore_end", ct.c_bool),
             ("print_special", ct.c_bool), ("priority", ct.c_int32), ("n_draft", ct.c_int32), ("user", ct.c_void_p),
             ("matcher", ct.c_void_p),
             ("on_logprobs", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_void_p)),
-            ("n_logprobs", ct.c_int32)]
+            ("n_logprobs", ct.c_int32), ("force_token", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p)),
+            ("on_token", ct.CFUNCTYPE(ct.c_bool, ct.c_int32, ct.c_void_p)), ("token_user", ct.c_void_p)]
 
 
 class RpReshapeParams(ct.Structure): # 32 bytes
@@ -1353,6 +1357,11 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_chat_generate_sized": ("status", ["pointer", "pointer", "pointer", "u64", "pointer", "u64"], "s sampler options options_bytes result result_bytes"),
     "rp_chat_name": ("text", ["i32"], "kind"),
     "rp_chat_prompt_sized": ("status", ["pointer", "pointer", "u64", "pointer", "pointer", "pointer", "u64"], "t request request_bytes text control out out_bytes"),
+    "rp_chat_reply_end_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64"], "r last last_bytes result result_bytes"),
+    "rp_chat_reply_free": (None, ["pointer"], "r"),
+    "rp_chat_reply_new_sized": ("status", ["pointer", "pointer", "pointer", "u64", "pointer"], "m sampler options options_bytes out"),
+    "rp_chat_reply_prompt": ("pointer", ["pointer"], "r"),
+    "rp_chat_reply_request_sized": ("status", ["pointer", "pointer", "u64"], "r request request_bytes"),
     "rp_chat_template_format_sized": ("status", ["pointer", "pointer", "u64", "u64", "pointer", "pointer"], "t messages message_bytes n text control"),
     "rp_chat_template_free": (None, ["pointer"], "t"),
     "rp_chat_template_new": ("status", ["pointer", "text", "pointer", "u64", "pointer"], "tk name text n out"),

@@ -82,202 +82,6 @@ extern "C" {
     pub fn rp_view_extent_bytes(v: *const RpTensorView) -> usize;
 }
 
-// ---- reprise/gguf.h ----
-#[repr(C)]
-pub struct RpGgufFile {
-    _opaque: [u8; 0],
-}
-pub type RpGgufType = c_int;
-pub const RP_GGUF_U8: RpGgufType = 0;
-pub const RP_GGUF_I8: RpGgufType = 1;
-pub const RP_GGUF_U16: RpGgufType = 2;
-pub const RP_GGUF_I16: RpGgufType = 3;
-pub const RP_GGUF_U32: RpGgufType = 4;
-pub const RP_GGUF_I32: RpGgufType = 5;
-pub const RP_GGUF_F32: RpGgufType = 6;
-pub const RP_GGUF_BOOL: RpGgufType = 7;
-pub const RP_GGUF_STRING: RpGgufType = 8;
-pub const RP_GGUF_ARRAY: RpGgufType = 9;
-pub const RP_GGUF_U64: RpGgufType = 10;
-pub const RP_GGUF_I64: RpGgufType = 11;
-pub const RP_GGUF_F64: RpGgufType = 12;
-pub const RP_GGUF_TYPE_COUNT: RpGgufType = 13;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGgufString {
-    pub ptr: *const c_char,
-    pub len: usize,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGgufValue {
-    pub key: RpGgufString,
-    pub type_: RpGgufType,
-    pub elem_type: RpGgufType,
-    pub n: u64,
-    pub data: *const c_void,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGgufTensor {
-    pub name: RpGgufString,
-    pub gguf_type: u32,
-    pub known: bool,
-    pub view: RpTensorView,
-    pub bytes: usize,
-}
-extern "C" {
-    pub fn rp_gguf_open(path: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
-    pub fn rp_gguf_open_memory(data: *const c_void, bytes: usize, name: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
-    pub fn rp_gguf_close(f: *mut RpGgufFile);
-    pub fn rp_gguf_path(f: *const RpGgufFile) -> *const c_char;
-    pub fn rp_gguf_version(f: *const RpGgufFile) -> u32;
-    pub fn rp_gguf_bytes(f: *const RpGgufFile) -> usize;
-    pub fn rp_gguf_n_values(f: *const RpGgufFile) -> i64;
-    pub fn rp_gguf_value(f: *const RpGgufFile, i: i64) -> *const RpGgufValue;
-    pub fn rp_gguf_find(f: *const RpGgufFile, key: *const c_char) -> *const RpGgufValue;
-    pub fn rp_gguf_n_tensors(f: *const RpGgufFile) -> i64;
-    pub fn rp_gguf_tensor(f: *const RpGgufFile, i: i64) -> *const RpGgufTensor;
-    pub fn rp_gguf_find_tensor(f: *const RpGgufFile, name: *const c_char) -> *const RpGgufTensor;
-    pub fn rp_gguf_value_type_name(type_: RpGgufType) -> *const c_char;
-    pub fn rp_gguf_get_u32(f: *const RpGgufFile, key: *const c_char, out: *mut u32) -> RpStatus;
-    pub fn rp_gguf_get_f32(f: *const RpGgufFile, key: *const c_char, out: *mut f32) -> RpStatus;
-    pub fn rp_gguf_get_bool(f: *const RpGgufFile, key: *const c_char, out: *mut bool) -> RpStatus;
-    pub fn rp_gguf_get_string(f: *const RpGgufFile, key: *const c_char, out: *mut RpGgufString) -> RpStatus;
-    pub fn rp_gguf_string_at(value: *const RpGgufValue, i: u64) -> RpGgufString;
-    pub fn rp_gguf_number_at(value: *const RpGgufValue, i: u64) -> f64;
-    pub fn rp_gguf_next_string(cursor: *mut *const c_void) -> RpGgufString;
-}
-
-// ---- reprise/tokenizer.h ----
-#[repr(C)]
-pub struct RpTokenizer {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpChatTemplate {
-    _opaque: [u8; 0],
-}
-pub const RP_TOK_ADD_SPECIAL: c_int = 1;
-pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
-pub type RpChatKind = c_int;
-pub const RP_CHAT_CHATML: RpChatKind = 0;
-pub const RP_CHAT_LLAMA3: RpChatKind = 1;
-pub const RP_CHAT_MISTRAL: RpChatKind = 2;
-pub const RP_CHAT_GEMMA: RpChatKind = 3;
-pub const RP_CHAT_LLAMA2: RpChatKind = 4;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpTokenList {
-    pub ids: *mut i32,
-    pub n: usize,
-    pub capacity: usize,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpUtf8Stream {
-    pub held: [c_uchar; 4],
-    pub n_held: c_uint,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpChatMessage {
-    pub role: *const c_char,
-    pub text: *const c_char,
-}
-extern "C" {
-    pub fn rp_token_list_free(list: *mut RpTokenList);
-    pub fn rp_token_list_push(list: *mut RpTokenList, id: i32) -> RpStatus;
-    pub fn rp_tokenizer_new(f: *const RpGgufFile, out: *mut *mut RpTokenizer) -> RpStatus;
-    pub fn rp_tokenizer_free(tk: *mut RpTokenizer);
-    pub fn rp_tokenizer_kind(tk: *const RpTokenizer) -> *const c_char;
-    pub fn rp_tokenizer_pre(tk: *const RpTokenizer) -> *const c_char;
-    pub fn rp_tokenizer_n_vocab(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_bos(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_eos(tk: *const RpTokenizer) -> i32;
-    pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
-    pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
-    pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
-    pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
-    pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_tokenize_masked(tk: *const RpTokenizer, text: *const c_char, control: *const bool, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_token_bytes(tk: *const RpTokenizer, id: i32, special: bool, out: *mut RpGgufString) -> RpStatus;
-    pub fn rp_utf8_feed(u: *mut RpUtf8Stream, bytes: *const c_char, n: usize, out: *mut c_char) -> usize;
-    pub fn rp_utf8_flush(u: *mut RpUtf8Stream, out: *mut c_char) -> usize;
-    pub fn rp_chat_template_of(f: *const RpGgufFile, tk: *const RpTokenizer, out: *mut *mut RpChatTemplate) -> RpStatus;
-    pub fn rp_chat_template_new(tk: *const RpTokenizer, name: *const c_char, text: *const c_char, n: usize, out: *mut *mut RpChatTemplate) -> RpStatus;
-    pub fn rp_chat_template_free(t: *mut RpChatTemplate);
-    pub fn rp_chat_detect(f: *const RpGgufFile, out: *mut RpChatKind) -> RpStatus;
-    pub fn rp_chat_from_name(name: *const c_char, out: *mut RpChatKind) -> RpStatus;
-    pub fn rp_chat_name(kind: RpChatKind) -> *const c_char;
-    pub fn rp_chat_tokenize_sized(tk: *const RpTokenizer, kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_chat_format_masked_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-    pub fn rp_chat_format_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, out: *mut *mut c_char) -> RpStatus;
-    pub fn rp_chat_template_format_sized(t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-    pub fn rp_chat_template_tokenize_sized(tk: *const RpTokenizer, t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_chat_template_render(t: *const RpChatTemplate, json: *const c_char, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
-}
-
-// ---- reprise/grammar.h ----
-#[repr(C)]
-pub struct RpGrammar {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpGrammarVocab {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-pub struct RpMatcher {
-    _opaque: [u8; 0],
-}
-pub const RP_GRAMMAR_WEAKEN: c_int = 1;
-pub const RP_GRAMMAR_COMPACT: c_int = 2;
-pub type RpGrammarPartKind = c_int;
-pub const RP_PART_TEXT: RpGrammarPartKind = 0;
-pub const RP_PART_TOKEN: RpGrammarPartKind = 1;
-pub const RP_PART_SCHEMA: RpGrammarPartKind = 2;
-pub const RP_PART_REGEX: RpGrammarPartKind = 3;
-pub const RP_PART_OPEN: RpGrammarPartKind = 4;
-pub const RP_PART_OR: RpGrammarPartKind = 5;
-pub const RP_PART_CLOSE: RpGrammarPartKind = 6;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGrammarPart {
-    pub kind: RpGrammarPartKind,
-    pub text: *const c_char,
-    pub n: usize,
-    pub token: i32,
-    pub flags: c_uint,
-}
-extern "C" {
-    pub fn rp_grammar_json_schema(schema: *const c_char, n: usize, flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_json(flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_gbnf(text: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_regex(pattern: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_choices(texts: *const RpGgufString, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_parts(parts: *const RpGrammarPart, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
-    pub fn rp_grammar_free(g: *mut RpGrammar);
-    pub fn rp_grammar_n_notes(g: *const RpGrammar) -> usize;
-    pub fn rp_grammar_note_at(g: *const RpGrammar, i: usize) -> *const c_char;
-    pub fn rp_grammar_vocab_new(tk: *const RpTokenizer, out: *mut *mut RpGrammarVocab) -> RpStatus;
-    pub fn rp_grammar_vocab_of(tokens: *const RpGgufString, n: usize, end: *const i32, n_end: usize, out: *mut *mut RpGrammarVocab) -> RpStatus;
-    pub fn rp_grammar_vocab_free(v: *mut RpGrammarVocab);
-    pub fn rp_grammar_vocab_size(v: *const RpGrammarVocab) -> i32;
-    pub fn rp_matcher_new(g: *const RpGrammar, v: *const RpGrammarVocab, out: *mut *mut RpMatcher) -> RpStatus;
-    pub fn rp_matcher_free(m: *mut RpMatcher);
-    pub fn rp_matcher_n_vocab(m: *const RpMatcher) -> i32;
-    pub fn rp_matcher_copy(m: *const RpMatcher, out: *mut *mut RpMatcher) -> RpStatus;
-    pub fn rp_matcher_reset(m: *mut RpMatcher);
-    pub fn rp_matcher_mask(m: *mut RpMatcher, bits: *mut u32) -> RpStatus;
-    pub fn rp_matcher_accept(m: *mut RpMatcher, token: i32) -> RpStatus;
-    pub fn rp_matcher_accept_text(m: *mut RpMatcher, text: *const c_char, n: usize) -> RpStatus;
-    pub fn rp_matcher_rollback(m: *mut RpMatcher, n: usize) -> RpStatus;
-    pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
-    pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
-    pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
-}
-
 // ---- reprise/op_params.h ----
 pub type RpMulMatBound = c_int;
 pub const RP_BOUND_NONE: RpMulMatBound = 0;
@@ -872,6 +676,202 @@ extern "C" {
     pub fn rp_cuda_plan_launch_sized(plan: *const ExecPlan, i: c_int, out: *mut RpStepLaunch, out_bytes: usize) -> RpStatus;
 }
 
+// ---- reprise/gguf.h ----
+#[repr(C)]
+pub struct RpGgufFile {
+    _opaque: [u8; 0],
+}
+pub type RpGgufType = c_int;
+pub const RP_GGUF_U8: RpGgufType = 0;
+pub const RP_GGUF_I8: RpGgufType = 1;
+pub const RP_GGUF_U16: RpGgufType = 2;
+pub const RP_GGUF_I16: RpGgufType = 3;
+pub const RP_GGUF_U32: RpGgufType = 4;
+pub const RP_GGUF_I32: RpGgufType = 5;
+pub const RP_GGUF_F32: RpGgufType = 6;
+pub const RP_GGUF_BOOL: RpGgufType = 7;
+pub const RP_GGUF_STRING: RpGgufType = 8;
+pub const RP_GGUF_ARRAY: RpGgufType = 9;
+pub const RP_GGUF_U64: RpGgufType = 10;
+pub const RP_GGUF_I64: RpGgufType = 11;
+pub const RP_GGUF_F64: RpGgufType = 12;
+pub const RP_GGUF_TYPE_COUNT: RpGgufType = 13;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGgufString {
+    pub ptr: *const c_char,
+    pub len: usize,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGgufValue {
+    pub key: RpGgufString,
+    pub type_: RpGgufType,
+    pub elem_type: RpGgufType,
+    pub n: u64,
+    pub data: *const c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGgufTensor {
+    pub name: RpGgufString,
+    pub gguf_type: u32,
+    pub known: bool,
+    pub view: RpTensorView,
+    pub bytes: usize,
+}
+extern "C" {
+    pub fn rp_gguf_open(path: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
+    pub fn rp_gguf_open_memory(data: *const c_void, bytes: usize, name: *const c_char, out: *mut *mut RpGgufFile) -> RpStatus;
+    pub fn rp_gguf_close(f: *mut RpGgufFile);
+    pub fn rp_gguf_path(f: *const RpGgufFile) -> *const c_char;
+    pub fn rp_gguf_version(f: *const RpGgufFile) -> u32;
+    pub fn rp_gguf_bytes(f: *const RpGgufFile) -> usize;
+    pub fn rp_gguf_n_values(f: *const RpGgufFile) -> i64;
+    pub fn rp_gguf_value(f: *const RpGgufFile, i: i64) -> *const RpGgufValue;
+    pub fn rp_gguf_find(f: *const RpGgufFile, key: *const c_char) -> *const RpGgufValue;
+    pub fn rp_gguf_n_tensors(f: *const RpGgufFile) -> i64;
+    pub fn rp_gguf_tensor(f: *const RpGgufFile, i: i64) -> *const RpGgufTensor;
+    pub fn rp_gguf_find_tensor(f: *const RpGgufFile, name: *const c_char) -> *const RpGgufTensor;
+    pub fn rp_gguf_value_type_name(type_: RpGgufType) -> *const c_char;
+    pub fn rp_gguf_get_u32(f: *const RpGgufFile, key: *const c_char, out: *mut u32) -> RpStatus;
+    pub fn rp_gguf_get_f32(f: *const RpGgufFile, key: *const c_char, out: *mut f32) -> RpStatus;
+    pub fn rp_gguf_get_bool(f: *const RpGgufFile, key: *const c_char, out: *mut bool) -> RpStatus;
+    pub fn rp_gguf_get_string(f: *const RpGgufFile, key: *const c_char, out: *mut RpGgufString) -> RpStatus;
+    pub fn rp_gguf_string_at(value: *const RpGgufValue, i: u64) -> RpGgufString;
+    pub fn rp_gguf_number_at(value: *const RpGgufValue, i: u64) -> f64;
+    pub fn rp_gguf_next_string(cursor: *mut *const c_void) -> RpGgufString;
+}
+
+// ---- reprise/tokenizer.h ----
+#[repr(C)]
+pub struct RpTokenizer {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpChatTemplate {
+    _opaque: [u8; 0],
+}
+pub const RP_TOK_ADD_SPECIAL: c_int = 1;
+pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
+pub type RpChatKind = c_int;
+pub const RP_CHAT_CHATML: RpChatKind = 0;
+pub const RP_CHAT_LLAMA3: RpChatKind = 1;
+pub const RP_CHAT_MISTRAL: RpChatKind = 2;
+pub const RP_CHAT_GEMMA: RpChatKind = 3;
+pub const RP_CHAT_LLAMA2: RpChatKind = 4;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTokenList {
+    pub ids: *mut i32,
+    pub n: usize,
+    pub capacity: usize,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpUtf8Stream {
+    pub held: [c_uchar; 4],
+    pub n_held: c_uint,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpChatMessage {
+    pub role: *const c_char,
+    pub text: *const c_char,
+}
+extern "C" {
+    pub fn rp_token_list_free(list: *mut RpTokenList);
+    pub fn rp_token_list_push(list: *mut RpTokenList, id: i32) -> RpStatus;
+    pub fn rp_tokenizer_new(f: *const RpGgufFile, out: *mut *mut RpTokenizer) -> RpStatus;
+    pub fn rp_tokenizer_free(tk: *mut RpTokenizer);
+    pub fn rp_tokenizer_kind(tk: *const RpTokenizer) -> *const c_char;
+    pub fn rp_tokenizer_pre(tk: *const RpTokenizer) -> *const c_char;
+    pub fn rp_tokenizer_n_vocab(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_bos(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_eos(tk: *const RpTokenizer) -> i32;
+    pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
+    pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
+    pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
+    pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
+    pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_tokenize_masked(tk: *const RpTokenizer, text: *const c_char, control: *const bool, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_token_bytes(tk: *const RpTokenizer, id: i32, special: bool, out: *mut RpGgufString) -> RpStatus;
+    pub fn rp_utf8_feed(u: *mut RpUtf8Stream, bytes: *const c_char, n: usize, out: *mut c_char) -> usize;
+    pub fn rp_utf8_flush(u: *mut RpUtf8Stream, out: *mut c_char) -> usize;
+    pub fn rp_chat_template_of(f: *const RpGgufFile, tk: *const RpTokenizer, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_new(tk: *const RpTokenizer, name: *const c_char, text: *const c_char, n: usize, out: *mut *mut RpChatTemplate) -> RpStatus;
+    pub fn rp_chat_template_free(t: *mut RpChatTemplate);
+    pub fn rp_chat_detect(f: *const RpGgufFile, out: *mut RpChatKind) -> RpStatus;
+    pub fn rp_chat_from_name(name: *const c_char, out: *mut RpChatKind) -> RpStatus;
+    pub fn rp_chat_name(kind: RpChatKind) -> *const c_char;
+    pub fn rp_chat_tokenize_sized(tk: *const RpTokenizer, kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_chat_format_masked_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+    pub fn rp_chat_format_sized(kind: RpChatKind, messages: *const RpChatMessage, message_bytes: usize, n: usize, out: *mut *mut c_char) -> RpStatus;
+    pub fn rp_chat_template_format_sized(t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+    pub fn rp_chat_template_tokenize_sized(tk: *const RpTokenizer, t: *const RpChatTemplate, messages: *const RpChatMessage, message_bytes: usize, n: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_chat_template_render(t: *const RpChatTemplate, json: *const c_char, n: usize, text: *mut *mut c_char, control: *mut *mut bool) -> RpStatus;
+}
+
+// ---- reprise/grammar.h ----
+#[repr(C)]
+pub struct RpGrammar {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpGrammarVocab {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpMatcher {
+    _opaque: [u8; 0],
+}
+pub const RP_GRAMMAR_WEAKEN: c_int = 1;
+pub const RP_GRAMMAR_COMPACT: c_int = 2;
+pub type RpGrammarPartKind = c_int;
+pub const RP_PART_TEXT: RpGrammarPartKind = 0;
+pub const RP_PART_TOKEN: RpGrammarPartKind = 1;
+pub const RP_PART_SCHEMA: RpGrammarPartKind = 2;
+pub const RP_PART_REGEX: RpGrammarPartKind = 3;
+pub const RP_PART_OPEN: RpGrammarPartKind = 4;
+pub const RP_PART_OR: RpGrammarPartKind = 5;
+pub const RP_PART_CLOSE: RpGrammarPartKind = 6;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGrammarPart {
+    pub kind: RpGrammarPartKind,
+    pub text: *const c_char,
+    pub n: usize,
+    pub token: i32,
+    pub flags: c_uint,
+}
+extern "C" {
+    pub fn rp_grammar_json_schema(schema: *const c_char, n: usize, flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_json(flags: c_uint, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_gbnf(text: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_regex(pattern: *const c_char, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_choices(texts: *const RpGgufString, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_parts(parts: *const RpGrammarPart, n: usize, out: *mut *mut RpGrammar) -> RpStatus;
+    pub fn rp_grammar_free(g: *mut RpGrammar);
+    pub fn rp_grammar_n_notes(g: *const RpGrammar) -> usize;
+    pub fn rp_grammar_note_at(g: *const RpGrammar, i: usize) -> *const c_char;
+    pub fn rp_grammar_vocab_new(tk: *const RpTokenizer, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_of(tokens: *const RpGgufString, n: usize, end: *const i32, n_end: usize, out: *mut *mut RpGrammarVocab) -> RpStatus;
+    pub fn rp_grammar_vocab_free(v: *mut RpGrammarVocab);
+    pub fn rp_grammar_vocab_size(v: *const RpGrammarVocab) -> i32;
+    pub fn rp_matcher_new(g: *const RpGrammar, v: *const RpGrammarVocab, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_free(m: *mut RpMatcher);
+    pub fn rp_matcher_n_vocab(m: *const RpMatcher) -> i32;
+    pub fn rp_matcher_copy(m: *const RpMatcher, out: *mut *mut RpMatcher) -> RpStatus;
+    pub fn rp_matcher_reset(m: *mut RpMatcher);
+    pub fn rp_matcher_mask(m: *mut RpMatcher, bits: *mut u32) -> RpStatus;
+    pub fn rp_matcher_accept(m: *mut RpMatcher, token: i32) -> RpStatus;
+    pub fn rp_matcher_accept_text(m: *mut RpMatcher, text: *const c_char, n: usize) -> RpStatus;
+    pub fn rp_matcher_rollback(m: *mut RpMatcher, n: usize) -> RpStatus;
+    pub fn rp_matcher_forced(m: *mut RpMatcher, out: *mut RpTokenList) -> RpStatus;
+    pub fn rp_matcher_complete(m: *const RpMatcher) -> bool;
+    pub fn rp_matcher_finished(m: *const RpMatcher) -> bool;
+}
+
 // ---- reprise/model.h ----
 #[repr(C)]
 pub struct RpModel {
@@ -1105,6 +1105,117 @@ extern "C" {
     pub fn rp_stop_reason_name(reason: RpStopReason) -> *const c_char;
 }
 
+// ---- reprise/engine.h ----
+#[repr(C)]
+pub struct RpEngine {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineOptions {
+    pub n_ctx: i32,
+    pub n_seq: i32,
+    pub cache_tokens: i32,
+    pub block: i32,
+    pub step_tokens: i32,
+    pub step_ms: f64,
+    pub n_threads: c_int,
+    pub passes: *const c_char,
+    pub kv_type: RpDtype,
+    pub device: *const c_char,
+    pub state_bytes: usize,
+    pub repack: *const c_char,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineMemory {
+    pub weights: usize,
+    pub kv: usize,
+    pub arena: usize,
+    pub states: usize,
+    pub total: usize,
+    pub n_ctx: i32,
+    pub n_blocks: i32,
+    pub block: i32,
+    pub n_states: i32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpRequest {
+    pub prompt: *const i32,
+    pub n_prompt: usize,
+    pub sampler: *mut RpSampler,
+    pub max_tokens: i32,
+    pub stop: *const *const c_char,
+    pub n_stop: usize,
+    pub ignore_end: bool,
+    pub print_special: bool,
+    pub priority: i32,
+    pub n_draft: i32,
+    pub user: *mut c_void,
+    pub matcher: *mut RpMatcher,
+    pub on_logprobs: Option<unsafe extern "C" fn(chosen: *const RpTokenLogprob, top: *const RpTokenLogprob, n_top: usize, user: *mut c_void) -> bool>,
+    pub n_logprobs: i32,
+    pub force_token: RpForceToken,
+    pub on_token: RpTokenCallback,
+    pub token_user: *mut c_void,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineEvent {
+    pub id: u64,
+    pub user: *mut c_void,
+    pub token: i32,
+    pub text: *const c_char,
+    pub n_text: usize,
+    pub end: bool,
+    pub status: RpStatus,
+    pub error: *const c_char,
+    pub reason: RpStopReason,
+    pub n_prompt: i32,
+    pub n_cached: i32,
+    pub n_generated: i32,
+    pub n_drafted: i32,
+    pub n_accepted: i32,
+    pub queued_s: f64,
+    pub first_token_s: f64,
+    pub total_s: f64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpEngineStats {
+    pub steps: u64,
+    pub tokens: u64,
+    pub padding: u64,
+    pub generated: u64,
+    pub prompt_tokens: u64,
+    pub cached: u64,
+    pub preempted: u64,
+    pub evicted: u64,
+    pub drafted: u64,
+    pub accepted: u64,
+    pub running: i32,
+    pub waiting: i32,
+    pub n_blocks: i32,
+    pub used: i32,
+    pub kept: i32,
+    pub last_step_s: f64,
+    pub last_step_tokens: i32,
+}
+extern "C" {
+    pub fn rp_engine_memory_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut RpEngineMemory, out_bytes: usize) -> RpStatus;
+    pub fn rp_engine_open_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut *mut RpEngine) -> RpStatus;
+    pub fn rp_engine_free(e: *mut RpEngine);
+    pub fn rp_engine_add_sized(e: *mut RpEngine, request: *const RpRequest, request_bytes: usize, id: *mut u64) -> RpStatus;
+    pub fn rp_engine_cancel(e: *mut RpEngine, id: u64) -> RpStatus;
+    pub fn rp_engine_pending(e: *const RpEngine) -> usize;
+    pub fn rp_engine_step(e: *mut RpEngine) -> RpStatus;
+    pub fn rp_engine_poll_sized(e: *mut RpEngine, out: *mut RpEngineEvent, out_bytes: usize) -> bool;
+    pub fn rp_engine_stats_sized(e: *const RpEngine, out: *mut RpEngineStats, out_bytes: usize);
+    pub fn rp_engine_info_sized(e: *const RpEngine, out: *mut RpExecutorInfo, out_bytes: usize);
+    pub fn rp_engine_model(e: *const RpEngine) -> *const RpModel;
+}
+
 // ---- reprise/chat.h ----
 #[repr(C)]
 pub struct RpReplyParser {
@@ -1112,6 +1223,10 @@ pub struct RpReplyParser {
 }
 #[repr(C)]
 pub struct RpToolCallLog {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpChatReply {
     _opaque: [u8; 0],
 }
 pub type RpReplyEventKind = c_int;
@@ -1219,6 +1334,11 @@ extern "C" {
     pub fn rp_tool_call_log_find(log: *const RpToolCallLog, id: *const c_char, n: *mut usize) -> *const c_char;
     pub fn rp_chat_prompt_sized(t: *const RpChatTemplate, request: *const RpChatRequest, request_bytes: usize, text: *mut *mut c_char, control: *mut *mut bool, out: *mut RpChatPrompt, out_bytes: usize) -> RpStatus;
     pub fn rp_chat_generate_sized(s: *mut RpSession, sampler: *mut RpSampler, options: *const RpChatOptions, options_bytes: usize, result: *mut RpChatResult, result_bytes: usize) -> RpStatus;
+    pub fn rp_chat_reply_new_sized(m: *const RpModel, sampler: *mut RpSampler, options: *const RpChatOptions, options_bytes: usize, out: *mut *mut RpChatReply) -> RpStatus;
+    pub fn rp_chat_reply_free(r: *mut RpChatReply);
+    pub fn rp_chat_reply_prompt(r: *const RpChatReply) -> *const RpTokenList;
+    pub fn rp_chat_reply_request_sized(r: *mut RpChatReply, request: *mut RpRequest, request_bytes: usize) -> RpStatus;
+    pub fn rp_chat_reply_end_sized(r: *mut RpChatReply, last: *const RpEngineEvent, last_bytes: usize, result: *mut RpChatResult, result_bytes: usize) -> RpStatus;
 }
 
 // ---- reprise/convert.h ----
@@ -1439,114 +1559,6 @@ extern "C" {
     pub fn rp_rerank(e: *mut RpEmbedder, query: *const c_char, query_len: usize, document: *const c_char, document_len: usize, score: *mut f32) -> RpStatus;
     pub fn rp_pooling_name(pooling: RpPooling) -> *const c_char;
     pub fn rp_pooling_from_name(name: *const c_char, out: *mut RpPooling) -> RpStatus;
-}
-
-// ---- reprise/engine.h ----
-#[repr(C)]
-pub struct RpEngine {
-    _opaque: [u8; 0],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpEngineOptions {
-    pub n_ctx: i32,
-    pub n_seq: i32,
-    pub cache_tokens: i32,
-    pub block: i32,
-    pub step_tokens: i32,
-    pub step_ms: f64,
-    pub n_threads: c_int,
-    pub passes: *const c_char,
-    pub kv_type: RpDtype,
-    pub device: *const c_char,
-    pub state_bytes: usize,
-    pub repack: *const c_char,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpEngineMemory {
-    pub weights: usize,
-    pub kv: usize,
-    pub arena: usize,
-    pub states: usize,
-    pub total: usize,
-    pub n_ctx: i32,
-    pub n_blocks: i32,
-    pub block: i32,
-    pub n_states: i32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpRequest {
-    pub prompt: *const i32,
-    pub n_prompt: usize,
-    pub sampler: *mut RpSampler,
-    pub max_tokens: i32,
-    pub stop: *const *const c_char,
-    pub n_stop: usize,
-    pub ignore_end: bool,
-    pub print_special: bool,
-    pub priority: i32,
-    pub n_draft: i32,
-    pub user: *mut c_void,
-    pub matcher: *mut RpMatcher,
-    pub on_logprobs: Option<unsafe extern "C" fn(chosen: *const RpTokenLogprob, top: *const RpTokenLogprob, n_top: usize, user: *mut c_void) -> bool>,
-    pub n_logprobs: i32,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpEngineEvent {
-    pub id: u64,
-    pub user: *mut c_void,
-    pub token: i32,
-    pub text: *const c_char,
-    pub n_text: usize,
-    pub end: bool,
-    pub status: RpStatus,
-    pub error: *const c_char,
-    pub reason: RpStopReason,
-    pub n_prompt: i32,
-    pub n_cached: i32,
-    pub n_generated: i32,
-    pub n_drafted: i32,
-    pub n_accepted: i32,
-    pub queued_s: f64,
-    pub first_token_s: f64,
-    pub total_s: f64,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpEngineStats {
-    pub steps: u64,
-    pub tokens: u64,
-    pub padding: u64,
-    pub generated: u64,
-    pub prompt_tokens: u64,
-    pub cached: u64,
-    pub preempted: u64,
-    pub evicted: u64,
-    pub drafted: u64,
-    pub accepted: u64,
-    pub running: i32,
-    pub waiting: i32,
-    pub n_blocks: i32,
-    pub used: i32,
-    pub kept: i32,
-    pub last_step_s: f64,
-    pub last_step_tokens: i32,
-}
-extern "C" {
-    pub fn rp_engine_memory_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut RpEngineMemory, out_bytes: usize) -> RpStatus;
-    pub fn rp_engine_open_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut *mut RpEngine) -> RpStatus;
-    pub fn rp_engine_free(e: *mut RpEngine);
-    pub fn rp_engine_add_sized(e: *mut RpEngine, request: *const RpRequest, request_bytes: usize, id: *mut u64) -> RpStatus;
-    pub fn rp_engine_cancel(e: *mut RpEngine, id: u64) -> RpStatus;
-    pub fn rp_engine_pending(e: *const RpEngine) -> usize;
-    pub fn rp_engine_step(e: *mut RpEngine) -> RpStatus;
-    pub fn rp_engine_poll_sized(e: *mut RpEngine, out: *mut RpEngineEvent, out_bytes: usize) -> bool;
-    pub fn rp_engine_stats_sized(e: *const RpEngine, out: *mut RpEngineStats, out_bytes: usize);
-    pub fn rp_engine_info_sized(e: *const RpEngine, out: *mut RpExecutorInfo, out_bytes: usize);
-    pub fn rp_engine_model(e: *const RpEngine) -> *const RpModel;
 }
 
 // ---- reprise/extend.h ----
