@@ -5,12 +5,13 @@ the parts between the % directives, in their order.
     failure_texts.py SOURCE_DIR              the folders of FOLDERS
     failure_texts.py SOURCE_DIR FOLDER...    other folders, such as model: lists the texts that no test has"""
 import ast
+import json
 import pathlib
 import re
 import sys
 
 # A folder that ends in / is read without those in it.
-FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "template", "grammar", "fallback", "cli", "executor/", "executor/none"]
+FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "template", "grammar", "fallback", "cli", "server/api", "executor/", "executor/none"]
 
 # Texts that no input brings about, and why.
 ALLOWED = {
@@ -91,6 +92,8 @@ def strings_of_tests(source):
             yield from (text for _, _, text in strings_of_c(path))
         elif path.suffix == ".py" and path.name != pathlib.Path(__file__).name:
             yield from strings_of_python(path)
+        elif path.name == "requests.jsonl":
+            yield from (json.loads(line)["want"].get("error", "") for line in path.read_text().splitlines())
 
 
 def parts_of(text):
