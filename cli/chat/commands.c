@@ -72,8 +72,12 @@ static RpStatus save(Chat *c, const char *text) {
 }
 
 void cli_chat_report_resumed(const Chat *c) {
-    cli_chat_notice("%zu messages and %zu tools", cli_dialogue_n_messages(&c->dialogue),
-                    cli_dialogue_n_tools(&c->dialogue));
+    const Dialogue *d = &c->dialogue;
+    if (d->n_restored > 0)
+        cli_chat_notice("%zu messages and %zu tools, %d tokens in the context", cli_dialogue_n_messages(d),
+                        cli_dialogue_n_tools(d), d->n_restored);
+    else
+        cli_chat_notice("%zu messages and %zu tools", cli_dialogue_n_messages(d), cli_dialogue_n_tools(d));
 }
 
 static RpStatus resume(Chat *c, const char *text) {
@@ -109,7 +113,8 @@ static const ChatCommand commands[] = {
     {"/undo",   "",            "take the last message and its reply back",                                   NO_ARGUMENT, false, true,  undo      },
     {"/tools",  "FILE",        "tools as JSON, an array; without FILE: none",                                MAY_HAVE,    true,  true,  set_tools },
     {"/think",  "on|off|hide", "reasoning: with, without, or with but not shown",                            MUST_HAVE,   false, true,  think     },
-    {"/save",   "FILE",        "write the conversation as JSON",                                             MUST_HAVE,   true,  true,  save      },
+    {"/save",   "FILE",        "write the conversation as JSON; to a FILE.context with what the model read", MUST_HAVE,   true,
+     true,                                                                                                                              save      },
     {"/resume", "FILE",        "go on with a conversation that /save wrote",                                 MUST_HAVE,   true,  true,  resume    },
     {"/help",   "",            "list the commands",                                                          NO_ARGUMENT, false, false, help      },
     {"/quit",   "",            "end the program, as Ctrl-D does",                                            NO_ARGUMENT, false, false, quit      },

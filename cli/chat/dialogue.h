@@ -16,7 +16,8 @@ typedef struct Dialogue {
     const RpChatTemplate *chat_template;
     struct json_t        *request; /* {"messages": [...], "tools": [...], ...} */
     RpToolCallLog        *log;
-    RpTokenList           context; /* the tokens in the session */
+    RpTokenList           context;    /* the tokens in the session */
+    int32_t               n_restored; /* of these, what the last file that was loaded had; 0: it was no context */
 } Dialogue;
 
 /* Begins without messages. Zero-initialise *d; the caller frees it, also after a failure. */
@@ -65,11 +66,14 @@ RP_NODISCARD RpStatus cli_dialogue_set(Dialogue *d, const char *name, bool value
  * stay. */
 RP_NODISCARD RpStatus cli_dialogue_tools(Dialogue *d, const char *path);
 
-/* Replaces the conversation by that of a file, which is tried with the template; after a failure it stays. */
+/* Replaces the conversation by that of a file, which is tried with the template; after a failure it stays. A file of
+ * rp_session_save also gives the session its context. */
 RP_NODISCARD RpStatus cli_dialogue_load(Dialogue *d, const char *path);
 
-/* Writes the conversation as a whole, or leaves the old file. RP_E_ARG if the file exists and is no conversation. */
+/* Writes the conversation as a whole, or leaves the old file. A path that ends with ".context" gets the context of the
+ * session too (rp_session_save). RP_E_ARG if the file exists and is no such file, which the second one only checks. */
 RP_NODISCARD RpStatus cli_dialogue_save(const Dialogue *d, const char *path);
+RP_NODISCARD RpStatus cli_dialogue_check_save(const char *path);
 
 size_t cli_dialogue_n_messages(const Dialogue *d);
 size_t cli_dialogue_n_tools(const Dialogue *d);

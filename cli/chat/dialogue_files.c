@@ -88,9 +88,29 @@ static RpStatus complete(json_t **request) {
     return json_object_set_new(*request, "tools", json_array()) == 0 ? RP_OK : no_memory();
 }
 
+static bool is_context(const char *path) {
+    char  magic[4] = {0};
+    FILE *f        = strcmp(path, "-") != 0 ? fopen(path, "rb") : NULL;
+    if (f == NULL) return false;
+    const size_t n = fread(magic, 1, sizeof magic, f);
+    fclose(f);
+    return n == sizeof magic && memcmp(magic, "GGUF", n) == 0;
+}
+
+/* The session gets the context of the file, whose note is the conversation. */
+static RpStatus load_context(Dialogue *d, const char *path, json_t **request) {
+    char        *note;
+    json_error_t e;
+    RP_TRY(rp_session_restore(d->session, path, &d->context, &note));
+    *request = json_loads(note, JSON_REJECT_DUPLICATES, &e);
+    free(note);
+    return *request != NULL ? RP_OK : rp_fail(RP_E_FORMAT, "%s: the context has no conversation", path);
+}
+
 RpStatus cli_dialogue_load(Dialogue *d, const char *path) {
-    json_t *request;
-    RP_TRY(load(path, &request));
+    json_t    *request;
+    const bool context = is_context(path);
+    RP_TRY(context ? load_context(d, path, &request) : load(path, &request));
     RpStatus st = complete(&request);
     if (st == RP_OK) st = try_request(d, request);
     if (st != RP_OK) {
@@ -98,7 +118,8 @@ RpStatus cli_dialogue_load(Dialogue *d, const char *path) {
         return st != RP_E_NOMEM ? rp_fail(st, "%s: %s", path, rp_last_error()) : st;
     }
     json_decref(d->request);
-    d->request = request;
+    d->request    = request;
+    d->n_restored = context ? (int32_t)d->context.n : 0;
     return RP_OK;
 }
 
@@ -117,18 +138,40 @@ static RpStatus check_replaced(const char *path) {
     return is_one ? RP_OK : rp_fail(RP_E_ARG, "%s: the file is no conversation: it was not replaced", path);
 }
 
-RpStatus cli_dialogue_save(const Dialogue *d, const char *path) {
+static bool names_context(const char *path) {
+    static const char end[] = ".context";
+    const size_t      n     = strlen(path);
+    return n >= sizeof end - 1 && strcmp(path + n - (sizeof end - 1), end) == 0;
+}
+
+RpStatus cli_dialogue_check_save(const char *path) {
+    struct stat  s;
+    RpGgufFile  *f;
+    RpGgufString type = {"", 0};
+    if (!names_context(path)) return check_replaced(path);
+    if (stat(path, &s) != 0 || s.st_size == 0) return RP_OK;
+    if (rp_gguf_open(path, &f) == RP_OK && rp_gguf_get_string(f, "general.type", &type) != RP_OK) type.len = 0;
+    const bool known = type.len == 7 && memcmp(type.ptr, "context", 7) == 0;
+    rp_gguf_close(f);
+    if (known) return RP_OK;
+    return rp_fail(RP_E_ARG, "%s: the file is no context of a session: it was not replaced", path);
+}
+
+static RpStatus write_json(const char *json, const char *path) {
     RpNewFile *file;
     FILE      *out;
-    RP_TRY(check_replaced(path));
+    RP_TRY(cli_open_output(path, &file, &out));
+    fprintf(out, "%s\n", json);
+    if (file == NULL) fflush(out);
+    return cli_close_output(file, RP_OK);
+}
+
+RpStatus cli_dialogue_save(const Dialogue *d, const char *path) {
+    RP_TRY(cli_dialogue_check_save(path));
     char *json = json_dumps(d->request, JSON_INDENT(1));
     if (json == NULL) return no_memory();
-    RpStatus st = cli_open_output(path, &file, &out);
-    if (st == RP_OK) {
-        fprintf(out, "%s\n", json);
-        if (file == NULL) fflush(out);
-        st = cli_close_output(file, RP_OK);
-    }
+    const RpStatus st =
+        names_context(path) ? rp_session_save(d->session, &d->context, json, path) : write_json(json, path);
     free(json);
     return st;
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static struct {
-    const char *model, *system, *template_name, *passes, *kv, *tools, *resume;
+    const char *model, *system, *template_name, *passes, *kv, *tools, *resume, *save;
     int32_t     n, threads, ctx, budget;
     SamplerArgs sampler;
     bool        no_template, parse_special, stats, quiet, show_reasoning;
@@ -64,7 +64,7 @@ static RpStatus begin_dialogue(Chat *c, const RpChatTemplate *t) {
 }
 
 static bool needs_dialogue(void) {
-    return args.tools != NULL || args.resume != NULL || args.show_reasoning || args.budget > 0;
+    return args.tools != NULL || args.resume != NULL || args.save != NULL || args.show_reasoning || args.budget > 0;
 }
 
 /* Templates in Jinja have a dialogue. Its prompts have no control tokens in messages, so not with --parse-special. */
@@ -74,8 +74,8 @@ static RpStatus begin(Chat *c) {
     c->input.utf8           = c->has_dialogue;
     if (c->has_dialogue) return begin_dialogue(c, t);
     if (needs_dialogue())
-        return rp_fail(RP_E_UNSUPPORTED, "--tools, --resume, --reasoning-budget and --show-reasoning need a chat "
-                                         "template in Jinja, and no --parse-special");
+        return rp_fail(RP_E_UNSUPPORTED, "--tools, --resume, --save, --reasoning-budget and --show-reasoning need a "
+                                         "chat template in Jinja, and no --parse-special");
     return cli_chat_reset(c);
 }
 
@@ -84,6 +84,7 @@ static RpStatus begin(Chat *c) {
 static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSampler **sampler) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
+    if (args.save != NULL) RP_TRY(cli_dialogue_check_save(args.save));
     RpSessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
@@ -97,7 +98,10 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
         fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
                 rp_model_info(*model)->name, c->conversation.format.name, rp_session_n_ctx(*session));
     RP_TRY(begin(c));
-    return run_conversation(c);
+    const RpStatus st = run_conversation(c);
+    if (args.save == NULL || cli_dialogue_n_messages(&c->dialogue) == 0) return st;
+    const RpStatus saved = cli_dialogue_save(&c->dialogue, args.save);
+    return st != RP_OK ? st : saved;
 }
 
 static int run(void) {
@@ -145,7 +149,10 @@ static const Option options[] = {
              "recognise control tokens in messages too, which can then forge turns; default: messages are "
              "plain text"),
     CLI_FILE(FILE_READ, "tools", 0, args.tools, "FILE", "tools as JSON, an array; you give the results of calls"),
-    CLI_FILE(FILE_READ, "resume", 0, args.resume, "FILE", "go on with a conversation that /save wrote"),
+    CLI_FILE(FILE_READ, "resume", 0, args.resume, "FILE", "go on with a conversation that --save or /save wrote"),
+    CLI_FILE(FILE_WRITTEN, "save", 0, args.save, "FILE",
+             "write the conversation at the end, as /save does; a FILE.context has what the model read too, so that "
+             "--resume goes on at once"),
     CLI_INT("reasoning-budget", 0, args.budget, "N", "close the reasoning after N tokens; 0 (default): no limit", 0, 0),
     CLI_FLAG("show-reasoning", 0, args.show_reasoning,
              "print the reasoning on standard error where the output is no terminal; default: it is left out"),

@@ -127,6 +127,22 @@ RP_API RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
 /* The last position at or before n_past that rp_session_rewind accepts. 0 for NULL. */
 RP_API int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past);
 
+/* Writes the context to a file, from which rp_session_restore reads it back instead of computing it again: the tokens,
+ * their keys and values, and the recurrent state after the last one, with checksums, bound to the model and to the
+ * passes. `tokens` are those of the context, all rp_session_n_past of them. `note` is a text of the caller, or NULL for
+ * none. The file is replaced as a whole, or stays as it was. RP_E_ARG for another number of tokens, and for a file that
+ * is no context; RP_E_STATE for an empty context, or without the recurrent state at its end; RP_E_IO; RP_E_NOMEM. */
+RP_API RP_NODISCARD RpStatus rp_session_save(const RpSession *s, const RpTokenList *tokens, const char *note,
+                                             const char *path);
+
+/* Replaces the context by that of a file. The next token continues it, with the bits that it had in the session that
+ * saved it, on the same device. The logits are NULL until then. `tokens` are replaced by those of the file, *note by
+ * its note, which the caller frees with free(). `note` may be NULL. RP_E_ARG for a context of another model, other
+ * adapters or other passes; RP_E_CONTEXT_FULL for one that is too long; RP_E_SHAPE for another type of the KV cache;
+ * RP_E_FORMAT for a damaged file or one that is no context; RP_E_UNSUPPORTED for that of a later version; RP_E_IO;
+ * RP_E_NOMEM. Then *note is NULL, and nothing else has changed. After a failure of the device the context is empty. */
+RP_API RP_NODISCARD RpStatus rp_session_restore(RpSession *s, const char *path, RpTokenList *tokens, char **note);
+
 /* How often each expert of a layer was selected, over all tokens appended since the session was opened: [n_expert],
  * owned by the session. NULL for a layer without experts, or without RpSessionOptions.count_experts. */
 RP_API const uint64_t *rp_session_expert_counts(const RpSession *s, int layer);

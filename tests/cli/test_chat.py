@@ -219,6 +219,32 @@ def test_a_conversation_is_saved_and_resumed():
     expect(os.listdir(TMP.name) == [f for f in os.listdir(TMP.name) if not f.startswith(".reprise")], "no temporary file is left")
 
 
+def test_a_context_is_saved_and_goes_on_at_once():
+    kept = path("saved.context")
+    r = chat(["Hi", "More", "/save " + path("plain.json")], "--save", kept, "--stats")
+    with open(path("plain.json"), encoding="utf-8") as f:
+        before = json.load(f)["messages"]
+    again, sent = messages_after([f"/resume {kept}", "On"], "--stats")
+    expect(re.search(r"\[4 messages and 0 tools, \d+ tokens in the context\]", again.err), "what was restored", again)
+    computed, same = messages_after(["On"], "--resume", path("plain.json"), "--stats")
+    expect([list(m) for m in sent] == [list(m) for m in same] and len(sent) == len(before) + 2, "the same reply", (sent, same))
+    n = [int(re.search(r"prefill.* (\d+) tokens? ", x.err).group(1)) for x in (again, computed)]
+    expect(n[0] < n[1] / 2, "tokens that are computed again", (n, again, computed))
+    other = path("other.context")
+    shutil.copy(TINY, other)
+    expect_refusal(run(*options("--save", path("x.context"), "--parse-special")), 1, "--tools, --resume, --save, --reasoning-budget and")
+    expect_refusal(run(*options("--save", other)), 1, f"{other}: the file is no context of a session: it was not replaced")
+    r = chat(["Hi", f"/save {other}"])
+    expect(f"{other}: the file is no context of a session: it was not replaced" in r.err, "a model", r)
+    with open(kept, "rb") as f:
+        damaged = bytearray(f.read())
+    damaged[damaged.find(b"assistant")] ^= 1
+    bad = temporary("bad.context", bytes(damaged))
+    expect_refusal(run(*options("--resume", bad)), 1, "the metadata are damaged: their checksum is")
+    r = chat([f"/resume {other}", f"/resume {bad}", "/resume " + kept])
+    expect("other.context: the file is no context of a session" in r.err and r.err.endswith(" tokens in the context]\n"), "/resume", r)
+
+
 def test_a_bad_file_is_refused_with_its_reason():
     def file(name, value):
         return temporary(name, json.dumps(value).encode())
@@ -287,7 +313,7 @@ def test_plain_formats_have_no_dialogue():
     for more in (["--template", "chatml"], ["--no-template"], ["--template", TEMPLATE, "--parse-special"]):
         plain = ["chat", MODEL, "-n", "2", "-q", *more]
         for extra in (["--tools", TOOLS], ["--resume", TOOLS], ["--show-reasoning"], ["--reasoning-budget", "3"]):
-            expect_refusal(run(*plain, *extra), 1, "--tools, --resume, --reasoning-budget and --show-reasoning need a chat template in Jinja, "
+            expect_refusal(run(*plain, *extra), 1, "--tools, --resume, --save, --reasoning-budget and --show-reasoning need a chat template in Jinja, "
                            "and no --parse-special")
         names = ["/regen", "/edit", "/undo", "/tools", "/think", "/save", "/resume"]
         r = ok(run(*plain, stdin="".join(f"{name}\n" for name in names).encode() + b"/help\nA\\\nB\n"))

@@ -1098,6 +1098,8 @@ extern "C" {
     pub fn rp_session_model(s: *const RpSession) -> *const RpModel;
     pub fn rp_session_rewind(s: *mut RpSession, n_past: i32) -> RpStatus;
     pub fn rp_session_rewind_point(s: *const RpSession, n_past: i32) -> i32;
+    pub fn rp_session_save(s: *const RpSession, tokens: *const RpTokenList, note: *const c_char, path: *const c_char) -> RpStatus;
+    pub fn rp_session_restore(s: *mut RpSession, path: *const c_char, tokens: *mut RpTokenList, note: *mut *mut c_char) -> RpStatus;
     pub fn rp_session_expert_counts(s: *const RpSession, layer: c_int) -> *const u64;
     pub fn rp_session_info_sized(s: *const RpSession, out: *mut RpExecutorInfo, out_bytes: usize);
     pub fn rp_session_decode_plan(s: *const RpSession) -> *const ExecPlan;
