@@ -149,8 +149,8 @@ static const Option options[] = {
              "recognise control tokens in messages too, which can then forge turns; default: messages are "
              "plain text"),
     CLI_FILE(FILE_READ, "tools", 0, args.tools, "FILE", "tools as JSON, an array; you give the results of calls"),
-    CLI_FILE(FILE_READ, "resume", 0, args.resume, "FILE", "go on with a conversation that --save or /save wrote"),
-    CLI_FILE(FILE_WRITTEN, "save", 0, args.save, "FILE",
+    CLI_FILE(FILE_RESUMED, "resume", 0, args.resume, "FILE", "go on with a conversation that --save or /save wrote"),
+    CLI_FILE(FILE_CHECKPOINT, "save", 0, args.save, "FILE",
              "write the conversation at the end, as /save does; a FILE.context has what the model read too, so that "
              "--resume goes on at once"),
     CLI_INT("reasoning-budget", 0, args.budget, "N", "close the reasoning after N tokens; 0 (default): no limit", 0, 0),

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The use that a command makes of a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training goes on
- * writing its checkpoint. Two FILE_CHECKPOINT are a checkpoint and the one before. */
+/* The use that a command makes of a path. FILE_CHECKPOINT may be the file of FILE_RESUMED: a resumed training or chat
+ * goes on writing its file. Two FILE_CHECKPOINT are a checkpoint and the one before. */
 typedef enum FileUse {
     FILE_NONE, /* not a path */
     FILE_READ,

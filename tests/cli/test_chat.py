@@ -230,6 +230,9 @@ def test_a_context_is_saved_and_goes_on_at_once():
     expect([list(m) for m in sent] == [list(m) for m in same] and len(sent) == len(before) + 2, "the same reply", (sent, same))
     n = [int(re.search(r"prefill.* (\d+) tokens? ", x.err).group(1)) for x in (again, computed)]
     expect(n[0] < n[1] / 2, "tokens that are computed again", (n, again, computed))
+    ok(run(*options("-q", "--resume", kept, "--save", kept), stdin=b"On\n"))
+    r = chat([f"/resume {kept}"])
+    expect("[6 messages and 0 tools, " in r.err, "a file that is resumed and saved", r)
     other = path("other.context")
     shutil.copy(TINY, other)
     expect_refusal(run(*options("--save", path("x.context"), "--parse-special")), 1, "--tools, --resume, --save, --reasoning-budget and")

@@ -28,7 +28,7 @@ MODEL, LORA, OUT = ("--model", TINY, "r"), ("--lora", ADAPTER, "r"), ("--output"
 FILES = {
     "generate": [MODEL, LORA, ("--file", TEXT, "r"), ("--messages", TEXT, "r"), ("--tools", TEXT, "r"), ("--schema", TEXT, "r"),
                  ("--grammar", TEXT, "r")],
-    "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r")],
+    "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r"), ("--save", None, "w")],
     "graph": [MODEL, LORA, OUT, ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
     "plan": [MODEL, LORA, OUT],
     "inspect": [MODEL],
@@ -156,7 +156,7 @@ def test_no_output_is_another_file_of_the_command():
     pairs = 0
     for command, rows in FILES.items():
         for (name, _, use), (other, source, other_use) in itertools.permutations(rows, 2):
-            resumed = command == "train" and (name, other) == ("--checkpoint", "--resume")
+            resumed = (command, name, other) in (("train", "--checkpoint", "--resume"), ("chat", "--save", "--resume"))
             if use != "w" or resumed:
                 continue
             for exists in (True, False) if other_use == "w" else (True,):
