@@ -41,7 +41,7 @@ void api_answer_close(ApiAnswer *a) {
         ApiChoice *c = &a->choices[i];
         for (size_t k = 0; k < c->n_blocks; k++) {
             free(c->blocks[k].id), free(c->blocks[k].name);
-            bytes_free(&c->blocks[k].text);
+            bytes_free(&c->blocks[k].text), bytes_free(&c->blocks[k].logprobs);
         }
         free(c->blocks), free(c->log), free(c->stop);
     }
@@ -57,12 +57,13 @@ static ApiBlock *add_block(ApiAnswer *a, ApiChoice *c, RpReplyEventKind kind, co
         return NULL;
     }
     c->blocks   = grown;
-    ApiBlock *b = &grown[c->n_blocks++];
-    *b          = (ApiBlock){.kind = kind, .call = e->call};
-    if (kind != RP_REPLY_CALL_BEGIN) return b;
-    b->id   = copy(e->id);
-    b->name = copy(e->name);
-    if (b->id != NULL && b->name != NULL) return b;
+    ApiBlock *b = &grown[c->n_blocks];
+    *b          = (ApiBlock){.kind = kind, .call = e->call, .id = copy(e->id), .name = copy(e->name)};
+    if (b->id != NULL && b->name != NULL) {
+        c->n_blocks++;
+        return b;
+    }
+    free(b->id), free(b->name);
     a->failed = true;
     return NULL;
 }
@@ -105,6 +106,29 @@ ApiBlock *api_collect(ApiAnswer *a, int choice, const RpReplyEvent *e, bool *fre
     }
     a->failed |= b != NULL && b->text.failed;
     return b;
+}
+
+void api_block_close(ApiAnswer *a, const ApiBlockWriter *w, Bytes *out) {
+    ApiChoice *c = &a->choices[0];
+    if (c->open) w->close(a, c->n_blocks - 1, out);
+    c->open = false;
+}
+
+void api_block_event(ApiAnswer *a, const RpReplyEvent *e, const ApiBlockWriter *w, Bytes *out) {
+    ApiChoice   *c   = &a->choices[0];
+    const size_t old = c->n_blocks;
+    bool         fresh;
+    ApiBlock    *b = api_collect(a, 0, e, &fresh);
+    if (fresh && b != NULL) {
+        if (c->open) w->close(a, old - 1, out);
+        w->open(a, old, out);
+        c->open = true;
+    }
+    if (b == NULL || b != &c->blocks[c->n_blocks - 1] || !c->open) return;
+    if (e->kind == RP_REPLY_CALL_END)
+        api_block_close(a, w, out);
+    else if (e->len > 0)
+        w->delta(a, c->n_blocks - 1, e, out);
 }
 
 void api_join(const ApiChoice *c, RpReplyEventKind kind, Bytes *out) {

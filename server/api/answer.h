@@ -12,7 +12,8 @@ typedef struct ApiBlock {
     bool             ended; /* a call that is complete */
     bool             void_; /* a call that became malformed */
     char            *id, *name;
-    Bytes            text; /* the arguments of a call */
+    Bytes            text;     /* the arguments of a call */
+    Bytes            logprobs; /* of a block of text in responses: elements of api_put_logprobs */
 } ApiBlock;
 
 typedef struct ApiChoice {
@@ -49,6 +50,18 @@ void       api_answer_close(ApiAnswer *a);
 /* Adds an event to the blocks. Returns the block that it belongs to, or NULL: it has no text, or there is no memory
  * (a->failed). *fresh: the block is new. */
 ApiBlock *api_collect(ApiAnswer *a, int choice, const RpReplyEvent *e, bool *fresh);
+
+/* Streams whose blocks are opened and closed. The functions write the events of block k of the only choice. */
+typedef struct ApiBlockWriter {
+    void (*open)(ApiAnswer *a, size_t k, Bytes *out);
+    void (*delta)(ApiAnswer *a, size_t k, const RpReplyEvent *e, Bytes *out); /* a piece of its text */
+    void (*close)(ApiAnswer *a, size_t k, Bytes *out);
+} ApiBlockWriter;
+
+/* Collects an event of the reply, and writes what it becomes. */
+void api_block_event(ApiAnswer *a, const RpReplyEvent *e, const ApiBlockWriter *w, Bytes *out);
+/* Closes the last block if it is open. */
+void api_block_close(ApiAnswer *a, const ApiBlockWriter *w, Bytes *out);
 
 /* The texts of all blocks of a kind. */
 void api_join(const ApiChoice *c, RpReplyEventKind kind, Bytes *out);

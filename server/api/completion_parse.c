@@ -8,31 +8,8 @@
 
 enum { MAX_PROMPTS = 256, MAX_REPLIES = 1024, MAX_TOP_LOGPROBS = 20 };
 
-static bool is_ids(const json_t *prompt) {
-    for (size_t i = 0; i < json_array_size(prompt); i++) {
-        const json_t *id = json_array_get(prompt, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT_MAX) return false;
-    }
-    return json_array_size(prompt) > 0;
-}
-
 static bool read_prompts(const json_t *body, ApiRequest *r, ApiError *e) {
-    const json_t *given  = api_member(body, "prompt"), *one;
-    const bool    single = json_is_string(given) || is_ids(given);
-    size_t        i;
-    char          at[API_PATH];
-    r->prompts = single ? json_array() : json_deep_copy(given);
-    if (given == NULL || (!single && (!json_is_array(given) || json_array_size(given) == 0)))
-        return api_refuse(e, "", "prompt", "must be a string, an array of token ids, or an array of these");
-    if (r->prompts == NULL || (single && json_array_append_new(r->prompts, json_deep_copy(given)) != 0))
-        return api_no_memory(e);
-    json_array_foreach(r->prompts, i, one) {
-        api_path(at, "", "prompt", i);
-        if (!json_is_string(one) && !is_ids(one))
-            return api_refuse(e, at, "", "must be a string or an array of token ids");
-    }
-    if (json_array_size(r->prompts) > MAX_PROMPTS)
-        return api_refuse(e, "", "prompt", "must have at most %d prompts", MAX_PROMPTS);
+    if (!api_read_texts(body, "prompt", MAX_PROMPTS, &r->prompts, e)) return false;
     return json_array_size(r->prompts) * (size_t)r->n <= MAX_REPLIES ||
            api_refuse(e, "", "n", "must be at most %d replies in all", MAX_REPLIES);
 }

@@ -10,7 +10,7 @@ void api_error_body(const ApiError *error, Bytes *out) {
 }
 
 const ApiFormat *api_format_of(const char *path) {
-    static const ApiFormat *const formats[] = {&api_chat, &api_completion};
+    static const ApiFormat *const formats[] = {&api_chat, &api_completion, &api_responses, &api_messages, &api_infill};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (strcmp(path, formats[i]->path) == 0) return formats[i];
     return NULL;

@@ -33,8 +33,15 @@ bool api_read_tree(const json_t *object, const char *at, const char *name, json_
 /* A string that is there and not empty. */
 bool api_need_string(const json_t *object, const char *at, const char *name, const char **out, ApiError *e);
 
+/* Appends the text of a part {"type": "text", "text": ...}, or of one with another name of the type. */
+bool api_read_part(const json_t *part, const char *at, Bytes *out, ApiError *e);
+
 /* The text of a string, or of an array of parts of texts, joined by line ends. Parts of other types are refused. */
 bool api_read_text(const json_t *value, const char *at, const char *name, Bytes *out, ApiError *e);
+
+/* A string, an array of token ids, or an array of at most `most` of these, as an array of them. The caller releases
+ * *out, on failure too. */
+bool api_read_texts(const json_t *object, const char *name, size_t most, json_t **out, ApiError *e);
 
 /* Sets a member; the value is taken. False: out of memory, or the value is NULL. */
 bool api_set(json_t *object, const char *name, json_t *value);
@@ -42,6 +49,7 @@ bool api_set(json_t *object, const char *name, json_t *value);
 /* Appends `format`, with ' for ", and for
  *     %s  const char *: a string; null if it is NULL     %t  const char *, size_t: a string of n bytes
  *     %d  int     %l  int64_t     %u  uint64_t     %f  double; one that is not finite is -9999, the least of OpenAI
+ *     %z  int64_t: seconds since 1970 as RFC 3339 writes them
  *     %o  bool    %j  const json_t *; null if it is NULL     %r  const char *, which is JSON already
  * Ill-formed UTF-8 of strings becomes U+FFFD. */
 void json_put(Bytes *out, const char *format, ...);

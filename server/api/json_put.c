@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Bytes of the well-formed character of UTF-8 at p; 0: there is none. */
 static size_t character(const unsigned char *p, size_t n) {
@@ -64,6 +65,14 @@ static void put_tree(Bytes *out, const json_t *j) {
         out->failed = true;
 }
 
+static void put_time(Bytes *out, int64_t seconds) {
+    const time_t t = (time_t)seconds;
+    struct tm    parts;
+    char         text[64] = "\"1970-01-01T00:00:00Z\"";
+    if (gmtime_r(&t, &parts) != NULL) (void)strftime(text, sizeof text, "\"%Y-%m-%dT%H:%M:%SZ\"", &parts);
+    bytes_text(out, text);
+}
+
 static void put_double(Bytes *out, double x) {
     char text[40];
     snprintf(text, sizeof text, "%.9g", isfinite(x) ? x : -9999.0);
@@ -107,6 +116,9 @@ void json_put(Bytes *out, const char *format, ...) {
             break;
         case 'f':
             put_double(out, va_arg(args, double));
+            break;
+        case 'z':
+            put_time(out, va_arg(args, int64_t));
             break;
         case 'o':
             bytes_text(out, va_arg(args, int) ? "true" : "false");

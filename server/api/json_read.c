@@ -109,7 +109,7 @@ static const char *text_member(const char *type) {
     return strcmp(type, "refusal") == 0 ? "refusal" : NULL;
 }
 
-static bool read_part(const json_t *part, const char *at, Bytes *out, ApiError *e) {
+bool api_read_part(const json_t *part, const char *at, Bytes *out, ApiError *e) {
     const char *type, *member, *text = NULL;
     if (!json_is_object(part)) return api_refuse(e, at, "", "must be an object");
     if (!api_need_string(part, at, "type", &type, e)) return false;
@@ -134,10 +134,36 @@ bool api_read_text(const json_t *value, const char *at, const char *name, Bytes 
         json_array_foreach(value, i, part) {
             api_path(place, at, name, i);
             if (i > 0) bytes_text(out, "\n");
-            if (!read_part(part, place, out, e)) return false;
+            if (!api_read_part(part, place, out, e)) return false;
         }
     }
     return !out->failed || api_no_memory(e);
+}
+
+static bool is_ids(const json_t *text) {
+    for (size_t i = 0; i < json_array_size(text); i++) {
+        const json_t *id = json_array_get(text, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX) return false;
+    }
+    return json_array_size(text) > 0;
+}
+
+bool api_read_texts(const json_t *object, const char *name, size_t most, json_t **out, ApiError *e) {
+    const json_t *given  = api_member(object, name), *one;
+    const bool    single = json_is_string(given) || is_ids(given);
+    size_t        i;
+    char          at[API_PATH];
+    if (!single && (!json_is_array(given) || json_array_size(given) == 0))
+        return api_refuse(e, "", name, "must be a string, an array of token ids, or an array of these");
+    if (!single && json_array_size(given) > most) return api_refuse(e, "", name, "must have at most %zu texts", most);
+    *out = single ? json_array() : json_deep_copy(given);
+    if (*out == NULL || (single && json_array_append_new(*out, json_deep_copy(given)) != 0)) return api_no_memory(e);
+    json_array_foreach(*out, i, one) {
+        api_path(at, "", name, i);
+        if (!json_is_string(one) && !is_ids(one))
+            return api_refuse(e, at, "", "must be a string or an array of token ids");
+    }
+    return true;
 }
 
 bool api_set(json_t *object, const char *name, json_t *value) { return json_object_set_new(object, name, value) == 0; }

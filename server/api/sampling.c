@@ -182,8 +182,9 @@ static bool read_samplers(const json_t *body, ApiRequest *r, ApiError *e) {
     Bytes  all   = {0};
     bool   ok    = read_strings(body, "samplers", MAX_STOP, &names, &n, e);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0) bytes_text(&all, ";");
-        bytes_text(&all, names[i]);
+        const bool infill = strcmp(names[i], "infill") == 0; /* a step of llama.cpp that is left out */
+        if (all.n > 0 && !infill) bytes_text(&all, ";");
+        if (!infill) bytes_text(&all, names[i]);
         free(names[i]);
     }
     free(names);

@@ -16,14 +16,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *replay_text(const json_t *event, const char *name, size_t *n) {
+static inline const char *replay_text(const json_t *event, const char *name, size_t *n) {
     const json_t *value = json_object_get(event, name);
     *n                  = json_string_length(value);
     return json_string_value(value);
 }
 
 /* The reply event of a line; false: it is none. */
-static bool replay_reply(const json_t *line, RpReplyEvent *e) {
+static inline bool replay_reply(const json_t *line, RpReplyEvent *e) {
     static const struct {
         const char      *name;
         RpReplyEventKind kind;
@@ -55,11 +55,11 @@ static bool replay_reply(const json_t *line, RpReplyEvent *e) {
     return false;
 }
 
-static int32_t replay_count(const json_t *line, const char *name) {
+static inline int32_t replay_count(const json_t *line, const char *name) {
     return (int32_t)json_integer_value(json_object_get(line, name));
 }
 
-static ApiEnd replay_end(const json_t *line) {
+static inline ApiEnd replay_end(const json_t *line) {
     size_t n;
     ApiEnd end = {
         .stop          = replay_text(line, "string", &n),
@@ -77,7 +77,7 @@ static ApiEnd replay_end(const json_t *line) {
     return end;
 }
 
-static void replay_logprobs(ApiAnswer *a, const ApiFormat *f, int choice, const json_t *pairs) {
+static inline void replay_logprobs(ApiAnswer *a, const ApiFormat *f, int choice, const json_t *pairs) {
     RpTokenLogprob all[32];
     size_t         n = 0;
     const json_t  *pair;
@@ -92,7 +92,7 @@ static void replay_logprobs(ApiAnswer *a, const ApiFormat *f, int choice, const 
 }
 
 /* Writes what the events of an array become. False: an event cannot be read, or memory ran out. */
-static bool replay_events(ApiAnswer *a, const ApiRequest *r, const json_t *events, Bytes *out) {
+static inline bool replay_events(ApiAnswer *a, const ApiRequest *r, const json_t *events, Bytes *out) {
     const ApiFormat *f      = r->format;
     bool             failed = false;
     const json_t    *line;
@@ -128,11 +128,11 @@ static bool replay_events(ApiAnswer *a, const ApiRequest *r, const json_t *event
 }
 
 /* The defaults of a server, and where its answers come from. */
-static ApiRequest replay_defaults(void) {
+static inline ApiRequest replay_defaults(void) {
     return (ApiRequest){.sampler = rp_sampler_defaults(), .max_tokens = 0, .n = 1, .n_logprobs = -1};
 }
 
-static ApiOrigin replay_origin(const RpTokenizer *tokenizer) {
+static inline ApiOrigin replay_origin(const RpTokenizer *tokenizer) {
     return (ApiOrigin){.id          = "abc123",
                        .model       = "tiny",
                        .created     = 1764000000,
@@ -144,8 +144,8 @@ static ApiOrigin replay_origin(const RpTokenizer *tokenizer) {
 
 /* Answers the body of a path. The status of HTTP; `out` is the answer or the body of an error. 0: the events cannot be
  * replayed. */
-static int replay(const char *path, const char *body, size_t n, const json_t *events, const RpTokenizer *tokenizer,
-                  Bytes *out) {
+static inline int replay(const char *path, const char *body, size_t n, const json_t *events,
+                         const RpTokenizer *tokenizer, Bytes *out) {
     const ApiFormat *f        = api_format_of(path);
     const ApiRequest defaults = replay_defaults();
     const ApiOrigin  origin   = replay_origin(tokenizer);

@@ -119,7 +119,7 @@ Test(api, events_become_answers) {
     size_t        i;
     RpGgufFile   *g;
     RpTokenizer  *tk;
-    cr_assert_eq(rp_gguf_open(RP_SOURCE_DIR "/tests/golden/tiny/llama-mix.gguf", &g), RP_OK);
+    cr_assert_eq(rp_gguf_open(RP_SOURCE_DIR "/assets/demo.gguf", &g), RP_OK);
     cr_assert_eq(rp_tokenizer_new(g, &tk), RP_OK);
     json_array_foreach(lines, i, line) {
         char *body = json_dumps(json_object_get(line, "body"), 0);

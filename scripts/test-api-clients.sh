@@ -1,0 +1,29 @@
+#!/bin/sh
+# Reads the answers of the server's formats with the packages openai and anthropic of PyPI, without a network. The packages of
+# tests/server/api/requirements.txt are kept in BUILD/api-clients until that file changes.
+#
+#   test-api-clients.sh SOURCE_DIR BUILD_DIR          exit status 77: skipped, with the reason; PYTHON: the interpreter
+set -eu
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+wants=$source/tests/server/api/requirements.txt folder=$build/api-clients
+venv=$folder/python python=$(command -v "${PYTHON:-python3}")
+pip() { "$python" -m pip --python "$venv/bin/python" "$@"; }
+skip() { echo "skipped: $*"; exit 77; }
+mkdir -p "$folder"
+unset PYTHONPATH
+export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || skip "Python 3.10 or newer is needed"
+wanted=$("$python" -VV; cat "$wants")
+if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$venv"
+    "$python" -m venv --without-pip "$venv" >"$folder/pip.log" 2>&1 || skip "python3-venv is missing"
+    pip --version >"$folder/pip.log" 2>&1 || skip "pip 22.3 or newer is needed"
+    if ! pip install -q --no-deps --no-compile -r "$wants" >"$folder/pip.log" 2>&1; then
+        pip download -q --no-deps --no-cache-dir -d "$folder/probe" sniffio >/dev/null 2>&1 || skip "PyPI cannot be reached"
+        cat "$folder/pip.log"
+        exit 1
+    fi
+    echo "$wanted" >"$venv/wanted"
+fi
+exec "$venv/bin/python" "$source/tests/server/api/test_clients.py" "$build/tests/api_replay" "$source"
