@@ -104,7 +104,7 @@ static RpStatus load_context(Dialogue *d, const char *path, json_t **request) {
     RP_TRY(rp_session_restore(d->session, path, &d->context, &note));
     *request = json_loads(note, JSON_REJECT_DUPLICATES, &e);
     free(note);
-    return *request != NULL ? RP_OK : rp_fail(RP_E_FORMAT, "%s: the context has no conversation", path);
+    return *request != NULL ? RP_OK : rp_fail(RP_E_FORMAT, "%s: line %d: %s", path, e.line, e.text);
 }
 
 RpStatus cli_dialogue_load(Dialogue *d, const char *path) {

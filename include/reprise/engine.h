@@ -52,6 +52,9 @@ typedef struct RpEngineOptions {
     const char *device;
     size_t      state_bytes; /* recurrent states of prefixes, beside one for each of n_seq; 0: 256 MiB */
     const char *repack;
+    /* Or NULL: a smaller model of the same vocabulary, which guesses the next tokens in place of prompt lookup
+     * (RpRequest.n_draft). Borrowed as the model. Requests that are longer than its context get no guesses. */
+    const RpModel *draft;
 } RpEngineOptions;
 
 /* Bytes of an engine, as in RpSessionMemory. */
@@ -59,6 +62,7 @@ typedef struct RpEngineMemory {
     size_t  weights, kv, arena, states, total;
     int32_t n_ctx, n_blocks, block; /* with the defaults filled in */
     int32_t n_states;               /* recurrent states; 0: the model has none */
+    size_t  draft;                  /* of a draft model: its weights, cache and intermediate tensors */
 } RpEngineMemory;
 
 /* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory is not
@@ -71,7 +75,8 @@ RP_NODISCARD static inline RpStatus rp_engine_memory(const RpModel *m, const RpE
 }
 
 /* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL. RP_E_ARG for an option out of
- * its range, which the text names. RP_E_NOMEM if cache and arena exceed the free memory, before anything is allocated.
+ * its range, which the text names, and for a draft model of another vocabulary; RP_E_UNSUPPORTED for one with recurrent
+ * states. RP_E_NOMEM if cache and arena exceed the free memory, before anything is allocated.
  * Further errors as rp_session_open. */
 RP_API RP_NODISCARD RpStatus        rp_engine_open_sized(const RpModel *m, const RpEngineOptions *options,
                                                          size_t options_bytes, RpEngine **out);
@@ -90,7 +95,7 @@ typedef struct RpRequest {
     bool               ignore_end, print_special; /* as in RpGenerateOptions */
     int32_t            priority;                  /* higher ones first; -1000 to 1000 */
     int32_t            n_draft; /* tokens that a step guesses at most, 0 to 15: the longest repetition of the latest
-                                   tokens in the text so far is continued (prompt lookup). A step computes the logits
+                                   tokens in the text so far is continued (prompt lookup), or a draft model continues it. A step computes the logits
                                    after all of them, and keeps those that the sampler would have drawn: the reply is
                                    the same. Guesses that cost more time than they save are left out */
     void              *user;

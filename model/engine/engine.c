@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_CTX = 4096, DEFAULT_SEQ = 4, DEFAULT_BLOCK = 32, DEFAULT_STEP = 256, MAX_STEP = 4096, SHORT_STEP = 16 };
+enum { DEFAULT_CTX = 4096, DEFAULT_SEQ = 4, DEFAULT_BLOCK = 32, DEFAULT_STEP = 256, MAX_STEP = 4096 };
 
 static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
 
@@ -56,27 +56,15 @@ static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
     return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
 }
 
-/* 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, ... and step_tokens. */
-static int32_t next_size(int32_t n, int32_t last) {
-    int32_t next = n + 1;
-    if (n >= 4) next = n % 3 == 0 ? n / 3 * 4 : n / 2 * 3;
-    if (n >= SHORT_STEP) next = 2 * n;
-    return next < last ? next : last;
-}
-
 static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
-    const int32_t       most = e->o.n_seq > SHORT_STEP ? e->o.n_seq : SHORT_STEP;
-    RpModelGraphOptions g    = {.n_ctx    = e->o.n_ctx,
-                                .kv_type  = e->o.kv_type,
-                                .n_states = n_states,
-                                .n_seq    = e->o.n_seq,
-                                .block    = e->o.block,
-                                .n_blocks = n_blocks};
-    for (g.n_tok = 1;; g.n_tok = next_size(g.n_tok, e->o.step_tokens)) {
-        g.n_out = g.n_tok < most ? g.n_tok : most;
-        RP_TRY(rp_runner_plan(&e->runners[e->n_runners++], e->model, &g, e->passes));
-        if (g.n_tok == e->o.step_tokens) return RP_OK;
-    }
+    const RpModelGraphOptions shape = {.n_ctx    = e->o.n_ctx,
+                                       .kv_type  = e->o.kv_type,
+                                       .n_states = n_states,
+                                       .n_seq    = e->o.n_seq,
+                                       .block    = e->o.block,
+                                       .n_blocks = n_blocks};
+    RP_TRY(rp_engine_plan_runners(e->model, &shape, e->o.step_tokens, e->passes, e->runners, &e->n_runners));
+    return rp_drafter_plan(&e->drafter, e->model, &e->o, e->passes);
 }
 
 static RpEngineMemory memory_of(const RpEngine *e) {
@@ -91,7 +79,9 @@ static RpEngineMemory memory_of(const RpEngine *e) {
         if (p.state > m.kv) m.kv = p.state;
     }
     m.states = (size_t)e->states.n * rp_config_state_bytes(&e->model->config);
-    m.total  = m.weights + m.kv + m.arena;
+    if (e->drafter.model != NULL)
+        m.draft = rp_drafter_bytes(&e->drafter) + rp_model_info(e->drafter.model)->weight_bytes;
+    m.total = m.weights + m.kv + m.arena + m.draft;
     m.kv -= m.states;
     return m;
 }
@@ -136,7 +126,7 @@ RpStatus rp_engine_memory_sized(const RpModel *m, const RpEngineOptions *options
 
 static RpStatus check_memory(const RpEngine *e) {
     const RpEngineMemory m      = memory_of(e);
-    const size_t         wanted = m.kv + m.states + m.arena;
+    const size_t         wanted = m.kv + m.states + m.arena + rp_drafter_bytes(&e->drafter);
     RpDeviceMemory       d;
     RP_TRY(rp_device_memory("cpu", false, &d));
     if (d.free_bytes == 0 || wanted <= d.free_bytes) return RP_OK; /* 0: not known */
@@ -156,7 +146,7 @@ static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
         o.share = i < e->n_runners - 1 ? e->runners[e->n_runners - 1].executor : NULL;
         RP_TRY(rp_runner_open(&e->runners[i], e->model, &o));
     }
-    return RP_OK;
+    return rp_drafter_open(&e->drafter, &o);
 }
 
 static RpStatus find_longest_piece(RpEngine *e) {
@@ -199,6 +189,7 @@ void rp_engine_free(RpEngine *e) {
         rp_request_free(r);
     }
     for (int i = 0; i < e->n_runners; i++) rp_runner_close(&e->runners[i]); /* the last one last: the others share it */
+    rp_drafter_free(&e->drafter);
     rp_blocks_free(&e->blocks);
     rp_states_free(&e->states);
     free(e->columns);
@@ -299,7 +290,7 @@ RpStatus rp_engine_step(RpEngine *e) {
         rp_request_event(r, &(RpEngineEvent){.token = -1, .end = true, .reason = RP_STOP_CANCELLED}, e->n_texts);
         rp_request_end(r);
     }
-    rp_engine_schedule(e);
+    RP_TRY(rp_engine_schedule(e));
     return e->n_columns > 0 ? rp_engine_run(e) : RP_OK;
 }
 

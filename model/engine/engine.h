@@ -8,6 +8,7 @@
 #define MODEL_ENGINE_ENGINE_H
 
 #include "model/engine/blocks.h"
+#include "model/engine/drafter.h"
 #include "model/engine/states.h"
 #include "model/runner.h"
 #include "model/structured.h"
@@ -15,7 +16,7 @@
 
 #include "reprise/engine.h"
 
-enum { MAX_SEQ = 64, MAX_DRAFT = 15, MAX_FORCED = 32, ENGINE_RUNNERS = 20, AGING_STEPS = 256 };
+enum { MAX_FORCED = 32, AGING_STEPS = 256 };
 
 typedef struct Request Request;
 struct Request {
@@ -40,10 +41,11 @@ struct Request {
     int32_t           n_generated, n_cached, n_drafted, n_accepted;
     bool              cancelled, ended, started; /* started: it has run before, n_cached is known */
     double            added_s, started_s, first_s;
-    double            accepts;    /* share of its guesses that were right lately */
-    uint64_t          last_draft; /* step of its latest guess */
-    size_t            text_room;  /* bytes of its events in one step, at most */
-    size_t            n_events;   /* of one step, at most */
+    double            accepts;                   /* share of its guesses that were right lately */
+    uint64_t          last_draft;                /* step of its latest guess */
+    int32_t           guess[MAX_DRAFT], n_guess; /* for the present step */
+    size_t            text_room;                 /* bytes of its events in one step, at most */
+    size_t            n_events;                  /* of one step, at most */
 };
 
 /* A token of a step. */
@@ -66,6 +68,7 @@ struct RpEngine {
     Runner          runners[ENGINE_RUNNERS]; /* shortest first */
     int             n_runners;
     double          seconds[ENGINE_RUNNERS]; /* of a run, a moving average; 0: none yet */
+    Drafter         drafter;
     Blocks          blocks;
     States          states;
     Request        *waiting;          /* in the order of arrival */
@@ -108,8 +111,8 @@ void rp_request_event(Request *r, const RpEngineEvent *what, size_t text);
 
 /* ---- schedule.c ---- */
 
-/* Moves requests between waiting and running, and fills e->columns. Takes blocks for them. */
-void rp_engine_schedule(RpEngine *e);
+/* Moves requests between waiting and running, and fills e->columns. Takes blocks for them. Errors of a draft model. */
+RP_NODISCARD RpStatus rp_engine_schedule(RpEngine *e);
 
 /* Puts a request into the queue, by its age. */
 void rp_engine_queue(RpEngine *e, Request *r);
@@ -128,7 +131,7 @@ RP_NODISCARD RpStatus rp_engine_run(RpEngine *e);
 /* The shortest runner of n columns or more. */
 int rp_engine_runner(const RpEngine *e, int32_t n);
 
-/* ---- draft.c ---- */
+/* ---- lookup.c ---- */
 
 /* Guesses up to n tokens that follow tokens[0..n_tokens): what followed the latest earlier place of its longest end of
  * at most MAX_MATCH tokens. Returns how many. */

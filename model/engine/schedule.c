@@ -175,35 +175,67 @@ static void keep_state(RpEngine *e, Column *c) {
 }
 
 /* How many guesses pay: the tokens that are expected of a step, divided by its time, are the most. Times that are not
- * known yet are tried. One that has stopped to guess tries again every PROBE_STEPS steps. */
-static int32_t guesses_that_pay(const RpEngine *e, const Request *r, int32_t n, int32_t others) {
+ * known yet are tried. One that has stopped to guess tries again every PROBE_STEPS steps. `each`: seconds that a guess
+ * takes itself. */
+static int32_t guesses_that_pay(const RpEngine *e, const Request *r, int32_t n, int32_t others, double each) {
     double  best = 0.0, expected = 1.0, power = 1.0;
     int32_t best_n = 0;
     if (e->stats.steps - r->last_draft >= PROBE_STEPS) return n;
     for (int32_t k = 0; k <= n; k++, power *= r->accepts, expected += power) {
-        const double t = e->seconds[rp_engine_runner(e, others + 1 + k)];
-        if (t == 0.0) return k;
+        const double run = e->seconds[rp_engine_runner(e, others + 1 + k)], t = run + k * each;
+        if (run == 0.0) return k;
         if ((others + expected) / t > best) best = (others + expected) / t, best_n = k;
     }
     return best_n;
 }
 
-static void add_decoding(RpEngine *e, Request *r, int32_t most) {
-    int32_t guess[MAX_DRAFT], n = r->given.n_draft;
-    if (!reserve(e, r, r->n_tokens, true)) return;
-    add_column(e, r, r->tokens[r->n_tokens - 1], r->n_tokens - 1, true);
+/* The most guesses that a request has use for. */
+static int32_t guesses_wanted(const RpEngine *e, const Request *r, int32_t most) {
     const int32_t room = e->o.n_ctx - r->n_tokens, wanted = r->given.max_tokens - r->n_generated - 1;
+    int32_t       n = r->given.n_draft;
     if (n > room) n = room;
     if (r->given.max_tokens > 0 && n > wanted) n = wanted;
     if (n > most) n = most;
-    if (n > 0) n = rp_draft_lookup(r->tokens, r->n_tokens, n, guess);
-    if (n > 0) n = guesses_that_pay(e, r, n, e->n_columns - 1);
+    return n > 0 ? n : 0;
+}
+
+/* Lets the draft model guess for all requests that decode. */
+static RpStatus draft(RpEngine *e, int32_t decoding, int32_t prompts) {
+    DraftJob jobs[MAX_SEQ];
+    Request *of[MAX_SEQ];
+    int      n = 0;
+    for (int i = 0; i < e->n_running; i++) {
+        Request      *r    = e->running[i];
+        const int32_t most = guesses_wanted(e, r, (SHORT_STEP - decoding - prompts) / decoding);
+        r->n_guess         = 0;
+        if (rp_request_left(r) > 1 || most == 0) continue;
+        const int32_t k = guesses_that_pay(e, r, most, decoding - 1, e->drafter.seconds / decoding);
+        if (k == 0) continue;
+        of[n]     = r;
+        jobs[n++] = (DraftJob){.row = r->row, .tokens = r->tokens, .n_tokens = r->n_tokens, .guess = r->guess, .n = k};
+    }
+    RP_TRY(rp_drafter_guess(&e->drafter, jobs, n));
+    for (int k = 0; k < n; k++) of[k]->n_guess = jobs[k].n;
+    return RP_OK;
+}
+
+static int32_t guess(const RpEngine *e, Request *r, int32_t most) {
+    const int32_t n = guesses_wanted(e, r, most);
+    if (e->drafter.model != NULL) return n < r->n_guess ? n : r->n_guess;
+    const int32_t found = n > 0 ? rp_draft_lookup(r->tokens, r->n_tokens, n, r->guess) : 0;
+    return found > 0 ? guesses_that_pay(e, r, found, e->n_columns - 1, 0.0) : 0;
+}
+
+static void add_decoding(RpEngine *e, Request *r, int32_t most) {
+    if (!reserve(e, r, r->n_tokens, true)) return;
+    add_column(e, r, r->tokens[r->n_tokens - 1], r->n_tokens - 1, true);
+    const int32_t n = guess(e, r, most);
     if (n > 0) r->last_draft = e->stats.steps;
     for (int32_t i = 0; i < n && reserve(e, r, r->n_tokens + 1 + i, false); i++) {
         /* Every guess may be the last right one, so that the state before it must stay. */
         Column *before = &e->columns[e->n_columns - 1];
         if (e->states.n > 0 && (before->keep = rp_states_take(&e->states, &e->blocks)) == STATE_NONE) return;
-        add_column(e, r, guess[i], r->n_tokens + i, true);
+        add_column(e, r, r->guess[i], r->n_tokens + i, true);
     }
 }
 
@@ -232,7 +264,7 @@ static int32_t add_prompt(RpEngine *e, Request *r, int32_t most) {
     return n > 0 ? n : 0;
 }
 
-void rp_engine_schedule(RpEngine *e) {
+RpStatus rp_engine_schedule(RpEngine *e) {
     int32_t wanted = 0, prompts = 0;
     admit(e);
     e->n_columns = 0;
@@ -242,6 +274,7 @@ void rp_engine_schedule(RpEngine *e) {
         if (rp_request_left(r) > 1) wanted += rp_request_left(r), prompts++;
     }
     int32_t decoding = e->n_running - prompts;
+    if (e->drafter.model != NULL && decoding > 0) RP_TRY(draft(e, decoding, prompts));
     for (int i = 0; i < e->n_running; i++) { /* requests behind this one may leave while it is served */
         Request *r = e->running[i];
         if (rp_request_left(r) > 1) continue;
@@ -253,4 +286,5 @@ void rp_engine_schedule(RpEngine *e) {
     for (int i = 0; i < e->n_running && budget > 0; i++)
         if (e->running[i]->n_columns == 0 && rp_request_left(e->running[i]) > 1)
             budget -= add_prompt(e, e->running[i], budget);
+    return RP_OK;
 }

@@ -5,11 +5,7 @@
 
 #include <string.h>
 
-int rp_engine_runner(const RpEngine *e, int32_t n) {
-    int i = 0;
-    while (i < e->n_runners - 1 && e->runners[i].o.n_tok < n) i++;
-    return i;
-}
+int rp_engine_runner(const RpEngine *e, int32_t n) { return rp_engine_find_runner(e->runners, e->n_runners, n); }
 
 /* Slots of recurrent states: a request's first column starts from its state, its last one leaves it there, or in the
  * slot of a prefix that ends there, from which the next step then starts. */

@@ -528,7 +528,7 @@ class RpEngineEvent(ct.Structure): # 104 bytes
             ("first_token_s", ct.c_double), ("total_s", ct.c_double)]
 
 
-class RpEngineMemory(ct.Structure): # 56 bytes
+class RpEngineMemory(ct.Structure): # 64 bytes
     weights: int
     kv: int
     arena: int
@@ -538,12 +538,13 @@ class RpEngineMemory(ct.Structure): # 56 bytes
     n_blocks: int
     block: int
     n_states: int
+    draft: int
     _fields_ = [("weights", ct.c_uint64), ("kv", ct.c_uint64), ("arena", ct.c_uint64), ("states", ct.c_uint64),
             ("total", ct.c_uint64), ("n_ctx", ct.c_int32), ("n_blocks", ct.c_int32), ("block", ct.c_int32),
-            ("n_states", ct.c_int32)]
+            ("n_states", ct.c_int32), ("draft", ct.c_uint64)]
 
 
-class RpEngineOptions(ct.Structure): # 80 bytes
+class RpEngineOptions(ct.Structure): # 88 bytes
     n_ctx: int
     n_seq: int
     cache_tokens: int
@@ -556,10 +557,11 @@ class RpEngineOptions(ct.Structure): # 80 bytes
     device: bytes | None
     state_bytes: int
     repack: bytes | None
+    draft: int | None
     _fields_ = [("n_ctx", ct.c_int32), ("n_seq", ct.c_int32), ("cache_tokens", ct.c_int32), ("block", ct.c_int32),
             ("step_tokens", ct.c_int32), ("step_ms", ct.c_double), ("n_threads", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("state_bytes", ct.c_uint64),
-            ("repack", ct.c_char_p)]
+            ("repack", ct.c_char_p), ("draft", ct.c_void_p)]
 
 
 class RpEngineStats(ct.Structure): # 120 bytes

@@ -419,7 +419,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGenerateResult, decode_s), 24, "RpGenerateResult.decode_s");
     assert_eq!(offset!(RpGenerateResult, first_token_s), 32, "RpGenerateResult.first_token_s");
     assert_eq!(offset!(RpGenerateResult, host_sampling), 40, "RpGenerateResult.host_sampling");
-    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (80, 8), "RpEngineOptions");
+    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (88, 8), "RpEngineOptions");
     assert_eq!(offset!(RpEngineOptions, n_ctx), 0, "RpEngineOptions.n_ctx");
     assert_eq!(offset!(RpEngineOptions, n_seq), 4, "RpEngineOptions.n_seq");
     assert_eq!(offset!(RpEngineOptions, cache_tokens), 8, "RpEngineOptions.cache_tokens");
@@ -432,7 +432,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineOptions, device), 56, "RpEngineOptions.device");
     assert_eq!(offset!(RpEngineOptions, state_bytes), 64, "RpEngineOptions.state_bytes");
     assert_eq!(offset!(RpEngineOptions, repack), 72, "RpEngineOptions.repack");
-    assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (56, 8), "RpEngineMemory");
+    assert_eq!(offset!(RpEngineOptions, draft), 80, "RpEngineOptions.draft");
+    assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (64, 8), "RpEngineMemory");
     assert_eq!(offset!(RpEngineMemory, weights), 0, "RpEngineMemory.weights");
     assert_eq!(offset!(RpEngineMemory, kv), 8, "RpEngineMemory.kv");
     assert_eq!(offset!(RpEngineMemory, arena), 16, "RpEngineMemory.arena");
@@ -442,6 +443,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineMemory, n_blocks), 44, "RpEngineMemory.n_blocks");
     assert_eq!(offset!(RpEngineMemory, block), 48, "RpEngineMemory.block");
     assert_eq!(offset!(RpEngineMemory, n_states), 52, "RpEngineMemory.n_states");
+    assert_eq!(offset!(RpEngineMemory, draft), 56, "RpEngineMemory.draft");
     assert_eq!((size_of::<RpRequest>(), align_of::<RpRequest>()), (120, 8), "RpRequest");
     assert_eq!(offset!(RpRequest, prompt), 0, "RpRequest.prompt");
     assert_eq!(offset!(RpRequest, n_prompt), 8, "RpRequest.n_prompt");

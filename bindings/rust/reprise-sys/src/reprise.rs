@@ -1127,6 +1127,7 @@ pub struct RpEngineOptions {
     pub device: *const c_char,
     pub state_bytes: usize,
     pub repack: *const c_char,
+    pub draft: *const RpModel,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1140,6 +1141,7 @@ pub struct RpEngineMemory {
     pub n_blocks: i32,
     pub block: i32,
     pub n_states: i32,
+    pub draft: usize,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
