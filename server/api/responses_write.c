@@ -12,7 +12,7 @@ static bool cut(const ApiAnswer *a) {
     return a->choices[0].ended && (reason == RP_STOP_LIMIT || reason == RP_STOP_CONTEXT);
 }
 
-/* Only the last block can be cut by a limit. A call that became malformed has not ended. */
+/* Only the last block can be cut by a limit. */
 static const char *status_of(const ApiAnswer *a, size_t k) {
     const ApiBlock *b = block(a, k);
     if (b->kind == RP_REPLY_CALL_BEGIN) return b->ended ? "completed" : "incomplete";
@@ -76,7 +76,7 @@ static void put_response(const ApiAnswer *a, const char *status, bool done, cons
     json_object_foreach(a->extra, name, value) json_put(out, "%s:%j,", name, value);
     json_put(out, "'output':[");
     for (size_t k = 0; k < a->choices[0].n_blocks && done; k++) {
-        if (block(a, k)->void_ && !a->stream) continue;
+        if (block(a, k)->void_) continue;
         if (any) bytes_text(out, ",");
         put_item(a, k, true, out);
         any = true;
@@ -172,8 +172,10 @@ static void delta_block(ApiAnswer *a, size_t k, const RpReplyEvent *e, Bytes *ou
     end_event(out);
 }
 
+/* A call that became malformed is never done, so that no client runs it. */
 static void close_block(ApiAnswer *a, size_t k, Bytes *out) {
     const ApiBlock *b = block(a, k);
+    if (b->void_) return;
     begin_block_event(a, k, event_of(b, true), out);
     if (b->kind == RP_REPLY_CALL_BEGIN)
         json_put(out, ",'name':%s,'arguments':%t", b->name, text_of(b), b->text.n);

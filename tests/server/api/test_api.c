@@ -121,6 +121,7 @@ Test(api, events_become_answers) {
     RpTokenizer  *tk;
     cr_assert_eq(rp_gguf_open(RP_SOURCE_DIR "/assets/demo.gguf", &g), RP_OK);
     cr_assert_eq(rp_tokenizer_new(g, &tk), RP_OK);
+    cr_assert_gt(json_array_size(lines), 5);
     json_array_foreach(lines, i, line) {
         char *body = json_dumps(json_object_get(line, "body"), 0);
         Bytes out  = {0};

@@ -242,6 +242,13 @@ class Responses(unittest.TestCase):
             self.create([], previous_response_id="resp_1")
         self.assertEqual(e.exception.param, "previous_response_id")
 
+    def test_calls_that_break_off_are_texts(self):
+        broken = [{"call": 0, "id": "call_0", "name": "f"}, {"call": 0, "arguments": '{"a'}, {"malformed": "<call>{a", "call": 0}]
+        events = list(self.create([*broken, END], stream=True))
+        self.assertEqual([e.item.type for e in events if e.type == "response.output_item.done"], ["message"])
+        for r in (events[-1].response, self.create([*broken, END])):
+            self.assertEqual(([i.type for i in r.output], r.output_text), (["message"], "<call>{a"))
+
     def test_logprobs(self):
         log = [{"logprobs": [[40, -0.5], [41, -0.25]]}, {"text": "H"}, {"logprobs": [[41, -1], [41, -1]]}, {"text": "I"}, END]
         more = {"include": ["message.output_text.logprobs"], "top_logprobs": 1}
