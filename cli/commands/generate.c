@@ -3,6 +3,7 @@
 #include "cli/chat_format.h"
 #include "cli/commands.h"
 #include "cli/experts.h"
+#include "cli/guesses.h"
 #include "cli/logprobs.h"
 #include "cli/report.h"
 #include "cli/request.h"
@@ -21,12 +22,14 @@ static struct {
     DeviceArgs     device;
     StructuredArgs structured;
     RequestArgs    request;
-} args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS};
+    GuessArgs      guesses;
+} args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS, .guesses = {.n_draft = GUESSES_OF_A_DRAFT}};
 
 /* Everything that the command opens. */
 typedef struct Run {
-    RpModel    *model;
+    RpModel    *model, *draft;
     RpSession  *session;
+    RpEngine   *engine; /* instead of the session, if tokens are guessed */
     RpSampler  *sampler;
     Structure   structure;
     Text        prompt;
@@ -129,6 +132,14 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
+    if (cli_guesses_wanted(&args.guesses)) {
+        RpEngineOptions e = {.n_ctx     = args.ctx,
+                             .n_threads = args.threads,
+                             .passes    = args.passes,
+                             .kv_type   = kv,
+                             .device    = args.device.name};
+        return cli_open_guessing(&args.guesses, r->model, &args.device, args.quiet, &e, &r->engine, &r->draft);
+    }
     RpSessionOptions o = {.n_ctx         = args.ctx,
                           .n_threads     = args.threads,
                           .passes        = args.passes,
@@ -139,6 +150,8 @@ static RpStatus open_all(Run *r) {
 
 static void close_all(Run *r) {
     rp_session_free(r->session);
+    rp_engine_free(r->engine);
+    rp_model_free(r->draft);
     rp_sampler_free(r->sampler);
     cli_structure_free(&r->structure);
     rp_token_list_free(&r->reply);
@@ -210,21 +223,42 @@ static RpStatus reply_to_request(Run *r) {
     return RP_OK;
 }
 
+static RpGenerateOptions options_of(Run *r) {
+    return (RpGenerateOptions){.max_tokens       = args.n,
+                               .stop             = args.stop.items,
+                               .n_stop           = args.stop.n,
+                               .ignore_end       = args.ignore_end,
+                               .print_special    = args.special,
+                               .prefill_progress = on_prefill,
+                               .on_text          = on_text,
+                               .user             = r,
+                               .tokens           = &r->reply,
+                               .on_logprobs      = args.logprobs >= 0 ? on_logprobs : NULL,
+                               .n_logprobs       = args.logprobs > 0 ? args.logprobs : 0,
+                               .matcher          = r->structure.matcher};
+}
+
+/* The same with guesses. */
+static RpStatus generate_guessing(Run *r) {
+    GuessResult result;
+    RP_TRY(open_all(r));
+    const RpGenerateOptions o      = options_of(r);
+    const double            load_s = cli_since_start();
+    if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
+    const RpStatus st = cli_generate_guessing(&args.guesses, r->engine, r->sampler, &r->ids, &o, &result);
+    if (r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
+    RP_TRY(st);
+    if (r->no_memory) return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
+    if (args.logprobs >= 0) cli_logprobs_print(&r->logprobs, rp_model_tokenizer(r->model), stderr);
+    if (!args.quiet) cli_report_guessing(&result, load_s);
+    return RP_OK;
+}
+
 /* Opens everything, generates and reports. The caller closes, also after a failure. */
 static RpStatus generate(Run *r, RpGenerateResult *result) {
+    if (cli_guesses_wanted(&args.guesses)) return generate_guessing(r);
     RP_TRY(open_all(r));
-    const RpGenerateOptions o      = {.max_tokens       = args.n,
-                                      .stop             = args.stop.items,
-                                      .n_stop           = args.stop.n,
-                                      .ignore_end       = args.ignore_end,
-                                      .print_special    = args.special,
-                                      .prefill_progress = on_prefill,
-                                      .on_text          = on_text,
-                                      .user             = r,
-                                      .tokens           = &r->reply,
-                                      .on_logprobs      = args.logprobs >= 0 ? on_logprobs : NULL,
-                                      .n_logprobs       = args.logprobs > 0 ? args.logprobs : 0,
-                                      .matcher          = r->structure.matcher};
+    const RpGenerateOptions o      = options_of(r);
     const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
     const double   begin  = cli_since_start();
@@ -264,6 +298,10 @@ static int run(void) {
         wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)
         wrong = "--parse-special goes with --chat; a prompt without --chat may spell out control tokens";
+    else if (cli_guesses_wanted(&args.guesses) && (is_request() || args.json || args.experts))
+        wrong = "--lookup and --draft do not go with --json, --experts, tools, messages and events";
+    else if (cli_guesses_wrong(&args.guesses) != NULL)
+        wrong = cli_guesses_wrong(&args.guesses);
     else
         wrong = cli_structured_wrong(&args.structured);
     if (wrong != NULL) {
@@ -288,6 +326,7 @@ static const Option options[] = {
     OPTION_CTX(args.ctx),
     CLI_LIST("stop", 0, args.stop, "TEXT", "end the reply before this text; may be repeated"),
     OPTIONS_STRUCTURED(args.structured),
+    OPTIONS_GUESSES(args.guesses),
     CLI_FLAG("chat", 0, args.chat, "the prompt is a message: apply the chat template"),
     CLI_TEXT("system", 0, args.system, "TEXT", "system message; with --chat"),
     CLI_TEXT("template", 0, args.template_name, "TEMPLATE",

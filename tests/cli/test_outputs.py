@@ -27,7 +27,7 @@ NO_FILES = set("B D K M N P R S T X CACHE DEVICE FORMAT GPU LIST POOLING QUERY M
 MODEL, LORA, OUT = ("--model", TINY, "r"), ("--lora", ADAPTER, "r"), ("--output", None, "w")
 FILES = {
     "generate": [MODEL, LORA, ("--file", TEXT, "r"), ("--messages", TEXT, "r"), ("--tools", TEXT, "r"), ("--schema", TEXT, "r"),
-                 ("--grammar", TEXT, "r")],
+                 ("--grammar", TEXT, "r"), ("--draft", TINY, "r")],
     "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r"), ("--save", None, "w")],
     "graph": [MODEL, LORA, OUT, ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
     "plan": [MODEL, LORA, OUT],

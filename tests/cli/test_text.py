@@ -167,6 +167,26 @@ def test_replies_are_held_to_a_grammar():
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 
 
+def test_guesses_do_not_change_the_reply():
+    demo = os.path.join(SOURCE, "assets/demo.gguf")
+    for how in (["--temp", "0"], ["--temp", "0.8", "--seed", "5", "--top-k", "40"], ["--stop", "house", "--logprobs", "1"]):
+        base = ["generate", demo, "-p", "In the beginning God created the heaven", "-n", "40", *how]
+        plain = ok(run(*base))
+        for guesses in (["--lookup", "4"], ["--draft", demo, "--draft-tokens", "3"]):
+            r = ok(run(*base, *guesses))
+            expect(r.out == plain.out, f"the text with {guesses}", (r, plain))
+            expect(re.search(r"guesses  \d+ of \d+ were right\nstopped: ", r.err), "the report", r)
+            expect([line for line in r.err.splitlines() if "   of: " in line] == [line for line in plain.err.splitlines() if "   of: " in line], "logprobs", r)
+    right, guessed = map(int, re.search(r"guesses  (\d+) of (\d+)", ok(run("generate", demo, "-p", "In the", "-n", "40", "--draft", demo)).err).groups())
+    expect(0 < right == guessed, "a model guesses itself", (right, guessed))
+    expect_refusal(run("generate", demo, "-p", "a", "--draft", TINY), 1, "the draft model has another vocabulary: its token 0 is ")
+    expect_refusal(run("generate", demo, "-p", "a", "--draft", demo, "--lookup", "2"), 2, "--lookup and --draft exclude each other")
+    expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--json"), 2, "--lookup and --draft do not go with --json")
+    expect_refusal(run("generate", demo, "-p", "a", "--lookup", "16"), 2, "--lookup")
+    expect_refusal(run("generate", demo, "-p", "a", "--draft", "nowhere.gguf"), 1, "nowhere.gguf: No such file")
+    expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--device", "cuda:0"), 1, "an engine on device 'cuda:0': must be cpu")
+
+
 def test_chat_needs_a_template():
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "the file has no chat template; name one of chatml")
     expect_refusal(run("chat", "-m", TINY), 1, "the file has no chat template; name one of chatml")

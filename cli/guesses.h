@@ -1,0 +1,46 @@
+/* guesses.h - replies whose next tokens are guessed, by prompt lookup or a draft model. The text is the same as without
+ * guesses. */
+#ifndef CLI_GUESSES_H
+#define CLI_GUESSES_H
+
+#include "cli/common.h"
+
+typedef struct GuessArgs {
+    int32_t     lookup, n_draft; /* tokens of a step, at most */
+    const char *draft;           /* a file, or NULL */
+} GuessArgs;
+
+enum { GUESSES_OF_A_DRAFT = 4 };
+
+#define OPTIONS_GUESSES(v)                                                                                             \
+    CLI_INT("lookup", 0, (v).lookup, "N",                                                                              \
+            "guess up to N tokens ahead where the text repeats itself, 1 to 15; the reply stays the same, on the CPU", \
+            0, 15),                                                                                                    \
+        CLI_FILE(FILE_READ, "draft", 0, (v).draft, "FILE",                                                             \
+                 "a smaller model of the same vocabulary guesses ahead; the reply stays the same, on the CPU"),        \
+        CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft, 1 to 15; default 4", 1, 15)
+
+/* Options that exclude each other; NULL: none. */
+const char *cli_guesses_wrong(const GuessArgs *a);
+
+static inline bool cli_guesses_wanted(const GuessArgs *a) { return a->lookup > 0 || a->draft != NULL; }
+
+typedef struct GuessResult {
+    RpGenerateResult reply;
+    int32_t          n_guessed, n_right;
+    RpExecutorInfo   device; /* without texts that an engine owns */
+} GuessResult;
+
+/* As rp_generate on an engine with these options and one request. prefill_progress and ignore_end aside, `o` has what
+ * rp_generate takes. A callback that returns false ends the reply. */
+RP_NODISCARD RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler,
+                                            const RpTokenList *prompt, const RpGenerateOptions *o, GuessResult *result);
+
+/* Opens the engine, and the draft model, which the caller frees after it. Both also after a failure. */
+RP_NODISCARD RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet,
+                                        RpEngineOptions *o, RpEngine **engine, RpModel **draft);
+
+/* Prints the report on stderr. */
+void cli_report_guessing(const GuessResult *r, double load_s);
+
+#endif
