@@ -20,6 +20,7 @@ limits() { # target: its options
     safetensors) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
     hf_config) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
     hf_tokenizer) echo "-max_len=8000 -dict=tests/fuzz/hf.dict" ;;
+    formats) echo "-max_len=4000 -dict=tests/fuzz/formats.dict" ;;
     template) echo "-max_len=8000 -dict=tests/fuzz/template.dict" ;;
     grammar) echo "-max_len=600 -dict=tests/fuzz/grammar.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
@@ -49,6 +50,16 @@ if target == "reply":
         case = json.loads(line)
         second = reasoning.index(case.get("reasoning_format", "none")) << 2 | 2 | int(case.get("in_reasoning", False))
         inputs.append(bytes([calls.index(case["format"]), second, 7]) + case["reply"].encode())
+if target == "formats":
+    import json
+    paths = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/infill"]
+    events = b"\0\0\3abc\6\1\2de\2\0\0\4\0\2xx\7\0\3\xc3\xa4f\2\0\1x\3\0\0\1\0\2<>"
+    for line in open("tests/server/data/requests.jsonl", encoding="utf-8"):
+        case = json.loads(line)
+        if len(line) > 2000: continue
+        for more in ({}, {"stream": True, "stream_options": {"include_usage": True}}):
+            inputs.append(bytes([paths.index(case["path"])]) + json.dumps({**case["body"], **more}).encode() + b"\0" + events)
+    inputs += [bytes([i]) + b'{"input": [[1, 2], "a"], "encoding_format": "base64", "model": "m", "tokens": [5], "content": "a", "with_pieces": true}' for i in range(5, 10)]
 if target == "grammar":
     lines = (golden / "grammar/schema_suite.txt").read_text().splitlines()
     inputs = [bytes([i % 3]) + line[2:].encode() for i, line in enumerate(lines) if line.startswith("s ") and len(line) < 500]

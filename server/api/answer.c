@@ -86,7 +86,9 @@ ApiBlock *api_collect(ApiAnswer *a, int choice, const RpReplyEvent *e, bool *fre
         *fresh = true;
         return add_block(a, c, RP_REPLY_CALL_BEGIN, e);
     case RP_REPLY_CALL_END:
-        if (b != NULL) b->ended = true, c->n_calls++;
+        if (b == NULL || b->void_ || b->ended) return NULL;
+        b->ended = true;
+        c->n_calls++;
         return b;
     case RP_REPLY_CALL_ARGUMENTS:
         if (b != NULL) bytes_put(&b->text, e->text, e->len);
