@@ -17,6 +17,7 @@
 #define COMMANDS(X)                                                                                                    \
     X(generate)                                                                                                        \
     X(chat)                                                                                                            \
+    X(serve)                                                                                                           \
     X(graph)                                                                                                           \
     X(plan)                                                                                                            \
     X(inspect)                                                                                                         \

@@ -18,18 +18,27 @@ static RpStatus parse_bias(const char *text, RpLogitBias *out) {
     return RP_OK;
 }
 
+static bool no_breakers(const SamplerArgs *a) {
+    return a->breakers.n == 1 && strcmp(a->breakers.items[0], "none") == 0;
+}
+
+RpStatus cli_sampler_params(const SamplerArgs *a, RpLogitBias *bias, RpSamplerParams *out) {
+    const bool none = no_breakers(a);
+    for (size_t i = 0; i < a->bias.n; i++) RP_TRY(parse_bias(a->bias.items[i], &bias[i]));
+    *out                = a->p;
+    out->logit_bias     = bias;
+    out->n_logit_bias   = a->bias.n;
+    out->dry_breakers   = none ? NULL : a->breakers.items;
+    out->n_dry_breakers = none ? 0 : a->breakers.n;
+    return RP_OK;
+}
+
 RpStatus cli_open_sampler(const SamplerArgs *a, const RpModel *m, RpSampler **out) {
-    RpSamplerParams p    = a->p;
+    RpSamplerParams p;
     RpLogitBias    *bias = calloc(a->bias.n + 1, sizeof *bias);
     if (bias == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu biases", a->bias.n);
-    const bool none = a->breakers.n == 1 && strcmp(a->breakers.items[0], "none") == 0;
-    RpStatus   st   = RP_OK;
-    for (size_t i = 0; i < a->bias.n && st == RP_OK; i++) st = parse_bias(a->bias.items[i], &bias[i]);
-    p.logit_bias     = bias;
-    p.n_logit_bias   = a->bias.n;
-    p.tokenizer      = none ? NULL : rp_model_tokenizer(m);
-    p.dry_breakers   = none ? NULL : a->breakers.items;
-    p.n_dry_breakers = none ? 0 : a->breakers.n;
+    RpStatus st = cli_sampler_params(a, bias, &p);
+    p.tokenizer = no_breakers(a) ? NULL : rp_model_tokenizer(m);
     if (st == RP_OK) st = rp_sampler_new(&p, rp_model_info(m)->n_vocab, out);
     free(bias);
     return st;

@@ -55,6 +55,10 @@ typedef struct SamplerArgs {
 /* A sampler of these options for the vocabulary of the model. RP_E_ARG for a bias that is none. */
 RP_NODISCARD RpStatus cli_open_sampler(const SamplerArgs *a, const RpModel *m, RpSampler **out);
 
+/* The parameters of these options. They borrow from the options and from `bias`, which has room for each of them and
+ * one more. RP_E_ARG for a bias that is none. */
+RP_NODISCARD RpStatus cli_sampler_params(const SamplerArgs *a, RpLogitBias *bias, RpSamplerParams *out);
+
 /* Frees the lists. */
 void cli_free_sampler_args(SamplerArgs *a);
 

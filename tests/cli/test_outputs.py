@@ -20,7 +20,8 @@ ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 
 # Names of values and of arguments in help texts that are no paths.
 NO_FILE_ARGUMENTS = {"PRESET", "SHELL"}
-NO_FILES = set("B D K M N P R S T X CACHE DEVICE FORMAT GPU LIST POOLING QUERY MODE PASS PHASE PRESET REGEX TEMPLATE TEXT TOKEN TYPE WHEN".split())
+NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST LIST MB MODE NAME ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX TEMPLATE TEXT "
+               "TOKEN TYPE WHEN".split())
 
 # Every option and argument whose value is a path: what it is given, and r: read, w: written. An option that is not here fails
 # the first test.
@@ -29,6 +30,7 @@ FILES = {
     "generate": [MODEL, LORA, ("--file", TEXT, "r"), ("--messages", TEXT, "r"), ("--tools", TEXT, "r"), ("--schema", TEXT, "r"),
                  ("--grammar", TEXT, "r"), ("--draft", TINY, "r")],
     "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r"), ("--save", None, "w")],
+    "serve": [MODEL, LORA, ("--keys", TEXT, "r"), ("--log-file", None, "w")],
     "graph": [MODEL, LORA, OUT, ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
     "plan": [MODEL, LORA, OUT],
     "inspect": [MODEL],
@@ -56,7 +58,7 @@ FILES = {
 }
 
 # What else a command needs to come as far as its files.
-MORE = {"synth": ["tiny"], "quantize": ["--type", "F16"], "completion": ["bash"], "profile": ["--runs", "1"],
+MORE = {"serve": ["--check"], "synth": ["tiny"], "quantize": ["--type", "F16"], "completion": ["bash"], "profile": ["--runs", "1"],
         "imatrix": ["--chunk", "16"], "embed": ["--pooling", "mean"], "rerank": ["-q", "a"],
         "generate": ["-n", "1"], "perplexity": ["--window", "16"], "train": ["--preset", "tiny", "--steps", "1"]}
 

@@ -34,7 +34,7 @@ def test_the_model_may_be_given_by_position():
     for command in ON_MODELS:
         words = command.split()
         more = {"generate": GENERATE, "tokenize": ["-p", "a"], "perplexity": ["-f", TINY], "chat": ["-q"],
-                "embed": ["-p", "a", "--pooling", "mean"], "rerank": ["-q", "a", "-f", TINY],
+                "embed": ["-p", "a", "--pooling", "mean"], "rerank": ["-q", "a", "-f", TINY], "serve": ["--check"],
                 "bench": ["-p", "4", "-n", "2", "-r", "1"], "profile": ["-r", "1"], "verify": ["-n", "1"],
                 "train": ["--text", README, "-o", TMP.name + "/trained", "--steps", "1", "--seq", "8", "-b", "1", "--hold-out", "0"],
                 }.get(command, [])

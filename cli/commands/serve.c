@@ -1,0 +1,174 @@
+/* serve.c - `reprise serve`: an HTTP server for models (server/server.h). */
+#include "server/server.h"
+
+#include "cli/commands.h"
+#include "cli/default_model.h"
+#include "cli/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *host, *model, *alias, *models_dir, *keys, *log_file, *passes, *kv;
+    TextList    hosts, origins;
+    int32_t     port, parallel, ctx, threads, cache_tokens, step_tokens, step_ms, state_mb, memory_mb, body_mb, queue;
+    int32_t     per_minute, connections, read_s, drain_s, ping_s, tokens, budget, draft;
+    bool        check, quiet;
+    SamplerArgs sampler;
+    DeviceArgs  device;
+} args = {.host        = "127.0.0.1",
+          .port        = 8080,
+          .parallel    = 4,
+          .queue       = 64,
+          .body_mb     = 16,
+          .connections = 4096,
+          .read_s      = 60,
+          .drain_s     = 30,
+          .ping_s      = 15,
+          .sampler     = SAMPLING_DEFAULTS};
+
+/* --lora is for the model of -m. */
+static RpStatus open_model(const char *path, RpModel **out, void *user) {
+    DeviceArgs device = args.device;
+    (void)user;
+    if (args.model == NULL || strcmp(path, args.model) != 0) device.adapters = (TextList){0};
+    return cli_open_model(path, &device, true, out);
+}
+
+static bool say_url(const char *url, void *user) {
+    (void)user;
+    printf("listening at %s\n", url);
+    return fflush(stdout) == 0;
+}
+
+static RpStatus engine_options(RpEngineOptions *out) {
+    *out = (RpEngineOptions){.n_ctx        = args.ctx,
+                             .n_seq        = args.parallel,
+                             .cache_tokens = args.cache_tokens,
+                             .step_tokens  = args.step_tokens,
+                             .step_ms      = args.step_ms,
+                             .n_threads    = args.threads,
+                             .passes       = args.passes,
+                             .device       = args.device.name,
+                             .state_bytes  = (size_t)args.state_mb << 20,
+                             .repack       = args.device.repack};
+    return cli_kv_type(args.kv, &out->kv_type);
+}
+
+static RpStatus serve(RpLogitBias *bias) {
+    ServerOptions o = {.host              = args.host,
+                       .port              = args.port,
+                       .model             = args.model,
+                       .alias             = args.alias,
+                       .models_dir        = args.models_dir,
+                       .memory_bytes      = (size_t)args.memory_mb << 20,
+                       .keys_file         = args.keys,
+                       .allow_hosts       = args.hosts.items,
+                       .n_allow_hosts     = args.hosts.n,
+                       .allow_origins     = args.origins.items,
+                       .n_allow_origins   = args.origins.n,
+                       .log_file          = args.log_file,
+                       .queue             = args.queue,
+                       .tokens_per_minute = args.per_minute,
+                       .connections       = args.connections,
+                       .read_seconds      = args.read_s,
+                       .drain_seconds     = args.drain_s,
+                       .ping_seconds      = args.ping_s,
+                       .body_bytes        = (size_t)args.body_mb << 20,
+                       .max_tokens        = args.tokens,
+                       .reasoning_budget  = args.budget,
+                       .n_draft           = args.draft,
+                       .open_model        = open_model,
+                       .listening         = say_url};
+    RP_TRY(engine_options(&o.engine));
+    RP_TRY(cli_sampler_params(&args.sampler, bias, &o.sampler));
+    if (!args.check) return server_run(&o);
+    RP_TRY(server_check(&o));
+    puts("ok");
+    return RP_OK;
+}
+
+static int run(void) {
+    const char *searched;
+    if (args.model == NULL && args.models_dir == NULL) args.model = cli_default_model(&searched);
+    if (args.model == NULL && args.models_dir == NULL) {
+        cli_say("reprise serve", "a MODEL is needed: there is no demo model (%s) (see `reprise serve --help`)",
+                searched);
+        return EXIT_USAGE;
+    }
+    RpLogitBias *bias = calloc(args.sampler.bias.n + 1, sizeof *bias);
+    RpStatus     st   = bias != NULL ? serve(bias) : rp_fail(RP_E_NOMEM, "out of memory for biases");
+    free(bias);
+    free(args.hosts.items);
+    free(args.origins.items);
+    free(args.device.adapters.items);
+    cli_free_sampler_args(&args.sampler);
+    return cli_exit(st);
+}
+
+static const Option options[] = {
+    CLI_MODEL_OPTIONAL(
+        "model", 'm', args.model, "MODEL",
+        "the model, with or without -m before it; default: without --models-dir, REPRISE_MODEL or the demo "
+        "model"),
+    CLI_TEXT("alias", 0, args.alias, "NAME", "name of the model for clients; default: that of its file"),
+    CLI_TEXT("models-dir", 0, args.models_dir, "DIR",
+             "serve the GGUF files and Hugging Face directories of DIR by name, loaded when they are first used"),
+    CLI_INT("memory", 0, args.memory_mb, "MB",
+            "memory of all loaded models; the idle one that was used the longest time ago is unloaded to make room; 0 "
+            "(default): no limit",
+            0, 0),
+    CLI_TEXT("host", 0, args.host, "HOST", "address or name to listen on; default 127.0.0.1"),
+    CLI_INT("port", 'p', args.port, "PORT", "default 8080; 0: any that is free", 0, 65535),
+    CLI_INT("parallel", 0, args.parallel, "N", "replies that run at the same time, default 4", 1, 64),
+    CLI_INT("queue", 0, args.queue, "N", "replies that may wait, default 64", 0, 65536),
+    OPTION_CTX(args.ctx),
+    OPTION_THREADS(args.threads),
+    CLI_INT("cache-tokens", 0, args.cache_tokens, "N",
+            "tokens of the KV cache, which replies and prefixes share; 0 (default): --parallel whole contexts", 0, 0),
+    CLI_INT("state-mb", 0, args.state_mb, "MB", "recurrent states of prefixes; 0 (default): 256", 0, 0),
+    CLI_INT("step-tokens", 0, args.step_tokens, "N", "tokens of the longest step, default 256", 0, 4096),
+    CLI_INT("step-ms", 0, args.step_ms, "MS",
+            "while replies run, prompts are cut so that a step takes no longer; 0 (default): no limit", 0, 0),
+    CLI_INT("draft", 0, args.draft, "N", "tokens that a step guesses by prompt lookup; default 0", 0, 15),
+    CLI_INT("tokens", 'n', args.tokens, "N",
+            "at most N tokens per reply, unless the request says it; 0 (default): until the context is full", 0, 0),
+    CLI_INT("reasoning-budget", 0, args.budget, "N",
+            "close the reasoning after N tokens, unless the request says it; 0 (default): no limit", 0, 0),
+    CLI_FILE(FILE_READ, "keys", 0, args.keys, "FILE",
+             "clients need one of these keys: lines of KEY or NAME KEY; SIGHUP reads the file again"),
+    CLI_INT("tokens-per-minute", 0, args.per_minute, "N", "of prompts and replies of a key; 0 (default): no limit", 0,
+            0),
+    CLI_LIST("allow-host", 0, args.hosts, "NAME", "a name of this server that clients use; may be repeated"),
+    CLI_LIST("allow-origin", 0, args.origins, "ORIGIN",
+             "pages of this origin may use the server, such as https://example.org; *: all; may be repeated"),
+    CLI_INT("body-mb", 0, args.body_mb, "MB", "the largest request, default 16", 1, 1024),
+    CLI_INT("connections", 0, args.connections, "N", "open connections, default 4096", 1, 1 << 20),
+    CLI_INT("read-seconds", 0, args.read_s, "S", "a request must be read within S seconds; default 60", 1, 86400),
+    CLI_INT("ping-seconds", 0, args.ping_s, "S", "a stream without events gets a ping; default 15", 1, 86400),
+    CLI_INT("drain-seconds", 0, args.drain_s, "S",
+            "after SIGTERM, answers that are not complete in S seconds end with an error; default 30", 0, 86400),
+    CLI_FILE(FILE_WRITTEN, "log-file", 0, args.log_file, "FILE", "append the log, JSON lines; default: standard error"),
+    CLI_FLAG("check", 0, args.check, "check options, keys and models, and exit"),
+    OPTIONS_SAMPLING(args.sampler),
+    CLI_TEXT("device", 0, args.device.name, "DEVICE", "cpu; engines run there only"),
+    CLI_TEXT("repack", 0, args.device.repack, "WHEN",
+             "copy of the weights with interleaved rows for the CPU: on, off or auto; default: REPRISE_REPACK"),
+    CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),
+    OPTION_LORA(args.device.adapters),
+    OPTION_PASSES(args.passes),
+    OPTION_KV(args.kv),
+};
+
+const Command cli_command_serve = {
+    .name    = "serve",
+    .help    = "serve models over HTTP: the APIs of OpenAI and others, a page to chat",
+    .usage   = "[MODEL] [options]",
+    .notes   = "The first line of standard output is the address. SIGTERM and Ctrl-C end the server after the answers "
+               "that are running.\n"
+               "Requests take the sampling options from here unless they say otherwise. Without a seed each request "
+               "draws one.\n"
+               "docs/server.md describes paths, keys and limits.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -1,0 +1,10 @@
+/* graph.h - the plan of a model as a picture. */
+#ifndef SERVER_WORK_GRAPH_H
+#define SERVER_WORK_GRAPH_H
+
+#include "server/work/job.h"
+
+/* GET /graph?model=NAME: SVG by the program `dot`; its input where there is no such program. */
+extern const JobType graph_job;
+
+#endif

@@ -1,0 +1,17 @@
+/* infill.h - prompts for code in the middle of a file. */
+#ifndef SERVER_WORK_INFILL_H
+#define SERVER_WORK_INFILL_H
+
+#include "reprise/model.h"
+
+#include <jansson.h>
+
+/* Appends the tokens of {"prefix": ..., "suffix": ..., "prompt": ..., "extra": [{"filename": ..., "text": ...}]}:
+ *
+ *     BOS [repo mark, then for each of extra: file mark, filename, text; file mark]
+ *     PRE prefix SUF suffix MID prompt
+ *
+ * by the FIM tokens of the file. RP_E_UNSUPPORTED: it has none. */
+RP_NODISCARD RpStatus infill_tokenize(const RpModel *m, const json_t *request, RpTokenList *out);
+
+#endif

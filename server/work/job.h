@@ -1,0 +1,108 @@
+/* job.h - a request on its way through the threads of the server.
+ *
+ *     event loop --- lane "prepare" (parse, render, tokenise) --- worker of the model (engine or embedder)
+ *         ^                                                                |
+ *         +------- output in Job.out, the list of ready jobs, an eventfd --+
+ *
+ * One thread at a time runs a job. Beside it the event loop reads what is between the braces below, under the lock. A
+ * job has a reference of the event loop and one of the threads that run it. */
+#ifndef SERVER_WORK_JOB_H
+#define SERVER_WORK_JOB_H
+
+#include "server/api/api.h"
+#include "server/http/keys.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct Job   Job;
+typedef struct Model Model;
+typedef struct Work  Work;
+
+/* One reply of a job. */
+typedef struct Choice {
+    Job         *job;
+    int          index;
+    RpTokenList  prompt;   /* of a completion */
+    RpChatReply *reply;    /* of a chat */
+    size_t       n_prompt; /* tokens */
+    RpSampler   *sampler;
+    RpMatcher   *matcher;  /* or NULL */
+    Bytes        tail;     /* the end of the text, in which a stop string is looked for */
+    uint64_t     id;       /* in the engine */
+    bool         live;     /* the engine has it */
+    bool         ended;    /* it was cancelled */
+    bool         complete; /* with the one call that the request wants */
+    double       latest_s; /* time of the latest token */
+} Choice;
+
+typedef struct JobType {
+    /* Runs on a lane. Ends with job_fail, job_finish, or work_submit. */
+    void (*prepare)(Job *j);
+    /* Runs on the worker of a model that is no engine; ends with job_fail or job_finish. */
+    void (*run)(Job *j);
+    bool generates; /* the worker gives it to an engine */
+} JobType;
+
+struct Job {
+    Work            *work;
+    const JobType   *type;
+    const ApiFormat *format; /* or NULL */
+    Key             *key;
+    char             id[32], model_name[128], path[256], query[256];
+    char            *body;
+    size_t           n_body;
+    atomic_int       refs;
+    atomic_bool      cancelled; /* the client has left, or does not want more */
+    Job             *next;      /* in the queue of a thread */
+    Job             *next_ready;
+
+    Model     *model;           /* pinned until the job has ended */
+    bool       parsed, counted; /* counted: in Model.n_choices */
+    json_t    *json;
+    ApiRequest request;
+    ApiOrigin  origin;
+    ApiAnswer *answer;
+    RpGrammar *grammar;
+    char      *chat_text; /* the messages of a chat and what goes with them, as JSON */
+    uint64_t   id_seed;   /* of tool calls */
+    Choice    *choices;
+    int        n_choices, n_ended;
+    int32_t    n_prompt, n_cached, n_generated;
+
+    pthread_mutex_t lock; /* { */
+    Bytes           out;
+    const char     *content_type;
+    int             status;
+    int32_t         retry_after; /* seconds; 0: the answer does not say it */
+    bool            stream, begun, done, ready;
+    double          latest_out; /* when bytes came last */
+    /* } */
+    void *conn; /* of the event loop alone */
+};
+
+/* `body` becomes the job's. NULL: out of memory; the body is freed then too. */
+Job *job_new(Work *w, const JobType *type, const ApiFormat *format, Key *key, char *body, size_t n_body);
+void job_release(Job *j);
+
+/* The client gets an error, or a stream its last event. The thread goes on until job_end. */
+void job_error(Job *j, const ApiError *error);
+
+/* Both end the job: its reference of the threads is released. */
+void job_fail(Job *j, const ApiError *error);
+void job_finish(Job *j, int status, const char *content_type); /* the body is in Job.out */
+
+/* True if the client does not want the job any more: it is ended. */
+bool job_fail_cancelled(Job *j);
+
+/* Fails with the text of the latest failure of the library. */
+void job_fail_status(Job *j, RpStatus st);
+void api_error_of(RpStatus st, ApiError *error);
+
+/* The threads are done with the job. */
+void job_end(Job *j);
+
+/* Tells the event loop that there is output. Under the lock of the job. */
+void job_ready(Job *j);
+
+#endif

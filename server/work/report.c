@@ -1,0 +1,93 @@
+/* report.c - the models as other programs see them: lists and metrics. */
+#include "server/work/work.h"
+
+#include <stdio.h>
+
+json_t *work_model_list(Work *w) {
+    json_t *list = json_array();
+    pthread_mutex_lock(&w->lock);
+    for (int i = 0; i < w->n_models; i++) {
+        const Model *m = &w->models[i];
+        if (json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s, s:b}", "id", m->name, "object", "model",
+                                                  "created", (json_int_t)m->created, "owned_by", "reprise", "loaded",
+                                                  m->state == MODEL_READY)) != 0) {
+            json_decref(list);
+            list = NULL;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return list != NULL ? json_pack("{s:s, s:o}", "object", "list", "data", list) : NULL;
+}
+
+typedef double Value(const Model *m);
+
+static double loaded(const Model *m) { return m->state == MODEL_READY; }
+static double bytes(const Model *m) { return (double)m->bytes; }
+static double running(const Model *m) { return m->stats.running; }
+static double waiting(const Model *m) { return m->stats.waiting + m->queue.n; }
+static double batch(const Model *m) { return m->n_live_seen > 0 ? m->stats.last_step_tokens : 0; }
+static double used(const Model *m) { return m->stats.used; }
+static double kept(const Model *m) { return m->stats.kept; }
+static double blocks(const Model *m) { return m->stats.n_blocks; }
+static double steps(const Model *m) { return (double)(m->before.steps + m->stats.steps); }
+static double generated(const Model *m) { return (double)(m->before.generated + m->stats.generated); }
+static double prompt(const Model *m) { return (double)(m->before.prompt_tokens + m->stats.prompt_tokens); }
+static double cached(const Model *m) { return (double)(m->before.cached + m->stats.cached); }
+static double drafted(const Model *m) { return (double)(m->before.drafted + m->stats.drafted); }
+static double accepted(const Model *m) { return (double)(m->before.accepted + m->stats.accepted); }
+static double preempted(const Model *m) { return (double)(m->before.preempted + m->stats.preempted); }
+static double evicted(const Model *m) { return (double)(m->before.evicted + m->stats.evicted); }
+static double step_rate(const Model *m) {
+    return m->n_live_seen > 0 && m->stats.last_step_s > 0.0 ? m->stats.last_step_tokens / m->stats.last_step_s : 0.0;
+}
+
+void work_metrics(Work *w, Bytes *out) {
+    static const struct {
+        const char *name, *type, *help;
+        Value      *value;
+    } rows[] = {
+        {"model_loaded",            "gauge",   "1 if the model is loaded.",                               loaded   },
+        {"model_bytes",             "gauge",   "Memory of weights, KV cache, states and arena.",          bytes    },
+        {"replies_running",         "gauge",   "Replies that take part in steps.",                        running  },
+        {"replies_waiting",         "gauge",   "Replies that wait for a place.",                          waiting  },
+        {"batch_tokens",            "gauge",   "Tokens of the latest step; 0 while nothing runs.",        batch    },
+        {"tokens_per_second",       "gauge",   "Tokens per second of the latest step, of prompts too.",   step_rate},
+        {"cache_blocks",            "gauge",   "Blocks of the KV cache.",                                 blocks   },
+        {"cache_blocks_used",       "gauge",   "Blocks of replies that run.",                             used     },
+        {"cache_blocks_kept",       "gauge",   "Blocks of earlier prompts and replies that can be used.", kept     },
+        {"steps_total",             "counter", "Steps of the engine.",                                    steps    },
+        {"generated_tokens_total",  "counter", "Tokens that were sampled.",                               generated},
+        {"prompt_tokens_total",     "counter", "Tokens of prompts.",                                      prompt   },
+        {"cached_tokens_total",     "counter", "Tokens of prompts that were found in the cache.",         cached   },
+        {"drafted_tokens_total",    "counter", "Tokens that were guessed.",                               drafted  },
+        {"accepted_tokens_total",   "counter", "Guessed tokens that were right.",                         accepted },
+        {"preempted_replies_total", "counter", "Replies that gave their blocks up.",                      preempted},
+        {"evicted_blocks_total",    "counter", "Blocks whose prefix was dropped.",                        evicted  },
+    };
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        metrics_family(out, rows[i].name, rows[i].type, rows[i].help);
+        for (int k = 0; k < w->n_models; k++)
+            metrics_sample(out, rows[i].name, "model", w->models[k].name, rows[i].value(&w->models[k]));
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+RpStatus work_check_model(Model *m) {
+    const ServerOptions *o     = m->work->options;
+    RpModel             *model = NULL;
+    RpEngineMemory       memory;
+    RpStatus             st = o->open_model(m->path, &model, o->user);
+    if (st == RP_OK && rp_model_tokenizer(model) == NULL)
+        st = rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer", m->path);
+    const RpModelInfo *info = st == RP_OK ? rp_model_info(model) : NULL;
+    if (st == RP_OK && !info->bidirectional && info->pooling == 0) {
+        st = rp_engine_memory(model, &o->engine, &memory);
+        if (st == RP_OK && o->memory_bytes > 0 && memory.total > o->memory_bytes)
+            st = rp_fail(RP_E_NOMEM, "%s needs %.1f MB, and --memory is %.1f MB", m->name, (double)memory.total / 1e6,
+                         (double)o->memory_bytes / 1e6);
+    }
+    rp_model_free(model);
+    return st;
+}

@@ -1,0 +1,141 @@
+/* work.h - the models of the server and the threads that run jobs: two lanes (one prepares requests, one makes slow
+ * things such as pictures), and one worker for each model that is loaded. */
+#ifndef SERVER_WORK_WORK_H
+#define SERVER_WORK_WORK_H
+
+#include "server/log.h"
+#include "server/metrics.h"
+#include "server/server.h"
+#include "server/work/job.h"
+
+#include "reprise/embed.h"
+
+typedef struct JobQueue {
+    Job *first, *last;
+    int  n;
+} JobQueue;
+
+typedef struct Lane {
+    pthread_t       thread;
+    pthread_mutex_t lock;
+    pthread_cond_t  some;
+    JobQueue        queue;
+    bool            started, stop;
+} Lane;
+
+typedef enum ModelState { MODEL_UNLOADED, MODEL_LOADING, MODEL_READY, MODEL_STOPPING } ModelState;
+
+/* A tool call as a model wrote it, on the way to the call log. */
+typedef struct WrittenCall {
+    struct WrittenCall *next;
+    size_t              n;
+    char                id[64], text[]; /* n bytes */
+} WrittenCall;
+
+struct Model {
+    Work *work;
+    char *name, *path;
+    /* Under Work.lock: */
+    ModelState     state;
+    int            pins; /* jobs that use it */
+    double         used; /* when a job ended last */
+    size_t         bytes;
+    JobQueue       waiting;       /* for its load */
+    JobQueue       queue;         /* for its worker */
+    RpEngineStats  stats, before; /* before: sums of earlier loads */
+    size_t         n_live_seen;   /* replies that the engine had when `stats` was taken */
+    char           error[512];    /* of the latest load; "": it has not failed */
+    pthread_cond_t some;
+    pthread_t      thread;
+    bool           joinable, was_ready;
+    atomic_int     n_choices; /* of jobs that were submitted and have not ended */
+    /* Set by the worker while it loads; read by others as long as they pin it: */
+    RpModel        *model;
+    RpChatTemplate *chat; /* or NULL: the model cannot chat */
+    char            no_chat[512];
+    bool            reasons; /* replies can have reasoning */
+    RpToolCallLog  *log;     /* of the lane that prepares */
+    pthread_mutex_t calls_lock;
+    WrittenCall    *calls; /* for the log, the latest first */
+    RpGrammarVocab *vocab; /* or NULL */
+    RpEngine       *engine;
+    RpEmbedder     *embedder; /* one of the two is not NULL */
+    int32_t         n_ctx;
+    time_t          created;
+    /* Of the worker alone: */
+    Choice **live; /* that the engine has */
+    size_t   n_live, room;
+    int      failed_steps;
+};
+
+struct Work {
+    const ServerOptions *options;
+    Log                 *log;
+    Metrics             *metrics;
+    ApiRequest           defaults;
+    char                 fingerprint[32];
+    pthread_mutex_t      lock;
+    pthread_cond_t       changed; /* a model was unloaded */
+    Model               *models;
+    int                  n_models;
+    size_t               bytes;    /* of all that are loaded */
+    bool                 stopping; /* nothing is loaded any more */
+    atomic_int           n_jobs;   /* that have not ended */
+    Lane                 prepare, slow;
+    pthread_mutex_t      ready_lock;
+    Job                 *ready_first, *ready_last;
+    int                  wake_fd; /* eventfd of the event loop */
+};
+
+/* Finds the models and starts the lanes; the model of the options is loaded. The caller frees *w with work_close, also
+ * after a failure. */
+RP_NODISCARD RpStatus work_open(Work *w, const ServerOptions *options, Log *log, Metrics *metrics);
+void                  work_close(Work *w); /* all jobs have ended */
+
+/* Only finds the models. */
+RP_NODISCARD RpStatus work_find_models(Work *w, const ServerOptions *options);
+
+/* Parts of the two above, in models.c. */
+RP_NODISCARD RpStatus work_load_first(Work *w);
+void                  work_unload_all(Work *w);
+void                  work_free_models(Work *w);
+
+/* For the worker that loads: waits until `bytes` fit into the memory of the options, and counts them. Models that are
+ * idle are unloaded, the one that was used the longest time ago first. RP_E_NOMEM. */
+RP_NODISCARD RpStatus work_make_room(Model *m, size_t bytes);
+
+/* "ok", "loading", or "failed" with the reason, of the model of the options. */
+const char *work_health(Work *w, char why[512]);
+
+void work_prepare(Job *j); /* to the lane that prepares */
+void work_slowly(Job *j);  /* to the other */
+
+/* For JobType.prepare: the job gets a model that is loaded, by its name; NULL: the first. False: the job has failed, or
+ * waits for the load and will be prepared again. */
+bool work_acquire(Job *j, const char *name);
+
+/* To the worker of the job's model. */
+void work_submit(Job *j);
+
+void work_push_ready(Job *j);
+Job *work_pop_ready(Work *w); /* with a reference that the caller releases */
+void work_wake(Work *w);
+void queue_put(JobQueue *q, Job *j);
+Job *queue_take(JobQueue *q);
+
+/* report.c */
+void    work_metrics(Work *w, Bytes *out);
+json_t *work_model_list(Work *w); /* the answer of /v1/models */
+
+/* Opens a model and plans its engine, without allocating it. */
+RP_NODISCARD RpStatus work_check_model(Model *m);
+
+/* worker.c: the thread of a model. */
+void *worker_main(void *model);
+
+/* run.c: jobs on an engine. */
+void run_start(Model *m, Job *j);
+void run_step(Model *m);
+bool run_on_reply(const RpReplyEvent *e, void *choice); /* an RpReplyCallback */
+
+#endif

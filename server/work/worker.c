@@ -1,0 +1,172 @@
+/* worker.c - the thread of a model: loads it, runs its jobs, and unloads it. */
+#include "server/http/conn.h"
+#include "server/http/guard.h"
+#include "server/work/work.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool embeds(const RpModelInfo *info) { return info->bidirectional || info->pooling != 0; }
+
+static RpStatus open_embedder(Model *m) {
+    const RpEngineOptions  *e = &m->work->options->engine;
+    const RpEmbedderOptions o = {
+        .n_ctx = e->n_ctx, .n_threads = e->n_threads, .passes = e->passes, .repack = e->repack, .device = "cpu"};
+    RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
+    const RpEmbedderInfo info = rp_embedder_info(m->embedder);
+    m->n_ctx                  = info.n_ctx;
+    return work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes);
+}
+
+static RpStatus open_engine(Model *m) {
+    const RpEngineOptions *o = &m->work->options->engine;
+    RpEngineMemory         memory;
+    RP_TRY(rp_engine_memory(m->model, o, &memory));
+    RP_TRY(work_make_room(m, memory.total));
+    m->n_ctx = memory.n_ctx;
+    return rp_engine_open(m->model, o, &m->engine);
+}
+
+static RpStatus load(Model *m) {
+    const ServerOptions *o = m->work->options;
+    RP_TRY(o->open_model(m->path, &m->model, o->user));
+    const RpTokenizer *tk = rp_model_tokenizer(m->model);
+    if (tk == NULL) return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer", m->path);
+    if (embeds(rp_model_info(m->model))) return open_embedder(m);
+    m->no_chat[0] = '\0';
+    if (rp_chat_template_of(rp_model_file(m->model), tk, &m->chat) != RP_OK)
+        snprintf(m->no_chat, sizeof m->no_chat, "%s", rp_last_error());
+    RpReplyFormat format = {0};
+    RpGgufString  source;
+    if (m->chat != NULL && rp_gguf_get_string(rp_model_file(m->model), "tokenizer.chat_template", &source) == RP_OK)
+        rp_reply_format_detect(source.ptr, source.len, &format);
+    m->reasons = (format.reasoning != NULL && strcmp(format.reasoning, "none") != 0) ||
+                 (format.calls != NULL && strcmp(format.calls, "harmony") == 0);
+    RP_TRY(rp_tool_call_log_new(0, &m->log));
+    RP_TRY(rp_grammar_vocab_new(tk, &m->vocab));
+    return open_engine(m);
+}
+
+static void unload(Model *m) {
+    while (m->calls != NULL) {
+        WrittenCall *next = m->calls->next;
+        free(m->calls);
+        m->calls = next;
+    }
+    rp_tool_call_log_free(m->log);
+    m->log = NULL;
+    rp_engine_free(m->engine);
+    rp_embedder_free(m->embedder);
+    rp_grammar_vocab_free(m->vocab);
+    rp_chat_template_free(m->chat);
+    rp_model_free(m->model);
+    m->engine   = NULL;
+    m->embedder = NULL;
+    m->vocab    = NULL;
+    m->chat     = NULL;
+    m->model    = NULL;
+}
+
+/* Sums of all loads, so that counters never go back. */
+static void keep_stats(Model *m) {
+    const RpEngineStats *s = &m->stats;
+    m->before.steps += s->steps;
+    m->before.generated += s->generated;
+    m->before.prompt_tokens += s->prompt_tokens;
+    m->before.cached += s->cached;
+    m->before.drafted += s->drafted;
+    m->before.accepted += s->accepted;
+    m->before.evicted += s->evicted;
+    m->before.preempted += s->preempted;
+    m->stats = (RpEngineStats){0};
+}
+
+static void tell(Model *m, const char *event, double seconds) {
+    log_line(m->work->log, event,
+             json_pack("{s:s, s:f, s:I, s:s}", "model", m->name, "seconds", seconds, "bytes", (json_int_t)m->bytes,
+                       "error", m->error));
+}
+
+/* The model is there, or cannot be loaded: jobs that wait go on. */
+static void publish(Model *m, RpStatus st, double seconds) {
+    Work *w = m->work;
+    pthread_mutex_lock(&w->lock);
+    JobQueue   waiting = m->waiting;
+    const bool ready   = st == RP_OK && !w->stopping;
+    m->waiting         = (JobQueue){0};
+    m->used            = http_now();
+    m->state           = ready ? MODEL_READY : MODEL_STOPPING;
+    m->was_ready       = m->was_ready || ready;
+    if (st != RP_OK) snprintf(m->error, sizeof m->error, "%s", rp_last_error());
+    if (ready) m->pins += waiting.n;
+    pthread_mutex_unlock(&w->lock);
+    tell(m, st == RP_OK ? "model_loaded" : "model_failed", seconds);
+    for (Job *j = queue_take(&waiting); j != NULL; j = queue_take(&waiting)) {
+        ApiError error;
+        if (ready) {
+            j->model = m;
+            work_prepare(j);
+            continue;
+        }
+        (void)http_refuse(&error, st == RP_E_NOMEM ? 503 : 500, "server_error", "model_not_loaded",
+                          "The model %.100s could not be loaded: %.300s.", m->name, m->error);
+        job_fail(j, &error);
+    }
+    work_wake(w);
+}
+
+static void take_job(Model *m, Job *j) {
+    if (job_fail_cancelled(j)) return;
+    if (j->type->generates)
+        run_start(m, j);
+    else
+        j->type->run(j);
+}
+
+/* Takes jobs and runs steps; sleeps while there is nothing to do. */
+static void serve(Model *m) {
+    Work *w = m->work;
+    for (;;) {
+        pthread_mutex_lock(&w->lock);
+        if (m->engine != NULL) m->stats = rp_engine_stats(m->engine);
+        m->n_live_seen = m->n_live;
+        while (m->queue.first == NULL && m->n_live == 0 && m->state == MODEL_READY)
+            pthread_cond_wait(&m->some, &w->lock);
+        JobQueue   queue = m->queue;
+        const bool stop  = queue.first == NULL && m->n_live == 0;
+        m->queue         = (JobQueue){0};
+        pthread_mutex_unlock(&w->lock);
+        if (stop) return;
+        for (Job *j = queue_take(&queue); j != NULL; j = queue_take(&queue)) take_job(m, j);
+        if (m->n_live > 0) run_step(m);
+        work_wake(w);
+    }
+}
+
+/* True if jobs came while the model was stopping: it is loaded again. */
+static bool stopped(Model *m, double since) {
+    Work *w = m->work;
+    unload(m);
+    pthread_mutex_lock(&w->lock);
+    keep_stats(m);
+    w->bytes -= m->bytes;
+    m->bytes         = 0;
+    const bool again = m->waiting.first != NULL && !w->stopping;
+    m->state         = again ? MODEL_LOADING : MODEL_UNLOADED;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    tell(m, "model_unloaded", http_now() - since);
+    return again;
+}
+
+void *worker_main(void *user) {
+    Model *m = user;
+    double since;
+    do {
+        since             = http_now();
+        const RpStatus st = load(m);
+        publish(m, st, http_now() - since);
+        if (st == RP_OK) serve(m);
+    } while (stopped(m, since));
+    return NULL;
+}

@@ -1,0 +1,238 @@
+"""Replies of `reprise serve`: those of `reprise generate`, alone and beside others; models, metrics, signals, limits."""
+
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from server import DEMO, FAULTS, SOURCE, Server, generate, main, parse_metrics, run, wait_until
+
+PROMPT = "Once upon a time"
+SAMPLED = {"temperature": 0.9, "top_k": 40, "max_tokens": 24}
+OPTIONS = ["--temp", "0.9", "--top-k", "40", "-n", "24"]
+
+
+def text_of(answer):
+    if answer.status != 200:
+        raise AssertionError(answer)
+    return answer.json["choices"][0]["text"]
+
+
+def joined(events):
+    pieces = [json.loads(e)["choices"][0]["text"] for e in events if e != "[DONE]"]
+    return "".join(pieces)
+
+
+class Replies(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.context = Server("--parallel", "8", "--queue", "200")
+        cls.s = cls.context.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.context.__exit__(None, None, None)
+
+    def test_replies_are_those_of_generate(self):
+        for seed in (0, 7, 4000000000):
+            want = generate("-p", PROMPT, *OPTIONS, "-s", str(seed)).rstrip("\n")
+            self.assertEqual(text_of(self.s.complete(PROMPT, seed=seed, **SAMPLED)), want)
+            self.assertEqual(joined(self.s.stream("/v1/completions", {"prompt": PROMPT, "seed": seed, **SAMPLED})), want)
+        self.assertEqual(text_of(self.s.complete(PROMPT, temperature=0, max_tokens=24)), generate("-p", PROMPT, "-n", "24").rstrip("\n"))
+
+    def test_sixteen_clients_get_what_each_gets_alone(self):
+        prompts = [f"In the year {i} " * (1 + i % 5) for i in range(16)]
+        ask = lambda i: text_of(self.s.complete(prompts[i], seed=i, **SAMPLED))
+        alone = [ask(i) for i in range(16)]
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            self.assertEqual(list(pool.map(ask, range(16))), alone)
+        self.assertEqual(alone[3], generate("-p", prompts[3], *OPTIONS, "-s", "3").rstrip("\n"))
+
+    def test_choices_have_the_seeds_that_follow(self):
+        choices = self.s.complete([PROMPT, "And"], n=2, seed=5, **SAMPLED).json["choices"]
+        got = {c["index"]: c["text"] for c in choices}
+        want = [generate("-p", p, *OPTIONS, "-s", str(5 + i)).rstrip("\n") for i, p in enumerate([PROMPT, PROMPT, "And", "And"])]
+        self.assertEqual([got[i] for i in range(4)], want)
+
+    def test_seeds_that_were_drawn_are_reported(self):
+        first = self.s.complete(PROMPT, temperature=1.5, max_tokens=16)
+        again = self.s.complete(PROMPT, temperature=1.5, max_tokens=16, seed=first.json["seed"])
+        self.assertEqual(text_of(again), text_of(first))
+
+    def test_stop_strings(self):
+        whole = text_of(self.s.complete(PROMPT, temperature=0, max_tokens=40))
+        word = whole.split()[3]
+        r = self.s.complete(PROMPT, temperature=0, max_tokens=40, stop=["never so", word]).json["choices"][0]
+        self.assertEqual((r["text"], r["finish_reason"]), (whole[: whole.index(word)], "stop"))
+
+    def test_errors_of_requests(self):
+        r = self.s.complete("word " * 2000)
+        self.assertEqual((r.status, r.json["error"]["code"]), (400, "context_length_exceeded"))
+        r = self.s.complete(model="other")
+        self.assertEqual((r.status, r.json["error"]["code"]), (404, "model_not_found"))
+        self.assertEqual(self.s.complete(model="demo", max_tokens=1).status, 200)
+        self.assertEqual(self.s.complete([[1, 99999999]]).status, 400)
+        r = self.s.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})
+        self.assertEqual(r.status, 400)
+        self.assertIn("the model demo cannot chat", r.json["error"]["message"])
+
+    def test_lists_health_metrics_and_graph(self):
+        self.assertEqual(self.s.get("/health").json, {"status": "ok"})
+        self.assertEqual([m["id"] for m in self.s.get("/v1/models").json["data"]], ["demo"])
+        before = self.s.metrics()
+        self.s.complete(PROMPT, max_tokens=9)
+        after = self.s.metrics()
+        grown = {k: v - before.get(k, 0) for k, v in after.items()}
+        self.assertEqual(grown['reprise_generated_tokens_total{model="demo"}'], 9)
+        self.assertEqual(grown['reprise_requests_total{path="/v1/completions",status="200"}'], 1)
+        self.assertEqual(grown["reprise_time_to_first_token_seconds_count"], 1)
+        self.assertEqual(grown["reprise_time_between_tokens_seconds_count"], 8)
+        graph = self.s.get("/graph")
+        svg = shutil.which("dot") is not None
+        self.assertEqual(graph.headers["Content-Type"], "image/svg+xml" if svg else "text/vnd.graphviz; charset=utf-8")
+        self.assertIn(b"<svg" if svg else b"digraph", graph.body)
+        self.assertEqual(self.s.get("/graph?model=other").status, 404)
+
+
+class Operation(unittest.TestCase):
+    LONG = {"prompt": PROMPT, "max_tokens": 200, "ignore_eos": True, "n": 40}
+
+    def test_the_queue_is_limited(self):
+        with Server("--parallel", "1", "--queue", "2") as s:
+            clients = [s.begin({**self.LONG, "n": 1}) for _ in range(3)]
+            statuses = set()
+            while 429 not in statuses:
+                statuses.add(s.complete(max_tokens=1).status)
+                clients.append(s.begin({**self.LONG, "n": 1}))
+            for c in clients:
+                c.close()
+            wait_until(s.is_idle, "all are cancelled")
+            self.assertEqual(s.complete(max_tokens=1).status, 200)
+
+    def test_health_answers_under_load(self):
+        with Server("--queue", "400") as s:
+            clients = [s.begin({**self.LONG, "prompt": "word " * 150}) for _ in range(8)]
+            wait_until(lambda: s.metric("replies_running") == 4, "all places are taken")
+            for _ in range(50):
+                self.assertEqual(s.get("/health").status, 200)
+            self.assertGreater(s.metric("replies_waiting"), 0)
+            for c in clients:
+                c.close()
+
+    def test_sigterm_lets_answers_end(self):
+        with Server() as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = [pool.submit(s.complete, PROMPT, max_tokens=200, ignore_eos=True, n=4, seed=1) for _ in range(4)]
+            wait_until(lambda: s.metric("jobs_running") == 4, "they run")
+            s.process.send_signal(signal.SIGTERM)
+            for a in answers:
+                self.assertEqual((a.result().status, len(a.result().json["choices"])), (200, 4))
+            self.assertEqual(s.process.wait(60), 0)
+            with self.assertRaises(OSError):
+                s.socket()
+
+    def test_drain_seconds_end_answers_with_an_error(self):
+        with Server("--drain-seconds", "0", "--queue", "500") as s, concurrent.futures.ThreadPoolExecutor(2) as pool:
+            whole = pool.submit(s.post, "/v1/completions", {**self.LONG, "n": 64})
+            events = pool.submit(lambda: list(s.stream("/v1/completions", {**self.LONG, "n": 64})))
+            wait_until(lambda: s.metric("jobs_running") == 2, "they run")
+            s.process.send_signal(signal.SIGTERM)
+            self.assertEqual((whole.result().status, whole.result().json["error"]["code"]), (503, "shutting_down"))
+            self.assertIn("shutting_down", "".join(events.result()[-2:]))
+            self.assertEqual(s.process.wait(60), 1)
+            self.assertIn("requests were cut off by --drain-seconds", s.text())
+
+    def test_check(self):
+        self.assertEqual((run(DEMO, "--check").returncode, run(DEMO, "--check").stdout), (0, "ok\n"))
+        for args, text in [
+            ([DEMO, "--keys", "/nonexistent"], "/nonexistent: No such file or directory"),
+            ([DEMO, "--log-file", "/nonexistent/x"], "--log-file /nonexistent/x: No such file or directory"),
+            ([DEMO, "--memory", "1"], "demo needs "),
+            ([DEMO, "--ctx", "100000"], "100000"),
+            ([DEMO, "--kv", "f8"], "--kv f8: must be f16 or q8_0"),
+            ([DEMO, "--logit-bias", "x"], "--logit-bias x: must be a token id"),
+            (["--models-dir", "/nonexistent"], "--models-dir /nonexistent: No such file or directory"),
+            (["--models-dir", os.path.join(SOURCE, "docs")], "docs has no model"),
+            ([os.path.join(SOURCE, "tests/golden/checkpoints/base.gguf")], "has no tokenizer"),
+        ]:
+            r = run(*args, "--check")
+            self.assertEqual((r.returncode, r.stdout), (1, ""), (args, r))
+            self.assertIn(text, r.stderr)
+        for line, text in [("short", "a key has 8 to 255 characters"), ("name key and more", "a line is KEY or NAME KEY"), ("", "has no key")]:
+            with tempfile.NamedTemporaryFile("w") as f:
+                f.write(line + "\n")
+                f.flush()
+                self.assertIn(text, run(DEMO, "--check", "--keys", f.name).stderr)
+
+    def test_what_cannot_start_says_why(self):
+        with Server() as s:
+            r = run(DEMO, "--port", str(s.port))
+            self.assertEqual(r.returncode, 1)
+            self.assertIn(f"127.0.0.1 port {s.port}: Address already in use", r.stderr)
+        r = run(DEMO, "--port", "0", "--host", "no.such.host.invalid")
+        self.assertIn("--host no.such.host.invalid: ", r.stderr)
+        r = run("/nonexistent.gguf", "--port", "0")
+        self.assertEqual((r.returncode, "/nonexistent.gguf" in r.stderr.splitlines()[-1]), (1, True), r)
+
+    def test_models_are_loaded_on_demand_and_unloaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a", "b"):
+                os.symlink(DEMO, os.path.join(folder, name + ".gguf"))
+            os.symlink(os.path.join(SOURCE, "tests/golden/embed/bert-f32.gguf"), os.path.join(folder, "bert.gguf"))
+            open(os.path.join(folder, "broken.gguf"), "w").close()
+            with Server("--models-dir", folder, "--memory", "16", "--alias", "first") as s:
+                loaded = lambda: {m["id"] for m in s.get("/v1/models").json["data"] if m["loaded"]}
+                self.assertEqual(loaded(), {"first"})
+                want = text_of(s.complete(seed=1, **SAMPLED))
+                for name in ("a", "b", "a"):  # 16 MiB have room for one
+                    self.assertEqual(text_of(s.complete(model=name, seed=1, **SAMPLED)), want)
+                    self.assertEqual(loaded(), {name})
+                busy = s.begin({**self.LONG, "model": "a", "n": 60})
+                wait_until(lambda: s.metric("replies_running") > 0, "a runs")
+                r = s.complete(model="b", max_tokens=1)
+                self.assertEqual((r.status, "the other models are in use (--memory)" in r.json["error"]["message"]), (503, True), r)
+                busy.close()
+                wait_until(s.is_idle, "a is idle")
+                self.assertEqual(text_of(s.complete(model="b", seed=1, **SAMPLED)), want)
+                self.assertEqual(s.complete(model="broken").status, 500)
+                self.assertIn("makes embeddings, and no text", s.complete(model="bert").json["error"]["message"])
+                self.assertEqual(len(s.lines("model_failed")), 2)
+            with Server("--models-dir", folder, model=None) as s:
+                self.assertEqual((s.complete(max_tokens=1).status, s.complete(max_tokens=1, model="b").status), (400, 200))
+
+    def test_memory_and_descriptors_stay_flat(self):
+        with Server() as s:
+            def work(i):
+                kind = i % 10
+                if kind < 4:
+                    s.complete("a" * (i % 7 + 1), max_tokens=2)
+                elif kind < 6:
+                    s.get("/health" if kind == 4 else "/v1/models")
+                elif kind == 6:
+                    s.post("/v1/completions", b"{")
+                elif kind == 7:
+                    s.begin({"prompt": "a", "max_tokens": 50, "stream": True}).close()
+                elif kind == 8:
+                    list(s.stream("/v1/completions", {"prompt": "a", "max_tokens": 2}))
+                else:
+                    s.get("/nothing")
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                list(pool.map(work, range(300)))
+                wait_until(s.is_idle, "idle")
+                before = s.metric("resident_memory_bytes")
+                files = len(os.listdir(f"/proc/{s.process.pid}/fd"))
+                list(pool.map(work, range(2000)))
+            wait_until(s.is_idle, "idle")
+            wait_until(lambda: s.metric("connections") == 1, "connections are closed")
+            self.assertLessEqual(len(os.listdir(f"/proc/{s.process.pid}/fd")), files + 8)
+            if "REPRISE_TEST_SANITIZED" not in os.environ:
+                self.assertLess(s.metric("resident_memory_bytes") - before, 2 << 20)
+
+
+if __name__ == "__main__":
+    main()
