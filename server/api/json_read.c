@@ -34,6 +34,7 @@ void api_path(char out[API_PATH], const char *at, const char *name, size_t i) {
 bool api_body_read(const char *body, size_t n, json_t **out, ApiError *error) {
     json_error_t why;
     *out = json_loadb(body, n, JSON_DECODE_ANY, &why);
+    if (*out == NULL && why.line < 0) return api_no_memory(error);
     if (*out == NULL) return api_refuse(error, "", "", "the body is no JSON: line %d, %s", why.line, why.text);
     if (json_is_object(*out)) return true;
     json_decref(*out);

@@ -154,7 +154,8 @@ static bool read_strings(const json_t *body, const char *name, size_t most, char
         if (!json_is_string(value)) return api_refuse(e, at, "", "must be a string");
         if (json_string_length(value) == 0) continue;
         (*out)[*n_out] = strdup(json_string_value(value));
-        if ((*out)[(*n_out)++] == NULL) return api_no_memory(e);
+        if ((*out)[*n_out] == NULL) return api_no_memory(e);
+        ++*n_out;
     }
     return true;
 }

@@ -51,8 +51,10 @@ bool chat_add_call(json_t *message, const char *id, const char *name, const char
 
 bool chat_check_arguments(const char *arguments, const char *at, const char *name, ApiError *e) {
     if (*arguments == '\0') return true;
-    json_t    *value = json_loads(arguments, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
-    const bool ok    = json_is_object(value);
+    json_error_t why;
+    json_t      *value = json_loads(arguments, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, &why);
+    const bool   ok    = json_is_object(value);
+    if (value == NULL && why.line < 0) return api_no_memory(e);
     json_decref(value);
     return ok || api_refuse(e, at, name, "must be the JSON of an object");
 }

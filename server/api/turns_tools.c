@@ -81,7 +81,11 @@ static bool allow(json_t *chat, const json_t *choice, ApiError *e) {
             json_decref(left);
             return false;
         }
-        if (find_tool(left, name) < 0) json_array_append(left, json_array_get(tools, (size_t)find_tool(tools, name)));
+        if (find_tool(left, name) < 0 &&
+            json_array_append(left, json_array_get(tools, (size_t)find_tool(tools, name))) != 0) {
+            json_decref(left);
+            return api_no_memory(e);
+        }
     }
     return (api_set(chat, "tools", left) && api_set(chat, "tool_choice", json_string(mode))) || api_no_memory(e);
 }

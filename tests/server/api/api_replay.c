@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
         json_array_append_new(events, json_loads(line, 0, NULL));
         free(line);
     }
-    if (path != NULL && body != NULL) status = replay(path, body, strlen(body), events, tk, &out);
+    if (path != NULL && body != NULL) status = replay(path, body, events, tk, &out);
     printf("%d\n", status);
     fwrite(out.p, 1, out.n, stdout);
     free(path), free(body), json_decref(events);

@@ -142,20 +142,15 @@ static inline ApiOrigin replay_origin(const RpTokenizer *tokenizer) {
                        .n_prompt    = 9};
 }
 
-/* Answers the body of a path. The status of HTTP; `out` is the answer or the body of an error. 0: the events cannot be
- * replayed. */
-static inline int replay(const char *path, const char *body, size_t n, const json_t *events,
-                         const RpTokenizer *tokenizer, Bytes *out) {
-    const ApiFormat *f        = api_format_of(path);
+/* Answers a body. The status of HTTP; `out` is the answer or the body of an error. 0: the events cannot be replayed, or
+ * there is no memory. */
+static inline int replay_body(const ApiFormat *f, const json_t *body, const json_t *events,
+                              const RpTokenizer *tokenizer, Bytes *out) {
     const ApiRequest defaults = replay_defaults();
     const ApiOrigin  origin   = replay_origin(tokenizer);
     ApiRequest       r;
     ApiError         error;
-    json_t          *parsed = NULL;
-    if (f == NULL) return 0;
-    const bool ok = api_body_read(body, n, &parsed, &error) && f->parse(parsed, &defaults, &r, &error);
-    json_decref(parsed);
-    if (!ok) {
+    if (!f->parse(body, &defaults, &r, &error)) {
         f->error_body(&error, out);
         return error.status;
     }
@@ -164,6 +159,20 @@ static inline int replay(const char *path, const char *body, size_t n, const jso
     f->close(a);
     api_request_free(&r);
     return done ? 200 : 0;
+}
+
+/* The same for the text of a body of a path. */
+static inline int replay(const char *path, const char *text, const json_t *events, const RpTokenizer *tokenizer,
+                         Bytes *out) {
+    const ApiFormat *f = api_format_of(path);
+    ApiError         error;
+    json_t          *body = NULL;
+    if (f == NULL) return 0;
+    const bool ok = api_body_read(text, strlen(text), &body, &error);
+    if (!ok) f->error_body(&error, out);
+    const int status = ok ? replay_body(f, body, events, tokenizer, out) : error.status;
+    json_decref(body);
+    return status;
 }
 
 #endif

@@ -125,8 +125,7 @@ Test(api, events_become_answers) {
     json_array_foreach(lines, i, line) {
         char *body = json_dumps(json_object_get(line, "body"), 0);
         Bytes out  = {0};
-        replay(json_string_value(json_object_get(line, "path")), body, strlen(body), json_object_get(line, "events"),
-               tk, &out);
+        replay(json_string_value(json_object_get(line, "path")), body, json_object_get(line, "events"), tk, &out);
         cr_expect_str_eq(out.p, json_string_value(json_object_get(line, "bytes")), "line %zu: %s", i + 1, out.p);
         bytes_free(&out);
         free(body);
