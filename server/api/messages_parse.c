@@ -51,7 +51,7 @@ static bool read_system(json_t *chat, const json_t *body, ApiError *e) {
 
 /* The text of the blocks so far becomes a message of the user. */
 static bool flush_user(Turn *t, ApiError *e) {
-    const bool ok = t->text.n == 0 || (!t->text.failed && chat_add(t->chat, "user", t->text.p) != NULL);
+    const bool ok = t->text.n == 0 || (!t->text.failed && chat_add_user(t->chat, t->text.p) != NULL);
     bytes_clear(&t->text);
     return ok || api_no_memory(e);
 }

@@ -31,6 +31,14 @@ json_t *chat_add(json_t *chat, const char *role, const char *text) {
     return json_array_append_new(messages, message) == 0 ? message : NULL;
 }
 
+json_t *chat_add_user(json_t *chat, const char *text) {
+    const json_t *messages = json_object_get(chat, "messages");
+    const size_t  n        = json_array_size(messages);
+    json_t       *last     = n > 0 ? json_array_get(messages, n - 1) : NULL;
+    if (last == NULL || !has_role(last, "user")) return chat_add(chat, "user", text);
+    return extend(last, text) ? last : NULL;
+}
+
 json_t *chat_assistant(json_t *chat) {
     const json_t *messages = json_object_get(chat, "messages");
     const size_t  n        = json_array_size(messages);

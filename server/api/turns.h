@@ -12,6 +12,9 @@ json_t *chat_new(void);
  * out of memory; else borrowed. */
 json_t *chat_add(json_t *chat, const char *role, const char *text);
 
+/* The same for a user. Messages in a row become one likewise: many templates want users and assistants in turn. */
+json_t *chat_add_user(json_t *chat, const char *text);
+
 /* The last message, if it is one of the assistant; else a new one without text. NULL: out of memory. */
 json_t *chat_assistant(json_t *chat);
 

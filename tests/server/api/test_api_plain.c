@@ -202,12 +202,65 @@ static const char *text_at(const json_t *chat, size_t message) {
     return json_string_value(json_object_get(json_array_get(json_object_get(chat, "messages"), message), "content"));
 }
 
+/* The prompt that a template makes of a chat. The caller frees it. */
+static char *prompt_of(const char *name, const json_t *chat) {
+    RpChatTemplate *t = NULL;
+    char            path[400], source[40000], *json = json_dumps(chat, JSON_COMPACT), *text = NULL;
+    bool           *control = NULL;
+    RpChatPrompt    prompt;
+    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/templates/%s.jinja", name);
+    FILE *f = fopen(path, "r");
+    cr_assert_not_null(f, "%s", path);
+    const size_t n = fread(source, 1, sizeof source, f);
+    fclose(f);
+    cr_assert_eq(rp_chat_template_new(vocabulary, name, source, n, &t), RP_OK, "%s", rp_last_error());
+    const RpChatRequest r = {.json = json, .json_bytes = strlen(json)};
+    cr_expect_eq(rp_chat_prompt(t, &r, &text, &control, &prompt), RP_OK, "%s: %s", name, rp_last_error());
+    rp_chat_template_free(t);
+    free(json), free(control);
+    return text;
+}
+
+static size_t common(const char *a, const char *b) {
+    size_t n = 0;
+    while (a[n] != '\0' && a[n] == b[n]) n++;
+    return n;
+}
+
+/* Templates take what the formats make of requests of agents. The second prompt of a conversation begins with the first
+ * one, up to what asks for the reply. */
+Test(api_plain, templates_take_requests_of_agents, .init = open_vocabulary, .fini = close_vocabulary) {
+    static const char *const names[] = {"Qwen-Qwen3-0.6B",
+                                        "Qwen3.5-4B",
+                                        "Qwen3-Coder",
+                                        "GLM-4.6",
+                                        "openai-gpt-oss-120b",
+                                        "google-gemma-4-31B-it",
+                                        "ibm-granite-granite-4.0"};
+    json_t *codex = chat_of("codex.json", "/v1/responses"), *first = chat_of("claude-code.json", "/v1/messages");
+    json_t *second = chat_of("claude-code-2.json", "/v1/messages");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *a = prompt_of(names[i], first), *b = prompt_of(names[i], second), *c = prompt_of(names[i], codex);
+        if (a != NULL && b != NULL && c != NULL) {
+            cr_expect(strstr(a, "Runs a command.") != NULL, "%s: a tool is lost", names[i]);
+            cr_expect(strstr(c, "Exit code: 0") != NULL, "%s: the result of a tool is lost", names[i]);
+            cr_expect_gt(common(a, b) + 60, strlen(a), "%s: %zu of %zu bytes in common", names[i], common(a, b),
+                         strlen(a));
+        }
+        free(a), free(b), free(c);
+    }
+    json_decref(codex), json_decref(first), json_decref(second);
+}
+
 Test(api_plain, codex_sends_items_and_tools_of_its_own) {
     json_t *chat = chat_of("codex.json", "/v1/responses");
     cr_expect_eq(json_array_size(json_object_get(chat, "messages")), 6);
     cr_expect_eq(json_array_size(json_object_get(chat, "tools")), 2);
     cr_expect(strncmp(text_at(chat, 0), "You are Codex", 13) == 0, "%s", text_at(chat, 0));
     cr_expect(strstr(text_at(chat, 0), "\n\n<permissions") != NULL, "%s", text_at(chat, 0));
+    open_vocabulary();
+    free(prompt_of("Mistral-Small-3.2-24B-Instruct-2506", chat)); /* it wants users and assistants in turn */
+    close_vocabulary();
     json_decref(chat);
 }
 
