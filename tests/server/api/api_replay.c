@@ -1,7 +1,9 @@
 /* Prints what a format of the server answers. The input is a line with the path, a line with the body, and a line for
- * each event (replay.h). The output is a line with the status, and the bytes of the answer.
+ * each event (replay.h). The output is a line with the status, and the bytes of the answer. Paths without a stream
+ * answer with two models, an embedding (3, 4, 12) for each input, and a count of 17 tokens.
  *
  *   api_replay VOCABULARY.gguf < INPUT */
+#include "server/api/plain.h"
 #include "tests/server/api/replay.h"
 
 #include <stdlib.h>
@@ -16,6 +18,42 @@ static char *read_line(void) {
     return NULL;
 }
 
+/* A path of plain.h; 0: it is none. */
+static int answer_plain(const char *path, const char *text, Bytes *out) {
+    const ApiModel models[] = {
+        {.id = "a", .created = 1764000000, .n_ctx = 512},
+        {.id = "b",         .created = 1                     }
+    };
+    const float         rows[]   = {3, 4, 12, 3, 4, 12};
+    const ApiRequest    defaults = replay_defaults();
+    ApiEmbeddingRequest embedding;
+    ApiRequest          r;
+    ApiError            error = {0};
+    json_t             *body  = NULL;
+    bool                ok    = true;
+    if (strcmp(path, "/v1/models") == 0) {
+        api_models_body(models, 2, out);
+    } else if (strcmp(path, "/v1/embeddings") == 0) {
+        ok = api_body_read(text, strlen(text), &body, &error) && api_embeddings_parse(body, 3, &embedding, &error);
+        if (ok) {
+            const size_t n = json_array_size(embedding.inputs);
+            api_embeddings_body(&embedding, "a", rows, n < 2 ? n : 2, 3, 5, out);
+            api_embeddings_free(&embedding);
+        }
+    } else if (strcmp(path, "/v1/messages/count_tokens") == 0) {
+        ok = api_body_read(text, strlen(text), &body, &error) && api_count_tokens_parse(body, &defaults, &r, &error);
+        if (ok) {
+            api_count_tokens_body(17, out);
+            api_request_free(&r);
+        }
+    } else {
+        return 0;
+    }
+    json_decref(body);
+    if (!ok) api_error_body(&error, out);
+    return ok ? 200 : error.status;
+}
+
 int main(int argc, char **argv) {
     RpGgufFile  *g      = NULL;
     RpTokenizer *tk     = NULL;
@@ -28,7 +66,8 @@ int main(int argc, char **argv) {
         json_array_append_new(events, json_loads(line, 0, NULL));
         free(line);
     }
-    if (path != NULL && body != NULL) status = replay(path, body, events, tk, &out);
+    if (path != NULL && body != NULL) status = answer_plain(path, body, &out);
+    if (path != NULL && body != NULL && status == 0) status = replay(path, body, events, tk, &out);
     printf("%d\n", status);
     fwrite(out.p, 1, out.n, stdout);
     free(path), free(body), json_decref(events);

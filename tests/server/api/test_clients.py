@@ -10,8 +10,12 @@ import sys
 import unittest
 
 import anthropic
+import anthropic.types
 import httpx2 as httpx
 import openai
+import openai.types.chat
+import openai.types.responses
+import pydantic
 
 REPLAY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 VOCABULARY = SOURCE / "assets/demo.gguf"
@@ -33,6 +37,30 @@ WEATHER = {"name": "weather", "parameters": {"type": "object", "properties": {"c
 TOOLS = [{"type": "function", "function": WEATHER}, {"type": "function", "function": {"name": "time"}}]
 
 
+# What each event of a stream, and a whole answer, must be. The clients themselves do not check this.
+SHAPES = {path: (pydantic.TypeAdapter(event), pydantic.TypeAdapter(whole)) for path, event, whole in (
+    ("/v1/chat/completions", openai.types.chat.ChatCompletionChunk, openai.types.chat.ChatCompletion),
+    ("/v1/completions", openai.types.Completion, openai.types.Completion),
+    ("/v1/responses", openai.types.responses.ResponseStreamEvent, openai.types.responses.Response),
+    ("/v1/messages", anthropic.types.RawMessageStreamEvent, anthropic.types.Message))}
+
+
+def check_shapes(path, stream, answer):
+    if path not in SHAPES:
+        return
+    event, whole = SHAPES[path]
+    if not stream:
+        whole.validate_json(answer)
+        return
+    for line in answer.decode().split("\n"):
+        data = line.removeprefix("data: ")
+        if data == line or data == "[DONE]" or "error" in json.loads(data) or data == '{"type":"ping"}':
+            continue
+        if path == "/v1/completions":  # the type is that of whole answers
+            data = data.replace('"finish_reason":null', '"finish_reason":"stop"')
+        event.validate_json(data)
+
+
 class Server(httpx.BaseTransport):
     """Answers requests with the events; keeps the last body of a request and the bytes of the answer."""
     def __init__(self, events):
@@ -43,7 +71,9 @@ class Server(httpx.BaseTransport):
         lines = [request.url.path.encode(), self.body.replace(b"\n", b" "), *(json.dumps(e).encode() for e in self.events)]
         run = subprocess.run([REPLAY, VOCABULARY], input=b"\n".join(lines) + b"\n", capture_output=True, check=True)
         status, _, self.answer = run.stdout.partition(b"\n")
-        stream = status == b"200" and json.loads(self.body).get("stream", False)
+        stream = status == b"200" and json.loads(self.body or b"{}").get("stream", False)
+        if status == b"200":
+            check_shapes(request.url.path, stream, self.answer)
         kind = "text/event-stream" if stream else "application/json"
         return httpx.Response(int(status), headers={"content-type": kind}, content=self.answer)
 
@@ -297,6 +327,30 @@ class Messages(unittest.TestCase):
         with self.assertRaises(anthropic.BadRequestError) as e:
             client_of_anthropic().messages.create(**{**self.request, "max_tokens": 0})
         self.assertEqual(e.exception.body["error"]["type"], "invalid_request_error")
+
+
+class Plain(unittest.TestCase):
+    def test_models(self):
+        client, _ = client_of_openai()
+        self.assertEqual([(m.id, m.created, m.owned_by) for m in client.models.list()], [("a", 1764000000, "reprise"), ("b", 1, "reprise")])
+        listed = client_of_anthropic().models.list()
+        self.assertEqual([(m.id, m.display_name, m.created_at.year) for m in listed.data], [("a", "a", 2025), ("b", "b", 1970)])
+        self.assertIs(listed.has_more, False)
+
+    def test_embeddings(self):
+        client, server = client_of_openai()
+        got = client.embeddings.create(model="a", input=["x", "y"])  # asks for base64
+        self.assertIn(b"base64", server.body)
+        self.assertEqual([e.embedding for e in got.data], [[3, 4, 12]] * 2)
+        self.assertEqual((got.usage.prompt_tokens, got.data[1].index), (5, 1))
+        numbers = client.embeddings.create(model="a", input=[1, 2], encoding_format="float", dimensions=2)
+        self.assertEqual(numbers.data[0].embedding, [0.6, 0.8])
+        with self.assertRaises(openai.BadRequestError):
+            client.embeddings.create(model="a", input="x", dimensions=4)
+
+    def test_counts_of_tokens(self):
+        more = {k: v for k, v in Messages.request.items() if k != "max_tokens"}
+        self.assertEqual(client_of_anthropic().messages.count_tokens(**more).input_tokens, 17)
 
 
 if __name__ == "__main__":
