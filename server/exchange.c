@@ -101,10 +101,7 @@ static int on_head(Conn *c, void *user) {
         return 503;
     }
     x->route = a->route_of(h->path, &x->format);
-    if (x->format != NULL)
-        x->label = x->format->path;
-    else if (x->route != NULL)
-        x->label = x->route->path;
+    if (x->route != NULL) x->label = x->route->path != NULL ? x->route->path : x->format->path;
     int status = guard_check(&a->guard, h, &error);
     if (status == 0) {
         add_cors(a, c);

@@ -3,10 +3,17 @@
 
 #include "server/work/formats.h"
 #include "server/work/graph.h"
+#include "server/work/info.h"
+#include "server/work/plain.h"
 
+#include <event2/http.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define MODEL_PATH "/v1/models/"
+#define COUNT_PATH "/v1/messages/count_tokens"
 
 static void answer_json(Conn *c, int status, json_t *o) {
     char *text = o != NULL ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -24,7 +31,40 @@ static void answer_health(App *a, Conn *c) {
     answer_json(c, strcmp(health, "ok") == 0 ? 200 : 503, json_pack("{s:s}", "status", health));
 }
 
-static void answer_models(App *a, Conn *c) { answer_json(c, 200, work_model_list(&a->work)); }
+/* Answers with JSON that a function of info.h has written. */
+static void give(Conn *c, Bytes *out) {
+    if (out->failed)
+        conn_answer(c, 503, NULL, NULL, 0);
+    else
+        conn_answer(c, 200, "application/json", out->p, out->n);
+    bytes_free(out);
+}
+
+static void answer_models(App *a, Conn *c) {
+    Bytes out = {0};
+    info_models(&a->work, &out);
+    give(c, &out);
+}
+
+static void answer_model(App *a, Conn *c) {
+    Bytes    out = {0};
+    ApiError error;
+    char    *name = evhttp_uridecode(conn_head(c)->path + strlen(MODEL_PATH), 0, NULL);
+    if (name != NULL && info_model(&a->work, name, &out)) {
+        give(c, &out);
+    } else {
+        (void)http_refuse(&error, 404, "invalid_request_error", "model_not_found", "There is no model %.100s.",
+                          name != NULL ? name : "");
+        exchange_refuse(c, &error);
+    }
+    free(name);
+}
+
+static void answer_tags(App *a, Conn *c) {
+    Bytes out = {0};
+    info_tags(&a->work, &out);
+    give(c, &out);
+}
 
 /* Bytes of memory that the process has, from /proc. */
 static double resident_bytes(void) {
@@ -67,12 +107,21 @@ static const Route routes[] = {
     {.path = "/health",        .open = true,             .answer = answer_health},
     {.path = "/metrics",       .answer = answer_metrics},
     {.path = "/v1/models", .answer = answer_models                        },
-    {.path = "/graph",            .job = &graph_job,                                    .slow = true                       },
+    {.path = "/v1/embeddings",  .post = true,                          .job = &embeddings_job                       },
+    {.path = COUNT_PATH,       .post = true,                               .job = &count_job},
+    {.path = "/tokenize",    .post = true,                            .job = &tokenize_job},
+    {.path = "/detokenize",  .post = true,                          .job = &detokenize_job     },
+    {.path = "/api/tags",                        .answer = answer_tags                             },
+    {.path = "/api/show",                        .post = true,                                 .job = &show_job                    },
+    {.path = "/graph",                        .job = &graph_job,                                                 .slow = true},
 };
 
 const Route *route_of(const char *path, const ApiFormat **format) {
-    *format = api_format_of(path);
+    static const Route model_route = {.path = "/v1/models/NAME", .answer = answer_model};
+    *format                        = api_format_of(path);
     if (*format != NULL) return &format_route;
+    if (strncmp(path, MODEL_PATH, strlen(MODEL_PATH)) == 0) return &model_route;
+    if (strcmp(path, COUNT_PATH) == 0) *format = api_format_of("/v1/messages"); /* of its errors */
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
         if (strcmp(routes[i].path, path) == 0) return &routes[i];
     return NULL;

@@ -201,4 +201,11 @@ static void prepare(Job *j) {
         work_submit(j);
 }
 
+RpStatus formats_count(Job *j, int32_t *n) {
+    if (j->model->engine == NULL) return rp_fail(RP_E_UNSUPPORTED, "the model %.100s makes no text", j->model->name);
+    RP_TRY(make_all(j));
+    *n = (int32_t)j->choices[0].n_prompt;
+    return RP_OK;
+}
+
 const JobType format_job = {.prepare = prepare, .generates = true};

@@ -6,4 +6,7 @@
 
 extern const JobType format_job;
 
+/* Tokens of the prompt of a chat that is parsed, and whose model is there. */
+RP_NODISCARD RpStatus formats_count(Job *j, int32_t *n);
+
 #endif

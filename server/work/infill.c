@@ -45,6 +45,11 @@ static RpStatus put_extra(const RpModel *m, const json_t *extra, RpTokenList *ou
     return file >= 0 ? put_part(m, file, "filename\n", out) : RP_OK;
 }
 
+bool infill_is_known(const RpModel *m) {
+    return fim_token(m, "fim_pre", "prefix") >= 0 && fim_token(m, "fim_suf", "suffix") >= 0 &&
+           fim_token(m, "fim_mid", "middle") >= 0;
+}
+
 RpStatus infill_tokenize(const RpModel *m, const json_t *request, RpTokenList *out) {
     const RpTokenizer *tk  = rp_model_tokenizer(m);
     const int32_t      pre = fim_token(m, "fim_pre", "prefix"), suf = fim_token(m, "fim_suf", "suffix");

@@ -14,4 +14,7 @@
  * by the FIM tokens of the file. RP_E_UNSUPPORTED: it has none. */
 RP_NODISCARD RpStatus infill_tokenize(const RpModel *m, const json_t *request, RpTokenList *out);
 
+/* True if the file has the FIM tokens. */
+bool infill_is_known(const RpModel *m);
+
 #endif

@@ -107,6 +107,23 @@ void job_finish(Job *j, int status, const char *content_type) {
     job_end(j);
 }
 
+void job_give(Job *j, Bytes *json) {
+    if (json->failed) {
+        bytes_free(json);
+        job_fail_status(j, rp_fail(RP_E_NOMEM, "out of memory for an answer"));
+        return;
+    }
+    pthread_mutex_lock(&j->lock);
+    if (!j->done) {
+        bytes_free(&j->out);
+        j->out = *json;
+        *json  = (Bytes){0};
+    }
+    pthread_mutex_unlock(&j->lock);
+    bytes_free(json);
+    job_finish(j, 200, "application/json");
+}
+
 void api_error_of(RpStatus st, ApiError *error) {
     const char *text = rp_last_error();
     switch (st) {
@@ -148,6 +165,7 @@ void job_end(Job *j) {
     pthread_mutex_unlock(&j->lock);
     if (j->counted) atomic_fetch_sub(&j->model->n_choices, j->n_choices);
     free_choices(j);
+    if (j->type->release != NULL) j->type->release(j);
     rp_grammar_free(j->grammar);
     free(j->chat_text);
     api_request_free(&j->request);

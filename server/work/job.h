@@ -41,7 +41,8 @@ typedef struct JobType {
     void (*prepare)(Job *j);
     /* Runs on the worker of a model that is no engine; ends with job_fail or job_finish. */
     void (*run)(Job *j);
-    bool generates; /* the worker gives it to an engine */
+    void (*release)(Job *j); /* or NULL: frees Job.data */
+    bool generates;          /* the worker gives it to an engine */
 } JobType;
 
 struct Job {
@@ -69,6 +70,7 @@ struct Job {
     Choice    *choices;
     int        n_choices, n_ended;
     int32_t    n_prompt, n_cached, n_generated;
+    void      *data; /* of the type */
 
     pthread_mutex_t lock; /* { */
     Bytes           out;
@@ -91,6 +93,9 @@ void job_error(Job *j, const ApiError *error);
 /* Both end the job: its reference of the threads is released. */
 void job_fail(Job *j, const ApiError *error);
 void job_finish(Job *j, int status, const char *content_type); /* the body is in Job.out */
+
+/* job_finish with status 200 and JSON, which it takes; an error if an allocation for it has failed. */
+void job_give(Job *j, Bytes *json);
 
 /* True if the client does not want the job any more: it is ended. */
 bool job_fail_cancelled(Job *j);

@@ -1,7 +1,7 @@
 /* models.c - the models of the server by name, and which of them are loaded. */
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/work/work.h"
+#include "server/work/info.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,6 +91,7 @@ void work_free_models(Work *w) {
         free(w->models[i].name);
         free(w->models[i].path);
         free(w->models[i].live);
+        info_free(&w->models[i]);
     }
     free(w->models);
 }

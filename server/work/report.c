@@ -1,24 +1,7 @@
-/* report.c - the models as other programs see them: lists and metrics. */
+/* report.c - metrics of models, and the check of their files. */
 #include "server/work/work.h"
 
 #include <stdio.h>
-
-json_t *work_model_list(Work *w) {
-    json_t *list = json_array();
-    pthread_mutex_lock(&w->lock);
-    for (int i = 0; i < w->n_models; i++) {
-        const Model *m = &w->models[i];
-        if (json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s, s:b}", "id", m->name, "object", "model",
-                                                  "created", (json_int_t)m->created, "owned_by", "reprise", "loaded",
-                                                  m->state == MODEL_READY)) != 0) {
-            json_decref(list);
-            list = NULL;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&w->lock);
-    return list != NULL ? json_pack("{s:s, s:o}", "object", "list", "data", list) : NULL;
-}
 
 typedef double Value(const Model *m);
 

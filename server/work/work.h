@@ -32,6 +32,8 @@ typedef struct WrittenCall {
     char                id[64], text[]; /* n bytes */
 } WrittenCall;
 
+typedef struct ModelInfo ModelInfo; /* info.c */
+
 struct Model {
     Work *work;
     char *name, *path;
@@ -45,6 +47,7 @@ struct Model {
     RpEngineStats  stats, before; /* before: sums of earlier loads */
     size_t         n_live_seen;   /* replies that the engine had when `stats` was taken */
     char           error[512];    /* of the latest load; "": it has not failed */
+    ModelInfo     *info;          /* NULL until it is loaded first; stays then */
     pthread_cond_t some;
     pthread_t      thread;
     bool           joinable, was_ready;
@@ -53,8 +56,8 @@ struct Model {
     RpModel        *model;
     RpChatTemplate *chat; /* or NULL: the model cannot chat */
     char            no_chat[512];
-    bool            reasons; /* replies can have reasoning */
-    RpToolCallLog  *log;     /* of the lane that prepares */
+    bool            reasons, calls_tools; /* replies can have reasoning, and calls */
+    RpToolCallLog  *log;                  /* of the lane that prepares */
     pthread_mutex_t calls_lock;
     WrittenCall    *calls; /* for the log, the latest first */
     RpGrammarVocab *vocab; /* or NULL */
@@ -124,8 +127,7 @@ void queue_put(JobQueue *q, Job *j);
 Job *queue_take(JobQueue *q);
 
 /* report.c */
-void    work_metrics(Work *w, Bytes *out);
-json_t *work_model_list(Work *w); /* the answer of /v1/models */
+void work_metrics(Work *w, Bytes *out);
 
 /* Opens a model and plans its engine, without allocating it. */
 RP_NODISCARD RpStatus work_check_model(Model *m);

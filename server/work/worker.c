@@ -1,7 +1,7 @@
 /* worker.c - the thread of a model: loads it, runs its jobs, and unloads it. */
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/work/work.h"
+#include "server/work/info.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +42,7 @@ static RpStatus load(Model *m) {
         rp_reply_format_detect(source.ptr, source.len, &format);
     m->reasons = (format.reasoning != NULL && strcmp(format.reasoning, "none") != 0) ||
                  (format.calls != NULL && strcmp(format.calls, "harmony") == 0);
+    m->calls_tools = m->chat != NULL && format.calls != NULL && strcmp(format.calls, "none") != 0;
     RP_TRY(rp_tool_call_log_new(0, &m->log));
     RP_TRY(rp_grammar_vocab_new(tk, &m->vocab));
     return open_engine(m);
@@ -165,6 +166,7 @@ void *worker_main(void *user) {
     do {
         since             = http_now();
         const RpStatus st = load(m);
+        if (st == RP_OK) info_keep(m);
         publish(m, st, http_now() - since);
         if (st == RP_OK) serve(m);
     } while (stopped(m, since));

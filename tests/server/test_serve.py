@@ -186,7 +186,7 @@ class Operation(unittest.TestCase):
             os.symlink(os.path.join(SOURCE, "tests/golden/embed/bert-f32.gguf"), os.path.join(folder, "bert.gguf"))
             open(os.path.join(folder, "broken.gguf"), "w").close()
             with Server("--models-dir", folder, "--memory", "16", "--alias", "first") as s:
-                loaded = lambda: {m["id"] for m in s.get("/v1/models").json["data"] if m["loaded"]}
+                loaded = lambda: {k.split(chr(34))[1] for k, v in s.metrics().items() if k.startswith("reprise_model_loaded") and v}
                 self.assertEqual(loaded(), {"first"})
                 want = text_of(s.complete(seed=1, **SAMPLED))
                 for name in ("a", "b", "a"):  # 16 MiB have room for one

@@ -1,0 +1,16 @@
+/* info.h - what is said of models to clients: as much as is known of a file that was not opened yet. */
+#ifndef SERVER_WORK_INFO_H
+#define SERVER_WORK_INFO_H
+
+#include "server/work/work.h"
+
+/* Describes a model that is loaded, for as long as the server runs. */
+void info_keep(Model *m);
+void info_free(Model *m);
+
+void info_models(Work *w, Bytes *out);                                  /* /v1/models */
+bool info_model(Work *w, const char *name, Bytes *out);                 /* /v1/models/NAME; false: there is none */
+void info_tags(Work *w, Bytes *out);                                    /* /api/tags */
+bool info_show(Work *w, const char *name, Bytes *out, ApiError *error); /* /api/show */
+
+#endif

@@ -1,0 +1,168 @@
+"""Chats, embeddings and tokens of `reprise serve`, compared with what the commands of the program print."""
+
+import concurrent.futures
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from server import DEMO, PROGRAM, SOURCE, Server, generate, main, wait_until
+
+TEMPLATE = """{% for t in tools or [] %}({{ t.function.name }}){% endfor %}{% for m in messages -%}
+<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}{# </think> #}
+"""
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi there"}]
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+                                                                       "additionalProperties": False}}}]
+BERT = os.path.join(SOURCE, "tests/golden/embed/bert-f32.gguf")
+SAMPLED = {"temperature": 0.8, "max_tokens": 12}
+
+
+def make_model(folder):
+    path = os.path.join(folder, "chat")
+    shutil.copytree(os.path.join(SOURCE, "tests/golden/hf_text"), path)
+    with open(os.path.join(path, "config.json")) as f:
+        config = json.load(f)
+    config["max_position_embeddings"] = 1024
+    with open(os.path.join(path, "config.json"), "w") as f:
+        json.dump(config, f)
+    with open(os.path.join(path, "chat_template.jinja"), "w") as f:
+        f.write(TEMPLATE)
+    return path
+
+
+def program(*args):
+    p = subprocess.run([PROGRAM, *args], capture_output=True, check=True, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+    return p.stdout.decode()
+
+
+class Paths(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = make_model(cls.folder.name)
+        for name, source in (("bert", BERT), ("rank", BERT.replace("f32", "rank")), ("demo", DEMO)):
+            os.symlink(source, os.path.join(cls.folder.name, name + ".gguf"))
+        cls.context = Server("--models-dir", cls.folder.name, "--parallel", "8", model=cls.model)
+        cls.s = cls.context.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.context.__exit__(None, None, None)
+        cls.folder.cleanup()
+
+    def chat(self, **more):
+        r = self.s.post("/v1/chat/completions", {"messages": MESSAGES, **more})
+        self.assertEqual(r.status, 200, r)
+        return r.json
+
+    def by_the_program(self, seed):
+        path = os.path.join(self.folder.name, "messages.json")
+        with open(path, "w") as f:
+            json.dump(MESSAGES, f)
+        return generate("--messages", path, "--temp", "0.8", "-n", "12", "-s", str(seed), model=self.model).rstrip("\n")
+
+    def test_chats_are_those_of_generate(self):
+        for seed in (1, 2):
+            want = self.by_the_program(seed)
+            answer = self.chat(seed=seed, **SAMPLED)
+            self.assertEqual(answer["choices"][0]["message"]["content"].rstrip("\n"), want)
+            pieces = [json.loads(e) for e in self.s.stream("/v1/chat/completions", {"messages": MESSAGES, "seed": seed, **SAMPLED}) if e != "[DONE]"]
+            self.assertEqual("".join(c["delta"].get("content") or "" for p in pieces for c in p["choices"]).rstrip("\n"), want)
+
+    def test_chats_beside_others(self):
+        ask = lambda seed: self.chat(seed=seed, **SAMPLED)["choices"][0]["message"]
+        alone = [ask(i) for i in range(16)]
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            self.assertEqual([m["content"] for m in pool.map(ask, range(16))], [m["content"] for m in alone])
+
+    def test_calls_are_held_and_come_back_as_written(self):
+        asked = {"tools": TOOLS, "temperature": 1.0, "seed": 3, "max_tokens": 200}
+        answer = self.chat(tool_choice="required", **asked)["choices"][0]
+        call = answer["message"]["tool_calls"][0]
+        self.assertEqual((answer["finish_reason"], call["function"]["name"]), ("tool_calls", "f"))
+        self.assertIsInstance(json.loads(call["function"]["arguments"])["a"], int)
+        more = [*MESSAGES, answer["message"], {"role": "tool", "tool_call_id": call["id"], "content": "7"}]
+        r = self.s.post("/v1/chat/completions", {**asked, "messages": more, "max_tokens": 2}).json
+        self.assertGreater(r["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        one = self.chat(tool_choice="required", parallel_tool_calls=False, **asked)["choices"][0]
+        self.assertEqual((one["finish_reason"], len(one["message"]["tool_calls"])), ("tool_calls", 1))
+
+    def test_answers_by_a_schema(self):
+        schema = {"type": "object", "properties": {"x": {"enum": ["p", "q"]}}, "required": ["x"], "additionalProperties": False}
+        answer = self.chat(response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}, temperature=1.0, max_tokens=300)
+        self.assertIn(json.loads(answer["choices"][0]["message"]["content"]), ({"x": "p"}, {"x": "q"}))
+        r = self.s.post("/v1/completions", {"prompt": "a", "json_schema": {"enum": ["yes", "no"]}, "temperature": 1.0})
+        self.assertIn(r.json["choices"][0]["text"], ('"yes"', '"no"'))
+
+    def test_messages_and_responses(self):
+        body = {"messages": MESSAGES[1:], "system": "Be brief.", "max_tokens": 12, "temperature": 0.8}
+        r = self.s.post("/v1/messages", body)
+        self.assertEqual((r.status, r.json["type"], r.json["role"]), (200, "message", "assistant"), r)
+        count = self.s.post("/v1/messages/count_tokens", body)
+        self.assertEqual(count.json, {"input_tokens": self.chat(max_tokens=1)["usage"]["prompt_tokens"]}, count)
+        self.assertEqual(self.s.post("/v1/messages/count_tokens", {"messages": 1}).json["type"], "error")
+        r = self.s.post("/v1/responses", {"input": "Hi", "max_output_tokens": 5})
+        self.assertEqual((r.status, r.json["object"]), (200, "response"), r)
+        kinds = [json.loads(e)["type"] for e in self.s.stream("/v1/responses", {"input": "Hi", "max_output_tokens": 5})]
+        self.assertEqual((kinds[0], kinds[-1][:9]), ("response.created", "response."))
+        r = self.s.post("/infill", {"input_prefix": "a", "input_suffix": "b"})
+        self.assertEqual(r.status, 400, r)
+        self.assertIn("the model has no tokens for code in the middle of a file (fim_pre, fim_suf, fim_mid)", str(r.json))
+
+    def test_malformed_chats_are_refused(self):
+        for messages in (None, [], "a", [{"role": "user"}], [{"role": "tool", "tool_call_id": "x", "content": "1"}], [{"role": "user", "content": 7}]):
+            r = self.s.post("/v1/chat/completions", {"messages": messages})
+            self.assertEqual(r.status, 400, r)
+        r = self.s.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 5000}]})
+        self.assertEqual((r.status, r.json["error"]["code"]), (400, "context_length_exceeded"))
+
+    def test_embeddings_are_those_of_embed(self):
+        texts = ["abc", "a b c!", "hello"]
+        want = [json.loads(program("embed", BERT, "-p", t, "--format", "json"))["embeddings"][0] for t in texts]
+        r = self.s.post("/v1/embeddings", {"model": "bert", "input": texts})
+        self.assertEqual(r.status, 200, r)
+        for got, row in zip(r.json["data"], want):
+            self.assertTrue(all(abs(a - b) < 1e-6 for a, b in zip(got["embedding"], row)), (got, row))
+        self.assertEqual([d["index"] for d in r.json["data"]], [0, 1, 2])
+        for model, status in (("chat", 400), ("rank", 400), ("none", 404)):
+            self.assertEqual(self.s.post("/v1/embeddings", {"model": model, "input": "a"}).status, status, model)
+        r = self.s.post("/v1/embeddings", {"model": "bert", "input": [[1, 99999]]})
+        self.assertEqual(r.status, 400, r)
+        self.assertEqual(self.s.post("/v1/embeddings", {"model": "bert", "input": "word " * 1000}).status, 400)
+
+    def test_tokens(self):
+        ids = json.loads(program("tokenize", self.model, "-p", "Hi there", "--json"))
+        want = [t["id"] for t in ids]
+        got = self.s.post("/tokenize", {"content": "Hi there", "add_special": True}).json["tokens"]
+        self.assertEqual(got, want)
+        self.assertEqual(self.s.post("/detokenize", {"tokens": got}).json["content"], "Hi there")
+        self.assertEqual(self.s.post("/tokenize", {"content": 1}).status, 400)
+
+    def test_what_is_said_of_models(self):
+        listed = self.s.get("/v1/models").json["data"]
+        self.assertEqual([m["id"] for m in listed], ["chat", "bert", "demo", "rank"])
+        self.assertEqual(listed[0]["meta"]["n_ctx"], 1024)
+        self.assertEqual(self.s.get("/v1/models/chat").json, listed[0])
+        self.assertEqual(self.s.get("/v1/models/other").status, 404)
+        self.assertEqual([m["name"] for m in self.s.get("/api/tags").json["models"]], ["chat", "bert", "demo", "rank"])
+        show = self.s.post("/api/show", {"model": "chat"}).json
+        self.assertEqual((show["template"], "tools" in show["capabilities"]), (TEMPLATE, True))
+        self.assertEqual(self.s.post("/api/show", {"model": "other"}).status, 404)
+
+    def test_clients_of_chats_that_leave_are_cancelled(self):
+        body = {"messages": MESSAGES, "ignore_eos": True, "n": 64, "temperature": 1.0}
+        for stream in (True, False):
+            c = self.s.begin({**body, "stream": stream}, "/v1/chat/completions")
+            wait_until(lambda: self.s.metric("replies_running") > 0, "it runs")
+            c.close()
+            wait_until(self.s.is_idle, "it is cancelled")
+
+
+if __name__ == "__main__":
+    main()
