@@ -103,18 +103,20 @@ static void answer_metrics(App *a, Conn *c) {
 
 static const Route format_route = {.post = true, .job = &format_job};
 
+/* clang-format off */
 static const Route routes[] = {
-    {.path = "/health",        .open = true,             .answer = answer_health},
-    {.path = "/metrics",       .answer = answer_metrics},
-    {.path = "/v1/models", .answer = answer_models                        },
-    {.path = "/v1/embeddings",  .post = true,                          .job = &embeddings_job                       },
-    {.path = COUNT_PATH,       .post = true,                               .job = &count_job},
-    {.path = "/tokenize",    .post = true,                            .job = &tokenize_job},
-    {.path = "/detokenize",  .post = true,                          .job = &detokenize_job     },
-    {.path = "/api/tags",                        .answer = answer_tags                             },
-    {.path = "/api/show",                        .post = true,                                 .job = &show_job                    },
-    {.path = "/graph",                        .job = &graph_job,                                                 .slow = true},
+    {.path = "/health", .open = true, .answer = answer_health},
+    {.path = "/metrics", .answer = answer_metrics},
+    {.path = "/v1/models", .answer = answer_models},
+    {.path = "/v1/embeddings", .post = true, .job = &embeddings_job},
+    {.path = COUNT_PATH, .post = true, .job = &count_job},
+    {.path = "/tokenize", .post = true, .job = &tokenize_job},
+    {.path = "/detokenize", .post = true, .job = &detokenize_job},
+    {.path = "/api/tags", .answer = answer_tags},
+    {.path = "/api/show", .post = true, .job = &show_job},
+    {.path = "/graph", .job = &graph_job, .slow = true},
 };
+/* clang-format on */
 
 const Route *route_of(const char *path, const ApiFormat **format) {
     static const Route model_route = {.path = "/v1/models/NAME", .answer = answer_model};
