@@ -79,20 +79,24 @@ static void put_double(Bytes *out, double x) {
     bytes_text(out, text);
 }
 
+/* The part of a format in front of the next %, with its quotes. Returns its length. */
+static size_t put_plain(Bytes *out, const char *format) {
+    const size_t n = strcspn(format, "%");
+    bytes_put(out, format, n);
+    if (out->failed) return n;
+    for (char *c = out->p + out->n - n; c < out->p + out->n; c++)
+        if (*c == '\'') *c = '"';
+    return n;
+}
+
 void json_put(Bytes *out, const char *format, ...) {
     char        text[24];
     const char *p;
     va_list     args;
     va_start(args, format);
     for (const char *f = format; *f != '\0'; f++) {
-        const size_t plain = strcspn(f, "%'");
-        bytes_put(out, f, plain);
-        f += plain;
+        f += put_plain(out, f);
         if (*f == '\0') break;
-        if (*f == '\'') {
-            bytes_text(out, "\"");
-            continue;
-        }
         switch (*++f) {
         case 's':
             p = va_arg(args, const char *);
