@@ -23,6 +23,7 @@ limits() { # target: its options
     formats) echo "-max_len=4000 -dict=tests/fuzz/formats.dict" ;;
     template) echo "-max_len=8000 -dict=tests/fuzz/template.dict" ;;
     grammar) echo "-max_len=600 -dict=tests/fuzz/grammar.dict" ;;
+    http) echo "-max_len=600 -dict=tests/fuzz/http.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
     log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
     texts | bpe | reply) echo "-max_len=600" ;;
