@@ -70,7 +70,7 @@ static bool read_parameters(const json_t *body, RpSamplerParams *p, ApiError *e)
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
         char *const place = (char *)p + parameters[i].at;
         int64_t     whole = INT64_MIN;
-        double      x     = NAN;
+        double      x     = (double)NAN;
         if (parameters[i].whole) {
             if (!api_read_whole(body, "", parameters[i].name, (int64_t)parameters[i].low, (int64_t)parameters[i].high,
                                 &whole, e))
@@ -128,7 +128,7 @@ static bool read_bias(const json_t *body, ApiRequest *r, ApiError *e) {
     }
     if (json_is_object(all)) json_object_foreach(some, id, value) {
             double bias = 0;
-            if (!api_read_number(all, "logit_bias", id, -FLT_MAX, FLT_MAX, &bias, e) ||
+            if (!api_read_number(all, "logit_bias", id, -(double)FLT_MAX, (double)FLT_MAX, &bias, e) ||
                 !read_biased(id, bias, "logit_bias", next++, e))
                 return false;
         }
