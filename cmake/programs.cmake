@@ -3,6 +3,8 @@
 file(GLOB server_sources CONFIGURE_DEPENDS server/*.c server/*/*.c)
 add_library(rp_server STATIC ${server_sources})
 target_link_libraries(rp_server PUBLIC rp_flags rp_jansson rp_event)
+include(cmake/page.cmake)
+rp_embed_page(rp_server)
 
 file(GLOB cli_sources CONFIGURE_DEPENDS cli/*.c cli/*/*.c)
 add_executable(reprise_cli ${cli_sources})

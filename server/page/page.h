@@ -1,0 +1,18 @@
+/* page.h - the files of the chat page, which are part of the program (cmake/page.cmake). */
+#ifndef SERVER_PAGE_PAGE_H
+#define SERVER_PAGE_PAGE_H
+
+#include <stddef.h>
+
+typedef struct PageFile {
+    const char          *path; /* what a request asks for: "/" is page.html, all others "/" and the name of the file */
+    const char          *type; /* the value of Content-Type */
+    const unsigned char *bytes;
+    size_t               n_bytes;
+} PageFile;
+
+/* Every file. The last entry has path NULL. The page needs no other source than these: its policy can be
+ * "default-src 'self'". */
+extern const PageFile server_page_files[];
+
+#endif
