@@ -41,8 +41,9 @@ if [ -z "$quick" ]; then
     aarch64=1
     { (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; } || aarch64=
     need clang libclang-rt-14-dev lld
-    # The tests of a binding whose toolchain is missing are skipped.
+    # The tests of a binding whose toolchain is missing are skipped, and those of the chat page without a browser.
     (need cargo rustc golang-go) || true
+    (need chromium chromium-driver python3-selenium) || true
 fi
 
 # The simulated device needs only the headers of the CUDA toolkit.
