@@ -128,7 +128,7 @@ static bool read_bias(const json_t *body, ApiRequest *r, ApiError *e) {
     }
     if (json_is_object(all)) json_object_foreach(some, id, value) {
             double bias = 0;
-            if (!api_read_number(all, "logit_bias", id, -(double)FLT_MAX, (double)FLT_MAX, &bias, e) ||
+            if (!api_read_number(all, "logit_bias", id, -1e30, 1e30, &bias, e) ||
                 !read_biased(id, bias, "logit_bias", next++, e))
                 return false;
         }

@@ -16,6 +16,8 @@ static void open_vocabulary(void) {
 
 static void close_vocabulary(void) { rp_tokenizer_free(vocabulary), rp_gguf_close(file); }
 
+TestSuite(api_plain, .init = open_vocabulary, .fini = close_vocabulary);
+
 static json_t *body_of(const char *text) {
     json_t  *body = NULL;
     ApiError error;
@@ -85,7 +87,7 @@ Test(api_plain, ollama_lists_and_shows_models) {
     cr_expect_str_eq(name, "b");
     json_decref(body);
     body = body_of("{}");
-    cr_expect_not(api_show_parse(body, &name, &error));
+    cr_expect(!api_show_parse(body, &name, &error));
     cr_expect_str_eq(error.message, "model: must be a string that is not empty");
     json_decref(body);
 }
@@ -135,13 +137,13 @@ Test(api_plain, embeddings_of_wrong_bodies_are_refused) {
         ApiEmbeddingRequest r;
         ApiError            error = {0};
         json_t             *body  = body_of(cases[i].body);
-        cr_expect_not(api_embeddings_parse(body, 3, &r, &error), "case %zu", i);
+        cr_expect(!api_embeddings_parse(body, 3, &r, &error), "case %zu", i);
         cr_expect_str_eq(error.message, cases[i].text, "case %zu: %s", i, error.message);
         json_decref(body);
     }
 }
 
-Test(api_plain, texts_become_tokens_and_back, .init = open_vocabulary, .fini = close_vocabulary) {
+Test(api_plain, texts_become_tokens_and_back) {
     Bytes       out = {0};
     ApiError    error;
     RpTokenList ids = {0};
@@ -162,11 +164,11 @@ Test(api_plain, texts_become_tokens_and_back, .init = open_vocabulary, .fini = c
     cr_expect(strstr(out.p, "\"piece\":") != NULL, "%s", out.p);
     json_decref(body), bytes_free(&out), rp_token_list_free(&ids);
     body = body_of("{\"content\": 3}");
-    cr_expect_not(api_tokenize(body, vocabulary, &out, &error));
+    cr_expect(!api_tokenize(body, vocabulary, &out, &error));
     cr_expect_str_eq(error.message, "content: must be a string");
     json_decref(body);
     body = body_of("{\"tokens\": [1, 100000000]}");
-    cr_expect_not(api_detokenize(body, vocabulary, &out, &error));
+    cr_expect(!api_detokenize(body, vocabulary, &out, &error));
     cr_expect_str_eq(error.message, "tokens[1]: must be the id of a token");
     json_decref(body), bytes_free(&out);
 }
@@ -229,7 +231,7 @@ static size_t common(const char *a, const char *b) {
 
 /* Templates take what the formats make of requests of agents. The second prompt of a conversation begins with the first
  * one, up to what asks for the reply. */
-Test(api_plain, templates_take_requests_of_agents, .init = open_vocabulary, .fini = close_vocabulary) {
+Test(api_plain, templates_take_requests_of_agents) {
     static const char *const names[] = {"Qwen-Qwen3-0.6B",
                                         "Qwen3.5-4B",
                                         "Qwen3-Coder",
@@ -258,9 +260,7 @@ Test(api_plain, codex_sends_items_and_tools_of_its_own) {
     cr_expect_eq(json_array_size(json_object_get(chat, "tools")), 2);
     cr_expect(strncmp(text_at(chat, 0), "You are Codex", 13) == 0, "%s", text_at(chat, 0));
     cr_expect(strstr(text_at(chat, 0), "\n\n<permissions") != NULL, "%s", text_at(chat, 0));
-    open_vocabulary();
     free(prompt_of("Mistral-Small-3.2-24B-Instruct-2506", chat)); /* it wants users and assistants in turn */
-    close_vocabulary();
     json_decref(chat);
 }
 
