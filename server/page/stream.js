@@ -83,15 +83,16 @@ function addCalls(calls, pieces) {
   }
 }
 
-/** What the page shows under an answer. The time of the first token is that of the prompt: the rate leaves it out. */
-function statistics(usage, times) {
+/** What the page shows under an answer. The rate is that of the server, if it sends one. Else it is measured here, without
+ * the time of the first token, which is that of the prompt. */
+function statistics(usage, timings, times) {
   const seconds = (times.last - times.first) / 1000;
   const generated = usage.completion_tokens;
   return {
     prompt: usage.prompt_tokens,
     cached: usage.prompt_tokens_details?.cached_tokens ?? 0,
     generated,
-    rate: generated > 1 && seconds > 0 ? (generated - 1) / seconds : null,
+    rate: timings?.predicted_per_second ?? (generated > 1 && seconds > 0 ? (generated - 1) / seconds : null),
     first: (times.first - times.begin) / 1000,
   };
 }
@@ -111,6 +112,7 @@ function addDelta(answer, delta) {
  * Throws an ApiError, or an AbortError after signal.abort(); what came before stays in the answer. */
 export async function streamAnswer(request, key, signal, answer, onChange) {
   const times = { begin: performance.now(), first: 0, last: 0 };
+  let timings = null;
   const body = JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } });
   const response = await ask("v1/chat/completions", { method: "POST", headers: headers(key), body, signal });
   try {
@@ -128,7 +130,8 @@ export async function streamAnswer(request, key, signal, answer, onChange) {
       }
       if (choice?.finish_reason) answer.finish = choice.finish_reason;
       if (event.model) answer.model = event.model;
-      if (event.usage) answer.statistics = statistics(event.usage, times);
+      timings = event.timings ?? timings;
+      if (event.usage) answer.statistics = statistics(event.usage, timings, times);
       onChange();
     }
   } catch (error) {

@@ -20,7 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "server/page"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
          ".svg": "image/svg+xml"}
-POLICY = "default-src 'self'"
+# Trusted types: an assignment to innerHTML throws.
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 HANG_S = 60
 CUT = object()
 DONE = b"data: [DONE]\n\n"

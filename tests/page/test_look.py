@@ -156,9 +156,13 @@ class Look(PageCase):
         self.assertEqual(origins, [self.server.url.rstrip("/")], "nothing comes from elsewhere")
         self.assertEqual(self.all("[style]:not(.actions)"), [], "no style attributes")
         self.assertEqual(self.js("return [...document.scripts].filter((e) => !e.src).length"), 0)
-        self.js("const e = document.createElement('script'); e.textContent = 'self.ran = 1'; document.body.append(e)")
-        self.assertIsNone(self.js("return self.ran"))
-        self.assertTrue(any("Content Security Policy" in line for line in self.complaints()), "a violation would be seen")
+        self.js("const e = document.createElement('script'); e.append('self.ran = 1'); document.body.append(e);"
+                "try { e.innerHTML = 'self.ran = 2'; } catch { self.refused = true; }")
+        self.assertEqual(self.js("return [self.ran ?? null, self.refused]"), [None, True])
+        self.js("document.body.setAttribute('style', 'color: red')")
+        seen = " ".join(self.complaints())
+        self.assertIn("TrustedHTML", seen, "a violation is seen")
+        self.assertIn("Content Security Policy", seen, "a violation is seen")
 
     def test_a_megabyte_leaves_the_page_usable(self):
         words = "Some **text** with `code` and [a link](https://x.org). " * 8

@@ -8,7 +8,7 @@ import pathlib
 import tempfile
 import threading
 
-from mock_server import CUT, DONE, PING, call, delta, failure, finish, plain, usage
+from mock_server import CUT, DONE, PING, call, chunk, delta, failure, finish, plain, usage
 from page_case import Keys, PageCase, main
 from test_look import Look  # noqa: F401, one process and one browser for all
 from test_markdown import Markdown  # noqa: F401
@@ -39,6 +39,12 @@ class Answers(PageCase):
         self.assertEqual(self.roles(), [("user", "Hi")])
         self.assertEqual({key: value for key, value in request.items() if key != "messages"},
                          {"model": "mock-8b", "stream": True, "stream_options": {"include_usage": True}})
+
+    def test_the_rate_is_that_of_the_server(self):
+        end = chunk([{"index": 0, "delta": {}, "finish_reason": "stop"}], timings={"predicted_per_second": 59.843})
+        self.server.answers = [[delta(content="A"), end, usage(3, 4), DONE]]
+        self.ask("Hi")
+        self.assertRegex(self.text(".counts"), r"^4 tokens · 59\.8 tok/s · prompt 3 · ")
 
     def test_events_may_come_in_pieces(self):
         stream = b"".join(plain("Grüße \U0001f44b")[:-1]).replace(b"\n", b"\r\n") + DONE
