@@ -23,6 +23,7 @@
     X(inspect)                                                                                                         \
     X(tokenize)                                                                                                        \
     X(bench)                                                                                                           \
+    X(bench_serve)                                                                                                     \
     X(sequences)                                                                                                       \
     X(launches)                                                                                                        \
     X(counts)                                                                                                          \

@@ -20,8 +20,8 @@ ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 
 # Names of values and of arguments in help texts that are no paths.
 NO_FILE_ARGUMENTS = {"PRESET", "SHELL"}
-NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST LIST MB MODE MS NAME ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX TEMPLATE TEXT "
-               "TOKEN TYPE WHEN".split())
+NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LIST MB MODE MS NAME ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX TEMPLATE TEXT "
+               "TOKEN TYPE URL WHEN".split())
 
 # Every option and argument whose value is a path: what it is given, and r: read, w: written. An option that is not here fails
 # the first test.
@@ -37,6 +37,7 @@ FILES = {
     "tokenize": [MODEL, ("--file", TEXT, "r")],
     "bench": [MODEL, LORA],
     "bench sequences": [MODEL, LORA],
+    "bench serve": [],
     "bench launches": [MODEL, LORA, ("--predict", TEXT, "r")],
     "bench counts": [MODEL],
     "bench machine": [("--file", TINY, "r")],
