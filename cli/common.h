@@ -19,6 +19,9 @@
 #define OPTION_QUIET(v) CLI_FLAG("quiet", 'q', v, "no progress line")
 #define OPTION_THREADS(v)                                                                                    \
     CLI_INT("threads", 't', v, "N", "worker threads; 0 (default): REPRISE_THREADS, or one per core", 0, 512)
+#define OPTION_REPACK(d, otherwise)                                                                          \
+    CLI_TEXT("repack", 0, (d).repack, "WHEN",                                                                \
+             "copy of the weights with interleaved rows for the CPU: on, off or auto; default: REPRISE_REPACK or " otherwise)
 #define OPTIONS_DEVICE(d)                                                                                    \
     CLI_TEXT("device", 0, (d).name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
     CLI_TEXT("mode", 0, (d).mode, "MODE",                                                                    \
@@ -26,8 +29,7 @@
     CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU"),\
     CLI_FLAG("require-graph", 0, (d).require_graph,                                                          \
              "fail if a step cannot be captured, instead of running it eagerly"),                            \
-    CLI_TEXT("repack", 0, (d).repack, "WHEN",                                                                \
-             "copy of the weights with interleaved rows for the CPU: on, off or auto; default: REPRISE_REPACK"),\
+    OPTION_REPACK(d, "off"),                                                                                 \
     CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
 #define OPTION_LORA(v)                                                                                       \
     CLI_FILES(FILE_READ_SETTINGS, "lora", 0, v, "FILE[:SCALE]",                                                                 \

@@ -2,6 +2,8 @@
  * memory, so that a session's size is known before it is opened. */
 #include "model/runner.h"
 
+#include "reprise/options.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +31,12 @@ RpStatus rp_runner_check_lengths(const RpModel *m, int32_t *n_ctx, int32_t *pref
         return rp_fail(RP_E_ARG, "prefill chunks of %d tokens: must be from 1 to %d", *prefill_chunk, MAX_CHUNK);
     if (*prefill_chunk > *n_ctx) *prefill_chunk = *n_ctx;
     return RP_OK;
+}
+
+const char *rp_runner_repack(const char *given, const char *otherwise) {
+    if (given != NULL) return given;
+    const char *option = rp_option(RP_OPT_REPACK);
+    return option[0] != '\0' ? option : otherwise;
 }
 
 void rp_runner_close(Runner *r) {

@@ -64,6 +64,9 @@ bool rp_runner_is_filled(int32_t n, size_t left);
  * (I11). A chunk is not longer than the context. RP_E_ARG. */
 RP_NODISCARD RpStatus rp_runner_check_lengths(const RpModel *m, int32_t *n_ctx, int32_t *prefill_chunk);
 
+/* RpExecutorOptions.repack: the choice of the caller, else REPRISE_REPACK, else `otherwise`. */
+const char *rp_runner_repack(const char *given, const char *otherwise);
+
 /* Plan, then open. `m` and the executor that options->share names must outlive the runner; it owns all else.
  * Closing a zeroed runner is legal, as is closing one that failed to open. */
 RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelGraphOptions *o, const char *passes);

@@ -32,7 +32,7 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
                        rp_model_info(m)->arch);
     *w = *o;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
-    if (w->repack == NULL) w->repack = rp_option(RP_OPT_REPACK);
+    w->repack = rp_runner_repack(w->repack, "off");
     return rp_runner_check_lengths(m, &w->n_ctx, &w->prefill_chunk);
 }
 

@@ -140,6 +140,7 @@ static int run(void) {
                                .n_threads   = args.threads,
                                .passes      = args.passes,
                                .kv_type     = kv,
+                               .repack      = args.device.repack,
                                .step_tokens = 256};
     if (st == RP_OK) st = rp_engine_open(m, &o, &e);
     if (st == RP_OK) st = bench(e, samplers);
@@ -152,6 +153,7 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     OPTION_THREADS(args.threads),
+    OPTION_REPACK(args.device, "auto"),
     OPTION_LORA(args.device.adapters),
     CLI_INT("sequences", 's', args.sequences, "N", "replies at the same time: 1, 2, 4, ... to N, default 8", 1, MOST),
     CLI_INT("prompt", 'p', args.prompt, "N", "tokens of each prompt, default 128", 1, 1 << 24),

@@ -49,9 +49,9 @@ extern "C" {
       "GPU too) or off")                                                                                               \
     X(CODE_CACHE_MB, "REPRISE_CODE_CACHE_MB", "256",                                                                   \
       "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")                                  \
-    X(REPACK, "REPRISE_REPACK", "off",                                                                                 \
+    X(REPACK, "REPRISE_REPACK", "",                                                                                    \
       "copy of the weights with interleaved rows for the CPU, made at open: on, off or auto (if it is faster and "     \
-      "fits)")
+      "fits); default: auto in an engine, which runs many requests at a time, else off")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

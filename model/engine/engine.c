@@ -26,7 +26,6 @@ static RpStatus check_options(const RpModel *m, RpEngineOptions *o) {
     if (o->block == 0) o->block = DEFAULT_BLOCK;
     if (o->step_tokens == 0) o->step_tokens = DEFAULT_STEP;
     if (o->passes == NULL) o->passes = rp_option(RP_OPT_PASSES);
-    if (o->repack == NULL) o->repack = rp_option(RP_OPT_REPACK);
     RP_TRY(in_range("n_ctx", o->n_ctx, 1, n_train));
     RP_TRY(in_range("n_seq", o->n_seq, 1, MAX_SEQ));
     RP_TRY(in_range("step_tokens", o->step_tokens, o->n_seq, MAX_STEP));
@@ -139,9 +138,8 @@ static RpStatus check_memory(const RpEngine *e) {
 
 /* The longest runner allocates the arena, which all others share. */
 static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
-    RpExecutorOptions o = {.n_threads = given->n_threads,
-                           .device    = "cpu",
-                           .repack    = given->repack != NULL ? given->repack : rp_option(RP_OPT_REPACK)};
+    RpExecutorOptions o = {
+        .n_threads = given->n_threads, .device = "cpu", .repack = rp_runner_repack(given->repack, "auto")};
     for (int i = e->n_runners - 1; i >= 0; i--) {
         o.share = i < e->n_runners - 1 ? e->runners[e->n_runners - 1].executor : NULL;
         RP_TRY(rp_runner_open(&e->runners[i], e->model, &o));

@@ -372,6 +372,28 @@ Test(engine_requests, a_higher_priority_goes_first_and_nobody_waits_without_a_bo
     cr_expect_gt(steps, 256);
 }
 
+/* "auto", the default, depends on a measurement. */
+Test(engine_requests, an_engine_repacks_the_weights_if_it_is_told_to) {
+    static const struct {
+        const char *option, *given;
+        bool        repacks;
+    } cases[] = {
+        {"off", NULL,  false},
+        {"on",  NULL,  true },
+        {"off", "on",  true },
+        {"on",  "off", false},
+    };
+    RpModel *m = golden_open_tiny("llama-mix-k");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RpEngine *e;
+        cr_assert_eq(setenv("REPRISE_REPACK", cases[i].option, 1), 0, CASE(i));
+        OK(rp_engine_open(m, &(RpEngineOptions){.n_ctx = 128, .n_seq = 2, .repack = cases[i].given}, &e));
+        cr_expect_eq(rp_engine_info(e).repack_bytes > 0, cases[i].repacks, CASE(i));
+        rp_engine_free(e);
+    }
+    rp_model_free(m);
+}
+
 Test(engine_requests, the_memory_is_known_before_and_the_second_prompt_is_found) {
     RpEngineMemory memory;
     uint64_t       ended[1];

@@ -76,6 +76,7 @@ class Engine(Handle):
     cache_tokens  positions of the KV cache; 0: of n_seq whole requests
     step_tokens   tokens of the longest step; 0: 256
     step_ms       while replies are running, prompts are cut so that a step takes no longer; 0: no limit
+    repack        copy the weights to a faster layout: "on", "off" or "auto"; None: REPRISE_REPACK or "auto"
     """
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seq: int = 0, cache_tokens: int = 0, block: int = 0,

@@ -68,7 +68,7 @@ class Session(Handle):
     kv_type        "f16" or "q8_0"
     device         "auto", "cpu", "cuda" or "cuda:N"; None: REPRISE_DEVICE
     count_experts  fill expert_counts
-    repack         copy the weights to a faster layout on the CPU: "on", "off" or "auto"; None: REPRISE_REPACK
+    repack         copy the weights to a faster layout on the CPU: "on", "off" or "auto"; None: REPRISE_REPACK or "off"
     progress       called with the number of kernels done and in all while kernels are compiled for a GPU
     """
 
