@@ -1,9 +1,10 @@
 /* products.c - the CPU's product of a matrix of each weight type and few columns, one thread: GB/s of weights that lie
  * in the L2 cache, and instructions for each byte of weights.
  *
- *     REPRISE_ISA=avx2 build/bench_products [--repack] [TYPE]
+ *     REPRISE_ISA=avx2 build/bench_products [--repack] [--memory] [TYPE]
  *
- * With --repack the weights are repacked copies (base/repack.h), of the types that have the layout.
+ * With --repack the weights are repacked copies (base/repack.h), of the types that have the layout. With --memory they
+ * are read from memory, and the first line has the GB/s at which a plain loop reads the same number of bytes.
  *
  *   instructions per byte = (count(32 rows) - count(16 rows)) / bytes of 16 rows
  *
@@ -23,12 +24,13 @@
 #include <unistd.h>
 
 /* N, COUNT_N: elements of a row, for the speed and for the count. BYTE: of all operands, normal in every type. */
-enum { N = 2048, COUNT_N = 1024, CACHE_BYTES = 384 * 1024, REPEATS = 60, ALIGN = 64, BYTE = 0x3c, OPERANDS = 5 };
+enum { N = 2048, COUNT_N = 1024, ALIGN = 64, BYTE = 0x3c, OPERANDS = 5 };
+enum { CACHE_BYTES = 384 * 1024, MEMORY_BYTES = 96 << 20, CACHE_REPEATS = 60, MEMORY_REPEATS = 7 };
 
 static const int64_t columns[] = {1, 2, 4, 8, 16};
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
-static bool repacked; /* --repack */
+static bool repacked, from_memory; /* --repack, --memory */
 
 typedef struct Product {
     char       *memory[OPERANDS]; /* weights, columns, results, shared and local memory */
@@ -91,20 +93,43 @@ static void multiply(Product *p) {
         }
 }
 
+/* Processor time, so that other programs cost little. */
 static double now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The best of REPEATS products. */
+static size_t weight_bytes(void) { return from_memory ? MEMORY_BYTES : CACHE_BYTES; }
+
+static int repeats(void) { return from_memory ? MEMORY_REPEATS : CACHE_REPEATS; }
+
+/* Reads words of memory: the best of several times. */
+static double plain_gb_s(void) {
+    enum { WAYS = 8 };
+    const size_t    n    = weight_bytes() / sizeof(uint64_t);
+    uint64_t *const from = aligned(n * sizeof *from);
+    double          best = 1e9;
+    for (int r = 0; r < repeats(); r++) {
+        uint64_t     sum[WAYS] = {0};
+        const double start     = now();
+        for (size_t i = 0; i + WAYS <= n; i += WAYS)
+            for (int k = 0; k < WAYS; k++) sum[k] ^= from[i + (size_t)k];
+        if (now() - start < best) best = now() - start;
+        for (int k = 0; k < WAYS; k++) __asm__ volatile("" : : "r"(sum[k]));
+    }
+    free(from);
+    return 1e-9 * (double)(n * sizeof *from) / best;
+}
+
+/* The best of several products. */
 static double gb_s(RpDtype dtype, int64_t n_cols) {
     const size_t  row  = rp_row_bytes(dtype, N);
-    const int64_t rows = (int64_t)(CACHE_BYTES / row) / 16 * 16; /* whole panels */
+    const int64_t rows = (int64_t)(weight_bytes() / row) / 16 * 16; /* whole panels */
     Product       p;
     double        best = 1e9;
     make(dtype, N, rows, n_cols, &p);
-    for (int i = 0; i < REPEATS; i++) {
+    for (int i = 0; i < repeats(); i++) {
         const double start = now();
         multiply(&p);
         if (now() - start < best) best = now() - start;
@@ -155,9 +180,18 @@ static bool is_listed(RpDtype dtype, const char *only) {
 }
 
 int main(int argc, char **argv) {
-    repacked         = argc > 1 && strcmp(argv[1], "--repack") == 0;
-    const char *only = argv[repacked ? 2 : 1];
-    printf("%s; GB/s and instructions per byte of weights\n%-7s", rp_cpu_isa_name(rp_cpu_isa()), "columns");
+    const char *only = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--repack") == 0)
+            repacked = true;
+        else if (strcmp(argv[i], "--memory") == 0)
+            from_memory = true;
+        else
+            only = argv[i];
+    }
+    printf("%s; GB/s and instructions per byte of weights", rp_cpu_isa_name(rp_cpu_isa()));
+    if (from_memory) printf("; a plain loop reads %.2f GB/s", plain_gb_s());
+    printf("\n%-7s", "columns");
     for (int i = 0; i < N_COLUMNS; i++) printf("%9d      ", (int)columns[i]);
     for (int type = RP_Q4_0; type < RP_DTYPE_COUNT; type++) {
         const RpDtype dtype = (RpDtype)type;
