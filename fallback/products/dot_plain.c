@@ -96,7 +96,7 @@ DotKernels rp_dot_kernels(void) {
 #if defined(__x86_64__)
     if (rp_cpu_isa() == RP_ISA_AVX512_VNNI)
         return (DotKernels){rp_pack_panel_avx512,   rp_tile_avx512,     rp_gemv_avx512,
-                            rp_unpack_panel_avx512, rp_repacked_avx512, 2 * RP_GROUP_COLS};
+                            rp_unpack_panel_avx512, rp_repacked_avx512, 4 * RP_GROUP_COLS};
     if (rp_cpu_isa() == RP_ISA_AVX2)
         return (DotKernels){rp_pack_panel_avx2,   rp_tile_avx2,     rp_gemv_avx2,
                             rp_unpack_panel_avx2, rp_repacked_avx2, RP_GROUP_COLS};

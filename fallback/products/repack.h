@@ -20,8 +20,10 @@
 /* X(ID, name): the types that have a repacked layout. */
 #define RP_REPACKED(X) X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q8_0, q8_0) X(Q4_K, q4_k) X(Q6_K, q6_k)
 
-/* Longer rows are not repacked: the packed column of a GEMV is on the stack. */
-enum { RP_REPACKED_MAX_N = 32768 };
+enum {
+    RP_REPACKED_MAX_N = 32768, /* longer rows are not repacked: the packed column of a GEMV is on the stack */
+    RP_FEW_COLS       = 4      /* columns of repacked rows that a kernel multiplies in one pass */
+};
 
 /* Quad k of 32 elements: the low nibbles of q[k] for k < 4, the high ones of q[k - 4] for others. */
 typedef struct RepackedQ4_0 {

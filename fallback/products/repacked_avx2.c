@@ -140,6 +140,10 @@ RP_REPACKED(X)
  * the sums, whose chains of additions would go through memory. */
 INLINE void in_memory(Header *h) { __asm__("" : "+m"(*h)); }
 
+/* Stores accumulators at once. gcc would carry them to their next use in registers, spill these, and store each sum
+ * twice. */
+INLINE void stored(float (*acc)[RP_PANEL_ROWS]) { __asm__("" : "+m"(*(float(*)[RP_GROUP_COLS][RP_PANEL_ROWS])acc)); }
+
 /* Keeps loads from p behind the code before. */
 INLINE const char *after(const char *p) {
     __asm__ volatile("" : "+r"(p));
@@ -254,6 +258,7 @@ INLINE void columns(const RepackedType *t, const char *blocks, const char *group
             if (t->subs == 1 && u + j >= n_subs) break;
             if (c == 0) rp_prefetch_subs(ahead, u + j, 1);
             add_sub(t, block, &h, step + j, j, x + c * t->form.sub_elems, scale, scale + all, n_cols, &accs->acc[j][c]);
+            stored(accs->acc[j]);
         }
     }
 }

@@ -142,9 +142,9 @@ INLINE void add_sub(const RepackedType *t, const char *block, const Header *h, i
     for (int c = 0; c < n_cols; c++) acc[c] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_scale[n_cols + c]), acc[c]);
 }
 
-/* All four accumulators of up to 4 columns stay in registers. */
-INLINE void columns(const RepackedType *t, const char *blocks, const char *group, int n_cols, int64_t n_subs,
-                    const PrefetchStream *ahead, TileAccs *accs) {
+/* Up to RP_FEW_COLS columns, whose four accumulators stay in registers. */
+INLINE void few_columns(const RepackedType *t, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                        const PrefetchStream *ahead, TileAccs *accs) {
     const size_t of_group = rp_group_sub_bytes(&t->form, n_cols);
     __m512       acc[RP_KSTEP_SUBS][RP_GROUP_COLS];
 #pragma GCC unroll 4
@@ -173,12 +173,35 @@ INLINE void columns(const RepackedType *t, const char *blocks, const char *group
     accs->empty = false;
 }
 
+/* The four accumulators of more columns would not fit in the registers beside their dot products. So the outer loop
+ * runs over them, and the weights of the slice come from L1 four times. */
+INLINE void many_columns(const RepackedType *t, const char *blocks, const char *group, int n_cols, int64_t n_subs,
+                         const PrefetchStream *ahead, TileAccs *accs) {
+    const size_t of_group = rp_group_sub_bytes(&t->form, n_cols);
+#pragma GCC unroll 4
+    for (int j = 0; j < RP_KSTEP_SUBS; j++) {
+        __m512 acc[RP_GROUP_COLS];
+#pragma GCC unroll 8
+        for (int c = 0; c < n_cols; c++) acc[c] = accs->empty ? _mm512_setzero_ps() : _mm512_load_ps(accs->acc[j][c]);
+        for (int64_t u = j; u < n_subs; u += RP_KSTEP_SUBS) {
+            const char *block = blocks + (size_t)(u / t->subs) * t->bytes;
+            Header      h;
+            rp_prefetch_subs(ahead, u, 1);
+            t->header(block, &h);
+            add_sub(t, block, &h, (int)(u % t->subs), j, group + (size_t)u * of_group, n_cols, acc);
+        }
+#pragma GCC unroll 8
+        for (int c = 0; c < n_cols; c++) _mm512_store_ps(accs->acc[j][c], acc[c]);
+    }
+    accs->empty = false;
+}
+
 /* Constant numbers of columns, so that the loops over columns unroll and their sums stay in registers. */
 INLINE void any_columns(const RepackedType *t, const char *blocks, const char *group, int n_cols, int64_t n_subs,
                         const PrefetchStream *ahead, TileAccs *accs) {
 #define COLUMNS(n)                                                                                                     \
     case n:                                                                                                            \
-        columns(t, blocks, group, n, n_subs, ahead, accs);                                                             \
+        (n <= RP_FEW_COLS ? few_columns : many_columns)(t, blocks, group, n, n_subs, ahead, accs);                     \
         break;
     switch (n_cols) {
         COLUMNS(1)

@@ -8,7 +8,7 @@
  *
  *     for block of panels: pack them; for group: for panel in block: tile = panel x group
  *
- * One column is a GEMV and needs no packing. Repacked weights (repack.h) need none for up to RP_GROUP_COLS columns,
+ * One column is a GEMV and needs no packing. Repacked weights (repack.h) need none for up to repacked_cols columns,
  * where the instruction set has a kernel for them. */
 #include "fallback/products/tiles.h"
 
@@ -20,7 +20,6 @@ enum {
     PANELS_BYTES   = 384 * 1024, /* of packed panels in one L2 block: leaves room in an L2 of 1 MiB or more */
     DIRECT_GROUPS  = 4,          /* most column groups that are multiplied slice by slice */
     SLICE_SUBS     = 16,         /* sub-blocks of a k-slice: whole blocks of every type, 10 KiB of panel */
-    FEW_COLS       = 4,          /* columns of repacked rows that a kernel multiplies in one pass */
     REPACKED_AHEAD = 8192,       /* bytes from what a kernel of repacked rows reads to what it prefetches */
     PANEL_COST     = 4           /* assumed cost of packing a panel, in columns multiplied by it */
 };
@@ -185,7 +184,7 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
 static void repacked_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
     const QuantForm *form   = rp_quant_form(work->dtype);
     const int64_t    groups = column_groups(work), n_subs = rp_n_subs(form, work->n);
-    const int64_t    step  = work->n_cols > FEW_COLS ? SLICE_SUBS : n_subs;
+    const int64_t    step  = work->n_cols > RP_FEW_COLS ? SLICE_SUBS : n_subs;
     const size_t     bytes = RP_PANEL_ROWS * work->stride;
     PrefetchStream   ahead = {panel_start(work, p) + REPACKED_AHEAD, bytes / (size_t)n_subs};
     TileAccs         accs[DIRECT_GROUPS];

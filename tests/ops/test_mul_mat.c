@@ -139,7 +139,8 @@ Test(mul_mat, repacked_rows_have_the_bits_of_the_file) {
         check_repacked(quant_types[i], 2048 + 2 * block, 112, 1); /* more panels than workers */
         check_repacked(quant_types[i], 2048 + 2 * block, 32, 8);
         check_repacked(quant_types[i], 1024, 32, 16);
-        check_repacked(quant_types[i], 512, 32, 35); /* too many columns for one pass */
+        check_repacked(quant_types[i], 3 * block, 32, 29); /* three groups of eight columns, and one of five */
+        check_repacked(quant_types[i], 512, 32, 35);       /* too many columns for one pass */
     }
     check_repacked(RP_Q6_K, RP_REPACKED_MAX_N, 16, 1);
     check_repacked(RP_Q4_0, RP_REPACKED_MAX_N, 16, 3);
