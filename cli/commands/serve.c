@@ -52,6 +52,8 @@ static RpStatus engine_options(RpEngineOptions *out) {
                              .device       = args.device.name,
                              .state_bytes  = (size_t)args.state_mb << 20,
                              .repack       = args.device.repack};
+    /* --memory does not count the copy. */
+    if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
     return cli_kv_type(args.kv, &out->kv_type);
 }
 
@@ -152,8 +154,7 @@ static const Option options[] = {
     CLI_FLAG("check", 0, args.check, "check options, keys and models, and exit"),
     OPTIONS_SAMPLING(args.sampler),
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "cpu; engines run there only"),
-    CLI_TEXT("repack", 0, args.device.repack, "WHEN",
-             "copy of the weights with interleaved rows for the CPU: on, off or auto; default: REPRISE_REPACK"),
+    OPTION_REPACK(args.device, "auto, with --memory off"),
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),
     OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),
