@@ -1,0 +1,76 @@
+"""`reprise serve` while its first, second, third, ... call for memory, files or threads fails (tests/cli/arm_faults.c), until the
+requests make no further call. A request gets its answer, an error, or a connection that closes, and the next ones get theirs.
+Calls inside the library do not count: tests/files/test_host_faults.c and tests/model/test_chat_faults.c have those."""
+
+import http.client
+import json
+import os
+import tempfile
+import unittest
+
+from server import FAULTS, TINY, Server, main, wait_until
+
+STEP = 1 if os.environ.get("REPRISE_TEST_EVERY_CALL") else 7  # beyond the first 40 calls, which are tried one by one
+ASK = {"prompt": "a", "max_tokens": 3, "seed": 1}
+# Calls that may fail unseen: a log line or a description is lost, a file that was only read is closed, a stop string is not kept.
+ANSWERS = [
+    ("GET", "/v1/models", None),
+    ("GET", "/metrics", None),
+    ("POST", "/v1/completions", {**ASK, "n": 2, "stop": ["zz", "yy"], "logprobs": 1}),
+    ("POST", "/v1/completions", {**ASK, "stream": True, "response_format": {"type": "json_object"}}),
+    ("POST", "/v1/completions", {"prompt": 5}),
+    ("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+    ("POST", "/tokenize", {"content": "abc"}),
+    ("POST", "/api/show", {"model": "llama-f32"}),
+    ("POST", "/v1/embeddings", {"input": "a"}),
+    ("GET", "/nothing", None),
+]
+
+
+class Faults(unittest.TestCase):
+    def ask_all(self, s):
+        """The statuses; 0: the connection was closed."""
+        statuses = []
+        for method, path, body in ANSWERS:
+            try:
+                r = s.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"} if body else {})
+                statuses.append(r.status)
+            except (OSError, http.client.HTTPException):
+                statuses.append(0)
+        return statuses
+
+    def test_each_call_fails_once(self):
+        if not FAULTS:
+            self.skipTest("there is no program whose calls fail")
+        k, call, usual, tried = 0, "", None, set()
+        with tempfile.TemporaryDirectory() as folder:
+            keys, failed = os.path.join(folder, "keys"), os.path.join(folder, "failed")
+            with open(keys, "w") as f:
+                f.write("test-key-of-a-client\n")
+            while call != "-" or k == 0:
+                env = {"REPRISE_TEST_FAIL": str(k), "REPRISE_TEST_FAILED": failed}
+                server, text = Server("--models-dir", os.path.dirname(TINY), model=TINY, program=FAULTS, env=env), ""
+                try:
+                    with server as s:
+                        statuses = self.ask_all(s)
+                        usual = usual or statuses
+                        self.assertTrue(all(got in (want, 0, 500, 503) for got, want in zip(statuses, usual)), (k, statuses, usual))
+                        again = self.ask_all(s)
+                        self.assertEqual(again, usual, (k, "the next requests"))
+                        text = s.text()
+                    self.assertEqual(s.process.returncode, 0, k)
+                except (AssertionError, OSError) as e:
+                    started = "exit 1" in str(e) or isinstance(e, ConnectionError) or "the model is loaded" in str(e)
+                    if not started or server.process.returncode != 1:
+                        raise
+                with open(failed) as f:  # written at the exit: there was no crash
+                    call = f.read()
+                tried.add(call)
+                k += 1 if k < 40 else STEP
+        print(f"up to {k} calls of {sorted(tried)}")
+        self.assertIn("malloc", tried)
+        self.assertIn("calloc", tried)
+
+
+if __name__ == "__main__":
+    main()
