@@ -45,7 +45,10 @@ static RpStatus make_inputs(Job *j, Embedding *e) {
     e->inputs      = calloc(n + 1, sizeof *e->inputs);
     e->rows        = calloc(n + 1, (size_t)rp_embedder_info(j->model->embedder).n_out * sizeof *e->rows);
     if (e->inputs == NULL || e->rows == NULL) return rp_fail(RP_E_NOMEM, "out of memory for embeddings");
-    for (; e->n < n; e->n++) RP_TRY(make_input(j, json_array_get(e->request.inputs, e->n), &e->inputs[e->n]));
+    for (size_t i = 0; i < n; i++) {
+        e->n++;
+        RP_TRY(make_input(j, json_array_get(e->request.inputs, i), &e->inputs[i]));
+    }
     return RP_OK;
 }
 
