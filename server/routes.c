@@ -1,6 +1,7 @@
 /* routes.c - the paths of the server that are no wire format, and who answers them. */
 #include "server/routes.h"
 
+#include "server/page/page.h"
 #include "server/work/formats.h"
 #include "server/work/graph.h"
 #include "server/work/info.h"
@@ -118,13 +119,34 @@ static const Route routes[] = {
 };
 /* clang-format on */
 
+/* The files of the chat page come from the program itself, and load nothing from elsewhere. */
+static void answer_page(App *a, Conn *c) {
+    (void)a;
+    conn_add_header(c, "Content-Security-Policy",
+                    "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'");
+    conn_add_header(c, "Referrer-Policy", "no-referrer");
+    conn_add_header(c, "Cache-Control", "no-cache");
+    for (const PageFile *f = server_page_files; f->path != NULL; f++)
+        if (strcmp(f->path, conn_head(c)->path) == 0) {
+            conn_answer(c, 200, f->type, f->bytes, f->n_bytes);
+            return;
+        }
+}
+
+static bool is_page(const char *path) {
+    for (const PageFile *f = server_page_files; f->path != NULL; f++)
+        if (strcmp(f->path, path) == 0) return true;
+    return false;
+}
+
 const Route *route_of(const char *path, const ApiFormat **format) {
     static const Route model_route = {.path = "/v1/models/NAME", .answer = answer_model};
+    static const Route page_route  = {.path = "/", .open = true, .answer = answer_page};
     *format                        = api_format_of(path);
     if (*format != NULL) return &format_route;
     if (strncmp(path, MODEL_PATH, strlen(MODEL_PATH)) == 0) return &model_route;
     if (strcmp(path, COUNT_PATH) == 0) *format = api_format_of("/v1/messages"); /* of its errors */
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
         if (strcmp(routes[i].path, path) == 0) return &routes[i];
-    return NULL;
+    return is_page(path) ? &page_route : NULL;
 }

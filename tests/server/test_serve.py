@@ -82,6 +82,16 @@ class Replies(unittest.TestCase):
         self.assertEqual(r.status, 400)
         self.assertIn("the model demo cannot chat", r.json["error"]["message"])
 
+    def test_the_page(self):
+        r = self.s.get("/")
+        self.assertEqual((r.status, r.headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertIn("default-src 'self'", r.headers["Content-Security-Policy"])
+        with open(os.path.join(SOURCE, "server/page/page.html"), "rb") as f:
+            self.assertEqual(r.body, f.read())
+        r = self.s.get("/page.css")
+        self.assertEqual((r.status, r.headers["Content-Type"]), (200, "text/css; charset=utf-8"))
+        self.assertEqual(self.s.get("/page.h").status, 404)
+
     def test_lists_health_metrics_and_graph(self):
         self.assertEqual(self.s.get("/health").json, {"status": "ok"})
         self.assertEqual([m["id"] for m in self.s.get("/v1/models").json["data"]], ["demo"])
