@@ -123,7 +123,8 @@ static const Route routes[] = {
 static void answer_page(App *a, Conn *c) {
     (void)a;
     conn_add_header(c, "Content-Security-Policy",
-                    "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'");
+                    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+                    "require-trusted-types-for 'script'");
     conn_add_header(c, "Referrer-Policy", "no-referrer");
     conn_add_header(c, "Cache-Control", "no-cache");
     for (const PageFile *f = server_page_files; f->path != NULL; f++)

@@ -12,7 +12,8 @@ typedef struct PageFile {
 } PageFile;
 
 /* Every file. The last entry has path NULL. The page needs no other source than these. It works with the policy
- *     default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script' */
+ *     default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';
+ *     require-trusted-types-for 'script' */
 extern const PageFile server_page_files[];
 
 #endif

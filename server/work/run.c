@@ -253,5 +253,9 @@ void run_step(Model *m) {
         return;
     }
     m->failed_steps = 0;
+    pthread_mutex_lock(&m->work->lock); /* who has an answer sees it in the metrics */
+    m->stats       = rp_engine_stats(m->engine);
+    m->n_live_seen = m->n_live;
+    pthread_mutex_unlock(&m->work->lock);
     while (rp_engine_poll(m->engine, &e)) take_event(m, &e);
 }
