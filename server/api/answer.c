@@ -75,8 +75,9 @@ static ApiBlock *find_call(ApiChoice *c, int32_t call) {
 }
 
 ApiBlock *api_collect(ApiAnswer *a, int choice, const RpReplyEvent *e, bool *fresh) {
-    ApiChoice       *c = &a->choices[choice];
-    ApiBlock        *b = find_call(c, e->call), *last = c->n_blocks > 0 ? &c->blocks[c->n_blocks - 1] : NULL;
+    ApiChoice       *c    = &a->choices[choice];
+    ApiBlock        *b    = e->call >= 0 ? find_call(c, e->call) : NULL;
+    ApiBlock        *last = c->n_blocks > 0 ? &c->blocks[c->n_blocks - 1] : NULL;
     RpReplyEventKind kind = e->kind == RP_REPLY_REASONING ? RP_REPLY_REASONING : RP_REPLY_TEXT;
     *fresh                = false;
     switch (e->kind) {

@@ -9,7 +9,7 @@
 enum { MAX_TOP_LOGPROBS = 20 };
 
 /* The call i of an assistant. */
-static bool read_call(json_t *message, const json_t *call, const char *at, ApiError *e) {
+static bool read_call(Chat *chat, json_t *message, const json_t *call, const char *at, ApiError *e) {
     const json_t *function = NULL, *given;
     const char   *id = "", *name, *type = "function", *text = "";
     char          place[API_PATH], *dumped = NULL;
@@ -31,13 +31,13 @@ static bool read_call(json_t *message, const json_t *call, const char *at, ApiEr
                !chat_check_arguments(text, place, "arguments", e)) {
         return false;
     }
-    const bool ok = chat_add_call(message, id, name, text);
+    const bool ok = chat_add_call(chat, message, id, name, text);
     free(dumped);
     return ok || api_no_memory(e);
 }
 
 /* What only an assistant's message has. */
-static bool read_assistant(json_t *message, const json_t *from, const char *at, ApiError *e) {
+static bool read_assistant(Chat *chat, json_t *message, const json_t *from, const char *at, ApiError *e) {
     const json_t *calls     = NULL, *call;
     const char   *reasoning = NULL;
     size_t        i;
@@ -51,7 +51,7 @@ static bool read_assistant(json_t *message, const json_t *from, const char *at, 
     if (reasoning != NULL && !api_set(message, "reasoning_content", json_string(reasoning))) return api_no_memory(e);
     json_array_foreach(calls, i, call) {
         api_path(place, at, "tool_calls", i);
-        if (!read_call(message, call, place, e)) return false;
+        if (!read_call(chat, message, call, place, e)) return false;
     }
     return true;
 }
@@ -67,7 +67,7 @@ static bool read_content(const json_t *from, const char *role, const char *at, B
     return !out->failed || api_no_memory(e);
 }
 
-static bool add_message(json_t *chat, const json_t *from, const char *role, const char *at, const char *text,
+static bool add_message(Chat *chat, const json_t *from, const char *role, const char *at, const char *text,
                         ApiError *e) {
     const char *name = NULL, *id = NULL;
     const bool  tool = strcmp(role, "tool") == 0;
@@ -79,12 +79,12 @@ static bool add_message(json_t *chat, const json_t *from, const char *role, cons
     if (message == NULL || (name != NULL && !api_set(message, "name", json_string(name))) ||
         (id != NULL && !api_set(message, "tool_call_id", json_string(id))))
         return api_no_memory(e);
-    if (strcmp(role, "assistant") == 0) return read_assistant(message, from, at, e);
+    if (strcmp(role, "assistant") == 0) return read_assistant(chat, message, from, at, e);
     return json_array_size(json_object_get(from, "tool_calls")) == 0 ||
            api_refuse(e, at, "tool_calls", "only the assistant has calls");
 }
 
-static bool read_message(json_t *chat, const json_t *from, const char *at, ApiError *e) {
+static bool read_message(Chat *chat, const json_t *from, const char *at, ApiError *e) {
     static const char *const roles[] = {"system", "user", "assistant", "tool"};
     const char              *role;
     Bytes                    text = {0};
@@ -101,7 +101,7 @@ static bool read_message(json_t *chat, const json_t *from, const char *at, ApiEr
                       "\"%.40s\" must be one of \"system\", \"developer\", \"user\", \"assistant\" and \"tool\"", role);
 }
 
-static bool read_messages(json_t *chat, const json_t *body, ApiError *e) {
+static bool read_messages(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *messages = NULL, *message;
     size_t        i;
     char          at[API_PATH];
@@ -115,7 +115,7 @@ static bool read_messages(json_t *chat, const json_t *body, ApiError *e) {
 }
 
 /* An element of tools: {"type": "function", "function": {...}}, or the function itself. */
-static bool read_tools(json_t *chat, const json_t *body, ApiError *e) {
+static bool read_tools(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *tools = NULL, *tool, *function;
     const char   *type;
     size_t        i;
@@ -168,22 +168,21 @@ static bool read_logprobs(const json_t *body, ApiRequest *r, ApiError *e) {
     return true;
 }
 
-static bool read_chat(const json_t *body, ApiRequest *r, ApiError *e) {
+static bool read_chat(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
     const char *effort = NULL;
-    r->kind            = API_CHAT;
-    r->chat            = chat_new();
-    if (r->chat == NULL) return api_no_memory(e);
-    return api_read_common(body, r, e) && api_read_limit(body, "max_completion_tokens", "max_tokens", r, e) &&
-           api_read_stop(body, "stop", r, e) && read_logprobs(body, r, e) && read_messages(r->chat, body, e) &&
-           read_tools(r->chat, body, e) && chat_choose(r->chat, api_member(body, "tool_choice"), e) &&
-           chat_answer_format(r->chat, api_member(body, "response_format"), "response_format", e) &&
-           api_read_string(body, "", "reasoning_effort", &effort, e) && chat_variables(r->chat, body, effort, e) &&
+    return read_messages(chat, body, e) && read_tools(chat, body, e) &&
+           chat_choose(chat, api_member(body, "tool_choice"), e) &&
+           chat_answer_format(chat, api_member(body, "response_format"), "response_format", e) &&
+           api_read_string(body, "", "reasoning_effort", &effort, e) && chat_variables(chat, body, effort, e) &&
            read_held(body, r, e);
+}
+
+static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
+    return api_read_common(body, r, e) && api_read_limit(body, "max_completion_tokens", "max_tokens", r, e) &&
+           api_read_stop(body, "stop", r, e) && read_logprobs(body, r, e) && read_chat(chat, body, r, e);
 }
 
 bool api_chat_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
     api_request_begin(&api_chat, defaults, out);
-    if (read_chat(body, out, error)) return true;
-    api_request_free(out);
-    return false;
+    return chat_read(read_request, body, out, error);
 }

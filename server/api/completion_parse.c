@@ -51,16 +51,16 @@ bool api_read_schema(const json_t *body, ApiRequest *r, ApiError *e) {
     if ((r->grammar != NULL) + (schema != NULL) + (format != NULL) > 1)
         return api_refuse(e, "", r->grammar != NULL ? "grammar" : "json_schema",
                           "only one of grammar, json_schema and response_format can be given");
-    json_t *held = json_object();
-    bool    ok   = held != NULL ? chat_answer_format(held, format, "response_format", e) : api_no_memory(e);
+    Chat held = {.json = json_object()};
+    bool ok   = held.json != NULL ? chat_answer_format(&held, format, "response_format", e) : api_no_memory(e);
     if (ok && format != NULL) {
-        const json_t *kept = json_object_get(held, "response_format");
+        const json_t *kept = json_object_get(held.json, "response_format");
         schema             = json_object_get(json_object_get(kept, "json_schema"), "schema");
         if (kept != NULL && schema == NULL) r->schema = json_pack("{s:s}", "type", "object");
     }
     if (ok && schema != NULL) r->schema = json_deep_copy(schema);
     if (ok && schema != NULL && r->schema == NULL) ok = api_no_memory(e);
-    json_decref(held);
+    json_decref(held.json);
     return ok;
 }
 

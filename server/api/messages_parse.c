@@ -13,7 +13,7 @@ static const char billing[] = "x-anthropic-billing-header";
 
 /* A message while its blocks are read. */
 typedef struct Turn {
-    json_t *chat;
+    Chat   *chat;
     Bytes   text, reasoning;
     json_t *calls; /* {"id", "name", "arguments"} */
     bool    assistant;
@@ -24,7 +24,7 @@ static bool is_type(const json_t *block, const char *type) {
     return has != NULL && strcmp(has, type) == 0;
 }
 
-static bool read_system(json_t *chat, const json_t *body, ApiError *e) {
+static bool read_system(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *system = api_member(body, "system"), *block;
     Bytes         text   = {0};
     size_t        i;
@@ -114,7 +114,7 @@ static bool end_assistant(Turn *t, ApiError *e) {
         ok = api_set(message, "reasoning_content", json_stringn(t->reasoning.p, t->reasoning.n));
     json_array_foreach(t->calls, i, call) {
         const char *id = json_string_value(json_object_get(call, "id"));
-        ok             = ok && chat_add_call(message, id, json_string_value(json_object_get(call, "name")),
+        ok             = ok && chat_add_call(t->chat, message, id, json_string_value(json_object_get(call, "name")),
                                              json_string_value(json_object_get(call, "arguments")));
     }
     return ok || api_no_memory(e);
@@ -136,7 +136,7 @@ static bool read_blocks(Turn *t, const json_t *content, const char *at, ApiError
     return true;
 }
 
-static bool read_message(json_t *chat, const json_t *message, const char *at, ApiError *e) {
+static bool read_message(Chat *chat, const json_t *message, const char *at, ApiError *e) {
     const char *role;
     if (!json_is_object(message)) return api_refuse(e, at, "", "must be an object");
     if (!api_need_string(message, at, "role", &role, e)) return false;
@@ -149,7 +149,7 @@ static bool read_message(json_t *chat, const json_t *message, const char *at, Ap
     return ok;
 }
 
-static bool read_messages(json_t *chat, const json_t *body, ApiError *e) {
+static bool read_messages(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *messages = NULL, *message = NULL;
     size_t        i;
     char          at[API_PATH] = "";
@@ -165,7 +165,7 @@ static bool read_messages(json_t *chat, const json_t *body, ApiError *e) {
 }
 
 /* Tools with an input_schema. Those that name a type of Anthropic's own, such as web_search_20250305, are left out. */
-static bool read_tools(json_t *chat, const json_t *body, ApiError *e) {
+static bool read_tools(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *tools = NULL, *tool;
     size_t        i;
     char          at[API_PATH];
@@ -180,7 +180,7 @@ static bool read_tools(json_t *chat, const json_t *body, ApiError *e) {
     return true;
 }
 
-static bool read_choice(const json_t *body, ApiRequest *r, ApiError *e) {
+static bool read_choice(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
     const json_t *choice = NULL;
     const char   *type, *name;
     bool          one = false;
@@ -201,7 +201,7 @@ static bool read_choice(const json_t *body, ApiRequest *r, ApiError *e) {
     } else {
         return api_refuse(e, "tool_choice", "type", "must be \"auto\", \"any\", \"tool\" or \"none\"");
     }
-    const bool ok = converted != NULL ? chat_choose(r->chat, converted, e) : api_no_memory(e);
+    const bool ok = converted != NULL ? chat_choose(chat, converted, e) : api_no_memory(e);
     json_decref(converted);
     return ok;
 }
@@ -224,42 +224,37 @@ static bool read_thinking(const json_t *body, ApiRequest *r, ApiError *e) {
     return api_set(r->chat, "enable_thinking", json_boolean(*type != 'd')) || api_no_memory(e);
 }
 
-static bool read_output(const json_t *body, ApiRequest *r, ApiError *e) {
+static bool read_output(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *output = NULL;
     const char   *effort = NULL;
     return api_read_tree(body, "", "output_config", JSON_OBJECT, &output, e) &&
            api_read_string(output, "output_config", "effort", &effort, e) &&
-           chat_answer_format(r->chat, api_member(output, "format"), "output_config.format", e) &&
-           chat_variables(r->chat, body, effort, e);
+           chat_answer_format(chat, api_member(output, "format"), "output_config.format", e) &&
+           chat_variables(chat, body, effort, e);
 }
 
-static bool read_request(const json_t *body, bool limit, ApiRequest *r, ApiError *e) {
-    r->kind = API_CHAT;
-    r->chat = chat_new();
-    if (r->chat == NULL) return api_no_memory(e);
-    if (limit && api_member(body, "max_tokens") == NULL) return api_refuse(e, "", "max_tokens", "must be given");
+static bool read_counted(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
     if (json_array_size(json_object_get(body, "mcp_servers")) > 0)
         return api_refuse(e, "", "mcp_servers", "is not supported");
     if (!api_read_common(body, r, e) || !api_read_limit(body, "max_tokens", NULL, r, e) ||
-        !api_read_stop(body, "stop_sequences", r, e) || !read_system(r->chat, body, e) ||
-        !read_messages(r->chat, body, e) || !read_tools(r->chat, body, e) || !read_choice(body, r, e) ||
-        !read_output(body, r, e))
+        !api_read_stop(body, "stop_sequences", r, e) || !read_system(chat, body, e) || !read_messages(chat, body, e) ||
+        !read_tools(chat, body, e) || !read_choice(chat, body, r, e) || !read_output(chat, body, e))
         return false;
     r->n = 1;
     return read_thinking(body, r, e);
 }
 
-static bool parse(const json_t *body, bool limit, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    api_request_begin(&api_messages, defaults, out);
-    if (read_request(body, limit, out, error)) return true;
-    api_request_free(out);
-    return false;
+static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
+    if (api_member(body, "max_tokens") == NULL) return api_refuse(e, "", "max_tokens", "must be given");
+    return read_counted(chat, body, r, e);
 }
 
 bool api_messages_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    return parse(body, true, defaults, out, error);
+    api_request_begin(&api_messages, defaults, out);
+    return chat_read(read_request, body, out, error);
 }
 
 bool api_count_tokens_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
-    return parse(body, false, defaults, out, error);
+    api_request_begin(&api_messages, defaults, out);
+    return chat_read(read_counted, body, out, error);
 }

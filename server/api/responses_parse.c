@@ -8,7 +8,7 @@
 enum { MAX_TOP_LOGPROBS = 20 };
 
 /* A message {"role": ..., "content": ...}. That of an assistant behind its reasoning joins it. */
-static bool read_message(json_t *chat, const json_t *item, const char *at, ApiError *e) {
+static bool read_message(Chat *chat, const json_t *item, const char *at, ApiError *e) {
     static const char *const roles[] = {"system", "developer", "user", "assistant"};
     const char              *role;
     Bytes                    text  = {0};
@@ -35,7 +35,7 @@ static bool read_message(json_t *chat, const json_t *item, const char *at, ApiEr
 
 /* The reasoning in front of a message or a call: reasoning_content of its message. What is encrypted, or a summary, is
  * dropped. */
-static bool read_reasoning(json_t *chat, const json_t *item, const char *at, ApiError *e) {
+static bool read_reasoning(Chat *chat, const json_t *item, const char *at, ApiError *e) {
     const json_t *content = api_member(item, "content");
     Bytes         text    = {0};
     if (content == NULL || (json_is_array(content) && json_array_size(content) == 0)) return true;
@@ -49,16 +49,16 @@ static bool read_reasoning(json_t *chat, const json_t *item, const char *at, Api
     return ok;
 }
 
-static bool read_call(json_t *chat, const json_t *item, const char *at, ApiError *e) {
+static bool read_call(Chat *chat, const json_t *item, const char *at, ApiError *e) {
     const char *id, *name, *arguments = "";
     if (!api_need_string(item, at, "call_id", &id, e) || !api_need_string(item, at, "name", &name, e) ||
         !api_read_string(item, at, "arguments", &arguments, e) || !chat_check_arguments(arguments, at, "arguments", e))
         return false;
     json_t *message = chat_assistant(chat);
-    return (message != NULL && chat_add_call(message, id, name, arguments)) || api_no_memory(e);
+    return (message != NULL && chat_add_call(chat, message, id, name, arguments)) || api_no_memory(e);
 }
 
-static bool read_result(json_t *chat, const json_t *item, const char *at, ApiError *e) {
+static bool read_result(Chat *chat, const json_t *item, const char *at, ApiError *e) {
     const char *id;
     Bytes       text = {0};
     if (!api_need_string(item, at, "call_id", &id, e) || !chat_check_result(chat, id, at, "call_id", e)) return false;
@@ -71,10 +71,10 @@ static bool read_result(json_t *chat, const json_t *item, const char *at, ApiErr
     return ok;
 }
 
-static bool read_item(json_t *chat, const json_t *item, const char *at, ApiError *e) {
+static bool read_item(Chat *chat, const json_t *item, const char *at, ApiError *e) {
     static const struct {
         const char *type;
-        bool (*read)(json_t *chat, const json_t *item, const char *at, ApiError *e);
+        bool (*read)(Chat *chat, const json_t *item, const char *at, ApiError *e);
     } types[] = {
         {"message",              read_message  },
         {"reasoning",            read_reasoning},
@@ -89,7 +89,7 @@ static bool read_item(json_t *chat, const json_t *item, const char *at, ApiError
     return api_refuse(e, at, "type", "items of type \"%.40s\" are not supported", type);
 }
 
-static bool read_input(json_t *chat, const json_t *body, ApiError *e) {
+static bool read_input(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *input        = api_member(body, "input"), *item;
     const char   *instructions = NULL;
     size_t        i;
@@ -108,7 +108,7 @@ static bool read_input(json_t *chat, const json_t *body, ApiError *e) {
 }
 
 /* Functions; tools that a server of OpenAI runs by itself, and custom ones, are left out. */
-static bool read_tools(json_t *chat, const json_t *body, ApiError *e) {
+static bool read_tools(Chat *chat, const json_t *body, ApiError *e) {
     const json_t *tools = NULL, *tool;
     size_t        i;
     char          at[API_PATH];
@@ -177,28 +177,23 @@ static bool keep(const json_t *body, ApiRequest *r, ApiError *e) {
            api_no_memory(e);
 }
 
-static bool read_responses(const json_t *body, ApiRequest *r, ApiError *e) {
+static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
     const json_t *text = NULL, *reasoning = NULL;
     const char   *effort = NULL;
-    r->kind              = API_CHAT;
-    r->chat              = chat_new();
-    if (r->chat == NULL) return api_no_memory(e);
     if (!refuse_state(body, e) || !api_read_common(body, r, e) ||
         !api_read_limit(body, "max_output_tokens", NULL, r, e) || !api_read_stop(body, "stop", r, e) ||
-        !read_logprobs(body, r, e) || !read_input(r->chat, body, e) || !read_tools(r->chat, body, e) ||
-        !chat_choose(r->chat, api_member(body, "tool_choice"), e) ||
+        !read_logprobs(body, r, e) || !read_input(chat, body, e) || !read_tools(chat, body, e) ||
+        !chat_choose(chat, api_member(body, "tool_choice"), e) ||
         !api_read_tree(body, "", "text", JSON_OBJECT, &text, e) ||
         !api_read_tree(body, "", "reasoning", JSON_OBJECT, &reasoning, e) ||
         !api_read_string(reasoning, "reasoning", "effort", &effort, e))
         return false;
     r->n = 1;
-    return chat_answer_format(r->chat, api_member(text, "format"), "text.format", e) &&
-           chat_variables(r->chat, body, effort, e) && keep(body, r, e);
+    return chat_answer_format(chat, api_member(text, "format"), "text.format", e) &&
+           chat_variables(chat, body, effort, e) && keep(body, r, e);
 }
 
 bool api_responses_parse(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error) {
     api_request_begin(&api_responses, defaults, out);
-    if (read_responses(body, out, error)) return true;
-    api_request_free(out);
-    return false;
+    return chat_read(read_request, body, out, error);
 }

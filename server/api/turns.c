@@ -3,51 +3,58 @@
 
 #include <string.h>
 
-json_t *chat_new(void) { return json_pack("{s:[]}", "messages"); }
-
 static bool has_role(const json_t *message, const char *role) {
     const char *has = json_string_value(json_object_get(message, "role"));
     return has != NULL && strcmp(has, role) == 0;
 }
 
-/* Joins a text to the content of a message. */
-static bool extend(json_t *message, const char *text) {
-    const json_t *old = json_object_get(message, "content");
-    Bytes         all = {0};
-    bytes_text(&all, json_string_value(old));
-    bytes_text(&all, "\n\n");
-    bytes_text(&all, text);
-    const bool ok = !all.failed && api_set(message, "content", json_stringn(all.p, all.n));
-    bytes_free(&all);
+/* What was joined becomes the content of its message. */
+static bool flush(Chat *chat) {
+    const bool ok =
+        chat->joining == NULL ||
+        (!chat->joined.failed && api_set(chat->joining, "content", json_stringn(chat->joined.p, chat->joined.n)));
+    chat->joining = NULL;
+    bytes_clear(&chat->joined);
     return ok;
 }
 
-json_t *chat_add(json_t *chat, const char *role, const char *text) {
-    json_t      *messages = json_object_get(chat, "messages");
-    const size_t n        = json_array_size(messages);
-    if (n == 1 && strcmp(role, "system") == 0 && has_role(json_array_get(messages, 0), "system"))
-        return extend(json_array_get(messages, 0), text) ? json_array_get(messages, 0) : NULL;
+/* Joins a text to the content of the last message. */
+static json_t *join(Chat *chat, json_t *message, const char *text) {
+    if (chat->joining == NULL) bytes_text(&chat->joined, json_string_value(json_object_get(message, "content")));
+    chat->joining = message;
+    bytes_text(&chat->joined, "\n\n");
+    bytes_text(&chat->joined, text);
+    return chat->joined.failed ? NULL : message;
+}
+
+static json_t *last_message(const Chat *chat) {
+    const json_t *messages = json_object_get(chat->json, "messages");
+    const size_t  n        = json_array_size(messages);
+    return n > 0 ? json_array_get(messages, n - 1) : NULL;
+}
+
+json_t *chat_add(Chat *chat, const char *role, const char *text) {
+    json_t *messages = json_object_get(chat->json, "messages");
+    if (json_array_size(messages) == 1 && strcmp(role, "system") == 0 && has_role(last_message(chat), "system"))
+        return join(chat, last_message(chat), text);
+    if (!flush(chat)) return NULL;
     json_t *message = json_pack("{s:s, s:s}", "role", role, "content", text);
     return json_array_append_new(messages, message) == 0 ? message : NULL;
 }
 
-json_t *chat_add_user(json_t *chat, const char *text) {
-    const json_t *messages = json_object_get(chat, "messages");
-    const size_t  n        = json_array_size(messages);
-    json_t       *last     = n > 0 ? json_array_get(messages, n - 1) : NULL;
-    if (last == NULL || !has_role(last, "user")) return chat_add(chat, "user", text);
-    return extend(last, text) ? last : NULL;
+json_t *chat_add_user(Chat *chat, const char *text) {
+    json_t *last = last_message(chat);
+    return last != NULL && has_role(last, "user") ? join(chat, last, text) : chat_add(chat, "user", text);
 }
 
-json_t *chat_assistant(json_t *chat) {
-    const json_t *messages = json_object_get(chat, "messages");
-    const size_t  n        = json_array_size(messages);
-    if (n > 0 && has_role(json_array_get(messages, n - 1), "assistant")) return json_array_get(messages, n - 1);
-    return chat_add(chat, "assistant", "");
+json_t *chat_assistant(Chat *chat) {
+    json_t *last = last_message(chat);
+    return last != NULL && has_role(last, "assistant") ? last : chat_add(chat, "assistant", "");
 }
 
-bool chat_add_call(json_t *message, const char *id, const char *name, const char *arguments) {
+bool chat_add_call(Chat *chat, json_t *message, const char *id, const char *name, const char *arguments) {
     json_t *calls = json_object_get(message, "tool_calls");
+    if (!api_set(chat->calls, id, json_true())) return false;
     if (calls == NULL) {
         if (!api_set(message, "tool_calls", json_array())) return false;
         calls = json_object_get(message, "tool_calls");
@@ -67,14 +74,21 @@ bool chat_check_arguments(const char *arguments, const char *at, const char *nam
     return ok || api_refuse(e, at, name, "must be the JSON of an object");
 }
 
-bool chat_check_result(const json_t *chat, const char *id, const char *at, const char *name, ApiError *e) {
-    const json_t *messages = json_object_get(chat, "messages"), *message, *call;
-    size_t        i, k;
-    json_array_foreach(messages, i, message) {
-        json_array_foreach(json_object_get(message, "tool_calls"), k, call) {
-            const char *has = json_string_value(json_object_get(call, "id"));
-            if (has != NULL && strcmp(has, id) == 0) return true;
-        }
-    }
-    return api_refuse(e, at, name, "no call before it has the id \"%.60s\"", id);
+bool chat_check_result(const Chat *chat, const char *id, const char *at, const char *name, ApiError *e) {
+    return json_object_get(chat->calls, id) != NULL ||
+           api_refuse(e, at, name, "no call before it has the id \"%.60s\"", id);
+}
+
+bool chat_read(bool (*read)(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e), const json_t *body,
+               ApiRequest *r, ApiError *e) {
+    r->kind   = API_CHAT;
+    r->chat   = json_pack("{s:[]}", "messages");
+    Chat chat = {.json = r->chat, .calls = json_object(), .tools = json_object()};
+    bool ok   = (chat.json != NULL && chat.calls != NULL && chat.tools != NULL) || api_no_memory(e);
+    if (ok) ok = read(&chat, body, r, e);
+    if (ok) ok = flush(&chat) || api_no_memory(e);
+    json_decref(chat.calls), json_decref(chat.tools);
+    bytes_free(&chat.joined);
+    if (!ok) api_request_free(r);
+    return ok;
 }
