@@ -2,7 +2,62 @@
 #include "model/chat/json_scan.h"
 #include "model/chat/request.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* Ids of calls with the index of their message, or names of tools with theirs. They are sorted, so that the time of a
+ * look-up hardly depends on the length of the request. */
+typedef struct Name {
+    RpGgufString text;
+    size_t       at;
+} Name;
+
+typedef struct Names {
+    Name  *all;
+    size_t n, room;
+} Names;
+
+static RpStatus add_name(Names *names, RpGgufString text, size_t at) {
+    if (names->n == names->room) {
+        const size_t room  = 2 * names->room + 16;
+        Name        *grown = realloc(names->all, room * sizeof *grown);
+        if (grown == NULL) return rp_fail(RP_E_NOMEM, "out of memory for %zu names", room);
+        names->all  = grown;
+        names->room = room;
+    }
+    names->all[names->n++] = (Name){text, at};
+    return RP_OK;
+}
+
+static int compare_texts(RpGgufString a, RpGgufString b) {
+    const size_t n     = a.len < b.len ? a.len : b.len;
+    const int    order = n > 0 ? memcmp(a.ptr, b.ptr, n) : 0;
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+/* By text, then by place. */
+static int compare_names(const void *a, const void *b) {
+    const Name *x = a, *y = b;
+    const int   order = compare_texts(x->text, y->text);
+    return order != 0 ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static void sort_names(Names *names) {
+    if (names->n > 0) qsort(names->all, names->n, sizeof *names->all, compare_names);
+}
+
+/* The first place of a text; NULL: there is none. */
+static const Name *find_name(const Names *names, RpGgufString text) {
+    size_t low = 0, high = names->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare_texts(names->all[middle].text, text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < names->n && compare_texts(names->all[low].text, text) == 0 ? &names->all[low] : NULL;
+}
 
 static bool is(const JsonNode *n, JsonType type) { return n != NULL && n->type == type; }
 
@@ -34,28 +89,22 @@ static RpStatus check_call(const Json *j, size_t message, size_t i, const JsonNo
     return RP_OK;
 }
 
-/* The result of a tool: the call must be in a message before. */
-static RpStatus check_result(const Json *j, const JsonNode *messages, size_t i, const JsonNode *message) {
-    const JsonNode *id    = rp_json_get(j, message, "tool_call_id");
-    bool            calls = false;
+/* The result of a tool: the call must be in a message before. `first`: the index of the first message with a call. */
+static RpStatus check_result(const Json *j, const Names *calls, size_t first, size_t i, const JsonNode *message) {
+    const JsonNode *id = rp_json_get(j, message, "tool_call_id");
     if (id != NULL && !is(id, JSON_STRING))
         return rp_fail(RP_E_FORMAT, "messages[%zu]: tool_call_id must be a string", i);
-    const RpGgufString want = rp_json_string(j, id);
-    for (const JsonNode *m = rp_json_first(j, messages); m != message; m = rp_json_next(j, messages, m)) {
-        const JsonNode *all = rp_json_get(j, m, "tool_calls");
-        for (const JsonNode *c = rp_json_first(j, all); c != NULL; c = rp_json_next(j, all, c)) {
-            const RpGgufString has = rp_json_string(j, rp_json_get(j, c, "id"));
-            calls                  = true;
-            if (has.len == want.len && memcmp(has.ptr, want.ptr, want.len) == 0) return RP_OK;
-        }
-    }
-    if (!calls) return rp_fail(RP_E_ARG, "messages[%zu]: the result of a tool, but no message before it has a call", i);
+    if (first >= i)
+        return rp_fail(RP_E_ARG, "messages[%zu]: the result of a tool, but no message before it has a call", i);
     if (id == NULL) return RP_OK;
+    const RpGgufString want  = rp_json_string(j, id);
+    const Name        *found = find_name(calls, want);
+    if (found != NULL && found->at < i) return RP_OK;
     return rp_fail(RP_E_ARG, "messages[%zu]: no call before it has the id \"%.*s\"", i,
                    (int)(want.len < 96 ? want.len : 96), want.ptr);
 }
 
-static RpStatus check_message(const Json *j, const JsonNode *messages, size_t i, const JsonNode *m) {
+static RpStatus check_message(const Json *j, size_t i, const JsonNode *m, Names *names) {
     if (m->type != JSON_OBJECT) return rp_fail(RP_E_FORMAT, "messages[%zu] must be an object", i);
     if (!is_name(rp_json_get(j, m, "role"))) return rp_fail(RP_E_FORMAT, "messages[%zu] has no role", i);
     const JsonNode *content = rp_json_get(j, m, "content"), *calls = rp_json_get(j, m, "tool_calls");
@@ -66,12 +115,26 @@ static RpStatus check_message(const Json *j, const JsonNode *messages, size_t i,
     if (calls != NULL && calls->n > 0 && !rp_json_is(j, rp_json_get(j, m, "role"), "assistant"))
         return rp_fail(RP_E_ARG, "messages[%zu]: only the assistant has tool_calls", i);
     size_t n = 0;
-    for (const JsonNode *c = rp_json_first(j, calls); c != NULL; c = rp_json_next(j, calls, c))
+    for (const JsonNode *c = rp_json_first(j, calls); c != NULL; c = rp_json_next(j, calls, c)) {
         RP_TRY(check_call(j, i, n++, c));
-    return rp_json_is(j, rp_json_get(j, m, "role"), "tool") ? check_result(j, messages, i, m) : RP_OK;
+        RP_TRY(add_name(names, rp_json_string(j, rp_json_get(j, c, "id")), i));
+    }
+    return RP_OK;
 }
 
-static RpStatus check_tool(const Json *j, const JsonNode *tools, size_t i, const JsonNode *tool) {
+static RpStatus check_messages(const Json *j, const JsonNode *messages, Names *names) {
+    size_t i = 0;
+    for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m))
+        RP_TRY(check_message(j, i++, m, names));
+    const size_t first = names->n > 0 ? names->all[0].at : i;
+    sort_names(names);
+    i = 0;
+    for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m), i++)
+        if (rp_json_is(j, rp_json_get(j, m, "role"), "tool")) RP_TRY(check_result(j, names, first, i, m));
+    return RP_OK;
+}
+
+static RpStatus check_tool(const Json *j, size_t i, const JsonNode *tool, Names *names) {
     const JsonNode *type = rp_json_get(j, tool, "type"), *function = rp_json_get(j, tool, "function");
     if (tool->type != JSON_OBJECT) return rp_fail(RP_E_FORMAT, "tools[%zu] must be an object", i);
     if (function != NULL && type != NULL && !rp_json_is(j, type, "function"))
@@ -92,11 +155,19 @@ static RpStatus check_tool(const Json *j, const JsonNode *tools, size_t i, const
                        s.ptr);
     if (text != NULL && !is(text, JSON_STRING) && !is(text, JSON_NULL))
         return rp_fail(RP_E_FORMAT, "tools[%zu] \"%.*s\": the description must be a string", i, n, s.ptr);
-    for (const JsonNode *t = rp_json_first(j, tools); t != tool; t = rp_json_next(j, tools, t)) {
-        const JsonNode    *f     = rp_json_get(j, t, "function");
-        const RpGgufString other = rp_json_string(j, rp_json_get(j, f != NULL ? f : t, "name"));
-        if (other.len == s.len && memcmp(other.ptr, s.ptr, s.len) == 0)
-            return rp_fail(RP_E_FORMAT, "tools[%zu]: there are two tools \"%.*s\"", i, n, s.ptr);
+    return add_name(names, s, i);
+}
+
+static RpStatus check_tools(const Json *j, const JsonNode *tools, Names *names) {
+    size_t i = 0;
+    for (const JsonNode *t = rp_json_first(j, tools); t != NULL; t = rp_json_next(j, tools, t))
+        RP_TRY(check_tool(j, i++, t, names));
+    sort_names(names);
+    for (i = 1; i < names->n; i++) {
+        const RpGgufString s = names->all[i].text;
+        if (compare_texts(names->all[i - 1].text, s) == 0)
+            return rp_fail(RP_E_FORMAT, "tools[%zu]: there are two tools \"%.*s\"", names->all[i].at,
+                           (int)(s.len < 96 ? s.len : 96), s.ptr);
     }
     return RP_OK;
 }
@@ -145,24 +216,27 @@ static RpStatus check_limits(const Json *j, const JsonNode *stop, const JsonNode
     return RP_OK;
 }
 
-RpStatus rp_request_check(const Json *j, bool *has_tools) {
+static RpStatus check_all(const Json *j, bool *has_tools, Names *calls, Names *names) {
     const JsonNode *root = &j->nodes[0], *messages = rp_json_get(j, root, "messages"),
                    *tools = rp_json_get(j, root, "tools");
-    size_t i              = 0;
-    bool   none;
-    *has_tools = false;
+    bool none;
     if (!is(root, JSON_OBJECT)) return rp_fail(RP_E_FORMAT, "the request must be an object");
     if (!is(messages, JSON_ARRAY)) return rp_fail(RP_E_FORMAT, "the request has no array of messages");
-    for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m))
-        RP_TRY(check_message(j, messages, i++, m));
+    RP_TRY(check_messages(j, messages, calls));
     RP_TRY(check_choice(j, rp_json_get(j, root, "tool_choice"), &none));
     RP_TRY(check_response_format(j, rp_json_get(j, root, "response_format")));
     RP_TRY(check_limits(j, rp_json_get(j, root, "stop"), rp_json_get(j, root, "max_tokens")));
     if (tools == NULL || tools->type == JSON_NULL) return RP_OK;
     if (!is(tools, JSON_ARRAY)) return rp_fail(RP_E_FORMAT, "tools must be an array");
-    i = 0;
-    for (const JsonNode *t = rp_json_first(j, tools); t != NULL; t = rp_json_next(j, tools, t))
-        RP_TRY(check_tool(j, tools, i++, t));
+    RP_TRY(check_tools(j, tools, names));
     *has_tools = tools->n > 0 && !none;
     return RP_OK;
+}
+
+RpStatus rp_request_check(const Json *j, bool *has_tools) {
+    Names calls = {0}, names = {0};
+    *has_tools        = false;
+    const RpStatus st = check_all(j, has_tools, &calls, &names);
+    free(calls.all), free(names.all);
+    return st;
 }
