@@ -2,6 +2,7 @@
 import pytest
 
 import reprise
+from conftest import TINY
 
 
 @pytest.fixture
@@ -62,3 +63,18 @@ def test_bad_requests_are_refused(model):
         assert engine.pending == 1
     with pytest.raises(reprise.ClosedError, match="the Engine is closed"):
         engine.step()
+
+
+def test_a_draft_model_changes_no_token(demo):
+    texts = []
+    for draft in (None, demo):
+        with demo.engine(n_ctx=64, n_seq=2, n_threads=1, draft=draft) as engine:
+            numbers = [engine.add(prompt, max_tokens=16, draft=4) for prompt in ("In the beginning", "And God said")]
+            replies = dict.fromkeys(numbers, "")
+            for event in engine:
+                replies[event.request] += event.text
+            texts.append([replies[n] for n in numbers])
+            assert draft is None or engine.stats.accepted == engine.stats.drafted > 0
+    assert texts[0] == texts[1]
+    with reprise.Model(TINY) as tiny, pytest.raises(reprise.ArgumentError, match="the draft model has another vocabulary"):
+        demo.engine(n_ctx=64, draft=tiny)

@@ -319,3 +319,24 @@ def test_log_probabilities(demo, session):
     assert chosen.token == 2 and abs(chosen.logprob + np.log(4)) < 1e-6 and [t for t, _ in chosen.top] == [0, 1]
     with pytest.raises(reprise.ArgumentError, match="n_logprobs"):
         session.generate("x", max_tokens=2, logprobs=5000).text # noqa: B018
+
+
+def test_a_context_is_saved_and_restored(demo, tmp_path):
+    path = tmp_path / "a.context"
+    with demo.session(n_ctx=128, n_threads=1) as a, demo.session(n_ctx=96, n_threads=2) as b:
+        a.prefill("In the beginning God created")
+        a.save(path, "Genesis \u00e9")
+        want = a.generate(" the", max_tokens=12).text
+        b.prefill("Now")
+        assert b.restore(str(path)) == "Genesis \u00e9" and b.n_past == len(b.tokens) and b.tokens == a.tokens[:b.n_past]
+        assert b.generate(" the", max_tokens=12).text == want
+        path.write_bytes(path.read_bytes()[:-100])
+        before = b.tokens
+        with pytest.raises(reprise.FormatError):
+            b.restore(path)
+        assert b.tokens == before
+        with pytest.raises(reprise.ArgumentError, match="the file is no context of a session: it was not replaced"):
+            a.save(SOURCE / "assets/demo.gguf")
+        a.rewind(0)
+        with pytest.raises(reprise.StateError, match="the context is empty"):
+            a.save(path)

@@ -11,6 +11,7 @@ from ._callback import Progress
 
 if TYPE_CHECKING:
     from .grammar import Grammar
+    from .model import Model
     from .sampler import Sampler
     from .tokenizer import Tokenizer
 
@@ -108,6 +109,7 @@ class EngineOptions(TypedDict, total=False):
     passes: str | None
     state_bytes: int
     repack: str | None
+    draft: Model | None
 
 
 class EmbedOptions(TypedDict, total=False):

@@ -77,14 +77,15 @@ class Engine(Handle):
     step_tokens   tokens of the longest step; 0: 256
     step_ms       while replies are running, prompts are cut so that a step takes no longer; 0: no limit
     repack        copy the weights to a faster layout: "on", "off" or "auto"; None: REPRISE_REPACK or "auto"
+    draft         a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
     """
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seq: int = 0, cache_tokens: int = 0, block: int = 0,
                  step_tokens: int = 0, step_ms: float = 0.0, n_threads: int = 0, passes: str | None = None,
-                 state_bytes: int = 0, repack: str | None = None) -> None:
+                 state_bytes: int = 0, repack: str | None = None, draft: Model | None = None) -> None:
         options = params(_c.RpEngineOptions, n_ctx=n_ctx, n_seq=n_seq, cache_tokens=cache_tokens, block=block,
                          step_tokens=step_tokens, step_ms=step_ms, n_threads=n_threads, passes=passes,
-                         state_bytes=state_bytes, repack=repack)
+                         state_bytes=state_bytes, repack=repack, draft=draft._pointer if draft is not None else None)
         out = ct.c_void_p()
         lib.rp_engine_open_sized(model, ct.byref(options), ct.sizeof(options), ct.byref(out))
         samplers: dict[int, Owner] = {} # of requests that are pending
@@ -94,13 +95,13 @@ class Engine(Handle):
             for owner in samplers.values():
                 owner.release()
 
-        super().__init__(out.value or 0, free, (model._owner,))
+        super().__init__(out.value or 0, free, (model._owner,) if draft is None else (model._owner, draft._owner))
         self.model, self._samplers = model, samplers
 
     def add(self, prompt: str | Any, *, max_tokens: int = 0, stop: Sequence[str] = (), ignore_end: bool = False,
             print_special: bool = False, priority: int = 0, draft: int = 0, **sampling: Unpack[Sampling]) -> int:
         """Queues a text or token ids, and returns the number of the request. `draft`: tokens that a step guesses at most, where the
-        text repeats itself. The other options are those of Sampler."""
+        text repeats itself, or by the engine's draft model; the reply stays the same. The other options are those of Sampler."""
         if isinstance(prompt, str):
             if self.model.tokenizer is None:
                 raise ArgumentError("the model has no tokenizer: give ids")

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from . import _c
 from ._arrays import Array, DtypeLike, dtype_number, tokens_array
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle, Owner
-from ._lib import integer, lib, params, texts
+from ._lib import integer, lib, libc, params, texts
 from ._options import GenerateOptions, MemoryOptions, Mode, Sampling
 from .chat import Event, ToolChoice, chat_events
 from .errors import ArgumentError, UnsupportedError
@@ -22,7 +23,7 @@ from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
 from .grammar import Grammar, chosen, matcher, vocabulary
 from .reply import Options, Reply, note_tokens
 from .sampler import Sampler
-from .tokenizer import Message, Tokenizer
+from .tokenizer import Message, Tokenizer, ids_of, token_list
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -206,6 +207,28 @@ class Session(Handle):
         with self._calling():
             lib.rp_session_rewind(self, n_past)
             del self._history[n_past:]
+
+    # ---- files ----
+
+    def save(self, path: str | os.PathLike[str], note: str = "") -> None:
+        """Writes the context to a file, and a text of yours with it. A later session of the same model reads it with restore, which
+        takes as long as reading the file. No file but such a one is replaced."""
+        with self._calling(), token_list() as tokens:
+            for token in self._history:
+                lib.rp_token_list_push(ct.byref(tokens), token)
+            lib.rp_session_save(self, ct.byref(tokens), note, path)
+
+    def restore(self, path: str | os.PathLike[str]) -> str:
+        """Replaces the context by that of a file, and returns the text that save got. A file of another model, adapter or type of the
+        KV cache is refused, as is a damaged one: the context is then as before."""
+        note = ct.c_void_p()
+        with self._calling(), token_list() as tokens:
+            lib.rp_session_restore(self, path, ct.byref(tokens), ct.byref(note))
+            self._history[:] = ids_of(tokens)
+        try:
+            return ct.string_at(note.value or 0).decode("utf-8", "replace")
+        finally:
+            libc.free(note)
 
     # ---- replies ----
 
