@@ -16,7 +16,7 @@ typedef struct Turn {
     Chat   *chat;
     Bytes   text, reasoning;
     json_t *calls; /* {"id", "name", "arguments"} */
-    bool    assistant;
+    char    role;  /* the first letter: user, assistant or system */
 } Turn;
 
 static bool is_type(const json_t *block, const char *type) {
@@ -49,9 +49,10 @@ static bool read_system(Chat *chat, const json_t *body, ApiError *e) {
     return ok;
 }
 
-/* The text of the blocks so far becomes a message of the user. */
-static bool flush_user(Turn *t, ApiError *e) {
-    const bool ok = t->text.n == 0 || (!t->text.failed && chat_add_user(t->chat, t->text.p) != NULL);
+/* The text of the blocks so far becomes a message of the user, or of the system. */
+static bool flush_text(Turn *t, ApiError *e) {
+    const bool ok = t->text.n == 0 || (!t->text.failed && (t->role == 's' ? chat_add_system(t->chat, t->text.p)
+                                                                          : chat_add_user(t->chat, t->text.p)) != NULL);
     bytes_clear(&t->text);
     return ok || api_no_memory(e);
 }
@@ -60,8 +61,8 @@ static bool read_result(Turn *t, const json_t *block, const char *at, ApiError *
     const json_t *content = api_member(block, "content");
     const char   *id;
     Bytes         text = {0};
-    if (t->assistant) return api_refuse(e, at, "type", "\"tool_result\" is a block of the user");
-    if (!flush_user(t, e) || !api_need_string(block, at, "tool_use_id", &id, e) ||
+    if (t->role != 'u') return api_refuse(e, at, "type", "\"tool_result\" is a block of the user");
+    if (!flush_text(t, e) || !api_need_string(block, at, "tool_use_id", &id, e) ||
         !chat_check_result(t->chat, id, at, "tool_use_id", e))
         return false;
     bytes_text(&text, "");
@@ -77,7 +78,7 @@ static bool read_result(Turn *t, const json_t *block, const char *at, ApiError *
 static bool read_use(Turn *t, const json_t *block, const char *at, ApiError *e) {
     const json_t *input = NULL;
     const char   *id, *name;
-    if (!t->assistant) return api_refuse(e, at, "type", "\"tool_use\" is a block of the assistant");
+    if (t->role != 'a') return api_refuse(e, at, "type", "\"tool_use\" is a block of the assistant");
     if (!api_need_string(block, at, "id", &id, e) || !api_need_string(block, at, "name", &name, e) ||
         !api_read_tree(block, at, "input", JSON_OBJECT, &input, e))
         return false;
@@ -93,8 +94,8 @@ static bool read_block(Turn *t, const json_t *block, const char *at, ApiError *e
     const char *thinking = "";
     if (is_type(block, "tool_result")) return read_result(t, block, at, e);
     if (is_type(block, "tool_use")) return read_use(t, block, at, e);
-    if (is_type(block, "redacted_thinking") && t->assistant) return true;
-    if (is_type(block, "thinking") && t->assistant) {
+    if (is_type(block, "redacted_thinking") && t->role == 'a') return true;
+    if (is_type(block, "thinking") && t->role == 'a') {
         if (!api_read_string(block, at, "thinking", &thinking, e)) return false;
         bytes_text(&t->reasoning, thinking);
         return true;
@@ -140,11 +141,11 @@ static bool read_message(Chat *chat, const json_t *message, const char *at, ApiE
     const char *role;
     if (!json_is_object(message)) return api_refuse(e, at, "", "must be an object");
     if (!api_need_string(message, at, "role", &role, e)) return false;
-    if (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0)
-        return api_refuse(e, at, "role", "\"%.40s\" must be \"user\" or \"assistant\"", role);
-    Turn t  = {.chat = chat, .calls = json_array(), .assistant = *role == 'a'};
+    if (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0)
+        return api_refuse(e, at, "role", "\"%.40s\" must be \"user\", \"assistant\" or \"system\"", role);
+    Turn t  = {.chat = chat, .calls = json_array(), .role = *role};
     bool ok = t.calls != NULL ? read_blocks(&t, api_member(message, "content"), at, e) : api_no_memory(e);
-    if (ok) ok = t.assistant ? end_assistant(&t, e) : flush_user(&t, e);
+    if (ok) ok = t.role == 'a' ? end_assistant(&t, e) : flush_text(&t, e);
     bytes_free(&t.text), bytes_free(&t.reasoning), json_decref(t.calls);
     return ok;
 }
@@ -160,8 +161,8 @@ static bool read_messages(Chat *chat, const json_t *body, ApiError *e) {
         if (!read_message(chat, message, at, e)) return false;
     }
     message = json_array_get(messages, json_array_size(messages) - 1);
-    return *json_string_value(json_object_get(message, "role")) == 'u' ||
-           api_refuse(e, at, "role", "the last message must be of the user: replies cannot be begun by the request");
+    return *json_string_value(json_object_get(message, "role")) != 'a' ||
+           api_refuse(e, at, "role", "the last message must not be of the assistant: it would begin the reply");
 }
 
 /* Tools with an input_schema. Those that name a type of Anthropic's own, such as web_search_20250305, are left out. */
@@ -206,7 +207,7 @@ static bool read_choice(Chat *chat, const json_t *body, ApiRequest *r, ApiError 
     return ok;
 }
 
-/* {"type": "enabled", "budget_tokens": n}, "adaptive" or "disabled" */
+/* {"type": "enabled", "budget_tokens": n}, "adaptive", "between_tools" or "disabled" */
 static bool read_thinking(const json_t *body, ApiRequest *r, ApiError *e) {
     const json_t *thinking = NULL;
     const char   *type;
@@ -217,8 +218,9 @@ static bool read_thinking(const json_t *body, ApiRequest *r, ApiError *e) {
         !api_read_whole(thinking, "thinking", "budget_tokens", 1, INT32_MAX, &budget, e))
         return false;
     const bool on = strcmp(type, "enabled") == 0;
-    if (!on && strcmp(type, "adaptive") != 0 && strcmp(type, "disabled") != 0)
-        return api_refuse(e, "thinking", "type", "must be \"enabled\", \"adaptive\" or \"disabled\"");
+    if (!on && strcmp(type, "adaptive") != 0 && strcmp(type, "between_tools") != 0 && strcmp(type, "disabled") != 0)
+        return api_refuse(e, "thinking", "type",
+                          "must be \"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
     if (on && budget == 0) return api_refuse(e, "thinking", "budget_tokens", "must be given");
     if (on) r->reasoning_budget = (int32_t)budget;
     return api_set(r->chat, "enable_thinking", json_boolean(*type != 'd')) || api_no_memory(e);

@@ -26,8 +26,7 @@ static bool read_message(Chat *chat, const json_t *item, const char *at, ApiErro
             message = chat_add(chat, role, "");
         ok = (message != NULL && api_set(message, "content", json_stringn(text.p, text.n))) || api_no_memory(e);
     } else if (ok) {
-        ok =
-            (*role == 'u' ? chat_add_user(chat, text.p) : chat_add(chat, "system", text.p)) != NULL || api_no_memory(e);
+        ok = (*role == 'u' ? chat_add_user(chat, text.p) : chat_add_system(chat, text.p)) != NULL || api_no_memory(e);
     }
     bytes_free(&text);
     return ok;

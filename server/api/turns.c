@@ -47,6 +47,11 @@ json_t *chat_add_user(Chat *chat, const char *text) {
     return last != NULL && has_role(last, "user") ? join(chat, last, text) : chat_add(chat, "user", text);
 }
 
+json_t *chat_add_system(Chat *chat, const char *text) {
+    const json_t *last = last_message(chat);
+    return last == NULL || has_role(last, "system") ? chat_add(chat, "system", text) : chat_add_user(chat, text);
+}
+
 json_t *chat_assistant(Chat *chat) {
     json_t *last = last_message(chat);
     return last != NULL && has_role(last, "assistant") ? last : chat_add(chat, "assistant", "");

@@ -25,6 +25,9 @@ json_t *chat_add(Chat *chat, const char *role, const char *text);
 /* The same for a user. Messages in a row become one likewise: many templates want users and assistants in turn. */
 json_t *chat_add_user(Chat *chat, const char *text);
 
+/* A message of the system. Behind messages of others it becomes one of the user: many templates take none there. */
+json_t *chat_add_system(Chat *chat, const char *text);
+
 /* The last message, if it is one of the assistant; else a new one without text. NULL: out of memory. */
 json_t *chat_assistant(Chat *chat);
 
