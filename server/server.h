@@ -21,9 +21,9 @@ typedef struct ServerOptions {
     int32_t         connections, read_seconds, drain_seconds, ping_seconds;
     size_t          body_bytes;
     int32_t         max_tokens, reasoning_budget; /* of requests that do not say it */
-    int32_t         n_draft;
-    RpEngineOptions engine;
-    RpSamplerParams sampler; /* of requests that do not say it */
+    int32_t         n_draft;                      /* as of RpRequest */
+    RpEngineOptions engine;                       /* draft: of `model` alone */
+    RpSamplerParams sampler;                      /* of requests that do not say it */
     /* Opens a model; called by threads of the server. */
     RpStatus (*open_model)(const char *path, RpModel **out, void *user);
     /* The server listens at this URL. False: it ends. */

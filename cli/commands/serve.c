@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/default_model.h"
+#include "cli/guesses.h"
 #include "cli/sampler.h"
 
 #include <stdlib.h>
@@ -12,10 +13,11 @@ static struct {
     const char *host, *model, *alias, *models_dir, *keys, *log_file, *passes, *kv;
     TextList    hosts, origins;
     int32_t     port, parallel, ctx, threads, cache_tokens, step_tokens, step_ms, state_mb, memory_mb, body_mb, queue;
-    int32_t     per_minute, connections, read_s, drain_s, ping_s, tokens, budget, draft;
+    int32_t     per_minute, connections, read_s, drain_s, ping_s, tokens, budget;
     bool        check, quiet;
     SamplerArgs sampler;
     DeviceArgs  device;
+    GuessArgs   guesses;
 } args = {.host        = "127.0.0.1",
           .port        = 8080,
           .parallel    = 4,
@@ -25,7 +27,8 @@ static struct {
           .read_s      = 60,
           .drain_s     = 30,
           .ping_s      = 15,
-          .sampler     = SAMPLING_DEFAULTS};
+          .sampler     = SAMPLING_DEFAULTS,
+          .guesses     = {.n_draft = GUESSES_OF_A_DRAFT}};
 
 /* --lora is for the model of -m. */
 static RpStatus open_model(const char *path, RpModel **out, void *user) {
@@ -57,7 +60,7 @@ static RpStatus engine_options(RpEngineOptions *out) {
     return cli_kv_type(args.kv, &out->kv_type);
 }
 
-static RpStatus serve(RpLogitBias *bias) {
+static RpStatus serve(RpLogitBias *bias, const RpModel *draft) {
     ServerOptions o = {.host              = args.host,
                        .port              = args.port,
                        .model             = args.model,
@@ -79,15 +82,26 @@ static RpStatus serve(RpLogitBias *bias) {
                        .body_bytes        = (size_t)args.body_mb << 20,
                        .max_tokens        = args.tokens,
                        .reasoning_budget  = args.budget,
-                       .n_draft           = args.draft,
+                       .n_draft           = args.guesses.draft != NULL ? args.guesses.n_draft : args.guesses.lookup,
                        .open_model        = open_model,
                        .listening         = say_url};
     RP_TRY(engine_options(&o.engine));
     RP_TRY(cli_sampler_params(&args.sampler, bias, &o.sampler));
+    o.engine.draft = draft;
     if (!args.check) return server_run(&o);
     RP_TRY(server_check(&o));
     puts("ok");
     return RP_OK;
+}
+
+/* The draft model outlives the engines. */
+static RpStatus serve_guessing(RpLogitBias *bias) {
+    const DeviceArgs plain = {.no_mmap = args.device.no_mmap};
+    RpModel         *draft = NULL;
+    if (args.guesses.draft != NULL) RP_TRY(cli_open_model(args.guesses.draft, &plain, true, &draft));
+    const RpStatus st = serve(bias, draft);
+    rp_model_free(draft);
+    return st;
 }
 
 static int run(void) {
@@ -98,8 +112,14 @@ static int run(void) {
                 searched);
         return EXIT_USAGE;
     }
+    const char *wrong = cli_guesses_wrong(&args.guesses);
+    if (wrong == NULL && args.guesses.draft != NULL && args.model == NULL) wrong = "--draft needs a MODEL";
+    if (wrong != NULL) {
+        cli_say("reprise serve", "%s (see `reprise serve --help`)", wrong);
+        return EXIT_USAGE;
+    }
     RpLogitBias *bias = calloc(args.sampler.bias.n + 1, sizeof *bias);
-    RpStatus     st   = bias != NULL ? serve(bias) : rp_fail(RP_E_NOMEM, "out of memory for biases");
+    RpStatus     st   = bias != NULL ? serve_guessing(bias) : rp_fail(RP_E_NOMEM, "out of memory for biases");
     free(bias);
     free(args.hosts.items);
     free(args.origins.items);
@@ -132,7 +152,7 @@ static const Option options[] = {
     CLI_INT("step-tokens", 0, args.step_tokens, "N", "tokens of the longest step, default 256", 0, 4096),
     CLI_INT("step-ms", 0, args.step_ms, "MS",
             "while replies run, prompts are cut so that a step takes no longer; 0 (default): no limit", 0, 0),
-    CLI_INT("draft", 0, args.draft, "N", "tokens that a step guesses by prompt lookup; default 0", 0, 15),
+    OPTIONS_GUESSES(args.guesses),
     CLI_INT("tokens", 'n', args.tokens, "N",
             "at most N tokens per reply, unless the request says it; 0 (default): until the context is full", 0, 0),
     CLI_INT("reasoning-budget", 0, args.budget, "N",

@@ -135,6 +135,9 @@ RP_NODISCARD RpStatus work_check_model(Model *m);
 /* worker.c: the thread of a model. */
 void *worker_main(void *model);
 
+/* The options of the server for the engine of a model. */
+RpEngineOptions worker_engine_options(const Model *m);
+
 /* run.c: jobs on an engine. */
 void run_start(Model *m, Job *j);
 void run_step(Model *m);

@@ -18,13 +18,20 @@ static RpStatus open_embedder(Model *m) {
     return work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes);
 }
 
+RpEngineOptions worker_engine_options(const Model *m) {
+    const ServerOptions *given = m->work->options;
+    RpEngineOptions      o     = given->engine;
+    if (given->model == NULL || m != &m->work->models[0]) o.draft = NULL; /* it is for the model of -m */
+    return o;
+}
+
 static RpStatus open_engine(Model *m) {
-    const RpEngineOptions *o = &m->work->options->engine;
-    RpEngineMemory         memory;
-    RP_TRY(rp_engine_memory(m->model, o, &memory));
+    const RpEngineOptions o = worker_engine_options(m);
+    RpEngineMemory        memory;
+    RP_TRY(rp_engine_memory(m->model, &o, &memory));
     RP_TRY(work_make_room(m, memory.total));
     m->n_ctx = memory.n_ctx;
-    return rp_engine_open(m->model, o, &m->engine);
+    return rp_engine_open(m->model, &o, &m->engine);
 }
 
 static RpStatus load(Model *m) {

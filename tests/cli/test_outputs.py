@@ -30,7 +30,7 @@ FILES = {
     "generate": [MODEL, LORA, ("--file", TEXT, "r"), ("--messages", TEXT, "r"), ("--tools", TEXT, "r"), ("--schema", TEXT, "r"),
                  ("--grammar", TEXT, "r"), ("--draft", TINY, "r")],
     "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r"), ("--save", None, "w")],
-    "serve": [MODEL, LORA, ("--keys", TEXT, "r"), ("--log-file", None, "w")],
+    "serve": [MODEL, LORA, ("--keys", TEXT, "r"), ("--log-file", None, "w"), ("--draft", TINY, "r")],
     "graph": [MODEL, LORA, OUT, ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
     "plan": [MODEL, LORA, OUT],
     "inspect": [MODEL],

@@ -110,6 +110,32 @@ class Replies(unittest.TestCase):
         self.assertEqual(self.s.get("/graph?model=other").status, 404)
 
 
+class Guesses(unittest.TestCase):
+    def check(self, *options):
+        want = [generate("-p", PROMPT, *OPTIONS, "-s", str(seed)).rstrip("\n") for seed in range(4)]
+        want.append(generate("-p", "In the beginning", "-n", "40").rstrip("\n"))
+        with Server(*options) as s, concurrent.futures.ThreadPoolExecutor(5) as pool:
+            asked = [pool.submit(s.complete, PROMPT, seed=seed, **SAMPLED) for seed in range(4)]
+            asked.append(pool.submit(s.complete, "In the beginning", temperature=0, max_tokens=40))
+            self.assertEqual([text_of(f.result()) for f in asked], want)
+            return [s.metric(f"{name}_tokens_total") for name in ("drafted", "accepted")]
+
+    def test_a_draft_model_changes_no_reply(self):
+        drafted, accepted = self.check("--draft", DEMO, "--draft-tokens", "3")
+        self.assertTrue(0 < accepted <= drafted, (drafted, accepted))
+
+    def test_prompt_lookup_changes_no_reply(self):
+        self.assertGreater(self.check("--lookup", "4")[0], 0)
+
+    def test_bad_options_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIn("--draft needs a MODEL", run("--models-dir", folder, "--draft", DEMO).stderr)
+        self.assertIn("--lookup and --draft exclude each other", run(DEMO, "--lookup", "2", "--draft", DEMO).stderr)
+        tiny = os.path.join(SOURCE, "tests/golden/tiny/llama-mix.gguf")
+        r = run(DEMO, "--check", "--draft", tiny)
+        self.assertTrue(r.returncode == 1 and "the draft model has another vocabulary" in r.stderr, r)
+
+
 class Operation(unittest.TestCase):
     LONG = {"prompt": PROMPT, "max_tokens": 200, "ignore_eos": True, "n": 40}
 
