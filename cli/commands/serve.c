@@ -27,6 +27,7 @@ static struct {
           .read_s      = 60,
           .drain_s     = 30,
           .ping_s      = 15,
+          .step_ms     = 100,
           .sampler     = SAMPLING_DEFAULTS,
           .guesses     = {.n_draft = GUESSES_OF_A_DRAFT}};
 
@@ -151,7 +152,7 @@ static const Option options[] = {
     CLI_INT("state-mb", 0, args.state_mb, "MB", "recurrent states of prefixes; 0 (default): 256", 0, 0),
     CLI_INT("step-tokens", 0, args.step_tokens, "N", "tokens of the longest step, default 256", 0, 4096),
     CLI_INT("step-ms", 0, args.step_ms, "MS",
-            "while replies run, prompts are cut so that a step takes no longer; 0 (default): no limit", 0, 0),
+            "while replies run, prompts are cut so that a step takes no longer; default 100; 0: no limit", 0, 0),
     OPTIONS_GUESSES(args.guesses),
     CLI_INT("tokens", 'n', args.tokens, "N",
             "at most N tokens per reply, unless the request says it; 0 (default): until the context is full", 0, 0),
