@@ -52,8 +52,16 @@ class Server:
             raise AssertionError(f"{line!r}, exit {self.process.returncode}: {self.lines()}")
         self.url, self.host, self.port = found[1], found[2].strip("[]"), int(found[3])
         if self.ready:
-            wait_until(lambda: self.get("/health").status == 200, "the model is loaded")
+            wait_until(self.healthy, "the model is loaded")
         return self
+
+    def healthy(self):
+        try:
+            return self.get("/health").status == 200
+        except (OSError, http.client.HTTPException):  # the server ended, or a call failed (test_faults.py)
+            if self.process.poll() is not None:
+                raise AssertionError(f"exit {self.process.returncode}: {self.lines()}")
+            return False
 
     def __exit__(self, kind, value, trace):
         if self.process.poll() is None:
