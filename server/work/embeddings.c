@@ -85,7 +85,9 @@ static void run(Job *j) {
     for (size_t i = 0; i < e->n && st == RP_OK; i++) {
         if (job_fail_cancelled(j)) return;
         st = rp_embed(j->model->embedder, e->inputs[i].ids, e->inputs[i].n, e->rows + i * (size_t)n_out);
+        pthread_mutex_lock(&j->lock);
         j->n_prompt += (int32_t)e->inputs[i].n;
+        pthread_mutex_unlock(&j->lock);
     }
     if (st != RP_OK) {
         job_fail_status(j, st);

@@ -50,7 +50,7 @@ struct Job {
     const JobType   *type;
     const ApiFormat *format; /* or NULL */
     Key             *key;
-    char             id[32], model_name[128], path[256], query[256];
+    char             id[32], path[256], query[256];
     char            *body;
     size_t           n_body;
     atomic_int       refs;
@@ -69,7 +69,6 @@ struct Job {
     uint64_t   id_seed;   /* of tool calls */
     Choice    *choices;
     int        n_choices, n_ended;
-    int32_t    n_prompt, n_cached, n_generated;
     void      *data; /* of the type */
 
     pthread_mutex_t lock; /* { */
@@ -78,6 +77,8 @@ struct Job {
     int             status;
     int32_t         retry_after; /* seconds; 0: the answer does not say it */
     bool            stream, begun, done, ready;
+    char            model_name[128];
+    int32_t         n_prompt, n_cached, n_generated;
     double          latest_out; /* when bytes came last */
     /* } */
     void *conn; /* of the event loop alone */

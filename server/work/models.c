@@ -211,6 +211,11 @@ bool work_acquire(Job *j, const char *name) {
     }
     pthread_mutex_lock(&w->lock);
     Model *m = name == NULL ? &w->models[0] : find(w, name);
+    if (m != NULL) { /* before the worker can have the job */
+        pthread_mutex_lock(&j->lock);
+        snprintf(j->model_name, sizeof j->model_name, "%s", m->name);
+        pthread_mutex_unlock(&j->lock);
+    }
     if (j->model != NULL)
         got = true; /* it has waited for the load */
     else if (m == NULL)
@@ -218,7 +223,6 @@ bool work_acquire(Job *j, const char *name) {
     else
         got = acquire(j, m, &error);
     pthread_mutex_unlock(&w->lock);
-    if (m != NULL) snprintf(j->model_name, sizeof j->model_name, "%s", m->name);
     if (!got && error.status != 0) job_fail(j, &error);
     return got;
 }

@@ -161,9 +161,11 @@ static void count(Model *m, Choice *c, const RpEngineEvent *e) {
     if (!e->end) return;
     metrics_observe(metrics, TIME_QUEUE, e->queued_s);
     metrics_observe(metrics, TIME_TOTAL, e->total_s);
+    pthread_mutex_lock(&j->lock);
     j->n_prompt += e->n_prompt;
     j->n_cached += e->n_cached;
     j->n_generated += e->n_generated;
+    pthread_mutex_unlock(&j->lock);
 }
 
 /* The engine is done with the choice. */

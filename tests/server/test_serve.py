@@ -162,7 +162,7 @@ class Operation(unittest.TestCase):
                 c.close()
 
     def test_sigterm_lets_answers_end(self):
-        with Server() as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        with Server("--drain-seconds", "600") as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
             answers = [pool.submit(s.complete, PROMPT, max_tokens=200, ignore_eos=True, n=4, seed=1) for _ in range(4)]
             wait_until(lambda: s.metric("jobs_running") == 4, "they run")
             s.process.send_signal(signal.SIGTERM)
