@@ -15,11 +15,20 @@
 /* "auto" leaves this much memory free, besides the pages of the file. */
 static const size_t MARGIN = (size_t)512 << 20;
 
+enum { ALIGN = 64 }; /* of a copy: rp_repacked_view */
+
+/* Memory of the copies that were made together. Small copies lie on huge pages too, which each by itself would not fill. */
+typedef struct Slab {
+    char *data;
+    int   copies; /* in the list of the process */
+} Slab;
+
 struct RepackedCopy {
     RepackedCopy *next;
     RpTensorView  from, to; /* of the file, and of the copy, whose memory is to.data */
-    size_t        bytes;
-    int           users; /* sets that hold it; 0: not made yet */
+    size_t        bytes;    /* a multiple of ALIGN */
+    Slab         *slab;     /* of to.data; NULL: no memory yet */
+    int           users;    /* sets that hold it; 0: not made yet */
 };
 
 static struct {
@@ -51,7 +60,7 @@ static RepackedCopy *find_or_add(const RpTensorView *w) {
     if (c == NULL) return NULL;
     c->from      = *w;
     c->to        = rp_repacked_view(w, NULL);
-    c->bytes     = (size_t)rp_view_rows(w) * c->to.nb[1];
+    c->bytes     = ((size_t)rp_view_rows(w) * c->to.nb[1] + ALIGN - 1) / ALIGN * ALIGN;
     c->next      = copies.first;
     copies.first = c;
     return c;
@@ -103,11 +112,22 @@ static size_t missing_bytes(const RepackSet *set) {
 }
 
 static RpStatus allocate(RepackSet *set) {
+    const size_t bytes = missing_bytes(set);
+    if (bytes == 0) return RP_OK;
+    Slab *slab = calloc(1, sizeof *slab);
+    char *data = slab != NULL ? rp_huge_alloc(bytes) : NULL;
+    if (data == NULL) {
+        free(slab);
+        return rp_fail(RP_E_NOMEM, "%zu bytes for repacked weights could not be allocated", bytes);
+    }
+    slab->data = data;
     for (int i = 0; i < set->n; i++) {
         RepackedCopy *c = set->copies[i];
-        if (c->to.data == NULL) c->to.data = rp_huge_alloc(c->bytes);
-        if (c->to.data == NULL)
-            return rp_fail(RP_E_NOMEM, "%zu bytes for repacked weights could not be allocated", missing_bytes(set));
+        if (c->users > 0) continue;
+        c->to.data = data;
+        c->slab    = slab;
+        slab->copies++;
+        data += c->bytes;
     }
     return RP_OK;
 }
@@ -132,7 +152,10 @@ static void drop_unused(void) {
             continue;
         }
         *at = c->next;
-        free(c->to.data);
+        if (c->slab != NULL && --c->slab->copies == 0) {
+            free(c->slab->data);
+            free(c->slab);
+        }
         free(c);
     }
 }
