@@ -17,7 +17,7 @@ static const size_t MARGIN = (size_t)512 << 20;
 
 enum { ALIGN = 64 }; /* of a copy: rp_repacked_view */
 
-/* Memory of the copies that were made together. Small copies lie on huge pages too, which each by itself would not fill. */
+/* Memory of the copies that were made together. So small ones lie on huge pages too, which one would not fill. */
 typedef struct Slab {
     char *data;
     int   copies; /* in the list of the process */
