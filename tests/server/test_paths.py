@@ -95,7 +95,7 @@ class Paths(unittest.TestCase):
 
     def test_answers_by_a_schema(self):
         schema = {"type": "object", "properties": {"x": {"enum": ["p", "q"]}}, "required": ["x"], "additionalProperties": False}
-        answer = self.chat(response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}, temperature=1.0, max_tokens=300)
+        answer = self.chat(response_format={"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}, temperature=1.0, seed=3, max_tokens=300)
         self.assertIn(json.loads(answer["choices"][0]["message"]["content"]), ({"x": "p"}, {"x": "q"}))
         r = self.s.post("/v1/completions", {"prompt": "a", "json_schema": {"enum": ["yes", "no"]}, "temperature": 1.0})
         self.assertIn(r.json["choices"][0]["text"], ('"yes"', '"no"'))
