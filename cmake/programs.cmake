@@ -16,6 +16,8 @@ if(EDIT_FOUND)
 endif()
 install(TARGETS reprise_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(FILES assets/demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/reprise COMPONENT program)
+install(FILES assets/server/nginx.conf assets/server/reprise.service DESTINATION ${CMAKE_INSTALL_DATADIR}/reprise
+  COMPONENT program)
 
 file(GLOB example_sources CONFIGURE_DEPENDS examples/*.c)
 foreach(source ${example_sources})

@@ -26,7 +26,7 @@ void exchange_refuse(Conn *c, const ApiError *error) {
         x->format->error_body(error, &out);
     else
         api_error_body(error, &out);
-    if (error->status == 429 || error->status == 503) conn_add_header(c, "Retry-After", "1");
+    if (error->status == 503 || strcmp(error->code, "queue_full") == 0) conn_add_header(c, "Retry-After", "1");
     if (error->status == 401) conn_add_header(c, "WWW-Authenticate", "Bearer");
     conn_answer(c, error->status, "application/json", out.p, out.n);
     bytes_free(&out);
@@ -66,6 +66,9 @@ static int check_post(App *a, Exchange *x, ApiError *error) {
                            "The body has %lld bytes, and the server accepts %zu (--body-mb).",
                            (long long)h->content_length, a->options->body_bytes);
     if (a->draining) return http_refuse(error, 503, "server_error", "shutting_down", "The server is shutting down.");
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%d", wait);
+    if (wait > 0) conn_add_header(x->conn, "Retry-After", seconds);
     if (wait > 0)
         return http_refuse(error, 429, "rate_limit_error", "rate_limit_exceeded",
                            "The key has used its tokens (--tokens-per-minute); it may go on in %d s.", wait);
@@ -81,10 +84,12 @@ static int check(App *a, Exchange *x, ApiError *error) {
     if (x->route == NULL)
         return http_refuse(error, 404, "invalid_request_error", "not_found", "There is no path %.200s.", h->path);
     if (!x->route->open && (status = guard_key(&a->guard, h, &x->key, error)) != 0) return status;
-    if (x->route->post ? strcmp(h->method, "POST") != 0
-                       : strcmp(h->method, "GET") != 0 && strcmp(h->method, "HEAD") != 0)
+    const bool is_read = strcmp(h->method, "GET") == 0 || strcmp(h->method, "HEAD") == 0;
+    if (x->route->post ? strcmp(h->method, "POST") != 0 : !is_read) {
+        conn_add_header(x->conn, "Allow", x->route->post ? "POST" : "GET, HEAD");
         return http_refuse(error, 405, "invalid_request_error", "method_not_allowed", "%s is for %s.", h->path,
                            x->route->post ? "POST" : "GET");
+    }
     if (x->route->post) return check_post(a, x, error);
     if (h->content_length > 0)
         return http_refuse(error, 413, "invalid_request_error", "body_too_large", "%s takes no body.", h->path);
