@@ -1,17 +1,20 @@
 #!/bin/sh
-# Reads the answers of the server's formats with the packages openai and anthropic of PyPI, without a network. The packages of
-# tests/server/api/requirements.txt are kept in BUILD/api-clients until that file changes.
+# Runs a suite of tests/server with clients of PyPI. The packages of tests/server/api/requirements.txt are kept in
+# BUILD/api-clients until that file changes.
 #
-#   test-api-clients.sh SOURCE_DIR BUILD_DIR          exit status 77: skipped, with the reason; PYTHON: the interpreter
+#   test-api-clients.sh SOURCE_DIR BUILD_DIR SUITE [ARGUMENT ...]    such as api/test_clients.py; PYTHON: the interpreter
+#
+# Exit status 77: skipped, with the reason.
 set -eu
-source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
+source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) suite=$3
+shift 3
 wants=$source/tests/server/api/requirements.txt folder=$build/api-clients
 venv=$folder/python python=$(command -v "${PYTHON:-python3}")
 pip() { "$python" -m pip --python "$venv/bin/python" "$@"; }
 skip() { echo "skipped: $*"; exit 77; }
 mkdir -p "$folder"
 unset PYTHONPATH
-export PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PYTHONPYCACHEPREFIX="$folder/pycache" PIP_DISABLE_PIP_VERSION_CHECK=1
 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || skip "Python 3.10 or newer is needed"
 wanted=$("$python" -VV; cat "$wants")
@@ -26,4 +29,4 @@ if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
     fi
     echo "$wanted" >"$venv/wanted"
 fi
-exec "$venv/bin/python" "$source/tests/server/api/test_clients.py" "$build/tests/api_replay" "$source"
+exec "$venv/bin/python" "$source/tests/server/$suite" "$@"
