@@ -86,6 +86,47 @@ Test(cuda_session, replies_are_the_same_in_every_mode) {
     cr_expect_eq(sim_stats().live_allocs, 0L);
 }
 
+/* A context from a file: the reply is that of the session that saved it, in every mode that
+ * the model has. Caches and recurrent states are copied from the device and back. */
+Test(cuda_session, contexts_are_saved_and_restored) {
+    static const char *const names[] = {"gemma3-mix", "qwen35-mix", "deepseek2-mix"};
+    char                     path[]  = "/tmp/reprise-context-XXXXXX";
+    const int                file    = mkstemp(path);
+    cr_assert_geq(file, 0);
+    close(file);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i += SIM_EACH) {
+        RpModel         *m       = golden_open_tiny(names[i]);
+        RpSampler       *sampler = new_sampler(m, 0.9f);
+        RpSession       *s       = open_session(m, RP_MODE_REPLAY);
+        RpTokenList      context = {0}, want = {0};
+        RpGenerateResult r;
+        for (int k = 0; k < N_PROMPT; k++) OK(rp_token_list_push(&context, prompt[k]));
+        OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+        OK(rp_session_save(s, &context, NULL, path));
+        RpGenerateOptions o = {.max_tokens = N_REPLY, .ignore_end = true, .tokens = &want};
+        OK(rp_generate(s, sampler, prompt, 2, &o, &r));
+        rp_session_free(s);
+        for (int mode = RP_MODE_EAGER; mode <= (i == 1 ? RP_MODE_REPLAY : RP_MODE_LOOP); mode++) {
+            RpTokenList list = {0};
+            s                = open_session(m, (RpExecMode)mode);
+            o.tokens         = &list;
+            rp_sampler_reset(sampler);
+            OK(rp_session_restore(s, path, &context, NULL));
+            OK(rp_generate(s, sampler, prompt, 2, &o, &r));
+            cr_assert_eq(list.n, want.n, CASE(i, mode));
+            cr_expect_arr_eq(list.ids, want.ids, want.n * sizeof *want.ids, "%s, %s", names[i],
+                             rp_mode_name((RpExecMode)mode));
+            rp_token_list_free(&list);
+            rp_session_free(s);
+        }
+        rp_token_list_free(&context), rp_token_list_free(&want);
+        rp_sampler_free(sampler);
+        rp_model_free(m);
+    }
+    unlink(path);
+    cr_expect_eq(sim_stats().live_allocs, 0L);
+}
+
 /* Replay: one graph launch and 4 bytes back per token. Loop: one launch per reply and no copies back (tokens
  * arrive in mapped memory). Nothing is captured or allocated after open (I3, I9). The host samples the first
  * token from the prefill's logits. */
