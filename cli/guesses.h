@@ -14,12 +14,10 @@ enum { GUESSES_OF_A_DRAFT = 4 };
 
 #define OPTIONS_GUESSES(v)                                                                                             \
     CLI_INT("lookup", 0, (v).lookup, "N",                                                                              \
-            "guess up to N tokens ahead where the text repeats itself, 1 to 15; the reply stays the same, on the "     \
-            "CPU; --repack is auto",                                                                                   \
+            "guess up to N tokens ahead where the text repeats itself, 1 to 15; the reply stays the same, on the CPU", \
             0, 15),                                                                                                    \
         CLI_FILE(FILE_READ, "draft", 0, (v).draft, "FILE",                                                             \
-                 "a smaller model of the same vocabulary guesses ahead; the reply stays the same, on the CPU; "        \
-                 "--repack is auto"),                                                                                  \
+                 "a smaller model of the same vocabulary guesses ahead; the reply stays the same, on the CPU"),        \
         CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft, 1 to 15; default 4", 1, 15)
 
 /* Options that exclude each other; NULL: none. */

@@ -175,7 +175,7 @@ static const Option options[] = {
     CLI_FLAG("check", 0, args.check, "check options, keys and models, and exit"),
     OPTIONS_SAMPLING(args.sampler),
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "cpu; engines run there only"),
-    OPTION_REPACK(args.device, "auto, with --memory off"),
+    OPTION_REPACK(args.device, "auto, with --memory or --parallel 1 off"),
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),
     OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),

@@ -138,8 +138,9 @@ static RpStatus check_memory(const RpEngine *e) {
 
 /* The longest runner allocates the arena, which all others share. */
 static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
-    RpExecutorOptions o = {
-        .n_threads = given->n_threads, .device = "cpu", .repack = rp_runner_repack(given->repack, "auto")};
+    RpExecutorOptions o = {.n_threads = given->n_threads,
+                           .device    = "cpu",
+                           .repack    = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off")};
     for (int i = e->n_runners - 1; i >= 0; i--) {
         o.share = i < e->n_runners - 1 ? e->runners[e->n_runners - 1].executor : NULL;
         RP_TRY(rp_runner_open(&e->runners[i], e->model, &o));

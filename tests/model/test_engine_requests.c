@@ -372,7 +372,7 @@ Test(engine_requests, a_higher_priority_goes_first_and_nobody_waits_without_a_bo
     cr_expect_gt(steps, 256);
 }
 
-/* "auto", the default, depends on a measurement. */
+/* "auto", the default for several requests, depends on a measurement. */
 Test(engine_requests, an_engine_repacks_the_weights_if_it_is_told_to) {
     static const struct {
         const char *option, *given;
@@ -391,6 +391,11 @@ Test(engine_requests, an_engine_repacks_the_weights_if_it_is_told_to) {
         cr_expect_eq(rp_engine_info(e).repack_bytes > 0, cases[i].repacks, CASE(i));
         rp_engine_free(e);
     }
+    RpEngine *one;
+    cr_assert_eq(unsetenv("REPRISE_REPACK"), 0);
+    OK(rp_engine_open(m, &(RpEngineOptions){.n_ctx = 128, .n_seq = 1}, &one));
+    cr_expect_eq(rp_engine_info(one).repack_bytes, 0);
+    rp_engine_free(one);
     rp_model_free(m);
 }
 

@@ -76,7 +76,7 @@ class Engine(Handle):
     cache_tokens  positions of the KV cache; 0: of n_seq whole requests
     step_tokens   tokens of the longest step; 0: 256
     step_ms       while replies are running, prompts are cut so that a step takes no longer; 0: no limit
-    repack        copy the weights to a faster layout: "on", "off" or "auto"; None: REPRISE_REPACK or "auto"
+    repack        copy the weights to a faster layout: "on", "off" or "auto"; None: REPRISE_REPACK, or "auto" if n_seq > 1
     draft         a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
     """
 
