@@ -6,7 +6,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { UNSENT_BYTES = 1 << 20 /* of a stream, that its client does not take */ };
+enum {
+    UNSENT_BYTES = 1 << 20, /* of a stream, that its client does not take */
+    MOST_BODIES  = 8        /* of the largest size, that are received at the same time */
+};
 
 static Exchange *new_exchange(App *a, Conn *c) {
     Exchange *x = calloc(1, sizeof *x);
@@ -65,6 +68,8 @@ static int check_post(App *a, Exchange *x, ApiError *error) {
         return http_refuse(error, 413, "invalid_request_error", "body_too_large",
                            "The body has %lld bytes, and the server accepts %zu (--body-mb).",
                            (long long)h->content_length, a->options->body_bytes);
+    if (http_server_receiving(a->http) + (uint64_t)h->content_length > MOST_BODIES * a->options->body_bytes)
+        return http_refuse(error, 503, "server_error", "busy", "Too many large requests are being received.");
     if (a->draining) return http_refuse(error, 503, "server_error", "shutting_down", "The server is shutting down.");
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", wait);

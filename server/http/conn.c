@@ -33,10 +33,15 @@ static void set_deadline(Conn *c, int seconds) {
     event_add(c->timer, &t);
 }
 
+/* True if no request is lost with the connection: none is complete up to its body. */
+static bool is_idle(ConnState state) { return state == CONN_IDLE || state == CONN_HEAD; }
+
 static void set_state(Conn *c, ConnState state) {
-    const bool was_idle = c->state == CONN_IDLE, is_idle = state == CONN_IDLE;
-    if (was_idle && !is_idle) TAILQ_REMOVE(&c->server->idle, c, idle);
-    if (!was_idle && is_idle) TAILQ_INSERT_TAIL(&c->server->idle, c, idle);
+    HttpServer *s = c->server;
+    if (is_idle(c->state) && !is_idle(state)) TAILQ_REMOVE(&s->idle, c, idle);
+    if (!is_idle(c->state) && is_idle(state)) TAILQ_INSERT_TAIL(&s->idle, c, idle);
+    if (c->state == CONN_BODY) s->receiving -= (uint64_t)c->head.content_length;
+    if (state == CONN_BODY) s->receiving += (uint64_t)c->head.content_length;
     c->state = state;
 }
 

@@ -43,6 +43,7 @@ struct HttpServer {
     HttpOptions            options;
     struct ConnList        all, idle; /* idle: the one that waits longest first */
     int                    n, port;
+    uint64_t               receiving; /* bytes of bodies that are not complete */
     bool                   stopped, loopback;
     char                   address[64];
 };

@@ -119,6 +119,7 @@ void http_server_free(HttpServer *s) {
 int         http_server_port(const HttpServer *s) { return s->port; }
 const char *http_server_address(const HttpServer *s) { return s->address; }
 int         http_server_connections(const HttpServer *s) { return s->n; }
+uint64_t    http_server_receiving(const HttpServer *s) { return s->receiving; }
 bool        http_server_is_loopback(const HttpServer *s) { return s->loopback; }
 
 size_t http_server_unsent(const HttpServer *s) {

@@ -115,6 +115,19 @@ class Refusals(unittest.TestCase):
                 pass
         self.assertEqual(self.s.get("/health").status, 200)
 
+    def test_bodies_are_limited_together(self):
+        head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
+        with Server("--body-mb", "1") as s:
+            clients = [s.socket() for _ in range(9)]
+            for c in clients:
+                c.sendall(head)
+            self.assertIn(b"HTTP/1.1 503", clients[8].recv(4096))
+            self.assertEqual(s.complete(max_tokens=1).status, 200)
+            clients[0].sendall(b" " * 999974 + b'{"prompt":"a","max_tokens":')
+            self.assertIn(b"HTTP/1.1 400", clients[0].recv(4096))
+            for c in clients:
+                c.close()
+
     def test_bad_bodies_are_named(self):
         for body in (b"", b"{", b"[1]", b'{"prompt": "\xff"}', b'{"prompt": 1}', b"{}", b"[" * 100000, b"\0"):
             with self.subTest(body=body[:20]):
@@ -244,6 +257,8 @@ class Clients(unittest.TestCase):
     def test_new_connections_replace_idle_ones(self):
         with Server("--connections", "4") as s:
             idle = [s.socket() for _ in range(10)]
+            for c in idle[6:]:
+                c.sendall(b"GET /hea")
             self.assertEqual(s.get("/health").status, 200)
             for c in idle:
                 c.close()
