@@ -25,6 +25,7 @@ typedef struct ApiChoice {
     int32_t         n_calls;
     ApiEnd          end;
     char           *stop;        /* ApiEnd.stop */
+    bool            begun;       /* a stream of chats: its first chunk is written */
     bool            ended, open; /* open: the last block of a stream */
 } ApiChoice;
 

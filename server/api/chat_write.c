@@ -17,8 +17,19 @@ static void put_choice_logprobs(ApiAnswer *a, ApiChoice *c, Bytes *out) {
     json_put(out, "],'refusal':null}");
 }
 
+/* The first chunk of a choice. It comes with the first token: tools that measure servers take it for that. */
+static void put_role(ApiAnswer *a, int choice, Bytes *out) {
+    bytes_text(out, "data: ");
+    put_head(a, out);
+    json_put(out, "{'index':%d,'delta':{'role':'assistant','content':''},'logprobs':null,'finish_reason':null}]",
+             choice);
+    json_put(out, "%r}\n\n", a->usage ? ",\"usage\":null" : "");
+}
+
 /* A chunk is begun with the members of its delta open, and ended. */
 static void begin_chunk(ApiAnswer *a, int choice, Bytes *out) {
+    if (!a->choices[choice].begun) put_role(a, choice, out);
+    a->choices[choice].begun = true;
     bytes_text(out, "data: ");
     put_head(a, out);
     json_put(out, "{'index':%d,'delta':{", choice);
@@ -38,12 +49,8 @@ static void end_chunk(ApiAnswer *a, int choice, const char *finish, Bytes *out) 
 }
 
 static void begin(ApiAnswer *a, Bytes *out) {
+    (void)out;
     a->begun = true;
-    for (int i = 0; i < a->n_choices && a->stream; i++) {
-        begin_chunk(a, i, out);
-        json_put(out, "'role':'assistant','content':''");
-        end_chunk(a, i, NULL, out);
-    }
 }
 
 static void event(ApiAnswer *a, int choice, const RpReplyEvent *e, Bytes *out) {

@@ -121,6 +121,12 @@ class Chat(unittest.TestCase):
         self.assertEqual(chunks[-1].timings["prompt_n"], 12)
         self.assertEqual(chunks[-1].system_fingerprint, "reprise-test")
 
+    def test_nothing_comes_before_the_first_token(self):  # tools that measure take the first chunk for it
+        client, server = client_of_openai({"ping": True}, *TEXT, END)
+        first, *_ = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}], stream=True)
+        self.assertEqual(first.choices[0].delta.role, "assistant")
+        self.assertTrue(server.answer.startswith(b":"), server.answer)
+
     def test_the_usage_comes_last(self):
         chunks = list(chat(TEXT + [END], stream=True, stream_options={"include_usage": True}))
         usage = chunks[-1].usage
