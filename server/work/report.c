@@ -66,7 +66,7 @@ RpStatus work_check_model(Model *m) {
         st = rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer", m->path);
     const RpModelInfo *info = st == RP_OK ? rp_model_info(model) : NULL;
     if (st == RP_OK && !info->bidirectional && info->pooling == 0) {
-        const RpEngineOptions engine = worker_engine_options(m);
+        const RpEngineOptions engine = worker_engine_options(m, model);
         st                           = rp_engine_memory(model, &engine, &memory);
         if (st == RP_OK && o->memory_bytes > 0 && memory.total > o->memory_bytes)
             st = rp_fail(RP_E_NOMEM, "%s needs %.1f MB, and --memory is %.1f MB", m->name, (double)memory.total / 1e6,

@@ -135,8 +135,9 @@ RP_NODISCARD RpStatus work_check_model(Model *m);
 /* worker.c: the thread of a model. */
 void *worker_main(void *model);
 
-/* The options of the server for the engine of a model. */
-RpEngineOptions worker_engine_options(const Model *m);
+/* The options of the server for the engine of m, which is open as `model`. The model of -m has all of them; others have
+ * no draft model, and a context no longer than they were trained for. */
+RpEngineOptions worker_engine_options(const Model *m, const RpModel *model);
 
 /* run.c: jobs on an engine. */
 void run_start(Model *m, Job *j);

@@ -8,25 +8,28 @@
 
 static bool embeds(const RpModelInfo *info) { return info->bidirectional || info->pooling != 0; }
 
+RpEngineOptions worker_engine_options(const Model *m, const RpModel *model) {
+    const ServerOptions *given     = m->work->options;
+    const int32_t        n_trained = rp_model_info(model)->n_ctx_train;
+    RpEngineOptions      o         = given->engine;
+    if (given->model != NULL && m == &m->work->models[0]) return o;
+    o.draft = NULL;
+    if (n_trained > 0 && o.n_ctx > n_trained) o.n_ctx = n_trained;
+    return o;
+}
+
 static RpStatus open_embedder(Model *m) {
-    const RpEngineOptions  *e = &m->work->options->engine;
+    const RpEngineOptions   e = worker_engine_options(m, m->model);
     const RpEmbedderOptions o = {
-        .n_ctx = e->n_ctx, .n_threads = e->n_threads, .passes = e->passes, .repack = e->repack, .device = "cpu"};
+        .n_ctx = e.n_ctx, .n_threads = e.n_threads, .passes = e.passes, .repack = e.repack, .device = "cpu"};
     RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
     const RpEmbedderInfo info = rp_embedder_info(m->embedder);
     m->n_ctx                  = info.n_ctx;
     return work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes);
 }
 
-RpEngineOptions worker_engine_options(const Model *m) {
-    const ServerOptions *given = m->work->options;
-    RpEngineOptions      o     = given->engine;
-    if (given->model == NULL || m != &m->work->models[0]) o.draft = NULL; /* it is for the model of -m */
-    return o;
-}
-
 static RpStatus open_engine(Model *m) {
-    const RpEngineOptions o = worker_engine_options(m);
+    const RpEngineOptions o = worker_engine_options(m, m->model);
     RpEngineMemory        memory;
     RP_TRY(rp_engine_memory(m->model, &o, &memory));
     RP_TRY(work_make_room(m, memory.total));

@@ -122,6 +122,14 @@ class Paths(unittest.TestCase):
         r = self.s.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 5000}]})
         self.assertEqual((r.status, r.json["error"]["code"]), (400, "context_length_exceeded"))
 
+    def test_contexts_of_other_models(self):  # bert was trained for 64 tokens
+        with Server("--models-dir", self.folder.name, "--ctx", "128") as s:
+            self.assertEqual(s.post("/v1/embeddings", {"model": "bert", "input": "abc"}).status, 200)
+            contexts = {m["id"]: m["meta"]["n_ctx"] for m in s.get("/v1/models").json["data"]}
+            self.assertEqual((contexts["demo"], contexts["bert"]), (128, 64))
+        r = subprocess.run([PROGRAM, "serve", BERT, "--port", "0", "--ctx", "128"], capture_output=True, text=True)
+        self.assertIn("a context of 128 tokens: must be from 1 to 64", r.stderr)
+
     def test_embeddings_are_those_of_embed(self):
         texts = ["abc", "a b c!", "hello"]
         want = [json.loads(program("embed", BERT, "-p", t, "--format", "json"))["embeddings"][0] for t in texts]
