@@ -1,6 +1,6 @@
 """`reprise serve` with SmolLM2, asked by the clients that people use: the packages openai, anthropic and langchain-openai of PyPI, and curl.
 
-    test_clients.py PROGRAM SOURCE_DIR        scripts/test-api-clients.sh runs it; exit status 77: skipped, with the reason
+test_clients.py PROGRAM SOURCE_DIR        scripts/test-api-clients.sh runs it; exit status 77: skipped, with the reason
 """
 
 import asyncio
@@ -47,12 +47,15 @@ class Weather(pydantic.BaseModel):
 
 
 SCHEMA = Weather.model_json_schema()
-TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "weather", "description": "The weather of a city.", "parameters": SCHEMA},
+}
 ASK = [{"role": "user", "content": "What is the weather in Oslo?"}]
 
 
 def copy_with_template(source, target, template):
-    """Copies a GGUF file with another chat template. Tensors are found from the end of the header, rounded up to 32 bytes."""
+    """Copies a GGUF file with another chat template. Tensors begin behind the header, at a multiple of 32 bytes."""
     with open(source, "rb") as f:
         n_tensors, n_values = struct.unpack("<QQ", f.read(24)[8:])
         read = lambda form: struct.unpack("<" + form, f.read(struct.calcsize("<" + form)))[0]
@@ -110,7 +113,9 @@ class Suite(unittest.TestCase):
         os.symlink(BERT, path("bert"))
         with open(QWEN) as f:
             copy_with_template(REAL, path("tools"), f.read())
-        context = Server("--models-dir", folder.name, "--parallel", "4", "--cache-tokens", "4096", model=path("smollm2"))
+        context = Server(
+            "--models-dir", folder.name, "--parallel", "4", "--cache-tokens", "4096", model=path("smollm2")
+        )
         Suite.s = context.__enter__()
         unittest.addModuleCleanup(folder.cleanup)
         unittest.addModuleCleanup(context.__exit__, None, None, None)
@@ -138,7 +143,9 @@ class OpenAi(Suite):
             self.assertEqual(self.chat(**SAMPLED).choices[0].message.content, want)
         chunks = list(self.chat(stream=True, stream_options={"include_usage": True}, **SAMPLED))
         self.assertEqual("".join(c.choices[0].delta.content or "" for c in chunks if c.choices), want)
-        self.assertEqual(chunks[-1].usage.total_tokens, chunks[-1].usage.prompt_tokens + chunks[-1].usage.completion_tokens)
+        self.assertEqual(
+            chunks[-1].usage.total_tokens, chunks[-1].usage.prompt_tokens + chunks[-1].usage.completion_tokens
+        )
 
     def test_two_choices(self):
         got = {c.index: c.message.content for c in self.chat(n=2, **SAMPLED).choices}
@@ -146,7 +153,9 @@ class OpenAi(Suite):
 
     def test_many_at_once(self):
         async def ask_all():
-            async with openai.AsyncOpenAI(api_key="x", base_url=self.s.url + "/v1", max_retries=0, timeout=HANG_S) as client:
+            async with openai.AsyncOpenAI(
+                api_key="x", base_url=self.s.url + "/v1", max_retries=0, timeout=HANG_S
+            ) as client:
                 ask = lambda: client.chat.completions.create(model="smollm2", messages=MESSAGES, **SAMPLED)
                 return await asyncio.gather(*(ask() for _ in range(6)))
 
@@ -163,7 +172,9 @@ class OpenAi(Suite):
         self.assertEqual(b"".join(bytes(t.bytes) for t in tokens).decode(), choice.message.content)
         for t in tokens:  # greedy: each token is the most probable one
             self.assertEqual((t.top_logprobs[0].token, t.top_logprobs[0].logprob), (t.token, t.logprob))
-            self.assertEqual(sorted((p.logprob for p in t.top_logprobs), reverse=True), [p.logprob for p in t.top_logprobs])
+            self.assertEqual(
+                sorted((p.logprob for p in t.top_logprobs), reverse=True), [p.logprob for p in t.top_logprobs]
+            )
             self.assertLessEqual(sum(math.exp(p.logprob) for p in t.top_logprobs), 1 + 1e-5)
 
     def test_tools(self):
@@ -174,7 +185,9 @@ class OpenAi(Suite):
             self.assertEqual((call.function.name, answer.finish_reason), ("weather", "tool_calls"))
             Weather.model_validate_json(call.function.arguments)
         result = {"role": "tool", "tool_call_id": call.id, "content": "12 degrees"}
-        after = self.chat("tools", [*ASK, answer.message.to_dict(), result], tools=[TOOL], max_tokens=8, tool_choice="none")
+        after = self.chat(
+            "tools", [*ASK, answer.message.to_dict(), result], tools=[TOOL], max_tokens=8, tool_choice="none"
+        )
         self.assertIsNone(after.choices[0].message.tool_calls)
         with self.client.chat.completions.stream(tool_choice="required", **more) as stream:
             self.assertIn("tool_calls.function.arguments.done", [e.type for e in stream])
@@ -186,20 +199,32 @@ class OpenAi(Suite):
             self.chat(tools=[TOOL])
 
     def test_schemas(self):
-        answer = self.client.chat.completions.parse(model="smollm2", messages=ASK, response_format=Weather, max_tokens=60)
+        answer = self.client.chat.completions.parse(
+            model="smollm2", messages=ASK, response_format=Weather, max_tokens=60
+        )
         self.assertIsInstance(answer.choices[0].message.parsed, Weather)
         form = {"type": "json_schema", "json_schema": {"name": "weather", "strict": True, "schema": SCHEMA}}
-        text = "".join(c.choices[0].delta.content or "" for c in self.chat(response_format=form, max_tokens=60, stream=True))
+        text = "".join(
+            c.choices[0].delta.content or "" for c in self.chat(response_format=form, max_tokens=60, stream=True)
+        )
         Weather.model_validate_json(text)
 
     def test_completions(self):
         want = program("-p", "Once upon a time", *OPTIONS, "-s", "5")
-        ask = lambda **more: self.client.completions.create(model="smollm2", prompt="Once upon a time", **SAMPLED, **more)
+        ask = lambda **more: self.client.completions.create(
+            model="smollm2", prompt="Once upon a time", **SAMPLED, **more
+        )
         self.assertEqual(ask().choices[0].text.rstrip("\n"), want)
         self.assertEqual("".join(c.choices[0].text for c in ask(stream=True)).rstrip("\n"), want)
 
     def test_responses(self):
-        ask = {"model": "smollm2", "input": QUESTION, "max_output_tokens": 20, "temperature": 0.7, "extra_body": {"seed": 5}}
+        ask = {
+            "model": "smollm2",
+            "input": QUESTION,
+            "max_output_tokens": 20,
+            "temperature": 0.7,
+            "extra_body": {"seed": 5},
+        }
         want = by_the_program(5)
         self.assertEqual(self.client.responses.create(**ask).output_text, want)
         with self.client.responses.stream(**ask) as stream:
@@ -249,8 +274,14 @@ class Anthropic(Suite):
             [streamed] = [b for b in stream.get_final_message().content if b.type == "tool_use"]
         self.assertEqual(streamed.input, use.input)
         result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "12 degrees"}]}
-        after = self.client.messages.create(**{**ask, "max_tokens": 8, "tool_choice": {"type": "none"},
-                                               "messages": [*ASK, {"role": "assistant", "content": m.content}, result]})
+        after = self.client.messages.create(
+            **{
+                **ask,
+                "max_tokens": 8,
+                "tool_choice": {"type": "none"},
+                "messages": [*ASK, {"role": "assistant", "content": m.content}, result],
+            }
+        )
         self.assertEqual({b.type for b in after.content}, {"text"})
 
     def test_models(self):
@@ -271,7 +302,15 @@ class LangChain(Suite):
         self.assertEqual((whole.content, whole.usage_metadata["output_tokens"] <= 20), (want, True))
         answer = self.model(use_responses_api=True, max_tokens=20).invoke(QUESTION)
         self.assertEqual(answer.text, program("--chat", "-p", QUESTION, "-n", "20"))
-        plain = OpenAI(model="smollm2", base_url=self.s.url + "/v1", api_key="x", max_retries=0, max_tokens=20, temperature=0.7, seed=5)
+        plain = OpenAI(
+            model="smollm2",
+            base_url=self.s.url + "/v1",
+            api_key="x",
+            max_retries=0,
+            max_tokens=20,
+            temperature=0.7,
+            seed=5,
+        )
         want = program("-p", "Once upon a time", *OPTIONS, "-s", "5")
         self.assertEqual(plain.invoke("Once upon a time").rstrip("\n"), want)
 
@@ -293,7 +332,9 @@ class LangChain(Suite):
                 self.assertIsInstance(self.model(name).with_structured_output(Weather, method=how).invoke(ASK), Weather)
 
     def test_embeddings(self):
-        model = OpenAIEmbeddings(model="bert", base_url=self.s.url + "/v1", api_key="x", check_embedding_ctx_length=False, max_retries=0)
+        model = OpenAIEmbeddings(
+            model="bert", base_url=self.s.url + "/v1", api_key="x", check_embedding_ctx_length=False, max_retries=0
+        )
         self.assertEqual(len({len(v) for v in model.embed_documents(["ab", "b"])}), 1)
 
 
@@ -303,7 +344,11 @@ class Curl(Suite):
         return ["curl", "-sN", "--max-time", str(HANG_S), self.s.url + path, *json_type, "-d", json.dumps(body), *more]
 
     def test_a_stream(self):
-        r = subprocess.run(self.command("/v1/chat/completions", {"messages": MESSAGES, "stream": True, **SAMPLED}), capture_output=True, check=True)
+        r = subprocess.run(
+            self.command("/v1/chat/completions", {"messages": MESSAGES, "stream": True, **SAMPLED}),
+            capture_output=True,
+            check=True,
+        )
         events = [line.removeprefix("data: ") for line in r.stdout.decode().split("\n\n") if line]
         self.assertEqual(events.pop(), "[DONE]")
         pieces = [c["delta"].get("content") or "" for e in events for c in json.loads(e)["choices"]]
@@ -320,7 +365,9 @@ class Curl(Suite):
         wait_until(self.s.is_idle, "the reply is cancelled")
 
     def test_it_waits_for_leave_to_send_the_body(self):
-        command = self.command("/v1/completions", {"prompt": "Once", "max_tokens": 1}, "-H", "Expect: 100-continue", "-v")
+        command = self.command(
+            "/v1/completions", {"prompt": "Once", "max_tokens": 1}, "-H", "Expect: 100-continue", "-v"
+        )
         r = subprocess.run([*command, "--expect100-timeout", str(HANG_S)], capture_output=True, check=True)
         self.assertIn(b"< HTTP/1.1 100 Continue", r.stderr)
         self.assertEqual(json.loads(r.stdout)["usage"]["completion_tokens"], 1)
