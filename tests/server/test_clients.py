@@ -1,4 +1,4 @@
-"""`reprise serve` with SmolLM2, asked by the clients that people use: the packages openai, anthropic and langchain-openai of PyPI, and curl.
+"""`reprise serve` with SmolLM2, asked by clients: the packages openai, anthropic and langchain-openai of PyPI, and curl.
 
 test_clients.py PROGRAM SOURCE_DIR        scripts/test-api-clients.sh runs it; exit status 77: skipped, with the reason
 """
