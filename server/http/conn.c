@@ -61,7 +61,7 @@ static void forget_request(Conn *c) {
 
 void conn_free(Conn *c) {
     HttpServer *s = c->server;
-    if (c->state == CONN_BUSY) { /* handlers may not answer any more */
+    if (c->state == CONN_BUSY || c->state == CONN_BODY) { /* handlers may not answer any more */
         if (c->status == 0) c->status = 499;
         s->options.handlers.left(c, s->options.user);
         s->options.handlers.ended(c, s->options.user);

@@ -26,7 +26,7 @@ typedef struct HttpHandlers {
     /* A head is complete. Returns 0 to go on and read its body, or the status of the answer that it has given. */
     int (*head)(Conn *c, void *user);
     void (*request)(Conn *c, void *user); /* the body is complete */
-    void (*left)(Conn *c, void *user);    /* the client has left, or did not read, before conn_end */
+    void (*left)(Conn *c, void *user);    /* the client has left, or did not read, after `head` and before conn_end */
     void (*ended)(Conn *c, void *user);   /* an answer is complete, or the client has left */
     /* The connection is broken off with a status and a reason before a handler knew of the request. */
     void (*refuse)(Conn *c, int status, const char *why, void *user);

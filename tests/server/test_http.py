@@ -214,6 +214,17 @@ class Access(unittest.TestCase):
 
 
 class Clients(unittest.TestCase):
+    def test_a_client_that_leaves_in_its_body_is_forgotten(self):
+        with Server() as s:
+            for _ in range(3):
+                with s.socket() as c:
+                    c.sendall(post_bytes("/v1/completions", OK)[:-3])
+                    wait_until(lambda: s.metric("requests_running") == 2, "its headers were read")
+                wait_until(lambda: s.metric("requests_running") == 1, "only that for the metrics")
+            self.assertEqual([o["status"] for o in s.lines("request") if o["method"] == "POST"], [499] * 3)
+            s.process.send_signal(signal.SIGTERM)
+            self.assertEqual(s.process.wait(60), 0)
+
     LONG = {"prompt": "Once upon a time", "max_tokens": 100000, "ignore_eos": True, "stream": True}
 
     def test_a_client_that_leaves_is_cancelled(self):
