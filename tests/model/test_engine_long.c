@@ -8,7 +8,7 @@
 #include <malloc.h>
 
 #if defined RP_TEST_SLOW || defined __SANITIZE_ADDRESS__
-enum { N_REQUESTS = 300 };
+enum { N_REQUESTS = 1000 };
 #else
 enum { N_REQUESTS = 10000 };
 #endif
