@@ -43,6 +43,7 @@ if [ -z "$quick" ]; then
     need clang libclang-rt-14-dev lld
     # The tests of a binding whose toolchain is missing are skipped, and those of the chat page without a browser.
     (need cargo rustc golang-go) || true
+    (need nginx-light) || true # the example of a proxy
     (need chromium chromium-driver python3-selenium) || true
 fi
 

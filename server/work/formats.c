@@ -137,8 +137,6 @@ static RpStatus make_all(Job *j) {
     const json_t *prompts = j->request.prompts;
     const bool    several = j->request.kind == API_COMPLETION;
     const size_t  n       = several ? json_array_size(prompts) : 1;
-    if (n == 0) return rp_fail(RP_E_ARG, "the request has no prompt");
-    if (n * (size_t)j->request.n > 1024) return rp_fail(RP_E_ARG, "the request asks for more than 1024 replies");
     j->choices = calloc(n * (size_t)j->request.n, sizeof *j->choices);
     if (j->choices == NULL) return rp_fail(RP_E_NOMEM, "out of memory for replies");
     if (j->request.kind == API_CHAT)

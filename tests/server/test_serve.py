@@ -179,6 +179,7 @@ class Operation(unittest.TestCase):
             wait_until(lambda: s.metric("jobs_running") == 2, "they run")
             s.process.send_signal(signal.SIGTERM)
             self.assertEqual((whole.result().status, whole.result().json["error"]["code"]), (503, "shutting_down"))
+            self.assertEqual(whole.result().json["error"]["message"], "The server is shutting down.")
             self.assertIn("shutting_down", "".join(events.result()[-2:]))
             self.assertEqual(s.process.wait(60), 1)
             self.assertIn("requests were cut off by --drain-seconds", s.text())
