@@ -137,7 +137,7 @@ static RpStatus make_all(Job *j) {
     const json_t *prompts = j->request.prompts;
     const bool    several = j->request.kind == API_COMPLETION;
     const size_t  n       = several ? json_array_size(prompts) : 1;
-    j->choices = calloc(n * (size_t)j->request.n, sizeof *j->choices);
+    j->choices            = calloc(n * (size_t)j->request.n, sizeof *j->choices);
     if (j->choices == NULL) return rp_fail(RP_E_NOMEM, "out of memory for replies");
     if (j->request.kind == API_CHAT)
         RP_TRY(make_chat(j));
