@@ -250,7 +250,7 @@ def test_bash_completes_commands_options_and_values():
     expect("quantize" in complete("reprise", "graph", "--after", ""), "passes")
     expect(complete("reprise", "generate", "--template", "ge") == ["gemma"], "templates")
     expect(complete("reprise", "generate", "-p", "") == [], "any text")
-    expect(complete("reprise", "inspect", "assets/") == ["assets/demo.gguf"], "models")
+    expect(complete("reprise", "inspect", "assets/d") == ["assets/demo.gguf"], "models")
     expect(complete("reprise", "perplexity", "-f", "READ") == ["README.md"], "files")
 
 
