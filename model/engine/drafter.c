@@ -63,8 +63,7 @@ RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOption
     const int32_t             of_row = (d->n_ctx + d->block - 1) / d->block;
     const RpModelGraphOptions shape  = {
          .n_ctx = d->n_ctx, .n_seq = d->n_seq, .block = d->block, .n_blocks = d->n_seq * of_row};
-    const int32_t step = d->n_seq > DRAFTER_STEP ? d->n_seq : DRAFTER_STEP;
-    return rp_engine_plan_runners(d->model, &shape, step, passes, d->runners, &d->n_runners);
+    return rp_engine_plan_runners(d->model, &shape, DRAFTER_STEP, passes, d->runners, &d->n_runners);
 }
 
 RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o) {
@@ -97,13 +96,15 @@ size_t rp_drafter_bytes(const Drafter *d) {
 
 /* ---- guessing ---- */
 
+_Static_assert(MAX_SEQ <= DRAFTER_STEP, "a round fits into one run");
+
 /* Tokens of one run. */
 typedef struct Batch {
     int32_t   n;
-    DraftJob *job[DRAFTER_STEP > MAX_SEQ ? DRAFTER_STEP : MAX_SEQ]; /* of each column */
-    int32_t   token[DRAFTER_STEP > MAX_SEQ ? DRAFTER_STEP : MAX_SEQ];
-    int32_t   pos[DRAFTER_STEP > MAX_SEQ ? DRAFTER_STEP : MAX_SEQ];
-    bool      output[DRAFTER_STEP > MAX_SEQ ? DRAFTER_STEP : MAX_SEQ]; /* a guess follows */
+    DraftJob *job[DRAFTER_STEP]; /* of each column */
+    int32_t   token[DRAFTER_STEP];
+    int32_t   pos[DRAFTER_STEP];
+    bool      output[DRAFTER_STEP]; /* a guess follows */
 } Batch;
 
 static void put_batch(const Drafter *d, const Runner *r, const Batch *b) {
