@@ -31,7 +31,7 @@
              "fail if a step cannot be captured, instead of running it eagerly"),                            \
     OPTION_REPACK(d, "off"),                                                                                 \
     CLI_FLAG("no-mmap", 0, (d).no_mmap,                                                                      \
-             "read the model into memory, on huge pages, instead of mapping the file: it opens later, and many CPUs decode faster")
+             "read the model into memory, on huge pages, instead of mapping the file: it opens later, and some CPUs decode faster")
 #define OPTION_LORA(v)                                                                                       \
     CLI_FILES(FILE_READ_SETTINGS, "lora", 0, v, "FILE[:SCALE]",                                                                 \
              "apply this LoRA adapter, a GGUF file; may be given several times; SCALE: default 1")
