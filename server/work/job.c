@@ -95,6 +95,7 @@ void job_fail(Job *j, const ApiError *error) {
 }
 
 void job_finish(Job *j, int status, const char *content_type) {
+    if (j->key != NULL) key_charge(j->key, j->n_prompt); /* run.c has the tokens of engines */
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
         j->status       = status;
@@ -170,7 +171,6 @@ void job_end(Job *j) {
     free(j->chat_text);
     api_request_free(&j->request);
     json_decref(j->json);
-    if (j->key != NULL) key_charge(j->key, (int64_t)j->n_prompt + j->n_generated);
     if (j->model != NULL) {
         pthread_mutex_lock(&w->lock);
         j->model->pins--;

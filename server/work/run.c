@@ -166,6 +166,8 @@ static void count(Model *m, Choice *c, const RpEngineEvent *e) {
     j->n_cached += e->n_cached;
     j->n_generated += e->n_generated;
     pthread_mutex_unlock(&j->lock);
+    /* Before the client has the answer, after which it may send its next request. */
+    if (j->key != NULL) key_charge(j->key, (int64_t)e->n_prompt + e->n_generated);
 }
 
 /* The engine is done with the choice. */

@@ -116,6 +116,10 @@ class Requests(unittest.TestCase):
                 r = s.post("/v1/completions", {"prompt": "a"}, **key)
                 self.assertEqual(r.status, 429)
                 self.assertRegex(r.json["error"]["message"], r"^The key has used its tokens \(--tokens-per-minute\); it may go on in \d+ s\.$")
+            with Server("--keys", f.name, "--tokens-per-minute", "10", model=BERT) as s:
+                ask = lambda: s.post("/v1/embeddings", {"input": "one two three four five six seven eight"}, **key).status
+                statuses = [ask() for _ in range(3)]
+                self.assertEqual((statuses[0], statuses[2]), (200, 429), statuses)
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn(f"{folder} could not be read", run(DEMO, "--check", "--keys", folder).stderr)
 
