@@ -33,10 +33,11 @@ RpStatus cli_read_text(const char *text, const char *path, Text *out) {
         out->n     = strlen(text);
         return out->bytes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for the text");
     }
-    const bool  from_stdin = text != NULL || strcmp(path, "-") == 0;
-    FILE *const f          = from_stdin ? stdin : fopen(path, "rb");
-    if (f == NULL && errno == EINTR && cli_interrupted()) /* a pipe without a writer */
-        return rp_fail(RP_E_CANCELLED, "%s: interrupted", path);
+    const bool from_stdin = text != NULL || strcmp(path, "-") == 0;
+    FILE      *f          = from_stdin ? stdin : NULL;
+    errno                 = EINTR;
+    if (!from_stdin && !cli_interrupted()) f = fopen(path, "rb"); /* waits for the writer of a pipe */
+    if (f == NULL && errno == EINTR && cli_interrupted()) return rp_fail(RP_E_CANCELLED, "%s: interrupted", path);
     if (f == NULL) return rp_fail(RP_E_IO, "%s: %s", path, strerror(errno));
     const RpStatus st = read_stream(f, from_stdin ? "standard input" : path, out);
     if (!from_stdin) fclose(f);

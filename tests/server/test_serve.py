@@ -113,10 +113,10 @@ class Replies(unittest.TestCase):
 class Guesses(unittest.TestCase):
     def check(self, *options):
         want = [generate("-p", PROMPT, *OPTIONS, "-s", str(seed)).rstrip("\n") for seed in range(4)]
-        want.append(generate("-p", "In the beginning", "-n", "40").rstrip("\n"))
+        want.append(generate("-p", "In the beginning", "-n", "150").rstrip("\n"))
         with Server(*options) as s, concurrent.futures.ThreadPoolExecutor(5) as pool:
             asked = [pool.submit(s.complete, PROMPT, seed=seed, **SAMPLED) for seed in range(4)]
-            asked.append(pool.submit(s.complete, "In the beginning", temperature=0, max_tokens=40))
+            asked.append(pool.submit(s.complete, "In the beginning", temperature=0, max_tokens=150))
             self.assertEqual([text_of(f.result()) for f in asked], want)
             return [s.metric(f"{name}_tokens_total") for name in ("drafted", "accepted")]
 
