@@ -1,4 +1,4 @@
-/* What the answers of all formats have in common (answer.h). */
+/* Answers of all formats (answer.h). */
 #include "server/api/answer.h"
 
 #include <stdlib.h>
@@ -48,6 +48,16 @@ void api_answer_close(ApiAnswer *a) {
     free(a->choices), free(a->id), free(a->model), free(a->fingerprint);
     json_decref(a->extra), json_decref(a->prompts);
     free(a);
+}
+
+void api_answer_begin(ApiAnswer *a, Bytes *out) {
+    a->begun = true;
+    if (a->format->begin != NULL) a->format->begin(a, out);
+}
+
+void api_answer_end(ApiAnswer *a, Bytes *out) {
+    a->format->end(a, out);
+    if (a->failed) out->failed = true;
 }
 
 static ApiBlock *add_block(ApiAnswer *a, ApiChoice *c, RpReplyEventKind kind, const RpReplyEvent *e) {
@@ -191,24 +201,35 @@ const char *api_finish_reason(const ApiChoice *c) {
     return c->n_calls > 0 ? "tool_calls" : "stop";
 }
 
-void api_put_tail(const ApiAnswer *a, Bytes *out) {
-    bytes_text(out, "],");
-    api_put_usage(a, out);
-    if (a->stream) {
+static void put_seed(const ApiAnswer *a, const ApiEnd *end, Bytes *out) {
+    json_put(out, ",'seed':%u,", a->seed);
+    api_put_timings(end, out);
+}
+
+void api_end_chunk(const ApiAnswer *a, const ApiChoice *c, const char *finish, Bytes *out) {
+    json_put(out, ",'finish_reason':%s}]", finish);
+    if (a->usage) json_put(out, ",'usage':null");
+    if (finish != NULL) put_seed(a, &c->end, out);
+    bytes_text(out, "}\n\n");
+}
+
+void api_end_choices(ApiAnswer *a, void (*put_head)(const ApiAnswer *a, Bytes *out),
+                     void (*put_choice)(ApiAnswer *a, int choice, Bytes *out), Bytes *out) {
+    if (!a->stream) {
+        put_head(a, out);
+        for (int i = 0; i < a->n_choices; i++) put_choice(a, i, out);
+        bytes_text(out, "],");
+        api_put_usage(a, out);
+        put_seed(a, &a->choices[0].end, out);
         bytes_text(out, "}");
         return;
     }
-    json_put(out, ",'seed':%u,", a->seed);
-    api_put_timings(&a->choices[0].end, out);
-    bytes_text(out, "}");
-}
-
-void api_end_stream(ApiAnswer *a, void (*put_head)(const ApiAnswer *a, Bytes *out), Bytes *out) {
     if (a->usage) {
         bytes_text(out, "data: ");
         put_head(a, out);
-        api_put_tail(a, out);
-        bytes_text(out, "\n\n");
+        bytes_text(out, "],");
+        api_put_usage(a, out);
+        bytes_text(out, "}\n\n");
     }
     bytes_text(out, "data: [DONE]\n\n");
 }

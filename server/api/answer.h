@@ -1,4 +1,4 @@
-/* answer.h - what the answers of all formats have in common: replies as blocks, log probabilities, counts of tokens. */
+/* answer.h - the answers of all formats: replies as blocks, log probabilities, counts of tokens. */
 #ifndef SERVER_API_ANSWER_H
 #define SERVER_API_ANSWER_H
 
@@ -44,10 +44,6 @@ struct ApiAnswer {
     ApiChoice         *choices;
 };
 
-/* NULL: out of memory. The `open` and `close` of formats. */
-ApiAnswer *api_answer_open(const ApiRequest *r, const ApiOrigin *origin);
-void       api_answer_close(ApiAnswer *a);
-
 /* Adds an event to the blocks. Returns the block that it belongs to, or NULL: it has no text, or there is no memory
  * (a->failed). *fresh: the block is new. */
 ApiBlock *api_collect(ApiAnswer *a, int choice, const RpReplyEvent *e, bool *fresh);
@@ -67,7 +63,6 @@ void api_block_close(ApiAnswer *a, const ApiBlockWriter *w, Bytes *out);
 /* The texts of all blocks of a kind. */
 void api_join(const ApiChoice *c, RpReplyEventKind kind, Bytes *out);
 
-void api_keep_logprobs(ApiAnswer *a, int choice, const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top);
 void api_keep_end(ApiAnswer *a, int choice, const ApiEnd *end);
 
 /* The text of a token, borrowed. */
@@ -90,10 +85,13 @@ void api_put_timings(const ApiEnd *end, Bytes *out);
 /* "stop", "length" or "tool_calls" */
 const char *api_finish_reason(const ApiChoice *c);
 
-/* What follows the choices: "],", usage, seed and timings of a whole answer, or of a stream's last chunk. The head of
- * that chunk is written by put_head. */
-void api_put_tail(const ApiAnswer *a, Bytes *out);
-void api_end_stream(ApiAnswer *a, void (*put_head)(const ApiAnswer *a, Bytes *out), Bytes *out);
+/* Writes the rest of a chunk of OpenAI's streams, behind the log probabilities of its choice. `finish`: NULL but in the
+ * last chunk of the choice. */
+void api_end_chunk(const ApiAnswer *a, const ApiChoice *c, const char *finish, Bytes *out);
+
+/* Writes the whole answer, with put_head and the choices. Of a stream: the last chunk, with put_head and the usage. */
+void api_end_choices(ApiAnswer *a, void (*put_head)(const ApiAnswer *a, Bytes *out),
+                     void (*put_choice)(ApiAnswer *a, int choice, Bytes *out), Bytes *out);
 
 /* Events of OpenAI's streams that chats and completions share, and the body of an error. */
 void api_comment_ping(ApiAnswer *a, Bytes *out);

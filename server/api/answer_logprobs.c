@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-void api_keep_logprobs(ApiAnswer *a, int choice, const RpTokenLogprob *chosen, const RpTokenLogprob *top,
-                       size_t n_top) {
+void api_answer_logprobs(ApiAnswer *a, int choice, const RpTokenLogprob *chosen, const RpTokenLogprob *top,
+                         size_t n_top) {
     ApiChoice   *c   = &a->choices[choice];
     const size_t row = 1 + (size_t)(a->n_logprobs > 0 ? a->n_logprobs : 0);
     if (a->n_logprobs < 0) return;

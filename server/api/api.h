@@ -26,7 +26,7 @@ typedef enum ApiKind { API_CHAT, API_COMPLETION, API_INFILL } ApiKind;
 
 typedef struct ApiFormat ApiFormat;
 
-/* What every format asks of an engine. */
+/* A request to an engine, in whatever format it came. */
 typedef struct ApiRequest {
     const ApiFormat *format;
     ApiKind          kind;
@@ -57,7 +57,7 @@ typedef struct ApiRequest {
 
 void api_request_free(ApiRequest *r);
 
-/* What the answer says of its origin. Borrowed as long as the answer. */
+/* The origin of an answer, as the answer names it. */
 typedef struct ApiOrigin {
     const char        *id;    /* without the prefix of the format */
     const char        *model; /* as the server names it */
@@ -78,21 +78,27 @@ typedef struct ApiEnd {
 
 typedef struct ApiAnswer ApiAnswer;
 
+/* NULL: out of memory. The request is borrowed for the call, the origin as long as the answer. */
+ApiAnswer *api_answer_open(const ApiRequest *r, const ApiOrigin *origin);
+void       api_answer_close(ApiAnswer *a); /* NULL is allowed */
+
+void api_answer_begin(ApiAnswer *a, Bytes *out);
+/* The log probabilities of a token, before the events of its text. */
+void api_answer_logprobs(ApiAnswer *a, int choice, const RpTokenLogprob *chosen, const RpTokenLogprob *top,
+                         size_t n_top);
+void api_answer_end(ApiAnswer *a, Bytes *out); /* writes the last events of a stream, else the whole body */
+
 struct ApiFormat {
     const char *path; /* "/v1/chat/completions" */
     /* Reads a body. `defaults` has the sampler, max_tokens and budget of the server. False: *error says why. */
     bool (*parse)(const json_t *body, const ApiRequest *defaults, ApiRequest *out, ApiError *error);
-    ApiAnswer *(*open)(const ApiRequest *r, const ApiOrigin *origin); /* NULL: out of memory */
-    void (*begin)(ApiAnswer *a, Bytes *out);
+    void (*begin)(ApiAnswer *a, Bytes *out); /* of api_answer_begin; or NULL */
     void (*event)(ApiAnswer *a, int choice, const RpReplyEvent *e, Bytes *out);
-    /* Before the events of the text of that token. */
-    void (*logprobs)(ApiAnswer *a, int choice, const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top);
     void (*end_choice)(ApiAnswer *a, int choice, const ApiEnd *end, Bytes *out);
-    void (*ping)(ApiAnswer *a, Bytes *out); /* of a stream, while nothing comes */
-    /* Of a stream that has begun: its last event. Else, and before `begin`: the body of an error. */
+    void (*ping)(ApiAnswer *a, Bytes *out); /* a stream, while nothing comes */
+    /* Writes the last event of a stream that has begun, else the body of an error. */
     void (*fail)(ApiAnswer *a, const ApiError *error, Bytes *out);
-    void (*end)(ApiAnswer *a, Bytes *out);                 /* a stream: its last events. Else the whole body */
-    void (*close)(ApiAnswer *a);                           /* NULL is allowed */
+    void (*end)(ApiAnswer *a, Bytes *out);                 /* of api_answer_end */
     void (*error_body)(const ApiError *error, Bytes *out); /* before an answer is open */
 };
 

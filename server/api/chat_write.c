@@ -39,18 +39,7 @@ static void end_chunk(ApiAnswer *a, int choice, const char *finish, Bytes *out) 
     ApiChoice *c = &a->choices[choice];
     bytes_text(out, "}");
     put_choice_logprobs(a, c, out);
-    json_put(out, ",'finish_reason':%s}]", finish);
-    if (a->usage) json_put(out, ",'usage':null");
-    if (finish != NULL) {
-        json_put(out, ",'seed':%u,", a->seed);
-        api_put_timings(&c->end, out);
-    }
-    bytes_text(out, "}\n\n");
-}
-
-static void begin(ApiAnswer *a, Bytes *out) {
-    (void)out;
-    a->begun = true;
+    api_end_chunk(a, c, finish, out);
 }
 
 static void event(ApiAnswer *a, int choice, const RpReplyEvent *e, Bytes *out) {
@@ -113,28 +102,15 @@ static void put_choice(ApiAnswer *a, int choice, Bytes *out) {
     bytes_free(&text), bytes_free(&reasoning);
 }
 
-static void end(ApiAnswer *a, Bytes *out) {
-    if (a->stream) {
-        api_end_stream(a, put_head, out);
-    } else {
-        put_head(a, out);
-        for (int i = 0; i < a->n_choices; i++) put_choice(a, i, out);
-        api_put_tail(a, out);
-    }
-    if (a->failed) out->failed = true;
-}
+static void end(ApiAnswer *a, Bytes *out) { api_end_choices(a, put_head, put_choice, out); }
 
 const ApiFormat api_chat = {
     .path       = "/v1/chat/completions",
     .parse      = api_chat_parse,
-    .open       = api_answer_open,
-    .begin      = begin,
     .event      = event,
-    .logprobs   = api_keep_logprobs,
     .end_choice = end_choice,
     .ping       = api_comment_ping,
     .fail       = api_data_fail,
     .end        = end,
-    .close      = api_answer_close,
     .error_body = api_error_body,
 };

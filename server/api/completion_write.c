@@ -57,13 +57,7 @@ static void put_chunk(ApiAnswer *a, int choice, const char *text, size_t n, cons
     put_head(a, out);
     json_put(out, "{'index':%d,'text':%t", choice, text, n);
     put_logprobs(a, c, out);
-    json_put(out, ",'finish_reason':%s}]", finish);
-    if (a->usage) json_put(out, ",'usage':null");
-    if (finish != NULL) {
-        json_put(out, ",'seed':%u,", a->seed);
-        api_put_timings(&c->end, out);
-    }
-    bytes_text(out, "}\n\n");
+    api_end_chunk(a, c, finish, out);
 }
 
 /* The text of the prompt of a choice. */
@@ -79,7 +73,6 @@ static void join_prompt(const ApiAnswer *a, int choice, Bytes *out) {
 }
 
 static void begin(ApiAnswer *a, Bytes *out) {
-    a->begun = true;
     for (int i = 0; i < a->n_choices && a->stream && a->echo; i++) {
         Bytes text = {0};
         join_prompt(a, i, &text);
@@ -115,28 +108,16 @@ static void put_choice(ApiAnswer *a, int choice, Bytes *out) {
     bytes_free(&text);
 }
 
-static void end(ApiAnswer *a, Bytes *out) {
-    if (a->stream) {
-        api_end_stream(a, put_head, out);
-    } else {
-        put_head(a, out);
-        for (int i = 0; i < a->n_choices; i++) put_choice(a, i, out);
-        api_put_tail(a, out);
-    }
-    if (a->failed) out->failed = true;
-}
+static void end(ApiAnswer *a, Bytes *out) { api_end_choices(a, put_head, put_choice, out); }
 
 const ApiFormat api_completion = {
     .path       = "/v1/completions",
     .parse      = api_completion_parse,
-    .open       = api_answer_open,
     .begin      = begin,
     .event      = event,
-    .logprobs   = api_keep_logprobs,
     .end_choice = end_choice,
     .ping       = api_comment_ping,
     .fail       = api_data_fail,
     .end        = end,
-    .close      = api_answer_close,
     .error_body = api_error_body,
 };

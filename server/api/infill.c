@@ -74,11 +74,6 @@ static void put_tail(const ApiAnswer *a, Bytes *out) {
     bytes_text(out, "}");
 }
 
-static void begin(ApiAnswer *a, Bytes *out) {
-    (void)out;
-    a->begun = true;
-}
-
 static void event(ApiAnswer *a, int choice, const RpReplyEvent *e, Bytes *out) {
     bool fresh;
     if (!a->stream)
@@ -101,20 +96,15 @@ static void end(ApiAnswer *a, Bytes *out) {
     put_tail(a, out);
     if (a->stream) bytes_text(out, "\n\n");
     bytes_free(&text);
-    if (a->failed) out->failed = true;
 }
 
 const ApiFormat api_infill = {
     .path       = "/infill",
     .parse      = api_infill_parse,
-    .open       = api_answer_open,
-    .begin      = begin,
     .event      = event,
-    .logprobs   = api_keep_logprobs,
     .end_choice = end_choice,
     .ping       = api_comment_ping,
     .fail       = api_data_fail,
     .end        = end,
-    .close      = api_answer_close,
     .error_body = api_error_body,
 };

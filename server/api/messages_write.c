@@ -38,7 +38,6 @@ static void put_head(const ApiAnswer *a, Bytes *out) {
 }
 
 static void begin(ApiAnswer *a, Bytes *out) {
-    a->begun = true;
     if (!a->stream) return;
     json_put(out, "event: message_start\ndata: {'type':'message_start','message':");
     put_head(a, out);
@@ -136,7 +135,6 @@ static void end(ApiAnswer *a, Bytes *out) {
     put_usage(a, c->end.n_prompt, out);
     bytes_text(out, "}");
     if (a->stream) json_put(out, "\n\nevent: message_stop\ndata: {'type':'message_stop'}\n\n");
-    if (a->failed) out->failed = true;
 }
 
 void api_count_tokens_body(int32_t n, Bytes *out) { json_put(out, "{'input_tokens':%d}", n); }
@@ -144,14 +142,11 @@ void api_count_tokens_body(int32_t n, Bytes *out) { json_put(out, "{'input_token
 const ApiFormat api_messages = {
     .path       = "/v1/messages",
     .parse      = api_messages_parse,
-    .open       = api_answer_open,
     .begin      = begin,
     .event      = event,
-    .logprobs   = api_keep_logprobs,
     .end_choice = end_choice,
     .ping       = ping,
     .fail       = fail,
     .end        = end,
-    .close      = api_answer_close,
     .error_body = error_body,
 };

@@ -117,7 +117,6 @@ static void put_response_event(ApiAnswer *a, const char *type, const char *statu
 }
 
 static void begin(ApiAnswer *a, Bytes *out) {
-    a->begun = true;
     if (!a->stream) return;
     put_response_event(a, "response.created", "in_progress", false, NULL, out);
     put_response_event(a, "response.in_progress", "in_progress", false, NULL, out);
@@ -221,20 +220,16 @@ static void end(ApiAnswer *a, Bytes *out) {
         put_response(a, status, true, NULL, out);
     else
         put_response_event(a, cut(a) ? "response.incomplete" : "response.completed", status, true, NULL, out);
-    if (a->failed) out->failed = true;
 }
 
 const ApiFormat api_responses = {
     .path       = "/v1/responses",
     .parse      = api_responses_parse,
-    .open       = api_answer_open,
     .begin      = begin,
     .event      = event,
-    .logprobs   = api_keep_logprobs,
     .end_choice = end_choice,
     .ping       = api_comment_ping,
     .fail       = fail,
     .end        = end,
-    .close      = api_answer_close,
     .error_body = api_error_body,
 };

@@ -189,7 +189,7 @@ static void prepare(Job *j) {
     }
     j->origin.n_prompt = (int32_t)j->choices[0].n_prompt;
     pthread_mutex_lock(&j->lock);
-    j->answer = j->format->open(&j->request, &j->origin);
+    j->answer = api_answer_open(&j->request, &j->origin);
     pthread_mutex_unlock(&j->lock);
     if (j->answer == NULL)
         job_fail_status(j, rp_fail(RP_E_NOMEM, "out of memory for an answer"));

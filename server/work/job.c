@@ -161,7 +161,7 @@ bool job_fail_cancelled(Job *j) {
 void job_end(Job *j) {
     Work *w = j->work;
     pthread_mutex_lock(&j->lock);
-    if (j->answer != NULL) j->format->close(j->answer);
+    api_answer_close(j->answer);
     j->answer = NULL;
     pthread_mutex_unlock(&j->lock);
     if (j->counted) atomic_fetch_sub(&j->model->n_choices, j->n_choices);

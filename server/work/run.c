@@ -17,7 +17,7 @@ static bool on_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top,
     Choice *c = user;
     Job    *j = c->job;
     pthread_mutex_lock(&j->lock);
-    if (!j->done) j->format->logprobs(j->answer, c->index, chosen, top, n_top);
+    if (!j->done) api_answer_logprobs(j->answer, c->index, chosen, top, n_top);
     pthread_mutex_unlock(&j->lock);
     return true;
 }
@@ -101,7 +101,7 @@ void run_start(Model *m, Job *j) {
     }
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
-        j->format->begin(j->answer, &j->out);
+        api_answer_begin(j->answer, &j->out);
         j->begun = true;
         if (j->stream) job_ready(j);
     }
@@ -182,7 +182,7 @@ static void release_choice(Model *m, Choice *c) {
     if (++j->n_ended < j->n_choices) return;
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
-        j->format->end(j->answer, &j->out);
+        api_answer_end(j->answer, &j->out);
         j->content_type = "application/json";
         j->status       = 200;
         j->done         = true;

@@ -66,7 +66,7 @@ static void play(const ApiRequest *r, ApiAnswer *a, int n_choices, const uint8_t
         {-1,         0.0f }
     };
     int32_t calls = 0;
-    f->begin(a, out);
+    api_answer_begin(a, out);
     while (size >= 3) {
         const int    choice = data[1] % n_choices;
         const size_t n      = data[2] < size - 3 ? data[2] : size - 3;
@@ -89,7 +89,7 @@ static void play(const ApiRequest *r, ApiAnswer *a, int n_choices, const uint8_t
             if (r->stream) f->ping(a, out);
             break;
         case 4:
-            f->logprobs(a, choice, top, top + 1, n % 3);
+            api_answer_logprobs(a, choice, top, top + 1, n % 3);
             break;
         case 5:
             e.kind = RP_REPLY_CALL_END, e.call = (int32_t)n;
@@ -112,7 +112,7 @@ static void play(const ApiRequest *r, ApiAnswer *a, int n_choices, const uint8_t
         if (!r->stream) bytes_clear(out);
         f->fail(a, &error, out);
     } else {
-        f->end(a, out);
+        api_answer_end(a, out);
     }
 }
 
@@ -120,7 +120,7 @@ static void answer(const ApiRequest *r, const uint8_t *data, size_t size) {
     const ApiOrigin origin    = {.id = "x", .model = "m\xff", .created = 1, .fingerprint = "f", .tokenizer = tokenizer};
     const size_t    n_prompts = r->kind == API_COMPLETION ? json_array_size(r->prompts) : 1;
     Bytes           out       = {0};
-    ApiAnswer      *a         = r->format->open(r, &origin);
+    ApiAnswer      *a         = api_answer_open(r, &origin);
     expect(a != NULL, "out of memory", "");
     play(r, a, (int)n_prompts * r->n, data, size, &out);
     expect(!out.failed, "out of memory", "");
@@ -128,7 +128,7 @@ static void answer(const ApiRequest *r, const uint8_t *data, size_t size) {
         expect_events(&out);
     else
         expect_json(out.p, out.n);
-    r->format->close(a);
+    api_answer_close(a);
     bytes_free(&out);
 }
 

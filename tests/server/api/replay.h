@@ -77,7 +77,7 @@ static inline ApiEnd replay_end(const json_t *line) {
     return end;
 }
 
-static inline void replay_logprobs(ApiAnswer *a, const ApiFormat *f, int choice, const json_t *pairs) {
+static inline void replay_logprobs(ApiAnswer *a, int choice, const json_t *pairs) {
     RpTokenLogprob all[32];
     size_t         n = 0;
     const json_t  *pair;
@@ -88,7 +88,7 @@ static inline void replay_logprobs(ApiAnswer *a, const ApiFormat *f, int choice,
             all[n++] = (RpTokenLogprob){(int32_t)json_integer_value(json_array_get(pair, 0)),
                                         json_is_number(x) ? (float)json_number_value(x) : -INFINITY};
     }
-    if (n > 0) f->logprobs(a, choice, all, all + 1, n - 1);
+    if (n > 0) api_answer_logprobs(a, choice, all, all + 1, n - 1);
 }
 
 /* Writes what the events of an array become. False: an event cannot be read, or memory ran out. */
@@ -97,7 +97,7 @@ static inline bool replay_events(ApiAnswer *a, const ApiRequest *r, const json_t
     bool             failed = false;
     const json_t    *line;
     size_t           i;
-    if (json_object_get(json_array_get(events, 0), "refused") == NULL) f->begin(a, out);
+    if (json_object_get(json_array_get(events, 0), "refused") == NULL) api_answer_begin(a, out);
     json_array_foreach(events, i, line) {
         const int    choice = replay_count(line, "choice");
         const char  *text   = json_string_value(json_object_get(line, "fail"));
@@ -109,7 +109,7 @@ static inline bool replay_events(ApiAnswer *a, const ApiRequest *r, const json_t
             f->fail(a, &error, out);
             failed = true;
         } else if (json_object_get(line, "logprobs") != NULL) {
-            replay_logprobs(a, f, choice, json_object_get(line, "logprobs"));
+            replay_logprobs(a, choice, json_object_get(line, "logprobs"));
         } else if (json_object_get(line, "ping") != NULL) {
             f->ping(a, out);
         } else if (json_object_get(line, "stop") != NULL) {
@@ -123,7 +123,7 @@ static inline bool replay_events(ApiAnswer *a, const ApiRequest *r, const json_t
             return false;
         }
     }
-    if (!failed) f->end(a, out);
+    if (!failed) api_answer_end(a, out);
     return !out->failed;
 }
 
@@ -154,9 +154,9 @@ static inline int replay_body(const ApiFormat *f, const json_t *body, const json
         f->error_body(&error, out);
         return error.status;
     }
-    ApiAnswer *a    = f->open(&r, &origin);
+    ApiAnswer *a    = api_answer_open(&r, &origin);
     const bool done = a != NULL && replay_events(a, &r, events, out);
-    f->close(a);
+    api_answer_close(a);
     api_request_free(&r);
     return done ? 200 : 0;
 }
