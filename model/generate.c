@@ -60,15 +60,9 @@ static RpStatus note_logprobs(const Call *c, const float *logits, int32_t token)
 
 /* Samples on the host, from the session's logits, among the tokens that the grammar allows. */
 static RpStatus sample_token(Call *c, int32_t *token) {
-    const float  *logits  = rp_session_logits(c->s);
-    const int32_t n_vocab = rp_sampler_n_vocab(c->sampler);
-    const int32_t forced  = c->o->force_token != NULL ? c->o->force_token(c->o->user) : -1;
-    if (forced >= n_vocab)
-        return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", forced, n_vocab);
-    RP_TRY(rp_structured_mask(&c->structured));
-    if (forced < 0) RP_TRY(rp_sampler_sample(c->sampler, logits, token));
-    if (forced >= 0) rp_sampler_accept(c->sampler, *token = forced);
-    RP_TRY(rp_structured_accept(&c->structured, *token));
+    const float  *logits = rp_session_logits(c->s);
+    const int32_t forced = c->o->force_token != NULL ? c->o->force_token(c->o->user) : -1;
+    RP_TRY(rp_structured_sample(&c->structured, c->sampler, logits, forced, token));
     RP_TRY(note_token(c, *token));
     return note_logprobs(c, logits, *token);
 }

@@ -91,3 +91,13 @@ RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *op
     r->logits   = data_of(r, "logits");
     return RP_OK;
 }
+
+RpPlanMemory rp_runner_memory(const Runner *r, int n) {
+    RpPlanMemory most = {0};
+    for (int i = 0; i < n; i++) {
+        const RpPlanMemory p = rp_plan_memory(r[i].plan);
+        if (p.arena > most.arena) most.arena = p.arena;
+        if (p.state > most.state) most.state = p.state;
+    }
+    return most;
+}

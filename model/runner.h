@@ -73,4 +73,7 @@ RP_NODISCARD RpStatus rp_runner_plan(Runner *r, const RpModel *m, const RpModelG
 RP_NODISCARD RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *options);
 void                  rp_runner_close(Runner *r);
 
+/* Arena and states of n planned runners that share them: of each the largest. */
+RpPlanMemory rp_runner_memory(const Runner *r, int n);
+
 #endif

@@ -57,12 +57,9 @@ static RpStatus plan_runners(RpSession *s, const RpSessionOptions *w) {
 
 /* Arena and KV cache are shared, so the largest of each counts once. RpSessionMemory says what is not included. */
 static RpSessionMemory memory_of(const RpSession *s) {
-    RpSessionMemory m = {.n_ctx = s->n_ctx, .weights = rp_model_info(s->model)->weight_bytes};
-    for (int i = 0; i < s->n_runners; i++) {
-        const RpPlanMemory p = rp_plan_memory(s->runners[i].plan);
-        if (p.arena > m.arena) m.arena = p.arena;
-        if (p.state > m.kv) m.kv = p.state;
-    }
+    const RpPlanMemory p = rp_runner_memory(s->runners, s->n_runners);
+    RpSessionMemory    m = {
+           .n_ctx = s->n_ctx, .weights = rp_model_info(s->model)->weight_bytes, .kv = p.state, .arena = p.arena};
     m.n_states = s->slots.n;
     m.states   = (size_t)s->slots.n * rp_config_state_bytes(&s->model->config);
     m.total    = m.weights + m.kv + m.arena;

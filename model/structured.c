@@ -21,10 +21,14 @@ void rp_structured_close(Structured *x, RpSampler *sampler) {
     rp_token_list_free(&x->pending);
 }
 
-RpStatus rp_structured_mask(Structured *x) { return x->matcher != NULL ? rp_matcher_mask(x->matcher, x->bits) : RP_OK; }
-
-RpStatus rp_structured_accept(Structured *x, int32_t token) {
-    return x->matcher != NULL ? rp_matcher_accept(x->matcher, token) : RP_OK;
+RpStatus rp_structured_sample(Structured *x, RpSampler *sampler, const float *logits, int32_t forced, int32_t *token) {
+    const int32_t n_vocab = rp_sampler_n_vocab(sampler);
+    if (forced >= n_vocab)
+        return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", forced, n_vocab);
+    if (x->matcher != NULL) RP_TRY(rp_matcher_mask(x->matcher, x->bits));
+    if (forced < 0) RP_TRY(rp_sampler_sample(sampler, logits, token));
+    if (forced >= 0) rp_sampler_accept(sampler, *token = forced);
+    return x->matcher != NULL ? rp_matcher_accept(x->matcher, *token) : RP_OK;
 }
 
 RpStatus rp_structured_flush(Structured *x, RpSession *s) {

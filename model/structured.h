@@ -19,9 +19,10 @@ typedef struct Structured {
 RP_NODISCARD RpStatus rp_structured_open(Structured *x, RpMatcher *matcher, RpSampler *sampler, int32_t n_vocab);
 void                  rp_structured_close(Structured *x, RpSampler *sampler);
 
-/* Computes the mask of the next token, and accepts the token that was sampled with it. */
-RP_NODISCARD RpStatus rp_structured_mask(Structured *x);
-RP_NODISCARD RpStatus rp_structured_accept(Structured *x, int32_t token);
+/* Samples the next token with the mask of the grammar. The matcher and the sampler accept it. `forced`: the token that
+ * the caller wants instead (force_token), or -1. RP_E_ARG if the vocabulary does not have it. */
+RP_NODISCARD RpStatus rp_structured_sample(Structured *x, RpSampler *sampler, const float *logits, int32_t forced,
+                                           int32_t *token);
 
 /* The next token that the grammar forces. The matcher and the sampler accept it. *found is false if there is none. */
 RP_NODISCARD RpStatus rp_structured_forced(Structured *x, RpSampler *sampler, int32_t *token, bool *found);

@@ -6,33 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_STEP = 16 };
-
-/* 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, ... and `last`. */
-static int32_t next_size(int32_t n, int32_t last) {
-    int32_t next = n + 1;
-    if (n >= 4) next = n % 3 == 0 ? n / 3 * 4 : n / 2 * 3;
-    if (n >= SHORT_STEP) next = 2 * n;
-    return next < last ? next : last;
-}
-
-RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, int32_t step, const char *passes,
-                                Runner *runners, int *n) {
-    RpModelGraphOptions g    = *shape;
-    const int32_t       most = g.n_seq > SHORT_STEP ? g.n_seq : SHORT_STEP;
-    for (g.n_tok = 1;; g.n_tok = next_size(g.n_tok, step)) {
-        g.n_out = g.n_tok < most ? g.n_tok : most;
-        RP_TRY(rp_runner_plan(&runners[(*n)++], m, &g, passes));
-        if (g.n_tok == step) return RP_OK;
-    }
-}
-
-int rp_engine_find_runner(const Runner *runners, int n, int32_t n_tok) {
-    int i = 0;
-    while (i < n - 1 && runners[i].o.n_tok < n_tok) i++;
-    return i;
-}
-
 /* ---- opening ---- */
 
 /* Vocabularies are padded differently in models of one family: what both have must be the same. Without a tokenizer
@@ -67,15 +40,10 @@ RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOption
 }
 
 RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o) {
-    RpExecutorOptions own = *o;
     if (d->model == NULL) return RP_OK;
     d->tokens = malloc((size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
     if (d->tokens == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a draft model");
-    for (int i = d->n_runners - 1; i >= 0; i--) {
-        own.share = i < d->n_runners - 1 ? d->runners[d->n_runners - 1].executor : NULL;
-        RP_TRY(rp_runner_open(&d->runners[i], d->model, &own));
-    }
-    return RP_OK;
+    return rp_engine_open_runners(d->model, o, d->runners, d->n_runners);
 }
 
 void rp_drafter_free(Drafter *d) {
@@ -85,18 +53,13 @@ void rp_drafter_free(Drafter *d) {
 }
 
 size_t rp_drafter_bytes(const Drafter *d) {
-    size_t arena = 0, state = 0;
-    for (int i = 0; i < d->n_runners; i++) {
-        const RpPlanMemory p = rp_plan_memory(d->runners[i].plan);
-        if (p.arena > arena) arena = p.arena;
-        if (p.state > state) state = p.state;
-    }
-    return arena + state;
+    const RpPlanMemory p = rp_runner_memory(d->runners, d->n_runners);
+    return p.arena + p.state;
 }
 
 /* ---- guessing ---- */
 
-_Static_assert(MAX_SEQ <= DRAFTER_STEP, "a round fits into one run");
+_Static_assert((int)MAX_SEQ <= (int)DRAFTER_STEP, "a round fits into one run");
 
 /* Tokens of one run. */
 typedef struct Batch {

@@ -11,11 +11,11 @@
 #ifndef MODEL_ENGINE_DRAFTER_H
 #define MODEL_ENGINE_DRAFTER_H
 
-#include "model/runner.h"
+#include "model/engine/runners.h"
 
 #include "reprise/engine.h"
 
-enum { MAX_SEQ = 64, MAX_DRAFT = 15, ENGINE_RUNNERS = 20, DRAFTER_STEP = 64 };
+enum { MAX_DRAFT = 15, DRAFTER_STEP = 64 };
 
 typedef struct Drafter {
     const RpModel *model;                   /* borrowed; NULL: there is none */
@@ -28,7 +28,7 @@ typedef struct Drafter {
     double         seconds;         /* of a round with one token of each request, a moving average; 0: none yet */
 } Drafter;
 
-/* What is wanted of the draft model for a request. */
+/* The guesses that a request wants. */
 typedef struct DraftJob {
     int32_t        row;
     const int32_t *tokens; /* [n_tokens], at least one */
@@ -36,13 +36,6 @@ typedef struct DraftJob {
     int32_t       *guess; /* gets the guesses */
     int32_t        n;     /* how many are wanted; then how many there are */
 } DraftJob;
-
-/* Plans the runners of shapes 1, 2, 3, 4, 6, 8, ... and `step` tokens. *n counts them. */
-RP_NODISCARD RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, int32_t step,
-                                             const char *passes, Runner *runners, int *n);
-
-/* The shortest of n runners that has n_tok tokens or more. */
-int rp_engine_find_runner(const Runner *runners, int n, int32_t n_tok);
 
 /* `o` has the defaults filled in; o->draft may be NULL. RP_E_ARG for another vocabulary, RP_E_UNSUPPORTED for a draft
  * model with recurrent states. The caller frees *d, also after a failure. */

@@ -67,17 +67,15 @@ static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
 }
 
 static RpEngineMemory memory_of(const RpEngine *e) {
-    RpEngineMemory m = {.weights  = rp_model_info(e->model)->weight_bytes,
-                        .n_ctx    = e->o.n_ctx,
-                        .n_blocks = e->blocks.n,
-                        .block    = e->o.block,
-                        .n_states = e->states.n};
-    for (int i = 0; i < e->n_runners; i++) {
-        const RpPlanMemory p = rp_plan_memory(e->runners[i].plan);
-        if (p.arena > m.arena) m.arena = p.arena;
-        if (p.state > m.kv) m.kv = p.state;
-    }
-    m.states = (size_t)e->states.n * rp_config_state_bytes(&e->model->config);
+    const RpPlanMemory p = rp_runner_memory(e->runners, e->n_runners);
+    RpEngineMemory     m = {.weights  = rp_model_info(e->model)->weight_bytes,
+                            .kv       = p.state,
+                            .arena    = p.arena,
+                            .n_ctx    = e->o.n_ctx,
+                            .n_blocks = e->blocks.n,
+                            .block    = e->o.block,
+                            .n_states = e->states.n,
+                            .states   = (size_t)e->states.n * rp_config_state_bytes(&e->model->config)};
     if (e->drafter.model != NULL)
         m.draft = rp_drafter_bytes(&e->drafter) + rp_model_info(e->drafter.model)->weight_bytes;
     m.total = m.weights + m.kv + m.arena + m.draft;
@@ -136,15 +134,11 @@ static RpStatus check_memory(const RpEngine *e) {
                    (double)d.free_bytes / 1e9);
 }
 
-/* The longest runner allocates the arena, which all others share. */
 static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
-    RpExecutorOptions o = {.n_threads = given->n_threads,
-                           .device    = "cpu",
-                           .repack    = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off")};
-    for (int i = e->n_runners - 1; i >= 0; i--) {
-        o.share = i < e->n_runners - 1 ? e->runners[e->n_runners - 1].executor : NULL;
-        RP_TRY(rp_runner_open(&e->runners[i], e->model, &o));
-    }
+    const RpExecutorOptions o = {.n_threads = given->n_threads,
+                                 .device    = "cpu",
+                                 .repack    = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off")};
+    RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));
     return rp_drafter_open(&e->drafter, &o);
 }
 

@@ -9,8 +9,8 @@
 
 #include "model/engine/blocks.h"
 #include "model/engine/drafter.h"
+#include "model/engine/runners.h"
 #include "model/engine/states.h"
-#include "model/runner.h"
 #include "model/structured.h"
 #include "model/text/text_out.h"
 

@@ -102,13 +102,8 @@ static RpStatus next_token(Request *r, const float *logits, int32_t *token) {
     bool             found;
     if (rp_structured_has_forced(&r->structured))
         return rp_structured_forced(&r->structured, r->given.sampler, token, &found);
-    const int32_t forced = q->force_token != NULL ? q->force_token(q->token_user) : -1,
-                  n      = rp_sampler_n_vocab(q->sampler);
-    if (forced >= n) return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", forced, n);
-    RP_TRY(rp_structured_mask(&r->structured));
-    if (forced < 0) RP_TRY(rp_sampler_sample(q->sampler, logits, token));
-    if (forced >= 0) rp_sampler_accept(q->sampler, *token = forced);
-    RP_TRY(rp_structured_accept(&r->structured, *token));
+    const int32_t forced = q->force_token != NULL ? q->force_token(q->token_user) : -1;
+    RP_TRY(rp_structured_sample(&r->structured, q->sampler, logits, forced, token));
     return note_logprobs(r, logits, *token);
 }
 

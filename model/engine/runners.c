@@ -1,0 +1,37 @@
+#include "model/engine/runners.h"
+
+enum { SHORT_STEP = 16 };
+
+/* 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, ... and `last`. */
+static int32_t next_size(int32_t n, int32_t last) {
+    int32_t next = n + 1;
+    if (n >= 4) next = n % 3 == 0 ? n / 3 * 4 : n / 2 * 3;
+    if (n >= SHORT_STEP) next = 2 * n;
+    return next < last ? next : last;
+}
+
+RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, int32_t step, const char *passes,
+                                Runner *runners, int *n) {
+    RpModelGraphOptions g    = *shape;
+    const int32_t       most = g.n_seq > SHORT_STEP ? g.n_seq : SHORT_STEP;
+    for (g.n_tok = 1;; g.n_tok = next_size(g.n_tok, step)) {
+        g.n_out = g.n_tok < most ? g.n_tok : most;
+        RP_TRY(rp_runner_plan(&runners[(*n)++], m, &g, passes));
+        if (g.n_tok == step) return RP_OK;
+    }
+}
+
+int rp_engine_find_runner(const Runner *runners, int n, int32_t n_tok) {
+    int i = 0;
+    while (i < n - 1 && runners[i].o.n_tok < n_tok) i++;
+    return i;
+}
+
+RpStatus rp_engine_open_runners(const RpModel *m, const RpExecutorOptions *options, Runner *runners, int n) {
+    RpExecutorOptions o = *options;
+    for (int i = n - 1; i >= 0; i--) {
+        o.share = i < n - 1 ? runners[n - 1].executor : NULL;
+        RP_TRY(rp_runner_open(&runners[i], m, &o));
+    }
+    return RP_OK;
+}
