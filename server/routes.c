@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define JSON_TYPE  "application/json"
 #define MODEL_PATH "/v1/models/"
 #define COUNT_PATH "/v1/messages/count_tokens"
 
@@ -22,7 +23,7 @@ static void answer_json(Conn *c, int status, json_t *o) {
     if (text == NULL)
         conn_answer(c, 503, NULL, NULL, 0);
     else
-        conn_answer(c, status, "application/json", text, strlen(text));
+        conn_answer(c, status, JSON_TYPE, text, strlen(text));
     free(text);
 }
 
@@ -32,19 +33,19 @@ static void answer_health(App *a, Conn *c) {
     answer_json(c, strcmp(health, "ok") == 0 ? 200 : 503, json_pack("{s:s}", "status", health));
 }
 
-/* Answers with JSON that a function of info.h has written. */
-static void give(Conn *c, Bytes *out) {
+/* Answers with text that was printed, and frees it. */
+static void answer_text(Conn *c, const char *type, Bytes *out) {
     if (out->failed)
         conn_answer(c, 503, NULL, NULL, 0);
     else
-        conn_answer(c, 200, "application/json", out->p, out->n);
+        conn_answer(c, 200, type, out->p, out->n);
     bytes_free(out);
 }
 
 static void answer_models(App *a, Conn *c) {
     Bytes out = {0};
     info_models(&a->work, &out);
-    give(c, &out);
+    answer_text(c, JSON_TYPE, &out);
 }
 
 static void answer_model(App *a, Conn *c) {
@@ -52,7 +53,7 @@ static void answer_model(App *a, Conn *c) {
     ApiError error;
     char    *name = evhttp_uridecode(conn_head(c)->path + strlen(MODEL_PATH), 0, NULL);
     if (name != NULL && info_model(&a->work, name, &out)) {
-        give(c, &out);
+        answer_text(c, JSON_TYPE, &out);
     } else {
         (void)http_refuse(&error, 404, "invalid_request_error", "model_not_found", "There is no model %.100s.",
                           name != NULL ? name : "");
@@ -64,7 +65,7 @@ static void answer_model(App *a, Conn *c) {
 static void answer_tags(App *a, Conn *c) {
     Bytes out = {0};
     info_tags(&a->work, &out);
-    give(c, &out);
+    answer_text(c, JSON_TYPE, &out);
 }
 
 /* Bytes of memory that the process has, from /proc. */
@@ -95,11 +96,7 @@ static void answer_metrics(App *a, Conn *c) {
         metrics_sample(&out, gauges[i].name, NULL, NULL, gauges[i].value);
     }
     work_metrics(&a->work, &out);
-    if (out.failed)
-        conn_answer(c, 503, NULL, NULL, 0);
-    else
-        conn_answer(c, 200, "text/plain; version=0.0.4; charset=utf-8", out.p, out.n);
-    bytes_free(&out);
+    answer_text(c, "text/plain; version=0.0.4; charset=utf-8", &out);
 }
 
 static const Route format_route = {.post = true, .job = &format_job};
@@ -119,25 +116,22 @@ static const Route routes[] = {
 };
 /* clang-format on */
 
+static const PageFile *page_file(const char *path) {
+    const PageFile *f = server_page_files;
+    while (f->path != NULL && strcmp(f->path, path) != 0) f++;
+    return f->path != NULL ? f : NULL;
+}
+
 /* The files of the chat page come from the program itself, and load nothing from elsewhere. */
 static void answer_page(App *a, Conn *c) {
+    const PageFile *f = page_file(conn_head(c)->path);
     (void)a;
     conn_add_header(c, "Content-Security-Policy",
                     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
                     "require-trusted-types-for 'script'");
     conn_add_header(c, "Referrer-Policy", "no-referrer");
     conn_add_header(c, "Cache-Control", "no-cache");
-    for (const PageFile *f = server_page_files; f->path != NULL; f++)
-        if (strcmp(f->path, conn_head(c)->path) == 0) {
-            conn_answer(c, 200, f->type, f->bytes, f->n_bytes);
-            return;
-        }
-}
-
-static bool is_page(const char *path) {
-    for (const PageFile *f = server_page_files; f->path != NULL; f++)
-        if (strcmp(f->path, path) == 0) return true;
-    return false;
+    conn_answer(c, 200, f->type, f->bytes, f->n_bytes);
 }
 
 const Route *route_of(const char *path, const ApiFormat **format) {
@@ -149,5 +143,5 @@ const Route *route_of(const char *path, const ApiFormat **format) {
     if (strcmp(path, COUNT_PATH) == 0) *format = api_format_of("/v1/messages"); /* of its errors */
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
         if (strcmp(routes[i].path, path) == 0) return &routes[i];
-    return is_page(path) ? &page_route : NULL;
+    return page_file(path) != NULL ? &page_route : NULL;
 }

@@ -30,7 +30,6 @@ typedef struct Choice {
     RpMatcher   *matcher;  /* or NULL */
     Bytes        tail;     /* the end of the text, in which a stop string is looked for */
     uint64_t     id;       /* in the engine */
-    bool         live;     /* the engine has it */
     bool         ended;    /* it was cancelled */
     bool         complete; /* with the one call that the request wants */
     double       latest_s; /* time of the latest token */

@@ -67,7 +67,6 @@ static RpStatus add_choice(Model *m, Choice *c) {
         RP_TRY(rp_chat_reply_request(c->reply, &request));
     }
     RP_TRY(rp_engine_add(m->engine, &request, &c->id));
-    c->live              = true;
     m->live[m->n_live++] = c;
     return RP_OK;
 }
@@ -178,7 +177,6 @@ static void release_choice(Model *m, Choice *c) {
             m->live[i] = m->live[--m->n_live];
             break;
         }
-    c->live = false;
     if (++j->n_ended < j->n_choices) return;
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
