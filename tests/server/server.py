@@ -157,6 +157,20 @@ class Server:
         return self.metric("replies_running") == 0 and self.metric("jobs_running") == 0
 
 
+class ServerTest(unittest.TestCase):
+    """Tests that share one server, started with OPTIONS."""
+    OPTIONS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.context = Server(*cls.OPTIONS)
+        cls.s = cls.context.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.context.__exit__(None, None, None)
+
+
 def parse_metrics(text):
     """Fails for what Prometheus would not read."""
     values, types = {}, {}

@@ -7,20 +7,13 @@ import socket
 import tempfile
 import unittest
 
-from server import Server, main, post_bytes, read_all, wait_until
+from server import Server, ServerTest, main, post_bytes, read_all, wait_until
 
 OK = {"prompt": "a", "max_tokens": 1}
 
 
-class Refusals(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.context = Server("--body-mb", "1", "--read-seconds", "1")
-        cls.s = cls.context.__enter__()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.context.__exit__(None, None, None)
+class Refusals(ServerTest):
+    OPTIONS = ("--body-mb", "1", "--read-seconds", "1")
 
     def refused(self, data, status, text):
         """One answer with the status comes, then the connection closes."""

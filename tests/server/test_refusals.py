@@ -5,22 +5,15 @@ import subprocess
 import tempfile
 import unittest
 
-from server import DEMO, HANG_S, PROGRAM, SOURCE, Server, main, run, wait_until
+from server import DEMO, HANG_S, PROGRAM, SOURCE, Server, ServerTest, main, run, wait_until
 
 BERT = os.path.join(SOURCE, "tests/golden/embed/bert-f32.gguf")
 LONG = {"prompt": "Once", "max_tokens": 200, "ignore_eos": True, "stream": True}
 POST = "POST /v1/completions HTTP/1.1\r\n"
 
 
-class Heads(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.context = Server("--body-mb", "1")
-        cls.s = cls.context.__enter__()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.context.__exit__(None, None, None)
+class Heads(ServerTest):
+    OPTIONS = ("--body-mb", "1")
 
     def refused(self, head, status, text):
         answer = self.s.raw((head + "Connection: close\r\n\r\n").encode()).decode()

@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from server import DEMO, FAULTS, SOURCE, Server, generate, main, parse_metrics, run, wait_until
+from server import DEMO, FAULTS, SOURCE, Server, ServerTest, generate, main, parse_metrics, run, wait_until
 
 PROMPT = "Once upon a time"
 SAMPLED = {"temperature": 0.9, "top_k": 40, "max_tokens": 24}
@@ -29,15 +29,8 @@ def joined(events):
     return "".join(pieces)
 
 
-class Replies(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.context = Server("--parallel", "8", "--queue", "200")
-        cls.s = cls.context.__enter__()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.context.__exit__(None, None, None)
+class Replies(ServerTest):
+    OPTIONS = ("--parallel", "8", "--queue", "200")
 
     def test_replies_are_those_of_generate(self):
         for seed in (0, 7, 4000000000):
