@@ -19,7 +19,7 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     return rp_engine_open(m, o, engine);
 }
 
-/* What the callbacks of a request need. */
+/* For the callbacks of a request. */
 typedef struct Guessing {
     const RpGenerateOptions *o;
     RpStatus                 status;

@@ -134,7 +134,7 @@ static const Option options[] = {
         "model", 'm', args.model, "MODEL",
         "the model, with or without -m before it; default: without --models-dir, REPRISE_MODEL or the demo "
         "model"),
-    CLI_TEXT("alias", 0, args.alias, "NAME", "name of the model for clients; default: that of its file"),
+    CLI_TEXT("alias", 0, args.alias, "NAME", "name of the model for clients; default: the name of its file"),
     CLI_TEXT("models-dir", 0, args.models_dir, "DIR",
              "serve the GGUF files and Hugging Face directories of DIR by name, loaded when they are first used"),
     CLI_INT("memory", 0, args.memory_mb, "MB",

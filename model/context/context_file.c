@@ -54,7 +54,7 @@ static bool is_recurrent(const TensorNode *state) {
     return strncmp(name, "window.", 7) == 0 || strncmp(name, "delta.", 6) == 0 || strncmp(name, "ssm.", 4) == 0;
 }
 
-/* What a file has of a state; bytes of it. */
+/* The part of a state that is stored, and its size. */
 static RpTensorView stored_view(const TensorNode *state, int32_t n_past, size_t *bytes) {
     const RpTensorView v = rp_node_view(state);
     const RpTensorView in =

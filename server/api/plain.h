@@ -1,5 +1,5 @@
-/* plain.h - paths that need no stream: their bodies are read and their answers written at once. Errors of readers are
- * written by api_error_body, those of count_tokens by api_messages.error_body. */
+/* plain.h - paths that need no stream: their bodies are read and their answers written at once. Errors are written by
+ * api_error_body; the errors of count_tokens are written by api_messages.error_body. */
 #ifndef SERVER_API_PLAIN_H
 #define SERVER_API_PLAIN_H
 
