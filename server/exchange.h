@@ -3,7 +3,7 @@
 #define SERVER_EXCHANGE_H
 
 #include "server/http/guard.h"
-#include "server/work/work.h"
+#include "server/jobs/work.h"
 
 #include <sys/queue.h>
 

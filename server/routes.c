@@ -1,11 +1,11 @@
 /* routes.c - the paths of the server that are no wire format, and who answers them. */
 #include "server/routes.h"
 
+#include "server/jobs/formats.h"
+#include "server/jobs/graph.h"
+#include "server/jobs/info.h"
+#include "server/jobs/plain.h"
 #include "server/page/page.h"
-#include "server/work/formats.h"
-#include "server/work/graph.h"
-#include "server/work/info.h"
-#include "server/work/plain.h"
 
 #include <event2/http.h>
 #include <stdio.h>

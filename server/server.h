@@ -1,5 +1,5 @@
 /* server.h - `reprise serve`: an HTTP server for models. One thread has the sockets (server/http), one each model
- * (server/work); the wire formats are in server/api. */
+ * (server/jobs); the wire formats are in server/api. */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 

@@ -11,7 +11,7 @@ import re
 import sys
 
 # A folder that ends in / is read without those in it.
-FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "template", "grammar", "fallback", "cli", "server/", "server/api", "server/http", "server/work",
+FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "template", "grammar", "fallback", "cli", "server/", "server/api", "server/http", "server/jobs",
            "executor/", "executor/none"]
 
 # Texts that no input brings about, and why.
@@ -24,9 +24,9 @@ ALLOWED = {
     r"is not a weight of the bound plan": "graphs refuse weights without data, and all others are uploaded (executor/addresses.c)",
     r"its folder cannot be locked": "fcntl fails for no open folder of a test (train/lock.c)",
     r"looking for the tensor failed": "only if memory runs out in a step that is not finite (train/trainer_step.c)",
-    r"a thread could not be started": "tests/server/test_faults.py lets pthread_create fail, and asserts the status (server/work)",
-    r"The client has left": "nobody is there to read it; the log has the status 499 (server/work/job.c)",
-    r"the engine of %s has failed": "a step of the CPU fails only if memory does (server/work/run.c)",
+    r"a thread could not be started": "tests/server/test_faults.py lets pthread_create fail, and asserts the status (server/jobs)",
+    r"The client has left": "nobody is there to read it; the log has the status 499 (server/jobs/job.c)",
+    r"the engine of %s has failed": "a step of the CPU fails only if memory does (server/jobs/run.c)",
     r"only %d of %d threads": "test_host_faults lets pthread_create fail in executor/pool.c (cli/machine/machine_read.c)",
     r"the dump has more than": "it would take 1 GB of memory (cli/diff/diff_read.c)",
     r"too many values": "they would take 1 GB of memory (base/text/json_read.c)",

@@ -1,7 +1,7 @@
 /* run.c - jobs on an engine: each choice of a job is a request of the engine. */
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/work/work.h"
+#include "server/jobs/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>

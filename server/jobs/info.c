@@ -1,9 +1,9 @@
 /* info.c - descriptions of models. */
-#include "server/work/info.h"
+#include "server/jobs/info.h"
 
 #include "server/api/plain.h"
 #include "server/http/guard.h"
-#include "server/work/infill.h"
+#include "server/jobs/infill.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* infill.h - prompts for code in the middle of a file. */
-#ifndef SERVER_WORK_INFILL_H
-#define SERVER_WORK_INFILL_H
+#ifndef SERVER_JOBS_INFILL_H
+#define SERVER_JOBS_INFILL_H
 
 #include "reprise/model.h"
 

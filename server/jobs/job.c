@@ -1,9 +1,9 @@
 /* job.c - life of a job, and its errors. */
-#include "server/work/job.h"
+#include "server/jobs/job.h"
 
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/work/work.h"
+#include "server/jobs/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>

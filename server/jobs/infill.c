@@ -1,5 +1,5 @@
 /* infill.c - prompts for code in the middle of a file, as llama.cpp's server makes them for /infill. */
-#include "server/work/infill.h"
+#include "server/jobs/infill.h"
 
 #include <stdio.h>
 #include <string.h>

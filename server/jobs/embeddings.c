@@ -1,8 +1,8 @@
 /* embeddings.c - /v1/embeddings: texts are tokenised on the lane, and computed by the worker of the model. */
 #include "server/api/plain.h"
 #include "server/http/guard.h"
-#include "server/work/plain.h"
-#include "server/work/work.h"
+#include "server/jobs/plain.h"
+#include "server/jobs/work.h"
 
 #include <stdlib.h>
 #include <string.h>

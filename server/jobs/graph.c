@@ -1,9 +1,9 @@
 /* graph.c - the decode step of a model as `reprise graph --dot --fold` prints it, drawn by `dot`. */
-#include "server/work/graph.h"
+#include "server/jobs/graph.h"
 
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/work/work.h"
+#include "server/jobs/work.h"
 
 #include "reprise/graph.h"
 

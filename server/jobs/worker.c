@@ -1,7 +1,7 @@
 /* worker.c - the thread of a model: loads it, runs its jobs, and unloads it. */
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/work/info.h"
+#include "server/jobs/info.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* report.c - metrics of models, and the check of their files. */
-#include "server/work/work.h"
+#include "server/jobs/work.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* graph.h - the plan of a model as a picture. */
-#ifndef SERVER_WORK_GRAPH_H
-#define SERVER_WORK_GRAPH_H
+#ifndef SERVER_JOBS_GRAPH_H
+#define SERVER_JOBS_GRAPH_H
 
-#include "server/work/job.h"
+#include "server/jobs/job.h"
 
 /* GET /graph?model=NAME: SVG by the program `dot`; its input where there is no such program. */
 extern const JobType graph_job;

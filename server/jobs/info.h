@@ -1,8 +1,8 @@
 /* info.h - what is said of models to clients: as much as is known of a file that was not opened yet. */
-#ifndef SERVER_WORK_INFO_H
-#define SERVER_WORK_INFO_H
+#ifndef SERVER_JOBS_INFO_H
+#define SERVER_JOBS_INFO_H
 
-#include "server/work/work.h"
+#include "server/jobs/work.h"
 
 /* Describes a model that is loaded, for as long as the server runs. */
 void info_keep(Model *m);

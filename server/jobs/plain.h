@@ -1,8 +1,8 @@
 /* plain.h - jobs whose answer is made at once: no reply of an engine. */
-#ifndef SERVER_WORK_PLAIN_H
-#define SERVER_WORK_PLAIN_H
+#ifndef SERVER_JOBS_PLAIN_H
+#define SERVER_JOBS_PLAIN_H
 
-#include "server/work/job.h"
+#include "server/jobs/job.h"
 
 extern const JobType tokenize_job, detokenize_job;
 extern const JobType count_job;      /* /v1/messages/count_tokens */

@@ -1,8 +1,8 @@
 /* formats.h - jobs of the wire formats. */
-#ifndef SERVER_WORK_FORMATS_H
-#define SERVER_WORK_FORMATS_H
+#ifndef SERVER_JOBS_FORMATS_H
+#define SERVER_JOBS_FORMATS_H
 
-#include "server/work/job.h"
+#include "server/jobs/job.h"
 
 extern const JobType format_job;
 

@@ -1,7 +1,7 @@
 /* models.c - the models of the server by name, and which of them are loaded. */
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/work/info.h"
+#include "server/jobs/info.h"
 
 #include <dirent.h>
 #include <errno.h>

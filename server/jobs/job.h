@@ -6,8 +6,8 @@
  *
  * One thread at a time runs a job. Beside it the event loop reads what is between the braces below, under the lock. A
  * job has a reference of the event loop and one of the threads that run it. */
-#ifndef SERVER_WORK_JOB_H
-#define SERVER_WORK_JOB_H
+#ifndef SERVER_JOBS_JOB_H
+#define SERVER_JOBS_JOB_H
 
 #include "server/api/api.h"
 #include "server/http/keys.h"

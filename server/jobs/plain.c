@@ -1,11 +1,11 @@
 /* plain.c - tokens, and what is said of a model. */
-#include "server/work/plain.h"
+#include "server/jobs/plain.h"
 
 #include "server/api/plain.h"
 #include "server/http/guard.h"
-#include "server/work/formats.h"
-#include "server/work/info.h"
-#include "server/work/work.h"
+#include "server/jobs/formats.h"
+#include "server/jobs/info.h"
+#include "server/jobs/work.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* formats.c - prepares requests of the wire formats: from a body to choices for an engine. */
-#include "server/work/formats.h"
+#include "server/jobs/formats.h"
 
 #include "server/http/guard.h"
-#include "server/work/infill.h"
-#include "server/work/work.h"
+#include "server/jobs/infill.h"
+#include "server/jobs/work.h"
 
 #include <stdlib.h>
 #include <string.h>

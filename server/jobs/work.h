@@ -1,12 +1,12 @@
 /* work.h - the models of the server and the threads that run jobs: two lanes (one prepares requests, one makes slow
  * things such as pictures), and one worker for each model that is loaded. */
-#ifndef SERVER_WORK_WORK_H
-#define SERVER_WORK_WORK_H
+#ifndef SERVER_JOBS_WORK_H
+#define SERVER_JOBS_WORK_H
 
+#include "server/jobs/job.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/server.h"
-#include "server/work/job.h"
 
 #include "reprise/embed.h"
 

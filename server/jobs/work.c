@@ -1,5 +1,5 @@
 /* work.c - queues and lanes, and the list of jobs that have output for the event loop. */
-#include "server/work/work.h"
+#include "server/jobs/work.h"
 
 #include "server/http/conn.h"
 #include "server/http/guard.h"
