@@ -75,6 +75,6 @@ uint64_t rp_xxh64_end(const RpXxh64 *h) {
 uint64_t rp_xxh64(const void *p, size_t n) {
     RpXxh64 h;
     rp_xxh64_begin(&h);
-    rp_xxh64_add(&h, p, n);
+    if (p != NULL) rp_xxh64_add(&h, p, n);
     return rp_xxh64_end(&h);
 }

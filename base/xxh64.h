@@ -4,8 +4,7 @@
 #ifndef BASE_XXH64_H
 #define BASE_XXH64_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "reprise/file.h" /* rp_xxh64, of bytes that are in one piece */
 
 typedef struct RpXxh64 {
     uint64_t      lanes[4];
@@ -16,6 +15,5 @@ typedef struct RpXxh64 {
 void     rp_xxh64_begin(RpXxh64 *h);
 void     rp_xxh64_add(RpXxh64 *h, const void *p, size_t n);
 uint64_t rp_xxh64_end(const RpXxh64 *h); /* of all bytes so far */
-uint64_t rp_xxh64(const void *p, size_t n);
 
 #endif

@@ -131,6 +131,56 @@ RpStatus rp_executor_get(RpExecutor *e, const TensorNode *node, void *out, size_
     return e->backend->copy(e, out, memory, bytes, true);
 }
 
+/* Whether a step writes to memory of the arena between `from` and `to`, as its result or beside it. */
+static bool writes_between(const ExecPlan *plan, int step, size_t from, size_t to) {
+    const PlanStep *s = &plan->steps[step];
+    for (int k = -1; k < RP_MAX_SRC; k++) {
+        if (k >= 0 && !rp_plan_step_writes(plan, step, k)) continue;
+        const PlanRef       ref  = k < 0 ? s->dst : s->src[k];
+        const RpTensorView *view = k < 0 ? &s->args.dst : &s->args.src[k];
+        if (ref.space == SPACE_ARENA && ref.offset < to && from < ref.offset + rp_view_extent_bytes(view)) return true;
+    }
+    return false;
+}
+
+/* RP_E_STATE unless the memory of the node has its value now. */
+static RpStatus check_has_value(const RpExecutor *e, const TensorNode *node, const RpNodePlace *p) {
+    if (p->step >= e->n_done)
+        return rp_fail(RP_E_STATE, "'%s' is computed by step %d: %d steps have run", rp_node_name(node), p->step,
+                       e->n_done);
+    for (int i = p->step + 1; i < e->n_done && p->step >= 0; i++)
+        if (strcmp(p->space, "arena") == 0 && writes_between(e->plan, i, p->offset, p->offset + p->bytes))
+            return rp_fail(RP_E_STATE, "'%s' is computed by step %d: step %d, '%s', has reused its memory",
+                           rp_node_name(node), p->step, i, rp_node_name(e->plan->steps[i].node));
+    return RP_OK;
+}
+
+RpStatus rp_executor_read(RpExecutor *e, const TensorNode *node, void *out, size_t bytes) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(node, "node");
+    RP_NOT_NULL(out, "out");
+
+    RpNodePlace p;
+    RP_TRY(rp_plan_place(e->plan, node, &p));
+    if (strcmp(p.space, "weight") == 0)
+        return rp_fail(RP_E_ARG, "'%s' is a weight: its values are those of the model file", rp_node_name(node));
+    if (bytes > p.bytes)
+        return rp_fail(RP_E_ARG, "'%s': %zu bytes requested, it has %zu", rp_node_name(node), bytes, p.bytes);
+    RP_TRY(check_has_value(e, node, &p));
+    return e->backend->copy(e, out, rp_executor_address(e, rp_plan_ref(e->plan, node)), bytes, true);
+}
+
+RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
+    RP_NOT_NULL(e, "exec");
+
+    if (first < 0 || end < first || end > e->plan->n_steps)
+        return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
+    if (first != 0 && first != e->n_done)
+        return rp_fail(RP_E_ARG, "steps from %d on: the next is %d, or 0 for a new run", first, e->n_done);
+    e->n_done = end;
+    return e->backend->run_steps(e, first, end);
+}
+
 RpStatus rp_executor_set(RpExecutor *e, const TensorNode *node, const void *data, size_t bytes) {
     RP_NOT_NULL(e, "exec");
     RP_NOT_NULL(node, "node");

@@ -28,6 +28,7 @@ struct RpExecutor {
     const ExecPlan         *weights;         /* the plan whose weights are bound */
     RpOpArgs               *args;            /* by step, with addresses */
     const TensorNode       *step;            /* RpExecutorOptions.step */
+    int                     n_done; /* steps of the latest run that have run: n_steps, except between its parts */
     Reply                   reply;
     RpExecutorInfo          info;
     char                    reason[256]; /* storage of info.reason */
@@ -43,6 +44,7 @@ struct Backend {
     RpStatus (*open)(RpExecutor *e, const RpExecutorOptions *o);
     void (*close)(RpExecutor *e); /* also after an open that failed halfway */
     RpStatus (*run)(RpExecutor *e);
+    RpStatus (*run_steps)(RpExecutor *e, int first, int end);
     void *(*data)(RpExecutor *e, const TensorNode *node);
     /* Copies between host memory and memory of the backend. */
     RpStatus (*copy)(RpExecutor *e, void *to, const void *from, size_t bytes, bool to_host);

@@ -156,6 +156,25 @@ static RpStatus interpret(void *arg, int ith, int nth) {
 
 static RpStatus run_cpu(RpExecutor *e) { return rp_pool_run(cpu(e)->pool, interpret, e); }
 
+typedef struct PartOfRun {
+    const CpuExecutor *c;
+    int                first, end;
+} PartOfRun;
+
+static RpStatus interpret_part(void *arg, int ith, int nth) {
+    const PartOfRun  *r    = arg;
+    const RpExecutor *e    = &r->c->base;
+    const ExecPlan    part = rp_plan_part(e->plan, r->first, r->end);
+    RpKernelCtx       ctx  = ctx_of(r->c, ith, nth);
+    return rp_plan_walk(&part, e->args + r->first, r->c->phases + r->first, &rp_cpu_table, &ctx, end_of_step,
+                        r->c->pool);
+}
+
+static RpStatus run_steps(RpExecutor *e, int first, int end) {
+    PartOfRun r = {cpu(e), first, end};
+    return rp_pool_run(cpu(e)->pool, interpret_part, &r);
+}
+
 static void *data_of(RpExecutor *e, const TensorNode *node) {
     if (!rp_plan_keeps(e->plan, node)) return NULL;
     const PlanRef ref = rp_plan_ref(e->plan, node);
@@ -329,6 +348,7 @@ const Backend rp_cpu_backend = {.bytes      = sizeof(CpuExecutor),
                                 .open       = open_cpu,
                                 .close      = close_cpu,
                                 .run        = run_cpu,
+                                .run_steps  = run_steps,
                                 .data       = data_of,
                                 .copy       = copy_bytes,
                                 .new_state  = new_state,

@@ -98,10 +98,12 @@ void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out
 int      rp_executor_n_threads(const RpExecutor *e) { return e != NULL ? e->info.n_threads : 0; }
 RpStatus rp_executor_run(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
+    e->n_done = e->plan->n_steps;
     return e->backend->run(e);
 }
 RpStatus rp_executor_poison(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
+    e->n_done = 0;
     return e->backend->poison(e);
 }
 

@@ -22,6 +22,14 @@ RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op);
  * silently (I10). */
 RP_NODISCARD RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels);
 
+/* A plan of steps first <= i < end alone, for rp_plan_walk: its arguments and phases begin at `first` too. */
+static inline ExecPlan rp_plan_part(const ExecPlan *plan, int first, int end) {
+    ExecPlan part = *plan;
+    part.steps += first;
+    part.n_steps = end - first;
+    return part;
+}
+
 /* Called after each phase of a step with its status; returns the status to go on with. */
 typedef RpStatus StepEnd(void *user, RpStatus status, bool last_phase);
 

@@ -88,7 +88,8 @@ static const char *copy_name(ComputeGraph *g, const char *name) {
 static TensorNode *new_node(ComputeGraph *g, NodeKind kind, const char *name, int layer) {
     TensorNode *n = rp_graph_alloc(g, sizeof *n);
     if (n == NULL) return NULL;
-    *n = (TensorNode){.graph = g, .id = -1, .kind = kind, .base = n, .layer = layer, .name = copy_name(g, name)};
+    *n       = (TensorNode){.graph = g, .id = -1, .kind = kind, .base = n, .layer = layer, .name = copy_name(g, name)};
+    n->built = g->finished ? -1 : g->n_built++;
     return n->name != NULL ? n : NULL;
 }
 
@@ -255,9 +256,9 @@ TensorNode *rp_graph_make_op(ComputeGraph *g, TensorOp op, const RpOpParams *par
     }
     TensorNode *n = new_node(g, NODE_OP, name, layer);
     if (n == NULL) return NULL;
-    n->op     = op;
-    n->params = params != NULL ? *params : none;
-    n->view   = view;
+    n->op = n->built_op = op;
+    n->params           = params != NULL ? *params : none;
+    n->view             = view;
     for (int i = 0; i < n_src; i++) n->src[i] = src[i];
     update_base(n);
     return n;

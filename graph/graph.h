@@ -14,6 +14,8 @@
 #include "base/op_table.h"
 #include "ops/node.h"
 
+typedef struct NodeOrigin NodeOrigin; /* origin.h */
+
 typedef enum NodeKind { NODE_OP, NODE_WEIGHT, NODE_INPUT, NODE_STATE } NodeKind;
 
 struct TensorNode {
@@ -32,8 +34,13 @@ struct TensorNode {
     const char *name;
     int         layer;
     bool        is_output;
-    bool        mark; /* scratch flag of the running pass */
-    int         tag;  /* scratch number of the running pass, such as a count of readers */
+    /* Where the node comes from (origin.h). `built`: its place in the order of building; -1: a pass made it. */
+    int         built;
+    TensorOp    built_op;  /* its op when it was built or made; valid for NODE_OP */
+    NodeOrigin *origins;   /* built nodes whose work it does, in the order of building; NULL: at most itself */
+    uint64_t    passes[2]; /* bit i: pass i made or changed it */
+    bool        mark;      /* scratch flag of the running pass */
+    int         tag;       /* scratch number of the running pass, such as a count of readers */
 };
 
 typedef struct GraphBlock GraphBlock;
@@ -43,6 +50,8 @@ struct ComputeGraph {
     int          n_nodes, capacity;
     GraphBlock  *blocks; /* the arena of nodes and names */
     int          layer;
+    int          n_built;           /* nodes that the builder has made */
+    int          pass;              /* number of the running pass */
     bool         recompute;         /* rp_graph_set_recompute */
     bool         finished, changed; /* changed: set by rp_graph_mutate and rp_graph_push, cleared by a pass */
     RpStatus     status;            /* the first failure while building; later ones are not recorded */

@@ -46,6 +46,8 @@ static const PassRow passes[] = {
 
 enum { N_BUILT_IN = sizeof passes / sizeof passes[0], MAX_PASSES = N_BUILT_IN + RP_MAX_CUSTOM_PATTERNS };
 
+_Static_assert(MAX_PASSES <= 128, "TensorNode.passes has a bit for each pass");
+
 static PatternRow custom[RP_MAX_CUSTOM_PATTERNS];
 static int        n_custom;
 
@@ -155,6 +157,7 @@ RpStatus rp_graph_optimize_to(ComputeGraph *g, const char *disable, const char *
         if (off[i] && pass.rows == rp_patterns_attention) RP_TRY(check_unfused(g));
         if (off[i]) continue;
         g->changed = false;
+        g->pass    = i;
         RP_TRY(run_pass(g, &pass));
         if (!g->changed) continue;
         rp_graph_drop_dead(g);

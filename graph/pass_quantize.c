@@ -5,6 +5,7 @@
  *
  * All readers of x share one quantize node. It stands directly before the first of them, which keeps the
  * order topological (I1). */
+#include "graph/origin.h"
 #include "graph/pass.h"
 
 #include <stdlib.h>
@@ -34,10 +35,12 @@ RpStatus rp_pass_quantize(ComputeGraph *g) {
         TensorNode *n = old[i], **source = x_to_quantise(n);
         if (source != NULL) {
             TensorNode *x = *source, **q = &made[x->tag];
+            rp_origin_note_pass(n);
             if (*q == NULL) {
                 *q = rp_graph_make_op(g, RP_OP_QUANTIZE, NULL, (TensorNode *const[]){x}, 1,
                                       x->name[0] != 0 ? x->name : x->base->name, n->layer);
                 st = *q != NULL ? rp_graph_push(g, *q) : rp_fail(g->status, "%s", g->error);
+                if (*q != NULL) rp_origin_note_pass(*q);
             }
             *source = *q;
         }

@@ -8,6 +8,7 @@
  * neither an output nor a store is dead: its sources no longer count it, the walk skips it, and
  * rp_graph_drop_dead removes it. */
 #include "graph/pattern.h"
+#include "graph/origin.h"
 
 #include "ops/rules.h"
 
@@ -292,13 +293,27 @@ static RpStatus join_roots(ComputeGraph *g, const RpPatternMatch *m) {
     return sort(g);
 }
 
+/* Nodes from `first_made` on, or the first root if there are none, do the work of all matched nodes. */
+static RpStatus note_origins(ComputeGraph *g, const RpPatternMatch *m, int first_made) {
+    const bool made = first_made < g->n_nodes;
+    for (int r = 0; r < m->pattern->n_roots; r++) rp_origin_note_pass(m->roots[r]);
+    for (int k = 0; k < m->n_inside; k++) {
+        if (!made) RP_TRY(rp_origin_merge(m->roots[0], m->inside[k]));
+        for (int i = first_made; i < g->n_nodes; i++) RP_TRY(rp_origin_merge(g->nodes[i], m->inside[k]));
+    }
+    return RP_OK;
+}
+
 static RpStatus replace(ComputeGraph *g, const PatternRow *row, const RpPatternMatch *m, const RpOpParams *params,
                         TensorNode *const src[], int n_src) {
+    const int first_made = g->n_nodes;
     if (row->rewrite != NULL) {
         RP_TRY(row->rewrite(g, m, params, src, n_src));
+        RP_TRY(note_origins(g, m, first_made));
         rp_graph_count_uses(g);
         return sort(g);
     }
+    RP_TRY(note_origins(g, m, first_made));
     RP_TRY(mutate(m->roots[0], m->pattern->made, params, src, n_src));
     return m->pattern->n_roots > 1 ? join_roots(g, m) : RP_OK;
 }

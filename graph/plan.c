@@ -195,6 +195,38 @@ bool rp_plan_step_writes(const ExecPlan *plan, int i, int s) {
     return node_writes(n, s) && !(s == 1 && node_is_store(n));
 }
 
+/* The step that computes the node, or the node that it views; -1 for a leaf. */
+static int step_of(const ExecPlan *plan, const TensorNode *node) {
+    int step = 0;
+    while (node_is_view(node)) node = node->op == RP_OP_AFTER ? node->from.after.writer : node->from.unary.x;
+    while (step < plan->n_steps && plan->steps[step].node != node) step++;
+    return step < plan->n_steps ? step : -1;
+}
+
+RpStatus rp_plan_place_sized(const ExecPlan *plan, const TensorNode *node, RpNodePlace *out, size_t out_bytes) {
+    static const char *const spaces[] = {[SPACE_ARENA] = "arena", [SPACE_WEIGHT] = "weight", [SPACE_STATE] = "state"};
+    RP_NOT_NULL(plan, "plan");
+    RP_NOT_NULL(node, "node");
+    RP_NOT_NULL(out, "out");
+
+    if (node->graph != plan->graph || node->id < 0)
+        return rp_fail(RP_E_ARG, "'%s' is not a node of the graph of this plan", node->name);
+    const PlanRef ref = rp_plan_ref(plan, node);
+    RpNodePlace   p   = {.space  = spaces[ref.space],
+                         .base   = node->base,
+                         .offset = ref.offset,
+                         .bytes  = rp_view_extent_bytes(&node->view),
+                         .step   = step_of(plan, node)};
+    if (ref.space == SPACE_ARENA) {
+        const PlanBuffer *b = &plan->buffers[plan->buffer_of[node->base->id]];
+        p.first_step        = b->first_step;
+        p.last_step         = b->last_step;
+        p.in_place          = b->node != node->base;
+    }
+    rp_sized_out(out, out_bytes, &p, sizeof p);
+    return RP_OK;
+}
+
 static void make_steps(ExecPlan *plan) {
     for (int i = 0, step = 0; i < plan->graph->n_nodes; i++) {
         const TensorNode *n = plan->graph->nodes[i];

@@ -281,4 +281,12 @@ RpStatus rp_model_open_memory(const void *data, size_t bytes, const char *name, 
 
 const RpModelInfo *rp_model_info(const RpModel *m) { return m != NULL ? &m->info : NULL; }
 const RpGgufFile  *rp_model_file(const RpModel *m) { return m != NULL ? m->file : NULL; }
+
+const char *rp_model_find_bytes(const RpModel *m, const void *data, size_t *offset) {
+    if (m == NULL || data == NULL || offset == NULL) return NULL;
+    const char *path = rp_gguf_find_bytes(m->file, data, offset);
+    for (int i = 0; i < m->n_adapters && path == NULL; i++) path = rp_gguf_find_bytes(m->adapters[i], data, offset);
+    return path;
+}
+
 const RpTokenizer *rp_model_tokenizer(const RpModel *m) { return m != NULL ? m->tokenizer : NULL; }

@@ -6,13 +6,15 @@
 #include "cli/diff/graph_diff.h"
 #include "cli/nodes.h"
 #include "cli/options/files.h"
+#include "cli/provenance/find_node.h"
+#include "cli/provenance/why.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
     GraphSource source;
-    const char *output, *places[3]; /* places: positional arguments */
+    const char *output, *why, *places[3]; /* places: positional arguments */
     TextList    adapters;
     int32_t     layer;
     bool        dot, text, json, fold, cuda, diff, exit_code;
@@ -45,6 +47,47 @@ static RpStatus dump(const ComputeGraph *g, const char *title) {
     return st;
 }
 
+static RpStatus put_why(const Why *w, const char *title, FILE *out) {
+    FoundNodes found;
+    RP_TRY(cli_find_nodes(w->graph, args.why, &found));
+    const int n = found.n < FOUND_NODES ? found.n : FOUND_NODES;
+    if (args.json) {
+        fprintf(out, "{\"title\":");
+        rp_put_json_string(title, strlen(title), out);
+        fprintf(out, ",\"fused\":%s,\"nodes\":[", found.replaced ? "true" : "false");
+    } else if (found.replaced) {
+        fprintf(out, "A pass has taken '");
+        cli_print_escaped(out, args.why, strlen(args.why), 160);
+        fprintf(out, "' out of the graph. Its work is done by:\n\n");
+    }
+    for (int i = 0; i < n; i++) {
+        if (i > 0) fputs(args.json ? "," : "\n", out);
+        if (args.json)
+            cli_why_json(w, found.nodes[i], out);
+        else
+            cli_why_text(w, found.nodes[i], out);
+    }
+    if (args.json)
+        fputs("]}\n", out);
+    else if (found.n > n)
+        fprintf(out, "\nand %d more nodes\n", found.n - n);
+    return RP_OK;
+}
+
+/* --why: plans the graph, to tell where values lie, and prints what is known about the nodes. */
+static RpStatus why(const RpModel *m, const ComputeGraph *g, const char *title) {
+    Why        w = {.model = m, .graph = g, .hash = true};
+    ExecPlan  *plan;
+    RpNewFile *file;
+    FILE      *out;
+    RP_TRY(rp_plan_new(g, &plan));
+    w.plan      = plan;
+    RpStatus st = cli_open_output(args.output, &file, &out);
+    if (st == RP_OK) st = cli_close_output(file, put_why(&w, title, out));
+    rp_plan_free(plan);
+    return st;
+}
+
 /* Prints the graph of a model that is open, after the passes that the options select. */
 static RpStatus build_and_dump(const RpModel *m) {
     ComputeGraph *g;
@@ -53,7 +96,7 @@ static RpStatus build_and_dump(const RpModel *m) {
     if (args.layer >= n_layer)
         return rp_fail(RP_E_ARG, "--layer %d: the model has the layers 0 to %d", args.layer, n_layer - 1);
     RP_TRY(cli_graph_source_build(&args.source, m, title, sizeof title, &g));
-    const RpStatus st = dump(g, title);
+    const RpStatus st = args.why != NULL ? why(m, g, title) : dump(g, title);
     rp_graph_free(g);
     return st;
 }
@@ -90,6 +133,8 @@ static void default_files(FileList *list) {
 static int run(void) {
     const char *searched = "";
     if (args.dot + args.text + args.json > 1) return usage("--dot, --text and --json exclude each other");
+    if (args.why != NULL && (args.diff || args.dot || args.fold || args.cuda || args.layer >= 0))
+        return usage("--diff, --dot, --fold, --cuda and --layer do not go with --why");
     const char *const model = model_is_placed() ? args.places[0] : NULL;
     if (!args.diff && n_places() > 1) {
         cli_say("reprise graph",
@@ -128,6 +173,8 @@ static const Option options[] = {
     CLI_INT("layer", 0, args.layer, "N", "print only the nodes of this layer", 0, 0),
     CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
     CLI_FLAG("cuda", 0, args.cuda, "add to each node its kernel launch on a GPU: grid, block, kernel, bytes moved"),
+    CLI_TEXT("why", 0, args.why, "NODE",
+             "print where a node comes from, what it reads and where it lies; NODE: its name, NAME:OP or #NUMBER"),
     CLI_FLAG("raw", 0, args.source.raw, "the graph as the model builds it, before any pass"),
     CLI_INT("tokens", 'n', args.source.tokens, "N", "tokens per step, default 1: the decode step", 1, 1 << 16),
     OPTION_CTX(args.source.ctx),

@@ -268,6 +268,9 @@ RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue(CudaExecutor *c);
 
+/* Backend.run_steps. */
+RP_NODISCARD RpStatus rp_cuda_run_steps(RpExecutor *e, int first, int end);
+
 /* Captures the work that `enqueue` puts on the device's stream, into the graph `body` or, for NULL, a new one. `what`
  * names it in errors ("the capture"). The caller owns *out, on failure too. */
 RP_NODISCARD RpStatus rp_cuda_record(CudaDevice *d, cudaGraph_t body, RpStatus (*enqueue)(void *arg), void *arg,

@@ -44,3 +44,17 @@ RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
     return rp_cuda_enqueue_outputs(c);
 }
+
+RpStatus rp_cuda_run_steps(RpExecutor *e, int first, int end) {
+    CudaExecutor  *c    = rp_cuda(e);
+    const ExecPlan part = rp_plan_part(e->plan, first, end);
+    RP_TRY(rp_cuda_enter(c->device));
+    RP_TRY(rp_cuda_update_addresses(c));
+    RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
+    RpStatus    st  = first == 0 ? rp_cuda_enqueue_inputs(c) : RP_OK;
+    if (st == RP_OK)
+        st = rp_cuda_named(c->device, rp_plan_walk(&part, e->args + first, NULL, &rp_cuda_table, &ctx, NULL, NULL));
+    if (st == RP_OK && end == e->plan->n_steps) st = rp_cuda_enqueue_outputs(c);
+    const RpStatus waited = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "part of a run");
+    return st == RP_OK ? waited : st;
+}

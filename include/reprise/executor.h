@@ -53,6 +53,26 @@ static inline RpPlanMemory rp_plan_memory(const ExecPlan *plan) {
 /* The node of step i, borrowed from the graph; NULL outside 0 <= i < n_steps. */
 RP_API const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i);
 
+/* Where the value of a node lies. Steps count from 0. */
+typedef struct RpNodePlace {
+    const char       *space;      /* "arena", "state" or "weight"; static storage */
+    const TensorNode *base;       /* the node whose memory it is: itself, except for views and stores; borrowed */
+    size_t            offset;     /* bytes: in the arena, or from the start of the state or weight `base` */
+    size_t            bytes;      /* from its first to its last element */
+    int               step;       /* that computes it, or the node that it views; -1: a leaf */
+    int               first_step; /* of its buffer in the arena, both inclusive; -1: written before the run. Several */
+    int               last_step;  /* results may use the buffer in turn. n_steps: kept after the run. Else both 0 */
+    bool              in_place;   /* computed in the buffer of its first source */
+    bool              unused[7];  /* 0 */
+} RpNodePlace;
+
+/* RP_E_ARG for a node of another graph, and for one that a pass took out of the graph. */
+RP_API RP_NODISCARD RpStatus        rp_plan_place_sized(const ExecPlan *plan, const TensorNode *node, RpNodePlace *out,
+                                                        size_t out_bytes);
+RP_NODISCARD static inline RpStatus rp_plan_place(const ExecPlan *plan, const TensorNode *node, RpNodePlace *out) {
+    return rp_plan_place_sized(plan, node, out, sizeof *out);
+}
+
 /* Bytes read and written by one run if every source and every result moves once, over a full context. Only the fetched
  * rows of a table and the selected experts count. */
 RP_API size_t rp_plan_traffic_bytes(const ExecPlan *plan);
@@ -226,6 +246,29 @@ RP_API RP_NODISCARD RpStatus rp_executor_reply_next(RpExecutor *exec, int32_t *t
  * fetched are dropped. `ran_on` may be NULL; *ran_on is true if the device may have run such tokens, so that the states
  * contain them. */
 RP_API RP_NODISCARD RpStatus rp_executor_reply_end(RpExecutor *exec, bool *ran_on);
+
+/* ---- a run in parts, to read intermediate results ----
+ *
+ * The memory of an intermediate result is reused later in a run, so its value is read where the run has just computed
+ * it:
+ *
+ *   RpNodePlace place;
+ *   RP_TRY(rp_plan_place(plan, y, &place));
+ *   RP_TRY(rp_executor_run_steps(exec, 0, place.step + 1));
+ *   RP_TRY(rp_executor_read(exec, y, values, bytes));       // y: any node of the graph
+ *   RP_TRY(rp_executor_run_steps(exec, place.step + 1, n_steps)); */
+
+/* Runs steps first <= i < end, one launch each on a GPU, and returns when they are done: the bits are those of a whole
+ * run. Step 0 begins a run and copies the inputs; the last step ends it and copies the outputs. Nothing is allocated.
+ * RP_E_ARG unless 0 <= first <= end <= n_steps and `first` is 0 or the end of the call before; RP_E_STATE while a reply
+ * of RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
+RP_API RP_NODISCARD RpStatus rp_executor_run_steps(RpExecutor *exec, int first, int end);
+
+/* Copies the first `bytes` of any computed node, input or state, as the steps that have run so far left it; the bytes
+ * lie as the strides of rp_node_view say. `out` has the value of the node while no later step has overwritten it and no
+ * executor that shares has run. RP_E_STATE if its step has not run yet, or if a later one has reused its memory, by
+ * name; RP_E_ARG for a weight, a node of another graph and more bytes than it has. */
+RP_API RP_NODISCARD RpStatus rp_executor_read(RpExecutor *exec, const TensorNode *node, void *out, size_t bytes);
 
 /* ---- verification and profiling ---- */
 

@@ -54,6 +54,10 @@ RP_API bool rp_new_file_in_place(const RpNewFile *file);
  * could not be written, also if `status` is RP_E_IO for that reason; the old file stays. RP_OK for NULL and RP_OK. */
 RP_API RP_NODISCARD RpStatus rp_new_file_close(RpNewFile *file, RpStatus status);
 
+/* The checksum XXH64 with seed 0 of n bytes (https://github.com/Cyan4973/xxHash), as `xxhsum -H64` prints it. It finds
+ * damage and tells contents apart; it does not withstand an attacker. NULL counts as no bytes. */
+RP_API uint64_t rp_xxh64(const void *p, size_t n);
+
 #ifdef __cplusplus
 }
 #endif

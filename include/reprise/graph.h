@@ -212,6 +212,30 @@ RP_API RpTensorView rp_node_view(const TensorNode *node);               /* data 
 RP_API int          rp_node_layer(const TensorNode *node);              /* -1: none */
 RP_API bool         rp_node_is_output(const TensorNode *node);          /* as given to rp_graph_finish */
 
+/* ---- where a node comes from ----
+ *
+ * Passes record which built nodes each node does the work of, so that results can be traced back to the model code:
+ *
+ *     "blk.0.attn_residual" linear, built as add    origins: mul_mat, add, add    passes: linear, residual
+ *
+ * A built node that stands for a norm or a quantisation may be an origin of several nodes, which each compute it. */
+
+/* Its place in the order of building; -1: a pass made it. */
+RP_API int rp_node_built(const TensorNode *node);
+
+/* Name of the op with which it was built, or made by a pass; for a leaf as rp_node_op_name. Static storage. */
+RP_API const char *rp_node_built_op(const TensorNode *node);
+
+/* The built nodes whose work it does, in the order of building; a node that no pass changed has itself. An origin may
+ * have been taken out of the graph: its name, layer and built op remain. NULL outside 0 <= i < n. A node that a pass
+ * made may have none, such as the quantisation of an activation. */
+RP_API int               rp_node_n_origins(const TensorNode *node);
+RP_API const TensorNode *rp_node_origin(const TensorNode *node, int i);
+
+/* Name of the i-th pass that made or changed it or one of the nodes it has replaced, in their order; NULL past the
+ * last. */
+RP_API const char *rp_node_pass(const TensorNode *node, int i);
+
 /* ---- dumps ----
  *
  * DOT draws each layer as a cluster, colours ops by kind and gives weights, inputs and states different shapes. JSON is

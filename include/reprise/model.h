@@ -87,6 +87,12 @@ RP_API void                  rp_model_free(RpModel *m); /* NULL is allowed; sess
 RP_API const RpModelInfo *rp_model_info(const RpModel *m);
 RP_API const RpGgufFile  *rp_model_file(const RpModel *m);
 
+/* Where the data of a weight of the model's graphs (rp_node_view) lies: returns the path of the file, owned by the
+ * model, and sets *offset, in bytes. It is the model file, a file of its directory or that of an adapter. NULL for
+ * data that is no part of a file: tensors that are put together or converted when a Hugging Face directory is opened,
+ * and constants of the configuration. NULL for NULL. */
+RP_API const char *rp_model_find_bytes(const RpModel *m, const void *data, size_t *offset);
+
 /* Owned by the model. NULL for a file without a tokenizer (tokenizer.ggml.model absent or "none"): such a model can
  * still be run on ids. */
 RP_API const RpTokenizer *rp_model_tokenizer(const RpModel *m);

@@ -68,6 +68,9 @@ RP_NODISCARD RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile
 RP_NODISCARD RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out);
 RP_NODISCARD RpStatus rp_gguf_end_load(RpGgufFile *f);
 
+/* The path of the file that `data` lies in, and its place there; NULL if it is in none of the files. */
+const char *rp_gguf_find_bytes(const RpGgufFile *f, const void *data, size_t *offset);
+
 /* RP_E_ARG if `path`, to which a file is about to be written, leads to the file `input`. No output may replace an
  * input, although `input` could still be read: the file that the user has would be gone. */
 RP_NODISCARD RpStatus rp_gguf_refuse_output(const RpGgufFile *input, const char *path);

@@ -206,3 +206,14 @@ RpStatus rp_gguf_get_string(const RpGgufFile *f, const char *key, RpGgufString *
     *out = rp_gguf_string_at(v, 0);
     return RP_OK;
 }
+
+const char *rp_gguf_find_bytes(const RpGgufFile *f, const void *data, size_t *offset) {
+    const uintptr_t at = (uintptr_t)data, start = (uintptr_t)f->data;
+    for (int i = 0; i < f->parts.n_files; i++) {
+        const char *path = rp_gguf_find_bytes(f->parts.files[i], data, offset);
+        if (path != NULL) return path;
+    }
+    if (f->parts.n_files > 0 || at < start || at - start >= f->bytes) return NULL;
+    *offset = at - start;
+    return f->path;
+}

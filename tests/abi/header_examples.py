@@ -21,7 +21,8 @@ GIVEN = {
     "embed.h": "const RpModel *model, const char *text",
     "engine.h": "const RpModel *model, RpSampler *sampler, const int32_t *ids, size_t n",
     "executor.h": "const ComputeGraph *g, const TensorNode *x, const TensorNode *y, const float *input, size_t bytes, "
-                  "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos",
+                  "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos, "
+                  "const ExecPlan *plan, float *values, int n_steps",
     "extend.h": "ComputeGraph *g, TensorNode *x",
     "grammar.h": "const char *schema, const RpTokenizer *tokenizer, uint32_t *bits, RpSampler *sampler, const float *logits, "
                  "int32_t token",

@@ -73,7 +73,7 @@ VALID = {
     "const char *last": "NULL", "rp_requantize.progress": "NULL", "rp_fail.fmt": '"%s", ""',
     # results whose size is given; every one has room for 4096 bytes
     **{f"{result} *": "(void *)x->buffer" for result in (
-        "RpCudaDeviceInfo", "RpCudaTuningInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
+        "RpNodePlace", "RpCudaDeviceInfo", "RpCudaTuningInfo", "RpDeviceMemory", "RpPlanMemory", "RpExecutorInfo", "RpStepLaunch", "RpSamplerParams",
         "RpSessionMemory", "RpGenerateResult", "RpChatPrompt", "RpChatResult", "RpEmbedderInfo", "RpEngineMemory", "RpEngineEvent", "RpEngineStats",
         "RpCpuPrefetchTrial", "RpTrainMemory", "RpTrainResult")},
     "const RpSynthOptions *": "&(RpSynthOptions){.hollow = true}", "const RpModelOptions *": "&(RpModelOptions){.user = x}",
@@ -168,7 +168,7 @@ ANY = {
     "rp_new_file_close.status", "rp_fail.status", "rp_token_list_push.id", "rp_tokenize.flags",
     "rp_tokenize_masked.flags", "rp_chat_tokenize_sized.flags", "rp_chat_template_tokenize_sized.flags",
     "rp_op_register_source_sized.cpu", # the source of a CUDA kernel may be all
-    "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes",
+    "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes", "rp_plan_place_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads
     "rp_session_memory_sized.n_threads", "rp_session_memory_sized.device", "rp_session_memory_sized.mode",
     "rp_session_memory_sized.repack", "rp_engine_memory_sized.repack", "rp_engine_memory_sized.out_bytes",
@@ -200,8 +200,10 @@ NEUTRAL = {
     "RpTensorView": "EQUAL(CALL.ne[0], 0, KEY);", "RpGgufString": "EQUAL(CALL.len, 0, KEY);",
     "rp_gguf_number_at": "EQUAL(isnan(CALL) != 0, true, KEY);", "rp_verify_difference": "EQUAL(isinf(CALL) != 0, true, KEY);",
     "rp_cpu_prefetch_text": "EQUAL(CALL == NULL, true, KEY);", "rp_tool_call_log_find": "EQUAL(CALL == NULL, true, KEY);",
+    "rp_node_pass": "EQUAL(CALL == NULL, true, KEY);", "rp_model_find_bytes": "EQUAL(CALL == NULL, true, KEY);",
+    "rp_xxh64": "EQUAL(CALL == rp_xxh64(NULL, 0), true, KEY);",
     **{name: "EQUAL(CALL, -1, KEY);" for name in (
-        "rp_node_number", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find", "rp_cuda_memory_device")},
+        "rp_node_number", "rp_node_built", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find", "rp_cuda_memory_device")},
 }
 # "?" before a value: it may be legal.
 MEMBERS = {

@@ -903,6 +903,21 @@ class RpNoParams(ct.Structure): # 4 bytes
     _fields_ = [("unused", ct.c_int32)]
 
 
+class RpNodePlace(ct.Structure): # 56 bytes
+    space: bytes | None
+    base: int | None
+    offset: int
+    step: int
+    first_step: int
+    last_step: int
+    in_place: bool
+    unused: Any
+    bytes: int
+    _fields_ = [("space", ct.c_char_p), ("base", ct.c_void_p), ("offset", ct.c_uint64), ("bytes", ct.c_uint64),
+            ("step", ct.c_int32), ("first_step", ct.c_int32), ("last_step", ct.c_int32), ("in_place", ct.c_bool),
+            ("unused", ct.c_bool * 7)]
+
+
 class RpOpArgs(ct.Structure): # 1368 bytes
     dst: RpTensorView
     src: Any
@@ -1427,10 +1442,12 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_executor_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "plan options options_bytes out"),
     "rp_executor_poison": ("status", ["pointer"], "exec"),
     "rp_executor_profile": ("status", ["pointer", "i32", "pointer", "pointer"], "exec n_runs step_ns total_ns"),
+    "rp_executor_read": ("status", ["pointer", "pointer", "pointer", "u64"], "exec node out bytes"),
     "rp_executor_reply_begin_sized": ("status", ["pointer", "pointer", "u64"], "exec options options_bytes"),
     "rp_executor_reply_end": ("status", ["pointer", "pointer"], "exec ran_on"),
     "rp_executor_reply_next": ("status", ["pointer", "pointer"], "exec token"),
     "rp_executor_run": ("status", ["pointer"], "exec"),
+    "rp_executor_run_steps": ("status", ["pointer", "i32", "i32"], "exec first end"),
     "rp_executor_set": ("status", ["pointer", "pointer", "pointer", "u64"], "exec node data bytes"),
     "rp_executor_states_bind": ("status", ["pointer", "pointer"], "exec states"),
     "rp_executor_states_free": (None, ["pointer"], "states"),
@@ -1513,6 +1530,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_mode_name": ("text", ["i32"], "mode"),
     "rp_model_add_adapter": ("status", ["pointer", "text", "f32"], "m path scale"),
     "rp_model_file": ("pointer", ["pointer"], "m"),
+    "rp_model_find_bytes": ("text", ["pointer", "pointer", "pointer"], "m data offset"),
     "rp_model_free": (None, ["pointer"], "m"),
     "rp_model_graph_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
     "rp_model_info": ("pointer", ["pointer"], "m"),
@@ -1531,12 +1549,17 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_new_file_open": ("status", ["text", "pointer"], "path out"),
     "rp_new_file_stream": ("pointer", ["pointer"], "file"),
     "rp_new_file_temporary": ("text", ["pointer"], "file"),
+    "rp_node_built": ("i32", ["pointer"], "node"),
+    "rp_node_built_op": ("text", ["pointer"], "node"),
     "rp_node_is_output": ("bool", ["pointer"], "node"),
     "rp_node_layer": ("i32", ["pointer"], "node"),
+    "rp_node_n_origins": ("i32", ["pointer"], "node"),
     "rp_node_name": ("text", ["pointer"], "node"),
     "rp_node_number": ("i32", ["pointer"], "node"),
     "rp_node_op_name": ("text", ["pointer"], "node"),
+    "rp_node_origin": ("pointer", ["pointer", "i32"], "node i"),
     "rp_node_params": ("pointer", ["pointer"], "node"),
+    "rp_node_pass": ("text", ["pointer", "i32"], "node i"),
     "rp_node_set_name": ("pointer", ["pointer", "text"], "node name"),
     "rp_node_source": ("pointer", ["pointer", "i32"], "node i"),
     "rp_node_source_name": ("text", ["pointer", "i32"], "node i"),
@@ -1556,6 +1579,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_plan_free": (None, ["pointer"], "plan"),
     "rp_plan_memory_sized": (None, ["pointer", "pointer", "u64"], "plan out out_bytes"),
     "rp_plan_new": ("status", ["pointer", "pointer"], "g out"),
+    "rp_plan_place_sized": ("status", ["pointer", "pointer", "pointer", "u64"], "plan node out out_bytes"),
     "rp_plan_step_node": ("pointer", ["pointer", "i32"], "plan i"),
     "rp_plan_traffic_bytes": ("u64", ["pointer"], "plan"),
     "rp_pooling_from_name": ("status", ["text", "pointer"], "name out"),
@@ -1667,6 +1691,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_view_extent_bytes": ("u64", ["pointer"], "v"),
     "rp_view_is_contiguous": ("bool", ["pointer"], "v"),
     "rp_visible_text": ("u64", ["pointer", "u64", "pointer", "u64"], "text n out size"),
+    "rp_xxh64": ("u64", ["pointer", "u64"], "p n"),
 }
 
 # {function: [(C type, name)]}

@@ -216,6 +216,16 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpPlanMemory, weights), 16, "RpPlanMemory.weights");
     assert_eq!(offset!(RpPlanMemory, state), 24, "RpPlanMemory.state");
     assert_eq!(offset!(RpPlanMemory, n_steps), 32, "RpPlanMemory.n_steps");
+    assert_eq!((size_of::<RpNodePlace>(), align_of::<RpNodePlace>()), (56, 8), "RpNodePlace");
+    assert_eq!(offset!(RpNodePlace, space), 0, "RpNodePlace.space");
+    assert_eq!(offset!(RpNodePlace, base), 8, "RpNodePlace.base");
+    assert_eq!(offset!(RpNodePlace, offset), 16, "RpNodePlace.offset");
+    assert_eq!(offset!(RpNodePlace, bytes), 24, "RpNodePlace.bytes");
+    assert_eq!(offset!(RpNodePlace, step), 32, "RpNodePlace.step");
+    assert_eq!(offset!(RpNodePlace, first_step), 36, "RpNodePlace.first_step");
+    assert_eq!(offset!(RpNodePlace, last_step), 40, "RpNodePlace.last_step");
+    assert_eq!(offset!(RpNodePlace, in_place), 44, "RpNodePlace.in_place");
+    assert_eq!(offset!(RpNodePlace, unused), 45, "RpNodePlace.unused");
     assert_eq!((size_of::<RpExecutorOptions>(), align_of::<RpExecutorOptions>()), (64, 8), "RpExecutorOptions");
     assert_eq!(offset!(RpExecutorOptions, n_threads), 0, "RpExecutorOptions.n_threads");
     assert_eq!(offset!(RpExecutorOptions, share), 8, "RpExecutorOptions.share");

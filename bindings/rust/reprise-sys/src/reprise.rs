@@ -433,6 +433,11 @@ extern "C" {
     pub fn rp_node_view(node: *const TensorNode) -> RpTensorView;
     pub fn rp_node_layer(node: *const TensorNode) -> c_int;
     pub fn rp_node_is_output(node: *const TensorNode) -> bool;
+    pub fn rp_node_built(node: *const TensorNode) -> c_int;
+    pub fn rp_node_built_op(node: *const TensorNode) -> *const c_char;
+    pub fn rp_node_n_origins(node: *const TensorNode) -> c_int;
+    pub fn rp_node_origin(node: *const TensorNode, i: c_int) -> *const TensorNode;
+    pub fn rp_node_pass(node: *const TensorNode, i: c_int) -> *const c_char;
     pub fn rp_graph_dump_sized(g: *const ComputeGraph, options: *const RpDumpOptions, options_bytes: usize, note_bytes: usize, out: *mut FILE) -> RpStatus;
 }
 
@@ -589,6 +594,19 @@ pub struct RpPlanMemory {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct RpNodePlace {
+    pub space: *const c_char,
+    pub base: *const TensorNode,
+    pub offset: usize,
+    pub bytes: usize,
+    pub step: c_int,
+    pub first_step: c_int,
+    pub last_step: c_int,
+    pub in_place: bool,
+    pub unused: [bool; 7],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct RpExecutorOptions {
     pub n_threads: c_int,
     pub share: *mut RpExecutor,
@@ -649,6 +667,7 @@ extern "C" {
     pub fn rp_plan_free(plan: *mut ExecPlan);
     pub fn rp_plan_memory_sized(plan: *const ExecPlan, out: *mut RpPlanMemory, out_bytes: usize);
     pub fn rp_plan_step_node(plan: *const ExecPlan, i: c_int) -> *const TensorNode;
+    pub fn rp_plan_place_sized(plan: *const ExecPlan, node: *const TensorNode, out: *mut RpNodePlace, out_bytes: usize) -> RpStatus;
     pub fn rp_plan_traffic_bytes(plan: *const ExecPlan) -> usize;
     pub fn rp_plan_dump(plan: *const ExecPlan, format: RpDumpFormat, out: *mut FILE) -> RpStatus;
     pub fn rp_mode_name(mode: RpExecMode) -> *const c_char;
@@ -668,6 +687,8 @@ extern "C" {
     pub fn rp_executor_reply_begin_sized(exec: *mut RpExecutor, options: *const RpReplyOptions, options_bytes: usize) -> RpStatus;
     pub fn rp_executor_reply_next(exec: *mut RpExecutor, token: *mut i32) -> RpStatus;
     pub fn rp_executor_reply_end(exec: *mut RpExecutor, ran_on: *mut bool) -> RpStatus;
+    pub fn rp_executor_run_steps(exec: *mut RpExecutor, first: c_int, end: c_int) -> RpStatus;
+    pub fn rp_executor_read(exec: *mut RpExecutor, node: *const TensorNode, out: *mut c_void, bytes: usize) -> RpStatus;
     pub fn rp_executor_verify(exec: *mut RpExecutor, callback: RpVerifyCallback, user: *mut c_void) -> RpStatus;
     pub fn rp_verify_difference(node: *const TensorNode, view: *const RpTensorView, got: *const c_void, want: *const c_void, at: *mut usize) -> f64;
     pub fn rp_executor_poison(exec: *mut RpExecutor) -> RpStatus;
@@ -938,6 +959,7 @@ extern "C" {
     pub fn rp_model_free(m: *mut RpModel);
     pub fn rp_model_info(m: *const RpModel) -> *const RpModelInfo;
     pub fn rp_model_file(m: *const RpModel) -> *const RpGgufFile;
+    pub fn rp_model_find_bytes(m: *const RpModel, data: *const c_void, offset: *mut usize) -> *const c_char;
     pub fn rp_model_tokenizer(m: *const RpModel) -> *const RpTokenizer;
     pub fn rp_model_graph_sized(m: *const RpModel, options: *const RpModelGraphOptions, options_bytes: usize, out: *mut *mut ComputeGraph) -> RpStatus;
     pub fn rp_arch_name(i: c_int) -> *const c_char;
@@ -1620,6 +1642,7 @@ extern "C" {
     pub fn rp_new_file_temporary(file: *const RpNewFile) -> *const c_char;
     pub fn rp_new_file_in_place(file: *const RpNewFile) -> bool;
     pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
+    pub fn rp_xxh64(p: *const c_void, n: usize) -> u64;
 }
 
 // ---- reprise/quants.h ----
