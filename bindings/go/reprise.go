@@ -8,8 +8,8 @@
 //		func(text string) bool { fmt.Print(text); return true })
 //
 // Failures are an *Error with the code and the text of the library. Everything that is opened has a Close, which may be called
-// again; a closed object gives an error. A Model may be used by any number of goroutines; a Session, a Sampler or an Executor
-// by one at a time: a second one gets an error, and does not wait.
+// again; a closed object gives an error. A Model may be used by any number of goroutines; a Session, an Engine, a Sampler or
+// an Executor by one at a time: a second one gets an error, and does not wait.
 package reprise
 
 // #cgo pkg-config: reprise reprise_nn

@@ -18,13 +18,15 @@
 //! # }
 //! ```
 //!
+//! - [`Engine`] runs many requests at a time.
 //! - [`Session::tokens`] is a reply as an iterator, [`Model::chat_tokens`] a conversation as a prompt.
 //! - [`Graph`] builds graphs without a model; [`nn`] has the kernels as functions on slices.
 //! - Failures are an [`Error`] with the code and the text of the library. Panics in callbacks go through.
 //! - Types are `Send` and `Sync` where the library allows it: a [`Model`] may be used by any number of threads, a
-//!   [`Session`] by one at a time.
+//!   [`Session`] or an [`Engine`] by one at a time.
 mod convert;
 mod device;
+mod engine;
 mod error;
 mod executor;
 mod graph;
@@ -39,6 +41,7 @@ mod tokens;
 
 pub use convert::{requantize, synth};
 pub use device::{cuda_device_count, cuda_device_info, CudaDeviceInfo};
+pub use engine::{Engine, EngineEvent, EngineMemory, EngineOptions, EngineStats, Events, Request};
 pub use error::{Error, NnStatus, Result, Status};
 pub use executor::{Executor, ExecutorOptions, Value};
 pub use graph::{DumpFormat, Graph, Node};

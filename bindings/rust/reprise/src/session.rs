@@ -241,7 +241,7 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    fn of(raw: sys::RpStopReason) -> StopReason {
+    pub(crate) fn of(raw: sys::RpStopReason) -> StopReason {
         match raw {
             sys::RP_STOP_END_TOKEN => StopReason::EndToken,
             sys::RP_STOP_STRING => StopReason::StopString,
