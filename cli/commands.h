@@ -18,6 +18,7 @@
     X(generate)                                                                                                        \
     X(chat)                                                                                                            \
     X(serve)                                                                                                           \
+    X(repeat)                                                                                                          \
     X(graph)                                                                                                           \
     X(plan)                                                                                                            \
     X(inspect)                                                                                                         \

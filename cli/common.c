@@ -11,15 +11,24 @@ static bool model_progress(size_t done, size_t total, void *user) {
     return cli_progress(user, (double)done, (double)total);
 }
 
-/* "FILE", or "FILE:SCALE" if there is no file of the whole name. */
+/* It is the whole text if there is a file of that name. */
+RpStatus cli_split_adapter(const char *text, char **path, float *scale) {
+    const char *colon = access(text, F_OK) == 0 ? NULL : strrchr(text, ':');
+    char       *end;
+    *path  = NULL;
+    *scale = 1.0f;
+    if (colon != NULL) {
+        *scale = strtof(colon + 1, &end);
+        if (end == colon + 1 || *end != '\0') return rp_fail(RP_E_ARG, "--lora %s: '%s' is no scale", text, colon + 1);
+    }
+    *path = strndup(text, colon != NULL ? (size_t)(colon - text) : strlen(text));
+    return *path != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a path");
+}
+
 static RpStatus add_adapter(RpModel *m, const char *text) {
-    const char *colon = strrchr(text, ':');
-    char       *end, *path;
-    if (colon == NULL || access(text, F_OK) == 0) return rp_model_add_adapter(m, text, 1.0f);
-    const float scale = strtof(colon + 1, &end);
-    if (end == colon + 1 || *end != '\0') return rp_fail(RP_E_ARG, "--lora %s: '%s' is no scale", text, colon + 1);
-    path = strndup(text, (size_t)(colon - text));
-    if (path == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a path");
+    char *path;
+    float scale;
+    RP_TRY(cli_split_adapter(text, &path, &scale));
     const RpStatus st = rp_model_add_adapter(m, path, scale);
     free(path);
     return st;

@@ -95,6 +95,9 @@ RP_NODISCARD RpStatus cli_open_model(const char *path, const DeviceArgs *d, bool
 /* Adds the adapters of --lora to the model: "FILE" or "FILE:SCALE". */
 RP_NODISCARD RpStatus cli_add_adapters(RpModel *m, const TextList *adapters);
 
+/* The file and the scale of a value of --lora. The caller frees *path. RP_E_ARG for a scale that is none. */
+RP_NODISCARD RpStatus cli_split_adapter(const char *text, char **path, float *scale);
+
 /* RP_E_UNSUPPORTED if the model file has no tokenizer. */
 RP_NODISCARD RpStatus cli_need_tokenizer(const RpModel *m, const char *path);
 

@@ -1,8 +1,18 @@
 # The program `reprise`, the examples and the benchmarks.
+# Manifests of runs, which the program and the server write.
+file(GLOB manifest_sources CONFIGURE_DEPENDS manifest/*.c)
+add_library(rp_manifest STATIC ${manifest_sources})
+target_link_libraries(rp_manifest PUBLIC rp_flags rp_jansson)
+target_include_directories(rp_manifest PRIVATE ${PROJECT_BINARY_DIR}/commit)
+add_custom_target(rp_commit BYPRODUCTS ${PROJECT_BINARY_DIR}/commit/manifest/commit.h
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${PROJECT_BINARY_DIR}/commit/manifest/commit.h
+    -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake VERBATIM)
+add_dependencies(rp_manifest rp_commit)
+
 # The server: what `reprise serve` runs.
 file(GLOB server_sources CONFIGURE_DEPENDS server/*.c server/*/*.c)
 add_library(rp_server STATIC ${server_sources})
-target_link_libraries(rp_server PUBLIC rp_flags rp_jansson rp_event)
+target_link_libraries(rp_server PUBLIC rp_flags rp_manifest rp_jansson rp_event)
 include(cmake/page.cmake)
 rp_embed_page(rp_server)
 

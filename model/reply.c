@@ -16,6 +16,7 @@ const char *rp_session_host_sampling(const RpSession *s, const RpSampler *sample
     size_t n_words;
     (void)rp_sampler_state(sampler, &n_words);
     if (s->sampling.executor == NULL) return NULL;
+    if (rp_sampler_is_observed(sampler)) return "an observer of the sampler";
     if (o->on_logprobs != NULL) return "log probabilities";
     if (o->matcher != NULL) return "grammar";
     if (o->force_token != NULL) return "forced tokens";

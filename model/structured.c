@@ -1,5 +1,7 @@
 #include "model/structured.h"
 
+#include "model/sampler/sampler.h"
+
 #include <stdlib.h>
 
 RpStatus rp_structured_open(Structured *x, RpMatcher *matcher, RpSampler *sampler, int32_t n_vocab) {
@@ -27,7 +29,7 @@ RpStatus rp_structured_sample(Structured *x, RpSampler *sampler, const float *lo
         return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", forced, n_vocab);
     if (x->matcher != NULL) RP_TRY(rp_matcher_mask(x->matcher, x->bits));
     if (forced < 0) RP_TRY(rp_sampler_sample(sampler, logits, token));
-    if (forced >= 0) rp_sampler_accept(sampler, *token = forced);
+    if (forced >= 0) rp_sampler_force(sampler, logits, *token = forced);
     return x->matcher != NULL ? rp_matcher_accept(x->matcher, *token) : RP_OK;
 }
 
@@ -46,7 +48,7 @@ RpStatus rp_structured_forced(Structured *x, RpSampler *sampler, int32_t *token,
     *found = rp_structured_has_forced(x);
     if (!*found) return RP_OK;
     *token = x->forced.ids[x->n_taken++];
-    rp_sampler_accept(sampler, *token);
+    rp_sampler_force(sampler, NULL, *token);
     return rp_matcher_accept(x->matcher, *token);
 }
 

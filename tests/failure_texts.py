@@ -11,7 +11,7 @@ import re
 import sys
 
 # A folder that ends in / is read without those in it.
-FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "template", "grammar", "fallback", "cli", "server/", "server/api", "server/http", "server/jobs",
+FOLDERS = ["base", "ops", "graph", "train", "model", "nn", "template", "grammar", "fallback", "cli", "manifest", "server/", "server/api", "server/http", "server/jobs",
            "executor/", "executor/none"]
 
 # Texts that no input brings about, and why.
@@ -25,6 +25,7 @@ ALLOWED = {
     r"its folder cannot be locked": "fcntl fails for no open folder of a test (train/lock.c)",
     r"looking for the tensor failed": "only if memory runs out in a step that is not finite (train/trainer_step.c)",
     r"a thread could not be started": "tests/server/test_faults.py lets pthread_create fail, and asserts the status (server/jobs)",
+    r"--manifest: more than %d replies": "a chat of 4096 replies takes minutes (cli/repeat/recording.c)",
     r"The client has left": "nobody is there to read it; the log has the status 499 (server/jobs/job.c)",
     r"the engine of %s has failed": "a step of the CPU fails only if memory does (server/jobs/run.c)",
     r"only %d of %d threads": "test_host_faults lets pthread_create fail in executor/pool.c (cli/machine/machine_read.c)",

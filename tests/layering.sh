@@ -33,10 +33,11 @@ check model/hf "$base|model/(gguf|hf)/[a-z_0-9]+\.h"
 check model/tokenizer "$base|model/tokenizer/[a-z_0-9]+\.h"
 check model "$base|template/template\.h|model/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check train "$base|model/([a-z_0-9]+/)?[a-z_0-9]+\.h|train/[a-z_0-9]+\.h"
+check manifest "$public|manifest/[a-z_]+\.h"
 check server/api "$public|server/api/[a-z_]+\.h"
-check server "$public|server/([a-z]+/)?[a-z_]+\.h"
+check server "$public|manifest/manifest\.h|server/([a-z]+/)?[a-z_]+\.h"
 check cli/terminal "$public|cli/terminal/[a-z_0-9]+\.h"
-check cli "$public|server/server\.h|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
+check cli "$public|server/server\.h|manifest/manifest\.h|cli/([a-z_0-9]+/)?[a-z_0-9]+\.h"
 check examples "$public"
 sim="$base|sim/device/[a-z_0-9]+\.h"
 check sim/device "sim/device/[a-z_0-9]+\.h"
@@ -105,7 +106,7 @@ while read -r kind op; do
 done <<END
 $rows
 END
-for folder in $(find base ops graph fallback kernels executor grammar model nn train cli include tests/ops -type d); do
+for folder in $(find base ops graph fallback kernels executor grammar model nn train manifest cli include tests/ops -type d); do
     [ "$(find "$folder" -maxdepth 1 -type f | wc -l)" -le 35 ] || { echo "$folder has more than 35 files"; fail=1; }
 done
 exit $fail

@@ -5,6 +5,7 @@
 #include "cli/experts.h"
 #include "cli/guesses.h"
 #include "cli/logprobs.h"
+#include "cli/repeat/recording.h"
 #include "cli/report.h"
 #include "cli/request.h"
 #include "cli/sampler.h"
@@ -23,6 +24,7 @@ static struct {
     StructuredArgs structured;
     RequestArgs    request;
     GuessArgs      guesses;
+    ManifestArgs   manifest;
 } args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS, .guesses = {.n_draft = GUESSES_OF_A_DRAFT}};
 
 /* Everything that the command opens. */
@@ -38,6 +40,7 @@ typedef struct Run {
     size_t      n_text;
     bool        no_memory; /* for it, or for the log probabilities */
     Logprobs    logprobs;
+    Recording   recording;
     char        last; /* last character printed */
     Progress    progress;
 } Run;
@@ -119,8 +122,30 @@ static RpStatus tokenize_prompt(Run *r) {
                        RP_TOK_ADD_SPECIAL | RP_TOK_PARSE_SPECIAL, &r->ids);
 }
 
+static RpStatus record_run(Run *r, const RpEngineOptions *engine) {
+    RpEngineMemory memory = {0};
+    if (!cli_recording_is_on(&r->recording)) return RP_OK;
+    if (engine != NULL) RP_TRY(rp_engine_memory(r->model, engine, &memory));
+    const RecordingOf of = {.session    = r->session,
+                            .engine     = r->engine,
+                            .kv         = args.kv,
+                            .passes     = args.passes,
+                            .sampler    = &args.sampler,
+                            .stop       = &args.stop,
+                            .max_tokens = args.n,
+                            .ignore_end = args.ignore_end,
+                            .no_text    = args.manifest.no_text,
+                            .load_s     = cli_since_start(),
+                            .n_ctx      = memory.n_ctx,
+                            .n_draft    = args.guesses.draft != NULL ? args.guesses.n_draft : args.guesses.lookup};
+    RP_TRY(cli_recording_run(&r->recording, &of));
+    return cli_recording_turn(&r->recording, r->sampler);
+}
+
 /* The session comes last, since it may upload gigabytes to a GPU. */
 static RpStatus open_all(Run *r) {
+    RP_TRY(cli_recording_open(&r->recording, &args.manifest, "generate", args.model, &args.device.adapters,
+                              args.guesses.draft));
     if (args.request.messages == NULL) RP_TRY(cli_read_text(args.prompt, args.file, &r->prompt));
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, &r->model));
     RP_TRY(cli_need_tokenizer(r->model, args.model));
@@ -138,14 +163,20 @@ static RpStatus open_all(Run *r) {
                              .passes    = args.passes,
                              .kv_type   = kv,
                              .device    = args.device.name};
-        return cli_open_guessing(&args.guesses, r->model, &args.device, args.quiet, &e, &r->engine, &r->draft);
+        RP_TRY(cli_open_guessing(&args.guesses, r->model, &args.device, args.quiet, &e, &r->engine, &r->draft));
+        return record_run(r, &e);
     }
     RpSessionOptions o = {.n_ctx         = args.ctx,
                           .n_threads     = args.threads,
                           .passes        = args.passes,
                           .count_experts = args.experts,
                           .kv_type       = kv};
-    return cli_open_session(r->model, &args.device, args.quiet, &o, &r->session);
+    RP_TRY(cli_open_session(r->model, &args.device, args.quiet, &o, &r->session));
+    return record_run(r, NULL);
+}
+
+static RpStatus record_reply(Run *r, const RpGenerateResult *result) {
+    return cli_recording_end_turn(&r->recording, r->sampler, r->ids.ids, r->ids.n, 0, result);
 }
 
 static void close_all(Run *r) {
@@ -197,6 +228,7 @@ static RpStatus reply_to_request(Run *r) {
         const RpChatOptions o = {.json             = json,
                                  .json_bytes       = strlen(json),
                                  .chat_template    = format.program,
+                                 .context          = cli_recording_is_on(&r->recording) ? &r->ids : NULL,
                                  .max_tokens       = args.n,
                                  .reasoning_budget = args.request.budget,
                                  .id_seed          = args.sampler.p.seed,
@@ -217,6 +249,8 @@ static RpStatus reply_to_request(Run *r) {
                                 .decode_s      = result.decode_s,
                                 .first_token_s = result.first_token_s,
                                 .host_sampling = result.host_sampling};
+    if (r->ids.n > (size_t)g.n_prompt) r->ids.n = (size_t)g.n_prompt;
+    RP_TRY(record_reply(r, &g));
     cli_report_host_sampling(&g);
     const Report report = {r->session, &g, load_s, load_s + g.first_token_s};
     if (!args.quiet) cli_report(&report);
@@ -249,6 +283,7 @@ static RpStatus generate_guessing(Run *r) {
     if (r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
     if (r->no_memory) return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
+    RP_TRY(record_reply(r, &result.reply));
     if (args.logprobs >= 0) cli_logprobs_print(&r->logprobs, rp_model_tokenizer(r->model), stderr);
     if (!args.quiet) cli_report_guessing(&result, load_s);
     return RP_OK;
@@ -268,6 +303,7 @@ static RpStatus generate(Run *r, RpGenerateResult *result) {
     if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
     if (r->no_memory) return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
+    RP_TRY(record_reply(r, result));
     cli_report_host_sampling(result);
     if (!cli_print("", 0)) return RP_OK; /* stdout is closed; cli_close_stdout reports it */
     if (args.json) print_json(r, &report);
@@ -309,7 +345,8 @@ static int run(void) {
         return EXIT_USAGE;
     }
     cli_catch_interrupts();
-    const RpStatus st = is_request() ? reply_to_request(&r) : generate(&r, &result);
+    RpStatus st = is_request() ? reply_to_request(&r) : generate(&r, &result);
+    st          = cli_recording_close(&r.recording, st);
     close_all(&r);
     return st == RP_OK && cli_interrupted() ? EXIT_INTERRUPTED : cli_exit(st);
 }
@@ -351,6 +388,7 @@ static const Option options[] = {
     CLI_FLAG("experts", 0, args.experts, "print how often each expert of each layer was chosen"),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
+    OPTIONS_MANIFEST(args.manifest),
     CLI_FLAG("json", 0, args.json, "print one JSON object at the end instead of the text"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };

@@ -7,6 +7,8 @@
 #include "cli/common.h"
 #include "cli/terminal/table.h"
 
+#include "manifest/manifest.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,21 +33,6 @@ typedef struct Report {
     double       ghz;
     ProductSpeed products[MACHINE_TYPES];
 } Report;
-
-/* The model name of /proc/cpuinfo, which AArch64 lacks: "unknown CPU" there. */
-static void cpu_name(char *out, size_t n) {
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    char  line[256];
-    snprintf(out, n, "unknown CPU");
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
-        colon[strcspn(colon, "\n")] = '\0';
-        snprintf(out, n, "%s", colon + 2);
-        break;
-    }
-    if (f != NULL) fclose(f);
-}
 
 /* Maps the file of -f, or a buffer of BUFFER bytes. */
 static RpStatus open_bytes(char **data, size_t *bytes) {
@@ -159,7 +146,7 @@ static void print_prefetch(void) {
 
 static RpStatus print_text(const Report *r) {
     char name[256];
-    cpu_name(name, sizeof name);
+    manifest_cpu_name(name, sizeof name);
     printf("%s, %ld cores, kernels for %s\n", name, sysconf(_SC_NPROCESSORS_ONLN), rp_cpu_isa_name(rp_cpu_isa()));
     if (!args.read_only) {
 #ifdef _SC_LEVEL1_DCACHE_SIZE
@@ -179,7 +166,7 @@ static RpStatus print_text(const Report *r) {
 
 static void print_json(const Report *r) {
     char name[256], text[16];
-    cpu_name(name, sizeof name);
+    manifest_cpu_name(name, sizeof name);
     printf("{\"cpu\":");
     rp_put_json_string(name, strlen(name), stdout);
     printf(",\"isa\":\"%s\",\"read_bytes\":%zu,\"read\":[", rp_cpu_isa_name(rp_cpu_isa()), r->read_bytes);

@@ -241,7 +241,17 @@ static bool check_needed(const Command *c, const char *model) {
     return true;
 }
 
+static const char *const *parsed;
+static size_t             n_parsed;
+
+const char *const *cli_parsed_arguments(size_t *n) {
+    *n = n_parsed;
+    return parsed;
+}
+
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]) {
+    parsed                   = (const char *const *)argv;
+    n_parsed                 = (size_t)argc;
     const char *model        = NULL;
     bool        options_done = false; /* after -- */
     for (int i = 0; i < argc;) {

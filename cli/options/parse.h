@@ -14,6 +14,9 @@ extern const Option cli_common_options[N_COMMON_OPTIONS];
  * printing one line on stderr. */
 ParseResult cli_parse(const Command *command, int argc, char *const argv[]);
 
+/* The arguments that cli_parse was given last, without the name of the command. */
+const char *const *cli_parsed_arguments(size_t *n);
+
 /* Parses --color WHEN at the beginning of argv. Returns the number of arguments it used, -1 after printing an error. */
 int cli_parse_color(int argc, char *const argv[]);
 

@@ -183,6 +183,9 @@ static inline RpExecutorInfo rp_engine_info(const RpEngine *e) {
     return info;
 }
 
+/* The plan of the step with one token, for reports. Borrowed: owned by the engine. NULL for NULL. */
+RP_API const ExecPlan *rp_engine_step_plan(const RpEngine *e);
+
 RP_API const RpModel *rp_engine_model(const RpEngine *e); /* borrowed */
 
 #ifdef __cplusplus

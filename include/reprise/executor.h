@@ -77,6 +77,12 @@ RP_NODISCARD static inline RpStatus rp_plan_place(const ExecPlan *plan, const Te
  * rows of a table and the selected experts count. */
 RP_API size_t rp_plan_traffic_bytes(const ExecPlan *plan);
 
+/* XXH64 of what a plan computes: of each node of its graph in order the op, dtype, shape, strides, parameters and
+ * sources, and of leaves also the names. Passes show in it by the nodes that they make. Not of addresses, of the values
+ * of weights, of the device, of threads. The same plan has the same hash in each process and on each machine.
+ * RP_E_NOMEM; *out is 0 then. */
+RP_API RP_NODISCARD RpStatus rp_plan_hash(const ExecPlan *plan, uint64_t *out);
+
 /* Prints one line per step (op, name, shape, bytes, address, "in place") and the totals. RP_E_ARG for RP_DUMP_DOT,
  * RP_E_IO if `out` has an error. */
 RP_API RP_NODISCARD RpStatus rp_plan_dump(const ExecPlan *plan, RpDumpFormat format, FILE *out);

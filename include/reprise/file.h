@@ -1,5 +1,6 @@
-/* file.h - write a file as a whole. Until it is closed nothing appears under its name, and an old file stays there: a
- * process that is killed at any moment leaves the old file or the complete new one, and perhaps the temporary file.
+/* file.h - write a file as a whole, and checksums of files. Until a new file is closed nothing appears under its name,
+ * and an old file stays there: a process that is killed at any moment leaves the old file or the complete new one, and
+ * perhaps the temporary file.
  *
  *   RpNewFile *file;
  *   RP_TRY(rp_new_file_open("graph.json", &file));
@@ -54,9 +55,17 @@ RP_API bool rp_new_file_in_place(const RpNewFile *file);
  * could not be written, also if `status` is RP_E_IO for that reason; the old file stays. RP_OK for NULL and RP_OK. */
 RP_API RP_NODISCARD RpStatus rp_new_file_close(RpNewFile *file, RpStatus status);
 
-/* The checksum XXH64 with seed 0 of n bytes (https://github.com/Cyan4973/xxHash), as `xxhsum -H64` prints it. It finds
- * damage and tells contents apart; it does not withstand an attacker. NULL counts as no bytes. */
+/* ---- checksums ---- */
+
+/* XXH64 with seed 0 of n bytes (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md), as `xxhsum -H64` computes it.
+ * It finds damage and tells contents apart; it does not withstand an attacker. NULL counts as no bytes. */
 RP_API uint64_t rp_xxh64(const void *p, size_t n);
+
+/* XXH64 of all bytes of a file, and their number. Of a folder: of the name of each regular file with its NUL and then
+ * its bytes, in the order of the names as bytes; files whose names begin with a dot and folders are left out, and
+ * *bytes is the sum of the files. The whole is read, in pieces. RP_E_IO names the path and the cause; RP_E_ARG for a
+ * path that is neither; RP_E_NOMEM. Both are 0 after a failure. */
+RP_API RP_NODISCARD RpStatus rp_path_xxh64(const char *path, uint64_t *hash, uint64_t *bytes);
 
 #ifdef __cplusplus
 }

@@ -19,6 +19,7 @@
 
 #include "reprise/tokenizer.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -116,6 +117,24 @@ RP_API const int32_t *rp_sampler_state(const RpSampler *s, size_t *n_words);
 /* Brings this sampler up to date with an executor that sampled `token` from a copy of its state. Call it once for each
  * such token, in order. */
 RP_API void rp_sampler_follow(RpSampler *s, int32_t token);
+
+/* A token that a sampler has drawn, or that a reply took without drawing. */
+typedef struct RpSampledToken {
+    int32_t token;
+    int32_t n_vocab;
+    const float
+        *logits; /* f32 [n_vocab] that it was drawn from, before any step; NULL: a grammar allowed no other token,
+                            so that none were computed */
+    bool forced; /* not drawn: it came from a grammar or from force_token */
+    bool masked; /* drawn with rp_sampler_set_mask */
+} RpSampledToken;
+
+/* Borrowed: valid during the call. */
+typedef void RpSampleObserver(const RpSampledToken *token, void *user);
+
+/* Calls `observer` for each token of replies, in order, also by rp_generate, rp_chat_generate and engines, not for
+ * tokens of prompts. NULL: for none. rp_generate copies the logits of each token to the host then, also from a GPU. */
+RP_API void rp_sampler_observe(RpSampler *s, RpSampleObserver *observer, void *user);
 
 /* Forgets the accepted tokens and starts the random sequence again from its first number. */
 RP_API void rp_sampler_reset(RpSampler *s);

@@ -317,4 +317,6 @@ void rp_engine_info_sized(const RpEngine *e, RpExecutorInfo *out, size_t out_byt
     rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
 }
 
+const ExecPlan *rp_engine_step_plan(const RpEngine *e) { return e != NULL ? e->runners[0].plan : NULL; }
+
 const RpModel *rp_engine_model(const RpEngine *e) { return e != NULL ? e->model : NULL; }

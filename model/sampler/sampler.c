@@ -22,6 +22,9 @@ struct RpSampler {
     const uint32_t *mask;    /* bits of n_vocab, borrowed; NULL: every token is allowed */
     RpTensorView    step, candidates;
     Chain           chain;
+
+    RpSampleObserver *observer; /* or NULL */
+    void             *user;     /* of it */
 };
 
 void rp_sampler_defaults_sized(RpSamplerParams *out, size_t out_bytes) {
@@ -111,6 +114,29 @@ void rp_sampler_accept(RpSampler *s, int32_t token) {
     rp_chain_accept(&s->chain, token);
 }
 
+void rp_sampler_observe(RpSampler *s, RpSampleObserver *observer, void *user) {
+    if (s == NULL) return;
+    s->observer = observer;
+    s->user     = user;
+}
+
+bool rp_sampler_is_observed(const RpSampler *s) { return s->observer != NULL; }
+
+static void tell(const RpSampler *s, const float *logits, int32_t token, bool forced) {
+    if (s->observer == NULL) return;
+    s->observer(&(RpSampledToken){.token   = token,
+                                  .n_vocab = s->n_vocab,
+                                  .logits  = logits,
+                                  .forced  = forced,
+                                  .masked  = !forced && s->mask != NULL},
+                s->user);
+}
+
+void rp_sampler_force(RpSampler *s, const float *logits, int32_t token) {
+    rp_sampler_accept(s, token);
+    tell(s, logits, token, true);
+}
+
 const char *rp_sampler_host_only(const RpSampler *s) { return s == NULL ? "" : s->chain.why; }
 
 /* Repeats on the host what the device did when it sampled `token`: one random number unless greedy, and the
@@ -158,12 +184,7 @@ static RpStatus sample_chain(RpSampler *s, const float *logits, int32_t *token) 
     return RP_OK;
 }
 
-RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
-    RP_NOT_NULL(s, "s");
-    RP_NOT_NULL(logits, "logits");
-    RP_NOT_NULL(token, "token");
-
-    if (s->chain.used) return sample_chain(s, logits, token);
+static RpStatus sample_op(RpSampler *s, const float *logits, int32_t *token) {
     logits              = masked(s, logits);
     const RpOpArgs args = {
         .dst = s->step,
@@ -172,6 +193,16 @@ RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
     };
     RP_TRY(rp_cpu_kernel(RP_OP_SAMPLE)(&args, &(RpKernelCtx){.nth = 1}));
     *token = state(s)->token;
+    return RP_OK;
+}
+
+RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token) {
+    RP_NOT_NULL(s, "s");
+    RP_NOT_NULL(logits, "logits");
+    RP_NOT_NULL(token, "token");
+
+    RP_TRY(s->chain.used ? sample_chain(s, logits, token) : sample_op(s, logits, token));
+    tell(s, logits, *token, false);
     return RP_OK;
 }
 

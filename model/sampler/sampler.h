@@ -8,4 +8,9 @@
 /* Fills *out and returns the bits of the mask, which are borrowed; NULL: every token is allowed. */
 const uint32_t *rp_sampler_extra(const RpSampler *s, RpSampleExtra *out);
 
+/* Accepts a token of a reply that was not drawn and tells the observer. `logits` of its place, or NULL. */
+void rp_sampler_force(RpSampler *s, const float *logits, int32_t token);
+
+bool rp_sampler_is_observed(const RpSampler *s);
+
 #endif

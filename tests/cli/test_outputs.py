@@ -28,9 +28,10 @@ NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LIST MB
 MODEL, LORA, OUT = ("--model", TINY, "r"), ("--lora", ADAPTER, "r"), ("--output", None, "w")
 FILES = {
     "generate": [MODEL, LORA, ("--file", TEXT, "r"), ("--messages", TEXT, "r"), ("--tools", TEXT, "r"), ("--schema", TEXT, "r"),
-                 ("--grammar", TEXT, "r"), ("--draft", TINY, "r")],
+                 ("--grammar", TEXT, "r"), ("--draft", TINY, "r"), ("--manifest", None, "w")],
     "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r"), ("--save", None, "w")],
     "serve": [MODEL, LORA, ("--keys", TEXT, "r"), ("--log-file", None, "w"), ("--draft", TINY, "r")],
+    "repeat": [("FILE", TEXT, "r"), MODEL, LORA, ("--draft", TINY, "r")],
     "graph": [MODEL, LORA, OUT, ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
     "plan": [MODEL, LORA, OUT],
     "inspect": [MODEL],

@@ -2,6 +2,7 @@
  * results of a run in which every tensor has separate memory. Graphs are random. */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
+#include "tests/trainer/checksums.h"
 
 #include "base/kernels.h"
 #include "graph/graph.h"
@@ -225,4 +226,37 @@ Test(plan, refuses_an_unfinished_graph) {
     REFUSED(rp_plan_new(g, &plan), RP_E_STATE, "only a finished graph can be planned");
     cr_expect_null(plan);
     rp_graph_free(g);
+}
+
+/* The hash of a plan of one op over a weight of [n, 2], made anew. */
+static uint64_t hash_of(int64_t n, float eps, RpDtype dtype, const char *weight, bool twice) {
+    ComputeGraph      *g = rp_graph_new();
+    ExecPlan          *plan;
+    uint64_t           hash;
+    TensorNode        *x = rp_graph_input(g, "x", RP_F32, NE(n, 2, 1, 1));
+    const RpTensorView v = rp_view_contiguous(RP_F32, NE(n, 1, 1, 1), weight_data);
+    TensorNode        *w = rp_graph_weight(g, weight, &v);
+    TensorNode        *y = rp_rms_norm(g, x, w, eps);
+    if (twice) y = rp_add(g, y, y);
+    if (dtype != RP_F32) y = rp_cast(g, y, dtype);
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_plan_new(g, &plan));
+    OK(rp_plan_hash(plan, &hash));
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    return hash;
+}
+
+/* The text that is hashed, of the first plan: one line for each node, with the numbers of its sources. */
+static const char lines[] = "input x f32 32:4 2:128 1:256 1:256 at 0+0 {}\n"
+                            "weight w f32 32:4 1:128 1:128 1:128 at 1+0 {}\n"
+                            "op rms_norm f32 32:4 2:128 1:256 1:256 0=0 1=1 at 2+0 output {\"eps\":9.99999975e-06}\n";
+
+Test(plan, hash_is_of_ops_shapes_types_parameters_and_names) {
+    const uint64_t hashes[] = {hash_of(32, 1e-5f, RP_F32, "w", false), hash_of(64, 1e-5f, RP_F32, "w", false),
+                               hash_of(32, 1e-6f, RP_F32, "w", false), hash_of(32, 1e-5f, RP_F16, "w", false),
+                               hash_of(32, 1e-5f, RP_F32, "v", false), hash_of(32, 1e-5f, RP_F32, "w", true)};
+    cr_expect_eq(hashes[0], xx_hash(lines, sizeof lines - 1));
+    for (int i = 0; i < 6; i++)
+        for (int k = 0; k < i; k++) cr_expect_neq(hashes[i], hashes[k], CASE(i, k));
 }

@@ -256,6 +256,12 @@ Test(cuda_session, samples_on_the_device_with_a_mask_and_penalties) {
     rp_model_free(m);
 }
 
+static void count_observed(const RpSampledToken *t, void *user) {
+    int *calls = user;
+    cr_expect(t->logits != NULL && !t->forced && !t->masked);
+    ++*calls;
+}
+
 static bool count_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user) {
     (void)chosen, (void)top;
     *(int *)user += n_top == 2;
@@ -297,6 +303,15 @@ Test(cuda_session, says_why_the_host_samples) {
     cr_expect_eq(calls, 4);
     cr_assert_not_null(r.host_sampling);
     cr_expect_str_eq(r.host_sampling, "log probabilities");
+
+    OK(rp_session_rewind(s, 0));
+    rp_sampler_reset(sampler);
+    rp_sampler_observe(sampler, count_observed, &calls);
+    list = generate(s, sampler, N_REPLY, &r);
+    cr_expect_eq(calls, 4 + N_REPLY);
+    cr_assert_not_null(r.host_sampling);
+    cr_expect_str_eq(r.host_sampling, "an observer of the sampler");
+    rp_token_list_free(&list);
     rp_sampler_free(sampler);
     rp_session_free(s);
     rp_model_free(m);

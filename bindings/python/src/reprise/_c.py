@@ -1070,6 +1070,16 @@ class RpSampleRowsParams(ct.Structure): # 16 bytes
     _fields_ = [("temperature", ct.c_float), ("top_k", ct.c_int32), ("top_p", ct.c_float), ("min_p", ct.c_float)]
 
 
+class RpSampledToken(ct.Structure): # 24 bytes
+    token: int
+    n_vocab: int
+    logits: int | None
+    forced: bool
+    masked: bool
+    _fields_ = [("token", ct.c_int32), ("n_vocab", ct.c_int32), ("logits", ct.c_void_p), ("forced", ct.c_bool),
+            ("masked", ct.c_bool)]
+
+
 class RpSamplerParams(ct.Structure): # 144 bytes
     temperature: float
     top_k: int
@@ -1433,6 +1443,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_engine_poll_sized": ("bool", ["pointer", "pointer", "u64"], "e out out_bytes"),
     "rp_engine_stats_sized": (None, ["pointer", "pointer", "u64"], "e out out_bytes"),
     "rp_engine_step": ("status", ["pointer"], "e"),
+    "rp_engine_step_plan": ("pointer", ["pointer"], "e"),
     "rp_executor_data": ("pointer", ["pointer", "pointer"], "exec node"),
     "rp_executor_free": (None, ["pointer"], "exec"),
     "rp_executor_get": ("status", ["pointer", "pointer", "pointer", "u64"], "exec node out bytes"),
@@ -1573,10 +1584,12 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_pass_count": ("i32", [], ""),
     "rp_pass_help": ("text", ["i32"], "i"),
     "rp_pass_name": ("text", ["i32"], "i"),
+    "rp_path_xxh64": ("status", ["text", "pointer", "pointer"], "path hash bytes"),
     "rp_pattern_register_sized": ("status", ["pointer", "u64"], "pattern pattern_bytes"),
     "rp_permute": ("pointer", ["pointer", "pointer", "i32", "i32", "i32", "i32"], "g x axis0 axis1 axis2 axis3"),
     "rp_plan_dump": ("status", ["pointer", "i32", "pointer"], "plan format out"),
     "rp_plan_free": (None, ["pointer"], "plan"),
+    "rp_plan_hash": ("status", ["pointer", "pointer"], "plan out"),
     "rp_plan_memory_sized": (None, ["pointer", "pointer", "u64"], "plan out out_bytes"),
     "rp_plan_new": ("status", ["pointer", "pointer"], "g out"),
     "rp_plan_place_sized": ("status", ["pointer", "pointer", "pointer", "u64"], "plan node out out_bytes"),
@@ -1613,6 +1626,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_sampler_host_only": ("text", ["pointer"], "s"),
     "rp_sampler_n_vocab": ("i32", ["pointer"], "s"),
     "rp_sampler_new_sized": ("status", ["pointer", "u64", "i32", "pointer"], "params params_bytes n_vocab out"),
+    "rp_sampler_observe": (None, ["pointer", "pointer", "pointer"], "s observer user"),
     "rp_sampler_reset": (None, ["pointer"], "s"),
     "rp_sampler_sample": ("status", ["pointer", "pointer", "pointer"], "s logits token"),
     "rp_sampler_set_mask": (None, ["pointer", "pointer"], "s bits"),

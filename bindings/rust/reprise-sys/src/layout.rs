@@ -380,6 +380,12 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSamplerParams, n_dry_breakers), 120, "RpSamplerParams.n_dry_breakers");
     assert_eq!(offset!(RpSamplerParams, tokenizer), 128, "RpSamplerParams.tokenizer");
     assert_eq!(offset!(RpSamplerParams, samplers), 136, "RpSamplerParams.samplers");
+    assert_eq!((size_of::<RpSampledToken>(), align_of::<RpSampledToken>()), (24, 8), "RpSampledToken");
+    assert_eq!(offset!(RpSampledToken, token), 0, "RpSampledToken.token");
+    assert_eq!(offset!(RpSampledToken, n_vocab), 4, "RpSampledToken.n_vocab");
+    assert_eq!(offset!(RpSampledToken, logits), 8, "RpSampledToken.logits");
+    assert_eq!(offset!(RpSampledToken, forced), 16, "RpSampledToken.forced");
+    assert_eq!(offset!(RpSampledToken, masked), 17, "RpSampledToken.masked");
     assert_eq!((size_of::<RpTokenLogprob>(), align_of::<RpTokenLogprob>()), (8, 4), "RpTokenLogprob");
     assert_eq!(offset!(RpTokenLogprob, token), 0, "RpTokenLogprob.token");
     assert_eq!(offset!(RpTokenLogprob, logprob), 4, "RpTokenLogprob.logprob");

@@ -669,6 +669,7 @@ extern "C" {
     pub fn rp_plan_step_node(plan: *const ExecPlan, i: c_int) -> *const TensorNode;
     pub fn rp_plan_place_sized(plan: *const ExecPlan, node: *const TensorNode, out: *mut RpNodePlace, out_bytes: usize) -> RpStatus;
     pub fn rp_plan_traffic_bytes(plan: *const ExecPlan) -> usize;
+    pub fn rp_plan_hash(plan: *const ExecPlan, out: *mut u64) -> RpStatus;
     pub fn rp_plan_dump(plan: *const ExecPlan, format: RpDumpFormat, out: *mut FILE) -> RpStatus;
     pub fn rp_mode_name(mode: RpExecMode) -> *const c_char;
     pub fn rp_mode_from_name(name: *const c_char, out: *mut RpExecMode) -> RpStatus;
@@ -970,6 +971,7 @@ extern "C" {
 pub struct RpSampler {
     _opaque: [u8; 0],
 }
+pub type RpSampleObserver = Option<unsafe extern "C" fn(token: *const RpSampledToken, user: *mut c_void)>;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpLogitBias {
@@ -1011,6 +1013,15 @@ pub struct RpSamplerParams {
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct RpSampledToken {
+    pub token: i32,
+    pub n_vocab: i32,
+    pub logits: *const f32,
+    pub forced: bool,
+    pub masked: bool,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct RpTokenLogprob {
     pub token: i32,
     pub logprob: f32,
@@ -1026,6 +1037,7 @@ extern "C" {
     pub fn rp_sampler_host_only(s: *const RpSampler) -> *const c_char;
     pub fn rp_sampler_state(s: *const RpSampler, n_words: *mut usize) -> *const i32;
     pub fn rp_sampler_follow(s: *mut RpSampler, token: i32);
+    pub fn rp_sampler_observe(s: *mut RpSampler, observer: RpSampleObserver, user: *mut c_void);
     pub fn rp_sampler_reset(s: *mut RpSampler);
     pub fn rp_logprobs(logits: *const f32, n_vocab: i32, token: i32, chosen: *mut RpTokenLogprob, top: *mut RpTokenLogprob, n_top: i32) -> RpStatus;
     pub fn rp_random_uniform(seed: u64, counter: u64) -> f32;
@@ -1239,6 +1251,7 @@ extern "C" {
     pub fn rp_engine_poll_sized(e: *mut RpEngine, out: *mut RpEngineEvent, out_bytes: usize) -> bool;
     pub fn rp_engine_stats_sized(e: *const RpEngine, out: *mut RpEngineStats, out_bytes: usize);
     pub fn rp_engine_info_sized(e: *const RpEngine, out: *mut RpExecutorInfo, out_bytes: usize);
+    pub fn rp_engine_step_plan(e: *const RpEngine) -> *const ExecPlan;
     pub fn rp_engine_model(e: *const RpEngine) -> *const RpModel;
 }
 
@@ -1643,6 +1656,7 @@ extern "C" {
     pub fn rp_new_file_in_place(file: *const RpNewFile) -> bool;
     pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
     pub fn rp_xxh64(p: *const c_void, n: usize) -> u64;
+    pub fn rp_path_xxh64(path: *const c_char, hash: *mut u64, bytes: *mut u64) -> RpStatus;
 }
 
 // ---- reprise/quants.h ----

@@ -1,0 +1,140 @@
+/* run.c - takes each token as the manifest says that it was taken, and compares it and the hash of its logits.
+ *
+ * A token that was drawn from all is drawn again. One that a grammar chose from is drawn from itself alone, since a
+ * manifest has no grammar: the random numbers go on as they did, and its logits are compared. */
+#include "cli/repeat/repeat.h"
+
+#include <string.h>
+
+/* False: it parts. `logits` NULL: there were none. */
+static bool compare(Repeat *r, int32_t token, const float *logits) {
+    const ManifestTurn *t    = &r->m->turns[r->turn];
+    const size_t        i    = r->step;
+    const int32_t       then = t->tokens.ids[i], n_vocab = rp_sampler_n_vocab(r->sampler);
+    const bool          has = t->draws[i] != DRAW_GRAMMAR;
+    const uint64_t      now = has && logits != NULL ? rp_xxh64(logits, (size_t)n_vocab * sizeof *logits) : 0;
+    if (token == then && now == t->logits[i]) {
+        r->n_equal++;
+        r->n_held += t->draws[i] != DRAW_FREE;
+        r->step++;
+        return true;
+    }
+    r->parting = (Parting){.parts       = true,
+                           .turn        = r->turn,
+                           .step        = i,
+                           .then        = then,
+                           .now         = token,
+                           .logits_then = t->logits[i],
+                           .logits_now  = now};
+    return false;
+}
+
+/* Sets the mask for the present token: none, or one that allows it alone. */
+static void set_mask(Repeat *r) {
+    const ManifestTurn *t      = &r->m->turns[r->turn];
+    const int32_t       token  = t->tokens.ids[r->step];
+    const bool          masked = t->draws[r->step] == DRAW_MASKED;
+    memset(r->mask, 0, ((size_t)rp_sampler_n_vocab(r->sampler) + 31) / 32 * sizeof *r->mask);
+    r->mask[token / 32] = 1u << (token % 32);
+    rp_sampler_set_mask(r->sampler, masked ? r->mask : NULL);
+}
+
+static bool is_drawn(const ManifestTurn *t, size_t i) { return t->draws[i] == DRAW_FREE || t->draws[i] == DRAW_MASKED; }
+
+/* ---- sessions ---- */
+
+static RpStatus append(Repeat *r, const int32_t *tokens, size_t n) {
+    if (n == 0) return RP_OK;
+    RP_TRY(rp_session_prefill(r->session, tokens, n, NULL, NULL));
+    for (size_t i = 0; i < n; i++) RP_TRY(rp_token_list_push(&r->context, tokens[i]));
+    return RP_OK;
+}
+
+/* Goes back to what the context has in common with the tokens that were there before the turn, and appends the rest. */
+static RpStatus take_kept(Repeat *r, const ManifestTurn *t) {
+    size_t n = 0;
+    while (n < r->context.n && n < (size_t)t->kept && r->context.ids[n] == t->prompt.ids[n]) n++;
+    n = (size_t)rp_session_rewind_point(r->session, (int32_t)n);
+    RP_TRY(rp_session_rewind(r->session, (int32_t)n));
+    r->context.n = n;
+    return append(r, t->prompt.ids + n, (size_t)t->kept - n);
+}
+
+static RpStatus run_session(Repeat *r, const ManifestTurn *t) {
+    RP_TRY(take_kept(r, t));
+    const int32_t *prompt = t->prompt.ids + t->kept;
+    const size_t   n      = t->prompt.n - (size_t)t->kept;
+    size_t         ran    = 0; /* tokens of the reply that the session has */
+    RP_TRY(append(r, prompt, n));
+    for (size_t i = 0; i < n; i++) rp_sampler_accept(r->sampler, prompt[i]);
+    for (size_t i = 0; i < t->tokens.n; i++) {
+        int32_t      token  = t->tokens.ids[i];
+        const float *logits = NULL;
+        if (t->draws[i] != DRAW_GRAMMAR) {
+            RP_TRY(append(r, t->tokens.ids + ran, i - ran));
+            ran    = i;
+            logits = rp_session_logits(r->session);
+        }
+        set_mask(r);
+        if (is_drawn(t, i))
+            RP_TRY(rp_sampler_sample(r->sampler, logits, &token));
+        else
+            rp_sampler_accept(r->sampler, token);
+        if (!compare(r, token, logits)) return RP_OK;
+    }
+    return append(r, t->tokens.ids + ran, t->tokens.n - 1 - ran);
+}
+
+/* ---- engines ---- */
+
+static void on_sampled(const RpSampledToken *s, void *user) {
+    Repeat *r = user;
+    if (!r->parting.parts) (void)compare(r, s->token, s->logits);
+}
+
+static int32_t force(void *user) {
+    Repeat             *r = user;
+    const ManifestTurn *t = &r->m->turns[r->turn];
+    if (r->step >= t->tokens.n) return -1;
+    set_mask(r);
+    return is_drawn(t, r->step) ? -1 : t->tokens.ids[r->step];
+}
+
+static bool on_token(int32_t token, void *user) {
+    const Repeat *r = user;
+    (void)token;
+    return !r->parting.parts;
+}
+
+static RpStatus run_engine(Repeat *r, const ManifestTurn *t) {
+    RpEngineEvent   e = {0};
+    uint64_t        id;
+    const RpRequest q = {.prompt      = t->prompt.ids,
+                         .n_prompt    = t->prompt.n,
+                         .sampler     = r->sampler,
+                         .max_tokens  = (int32_t)t->tokens.n,
+                         .ignore_end  = true,
+                         .n_draft     = r->m->n_draft,
+                         .force_token = force,
+                         .on_token    = on_token,
+                         .token_user  = r};
+    rp_sampler_observe(r->sampler, on_sampled, r);
+    RP_TRY(rp_engine_add(r->engine, &q, &id));
+    while (rp_engine_pending(r->engine) > 0) {
+        if (cli_interrupted()) return rp_fail(RP_E_CANCELLED, "interrupted");
+        RP_TRY(rp_engine_step(r->engine));
+        while (rp_engine_poll(r->engine, &e)) {
+        }
+    }
+    return e.status == RP_OK ? RP_OK : rp_fail(e.status, "%s", e.error);
+}
+
+RpStatus cli_repeat_run(Repeat *r) {
+    for (r->turn = 0; r->turn < r->m->n_turns && !r->parting.parts; r->turn++) {
+        const ManifestTurn *t = &r->m->turns[r->turn];
+        r->step               = 0;
+        if (t->fresh) rp_sampler_reset(r->sampler);
+        RP_TRY(r->engine != NULL ? run_engine(r, t) : run_session(r, t));
+    }
+    return RP_OK;
+}

@@ -1,0 +1,31 @@
+#include "manifest/params.h"
+
+#include <stddef.h>
+
+#define FLOAT(name)                                                                                                    \
+    { #name, offsetof(RpSamplerParams, name), false }
+#define INT(name)                                                                                                      \
+    { #name, offsetof(RpSamplerParams, name), true }
+
+const ManifestParam manifest_params[MANIFEST_N_PARAMS] = {FLOAT(temperature),
+                                                          INT(top_k),
+                                                          FLOAT(top_p),
+                                                          FLOAT(min_p),
+                                                          FLOAT(repeat_penalty),
+                                                          INT(repeat_last_n),
+                                                          FLOAT(typical_p),
+                                                          FLOAT(top_n_sigma),
+                                                          FLOAT(frequency_penalty),
+                                                          FLOAT(presence_penalty),
+                                                          FLOAT(dry_multiplier),
+                                                          FLOAT(dry_base),
+                                                          INT(dry_allowed_length),
+                                                          INT(dry_penalty_last_n),
+                                                          FLOAT(xtc_probability),
+                                                          FLOAT(xtc_threshold),
+                                                          INT(min_keep),
+                                                          INT(mirostat),
+                                                          FLOAT(mirostat_tau),
+                                                          FLOAT(mirostat_eta),
+                                                          FLOAT(dynatemp_range),
+                                                          FLOAT(dynatemp_exponent)};

@@ -1,0 +1,16 @@
+/* params.h - the parameters of samplers that are plain numbers, by their names in a manifest. */
+#ifndef MANIFEST_PARAMS_H
+#define MANIFEST_PARAMS_H
+
+#include "manifest/manifest.h"
+
+typedef struct ManifestParam {
+    const char *name;
+    size_t      offset; /* in RpSamplerParams */
+    bool        is_int; /* int32_t, else float */
+} ManifestParam;
+
+enum { MANIFEST_N_PARAMS = 22 };
+extern const ManifestParam manifest_params[MANIFEST_N_PARAMS];
+
+#endif
