@@ -9,6 +9,7 @@
 #include "cli/chat/input.h"
 #include "cli/common.h"
 #include "cli/conversation.h"
+#include "cli/repeat/recording.h"
 
 typedef struct Chat {
     bool         has_dialogue;
@@ -21,6 +22,7 @@ typedef struct Chat {
     uint64_t     seed;
     bool         greedy; /* the same messages get the same reply */
     bool         stats, quiet, show_reasoning, hide_reasoning;
+    Recording    recording;
     Progress     progress;
     bool         screen; /* stdout is a terminal */
     bool         quit, told_sampling;

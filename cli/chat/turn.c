@@ -57,6 +57,12 @@ static RpStatus end_reply(Chat *c, const RpSession *session, const RpGenerateRes
     return cli_print("", 0) ? RP_OK : RP_E_CANCELLED; /* cli_close_stdout reports it */
 }
 
+/* The context has the prompt, and the reply without its last token. */
+static RpStatus record_turn(Chat *c, RpSampler *sampler, const RpTokenList *context, const RpGenerateResult *r) {
+    const int32_t n = (int32_t)context->n - (r->n_generated > 0 ? r->n_generated - 1 : 0);
+    return cli_recording_end_turn(&c->recording, sampler, context->ids, (size_t)n, n - r->n_prompt, r);
+}
+
 /* ---- plain conversations ---- */
 
 /* Streams a piece of the reply. False ends the reply: after Ctrl-C, or if stdout is closed. */
@@ -74,9 +80,12 @@ static RpStatus answer_plain(Chat *c, const char *message) {
     RpGenerateResult result = {0};
     c->last                 = '\n';
     begin_reply(c);
-    const RpStatus st = cli_converse(&c->conversation, message, &o, &result);
+    RP_TRY(cli_recording_turn(&c->recording, c->conversation.sampler));
+    RpStatus st = cli_converse(&c->conversation, message, &o, &result);
     cli_progress_end(&c->progress);
     if (c->last != '\n') (void)cli_print("\n", 1);
+    if (st == RP_OK) st = record_turn(c, c->conversation.sampler, &c->conversation.context, &result);
+    if (st != RP_OK) cli_recording_drop_turn(&c->recording, c->conversation.sampler);
     if (st != RP_OK) return excuse(st);
     return end_reply(c, c->conversation.session, &result);
 }
@@ -111,9 +120,11 @@ static RpStatus reply(Chat *c, bool *kept) {
                                  .user       = &r};
     RpChatResult       result = {0};
     begin_reply(c);
+    RP_TRY(cli_recording_turn(&c->recording, c->dialogue.sampler));
     const RpStatus st = cli_dialogue_reply(&c->dialogue, &o, &result, kept);
     cli_progress_end(&c->progress);
     cli_show_end(&r.show);
+    if (st != RP_OK) cli_recording_drop_turn(&c->recording, c->dialogue.sampler);
     RP_TRY(st);
     if (c->hide_reasoning && result.n_reasoning > 0)
         fprintf(stderr, "%sthought for %d tokens%s\n", cli_style(stderr, STYLE_DIM), result.n_reasoning,
@@ -125,6 +136,7 @@ static RpStatus reply(Chat *c, bool *kept) {
                                 .decode_s      = result.decode_s,
                                 .first_token_s = result.first_token_s,
                                 .host_sampling = result.host_sampling};
+    RP_TRY(record_turn(c, c->dialogue.sampler, &c->dialogue.context, &g));
     return end_reply(c, c->dialogue.session, &g);
 }
 
@@ -217,6 +229,7 @@ RpStatus cli_chat_again(Chat *c, const char *instead) {
 }
 
 RpStatus cli_chat_reset(Chat *c) {
+    cli_recording_reset(&c->recording);
     return c->has_dialogue ? cli_dialogue_reset(&c->dialogue, c->system)
                            : cli_conversation_reset(&c->conversation, c->system);
 }

@@ -15,6 +15,8 @@ static struct {
     SamplerArgs sampler;
     bool        no_template, parse_special, stats, quiet, show_reasoning;
     DeviceArgs  device;
+
+    ManifestArgs manifest;
 } args = {.sampler = SAMPLING_DEFAULTS};
 
 /* Reads messages until /quit or the end of the input. An error that it returns ends the program. */
@@ -79,12 +81,24 @@ static RpStatus begin(Chat *c) {
     return cli_chat_reset(c);
 }
 
+static RpStatus record_run(const RpSession *session, Chat *c) {
+    const RecordingOf of = {.session    = session,
+                            .kv         = args.kv,
+                            .passes     = args.passes,
+                            .sampler    = &args.sampler,
+                            .max_tokens = args.n,
+                            .no_text    = args.manifest.no_text,
+                            .load_s     = cli_since_start()};
+    return cli_recording_run(&c->recording, &of);
+}
+
 /* Opens model, sampler and session, then talks. The session comes last, since it may upload gigabytes to a GPU. The
  * caller frees all three, also after a failure. */
 static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSampler **sampler) {
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
     if (args.save != NULL) RP_TRY(cli_dialogue_check_save(args.save));
+    RP_TRY(cli_recording_open(&c->recording, &args.manifest, "chat", args.model, &args.device.adapters, NULL));
     RpSessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
@@ -97,6 +111,7 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     if (c->input.terminal && !args.quiet)
         fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
                 rp_model_info(*model)->name, c->conversation.format.name, rp_session_n_ctx(*session));
+    RP_TRY(record_run(*session, c));
     RP_TRY(begin(c));
     const RpStatus st = run_conversation(c);
     if (args.save == NULL || cli_dialogue_n_messages(&c->dialogue) == 0) return st;
@@ -129,6 +144,7 @@ static int run(void) {
     RpSession *session = NULL;
     RpSampler *sampler = NULL;
     RpStatus   st      = open_and_run(&chat, &model, &session, &sampler);
+    st                 = cli_recording_close(&chat.recording, st);
     cli_dialogue_free(&chat.dialogue);
     cli_conversation_free(&chat.conversation);
     free(chat.system_copy);
@@ -164,6 +180,7 @@ static const Option options[] = {
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
     OPTION_KV(args.kv),
+    OPTIONS_MANIFEST(args.manifest),
     CLI_FLAG("stats", 0, args.stats, "print timings after each reply"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress, no greeting, and no speed after a reply"),
 };

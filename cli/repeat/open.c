@@ -1,7 +1,6 @@
 /* open.c - opens what a manifest names. */
 #include "cli/repeat/repeat.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +8,10 @@
 static RpStatus check(const ManifestFile *then, const ManifestFile *now, bool anyway) {
     if (anyway || (then->hash == now->hash && then->bytes == now->bytes)) return RP_OK;
     return rp_fail(RP_E_STATE,
-                   "%s is not the file of the manifest: XXH64 %016" PRIx64 " of %" PRIu64 " bytes, and then %016" PRIx64
-                   " of %" PRIu64 " bytes (--anyway runs it all the same)",
-                   now->path, now->hash, now->bytes, then->hash, then->bytes);
+                   "%s is not the file of the manifest: XXH64 %016llx of %llu bytes, and then %016llx of %llu bytes "
+                   "(--anyway runs it all the same)",
+                   now->path, (unsigned long long)now->hash, (unsigned long long)now->bytes,
+                   (unsigned long long)then->hash, (unsigned long long)then->bytes);
 }
 
 static RpStatus open_file(const char *path, const ManifestFile *then, bool anyway, ManifestFile *now) {

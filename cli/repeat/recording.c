@@ -86,17 +86,22 @@ RpStatus cli_recording_turn(Recording *r, RpSampler *sampler) {
 
 void cli_recording_reset(Recording *r) { r->reused = false; }
 
+void cli_recording_drop_turn(Recording *r, RpSampler *sampler) {
+    if (r->file == NULL) return;
+    rp_sampler_observe(sampler, NULL, NULL);
+    manifest_turn_free(&r->m.turns[--r->m.n_turns]);
+}
+
 RpStatus cli_recording_end_turn(Recording *r, RpSampler *sampler, const int32_t *prompt, size_t n, int32_t kept,
                                 const RpGenerateResult *result) {
     Manifest *m = &r->m;
     if (r->file == NULL) return RP_OK;
     ManifestTurn *t = &m->turns[m->n_turns - 1];
-    rp_sampler_observe(sampler, NULL, NULL);
     if (t->tokens.n == 0) {
-        manifest_turn_free(t);
-        m->n_turns--;
+        cli_recording_drop_turn(r, sampler);
         return RP_OK;
     }
+    rp_sampler_observe(sampler, NULL, NULL);
     for (size_t i = 0; i < n; i++) RP_TRY(rp_token_list_push(&t->prompt, prompt[i]));
     t->kept          = kept;
     t->prefill_s     = result->prefill_s;

@@ -61,6 +61,9 @@ void cli_recording_reset(Recording *r);
 RP_NODISCARD RpStatus cli_recording_end_turn(Recording *r, RpSampler *sampler, const int32_t *prompt, size_t n,
                                              int32_t kept, const RpGenerateResult *result);
 
+/* The turn has failed, and is left out. */
+void cli_recording_drop_turn(Recording *r, RpSampler *sampler);
+
 /* Writes the file if `st` is RP_OK and there is a turn, and frees everything. Returns `st`, or the failure to write. */
 RP_NODISCARD RpStatus cli_recording_close(Recording *r, RpStatus st);
 

@@ -32,7 +32,7 @@ VALID = {
     "ExecPlan **": "&x->new_plan", "RpExecutor **": "&x->new_exec", "RpExecutorStates **": "&x->new_states",
     "RpNewFile **": "&x->newer_file", "RpGgufFile **": "&x->new_file_of_model", "ComputeGraph **": "&x->new_graph",
     "RpTokenizer **": "&x->new_tokenizer", "RpChatTemplate **": "&x->new_chat", "const RpChatTemplate *": "x->chat",
-    "rp_chat_template_render.json": '"{}"', "rp_sampler_set_mask.bits": "NULL",
+    "rp_chat_template_render.json": '"{}"', "rp_sampler_set_mask.bits": "NULL", "RpSampleObserver *": "NULL",
     "RpTokenLogprob *": "(void *)x->buffer", "rp_logprobs.token": "0",
     "RpEngine *": "x->engine", "const RpEngine *": "x->engine", "RpEngine **": "&x->new_engine", "uint64_t *": "&x->id",
     "const RpEngineOptions *": "&(RpEngineOptions){.n_ctx = 64, .n_seq = 1, .n_threads = 1}",
@@ -160,7 +160,7 @@ ALLOWED = {
     "rp_soft_max.mask_or_null", "rp_soft_max.pos_or_null", "rp_soft_max_sinks.mask_or_null",
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
-    "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_logprobs.chosen",
+    "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_sampler_observe.observer", "rp_logprobs.chosen",
     "rp_session_save.note", "rp_session_restore.note",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.

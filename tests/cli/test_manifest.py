@@ -148,6 +148,36 @@ def test_every_kind_of_run_is_repeated():
         expect(data["differences"] == [], name, data)
 
 
+def chat(name, lines, *args, **env):
+    r = ok(run("chat", DEMO, "-q", "-n", "8", *args, "--manifest", path(name), stdin=lines.encode(), **env))
+    return path(name), json.loads(contents(path(name))), r
+
+
+def test_each_turn_of_a_chat_is_repeated():
+    template = path("chat.jinja")
+    with open(template, "w") as f:
+        f.write("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:")
+    sampled = ["--temp", "1", "-s", "9", "--repeat-penalty", "1.2"]
+    words = "In the beginning\nand then\n/regen\n/reset\nOnce upon a time\nonce more\n"
+    for kind, args in (("dialogue", ["--template", template]), ("plain", ["--template", "chatml"]), ("none", ["--no-template"])):
+        lines = words if kind == "dialogue" else words.replace("/regen\n", "")
+        file, m, r = chat("chat.json", lines, *args, *sampled)
+        n = lines.count("\n") - 1
+        expect(len(m["turns"]) == n, f"{kind}: a turn for each reply", (len(m["turns"]), r))
+        expect([t["fresh"] for t in m["turns"]] == [i in (0, n - 2) for i in range(n)], f"{kind}: fresh", m["turns"])
+        expect([t["kept"] > 0 for t in m["turns"]] == [i not in (0, n - 2) for i in range(n)], f"{kind}: kept", m["turns"])
+        expect([t["reply_text"].strip() for t in m["turns"]] == [w.strip() for w in r.text.split("\n") if w.strip()] or kind != "dialogue",
+               f"{kind}: replies", (m["turns"], r))
+        total = sum(len(t["tokens"]) for t in m["turns"])
+        repeated = ok(run("repeat", file, "-q"))
+        expect(repeated.text.startswith(f"equal: {total} tokens, and the logits of each\n"), kind, repeated)
+        m["turns"][n - 1]["logits_xxh64"][3] = "0" * 16
+        repeated = run("repeat", write("chat2.json", m), "-q")
+        expect(repeated.code == 1 and repeated.text.startswith(f"parts at token 4 of turn {n}: "), kind, repeated)
+    r = run("chat", DEMO, "-q", "--no-template", "--manifest", path("silent.json"))
+    expect(r.code == 1 and "no manifest: there was no reply" in r.err and not os.path.exists(path("silent.json")), "no reply", r)
+
+
 def test_threads_and_instruction_sets_keep_every_bit_and_are_reported():
     file, _, _ = record("isa.json", *WORDS, "-t", "2", REPRISE_ISA="auto")
     r = ok(run("repeat", file, "-t", "1", REPRISE_ISA="plain"))
