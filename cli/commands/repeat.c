@@ -104,7 +104,7 @@ static int run(void) {
 
 static const Option options[] = {
     CLI_ARGUMENT(FILE_READ, args.manifest, "FILE", "the manifest that --manifest or --manifest-dir wrote"),
-    CLI_FILE(FILE_READ, "model", 'm', args.o.model, "MODEL", "the model is there now; its hash must be the same"),
+    CLI_FILE(FILE_READ, "model", 'm', args.o.model, "FILE", "the model is there now; its hash must be the same"),
     CLI_FILES(FILE_READ, "lora", 0, args.o.device.adapters, "FILE",
               "the adapter is there now; for all of them, in the order of the manifest"),
     CLI_FILE(FILE_READ, "draft", 0, args.o.draft, "FILE", "the draft model is there now"),
