@@ -175,7 +175,7 @@ Test(file_changes, a_copied_model_asks_for_huge_pages) {
     OK(rp_model_open(model, &(RpModelOptions){.copy = true}, &copied));
     for (int64_t i = 0; i < rp_gguf_n_tensors(rp_model_file(copied)); i++) {
         const uintptr_t data = (uintptr_t)rp_gguf_tensor(rp_model_file(copied), i)->view.data;
-        cr_expect(data >= huge_from && data < huge_end);
+        cr_expect(data >= huge_from && data < huge_end, "tensor %lld", (long long)i);
     }
     huge_from = huge_end = 0;
     OK(rp_model_open(model, NULL, &mapped));
