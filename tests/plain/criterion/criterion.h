@@ -30,6 +30,12 @@ enum { PLAIN_FAILED = 1, PLAIN_SKIPPED = 77 };
 PLAIN_ONE PlainTest *plain_tests, **plain_end = &plain_tests, *plain_suite;
 PLAIN_ONE int        plain_failures;
 
+#ifdef __SANITIZE_ADDRESS__
+/* Inline checks look at the first and the last byte of an access of 64 bytes: no access reaches across this redzone. */
+const char           *__asan_default_options(void);
+PLAIN_ONE const char *__asan_default_options(void) { return "redzone=64"; }
+#endif
+
 static void plain_add(PlainTest *t) {
     *plain_end = t;
     plain_end  = &t->next;
