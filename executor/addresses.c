@@ -58,12 +58,15 @@ void rp_executor_close_states(RpExecutor *e) {
 
 /* ---- addresses ----
  *
- *     arena     e->arena + offset
+ *     arena     e->arena + offset, or the tensor that is bound to the buffer + offset in the buffer
  *     state i   e->states[i] + offset        bound states, else e->default_states[i]
  *     weight    its address in plan e->weights + offset */
 
 void *rp_executor_address(const RpExecutor *e, PlanRef ref) {
-    return ref.space == SPACE_ARENA ? e->arena + ref.offset : (char *)e->states[ref.state] + ref.offset;
+    if (ref.space == SPACE_STATE) return (char *)e->states[ref.state] + ref.offset;
+    const RpExternalTensor *bound = rp_executor_bound(e, ref);
+    if (bound == NULL) return e->arena + ref.offset;
+    return (char *)bound->view.data + (ref.offset - e->plan->buffers[ref.buffer].offset);
 }
 
 /* Absent sources have ne 0 and no address. */

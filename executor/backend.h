@@ -6,6 +6,8 @@
 
 #include "executor/plan_walk.h"
 
+#include "base/external/external.h"
+
 typedef struct Backend Backend;
 
 /* The reply in progress. */
@@ -21,6 +23,9 @@ struct RpExecutor {
     const ExecPlan         *plan;
     RpExecutor             *owner; /* has threads, device and weights: this executor, or the one it shares with */
     char                   *arena;
+    RpExternalTensor       *arena_tensor;    /* holds the arena; NULL if it is memory of a GPU */
+    RpExternalTensor      **tensors;         /* by buffer of the plan: what is bound to it, or NULL */
+    int                     n_tensors;       /* of them that are bound */
     void                  **states;          /* by state number of the plan: the memory in use */
     void                  **default_states;  /* likewise: the memory in use while nothing is bound */
     bool                   *allocated_state; /* likewise: allocated here, not taken from the owner */
@@ -34,9 +39,9 @@ struct RpExecutor {
     char                    reason[256]; /* storage of info.reason */
 };
 
-/* Whether a reply is one launch: nodes of the loop keep the addresses of the executor's own weights and states. */
+/* Whether a reply is one launch: nodes of the loop keep the addresses of the executor's own memory and weights. */
 static inline bool rp_executor_loops(const RpExecutor *e) {
-    return e->info.mode == RP_MODE_LOOP && e->weights == e->plan && e->bound == NULL;
+    return e->info.mode == RP_MODE_LOOP && e->weights == e->plan && e->bound == NULL && e->n_tensors == 0;
 }
 
 struct Backend {
@@ -95,6 +100,17 @@ RP_NODISCARD RpStatus rp_executor_put_step(RpExecutor *e, const void *step);
 static inline bool rp_executor_takes_arena(const RpExecutor *e) {
     return e->owner == e || e->plan->memory.arena > e->owner->plan->memory.arena;
 }
+
+/* The tensor that is bound to an arena reference; NULL: none. */
+static inline RpExternalTensor *rp_executor_bound(const RpExecutor *e, PlanRef ref) {
+    return ref.space == SPACE_ARENA && e->n_tensors > 0 ? e->tensors[ref.buffer] : NULL;
+}
+
+/* Rolls a failed bind back to `weights`, and reports the original error even if that fails too. */
+RP_NODISCARD RpStatus rp_executor_roll_back(RpExecutor *e, const ExecPlan *weights, RpStatus st);
+
+/* Lets go of the bound tensors and of the arena. */
+void rp_executor_close_tensors(RpExecutor *e);
 
 /* The address of an arena or state reference. */
 void *rp_executor_address(const RpExecutor *e, PlanRef ref);

@@ -28,10 +28,9 @@ enum { ARENA_ALIGN = 4096, SCRATCH_ALIGN = 128 };
  * Both sizes are the largest need of any step, so the contents last for the phases of one step only. */
 typedef struct CpuExecutor {
     RpExecutor  base;
-    ThreadPool *pool;          /* of the owner, shared */
-    char       *private_arena; /* NULL: this executor uses the arena of its owner */
-    int        *phases;        /* by step: its number of phases */
-    char       *scratch;       /* as above */
+    ThreadPool *pool;    /* of the owner, shared */
+    int        *phases;  /* by step: its number of phases */
+    char       *scratch; /* as above */
     size_t      shared_bytes, local_bytes;
     RepackSet   repacked; /* of the owner */
 } CpuExecutor;
@@ -49,7 +48,6 @@ static void close_cpu(RpExecutor *e) {
     rp_repack_close(&cpu(e)->repacked);
     if (e->owner == e) rp_pool_free(cpu(e)->pool);
     rp_executor_close_states(e);
-    free(cpu(e)->private_arena);
     free(cpu(e)->phases);
     free(cpu(e)->scratch);
 }
@@ -105,6 +103,17 @@ static RpKernelCtx ctx_of(const CpuExecutor *c, int ith, int nth) {
                          .local  = c->scratch + c->shared_bytes + c->local_bytes * (size_t)ith};
 }
 
+/* The arena is a tensor: whoever has a result as a tensor of its own keeps it alive (rp_executor_tensor). */
+static RpStatus open_arena(RpExecutor *e) {
+    const size_t  bytes   = e->plan->memory.arena;
+    const int64_t words[] = {(int64_t)(bytes / sizeof(float)) + 1, 1, 1, 1};
+    e->arena              = new_memory(bytes + sizeof(float));
+    if (e->arena == NULL) return rp_fail(RP_E_NOMEM, "an arena of %zu bytes could not be allocated", bytes);
+    const RpExternalMemory m = {
+        .name = "arena", .view = rp_view_contiguous(RP_F32, words, e->arena), .release = free, .user = e->arena};
+    return rp_external_new(&m, &e->arena_tensor);
+}
+
 /* After a failure rp_executor_free closes what was opened so far. */
 static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
     CpuExecutor *c      = cpu(e);
@@ -122,11 +131,10 @@ static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
         RP_TRY(open_pool(o, &c->pool));
     }
     e->info.n_threads = rp_pool_size(c->pool);
-    if (rp_executor_takes_arena(e)) {
-        e->arena = c->private_arena = new_memory(e->plan->memory.arena);
-        if (e->arena == NULL)
-            return rp_fail(RP_E_NOMEM, "an arena of %zu bytes could not be allocated", e->plan->memory.arena);
-    }
+    if (rp_executor_takes_arena(e))
+        RP_TRY(open_arena(e));
+    else
+        e->arena_tensor = rp_external_hold(e->owner->arena_tensor);
     RP_TRY(open_scratch(c));
     RP_TRY(rp_executor_open_states(e));
     RP_TRY(rp_executor_fill_args(e, weight_address));
@@ -200,8 +208,9 @@ static RpStatus rebind(RpExecutor *e, const ExecPlan *weights) {
  * spared. */
 static RpStatus poison(RpExecutor *e) {
     for (int i = 0; i < e->plan->n_buffers; i++) {
-        const PlanBuffer *b = &e->plan->buffers[i];
-        if (b->first_step >= 0) memset(e->arena + b->offset, 0xff, b->bytes);
+        const PlanBuffer *b   = &e->plan->buffers[i];
+        const PlanRef     ref = {.space = SPACE_ARENA, .buffer = i, .offset = b->offset};
+        if (b->first_step >= 0) memset(rp_executor_address(e, ref), 0xff, b->bytes);
     }
     return RP_OK;
 }

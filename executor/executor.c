@@ -20,6 +20,7 @@ struct RpExecutorStates {
 void rp_executor_free(RpExecutor *e) {
     if (e == NULL) return;
     e->backend->close(e);
+    rp_executor_close_tensors(e);
     free(e->args);
     free(e);
 }
@@ -90,7 +91,7 @@ void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out
     if (e != NULL) info = e->info;
     if (e != NULL && info.mode == RP_MODE_LOOP && !rp_executor_loops(e)) {
         info.mode   = RP_MODE_REPLAY;
-        info.reason = "replay instead of loop: other states or weights are bound than those of the loop";
+        info.reason = "replay instead of loop: other states or weights are bound than those of the loop, or a tensor";
     }
     rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
 }
@@ -185,8 +186,7 @@ static void point_to_states(RpExecutor *e, const RpExecutorStates *s) {
     e->bound = s;
 }
 
-/* Rolls a failed bind back to `weights`, and reports the original error even if that fails too. */
-static RpStatus roll_back(RpExecutor *e, const ExecPlan *weights, RpStatus st) {
+RpStatus rp_executor_roll_back(RpExecutor *e, const ExecPlan *weights, RpStatus st) {
     char text[512];
     snprintf(text, sizeof text, "%s", rp_last_error());
     const RpStatus again = e->backend->rebind(e, weights); /* if it fails, the next run tries again */
@@ -204,7 +204,7 @@ RpStatus rp_executor_states_bind(RpExecutor *e, RpExecutorStates *s) {
     const RpStatus st = e->backend->rebind(e, e->weights);
     if (st == RP_OK) return RP_OK;
     point_to_states(e, before);
-    return roll_back(e, e->weights, st);
+    return rp_executor_roll_back(e, e->weights, st);
 }
 
 static bool same_view(const RpTensorView *a, const RpTensorView *b) {
@@ -241,5 +241,5 @@ RpStatus rp_executor_weights_bind(RpExecutor *e, const ExecPlan *plan) {
     const ExecPlan *before = e->weights;
     if (plan != NULL) RP_TRY(check_same_steps(e->plan, plan));
     const RpStatus st = e->backend->rebind(e, plan != NULL ? plan : e->plan);
-    return st == RP_OK ? RP_OK : roll_back(e, before, st);
+    return st == RP_OK ? RP_OK : rp_executor_roll_back(e, before, st);
 }

@@ -29,6 +29,7 @@ ComputeGraph *rp_graph_new(void) {
 
 void rp_graph_free(ComputeGraph *g) {
     if (g == NULL) return;
+    for (const GraphHold *h = g->held; h != NULL; h = h->next) rp_external_free(h->tensor);
     for (GraphBlock *b = g->blocks, *next; b != NULL; b = next) {
         next = b->next;
         free(b);

@@ -8,7 +8,7 @@
 #ifndef GRAPH_GRAPH_H
 #define GRAPH_GRAPH_H
 
-#include "reprise/graph.h"
+#include "reprise/external.h"
 
 #include "base/format.h"
 #include "base/op_table.h"
@@ -29,11 +29,12 @@ struct TensorNode {
         TensorNode *src[RP_MAX_SRC]; /* NULL where an optional source is absent */
         NodeSources from;            /* the same by name: node->from.linear.bias */
     };
-    TensorNode *base;   /* the node whose memory this one uses: itself, except for views and stores */
-    size_t      offset; /* bytes from the start of base's memory */
-    const char *name;
-    int         layer;
-    bool        is_output;
+    TensorNode       *base;   /* the node whose memory this one uses: itself, except for views and stores */
+    size_t            offset; /* bytes from the start of base's memory */
+    const char       *name;
+    int               layer;
+    bool              is_output;
+    RpExternalTensor *external; /* of a weight, held by the graph; or NULL */
     /* Where the node comes from (origin.h). `built`: its place in the order of building; -1: a pass made it. */
     int         built;
     TensorOp    built_op;  /* its op when it was built or made; valid for NODE_OP */
@@ -45,10 +46,17 @@ struct TensorNode {
 
 typedef struct GraphBlock GraphBlock;
 
+/* A list of external tensors. */
+typedef struct GraphHold {
+    struct GraphHold *next;
+    RpExternalTensor *tensor;
+} GraphHold;
+
 struct ComputeGraph {
     TensorNode **nodes;
     int          n_nodes, capacity;
     GraphBlock  *blocks; /* the arena of nodes and names */
+    GraphHold   *held;   /* external tensors of weights, in the arena */
     int          layer;
     int          n_built;           /* nodes that the builder has made */
     int          pass;              /* number of the running pass */

@@ -176,8 +176,10 @@ static void find_leaves(ExecPlan *plan) {
 PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node) {
     const TensorNode *b = node->base;
     if (b->kind == NODE_WEIGHT) return (PlanRef){.space = SPACE_WEIGHT, .offset = node->offset};
-    if (b->kind != NODE_STATE)
-        return (PlanRef){.space = SPACE_ARENA, .offset = plan->buffers[plan->buffer_of[b->id]].offset + node->offset};
+    if (b->kind != NODE_STATE) {
+        const int buffer = plan->buffer_of[b->id];
+        return (PlanRef){.space = SPACE_ARENA, .buffer = buffer, .offset = plan->buffers[buffer].offset + node->offset};
+    }
     int state = 0;
     while (plan->states[state].node != b) state++;
     return (PlanRef){.space = SPACE_STATE, .state = state, .offset = node->offset};

@@ -19,6 +19,7 @@ typedef enum PlanSpace { SPACE_ARENA, SPACE_WEIGHT, SPACE_STATE } PlanSpace;
 typedef struct PlanRef {
     PlanSpace space;
     int       state;  /* index into ExecPlan.states, for SPACE_STATE */
+    int       buffer; /* index into ExecPlan.buffers, for SPACE_ARENA */
     size_t    offset; /* bytes */
 } PlanRef;
 

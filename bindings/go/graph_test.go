@@ -6,7 +6,9 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"syscall"
 	"testing"
+	"unsafe"
 )
 
 var onCPU = ExecutorOptions{Threads: 1, Device: "cpu"}
@@ -74,6 +76,43 @@ func TestStatesKeepTheirContentsAndWeightsCanBeQuantised(t *testing.T) {
 	if math.Abs(float64(got-2*sum)) > 0.5 || must[[]float32](t)(Read[float32](e, state))[0] != got {
 		t.Error(got, sum)
 	}
+}
+
+func TestMemoryOfTheCallerIsUsedWhereItLies(t *testing.T) {
+	memory := must[[]byte](t)(syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE))
+	defer syscall.Munmap(memory)
+	floats := unsafe.Slice((*float32)(unsafe.Pointer(&memory[0])), 8)
+	w, x, y := floats[:4], floats[4:6], floats[6:]
+	copy(floats, []float32{1, 0, 0, 2, 3, 4})
+	tensor := func(name string, data []float32, ne Shape4, readOnly bool) *External {
+		return must[*External](t)(NewExternal(name, F32, unsafe.Pointer(&data[0]), ne, readOnly))
+	}
+	g := must[*Graph](t)(NewGraph())
+	xn := g.Input("x", F32, Shape4{2, 1, 1, 1})
+	yn := g.MulMat(g.WeightExternal("w", tensor("w", w, Shape4{2, 2, 1, 1}, true)), xn)
+	e := must[*Executor](t)(g.Compile(onCPU, yn))
+	xt, yt := tensor("x", x, Shape4{2, 1, 1, 1}, true), tensor("y", y, Shape4{2, 1, 1, 1}, false)
+	if e.Bind(xn, xt) != nil || e.Bind(yn, yt) != nil || e.Run() != nil || y[0] != 3 || y[1] != 8 {
+		t.Error(y)
+	}
+	w[0] = 10
+	if e.Run() != nil || y[0] != 30 {
+		t.Error(y)
+	}
+	if err := e.Bind(yn, xt); err == nil || !strings.Contains(err.Error(), "external tensor 'x' f32 [2] is for reading only") {
+		t.Error(err)
+	}
+	x[0] = 1
+	if e.Bind(yn, nil) != nil || e.Run() != nil || must[[]float32](t)(Read[float32](e, yn))[0] != 10 || y[0] != 30 {
+		t.Error(y)
+	}
+	if _, err := NewExternal("q", F32, unsafe.Pointer(&y[0]), Shape4{0, 1, 1, 1}, false); err == nil ||
+		!strings.Contains(err.Error(), "external tensor 'q' f32 [0]: dimensions must be positive") {
+		t.Error(err)
+	}
+	xt.Close()
+	yt.Close()
+	e.Close()
 }
 
 func TestAWeightOfAnotherLengthIsRefused(t *testing.T) {

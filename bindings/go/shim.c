@@ -60,3 +60,13 @@ RpStatus reprise_go_dump(const ComputeGraph *g, int format, char **out) {
     *out = NULL;
     return st != RP_OK ? st : rp_fail(RP_E_NOMEM, "out of memory");
 }
+
+RpStatus reprise_go_external_new(const char *name, int dtype, void *data, const int64_t *ne, bool read_only,
+                                 RpExternalTensor **out) {
+    const RpExternalMemory memory = {
+        .name  = name,
+        .view  = {.data = data, .dtype = (RpDtype)dtype, .ne = {ne[0], ne[1], ne[2], ne[3]}},
+        .flags = read_only ? RP_EXTERNAL_READ_ONLY : 0
+    };
+    return rp_external_new(&memory, out);
+}

@@ -8,5 +8,7 @@ RpStatus reprise_go_score(RpSession *s, const int32_t *tokens, size_t n, uintptr
 RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
                              int32_t max_tokens, char **stop, size_t n_stop, bool ignore_end, bool print_special,
                              uintptr_t handle, RpTokenList *tokens, RpGenerateResult *result);
+RpStatus reprise_go_external_new(const char *name, int dtype, void *data, const int64_t *ne, bool read_only,
+                                 RpExternalTensor **out);
 /* The text that the dump writes, for the caller to free; NULL on failure. */
 RpStatus reprise_go_dump(const ComputeGraph *g, int format, char **out);

@@ -212,7 +212,7 @@ def c_module():
 
 # ---- the builder functions ----
 
-BY_HAND = {"rp_graph_input", "rp_graph_state", "rp_graph_weight", "rp_graph_op", "rp_view", "rp_reshape", "rp_permute",
+BY_HAND = {"rp_graph_weight_external", "rp_graph_input", "rp_graph_state", "rp_graph_weight", "rp_graph_op", "rp_view", "rp_reshape", "rp_permute",
            "rp_transpose", "rp_node_set_name"}
 DEFAULTS = {"bias": "0.0", "freq_base": "10000.0", "freq_scale": "1.0", "attn_factor": "1.0", "beta_fast": "32.0", "beta_slow": "1.0",
             "RpSoftMaxParams.scale": "1.0", "RpRouteParams.scale": "1.0"}

@@ -142,6 +142,7 @@ static RpStatus open_mirrors(CudaExecutor *c) {
 
 static void *data_of(RpExecutor *e, const TensorNode *node) {
     const CudaExecutor *c = rp_cuda(e);
+    if (rp_plan_keeps(e->plan, node) && rp_executor_bound(e, rp_plan_ref(e->plan, node)) != NULL) return NULL;
     for (int i = 0; i < c->n_mirrors; i++)
         if (c->mirrors[i].node == node) return c->host + c->mirrors[i].offset;
     return NULL;
@@ -181,6 +182,10 @@ static RpStatus poison(RpExecutor *e) {
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
     RP_TRY(rp_cuda_check(d, cudaMemsetAsync(e->arena, 0xff, e->plan->memory.arena, d->stream), "arena"));
+    for (int i = 0; e->n_tensors > 0 && i < e->plan->n_buffers; i++)
+        if (e->tensors[i] != NULL && e->plan->buffers[i].first_step >= 0)
+            RP_TRY(rp_cuda_check(
+                d, cudaMemsetAsync(e->tensors[i]->view.data, 0xff, e->plan->buffers[i].bytes, d->stream), "arena"));
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "arena"));
     for (int i = 0; i < c->n_mirrors; i++)
         if (!c->mirrors[i].is_input) memset(c->host + c->mirrors[i].offset, 0xff, c->mirrors[i].bytes);

@@ -21,6 +21,7 @@
 #include "reprise/engine.h"
 #include "reprise/executor.h"
 #include "reprise/extend.h"
+#include "reprise/external.h"
 #include "reprise/file.h"
 #include "reprise/gguf.h"
 #include "reprise/grammar.h"

@@ -24,6 +24,8 @@ GIVEN = {
                   "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos, "
                   "const ExecPlan *plan, float *values, int n_steps",
     "extend.h": "ComputeGraph *g, TensorNode *x",
+    "external.h": "DLManagedTensor *managed, ComputeGraph *g, RpTensorView view, const float (*floats)[8], RpExecutor *exec, "
+                  "const TensorNode *input",
     "grammar.h": "const char *schema, const RpTokenizer *tokenizer, uint32_t *bits, RpSampler *sampler, const float *logits, "
                  "int32_t token",
     "graph.h": "int64_t n_embd, int64_t n_tok, RpTensorView view",

@@ -82,6 +82,11 @@ VALID = {
     "const RpOpDescription *": '&(RpOpDescription){.name = "api_op", .n_sources = 1, .shape = shape, .cpu = kernel}',
     "const RpCudaSource *": '&(RpCudaSource){.text = "", .kernel = "k", .grid = RP_GRID_ROWS}',
     # opaque; a memory of 0 bytes where it is read
+    "RpExternalTensor *": "x->external", "const RpExternalTensor *": "x->external", "RpExternalTensor **": "&x->new_external",
+    "const RpExternalMemory *": '&(RpExternalMemory){.name = "x", .view = x->view}',
+    "rp_external_new_sized.memory_bytes": "sizeof(RpExternalMemory)",
+    "DLManagedTensor *": "&x->dl.plain", "DLManagedTensorVersioned *": "&x->dl.versioned",
+    "DLManagedTensor **": "&x->dl.new_plain", "DLManagedTensorVersioned **": "&x->dl.new_versioned",
     "RpCudaMemory *": "(void *)x->buffer", "const RpCudaMemory *": "(void *)x->buffer", "RpCudaMemory **": "&x->new_memory",
     "const RpGraphPattern *": '&(RpGraphPattern){.name = "api", .match = "silu(mul(a, b))", .make = "add(a, b)"}',
     "const RpDumpOptions *": "&(RpDumpOptions){.format = RP_DUMP_JSON}",
@@ -111,7 +116,7 @@ VALID = {
     "rp_put_json_string.n": "1", "rp_chat_template_new.n": "1", "rp_chat_template_format_sized.n": "1", "rp_chat_template_tokenize_sized.n": "1", "rp_chat_template_render.n": "2", "size_t batch": "1", "size_t seq": "1", "rp_session_prefill.n": "1",
     "rp_session_score.n": "1", "int axis0": "0", "int axis1": "1", "int axis2": "2", "int axis3": "3",
 }
-SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "params_bytes", "source_bytes"}
+SIZES_OF_OPTIONS = {"options_bytes", "description_bytes", "pattern_bytes", "params_bytes", "source_bytes", "memory_bytes"}
 
 OPTIONS_OF = {
     "rp_synth_sized": "RpSynthOptions", "rp_train_tokenizer_sized": "RpTrainTokenizerOptions",
@@ -161,7 +166,8 @@ ALLOWED = {
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
     "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_sampler_observe.observer", "rp_logprobs.chosen",
-    "rp_session_save.note", "rp_session_restore.note",
+    "rp_session_save.note", "rp_session_restore.note", "rp_external_from_dlpack.name",
+    "rp_external_from_dlpack_versioned.name", "rp_executor_tensor_bind.t",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.
 ANY = {
@@ -202,6 +208,7 @@ NEUTRAL = {
     "rp_cpu_prefetch_text": "EQUAL(CALL == NULL, true, KEY);", "rp_tool_call_log_find": "EQUAL(CALL == NULL, true, KEY);",
     "rp_node_pass": "EQUAL(CALL == NULL, true, KEY);", "rp_model_find_bytes": "EQUAL(CALL == NULL, true, KEY);",
     "rp_xxh64": "EQUAL(CALL == rp_xxh64(NULL, 0), true, KEY);",
+    "rp_external_device": 'EQUAL(strcmp(CALL, ""), 0, KEY);', "RpExternalTensor *": "EQUAL(CALL == NULL, true, KEY);",
     **{name: "EQUAL(CALL, -1, KEY);" for name in (
         "rp_node_number", "rp_node_built", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find", "rp_cuda_memory_device")},
 }
@@ -218,6 +225,9 @@ MEMBERS = {
     "RpModelOptions.progress": [], "RpModelOptions.user": [],
     "RpExecutorOptions.n_threads": ["-1", "INT32_MAX"], "RpExecutorOptions.share": [], "RpExecutorOptions.device": ['"tpu"'],
     "RpExecutorOptions.repack": ['"yes"'], "RpExecutorOptions.step": ["x->in"], "RpExecutorOptions.compile_progress": [], "RpExecutorOptions.user": [],
+    "RpExternalMemory.name": [], "RpExternalMemory.view": ["(RpTensorView){0}"], "RpExternalMemory.bytes": ["1"],
+    "RpExternalMemory.device": ['"tpu"'], "RpExternalMemory.release": [], "RpExternalMemory.user": [],
+    "RpExternalMemory.flags": ["~UINT64_C(0)"],
     "RpReplyOptions.state": ["NULL"], "RpReplyOptions.n_state": ["0", "SIZE_MAX"], "RpReplyOptions.max_tokens": ["0", "-1"],
     "RpReplyOptions.n_ctx": ["0", "-1"], "RpReplyOptions.end": [], "RpReplyOptions.n_end": ["1", "SIZE_MAX"],
     "RpOpDescription.name": ["NULL", '""', '"add"', '"a b"'], "RpOpDescription.n_required": ["-1", "2"],

@@ -28,7 +28,7 @@ def parameters(declaration):
 def members(header, struct):
     body = re.search(r"typedef struct %s \{(.*?)\} %s;" % (struct, struct), header, re.S)[1]
     for line in re.sub(r"/\*.*?\*/", "", body, flags=re.S).split(";"):
-        callback = re.match(r"\s*bool \(\*(\w+)\)", line)
+        callback = re.match(r"\s*(?:bool|void) \(\*(\w+)\)", line)
         plain = re.match(r"\s*(.*?[\s*])(\w+(?:\[\w+\])?(?:, \w+(?:\[\w+\])?)*)\s*$", line, re.S)
         if callback:
             yield "callback", callback[1]
@@ -86,7 +86,7 @@ class Function:
         self.lines += ["    fresh(x);", "    " + text]
 
     def struct_rows(self, kind, name):
-        struct = re.match(r"const (Rp\w+(?:Options|Params|Description|Pattern|Source)) \*$", kind)
+        struct = re.match(r"const (Rp\w+(?:Options|Params|Description|Pattern|Source|ExternalMemory)) \*$", kind)
         if not struct or struct[1] == "RpOpParams":
             return
         for member_kind, member in members(self.everything, struct[1]):

@@ -10,6 +10,8 @@
 #include "tests/support/golden.h"
 #include "tests/support/hang.h"
 
+#include "base/external/dlpack.h"
+
 #include <math.h>
 #include <sys/wait.h>
 
@@ -17,6 +19,12 @@
 #define NOWHERE "/nonexistent/folder/x.gguf"
 
 enum { ROOM = 4096 };
+
+/* Tensors of DLPack. */
+typedef struct Exchange {
+    struct DLManagedTensor          plain, *new_plain;
+    struct DLManagedTensorVersioned versioned, *new_versioned;
+} Exchange;
 
 /* Valid arguments. The objects named new_... are results of calls. */
 typedef struct Fixture {
@@ -47,6 +55,8 @@ typedef struct Fixture {
     RpMatcher         *matcher, *new_matcher;
     RpNewFile         *new_file, *newer_file;
     RpCudaMemory      *new_memory;
+    RpExternalTensor  *external, *new_external;
+    Exchange           dl;
     FILE              *null;
     RpTokenList        list;
     RpUtf8Stream       utf8;
@@ -197,6 +207,13 @@ static void open_fixture(Fixture *x) {
                          &x->chat_reply));
     x->view   = rp_view_contiguous(RP_F32, x->ne, x->floats);
     x->cursor = x->value->data;
+    OK(rp_external_new(&(RpExternalMemory){.name = "x", .view = x->view}, &x->external));
+    x->dl.plain.tensor = (DlTensor){
+        .data = x->floats, .device = {.type = DL_CPU},
+             .ndim = 1, .dtype = { DL_FLOAT, 32, 1},
+             .shape = x->ne
+    };
+    x->dl.versioned = (struct DLManagedTensorVersioned){.major = 1, .tensor = x->dl.plain.tensor};
     memset(x->ones, 0xff, sizeof x->ones);
     open_graph(x);
 }
@@ -206,6 +223,7 @@ static void close_fixture(Fixture *x) {
     rp_executor_free(x->exec);
     rp_plan_free(x->plan);
     rp_graph_free(x->graph);
+    rp_external_free(x->external);
     rp_chat_reply_free(x->chat_reply);
     rp_sampler_free(x->sampler);
     rp_session_free(x->session);
@@ -248,7 +266,7 @@ static void run(const char *header) {
 
 /* clang-format off */
 #define HEADERS(X) \
-    X(chat) X(convert) X(cpu) X(device) X(embed) X(engine) X(executor) X(extend) X(file) X(gguf) X(grammar) X(graph) \
+    X(chat) X(convert) X(cpu) X(device) X(embed) X(engine) X(executor) X(extend) X(external) X(file) X(gguf) X(grammar) X(graph) \
     X(kernel) X(model) \
     X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) \
     X(version)

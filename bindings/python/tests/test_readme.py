@@ -20,6 +20,12 @@ def test_the_examples(capsys):
     assert np.allclose(known["p"], 1 / 3) and np.allclose(known["x"], 0.7310586)
 
 
+def test_the_example_of_external_memory(capsys):
+    block, = re.findall(r"```python\n(.*?)```", (SOURCE / "docs/extend.md").read_text(), re.S)
+    exec(block, {})
+    assert abs(float(capsys.readouterr().out) - 1.7615941) < 1e-6 # silu(2)
+
+
 def test_readme_of_the_project_has_the_same_first_lines():
     first = re.search(r"```python\n(.*?)```", (SOURCE / "bindings/python/README.md").read_text(), re.S)[1]
     assert first in (SOURCE / "README.md").read_text()

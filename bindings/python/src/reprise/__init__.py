@@ -17,6 +17,7 @@ from .engine import Engine, EngineEvent, EngineStats
 from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullError, CudaError, DtypeError, Error, ExecutionError,
                      FileError, FormatError, NotAvailableError, OutOfMemoryError, ShapeError, StateError, UnsupportedError)
 from .executor import Executor, ExecutorInfo, Launch, Plan, PlanMemory, States
+from .external import ExternalTensor, from_dlpack, from_pointer
 from .gguf import GgufFile, Tensor
 from .grammar import Grammar
 from .graph import Graph, Node, passes
@@ -35,11 +36,11 @@ __version__ = "0.1.0"
 __all__ = [
     "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DeviceOptions", "DrawOptions", "DtypeError", "DtypeInfo",
     "DumpOptions", "EmbedOptions", "Embedder", "Engine", "EngineEvent", "EngineOptions", "EngineStats", "Error", "Ranked", "ExecutionError", "GenerateOptions", "MemoryOptions", "SessionOptions", "TrainOptions",
-    "Executor", "ExecutorInfo", "FileError", "FormatError", "GgufFile", "Grammar", "Graph", "Launch", "Model", "ModelInfo", "Node",
+    "Executor", "ExecutorInfo", "ExternalTensor", "FileError", "FormatError", "GgufFile", "Grammar", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
     "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "TokenLogprob", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",
     "UnsupportedError", "architectures", "chat",
     "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
-    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "logprobs", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
+    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "from_dlpack", "from_pointer", "logprobs", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
     "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "train_init", "train_tokenizer", "types", "version",
 ]

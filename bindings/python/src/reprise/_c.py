@@ -637,6 +637,26 @@ class RpExpertLoadParams(ct.Structure): # 4 bytes
     _fields_ = [("experts", ct.c_int32)]
 
 
+class RpTensorView(ct.Structure): # 80 bytes
+    data: int | None
+    dtype: int
+    ne: Any
+    nb: Any
+    _fields_ = [("data", ct.c_void_p), ("dtype", ct.c_int32), ("ne", ct.c_int64 * 4), ("nb", ct.c_uint64 * 4)]
+
+
+class RpExternalMemory(ct.Structure): # 128 bytes
+    name: bytes | None
+    view: RpTensorView
+    device: bytes | None
+    release: Any
+    user: int | None
+    flags: int
+    bytes: int
+    _fields_ = [("name", ct.c_char_p), ("view", RpTensorView), ("bytes", ct.c_uint64), ("device", ct.c_char_p),
+            ("release", ct.CFUNCTYPE(None, ct.c_void_p)), ("user", ct.c_void_p), ("flags", ct.c_uint64)]
+
+
 class RpFillParams(ct.Structure): # 40 bytes
     ne: Any
     value: float
@@ -703,14 +723,6 @@ class RpGgufString(ct.Structure): # 16 bytes
     ptr: int | None
     len: int
     _fields_ = [("ptr", ct.c_void_p), ("len", ct.c_uint64)]
-
-
-class RpTensorView(ct.Structure): # 80 bytes
-    data: int | None
-    dtype: int
-    ne: Any
-    nb: Any
-    _fields_ = [("data", ct.c_void_p), ("dtype", ct.c_int32), ("ne", ct.c_int64 * 4), ("nb", ct.c_uint64 * 4)]
 
 
 class RpGgufTensor(ct.Structure): # 112 bytes
@@ -1463,8 +1475,19 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_executor_states_bind": ("status", ["pointer", "pointer"], "exec states"),
     "rp_executor_states_free": (None, ["pointer"], "states"),
     "rp_executor_states_new": ("status", ["pointer", "pointer"], "exec out"),
+    "rp_executor_tensor": ("status", ["pointer", "pointer", "pointer"], "exec node out"),
+    "rp_executor_tensor_bind": ("status", ["pointer", "pointer", "pointer"], "exec node t"),
     "rp_executor_verify": ("status", ["pointer", "pointer", "pointer"], "exec callback user"),
     "rp_executor_weights_bind": ("status", ["pointer", "pointer"], "exec plan"),
+    "rp_external_device": ("text", ["pointer"], "t"),
+    "rp_external_free": (None, ["pointer"], "t"),
+    "rp_external_from_dlpack": ("status", ["pointer", "text", "pointer"], "tensor name out"),
+    "rp_external_from_dlpack_versioned": ("status", ["pointer", "text", "pointer"], "tensor name out"),
+    "rp_external_new_sized": ("status", ["pointer", "u64", "pointer"], "memory memory_bytes out"),
+    "rp_external_read_only": ("bool", ["pointer"], "t"),
+    "rp_external_to_dlpack": ("status", ["pointer", "pointer"], "t out"),
+    "rp_external_to_dlpack_versioned": ("status", ["pointer", "pointer"], "t out"),
+    "rp_external_view": ("RpTensorView", ["pointer"], "t"),
     "rp_gelu": ("pointer", ["pointer", "pointer", "i32"], "g x kind"),
     "rp_generate_sized": ("status", ["pointer", "pointer", "pointer", "u64", "pointer", "u64", "pointer", "u64"], "s sampler prompt n_prompt options options_bytes result result_bytes"),
     "rp_get_rows": ("pointer", ["pointer", "pointer", "pointer"], "g w ids"),
@@ -1520,6 +1543,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_graph_state": ("pointer", ["pointer", "text", "i32", "pointer"], "g name dtype ne"),
     "rp_graph_verify": ("status", ["pointer"], "g"),
     "rp_graph_weight": ("pointer", ["pointer", "text", "pointer"], "g name view"),
+    "rp_graph_weight_external": ("pointer", ["pointer", "text", "pointer"], "g name t"),
     "rp_imatrix_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64", "text"], "m ids n options options_bytes path"),
     "rp_last_error": ("text", [], ""),
     "rp_logprobs": ("status", ["pointer", "i32", "i32", "pointer", "pointer", "i32"], "logits n_vocab token chosen top n_top"),
@@ -1562,6 +1586,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_new_file_temporary": ("text", ["pointer"], "file"),
     "rp_node_built": ("i32", ["pointer"], "node"),
     "rp_node_built_op": ("text", ["pointer"], "node"),
+    "rp_node_external": ("pointer", ["pointer"], "node"),
     "rp_node_is_output": ("bool", ["pointer"], "node"),
     "rp_node_layer": ("i32", ["pointer"], "node"),
     "rp_node_n_origins": ("i32", ["pointer"], "node"),

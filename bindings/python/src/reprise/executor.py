@@ -18,7 +18,8 @@ from ._callback import Progress, Stopped, field_type
 from ._handle import Borrowed, Handle, Owner
 from ._lib import CHECKS, choice, decoded, lib, params
 from ._options import Mode
-from .errors import ShapeError
+from .errors import ArgumentError, ShapeError
+from .external import ExternalTensor, array_of_external, from_dlpack
 from .graph import FORMATS, Graph, Node, printed
 from .profile import Profile
 
@@ -186,6 +187,7 @@ class Executor(Handle):
         if share is not None:
             self._owner.busy = share._owner.busy # executors that share count as one
         self._bound: list[Owner] = []
+        self._tensors: set[int] = set() # nodes that tensors are bound to
         weakref.finalize(self, unbind, self._bound, self._pointer)
 
     @property
@@ -210,6 +212,11 @@ class Executor(Handle):
         """The memory of an input (write it before a run), of an output or, on the CPU, of a state: no copy. An output holds its
         values until the next run."""
         found = self.node(node)
+        if self._tensors and (found.op == "input" or found.is_output): # an array of such memory keeps the tensor
+            tensor = self._tensor(found)
+            if tensor.device != "cpu":
+                raise KeyError(f"{found!r} is bound to memory on {tensor.device}")
+            return array_of_external(tensor)
         owner = self._hold()
         try:
             address = lib.rp_executor_data(self, found)
@@ -225,6 +232,8 @@ class Executor(Handle):
 
     def _fill(self, node: Node, value: Any) -> None:
         target = self[node]
+        if not target.flags.writeable:
+            raise ArgumentError(f"{node.name}: it is bound to memory that is read only")
         array = exact(value, target.dtype, node.name)
         if tuple(n for n in array.shape if n != 1) != tuple(n for n in target.shape if n != 1):
             raise ShapeError(f"{node.name}: must be an array of shape {target.shape}, not {array.shape}")
@@ -232,12 +241,44 @@ class Executor(Handle):
 
     def run(self, **inputs: Any) -> tuple[Array, ...]:
         """Copies the inputs that are given, runs every step once, and returns the outputs in the order of the graph: views of the
-        executor's memory, valid until the next run."""
+        executor's memory, valid until the next run. An output that is bound to memory of a GPU is an ExternalTensor."""
         with self._use():
             for name, value in inputs.items():
                 self._fill(self.node(name), value)
             lib.rp_executor_run(self)
-        return tuple(self[node] for node in self.graph.outputs)
+        return tuple(self._result(node) for node in self.graph.outputs)
+
+    def _result(self, node: Node) -> Any:
+        if node._pointer in self._tensors and self.info.device != "cpu":
+            return self._tensor(node)
+        return self[node]
+
+    def _tensor(self, node: Node) -> ExternalTensor:
+        out = ct.c_void_p()
+        owner = self._hold()
+        try:
+            lib.rp_executor_tensor(self, node, ct.byref(out))
+        finally:
+            owner.release()
+        return ExternalTensor(out.value or 0, lib.rp_external_free)
+
+    def tensor(self, node: Node | str) -> ExternalTensor:
+        """The memory of an input or output for other libraries: torch.from_dlpack(executor.tensor("y")). It holds the values of the
+        latest run, and is there as long as anybody uses it, also after the executor is closed."""
+        with self._use():
+            return self._tensor(self.node(node))
+
+    def bind(self, node: Node | str, value: Any) -> None:
+        """From now on an input or output lies in memory of others, without a copy: an ExternalTensor or any object with __dlpack__, of the
+        type and shape of the node and on the device of the executor. None: in memory of the executor again."""
+        found = self.node(node)
+        tensor = value if value is None or isinstance(value, ExternalTensor) else from_dlpack(value, found.name)
+        with self._use():
+            lib.rp_executor_tensor_bind(self, found, tensor)
+        if tensor is None:
+            self._tensors.discard(found._pointer)
+        else:
+            self._tensors.add(found._pointer)
 
     def get(self, node: Node | str) -> Array:
         """A copy of an input, an output or a state, from the memory of the device."""

@@ -24,6 +24,7 @@ from ._lib import choice, decoded, lib, libc, params
 from ._ops import Ops
 from ._options import DumpOptions, Note
 from .errors import ArgumentError, DtypeError, Error, NotAvailableError, OutOfMemoryError, ShapeError
+from .external import ExternalTensor, tensor_of_weight
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -114,6 +115,14 @@ class Node(Borrowed):
                 found[lib.rp_node_source_name(self, i) or str(i)] = Node(self._parent, source)
         return found
 
+    def tensor(self) -> ExternalTensor:
+        """The memory of a weight of f32, f16, bf16 or i32, without a copy: that which the weight was made from. Read only, unless the
+        weight was made from an ExternalTensor that is not."""
+        view = self.view
+        if not view.data:
+            raise ArgumentError(f"{self!r} is no weight: Executor.tensor has inputs and outputs")
+        return tensor_of_weight(self._parent, self._pointer, view, self.name)
+
     def named(self, name: str) -> Node:
         """Gives it a name; returns the node."""
         lib.rp_node_set_name(self, name)
@@ -173,7 +182,12 @@ class Graph(Handle, Ops):
 
     def weight(self, name: str, data: Any, dtype: DtypeLike | None = None, shape: Sequence[int] | int | None = None) -> Node:
         """A constant, without a copy if it is contiguous: an array of f32, f16 or i32 (or any object with __dlpack__), or with
-        `dtype` and `shape` the bytes of a block type (reprise.quantize)."""
+        `dtype` and `shape` the bytes of a block type (reprise.quantize). An ExternalTensor (reprise.from_dlpack) is never copied: it is
+        refused if its elements have another order."""
+        if isinstance(data, ExternalTensor):
+            if dtype is not None or shape is not None:
+                raise ArgumentError(f"{name}: an ExternalTensor has its own type and shape")
+            return self._node("rp_graph_weight_external", name, data)
         array = np.ascontiguousarray(as_array(data))
         number = dtype_number(array.dtype if dtype is None else dtype)
         plain = NUMPY.get(number)

@@ -677,6 +677,14 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGraphPattern, match_), 16, "RpGraphPattern.match");
     assert_eq!(offset!(RpGraphPattern, make), 24, "RpGraphPattern.make");
     assert_eq!(offset!(RpGraphPattern, params), 32, "RpGraphPattern.params");
+    assert_eq!((size_of::<RpExternalMemory>(), align_of::<RpExternalMemory>()), (128, 8), "RpExternalMemory");
+    assert_eq!(offset!(RpExternalMemory, name), 0, "RpExternalMemory.name");
+    assert_eq!(offset!(RpExternalMemory, view), 8, "RpExternalMemory.view");
+    assert_eq!(offset!(RpExternalMemory, bytes), 88, "RpExternalMemory.bytes");
+    assert_eq!(offset!(RpExternalMemory, device), 96, "RpExternalMemory.device");
+    assert_eq!(offset!(RpExternalMemory, release), 104, "RpExternalMemory.release");
+    assert_eq!(offset!(RpExternalMemory, user), 112, "RpExternalMemory.user");
+    assert_eq!(offset!(RpExternalMemory, flags), 120, "RpExternalMemory.flags");
     assert_eq!((size_of::<RpSourceLaunch>(), align_of::<RpSourceLaunch>()), (28, 4), "RpSourceLaunch");
     assert_eq!(offset!(RpSourceLaunch, grid), 0, "RpSourceLaunch.grid");
     assert_eq!(offset!(RpSourceLaunch, block), 12, "RpSourceLaunch.block");

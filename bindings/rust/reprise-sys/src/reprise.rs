@@ -1643,6 +1643,47 @@ extern "C" {
     pub fn rp_pattern_register_sized(pattern: *const RpGraphPattern, pattern_bytes: usize) -> RpStatus;
 }
 
+// ---- reprise/external.h ----
+#[repr(C)]
+pub struct DLManagedTensor {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct DLManagedTensorVersioned {
+    _opaque: [u8; 0],
+}
+#[repr(C)]
+pub struct RpExternalTensor {
+    _opaque: [u8; 0],
+}
+pub const RP_EXTERNAL_READ_ONLY: c_int = 1;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpExternalMemory {
+    pub name: *const c_char,
+    pub view: RpTensorView,
+    pub bytes: usize,
+    pub device: *const c_char,
+    pub release: Option<unsafe extern "C" fn(user: *mut c_void)>,
+    pub user: *mut c_void,
+    pub flags: u64,
+}
+extern "C" {
+    pub fn rp_external_new_sized(memory: *const RpExternalMemory, memory_bytes: usize, out: *mut *mut RpExternalTensor) -> RpStatus;
+    pub fn rp_external_from_dlpack(tensor: *mut DLManagedTensor, name: *const c_char, out: *mut *mut RpExternalTensor) -> RpStatus;
+    pub fn rp_external_from_dlpack_versioned(tensor: *mut DLManagedTensorVersioned, name: *const c_char, out: *mut *mut RpExternalTensor) -> RpStatus;
+    pub fn rp_external_free(t: *mut RpExternalTensor);
+    pub fn rp_external_view(t: *const RpExternalTensor) -> RpTensorView;
+    pub fn rp_external_device(t: *const RpExternalTensor) -> *const c_char;
+    pub fn rp_external_read_only(t: *const RpExternalTensor) -> bool;
+    pub fn rp_external_to_dlpack(t: *mut RpExternalTensor, out: *mut *mut DLManagedTensor) -> RpStatus;
+    pub fn rp_external_to_dlpack_versioned(t: *mut RpExternalTensor, out: *mut *mut DLManagedTensorVersioned) -> RpStatus;
+    pub fn rp_graph_weight_external(g: *mut ComputeGraph, name: *const c_char, t: *mut RpExternalTensor) -> *mut TensorNode;
+    pub fn rp_node_external(node: *const TensorNode) -> *mut RpExternalTensor;
+    pub fn rp_executor_tensor_bind(exec: *mut RpExecutor, node: *const TensorNode, t: *mut RpExternalTensor) -> RpStatus;
+    pub fn rp_executor_tensor(exec: *mut RpExecutor, node: *const TensorNode, out: *mut *mut RpExternalTensor) -> RpStatus;
+}
+
 // ---- reprise/file.h ----
 #[repr(C)]
 pub struct RpNewFile {

@@ -78,7 +78,7 @@ impl<'w> Graph<'w> {
 }
 
 impl<'w> Executor<'w> {
-    fn raw(&self) -> *mut sys::RpExecutor {
+    pub(crate) fn raw(&self) -> *mut sys::RpExecutor {
         self.raw.as_ptr()
     }
 

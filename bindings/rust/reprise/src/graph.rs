@@ -126,7 +126,7 @@ impl<'w> Graph<'w> {
         node.into().filter(|n| n.graph == self.id).map_or(null_mut(), |n| n.raw)
     }
 
-    fn leaf(
+    pub(crate) fn leaf(
         &mut self,
         name: &str,
         make: impl FnOnce(*mut sys::ComputeGraph, *const c_char) -> *mut sys::TensorNode,

@@ -54,6 +54,39 @@ fn states_keep_their_contents_and_weights_can_be_quantised() {
 }
 
 #[test]
+fn memory_of_the_caller_is_used_where_it_lies() {
+    let (mut w, mut x, mut y) = (vec![1.0f32, 0.0, 0.0, 2.0], vec![3.0f32, 4.0], vec![0.0f32; 2]);
+    let tensor = |name: &str, data: &mut Vec<f32>, ne, read_only| unsafe {
+        External::new(name, data.as_mut_ptr().cast(), Dtype::F32, ne, None, None, read_only)
+    };
+    let w_there = tensor("w", &mut w, [2, 2, 1, 1], false).unwrap();
+    let x_there = tensor("x", &mut x, [2, 1, 1, 1], true).unwrap();
+    let y_there = tensor("y", &mut y, [2, 1, 1, 1], false).unwrap();
+    let mut g = Graph::new().unwrap();
+    let xn = g.input("x", Dtype::F32, [2, 1, 1, 1]);
+    let wn = g.weight_external("w", &w_there);
+    let yn = g.mul_mat(wn, xn);
+    g.set_name(yn, "y");
+    let mut exec = g.compile(&[yn], &cpu()).unwrap();
+    exec.bind(xn, Some(&x_there)).unwrap();
+    exec.bind(yn, Some(&y_there)).unwrap();
+    exec.run().unwrap();
+    assert_eq!(y, [3.0, 8.0]);
+    w[0] = 10.0;
+    exec.run().unwrap();
+    assert_eq!(y, [30.0, 8.0]);
+    let error = exec.bind(yn, Some(&x_there)).unwrap_err();
+    assert!(error.text().contains("external tensor 'x' f32 [2] is for reading only"), "{}", error);
+    exec.bind(yn, None).unwrap();
+    x[0] = 1.0;
+    exec.run().unwrap();
+    assert_eq!(exec.read::<f32>(yn).unwrap(), [10.0, 8.0]);
+    assert_eq!(y, [30.0, 8.0]);
+    let error = tensor("q", &mut y, [0, 1, 1, 1], false).unwrap_err();
+    assert!(error.text().contains("external tensor 'q' f32 [0]: dimensions must be positive"), "{}", error);
+}
+
+#[test]
 fn a_weight_of_another_length_is_refused() {
     let mut g = Graph::new().unwrap();
     let x = g.input("x", Dtype::F32, [2, 1, 1, 1]);
