@@ -85,8 +85,8 @@ void manifest_program(Manifest *m);
 /* The model name of /proc/cpuinfo, which AArch64 lacks: "unknown CPU" there. */
 void manifest_cpu_name(char *out, size_t n);
 
-/* The present time as Manifest.begun. */
-void manifest_now(char out[32]);
+/* The time some seconds ago, as Manifest.begun. */
+void manifest_now(double ago_s, char out[32]);
 
 /* Fills in `run` from what runs: device, mode, threads and plan. The texts are those of *info. RP_E_NOMEM. */
 RP_NODISCARD RpStatus manifest_run(Manifest *m, const RpExecutorInfo *info, const ExecPlan *plan);

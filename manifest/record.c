@@ -53,10 +53,10 @@ void manifest_program(Manifest *m) {
     m->cpu           = cpu;
 }
 
-void manifest_now(char out[32]) {
+void manifest_now(double ago_s, char out[32]) {
     struct tm    tm;
-    const time_t now = time(NULL);
-    strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+    const time_t then = time(NULL) - (time_t)ago_s;
+    strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&then, &tm));
 }
 
 RpStatus manifest_run(Manifest *m, const RpExecutorInfo *info, const ExecPlan *plan) {

@@ -66,7 +66,8 @@ static json_t *biases(const RpSamplerParams *p) {
     json_t *out = json_array();
     for (size_t i = 0; i < p->n_logit_bias; i++) {
         const RpLogitBias *b = &p->logit_bias[i];
-        json_array_append_new(out, json_pack("[i, o]", b->token, isfinite(b->bias) ? json_real(b->bias) : json_null()));
+        json_array_append_new(
+            out, json_pack("[i, o]", b->token, isfinite(b->bias) ? json_real((double)b->bias) : json_null()));
     }
     return out;
 }

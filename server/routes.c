@@ -4,6 +4,7 @@
 #include "server/jobs/formats.h"
 #include "server/jobs/graph.h"
 #include "server/jobs/info.h"
+#include "server/jobs/manifests.h"
 #include "server/jobs/plain.h"
 #include "server/page/page.h"
 
@@ -96,6 +97,7 @@ static void answer_metrics(App *a, Conn *c) {
         metrics_sample(&out, gauges[i].name, NULL, NULL, gauges[i].value);
     }
     work_metrics(&a->work, &out);
+    manifests_metrics(a->work.manifests, &out);
     answer_text(c, "text/plain; version=0.0.4; charset=utf-8", &out);
 }
 

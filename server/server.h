@@ -6,6 +6,8 @@
 #include "reprise/engine.h"
 #include "reprise/status.h"
 
+#include "manifest/manifest.h"
+
 typedef struct ServerOptions {
     const char *host;          /* to listen on */
     int         port;          /* 0: any that is free */
@@ -24,6 +26,10 @@ typedef struct ServerOptions {
     int32_t         n_draft;                      /* as of RpRequest */
     RpEngineOptions engine;                       /* draft: of `model` alone */
     RpSamplerParams sampler;                      /* of requests that do not say it */
+    const char     *manifest_dir;                 /* or NULL: no manifests */
+    int32_t         manifest_keep;                /* files that stay in it, at least 1 */
+    bool            manifest_text;                /* with texts */
+    const Manifest *manifest; /* what they share: program, command, kv, passes; adapters and draft of `model` */
     /* Opens a model; called by threads of the server. */
     RpStatus (*open_model)(const char *path, RpModel **out, void *user);
     /* The server listens at this URL. False: it ends. */

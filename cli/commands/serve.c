@@ -4,32 +4,33 @@
 #include "cli/commands.h"
 #include "cli/default_model.h"
 #include "cli/guesses.h"
-#include "cli/sampler.h"
+#include "cli/repeat/recording.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct {
-    const char *host, *model, *alias, *models_dir, *keys, *log_file, *passes, *kv;
+    const char *host, *model, *alias, *models_dir, *keys, *log_file, *passes, *kv, *manifest_dir;
     TextList    hosts, origins;
     int32_t     port, parallel, ctx, threads, cache_tokens, step_tokens, step_ms, state_mb, memory_mb, body_mb, queue;
-    int32_t     per_minute, connections, read_s, drain_s, ping_s, tokens, budget;
-    bool        check, quiet;
+    int32_t     per_minute, connections, read_s, drain_s, ping_s, tokens, budget, manifest_keep;
+    bool        check, quiet, manifest_no_text;
     SamplerArgs sampler;
     DeviceArgs  device;
     GuessArgs   guesses;
-} args = {.host        = "127.0.0.1",
-          .port        = 8080,
-          .parallel    = 4,
-          .queue       = 64,
-          .body_mb     = 16,
-          .connections = 4096,
-          .read_s      = 60,
-          .drain_s     = 30,
-          .ping_s      = 15,
-          .step_ms     = 100,
-          .sampler     = SAMPLING_DEFAULTS,
-          .guesses     = {.n_draft = GUESSES_OF_A_DRAFT}};
+} args = {.host          = "127.0.0.1",
+          .port          = 8080,
+          .parallel      = 4,
+          .queue         = 64,
+          .body_mb       = 16,
+          .connections   = 4096,
+          .read_s        = 60,
+          .drain_s       = 30,
+          .ping_s        = 15,
+          .step_ms       = 100,
+          .manifest_keep = 1000,
+          .sampler       = SAMPLING_DEFAULTS,
+          .guesses       = {.n_draft = GUESSES_OF_A_DRAFT}};
 
 /* --lora is for the model of -m. */
 static RpStatus open_model(const char *path, RpModel **out, void *user) {
@@ -61,7 +62,7 @@ static RpStatus engine_options(RpEngineOptions *out) {
     return cli_kv_type(args.kv, &out->kv_type);
 }
 
-static RpStatus serve(RpLogitBias *bias, const RpModel *draft) {
+static RpStatus serve(RpLogitBias *bias, const RpModel *draft, Recording *recording) {
     ServerOptions o = {.host              = args.host,
                        .port              = args.port,
                        .model             = args.model,
@@ -84,8 +85,18 @@ static RpStatus serve(RpLogitBias *bias, const RpModel *draft) {
                        .max_tokens        = args.tokens,
                        .reasoning_budget  = args.budget,
                        .n_draft           = args.guesses.draft != NULL ? args.guesses.n_draft : args.guesses.lookup,
+                       .manifest_dir      = args.manifest_dir,
+                       .manifest_keep     = args.manifest_keep,
+                       .manifest_text     = !args.manifest_no_text,
                        .open_model        = open_model,
                        .listening         = say_url};
+    if (args.manifest_dir != NULL) {
+        RP_TRY(cli_recording_begin(recording, args.manifest_no_text, "serve", NULL, &args.device.adapters,
+                                   args.guesses.draft));
+        recording->m.kv     = args.kv != NULL ? args.kv : "f16";
+        recording->m.passes = args.passes;
+        o.manifest          = &recording->m;
+    }
     RP_TRY(engine_options(&o.engine));
     RP_TRY(cli_sampler_params(&args.sampler, bias, &o.sampler));
     o.engine.draft = draft;
@@ -100,7 +111,9 @@ static RpStatus serve_guessing(RpLogitBias *bias) {
     const DeviceArgs plain = {.no_mmap = args.device.no_mmap};
     RpModel         *draft = NULL;
     if (args.guesses.draft != NULL) RP_TRY(cli_open_model(args.guesses.draft, &plain, true, &draft));
-    const RpStatus st = serve(bias, draft);
+    Recording recording = {0};
+    RpStatus  st        = serve(bias, draft, &recording);
+    st                  = cli_recording_close(&recording, st);
     rp_model_free(draft);
     return st;
 }
@@ -172,6 +185,10 @@ static const Option options[] = {
     CLI_INT("drain-seconds", 0, args.drain_s, "S",
             "after SIGTERM, answers that are not complete in S seconds end with an error; default 30", 0, 86400),
     CLI_FILE(FILE_WRITTEN, "log-file", 0, args.log_file, "FILE", "append the log, JSON lines; default: standard error"),
+    CLI_TEXT("manifest-dir", 0, args.manifest_dir, "DIR",
+             "write a manifest of each reply into this folder, for `reprise repeat`"),
+    CLI_INT("manifest-keep", 0, args.manifest_keep, "N", "keep the newest N of them, default 1000", 1, 1 << 20),
+    CLI_FLAG("manifest-no-text", 0, args.manifest_no_text, "they have tokens as numbers only, and not the arguments"),
     CLI_FLAG("check", 0, args.check, "check options, keys and models, and exit"),
     OPTIONS_SAMPLING(args.sampler),
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "cpu; engines run there only"),

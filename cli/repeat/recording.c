@@ -20,19 +20,24 @@ static RpStatus add_loras(Recording *r, const TextList *adapters) {
     return RP_OK;
 }
 
-RpStatus cli_recording_open(Recording *r, const ManifestArgs *a, const char *command, const char *model,
-                            const TextList *adapters, const char *draft) {
+RpStatus cli_recording_begin(Recording *r, bool no_text, const char *command, const char *model,
+                             const TextList *adapters, const char *draft) {
     Manifest *m = &r->m;
-    if (a->path == NULL) return RP_OK;
-    RP_TRY(rp_new_file_open(a->path, &r->file));
     manifest_program(m);
-    manifest_now(r->begun);
+    manifest_now(0.0, r->begun);
     m->begun   = r->begun;
     m->command = command;
-    if (!a->no_text) m->arguments = cli_parsed_arguments(&m->n_arguments);
+    if (!no_text) m->arguments = cli_parsed_arguments(&m->n_arguments);
     RP_TRY(manifest_file(model, &m->model));
     RP_TRY(manifest_file(draft, &m->draft));
     return add_loras(r, adapters);
+}
+
+RpStatus cli_recording_open(Recording *r, const ManifestArgs *a, const char *command, const char *model,
+                            const TextList *adapters, const char *draft) {
+    if (a->path == NULL) return RP_OK;
+    RP_TRY(rp_new_file_open(a->path, &r->file));
+    return cli_recording_begin(r, a->no_text, command, model, adapters, draft);
 }
 
 static RpStatus set_sampler(Recording *r, const SamplerArgs *a) {

@@ -33,6 +33,10 @@ typedef struct Recording {
 RP_NODISCARD RpStatus cli_recording_open(Recording *r, const ManifestArgs *a, const char *command, const char *model,
                                          const TextList *adapters, const char *draft);
 
+/* The same without a file: the part of a manifest that does not depend on the run. `model` may be NULL. */
+RP_NODISCARD RpStatus cli_recording_begin(Recording *r, bool no_text, const char *command, const char *model,
+                                          const TextList *adapters, const char *draft);
+
 static inline bool cli_recording_is_on(const Recording *r) { return r->file != NULL; }
 
 /* What the recording has of the session and of the options of sampling. */

@@ -3,7 +3,7 @@
 
 #include "server/http/guard.h"
 #include "server/jobs/infill.h"
-#include "server/jobs/work.h"
+#include "server/jobs/record.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,9 @@ static RpStatus make_sampler(Job *j, Choice *c) {
     RpSamplerParams p = j->request.sampler;
     p.seed            = j->origin.seed + (uint64_t)c->index;
     p.tokenizer       = rp_model_tokenizer(j->model->model);
-    return rp_sampler_new(&p, rp_model_info(j->model->model)->n_vocab, &c->sampler);
+    RP_TRY(rp_sampler_new(&p, rp_model_info(j->model->model)->n_vocab, &c->sampler));
+    record_begin(c);
+    return RP_OK;
 }
 
 /* Calls of earlier replies, which engines have left for this thread. */

@@ -46,6 +46,7 @@ static void free_choices(Job *j) {
         rp_matcher_free(c->matcher);
         rp_sampler_free(c->sampler);
         bytes_free(&c->tail);
+        manifest_turn_free(&c->turn);
     }
     free(j->choices);
     j->choices   = NULL;

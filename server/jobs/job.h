@@ -12,6 +12,8 @@
 #include "server/api/api.h"
 #include "server/http/keys.h"
 
+#include "manifest/manifest.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -33,6 +35,7 @@ typedef struct Choice {
     bool         ended;    /* it was cancelled */
     bool         complete; /* with the one call that the request wants */
     double       latest_s; /* time of the latest token */
+    ManifestTurn turn;     /* its tokens, without their prompt */
 } Choice;
 
 typedef struct JobType {

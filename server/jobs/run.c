@@ -1,7 +1,7 @@
 /* run.c - jobs on an engine: each choice of a job is a request of the engine. */
 #include "server/http/conn.h"
 #include "server/http/guard.h"
-#include "server/jobs/work.h"
+#include "server/jobs/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,8 +134,12 @@ static const char *stop_of(const Choice *c) {
     return found;
 }
 
+static RpStopReason reason_of(const Choice *c, const RpEngineEvent *e, const RpChatResult *chat) {
+    return c->complete ? RP_STOP_END_TOKEN : c->reply != NULL ? chat->reason : e->reason;
+}
+
 static void end_choice(Job *j, Choice *c, const RpEngineEvent *e, const RpChatResult *chat) {
-    const RpStopReason reason = c->complete ? RP_STOP_END_TOKEN : c->reply != NULL ? chat->reason : e->reason;
+    const RpStopReason reason = reason_of(c, e, chat);
     const ApiEnd       end    = {.reason        = reason,
                                  .stop          = reason == RP_STOP_STRING ? stop_of(c) : NULL,
                                  .n_reasoning   = chat->n_reasoning,
@@ -214,6 +218,7 @@ static void take_event(Model *m, const RpEngineEvent *e) {
         }
         pthread_mutex_unlock(&j->lock);
     }
+    if (e->end && st == RP_OK) record_end(m, c, e, reason_of(c, e, &chat));
     if (e->end) release_choice(m, c);
 }
 

@@ -3,6 +3,7 @@
 
 #include "server/http/conn.h"
 #include "server/http/guard.h"
+#include "server/jobs/manifests.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -121,6 +122,8 @@ RpStatus work_open(Work *w, const ServerOptions *options, Log *log, Metrics *met
                                .n_logprobs       = -1,
                                .reasoning_budget = options->reasoning_budget};
     RP_TRY(work_find_models(w, options));
+    if (options->manifest_dir != NULL)
+        RP_TRY(manifests_open(options->manifest_dir, options->manifest_keep, log, &w->manifests));
     RP_TRY(lane_start(&w->prepare));
     RP_TRY(lane_start(&w->slow));
     return options->model != NULL ? work_load_first(w) : RP_OK;
@@ -131,6 +134,7 @@ void work_close(Work *w) {
     lane_stop(&w->prepare);
     lane_stop(&w->slow);
     for (Job *j = work_pop_ready(w); j != NULL; j = work_pop_ready(w)) job_release(j);
+    manifests_free(w->manifests);
     if (w->wake_fd >= 0) close(w->wake_fd);
     work_free_models(w);
 }

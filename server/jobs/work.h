@@ -32,7 +32,9 @@ typedef struct WrittenCall {
     char                id[64], text[]; /* n bytes */
 } WrittenCall;
 
-typedef struct ModelInfo ModelInfo; /* info.c */
+typedef struct ModelInfo     ModelInfo;     /* info.c */
+typedef struct ModelManifest ModelManifest; /* record.c */
+typedef struct Manifests     Manifests;
 
 struct Model {
     Work *work;
@@ -63,6 +65,7 @@ struct Model {
     RpGrammarVocab *vocab; /* or NULL */
     RpEngine       *engine;
     RpEmbedder     *embedder; /* one of the two is not NULL */
+    ModelManifest  *manifest; /* or NULL */
     int32_t         n_ctx;
     time_t          created;
     /* Of the worker alone: */
@@ -75,6 +78,7 @@ struct Work {
     const ServerOptions *options;
     Log                 *log;
     Metrics             *metrics;
+    Manifests           *manifests; /* or NULL */
     ApiRequest           defaults;
     char                 fingerprint[32];
     pthread_mutex_t      lock;

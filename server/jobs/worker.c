@@ -2,6 +2,7 @@
 #include "server/http/conn.h"
 #include "server/http/guard.h"
 #include "server/jobs/info.h"
+#include "server/jobs/record.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static RpStatus load(Model *m) {
     m->calls_tools = m->chat != NULL && format.calls != NULL && strcmp(format.calls, "none") != 0;
     RP_TRY(rp_tool_call_log_new(0, &m->log));
     RP_TRY(rp_grammar_vocab_new(tk, &m->vocab));
-    return open_engine(m);
+    RP_TRY(open_engine(m));
+    return record_model(m);
 }
 
 static void unload(Model *m) {
@@ -64,6 +66,7 @@ static void unload(Model *m) {
         free(m->calls);
         m->calls = next;
     }
+    record_free(m);
     rp_tool_call_log_free(m->log);
     m->log = NULL;
     rp_engine_free(m->engine);
