@@ -2,8 +2,18 @@
 #include "cli/guesses.h"
 #include "cli/report.h"
 
+#include <string.h>
+
 const char *cli_guesses_wrong(const GuessArgs *a) {
     return a->lookup > 0 && a->draft != NULL ? "--lookup and --draft exclude each other" : NULL;
+}
+
+bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *d) {
+    const char *device = d->name != NULL ? d->name : rp_option(RP_OPT_DEVICE);
+    int         n;
+    if (!rp_model_info(m)->mtp || a->no_mtp || d->mode != NULL || d->require_cuda || d->require_graph) return false;
+    if (strcmp(device, "cpu") == 0) return true;
+    return strcmp(device, "auto") == 0 && (rp_cuda_probe(&n) != RP_OK || n == 0);
 }
 
 RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet, RpEngineOptions *o,
@@ -16,6 +26,7 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     o->device = d->name;
     o->repack = d->repack;
     o->draft  = *draft;
+    o->n_mtp  = cli_n_mtp(a);
     return rp_engine_open(m, o, engine);
 }
 

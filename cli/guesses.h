@@ -1,5 +1,5 @@
-/* guesses.h - replies whose next tokens are guessed, by prompt lookup or a draft model. The text is the same as without
- * guesses. */
+/* guesses.h - replies whose next tokens are guessed, by prompt lookup, a draft model or the layer of the model that
+ * predicts further tokens (MTP). The text is the same as without guesses. */
 #ifndef CLI_GUESSES_H
 #define CLI_GUESSES_H
 
@@ -8,6 +8,7 @@
 typedef struct GuessArgs {
     int32_t     lookup, n_draft; /* tokens of a step, at most */
     const char *draft;           /* a file, or NULL */
+    bool        no_mtp;
 } GuessArgs;
 
 enum { GUESSES_OF_A_DRAFT = 4 };
@@ -18,12 +19,20 @@ enum { GUESSES_OF_A_DRAFT = 4 };
             0, 15),                                                                                                    \
         CLI_FILE(FILE_READ, "draft", 0, (v).draft, "FILE",                                                             \
                  "a smaller model of the same vocabulary guesses ahead; the reply stays the same, on the CPU"),        \
-        CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft, 1 to 15; default 4", 1, 15)
+        CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft or MTP, 1 to 15; default 4", 1, 15),          \
+        CLI_FLAG("no-mtp", 0, (v).no_mtp,                                                                              \
+                 "do not guess by the model's own layer that predicts further tokens (MTP), if it has one")
 
 /* Options that exclude each other; NULL: none. */
 const char *cli_guesses_wrong(const GuessArgs *a);
 
 static inline bool cli_guesses_wanted(const GuessArgs *a) { return a->lookup > 0 || a->draft != NULL; }
+
+/* RpEngineOptions.n_mtp */
+static inline int32_t cli_n_mtp(const GuessArgs *a) { return a->no_mtp || a->lookup > 0 ? -1 : a->n_draft; }
+
+/* The model guesses by itself, and its replies run on the CPU. */
+bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *d);
 
 typedef struct GuessResult {
     RpGenerateResult reply;

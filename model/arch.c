@@ -48,7 +48,7 @@ static TensorNode *attention(Builder *b, TensorNode *x, const LayerWeights *l) {
 }
 
 /* x [n_embd, t] -> [n_embd, t], as in the diagram. */
-static TensorNode *layer(Builder *b, TensorNode *x) {
+TensorNode *rp_arch_layer(Builder *b, TensorNode *x) {
     static const char *const attn_names[] = {"post_attn_norm", "attn_scaled", "attn_residual"};
     static const char *const ffn_names[]  = {"post_ffn_norm", "ffn_scaled", "residual"};
     const LayerWeights      *l            = &b->m->layers[b->layer];
@@ -115,9 +115,12 @@ static TensorNode *slots_of(Builder *b, const RpModelGraphOptions *o) {
     return o->draws ? rp_graph_state(b->g, "slots", RP_I32, ne) : rp_graph_input(b->g, "slots", RP_I32, ne);
 }
 
+static TensorNode *last_norm(Builder *b, TensorNode *x, const char *name) {
+    return b->m->config.arch->norm_of_sum ? x : rp_arch_norm(b, x, b->m->output_norm, name);
+}
+
 static ArchOutput output_of(Builder *b, TensorNode *x, TensorNode *embd) {
     const RpModel *m = b->m;
-    if (!m->config.arch->norm_of_sum) x = rp_arch_norm(b, x, m->output_norm, "output_norm");
     return (ArchOutput){
         .w = m->output == m->token_embd ? embd : rp_arch_weight(b, m->output), .x = x, .scale = m->config.logit_scale};
 }
@@ -152,13 +155,17 @@ static TensorNode *temperature_of(Builder *b) {
                              "temperature");
 }
 
+void rp_arch_begin_layers(Builder *b) {
+    b->rope_factors = rp_arch_constant(b, rope_factors_of(b));
+    b->temperature  = temperature_of(b);
+    if (b->m->config.attn_cap != 0.0f) b->attn_cap = rp_arch_cap(b, &b->m->config.attn_cap, "attn_cap");
+}
+
 /* From the tokens to the last product, for those that `rows` names; NULL: all. */
 static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     const RpModel *m    = b->m;
     TensorNode    *embd = rp_arch_weight(b, m->token_embd);
-    b->rope_factors     = rp_arch_constant(b, rope_factors_of(b));
-    b->temperature      = temperature_of(b);
-    if (m->config.attn_cap != 0.0f) b->attn_cap = rp_arch_cap(b, &m->config.attn_cap, "attn_cap");
+    rp_arch_begin_layers(b);
 
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = rp_arch_encoder_embd(b, scaled(b, x, m->config.embd_scale, "embedding_scaled"));
@@ -166,12 +173,14 @@ static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
         rp_graph_set_layer(b->g, b->layer);
         b->kind = rp_config_layer(&m->config, b->layer);
-        x       = rp_arch_add_embd(b, layer(b, x), &m->layers[b->layer]);
+        x       = rp_arch_add_embd(b, rp_arch_layer(b, x), &m->layers[b->layer]);
     }
     b->layer = -1;
     rp_graph_set_layer(b->g, -1);
+    if (b->hidden) x = b->outputs[b->n_outputs++] = last_norm(b, x, "hidden");
     /* only these rows need the output matrix, the largest of the model */
     if (rows != NULL) x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
+    if (!b->hidden) x = last_norm(b, x, "output_norm");
     return output_of(b, x, embd);
 }
 
@@ -182,6 +191,7 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     const int64_t  n_out  = o->n_out > 0 ? o->n_out : 1;
     TensorNode    *tokens = tokens_of(b, o);
     TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
+    if (o->mtp) return rp_arch_mtp(b, tokens, rows);
     if (rp_config_state_bytes(&m->config) > 0) b->slots = slots_of(b, o);
     if (m->config.bidirectional) rp_arch_encoder_inputs(b);
     if (b->slots != NULL && o->n_seq > 0)
@@ -240,6 +250,10 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
     if (c->bidirectional && (!o->embeddings || o->draws || o->n_seq != 0))
         return rp_fail(RP_E_UNSUPPORTED, "%s attends to later positions: it has embeddings of texts, and no next token",
                        c->arch->name);
+    if ((o->mtp || o->hidden) && (o->draws || o->embeddings || (o->mtp && o->hidden)))
+        return rp_fail(RP_E_ARG, "a graph with `mtp` or `hidden` has neither the other nor `draws` and `embeddings`");
+    if (o->mtp && o->n_tok > MTP_MAX_TOKENS)
+        return rp_fail(RP_E_ARG, "a graph of %d tokens with `mtp`: must be at most %d", o->n_tok, MTP_MAX_TOKENS);
     if (o->draws && o->embeddings) return rp_fail(RP_E_ARG, "a graph that samples has no embeddings");
     if (!attends(c)) /* its graph would not depend on `pos` */
         return rp_fail(RP_E_UNSUPPORTED, "%s: no layer has attention", c->arch->name);
@@ -277,6 +291,9 @@ static RpStatus finish(Builder *b, TensorNode *logits) {
 
 RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProducts *products, ComputeGraph **out) {
     RP_TRY(check_options(&m->config, o));
+    if (o->mtp && m->mtp.eh_proj == NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: the model has no layer that predicts further tokens",
+                       rp_gguf_path(m->file));
     ComputeGraph *g = rp_graph_new();
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
     Builder b = {.m          = m,
@@ -288,11 +305,12 @@ RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProdu
                  .n_states   = o->n_states > 0 ? o->n_states : 1,
                  .kv_type    = kv_type_of(o),
                  .layer      = -1,
+                 .hidden     = o->hidden,
                  .expert_ids = o->expert_ids,
                  .products   = products};
-    b.outputs = calloc((size_t)m->config.n_layer + 1 + (products != NULL ? 2 * (size_t)products->room : 0),
+    b.outputs = calloc((size_t)m->config.n_layer + 3 + (products != NULL ? 2 * (size_t)products->room : 0),
                        sizeof(TensorNode *));
-    b.caches  = calloc(2 * (size_t)m->config.n_layer, sizeof(TensorNode *));
+    b.caches  = calloc(2 * (size_t)m->config.n_layer + 2, sizeof(TensorNode *));
     if (b.outputs == NULL || b.caches == NULL) {
         free(b.outputs);
         free(b.caches);

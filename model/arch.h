@@ -53,15 +53,16 @@ typedef struct Builder {
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
     TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
     TensorNode    *layer_embd;                /* of all layers [n_embd_layer * n_layer, n_tok]; NULL: none */
-    TensorNode   **caches;                    /* [2 * n_layer] keys and values of each layer, as heads */
+    TensorNode   **caches;                    /* [2 * n_layer + 2] keys and values of each layer, as heads */
     TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
+    bool           hidden;                    /* the hidden states of all tokens are an output */
     bool           expert_ids;                /* the ids of the chosen experts are outputs */
     int32_t        n_tok, n_ctx, n_states;
     int32_t        block, n_rows; /* positions of a block, 0: no blocks; positions of the cache */
     RpDtype        kv_type;
     int            layer;   /* for names; -1: outside of the layers */
     LayerKind      kind;    /* of that layer */
-    TensorNode   **outputs; /* room for the ids of each layer and the logits */
+    TensorNode   **outputs; /* room for the ids of each layer, hidden states and the logits */
     int            n_outputs;
     ArchTraining  *training; /* NULL: a graph that decodes */
     ArchProducts  *products; /* NULL: they are not asked for */
@@ -76,6 +77,17 @@ typedef struct ArchOutput {
 /* The graph of n_tok tokens up to its last product, with the inputs "tokens" and "pos", if a layer rotates;
  * b->training is filled in. */
 ArchOutput rp_arch_training(Builder *b);
+
+/* What all layers read: the factors of RoPE, the temperature and the cap of attention. */
+void rp_arch_begin_layers(Builder *b);
+
+/* Layer b->layer of kind b->kind: x [n_embd, t] -> [n_embd, t]. */
+TensorNode *rp_arch_layer(Builder *b, TensorNode *x);
+
+/* The graph of the layer that predicts further tokens up to its logits; `rows` names those that have some. */
+TensorNode *rp_arch_mtp(Builder *b, TensorNode *tokens, TensorNode *rows);
+
+enum { MTP_MAX_TOKENS = 1024 };
 
 /* The logits [n_vocab, n_tok]. */
 TensorNode *rp_arch_logits(Builder *b, const ArchOutput *of);

@@ -384,6 +384,13 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     return RP_OK;
 }
 
+bool rp_config_may_have_mtp(const ModelConfig *c) {
+    const LayerPattern *p = &c->layers;
+    return c->n_layer_next > 0 && (p->attention.kind == ATTENTION_FULL || p->attention.nth == ATTENTION_FULL) &&
+           c->window == 0 && c->heads_kv == NULL && c->ff_lengths == NULL && !c->bidirectional && !c->arch->one_half &&
+           !c->arch->parallel_ssm && !c->arch->layer_embd && !c->arch->norm_of_sum;
+}
+
 /* The layer is an n-th one: (layer + 1) % n == 0. */
 static bool is_nth(int layer, int32_t n) { return n > 0 && (layer + 1) % n == 0; }
 
@@ -398,10 +405,11 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
                   .attention = is_other(p, layer) ? p->attention.nth : p->attention.kind,
                   .position  = is_nth(layer, p->position.n) ? p->position.nth : p->position.kind,
     };
-    if (c->window_layers != NULL)
+    if (c->window_layers != NULL && layer < c->n_layer)
         k.attention = rp_gguf_number_at(c->window_layers, (uint64_t)layer) != 0.0 ? ATTENTION_WINDOW : ATTENTION_FULL;
-    if (c->delta_layers != NULL)
+    if (c->delta_layers != NULL && layer < c->n_layer)
         k.attention = rp_gguf_number_at(c->delta_layers, (uint64_t)layer) != 0.0 ? ATTENTION_DELTA : ATTENTION_FULL;
+    if (layer >= c->n_layer) k.attention = ATTENTION_FULL; /* predicts further tokens */
     k.n_head_kv = c->heads_kv != NULL ? (int32_t)rp_gguf_number_at(c->heads_kv, (uint64_t)layer) : c->n_head_kv;
     if (k.n_head_kv == 0) k.attention = p->attention.without_heads;
     if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;
@@ -413,7 +421,8 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     k.kv_layer        = layer;
     if (c->arch->one_half && k.n_ff > 0) k.attention = ATTENTION_NONE;
     if (c->arch->one_half && k.n_ff == 0) k.feed_forward = FEED_FORWARD_NONE;
-    if (c->n_layer_kv > 1 && layer >= c->n_layer_kv) k.kv_layer = c->n_layer_kv - (window ? 2 : 1);
+    if (c->n_layer_kv > 1 && layer >= c->n_layer_kv && layer < c->n_layer)
+        k.kv_layer = c->n_layer_kv - (window ? 2 : 1);
     k.rope         = window ? c->rope_window : c->rope;
     k.rope.mode    = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;
     k.rope_factors = !(window && c->arch->window_rope);

@@ -57,7 +57,7 @@ typedef struct ModelConfig {
     int32_t            head_dim_window;       /* of layers with a window */
     int32_t            n_layer_kv;            /* layers from this one on read caches of layers before */
     int32_t            n_embd_layer;          /* length of the embeddings that layers add; 0: none */
-    int32_t            n_layer_next;    /* layers behind those that predict further tokens (MTP): kept, but not run */
+    int32_t            n_layer_next;    /* layers behind those that predict further tokens (MTP): the first may guess */
     bool               bidirectional;   /* tokens attend to later positions too: texts have embeddings, no next token */
     int32_t            pooling;         /* RpPooling that the file names; 0: none */
     int32_t            pooling_of_rank; /* of a model with RP_POOLING_RANK: the same, of what its head reads */
@@ -88,8 +88,12 @@ typedef struct LayerKind {
     bool            rope_factors; /* frequencies are divided by the file's rope_freqs, where it has them */
 } LayerKind;
 
-/* Layer `layer` of c, 0 <= layer < n_layer. */
+/* Layer `layer` of c, 0 <= layer < n_layer, or n_layer with rp_config_may_have_mtp. */
 LayerKind rp_config_layer(const ModelConfig *c, int layer);
+
+/* The layer behind the last one can predict further tokens (MTP): it has full attention, which does not depend on
+ * arrays of the file. It is layer n_layer of rp_config_layer. */
+bool rp_config_may_have_mtp(const ModelConfig *c);
 
 /* RP_E_UNSUPPORTED for an architecture that is not in the table, RP_E_FORMAT for a missing or impossible
  * value. The error names file, key and value. */

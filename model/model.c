@@ -127,6 +127,7 @@ static void fill_info(RpModel *m) {
                           .n_expert_used = c->experts.n_used,
                           .n_ctx_train   = c->n_ctx_train,
                           .bidirectional = c->bidirectional,
+                          .mtp           = m->mtp.eh_proj != NULL,
                           .pooling       = c->pooling,
                           .n_label       = m->embed.cls_out != NULL ? c->n_labels : 0};
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
@@ -181,7 +182,7 @@ static RpStatus open_file(RpGgufFile *file, RpModel **out) {
     m->file     = file;
     RpStatus st = rp_config_read(file, &m->config);
     if (st == RP_OK) {
-        m->layers = calloc((size_t)m->config.n_layer, sizeof *m->layers);
+        m->layers = calloc((size_t)m->config.n_layer + 1, sizeof *m->layers);
         if (m->layers == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for %d layers", m->config.n_layer);
     }
     if (st == RP_OK) st = rp_model_find_weights(m);

@@ -40,6 +40,13 @@ typedef struct EmbedWeights {
     const RpGgufTensor *dense_2, *dense_2_bias, *dense_3; /* of a pooled embedding, one after the other */
 } EmbedWeights;
 
+/* The layer that predicts further tokens (MTP), beside its LayerWeights; all NULL: the file has none that is used. */
+typedef struct MtpWeights {
+    const RpGgufTensor *eh_proj;                    /* [2 * n_embd, n_embd], of the two norms, one behind the other: */
+    const RpGgufTensor *embd_norm, *hidden_norm;    /* of the embedding of the next token, of the hidden state */
+    const RpGgufTensor *token_embd, *norm, *output; /* its own, or those of the model */
+} MtpWeights;
+
 /* Rows of a tensor of the file that joins several, as a tensor of its own. */
 typedef struct WeightPart {
     RpGgufTensor tensor;
@@ -60,7 +67,8 @@ struct RpModel {
     const RpGgufTensor *layer_embd, *layer_proj, *layer_norm; /* embeddings of all layers; NULL: they have none */
     const RpGgufTensor *rope_long, *rope_short; /* factors for contexts longer than rope.n_ctx_orig, and for others */
     EmbedWeights        embed;
-    LayerWeights       *layers; /* [n_layer] */
+    MtpWeights          mtp;
+    LayerWeights       *layers; /* [n_layer + 1], the last for mtp */
     WeightPart         *parts;  /* [n_parts], owned; borrows the data of the file, but for copies */
     int                 n_parts;
     RpGgufFile        **adapters; /* owned */
@@ -75,6 +83,9 @@ typedef RpStatus      WeightVisitor(const char *name, const int64_t ne[RP_MAX_DI
 RP_NODISCARD RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases,
                                             WeightVisitor *visit, void *user);
 
+/* The same of MtpWeights alone, as far as they are not those of the model (mtp/weights_mtp.c). */
+RP_NODISCARD RpStatus rp_model_list_mtp_weights(const ModelConfig *c, WeightVisitor *visit, void *user);
+
 /* Finds a tensor and checks type and shape; the error names both shapes. ne1 = -1: any number of rows. A vector must be
  * f32. *out is NULL for an absent optional tensor. */
 RP_NODISCARD RpStatus rp_model_find_tensor(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2,
@@ -87,6 +98,10 @@ RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
 /* Finds those of m->embed, as rp_model_find_weights. */
 RP_NODISCARD RpStatus rp_model_find_embed_weights(RpModel *m);
 
+/* Finds those of m->mtp, as rp_model_find_weights; they are all NULL if the file has no blk.N.nextn.eh_proj.weight or a
+ * layer N that is not run. After the embedding, norm and output matrix of the model (mtp/weights_mtp.c). */
+RP_NODISCARD RpStatus rp_model_find_mtp_weights(RpModel *m);
+
 /* Makes k_b and v_b of kv_b, if the layer has it (weights/latent.c). */
 RP_NODISCARD RpStatus rp_model_split_latent(RpModel *m, LayerWeights *l);
 
@@ -96,7 +111,7 @@ void rp_model_free_parts(RpModel *m);
 /* The graph reads t as a whole: not the rows of a part each, and not the layers that predict further tokens. */
 bool rp_model_reads(const RpModel *m, const RpGgufTensor *t);
 
-/* A tensor of the layers that predict further tokens, which are not run. */
+/* A tensor of the layers that predict further tokens, which no step of the model itself runs. */
 bool rp_model_is_of_next_layers(const RpModel *m, const RpGgufTensor *t);
 
 /* The number that products with w, or a part of it, are multiplied by; 1 without a tensor of it (arch_adapter.c). */

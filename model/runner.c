@@ -89,6 +89,8 @@ RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *op
     r->seq      = data_of(r, "seq");
     r->table    = data_of(r, "table");
     r->logits   = data_of(r, "logits");
+    r->hidden   = data_of(r, "hidden");
+    if (r->o.mtp) r->next_hidden = data_of(r, "next_hidden");
     return RP_OK;
 }
 

@@ -19,6 +19,7 @@ typedef struct Runner {
     int32_t            *slots, *starts;          /* inputs; NULL without recurrent states; starts: with n_seq */
     int32_t            *kv_rows, *seq, *table;   /* inputs of a graph with n_seq, else NULL */
     float              *logits;                  /* [n_out][n_vocab] */
+    float              *hidden, *next_hidden;    /* as in RpModelGraphOptions, or NULL */
     const int32_t     **experts;                 /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
     const TensorNode   *step, *extra; /* the step state of a graph that samples and its RpSampleExtra, or NULL */
 } Runner;

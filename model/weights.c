@@ -452,9 +452,11 @@ RpStatus rp_model_find_weights(RpModel *m) {
         RP_TRY(find(m, "per_layer_proj_norm.weight", c->n_embd_layer, 1, false, &m->layer_norm));
     }
     rp_model_free_parts(m);
-    m->parts = calloc((size_t)c->n_layer * PARTS_OF_LAYER, sizeof *m->parts);
+    RP_TRY(rp_model_find_mtp_weights(m));
+    const int n_layer = c->n_layer + (m->mtp.eh_proj != NULL);
+    m->parts          = calloc((size_t)n_layer * PARTS_OF_LAYER, sizeof *m->parts);
     if (m->parts == NULL) return rp_fail(RP_E_NOMEM, "out of memory for parts of weights");
-    for (int layer = 0; layer < c->n_layer; layer++) RP_TRY(find_layer(m, layer));
+    for (int layer = 0; layer < n_layer; layer++) RP_TRY(find_layer(m, layer));
     return RP_OK;
 }
 
@@ -465,7 +467,8 @@ static RpStatus visit3(WeightVisitor *visit, void *user, const char *name, int64
 RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases, WeightVisitor *visit,
                                void *user) {
     RP_TRY(visit3(visit, user, "token_embd.weight", c->n_embd, n_vocab, 1));
-    for (int layer = 0; layer < c->n_layer; layer++)
+    const int n_layer = c->n_layer + rp_config_may_have_mtp(c);
+    for (int layer = 0; layer < n_layer; layer++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const WeightRow *r = &rows[i];
             const LayerKind  k = rp_config_layer(c, layer);
@@ -476,6 +479,7 @@ RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied,
             RP_TRY(
                 visit3(visit, user, name, length(c, &k, r->ne[0]), length(c, &k, r->ne[1]), length(c, &k, r->ne[2])));
         }
+    if (n_layer > c->n_layer) RP_TRY(rp_model_list_mtp_weights(c, visit, user));
     RP_TRY(visit3(visit, user, output_norm_name(c), c->n_embd, 1, 1));
     return tied ? RP_OK : visit3(visit, user, "output.weight", c->n_embd, n_vocab, 1);
 }

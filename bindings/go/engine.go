@@ -27,6 +27,7 @@ type EngineOptions struct {
 	StateBytes  uint64  // of recurrent states of prefixes; 0: 256 MiB
 	Repack      string  // the weights to a faster layout: "on", "off" or "auto"; "": REPRISE_REPACK
 	Draft       *Model  // or nil: a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
+	MTP         int32   // tokens that the model's own layer for multi-token prediction guesses at most; 0: 3; -1: it does not guess
 }
 
 // EngineMemory is what an engine would allocate, in bytes.
@@ -99,7 +100,7 @@ func (o EngineOptions) with(f func(c *C.RpEngineOptions) error) error {
 		n_ctx: C.int32_t(o.Context), n_seq: C.int32_t(o.Requests), cache_tokens: C.int32_t(o.CacheTokens),
 		block: C.int32_t(o.Block), step_tokens: C.int32_t(o.StepTokens), step_ms: C.double(o.StepMs),
 		n_threads: C.int(o.Threads), passes: passes, kv_type: C.RpDtype(o.KVType), device: device,
-		state_bytes: C.size_t(o.StateBytes), repack: repack,
+		state_bytes: C.size_t(o.StateBytes), repack: repack, n_mtp: C.int32_t(o.MTP),
 	}
 	if o.Draft != nil {
 		c.draft = o.Draft.raw

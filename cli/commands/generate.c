@@ -157,7 +157,9 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    if (cli_guesses_wanted(&args.guesses)) {
+    const bool by_mtp =
+        !is_request() && !args.json && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
+    if (cli_guesses_wanted(&args.guesses) || by_mtp) {
         RpEngineOptions e = {.n_ctx     = args.ctx,
                              .n_threads = args.threads,
                              .passes    = args.passes,
@@ -274,8 +276,7 @@ static RpGenerateOptions options_of(Run *r) {
 
 /* The same with guesses. */
 static RpStatus generate_guessing(Run *r) {
-    GuessResult result;
-    RP_TRY(open_all(r));
+    GuessResult             result;
     const RpGenerateOptions o      = options_of(r);
     const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
@@ -291,8 +292,8 @@ static RpStatus generate_guessing(Run *r) {
 
 /* Opens everything, generates and reports. The caller closes, also after a failure. */
 static RpStatus generate(Run *r, RpGenerateResult *result) {
-    if (cli_guesses_wanted(&args.guesses)) return generate_guessing(r);
     RP_TRY(open_all(r));
+    if (r->engine != NULL) return generate_guessing(r);
     const RpGenerateOptions o      = options_of(r);
     const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);

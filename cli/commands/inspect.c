@@ -212,11 +212,11 @@ static void print_model(const char *path) {
         printf(",\"model\":{\"arch\":\"%s\",\"n_vocab\":%d,\"n_embd\":%d,\"n_layer\":%d,\"n_head\":%d,\"n_"
                "head_kv\":%d,"
                "\"head_dim\":%d,\"n_ff\":%d,\"n_ctx_train\":%d,\"window\":%d,\"n_layer_local\":%d,"
-               "\"n_expert\":%d,\"n_expert_used\":%d,\"n_layer_recurrent\":%d,\"n_layer_nextn\":%d,"
+               "\"n_expert\":%d,\"n_expert_used\":%d,\"n_layer_recurrent\":%d,\"n_layer_nextn\":%d,\"mtp\":%s,"
                "\"params_active\":%" PRId64 ",\"decode_weight_bytes\":%zu}",
                o->arch, o->n_vocab, o->n_embd, o->n_layer, o->n_head, o->n_head_kv, o->head_dim, o->n_ff,
                o->n_ctx_train, o->window, o->n_layer_local, o->n_expert, o->n_expert_used, o->n_layer_recurrent,
-               o->n_layer_nextn, o->n_params_active, o->decode_weight_bytes);
+               o->n_layer_nextn, o->mtp ? "true" : "false", o->n_params_active, o->decode_weight_bytes);
     else {
         printf("%s: %d layers of width %d, %d heads of %d (%d KV heads), feed-forward %d, vocabulary %d, "
                "context %d\n",
@@ -227,8 +227,9 @@ static void print_model(const char *path) {
         if (o->n_layer_recurrent > 0)
             printf("recurrent state: %d of %d layers have one\n", o->n_layer_recurrent, o->n_layer);
         if (o->n_layer_nextn > 0)
-            printf("not used yet: %d further layer%s to predict further tokens (nextn)\n", o->n_layer_nextn,
-                   o->n_layer_nextn > 1 ? "s" : "");
+            printf(
+                "multi-token prediction: %d further layer%s, %s\n", o->n_layer_nextn, o->n_layer_nextn > 1 ? "s" : "",
+                o->mtp ? "the first guesses tokens ahead (MTP)" : "not used: without its tensors, or of another kind");
         if (o->n_expert > 0) printf("experts: %d of %d per token\n", o->n_expert_used, o->n_expert);
         printf("per token: %.2f M active parameters, %.2f MB of weights read\n", (double)o->n_params_active / 1e6,
                (double)o->decode_weight_bytes / 1e6);

@@ -11,13 +11,16 @@ static struct {
     bool        json;
 } args = {.tokens = 1};
 
-/* Prints what rp_session_memory computed: weights, KV cache and arena, in bytes as JSON, else in MB. */
-static RpStatus print_memory(const RpSessionMemory *s, FILE *out) {
+/* Prints what rp_session_memory computed: weights, KV cache and arena, in bytes as JSON, else in MB; and what an MTP
+ * layer takes beside them, or NULL. */
+static RpStatus print_memory(const RpSessionMemory *s, const size_t *mtp, FILE *out) {
     if (args.json) {
         fprintf(out,
                 ",\"memory\":{\"n_ctx\":%d,\"weights\":%zu,\"kv\":%zu,\"arena\":%zu,\"states\":%zu,\"n_states\":%d,"
-                "\"total\":%zu}}\n",
+                "\"total\":%zu",
                 s->n_ctx, s->weights, s->kv, s->arena, s->states, s->n_states, s->total);
+        if (mtp != NULL) fprintf(out, ",\"mtp\":%zu", *mtp);
+        fprintf(out, "}}\n");
         return RP_OK;
     }
     char states[64] = "";
@@ -40,16 +43,20 @@ static RpStatus print_memory(const RpSessionMemory *s, FILE *out) {
         cli_table_add(t, "%.1f", (double)rows[i].bytes / 1e6);
         cli_table_add(t, "MB%s", rows[i].note);
     }
-    return cli_table_print(t, out, 2);
+    RP_TRY(cli_table_print(t, out, 2));
+    if (mtp != NULL)
+        fprintf(out, "The layer that guesses tokens ahead (MTP) takes %.1f MB beside these, for one request.\n",
+                (double)*mtp / 1e6);
+    return RP_OK;
 }
 
-static RpStatus dump(const ExecPlan *plan, const RpSessionMemory *memory) {
+static RpStatus dump(const ExecPlan *plan, const RpSessionMemory *memory, const size_t *mtp) {
     RpNewFile *file;
     FILE      *out;
     RP_TRY(cli_open_output(args.output, &file, &out));
     if (args.json) fprintf(out, "{\"plan\":");
     RpStatus st = rp_plan_dump(plan, args.json ? RP_DUMP_JSON : RP_DUMP_TEXT, out);
-    if (st == RP_OK) st = print_memory(memory, out);
+    if (st == RP_OK) st = print_memory(memory, mtp, out);
     return cli_close_output(file, st);
 }
 
@@ -58,13 +65,17 @@ static RpStatus plan_and_dump(const RpModel *m) {
     RP_TRY(cli_kv_type(args.kv, &kv));
     const RpSessionOptions o = {.n_ctx = args.ctx, .passes = args.passes, .kv_type = kv};
     RpSessionMemory        memory;
-    ComputeGraph          *g    = NULL;
-    ExecPlan              *plan = NULL;
+    ComputeGraph          *g      = NULL;
+    ExecPlan              *plan   = NULL;
+    RpEngineMemory         engine = {0};
     RP_TRY(rp_session_memory(m, &o, &memory));
+    const RpEngineOptions e = {
+        .n_ctx = memory.n_ctx, .n_seq = 1, .passes = args.passes, .kv_type = kv, .state_bytes = 1};
+    if (rp_model_info(m)->mtp) RP_TRY(rp_engine_memory(m, &e, &engine));
     RP_TRY(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv}, &g));
     RpStatus st = rp_graph_optimize(g, args.passes);
     if (st == RP_OK) st = rp_plan_new(g, &plan);
-    if (st == RP_OK) st = dump(plan, &memory);
+    if (st == RP_OK) st = dump(plan, &memory, rp_model_info(m)->mtp ? &engine.draft : NULL);
     rp_plan_free(plan);
     rp_graph_free(g);
     return st;

@@ -56,7 +56,8 @@ static RpStatus engine_options(RpEngineOptions *out) {
                              .passes       = args.passes,
                              .device       = args.device.name,
                              .state_bytes  = (size_t)args.state_mb << 20,
-                             .repack       = args.device.repack};
+                             .repack       = args.device.repack,
+                             .n_mtp        = cli_n_mtp(&args.guesses)};
     /* --memory does not count the copy. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
     return cli_kv_type(args.kv, &out->kv_type);

@@ -31,16 +31,19 @@ extern "C" {
 typedef bool RpConvertProgress(size_t done, size_t total, void *user);
 
 typedef struct RpSynthOptions {
-    const char        *type;     /* NULL: Q8_0 */
-    uint64_t           seed;     /* the same seed gives the same file, byte for byte */
-    bool               hollow;   /* no weights: a hole in the file that reads as zeros and takes no disk space */
-    RpConvertProgress *progress; /* or NULL */
-    void              *user;     /* handed to `progress` */
+    const char        *type;      /* NULL: Q8_0 */
+    uint64_t           seed;      /* the same seed gives the same file, byte for byte */
+    bool               hollow;    /* no weights: a hole in the file that reads as zeros and takes no disk space */
+    RpConvertProgress *progress;  /* or NULL */
+    void              *user;      /* handed to `progress` */
+    bool               mtp;       /* with a further layer that predicts further tokens (RpModelInfo.mtp) */
+    bool               unused[7]; /* 0 */
 } RpSynthOptions;
 
 /* Writes a model with random weights in the shape of a preset, with one token per byte. Weights are scaled by
  * 1/sqrt(row length), so that activations keep their size. `options` may be NULL.
- * RP_E_ARG for an unknown preset or type (the text lists the known ones), RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
+ * RP_E_ARG for an unknown preset or type (the text lists the known ones) and for `mtp` with a family that cannot have
+ * it; RP_E_IO, RP_E_NOMEM, RP_E_CANCELLED. */
 RP_API RP_NODISCARD RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes,
                                             const char *path);
 RP_NODISCARD static inline RpStatus rp_synth(const char *preset, const RpSynthOptions *options, const char *path) {

@@ -57,6 +57,11 @@ typedef struct RpEngineOptions {
     /* Or NULL: a smaller model of the same vocabulary, which guesses the next tokens in place of prompt lookup
      * (RpRequest.n_draft). Borrowed as the model. Requests that are longer than its context get no guesses. */
     const RpModel *draft;
+    /* A model may have a layer that predicts further tokens (RpModelInfo.mtp). Without a draft model it guesses for all
+     * requests, in place of prompt lookup: so many tokens at most, 1 to 15, where RpRequest.n_draft is 0. 0: 3; -1: it
+     * does not guess. */
+    int32_t n_mtp;
+    bool    unused[4]; /* 0 */
 } RpEngineOptions;
 
 /* Bytes of an engine, as in RpSessionMemory. */
@@ -64,7 +69,8 @@ typedef struct RpEngineMemory {
     size_t  weights, kv, arena, states, total;
     int32_t n_ctx, n_blocks, block; /* with the defaults filled in */
     int32_t n_states;               /* recurrent states; 0: the model has none */
-    size_t  draft;                  /* of a draft model: its weights, cache and intermediate tensors */
+    size_t  draft;                  /* of a draft model: its weights, cache and intermediate tensors; of an MTP layer:
+                                       all but its weights */
 } RpEngineMemory;
 
 /* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory is not
@@ -97,9 +103,10 @@ typedef struct RpRequest {
     bool               ignore_end, print_special; /* as in RpGenerateOptions */
     int32_t            priority;                  /* higher ones first; -1000 to 1000 */
     int32_t            n_draft; /* tokens that a step guesses at most, 0 to 15: the longest repetition of the latest
-                                   tokens in the text so far is continued (prompt lookup), or a draft model continues it. A step computes the logits
-                                   after all of them, and keeps those that the sampler would have drawn: the reply is
-                                   the same. Guesses that cost more time than they save are left out */
+                                   tokens in the text so far is continued (prompt lookup), or a draft model or an MTP
+                                   layer continues it. A step computes the logits after all of them, and keeps those
+                                   that the sampler would have drawn: the reply is the same. Guesses that cost more time
+                                   than they save are left out */
     void              *user;
     /* Or NULL: borrowed like the sampler. The reply is held to its grammar, as in RpGenerateOptions. */
     RpMatcher *matcher;

@@ -39,11 +39,12 @@ typedef struct RpModelInfo {
      * (docs/training.md). NULL: there is no reason to doubt it. */
     const char *adapter_warning;
     int32_t     n_layer_recurrent; /* layers of the n_layer that have a state of fixed size, most of them no KV cache */
-    int32_t     n_layer_nextn;     /* further layers in the file, which predict further tokens: kept, not used yet */
+    int32_t     n_layer_nextn;     /* further layers in the file, which predict further tokens (MTP) */
     int32_t     pooling;           /* RpPooling (embed.h) that the file names; 0: none */
     int32_t     n_label;           /* results of a classification head; 0: the file has none */
     bool        bidirectional;     /* tokens attend to later ones: texts have embeddings (embed.h), and no next token */
-    bool        unused[7];         /* 0 */
+    bool        mtp;               /* the first of n_layer_nextn guesses tokens (engine.h) */
+    bool        unused[6];         /* 0 */
 } RpModelInfo;
 
 typedef struct RpModelOptions {
@@ -107,7 +108,9 @@ typedef struct RpModelGraphOptions {
     int32_t n_recent;   /* with `draws`: room for recent tokens in the step state */
     int32_t n_states;   /* slots of recurrent states, for positions whose state is kept, at most 4096; 0: 1 */
     bool    embeddings; /* the graph ends with the hidden states instead of the logits */
-    bool    unused[3];  /* 0 */
+    bool    hidden;     /* the hidden states of all tokens are a further output */
+    bool    mtp;        /* the graph of the layer that predicts further tokens (RpModelInfo.mtp) */
+    bool    unused;     /* 0 */
     int32_t n_seq;      /* sequences whose tokens a step may mix, at most 4096; 0: one, in a cache of n_ctx positions */
     int32_t block;      /* with n_seq: positions of a block of the cache, a multiple of 32 */
     int32_t n_blocks;   /* with n_seq: blocks of the cache, which the sequences share */
@@ -143,13 +146,22 @@ typedef struct RpModelGraphOptions {
  *            "types"    i32 [n_tok]   type of each token, where the model has embeddings of types
  *            "mask"     f32 [n_tok, n_tok], where a window is shorter than n_tok: added to the scores of those layers,
  *                                     0 or -infinity
+ * With `hidden` a further output is "hidden" f32 [n_embd, n_tok], the hidden states of all tokens behind the last norm.
+ * With `mtp` the graph is that of the layer that predicts the token behind the next one (MTP):
+ *     e = norm(embedding of the next token),  h = norm(hidden state of the token),  x = layer(eh_proj [e; h])
+ *     hidden' = norm(x),  logits = output hidden'
+ * "tokens" are the next tokens, the input "hidden" f32 [n_embd, n_tok] has the hidden states, "pos" is the position of
+ * the token that each of these is of. The further output "next_hidden" f32 [n_embd, n_out] takes the place of the
+ * hidden state where the token behind the predicted one is predicted. The cache is that of layer n_layer; there are no
+ * recurrent states. At most 1024 tokens.
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
  * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
  * that node. Recurrent states are those of slot 0, updated in place.
- * RP_E_ARG for another cache type, n_tok or n_ctx below 1, a negative n_out or n_recent, `draws` with more than one
- * token or output or with n_seq, and blocks out of their range. RP_E_UNSUPPORTED for a q8_0 cache with latent attention
- * or heads that are not a multiple of 32, for a model without any attention, and for a bidirectional one without
- * `embeddings`, with `draws` or with n_seq. */
+ * RP_E_ARG for `mtp` or `hidden` with `draws` or `embeddings`, or both; for another cache type, n_tok or n_ctx below 1,
+ * a negative n_out or n_recent, `draws` with more than one token or output or with n_seq, and blocks out of their
+ * range. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32, for a model
+ * without any attention, with `mtp` for one without such a layer, and for a bidirectional one without `embeddings`,
+ * with `draws` or with n_seq. */
 RP_API RP_NODISCARD RpStatus        rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
                                                          size_t options_bytes, ComputeGraph **out);
 RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,

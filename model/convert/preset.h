@@ -20,6 +20,7 @@ typedef struct Preset {
     const char      *name, *arch, *help;
     int32_t          n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx;
     int32_t          n_expert, n_used, n_ff_expert;
+    int32_t          n_mtp;                /* layers that predict further tokens, behind the n_layer */
     float            rope_base, ntk_alpha; /* ntk_alpha: 0, or rope_base is multiplied by alpha^(d/(d-2)) */
     float            yarn_factor;          /* 0: no YaRN */
     float            eps;                  /* of RMS norms; 0: 1e-5 */

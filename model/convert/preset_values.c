@@ -57,7 +57,8 @@ void rp_preset_put_values(GgufWriter *w, const Preset *p, const char *name, uint
     rp_gguf_put_u32(w, "general.quantization_version", 2);
     put_u32(w, p, "context_length", p->n_ctx);
     put_u32(w, p, "embedding_length", p->n_embd);
-    put_u32(w, p, "block_count", p->n_layer);
+    put_u32(w, p, "block_count", p->n_layer + p->n_mtp);
+    if (p->n_mtp > 0) put_u32(w, p, "nextn_predict_layers", p->n_mtp);
     put_u32(w, p, "feed_forward_length", p->n_ff);
     put_u32(w, p, "attention.head_count", p->n_head);
     put_u32(w, p, "attention.head_count_kv", p->n_head_kv);

@@ -27,7 +27,8 @@
 enum { MAX_ROW = 1 << 16, N_TEMPLATES = 16, MAX_BLOCK = 256 };
 
 typedef struct Synth {
-    const Preset   *preset;
+    const Preset   *preset; /* with mtp `shape` */
+    Preset          shape;
     RpGgufFile     *values; /* the metadata that `config` was read from */
     ModelConfig     config;
     const QuantMix *mix;
@@ -170,7 +171,14 @@ RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_
     RP_TRY(rp_sized_in(&s.options, sizeof s.options, options, options_bytes, "RpSynthOptions"));
     RP_TRY(rp_preset_find(preset, &s.preset));
     RP_TRY(rp_quant_mix_find(s.options.type != NULL ? s.options.type : "Q8_0", &s.mix));
+    if (s.options.mtp) {
+        s.shape       = *s.preset;
+        s.shape.n_mtp = 1;
+        s.preset      = &s.shape;
+    }
     RpStatus st = rp_preset_config(s.preset, &s.values, &s.config);
+    if (st == RP_OK && s.options.mtp && !rp_config_may_have_mtp(&s.config))
+        st = rp_fail(RP_E_ARG, "preset %s: layers of %s do not predict further tokens", preset, s.preset->arch);
     if (s.config.experts.n > 0) s.mix = rp_quant_mix_experts(s.mix);
     s.row       = malloc(MAX_ROW * sizeof *s.row);
     s.quantized = malloc(MAX_ROW * sizeof *s.row);

@@ -1,4 +1,4 @@
-/* Guesses of a draft model (drafter.h). */
+/* Guesses of a draft model or an MTP layer (drafter.h). */
 #include "model/engine/drafter.h"
 
 #include "base/clock.h"
@@ -25,36 +25,65 @@ static RpStatus check_vocabulary(const RpModel *target, const RpModel *draft, in
     return RP_OK;
 }
 
+bool rp_drafter_is_mtp(const RpModel *target, const RpEngineOptions *o) {
+    return o->draft == NULL && o->n_mtp > 0 && rp_model_info(target)->mtp;
+}
+
+/* Each request has one guess in a run. */
+static RpStatus plan_runners(Drafter *d, const char *passes) {
+    const int32_t             of_row = (d->n_ctx + d->block - 1) / d->block;
+    const RpModelGraphOptions shape  = {.n_ctx    = d->n_ctx,
+                                        .n_out    = d->n_seq,
+                                        .n_seq    = d->n_seq,
+                                        .block    = d->block,
+                                        .n_blocks = d->n_seq * of_row,
+                                        .mtp      = d->mtp};
+    return rp_engine_plan_runners(d->model, &shape, DRAFTER_STEP, passes, d->runners, &d->n_runners);
+}
+
 RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOptions *o, const char *passes) {
+    *d = (Drafter){.n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx};
+    if (rp_drafter_is_mtp(target, o)) {
+        d->model   = target;
+        d->mtp     = true;
+        d->n_vocab = rp_model_info(target)->n_vocab;
+        return plan_runners(d, passes);
+    }
     const int32_t n_train = o->draft != NULL ? rp_model_info(o->draft)->n_ctx_train : 0;
     if (o->draft == NULL) return RP_OK;
-    *d = (Drafter){
-        .model = o->draft, .n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx < n_train ? o->n_ctx : n_train};
+    d->model = o->draft;
+    if (d->n_ctx > n_train) d->n_ctx = n_train;
     if (rp_config_state_bytes(&d->model->config) > 0)
         return rp_fail(RP_E_UNSUPPORTED, "a draft model with recurrent states (%s)", rp_model_info(d->model)->arch);
     RP_TRY(check_vocabulary(target, d->model, &d->n_vocab));
-    const int32_t             of_row = (d->n_ctx + d->block - 1) / d->block;
-    const RpModelGraphOptions shape  = {
-         .n_ctx = d->n_ctx, .n_seq = d->n_seq, .block = d->block, .n_blocks = d->n_seq * of_row};
-    return rp_engine_plan_runners(d->model, &shape, DRAFTER_STEP, passes, d->runners, &d->n_runners);
+    return plan_runners(d, passes);
+}
+
+static size_t n_embd_of(const Drafter *d) { return (size_t)rp_model_info(d->model)->n_embd; }
+
+static size_t mtp_bytes(const Drafter *d) {
+    return d->mtp ? (size_t)d->n_seq * (MTP_WAITING + 1) * n_embd_of(d) * sizeof(float) : 0;
 }
 
 RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o) {
     if (d->model == NULL) return RP_OK;
-    d->tokens = malloc((size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
-    if (d->tokens == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a draft model");
+    d->tokens  = malloc((size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
+    d->waiting = malloc(mtp_bytes(d) + 1);
+    if (d->tokens == NULL || d->waiting == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drafter");
+    d->next = d->waiting + (size_t)d->n_seq * MTP_WAITING * n_embd_of(d);
     return rp_engine_open_runners(d->model, o, d->runners, d->n_runners);
 }
 
 void rp_drafter_free(Drafter *d) {
     for (int i = 0; i < d->n_runners; i++) rp_runner_close(&d->runners[i]); /* the others share the last one */
     free(d->tokens);
+    free(d->waiting);
     *d = (Drafter){0};
 }
 
 size_t rp_drafter_bytes(const Drafter *d) {
     const RpPlanMemory p = rp_runner_memory(d->runners, d->n_runners);
-    return p.arena + p.state;
+    return p.arena + p.state + mtp_bytes(d);
 }
 
 /* ---- guessing ---- */
@@ -63,23 +92,31 @@ _Static_assert((int)MAX_SEQ <= (int)DRAFTER_STEP, "a round fits into one run");
 
 /* Tokens of one run. */
 typedef struct Batch {
-    int32_t   n;
-    DraftJob *job[DRAFTER_STEP]; /* of each column */
-    int32_t   token[DRAFTER_STEP];
-    int32_t   pos[DRAFTER_STEP];
-    bool      output[DRAFTER_STEP]; /* a guess follows */
+    int32_t      n;
+    DraftJob    *job[DRAFTER_STEP]; /* of each column */
+    int32_t      token[DRAFTER_STEP];
+    int32_t      pos[DRAFTER_STEP];
+    bool         output[DRAFTER_STEP]; /* a guess follows */
+    const float *hidden[DRAFTER_STEP]; /* with mtp */
 } Batch;
+
+static const int32_t *tokens_of_row(const Drafter *d, int32_t row) {
+    return d->tokens + (size_t)row * (size_t)d->n_ctx;
+}
 
 static void put_batch(const Drafter *d, const Runner *r, const Batch *b) {
     const int32_t of_row = (d->n_ctx + d->block - 1) / d->block;
+    const size_t  n_embd = n_embd_of(d);
     int32_t       n_out  = 0;
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         const bool    used = i < b->n;
         const int32_t row  = used ? b->job[i]->row : 0;
+        const int32_t pos  = used && d->mtp ? b->pos[i] - d->rows[row].first : b->pos[i];
         r->tokens[i]       = used ? b->token[i] : 0;
-        r->pos[i]          = used ? b->pos[i] : -1;
-        r->kv_rows[i]      = used ? row * of_row * d->block + b->pos[i] : -1;
+        r->pos[i]          = used ? pos : -1;
+        r->kv_rows[i]      = used ? row * of_row * d->block + pos : -1;
         r->seq[i]          = row;
+        if (d->mtp && used) memcpy(r->hidden + (size_t)i * n_embd, b->hidden[i], n_embd * sizeof(float));
         if (used && b->output[i]) r->out_rows[n_out++] = i;
     }
     while (n_out < r->o.n_out) r->out_rows[n_out++] = 0;
@@ -97,18 +134,35 @@ static int32_t most_probable(const float *logits, int32_t n) {
 static RpStatus run(Drafter *d, Batch *b) {
     const Runner *r       = &d->runners[rp_engine_find_runner(d->runners, d->n_runners, b->n)];
     const size_t  n_vocab = (size_t)rp_model_info(d->model)->n_vocab;
-    int32_t       row     = 0;
+    const size_t  n_embd  = n_embd_of(d);
+    size_t        row     = 0;
     put_batch(d, r, b);
     RP_TRY(rp_executor_run(r->executor));
     for (int32_t i = 0; i < b->n; i++) {
         DraftJob *job                                                      = b->job[i];
         d->tokens[(size_t)job->row * (size_t)d->n_ctx + (size_t)b->pos[i]] = b->token[i];
-        d->n_past[job->row]                                                = b->pos[i] + 1;
-        if (b->output[i])
-            job->guess[b->pos[i] + 1 - job->n_tokens] = most_probable(r->logits + (size_t)row++ * n_vocab, d->n_vocab);
+        if (!d->mtp || b->pos[i] < job->n_tokens) d->n_past[job->row] = b->pos[i] + 1;
+        if (!b->output[i]) continue;
+        job->guess[b->pos[i] + 1 - job->n_tokens] = most_probable(r->logits + row * n_vocab, d->n_vocab);
+        if (d->mtp) memcpy(d->next + (size_t)job->row * n_embd, r->next_hidden + row * n_embd, n_embd * sizeof(float));
+        row++;
     }
     b->n = 0;
     return RP_OK;
+}
+
+/* The hidden state that predicted the token at `pos`. */
+static const float *hidden_of(const Drafter *d, const DraftJob *job, int32_t pos) {
+    const size_t n_embd = n_embd_of(d), row = (size_t)job->row;
+    if (pos >= job->n_tokens) return d->next + row * n_embd;
+    return d->waiting + (row * MTP_WAITING + (size_t)(pos - d->rows[row].waits_from)) * n_embd;
+}
+
+/* False after a run that failed. */
+static bool is_whole(const Drafter *d, int32_t row) { return d->n_past[row] == d->rows[row].waits_from; }
+
+static int32_t last_waiting(const Drafter *d, int32_t row) {
+    return d->rows[row].waits_from + d->rows[row].n_waiting - 1;
 }
 
 static RpStatus add(Drafter *d, Batch *b, DraftJob *job, int32_t pos, bool output) {
@@ -117,13 +171,15 @@ static RpStatus add(Drafter *d, Batch *b, DraftJob *job, int32_t pos, bool outpu
     b->token[i]     = pos < job->n_tokens ? job->tokens[pos] : job->guess[pos - job->n_tokens];
     b->pos[i]       = pos;
     b->output[i]    = output;
+    if (d->mtp) b->hidden[i] = hidden_of(d, job, pos);
     return b->n == d->runners[d->n_runners - 1].o.n_tok ? run(d, b) : RP_OK;
 }
 
 /* The first position that the cache does not have, at most that of the last token, whose logits are needed. */
 static int32_t first_unseen(const Drafter *d, const DraftJob *job) {
-    const int32_t *had = d->tokens + (size_t)job->row * (size_t)d->n_ctx;
+    const int32_t *had = tokens_of_row(d, job->row);
     int32_t        n   = d->n_past[job->row];
+    if (d->mtp) return n;
     if (n > job->n_tokens - 1) n = job->n_tokens - 1;
     int32_t i = 0;
     while (i < n && had[i] == job->tokens[i]) i++;
@@ -133,31 +189,90 @@ static int32_t first_unseen(const Drafter *d, const DraftJob *job) {
 /* Tokens that the draft model cannot have are not guessed behind. */
 static bool can_guess(const Drafter *d, const DraftJob *job, int32_t from) {
     if (job->n <= 0 || job->n_tokens >= d->n_ctx) return false;
+    if (d->mtp) return is_whole(d, job->row) && last_waiting(d, job->row) + 1 == job->n_tokens && from < job->n_tokens;
     for (int32_t i = from; i < job->n_tokens; i++)
         if (job->tokens[i] >= d->n_vocab) return false;
     return true;
 }
 
-RpStatus rp_drafter_guess(Drafter *d, DraftJob *jobs, int n) {
-    Batch   b    = {0};
-    int32_t most = 0;
+/* ---- hidden states ---- */
+
+/* Runs the waiting columns without a guess. */
+static RpStatus run_waiting(Drafter *d, DraftJob *job) {
+    MtpRow *r = &d->rows[job->row];
+    Batch   b = {0};
+    for (int32_t pos = r->waits_from; pos < r->waits_from + r->n_waiting; pos++) RP_TRY(add(d, &b, job, pos, false));
+    if (b.n > 0) RP_TRY(run(d, &b));
+    r->waits_from = d->n_past[job->row];
+    r->n_waiting  = 0;
+    return RP_OK;
+}
+
+/* The next column of the row is `from`. Those before it stay, if the row has them of the same text. */
+static void begin_row(Drafter *d, const DraftJob *job, int32_t from) {
+    MtpRow      *r    = &d->rows[job->row];
+    int32_t     *had  = d->tokens + (size_t)job->row * (size_t)d->n_ctx;
+    const size_t text = (size_t)from * sizeof *had;
+    const bool   same = r->first <= from && d->n_past[job->row] >= from && memcmp(had, job->tokens, text) == 0;
+    if (!same || r->id == 0) r->first = from;
+    memcpy(had, job->tokens, text);
+    d->n_past[job->row] = r->waits_from = from;
+    r->n_waiting                        = 0;
+}
+
+RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *job, int32_t pos, int32_t n, const float *hidden) {
+    const size_t n_embd = n_embd_of(d);
+    DraftJob     of     = *job;
+    MtpRow      *r      = &d->rows[of.row];
+    if (r->id != id || !is_whole(d, of.row) || pos != last_waiting(d, of.row)) begin_row(d, &of, pos + 1);
+    r->id = id;
+    for (int32_t i = 0; i < n; i++) {
+        if (r->n_waiting == MTP_WAITING) RP_TRY(run_waiting(d, &of));
+        memcpy(d->waiting + ((size_t)of.row * MTP_WAITING + (size_t)r->n_waiting++) * n_embd,
+               hidden + (size_t)i * n_embd, n_embd * sizeof(float));
+    }
+    return RP_OK;
+}
+
+/* ---- rounds ---- */
+
+static void note_seconds(Drafter *d, double took) {
+    d->seconds = d->seconds == 0.0 ? took : 0.75 * d->seconds + 0.25 * took;
+}
+
+/* Tokens that were not seen, and the first guess behind them. */
+static RpStatus first_round(Drafter *d, DraftJob *jobs, int n) {
+    const double start   = rp_seconds();
+    int32_t      columns = 0, guessing = 0;
+    Batch        b = {0};
     for (int k = 0; k < n; k++) {
         DraftJob     *job  = &jobs[k];
         const int32_t from = first_unseen(d, job), room = d->n_ctx - job->n_tokens + 1;
         if (job->n > room) job->n = room;
         if (!can_guess(d, job, from)) job->n = 0;
-        for (int32_t pos = from; pos < job->n_tokens && job->n > 0; pos++)
-            RP_TRY(add(d, &b, job, pos, pos == job->n_tokens - 1));
-        if (job->n > most) most = job->n;
+        if (job->n <= 0) continue;
+        columns += job->n_tokens - from, guessing++;
+        for (int32_t pos = from; pos < job->n_tokens; pos++) RP_TRY(add(d, &b, job, pos, pos == job->n_tokens - 1));
     }
     if (b.n > 0) RP_TRY(run(d, &b));
+    if (guessing > 0 && columns <= 2 * guessing) note_seconds(d, rp_seconds() - start);
+    for (int k = 0; k < n && d->mtp; k++)
+        if (jobs[k].n > 0) d->rows[jobs[k].row].waits_from = jobs[k].n_tokens, d->rows[jobs[k].row].n_waiting = 0;
+    return RP_OK;
+}
+
+RpStatus rp_drafter_guess(Drafter *d, DraftJob *jobs, int n) {
+    Batch   b    = {0};
+    int32_t most = 0;
+    RP_TRY(first_round(d, jobs, n));
+    for (int k = 0; k < n; k++)
+        if (jobs[k].n > most) most = jobs[k].n;
     for (int32_t round = 1; round < most; round++) {
         const double start = rp_seconds();
         for (int k = 0; k < n; k++)
             if (jobs[k].n > round) RP_TRY(add(d, &b, &jobs[k], jobs[k].n_tokens + round - 1, true));
         if (b.n > 0) RP_TRY(run(d, &b));
-        const double took = rp_seconds() - start;
-        d->seconds        = d->seconds == 0.0 ? took : 0.75 * d->seconds + 0.25 * took;
+        note_seconds(d, rp_seconds() - start);
     }
     return RP_OK;
 }

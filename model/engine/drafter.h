@@ -1,13 +1,19 @@
-/* drafter.h - a draft model: a small model of the same vocabulary, which guesses the next tokens of requests
- * (Leviathan et al. 2023, arXiv:2211.17192). A guess is its most probable token. It has a KV cache of its own, in which
- * each row of the engine's table has fixed blocks:
+/* drafter.h - guesses the next tokens of requests (Leviathan et al. 2023, arXiv:2211.17192), by a draft model, a small
+ * model of the same vocabulary, or by the layer of the model itself that predicts further tokens (MTP). A guess is its
+ * most probable token. It has a KV cache of its own, in which each row of the engine's table has fixed blocks:
  *
  *     row r     blocks r * n, r * n + 1, ... r * n + n - 1
  *
  * All requests that decode are guessed for in the same runs:
  *
- *     round 0   tokens that the draft model has not seen yet: of a new request its prompt, later one or two
- *     round j   the guesses of round j - 1 */
+ *     round 0   tokens that the drafter has not seen yet: of a new request its prompt, later one or two
+ *     round j   the guesses of round j - 1
+ *
+ * Column q of an MTP layer has token q and the hidden state that predicted it, of position q - 1: of the model for the
+ * tokens of the text, of the layer itself for guesses. rp_drafter_put takes those of the model after each step, also of
+ * prompts. They wait until there are MTP_WAITING, or until the next guess. So a layer that does not guess runs rarely.
+ * A request that begins with tokens of the cache has no hidden states of them. Its first column is then that behind
+ * them, and the cache of its row begins there, unless the row still has the same text. */
 #ifndef MODEL_ENGINE_DRAFTER_H
 #define MODEL_ENGINE_DRAFTER_H
 
@@ -15,10 +21,21 @@
 
 #include "reprise/engine.h"
 
-enum { MAX_DRAFT = 15, DRAFTER_STEP = 64 };
+enum { MAX_DRAFT = 15, DRAFTER_STEP = 64, MTP_WAITING = DRAFTER_STEP, DEFAULT_MTP = 3 };
+
+/* What the cache of an MTP layer has of a row. */
+typedef struct MtpRow {
+    uint64_t id;                    /* of the request */
+    int32_t  first;                 /* the column at position 0 of the cache */
+    int32_t  waits_from, n_waiting; /* columns that are not run yet, from n_past on */
+} MtpRow;
 
 typedef struct Drafter {
-    const RpModel *model;                   /* borrowed; NULL: there is none */
+    const RpModel *model;                   /* borrowed; NULL: there is none. With mtp the model of the engine */
+    bool           mtp;                     /* its MTP layer guesses */
+    MtpRow         rows[MAX_SEQ];           /* with mtp, as the next two */
+    float         *waiting;                 /* [n_seq][MTP_WAITING][n_embd] */
+    float         *next;                    /* [n_seq][n_embd] hidden states of the layer that predict the next guess */
     int32_t        n_vocab;                 /* of both models, at most */
     Runner         runners[ENGINE_RUNNERS]; /* shortest first */
     int            n_runners;
@@ -37,14 +54,22 @@ typedef struct DraftJob {
     int32_t        n;     /* how many are wanted; then how many there are */
 } DraftJob;
 
+/* An engine with these options, defaults filled in, guesses by the MTP layer of its model. */
+bool rp_drafter_is_mtp(const RpModel *target, const RpEngineOptions *o);
+
 /* `o` has the defaults filled in; o->draft may be NULL. RP_E_ARG for another vocabulary, RP_E_UNSUPPORTED for a draft
  * model with recurrent states. The caller frees *d, also after a failure. */
 RP_NODISCARD RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOptions *o, const char *passes);
 RP_NODISCARD RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o);
 void                  rp_drafter_free(Drafter *d);
 
-/* Bytes of cache and arena. */
+/* Bytes of cache, arena and hidden states. */
 size_t rp_drafter_bytes(const Drafter *d);
+
+/* The hidden states [n][n_embd] of the tokens at positions pos, pos + 1, ... of a request, of which job has row and
+ * tokens; the token behind the last of them is known. */
+RP_NODISCARD RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *job, int32_t pos, int32_t n,
+                                     const float *hidden);
 
 /* Guesses for n requests, each of another row. A text that is longer than the context of the draft model gets none. */
 RP_NODISCARD RpStatus rp_drafter_guess(Drafter *d, DraftJob *jobs, int n);

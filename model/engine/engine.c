@@ -29,6 +29,8 @@ static RpStatus check_options(const RpModel *m, RpEngineOptions *o) {
     RP_TRY(in_range("n_ctx", o->n_ctx, 1, n_train));
     RP_TRY(in_range("n_seq", o->n_seq, 1, MAX_SEQ));
     RP_TRY(in_range("step_tokens", o->step_tokens, o->n_seq, MAX_STEP));
+    RP_TRY(in_range("n_mtp", o->n_mtp, -1, MAX_DRAFT));
+    if (o->n_mtp == 0) o->n_mtp = DEFAULT_MTP;
     if (o->block < 32 || o->block % 32 != 0 || o->block > MAX_STEP)
         return rp_fail(RP_E_ARG, "block of an engine is %d: must be a multiple of 32, up to %d", o->block, MAX_STEP);
     const int64_t limit = INT32_MAX / 2, all = (int64_t)o->n_seq * rp_engine_blocks_of(o, o->n_ctx) * o->block;
@@ -47,11 +49,14 @@ static int32_t count_blocks(const RpEngineOptions *o) {
     return n > of_sequence ? n : of_sequence;
 }
 
-/* One state for each request that runs, and those of prefixes. */
+/* One state for each request that runs, and those of prefixes and guesses. Every guess of an MTP layer has one by
+ * default. */
 static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
     const size_t of_slot = rp_config_state_bytes(&m->config);
     if (of_slot == 0) return 0;
-    const size_t n = (o->state_bytes > 0 ? o->state_bytes : DEFAULT_STATE_BYTES) / of_slot;
+    const size_t guesses = rp_drafter_is_mtp(m, o) ? (size_t)o->n_seq * (size_t)o->n_mtp : 0;
+    size_t       n       = (o->state_bytes > 0 ? o->state_bytes : DEFAULT_STATE_BYTES) / of_slot;
+    if (o->state_bytes == 0 && n < guesses) n = guesses;
     return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
 }
 
@@ -61,7 +66,8 @@ static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
                                        .n_states = n_states,
                                        .n_seq    = e->o.n_seq,
                                        .block    = e->o.block,
-                                       .n_blocks = n_blocks};
+                                       .n_blocks = n_blocks,
+                                       .hidden   = rp_drafter_is_mtp(e->model, &e->o)};
     RP_TRY(rp_engine_plan_runners(e->model, &shape, e->o.step_tokens, e->passes, e->runners, &e->n_runners));
     return rp_drafter_plan(&e->drafter, e->model, &e->o, e->passes);
 }
@@ -76,8 +82,8 @@ static RpEngineMemory memory_of(const RpEngine *e) {
                             .block    = e->o.block,
                             .n_states = e->states.n,
                             .states   = (size_t)e->states.n * rp_config_state_bytes(&e->model->config)};
-    if (e->drafter.model != NULL)
-        m.draft = rp_drafter_bytes(&e->drafter) + rp_model_info(e->drafter.model)->weight_bytes;
+    if (e->drafter.model != NULL) m.draft = rp_drafter_bytes(&e->drafter);
+    if (e->o.draft != NULL) m.draft += rp_model_info(e->o.draft)->weight_bytes;
     m.total = m.weights + m.kv + m.arena + m.draft;
     m.kv -= m.states;
     return m;

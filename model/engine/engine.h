@@ -35,9 +35,10 @@ struct Request {
     int32_t           n_prompt, n_tokens, n_done;
     int32_t          *blocks; /* [n_ctx / block]: of its positions, the first n_blocks */
     int32_t           n_blocks, n_published;
-    int32_t           row;          /* of the table, while it runs */
-    int32_t           state, start; /* slots of recurrent states: its own; that it starts from, or -1 */
-    int32_t           n_columns;    /* of the present step */
+    int32_t           row;              /* of the table, while it runs */
+    int32_t           state, start;     /* slots of recurrent states: its own; that it starts from, or -1 */
+    int32_t           n_columns;        /* of the present step */
+    int32_t           column, n_hidden; /* with MTP: its columns of the latest step whose hidden states count */
     int32_t           n_generated, n_cached, n_drafted, n_accepted;
     bool              cancelled, ended, started; /* started: it has run before, n_cached is known */
     double            added_s, started_s, first_s;
@@ -77,6 +78,7 @@ struct RpEngine {
     bool            rows[MAX_SEQ]; /* rows of the table that are in use */
     Column         *columns;       /* [step_tokens] of the present step */
     int32_t         n_columns;
+    const float    *hidden; /* of the columns of the latest step, with MTP */
     EngineEvent    *events;
     size_t          n_events, room_events, next_event;
     char           *texts; /* of the events */

@@ -89,6 +89,7 @@ RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
                      .on_text       = collect,
                      .user          = r}
     };
+    if (e->drafter.mtp && from->n_draft == 0) r->given.n_draft = e->o.n_mtp;
     r->tokens   = malloc(((size_t)e->o.n_ctx + 1) * sizeof *r->tokens);
     r->blocks   = malloc(n_blocks * sizeof *r->blocks);
     RpStatus st = r->tokens == NULL || r->blocks == NULL ? rp_fail(RP_E_NOMEM, "out of memory for a request")
@@ -128,7 +129,7 @@ void rp_request_release(Request *r) {
     if (r->row >= 0) e->rows[r->row] = false;
     r->state = r->start = STATE_NONE;
     r->row              = -1;
-    r->n_done = r->n_published = 0;
+    r->n_done = r->n_published = r->n_hidden = 0;
 }
 
 void rp_request_event(Request *r, const RpEngineEvent *what, size_t text) {

@@ -13,7 +13,7 @@ static int32_t next_size(int32_t n, int32_t last) {
 RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, int32_t step, const char *passes,
                                 Runner *runners, int *n) {
     RpModelGraphOptions g    = *shape;
-    const int32_t       most = g.n_seq > SHORT_STEP ? g.n_seq : SHORT_STEP;
+    const int32_t       most = g.n_out > 0 ? g.n_out : g.n_seq > SHORT_STEP ? g.n_seq : SHORT_STEP;
     for (g.n_tok = 1;; g.n_tok = next_size(g.n_tok, step)) {
         g.n_out = g.n_tok < most ? g.n_tok : most;
         RP_TRY(rp_runner_plan(&runners[(*n)++], m, &g, passes));

@@ -199,7 +199,21 @@ static int32_t guesses_wanted(const RpEngine *e, const Request *r, int32_t most)
     return n > 0 ? n : 0;
 }
 
-/* Lets the draft model guess for all requests that decode. */
+/* Gives the drafter the hidden states of the latest step. */
+static RpStatus put_hidden(RpEngine *e) {
+    const size_t n_embd = (size_t)rp_model_info(e->model)->n_embd;
+    for (int i = 0; i < e->n_running; i++) {
+        Request       *r   = e->running[i];
+        const int32_t  n   = r->n_hidden;
+        const DraftJob job = {.row = r->row, .tokens = r->tokens, .n_tokens = r->n_tokens};
+        r->n_hidden        = 0;
+        if (n == 0) continue;
+        RP_TRY(rp_drafter_put(&e->drafter, r->id, &job, r->n_done - n, n, e->hidden + (size_t)r->column * n_embd));
+    }
+    return RP_OK;
+}
+
+/* Lets the drafter guess for all requests that decode. */
 static RpStatus draft(RpEngine *e, int32_t decoding, int32_t prompts) {
     DraftJob jobs[MAX_SEQ];
     Request *of[MAX_SEQ];
@@ -266,6 +280,7 @@ static int32_t add_prompt(RpEngine *e, Request *r, int32_t most) {
 
 RpStatus rp_engine_schedule(RpEngine *e) {
     int32_t wanted = 0, prompts = 0;
+    if (e->drafter.mtp) RP_TRY(put_hidden(e));
     admit(e);
     e->n_columns = 0;
     for (int i = 0; i < e->n_running; i++) {

@@ -232,7 +232,10 @@ RpStatus rp_engine_run(RpEngine *e) {
         Request *of = e->columns[at].request;
         for (n = 1; at + n < e->n_columns && e->columns[at + n].request == of;) n++;
         finish_columns(e, &e->columns[at], n, &out, r->logits);
+        of->column   = at;
+        of->n_hidden = of->n_done - e->columns[at].pos;
     }
+    e->hidden = r->hidden;
     for (int k = e->n_running - 1; k >= 0; k--)
         if (e->running[k]->ended) rp_request_end(e->running[k]);
     return RP_OK;

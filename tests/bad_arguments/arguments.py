@@ -261,7 +261,7 @@ MEMBERS = {
         "n_ctx", "n_seq", "cache_tokens", "block", "step_tokens")},
     "RpEngineOptions.step_ms": ["-1.0", "(double)NAN"], "RpEngineOptions.kv_type": ["RP_BF16", "(RpDtype)1000"],
     "RpEngineOptions.passes": ['"no such"'], "RpEngineOptions.device": ['"no such"'], "RpEngineOptions.n_threads": [],
-    "RpEngineOptions.state_bytes": [], "RpEngineOptions.repack": ['"no such"'], "RpEngineOptions.draft": [],
+    "RpEngineOptions.n_mtp": ["-2", "16", "INT32_MAX"], "RpEngineOptions.state_bytes": [], "RpEngineOptions.repack": ['"no such"'], "RpEngineOptions.draft": [],
     "RpRequest.prompt": ["NULL"], "RpRequest.n_prompt": ["0", "65"], "RpRequest.sampler": ["NULL"],
     "RpRequest.max_tokens": ["-1", "INT32_MIN"], "RpRequest.stop": [], "RpRequest.n_stop": [],
     "RpRequest.ignore_end": [], "RpRequest.print_special": [], "RpRequest.user": [],

@@ -187,6 +187,24 @@ def test_guesses_do_not_change_the_reply():
     expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--device", "cuda:0"), 1, "an engine on device 'cuda:0': must be cpu")
 
 
+def test_a_model_guesses_by_its_own_layer():
+    model = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf")
+    for how in (["--temp", "0"], ["--temp", "0.9", "--seed", "3"]):
+        base = ["generate", model, "-p", "abcab", "-n", "40", "--ignore-eos", *how]
+        plain = ok(run(*base, "--no-mtp"))
+        expect("guesses" not in plain.err, "no guesses with --no-mtp", plain)
+        for more in ([], ["--draft-tokens", "1"], ["--lookup", "3"]):
+            r = ok(run(*base, *more))
+            expect(r.out == plain.out and re.search(r"guesses  \d+ of \d+ were right", r.err), f"the text with {more}", (r, plain))
+    expect("guesses" not in ok(run(*base, "--json")).err, "--json runs without guesses")
+    plan = ok(run("plan", model, "-c", "64")).text
+    found = re.search(r"The layer that guesses tokens ahead \(MTP\) takes ([\d.]+) MB beside these, for one request", plan)
+    plan_json = json.loads(ok(run("plan", model, "-c", "64", "--json")).text)
+    expect(found and abs(plan_json["memory"]["mtp"] / 1e6 - float(found[1])) < 0.1, "memory", (found, plan_json["memory"]))
+    expect("mtp" not in json.loads(ok(run("plan", TINY, "--json")).text)["memory"], "a model without such a layer")
+    expect(json.loads(ok(run("inspect", model, "--json")).text)["model"]["mtp"] is True, "inspect")
+
+
 def test_chat_needs_a_template():
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "the file has no chat template; name one of chatml")
     expect_refusal(run("chat", "-m", TINY), 1, "the file has no chat template; name one of chatml")

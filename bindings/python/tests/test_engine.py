@@ -78,3 +78,18 @@ def test_a_draft_model_changes_no_token(demo):
     assert texts[0] == texts[1]
     with reprise.Model(TINY) as tiny, pytest.raises(reprise.ArgumentError, match="the draft model has another vocabulary"):
         demo.engine(n_ctx=64, draft=tiny)
+
+
+def test_a_layer_of_the_model_guesses_and_changes_no_token():
+    with reprise.Model(TINY.parent / "qwen35-mix.gguf") as model:
+        replies = []
+        for n_mtp in (0, -1):
+            with model.engine(n_ctx=64, n_threads=1, n_mtp=n_mtp) as engine:
+                engine.add([3, 4, 5], max_tokens=24, ignore_end=True, temperature=0.8, seed=1)
+                replies.append([event.token for event in engine])
+                assert (engine.stats.drafted > 0) == (n_mtp == 0)
+        assert model.info.mtp and replies[0] == replies[1] and len(replies[0]) == 24
+        with pytest.raises(reprise.ArgumentError, match="n_mtp of an engine is 16: must be from -1 to 15"):
+            model.engine(n_ctx=64, n_mtp=16)
+    with reprise.Model(TINY) as other:
+        assert not other.info.mtp

@@ -544,7 +544,7 @@ class RpEngineMemory(ct.Structure): # 64 bytes
             ("n_states", ct.c_int32), ("draft", ct.c_uint64)]
 
 
-class RpEngineOptions(ct.Structure): # 88 bytes
+class RpEngineOptions(ct.Structure): # 96 bytes
     n_ctx: int
     n_seq: int
     cache_tokens: int
@@ -558,10 +558,12 @@ class RpEngineOptions(ct.Structure): # 88 bytes
     state_bytes: int
     repack: bytes | None
     draft: int | None
+    n_mtp: int
+    unused: Any
     _fields_ = [("n_ctx", ct.c_int32), ("n_seq", ct.c_int32), ("cache_tokens", ct.c_int32), ("block", ct.c_int32),
             ("step_tokens", ct.c_int32), ("step_ms", ct.c_double), ("n_threads", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("state_bytes", ct.c_uint64),
-            ("repack", ct.c_char_p), ("draft", ct.c_void_p)]
+            ("repack", ct.c_char_p), ("draft", ct.c_void_p), ("n_mtp", ct.c_int32), ("unused", ct.c_bool * 4)]
 
 
 class RpEngineStats(ct.Structure): # 120 bytes
@@ -850,14 +852,16 @@ class RpModelGraphOptions(ct.Structure): # 44 bytes
     n_recent: int
     n_states: int
     embeddings: bool
-    unused: Any
+    hidden: bool
+    mtp: bool
+    unused: bool
     n_seq: int
     block: int
     n_blocks: int
     _fields_ = [("n_tok", ct.c_int32), ("n_ctx", ct.c_int32), ("n_out", ct.c_int32), ("kv_type", ct.c_int32),
             ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32), ("n_states", ct.c_int32),
-            ("embeddings", ct.c_bool), ("unused", ct.c_bool * 3), ("n_seq", ct.c_int32), ("block", ct.c_int32),
-            ("n_blocks", ct.c_int32)]
+            ("embeddings", ct.c_bool), ("hidden", ct.c_bool), ("mtp", ct.c_bool), ("unused", ct.c_bool),
+            ("n_seq", ct.c_int32), ("block", ct.c_int32), ("n_blocks", ct.c_int32)]
 
 
 class RpModelInfo(ct.Structure): # 128 bytes
@@ -885,6 +889,7 @@ class RpModelInfo(ct.Structure): # 128 bytes
     pooling: int
     n_label: int
     bidirectional: bool
+    mtp: bool
     unused: Any
     _fields_ = [("arch", ct.c_char_p), ("name", ct.c_char_p), ("n_vocab", ct.c_int32), ("n_embd", ct.c_int32),
             ("n_layer", ct.c_int32), ("n_head", ct.c_int32), ("n_head_kv", ct.c_int32), ("head_dim", ct.c_int32),
@@ -892,8 +897,8 @@ class RpModelInfo(ct.Structure): # 128 bytes
             ("n_expert", ct.c_int32), ("n_expert_used", ct.c_int32), ("n_params", ct.c_int64),
             ("n_params_active", ct.c_int64), ("weight_bytes", ct.c_uint64), ("decode_weight_bytes", ct.c_uint64),
             ("adapter_warning", ct.c_char_p), ("n_layer_recurrent", ct.c_int32), ("n_layer_nextn", ct.c_int32),
-            ("pooling", ct.c_int32), ("n_label", ct.c_int32), ("bidirectional", ct.c_bool),
-            ("unused", ct.c_bool * 7)]
+            ("pooling", ct.c_int32), ("n_label", ct.c_int32), ("bidirectional", ct.c_bool), ("mtp", ct.c_bool),
+            ("unused", ct.c_bool * 6)]
 
 
 class RpModelOptions(ct.Structure): # 24 bytes
@@ -1207,14 +1212,17 @@ class RpSwigluOaiParams(ct.Structure): # 8 bytes
     _fields_ = [("alpha", ct.c_float), ("limit", ct.c_float)]
 
 
-class RpSynthOptions(ct.Structure): # 40 bytes
+class RpSynthOptions(ct.Structure): # 48 bytes
     type: bytes | None
     seed: int
     hollow: bool
     progress: Any
     user: int | None
+    mtp: bool
+    unused: Any
     _fields_ = [("type", ct.c_char_p), ("seed", ct.c_uint64), ("hollow", ct.c_bool),
-            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
+            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
+            ("mtp", ct.c_bool), ("unused", ct.c_bool * 7)]
 
 
 class RpTokenList(ct.Structure): # 24 bytes

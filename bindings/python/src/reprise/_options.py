@@ -110,6 +110,7 @@ class EngineOptions(TypedDict, total=False):
     state_bytes: int
     repack: str | None
     draft: Model | None
+    n_mtp: int
 
 
 class EmbedOptions(TypedDict, total=False):

@@ -36,10 +36,11 @@ def architectures() -> list[str]:
 
 
 def synth(preset: str, path: str | os.PathLike[str], *, type: str | None = None, seed: int = 0, hollow: bool = False,
-          progress: Progress | None = None) -> None:
-    """Writes a model with random weights; hollow: without weights, as a hole in the file."""
+          progress: Progress | None = None, mtp: bool = False) -> None:
+    """Writes a model with random weights; hollow: without weights, as a hole in the file; mtp: with a layer that predicts further
+    tokens."""
     with Stopped(progress, field_type(_c.RpSynthOptions, "progress")) as stopped:
-        options = params(_c.RpSynthOptions, type=type, seed=seed, hollow=hollow, progress=stopped.callback)
+        options = params(_c.RpSynthOptions, type=type, seed=seed, hollow=hollow, progress=stopped.callback, mtp=mtp)
         lib.rp_synth_sized(preset, ct.byref(options), ct.sizeof(options), path)
 
 

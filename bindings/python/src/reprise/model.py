@@ -55,6 +55,7 @@ class ModelInfo(NamedTuple):
     weight_bytes: int
     decode_weight_bytes: int
     adapter_warning: str | None  # why the latest adapter may not fit
+    mtp: bool  # a layer of the file predicts further tokens: engines guess by it
 
 
 def demo_path() -> pathlib.Path:

@@ -327,7 +327,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelInfo, pooling), 112, "RpModelInfo.pooling");
     assert_eq!(offset!(RpModelInfo, n_label), 116, "RpModelInfo.n_label");
     assert_eq!(offset!(RpModelInfo, bidirectional), 120, "RpModelInfo.bidirectional");
-    assert_eq!(offset!(RpModelInfo, unused), 121, "RpModelInfo.unused");
+    assert_eq!(offset!(RpModelInfo, mtp), 121, "RpModelInfo.mtp");
+    assert_eq!(offset!(RpModelInfo, unused), 122, "RpModelInfo.unused");
     assert_eq!((size_of::<RpModelOptions>(), align_of::<RpModelOptions>()), (24, 8), "RpModelOptions");
     assert_eq!(offset!(RpModelOptions, progress), 0, "RpModelOptions.progress");
     assert_eq!(offset!(RpModelOptions, user), 8, "RpModelOptions.user");
@@ -343,7 +344,9 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelGraphOptions, n_recent), 20, "RpModelGraphOptions.n_recent");
     assert_eq!(offset!(RpModelGraphOptions, n_states), 24, "RpModelGraphOptions.n_states");
     assert_eq!(offset!(RpModelGraphOptions, embeddings), 28, "RpModelGraphOptions.embeddings");
-    assert_eq!(offset!(RpModelGraphOptions, unused), 29, "RpModelGraphOptions.unused");
+    assert_eq!(offset!(RpModelGraphOptions, hidden), 29, "RpModelGraphOptions.hidden");
+    assert_eq!(offset!(RpModelGraphOptions, mtp), 30, "RpModelGraphOptions.mtp");
+    assert_eq!(offset!(RpModelGraphOptions, unused), 31, "RpModelGraphOptions.unused");
     assert_eq!(offset!(RpModelGraphOptions, n_seq), 32, "RpModelGraphOptions.n_seq");
     assert_eq!(offset!(RpModelGraphOptions, block), 36, "RpModelGraphOptions.block");
     assert_eq!(offset!(RpModelGraphOptions, n_blocks), 40, "RpModelGraphOptions.n_blocks");
@@ -435,7 +438,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGenerateResult, decode_s), 24, "RpGenerateResult.decode_s");
     assert_eq!(offset!(RpGenerateResult, first_token_s), 32, "RpGenerateResult.first_token_s");
     assert_eq!(offset!(RpGenerateResult, host_sampling), 40, "RpGenerateResult.host_sampling");
-    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (88, 8), "RpEngineOptions");
+    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (96, 8), "RpEngineOptions");
     assert_eq!(offset!(RpEngineOptions, n_ctx), 0, "RpEngineOptions.n_ctx");
     assert_eq!(offset!(RpEngineOptions, n_seq), 4, "RpEngineOptions.n_seq");
     assert_eq!(offset!(RpEngineOptions, cache_tokens), 8, "RpEngineOptions.cache_tokens");
@@ -449,6 +452,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineOptions, state_bytes), 64, "RpEngineOptions.state_bytes");
     assert_eq!(offset!(RpEngineOptions, repack), 72, "RpEngineOptions.repack");
     assert_eq!(offset!(RpEngineOptions, draft), 80, "RpEngineOptions.draft");
+    assert_eq!(offset!(RpEngineOptions, n_mtp), 88, "RpEngineOptions.n_mtp");
+    assert_eq!(offset!(RpEngineOptions, unused), 92, "RpEngineOptions.unused");
     assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (64, 8), "RpEngineMemory");
     assert_eq!(offset!(RpEngineMemory, weights), 0, "RpEngineMemory.weights");
     assert_eq!(offset!(RpEngineMemory, kv), 8, "RpEngineMemory.kv");
@@ -572,12 +577,14 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatResult, decode_s), 40, "RpChatResult.decode_s");
     assert_eq!(offset!(RpChatResult, first_token_s), 48, "RpChatResult.first_token_s");
     assert_eq!(offset!(RpChatResult, host_sampling), 56, "RpChatResult.host_sampling");
-    assert_eq!((size_of::<RpSynthOptions>(), align_of::<RpSynthOptions>()), (40, 8), "RpSynthOptions");
+    assert_eq!((size_of::<RpSynthOptions>(), align_of::<RpSynthOptions>()), (48, 8), "RpSynthOptions");
     assert_eq!(offset!(RpSynthOptions, type_), 0, "RpSynthOptions.type");
     assert_eq!(offset!(RpSynthOptions, seed), 8, "RpSynthOptions.seed");
     assert_eq!(offset!(RpSynthOptions, hollow), 16, "RpSynthOptions.hollow");
     assert_eq!(offset!(RpSynthOptions, progress), 24, "RpSynthOptions.progress");
     assert_eq!(offset!(RpSynthOptions, user), 32, "RpSynthOptions.user");
+    assert_eq!(offset!(RpSynthOptions, mtp), 40, "RpSynthOptions.mtp");
+    assert_eq!(offset!(RpSynthOptions, unused), 41, "RpSynthOptions.unused");
     assert_eq!((size_of::<RpTrainTokenizerOptions>(), align_of::<RpTrainTokenizerOptions>()), (24, 8), "RpTrainTokenizerOptions");
     assert_eq!(offset!(RpTrainTokenizerOptions, n_vocab), 0, "RpTrainTokenizerOptions.n_vocab");
     assert_eq!(offset!(RpTrainTokenizerOptions, progress), 8, "RpTrainTokenizerOptions.progress");

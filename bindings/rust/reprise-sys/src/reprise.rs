@@ -926,7 +926,8 @@ pub struct RpModelInfo {
     pub pooling: i32,
     pub n_label: i32,
     pub bidirectional: bool,
-    pub unused: [bool; 7],
+    pub mtp: bool,
+    pub unused: [bool; 6],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -948,7 +949,9 @@ pub struct RpModelGraphOptions {
     pub n_recent: i32,
     pub n_states: i32,
     pub embeddings: bool,
-    pub unused: [bool; 3],
+    pub hidden: bool,
+    pub mtp: bool,
+    pub unused: bool,
     pub n_seq: i32,
     pub block: i32,
     pub n_blocks: i32,
@@ -1162,6 +1165,8 @@ pub struct RpEngineOptions {
     pub state_bytes: usize,
     pub repack: *const c_char,
     pub draft: *const RpModel,
+    pub n_mtp: i32,
+    pub unused: [bool; 4],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1390,6 +1395,8 @@ pub struct RpSynthOptions {
     pub hollow: bool,
     pub progress: RpConvertProgress,
     pub user: *mut c_void,
+    pub mtp: bool,
+    pub unused: [bool; 7],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -42,6 +42,9 @@ pub struct EngineOptions<'m> {
     pub repack: Option<String>,
     /// A smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses.
     pub draft: Option<&'m Model>,
+    /// Tokens that the model's own layer for multi-token prediction guesses at most, if its file has one; 0: 3; -1: it
+    /// does not guess.
+    pub n_mtp: i32,
 }
 
 /// Bytes that an engine would allocate.
@@ -245,6 +248,7 @@ impl EngineOptions<'_> {
         raw.device = device.as_ptr();
         raw.state_bytes = self.state_bytes;
         raw.repack = repack.as_ptr();
+        raw.n_mtp = self.n_mtp;
         raw.draft = self.draft.map_or(null(), |m| m.raw() as *const _);
         Ok(call(&raw, size_of::<sys::RpEngineOptions>()))
     }
