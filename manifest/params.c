@@ -1,3 +1,4 @@
+/* The members of RpSamplerParams that a manifest writes and reads by one table. */
 #include "manifest/params.h"
 
 #include <stddef.h>

@@ -3,6 +3,7 @@
 #include "manifest/params.h"
 
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -82,6 +83,9 @@ static RpStatus flag(const Reader *r, const json_t *o, const char *in, const cha
     return json_is_boolean(v) ? RP_OK : bad(r, in, key, "is neither true nor false");
 }
 
+/* Of the range of a float. */
+static bool is_float(const json_t *v) { return json_is_number(v) && fabs(json_number_value(v)) <= (double)FLT_MAX; }
+
 static RpStatus hash_of(const Reader *r, const json_t *v, const char *in, const char *key, uint64_t *out) {
     const char *s = json_string_value(v);
     if (s == NULL || strlen(s) != 16 || strspn(s, "0123456789abcdef") != 16 || json_string_length(v) != 16)
@@ -151,7 +155,9 @@ static RpStatus files(const Reader *r, const json_t *root) {
         o = json_array_get(loras, i);
         if (json_object_size(o) != 4) return bad(r, "", "adapters", "has a member too many or too few");
         RP_TRY(file_of(r, o, "adapters", &m->loras[i]));
-        RP_TRY(number(r, o, "adapters", "scale", &m->loras[i].scale));
+        if (!is_float(json_object_get(o, "scale")))
+            return bad(r, "adapters", "scale", "is missing or no number of 32 bits");
+        m->loras[i].scale = json_number_value(json_object_get(o, "scale"));
     }
     return RP_OK;
 }
@@ -187,7 +193,7 @@ static RpStatus biases(const Reader *r, const json_t *o) {
     for (size_t i = 0; i < n; i++) {
         const json_t *pair = json_array_get(items, i), *id = json_array_get(pair, 0), *bias = json_array_get(pair, 1);
         if (json_array_size(pair) != 2 || !json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > INT32_MAX || !(json_is_number(bias) || json_is_null(bias)))
+            json_integer_value(id) > INT32_MAX || !(is_float(bias) || json_is_null(bias)))
             return bad(r, "sampling", "logit_bias", "has what is no token and bias");
         out[i] = (RpLogitBias){(int32_t)json_integer_value(id),
                                json_is_null(bias) ? -INFINITY : (float)json_number_value(bias)};
@@ -217,13 +223,13 @@ static RpStatus sampling(const Reader *r, const json_t *root) {
         const ManifestParam *f  = &manifest_params[i];
         char                *at = (char *)p + f->offset;
         int64_t              whole_number;
-        double               x;
         if (f->is_int) {
             RP_TRY(whole(r, o, "sampling", f->name, INT32_MIN, INT32_MAX, &whole_number));
             *(int32_t *)(void *)at = (int32_t)whole_number;
         } else {
-            RP_TRY(number(r, o, "sampling", f->name, &x));
-            *(float *)(void *)at = (float)x;
+            const json_t *v = json_object_get(o, f->name);
+            if (!is_float(v)) return bad(r, "sampling", f->name, "is missing or no number of 32 bits");
+            *(float *)(void *)at = (float)json_number_value(v);
         }
     }
     RP_TRY(biases(r, o));

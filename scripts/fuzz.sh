@@ -25,6 +25,7 @@ limits() { # target: its options
     grammar) echo "-max_len=600 -dict=tests/fuzz/grammar.dict" ;;
     http) echo "-max_len=600 -dict=tests/fuzz/http.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
+    manifest) echo "-max_len=4000 -dict=tests/fuzz/manifest.dict" ;;
     log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
     texts | bpe | reply) echo "-max_len=600" ;;
     *) echo "-max_len=200 -len_control=0" ;;

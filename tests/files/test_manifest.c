@@ -8,6 +8,7 @@
 #include "manifest/manifest.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 
 static int32_t     prompt_ids[] = {3, 1, 4}, token_ids[] = {7, 8, 9};
@@ -261,7 +262,7 @@ Test(manifest, refuses_members_of_other_types_and_ranges) {
         {"\"0000000000000123\"",              "\"000000000000012G\"",
          "\"model.xxh64\" is missing or no hash of 16 hexadecimal digits"                                                                                                },
         {"\"0000000000000123\"",              "\"123\"",                                                 "\"model.xxh64\" is missing or no hash of 16 hexadecimal digits"},
-        {"\"scale\":0.5",                     "\"scales\":0.5",                                          "\"adapters.scale\" is missing or no number"                    },
+        {"\"scale\":0.5",                     "\"scales\":0.5",                                          "\"adapters.scale\" is missing or no number of 32 bits"         },
         {"\"scale\":0.5",                     "\"scale\":0.5,\"a\":1",                                   "\"adapters\" has a member too many or too few"                 },
         {"\"threads\":3",                     "\"threads\":3000000000",                                  "\"run.threads\" is missing or no whole number in its range"    },
         {"\"sequences\":4",                   "\"sequences\":0",                                         "\"engine.sequences\" is 0"                                     },
@@ -271,6 +272,9 @@ Test(manifest, refuses_members_of_other_types_and_ranges) {
         {"\"seed\":\"18446744073709551615\"", "\"seed\":\"-1\"",                                         "\"sampling.seed\" is no whole number in a text"                },
         {"\"seed\":\"18446744073709551615\"", "\"seed\":1",                                              "\"sampling.seed\" is missing or no text"                       },
         {"\"top_k\":0",                       "\"top_k\":0.5",                                           "\"sampling.top_k\" is missing or no whole number in its range" },
+        {"\"dry_base\":1.75",                 "\"dry_base\":1e39",                                       "\"sampling.dry_base\" is missing or no number of 32 bits"      },
+        {"[5,1.5]",                           "[5,-1e39]",                                               "\"sampling.logit_bias\" has what is no token and bias"         },
+        {"\"load_s\":1.5",                    "\"load_s\":1e999",                                        "m.json: line 1: "                                              },
         {"[6,null]",                          "[-6,null]",                                               "\"sampling.logit_bias\" has what is no token and bias"         },
         {"[6,null]",                          "[6]",                                                     "\"sampling.logit_bias\" has what is no token and bias"         },
         {"\"ignore_end\":true",               "\"ignore_end\":1",                                        "\"ignore_end\" is neither true nor false"                      },
@@ -314,6 +318,40 @@ Test(manifest, refuses_a_file_that_is_too_large_or_not_there) {
     REFUSED(manifest_read("/nowhere/m.json", &r), RP_E_IO, "/nowhere/m.json: No such file");
     REFUSED(manifest_read("/tmp", &r), RP_E_IO, "/tmp: Is a directory");
     REFUSED(manifest_read("/dev/null", &r), RP_E_FORMAT, "/dev/null is no manifest, or not all of one");
+}
+
+static int allocations, fails_at;
+
+static void *allocate(size_t n) { return ++allocations == fails_at ? NULL : malloc(n); }
+
+/* Each allocation of the JSON library fails in turn: there is no text then, and never one that lacks something. */
+Test(manifest, a_lack_of_memory_is_reported) {
+    Manifest m = example(), r;
+    size_t   n, n_got;
+    char    *text = text_of(&m, &n), *got;
+    json_set_alloc_funcs(allocate, free);
+    RpStatus st;
+    fails_at = 0;
+    do { /* until there are fewer allocations than that */
+        fails_at++;
+        allocations = 0;
+        st          = manifest_text(&m, &got, &n_got);
+        cr_assert(st == RP_E_NOMEM || (st == RP_OK && strcmp(got, text) == 0), CASE(fails_at, st));
+        free(got);
+    } while (allocations >= fails_at);
+    const int writes = fails_at;
+    fails_at         = 0;
+    do {
+        fails_at++;
+        allocations = 0;
+        st          = manifest_parse(text, n, "m.json", &r);
+        cr_assert_eq(st == RP_OK, allocations < fails_at, CASE(fails_at, st));
+        manifest_free(&r);
+    } while (allocations >= fails_at);
+    const int reads = fails_at;
+    json_set_alloc_funcs(malloc, free);
+    cr_expect(writes > 100 && reads > 100, "%d, %d", writes, reads);
+    free(text);
 }
 
 /* ---- what a run tells ---- */
