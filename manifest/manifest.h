@@ -62,7 +62,7 @@ typedef struct Manifest {
     int32_t            threads, n_ctx;
     uint64_t           plan; /* rp_plan_hash of the step with one token */
     /* n_seq 0: a session ran it; else an engine with these options, of RpEngineOptions and RpRequest. */
-    int32_t         n_seq, cache_tokens, step_tokens, n_draft;
+    int32_t         n_seq, cache_tokens, step_tokens, n_draft, n_mtp;
     RpSamplerParams sampler; /* tokenizer NULL with n_dry_breakers 0 and dry_breakers not NULL: no breakers */
     bool            default_breakers;
     int32_t max_tokens; /* this and the next two: of the request. A repetition takes as many tokens as there are */

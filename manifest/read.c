@@ -165,6 +165,7 @@ static RpStatus files(const Reader *r, const json_t *root) {
 static RpStatus run(const Reader *r, const json_t *root) {
     Manifest     *m = r->m;
     const json_t *o, *e;
+    int64_t       mtp;
     RP_TRY(object(r, root, "run", 10, &o));
     RP_TRY(text(r, o, "run", "device", &m->device));
     RP_TRY(text(r, o, "run", "device_name", &m->device_name));
@@ -176,12 +177,15 @@ static RpStatus run(const Reader *r, const json_t *root) {
     RP_TRY(count(r, o, "run", "ctx", &m->n_ctx));
     RP_TRY(hash_of(r, json_object_get(o, "plan_xxh64"), "run", "plan_xxh64", &m->plan));
     if (json_is_null(json_object_get(o, "engine"))) return RP_OK;
-    RP_TRY(object(r, o, "engine", 4, &e));
+    RP_TRY(object(r, o, "engine", 5, &e));
     RP_TRY(count(r, e, "engine", "sequences", &m->n_seq));
     if (m->n_seq == 0) return bad(r, "engine", "sequences", "is 0");
     RP_TRY(count(r, e, "engine", "cache_tokens", &m->cache_tokens));
     RP_TRY(count(r, e, "engine", "step_tokens", &m->step_tokens));
-    return count(r, e, "engine", "guesses", &m->n_draft);
+    RP_TRY(count(r, e, "engine", "guesses", &m->n_draft));
+    RP_TRY(whole(r, e, "engine", "mtp", -1, INT32_MAX, &mtp));
+    m->n_mtp = (int32_t)mtp;
+    return RP_OK;
 }
 
 static RpStatus biases(const Reader *r, const json_t *o) {

@@ -99,8 +99,8 @@ static json_t *sampling(bool *bad, const Manifest *m) {
 
 static json_t *engine(const Manifest *m) {
     if (m->n_seq == 0) return json_null();
-    return json_pack("{s:i, s:i, s:i, s:i}", "sequences", m->n_seq, "cache_tokens", m->cache_tokens, "step_tokens",
-                     m->step_tokens, "guesses", m->n_draft);
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "sequences", m->n_seq, "cache_tokens", m->cache_tokens, "step_tokens",
+                     m->step_tokens, "guesses", m->n_draft, "mtp", m->n_mtp);
 }
 
 static json_t *run(const Manifest *m) {
@@ -151,8 +151,8 @@ static json_t *root(const Manifest *m, bool *bad) {
         m->max_tokens, "ignore_end", m->ignore_end, "stop", texts(bad, m->stop, m->n_stop), "turns", turns(bad, m));
 }
 
-/* The closing brace makes place for the checksum of all bytes before it. Not by json_dumps, whose text may lack words where
- * memory runs out (Jansson 2.14). */
+/* The closing brace makes place for the checksum of all bytes before it. Not by json_dumps: where memory runs out, its
+ * text may lack words (Jansson 2.14). */
 RpStatus manifest_text(const Manifest *m, char **out, size_t *n) {
     const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(17);
     bool         bad   = false;

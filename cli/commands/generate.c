@@ -137,6 +137,7 @@ static RpStatus record_run(Run *r, const RpEngineOptions *engine) {
                             .no_text    = args.manifest.no_text,
                             .load_s     = cli_since_start(),
                             .n_ctx      = memory.n_ctx,
+                            .n_mtp      = engine != NULL ? engine->n_mtp : 0,
                             .n_draft    = args.guesses.draft != NULL ? args.guesses.n_draft : args.guesses.lookup};
     RP_TRY(cli_recording_run(&r->recording, &of));
     return cli_recording_turn(&r->recording, r->sampler);

@@ -83,6 +83,7 @@ static RpStatus open_engine(Repeat *r, const RepeatOptions *o, RpDtype kv) {
                                 .kv_type      = kv,
                                 .device       = o->device.name != NULL ? o->device.name : m->device,
                                 .repack       = o->device.repack,
+                                .n_mtp        = m->n_mtp,
                                 .draft        = r->draft};
     return rp_engine_open(r->model, &eo, &r->engine);
 }

@@ -62,6 +62,7 @@ RpStatus cli_recording_run(Recording *r, const RecordingOf *of) {
     m->n_ctx      = of->session != NULL ? rp_session_n_ctx(of->session) : of->n_ctx;
     m->n_seq      = of->session != NULL ? 0 : 1;
     m->n_draft    = of->n_draft;
+    m->n_mtp      = of->n_mtp;
     m->load_s     = of->load_s;
     m->max_tokens = of->max_tokens;
     m->ignore_end = of->ignore_end;

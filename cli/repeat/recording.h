@@ -49,7 +49,7 @@ typedef struct RecordingOf {
     int32_t            max_tokens;
     bool               ignore_end, no_text;
     double             load_s;
-    int32_t            n_ctx, n_draft; /* with an engine */
+    int32_t            n_ctx, n_draft, n_mtp; /* with an engine */
 } RecordingOf;
 
 RP_NODISCARD RpStatus cli_recording_run(Recording *r, const RecordingOf *of);

@@ -30,6 +30,7 @@ static RpStatus fill(const Model *m, ModelManifest *out) {
     x->cache_tokens = e.cache_tokens;
     x->step_tokens  = e.step_tokens;
     x->n_draft      = o->n_draft;
+    x->n_mtp        = e.n_mtp;
     x->tokenizer    = o->manifest_text ? rp_model_tokenizer(m->model) : NULL;
     if (e.draft == NULL) x->draft = (ManifestFile){0};
     if (o->model == NULL || m != &m->work->models[0]) x->n_loras = 0;

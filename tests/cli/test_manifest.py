@@ -17,6 +17,7 @@ DEMO = os.path.join(SOURCE, "assets/demo.gguf")
 ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
 PRIMES = 11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261
+MTP = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf")
 WORDS = ["-p", "Once upon a time", "-n", "12", "-q"]
 
 
@@ -130,6 +131,8 @@ def test_every_kind_of_run_is_repeated():
         ("logprobs", MIX, [*WORDS, *sampled, "--logprobs", "2"]),
         ("lookup", DEMO, [*WORDS, *sampled, "--lookup", "4"]),
         ("draft", MIX, [*WORDS, *sampled, "--draft", MIX]),
+        ("mtp", MTP, [*WORDS, *sampled, "--ignore-eos"]),
+        ("no mtp", MTP, [*WORDS, *sampled, "--ignore-eos", "--no-mtp"]),
         ("adapter", TINY, [*WORDS, "--lora", ADAPTER + ":0.5"]),
         ("grammar", DEMO, [*WORDS, *sampled, "--grammar", grammar]),
         ("stopped", DEMO, [*WORDS, "--stop", "e"]),
@@ -146,6 +149,7 @@ def test_every_kind_of_run_is_repeated():
         data = json.loads(ok(run("repeat", file, "--json", "-q")).text)
         expect((data["equal"], data["tokens"], data["held"], data["parts"]) == (True, n, held, None), name, data)
         expect(data["differences"] == [], name, data)
+        expect((m["run"]["engine"] is not None) == (name in ("lookup", "draft", "mtp")), name, m["run"])
 
 
 def chat(name, lines, *args, **env):
