@@ -75,6 +75,7 @@ static void dump_json_node(const TensorNode *n, const RpDumpOptions *o, FILE *ou
             n->layer, rp_dtype_name(n->view.dtype), (long long)n->view.ne[0], (long long)n->view.ne[1],
             (long long)n->view.ne[2], (long long)n->view.ne[3], n->view.nb[0], n->view.nb[1], n->view.nb[2],
             n->view.nb[3], rp_node_bytes(n));
+    if (node_is_kernel(n)) fprintf(out, ",\"colour\":\"%s\"", rp_node_colour(n));
     fprintf(out, ",\"kernel\":%s,\"output\":%s,\"sources\":[", node_is_kernel(n) ? "true" : "false",
             n->is_output ? "true" : "false");
     int n_src = RP_MAX_SRC;

@@ -12,6 +12,9 @@ static inline size_t rp_node_bytes(const TensorNode *n) {
 /* Writes the parameters of the node's op as one JSON object. */
 void rp_node_dump_params(const TensorNode *n, FILE *out);
 
+/* The colour of the node's op in pictures: "#a6cee3". Ops of one kind have the same. */
+const char *rp_node_colour(const TensorNode *n);
+
 RP_NODISCARD RpStatus rp_graph_dump_dot(const ComputeGraph *g, const RpDumpOptions *options, FILE *out);
 
 /* The operations in a fused op, in execution order: "norm, round, products, rotation, store". "round"

@@ -24,8 +24,8 @@ typedef struct Drawing {
     int                 *member, *index; /* as above */
 } Drawing;
 
-static const char *colour_of(TensorOp op) {
-    const OpRules *rules = rp_op_rules(op);
+const char *rp_node_colour(const TensorNode *n) {
+    const OpRules *rules = rp_op_rules(n->op);
     return rules != NULL && rules->colour != NULL ? rules->colour : "#eeeeee";
 }
 
@@ -155,7 +155,7 @@ static void write_node(const Drawing *d, const TensorNode *n, const char *indent
         snprintf(heat, sizeof heat, "#ff%02x%02x", (unsigned)(255.0 - 175.0 * note->heat),
                  (unsigned)(255.0 - 215.0 * note->heat));
     else
-        snprintf(heat, sizeof heat, "%s", colour_of(n->op));
+        snprintf(heat, sizeof heat, "%s", rp_node_colour(n));
     if (n->kind == NODE_OP)
         fprintf(d->out, "\", fillcolor=\"%s\"%s];\n", heat, n->is_output ? ", penwidth=2.5" : "");
     else

@@ -1,11 +1,12 @@
 /* graph.c - `reprise graph`: prints the ComputeGraph of a model at any point between the passes, or compares
- * two. */
+ * two, as text, JSON, DOT or a page. */
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/default_model.h"
 #include "cli/diff/graph_diff.h"
 #include "cli/nodes.h"
 #include "cli/options/files.h"
+#include "cli/page/page.h"
 #include "cli/provenance/find_node.h"
 #include "cli/provenance/why.h"
 
@@ -14,14 +15,14 @@
 
 static struct {
     GraphSource source;
-    const char *output, *why, *places[3]; /* places: positional arguments */
+    const char *output, *html, *why, *places[3]; /* places: positional arguments */
     TextList    adapters;
     int32_t     layer;
-    bool        dot, text, json, fold, cuda, diff, exit_code;
+    bool        dot, text, json, fold, cuda, diff, exit_code, hash;
 } args = {.layer = -1, .source = {.tokens = 1}};
 
 /* Writes the dump that the options ask for to -o. `notes` [number of nodes] or NULL. */
-static RpStatus dump_with(const ComputeGraph *g, const char *title, const RpDumpNote *notes) {
+static RpStatus write_dump(const ComputeGraph *g, const char *title, const RpDumpNote *notes) {
     const RpDumpOptions o = {.format    = args.dot    ? RP_DUMP_DOT
                                           : args.json ? RP_DUMP_JSON
                                                       : RP_DUMP_TEXT,
@@ -37,12 +38,17 @@ static RpStatus dump_with(const ComputeGraph *g, const char *title, const RpDump
     return cli_close_output(file, st);
 }
 
+static RpStatus dump_with(const RpModel *m, const ComputeGraph *g, const char *title, const RpDumpNote *notes) {
+    const PageOptions page = {.title = title, .times = "", .notes = notes, .hash = args.hash};
+    return args.html != NULL ? cli_page_graph(m, g, &page, args.html) : write_dump(g, title, notes);
+}
+
 /* With --cuda each node carries a note on its launch; the launchers give it without a GPU. */
-static RpStatus dump(const ComputeGraph *g, const char *title) {
-    if (!args.cuda) return dump_with(g, title, NULL);
+static RpStatus dump(const RpModel *m, const ComputeGraph *g, const char *title) {
+    if (!args.cuda) return dump_with(m, g, title, NULL);
     RpDumpNote *notes = cli_new_notes(g);
     RpStatus    st    = notes != NULL ? cli_note_launches(g, notes) : rp_fail(RP_E_NOMEM, "out of memory for a dump");
-    if (st == RP_OK) st = dump_with(g, title, notes);
+    if (st == RP_OK) st = dump_with(m, g, title, notes);
     free(notes);
     return st;
 }
@@ -96,7 +102,7 @@ static RpStatus build_and_dump(const RpModel *m) {
     if (args.layer >= n_layer)
         return rp_fail(RP_E_ARG, "--layer %d: the model has the layers 0 to %d", args.layer, n_layer - 1);
     RP_TRY(cli_graph_source_build(&args.source, m, title, sizeof title, &g));
-    const RpStatus st = args.why != NULL ? why(m, g, title) : dump(g, title);
+    const RpStatus st = args.why != NULL ? why(m, g, title) : dump(m, g, title);
     rp_graph_free(g);
     return st;
 }
@@ -113,7 +119,8 @@ static int run_diff(const char *const sides[2]) {
     if (sides[0] == NULL || sides[1] == NULL) return usage("--diff needs two graphs, A and B");
     if (args.dot || args.fold || args.cuda || args.layer >= 0)
         return usage("--dot, --fold, --cuda and --layer do not go with --diff");
-    const RpStatus st = cli_graph_diff(sides, &args.source, args.json, args.output, &same);
+    const DiffOutput output = {.json = args.json, .path = args.output, .html = args.html};
+    const RpStatus   st     = cli_graph_diff(sides, &args.source, &output, &same);
     if (st != RP_OK) return cli_exit(st);
     return args.exit_code && !same ? EXIT_ERROR : EXIT_OK;
 }
@@ -135,6 +142,9 @@ static int run(void) {
     if (args.dot + args.text + args.json > 1) return usage("--dot, --text and --json exclude each other");
     if (args.why != NULL && (args.diff || args.dot || args.fold || args.cuda || args.layer >= 0))
         return usage("--diff, --dot, --fold, --cuda and --layer do not go with --why");
+    if (args.html != NULL && (args.dot || args.text || args.json || args.output != NULL || args.layer >= 0 || args.why))
+        return usage("--dot, --text, --json, --output, --layer and --why do not go with --html");
+    if (args.hash && (args.html == NULL || args.diff)) return usage("--hash goes with --html, and not with --diff");
     const char *const model = model_is_placed() ? args.places[0] : NULL;
     if (!args.diff && n_places() > 1) {
         cli_say("reprise graph",
@@ -156,8 +166,10 @@ static int run(void) {
                 searched);
         return EXIT_USAGE;
     }
-    RpModel *m  = NULL;
-    RpStatus st = rp_model_open(args.source.model, NULL, &m);
+    RpModel *m = NULL;
+    /* A preset has no weights to look at. */
+    const bool weights = args.why != NULL || args.hash;
+    RpStatus   st      = weights ? rp_model_open(args.source.model, NULL, &m) : cli_graph_source_open(&args.source, &m);
     if (st == RP_OK) st = cli_add_adapters(m, &args.adapters);
     if (st == RP_OK) st = build_and_dump(m);
     rp_model_free(m);
@@ -170,6 +182,9 @@ static const Option options[] = {
     CLI_FLAG("text", 0, args.text, "print one line per node (default)"),
     CLI_FLAG("dot", 0, args.dot, "print a drawing for Graphviz"),
     CLI_FLAG("json", 0, args.json, "print one JSON object"),
+    CLI_FILE(FILE_WRITTEN, "html", 0, args.html, "FILE",
+             "write a page that shows the graph, or with --diff the differences, in a browser, without a network"),
+    CLI_FLAG("hash", 0, args.hash, "with --html: read all weights, and show their checksums"),
     CLI_INT("layer", 0, args.layer, "N", "print only the nodes of this layer", 0, 0),
     CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
     CLI_FLAG("cuda", 0, args.cuda, "add to each node its kernel launch on a GPU: grid, block, kernel, bytes moved"),
@@ -194,6 +209,8 @@ const Command cli_command_graph = {
     .help      = "print the ComputeGraph of a model, or the differences between two",
     .usage     = "[MODEL] [options] [--diff A B]",
     .notes     = "A picture: reprise graph MODEL --dot --fold | dot -Tsvg -o graph.svg\n"
+                 "A page: reprise graph MODEL --html graph.html; with times: reprise profile MODEL --html graph.html\n"
+                 "MODEL may be a preset of `reprise synth`, whose weights are not made.\n"
                  "\n"
                  "A and B are each a saved dump of `reprise graph --json`, or with times of "
                  "`reprise profile --json`, or\n"

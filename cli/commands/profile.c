@@ -5,7 +5,9 @@
  *     % of copy   GB/s / bandwidth of a copy in the memory of the GPU, measured in the same run */
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/diff/graph_source.h"
 #include "cli/nodes.h"
+#include "cli/page/page.h"
 #include "cli/terminal/table.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@
 #include <string.h>
 
 static struct {
-    const char *model, *passes, *kv, *dot, *trace;
+    const char *model, *passes, *kv, *dot, *html, *trace;
     int32_t     pos, runs, threads, top;
     DeviceArgs  device;
     bool        fold, json, quiet;
@@ -188,6 +190,12 @@ static RpStatus print_json(const Profile *p) {
 
 /* ---- drawing and trace ---- */
 
+/* The title of a drawing or page: where the step ran, and how long it took. */
+static void describe(const Profile *p, char *buf, size_t size) {
+    snprintf(buf, size, "%s, %s, %s: %.1f us per token at position %d", p->info.device, p->info.device_name,
+             rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
+}
+
 /* The heat of a node, which colours it, is the square root of its share of the slowest time. So nodes of a tenth of
  * that time still show. */
 static RpStatus write_dot(const Profile *p) {
@@ -206,14 +214,26 @@ static RpStatus write_dot(const Profile *p) {
             snprintf(note->text + n, sizeof note->text - (size_t)n, "  %.0f %%", 100.0 * rate * 1e9 / p->copy);
         note->heat = top > 0.0 ? sqrt(p->ns[i] / top) : 0.0;
     }
-    snprintf(title, sizeof title, "%s, %s, %s: %.1f us per token at position %d", p->info.device, p->info.device_name,
-             rp_mode_name(p->info.mode), p->total_ns / 1e3, args.pos);
+    describe(p, title, sizeof title);
     RpStatus st = cli_open_output(args.dot, &file, &out);
     if (st == RP_OK) {
         const RpDumpOptions o = {.format = RP_DUMP_DOT, .fold = args.fold, .title = title, .notes = notes};
         st                    = rp_graph_dump(p->g, &o, out);
         st                    = cli_close_output(file, st);
     }
+    free(notes);
+    return st;
+}
+
+static RpStatus write_html(const Profile *p, const RpModel *m) {
+    RpDumpNote *notes = cli_new_notes(p->g);
+    char        title[256], times[256];
+    if (notes == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a page");
+    for (int i = 0; i < p->n_steps; i++) notes[rp_node_number(p->steps[i].node)].us = p->ns[i] / 1e3;
+    describe(p, times, sizeof times);
+    cli_graph_title(m, 1, args.pos + 1, title, sizeof title);
+    const RpStatus st =
+        cli_page_graph(m, p->g, &(PageOptions){.title = title, .times = times, .notes = notes}, args.html);
     free(notes);
     return st;
 }
@@ -244,6 +264,8 @@ static RpStatus write_trace(const Profile *p) {
     return cli_close_output(file, RP_OK);
 }
 
+static bool is_stdout(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
+
 static int run(void) {
     Profile p = {
         .progress = {.label = "timing every node", .off = args.quiet}
@@ -254,9 +276,10 @@ static int run(void) {
     if (st == RP_OK) st = measure(&p);
     cli_progress_end(&p.progress);
     if (st == RP_OK && args.dot != NULL) st = write_dot(&p);
+    if (st == RP_OK && args.html != NULL) st = write_html(&p, m);
     if (st == RP_OK && args.trace != NULL) st = write_trace(&p);
     if (st == RP_OK && args.json) st = print_json(&p);
-    if (st == RP_OK && !args.json && (args.dot == NULL || strcmp(args.dot, "-") != 0)) st = print_text(&p);
+    if (st == RP_OK && !args.json && !is_stdout(args.dot) && !is_stdout(args.html)) st = print_text(&p);
     rp_executor_free(p.e);
     rp_plan_free(p.plan);
     rp_graph_free(p.g);
@@ -274,6 +297,8 @@ static const Option options[] = {
     OPTION_THREADS(args.threads),
     OPTIONS_SESSION(args),
     CLI_FILE(FILE_WRITTEN, "dot", 0, args.dot, "FILE", "write a drawing of the graph with its times, for Graphviz"),
+    CLI_FILE(FILE_WRITTEN, "html", 0, args.html, "FILE",
+             "write a page that shows the graph with its times in a browser"),
     CLI_FLAG("fold", 0, args.fold, "with --dot: draw layers of the same structure once"),
     CLI_FILE(FILE_WRITTEN, "trace", 0, args.trace, "FILE",
              "write trace events for ui.perfetto.dev or chrome://tracing"),

@@ -19,12 +19,15 @@
 enum { DIFF_MAX_SRC = 16 };
 
 typedef struct DiffNode {
-    const char *op, *name, *dtype; /* borrowed from DiffGraph.strings */
-    const char *params;            /* likewise, as JSON; NULL in dumps of older versions */
+    const char *op, *name, *dtype;     /* borrowed from DiffGraph.strings */
+    const char *params;                /* likewise, as JSON; NULL in dumps of older versions */
+    const char *parts, *note, *colour; /* likewise, for a page; NULL: not in the dump */
+    const char *roles;                 /* likewise: the names of the sources, each before a comma */
     int         id, layer, n_src;
     int         src[DIFF_MAX_SRC]; /* indices into DiffGraph.nodes; -1: an optional source that is absent */
     int64_t     ne[RP_MAX_DIMS], nb[RP_MAX_DIMS];
-    double      us; /* time of the step in microseconds; 0: not known */
+    int64_t     bytes; /* 0: not in the dump */
+    double      us;    /* time of the step in microseconds; 0: not known */
     bool        kernel, output, leaf;
     int         partner; /* index of the matching node in the other graph; -1: none */
 } DiffNode;

@@ -41,6 +41,25 @@ static RpStatus read_text(const Reader *r, const json_t *node, const char *key, 
     return text != NULL ? keep(r, text, out) : bad(r, key, "is not a string");
 }
 
+/* A text that a dump may lack. */
+static RpStatus read_optional(const Reader *r, const json_t *node, const char *key, const char **out) {
+    return json_object_get(node, key) != NULL ? read_text(r, node, key, out) : RP_OK;
+}
+
+/* Names of sources, which a dump may lack: "x,w,". */
+static RpStatus read_roles(const Reader *r, const json_t *node, const char **out) {
+    const json_t *list = json_object_get(node, "source_names"), *item;
+    char          text[512];
+    size_t        at = 0, i;
+    text[0]          = '\0';
+    json_array_foreach(list, i, item) {
+        const char *name = json_string_value(item);
+        if (name == NULL || i >= DIFF_MAX_SRC) return bad(r, "source_names", "is not a list of names");
+        if (at < sizeof text) at += (size_t)snprintf(text + at, sizeof text - at, "%s,", name);
+    }
+    return keep(r, text, out);
+}
+
 /* Keeps the parameters as a text of JSON. Dumps of older versions have none. */
 static RpStatus read_params(const Reader *r, const json_t *node, const char **out) {
     const json_t *params = json_object_get(node, "params");
@@ -87,7 +106,12 @@ static RpStatus read_node(const Reader *r, const json_t *node, DiffNode *n) {
     n->kernel = json_is_true(json_object_get(node, "kernel"));
     n->output = json_is_true(json_object_get(node, "output"));
     RP_TRY(read_params(r, node, &n->params));
-    n->us = json_number_value(json_object_get(node, "us"));
+    RP_TRY(read_optional(r, node, "parts", &n->parts));
+    RP_TRY(read_optional(r, node, "note", &n->note));
+    RP_TRY(read_optional(r, node, "colour", &n->colour));
+    RP_TRY(read_roles(r, node, &n->roles));
+    n->bytes = json_integer_value(json_object_get(node, "bytes"));
+    n->us    = json_number_value(json_object_get(node, "us"));
     if (!(n->us >= 0.0 && n->us <= MAX_US)) return bad(r, "us", "is not a time in microseconds");
     n->leaf    = is_leaf(n->op);
     n->partner = -1;

@@ -19,6 +19,13 @@ RpStatus cli_graph_source_open(const GraphSource *s, RpModel **out) {
     return rp_model_open(s->model, NULL, out);
 }
 
+void cli_graph_title(const RpModel *m, int32_t tokens, int32_t ctx, char *title, size_t size) {
+    const RpModelInfo *info = rp_model_info(m);
+    snprintf(title, size, "%s: %s, %d layers, %d token%s per step, context %d",
+             info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, tokens, tokens > 1 ? "s" : "",
+             ctx);
+}
+
 RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *title, size_t title_size,
                                 ComputeGraph **out) {
     const RpModelInfo  *info = rp_model_info(m);
@@ -26,9 +33,7 @@ RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *ti
     ComputeGraph       *g    = NULL;
     o.embeddings             = info->bidirectional;
     RP_TRY(cli_kv_type(s->kv, &o.kv_type));
-    snprintf(title, title_size, "%s: %s, %d layers, %d token%s per step, context %d",
-             info->name[0] != '\0' ? info->name : "model", info->arch, info->n_layer, o.n_tok, o.n_tok > 1 ? "s" : "",
-             o.n_ctx);
+    cli_graph_title(m, o.n_tok, o.n_ctx, title, title_size);
     RP_TRY(rp_model_graph(m, &o, &g));
     const RpStatus st = s->raw ? RP_OK : rp_graph_optimize_to(g, s->passes, s->after);
     if (st == RP_OK)

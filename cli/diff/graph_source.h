@@ -17,6 +17,9 @@ typedef struct GraphSource {
 /* Opens the file, or the preset if there is no file of that name. RP_E_ARG for a type with a file. */
 RP_NODISCARD RpStatus cli_graph_source_open(const GraphSource *s, RpModel **out);
 
+/* One line of description of a graph: the name of the model, its architecture and layers, tokens and context. */
+void cli_graph_title(const RpModel *m, int32_t tokens, int32_t ctx, char *title, size_t size);
+
 /* Builds the graph, runs the passes that the source selects, and writes one line of description to `title`.
  * The caller frees the graph, before the model. */
 RP_NODISCARD RpStatus cli_graph_source_build(const GraphSource *s, const RpModel *m, char *title, size_t title_size,

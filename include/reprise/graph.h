@@ -240,7 +240,7 @@ RP_API const char *rp_node_pass(const TensorNode *node, int i);
  *
  * DOT draws each layer as a cluster, colours ops by kind and gives weights, inputs and states different shapes. JSON is
  * one object with "nodes" in execution order; an absent source between present ones is null in "sources".
- * "source_names" are those of ops.h, "" where a custom op names none. */
+ * "source_names" are those of ops.h, "" where a custom op names none. "colour" is that of the op in DOT. */
 typedef enum RpDumpFormat { RP_DUMP_TEXT, RP_DUMP_DOT, RP_DUMP_JSON } RpDumpFormat;
 
 /* An annotation of a node, such as its launch or its time. */

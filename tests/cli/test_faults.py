@@ -60,6 +60,7 @@ def test_graph_and_plan():
     check("graph", "-m", TINY)
     check("graph", "-m", TINY, "--json", "-o", out, output=out)
     check("graph", "-m", TINY, "--dot", "-o", out, output=out)
+    check("graph", "-m", TINY, "--html", out, output=out)
     check("plan", "-m", TINY)
     check("plan", "-m", TINY, "--json", "-o", out, output=out)
 
@@ -67,6 +68,8 @@ def test_graph_and_plan():
 def test_graph_diff():
     dump = temporary("a.json", ok(run("graph", "-m", TINY, "--json")).out)
     check("graph", "-m", TINY, "--diff", dump, MIX)
+    out = os.path.join(TMP.name, "out")
+    check("graph", "-m", TINY, "--diff", dump, MIX, "--html", out, output=out)
 
 
 def test_inspect_and_tokenize():

@@ -185,6 +185,44 @@ def test_graph_shows_every_stage_of_the_passes():
     expect_refusal(run("graph", "-m", MIX, "--after", "fuse"), 1, "'fuse' is not a pass", "attention, quantize")
 
 
+def page_data(*args):
+    """The data of the page that a command writes to standard output."""
+    text = ok(run(*args)).text
+    expect(text.startswith("<!doctype html>") and text.endswith("</html>\n"), "a page", text[:80])
+    return json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+
+
+def test_a_page_has_the_graph():  # tests/page/test_graph_page.py reads it in a browser
+    data = page_data("graph", MIX, "--html", "-")
+    nodes = json.loads(ok(run("graph", MIX, "--json")).out)["nodes"]
+    strings = data["strings"]
+    expect([(row[0], strings[row[1]], strings[row[2]], row[3]) for row in data["graphs"][0]["nodes"]] ==
+           [(n["id"], n["op"], n["name"], n["layer"]) for n in nodes], "the nodes of --json", data)
+    expect([strings[row[13]] for row in data["graphs"][0]["nodes"]] == [n.get("colour", "") for n in nodes], "their colours", data)
+    expect(len(set(strings)) == len(strings) and data["times"] == "" and data["diff"] is None, "strings", data)
+    expect(len(page_data("graph", "llama3-8b", "--html", "-")["graphs"][0]["nodes"]) > 32 * 10, "a preset", "")
+    dump = os.path.join(os.fsencode(TMP.name), b"not \xff UTF-8.json")
+    ok(run("graph", MIX, "--json", "-o", dump))
+    data = page_data("graph", "--diff", dump, MIX, "--html", "-")
+    expect(data["graphs"][0]["label"].endswith("not \ufffd UTF-8.json") and len(data["diff"]["partner"]) == len(nodes), "a path", data["graphs"][0]["label"])
+    data = page_data("profile", TINY, "-r", "1", "-q", "--html", "-")
+    kernels = [row for row in data["graphs"][0]["nodes"] if row[8] & 1]
+    expect(kernels and all(row[14] > 0 for row in kernels) and data["times"].startswith("cpu, "), "times", data["times"])
+    if "CUDA toolkit: none" not in ok(run("--version")).text:
+        noted = page_data("graph", MIX, "--html", "-", "--cuda")
+        expect(any("kB" in noted["strings"][row[12]] for row in noted["graphs"][0]["nodes"]), "launches", noted["strings"])
+
+
+def test_a_page_is_refused_with_other_outputs():
+    for more in (["--dot"], ["--text"], ["--json"], ["-o", os.path.join(TMP.name, "x")], ["--layer", "0"], ["--why", "#0"]):
+        expect_refusal(run("graph", MIX, "--html", "-", *more), 2, "--dot, --text, --json, --output, --layer and --why do not go with --html")
+    for more in ([], ["--html", "-", "--diff", "raw", "raw"]):
+        expect_refusal(run("graph", MIX, "--hash", *more), 2, "--hash goes with --html, and not with --diff")
+    page = os.path.join(TMP.name, "none", "g.html")
+    expect_refusal(run("graph", MIX, "--html", page), 1, page, "No such file or directory")
+    expect_refusal(run("graph", "llama3-8b", "--html", "-", "--hash"), 1, "llama3-8b")
+
+
 def test_kernels_per_layer_stay_in_budget():
     rows = launches_of_all_presets()
     for row in rows:
@@ -304,6 +342,7 @@ def test_diff_refuses_bad_arguments_and_dumps():
     broken('{"nodes":[%s]}' % (node % (0, "")).replace('"nb":[4,', '"nb":[4.5,'), "node 0", '"nb" is not a list of 4 integers')
     broken('{"nodes":[%s,%s]}' % (node % (1, ""), node % (1, "")), "node 1", '"id"')
     broken('{"nodes":[%s]}' % (node % (-1, "")), "node 0", '"id"')
+    broken('{"nodes":[%s]}' % (node % (0, "")).replace('"ne":[', '"source_names":[3],"ne":['), '"source_names" is not a list of names')
     broken('{"nodes":[%s]}' % (node % (0, ",".join(["null"] * 99))), '"sources" is not a list, or longer than that of any op')
     broken('{"nodes":[%s]}' % (node % (0, "")).replace('"layer":0', '"layer":99999999'), "node 0")
     broken('{"nodes":[%s]}' % (node % (2**63 - 1, "")), "node 0", '"id"')

@@ -33,7 +33,7 @@ FILES = {
              ("--manifest", None, "w")],
     "serve": [MODEL, LORA, ("--keys", TEXT, "r"), ("--log-file", None, "w"), ("--draft", TINY, "r")],
     "repeat": [("FILE", TEXT, "r"), MODEL, LORA, ("--draft", TINY, "r")],
-    "graph": [MODEL, LORA, OUT, ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
+    "graph": [MODEL, LORA, OUT, ("--html", None, "w"), ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
     "plan": [MODEL, LORA, OUT],
     "inspect": [MODEL],
     "tokenize": [MODEL, ("--file", TEXT, "r")],
@@ -43,7 +43,7 @@ FILES = {
     "bench launches": [MODEL, LORA, ("--predict", TEXT, "r")],
     "bench counts": [MODEL],
     "bench machine": [("--file", TINY, "r")],
-    "profile": [MODEL, LORA, ("--dot", None, "w"), ("--trace", None, "w")],
+    "profile": [MODEL, LORA, ("--dot", None, "w"), ("--html", None, "w"), ("--trace", None, "w")],
     "verify": [MODEL, LORA],
     "devices": [],
     "perplexity": [MODEL, LORA, ("--file", TEXT, "r")],
@@ -114,7 +114,7 @@ def command_line(command, *given):
     """The command with these files. The required ones that are not given get files of their own."""
     args = dict(given)
     for name, source, use in FILES[command]:
-        if name in args or (command, name) in (("graph", "MODEL"), ("graph", "A"), ("graph", "B")):
+        if name in args or (command, name) in (("graph", "MODEL"), ("graph", "A"), ("graph", "B"), ("graph", "--html")):
             continue
         if command == "train" and name in ("--model", "--resume", "--tokens", "--tokenizer", "--checkpoint", "--log"):
             continue

@@ -419,6 +419,7 @@ Test(dump, json_has_parameters_absent_sources_and_times) {
                        "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{\"axis\":[0,2,1,3]}}"), "%s", json);
     cr_expect_not_null(strstr(json, "\"params\":{}}"), "leaves have none: %s", json);
+    cr_expect_not_null(strstr(json, "\"bytes\":256,\"colour\":\"#92c5de\",\"kernel\":true"), "of a norm: %s", json);
     free(json);
     json = dump(g, (RpDumpOptions){.format = RP_DUMP_JSON, .notes = n});
     cr_expect_not_null(strstr(json, "\"window\":0},\"us\":1.500}"), "%s", json);

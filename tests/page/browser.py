@@ -17,14 +17,15 @@ def missing():
     return " ".join(names + ([] if webdriver else ["python3-selenium"]))
 
 
-def open_browser(width=1200, height=800):
+def open_browser(width=1200, height=800, requests=False):
+    """`requests`: get_log("performance") has the network requests."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions",
                    "--disable-background-networking", "--no-first-run", "--lang=en-GB", "--hide-scrollbars",
                    "--password-store=basic", "--disable-component-update", f"--window-size={width},{height}"):
         options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", **({"performance": "ALL"} if requests else {})})
     driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
     driver.set_script_timeout(HANG_S)
     return driver

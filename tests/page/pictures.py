@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Draws docs/pictures/page-light.png, page-dark.png and page-phone.png: the page with an answer of the mock server.
+"""Draws docs/pictures/page-light.png, page-dark.png and page-phone.png: the page with an answer of the mock server. With
+REPRISE, the program, only graph-page.png: the page of `reprise graph --html` of the demo model.
 
-    pictures.py [FOLDER]
+    pictures.py [--graph REPRISE] [FOLDER]
 
 Needs chromium, chromium-driver, python3-selenium, fonts-inter and fonts-jetbrains-mono, and pngquant for small files."""
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 from browser import HANG_S, missing, open_browser, set_size, set_theme
 from mock_server import MockServer, showcase
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TITLES = ["Explain split-KV attention", "Shell script for backups", "Haiku about memory bandwidth", "Review of a merge request"]
 OTHERS = """arguments[0].forEach((title, i) => localStorage.setItem(`reprise.conversation.${i}`,
   JSON.stringify({ id: String(i), title, named: true, updated: 1e12 - i, messages: [{ role: "user", content: title }] })));"""
@@ -32,10 +35,29 @@ def save(driver, path):
     print(path, path.stat().st_size // 1024, "KiB")
 
 
+def draw_graph(program, folder):
+    with tempfile.TemporaryDirectory() as temporary:
+        page = pathlib.Path(temporary) / "graph.html"
+        subprocess.run([program, "graph", SOURCE / "assets/demo.gguf", "--html", page], check=True)
+        driver = open_browser()
+        set_size(driver, 1200, 900, 1.5)
+        set_theme(driver, "light")
+        driver.get(f"file://{page}")
+        driver.execute_script("document.documentElement.style.fontFamily = 'Inter'; select(graph.nodes.find((node) => node.op === 'linear'), { move: false })")
+        time.sleep(0.3)
+        save(driver, folder / "graph-page.png")
+        driver.quit()
+
+
 def main():
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2] / "docs/pictures")
+    graph = sys.argv[1:2] == ["--graph"]
+    arguments = sys.argv[3 if graph else 1:]
+    folder = pathlib.Path(arguments[0] if arguments else SOURCE / "docs/pictures")
     if missing():
         sys.exit(f"not installed: {missing()}")
+    if graph:
+        draw_graph(sys.argv[2], folder)
+        return
     server = MockServer()
     server.models = ["mock-server"]
     server.default = showcase(0.01)

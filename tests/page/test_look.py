@@ -8,31 +8,6 @@ from browser import set_size, set_theme
 from mock_server import DONE, call, delta, failure, finish, plain, showcase, usage
 from page_case import Keys, PageCase, main
 
-# Every text that is shown, with its contrast to what is behind it by WCAG 2. Half-transparent colours lie over those behind.
-CONTRASTS = """
-const rgba = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return text.startsWith("color(")
-  ? [n[0] * 255, n[1] * 255, n[2] * 255, n[3] ?? 1] : [n[0], n[1], n[2], n[3] ?? 1]; };
-const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
-const light = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
-const ground = (e) => { const layers = []; for (; e; e = e.parentElement) layers.push(rgba(getComputedStyle(e).backgroundColor));
-  return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255, 1]); };
-const shown = (e) => e.checkVisibility({ opacityProperty: true, visibilityProperty: true }) && e.getBoundingClientRect().width > 1;
-const top = document.querySelector("dialog[open]") ?? document.body;
-const found = [];
-const add = (what, color, e) => found.push([what, ratio(over(rgba(color), ground(e)), ground(e))]);
-for (const e of top.querySelectorAll("*")) {
-  if (!shown(e) || e.closest("[disabled]")) continue;
-  const style = getComputedStyle(e);
-  if ([...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) add(`${e.localName}: ${e.textContent.slice(0, 30)}`, style.color, e);
-  if (e.placeholder) add(`placeholder ${e.placeholder}`, getComputedStyle(e, "::placeholder").color, e);
-  if (e.localName === "svg" && !e.classList.contains("sprite")) add(`icon ${e.firstElementChild.getAttribute("href")}`, style.stroke, e);
-  if (["input", "select"].includes(e.localName)) add(`border of ${e.name}`, style.borderTopColor, e.parentElement);
-}
-return found;
-"""
-
 # What is wider than its place, other than what scrolls by itself.
 OVERFLOWS = """
 const wide = [document.scrollingElement, ...document.querySelectorAll("#scroll, #sidebar, dialog[open], main, .message, .box")]
@@ -43,10 +18,6 @@ return wide.concat(out);
 """
 WIDE = ("x" * 300 + "\n\n" + "https://example.org/" + "a" * 300 + "\n\n| " + " | ".join(["column"] * 12) + " |\n|" + "---|" * 12 + "\n\n```\n" + "y" * 300 +
         "\n```\n\n`" + "z" * 200 + "`\n\n# " + "H" * 200 + "\n\n> " + "q" * 200 + "\n\n- " + "l" * 200)
-
-# Roles that need a name.
-NAMED = {"button", "link", "textbox", "combobox", "DisclosureTriangle", "article", "region", "dialog", "navigation", "complementary", "checkbox", "spinbutton"}
-
 
 class Look(PageCase):
     def converse(self):
@@ -60,13 +31,6 @@ class Look(PageCase):
         self.js("document.querySelectorAll('details').forEach((e) => { e.open = true; });"
                 "document.querySelectorAll('.user .actions').forEach((e) => { e.style.opacity = 1; })")
         self.wait(lambda: self.texts(".reasoning .text"), "the reasoning")
-
-    def assert_contrast(self, state):
-        found = self.js(CONTRASTS)
-        self.assertGreater(len(found), 5, state)
-        for what, ratio in found:
-            least = 3 if what.startswith(("icon", "border")) else 4.5
-            self.assertGreaterEqual(ratio, least, f"{state}: {what}")
 
     def test_contrast_of_both_themes(self):
         self.converse()
@@ -128,8 +92,7 @@ class Look(PageCase):
         self.all(".user [title='Edit message']")[0].click()
         for opener, least in (("", 40), ("#open-settings", 9), ("[aria-label^=Rename]", 4), ("[aria-label^=Delete]", 3)):
             self.js("document.querySelector('dialog[open]')?.close(); document.querySelector(arguments[0] || '#empty').click()", opener)
-            nodes = self.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-            named = [(node["role"]["value"], node["name"]["value"]) for node in nodes if node.get("role", {}).get("value") in NAMED and not node["ignored"]]
+            named = self.names()
             self.assertGreaterEqual(len(named), least, f"{opener}: {named}")
             self.assertEqual([role for role, name in named if not name.strip()], [], f"{opener}: {named}")
 

@@ -1,0 +1,137 @@
+/* page_data.c - writes the data of a page. The JSON is ASCII without '<': so no name of a model ends the element that
+ * holds it, and no control character of Unicode turns the text of the file around. */
+#include "cli/page/page.h"
+
+#include "cli/common.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A string of JSON. Each byte of a path that is not UTF-8 becomes U+FFFD. */
+static json_t *new_string(const char *text) {
+    json_t *string = json_string(text);
+    Text    json   = {0};
+    FILE   *f      = string == NULL ? open_memstream(&json.bytes, &json.n) : NULL;
+    if (f == NULL) return string;
+    rp_put_json_string(text, strlen(text), f);
+    if (fclose(f) == 0) string = json_loadb(json.bytes, json.n, JSON_DECODE_ANY, NULL);
+    free(json.bytes);
+    return string;
+}
+
+int cli_page_string(PageWriter *w, const char *text) {
+    json_t       *string = new_string(text != NULL ? text : "");
+    const char   *key    = string != NULL ? json_string_value(string) : "";
+    const json_t *known  = json_object_get(w->index, key);
+    const int     next   = (int)json_array_size(w->list);
+    if (known == NULL && json_object_set_new(w->index, key, json_integer(next)) == 0)
+        w->failed = json_array_append(w->list, string) != 0 || w->failed;
+    else
+        w->failed = w->failed || known == NULL;
+    w->failed = w->failed || string == NULL;
+    json_decref(string);
+    return known != NULL ? (int)json_integer_value(known) : next;
+}
+
+/* "[64,2,1,1]" */
+static int index_of_dims(PageWriter *w, const int64_t dims[RP_MAX_DIMS]) {
+    char text[4 * 24];
+    snprintf(text, sizeof text, "[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", dims[0], dims[1], dims[2],
+             dims[3]);
+    return cli_page_string(w, text);
+}
+
+static void put_string(PageWriter *w, const json_t *string) {
+    char *text = json_dumps(string, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    w->failed  = w->failed || text == NULL;
+    for (const char *p = text; p != NULL && *p != '\0'; p++) {
+        if (*p == '<')
+            fputs("\\u003c", w->out);
+        else
+            fputc(*p, w->out);
+    }
+    free(text);
+}
+
+static void put_text(PageWriter *w, const char *key, const char *text) {
+    json_t *string = new_string(text);
+    w->failed      = w->failed || string == NULL;
+    fprintf(w->out, "\"%s\":", key);
+    put_string(w, string);
+    json_decref(string);
+}
+
+static void put_node(PageWriter *w, const DiffNode *n) {
+    fprintf(w->out, "[%d,%d,%d,%d,%d,", n->id, cli_page_string(w, n->op), cli_page_string(w, n->name), n->layer,
+            cli_page_string(w, n->dtype));
+    fprintf(w->out, "%d,%d,%d,%d,%" PRId64 ",", index_of_dims(w, n->ne), index_of_dims(w, n->nb),
+            cli_page_string(w, n->params), n->kernel + 2 * n->output, n->bytes);
+    fprintf(w->out, "%d,%d,%d,%d,%.3f,[", cli_page_string(w, n->parts), cli_page_string(w, n->roles),
+            cli_page_string(w, n->note), cli_page_string(w, n->colour), n->us);
+    for (int s = 0; s < n->n_src; s++) fprintf(w->out, "%s%d", s > 0 ? "," : "", n->src[s]);
+    fputs("]]", w->out);
+}
+
+static void put_graph(PageWriter *w, const DiffGraph *g, const PageData *first) {
+    fputc('{', w->out);
+    put_text(w, "label", g->label);
+    fputc(',', w->out);
+    put_text(w, "title", g->title);
+    fputs(",\"nodes\":[\n", w->out);
+    for (int i = 0; i < g->n; i++) {
+        if (i > 0) fputs(",\n", w->out);
+        put_node(w, &g->nodes[i]);
+    }
+    fputs("],\"plan\":", w->out);
+    if (first != NULL && first->why != NULL)
+        cli_page_plan(w, first->why, g, first->plan);
+    else
+        fputs("null", w->out);
+    fputs("}\n", w->out);
+}
+
+static void put_diff(const DiffGraph *a, const DiffGraph *b, FILE *out) {
+    fputs("{\"partner\":[", out);
+    for (int k = 0; k < b->n; k++) fprintf(out, "%s%d", k > 0 ? "," : "", b->nodes[k].partner);
+    fputs("],\"changes\":[", out);
+    for (int k = 0; k < b->n; k++) fprintf(out, "%s%u", k > 0 ? "," : "", cli_diff_changes(a, b, k));
+    fputs("]}", out);
+}
+
+static void put_data(PageWriter *w, const PageData *d) {
+    const json_t *string;
+    size_t        i;
+    fputc('{', w->out);
+    put_text(w, "program", RP_VERSION);
+    fputc(',', w->out);
+    put_text(w, "times", d->times);
+    fputs(",\"graphs\":[", w->out);
+    put_graph(w, d->graphs[0], d);
+    if (d->graphs[1] != NULL) {
+        fputc(',', w->out);
+        put_graph(w, d->graphs[1], NULL);
+    }
+    fputs("],\"diff\":", w->out);
+    if (d->graphs[1] != NULL)
+        put_diff(d->graphs[0], d->graphs[1], w->out);
+    else
+        fputs("null", w->out);
+    fputs(",\"strings\":[\n", w->out);
+    json_array_foreach(w->list, i, string) {
+        if (i > 0) fputs(",\n", w->out);
+        put_string(w, string);
+    }
+    fputs("]}", w->out);
+}
+
+RpStatus cli_page_write(const PageData *data, FILE *out) {
+    PageWriter w = {.out = out, .index = json_object(), .list = json_array()};
+    w.failed     = w.index == NULL || w.list == NULL;
+    fwrite(page_head, 1, page_head_bytes, out);
+    if (!w.failed) put_data(&w, data);
+    fwrite(page_tail, 1, page_tail_bytes, out);
+    json_decref(w.index);
+    json_decref(w.list);
+    return w.failed ? rp_fail(RP_E_NOMEM, "out of memory for a page") : RP_OK;
+}
