@@ -16,7 +16,7 @@
 
 #include "reprise/engine.h"
 
-enum { MAX_FORCED = 32, AGING_STEPS = 256 };
+enum { MAX_FORCED = 32, AGING_STEPS = 256, PROBE_STEPS = 32 };
 
 typedef struct Request Request;
 struct Request {
@@ -44,6 +44,8 @@ struct Request {
     double            added_s, started_s, first_s;
     double            accepts;                   /* share of its guesses that were right lately */
     uint64_t          last_draft;                /* step of its latest guess */
+    uint64_t          probe_steps;               /* steps without guesses, after which it tries again */
+    bool              goes_on;                   /* its latest guesses were all right */
     int32_t           guess[MAX_DRAFT], n_guess; /* for the present step */
     size_t            text_room;                 /* bytes of its events in one step, at most */
     size_t            n_events;                  /* of one step, at most */

@@ -74,20 +74,22 @@ RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
     Request     *r        = calloc(1, sizeof *r);
     if (r == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a request");
     *r = (Request){
-        .engine   = e,
-        .given    = *from,
-        .n_prompt = (int32_t)from->n_prompt,
-        .n_tokens = (int32_t)from->n_prompt,
-        .row      = -1,
-        .state    = STATE_NONE,
-        .start    = STATE_NONE,
-        .accepts  = 0.7,
-        .added_s  = rp_seconds(),
-        .options  = {.n_stop        = from->n_stop,
-                     .ignore_end    = from->ignore_end,
-                     .print_special = from->print_special,
-                     .on_text       = collect,
-                     .user          = r}
+        .engine      = e,
+        .given       = *from,
+        .n_prompt    = (int32_t)from->n_prompt,
+        .n_tokens    = (int32_t)from->n_prompt,
+        .row         = -1,
+        .state       = STATE_NONE,
+        .start       = STATE_NONE,
+        .accepts     = 0.7,
+        .last_draft  = e->stats.steps,
+        .probe_steps = PROBE_STEPS,
+        .added_s     = rp_seconds(),
+        .options     = {.n_stop        = from->n_stop,
+                        .ignore_end    = from->ignore_end,
+                        .print_special = from->print_special,
+                        .on_text       = collect,
+                        .user          = r}
     };
     if (e->drafter.mtp && from->n_draft == 0) r->given.n_draft = e->o.n_mtp;
     r->tokens   = malloc(((size_t)e->o.n_ctx + 1) * sizeof *r->tokens);

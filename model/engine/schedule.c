@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { SHORT_STEP = 16, PROBE_STEPS = 32, SNAPSHOT_TOKENS = 512 };
+enum { SHORT_STEP = 16, MAX_PROBE_STEPS = 1024, SNAPSHOT_TOKENS = 512 };
 
 /* A request that waits gains a priority every AGING_STEPS steps, and keeps it while it runs. */
 static int64_t priority_of(const RpEngine *e, const Request *r) {
@@ -175,18 +175,24 @@ static void keep_state(RpEngine *e, Column *c) {
 }
 
 /* How many guesses pay: the tokens that are expected of a step, divided by its time, are the most. Times that are not
- * known yet are tried. One that has stopped to guess tries again every PROBE_STEPS steps. `each`: seconds that a guess
- * takes itself. */
-static int32_t guesses_that_pay(const RpEngine *e, const Request *r, int32_t n, int32_t others, double each) {
-    double  best = 0.0, expected = 1.0, power = 1.0;
-    int32_t best_n = 0;
-    if (e->stats.steps - r->last_draft >= PROBE_STEPS) return n;
+ * known yet are tried. One that has stopped to guess tries again after PROBE_STEPS steps, then after twice as many each
+ * time, and goes on while it is right. `each`: seconds that a guess takes itself. */
+static int32_t guesses_that_pay(const RpEngine *e, Request *r, int32_t n, int32_t others, double each) {
+    double         best = 0.0, expected = 1.0, power = 1.0;
+    int32_t        best_n = 0;
+    const uint64_t steps  = e->stats.steps - r->last_draft;
     for (int32_t k = 0; k <= n; k++, power *= r->accepts, expected += power) {
         const double run = e->seconds[rp_engine_runner(e, others + 1 + k)], t = run + k * each;
         if (run == 0.0) return k;
         if ((others + expected) / t > best) best = (others + expected) / t, best_n = k;
     }
-    return best_n;
+    if (best_n > 0) {
+        r->probe_steps = PROBE_STEPS;
+        return best_n;
+    }
+    if (steps < r->probe_steps) return steps == 1 && r->goes_on ? 1 : 0;
+    r->probe_steps = 2 * r->probe_steps < MAX_PROBE_STEPS ? 2 * r->probe_steps : MAX_PROBE_STEPS;
+    return each > 0.0 ? 1 : n;
 }
 
 /* The most guesses that a request has use for. */

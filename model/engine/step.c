@@ -156,6 +156,7 @@ static void count_guesses(RpEngine *e, Request *r, int32_t n, int32_t right) {
     enum { MEMORY = 8 };
     r->n_drafted += n;
     r->n_accepted += right;
+    r->goes_on = right == n;
     e->stats.drafted += (uint64_t)n;
     e->stats.accepted += (uint64_t)right;
     for (int32_t i = 0; i < n && i <= right; i++) r->accepts += ((i < right ? 1.0 : 0.0) - r->accepts) / MEMORY;
