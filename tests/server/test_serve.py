@@ -120,6 +120,15 @@ class Guesses(unittest.TestCase):
     def test_prompt_lookup_changes_no_reply(self):
         self.assertGreater(self.check("--lookup", "4")[0], 0)
 
+    def test_the_layer_of_a_model_that_predicts_further_tokens_changes_no_reply(self):
+        model, replies = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf"), []
+        for options in ([], ["--no-mtp"]):
+            with Server("-c", "128", *options, model=model) as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
+                asked = [pool.submit(s.complete, "abcab", seed=seed, temperature=0.8 * (seed % 2), max_tokens=40) for seed in range(4)]
+                replies.append([text_of(f.result()) for f in asked])
+                self.assertEqual(s.metric("drafted_tokens_total") > 0, not options)
+        self.assertEqual(*replies)
+
     def test_bad_options_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("--draft needs a MODEL", run("--models-dir", folder, "--draft", DEMO).stderr)
