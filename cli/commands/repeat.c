@@ -109,8 +109,11 @@ static const Option options[] = {
               "the adapter is there now; for all of them, in the order of the manifest"),
     CLI_FILE(FILE_READ, "draft", 0, args.o.draft, "FILE", "the draft model is there now"),
     CLI_FLAG("anyway", 0, args.o.anyway, "run files of other hashes too"),
-    OPTION_THREADS(args.o.threads),
-    OPTIONS_DEVICE(args.o.device),
+    CLI_INT("threads", 't', args.o.threads, "N", "worker threads; 0 (default): as many as then", 0, 512),
+    CLI_TEXT("device", 0, args.o.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: that of the manifest"),
+    CLI_TEXT("mode", 0, args.o.device.mode, "MODE",
+             "launch mode on a GPU: auto, eager, replay or loop; default: that of the manifest"),
+    CLI_FLAG("no-mmap", 0, args.o.device.no_mmap, "read the model into memory instead of mapping the file"),
     OPTION_JSON(args.json),
     CLI_FLAG("quiet", 'q', args.o.quiet, "no progress, and no differences if all is equal"),
 };
