@@ -20,6 +20,7 @@
     X(serve)                                                                                                           \
     X(repeat)                                                                                                          \
     X(graph)                                                                                                           \
+    X(dump)                                                                                                            \
     X(plan)                                                                                                            \
     X(inspect)                                                                                                         \
     X(tokenize)                                                                                                        \
@@ -31,6 +32,7 @@
     X(machine)                                                                                                         \
     X(profile)                                                                                                         \
     X(verify)                                                                                                          \
+    X(diverge)                                                                                                         \
     X(devices)                                                                                                         \
     X(perplexity)                                                                                                      \
     X(embed)                                                                                                           \

@@ -32,6 +32,14 @@
     OPTION_REPACK(d, "off"),                                                                                 \
     CLI_FLAG("no-mmap", 0, (d).no_mmap,                                                                      \
              "read the model into memory, on huge pages, instead of mapping the file: it opens later, and some CPUs decode faster")
+/* The rows of commands that run a model step by step (provenance/step_run.h). */
+#define OPTIONS_STEP_DEVICE(d)                                                                               \
+    CLI_TEXT("device", 0, (d).name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
+    CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU"),\
+    CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
+#define OPTIONS_STEP_TOKENS(prompt, ids)                                                                     \
+    CLI_TEXT("prompt", 'p', prompt, "TEXT", "the prompt; default: 8 pseudo-random tokens, always the same"),   \
+    CLI_TEXT("ids", 0, ids, "LIST", "the prompt as token ids, such as 1,2,3")
 #define OPTION_LORA(v)                                                                                       \
     CLI_FILES(FILE_READ_SETTINGS, "lora", 0, v, "FILE[:SCALE]",                                                                 \
              "apply this LoRA adapter, a GGUF file; may be given several times; SCALE: default 1")

@@ -116,6 +116,7 @@ RpStatus rp_executor_verify(RpExecutor *e, RpVerifyCallback *callback, void *use
     RP_NOT_NULL(e, "exec");
     RP_NOT_NULL(callback, "callback");
 
+    e->n_done = 0; /* the callback may stop it */
     return e->backend->verify(e, callback, user);
 }
 
@@ -125,6 +126,7 @@ RpStatus rp_executor_profile(RpExecutor *e, int n_runs, double *step_ns, double 
     RP_NOT_NULL(total_ns, "total_ns");
 
     if (n_runs < 1) return rp_fail(RP_E_ARG, "a profile of %d runs", n_runs);
+    e->n_done = e->plan->n_steps;
     if (e->step == NULL) return e->backend->profile(e, n_runs, step_ns, total_ns, NULL);
     /* Each run of a plan that samples advances the step state. The backend restores it from this copy. */
     const RpTensorView v     = rp_node_view(e->step);

@@ -85,6 +85,7 @@ RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
     if (r->in_loop) {
         RP_TRY(e->backend->loop_next(e, token));
     } else {
+        e->n_done = e->plan->n_steps;
         RP_TRY(e->backend->run(e));
         RP_TRY(e->backend->token(e, token));
     }

@@ -1,6 +1,7 @@
 /* embed.c - `reprise embed`: embeddings of texts, as numbers, JSON or a file of NumPy, or their cosines. */
 #include "cli/commands.h"
 #include "cli/embeddings.h"
+#include "cli/provenance/npy.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -110,17 +111,8 @@ static void print_json(FILE *out, const Vectors *v) {
     fputs("]}\n", out);
 }
 
-/* Format 1.0 of NumPy: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html */
 static void print_npy(FILE *out, const Vectors *v) {
-    char      head[128];
-    const int n =
-        snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", v->n, v->n_out);
-    const int padded = (10 + n + 1 + 63) / 64 * 64 - 10; /* the data begin at a multiple of 64 bytes */
-    fputs("\x93NUMPY\x01", out);
-    fputc(0, out);
-    fputc(padded & 255, out);
-    fputc(padded >> 8, out);
-    fprintf(out, "%-*s\n", padded - 1, head);
+    cli_npy_head("<f4", (const size_t[]){v->n, v->n_out}, 2, out);
     fwrite(v->x, sizeof *v->x, v->n * v->n_out, out);
 }
 

@@ -93,3 +93,19 @@ RpStatus cli_find_nodes(const ComputeGraph *g, const char *text, FoundNodes *out
     if (out->n == 0 && text[0] != '\0') find_doing_work_of(g, text, out);
     return out->n > 0 ? RP_OK : fail_unknown(g, text);
 }
+
+RpStatus cli_find_node(const ComputeGraph *g, const char *text, const TensorNode **out) {
+    FoundNodes f;
+    char       list[LIST_BYTES] = "";
+    size_t     len              = 0;
+    RP_TRY(cli_find_nodes(g, text, &f));
+    *out = f.nodes[0];
+    if (f.n == 1 && !f.replaced) return RP_OK;
+    for (int i = 0; i < f.n && i < SHOWN_NAMES; i++)
+        len += (size_t)snprintf(list + len, sizeof list - len, "%s#%d %.40s (%s)", i > 0 ? ", " : "",
+                                rp_node_number(f.nodes[i]), rp_node_name(f.nodes[i]), rp_node_op_name(f.nodes[i]));
+    if (f.n > SHOWN_NAMES) snprintf(list + len, sizeof list - len, ", ...");
+    if (f.replaced)
+        return rp_fail(RP_E_ARG, "'%s' was fused: its work is done by %s; --passes=-all keeps it", text, list);
+    return rp_fail(RP_E_ARG, "%d nodes are named '%s': %s; name one as '#N' or 'NAME:OP'", f.n, text, list);
+}

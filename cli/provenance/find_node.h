@@ -16,4 +16,8 @@ typedef struct FoundNodes {
 /* RP_E_ARG, with names that are near, if there is no such node. */
 RP_NODISCARD RpStatus cli_find_nodes(const ComputeGraph *g, const char *text, FoundNodes *out);
 
+/* The same for exactly one node that is in the graph. RP_E_ARG lists the nodes that share the name, or do the work of a
+ * node that a pass took out. */
+RP_NODISCARD RpStatus cli_find_node(const ComputeGraph *g, const char *text, const TensorNode **out);
+
 #endif

@@ -3,15 +3,7 @@
 #define CLI_TRAIN_PLOT_H
 
 #include "cli/common.h"
-
-typedef struct Point {
-    double x, y; /* y: NaN for a value that is no finite number */
-} Point;
-
-typedef struct Curve { /* x rises */
-    Point *points;
-    size_t n, room;
-} Curve;
+#include "cli/plot/axes.h"
 
 typedef struct TrainCurves {
     Curve loss, validation, balance;

@@ -26,7 +26,7 @@ TINY = os.path.join(SOURCE, "tests/golden/tiny/llama-f32.gguf")
 MODELS = os.environ.get("REPRISE_MODELS", os.path.join(SOURCE, "models"))
 REAL = os.path.join(MODELS, "smollm2-135m-instruct-q4_1.gguf")
 ON_MODELS = ["generate", "chat", "graph", "plan", "inspect", "tokenize", "bench", "perplexity", "embed", "rerank",
-             "bench sequences", "bench launches", "profile", "verify", "train", "serve"]
+             "bench sequences", "bench launches", "profile", "verify", "train", "serve", "dump", "diverge"]
 COMMANDS = ON_MODELS + ["synth", "train plot", "quantize", "imatrix", "devices", "bench machine", "completion", "man", "repeat"]
 TMP = tempfile.TemporaryDirectory()
 HANG_S = float(os.environ.get("REPRISE_TEST_HANG_S", 600))

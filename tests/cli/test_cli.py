@@ -172,8 +172,9 @@ def test_bad_files_exit_1_with_their_name():
     for name, path in files.items():
         for command in ON_MODELS:
             more = {"generate": ["-p", "a"], "tokenize": ["-p", "a"], "perplexity": ["-f", TINY], "rerank": ["-q", "a", "-f", TINY], "serve": ["--check"],
-                    "train": ["--text", os.path.join(SOURCE, "README.md"), "-o", TMP.name + "/trained"]}.get(command, [])
-            expect_refusal(run(*command.split(), "-m", path, *more), 1, path)
+                    "train": ["--text", os.path.join(SOURCE, "README.md"), "-o", TMP.name + "/trained"],
+                    "dump": ["logits", "-o", TMP.name + "/node.npy"], "diverge": ["--b", "threads=1"]}.get(command, [])
+            expect_refusal(run(*command.split(), "-m", path, *more), 2 if command == "diverge" else 1, path)
     expect_refusal(run("generate", "-m", TMP.name + "/two\nlines", "-p", "a"), 1, "two\\x0alines")
     expect_refusal(run("generate", "-m", TINY, "-f", files["missing"]), 1, files["missing"])
     expect_refusal(

@@ -19,8 +19,8 @@ TEXT = os.path.join(SOURCE, "tests/golden/bpe_train/text.txt")
 ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 
 # Names of values and of arguments in help texts that are no paths.
-NO_FILE_ARGUMENTS = {"PRESET", "SHELL"}
-NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LIST MB MODE MS NAME NODE ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX TEMPLATE TEXT "
+NO_FILE_ARGUMENTS = {"NODE", "PRESET", "SHELL"}
+NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LIST MB MODE MS NAME NODE ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX SETTING TEMPLATE TEXT "
                "TOKEN TYPE URL WHEN".split())
 
 # Every option and argument whose value is a path: what it is given, and r: read, w: written. An option that is not here fails
@@ -34,6 +34,7 @@ FILES = {
     "serve": [MODEL, LORA, ("--keys", TEXT, "r"), ("--log-file", None, "w"), ("--draft", TINY, "r")],
     "repeat": [("FILE", TEXT, "r"), MODEL, LORA, ("--draft", TINY, "r")],
     "graph": [MODEL, LORA, OUT, ("--html", None, "w"), ("MODEL", TINY, "r"), ("A", TINY, "r"), ("B", TINY, "r")],
+    "dump": [MODEL, LORA, OUT, ("MODEL", TINY, "r")],
     "plan": [MODEL, LORA, OUT],
     "inspect": [MODEL],
     "tokenize": [MODEL, ("--file", TEXT, "r")],
@@ -45,6 +46,7 @@ FILES = {
     "bench machine": [("--file", TINY, "r")],
     "profile": [MODEL, LORA, ("--dot", None, "w"), ("--html", None, "w"), ("--trace", None, "w")],
     "verify": [MODEL, LORA],
+    "diverge": [MODEL, LORA, ("A", TINY, "r"), ("B", TINY, "r"), ("--against", TEXT, "r"), ("--record", None, "w"), ("--svg", None, "w"), ("--dot", None, "w")],
     "devices": [],
     "perplexity": [MODEL, LORA, ("--file", TEXT, "r")],
     "embed": [MODEL, LORA, OUT, ("--file", TEXT, "r")],
@@ -114,12 +116,13 @@ def command_line(command, *given):
     """The command with these files. The required ones that are not given get files of their own."""
     args = dict(given)
     for name, source, use in FILES[command]:
-        if name in args or (command, name) in (("graph", "MODEL"), ("graph", "A"), ("graph", "B"), ("graph", "--html")):
+        left_out = (("graph", "MODEL"), ("graph", "A"), ("graph", "B"), ("graph", "--html"), ("dump", "MODEL"))
+        if name in args or (command, name) in left_out:
             continue
         if command == "train" and name in ("--model", "--resume", "--tokens", "--tokenizer", "--checkpoint", "--log"):
             continue
         args[name] = path("other" + name) if use == "w" else copy(source, "other" + name)
-    diff = ["--diff"] if "A" in args or "B" in args else []
+    diff = ["--diff"] if command == "graph" and ("A" in args or "B" in args) else []
     if diff:
         args.pop("--model", None)
         args = {**args, "A": args.get("A", TINY), "B": args.get("B", TINY)}

@@ -37,9 +37,18 @@ def test_the_model_may_be_given_by_position():
                 "embed": ["-p", "a", "--pooling", "mean"], "rerank": ["-q", "a", "-f", TINY], "serve": ["--check"],
                 "bench": ["-p", "4", "-n", "2", "-r", "1"], "profile": ["-r", "1"], "verify": ["-n", "1"],
                 "train": ["--text", README, "-o", TMP.name + "/trained", "--steps", "1", "--seq", "8", "-b", "1", "--hold-out", "0"],
-                }.get(command, [])
-        expect_refusal(run(*words, "/nonexistent/m.gguf", *more), 1, "/nonexistent/m.gguf")
-        expect_refusal(run(*words, "-m", TINY, MIX, *more), 2, f"two models are given: -m {TINY} and {MIX}")
+                "diverge": ["--b", "threads=1"]}.get(command, [])
+        if command == "dump":  # its node is an argument too
+            node = ["logits", "-o", TMP.name + "/node.npy"]
+            expect_refusal(run("dump", "/nonexistent/m.gguf", *node), 1, "/nonexistent/m.gguf")
+            expect_refusal(run("dump", "-m", TINY, MIX, *node), 2, f"two models are given: -m {TINY} and {MIX} (see `reprise dump --help`)")
+            ok(run("dump", "-m", TINY, *node))
+            ok(run("dump", "-m", TINY, TINY, *node))
+            ok(run("dump", *node))
+            continue
+        expect_refusal(run(*words, "/nonexistent/m.gguf", *more), 2 if command == "diverge" else 1, "/nonexistent/m.gguf")
+        if command != "diverge":  # a second model is B
+            expect_refusal(run(*words, "-m", TINY, MIX, *more), 2, f"two models are given: -m {TINY} and {MIX}")
         if command not in ("chat", "perplexity", "rerank"):
             ok(run(*words, *more, TINY))
             ok(run(*words, "-m", TINY, TINY, *more))

@@ -204,6 +204,46 @@ Test(origin, finds_weights_in_their_file) {
     free(file);
 }
 
+/* Weights of a directory lie in its files, but for those that were converted when it was opened. */
+Test(origin, finds_weights_of_a_directory_and_an_adapter) {
+    static const struct {
+        const char *model, *adapter, *file;
+    } cases[] = {
+        {GOLDEN_DIR "hf/gemma2",           NULL,                           "model.safetensors"},
+        {GOLDEN_DIR "tiny/llama-f32.gguf", GOLDEN_DIR "lora/adapter.gguf", "adapter.gguf"     }
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        RpModel      *m;
+        ComputeGraph *g;
+        int           n_found = 0, n_made = 0;
+        OK(rp_model_open(cases[i].model, NULL, &m));
+        if (cases[i].adapter != NULL) OK(rp_model_add_adapter(m, cases[i].adapter, 1.0f));
+        OK(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX}, &g));
+        for (int k = 0; k < rp_graph_n_nodes(g); k++) {
+            const TensorNode  *n      = rp_graph_node(g, k);
+            const RpTensorView v      = rp_node_view(n);
+            size_t             offset = 0;
+            if (strcmp(rp_node_op_name(n), "weight") != 0) continue;
+            const char *path = rp_model_find_bytes(m, v.data, &offset);
+            n_made += path == NULL;
+            if (path == NULL || strstr(path, cases[i].file) == NULL) continue;
+            char *bytes = malloc(rp_view_extent_bytes(&v));
+            FILE *f     = fopen(path, "rb");
+            cr_assert(f != NULL && fseek(f, (long)offset, SEEK_SET) == 0, "%s", path);
+            cr_assert_eq(fread(bytes, 1, rp_view_extent_bytes(&v), f), rp_view_extent_bytes(&v), "%s", path);
+            cr_assert(memcmp(bytes, v.data, rp_view_extent_bytes(&v)) == 0, "%s in %s", rp_node_name(n), path);
+            fclose(f);
+            free(bytes);
+            n_found++;
+        }
+        cr_assert_gt(n_found, 2, "%s", cases[i].model);
+        cr_assert_eq(n_made > 0, i == 0, "%s: %d weights in no file: gemma's norms are converted", cases[i].model,
+                     n_made);
+        rp_graph_free(g);
+        rp_model_free(m);
+    }
+}
+
 /* ---- runs in parts ---- */
 
 static size_t bytes_of(const TensorNode *n) {

@@ -127,6 +127,39 @@ Test(cuda_executor, computes_every_node_as_the_cpu_does) {
     verify_model("gpt-oss-f32", "-all", RP_F16);
 }
 
+/* A run of single steps has the bits of a replay, and each result can be read when it has been computed. */
+Test(cuda_executor, runs_in_parts) {
+    char     path[1024];
+    RpModel *m;
+    Decoder  d;
+    snprintf(path, sizeof path, GOLDEN_DIR "tiny/llama-mix.gguf");
+    OK(rp_model_open(path, NULL, &m));
+    open_decoder(m, "", RP_F16, &d);
+    const size_t bytes = (size_t)rp_model_info(m)->n_vocab * sizeof(float);
+    for (int i = 0; i < 2; i++) {
+        float whole[MAX_VOCAB], last[MAX_VOCAB];
+        memcpy(whole, step(&d, 3 + i, i, RP_MODE_REPLAY), bytes);
+        set_inputs(&d, d.eager, 3 + i, i);
+        OK(rp_executor_poison(d.eager));
+        for (int k = 0; k < rp_plan_memory(d.plan).n_steps; k++) {
+            const TensorNode  *node = rp_plan_step_node(d.plan, k);
+            const RpTensorView view = rp_node_view(node);
+            unsigned char     *got  = malloc(rp_view_extent_bytes(&view));
+            OK(rp_executor_run_steps(d.eager, k, k + 1));
+            OK(rp_executor_read(d.eager, node, got, rp_view_extent_bytes(&view)));
+            for (size_t e = 0; view.dtype == RP_F32 && e < (size_t)rp_view_elems(&view); e++)
+                cr_assert(isfinite(((const float *)(const void *)got)[e]), "'%s': element %zu", rp_node_name(node), e);
+            free(got);
+        }
+        OK(rp_executor_read(d.eager, rp_graph_find(d.graph, "logits"), last, bytes));
+        cr_assert_arr_eq(last, whole, bytes, "token %d: the last step", i);
+        cr_assert_arr_eq(rp_executor_data(d.eager, rp_graph_find(d.graph, "logits")), whole, bytes, "token %d: output",
+                         i);
+    }
+    close_decoder(&d);
+    rp_model_free(m);
+}
+
 /* Differences of 1e-7 per node grow, and a key or an activation near a tie may round the other way. That
  * changes logits by a few hundredths of their RMS, about as much as 8-bit activations do at all. */
 Test(cuda_executor, decodes_every_family_as_the_cpu_does) {
