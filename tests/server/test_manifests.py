@@ -104,6 +104,16 @@ class Manifests(unittest.TestCase):
             self.assertEqual(code, 2)
             self.assertIn("is not the file of the manifest", out)
 
+    def test_a_client_that_leaves(self):
+        with Server("--manifest-dir", self.folder, "-c", "256") as s:
+            c = s.begin({"prompt": PROMPT, "max_tokens": 200, "ignore_eos": True, "stream": True})
+            c.recv(1)  # the reply has begun
+            c.close()
+            self.wait_for(s, 1)
+            m = self.read(self.files()[0])
+        self.assertIn(m["turns"][0]["reason"], ("cancelled", "limit"))
+        self.assertEqual(repeat(os.path.join(self.folder, self.files()[0]))[0], 0)
+
     def test_the_newest_are_kept_and_other_files_stay(self):
         others = ["reprise-20200101T000000.000Z-short-0.json", "note.txt", "reprise-x.json"]
         old = "reprise-20200101T000000.000Z-abcdefghijklmnopqrstuvwx-0.json"
