@@ -2,13 +2,13 @@
 
 const MOST_RESULTS = 60;
 
-/** Nodes that have every word; those whose name begins with the text come first. */
+/** Nodes that have every word, and the number of a word such as "#12"; those whose name begins with the text come first. */
 function findNodes(graph, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return [];
   const found = graph.nodes.filter((node) => {
-    const all = `${node.op} ${labelOf(graph, node)} ${node.dtype} #${node.id}`.toLowerCase();
-    return words.every((word) => all.includes(word));
+    const all = `${node.op} ${labelOf(graph, node)} ${node.dtype}`.toLowerCase();
+    return words.every((word) => word === `#${node.id}` || all.includes(word));
   });
   const rank = (node) => (node.name.toLowerCase() === words[0] ? 0 : node.name.toLowerCase().startsWith(words[0]) ? 1 : node.leaf ? 3 : 2);
   return found.sort((a, b) => rank(a) - rank(b) || a.i - b.i);

@@ -209,7 +209,7 @@ def test_a_page_has_the_graph():  # tests/page/test_graph_page.py reads it in a 
     kernels = [row for row in data["graphs"][0]["nodes"] if row[8] & 1]
     expect(kernels and all(row[14] > 0 for row in kernels) and data["times"].startswith("cpu, "), "times", data["times"])
     if "CUDA toolkit: none" not in ok(run("--version")).text:
-        noted = page_data("graph", MIX, "--html", "-", "--cuda")
+        noted = page_data("graph", TINY, "--html", "-", "--cuda")
         expect(any("kB" in noted["strings"][row[12]] for row in noted["graphs"][0]["nodes"]), "launches", noted["strings"])
 
 
