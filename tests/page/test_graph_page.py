@@ -114,6 +114,10 @@ for (const frame of frames) for (const card of cards) {
   if (card.block === frame.block ? !inside : !apart) wrong.push(`${name(card)} and the frame of ${blocks[frame.block].layer}`);
 }
 for (const edge of edges) if (!edge.loop && cards[edge.from].y + cards[edge.from].height >= cards[edge.to].y) wrong.push(`${name(cards[edge.to])} above its source`);
+for (const edge of edges) { // a difference can have circles
+    const [from, to] = [cards[edge.from].node, cards[edge.to].node], own = to.src.some((s) => s >= 0 && throughViews(graph, graph.nodes[s]) === from);
+    if (edge.loop && own && !graph.before) wrong.push(`${name(cards[edge.to])} reads ${name(cards[edge.from])} as if it were of another layer`);
+}
 for (const card of cards) {
   const button = card.button;
   if (Math.abs(button.offsetLeft - card.x) > 1 || button.offsetHeight !== card.height || button.scrollHeight > card.height) wrong.push(`${name(card)}: its element`);
@@ -466,6 +470,22 @@ class GraphPage(BrowserCase):
         self.js("select(graph.nodes.find((node) => node.id === arguments[0] && node.status === 'changed'))", node["b"])
         row = self.js("return [...document.querySelector('#panel .changes tbody tr').children].map((c) => c.textContent)")
         self.assertEqual(row, ["op", *node["changes"]["op"]])
+
+    def test_a_difference_of_times(self):
+        sides = [os.path.join(TMP.name, f"times-{side}.json") for side in "ab"]
+        dumps = [json.loads(run("profile", TINY, "-r", "1", "-q", "--json")) for _ in sides]
+        for path, dump, times in zip(sides, dumps, (2.0, 3.0)):
+            for node in dump["graph"]["nodes"]:
+                if "us" in node:
+                    node["us"] = times
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(dump, f)
+        self.open("times", "--diff", *sides)
+        n = sum(node["kernel"] for node in dumps[0]["graph"]["nodes"])
+        self.assertEqual(self.facts()["Time"], f"{2.0 * n:.1f} µs → {3.0 * n:.1f} µs")
+        self.js("document.querySelector('.card').click()")
+        self.assertEqual((self.facts()["Time of A"], self.facts()["Time"]), ("2.00 µs", "3.00 µs"))
+        self.assertIn("B takes 50.0 % more", self.text("#panel"))
 
     def test_equal_graphs(self):
         self.open("same", "--diff", "tiny", "tiny")
