@@ -224,6 +224,11 @@ static void give_answer(Conn *c, const Job *j, int status, const char *type, con
         conn_add_header(c, "Retry-After", seconds);
     }
     conn_add_header(c, "X-Request-Id", j->id);
+    if (status == 200 && j->policy != NULL) {
+        conn_add_header(c, "Content-Security-Policy", j->policy);
+        conn_add_header(c, "Content-Security-Policy", "frame-ancestors 'none'"); /* each policy holds */
+        conn_add_header(c, "Referrer-Policy", "no-referrer");
+    }
     if (out->failed)
         conn_answer(c, 503, NULL, NULL, 0);
     else

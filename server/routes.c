@@ -115,6 +115,7 @@ static const Route routes[] = {
     {.path = "/api/tags", .answer = answer_tags},
     {.path = "/api/show", .post = true, .job = &show_job},
     {.path = "/graph", .job = &graph_job, .slow = true},
+    {.path = "/graph.html", .job = &graph_page_job, .slow = true},
 };
 /* clang-format on */
 

@@ -8,6 +8,8 @@
 
 #include "manifest/manifest.h"
 
+#include <stdio.h>
+
 typedef struct ServerOptions {
     const char *host;          /* to listen on */
     int         port;          /* 0: any that is free */
@@ -32,6 +34,9 @@ typedef struct ServerOptions {
     const Manifest *manifest; /* what they share: program, command, kv, passes; adapters and draft of `model` */
     /* Opens a model; called by threads of the server. */
     RpStatus (*open_model)(const char *path, RpModel **out, void *user);
+    /* Writes the page of a decode step with a context of n_ctx tokens; called by threads of the server. */
+    RpStatus (*graph_page)(const RpModel *m, const ComputeGraph *g, int32_t n_ctx, FILE *out);
+    const char *graph_page_policy; /* its Content-Security-Policy */
     /* The server listens at this URL. False: it ends. */
     bool (*listening)(const char *url, void *user);
     void *user;

@@ -3,7 +3,9 @@
 
 #include "cli/commands.h"
 #include "cli/default_model.h"
+#include "cli/diff/graph_source.h"
 #include "cli/guesses.h"
+#include "cli/page/page.h"
 #include "cli/repeat/recording.h"
 
 #include <stdlib.h>
@@ -38,6 +40,13 @@ static RpStatus open_model(const char *path, RpModel **out, void *user) {
     (void)user;
     if (args.model == NULL || strcmp(path, args.model) != 0) device.adapters = (TextList){0};
     return cli_open_model(path, &device, true, out);
+}
+
+/* The page goes to clients, which must not see the folders of the server. */
+static RpStatus graph_page(const RpModel *m, const ComputeGraph *g, int32_t n_ctx, FILE *out) {
+    char title[256];
+    cli_graph_title(m, 1, n_ctx, title, sizeof title);
+    return cli_page_graph_to(m, g, &(PageOptions){.title = title, .times = "", .base_names = true}, out);
 }
 
 static bool say_url(const char *url, void *user) {
@@ -90,6 +99,8 @@ static RpStatus serve(RpLogitBias *bias, const RpModel *draft, Recording *record
                        .manifest_keep     = args.manifest_keep,
                        .manifest_text     = !args.manifest_no_text,
                        .open_model        = open_model,
+                       .graph_page        = graph_page,
+                       .graph_page_policy = page_policy,
                        .listening         = say_url};
     if (args.manifest_dir != NULL) {
         RP_TRY(cli_recording_begin(recording, args.manifest_no_text, "serve", NULL, &args.device.adapters,

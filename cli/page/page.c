@@ -40,34 +40,37 @@ static RpStatus read_plan(const ExecPlan *plan, json_t **out) {
     return st;
 }
 
-static RpStatus write_file(const PageData *data, const char *path) {
-    RpNewFile *file;
-    FILE      *out;
-    RP_TRY(cli_open_output(path, &file, &out));
-    return cli_close_output(file, cli_page_write(data, out));
-}
-
-RpStatus cli_page_graph(const RpModel *m, const ComputeGraph *g, const PageOptions *o, const char *path) {
+RpStatus cli_page_graph_to(const RpModel *m, const ComputeGraph *g, const PageOptions *o, FILE *out) {
     ExecPlan *plan;
     RP_TRY(rp_plan_new(g, &plan));
     const RpDumpOptions dumped = {.format = RP_DUMP_JSON, .title = o->title, .notes = o->notes};
     const Why           why    = {.model = m, .graph = g, .plan = plan, .hash = o->hash};
     DiffGraph           graph;
-    PageData            data = {.graphs = {&graph}, .why = &why, .times = o->times};
+    PageData            data = {.graphs = {&graph}, .why = &why, .times = o->times, .base_names = o->base_names};
     RpStatus            st   = read_graph(g, &dumped, &graph);
     if (st == RP_OK) st = read_plan(plan, &data.plan);
-    if (st == RP_OK) st = write_file(&data, path);
+    if (st == RP_OK) st = cli_page_write(&data, out);
     json_decref(data.plan);
     cli_diff_free(&graph);
     rp_plan_free(plan);
     return st;
 }
 
+RpStatus cli_page_graph(const RpModel *m, const ComputeGraph *g, const PageOptions *o, const char *path) {
+    RpNewFile *file;
+    FILE      *out;
+    RP_TRY(cli_open_output(path, &file, &out));
+    return cli_close_output(file, cli_page_graph_to(m, g, o, out));
+}
+
 RpStatus cli_page_diff(const DiffGraph *a, const DiffGraph *b, const char *path) {
-    return write_file(
-        &(PageData){
-            .graphs = {a, b},
-              .times = ""
+    RpNewFile *file;
+    FILE      *out;
+    RP_TRY(cli_open_output(path, &file, &out));
+    return cli_close_output(file, cli_page_write(
+                                      &(PageData){
+                                          .graphs = {a, b},
+                                            .times = ""
     },
-        path);
+                                      out));
 }

@@ -25,6 +25,7 @@
 #include "cli/provenance/why.h"
 
 /* What the page has around the data. Its Content-Security-Policy allows no other scripts and styles. */
+extern const char          page_policy[];
 extern const unsigned char page_head[], page_tail[];
 extern const size_t        page_head_bytes, page_tail_bytes;
 
@@ -33,20 +34,22 @@ typedef struct PageData {
     const Why       *why;       /* the first graph itself, or NULL */
     json_t          *plan;      /* of rp_plan_dump, with `why` */
     const char      *times;     /* how the times of the first graph were measured, or "" */
+    bool             base_names;
 } PageData;
 
 typedef struct PageOptions {
     const char       *title, *times; /* as in RpDumpOptions and PageData */
     const RpDumpNote *notes;         /* as in RpDumpOptions */
     bool              hash;          /* read the weights, and show their checksums */
+    bool              base_names;    /* files without their folders, for others than the owner of the files */
 } PageOptions;
 
 /* Writes JSON, with each string once. */
 typedef struct PageWriter {
     FILE   *out;
-    json_t *index;  /* the index of each string */
-    json_t *list;   /* the strings in their order */
-    bool    failed; /* memory was missing */
+    json_t *index;              /* the index of each string */
+    json_t *list;               /* the strings in their order */
+    bool    base_names, failed; /* failed: memory was missing */
 } PageWriter;
 
 /* The index of a text in "strings". */
@@ -60,6 +63,9 @@ RP_NODISCARD RpStatus cli_page_write(const PageData *data, FILE *out);
 
 /* Writes the page of a graph that the model made to the file at `path`, whole or not at all. */
 RP_NODISCARD RpStatus cli_page_graph(const RpModel *m, const ComputeGraph *g, const PageOptions *o, const char *path);
+
+/* Writes the same to a stream, whose errors stay in it. */
+RP_NODISCARD RpStatus cli_page_graph_to(const RpModel *m, const ComputeGraph *g, const PageOptions *o, FILE *out);
 
 /* Writes the page of two graphs that are matched. */
 RP_NODISCARD RpStatus cli_page_diff(const DiffGraph *a, const DiffGraph *b, const char *path);

@@ -126,7 +126,7 @@ static void put_data(PageWriter *w, const PageData *d) {
 }
 
 RpStatus cli_page_write(const PageData *data, FILE *out) {
-    PageWriter w = {.out = out, .index = json_object(), .list = json_array()};
+    PageWriter w = {.out = out, .index = json_object(), .list = json_array(), .base_names = data->base_names};
     w.failed     = w.index == NULL || w.list == NULL;
     fwrite(page_head, 1, page_head_bytes, out);
     if (!w.failed) put_data(&w, data);

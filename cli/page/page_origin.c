@@ -42,6 +42,7 @@ static void put_weight(PageWriter *w, const Why *why, const TensorNode *n) {
     const char        *path   = rp_model_find_bytes(why->model, v.data, &offset);
     int                hash   = -1;
     if (path != NULL && access(path, F_OK) != 0) path = NULL; /* of a preset, whose weights are not made */
+    if (path != NULL && w->base_names && strrchr(path, '/') != NULL) path = strrchr(path, '/') + 1;
     if (why->hash) {
         char text[20];
         snprintf(text, sizeof text, "%016" PRIx64, rp_xxh64(v.data, bytes));

@@ -1,4 +1,5 @@
-/* graph.c - the decode step of a model as `reprise graph --dot --fold` prints it, drawn by `dot`. */
+/* graph.c - the decode step of a model as `reprise graph --dot --fold` prints it, drawn by `dot`, or as the page of
+ * `reprise graph --html`. */
 #include "server/jobs/graph.h"
 
 #include "server/http/conn.h"
@@ -23,18 +24,28 @@ extern char **environ;
 
 enum { DRAW_SECONDS = 30, MOST_BYTES = 64 << 20 };
 
-static RpStatus make_dot(const Model *m, char **text, size_t *n) {
-    const RpModelGraphOptions o   = {.n_tok      = 1,
-                                     .n_ctx      = m->n_ctx,
-                                     .kv_type    = m->work->options->engine.kv_type,
-                                     .embeddings = rp_model_info(m->model)->bidirectional};
-    const RpDumpOptions       how = {.format = RP_DUMP_DOT, .fold = true, .title = m->name};
+/* Writes a graph of the model to memory. */
+typedef RpStatus WriteGraph(const Model *m, const ComputeGraph *g, FILE *out);
+
+static RpStatus write_dot(const Model *m, const ComputeGraph *g, FILE *out) {
+    return rp_graph_dump(g, &(RpDumpOptions){.format = RP_DUMP_DOT, .fold = true, .title = m->name}, out);
+}
+
+static RpStatus write_page(const Model *m, const ComputeGraph *g, FILE *out) {
+    return m->work->options->graph_page(m->model, g, m->n_ctx, out);
+}
+
+static RpStatus make(const Model *m, WriteGraph *write_graph, char **text, size_t *n) {
+    const RpModelGraphOptions o = {.n_tok      = 1,
+                                   .n_ctx      = m->n_ctx,
+                                   .kv_type    = m->work->options->engine.kv_type,
+                                   .embeddings = rp_model_info(m->model)->bidirectional};
     ComputeGraph             *g;
     RP_TRY(rp_model_graph(m->model, &o, &g));
     RpStatus st  = rp_graph_optimize(g, m->work->options->engine.passes);
     FILE    *out = st == RP_OK ? open_memstream(text, n) : NULL;
     if (st == RP_OK && out == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a graph");
-    if (st == RP_OK) st = rp_graph_dump(g, &how, out);
+    if (st == RP_OK) st = write_graph(m, g, out);
     if (out != NULL && fclose(out) != 0 && st == RP_OK) st = rp_fail(RP_E_NOMEM, "out of memory for a graph");
     rp_graph_free(g);
     return st;
@@ -108,22 +119,26 @@ static bool draw(const char *text, size_t n, Bytes *svg) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 && svg->n > 0 && !svg->failed;
 }
 
+/* Acquires the model of "?model=NAME" and writes its graph. False: the job has failed. The caller frees the text. */
+static bool make_of_query(Job *j, WriteGraph *write_graph, char **text, size_t *n) {
+    char      *name = strncmp(j->query, "model=", 6) == 0 ? evhttp_uridecode(j->query + 6, 1, NULL) : NULL;
+    const bool got  = work_acquire(j, name);
+    free(name);
+    if (!got) return false;
+    const RpStatus st = make(j->model, write_graph, text, n);
+    if (st == RP_OK) return true;
+    free(*text);
+    job_fail_status(j, st);
+    return false;
+}
+
 static void prepare(Job *j) {
     char             *text = NULL;
     size_t            n    = 0;
     Bytes             svg  = {0};
     static const char note[] =
         "// Graphviz is not installed here, or could not draw this: dot -Tsvg makes a picture of it.\n";
-    char      *name = strncmp(j->query, "model=", 6) == 0 ? evhttp_uridecode(j->query + 6, 1, NULL) : NULL;
-    const bool got  = work_acquire(j, name);
-    free(name);
-    if (!got) return;
-    const RpStatus st = make_dot(j->model, &text, &n);
-    if (st != RP_OK) {
-        free(text);
-        job_fail_status(j, st);
-        return;
-    }
+    if (!make_of_query(j, write_dot, &text, &n)) return;
     const bool drawn = draw(text, n, &svg);
     pthread_mutex_lock(&j->lock);
     if (drawn) {
@@ -138,4 +153,16 @@ static void prepare(Job *j) {
     job_finish(j, 200, drawn ? "image/svg+xml" : "text/vnd.graphviz; charset=utf-8");
 }
 
-const JobType graph_job = {.prepare = prepare};
+static void prepare_page(Job *j) {
+    char  *text = NULL;
+    size_t n    = 0;
+    if (!make_of_query(j, write_page, &text, &n)) return;
+    pthread_mutex_lock(&j->lock);
+    bytes_put(&j->out, text, n);
+    j->policy = j->work->options->graph_page_policy;
+    pthread_mutex_unlock(&j->lock);
+    free(text);
+    job_finish(j, 200, "text/html; charset=utf-8");
+}
+
+const JobType graph_job = {.prepare = prepare}, graph_page_job = {.prepare = prepare_page};

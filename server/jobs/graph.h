@@ -7,4 +7,7 @@
 /* GET /graph?model=NAME: SVG by the program `dot`; its input where there is no such program. */
 extern const JobType graph_job;
 
+/* GET /graph.html?model=NAME: the page of ServerOptions.graph_page. */
+extern const JobType graph_page_job;
+
 #endif

@@ -75,7 +75,7 @@ struct Job {
 
     pthread_mutex_t lock; /* { */
     Bytes           out;
-    const char     *content_type;
+    const char     *content_type, *policy; /* policy: a Content-Security-Policy, or NULL */
     int             status;
     int32_t         retry_after; /* seconds; 0: the answer does not say it */
     bool            stream, begun, done, ready;

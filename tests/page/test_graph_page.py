@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 PROGRAM, SOURCE = (os.path.abspath(path) for path in sys.argv[1:3])
 del sys.argv[1:3]
@@ -181,6 +182,24 @@ class GraphPage(BrowserCase):
             urls = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
             self.assertEqual([url for url in urls if not url.startswith("data:image/svg")], [f"file://{path}"])
             self.assertEqual(self.js("return performance.getEntriesByType('resource').length"), 0)
+
+    def test_the_server_has_it(self):
+        process = subprocess.Popen([PROGRAM, "serve", TINY, "--port", "0", "-t", "1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                   env={**os.environ, "REPRISE_DEVICE": "cpu"})
+        try:
+            url = re.match(r"listening at (\S+)", process.stdout.readline())[1]
+            self.wait(lambda: urllib.request.urlopen(f"{url}/v1/models"), "the server answers")
+            self.driver.get_log("performance")
+            self.driver.get(f"{url}/graph.html")
+            self.wait(lambda: self.shown(".card"), "cards")
+            self.assertEqual(self.frames(), [["layers 0-1", 2]])
+            events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+            urls = {event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"}
+            self.assertEqual({u for u in urls if not u.startswith("data:image/svg")}, {f"{url}/graph.html"})
+        finally:
+            process.terminate()
+            process.wait(60)
+            process.stdout.close()
 
     def test_only_its_own_script_and_style_run(self):
         with open(self.open("tiny", TINY), encoding="utf-8") as f:

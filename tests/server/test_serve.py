@@ -102,6 +102,20 @@ class Replies(ServerTest):
         self.assertIn(b"<svg" if svg else b"digraph", graph.body)
         self.assertEqual(self.s.get("/graph?model=other").status, 404)
 
+    def test_the_graph_as_a_page(self):
+        page = self.s.get("/graph.html?model=demo")
+        self.assertEqual((page.status, page.headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        policies = page.headers.get_all("Content-Security-Policy")
+        self.assertEqual(policies[1:], ["frame-ancestors 'none'"])
+        self.assertRegex(policies[0], r"^default-src 'none'; style-src 'sha256-[\w+/]{43}='; script-src 'sha256-[\w+/]{43}='; img-src data:; base-uri 'none'; ")
+        self.assertIn(f'content="{policies[0]}"'.encode(), page.body, "that of the page itself")
+        self.assertEqual(page.headers["Referrer-Policy"], "no-referrer")
+        data = json.loads(page.body.split(b'<script type="application/json" id="data">')[1].split(b"</script>")[0])
+        self.assertEqual(data["graphs"][0]["title"], "demo: qwen3moe, 4 layers, 1 token per step, context 256")
+        self.assertIn("demo.gguf", data["strings"])
+        self.assertFalse([text for text in data["strings"] if "/" in text], "no folder of the server")
+        self.assertEqual(self.s.get("/graph.html?model=other").status, 404)
+
 
 class Guesses(unittest.TestCase):
     def check(self, *options):
