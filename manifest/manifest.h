@@ -95,7 +95,8 @@ RP_NODISCARD RpStatus manifest_run(Manifest *m, const RpExecutorInfo *info, cons
 void manifest_observe(const RpSampledToken *token, void *turn);
 void manifest_turn_free(ManifestTurn *t);
 
-/* The manifest as text. The caller frees *out. RP_E_NOMEM, also for a turn without a token. */
+/* The manifest as text. The caller frees *out. RP_E_NOMEM, also for a turn that lacks a token;
+ * RP_E_UNSUPPORTED for one that would be larger than MANIFEST_BYTES. */
 RP_NODISCARD RpStatus manifest_text(const Manifest *m, char **out, size_t *n);
 
 /* Writes it to a file that rp_new_file_open opened, which stays open. */

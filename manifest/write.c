@@ -111,12 +111,12 @@ static json_t *run(const Manifest *m) {
 }
 
 /* The text of tokens, as far as it is UTF-8 without NUL. */
-static json_t *text_of_tokens(const RpTokenizer *tk, const RpTokenList *ids) {
+static json_t *text_of_tokens(const RpTokenizer *tk, const RpTokenList *ids, size_t first) {
     char  *bytes = NULL;
     size_t n     = 0;
     FILE  *f     = tk != NULL ? open_memstream(&bytes, &n) : NULL;
     if (tk == NULL) return json_null();
-    for (size_t i = 0; i < ids->n && f != NULL; i++) {
+    for (size_t i = first; i < ids->n && f != NULL; i++) {
         RpGgufString piece;
         if (rp_token_bytes(tk, ids->ids[i], true, &piece) == RP_OK) fwrite(piece.ptr, 1, piece.len, f);
     }
@@ -129,10 +129,10 @@ static json_t *turn(bool *bad, const Manifest *m, const ManifestTurn *t) {
     *bad = *bad || t->no_memory;
     return json_pack("{s:b, s:i, s:o, s:o, s:o, s:s%, s:o, s:o, s:s, s:f, s:f, s:f}", "fresh", t->fresh, "kept",
                      t->kept, "prompt", numbers(bad, &t->prompt), "prompt_text",
-                     text_of_tokens(m->tokenizer, &t->prompt), "tokens", numbers(bad, &t->tokens), "draws",
-                     t->draws != NULL ? t->draws : "", t->tokens.n, "logits_xxh64", hashes(bad, t), "reply_text",
-                     text_of_tokens(m->tokenizer, &t->tokens), "reason", t->reason, "prefill_s", t->prefill_s,
-                     "decode_s", t->decode_s, "first_token_s", t->first_token_s);
+                     text_of_tokens(m->tokenizer, &t->prompt, (size_t)t->kept), "tokens", numbers(bad, &t->tokens),
+                     "draws", t->draws != NULL ? t->draws : "", t->tokens.n, "logits_xxh64", hashes(bad, t),
+                     "reply_text", text_of_tokens(m->tokenizer, &t->tokens, 0), "reason", t->reason, "prefill_s",
+                     t->prefill_s, "decode_s", t->decode_s, "first_token_s", t->first_token_s);
 }
 
 static json_t *turns(bool *bad, const Manifest *m) {
@@ -164,9 +164,14 @@ RpStatus manifest_text(const Manifest *m, char **out, size_t *n) {
         text = NULL;
     }
     json_decref(j);
-    *out = text;
+    *out = NULL;
     *n   = 0;
     if (text == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a manifest");
+    if (bytes + 64 > MANIFEST_BYTES) {
+        free(text);
+        return rp_fail(RP_E_UNSUPPORTED, "a manifest of %zu bytes: it may have %d", bytes, MANIFEST_BYTES);
+    }
+    *out            = text;
     const size_t at = bytes - 1;
     *n              = at + (size_t)snprintf(text + at, 64, ",\"checksum\":\"%016" PRIx64 "\"}\n", rp_xxh64(text, at));
     return RP_OK;

@@ -316,6 +316,13 @@ Test(manifest, refuses_a_file_that_is_too_large_or_not_there) {
     char    *large = calloc(1, MANIFEST_BYTES + 1);
     REFUSED(manifest_parse(large, MANIFEST_BYTES + 1, "m.json", &r), RP_E_FORMAT,
             "m.json has 67108865 bytes, and a manifest at most 67108864");
+    memset(large, 'a', MANIFEST_BYTES);
+    Manifest    m    = example();
+    const char *big  = large;
+    size_t      n    = 0;
+    char       *text = NULL;
+    m.arguments = &big, m.n_arguments = 1;
+    REFUSED(manifest_text(&m, &text, &n), RP_E_UNSUPPORTED, "bytes: it may have 67108864");
     free(large);
     REFUSED(manifest_read("/nowhere/m.json", &r), RP_E_IO, "/nowhere/m.json: No such file");
     REFUSED(manifest_read("/tmp", &r), RP_E_IO, "/tmp: Is a directory");
