@@ -4,6 +4,7 @@
 
 #include "reprise/reprise.h"
 
+#include "cli/options/files.h"
 #include "cli/options/options.h"
 #include "cli/terminal/clock.h"
 #include "cli/terminal/interrupt.h"
@@ -53,6 +54,9 @@
 #define OPTIONS_SESSION(args)                                                                                \
     OPTIONS_DEVICE((args).device), OPTION_LORA((args).device.adapters), OPTION_PASSES((args).passes),        \
         OPTION_KV((args).kv)
+#define OPTION_TRACE                                                                                         \
+    CLI_FILE(FILE_WRITTEN, "trace", 0, cli_trace, "FILE",                                                    \
+             "write a trace of runs, steps and nodes for ui.perfetto.dev, JSON lines if FILE ends in .jsonl; default: REPRISE_TRACE")
 #define OPTION_JSON(v) CLI_FLAG("json", 0, v, "print JSON")
 #define OPTIONS_SAMPLER(p)                                                                                   \
     CLI_NUMBER("temp", 0, (p).temperature, "T", "temperature; 0 (default): greedy", 0, 0),                   \

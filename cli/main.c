@@ -67,11 +67,21 @@ static bool is_mistyped(const char *first, const char *second) {
     return true;
 }
 
+/* Runs the command in the trace of --trace. REPRISE_TRACE, which the library looks at, ends here too: a trace that was
+ * lost is a failure. */
+static int run_traced(const Command *c) {
+    RpStatus st = cli_trace != NULL ? rp_trace_begin(cli_trace) : RP_OK;
+    if (st != RP_OK) return cli_exit(st);
+    const int code = c->run();
+    st             = rp_trace_end();
+    return st == RP_OK ? code : code == EXIT_OK ? cli_exit(st) : (cli_exit(st), code);
+}
+
 /* Returns the exit status. */
 static int run_command(const Command *c, int argc, char *argv[]) {
     switch (cli_parse(c, argc, argv)) {
     case PARSE_RUN:
-        return c->run();
+        return run_traced(c);
     case PARSE_HELP:
         cli_help(c);
         return EXIT_OK;

@@ -7,8 +7,17 @@
 #include "executor/plan_walk.h"
 
 #include "base/external/external.h"
+#include "base/trace/trace.h"
 
 typedef struct Backend Backend;
+
+/* The nodes of a step that is traced, as they come. */
+typedef struct TracedNodes {
+    RpExecutor  *e;
+    RpTraceEvent event; /* of the node that runs */
+    size_t       bytes_read, bytes_written;
+    int          n_launches; /* sums of those that have ended */
+} TracedNodes;
 
 /* The reply in progress. */
 typedef struct Reply {
@@ -35,6 +44,8 @@ struct RpExecutor {
     const TensorNode       *step;            /* RpExecutorOptions.step */
     int                     n_done; /* steps of the latest run that have run: n_steps, except between its parts */
     Reply                   reply;
+    TracedNodes            *nodes;      /* NULL: the nodes of this step are not traced */
+    int                     n_launches; /* of the host, since the latest step began; eager launches do not count */
     RpExecutorInfo          info;
     char                    reason[256]; /* storage of info.reason */
 };
@@ -75,6 +86,19 @@ struct Backend {
 
 extern const Backend rp_cpu_backend, rp_cuda_backend;
 extern const Kernels rp_cpu_table, rp_cuda_table;
+
+/* Runs a step. Tells of it while somebody listens (traced.c). */
+typedef RpStatus      StepBody(RpExecutor *e, void *arg);
+RP_NODISCARD RpStatus rp_executor_traced(RpExecutor *e, StepBody *body, void *arg);
+
+RP_NODISCARD static inline RpStatus rp_executor_step(RpExecutor *e, StepBody *body, void *arg) {
+    return rp_trace_on() ? rp_executor_traced(e, body, arg) : body(e, arg);
+}
+
+/* For backends whose host sees the nodes of a step, with e->nodes: the first node starts; the node that runs has ended
+ * with this status, and the next one starts. */
+void rp_traced_first(TracedNodes *t);
+void rp_traced_next(TracedNodes *t, RpStatus st);
 
 /* The number of the state with the name of `node`; -1 if the plan has none. */
 int rp_executor_find_state(const ExecPlan *plan, const TensorNode *node);

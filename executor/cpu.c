@@ -162,7 +162,29 @@ static RpStatus interpret(void *arg, int ith, int nth) {
     return rp_plan_walk(c->base.plan, c->base.args, c->phases, &rp_cpu_table, &ctx, end_of_step, c->pool);
 }
 
-static RpStatus run_cpu(RpExecutor *e) { return rp_pool_run(cpu(e)->pool, interpret, e); }
+typedef struct TracedWorker {
+    ThreadPool  *pool;
+    TracedNodes *nodes; /* NULL for all workers but 0 */
+} TracedWorker;
+
+static RpStatus end_of_traced_step(void *arg, RpStatus status, bool last_phase) {
+    const TracedWorker *w = arg;
+    status                = rp_pool_barrier(w->pool, status);
+    if (w->nodes != NULL && (last_phase || status != RP_OK)) rp_traced_next(w->nodes, status);
+    return status;
+}
+
+static RpStatus interpret_traced(void *arg, int ith, int nth) {
+    const CpuExecutor *c   = arg;
+    RpKernelCtx        ctx = ctx_of(c, ith, nth);
+    TracedWorker       w   = {c->pool, ith == 0 ? c->base.nodes : NULL};
+    if (w.nodes != NULL) rp_traced_first(w.nodes);
+    return rp_plan_walk(c->base.plan, c->base.args, c->phases, &rp_cpu_table, &ctx, end_of_traced_step, &w);
+}
+
+static RpStatus run_cpu(RpExecutor *e) {
+    return rp_pool_run(cpu(e)->pool, e->nodes != NULL ? interpret_traced : interpret, e);
+}
 
 typedef struct PartOfRun {
     const CpuExecutor *c;

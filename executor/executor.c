@@ -82,6 +82,7 @@ RpStatus rp_executor_open_sized(const ExecPlan *plan, const RpExecutorOptions *o
     RpExecutorOptions o;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpExecutorOptions"));
     RP_TRY(check_options(&o));
+    RP_TRY(rp_trace_environment());
     return open_executor(plan, &o, out);
 }
 
@@ -96,12 +97,19 @@ void rp_executor_info_sized(const RpExecutor *e, RpExecutorInfo *out, size_t out
     rp_sized_out(out, out_bytes, e != NULL ? &info : NULL, sizeof info);
 }
 
-int      rp_executor_n_threads(const RpExecutor *e) { return e != NULL ? e->info.n_threads : 0; }
+int rp_executor_n_threads(const RpExecutor *e) { return e != NULL ? e->info.n_threads : 0; }
+
+static RpStatus run(RpExecutor *e, void *arg) {
+    (void)arg;
+    return e->backend->run(e);
+}
+
 RpStatus rp_executor_run(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
     e->n_done = e->plan->n_steps;
-    return e->backend->run(e);
+    return rp_executor_step(e, run, NULL);
 }
+
 RpStatus rp_executor_poison(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
     e->n_done = 0;

@@ -53,6 +53,7 @@ static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o) {
                .n_ctx   = o->n_ctx,
                .n_end   = (int32_t)o->n_end};
     if (o->n_end > 0) memcpy(r.end, o->end, o->n_end * sizeof *o->end);
+    e->n_launches = 0;
     if (r.in_loop) RP_TRY(e->backend->loop_begin(e, &r));
     e->reply = r;
     return RP_OK;
@@ -76,19 +77,20 @@ static bool ends(const Reply *r, int32_t token) {
     return r->left == 0 || r->pos >= r->n_ctx;
 }
 
+static RpStatus next_token(RpExecutor *e, void *token) {
+    if (e->reply.in_loop) return e->backend->loop_next(e, token);
+    e->n_done = e->plan->n_steps;
+    RP_TRY(e->backend->run(e));
+    return e->backend->token(e, token);
+}
+
 RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
     RP_NOT_NULL(e, "exec");
     RP_NOT_NULL(token, "token");
 
     Reply *r = &e->reply;
     if (!r->active || r->left == 0) return rp_fail(RP_E_STATE, "no reply is under way, or it has ended");
-    if (r->in_loop) {
-        RP_TRY(e->backend->loop_next(e, token));
-    } else {
-        e->n_done = e->plan->n_steps;
-        RP_TRY(e->backend->run(e));
-        RP_TRY(e->backend->token(e, token));
-    }
+    RP_TRY(rp_executor_step(e, next_token, token));
     r->left--;
     r->pos++;
     if (*token < 0) r->left = 0; /* also when it fails, the reply is over */

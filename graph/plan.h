@@ -60,6 +60,9 @@ PlanRef rp_plan_ref(const ExecPlan *plan, const TensorNode *node);
 /* Bytes that step i reads and writes if each source and result is transferred once. */
 size_t rp_plan_step_bytes(const ExecPlan *plan, int i);
 
+/* The same, apart. */
+void rp_plan_step_traffic(const ExecPlan *plan, int i, size_t *read, size_t *written);
+
 /* True if step i writes to its source s besides its result (RP_WRITES). */
 bool rp_plan_step_writes(const ExecPlan *plan, int i, int s);
 

@@ -51,6 +51,14 @@ static size_t step_bytes(const TensorNode *n) {
 
 size_t rp_plan_step_bytes(const ExecPlan *plan, int i) { return step_bytes(plan->steps[i].node); }
 
+void rp_plan_step_traffic(const ExecPlan *plan, int i, size_t *read, size_t *written) {
+    const TensorNode *n = plan->steps[i].node;
+    *read               = 0;
+    *written            = result_bytes(n);
+    for (int s = 0; s < RP_MAX_SRC; s++)
+        if (n->src[s] != NULL) *(rp_plan_step_writes(plan, i, s) ? written : read) += source_bytes(n, s);
+}
+
 const TensorNode *rp_plan_step_node(const ExecPlan *plan, int i) {
     if (plan == NULL) return NULL;
     return i >= 0 && i < plan->n_steps ? plan->steps[i].node : NULL;

@@ -5,6 +5,7 @@
 
 #include "base/argument.h"
 #include "base/clock.h"
+#include "base/trace/trace.h"
 
 #include "base/sized.h"
 #include "model/sampler/sampler.h"
@@ -172,7 +173,11 @@ RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prom
     RpGenerateOptions o;
     RpGenerateResult  r  = {.reason = RP_STOP_CANCELLED};
     RpStatus          st = rp_sized_in(&o, sizeof o, options, options_bytes, "RpGenerateOptions");
-    if (st == RP_OK) st = generate(&(Call){.s = s, .sampler = sampler, .o = &o, .result = &r}, prompt, n_prompt);
+    if (st == RP_OK) {
+        const RpTraceRun trace = rp_trace_run("generate", n_prompt);
+        st                     = generate(&(Call){.s = s, .sampler = sampler, .o = &o, .result = &r}, prompt, n_prompt);
+        st                     = rp_trace_run_end(&trace, st);
+    }
     rp_sized_out(result, result_bytes, &r, sizeof r);
     return st;
 }

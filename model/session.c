@@ -14,6 +14,7 @@
 #include "base/argument.h"
 
 #include "base/sized.h"
+#include "base/trace/trace.h"
 #include "reprise/device.h"
 #include "reprise/options.h"
 
@@ -287,10 +288,7 @@ static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n, s
     return RP_OK;
 }
 
-RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress, void *user) {
-    RP_NOT_NULL(s, "s");
-    if (n > 0) RP_NOT_NULL(tokens, "tokens");
-
+static RpStatus prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress, void *user) {
     RP_TRY(check_append(s, tokens, n));
     rp_slots_forget_loose(&s->slots, rp_slots_find(&s->slots, s->n_past));
     for (size_t done = 0; done < n;) {
@@ -307,16 +305,23 @@ RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPre
     return RP_OK;
 }
 
-RpStatus rp_session_step(RpSession *s, int32_t token) {
-    RP_NOT_NULL(s, "s");
-    return rp_session_prefill(s, &token, 1, NULL, NULL);
-}
-
-RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback, void *user) {
+RpStatus rp_session_prefill(RpSession *s, const int32_t *tokens, size_t n, RpPrefillProgress *progress, void *user) {
     RP_NOT_NULL(s, "s");
     if (n > 0) RP_NOT_NULL(tokens, "tokens");
-    RP_NOT_NULL(callback, "callback");
 
+    const RpTraceRun trace = rp_trace_run("prefill", n);
+    return rp_trace_run_end(&trace, prefill(s, tokens, n, progress, user));
+}
+
+RpStatus rp_session_step(RpSession *s, int32_t token) {
+    RP_NOT_NULL(s, "s");
+
+    const bool       own   = rp_trace_on() && !rp_trace_in_run();
+    const RpTraceRun trace = own ? rp_trace_run("decode", 1) : (RpTraceRun){0};
+    return rp_trace_run_end(&trace, prefill(s, &token, 1, NULL, NULL));
+}
+
+static RpStatus score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback, void *user) {
     const size_t n_vocab = (size_t)rp_model_info(s->model)->n_vocab;
     RP_TRY(check_append(s, tokens, n));
     if (s->score.executor == NULL) { /* allocates, on the first call only */
@@ -345,6 +350,15 @@ RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogit
     }
     if (n > 1 && s->n_published == 0) rp_slots_keep(&s->slots, s->n_past);
     return RP_OK;
+}
+
+RpStatus rp_session_score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCallback *callback, void *user) {
+    RP_NOT_NULL(s, "s");
+    if (n > 0) RP_NOT_NULL(tokens, "tokens");
+    RP_NOT_NULL(callback, "callback");
+
+    const RpTraceRun trace = rp_trace_run("score", n);
+    return rp_trace_run_end(&trace, score(s, tokens, n, callback, user));
 }
 
 /* After a reply that was sampled on the device the logits are still there; they are copied when asked for. */

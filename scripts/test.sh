@@ -19,7 +19,7 @@ esac
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
-need $BUILD_PACKAGES g++ ccache clang-format-14 libcriterion-dev abigail-tools python3 python3-numpy python3-pip python3-venv graphviz
+need $BUILD_PACKAGES g++ ccache clang-format-14 libcriterion-dev systemtap-sdt-dev nodejs abigail-tools python3 python3-numpy python3-pip python3-venv graphviz
 passed=0 failed=0 skipped=0 names=
 skip() { # number of tests, what they test: named again at the end
     echo "SKIPPED: $2" >&2

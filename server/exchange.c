@@ -143,7 +143,9 @@ static void on_request(Conn *c, void *user) {
     x->job  = j;
     j->conn = x;
     a->n_jobs++;
-    if (x->route->slow)
+    if (x->route->traces)
+        work_trace(j);
+    else if (x->route->slow)
         work_slowly(j);
     else
         work_prepare(j);

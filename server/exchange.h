@@ -15,6 +15,7 @@ typedef struct Route {
     bool           post;           /* else GET and HEAD */
     bool           open;           /* needs no key */
     bool           slow;           /* on the lane of slow jobs */
+    bool           traces;         /* on that of traces */
     const JobType *job;            /* runs on other threads, or */
     void (*answer)(App *, Conn *); /* answers at once */
 } Route;

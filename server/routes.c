@@ -6,6 +6,7 @@
 #include "server/jobs/info.h"
 #include "server/jobs/manifests.h"
 #include "server/jobs/plain.h"
+#include "server/jobs/trace.h"
 #include "server/page/page.h"
 
 #include <event2/http.h>
@@ -116,6 +117,7 @@ static const Route routes[] = {
     {.path = "/api/show", .post = true, .job = &show_job},
     {.path = "/graph", .job = &graph_job, .slow = true},
     {.path = "/graph.html", .job = &graph_page_job, .slow = true},
+    {.path = "/trace", .job = &trace_job, .traces = true},
 };
 /* clang-format on */
 

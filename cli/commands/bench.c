@@ -239,6 +239,7 @@ static const Option options[] = {
     CLI_INT("repeat", 'r', args.repeats, "N", "runs of each test, default 5", 1, MAX_REPEATS),
     CLI_NUMBER("temp", 0, args.temperature, "T", "temperature of tgN on a GPU; 0 (default): greedy", 0, 0),
     OPTION_PASSES(args.passes),
+    OPTION_TRACE,
     OPTION_KV(args.kv),
     OPTION_JSON(args.json),
     OPTION_QUIET(args.quiet),

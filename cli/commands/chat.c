@@ -179,6 +179,7 @@ static const Option options[] = {
     OPTION_LORA(args.device.adapters),
     OPTION_CTX(args.ctx),
     OPTION_PASSES(args.passes),
+    OPTION_TRACE,
     OPTION_KV(args.kv),
     OPTIONS_MANIFEST(args.manifest),
     CLI_FLAG("stats", 0, args.stats, "print timings after each reply"),

@@ -389,6 +389,7 @@ static const Option options[] = {
             0),
     CLI_FLAG("experts", 0, args.experts, "print how often each expert of each layer was chosen"),
     OPTION_PASSES(args.passes),
+    OPTION_TRACE,
     OPTION_KV(args.kv),
     OPTIONS_MANIFEST(args.manifest),
     CLI_FLAG("json", 0, args.json, "print one JSON object at the end instead of the text"),

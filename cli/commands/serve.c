@@ -208,6 +208,7 @@ static const Option options[] = {
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),
     OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),
+    OPTION_TRACE,
     OPTION_KV(args.kv),
 };
 

@@ -4,12 +4,16 @@
 
 #include "cli/terminal/message.h"
 
+#include "reprise/options.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+const char *cli_trace;
 
 typedef struct FileId {
     dev_t       device;
@@ -157,6 +161,8 @@ ParseResult cli_check_files(const Command *command) {
     FileList list = {0};
     for (size_t i = 0; i < command->n_options; i++) add_option(&list, &command->options[i]);
     if (command->files != NULL) command->files(&list);
+    const char *trace = rp_option(RP_OPT_TRACE);
+    if (trace[0] != '\0' && cli_trace == NULL) cli_files_add(&list, FILE_WRITTEN, rp_option_name(RP_OPT_TRACE), trace);
     add_stream(&list, FILE_READ, "standard input", STDIN_FILENO);
     add_stream(&list, FILE_WRITTEN, "standard output", STDOUT_FILENO);
     const bool right = list.failed || compare(command->name, &list);

@@ -6,6 +6,8 @@
 
 #include "cli/options/options.h"
 
+extern const char *cli_trace; /* the value of OPTION_TRACE (common.h), or NULL */
+
 /* Adds a path that `name` describes in an error. Both are borrowed. NULL is left out, and the input "-", which is
  * standard input. */
 void cli_files_add(FileList *list, FileUse use, const char *name, const char *path);

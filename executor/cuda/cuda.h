@@ -292,6 +292,9 @@ RP_NODISCARD RpStatus rp_cuda_loop_begin(RpExecutor *e, const Reply *r);
 RP_NODISCARD RpStatus rp_cuda_loop_next(RpExecutor *e, int32_t *token);
 RP_NODISCARD RpStatus rp_cuda_loop_finish(RpExecutor *e);
 
+/* Tells NVTX of runs, steps and nodes, if a tool such as Nsight Systems is there at the first call. RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_cuda_nvtx_open(void);
+
 /* Backend.verify and Backend.profile. */
 RP_NODISCARD RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user);
 RP_NODISCARD RpStatus rp_cuda_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns, const void *step);

@@ -38,10 +38,19 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
     return RP_OK;
 }
 
+static RpStatus end_of_traced_step(void *nodes, RpStatus status, bool last_phase) {
+    (void)last_phase;
+    rp_traced_next(nodes, status);
+    return status;
+}
+
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
-    RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
+    TracedNodes *nodes = c->base.nodes;
+    RpKernelCtx  ctx   = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
+    if (nodes != NULL) rp_traced_first(nodes);
+    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx,
+                                                 nodes != NULL ? end_of_traced_step : NULL, nodes)));
     return rp_cuda_enqueue_outputs(c);
 }
 

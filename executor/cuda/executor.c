@@ -166,6 +166,7 @@ static RpStatus run_cuda(RpExecutor *e) {
     RP_TRY(rp_cuda_update_addresses(c));
     RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                                   : rp_cuda_enqueue(c);
+    e->n_launches += c->exec != NULL;
     /* Waits even after a failure: work enqueued before it must not run on while the memory is used again. */
     const RpStatus waited = rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan");
     return st != RP_OK ? st : waited;
@@ -327,6 +328,7 @@ static RpStatus load_kernels(CudaExecutor *c) {
 
 static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
     CudaExecutor *c = rp_cuda(e);
+    RP_TRY(rp_cuda_nvtx_open());
     if (e->owner == e)
         RP_TRY(rp_cuda_device_open(rp_device_index(o->device), &c->device));
     else

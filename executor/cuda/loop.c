@@ -119,6 +119,7 @@ static RpStatus launch(CudaExecutor *c) {
                          cudaMemcpyAsync(l->control, l->staging, sizeof *l->control, cudaMemcpyHostToDevice, d->stream),
                          "begin of a reply"));
     RP_TRY(rp_cuda_check(d, cudaGraphLaunch(l->exec, d->stream), "launch of the loop"));
+    c->base.n_launches++;
     l->running = d->looping = true;
     return RP_OK;
 }

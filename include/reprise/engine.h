@@ -153,7 +153,7 @@ typedef struct RpEngineEvent {
     int32_t      n_generated;   /* sampled so far, the end token too */
     int32_t      n_drafted;     /* tokens that were guessed so far */
     int32_t      n_accepted;    /* and of these, those that the sampler drew */
-    double       queued_s;      /* at the end: seconds from rp_engine_add to its first step */
+    double       queued_s;      /* seconds from rp_engine_add to its first step; without one, to this event */
     double       first_token_s; /* seconds from rp_engine_add to the first token */
     double       total_s;       /* and to this event */
 } RpEngineEvent;

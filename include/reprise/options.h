@@ -51,7 +51,9 @@ extern "C" {
       "megabytes of compiled GPU kernels kept on the disk, those used last; 0: none")                                  \
     X(REPACK, "REPRISE_REPACK", "",                                                                                    \
       "copy of the weights with interleaved rows for the CPU, made at open: on, off or auto (if it is faster and "     \
-      "fits); default: auto where many requests run at a time, else off")
+      "fits); default: auto where many requests run at a time, else off")                                              \
+    X(TRACE, "REPRISE_TRACE", "",                                                                                      \
+      "file for a trace of all runs, steps and nodes, for ui.perfetto.dev; JSON lines if it ends in .jsonl")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

@@ -40,6 +40,7 @@
 #include "reprise/tensor.h"
 #include "reprise/text.h"
 #include "reprise/tokenizer.h"
+#include "reprise/trace.h"
 #include "reprise/train.h"
 #include "reprise/version.h"
 

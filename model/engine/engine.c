@@ -3,6 +3,7 @@
 
 #include "base/argument.h"
 #include "base/sized.h"
+#include "base/trace/trace.h"
 #include "reprise/device.h"
 #include "reprise/options.h"
 
@@ -290,7 +291,9 @@ RpStatus rp_engine_step(RpEngine *e) {
         rp_request_end(r);
     }
     RP_TRY(rp_engine_schedule(e));
-    return e->n_columns > 0 ? rp_engine_run(e) : RP_OK;
+    if (e->n_columns == 0) return RP_OK;
+    const RpTraceRun trace = rp_trace_run("engine step", (size_t)e->n_columns);
+    return rp_trace_run_end(&trace, rp_engine_run(e));
 }
 
 bool rp_engine_poll_sized(RpEngine *e, RpEngineEvent *out, size_t out_bytes) {

@@ -4,13 +4,14 @@
 
 #include "server/http/conn.h"
 #include "server/http/guard.h"
+#include "server/http/query.h"
 #include "server/jobs/work.h"
 
-#include "reprise/graph.h"
+#include "reprise/executor.h"
 
 #include <errno.h>
-#include <event2/http.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -22,33 +23,96 @@
 
 extern char **environ;
 
-enum { DRAW_SECONDS = 30, MOST_BYTES = 64 << 20 };
+enum { DRAW_SECONDS = 30, MOST_BYTES = 64 << 20, TIMED_POS = 128, TIMED_RUNS = 7 };
+
+typedef struct Drawing {
+    const Model  *model;
+    bool          times;
+    ComputeGraph *g;
+    RpDumpNote   *notes; /* by node; or NULL */
+    char          title[256];
+} Drawing;
+
+/* The times of the steps, medians of TIMED_RUNS runs. */
+static RpStatus note_times(Drawing *d, const ExecPlan *plan, RpExecutor *e, int32_t pos) {
+    const int n  = rp_plan_memory(plan).n_steps;
+    double   *ns = calloc((size_t)n + 1, sizeof *ns), total = 0.0, top = 0.0;
+    RpStatus  st = ns != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a graph");
+    if (st == RP_OK) st = rp_executor_profile(e, TIMED_RUNS, ns, &total);
+    for (int i = 0; i < n && st == RP_OK; i++) top = fmax(top, ns[i]);
+    for (int i = 0; i < n && st == RP_OK; i++) {
+        RpStepLaunch l;
+        st = rp_executor_launch(e, i, &l);
+        if (st != RP_OK) break;
+        RpDumpNote *note = &d->notes[rp_node_number(l.node)];
+        snprintf(note->text, sizeof note->text, "%.2f us  %.1f GB/s", ns[i] / 1e3,
+                 ns[i] > 0.0 ? (double)l.bytes / ns[i] : 0.0);
+        note->heat = top > 0.0 ? sqrt(ns[i] / top) : 0.0;
+    }
+    snprintf(d->title, sizeof d->title, "%.100s: %.1f us per token at position %d, medians of %d runs", d->model->name,
+             total / 1e3, pos, TIMED_RUNS);
+    free(ns);
+    return st;
+}
+
+static void set_input(RpExecutor *e, const ComputeGraph *g, const char *name, int32_t value) {
+    const TensorNode *node = rp_graph_find(g, name);
+    int32_t          *data = node != NULL ? rp_executor_data(e, node) : NULL;
+    if (data != NULL) *data = value;
+}
+
+/* By an executor of its own, with the threads and the weights of the engine. A KV cache of zeros takes as long as any. */
+static RpStatus measure(Drawing *d, int32_t pos) {
+    const RpEngineOptions   o    = worker_engine_options(d->model, d->model->model);
+    const RpExecutorOptions open = {.n_threads = o.n_threads, .device = "cpu", .repack = o.repack};
+    ExecPlan               *plan = NULL;
+    RpExecutor             *e    = NULL;
+    d->notes                     = calloc((size_t)rp_graph_n_nodes(d->g), sizeof *d->notes);
+    RpStatus st                  = d->notes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a graph");
+    if (st == RP_OK) st = rp_plan_new(d->g, &plan);
+    if (st == RP_OK) st = rp_executor_open(plan, &open, &e);
+    if (st == RP_OK) {
+        set_input(e, d->g, "tokens", 1);
+        set_input(e, d->g, "pos", pos);
+        st = note_times(d, plan, e, pos);
+    }
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    return st;
+}
 
 /* Writes a graph of the model to memory. */
-typedef RpStatus WriteGraph(const Model *m, const ComputeGraph *g, FILE *out);
+typedef RpStatus WriteGraph(const Drawing *d, FILE *out);
 
-static RpStatus write_dot(const Model *m, const ComputeGraph *g, FILE *out) {
-    return rp_graph_dump(g, &(RpDumpOptions){.format = RP_DUMP_DOT, .fold = true, .title = m->name}, out);
+static RpStatus write_dot(const Drawing *d, FILE *out) {
+    const RpDumpOptions how = {.format = RP_DUMP_DOT, .fold = true, .title = d->title, .notes = d->notes};
+    return rp_graph_dump(d->g, &how, out);
 }
 
-static RpStatus write_page(const Model *m, const ComputeGraph *g, FILE *out) {
-    return m->work->options->graph_page(m->model, g, m->n_ctx, out);
+static RpStatus write_page(const Drawing *d, FILE *out) {
+    return d->model->work->options->graph_page(d->model->model, d->g, d->model->n_ctx, out);
 }
 
-static RpStatus make(const Model *m, WriteGraph *write_graph, char **text, size_t *n) {
-    const RpModelGraphOptions o = {.n_tok      = 1,
-                                   .n_ctx      = m->n_ctx,
-                                   .kv_type    = m->work->options->engine.kv_type,
-                                   .embeddings = rp_model_info(m->model)->bidirectional};
-    ComputeGraph             *g;
-    RP_TRY(rp_model_graph(m->model, &o, &g));
-    RpStatus st  = rp_graph_optimize(g, m->work->options->engine.passes);
-    FILE    *out = st == RP_OK ? open_memstream(text, n) : NULL;
-    if (st == RP_OK && out == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for a graph");
-    if (st == RP_OK) st = write_graph(m, g, out);
-    if (out != NULL && fclose(out) != 0 && st == RP_OK) st = rp_fail(RP_E_NOMEM, "out of memory for a graph");
-    rp_graph_free(g);
+static RpStatus write_to_memory(const Drawing *d, WriteGraph *write_graph, char **text, size_t *n) {
+    FILE *out = open_memstream(text, n);
+    if (out == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
+    const RpStatus st = write_graph(d, out);
+    if (fclose(out) != 0 && st == RP_OK) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
     return st;
+}
+
+static RpStatus make(Drawing *d, WriteGraph *write_graph, char **text, size_t *n) {
+    const Model              *m   = d->model;
+    const bool                cut = d->times && m->n_ctx > TIMED_POS;
+    const RpModelGraphOptions o   = {.n_tok      = 1,
+                                     .n_ctx      = cut ? TIMED_POS + 1 : m->n_ctx,
+                                     .kv_type    = m->work->options->engine.kv_type,
+                                     .embeddings = rp_model_info(m->model)->bidirectional};
+    snprintf(d->title, sizeof d->title, "%s", m->name);
+    RP_TRY(rp_model_graph(m->model, &o, &d->g));
+    RP_TRY(rp_graph_optimize(d->g, m->work->options->engine.passes));
+    if (d->times) RP_TRY(measure(d, o.n_ctx - 1));
+    return write_to_memory(d, write_graph, text, n);
 }
 
 /* Starts `dot -Tsvg` with pipes. False: there is no such program, or no descriptor. */
@@ -120,16 +184,27 @@ static bool draw(const char *text, size_t n, Bytes *svg) {
 }
 
 /* Acquires the model of "?model=NAME" and writes its graph. False: the job has failed. The caller frees the text. */
-static bool make_of_query(Job *j, WriteGraph *write_graph, char **text, size_t *n) {
-    char      *name = strncmp(j->query, "model=", 6) == 0 ? evhttp_uridecode(j->query + 6, 1, NULL) : NULL;
+static bool make_of_query(Job *j, WriteGraph *write_graph, bool times, char **text, size_t *n) {
+    Drawing    d    = {.times = times};
+    char      *name = http_query(j->query, "model");
     const bool got  = work_acquire(j, name);
     free(name);
     if (!got) return false;
-    const RpStatus st = make(j->model, write_graph, text, n);
+    d.model           = j->model;
+    const RpStatus st = make(&d, write_graph, text, n);
+    rp_graph_free(d.g);
+    free(d.notes);
     if (st == RP_OK) return true;
     free(*text);
     job_fail_status(j, st);
     return false;
+}
+
+static bool wants_times(const Job *j) {
+    char      *value = http_query(j->query, "times");
+    const bool wants = value != NULL && strcmp(value, "0") != 0;
+    free(value);
+    return wants;
 }
 
 static void prepare(Job *j) {
@@ -138,7 +213,7 @@ static void prepare(Job *j) {
     Bytes             svg  = {0};
     static const char note[] =
         "// Graphviz is not installed here, or could not draw this: dot -Tsvg makes a picture of it.\n";
-    if (!make_of_query(j, write_dot, &text, &n)) return;
+    if (!make_of_query(j, write_dot, wants_times(j), &text, &n)) return;
     const bool drawn = draw(text, n, &svg);
     pthread_mutex_lock(&j->lock);
     if (drawn) {
@@ -156,7 +231,7 @@ static void prepare(Job *j) {
 static void prepare_page(Job *j) {
     char  *text = NULL;
     size_t n    = 0;
-    if (!make_of_query(j, write_page, &text, &n)) return;
+    if (!make_of_query(j, write_page, false, &text, &n)) return;
     pthread_mutex_lock(&j->lock);
     bytes_put(&j->out, text, n);
     j->policy = j->work->options->graph_page_policy;

@@ -5,6 +5,8 @@
 #include "server/http/guard.h"
 #include "server/jobs/work.h"
 
+#include "reprise/trace.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +27,13 @@ Job *job_new(Work *w, const JobType *type, const ApiFormat *format, Key *key, ch
         free(body);
         return NULL;
     }
-    j->work   = w;
-    j->type   = type;
-    j->format = format;
-    j->key    = key;
-    j->body   = body;
-    j->n_body = n_body;
+    j->work       = w;
+    j->type       = type;
+    j->format     = format;
+    j->key        = key;
+    j->body       = body;
+    j->n_body     = n_body;
+    j->created_ns = rp_trace_now();
     atomic_init(&j->refs, 2);
     pthread_mutex_init(&j->lock, NULL);
     make_id(j->id);

@@ -21,8 +21,18 @@ typedef struct Job   Job;
 typedef struct Model Model;
 typedef struct Work  Work;
 
+/* Times of a reply, as of rp_trace_now; 0: not yet. */
+typedef struct ChoiceTimes {
+    int64_t added, started, first_token, latest;
+    int32_t n_prompt, n_cached, n_generated;
+    bool    over;
+} ChoiceTimes;
+
 /* One reply of a job. */
-typedef struct Choice {
+typedef struct Choice Choice;
+struct Choice {
+    Choice      *next; /* these two under ServerTrace.lock, while an engine has the reply */
+    ChoiceTimes  times;
     Job         *job;
     int          index;
     RpTokenList  prompt;   /* of a completion */
@@ -36,7 +46,7 @@ typedef struct Choice {
     bool         complete; /* with the one call that the request wants */
     double       latest_s; /* time of the latest token */
     ManifestTurn turn;     /* its tokens, without their prompt */
-} Choice;
+};
 
 typedef struct JobType {
     /* Runs on a lane. Ends with job_fail, job_finish, or work_submit. */
@@ -53,6 +63,7 @@ struct Job {
     const ApiFormat *format; /* or NULL */
     Key             *key;
     char             id[32], path[256], query[256];
+    int64_t          created_ns; /* as of rp_trace_now */
     char            *body;
     size_t           n_body;
     atomic_int       refs;

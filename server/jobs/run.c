@@ -68,6 +68,7 @@ static RpStatus add_choice(Model *m, Choice *c) {
     }
     RP_TRY(rp_engine_add(m->engine, &request, &c->id));
     m->live[m->n_live++] = c;
+    trace_added(m->work, c);
     return RP_OK;
 }
 
@@ -176,6 +177,7 @@ static void count(Model *m, Choice *c, const RpEngineEvent *e) {
 /* The engine is done with the choice. */
 static void release_choice(Model *m, Choice *c) {
     Job *j = c->job;
+    trace_ended(m->work, c);
     for (size_t i = 0; i < m->n_live; i++)
         if (m->live[i] == c) {
             m->live[i] = m->live[--m->n_live];
@@ -200,6 +202,7 @@ static void take_event(Model *m, const RpEngineEvent *e) {
     ApiError error;
     keep_tail(m, c, e->token);
     count(m, c, e);
+    trace_seen(m->work, c, e);
     RpChatResult chat = {0};
     RpStatus     st   = e->end && e->status != RP_OK ? rp_fail(e->status, "%s", e->error) : RP_OK;
     if (e->end && c->reply != NULL) st = rp_chat_reply_end(c->reply, e, &chat);

@@ -71,8 +71,22 @@ static void lane_put(Lane *l, Job *j) {
     pthread_mutex_unlock(&l->lock);
 }
 
+/* A job that was refused before it began releases nothing. */
+static const JobType busy_job = {0};
+
 void work_prepare(Job *j) { lane_put(&j->work->prepare, j); }
 void work_slowly(Job *j) { lane_put(&j->work->slow, j); }
+
+void work_trace(Job *j) {
+    ApiError error;
+    if (!atomic_exchange(&j->work->trace.busy, true)) {
+        lane_put(&j->work->traces, j);
+        return;
+    }
+    j->type = &busy_job;
+    (void)http_refuse(&error, 409, "invalid_request_error", "busy", "There is a trace already: one at a time.");
+    job_fail(j, &error);
+}
 
 /* ---- jobs with output ---- */
 
@@ -112,6 +126,7 @@ RpStatus work_open(Work *w, const ServerOptions *options, Log *log, Metrics *met
     w->metrics = metrics;
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&w->ready_lock, NULL);
+    pthread_mutex_init(&w->trace.lock, NULL);
     if (w->wake_fd < 0) return rp_fail(RP_E_IO, "eventfd: %s", strerror(errno));
     if (getrandom(random, sizeof random, 0) < 0) memset(random, 0, sizeof random);
     snprintf(w->fingerprint, sizeof w->fingerprint, "fp_%02x%02x%02x%02x%02x%02x", random[0], random[1], random[2],
@@ -126,6 +141,7 @@ RpStatus work_open(Work *w, const ServerOptions *options, Log *log, Metrics *met
         RP_TRY(manifests_open(options->manifest_dir, options->manifest_keep, log, &w->manifests));
     RP_TRY(lane_start(&w->prepare));
     RP_TRY(lane_start(&w->slow));
+    RP_TRY(lane_start(&w->traces));
     return options->model != NULL ? work_load_first(w) : RP_OK;
 }
 
@@ -133,6 +149,7 @@ void work_close(Work *w) {
     work_unload_all(w);
     lane_stop(&w->prepare);
     lane_stop(&w->slow);
+    lane_stop(&w->traces);
     for (Job *j = work_pop_ready(w); j != NULL; j = work_pop_ready(w)) job_release(j);
     manifests_free(w->manifests);
     if (w->wake_fd >= 0) close(w->wake_fd);

@@ -1,9 +1,10 @@
-/* work.h - the models of the server and the threads that run jobs: two lanes (one prepares requests, one makes slow
- * things such as pictures), and one worker for each model that is loaded. */
+/* work.h - the models of the server and the threads that run jobs: three lanes (one prepares requests, one makes slow
+ * things such as pictures, one waits for traces), and one worker for each model that is loaded. */
 #ifndef SERVER_JOBS_WORK_H
 #define SERVER_JOBS_WORK_H
 
 #include "server/jobs/job.h"
+#include "server/jobs/trace.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -88,7 +89,8 @@ struct Work {
     size_t               bytes;    /* of all that are loaded */
     bool                 stopping; /* nothing is loaded any more */
     atomic_int           n_jobs;   /* that have not ended */
-    Lane                 prepare, slow;
+    Lane                 prepare, slow, traces;
+    ServerTrace          trace;
     pthread_mutex_t      ready_lock;
     Job                 *ready_first, *ready_last;
     int                  wake_fd; /* eventfd of the event loop */
@@ -115,7 +117,8 @@ RP_NODISCARD RpStatus work_make_room(Model *m, size_t bytes);
 const char *work_health(Work *w, char why[512]);
 
 void work_prepare(Job *j); /* to the lane that prepares */
-void work_slowly(Job *j);  /* to the other */
+void work_slowly(Job *j);  /* to that of slow jobs */
+void work_trace(Job *j);   /* to that of traces; the job fails with status 409 if there is one already */
 
 /* For JobType.prepare: the job gets a model that is loaded, by its name; NULL: the first. False: the job has failed, or
  * waits for the load and will be prepared again. */

@@ -176,6 +176,9 @@ static bool stopped(Model *m, double since) {
 void *worker_main(void *user) {
     Model *m = user;
     double since;
+    char   name[16]; /* of the thread, in traces and debuggers */
+    snprintf(name, sizeof name, "%s", m->name);
+    (void)pthread_setname_np(pthread_self(), name);
     do {
         since             = http_now();
         const RpStatus st = load(m);

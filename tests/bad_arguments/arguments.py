@@ -58,6 +58,9 @@ VALID = {
     "const RpGgufString *texts": '&(RpGgufString){"text", 4}', "const RpGgufString *tokens": '&(RpGgufString){"text", 4}',
     "rp_grammar_vocab_of.n": "1", "rp_grammar_vocab_of.n_end": "1", "rp_grammar_vocab_of.end": "(const int32_t[]){0}",
     "rp_matcher_mask.bits": "(uint32_t *)(void *)x->buffer", "rp_matcher_rollback.n": "0", "rp_matcher_accept_text.n": "1",
+    "RpTrace *": "x->trace", "const RpTrace *": "x->trace", "RpTrace **": "&x->new_trace",
+    "const RpTraceOptions *": "&(RpTraceOptions){.stream = x->null}", "rp_trace_begin.path": "NOWHERE",
+    "rp_trace_span.args": "NULL", "rp_trace_span.start_ns": "1", "rp_trace_span.end_ns": "2",
     "RpConvertProgress *": "never", "RpVerifyCallback *": "verify", "RpPrefillProgress *": "prefill",
     "RpLogitsCallback *": "score",
     "const char *": '"x"', "const char *path": "MODEL", "const char *in": "MODEL", "const char *out": "NOWHERE",
@@ -127,7 +130,7 @@ OPTIONS_OF = {
     "rp_session_open_sized": "RpSessionOptions", "rp_embedder_open_sized": "RpEmbedderOptions", "rp_generate_sized": "RpGenerateOptions",
     "rp_reply_parser_new_sized": "RpReplyParserOptions", "rp_chat_generate_sized": "RpChatOptions",
     "rp_chat_reply_new_sized": "RpChatOptions", "rp_engine_open_sized": "RpEngineOptions",
-    "rp_engine_memory_sized": "RpEngineOptions", "rp_engine_add_sized": "RpRequest",
+    "rp_engine_memory_sized": "RpEngineOptions", "rp_engine_add_sized": "RpRequest", "rp_trace_open_sized": "RpTraceOptions",
     "rp_trainer_memory_sized": "RpTrainOptions", "rp_trainer_open_sized": "RpTrainOptions",
 }
 for _name, _struct in OPTIONS_OF.items():
@@ -167,7 +170,7 @@ ALLOWED = {
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
     "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_sampler_observe.observer", "rp_logprobs.chosen",
     "rp_session_save.note", "rp_session_restore.note", "rp_external_from_dlpack.name",
-    "rp_external_from_dlpack_versioned.name", "rp_executor_tensor_bind.t",
+    "rp_external_from_dlpack_versioned.name", "rp_executor_tensor_bind.t", "rp_trace_close.trace", "rp_trace_span.args",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.
 ANY = {
@@ -186,6 +189,7 @@ ANY = {
 BAD.update({
     "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
     "rp_executor_profile.n_runs": ["-1", "0", "INT32_MIN"],
+    "rp_trace_span.start_ns": ["INT64_MAX"], "rp_trace_span.end_ns": ["-1", "INT64_MIN"],
     "rp_sampler_new_sized.n_vocab": ["-1", "0", "INT32_MIN"], "rp_logprobs.n_vocab": ["-1", "0", "INT32_MIN"],
 })
 # Calls that need more than one expression.
@@ -197,7 +201,7 @@ SPECIAL = {
 # Results for NULL: CALL is the call, KEY its name.
 NEUTRAL = {
     "RpStatus": None, "const char *": 'EQUAL(strcmp(CALL, ""), 0, KEY);', "int": "EQUAL(CALL, 0, KEY);",
-    "int32_t": "EQUAL(CALL, 0, KEY);", "int64_t": "EQUAL(CALL, 0, KEY);", "uint32_t": "EQUAL(CALL, 0, KEY);",
+    "uint64_t": "EQUAL(CALL, 0, KEY);", "int32_t": "EQUAL(CALL, 0, KEY);", "int64_t": "EQUAL(CALL, 0, KEY);", "uint32_t": "EQUAL(CALL, 0, KEY);",
     "size_t": "EQUAL(CALL, 0, KEY);", "bool": "EQUAL(CALL, false, KEY);",
     **{kind: "EQUAL(CALL == NULL, true, KEY);" for kind in (
         "const TensorNode *", "TensorNode *", "void *", "FILE *", "const RpOpParams *", "const RpGgufValue *",
@@ -223,6 +227,8 @@ MEMBERS = {
     "RpImatrixOptions.device": ['"tpu"'], "RpImatrixOptions.dataset": [], "RpImatrixOptions.progress": [],
     "RpImatrixOptions.user": [],
     "RpModelOptions.progress": [], "RpModelOptions.user": [],
+    "RpTraceOptions.start": [], "RpTraceOptions.end": [], "RpTraceOptions.user": [], "RpTraceOptions.path": ['"no/such/file"'],
+    "RpTraceOptions.stream": ["NULL"], "RpTraceOptions.most_bytes": [],
     "RpExecutorOptions.n_threads": ["-1", "INT32_MAX"], "RpExecutorOptions.share": [], "RpExecutorOptions.device": ['"tpu"'],
     "RpExecutorOptions.repack": ['"yes"'], "RpExecutorOptions.step": ["x->in"], "RpExecutorOptions.compile_progress": [], "RpExecutorOptions.user": [],
     "RpExternalMemory.name": [], "RpExternalMemory.view": ["(RpTensorView){0}"], "RpExternalMemory.bytes": ["1"],

@@ -57,6 +57,7 @@ typedef struct Fixture {
     RpCudaMemory      *new_memory;
     RpExternalTensor  *external, *new_external;
     Exchange           dl;
+    RpTrace           *trace, *new_trace;
     FILE              *null;
     RpTokenList        list;
     RpUtf8Stream       utf8;
@@ -205,6 +206,7 @@ static void open_fixture(Fixture *x) {
     OK(rp_chat_reply_new(x->model, x->sampler,
                          &(RpChatOptions){.json = "{\"messages\": []}", .json_bytes = 16, .chat_template = x->chat},
                          &x->chat_reply));
+    OK(rp_trace_open(&(RpTraceOptions){.stream = x->null}, &x->trace));
     x->view   = rp_view_contiguous(RP_F32, x->ne, x->floats);
     x->cursor = x->value->data;
     OK(rp_external_new(&(RpExternalMemory){.name = "x", .view = x->view}, &x->external));
@@ -219,6 +221,7 @@ static void open_fixture(Fixture *x) {
 }
 
 static void close_fixture(Fixture *x) {
+    OK(rp_trace_close(x->trace));
     rp_executor_states_free(x->states);
     rp_executor_free(x->exec);
     rp_plan_free(x->plan);
@@ -268,7 +271,7 @@ static void run(const char *header) {
 #define HEADERS(X) \
     X(chat) X(convert) X(cpu) X(device) X(embed) X(engine) X(executor) X(extend) X(external) X(file) X(gguf) X(grammar) X(graph) \
     X(kernel) X(model) \
-    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(train) \
+    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(trace) X(train) \
     X(version)
 /* clang-format on */
 

@@ -27,7 +27,7 @@ from .quants import dequantize, quantize, row_bytes
 from .reply import Part, Reply
 from .sampler import Sampler, TokenLogprob, logprobs, random_uniform
 from .session import Session, SessionMemory
-from .settings import (check_cpu_isa, cpu_isa, cpu_prefetch, cpu_prefetch_option, cpu_prefetch_trials, options, set_cpu_isa, set_cpu_prefetch, version)
+from .settings import (check_cpu_isa, cpu_isa, cpu_prefetch, cpu_prefetch_option, cpu_prefetch_trials, options, set_cpu_isa, set_cpu_prefetch, trace, version)
 from .tokenizer import Tokenizer, format_chat
 from .trainer import Trainer, TrainMemory, TrainResult
 
@@ -42,5 +42,5 @@ __all__ = [
     "UnsupportedError", "architectures", "chat",
     "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
     "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "from_dlpack", "from_pointer", "logprobs", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
-    "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "train_init", "train_tokenizer", "types", "version",
+    "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "trace", "train_init", "train_tokenizer", "types", "version",
 ]

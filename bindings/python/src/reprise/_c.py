@@ -138,7 +138,8 @@ class RpOption(enum.IntEnum):
     RP_OPT_SPECIALIZE = 13
     RP_OPT_CODE_CACHE_MB = 14
     RP_OPT_REPACK = 15
-    RP_OPT_COUNT = 16
+    RP_OPT_TRACE = 16
+    RP_OPT_COUNT = 17
 
 
 class RpPooling(enum.IntEnum):
@@ -194,6 +195,12 @@ class RpStopReason(enum.IntEnum):
     RP_STOP_CONTEXT = 3
     RP_STOP_CANCELLED = 4
     RP_STOP_GRAMMAR = 5
+
+
+class RpTraceKind(enum.IntEnum):
+    RP_TRACE_RUN = 0
+    RP_TRACE_STEP = 1
+    RP_TRACE_NODE = 2
 
 
 class RpTrainSchedule(enum.IntEnum):
@@ -1245,6 +1252,41 @@ class RpTopKParams(ct.Structure): # 12 bytes
     _fields_ = [("k", ct.c_int32), ("n_group", ct.c_int32), ("n_group_used", ct.c_int32)]
 
 
+class RpTraceEvent(ct.Structure): # 120 bytes
+    kind: int
+    name: bytes | None
+    op: bytes | None
+    layer: int
+    index: int
+    n: int
+    bytes_read: int
+    bytes_written: int
+    n_launches: int
+    device: bytes | None
+    mode: int
+    node: int | None
+    plan: int | None
+    status: int
+    start_ns: int
+    end_ns: int
+    _fields_ = [("kind", ct.c_int32), ("name", ct.c_char_p), ("op", ct.c_char_p), ("layer", ct.c_int32),
+            ("index", ct.c_int32), ("n", ct.c_int32), ("bytes_read", ct.c_uint64), ("bytes_written", ct.c_uint64),
+            ("n_launches", ct.c_int32), ("device", ct.c_char_p), ("mode", ct.c_int32), ("node", ct.c_void_p),
+            ("plan", ct.c_void_p), ("status", ct.c_int32), ("start_ns", ct.c_int64), ("end_ns", ct.c_int64)]
+
+
+class RpTraceOptions(ct.Structure): # 48 bytes
+    start: Any
+    end: Any
+    user: int | None
+    path: bytes | None
+    stream: int | None
+    most_bytes: int
+    _fields_ = [("start", ct.CFUNCTYPE(None, ct.c_void_p, ct.c_void_p)),
+            ("end", ct.CFUNCTYPE(None, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p), ("path", ct.c_char_p),
+            ("stream", ct.c_void_p), ("most_bytes", ct.c_uint64)]
+
+
 class RpTrainInitOptions(ct.Structure): # 32 bytes
     tokenizer: bytes | None
     seed: int
@@ -1715,6 +1757,13 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_tool_call_log_new": ("status", ["u64", "pointer"], "max_bytes out"),
     "rp_tool_call_log_put": ("status", ["pointer", "text", "pointer", "u64"], "log id text n"),
     "rp_top_k": ("pointer", ["pointer", "pointer", "pointer", "pointer"], "g x bias_or_null params"),
+    "rp_trace_begin": ("status", ["text"], "path"),
+    "rp_trace_close": ("status", ["pointer"], "trace"),
+    "rp_trace_dropped": ("u64", ["pointer"], "trace"),
+    "rp_trace_end": ("status", [], ""),
+    "rp_trace_now": ("i64", [], ""),
+    "rp_trace_open_sized": ("status", ["pointer", "u64", "pointer"], "options options_bytes out"),
+    "rp_trace_span": ("status", ["pointer", "text", "text", "text", "i64", "i64", "text"], "trace category id name start_ns end_ns args"),
     "rp_train_init_sized": ("status", ["text", "pointer", "u64", "text"], "preset options options_bytes path"),
     "rp_train_tokenizer_sized": ("status", ["pointer", "u64", "pointer", "u64", "text"], "texts n_texts options options_bytes path"),
     "rp_trainer_evaluate": ("status", ["pointer", "pointer", "u64", "pointer"], "t tokens n_seq loss"),

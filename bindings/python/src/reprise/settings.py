@@ -1,7 +1,10 @@
 """Settings of the process: options of the environment, instruction set and software prefetch of the CPU kernels."""
 from __future__ import annotations
 
+import contextlib
 import ctypes as ct
+import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from . import _c
@@ -33,6 +36,17 @@ def options() -> list[Option]:
     """Everything that the environment can set, with the values in use."""
     return [Option(lib.rp_option_name(i), lib.rp_option(i), lib.rp_option_default(i), lib.rp_option_help(i))
             for i in range(_c.RpOption.RP_OPT_COUNT)]
+
+
+@contextlib.contextmanager
+def trace(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Writes a trace of all runs, steps and nodes of the process, for ui.perfetto.dev: `with reprise.trace("trace.json"):`.
+    JSON lines if the path ends in .jsonl. One at a time; REPRISE_TRACE=FILE traces the whole process."""
+    lib.rp_trace_begin(path)
+    try:
+        yield
+    finally:
+        lib.rp_trace_end()
 
 
 def version() -> str:

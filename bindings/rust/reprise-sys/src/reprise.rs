@@ -459,7 +459,8 @@ pub const RP_OPT_TUNE: RpOption = 12;
 pub const RP_OPT_SPECIALIZE: RpOption = 13;
 pub const RP_OPT_CODE_CACHE_MB: RpOption = 14;
 pub const RP_OPT_REPACK: RpOption = 15;
-pub const RP_OPT_COUNT: RpOption = 16;
+pub const RP_OPT_TRACE: RpOption = 16;
+pub const RP_OPT_COUNT: RpOption = 17;
 extern "C" {
     pub fn rp_option(option: RpOption) -> *const c_char;
     pub fn rp_option_name(option: RpOption) -> *const c_char;
@@ -1752,6 +1753,56 @@ extern "C" {
 extern "C" {
     pub fn rp_visible_text(text: *const c_char, n: usize, out: *mut c_char, size: usize) -> usize;
     pub fn rp_put_json_string(text: *const c_char, n: usize, out: *mut FILE);
+}
+
+// ---- reprise/trace.h ----
+#[repr(C)]
+pub struct RpTrace {
+    _opaque: [u8; 0],
+}
+pub type RpTraceKind = c_int;
+pub const RP_TRACE_RUN: RpTraceKind = 0;
+pub const RP_TRACE_STEP: RpTraceKind = 1;
+pub const RP_TRACE_NODE: RpTraceKind = 2;
+pub type RpTraceCallback = Option<unsafe extern "C" fn(event: *const RpTraceEvent, user: *mut c_void)>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTraceEvent {
+    pub kind: RpTraceKind,
+    pub name: *const c_char,
+    pub op: *const c_char,
+    pub layer: i32,
+    pub index: i32,
+    pub n: i32,
+    pub bytes_read: usize,
+    pub bytes_written: usize,
+    pub n_launches: i32,
+    pub device: *const c_char,
+    pub mode: RpExecMode,
+    pub node: *const TensorNode,
+    pub plan: *const ExecPlan,
+    pub status: RpStatus,
+    pub start_ns: i64,
+    pub end_ns: i64,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpTraceOptions {
+    pub start: RpTraceCallback,
+    pub end: RpTraceCallback,
+    pub user: *mut c_void,
+    pub path: *const c_char,
+    pub stream: *mut FILE,
+    pub most_bytes: usize,
+}
+extern "C" {
+    pub fn rp_trace_open_sized(options: *const RpTraceOptions, options_bytes: usize, out: *mut *mut RpTrace) -> RpStatus;
+    pub fn rp_trace_close(trace: *mut RpTrace) -> RpStatus;
+    pub fn rp_trace_dropped(trace: *const RpTrace) -> u64;
+    pub fn rp_trace_now() -> i64;
+    pub fn rp_trace_span(trace: *mut RpTrace, category: *const c_char, id: *const c_char, name: *const c_char, start_ns: i64, end_ns: i64, args: *const c_char) -> RpStatus;
+    pub fn rp_trace_begin(path: *const c_char) -> RpStatus;
+    pub fn rp_trace_end() -> RpStatus;
 }
 
 // ---- reprise/train.h ----

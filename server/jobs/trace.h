@@ -1,0 +1,31 @@
+/* trace.h - what the server did for some seconds, as trace events for ui.perfetto.dev (reprise/trace.h): the steps and
+ * nodes of all engines, and a track for each reply.
+ *
+ *     reply     request  [ prepare | queue | prefill | decode ]
+ *
+ * One trace at a time. */
+#ifndef SERVER_JOBS_TRACE_H
+#define SERVER_JOBS_TRACE_H
+
+#include "server/jobs/job.h"
+
+#include "reprise/trace.h"
+
+/* GET /trace?seconds=N */
+extern const JobType trace_job;
+
+/* Of Work, under its lock. A list of the replies that engines have, so that a trace that ends has those too that run. */
+typedef struct ServerTrace {
+    pthread_mutex_t lock;
+    RpTrace        *trace; /* or NULL */
+    int64_t         since; /* its start */
+    Choice         *first;
+    atomic_bool     busy; /* a job for a trace has come and has not ended */
+} ServerTrace;
+
+/* An engine has the reply; it has given an event of it; the reply has ended. */
+void trace_added(Work *w, Choice *c);
+void trace_seen(Work *w, Choice *c, const RpEngineEvent *e);
+void trace_ended(Work *w, Choice *c);
+
+#endif

@@ -1,0 +1,105 @@
+/* Traces of a GPU in each launch mode, and the NVTX ranges beside them: both have the same runs, steps and nodes. */
+#include "tests/support/golden.h"
+
+#include "tests/sim/executor/nvtx_tool.h"
+
+#include <dlfcn.h>
+
+enum { N_TOKENS = 6, MOST = 4096 };
+
+typedef struct Seen {
+    int          n[3], n_launches[MOST], n_steps; /* by kind; of each step */
+    size_t       bytes;                           /* of the latest step */
+    char         device[16];
+    RpExecMode   mode;
+    RpTraceEvent node; /* the latest */
+} Seen;
+
+static void on_end(const RpTraceEvent *e, void *user) {
+    Seen *s = user;
+    s->n[e->kind]++;
+    if (e->kind == RP_TRACE_NODE) s->node = *e;
+    if (e->kind != RP_TRACE_STEP) return;
+    cr_assert_lt(s->n_steps, (int)MOST);
+    s->n_launches[s->n_steps++] = e->n_launches;
+    s->bytes                    = e->bytes_read + e->bytes_written;
+    s->mode                     = e->mode;
+    snprintf(s->device, sizeof s->device, "%s", e->device);
+}
+
+/* The tool is there before the first executor of a GPU is opened. */
+static NvtxSeen *tool(void) {
+    void *lib = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW);
+    cr_assert_not_null(lib, "%s", dlerror());
+    NvtxSeen *seen = dlsym(lib, "nvtx_seen");
+    cr_assert_not_null(seen);
+    return seen;
+}
+
+/* A reply in one mode, traced. */
+static Seen traced_reply(RpExecMode mode, int32_t out[N_TOKENS], int *n_nodes, size_t *bytes) {
+    static Seen      seen;
+    RpModel         *m = golden_open_tiny("llama-mix");
+    RpSession       *s;
+    RpSampler       *sampler;
+    RpTrace         *t;
+    RpTokenList      tokens = {0};
+    RpGenerateResult r;
+    const int32_t    id     = 5;
+    RpSamplerParams  params = rp_sampler_defaults();
+    seen                    = (Seen){0};
+    OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = 32, .device = "cuda", .mode = mode, .prefill_chunk = 1}, &s));
+    OK(rp_sampler_new(&params, rp_model_info(m)->n_vocab, &sampler));
+    OK(rp_trace_open(&(RpTraceOptions){.end = on_end, .user = &seen}, &t));
+    const RpGenerateOptions o = {.max_tokens = N_TOKENS, .ignore_end = true, .tokens = &tokens};
+    OK(rp_generate(s, sampler, &id, 1, &o, &r));
+    OK(rp_trace_close(t));
+    cr_assert_eq(tokens.n, (size_t)N_TOKENS);
+    memcpy(out, tokens.ids, sizeof(int32_t) * N_TOKENS);
+    *n_nodes = rp_plan_memory(rp_session_decode_plan(s)).n_steps;
+    *bytes   = rp_plan_traffic_bytes(rp_session_decode_plan(s));
+    rp_token_list_free(&tokens);
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    rp_model_free(m);
+    return seen;
+}
+
+Test(trace, of_a_gpu_has_launches_in_each_mode) {
+    NvtxSeen *nvtx = tool();
+    int32_t   want[N_TOKENS], got[N_TOKENS];
+    int       n_nodes, sum = 0, in_graphs = 0;
+    size_t    bytes;
+
+    /* Each node is launched by the host. The first step is the prefill; the later ones sample too. */
+    const Seen eager = traced_reply(RP_MODE_EAGER, want, &n_nodes, &bytes);
+    cr_expect_str_eq(eager.device, "cuda:0");
+    cr_expect_eq(eager.mode, RP_MODE_EAGER);
+    cr_expect_eq(eager.n[RP_TRACE_RUN], 2); /* generate, and the prefill within it */
+    cr_expect_eq(eager.n[RP_TRACE_STEP], N_TOKENS);
+    cr_expect_geq(eager.n[RP_TRACE_NODE], N_TOKENS * n_nodes);
+    cr_expect_geq(eager.n_launches[0], n_nodes);
+    cr_expect_geq(eager.n_launches[1], eager.n_launches[0]);
+    cr_expect_geq(eager.node.n_launches, 1);
+    cr_expect(nvtx->n_domains == 1 && nvtx->n_categories == 3);
+    for (int kind = 0; kind < 3; kind++) cr_expect_eq(nvtx->n[kind + 1], eager.n[kind], "kind %d", kind);
+
+    const Seen replay = traced_reply(RP_MODE_REPLAY, got, &n_nodes, &bytes);
+    cr_expect_arr_eq(got, want, sizeof want);
+    cr_expect_eq(replay.mode, RP_MODE_REPLAY);
+    cr_expect_eq(replay.n[RP_TRACE_STEP], N_TOKENS);
+    cr_expect_eq(replay.n[RP_TRACE_NODE], 0);
+    cr_expect_geq(replay.bytes, bytes); /* the step that samples moves the decode step's bytes and more */
+    for (int i = 0; i < N_TOKENS; i++) cr_expect_eq(replay.n_launches[i], 1, "step %d", i);
+
+    /* One launch for the prefill, and one for the reply. */
+    const Seen loop = traced_reply(RP_MODE_LOOP, got, &n_nodes, &bytes);
+    cr_expect_arr_eq(got, want, sizeof want);
+    cr_expect_eq(loop.mode, RP_MODE_LOOP);
+    for (int i = 0; i < loop.n_steps; i++) in_graphs += loop.n_launches[i];
+    cr_expect(loop.n[RP_TRACE_STEP] == N_TOKENS && loop.n[RP_TRACE_NODE] == 0);
+    cr_expect_eq(in_graphs, 2);
+    for (int kind = 0; kind < 3; kind++) sum += eager.n[kind] + replay.n[kind] + loop.n[kind];
+    cr_expect_eq(nvtx->n[1] + nvtx->n[2] + nvtx->n[3], sum);
+    cr_expect(nvtx->wrong == 0 && nvtx->depth == 0, "%d wrong, depth %d", nvtx->wrong, nvtx->depth);
+}
