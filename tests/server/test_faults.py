@@ -17,6 +17,7 @@ ASK = {"prompt": "a", "max_tokens": 3, "seed": 1}
 ANSWERS = [
     ("GET", "/v1/models", None),
     ("GET", "/metrics", None),
+    ("GET", "/trace?seconds=0.02", None),
     ("POST", "/v1/completions", {**ASK, "n": 2, "stop": ["zz", "yy"], "logprobs": 1}),
     ("POST", "/v1/completions", {**ASK, "stream": True, "response_format": {"type": "json_object"}}),
     ("POST", "/v1/completions", {"prompt": 5}),
