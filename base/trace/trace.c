@@ -4,8 +4,8 @@
  *     run        read lock, start, unlock   ...   read lock, end, unlock
  *     open, close                                                       write lock
  *
- * The lock prefers writers, else engines whose steps overlap would keep a trace from being opened. So no thread may take
- * it twice: within a callback nothing is traced. */
+ * The lock prefers writers, else engines whose steps overlap would keep a trace from being opened. So no thread may
+ * take it twice: within a callback nothing is traced. */
 #include "base/trace/trace.h"
 
 #include "base/argument.h"

@@ -4,8 +4,8 @@
  *     ...                                                      // steps: executor/traced.c
  *     rp_trace_run_end(&run, st);
  *
- * Listeners are the open traces, the probes of SystemTap (probes.h), and NVTX as a trace of its own. A step holds a lock
- * that opening and closing a trace waits for, so a listener has all nodes of a step or none. */
+ * Listeners are the open traces, the probes of SystemTap (probes.h), and NVTX as a trace of its own. A step holds a
+ * lock that opening and closing a trace waits for, so a listener has all nodes of a step or none. */
 #ifndef BASE_TRACE_TRACE_H
 #define BASE_TRACE_TRACE_H
 

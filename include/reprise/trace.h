@@ -1,5 +1,5 @@
-/* trace.h - what the library does and when. A trace receives an event at the start and at the end of every run, step and
- * node, or writes them to a file that ui.perfetto.dev and chrome://tracing open. Results do not change by it.
+/* trace.h - what the library does and when. A trace receives an event at the start and at the end of every run, step
+ * and node, or writes them to a file that ui.perfetto.dev and chrome://tracing open. Results do not change by it.
  *
  *   RpTrace             *trace;
  *   const RpTraceOptions options = {.path = "trace.json"};
@@ -13,9 +13,9 @@
  *
  * A trace sees the sessions, engines and executors of all threads of the process. Without any trace a step takes one
  * branch more.
- * A node on the CPU is timed between the barriers of the interpreter, by the thread that called. A step on a GPU has its
- * launches and no nodes, because the host does not see the nodes of a graph: rp_executor_profile times these. In mode
- * eager the nodes of a step on a GPU are their launches by the host.
+ * A node on the CPU is timed between the barriers of the interpreter, by the thread that called. A step on a GPU has
+ * its launches and no nodes, because the host does not see the nodes of a graph: rp_executor_profile times these. In
+ * mode eager the nodes of a step on a GPU are their launches by the host. rp_executor_run_steps is not traced.
  */
 #ifndef REPRISE_TRACE_H
 #define REPRISE_TRACE_H
@@ -84,8 +84,8 @@ RP_API uint64_t rp_trace_dropped(const RpTrace *trace);
 RP_API int64_t rp_trace_now(void);
 
 /* Writes a span of the program's own, such as the time that a request waits, if the trace writes a file. Spans of one
- * category and id are one track. One that contains another is written first, and ends later. `args` is a JSON object, or
- * NULL. RP_E_ARG for an end before the start. */
+ * category and id are one track. One that contains another is written first, and ends later. `args` is a JSON object,
+ * or NULL. RP_E_ARG for an end before the start. */
 RP_API RP_NODISCARD RpStatus rp_trace_span(RpTrace *trace, const char *category, const char *id, const char *name,
                                            int64_t start_ns, int64_t end_ns, const char *args);
 
@@ -93,8 +93,8 @@ RP_API RP_NODISCARD RpStatus rp_trace_span(RpTrace *trace, const char *category,
  * RP_E_STATE if it has begun. */
 RP_API RP_NODISCARD RpStatus rp_trace_begin(const char *path);
 
-/* Ends it; RP_OK without one. A process that exits without this call ends it too, and writes a failure to standard error,
- * since nobody is left to return it to. */
+/* Ends it; RP_OK without one. A process that exits without this call ends it too, and writes a failure to standard
+ * error, since nobody is left to return it to. */
 RP_API RP_NODISCARD RpStatus rp_trace_end(void);
 
 #ifdef __cplusplus

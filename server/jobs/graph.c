@@ -61,7 +61,7 @@ static void set_input(RpExecutor *e, const ComputeGraph *g, const char *name, in
     if (data != NULL) *data = value;
 }
 
-/* By an executor of its own, with the threads and the weights of the engine. A KV cache of zeros takes as long as any. */
+/* By an executor of its own, with the threads and weights of the engine. A KV cache of zeros takes as long as any. */
 static RpStatus measure(Drawing *d, int32_t pos) {
     const RpEngineOptions   o    = worker_engine_options(d->model, d->model->model);
     const RpExecutorOptions open = {.n_threads = o.n_threads, .device = "cpu", .repack = o.repack};

@@ -4,7 +4,8 @@
 
 #include "server/jobs/job.h"
 
-/* GET /graph?model=NAME&times=1: with times, which are measured for it, on each node; SVG by the program `dot`; its input where there is no such program. */
+/* GET /graph?model=NAME&times=1: SVG by the program `dot`; its input where there is no such program. With
+ * times each node has its own, which is measured for it. */
 extern const JobType graph_job;
 
 /* GET /graph.html?model=NAME: the page of ServerOptions.graph_page. */

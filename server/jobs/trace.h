@@ -14,7 +14,7 @@
 /* GET /trace?seconds=N */
 extern const JobType trace_job;
 
-/* Of Work, under its lock. A list of the replies that engines have, so that a trace that ends has those too that run. */
+/* Of Work, under its lock. A list of the replies that engines have: a trace that ends has those too that run. */
 typedef struct ServerTrace {
     pthread_mutex_t lock;
     RpTrace        *trace; /* or NULL */

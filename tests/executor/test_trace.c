@@ -1,5 +1,5 @@
-/* Traces of plain executors, sessions and engines. The references are the plan (its nodes, in order, and their bytes) and
- * the same run without a trace. Files are read by test_trace.py, which has Perfetto's trace processor. */
+/* Traces of plain executors, sessions and engines. The references are the plan (its nodes, in order, and their bytes)
+ * and the same run without a trace. Files are read by test_trace.py, which has Perfetto's trace processor. */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 
@@ -239,9 +239,9 @@ static void use_the_library(const RpTraceEvent *e, void *user) {
     w->n++;
     OK(rp_executor_run(w->other->e));
     REFUSED(rp_trace_open(&(RpTraceOptions){.start = on_start, .user = NULL}, &t), RP_E_STATE,
-            "is opened within a callback");
-    REFUSED(rp_trace_close(w->trace), RP_E_STATE, "is closed within a callback");
-    REFUSED(rp_trace_end(), RP_E_STATE, "is closed within a callback");
+            "a trace is opened within a callback of a trace");
+    REFUSED(rp_trace_close(w->trace), RP_E_STATE, "a trace is closed within a callback of a trace");
+    REFUSED(rp_trace_end(), RP_E_STATE, "a trace is closed within a callback of a trace");
 }
 
 Test(trace, of_a_callback_that_runs_is_not_traced) {
@@ -286,7 +286,7 @@ Test(trace, that_is_opened_within_a_run_has_whole_events) {
         cr_expect_eq(count(o.log, RP_TRACE_RUN, NULL), with ? 0 : 2, CASE(with));
         cr_expect_eq(count(o.log, RP_TRACE_STEP, NULL), 2, CASE(with));
         cr_expect_eq(o.log->depth, 0, CASE(with));
-        if (!with) cr_expect_eq(o.log->wrong, 0);
+        if (!with) cr_expect_eq(o.log->wrong, 0, CASE(with));
         free(o.log);
     }
     cr_expect_eq(count(first, RP_TRACE_RUN, "prefill"), 1);
@@ -308,8 +308,9 @@ Test(trace, of_a_forked_process_stays_with_its_parent) {
     const int   before = l->n;
     const pid_t child  = fork();
     if (child == 0) {
-        bool right = rp_executor_run(n.e) == RP_OK && l->n == before && rp_trace_close(t) == RP_E_STATE &&
-                     strstr(rp_last_error(), "is closed in another process") != NULL;
+        bool right =
+            rp_executor_run(n.e) == RP_OK && l->n == before && rp_trace_close(t) == RP_E_STATE &&
+            strstr(rp_last_error(), "a trace is closed in another process than the one that opened it") != NULL;
         exit(right ? 0 : 1); /* writes no byte of the parent's file */
     }
     int status;
@@ -379,8 +380,10 @@ Test(trace, keeps_its_limit_and_counts_what_it_drops) {
 Test(trace, refuses_what_it_cannot_do) {
     char     path[] = "/tmp/reprise-trace-XXXXXX";
     RpTrace *t;
-    REFUSED(rp_trace_open(&(RpTraceOptions){.user = path}, &t), RP_E_ARG, "without a callback, a path and a stream");
-    REFUSED(rp_trace_open(&(RpTraceOptions){.path = path, .stream = stdout}, &t), RP_E_ARG, "a path and a stream");
+    REFUSED(rp_trace_open(&(RpTraceOptions){.user = path}, &t), RP_E_ARG,
+            "a trace without a callback, a path and a stream");
+    REFUSED(rp_trace_open(&(RpTraceOptions){.path = path, .stream = stdout}, &t), RP_E_ARG,
+            "a trace with a path and a stream");
     REFUSED(rp_trace_open(&(RpTraceOptions){.path = "/tmp"}, &t), RP_E_ARG, "is a folder");
     FILE *f = fdopen(mkstemp(path), "w");
     fputs("GGUF, or what else is not to be lost", f);
@@ -390,12 +393,13 @@ Test(trace, refuses_what_it_cannot_do) {
     unlink(path);
     for (int i = 0; i < 2; i++) { /* the second replaces the first */
         OK(rp_trace_begin(path));
-        REFUSED(rp_trace_begin(path), RP_E_STATE, "has begun already");
+        REFUSED(rp_trace_begin(path), RP_E_STATE, ": the trace of the process has begun already");
         OK(rp_trace_end());
     }
     unlink(path);
     OK(rp_trace_open(&(RpTraceOptions){.path = "/dev/full"}, &t));
-    REFUSED(rp_trace_span(t, "request", "r1", "queue", 6, 5, NULL), RP_E_ARG, "ends 1 ns before its start");
+    REFUSED(rp_trace_span(t, "request", "r1", "queue", 6, 5, NULL), RP_E_ARG,
+            "span 'queue' of a trace ends 1 ns before its start");
     REFUSED(rp_trace_close(t), RP_E_IO, "/dev/full: a trace could not be written: No space left on device");
     OK(rp_trace_open(&(RpTraceOptions){.stream = fopen("/dev/full", "w")}, &t));
     REFUSED(rp_trace_close(t), RP_E_IO, "a stream: a trace could not be written");

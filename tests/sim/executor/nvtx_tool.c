@@ -1,4 +1,5 @@
-/* A tool for NVTX, as NVTX_INJECTION64_PATH names one: counts the ranges of the domain "reprise", and whether they nest. */
+/* A tool for NVTX, as NVTX_INJECTION64_PATH names one: counts the ranges of the domain "reprise" and checks that they
+ * nest. */
 #include "tests/sim/executor/nvtx_tool.h"
 
 #include <nvtx3/nvToolsExt.h>
