@@ -10,12 +10,9 @@
 
 #include "reprise/file.h"
 
-#include "reprise/text.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,43 +37,63 @@ struct TraceWriter {
     size_t          most, written; /* bytes; most 0: no limit */
     uint64_t        dropped;
     int64_t         start_ns;
+    long            pid;
     long            threads[MOST_THREADS];
     int             n_threads;
     size_t          n;
     char buffer[BUFFER]; /* own, because a child process would write that of the stream again when it exits */
 };
 
-/* ---- text ---- */
+/* ---- text: without snprintf, which would take most of the time of an event ---- */
 
 typedef struct Text {
     char   p[MOST_EVENT];
     size_t n;
 } Text;
 
-static void put(Text *t, const char *fmt, ...) RP_PRINTF(2, 3);
-static void put(Text *t, const char *fmt, ...) {
-    va_list args;
-    va_start(args, fmt);
-    const int n = vsnprintf(t->p + t->n, sizeof t->p - t->n, fmt, args);
-    va_end(args);
-    if (n > 0) t->n += (size_t)n < sizeof t->p - t->n ? (size_t)n : sizeof t->p - t->n - 1;
+static void put_char(Text *t, char c) {
+    if (t->n < sizeof t->p) t->p[t->n++] = c;
+}
+
+static void put(Text *t, const char *s) {
+    size_t n = strlen(s);
+    if (n > sizeof t->p - t->n) n = sizeof t->p - t->n;
+    memcpy(t->p + t->n, s, n);
+    t->n += n;
+}
+
+static void put_number(Text *t, uint64_t v) {
+    char digits[20];
+    int  n = 0;
+    do digits[n++] = (char)('0' + v % 10);
+    while ((v /= 10) > 0);
+    while (n > 0) put_char(t, digits[--n]);
+}
+
+/* ,"name":number */
+static void put_member(Text *t, const char *name, uint64_t v) {
+    put(t, name);
+    put_number(t, v);
 }
 
 /* A string of JSON. Names come from files: bytes that are no printable ASCII become '?'. */
 static void put_string(Text *t, const char *s) {
-    size_t n = 0;
-    if (t->n + 2 * MOST_NAME + 3 > sizeof t->p) s = "";
-    t->p[t->n++] = '"';
-    for (; s[n] != '\0' && n < MOST_NAME; n++) {
-        if (s[n] == '"' || s[n] == '\\') t->p[t->n++] = '\\';
-        t->p[t->n++] = s[n] >= ' ' && s[n] <= '~' ? s[n] : '?';
+    put_char(t, '"');
+    for (size_t n = 0; s[n] != '\0' && n < MOST_NAME; n++) {
+        if (s[n] == '"' || s[n] == '\\') put_char(t, '\\');
+        put_char(t, s[n] >= ' ' && s[n] <= '~' ? s[n] : '?');
     }
-    t->p[t->n++] = '"';
-    t->p[t->n]   = '\0';
+    put_char(t, '"');
 }
 
+/* Microseconds with three decimals. */
 static void put_us(Text *t, const char *name, int64_t ns) {
-    put(t, ",\"%s\":%lld.%03lld", name, (long long)(ns / 1000), (long long)(ns % 1000));
+    const uint64_t v = (uint64_t)ns;
+    put_member(t, name, v / 1000);
+    put_char(t, '.');
+    put_char(t, (char)('0' + v / 100 % 10));
+    put_char(t, (char)('0' + v / 10 % 10));
+    put_char(t, (char)('0' + v % 10));
 }
 
 /* ns since the trace began; 0 before. */
@@ -113,73 +130,103 @@ static bool put_event(TraceWriter *w, const Text *t, bool counts) {
     return true;
 }
 
-static void name_process(TraceWriter *w) {
-    Text t = {.n = 0};
-    put(&t, LINE "M\",\"name\":\"process_name\",\"pid\":%ld,\"args\":{\"name\":\"reprise\"}}", (long)getpid());
+static void put_ids(const TraceWriter *w, Text *t, long tid) {
+    put_member(t, ",\"pid\":", (uint64_t)w->pid);
+    put_member(t, ",\"tid\":", (uint64_t)tid);
+}
+
+static void put_name(TraceWriter *w, const char *what, long tid, const char *name) {
+    Text t;
+    t.n = 0;
+    put(&t, LINE "M\",\"name\":");
+    put_string(&t, what);
+    put_ids(w, &t, tid);
+    put(&t, ",\"args\":{\"name\":");
+    put_string(&t, name);
+    put(&t, "}}");
     (void)put_event(w, &t, false);
 }
 
 static void name_thread(TraceWriter *w, long tid) {
-    Text t        = {.n = 0};
     char name[64] = "";
     for (int i = 0; i < w->n_threads; i++)
         if (w->threads[i] == tid) return;
     if (w->n_threads == MOST_THREADS) return;
     w->threads[w->n_threads++] = tid;
     if (pthread_getname_np(pthread_self(), name, sizeof name) != 0) name[0] = '\0';
-    put(&t, LINE "M\",\"name\":\"thread_name\",\"pid\":%ld,\"tid\":%ld,\"args\":{\"name\":", (long)getpid(), tid);
-    put_string(&t, name);
-    put(&t, "}}");
-    (void)put_event(w, &t, false);
+    put_name(w, "thread_name", tid, name);
 }
 
 static void put_args(Text *t, const RpTraceEvent *e) {
     put(t, ",\"args\":{");
-    if (e->kind == RP_TRACE_RUN) put(t, "\"tokens\":%d", e->n);
-    if (e->kind == RP_TRACE_STEP) put(t, "\"nodes\":%d,\"device\":", e->n);
-    if (e->kind == RP_TRACE_STEP) put_string(t, e->device);
-    if (e->kind == RP_TRACE_STEP) put(t, ",\"mode\":\"%s\"", rp_mode_name(e->mode));
-    if (e->kind == RP_TRACE_NODE) put(t, "\"op\":\"%s\",\"step\":%d", e->op, e->index);
-    if (e->kind == RP_TRACE_NODE && e->layer >= 0) put(t, ",\"layer\":%d", e->layer);
-    if (e->kind != RP_TRACE_RUN) put(t, ",\"read\":%zu,\"written\":%zu", e->bytes_read, e->bytes_written);
-    if (e->n_launches > 0) put(t, ",\"launches\":%d", e->n_launches);
-    if (e->status != RP_OK) put(t, ",\"status\":\"%s\"", rp_status_text(e->status));
+    if (e->kind == RP_TRACE_RUN) put_member(t, "\"tokens\":", (uint64_t)e->n);
+    if (e->kind == RP_TRACE_STEP) {
+        put_member(t, "\"nodes\":", (uint64_t)e->n);
+        put(t, ",\"device\":");
+        put_string(t, e->device);
+        put(t, ",\"mode\":");
+        put_string(t, rp_mode_name(e->mode));
+    }
+    if (e->kind == RP_TRACE_NODE) {
+        put(t, "\"op\":");
+        put_string(t, e->op);
+        put_member(t, ",\"step\":", (uint64_t)e->index);
+        if (e->layer >= 0) put_member(t, ",\"layer\":", (uint64_t)e->layer);
+    }
+    if (e->kind != RP_TRACE_RUN) {
+        put_member(t, ",\"read\":", e->bytes_read);
+        put_member(t, ",\"written\":", e->bytes_written);
+    }
+    if (e->n_launches > 0) put_member(t, ",\"launches\":", (uint64_t)e->n_launches);
+    if (e->status != RP_OK) put(t, ",\"status\":");
+    if (e->status != RP_OK) put_string(t, rp_status_text(e->status));
     put(t, "}}");
 }
 
 void rp_trace_write(TraceWriter *w, const RpTraceEvent *e) {
-    static const char *const kinds[] = {"run", "step", "node"};
-    const long               tid     = gettid();
-    Text                     t       = {.n = 0};
-    put(&t, LINE "X\",\"cat\":\"%s\",\"name\":", kinds[e->kind]);
+    static const char *const  kinds[] = {"run", "step", "node"};
+    static _Thread_local long tid, pid; /* a fork has other ones */
+    Text                      t;
+    if (pid != w->pid) tid = gettid(), pid = w->pid;
+    t.n = 0;
+    put(&t, LINE "X\",\"cat\":");
+    put_string(&t, kinds[e->kind]);
+    put(&t, ",\"name\":");
     put_string(&t, e->name);
-    put(&t, ",\"pid\":%ld,\"tid\":%ld", (long)getpid(), tid);
-    put_us(&t, "ts", since(w, e->start_ns));
-    put_us(&t, "dur", e->end_ns - e->start_ns);
+    put_ids(w, &t, tid);
+    put_us(&t, ",\"ts\":", since(w, e->start_ns));
+    put_us(&t, ",\"dur\":", e->end_ns - e->start_ns);
     put_args(&t, e);
     pthread_mutex_lock(&w->lock);
     if (put_event(w, &t, true)) name_thread(w, tid);
     pthread_mutex_unlock(&w->lock);
 }
 
-static void put_end_of_span(Text *t, char phase, const char *category, const char *id, const char *name, int64_t ns) {
-    put(t, LINE "%c\",\"cat\":", phase);
+static void put_end_of_span(const TraceWriter *w, Text *t, const char *phase, const char *category, const char *id,
+                            const char *name, int64_t ns) {
+    t->n = 0;
+    put(t, "{\"ph\":");
+    put_string(t, phase);
+    put(t, ",\"cat\":");
     put_string(t, category);
     put(t, ",\"id\":");
     put_string(t, id);
     put(t, ",\"name\":");
     put_string(t, name);
-    put(t, ",\"pid\":%ld,\"tid\":%ld", (long)getpid(), (long)getpid());
-    put_us(t, "ts", ns);
+    put_ids(w, t, w->pid);
+    put_us(t, ",\"ts\":", since(w, ns));
 }
 
 void rp_trace_write_span(TraceWriter *w, const char *category, const char *id, const char *name, int64_t start_ns,
                          int64_t end_ns, const char *args) {
-    Text begin = {.n = 0}, end = {.n = 0};
-    put_end_of_span(&begin, 'b', category, id, name, since(w, start_ns));
-    if (args != NULL && strlen(args) + 32 < sizeof begin.p - begin.n) put(&begin, ",\"args\":%s", args);
+    Text begin, end;
+    put_end_of_span(w, &begin, "b", category, id, name, start_ns);
+    if (args != NULL && strlen(args) + 32 < sizeof begin.p - begin.n) {
+        put(&begin, ",\"args\":");
+        put(&begin, args);
+    }
     put(&begin, "}");
-    put_end_of_span(&end, 'e', category, id, name, since(w, end_ns));
+    put_end_of_span(w, &end, "e", category, id, name, end_ns);
     put(&end, "}");
     pthread_mutex_lock(&w->lock);
     if (put_event(w, &begin, true)) (void)put_event(w, &end, false); /* never a begin alone */
@@ -231,10 +278,11 @@ RpStatus rp_trace_writer_open(const RpTraceOptions *o, TraceWriter **out) {
     w->stream   = o->path != NULL ? rp_new_file_stream(w->file) : o->stream;
     w->lines    = o->path != NULL && ends_in(o->path, ".jsonl");
     w->most     = o->most_bytes;
+    w->pid      = getpid();
     w->start_ns = rp_trace_now();
     if (o->path != NULL) setvbuf(w->stream, NULL, _IONBF, 0);
     if (!w->lines) put_bytes(w, HEAD, sizeof HEAD - 1);
-    name_process(w);
+    put_name(w, "process_name", w->pid, "reprise");
     *out = w;
     return RP_OK;
 }

@@ -36,6 +36,7 @@ GIVEN = {
     "status.h": "RpModel *model",
     "step.h": "RpStepState step, int32_t *words, int32_t first, int32_t n_past",
     "tensor.h": "int64_t n_embd, int64_t n_tok, void *memory",
+    "trace.h": "RpSession *session, const int32_t *ids, size_t n",
     "train.h": "const RpModel *model, const int32_t *tokens",
     "tokenizer.h": "const RpGgufFile *gguf, const char *text, size_t len, RpGgufString bytes, char *out",
 }
