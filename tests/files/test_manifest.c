@@ -322,7 +322,7 @@ Test(manifest, refuses_a_file_that_is_too_large_or_not_there) {
     size_t      n    = 0;
     char       *text = NULL;
     m.arguments = &big, m.n_arguments = 1;
-    REFUSED(manifest_text(&m, &text, &n), RP_E_UNSUPPORTED, "bytes: it may have 67108864");
+    REFUSED(manifest_text(&m, &text, &n), RP_E_UNSUPPORTED, "a manifest of 67110387 bytes: it may have 67108864");
     free(large);
     REFUSED(manifest_read("/nowhere/m.json", &r), RP_E_IO, "/nowhere/m.json: No such file");
     REFUSED(manifest_read("/tmp", &r), RP_E_IO, "/tmp: Is a directory");
