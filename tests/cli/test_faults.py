@@ -4,7 +4,7 @@ tests/files/test_file_faults.c have those.
 
     test_faults.py PROGRAM SOURCE_DIR
 
-A command must print a message and exit with 1, or print what it prints without the failure.
+A command must print a message and exit with 1 (diverge also with 2, as diff does), or print what it prints without the failure.
 """
 
 import os
@@ -49,7 +49,7 @@ def check(*command, stdin=b"", output=None, measures=False):
             expect(call == "-" or call in HARMLESS, f"{what}: a failure is not ignored", r)
             expect(measures or text == want, f"{what}: the same output", r)
         else:
-            expect(r.code == 1 and (r.err.splitlines() or [""])[-1].startswith("reprise: "), f"{what}: a message", r)
+            expect(r.code in ((1, 2) if command[0] == "diverge" else (1,)) and (r.err.splitlines() or [""])[-1].startswith("reprise: "), f"{what}: a message", r)
             expect(re.search("memory|allocated|Input/output error|standard output|could not be written", r.err),
                    f"{what}: names the cause", r)
     print(f"{' '.join(command[:2])}: up to {k - 1} calls")
@@ -63,6 +63,17 @@ def test_graph_and_plan():
     check("graph", "-m", TINY, "--html", out, output=out)
     check("plan", "-m", TINY)
     check("plan", "-m", TINY, "--json", "-o", out, output=out)
+
+
+def test_nodes():
+    out = os.path.join(TMP.name, "out")
+    check("graph", "-m", TINY, "--why", "blk.0.q")
+    check("dump", "-m", TINY, "logits", "--ids", "1", "-o", out, output=out)
+    check("diverge", TINY, "--b", "threads=1", "--ids", "1", "--svg", out, output=out)
+    check("diverge", TINY, "--record", out, "--ids", "1", output=out)
+    file = os.path.join(TMP.name, "a.rec")
+    ok(run("diverge", TINY, "--record", file, "--ids", "1"))
+    check("diverge", TINY, "--against", file)
 
 
 def test_graph_diff():
