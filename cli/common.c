@@ -138,6 +138,7 @@ RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o) {
     o->require_cuda  = d->require_cuda;
     o->require_graph = d->require_graph;
     o->repack        = d->repack;
+    o->backend       = d->backend;
     return cli_mode(d->mode, &o->mode);
 }
 

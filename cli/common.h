@@ -23,6 +23,9 @@
 #define OPTION_REPACK(d, otherwise)                                                                          \
     CLI_TEXT("repack", 0, (d).repack, "WHEN",                                                                \
              "copy of the weights with interleaved rows for the CPU: on, off or auto; default: REPRISE_REPACK or " otherwise)
+#define OPTION_BACKEND(d)                                                                                    \
+    CLI_TEXT("backend", 0, (d).backend, "NAME",                                                              \
+             "run by this backend, a shared object: a path, or a name in REPRISE_BACKEND_DIR")
 #define OPTIONS_DEVICE(d)                                                                                    \
     CLI_TEXT("device", 0, (d).name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
     CLI_TEXT("mode", 0, (d).mode, "MODE",                                                                    \
@@ -82,7 +85,7 @@
 
 /* The variables of OPTIONS_DEVICE. */
 typedef struct DeviceArgs {
-    const char *name, *mode, *repack;
+    const char *name, *mode, *repack, *backend;
     bool        require_cuda, require_graph, no_mmap;
     TextList    adapters; /* the values of OPTION_LORA */
 } DeviceArgs;

@@ -31,7 +31,15 @@ install(FILES assets/demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/reprise COMP
 install(FILES assets/server/nginx.conf assets/server/reprise.service DESTINATION ${CMAKE_INSTALL_DATADIR}/reprise
   COMPONENT program)
 
+# A backend in a shared object, an example of reprise/backend.h. It is found by its path only.
+pkg_check_modules(OPENBLAS IMPORTED_TARGET openblas)
+if(OPENBLAS_FOUND AND NOT RP_PORTABLE AND NOT CMAKE_CROSSCOMPILING)
+  add_library(backend_blas MODULE examples/backend_blas.c)
+  set_target_properties(backend_blas PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden)
+  target_link_libraries(backend_blas PRIVATE rp_flags PkgConfig::OPENBLAS)
+endif()
 file(GLOB example_sources CONFIGURE_DEPENDS examples/*.c)
+list(FILTER example_sources EXCLUDE REGEX "/backend_")
 foreach(source ${example_sources})
   get_filename_component(name ${source} NAME_WE)
   add_executable(example_${name} ${source})

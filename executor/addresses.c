@@ -1,6 +1,6 @@
 /* The memory of an executor: states, addresses of the arguments of each step, and access to results. Addresses are
  * computed at open and at each bind, never during a run (I3, I4). */
-#include "executor/backend.h"
+#include "executor/plugin.h"
 
 #include "base/argument.h"
 
@@ -176,6 +176,7 @@ RpStatus rp_executor_read(RpExecutor *e, const TensorNode *node, void *out, size
 RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
     RP_NOT_NULL(e, "exec");
 
+    if (e->plugin != NULL) return rp_plugin_refuse(e, "a run in parts");
     if (first < 0 || end < first || end > e->plan->n_steps)
         return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
     if (first != 0 && first != e->n_done)

@@ -9,7 +9,8 @@
 #include "base/external/external.h"
 #include "base/trace/trace.h"
 
-typedef struct Backend Backend;
+typedef struct Backend        Backend;
+typedef struct ExecutorPlugin ExecutorPlugin; /* plugin.c */
 
 /* The nodes of a step that is traced, as they come. */
 typedef struct TracedNodes {
@@ -42,6 +43,7 @@ struct RpExecutor {
     const ExecPlan         *weights;         /* the plan whose weights are bound */
     RpOpArgs               *args;            /* by step, with addresses */
     const TensorNode       *step;            /* RpExecutorOptions.step */
+    ExecutorPlugin         *plugin;          /* a backend in a shared object; NULL: the built-in kernels */
     int                     n_done; /* steps of the latest run that have run: n_steps, except between its parts */
     Reply                   reply;
     TracedNodes            *nodes;      /* NULL: the nodes of this step are not traced */

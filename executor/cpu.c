@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/option_number.h"
 #include "executor/median.h"
+#include "executor/plugin.h"
 #include "executor/pool.h"
 #include "executor/prefetch.h"
 #include "executor/repack.h"
@@ -45,6 +46,7 @@ static void *new_memory(size_t bytes) {
 }
 
 static void close_cpu(RpExecutor *e) {
+    rp_plugin_close(e);
     rp_repack_close(&cpu(e)->repacked);
     if (e->owner == e) rp_pool_free(cpu(e)->pool);
     rp_executor_close_states(e);
@@ -145,7 +147,7 @@ static RpStatus open_cpu(RpExecutor *e, const RpExecutorOptions *o) {
     e->info.repack_bytes = cpu(e->owner)->repacked.bytes;
     e->info.repack_s     = cpu(e->owner)->repacked.seconds;
     rp_repack_point(&cpu(e->owner)->repacked, e);
-    return RP_OK;
+    return o->backend != NULL || e->owner->plugin != NULL ? rp_plugin_open(e, o->backend) : RP_OK;
 }
 
 static double now_ns(void) { return 1e9 * rp_seconds(); }
@@ -183,6 +185,7 @@ static RpStatus interpret_traced(void *arg, int ith, int nth) {
 }
 
 static RpStatus run_cpu(RpExecutor *e) {
+    if (e->plugin != NULL) return rp_plugin_run(e);
     return rp_pool_run(cpu(e)->pool, e->nodes != NULL ? interpret_traced : interpret, e);
 }
 
@@ -212,7 +215,7 @@ static void *data_of(RpExecutor *e, const TensorNode *node) {
 }
 
 static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t bytes, bool to_host) {
-    (void)e, (void)to_host;
+    if (to_host && e->plugin != NULL) RP_TRY(rp_plugin_read(e, from, bytes));
     memcpy(to, from, bytes);
     return RP_OK;
 }
@@ -221,7 +224,7 @@ static RpStatus rebind(RpExecutor *e, const ExecPlan *weights) {
     e->weights = weights;
     RP_TRY(rp_executor_fill_args(e, weight_address));
     rp_repack_point(&cpu(e->owner)->repacked, e);
-    return RP_OK;
+    return e->plugin != NULL ? rp_plugin_bind(e) : RP_OK;
 }
 
 /* ---- looking inside ---- */
@@ -295,7 +298,7 @@ static RpStatus verify_step(const RpExecutor *e, int step, const Written *w, cha
 }
 
 static RpStatus verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
-    RpStatus st    = RP_OK;
+    RpStatus st    = e->plugin != NULL ? rp_plugin_refuse(e, "verify") : RP_OK;
     bool     go_on = true;
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
         const Written w      = written_by(e, i);
@@ -341,6 +344,7 @@ static RpStatus interpret_timed(void *arg, int ith, int nth) {
  *
  * `step` is the step state of a plan that samples; each run advances it, so it is written back. */
 static RpStatus profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns, const void *step) {
+    if (e->plugin != NULL) return rp_plugin_refuse(e, "profile");
     const size_t n      = (size_t)e->plan->n_steps;
     double      *ends   = calloc(n + 1, sizeof *ends);
     double      *sample = calloc((n + 1) * (size_t)n_runs, sizeof *sample);

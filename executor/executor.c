@@ -5,6 +5,7 @@
 
 #include "base/sized.h"
 #include "executor/device.h"
+#include "reprise/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,10 @@ static RpStatus check_options(const RpExecutorOptions *o) {
     if (o->repack != NULL && strcmp(o->repack, "on") != 0 && strcmp(o->repack, "off") != 0 &&
         strcmp(o->repack, "auto") != 0)
         return rp_fail(RP_E_ARG, "repack '%s': must be on, off or auto", o->repack);
+    if (o->backend != NULL && o->share != NULL)
+        return rp_fail(RP_E_ARG, "backend '%s': an executor that shares has the backend of its owner", o->backend);
+    if (o->backend != NULL && o->repack != NULL && strcmp(o->repack, "on") == 0)
+        return rp_fail(RP_E_ARG, "backend '%s': repacked weights are for the built-in kernels", o->backend);
     if (o->step == NULL) return RP_OK;
     const RpTensorView v = rp_node_view(o->step);
     if (strcmp(rp_node_op_name(o->step), "state") != 0 || v.dtype != RP_I32 || rp_view_elems(&v) < RP_STEP_WORDS)
@@ -38,10 +43,20 @@ static RpStatus check_options(const RpExecutorOptions *o) {
     return RP_OK;
 }
 
+/* Backends in shared objects run on the CPU, which they make the default. */
+static RpStatus choose_device(const RpExecutorOptions *o, DeviceChoice *choice) {
+    const char *name = o->device != NULL ? o->device : rp_option(RP_OPT_DEVICE);
+    if (o->backend == NULL) return rp_device_choose(o->device, o->require_cuda, choice);
+    if (o->require_cuda || (strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0))
+        return rp_fail(RP_E_ARG, "backend '%s' runs plans on the CPU, device %s is asked for", o->backend,
+                       o->require_cuda ? "cuda" : name);
+    return rp_device_choose("cpu", false, choice);
+}
+
 static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, RpExecutor **out) {
     DeviceChoice choice = {0};
     if (o->share == NULL) {
-        RP_TRY(rp_device_choose(o->device, o->require_cuda, &choice));
+        RP_TRY(choose_device(o, &choice));
     } else if (o->share->owner->info.fell_back) {
         /* An executor that shares runs on the device of the owner. If that is not a GPU, the reason is the same (I10).
          * */
@@ -62,10 +77,12 @@ static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, 
     e->info.overlap            = "";
     e->info.tuning             = "";
     e->info.kernels            = "";
+    e->info.backend            = "";
     e->info.reason             = memcpy(e->reason, choice.reason, sizeof e->reason);
     RpExecutorOptions resolved = *o;
     resolved.device            = choice.name;
-    const RpStatus st          = backend->open(e, &resolved);
+    if (o->backend != NULL) resolved.repack = "off";
+    const RpStatus st = backend->open(e, &resolved);
     if (st != RP_OK) {
         rp_executor_free(e);
         return st;

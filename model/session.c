@@ -154,12 +154,15 @@ static RpStatus open_runners(RpSession *s, const RpSessionOptions *w) {
                            .mode             = w->mode,
                            .compile_progress = w->compile_progress,
                            .user             = w->user,
-                           .repack           = w->repack};
+                           .repack           = w->repack,
+                           .backend          = w->backend};
     for (int i = 0; i < s->n_runners; i++) {
         o.share = i > 0 ? s->runners[0].executor : NULL;
+        if (i > 0) o.backend = NULL; /* that of the first */
         RP_TRY(rp_runner_open(&s->runners[i], s->model, &o));
     }
-    o.share = s->runners[0].executor;
+    o.share   = s->runners[0].executor;
+    o.backend = NULL;
     return open_sampling(s, w, &o);
 }
 

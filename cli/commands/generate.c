@@ -158,8 +158,11 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    const bool by_mtp =
-        !is_request() && !args.json && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
+    if (cli_guesses_wanted(&args.guesses) && args.device.backend != NULL)
+        return rp_fail(RP_E_ARG,
+                       "--backend with --draft or --lookup: guesses are checked by the built-in kernels only");
+    const bool by_mtp = !is_request() && !args.json && !args.experts && args.device.backend == NULL &&
+                        cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
     if (cli_guesses_wanted(&args.guesses) || by_mtp) {
         RpEngineOptions e = {.n_ctx     = args.ctx,
                              .n_threads = args.threads,
@@ -361,6 +364,7 @@ static const Option options[] = {
     OPTIONS_SAMPLING(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
+    OPTION_BACKEND(args.device),
     OPTION_LORA(args.device.adapters),
     OPTION_CTX(args.ctx),
     CLI_LIST("stop", 0, args.stop, "TEXT", "end the reply before this text; may be repeated"),

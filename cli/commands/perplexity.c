@@ -108,6 +108,7 @@ static const Option options[] = {
     CLI_INT("window", 0, args.window, "N", "tokens per window, default 256", 2, 0),
     OPTION_THREADS(args.threads),
     OPTIONS_SESSION(args),
+    OPTION_BACKEND(args.device),
     OPTION_JSON(args.json),
     OPTION_QUIET(args.quiet),
 };

@@ -53,6 +53,9 @@ RpStatus cli_recording_run(Recording *r, const RecordingOf *of) {
     Manifest *m = &r->m;
     if (r->file == NULL) return RP_OK;
     const RpExecutorInfo info = of->session != NULL ? rp_session_info(of->session) : rp_engine_info(of->engine);
+    if (info.backend[0] != '\0')
+        return rp_fail(RP_E_UNSUPPORTED, "--manifest describes the built-in kernels only, not backend %s",
+                       info.backend);
     const ExecPlan *plan  = of->session != NULL ? rp_session_decode_plan(of->session) : rp_engine_step_plan(of->engine);
     const RpModel  *model = of->session != NULL ? rp_session_model(of->session) : rp_engine_model(of->engine);
     RP_TRY(manifest_run(m, &info, plan));

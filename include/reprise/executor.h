@@ -123,6 +123,11 @@ typedef struct RpExecutorOptions {
      * keep their bits. NULL: "off". Without effect on a GPU, and in an executor that shares, which has the copies of
      * its owner. The weights must not change while an executor has a copy. */
     const char *repack;
+    /* Or NULL: the built-in kernels. A backend in a shared object (backend.h): a path with a '/', or the name of one in
+     * REPRISE_BACKEND_DIR. It runs on the CPU, without repacked weights; verify, profile and runs in parts are refused.
+     * RP_E_NOT_AVAILABLE if there is none, RP_E_ARG for one that others can write to, RP_E_UNSUPPORTED for another
+     * version or machine. */
+    const char *backend;
 } RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
@@ -164,6 +169,7 @@ typedef struct RpExecutorInfo {
     const char *tuning;        /* where the constants of the GPU come from (RpCudaTuningInfo.text); "" on the CPU */
     size_t      repack_bytes; /* of repacked weights (RpExecutorOptions.repack), shared by all executors of a process */
     double      repack_s;     /* seconds that the copy took; nearly 0 if another executor had made it */
+    const char *backend;      /* RpExecutorOptions.backend: its name, and what it does; "" for the built-in kernels */
 } RpExecutorInfo;
 
 RP_API void                  rp_executor_info_sized(const RpExecutor *exec, RpExecutorInfo *out, size_t out_bytes);

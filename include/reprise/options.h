@@ -53,7 +53,9 @@ extern "C" {
       "copy of the weights with interleaved rows for the CPU, made at open: on, off or auto (if it is faster and "     \
       "fits); default: auto where many requests run at a time, else off")                                              \
     X(TRACE, "REPRISE_TRACE", "",                                                                                      \
-      "file for a trace of all runs, steps and nodes, for ui.perfetto.dev; JSON lines if it ends in .jsonl")
+      "file for a trace of all runs, steps and nodes, for ui.perfetto.dev; JSON lines if it ends in .jsonl")           \
+    X(BACKEND_DIR, "REPRISE_BACKEND_DIR", "",                                                                          \
+      "folder of backends (NAME.so) that are chosen by name; default: lib/reprise/backends of the installation")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

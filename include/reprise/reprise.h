@@ -13,6 +13,7 @@
 #ifndef REPRISE_H
 #define REPRISE_H
 
+#include "reprise/backend.h"
 #include "reprise/chat.h"
 #include "reprise/convert.h"
 #include "reprise/cpu.h"

@@ -46,8 +46,9 @@ typedef struct RpSessionOptions {
     size_t
         state_bytes; /* memory for recurrent states that are kept to rewind to, beside the current one; 0: 256 MiB, or
                            one state if that is larger */
-    const char *repack; /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "off". Sessions of a model share one
+    const char *repack;  /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "off". Sessions of a model share one
                            copy */
+    const char *backend; /* as in RpExecutorOptions */
 } RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. Not included: scratch memory of kernels; what the first

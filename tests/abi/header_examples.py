@@ -41,7 +41,8 @@ GIVEN = {
     "tokenizer.h": "const RpGgufFile *gguf, const char *text, size_t len, RpGgufString bytes, char *out",
 }
 # Functions of the reader's program.
-BEFORE = {"device.h": "void launch_something(void *memory);\n",
+BEFORE = {"backend.h": "RpStatus open_plain(const RpBackendHost *host, RpBackendPlan *plan, void **self); const char *describe(void *self);\n",
+          "device.h": "void launch_something(void *memory);\n",
           "extend.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu, relu_mul_cpu;\n",
           "source.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu;\n"}
 FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Wno-unused-parameter", "-Wno-unused-variable",

@@ -139,7 +139,8 @@ class RpOption(enum.IntEnum):
     RP_OPT_CODE_CACHE_MB = 14
     RP_OPT_REPACK = 15
     RP_OPT_TRACE = 16
-    RP_OPT_COUNT = 17
+    RP_OPT_BACKEND_DIR = 17
+    RP_OPT_COUNT = 18
 
 
 class RpPooling(enum.IntEnum):
@@ -599,7 +600,7 @@ class RpEngineStats(ct.Structure): # 120 bytes
             ("last_step_tokens", ct.c_int32)]
 
 
-class RpExecutorInfo(ct.Structure): # 128 bytes
+class RpExecutorInfo(ct.Structure): # 136 bytes
     device: bytes | None
     device_name: bytes | None
     mode: int
@@ -617,14 +618,16 @@ class RpExecutorInfo(ct.Structure): # 128 bytes
     tuning: bytes | None
     repack_bytes: int
     repack_s: float
+    backend: bytes | None
     _fields_ = [("device", ct.c_char_p), ("device_name", ct.c_char_p), ("mode", ct.c_int32), ("reason", ct.c_char_p),
             ("fell_back", ct.c_bool), ("n_threads", ct.c_int32), ("device_bytes", ct.c_uint64),
             ("blas", ct.c_char_p), ("overlap", ct.c_char_p), ("kernels", ct.c_char_p), ("upload_bytes", ct.c_uint64),
             ("upload_s", ct.c_double), ("upload_wait_s", ct.c_double), ("upload_read_s", ct.c_double),
-            ("tuning", ct.c_char_p), ("repack_bytes", ct.c_uint64), ("repack_s", ct.c_double)]
+            ("tuning", ct.c_char_p), ("repack_bytes", ct.c_uint64), ("repack_s", ct.c_double),
+            ("backend", ct.c_char_p)]
 
 
-class RpExecutorOptions(ct.Structure): # 64 bytes
+class RpExecutorOptions(ct.Structure): # 72 bytes
     n_threads: int
     share: int | None
     device: bytes | None
@@ -635,10 +638,11 @@ class RpExecutorOptions(ct.Structure): # 64 bytes
     compile_progress: Any
     user: int | None
     repack: bytes | None
+    backend: bytes | None
     _fields_ = [("n_threads", ct.c_int32), ("share", ct.c_void_p), ("device", ct.c_char_p),
             ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("step", ct.c_void_p),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
-            ("user", ct.c_void_p), ("repack", ct.c_char_p)]
+            ("user", ct.c_void_p), ("repack", ct.c_char_p), ("backend", ct.c_char_p)]
 
 
 class RpExpertLoadParams(ct.Structure): # 4 bytes
@@ -1164,7 +1168,7 @@ class RpSessionMemory(ct.Structure): # 48 bytes
             ("n_ctx", ct.c_int32), ("n_states", ct.c_int32), ("states", ct.c_uint64)]
 
 
-class RpSessionOptions(ct.Structure): # 88 bytes
+class RpSessionOptions(ct.Structure): # 96 bytes
     n_ctx: int
     n_threads: int
     prefill_chunk: int
@@ -1179,11 +1183,12 @@ class RpSessionOptions(ct.Structure): # 88 bytes
     user: int | None
     state_bytes: int
     repack: bytes | None
+    backend: bytes | None
     _fields_ = [("n_ctx", ct.c_int32), ("n_threads", ct.c_int32), ("prefill_chunk", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("require_cuda", ct.c_bool),
             ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("count_experts", ct.c_bool),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
-            ("user", ct.c_void_p), ("state_bytes", ct.c_uint64), ("repack", ct.c_char_p)]
+            ("user", ct.c_void_p), ("state_bytes", ct.c_uint64), ("repack", ct.c_char_p), ("backend", ct.c_char_p)]
 
 
 class RpSoftMaxParams(ct.Structure): # 8 bytes

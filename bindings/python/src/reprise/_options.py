@@ -88,6 +88,7 @@ class MemoryOptions(DeviceOptions, total=False):
     kv_type: DtypeLike
     count_experts: bool
     repack: str | None
+    backend: str | None
 
 
 class SessionOptions(MemoryOptions, total=False):

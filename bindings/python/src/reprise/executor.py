@@ -54,6 +54,7 @@ class ExecutorInfo(NamedTuple):
     tuning: str
     repack_bytes: int
     repack_s: float
+    backend: str
 
 
 class Launch(NamedTuple):
@@ -163,18 +164,19 @@ class Executor(Handle):
     n_threads  0: REPRISE_THREADS, or one per core
     share      another executor: its device, threads, weights, states of the same names and arena
     step       a state into which the last step of the graph samples (Executor.reply)
+    backend    a backend in a shared object (backend.h): a path, or a name in REPRISE_BACKEND_DIR; None: the built-in kernels
     progress   called with the number of kernels done and in all while kernels are compiled for a GPU
     """
 
     def __init__(self, graph: Graph | Plan, *, device: str | None = None, n_threads: int = 0, mode: Mode = "auto",
                  require_cuda: bool = False, require_graph: bool = False, share: Executor | None = None, step: Node | None = None,
-                 progress: Progress | None = None) -> None:
+                 progress: Progress | None = None, backend: str | None = None) -> None:
         self.plan = graph if isinstance(graph, Plan) else Plan(graph)
         self.graph = self.plan.graph
         out = ct.c_void_p()
         with Stopped(progress, field_type(_c.RpExecutorOptions, "compile_progress")) as stopped:
             options = params(_c.RpExecutorOptions, n_threads=n_threads, device=device, require_cuda=require_cuda,
-                             require_graph=require_graph, mode=mode_number(mode), step=self.graph._source(step),
+                             require_graph=require_graph, mode=mode_number(mode), step=self.graph._source(step), backend=backend,
                              share=share._pointer if share is not None else None, compile_progress=stopped.callback)
             held = share._hold() if share is not None else None
             try:

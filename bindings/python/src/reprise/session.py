@@ -52,11 +52,12 @@ class SessionMemory(NamedTuple):
 
 def session_options(*, n_ctx: int = 0, n_threads: int = 0, prefill_chunk: int = 0, passes: str | None = None,
                     kv_type: DtypeLike = "f16", device: str | None = None, require_cuda: bool = False, require_graph: bool = False,
-                    mode: Mode = "auto", count_experts: bool = False, repack: str | None = None,
+                    mode: Mode = "auto", count_experts: bool = False, repack: str | None = None, backend: str | None = None,
                     **more: Any) -> _c.RpSessionOptions:
     return params(_c.RpSessionOptions, n_ctx=n_ctx, n_threads=n_threads, prefill_chunk=prefill_chunk, passes=passes,
                   kv_type=dtype_number(kv_type), device=device, require_cuda=require_cuda, require_graph=require_graph,
-                  mode=mode_number(mode), count_experts=count_experts, repack=repack, **more)
+                  mode=mode_number(mode), count_experts=count_experts, repack=repack, backend=backend,
+                  **more)
 
 
 class Session(Handle):
@@ -70,19 +71,20 @@ class Session(Handle):
     device         "auto", "cpu", "cuda" or "cuda:N"; None: REPRISE_DEVICE
     count_experts  fill expert_counts
     repack         copy the weights to a faster layout on the CPU: "on", "off" or "auto"; None: REPRISE_REPACK or "off"
+    backend        a backend in a shared object (backend.h): a path, or a name in REPRISE_BACKEND_DIR; None: the built-in kernels
     progress       called with the number of kernels done and in all while kernels are compiled for a GPU
     """
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_threads: int = 0, prefill_chunk: int = 0, passes: str | None = None,
                  kv_type: DtypeLike = "f16", device: str | None = None, require_cuda: bool = False, require_graph: bool = False,
-                 mode: Mode = "auto", count_experts: bool = False, repack: str | None = None,
+                 mode: Mode = "auto", count_experts: bool = False, repack: str | None = None, backend: str | None = None,
                  progress: Progress | None = None) -> None:
         out = ct.c_void_p()
         with Stopped(progress, field_type(_c.RpSessionOptions, "compile_progress")) as stopped:
             options = session_options(
                 n_ctx=n_ctx, n_threads=n_threads, prefill_chunk=prefill_chunk, passes=passes, kv_type=kv_type, device=device,
                 require_cuda=require_cuda, require_graph=require_graph, mode=mode, count_experts=count_experts,
-                repack=repack, compile_progress=stopped.callback)
+                repack=repack, backend=backend, compile_progress=stopped.callback)
             lib.rp_session_open_sized(model, ct.byref(options), ct.sizeof(options), ct.byref(out))
         super().__init__(out.value or 0, lib.rp_session_free, (model._owner,))
         self.model = model

@@ -460,7 +460,8 @@ pub const RP_OPT_SPECIALIZE: RpOption = 13;
 pub const RP_OPT_CODE_CACHE_MB: RpOption = 14;
 pub const RP_OPT_REPACK: RpOption = 15;
 pub const RP_OPT_TRACE: RpOption = 16;
-pub const RP_OPT_COUNT: RpOption = 17;
+pub const RP_OPT_BACKEND_DIR: RpOption = 17;
+pub const RP_OPT_COUNT: RpOption = 18;
 extern "C" {
     pub fn rp_option(option: RpOption) -> *const c_char;
     pub fn rp_option_name(option: RpOption) -> *const c_char;
@@ -532,6 +533,86 @@ pub struct RpKernelCtx {
 }
 extern "C" {
     pub fn rp_cpu_kernel(op: TensorOp) -> RpOpKernel;
+}
+
+// ---- reprise/extend.h ----
+#[repr(C)]
+pub struct RpPatternMatch {
+    _opaque: [u8; 0],
+}
+pub const RP_MAX_CUSTOM_OPS: c_int = 64;
+pub const RP_MAX_CUSTOM_PATTERNS: c_int = 64;
+pub type RpSourceShape = *const RpTensorView;
+pub type RpShapeRule = Option<unsafe extern "C" fn(in_: *const RpSourceShapes, params: *const RpOpParams, out: *mut RpTensorView, why: *mut *const c_char) -> RpStatus>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union RpSourceShapes {
+    pub src: [RpSourceShape; 16],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpOpDescription {
+    pub name: *const c_char,
+    pub n_required: c_int,
+    pub n_sources: c_int,
+    pub sources: *const *const c_char,
+    pub shape: RpShapeRule,
+    pub flags: c_uint,
+    pub cpu: RpOpKernel,
+    pub cuda: RpOpKernel,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpGraphPattern {
+    pub name: *const c_char,
+    pub help: *const c_char,
+    pub match_: *const c_char,
+    pub make: *const c_char,
+    pub params: Option<unsafe extern "C" fn(m: *const RpPatternMatch, out: *mut RpOpParams) -> bool>,
+}
+extern "C" {
+    pub fn rp_op_register_sized(description: *const RpOpDescription, description_bytes: usize, out: *mut TensorOp) -> RpStatus;
+    pub fn rp_match_node(m: *const RpPatternMatch, name: *const c_char) -> *const TensorNode;
+    pub fn rp_node_params(node: *const TensorNode) -> *const RpOpParams;
+    pub fn rp_node_source(node: *const TensorNode, i: c_int) -> *const TensorNode;
+    pub fn rp_pattern_register_sized(pattern: *const RpGraphPattern, pattern_bytes: usize) -> RpStatus;
+}
+
+// ---- reprise/backend.h ----
+#[repr(C)]
+pub struct RpBackendPlan {
+    _opaque: [u8; 0],
+}
+pub const RP_BACKEND_ABI: c_int = 1;
+pub type RpBackendEntry = Option<unsafe extern "C" fn() -> *const RpBackend>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpBackendHost {
+    pub bytes: u32,
+    pub abi: u32,
+    pub n_steps: Option<unsafe extern "C" fn(plan: *const RpBackendPlan) -> c_int>,
+    pub n_threads: Option<unsafe extern "C" fn(plan: *const RpBackendPlan) -> c_int>,
+    pub step_op: Option<unsafe extern "C" fn(plan: *const RpBackendPlan, i: c_int) -> TensorOp>,
+    pub step_op_name: Option<unsafe extern "C" fn(plan: *const RpBackendPlan, i: c_int) -> *const c_char>,
+    pub step_name: Option<unsafe extern "C" fn(plan: *const RpBackendPlan, i: c_int) -> *const c_char>,
+    pub step_args: Option<unsafe extern "C" fn(plan: *const RpBackendPlan, i: c_int) -> *const RpOpArgs>,
+    pub step_constants: Option<unsafe extern "C" fn(plan: *const RpBackendPlan, i: c_int) -> c_uint>,
+    pub run_steps: Option<unsafe extern "C" fn(plan: *mut RpBackendPlan, first: c_int, end: c_int) -> RpStatus>,
+    pub dequantize_row: Option<unsafe extern "C" fn(dtype: RpDtype, row: *const c_void, n: i64, out: *mut f32)>,
+    pub fail: Option<unsafe extern "C" fn(status: RpStatus, text: *const c_char) -> RpStatus>,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpBackend {
+    pub bytes: u32,
+    pub abi: u32,
+    pub name: *const c_char,
+    pub open: Option<unsafe extern "C" fn(host: *const RpBackendHost, plan: *mut RpBackendPlan, self_: *mut *mut c_void) -> RpStatus>,
+    pub run: Option<unsafe extern "C" fn(self_: *mut c_void, plan: *mut RpBackendPlan) -> RpStatus>,
+    pub bind: Option<unsafe extern "C" fn(self_: *mut c_void, plan: *mut RpBackendPlan) -> RpStatus>,
+    pub read: Option<unsafe extern "C" fn(self_: *mut c_void, plan: *mut RpBackendPlan, memory: *const c_void, bytes: usize) -> RpStatus>,
+    pub free: Option<unsafe extern "C" fn(self_: *mut c_void)>,
+    pub describe: Option<unsafe extern "C" fn(self_: *mut c_void) -> *const c_char>,
 }
 
 // ---- reprise/step.h ----
@@ -619,6 +700,7 @@ pub struct RpExecutorOptions {
     pub compile_progress: Option<unsafe extern "C" fn(done: usize, total: usize, user: *mut c_void) -> bool>,
     pub user: *mut c_void,
     pub repack: *const c_char,
+    pub backend: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -640,6 +722,7 @@ pub struct RpExecutorInfo {
     pub tuning: *const c_char,
     pub repack_bytes: usize,
     pub repack_s: f64,
+    pub backend: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1080,6 +1163,7 @@ pub struct RpSessionOptions {
     pub user: *mut c_void,
     pub state_bytes: usize,
     pub repack: *const c_char,
+    pub backend: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1606,49 +1690,6 @@ extern "C" {
     pub fn rp_rerank(e: *mut RpEmbedder, query: *const c_char, query_len: usize, document: *const c_char, document_len: usize, score: *mut f32) -> RpStatus;
     pub fn rp_pooling_name(pooling: RpPooling) -> *const c_char;
     pub fn rp_pooling_from_name(name: *const c_char, out: *mut RpPooling) -> RpStatus;
-}
-
-// ---- reprise/extend.h ----
-#[repr(C)]
-pub struct RpPatternMatch {
-    _opaque: [u8; 0],
-}
-pub const RP_MAX_CUSTOM_OPS: c_int = 64;
-pub const RP_MAX_CUSTOM_PATTERNS: c_int = 64;
-pub type RpSourceShape = *const RpTensorView;
-pub type RpShapeRule = Option<unsafe extern "C" fn(in_: *const RpSourceShapes, params: *const RpOpParams, out: *mut RpTensorView, why: *mut *const c_char) -> RpStatus>;
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union RpSourceShapes {
-    pub src: [RpSourceShape; 16],
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpOpDescription {
-    pub name: *const c_char,
-    pub n_required: c_int,
-    pub n_sources: c_int,
-    pub sources: *const *const c_char,
-    pub shape: RpShapeRule,
-    pub flags: c_uint,
-    pub cpu: RpOpKernel,
-    pub cuda: RpOpKernel,
-}
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RpGraphPattern {
-    pub name: *const c_char,
-    pub help: *const c_char,
-    pub match_: *const c_char,
-    pub make: *const c_char,
-    pub params: Option<unsafe extern "C" fn(m: *const RpPatternMatch, out: *mut RpOpParams) -> bool>,
-}
-extern "C" {
-    pub fn rp_op_register_sized(description: *const RpOpDescription, description_bytes: usize, out: *mut TensorOp) -> RpStatus;
-    pub fn rp_match_node(m: *const RpPatternMatch, name: *const c_char) -> *const TensorNode;
-    pub fn rp_node_params(node: *const TensorNode) -> *const RpOpParams;
-    pub fn rp_node_source(node: *const TensorNode, i: c_int) -> *const TensorNode;
-    pub fn rp_pattern_register_sized(pattern: *const RpGraphPattern, pattern_bytes: usize) -> RpStatus;
 }
 
 // ---- reprise/external.h ----

@@ -1,0 +1,30 @@
+/* plugin.h - backends in shared objects (reprise/backend.h). */
+#ifndef EXECUTOR_PLUGIN_H
+#define EXECUTOR_PLUGIN_H
+
+#include "executor/backend.h"
+#include "reprise/backend.h"
+
+/* A loaded shared object. Executors that share have the same one. */
+typedef struct Plugin {
+    const RpBackend *backend;
+    void            *handle; /* of dlopen */
+} Plugin;
+
+/* Loads the backend of that path or name, after a check of owner, mode and machine. RP_E_NOT_AVAILABLE if there is
+ * none, RP_E_ARG if it may not be loaded, RP_E_UNSUPPORTED for another version or machine. On failure *out has no
+ * handle. */
+RP_NODISCARD RpStatus rp_plugin_load(const char *name, Plugin *out);
+
+/* Opens the backend for the plan of `e`, whose addresses are filled in; closes it. */
+RP_NODISCARD RpStatus rp_plugin_open(RpExecutor *e, const char *name);
+void                  rp_plugin_close(RpExecutor *e);
+
+RP_NODISCARD RpStatus rp_plugin_run(RpExecutor *e);
+RP_NODISCARD RpStatus rp_plugin_bind(RpExecutor *e);
+RP_NODISCARD RpStatus rp_plugin_read(RpExecutor *e, const void *memory, size_t bytes);
+
+/* RP_E_UNSUPPORTED for what measures the built-in kernels. */
+RP_NODISCARD RpStatus rp_plugin_refuse(const RpExecutor *e, const char *what);
+
+#endif
