@@ -117,9 +117,10 @@ static void put_bytes(TraceWriter *w, const char *p, size_t n) {
     w->written += n;
 }
 
-/* An event without its separator. True: it was written. Names do not count against the limit. */
+/* An event without its separator. True: it was written. Behind the first that is too much none is, but for names, which
+ * do not count. */
 static bool put_event(TraceWriter *w, const Text *t, bool counts) {
-    if (counts && w->most > 0 && w->written + t->n + 2 > w->most) {
+    if (counts && w->most > 0 && (w->dropped > 0 || w->written + t->n + 2 > w->most)) {
         w->dropped++;
         return false;
     }
