@@ -215,7 +215,8 @@ typedef struct RpMulMatIdBackwardParams {
      * slots[0], or zeros if that is -1; the state after token t goes to slot slots[1+t], or nowhere if that is -1.    \
      * Tokens behind the last one with a slot are padding: y is 0 there. slots[0] may be among the others.             \
      * With starts i32 [t] there are several sequences, and slots[0] means nothing: token t is the first one after the \
-     * state in slot starts[t], or after zeros if that is -1; it follows token t-1 if that is -2. */                   \
+     * state in slot starts[t], or after zeros if that is -1; it follows token t-1 if that is -2. No token writes to a \
+     * slot that another sequence starts from. */                   \
     /* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), f(x) = silu(x) or x; columns before the first token are those\
      * of the window, oldest first                                                                                     \
      * src x [c,t], w [n,c], window [c*(n-1),slots], which is written, slots, [bias [c]], [starts]; y [c,t] */         \

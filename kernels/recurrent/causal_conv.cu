@@ -1,8 +1,9 @@
 /* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), f = silu or none
- * geometry  one thread per channel, which takes the tokens one after the other; blocks of 128
+ * geometry  one thread per channel, which takes the tokens of a sequence one after the other; blocks of 128; grid =
+ *           (channels / 128, 1, 1), or (channels / 128, 1, tokens) with starts
  * traffic   x, y and w once, the window of n-1 columns read once, and written for each token with a slot
  * numerics  the taps in the order of j, by fma; the device's expf
- * A channel belongs to one thread, so the slot before the first token may also be that of a later one. */
+ * A channel of a sequence belongs to one thread, so the slot before its first token may also be that of a later one. */
 #include "kernels/device/act.cuh"
 #include "kernels/device/slots.cuh"
 
@@ -14,21 +15,22 @@ enum { THREADS = 128 };
 
 __global__ void __launch_bounds__(THREADS)
     causal_conv_kernel(RpTensorView x, RpTensorView w, RpTensorView window, RpTensorView slots, RpTensorView bias,
-                       RpTensorView y, int silu) {
+                       RpTensorView starts, RpTensorView y, int silu) {
     rp_begin();
     const int64_t  c = (int64_t)blockIdx.x * THREADS + threadIdx.x, channels = x.ne[0];
     const int32_t *slot = (const int32_t *)slots.data;
     const int      taps = (int)w.ne[0], tokens = (int)x.ne[1], last = rp_last_slot(slot, tokens);
+    const SlotRun  run = rp_slot_run(slot, (const int32_t *)starts.data, tokens, (int)blockIdx.z);
     float          of[RP_CONV_MAX_TAPS], in[RP_CONV_MAX_TAPS];
-    if (c >= channels) return;
-    const float first = bias.data != nullptr ? ((const float *)bias.data)[c] : 0.0f;
+    if (c >= channels || run.first == run.end) return;
+    const float *before = rp_slot_row(window, run.from);
+    const float  first  = bias.data != nullptr ? ((const float *)bias.data)[c] : 0.0f;
 #pragma unroll
     for (int j = 0; j < RP_CONV_MAX_TAPS; j++) {
         of[j] = j < taps ? ((const float *)rp_row(w, c))[j] : 0.0f;
-        in[j] =
-            j > 0 && j < taps && slot[0] >= 0 ? ((const float *)rp_row(window, slot[0]))[(j - 1) * channels + c] : 0.0f;
+        in[j] = j > 0 && j < taps && before != nullptr ? before[(j - 1) * channels + c] : 0.0f;
     }
-    for (int t = 0; t < tokens; t++) {
+    for (int t = run.first; t < run.end; t++) {
         float sum = first;
 #pragma unroll
         for (int j = 0; j < RP_CONV_MAX_TAPS; j++)
@@ -37,11 +39,11 @@ __global__ void __launch_bounds__(THREADS)
                 sum   = fmaf(of[j], in[j], sum);
             }
         ((float *)rp_row(y, t))[c] = t >= last ? 0.0f : silu != 0 ? Silu()(sum) : sum;
-        if (slot[1 + t] < 0 || slot[1 + t] >= window.ne[1]) continue;
-        float *to = (float *)rp_row(window, slot[1 + t]) + c;
+        float *to                  = rp_slot_row(window, slot[1 + t]);
+        if (to == nullptr) continue;
 #pragma unroll
         for (int j = 1; j < RP_CONV_MAX_TAPS; j++)
-            if (j < taps) to[(j - 1) * channels] = in[j];
+            if (j < taps) to[(j - 1) * channels + c] = in[j];
     }
 }
 
@@ -49,10 +51,9 @@ __global__ void __launch_bounds__(THREADS)
 
 extern "C" RpStatus rp_cuda_causal_conv(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(causal_conv, args));
-    if (rp_is_present(&args->causal_conv.starts))
-        return rp_fail(RP_E_UNSUPPORTED, "causal_conv: no kernel for several sequences");
-    const LaunchShape shape = {dim3(rp_blocks(args->dst.ne[0], THREADS)), dim3(THREADS), 0};
+    const LaunchShape shape = {dim3(rp_blocks(args->dst.ne[0], THREADS), 1, rp_slot_blocks(args->causal_conv.starts)),
+                               dim3(THREADS), 0};
     return RP_LAUNCH("causal_conv", ctx, shape, causal_conv_kernel, args->causal_conv.x, args->causal_conv.w,
-                     args->causal_conv.window, args->causal_conv.slots, args->causal_conv.bias, args->dst,
-                     (int)args->params->causal_conv.silu);
+                     args->causal_conv.window, args->causal_conv.slots, args->causal_conv.bias,
+                     args->causal_conv.starts, args->dst, (int)args->params->causal_conv.silu);
 }

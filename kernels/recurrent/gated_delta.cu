@@ -1,11 +1,11 @@
 /* The gated delta rule (ops/private.h), token after token:
  *     u[j] = b * (v[j] - g * sum_i k[i] S[i,j]);  S[i,j] = g * S[i,j] + k[i] * u[j];  y[j] = sum_i q[i] S[i,j]
  * geometry  one block of 4 warps for 32 columns j of a head: lane l has column l, warp w the rows w*ROWS to w*ROWS +
- *           ROWS - 1 of S, in registers; grid = (columns / 32, heads)
+ *           ROWS - 1 of S, in registers; grid = (columns / 32, heads, 1), or (columns / 32, heads, tokens) with starts
  * traffic   S read once, and written for each token with a slot: 4*d*d*h bytes each; q, k, v and y once for each block
  * numerics  f32; sums over the rows of a warp in order, then over the warps in order; one order for any number of
  *           tokens
- * A column belongs to one block, so the slot before the first token may also be that of a later one. */
+ * A column of a sequence belongs to one block, so the slot before its first token may also be that of a later one. */
 #include "kernels/device/act.cuh"
 #include "kernels/device/slots.cuh"
 
@@ -16,13 +16,13 @@ namespace {
 enum { WARPS = 4, THREADS = WARPS * RP_WARP };
 
 struct Delta {
-    RpTensorView q, k, v, alpha, beta, a, dt, state, slots, y;
+    RpTensorView q, k, v, alpha, beta, a, dt, state, slots, starts, y;
     float        eps;
     int          grouped;
 };
 
 static inline void rp_clear_padding(Delta &p) {
-    for (RpTensorView *v : {&p.q, &p.k, &p.v, &p.alpha, &p.beta, &p.a, &p.dt, &p.state, &p.slots, &p.y})
+    for (RpTensorView *v : {&p.q, &p.k, &p.v, &p.alpha, &p.beta, &p.a, &p.dt, &p.state, &p.slots, &p.starts, &p.y})
         rp_clear_padding(*v);
 }
 
@@ -76,13 +76,14 @@ template <int ROWS> __global__ void __launch_bounds__(THREADS) gated_delta_kerne
     const int      j = (int)blockIdx.x * RP_WARP + lane, tokens = (int)p.v.ne[2];
     const int64_t  head = blockIdx.y, at = head * d * d + j;
     const int32_t *slot = (const int32_t *)p.slots.data;
-    const int      last = rp_last_slot(slot, tokens);
-    const float   *from = rp_slot_row(p.state, slot[0]);
+    const SlotRun  run  = rp_slot_run(slot, (const int32_t *)p.starts.data, tokens, (int)blockIdx.z);
+    const int      last = min(rp_last_slot(slot, tokens), run.end);
+    const float   *from = rp_slot_row(p.state, run.from);
     float          S[ROWS];
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
         S[i] = from != nullptr && first + i < d && j < d ? from[at + (int64_t)(first + i) * d] : 0.0f;
-    for (int t = 0; t < last; t++) {
+    for (int t = run.first; t < last; t++) {
         prepare(p, head, t, s);
         const float g = s.g, b = s.b, v = j < d ? ((const float *)rp_row_at(p.v, head, t, 0))[j] : 0.0f;
         float       sum = 0.0f;
@@ -105,7 +106,7 @@ template <int ROWS> __global__ void __launch_bounds__(THREADS) gated_delta_kerne
         for (int i = 0; i < ROWS; i++)
             if (first + i < d) to[at + (int64_t)(first + i) * d] = S[i];
     }
-    for (int t = last; t < tokens; t++)
+    for (int t = max(last, run.first); t < run.end; t++)
         if (first == 0 && j < d) ((float *)rp_row_at(p.y, head, t, 0))[j] = 0.0f;
 }
 
@@ -113,16 +114,23 @@ template <int ROWS> __global__ void __launch_bounds__(THREADS) gated_delta_kerne
 
 extern "C" RpStatus rp_cuda_gated_delta(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(gated_delta, args));
-    if (rp_is_present(&args->gated_delta.starts))
-        return rp_fail(RP_E_UNSUPPORTED, "gated_delta: no kernel for several sequences");
     const int64_t     d     = args->dst.ne[0];
-    const LaunchShape shape = {dim3(rp_blocks(d, RP_WARP), (unsigned)args->dst.ne[1]), dim3(THREADS), 0};
-    const Delta       p     = {args->gated_delta.q,           args->gated_delta.k,
-                               args->gated_delta.v,           args->gated_delta.alpha,
-                               args->gated_delta.beta,        args->gated_delta.a,
-                               args->gated_delta.dt,          args->gated_delta.state,
-                               args->gated_delta.slots,       args->dst,
-                               args->params->gated_delta.eps, (int)args->params->gated_delta.grouped};
+    const LaunchShape shape = {
+        dim3(rp_blocks(d, RP_WARP), (unsigned)args->dst.ne[1], rp_slot_blocks(args->gated_delta.starts)), dim3(THREADS),
+        0};
+    const Delta p = {args->gated_delta.q,
+                     args->gated_delta.k,
+                     args->gated_delta.v,
+                     args->gated_delta.alpha,
+                     args->gated_delta.beta,
+                     args->gated_delta.a,
+                     args->gated_delta.dt,
+                     args->gated_delta.state,
+                     args->gated_delta.slots,
+                     args->gated_delta.starts,
+                     args->dst,
+                     args->params->gated_delta.eps,
+                     (int)args->params->gated_delta.grouped};
     if (d <= 32) return RP_LAUNCH("gated_delta", ctx, shape, gated_delta_kernel<8>, p);
     if (d <= 64) return RP_LAUNCH("gated_delta", ctx, shape, gated_delta_kernel<16>, p);
     if (d <= 128) return RP_LAUNCH("gated_delta", ctx, shape, gated_delta_kernel<32>, p);

@@ -1,12 +1,13 @@
 /* The selective scan of Mamba-2 (ops/private.h), token after token, with u[j] = e * x[j]:
  *     S[i,j] = g * S[i,j] + b[i] * u[j];  y[j] = (sum_i c[i] S[i,j] + d * x[j]) * z[j] / (1 + exp(-z[j]))
  * geometry  one block of 4, 8 or 16 warps for 32 channels j of a head: lane l has channel l, warp w the rows
- *           w*ROWS to w*ROWS + ROWS - 1 of S, in registers; grid = (channels / 32, heads)
+ *           w*ROWS to w*ROWS + ROWS - 1 of S, in registers; grid = (channels / 32, heads, 1), or (channels / 32, heads, tokens) with
+ *           starts
  * traffic   S read once, and written for each token with a slot: 4*n*p*h bytes each; x, z, b, c and y once for each
  *           block
  * numerics  f32; sums over the rows of a warp in order, then over the warps in order; one order for any number of
  *           tokens
- * A channel belongs to one block, so the slot before the first token may also be that of a later one. */
+ * A channel of a sequence belongs to one block, so the slot before its first token may also be that of a later one. */
 #include "kernels/device/act.cuh"
 #include "kernels/device/slots.cuh"
 
@@ -20,11 +21,11 @@ enum { MAX_WARPS = 16 };
 __host__ __device__ constexpr int warps_of(int n) { return n <= 64 ? 4 : n <= 128 ? 8 : MAX_WARPS; }
 
 struct Scan {
-    RpTensorView x, z, dt, b, c, a, d, bias, state, slots, y;
+    RpTensorView x, z, dt, b, c, a, d, bias, state, slots, starts, y;
 };
 
 static inline void rp_clear_padding(Scan &p) {
-    for (RpTensorView *v : {&p.x, &p.z, &p.dt, &p.b, &p.c, &p.a, &p.d, &p.bias, &p.state, &p.slots, &p.y})
+    for (RpTensorView *v : {&p.x, &p.z, &p.dt, &p.b, &p.c, &p.a, &p.d, &p.bias, &p.state, &p.slots, &p.starts, &p.y})
         rp_clear_padding(*v);
 }
 
@@ -67,13 +68,14 @@ template <int N> __global__ void __launch_bounds__(warps_of(N) * RP_WARP) ssm_sc
               channels  = (int)p.x.ne[0];
     const int64_t  head = blockIdx.y, at = head * n * channels + j;
     const int32_t *slot = (const int32_t *)p.slots.data;
-    const int      last = rp_last_slot(slot, tokens);
-    const float   *from = rp_slot_row(p.state, slot[0]);
+    const SlotRun  run  = rp_slot_run(slot, (const int32_t *)p.starts.data, tokens, (int)blockIdx.z);
+    const int      last = min(rp_last_slot(slot, tokens), run.end);
+    const float   *from = rp_slot_row(p.state, run.from);
     float          S[ROWS];
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
         S[i] = from != nullptr && first + i < n && j < channels ? from[at + (int64_t)(first + i) * channels] : 0.0f;
-    for (int t = 0; t < last; t++) {
+    for (int t = run.first; t < last; t++) {
         prepare(p, head, t, s);
         const float u   = j < channels ? s.e * ((const float *)rp_row_at(p.x, head, t, 0))[j] : 0.0f;
         float       sum = 0.0f;
@@ -92,7 +94,7 @@ template <int N> __global__ void __launch_bounds__(warps_of(N) * RP_WARP) ssm_sc
         for (int i = 0; i < ROWS; i++)
             if (first + i < n) to[at + (int64_t)(first + i) * channels] = S[i];
     }
-    for (int t = last; t < tokens; t++)
+    for (int t = max(last, run.first); t < run.end; t++)
         if (warp == 0 && j < channels) ((float *)rp_row_at(p.y, head, t, 0))[j] = 0.0f;
 }
 
@@ -100,14 +102,13 @@ template <int N> __global__ void __launch_bounds__(warps_of(N) * RP_WARP) ssm_sc
 
 extern "C" RpStatus rp_cuda_ssm_scan(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(ssm_scan, args));
-    if (rp_is_present(&args->ssm_scan.starts))
-        return rp_fail(RP_E_UNSUPPORTED, "ssm_scan: no kernel for several sequences");
     const int64_t     n     = args->ssm_scan.b.ne[0];
-    const LaunchShape shape = {dim3(rp_blocks(args->dst.ne[0], RP_WARP), (unsigned)args->dst.ne[1]),
-                               dim3((unsigned)warps_of((int)n) * RP_WARP), 0};
-    const Scan        p     = {args->ssm_scan.x,     args->ssm_scan.z,     args->ssm_scan.dt, args->ssm_scan.b,
-                               args->ssm_scan.c,     args->ssm_scan.a,     args->ssm_scan.d,  args->ssm_scan.bias,
-                               args->ssm_scan.state, args->ssm_scan.slots, args->dst};
+    const LaunchShape shape = {
+        dim3(rp_blocks(args->dst.ne[0], RP_WARP), (unsigned)args->dst.ne[1], rp_slot_blocks(args->ssm_scan.starts)),
+        dim3((unsigned)warps_of((int)n) * RP_WARP), 0};
+    const Scan p = {args->ssm_scan.x,     args->ssm_scan.z,     args->ssm_scan.dt,     args->ssm_scan.b,
+                    args->ssm_scan.c,     args->ssm_scan.a,     args->ssm_scan.d,      args->ssm_scan.bias,
+                    args->ssm_scan.state, args->ssm_scan.slots, args->ssm_scan.starts, args->dst};
     if (n <= 32) return RP_LAUNCH("ssm_scan", ctx, shape, ssm_scan_kernel<32>, p);
     if (n <= 64) return RP_LAUNCH("ssm_scan", ctx, shape, ssm_scan_kernel<64>, p);
     if (n <= 128) return RP_LAUNCH("ssm_scan", ctx, shape, ssm_scan_kernel<128>, p);

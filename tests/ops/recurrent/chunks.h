@@ -1,4 +1,5 @@
-/* chunks.h - a recurrent op over tokens in chunks against all at once, bit for bit. */
+/* chunks.h - a recurrent op over tokens in chunks against all at once, and tokens of several sequences against each
+ * sequence alone, bit for bit. */
 #ifndef TESTS_OPS_RECURRENT_CHUNKS_H
 #define TESTS_OPS_RECURRENT_CHUNKS_H
 
@@ -44,6 +45,50 @@ static inline void expect_chunks_alike(const ChunkedOp *op, bool one_slot) {
         cr_expect_arr_eq(state, last, state_bytes, "state after chunks %d", c);
     }
     free(first), free(last);
+}
+
+/* One run, on the device in the suites of the device. */
+static inline void run_here(RpOpKernel *kernel, const RpOpArgs *args) {
+#ifdef RP_TEST_CUDA
+    const size_t bytes  = rp_view_extent_bytes(&args->dst);
+    void        *before = memcpy(malloc(bytes), args->dst.data, bytes);
+    OK(cuda_run(kernel, args, before));
+    free(before);
+#else
+    OK(run_workers(kernel, args, 2));
+#endif
+}
+
+/* Three sequences in one call, and a token of padding: two in place, and one from zeros. `starts`: the source with where each token starts. */
+static inline void expect_sequences_apart(const ChunkedOp *op, int starts) {
+    static const int32_t first[] = {0, 1, 4, 6}, from[] = {1, -1, 0}, to[] = {1, 2, 0};
+    const size_t of_token = op->n_y / CHUNKED_TOKENS * sizeof(float), bytes = SLOTS * op->of_slot * sizeof(float);
+    float *const state  = (float *)(uintptr_t)op->state; /* the op writes to it */
+    float       *before = memcpy(malloc(bytes), state, bytes), *together = malloc(bytes), *y = malloc(op->n_y * 4);
+    int32_t      slots[CHUNKED_TOKENS + 1] = {-1}, start[CHUNKED_TOKENS];
+    for (int s = 0; s < 3; s++)
+        for (int32_t t = first[s]; t < first[s + 1]; t++)
+            start[t] = t == first[s] ? from[s] : -2, slots[1 + t] = t + 1 == first[s + 1] ? to[s] : -1;
+    start[6] = -1, slots[7] = -1;
+    RpOpArgs args    = op->args_of(op->operands, 0, CHUNKED_TOKENS, slots);
+    args.src[starts] = tensor(RP_I32, start, CHUNKED_TOKENS, 1, 1, 1);
+    run_here(op->kernel, &args);
+    memcpy(y, op->y, op->n_y * sizeof(float)), memcpy(together, state, bytes);
+    for (int s = 0; s < 3; s++) {
+        const int32_t n                          = first[s + 1] - first[s];
+        int32_t       of_one[CHUNKED_TOKENS + 1] = {start[first[s]]};
+        for (int32_t t = 1; t <= n; t++) of_one[t] = t == n ? to[s] : -1;
+        memcpy(state, before, bytes);
+        const RpOpArgs one = op->args_of(op->operands, first[s], n, of_one);
+        run_here(op->kernel, &one);
+        cr_expect_arr_eq((char *)y + (size_t)first[s] * of_token, (char *)op->y + (size_t)first[s] * of_token,
+                         (size_t)n * of_token, "results of sequence %d", s);
+        cr_expect_arr_eq(together + (size_t)to[s] * op->of_slot, state + (size_t)to[s] * op->of_slot,
+                         op->of_slot * sizeof(float), "state after sequence %d", s);
+    }
+    for (size_t i = 0; i < of_token / 4; i++)
+        cr_assert_eq(y[6 * of_token / 4 + i], 0.0f, "element %zu of the padding", i);
+    free(before), free(together), free(y);
 }
 
 #endif

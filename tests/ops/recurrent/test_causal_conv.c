@@ -85,6 +85,13 @@ Test(causal_conv, tokens_in_chunks_give_the_bits_of_all_at_once) {
     conv_free(&c);
 }
 
+Test(causal_conv, sequences_have_the_bits_that_they_have_alone) {
+    Conv            c  = conv_of(37, 4, CHUNKED_TOKENS, true, true);
+    const ChunkedOp op = {rp_cpu_causal_conv, args_of, &c, c.y, c.window, 37 * CHUNKED_TOKENS, 37 * 3};
+    expect_sequences_apart(&op, RP_SOURCE(causal_conv, starts));
+    conv_free(&c);
+}
+
 Test(causal_conv, padding_leaves_the_window_alone) {
     Conv           c        = conv_of(20, 4, 5, false, true);
     int32_t        slots[6] = {0, -1, -1, 2, -1, -1};

@@ -131,6 +131,16 @@ Test(gated_delta, tokens_in_chunks_give_the_bits_of_all_at_once) {
     check_chunks(48, false);
 }
 
+Test(gated_delta, sequences_have_the_bits_that_they_have_alone) {
+    for (int64_t d = 32; d <= 48; d += 16) {
+        Rule            r  = rule_of(d, 1, 2, CHUNKED_TOKENS, false);
+        const ChunkedOp op = {rp_cpu_gated_delta, args_of, &r, r.y, r.state, (size_t)(d * 2 * CHUNKED_TOKENS),
+                              (size_t)(d * d * 2)};
+        expect_sequences_apart(&op, RP_SOURCE(gated_delta, starts));
+        rule_free(&r);
+    }
+}
+
 /* The state after each of several tokens, from one call: those of separate calls. */
 Test(gated_delta, each_token_may_have_a_slot) {
     Rule         a = rule_of(32, 2, 2, 3, false), b = rule_of(32, 2, 2, 3, false);

@@ -124,6 +124,16 @@ Test(ssm_scan, tokens_in_chunks_give_the_bits_of_all_at_once) {
     check_chunks(48, 5, false);
 }
 
+Test(ssm_scan, sequences_have_the_bits_that_they_have_alone) {
+    for (int64_t p = 32; p <= 48; p += 16) {
+        Scan            s  = scan_of(p, 2, 16, 1, CHUNKED_TOKENS);
+        const ChunkedOp op = {rp_cpu_ssm_scan,     args_of, &s, s.y, s.state, (size_t)(p * 2 * CHUNKED_TOKENS),
+                              (size_t)(16 * p * 2)};
+        expect_sequences_apart(&op, RP_SOURCE(ssm_scan, starts));
+        scan_free(&s);
+    }
+}
+
 /* The state after each of several tokens, from one call: those of separate calls. */
 Test(ssm_scan, each_token_may_have_a_slot) {
     Scan         a = scan_of(32, 2, 8, 2, 3), b = scan_of(32, 2, 8, 2, 3);
