@@ -1,7 +1,7 @@
 /* Computes the query of latent attention for one token, and stores its latent vector and its key:
  *     y = k_b[:,:,h] q[0..d,h] of each head, then rope(q[d..d+r,h]) of each head
- *     latent[:,pos] = rms_norm(kv[0..n]);  key[:,pos] = rope(kv[n..n+r])
- * A position outside of the caches stores nothing.
+ *     latent[:,row] = rms_norm(kv[0..n]);  key[:,row] = rope(kv[n..n+r])
+ * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored.
  * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, heads + 1). The first block of
  *           a head also rotates its query, and the first one behind the heads makes latent vector and key
  * traffic   k_b once; the query of a head once per block, from L2
@@ -15,7 +15,7 @@ namespace {
 struct LatentArgs {
     RpTensorView   k_b, q, latent, key;
     const float   *kv, *norm, *factors;
-    const int32_t *pos;
+    const int32_t *pos, *row; /* row: of the caches; pos where there are no rows apart from it */
     float         *y;
     RopeShape      rope;
     float          eps;
@@ -45,9 +45,9 @@ __device__ RP_NOINLINE void store_latent(const LatentArgs &p) {
     RP_SHARED(float, scratch, [RP_WARP]);
     const int     n     = (int)p.k_b.ne[1];
     const float   scale = rp_rms_scale<false>(p.kv, n, p.eps, scratch);
-    const int32_t pos   = p.pos[0];
-    if (pos < 0 || pos >= p.latent.ne[1]) return;
-    char *const row = rp_row(p.latent, pos), *const key = rp_row(p.key, pos);
+    const int32_t to    = p.row[0];
+    if (to < 0 || to >= p.latent.ne[1]) return;
+    char *const row = rp_row(p.latent, to), *const key = rp_row(p.key, to);
     for (int i = (int)threadIdx.x; i < n; i += RP_GEMV_THREADS)
         rp_put_float(RP_F16, row, i, p.kv[i] * scale * (p.norm != nullptr ? p.norm[i] : 1.0f));
     rotate(p, p.kv + n, [&](int i, float v) { rp_put_float(RP_F16, key, i, v); });
@@ -76,13 +76,12 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, Form::min_blocks(1))
 
 extern "C" RpStatus rp_cuda_latent(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(latent, args));
-    if (rp_is_present(&args->latent.rows))
-        return rp_fail(RP_E_UNSUPPORTED, "latent: no kernel for rows apart from positions");
     const RpLatentParams *o = &args->params->latent;
     LatentArgs            p = {};
     p.k_b = args->latent.k_b, p.q = args->latent.q, p.latent = args->latent.latent, p.key = args->latent.key;
     p.kv = (const float *)args->latent.kv.data, p.norm = (const float *)args->latent.norm.data;
     p.factors = (const float *)args->latent.factors.data, p.pos = (const int32_t *)args->latent.pos.data;
+    p.row  = rp_is_present(&args->latent.rows) ? (const int32_t *)args->latent.rows.data : p.pos;
     p.y    = (float *)args->dst.data;
     p.rope = rp_rope_shape(o->rope), p.eps = o->eps, p.round = o->round != 0;
     const int64_t heads = p.k_b.ne[2];

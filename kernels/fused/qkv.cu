@@ -1,6 +1,6 @@
 /* Query, key and value projections of one token, c = column(x):
- *     y = rope(norm(wq c + bias))    k_cache[:,pos] = rope(norm(wk c + bias))    v_cache[:,pos] = wv c + bias
- * A position outside of the caches stores nothing. With `gates` every second head of wq is a gate: its sums follow
+ *     y = rope(norm(wq c + bias))    k_cache[:,row] = rope(norm(wk c + bias))    v_cache[:,row] = wv c + bias
+ * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored. With `gates` every second head of wq is a gate: its sums follow
  * the queries in y as they are.
  * geometry  GEMV, row tiles of 8/split row pairs (gemv.cuh). With q8_act columns a multiprocessor has one block of 16
  *           warps, so that it computes the column once; else blocks have 8 warps. The grid has the blocks of all
@@ -43,7 +43,7 @@ struct QkvProj {
 struct QkvArgs {
     QkvProj        proj[PROJS];
     ColumnSource   column;
-    const int32_t *pos;
+    const int32_t *pos, *row; /* row: of the caches; pos where there are no rows apart from it */
     const float   *factors;
     RopeShape      rope;
     RpHeadNorm     norm;
@@ -80,12 +80,12 @@ __device__ QkvBlock block_of(const QkvArgs &p) {
 /* Gates are the odd heads of wq. */
 __device__ bool is_gate(const QkvArgs &p, int which, int64_t h) { return p.gates && which == Q && h % 2 != 0; }
 
-/* The row that head h of this token is stored to; NULL for a position outside of the cache. */
+/* The row that head h of this token is stored to; NULL for a row outside of the cache. */
 __device__ char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int64_t h) {
     if (which == Q && p.gates) h = h / 2 + (h % 2 != 0 ? proj.out.ne[1] / 2 : 0);
     if (which == Q) return rp_row_at(proj.out, h, 0, 0);
-    const int32_t pos = p.pos[0];
-    return pos >= 0 && pos < proj.out.ne[1] ? rp_row_at(proj.out, pos, 0, 0) : nullptr;
+    const int32_t row = p.row[0];
+    return row >= 0 && row < proj.out.ne[1] ? rp_row_at(proj.out, row, 0, 0) : nullptr;
 }
 
 /* The rows of results m and m + 1 of a projection, m even. Where rotated pairs are not neighbours, their halves are
@@ -321,8 +321,6 @@ extern "C" size_t rp_cuda_qkv_scratch(const RpOpArgs *args, const RpKernelCtx *)
 
 extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(qkv, args));
-    if (rp_is_present(&args->qkv.rows))
-        return rp_fail(RP_E_UNSUPPORTED, "qkv: no kernel for rows apart from positions");
     RP_TRY(check_room(args, ctx));
     const RpQkvParams *o        = &args->params->qkv;
     QkvArgs            p        = {};
@@ -343,6 +341,7 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     }
     p.column  = rp_column_source(args->qkv.x, args->qkv.norm, o->column);
     p.pos     = (const int32_t *)args->qkv.pos.data;
+    p.row     = rp_is_present(&args->qkv.rows) ? (const int32_t *)args->qkv.rows.data : p.pos;
     p.factors = (const float *)args->qkv.factors.data;
     if (o->rope.n_dims > 0) p.rope = rp_rope_shape(o->rope);
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim, p.gates = o->gates != 0;

@@ -40,8 +40,9 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     RpTensorView latent = new_floats(n, 1), key = new_floats(r, 1);
     run_op(run, rp_cpu_rms_norm, latent, (RpOpParams){.rms_norm = {.eps = p.eps}}, floats(kv, n, 1), as->latent.norm);
     unfused_rope(run, as, kv + n, key.data);
-    unfused_store(run, as->latent.latent, latent, as->latent.pos);
-    unfused_store(run, as->latent.key, key, as->latent.pos);
+    const RpTensorView row = rp_is_present(&as->latent.rows) ? as->latent.rows : as->latent.pos;
+    unfused_store(run, as->latent.latent, latent, row);
+    unfused_store(run, as->latent.key, key, row);
     free(latent.data), free(key.data);
 }
 
@@ -49,9 +50,9 @@ typedef struct Case {
     RpDtype    type;
     int64_t    n; /* elements of a head that k_b multiplies: d of the op */
     int64_t    rows, heads;
-    int32_t    r, pos;
+    int32_t    r, pos, row; /* row: of the caches, where it is apart from pos */
     RpRopeMode mode;
-    bool       weight, factors, quantize, quantized;
+    bool       weight, factors, quantize, quantized, apart;
 } Case;
 
 static void check(Case c) {
@@ -76,6 +77,7 @@ static void check(Case c) {
         .params = &p
     };
     if (c.weight) args.latent.norm = floats(norm, c.rows, 1);
+    if (c.apart) args.latent.rows = tensor(RP_I32, &c.row, 1, 1, 1, 1);
     if (c.factors) args.latent.factors = floats(factors, c.r / 2, 1);
     check_fused(rp_cpu_latent, &args, unfused);
     free(q), free(kv), free(norm), free(factors), free(y), free(k_b), free(latent), free(key);
@@ -96,6 +98,19 @@ Test(latent, quantises_each_head) {
 Test(latent, stores_nothing_at_no_position) {
     check((Case){.type = RP_F16, .n = 32, .rows = 16, .heads = 2, .r = 4, .pos = -1});
     check((Case){.type = RP_Q8_0, .n = 32, .rows = 16, .heads = 2, .r = 4, .pos = -1, .quantize = true});
+}
+
+/* A cache of blocks: the row is apart from the position, which may be larger than the cache. */
+Test(latent, stores_in_the_row_that_is_given) {
+    for (int32_t row = -1; row < CONTEXT; row++)
+        check((Case){.type  = RP_F16,
+                     .n     = 32,
+                     .rows  = 16,
+                     .heads = 2,
+                     .r     = 4,
+                     .pos   = row == 2 ? 70 : 1,
+                     .row   = row,
+                     .apart = true});
 }
 
 /* On the device: several row tiles, rows that warps share, the sizes of real models. */

@@ -48,7 +48,8 @@ static void unfused(Runner *run, const RpOpArgs *as) {
         if (i < 2 && !gates) norm_and_rotate(run, as, y, as->src[11 + i]);
         if (i == 0) continue;
         const RpOpArgs store = {
-            .dst = as->src[4 + i], .src = {y, as->src[4 + i], as->qkv.pos}
+            .dst = as->src[4 + i],
+            .src = {y, as->src[4 + i], rp_is_present(&as->qkv.rows) ? as->qkv.rows : as->qkv.pos}
         };
         run(rp_cpu_copy, &store);
         free(y.data);
@@ -62,8 +63,8 @@ typedef struct Case {
     bool       norm, quantize, quantized, bias, factors, weights; /* weights: of the head norms */
     RpHeadNorm head_norm;
     RpRopeMode mode;
-    int32_t    n_dims, pos; /* n_dims 0: all */
-    bool       yarn, gates;
+    int32_t    n_dims, pos, row; /* n_dims 0: all; row: of the caches, where it is apart from pos */
+    bool       yarn, gates, apart;
 } Case;
 
 /* A cache of CONTEXT positions with random contents: positions other than `pos` must keep them. */
@@ -114,6 +115,7 @@ static void check(Case c) {
     args.qkv.x       = c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1);
     args.qkv.pos     = VIEW(RP_I32, &pos, 1, 1, 1, 1);
     args.qkv.k_cache = cache_of(&c, 130), args.qkv.v_cache = cache_of(&c, 131);
+    if (c.apart) args.qkv.rows = VIEW(RP_I32, &c.row, 1, 1, 1, 1);
     if (c.norm) args.qkv.norm = floats(norm, c.n, 1);
     if (c.weights) args.qkv.q_norm = floats(weights, whole ? rows[0] : c.d, 1);
     if (c.weights) args.qkv.k_norm = floats(weights + rows[0], whole ? rows[1] : c.d, 1);
@@ -198,6 +200,25 @@ Test(qkv, stores_nothing_at_a_negative_position) {
     check((Case){
         .type = RP_Q4_K, .n = 256, .d = 32, .heads = 4, .heads_kv = 2, .norm = true, .quantize = true, .pos = -1});
     check((Case){.type = RP_F32, .n = 64, .d = 32, .heads = 1, .heads_kv = 1, .pos = -1, .cache = RP_Q8_0});
+}
+
+/* A cache of blocks: the row is apart from the position, which may be larger than the cache. */
+Test(qkv, stores_in_the_row_that_is_given) {
+    Case c = {.type     = RP_Q8_0,
+              .n        = 64,
+              .d        = 32,
+              .heads    = 2,
+              .heads_kv = 2,
+              .norm     = true,
+              .quantize = true,
+              .pos      = 40,
+              .row      = 3,
+              .apart    = true};
+    check(c);
+    c.cache = RP_Q8_0;
+    check(c);
+    c.row = -1;
+    check(c);
 }
 
 Test(qkv, supports_every_rotation) {
