@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "base/tuning.h"
 #include "kernels/device/arrive.cuh"
-#include "kernels/device/attention/attention_block.cuh"
+#include "kernels/device/attention/attention_table.cuh"
 #include "kernels/device/quantize.cuh"
 
 namespace {
@@ -33,10 +33,11 @@ struct LatentAttention {
 struct RotatedKeys {
     unsigned w[S::N_TILES][ROPE / 32][4];
 
-    __device__ void load(const KvRows &x, int first) {
+    template <class Rows> __device__ void load(const Rows &x, int first) {
+        const int shift = x.shift(first + warp_index() * S::N_TILES * 8);
 #pragma unroll
         for (int n = 0; n < S::N_TILES; n++) {
-            const char *row = x.row(x.near(first + (warp_index() * S::N_TILES + n) * 8 + lane_group()));
+            const char *row = x.row(x.near(first + (warp_index() * S::N_TILES + n) * 8 + lane_group()) + shift);
 #pragma unroll
             for (int c = 0; c < ROPE / 32; c++) {
                 w[n][c][0] = w[n][c][1] = w[n][c][2] = w[n][c][3] = 0;
@@ -75,8 +76,9 @@ struct LatentShared {
 };
 
 /* The tiles of one split. */
+template <class Rows>
 __device__ void compute_split(const LatentAttention &p, const Range &range, const BlockRange &seen, bool many_tokens,
-                              int split, const KvRows &latent, const KvRows &key, const LatentShared &shared,
+                              int split, const Rows &latent, const Rows &key, const LatentShared &shared,
                               State *state) {
     for (int tile = range.first_tile + range.rank(split, p.a.splits); tile < range.end_tile; tile += p.a.splits) {
         const int          first    = tile * S::TILE;
@@ -118,10 +120,11 @@ __device__ KvRows rows_of(const RpTensorView &v, const BlockRange &seen, bool al
     return {(const char *)v.data, (unsigned)v.nb[1], seen.from, seen.end, (int)v.ne[0], aligned};
 }
 
-/* Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE], rotated queries [ROWS * ROPE]; weights
+/* What a block does for the rows from row0 on. source(view, positions, whether it is aligned): latents or keys.
+ * Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE], rotated queries [ROWS * ROPE]; weights
  * [ROWS * TILE] and sums over splits [ROWS * SIZE], or in place of both the scales of the splits. */
-__global__ void __launch_bounds__(ATTN_THREADS, 2) latent_attention_kernel(LatentAttention p) {
-    rp_begin();
+template <class Source>
+__device__ __forceinline__ void latent_rows(const LatentAttention &p, int row0, const Source &source) {
     typedef float PerWarp[ROWS];
     RP_SHARED(PerWarp, maxima, [ATTN_WARPS]);
     RP_SHARED(float, factors, [3 * ROWS]); /* of latents, of rotated keys, ones */
@@ -133,8 +136,6 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) latent_attention_kernel(Laten
         {memory, weights, maxima, factors + 2 * ROWS, visible, nullptr, nullptr},
         q_rope, factors, factors + ROWS
     };
-    /* Blocks start in this order: the last rows of a prompt see the most positions. */
-    const int        row0     = (int)(gridDim.z - 1 - blockIdx.z) * ROWS;
     const int        last     = row0 + ROWS < a.rows ? row0 + ROWS - 1 : a.rows - 1;
     const BlockRange seen     = block_range<ROWS>(a, row0, visible);
     const Range      range    = range_of(seen.from, seen.end, S::TILE, a.splits);
@@ -142,9 +143,9 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) latent_attention_kernel(Laten
     const int        first = a.split_kv ? (int)blockIdx.y : 0, end = a.split_kv ? first + 1 : a.splits;
     /* Splits without tiles end here. For tokens without positions one block remains, to write their zeros. */
     if (a.split_kv && range.rank(first, a.splits) >= (range.active > 0 ? range.active : 1)) return;
-    const KvRows latent = rows_of(a.k, seen, a.aligned), key = rows_of(p.key, seen, p.key_aligned);
-    Attention    rotated = a;
-    rotated.q            = p.q_rope;
+    const auto latent = source(a.k, seen, a.aligned), key = source(p.key, seen, p.key_aligned);
+    Attention  rotated = a;
+    rotated.q          = p.q_rope;
     stage_queries<RP_F16, SIZE, ROWS>(a, latent, 0, row0, memory, factors);
     stage_queries<RP_F16, ROPE, ROWS>(rotated, key, 0, row0, q_rope, factors + ROWS);
     if (threadIdx.x < ROWS) factors[2 * ROWS + threadIdx.x] = 1.0f;
@@ -189,6 +190,30 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) latent_attention_kernel(Laten
     store_rows(a, row0, out);
 }
 
+__global__ void __launch_bounds__(ATTN_THREADS, 2) latent_attention_kernel(LatentAttention p) {
+    rp_begin();
+    /* Blocks start in this order: the last rows of a prompt see the most positions. */
+    latent_rows(p, (int)(gridDim.z - 1 - blockIdx.z) * ROWS,
+                [](const RpTensorView &v, const BlockRange &seen, bool aligned) { return rows_of(v, seen, aligned); });
+}
+
+/* Over a cache of blocks. The blocks of rows are those of one token: there are many heads. */
+__global__ void __launch_bounds__(ATTN_THREADS, 2)
+    latent_blocks_kernel(const __grid_constant__ LatentAttention in, const __grid_constant__ BlockTable t) {
+    rp_begin();
+    for_each_run(t, in.a.per_kv, ROWS, [&](int first, int, int row0, const int32_t *blocks) {
+        LatentAttention p = in;
+        p.a.q.data        = (char *)p.a.q.data + (size_t)first * p.a.q.nb[1];
+        p.q_rope.data     = (char *)p.q_rope.data + (size_t)first * p.q_rope.nb[1];
+        p.a.pos.data      = (int32_t *)p.a.pos.data + first;
+        p.a.y.data        = (char *)p.a.y.data + (size_t)first * p.a.y.nb[1];
+        p.a.rows          = p.a.per_kv;
+        latent_rows(p, row0, [&](const RpTensorView &v, const BlockRange &seen, bool aligned) {
+            return BlockCache{t, blocks, aligned}(v, 0, seen);
+        });
+    });
+}
+
 /* ---- geometry, from shapes and the number of multiprocessors only ---- */
 
 /* As op attention, with latents for keys and values. */
@@ -207,11 +232,12 @@ RpOpArgs as_attention(const RpOpArgs *args, RpOpParams *params) {
 /* Only split_kv, which does not change the bits, looks at the number of tokens. */
 AttentionSplits geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpTensorView &q     = args->latent_attention.q;
-    const int64_t       n_ctx = args->latent_attention.latent.ne[1];
-    RpOpParams          params;
-    const RpOpArgs      as = as_attention(args, &params);
-    AttentionSplits     s  = {};
-    s.row_blocks           = rp_blocks(q.ne[1] * q.ne[2], ROWS);
+    const int32_t       block = args->params->latent_attention.block;
+    const int64_t n_ctx = block != 0 ? args->latent_attention.table.ne[0] * block : args->latent_attention.latent.ne[1];
+    RpOpParams    params;
+    const RpOpArgs  as = as_attention(args, &params);
+    AttentionSplits s  = {};
+    s.row_blocks       = block != 0 ? q.ne[1] * rp_blocks(q.ne[2], ROWS) : rp_blocks(q.ne[1] * q.ne[2], ROWS);
     s.splits = splits_of(rp_tuning_of(ctx).n_sm, rp_blocks(q.ne[2], ROWS), rp_blocks(n_ctx, S::TILE), ROWS * SIZE * 4);
     choose_split_kv(&s, &as, ctx, ROWS, SIZE);
     return s;
@@ -228,8 +254,6 @@ extern "C" size_t rp_cuda_latent_attention_scratch(const RpOpArgs *args, const R
 
 extern "C" RpStatus rp_cuda_latent_attention(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(latent_attention, args));
-    if (args->params->latent_attention.block != 0)
-        return rp_fail(RP_E_UNSUPPORTED, "latent_attention: no kernel for a cache of blocks");
     const AttentionSplits s = geometry(args, ctx);
     RpOpParams            params;
     const RpOpArgs        as = as_attention(args, &params);
@@ -243,5 +267,10 @@ extern "C" RpStatus rp_cuda_latent_attention(const RpOpArgs *args, RpKernelCtx *
     const int         scales = s.split_kv ? (int)s.splits * GROUP * 4 : 0;
     const LaunchShape shape = {dim3(1, s.split_kv ? (unsigned)s.splits : 1, (unsigned)s.row_blocks), dim3(ATTN_THREADS),
                                (unsigned)(QUERIES + (SUMS > scales ? SUMS : scales)) * 4};
-    return RP_LAUNCH("latent_attention", ctx, shape, latent_attention_kernel, p);
+    const int32_t     block = args->params->latent_attention.block;
+    if (block == 0) return RP_LAUNCH("latent_attention", ctx, shape, latent_attention_kernel, p);
+    const RpTensorView &table = args->latent_attention.table;
+    p.a.n_ctx                 = (int)(table.ne[0] * block);
+    return RP_LAUNCH("latent_attention", ctx, shape, latent_blocks_kernel, p,
+                     table_of(table, args->latent_attention.seq, block, p.a.k.ne[1]));
 }

@@ -1,10 +1,24 @@
 /* Ops on tokens of several sequences, whose keys and values lie in blocks of one cache. The reference is each sequence
- * alone in a cache of its own, whose results have tests of their own (tests/ops): the bits must be the same (I8). */
+ * alone in a cache of its own, whose results have tests of their own (tests/ops): the bits must be the same (I8).
+ * cudasim_kv_blocks is the same with the kernels of the device. */
 #include "tests/support/blocks.h"
 #include "tests/support/case.h"
 #include "tests/support/shape_rule.h"
 
 enum { BLOCK = 32, WIDTH = 24, N_CTX = BLOCK * WIDTH, N_SEQ = 3, N_ROWS = BLOCK * WIDTH * N_SEQ, MAX_TOKENS = 64 };
+
+/* The op with several workers, or on the device, in another thread order and with other constants for each `way`. */
+static void run(RpOpKernel *kernel, const RpOpArgs *args, int way) {
+#ifdef RP_TEST_CUDA
+    void *before = calloc(1, rp_view_extent_bytes(&args->dst));
+    cuda_order   = way % 3;
+    sim_sched(way % 3, 1);
+    OK(cuda_run(kernel, args, before));
+    free(before);
+#else
+    OK(run_workers(kernel, args, way));
+#endif
+}
 
 /* Tokens of a step: their sequences and positions. */
 typedef struct Tokens {
@@ -70,7 +84,7 @@ static void check_attention(RpDtype type, int64_t dim, int64_t heads, int64_t kv
                             Tokens *t) {
     const size_t row = rp_row_bytes(type, dim * kv), of_token = (size_t)(dim * heads);
     float       *q = random_floats(of_token * (size_t)t->n, 3), *y = malloc(of_token * (size_t)t->n * 4),
-          *alone = malloc(of_token * 4), *of_heads = random_floats((size_t)heads, 8);
+          *alone = malloc(of_token * (size_t)t->n * 4), *of_heads = random_floats((size_t)heads, 8);
     char      *k = random_rows(type, dim * kv, 4), *v = random_rows(type, dim * kv, 5);
     char      *k_cache = scattered(t, k, row), *v_cache = scattered(t, v, row);
     RpOpParams p = {
@@ -85,25 +99,26 @@ static void check_attention(RpDtype type, int64_t dim, int64_t heads, int64_t kv
     args.attention.table = tensor(RP_I32, t->table, WIDTH, N_SEQ, 1, 1);
     args.attention.seq   = tensor(RP_I32, t->seq, t->n, 1, 1, 1);
     if (sinks) args.attention.sinks = tensor(RP_F32, of_heads, heads, 1, 1, 1);
-    for (int workers = 1; workers <= 3; workers++) {
+    for (int i = 0; i < t->n; i++) {
+        const RpOpParams one_p = {
+            .attention = {.scale = 0.4f, .window = window}
+        };
+        const size_t at  = (size_t)t->seq[i] * N_CTX * row;
+        RpOpArgs     one = {
+                .dst    = tensor(RP_F32, alone + of_token * (size_t)i, dim, heads, 1, 1),
+                .src    = {by_token(q + of_token * (size_t)i, dim, 1, heads), heads_of(type, k + at, dim, kv, N_CTX),
+                           heads_of(type, v + at, dim, kv, N_CTX), tensor(RP_I32, t->pos + i, 1, 1, 1, 1)},
+                .params = &one_p
+        };
+        one.attention.sinks = args.attention.sinks;
+        run(rp_cpu_attention, &one, 2);
+    }
+    for (int way = 1; way <= 3; way++) {
         memset(y, -1, of_token * (size_t)t->n * 4);
-        OK(run_workers(rp_cpu_attention, &args, workers));
-        for (int i = 0; i < t->n; i++) {
-            const RpOpParams one_p = {
-                .attention = {.scale = 0.4f, .window = window}
-            };
-            const size_t at  = (size_t)t->seq[i] * N_CTX * row;
-            RpOpArgs     one = {
-                    .dst = tensor(RP_F32, alone, dim, heads, 1, 1),
-                    .src = {by_token(q + of_token * (size_t)i, dim, 1, heads), heads_of(type, k + at, dim, kv, N_CTX),
-                            heads_of(type, v + at, dim, kv, N_CTX), tensor(RP_I32, t->pos + i, 1, 1, 1, 1)},
-                    .params = &one_p
-            };
-            one.attention.sinks = args.attention.sinks;
-            OK(run_workers(rp_cpu_attention, &one, 2));
-            cr_assert_arr_eq(y + of_token * (size_t)i, alone, of_token * 4, "token %d of %d, %d workers", i, t->n,
-                             workers);
-        }
+        run(rp_cpu_attention, &args, way);
+        for (int i = 0; i < t->n; i++)
+            cr_assert_arr_eq(y + of_token * (size_t)i, alone + of_token * (size_t)i, of_token * 4,
+                             "token %d of %d, way %d", i, t->n, way);
     }
     free(q), free(y), free(alone), free(k), free(v), free(k_cache), free(v_cache), free(of_heads);
 }
@@ -127,6 +142,19 @@ Test(kv_blocks, attention_reads_the_blocks_of_each_sequence) {
         check_attention(RP_Q8_0, 32, 4, 4, 0, true, &t);
         check_attention(RP_F16, 40, 3, 1, 50, false, &t);
     }
+    Tokens few = mixed(0), many = mixed(1);
+    check_attention(RP_F16, 128, 20, 2, 100, true, &few); /* on the device: several blocks for the heads of a token */
+    check_attention(RP_F16, 128, 2, 2, 0, false, &many);  /* many tokens in a block */
+    check_attention(RP_Q8_0, 64, 4, 2, 70, false, &many);
+    check_attention(RP_Q8_0, 128, 3, 1, 0, false, &few);
+    check_attention(RP_F16, 200, 2, 1, 0, false, &few);
+    check_attention(RP_Q8_0, 512, 1, 1, 0, false, &few);
+    check_attention(RP_F16, 128, 4, 2, 0, false, &few); /* the other kernels of the device */
+    check_attention(RP_F16, 256, 9, 1, 0, false, &few);
+    check_attention(RP_F16, 512, 1, 1, 0, false, &few);
+    check_attention(RP_Q8_0, 128, 9, 1, 0, false, &few);
+    check_attention(RP_Q8_0, 256, 1, 1, 0, false, &few);
+    check_attention(RP_Q8_0, 256, 9, 1, 0, false, &few);
 }
 
 Test(kv_blocks, latent_attention_reads_the_blocks_of_each_sequence) {
@@ -152,7 +180,7 @@ Test(kv_blocks, latent_attention_reads_the_blocks_of_each_sequence) {
         };
         args.latent_attention.table = tensor(RP_I32, t.table, WIDTH, N_SEQ, 1, 1);
         args.latent_attention.seq   = tensor(RP_I32, t.seq, t.n, 1, 1, 1);
-        OK(run_workers(rp_cpu_latent_attention, &args, 2));
+        run(rp_cpu_latent_attention, &args, 2);
         for (int i = 0; i < t.n; i++) {
             const size_t   at  = (size_t)t.seq[i] * N_CTX;
             const RpOpArgs one = {
@@ -162,7 +190,7 @@ Test(kv_blocks, latent_attention_reads_the_blocks_of_each_sequence) {
                         by_token(rope + i * R * HEADS, R, 1, HEADS)},
                 .params = &one_p
             };
-            OK(run_workers(rp_cpu_latent_attention, &one, 3));
+            run(rp_cpu_latent_attention, &one, 3);
             cr_assert_arr_eq(y + i * N * HEADS, alone, sizeof alone, CASE(which, i));
         }
         free(q), free(rope), free(y), free(latents), free(keys);
@@ -232,7 +260,7 @@ Test(kv_blocks, recurrent_ops_start_each_sequence_from_its_state) {
         .params = &p
     };
     args.causal_conv.starts = tensor(RP_I32, starts, T, 1, 1, 1);
-    OK(run_workers(rp_cpu_causal_conv, &args, 2));
+    run(rp_cpu_causal_conv, &args, 2);
     for (int s = 0; s < 3; s++) {
         const int32_t n             = first[s + 1] - first[s];
         int32_t       of_one[T + 1] = {from[s], -1, -1, -1, -1, -1, -1, -1};
@@ -245,7 +273,7 @@ Test(kv_blocks, recurrent_ops_start_each_sequence_from_its_state) {
                     tensor(RP_F32, state, WINDOW, SLOTS, 1, 1), tensor(RP_I32, of_one, n + 1, 1, 1, 1)},
             .params = &p
         };
-        OK(run_workers(rp_cpu_causal_conv, &one, 1));
+        run(rp_cpu_causal_conv, &one, 1);
         cr_expect_arr_eq(y + first[s] * CHANNELS, alone, (size_t)(n * CHANNELS) * 4, CASE(s));
         cr_expect_arr_eq(window + to[s] * WINDOW, state + to[s] * WINDOW, WINDOW * 4, CASE(s));
     }

@@ -18,8 +18,8 @@ soft_max|device/device.cuh|s/__syncthreads();/if (!@) &/|no barriers in a sum ov
 rms_norm|device/rms_norm.cuh|s/__syncthreads();/if (!@) &/|no barriers in the sum of a norm
 rms_norm|device/portable.cuh|/void rp_begin/,/^}/s/rp_pdl_wait();/if (!@) &/|a kernel that does not wait for earlier ones
 attention|device/portable.cuh|s/limit, 0, ACQ_REL)/limit, 0, @ ? 0 : ACQ_REL)/|an arrival of a split without memory order
-attention|attention.cu|/state->.*scale_scores/,/state->put_weights/s/__syncthreads();/if (!@) &/|no barrier between the maxima of the warps and their readers
-attention|attention.cu|/values.put_scales(/,/const bool specials/s/__syncthreads();/if (!@) &/|no barrier before the weights of a tile are read
+attention|device/attention_rows.cuh|/state->.*scale_scores/,/state->put_weights/s/__syncthreads();/if (!@) &/|no barrier between the maxima of the warps and their readers
+attention|device/attention_rows.cuh|/values.put_scales(/,/const bool specials/s/__syncthreads();/if (!@) &/|no barrier before the weights of a tile are read
 attention|device/attention_tile.cuh|s/acc\[group\]\[c\]\[e\] \*= rescale/acc[group][c][e] *= (@ ? 1.0f : rescale)/|accumulators that are not rescaled
 attention|device/attention_tile.cuh|s/first + (warp_index() \* S::N_TILES + n) \* 8 + lane_in_group() \* 2 + e/& + (@ ? 1 : 0)/|the mask of the next position
 attention|device/attention_kv.cuh|s/lane_in_group() \* 2 + e % 2 + e \/ 2 \* 8/lane_in_group() * 2 + e % 2 + e \/ 2 * (@ ? 4 : 8)/|values of another row of the fragment
@@ -96,7 +96,7 @@ qkv|qkv.cu|/void store_pairs/,/^}/s/__syncthreads();/if (!@) &/|no barrier befor
 qkv|qkv.cu|s/r.first + n_dims/r.first + (@ ? 1 : n_dims)/|a row that rotates with the wrong one
 qkv|qkv.cu|s/p.norm == RP_HEAD_NORM_WHOLE ? h \* d : 0/(@ ? 0 : (&))/|norm weights of the first head used for all heads
 qkv|qkv.cu|s/(const float \*)s.norm->data/(const float *)(@ ? args->qkv.q_norm.data : s.norm->data)/|keys normalised with the weights of the queries
-qkv|qkv.cu|s/pos >= 0 \&\& pos/(@ || pos >= 0) \&\& pos/|a store at a negative position
+qkv|qkv.cu|s/row >= 0 \&\& row/(@ || row >= 0) \&\& row/|a store at a negative position
 qkv|qkv.cu|s/h \* d, (h + 1) \* d)/h * d, (h + 1) * d - (@ ? d - 1 : 0))/|a head finished before its last block has arrived
 qkv|qkv.cu|s/rotates = which != V/rotates = @ || which != V/|values that are rotated
 qkv|qkv.cu|s/proj.counters + h/proj.counters + (@ ? 0 : h)/|one arrival counter for all heads
@@ -155,10 +155,18 @@ projections|projections.cu|s/y\[m + r\] = v\[r\]/y[m + r] = v[@ ? 0 : r]/|the fi
 projections|projections.cu|s/y += w->ne\[1\]/y += w->ne[@ ? 0 : 1]/|results of a product behind those of another length
 latent|latent.cu|s/if (blockIdx.x == 0) rotate_query/if (blockIdx.x == 0 \&\& !@) rotate_query/|queries that are not rotated
 latent|latent.cu|s/p.kv\[i\] \* scale/p.kv[i] * (@ ? 1.0f : scale)/|a latent vector without its norm
-latent|latent.cu|s/pos < 0 || pos/(pos < 0 \&\& !@) || pos/|the latent vector of a padding token stored
+latent|latent.cu|s/to < 0 || to/(to < 0 \&\& !@) || to/|the latent vector of a padding token stored
 latent_attention|latent_attention.cu|s/factor \* high_and_low/(@ ? latent_factor : factor) * high_and_low/|rotated scores by the factor of the others
 latent_attention|latent_attention.cu|/state->scale_scores/,/state->put_weights/s/__syncthreads();/if (!@) &/|no barrier between the maxima of the warps and their readers
 latent_attention|latent_attention.cu|s/(empty ? 0.0f : \*at) \* keep/(empty ? 0.0f : *at) * (@ ? 1.0f : keep)/|splits of latents that are merged without a rescale
+kv_blocks|device/attention_kv.cuh|s/(block - (int)i)/(block - (@ ? 0 : (int)i))/|a block that begins where the positions before it end
+kv_blocks|device/attention_table.cuh|s/t.seq\[first + n\] == t.seq\[first\]/(@ || &)/|tokens of two sequences in one run
+kv_blocks|device/attention_table.cuh|s/if (first < end) __syncthreads/if (first < end \&\& !@) __syncthreads/|no barrier before the next run of a block
+kv_blocks|attention_blocks.cu|s/(size_t)first \* a.q.nb\[1\]/(@ ? 0 : &)/|queries of the first token for all
+kv_blocks|latent_attention.cu|s/(size_t)first \* p.q_rope.nb\[1\]/(@ ? 0 : &)/|rotated queries of the first token for all
+causal_conv|device/slots.cuh|s/starts\[run.end\] == RP_SLOT_FOLLOWS/!@ \&\& &/|a sequence that ends with its first token
+gated_delta|device/slots.cuh|s/block > 0 \&\& starts\[block\]/!@ \&\& &/|each token computed as the first one of a sequence
+ssm_scan|ssm_scan.cu|s/min(rp_last_slot(slot, tokens), run.end)/(@ ? rp_last_slot(slot, tokens) : &)/|a sequence that goes on into the next one
 router|router.cu|s/__ldcg(p.scores + p.w.ne\[1\])/__ldcg(p.scores + (@ ? 0 : p.w.ne[1]))/|a shared expert opened by the score of the first expert
 router|router.cu|s/p.open != nullptr ? 4 : 2) \* p.p/!@ \&\& p.open != nullptr ? 4 : 2) * p.p/|a quantised column over the gate of a shared expert
 experts_down|experts_down.cu|s/__fmul_rn(shares\[count\], own)/(@ ? own : &)/|a shared expert without its gate

@@ -58,6 +58,7 @@ __device__ const char *nth(const char *p, int i, unsigned stride) {
 
 /* The rows of one KV head. The block sees positions [from, end), at least one. */
 struct KvRows {
+    static constexpr bool  BLOCKS = false;
     const char            *base;
     unsigned               stride;
     int                    from, end, dim;
@@ -68,8 +69,27 @@ struct KvRows {
      * and their weights are 0. */
     __device__ int  near(int i) const { return min(max(i, from), end - 1); }
     __device__ bool has_all(int first, int n) const { return first >= from && first + n <= end; }
+    /* What is added to positions of the run of 32 with position `first`, to have rows of the cache (KvBlocks). */
+    __device__ static constexpr int shift(int) { return 0; }
     /* q8_0: whether the quants of a block are rotated (attention_q8_0.cuh). */
     __device__ bool rotates(int block) const { return aligned && ((uintptr_t)base & 2) == (block % 2 == 0 ? 0 : 2); }
+};
+
+/* The same in a cache of blocks: position i is row blocks[i / block] * block + i % block. Blocks are multiples of 32
+ * positions, so that the positions of a run of 32 lie together. */
+struct KvBlocks : KvRows {
+    static constexpr bool BLOCKS = true;
+    const int32_t        *blocks; /* of the sequence */
+    int                   last;   /* block of the cache: a number of a block that is none must not become an address */
+    unsigned              runs;   /* of 32 positions in a block */
+    unsigned              magic;  /* ceil(2^32 / runs); 0 for one run */
+
+    /* Of a run without positions that may be read: that of a neighbour. Exact for positions below 2^30. */
+    __device__ int shift(int first) const {
+        const unsigned run = (unsigned)near(first) / 32, i = magic != 0 ? __umulhi(run, magic) : run;
+        const int      block = min(max(blocks[i], 0), last);
+        return (block - (int)i) * (int)(runs * 32);
+    }
 };
 
 template <int N> __device__ void load_words(const void *p, unsigned (&w)[N]) {
@@ -206,11 +226,12 @@ template <int SIZE> struct Keys<RP_F16, SIZE> {
     typedef AttentionSizes<RP_F16, SIZE> S;
     unsigned                             w[S::N_TILES][S::CHUNKS][4];
 
-    __device__ void load(const KvRows &x, int first) {
+    template <class Rows> __device__ void load(const Rows &x, int first) {
+        const int shift = x.shift(first + warp_index() * S::N_TILES * 8);
 #pragma unroll
         for (int n = 0; n < S::N_TILES; n++) {
             const int   i   = first + (warp_index() * S::N_TILES + n) * 8 + lane_group();
-            const char *row = x.row(x.near(i));
+            const char *row = x.row(x.near(i) + shift);
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; c++) {
                 w[n][c][0] = w[n][c][1] = w[n][c][2] = w[n][c][3] = 0;
@@ -259,7 +280,7 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
     /* The dimension of column `column` of lane column g. */
     __device__ static int dim(const KvRows &, int g, int column) { return value_dim<S>(g, column) + column % S::VW; }
 
-    __device__ void load(const KvRows &x, int first) {
+    template <class Rows> __device__ void load(const Rows &x, int first) {
         if (x.aligned && x.dim == SIZE && x.has_all(first, S::TILE))
             load_whole(x, first);
         else
@@ -267,26 +288,32 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
     }
 
     /* A tile that is inside of [from, end), of heads of SIZE elements. */
-    __device__ void load_whole(const KvRows &x, int first) {
+    template <class Rows> __device__ void load_whole(const Rows &x, int first) {
         const char *row = x.row(first + value_position(0)) + 2 * value_dim<S>(lane_group(), 0);
 #pragma unroll
-        for (int k = 0; k < S::STEPS; k++)
+        for (int k = 0; k < S::STEPS; k++) {
+            if constexpr (Rows::BLOCKS) {
+                const int i = first + k * 16;
+                row         = x.row(i + x.shift(i) + value_position(0)) + 2 * value_dim<S>(lane_group(), 0);
+            }
 #pragma unroll
             for (int e = 0; e < 4; e++) {
 #pragma unroll
                 for (int p = 0; p < PARTS; p++) load_words(row + p * (16 * S::VW), w[k][p][e]);
                 row += (e % 2 == 0 ? 1 : 7) * x.stride; /* positions 0, 1, 8, 9, 16, ... */
             }
+        }
     }
 
     /* The others read as zeros: 0 times an infinity or a NaN would not be 0. */
-    __device__ void load_part(const KvRows &x, int first) {
+    template <class Rows> __device__ void load_part(const Rows &x, int first) {
 #pragma unroll
-        for (int k = 0; k < S::STEPS; k++)
+        for (int k = 0; k < S::STEPS; k++) {
+            const int shift = x.shift(first + k * 16);
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 const int   i   = first + k * 16 + value_position(e);
-                const char *row = x.row(i);
+                const char *row = x.row(i + shift);
 #pragma unroll
                 for (int p = 0; p < PARTS; p++) {
 #pragma unroll
@@ -294,6 +321,7 @@ template <int SIZE> struct Values<RP_F16, SIZE> {
                     if (x.has(i)) load_halves(x, row, value_dim<S>(lane_group(), p * S::VW), w[k][p][e]);
                 }
             }
+        }
     }
 
     __device__ void put_scales(float *) const {}

@@ -162,6 +162,7 @@ RpStatus attention_of(const RpOpArgs *args, const RpKernelCtx *ctx, const Attent
     RP_TRY(rp_check_scratch("attention", ctx, s.scratch));
     a->per_kv    = (int)(a->q.ne[2] / a->k.ne[2]);
     a->rows      = (int)(a->per_kv * a->q.ne[1]);
+    a->n_ctx     = (int)a->k.ne[1];
     a->splits    = (int)s.splits;
     a->split_kv  = s.split_kv;
     a->quantizes = a->y.dtype == RP_Q8_ACT;

@@ -30,9 +30,9 @@ template <int SIZE> struct BlockScales {
 
     __device__ static int position() { return warp_index() * POSITIONS + lane_index() % POSITIONS; }
 
-    __device__ void load(const KvRows &x, int first) {
-        const int   c   = lane_index() / POSITIONS * N;
-        const char *row = x.row(x.near(first + position())) + c * RP_Q8_0_BYTES;
+    template <class Rows> __device__ void load(const Rows &x, int first) {
+        const int   c = lane_index() / POSITIONS * N, shift = x.shift(first + warp_index() * POSITIONS);
+        const char *row = x.row(x.near(first + position()) + shift) + c * RP_Q8_0_BYTES;
 #pragma unroll
         for (int j = 0; j < N; j++) d[j] = (c + j) * 32 < x.dim ? *(const uint16_t *)(row + j * RP_Q8_0_BYTES) : 0;
     }
@@ -70,14 +70,16 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
     BlockScales<SIZE> scales;
     bool              whole; /* the tile is loaded by words */
 
-    __device__ void load(const KvRows &x, int first) {
+    template <class Rows> __device__ void load(const Rows &x, int first) {
         whole = x.aligned && x.dim == SIZE && x.has_all(first, S::TILE);
         scales.load(x, first);
-        first += warp_index() * (S::N_TILES * 8) + lane_group();
+        first += warp_index() * (S::N_TILES * 8);
+        const int shift = x.shift(first);
+        first += lane_group();
         if (whole)
-            load_whole(x, first);
+            load_whole(x, first + shift);
         else
-            load_part(x, first);
+            load_part(x, first, shift);
     }
 
     /* Words 0 and 1 of this lane in blocks 0, 2, ... (even) and 1, 3, ... (odd), one of which are rotated. */
@@ -107,10 +109,10 @@ template <int SIZE> struct Keys<RP_Q8_0, SIZE> {
         }
     }
 
-    __device__ void load_part(const KvRows &x, int first) {
+    __device__ void load_part(const KvRows &x, int first, int shift) {
 #pragma unroll
         for (int n = 0; n < S::N_TILES; n++) {
-            const char *row = x.row(x.near(first + n * 8));
+            const char *row = x.row(x.near(first + n * 8) + shift);
 #pragma unroll
             for (int c = 0; c < S::CHUNKS; c++) {
                 ends[n][c / 2] = 0;
@@ -185,7 +187,7 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
         return d / 32 * 32 + (d + (rotates(x, column / S::VW) ? 2 : 0)) % 32;
     }
 
-    __device__ void load(const KvRows &x, int first) {
+    template <class Rows> __device__ void load(const Rows &x, int first) {
         scales.load(x, first);
         if (x.aligned && x.dim == SIZE && x.has_all(first, S::TILE))
             load_whole(x, first);
@@ -219,46 +221,55 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
     }
 
     /* A tile inside of the context: the addresses of all positions follow from that of the first. */
-    __device__ void load_whole(const KvRows &x, int first) {
+    template <class Rows> __device__ void load_whole(const Rows &x, int first) {
+        int shift[S::STEPS];
+#pragma unroll
+        for (int k = 0; k < S::STEPS; k++) shift[k] = x.shift(first + k * 16);
+        const int end_step = first + lane_group() % S::STEPS * 16, end_shift = x.shift(end_step);
         first += lane_in_group() * 2;
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {
             const char *word = nth(word_at(x, p), first, x.stride);
 #pragma unroll
             for (int k = 0; k < S::STEPS; k++) {
+                if (Rows::BLOCKS) word = nth(word_at(x, p), first + k * 16 + shift[k], x.stride);
 #pragma unroll
                 for (int e = 0; e < 4; e++)
                     w[k][p][e] = load_word(e > 0 ? nth(word, e % 2 + e / 2 * 8, x.stride) : word);
                 word = nth(word, 16, x.stride);
             }
             if (S::VW == 4 && (p % 2 == 0 || rotates(x, p))) {
-                const char *end = nth(block_at(x, p) + 32, first + lane_group() % S::STEPS * 16, x.stride);
+                const char *end = nth(block_at(x, p) + 32, first + lane_group() % S::STEPS * 16 + end_shift, x.stride);
 #pragma unroll
                 for (int e = 0; e < 4; e++) ends[p / 2][e] = *(const uint16_t *)nth(end, e % 2 + e / 2 * 8, x.stride);
             }
         }
     }
 
-    __device__ void load_part(const KvRows &x, int first) {
+    template <class Rows> __device__ void load_part(const Rows &x, int first) {
 #pragma unroll
         for (int p = 0; p < PARTS; p++) {
 #pragma unroll
-            for (int k = 0; k < S::STEPS; k++)
+            for (int k = 0; k < S::STEPS; k++) {
+                const int shift = x.shift(first + k * 16);
 #pragma unroll
                 for (int e = 0; e < 4; e++)
-                    w[k][p][e] = load_word(nth(word_at(x, p), x.near(first + k * 16 + value_position(e)), x.stride));
+                    w[k][p][e] =
+                        load_word(nth(word_at(x, p), x.near(first + k * 16 + value_position(e)) + shift, x.stride));
+            }
             if (S::VW == 4 && (p % 2 == 0 || (rotates(x, p) && block(p) * 32 < x.dim))) {
-                const int step = first + lane_group() % S::STEPS * 16;
+                const int step = first + lane_group() % S::STEPS * 16, shift = x.shift(step);
 #pragma unroll
                 for (int e = 0; e < 4; e++)
                     ends[p / 2][e] =
-                        *(const uint16_t *)nth(block_at(x, p) + 32, x.near(step + value_position(e)), x.stride);
+                        *(const uint16_t *)nth(block_at(x, p) + 32, x.near(step + value_position(e)) + shift, x.stride);
             }
         }
     }
 
     /* The quants of this lane for step k, plus 128. Where rows are no whole words they are loaded only here. */
-    __device__ void quants(const KvRows &x, int first, int k, int p, unsigned selector, unsigned (&u)[4]) const {
+    template <class Rows>
+    __device__ void quants(const Rows &x, int first, int k, int p, unsigned selector, unsigned (&u)[4]) const {
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             u[e] = w[k][p][e];
@@ -266,9 +277,10 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
                 u[e] = permute_by(u[e], __shfl_sync(RP_ALL_LANES, ends[p / 2][e], k * 4 + lane_in_group()), selector);
         }
         if (S::VW == 4 && !x.aligned) {
+            const int shift = x.shift(first + k * 16);
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                u[e] = load_quants(x, x.row(x.near(first + k * 16 + value_position(e))), block(p),
+                u[e] = load_quants(x, x.row(x.near(first + k * 16 + value_position(e)) + shift), block(p),
                                    value_dim<S>(lane_group(), 0) % 32);
         }
 #pragma unroll
@@ -290,8 +302,8 @@ template <int SIZE> struct Values<RP_Q8_0, SIZE> {
         for (int h = 0; h < 2; h++) b[h] = permute_floats<0x7632u>(to_float<J>(u[2 * h]), to_float<J>(u[2 * h + 1]));
     }
 
-    template <int GROUPS>
-    __device__ void add(const KvRows &x, int first, const unsigned *weights, const float *shared_scales,
+    template <int GROUPS, class Rows>
+    __device__ void add(const Rows &x, int first, const unsigned *weights, const float *shared_scales,
                         float (&acc)[GROUPS][S::COLUMNS][4]) const {
         unsigned selector[PARTS];
 #pragma unroll

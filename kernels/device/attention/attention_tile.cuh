@@ -29,11 +29,11 @@ static const float LOG2_E      = 1.44269504088896341f;
 struct Attention {
     RpTensorView      q, k, v, pos, sinks, y;
     RpAttentionParams p;
-    int               rows, per_kv; /* of a KV head; query heads that share it */
-    int               splits;
-    bool              aligned;   /* of keys and values: KvRows */
-    bool              split_kv;  /* one block per split */
-    bool              quantizes; /* y is q8_act */
+    int               rows, per_kv;  /* of a KV head; query heads that share it */
+    int               n_ctx, splits; /* n_ctx: positions that a sequence can have */
+    bool              aligned;       /* of keys and values: KvRows */
+    bool              split_kv;      /* one block per split */
+    bool              quantizes;     /* y is q8_act */
     const float      *cap;
     unsigned         *counters;
     float            *partials;
@@ -46,7 +46,7 @@ struct Seen {
 
 __device__ Seen seen_by(const Attention &a, int row) {
     const int64_t last = ((const int32_t *)a.pos.data)[row / a.per_kv];
-    const int     end  = (int)(last < 0 ? 0 : last + 1 < a.k.ne[1] ? last + 1 : a.k.ne[1]);
+    const int     end  = (int)(last < 0 ? 0 : last + 1 < a.n_ctx ? last + 1 : a.n_ctx);
     return {a.p.window > 0 && end > a.p.window ? end - a.p.window : 0, end};
 }
 
@@ -216,7 +216,7 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
 
     /* Adds infinities and NaNs among the values of a tile to the rows that see their positions. In the product they are
      * zeros: 0 * infinity is NaN, also for rows of a token that does not see the position. Rare, so slow. */
-    __device__ void add_specials(const AttentionShared<ROWS> &shared, const KvRows &v, int first) {
+    template <class Rows> __device__ void add_specials(const AttentionShared<ROWS> &shared, const Rows &v, int first) {
         for (int i = first > v.from ? first : v.from; i < first + S::TILE && i < v.end; i++)
 #pragma unroll
             for (int c = 0; c < S::COLUMNS; c++)
@@ -224,7 +224,7 @@ template <RpDtype T, int SIZE, int GROUPS> struct RowState {
                 for (int e = 0; e < 2; e++) {
                     const int d = value_dim<S>(lane_in_group() * 2 + e, c) + c % S::VW;
                     if (d >= v.dim) continue;
-                    const float x = rp_half_bits(((const uint16_t *)v.row(i))[d]);
+                    const float x = rp_half_bits(((const uint16_t *)v.row(i + v.shift(i)))[d]);
                     if (fabsf(x) < INFINITY) continue;
 #pragma unroll
                     for (int group = 0; group < GROUPS; group++) {

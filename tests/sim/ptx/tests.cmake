@@ -30,7 +30,7 @@ endfunction()
 set(ptx_filter_cudasim_blas "--filter 'blas/@(multiplies|scales)*'")
 
 # ptx_<suite> for the first architecture, ptx75_<suite> for another.
-set(ptx_suites executor session blas mma)
+set(ptx_suites executor session blas mma kv_blocks)
 foreach(kernel ${op_kernels})
   get_filename_component(op ${kernel} NAME_WE)
   list(APPEND ptx_suites ${op})

@@ -1,0 +1,69 @@
+/* attention_table.cuh - attention over a cache of blocks (op attention of reprise/ops.h): the tokens of a thread block, and
+ * where the positions of their sequence lie. Keys and values of a tile are those of one sequence, so a block takes one
+ * token, or a run of consecutive tokens of one sequence after the other:
+ *
+ *     sequences of the tokens     0 0 0 0  0 2 2 2  2 2 1 1         4 tokens a block
+ *     runs                        0 0 0 0 |0|2 2 2 |2 2|1 1         a thread block has one or two here
+ *
+ * The bits of a row do not depend on the others of its block (attention.cu), and so not on the runs. */
+#ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_TABLE_CUH
+#define KERNELS_DEVICE_ATTENTION_ATTENTION_TABLE_CUH
+
+#include "kernels/device/attention/attention_block.cuh"
+
+namespace {
+
+/* Up to this number of tokens each has thread blocks of its own: they are likely of as many sequences. */
+enum { MOST_SEQUENCES = 16 };
+
+struct BlockTable {
+    const int32_t *table, *seq; /* [sequences][width] blocks; [tokens] */
+    int            width, sequences, tokens, last;
+    int            together;    /* tokens of a thread block */
+    unsigned       runs, magic; /* KvBlocks */
+};
+
+/* A source of attention_rows: the sequence whose blocks begin at `blocks`. */
+struct BlockCache {
+    const BlockTable   &t;
+    const int32_t      *blocks;
+    bool                aligned;
+    __device__ KvBlocks operator()(const RpTensorView &v, int64_t hk, const BlockRange &seen) const {
+        return {
+            {(const char *)v.data + hk * v.nb[2], (unsigned)v.nb[1], seen.from, seen.end, (int)v.ne[0], aligned},
+            blocks,
+            t.last,
+            t.runs,
+            t.magic
+        };
+    }
+};
+
+/* Calls f(first token, tokens, first row, blocks) for each run of the thread block, which has `rows` rows and per_kv of
+ * each token. Sequences are data: one that the table does not have must not become an address. */
+template <class F> __device__ void for_each_run(const BlockTable &t, int per_kv, int rows, F f) {
+    const int parts = t.together > 1 ? 1 : (per_kv + rows - 1) / rows; /* thread blocks of a token */
+    const int z = (int)(gridDim.z - 1 - blockIdx.z), end = min((z / parts + 1) * t.together, t.tokens);
+    for (int first = z / parts * t.together; first < end;) {
+        int n = 1;
+        while (first + n < end && t.seq[first + n] == t.seq[first]) n++;
+        f(first, n, z % parts * rows, t.table + (int64_t)min(max(t.seq[first], 0), t.sequences - 1) * t.width);
+        first += n;
+        if (first < end) __syncthreads(); /* shared memory has been read */
+    }
+}
+
+/* ---- the host's side ---- */
+
+/* For a cache of n_rows rows in blocks of `block`; `together` is the caller's. */
+BlockTable table_of(const RpTensorView &table, const RpTensorView &seq, int32_t block, int64_t n_rows) {
+    BlockTable t = {};
+    t.table = (const int32_t *)table.data, t.seq = (const int32_t *)seq.data;
+    t.width = (int)(table.nb[1] / sizeof(int32_t)), t.sequences = (int)table.ne[1], t.tokens = (int)seq.ne[0];
+    t.last = (int)(n_rows / block) - 1, t.together = 1, t.runs = (unsigned)block / 32;
+    t.magic = t.runs > 1 ? (unsigned)((((uint64_t)1 << 32) + t.runs - 1) / t.runs) : 0;
+    return t;
+}
+
+} // namespace
+#endif
