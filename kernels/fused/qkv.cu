@@ -1,7 +1,7 @@
 /* Query, key and value projections of one token, c = column(x):
  *     y = rope(norm(wq c + bias))    k_cache[:,row] = rope(norm(wk c + bias))    v_cache[:,row] = wv c + bias
- * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored. With `gates` every second head of wq is a gate: its sums follow
- * the queries in y as they are.
+ * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored. With `gates` every second
+ * head of wq is a gate: its sums follow the queries in y as they are.
  * geometry  GEMV, row tiles of 8/split row pairs (gemv.cuh). With q8_act columns a multiprocessor has one block of 16
  *           warps, so that it computes the column once; else blocks have 8 warps. The grid has the blocks of all
  *           projections, as many as the device holds at a time, with about the same number of bytes each:

@@ -1,8 +1,8 @@
 /* The selective scan of Mamba-2 (ops/private.h), token after token, with u[j] = e * x[j]:
  *     S[i,j] = g * S[i,j] + b[i] * u[j];  y[j] = (sum_i c[i] S[i,j] + d * x[j]) * z[j] / (1 + exp(-z[j]))
  * geometry  one block of 4, 8 or 16 warps for 32 channels j of a head: lane l has channel l, warp w the rows
- *           w*ROWS to w*ROWS + ROWS - 1 of S, in registers; grid = (channels / 32, heads, 1), or (channels / 32, heads, tokens) with
- *           starts
+ *           w*ROWS to w*ROWS + ROWS - 1 of S, in registers; grid = (channels / 32, heads, 1), with
+ *           starts (channels / 32, heads, tokens)
  * traffic   S read once, and written for each token with a slot: 4*n*p*h bytes each; x, z, b, c and y once for each
  *           block
  * numerics  f32; sums over the rows of a warp in order, then over the warps in order; one order for any number of

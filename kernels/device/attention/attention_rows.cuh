@@ -1,5 +1,5 @@
-/* attention_rows.cuh - what a block of attention.cu and attention_blocks.cu does: tiles, splits and results of its rows.
- * The two have other keys and values (KvRows, KvBlocks). */
+/* attention_rows.cuh - what a block of attention.cu and attention_blocks.cu does: tiles, splits and results of its
+ * rows. The two have other keys and values (KvRows, KvBlocks). */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_ROWS_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_ROWS_CUH
 

@@ -1,6 +1,6 @@
-/* attention_table.cuh - attention over a cache of blocks (op attention of reprise/ops.h): the tokens of a thread block, and
- * where the positions of their sequence lie. Keys and values of a tile are those of one sequence, so a block takes one
- * token, or a run of consecutive tokens of one sequence after the other:
+/* attention_table.cuh - attention over a cache of blocks (op attention of reprise/ops.h): the tokens of a thread block,
+ * and where the positions of their sequence lie. Keys and values of a tile are those of one sequence, so a block takes
+ * one token, or a run of consecutive tokens of one sequence after the other:
  *
  *     sequences of the tokens     0 0 0 0  0 2 2 2  2 2 1 1         4 tokens a block
  *     runs                        0 0 0 0 |0|2 2 2 |2 2|1 1         a thread block has one or two here

@@ -59,7 +59,8 @@ static inline void run_here(RpOpKernel *kernel, const RpOpArgs *args) {
 #endif
 }
 
-/* Three sequences in one call, and a token of padding: two in place, and one from zeros. `starts`: the source with where each token starts. */
+/* Three sequences in one call, and a token of padding: two in place, and one from zeros. `starts`: the source that says
+ * where each token starts. */
 static inline void expect_sequences_apart(const ChunkedOp *op, int starts) {
     static const int32_t first[] = {0, 1, 4, 6}, from[] = {1, -1, 0}, to[] = {1, 2, 0};
     const size_t of_token = op->n_y / CHUNKED_TOKENS * sizeof(float), bytes = SLOTS * op->of_slot * sizeof(float);
