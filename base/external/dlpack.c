@@ -53,8 +53,8 @@ static RpStatus shape_of(const char *name, const DlTensor *d, RpTensorView *v) {
     for (int i = 0; i < RP_MAX_DIMS; i++) {
         const int at = d->ndim - 1 - i;
         if (at >= 0 && v->ne[i] > 1) {
-            if (d->strides[at] < 0)
-                return rp_fail(RP_E_UNSUPPORTED, "DLPack tensor '%s': stride %lld of dimension %d must not be negative",
+            if (d->strides[at] <= 0) /* 0: a broadcast tensor, whose elements share memory */
+                return rp_fail(RP_E_UNSUPPORTED, "DLPack tensor '%s': stride %lld of dimension %d must be positive",
                                name, (long long)d->strides[at], at);
             if (__builtin_mul_overflow(d->strides[at], element, &nb))
                 return rp_fail(RP_E_SHAPE, "DLPack tensor '%s': stride %lld of dimension %d is beyond 64 bits", name,

@@ -55,7 +55,8 @@ RP_NODISCARD static inline RpStatus rp_external_new(const RpExternalMemory *memo
 
 /* The same from DLPack; `name` is for the texts of errors, NULL: none. Takes `tensor` over: its deleter is called once,
  * also after a failure. The first dimension of DLPack is the last of ne; at most four, in memory of the host or CUDA.
- * RP_E_UNSUPPORTED for another device, negative strides or another major version than 1; else as rp_external_new. */
+ * RP_E_UNSUPPORTED for another device, strides that are not positive (but for dimensions of 1) or another major version
+ * than 1; else as rp_external_new. */
 RP_API RP_NODISCARD RpStatus rp_external_from_dlpack(DLManagedTensor *tensor, const char *name, RpExternalTensor **out);
 RP_API RP_NODISCARD RpStatus rp_external_from_dlpack_versioned(DLManagedTensorVersioned *tensor, const char *name,
                                                                RpExternalTensor **out);

@@ -281,8 +281,9 @@ Test(external, bad_dlpack_tensors_are_refused_and_given_back) {
                    "external tensor 'w' f32 [4,0]: dimensions must be positive, and bytes fit into 64 bits");
     REFUSED_DLPACK(p.shape[1] = -4, RP_E_SHAPE, "dimensions must be positive");
     REFUSED_DLPACK(p.shape[0] = INT64_MAX / 2, RP_E_SHAPE, "dimensions must be positive");
-    REFUSED_DLPACK(p.strides[0] = -4, RP_E_UNSUPPORTED,
-                   "DLPack tensor 'w': stride -4 of dimension 0 must not be negative");
+    REFUSED_DLPACK(p.strides[0] = -4, RP_E_UNSUPPORTED, "DLPack tensor 'w': stride -4 of dimension 0 must be positive");
+    REFUSED_DLPACK((p.strides[0] = 0, p.strides[1] = 0), RP_E_UNSUPPORTED,
+                   "DLPack tensor 'w': stride 0 of dimension 1 must be positive");
     REFUSED_DLPACK(p.strides[0] = INT64_MAX / 2, RP_E_SHAPE,
                    "DLPack tensor 'w': stride 4611686018427387903 of dimension 0 is beyond 64 bits");
     REFUSED_DLPACK(p.strides[0] = INT64_MAX / 4, RP_E_SHAPE,

@@ -182,7 +182,7 @@ def test_refusals_name_the_tensor_and_both_shapes():
                 (x.T, reprise.ShapeError, r"input 'x' f32 \[4,2\]: external tensor 'x' f32 \[2,4\] has another shape"),
                 (np.zeros((T, 2 * N), np.float32)[:, ::2], reprise.ShapeError, r"external tensor 'x' f32 \[4,2\] is not contiguous"),
                 (x.astype(np.float64), reprise.DtypeError, "DLPack tensor 'x': type code 2, 64 bits, 1 lanes"),
-                (x[:, ::-1], reprise.UnsupportedError, "DLPack tensor 'x': stride -1 of dimension 1 must not be negative"),
+                (x[:, ::-1], reprise.UnsupportedError, "DLPack tensor 'x': stride -1 of dimension 1 must be positive"),
                 (np.zeros((1, 1, 1, T, N), np.float32), reprise.ShapeError, "DLPack tensor 'x': 5 dimensions, must be from 0 to 4"),
                 (object(), reprise.ArgumentError, "from_dlpack: object has no __dlpack__")]:
             count = sys.getrefcount(bad)
@@ -209,8 +209,13 @@ def test_refusals_name_the_tensor_and_both_shapes():
             frozen_x.__dlpack__(dl_device=(2, 0))
         with pytest.raises(reprise.UnsupportedError, match="is for reading only: only DLPack 1.x can say so"):
             frozen_x.__dlpack__()
-        with pytest.raises(reprise.ArgumentError, match="one each, not negative"):
+        with pytest.raises(reprise.ArgumentError, match="one each, positive"):
             reprise.from_pointer(x.ctypes.data, (T, N), strides=(16, -4))
+        for strides in ((0, 0), (0, 4)): # a broadcast array: all its rows are one
+            with pytest.raises(reprise.ArgumentError, match="one each, positive"):
+                reprise.from_pointer(x.ctypes.data, (T, N), strides=strides)
+        with pytest.raises(reprise.UnsupportedError, match="stride 0 of dimension 1 must be positive"):
+            reprise.from_dlpack(np.lib.stride_tricks.as_strided(x, (4096, 4096), (0, 0)))
     with pytest.raises(reprise.ShapeError, match=r"weight 'w': external tensor f32 \[3,4\] has strides of another order"):
         reprise.Graph().weight("w", reprise.from_dlpack(w.T))
     with pytest.raises(reprise.ArgumentError, match="w: an ExternalTensor has its own type and shape"):

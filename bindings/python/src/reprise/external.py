@@ -164,8 +164,8 @@ def from_pointer(address: int, shape: Any, dtype: Any = "f32", *, strides: Any =
     view = _c.RpTensorView(data=address, dtype=dtype_number(dtype), ne=ne)
     if strides is not None:
         given = [int(n) for n in reversed(tuple(strides))]
-        if len(given) != len(tuple(shape)) or any(n < 0 for n in given):
-            raise ArgumentError(f"from_pointer: strides {tuple(strides)} for shape {tuple(shape)}: one each, not negative")
+        if len(given) != len(tuple(shape)) or any(n < 0 or n == 0 and size > 1 for n, size in zip(given, ne)):
+            raise ArgumentError(f"from_pointer: strides {tuple(strides)} for shape {tuple(shape)}: one each, positive")
         for i in range(_c.RP_MAX_DIMS):
             view.nb[i] = given[i] if i < len(given) else 0
     given_memory = params(_c.RpExternalMemory, name=name, bytes=n_bytes, device=device, flags=1 if read_only else 0)
