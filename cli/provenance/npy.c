@@ -91,7 +91,7 @@ static RpStatus parse(const char *path, const Text *t, NpyArray *out) {
     if (strncmp(order, "False", 5) != 0)
         return rp_fail(RP_E_FORMAT, "%s: is in the order of Fortran; numpy.ascontiguousarray changes it", path);
     char type[3] = "";
-    if (descr[0] == '\'' && descr[1] == '<' && descr[4] == '\'') memcpy(type, descr + 2, 2);
+    if (strnlen(descr, 5) == 5 && descr[0] == '\'' && descr[1] == '<' && descr[4] == '\'') memcpy(type, descr + 2, 2);
     if (strcmp(type, "f2") != 0 && strcmp(type, "f4") != 0 && strcmp(type, "f8") != 0 && strcmp(type, "i4") != 0)
         return rp_fail(RP_E_FORMAT, "%s: its type %.*s is none of '<f2', '<f4', '<f8' and '<i4'", path,
                        (int)strcspn(descr, ",}"), descr);

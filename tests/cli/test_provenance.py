@@ -622,6 +622,9 @@ def test_diverge_refuses_bad_arrays():
     for descr in ">f4", "<i8", "|u1", "<c8":
         write_npy(file, good, descr)
         refused(f": its type '{descr}' is none of '<f2', '<f4', '<f8' and '<i4'")
+    head = b"{'fortran_order': False, 'shape': (0,), 'descr':'<\n"
+    temporary("bad/logits.npy", data[:8] + struct.pack("<H", len(head)) + head) # the file ends within the type
+    refused(": its type '< is none of")
 
 
 # ---- options ----
