@@ -10,6 +10,8 @@ typedef struct ManifestParam {
     bool        is_int; /* int32_t, else float */
 } ManifestParam;
 
+#define MANIFEST_INFINITY "inf" /* a bias of infinity */
+
 enum { MANIFEST_N_PARAMS = 22 };
 extern const ManifestParam manifest_params[MANIFEST_N_PARAMS];
 

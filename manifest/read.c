@@ -188,6 +188,14 @@ static RpStatus run(const Reader *r, const json_t *root) {
     return RP_OK;
 }
 
+/* False: v is no bias. */
+static bool read_bias(const json_t *v, float *out) {
+    const char *text   = json_string_value(v);
+    const bool  finite = is_float(v);
+    *out               = finite ? (float)json_number_value(v) : json_is_null(v) ? -INFINITY : INFINITY;
+    return finite || json_is_null(v) || (text != NULL && strcmp(text, MANIFEST_INFINITY) == 0);
+}
+
 static RpStatus biases(const Reader *r, const json_t *o) {
     const json_t *items;
     RP_TRY(list(r, o, "sampling", "logit_bias", MANIFEST_BYTES, &items));
@@ -195,12 +203,11 @@ static RpStatus biases(const Reader *r, const json_t *o) {
     RpLogitBias *out = take(r->m, n, sizeof *out);
     if (out == NULL) return no_memory(r);
     for (size_t i = 0; i < n; i++) {
-        const json_t *pair = json_array_get(items, i), *id = json_array_get(pair, 0), *bias = json_array_get(pair, 1);
+        const json_t *pair = json_array_get(items, i), *id = json_array_get(pair, 0);
         if (json_array_size(pair) != 2 || !json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > INT32_MAX || !(is_float(bias) || json_is_null(bias)))
+            json_integer_value(id) > INT32_MAX || !read_bias(json_array_get(pair, 1), &out[i].bias))
             return bad(r, "sampling", "logit_bias", "has what is no token and bias");
-        out[i] = (RpLogitBias){(int32_t)json_integer_value(id),
-                               json_is_null(bias) ? -INFINITY : (float)json_number_value(bias)};
+        out[i].token = (int32_t)json_integer_value(id);
     }
     r->m->sampler.logit_bias   = out;
     r->m->sampler.n_logit_bias = n;

@@ -22,7 +22,7 @@ void manifest_cpu_name(char *out, size_t n) {
         char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
         colon[strcspn(colon, "\n")] = '\0';
-        snprintf(out, n, "%s", colon + 2);
+        snprintf(out, n, "%s", colon + 1 + (colon[1] == ' '));
         break;
     }
     if (f != NULL) fclose(f);

@@ -70,12 +70,17 @@ static json_t *loras(bool *bad, const Manifest *m) {
     return out;
 }
 
-/* -inf is null. */
+/* JSON has no infinity: minus infinity is null, infinity a text. */
+static json_t *bias_of(float x) {
+    if (isfinite(x)) return json_real((double)x);
+    return x < 0.0f ? json_null() : json_string(MANIFEST_INFINITY);
+}
+
 static json_t *biases(bool *bad, const RpSamplerParams *p) {
     json_t *out = json_array();
     for (size_t i = 0; i < p->n_logit_bias; i++) {
         const RpLogitBias *b = &p->logit_bias[i];
-        append(bad, out, json_pack("[i, o]", b->token, isfinite(b->bias) ? json_real((double)b->bias) : json_null()));
+        append(bad, out, json_pack("[i, o]", b->token, bias_of(b->bias)));
     }
     return out;
 }

@@ -278,6 +278,7 @@ Test(manifest, refuses_members_of_other_types_and_ranges) {
         {"[5,1.5]",                           "[5,-1e39]",                                               "\"sampling.logit_bias\" has what is no token and bias"         },
         {"\"load_s\":1.5",                    "\"load_s\":1e999",                                        "m.json: line 1: "                                              },
         {"[6,null]",                          "[-6,null]",                                               "\"sampling.logit_bias\" has what is no token and bias"         },
+        {"[6,null]",                          "[6,\"-inf\"]",                                            "\"sampling.logit_bias\" has what is no token and bias"         },
         {"[6,null]",                          "[6]",                                                     "\"sampling.logit_bias\" has what is no token and bias"         },
         {"\"ignore_end\":true",               "\"ignore_end\":1",                                        "\"ignore_end\" is neither true nor false"                      },
         {"\"fresh\":true",                    "\"fresh\":null",                                          "\"turns.fresh\" is neither true nor false"                     },
