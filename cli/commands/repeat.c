@@ -90,7 +90,6 @@ static int run(void) {
     Manifest m, now = {0};
     Repeat   r  = {0};
     RpStatus st = manifest_read(args.manifest, &m);
-    cli_catch_interrupts();
     if (st == RP_OK) st = cli_repeat_open(&r, &m, &args.o, &now);
     if (st == RP_OK) st = cli_repeat_run(&r);
     if (st == RP_OK && args.json) print_json(&r, &m, &now);

@@ -11,8 +11,8 @@ static void put_record(uint32_t kind, const void *payload, uint64_t n, unsigned 
     memcpy(frame + sizeof kind, &n, sizeof n);
     memcpy(frame + RECORD_FRONT, payload, n);
     const uint64_t sum = rp_xxh64(frame, RECORD_FRONT + n);
-    fwrite(frame, 1, RECORD_FRONT + n, out);
-    fwrite(&sum, 1, sizeof sum, out);
+    if (!ferror(out)) fwrite(frame, 1, RECORD_FRONT + n, out); /* a signal has ended a write, or the disk is full */
+    if (!ferror(out)) fwrite(&sum, 1, sizeof sum, out);
 }
 
 void cli_node_recording_head(const RecordingHead *h, FILE *out) {

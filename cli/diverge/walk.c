@@ -1,6 +1,8 @@
 /* walk.c - the walk of two runs, and the recording of one. */
 #include "cli/diverge/walk.h"
 
+#include "cli/terminal/interrupt.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +118,7 @@ RpStatus cli_walk_record(StepRun *a, const RecordingHead *head, const RpTokenLis
             st           = read_a(a, &list.items[i], &v);
             if (st == RP_OK) st = cli_node_recording_node(list.items[i].key, &v, out);
             cli_values_free(&v);
+            if (st == RP_OK && cli_interrupted()) st = rp_fail(RP_E_CANCELLED, "interrupted");
         }
         n_nodes += (uint64_t)list.n;
         cli_walk_list_free(&list);

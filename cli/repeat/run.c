@@ -89,7 +89,7 @@ static RpStatus run_session(Repeat *r, const ManifestTurn *t) {
 
 static void on_sampled(const RpSampledToken *s, void *user) {
     Repeat *r = user;
-    if (!r->parting.parts) (void)compare(r, s->token, s->logits);
+    if (!r->parting.parts && r->step < r->m->turns[r->turn].tokens.n) (void)compare(r, s->token, s->logits);
 }
 
 static int32_t force(void *user) {
@@ -121,12 +121,14 @@ static RpStatus run_engine(Repeat *r, const ManifestTurn *t) {
     rp_sampler_observe(r->sampler, on_sampled, r);
     RP_TRY(rp_engine_add(r->engine, &q, &id));
     while (rp_engine_pending(r->engine) > 0) {
-        if (cli_interrupted()) return rp_fail(RP_E_CANCELLED, "interrupted");
         RP_TRY(rp_engine_step(r->engine));
         while (rp_engine_poll(r->engine, &e)) {
         }
     }
-    return e.status == RP_OK ? RP_OK : rp_fail(e.status, "%s", e.error);
+    if (e.status != RP_OK) return rp_fail(e.status, "%s", e.error);
+    if (r->parting.parts || r->step == t->tokens.n) return RP_OK;
+    return rp_fail(RP_E_STATE, "turn %zu: the reply ends after %zu of %zu tokens (%s)", r->turn + 1, r->step,
+                   t->tokens.n, rp_stop_reason_name(e.reason));
 }
 
 RpStatus cli_repeat_run(Repeat *r) {

@@ -80,6 +80,21 @@ def write(name, manifest):
     return path(name)
 
 
+def test_infinite_biases():
+    for bias, written in ("5-inf", None), ("5+inf", "inf"):
+        file, m, _ = record("bias.json", *WORDS, "--logit-bias", bias)
+        expect(m["sampling"]["logit_bias"] == [[5, written]], bias, m["sampling"])
+        ok(run("repeat", "-q", file))
+
+
+def test_a_context_that_is_too_small():
+    """The tokens behind its end have not been compared."""
+    for more in [], ["--lookup", "4"]:
+        m = record("small.json", *WORDS, *more)[1]
+        m["run"]["ctx"] = len(m["turns"][0]["prompt"]) + 3
+        expect_refusal(run("repeat", write("small.json", m)), 2, "do not fit: the context holds" if not more else "the reply ends after")
+
+
 def test_the_manifest_has_what_ran():
     expect(xxh64(b"") == 0xEF46DB3751D8E999, "the reference", hex(xxh64(b"")))
     sampling = ["--temp", "0.7", "--top-k", "20", "--top-p", "0.9", "--seed", "18446744073709551615", "--logit-bias", "5-inf",

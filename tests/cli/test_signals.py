@@ -220,12 +220,22 @@ def test_ctrl_c_while_nobody_reads_the_output():
         ["generate", MIX, *text, "--json"],
         ["perplexity", MIX, "-f", TEXT, "--window", "64", "-t", "1"],
         ["bench", MIX, "-p", "4", "-n", "4", "-t", "1"],
+        ["diverge", MIX, "--record", "-", "-t", "1"],
     ):
         r, w = full_pipe()
         code, err = interrupt_in(started(command, stdin=subprocess.DEVNULL, stdout=w), WRITE, 1)
         expect(code == 130 and "reprise:" not in err, "exit 130", (command, code, err))
         os.close(r)
         os.close(w)
+
+
+def test_ctrl_c_ends_a_repetition_at_once():
+    ok(run("generate", MIX, "-p", "a", "-n", "4", "-q", "--manifest", path("run.json")))
+    r, w = full_pipe()
+    code, err = interrupt_in(started(["repeat", path("run.json")], stdin=subprocess.DEVNULL, stdout=w), WRITE, 1)
+    expect(code == -signal.SIGINT and err == "", "by the signal", (code, err))
+    os.close(r)
+    os.close(w)
 
 
 def test_ctrl_c_ends_a_reply_of_chat_that_nobody_reads():
