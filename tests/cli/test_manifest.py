@@ -92,7 +92,7 @@ def test_a_context_that_is_too_small():
     for more in [], ["--lookup", "4"]:
         m = record("small.json", *WORDS, *more)[1]
         m["run"]["ctx"] = len(m["turns"][0]["prompt"]) + 3
-        expect_refusal(run("repeat", write("small.json", m)), 2, "do not fit: the context holds" if not more else "the reply ends after")
+        expect_refusal(run("repeat", write("small.json", m)), 2, "do not fit: the context holds" if not more else "turn 1: the reply ends after 4 of 12 tokens (context is full)")
 
 
 def test_the_manifest_has_what_ran():
