@@ -219,6 +219,9 @@ static RpStatus put_hidden(RpEngine *e) {
     return RP_OK;
 }
 
+/* Columns of a step with guesses, at most. */
+static int32_t short_step(const RpEngine *e) { return e->o.step_tokens < SHORT_STEP ? e->o.step_tokens : SHORT_STEP; }
+
 /* Lets the drafter guess for all requests that decode. */
 static RpStatus draft(RpEngine *e, int32_t decoding, int32_t prompts) {
     DraftJob jobs[MAX_SEQ];
@@ -226,7 +229,7 @@ static RpStatus draft(RpEngine *e, int32_t decoding, int32_t prompts) {
     int      n = 0;
     for (int i = 0; i < e->n_running; i++) {
         Request      *r    = e->running[i];
-        const int32_t most = guesses_wanted(e, r, (SHORT_STEP - decoding - prompts) / decoding);
+        const int32_t most = guesses_wanted(e, r, (short_step(e) - decoding - prompts) / decoding);
         r->n_guess         = 0;
         if (rp_request_left(r) > 1 || most == 0) continue;
         const int32_t k = guesses_that_pay(e, r, most, decoding - 1, e->drafter.seconds / decoding);
@@ -300,7 +303,7 @@ RpStatus rp_engine_schedule(RpEngine *e) {
         Request *r = e->running[i];
         if (rp_request_left(r) > 1) continue;
         decoding--;
-        add_decoding(e, r, SHORT_STEP - e->n_columns - 1 - decoding - prompts);
+        add_decoding(e, r, short_step(e) - e->n_columns - 1 - decoding - prompts);
         if (r->n_columns == 1) keep_state(e, &e->columns[e->n_columns - 1]);
     }
     int32_t budget = wanted > 0 ? prompt_tokens(e, e->n_columns, wanted) : 0;

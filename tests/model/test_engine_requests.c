@@ -420,3 +420,36 @@ Test(engine_requests, the_memory_is_known_before_and_the_second_prompt_is_found)
     cr_expect_eq(last[0].n_cached, 96, "three blocks, and the rest is computed");
     cr_expect_eq(rp_engine_stats(engine).kept, 3);
 }
+
+/* Guesses are columns of the step, of which there are no more than step_tokens. */
+Test(engine_requests, guesses_fit_into_the_longest_step) {
+    enum { REPLY = 40, STEP = 4 };
+    int32_t  tokens[2][REPLY], again[20];
+    uint64_t drafted = 0;
+    for (int32_t i = 0; i < 20; i++) again[i] = 3 + i % 5;
+    for (int with = 0; with < 2; with++) {
+        RpRequest       r = request(with, REPLY);
+        RpEngine       *small;
+        RpEngineEvent   v;
+        uint64_t        id;
+        int             n = 0;
+        RpSampler      *greedy;
+        RpSamplerParams p = rp_sampler_defaults();
+        p.temperature     = 0.0f;
+        OK(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &greedy));
+        OK(rp_engine_open(model, &(RpEngineOptions){.n_ctx = 128, .n_seq = 1, .step_tokens = STEP, .n_threads = 1},
+                          &small));
+        r.prompt = again, r.n_draft = with * 15, r.sampler = greedy;
+        OK(rp_engine_add(small, &r, &id));
+        while (rp_engine_pending(small) > 0) {
+            OK(rp_engine_step(small));
+            cr_assert_leq(rp_engine_stats(small).last_step_tokens, STEP, CASE(with, n));
+            while (rp_engine_poll(small, &v)) tokens[with][n++] = v.token, drafted = (uint64_t)v.n_drafted;
+        }
+        cr_expect_eq(n, REPLY, CASE(with));
+        rp_engine_free(small);
+        rp_sampler_free(greedy);
+    }
+    cr_expect_gt(drafted, 0, "nothing was guessed");
+    cr_expect_arr_eq(tokens[0], tokens[1], sizeof tokens[0]);
+}
