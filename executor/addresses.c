@@ -181,8 +181,10 @@ RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
         return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
     if (first != 0 && first != e->n_done)
         return rp_fail(RP_E_ARG, "steps from %d on: the next is %d, or 0 for a new run", first, e->n_done);
+    e->n_done = 0; /* after a failure no node has its value */
+    RP_TRY(e->backend->run_steps(e, first, end));
     e->n_done = end;
-    return e->backend->run_steps(e, first, end);
+    return RP_OK;
 }
 
 RpStatus rp_executor_set(RpExecutor *e, const TensorNode *node, const void *data, size_t bytes) {

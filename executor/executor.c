@@ -123,8 +123,10 @@ static RpStatus run(RpExecutor *e, void *arg) {
 
 RpStatus rp_executor_run(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
+    e->n_done = 0;
+    RP_TRY(rp_executor_step(e, run, NULL));
     e->n_done = e->plan->n_steps;
-    return rp_executor_step(e, run, NULL);
+    return RP_OK;
 }
 
 RpStatus rp_executor_poison(RpExecutor *e) {

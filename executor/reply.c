@@ -79,8 +79,9 @@ static bool ends(const Reply *r, int32_t token) {
 
 static RpStatus next_token(RpExecutor *e, void *token) {
     if (e->reply.in_loop) return e->backend->loop_next(e, token);
-    e->n_done = e->plan->n_steps;
+    e->n_done = 0;
     RP_TRY(e->backend->run(e));
+    e->n_done = e->plan->n_steps;
     return e->backend->token(e, token);
 }
 

@@ -347,6 +347,23 @@ Test(origin, reads_every_result) {
     close_step(&s);
 }
 
+Test(origin, a_step_that_failed_has_no_values) {
+    Step              s        = open_step("llama-mix", "", 1);
+    const TensorNode *embedded = rp_graph_find(s.g, "embedding");
+    char              byte;
+    set_inputs(&s);
+    int32_t *tokens = rp_executor_data(s.exec, rp_graph_find(s.g, "tokens"));
+    tokens[0]       = 1 << 30;
+    cr_assert_neq(rp_executor_run_steps(s.exec, 0, 1), RP_OK);
+    REFUSED(rp_executor_read(s.exec, embedded, &byte, 1), RP_E_STATE, "0 steps have run");
+    cr_assert_neq(rp_executor_run(s.exec), RP_OK);
+    REFUSED(rp_executor_read(s.exec, embedded, &byte, 1), RP_E_STATE, "0 steps have run");
+    tokens[0] = 1;
+    OK(rp_executor_run_steps(s.exec, 0, 1));
+    OK(rp_executor_read(s.exec, embedded, &byte, 1));
+    close_step(&s);
+}
+
 Test(origin, refuses_steps_out_of_order) {
     Step      s = open_step("llama-mix", "", 1);
     const int n = rp_plan_memory(s.plan).n_steps;
