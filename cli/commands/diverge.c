@@ -45,9 +45,12 @@ static RpStatus write_file(const char *path, RpStatus (*put)(const Divergence *,
     return cli_close_output(file, put(w, out));
 }
 
+static bool is_stdout(const char *path) { return path != NULL && strcmp(path, "-") == 0; }
+
 static RpStatus report(const Divergence *w) {
     RP_TRY(write_file(args.svg, cli_diverge_svg, w));
     RP_TRY(write_file(args.dot, cli_diverge_dot, w));
+    if (is_stdout(args.svg) || is_stdout(args.dot)) return RP_OK;
     if (!args.json) return cli_diverge_text(w, stdout);
     cli_diverge_json(w, stdout);
     return RP_OK;
@@ -193,6 +196,8 @@ static int run(void) {
     if (args.against != NULL && has_b) return usage("--against is B: a second model and --b do not go with it");
     if (args.record == NULL && args.against == NULL && !has_b && args.a.n == 0)
         return usage("two runs are needed: a second model, --a and --b, --record or --against");
+    if (is_stdout(args.svg) + is_stdout(args.dot) + args.json > 1)
+        return usage("only one of --svg -, --dot - and --json can be on the standard output");
     cli_catch_interrupts();
     const RpStatus st     = diverge(&s);
     const bool     parted = st == RP_OK && args.record == NULL && s.walk.first >= 0;

@@ -630,12 +630,20 @@ def test_diverge_refuses_bad_arrays():
 # ---- options ----
 
 
+def test_a_picture_on_the_standard_output_is_alone():
+    for option, end in ("--svg", b"</svg>\n"), ("--dot", b"}\n"):
+        r = run("diverge", os.path.join(SOURCE, "assets/demo.gguf"), "--b", "kv=q8_0", option, "-")
+        expect(r.code == 1 and r.out.endswith(end), option, r.out[-200:])
+
+
 def test_diverge_refuses_options_that_do_not_go_together():
     for models in ["-m", MIX, MIX, TINY], ["-m", MIX, TINY, MIX]:
         expect_refusal(run("diverge", *models), 2, "A and B are at most two models, of which A is given or the demo model")
     expect(ok(run("diverge", "-m", MIX, "--b", "threads=1")).out == ok(run("diverge", MIX, "--b", "threads=1")).out, "-m")
     expect(run("diverge", "-m", TINY, flipped(TINY, 70000)).out == run("diverge", TINY, path("flipped.gguf")).out, "-m A B")
     expect_refusal(run("diverge", MIX), 2, "two runs are needed: a second model, --a and --b, --record or --against")
+    for more in (["--svg", "-", "--json"], ["--dot", "-", "--json"]):
+        expect_refusal(run("diverge", MIX, TINY, *more), 2, "only one of --svg -, --dot - and --json can be on the standard output")
     for more in (["--b", "threads=1"], [TINY], ["--against", MIX], ["--json"], ["--svg", path("no.svg")], ["--dot", path("no.dot")]):
         expect_refusal(run("diverge", MIX, "--record", path("no.rec"), *more), 2, "--record runs A alone: B, --b, --against, --svg, --dot and --json do not go with it")
     for more in (["--b", "threads=1"], [TINY]):
