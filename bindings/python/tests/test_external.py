@@ -189,6 +189,10 @@ def test_refusals_name_the_tensor_and_both_shapes():
             with pytest.raises(error, match=text):
                 executor.bind("x", bad)
             assert sys.getrefcount(bad) == count # given back
+        count = sys.getrefcount(x)
+        with pytest.raises(reprise.ArgumentError, match="from_dlpack: name contains a NUL byte"):
+            reprise.from_dlpack(x, "x\0")
+        assert sys.getrefcount(x) == count
         with pytest.raises(reprise.ArgumentError, match="'w' is neither an input nor an output"):
             executor.bind("w", w)
         with pytest.raises(reprise.ArgumentError, match="is no weight: Executor.tensor has inputs and outputs"):

@@ -17,7 +17,7 @@ from . import _c
 from ._arrays import Array, array_of, dtype_name, dtype_number, ne_of, shape_of
 from ._callback import field_type
 from ._handle import Handle, Owner
-from ._lib import lib, params
+from ._lib import encoded, lib, params
 from .errors import ArgumentError, UnsupportedError
 
 CPU, CUDA = 1, 2 # types of devices of DLPack
@@ -141,6 +141,7 @@ def from_dlpack(value: Any, name: str | None = None) -> ExternalTensor:
     CPU or a CUDA device. `name` is for the texts of errors. On a CUDA device the producer's work must be done before a run."""
     if not hasattr(value, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(value).__name__} has no __dlpack__")
+    text = encoded("from_dlpack: name", name) # refused while the producer still owns the tensor
     capsule = capsule_from(value)
     for kind in (VERSIONED, PLAIN):
         if python.PyCapsule_IsValid(capsule, kind):
@@ -150,9 +151,9 @@ def from_dlpack(value: Any, name: str | None = None) -> ExternalTensor:
     out, pointer = ct.c_void_p(), python.PyCapsule_GetPointer(capsule, kind)
     python.PyCapsule_SetName(capsule, USED[kind]) # now the library has to call the deleter, also if it refuses the tensor
     if kind == VERSIONED:
-        lib.rp_external_from_dlpack_versioned(pointer, name, ct.byref(out))
+        lib.rp_external_from_dlpack_versioned(pointer, text, ct.byref(out))
     else:
-        lib.rp_external_from_dlpack(pointer, name, ct.byref(out))
+        lib.rp_external_from_dlpack(pointer, text, ct.byref(out))
     return ExternalTensor(out.value or 0, lib.rp_external_free)
 
 
