@@ -239,7 +239,7 @@ const Command cli_command_diverge = {
     .usage = "[A] [B] [options]",
     .notes = "Nodes are matched by what the model code built; nodes that a pass has fused on one side are left out and "
              "counted. The comparison ends with the first step that has a difference. Exit status: 0 if all bits "
-             "agree, 1 if they part, 2 if something failed.\n"
+             "agree, 1 if they differ, 2 if something failed.\n"
              "\n"
              "  reprise diverge model.gguf quantised.gguf\n"
              "  reprise diverge model.gguf --a isa=plain --b isa=avx2\n"

@@ -76,7 +76,7 @@ static void print_text(const Repeat *r, const Manifest *m, const Manifest *now) 
                    "again\n",
                    r->n_held);
     } else {
-        printf("parts at token %zu of turn %zu: ", p->step + 1, p->turn + 1);
+        printf("differs at token %zu of turn %zu: ", p->step + 1, p->turn + 1);
         put_token(r, p->then);
         printf(" then, ");
         put_token(r, p->now);
@@ -117,14 +117,13 @@ static const Option options[] = {
     CLI_FLAG("quiet", 'q', args.o.quiet, "no progress, and no differences if all is equal"),
 };
 
-const Command cli_command_repeat = {
-    .name  = "repeat",
-    .help  = "run a manifest again and compare every bit",
-    .usage = "FILE [options]",
-    .notes =
-        "Exit status: 0 if all tokens and the logits of each are the same, 1 if they part, 2 if the manifest cannot be "
-        "run: it is damaged, a file is missing or has another hash.\n"
-        "docs/manifests.md describes the file.",
-    .options   = options,
-    .n_options = sizeof options / sizeof options[0],
-    .run       = run};
+const Command cli_command_repeat = {.name    = "repeat",
+                                    .help    = "run a manifest again and compare every bit",
+                                    .usage   = "FILE [options]",
+                                    .notes   = "Exit status: 0 if all tokens and the logits of each are the same, 1 if "
+                                               "they differ, 2 if the manifest cannot be "
+                                               "run: it is damaged, a file is missing or has another hash.\n"
+                                               "docs/manifests.md describes the file.",
+                                    .options = options,
+                                    .n_options = sizeof options / sizeof options[0],
+                                    .run       = run};

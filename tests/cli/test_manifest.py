@@ -192,7 +192,7 @@ def test_each_turn_of_a_chat_is_repeated():
         expect(repeated.text.startswith(f"equal: {total} tokens, and the logits of each\n"), kind, repeated)
         m["turns"][n - 1]["logits_xxh64"][3] = "0" * 16
         repeated = run("repeat", write("chat2.json", m), "-q")
-        expect(repeated.code == 1 and repeated.text.startswith(f"parts at token 4 of turn {n}: "), kind, repeated)
+        expect(repeated.code == 1 and repeated.text.startswith(f"differs at token 4 of turn {n}: "), kind, repeated)
     r = run("chat", DEMO, "-q", "--no-template", "--manifest", path("silent.json"))
     expect(r.code == 1 and "no manifest: there was no reply" in r.err and not os.path.exists(path("silent.json")), "no reply", r)
 
@@ -208,7 +208,7 @@ def test_a_run_that_parts_says_where():
     file, m, _ = record("parts.json", *WORDS, "--temp", "1", "-s", "5", model=DEMO)
     # Other passes give other bits: the first logits differ.
     r = run("repeat", file, REPRISE_PASSES="-quantize")
-    expect(r.code == 1 and r.text.startswith("parts at token 1 of turn 1: "), "the first token", r)
+    expect(r.code == 1 and r.text.startswith("differs at token 1 of turn 1: "), "the first token", r)
     expect("; the logits differ\n" in r.text, "logits", r)
     expect(re.search(r"plan hash: [0-9a-f]{16} then, [0-9a-f]{16} now", r.text), "the plan", r)
     expect("environment: none then, REPRISE_PASSES=-quantize now" in r.text, "the option", r)
@@ -227,7 +227,7 @@ def test_a_run_that_parts_says_where():
     expect(r.code == 1 and "; the logits are the same\n" in r.text, "another seed", r)
     other = json.loads(ok(run("generate", DEMO, *WORDS, "--temp", "1", "-s", "6", "--json")).text)["tokens"]
     first = next(i for i, (a, b) in enumerate(zip(m["turns"][0]["tokens"], other)) if a != b)
-    expect(re.match(rf"parts at token {first + 1} of turn 1: {m['turns'][0]['tokens'][first]} .* then, {other[first]} .* now; ",
+    expect(re.match(rf"differs at token {first + 1} of turn 1: {m['turns'][0]['tokens'][first]} .* then, {other[first]} .* now; ",
                     r.text), "both tokens", (r, first))
 
 
