@@ -19,7 +19,8 @@ enum {
     LOAD_SUBS  = 16,
     RAW        = 12,
     QUADS      = 8,
-    SIGNED     = 128 /* offset of types whose q stay signed */
+    SIGNED     = 128, /* offset of types whose q stay signed */
+    FOUR_BITS  = 15
 };
 
 /* 8 rows, `stride` bytes apart: the addresses of rows 0 and 4; the others are reached by address arithmetic, because 8
@@ -158,6 +159,30 @@ INLINE void scale_and_minimum(const SideRows *rows, size_t block, int s, Load *l
 INLINE __m256i nibble_quad(const Load *l, int k) {
     return k < 4 ? low_nibbles(l->raw[k]) : high_nibbles(l->raw[k - 4]);
 }
+
+/* ---- products of quads ---- */
+
+INLINE __m256i quad_of_column(const char *x) { return _mm256_set1_epi32(word32(x)); }
+
+INLINE __m256i madd_ones(__m256i v) { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
+
+/* Quads whose products can be added in 16 bits, two products a lane and quad:
+ *
+ *     q of 4 bits            8 quads   15 * 128 * 16 = 30720
+ *     Q6_K                   2 quads   63 * 128 * 4  = 32256
+ *     other types            4 quads   31 * 128 * 8  = 31744 at most
+ *     signed                 1 quad   128 * 127 * 2  = 32512: activations are never -128 */
+INLINE int quads_at_a_time(const QuantForm *form) {
+    const int quads = form->sub_elems / RP_QUAD;
+    if (form->offset == SIGNED) return 1;
+    return form->top <= FOUR_BITS ? quads : quads / 2;
+}
+
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    static_assert((offset) == SIGNED || (top)*128 * ((top) <= FOUR_BITS ? (sub) / 2 : (sub) / 4) <= INT16_MAX,         \
+                  #name ": the products that quads_at_a_time adds fit in 16 bits");
+RP_QUANTS(X)
+#undef X
 
 /* ---- the types ---- */
 

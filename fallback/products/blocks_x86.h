@@ -43,6 +43,12 @@ INLINE_AVX2 __m256i add32(__m256i sum, __m256i v) {
     return sum;
 }
 
+/* Stores accumulators of a tile at once. gcc would carry them to their next use in registers, spill these, and store
+ * each sum twice. */
+INLINE_AVX2 void stored(float (*acc)[RP_PANEL_ROWS]) {
+    __asm__("" : "+m"(*(float(*)[RP_GROUP_COLS][RP_PANEL_ROWS])acc));
+}
+
 /* Values of sub-blocks 0 to 7 of four rows: pair[h] has sub-blocks 2h, of rows 0 to 3, and 2h + 1. */
 INLINE_AVX2 void pairs_of_rows(const __m256 v[4], __m256 pair[4]) {
     const __m256d a = _mm256_castps_pd(_mm256_unpacklo_ps(v[0], v[1])),

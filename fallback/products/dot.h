@@ -32,8 +32,13 @@ enum {
     RP_KSTEP_SUBS = 4, /* sub-blocks of a k-step, and accumulators of a sum */
     RP_QUAD       = 4, /* consecutive k of one row: the int8 elements in a 32-bit lane */
     RP_PANEL_ROWS = 16,
-    RP_GROUP_COLS = 8 /* columns of a column group, at most */
+    RP_GROUP_COLS = 8, /* columns of a column group, at most */
+    RP_ROWS_COLS  = 3  /* columns of a RowsTile, at most */
 };
+
+/* Most columns for which a RowsTile is faster than a panel; less than 2: none. Fifth bits need registers of their own,
+ * and a step of Q6_K alone would fill the registers. */
+#define RP_ROWS_MOST(ID) (RP_##ID##_SUB == 16 ? 0 : RP_##ID##_TOP > 15 && RP_##ID##_OFFSET < 128 ? 2 : RP_ROWS_COLS)
 
 /* The SIMD kernels load a part of each row at once: four blocks of 32 (one k-step), or one super-block of 256 (two
  * k-steps; four in Q6_K, whose sub-blocks have 16 elements). */
@@ -127,6 +132,11 @@ typedef void TileFunction(const QuantForm *form, const char *panel, const char *
 typedef void GemvFunction(RpDtype dtype, const char *rows, size_t stride, int64_t n_rows, int64_t n, const DotColumn *x,
                           float *y);
 
+/* As TileFunction, for 16 rows of the file, `stride` bytes apart, instead of a panel: all sub-blocks of the rows, and 2
+ * to RP_ROWS_MOST columns. Every row exists. Only types in RP_DIRECT_QUANTS. */
+typedef void RowsTile(RpDtype dtype, const char *rows, size_t stride, const char *group, int n_cols, int64_t n_subs,
+                      const PrefetchStream *ahead, TileAccs *accs);
+
 /* As TileFunction, for 16 repacked rows at `blocks` (repack.h) instead of a panel. */
 typedef void RepackedTile(RpDtype dtype, const char *blocks, const char *group, int n_cols, int64_t n_subs,
                           const PrefetchStream *ahead, TileAccs *accs);
@@ -141,8 +151,9 @@ typedef struct DotKernels {
     TileFunction *tile;
     GemvFunction *gemv;
     UnpackPanel  *unpack;
-    RepackedTile *repacked; /* NULL: repacked rows are always unpacked to a panel */
-    int repacked_cols;      /* most columns for which `repacked` is faster than a panel, at most 4 groups; 0: none */
+    RepackedTile *repacked;  /* NULL: repacked rows are always unpacked to a panel */
+    int       repacked_cols; /* most columns for which `repacked` is faster than a panel, at most 4 groups; 0: none */
+    RowsTile *rows;          /* NULL: panels for all numbers of columns */
 } DotKernels;
 
 /* Those of the instruction set in use (rp_cpu_isa). */
@@ -158,6 +169,7 @@ TileFunction rp_tile_avx2, rp_tile_avx512;
 GemvFunction rp_gemv_avx2, rp_gemv_avx512;
 UnpackPanel  rp_unpack_panel_avx2, rp_unpack_panel_avx512;
 RepackedTile rp_repacked_avx2, rp_repacked_avx512;
+RowsTile     rp_rows_avx2;
 #endif
 #if defined(__aarch64__)
 PackPanel    rp_pack_panel_neon;

@@ -8,7 +8,7 @@
 
 #ifdef RP_X86
 
-enum { COLS = 4, SIDES = 2, LANES = 8, FOUR_BITS = 15, LONGEST_LOAD = 210 /* bytes of a row, in blocks_avx2.h */ };
+enum { COLS = 4, SIDES = 2, LANES = 8, LONGEST_LOAD = 210 /* bytes of a row, in blocks_avx2.h */ };
 
 #define X(ID, name, ...) static_assert(RP_LOAD_BYTES(ID) <= LONGEST_LOAD, #name ": pack_side has room for a load");
 RP_DIRECT_QUANTS(X)
@@ -96,10 +96,6 @@ void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_ro
 
 /* ---- tiles ---- */
 
-INLINE __m256i quad_of_column(const char *x) { return _mm256_set1_epi32(word32(x)); }
-
-INLINE __m256i madd_ones(__m256i v) { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
-
 /* 16-bit sums of n_quads quads of a sub-block, from w and x on: sum[c][s] lanes 2r and 2r + 1 belong to row r of
  * side s. */
 INLINE void add_quads(const QuantForm *form, const char *w, const char *x, int n_quads, int n_cols,
@@ -134,22 +130,6 @@ INLINE void signed_sub_sums(const char *w, const char *x, int sub_elems, int n_c
         }
     }
 }
-
-/* Quads whose products can be added in 16 bits, two products a lane and quad:
- *
- *     q of 4 bits            8 quads   15 * 128 * 16 = 30720
- *     Q6_K                   2 quads   63 * 128 * 4  = 32256
- *     other types            4 quads   31 * 128 * 8  = 31744 at most */
-INLINE int quads_at_a_time(const QuantForm *form) {
-    const int quads = form->sub_elems / RP_QUAD;
-    return form->top <= FOUR_BITS ? quads : quads / 2;
-}
-
-#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
-    static_assert((offset) == SIGNED || (top)*128 * ((top) <= FOUR_BITS ? (sub) / 2 : (sub) / 4) <= INT16_MAX,         \
-                  #name ": the products that quads_at_a_time adds fit in 16 bits");
-RP_QUANTS(X)
-#undef X
 
 /* Dot products of one sub-block: 32-bit, lane r of sum[c][s] is row 8s + r. */
 INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_cols, __m256i sum[COLS][SIDES]) {

@@ -140,10 +140,6 @@ RP_REPACKED(X)
  * the sums, whose chains of additions would go through memory. */
 INLINE void in_memory(Header *h) { __asm__("" : "+m"(*h)); }
 
-/* Stores accumulators at once. gcc would carry them to their next use in registers, spill these, and store each sum
- * twice. */
-INLINE void stored(float (*acc)[RP_PANEL_ROWS]) { __asm__("" : "+m"(*(float(*)[RP_GROUP_COLS][RP_PANEL_ROWS])acc)); }
-
 /* Keeps loads from p behind the code before. */
 INLINE const char *after(const char *p) {
     __asm__ volatile("" : "+r"(p));

@@ -8,8 +8,8 @@
  *
  *     for block of panels: pack them; for group: for panel in block: tile = panel x group
  *
- * One column is a GEMV and needs no packing. Repacked weights (repack.h) need none for up to repacked_cols columns,
- * where the instruction set has a kernel for them. */
+ * One column is a GEMV and needs no packing, nor do 2 or 3 columns where the instruction set has a RowsTile. Repacked
+ * weights (repack.h) need none for up to repacked_cols columns, where the instruction set has a kernel for them. */
 #include "fallback/products/tiles.h"
 
 #include "fallback/simd/prefetch.h"
@@ -179,6 +179,27 @@ static void direct_panel(const TileWork *work, const DotKernels *kernels, int64_
     for (int64_t g = 0; g < groups; g++) store_tile(work, p, g, &accs[g]);
 }
 
+/* Whether panel p is multiplied straight from the file. The kernel has no rows to repeat. */
+static bool needs_no_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
+#define X(ID, ...) [RP_##ID]              = RP_ROWS_MOST(ID),
+    static const int most[RP_DTYPE_COUNT] = {RP_DIRECT_QUANTS(X)};
+#undef X
+    return kernels->rows != NULL && !work->repacked && work->n_cols <= most[work->dtype] &&
+           panel_rows(work, p) == RP_PANEL_ROWS;
+}
+
+/* Panel p times 2 or 3 columns, unpacked in registers. */
+static void rows_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
+    const int64_t        n_subs = rp_n_subs(rp_quant_form(work->dtype), work->n);
+    const size_t         bytes  = RP_PANEL_ROWS * rp_row_bytes(work->dtype, work->n);
+    const PrefetchStream ahead  = {panel_start(work, p) + rp_prefetch_distance(bytes), bytes / (size_t)n_subs};
+    TileAccs             accs;
+    accs.empty = true;
+    kernels->rows(work->dtype, panel_start(work, p), work->stride, group_at(work, 0), (int)work->n_cols, n_subs, &ahead,
+                  &accs);
+    store_tile(work, p, 0, &accs);
+}
+
 /* A panel of repacked rows times all groups, without packing: slice by slice, so that all columns but the first few
  * find the weights in L1. The rows are one stream, whose best distance does not depend on their length. */
 static void repacked_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
@@ -280,7 +301,8 @@ void rp_tile_run(const TileWork *work, const RpKernelCtx *ctx, int64_t before, i
     else if (work->repacked && work->n_cols <= kernels.repacked_cols)
         for (int64_t p = i0; p < i1; p++) repacked_panel(work, &kernels, p);
     else if (direct(work))
-        for (int64_t p = i0; p < i1; p++) direct_panel(work, &kernels, p);
+        for (int64_t p = i0; p < i1; p++)
+            (needs_no_panel(work, &kernels, p) ? rows_panel : direct_panel)(work, &kernels, p);
     else
         whole_panels(work, &kernels, i0, i1);
 }

@@ -234,7 +234,11 @@ Test(mul_mat, works_with_every_prefetch_setting) {
 
 /* Quants of the largest magnitude and one sign, times columns of one sign: no 16-bit sum may saturate. */
 Test(mul_mat, does_not_saturate_with_the_largest_quants) {
-    enum { ROWS = 5, COLUMNS = 5, N = 768 };
+    enum { N = 768 };
+    static const int64_t sizes[][2] = {
+        {5,  5}, /* rows and columns that need a panel */
+        {16, 2}  /* and that need none */
+    };
     static const struct {
         RpDtype type;
         size_t  from, end; /* bytes of the quants in a part of a block */
@@ -246,17 +250,18 @@ Test(mul_mat, does_not_saturate_with_the_largest_quants) {
     enum { N_TYPES = sizeof types / sizeof types[0] };
     /* nibbles and bytes: 0 and the largest; the smallest and the largest int8; 0x77 is the largest MXFP4 value */
     static const uint8_t fills[] = {0, 0xff, 0x80, 0x7f, 0x77};
-    for (size_t k = 0; k < N_TYPES * sizeof fills; k++)
+    for (size_t k = 0; k < 2 * N_TYPES * sizeof fills; k++)
         for (int sign = -1; sign <= 1; sign += 2) {
-            const RpDtype type = types[k / sizeof fills].type;
-            const size_t  from = types[k / sizeof fills].from;
+            const int64_t rows = sizes[k % 2][0], columns = sizes[k % 2][1];
+            const size_t  of = k / 2 / sizeof fills, from = types[of].from;
+            const RpDtype type = types[of].type;
             const size_t  part = (size_t)(rp_dtype_info(type)->block_bytes / rp_block_parts(type));
-            char         *w    = random_blocks(type, N, ROWS, 20);
-            float        *x    = random_floats(N * COLUMNS, 21);
-            for (size_t i = 0; i < ROWS * rp_row_bytes(type, N); i += part)
-                memset(w + i + from, fills[k % sizeof fills], types[k / sizeof fills].end - from);
-            for (int i = 0; i < N * COLUMNS; i++) x[i] = (float)sign * 0.5f;
-            check_products(type, N, ROWS, COLUMNS, w, x);
+            char         *w    = random_blocks(type, N, rows, 20);
+            float        *x    = random_floats((size_t)(N * columns), 21);
+            for (size_t i = 0; i < (size_t)rows * rp_row_bytes(type, N); i += part)
+                memset(w + i + from, fills[k / 2 % sizeof fills], types[of].end - from);
+            for (int i = 0; i < N * columns; i++) x[i] = (float)sign * 0.5f;
+            check_products(type, N, rows, columns, w, x);
         }
 }
 
