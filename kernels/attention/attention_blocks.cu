@@ -3,8 +3,8 @@
  *
  * Tiles and splits follow from the positions, so a token has the bits that attention.cu computes in a cache of as many
  * positions (I8). Up to 16 tokens have thread blocks of their own, and each split too where few blocks would run. More
- * tokens share thread blocks, whose runs of one sequence read keys and values once (attention_table.cuh).
- * geometry  blocks of 4 warps, grid (KV heads, splits or 1, tokens or parts of tokens, or blocks of tokens)
+ * tokens share thread blocks: those of one sequence in a run read keys and values once (attention_table.cuh).
+ * geometry  blocks of 4 warps, grid (KV heads, splits or 1, tokens, times the parts of one)
  * traffic   as attention.cu; the table once per thread block and tile, from L1
  * numerics  as attention.cu */
 #include "base/tuning.h"
@@ -23,13 +23,10 @@ template <RpDtype T, int SIZE, int GROUPS>
 __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2)
     attention_blocks_kernel(const __grid_constant__ BlockAttention p) {
     rp_begin();
-    for_each_run(p.t, p.a.per_kv, GROUPS * GROUP, [&](int first, int n, int row0, const int32_t *blocks) {
+    with_run(p.t, p.a.per_kv, GROUPS * GROUP, [&](int first, int n, int row0, const int32_t *blocks) {
         Attention a = p.a;
-        a.q.data    = (char *)a.q.data + (size_t)first * a.q.nb[1];
-        a.pos.data  = (int32_t *)a.pos.data + first;
-        a.y.data    = (char *)a.y.data + (size_t)first * (a.quantizes ? a.y.nb[1] : a.y.nb[2]);
-        a.rows      = n * a.per_kv;
-        attention_rows<T, SIZE, GROUPS>(a, row0, BlockCache{p.t, blocks, a.aligned});
+        a.rows      = (first + n) * a.per_kv; /* the run is all that there is */
+        attention_rows<T, SIZE, GROUPS>(a, first * a.per_kv + row0, BlockCache{p.t, blocks, a.aligned});
     });
 }
 
@@ -48,8 +45,9 @@ BlocksGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const int64_t tile    = s.size <= 128 ? 128 : 16384 / s.size;
     s.groups              = few && per_kv <= GROUP ? 1 : most_groups(k->dtype, (int)s.size);
     s.together            = few || s.groups * GROUP < 2 * per_kv ? 1 : s.groups * GROUP / per_kv;
-    s.row_blocks = s.together > 1 ? rp_blocks(q->ne[1], s.together) : q->ne[1] * rp_blocks(per_kv, s.groups * GROUP);
-    s.splits     = splits_of(rp_tuning_of(ctx).n_sm, k->ne[2], (n_ctx + tile - 1) / tile, per_kv * s.size * 4);
+    s.row_blocks =
+        s.together > 1 ? rp_blocks(q->ne[1], s.together) * s.together : q->ne[1] * rp_blocks(per_kv, s.groups * GROUP);
+    s.splits = splits_of(rp_tuning_of(ctx).n_sm, k->ne[2], (n_ctx + tile - 1) / tile, per_kv * s.size * 4);
     if (s.together == 1) choose_split_kv(&s, args, ctx, s.groups * GROUP, s.size);
     return s;
 }

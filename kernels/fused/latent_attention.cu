@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2) latent_attention_kernel(Laten
 __global__ void __launch_bounds__(ATTN_THREADS, 2)
     latent_blocks_kernel(const __grid_constant__ LatentAttention in, const __grid_constant__ BlockTable t) {
     rp_begin();
-    for_each_run(t, in.a.per_kv, ROWS, [&](int first, int, int row0, const int32_t *blocks) {
+    with_run(t, in.a.per_kv, ROWS, [&](int first, int, int row0, const int32_t *blocks) {
         LatentAttention p = in;
         p.a.q.data        = (char *)p.a.q.data + (size_t)first * p.a.q.nb[1];
         p.q_rope.data     = (char *)p.q_rope.data + (size_t)first * p.q_rope.nb[1];

@@ -1,11 +1,14 @@
 /* attention_table.cuh - attention over a cache of blocks (op attention of reprise/ops.h): the tokens of a thread block,
- * and where the positions of their sequence lie. Keys and values of a tile are those of one sequence, so a block takes
- * one token, or a run of consecutive tokens of one sequence after the other:
+ * and where the positions of their sequence lie. Keys and values of a tile are those of one sequence, so a thread block
+ * takes one token, or a run of consecutive tokens of one sequence out of `together` tokens:
  *
- *     sequences of the tokens     0 0 0 0  0 2 2 2  2 2 1 1         4 tokens a block
- *     runs                        0 0 0 0 |0|2 2 2 |2 2|1 1         a thread block has one or two here
+ *     sequences of the tokens     0 0 0 0  0 2 2 2  2 2 1 1         together = 4
+ *     runs                        0 0 0 0 |0|2 2 2 |2 2|1 1         one or two of four tokens here
  *
- * The bits of a row do not depend on the others of its block (attention.cu), and so not on the runs. */
+ * Sequences are data, so each `together` tokens get as many thread blocks, one for each run that there may be; those
+ * without a run end at once. (With a loop over the runs the compiler computes what does not depend on the run before
+ * it, and spills registers.) The bits of a row do not depend on the others of its thread block (attention.cu), and so
+ * not on the runs. */
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_TABLE_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_TABLE_CUH
 
@@ -19,7 +22,7 @@ enum { MOST_SEQUENCES = 16 };
 struct BlockTable {
     const int32_t *table, *seq; /* [sequences][width] blocks; [tokens] */
     int            width, sequences, tokens, last;
-    int            together;    /* tokens of a thread block */
+    int            together;    /* most tokens of a thread block */
     unsigned       runs, magic; /* KvBlocks */
 };
 
@@ -39,18 +42,18 @@ struct BlockCache {
     }
 };
 
-/* Calls f(first token, tokens, first row, blocks) for each run of the thread block, which has `rows` rows and per_kv of
- * each token. Sequences are data: one that the table does not have must not become an address. */
-template <class F> __device__ void for_each_run(const BlockTable &t, int per_kv, int rows, F f) {
-    const int parts = t.together > 1 ? 1 : (per_kv + rows - 1) / rows; /* thread blocks of a token */
+/* Calls f(first token, tokens, first row, blocks) for the run of the thread block, if there is one. A thread block has
+ * `rows` rows, and per_kv of each token. A sequence that the table does not have must not become an address. */
+template <class F> __device__ void with_run(const BlockTable &t, int per_kv, int rows, F f) {
+    const int parts = t.together > 1 ? t.together : (per_kv + rows - 1) / rows; /* thread blocks of `together` tokens */
     const int z = (int)(gridDim.z - 1 - blockIdx.z), end = min((z / parts + 1) * t.together, t.tokens);
-    for (int first = z / parts * t.together; first < end;) {
-        int n = 1;
-        while (first + n < end && t.seq[first + n] == t.seq[first]) n++;
-        f(first, n, z % parts * rows, t.table + (int64_t)min(max(t.seq[first], 0), t.sequences - 1) * t.width);
-        first += n;
-        if (first < end) __syncthreads(); /* shared memory has been read */
-    }
+    int       first = z / parts * t.together, n = 1;
+    for (int before = t.together > 1 ? z % parts : 0; before > 0 && first < end; first++)
+        before -= first + 1 == end || t.seq[first + 1] != t.seq[first];
+    if (first >= end) return;
+    while (first + n < end && t.seq[first + n] == t.seq[first]) n++;
+    f(first, n, t.together > 1 ? 0 : z % parts * rows,
+      t.table + (int64_t)min(max(t.seq[first], 0), t.sequences - 1) * t.width);
 }
 
 /* ---- the host's side ---- */
