@@ -68,7 +68,10 @@ __device__ float across(DeltaShared &s, int which, float v) {
     return sum;
 }
 
-template <int ROWS> __global__ void __launch_bounds__(THREADS) gated_delta_kernel(Delta p) {
+/* Thread blocks of a multiprocessor: left to itself, ptxas spills a register for 16 rows. */
+constexpr int resident(int rows) { return rows == 8 ? 6 : rows == 16 ? 3 : 2; }
+
+template <int ROWS> __global__ void __launch_bounds__(THREADS, resident(ROWS)) gated_delta_kernel(Delta p) {
     rp_begin();
     RP_SHARED(DeltaShared, shared, [1]);
     DeltaShared   &s    = shared[0];
