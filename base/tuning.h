@@ -27,6 +27,7 @@ typedef enum RpPrefillTile { RP_PREFILL_INT8, RP_PREFILL_F16 } RpPrefillTile;
 struct RpCudaTuning {
     int           n_sm; /* multiprocessors */
     RpPrefillTile prefill_tile;
+    int           tile_columns; /* q8_act columns from which tiles multiply them; fewer take a GEMV */
     int           blas_columns; /* q8_act columns from which cuBLASLt multiplies them; fewer are multiplied in tiles */
     /* Measured at the first open (executor/cuda/tune.c): */
     int early_bytes;    /* of weights that a kernel prefetches into L2 before griddepcontrol.wait */
@@ -36,6 +37,10 @@ struct RpCudaTuning {
 };
 
 enum { RP_TUNING_BLAS_COLUMNS = 2048, RP_TUNING_NO_BLAS = 65536 };
+
+/* A GEMV reads the weights once for four columns. RpColumns (reprise/executor.h) replaces the number by one of the
+ * other two, so that columns have the same bits for any number of them. */
+enum { RP_TUNING_TILE_COLUMNS = 5, RP_TUNING_NO_TILES = 65536, RP_TUNING_ALWAYS_TILES = 1 };
 
 /* GPUs for data centers (8.0, 9.0, 10.0, 10.3) multiply f16 with f32 sums at half the rate of int8, and a multiply-add
  * of tensor cores takes a fourth of the time that it takes on others, relative to other instructions. There f16 is
@@ -51,6 +56,7 @@ static inline RpCudaTuning rp_tuning_of_device(int n_sm, int major, int minor) {
     RpCudaTuning t;
     t.n_sm           = n_sm > 0 ? n_sm : RP_TUNING_SM;
     t.prefill_tile   = f16 ? RP_PREFILL_F16 : RP_PREFILL_INT8;
+    t.tile_columns   = RP_TUNING_TILE_COLUMNS;
     t.blas_columns   = f16 ? RP_TUNING_BLAS_COLUMNS : RP_TUNING_NO_BLAS;
     t.early_bytes    = RP_TUNING_EARLY;
     t.grid_percent   = RP_TUNING_GRID;

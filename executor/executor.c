@@ -28,6 +28,7 @@ void rp_executor_free(RpExecutor *e) {
 
 static RpStatus check_options(const RpExecutorOptions *o) {
     if ((unsigned)o->mode > RP_MODE_LOOP) return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
+    if ((unsigned)o->columns > RP_COLUMNS_PROMPT) return rp_fail(RP_E_ARG, "there are no columns %d", (int)o->columns);
     if (o->repack != NULL && strcmp(o->repack, "on") != 0 && strcmp(o->repack, "off") != 0 &&
         strcmp(o->repack, "auto") != 0)
         return rp_fail(RP_E_ARG, "repack '%s': must be on, off or auto", o->repack);

@@ -1,6 +1,6 @@
 /* y[m,t,h,b] = sum_k w[k,m,h/g,b/g'] * x[k,t,h,b], g and g' query heads and batches per matrix
- * geometry  five and more q8_act columns: tiles on tensor cores (tile.cuh). Other contiguous rows: GEMV, blocks of 8
- * warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
+ * geometry  five (RpCudaTuning.tile_columns) and more q8_act columns: tiles on tensor cores (tile.cuh). Other
+ *           contiguous rows: GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, tokens
  *           or fours of tokens, heads). Rows with nb[0] other than one element (a transposed matrix, values of the
  *           KV cache): one thread per element of the result, whose neighbours read neighbouring elements. Many
  *           columns: cuBLASLt, where it is available and faster (mul_mat_blas.cu)
@@ -99,8 +99,8 @@ template <class Form, int C> RpStatus multiply(const MulMatArgs &p, RpKernelCtx 
     return RP_LAUNCH_FORM("mul_mat", ctx, shape, Form(), (mul_mat_kernel<Form, C>), p);
 }
 
-bool takes_tiles(const RpTensorView &w, const RpTensorView &x) {
-    return rp_dtype_is_quant(w.dtype) && x.dtype == RP_Q8_ACT && x.ne[1] >= RP_TILE_MIN_COLUMNS &&
+bool takes_tiles(const RpTensorView &w, const RpTensorView &x, const RpKernelCtx *ctx) {
+    return rp_dtype_is_quant(w.dtype) && x.dtype == RP_Q8_ACT && x.ne[1] >= rp_tuning_of(ctx).tile_columns &&
            w.ne[2] * w.ne[3] * x.ne[2] * x.ne[3] == 1;
 }
 
@@ -120,7 +120,7 @@ RpStatus multiply_tiles(const RpOpArgs *args, RpKernelCtx *ctx) {
 extern "C" size_t rp_cuda_mul_mat_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const size_t  blas = rp_cuda_mul_mat_blas_scratch(args, ctx);
     const int64_t tile = rp_tile_floats(rp_tuning_of(ctx).prefill_tile, &args->mul_mat.x);
-    if (tile == 0 || !takes_tiles(args->mul_mat.w, args->mul_mat.x)) return blas;
+    if (tile == 0 || !takes_tiles(args->mul_mat.w, args->mul_mat.x, ctx)) return blas;
     const size_t tiles = rp_scratch_size(tile);
     return blas > tiles ? blas : tiles;
 }
@@ -147,7 +147,7 @@ extern "C" RpStatus rp_cuda_mul_mat(const RpOpArgs *args, RpKernelCtx *ctx) {
     bool taken;
     RP_TRY(rp_cuda_mul_mat_blas(args, ctx, &taken));
     if (taken) return RP_OK;
-    if (takes_tiles(p.w, p.x)) return multiply_tiles(args, ctx);
+    if (takes_tiles(p.w, p.x, ctx)) return multiply_tiles(args, ctx);
     p.split = rp_gemv_split(p.w.ne[1], p.w.ne[0] / rp_gemv_frag_elems(type));
     p.early = rp_gemv_early(bound == RP_BOUND_NONE && (ctx->constant & 1) != 0,
                             rp_blocks(p.w.ne[1], RP_GEMV_ROWS * RP_GEMV_WARPS / p.split), p.split, ctx);

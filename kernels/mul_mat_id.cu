@@ -1,8 +1,8 @@
 /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; an id outside of w gives 0. x[:,0,t] serves all j where ne[1] is 1. The
  * ids are read on the device: no launch depends on them (I4).
- * geometry  five and more tokens with q8_act columns: the columns of each expert are listed, then multiplied in tiles
- *           (tile.cuh). Else GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), grid (row tiles, ids per token,
- *           tokens)
+ * geometry  five (RpCudaTuning.tile_columns) and more tokens with q8_act columns: the columns of each expert are
+ *           listed, then multiplied in tiles (tile.cuh). Else GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh),
+ *           grid (row tiles, ids per token, tokens)
  * traffic   tiles: the chosen experts' weights once for each 64 columns; GEMV: once for each token. x once per block
  * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
 #include "base/kernels.h"
@@ -85,8 +85,8 @@ int64_t most_tiles(const RpTensorView &w, const RpTensorView &ids, int width) {
     return (experts < columns ? experts : columns) + columns / width;
 }
 
-bool takes_tiles(const RpOpArgs *args) {
-    return args->mul_mat_id.x.dtype == RP_Q8_ACT && args->mul_mat_id.ids.ne[1] >= RP_TILE_MIN_COLUMNS;
+bool takes_tiles(const RpOpArgs *args, const RpKernelCtx *ctx) {
+    return args->mul_mat_id.x.dtype == RP_Q8_ACT && args->mul_mat_id.ids.ne[1] >= rp_tuning_of(ctx).tile_columns;
 }
 
 RpStatus grouped(const RpOpArgs *args, RpKernelCtx *ctx) {
@@ -165,7 +165,7 @@ LaunchShape shape_of(const MulMatIdArgs &p, bool staged) {
 extern "C" size_t rp_cuda_mul_mat_id_scratch(const RpOpArgs *args, const RpKernelCtx *ctx) {
     const RpTensorView &w = args->mul_mat_id.w, &ids = args->mul_mat_id.ids;
     const RpPrefillTile kind = rp_tuning_of(ctx).prefill_tile;
-    if (!takes_tiles(args)) return 0;
+    if (!takes_tiles(args, ctx)) return 0;
     return rp_scratch_size(4 + 4 * most_tiles(w, ids, rp_tile_columns(kind, RP_TILE_SMALL)) +
                            (ids.ne[0] * ids.ne[1] + 3) / 4 * 4 + rp_tile_floats(kind, &args->mul_mat_id.x));
 }
@@ -178,7 +178,7 @@ extern "C" RpStatus rp_cuda_mul_mat_id(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (p.ids.ne[0] > 65535 || p.ids.ne[1] > 65535)
         return rp_fail(RP_E_UNSUPPORTED, "mul_mat_id: %lld ids of %lld tokens: must be at most 65535 of each",
                        (long long)p.ids.ne[0], (long long)p.ids.ne[1]);
-    if (takes_tiles(args)) return grouped(args, ctx);
+    if (takes_tiles(args, ctx)) return grouped(args, ctx);
     p.split = rp_gemv_split(alive, p.w.ne[0] / rp_gemv_frag_elems(type));
     return rp_for_form(type, p.x.dtype == RP_Q8_ACT, [&](auto form) {
         using Form = decltype(form);

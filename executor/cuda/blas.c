@@ -101,7 +101,7 @@ RpStatus rp_cuda_blas_open(CudaExecutor *c) {
     const char *path;
     c->base.info.blas = c->blas_text;
     RP_TRY(rp_cuda_wanted_library(RP_OPT_BLAS, &path));
-    if (!wants(c)) return RP_OK;
+    if (c->columns != RP_COLUMNS_ANY || !wants(c)) return RP_OK;
     if (path == NULL) {
         snprintf(c->blas_text, sizeof c->blas_text, "%s=off", rp_option_name(RP_OPT_BLAS));
         return RP_OK;

@@ -128,18 +128,20 @@ typedef struct CudaLoop {
 } CudaLoop;
 
 typedef struct CudaExecutor {
-    RpExecutor  base;
-    CudaDevice *device;
-    char       *private_arena;   /* NULL: the owner's arena is large enough */
-    char       *host;            /* pinned: memory of the mirrors, then the token */
-    void       *scratch;         /* of launches, which run one at a time: the owner's or the private one */
-    void       *private_scratch; /* NULL: the owner's is large enough */
-    size_t      scratch_bytes;
-    RpBlasLt   *blas;                                        /* the device's, if the plan has products for it */
-    char        blas_text[512];                              /* info.blas */
-    char        kernels_text[512];                           /* info.kernels */
-    bool        special;                                     /* launches take the specialised kernels of the device */
-    int         special_missed;                              /* launches whose constants no specialised kernel has */
+    RpExecutor   base;
+    CudaDevice  *device;
+    char        *private_arena;   /* NULL: the owner's arena is large enough */
+    char        *host;            /* pinned: memory of the mirrors, then the token */
+    void        *scratch;         /* of launches, which run one at a time: the owner's or the private one */
+    void        *private_scratch; /* NULL: the owner's is large enough */
+    size_t       scratch_bytes;
+    RpCudaTuning tuning; /* of the device, for RpExecutorOptions.columns */
+    RpColumns    columns;
+    RpBlasLt    *blas;                                       /* the device's, if the plan has products for it */
+    char         blas_text[512];                             /* info.blas */
+    char         kernels_text[512];                          /* info.kernels */
+    bool         special;                                    /* launches take the specialised kernels of the device */
+    int          special_missed;                             /* launches whose constants no specialised kernel has */
     bool (*progress)(size_t done, size_t total, void *user); /* of RpExecutorOptions, while it opens */
     void    *progress_user;
     Mirror  *mirrors;
@@ -181,7 +183,7 @@ static inline RpKernelCtx rp_cuda_ctx(const CudaExecutor *c, RpStatus (*hook)(vo
                          .blas          = c->blas,
                          .launch        = hook,
                          .user          = user,
-                         .tuning        = &c->device->tuning,
+                         .tuning        = &c->tuning,
                          .sources       = &c->device->sources};
 }
 

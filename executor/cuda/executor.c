@@ -333,6 +333,10 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
         RP_TRY(rp_cuda_device_open(rp_device_index(o->device), &c->device));
     else
         c->device = rp_cuda(e->owner)->device;
+    c->columns = o->columns;
+    c->tuning  = c->device->tuning;
+    if (o->columns == RP_COLUMNS_REPLY) c->tuning.tile_columns = RP_TUNING_NO_TILES;
+    if (o->columns == RP_COLUMNS_PROMPT) c->tuning.tile_columns = RP_TUNING_ALWAYS_TILES;
     c->progress         = o->compile_progress;
     c->progress_user    = o->user;
     e->info.device      = c->device->id;

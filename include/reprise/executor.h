@@ -101,6 +101,14 @@ RP_API const char *rp_mode_name(RpExecMode mode);
 /* RP_E_ARG for any other name. */
 RP_API RP_NODISCARD RpStatus rp_mode_from_name(const char *name, RpExecMode *out);
 
+/* On a GPU a product computes up to four columns as it computes one, and more of them on tensor cores, with other bits.
+ * Plans of other lengths give a column the same bits if they have one of the other two kinds (docs/cuda.md). */
+typedef enum RpColumns {
+    RP_COLUMNS_ANY = 0, /* by their number */
+    RP_COLUMNS_REPLY,   /* any number has the bits of one column */
+    RP_COLUMNS_PROMPT   /* any number, of a plan of at least two, has the bits of many columns */
+} RpColumns;
+
 typedef struct RpExecutorOptions {
     int n_threads; /* 0: REPRISE_THREADS, or one per core */
     /* Or NULL: use the device, threads and weights of this executor, its states of the same names, and its arena if
@@ -128,6 +136,8 @@ typedef struct RpExecutorOptions {
      * RP_E_NOT_AVAILABLE if there is none, RP_E_ARG for one that others can write to, RP_E_UNSUPPORTED for another
      * version or machine. */
     const char *backend;
+    RpColumns   columns;   /* but for RP_COLUMNS_ANY, cuBLASLt is not used. Without effect on the CPU */
+    bool        unused[4]; /* 0 */
 } RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be

@@ -16,9 +16,6 @@
 extern "C" {
 #endif
 
-/* The least number of columns of a product that is computed in tiles. A GEMV computes fewer. */
-enum { RP_TILE_MIN_COLUMNS = 5 };
-
 typedef enum TileSize { RP_TILE_LARGE, RP_TILE_MID, RP_TILE_SMALL } TileSize;
 
 enum {

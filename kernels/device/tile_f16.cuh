@@ -16,7 +16,7 @@
  * stored in
  *         this order (prepare_kernel in kernels/tile_f16.cu). acc is the sum of products of depth 16, in ascending
  *         order. Neither the shape of the tile nor other columns change it: a column has the same bits in every product
- *         of at least RP_TILE_MIN_COLUMNS columns (I8). A GEMV has another order.
+ *         in tiles (I8). A GEMV has another order.
  * banks   rp_tile_chunk places 16 bytes so that ldmatrix reads eight rows from different banks, and a thread's stores
  * too. */
 #ifndef KERNELS_DEVICE_TILE_F16_CUH
@@ -29,7 +29,7 @@
 namespace {
 
 enum { RP_TILE_STEP = 2 * RP_RUN };
-static_assert((int)RP_TILE_MIN_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
+static_assert((int)RP_TUNING_TILE_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
 
 /* Geometry: ROW_WARPS x COLUMN_WARPS warps. A warp has MT groups of 16 rows and NT groups of 8 columns. Pairs of groups
  * of columns take turns among the warps, so that a tile with few columns occupies all of them. */

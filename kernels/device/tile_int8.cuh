@@ -14,7 +14,7 @@
  *                acc += wmin[2s] * xsum[2s], then + wmin[2s+1] * xsum[2s+1]  types with minima
  *
  *        Neither the shape of the tile nor other columns change it: a column has the same bits in every product of at
- *        least RP_TILE_MIN_COLUMNS columns (I8). A GEMV has another order.
+ *        least RP_TUNING_TILE_COLUMNS columns (I8). A GEMV has another order.
  * banks  Rows of a and b are K bytes. Chunk c of 16 bytes of row r is stored as chunk c ^ (r & 7), so that ldmatrix
  *        reads eight rows from different banks. */
 #ifndef KERNELS_DEVICE_TILE_INT8_CUH
@@ -27,7 +27,7 @@
 namespace {
 
 enum { RP_TILE_PAD = 8 };
-static_assert((int)RP_TILE_MIN_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
+static_assert((int)RP_TUNING_TILE_COLUMNS == (int)RP_GEMV_COLUMNS + 1, "a GEMV reads the weights once");
 
 /* Geometry: ROW_WARPS x COLUMN_WARPS warps. A warp has MT groups of 16 rows and NT groups of 8 columns. Groups of
  * columns take turns among the warps, so that a tile with few columns occupies all of them. */

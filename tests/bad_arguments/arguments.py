@@ -231,6 +231,7 @@ MEMBERS = {
     "RpTraceOptions.stream": ["NULL"], "RpTraceOptions.most_bytes": [],
     "RpExecutorOptions.n_threads": ["-1", "INT32_MAX"], "RpExecutorOptions.share": [], "RpExecutorOptions.device": ['"tpu"'],
     "RpExecutorOptions.repack": ['"yes"'], "RpExecutorOptions.backend": ['""', '"no such"', '"/dev/null"'], "RpExecutorOptions.step": ["x->in"], "RpExecutorOptions.compile_progress": [], "RpExecutorOptions.user": [],
+    "RpExecutorOptions.columns": ["(RpColumns)-1", "(RpColumns)1000"],
     "RpExternalMemory.name": [], "RpExternalMemory.view": ["(RpTensorView){0}"], "RpExternalMemory.bytes": ["1"],
     "RpExternalMemory.device": ['"tpu"'], "RpExternalMemory.release": [], "RpExternalMemory.user": [],
     "RpExternalMemory.flags": ["~UINT64_C(0)"],

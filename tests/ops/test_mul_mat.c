@@ -14,7 +14,7 @@ static double act(const char *row, int64_t n, int64_t i) {
 }
 
 #ifdef RP_TEST_CUDA
-enum { TILE_COLUMNS = 5 }; /* RP_TILE_MIN_COLUMNS of the CUDA kernels */
+enum { TILE_COLUMNS = 5 }; /* RP_TUNING_TILE_COLUMNS of the CUDA kernels */
 
 /* Rounded to the 11 bits of an f16, with any exponent: tiles scale rows and columns by powers of two. */
 static double f16_bits(float v) {

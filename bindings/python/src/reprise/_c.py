@@ -21,6 +21,12 @@ class RpChatKind(enum.IntEnum):
     RP_CHAT_LLAMA2 = 4
 
 
+class RpColumns(enum.IntEnum):
+    RP_COLUMNS_ANY = 0
+    RP_COLUMNS_REPLY = 1
+    RP_COLUMNS_PROMPT = 2
+
+
 class RpCpuIsa(enum.IntEnum):
     RP_ISA_PLAIN = 0
     RP_ISA_AVX2 = 1
@@ -627,7 +633,7 @@ class RpExecutorInfo(ct.Structure): # 136 bytes
             ("backend", ct.c_char_p)]
 
 
-class RpExecutorOptions(ct.Structure): # 72 bytes
+class RpExecutorOptions(ct.Structure): # 80 bytes
     n_threads: int
     share: int | None
     device: bytes | None
@@ -639,10 +645,13 @@ class RpExecutorOptions(ct.Structure): # 72 bytes
     user: int | None
     repack: bytes | None
     backend: bytes | None
+    columns: int
+    unused: Any
     _fields_ = [("n_threads", ct.c_int32), ("share", ct.c_void_p), ("device", ct.c_char_p),
             ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("step", ct.c_void_p),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
-            ("user", ct.c_void_p), ("repack", ct.c_char_p), ("backend", ct.c_char_p)]
+            ("user", ct.c_void_p), ("repack", ct.c_char_p), ("backend", ct.c_char_p), ("columns", ct.c_int32),
+            ("unused", ct.c_bool * 4)]
 
 
 class RpExpertLoadParams(ct.Structure): # 4 bytes

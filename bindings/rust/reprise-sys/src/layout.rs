@@ -266,7 +266,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpNodePlace, last_step), 40, "RpNodePlace.last_step");
     assert_eq!(offset!(RpNodePlace, in_place), 44, "RpNodePlace.in_place");
     assert_eq!(offset!(RpNodePlace, unused), 45, "RpNodePlace.unused");
-    assert_eq!((size_of::<RpExecutorOptions>(), align_of::<RpExecutorOptions>()), (72, 8), "RpExecutorOptions");
+    assert_eq!((size_of::<RpExecutorOptions>(), align_of::<RpExecutorOptions>()), (80, 8), "RpExecutorOptions");
     assert_eq!(offset!(RpExecutorOptions, n_threads), 0, "RpExecutorOptions.n_threads");
     assert_eq!(offset!(RpExecutorOptions, share), 8, "RpExecutorOptions.share");
     assert_eq!(offset!(RpExecutorOptions, device), 16, "RpExecutorOptions.device");
@@ -278,6 +278,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpExecutorOptions, user), 48, "RpExecutorOptions.user");
     assert_eq!(offset!(RpExecutorOptions, repack), 56, "RpExecutorOptions.repack");
     assert_eq!(offset!(RpExecutorOptions, backend), 64, "RpExecutorOptions.backend");
+    assert_eq!(offset!(RpExecutorOptions, columns), 72, "RpExecutorOptions.columns");
+    assert_eq!(offset!(RpExecutorOptions, unused), 76, "RpExecutorOptions.unused");
     assert_eq!((size_of::<RpExecutorInfo>(), align_of::<RpExecutorInfo>()), (136, 8), "RpExecutorInfo");
     assert_eq!(offset!(RpExecutorInfo, device), 0, "RpExecutorInfo.device");
     assert_eq!(offset!(RpExecutorInfo, device_name), 8, "RpExecutorInfo.device_name");

@@ -664,6 +664,10 @@ pub const RP_MODE_AUTO: RpExecMode = 0;
 pub const RP_MODE_EAGER: RpExecMode = 1;
 pub const RP_MODE_REPLAY: RpExecMode = 2;
 pub const RP_MODE_LOOP: RpExecMode = 3;
+pub type RpColumns = c_int;
+pub const RP_COLUMNS_ANY: RpColumns = 0;
+pub const RP_COLUMNS_REPLY: RpColumns = 1;
+pub const RP_COLUMNS_PROMPT: RpColumns = 2;
 pub type RpVerifyCallback = Option<unsafe extern "C" fn(node: *const TensorNode, view: *const RpTensorView, got: *const c_void, want: *const c_void, user: *mut c_void) -> bool>;
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -701,6 +705,8 @@ pub struct RpExecutorOptions {
     pub user: *mut c_void,
     pub repack: *const c_char,
     pub backend: *const c_char,
+    pub columns: RpColumns,
+    pub unused: [bool; 4],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
