@@ -13,12 +13,13 @@ typedef struct CountsArgs {
     bool            decode, prefill; /* which steps are counted */
     int32_t         pos;             /* of the token of the decode step */
     int32_t         chunk;           /* tokens of the prefill chunk, the first of a prompt */
-    int32_t         sms;             /* multiprocessors of the GPU that grids are planned for; 0: those of an H100 */
-    int32_t         capability;      /* 10 * major + minor of the GPU; 0: 90 */
-    int32_t         blocks;          /* most blocks of a grid that are executed; 0: all */
-    bool            no_registers;    /* ptxas is not run */
-    bool            specialized;     /* count the decode kernels that NVRTC makes for the constants of their launches */
-    bool            files;           /* print the instructions of each source file too */
+    int32_t         replies;      /* in place of both: a step of an engine with this number of replies, each at pos */
+    int32_t         sms;          /* multiprocessors of the GPU that grids are planned for; 0: those of an H100 */
+    int32_t         capability;   /* 10 * major + minor of the GPU; 0: 90 */
+    int32_t         blocks;       /* most blocks of a grid that are executed; 0: all */
+    bool            no_registers; /* ptxas is not run */
+    bool            specialized;  /* count the decode kernels that NVRTC makes for the constants of their launches */
+    bool            files;        /* print the instructions of each source file too */
     bool            json;
 } CountsArgs;
 

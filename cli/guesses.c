@@ -72,7 +72,7 @@ RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampl
                          .n_stop        = o->n_stop,
                          .ignore_end    = o->ignore_end,
                          .print_special = o->print_special,
-                         .n_draft       = a->draft != NULL ? a->n_draft : a->lookup,
+                         .n_draft       = cli_n_draft(a),
                          .user          = &g,
                          .matcher       = o->matcher,
                          .on_logprobs   = o->on_logprobs != NULL ? on_logprobs : NULL,

@@ -6,7 +6,7 @@
 #include "cli/common.h"
 
 typedef struct GuessArgs {
-    int32_t     lookup, n_draft; /* tokens of a step, at most */
+    int32_t     lookup, n_draft; /* tokens of a step, at most; 0: the default */
     const char *draft;           /* a file, or NULL */
     bool        no_mtp;
 } GuessArgs;
@@ -19,7 +19,8 @@ enum { GUESSES_OF_A_DRAFT = 4 };
             0, 15),                                                                                                    \
         CLI_FILE(FILE_READ, "draft", 0, (v).draft, "FILE",                                                             \
                  "a smaller model of the same vocabulary guesses ahead; the reply stays the same, on the CPU"),        \
-        CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft or MTP, 1 to 15; default 4", 1, 15),          \
+        CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft or MTP, 1 to 15; default 4, of MTP 3", 1,     \
+                15),                                                                                                   \
         CLI_FLAG("no-mtp", 0, (v).no_mtp,                                                                              \
                  "do not guess by the model's own layer that predicts further tokens (MTP), if it has one")
 
@@ -27,6 +28,12 @@ enum { GUESSES_OF_A_DRAFT = 4 };
 const char *cli_guesses_wrong(const GuessArgs *a);
 
 static inline bool cli_guesses_wanted(const GuessArgs *a) { return a->lookup > 0 || a->draft != NULL; }
+
+/* RpRequest.n_draft */
+static inline int32_t cli_n_draft(const GuessArgs *a) {
+    if (a->draft == NULL) return a->lookup;
+    return a->n_draft > 0 ? a->n_draft : GUESSES_OF_A_DRAFT;
+}
 
 /* RpEngineOptions.n_mtp */
 static inline int32_t cli_n_mtp(const GuessArgs *a) { return a->no_mtp || a->lookup > 0 ? -1 : a->n_draft; }

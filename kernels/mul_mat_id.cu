@@ -1,8 +1,8 @@
 /* y[:,j,t] = w[:,:,ids[j,t]] * x[:,j,t]; an id outside of w gives 0. x[:,0,t] serves all j where ne[1] is 1. The
  * ids are read on the device: no launch depends on them (I4).
  * geometry  five (RpCudaTuning.tile_columns) and more tokens with q8_act columns: the columns of each expert are
- *           listed, then multiplied in tiles (tile.cuh). Else GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh),
- *           grid (row tiles, ids per token, tokens)
+ *           listed, then multiplied in tiles (tile.cuh). Else GEMV, blocks of 8 warps with 8/split row pairs
+ *           (gemv.cuh), grid (row tiles, ids per token, tokens)
  * traffic   tiles: the chosen experts' weights once for each 64 columns; GEMV: once for each token. x once per block
  * numerics  as mul_mat.cu; `split` differs, since a token's experts fill the device together */
 #include "base/kernels.h"

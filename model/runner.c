@@ -76,6 +76,7 @@ static void *data_of(const Runner *r, const char *name) {
 
 RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *options) {
     RpExecutorOptions o = *options;
+    o.columns           = r->columns;
     o.step = r->step = r->o.draws ? rp_graph_find(r->graph, "step") : NULL;
     r->extra         = r->o.draws ? rp_graph_find(r->graph, "sample_extra") : NULL;
     RP_TRY(rp_executor_open(r->plan, &o, &r->executor));

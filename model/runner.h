@@ -21,6 +21,7 @@ typedef struct Runner {
     float              *logits;                  /* [n_out][n_vocab] */
     float              *hidden, *next_hidden;    /* as in RpModelGraphOptions, or NULL */
     const int32_t     **experts;                 /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
+    RpColumns           columns;                 /* RpExecutorOptions.columns */
     const TensorNode   *step, *extra; /* the step state of a graph that samples and its RpSampleExtra, or NULL */
 } Runner;
 

@@ -29,6 +29,7 @@ static RpStatus choose_steps(const RpModelInfo *info) {
     if (args.chunk > n) return rp_fail(RP_E_ARG, "a chunk of %d tokens: the model was trained for %d", args.chunk, n);
     if (args.pos < 0) args.pos = smaller(DEFAULT_POS, n - 1);
     if (args.chunk == 0) args.chunk = smaller(DEFAULT_CHUNK, n);
+    if (args.replies > 0) return RP_OK;
     args.decode = args.prefill = true;
     if (phase == NULL || strcmp(phase, "both") == 0) return RP_OK;
     args.decode  = strcmp(phase, "decode") == 0;
@@ -70,6 +71,8 @@ static const Option options[] = {
     CLI_TEXT("phase", 0, phase, "PHASE", "decode, prefill or both (default)"),
     CLI_INT("pos", 0, args.pos, "N", "position of the token of the decode step, default 2047 or the last", 0, 1 << 24),
     CLI_INT("chunk", 0, args.chunk, "N", "tokens of the prefill chunk, default 256 or the context", 1, 4096),
+    CLI_INT("replies", 0, args.replies, "N",
+            "instead: a step of an engine with N replies, each at the position of --pos", 1, 64),
     CLI_INT("sms", 0, args.sms, "N", "multiprocessors of the GPU that grids are planned for, default 132 (an H100)", 1,
             1024),
     CLI_INT("capability", 0, args.capability, "N",

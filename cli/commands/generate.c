@@ -25,7 +25,7 @@ static struct {
     RequestArgs    request;
     GuessArgs      guesses;
     ManifestArgs   manifest;
-} args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS, .guesses = {.n_draft = GUESSES_OF_A_DRAFT}};
+} args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS};
 
 /* Everything that the command opens. */
 typedef struct Run {
@@ -138,7 +138,7 @@ static RpStatus record_run(Run *r, const RpEngineOptions *engine) {
                             .load_s     = cli_since_start(),
                             .n_ctx      = memory.n_ctx,
                             .n_mtp      = engine != NULL ? engine->n_mtp : 0,
-                            .n_draft    = args.guesses.draft != NULL ? args.guesses.n_draft : args.guesses.lookup};
+                            .n_draft    = cli_n_draft(&args.guesses)};
     RP_TRY(cli_recording_run(&r->recording, &of));
     return cli_recording_turn(&r->recording, r->sampler);
 }

@@ -45,7 +45,8 @@ static RpStatus print_memory(const RpSessionMemory *s, const size_t *mtp, FILE *
     }
     RP_TRY(cli_table_print(t, out, 2));
     if (mtp != NULL)
-        fprintf(out, "The layer that guesses tokens ahead (MTP) takes %.1f MB beside these, for one request.\n",
+        fprintf(out,
+                "The layer that guesses tokens ahead (MTP) takes %.1f MB beside these, for one request on the CPU.\n",
                 (double)*mtp / 1e6);
     return RP_OK;
 }
@@ -70,7 +71,7 @@ static RpStatus plan_and_dump(const RpModel *m) {
     RpEngineMemory         engine = {0};
     RP_TRY(rp_session_memory(m, &o, &memory));
     const RpEngineOptions e = {
-        .n_ctx = memory.n_ctx, .n_seq = 1, .passes = args.passes, .kv_type = kv, .state_bytes = 1};
+        .n_ctx = memory.n_ctx, .n_seq = 1, .passes = args.passes, .kv_type = kv, .device = "cpu", .state_bytes = 1};
     if (rp_model_info(m)->mtp) RP_TRY(rp_engine_memory(m, &e, &engine));
     RP_TRY(rp_model_graph(m, &(RpModelGraphOptions){.n_tok = args.tokens, .n_ctx = memory.n_ctx, .kv_type = kv}, &g));
     RpStatus st = rp_graph_optimize(g, args.passes);

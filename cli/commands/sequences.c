@@ -140,6 +140,7 @@ static int run(void) {
                                .n_threads   = args.threads,
                                .passes      = args.passes,
                                .kv_type     = kv,
+                               .device      = args.device.name,
                                .repack      = args.device.repack,
                                .step_tokens = 256};
     if (st == RP_OK) st = rp_engine_open(m, &o, &e);
@@ -153,6 +154,7 @@ static int run(void) {
 static const Option options[] = {
     OPTION_MODEL(args.model),
     OPTION_THREADS(args.threads),
+    CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REPACK(args.device, "auto"),
     OPTION_LORA(args.device.adapters),
     CLI_INT("sequences", 's', args.sequences, "N", "replies at the same time: 1, 2, 4, ... to N, default 8", 1, MOST),

@@ -31,8 +31,7 @@ static struct {
           .ping_s        = 15,
           .step_ms       = 100,
           .manifest_keep = 1000,
-          .sampler       = SAMPLING_DEFAULTS,
-          .guesses       = {.n_draft = GUESSES_OF_A_DRAFT}};
+          .sampler       = SAMPLING_DEFAULTS};
 
 /* --lora is for the model of -m. */
 static RpStatus open_model(const char *path, RpModel **out, void *user) {
@@ -94,7 +93,7 @@ static RpStatus serve(RpLogitBias *bias, const RpModel *draft, Recording *record
                        .body_bytes        = (size_t)args.body_mb << 20,
                        .max_tokens        = args.tokens,
                        .reasoning_budget  = args.budget,
-                       .n_draft           = args.guesses.draft != NULL ? args.guesses.n_draft : args.guesses.lookup,
+                       .n_draft           = cli_n_draft(&args.guesses),
                        .manifest_dir      = args.manifest_dir,
                        .manifest_keep     = args.manifest_keep,
                        .manifest_text     = !args.manifest_no_text,
@@ -203,7 +202,7 @@ static const Option options[] = {
     CLI_FLAG("manifest-no-text", 0, args.manifest_no_text, "they have tokens as numbers only, and not the arguments"),
     CLI_FLAG("check", 0, args.check, "check options, keys and models, and exit"),
     OPTIONS_SAMPLING(args.sampler),
-    CLI_TEXT("device", 0, args.device.name, "DEVICE", "cpu; engines run there only"),
+    CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REPACK(args.device, "auto, with --memory or --parallel 1 off"),
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),
     OPTION_LORA(args.device.adapters),

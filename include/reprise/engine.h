@@ -15,16 +15,17 @@
  *   rp_engine_free(e);
  *
  * The tokens of a request depend on its prompt, its sampler and the model alone: not on what runs beside it, on how
- * prompts are cut into steps, on prefixes that were found in the cache, or on interruptions (I8). They are those of
- * rp_generate with the same sampler.
+ * prompts are cut into steps, on prefixes that were found in the cache, or on interruptions (I8). On the CPU they are
+ * those of rp_generate with the same sampler. On a GPU they are those that an engine gives the request alone: sessions
+ * compute prompts in other plans there, with other last bits.
  *
  * Order: requests of a higher priority first, then in the order in which they came. A request that waits gains a
  * priority every 256 steps, so that none waits without a bound. Where blocks run out, prefixes of finished requests are
  * dropped, those that were used the longest time ago first. Then the last request in that order gives its blocks up,
  * and is computed again later.
  *
- * One thread at a time may use an engine. It borrows the model, which must outlive it. It runs on the CPU:
- * RP_E_UNSUPPORTED for another device.
+ * One thread at a time may use an engine. It borrows the model, which must outlive it. On a GPU its plans are captured
+ * into graphs when it is opened, and a step is one launch for the replies and one for the prompts.
  */
 #ifndef REPRISE_ENGINE_H
 #define REPRISE_ENGINE_H
@@ -59,7 +60,7 @@ typedef struct RpEngineOptions {
     const RpModel *draft;
     /* A model may have a layer that predicts further tokens (RpModelInfo.mtp). Without a draft model it guesses for all
      * requests, in place of prompt lookup: so many tokens at most, 1 to 15, where RpRequest.n_draft is 0. 0: 3; -1: it
-     * does not guess. */
+     * does not guess. On a GPU it never does: 0 is -1 there, and others are refused with RP_E_UNSUPPORTED. */
     int32_t n_mtp;
     bool    unused[4]; /* 0 */
 } RpEngineOptions;

@@ -22,7 +22,7 @@
 namespace {
 
 enum {
-    RP_PREFILL_TOKENS = 5, /* as RP_TILE_MIN_COLUMNS: products of such chunks have another order of sums too */
+    RP_PREFILL_TOKENS = 5, /* as RP_TUNING_TILE_COLUMNS: products of such chunks have another order of sums too */
     SPLIT_TILES       = 8, /* at least */
     MAX_SPLITS        = 64
 };

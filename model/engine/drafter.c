@@ -38,7 +38,8 @@ static RpStatus plan_runners(Drafter *d, const char *passes) {
                                         .block    = d->block,
                                         .n_blocks = d->n_seq * of_row,
                                         .mtp      = d->mtp};
-    return rp_engine_plan_runners(d->model, &shape, DRAFTER_STEP, passes, d->runners, &d->n_runners);
+    return rp_engine_plan_runners(d->model, &shape, (RunnerShapes){.first = 1, .last = DRAFTER_STEP}, passes,
+                                  d->runners, &d->n_runners);
 }
 
 RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOptions *o, const char *passes) {
@@ -132,7 +133,7 @@ static int32_t most_probable(const float *logits, int32_t n) {
 
 /* Runs the columns and takes the guesses. */
 static RpStatus run(Drafter *d, Batch *b) {
-    const Runner *r       = &d->runners[rp_engine_find_runner(d->runners, d->n_runners, b->n)];
+    const Runner *r       = &d->runners[rp_engine_find_runner(d->runners, (RunnerSet){0, d->n_runners}, b->n)];
     const size_t  n_vocab = (size_t)rp_model_info(d->model)->n_vocab;
     const size_t  n_embd  = n_embd_of(d);
     size_t        row     = 0;

@@ -54,7 +54,7 @@ typedef struct DraftJob {
     int32_t        n;     /* how many are wanted; then how many there are */
 } DraftJob;
 
-/* An engine with these options, defaults filled in, guesses by the MTP layer of its model. */
+/* An engine with these options guesses by the MTP layer of its model. */
 bool rp_drafter_is_mtp(const RpModel *target, const RpEngineOptions *o);
 
 /* `o` has the defaults filled in; o->draft may be NULL. RP_E_ARG for another vocabulary, RP_E_UNSUPPORTED for a draft

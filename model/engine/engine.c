@@ -31,16 +31,22 @@ static RpStatus check_options(const RpModel *m, RpEngineOptions *o) {
     RP_TRY(in_range("n_seq", o->n_seq, 1, MAX_SEQ));
     RP_TRY(in_range("step_tokens", o->step_tokens, o->n_seq, MAX_STEP));
     RP_TRY(in_range("n_mtp", o->n_mtp, -1, MAX_DRAFT));
-    if (o->n_mtp == 0) o->n_mtp = DEFAULT_MTP;
     if (o->block < 32 || o->block % 32 != 0 || o->block > MAX_STEP)
         return rp_fail(RP_E_ARG, "block of an engine is %d: must be a multiple of 32, up to %d", o->block, MAX_STEP);
     const int64_t limit = INT32_MAX / 2, all = (int64_t)o->n_seq * rp_engine_blocks_of(o, o->n_ctx) * o->block;
     if (o->cache_tokens == 0) o->cache_tokens = (int32_t)(all < limit ? all : limit);
     RP_TRY(in_range("cache_tokens", o->cache_tokens, o->n_ctx, (int32_t)limit));
     if (!(o->step_ms >= 0.0)) return rp_fail(RP_E_ARG, "step_ms of an engine is %g: must not be negative", o->step_ms);
-    if (o->device != NULL && strcmp(o->device, "cpu") != 0 && strcmp(o->device, "auto") != 0)
-        return rp_fail(RP_E_UNSUPPORTED, "an engine on device '%s': must be cpu", o->device);
-    o->device = "cpu";
+    return RP_OK;
+}
+
+/* The plans of an MTP layer run on the CPU. On a GPU it guesses nothing, and an engine that is told to guess by it is
+ * refused. */
+static RpStatus choose_mtp(const RpModel *m, RpEngineOptions *o, const RpDeviceMemory *device) {
+    if (device->is_own && rp_drafter_is_mtp(m, o))
+        return rp_fail(RP_E_UNSUPPORTED, "n_mtp of an engine is %d on %s: MTP layers guess on the CPU only", o->n_mtp,
+                       device->id);
+    if (o->n_mtp == 0) o->n_mtp = device->is_own ? -1 : DEFAULT_MTP;
     return RP_OK;
 }
 
@@ -61,6 +67,21 @@ static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
     return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
 }
 
+/* A fused plan of one column has the bits of a reply, so that the plans of prompts have two columns or more. */
+static RpStatus plan_sets(RpEngine *e, const RpModelGraphOptions *shape) {
+    enum { FIRST_PROMPT = 8 };
+    const int32_t step = e->o.step_tokens, brief = step < SHORT_STEP ? step : SHORT_STEP;
+    RunnerShapes  all = {.first = 1, .last = step}, replies = {.first = 1, .columns = RP_COLUMNS_REPLY},
+                 prompts = {.first = FIRST_PROMPT, .last = step > 2 ? step : 2, .columns = RP_COLUMNS_PROMPT};
+    replies.last         = e->o.n_seq > brief ? e->o.n_seq : brief;
+    RP_TRY(rp_engine_plan_runners(e->model, shape, e->apart ? replies : all, e->passes, e->runners, &e->n_runners));
+    e->replies = e->prompts = (RunnerSet){0, e->n_runners};
+    if (!e->apart) return RP_OK;
+    RP_TRY(rp_engine_plan_runners(e->model, shape, prompts, e->passes, e->runners, &e->n_runners));
+    e->prompts = (RunnerSet){e->replies.end, e->n_runners};
+    return RP_OK;
+}
+
 static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
     const RpModelGraphOptions shape = {.n_ctx    = e->o.n_ctx,
                                        .kv_type  = e->o.kv_type,
@@ -69,7 +90,7 @@ static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
                                        .block    = e->o.block,
                                        .n_blocks = n_blocks,
                                        .hidden   = rp_drafter_is_mtp(e->model, &e->o)};
-    RP_TRY(rp_engine_plan_runners(e->model, &shape, e->o.step_tokens, e->passes, e->runners, &e->n_runners));
+    RP_TRY(plan_sets(e, &shape));
     return rp_drafter_plan(&e->drafter, e->model, &e->o, e->passes);
 }
 
@@ -94,12 +115,18 @@ static RpEngineMemory memory_of(const RpEngine *e) {
 static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, RpEngine **out) {
     *out              = NULL;
     RpEngineOptions o = *options;
+    RpDeviceMemory  device;
     RP_TRY(check_options(m, &o));
+    RP_TRY(rp_device_memory(o.device, false, &device));
+    RP_TRY(choose_mtp(m, &o, &device));
     RpEngine *e = calloc(1, sizeof *e);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an engine");
-    *e          = (RpEngine){.model = m, .o = o, .passes = strdup(o.passes), .next_id = 1};
-    e->columns  = calloc((size_t)o.step_tokens, sizeof *e->columns);
-    RpStatus st = e->passes == NULL || e->columns == NULL ? rp_fail(RP_E_NOMEM, "out of memory for an engine") : RP_OK;
+    *e         = (RpEngine){.model = m, .o = o, .passes = strdup(o.passes), .next_id = 1, .apart = device.is_own};
+    e->columns = calloc((size_t)o.step_tokens, sizeof *e->columns);
+    memcpy(e->device, device.id, sizeof e->device);
+    if (e->apart) e->logits = malloc((size_t)o.n_seq * (size_t)rp_model_info(m)->n_vocab * sizeof *e->logits);
+    const bool    full     = e->passes == NULL || e->columns == NULL || (e->apart && e->logits == NULL);
+    RpStatus      st       = full ? rp_fail(RP_E_NOMEM, "out of memory for an engine") : RP_OK;
     const int32_t n_states = count_states(m, &o);
     e->blocks.n            = count_blocks(&o);
     e->states.n            = n_states;
@@ -108,8 +135,8 @@ static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, Rp
         rp_engine_free(e);
         return st;
     }
-    e->o.passes = e->o.repack = NULL; /* of the caller */
-    *out                      = e;
+    e->o.passes = e->o.repack = e->o.device = NULL; /* of the caller */
+    *out                                    = e;
     return RP_OK;
 }
 
@@ -132,7 +159,7 @@ static RpStatus check_memory(const RpEngine *e) {
     const RpEngineMemory m      = memory_of(e);
     const size_t         wanted = m.kv + m.states + m.arena + rp_drafter_bytes(&e->drafter);
     RpDeviceMemory       d;
-    RP_TRY(rp_device_memory("cpu", false, &d));
+    RP_TRY(rp_device_memory(e->device, false, &d)); /* a GPU checks it again, with the weights (rp_executor_open) */
     if (d.free_bytes == 0 || wanted <= d.free_bytes) return RP_OK; /* 0: not known */
     return rp_fail(RP_E_NOMEM,
                    "an engine takes %.1f GB for a KV cache of %d blocks of %d positions, %.1f GB for recurrent states "
@@ -143,7 +170,7 @@ static RpStatus check_memory(const RpEngine *e) {
 
 static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
     const RpExecutorOptions o = {.n_threads = given->n_threads,
-                                 .device    = "cpu",
+                                 .device    = given->device,
                                  .repack    = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off")};
     RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));
     return rp_drafter_open(&e->drafter, &o);
@@ -193,6 +220,7 @@ void rp_engine_free(RpEngine *e) {
     rp_blocks_free(&e->blocks);
     rp_states_free(&e->states);
     free(e->columns);
+    free(e->logits);
     free(e->events);
     free(e->texts);
     free(e->passes);

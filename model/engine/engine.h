@@ -3,7 +3,10 @@
  *     rp_engine_add -> waiting requests -> schedule.c: which tokens a step runs -> step.c: runs them, samples -> events
  *
  * A request is its prompt and the tokens that were sampled so far. `n_done` of them have been run. One that decodes
- * wants to run the last one, one that begins, or begins again, all of them: both are the same to a step. */
+ * wants to run the last one, one that begins, or begins again, all of them: both are the same to a step.
+ *
+ * On a GPU the columns of replies and of prompts have other bits (RpColumns), and positions have them by what they are:
+ * `apart`. A step then runs a plan of each kind, and only prompts are published as prefixes. */
 #ifndef MODEL_ENGINE_ENGINE_H
 #define MODEL_ENGINE_ENGINE_H
 
@@ -53,10 +56,11 @@ struct Request {
 
 /* A token of a step. */
 typedef struct Column {
-    Request *request;
-    int32_t  token, pos;
-    bool     output; /* the logits after it are needed */
-    int32_t  keep;   /* slot that its recurrent state is kept in for its block; STATE_NONE: none */
+    Request     *request;
+    int32_t      token, pos;
+    bool         output; /* the logits after it are needed */
+    int32_t      keep;   /* slot that its recurrent state is kept in for its block; STATE_NONE: none */
+    const float *logits; /* of an output, once it has been run */
 } Column;
 
 typedef struct EngineEvent {
@@ -68,8 +72,12 @@ struct RpEngine {
     const RpModel  *model;
     RpEngineOptions o; /* with the defaults filled in */
     char           *passes;
-    Runner          runners[ENGINE_RUNNERS]; /* shortest first */
+    char            device[16];              /* "cpu", "cuda:0" */
+    bool            apart;                   /* replies and prompts have plans of their own */
+    Runner          runners[ENGINE_RUNNERS]; /* shortest first, in each set */
     int             n_runners;
+    RunnerSet       replies, prompts; /* the same set, if they are not apart */
+    float          *logits;           /* [n_seq][n_vocab] of prompts, if apart: the plan of replies runs after theirs */
     double          seconds[ENGINE_RUNNERS]; /* of a run, a moving average; 0: none yet */
     Drafter         drafter;
     Blocks          blocks;
@@ -80,7 +88,8 @@ struct RpEngine {
     bool            rows[MAX_SEQ]; /* rows of the table that are in use */
     Column         *columns;       /* [step_tokens] of the present step */
     int32_t         n_columns;
-    const float    *hidden; /* of the columns of the latest step, with MTP */
+    int32_t         n_replies; /* the first ones; the others are of prompts. All of them, if they are not apart */
+    const float    *hidden;    /* of the columns of the latest step, with MTP */
     EngineEvent    *events;
     size_t          n_events, room_events, next_event;
     char           *texts; /* of the events */
@@ -105,6 +114,9 @@ void rp_request_end(Request *r);
 
 /* Tokens that it has still to run. */
 static inline int32_t rp_request_left(const Request *r) { return r->n_tokens - r->n_done; }
+
+/* Its positions that can be published: those that have the bits of a prompt. */
+static inline int32_t rp_request_public(const Request *r) { return r->engine->apart ? r->n_prompt : r->n_tokens; }
 
 /* Gives up its blocks and its state; n_done is 0 then. What it published is kept. */
 void rp_request_release(Request *r);
@@ -132,7 +144,7 @@ void rp_engine_preempt(RpEngine *e, Request *r);
 /* Runs e->columns and samples. */
 RP_NODISCARD RpStatus rp_engine_run(RpEngine *e);
 
-/* The shortest runner of n columns or more. */
+/* The shortest runner of replies of n columns or more. */
 int rp_engine_runner(const RpEngine *e, int32_t n);
 
 /* ---- lookup.c ---- */

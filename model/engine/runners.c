@@ -1,7 +1,5 @@
 #include "model/engine/runners.h"
 
-enum { SHORT_STEP = 16 };
-
 /* 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, ... and `last`. */
 static int32_t next_size(int32_t n, int32_t last) {
     int32_t next = n + 1;
@@ -10,20 +8,23 @@ static int32_t next_size(int32_t n, int32_t last) {
     return next < last ? next : last;
 }
 
-RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, int32_t step, const char *passes,
-                                Runner *runners, int *n) {
+RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, RunnerShapes shapes,
+                                const char *passes, Runner *runners, int *n) {
     RpModelGraphOptions g    = *shape;
     const int32_t       most = g.n_out > 0 ? g.n_out : g.n_seq > SHORT_STEP ? g.n_seq : SHORT_STEP;
-    for (g.n_tok = 1;; g.n_tok = next_size(g.n_tok, step)) {
-        g.n_out = g.n_tok < most ? g.n_tok : most;
-        RP_TRY(rp_runner_plan(&runners[(*n)++], m, &g, passes));
-        if (g.n_tok == step) return RP_OK;
+    for (g.n_tok = shapes.first < shapes.last ? shapes.first : shapes.last;;
+         g.n_tok = next_size(g.n_tok, shapes.last)) {
+        Runner *r  = &runners[(*n)++];
+        g.n_out    = g.n_tok < most ? g.n_tok : most;
+        r->columns = shapes.columns;
+        RP_TRY(rp_runner_plan(r, m, &g, passes));
+        if (g.n_tok == shapes.last) return RP_OK;
     }
 }
 
-int rp_engine_find_runner(const Runner *runners, int n, int32_t n_tok) {
-    int i = 0;
-    while (i < n - 1 && runners[i].o.n_tok < n_tok) i++;
+int rp_engine_find_runner(const Runner *runners, RunnerSet set, int32_t n_tok) {
+    int i = set.first;
+    while (i < set.end - 1 && runners[i].o.n_tok < n_tok) i++;
     return i;
 }
 

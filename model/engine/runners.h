@@ -1,20 +1,33 @@
-/* runners.h - the runners of an engine and of its draft model: one for each number of tokens, shortest first. */
+/* runners.h - the runners of an engine and of its draft model: one for each number of tokens, shortest first. On a GPU
+ * the bits of a column follow from the kind of its plan (RpColumns), so an engine has a set of runners for each kind
+ * there. */
 #ifndef MODEL_ENGINE_RUNNERS_H
 #define MODEL_ENGINE_RUNNERS_H
 
 #include "model/runner.h"
 
-enum { MAX_SEQ = 64, ENGINE_RUNNERS = 20 };
+enum { MAX_SEQ = 64, ENGINE_RUNNERS = 32, SHORT_STEP = 16 };
 
-/* Plans the runners of shapes 1, 2, 3, 4, 6, 8, ... and `step` tokens. *n counts them. */
-RP_NODISCARD RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, int32_t step,
+/* Runners [first, end) of an array. */
+typedef struct RunnerSet {
+    int first, end;
+} RunnerSet;
+
+/* The shapes of a set. */
+typedef struct RunnerShapes {
+    int32_t   first, last; /* tokens: 1, 2, 3, 4, 6, 8, 12, 16, 32, ..., from `first` on, and `last` */
+    RpColumns columns;
+} RunnerShapes;
+
+/* Plans the runners of a set behind the *n of the array. */
+RP_NODISCARD RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, RunnerShapes shapes,
                                              const char *passes, Runner *runners, int *n);
 
 /* Opens n planned runners. The longest allocates the arena, and the others share it. */
 RP_NODISCARD RpStatus rp_engine_open_runners(const RpModel *m, const RpExecutorOptions *options, Runner *runners,
                                              int n);
 
-/* The shortest of n runners that has n_tok tokens or more. */
-int rp_engine_find_runner(const Runner *runners, int n, int32_t n_tok);
+/* The shortest runner of a set that has n_tok tokens or more, or its last one. */
+int rp_engine_find_runner(const Runner *runners, RunnerSet set, int32_t n_tok);
 
 #endif

@@ -7,6 +7,12 @@
  *     running   A decodes   B decodes, 2 guesses   C has 300 tokens of its prompt left
  *     step      A | B b b | C C C ... C            a runner of 64 columns: 60 of C
  *
+ * If replies and prompts are apart, a step has a runner of each kind. A reply that is computed again, or that has
+ * forced tokens, has several columns of the first kind then:
+ *
+ *     step      A | B b b | D D D D                a runner of 8 columns
+ *               C C C ... C                        a runner of 64 columns: all of C
+ *
  * Blocks are taken when their first position is stored. Where there is none, the last request in the order that the
  * step does not hold yet gives its own up; if that is the request itself, it takes no part in the step. The first
  * request in the order always gets its blocks, because the cache holds one sequence of full length. */
@@ -14,7 +20,7 @@
 
 #include <string.h>
 
-enum { SHORT_STEP = 16, MAX_PROBE_STEPS = 1024, SNAPSHOT_TOKENS = 512 };
+enum { MAX_PROBE_STEPS = 1024, SNAPSHOT_TOKENS = 512 };
 
 /* A request that waits gains a priority every AGING_STEPS steps, and keeps it while it runs. */
 static int64_t priority_of(const RpEngine *e, const Request *r) {
@@ -62,7 +68,7 @@ void rp_engine_preempt(RpEngine *e, Request *r) {
  * layers can begin only where a state is kept. Returns the number of blocks. */
 static int32_t find_prefix(const RpEngine *e, const Request *r, int32_t *blocks) {
     int32_t n = 0, with_state = 0, parent = BLOCK_ROOT;
-    for (; (n + 1) * e->o.block < r->n_tokens; n++) {
+    for (; (n + 1) * e->o.block < r->n_tokens && (n + 1) * e->o.block <= rp_request_public(r); n++) {
         parent = rp_blocks_find(&e->blocks, parent, r->tokens + (size_t)n * (size_t)e->o.block);
         if (parent == BLOCK_NONE) break;
         blocks[n] = parent;
@@ -168,8 +174,8 @@ static Column *add_column(RpEngine *e, Request *r, int32_t token, int32_t pos, b
 /* The state after this column is kept for the prefix that ends there: of replies, and in prompts the last two
  * and every SNAPSHOT_TOKENS. */
 static void keep_state(RpEngine *e, Column *c) {
-    const int32_t block = e->o.block, end = c->pos + 1, n = c->request->n_tokens;
-    if (e->states.n == 0 || end % block != 0) return;
+    const int32_t block = e->o.block, end = c->pos + 1, n = rp_request_public(c->request);
+    if (e->states.n == 0 || end % block != 0 || end > n) return;
     if (end < (n - 1) / block * block && end % SNAPSHOT_TOKENS >= block) return;
     c->keep = rp_states_take(&e->states, &e->blocks);
 }
@@ -219,19 +225,33 @@ static RpStatus put_hidden(RpEngine *e) {
     return RP_OK;
 }
 
+/* What a request has still to run. DECODES: one token, whose logits are wanted. PROMPT: tokens that run in the plans of
+ * prompts. AGAIN: several tokens of a reply, in those of replies, if they are apart. */
+typedef enum Work { DECODES, PROMPT, AGAIN } Work;
+
+static Work work_of(const Request *r) {
+    if (r->engine->apart && r->n_done < r->n_prompt) return PROMPT;
+    return rp_request_left(r) == 1 ? DECODES : r->engine->apart ? AGAIN : PROMPT;
+}
+
+/* Tokens of that work. */
+static int32_t work_left(const Request *r) {
+    return work_of(r) == PROMPT && r->engine->apart ? r->n_prompt - r->n_done : rp_request_left(r);
+}
+
 /* Columns of a step with guesses, at most. */
 static int32_t short_step(const RpEngine *e) { return e->o.step_tokens < SHORT_STEP ? e->o.step_tokens : SHORT_STEP; }
 
 /* Lets the drafter guess for all requests that decode. */
-static RpStatus draft(RpEngine *e, int32_t decoding, int32_t prompts) {
+static RpStatus draft(RpEngine *e, int32_t decoding, int32_t others) {
     DraftJob jobs[MAX_SEQ];
     Request *of[MAX_SEQ];
     int      n = 0;
     for (int i = 0; i < e->n_running; i++) {
         Request      *r    = e->running[i];
-        const int32_t most = guesses_wanted(e, r, (short_step(e) - decoding - prompts) / decoding);
+        const int32_t most = guesses_wanted(e, r, (short_step(e) - decoding - others) / decoding);
         r->n_guess         = 0;
-        if (rp_request_left(r) > 1 || most == 0) continue;
+        if (work_of(r) != DECODES || most == 0) continue;
         const int32_t k = guesses_that_pay(e, r, most, decoding - 1, e->drafter.seconds / decoding);
         if (k == 0) continue;
         of[n]     = r;
@@ -262,23 +282,27 @@ static void add_decoding(RpEngine *e, Request *r, int32_t most) {
     }
 }
 
-/* Tokens of prompts in a step beside `held` columns. The step has as many columns as a runner, unless that is short or
- * nearly full. */
+/* Columns of the runner before runner i of prompts; 1: there is none. */
+static int32_t shorter(const RpEngine *e, int i) { return i > e->prompts.first ? e->runners[i - 1].o.n_tok : 1; }
+
+/* Tokens of prompts in a step beside `held` columns, which their runner has too if they are not apart. It has as many
+ * columns as a runner, unless that is short or nearly full. */
 static int32_t prompt_tokens(const RpEngine *e, int32_t held, int32_t wanted) {
-    int32_t n = held + wanted < e->o.step_tokens ? held + wanted : e->o.step_tokens;
-    for (int i = 0; i < e->n_runners && held > 0 && e->o.step_ms > 0.0; i++)
-        if (e->seconds[i] * 1e3 > e->o.step_ms && n > (i > 0 ? e->runners[i - 1].o.n_tok : 1))
-            n = i > 0 ? e->runners[i - 1].o.n_tok : 1;
-    if (n <= held) return held < e->o.step_tokens ? 1 : 0; /* a prompt never waits for all replies */
-    const int     i    = rp_engine_runner(e, n);
+    const int32_t room = e->o.step_tokens - held, in_runner = e->apart ? 0 : held;
+    const double  other = e->apart && held > 0 ? e->seconds[rp_engine_runner(e, held)] : 0.0;
+    int32_t       n     = in_runner + (wanted < room ? wanted : room);
+    for (int i = e->prompts.first; i < e->prompts.end && held > 0 && e->o.step_ms > 0.0; i++)
+        if (e->seconds[i] > 0.0 && (e->seconds[i] + other) * 1e3 > e->o.step_ms && n > shorter(e, i)) n = shorter(e, i);
+    if (n <= in_runner) return room > 0 ? 1 : 0; /* a prompt never waits for all replies */
+    const int     i    = rp_engine_find_runner(e->runners, e->prompts, n);
     const int32_t size = e->runners[i].o.n_tok;
-    if (n > SHORT_STEP && n < size - size / 8 && i > 0 && e->runners[i - 1].o.n_tok > held)
-        n = e->runners[i - 1].o.n_tok;
-    return n - held;
+    if (n > SHORT_STEP && n < size - size / 8 && i > e->prompts.first && shorter(e, i) > in_runner) n = shorter(e, i);
+    return n - in_runner;
 }
 
-static int32_t add_prompt(RpEngine *e, Request *r, int32_t most) {
-    int32_t n = rp_request_left(r) < most ? rp_request_left(r) : most;
+/* Several tokens that the request has: of its prompt, or of its reply. */
+static int32_t add_known(RpEngine *e, Request *r, int32_t most) {
+    int32_t n = work_left(r) < most ? work_left(r) : most;
     while (n > 0 && !reserve(e, r, r->n_done + n, true)) n = r->n_blocks * e->o.block - r->n_done;
     for (int32_t i = 0; i < n; i++) {
         const int32_t pos = r->n_done + i;
@@ -287,28 +311,43 @@ static int32_t add_prompt(RpEngine *e, Request *r, int32_t most) {
     return n > 0 ? n : 0;
 }
 
+/* Adds columns of the requests with this work, `budget` at most. */
+static void add_work(RpEngine *e, Work work, int32_t budget) {
+    for (int i = 0; i < e->n_running && budget > 0; i++)
+        if (e->running[i]->n_columns == 0 && work_of(e->running[i]) == work)
+            budget -= add_known(e, e->running[i], budget);
+}
+
+/* Columns that the plans of replies have beside those that there are. */
+static int32_t reply_room(const RpEngine *e) {
+    const int32_t brief = short_step(e), last = e->runners[e->replies.end - 1].o.n_tok;
+    return (e->n_columns < brief ? brief : last) - e->n_columns;
+}
+
 RpStatus rp_engine_schedule(RpEngine *e) {
-    int32_t wanted = 0, prompts = 0;
+    int32_t wanted = 0, count[3] = {0, 0, 0};
     if (e->drafter.mtp) RP_TRY(put_hidden(e));
     admit(e);
     e->n_columns = 0;
     for (int i = 0; i < e->n_running; i++) {
         Request *r   = e->running[i];
         r->n_columns = 0;
-        if (rp_request_left(r) > 1) wanted += rp_request_left(r), prompts++;
+        count[work_of(r)]++;
+        if (work_of(r) == PROMPT) wanted += work_left(r);
     }
-    int32_t decoding = e->n_running - prompts;
-    if (e->drafter.model != NULL && decoding > 0) RP_TRY(draft(e, decoding, prompts));
+    int32_t       decoding = count[DECODES];
+    const int32_t others   = e->n_running - decoding; /* the step has room for one token of each */
+    if (e->drafter.model != NULL && decoding > 0) RP_TRY(draft(e, decoding, others));
     for (int i = 0; i < e->n_running; i++) { /* requests behind this one may leave while it is served */
         Request *r = e->running[i];
-        if (rp_request_left(r) > 1) continue;
+        if (work_of(r) != DECODES) continue;
         decoding--;
-        add_decoding(e, r, short_step(e) - e->n_columns - 1 - decoding - prompts);
+        add_decoding(e, r, short_step(e) - e->n_columns - 1 - decoding - others);
         if (r->n_columns == 1) keep_state(e, &e->columns[e->n_columns - 1]);
     }
-    int32_t budget = wanted > 0 ? prompt_tokens(e, e->n_columns, wanted) : 0;
-    for (int i = 0; i < e->n_running && budget > 0; i++)
-        if (e->running[i]->n_columns == 0 && rp_request_left(e->running[i]) > 1)
-            budget -= add_prompt(e, e->running[i], budget);
+    if (count[AGAIN] > 0) add_work(e, AGAIN, reply_room(e));
+    e->n_replies = e->n_columns;
+    if (wanted > 0) add_work(e, PROMPT, prompt_tokens(e, e->n_columns, wanted));
+    if (!e->apart) e->n_replies = e->n_columns;
     return RP_OK;
 }

@@ -5,14 +5,20 @@
 
 #include <string.h>
 
-int rp_engine_runner(const RpEngine *e, int32_t n) { return rp_engine_find_runner(e->runners, e->n_runners, n); }
+int rp_engine_runner(const RpEngine *e, int32_t n) { return rp_engine_find_runner(e->runners, e->replies, n); }
+
+/* Columns [first, first + n) of the step, and their runner. */
+typedef struct Part {
+    int     runner;
+    int32_t first, n;
+} Part;
 
 /* Slots of recurrent states: a request's first column starts from its state, its last one leaves it there, or in the
  * slot of a prefix that ends there, from which the next step then starts. */
-static void put_slots(const RpEngine *e, const Runner *r, int32_t i) {
-    const Column  *c    = &e->columns[i];
+static void put_slots(const Runner *r, const Column *columns, int32_t n, int32_t i) {
+    const Column  *c    = &columns[i];
     const Request *of   = c->request;
-    const bool     last = i + 1 == e->n_columns || c[1].request != of;
+    const bool     last = i + 1 == n || c[1].request != of;
     r->slots[1 + i]     = last && c->keep == STATE_NONE ? of->state : c->keep;
     if (i > 0 && c[-1].request == of)
         r->starts[i] = -2;
@@ -20,18 +26,18 @@ static void put_slots(const RpEngine *e, const Runner *r, int32_t i) {
         r->starts[i] = of->start != STATE_NONE ? of->start : of->n_done == 0 ? -1 : of->state;
 }
 
-static void put_columns(const RpEngine *e, const Runner *r) {
+static void put_columns(const RpEngine *e, const Runner *r, const Column *columns, int32_t n) {
     const int32_t block = e->o.block, width = rp_engine_blocks_of(&e->o, e->o.n_ctx);
     int32_t       n_out = 0;
     for (int32_t i = 0; i < r->o.n_tok; i++) {
-        const bool    used = i < e->n_columns;
-        const Column *c    = used ? &e->columns[i] : NULL;
+        const bool    used = i < n;
+        const Column *c    = used ? &columns[i] : NULL;
         r->tokens[i]       = used ? c->token : 0;
         r->pos[i]          = used ? c->pos : -1;
         r->kv_rows[i]      = used ? c->request->blocks[c->pos / block] * block + c->pos % block : -1;
         r->seq[i]          = used ? c->request->row : 0;
         if (used && c->output) r->out_rows[n_out++] = i;
-        if (r->slots != NULL && used) put_slots(e, r, i);
+        if (r->slots != NULL && used) put_slots(r, columns, n, i);
         if (r->slots != NULL && !used) r->slots[1 + i] = -1, r->starts[i] = -1;
     }
     while (n_out < r->o.n_out) r->out_rows[n_out++] = 0;
@@ -127,8 +133,8 @@ static void append_forced(Request *r) {
 /* Publishes the blocks that are full now. States that were kept go beside them, others are given back. If that of the
  * last column was kept, the request starts from it. */
 static void publish(RpEngine *e, Request *r, const Column *c, int32_t n) {
-    const int32_t block = e->o.block;
-    while ((r->n_published + 1) * block <= r->n_done) {
+    const int32_t block = e->o.block, may = rp_request_public(r), end = r->n_done < may ? r->n_done : may;
+    while ((r->n_published + 1) * block <= end) {
         const int32_t i = r->n_published++;
         r->blocks[i]    = rp_blocks_publish(&e->blocks, i > 0 ? r->blocks[i - 1] : BLOCK_ROOT, r->blocks[i],
                                             r->tokens + (size_t)i * (size_t)block);
@@ -136,7 +142,7 @@ static void publish(RpEngine *e, Request *r, const Column *c, int32_t n) {
     for (int32_t i = 0; i < n; i++) {
         if (c[i].keep == STATE_NONE) continue;
         const int32_t at = r->blocks[c[i].pos / block];
-        if ((c[i].pos + 1) % block == 0 && c[i].pos < r->n_done)
+        if ((c[i].pos + 1) % block == 0 && c[i].pos < end)
             rp_states_keep(&e->states, &e->blocks, at, c[i].keep);
         else
             rp_states_give(&e->states, c[i].keep);
@@ -162,21 +168,19 @@ static void count_guesses(RpEngine *e, Request *r, int32_t n, int32_t right) {
     for (int32_t i = 0; i < n && i <= right; i++) r->accepts += ((i < right ? 1.0 : 0.0) - r->accepts) / MEMORY;
 }
 
-/* Columns c[0..n) of a request have been run; *out is its next row of logits. A guess is right if it is what the
- * sampler draws, so that the reply is the same with and without guesses. */
-static void finish_columns(RpEngine *e, Column *c, int32_t n, int32_t *out, const float *logits) {
-    Request      *r       = c->request;
-    const size_t  n_vocab = (size_t)rp_model_info(e->model)->n_vocab;
-    const int32_t before = r->n_tokens, guesses = c[0].pos + 1 == before ? n - 1 : 0, first = *out;
+/* Columns c[0..n) of a request have been run. A guess is right if it is what the sampler draws, so that the reply is
+ * the same with and without guesses. */
+static void finish_columns(RpEngine *e, Column *c, int32_t n) {
+    Request      *r      = c->request;
+    const int32_t before = r->n_tokens, guesses = c[0].pos + 1 == before ? n - 1 : 0;
     int32_t       right = guesses > 0 ? 1 : n, token = -1;
-    for (int32_t i = 0; i < n; i++) *out += c[i].output;
     r->n_done += right;
     if (r->start != STATE_NONE) e->states.starts[r->start]--, r->start = STATE_NONE;
     if (!c[guesses > 0 ? 0 : n - 1].output) {
         publish(e, r, c, n);
         return;
     }
-    for (int32_t row = first; sample(r, logits + (size_t)row * n_vocab, &token); row++) {
+    for (const Column *at = &c[right - 1]; sample(r, at->logits, &token); at++) {
         r->tokens[r->n_tokens++] = token;
         if (guesses == 0 || right == n || c[right].token != token) break;
         r->n_done++;
@@ -210,33 +214,62 @@ static void first_run(RpEngine *e) {
     }
 }
 
+/* Runs the columns of a part. */
+static RpStatus run_part(RpEngine *e, const Part *p) {
+    const Runner *r       = &e->runners[p->runner];
+    const size_t  n_vocab = (size_t)rp_model_info(e->model)->n_vocab;
+    const double  start   = rp_seconds();
+    Column       *c       = e->columns + p->first;
+    put_columns(e, r, c, p->n);
+    RP_TRY(rp_executor_run(r->executor));
+    const double took    = rp_seconds() - start;
+    double      *seconds = &e->seconds[p->runner];
+    const float *logits  = r->logits;
+    *seconds             = *seconds == 0.0 ? took : 0.75 * *seconds + 0.25 * took;
+    for (int32_t i = 0; i < p->n; i++)
+        if (c[i].output) c[i].logits = logits, logits += n_vocab;
+    return RP_OK;
+}
+
+/* The logits of prompts, which the run of the replies overwrites. */
+static void save_logits(RpEngine *e, const Part *p) {
+    const size_t n_vocab = (size_t)rp_model_info(e->model)->n_vocab;
+    float       *to      = e->logits;
+    for (int32_t i = p->first; i < p->first + p->n; i++) {
+        if (!e->columns[i].output) continue;
+        e->columns[i].logits = memcpy(to, e->columns[i].logits, n_vocab * sizeof *to);
+        to += n_vocab;
+    }
+}
+
 RpStatus rp_engine_run(RpEngine *e) {
-    const int     i     = rp_engine_runner(e, e->n_columns);
-    const Runner *r     = &e->runners[i];
-    const double  start = rp_seconds();
+    const int32_t n_prompt = e->n_columns - e->n_replies;
+    const Part    replies  = {rp_engine_runner(e, e->n_replies), 0, e->n_replies};
+    const Part    prompts  = {rp_engine_find_runner(e->runners, e->prompts, n_prompt), e->n_replies, n_prompt};
+    const double  start    = rp_seconds();
+    RpStatus      st       = RP_OK;
     first_run(e);
-    put_columns(e, r);
-    const RpStatus st = rp_executor_run(r->executor);
+    if (prompts.n > 0) st = run_part(e, &prompts);
+    if (prompts.n > 0 && replies.n > 0 && st == RP_OK) save_logits(e, &prompts);
+    if (replies.n > 0 && st == RP_OK) st = run_part(e, &replies);
     if (st != RP_OK) {
         undo(e);
         return st;
     }
-    const double took = rp_seconds() - start;
-    e->seconds[i]     = e->seconds[i] == 0.0 ? took : 0.75 * e->seconds[i] + 0.25 * took;
     e->stats.steps++;
     e->stats.tokens += (uint64_t)e->n_columns;
-    e->stats.padding += (uint64_t)(r->o.n_tok - e->n_columns);
-    e->stats.last_step_s      = took;
+    if (replies.n > 0) e->stats.padding += (uint64_t)(e->runners[replies.runner].o.n_tok - replies.n);
+    if (prompts.n > 0) e->stats.padding += (uint64_t)(e->runners[prompts.runner].o.n_tok - prompts.n);
+    e->stats.last_step_s      = rp_seconds() - start;
     e->stats.last_step_tokens = e->n_columns;
-    int32_t out               = 0;
     for (int32_t at = 0, n; at < e->n_columns; at += n) {
         Request *of = e->columns[at].request;
         for (n = 1; at + n < e->n_columns && e->columns[at + n].request == of;) n++;
-        finish_columns(e, &e->columns[at], n, &out, r->logits);
+        finish_columns(e, &e->columns[at], n);
         of->column   = at;
         of->n_hidden = of->n_done - e->columns[at].pos;
     }
-    e->hidden = r->hidden;
+    e->hidden = e->runners[replies.runner].hidden; /* an engine with MTP has one part */
     for (int k = e->n_running - 1; k >= 0; k--)
         if (e->running[k]->ended) rp_request_end(e->running[k]);
     return RP_OK;

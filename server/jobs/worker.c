@@ -22,7 +22,7 @@ RpEngineOptions worker_engine_options(const Model *m, const RpModel *model) {
 static RpStatus open_embedder(Model *m) {
     const RpEngineOptions   e = worker_engine_options(m, m->model);
     const RpEmbedderOptions o = {
-        .n_ctx = e.n_ctx, .n_threads = e.n_threads, .passes = e.passes, .repack = e.repack, .device = "cpu"};
+        .n_ctx = e.n_ctx, .n_threads = e.n_threads, .passes = e.passes, .repack = e.repack, .device = e.device};
     RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
     const RpEmbedderInfo info = rp_embedder_info(m->embedder);
     m->n_ctx                  = info.n_ctx;

@@ -176,6 +176,24 @@ static void set_inputs(CountedPlan *p, const RpSamplerParams *sampler, int32_t n
     *(int32_t *)address(p, rp_plan_ref(p->plan, rows), NULL) = n_tok - 1;
 }
 
+static int32_t *input_of(const CountedPlan *p, const char *name) {
+    const TensorNode *node = rp_graph_find(p->g, name);
+    return node != NULL ? address(p, rp_plan_ref(p->plan, node), NULL) : NULL;
+}
+
+/* Replies of an engine, one of each sequence, whose blocks lie one behind the other. */
+static void set_replies(CountedPlan *p, const RpModelGraphOptions *o, int32_t pos) {
+    const int32_t width  = o->n_blocks / o->n_seq;
+    int32_t      *tokens = input_of(p, "tokens"), *at = input_of(p, "pos"), *rows = input_of(p, "out_rows"),
+            *seq = input_of(p, "seq"), *stored = input_of(p, "kv_rows"), *table = input_of(p, "table"),
+            *slots = input_of(p, "slots"), *starts = input_of(p, "starts");
+    for (int32_t t = 0; t < o->n_tok; t++) {
+        tokens[t] = 1 + t, at[t] = pos, rows[t] = seq[t] = t, stored[t] = t * width * o->block + pos;
+        if (slots != NULL) slots[1 + t] = starts[t] = t;
+    }
+    for (int32_t i = 0; i < o->n_blocks; i++) table[i] = i;
+}
+
 static double grid_blocks(const RpKernelLaunch *l) { return (double)l->grid[0] * l->grid[1] * l->grid[2]; }
 
 static RpStatus note_grid(void *user, const RpKernelLaunch *l) {
@@ -241,7 +259,10 @@ static RpStatus count_plan(CountedPlan *p, const RpModel *m, const CountsArgs *a
     RP_TRY(place_all_weights(p, a->model != NULL));
     RP_TRY(place_memory(p));
     RP_TRY(fill_args(p));
-    set_inputs(p, &a->sampler, o->n_tok, pos);
+    if (a->replies > 0)
+        set_replies(p, o, pos);
+    else
+        set_inputs(p, &a->sampler, o->n_tok, pos);
     RP_TRY(walk(p, note_grid, &p->other));
     return walk(p, on_launch, &p->tuning);
 }
@@ -252,16 +273,24 @@ static RpCudaTuning tuning_of(const CountsArgs *a, int times) {
     return rp_tuning_of_device(times * rp_tuning_defaults(a->sms).n_sm, capability / 10, capability % 10);
 }
 
+/* The phases of a request, or a step of an engine with replies only. */
 static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) {
-    const int32_t       n_tok = decode ? 1 : a->chunk, pos = decode ? a->pos : 0;
+    enum { BLOCK = 32 };
+    const int32_t       n = a->replies, n_tok = n > 0 ? n : decode ? 1 : a->chunk, pos = decode || n > 0 ? a->pos : 0;
     const int32_t       n_ctx = cli_default_ctx(m) > pos + n_tok ? cli_default_ctx(m) : pos + n_tok;
     CountedPlan         p     = {.run    = counts_open((unsigned)a->blocks, !a->no_registers),
                                  .preset = a->model == NULL,
                                  .tuning = tuning_of(a, 1),
                                  .other  = tuning_of(a, 2)};
     RpModelGraphOptions o     = {.n_tok = n_tok, .n_ctx = n_ctx, .draws = decode, .n_recent = decode ? N_RECENT : 0};
-    const CountsTitle   title = {a->model, a->preset, decode ? "decode" : "prefill", pos, p.tuning.n_sm};
-    RpStatus            st    = a->specialized && decode ? counts_specialize(p.run) : RP_OK;
+    const char         *phase = n > 0 ? "replies" : decode ? "decode" : "prefill";
+    const CountsTitle   title = {a->model, a->preset, phase, pos, p.tuning.n_sm};
+    if (n > 0) {
+        o = (RpModelGraphOptions){.n_tok = n, .n_out = n, .n_seq = n, .n_ctx = n_ctx, .block = BLOCK, .n_states = n};
+        o.n_blocks            = n * ((n_ctx + BLOCK - 1) / BLOCK);
+        p.tuning.tile_columns = p.other.tile_columns = RP_TUNING_NO_TILES; /* RP_COLUMNS_REPLY */
+    }
+    RpStatus st = a->specialized && decode ? counts_specialize(p.run) : RP_OK;
     if (st == RP_OK) st = count_plan(&p, m, a, &o, pos);
     if (st == RP_OK && a->json) counts_print_json(p.run, &title, stdout);
     if (st == RP_OK && !a->json) st = counts_print_text(p.run, &title, a->files, stdout);
@@ -278,6 +307,7 @@ static RpStatus count_phase(const RpModel *m, const CountsArgs *a, bool decode) 
 RpStatus cli_counts_available(void) { return RP_OK; }
 
 RpStatus cli_counts_run(const RpModel *m, const CountsArgs *args) {
+    if (args->replies > 0) return count_phase(m, args, false);
     if (args->decode) RP_TRY(count_phase(m, args, true));
     return args->prefill ? count_phase(m, args, false) : RP_OK;
 }

@@ -14,9 +14,10 @@ import signal
 import stat
 import subprocess
 import tempfile
+import urllib.request
 
-from cli_program import (HANG_S, PROGRAM, REAL, SOURCE, TINY, TMP, Result, expect, expect_refusal, need_real, ok, run, run_tests,
-                         temporary, wait_until_read)
+from cli_program import (HANG_S, MIX, ON_DEVICE, PROGRAM, REAL, SOURCE, TINY, TMP, Result, expect, expect_refusal, need_real, ok, run,
+                         run_on_device, run_tests, temporary, wait_until_read)
 
 
 # ---- generate ----
@@ -184,7 +185,32 @@ def test_guesses_do_not_change_the_reply():
     expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--json"), 2, "--lookup and --draft do not go with --json")
     expect_refusal(run("generate", demo, "-p", "a", "--lookup", "16"), 2, "--lookup")
     expect_refusal(run("generate", demo, "-p", "a", "--draft", "nowhere.gguf"), 1, "nowhere.gguf: No such file")
-    expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--device", "cuda:0"), 1, "an engine on device 'cuda:0': must be cpu")
+    expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--device", "gpu"), 1, "device 'gpu': must be auto, cpu, cuda or cuda:N")
+
+
+def test_engines_run_on_a_device():
+    """A request has the text that it has alone, of the program and of the server; other devices are refused by name."""
+    if ON_DEVICE is None:
+        return "no simulated device"
+    demo, prompts = os.path.join(SOURCE, "assets/demo.gguf"), ["In the beg", "Once"]
+    alone = [ok(run_on_device("generate", demo, "-p", p, "-n", "4", "--lookup", "2", "--device", "cuda", "-q")).text.rstrip("\n") for p in prompts]
+    r = ok(run_on_device("bench", "sequences", "-m", MIX, "-p", "4", "-n", "2", "-s", "2", "--device", "cuda"))
+    expect(" cuda:0, " in r.text.splitlines()[0] and [line.split()[0] for line in r.text.splitlines()[2:]] == ["1", "2"], "rates", r)
+    command = ["serve", "-m", demo, "--port", "0", "--parallel", "2", "--step-tokens", "16", "-c", "64", "--device", "cuda"]
+    with subprocess.Popen([ON_DEVICE, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            url = server.stdout.readline().split()[-1]
+            body = json.dumps({"prompt": prompts, "temperature": 0, "max_tokens": 4}).encode()
+            request = urllib.request.Request(url + "/v1/completions", body, {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=HANG_S) as answer:
+                got = {c["index"]: c["text"] for c in json.load(answer)["choices"]}
+        finally:
+            server.terminate()
+    expect([got[0], got[1]] == alone, "texts", (got, alone))
+    expect_refusal(run("serve", "-m", demo, "--check", "--device", "gpu"), 1, "device 'gpu': must be auto, cpu, cuda or cuda:N")
+    nextn = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf")
+    expect_refusal(run_on_device("serve", "-m", nextn, "--check", "--draft-tokens", "2", "--device", "cuda"), 1,
+                   "n_mtp of an engine is 2 on cuda:0: MTP layers guess on the CPU only")
 
 
 def test_a_model_guesses_by_its_own_layer():
@@ -198,7 +224,7 @@ def test_a_model_guesses_by_its_own_layer():
             expect(r.out == plain.out and re.search(r"guesses  \d+ of \d+ were right", r.err), f"the text with {more}", (r, plain))
     expect("guesses" not in ok(run(*base, "--json")).err, "--json runs without guesses")
     plan = ok(run("plan", model, "-c", "64")).text
-    found = re.search(r"The layer that guesses tokens ahead \(MTP\) takes ([\d.]+) MB beside these, for one request", plan)
+    found = re.search(r"The layer that guesses tokens ahead \(MTP\) takes ([\d.]+) MB beside these, for one request on the CPU", plan)
     plan_json = json.loads(ok(run("plan", model, "-c", "64", "--json")).text)
     expect(found and abs(plan_json["memory"]["mtp"] / 1e6 - float(found[1])) < 0.1, "memory", (found, plan_json["memory"]))
     expect("mtp" not in json.loads(ok(run("plan", TINY, "--json")).text)["memory"], "a model without such a layer")

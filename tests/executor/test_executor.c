@@ -190,6 +190,8 @@ Test(executor, refuses_bad_options) {
     unsetenv("REPRISE_PREFETCH");
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.mode = (RpExecMode)9}, &e), RP_E_ARG,
             "there is no launch mode 9");
+    REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.columns = (RpColumns)3}, &e), RP_E_ARG,
+            "there are no columns 3");
     REFUSED(rp_executor_open(n.plan, &(RpExecutorOptions){.step = n.ids}, &e), RP_E_ARG,
             "'ids' as step state: must be a state of at least 14 i32");
     RpExecMode mode;

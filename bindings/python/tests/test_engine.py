@@ -54,6 +54,8 @@ def test_prefixes_are_found_and_requests_cancelled(model):
 def test_bad_requests_are_refused(model):
     with pytest.raises(reprise.ArgumentError, match="n_seq of an engine is 65: must be from 1 to 64"):
         model.engine(n_seq=65)
+    with pytest.raises(reprise.ArgumentError, match="device 'gpu': must be auto, cpu, cuda or cuda:N"):
+        model.engine(device="gpu")
     with model.engine(n_ctx=64) as engine:
         with pytest.raises(reprise.ContextFullError, match="a prompt of 65 tokens does not fit: a sequence holds 64"):
             engine.add([5] * 65)

@@ -14,6 +14,7 @@ READERS = {
     reprise.MemoryOptions: session_options,
     reprise.TrainOptions: train_options,
     reprise.EmbedOptions: reprise.Embedder.__init__,
+    reprise.EngineOptions: reprise.Engine.__init__,
     reprise.DumpOptions: reprise.Graph.dump,
     reprise.Sampling: reprise.Sampler.__init__,
     reprise.GenerateOptions: reprise.Session.generate,

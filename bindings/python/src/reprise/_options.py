@@ -109,6 +109,7 @@ class EngineOptions(TypedDict, total=False):
     n_threads: int
     passes: str | None
     state_bytes: int
+    device: str | None
     repack: str | None
     draft: Model | None
     n_mtp: int
