@@ -107,7 +107,7 @@ def check(page, at, command, expected):
         return True
     printed = masked(output)
     piece = found_in_order(expected, printed)
-    failed = run.returncode != (1 if words[1] == "diverge" and "first difference" in printed else 0)
+    failed = run.returncode != (1 if words[1:2] == ["diverge"] and "first difference" in printed else 0)
     if failed or piece is not None:
         sys.exit(f"{page.name}:{at}: $ {command}\nexit status {run.returncode}; expected\n  {piece}\nprinted\n  {printed}")
     return True
