@@ -417,6 +417,12 @@ def test_instructions_are_counted_on_the_simulated_device():
         expect(gate_up["sampled_blocks"] == 4 and gate_up["launches"] == 32, "sampled, and once for all layers", gate_up)
         weights = 2 * 14336 * 4096 * block  # once; one sampled block may have a row tile more than the others
         expect(abs(gate_up["bytes"]["weights"] / weights - 1) < 0.03, "each byte of the weights once", gate_up)
+    read = {}
+    for n in "4", "8":
+        step = json.loads(ok(run_on_device("bench", "counts", "--preset", "tiny", "--replies", n, "--pos", "40", *tiny[-2:], "--blocks", "0")).out)
+        expect(step["phase"] == "replies" and any("attention_blocks" in k["name"] for k in step["kernels"]), "a step of an engine", step)
+        read[n] = sum(k["bytes"]["weights"] * k["launches"] for k in step["kernels"])
+    expect(read["8"] == 2 * read["4"], "four replies read the weights once", read)
     expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--pos", "1024"), 1, "position 1024: the model was trained for 1024")
     expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--chunk", "1025"), 1, "a chunk of 1025 tokens: the model was trained for 1024")
     expect_refusal(run_on_device("bench", "counts", "--preset", "tiny", "--phase", "warm"), 1, "--phase warm: must be decode, prefill or both")
