@@ -212,7 +212,8 @@ def test_a_gpu_has_launches_and_in_mode_eager_nodes():
         expect(all(s[3] > 0 if mode == "eager" else s[3] == 0 for s in steps), "nodes in mode eager only", (mode, steps))
         launches[mode] = [e["args"].get("launches", 0) for e in events_of(file) if e.get("cat") == "step"]
     expect(launches["replay"] == [1] * len(launches["replay"]), "one launch a token", launches)
-    expect(sum(launches["loop"]) == 2 and sum(launches["eager"]) > 20 * len(launches["eager"]), "one a reply; one a node", launches)
+    expect(sum(launches["loop"]) == 2, "one for the prompt, one for the reply", launches)
+    expect(min(launches["eager"]) > 10, "one a node", launches)
 
 
 run_tests(globals())

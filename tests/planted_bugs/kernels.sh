@@ -161,8 +161,8 @@ latent_attention|latent_attention.cu|/state->scale_scores/,/state->put_weights/s
 latent_attention|latent_attention.cu|s/(empty ? 0.0f : \*at) \* keep/(empty ? 0.0f : *at) * (@ ? 1.0f : keep)/|splits of latents that are merged without a rescale
 kv_blocks|device/attention_kv.cuh|s/(block - (int)i)/(block - (@ ? 0 : (int)i))/|a block that begins where the positions before it end
 kv_blocks|device/attention_table.cuh|s/t.seq\[first + n\] == t.seq\[first\]/(@ || &)/|tokens of two sequences in one run
-kv_blocks|device/attention_table.cuh|s/if (first < end) __syncthreads/if (first < end \&\& !@) __syncthreads/|no barrier before the next run of a block
-kv_blocks|attention_blocks.cu|s/(size_t)first \* a.q.nb\[1\]/(@ ? 0 : &)/|queries of the first token for all
+kv_blocks|device/attention_table.cuh|s/before > 0 && first < end/!@ \&\& &/|no run but the first one of the tokens of a block
+kv_blocks|attention_blocks.cu|s/first \* a.per_kv + row0/(@ ? 0 : first) * a.per_kv + row0/|rows of the first token for all
 kv_blocks|latent_attention.cu|s/(size_t)first \* p.q_rope.nb\[1\]/(@ ? 0 : &)/|rotated queries of the first token for all
 causal_conv|device/slots.cuh|s/starts\[run.end\] == RP_SLOT_FOLLOWS/!@ \&\& &/|a sequence that ends with its first token
 gated_delta|device/slots.cuh|s/block > 0 \&\& starts\[block\]/!@ \&\& &/|each token computed as the first one of a sequence
