@@ -168,9 +168,10 @@ def test_a_program_that_does_not_end_its_trace_says_that_it_is_lost():
     library = os.path.join(BUILD, "libreprise.so")
     if not os.path.exists(library):
         return "the shared library is not built"
+    with open(library, "rb") as f:
+        if re.search(rb"__[at]san_init", f.read()):
+            return "Python cannot load a library that has a sanitizer"
     p = subprocess.run(["python3", "-c", script % library], capture_output=True, text=True)
-    if "Sanitizer" in p.stderr or "ASan" in p.stderr:
-        return "a library with a sanitizer cannot be loaded"
     expect(p.stderr.startswith("reprise: the trace was lost: /dev/full") and p.stderr.count("\n") == 1, "a line on standard error", p)
 
 
