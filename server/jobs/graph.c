@@ -55,10 +55,11 @@ static RpStatus note_times(Drawing *d, const ExecPlan *plan, RpExecutor *e, int3
     return st;
 }
 
+/* All elements of an input, if the model has it. */
 static void set_input(RpExecutor *e, const ComputeGraph *g, const char *name, int32_t value) {
     const TensorNode *node = rp_graph_find(g, name);
     int32_t          *data = node != NULL ? rp_executor_data(e, node) : NULL;
-    if (data != NULL) *data = value;
+    for (int64_t i = 0; data != NULL && i < rp_node_view(node).ne[0]; i++) data[i] = value;
 }
 
 /* By an executor of its own, with the threads and weights of the engine. A KV cache of zeros takes as long as any. */
@@ -74,6 +75,8 @@ static RpStatus measure(Drawing *d, int32_t pos) {
     if (st == RP_OK) {
         set_input(e, d->g, "tokens", 1);
         set_input(e, d->g, "pos", pos);
+        set_input(e, d->g, "out_rows", 0);
+        set_input(e, d->g, "slots", 0); /* of recurrent layers */
         st = note_times(d, plan, e, pos);
     }
     rp_executor_free(e);
