@@ -141,17 +141,25 @@ static RpStatus record(Job *j, double seconds, Bytes *out) {
     return st;
 }
 
+/* Another trace may begin. The second call for a job does nothing. */
+static void release(Job *j) {
+    Job *owner = j;
+    (void)atomic_compare_exchange_strong(&j->work->trace.owner, &owner, NULL);
+}
+
 static void prepare(Job *j) {
     const double seconds = seconds_of(j);
     Bytes        out     = {0};
     ApiError     error;
     if (seconds == 0.0) {
+        release(j);
         (void)http_refuse(&error, 400, "invalid_request_error", "invalid_value",
                           "seconds must be a number above 0, up to %d.", MOST_SECONDS);
         job_fail(j, &error);
         return;
     }
     const RpStatus st = record(j, seconds, &out);
+    release(j); /* before the client hears of it */
     if (st == RP_OK && !atomic_load(&j->cancelled)) {
         job_give(j, &out);
         return;
@@ -159,7 +167,5 @@ static void prepare(Job *j) {
     bytes_free(&out);
     if (!job_fail_cancelled(j)) job_fail_status(j, st);
 }
-
-static void release(Job *j) { atomic_store(&j->work->trace.busy, false); }
 
 const JobType trace_job = {.prepare = prepare, .release = release};

@@ -20,7 +20,7 @@ typedef struct ServerTrace {
     RpTrace        *trace; /* or NULL */
     int64_t         since; /* its start */
     Choice         *first;
-    atomic_bool     busy; /* a job for a trace has come and has not ended */
+    _Atomic(Job *)  owner; /* the job that records, or waits to record; NULL: a trace may begin */
 } ServerTrace;
 
 /* An engine has the reply; it has given an event of it; the reply has ended. */

@@ -71,19 +71,16 @@ static void lane_put(Lane *l, Job *j) {
     pthread_mutex_unlock(&l->lock);
 }
 
-/* A job that was refused before it began releases nothing. */
-static const JobType busy_job = {0};
-
 void work_prepare(Job *j) { lane_put(&j->work->prepare, j); }
 void work_slowly(Job *j) { lane_put(&j->work->slow, j); }
 
 void work_trace(Job *j) {
     ApiError error;
-    if (!atomic_exchange(&j->work->trace.busy, true)) {
+    Job     *none = NULL;
+    if (atomic_compare_exchange_strong(&j->work->trace.owner, &none, j)) {
         lane_put(&j->work->traces, j);
         return;
     }
-    j->type = &busy_job;
     (void)http_refuse(&error, 409, "invalid_request_error", "busy", "There is a trace already: one at a time.");
     job_fail(j, &error);
 }
