@@ -20,11 +20,7 @@
 
 typedef enum Variant { AS_TEXT, AS_CONTROL, AS_USER_DEFINED, VARIANTS } Variant;
 
-#if defined(RP_TEST_SLOW)
-enum { N_EDITED = 60, N_REPLIES = 12 };
-#else
 enum { N_EDITED = 60, N_REPLIES = 40 };
-#endif
 
 static const char *const schemas[] = {CITY, SUM}, *const names[] = {"weather", "sum"};
 
