@@ -207,6 +207,14 @@ class Run:
         if "pp" in rates and got["blas"] and not got["blas"].startswith("cublasLt"):
             raise Failure(f"cuBLASLt is not used: {got['blas']}")
 
+    def sequences(self, model, most=16):
+        """Replies that run at the same time, in an engine. A row's time is that of a token of any of them."""
+        prompt, steps, most = (8, 2, 2) if self.machine.simulated else (128, 32, most)
+        got = self.machine.json("reprise", "bench", "sequences", "-m", self.models.path(model), "-p", prompt, "-n", steps,
+                                "--sequences", most, "--device", "cuda", "--json")
+        for r in got["results"]:
+            self.row(model, f"{r['sequences']} replies at once", prompt + steps // 2, 1e6 / r["tok_s"], mode="engine")
+
     def launches(self, model, path=None, **env):
         """Tokens in each launch mode: the kernels and the loop are those that the executor captures."""
         n = 2 if self.machine.simulated else 64
@@ -256,7 +264,9 @@ class Run:
         if self.machine.simulated:
             self.machine.run(name, "-j1")
         else:
-            self.machine.run("gpu_tests", name, REPRISE_DEVICE="cuda", REPRISE_BLAS="auto" if name == "blas" else "off")
+            # `verify` runs the compiled kernels; here each of a hundred models would compile its own.
+            self.machine.run("gpu_tests", name, REPRISE_DEVICE="cuda", REPRISE_BLAS="auto" if name == "blas" else "off",
+                             REPRISE_SPECIALIZE="off")
 
     def sanitize(self, tool, suite):
         self.machine.command(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--target-processes", "all",
@@ -285,9 +295,9 @@ class Run:
 
 
 def suites():
-    """The suites of gpu_tests: an op with a kernel and tests, and three that run models."""
+    """The suites of gpu_tests: an op with a kernel and tests, and those that run models and engines."""
     kernels = sorted(ROOT.glob("kernels/*.cu")) + sorted(ROOT.glob("kernels/*/*.cu"))
-    return [path.stem for path in kernels if any(ROOT.glob(f"tests/*/test_{path.stem}.c"))] + ["golden", "generate", "blas"]
+    return [path.stem for path in kernels if any(ROOT.glob(f"tests/*/test_{path.stem}.c"))] + ["golden", "generate", "blas", "kv_blocks", "engine"]
 
 
 def figures(run):
@@ -313,6 +323,7 @@ def figures(run):
     yield profile("8b-q8", PREDICTED_AT, 12)
     yield bench("8b-q4", "", 15)
     yield profile("8b-q4", PREDICTED_AT, 12)
+    yield ("replies at once 8b-q4", 15, "8b-q4", lambda: run.sequences("8b-q4"))
     yield variant("8b-q4", "without PDL", 10, REPRISE_PDL="off")
     yield variant("8b-q4", "temperature 0.8", 10, "--temp", "0.8")
     yield variant("8b-q4", "after 4096 tokens", 15, depth=4096)

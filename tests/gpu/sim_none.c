@@ -4,4 +4,6 @@
 
 void sim_sched(int policy, unsigned seed) { (void)policy, (void)seed; }
 
+void sim_stats_reset(void) {}
+
 SimStats sim_stats(void) { return (SimStats){0}; }
