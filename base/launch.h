@@ -14,6 +14,10 @@ struct RpKernelInstance {
     const size_t *argument_bytes;
 };
 
+/* Shared memory that a kernel may have without being asked for, static and dynamic together, is 48 KB. More dynamic memory
+ * than this needs permission, which leaves 16 KB for the static part. */
+enum { RP_FREE_SHARED = 32 * 1024 };
+
 /* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself
  * (l->waits) and is no larger than `tuning` allows gets the PDL attribute: it may begin while the kernel before it
  * still runs. */
@@ -29,6 +33,11 @@ static inline cudaError_t rp_cuda_launch(const RpKernelLaunch *l, struct CUstrea
     c.stream           = stream;
     c.attrs            = &pdl;
     c.numAttrs         = overlap && l->waits && rp_tuning_overlaps(&tuning, l->grid) ? 1 : 0;
+    if (l->shared_bytes > RP_FREE_SHARED) {
+        const cudaError_t e =
+            cudaFuncSetAttribute(l->function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared_bytes);
+        if (e != cudaSuccess) return e;
+    }
     return cudaLaunchKernelExC(&c, l->function, l->arguments);
 }
 

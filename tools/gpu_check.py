@@ -265,12 +265,12 @@ class Run:
             self.machine.run(name, "-j1")
         else:
             # `verify` runs the compiled kernels; here each of a hundred models would compile its own.
-            self.machine.run("gpu_tests", name, REPRISE_DEVICE="cuda", REPRISE_BLAS="auto" if name == "blas" else "off",
+            self.machine.run("gpu_tests", "--filter", name + "/*", REPRISE_DEVICE="cuda", REPRISE_BLAS="auto" if name == "blas" else "off",
                              REPRISE_SPECIALIZE="off")
 
     def sanitize(self, tool, suite):
         self.machine.command(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--target-processes", "all",
-                              self.machine.program("gpu_tests"), suite], {"REPRISE_DEVICE": "cuda"})
+                              self.machine.program("gpu_tests"), "--filter", suite + "/*"], {"REPRISE_DEVICE": "cuda"})
 
     # ---- the run ----
 
@@ -297,7 +297,8 @@ class Run:
 def suites():
     """The suites of gpu_tests: an op with a kernel and tests, and those that run models and engines."""
     kernels = sorted(ROOT.glob("kernels/*.cu")) + sorted(ROOT.glob("kernels/*/*.cu"))
-    return [path.stem for path in kernels if any(ROOT.glob(f"tests/*/test_{path.stem}.c"))] + ["golden", "generate", "blas", "kv_blocks", "engine"]
+    return [path.stem for path in kernels if any(ROOT.glob(f"tests/ops/**/test_{path.stem}.c"))] + [
+        "golden", "generate", "blas", "kv_blocks", "engine"]
 
 
 def figures(run):
@@ -380,7 +381,7 @@ def main():
         finally:
             run.models.close()
     # Nothing is timed any more, so checks may run beside each other.
-    with concurrent.futures.ThreadPoolExecutor(1 if run.machine.simulated else 4) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 if run.machine.simulated else 12) as pool:
         for name, seconds, function in checks(run):
             if args.only in name:
                 pool.submit(run.step, name, seconds, function)

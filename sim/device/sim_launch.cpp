@@ -119,6 +119,7 @@ cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute a, int v) {
     if (a == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         if (v > 227 * 1024) return sim_err(cudaErrorInvalidValue, "more than 227 KiB of shared memory");
         k->max_dyn_smem = v > 48 * 1024 ? v : 48 * 1024;
+        k->allowed_smem = v;
     }
     return cudaSuccess;
 }

@@ -13,6 +13,15 @@ int sim_fill(void) {
     static int v = getenv("SIM_FILL") ? atoi(getenv("SIM_FILL")) : 0xff;
     return v;
 }
+// A device refuses the launch: static and dynamic memory together may not exceed 48 KiB, unless the dynamic part was
+// allowed by cudaFuncSetAttribute.
+static void check_size(const Block *b, const char *name) {
+    size_t n = sim_l->smem;
+    for (auto &s : b->slots) n += s.n;
+    if (n > 48 * 1024 && (int)sim_l->smem > sim_l->k->allowed_smem)
+        sim_report(true, "%s: %zu bytes of shared memory with '%s', %u of them dynamic; cudaFuncSetAttribute needed",
+                   sim_l->k->name.c_str(), n, name, sim_l->smem);
+}
 void *sim_shared(const void *key, const char *name, size_t n, size_t align) {
     (void)name;
     Block *b = sim_f->b;
@@ -23,6 +32,7 @@ void *sim_shared(const void *key, const char *name, size_t n, size_t align) {
     memset(p, sim_fill(), n);
     race_forget(p, n, false);
     b->slots.push_back({key, p, n});
+    check_size(b, name);
     return p;
 }
 void *sim_shared_dyn(void) { return sim_f->b->dyn; }
