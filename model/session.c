@@ -24,6 +24,9 @@
 
 enum { SCORE_CHUNK = 64 };
 
+/* Of a prefill, where the options name no length. A GPU multiplies twice the columns in less than twice the time. */
+enum { GPU_CHUNK = 512 };
+
 static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
@@ -34,6 +37,9 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
     *w = *o;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     w->repack = rp_runner_repack(w->repack, "off");
+    RpDeviceMemory d;
+    if (w->prefill_chunk == 0 && rp_device_memory(w->device, w->require_cuda, &d) == RP_OK && d.is_own)
+        w->prefill_chunk = GPU_CHUNK;
     return rp_runner_check_lengths(m, &w->n_ctx, &w->prefill_chunk);
 }
 

@@ -349,7 +349,7 @@ def checks(run):
     yield ("perplexity with cuBLASLt and without", 8, run.perplexity)
     tiny = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/golden/tiny").glob("*.gguf"))
     for name in ["scale", "silu"] if run.machine.simulated else suites():
-        yield (f"tests of {name}", 4, lambda name=name: run.suite(name))
+        yield (f"tests of {name}", 8, lambda name=name: run.suite(name))
     for path in [] if run.machine.simulated else [p for p in tiny if p != SMOKE] + ["assets/demo.gguf"]:
         yield (f"verify {pathlib.Path(path).name}", 3, lambda path=path: run.verify(path))
     if shutil.which("compute-sanitizer") and not run.machine.simulated:
@@ -381,7 +381,7 @@ def main():
         finally:
             run.models.close()
     # Nothing is timed any more, so checks may run beside each other.
-    with concurrent.futures.ThreadPoolExecutor(1 if run.machine.simulated else 12) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 if run.machine.simulated else 4) as pool:
         for name, seconds, function in checks(run):
             if args.only in name:
                 pool.submit(run.step, name, seconds, function)

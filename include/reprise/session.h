@@ -33,7 +33,7 @@ typedef struct RpSession RpSession;
 typedef struct RpSessionOptions {
     int32_t     n_ctx;         /* positions of the KV cache; 0: the model's training context, at most 4096 */
     int         n_threads;     /* 0: REPRISE_THREADS, or one per core */
-    int32_t     prefill_chunk; /* tokens of the longest chunk of a prefill, 1 to 4096; 0: 256 */
+    int32_t     prefill_chunk; /* tokens of the longest chunk of a prefill, 1 to 4096; 0: 256, on a GPU 512 */
     const char *passes;        /* as in rp_graph_optimize; NULL: REPRISE_PASSES. Copied */
     RpDtype     kv_type;       /* type of the KV cache, as in RpModelGraphOptions */
     const char *device;        /* this and the next three as in RpExecutorOptions */

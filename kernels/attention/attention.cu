@@ -36,18 +36,20 @@
 namespace {
 
 /* The cache as it lies. */
-struct WholeCache {
+template <int SIZE, bool PLAIN> struct WholeCache {
     bool              aligned;
     __device__ KvRows operator()(const RpTensorView &v, int64_t hk, const BlockRange &seen) const {
-        return {(const char *)v.data + hk * v.nb[2], (unsigned)v.nb[1], seen.from, seen.end, (int)v.ne[0], aligned};
+        return {(const char *)v.data + hk * v.nb[2], (unsigned)v.nb[1], seen.from, seen.end,
+                PLAIN ? SIZE : (int)v.ne[0],         PLAIN || aligned};
     }
 };
 
-template <RpDtype T, int SIZE, int GROUPS>
+template <RpDtype T, int SIZE, int GROUPS, bool PLAIN>
 __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2) attention_kernel(Attention a) {
     rp_begin();
     /* Blocks start in this order: the last rows of a prompt see the most positions. */
-    attention_rows<T, SIZE, GROUPS>(a, (int)(gridDim.z - 1 - blockIdx.z) * GROUPS * GROUP, WholeCache{a.aligned});
+    attention_rows<T, SIZE, GROUPS, PLAIN>(a, (int)(gridDim.z - 1 - blockIdx.z) * GROUPS * GROUP,
+                                           WholeCache<SIZE, PLAIN>{a.aligned});
 }
 
 /* ---- geometry, from shapes and the number of multiprocessors only ---- */
@@ -69,7 +71,9 @@ AttentionGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
 
 template <RpDtype T, int SIZE, int GROUPS>
 RpStatus launch(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {
-    return RP_LAUNCH("attention", ctx, (rows_shape<T, SIZE, GROUPS>(a, s)), (attention_kernel<T, SIZE, GROUPS>), a);
+    const LaunchShape shape = rows_shape<T, SIZE, GROUPS>(a, s);
+    if (is_plain(a, SIZE)) return RP_LAUNCH("attention", ctx, shape, (attention_kernel<T, SIZE, GROUPS, true>), a);
+    return RP_LAUNCH("attention", ctx, shape, (attention_kernel<T, SIZE, GROUPS, false>), a);
 }
 
 template <RpDtype T, int SIZE> RpStatus by_groups(const Attention &a, const AttentionGrid &s, RpKernelCtx *ctx) {

@@ -19,18 +19,24 @@ struct BlockAttention {
     BlockTable t;
 };
 
-template <RpDtype T, int SIZE, int GROUPS>
+template <RpDtype T, int SIZE, int GROUPS, bool PLAIN>
 __global__ void __launch_bounds__(ATTN_THREADS, GROUPS *SIZE <= 64 ? 3 : 2)
     attention_blocks_kernel(const __grid_constant__ BlockAttention p) {
     rp_begin();
     with_run(p.t, p.a.per_kv, GROUPS * GROUP, [&](int first, int n, int row0, const int32_t *blocks) {
         Attention a = p.a;
         a.rows      = (first + n) * a.per_kv; /* the run is all that there is */
-        attention_rows<T, SIZE, GROUPS>(a, first * a.per_kv + row0, BlockCache{p.t, blocks, a.aligned});
+        attention_rows<T, SIZE, GROUPS, PLAIN>(a, first * a.per_kv + row0,
+                                               BlockCache<SIZE, PLAIN>{p.t, blocks, a.aligned});
     });
 }
 
 /* ---- geometry ---- */
+
+/* With more groups of heads of 64 in q8_0 registers would be spilled. */
+constexpr int most_groups_here(RpDtype type, int size) {
+    return type == RP_Q8_0 && size == 64 ? 2 : most_groups(type, size);
+}
 
 struct BlocksGrid : AttentionGrid {
     int64_t together;
@@ -43,7 +49,7 @@ BlocksGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
     BlocksGrid          s = {};
     s.size                = size_of_heads(q->ne[0]);
     const int64_t tile    = s.size <= 128 ? 128 : 16384 / s.size;
-    s.groups              = few && per_kv <= GROUP ? 1 : most_groups(k->dtype, (int)s.size);
+    s.groups              = few && per_kv <= GROUP ? 1 : most_groups_here(k->dtype, (int)s.size);
     s.together            = few || s.groups * GROUP < 2 * per_kv ? 1 : s.groups * GROUP / per_kv;
     s.row_blocks =
         s.together > 1 ? rp_blocks(q->ne[1], s.together) * s.together : q->ne[1] * rp_blocks(per_kv, s.groups * GROUP);
@@ -54,12 +60,15 @@ BlocksGrid geometry(const RpOpArgs *args, const RpKernelCtx *ctx) {
 
 template <RpDtype T, int SIZE, int GROUPS>
 RpStatus launch(const BlockAttention &p, const BlocksGrid &s, RpKernelCtx *ctx) {
-    return RP_LAUNCH("attention", ctx, (rows_shape<T, SIZE, GROUPS>(p.a, s)),
-                     (attention_blocks_kernel<T, SIZE, GROUPS>), p);
+    const LaunchShape shape = rows_shape<T, SIZE, GROUPS>(p.a, s);
+    if constexpr (T == RP_F16) /* in q8_0 registers would be spilled */
+        if (is_plain(p.a, SIZE))
+            return RP_LAUNCH("attention", ctx, shape, (attention_blocks_kernel<T, SIZE, GROUPS, true>), p);
+    return RP_LAUNCH("attention", ctx, shape, (attention_blocks_kernel<T, SIZE, GROUPS, false>), p);
 }
 
 template <RpDtype T, int SIZE> RpStatus by_groups(const BlockAttention &p, const BlocksGrid &s, RpKernelCtx *ctx) {
-    return s.groups == 1 ? launch<T, SIZE, 1>(p, s, ctx) : launch<T, SIZE, most_groups(T, SIZE)>(p, s, ctx);
+    return s.groups == 1 ? launch<T, SIZE, 1>(p, s, ctx) : launch<T, SIZE, most_groups_here(T, SIZE)>(p, s, ctx);
 }
 
 template <RpDtype T> RpStatus by_size(const BlockAttention &p, const BlocksGrid &s, RpKernelCtx *ctx) {

@@ -98,8 +98,9 @@ __device__ static inline unsigned rp_arrive(unsigned *counter, unsigned limit) {
 #endif
 
 /* Loads and stores of 16 bytes at an aligned address. rp_ldg16 uses the read-only path: no kernel may write that
- * memory meanwhile, which holds for weights. The simulation goes word by word, since its race checker does not
- * see the copy of a structure. */
+ * memory meanwhile, which holds for weights. A token reads more of them than L2 holds, so they are the first to leave it
+ * (.cs), before activations, the KV cache and the code of the kernels. The simulation goes word by word, since its race
+ * checker does not see the copy of a structure. */
 #ifdef RP_CUDASIM
 static inline uint4 rp_get16(const void *p) {
     const unsigned *w = (const unsigned *)p;
@@ -114,8 +115,12 @@ static inline void  rp_put16(void *p, const uint4 &v) {
 }
 #else
 __device__ static inline uint4 rp_get16(const void *p) { return *(const uint4 *)p; }
-__device__ static inline uint4 rp_ldg16(const void *p) { return __ldg((const uint4 *)p); }
-__device__ static inline void  rp_put16(void *p, const uint4 &v) { *(uint4 *)p = v; }
+__device__ static inline uint4 rp_ldg16(const void *p) {
+    uint4 v;
+    asm("ld.global.cs.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+}
+__device__ static inline void rp_put16(void *p, const uint4 &v) { *(uint4 *)p = v; }
 #endif
 
 #endif

@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(ATTN_THREADS, 2)
         p.a.y.data        = (char *)p.a.y.data + (size_t)first * p.a.y.nb[1];
         p.a.rows          = p.a.per_kv;
         latent_rows(p, row0, [&](const RpTensorView &v, const BlockRange &seen, bool aligned) {
-            return BlockCache{t, blocks, aligned}(v, 0, seen);
+            return BlockCache<>{t, blocks, aligned}(v, 0, seen);
         });
     });
 }

@@ -186,8 +186,8 @@ static inline void expect_stored(const char *op, const RpTensorView *v, const ch
     free(x), free(y);
 }
 
-/* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act, but
- * bit for bit for the op quantize. A router's result is ids and a column, compared bit for bit, and weights and the
+/* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act; for the op
+ * quantize equal quants, scales and sums, where a NaN is a NaN: its bits are the processor's. A router's result is ids and a column, compared bit for bit, and weights and the
  * gate of a shared expert, compared as floats. Anything else: bit for bit. */
 static inline void expect_as_cpu(const char *op, const RpOpArgs *args, const char *cuda, const char *cpu,
                                  double tolerance) {
@@ -202,7 +202,14 @@ static inline void expect_as_cpu(const char *op, const RpOpArgs *args, const cha
         cr_assert_arr_eq(cuda, cpu, 4 * k, "%s: the CUDA kernel selects other experts", op);
         expect_floats(op, a + k, b + k, before - k, tolerance * largest(b + k, before - k));
         cr_assert_arr_eq(cuda + 4 * before, cpu + 4 * before, bytes - 4 * before, "%s: another quantised column", op);
-    } else if (y->dtype == RP_Q8_ACT && strcmp(op, "quantize") != 0) {
+    } else if (y->dtype == RP_Q8_ACT && strcmp(op, "quantize") == 0) {
+        for (int64_t r = 0; r < rp_view_rows(y); r++) {
+            const char   *of_cuda = cuda + (size_t)r * y->nb[1], *of_cpu = cpu + (size_t)r * y->nb[1];
+            const int64_t n = y->ne[0];
+            cr_assert_arr_eq(of_cuda, of_cpu, (size_t)n, "%s: other quants in row %d", op, (int)r);
+            expect_floats(op, scales_of(of_cuda, n), scales_of(of_cpu, n), (size_t)(n / 32 + n / 16), 0.0);
+        }
+    } else if (y->dtype == RP_Q8_ACT) {
         for (int64_t r = 0; r < rp_view_rows(y); r++)
             top = fmax(top, largest(scales_of(cpu + (size_t)r * y->nb[1], y->ne[0]), (size_t)y->ne[0] / 32));
         for (int64_t r = 0; r < rp_view_rows(y); r++)

@@ -19,6 +19,12 @@ struct BlockRange {
     int all_from, all_end; /* that all rows see, if not empty */
 };
 
+/* Lane 0 always has a row. */
+__device__ BlockRange of_first_lane(const BlockRange &r) {
+    return {__shfl_sync(RP_ALL_LANES, r.from, 0), __shfl_sync(RP_ALL_LANES, r.end, 0),
+            __shfl_sync(RP_ALL_LANES, r.all_from, 0), __shfl_sync(RP_ALL_LANES, r.all_end, 0)};
+}
+
 /* Every warp computes it; the first one stores what each row sees. At most 32 rows: one a lane. */
 template <int ROWS> __device__ BlockRange block_range(const Attention &a, int row0, Seen *seen) {
     BlockRange r   = {INT_MAX, 0, 0, INT_MAX};
@@ -30,6 +36,9 @@ template <int ROWS> __device__ BlockRange block_range(const Attention &a, int ro
         r.all_from = s.from, r.all_end = s.end;
     }
     if (warp_index() == 0 && lane_index() < ROWS) seen[lane_index()] = s;
+    if (ROWS == GROUP && row0 / a.per_kv == (min(row0 + ROWS, a.rows) - 1) / a.per_kv)
+        return of_first_lane(r); /* one token */
+#pragma unroll 1
     for (int lanes = 1; lanes < RP_WARP; lanes *= 2) {
         r.from     = min(r.from, __shfl_xor_sync(RP_ALL_LANES, r.from, lanes));
         r.end      = max(r.end, __shfl_xor_sync(RP_ALL_LANES, r.end, lanes));

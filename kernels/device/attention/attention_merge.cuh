@@ -23,6 +23,10 @@ struct Range {
     /* Cyclic distance of a split from the first one. A window can begin in any split: with 4 splits and first = 3,
      * splits 3 0 1 2 have ranks 0 1 2 3. Ranks from `active` on have no tiles. */
     __device__ int rank(int split, int splits) const { return split >= first ? split - first : split - first + splits; }
+
+    /* Splits with tiles, in ascending order: the i-th of them, for i < active. Those before `first` come first. */
+    __device__ int before(int splits) const { return max(first + active - splits, 0); }
+    __device__ int nth(int i, int before) const { return i < before ? i : i - before + first; }
 };
 
 __device__ Range range_of(int from, int end, int tile, int splits) {
@@ -49,8 +53,8 @@ __device__ float first_sum(const Attention &a) { return a.sinks.data == nullptr 
 
 __device__ float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
-/* keep[split][row] = exp(m - new) and take = exp(M - new) for 8 rows, and the sums of the splits: 4 arrays of splits *
- * 8. Each is computed once and used by all elements of the row. */
+/* keep[i][row] = exp(m - new) and take = exp(M - new) for 8 rows, and the sums, of the i-th split that has tiles: 4
+ * arrays of splits * 8. Each is computed once and used by all elements of the row. */
 struct Scales {
     float     *maxima, *sums, *keep, *take;
     __device__ Scales(float *p, int splits)
@@ -59,24 +63,28 @@ struct Scales {
 
 __device__ void stage_scales(const Attention &a, const Range &range, int64_t hk, int row0, const float *maxima,
                              int rows, int size, const Scales &scales) {
-    const int n = a.splits * GROUP;
+    const int n = range.active * GROUP, low = range.before(a.splits);
+#pragma unroll 1
     for (int i = (int)threadIdx.x; i < n; i += ATTN_THREADS) {
-        const bool   active = range.rank(i / GROUP, a.splits) < range.active && row0 + i % GROUP < a.rows;
-        const float *from   = maxima + (size_t)(i / GROUP) * rows * (size + 2) + i % GROUP;
+        const bool   active = row0 + i % GROUP < a.rows;
+        const float *from   = maxima + (size_t)range.nth(i / GROUP, low) * rows * (size + 2) + i % GROUP;
         scales.maxima[i]    = active ? __ldcg(from) : -INFINITY;
         scales.sums[i]      = active ? __ldcg(from + rows) : 0.0f;
     }
     __syncthreads();
     /* A thread has a row of a segment of at most a sixteenth of the splits, rounded up. */
-    const int segments = ATTN_THREADS / GROUP, per = (a.splits + segments - 1) / segments,
+    const int segments = ATTN_THREADS / GROUP, per = (range.active + segments - 1) / segments,
               segment = (int)threadIdx.x / GROUP, r = (int)threadIdx.x % GROUP,
-              end = min((segment + 1) * per, a.splits);
+              end = min((segment + 1) * per, range.active);
     float most = -INFINITY, before = first_maximum(a, hk, row0 + r);
+#pragma unroll 1
     for (int s = segment * per; s < end; s++) most = fmaxf(most, scales.maxima[s * GROUP + r]);
     if (segment * per < end) scales.keep[threadIdx.x] = most;
     __syncthreads();
-    for (int j = 0; j < segment && j * per < a.splits; j++) before = fmaxf(before, scales.keep[j * GROUP + r]);
+#pragma unroll 1
+    for (int j = 0; j < segment && j * per < range.active; j++) before = fmaxf(before, scales.keep[j * GROUP + r]);
     __syncthreads();
+#pragma unroll 1
     for (int s = segment * per; s < end; s++) {
         const int   i     = s * GROUP + r;
         const float after = fmaxf(before, scales.maxima[i]);
@@ -97,30 +105,34 @@ __device__ float4 load_partial(const float *p) {
 }
 
 /* The last-arriving block: reads the partial results of all splits and leaves y in out[row][SIZE]. A thread takes four
- * dimensions of a row; BATCH splits are loaded at a time. */
+ * dimensions of a row; BATCH splits are loaded at a time. The other blocks wait for this one, and its code runs once, so
+ * loops are short rather than unrolled. */
 template <int SIZE, int GROUPS>
 __device__ void merge_splits(const Attention &a, const Range &range, int64_t hk, int row0, float *memory, float *out) {
-    enum { ROWS = GROUPS * GROUP, QUADS = SIZE / 4, BATCH = 16 };
+    enum { ROWS = GROUPS * GROUP, QUADS = SIZE / 4, BATCH = 8 };
+    const int    low      = range.before(a.splits);
     const float *partials = partials_of(a, 0, ROWS, SIZE);
     const Scales scales(memory, a.splits);
     const size_t next = (size_t)ROWS * (SIZE + 2);
+#pragma unroll 1
     for (int group = 0; group < GROUPS && row0 + group * GROUP < a.rows; group++) {
         const int first = row0 + group * GROUP, left = a.rows - first, n = left < GROUP ? left : GROUP;
         __syncthreads(); /* the scales of the group before have been used */
         stage_scales(a, range, hk, first, partials + ROWS * SIZE + group * GROUP, ROWS, SIZE, scales);
+#pragma unroll 1
         for (int u = (int)threadIdx.x; u < n * QUADS; u += ATTN_THREADS) {
             const int    r    = u / QUADS;
             const float *p    = partials + (size_t)(group * GROUP) * SIZE + 4 * u;
             float        v[4] = {}, sum = first_sum(a);
-            for (int s0 = 0; s0 < a.splits; s0 += BATCH) {
+#pragma unroll 1
+            for (int s0 = 0; s0 < range.active; s0 += BATCH) {
                 float4 x[BATCH];
 #pragma unroll
                 for (int s = 0; s < BATCH; s++)
-                    if (s0 + s < a.splits && range.rank(s0 + s, a.splits) < range.active)
-                        x[s] = load_partial(p + (s0 + s) * next);
+                    if (s0 + s < range.active) x[s] = load_partial(p + range.nth(s0 + s, low) * next);
 #pragma unroll
                 for (int s = 0; s < BATCH; s++) {
-                    if (s0 + s >= a.splits || range.rank(s0 + s, a.splits) >= range.active) continue;
+                    if (s0 + s >= range.active) break;
                     const int   at   = (s0 + s) * GROUP + r;
                     const float keep = scales.keep[at], take = scales.take[at];
                     v[0] = fmaf(take, x[s].x, v[0] * keep), v[1] = fmaf(take, x[s].y, v[1] * keep);

@@ -10,7 +10,7 @@
 namespace {
 
 /* The tiles of one split. `keys` are loaded one tile ahead where registers allow it. */
-template <RpDtype T, int SIZE, int GROUPS, class Rows>
+template <RpDtype T, int SIZE, int GROUPS, bool PLAIN, class Rows>
 __device__ void compute_split(const Attention &a, const Range &range, const BlockRange &seen, bool many_tokens,
                               int split, const Rows &k, const Rows &v, const AttentionShared<GROUPS * GROUP> &shared,
                               RowState<T, SIZE, GROUPS> *state) {
@@ -29,7 +29,7 @@ __device__ void compute_split(const Attention &a, const Range &range, const Bloc
         keys.scores(k, shared.q, shared.key_scales, s);
         if (!AHEAD) values.load(v, first);
         if (AHEAD && tile + a.splits < range.end_tile) keys.load(k, first + a.splits * S::TILE);
-        state->scale_scores(shared, first, all_seen, a.cap, s);
+        state->scale_scores(shared, first, all_seen, PLAIN ? nullptr : a.cap, s);
         __syncthreads(); /* maxima are there; the weights of the tile before have been used */
         state->put_weights(shared, s);
         values.put_scales(shared.value_scales);
@@ -41,23 +41,27 @@ __device__ void compute_split(const Attention &a, const Range &range, const Bloc
 }
 
 /* Stores y of the rows in out[row][SIZE]. */
-template <int SIZE> __device__ void store_rows(const Attention &a, int64_t hk, int row0, int rows, const float *out) {
-    const int dim = (int)a.q.ne[0], n = a.rows - row0 < rows ? a.rows - row0 : rows;
+template <int SIZE>
+__device__ void store_rows(const Attention &a, int dim, int64_t hk, int row0, int rows, const float *out) {
+    const int n = a.rows - row0 < rows ? a.rows - row0 : rows;
+#pragma unroll 1
     for (int i = (int)threadIdx.x; i < n * dim; i += ATTN_THREADS) {
         const int     row = row0 + i / dim, d = i % dim;
         const int64_t t = row / a.per_kv, h = hk * a.per_kv + row % a.per_kv;
         const float   v = out[i / dim * SIZE + d];
         if (a.quantizes) /* whole warps: a head consists of whole blocks of 32 */
-            rp_quantize_block(v, rp_row(a.y, t), a.y.ne[0], (h * dim + d) / RP_ACT_BLOCK);
+            rp_quantize_block(v, rp_row_at(a.y, t, 0, 0), a.y.ne[0], (h * dim + d) / RP_ACT_BLOCK);
         else
             ((float *)rp_row_at(a.y, h, t, 0))[d] = v;
     }
 }
 
-/* What a block does for the rows from row0 on. source(view, KV head, positions): its keys or values.
+/* What a block does for the rows from row0 on. source(view, KV head, positions): its keys or values. PLAIN: they are
+ * aligned, heads have SIZE elements, and there is no cap. Then the kernel has no code for anything else: code that runs
+ * once takes as long as loading it does.
  * Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE]; weights [ROWS * TILE] and sums over
  * splits [ROWS * SIZE], or in place of both the scales of the splits. */
-template <RpDtype T, int SIZE, int GROUPS, class Source>
+template <RpDtype T, int SIZE, int GROUPS, bool PLAIN, class Source>
 __device__ __forceinline__ void attention_rows(const Attention &a, int row0, const Source &source) {
     typedef AttentionSizes<T, SIZE> S;
     enum { ROWS = GROUPS * GROUP };
@@ -95,7 +99,8 @@ __device__ __forceinline__ void attention_rows(const Attention &a, int row0, con
     for (int split = first; split < end; split++) {
         if (range.rank(split, a.splits) >= range.active) continue;
         state.clear(); /* each split starts afresh, also when one block computes them all */
-        compute_split<T, SIZE, GROUPS>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared, &state);
+        compute_split<T, SIZE, GROUPS, PLAIN>(a, range, seen, last / a.per_kv > row0 / a.per_kv, split, k, v, shared,
+                                              &state);
         whole_sums(state, shared, sums);
         if (split_kv) break;
 #pragma unroll
@@ -133,7 +138,7 @@ __device__ __forceinline__ void attention_rows(const Attention &a, int row0, con
         });
     }
     __syncthreads();
-    store_rows<SIZE>(a, hk, row0, ROWS, out);
+    store_rows<SIZE>(a, PLAIN ? SIZE : (int)a.q.ne[0], hk, row0, ROWS, out);
 }
 
 /* ---- geometry, from shapes and the number of multiprocessors only ---- */
@@ -154,6 +159,10 @@ int64_t size_of_heads(int64_t dim) { return dim <= 64 ? 64 : dim <= 128 ? 128 : 
 bool is_aligned(const RpTensorView &v) {
     if (v.dtype == RP_Q8_0) return v.nb[1] % 4 == 0;
     return ((uintptr_t)v.data | v.nb[1] | v.nb[2]) % 16 == 0 && v.ne[0] % 8 == 0;
+}
+
+bool is_plain(const Attention &a, int64_t size) {
+    return a.aligned && a.cap == nullptr && a.k.ne[0] == size && a.v.ne[0] == size;
 }
 
 /* A launch for blocks of GROUPS * 8 rows. */

@@ -27,13 +27,14 @@ struct BlockTable {
 };
 
 /* A source of attention_rows: the sequence whose blocks begin at `blocks`. */
-struct BlockCache {
+template <int SIZE = 0, bool PLAIN = false> struct BlockCache {
     const BlockTable   &t;
     const int32_t      *blocks;
     bool                aligned;
     __device__ KvBlocks operator()(const RpTensorView &v, int64_t hk, const BlockRange &seen) const {
         return {
-            {(const char *)v.data + hk * v.nb[2], (unsigned)v.nb[1], seen.from, seen.end, (int)v.ne[0], aligned},
+            {(const char *)v.data + hk * v.nb[2], (unsigned)v.nb[1], seen.from, seen.end, PLAIN ? SIZE : (int)v.ne[0],
+             PLAIN || aligned},
             blocks,
             t.last,
             t.runs,

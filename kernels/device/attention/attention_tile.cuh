@@ -60,42 +60,57 @@ __device__ float rescale_factor(float maximum, float new_max) {
  * errors. */
 __device__ float weight_of(float x) { return exp2f(fmaf(x, LOG2_E, (float)WEIGHT_BITS)); }
 
+/* Row r of them, of which the lane has dimensions 32 i + lane in v[i]. */
+template <RpDtype T, int SIZE>
+__device__ void stage_query(const Attention &a, const KvRows &k, int r, const float (&v)[SIZE / RP_WARP], unsigned *q,
+                            float *factors) {
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < SIZE / RP_WARP; i++) largest = fmaxf(largest, fabsf(v[i]));
+    largest        = rp_warp_max(largest);
+    const int bits = (int)(__float_as_uint(largest) >> 23); /* exponent + 127; 255 for infinity and NaN */
+    int       up   = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
+    up             = up > 100 ? 100 : up;
+    const float by = __uint_as_float((unsigned)(127 + up) << 23), back = __uint_as_float((unsigned)(127 - up) << 23);
+    if (lane_index() == 0) factors[r] = a.p.scale * back;
+#pragma unroll
+    for (int i = 0; i < SIZE / RP_WARP; i++) {
+        /* dimension 32i + 8t + j: k-step 2i + j/4, word j%4/2 * 2 (high), half j%2 */
+        const int rotation = T == RP_Q8_0 && k.rotates(i) ? 2 : 0; /* of the quants of this block */
+        const int t = (lane_index() + RP_WARP - rotation) % RP_WARP / 8, j = (lane_index() + RP_WARP - rotation) % 8;
+        const int at =
+            (((r / GROUP * (SIZE / 16) + 2 * i + j / 4) * RP_WARP + r % GROUP * 4 + t) * 4 + j % 4 / 2 * 2) * 2 + j % 2;
+        const __half high       = __float2half_rn(v[i] * by);
+        ((uint16_t *)q)[at]     = __half_as_ushort(high);
+        ((uint16_t *)q)[at + 2] = __half_as_ushort(__float2half_rn(v[i] * by - __half2float(high)));
+    }
+}
+
 /* Queries as fragments q[group][k-step][lane][4] (high, low, high, low), and factors[row], which dot products are
- * multiplied by: scale / 2^shift. A warp takes every fourth row. Missing rows and dimensions are zeros. */
+ * multiplied by: scale / 2^shift. A warp takes every fourth row; of 8 rows both of its rows at a time, which is one wait
+ * for memory. Missing rows and dimensions are zeros. */
 template <RpDtype T, int SIZE, int ROWS>
 __device__ void stage_queries(const Attention &a, const KvRows &k, int64_t hk, int row0, unsigned *q, float *factors) {
-    const int dim = (int)a.q.ne[0];
-    for (int r = warp_index(); r < ROWS; r += ATTN_WARPS) {
-        const int    row = row0 + r;
-        const float *x =
-            row < a.rows ? (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0) : nullptr;
-        float v[SIZE / RP_WARP], largest = 0.0f;
+    enum { SIDE = ROWS == GROUP ? 2 : 1 };
+    static_assert(ROWS % (SIDE * ATTN_WARPS) == 0, "whole sets of rows");
+    const int dim = k.dim;
+#pragma unroll 1
+    for (int first = warp_index(); first < ROWS; first += SIDE * ATTN_WARPS) {
+        float v[SIDE][SIZE / RP_WARP];
 #pragma unroll
-        for (int i = 0; i < SIZE / RP_WARP; i++) {
-            const int d = i * RP_WARP + lane_index();
-            v[i]        = x != nullptr && d < dim ? x[d] : 0.0f;
-            largest     = fmaxf(largest, fabsf(v[i]));
-        }
-        largest          = rp_warp_max(largest);
-        const int bits   = (int)(__float_as_uint(largest) >> 23); /* exponent + 127; 255 for infinity and NaN */
-        int       up     = bits == 255 ? 0 : WEIGHT_BITS + 127 - bits;
-        up               = up > 100 ? 100 : up;
-        const float by   = __uint_as_float((unsigned)(127 + up) << 23),
-                    back = __uint_as_float((unsigned)(127 - up) << 23);
-        if (lane_index() == 0) factors[r] = a.p.scale * back;
+        for (int j = 0; j < SIDE; j++) {
+            const int    row = row0 + first + j * ATTN_WARPS;
+            const float *x   = row < a.rows
+                                   ? (const float *)rp_row_at(a.q, row / a.per_kv, hk * a.per_kv + row % a.per_kv, 0)
+                                   : nullptr;
 #pragma unroll
-        for (int i = 0; i < SIZE / RP_WARP; i++) {
-            /* dimension 32i + 8t + j: k-step 2i + j/4, word j%4/2 * 2 (high), half j%2 */
-            const int rotation = T == RP_Q8_0 && k.rotates(i) ? 2 : 0; /* of the quants of this block */
-            const int t        = (lane_index() + RP_WARP - rotation) % RP_WARP / 8,
-                      j        = (lane_index() + RP_WARP - rotation) % 8;
-            const int at =
-                (((r / GROUP * (SIZE / 16) + 2 * i + j / 4) * RP_WARP + r % GROUP * 4 + t) * 4 + j % 4 / 2 * 2) * 2 +
-                j % 2;
-            const __half high       = __float2half_rn(v[i] * by);
-            ((uint16_t *)q)[at]     = __half_as_ushort(high);
-            ((uint16_t *)q)[at + 2] = __half_as_ushort(__float2half_rn(v[i] * by - __half2float(high)));
+            for (int i = 0; i < SIZE / RP_WARP; i++) {
+                const int d = i * RP_WARP + lane_index();
+                v[j][i]     = x != nullptr && d < dim ? x[d] : 0.0f;
+            }
         }
+#pragma unroll
+        for (int j = 0; j < SIDE; j++) stage_query<T, SIZE>(a, k, first + j * ATTN_WARPS, v[j], q, factors);
     }
 }
 

@@ -65,7 +65,7 @@ class Session(Handle):
 
     n_ctx          positions of the KV cache; 0: the model's training context, at most 4096
     n_threads      0: REPRISE_THREADS, or one per core
-    prefill_chunk  tokens of the longest chunk of a prefill; 0: 256
+    prefill_chunk  tokens of the longest chunk of a prefill; 0: 256, on a GPU 512
     passes         such as "-attention"; None: REPRISE_PASSES
     kv_type        "f16" or "q8_0"
     device         "auto", "cpu", "cuda" or "cuda:N"; None: REPRISE_DEVICE
