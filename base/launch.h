@@ -14,8 +14,8 @@ struct RpKernelInstance {
     const size_t *argument_bytes;
 };
 
-/* Shared memory that a kernel may have without being asked for, static and dynamic together, is 48 KB. More dynamic memory
- * than this needs permission, which leaves 16 KB for the static part. */
+/* Static and dynamic shared memory of a kernel are 48 KB together, unless more dynamic memory is asked for. Beyond this
+ * much it is, which leaves 16 KB for the static part. */
 enum { RP_FREE_SHARED = 32 * 1024 };
 
 /* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself

@@ -98,9 +98,9 @@ __device__ static inline unsigned rp_arrive(unsigned *counter, unsigned limit) {
 #endif
 
 /* Loads and stores of 16 bytes at an aligned address. rp_ldg16 uses the read-only path: no kernel may write that
- * memory meanwhile, which holds for weights. A token reads more of them than L2 holds, so they are the first to leave it
- * (.cs), before activations, the KV cache and the code of the kernels. The simulation goes word by word, since its race
- * checker does not see the copy of a structure. */
+ * memory meanwhile, which holds for weights. A token reads more of them than L2 holds, so they are the first to leave
+ * it (.cs), before activations, the KV cache and the code of the kernels. The simulation goes word by word, since its
+ * race checker does not see the copy of a structure. */
 #ifdef RP_CUDASIM
 static inline uint4 rp_get16(const void *p) {
     const unsigned *w = (const unsigned *)p;

@@ -60,7 +60,7 @@ __device__ float rescale_factor(float maximum, float new_max) {
  * errors. */
 __device__ float weight_of(float x) { return exp2f(fmaf(x, LOG2_E, (float)WEIGHT_BITS)); }
 
-/* Row r of them, of which the lane has dimensions 32 i + lane in v[i]. */
+/* A row of stage_queries, of which the lane has the dimensions 32 i + lane in v[i]. */
 template <RpDtype T, int SIZE>
 __device__ void stage_query(const Attention &a, const KvRows &k, int r, const float (&v)[SIZE / RP_WARP], unsigned *q,
                             float *factors) {
@@ -87,8 +87,8 @@ __device__ void stage_query(const Attention &a, const KvRows &k, int r, const fl
 }
 
 /* Queries as fragments q[group][k-step][lane][4] (high, low, high, low), and factors[row], which dot products are
- * multiplied by: scale / 2^shift. A warp takes every fourth row; of 8 rows both of its rows at a time, which is one wait
- * for memory. Missing rows and dimensions are zeros. */
+ * multiplied by: scale / 2^shift. A warp takes every fourth row; of 8 rows it loads both of its rows at the same time.
+ * Missing rows and dimensions are zeros. */
 template <RpDtype T, int SIZE, int ROWS>
 __device__ void stage_queries(const Attention &a, const KvRows &k, int64_t hk, int row0, unsigned *q, float *factors) {
     enum { SIDE = ROWS == GROUP ? 2 : 1 };
