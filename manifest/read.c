@@ -83,7 +83,7 @@ static RpStatus flag(const Reader *r, const json_t *o, const char *in, const cha
     return json_is_boolean(v) ? RP_OK : bad(r, in, key, "is neither true nor false");
 }
 
-/* Of the range of a float. */
+/* A number within the range of a float. */
 static bool is_float(const json_t *v) { return json_is_number(v) && fabs(json_number_value(v)) <= (double)FLT_MAX; }
 
 static RpStatus hash_of(const Reader *r, const json_t *v, const char *in, const char *key, uint64_t *out) {

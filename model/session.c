@@ -24,7 +24,7 @@
 
 enum { SCORE_CHUNK = 64 };
 
-/* Of a prefill, where the options name no length. A GPU multiplies twice the columns in less than twice the time. */
+/* Default of prefill_chunk on a GPU, which multiplies twice the columns in less than twice the time. */
 enum { GPU_CHUNK = 512 };
 
 static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;

@@ -24,7 +24,7 @@ struct RpTrace {
     uint64_t       number; /* of the traces that were opened before it */
 };
 
-/* Of the thread. */
+/* State of each thread. */
 static _Thread_local struct {
     int     runs;   /* that it is in and that are traced */
     bool    inside; /* a callback runs */

@@ -21,7 +21,7 @@ NodeDifference cli_compare(const NodeValues *a, const NodeValues *b);
 /* rms_difference / rms_a; 0 without a difference. */
 double cli_relative(const NodeDifference *d);
 
-/* Of logits. */
+/* How the logits of two runs differ. */
 typedef struct LogitsDifference {
     bool    known;
     double  kl;           /* KL(A || B) of the probabilities, in nats, mean over the rows */

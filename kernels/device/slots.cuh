@@ -24,7 +24,7 @@ struct SlotRun {
 
 enum { RP_SLOT_FOLLOWS = -2 };
 
-/* Of the block for token `block`; without starts there is one block. */
+/* The run of tokens that the thread block of token `block` computes; without starts one thread block computes all. */
 __device__ static inline SlotRun rp_slot_run(const int32_t *slot, const int32_t *starts, int tokens, int block) {
     if (starts == nullptr) return {0, tokens, slot[0]};
     if (block > 0 && starts[block] == RP_SLOT_FOLLOWS) return {block, block, -1};

@@ -14,7 +14,8 @@
 /* GET /trace?seconds=N */
 extern const JobType trace_job;
 
-/* Of Work, under its lock. A list of the replies that engines have: a trace that ends has those too that run. */
+/* The trace that is being recorded: a member of Work, guarded by its lock. The list has the replies that run, so that a
+ * trace that ends before them has them too. */
 typedef struct ServerTrace {
     pthread_mutex_t lock;
     RpTrace        *trace; /* or NULL */

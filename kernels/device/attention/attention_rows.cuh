@@ -143,7 +143,7 @@ __device__ __forceinline__ void attention_rows(const Attention &a, int row0, con
 
 /* ---- geometry, from shapes and the number of multiprocessors only ---- */
 
-/* Of attention.cu and attention_blocks.cu. */
+/* The grid of attention.cu and attention_blocks.cu. */
 struct AttentionGrid : AttentionSplits {
     int64_t size, groups;
 };
