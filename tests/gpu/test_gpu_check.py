@@ -42,6 +42,7 @@ def test_every_step(folder):
     plain = rows["llama3.2-1b BF16", ""]
     expect(plain["mode"] == "loop" and plain["overlap"] == "on" and plain["blas"].startswith("cublasLt"), plain)
     expect(rows["llama3.2-1b BF16", "without PDL"]["overlap"] == "REPRISE_PDL=off", rows)
+    expect(("llama3-8b Q4_K_M", "2 replies at once") in rows, rows)
     expect(("llama3-8b Q4_K_M", "temperature 0.8") in rows and ("gpt-oss-20b MXFP4", "") in rows, rows)
     expect(all(("tiny", f"mode {m}{off}") in rows for m in ("eager", "replay", "loop") for off in ("", " without PDL")), rows)
     expect(data["read"]["read_bytes_s"] > 0 and data["gaps"]["while_iteration_of_9_pdl_us"] > 0, data["gaps"])
