@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SHORT_CHUNK = 16 };
+enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, SHORT_CHUNK = 16, MAX_CHUNK = 4096 };
 
 int32_t rp_runner_next_chunk(int32_t n) {
+    if (n == 2 * DEFAULT_CHUNK) return DEFAULT_CHUNK; /* and so on: the lengths of a CPU, and one more */
     if (n / 4 >= SHORT_CHUNK) return n / 4;
     return n > 8 ? 8 : n > 4 ? 4 : n > 2 ? 2 : 1;
 }
@@ -17,8 +18,6 @@ int32_t rp_runner_next_chunk(int32_t n) {
 bool rp_runner_is_filled(int32_t n, size_t left) {
     return n <= SHORT_CHUNK ? left > (size_t)n / 2 : left >= (size_t)n * 7 / 8;
 }
-
-enum { DEFAULT_CTX = 4096, DEFAULT_CHUNK = 256, MAX_CHUNK = 4096 };
 
 RpStatus rp_runner_check_lengths(const RpModel *m, int32_t *n_ctx, int32_t *prefill_chunk) {
     const int32_t n_train = rp_model_info(m)->n_ctx_train;

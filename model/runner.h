@@ -54,7 +54,7 @@ struct RpSession {
 void rp_session_publish(RpSession *s, int32_t k);
 
 /* The next shorter chunk of tokens: a quarter while that is at least 16, then 8, 4, 2 and 1.
- * 4096 -> 1024 -> 256 -> 64 -> 16 -> 8 -> 4 -> 2 -> 1, which is 9 of the MAX_RUNNERS. */
+ * 4096 -> 1024 -> 256 -> 64 -> 16 -> 8 -> 4 -> 2 -> 1, which is 9 of the MAX_RUNNERS. 512 is followed by 256. */
 int32_t rp_runner_next_chunk(int32_t n);
 
 /* True if `left` tokens nearly fill a chunk of n; the rest of it is padding. The time of a long chunk grows with its

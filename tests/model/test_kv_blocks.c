@@ -155,6 +155,11 @@ Test(kv_blocks, attention_reads_the_blocks_of_each_sequence) {
     check_attention(RP_Q8_0, 128, 9, 1, 0, false, &few);
     check_attention(RP_Q8_0, 256, 1, 1, 0, false, &few);
     check_attention(RP_Q8_0, 256, 9, 1, 0, false, &few);
+    check_attention(RP_F16, 96, 4, 2, 0, false, &few);
+    check_attention(RP_F16, 96, 2, 2, 0, false, &many);
+    check_attention(RP_F16, 256, 4, 1, 0, false, &few);
+    check_attention(RP_F16, 200, 9, 1, 0, false, &few);
+    check_attention(RP_F16, 300, 1, 1, 0, false, &few);
 }
 
 Test(kv_blocks, latent_attention_reads_the_blocks_of_each_sequence) {

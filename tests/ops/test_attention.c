@@ -253,10 +253,10 @@ Test(attention, gives_many_tokens_the_bits_of_each_alone) {
         check((Case){64, 6, 2, 33, 270, 100, true, RP_Q8_0}), check((Case){96, 4, 1, 20, 140, 0, false, RP_Q8_0});
 }
 
-/* Every instance of the CUDA kernel: cache type, size of a head, groups of 8 rows. */
+/* Every instance of the CUDA kernel: cache type, size of a head, groups of 8 rows, and heads of exactly that size. */
 Test(attention, computes_every_combination_of_sizes) {
-    static const int64_t dims[] = {32, 96, 160, 288}, heads[] = {1, 9, 17};
-    for (int d = 0; d < 4; d++)
+    static const int64_t dims[] = {32, 64, 96, 128, 160, 256, 288, 512}, heads[] = {1, 9, 17};
+    for (int d = 0; d < 8; d++)
         for (int h = 0; h < 3; h++)
             check((Case){dims[d], heads[h], 1, 1, 9, 0, false, RP_F16}),
                 check((Case){dims[d], heads[h], 1, 1, 9, 0, false, RP_Q8_0});
