@@ -32,7 +32,7 @@ rope|rope|0|neg\.f32|s/neg.f32/mov.f32/|a cosine or sine without its sign
 top_k|top_k|1|bar\.warp\.sync|s/bar.warp.sync.*//|no barrier of a warp before a mark is set
 top_k|top_k|0|setp\.lt\.s32|s/setp.lt/setp.gt/|ties to the higher index
 sample|sample|2|bar\.sync|s/bar.sync.*//|no barrier in the selection of a token
-get_rows|get_rows|1|ld\.global\.(nc\.)?v4|s/\[(%rd\d+)(\+\d+)?\]/[$1+32]/|an offset of two vectors
+get_rows|get_rows|1|ld\.global\.(cs\.)?(nc\.)?v4|s/\[(%rd\d+)(\+\d+)?\]/[$1+32]/|an offset of two vectors
 attention|attention|0|atom\.acq_rel|s/acq_rel/acquire/|an arrival of a split that releases nothing
 attention|attention|0|atom\.acq_rel|s/acq_rel/release/|an arrival of a split that acquires nothing
 attention|attention|0|atom\.acq_rel|s/inc/add/|a counter that is not zero for the next launch
