@@ -14,8 +14,8 @@ struct RpKernelInstance {
     const size_t *argument_bytes;
 };
 
-/* Static and dynamic shared memory of a kernel are 48 KB together, unless more dynamic memory is asked for. Beyond this
- * much it is, which leaves 16 KB for the static part. */
+/* Without permission a kernel may have 48 KB of shared memory, static and dynamic together. rp_cuda_launch asks for
+ * permission where the dynamic part alone is larger than this, which leaves 16 KB for the static part. */
 enum { RP_FREE_SHARED = 32 * 1024 };
 
 /* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself

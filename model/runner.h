@@ -63,8 +63,10 @@ int32_t rp_runner_next_chunk(int32_t n);
 bool rp_runner_is_filled(int32_t n, size_t left);
 
 /* Fills the defaults of a context and of the longest chunk of a prefill in, where they are 0, and checks their limits
- * (I11). A chunk is not longer than the context. RP_E_ARG. */
-RP_NODISCARD RpStatus rp_runner_check_lengths(const RpModel *m, int32_t *n_ctx, int32_t *prefill_chunk);
+ * (I11). A chunk is not longer than the context. The device, as in RpExecutorOptions, decides the default of the
+ * chunk. RP_E_ARG. */
+RP_NODISCARD RpStatus rp_runner_check_lengths(const RpModel *m, const char *device, bool require_cuda, int32_t *n_ctx,
+                                              int32_t *prefill_chunk);
 
 /* RpExecutorOptions.repack: the choice of the caller, else REPRISE_REPACK, else `otherwise`. */
 const char *rp_runner_repack(const char *given, const char *otherwise);

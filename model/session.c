@@ -24,9 +24,6 @@
 
 enum { SCORE_CHUNK = 64 };
 
-/* Default of prefill_chunk on a GPU, which multiplies twice the columns in less than twice the time. */
-enum { GPU_CHUNK = 512 };
-
 static const size_t DEFAULT_STATE_BYTES = (size_t)256 << 20;
 
 /* Copies the options to *w, fills the defaults in and checks every limit (I11). */
@@ -37,10 +34,7 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
     *w = *o;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     w->repack = rp_runner_repack(w->repack, "off");
-    RpDeviceMemory d;
-    if (w->prefill_chunk == 0 && rp_device_memory(w->device, w->require_cuda, &d) == RP_OK && d.is_own)
-        w->prefill_chunk = GPU_CHUNK;
-    return rp_runner_check_lengths(m, &w->n_ctx, &w->prefill_chunk);
+    return rp_runner_check_lengths(m, w->device, w->require_cuda, &w->n_ctx, &w->prefill_chunk);
 }
 
 /* The slots of recurrent states: the current one, and those that state_bytes has room for. */

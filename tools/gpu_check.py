@@ -207,9 +207,9 @@ class Run:
         if "pp" in rates and got["blas"] and not got["blas"].startswith("cublasLt"):
             raise Failure(f"cuBLASLt is not used: {got['blas']}")
 
-    def sequences(self, model, most=16):
+    def sequences(self, model):
         """Replies that run at the same time, in an engine. A row's time is that of a token of any of them."""
-        prompt, steps, most = (8, 2, 2) if self.machine.simulated else (128, 32, most)
+        prompt, steps, most = (8, 2, 2) if self.machine.simulated else (128, 32, 16)
         got = self.machine.json("reprise", "bench", "sequences", "-m", self.models.path(model), "-p", prompt, "-n", steps,
                                 "--sequences", most, "--device", "cuda", "--json")
         for r in got["results"]:
@@ -265,8 +265,8 @@ class Run:
             self.machine.run(name, "-j1")
         else:
             # `verify` runs the compiled kernels; here each of a hundred models would compile its own.
-            self.machine.run("gpu_tests", "--filter", name + "/*", REPRISE_DEVICE="cuda", REPRISE_BLAS="auto" if name == "blas" else "off",
-                             REPRISE_SPECIALIZE="off")
+            self.machine.run("gpu_tests", "--filter", name + "/*", REPRISE_DEVICE="cuda", REPRISE_SPECIALIZE="off",
+                             REPRISE_BLAS="auto" if name == "blas" else "off")
 
     def sanitize(self, tool, suite):
         self.machine.command(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--target-processes", "all",

@@ -120,7 +120,8 @@ __device__ KvRows rows_of(const RpTensorView &v, const BlockRange &seen, bool al
     return {(const char *)v.data, (unsigned)v.nb[1], seen.from, seen.end, (int)v.ne[0], aligned};
 }
 
-/* What a block does for the rows from row0 on. source(view, positions, whether it is aligned): latents or keys.
+/* Computes the rows from row0 on, by the whole block. source(view, positions, whether it is aligned) returns latents or
+ * keys.
  * Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE], rotated queries [ROWS * ROPE]; weights
  * [ROWS * TILE] and sums over splits [ROWS * SIZE], or in place of both the scales of the splits. */
 template <class Source>

@@ -54,7 +54,7 @@ static RpStatus check_options(const RpModel *m, const RpEmbedderOptions *o, RpEm
     RP_TRY(choose_pooling(m, w));
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     w->repack = rp_runner_repack(w->repack, "off");
-    RP_TRY(rp_runner_check_lengths(m, &w->n_ctx, &w->prefill_chunk));
+    RP_TRY(rp_runner_check_lengths(m, w->device, w->require_cuda, &w->n_ctx, &w->prefill_chunk));
     if (w->normalize < RP_NORMALIZE_MAX || w->normalize > MAX_NORM)
         return rp_fail(RP_E_ARG, "norm %d: must be from -2 to %d", w->normalize, MAX_NORM);
     if (w->normalize == RP_NORMALIZE_DEFAULT) w->normalize = w->pooling == RP_POOLING_RANK ? RP_NORMALIZE_NONE : 2;

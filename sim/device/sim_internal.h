@@ -27,8 +27,7 @@ struct SimKernelInfo {
     std::string         name;
     SimThunk            thunk;
     std::vector<size_t> sizes;
-    int                 max_dyn_smem = 48 * 1024;
-    int                 allowed_smem = 0;       // by cudaFuncSetAttribute
+    int                 allowed_smem = 0;       // dynamic, by cudaFuncSetAttribute
     const void         *ptx          = nullptr; // a ptx::Kernel: of a loaded library, without a host function
     int                 max_threads  = 1024;
 };

@@ -10,13 +10,14 @@ static unsigned long blocks_per_sm(unsigned long threads, size_t smem) {
     if (smem > 0 && 228 * 1024 / (smem + 1024) < n) n = 228 * 1024 / (smem + 1024);
     return n;
 }
+static int max_dyn_smem(const SimKernelInfo &k) { return k.allowed_smem > 48 * 1024 ? k.allowed_smem : 48 * 1024; }
 // Limits of block, grid and shared memory; a cooperative launch must fit on the device at once.
 cudaError_t sim_check_launch(const SimLaunch &l) {
     unsigned long nt = (unsigned long)l.block.x * l.block.y * l.block.z;
     if (!nt || nt > 1024 || l.block.z > 64 || !l.grid.x || !l.grid.y || !l.grid.z || l.grid.y > 65535 ||
         l.grid.z > 65535 || l.grid.x > 0x7fffffff)
         return sim_err(cudaErrorInvalidConfiguration, l.k->name.c_str());
-    if ((int)l.smem > l.k->max_dyn_smem)
+    if ((int)l.smem > max_dyn_smem(*l.k))
         return sim_err(cudaErrorInvalidValue,
                        (l.k->name + ": dynamic shared memory over the limit; cudaFuncSetAttribute needed").c_str());
     if (l.coop) {
@@ -118,7 +119,6 @@ cudaError_t cudaFuncSetAttribute(const void *f, cudaFuncAttribute a, int v) {
     if (!k) return sim_err(cudaErrorInvalidDeviceFunction);
     if (a == cudaFuncAttributeMaxDynamicSharedMemorySize) {
         if (v > 227 * 1024) return sim_err(cudaErrorInvalidValue, "more than 227 KiB of shared memory");
-        k->max_dyn_smem = v > 48 * 1024 ? v : 48 * 1024;
         k->allowed_smem = v;
     }
     return cudaSuccess;
@@ -132,7 +132,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
     a->numRegs                   = 32;
     a->ptxVersion                = 90;
     a->binaryVersion             = 90;
-    a->maxDynamicSharedSizeBytes = k->max_dyn_smem;
+    a->maxDynamicSharedSizeBytes = max_dyn_smem(*k);
     for (auto &c : kernel_code)
         if (k->name.find(c.name) != std::string::npos) a->ptxVersion = c.ptx, a->binaryVersion = c.binary;
     return cudaSuccess;

@@ -187,9 +187,9 @@ static inline void expect_stored(const char *op, const RpTensorView *v, const ch
 }
 
 /* f32: within `tolerance` of the CPU's largest result, with NaN at the same places. q8_act: expect_q8_act; for the op
- * quantize equal quants, scales and sums, where a NaN is a NaN: its bits are the processor's. A router's result is ids
- * and a column, compared bit for bit, and weights and the gate of a shared expert, compared as floats. Anything else:
- * bit for bit. */
+ * quantize equal quants, scales and sums; any NaN equals any other, as their bits depend on the processor. A router's
+ * result is ids and a column, compared bit for bit, and weights and the gate of a shared expert, compared as floats.
+ * Anything else: bit for bit. */
 static inline void expect_as_cpu(const char *op, const RpOpArgs *args, const char *cuda, const char *cpu,
                                  double tolerance) {
     const RpTensorView *y     = &args->dst;

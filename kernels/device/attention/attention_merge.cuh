@@ -105,8 +105,8 @@ __device__ float4 load_partial(const float *p) {
 }
 
 /* The last-arriving block: reads the partial results of all splits and leaves y in out[row][SIZE]. A thread takes four
- * dimensions of a row; BATCH splits are loaded at a time. Nothing else runs meanwhile, and each line of code once, so
- * loops are short and not unrolled. */
+ * dimensions of a row; BATCH splits are loaded at a time. Nothing else runs meanwhile, and each instruction would
+ * run once if loops were unrolled, so they are short. */
 template <int SIZE, int GROUPS>
 __device__ void merge_splits(const Attention &a, const Range &range, int64_t hk, int row0, float *memory, float *out) {
     enum { ROWS = GROUPS * GROUP, QUADS = SIZE / 4, BATCH = 8 };

@@ -56,9 +56,9 @@ __device__ void store_rows(const Attention &a, int dim, int64_t hk, int row0, in
     }
 }
 
-/* What a block does for the rows from row0 on. source(view, KV head, positions): its keys or values. PLAIN: they are
- * aligned, heads have SIZE elements, and there is no cap. Then the kernel has no code for anything else: code that runs
- * once takes as long as loading it does.
+/* Computes the rows from row0 on, by the whole block. source(view, KV head, positions) returns the keys or the values.
+ * With PLAIN they are aligned, heads have SIZE elements, and there is no cap. Such a kernel has no code for other
+ * cases, because code that runs once takes as long as loading it does.
  * Dynamic shared memory, in words: queries (later the results) [ROWS * SIZE]; weights [ROWS * TILE] and sums over
  * splits [ROWS * SIZE], or in place of both the scales of the splits. */
 template <RpDtype T, int SIZE, int GROUPS, bool PLAIN, class Source>
