@@ -88,6 +88,7 @@ static void answer_metrics(App *a, Conn *c) {
         {"connections",           "Open connections.",                      http_server_connections(a->http)},
         {"requests_running",      "Requests whose answer is not complete.", a->n_exchanges                  },
         {"jobs_running",          "Requests that other threads work on.",   atomic_load(&a->work.n_jobs)    },
+        {"traces_running",        "Traces that are being recorded.",        trace_runs(&a->work)            },
         {"resident_memory_bytes", "Memory of the process.",                 resident_bytes()                },
         {"uptime_seconds",        "Seconds since the server started.",      http_now() - a->started         },
     };

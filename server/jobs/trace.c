@@ -85,6 +85,14 @@ void trace_ended(Work *w, Choice *c) {
     pthread_mutex_unlock(&t->lock);
 }
 
+bool trace_runs(Work *w) {
+    ServerTrace *t = &w->trace;
+    pthread_mutex_lock(&t->lock);
+    const bool runs = t->trace != NULL;
+    pthread_mutex_unlock(&t->lock);
+    return runs;
+}
+
 /* ---- the job ---- */
 
 /* 1 without `seconds`; 0 if it is no number of the allowed range. */

@@ -29,4 +29,6 @@ void trace_added(Work *w, Choice *c);
 void trace_seen(Work *w, Choice *c, const RpEngineEvent *e);
 void trace_ended(Work *w, Choice *c);
 
+bool trace_runs(Work *w);
+
 #endif

@@ -36,8 +36,7 @@ def query(trace, *queries):
 
 
 def begun(s):
-    """Waits until the server has another request than this one."""
-    wait_until(lambda: s.metrics()["reprise_requests_running"] >= 2, "the trace has begun")
+    wait_until(lambda: s.metric("traces_running") == 1, "the trace has begun")
 
 
 def spans(events):
