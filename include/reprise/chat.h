@@ -77,6 +77,8 @@ typedef struct RpReplyParserOptions {
     size_t      max_call_bytes; /* of one call; what is longer is malformed. 0: 16 MiB */
     RpReplyCallback *on_event;
     void            *user;
+    bool continues; /* the prompt ends inside of the text of the reasoning (in_reasoning) or of the answer: white space
+                       at the begin of the reply is text */
 } RpReplyParserOptions;
 
 /* Takes a reply apart. The events do not depend on how the reply was cut into calls, except that pieces of one kind
@@ -151,6 +153,7 @@ typedef struct RpChatPrompt {
     bool          in_reasoning; /* likewise */
     int32_t       n_calls;      /* calls in the messages */
     int32_t       n_replayed;   /* those of them that the prompt has as the model wrote them */
+    bool          continues;    /* as of RpReplyParserOptions */
 } RpChatPrompt;
 
 /* The prompt of a request: its text, and for each byte whether it may be part of a control token, as
@@ -158,6 +161,11 @@ typedef struct RpChatPrompt {
  * plain functions, or Anthropic's (input_schema); the template gets the first form. Arguments of calls may be objects
  * or texts of JSON; the template gets objects, or texts if it fails with objects. If it fails with content that is
  * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks around.
+ *
+ * With "continue_final_message": true the last message, one of the assistant without calls whose content is a string,
+ * begins the reply: the prompt ends with its reasoning_content and content, and the reply goes on from there. Reasoning
+ * that the template opens is closed in front of the content.
+ *
  * RP_E_FORMAT for bad JSON and wrong types, RP_E_ARG for a result of a tool without its call, and for what the template
  * refuses: the text names the message or tool. RP_E_UNSUPPORTED for tools with a template that has none. RP_E_NOMEM.
  * The caller frees *text and *control with free(); after a failure both are NULL. */
@@ -215,6 +223,9 @@ typedef struct RpChatResult {
  *   response_format  {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": S}}:
  *                    the answer is JSON, or with tools a call; refused as by rp_grammar_json_schema
  *   stop, max_tokens as the options; the lower limit holds
+ *   continue_final_message
+ *                    as of rp_chat_prompt; the events have only what follows. With a response_format the content must
+ *                    begin an answer of that format; refused if a call is required
  *
  * Reasoning stays free; only its own mark ends it. A reply that is held is sampled on the host, sets the mask of the
  * sampler, and ends with RP_STOP_GRAMMAR where nothing can follow.

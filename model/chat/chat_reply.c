@@ -111,11 +111,15 @@ static RpStatus prepare(RpChatReply *r) {
                                                        .tools        = r->tools,
                                                        .tools_bytes  = r->tools != NULL ? strlen(r->tools) : 0,
                                                        .in_reasoning = prompt.in_reasoning,
+                                                       .continues    = prompt.continues,
                                                        .id_seed      = r->o.id_seed,
                                                        .on_event     = on_event,
                                                        .user         = r},
                                &r->parser));
     RP_TRY(rp_hold_open(&r->hold, r->parser, r->tk, &r->request, r->o.vocab, r->sampler));
+    if (prompt.continues && !prompt.in_reasoning)
+        RP_TRY(rp_hold_begun(
+            &r->hold, rp_json_string(&r->request, rp_json_get(&r->request, rp_request_begun(&r->request), "content"))));
     return r->o.reasoning_budget > 0 ? tokenize_closing(r, &prompt.format) : RP_OK;
 }
 

@@ -124,6 +124,29 @@ RpStatus rp_hold_open(Hold *h, const RpReplyParser *p, const RpTokenizer *tk, co
     return st;
 }
 
+/* A mark as its token, or as text. */
+static RpStatus accept_mark(Hold *h, MarkId m) {
+    const char *text = h->parser->format->marks[m];
+    return h->parser->token[m] ? rp_matcher_accept(h->matcher, h->parser->token_id[m])
+                               : rp_matcher_accept_text(h->matcher, text, strlen(text));
+}
+
+RpStatus rp_hold_begun(Hold *h, RpGgufString answer) {
+    if (h->matcher == NULL) return RP_OK;
+    h->matcher  = h->matchers[1];
+    RpStatus st = RP_OK;
+    if (h->parser->format->syntax == SYNTAX_HARMONY) {
+        st = accept_mark(h, MARK_CHANNEL);
+        if (st == RP_OK) st = rp_matcher_accept_text(h->matcher, "final", 5);
+        if (st == RP_OK) st = accept_mark(h, MARK_MESSAGE);
+    }
+    if (st == RP_OK) st = rp_matcher_accept_text(h->matcher, answer.ptr, answer.len);
+    return st != RP_E_ARG
+               ? st
+               : rp_fail(RP_E_ARG, "continue_final_message: no reply that the request allows begins with the "
+                                   "text of the last message");
+}
+
 void rp_hold_close(Hold *h) {
     if (h->bits != NULL) rp_sampler_set_mask(h->sampler, NULL);
     free(h->bits);

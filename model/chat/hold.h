@@ -60,6 +60,9 @@ RP_NODISCARD RpStatus rp_hold_open(Hold *h, const RpReplyParser *p, const RpToke
                                    const RpGrammarVocab *vocab, RpSampler *sampler);
 void                  rp_hold_close(Hold *h);
 
+/* The prompt has the begin of the answer. RP_E_ARG if no answer begins so. */
+RP_NODISCARD RpStatus rp_hold_begun(Hold *h, RpGgufString answer);
+
 /* Sets the mask of the next token. */
 RP_NODISCARD RpStatus rp_hold_mask(Hold *h);
 

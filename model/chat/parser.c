@@ -313,8 +313,10 @@ static RpStatus fill(RpReplyParser *p, const RpReplyParserOptions *o) {
     RP_TRY(rp_reasoning_format_of(o->format.reasoning, &p->reasoning));
     p->first_syntax = syntaxes[p->format->syntax];
     p->mode         = p->format->syntax == SYNTAX_HARMONY ? MODE_HARMONY : o->in_reasoning ? MODE_REASONING : MODE_TEXT;
-    p->in_header = p->capture = p->mode == MODE_HARMONY;
-    p->skip_space             = p->mode == MODE_REASONING;
+    p->in_header = p->capture = p->mode == MODE_HARMONY && !o->continues;
+    p->skip_space             = p->mode == MODE_REASONING && !o->continues;
+    p->any_text               = o->continues;
+    p->body                   = o->in_reasoning ? RP_REPLY_REASONING : RP_REPLY_TEXT;
     for (unsigned m = 0; m < N_MARKS && o->tokenizer != NULL; m++) {
         const char *text = mark_text(p, m);
         p->token_id[m]   = text != NULL ? rp_tokenizer_find(o->tokenizer, text) : -1;

@@ -1,6 +1,6 @@
 /* parser.h - the parts of a parser of replies (reprise/chat.h).
  *
- *     bytes -> marks (parser.c) -> a mode, or the syntax of the call (call_*.c, harmony.c) -> events (emit.c)
+ *     bytes -> marks (parser.c) -> a mode, or the syntax of the call (model/calls/) -> events (emit.c)
  *
  * Each byte, or whole mark, is one step of an automaton. What it may append to buffers is reserved before. */
 #ifndef MODEL_CHAT_PARSER_H
@@ -9,8 +9,8 @@
 #include "reprise/chat.h"
 
 #include "base/text/json_read.h"
+#include "model/calls/literal.h"
 #include "model/chat/json_scan.h"
-#include "model/chat/literal.h"
 
 typedef enum MarkId {
     MARK_THINK, /* opens and closes the reasoning */
@@ -165,7 +165,7 @@ void rp_reply_give_end(RpReplyParser *p);
 void rp_reply_arguments(RpReplyParser *p, const char *text, size_t n); /* held back until the call has begun */
 void rp_reply_argument(RpReplyParser *p, unsigned char c);             /* one byte inside of a JSON string, escaped */
 
-/* call.c */
+/* model/calls/call.c */
 void rp_reply_open_call(RpReplyParser *p, bool bare);
 void rp_reply_next_call(RpReplyParser *p, size_t n); /* of the same block; the last n bytes belong to it */
 void rp_reply_bad(RpReplyParser *p);                 /* the call is malformed */
@@ -185,13 +185,13 @@ typedef struct Syntax {
 } Syntax;
 extern const Syntax rp_syntax_json, rp_syntax_named, rp_syntax_xml, rp_syntax_python, rp_syntax_gemma;
 
-/* harmony.c */
+/* model/calls/harmony.c */
 unsigned rp_harmony_marks(const RpReplyParser *p);
 void     rp_harmony_byte(RpReplyParser *p, unsigned char c);
 void     rp_harmony_mark(RpReplyParser *p, MarkId m);
 void     rp_harmony_end(RpReplyParser *p);
 
-/* tools.c: what the schema of a tool says of the values of a parameter. */
+/* model/calls/tools.c: what the schema of a tool says of the values of a parameter. */
 ValueKind rp_tools_kind(const RpReplyParser *p, const char *tool, const char *parameter, size_t n);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SALT_BYTES = 24, MARKER_BYTES = 64 };
+enum { WORD_BYTES = 24, MARKER_BYTES = 64 };
 
 typedef struct Replay {
     const JsonNode *id;
@@ -31,6 +31,8 @@ typedef struct Prompt {
     size_t                n, n_found;
     char                 *text;
     bool                 *control;
+    const JsonNode       *begun;              /* the message that begins the reply, or NULL */
+    char                  marker[WORD_BYTES]; /* in place of its text; "": the template does not get it */
 } Prompt;
 
 static void drop_text(Prompt *p) {
@@ -40,14 +42,19 @@ static void drop_text(Prompt *p) {
     p->control = NULL;
 }
 
-/* Finds the calls of the messages in the log. `salt` makes markers that the request does not have. */
+/* A word that the request does not have. */
+static void make_word(const RpChatRequest *r, const char *letters, char out[WORD_BYTES]) {
+    unsigned salt = 7001;
+    do snprintf(out, WORD_BYTES, "%s%u", letters, ++salt);
+    while (memmem(r->json, r->json_bytes, out, strlen(out)) != NULL);
+}
+
+/* Finds the calls of the messages in the log. */
 static RpStatus find_calls(Prompt *p, const RpChatRequest *r) {
     const Json     *j        = &p->j;
     const JsonNode *messages = rp_json_get(j, &j->nodes[0], "messages");
-    unsigned        salt     = 7001;
-    char            text[SALT_BYTES];
-    do snprintf(text, sizeof text, "rpcall%u", ++salt);
-    while (memmem(r->json, r->json_bytes, text, strlen(text)) != NULL);
+    char            text[WORD_BYTES];
+    make_word(r, "rpcall", text);
     for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m)) {
         const JsonNode *calls = rp_json_get(j, m, "tool_calls");
         p->n += calls != NULL ? calls->n : 0;
@@ -81,7 +88,9 @@ static RpStatus render(Prompt *p, int variant, bool replay) {
     drop_text(p);
     RpStatus st = replay && !any ? RP_E_NOT_AVAILABLE : RP_OK; /* not reported: there is nothing to replay */
     if (st == RP_OK)
-        st = rp_request_write(&p->j, &(RequestStyle){p->instead, (variant & 2) != 0, (variant & 1) != 0, p->tools},
+        st = rp_request_write(&p->j,
+                              &(RequestStyle){p->instead, (variant & 2) != 0, (variant & 1) != 0, p->tools, p->begun,
+                                              p->marker[0] != '\0' ? p->marker : NULL},
                               &out);
     if (st == RP_OK) st = rp_chat_template_render(p->t, out.p, out.n, &p->text, &p->control);
     free(out.p);
@@ -241,6 +250,27 @@ static RpStatus render_any(Prompt *p) {
     return RP_OK;
 }
 
+/* Ends the text in front of the marker. False: the template has dropped it. */
+static bool cut_at_marker(Prompt *p) {
+    char *at = NULL;
+    for (char *next = p->text; (next = strstr(next, p->marker)) != NULL; next++) at = next;
+    if (at != NULL) *at = '\0';
+    return at != NULL;
+}
+
+/* A reply that is begun goes on where the template puts the text of its message; if it takes no such message, behind
+ * the prompt of the others. */
+static RpStatus render_begun(Prompt *p, const RpChatRequest *r) {
+    p->begun = rp_request_begun(&p->j);
+    if (rp_request_begun_text(&p->j, p->begun) == NULL) return render_any(p);
+    make_word(r, "rpbegun", p->marker);
+    const RpStatus st = render_any(p);
+    if (st != RP_OK && st != RP_E_ARG) return st;
+    if (st == RP_OK && cut_at_marker(p)) return RP_OK;
+    p->marker[0] = '\0';
+    return render_any(p);
+}
+
 static RpStatus prompt(Prompt *p, const RpChatRequest *r, RpChatPrompt *out) {
     const RpReplyFormat own = rp_chat_template_format_of_replies(p->t);
     const ReplyFormat  *reasoning;
@@ -254,10 +284,11 @@ static RpStatus prompt(Prompt *p, const RpChatRequest *r, RpChatPrompt *out) {
     if (p->tools && !rp_chat_template_has_tools(p->t))
         return rp_fail(RP_E_UNSUPPORTED, "the chat template of this model has no tools");
     RP_TRY(find_calls(p, r));
-    RP_TRY(render_any(p));
+    RP_TRY(render_begun(p, r));
     out->in_reasoning = rp_reply_format_opens(&out->format, p->text, strlen(p->text));
-    out->n_calls      = (int32_t)p->n;
-    out->n_replayed   = (int32_t)p->n_found;
+    RP_TRY(rp_request_put_begun(&p->j, p->marker[0] == '\0', &p->text, &p->control, out));
+    out->n_calls    = (int32_t)p->n;
+    out->n_replayed = (int32_t)p->n_found;
     return RP_OK;
 }
 

@@ -216,6 +216,41 @@ static RpStatus check_limits(const Json *j, const JsonNode *stop, const JsonNode
     return RP_OK;
 }
 
+const JsonNode *rp_request_begun(const Json *j) {
+    const JsonNode *root = &j->nodes[0], *on = rp_json_get(j, root, "continue_final_message"), *last = NULL;
+    const JsonNode *messages = rp_json_get(j, root, "messages");
+    if (!is(on, JSON_TRUE)) return NULL;
+    for (const JsonNode *m = rp_json_first(j, messages); m != NULL; m = rp_json_next(j, messages, m)) last = m;
+    return last;
+}
+
+const JsonNode *rp_request_begun_text(const Json *j, const JsonNode *message) {
+    const JsonNode *content = rp_json_get(j, message, "content");
+    const JsonNode *text    = is_name(content) ? content : rp_json_get(j, message, "reasoning_content");
+    return is_name(text) ? text : NULL;
+}
+
+/* The message that the reply goes on from: text without calls. */
+static RpStatus check_begun(const Json *j) {
+    const JsonNode *root = &j->nodes[0], *on = rp_json_get(j, root, "continue_final_message");
+    if (on != NULL && on->type != JSON_TRUE && on->type != JSON_FALSE && on->type != JSON_NULL)
+        return rp_fail(RP_E_FORMAT, "continue_final_message must be true or false");
+    if (!is(on, JSON_TRUE)) return RP_OK;
+    const JsonNode *m = rp_request_begun(j), *calls = rp_json_get(j, m, "tool_calls");
+    const JsonNode *content = rp_json_get(j, m, "content"), *reasoning = rp_json_get(j, m, "reasoning_content");
+    const JsonNode *choice = rp_json_get(j, root, "tool_choice");
+    if (m == NULL || !rp_json_is(j, rp_json_get(j, m, "role"), "assistant"))
+        return rp_fail(RP_E_ARG, "continue_final_message: the last message must be one of the assistant");
+    if (calls != NULL && calls->n > 0)
+        return rp_fail(RP_E_ARG, "continue_final_message: the last message must have no tool_calls");
+    if (is(choice, JSON_OBJECT) || rp_json_is(j, choice, "required"))
+        return rp_fail(RP_E_ARG, "continue_final_message: tool_choice must not ask for a call");
+    if ((content != NULL && !is(content, JSON_STRING) && !is(content, JSON_NULL)) ||
+        (reasoning != NULL && !is(reasoning, JSON_STRING) && !is(reasoning, JSON_NULL)))
+        return rp_fail(RP_E_FORMAT, "continue_final_message: the last message must have texts as strings");
+    return RP_OK;
+}
+
 static RpStatus check_all(const Json *j, bool *has_tools, Names *calls, Names *names) {
     const JsonNode *root = &j->nodes[0], *messages = rp_json_get(j, root, "messages"),
                    *tools = rp_json_get(j, root, "tools");
@@ -226,6 +261,7 @@ static RpStatus check_all(const Json *j, bool *has_tools, Names *calls, Names *n
     RP_TRY(check_choice(j, rp_json_get(j, root, "tool_choice"), &none));
     RP_TRY(check_response_format(j, rp_json_get(j, root, "response_format")));
     RP_TRY(check_limits(j, rp_json_get(j, root, "stop"), rp_json_get(j, root, "max_tokens")));
+    RP_TRY(check_begun(j));
     if (tools == NULL || tools->type == JSON_NULL) return RP_OK;
     if (!is(tools, JSON_ARRAY)) return rp_fail(RP_E_FORMAT, "tools must be an array");
     RP_TRY(check_tools(j, tools, names));

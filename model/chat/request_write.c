@@ -55,6 +55,10 @@ static void put_message(const Json *j, const JsonNode *message, const RequestSty
     for (const JsonNode *m = rp_json_first(j, message); m != NULL; m = rp_json_next(j, message, m)) {
         const RpGgufString key = rp_json_key(j, m);
         rp_json_put_key(o, &first, key);
+        if (message == style->begun && m == rp_request_begun_text(j, message)) {
+            rp_json_put_string(o, word(style->begun_marker));
+            continue;
+        }
         if (style->empty && m->type == JSON_NULL && named(key, "content")) {
             rp_json_put_text(o, "\"\"");
             continue;
@@ -101,7 +105,7 @@ static void put_tool(const Json *j, const JsonNode *tool, JsonOut *o) {
 /* Members that say how the reply is made, and that templates do not get. */
 static bool is_of_reply(RpGgufString key) {
     return named(key, "tool_choice") || named(key, "response_format") || named(key, "stop") ||
-           named(key, "max_tokens") || named(key, "max_completion_tokens");
+           named(key, "max_tokens") || named(key, "max_completion_tokens") || named(key, "continue_final_message");
 }
 
 RpStatus rp_request_write(const Json *j, const RequestStyle *style, JsonOut *out) {
@@ -118,7 +122,8 @@ RpStatus rp_request_write(const Json *j, const RequestStyle *style, JsonOut *out
             continue;
         }
         rp_json_put_text(out, "[");
-        for (const JsonNode *x = rp_json_first(j, m); x != NULL; x = rp_json_next(j, m, x)) {
+        for (const JsonNode *x                                                               = rp_json_first(j, m);
+             x != NULL && (!messages || x != style->begun || style->begun_marker != NULL); x = rp_json_next(j, m, x)) {
             if (x != rp_json_first(j, m)) rp_json_put_text(out, ", ");
             if (messages)
                 put_message(j, x, style, &n, out);

@@ -168,13 +168,25 @@ static bool read_logprobs(const json_t *body, ApiRequest *r, ApiError *e) {
     return true;
 }
 
+/* The reply goes on from the last message. */
+static bool read_continue(const json_t *body, ApiRequest *r, ApiError *e) {
+    bool on = false, prompt = false;
+    if (!api_read_bool(body, "", "continue_final_message", &on, e) ||
+        !api_read_bool(body, "", "add_generation_prompt", &prompt, e))
+        return false;
+    if (!on) return true;
+    if (prompt) return api_refuse(e, "", "add_generation_prompt", "must be false with continue_final_message");
+    if (r->grammar != NULL) return api_refuse(e, "", "grammar", "cannot be given with continue_final_message");
+    return api_set(r->chat, "continue_final_message", json_true()) || api_no_memory(e);
+}
+
 static bool read_chat(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
     const char *effort = NULL;
     return read_messages(chat, body, e) && read_tools(chat, body, e) &&
            chat_choose(chat, api_member(body, "tool_choice"), e) &&
            chat_answer_format(chat, api_member(body, "response_format"), "response_format", e) &&
            api_read_string(body, "", "reasoning_effort", &effort, e) && chat_variables(chat, body, effort, e) &&
-           read_held(body, r, e);
+           read_held(body, r, e) && read_continue(body, r, e);
 }
 
 static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {

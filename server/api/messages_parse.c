@@ -161,8 +161,12 @@ static bool read_messages(Chat *chat, const json_t *body, ApiError *e) {
         if (!read_message(chat, message, at, e)) return false;
     }
     message = json_array_get(messages, json_array_size(messages) - 1);
-    return *json_string_value(json_object_get(message, "role")) != 'a' ||
-           api_refuse(e, at, "role", "the last message must not be of the assistant: it would begin the reply");
+    if (*json_string_value(json_object_get(message, "role")) != 'a') return true;
+    message = json_array_get(json_object_get(chat->json, "messages"),
+                             json_array_size(json_object_get(chat->json, "messages")) - 1);
+    if (json_object_get(message, "tool_calls") != NULL)
+        return api_refuse(e, at, "content", "the reply begins with the last message: it must have no \"tool_use\"");
+    return api_set(chat->json, "continue_final_message", json_true()) || api_no_memory(e);
 }
 
 /* Tools with an input_schema. Those that name a type of Anthropic's own, such as web_search_20250305, are left out. */
@@ -222,6 +226,8 @@ static bool read_thinking(const json_t *body, ApiRequest *r, ApiError *e) {
         return api_refuse(e, "thinking", "type",
                           "must be \"enabled\", \"adaptive\", \"between_tools\" or \"disabled\"");
     if (on && budget == 0) return api_refuse(e, "thinking", "budget_tokens", "must be given");
+    if (on && json_object_get(r->chat, "continue_final_message") != NULL)
+        return api_refuse(e, "thinking", "type", "must not be \"enabled\" if the last message is of the assistant");
     if (on) r->reasoning_budget = (int32_t)budget;
     return api_set(r->chat, "enable_thinking", json_boolean(*type != 'd')) || api_no_memory(e);
 }

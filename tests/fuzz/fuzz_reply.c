@@ -92,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     RpReplyParserOptions o = {
         .format = {rp_reply_format_calls(data[0] % n_calls), rp_reply_format_reasoning((data[1] >> 2) % n_reasoning)},
         .in_reasoning   = (data[1] & 1) != 0,
+        .continues      = (data[2] & 0x80) != 0,
         .max_call_bytes = data[0] >= 0x80 ? 64 : 0
     };
     if ((data[1] & 2) != 0) o.tools = tools, o.tools_bytes = sizeof tools - 1;

@@ -115,6 +115,20 @@ class Paths(unittest.TestCase):
         self.assertEqual(r.status, 400, r)
         self.assertIn("the model has no tokens for code in the middle of a file (fim_pre, fim_suf, fim_mid)", str(r.json))
 
+    def test_replies_go_on_from_the_last_message(self):
+        for begin in ("Oslo lies", " in ", "x" * 300):  # TEMPLATE puts it there
+            last = {"role": "assistant", "content": begin}
+            prompt = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in MESSAGES) + "<|im_start|>assistant\n" + begin
+            want = self.s.complete(prompt=prompt, temperature=0, max_tokens=9).json["choices"][0]["text"]
+            asked = {"messages": [*MESSAGES, last], "temperature": 0, "max_tokens": 9}
+            chat = self.s.post("/v1/chat/completions", {**asked, "continue_final_message": True}).json["choices"][0]["message"]["content"]
+            asked.update(system=MESSAGES[0]["content"], messages=[*MESSAGES[1:], last])
+            message = self.s.post("/v1/messages", asked).json["content"][0]["text"]
+            self.assertEqual((chat, message), (want, want), begin)
+        r = self.s.post("/v1/chat/completions", {"messages": MESSAGES, "continue_final_message": True})
+        self.assertEqual(r.status, 400, r)
+        self.assertIn("continue_final_message: the last message must be one of the assistant", str(r.json))
+
     def test_malformed_chats_are_refused(self):
         for messages in (None, [], "a", [{"role": "user"}], [{"role": "tool", "tool_call_id": "x", "content": "1"}], [{"role": "user", "content": 7}]):
             r = self.s.post("/v1/chat/completions", {"messages": messages})

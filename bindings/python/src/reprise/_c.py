@@ -335,8 +335,9 @@ class RpChatPrompt(ct.Structure): # 32 bytes
     in_reasoning: bool
     n_calls: int
     n_replayed: int
+    continues: bool
     _fields_ = [("format", RpReplyFormat), ("in_reasoning", ct.c_bool), ("n_calls", ct.c_int32),
-            ("n_replayed", ct.c_int32)]
+            ("n_replayed", ct.c_int32), ("continues", ct.c_bool)]
 
 
 class RpChatRequest(ct.Structure): # 40 bytes
@@ -1015,7 +1016,7 @@ class RpReplyOptions(ct.Structure): # 40 bytes
             ("end", ct.c_void_p), ("n_end", ct.c_uint64)]
 
 
-class RpReplyParserOptions(ct.Structure): # 80 bytes
+class RpReplyParserOptions(ct.Structure): # 88 bytes
     format: RpReplyFormat
     tokenizer: int | None
     tools: bytes | None
@@ -1025,10 +1026,11 @@ class RpReplyParserOptions(ct.Structure): # 80 bytes
     max_call_bytes: int
     on_event: Any
     user: int | None
+    continues: bool
     _fields_ = [("format", RpReplyFormat), ("tokenizer", ct.c_void_p), ("tools", ct.c_char_p),
             ("tools_bytes", ct.c_uint64), ("in_reasoning", ct.c_bool), ("id_seed", ct.c_uint64),
             ("max_call_bytes", ct.c_uint64), ("on_event", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)),
-            ("user", ct.c_void_p)]
+            ("user", ct.c_void_p), ("continues", ct.c_bool)]
 
 
 class RpRequantizeOptions(ct.Structure): # 24 bytes

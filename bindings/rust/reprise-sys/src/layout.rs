@@ -574,7 +574,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpReplyEvent, len), 16, "RpReplyEvent.len");
     assert_eq!(offset!(RpReplyEvent, id), 24, "RpReplyEvent.id");
     assert_eq!(offset!(RpReplyEvent, name), 32, "RpReplyEvent.name");
-    assert_eq!((size_of::<RpReplyParserOptions>(), align_of::<RpReplyParserOptions>()), (80, 8), "RpReplyParserOptions");
+    assert_eq!((size_of::<RpReplyParserOptions>(), align_of::<RpReplyParserOptions>()), (88, 8), "RpReplyParserOptions");
     assert_eq!(offset!(RpReplyParserOptions, format), 0, "RpReplyParserOptions.format");
     assert_eq!(offset!(RpReplyParserOptions, tokenizer), 16, "RpReplyParserOptions.tokenizer");
     assert_eq!(offset!(RpReplyParserOptions, tools), 24, "RpReplyParserOptions.tools");
@@ -584,6 +584,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpReplyParserOptions, max_call_bytes), 56, "RpReplyParserOptions.max_call_bytes");
     assert_eq!(offset!(RpReplyParserOptions, on_event), 64, "RpReplyParserOptions.on_event");
     assert_eq!(offset!(RpReplyParserOptions, user), 72, "RpReplyParserOptions.user");
+    assert_eq!(offset!(RpReplyParserOptions, continues), 80, "RpReplyParserOptions.continues");
     assert_eq!((size_of::<RpChatRequest>(), align_of::<RpChatRequest>()), (40, 8), "RpChatRequest");
     assert_eq!(offset!(RpChatRequest, json), 0, "RpChatRequest.json");
     assert_eq!(offset!(RpChatRequest, json_bytes), 8, "RpChatRequest.json_bytes");
@@ -594,6 +595,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatPrompt, in_reasoning), 16, "RpChatPrompt.in_reasoning");
     assert_eq!(offset!(RpChatPrompt, n_calls), 20, "RpChatPrompt.n_calls");
     assert_eq!(offset!(RpChatPrompt, n_replayed), 24, "RpChatPrompt.n_replayed");
+    assert_eq!(offset!(RpChatPrompt, continues), 28, "RpChatPrompt.continues");
     assert_eq!((size_of::<RpChatOptions>(), align_of::<RpChatOptions>()), (120, 8), "RpChatOptions");
     assert_eq!(offset!(RpChatOptions, json), 0, "RpChatOptions.json");
     assert_eq!(offset!(RpChatOptions, json_bytes), 8, "RpChatOptions.json_bytes");

@@ -1401,6 +1401,7 @@ pub struct RpReplyParserOptions {
     pub max_call_bytes: usize,
     pub on_event: RpReplyCallback,
     pub user: *mut c_void,
+    pub continues: bool,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1417,6 +1418,7 @@ pub struct RpChatPrompt {
     pub in_reasoning: bool,
     pub n_calls: i32,
     pub n_replayed: i32,
+    pub continues: bool,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]

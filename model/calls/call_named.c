@@ -2,7 +2,7 @@
  *
  *     [TOOL_CALLS]f[ARGS]{...}    [TOOL_CALLS]f[CALL_ID]9LETTERS[ARGS]{...}    [TOOL_CALLS][{"name": "f", ...}]
  *     <call>f<sep>{...}</call>    <call>function<sep>f\n```json\n{...}\n```</call>    functions.f:0<sep>{...} */
-#include "model/chat/call_json.h"
+#include "model/calls/call_json.h"
 
 #include <string.h>
 

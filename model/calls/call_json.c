@@ -1,6 +1,6 @@
 /* Calls as JSON: {"name": "f", "arguments": {...}}, also "parameters", in any order; several in an array, or one behind
  * the other. Arguments may be the text of a JSON string. */
-#include "model/chat/call_json.h"
+#include "model/calls/call_json.h"
 
 #include <string.h>
 

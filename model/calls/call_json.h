@@ -1,6 +1,6 @@
 /* call_json.h - what syntaxes with JSON share. */
-#ifndef MODEL_CHAT_CALL_JSON_H
-#define MODEL_CHAT_CALL_JSON_H
+#ifndef MODEL_CALLS_CALL_JSON_H
+#define MODEL_CALLS_CALL_JSON_H
 
 #include "model/chat/parser.h"
 

@@ -1,8 +1,8 @@
 /* literal.h - arguments as Python and Gemma write them, made JSON byte by byte (call_literal.c).
  *
  *     Python  (a=1, b='x', c=[True, None])         Gemma  {a:1,b:<|"|>x<|"|>,c:[true,null]} */
-#ifndef MODEL_CHAT_LITERAL_H
-#define MODEL_CHAT_LITERAL_H
+#ifndef MODEL_CALLS_LITERAL_H
+#define MODEL_CALLS_LITERAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  *
  *     <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json
  *     <|message|>{...}<|call|>     or     <|channel|>final<|message|>...<|return|> */
-#include "model/chat/call_json.h"
+#include "model/calls/call_json.h"
 
 #include <string.h>
 
