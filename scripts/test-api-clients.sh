@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs a suite of tests/server with clients of PyPI. The packages of tests/server/api/requirements.txt are kept in
-# BUILD/api-clients until that file changes.
+# Runs a suite of tests/server with clients of PyPI. The packages of the requirements.txt beside the suite, else of
+# tests/server/api/requirements.txt, are kept in BUILD/api-clients, or agents-clients, until that file changes.
 #
 #   test-api-clients.sh SOURCE_DIR BUILD_DIR SUITE [ARGUMENT ...]    such as api/test_clients.py; PYTHON: the interpreter
 #
@@ -8,7 +8,9 @@
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd) suite=$3
 shift 3
-wants=$source/tests/server/api/requirements.txt folder=$build/api-clients
+wants=$(dirname "$source/tests/server/$suite")/requirements.txt
+[ -f "$wants" ] || wants=$source/tests/server/api/requirements.txt
+folder=$build/$(basename "$(dirname "$wants")")-clients
 venv=$folder/python python=$(command -v "${PYTHON:-python3}")
 pip() { "$python" -m pip --python "$venv/bin/python" "$@"; }
 skip() { echo "skipped: $*"; exit 77; }

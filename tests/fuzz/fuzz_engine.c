@@ -1,5 +1,5 @@
 /* Fuzz target: arrivals of requests at an engine.
- *     byte 0  n_seq, blocks of the cache, length of a step, draft model
+ *     byte 0  n_seq, blocks of the cache, length of a step, draft model or a layer that predicts further tokens (MTP)
  *     then    0 to 3: a request, of the next four bytes    4: cancel one of them, by the next byte    else: a step
  * Every request ends once, and has the tokens that rp_generate gives for it alone, as far as it was not cancelled. */
 #include "reprise/reprise.h"
@@ -25,16 +25,31 @@ typedef struct Arrival {
     bool       ended, cancelled;
 } Arrival;
 
-static RpModel   *model, *draft;
-static RpSession *session;
+/* The last two have MTP layers; those of qwen35 are recurrent too. */
+static const char *const files[] = {"llama-mix", "llama-mix", "glm4moe-f32", "qwen35-mix"};
 
-static void open_once(void) {
-    if (model != NULL) return;
-    expect(rp_model_open(RP_SOURCE_DIR "/tests/golden/tiny/llama-mix.gguf", NULL, &model) == RP_OK, "model");
-    expect(rp_model_open(RP_SOURCE_DIR "/tests/golden/tiny/llama-f32.gguf", NULL, &draft) == RP_OK, "draft model");
-    expect(rp_session_open(model, &(RpSessionOptions){.n_ctx = N_CTX, .n_threads = 1, .device = "cpu"}, &session) ==
-               RP_OK,
-           "session");
+static RpModel   *models[4], *model, *draft;
+static RpSession *sessions[4], *session;
+
+static RpModel *open_model(const char *name) {
+    char     path[512];
+    RpModel *m;
+    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/tiny/%s.gguf", name);
+    expect(rp_model_open(path, NULL, &m) == RP_OK, "model");
+    return m;
+}
+
+/* Each model is opened once. */
+static void open_kind(int kind) {
+    if (draft == NULL) draft = open_model("llama-f32");
+    if (models[kind] == NULL) {
+        models[kind] = open_model(files[kind]);
+        expect(rp_session_open(models[kind], &(RpSessionOptions){.n_ctx = N_CTX, .n_threads = 1, .device = "cpu"},
+                               &sessions[kind]) == RP_OK,
+               "session");
+    }
+    model   = models[kind];
+    session = sessions[kind];
 }
 
 /* A request that is refused leaves nothing. */
@@ -94,14 +109,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     RpEngine      *e;
     int            n = 0;
     if (size == 0) return 0;
-    open_once();
+    const int kind = data[0] / 64;
+    open_kind(kind);
     memset(arrivals, 0, sizeof arrivals);
     const RpEngineOptions o = {.n_ctx        = N_CTX,
                                .n_seq        = 1 + data[0] % 4,
                                .n_threads    = 1,
                                .cache_tokens = N_CTX + 32 * (data[0] / 4 % 4),
                                .step_tokens  = data[0] / 16 % 2 == 0 ? 16 : 64,
-                               .draft        = data[0] / 32 % 2 == 0 ? NULL : draft};
+                               .draft        = kind < 2 && data[0] / 32 % 2 == 1 ? draft : NULL};
     expect(rp_engine_open(model, &o, &e) == RP_OK, "an engine");
     for (size_t i = 1; i < size; i++) {
         if (data[i] % 8 < 4 && i + 4 < size && n < MOST) {
