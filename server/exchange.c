@@ -178,8 +178,8 @@ static void log_request(App *a, const Conn *c, const Exchange *x) {
         Job *j = x->job;
         pthread_mutex_lock(&j->lock);
         json_t *more = json_pack("{s:s, s:s, s:i, s:i, s:i, s:b}", "id", j->id, "model", j->model_name, "prompt_tokens",
-                                 j->n_prompt, "cached_tokens", j->n_cached, "generated_tokens", j->n_generated,
-                                 "cancelled", !j->done);
+                                 j->tokens.prompt, "cached_tokens", j->tokens.cached, "generated_tokens",
+                                 j->tokens.generated, "cancelled", !j->done);
         pthread_mutex_unlock(&j->lock);
         if (more != NULL) (void)json_object_update(o, more);
         json_decref(more);

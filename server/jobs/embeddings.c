@@ -86,14 +86,14 @@ static void run(Job *j) {
         if (job_fail_cancelled(j)) return;
         st = rp_embed(j->model->embedder, e->inputs[i].ids, e->inputs[i].n, e->rows + i * (size_t)n_out);
         pthread_mutex_lock(&j->lock);
-        j->n_prompt += (int32_t)e->inputs[i].n;
+        j->tokens.prompt += (int32_t)e->inputs[i].n;
         pthread_mutex_unlock(&j->lock);
     }
     if (st != RP_OK) {
         job_fail_status(j, st);
         return;
     }
-    api_embeddings_body(&e->request, j->model->name, e->rows, e->n, n_out, j->n_prompt, &out);
+    api_embeddings_body(&e->request, j->model->name, e->rows, e->n, n_out, j->tokens.prompt, &out);
     job_give(j, &out);
 }
 

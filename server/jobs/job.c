@@ -99,7 +99,7 @@ void job_fail(Job *j, const ApiError *error) {
 }
 
 void job_finish(Job *j, int status, const char *content_type) {
-    if (j->key != NULL) key_charge(j->key, j->n_prompt); /* run.c has the tokens of engines */
+    if (j->key != NULL) key_charge(j->key, j->tokens.prompt); /* run.c has the tokens of engines */
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
         j->status       = status;

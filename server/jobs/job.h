@@ -28,6 +28,10 @@ typedef struct ChoiceTimes {
     bool    over;
 } ChoiceTimes;
 
+typedef struct TokenCounts {
+    int32_t prompt, cached, generated;
+} TokenCounts;
+
 /* One reply of a job. */
 typedef struct Choice Choice;
 struct Choice {
@@ -38,6 +42,7 @@ struct Choice {
     RpTokenList  prompt;   /* of a completion */
     RpChatReply *reply;    /* of a chat */
     size_t       n_prompt; /* tokens */
+    TokenCounts  counted;  /* in those of the job */
     RpSampler   *sampler;
     RpMatcher   *matcher;  /* or NULL */
     Bytes        tail;     /* the end of the text, in which a stop string is looked for */
@@ -91,7 +96,7 @@ struct Job {
     int32_t         retry_after; /* seconds; 0: the answer does not say it */
     bool            stream, begun, done, ready;
     char            model_name[128];
-    int32_t         n_prompt, n_cached, n_generated;
+    TokenCounts     tokens;     /* of all choices so far */
     double          latest_out; /* when bytes came last */
     /* } */
     void *conn; /* of the event loop alone */

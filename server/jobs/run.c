@@ -162,14 +162,15 @@ static void count(Model *m, Choice *c, const RpEngineEvent *e) {
     if (e->token >= 0 && c->latest_s > 0.0) metrics_observe(metrics, TIME_BETWEEN_TOKENS, e->total_s - c->latest_s);
     if (e->token >= 0 && c->latest_s == 0.0) metrics_observe(metrics, TIME_FIRST_TOKEN, e->first_token_s);
     if (e->token >= 0) c->latest_s = e->total_s;
+    pthread_mutex_lock(&j->lock);
+    j->tokens.prompt += e->n_prompt - c->counted.prompt;
+    j->tokens.cached += e->n_cached - c->counted.cached;
+    j->tokens.generated += e->n_generated - c->counted.generated;
+    pthread_mutex_unlock(&j->lock);
+    c->counted = (TokenCounts){e->n_prompt, e->n_cached, e->n_generated};
     if (!e->end) return;
     metrics_observe(metrics, TIME_QUEUE, e->queued_s);
     metrics_observe(metrics, TIME_TOTAL, e->total_s);
-    pthread_mutex_lock(&j->lock);
-    j->n_prompt += e->n_prompt;
-    j->n_cached += e->n_cached;
-    j->n_generated += e->n_generated;
-    pthread_mutex_unlock(&j->lock);
     /* Before the client has the answer, after which it may send its next request. */
     if (j->key != NULL) key_charge(j->key, (int64_t)e->n_prompt + e->n_generated);
 }

@@ -167,6 +167,18 @@ class Operation(unittest.TestCase):
             wait_until(s.is_idle, "all are cancelled")
             self.assertEqual(s.complete(max_tokens=1).status, 200)
 
+    def test_the_log_counts_tokens_of_clients_that_leave(self):
+        with Server() as s:
+            with s.begin({**self.LONG, "n": 1, "stream": True}) as client:
+                received = b""
+                while received.count(b"data: ") < 5:
+                    received += client.recv(4096)
+            wait_until(s.is_idle, "it is cancelled")
+            request = next(e for e in s.lines("request") if e["path"] == "/v1/completions")
+            self.assertTrue(request["cancelled"], request)
+            self.assertEqual(request["prompt_tokens"], s.complete(PROMPT, max_tokens=1).json["usage"]["prompt_tokens"])
+            self.assertGreaterEqual(request["generated_tokens"], 5, request)
+
     def test_health_answers_under_load(self):
         with Server("--queue", "400") as s:
             clients = [s.begin({**self.LONG, "prompt": "word " * 150}) for _ in range(8)]
