@@ -4,7 +4,6 @@
 #   install.sh SOURCE_DIR BUILD_DIR COMPILER
 set -eu
 source=$1 build=$2 compiler=$3
-flags=$(sed -n 's/^RP_SANITIZE:STRING=\(..*\)/-fsanitize=\1/p' "$build/CMakeCache.txt")
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 fail() { echo "install.sh: $*" >&2; exit 1; }
@@ -17,7 +16,7 @@ cmake --install "$build" --prefix "$temp/usr" >/dev/null
 PKG_CONFIG_PATH=$(dirname "$(find "$temp/usr" -name reprise.pc)")
 export PKG_CONFIG_PATH
 libdir=$(pkg-config --variable=libdir reprise)
-cflags="-std=c17 -Wall -Werror $flags $(pkg-config --cflags reprise)"
+cflags="-std=c17 -Wall -Werror $(pkg-config --cflags reprise)"
 
 # shellcheck disable=SC2046,SC2086
 "$compiler" $cflags "$source/examples/graph.c" $(pkg-config --libs reprise) -Wl,-rpath,"$libdir" -o "$temp/graph-shared"
@@ -42,8 +41,7 @@ endforeach()
 target_link_libraries(decode-shared PRIVATE reprise::reprise)
 target_link_libraries(decode-static PRIVATE reprise::static)
 CMAKE
-cmake -S "$temp/project" -B "$temp/project/build" -DCMAKE_PREFIX_PATH="$temp/usr" -DCMAKE_C_COMPILER="$compiler" \
-    -DCMAKE_C_FLAGS="$flags" >/dev/null
+cmake -S "$temp/project" -B "$temp/project/build" -DCMAKE_PREFIX_PATH="$temp/usr" -DCMAKE_C_COMPILER="$compiler" >/dev/null
 cmake --build "$temp/project/build" >/dev/null
 for kind in shared static; do
     linked "$temp/project/build/decode-$kind" $kind

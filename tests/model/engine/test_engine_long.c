@@ -7,7 +7,9 @@
 #include <dirent.h>
 #include <malloc.h>
 
-#if defined RP_TEST_SLOW || defined __SANITIZE_ADDRESS__
+#if defined RP_TEST_SLOW
+enum { N_REQUESTS = 300 };
+#elif defined __SANITIZE_ADDRESS__
 enum { N_REQUESTS = 1000 };
 #else
 enum { N_REQUESTS = 10000 };
