@@ -5,7 +5,8 @@
 #   scripts/test.sh [--quick | --all]      --quick: the release build only, without the bindings
 #                                          --all: also tests that take long, for every night: PTX of sm_75 and sm_80, tiny
 #                                          models of every family from PTX, bugs planted in PTX, every call of the program
-#                                          failing, perplexity of every window, the HTML book, ten minutes of fuzzing
+#                                          failing, perplexity of every window, failing calls in qemu, agents against the
+#                                          server, the HTML book, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
 quick='' all='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a suite that hangs
@@ -14,7 +15,7 @@ case ${1-} in
 --all) all=1 limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
         export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 ;;
 '') ;;
-*) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
 
