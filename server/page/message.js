@@ -2,6 +2,7 @@
 
 import { copyFrom, element, fit, iconButton, textButton } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
+import { canGoOn } from "./store.js";
 
 const LONG = 200; // blocks: of a longer answer only those in sight are laid out
 
@@ -115,7 +116,7 @@ function countsOf({ statistics, finish, stopped }) {
   return parts.join(" · ");
 }
 
-/** An answer. `actions` has regenerate(message), retry(message), result(call, text) and sendResults(message). */
+/** An answer. `actions` has regenerate(message), goOn(message), retry(message), result(call, text) and sendResults(message). */
 export class AnswerView {
   constructor(message, actions) {
     this.message = message;
@@ -134,7 +135,8 @@ export class AnswerView {
     const copy = iconButton("copy", "Copy answer", () => copyFrom(copy, message.content));
     this.copy = copy;
     this.again = iconButton("again", "Answer again", () => actions.regenerate(message));
-    this.foot = element("div", "actions", this.copy, this.again, this.counts);
+    this.more = textButton("Continue", "go-on", () => actions.goOn(message));
+    this.foot = element("div", "actions", this.copy, this.again, this.more, this.counts);
     this.element = element("article", "message answer", this.reasoning, this.waiting, this.text, this.callList,
       this.sendResults, this.problem, this.foot);
     this.element.setAttribute("aria-label", "Answer");
@@ -174,6 +176,7 @@ export class AnswerView {
     this.foot.hidden = running;
     this.copy.hidden = message.content === "";
     this.again.hidden = !last;
+    this.more.hidden = !last || !canGoOn(message);
   }
 
   updateCalls(running, last) {

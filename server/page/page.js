@@ -152,12 +152,14 @@ function recordEnd(message, error) {
   announce(error ? (message.stopped ? "Stopped" : error.message) : "The answer is complete");
 }
 
-/** Asks for the next answer of a conversation, whose last message is a question or the results of calls. */
-async function run(conversation) {
+/** Asks for the next answer of a conversation, whose last message is a question or the results of calls; or for more of
+ * `answer`, its last message. */
+async function run(conversation, answer) {
   const controller = new AbortController();
-  const message = newAnswer();
+  const message = answer ?? newAnswer();
   const request = store.requestOf(conversation.messages, { ...settings, model: settings.model || models[0] || "" });
-  conversation.messages.push(message);
+  if (answer) Object.assign(answer, { finish: "", stopped: undefined, error: undefined, statistics: undefined });
+  else conversation.messages.push(message);
   conversation.updated = Date.now();
   runs.set(conversation.id, { controller, message });
   const frames = new Frames(() => drawRun(conversation, message));
@@ -218,6 +220,9 @@ const actions = {
     byId("input").focus();
   },
   regenerate: (message) => goOnFrom(message),
+  goOn: (message) => {
+    if (!isRunning()) run(current, message);
+  },
   retry: (message) => goOnFrom(message),
   result: (call, text) => {
     call.result = text;

@@ -87,6 +87,11 @@ export function problemOf(settings) {
   return "";
 }
 
+/** An answer that broke off, and to which the model can add. */
+export function canGoOn({ role, content, calls, finish, stopped, error }) {
+  return role === "assistant" && content !== "" && calls.length === 0 && (finish === "length" || Boolean(stopped ?? error));
+}
+
 /** The messages of an answer in a request. Each call is followed by its result. */
 function answerMessages(answer) {
   const calls = answer.calls.map(({ id, name, arguments: text }) => (
@@ -95,13 +100,19 @@ function answerMessages(answer) {
   return [{ role: "assistant", content: answer.content, ...calls.length ? { tool_calls: calls } : {} }, ...results];
 }
 
-/** The body of the request for the next answer of a conversation. */
+/** The body of the request for the next answer of a conversation; if its last message is an answer without calls that
+ * broke off, for more of that one. */
 export function requestOf(messages, settings) {
   const request = { ...settings.model ? { model: settings.model } : {}, messages: [] };
   if (settings.system !== "") request.messages.push({ role: "system", content: settings.system });
   for (const message of messages) {
     if (message.role === "user") request.messages.push({ role: "user", content: message.content });
     else if (message.content !== "" || message.calls.length > 0) request.messages.push(...answerMessages(message));
+  }
+  const last = messages[messages.length - 1];
+  if (canGoOn(last)) {
+    request.continue_final_message = true;
+    if (last.reasoning !== "") request.messages[request.messages.length - 1].reasoning_content = last.reasoning;
   }
   for (const name of ["temperature", "max_tokens", "seed"]) {
     if (settings[name] !== "") request[name] = Number(settings[name]);

@@ -109,6 +109,35 @@ class Answers(PageCase):
         self.finished(2)
         self.assertEqual(self.roles(), [("user", "One"), ("assistant", "First"), ("user", "Two")])
 
+    def test_an_answer_that_broke_off_goes_on(self):
+        never = threading.Event()
+        self.server.answers = [plain("First"), [delta(reasoning_content="Hm"), delta(content="One, "), finish("length"), usage(3, 2), DONE],
+                               [delta(content="two, "), never, DONE], [delta(content="three"), finish("stop"), usage(9, 1), DONE]]
+        self.ask("Hi")
+        self.assertFalse(self.shown(".go-on"), "an answer that is complete")
+        self.ask("Count", 2)
+        self.assertEqual(self.texts(".go-on"), ["Continue"])
+        self.click(".go-on")
+        self.wait(lambda: self.texts(ANSWER) == ["First", "One, two,"], "the answer grows")
+        self.assertFalse(self.shown(".go-on"), "it runs")
+        first = {"role": "assistant", "content": "First"}
+        self.assertEqual(self.server.requests[-1]["messages"], [{"role": "user", "content": "Hi"}, first, {"role": "user", "content": "Count"}, {
+            "role": "assistant", "content": "One, ", "reasoning_content": "Hm"}])
+        self.assertIs(self.server.requests[-1]["continue_final_message"], True)
+        self.click("#stop")
+        self.finished(2)
+        self.assertEqual(self.texts(".counts")[1], "stopped")
+        self.click(".go-on")
+        self.wait(lambda: self.texts(ANSWER) == ["First", "One, two, three"], "the whole answer")
+        self.finished(2)
+        self.assertEqual(self.roles()[-1], ("assistant", "One, two, "))
+        self.assertFalse(self.shown(".go-on"), "it is complete")
+        self.driver.refresh()
+        self.wait(lambda: self.texts(ANSWER) == ["First", "One, two, three"], "it is kept")
+        self.ask("On", 3)
+        self.assertNotIn("continue_final_message", self.server.requests[-1])
+        never.set()
+
     def test_reasoning_is_folded(self):
         thought, answered = threading.Event(), threading.Event()
         self.server.answers = [[delta(reasoning_content="Let me "), delta(reasoning_content="think"), thought, delta(content="Done"),
