@@ -123,6 +123,18 @@ def test_every_command_has_a_trace_by_the_environment():
     expect(not os.path.exists(file), "no trace without an executor")
 
 
+def test_parts_of_a_run_and_verifications_have_their_nodes():
+    for name, command in (("part", ["dump", MIX, "blk.1.residual", "-p", "hello", "-o", path("x.npy")]), ("verify", ["verify", MIX, "-n", "1"])):
+        file = path(name + ".json")
+        ok(run(*command, REPRISE_TRACE=file))
+        (wrong,), steps = ask(file, CHECKED, SUMS.replace("s.dur,", "s.name,"))
+        expect(not any(wrong), "runs contain steps, and steps nodes", (command, wrong))
+        events = [e for e in events_of(file) if e.get("cat") == "step" and e["name"] == name]
+        counts = [s[3] for s in steps if s[1] == name]
+        expect(counts == [e["args"]["nodes"] for e in events] and counts, "each has its nodes", (name, counts, events))
+        expect(events[0]["args"]["first"] == 0 and events[0]["args"]["read"] > 0, "from the first one on", (name, events[0]))
+
+
 def test_lines_are_the_same_events():
     files = path("a.json"), path("a.jsonl")
     for file in files:
