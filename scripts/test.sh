@@ -44,6 +44,7 @@ if [ -z "$quick" ]; then
     # The tests of a binding whose toolchain is missing are skipped, and those of the chat page without a browser.
     (need cargo rustc golang-go) || true
     (need nginx-light) || true # the example of a proxy
+    [ -z "$all" ] || (need bpftrace linux-perf gdb) || true # probes
     (need chromium chromium-driver python3-selenium) || true
 fi
 
