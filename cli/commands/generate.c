@@ -158,11 +158,8 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    if (cli_guesses_wanted(&args.guesses) && args.device.backend != NULL)
-        return rp_fail(RP_E_ARG,
-                       "--backend with --draft or --lookup: guesses are checked by the built-in kernels only");
-    const bool by_mtp = !is_request() && !args.json && !args.experts && args.device.backend == NULL &&
-                        cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
+    const bool by_mtp =
+        !is_request() && !args.json && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
     if (cli_guesses_wanted(&args.guesses) || by_mtp) {
         RpEngineOptions e = {.n_ctx     = args.ctx,
                              .n_threads = args.threads,
