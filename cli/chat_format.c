@@ -10,14 +10,14 @@
 static RpStatus open_file(const RpModel *m, const char *path, ChatFormat *out) {
     Text text;
     RP_TRY(cli_read_text(NULL, path, &text));
-    const RpStatus st = rp_chat_template_new(rp_model_tokenizer(m), path, text.bytes, text.n, &out->program);
-    free(text.bytes);
-    return st;
+    out->source = text.bytes;
+    return rp_chat_template_new(rp_model_tokenizer(m), path, text.bytes, text.n, &out->program);
 }
 
 RpStatus cli_chat_format_open(const RpModel *m, const char *name, bool none, ChatFormat *out) {
     static const char bare[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     out->name                = none ? "no" : name != NULL ? name : "the model's";
+    if (none && (out->source = strdup(bare)) == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a template");
     if (none) return rp_chat_template_new(rp_model_tokenizer(m), "no template", bare, sizeof bare - 1, &out->program);
     if (name == NULL) return rp_chat_template_of(rp_model_file(m), rp_model_tokenizer(m), &out->program);
     const RpStatus st = rp_chat_from_name(name, &out->kind);
@@ -28,7 +28,9 @@ RpStatus cli_chat_format_open(const RpModel *m, const char *name, bool none, Cha
 
 void cli_chat_format_free(ChatFormat *f) {
     rp_chat_template_free(f->program);
+    free(f->source);
     f->program = NULL;
+    f->source  = NULL;
 }
 
 RpStatus cli_chat_text(const ChatFormat *f, const RpChatMessage *messages, size_t n, char **text, bool **control) {

@@ -9,7 +9,8 @@
 typedef struct ChatFormat {
     RpChatTemplate *program; /* NULL: the format `kind` */
     RpChatKind      kind;
-    const char     *name; /* to be shown; borrowed */
+    const char     *name;   /* to be shown; borrowed */
+    char           *source; /* of the program, malloc; NULL: it is the model's */
 } ChatFormat;
 
 /* `name`: NULL for the model's template, a named format, or the path of a file. `none`: messages and replies as they

@@ -46,6 +46,7 @@ RpStatus cli_open_embedder(const RpModel *m, const DeviceArgs *d, RpEmbedderOpti
     o->require_cuda  = d->require_cuda;
     o->require_graph = d->require_graph;
     o->repack        = d->repack;
+    o->backend       = d->backend;
     RP_TRY(rp_embedder_open(m, o, out));
     const RpEmbedderInfo info = rp_embedder_info(*out);
     const RpExecutorInfo e    = {

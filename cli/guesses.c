@@ -12,7 +12,7 @@ bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *
     const char *device = d->name != NULL ? d->name : rp_option(RP_OPT_DEVICE);
     int         n;
     if (!rp_model_info(m)->mtp || a->no_mtp || d->mode != NULL || d->require_cuda || d->require_graph) return false;
-    if (strcmp(device, "cpu") == 0) return true;
+    if (d->backend != NULL || strcmp(device, "cpu") == 0) return true;
     return strcmp(device, "auto") == 0 && (rp_cuda_probe(&n) != RP_OK || n == 0);
 }
 
@@ -22,11 +22,12 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     *engine                = NULL;
     *draft                 = NULL;
     if (a->draft != NULL) RP_TRY(cli_open_model(a->draft, &plain, quiet, draft));
-    o->n_seq  = 1;
-    o->device = d->name;
-    o->repack = d->repack;
-    o->draft  = *draft;
-    o->n_mtp  = cli_n_mtp(a);
+    o->n_seq   = 1;
+    o->device  = d->name;
+    o->repack  = d->repack;
+    o->backend = d->backend;
+    o->draft   = *draft;
+    o->n_mtp   = cli_n_mtp(a);
     return rp_engine_open(m, o, engine);
 }
 

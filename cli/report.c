@@ -17,7 +17,8 @@ TokenBytes cli_token_bytes(const RpSession *s, double mean_position) {
 const char *cli_device_text(const RpSession *s, char *buf, size_t size) {
     const RpExecutorInfo info = rp_session_info(s);
     if (info.n_threads > 0)
-        snprintf(buf, size, "%d threads, %s", info.n_threads, info.device_name);
+        snprintf(buf, size, "%d threads, %s%s%s", info.n_threads, info.device_name,
+                 info.backend[0] != '\0' ? ", backend " : "", info.backend);
     else
         snprintf(buf, size, "%s, %s, %s", info.device, info.device_name, rp_mode_name(info.mode));
     return buf;
@@ -53,7 +54,8 @@ void cli_device_json(const RpSession *s, FILE *out) {
         {"overlap", info.overlap},
         {"blas",    info.blas   },
         {"tuning",  info.tuning },
-        {"kernels", info.kernels}
+        {"kernels", info.kernels},
+        {"backend", info.backend}
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         fprintf(out, "\"%s\":", more[i].key);

@@ -20,6 +20,8 @@ typedef struct Structure {
     RpGrammar      *grammar;
     RpGrammarVocab *vocab;
     RpMatcher      *matcher; /* NULL without one of the options */
+    char           *text;    /* n bytes that the grammar is made of, or NULL */
+    size_t          n;
 } Structure;
 
 /* Options that exclude each other; NULL: none. */

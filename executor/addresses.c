@@ -173,6 +173,11 @@ RpStatus rp_executor_read(RpExecutor *e, const TensorNode *node, void *out, size
     return e->backend->copy(e, out, rp_executor_address(e, rp_plan_ref(e->plan, node)), bytes, true);
 }
 
+static RpStatus run_part(RpExecutor *e, void *arg) {
+    const StepPart *part = arg;
+    return e->backend->run_steps(e, part->first, part->end);
+}
+
 RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
     RP_NOT_NULL(e, "exec");
 
@@ -181,8 +186,9 @@ RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
         return rp_fail(RP_E_ARG, "steps %d to %d: the plan has %d", first, end, e->plan->n_steps);
     if (first != 0 && first != e->n_done)
         return rp_fail(RP_E_ARG, "steps from %d on: the next is %d, or 0 for a new run", first, e->n_done);
-    e->n_done = 0; /* after a failure no node has its value */
-    RP_TRY(e->backend->run_steps(e, first, end));
+    StepPart part = {.run = "part of a run", .name = "part", .first = first, .end = end};
+    e->n_done     = 0; /* after a failure no node has its value */
+    RP_TRY(rp_executor_step(e, &part, run_part, &part));
     e->n_done = end;
     return RP_OK;
 }

@@ -12,10 +12,21 @@
 typedef struct Backend        Backend;
 typedef struct ExecutorPlugin ExecutorPlugin; /* plugin.c */
 
+/* A step that is not a whole run of the plan. */
+typedef struct StepPart {
+    const char *run, *name; /* of the events */
+    int         first, end; /* the nodes first <= i < end */
+    bool        calls_back; /* functions of the caller run in it, which may open and close traces */
+} StepPart;
+
 /* The nodes of a step that is traced, as they come. */
 typedef struct TracedNodes {
     RpExecutor  *e;
-    RpTraceEvent event; /* of the node that runs */
+    int          end;      /* the first node that does not run */
+    bool         unlocked; /* StepPart.calls_back */
+    uint64_t     opened;   /* of rp_trace_enter_unlocked */
+    RpExecMode   mode;     /* of the launches */
+    RpTraceEvent event;    /* of the node that runs; index -1: none has started */
     size_t       bytes_read, bytes_written;
     int          n_launches; /* sums of those that have ended */
 } TracedNodes;
@@ -89,17 +100,18 @@ struct Backend {
 extern const Backend rp_cpu_backend, rp_cuda_backend;
 extern const Kernels rp_cpu_table, rp_cuda_table;
 
-/* Runs a step. Tells of it while somebody listens (traced.c). */
+/* Runs a step. Tells of it while somebody listens (traced.c). `part` is NULL for a whole run of the plan. */
 typedef RpStatus      StepBody(RpExecutor *e, void *arg);
-RP_NODISCARD RpStatus rp_executor_traced(RpExecutor *e, StepBody *body, void *arg);
+RP_NODISCARD RpStatus rp_executor_traced(RpExecutor *e, const StepPart *part, StepBody *body, void *arg);
 
-RP_NODISCARD static inline RpStatus rp_executor_step(RpExecutor *e, StepBody *body, void *arg) {
-    return rp_trace_on() ? rp_executor_traced(e, body, arg) : body(e, arg);
+RP_NODISCARD static inline RpStatus rp_executor_step(RpExecutor *e, const StepPart *part, StepBody *body, void *arg) {
+    return rp_trace_on() ? rp_executor_traced(e, part, body, arg) : body(e, arg);
 }
 
-/* For backends whose host sees the nodes of a step, with e->nodes: the first node starts; the node that runs has ended
- * with this status, and the next one starts. */
-void rp_traced_first(TracedNodes *t);
+/* For backends whose host sees the nodes of a step, with e->nodes: node i starts; the node that runs has ended with
+ * this status; that, and if it is RP_OK, the next one starts unless the step ends. NULL: nothing is traced. */
+void rp_traced_start(TracedNodes *t, int i);
+void rp_traced_end(TracedNodes *t, RpStatus st);
 void rp_traced_next(TracedNodes *t, RpStatus st);
 
 /* The number of the state with the name of `node`; -1 if the plan has none. */

@@ -180,7 +180,7 @@ static RpStatus interpret_traced(void *arg, int ith, int nth) {
     const CpuExecutor *c   = arg;
     RpKernelCtx        ctx = ctx_of(c, ith, nth);
     TracedWorker       w   = {c->pool, ith == 0 ? c->base.nodes : NULL};
-    if (w.nodes != NULL) rp_traced_first(w.nodes);
+    if (c->base.plan->n_steps > 0) rp_traced_start(w.nodes, 0);
     return rp_plan_walk(c->base.plan, c->base.args, c->phases, &rp_cpu_table, &ctx, end_of_traced_step, &w);
 }
 
@@ -192,19 +192,25 @@ static RpStatus run_cpu(RpExecutor *e) {
 typedef struct PartOfRun {
     const CpuExecutor *c;
     int                first, end;
+    TracedNodes       *nodes; /* NULL: not traced */
 } PartOfRun;
 
 static RpStatus interpret_part(void *arg, int ith, int nth) {
     const PartOfRun  *r    = arg;
     const RpExecutor *e    = &r->c->base;
     const ExecPlan    part = rp_plan_part(e->plan, r->first, r->end);
+    const RpOpArgs   *args = e->args + r->first;
+    const int        *n    = r->c->phases + r->first;
     RpKernelCtx       ctx  = ctx_of(r->c, ith, nth);
-    return rp_plan_walk(&part, e->args + r->first, r->c->phases + r->first, &rp_cpu_table, &ctx, end_of_step,
-                        r->c->pool);
+    TracedWorker      w    = {r->c->pool, ith == 0 ? r->nodes : NULL};
+    if (r->nodes == NULL) return rp_plan_walk(&part, args, n, &rp_cpu_table, &ctx, end_of_step, r->c->pool);
+    if (part.n_steps > 0) rp_traced_start(w.nodes, r->first);
+    return rp_plan_walk(&part, args, n, &rp_cpu_table, &ctx, end_of_traced_step, &w);
 }
 
+/* Steps that a backend of a shared object hands back are not traced. */
 static RpStatus run_steps(RpExecutor *e, int first, int end) {
-    PartOfRun r = {cpu(e), first, end};
+    PartOfRun r = {cpu(e), first, end, e->plugin == NULL ? e->nodes : NULL};
     return rp_pool_run(cpu(e)->pool, interpret_part, &r);
 }
 
@@ -304,7 +310,9 @@ static RpStatus verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
         const Written w      = written_by(e, i);
         char         *copies = malloc(3 * w.bytes);
         if (copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for copies of %zu bytes", w.bytes);
+        rp_traced_start(e->nodes, i);
         st = verify_step(e, i, &w, copies, callback, user, &go_on);
+        rp_traced_end(e->nodes, st);
         free(copies);
     }
     return st;

@@ -125,7 +125,7 @@ static RpStatus run(RpExecutor *e, void *arg) {
 RpStatus rp_executor_run(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
     e->n_done = 0;
-    RP_TRY(rp_executor_step(e, run, NULL));
+    RP_TRY(rp_executor_step(e, NULL, run, NULL));
     e->n_done = e->plan->n_steps;
     return RP_OK;
 }
@@ -140,12 +140,37 @@ void *rp_executor_data(RpExecutor *e, const TensorNode *node) {
     return e != NULL && node != NULL ? e->backend->data(e, node) : NULL;
 }
 
+typedef struct Verify {
+    RpExecutor       *e;
+    RpVerifyCallback *callback;
+    void             *user;
+} Verify;
+
+/* Calls of the library in the callback are not traced: a step within a node would be no part of the plan. */
+static bool call_back(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
+    const Verify *v      = user;
+    TracedNodes  *nodes  = v->e->nodes;
+    const bool    before = rp_trace_mute(true);
+    v->e->nodes          = NULL;
+    const bool go_on     = v->callback(node, view, got, want, v->user);
+    v->e->nodes          = nodes;
+    (void)rp_trace_mute(before);
+    return go_on;
+}
+
+static RpStatus verify(RpExecutor *e, void *arg) {
+    const Verify *v = arg;
+    return e->nodes != NULL ? e->backend->verify(e, call_back, arg) : e->backend->verify(e, v->callback, v->user);
+}
+
 RpStatus rp_executor_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     RP_NOT_NULL(e, "exec");
     RP_NOT_NULL(callback, "callback");
 
-    e->n_done = 0; /* the callback may stop it */
-    return e->backend->verify(e, callback, user);
+    Verify         v    = {e, callback, user};
+    const StepPart part = {.run = "verify", .name = "verify", .end = e->plan->n_steps, .calls_back = true};
+    e->n_done           = 0; /* the callback may stop it */
+    return rp_executor_step(e, &part, verify, &v);
 }
 
 RpStatus rp_executor_profile(RpExecutor *e, int n_runs, double *step_ns, double *total_ns) {

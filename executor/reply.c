@@ -91,7 +91,7 @@ RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
 
     Reply *r = &e->reply;
     if (!r->active || r->left == 0) return rp_fail(RP_E_STATE, "no reply is under way, or it has ended");
-    RP_TRY(rp_executor_step(e, next_token, token));
+    RP_TRY(rp_executor_step(e, NULL, next_token, token));
     r->left--;
     r->pos++;
     if (*token < 0) r->left = 0; /* also when it fails, the reply is over */

@@ -3,7 +3,22 @@
  *     run start (unless the caller is in one)   step start   node start, node end, ...   step end   run end */
 #include "executor/backend.h"
 
-static void start_node(TracedNodes *t, int i) {
+static void tell_start(const TracedNodes *t, RpTraceEvent *e) {
+    if (t->unlocked)
+        rp_trace_start_unlocked(e, t->opened);
+    else
+        rp_trace_start(e);
+}
+
+static void tell_stop(const TracedNodes *t, RpTraceEvent *e) {
+    if (t->unlocked)
+        rp_trace_stop_unlocked(e, t->opened);
+    else
+        rp_trace_stop(e);
+}
+
+void rp_traced_start(TracedNodes *t, int i) {
+    if (t == NULL) return;
     const ExecPlan   *plan = t->e->plan;
     const TensorNode *node = plan->steps[i].node;
     RpStepLaunch      l    = {0};
@@ -13,25 +28,26 @@ static void start_node(TracedNodes *t, int i) {
                                             .layer  = rp_node_layer(node),
                                             .index  = i,
                                             .device = t->e->info.device,
-                                            .mode   = t->e->info.mode,
+                                            .mode   = t->mode,
                                             .node   = node,
                                             .plan   = plan};
     rp_plan_step_traffic(plan, i, &t->event.bytes_read, &t->event.bytes_written);
     if (t->e->backend->launch(t->e, i, &l) == RP_OK) t->event.n_launches = l.n_kernels;
-    rp_trace_start(&t->event);
+    tell_start(t, &t->event);
 }
 
-void rp_traced_first(TracedNodes *t) {
-    if (t->e->plan->n_steps > 0) start_node(t, 0);
-}
-
-void rp_traced_next(TracedNodes *t, RpStatus st) {
+void rp_traced_end(TracedNodes *t, RpStatus st) {
+    if (t == NULL) return;
     t->event.status = st;
-    rp_trace_stop(&t->event);
+    tell_stop(t, &t->event);
     t->bytes_read += t->event.bytes_read;
     t->bytes_written += t->event.bytes_written;
     t->n_launches += t->event.n_launches;
-    if (st == RP_OK && t->event.index + 1 < t->e->plan->n_steps) start_node(t, t->event.index + 1);
+}
+
+void rp_traced_next(TracedNodes *t, RpStatus st) {
+    rp_traced_end(t, st);
+    if (t != NULL && st == RP_OK && t->event.index + 1 < t->end) rp_traced_start(t, t->event.index + 1);
 }
 
 /* A graph has no nodes that the host sees: all of the plan counts. */
@@ -44,38 +60,43 @@ static void add_traffic(const ExecPlan *plan, RpTraceEvent *step) {
     }
 }
 
-static RpStatus step(RpExecutor *e, StepBody *body, void *arg) {
-    TracedNodes  nodes = {.e = e, .event = {.index = -1}};
-    RpTraceEvent event = {.kind   = RP_TRACE_STEP,
-                          .name   = "step",
-                          .op     = "",
-                          .layer  = -1,
-                          .n      = e->plan->n_steps,
-                          .device = e->info.device,
-                          .mode   = rp_executor_info(e).mode,
-                          .plan   = e->plan};
-    rp_trace_start(&event);
-    e->nodes         = &nodes;
-    event.status     = body(e, arg);
-    e->nodes         = NULL;
-    event.n_launches = e->n_launches + nodes.n_launches;
-    e->n_launches    = 0;
-    if (nodes.event.index >= 0) {
-        event.bytes_read    = nodes.bytes_read;
-        event.bytes_written = nodes.bytes_written;
-    } else {
-        add_traffic(e->plan, &event);
-    }
-    rp_trace_stop(&event);
-    return event.status;
+/* The step has started. */
+static RpStatus step(RpTraceEvent *event, TracedNodes *nodes, const StepPart *part, StepBody *body, void *arg) {
+    RpExecutor *e     = nodes->e;
+    e->nodes          = nodes;
+    event->status     = body(e, arg);
+    e->nodes          = NULL;
+    event->n_launches = e->n_launches + nodes->n_launches;
+    e->n_launches     = 0;
+    if (part == NULL && nodes->event.index < 0) add_traffic(e->plan, event);
+    event->bytes_read += nodes->bytes_read;
+    event->bytes_written += nodes->bytes_written;
+    tell_stop(nodes, event);
+    return event->status;
 }
 
-RpStatus rp_executor_traced(RpExecutor *e, StepBody *body, void *arg) {
-    RpTraceRun run = {0};
-    RpStatus   st;
-    if (!rp_trace_in_run()) run = rp_trace_run("run", 0);
-    if (rp_trace_enter()) {
-        st = step(e, body, arg);
+RpStatus rp_executor_traced(RpExecutor *e, const StepPart *part, StepBody *body, void *arg) {
+    const StepPart all   = {.run = "run", .name = "step", .end = e->plan->n_steps};
+    const StepPart p     = part != NULL ? *part : all;
+    TracedNodes    nodes = {.e = e, .end = p.end, .unlocked = p.calls_back, .event = {.index = -1}};
+    RpTraceRun     run   = {0};
+    RpStatus       st;
+    nodes.mode         = part != NULL ? RP_MODE_EAGER : rp_executor_info(e).mode; /* a part is launched node by node */
+    RpTraceEvent event = {.kind   = RP_TRACE_STEP,
+                          .name   = p.name,
+                          .op     = "",
+                          .layer  = -1,
+                          .index  = p.first,
+                          .n      = p.end - p.first,
+                          .device = e->info.device,
+                          .mode   = nodes.mode,
+                          .plan   = e->plan};
+    if (!rp_trace_in_run()) run = rp_trace_run(p.run, 0);
+    if (p.calls_back) {
+        st = rp_trace_enter_unlocked(&event, &nodes.opened) ? step(&event, &nodes, part, body, arg) : body(e, arg);
+    } else if (rp_trace_enter()) {
+        rp_trace_start(&event);
+        st = step(&event, &nodes, part, body, arg);
         rp_trace_leave();
     } else {
         st = body(e, arg);

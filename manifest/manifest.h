@@ -11,7 +11,7 @@
 #include "reprise/reprise.h"
 
 enum {
-    MANIFEST_FORMAT = 1,
+    MANIFEST_FORMAT = 2,        /* format 1 has no grammars */
     MANIFEST_BYTES  = 64 << 20, /* of a file, at most */
     MANIFEST_DEPTH  = 8,        /* of nested values, at most */
     MANIFEST_TURNS  = 4096,
@@ -32,6 +32,24 @@ typedef struct ManifestFile {
     double      scale;       /* of an adapter */
 } ManifestFile;
 
+/* What held a reply, so that a repetition allows the same tokens. */
+typedef enum ManifestGrammarKind {
+    MANIFEST_FREE, /* nothing, or the manifest does not have it */
+    MANIFEST_SCHEMA,
+    MANIFEST_GBNF,
+    MANIFEST_REGEX,
+    MANIFEST_JSON, /* any object; no text */
+    MANIFEST_CHAT, /* the request of a chat: its tools, the format of the answer, the budget of reasoning */
+    MANIFEST_GRAMMAR_COUNT
+} ManifestGrammarKind;
+
+typedef struct ManifestGrammar {
+    ManifestGrammarKind kind;
+    char               *text;          /* malloc, as the next one */
+    char               *chat_template; /* of a chat; NULL: that of the model */
+    int32_t             reasoning_budget;
+} ManifestGrammar;
+
 typedef struct ManifestTurn {
     bool        fresh;  /* the sampler was new, or reset, before it */
     int32_t     kept;   /* tokens of `prompt` that the session had before */
@@ -40,10 +58,11 @@ typedef struct ManifestTurn {
     char       *draws; /* [tokens.n] DRAW_... */
     uint64_t *logits;  /* [tokens.n] XXH64 of the logits, f32 [n_vocab], that a token was drawn from; 0: DRAW_GRAMMAR */
     size_t    room;    /* of these two */
-    bool      no_memory;                  /* a token is missing */
-    const char *prompt_text, *reply_text; /* of a manifest that was read; or NULL */
-    char        reason[32];
-    double      prefill_s, decode_s, first_token_s;
+    bool      no_memory; /* a token is missing */
+    ManifestGrammar grammar;
+    const char     *prompt_text, *reply_text; /* of a manifest that was read; or NULL */
+    char            reason[32];
+    double          prefill_s, decode_s, first_token_s;
 } ManifestTurn;
 
 typedef struct Manifest {
@@ -93,6 +112,12 @@ RP_NODISCARD RpStatus manifest_run(Manifest *m, const RpExecutorInfo *info, cons
 
 /* An RpSampleObserver; `turn` is a ManifestTurn, zero-initialised. */
 void manifest_observe(const RpSampledToken *token, void *turn);
+
+/* What held the reply, which is over: copies both texts, of which the first has n bytes. A reply whose tokens were all
+ * drawn freely needs no grammar, and a text with a NUL or that is no UTF-8 cannot be written: then the turn has none. A
+ * lack of memory shows when the manifest is written. */
+void manifest_turn_held(ManifestTurn *t, ManifestGrammarKind kind, const char *text, size_t n,
+                        const char *chat_template, int32_t reasoning_budget);
 void manifest_turn_free(ManifestTurn *t);
 
 /* The manifest as text. The caller frees *out. RP_E_NOMEM, also for a turn that lacks a token;

@@ -30,3 +30,9 @@ const ManifestParam manifest_params[MANIFEST_N_PARAMS] = {FLOAT(temperature),
                                                           FLOAT(mirostat_eta),
                                                           FLOAT(dynatemp_range),
                                                           FLOAT(dynatemp_exponent)};
+
+const char *const manifest_grammar_kinds[MANIFEST_GRAMMAR_COUNT] = {[MANIFEST_SCHEMA] = "schema",
+                                                                    [MANIFEST_GBNF]   = "gbnf",
+                                                                    [MANIFEST_REGEX]  = "regex",
+                                                                    [MANIFEST_JSON]   = "json",
+                                                                    [MANIFEST_CHAT]   = "chat"};

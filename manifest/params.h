@@ -1,4 +1,5 @@
-/* params.h - the parameters of samplers that are plain numbers, by their names in a manifest. */
+/* params.h - the parameters of samplers that are plain numbers, and the kinds of grammars, by their names in a
+ * manifest. */
 #ifndef MANIFEST_PARAMS_H
 #define MANIFEST_PARAMS_H
 
@@ -14,5 +15,7 @@ typedef struct ManifestParam {
 
 enum { MANIFEST_N_PARAMS = 22 };
 extern const ManifestParam manifest_params[MANIFEST_N_PARAMS];
+
+extern const char *const manifest_grammar_kinds[MANIFEST_GRAMMAR_COUNT]; /* MANIFEST_FREE: NULL */
 
 #endif

@@ -13,6 +13,7 @@
 typedef struct Reader {
     const char *path;
     Manifest   *m;
+    int64_t     format;
 } Reader;
 
 static RpStatus bad(const Reader *r, const char *in, const char *key, const char *what) {
@@ -272,9 +273,32 @@ static RpStatus draws(const Reader *r, const json_t *o, ManifestTurn *t) {
     return RP_OK;
 }
 
+static RpStatus copy(const Reader *r, const char *from, char **to) {
+    *to = from != NULL ? strdup(from) : NULL;
+    return from == NULL || *to != NULL ? RP_OK : no_memory(r);
+}
+
+static RpStatus grammar(const Reader *r, const json_t *in, ManifestGrammar *g) {
+    const json_t *o;
+    const char   *kind, *text_then, *template_then;
+    if (r->format == 1 || json_is_null(json_object_get(in, "grammar"))) return RP_OK;
+    RP_TRY(object(r, in, "grammar", 4, &o));
+    RP_TRY(text(r, o, "grammar", "kind", &kind));
+    for (int k = MANIFEST_FREE + 1; k < MANIFEST_GRAMMAR_COUNT; k++)
+        if (strcmp(kind, manifest_grammar_kinds[k]) == 0) g->kind = (ManifestGrammarKind)k;
+    if (g->kind == MANIFEST_FREE) return bad(r, "grammar", "kind", "is none of schema, gbnf, regex, json and chat");
+    RP_TRY(text(r, o, "grammar", "text", &text_then));
+    RP_TRY(text_or_null(r, o, "grammar", "chat_template", &template_then));
+    RP_TRY(count(r, o, "grammar", "reasoning_budget", &g->reasoning_budget));
+    RP_TRY(copy(r, text_then, &g->text));
+    return copy(r, template_then, &g->chat_template);
+}
+
 static RpStatus turn(const Reader *r, const json_t *o, ManifestTurn *t) {
     const char *reason;
-    if (json_object_size(o) != 12) return bad(r, "", "turns", "has a member too many or too few");
+    if (json_object_size(o) != (r->format == 1 ? 12 : 13))
+        return bad(r, "", "turns", "has a member too many or too few");
+    RP_TRY(grammar(r, o, &t->grammar));
     RP_TRY(flag(r, o, "turns", "fresh", &t->fresh));
     RP_TRY(count(r, o, "turns", "kept", &t->kept));
     RP_TRY(token_list(r, o, "turns", "prompt", &t->prompt));
@@ -307,14 +331,13 @@ static RpStatus turns(const Reader *r, const json_t *root) {
 
 /* ---- the whole ---- */
 
-static RpStatus members(const Reader *r, const json_t *root) {
+static RpStatus members(Reader *r, const json_t *root) {
     Manifest     *m = r->m;
     const json_t *o;
-    int64_t       format;
-    RP_TRY(whole(r, root, "", "reprise_manifest", 1, INT32_MAX, &format));
-    if (format > MANIFEST_FORMAT)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: a manifest of format %lld, and this program reads format %d", r->path,
-                       (long long)format, MANIFEST_FORMAT);
+    RP_TRY(whole(r, root, "", "reprise_manifest", 1, INT32_MAX, &r->format));
+    if (r->format > MANIFEST_FORMAT)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: a manifest of format %lld, and this program reads formats 1 to %d",
+                       r->path, (long long)r->format, MANIFEST_FORMAT);
     RP_TRY(object(r, root, "", 17, &root));
     RP_TRY(object(r, root, "program", 2, &o));
     RP_TRY(text(r, o, "program", "version", &m->version));
@@ -374,7 +397,8 @@ RpStatus manifest_parse(const char *text_of, size_t n, const char *path, Manifes
     json_t *root = json_loadb(text_of, n, JSON_REJECT_DUPLICATES, &e);
     out->json    = root;
     if (root == NULL) return rp_fail(RP_E_FORMAT, "%s: line %d: %s", path, e.line, e.text);
-    return members(&(Reader){.path = path, .m = out}, root);
+    Reader r = {.path = path, .m = out};
+    return members(&r, root);
 }
 
 RpStatus manifest_read(const char *path, Manifest *out) {

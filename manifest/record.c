@@ -3,6 +3,7 @@
 
 #include "manifest/commit.h"
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +92,29 @@ void manifest_observe(const RpSampledToken *token, void *turn) {
     t->draws[i] = !has_logits ? DRAW_GRAMMAR : token->forced ? DRAW_FORCED : token->masked ? DRAW_MASKED : DRAW_FREE;
 }
 
+static bool is_text(const char *text, size_t n) {
+    json_t    *j  = memchr(text, '\0', n) == NULL ? json_stringn(text, n) : NULL;
+    const bool is = j != NULL;
+    json_decref(j);
+    return is;
+}
+
+void manifest_turn_held(ManifestTurn *t, ManifestGrammarKind kind, const char *text, size_t n,
+                        const char *chat_template, int32_t reasoning_budget) {
+    size_t n_free = 0;
+    while (n_free < t->tokens.n && t->draws[n_free] == DRAW_FREE) n_free++;
+    if (n_free == t->tokens.n || !is_text(text, n)) return;
+    if (chat_template != NULL && !is_text(chat_template, strlen(chat_template))) return;
+    t->grammar = (ManifestGrammar){.kind             = kind,
+                                   .text             = strndup(text, n),
+                                   .chat_template    = chat_template != NULL ? strdup(chat_template) : NULL,
+                                   .reasoning_budget = reasoning_budget};
+    if (t->grammar.text == NULL || (chat_template != NULL && t->grammar.chat_template == NULL)) t->no_memory = true;
+}
+
 void manifest_turn_free(ManifestTurn *t) {
+    free(t->grammar.text);
+    free(t->grammar.chat_template);
     rp_token_list_free(&t->prompt);
     rp_token_list_free(&t->tokens);
     free(t->draws);

@@ -130,10 +130,16 @@ static json_t *text_of_tokens(const RpTokenizer *tk, const RpTokenList *ids, siz
     return out;
 }
 
+static json_t *grammar(const ManifestGrammar *g) {
+    if (g->kind == MANIFEST_FREE || g->text == NULL) return json_null();
+    return json_pack("{s:s, s:s, s:o, s:i}", "kind", manifest_grammar_kinds[g->kind], "text", g->text, "chat_template",
+                     text_of(g->chat_template), "reasoning_budget", g->reasoning_budget);
+}
+
 static json_t *turn(bool *bad, const Manifest *m, const ManifestTurn *t) {
     *bad = *bad || t->no_memory;
-    return json_pack("{s:b, s:i, s:o, s:o, s:o, s:s%, s:o, s:o, s:s, s:f, s:f, s:f}", "fresh", t->fresh, "kept",
-                     t->kept, "prompt", numbers(bad, &t->prompt), "prompt_text",
+    return json_pack("{s:b, s:o, s:i, s:o, s:o, s:o, s:s%, s:o, s:o, s:s, s:f, s:f, s:f}", "fresh", t->fresh, "grammar",
+                     grammar(&t->grammar), "kept", t->kept, "prompt", numbers(bad, &t->prompt), "prompt_text",
                      text_of_tokens(m->tokenizer, &t->prompt, (size_t)t->kept), "tokens", numbers(bad, &t->tokens),
                      "draws", t->draws != NULL ? t->draws : "", t->tokens.n, "logits_xxh64", hashes(bad, t),
                      "reply_text", text_of_tokens(m->tokenizer, &t->tokens, 0), "reason", t->reason, "prefill_s",

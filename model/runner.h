@@ -68,6 +68,11 @@ bool rp_runner_is_filled(int32_t n, size_t left);
 RP_NODISCARD RpStatus rp_runner_check_lengths(const RpModel *m, const char *device, bool require_cuda, int32_t *n_ctx,
                                               int32_t *prefill_chunk);
 
+/* The device that plans are made for: a backend runs them on the CPU. */
+static inline const char *rp_runner_device(const char *device, const char *backend) {
+    return backend != NULL ? "cpu" : device;
+}
+
 /* RpExecutorOptions.repack: the choice of the caller, else REPRISE_REPACK, else `otherwise`. */
 const char *rp_runner_repack(const char *given, const char *otherwise);
 

@@ -34,7 +34,8 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
     *w = *o;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     w->repack = rp_runner_repack(w->repack, "off");
-    return rp_runner_check_lengths(m, w->device, w->require_cuda, &w->n_ctx, &w->prefill_chunk);
+    return rp_runner_check_lengths(m, rp_runner_device(w->device, w->backend), w->require_cuda, &w->n_ctx,
+                                   &w->prefill_chunk);
 }
 
 /* The slots of recurrent states: the current one, and those that state_bytes has room for. */
@@ -73,7 +74,7 @@ static RpSessionMemory memory_of(const RpSession *s) {
 static RpStatus check_memory(const RpSession *s, const RpSessionOptions *w) {
     const RpSessionMemory m = memory_of(s);
     RpDeviceMemory        d;
-    RP_TRY(rp_device_memory(w->device, w->require_cuda, &d));
+    RP_TRY(rp_device_memory(rp_runner_device(w->device, w->backend), w->require_cuda, &d));
     const size_t weights = d.is_own ? m.weights : 0, fixed = m.arena + m.states + weights;
     /* On the CPU 0 means that the free memory is not known. */
     if ((d.free_bytes == 0 && !d.is_own) || m.kv + fixed <= d.free_bytes) return RP_OK;

@@ -28,6 +28,7 @@ struct RpTrace {
 static _Thread_local struct {
     int     runs;   /* that it is in and that are traced */
     bool    inside; /* a callback runs */
+    bool    muted;  /* rp_trace_mute */
     int64_t last;   /* time of its latest event */
 } mine;
 
@@ -96,7 +97,7 @@ static void tell(const RpTraceEvent *e, uint64_t before) {
 }
 
 bool rp_trace_enter(void) {
-    if (mine.inside) return false;
+    if (mine.inside || mine.muted) return false;
     pthread_once(&once, init);
     pthread_rwlock_rdlock(&lock);
     return true;
@@ -115,6 +116,35 @@ void rp_trace_start(RpTraceEvent *e) {
 void rp_trace_stop(RpTraceEvent *e) {
     e->end_ns = next_time();
     tell(e, UINT64_MAX);
+}
+
+bool rp_trace_mute(bool mute) {
+    const bool before = mine.muted;
+    mine.muted        = mute;
+    return before;
+}
+
+bool rp_trace_enter_unlocked(RpTraceEvent *step, uint64_t *n) {
+    if (!rp_trace_enter()) return false;
+    rp_trace_start(step);
+    *n = opened;
+    rp_trace_leave();
+    return true;
+}
+
+void rp_trace_start_unlocked(RpTraceEvent *e, uint64_t n) {
+    if (!rp_trace_enter()) return;
+    e->start_ns = next_time();
+    e->end_ns   = 0;
+    tell(e, n);
+    rp_trace_leave();
+}
+
+void rp_trace_stop_unlocked(RpTraceEvent *e, uint64_t n) {
+    if (!rp_trace_enter()) return;
+    e->end_ns = next_time();
+    tell(e, n);
+    rp_trace_leave();
 }
 
 static RpTraceEvent event_of(const RpTraceRun *run) {

@@ -53,6 +53,16 @@ void rp_trace_leave(void);
 void rp_trace_start(RpTraceEvent *e);
 void rp_trace_stop(RpTraceEvent *e);
 
+/* The same for a step in which functions of the caller run, which may open and close traces: no lock is held between
+ * its events. The first call starts the step, and *opened is the number of traces that were opened so far: later ones
+ * do not see the step, and one that is closed meanwhile does not see its end. */
+bool rp_trace_enter_unlocked(RpTraceEvent *step, uint64_t *opened);
+void rp_trace_start_unlocked(RpTraceEvent *e, uint64_t opened);
+void rp_trace_stop_unlocked(RpTraceEvent *e, uint64_t opened);
+
+/* While true, the thread's calls of the library are not traced. Returns what it was. */
+bool rp_trace_mute(bool mute);
+
 /* Begins the trace of the process if REPRISE_TRACE has a path and it was not begun before. */
 RP_NODISCARD RpStatus rp_trace_environment(void);
 

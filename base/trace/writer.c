@@ -163,6 +163,7 @@ static void put_args(Text *t, const RpTraceEvent *e) {
     if (e->kind == RP_TRACE_RUN) put_member(t, "\"tokens\":", (uint64_t)e->n);
     if (e->kind == RP_TRACE_STEP) {
         put_member(t, "\"nodes\":", (uint64_t)e->n);
+        put_member(t, ",\"first\":", (uint64_t)e->index);
         put(t, ",\"device\":");
         put_string(t, e->device);
         put(t, ",\"mode\":");

@@ -19,6 +19,7 @@ RpStatus cli_dialogue_open(Dialogue *d, RpSession *session, RpSampler *sampler, 
 
 void cli_dialogue_free(Dialogue *d) {
     json_decref(d->request);
+    free(d->asked);
     rp_tool_call_log_free(d->log);
     rp_token_list_free(&d->context);
     *d = (Dialogue){0};
@@ -191,7 +192,8 @@ static RpStatus generate(Dialogue *d, Collect *c, RpChatResult *result) {
                               .on_event         = on_event,
                               .user             = c};
     const RpStatus      st = rp_chat_generate(d->session, d->sampler, &o, result);
-    free(json);
+    free(d->asked);
+    d->asked = json;
     RP_TRY(st);
     return c->no_memory ? rp_fail(RP_E_NOMEM, "out of memory for the text of the reply") : RP_OK;
 }

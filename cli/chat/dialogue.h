@@ -15,6 +15,7 @@ typedef struct Dialogue {
     RpSampler            *sampler;
     const RpChatTemplate *chat_template;
     struct json_t        *request; /* {"messages": [...], "tools": [...], ...} */
+    char                 *asked;   /* the request that the latest reply answers, as text; NULL before it */
     RpToolCallLog        *log;
     RpTokenList           context;    /* the tokens in the session */
     int32_t               n_restored; /* of these, what the last file that was loaded had; 0: it was no context */

@@ -136,6 +136,8 @@ static RpStatus reply(Chat *c, bool *kept) {
                                 .decode_s      = result.decode_s,
                                 .first_token_s = result.first_token_s,
                                 .host_sampling = result.host_sampling};
+    cli_recording_held(&c->recording, MANIFEST_CHAT, c->dialogue.asked, strlen(c->dialogue.asked),
+                       c->conversation.format.source, c->budget);
     RP_TRY(record_turn(c, c->dialogue.sampler, &c->dialogue.context, &g));
     return end_reply(c, c->dialogue.session, &g);
 }

@@ -158,11 +158,8 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    if (cli_guesses_wanted(&args.guesses) && args.device.backend != NULL)
-        return rp_fail(RP_E_ARG,
-                       "--backend with --draft or --lookup: guesses are checked by the built-in kernels only");
-    const bool by_mtp = !is_request() && !args.json && !args.experts && args.device.backend == NULL &&
-                        cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
+    const bool by_mtp =
+        !is_request() && !args.json && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
     if (cli_guesses_wanted(&args.guesses) || by_mtp) {
         RpEngineOptions e = {.n_ctx     = args.ctx,
                              .n_threads = args.threads,
@@ -181,7 +178,18 @@ static RpStatus open_all(Run *r) {
     return record_run(r, NULL);
 }
 
+/* What held the reply to a plain prompt. */
+static void record_structure(Run *r) {
+    const StructuredArgs *a = &args.structured;
+    if (r->structure.text != NULL)
+        cli_recording_held(&r->recording, a->schema != NULL ? MANIFEST_SCHEMA : MANIFEST_GBNF, r->structure.text,
+                           r->structure.n, NULL, 0);
+    if (a->regex != NULL) cli_recording_held(&r->recording, MANIFEST_REGEX, a->regex, strlen(a->regex), NULL, 0);
+    if (a->json_object) cli_recording_held(&r->recording, MANIFEST_JSON, "", 0, NULL, 0);
+}
+
 static RpStatus record_reply(Run *r, const RpGenerateResult *result) {
+    if (!is_request()) record_structure(r);
     return cli_recording_end_turn(&r->recording, r->sampler, r->ids.ids, r->ids.n, 0, result);
 }
 
@@ -243,6 +251,8 @@ static RpStatus reply_to_request(Run *r) {
                                  .stop             = args.stop.items,
                                  .n_stop           = args.stop.n};
         st                    = rp_chat_generate(r->session, r->sampler, &o, &result);
+        if (st == RP_OK)
+            cli_recording_held(&r->recording, MANIFEST_CHAT, json, strlen(json), format.source, o.reasoning_budget);
     }
     cli_chat_format_free(&format);
     free(json);

@@ -72,8 +72,8 @@ static void print_text(const Repeat *r, const Manifest *m, const Manifest *now) 
     if (!p->parts) {
         printf("equal: %zu tokens, and the logits of each\n", r->n_equal);
         if (r->n_held > 0)
-            printf("%zu of them were held by a grammar or a budget: their logits are compared, and they were not drawn "
-                   "again\n",
+            printf("%zu of them were held by a grammar or a budget that the manifest does not have: their logits are "
+                   "compared, and they were not drawn again\n",
                    r->n_held);
     } else {
         printf("differs at token %zu of turn %zu: ", p->step + 1, p->turn + 1);

@@ -107,6 +107,7 @@ static const Option options[] = {
     OPTION_THREADS(args.threads),
     OPTION_CTX(args.ctx),
     OPTIONS_DEVICE(args.device),
+    OPTION_BACKEND(args.device),
     OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),
     OPTION_JSON(args.json),

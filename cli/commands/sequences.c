@@ -88,9 +88,9 @@ static RpStatus print_text(const RpEngine *e, const Row *rows, int n) {
     const RpModelInfo   *info = rp_model_info(rp_engine_model(e));
     const RpExecutorInfo exec = rp_engine_info(e);
     Table               *t    = cli_table_new(">sequences|>tok/s of all|>of each|>times one");
-    printf("%s, %.1f M parameters, %.1f MB, %s, %d threads, prompts of %d tokens\n",
+    printf("%s, %.1f M parameters, %.1f MB, %s, %d threads%s%s, prompts of %d tokens\n",
            info->name[0] ? info->name : info->arch, (double)info->n_params / 1e6, (double)info->weight_bytes / 1e6,
-           exec.device, exec.n_threads, args.prompt);
+           exec.device, exec.n_threads, exec.backend[0] != '\0' ? ", backend " : "", exec.backend, args.prompt);
     for (int i = 0; i < n; i++) {
         cli_table_add(t, "%d", rows[i].n);
         cli_table_add(t, "%.2f", rows[i].rate);
@@ -104,8 +104,10 @@ static void print_json(const RpEngine *e, const Row *rows, int n) {
     const RpExecutorInfo exec = rp_engine_info(e);
     printf("{\"model\":");
     rp_put_json_string(args.model, strlen(args.model), stdout);
-    printf(",\"device\":\"%s\",\"threads\":%d,\"isa\":\"%s\",\"prompt\":%d,\"steps\":%d,\"results\":[", exec.device,
-           exec.n_threads, rp_cpu_isa_name(rp_cpu_isa()), args.prompt, args.steps);
+    printf(",\"device\":\"%s\",\"threads\":%d,\"isa\":\"%s\",\"backend\":", exec.device, exec.n_threads,
+           rp_cpu_isa_name(rp_cpu_isa()));
+    rp_put_json_string(exec.backend, strlen(exec.backend), stdout);
+    printf(",\"prompt\":%d,\"steps\":%d,\"results\":[", args.prompt, args.steps);
     for (int i = 0; i < n; i++)
         printf("%s{\"sequences\":%d,\"tok_s\":%.3f}", i > 0 ? "," : "", rows[i].n, rows[i].rate);
     printf("]}\n");
@@ -142,6 +144,7 @@ static int run(void) {
                                .kv_type     = kv,
                                .device      = args.device.name,
                                .repack      = args.device.repack,
+                               .backend     = args.device.backend,
                                .step_tokens = 256};
     if (st == RP_OK) st = rp_engine_open(m, &o, &e);
     if (st == RP_OK) st = bench(e, samplers);
@@ -156,6 +159,7 @@ static const Option options[] = {
     OPTION_THREADS(args.threads),
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REPACK(args.device, "auto"),
+    OPTION_BACKEND(args.device),
     OPTION_LORA(args.device.adapters),
     CLI_INT("sequences", 's', args.sequences, "N", "replies at the same time: 1, 2, 4, ... to N, default 8", 1, MOST),
     CLI_INT("prompt", 'p', args.prompt, "N", "tokens of each prompt, default 128", 1, 1 << 24),

@@ -65,6 +65,7 @@ static RpStatus engine_options(RpEngineOptions *out) {
                              .device       = args.device.name,
                              .state_bytes  = (size_t)args.state_mb << 20,
                              .repack       = args.device.repack,
+                             .backend      = args.device.backend,
                              .n_mtp        = cli_n_mtp(&args.guesses)};
     /* --memory does not count the copy. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
@@ -101,6 +102,9 @@ static RpStatus serve(RpLogitBias *bias, const RpModel *draft, Recording *record
                        .graph_page        = graph_page,
                        .graph_page_policy = page_policy,
                        .listening         = say_url};
+    if (args.manifest_dir != NULL && args.device.backend != NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "--manifest-dir describes the built-in kernels only, not backend %s",
+                       args.device.backend);
     if (args.manifest_dir != NULL) {
         RP_TRY(cli_recording_begin(recording, args.manifest_no_text, "serve", NULL, &args.device.adapters,
                                    args.guesses.draft));
@@ -204,6 +208,7 @@ static const Option options[] = {
     OPTIONS_SAMPLING(args.sampler),
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REPACK(args.device, "auto, with --memory or --parallel 1 off"),
+    OPTION_BACKEND(args.device),
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),
     OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),

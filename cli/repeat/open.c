@@ -109,5 +109,6 @@ void cli_repeat_close(Repeat *r) {
     rp_model_free(r->draft);
     rp_model_free(r->model);
     rp_token_list_free(&r->context);
+    rp_grammar_vocab_free(r->vocab);
     free(r->mask);
 }

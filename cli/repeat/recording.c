@@ -120,6 +120,12 @@ RpStatus cli_recording_end_turn(Recording *r, RpSampler *sampler, const int32_t 
     return RP_OK;
 }
 
+void cli_recording_held(Recording *r, ManifestGrammarKind kind, const char *text, size_t n, const char *chat_template,
+                        int32_t reasoning_budget) {
+    if (r->file == NULL || r->m.tokenizer == NULL) return; /* of --manifest-no-text */
+    manifest_turn_held(&r->m.turns[r->m.n_turns - 1], kind, text, n, chat_template, reasoning_budget);
+}
+
 RpStatus cli_recording_close(Recording *r, RpStatus st) {
     Manifest *m = &r->m;
     if (st == RP_OK && r->file != NULL && m->n_turns > 0)

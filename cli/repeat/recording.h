@@ -65,6 +65,10 @@ void cli_recording_reset(Recording *r);
 RP_NODISCARD RpStatus cli_recording_end_turn(Recording *r, RpSampler *sampler, const int32_t *prompt, size_t n,
                                              int32_t kept, const RpGenerateResult *result);
 
+/* Before cli_recording_end_turn: what held the reply (manifest_turn_held). */
+void cli_recording_held(Recording *r, ManifestGrammarKind kind, const char *text, size_t n, const char *chat_template,
+                        int32_t reasoning_budget);
+
 /* The turn has failed, and is left out. */
 void cli_recording_drop_turn(Recording *r, RpSampler *sampler);
 

@@ -4,9 +4,7 @@
 #ifndef CLI_REPEAT_REPEAT_H
 #define CLI_REPEAT_REPEAT_H
 
-#include "cli/common.h"
-
-#include "manifest/manifest.h"
+#include "cli/repeat/held.h"
 
 /* The first token that is not as it was. */
 typedef struct Parting {
@@ -25,9 +23,12 @@ typedef struct Repeat {
     RpEngine       *engine;
     RpTokenList     context; /* of the session */
     uint32_t       *mask;    /* bits of the vocabulary: all tokens but one are off */
+    RpGrammarVocab *vocab;   /* of grammars; NULL: there was none yet */
+    Held            held;    /* what holds the turn, if `is_held` */
+    bool            is_held;
     size_t          turn, step;
     Parting         parting;
-    size_t          n_equal, n_held; /* tokens; n_held: of these, drawn under a grammar or forced */
+    size_t          n_equal, n_held; /* tokens; n_held: of these, held by what the manifest does not have */
     RpStatus        status;          /* of a callback */
 } Repeat;
 

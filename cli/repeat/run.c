@@ -1,7 +1,8 @@
 /* run.c - takes each token as the manifest says that it was taken, and compares it and the hash of its logits.
  *
- * A token that was drawn from all is drawn again. One that a grammar chose from is drawn from itself alone, since a
- * manifest has no grammar: the random numbers go on as they did, and its logits are compared. */
+ * A reply that was held by a grammar is held by it again (held.h): its tokens are drawn and forced as they were. Where
+ * the manifest does not have the grammar, a token that it chose from is drawn from itself alone: the random numbers go
+ * on as they did, and its logits are compared. */
 #include "cli/repeat/repeat.h"
 
 #include <string.h>
@@ -11,11 +12,11 @@ static bool compare(Repeat *r, int32_t token, const float *logits) {
     const ManifestTurn *t    = &r->m->turns[r->turn];
     const size_t        i    = r->step;
     const int32_t       then = t->tokens.ids[i], n_vocab = rp_sampler_n_vocab(r->sampler);
-    const bool          has = t->draws[i] != DRAW_GRAMMAR;
+    const bool          has = r->is_held || t->draws[i] != DRAW_GRAMMAR; /* forced tokens are run with others */
     const uint64_t      now = has && logits != NULL ? rp_xxh64(logits, (size_t)n_vocab * sizeof *logits) : 0;
     if (token == then && now == t->logits[i]) {
         r->n_equal++;
-        r->n_held += t->draws[i] != DRAW_FREE;
+        r->n_held += !r->is_held && t->draws[i] != DRAW_FREE;
         r->step++;
         return true;
     }
@@ -60,7 +61,7 @@ static RpStatus take_kept(Repeat *r, const ManifestTurn *t) {
     return append(r, t->prompt.ids + n, (size_t)t->kept - n);
 }
 
-static RpStatus run_session(Repeat *r, const ManifestTurn *t) {
+static RpStatus run_free(Repeat *r, const ManifestTurn *t) {
     RP_TRY(take_kept(r, t));
     const int32_t *prompt = t->prompt.ids + t->kept;
     const size_t   n      = t->prompt.n - (size_t)t->kept;
@@ -85,7 +86,7 @@ static RpStatus run_session(Repeat *r, const ManifestTurn *t) {
     return append(r, t->tokens.ids + ran, t->tokens.n - 1 - ran);
 }
 
-/* ---- engines ---- */
+/* ---- replies whose tokens the library takes ---- */
 
 static void on_sampled(const RpSampledToken *s, void *user) {
     Repeat *r = user;
@@ -101,10 +102,54 @@ static int32_t force(void *user) {
 }
 
 static bool on_token(int32_t token, void *user) {
-    const Repeat *r = user;
-    (void)token;
-    return !r->parting.parts;
+    const Repeat    *r = user;
+    const RpRequest *h = &r->held.hooks;
+    return !r->parting.parts && (h->on_token == NULL || h->on_token(token, h->token_user));
 }
+
+/* The chat sets the mask, or forces a token. */
+static int32_t force_held(void *user) {
+    const RpRequest *h = &((Repeat *)user)->held.hooks;
+    return h->force_token(h->token_user);
+}
+
+static RpForceToken *force_of(const Repeat *r) {
+    return !r->is_held ? force : r->held.hooks.force_token != NULL ? force_held : NULL;
+}
+
+static RpStatus check_whole(const Repeat *r, const ManifestTurn *t, RpStopReason reason) {
+    if (r->parting.parts || r->step == t->tokens.n) return RP_OK;
+    return rp_fail(RP_E_STATE, "turn %zu: the reply ends after %zu of %zu tokens (%s)", r->turn + 1, r->step,
+                   t->tokens.n, rp_stop_reason_name(reason));
+}
+
+static RpStatus generate_held(Repeat *r, const ManifestTurn *t) {
+    const size_t            n = t->prompt.n - (size_t)t->kept;
+    RpGenerateResult        result;
+    const RpGenerateOptions o = {.max_tokens  = (int32_t)t->tokens.n,
+                                 .ignore_end  = true,
+                                 .matcher     = r->held.matcher,
+                                 .force_token = force_of(r),
+                                 .on_token    = on_token,
+                                 .user        = r};
+    rp_sampler_observe(r->sampler, on_sampled, r);
+    const RpStatus st = rp_generate(r->session, r->sampler, t->prompt.ids + t->kept, n, &o, &result);
+    rp_sampler_observe(r->sampler, NULL, NULL);
+    RP_TRY(st);
+    RP_TRY(check_whole(r, t, result.reason));
+    for (size_t i = 0; i < n; i++) RP_TRY(rp_token_list_push(&r->context, t->prompt.ids[(size_t)t->kept + i]));
+    for (size_t i = 0; r->context.n < (size_t)rp_session_n_past(r->session); i++)
+        RP_TRY(rp_token_list_push(&r->context, t->tokens.ids[i]));
+    return RP_OK;
+}
+
+static RpStatus run_session(Repeat *r, const ManifestTurn *t) {
+    if (!r->is_held) return run_free(r, t);
+    RP_TRY(take_kept(r, t));
+    return generate_held(r, t);
+}
+
+/* ---- engines ---- */
 
 static RpStatus run_engine(Repeat *r, const ManifestTurn *t) {
     RpEngineEvent   e = {0};
@@ -115,7 +160,8 @@ static RpStatus run_engine(Repeat *r, const ManifestTurn *t) {
                          .max_tokens  = (int32_t)t->tokens.n,
                          .ignore_end  = true,
                          .n_draft     = r->m->n_draft,
-                         .force_token = force,
+                         .matcher     = r->held.matcher,
+                         .force_token = force_of(r),
                          .on_token    = on_token,
                          .token_user  = r};
     rp_sampler_observe(r->sampler, on_sampled, r);
@@ -126,9 +172,16 @@ static RpStatus run_engine(Repeat *r, const ManifestTurn *t) {
         }
     }
     if (e.status != RP_OK) return rp_fail(e.status, "%s", e.error);
-    if (r->parting.parts || r->step == t->tokens.n) return RP_OK;
-    return rp_fail(RP_E_STATE, "turn %zu: the reply ends after %zu of %zu tokens (%s)", r->turn + 1, r->step,
-                   t->tokens.n, rp_stop_reason_name(e.reason));
+    return check_whole(r, t, e.reason);
+}
+
+static RpStatus run_turn(Repeat *r, const ManifestTurn *t) {
+    r->is_held = t->grammar.kind != MANIFEST_FREE;
+    rp_sampler_set_mask(r->sampler, NULL);
+    RpStatus st = r->is_held ? cli_held_open(t, r->model, r->sampler, &r->vocab, &r->held) : RP_OK;
+    if (st == RP_OK) st = r->engine != NULL ? run_engine(r, t) : run_session(r, t);
+    cli_held_close(&r->held);
+    return st;
 }
 
 RpStatus cli_repeat_run(Repeat *r) {
@@ -136,7 +189,7 @@ RpStatus cli_repeat_run(Repeat *r) {
         const ManifestTurn *t = &r->m->turns[r->turn];
         r->step               = 0;
         if (t->fresh) rp_sampler_reset(r->sampler);
-        RP_TRY(r->engine != NULL ? run_engine(r, t) : run_session(r, t));
+        RP_TRY(run_turn(r, t));
     }
     return RP_OK;
 }

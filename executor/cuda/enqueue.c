@@ -48,7 +48,7 @@ RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     TracedNodes *nodes = c->base.nodes;
     RpKernelCtx  ctx   = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    if (nodes != NULL) rp_traced_first(nodes);
+    if (c->base.plan->n_steps > 0) rp_traced_start(nodes, 0);
     RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx,
                                                  nodes != NULL ? end_of_traced_step : NULL, nodes)));
     return rp_cuda_enqueue_outputs(c);
@@ -61,8 +61,10 @@ RpStatus rp_cuda_run_steps(RpExecutor *e, int first, int end) {
     RP_TRY(rp_cuda_update_addresses(c));
     RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
     RpStatus    st  = first == 0 ? rp_cuda_enqueue_inputs(c) : RP_OK;
+    if (st == RP_OK && first < end) rp_traced_start(e->nodes, first);
     if (st == RP_OK)
-        st = rp_cuda_named(c->device, rp_plan_walk(&part, e->args + first, NULL, &rp_cuda_table, &ctx, NULL, NULL));
+        st = rp_cuda_named(c->device, rp_plan_walk(&part, e->args + first, NULL, &rp_cuda_table, &ctx,
+                                                   e->nodes != NULL ? end_of_traced_step : NULL, e->nodes));
     if (st == RP_OK && end == e->plan->n_steps) st = rp_cuda_enqueue_outputs(c);
     const RpStatus waited = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "part of a run");
     return st == RP_OK ? waited : st;

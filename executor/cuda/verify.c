@@ -96,7 +96,9 @@ RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     RpStatus st = rp_cuda_enqueue_inputs(c);
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
         HostStep h = {0};
-        st         = verify_step(c, i, &h, callback, user, &go_on);
+        rp_traced_start(e->nodes, i);
+        st = verify_step(c, i, &h, callback, user, &go_on);
+        rp_traced_end(e->nodes, st);
         for (int k = 0; k < h.n_owned; k++) free(h.owned[k]);
     }
     if (st == RP_OK) st = rp_cuda_enqueue_outputs(c);

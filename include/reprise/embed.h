@@ -54,7 +54,8 @@ typedef struct RpEmbedderOptions {
     const char *device;        /* this and the next three as in RpExecutorOptions */
     bool        require_cuda, require_graph, unused[2];
     RpExecMode  mode;
-    const char *repack; /* as in RpSessionOptions */
+    const char *repack;  /* as in RpSessionOptions */
+    const char *backend; /* as in RpExecutorOptions */
 } RpEmbedderOptions;
 
 /* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL.
@@ -77,6 +78,7 @@ typedef struct RpEmbedderInfo {
     size_t      arena, kv;       /* bytes of intermediate tensors and of the KV cache, without weights */
     const char *device, *reason; /* as in RpExecutorInfo; valid as long as the embedder */
     bool        fell_back, unused[7];
+    const char *backend; /* likewise */
 } RpEmbedderInfo;
 
 RP_API void                  rp_embedder_info_sized(const RpEmbedder *e, RpEmbedderInfo *out, size_t out_bytes);

@@ -61,8 +61,9 @@ typedef struct RpEngineOptions {
     /* A model may have a layer that predicts further tokens (RpModelInfo.mtp). Without a draft model it guesses for all
      * requests, in place of prompt lookup: so many tokens at most, 1 to 15, where RpRequest.n_draft is 0. 0: 3; -1: it
      * does not guess. On a GPU it never does: 0 is -1 there, and others are refused with RP_E_UNSUPPORTED. */
-    int32_t n_mtp;
-    bool    unused[4]; /* 0 */
+    int32_t     n_mtp;
+    bool        unused[4]; /* 0 */
+    const char *backend;   /* as in RpExecutorOptions; it also runs a draft model and an MTP layer */
 } RpEngineOptions;
 
 /* Bytes of an engine, as in RpSessionMemory. */

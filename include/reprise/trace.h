@@ -7,15 +7,20 @@
  *   RP_TRY(rp_session_prefill(session, ids, n, NULL, NULL));
  *   RP_TRY(rp_trace_close(trace));
  *
- *     run     a call: "generate", "prefill", "score", "engine step", or "run" of a plain executor. Runs nest
- *     step    one execution of a plan: a token, or a chunk of a prompt
+ *     run     a call: "generate", "prefill", "score", "engine step", or of a plain executor "run", "part of a run"
+ *             (rp_executor_run_steps) and "verify". Runs nest
+ *     step    one execution of a plan: a token, or a chunk of a prompt. "part": the nodes of rp_executor_run_steps;
+ *             "verify": rp_executor_verify
  *     node    one step of that plan
  *
  * A trace sees the sessions, engines and executors of all threads of the process. Without any trace a step takes one
  * branch more.
  * A node on the CPU is timed between the barriers of the interpreter, by the thread that called. A step on a GPU has
  * its launches and no nodes, because the host does not see the nodes of a graph: rp_executor_profile times these. In
- * mode eager the nodes of a step on a GPU are their launches by the host. rp_executor_run_steps is not traced.
+ * mode eager, and in parts of a run, the nodes of a step on a GPU are their launches by the host. A node of "verify"
+ * lasts from the copies before it to the return of the callback, in which calls of the library are not traced. Its
+ * bytes and launches are those of the executor's kernel, without the reference and the copies. rp_executor_profile is
+ * not traced.
  */
 #ifndef REPRISE_TRACE_H
 #define REPRISE_TRACE_H
@@ -34,11 +39,11 @@ typedef enum RpTraceKind { RP_TRACE_RUN, RP_TRACE_STEP, RP_TRACE_NODE } RpTraceK
  * at its end. */
 typedef struct RpTraceEvent {
     RpTraceKind       kind;
-    const char       *name;          /* of the run or the node; "step" */
+    const char       *name;          /* of the run or the node; of a step "step", "part" or "verify" */
     const char       *op;            /* of a node */
     int32_t           layer;         /* of a node; -1: none */
-    int32_t           index;         /* of a node: its step of the plan */
-    int32_t           n;             /* run: tokens that it is given; step: nodes of the plan */
+    int32_t           index;         /* of a node: its step of the plan; of a step: that of its first node */
+    int32_t           n;             /* run: tokens that it is given; step: nodes that it has */
     size_t            bytes_read;    /* of a node, and of a step at its end: as in RpStepLaunch.bytes */
     size_t            bytes_written; /* likewise */
     int32_t           n_launches;    /* at the end of a step on a GPU: launches of the host, kernels or graphs */

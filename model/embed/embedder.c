@@ -54,7 +54,8 @@ static RpStatus check_options(const RpModel *m, const RpEmbedderOptions *o, RpEm
     RP_TRY(choose_pooling(m, w));
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     w->repack = rp_runner_repack(w->repack, "off");
-    RP_TRY(rp_runner_check_lengths(m, w->device, w->require_cuda, &w->n_ctx, &w->prefill_chunk));
+    RP_TRY(rp_runner_check_lengths(m, rp_runner_device(w->device, w->backend), w->require_cuda, &w->n_ctx,
+                                   &w->prefill_chunk));
     if (w->normalize < RP_NORMALIZE_MAX || w->normalize > MAX_NORM)
         return rp_fail(RP_E_ARG, "norm %d: must be from -2 to %d", w->normalize, MAX_NORM);
     if (w->normalize == RP_NORMALIZE_DEFAULT) w->normalize = w->pooling == RP_POOLING_RANK ? RP_NORMALIZE_NONE : 2;
@@ -116,8 +117,8 @@ RpStatus rp_embedder_open_sized(const RpModel *m, const RpEmbedderOptions *optio
         rp_embedder_free(e);
         return st;
     }
-    e->o.device = e->o.passes = e->o.repack = NULL; /* borrowed for the call alone */
-    *out                                    = e;
+    e->o.device = e->o.passes = e->o.repack = e->o.backend = NULL; /* borrowed for the call alone */
+    *out                                                   = e;
     return RP_OK;
 }
 
@@ -146,6 +147,7 @@ void rp_embedder_info_sized(const RpEmbedder *e, RpEmbedderInfo *out, size_t out
                                  .n_threads = rp_executor_n_threads(e->runners[0].executor),
                                  .device    = x.device,
                                  .reason    = x.reason,
+                                 .backend   = x.backend,
                                  .fell_back = x.fell_back};
     for (int i = 0; i < e->n_runners; i++) {
         const RpPlanMemory p = rp_plan_memory(e->runners[i].plan);

@@ -35,7 +35,8 @@ static RpStatus open_graph(RpEmbedder *e, EmbedRunner *r, const char *result) {
                            .require_cuda  = e->o.require_cuda,
                            .require_graph = e->o.require_graph,
                            .mode          = e->o.mode,
-                           .repack        = e->o.repack};
+                           .repack        = e->o.repack,
+                           .backend       = r == &e->runners[0] ? e->o.backend : NULL};
     if (r != &e->runners[0]) o.share = e->runners[0].executor;
     RP_TRY(rp_graph_optimize(r->graph, e->passes));
     RP_TRY(rp_plan_new(r->graph, &r->plan));

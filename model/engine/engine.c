@@ -117,7 +117,7 @@ static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, Rp
     RpEngineOptions o = *options;
     RpDeviceMemory  device;
     RP_TRY(check_options(m, &o));
-    RP_TRY(rp_device_memory(o.device, false, &device));
+    RP_TRY(rp_device_memory(rp_runner_device(o.device, o.backend), false, &device));
     RP_TRY(choose_mtp(m, &o, &device));
     RpEngine *e = calloc(1, sizeof *e);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an engine");
@@ -135,8 +135,8 @@ static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, Rp
         rp_engine_free(e);
         return st;
     }
-    e->o.passes = e->o.repack = e->o.device = NULL; /* of the caller */
-    *out                                    = e;
+    e->o.passes = e->o.repack = e->o.device = e->o.backend = NULL; /* of the caller */
+    *out                                                   = e;
     return RP_OK;
 }
 
@@ -171,7 +171,8 @@ static RpStatus check_memory(const RpEngine *e) {
 static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
     const RpExecutorOptions o = {.n_threads = given->n_threads,
                                  .device    = given->device,
-                                 .repack    = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off")};
+                                 .repack    = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off"),
+                                 .backend   = given->backend};
     RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));
     return rp_drafter_open(&e->drafter, &o);
 }

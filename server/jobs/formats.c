@@ -56,9 +56,8 @@ static RpStatus make_grammar(Job *j) {
     if (r->schema == NULL) return RP_OK;
     char *text = json_dumps(r->schema, JSON_COMPACT | JSON_ENCODE_ANY);
     if (text == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a schema");
-    const RpStatus st = rp_grammar_json_schema(text, strlen(text), 0, &j->grammar);
-    free(text);
-    return st;
+    j->schema_text = text;
+    return rp_grammar_json_schema(text, strlen(text), 0, &j->grammar);
 }
 
 /* Choice i draws with the seed of the request plus i. */

@@ -30,7 +30,7 @@ typedef struct Drawing {
     bool          times;
     ComputeGraph *g;
     RpDumpNote   *notes; /* by node; or NULL */
-    char          title[256];
+    char          title[512];
 } Drawing;
 
 /* The times of the steps, medians of TIMED_RUNS runs. */
@@ -65,11 +65,12 @@ static void set_input(RpExecutor *e, const ComputeGraph *g, const char *name, in
 /* By an executor of its own, with the threads and weights of the engine. A KV cache of zeros takes as long as any. */
 static RpStatus measure(Drawing *d, int32_t pos) {
     const RpEngineOptions   o    = worker_engine_options(d->model, d->model->model);
-    const RpExecutorOptions open = {.n_threads = o.n_threads, .device = "cpu", .repack = o.repack};
-    ExecPlan               *plan = NULL;
-    RpExecutor             *e    = NULL;
-    d->notes                     = calloc((size_t)rp_graph_n_nodes(d->g), sizeof *d->notes);
-    RpStatus st                  = d->notes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a graph");
+    const RpExecutorOptions open = {
+        .n_threads = o.n_threads, .device = "cpu", .repack = o.repack, .backend = o.backend};
+    ExecPlan   *plan = NULL;
+    RpExecutor *e    = NULL;
+    d->notes         = calloc((size_t)rp_graph_n_nodes(d->g), sizeof *d->notes);
+    RpStatus st      = d->notes != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a graph");
     if (st == RP_OK) st = rp_plan_new(d->g, &plan);
     if (st == RP_OK) st = rp_executor_open(plan, &open, &e);
     if (st == RP_OK) {
@@ -111,7 +112,7 @@ static RpStatus make(Drawing *d, WriteGraph *write_graph, char **text, size_t *n
                                      .n_ctx      = cut ? TIMED_POS + 1 : m->n_ctx,
                                      .kv_type    = m->work->options->engine.kv_type,
                                      .embeddings = rp_model_info(m->model)->bidirectional};
-    snprintf(d->title, sizeof d->title, "%s", m->name);
+    snprintf(d->title, sizeof d->title, "%s%s%s", m->name, m->backend[0] != '\0' ? ", backend " : "", m->backend);
     RP_TRY(rp_model_graph(m->model, &o, &d->g));
     RP_TRY(rp_graph_optimize(d->g, m->work->options->engine.passes));
     if (d->times) RP_TRY(measure(d, o.n_ctx - 1));

@@ -173,6 +173,7 @@ void job_end(Job *j) {
     if (j->type->release != NULL) j->type->release(j);
     rp_grammar_free(j->grammar);
     free(j->chat_text);
+    free(j->schema_text);
     api_request_free(&j->request);
     json_decref(j->json);
     if (j->model != NULL) {

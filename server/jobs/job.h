@@ -83,8 +83,9 @@ struct Job {
     ApiOrigin  origin;
     ApiAnswer *answer;
     RpGrammar *grammar;
-    char      *chat_text; /* the messages of a chat and what goes with them, as JSON */
-    uint64_t   id_seed;   /* of tool calls */
+    char      *schema_text; /* that the grammar is made of, or NULL */
+    char      *chat_text;   /* the messages of a chat and what goes with them, as JSON */
+    uint64_t   id_seed;     /* of tool calls */
     Choice    *choices;
     int        n_choices, n_ended;
     void      *data; /* of the type */

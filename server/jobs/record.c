@@ -53,6 +53,18 @@ void record_begin(Choice *c) {
     if (c->job->model->manifest != NULL) rp_sampler_observe(c->sampler, manifest_observe, &c->turn);
 }
 
+static void set_grammar(const Model *m, Choice *c) {
+    const Job  *j    = c->job;
+    const char *gbnf = j->request.grammar;
+    if (c->reply != NULL)
+        manifest_turn_held(&c->turn, MANIFEST_CHAT, j->chat_text, strlen(j->chat_text), NULL,
+                           m->reasons ? j->request.reasoning_budget : 0);
+    else if (gbnf != NULL)
+        manifest_turn_held(&c->turn, MANIFEST_GBNF, gbnf, strlen(gbnf), NULL, 0);
+    else if (j->schema_text != NULL)
+        manifest_turn_held(&c->turn, MANIFEST_SCHEMA, j->schema_text, strlen(j->schema_text), NULL, 0);
+}
+
 void record_end(const Model *m, Choice *c, const RpEngineEvent *last, RpStopReason reason) {
     const ApiRequest *r = &c->job->request;
     ManifestTurn     *t = &c->turn;
@@ -69,6 +81,7 @@ void record_end(const Model *m, Choice *c, const RpEngineEvent *last, RpStopReas
     x.begun            = begun;
     x.turns            = t;
     x.n_turns          = 1;
+    if (x.tokenizer != NULL) set_grammar(m, c); /* NULL: of --manifest-no-text */
     manifest_now(last->total_s, begun);
     t->fresh         = true;
     t->prompt        = c->reply != NULL ? *rp_chat_reply_prompt(c->reply) : c->prompt; /* borrowed */

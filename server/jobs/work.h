@@ -59,6 +59,7 @@ struct Model {
     RpModel        *model;
     RpChatTemplate *chat; /* or NULL: the model cannot chat */
     char            no_chat[512];
+    char            backend[320];         /* RpExecutorInfo.backend */
     bool            reasons, calls_tools; /* replies can have reasoning, and calls */
     RpToolCallLog  *log;                  /* of the lane that prepares */
     pthread_mutex_t calls_lock;

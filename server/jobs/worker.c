@@ -21,11 +21,16 @@ RpEngineOptions worker_engine_options(const Model *m, const RpModel *model) {
 
 static RpStatus open_embedder(Model *m) {
     const RpEngineOptions   e = worker_engine_options(m, m->model);
-    const RpEmbedderOptions o = {
-        .n_ctx = e.n_ctx, .n_threads = e.n_threads, .passes = e.passes, .repack = e.repack, .device = e.device};
+    const RpEmbedderOptions o = {.n_ctx     = e.n_ctx,
+                                 .n_threads = e.n_threads,
+                                 .passes    = e.passes,
+                                 .repack    = e.repack,
+                                 .device    = e.device,
+                                 .backend   = e.backend};
     RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
     const RpEmbedderInfo info = rp_embedder_info(m->embedder);
     m->n_ctx                  = info.n_ctx;
+    snprintf(m->backend, sizeof m->backend, "%s", info.backend);
     return work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes);
 }
 
@@ -35,7 +40,9 @@ static RpStatus open_engine(Model *m) {
     RP_TRY(rp_engine_memory(m->model, &o, &memory));
     RP_TRY(work_make_room(m, memory.total));
     m->n_ctx = memory.n_ctx;
-    return rp_engine_open(m->model, &o, &m->engine);
+    RP_TRY(rp_engine_open(m->model, &o, &m->engine));
+    snprintf(m->backend, sizeof m->backend, "%s", rp_engine_info(m->engine).backend);
+    return RP_OK;
 }
 
 static RpStatus load(Model *m) {
@@ -97,8 +104,8 @@ static void keep_stats(Model *m) {
 
 static void tell(Model *m, const char *event, double seconds) {
     log_line(m->work->log, event,
-             json_pack("{s:s, s:f, s:I, s:s}", "model", m->name, "seconds", seconds, "bytes", (json_int_t)m->bytes,
-                       "error", m->error));
+             json_pack("{s:s, s:f, s:I, s:s, s:s}", "model", m->name, "seconds", seconds, "bytes", (json_int_t)m->bytes,
+                       "backend", m->backend, "error", m->error));
 }
 
 /* The model is there, or cannot be loaded: jobs that wait go on. */

@@ -1,10 +1,13 @@
 """examples/import_run.py: a log of a training and a manifest become runs of MLflow, whose client reads the same numbers back, and
-of Weights & Biases, by a module that notes the calls.
+of Weights & Biases: by a module that notes the calls, and by its own package, whose reader gets the same numbers from the file of
+an offline run.
 
     test_import.py PROGRAM SOURCE_DIR
 
-MLflow is `mlflow-skinny` of PyPI, in the folder BUILD/mlflow; skipped where it is not there and PyPI cannot be reached."""
+MLflow is `mlflow-skinny` of PyPI, in the folder BUILD/mlflow; skipped where it is not there and PyPI cannot be reached. `wandb` likewise in
+BUILD/wandb, with REPRISE_TEST_WANDB=1 alone: it takes more than half a minute to install."""
 
+import glob
 import json
 import os
 import subprocess
@@ -14,6 +17,7 @@ from cli_program import HANG_S, MIX, PROGRAM, SOURCE, TMP, expect, ok, run, run_
 
 SCRIPT = os.path.join(SOURCE, "examples/import_run.py")
 MLFLOW = "3.6.0"
+WANDB = "0.29.0"  # the last version with a reader of its files in Python
 NOTES = """
 import json, os
 class Run:
@@ -37,6 +41,24 @@ for file in sys.argv[2:]:
     c = mlflow.MlflowClient()
     run = c.search_runs(["0"])[0]
     print(json.dumps([run.data.params, {k: [(m.step, m.value) for m in c.get_metric_history(run.info.run_id, k)] for k in run.data.metrics}]))
+"""
+# Prints what the records of an offline run have.
+READ_WANDB = """
+import json, sys
+from wandb.proto import wandb_internal_pb2
+from wandb.sdk.internal.datastore import DataStore
+store, config, rows, kinds = DataStore(), {}, [], []
+store.open_for_scan(sys.argv[1])
+while (data := store.scan_data()) is not None:
+    record = wandb_internal_pb2.Record()
+    record.ParseFromString(data)
+    kinds.append(record.WhichOneof("record_type"))
+    if kinds[-1] == "run":
+        project = record.run.project
+        config.update({u.key: json.loads(u.value_json) for u in record.run.config.update})
+    if kinds[-1] == "history":
+        rows.append({"/".join(i.nested_key) or i.key: json.loads(i.value_json) for i in record.history.item})
+print(json.dumps([project, config, rows, kinds]))
 """
 
 
@@ -74,15 +96,15 @@ def python(*args, program=sys.executable, **env):
     return p.stdout
 
 
-def mlflow():
-    """A Python that has it, or None."""
-    place = os.path.join(os.path.dirname(PROGRAM), "mlflow")
-    wanted = os.path.join(place, "wanted-" + MLFLOW)
+def python_with(name, package, version):
+    """A Python that has the package, in BUILD/name; or None."""
+    place = os.path.join(os.path.dirname(PROGRAM), name)
+    wanted = os.path.join(place, "wanted-" + version)
     program = os.path.join(place, "bin/python")
     if not os.path.exists(wanted):
         try:
             subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True, capture_output=True)
-            subprocess.run([program, "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check", "mlflow-skinny==" + MLFLOW],
+            subprocess.run([program, "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check", f"{package}=={version}"],
                            check=True, capture_output=True, timeout=HANG_S)
         except (OSError, subprocess.CalledProcessError, subprocess.TimeoutExpired):
             return None
@@ -92,7 +114,7 @@ def mlflow():
 
 
 def test_mlflow_reads_the_same_numbers():
-    program = mlflow()
+    program = python_with("mlflow", "mlflow-skinny", MLFLOW)
     if program is None:
         return "no mlflow-skinny: neither in the build folder nor from PyPI"
     runs = list(make())
@@ -103,6 +125,27 @@ def test_mlflow_reads_the_same_numbers():
         expect(params.items() <= got_params.items(), "parameters", got_params)
         for name, values in metrics.items():
             expect([tuple(v) for v in got[name]] == values, name, (got[name], values))
+
+
+def test_an_offline_run_of_wandb_has_the_same_numbers():
+    if not os.environ.get("REPRISE_TEST_WANDB"):
+        return "REPRISE_TEST_WANDB=1 runs it"
+    program = python_with("wandb", "wandb", WANDB)
+    if program is None:
+        return "no wandb: neither in the build folder nor from PyPI"
+    for file, params, metrics in make():
+        folder = file + ".wandb"
+        os.mkdir(folder)
+        python(SCRIPT, "wandb", file, "who=me", program=program, WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=folder, WANDB_ERROR_REPORTING="false",
+               HOME=folder, HTTPS_PROXY="http://127.0.0.1:9")  # nothing listens there
+        written = glob.glob(os.path.join(folder, "wandb/offline-run-*/run-*.wandb"))
+        expect(len(written) == 1, "one offline run", written)
+        project, config, rows, kinds = json.loads(python("-c", READ_WANDB, written[0], program=program))
+        expect(project == "reprise" and params.items() <= config.items(), "project and parameters", (project, config))
+        expect(kinds[0] == "header" and kinds[-1] == "exit" and kinds.count("run") == 1, "a whole run", kinds)
+        for name, values in metrics.items():
+            got = [(row["_step"], row[name]) for row in rows if name in row]
+            expect(got == values, name, (got, values))
 
 
 def test_wandb_gets_the_same_numbers():

@@ -133,7 +133,23 @@ def test_every_kind_of_run_is_repeated():
         f.write("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
     with open(messages, "w") as f:
         json.dump({"messages": [{"role": "user", "content": "Hello"}], "response_format": {"type": "json_object"}}, f)
+    schema, called = path("schema.json"), path("called.json")
+    with open(schema, "w") as f:
+        json.dump({"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": ["x", "yy"]}}, "required": ["a", "b"]}, f)
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}}}
+    with open(called, "w") as f:
+        json.dump({"messages": [{"role": "user", "content": "Hello"}], "tools": [tool], "tool_choice": "required"}, f)
+    hermes = path("hermes.jinja")
+    with open(hermes, "w") as f:
+        f.write("{% for m in messages %}{{ m.content }}\n{% endfor %}{% if tools %}<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>{% endif %}")
     sampled = ["--temp", "1", "-s", "3"]
+    thinking, plain = path("think.jinja"), path("plain.json")
+    with open(thinking, "w") as f:
+        f.write("{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}{# </think> #}")
+    with open(plain, "w") as f:
+        json.dump([{"role": "user", "content": "Hello"}], f)
+    held = {"grammar": "gbnf", "schema": "schema", "regex": "regex", "object": "json", "guessed": "gbnf", "request": "chat", "no texts": None, "call": "chat",
+            "budget": "chat"}
     for name, model, args in [
         ("greedy", MIX, WORDS),
         ("sampled", MIX, [*WORDS, *sampled, "--repeat-penalty", "1.3", "--frequency-penalty", "0.1"]),
@@ -150,6 +166,13 @@ def test_every_kind_of_run_is_repeated():
         ("no mtp", MTP, [*WORDS, *sampled, "--ignore-eos", "--no-mtp"]),
         ("adapter", TINY, [*WORDS, "--lora", ADAPTER + ":0.5"]),
         ("grammar", DEMO, [*WORDS, *sampled, "--grammar", grammar]),
+        ("schema", DEMO, [*WORDS, *sampled, "--schema", schema, "-n", "30"]),
+        ("regex", DEMO, [*WORDS, *sampled, "--regex", "(one|two) [a-z ]{3,20}"]),
+        ("object", DEMO, [*WORDS, *sampled, "--json-object"]),
+        ("guessed", DEMO, [*WORDS, *sampled, "--grammar", grammar, "--lookup", "4"]),
+        ("no texts", DEMO, [*WORDS, *sampled, "--grammar", grammar, "--manifest-no-text"]),
+        ("budget", DEMO, ["--messages", plain, "--template", thinking, "--reasoning-budget", "4", "-n", "20", "-q", *sampled]),
+        ("call", DEMO, ["--messages", called, "--template", hermes, "-n", "40", "-q", *sampled]),
         ("stopped", DEMO, [*WORDS, "--stop", "e"]),
         ("request", DEMO, ["--messages", messages, "--template", template, "-n", "12", "-q", *sampled]),
         ("json", DEMO, [*WORDS, *sampled, "--json"]),
@@ -158,13 +181,45 @@ def test_every_kind_of_run_is_repeated():
         r = ok(run("repeat", file, "-q"))
         n = len(m["turns"][0]["tokens"])
         expect(r.text.startswith(f"equal: {n} tokens, and the logits of each\n"), name, r)
-        held = sum(d != "d" for d in m["turns"][0]["draws"])
-        expect(("held by a grammar or a budget" in r.text) == (held > 0), name, r)
-        expect((held > 0) == (name in ("grammar", "request")), name, m["turns"])
+        turn = m["turns"][0]
+        n_held = sum(d != "d" for d in turn["draws"])
+        expect((n_held > 0) == (name in held) and (turn["grammar"] or {}).get("kind") == held.get(name), name, turn)
+        if name in held and name != "no texts":
+            expect(n_held == n and "m" in turn["draws"] or name == "budget" and re.fullmatch("d{4}f+d+", turn["draws"]), f"{name}: draws", turn)
+            check_that_held_tokens_are_drawn(name, m)
+            m["turns"][0]["grammar"] = None
+            r = ok(run("repeat", write("run.json", m), "-q"))
+        expect(("held by a grammar or a budget that the manifest does not have" in r.text) == (n_held > 0), name, r)
         data = json.loads(ok(run("repeat", file, "--json", "-q")).text)
-        expect((data["equal"], data["tokens"], data["held"], data["parts"]) == (True, n, held, None), name, data)
+        expect((data["equal"], data["tokens"], data["held"], data["parts"]) == (True, n, n_held, None), name, data)
         expect(data["differences"] == [], name, data)
-        expect((m["run"]["engine"] is not None) == (name in ("lookup", "draft", "mtp")), name, m["run"])
+        expect((m["run"]["engine"] is not None) == (name in ("lookup", "guessed", "draft", "mtp")), name, m["run"])
+
+
+def check_that_held_tokens_are_drawn(name, manifest):
+    """Nothing is held by the manifest's word, and a token that was drawn differently is found, though its logits are the same."""
+    m = json.loads(json.dumps(manifest))
+    data = json.loads(ok(run("repeat", path("run.json"), "--json", "-q")).text)
+    expect((data["equal"], data["held"]) == (True, 0), f"{name}: drawn again", data)
+    turn = m["turns"][0]
+    last = max(i for i, d in enumerate(turn["draws"]) if d in ("mf"))
+    then = turn["tokens"][last]
+    for list_of in "tokens", "logits_xxh64":
+        del turn[list_of][last + 1:]
+    turn["draws"] = turn["draws"][:last + 1]
+    turn["tokens"][last] = then + 1
+    r = run("repeat", write("other.json", m), "-q", "--json")
+    expect(r.code == 1, f"{name}: another token", r)
+    parts = json.loads(r.text)["parts"]
+    expect((parts["token"], parts["then"], parts["now"]) == (last + 1, then + 1, then) and parts["logits_then"] == parts["logits_now"], name, parts)
+
+
+def test_manifests_of_the_first_format_are_read():
+    file, m, _ = record("old.json", *WORDS, model=DEMO)
+    m["reprise_manifest"] = 1
+    for turn in m["turns"]:
+        del turn["grammar"]
+    ok(run("repeat", write("old.json", m), "-q"))
 
 
 def chat(name, lines, *args, **env):
@@ -178,8 +233,12 @@ def test_each_turn_of_a_chat_is_repeated():
         f.write("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:")
     sampled = ["--temp", "1", "-s", "9", "--repeat-penalty", "1.2"]
     words = "In the beginning\nand then\n/regen\n/reset\nOnce upon a time\nonce more\n"
-    for kind, args in (("dialogue", ["--template", template]), ("plain", ["--template", "chatml"]), ("none", ["--no-template"])):
-        lines = words if kind == "dialogue" else words.replace("/regen\n", "")
+    thinking = path("thinking.jinja")
+    with open(thinking, "w") as f:
+        f.write("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:<think>\n{# </think> #}")
+    for kind, args in (("dialogue", ["--template", template]), ("plain", ["--template", "chatml"]), ("none", ["--no-template"]),
+                       ("budget", ["--template", thinking, "--reasoning-budget", "2"])):
+        lines = words if kind in ("dialogue", "budget") else words.replace("/regen\n", "")
         file, m, r = chat("chat.json", lines, *args, *sampled)
         n = lines.count("\n") - 1
         expect(len(m["turns"]) == n, f"{kind}: a turn for each reply", (len(m["turns"]), r))
@@ -189,7 +248,8 @@ def test_each_turn_of_a_chat_is_repeated():
                f"{kind}: replies", (m["turns"], r))
         total = sum(len(t["tokens"]) for t in m["turns"])
         repeated = ok(run("repeat", file, "-q"))
-        expect(repeated.text.startswith(f"equal: {total} tokens, and the logits of each\n"), kind, repeated)
+        expect(repeated.text == f"equal: {total} tokens, and the logits of each\n", kind, repeated)
+        expect((kind == "budget") == all(t["grammar"] is not None and "f" in t["draws"] for t in m["turns"]), f"{kind}: grammars", m["turns"])
         m["turns"][n - 1]["logits_xxh64"][3] = "0" * 16
         repeated = run("repeat", write("chat2.json", m), "-q")
         expect(repeated.code == 1 and repeated.text.startswith(f"differs at token 4 of turn {n}: "), kind, repeated)

@@ -123,6 +123,18 @@ def test_every_command_has_a_trace_by_the_environment():
     expect(not os.path.exists(file), "no trace without an executor")
 
 
+def test_parts_of_a_run_and_verifications_have_their_nodes():
+    for name, command in (("part", ["dump", MIX, "blk.1.residual", "-p", "hello", "-o", path("x.npy")]), ("verify", ["verify", MIX, "-n", "1"])):
+        file = path(name + ".json")
+        ok(run(*command, REPRISE_TRACE=file))
+        (wrong,), steps = ask(file, CHECKED, SUMS.replace("s.dur,", "s.name,"))
+        expect(not any(wrong), "runs contain steps, and steps nodes", (command, wrong))
+        events = [e for e in events_of(file) if e.get("cat") == "step" and e["name"] == name]
+        counts = [s[3] for s in steps if s[1] == name]
+        expect(counts == [e["args"]["nodes"] for e in events] and counts, "each has its nodes", (name, counts, events))
+        expect(events[0]["args"]["first"] == 0 and events[0]["args"]["read"] > 0, "from the first one on", (name, events[0]))
+
+
 def test_lines_are_the_same_events():
     files = path("a.json"), path("a.jsonl")
     for file in files:
@@ -199,6 +211,88 @@ def test_a_debugger_stops_at_a_probe():
     first = ok(run("plan", TINY)).text
     name = re.search(r"^(\S+) (\S+) 0$", p.stdout, re.M)
     expect(name is not None and name[1] in first and name[2] in first, "the first node of the plan", p)
+
+
+def uprobes():
+    """Why probes cannot be used here, or None."""
+    with open("/proc/self/status") as f:
+        if not int(re.search(r"^CapEff:\s*(\w+)", f.read(), re.M)[1], 16) >> 21 & 1:
+            return "perf and bpftrace need CAP_SYS_ADMIN"
+    if not os.access("/sys/kernel/tracing/uprobe_events", os.W_OK):
+        return "the kernel has no uprobes, or tracefs is not mounted"
+    return "sys/sdt.h is not installed" if not os.path.exists("/usr/include/x86_64-linux-gnu/sys/sdt.h") and not os.path.exists("/usr/include/sys/sdt.h") else None
+
+
+def tool(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+
+
+def traced(kind):
+    """Name and args of each event of that kind, by a trace of GENERATE."""
+    file = path("reference.jsonl")
+    ok(run(*GENERATE, "--trace", file))
+    return [(e["name"], e["args"]) for e in events_of(file) if e.get("cat") == kind]
+
+
+def test_bpftrace_counts_what_a_trace_has():
+    """The commands of docs/tracing.md: probes of a process that it starts, and of one that runs."""
+    if shutil.which("bpftrace") is None or uprobes():
+        return uprobes() or "there is no bpftrace"
+    libc = re.search(r"/\S*/libc\.so\S*", open("/proc/self/maps").read())[0]
+    can = tool("bpftrace", "-e", f"uprobe:{libc}:malloc {{ @ = count(); }} interval:ms:10 {{ exit(); }}")
+    if can.returncode != 0:
+        return f"bpftrace cannot attach to any program: {can.stderr.strip()[-200:]}"
+    out = path("bpftrace.json")
+    programs = {"node__end": "@nodes[str(arg1)] = count(); @read = sum(arg4); @written = sum(arg5)", "step__end": "@steps = count(); @bytes = sum(arg3)",
+                "run__end": "@runs[str(arg0), arg1] = count()"}
+    program = " ".join(f"usdt:{PROGRAM}:reprise:{probe} {{ {body}; }}" for probe, body in programs.items())
+    p = tool("bpftrace", "-f", "json", "-o", out, "-e", program, "-c", " ".join([PROGRAM, *GENERATE]))
+    expect(p.returncode == 0, "bpftrace runs the program", p)
+    with open(out) as f:
+        maps = {name: value for line in f for name, value in json.loads(line)["data"].items() if line.startswith('{"type": "map"')}
+    nodes, steps = [[args for _, args in traced(kind)] for kind in ("node", "step")]
+    ops = {op: sum(a["op"] == op for a in nodes) for op in {a["op"] for a in nodes}}
+    expect(maps["@nodes"] == ops, "each node of the trace, by op", (maps["@nodes"], ops))
+    sums = sum(a["read"] for a in nodes), sum(a["written"] for a in nodes)
+    expect((maps["@read"], maps["@written"]) == sums, "its bytes", (maps, sums))
+    expect((maps["@steps"], maps["@bytes"]) == (len(steps), sum(a["read"] for a in steps)), "each step", (maps, steps))
+    runs = {f"{name},{args['tokens']}": 1 for name, args in traced("run")}
+    expect(maps["@runs"] == runs, "each run with its tokens", (maps["@runs"], runs))
+    with subprocess.Popen([PROGRAM, "chat", MIX, "--template", "chatml", "-n", "4"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, env={**os.environ, "REPRISE_DEVICE": "cpu"}) as chat:
+        attach = ["bpftrace", "-p", str(chat.pid), "-e", "usdt:*:reprise:node__end { @us[str(arg1)] = sum(arg3 / 1000); exit(); } BEGIN { printf(\"attached\\n\"); }"]
+        with subprocess.Popen(attach, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as attached:
+            while "attached" not in (line := attached.stdout.readline()):
+                expect(line != "", "bpftrace attaches to a process", attached.stderr.read() if line == "" else "")
+            chat.stdin.write(b"hi\n")
+            chat.stdin.flush()
+            expect(re.search(r"@us\[\w+\]: \d+", attached.communicate(timeout=300)[0]), "a node of a process that runs")
+        chat.stdin.close()
+
+
+def test_perf_records_what_a_trace_has():
+    """The commands of docs/tracing.md, with a cache of builds of its own. The event is of the whole system, so it is removed at the end."""
+    if shutil.which("perf") is None or uprobes():
+        return uprobes() or "there is no perf"
+    perf, data = ["perf", "--buildid-dir", path("buildids")], path("perf.data")
+    if tool("perf", "record", "-o", data, "-e", "task-clock", "true").returncode != 0:
+        return "perf cannot record anything"
+    expect(tool(*perf, "buildid-cache", "--add", PROGRAM).returncode == 0, "perf reads the notes of the program")
+    listed = tool(*perf, "list", "sdt").stdout
+    expect(set(re.findall(r"sdt_reprise:(\w+)", listed)) == {f"{k}__{e}" for k in ("run", "step", "node") for e in ("start", "end")}, "six events", listed)
+    added = tool(*perf, "probe", "--force", "sdt_reprise:step__end")
+    event = re.search(r"sdt_reprise:step__end\w*", added.stderr + added.stdout)
+    expect(added.returncode == 0 and event, "perf makes an event of a probe", added)
+    try:
+        p = tool(*perf, "record", "-o", data, "-e", event[0], PROGRAM, *GENERATE)
+        expect(p.returncode == 0, "perf records it", p)
+        script = tool(*perf, "script", "-i", data).stdout
+    finally:
+        removed = tool("perf", "probe", "-d", event[0])
+    expect(removed.returncode == 0, "the event is removed", removed)
+    found = [[int(a) for a in re.findall(r"arg[2456]=(\d+)", line)] for line in script.splitlines()]
+    steps = [[a["nodes"], a["read"], a["written"], a.get("launches", 0)] for _, a in traced("step")]
+    expect(found == steps, "nodes, bytes and launches of each step", (script, steps))
 
 
 def test_a_gpu_has_launches_and_in_mode_eager_nodes():

@@ -3,12 +3,17 @@
 Python package.
 
     tests/docs/test_extend.py SOURCE_DIR BUILD_DIR C_COMPILER REPRISE"""
+import concurrent.futures
+import html
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 source, build, compiler, program = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), *sys.argv[3:]
 PRINTED = ["2\nw is free\n"]
@@ -37,8 +42,50 @@ with tempfile.TemporaryDirectory() as temp:
                               env={**os.environ, "REPRISE_DEVICE": "cpu"})
         return (done.returncode == 0, done.stdout if done.returncode == 0 else done.stderr)
     assert generate() == generate(*backend) and generate(*backend)[0], generate(*backend)
-    for more, text in ((["--manifest", f"{temp}/m.json"], "--manifest describes the built-in kernels only, not backend plain: hands every step back"),
-                       (["--lookup", "2"], "--backend with --draft or --lookup: guesses are checked by the built-in kernels only")):
-        ok, said = generate(*backend, *more)
-        assert not ok and text in said, said
+    for guesses in (["--lookup", "2"], ["--draft", model]):
+        assert generate(*guesses) == generate(*backend, *guesses) == generate(), guesses
+    ok, said = generate(*backend, "--manifest", f"{temp}/m.json")
+    assert not ok and "--manifest describes the built-in kernels only, not backend plain: hands every step back" in said, said
+
+    def run(command, *more):
+        return subprocess.run([program, *command, *more], capture_output=True, text=True, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+    for command, named in ((["embed", model, "-p", "a", "--pooling", "mean"], None), (["bench", model, "-p", "8", "-n", "2", "-r", "1"], ", backend plain: hands every step back"),
+                           (["bench", model, "-p", "8", "-n", "2", "-r", "1", "--json"], '"backend":"plain: hands every step back"'),
+                           (["bench", "sequences", model, "-s", "2", "-p", "4", "-n", "2"], ", backend plain: hands every step back"),
+                           (["bench", "sequences", model, "-s", "2", "-p", "4", "-n", "2", "--json"], '"backend":"plain: hands every step back"')):
+        done, plain = run(command, *backend), run(command)
+        assert done.returncode == 0, (command, done)
+        assert named in done.stdout and named not in plain.stdout if named else done.stdout == plain.stdout != "", (command, done)
+        done = run(command, "--backend", f"{temp}/none.so")
+        assert done.returncode != 0 and f"backend '{temp}/none.so': " in done.stderr, (command, done)
+    done = run(["serve", model, "--port", "0", "--manifest-dir", temp], *backend)
+    assert done.returncode != 0 and "--manifest-dir describes the built-in kernels only, not backend " in done.stderr, done
+    done = run(["serve", model, "--port", "0"], "--backend", f"{temp}/none.so")
+    assert done.returncode != 0 and f"backend '{temp}/none.so': " in done.stderr, done
+
+    def ask(url, path, **body):
+        data = json.dumps(body).encode() if body else None
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url + path, data, {"Content-Type": "application/json"}), timeout=300) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode()
+
+    def serve(*more):
+        """The texts of four replies at a time, and what the server says of its graph."""
+        with subprocess.Popen([program, "serve", model, "--port", "0", "--log-file", "/dev/null", "-t", "2", *more], stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "REPRISE_DEVICE": "cpu"}) as server:
+            url = server.stdout.readline().removeprefix("listening at ").strip()
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                answers = list(pool.map(lambda i: ask(url, "/v1/completions", prompt="ab" * (1 + 9 * i), seed=i, temperature=1, max_tokens=8, ignore_eos=True), range(4)))
+            assert all(status == 200 for status, _ in answers), answers
+            graphs = ask(url, "/graph"), ask(url, "/graph?times=1")
+            server.terminate()
+        assert server.returncode == 0, server.returncode
+        return [json.loads(text)["choices"][0]["text"] for _, text in answers], *graphs
+    texts, graph, times = serve(*backend)
+    plain_texts, plain_graph, plain_times = serve()
+    assert texts == plain_texts and all(texts), (texts, plain_texts)
+    assert graph[0] == 200 and "backend plain: hands every step back" in html.unescape(graph[1]).replace("\xa0", " ") and "backend plain" not in plain_graph[1], graph
+    assert times[0] == 400 and "profile looks at the built-in kernels, not at backend plain" in times[1] and plain_times[0] == 200, times
 print(f"{len(programs)} programs and {len(backends)} backend of docs/extend.md")

@@ -6,6 +6,8 @@
 
 #include "tests/executor/backends/backend.h"
 
+#include "reprise/embed.h"
+#include "reprise/engine.h"
 #include "reprise/options.h"
 #include "reprise/session.h"
 
@@ -119,6 +121,138 @@ Test(backend, sessions_run_every_chunk_by_it) {
     cr_expect_gt(opened, 1, "one for each chunk length");
     for (int k = 0; k < 2; k++) rp_session_free(s[k]);
     cr_expect_eq(calls->freed, opened);
+    rp_model_free(m);
+    remove_folder();
+}
+
+enum { N_REQUESTS = 3, N_TOKENS = 9 };
+
+typedef struct Replies {
+    int32_t tokens[N_REQUESTS][N_TOKENS];
+    int     n[N_REQUESTS];
+    float   logits[N_REQUESTS][DECODER_VOCAB]; /* of the last token */
+} Replies;
+
+static void on_sampled(const RpSampledToken *s, void *user) {
+    memcpy(user, s->logits, (size_t)s->n_vocab * sizeof *s->logits);
+}
+
+/* Prompts of three lengths, beside each other. */
+static Replies engine_replies(const RpModel *m, RpEngine *e) {
+    static Replies        r;
+    RpSampler            *samplers[N_REQUESTS];
+    RpEngineEvent         event;
+    const RpSamplerParams params  = {.temperature = 1.0f, .seed = 5, .top_p = 1.0f, .repeat_penalty = 1.0f};
+    const int32_t         n_vocab = rp_model_info(m)->n_vocab;
+    int32_t               ids[40];
+    uint64_t              id;
+    memset(&r, 0, sizeof r);
+    for (int i = 0; i < 40; i++) ids[i] = 3 + i % 50;
+    for (int k = 0; k < N_REQUESTS; k++) {
+        OK(rp_sampler_new(&params, n_vocab, &samplers[k]));
+        rp_sampler_observe(samplers[k], on_sampled, r.logits[k]);
+        OK(rp_engine_add(e,
+                         &(RpRequest){.prompt     = ids,
+                                      .n_prompt   = (size_t)(4 + 16 * k),
+                                      .sampler    = samplers[k],
+                                      .max_tokens = N_TOKENS,
+                                      .ignore_end = true,
+                                      .n_draft    = k, /* guesses */
+                                      .user       = (void *)(intptr_t)k},
+                         &id));
+    }
+    while (rp_engine_pending(e) > 0) {
+        OK(rp_engine_step(e));
+        while (rp_engine_poll(e, &event)) {
+            const intptr_t k = (intptr_t)event.user;
+            OK(event.status);
+            if (event.token >= 0) r.tokens[k][r.n[k]++] = event.token;
+        }
+    }
+    for (int k = 0; k < N_REQUESTS; k++) rp_sampler_free(samplers[k]);
+    return r;
+}
+
+Test(backend, engines_run_every_step_by_it) {
+    make_folder();
+    RpModel        *m = golden_open_tiny("llama-mix");
+    RpEngineOptions o = {.n_ctx = 64, .n_seq = N_REQUESTS, .n_threads = 2, .device = "cpu", .step_tokens = 16};
+    RpEngine       *e;
+    int             alone = 5;
+    OK(rp_engine_open(m, &o, &e));
+    const Replies want = engine_replies(m, e);
+    cr_expect_str_eq(rp_engine_info(e).backend, "");
+    rp_engine_free(e);
+    o.backend = copy_as(BUILT "handing.so", "handing");
+    for (int draft = 0; draft < 2; draft++) {
+        o.device = NULL;
+        o.draft  = draft ? m : NULL;
+        OK(rp_engine_open(m, &o, &e));
+        cr_expect_str_eq(rp_engine_info(e).backend, "handing: every step is handed back", CASE(draft));
+        const BackendCalls *calls = calls_of(path);
+        const int           runs = calls->runs, opened = calls->opened - calls->freed;
+        cr_expect_gt(opened, alone,
+                     CASE(draft, opened)); /* one for each length of a step; the draft model has some too */
+        alone             = opened;
+        const Replies got = engine_replies(m, e);
+        cr_expect_arr_eq(&got, &want, sizeof want, CASE(draft));
+        cr_expect_geq(calls->runs - runs, (int)rp_engine_stats(e).steps, CASE(draft, calls->runs, runs));
+        rp_engine_free(e);
+    }
+    rp_model_free(m);
+    remove_folder();
+}
+
+Test(backend, embedders_run_every_length_by_it) {
+    make_folder();
+    copy_as(BUILT "handing.so", "handing");
+    for (int encodes = 0; encodes < 2; encodes++) {
+        RpModel          *m;
+        RpEmbedderOptions o = {.n_ctx = 40, .n_threads = 2, .pooling = RP_POOLING_MEAN, .device = "cpu"};
+        RpEmbedder       *e[2];
+        float             out[2][256];
+        int32_t           ids[40];
+        for (int i = 0; i < 40; i++) ids[i] = 3 + i % 50;
+        OK(rp_model_open(encodes ? GOLDEN_DIR "embed/bert-f32.gguf" : GOLDEN_DIR "tiny/llama-mix.gguf", NULL, &m));
+        OK(rp_embedder_open(m, &o, &e[0]));
+        o.backend = path;
+        o.device  = NULL;
+        OK(rp_embedder_open(m, &o, &e[1]));
+        cr_expect_str_eq(rp_embedder_info(e[0]).backend, "", CASE(encodes));
+        cr_expect_str_eq(rp_embedder_info(e[1]).backend, "handing: every step is handed back", CASE(encodes));
+        const int n_out = rp_embedder_info(e[0]).n_out;
+        cr_assert_leq(n_out, 256, CASE(encodes));
+        for (size_t n = 5; n <= 40; n += 35) { /* an encoder opens a graph for each length */
+            const int runs = calls_of(path)->runs;
+            for (int k = 0; k < 2; k++) OK(rp_embed(e[k], ids, n, out[k]));
+            cr_expect_arr_eq(out[1], out[0], (size_t)n_out * sizeof(float), CASE(encodes, (int)n));
+            cr_expect_gt(calls_of(path)->runs, runs, CASE(encodes, (int)n));
+        }
+        for (int k = 0; k < 2; k++) rp_embedder_free(e[k]);
+        rp_model_free(m);
+    }
+    remove_folder();
+}
+
+/* The same texts as of an executor. */
+Test(backend, bad_ones_of_engines_and_embedders_are_refused_at_open) {
+    make_folder();
+    RpModel          *m = golden_open_tiny("llama-mix");
+    RpEngineOptions   o = {.n_ctx = 64, .n_threads = 1, .backend = "/none/none.so"};
+    RpEmbedderOptions x = {.n_ctx = 40, .n_threads = 1, .pooling = RP_POOLING_MEAN, .backend = "/none/none.so"};
+    RpEngine         *e;
+    RpEmbedder       *b;
+    REFUSED(rp_engine_open(m, &o, &e), RP_E_NOT_AVAILABLE, "backend '/none/none.so': its folder cannot be opened");
+    cr_expect_null(e);
+    REFUSED(rp_embedder_open(m, &x, &b), RP_E_NOT_AVAILABLE, "backend '/none/none.so': its folder cannot be opened");
+    cr_expect_null(b);
+    o.backend = x.backend = copy_as(BUILT "handing.so", "handing");
+    o.device = x.device = "cuda:0";
+    REFUSED(rp_engine_open(m, &o, &e), RP_E_ARG, "runs plans on the CPU, device cuda:0 is asked for");
+    REFUSED(rp_embedder_open(m, &x, &b), RP_E_ARG, "runs plans on the CPU, device cuda:0 is asked for");
+    o.device = x.device = NULL, o.repack = x.repack = "on";
+    REFUSED(rp_engine_open(m, &o, &e), RP_E_ARG, ": repacked weights are for the built-in kernels");
+    REFUSED(rp_embedder_open(m, &x, &b), RP_E_ARG, ": repacked weights are for the built-in kernels");
     rp_model_free(m);
     remove_folder();
 }

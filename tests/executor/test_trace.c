@@ -144,6 +144,123 @@ Test(trace, has_run_step_and_nodes_of_an_executor_and_leaves_its_bits) {
     }
 }
 
+/* Checks the events of a part of a run, from event i on: nodes first <= k < end alone. Returns the event behind. */
+static int check_part(const Log *l, int i, const Net *n, int first, int end) {
+    size_t read = 0, written = 0;
+    cr_assert_geq(l->n, i + 4 + 2 * (end - first), CASE(first, end));
+    const RpTraceEvent *e = &l->events[i], *step = e + 2 + 2 * (end - first);
+    cr_expect(e[0].kind == RP_TRACE_RUN && strcmp(e[0].name, "part of a run") == 0, CASE(first, end));
+    cr_expect(e[1].kind == RP_TRACE_STEP && strcmp(e[1].name, "part") == 0, CASE(first, end));
+    cr_expect(e[1].index == first && e[1].n == end - first && e[1].plan == n->plan, CASE(first, end));
+    for (int k = first; k < end; k++) {
+        const RpTraceEvent *node = &e[3 + 2 * (k - first)];
+        cr_expect(node->kind == RP_TRACE_NODE && node->index == k && node->node == rp_plan_step_node(n->plan, k),
+                  CASE(first, end, k));
+        read += node->bytes_read;
+        written += node->bytes_written;
+    }
+    cr_expect(step->kind == RP_TRACE_STEP && step->end_ns > 0 && step->status == RP_OK, CASE(first, end));
+    cr_expect(step->bytes_read == read && step->bytes_written == written, CASE(first, end));
+    cr_expect(step[1].kind == RP_TRACE_RUN && step[1].end_ns > step->end_ns, CASE(first, end));
+    return i + 4 + 2 * (end - first);
+}
+
+Test(trace, has_the_parts_of_a_run_with_their_nodes) {
+    for (int threads = 1; threads <= 2; threads++) {
+        Net          n = new_net(threads);
+        Log         *l = new_log();
+        float        want[5 * 64];
+        RpStepLaunch launch;
+        int          at = 0;
+        set_ids(&n, 5);
+        OK(rp_executor_run(n.e));
+        memcpy(want, rp_executor_data(n.e, n.y), sizeof want);
+        const int n_steps = rp_plan_memory(n.plan).n_steps, ends[] = {1, 1, n_steps};
+        cr_assert_geq(n_steps, 3, CASE(threads));
+        OK(rp_executor_poison(n.e));
+        RpTrace *t = open_trace(l);
+        for (int i = 0; i < 3; i++) OK(rp_executor_run_steps(n.e, i > 0 ? ends[i - 1] : 0, ends[i]));
+        OK(rp_trace_close(t));
+        cr_expect_arr_eq(rp_executor_data(n.e, n.y), want, sizeof want, CASE(threads));
+        for (int i = 0; i < 3; i++) at = check_part(l, at, &n, i > 0 ? ends[i - 1] : 0, ends[i]);
+        cr_expect(at == l->n && l->wrong == 0 && l->depth == 0, CASE(at, l->n, l->wrong));
+        OK(rp_executor_launch(n.e, 0, &launch));
+        cr_expect_eq(l->events[4].bytes_read + l->events[4].bytes_written, launch.bytes,
+                     CASE(threads)); /* the first part: one node */
+        set_ids(&n, 999);
+        l->n = 0;
+        t    = open_trace(l);
+        cr_expect_neq(rp_executor_run_steps(n.e, 0, n_steps), RP_OK, CASE(threads));
+        OK(rp_trace_close(t));
+        cr_assert_eq(l->n, 6, CASE(threads)); /* the first node fails, and no other starts */
+        for (int i = 3; i < 6; i++) cr_expect(l->ends[i] && l->events[i].status != RP_OK, CASE(i));
+        free_net(&n);
+        free(l);
+    }
+}
+
+typedef struct Verified {
+    Net     *other;
+    Log     *late; /* of the trace that the callback opens */
+    RpTrace *trace, *closed;
+    int      n, most;
+} Verified;
+
+/* Uses the library within the step: that is allowed, and not traced. */
+static bool on_result(const TensorNode *node, const RpTensorView *view, const void *got, const void *want, void *user) {
+    Verified *v = user;
+    cr_expect_eq(rp_verify_difference(node, view, got, want, NULL), 0);
+    OK(rp_executor_run(v->other->e));
+    if (v->n == 0 && v->late != NULL) {
+        v->trace = open_trace(v->late);
+        OK(rp_trace_close(v->closed));
+    }
+    return ++v->n < v->most;
+}
+
+Test(trace, has_the_nodes_of_a_verification) {
+    Net   n = new_net(2), other = new_net(1);
+    Log  *l = new_log(), *late = new_log(), *closed = new_log();
+    float want[5 * 64];
+    set_ids(&n, 5);
+    set_ids(&other, 5);
+    OK(rp_executor_run(n.e));
+    memcpy(want, rp_executor_data(n.e, n.y), sizeof want);
+    const int n_steps = rp_plan_memory(n.plan).n_steps;
+    for (int most = 2; most <= 100; most += 98) { /* all, or until the callback stops it */
+        const int n_nodes = most < n_steps ? most : n_steps;
+        Verified  v       = {.other = &other, .most = most, .late = late};
+        RpTrace  *t       = open_trace(l);
+        l->n = late->n = closed->n = 0;
+        v.closed                   = open_trace(closed);
+        OK(rp_executor_verify(n.e, on_result, &v));
+        OK(rp_trace_close(v.trace));
+        OK(rp_trace_close(t));
+        cr_expect(v.n == n_nodes && l->n == 4 + 2 * n_nodes, CASE(most, v.n, l->n));
+        const RpTraceEvent *e = l->events, *step = &e[l->n - 2];
+        cr_expect(e[0].kind == RP_TRACE_RUN && strcmp(e[0].name, "verify") == 0, CASE(most));
+        cr_expect(e[1].kind == RP_TRACE_STEP && strcmp(e[1].name, "verify") == 0 && e[1].n == n_steps, CASE(most));
+        size_t bytes = 0;
+        for (int k = 0; k < n_nodes; k++) {
+            RpStepLaunch launch;
+            OK(rp_executor_launch(n.e, k, &launch));
+            cr_expect(e[3 + 2 * k].index == k && l->ends[3 + 2 * k], CASE(most, k));
+            cr_expect_eq(e[3 + 2 * k].bytes_read + e[3 + 2 * k].bytes_written, launch.bytes, CASE(most, k));
+            bytes += launch.bytes;
+        }
+        cr_expect_eq(step->bytes_read + step->bytes_written, bytes, CASE(most));
+        cr_expect(l->wrong == 0 && l->depth == 0 && late->n == 0, CASE(most, l->wrong, late->n));
+        cr_expect_eq(closed->n, 3, CASE(most, closed->n)); /* the starts before the callback */
+        closed->depth = 0;
+    }
+    cr_expect_arr_eq(rp_executor_data(n.e, n.y), want, sizeof want);
+    free_net(&n);
+    free_net(&other);
+    free(l);
+    free(late);
+    free(closed);
+}
+
 Test(trace, says_which_node_failed) {
     Net      n = new_net(2);
     Log     *l = new_log();

@@ -22,16 +22,19 @@ static const char *breakers[]  = {"\n", "\""};
 static const char *arguments[] = {"-p", "a \"text\" \xff"};
 static const char *stops[] = {"end"}, *set[] = {"REPRISE_ISA=plain"};
 
+static char grammar_text[] = "{\"messages\":[]}", template_text[] = "{{ x }}";
+
 static ManifestTurn turn = {
-    .fresh         = true,
-    .kept          = 2,
-    .prompt        = {prompt_ids, 3, 3},
-    .tokens        = {token_ids,  3, 3},
-    .draws         = draws,
-    .logits        = logits,
-    .reason        = "limit",
-    .prefill_s     = 0.25,
-    .decode_s      = 0.5,
+    .fresh     = true,
+    .kept      = 2,
+    .prompt    = {prompt_ids,                      3,                     3},
+    .tokens    = {                     token_ids,                              3,                     3 },
+    .draws     = draws,
+    .logits    = logits,
+    .grammar   = { .kind = MANIFEST_CHAT, .text = grammar_text, .chat_template = template_text,  .reasoning_budget = 7},
+    .reason    = "limit",
+    .prefill_s = 0.25,
+    .decode_s  = 0.5,
     .first_token_s = 0.125
 };
 
@@ -110,50 +113,54 @@ Test(manifest, is_read_as_it_was_written) {
     char          *text = text_of(&m, &n), *again;
     OK(manifest_parse(text, n, "m.json", &r));
     const char *const pairs[][2] = {
-        {m.version,           r.version                },
-        {m.commit,            r.commit                 },
-        {m.command,           r.command                },
-        {m.begun,             r.begun                  },
-        {m.device,            r.device                 },
-        {m.device_name,       r.device_name            },
-        {m.cpu,               r.cpu                    },
-        {m.mode,              r.mode                   },
-        {m.kv,                r.kv                     },
-        {m.passes,            r.passes                 },
-        {m.arguments[0],      r.arguments[0]           },
-        {"a \"text\" \ufffd", r.arguments[1]           },
-        {m.environment[0],    r.environment[0]         },
-        {m.stop[0],           r.stop[0]                },
-        {m.sampler.samplers,  r.sampler.samplers       },
-        {breakers[0],         r.sampler.dry_breakers[0]},
-        {breakers[1],         r.sampler.dry_breakers[1]},
-        {turn.reason,         r.turns[0].reason        },
-        {turn.draws,          r.turns[0].draws         },
+        {m.version,           r.version                       },
+        {m.commit,            r.commit                        },
+        {m.command,           r.command                       },
+        {m.begun,             r.begun                         },
+        {m.device,            r.device                        },
+        {m.device_name,       r.device_name                   },
+        {m.cpu,               r.cpu                           },
+        {m.mode,              r.mode                          },
+        {m.kv,                r.kv                            },
+        {m.passes,            r.passes                        },
+        {m.arguments[0],      r.arguments[0]                  },
+        {"a \"text\" \ufffd", r.arguments[1]                  },
+        {m.environment[0],    r.environment[0]                },
+        {m.stop[0],           r.stop[0]                       },
+        {m.sampler.samplers,  r.sampler.samplers              },
+        {breakers[0],         r.sampler.dry_breakers[0]       },
+        {breakers[1],         r.sampler.dry_breakers[1]       },
+        {turn.reason,         r.turns[0].reason               },
+        {turn.draws,          r.turns[0].draws                },
+        {grammar_text,        r.turns[0].grammar.text         },
+        {template_text,       r.turns[0].grammar.chat_template},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) cr_expect_str_eq(pairs[i][0], pairs[i][1], CASE(i));
     const int64_t numbers[][2] = {
-        {2,   (int64_t)r.n_arguments           },
-        {1,   (int64_t)r.n_environment         },
-        {1,   (int64_t)r.n_loras               },
-        {3,   r.threads                        },
-        {128, r.n_ctx                          },
-        {77,  (int64_t)r.plan                  },
-        {4,   r.n_seq                          },
-        {512, r.cache_tokens                   },
-        {64,  r.step_tokens                    },
-        {2,   r.n_draft                        },
-        {-1,  r.n_mtp                          },
-        {3,   r.max_tokens                     },
-        {1,   r.ignore_end                     },
-        {1,   (int64_t)r.n_stop                },
-        {1,   (int64_t)r.n_turns               },
-        {2,   (int64_t)r.sampler.n_logit_bias  },
-        {2,   (int64_t)r.sampler.n_dry_breakers},
-        {0,   r.default_breakers               },
-        {1,   r.turns[0].fresh                 },
-        {2,   r.turns[0].kept                  },
-        {3,   (int64_t)r.turns[0].prompt.n     },
-        {3,   (int64_t)r.turns[0].tokens.n     },
+        {2,             (int64_t)r.n_arguments             },
+        {7,             r.turns[0].grammar.reasoning_budget},
+        {MANIFEST_CHAT, (int64_t)r.turns[0].grammar.kind   },
+        {1,             (int64_t)r.n_environment           },
+        {1,             (int64_t)r.n_loras                 },
+        {3,             r.threads                          },
+        {128,           r.n_ctx                            },
+        {77,            (int64_t)r.plan                    },
+        {4,             r.n_seq                            },
+        {512,           r.cache_tokens                     },
+        {64,            r.step_tokens                      },
+        {2,             r.n_draft                          },
+        {-1,            r.n_mtp                            },
+        {3,             r.max_tokens                       },
+        {1,             r.ignore_end                       },
+        {1,             (int64_t)r.n_stop                  },
+        {1,             (int64_t)r.n_turns                 },
+        {2,             (int64_t)r.sampler.n_logit_bias    },
+        {2,             (int64_t)r.sampler.n_dry_breakers  },
+        {0,             r.default_breakers                 },
+        {1,             r.turns[0].fresh                   },
+        {2,             r.turns[0].kept                    },
+        {3,             (int64_t)r.turns[0].prompt.n       },
+        {3,             (int64_t)r.turns[0].tokens.n       },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) cr_expect_eq(numbers[i][0], numbers[i][1], CASE(i));
     expect_file(&m.model, &r.model);
@@ -292,13 +299,19 @@ Test(manifest, refuses_members_of_other_types_and_ranges) {
          "\"turns.draws\" has not one of the letters d, m, f and g for each token"                                                                                       },
         {"\"draws\":\"dmg\"",                 "\"draws\":\"dgg\"",                                       "\"turns.logits_xxh64\" has a hash of a token without logits"   },
         {"\"fedcba9876543210\",null",         "\"fedcba9876543210\"",                                    "\"turns.logits_xxh64\" has not one hash for each token"        },
+        {"\"kind\":\"chat\"",                 "\"kind\":\"free\"",                                       "\"grammar.kind\" is none of schema, gbnf, regex, json and chat"},
+        {"\"chat_template\":\"{{ x }}\"",     "\"chat_template\":1",                                     "\"grammar.chat_template\" is missing or no text"               },
+        {"\"reasoning_budget\":7",            "\"reasoning_budget\":-1",
+         "\"grammar.reasoning_budget\" is missing or no whole number in its range"                                                                                       },
+        {"\"kind\":\"chat\",",                "",                                                        "\"grammar\" has a member too many or too few"                  },
+        {"\"grammar\":{",                     "\"grammar\":[], \"x\":{",                                 "\"turns\" has a member too many or too few"                    },
         {"\"reason\":\"limit\"",              "\"reason\":\"0123456789012345678901234567890123456789\"",
          "\"turns.reason\" is too long"                                                                                                                                  },
         {"\"turns\":[",                       "\"turns\":[1,",                                           "\"turns\" has a member too many or too few"                    },
-        {"\"reprise_manifest\":1",            "\"reprise_manifest\":0",
+        {"\"reprise_manifest\":2",            "\"reprise_manifest\":0",
          "\"reprise_manifest\" is missing or no whole number in its range"                                                                                               },
-        {"\"reprise_manifest\":1",            "\"a\":2,\"reprise_manifest\":1",                          "\"\" has a member too many or too few"                         },
-        {"\"reprise_manifest\":1",            "\"command\":\"a\",\"reprise_manifest\":1",                "duplicate object key"                                          },
+        {"\"reprise_manifest\":2",            "\"a\":2,\"reprise_manifest\":2",                          "\"\" has a member too many or too few"                         },
+        {"\"reprise_manifest\":2",            "\"command\":\"a\",\"reprise_manifest\":2",                "duplicate object key"                                          },
         {"\"stop\":[\"end\"]",                "\"stop\":[[[[[[[[\"[\"]]]]]]]]",                          "m.json: more than 8 levels"                                    },
         {"{\"reprise",                        "{{\"reprise",                                             "m.json: line 1: "                                              },
     };
@@ -307,8 +320,11 @@ Test(manifest, refuses_members_of_other_types_and_ranges) {
     char          *text = text_of(&m, &n);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         expect_refused(text, rows[i][0], rows[i][1], RP_E_FORMAT, rows[i][2]);
-    expect_refused(text, "\"reprise_manifest\":1", "\"reprise_manifest\":2", RP_E_UNSUPPORTED,
-                   "m.json: a manifest of format 2, and this program reads format 1");
+    expect_refused(text, "\"reprise_manifest\":2", "\"reprise_manifest\":3", RP_E_UNSUPPORTED,
+                   "m.json: a manifest of format 3, and this program reads formats 1 to 2");
+    /* A manifest of the first format has no grammar. */
+    expect_refused(text, "\"reprise_manifest\":2", "\"reprise_manifest\":1", RP_E_FORMAT,
+                   "\"turns\" has a member too many or too few");
     free(text);
 }
 
@@ -323,7 +339,7 @@ Test(manifest, refuses_a_file_that_is_too_large_or_not_there) {
     size_t      n    = 0;
     char       *text = NULL;
     m.arguments = &big, m.n_arguments = 1;
-    REFUSED(manifest_text(&m, &text, &n), RP_E_UNSUPPORTED, "a manifest of 67110387 bytes: it may have 67108864");
+    REFUSED(manifest_text(&m, &text, &n), RP_E_UNSUPPORTED, "a manifest of 67110487 bytes: it may have 67108864");
     free(large);
     REFUSED(manifest_read("/nowhere/m.json", &r), RP_E_IO, "/nowhere/m.json: No such file");
     REFUSED(manifest_read("/tmp", &r), RP_E_IO, "/tmp: Is a directory");

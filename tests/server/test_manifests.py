@@ -45,6 +45,7 @@ class Manifests(unittest.TestCase):
     def test_eight_replies_at_a_time_are_repeated_alone(self):
         body = lambda i: {"seed": i, "temperature": 0.9 if i % 2 else 0, "top_k": 40, "max_tokens": 12 + i,
                           **({"grammar": 'root ::= "ab" [a-z ]+'} if i == 3 else {}),
+                          **({"json_schema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}} if i == 4 else {}),
                           **({"stop": ["e"]} if i == 5 else {}), **({"n": 2} if i == 7 else {})}
         with Server("--parallel", "8", "--manifest-dir", self.folder, "--lookup", "3") as s:
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -65,7 +66,8 @@ class Manifests(unittest.TestCase):
             self.assertTrue(any(turn["reply_text"].startswith(t) for t in texts), turn)
             n, (code, out) = len(turn["tokens"]), repeat(os.path.join(self.folder, name))
             self.assertEqual((code, out.split("\n")[0]), (0, f"equal: {n} tokens, and the logits of each"))
-            self.assertEqual("held by a grammar" in out, int(m["sampling"]["seed"]) == 3)
+            self.assertNotIn("held by a grammar", out)
+            self.assertEqual(turn["grammar"] is not None, int(m["sampling"]["seed"]) in (3, 4))
         self.assertEqual(sorted(seeds), [0, 1, 2, 3, 4, 5, 6, 7, 8])
         # Alone in a session, the same tokens come too.
         first = next(m for m in map(self.read, names) if m["sampling"]["seed"] == "1")
@@ -81,8 +83,18 @@ class Manifests(unittest.TestCase):
         self.assertEqual((m["arguments"], m["turns"][0]["prompt_text"], m["turns"][0]["reply_text"]), (None, None, None))
         self.assertEqual(repeat(os.path.join(self.folder, self.files()[0]))[0], 0)
 
+    def test_a_grammar_is_a_text_too(self):
+        with Server("--manifest-dir", self.folder, "--manifest-no-text") as s:
+            self.assertEqual(s.complete(PROMPT, max_tokens=6, grammar='root ::= "ab" [a-z ]+').status, 200)
+            self.wait_for(s, 1)
+        turn = self.read(self.files()[0])["turns"][0]
+        self.assertEqual((turn["grammar"], set(turn["draws"]) <= set("mg")), (None, True))
+        code, out = repeat(os.path.join(self.folder, self.files()[0]))
+        self.assertEqual(code, 0)
+        self.assertIn("6 of them were held by a grammar or a budget that the manifest does not have", out)
+
     def test_chats_of_a_folder_of_a_model(self):
-        """Free, and held to JSON: then the tokens are not drawn again."""
+        """Free, and held to JSON by response_format: then the tokens are drawn again under the grammar."""
         with tempfile.TemporaryDirectory() as place:
             model = os.path.join(place, "chat")
             shutil.copytree(os.path.join(SOURCE, "tests/golden/hf_text"), model)
@@ -97,7 +109,10 @@ class Manifests(unittest.TestCase):
                 self.wait_for(s, 2)
             for name, held in zip(self.files(), (False, True)):
                 code, out = repeat(os.path.join(self.folder, name))
-                self.assertEqual((code, "held by a grammar" in out), (0, held), out)
+                self.assertEqual((code, "held by a grammar" in out), (0, False), out)
+                turn = self.read(name)["turns"][0]
+                self.assertEqual((turn["grammar"] or {}).get("kind"), "chat" if held else None)
+                self.assertEqual(set(turn["draws"]) <= set("mg"), held)
             with open(os.path.join(model, "another.json"), "w") as f:
                 f.write("{}")
             code, out = repeat(os.path.join(self.folder, self.files()[0]))

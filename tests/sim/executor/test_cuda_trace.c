@@ -103,3 +103,50 @@ Test(trace, of_a_gpu_has_launches_in_each_mode) {
     cr_expect_eq(nvtx->n[1] + nvtx->n[2] + nvtx->n[3], sum);
     cr_expect(nvtx->wrong == 0 && nvtx->depth == 0, "%d wrong, depth %d", nvtx->wrong, nvtx->depth);
 }
+
+static bool no_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
+                          void *user) {
+    (void)user;
+    cr_expect_lt(rp_verify_difference(node, view, got, want, NULL), 1e-4);
+    return true;
+}
+
+/* Of an executor in mode replay: its whole runs have no nodes, parts and a verification have them all. */
+Test(trace, of_a_gpu_has_the_nodes_of_parts_and_of_a_verification) {
+    static float       weights[64 * 64];
+    static Seen        whole, parts, verified;
+    ComputeGraph      *g = rp_graph_new();
+    const RpTensorView v = rp_view_contiguous(RP_F32, (int64_t[RP_MAX_DIMS]){64, 64, 1, 1}, weights);
+    TensorNode        *w = rp_graph_weight(g, "w", &v), *x = rp_graph_input(g, "x", RP_F32, v.ne);
+    TensorNode        *y = rp_silu(g, rp_mul_mat(g, w, rp_silu(g, x)));
+    ExecPlan          *plan;
+    RpExecutor        *e;
+    RpTrace           *t;
+    for (int i = 0; i < 64 * 64; i++) weights[i] = (float)(i * 13 % 29) * 0.01f;
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_plan_new(g, &plan));
+    OK(rp_executor_open(plan, &(RpExecutorOptions){.device = "cuda", .mode = RP_MODE_REPLAY}, &e));
+    memcpy(rp_executor_data(e, x), weights, sizeof weights);
+    const int n     = rp_plan_memory(plan).n_steps;
+    Seen     *all[] = {&whole, &parts, &verified};
+    for (int i = 0; i < 3; i++) {
+        OK(rp_trace_open(&(RpTraceOptions){.end = on_end, .user = all[i]}, &t));
+        if (i == 0) OK(rp_executor_run(e));
+        if (i == 1) OK(rp_executor_run_steps(e, 0, 1));
+        if (i == 1) OK(rp_executor_run_steps(e, 1, n));
+        if (i == 2) OK(rp_executor_verify(e, no_difference, NULL));
+        OK(rp_trace_close(t));
+        cr_expect_eq(all[i]->n[RP_TRACE_STEP], i == 1 ? 2 : 1, "%d", i);
+        cr_expect_eq(all[i]->n[RP_TRACE_NODE], i == 0 ? 0 : n, "%d", i);
+        cr_expect_eq(all[i]->mode, i == 0 ? RP_MODE_REPLAY : RP_MODE_EAGER, "%d", i);
+    }
+    cr_expect_eq(whole.n_launches[0], 1);
+    cr_expect_eq(parts.n_launches[0], 1);
+    cr_expect_geq(parts.n_launches[1], n - 1);
+    cr_expect_eq(verified.n_launches[0], parts.n_launches[0] + parts.n_launches[1]);
+    cr_expect_eq(verified.bytes, whole.bytes);
+    cr_expect_lt(parts.bytes, whole.bytes); /* of the second */
+    rp_executor_free(e);
+    rp_plan_free(plan);
+    rp_graph_free(g);
+}

@@ -482,7 +482,7 @@ class RpDumpOptions(ct.Structure): # 32 bytes
             ("title", ct.c_char_p), ("notes", ct.c_void_p)]
 
 
-class RpEmbedderInfo(ct.Structure): # 56 bytes
+class RpEmbedderInfo(ct.Structure): # 64 bytes
     n_out: int
     n_ctx: int
     pooling: int
@@ -493,12 +493,13 @@ class RpEmbedderInfo(ct.Structure): # 56 bytes
     reason: bytes | None
     fell_back: bool
     unused: Any
+    backend: bytes | None
     _fields_ = [("n_out", ct.c_int32), ("n_ctx", ct.c_int32), ("pooling", ct.c_int32), ("n_threads", ct.c_int32),
             ("arena", ct.c_uint64), ("kv", ct.c_uint64), ("device", ct.c_char_p), ("reason", ct.c_char_p),
-            ("fell_back", ct.c_bool), ("unused", ct.c_bool * 7)]
+            ("fell_back", ct.c_bool), ("unused", ct.c_bool * 7), ("backend", ct.c_char_p)]
 
 
-class RpEmbedderOptions(ct.Structure): # 56 bytes
+class RpEmbedderOptions(ct.Structure): # 64 bytes
     n_ctx: int
     n_threads: int
     pooling: int
@@ -512,10 +513,11 @@ class RpEmbedderOptions(ct.Structure): # 56 bytes
     unused: Any
     mode: int
     repack: bytes | None
+    backend: bytes | None
     _fields_ = [("n_ctx", ct.c_int32), ("n_threads", ct.c_int32), ("pooling", ct.c_int32), ("normalize", ct.c_int32),
             ("dimensions", ct.c_int32), ("prefill_chunk", ct.c_int32), ("passes", ct.c_char_p),
             ("device", ct.c_char_p), ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool),
-            ("unused", ct.c_bool * 2), ("mode", ct.c_int32), ("repack", ct.c_char_p)]
+            ("unused", ct.c_bool * 2), ("mode", ct.c_int32), ("repack", ct.c_char_p), ("backend", ct.c_char_p)]
 
 
 class RpEngineEvent(ct.Structure): # 104 bytes
@@ -559,7 +561,7 @@ class RpEngineMemory(ct.Structure): # 64 bytes
             ("n_states", ct.c_int32), ("draft", ct.c_uint64)]
 
 
-class RpEngineOptions(ct.Structure): # 96 bytes
+class RpEngineOptions(ct.Structure): # 104 bytes
     n_ctx: int
     n_seq: int
     cache_tokens: int
@@ -575,10 +577,12 @@ class RpEngineOptions(ct.Structure): # 96 bytes
     draft: int | None
     n_mtp: int
     unused: Any
+    backend: bytes | None
     _fields_ = [("n_ctx", ct.c_int32), ("n_seq", ct.c_int32), ("cache_tokens", ct.c_int32), ("block", ct.c_int32),
             ("step_tokens", ct.c_int32), ("step_ms", ct.c_double), ("n_threads", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("state_bytes", ct.c_uint64),
-            ("repack", ct.c_char_p), ("draft", ct.c_void_p), ("n_mtp", ct.c_int32), ("unused", ct.c_bool * 4)]
+            ("repack", ct.c_char_p), ("draft", ct.c_void_p), ("n_mtp", ct.c_int32), ("unused", ct.c_bool * 4),
+            ("backend", ct.c_char_p)]
 
 
 class RpEngineStats(ct.Structure): # 120 bytes

@@ -113,6 +113,7 @@ class EngineOptions(TypedDict, total=False):
     repack: str | None
     draft: Model | None
     n_mtp: int
+    backend: str | None
 
 
 class EmbedOptions(TypedDict, total=False):
@@ -130,6 +131,7 @@ class EmbedOptions(TypedDict, total=False):
     require_graph: bool
     mode: Mode
     repack: str | None
+    backend: str | None
 
 
 class TrainOptions(DeviceOptions, total=False):

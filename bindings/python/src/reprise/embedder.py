@@ -47,18 +47,21 @@ class Embedder(Handle):
     n_ctx        tokens of the longest text; 0: the model's training context, at most 4096
     pooling      "none", "mean", "cls", "last" or "rank"; "default": as the file says
     normalize    p of a p-norm; "default": 2, and no norm of scores; "max": the largest number becomes 32760; None: as they are
+    backend      a backend in a shared object (backend.h): a path, or a name in REPRISE_BACKEND_DIR; None: the built-in kernels
     dimensions   keep only this many numbers of a vector, the first ones, before it is normalised; 0: all
     """
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_threads: int = 0, pooling: Pooling = "default",
                  normalize: Norm = "default", dimensions: int = 0, prefill_chunk: int = 0, passes: str | None = None, device: str | None = None,
-                 require_cuda: bool = False, require_graph: bool = False, mode: Mode = "auto", repack: str | None = None) -> None:
+                 require_cuda: bool = False, require_graph: bool = False, mode: Mode = "auto", repack: str | None = None,
+                 backend: str | None = None) -> None:
         kind = ct.c_int32()
         lib.rp_pooling_from_name(pooling, ct.byref(kind))
         options = params(
             _c.RpEmbedderOptions, n_ctx=n_ctx, n_threads=n_threads, pooling=kind.value, dimensions=dimensions,
             normalize=norm_number(normalize), prefill_chunk=prefill_chunk, passes=passes,
-            device=device, require_cuda=require_cuda, require_graph=require_graph, mode=mode_number(mode), repack=repack)
+            device=device, require_cuda=require_cuda, require_graph=require_graph, mode=mode_number(mode), repack=repack,
+            backend=backend)
         out = ct.c_void_p()
         lib.rp_embedder_open_sized(model, ct.byref(options), ct.sizeof(options), ct.byref(out))
         super().__init__(out.value or 0, lib.rp_embedder_free, (model._owner,))

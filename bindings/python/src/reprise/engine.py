@@ -81,16 +81,17 @@ class Engine(Handle):
     draft         a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
     n_mtp         tokens of a step that the model's own layer for multi-token prediction guesses at most, if the file has one
                   (ModelInfo.mtp); 0: 3; -1: it does not guess
+    backend       a backend in a shared object (backend.h): a path, or a name in REPRISE_BACKEND_DIR; None: the built-in kernels
     """
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seq: int = 0, cache_tokens: int = 0, block: int = 0,
                  step_tokens: int = 0, step_ms: float = 0.0, n_threads: int = 0, passes: str | None = None,
                  state_bytes: int = 0, device: str | None = None, repack: str | None = None, draft: Model | None = None,
-                 n_mtp: int = 0) -> None:
+                 n_mtp: int = 0, backend: str | None = None) -> None:
         options = params(_c.RpEngineOptions, n_ctx=n_ctx, n_seq=n_seq, cache_tokens=cache_tokens, block=block,
                          step_tokens=step_tokens, step_ms=step_ms, n_threads=n_threads, passes=passes,
                          state_bytes=state_bytes, device=device, repack=repack,
-                         draft=draft._pointer if draft is not None else None, n_mtp=n_mtp)
+                         draft=draft._pointer if draft is not None else None, n_mtp=n_mtp, backend=backend)
         out = ct.c_void_p()
         lib.rp_engine_open_sized(model, ct.byref(options), ct.sizeof(options), ct.byref(out))
         samplers: dict[int, Owner] = {} # of requests that are pending

@@ -483,7 +483,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGenerateResult, decode_s), 24, "RpGenerateResult.decode_s");
     assert_eq!(offset!(RpGenerateResult, first_token_s), 32, "RpGenerateResult.first_token_s");
     assert_eq!(offset!(RpGenerateResult, host_sampling), 40, "RpGenerateResult.host_sampling");
-    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (96, 8), "RpEngineOptions");
+    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (104, 8), "RpEngineOptions");
     assert_eq!(offset!(RpEngineOptions, n_ctx), 0, "RpEngineOptions.n_ctx");
     assert_eq!(offset!(RpEngineOptions, n_seq), 4, "RpEngineOptions.n_seq");
     assert_eq!(offset!(RpEngineOptions, cache_tokens), 8, "RpEngineOptions.cache_tokens");
@@ -499,6 +499,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineOptions, draft), 80, "RpEngineOptions.draft");
     assert_eq!(offset!(RpEngineOptions, n_mtp), 88, "RpEngineOptions.n_mtp");
     assert_eq!(offset!(RpEngineOptions, unused), 92, "RpEngineOptions.unused");
+    assert_eq!(offset!(RpEngineOptions, backend), 96, "RpEngineOptions.backend");
     assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (64, 8), "RpEngineMemory");
     assert_eq!(offset!(RpEngineMemory, weights), 0, "RpEngineMemory.weights");
     assert_eq!(offset!(RpEngineMemory, kv), 8, "RpEngineMemory.kv");
@@ -689,7 +690,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpCudaTuningInfo, text), 4, "RpCudaTuningInfo.text");
     assert_eq!(offset!(RpCudaTuningInfo, n_constants), 516, "RpCudaTuningInfo.n_constants");
     assert_eq!(offset!(RpCudaTuningInfo, constants), 520, "RpCudaTuningInfo.constants");
-    assert_eq!((size_of::<RpEmbedderOptions>(), align_of::<RpEmbedderOptions>()), (56, 8), "RpEmbedderOptions");
+    assert_eq!((size_of::<RpEmbedderOptions>(), align_of::<RpEmbedderOptions>()), (64, 8), "RpEmbedderOptions");
     assert_eq!(offset!(RpEmbedderOptions, n_ctx), 0, "RpEmbedderOptions.n_ctx");
     assert_eq!(offset!(RpEmbedderOptions, n_threads), 4, "RpEmbedderOptions.n_threads");
     assert_eq!(offset!(RpEmbedderOptions, pooling), 8, "RpEmbedderOptions.pooling");
@@ -703,7 +704,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEmbedderOptions, unused), 42, "RpEmbedderOptions.unused");
     assert_eq!(offset!(RpEmbedderOptions, mode), 44, "RpEmbedderOptions.mode");
     assert_eq!(offset!(RpEmbedderOptions, repack), 48, "RpEmbedderOptions.repack");
-    assert_eq!((size_of::<RpEmbedderInfo>(), align_of::<RpEmbedderInfo>()), (56, 8), "RpEmbedderInfo");
+    assert_eq!(offset!(RpEmbedderOptions, backend), 56, "RpEmbedderOptions.backend");
+    assert_eq!((size_of::<RpEmbedderInfo>(), align_of::<RpEmbedderInfo>()), (64, 8), "RpEmbedderInfo");
     assert_eq!(offset!(RpEmbedderInfo, n_out), 0, "RpEmbedderInfo.n_out");
     assert_eq!(offset!(RpEmbedderInfo, n_ctx), 4, "RpEmbedderInfo.n_ctx");
     assert_eq!(offset!(RpEmbedderInfo, pooling), 8, "RpEmbedderInfo.pooling");
@@ -714,6 +716,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEmbedderInfo, reason), 40, "RpEmbedderInfo.reason");
     assert_eq!(offset!(RpEmbedderInfo, fell_back), 48, "RpEmbedderInfo.fell_back");
     assert_eq!(offset!(RpEmbedderInfo, unused), 49, "RpEmbedderInfo.unused");
+    assert_eq!(offset!(RpEmbedderInfo, backend), 56, "RpEmbedderInfo.backend");
     assert_eq!((size_of::<RpExternalMemory>(), align_of::<RpExternalMemory>()), (128, 8), "RpExternalMemory");
     assert_eq!(offset!(RpExternalMemory, name), 0, "RpExternalMemory.name");
     assert_eq!(offset!(RpExternalMemory, view), 8, "RpExternalMemory.view");

@@ -1258,6 +1258,7 @@ pub struct RpEngineOptions {
     pub draft: *const RpModel,
     pub n_mtp: i32,
     pub unused: [bool; 4],
+    pub backend: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1674,6 +1675,7 @@ pub struct RpEmbedderOptions {
     pub unused: [bool; 2],
     pub mode: RpExecMode,
     pub repack: *const c_char,
+    pub backend: *const c_char,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1688,6 +1690,7 @@ pub struct RpEmbedderInfo {
     pub reason: *const c_char,
     pub fell_back: bool,
     pub unused: [bool; 7],
+    pub backend: *const c_char,
 }
 extern "C" {
     pub fn rp_embedder_open_sized(m: *const RpModel, options: *const RpEmbedderOptions, options_bytes: usize, out: *mut *mut RpEmbedder) -> RpStatus;
