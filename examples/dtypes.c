@@ -277,6 +277,8 @@ static const RpDtypeDescription *const descriptions[N_TYPES] = {&nf4, &ternary, 
 
 #ifdef DTYPES_PLUGIN
 
+RP_API RpStatus rp_plugin(const RpPluginHost *host);
+
 RpStatus rp_plugin(const RpPluginHost *host) {
     RpDtype type;
     for (unsigned code = 0; code < 256; code++) fp8_values[code] = fp8_value(code);

@@ -127,23 +127,22 @@ RP_NODISCARD static inline RpStatus rp_pattern_register(const RpGraphPattern *pa
  *
  * A custom type is a format of weights. A row of a tensor is a whole number of blocks:
  *
- *   static void     wide(const void *row, int64_t n, float *out, void *user);
- *   static RpStatus narrow(const float *x, const float *importance, int64_t n, void *row, void *user);
- *   const RpDtypeDescription fp8 = {.name = "fp8", .block_elems = 1, .block_bytes = 1, .dequantize = wide,
- *                                   .quantize = narrow};
+ *   const RpDtypeDescription fp8 = {.name = "fp8", .block_elems = 1, .block_bytes = 1, .dequantize = fp8_dequantize,
+ *                                   .quantize = fp8_quantize};
  *   RpDtype type;
  *   RP_TRY(rp_dtype_register(&fp8, &type));
- *   RP_TRY(rp_quantize_row(type, x, n, row));            // calls narrow
- *   TensorNode *y = rp_mul_mat(g, rp_graph_weight(g, "w", &w_of_this_type), x);
+ *   RP_TRY(rp_quantize_row(type, values, n, row));       // calls fp8_quantize
+ *   TensorNode *w = rp_graph_weight(g, "w", &view);      // of this type
+ *   TensorNode *y = rp_mul_mat(g, w, x);
  *
  * Tensors of the type are sources `w` of get_rows, mul_mat and mul_mat_id, of the fused ops that passes make of these,
  * and of views; every other op refuses them. They are multiplied by f32: activations are not quantised for them. Plans
  * run on the CPU; on a GPU they are refused, except for custom ops that have a CUDA kernel and read the blocks
  * themselves.
  *
- * The functions get whole rows or slices of rows, always whole blocks. Several threads call them at once. A block may
- * lie at any address that is a multiple of the largest power of two that divides block_bytes, up to 32. The results may
- * depend on nothing but the arguments: then they depend on neither the number of threads nor the columns of a product. */
+ * The functions get whole rows or slices of rows, always whole blocks, at any address. Several threads call them at
+ * once. Results may depend on nothing but the arguments: then they depend on neither the number of threads nor the
+ * other columns of a product. */
 enum { RP_MAX_CUSTOM_DTYPES = 64, RP_DTYPE_MAX_ELEMS = 1024, RP_DTYPE_NAME_BYTES = 32 };
 
 typedef struct RpDtypeDescription {

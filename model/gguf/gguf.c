@@ -204,7 +204,7 @@ static RpStatus take_tensor(Cursor *c, RpGgufTensor *t, uint64_t *offset) {
         return rp_fail(
             RP_E_FORMAT,
             "%s: tensor %.*s is of the unknown type %u: ggml has no type of this number, or has withdrawn it "
-            "(forks of llama.cpp have types of their own; rp_dtype_register adds types)",
+            "(forks of llama.cpp have types of their own; programs and plugins can register types)",
             c->f->path, (int)t->name.len, t->name.ptr, t->gguf_type);
     if ((uint64_t)t->view.ne[0] % elems != 0)
         return rp_fail(RP_E_FORMAT, "%s: tensor %.*s: rows of %lld elements are not whole blocks of %llu (%s)",
