@@ -72,7 +72,7 @@ static RpStatus load_plugin(const char *path, size_t length) {
     char      whole[4096];
     const int n =
         snprintf(whole, sizeof whole, "%s%.*s", memchr(path, '/', length) != NULL ? "" : "./", (int)length, path);
-    if (n < 0 || (size_t)n >= sizeof whole) return rp_fail(RP_E_ARG, "plugin '%.80s...': the path is too long", path);
+    if (n < 0 || (size_t)n >= sizeof whole) return rp_fail(RP_E_ARG, "the path of a plugin is too long");
     return rp_plugin_load(whole);
 }
 

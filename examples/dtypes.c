@@ -1,7 +1,7 @@
 /* Three types of weights, registered from outside of the library.
  *
- *     nf4        16 values that quarter a normal distribution, times the largest magnitude of a block (QLoRA, Dettmers et
- *                al. 2023, arXiv:2305.14314, appendix E)
+ *     nf4        quantiles of the normal distribution, times the largest magnitude of a block (QLoRA, Dettmers et al.
+ *                2023, arXiv:2305.14314, appendix E)
  *     ternary    -1, 0 or 1 times a scale (BitNet b1.58, Ma et al. 2024, arXiv:2402.17764)
  *     fp8_e4m3   8-bit floats without infinities (OCP 8-bit Floating Point Specification, 2023)
  *

@@ -6,6 +6,7 @@
 #include "reprise/quants.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 static RpStatus fail(RpStatus status, const char *text) {
@@ -27,10 +28,12 @@ static const RpPluginHost host = {.bytes              = sizeof host,
                                   .node_view          = rp_node_view,
                                   .dequantize_row     = rp_dequantize_row};
 
-enum { MAX_PLUGINS = 64 };
+typedef struct Loaded {
+    struct Loaded *next;
+    void          *handle; /* a file has the same one again */
+} Loaded;
 
-static void           *loaded[MAX_PLUGINS]; /* handles; a file has the same one again */
-static int             n_loaded;
+static Loaded         *loaded;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A failure that reports no text leaves an old one. */
@@ -43,15 +46,25 @@ static RpStatus call_entry(const char *path, void *handle) {
     return st == RP_OK ? RP_OK : rp_fail(st, "plugin '%s': %s", path, rp_last_error());
 }
 
+static bool is_loaded(const void *handle) {
+    const Loaded *l = loaded;
+    while (l != NULL && l->handle != handle) l = l->next;
+    return l != NULL;
+}
+
 static RpStatus load(const char *path) {
     void *handle;
     RP_TRY(rp_shared_object_load("plugin", path, &handle));
-    for (int i = 0; i < n_loaded; i++)
-        if (loaded[i] == handle) return RP_OK;
-    if (n_loaded == MAX_PLUGINS)
-        return rp_fail(RP_E_NOMEM, "plugin '%s': at most %d plugins can be loaded", path, (int)MAX_PLUGINS);
-    RP_TRY(call_entry(path, handle));
-    loaded[n_loaded++] = handle;
+    if (is_loaded(handle)) return RP_OK;
+    Loaded *l = malloc(sizeof *l);
+    if (l == NULL) return rp_fail(RP_E_NOMEM, "plugin '%s': out of memory", path);
+    const RpStatus st = call_entry(path, handle);
+    if (st != RP_OK) {
+        free(l);
+        return st;
+    }
+    *l     = (Loaded){.next = loaded, .handle = handle};
+    loaded = l;
     return RP_OK;
 }
 

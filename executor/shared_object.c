@@ -1,6 +1,6 @@
-/* Loading a shared object runs its code, so what is loaded is checked first: the file and its folder belong to root or to the
- * user, and nobody else can write to them. The checks look at open descriptors, and the loader gets the descriptor of
- * the file: nothing that happens to the path in between matters.
+/* Loading a shared object runs its code, so what is loaded is checked first: the file and its folder belong to root or
+ * to the user, and nobody else can write to them. The checks look at open descriptors, and the loader gets the
+ * descriptor of the file: nothing that happens to the path in between matters.
  *
  *     folder  open, fstat  ->  file  openat without links, fstat, ELF header  ->  dlopen of /proc/self/fd/N */
 #include "executor/shared_object.h"
@@ -88,8 +88,8 @@ static int descriptor_of(const Kept *k, int file, struct stat *s, bool *is_new) 
     return k != NULL ? k->fd : file;
 }
 
-/* Takes `file` over. RTLD_NODELETE: threads that it has started may be in its code when nothing of the library uses it any
- * more. */
+/* Takes `file` over. RTLD_NODELETE: threads that it has started may be in its code when nothing of the library uses
+ * it any more. */
 static void *open_library(int file) {
     struct stat s;
     bool        is_new;

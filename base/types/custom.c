@@ -1,5 +1,5 @@
-/* The types that a program registers (reprise/extend.h). A row of the table never changes once it is counted, so readers
- * need no lock. */
+/* The types that a program registers (reprise/extend.h). A row of the table never changes once it is counted, so
+ * readers need no lock. */
 #include "base/types/custom.h"
 
 #include "base/argument.h"

@@ -156,7 +156,7 @@ typedef struct RpDtypeDescription {
     /* Or NULL: rows cannot be quantised. Writes the blocks of x[0..n) to `row`. importance[0..n) >= 0 weighs the
      * errors; NULL: all are as important. A failure may have a text (rp_fail). */
     RpStatus (*quantize)(const float *x, const float *importance, int64_t n, void *row, void *user);
-    /* Or NULL: products dequantise, and add up as those of f32 weights do. The dot product of a whole row and x[0..n). */
+    /* The dot product of a whole row and x[0..n). Or NULL: products dequantise, and add up as those of f32 weights. */
     float (*dot)(const void *row, const float *x, int64_t n, void *user);
     /* Or NULL: every block is valid. False refuses a block, for instance one with a NaN for its scale. Asked when a
      * model is loaded or converted and by rp_dtype_check_row; products do not ask. */

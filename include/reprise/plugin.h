@@ -1,6 +1,6 @@
 /* plugin.h - a shared object that registers ops, patterns and types (extend.h), so that a program has them that knows
- * nothing of them: `reprise --plugin FILE`, REPRISE_PLUGINS, or rp_plugin_load. It links to nothing; the functions of the
- * library come in a table (examples/dtypes.c).
+ * nothing of them: `reprise --plugin FILE`, REPRISE_PLUGINS, or rp_plugin_load. It links to nothing; the functions of
+ * the library come in a table (examples/dtypes.c).
  *
  *   RpStatus rp_plugin(const RpPluginHost *host) {         // RP_API, if other symbols are hidden
  *       RpDtype type;
@@ -49,9 +49,9 @@ typedef struct RpPluginHost {
 typedef RpStatus RpPluginEntry(const RpPluginHost *host);
 
 /* Loads the shared object at a path with a '/', and calls its function. It stays loaded; loading the file again does
- * nothing. RP_E_NOT_AVAILABLE if there is none or it cannot be loaded, RP_E_ARG if it may not be loaded, RP_E_UNSUPPORTED
- * for another machine or a file without the function; failures of the function. Load plugins from one thread, before
- * graphs are built. */
+ * nothing. RP_E_NOT_AVAILABLE if there is none or it cannot be loaded, RP_E_ARG if it may not be loaded,
+ * RP_E_UNSUPPORTED for another machine or a file without the function; failures of the function. Load plugins from one
+ * thread, before graphs are built. */
 RP_API RP_NODISCARD RpStatus rp_plugin_load(const char *path);
 
 #ifdef __cplusplus

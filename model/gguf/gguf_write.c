@@ -22,21 +22,21 @@ typedef struct Bytes {
 } Bytes;
 
 struct GgufWriter {
-    RpNewFile *file;
-    FILE      *f; /* its stream */
-    char      *path;
-    Bytes      values, tensors; /* encoded metadata and tensor table */
-    uint64_t   n_values, n_tensors;
-    size_t    *sizes;                   /* [n_tensors], bytes without padding */
-    size_t     offset;                  /* of the next tensor to be put, with padding */
-    size_t     at, written;             /* the tensor that is being written, and how much of it is */
-    size_t     total;                   /* bytes of all tensors without padding */
-    bool       no_memory;               /* sticky */
-    const char *no_number;              /* or NULL: the name of a type that has no number in files; sticky */
-    bool       sums;                    /* the file gets checksums */
-    Bytes      front;                   /* their keys, before `values` */
-    size_t     metadata_at, tensors_at; /* of the checksums in `front` */
-    RpXxh64    hash;                    /* of the tensor that is being written */
+    RpNewFile  *file;
+    FILE       *f; /* its stream */
+    char       *path;
+    Bytes       values, tensors; /* encoded metadata and tensor table */
+    uint64_t    n_values, n_tensors;
+    size_t     *sizes;                   /* [n_tensors], bytes without padding */
+    size_t      offset;                  /* of the next tensor to be put, with padding */
+    size_t      at, written;             /* the tensor that is being written, and how much of it is */
+    size_t      total;                   /* bytes of all tensors without padding */
+    bool        no_memory;               /* sticky */
+    const char *no_number;               /* or NULL: the name of a type that has no number in files; sticky */
+    bool        sums;                    /* the file gets checksums */
+    Bytes       front;                   /* their keys, before `values` */
+    size_t      metadata_at, tensors_at; /* of the checksums in `front` */
+    RpXxh64     hash;                    /* of the tensor that is being written */
 };
 
 static void append(GgufWriter *w, Bytes *b, const void *data, size_t n) {

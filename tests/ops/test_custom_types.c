@@ -432,18 +432,18 @@ Test(custom_types, are_refused_by_name_elsewhere) {
         Maker      *make;
         const char *text;
     } all[] = {
-        {m_add,       "f32"            },
-        {m_silu,      "f32"            },
-        {m_scale,     "f32"            },
-        {m_norm,      "f32"            },
-        {m_second,    "f32"            },
-        {m_from,      "nf4 [64]"       },
-        {m_to,        "f16 and bf16"   },
-        {m_transpose, "permuted"       },
-        {m_bits,      "plain numbers"  },
-        {m_part,      "whole blocks"   },
-        {m_bound,     "registered type"},
-        {m_act,       "must be f32"    },
+        {m_add,       "f32"                                                         },
+        {m_silu,      "f32"                                                         },
+        {m_scale,     "f32"                                                         },
+        {m_norm,      "f32"                                                         },
+        {m_second,    "f32"                                                         },
+        {m_from,      "nf4 [64]"                                                    },
+        {m_to,        "f16 and bf16"                                                },
+        {m_transpose, "permuted"                                                    },
+        {m_bits,      "plain numbers"                                               },
+        {m_part,      "whole blocks"                                                },
+        {m_bound,     "a product with a bound takes no weights of a registered type"},
+        {m_act,       "must be f32"                                                 },
     };
     static uint8_t    block[36];
     const int64_t     ne[] = {64, 1, 1, 1};
@@ -459,6 +459,16 @@ Test(custom_types, are_refused_by_name_elsewhere) {
         cr_expect(all[i].make == m_to || strstr(rp_last_error(), "nf4") != NULL, "%s", rp_last_error());
         rp_graph_free(g);
     }
+    const RpOpParams p     = {.mul_mat = {.bound = RP_BOUND_ROWS}};
+    float            x[64] = {0}, y[1];
+    int32_t          pos   = 0;
+    const RpOpArgs   bound = {
+          .dst    = tensor(RP_F32, y, 1, 1, 1, 1),
+          .src    = {v, tensor(RP_F32, x, 64, 1, 1, 1), tensor(RP_I32, &pos, 1, 1, 1, 1)},
+          .params = &p
+    };
+    REFUSED(rp_cpu_mul_mat(&bound, &(RpKernelCtx){.nth = 1}), RP_E_DTYPE,
+            "a product with a bound takes no w of a registered type");
     REFUSED(rp_external_new(&(RpExternalMemory){.name = "x", .view = v}, &external), RP_E_DTYPE,
             "type nf4, must be f32");
 }

@@ -279,6 +279,8 @@ Test(dtype_register, numbers_that_are_no_type_are_errors) {
                       CASE(no[i]));
         cr_expect_neq(rp_session_open(m, &(RpSessionOptions){.n_ctx = 8, .kv_type = t}, &session), RP_OK, CASE(no[i]));
         for (size_t k = 0; k < sizeof makers / sizeof makers[0]; k++) refuse_in_graph(t, makers[k]);
+        cr_expect_not_null(strstr(rp_last_error(), "the shape rule gives a result of an unknown dtype"), "%d: %s",
+                           no[i], rp_last_error());
     }
     rp_model_free(m);
 }
