@@ -10,6 +10,7 @@
 #include "reprise/tensor.h"
 
 #include "base/argument.h"
+#include "base/types/custom.h"
 
 #include <stdio.h>
 
@@ -19,7 +20,11 @@ static const RpDtypeInfo dtypes[RP_DTYPE_COUNT] = {
 #undef X
 };
 
-const RpDtypeInfo *rp_dtype_info(RpDtype dtype) { return (unsigned)dtype < RP_DTYPE_COUNT ? &dtypes[dtype] : NULL; }
+const RpDtypeInfo *rp_dtype_info(RpDtype dtype) {
+    if ((unsigned)dtype < RP_DTYPE_COUNT) return &dtypes[dtype];
+    const CustomDtype *custom = rp_dtype_custom(dtype);
+    return custom != NULL ? &custom->info : NULL;
+}
 
 const char *rp_dtype_name(RpDtype dtype) {
     const RpDtypeInfo *info = rp_dtype_info(dtype);
@@ -40,8 +45,10 @@ const char *rp_gguf_type_name(uint32_t gguf_type) {
         RP_FOREIGN_TYPES(X)
 #undef X
     default:
-        return NULL;
+        break;
     }
+    const RpDtypeInfo *custom = rp_custom_of_gguf(gguf_type, NULL);
+    return custom != NULL ? custom->name : NULL;
 }
 
 RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {
@@ -52,18 +59,21 @@ RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out) {
             *out = (RpDtype)i;
             return RP_OK;
         }
+    if (rp_custom_of_gguf(gguf_type, out) != NULL) return RP_OK;
     const char *name = rp_gguf_type_name(gguf_type);
     return rp_fail(RP_E_DTYPE, "tensor type %s (%u) is not supported", name != NULL ? name : "unknown", gguf_type);
 }
 
 size_t rp_row_bytes(RpDtype dtype, int64_t n) {
-    if (rp_dtype_info(dtype) == NULL || n < 0) return 0;
-    return (size_t)(n / dtypes[dtype].block_elems) * (size_t)dtypes[dtype].block_bytes;
+    const RpDtypeInfo *info = rp_dtype_info(dtype);
+    if (info == NULL || n < 0) return 0;
+    return (size_t)(n / info->block_elems) * (size_t)info->block_bytes;
 }
 
 RpTensorView rp_view_contiguous(RpDtype dtype, const int64_t ne[RP_MAX_DIMS], void *data) {
-    if (rp_dtype_info(dtype) == NULL || ne == NULL) return (RpTensorView){0};
-    RpTensorView v = {.data = data, .dtype = dtype, .nb = {(size_t)dtypes[dtype].block_bytes}};
+    const RpDtypeInfo *info = rp_dtype_info(dtype);
+    if (info == NULL || ne == NULL) return (RpTensorView){0};
+    RpTensorView v = {.data = data, .dtype = dtype, .nb = {(size_t)info->block_bytes}};
     for (int i = 0; i < RP_MAX_DIMS; i++) v.ne[i] = ne[i];
     v.nb[1] = rp_row_bytes(dtype, ne[0]);
     for (int i = 2; i < RP_MAX_DIMS; i++) v.nb[i] = v.nb[i - 1] * (size_t)ne[i - 1];
@@ -79,8 +89,8 @@ bool rp_view_is_contiguous(const RpTensorView *v) {
 }
 
 size_t rp_view_extent_bytes(const RpTensorView *v) {
-    if (v == NULL || rp_dtype_info(v->dtype) == NULL) return 0;
-    const RpDtypeInfo *info = &dtypes[v->dtype];
+    const RpDtypeInfo *info = v != NULL ? rp_dtype_info(v->dtype) : NULL;
+    if (info == NULL) return 0;
     for (int i = 0; i < RP_MAX_DIMS; i++)
         if (v->ne[i] <= 0) return 0;
     size_t bytes = (size_t)info->block_bytes + (size_t)(v->ne[0] / info->block_elems - 1) * v->nb[0];

@@ -67,10 +67,30 @@ static bool is_mistyped(const char *first, const char *second) {
     return true;
 }
 
+/* Loads the plugins of REPRISE_PLUGINS, then those of --plugin. A name without a folder is a file of this one. */
+static RpStatus load_plugin(const char *path, size_t length) {
+    char      whole[4096];
+    const int n =
+        snprintf(whole, sizeof whole, "%s%.*s", memchr(path, '/', length) != NULL ? "" : "./", (int)length, path);
+    if (n < 0 || (size_t)n >= sizeof whole) return rp_fail(RP_E_ARG, "the path of a plugin is too long");
+    return rp_plugin_load(whole);
+}
+
+static RpStatus load_plugins(void) {
+    for (const char *at = rp_option(RP_OPT_PLUGINS); *at != '\0';) {
+        const size_t length = strcspn(at, ":");
+        if (length > 0) RP_TRY(load_plugin(at, length));
+        at += length + (at[length] == ':');
+    }
+    for (size_t i = 0; i < cli_plugins.n; i++) RP_TRY(load_plugin(cli_plugins.items[i], strlen(cli_plugins.items[i])));
+    return RP_OK;
+}
+
 /* Runs the command in the trace of --trace. REPRISE_TRACE, which the library looks at, ends here too: a trace that was
  * lost is a failure. */
 static int run_traced(const Command *c) {
-    RpStatus st = cli_trace != NULL ? rp_trace_begin(cli_trace) : RP_OK;
+    RpStatus st = load_plugins();
+    if (st == RP_OK && cli_trace != NULL) st = rp_trace_begin(cli_trace);
     if (st != RP_OK) return cli_exit(st);
     const int code = c->run();
     st             = rp_trace_end();

@@ -6,6 +6,8 @@
  * all. */
 #include "executor/plan_walk.h"
 
+#include "base/types/custom.h"
+
 RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
     const OpInfo *info = rp_op_info(op);
     if (info->custom == NULL) return kernels->of_op(op);
@@ -13,12 +15,27 @@ RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
     return info->source != NULL ? kernels->source : info->custom->cuda;
 }
 
+/* The result or a source of a custom type; NULL if there is none. */
+static const RpTensorView *view_of_custom_type(const RpOpArgs *args) {
+    if (rp_dtype_is_custom(args->dst.dtype)) return &args->dst;
+    for (int k = 0; k < RP_MAX_SRC; k++)
+        if (rp_is_present(&args->src[k]) && rp_dtype_is_custom(args->src[k].dtype)) return &args->src[k];
+    return NULL;
+}
+
+RpStatus rp_check_kernel(const PlanStep *s, const Kernels *kernels) {
+    const char *op = rp_node_op_name(s->node), *name = rp_node_name(s->node);
+    if (rp_kernel_of(kernels, s->op) == NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for %s", op, name,
+                       kernels->cuda ? "CUDA" : "the CPU");
+    const RpTensorView *custom = kernels->cuda && rp_op_row(s->op) >= 0 ? view_of_custom_type(&s->args) : NULL;
+    if (custom == NULL) return RP_OK;
+    return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the registered type %s has no CUDA kernel", op, name,
+                   rp_dtype_name(custom->dtype));
+}
+
 RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels) {
-    for (int i = 0; i < plan->n_steps; i++)
-        if (rp_kernel_of(kernels, plan->steps[i].op) == NULL)
-            return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for %s",
-                           rp_node_op_name(plan->steps[i].node), rp_node_name(plan->steps[i].node),
-                           kernels->cuda ? "CUDA" : "the CPU");
+    for (int i = 0; i < plan->n_steps; i++) RP_TRY(rp_check_kernel(&plan->steps[i], kernels));
     return RP_OK;
 }
 

@@ -18,8 +18,9 @@ typedef struct Kernels {
 /* NULL for a custom op without a kernel for this backend. */
 RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op);
 
-/* RP_E_UNSUPPORTED, with op and node, if a step has no kernel in this backend: nothing is run elsewhere
- * silently (I10). */
+/* RP_E_UNSUPPORTED, with op and node, if a step has no kernel in this backend, or on a GPU none for a registered type:
+ * nothing is run elsewhere silently (I10). */
+RP_NODISCARD RpStatus rp_check_kernel(const PlanStep *step, const Kernels *kernels);
 RP_NODISCARD RpStatus rp_check_kernels(const ExecPlan *plan, const Kernels *kernels);
 
 /* A plan of steps first <= i < end alone, for rp_plan_walk: its arguments and phases begin at `first` too. */

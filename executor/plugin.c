@@ -6,12 +6,19 @@
  *                         -> computes step 4 ... */
 #include "executor/plugin.h"
 
+#include "executor/shared_object.h"
+#include "reprise/options.h"
 #include "reprise/quants.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifndef RP_BACKEND_DIR
+#define RP_BACKEND_DIR "/usr/local/lib/reprise/backends"
+#endif
 
 /* RpExecutor.plugin. */
 struct ExecutorPlugin {
@@ -116,6 +123,56 @@ RpStatus rp_plugin_refuse(const RpExecutor *e, const char *what) {
                    e->plugin->loaded.backend->name);
 }
 
+/* ---- load ---- */
+
+static RpStatus check_table(const char *path, const RpBackend *b) {
+    if (b == NULL) return rp_fail(RP_E_NOT_AVAILABLE, "backend '%s': it cannot run here", path);
+    if (b->abi != RP_BACKEND_ABI)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "backend '%s': it is made for version %u of the interface, this library has %d", path,
+                       (unsigned)b->abi, (int)RP_BACKEND_ABI);
+    if (b->bytes < sizeof *b)
+        return rp_fail(RP_E_UNSUPPORTED, "backend '%s': its table has %u bytes, must be at least %zu", path,
+                       (unsigned)b->bytes, sizeof *b);
+    if (b->name == NULL || b->name[0] == '\0' || b->open == NULL || b->run == NULL || b->describe == NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "backend '%s': its table lacks a name, open, run or describe", path);
+    return RP_OK;
+}
+
+/* A name without '/' is that of NAME.so in the folder of backends. */
+static RpStatus path_of(const char *name, char path[PATH_MAX]) {
+    const char *folder = rp_option(RP_OPT_BACKEND_DIR);
+    int         n;
+    if (strchr(name, '/') != NULL)
+        n = snprintf(path, PATH_MAX, "%s", name);
+    else
+        n = snprintf(path, PATH_MAX, "%s/%s.so", folder[0] != '\0' ? folder : RP_BACKEND_DIR, name);
+    if (name[0] == '\0' || n >= PATH_MAX) return rp_fail(RP_E_ARG, "backend '%.80s': no name or path", name);
+    return RP_OK;
+}
+
+static RpStatus table_of(const char *path, Plugin *out) {
+    RpBackendEntry *entry  = NULL;
+    void           *symbol = rp_shared_object_symbol(out->handle, RP_BACKEND_SYMBOL);
+    memcpy(&entry, &symbol, sizeof entry);
+    if (entry == NULL) return rp_fail(RP_E_UNSUPPORTED, "backend '%s': it has no function %s", path, RP_BACKEND_SYMBOL);
+    out->backend = entry();
+    return check_table(path, out->backend);
+}
+
+/* On failure *out has no handle. */
+static RpStatus load_backend(const char *name, Plugin *out) {
+    char path[PATH_MAX];
+    *out = (Plugin){0};
+    RP_TRY(path_of(name, path));
+    RP_TRY(rp_shared_object_load("backend", path, &out->handle));
+    const RpStatus st = table_of(path, out);
+    if (st == RP_OK) return RP_OK;
+    dlclose(out->handle);
+    *out = (Plugin){0};
+    return st;
+}
+
 /* ---- open, close ---- */
 
 static RpStatus open_loaded(RpExecutor *e) {
@@ -133,7 +190,7 @@ RpStatus rp_plugin_open(RpExecutor *e, const char *name) {
     RpStatus st = RP_OK;
     p->owns     = e->owner == e;
     if (p->owns)
-        st = rp_plugin_load(name, &p->loaded);
+        st = load_backend(name, &p->loaded);
     else
         p->loaded = e->owner->plugin->loaded;
     if (st != RP_OK) {

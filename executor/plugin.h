@@ -1,4 +1,4 @@
-/* plugin.h - backends in shared objects (reprise/backend.h). */
+/* plugin.h - backends in shared objects (reprise/backend.h). Plugins that register ops and types: extensions.c. */
 #ifndef EXECUTOR_PLUGIN_H
 #define EXECUTOR_PLUGIN_H
 
@@ -10,11 +10,6 @@ typedef struct Plugin {
     const RpBackend *backend;
     void            *handle; /* of dlopen */
 } Plugin;
-
-/* Loads the backend of that path or name, after a check of owner, mode and machine. RP_E_NOT_AVAILABLE if there is
- * none, RP_E_ARG if it may not be loaded, RP_E_UNSUPPORTED for another version or machine. On failure *out has no
- * handle. */
-RP_NODISCARD RpStatus rp_plugin_load(const char *name, Plugin *out);
 
 /* Opens the backend for the plan of `e`, whose addresses are filled in; closes it. */
 RP_NODISCARD RpStatus rp_plugin_open(RpExecutor *e, const char *name);

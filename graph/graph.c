@@ -217,7 +217,9 @@ static RpStatus infer(TensorOp op, const RpOpParams *params, TensorNode *const s
         if (src[i] == NULL && i < info->n_required) return *why = "a source is missing", RP_E_ARG;
         if (src[i] != NULL) views.src[i] = &src[i]->view;
     }
-    return rp_graph_shape_rule(op)(&views, params, out, why);
+    RP_TRY(rp_graph_shape_rule(op)(&views, params, out, why));
+    if (rp_dtype_info(out->dtype) != NULL) return RP_OK;
+    return *why = "the shape rule gives a result of an unknown dtype", RP_E_DTYPE; /* I12, of a custom op */
 }
 
 /* Sets base and offset of one node from those of its sources:

@@ -282,11 +282,11 @@ RpStatus rp_cuda_repack(const RpTensorView *w, void *out) {
     const RpDtypeInfo *info = rp_dtype_info(w->dtype);
     if (info == NULL || w->dtype == RP_Q8_ACT)
         return rp_fail(RP_E_DTYPE, "%s is not a weight type", rp_dtype_name(w->dtype));
-    const Field *fields = layouts[w->dtype];
     if (!rp_dtype_is_quant(w->dtype)) {
         memcpy(out, w->data, rp_view_extent_bytes(w));
         return RP_OK;
     }
+    const Field *fields = layouts[w->dtype];
     if (!has_whole_matrices(w))
         return rp_fail(RP_E_UNSUPPORTED, "%s [%lld,%lld,%lld,%lld] is not contiguous: the device takes whole matrices",
                        info->name, (long long)w->ne[0], (long long)w->ne[1], (long long)w->ne[2], (long long)w->ne[3]);

@@ -3,6 +3,7 @@
  *
  * Ownership: RpGgufFile owns the mapping and its GgufTensors. LayerWeights points to these; nothing is
  * copied. */
+#include "base/types/custom.h"
 #include "model/gguf/gguf_file.h"
 #include "model/model.h"
 
@@ -313,6 +314,15 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
     return lengths[which];
 }
 
+/* Reads a tensor of a registered type that can tell valid blocks from others. */
+static RpStatus check_blocks(const char *path, const char *name, const RpTensorView *v) {
+    const CustomDtype *type = rp_dtype_custom(v->dtype);
+    for (int64_t r = 0; type != NULL && type->description.validate != NULL && r < rp_view_rows(v); r++)
+        if (rp_dtype_check_row(v->dtype, rp_view_row(v, r), v->ne[0]) != RP_OK)
+            return rp_fail(RP_E_FORMAT, "%s: tensor %s, row %lld: %s", path, name, (long long)r, rp_last_error());
+    return RP_OK;
+}
+
 RpStatus rp_model_find_tensor(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, int64_t ne2, bool optional,
                               const RpGgufTensor **out) {
     const char         *path = rp_gguf_path(m->file);
@@ -337,7 +347,7 @@ RpStatus rp_model_find_tensor(const RpModel *m, const char *name, int64_t ne0, i
         return rp_fail(RP_E_DTYPE, "%s: tensor %s is %s, must be f32, as every vector", path, name,
                        rp_dtype_name(v->dtype));
     if (v->dtype == RP_I32) return rp_fail(RP_E_DTYPE, "%s: tensor %s is i32: not a weight type", path, name);
-    return RP_OK;
+    return check_blocks(path, name, v);
 }
 
 static RpStatus find(const RpModel *m, const char *name, int64_t ne0, int64_t ne1, bool optional,

@@ -2,6 +2,8 @@
  * graph are in graph/backward.c. */
 #include "ops/backward.h"
 
+#include "base/types/custom.h"
+
 #include <string.h>
 
 const char *rp_gradient_none(Backward *b, const OpNode *y, TensorNode *dy) {
@@ -23,7 +25,8 @@ TensorNode *rp_backward_contiguous(Backward *b, TensorNode *x) {
 TensorNode *rp_backward_as_f32(Backward *b, TensorNode *w) {
     const RpTensorView v = rp_node_view(w);
     if (w == NULL) return NULL;
-    if (!rp_dtype_is_quant(v.dtype)) return v.dtype == RP_F32 ? w : rp_cast(b->g, w, RP_F32);
+    if (!rp_dtype_is_quant(v.dtype) && !rp_dtype_is_custom(v.dtype))
+        return v.dtype == RP_F32 ? w : rp_cast(b->g, w, RP_F32);
     TensorNode *rows = rp_backward_shaped(b, w, v.ne[0], rp_view_rows(&v), 1, 1);
     return rp_backward_like(b, rp_backward_op(b, RP_OP_GET_ROWS, NULL, rows, NULL, NULL), w);
 }

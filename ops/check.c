@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/op_table.h"
+#include "base/types/custom.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ RpStatus rp_check_ids(const char *op, const RpOpArgs *args, const RpTensorView *
 
 RpStatus rp_check_product(const char *op, const RpOpArgs *args, const RpTensorView *w, const RpTensorView *x) {
     const bool quant = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
-    if (!quant && !rp_dtype_is_float(w->dtype))
+    if (!quant && !rp_dtype_is_float(w->dtype) && !rp_dtype_is_custom(w->dtype))
         return rp_refuse(RP_E_DTYPE, op, args, "w must be of a float or weight type");
     if (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT) return rp_refuse(RP_E_DTYPE, op, args, "x must be f32 or q8_act");
     if (x->dtype == RP_Q8_ACT && !quant)

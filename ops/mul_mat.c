@@ -1,6 +1,8 @@
 /* Op mul_mat: a product of weights and activations, [k,m] x [k,t] -> [m,t]; a row of weights is contiguous along k. */
 #include "ops/op.h"
 
+#include "base/types/custom.h"
+
 static CHECK_RULE(check) {
     const RpTensorView *w = &args->mul_mat.w, *x = &args->mul_mat.x, *y = &args->dst;
     RP_TRY(rp_check_product(op, args, w, x));
@@ -10,6 +12,8 @@ static CHECK_RULE(check) {
     if (x->ne[1] != y->ne[1]) return rp_refuse(RP_E_SHAPE, op, args, "the result must have a row for each row of x");
     if (x->ne[2] % w->ne[2] != 0 || x->ne[3] % w->ne[3] != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "dimensions 2 and 3 of w must divide those of x");
+    if (rp_is_present(&args->mul_mat.pos) && rp_dtype_is_custom(w->dtype))
+        return rp_refuse(RP_E_DTYPE, op, args, "a product with a bound takes no w of a registered type");
     return RP_OK;
 }
 
@@ -24,10 +28,12 @@ static SHAPE_RULE(shape) {
     if (x->ne[2] % w->ne[2] != 0 || x->ne[3] % w->ne[3] != 0)
         REFUSE(RP_E_SHAPE, "the outer dimensions of the first do not repeat to those of the second");
     if (!rp_shape_contiguous_rows(x)) REFUSE(RP_E_SHAPE, "the rows of the second source must be contiguous");
-    if (transposed && (rp_dtype_is_quant(w->dtype) || w->nb[1] != (size_t)rp_dtype_info(w->dtype)->block_bytes))
+    if (transposed && (!rp_dtype_is_float(w->dtype) || w->nb[1] != (size_t)rp_dtype_info(w->dtype)->block_bytes))
         REFUSE(RP_E_SHAPE, "the first source must have contiguous rows, or be a transposed float matrix");
     if ((pos != NULL) != (params->mul_mat.bound != RP_BOUND_NONE))
         REFUSE(RP_E_ARG, "a bound needs positions, and positions a bound");
+    if (pos != NULL && rp_dtype_is_custom(w->dtype))
+        REFUSE(RP_E_DTYPE, "a product with a bound takes no weights of a registered type");
     if (pos != NULL && !rp_shape_is_index(pos, x->ne[1])) REFUSE(RP_E_SHAPE, "positions must be i32, one per token");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], x->ne[1], x->ne[2], x->ne[3]}, NULL);
     return RP_OK;

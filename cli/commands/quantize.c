@@ -16,7 +16,7 @@ static void warn_of_quantised(const RpGgufFile *f) {
     int64_t     n    = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        if (!t->known || !rp_dtype_is_quant(t->view.dtype)) continue;
+        if (!t->known || (!rp_dtype_is_quant(t->view.dtype) && t->view.dtype < RP_DTYPE_CUSTOM)) continue;
         if (n++ == 0) type = rp_gguf_type_name(t->gguf_type);
     }
     if (n > 0)

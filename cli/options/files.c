@@ -2,6 +2,8 @@
  * by those of its folder and its name. */
 #include "cli/options/files.h"
 
+#include "cli/options/parse.h"
+
 #include "cli/terminal/message.h"
 
 #include "reprise/options.h"
@@ -160,6 +162,7 @@ static bool compare(const char *command, const FileList *list) {
 ParseResult cli_check_files(const Command *command) {
     FileList list = {0};
     for (size_t i = 0; i < command->n_options; i++) add_option(&list, &command->options[i]);
+    for (size_t i = 0; i < N_COMMON_OPTIONS; i++) add_option(&list, &cli_common_options[i]);
     if (command->files != NULL) command->files(&list);
     const char *trace = rp_option(RP_OPT_TRACE);
     if (trace[0] != '\0' && cli_trace == NULL) cli_files_add(&list, FILE_WRITTEN, rp_option_name(RP_OPT_TRACE), trace);

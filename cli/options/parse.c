@@ -22,8 +22,12 @@ static const char *color;
 static bool        no_memory; /* the command line is right, but there was no memory for a list */
 static bool        help;      /* has no effect: cli_parse looks for it itself */
 
+TextList cli_plugins;
+
 const Option cli_common_options[N_COMMON_OPTIONS] = {
     CLI_TEXT("color", 0, color, "WHEN", "colours: auto (default: where the output is a terminal), always or never"),
+    CLI_FILES(FILE_READ, "plugin", 0, cli_plugins, "FILE",
+              "load ops and types from this shared object; may be given several times; also: REPRISE_PLUGINS"),
     CLI_FLAG("help", 'h', help, "this text"),
 };
 

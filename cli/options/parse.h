@@ -4,9 +4,11 @@
 
 #include "cli/options/options.h"
 
-/* The options of every command: --color and --help. */
-enum { N_COMMON_OPTIONS = 2 };
+/* The options of every command: --color, --plugin and --help. */
+enum { N_COMMON_OPTIONS = 3 };
 extern const Option cli_common_options[N_COMMON_OPTIONS];
+
+extern TextList cli_plugins; /* the values of --plugin */
 
 /* Parses argv[0..argc) into the option variables. A positional argument is the value of the MODEL option, if
  * there is one without a value by position, else the next positional argument of the table. An output that is an input

@@ -52,6 +52,8 @@ static RpStatus set_sampler(Recording *r, const SamplerArgs *a) {
 RpStatus cli_recording_run(Recording *r, const RecordingOf *of) {
     Manifest *m = &r->m;
     if (r->file == NULL) return RP_OK;
+    if (cli_plugins.n > 0 || rp_option(RP_OPT_PLUGINS)[0] != '\0')
+        return rp_fail(RP_E_UNSUPPORTED, "--manifest describes what is built in only, not plugins");
     const RpExecutorInfo info = of->session != NULL ? rp_session_info(of->session) : rp_engine_info(of->engine);
     if (info.backend[0] != '\0')
         return rp_fail(RP_E_UNSUPPORTED, "--manifest describes the built-in kernels only, not backend %s",

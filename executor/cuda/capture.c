@@ -282,13 +282,10 @@ RpStatus rp_cuda_launch_of(const RpExecutor *e, int step, RpStepLaunch *out) {
 /* Without a device or an executor: launchers look at shapes only, so addresses may be missing. */
 static RpStatus plan_launch(const ExecPlan *plan, int i, RpStepLaunch *out) {
     RP_TRY(rp_executor_describe(plan, i, out));
-    RpKernelCtx ctx    = {.launch = inspect, .user = out, .op = plan->steps[i].op};
-    RpOpKernel *kernel = rp_kernel_of(&rp_cuda_table, plan->steps[i].op);
-    ctx.scratch_bytes  = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, &ctx);
-    if (kernel == NULL)
-        return rp_fail(RP_E_UNSUPPORTED, "%s '%s': the op has no kernel for CUDA", rp_node_op_name(out->node),
-                       rp_node_name(out->node));
-    return kernel(&plan->steps[i].args, &ctx);
+    RP_TRY(rp_check_kernel(&plan->steps[i], &rp_cuda_table));
+    RpKernelCtx ctx   = {.launch = inspect, .user = out, .op = plan->steps[i].op};
+    ctx.scratch_bytes = rp_cuda_scratch_bytes(plan->steps[i].op, &plan->steps[i].args, &ctx);
+    return rp_kernel_of(&rp_cuda_table, plan->steps[i].op)(&plan->steps[i].args, &ctx);
 }
 
 RpStatus rp_cuda_plan_launch_sized(const ExecPlan *plan, int i, RpStepLaunch *out, size_t out_bytes) {

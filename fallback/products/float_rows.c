@@ -2,6 +2,7 @@
  * columns, four rows and four columns at a time. Accumulators of all tiles stay in memory over the slices. */
 #include "fallback/products/float_rows.h"
 
+#include "base/types/custom.h"
 #include "reprise/quants.h"
 
 #include <string.h>
@@ -9,8 +10,17 @@
 enum {
     BLOCK_ROWS  = 16,  /* f32 rows that columns are multiplied by */
     FLOAT_COLS  = 64,  /* columns multiplied by a slice of the rows */
-    FLOAT_SLICE = 1024 /* elements of a row converted at a time: a multiple of 16, so that lanes line up */
+    FLOAT_SLICE = 1024 /* most elements of a row converted at a time */
 };
+
+_Static_assert(FLOAT_SLICE % RP_LANES == 0 && (int)RP_DTYPE_MAX_ELEMS <= (int)FLOAT_SLICE, "a slice has a whole block");
+
+/* Elements of a slice: a multiple of 16, so that lanes line up, and whole blocks. A custom block has a multiple of 16
+ * elements, or a divisor of 16. */
+static int64_t slice_elems(RpDtype weights) {
+    const int64_t block = rp_dtype_info(weights)->block_elems, unit = block > RP_LANES ? block : RP_LANES;
+    return FLOAT_SLICE / unit * unit;
+}
 
 /* out[r] = elements k to k + len of row r as f32: in place, or converted into f32[r]. */
 static void float_slice(const FloatWork *work, const char *rows, size_t stride, int n_rows, int64_t k, int64_t len,
@@ -31,8 +41,9 @@ static void float_rows(const FloatWork *work, const char *rows, size_t stride, i
     float              f32[RP_DOT_ROWS][FLOAT_SLICE];
     float              acc[FLOAT_COLS / RP_DOT_COLS][RP_DOT_ROWS][RP_DOT_COLS][RP_LANES];
     memset(acc, 0, (size_t)(end - first + RP_DOT_COLS - 1) / RP_DOT_COLS * sizeof acc[0]);
-    for (int64_t k = 0; k < work->n; k += FLOAT_SLICE) {
-        const int64_t len = work->n - k < FLOAT_SLICE ? work->n - k : FLOAT_SLICE;
+    const int64_t slice = slice_elems(work->weights);
+    for (int64_t k = 0; k < work->n; k += slice) {
+        const int64_t len = work->n - k < slice ? work->n - k : slice;
         float_slice(work, rows, stride, n_rows, k, len, f32, w);
         for (int c0 = first; c0 < end; c0 += RP_DOT_COLS) {
             const int    n_cols = end - c0 < RP_DOT_COLS ? end - c0 : RP_DOT_COLS, tile = (c0 - first) / RP_DOT_COLS;
@@ -97,7 +108,22 @@ static int64_t one_column(const FloatWork *work, const char *rows, size_t stride
     return rp_gemv_float(work->weights, &c, n_rows);
 }
 
+/* Custom types have columns of whole rows only (ops/mul_mat.c). */
+static void custom_rows(const FloatWork *work, const RpDtypeDescription *type, const char *rows, size_t stride,
+                        int64_t m, int64_t n_rows) {
+    for (int64_t i = 0; i < n_rows; i++)
+        for (int c = 0; c < work->n_cols; c++)
+            if (work->y[c] != NULL)
+                work->y[c][m + i] =
+                    type->dot(rows + (size_t)i * stride, (const float *)(const void *)work->x[c], work->n, type->user);
+}
+
 void rp_float_rows(const FloatWork *work, const char *rows, size_t stride, int64_t m, int64_t n_rows) {
+    const CustomDtype *custom = rp_dtype_custom(work->weights);
+    if (custom != NULL && custom->description.dot != NULL) {
+        custom_rows(work, &custom->description, rows, stride, m, n_rows);
+        return;
+    }
     const int64_t done = one_column(work, rows, stride, m, n_rows);
     rows += (size_t)done * stride, m += done, n_rows -= done;
     for (int c = f32_columns(work, rows, stride, m, n_rows); c < work->n_cols; c += FLOAT_COLS) {

@@ -1,4 +1,5 @@
-/* float_rows.h - products of weight rows and f32 columns in f32. Weights of other types are converted slice by slice.
+/* float_rows.h - products of weight rows and f32 columns in f32. Weights of other types are converted slice by slice,
+ * unless they are of a custom type that has its own dot product.
  *
  * A sum has 16 lanes: element i is added to lane i % 16 by fma, in order of i, and the lanes are reduced pairwise,
  * upper half to lower half (trees_avx512.h). All variants keep this order, so they give the same bits (I8). */

@@ -5,6 +5,8 @@
  * The functions of the first step also serve the plain product kernels. They are made from the files of the types
  * (expand.h). */
 #include "fallback/quants/quants.h"
+
+#include "base/types/custom.h"
 #include "fallback/simd/float.h"
 
 /* <name>_block of the types that have expand_<name> instead. */
@@ -84,6 +86,14 @@ static void blocks_to_f32(RpDtype dtype, const char *row, int64_t n, float *out)
     }
 }
 
+/* Rows that are no whole blocks become NaN. */
+static void custom_to_f32(const CustomDtype *type, const void *row, int64_t n, float *out) {
+    if (n % type->info.block_elems == 0)
+        type->description.dequantize(row, n, out, type->description.user);
+    else
+        for (int64_t i = 0; i < n; i++) out[i] = NAN;
+}
+
 void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out) {
     if (row == NULL || out == NULL || n <= 0) return;
     if (dtype == RP_F32)
@@ -94,6 +104,8 @@ void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out) {
         convert_bf16(row, n, out);
     else if (rp_dequantize_function(dtype) != NULL)
         blocks_to_f32(dtype, row, n, out);
+    else if (rp_dtype_is_custom(dtype))
+        custom_to_f32(rp_dtype_custom(dtype), row, n, out);
     else
         for (int64_t i = 0; i < n; i++) out[i] = NAN;
 }

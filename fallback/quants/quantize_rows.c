@@ -13,6 +13,7 @@
 
 #include "base/argument.h"
 #include "base/quantize.h"
+#include "base/types/custom.h"
 #include "fallback/quants/fit.h"
 #include "fallback/quants/quants.h"
 #include "fallback/simd/float.h"
@@ -83,6 +84,7 @@ RpStatus rp_quantize_row_weighted(RpDtype dtype, const float *x, const float *w,
         for (int64_t i = 0; i < n; i++) y[i] = dtype == RP_F16 ? rp_f32_to_f16(x[i]) : rp_f32_to_bf16(x[i]);
         return RP_OK;
     }
+    if (rp_dtype_is_custom(dtype)) return rp_custom_quantize(rp_dtype_custom(dtype), x, w, n, out);
     QuantizeFunction *quantize = (unsigned)dtype < RP_DTYPE_COUNT ? table[dtype] : NULL;
     if (quantize == NULL) return rp_fail(RP_E_DTYPE, "rows of %s cannot be quantised", rp_dtype_name(dtype));
     const RpDtypeInfo *info = rp_dtype_info(dtype);

@@ -15,6 +15,7 @@
  *   Q4_K_M Q5_K_M      as Q4_K and Q5_K, but Q6_K for attn_v and ffn_down in the first and last eighth of the layers,
  *                      and in every third layer between
  *   MXFP4              in a model with experts only these are MXFP4, other matrices Q8_0
+ *   registered types   (extend.h) all matrices in that type, for rp_requantize and rp_merge_adapters
  * Vectors and routers stay f32. A matrix whose rows are not whole blocks of its type becomes Q8_0, or else F16.
  */
 #ifndef REPRISE_CONVERT_H

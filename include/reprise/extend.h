@@ -1,5 +1,6 @@
-/* extend.h - custom ops and custom patterns, without changing the library (examples/extend.c). A custom op is a row
- * like those of ops.h with its own kernels; a custom pattern is a pass that replaces a subgraph by one op.
+/* extend.h - custom ops, patterns and types, without changing the library (examples/extend.c, examples/dtypes.c). A
+ * custom op is a row like those of ops.h with its own kernels; a custom pattern is a pass that replaces a subgraph by
+ * one op; a custom type is a format of weights.
  *
  *   static const RpOpDescription relu     = {.name = "relu", .n_required = 1, .n_sources = 1, .shape = relu_shape,
  *                                          .cpu = relu_cpu};
@@ -12,7 +13,8 @@
  *   RP_TRY(rp_pattern_register(&fuse));
  *   TensorNode *y = rp_graph_op(g, op, NULL, &x, 1);
  *
- * Registration is for the whole process and permanent. Register from one thread, before graphs are built.
+ * Registration is for the whole process and permanent. Register from one thread, before graphs are built. (Types may be
+ * registered by any thread, before they are used.)
  */
 #ifndef REPRISE_EXTEND_H
 #define REPRISE_EXTEND_H
@@ -120,6 +122,61 @@ RP_API RP_NODISCARD RpStatus        rp_pattern_register_sized(const RpGraphPatte
 RP_NODISCARD static inline RpStatus rp_pattern_register(const RpGraphPattern *pattern) {
     return rp_pattern_register_sized(pattern, sizeof *pattern);
 }
+
+/* ---- types ----
+ *
+ * A custom type is a format of weights. A row of a tensor is a whole number of blocks:
+ *
+ *   const RpDtypeDescription fp8 = {.name = "fp8", .block_elems = 1, .block_bytes = 1, .dequantize = fp8_dequantize,
+ *                                   .quantize = fp8_quantize};
+ *   RpDtype type;
+ *   RP_TRY(rp_dtype_register(&fp8, &type));
+ *   RP_TRY(rp_quantize_row(type, values, n, row));       // calls fp8_quantize
+ *   TensorNode *w = rp_graph_weight(g, "w", &view);      // of this type
+ *   TensorNode *y = rp_mul_mat(g, w, x);
+ *
+ * Tensors of the type are sources `w` of get_rows, mul_mat and mul_mat_id, of the fused ops that passes make of these,
+ * and of views; every other op refuses them. They are multiplied by f32: activations are not quantised for them. Plans
+ * run on the CPU; on a GPU they are refused, except for custom ops that have a CUDA kernel and read the blocks
+ * themselves.
+ *
+ * The functions get whole rows or slices of rows, always whole blocks, at any address. Several threads call them at
+ * once. Results may depend on nothing but the arguments: then they depend on neither the number of threads nor the
+ * other columns of a product. */
+enum { RP_MAX_CUSTOM_DTYPES = 64, RP_DTYPE_MAX_ELEMS = 1024, RP_DTYPE_NAME_BYTES = 32 };
+
+typedef struct RpDtypeDescription {
+    const char *name;        /* 1 to 31 letters, digits and _; not that of another type, in any case; copied */
+    int32_t     block_elems; /* elements of a block: 1, 2, 4, 8, or a multiple of 16 up to RP_DTYPE_MAX_ELEMS */
+    int32_t     block_bytes; /* bytes of a block: 1 to 4 * block_elems */
+    uint32_t    gguf_type;   /* its number in GGUF files, not one that rp_gguf_type_name knows; 0: never in a file */
+    uint32_t    flags;       /* 0 */
+    /* out[0..n) = the elements of the blocks at `row`. */
+    void (*dequantize)(const void *row, int64_t n, float *out, void *user);
+    /* Or NULL: rows cannot be quantised. Writes the blocks of x[0..n) to `row`. importance[0..n) >= 0 weighs the
+     * errors; NULL: all are as important. A failure may have a text (rp_fail). */
+    RpStatus (*quantize)(const float *x, const float *importance, int64_t n, void *row, void *user);
+    /* The dot product of a whole row and x[0..n). Or NULL: products dequantise, and add up as those of f32 weights. */
+    float (*dot)(const void *row, const float *x, int64_t n, void *user);
+    /* Or NULL: every block is valid. False refuses a block, for instance one with a NaN for its scale. Asked when a
+     * model is loaded or converted and by rp_dtype_check_row; products do not ask. */
+    bool (*validate)(const void *block, void *user);
+    void *user; /* handed to the functions; lives as long as the process */
+} RpDtypeDescription;
+
+/* *out is the new type, RP_DTYPE_CUSTOM for the first and so on. RP_E_ARG for a name or number that is taken or a
+ * description that is not as above, RP_E_NOMEM if RP_MAX_CUSTOM_DTYPES are registered; *out is unchanged then. The
+ * struct is copied. */
+RP_API RP_NODISCARD RpStatus rp_dtype_register_sized(const RpDtypeDescription *description, size_t description_bytes,
+                                                     RpDtype *out);
+RP_NODISCARD static inline RpStatus rp_dtype_register(const RpDtypeDescription *description, RpDtype *out) {
+    return rp_dtype_register_sized(description, sizeof *description, out);
+}
+
+/* Asks `validate` about each block of a row of n elements. RP_E_FORMAT with the number of the block, RP_E_DTYPE for a
+ * number that is no dtype, RP_E_SHAPE if n is not a whole number of blocks. Types that are not registered ones have no
+ * invalid blocks. */
+RP_API RP_NODISCARD RpStatus rp_dtype_check_row(RpDtype dtype, const void *row, int64_t n);
 
 #ifdef __cplusplus
 }

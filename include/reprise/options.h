@@ -55,7 +55,9 @@ extern "C" {
     X(TRACE, "REPRISE_TRACE", "",                                                                                      \
       "file for a trace of all runs, steps and nodes, for ui.perfetto.dev; JSON lines if it ends in .jsonl")           \
     X(BACKEND_DIR, "REPRISE_BACKEND_DIR", "",                                                                          \
-      "folder of backends (NAME.so) that are chosen by name; default: lib/reprise/backends of the installation")
+      "folder of backends (NAME.so) that are chosen by name; default: lib/reprise/backends of the installation")       \
+    X(PLUGINS, "REPRISE_PLUGINS", "",                                                                                  \
+      "shared objects that the program loads before a command, as with --plugin: paths with a colon between them")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,

@@ -20,11 +20,12 @@ extern "C" {
  * RP_E_DTYPE for a type of no weight (i32, q8_act), RP_E_SHAPE if n is not a whole number of blocks, RP_E_ARG for a
  * negative n. Block types also refuse with RP_E_ARG, naming the element, NaN, infinity, and values so large that an f16
  * scale or minimum would be infinite (from 65520 on for q4_1, 8.3e6 for q8_0, 2.7e8 for q6_k); f32, f16 and bf16 are
- * only converted. After a failure the contents of `out` are undefined. */
+ * only converted. A registered type (extend.h) refuses what its function refuses; RP_E_DTYPE if it has none. After a
+ * failure the contents of `out` are undefined. */
 RP_API RP_NODISCARD RpStatus rp_quantize_row(RpDtype dtype, const float *x, int64_t n, void *out);
 
-/* Dequantises n elements to f32, a whole number of blocks. dtype: f32, f16, bf16 or any block type except q8_act; for
- * any other type all elements of `out` become NaN. */
+/* Dequantises n elements to f32, a whole number of blocks. dtype: f32, f16, bf16, any block type except q8_act, or a
+ * registered type; for any other type all elements of `out` become NaN. */
 RP_API void rp_dequantize_row(RpDtype dtype, const void *row, int64_t n, float *out);
 
 #ifdef __cplusplus

@@ -8,7 +8,8 @@
  * Texts and arrays that are passed in are borrowed for the call unless a header says otherwise. A pointer must not be
  * NULL unless a header allows it: functions that return RpStatus then give RP_E_ARG, others 0, NULL, "" or -1
  * (docs/api.md). docs/api.md also has versions, structs that grow (NAME_sized), ownership, threads.
- * Read session.h to run a model, graph.h and executor.h to run a graph of your own, extend.h and kernel.h to add ops.
+ * Read session.h to run a model, graph.h and executor.h to run a graph of your own, extend.h and kernel.h to add ops
+ * and types.
  */
 #ifndef REPRISE_H
 #define REPRISE_H
@@ -32,6 +33,7 @@
 #include "reprise/op_params.h"
 #include "reprise/ops.h"
 #include "reprise/options.h"
+#include "reprise/plugin.h"
 #include "reprise/quants.h"
 #include "reprise/sampler.h"
 #include "reprise/session.h"

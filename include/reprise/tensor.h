@@ -86,7 +86,8 @@ typedef enum RpDtype {
 #define X(ID, name, elems, bytes, gguf) RP_##ID,
     RP_DTYPES(X)
 #undef X
-        RP_DTYPE_COUNT
+        RP_DTYPE_COUNT,
+    RP_DTYPE_CUSTOM = 1024 /* numbers from here on are those of rp_dtype_register (extend.h) */
 } RpDtype;
 
 typedef struct RpDtypeInfo {
@@ -96,23 +97,24 @@ typedef struct RpDtypeInfo {
     int         gguf_type; /* -1: never in a file */
 } RpDtypeInfo;
 
-/* The row of the table above, in static storage; NULL for a number that is no dtype. */
+/* The row of the table above or of a registered type, in static storage; NULL for a number that is no dtype. */
 RP_API const RpDtypeInfo *rp_dtype_info(RpDtype dtype);
 
 /* Printed name in static storage; "?" for a number that is no dtype. */
 RP_API const char *rp_dtype_name(RpDtype dtype);
 
-/* RP_E_DTYPE, with the ggml name, for a GGUF type number that this library does not compute with. */
+/* RP_E_DTYPE, with the ggml name, for a GGUF type number that this library does not compute with and that no registered
+ * type has. */
 RP_API RP_NODISCARD RpStatus rp_dtype_from_gguf(uint32_t gguf_type, RpDtype *out);
 
-/* The ggml name of a GGUF type number ("IQ2_XS"), also of types that this library cannot read. NULL for a number that
- * the format does not define. Static storage. */
+/* The ggml name of a GGUF type number ("IQ2_XS"), also of types that this library cannot read, and the name of a
+ * registered type with that number. NULL for other numbers. Static storage. */
 RP_API const char *rp_gguf_type_name(uint32_t gguf_type);
 
 /* Bytes of a contiguous row of n elements, a whole number of blocks. 0 for no dtype or a negative n. */
 RP_API size_t rp_row_bytes(RpDtype dtype, int64_t n);
 
-/* True for every block type, RP_Q8_ACT included. */
+/* True for every block type of the table above, RP_Q8_ACT included; false for registered types. */
 static inline bool rp_dtype_is_quant(RpDtype dtype) { return dtype >= RP_Q4_0 && dtype < RP_DTYPE_COUNT; }
 
 /* Borrows its memory. */

@@ -6,6 +6,7 @@
 #include "reprise/convert.h"
 
 #include "base/argument.h"
+#include "base/types/custom.h"
 #include "model/convert/rows.h"
 #include "model/gguf/gguf_file.h"
 #include "model/model.h"
@@ -112,6 +113,7 @@ static RpStatus find_type(Merge *g) {
             g->dtype = (RpDtype)d;
             return RP_OK;
         }
+    if (rp_dtype_find_custom(g->type, &g->dtype)) return RP_OK;
     return rp_fail(RP_E_ARG, "there is no type of weights '%s'", g->type);
 }
 

@@ -24,13 +24,6 @@
 #include <string.h>
 #include <strings.h>
 
-struct QuantMix {
-    const char *name;
-    RpDtype     base, better, output, others; /* others: matrices outside of the experts */
-    uint32_t    file_type;
-    int         low; /* 1 + its number in RP_LOW_MIXES, whose rules hold then; or 0 */
-};
-
 #define X(NAME, ...) LOW_##NAME,
 enum { LOW_NONE, RP_LOW_MIXES(X) };
 #undef X
@@ -76,6 +69,10 @@ RpStatus rp_quant_mix_find(const char *name, const QuantMix **out) {
             n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", mixes[i].name);
     }
     return rp_fail(RP_E_ARG, "'%.32s' is not a weight type (there are %s)", name, known);
+}
+
+QuantMix rp_quant_mix_custom(RpDtype type) {
+    return (QuantMix){rp_dtype_name(type), type, type, type, type, RP_MIX_NO_FILE_TYPE, LOW_NONE};
 }
 
 static bool has(RpGgufString name, const char *text) { return memmem(name.ptr, name.len, text, strlen(text)) != NULL; }

@@ -7,10 +7,18 @@
 
 #include <stdbool.h>
 
-typedef struct QuantMix QuantMix;
+typedef struct QuantMix {
+    const char *name;
+    RpDtype     base, better, output, others; /* others: matrices outside of the experts */
+    uint32_t    file_type;
+    int         low; /* 1 + its number in RP_LOW_MIXES, whose rules hold then; or 0 */
+} QuantMix;
 
 /* By name, in any case. RP_E_ARG for an unknown name; the error lists all. */
 RP_NODISCARD RpStatus rp_quant_mix_find(const char *name, const QuantMix **out);
+
+/* The mix of one type that was registered (reprise/extend.h): all matrices have it. It has no file_type. */
+QuantMix rp_quant_mix_custom(RpDtype type);
 
 /* The mix for a model with experts: MXFP4 is then the type of the experts alone. */
 const QuantMix *rp_quant_mix_experts(const QuantMix *mix);
@@ -52,7 +60,8 @@ RpDtype rp_quant_mix_type(const QuantMix *mix, const QuantMixModel *m, RpGgufStr
 /* Whether a matrix is useless in this type without its importance, as in llama.cpp. */
 bool rp_mix_needs_importance(RpDtype type, RpGgufString name);
 
-/* Its number in general.file_type: llama.cpp's llama_ftype. */
+/* Its number in general.file_type: llama.cpp's llama_ftype. RP_MIX_NO_FILE_TYPE: it has none. */
+enum { RP_MIX_NO_FILE_TYPE = INT32_MAX };
 uint32_t rp_quant_mix_file_type(const QuantMix *mix);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/argument.h"
 #include "base/sized.h"
+#include "base/types/custom.h"
 
 #include "model/convert/importance.h"
 #include "model/convert/quant_mix_low.h"
@@ -19,6 +20,7 @@ typedef struct Requantize {
     RpGgufFile     *in;
     GgufWriter     *out;
     const QuantMix *mix;
+    QuantMix        custom; /* what `mix` points to if the type is a registered one */
     QuantMixModel   model;
     int32_t         n_nextn, head_dim; /* n_nextn: of the layers, those that predict further tokens */
     Importance     *importance;        /* or NULL */
@@ -140,7 +142,8 @@ static RpStatus describe(Requantize *r) {
     RP_TRY(read_model(r));
     if (has_experts(r->in)) r->mix = rp_quant_mix_experts(r->mix);
     rp_gguf_put_values(r->out, r->in, false);
-    rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
+    if (rp_quant_mix_file_type(r->mix) != RP_MIX_NO_FILE_TYPE)
+        rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
     rp_gguf_put_u32(r->out, "general.quantization_version", 2);
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(r->in, i);
@@ -184,6 +187,14 @@ static RpStatus convert(Requantize *r) {
     return st;
 }
 
+static RpStatus find_mix(Requantize *r, const char *name) {
+    RpDtype type;
+    if (!rp_dtype_find_custom(name, &type)) return rp_quant_mix_find(name, &r->mix);
+    r->custom = rp_quant_mix_custom(type);
+    r->mix    = &r->custom;
+    return RP_OK;
+}
+
 static RpStatus open_importance(Requantize *r, const char *path, const char *out) {
     if (path == NULL) return RP_OK;
     RP_TRY(rp_importance_open(path, &r->importance));
@@ -206,7 +217,7 @@ RpStatus rp_requantize_with_sized(const char *in, const char *out, const char *t
     Requantize          r = {0};
     RpRequantizeOptions o;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpRequantizeOptions"));
-    RP_TRY(rp_quant_mix_find(type, &r.mix));
+    RP_TRY(find_mix(&r, type));
     RP_TRY(rp_gguf_open(in, &r.in));
     RpStatus st = rp_gguf_refuse_output(r.in, out);
     if (st == RP_OK) st = open_importance(&r, o.imatrix, out);

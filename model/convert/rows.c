@@ -5,6 +5,7 @@
 #include "model/convert/rows.h"
 
 #include "base/quantize.h"
+#include "reprise/extend.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -46,6 +47,11 @@ static void *convert_slice(void *arg) {
     const int64_t       n    = from->ne[0];
     char               *out  = s->out;
     for (int64_t i = s->first; i < s->end && s->status == RP_OK; i++, out += rp_row_bytes(s->task->to, n)) {
+        s->status = rp_dtype_check_row(from->dtype, rp_view_row(from, i), n);
+        if (s->status != RP_OK) {
+            snprintf(s->text, sizeof s->text, "row %lld: %.200s", (long long)i, rp_last_error());
+            break;
+        }
         rp_dequantize_row(from->dtype, rp_view_row(from, i), n, s->row);
         if (s->task->change != NULL) s->task->change(s->task->user, i, s->row, s->scratch);
         const float *w = s->task->importance != NULL ? s->task->importance + i / s->task->rows_each * n : NULL;

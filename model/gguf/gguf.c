@@ -12,6 +12,7 @@
 #include "model/gguf/gguf_file.h"
 
 #include "base/argument.h"
+#include "base/types/custom.h"
 #include "model/gguf/gguf_checksum.h"
 
 #include <stdlib.h>
@@ -140,6 +141,13 @@ static RpStatus take_value(Cursor *c, RpGgufValue *v) {
 
 /* ---- tensors ---- */
 
+static bool block_of_custom(RpGgufTensor *t, uint64_t *elems, uint64_t *bytes) {
+    const RpDtypeInfo *info = rp_custom_of_gguf(t->gguf_type, &t->view.dtype);
+    if (info == NULL) return false;
+    t->known = true, *elems = (uint64_t)info->block_elems, *bytes = (uint64_t)info->block_bytes;
+    return true;
+}
+
 /* Elements and bytes of a block. False for a type number that no table knows (I12). */
 static bool block_of(RpGgufTensor *t, uint64_t *elems, uint64_t *bytes) {
     switch ((int64_t)t->gguf_type) {
@@ -156,7 +164,7 @@ static bool block_of(RpGgufTensor *t, uint64_t *elems, uint64_t *bytes) {
         RP_FOREIGN_TYPES(X)
 #undef X
     default:
-        return false;
+        return block_of_custom(t, elems, bytes);
     }
 }
 
@@ -196,7 +204,7 @@ static RpStatus take_tensor(Cursor *c, RpGgufTensor *t, uint64_t *offset) {
         return rp_fail(
             RP_E_FORMAT,
             "%s: tensor %.*s is of the unknown type %u: ggml has no type of this number, or has withdrawn it "
-            "(forks of llama.cpp have types of their own)",
+            "(forks of llama.cpp have types of their own; programs and plugins can register types)",
             c->f->path, (int)t->name.len, t->name.ptr, t->gguf_type);
     if ((uint64_t)t->view.ne[0] % elems != 0)
         return rp_fail(RP_E_FORMAT, "%s: tensor %.*s: rows of %lld elements are not whole blocks of %llu (%s)",

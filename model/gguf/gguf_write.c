@@ -22,20 +22,21 @@ typedef struct Bytes {
 } Bytes;
 
 struct GgufWriter {
-    RpNewFile *file;
-    FILE      *f; /* its stream */
-    char      *path;
-    Bytes      values, tensors; /* encoded metadata and tensor table */
-    uint64_t   n_values, n_tensors;
-    size_t    *sizes;                   /* [n_tensors], bytes without padding */
-    size_t     offset;                  /* of the next tensor to be put, with padding */
-    size_t     at, written;             /* the tensor that is being written, and how much of it is */
-    size_t     total;                   /* bytes of all tensors without padding */
-    bool       no_memory;               /* sticky */
-    bool       sums;                    /* the file gets checksums */
-    Bytes      front;                   /* their keys, before `values` */
-    size_t     metadata_at, tensors_at; /* of the checksums in `front` */
-    RpXxh64    hash;                    /* of the tensor that is being written */
+    RpNewFile  *file;
+    FILE       *f; /* its stream */
+    char       *path;
+    Bytes       values, tensors; /* encoded metadata and tensor table */
+    uint64_t    n_values, n_tensors;
+    size_t     *sizes;                   /* [n_tensors], bytes without padding */
+    size_t      offset;                  /* of the next tensor to be put, with padding */
+    size_t      at, written;             /* the tensor that is being written, and how much of it is */
+    size_t      total;                   /* bytes of all tensors without padding */
+    bool        no_memory;               /* sticky */
+    const char *no_number;               /* or NULL: the name of a type that has no number in files; sticky */
+    bool        sums;                    /* the file gets checksums */
+    Bytes       front;                   /* their keys, before `values` */
+    size_t      metadata_at, tensors_at; /* of the checksums in `front` */
+    RpXxh64     hash;                    /* of the tensor that is being written */
 };
 
 static void append(GgufWriter *w, Bytes *b, const void *data, size_t n) {
@@ -166,6 +167,7 @@ void rp_gguf_put_tensor(GgufWriter *w, const char *name, size_t name_len, RpDtyp
     append_text(w, &w->tensors, name, name_len);
     append_u32(w, &w->tensors, n_dims);
     for (uint32_t i = 0; i < n_dims; i++) append_u64(w, &w->tensors, (uint64_t)ne[i]);
+    if (rp_dtype_info(dtype)->gguf_type < 0) w->no_number = rp_dtype_name(dtype);
     append_u32(w, &w->tensors, (uint32_t)rp_dtype_info(dtype)->gguf_type);
     append_u64(w, &w->tensors, w->offset);
     size_t *grown = realloc(w->sizes, (size_t)(w->n_tensors + 1) * sizeof *grown);
@@ -202,6 +204,8 @@ static Head head_of(const GgufWriter *w) {
 RpStatus rp_gguf_writer_begin(GgufWriter *w) {
     if (w->sums) make_front(w);
     if (w->no_memory) return rp_fail(RP_E_NOMEM, "%s: out of memory for the metadata", w->path);
+    if (w->no_number != NULL)
+        return rp_fail(RP_E_DTYPE, "%s: the type %s has no number in GGUF files", w->path, w->no_number);
     const Head head = head_of(w);
     RP_TRY(put(w, &head, sizeof head));
     RP_TRY(put(w, w->front.p, w->front.n));

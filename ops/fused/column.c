@@ -1,11 +1,13 @@
 /* Shared by the rules of the fused products (column.h). */
 #include "ops/fused/column.h"
 
+#include "base/types/custom.h"
+
 RpStatus rp_check_column(const char *op, const RpOpArgs *args, const RpTensorView *w, const RpTensorView *x,
                          const RpTensorView *norm, const RpColumnParams *c) {
     const bool quant = rp_dtype_is_quant(w->dtype) && w->dtype != RP_Q8_ACT;
     const bool act   = x->dtype == RP_Q8_ACT || c->round != 0; /* the product is of q8_act */
-    if (!quant && !rp_dtype_is_float(w->dtype))
+    if (!quant && !rp_dtype_is_float(w->dtype) && !rp_dtype_is_custom(w->dtype))
         return rp_refuse(RP_E_DTYPE, op, args, "the weights must be of a float or weight type");
     if (!quant && act) return rp_refuse(RP_E_DTYPE, op, args, "the weights must be quantised where the column x is");
     if (x->dtype != RP_F32 && x->dtype != RP_Q8_ACT)

@@ -1,6 +1,8 @@
 /* View `permute`: dimensions reordered. */
 #include "ops/op.h"
 
+#include "base/types/custom.h"
+
 static SHAPE_RULE(shape) {
     const RpTensorView *x    = in->permute.x;
     unsigned            seen = 0;
@@ -13,7 +15,7 @@ static SHAPE_RULE(shape) {
         out->ne[to] = x->ne[i];
         out->nb[to] = x->nb[i];
     }
-    if (params->permute.axis[0] != 0 && rp_dtype_is_quant(x->dtype))
+    if (params->permute.axis[0] != 0 && (rp_dtype_is_quant(x->dtype) || rp_dtype_is_custom(x->dtype)))
         REFUSE(RP_E_SHAPE, "rows of quantisation blocks cannot be permuted");
     return RP_OK;
 }

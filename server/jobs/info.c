@@ -17,15 +17,21 @@ struct ModelInfo {
 
 /* The type that most of the bytes have. */
 static const char *main_type(const RpGgufFile *f) {
-    size_t   bytes[256] = {0};
-    uint32_t best       = 0;
+    enum { MOST = 64 }; /* types that are counted */
+    uint32_t types[MOST] = {0};
+    size_t   bytes[MOST] = {0};
+    int      n = 0, best = 0;
     for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(f, i);
-        if (t->gguf_type < 256) bytes[t->gguf_type] += t->bytes;
+        int                 k = 0;
+        while (k < n && types[k] != t->gguf_type) k++;
+        if (k == MOST) continue;
+        if (k == n) types[n++] = t->gguf_type;
+        bytes[k] += t->bytes;
     }
-    for (uint32_t i = 1; i < 256; i++)
-        if (bytes[i] > bytes[best]) best = i;
-    return rp_gguf_type_name(best);
+    for (int k = 1; k < n; k++)
+        if (bytes[k] > bytes[best]) best = k;
+    return rp_gguf_type_name(types[best]);
 }
 
 void info_keep(Model *m) {

@@ -23,7 +23,7 @@ GIVEN = {
     "executor.h": "const ComputeGraph *g, const TensorNode *x, const TensorNode *y, const float *input, size_t bytes, "
                   "RpExecutor *exec, const int32_t *words, size_t n_words, int32_t n_ctx, int32_t eos, "
                   "const ExecPlan *plan, float *values, int n_steps",
-    "extend.h": "ComputeGraph *g, TensorNode *x",
+    "extend.h": "ComputeGraph *g, TensorNode *x, const float *values, int64_t n, void *row, RpTensorView view",
     "external.h": "DLManagedTensor *managed, ComputeGraph *g, RpTensorView view, const float (*floats)[8], RpExecutor *exec, "
                   "const TensorNode *input",
     "grammar.h": "const char *schema, const RpTokenizer *tokenizer, uint32_t *bits, RpSampler *sampler, const float *logits, "
@@ -43,7 +43,10 @@ GIVEN = {
 # Functions of the reader's program.
 BEFORE = {"backend.h": "RpStatus open_plain(const RpBackendHost *host, RpBackendPlan *plan, void **self); const char *describe(void *self);\n",
           "device.h": "void launch_something(void *memory);\n",
-          "extend.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu, relu_mul_cpu;\n",
+          "extend.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu, relu_mul_cpu; "
+                      "void fp8_dequantize(const void *row, int64_t n, float *out, void *user); "
+                      "RpStatus fp8_quantize(const float *x, const float *importance, int64_t n, void *row, void *user);\n",
+          "plugin.h": "extern const RpDtypeDescription fp8;\n",
           "source.h": "RpShapeRule relu_shape; RpOpKernel relu_cpu;\n"}
 FLAGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Wno-unused-parameter", "-Wno-unused-variable",
          "-Wno-unused-but-set-variable", "-Wno-unused-function", "-Wno-missing-field-initializers"]

@@ -83,6 +83,8 @@ VALID = {
     "const RpExecutorOptions *": '&(RpExecutorOptions){.n_threads = 1, .device = "cpu"}',
     "const RpReplyOptions *": "&(RpReplyOptions){.state = x->ids, .n_state = RP_STEP_WORDS, .max_tokens = 1, .n_ctx = 8}",
     "const RpOpDescription *": '&(RpOpDescription){.name = "api_op", .n_sources = 1, .shape = shape, .cpu = kernel}',
+    "const RpDtypeDescription *": '&(RpDtypeDescription){.name = "api_type", .block_elems = 1, .block_bytes = 1, .dequantize = dequantize}',
+    "rp_dtype_register_sized.description_bytes": "sizeof(RpDtypeDescription)",
     "const RpCudaSource *": '&(RpCudaSource){.text = "", .kernel = "k", .grid = RP_GRID_ROWS}',
     # opaque; a memory of 0 bytes where it is read
     "RpExternalTensor *": "x->external", "const RpExternalTensor *": "x->external", "RpExternalTensor **": "&x->new_external",
@@ -188,6 +190,7 @@ ANY = {
 }
 BAD.update({
     "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
+    "rp_dtype_check_row.n": ["-1", "INT64_MIN"], # types without `validate` look at no block
     "rp_executor_profile.n_runs": ["-1", "0", "INT32_MIN"],
     "rp_trace_span.start_ns": ["INT64_MAX"], "rp_trace_span.end_ns": ["-1", "INT64_MIN"],
     "rp_sampler_new_sized.n_vocab": ["-1", "0", "INT32_MIN"], "rp_logprobs.n_vocab": ["-1", "0", "INT32_MIN"],
@@ -241,6 +244,9 @@ MEMBERS = {
     "RpOpDescription.n_sources": ["-1", "INT32_MAX"], "RpOpDescription.sources": ["(const char *const[]){NULL}"],
     "RpOpDescription.shape": ["NULL"], "RpOpDescription.flags": ["~0u"], "RpOpDescription.cpu": ["NULL"],
     "RpOpDescription.cuda": [],
+    "RpDtypeDescription.name": ["NULL", '""', '"f32"', '"a b"'], "RpDtypeDescription.gguf_type": ["1", "UINT32_MAX"],
+    "RpDtypeDescription.block_elems": ["0", "-1", "3", "2048", "INT32_MAX"], "RpDtypeDescription.block_bytes": ["0", "-1", "5", "INT32_MAX"],
+    "RpDtypeDescription.flags": ["1"], "RpDtypeDescription.dequantize": ["NULL"], "RpDtypeDescription.user": [],
     "RpCudaSource.text": ["NULL"], "RpCudaSource.file": ['""', '"a\\nb"'], "RpCudaSource.kernel": ["NULL", '""'],
     "RpCudaSource.options": [], "RpCudaSource.launch": [], "RpCudaSource.n_options": ["-1", "1", "INT32_MAX"],
     "RpCudaSource.block": ["1025"], "RpCudaSource.shared_bytes": [], "RpCudaSource.flags": ["~0u"],

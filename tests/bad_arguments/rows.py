@@ -28,7 +28,7 @@ def parameters(declaration):
 def members(header, struct):
     body = re.search(r"typedef struct %s \{(.*?)\} %s;" % (struct, struct), header, re.S)[1]
     for line in re.sub(r"/\*.*?\*/", "", body, flags=re.S).split(";"):
-        callback = re.match(r"\s*(?:bool|void) \(\*(\w+)\)", line)
+        callback = re.match(r"\s*(?:bool|void|float|RpStatus) \(\*(\w+)\)", line)
         plain = re.match(r"\s*(.*?[\s*])(\w+(?:\[\w+\])?(?:, \w+(?:\[\w+\])?)*)\s*$", line, re.S)
         if callback:
             yield "callback", callback[1]

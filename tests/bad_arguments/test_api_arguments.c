@@ -132,6 +132,11 @@ static RpStatus shape(const RpSourceShapes *in, const RpOpParams *params, RpTens
     return RP_OK;
 }
 
+static void dequantize(const void *row, int64_t n, float *out, void *user) {
+    (void)row, (void)user;
+    for (int64_t i = 0; i < n; i++) out[i] = 0.0f;
+}
+
 static RpStatus kernel(const RpOpArgs *args, RpKernelCtx *ctx) {
     (void)args, (void)ctx;
     return RP_OK;
@@ -271,7 +276,7 @@ static void run(const char *header) {
 #define HEADERS(X) \
     X(chat) X(convert) X(cpu) X(device) X(embed) X(engine) X(executor) X(extend) X(external) X(file) X(gguf) X(grammar) X(graph) \
     X(kernel) X(model) \
-    X(options) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(trace) X(train) \
+    X(options) X(plugin) X(quants) X(sampler) X(session) X(source) X(status) X(tensor) X(text) X(tokenizer) X(trace) X(train) \
     X(version)
 /* clang-format on */
 

@@ -295,7 +295,9 @@ def test_the_manual_page_is_complete():
     sections = dict(re.findall(r"\n\.SS (.+)\n((?:.|\n)*?)(?=\n\.S[SH] )", plain))
     for command in COMMANDS:
         for option in options_of(command):
-            expect(option in sections[command] or option in ("--color", "--help"), (command, option))
+            expect(option in sections[command] or option in ("--color", "--plugin", "--help"), (command, option))
+    options = plain[plain.index("\n.SH OPTIONS\n"):plain.index("\n.SH COMMANDS\n")]
+    expect(all(option in options for option in ("--color", "--plugin", "--help")), "common options", options)
     for name in re.findall(r"REPRISE_\w+", ok(run("--help")).text):
         expect(f"\n{name}\n" in plain, name)
     if not shutil.which("groff"):

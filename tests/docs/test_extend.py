@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 
 source, build, compiler, program = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), *sys.argv[3:]
-PRINTED = ["2\nw is free\n"]
+PRINTED = ["2\nw is free\n", "int8x16: 16.0\n"]
 programs = re.findall(r"```c\n(.*?)```", (source / "docs/extend.md").read_text(), re.S)
 backends = [p for p in programs if "rp_backend(void)" in p]
 programs = [p for p in programs if p not in backends]
@@ -27,7 +27,7 @@ with tempfile.TemporaryDirectory() as temp:
         path = pathlib.Path(temp, f"{number}.c")
         path.write_text(text)
         subprocess.run([compiler, "-std=c17", "-Wall", "-Wextra", "-Werror", f"-I{source}/include", f"-I{build}/include", path, "-o",
-                        path.with_suffix(""), f"-L{build}", "-lreprise", f"-Wl,-rpath,{build}"], check=True)
+                        path.with_suffix(""), f"-L{build}", "-lreprise", "-lm", f"-Wl,-rpath,{build}"], check=True)
         done = subprocess.run([path.with_suffix("")], capture_output=True, text=True, env={**os.environ, "REPRISE_DEVICE": "cpu"})
         assert (done.returncode, done.stdout) == (0, printed), (number, done)
     path = pathlib.Path(temp, "plain.c")
@@ -88,4 +88,32 @@ with tempfile.TemporaryDirectory() as temp:
     assert texts == plain_texts and all(texts), (texts, plain_texts)
     assert graph[0] == 200 and "backend plain: hands every step back" in html.unescape(graph[1]).replace("\xa0", " ") and "backend plain" not in plain_graph[1], graph
     assert times[0] == 400 and "profile looks at the built-in kernels, not at backend plain" in times[1] and plain_times[0] == 200, times
+
+    # Types and plugins: a model is converted and read as the page says.
+    plugin = pathlib.Path(temp, "dtypes.so")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-DDTYPES_PLUGIN", "-Wall", "-Wextra", "-Werror", f"-I{source}/include",
+                    f"-I{build}/include", source / "examples/dtypes.c", "-o", plugin, "-lm"], check=True)
+    plugin.chmod(0o755)
+    narrow, f32 = pathlib.Path(temp, "nf4.gguf"), pathlib.Path(temp, "f32.gguf")
+
+    def reprise(*arguments, **variables):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, env={**os.environ, "REPRISE_DEVICE": "cpu", **variables})
+        return (done.returncode == 0, done.stdout if done.returncode == 0 else done.stderr)
+
+    def reply(model, *more, **variables):
+        return reprise("generate", "-m", model, "-n", "8", "-q", "-t", "1", "-p", "a", *more, **variables)
+    ok, said = reprise("quantize", source / "tests/golden/tiny/llama-f32.gguf", narrow, "--type", "nf4", "--plugin", plugin)
+    assert ok, said
+    ok, said = reprise("quantize", narrow, f32, "--type", "F32", "--plugin", plugin)
+    assert ok, said
+    ok, said = reply(narrow)
+    assert not ok and "is of the unknown type 20001" in said, said
+    wanted = reply(f32)
+    for given in (reply(narrow, "--plugin", plugin), reply(narrow, REPRISE_PLUGINS=f":{plugin}:{plugin}")):
+        assert given == wanted and given[0], (given, wanted)
+    for said, text in ((reply(f32, "--plugin", "none.so"), "plugin './none.so': the file cannot be opened: No such file or directory"),
+                       (reply(f32, "--plugin", "x" * 5000), "the path of a plugin is too long"),
+                       (reply(f32, "--plugin", plugin, "--manifest", f"{temp}/m.json"), "--manifest describes what is built in only, not plugins"),
+                       (reprise("quantize", narrow, plugin, "--type", "F32", "--plugin", plugin), "an output must not be an input")):
+        assert not said[0] and text in said[1], said
 print(f"{len(programs)} programs and {len(backends)} backend of docs/extend.md")

@@ -131,7 +131,7 @@ Test(gguf, refuses_bad_tensors) {
     REFUSE(RP_E_FORMAT,
            "tensor t is of the unknown type 142: ggml has no type of this number, or has withdrawn it (forks of "
            "llama.cpp have "
-           "types of their own)",
+           "types of their own; programs and plugins can register types)",
            one_tensor(b, 142, 256, 1, 0, 256));
     REFUSE(RP_E_FORMAT, "unknown type 143: ggml has no type of this number", one_tensor(b, 143, 256, 1, 0, 256));
     REFUSE(RP_E_FORMAT, "rows of 64 elements are not whole blocks of 256 (NVFP4)", one_tensor(b, 40, 64, 4, 0, 160));

@@ -91,6 +91,90 @@ Test(extend, a_custom_op_without_a_cuda_kernel_is_refused) {
     close_run(&r);
 }
 
+/* ---- registered types ---- */
+
+static void bytes_to_f32(const void *row, int64_t n, float *out, void *user) {
+    (void)user;
+    for (int64_t i = 0; i < n; i++) out[i] = (float)((const int8_t *)row)[i];
+}
+
+static RpStatus byte_shape(const RpSourceShapes *in, const RpOpParams *params, RpTensorView *out, const char **why) {
+    (void)params, (void)why;
+    *out = rp_view_contiguous(RP_F32, (int64_t[]){in->unary.x->ne[0] / 4, 1, 1, 1}, NULL);
+    return RP_OK;
+}
+
+static RpStatus cpu_bytes(const RpOpArgs *args, RpKernelCtx *ctx) {
+    if (ctx->ith == 0) memcpy(args->dst.data, args->unary.x.data, (size_t)args->dst.ne[0] * sizeof(float));
+    return RP_OK;
+}
+
+/* The bytes of the blocks as f32, plus 2.5: the kernel of `shift` on the memory of x. */
+static RpStatus cuda_bytes(const RpOpArgs *args, RpKernelCtx *ctx) {
+    RpOpArgs as_floats     = *args;
+    as_floats.unary.x      = args->dst;
+    as_floats.unary.x.data = args->unary.x.data;
+    const RpOpParams by    = {.custom = {.f = {2.5f}}};
+    as_floats.params       = &by;
+    return custom_shift_cuda(&as_floats, ctx);
+}
+
+static RpStatus open_with(Run *r, TensorNode *y, RpExecMode mode) {
+    r->y = y;
+    OK(rp_graph_finish(r->g, &r->y, 1));
+    OK(rp_graph_optimize(r->g, ""));
+    OK(rp_plan_new(r->g, &r->plan));
+    return rp_executor_open(r->plan, &(RpExecutorOptions){.device = "cuda", .mode = mode}, &r->e);
+}
+
+/* Ops of the library have no kernel for it, neither plain nor fused; nothing runs on the CPU instead (I10). */
+Test(extend, a_registered_type_is_refused) {
+    const RpDtypeDescription d = {.name = "bytes", .block_elems = 4, .block_bytes = 4, .dequantize = bytes_to_f32};
+    static int8_t            blocks[2 * N];
+    static float             norm[N];
+    RpDtype                  type;
+    OK(rp_dtype_register(&d, &type));
+    const RpTensorView w = rp_view_contiguous(type, (int64_t[]){N, 2, 1, 1}, blocks),
+                       n = rp_view_contiguous(RP_F32, (int64_t[]){N, 1, 1, 1}, norm);
+    for (int k = 0; k < 3; k++) {
+        Run          r = {.g = rp_graph_new()};
+        RpStepLaunch l;
+        TensorNode  *x    = rp_graph_input(r.g, "x", RP_F32, (int64_t[]){N, k == 1 ? 3 : 1, 1, 1});
+        TensorNode  *from = k == 2 ? rp_rms_norm(r.g, x, rp_graph_weight(r.g, "n", &n), 1e-5f) : x;
+        TensorNode  *y    = rp_node_set_name(rp_mul_mat(r.g, rp_graph_weight(r.g, "w", &w), from), "product");
+        REFUSED(open_with(&r, y, RP_MODE_EAGER), RP_E_UNSUPPORTED,
+                k == 2 ? "linear 'product': the registered type bytes has no CUDA kernel"
+                       : "mul_mat 'product': the registered type bytes has no CUDA kernel");
+        REFUSED(rp_cuda_plan_launch(r.plan, 0, &l), RP_E_UNSUPPORTED, "the registered type bytes has no CUDA kernel");
+        close_run(&r);
+    }
+}
+
+/* A custom op with a CUDA kernel reads the blocks itself. */
+Test(extend, a_custom_op_reads_a_registered_type) {
+    static const RpOpDescription op_row = {.name       = "read_bytes",
+                                           .n_required = 1,
+                                           .n_sources  = 1,
+                                           .shape      = byte_shape,
+                                           .cpu        = cpu_bytes,
+                                           .cuda       = cuda_bytes};
+    const RpDtypeDescription     d = {.name = "bytes", .block_elems = 4, .block_bytes = 4, .dequantize = bytes_to_f32};
+    static float                 blocks[N];
+    RpDtype                      type;
+    TensorOp                     op;
+    Run                          r = {.g = rp_graph_new()};
+    for (int i = 0; i < N; i++) blocks[i] = (float)i;
+    OK(rp_dtype_register(&d, &type));
+    OK(rp_op_register(&op_row, &op));
+    const RpTensorView w = rp_view_contiguous(type, (int64_t[]){4 * N, 1, 1, 1}, blocks);
+    TensorNode        *s = rp_graph_weight(r.g, "w", &w);
+    OK(open_with(&r, rp_graph_op(r.g, op, NULL, &s, 1), RP_MODE_REPLAY));
+    OK(rp_executor_run(r.e));
+    const float *y = rp_executor_data(r.e, r.y);
+    for (int i = 0; i < N; i++) cr_assert_eq(y[i], (float)i + 2.5f, "element %d is %g", i, (double)y[i]);
+    close_run(&r);
+}
+
 /* A launcher that makes another number of launches when its step is repointed than when it was captured. */
 static int n_launches;
 

@@ -12,6 +12,7 @@ from ._options import (DeviceOptions, DrawOptions, DumpOptions, EmbedOptions, En
                        SessionOptions, TrainOptions)
 from .convert import architectures, presets, requantize, synth, train_init, train_tokenizer, types
 from .custom import compile_cuda, custom_op, pattern
+from .custom_types import check_row, load_plugin, register_dtype
 from .embedder import Embedder, Ranked
 from .engine import Engine, EngineEvent, EngineStats
 from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullError, CudaError, DtypeError, Error, ExecutionError,
@@ -40,7 +41,7 @@ __all__ = [
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",
     "Session", "SessionMemory", "ShapeError", "StateError", "States", "Tensor", "TokenLogprob", "Tokenizer", "TrainMemory", "TrainResult", "Trainer",
     "UnsupportedError", "architectures", "chat",
-    "check_cpu_isa", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
-    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "from_dlpack", "from_pointer", "logprobs", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
-    "random_uniform", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "trace", "train_init", "train_tokenizer", "types", "version",
+    "check_cpu_isa", "check_row", "compile_cuda", "cpu_isa", "cpu_prefetch", "cpu_prefetch_option", "cpu_prefetch_trials", "custom_op", "demo_path", "dequantize",
+    "device", "dtype_info", "dtype_name", "dtype_number", "format_chat", "from_dlpack", "from_pointer", "load_plugin", "logprobs", "nn", "nn_device", "options", "passes", "pattern", "presets", "quantize",
+    "random_uniform", "register_dtype", "requantize", "row_bytes", "set_cpu_isa", "set_cpu_prefetch", "synth", "trace", "train_init", "train_tokenizer", "types", "version",
 ]

@@ -24,9 +24,18 @@ NUMPY: dict[int, np.dtype[Any]] = {
 BYTES = np.dtype(np.uint8)
 
 
+def names() -> dict[str, int]:
+    """Types by name, with those that were registered (custom_types.py, plugins)."""
+    number = int(_c.RpDtype.RP_DTYPE_CUSTOM) + len(NAMES) - int(_c.RpDtype.RP_DTYPE_COUNT)
+    while lib.rp_dtype_info(number):
+        NAMES[lib.rp_dtype_name(number).lower()] = number
+        number += 1
+    return NAMES
+
+
 def dtype_number(dtype: DtypeLike) -> int:
     """The RpDtype of "q4_0", "f32", np.float32, ..."""
-    if isinstance(dtype, str) and dtype.lower() in NAMES:
+    if isinstance(dtype, str) and dtype.lower() in names():
         return NAMES[dtype.lower()]
     if isinstance(dtype, int) and not isinstance(dtype, bool):
         return dtype # checked by the library

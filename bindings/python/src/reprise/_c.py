@@ -74,6 +74,7 @@ class RpDtype(enum.IntEnum):
     RP_Q1_0 = 28
     RP_Q2_0 = 29
     RP_DTYPE_COUNT = 30
+    RP_DTYPE_CUSTOM = 1024
 
 
 class RpDumpFormat(enum.IntEnum):
@@ -146,7 +147,8 @@ class RpOption(enum.IntEnum):
     RP_OPT_REPACK = 15
     RP_OPT_TRACE = 16
     RP_OPT_BACKEND_DIR = 17
-    RP_OPT_COUNT = 18
+    RP_OPT_PLUGINS = 18
+    RP_OPT_COUNT = 19
 
 
 class RpPooling(enum.IntEnum):
@@ -453,6 +455,25 @@ class RpDeviceMemory(ct.Structure): # 32 bytes
     is_own: bool
     free_bytes: int
     _fields_ = [("id", ct.c_char * 16), ("index", ct.c_int32), ("is_own", ct.c_bool), ("free_bytes", ct.c_uint64)]
+
+
+class RpDtypeDescription(ct.Structure): # 64 bytes
+    name: bytes | None
+    block_elems: int
+    block_bytes: int
+    gguf_type: int
+    flags: int
+    dequantize: Any
+    quantize: Any
+    dot: Any
+    validate: Any
+    user: int | None
+    _fields_ = [("name", ct.c_char_p), ("block_elems", ct.c_int32), ("block_bytes", ct.c_int32),
+            ("gguf_type", ct.c_uint32), ("flags", ct.c_uint32),
+            ("dequantize", ct.CFUNCTYPE(None, ct.c_void_p, ct.c_int64, ct.c_void_p, ct.c_void_p)),
+            ("quantize", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p, ct.c_int64, ct.c_void_p, ct.c_void_p)),
+            ("dot", ct.CFUNCTYPE(ct.c_float, ct.c_void_p, ct.c_void_p, ct.c_int64, ct.c_void_p)),
+            ("validate", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p)]
 
 
 class RpDtypeInfo(ct.Structure): # 24 bytes
@@ -1506,9 +1527,11 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_cuda_tuning_info_sized": ("status", ["i32", "pointer", "u64"], "index out out_bytes"),
     "rp_dequantize_row": (None, ["i32", "pointer", "i64", "pointer"], "dtype row n out"),
     "rp_device_memory_sized": ("status", ["text", "bool", "pointer", "u64"], "device require_cuda out out_bytes"),
+    "rp_dtype_check_row": ("status", ["i32", "pointer", "i64"], "dtype row n"),
     "rp_dtype_from_gguf": ("status", ["u32", "pointer"], "gguf_type out"),
     "rp_dtype_info": ("pointer", ["i32"], "dtype"),
     "rp_dtype_name": ("text", ["i32"], "dtype"),
+    "rp_dtype_register_sized": ("status", ["pointer", "u64", "pointer"], "description description_bytes out"),
     "rp_embed": ("status", ["pointer", "pointer", "u64", "pointer"], "e tokens n out"),
     "rp_embed_text": ("status", ["pointer", "pointer", "u64", "pointer"], "e text len out"),
     "rp_embedder_free": (None, ["pointer"], "e"),
@@ -1690,6 +1713,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_plan_place_sized": ("status", ["pointer", "pointer", "pointer", "u64"], "plan node out out_bytes"),
     "rp_plan_step_node": ("pointer", ["pointer", "i32"], "plan i"),
     "rp_plan_traffic_bytes": ("u64", ["pointer"], "plan"),
+    "rp_plugin_load": ("status", ["text"], "path"),
     "rp_pooling_from_name": ("status", ["text", "pointer"], "name out"),
     "rp_pooling_name": ("text", ["i32"], "pooling"),
     "rp_put_json_string": (None, ["pointer", "u64", "pointer"], "text n out"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _c
-from ._arrays import Array, DtypeLike, as_array, dtype_name, dtype_number, exact
+from ._arrays import Array, DtypeLike, as_array, dtype_info, dtype_name, dtype_number, exact
 from ._lib import lib
 from .errors import DtypeError, ShapeError
 
@@ -33,11 +33,11 @@ def dequantize(data: Any, dtype: DtypeLike, shape: Sequence[int] | int | None = 
     number, array = dtype_number(dtype), np.ascontiguousarray(as_array(data)).view(np.uint8)
     if number in (_c.RpDtype.RP_I32, _c.RpDtype.RP_Q8_ACT):
         raise DtypeError(f"{dtype_name(number)} is no type of weights")
-    one = lib.rp_row_bytes(number, 256)
-    wanted = (array.size * 256 // one,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+    info = dtype_info(number)
+    wanted = (array.size // info.block_bytes * info.block_elems,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
     row = wanted[-1] if wanted else 1
     n_rows = int(np.prod(wanted[:-1], dtype=np.int64))
-    if row < 0 or n_rows * int(lib.rp_row_bytes(number, row)) != array.size or row * one % 256:
+    if row < 0 or n_rows * int(lib.rp_row_bytes(number, row)) != array.size or row % info.block_elems:
         raise ShapeError(f"{dtype_name(number)} of shape {wanted} does not have {array.size} bytes")
     out = np.empty(wanted, np.float32)
     for data_row, into in zip(array.reshape(n_rows, -1), out.reshape(n_rows, row)):

@@ -55,6 +55,7 @@ pub const RP_NVFP4: RpDtype = 27;
 pub const RP_Q1_0: RpDtype = 28;
 pub const RP_Q2_0: RpDtype = 29;
 pub const RP_DTYPE_COUNT: RpDtype = 30;
+pub const RP_DTYPE_CUSTOM: RpDtype = 1024;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpDtypeInfo {
@@ -461,7 +462,8 @@ pub const RP_OPT_CODE_CACHE_MB: RpOption = 14;
 pub const RP_OPT_REPACK: RpOption = 15;
 pub const RP_OPT_TRACE: RpOption = 16;
 pub const RP_OPT_BACKEND_DIR: RpOption = 17;
-pub const RP_OPT_COUNT: RpOption = 18;
+pub const RP_OPT_PLUGINS: RpOption = 18;
+pub const RP_OPT_COUNT: RpOption = 19;
 extern "C" {
     pub fn rp_option(option: RpOption) -> *const c_char;
     pub fn rp_option_name(option: RpOption) -> *const c_char;
@@ -542,6 +544,9 @@ pub struct RpPatternMatch {
 }
 pub const RP_MAX_CUSTOM_OPS: c_int = 64;
 pub const RP_MAX_CUSTOM_PATTERNS: c_int = 64;
+pub const RP_MAX_CUSTOM_DTYPES: c_int = 64;
+pub const RP_DTYPE_MAX_ELEMS: c_int = 1024;
+pub const RP_DTYPE_NAME_BYTES: c_int = 32;
 pub type RpSourceShape = *const RpTensorView;
 pub type RpShapeRule = Option<unsafe extern "C" fn(in_: *const RpSourceShapes, params: *const RpOpParams, out: *mut RpTensorView, why: *mut *const c_char) -> RpStatus>;
 #[repr(C)]
@@ -570,12 +575,28 @@ pub struct RpGraphPattern {
     pub make: *const c_char,
     pub params: Option<unsafe extern "C" fn(m: *const RpPatternMatch, out: *mut RpOpParams) -> bool>,
 }
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpDtypeDescription {
+    pub name: *const c_char,
+    pub block_elems: i32,
+    pub block_bytes: i32,
+    pub gguf_type: u32,
+    pub flags: u32,
+    pub dequantize: Option<unsafe extern "C" fn(row: *const c_void, n: i64, out: *mut f32, user: *mut c_void)>,
+    pub quantize: Option<unsafe extern "C" fn(x: *const f32, importance: *const f32, n: i64, row: *mut c_void, user: *mut c_void) -> RpStatus>,
+    pub dot: Option<unsafe extern "C" fn(row: *const c_void, x: *const f32, n: i64, user: *mut c_void) -> f32>,
+    pub validate: Option<unsafe extern "C" fn(block: *const c_void, user: *mut c_void) -> bool>,
+    pub user: *mut c_void,
+}
 extern "C" {
     pub fn rp_op_register_sized(description: *const RpOpDescription, description_bytes: usize, out: *mut TensorOp) -> RpStatus;
     pub fn rp_match_node(m: *const RpPatternMatch, name: *const c_char) -> *const TensorNode;
     pub fn rp_node_params(node: *const TensorNode) -> *const RpOpParams;
     pub fn rp_node_source(node: *const TensorNode, i: c_int) -> *const TensorNode;
     pub fn rp_pattern_register_sized(pattern: *const RpGraphPattern, pattern_bytes: usize) -> RpStatus;
+    pub fn rp_dtype_register_sized(description: *const RpDtypeDescription, description_bytes: usize, out: *mut RpDtype) -> RpStatus;
+    pub fn rp_dtype_check_row(dtype: RpDtype, row: *const c_void, n: i64) -> RpStatus;
 }
 
 // ---- reprise/backend.h ----
@@ -1758,6 +1779,31 @@ extern "C" {
     pub fn rp_new_file_close(file: *mut RpNewFile, status: RpStatus) -> RpStatus;
     pub fn rp_xxh64(p: *const c_void, n: usize) -> u64;
     pub fn rp_path_xxh64(path: *const c_char, hash: *mut u64, bytes: *mut u64) -> RpStatus;
+}
+
+// ---- reprise/plugin.h ----
+pub const RP_PLUGIN_ABI: c_int = 1;
+pub type RpPluginEntry = Option<unsafe extern "C" fn(host: *const RpPluginHost) -> RpStatus>;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RpPluginHost {
+    pub bytes: u32,
+    pub abi: u32,
+    pub op_register: Option<unsafe extern "C" fn(description: *const RpOpDescription, description_bytes: usize, out: *mut TensorOp) -> RpStatus>,
+    pub pattern_register: Option<unsafe extern "C" fn(pattern: *const RpGraphPattern, pattern_bytes: usize) -> RpStatus>,
+    pub dtype_register: Option<unsafe extern "C" fn(description: *const RpDtypeDescription, description_bytes: usize, out: *mut RpDtype) -> RpStatus>,
+    pub fail: Option<unsafe extern "C" fn(status: RpStatus, text: *const c_char) -> RpStatus>,
+    pub view_contiguous: Option<unsafe extern "C" fn(dtype: RpDtype, ne: *const i64, data: *mut c_void) -> RpTensorView>,
+    pub view_is_contiguous: Option<unsafe extern "C" fn(v: *const RpTensorView) -> bool>,
+    pub dtype_info: Option<unsafe extern "C" fn(dtype: RpDtype) -> *const RpDtypeInfo>,
+    pub match_node: Option<unsafe extern "C" fn(m: *const RpPatternMatch, name: *const c_char) -> *const TensorNode>,
+    pub node_params: Option<unsafe extern "C" fn(node: *const TensorNode) -> *const RpOpParams>,
+    pub node_source: Option<unsafe extern "C" fn(node: *const TensorNode, i: c_int) -> *const TensorNode>,
+    pub node_view: Option<unsafe extern "C" fn(node: *const TensorNode) -> RpTensorView>,
+    pub dequantize_row: Option<unsafe extern "C" fn(dtype: RpDtype, row: *const c_void, n: i64, out: *mut f32)>,
+}
+extern "C" {
+    pub fn rp_plugin_load(path: *const c_char) -> RpStatus;
 }
 
 // ---- reprise/quants.h ----
