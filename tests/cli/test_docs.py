@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import zipfile
 
 WRITE = "--write" in sys.argv
 ARGS = [a for a in sys.argv[1:] if a != "--write"]
@@ -27,6 +28,7 @@ WIDTH = 116
 HANG_S = float(os.environ.get("REPRISE_TEST_HANG_S", 600))
 MODELS = os.environ.get("REPRISE_MODELS", str(SOURCE / "models"))
 NO_NVRTC = re.compile(r"NVRTC: no libnvrtc|loading of its kernel: operation not supported")
+PEER = "/tmp/peer"  # a folder that a page makes by tools/llama_nodes.py; here the committed arrays
 ISAS = r"\b(plain|avx2|avx512-vnni|neon|neon-dotprod)\b"
 
 
@@ -96,10 +98,14 @@ def check(page, at, command, expected):
         return f"there is no {missing[0]}"
     words = [program] + [os.path.join(MODELS, w.removeprefix("models/")) if w in models else w for w in words[1:]]
     environment = dict(os.environ) if program != REPRISE else {**os.environ, "REPRISE_DEVICE": "cpu"}
-    with tempfile.TemporaryDirectory() as cache: # of compiled kernels
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as peer: # of compiled kernels; of arrays
         environment["XDG_CACHE_HOME"] = cache
+        if PEER in words:
+            with zipfile.ZipFile(SOURCE / "tests/golden/peer/llama-f32.npz") as z:
+                z.extractall(peer)
+            words = [peer if w == PEER else w for w in words]
         run = subprocess.run(words, capture_output=True, text=True, cwd=SOURCE, timeout=HANG_S, env=environment)
-    output = (run.stdout + "\n" + run.stderr).replace(MODELS, "models")
+    output = (run.stdout + "\n" + run.stderr).replace(MODELS, "models").replace(peer, PEER)
     if run.returncode != 0 and NO_NVRTC.search(output):
         return "there is no NVRTC, or no interpreter of its PTX"
     if WRITE and run.returncode == 0 and not re.search(r"(?m)^ *\.\.\. *$", expected):

@@ -14,7 +14,9 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import xml.etree.ElementTree
+import zipfile
 
 from cli_program import MIX, ON_DEVICE, SOURCE, TINY, TMP, expect, expect_refusal, ok, run, run_on_device, run_tests, temporary
 
@@ -593,6 +595,69 @@ def test_diverge_compares_with_the_logits_of_llama_cpp():
     expect(diverge(*more, "--tolerance", "2e-3", code=0)["logits"]["kl"] < 1e-4, "close")
     told = diverge(*more, code=1)
     expect(told["first"]["name"] == "logits" and told["logits"]["top_a"] == told["logits"]["top_b"], "not the same bits", told["logits"])
+
+
+PEER, PEER_IDS = os.path.join(SOURCE, "tests/golden/peer/llama-f32.npz"), "3,4,5,6"
+
+
+def peer_arrays():
+    """The folder of llama.cpp's results."""
+    folder = path("peer")
+    if not os.path.exists(folder):
+        with zipfile.ZipFile(PEER) as z:
+            z.extractall(folder)
+    return folder
+
+
+def test_diverge_tells_where_llama_cpp_parts_and_how_it_grows():
+    """The nodes that differ are found here once more, by the values that `dump` has."""
+    folder, built = peer_arrays(), [n for n in graph(TINY, "--raw") if n["kernel"]]
+    names = [n["name"] for n in built]
+    differ, n_files = {}, 0
+    for i, n in enumerate(built):
+        for file, is_one in (f"{n['name']}:{n['op']}.npy", True), (f"{n['name']}.npy", n["name"] not in names[i + 1:]):
+            if is_one and os.path.exists(os.path.join(folder, file)):
+                _, _, want = npy(os.path.join(folder, file))
+                dump(TINY, f"{n['name']}:{n['op']}", "--ids", PEER_IDS, "--passes=-all")
+                _, _, got = npy(path("node.npy"))
+                got = got[-len(want):]  # of the last row
+                n_files += 1
+                if struct.pack(f"<{len(got)}f", *got) != struct.pack(f"<{len(want)}f", *want):
+                    differ.setdefault(n["name"], max(abs(a - b) for a, b in zip(got, want)) / max(map(abs, got)))
+                break
+    expect(n_files == len([f for f in os.listdir(folder) if f.endswith(".npy")]) == 33, "an array for each of these nodes", n_files)
+    more = ["--against", folder, "--ids", PEER_IDS, "--passes=-all", "-n", "1"]
+    told = diverge(TINY, *more, code=1)
+    first = next(n["name"] for n in built if n["name"] in differ)
+    expect((told["compared"], told["only_b"], told["other_shape"]) == (n_files, -1, 0), "all of them", told)
+    expect((told["first"]["name"], told["step"]) == (first, 0) and first != "embedding", "the first that differs in any bit", (told["first"], differ))
+    growth = [layer["relative"] for layer in told["layers"]]
+    expect(len(growth) == 2 and 0 < growth[0] < growth[1] < 1e-3, "growth from layer to layer", told["layers"])
+    expect(told["logits"]["kl"] < 1e-6 and told["logits"]["top_a"] == told["logits"]["top_b"], "logits", told["logits"])
+    # llama.cpp rounds queries and probabilities to f16: that is what is left above the rounding of sums.
+    told = diverge(TINY, *more, "--tolerance", "1e-4", code=1)
+    expect(told["first"]["name"] == next(n["name"] for n in built if differ.get(n["name"], 0) > 1e-4) == "blk.0.attn", "above the tolerance", told["first"])
+    expect(diverge(TINY, *more, "--tolerance", "0.01", code=0)["step"] == 1, "the decode step too")
+
+
+def test_the_arrays_are_those_that_llama_cpp_gives():
+    if subprocess.run([sys.executable, "-c", "import llama_cpp, numpy; assert llama_cpp.__version__ == '0.3.36'"], capture_output=True).returncode != 0:
+        return "llama-cpp-python 0.3.36 is not installed"
+    folder = path("again")
+    p = subprocess.run([sys.executable, os.path.join(SOURCE, "tools/llama_nodes.py"), TINY, folder, "--ids", PEER_IDS, "-n", "1"], capture_output=True, text=True)
+    expect(p.returncode == 0 and f"--against {folder} --ids {PEER_IDS} -n 1" in p.stdout, "the script runs", p)
+    for sub in "", "step-1":
+        want = {f for f in os.listdir(os.path.join(peer_arrays(), sub)) if f.endswith(".npy")}
+        got = {f for f in os.listdir(os.path.join(folder, sub)) if f.endswith(".npy")}
+        expect(want == got and len(os.listdir(os.path.join(folder, sub, "other"))) > 20, "the same arrays, and others", want ^ got)
+        for f in want:
+            a, b = (npy(os.path.join(place, sub, f)) for place in (peer_arrays(), folder))
+            expect(a[:2] == b[:2] and near(a[2], b[2], 1e-3), f"{f}: within the rounding of another CPU", (a[:2], b[:2]))
+    other = path("not-arrays")
+    os.mkdir(other)
+    temporary("not-arrays/note.txt", b"mine")
+    p = subprocess.run([sys.executable, os.path.join(SOURCE, "tools/llama_nodes.py"), TINY, other, "--ids", "1"], capture_output=True, text=True)
+    expect(p.returncode == 1 and "has note.txt, which is no array of this script" in p.stderr and os.listdir(other) == ["note.txt"], "other folders stay", p)
 
 
 def test_diverge_refuses_bad_arrays():
