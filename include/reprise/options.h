@@ -55,7 +55,9 @@ extern "C" {
     X(TRACE, "REPRISE_TRACE", "",                                                                                      \
       "file for a trace of all runs, steps and nodes, for ui.perfetto.dev; JSON lines if it ends in .jsonl")           \
     X(BACKEND_DIR, "REPRISE_BACKEND_DIR", "",                                                                          \
-      "folder of backends (NAME.so) that are chosen by name; default: lib/reprise/backends of the installation")
+      "folder of backends (NAME.so) that are chosen by name; default: lib/reprise/backends of the installation")       \
+    X(WATCHDOG, "REPRISE_WATCHDOG", "0",                                                                               \
+      "seconds without progress after which a run on a GPU fails and names the node that did not end; 0: none")
 
 typedef enum RpOption {
 #define X(ID, name, value, help) RP_OPT_##ID,
