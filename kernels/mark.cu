@@ -1,13 +1,13 @@
 /* Tells the host that all earlier kernels have ended: *done = n_done.
  *
- * It waits as every kernel of a chain with PDL does, so the store comes after the end of the kernel before, and the next
+ * It waits as every kernel of a chain with PDL does, so the store comes after the end of the kernel before. The next
  * kernel may begin early all the same.
  * geometry  one thread
  * traffic   4 bytes written to host memory
  * numerics  none */
 #include "kernels/device/device.cuh"
 
-#include "base/mark.h"
+#include "base/loop.h"
 
 namespace {
 

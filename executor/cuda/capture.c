@@ -136,7 +136,7 @@ static RpStatus check_types(const CudaExecutor *c) {
     return RP_OK;
 }
 
-/* The graph must consist of the launches, copies and marks that were counted, each launch with a node of its own (I10). */
+/* The graph must consist of the launches, copies and marks that were counted, each launch with its own node (I10). */
 static RpStatus check_nodes(const CudaExecutor *c, cudaGraph_t graph) {
     size_t    n       = 0;
     const int copies  = (c->inputs != NULL) + (c->base.step != NULL);

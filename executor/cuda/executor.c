@@ -14,7 +14,6 @@
  * the reason in info.reason (I10). */
 #include "executor/cuda/cuda.h"
 
-#include "base/mark.h"
 #include "executor/device.h"
 #include "executor/plan_walk.h"
 

@@ -4,15 +4,14 @@
  *                          |                   |
  *     host     n_done      0                   1           pinned memory, which the waiting host reads
  *
- * The limit holds for the time without a new mark, not for the whole run. If n_done stays i for so long, step i does not
- * end. In a loop the marks are in its body, and each token is waited for anew.
+ * The limit holds for the time without a new mark, not for the whole run. If n_done stays i for so long, step i does
+ * not end. In a loop the marks are in its body, and each token is waited for anew.
  *
  * A kernel cannot be stopped, and cudaFree and cudaStreamSynchronize would wait for it. So the device counts as failed,
  * and while its stream has not ended nothing of any executor on that GPU is freed (rp_executor_free). */
 #include "executor/cuda/cuda.h"
 
 #include "base/clock.h"
-#include "base/mark.h"
 #include "base/option_number.h"
 
 #include <pthread.h>

@@ -157,9 +157,9 @@ RP_NODISCARD static inline RpStatus rp_executor_open(const ExecPlan *plan, const
     return rp_executor_open_sized(plan, options, sizeof *options, out);
 }
 
-/* NULL is allowed. An executor that shares is freed before the one that it shares with. Never waits for a run that has
- * exceeded RpExecutorOptions.watchdog_s: while a kernel of it still runs, all memory of the executor stays allocated until
- * the process ends, since the kernel may write to it. Graph and plan can be freed. */
+/* NULL is allowed. An executor that shares is freed before the one that it shares with. Does not wait for a run that
+ * has exceeded RpExecutorOptions.watchdog_s: while a kernel of it still runs, all memory of the executor stays
+ * allocated until the process ends, since the kernel may write to it. Graph and plan can be freed. */
 RP_API void rp_executor_free(RpExecutor *exec);
 
 /* The texts are owned by the executor and valid as long as it is. */
@@ -198,8 +198,9 @@ static inline RpExecutorInfo rp_executor_info(const RpExecutor *exec) {
 }
 
 /* Copies the inputs to a GPU, runs every step once and copies the outputs back; returns when all is done. Executors
- * that share run one at a time. After an error the executor can run again, unless the device itself has failed, or has
- * not ended a run within RpExecutorOptions.watchdog_s (RP_E_CUDA): then every call reports that. RP_E_STATE while a reply of RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
+ * that share run one at a time. After an error the executor can run again, unless the device itself has failed, or a
+ * run has exceeded RpExecutorOptions.watchdog_s (RP_E_CUDA): then every call reports that. RP_E_STATE while a reply of
+ * RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
 RP_API RP_NODISCARD RpStatus rp_executor_run(RpExecutor *exec);
 
 /* Host memory of an input (write it before a run) or an output (valid until the next run of any executor that shares);

@@ -1,6 +1,6 @@
 /* Runs that do not end (RpExecutorOptions.watchdog_s): a kernel of the simulated device hangs (sim_hang). The failure
- * names the nodes that the plan has there, later calls fail at once, and everything can be freed: the simulator ends the
- * process where a call would wait for ever. A limit that is not reached changes no bit. */
+ * names the nodes that the plan has there, later calls fail at once, and everything can be freed. The simulator ends
+ * the process where a call would wait for ever. A limit that is not reached changes no bit. */
 #include "tests/support/case.h"
 #include "tests/support/decoder.h"
 
