@@ -6,6 +6,8 @@
  *
  *   uint64_t slot = ring->slots[n % RP_LOOP_SLOTS];                                           // the host polls
  *   if (slot >> 32 == n) token = (int32_t)(uint32_t)slot;
+ *
+ * And the kernel that a watchdog has behind each step, in a loop or not.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H
@@ -53,6 +55,13 @@ RP_NODISCARD RpStatus rp_cuda_loop_end(const LoopEnd *loop, RpKernelCtx *ctx);
 
 /* The function of that kernel, to load it or to find out whether this build has code for a device. */
 const void *rp_cuda_loop_kernel(void);
+
+/* Launches a kernel on ctx->stream that tells the host how far a run is (RpExecutorOptions.watchdog_s): *done, the
+ * device address of pinned host memory, is n_done when all earlier kernels have ended. RP_E_CUDA if it fails. */
+RP_NODISCARD RpStatus rp_cuda_mark(volatile int32_t *done, int32_t n_done, RpKernelCtx *ctx);
+
+/* The function of that kernel. */
+const void *rp_cuda_mark_kernel(void);
 
 #ifdef __cplusplus
 }

@@ -37,3 +37,12 @@ RpStatus rp_option_number(RpOption option, long max, long *out) {
         return rp_fail(RP_E_ARG, "%s='%s': must be a number from 0 to %ld", rp_option_name(option), text, max);
     return RP_OK;
 }
+
+RpStatus rp_option_double(RpOption option, double max, double *out) {
+    const char *text = rp_option(option);
+    char       *end;
+    *out = strtod(text, &end);
+    if (end == text || *end != '\0' || !(*out >= 0.0 && *out <= max))
+        return rp_fail(RP_E_ARG, "%s='%s': must be a number from 0 to %g", rp_option_name(option), text, max);
+    return RP_OK;
+}

@@ -139,6 +139,7 @@ RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *o) {
     o->require_graph = d->require_graph;
     o->repack        = d->repack;
     o->backend       = d->backend;
+    o->watchdog_s    = (double)d->watchdog_s;
     return cli_mode(d->mode, &o->mode);
 }
 

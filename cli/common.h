@@ -26,6 +26,9 @@
 #define OPTION_BACKEND(d)                                                                                    \
     CLI_TEXT("backend", 0, (d).backend, "NAME",                                                              \
              "run by this backend, a shared object: a path, or a name in REPRISE_BACKEND_DIR")
+#define OPTION_WATCHDOG(d)                                                                                   \
+    CLI_NUMBER("watchdog", 0, (d).watchdog_s, "SECONDS",                                                     \
+               "on a GPU: fail and name the node if none ends within SECONDS; default: REPRISE_WATCHDOG, or no limit", 0, 1e6)
 #define OPTIONS_DEVICE(d)                                                                                    \
     CLI_TEXT("device", 0, (d).name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
     CLI_TEXT("mode", 0, (d).mode, "MODE",                                                                    \
@@ -55,8 +58,8 @@
 #define OPTION_KV(v) CLI_TEXT("kv", 0, v, "CACHE", "type of the KV cache: f16 (default) or q8_0")
 /* The rows of a command whose `args` has the fields device, passes and kv. */
 #define OPTIONS_SESSION(args)                                                                                \
-    OPTIONS_DEVICE((args).device), OPTION_LORA((args).device.adapters), OPTION_PASSES((args).passes),        \
-        OPTION_KV((args).kv)
+    OPTIONS_DEVICE((args).device), OPTION_WATCHDOG((args).device), OPTION_LORA((args).device.adapters),      \
+        OPTION_PASSES((args).passes), OPTION_KV((args).kv)
 #define OPTION_TRACE                                                                                         \
     CLI_FILE(FILE_WRITTEN, "trace", 0, cli_trace, "FILE",                                                    \
              "write a trace of runs, steps and nodes for ui.perfetto.dev, JSON lines if FILE ends in .jsonl; default: REPRISE_TRACE")
@@ -83,10 +86,11 @@
         .dynatemp_exponent = 1.0f                                                                                      \
     }
 
-/* The variables of OPTIONS_DEVICE. */
+/* The variables of OPTIONS_DEVICE, OPTION_BACKEND and OPTION_WATCHDOG. */
 typedef struct DeviceArgs {
     const char *name, *mode, *repack, *backend;
     bool        require_cuda, require_graph, no_mmap;
+    float       watchdog_s;
     TextList    adapters; /* the values of OPTION_LORA */
 } DeviceArgs;
 

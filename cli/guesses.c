@@ -22,12 +22,13 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     *engine                = NULL;
     *draft                 = NULL;
     if (a->draft != NULL) RP_TRY(cli_open_model(a->draft, &plain, quiet, draft));
-    o->n_seq   = 1;
-    o->device  = d->name;
-    o->repack  = d->repack;
-    o->backend = d->backend;
-    o->draft   = *draft;
-    o->n_mtp   = cli_n_mtp(a);
+    o->n_seq      = 1;
+    o->device     = d->name;
+    o->repack     = d->repack;
+    o->backend    = d->backend;
+    o->draft      = *draft;
+    o->n_mtp      = cli_n_mtp(a);
+    o->watchdog_s = (double)d->watchdog_s;
     return rp_engine_open(m, o, engine);
 }
 

@@ -9,6 +9,9 @@
 #include "base/external/external.h"
 #include "base/trace/trace.h"
 
+/* Most seconds of RpExecutorOptions.watchdog_s. */
+#define RP_WATCHDOG_MAX_S 1e6
+
 typedef struct Backend        Backend;
 typedef struct ExecutorPlugin ExecutorPlugin; /* plugin.c */
 
@@ -61,6 +64,7 @@ struct RpExecutor {
     int                     n_launches; /* of the host, since the latest step began; eager launches do not count */
     RpExecutorInfo          info;
     char                    reason[256]; /* storage of info.reason */
+    RpExecutor             *next_kept;   /* executor.c */
 };
 
 /* Whether a reply is one launch: nodes of the loop keep the addresses of the executor's own memory and weights. */
@@ -72,6 +76,8 @@ struct Backend {
     size_t bytes; /* size of its struct */
     RpStatus (*open)(RpExecutor *e, const RpExecutorOptions *o);
     void (*close)(RpExecutor *e); /* also after an open that failed halfway */
+    /* Or NULL. True while `close` and `free_state` would wait for a run that does not end. */
+    bool (*hangs)(const RpExecutor *e);
     RpStatus (*run)(RpExecutor *e);
     RpStatus (*run_steps)(RpExecutor *e, int first, int end);
     void *(*data)(RpExecutor *e, const TensorNode *node);

@@ -7,6 +7,7 @@
 #include "executor/device.h"
 #include "reprise/options.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,25 @@ struct RpExecutorStates {
 
 /* ---- open, run ---- */
 
+/* Executors that were freed while a kernel of a run that was given up still used their memory. They are never freed. */
+static RpExecutor     *kept;
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool hangs(const RpExecutor *e) { return e->backend->hangs != NULL && e->backend->hangs(e); }
+
+static void keep(RpExecutor *e) {
+    pthread_mutex_lock(&kept_lock);
+    e->next_kept = kept;
+    kept         = e;
+    pthread_mutex_unlock(&kept_lock);
+}
+
 void rp_executor_free(RpExecutor *e) {
     if (e == NULL) return;
+    if (hangs(e)) {
+        keep(e);
+        return;
+    }
     e->backend->close(e);
     rp_executor_close_tensors(e);
     free(e->args);
@@ -32,6 +50,8 @@ static RpStatus check_options(const RpExecutorOptions *o) {
     if (o->repack != NULL && strcmp(o->repack, "on") != 0 && strcmp(o->repack, "off") != 0 &&
         strcmp(o->repack, "auto") != 0)
         return rp_fail(RP_E_ARG, "repack '%s': must be on, off or auto", o->repack);
+    if (!(o->watchdog_s >= 0.0 && o->watchdog_s <= RP_WATCHDOG_MAX_S))
+        return rp_fail(RP_E_ARG, "a watchdog of %g seconds: must be from 0 to %g", o->watchdog_s, RP_WATCHDOG_MAX_S);
     if (o->backend != NULL && o->share != NULL)
         return rp_fail(RP_E_ARG, "backend '%s': an executor that shares has the backend of its owner", o->backend);
     if (o->backend != NULL && o->repack != NULL && strcmp(o->repack, "on") == 0)
@@ -207,7 +227,7 @@ RpStatus rp_executor_launch_sized(const RpExecutor *e, int i, RpStepLaunch *out,
 
 void rp_executor_states_free(RpExecutorStates *s) {
     if (s == NULL) return;
-    for (int i = 0; i < s->n; i++) s->maker->backend->free_state(s->maker, s->memory[i]);
+    for (int i = 0; i < s->n && !hangs(s->maker); i++) s->maker->backend->free_state(s->maker, s->memory[i]);
     free(s);
 }
 

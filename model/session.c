@@ -156,7 +156,8 @@ static RpStatus open_runners(RpSession *s, const RpSessionOptions *w) {
                            .compile_progress = w->compile_progress,
                            .user             = w->user,
                            .repack           = w->repack,
-                           .backend          = w->backend};
+                           .backend          = w->backend,
+                           .watchdog_s       = w->watchdog_s};
     for (int i = 0; i < s->n_runners; i++) {
         o.share = i > 0 ? s->runners[0].executor : NULL;
         if (i > 0) o.backend = NULL; /* that of the first */

@@ -298,7 +298,7 @@ def suites():
     """The suites of gpu_tests: an op with a kernel and tests, and those that run models and engines."""
     kernels = sorted(ROOT.glob("kernels/*.cu")) + sorted(ROOT.glob("kernels/*/*.cu"))
     return [path.stem for path in kernels if any(ROOT.glob(f"tests/ops/**/test_{path.stem}.c"))] + [
-        "golden", "generate", "blas", "kv_blocks", "engine"]
+        "golden", "generate", "blas", "kv_blocks", "engine", "hang"]
 
 
 def figures(run):
@@ -348,7 +348,7 @@ def checks(run):
     """(name, estimated seconds, function)"""
     yield ("perplexity with cuBLASLt and without", 8, run.perplexity)
     tiny = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests/golden/tiny").glob("*.gguf"))
-    for name in ["scale", "silu"] if run.machine.simulated else suites():
+    for name in ["scale", "silu", "hang"] if run.machine.simulated else suites():
         yield (f"tests of {name}", 8, lambda name=name: run.suite(name))
     for path in [] if run.machine.simulated else [p for p in tiny if p != SMOKE] + ["assets/demo.gguf"]:
         yield (f"verify {pathlib.Path(path).name}", 3, lambda path=path: run.verify(path))

@@ -233,6 +233,7 @@ static const Option options[] = {
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_BACKEND(args.device),
+    OPTION_WATCHDOG(args.device),
     OPTION_LORA(args.device.adapters),
     CLI_INT("prompt", 'p', args.prompt, "N", "tokens of the prefill, default 128; 0: no prefill", 0, 0),
     CLI_INT("steps", 'n', args.steps, "N", "tokens to decode, default 64; 0: no decode", 0, 0),

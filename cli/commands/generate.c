@@ -374,6 +374,7 @@ static const Option options[] = {
     OPTIONS_SAMPLING(args.sampler),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
+    OPTION_WATCHDOG(args.device),
     OPTION_BACKEND(args.device),
     OPTION_LORA(args.device.adapters),
     OPTION_CTX(args.ctx),

@@ -47,7 +47,8 @@ static RpStatus open_profile(const RpModel *m, Profile *p) {
                                  .device        = args.device.name,
                                  .require_cuda  = args.device.require_cuda,
                                  .require_graph = args.device.require_graph,
-                                 .repack        = args.device.repack};
+                                 .repack        = args.device.repack,
+                                 .watchdog_s    = (double)args.device.watchdog_s};
     RpModelGraphOptions graph = {.n_tok = 1, .n_ctx = args.pos + 1};
     if (graph.n_ctx > rp_model_info(m)->n_ctx_train)
         return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, rp_model_info(m)->n_ctx_train);

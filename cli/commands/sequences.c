@@ -145,7 +145,8 @@ static int run(void) {
                                .device      = args.device.name,
                                .repack      = args.device.repack,
                                .backend     = args.device.backend,
-                               .step_tokens = 256};
+                               .step_tokens = 256,
+                               .watchdog_s  = (double)args.device.watchdog_s};
     if (st == RP_OK) st = rp_engine_open(m, &o, &e);
     if (st == RP_OK) st = bench(e, samplers);
     rp_engine_free(e);
@@ -160,6 +161,7 @@ static const Option options[] = {
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REPACK(args.device, "auto"),
     OPTION_BACKEND(args.device),
+    OPTION_WATCHDOG(args.device),
     OPTION_LORA(args.device.adapters),
     CLI_INT("sequences", 's', args.sequences, "N", "replies at the same time: 1, 2, 4, ... to N, default 8", 1, MOST),
     CLI_INT("prompt", 'p', args.prompt, "N", "tokens of each prompt, default 128", 1, 1 << 24),

@@ -66,7 +66,8 @@ static RpStatus engine_options(RpEngineOptions *out) {
                              .state_bytes  = (size_t)args.state_mb << 20,
                              .repack       = args.device.repack,
                              .backend      = args.device.backend,
-                             .n_mtp        = cli_n_mtp(&args.guesses)};
+                             .n_mtp        = cli_n_mtp(&args.guesses),
+                             .watchdog_s   = (double)args.device.watchdog_s};
     /* --memory does not count the copy. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
     return cli_kv_type(args.kv, &out->kv_type);
@@ -209,6 +210,7 @@ static const Option options[] = {
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REPACK(args.device, "auto, with --memory or --parallel 1 off"),
     OPTION_BACKEND(args.device),
+    OPTION_WATCHDOG(args.device),
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),
     OPTION_LORA(args.device.adapters),
     OPTION_PASSES(args.passes),

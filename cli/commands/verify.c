@@ -176,7 +176,8 @@ static RpStatus open_step(const RpModel *m, DecodeStep *b, Verify *v) {
                                  .device        = args.device.name,
                                  .require_cuda  = args.device.require_cuda,
                                  .require_graph = args.device.require_graph,
-                                 .mode          = RP_MODE_EAGER};
+                                 .mode          = RP_MODE_EAGER,
+                                 .watchdog_s    = (double)args.device.watchdog_s};
     RpModelGraphOptions graph = {.n_tok = 1, .n_ctx = N_CTX};
     RP_TRY(cli_kv_type(args.kv, &graph.kv_type));
     if (graph.n_ctx > rp_model_info(m)->n_ctx_train) graph.n_ctx = rp_model_info(m)->n_ctx_train;

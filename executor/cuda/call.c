@@ -28,6 +28,7 @@ RpStatus rp_cuda_named(const CudaDevice *d, RpStatus st) {
 }
 
 RpStatus rp_cuda_select(CudaDevice *d) {
+    if (d->hung) return rp_fail(RP_E_CUDA, "%s", d->failure);
     if (d->failed)
         return rp_fail(RP_E_CUDA, "%s has failed before (%s): open it anew, in a new process if need be", d->id,
                        d->failure);

@@ -101,7 +101,7 @@ static RpStatus next_step(void *user, RpStatus status, bool last_phase) {
         status =
             rp_fail(RP_E_STATE, "%s was captured without a kernel", rp_node_name(r->c->base.plan->steps[r->step].node));
     r->step++;
-    return status;
+    return status == RP_OK ? rp_cuda_mark_step(r->c, r->step, r->c->pdl) : status;
 }
 
 /* The captured run. The copy of the token is the last one enqueued, so its node is the latest. */
@@ -110,6 +110,7 @@ static RpStatus enqueue(void *arg) {
     Recorder      r   = {.c = c};
     RpKernelCtx   ctx = rp_cuda_ctx(c, record, &r);
     RP_TRY(rp_cuda_enqueue_inputs(c));
+    RP_TRY(rp_cuda_mark_step(c, 0, c->pdl));
     RP_TRY(rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, next_step, &r));
     RP_TRY(rp_cuda_enqueue_outputs(c));
     if (c->base.step == NULL) return RP_OK;
@@ -135,11 +136,11 @@ static RpStatus check_types(const CudaExecutor *c) {
     return RP_OK;
 }
 
-/* The graph must consist of the launches and copies that were counted, each launch with a node of its own (I10). */
+/* The graph must consist of the launches, copies and marks that were counted, each launch with its own node (I10). */
 static RpStatus check_nodes(const CudaExecutor *c, cudaGraph_t graph) {
     size_t    n       = 0;
     const int copies  = (c->inputs != NULL) + (c->base.step != NULL);
-    int       mirrors = 0, kernels = 0;
+    int       mirrors = 0, kernels = rp_cuda_n_marks(c);
     for (int i = 0; i < c->n_captured; i++) kernels += c->captured[i].n_nodes;
     for (int i = 0; i < c->n_mirrors; i++) mirrors += !c->mirrors[i].is_input || c->inputs == NULL;
     RP_TRY(rp_cuda_check(c->device, cudaGraphGetNodes(graph, NULL, &n), "nodes of the capture"));

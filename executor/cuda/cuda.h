@@ -68,29 +68,44 @@ typedef struct SpecialKernel {
     bool            *is_address;
 } SpecialKernel;
 
+/* The limit of runs that do not end (watchdog.c). */
+typedef struct CudaWatchdog {
+    double   limit_s;         /* 0: none, and no memory */
+    int32_t *n_done, *mapped; /* pinned: the latest mark; its device address */
+} CudaWatchdog;
+
+/* How long a host has waited without a new mark. */
+typedef struct CudaWatch {
+    double  last, idle; /* seconds: of the latest look; without a new mark */
+    int32_t n_done;
+} CudaWatch;
+
 /* The state that executors with the same owner share. The owner opens and closes it. */
 typedef struct CudaDevice {
-    int              index, major, minor; /* compute capability */
-    char             id[16], name[256];   /* "cuda:0", "NVIDIA ..." */
-    RpCudaTuning     tuning;
-    cudaStream_t     stream;
-    CudaWeight      *weights; /* sorted by host address */
-    int              n_weights;
-    void           **slabs; /* allocations that hold the weights */
-    int              n_slabs;
-    CudaUpload       upload;
-    bool             looping;   /* the loop of some executor runs: no other call may use the stream */
-    RpBlasLt        *blas;      /* NULL until a plan needs it, or if it is unavailable */
-    void            *workspace; /* device memory lent to blas */
-    bool             blas_tried;
-    char             blas_reason[256]; /* why it is unavailable */
-    RpCudaSources    sources;
-    bool             simulated; /* it reports no memory bus */
-    SpecialKernel   *specials;
-    int              n_specials;
-    bool             failed; /* by an error that the device does not recover from */
-    char             failure[256];
-    RpCudaTuningInfo tuned; /* where `tuning` comes from */
+    int                index, major, minor; /* compute capability */
+    char               id[16], name[256];   /* "cuda:0", "NVIDIA ..." */
+    RpCudaTuning       tuning;
+    cudaStream_t       stream;
+    CudaWeight        *weights; /* sorted by host address */
+    int                n_weights;
+    void             **slabs; /* allocations that hold the weights */
+    int                n_slabs;
+    CudaUpload         upload;
+    bool               looping;   /* the loop of some executor runs: no other call may use the stream */
+    RpBlasLt          *blas;      /* NULL until a plan needs it, or if it is unavailable */
+    void              *workspace; /* device memory lent to blas */
+    bool               blas_tried;
+    char               blas_reason[256]; /* why it is unavailable */
+    RpCudaSources      sources;
+    bool               simulated; /* it reports no memory bus */
+    SpecialKernel     *specials;
+    int                n_specials;
+    bool               failed; /* by an error that the device does not recover from */
+    char               failure[512];
+    CudaWatchdog       watchdog;
+    bool               hung; /* a run was given up */
+    struct CudaDevice *next_hung;
+    RpCudaTuningInfo   tuned; /* where `tuning` comes from */
 } CudaDevice;
 
 /* A tensor of the arena with a copy in pinned host memory, copied at every run: an input before the first step, an
@@ -123,6 +138,7 @@ typedef struct CudaLoop {
     LoopRing       *mapped;          /* its device address */
     LoopControl    *staging;         /* pinned */
     uint32_t        next;            /* number of the next token that the host reads */
+    uint32_t        first;           /* of the first token of the reply */
     int32_t         in_launch, left; /* tokens not read yet: of this launch; of later launches of the reply */
     bool            running;
 } CudaLoop;
@@ -199,6 +215,41 @@ RP_NODISCARD RpStatus rp_cuda_select(CudaDevice *d);
 
 /* rp_cuda_select for a call that uses device memory: RP_E_STATE while a loop runs. */
 RP_NODISCARD RpStatus rp_cuda_enter(CudaDevice *d);
+
+/* ---- watchdog.c ---- */
+
+/* `given_s` as RpExecutorOptions.watchdog_s. RP_E_ARG for a bad value in the environment. */
+RP_NODISCARD RpStatus rp_cuda_watchdog_open(CudaDevice *d, double given_s);
+void                  rp_cuda_watchdog_close(CudaDevice *d);
+
+static inline bool rp_cuda_watches(const CudaDevice *d) { return d->watchdog.limit_s > 0.0; }
+
+/* Marks in a captured plan: one before the first step and one after each. */
+static inline int rp_cuda_n_marks(const CudaExecutor *c) {
+    return rp_cuda_watches(c->device) ? c->base.plan->n_steps + 1 : 0;
+}
+
+/* Before work is enqueued on an idle stream: n_done steps have ended; -1: the inputs come first. */
+void rp_cuda_watch_from(const CudaDevice *d, int32_t n_done);
+/* Enqueues the mark behind step n_done - 1. Nothing without a limit. */
+RP_NODISCARD RpStatus rp_cuda_mark_step(const CudaExecutor *c, int32_t n_done, bool overlap);
+
+/* Wait until the stream has ended. After the limit RP_E_CUDA, and the device has failed: the text names `what`, or the
+ * step of the plan that did not end. */
+RP_NODISCARD RpStatus rp_cuda_wait(CudaDevice *d, const char *what);
+RP_NODISCARD RpStatus rp_cuda_wait_steps(CudaExecutor *c, const char *what);
+
+/* For hosts that wait for something else than the stream: begins to wait; true if there was no new mark for the limit;
+ * the failure then. */
+CudaWatch             rp_cuda_watch(const CudaDevice *d);
+bool                  rp_cuda_is_over(const CudaDevice *d, CudaWatch *w);
+RP_NODISCARD RpStatus rp_cuda_no_end(CudaExecutor *c);
+
+/* Whether a run that was given up has still not ended on that GPU: freeing memory would wait for it. `why` may be NULL;
+ * else it gets the failure. */
+bool rp_cuda_hangs(int index, char *why, size_t why_bytes);
+/* Backend.hangs. */
+bool rp_cuda_executor_hangs(const RpExecutor *e);
 
 /* Device memory, to be freed by cudaFree. RP_E_NOMEM names `what` and the size. */
 RP_NODISCARD RpStatus rp_cuda_alloc(CudaDevice *d, size_t bytes, const char *what, void **out);

@@ -23,8 +23,12 @@ static RpStatus open_device(CudaDevice *d) {
 }
 
 RpStatus rp_cuda_device_open(int index, CudaDevice **out) {
+    char why[512];
+    *out = NULL;
+    if (rp_cuda_hangs(index, why, sizeof why))
+        return rp_fail(RP_E_CUDA, "cuda:%d can be opened when an earlier run has ended, or in a new process (%s)",
+                       index, why);
     CudaDevice *d = calloc(1, sizeof *d);
-    *out          = NULL;
     if (d == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a device");
     d->index = index;
     snprintf(d->id, sizeof d->id, "cuda:%d", index);
@@ -40,6 +44,7 @@ RpStatus rp_cuda_device_open(int index, CudaDevice **out) {
 /* Also closes what rp_cuda_device_open has opened in part. */
 void rp_cuda_device_close(CudaDevice *d) {
     if (d == NULL) return;
+    rp_cuda_watchdog_close(d);
     rp_cuda_blas_close(d);
     rp_cuda_sources_close(d);
     rp_cuda_specials_close(d);

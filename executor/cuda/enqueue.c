@@ -38,34 +38,51 @@ RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c) {
     return RP_OK;
 }
 
-static RpStatus end_of_traced_step(void *nodes, RpStatus status, bool last_phase) {
+/* After so many steps the host waits, while there is a watchdog: behind a kernel that does not end, the driver takes
+ * about a thousand launches and then blocks. */
+enum { EAGER_AHEAD = 128 };
+
+typedef struct EagerWalk {
+    CudaExecutor *c;
+    TracedNodes  *nodes; /* or NULL */
+    int32_t       n_done;
+} EagerWalk;
+
+static RpStatus end_of_step(void *user, RpStatus status, bool last_phase) {
     (void)last_phase;
-    rp_traced_next(nodes, status);
-    return status;
+    EagerWalk *w = user;
+    if (w->nodes != NULL) rp_traced_next(w->nodes, status);
+    if (status != RP_OK || !rp_cuda_watches(w->c->device)) return status;
+    RP_TRY(rp_cuda_mark_step(w->c, ++w->n_done, false));
+    return w->n_done % EAGER_AHEAD == 0 ? rp_cuda_wait_steps(w->c, "run of the plan") : RP_OK;
+}
+
+/* Steps first <= i < end. */
+static RpStatus enqueue_steps(CudaExecutor *c, int first, int end) {
+    EagerWalk      w    = {c, c->base.nodes, first};
+    const ExecPlan part = rp_plan_part(c->base.plan, first, end);
+    RpKernelCtx    ctx  = rp_cuda_ctx(c, NULL, NULL);
+    RP_TRY(rp_cuda_mark_step(c, first, false));
+    if (first < end) rp_traced_start(w.nodes, first);
+    return rp_cuda_named(c->device,
+                         rp_plan_walk(&part, c->base.args + first, NULL, &rp_cuda_table, &ctx,
+                                      w.nodes != NULL || rp_cuda_watches(c->device) ? end_of_step : NULL, &w));
 }
 
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
-    TracedNodes *nodes = c->base.nodes;
-    RpKernelCtx  ctx   = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    if (c->base.plan->n_steps > 0) rp_traced_start(nodes, 0);
-    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx,
-                                                 nodes != NULL ? end_of_traced_step : NULL, nodes)));
+    RP_TRY(enqueue_steps(c, 0, c->base.plan->n_steps));
     return rp_cuda_enqueue_outputs(c);
 }
 
 RpStatus rp_cuda_run_steps(RpExecutor *e, int first, int end) {
-    CudaExecutor  *c    = rp_cuda(e);
-    const ExecPlan part = rp_plan_part(e->plan, first, end);
+    CudaExecutor *c = rp_cuda(e);
     RP_TRY(rp_cuda_enter(c->device));
     RP_TRY(rp_cuda_update_addresses(c));
-    RpKernelCtx ctx = rp_cuda_ctx(c, NULL, NULL);
-    RpStatus    st  = first == 0 ? rp_cuda_enqueue_inputs(c) : RP_OK;
-    if (st == RP_OK && first < end) rp_traced_start(e->nodes, first);
-    if (st == RP_OK)
-        st = rp_cuda_named(c->device, rp_plan_walk(&part, e->args + first, NULL, &rp_cuda_table, &ctx,
-                                                   e->nodes != NULL ? end_of_traced_step : NULL, e->nodes));
+    rp_cuda_watch_from(c->device, first == 0 ? -1 : first);
+    RpStatus st = first == 0 ? rp_cuda_enqueue_inputs(c) : RP_OK;
+    if (st == RP_OK) st = enqueue_steps(c, first, end);
     if (st == RP_OK && end == e->plan->n_steps) st = rp_cuda_enqueue_outputs(c);
-    const RpStatus waited = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "part of a run");
+    const RpStatus waited = rp_cuda_wait_steps(c, "part of a run");
     return st == RP_OK ? waited : st;
 }

@@ -154,7 +154,7 @@ static RpStatus copy_bytes(RpExecutor *e, void *to, const void *from, size_t byt
     RP_TRY(rp_cuda_check(
         d, cudaMemcpyAsync(to, from, bytes, to_host ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, d->stream),
         "copy"));
-    return rp_cuda_check(d, cudaStreamSynchronize(d->stream), "copy");
+    return rp_cuda_wait(d, "copy");
 }
 
 /* ---- running ---- */
@@ -164,11 +164,12 @@ static RpStatus run_cuda(RpExecutor *e) {
     CudaDevice   *d = c->device;
     RP_TRY(rp_cuda_enter(d));
     RP_TRY(rp_cuda_update_addresses(c));
+    rp_cuda_watch_from(d, -1);
     RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                                   : rp_cuda_enqueue(c);
     e->n_launches += c->exec != NULL;
     /* Waits even after a failure: work enqueued before it must not run on while the memory is used again. */
-    const RpStatus waited = rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan");
+    const RpStatus waited = rp_cuda_wait_steps(c, "run of the plan");
     return st != RP_OK ? st : waited;
 }
 
@@ -187,7 +188,7 @@ static RpStatus poison(RpExecutor *e) {
         if (e->tensors[i] != NULL && e->plan->buffers[i].first_step >= 0)
             RP_TRY(rp_cuda_check(
                 d, cudaMemsetAsync(e->tensors[i]->view.data, 0xff, e->plan->buffers[i].bytes, d->stream), "arena"));
-    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "arena"));
+    RP_TRY(rp_cuda_wait(d, "arena"));
     for (int i = 0; i < c->n_mirrors; i++)
         if (!c->mirrors[i].is_input) memset(c->host + c->mirrors[i].offset, 0xff, c->mirrors[i].bytes);
     return RP_OK;
@@ -323,6 +324,7 @@ static RpStatus load_kernels(CudaExecutor *c) {
     if (c->blas == NULL) st = rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL);
     RP_TRY(st);
     rp_cuda_blas_describe(c);
+    if (rp_cuda_watches(c->device)) RP_TRY(load_waiting(c, rp_cuda_mark_kernel(), "mark"));
     return c->base.step != NULL ? load_waiting(c, rp_cuda_loop_kernel(), "loop_end") : RP_OK;
 }
 
@@ -333,6 +335,7 @@ static RpStatus open_cuda(RpExecutor *e, const RpExecutorOptions *o) {
         RP_TRY(rp_cuda_device_open(rp_device_index(o->device), &c->device));
     else
         c->device = rp_cuda(e->owner)->device;
+    if (e->owner == e) RP_TRY(rp_cuda_watchdog_open(c->device, o->watchdog_s));
     c->columns = o->columns;
     c->tuning  = c->device->tuning;
     if (o->columns == RP_COLUMNS_REPLY) c->tuning.tile_columns = RP_TUNING_NO_TILES;
@@ -399,6 +402,7 @@ static RpStatus rebind(RpExecutor *e, const ExecPlan *weights) {
 const Backend rp_cuda_backend = {.bytes      = sizeof(CudaExecutor),
                                  .open       = open_cuda,
                                  .close      = close_cuda,
+                                 .hangs      = rp_cuda_executor_hangs,
                                  .run        = run_cuda,
                                  .run_steps  = rp_cuda_run_steps,
                                  .data       = data_of,

@@ -43,16 +43,30 @@ typedef struct LoopBody {
     cudaGraphConditionalHandle condition;
 } LoopBody;
 
+typedef struct BodyMarks {
+    CudaExecutor *c;
+    int32_t       n_done;
+} BodyMarks;
+
+static RpStatus mark_step(void *user, RpStatus status, bool last_phase) {
+    (void)last_phase;
+    BodyMarks *m = user;
+    return status == RP_OK ? rp_cuda_mark_step(m->c, ++m->n_done, m->c->pdl) : status;
+}
+
 static RpStatus enqueue_body(void *arg) {
-    const LoopBody *b   = arg;
-    CudaExecutor   *c   = b->c;
-    RpKernelCtx     ctx = rp_cuda_ctx(c, c->special ? rp_cuda_special_in_loop : NULL, c);
-    LoopEnd         end = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
-                           .control   = c->loop.control,
-                           .ring      = c->loop.mapped,
-                           .condition = b->condition};
-    ctx.overlap         = c->pdl;
-    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx, NULL, NULL)));
+    const LoopBody *b     = arg;
+    CudaExecutor   *c     = b->c;
+    RpKernelCtx     ctx   = rp_cuda_ctx(c, c->special ? rp_cuda_special_in_loop : NULL, c);
+    LoopEnd         end   = {.step      = rp_executor_address(&c->base, rp_plan_ref(c->base.plan, c->base.step)),
+                             .control   = c->loop.control,
+                             .ring      = c->loop.mapped,
+                             .condition = b->condition};
+    BodyMarks       marks = {c, 0};
+    ctx.overlap           = c->pdl;
+    RP_TRY(rp_cuda_mark_step(c, 0, c->pdl));
+    RP_TRY(rp_cuda_named(c->device, rp_plan_walk(c->base.plan, c->base.args, NULL, &rp_cuda_table, &ctx,
+                                                 rp_cuda_watches(c->device) ? mark_step : NULL, &marks)));
     ctx.launch = NULL; /* the end of the loop runs as shipped */
     return rp_cuda_named(c->device, rp_cuda_loop_end(&end, &ctx));
 }
@@ -63,7 +77,7 @@ static RpStatus capture_body(CudaExecutor *c, cudaGraph_t body, cudaGraphConditi
     size_t      n        = 0;
     RP_TRY(rp_cuda_record(c->device, body, enqueue_body, &b, "the loop's capture", &captured));
     RP_TRY(rp_cuda_check(c->device, cudaGraphGetNodes(body, NULL, &n), "nodes of the loop"));
-    if (captured != body || n != (size_t)c->n_captured + 1)
+    if (captured != body || n != (size_t)(c->n_captured + rp_cuda_n_marks(c)) + 1)
         return rp_fail(RP_E_STATE, "the loop's body has %zu nodes, the plan %d kernels", n, c->n_captured);
     return RP_OK;
 }
@@ -113,6 +127,7 @@ static RpStatus launch(CudaExecutor *c) {
     CudaLoop   *l = &c->loop;
     l->in_launch  = l->left < RP_LOOP_SLOTS ? l->left : RP_LOOP_SLOTS;
     l->left -= l->in_launch;
+    rp_cuda_watch_from(d, -1);
     l->staging->number = l->next;
     l->staging->left   = l->in_launch;
     RP_TRY(rp_cuda_check(d,
@@ -131,6 +146,7 @@ RpStatus rp_cuda_loop_begin(RpExecutor *e, const Reply *r) {
     l->ring->stop     = 0;
     l->left           = r->left;
     l->next           = l->next == 0 ? 1 : l->next; /* a zeroed ring must not look like token number 0 */
+    l->first          = l->next;
     l->staging->n_ctx = r->n_ctx;
     l->staging->n_end = r->n_end;
     memcpy(l->staging->end, r->end, sizeof l->staging->end);
@@ -158,6 +174,7 @@ RpStatus rp_cuda_loop_next(RpExecutor *e, int32_t *token) {
     CudaExecutor                *c   = rp_cuda(e);
     CudaLoop                    *l   = &c->loop;
     RP_TRY(rp_cuda_select(c->device));
+    CudaWatch watch = rp_cuda_watch(c->device);
     if (l->in_launch == 0 && l->left > 0) RP_TRY(launch(c));
     for (unsigned i = 0;; i++) {
         if (pop_token(l, token)) return RP_OK;
@@ -166,6 +183,7 @@ RpStatus rp_cuda_loop_next(RpExecutor *e, int32_t *token) {
             const cudaError_t now = cudaStreamQuery(c->device->stream);
             if (now == cudaSuccess) return after_end(c, token);
             if (now != cudaErrorNotReady) return rp_cuda_check(c->device, now, "reply");
+            if (rp_cuda_is_over(c->device, &watch)) return rp_cuda_no_end(c);
         }
         nanosleep(&nap, NULL);
     }
@@ -174,9 +192,9 @@ RpStatus rp_cuda_loop_next(RpExecutor *e, int32_t *token) {
 RpStatus rp_cuda_loop_finish(RpExecutor *e) {
     CudaExecutor *c = rp_cuda(e);
     if (!c->loop.running) return RP_OK;
+    c->loop.ring->stop = 1;
+    const RpStatus st  = rp_cuda_wait_steps(c, "end of a reply");
     c->loop.running = c->device->looping = false;
-    c->loop.ring->stop                   = 1;
-    const RpStatus st = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "end of a reply");
     /* Skips the numbers of tokens that the loop has written and nobody has read. Before the 32-bit numbers wrap, the
      * ring is cleared. */
     c->loop.next += (uint32_t)c->loop.in_launch;

@@ -38,8 +38,11 @@ RpStatus rp_cuda_memory_new(int index, size_t bytes, RpCudaMemory **out) {
 
 void rp_cuda_memory_free(RpCudaMemory *m) {
     if (m == NULL) return;
-    (void)cudaSetDevice(m->device.index);
-    (void)cudaFree(m->data);
+    /* cudaFree would wait for a run that does not end, and the run may use the memory. */
+    if (!rp_cuda_hangs(m->device.index, NULL, 0)) {
+        (void)cudaSetDevice(m->device.index);
+        (void)cudaFree(m->data);
+    }
     free(m);
 }
 

@@ -58,11 +58,12 @@ static RpStatus time_whole(ProfileGraph *t, double *ns) {
     CudaExecutor *c = t->c;
     CudaDevice   *d = c->device;
     float         ms;
+    rp_cuda_watch_from(d, -1);
     RP_TRY(rp_cuda_check(d, cudaEventRecord(t->events[0], d->stream), "event"));
     RP_TRY(c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                            : rp_cuda_enqueue(c));
     RP_TRY(rp_cuda_check(d, cudaEventRecord(t->events[1], d->stream), "event"));
-    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of the plan"));
+    RP_TRY(rp_cuda_wait_steps(c, "run of the plan"));
     RP_TRY(rp_cuda_check(d, cudaEventElapsedTime(&ms, t->events[0], t->events[1]), "event"));
     *ns = 1e6 * (double)ms;
     return RP_OK;
@@ -72,7 +73,7 @@ static RpStatus time_steps(ProfileGraph *t, double *samples, int run, int n_runs
     CudaDevice *d = t->c->device;
     float       ms;
     RP_TRY(rp_cuda_check(d, cudaGraphLaunch(t->exec, d->stream), "launch of a profile"));
-    RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "run of a profile"));
+    RP_TRY(rp_cuda_wait(d, "run of a profile"));
     for (int i = 0; i < t->c->base.plan->n_steps; i++) {
         RP_TRY(rp_cuda_check(d, cudaEventElapsedTime(&ms, t->events[i], t->events[i + 1]), "event"));
         samples[(size_t)(i + 1) * (size_t)n_runs + (size_t)run] = 1e6 * (double)ms;

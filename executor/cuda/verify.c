@@ -73,13 +73,14 @@ static RpStatus verify_step(CudaExecutor *c, int step, HostStep *h, RpVerifyCall
     const PlanStep *s       = &c->base.plan->steps[step];
     const RpOpArgs *on      = &c->base.args[step];
     RpKernelCtx     on_cuda = rp_cuda_ctx(c, NULL, NULL);
-    RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
+    RP_TRY(rp_cuda_wait_steps(c, rp_node_name(s->node)));
     h->args.params = on->params;
     RP_TRY(host_sources(c, step, h));
     RP_TRY(run_on_cpu(s->op, h));
     on_cuda.op = s->op;
+    rp_cuda_watch_from(c->device, step);
     RP_TRY(rp_kernel_of(&rp_cuda_table, s->op)(on, &on_cuda));
-    RP_TRY(rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), rp_node_name(s->node)));
+    RP_TRY(rp_cuda_wait_steps(c, rp_node_name(s->node)));
     RP_TRY(compare(c, step, h, &on->dst, &h->args.dst, callback, user, go_on));
     for (int k = 0; k < RP_MAX_SRC && *go_on; k++)
         if (rp_plan_step_writes(c->base.plan, step, k))
@@ -93,6 +94,7 @@ RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     RP_TRY(rp_cuda_enter(c->device));
     RP_TRY(rp_check_kernels(e->plan, &rp_cpu_table)); /* a custom op may have no CPU kernel to compare with */
     RP_TRY(rp_cuda_update_addresses(c));
+    rp_cuda_watch_from(c->device, -1);
     RpStatus st = rp_cuda_enqueue_inputs(c);
     for (int i = 0; i < e->plan->n_steps && st == RP_OK && go_on; i++) {
         HostStep h = {0};
@@ -101,7 +103,8 @@ RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
         rp_traced_end(e->nodes, st);
         for (int k = 0; k < h.n_owned; k++) free(h.owned[k]);
     }
+    if (st == RP_OK) rp_cuda_watch_from(c->device, e->plan->n_steps);
     if (st == RP_OK) st = rp_cuda_enqueue_outputs(c);
-    const RpStatus waited = rp_cuda_check(c->device, cudaStreamSynchronize(c->device->stream), "run of the plan");
+    const RpStatus waited = rp_cuda_wait_steps(c, "run of the plan");
     return st == RP_OK ? waited : st;
 }

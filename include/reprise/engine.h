@@ -62,8 +62,9 @@ typedef struct RpEngineOptions {
      * requests, in place of prompt lookup: so many tokens at most, 1 to 15, where RpRequest.n_draft is 0. 0: 3; -1: it
      * does not guess. On a GPU it never does: 0 is -1 there, and others are refused with RP_E_UNSUPPORTED. */
     int32_t     n_mtp;
-    bool        unused[4]; /* 0 */
-    const char *backend;   /* as in RpExecutorOptions; it also runs a draft model and an MTP layer */
+    bool        unused[4];  /* 0 */
+    const char *backend;    /* as in RpExecutorOptions; it also runs a draft model and an MTP layer */
+    double      watchdog_s; /* as in RpExecutorOptions */
 } RpEngineOptions;
 
 /* Bytes of an engine, as in RpSessionMemory. */

@@ -138,6 +138,10 @@ typedef struct RpExecutorOptions {
     const char *backend;
     RpColumns   columns;   /* but for RP_COLUMNS_ANY, cuBLASLt is not used. Without effect on the CPU */
     bool        unused[4]; /* 0 */
+    /* A run on a GPU fails if no step ends within so many seconds. The text names the step that did not end and the one
+     * before it. Each step then has one more kernel (docs/cuda.md). 0: REPRISE_WATCHDOG, or none; at most 1e6. Without
+     * effect on the CPU, and in an executor that shares, which has the limit of its owner. */
+    double watchdog_s;
 } RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
@@ -152,7 +156,11 @@ RP_NODISCARD static inline RpStatus rp_executor_open(const ExecPlan *plan, const
                                                      RpExecutor **out) {
     return rp_executor_open_sized(plan, options, sizeof *options, out);
 }
-RP_API void rp_executor_free(RpExecutor *exec); /* NULL is allowed; before the executor that it shares with */
+
+/* NULL is allowed. An executor that shares is freed before the one that it shares with. Does not wait for a run that
+ * has exceeded RpExecutorOptions.watchdog_s: while a kernel of it still runs, all memory of the executor stays
+ * allocated until the process ends, since the kernel may write to it. Graph and plan can be freed. */
+RP_API void rp_executor_free(RpExecutor *exec);
 
 /* The texts are owned by the executor and valid as long as it is. */
 typedef struct RpExecutorInfo {
@@ -190,8 +198,9 @@ static inline RpExecutorInfo rp_executor_info(const RpExecutor *exec) {
 }
 
 /* Copies the inputs to a GPU, runs every step once and copies the outputs back; returns when all is done. Executors
- * that share run one at a time. After an error the executor can run again, unless the device itself has failed: then
- * every call reports that. RP_E_STATE while a reply of RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
+ * that share run one at a time. After an error the executor can run again, unless the device itself has failed, or a
+ * run has exceeded RpExecutorOptions.watchdog_s (RP_E_CUDA): then every call reports that. RP_E_STATE while a reply of
+ * RP_MODE_LOOP is under way; errors of kernels, RP_E_CUDA. */
 RP_API RP_NODISCARD RpStatus rp_executor_run(RpExecutor *exec);
 
 /* Host memory of an input (write it before a run) or an output (valid until the next run of any executor that shares);

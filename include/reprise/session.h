@@ -48,7 +48,8 @@ typedef struct RpSessionOptions {
                            one state if that is larger */
     const char *repack;  /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "off". Sessions of a model share one
                            copy */
-    const char *backend; /* as in RpExecutorOptions */
+    const char *backend; /* this and the next as in RpExecutorOptions */
+    double      watchdog_s;
 } RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. Not included: scratch memory of kernels; what the first

@@ -170,7 +170,7 @@ static void prepare(Job *j) {
     }
     if (!work_acquire(j, j->request.model)) return;
     const Model *m = j->model;
-    if (m->engine == NULL) {
+    if (m->embedder != NULL) { /* an engine may be missing because it has failed, which run_start answers */
         (void)http_refuse(&error, 400, "invalid_request_error", "model_not_supported",
                           "The model %.100s makes embeddings, and no text.", m->name);
         job_fail(j, &error);

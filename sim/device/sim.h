@@ -31,6 +31,7 @@
  *     SIM_L2_KB=N       L2 cache that the device reports at first, 51200
  *     SIM_COST_US=N     kernels are not executed: each takes so much simulated time (sim_cost)
  *     SIM_BUG=N         the planted bug that is active in a race build (tests/planted_bugs/kernels.sh)
+ *     SIM_HANG=N[:NAME] as sim_hang(NAME, N) at the start of the process
  */
 #ifndef SIM_TEST_H
 #define SIM_TEST_H
@@ -125,7 +126,14 @@ unsigned sim_fails_left(void); /* requested failures that have not happened yet 
  * returns the error: it is sticky, as on a real device. */
 void sim_fault(unsigned nth_kernel, cudaError_t with);
 
-/* Cancels pending failures and faults, clears the sticky error and drops queued work. Memory stays allocated. */
+/* The nth run from now of a kernel whose name contains `kernel` (NULL: any) does not end until sim_release. Nothing
+ * after it in its stream is executed, and queries answer cudaErrorNotReady. What would wait for it for ever on a real
+ * device (synchronising, freeing memory) ends the process with status 99; what returns at once does here too. */
+void     sim_hang(const char *kernel, unsigned nth);
+unsigned sim_hanging(void); /* streams with a kernel that does not end */
+void     sim_release(void); /* these kernels run now, when their streams go on; a hang to come is cancelled */
+
+/* Cancels pending failures, faults and hangs, clears the sticky error and drops queued work. Memory stays allocated. */
 void sim_reset_faults(void);
 #ifdef __cplusplus
 }

@@ -137,8 +137,8 @@ static void run_simple_node(cudaGraphNode_t x, Frame &f) {
     if (x->type == cudaGraphNodeTypeMemset) do_set_elements(x->dst, x->val, x->esz, x->n);
     if (x->type == cudaGraphNodeTypeHost || x->type == cudaGraphNodeTypeEventRecord) x->hfn(x->harg);
 }
-// Runs to the end of the graph if `whole`, else to the end of an iteration of a WHILE node. True: the graph is
-// done, or the device is lost.
+// Runs to the end of the graph if `whole`, else to the end of an iteration of a WHILE node, or to a kernel that hangs.
+// True: the graph is done, or the device is lost.
 static bool run_graph(GraphRun &run, bool whole) {
     SimOrder *save = sim_order;
     bool      stop = false;
@@ -162,6 +162,7 @@ static bool run_graph(GraphRun &run, bool whole) {
                 enter(run, body, x->cond.type == cudaGraphCondTypeWhile && x->type == cudaGraphNodeTypeConditional);
                 continue;
             }
+            if (x->type == cudaGraphNodeTypeKernel && sim_kernel_hangs(x->k)) break;
             sim_order = &f.ord;
             run_simple_node(x, f);
             // Ids that a child or a body has used belong to this node.

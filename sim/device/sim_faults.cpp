@@ -8,6 +8,8 @@
 // Functions that release something use SimCall directly: they do their work and return call.result(...).
 #include "sim/device/sim_internal.h"
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 struct Failure {
     std::string call;
@@ -17,6 +19,8 @@ struct Failure {
 static std::vector<Failure> failures;
 static unsigned             kernels_to_fault;
 static cudaError_t          fault_with;
+static std::string          kernel_to_hang, hanging_kernel; // what its name contains; the name of the latest one
+static unsigned             kernels_to_hang;
 static int                  depth; // of nested API calls; only the outermost is counted and can fail
 static int                  driver_version = CUDART_VERSION;
 
@@ -68,7 +72,40 @@ bool sim_kernel_faults(void) {
     return sim_sticky != cudaSuccess;
 }
 
+bool sim_kernel_hangs(const SimLaunch &l) {
+    if (kernels_to_hang == 0 || sim_running == nullptr || sim_sticky != cudaSuccess) return false;
+    if (l.k->name.find(kernel_to_hang) == std::string::npos || --kernels_to_hang > 0) return false;
+    hanging_kernel     = l.k->name;
+    sim_running->hangs = true;
+    return true;
+}
+// After the stream (null: any stream) has run as far as it can.
+void sim_must_end(cudaStream_t s, const char *call) {
+    for (auto x : sim_streams)
+        if ((s == nullptr || s == x) && !x->q.empty() && sim_sticky == cudaSuccess)
+            sim_report(true, "%s waits for ever for kernel %s, which hangs", call, hanging_kernel.c_str());
+}
+static const bool from_environment = [] {
+    const char *value = getenv("SIM_HANG"), *name = value != nullptr ? strchr(value, ':') : nullptr;
+    if (value != nullptr) sim_hang(name != nullptr ? name + 1 : nullptr, (unsigned)atoi(value));
+    return value != nullptr;
+}();
+
 extern "C" {
+void sim_hang(const char *kernel, unsigned nth) {
+    kernel_to_hang  = kernel != nullptr ? kernel : "";
+    kernels_to_hang = nth;
+}
+unsigned sim_hanging(void) {
+    unsigned n = 0;
+    for (auto s : sim_streams) n += s->hangs;
+    return n;
+}
+void sim_release(void) {
+    kernels_to_hang = 0;
+    for (auto s : sim_streams) s->hangs = false;
+}
+
 void sim_fail(const char *call, unsigned nth, cudaError_t with) {
     if (nth > 0) failures.push_back({call, nth, with});
 }
@@ -79,6 +116,7 @@ void sim_fault(unsigned nth_kernel, cudaError_t with) {
     fault_with       = with;
 }
 void sim_reset_faults(void) {
+    sim_release();
     if (sim_sticky != cudaSuccess) sim_drain_all();
     failures.clear();
     kernels_to_fault = 0;

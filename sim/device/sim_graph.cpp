@@ -225,6 +225,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *x, cudaGraph_t g, uns
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
     sim_drain_all();
+    if (sim_hanging() > 0) return call.result(sim_status()); // its launch may be under way: it is lost here
     sim_free_graph(x->g);
     delete x;
     return call.result(sim_status());

@@ -230,7 +230,8 @@ struct CUevent_st {
     uint64_t                     cap_id     = 0;
     std::vector<cudaGraphNode_t> deps;
 };
-// A work item of a stream. Runs to its end if `whole`, else one step; returns false while there is more to do.
+// A work item of a stream. Runs to its end if `whole`, else one step; returns false while there is more to do: for
+// `whole` if a kernel does not end.
 typedef std::function<bool(bool whole)> SimWork;
 // While a stream captures (cap), it holds the graph and the nodes that the next captured node depends on (deps):
 //     launch a, launch b on s:            a -> b, deps(s) = {b}
@@ -238,6 +239,7 @@ typedef std::function<bool(bool whole)> SimWork;
 // cap_origin: the capture began here; cap_bad: a forbidden call has invalidated it.
 struct CUstream_st {
     std::deque<SimWork>            q;
+    bool                           hangs = false; // the first item of q is at a kernel that does not end
     bool                           cap = false, cap_origin = false, cap_bad = false;
     uint64_t                       cap_id      = 0;
     cudaGraph_t                    g           = nullptr;
@@ -303,6 +305,8 @@ extern int         sim_n_devices;
 cudaError_t        sim_driver_state(void);
 cudaError_t        sim_status(void);
 bool               sim_kernel_faults(void); // counts down to the injected fault; true: do not run the kernel
+bool               sim_kernel_hangs(const SimLaunch &l); // likewise for sim_hang; the stream that runs hangs then
+void               sim_must_end(cudaStream_t s, const char *call); // reports a call that waits for a hanging kernel
 
 enum { SIM_SMS = 132 };
 extern SimStats                sim_st;
@@ -323,21 +327,22 @@ static inline cudaStream_t sim_stream(cudaStream_t s) {
 cudaError_t sim_no_capture(
     const char *what,
     cudaError_t with = cudaErrorStreamCaptureUnsupported); // while a stream captures: invalidates the capture and fails
-bool             sim_advance(cudaStream_t s, bool whole);
-void             sim_drain(cudaStream_t s);
-cudaError_t      sim_drain_all(void);
-void             sim_enqueue(cudaStream_t s, SimWork f);
-cudaError_t      sim_check_launch(const SimLaunch &l);
-bool             sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, size_t smem);
-cudaGraphNode_t  sim_add_node(cudaGraph_t g, cudaGraphNodeType t, const std::vector<cudaGraphNode_t> &deps);
-cudaGraphNode_t  sim_cap_add(cudaStream_t s, cudaGraphNodeType t);
-void             sim_free_graph(cudaGraph_t g);
-std::vector<int> sim_topo(cudaGraph_t g); // any valid order; a random one under SIM_RANDOM
-void             sim_do_copy(void *d, const void *s, size_t n, cudaMemcpyKind k);
-void             sim_count_copy(const void *d, const void *s, size_t n, cudaMemcpyKind k);
-void             sim_do_set(void *d, int v, size_t n);
-void             sim_do_kernel(SimLaunch &l);
-SimWork          sim_graph_work(cudaGraphExec_t x);
-void             sim_free_all(void);
-void             sim_memory_info(size_t *free, size_t *total);
+extern cudaStream_t sim_running;                           // whose work runs, or null
+bool                sim_advance(cudaStream_t s, bool whole);
+void                sim_drain(cudaStream_t s);
+cudaError_t         sim_drain_all(void);
+void                sim_enqueue(cudaStream_t s, SimWork f);
+cudaError_t         sim_check_launch(const SimLaunch &l);
+bool                sim_make_launch(SimLaunch &l, const void *f, dim3 g, dim3 b, void **args, size_t smem);
+cudaGraphNode_t     sim_add_node(cudaGraph_t g, cudaGraphNodeType t, const std::vector<cudaGraphNode_t> &deps);
+cudaGraphNode_t     sim_cap_add(cudaStream_t s, cudaGraphNodeType t);
+void                sim_free_graph(cudaGraph_t g);
+std::vector<int>    sim_topo(cudaGraph_t g); // any valid order; a random one under SIM_RANDOM
+void                sim_do_copy(void *d, const void *s, size_t n, cudaMemcpyKind k);
+void                sim_count_copy(const void *d, const void *s, size_t n, cudaMemcpyKind k);
+void                sim_do_set(void *d, int v, size_t n);
+void                sim_do_kernel(SimLaunch &l);
+SimWork             sim_graph_work(cudaGraphExec_t x);
+void                sim_free_all(void);
+void                sim_memory_info(size_t *free, size_t *total);
 #endif

@@ -72,6 +72,7 @@ static cudaError_t launch(cudaStream_t s, SimLaunch l, bool made) {
     }
     auto p = std::make_shared<SimLaunch>(l);
     sim_enqueue(s, [p](bool) {
+        if (sim_kernel_hangs(*p)) return false;
         sim_do_kernel(*p);
         return true;
     });

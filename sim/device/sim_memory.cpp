@@ -95,11 +95,12 @@ static void release(const SimAlloc *a) {
     sim_st.live_allocs--;
 }
 // Runs all queued work first, since it may use the memory.
-static cudaError_t dealloc(void *p, int kind) {
+static cudaError_t dealloc(const char *call, void *p, int kind) {
     if (!p) return sim_status();
     const SimAlloc *a = alloc_exact(p);
     if (!a || a->kind != kind) return sim_err(cudaErrorInvalidValue, "free of a pointer that was not allocated so");
     sim_drain_all();
+    sim_must_end(nullptr, call);
     release(a);
     return sim_status();
 }
@@ -142,7 +143,7 @@ cudaError_t cudaMalloc(void **p, size_t n) {
 cudaError_t cudaFree(void *p) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
     if (auto e = sim_no_capture("cudaFree")) return e;
-    return call.result(dealloc(p, 1));
+    return call.result(dealloc(__func__, p, 1));
 }
 cudaError_t cudaHostAlloc(void **p, size_t n, unsigned flags) {
     SIM_CALL(SIM_NEEDS_DEVICE);
@@ -157,7 +158,7 @@ cudaError_t cudaMallocHost(void **p, size_t n) {
 cudaError_t cudaFreeHost(void *p) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
     if (auto e = sim_no_capture("cudaFreeHost")) return e;
-    return call.result(dealloc(p, 2));
+    return call.result(dealloc(__func__, p, 2));
 }
 // One address space: the device sees pinned memory at the host's address.
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags) {

@@ -17,27 +17,36 @@ std::set<cudaStream_t> sim_streams;
 CUstream_st            sim_null_stream;
 
 // ---- queues ----
-// The first item of the queue, or one step of it; false if the queue is empty.
+cudaStream_t sim_running;
+
+// The first item of the queue, or one step of it; false if the queue is empty or a kernel hangs.
 bool sim_advance(cudaStream_t s, bool whole) {
-    if (s->q.empty()) return false;
-    auto f = std::move(s->q.front());
+    if (s->q.empty() || s->hangs) return false;
+    auto       f      = std::move(s->q.front());
+    const auto before = sim_running;
     s->q.pop_front();
-    if (!f(whole)) s->q.push_front(std::move(f));
-    return true;
+    sim_running     = s;
+    const bool done = f(whole);
+    sim_running     = before;
+    if (!done) s->q.push_front(std::move(f));
+    return done || (!whole && !s->hangs);
 }
 void sim_drain(cudaStream_t s) {
     while (sim_advance(s, true)) {
     }
 }
-// Runs all streams dry, item by item; in a random schedule the streams interleave.
+// Runs all streams dry, item by item; in a random schedule the streams interleave. Streams that cannot go on, because a
+// kernel of theirs or of a stream that they wait for hangs, keep their work.
 cudaError_t sim_drain_all(void) {
+    std::set<cudaStream_t> stuck;
     sim_drain(&sim_null_stream);
     for (;;) {
         std::vector<cudaStream_t> v;
         for (auto s : sim_streams)
-            if (!s->q.empty()) v.push_back(s);
+            if (!s->q.empty() && stuck.count(s) == 0) v.push_back(s);
         if (v.empty()) return sim_status();
-        sim_advance(v[sim_policy == SIM_RANDOM ? sim_rand() % v.size() : 0], true);
+        auto s = v[sim_policy == SIM_RANDOM ? sim_rand() % v.size() : 0];
+        if (!sim_advance(s, true)) stuck.insert(s);
     }
 }
 // Work on the legacy null stream comes after all that is queued in any stream, and runs at once.
@@ -128,9 +137,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
     SimCall call(__func__, SIM_NEEDS_DEVICE);
     if (sim_streams.count(s) == 0) return sim_err(cudaErrorInvalidResourceHandle, "no such stream");
     sim_drain(s);
-    if (s->cap && s->cap_origin && s->frees_graph) sim_free_graph(s->g);
     sim_streams.erase(s);
     sim_st.live_streams--;
+    if (!s->q.empty()) return call.result(sim_status()); // returns at once; its work is lost here
+    if (s->cap && s->cap_origin && s->frees_graph) sim_free_graph(s->g);
     delete s;
     return call.result(sim_status());
 }
@@ -142,13 +152,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
     sim_st.syncs++;
     if (s == &sim_null_stream) return sim_drain_all();
     sim_drain(s);
+    sim_must_end(s, __func__);
     return sim_status();
 }
 cudaError_t cudaDeviceSynchronize(void) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (auto e = sim_no_capture("cudaDeviceSynchronize")) return e;
     sim_st.syncs++;
-    return sim_drain_all();
+    sim_drain_all();
+    sim_must_end(nullptr, __func__);
+    return sim_status();
 }
 // One step of the stream's work: the first item of the queue, or one iteration of a WHILE node in it.
 cudaError_t cudaStreamQuery(cudaStream_t s) {
@@ -227,7 +240,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     if (e->in_capture) return sim_err(cudaErrorStreamCaptureUnsupported);
     sim_st.syncs++;
-    if (e->last) wait_for(*e->last, true);
+    if (e->last && !wait_for(*e->last, true)) sim_must_end(nullptr, __func__);
     return sim_status();
 }
 cudaError_t cudaEventQuery(cudaEvent_t e) {

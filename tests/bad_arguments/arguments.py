@@ -182,7 +182,8 @@ ANY = {
     "rp_graph_dump_sized.note_bytes", "rp_session_memory_sized.out_bytes", "rp_plan_place_sized.out_bytes",
     # rp_session_memory plans only: it opens no device and no threads
     "rp_session_memory_sized.n_threads", "rp_session_memory_sized.device", "rp_session_memory_sized.mode",
-    "rp_session_memory_sized.repack", "rp_session_memory_sized.backend", "rp_engine_memory_sized.repack", "rp_engine_memory_sized.backend", "rp_engine_memory_sized.out_bytes",
+    "rp_session_memory_sized.repack", "rp_session_memory_sized.backend", "rp_session_memory_sized.watchdog_s",
+    "rp_engine_memory_sized.repack", "rp_engine_memory_sized.backend", "rp_engine_memory_sized.watchdog_s", "rp_engine_memory_sized.out_bytes",
     "rp_trainer_memory_sized.n_threads", "rp_trainer_memory_sized.device", "rp_trainer_memory_sized.mode",
     "rp_trainer_memory_sized.out_bytes", "rp_trainer_step_sized.result_bytes",
     "rp_chat_prompt_sized.out_bytes", "rp_chat_generate_sized.result_bytes",
@@ -272,6 +273,7 @@ MEMBERS = {
     "RpGenerateOptions.tokens": [], "RpGenerateOptions.on_logprobs": [], "RpGenerateOptions.n_logprobs": ["-1", "INT32_MAX"],
     **{f"RpEngineOptions.{name}": ["-1", "INT32_MIN", "INT32_MAX"] for name in (
         "n_ctx", "n_seq", "cache_tokens", "block", "step_tokens")},
+    **{f"{struct}.watchdog_s": ["-1.0", "2e6", "(double)NAN"] for struct in ("RpExecutorOptions", "RpSessionOptions", "RpEngineOptions")},
     "RpEngineOptions.step_ms": ["-1.0", "(double)NAN"], "RpEngineOptions.kv_type": ["RP_BF16", "(RpDtype)1000"],
     "RpEngineOptions.passes": ['"no such"'], "RpEngineOptions.device": ['"no such"'], "RpEngineOptions.n_threads": [],
     "RpEngineOptions.n_mtp": ["-2", "16", "INT32_MAX"], "RpEngineOptions.state_bytes": [], "RpEngineOptions.repack": ['"no such"'], "RpEngineOptions.backend": ['""', '"no such"'], "RpEngineOptions.draft": [],

@@ -79,7 +79,7 @@ mutant $cuda/enqueue.c $cuda/enqueue.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/
     bind "the token of a replay that is not copied"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus zeroed/,/^}/ s/cudaMemsetAsync([^)]*)/cudaSuccess/' \
     bind "states (KV cache) that are not zeroed"
-mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/cudaStreamSynchronize(d->stream)/cudaSuccess/' \
+mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/rp_cuda_wait_steps(c, "run of the plan")/RP_OK/' \
     bind "a run that is not waited for"
 mutant $cuda/bind.c $cuda/bind.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));//' bind \
     "captured nodes that are not repointed"
@@ -103,6 +103,19 @@ mutant kernels/loop.cu kernels/loop.cu 's/l.step->pos >= c->n_ctx/false/' rebind
 mutant $cuda/loop.c $cuda/loop.c 's/c->loop.next += (uint32_t)c->loop.in_launch;//' rebind "tokens of the previous reply"
 mutant $cuda/loop.c $cuda/loop.c 's/if (now != cudaErrorNotReady) return.*//' faults "a loop that goes on when the device is lost"
 mutant $cuda/loop.c $cuda/loop.c 's/l->running = d->looping = true/l->running = true/' rebind "a run while a loop runs"
+mutant $cuda/watchdog.c $cuda/watchdog.c 's/rp_cuda_watches(d) ? poll(d, over) : //' watchdog "a watchdog that waits for ever"
+mutant $cuda/watchdog.c $cuda/watchdog.c 's/n_done == w->n_done ? w->idle/true ? w->idle/' watchdog "a watchdog with a limit for the whole run"
+mutant $cuda/watchdog.c $cuda/watchdog.c 's/ \&\& cudaStreamQuery(d->stream) != cudaErrorNotReady/ \&\& false/' watchdog \
+    "a watchdog that never sees a late end"
+mutant $cuda/watchdog.c $cuda/watchdog.c 's/(n - l->first) + 1/(l->next - l->first) + 1/' watchdog \
+    "a watchdog that counts the tokens that were read"
+mutant $cuda/enqueue.c $cuda/enqueue.c 's/++w->n_done/w->n_done++/' watchdog "a watchdog whose marks are one step late"
+mutant $cuda/device.c $cuda/device.c 's/if (rp_cuda_hangs(index, why, sizeof why))/if (false)/' watchdog \
+    "a watchdog that lets others open the device"
+mutant $cuda/memory.c $cuda/memory.c 's/if (!rp_cuda_hangs(m->device.index, NULL, 0))/if (true)/' watchdog \
+    "a watchdog that frees memory of the program"
+mutant executor/executor.c executor/executor.c 's/    if (hangs(e)) {/    if (false) {/' watchdog "a watchdog that frees executors"
+mutant executor/executor.c executor/executor.c 's/ \&\& !hangs(s->maker)//' watchdog "a watchdog that frees states"
 mutant $cuda/profile.c $cuda/profile.c 's/st = rp_executor_put_step(e, step);/st = RP_OK;/' bind "a profile that changes the step state"
 mutant $cuda/verify.c $cuda/verify.c 's/(char \*)w->args.src\[k\].data + w->src\[k\].offset/on->src[k].data/' rebind \
     "a comparison with the device's own weights"

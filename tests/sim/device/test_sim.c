@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { N = 64 };
 
@@ -485,6 +487,81 @@ Test(sim, a_fault_ends_a_loop) {
     start(&r);
     RUNS(cudaStreamSynchronize(r.b.s));
     cr_expect_eq(arrived(&r), 50);
+    close_reply(&r);
+}
+
+/* ---- kernels that hang ---- */
+
+/* The exit status of a child that makes the call while a kernel hangs. */
+#define ENDS_THE_PROCESS(call)                                                                                         \
+    do {                                                                                                               \
+        int         status_;                                                                                           \
+        const pid_t child_ = fork();                                                                                   \
+        if (child_ == 0) {                                                                                             \
+            (void)(call);                                                                                              \
+            _exit(0);                                                                                                  \
+        }                                                                                                              \
+        cr_assert_eq(waitpid(child_, &status_, 0), child_, "%s", #call);                                               \
+        cr_expect(WIFEXITED(status_) && WEXITSTATUS(status_) == 99, "%s returns", #call);                              \
+    } while (0)
+
+Test(sim, a_kernel_hangs_until_it_is_released) {
+    for (int lazy = 0; lazy < 2; lazy++) {
+        Fixture      b = open_fixture(), other = open_fixture();
+        cudaEvent_t  e;
+        cudaStream_t later;
+        RUNS(cudaEventCreate(&e));
+        RUNS(cudaStreamCreateWithFlags(&later, cudaStreamNonBlocking));
+        sim_async(lazy);
+        memset(b.host, 0, N * sizeof(int));
+        sim_hang("add", 1);
+        RUNS(enqueue(&b));
+        RUNS(cudaEventRecord(e, b.s));
+        RUNS(cudaStreamWaitEvent(later, e, 0));
+        for (int i = 0; i < 5; i++) {
+            FAILS(cudaStreamQuery(b.s), cudaErrorNotReady);
+            FAILS(cudaEventQuery(e), cudaErrorNotReady);
+            FAILS(cudaStreamQuery(later), cudaErrorNotReady);
+        }
+        cr_expect_eq(sim_hanging(), 1u, CASE(lazy));
+        cr_expect_eq(b.device[0], 7, CASE(lazy)); /* the kernel before has ended */
+        cr_expect_eq(b.host[0], 0, CASE(lazy));   /* the copy behind it has not begun */
+        ENDS_THE_PROCESS(cudaStreamSynchronize(b.s));
+        ENDS_THE_PROCESS(cudaStreamSynchronize(later));
+        ENDS_THE_PROCESS(cudaEventSynchronize(e));
+        ENDS_THE_PROCESS(cudaDeviceSynchronize());
+        ENDS_THE_PROCESS(cudaFree(other.device));
+        ENDS_THE_PROCESS(cudaFreeHost(other.host));
+        RUNS(enqueue(&other)); /* another stream goes on */
+        RUNS(cudaStreamSynchronize(other.s));
+        expect_result(&other);
+        sim_release();
+        cr_expect_eq(sim_hanging(), 0u, CASE(lazy));
+        RUNS(cudaStreamSynchronize(later));
+        expect_result(&b);
+        RUNS(cudaEventDestroy(e));
+        RUNS(cudaStreamDestroy(later));
+        RUNS(cudaFree(other.device));
+        RUNS(cudaFreeHost(other.host));
+        RUNS(cudaStreamDestroy(other.s));
+        close_fixture(&b);
+    }
+    (void)cudaGetLastError();
+}
+
+/* The third iteration hangs: the tokens before are there, and the loop goes on from there. */
+Test(sim, a_loop_hangs_until_it_is_released) {
+    Reply r = open_reply(5);
+    start(&r);
+    sim_hang(NULL, 3);
+    for (int i = 0; i < 20; i++) FAILS(cudaStreamQuery(r.b.s), cudaErrorNotReady);
+    cr_expect_eq(arrived(&r), 2);
+    ENDS_THE_PROCESS(cudaStreamSynchronize(r.b.s));
+    sim_release();
+    RUNS(cudaStreamSynchronize(r.b.s));
+    cr_expect_eq(arrived(&r), 5);
+    cr_expect_eq(sim_stats().while_iters, 5u);
+    (void)cudaGetLastError();
     close_reply(&r);
 }
 

@@ -28,9 +28,10 @@ endfunction()
 
 # Of these, the tests that launch the kernels of the library: a third of the time.
 set(ptx_filter_cudasim_blas "--filter 'blas/@(multiplies|scales)*'")
+set(ptx_filter_cudasim_watchdog "--filter 'cuda_watchdog/a_limit*'")
 
 # ptx_<suite> for the first architecture, ptx75_<suite> for another.
-set(ptx_suites executor session blas mma kv_blocks)
+set(ptx_suites executor session blas mma kv_blocks watchdog)
 foreach(kernel ${op_kernels})
   get_filename_component(op ${kernel} NAME_WE)
   list(APPEND ptx_suites ${op})

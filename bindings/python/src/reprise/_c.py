@@ -148,7 +148,8 @@ class RpOption(enum.IntEnum):
     RP_OPT_TRACE = 16
     RP_OPT_BACKEND_DIR = 17
     RP_OPT_PLUGINS = 18
-    RP_OPT_COUNT = 19
+    RP_OPT_WATCHDOG = 19
+    RP_OPT_COUNT = 20
 
 
 class RpPooling(enum.IntEnum):
@@ -582,7 +583,7 @@ class RpEngineMemory(ct.Structure): # 64 bytes
             ("n_states", ct.c_int32), ("draft", ct.c_uint64)]
 
 
-class RpEngineOptions(ct.Structure): # 104 bytes
+class RpEngineOptions(ct.Structure): # 112 bytes
     n_ctx: int
     n_seq: int
     cache_tokens: int
@@ -599,11 +600,12 @@ class RpEngineOptions(ct.Structure): # 104 bytes
     n_mtp: int
     unused: Any
     backend: bytes | None
+    watchdog_s: float
     _fields_ = [("n_ctx", ct.c_int32), ("n_seq", ct.c_int32), ("cache_tokens", ct.c_int32), ("block", ct.c_int32),
             ("step_tokens", ct.c_int32), ("step_ms", ct.c_double), ("n_threads", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("state_bytes", ct.c_uint64),
             ("repack", ct.c_char_p), ("draft", ct.c_void_p), ("n_mtp", ct.c_int32), ("unused", ct.c_bool * 4),
-            ("backend", ct.c_char_p)]
+            ("backend", ct.c_char_p), ("watchdog_s", ct.c_double)]
 
 
 class RpEngineStats(ct.Structure): # 120 bytes
@@ -659,7 +661,7 @@ class RpExecutorInfo(ct.Structure): # 136 bytes
             ("backend", ct.c_char_p)]
 
 
-class RpExecutorOptions(ct.Structure): # 80 bytes
+class RpExecutorOptions(ct.Structure): # 88 bytes
     n_threads: int
     share: int | None
     device: bytes | None
@@ -673,11 +675,12 @@ class RpExecutorOptions(ct.Structure): # 80 bytes
     backend: bytes | None
     columns: int
     unused: Any
+    watchdog_s: float
     _fields_ = [("n_threads", ct.c_int32), ("share", ct.c_void_p), ("device", ct.c_char_p),
             ("require_cuda", ct.c_bool), ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("step", ct.c_void_p),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
             ("user", ct.c_void_p), ("repack", ct.c_char_p), ("backend", ct.c_char_p), ("columns", ct.c_int32),
-            ("unused", ct.c_bool * 4)]
+            ("unused", ct.c_bool * 4), ("watchdog_s", ct.c_double)]
 
 
 class RpExpertLoadParams(ct.Structure): # 4 bytes
@@ -1204,7 +1207,7 @@ class RpSessionMemory(ct.Structure): # 48 bytes
             ("n_ctx", ct.c_int32), ("n_states", ct.c_int32), ("states", ct.c_uint64)]
 
 
-class RpSessionOptions(ct.Structure): # 96 bytes
+class RpSessionOptions(ct.Structure): # 104 bytes
     n_ctx: int
     n_threads: int
     prefill_chunk: int
@@ -1220,11 +1223,13 @@ class RpSessionOptions(ct.Structure): # 96 bytes
     state_bytes: int
     repack: bytes | None
     backend: bytes | None
+    watchdog_s: float
     _fields_ = [("n_ctx", ct.c_int32), ("n_threads", ct.c_int32), ("prefill_chunk", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("require_cuda", ct.c_bool),
             ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("count_experts", ct.c_bool),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
-            ("user", ct.c_void_p), ("state_bytes", ct.c_uint64), ("repack", ct.c_char_p), ("backend", ct.c_char_p)]
+            ("user", ct.c_void_p), ("state_bytes", ct.c_uint64), ("repack", ct.c_char_p), ("backend", ct.c_char_p),
+            ("watchdog_s", ct.c_double)]
 
 
 class RpSoftMaxParams(ct.Structure): # 8 bytes

@@ -277,7 +277,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpNodePlace, last_step), 40, "RpNodePlace.last_step");
     assert_eq!(offset!(RpNodePlace, in_place), 44, "RpNodePlace.in_place");
     assert_eq!(offset!(RpNodePlace, unused), 45, "RpNodePlace.unused");
-    assert_eq!((size_of::<RpExecutorOptions>(), align_of::<RpExecutorOptions>()), (80, 8), "RpExecutorOptions");
+    assert_eq!((size_of::<RpExecutorOptions>(), align_of::<RpExecutorOptions>()), (88, 8), "RpExecutorOptions");
     assert_eq!(offset!(RpExecutorOptions, n_threads), 0, "RpExecutorOptions.n_threads");
     assert_eq!(offset!(RpExecutorOptions, share), 8, "RpExecutorOptions.share");
     assert_eq!(offset!(RpExecutorOptions, device), 16, "RpExecutorOptions.device");
@@ -291,6 +291,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpExecutorOptions, backend), 64, "RpExecutorOptions.backend");
     assert_eq!(offset!(RpExecutorOptions, columns), 72, "RpExecutorOptions.columns");
     assert_eq!(offset!(RpExecutorOptions, unused), 76, "RpExecutorOptions.unused");
+    assert_eq!(offset!(RpExecutorOptions, watchdog_s), 80, "RpExecutorOptions.watchdog_s");
     assert_eq!((size_of::<RpExecutorInfo>(), align_of::<RpExecutorInfo>()), (136, 8), "RpExecutorInfo");
     assert_eq!(offset!(RpExecutorInfo, device), 0, "RpExecutorInfo.device");
     assert_eq!(offset!(RpExecutorInfo, device_name), 8, "RpExecutorInfo.device_name");
@@ -447,7 +448,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<RpTokenLogprob>(), align_of::<RpTokenLogprob>()), (8, 4), "RpTokenLogprob");
     assert_eq!(offset!(RpTokenLogprob, token), 0, "RpTokenLogprob.token");
     assert_eq!(offset!(RpTokenLogprob, logprob), 4, "RpTokenLogprob.logprob");
-    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (96, 8), "RpSessionOptions");
+    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (104, 8), "RpSessionOptions");
     assert_eq!(offset!(RpSessionOptions, n_ctx), 0, "RpSessionOptions.n_ctx");
     assert_eq!(offset!(RpSessionOptions, n_threads), 4, "RpSessionOptions.n_threads");
     assert_eq!(offset!(RpSessionOptions, prefill_chunk), 8, "RpSessionOptions.prefill_chunk");
@@ -463,6 +464,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSessionOptions, state_bytes), 72, "RpSessionOptions.state_bytes");
     assert_eq!(offset!(RpSessionOptions, repack), 80, "RpSessionOptions.repack");
     assert_eq!(offset!(RpSessionOptions, backend), 88, "RpSessionOptions.backend");
+    assert_eq!(offset!(RpSessionOptions, watchdog_s), 96, "RpSessionOptions.watchdog_s");
     assert_eq!((size_of::<RpSessionMemory>(), align_of::<RpSessionMemory>()), (48, 8), "RpSessionMemory");
     assert_eq!(offset!(RpSessionMemory, weights), 0, "RpSessionMemory.weights");
     assert_eq!(offset!(RpSessionMemory, kv), 8, "RpSessionMemory.kv");
@@ -494,7 +496,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGenerateResult, decode_s), 24, "RpGenerateResult.decode_s");
     assert_eq!(offset!(RpGenerateResult, first_token_s), 32, "RpGenerateResult.first_token_s");
     assert_eq!(offset!(RpGenerateResult, host_sampling), 40, "RpGenerateResult.host_sampling");
-    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (104, 8), "RpEngineOptions");
+    assert_eq!((size_of::<RpEngineOptions>(), align_of::<RpEngineOptions>()), (112, 8), "RpEngineOptions");
     assert_eq!(offset!(RpEngineOptions, n_ctx), 0, "RpEngineOptions.n_ctx");
     assert_eq!(offset!(RpEngineOptions, n_seq), 4, "RpEngineOptions.n_seq");
     assert_eq!(offset!(RpEngineOptions, cache_tokens), 8, "RpEngineOptions.cache_tokens");
@@ -511,6 +513,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineOptions, n_mtp), 88, "RpEngineOptions.n_mtp");
     assert_eq!(offset!(RpEngineOptions, unused), 92, "RpEngineOptions.unused");
     assert_eq!(offset!(RpEngineOptions, backend), 96, "RpEngineOptions.backend");
+    assert_eq!(offset!(RpEngineOptions, watchdog_s), 104, "RpEngineOptions.watchdog_s");
     assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (64, 8), "RpEngineMemory");
     assert_eq!(offset!(RpEngineMemory, weights), 0, "RpEngineMemory.weights");
     assert_eq!(offset!(RpEngineMemory, kv), 8, "RpEngineMemory.kv");

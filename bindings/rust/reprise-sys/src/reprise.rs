@@ -463,7 +463,8 @@ pub const RP_OPT_REPACK: RpOption = 15;
 pub const RP_OPT_TRACE: RpOption = 16;
 pub const RP_OPT_BACKEND_DIR: RpOption = 17;
 pub const RP_OPT_PLUGINS: RpOption = 18;
-pub const RP_OPT_COUNT: RpOption = 19;
+pub const RP_OPT_WATCHDOG: RpOption = 19;
+pub const RP_OPT_COUNT: RpOption = 20;
 extern "C" {
     pub fn rp_option(option: RpOption) -> *const c_char;
     pub fn rp_option_name(option: RpOption) -> *const c_char;
@@ -728,6 +729,7 @@ pub struct RpExecutorOptions {
     pub backend: *const c_char,
     pub columns: RpColumns,
     pub unused: [bool; 4],
+    pub watchdog_s: f64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1191,6 +1193,7 @@ pub struct RpSessionOptions {
     pub state_bytes: usize,
     pub repack: *const c_char,
     pub backend: *const c_char,
+    pub watchdog_s: f64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1280,6 +1283,7 @@ pub struct RpEngineOptions {
     pub n_mtp: i32,
     pub unused: [bool; 4],
     pub backend: *const c_char,
+    pub watchdog_s: f64,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
