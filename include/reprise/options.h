@@ -57,7 +57,7 @@ extern "C" {
     X(BACKEND_DIR, "REPRISE_BACKEND_DIR", "",                                                                          \
       "folder of backends (NAME.so) that are chosen by name; default: lib/reprise/backends of the installation")       \
     X(PLUGINS, "REPRISE_PLUGINS", "",                                                                                  \
-      "shared objects that the program loads before a command, as with --plugin: paths with a colon between them")       \
+      "shared objects that the program loads before a command, as with --plugin: paths with a colon between them")     \
     X(WATCHDOG, "REPRISE_WATCHDOG", "0",                                                                               \
       "seconds without progress after which a run on a GPU fails and names the node that did not end; 0: none")
 
