@@ -6,6 +6,8 @@
 #include "reprise/external.h"
 #include "reprise/train.h"
 
+#include <pthread.h>
+
 static void wide(const void *row, int64_t n, float *out, void *user) {
     for (int64_t i = 0; i < n; i++) out[i] = (float)((const int8_t *)row)[i] * (user != NULL ? 2.0f : 1.0f);
 }
@@ -176,6 +178,40 @@ Test(dtype_register, stops_at_the_limit) {
     cr_expect_str_eq(rp_dtype_name(RP_DTYPE_CUSTOM), "t0");
     cr_expect_str_eq(rp_dtype_name(RP_DTYPE_CUSTOM + 63), "t63");
     cr_expect_null(rp_dtype_info(RP_DTYPE_CUSTOM + 64));
+}
+
+/* ---- several threads ---- */
+
+enum { N_THREADS = 4, EACH = 12 };
+
+static void *register_many(void *arg) {
+    const int thread = *(const int *)arg;
+    for (int i = 0; i < EACH; i++) {
+        char               name[16], want[16];
+        RpDtype            type;
+        RpDtypeDescription d = bytes;
+        snprintf(name, sizeof name, "t%d_%d", thread, i);
+        strcpy(want, name);
+        d.name = name;
+        OK(rp_dtype_register(&d, &type));
+        memset(name, 0, sizeof name);
+        cr_assert_str_eq(rp_dtype_name(type), want, CASE(thread, i));
+        for (int k = 0; rp_dtype_info((RpDtype)(RP_DTYPE_CUSTOM + k)) != NULL; k++)
+            cr_assert_eq(rp_row_bytes((RpDtype)(RP_DTYPE_CUSTOM + k), 8), 8u, CASE(thread, k));
+    }
+    return NULL;
+}
+
+Test(dtype_register, any_thread_may_register) {
+    pthread_t threads[N_THREADS];
+    int       numbers[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        numbers[i] = i;
+        cr_assert_eq(pthread_create(&threads[i], NULL, register_many, &numbers[i]), 0, CASE(i));
+    }
+    for (int i = 0; i < N_THREADS; i++) cr_assert_eq(pthread_join(threads[i], NULL), 0, CASE(i));
+    cr_expect_not_null(rp_dtype_info(RP_DTYPE_CUSTOM + N_THREADS * EACH - 1));
+    cr_expect_null(rp_dtype_info(RP_DTYPE_CUSTOM + N_THREADS * EACH));
 }
 
 /* ---- numbers that are no type ---- */
