@@ -115,7 +115,7 @@ Test(dtype_register, answers_like_a_built_in_type) {
     cr_expect_eq(found, type);
     const RpDtypeInfo *info = rp_dtype_info(type);
     cr_expect(info->block_elems == 2 && info->block_bytes == 3 && info->gguf_type == 4000);
-    cr_expect_not(rp_dtype_is_quant(type));
+    cr_expect(!rp_dtype_is_quant(type));
     cr_expect_eq(rp_row_bytes(type, 10), 15u);
     cr_expect_eq(rp_row_bytes(type, -2), 0u);
     const RpTensorView v = rp_view_contiguous(type, (int64_t[]){4, 5, 6, 7}, NULL);
@@ -304,7 +304,7 @@ Test(dtype_register, numbers_that_are_no_type_are_errors) {
             .data = memory, .dtype = t, .ne = {16, 1,  1,  1 },
                     .nb = {4,  64, 64, 64}
         };
-        cr_expect_not(rp_view_is_contiguous(&v), CASE(no[i]));
+        cr_expect(!rp_view_is_contiguous(&v), CASE(no[i]));
         cr_expect_eq(rp_view_extent_bytes(&v), 0u, CASE(no[i]));
         cr_expect_eq(rp_quantize_row(t, memory, 16, memory + 32), RP_E_DTYPE, CASE(no[i]));
         cr_expect_eq(rp_dtype_check_row(t, memory, 16), RP_E_DTYPE, CASE(no[i]));
