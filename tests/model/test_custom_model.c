@@ -6,6 +6,7 @@
 
 #include "reprise/convert.h"
 #include "reprise/session.h"
+#include "reprise/train.h"
 
 static char folder[] = "/tmp/reprise-types-XXXXXX";
 
@@ -159,6 +160,43 @@ Test(custom_model, every_family_has_the_bits_of_f32) {
         n++;
     }
     cr_expect_gt(n, 4, "%d models", n);
+}
+
+/* ---- training ---- */
+
+/* Losses of a LoRA adapter, whose base stays as it is. */
+static void train(const char *path, double losses[5]) {
+    const RpTrainOptions o = {.batch      = 2,
+                              .seq        = 8,
+                              .lr         = 1e-2f,
+                              .n_threads  = 2,
+                              .device     = "cpu",
+                              .lora_rank  = 3,
+                              .lora_alpha = 6.0f,
+                              .seed       = 4};
+    int32_t              tokens[18];
+    RpModel             *m;
+    RpTrainer           *t;
+    OK(rp_model_open(path, NULL, &m));
+    OK(rp_trainer_open(m, &o, &t));
+    for (int i = 0; i < 18; i++) tokens[i] = i * i % 59 + 3;
+    for (int i = 0; i < 5; i++) {
+        RpTrainResult r;
+        OK(rp_trainer_step(t, tokens, &r));
+        losses[i] = r.loss;
+    }
+    rp_trainer_free(t);
+    rp_model_free(m);
+}
+
+/* Gradients go through weights of a registered type, dequantised: the losses are those of the same weights in f32. */
+Test(custom_model, adapters_learn_on_it) {
+    double own[5], f32[5];
+    convert("llama-f32", rp_dtype_name(fp8_without_dot()));
+    train(in_folder("own.gguf"), own);
+    train(in_folder("f32.gguf"), f32);
+    cr_expect_lt(own[4], own[0]);
+    for (int i = 0; i < 5; i++) cr_expect_eq(own[i], f32[i], "step %d: %.9g, %.9g", i, own[i], f32[i]);
 }
 
 /* ---- files ---- */

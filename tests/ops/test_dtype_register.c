@@ -6,6 +6,8 @@
 #include "reprise/external.h"
 #include "reprise/train.h"
 
+#include <pthread.h>
+
 static void wide(const void *row, int64_t n, float *out, void *user) {
     for (int64_t i = 0; i < n; i++) out[i] = (float)((const int8_t *)row)[i] * (user != NULL ? 2.0f : 1.0f);
 }
@@ -113,7 +115,7 @@ Test(dtype_register, answers_like_a_built_in_type) {
     cr_expect_eq(found, type);
     const RpDtypeInfo *info = rp_dtype_info(type);
     cr_expect(info->block_elems == 2 && info->block_bytes == 3 && info->gguf_type == 4000);
-    cr_expect_not(rp_dtype_is_quant(type));
+    cr_expect(!rp_dtype_is_quant(type));
     cr_expect_eq(rp_row_bytes(type, 10), 15u);
     cr_expect_eq(rp_row_bytes(type, -2), 0u);
     const RpTensorView v = rp_view_contiguous(type, (int64_t[]){4, 5, 6, 7}, NULL);
@@ -176,6 +178,40 @@ Test(dtype_register, stops_at_the_limit) {
     cr_expect_str_eq(rp_dtype_name(RP_DTYPE_CUSTOM), "t0");
     cr_expect_str_eq(rp_dtype_name(RP_DTYPE_CUSTOM + 63), "t63");
     cr_expect_null(rp_dtype_info(RP_DTYPE_CUSTOM + 64));
+}
+
+/* ---- several threads ---- */
+
+enum { N_THREADS = 4, EACH = 12 };
+
+static void *register_many(void *arg) {
+    const int thread = *(const int *)arg;
+    for (int i = 0; i < EACH; i++) {
+        char               name[16], want[16];
+        RpDtype            type;
+        RpDtypeDescription d = bytes;
+        snprintf(name, sizeof name, "t%d_%d", thread, i);
+        strcpy(want, name);
+        d.name = name;
+        OK(rp_dtype_register(&d, &type));
+        memset(name, 0, sizeof name);
+        cr_assert_str_eq(rp_dtype_name(type), want, CASE(thread, i));
+        for (int k = 0; rp_dtype_info((RpDtype)(RP_DTYPE_CUSTOM + k)) != NULL; k++)
+            cr_assert_eq(rp_row_bytes((RpDtype)(RP_DTYPE_CUSTOM + k), 8), 8u, CASE(thread, k));
+    }
+    return NULL;
+}
+
+Test(dtype_register, any_thread_may_register) {
+    pthread_t threads[N_THREADS];
+    int       numbers[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        numbers[i] = i;
+        cr_assert_eq(pthread_create(&threads[i], NULL, register_many, &numbers[i]), 0, CASE(i));
+    }
+    for (int i = 0; i < N_THREADS; i++) cr_assert_eq(pthread_join(threads[i], NULL), 0, CASE(i));
+    cr_expect_not_null(rp_dtype_info(RP_DTYPE_CUSTOM + N_THREADS * EACH - 1));
+    cr_expect_null(rp_dtype_info(RP_DTYPE_CUSTOM + N_THREADS * EACH));
 }
 
 /* ---- numbers that are no type ---- */
@@ -268,7 +304,7 @@ Test(dtype_register, numbers_that_are_no_type_are_errors) {
             .data = memory, .dtype = t, .ne = {16, 1,  1,  1 },
                     .nb = {4,  64, 64, 64}
         };
-        cr_expect_not(rp_view_is_contiguous(&v), CASE(no[i]));
+        cr_expect(!rp_view_is_contiguous(&v), CASE(no[i]));
         cr_expect_eq(rp_view_extent_bytes(&v), 0u, CASE(no[i]));
         cr_expect_eq(rp_quantize_row(t, memory, 16, memory + 32), RP_E_DTYPE, CASE(no[i]));
         cr_expect_eq(rp_dtype_check_row(t, memory, 16), RP_E_DTYPE, CASE(no[i]));
