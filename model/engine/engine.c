@@ -172,6 +172,7 @@ static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
     const RpExecutorOptions o = {.n_threads  = given->n_threads,
                                  .device     = given->device,
                                  .repack     = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off"),
+                                 .backend    = given->backend,
                                  .watchdog_s = given->watchdog_s};
     RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));
     return rp_drafter_open(&e->drafter, &o);

@@ -20,7 +20,7 @@ ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 
 # Names of values and of arguments in help texts that are no paths.
 NO_FILE_ARGUMENTS = {"NODE", "PRESET", "SHELL"}
-NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LIST MB MODE MS NAME NODE ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX SETTING TEMPLATE TEXT "
+NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LIST MB MODE MS NAME NODE ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX SECONDS SETTING TEMPLATE TEXT "
                "TOKEN TYPE URL WHEN".split())
 
 # Every option and argument whose value is a path: what it is given, and r: read, w: written. An option that is not here fails
@@ -94,7 +94,7 @@ def commands():
     for command in (n for n in names if n != "help"):
         page = ok(run("help", *command.split())).text
         options = re.findall(r"^  (?:-\w, |    )(--[a-z-]+) ([A-Z]+)", page, re.M)
-        paths = [name for name, value in options if value not in NO_FILES and name != "--plugin"] # docs/test_extend.py has it
+        paths = [name for name, value in options if value not in NO_FILES and name != "--plugin"]  # docs/test_extend.py has it
         paths += re.findall(r"^  ([A-Z]+) {2,}\S", page[: page.index("--color")], re.M)
         yield command, [name for name in paths if name not in NO_FILE_ARGUMENTS]
 
