@@ -2,7 +2,8 @@
 # Tests the bindings of other languages against a build. Python: a virtual environment with the packages of requirements-test.txt
 # (kept in BUILD/bindings until that file changes), the wheel made from the libraries of the build, mypy, pytest, the notebook.
 #
-#   test-bindings.sh SOURCE_DIR BUILD_DIR          exit status 77: skipped, with the reason; PYTHON: the interpreter
+#   test-bindings.sh SOURCE_DIR BUILD_DIR          exit status 77: skipped, with the reason; PYTHON: the interpreter;
+#                                                  REPRISE_TEST_TORCH=1: with PyTorch, which takes long to install
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
 package=$source/bindings/python folder=$build/bindings
@@ -30,6 +31,7 @@ if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
     fi
     echo "$wanted" >"$venv/wanted"
 fi
+[ -z "${REPRISE_TEST_TORCH-}" ] || pip install -q --no-compile torch==2.15.0
 export PATH="$venv/bin:$PATH" REPRISE_BUILD="$build"
 pip install -q --no-deps --no-compile --no-build-isolation --force-reinstall --config-settings=build-dir="$folder/wheel" "$package"
 unset REPRISE_BUILD

@@ -13,7 +13,7 @@ quick='' all='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a 
 case ${1-} in
 --quick) quick=1 without_long='-LE long|bindings' ;;
 --all) all=1 limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
-        export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_WANDB=1 ;;
+        export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
 '') ;;
 *) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

@@ -1,4 +1,4 @@
-/* sim_fixture.h - what tests of the simulated runtime share: a stream with some memory, and three calls that fill it. */
+/* sim_fixture.h - for tests of the simulated runtime: a stream with some memory, and three calls that fill it. */
 #ifndef TESTS_SIM_FIXTURE_H
 #define TESTS_SIM_FIXTURE_H
 
