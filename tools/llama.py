@@ -23,6 +23,7 @@ class Model:
         params = lib.llama_model_default_params()
         params.vocab_only = vocab_only
         params.n_gpu_layers = 0
+        params.use_extra_bufts = False  # no repacked weights: their sums depend on the CPU, and AMX fails on some virtual machines
         self.model = lib.llama_model_load_from_file(str(path).encode(), params)
         if not self.model:
             raise SystemExit(f"{path}: llama.cpp does not load this file")
