@@ -189,6 +189,10 @@ int main(int argc, char **argv) {
         else
             only = argv[i];
     }
+    if (rp_cpu_isa_check() != RP_OK) {
+        fprintf(stderr, "%s: %s\n", argv[0], rp_last_error());
+        return 1;
+    }
     printf("%s; GB/s and instructions per byte of weights", rp_cpu_isa_name(rp_cpu_isa()));
     if (from_memory) printf("; a plain loop reads %.2f GB/s", plain_gb_s());
     printf("\n%-7s", "columns");

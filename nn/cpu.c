@@ -6,7 +6,10 @@
 #include "base/option_number.h"
 #include "executor/pool.h"
 
+#include "reprise/cpu.h"
+
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 /* Starting the workers takes as long as some ten thousand elements. */
@@ -84,7 +87,17 @@ static int64_t size_of(const RpOpArgs *args) {
     return largest;
 }
 
+/* REPRISE_ISA, until it was found to be right. */
+static RpStatus check_isa(void) {
+    static atomic_bool right;
+    if (atomic_load_explicit(&right, memory_order_relaxed)) return RP_OK;
+    RP_TRY(rp_cpu_isa_check());
+    atomic_store_explicit(&right, true, memory_order_relaxed);
+    return RP_OK;
+}
+
 RpStatus rp_nn_run_cpu(TensorOp op, const RpOpArgs *args, NnMemory memory) {
+    RP_TRY(check_isa());
     Work w    = {.kernel = rp_cpu_kernel(op), .args = args, .needs = rp_cpu_needs(op, args), .memory = memory};
     w.workers = workers_of(&w);
     if (w.workers == 0 || (uintptr_t)memory.data % RP_NN_ALIGN != 0)

@@ -4,8 +4,11 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { N = 100000, THREADS = 4, ROUNDS = 20 };
 
@@ -49,6 +52,23 @@ Test(nn, calls_at_the_same_time_have_the_same_bits) {
     }
     free(wanted);
     free(x);
+}
+
+/* In a process of its own: the instruction set is asked for once. */
+Test(nn, an_unknown_instruction_set_is_an_error) {
+    float x[4] = {1, 2, 3, 4};
+    int   status;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("REPRISE_ISA", "avx9", 1);
+        const bool refused = rp_nn_cpu_scale(x, x, 4, 2.0f, NULL) == RP_NN_INVALID_ARGUMENT &&
+                             strncmp(rp_nn_last_error(), "REPRISE_ISA=avx9: must be ", 26) == 0 && x[0] == 1.0f;
+        unsetenv("REPRISE_ISA");
+        _exit(refused && rp_nn_cpu_scale(x, x, 4, 2.0f, NULL) == RP_NN_OK ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 Test(nn, a_bad_number_of_threads_is_an_error) {
