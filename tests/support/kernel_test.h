@@ -131,6 +131,7 @@ static int repacked_sources;
 /* Runs the kernel in every variant; all must give the same bits (I8) in dst and in the sources that the op
  * writes to. Before each run dst is filled with 0x55, or restored if it is also a source. */
 static inline void run_variants(RpOpKernel *kernel, const RpOpArgs *args) {
+    OK(rp_cpu_isa_check()); /* of REPRISE_ISA */
     const size_t bytes   = rp_view_extent_bytes(&args->dst);
     bool         inplace = false;
     for (int i = 0; i < RP_MAX_SRC; i++) inplace = inplace || args->dst.data == args->src[i].data;
