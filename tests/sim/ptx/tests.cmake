@@ -69,9 +69,16 @@ add_test(NAME ptx_bits COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ptx/bits.sh ${bits_fo
 set_tests_properties(ptx_bits PROPERTIES DEPENDS "${both}" SKIP_RETURN_CODE 77)
 
 # The longest start first.
-foreach(suite session executor blas gate_up qkv attention)
+foreach(suite blas gate_up qkv attention)
   if(TEST ptx_${suite})
     set_tests_properties(ptx_${suite} PROPERTIES COST 80)
+  endif()
+endforeach()
+
+# For scripts/test.sh --all: whole plans, whose kernels the suites of the ops launch too.
+foreach(suite executor session)
+  if(TEST ptx_${suite})
+    set_tests_properties(ptx_${suite} PROPERTIES LABELS long)
   endif()
 endforeach()
 
