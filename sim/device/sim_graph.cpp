@@ -223,11 +223,16 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *x, cudaGraph_t g, uns
     return cudaGraphInstantiate(x, g, f);
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t x) {
-    SimCall call(__func__, SIM_NEEDS_DEVICE);
+    static std::vector<cudaGraphExec_t> destroyed; // those whose launch may be under way stay until nothing hangs
+    SimCall                             call(__func__, SIM_NEEDS_DEVICE);
     sim_drain_all();
-    if (sim_hanging() > 0) return call.result(sim_status()); // its launch may be under way: it is lost here
-    sim_free_graph(x->g);
-    delete x;
+    destroyed.push_back(x);
+    if (sim_hanging() > 0) return call.result(sim_status());
+    for (cudaGraphExec_t d : destroyed) {
+        sim_free_graph(d->g);
+        delete d;
+    }
+    destroyed.clear();
     return call.result(sim_status());
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t s) {
