@@ -3,7 +3,7 @@
 # (kept in BUILD/bindings until that file changes), the wheel made from the libraries of the build, mypy, pytest, the notebook.
 #
 #   test-bindings.sh SOURCE_DIR BUILD_DIR          exit status 77: skipped, with the reason; PYTHON: the interpreter;
-#                                                  REPRISE_TEST_TORCH=1: with PyTorch, which takes long to install
+#                                                  REPRISE_TEST_TORCH=1: with PyTorch, whose packages take 5 GB
 set -eu
 source=$(cd "$1" && pwd) build=$(cd "$2" && pwd)
 package=$source/bindings/python folder=$build/bindings
