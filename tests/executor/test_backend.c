@@ -3,6 +3,7 @@
  * own, because the folder of a build may be writable by others. */
 #include "tests/support/case.h"
 #include "tests/support/decoder.h"
+#include "tests/support/folder.h"
 
 #include "tests/executor/backends/backend.h"
 
@@ -19,18 +20,7 @@
 
 #define BUILT RP_BUILD_DIR "/tests/backends/backend_"
 
-static char folder[64], path[128];
-
-static void make_folder(void) {
-    strcpy(folder, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
+static char path[128];
 
 /* `path` is a copy of the file `from`, as NAME.so. */
 static const char *copy_as(const char *from, const char *name) {

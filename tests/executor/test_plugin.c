@@ -1,5 +1,6 @@
 /* Plugins (rp_plugin_load): the types of examples/dtypes.c and an op with a pattern, each from a shared object; what is
  * refused, with its text. Each test is a process of its own, and copies the shared object to a folder of its own. */
+#include "tests/support/folder.h"
 #include "tests/support/golden.h"
 
 #include "reprise/plugin.h"
@@ -8,18 +9,7 @@
 
 #define BUILT RP_BUILD_DIR "/tests/backends/"
 
-static char folder[64], path[128];
-
-static void make_folder(void) {
-    strcpy(folder, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
+static char path[128];
 
 TestSuite(plugin, .init = make_folder, .fini = remove_folder);
 

@@ -1,21 +1,9 @@
 #include "tests/support/case.h"
+#include "tests/support/folder.h"
 #include "tests/support/golden.h"
 #include "tests/trainer/checksums.h"
 
 #include <sys/stat.h>
-
-static char folder[64];
-
-static void make_folder(void) {
-    strcpy(folder, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
 
 TestSuite(checksum, .init = make_folder, .fini = remove_folder);
 

@@ -1,6 +1,7 @@
 /* Files that are written as a whole: whatever happens, the name holds the old file or the complete new one. */
 #include "base/files/new_file.h"
 #include "tests/support/case.h"
+#include "tests/support/folder.h"
 #include "tests/support/golden.h"
 
 #include <dirent.h>
@@ -9,20 +10,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-/* A folder of its own for each test. */
-static char folder[64];
-
-static void make_folder(void) {
-    strcpy(folder, "/tmp/reprise-test-XXXXXX");
-    cr_assert_not_null(mkdtemp(folder));
-}
-
-static void remove_folder(void) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    cr_assert_eq(system(command), 0);
-}
 
 TestSuite(file, .init = make_folder, .fini = remove_folder);
 
