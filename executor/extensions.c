@@ -9,16 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static RpStatus fail(RpStatus status, const char *text) {
-    return rp_fail(status != RP_OK ? status : RP_E_ARG, "%s", text != NULL ? text : "");
-}
-
 static const RpPluginHost host = {.bytes              = sizeof host,
                                   .abi                = RP_PLUGIN_ABI,
                                   .op_register        = rp_op_register_sized,
                                   .pattern_register   = rp_pattern_register_sized,
                                   .dtype_register     = rp_dtype_register_sized,
-                                  .fail               = fail,
+                                  .fail               = rp_shared_object_fail,
                                   .view_contiguous    = rp_view_contiguous,
                                   .view_is_contiguous = rp_view_is_contiguous,
                                   .dtype_info         = rp_dtype_info,

@@ -69,10 +69,6 @@ static RpStatus run_steps(RpBackendPlan *plan, int first, int end) {
     return first == end ? RP_OK : e->backend->run_steps(e, first, end);
 }
 
-static RpStatus fail(RpStatus status, const char *text) {
-    return rp_fail(status != RP_OK ? status : RP_E_ARG, "%s", text != NULL ? text : "");
-}
-
 static const RpBackendHost host = {.bytes          = sizeof host,
                                    .abi            = RP_BACKEND_ABI,
                                    .n_steps        = n_steps,
@@ -84,7 +80,7 @@ static const RpBackendHost host = {.bytes          = sizeof host,
                                    .step_constants = step_constants,
                                    .run_steps      = run_steps,
                                    .dequantize_row = rp_dequantize_row,
-                                   .fail           = fail};
+                                   .fail           = rp_shared_object_fail};
 
 /* ---- calls of the backend ---- */
 

@@ -143,3 +143,7 @@ RpStatus rp_shared_object_load(const char *what, const char *path, void **handle
     close(dir);
     return st;
 }
+
+RpStatus rp_shared_object_fail(RpStatus status, const char *text) {
+    return rp_fail(status != RP_OK ? status : RP_E_ARG, "%s", text != NULL ? text : "");
+}

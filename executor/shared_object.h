@@ -12,4 +12,7 @@ RP_NODISCARD RpStatus rp_shared_object_load(const char *what, const char *path, 
 /* The address of a symbol, NULL if there is none. */
 void *rp_shared_object_symbol(void *handle, const char *name);
 
+/* The member `fail` of RpBackendHost and RpPluginHost: rp_fail with a text. RP_OK becomes RP_E_ARG. */
+RpStatus rp_shared_object_fail(RpStatus status, const char *text);
+
 #endif
