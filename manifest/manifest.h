@@ -32,7 +32,7 @@ typedef struct ManifestFile {
     double      scale;       /* of an adapter */
 } ManifestFile;
 
-/* What held a reply, so that a repetition allows the same tokens. */
+/* The grammar or request that held a reply to certain tokens; a repetition is held in the same way. */
 typedef enum ManifestGrammarKind {
     MANIFEST_FREE, /* nothing, or the manifest does not have it */
     MANIFEST_SCHEMA,
@@ -46,7 +46,7 @@ typedef enum ManifestGrammarKind {
 typedef struct ManifestGrammar {
     ManifestGrammarKind kind;
     char               *text;          /* malloc, as the next one */
-    char               *chat_template; /* of a chat; NULL: that of the model */
+    char               *chat_template; /* that a chat was rendered with; NULL: the model's template */
     int32_t             reasoning_budget;
 } ManifestGrammar;
 
@@ -113,7 +113,7 @@ RP_NODISCARD RpStatus manifest_run(Manifest *m, const RpExecutorInfo *info, cons
 /* An RpSampleObserver; `turn` is a ManifestTurn, zero-initialised. */
 void manifest_observe(const RpSampledToken *token, void *turn);
 
-/* What held the reply, which is over: copies both texts, of which the first has n bytes. A reply whose tokens were all
+/* Records the grammar of a reply that has ended. Copies both texts; `text` has n bytes. A reply whose tokens were all
  * drawn freely needs no grammar, and a text with a NUL or that is no UTF-8 cannot be written: then the turn has none. A
  * lack of memory shows when the manifest is written. */
 void manifest_turn_held(ManifestTurn *t, ManifestGrammarKind kind, const char *text, size_t n,

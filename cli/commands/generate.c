@@ -178,7 +178,7 @@ static RpStatus open_all(Run *r) {
     return record_run(r, NULL);
 }
 
-/* What held the reply to a plain prompt. */
+/* Records the grammar that held the reply to a plain prompt. */
 static void record_structure(Run *r) {
     const StructuredArgs *a = &args.structured;
     if (r->structure.text != NULL)

@@ -138,7 +138,7 @@ typedef struct RpExecutorOptions {
     const char *backend;
     RpColumns   columns;   /* but for RP_COLUMNS_ANY, cuBLASLt is not used. Without effect on the CPU */
     bool        unused[4]; /* 0 */
-    /* A run on a GPU fails if no step ends within so many seconds. The text names the step that did not end and the one
+    /* Seconds: a run on a GPU fails if no step ends for so long. The text names the step that did not end and the one
      * before it. Each step then has one more kernel (docs/cuda.md). 0: REPRISE_WATCHDOG, or none; at most 1e6. Without
      * effect on the CPU, and in an executor that shares, which has the limit of its owner. */
     double watchdog_s;

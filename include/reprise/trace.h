@@ -42,7 +42,7 @@ typedef struct RpTraceEvent {
     const char       *name;          /* of the run or the node; of a step "step", "part" or "verify" */
     const char       *op;            /* of a node */
     int32_t           layer;         /* of a node; -1: none */
-    int32_t           index;         /* of a node: its step of the plan; of a step: that of its first node */
+    int32_t           index;         /* the number in the plan, of a node, or of the first node of a step */
     int32_t           n;             /* run: tokens that it is given; step: nodes that it has */
     size_t            bytes_read;    /* of a node, and of a step at its end: as in RpStepLaunch.bytes */
     size_t            bytes_written; /* likewise */

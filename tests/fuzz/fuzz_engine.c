@@ -25,7 +25,7 @@ typedef struct Arrival {
     bool       ended, cancelled;
 } Arrival;
 
-/* The last two have MTP layers; those of qwen35 are recurrent too. */
+/* The last two models have an MTP layer; qwen35 has recurrent layers as well. */
 static const char *const files[] = {"llama-mix", "llama-mix", "glm4moe-f32", "qwen35-mix"};
 
 static RpModel   *models[4], *model, *draft;

@@ -259,7 +259,7 @@ Test(custom_types, products_without_a_dot_are_those_of_f32) {
     free(w), free(x), free(wide);
 }
 
-/* Of experts: one token and several, an id that is no expert, against mul_mat with each expert's matrix. */
+/* mul_mat_id of one token and of several, with an id that is no expert, against mul_mat with each expert's matrix. */
 Test(custom_types, products_of_experts) {
     enum { N = 128, M = 9, EXPERTS = 4, K = 2, T = 3 };
     static int32_t ids[K * T] = {1, 3, 0, -1, 3, 2};

@@ -111,7 +111,7 @@ static bool no_difference(const TensorNode *node, const RpTensorView *view, cons
     return true;
 }
 
-/* Of an executor in mode replay: its whole runs have no nodes, parts and a verification have them all. */
+/* In mode replay a trace of a whole run has no nodes; traces of parts and of a verification have all of them. */
 Test(trace, of_a_gpu_has_the_nodes_of_parts_and_of_a_verification) {
     static float       weights[64 * 64];
     static Seen        whole, parts, verified;
