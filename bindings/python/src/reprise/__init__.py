@@ -11,8 +11,7 @@ from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
 from ._options import (DeviceOptions, DrawOptions, DumpOptions, EmbedOptions, EngineOptions, GenerateOptions, MemoryOptions, Sampling,
                        SessionOptions, TrainOptions)
 from .convert import architectures, presets, requantize, synth, train_init, train_tokenizer, types
-from .custom import compile_cuda, custom_op, pattern
-from .custom_types import check_row, load_plugin, register_dtype
+from .custom import check_row, compile_cuda, custom_op, load_plugin, pattern, register_dtype
 from .embedder import Embedder, Ranked
 from .engine import Engine, EngineEvent, EngineStats
 from .errors import (ArgumentError, CancelledError, ClosedError, ContextFullError, CudaError, DtypeError, Error, ExecutionError,

@@ -25,7 +25,7 @@ BYTES = np.dtype(np.uint8)
 
 
 def names() -> dict[str, int]:
-    """Types by name, with those that were registered (custom_types.py, plugins)."""
+    """Types by name, with those that were registered (custom.py, plugins)."""
     number = int(_c.RpDtype.RP_DTYPE_CUSTOM) + len(NAMES) - int(_c.RpDtype.RP_DTYPE_COUNT)
     while lib.rp_dtype_info(number):
         NAMES[lib.rp_dtype_name(number).lower()] = number
