@@ -1,6 +1,6 @@
 /* Replies that go on from the last message (continue_final_message). Each template itself gives the text: where it
  * renders the whole conversation, everything up to the end of the last message is the prompt. */
-#include "tests/support/case.h"
+#include "tests/support/chat_request.h"
 #include "tests/support/reply.h"
 #include "tests/support/vocabulary.h"
 
@@ -27,17 +27,6 @@ static void teardown(void) { rp_tokenizer_free(tk); }
 
 TestSuite(chat_begun, .init = setup, .fini = teardown);
 
-static RpChatTemplate *template_of_file(const char *path) {
-    static char     source[1 << 17];
-    RpChatTemplate *t;
-    FILE           *f = fopen(path, "r");
-    cr_assert(f != NULL, "%s", path);
-    const size_t n = fread(source, 1, sizeof source, f);
-    fclose(f);
-    cr_assert_eq(rp_chat_template_new(tk, path, source, n, &t), RP_OK, "%s", rp_last_error());
-    return t;
-}
-
 /* NULL: the template refuses it. */
 static char *prompt_of(const RpChatTemplate *t, const char *json, RpChatPrompt *out) {
     char               *text;
@@ -54,7 +43,7 @@ Test(chat_begun, prompts_are_the_begin_of_what_the_template_renders) {
     cr_assert_eq(glob(GOLDEN_DIR "templates/*.jinja", 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char     *path = found.gl_pathv[i];
-        RpChatTemplate *t    = template_of_file(path);
+        RpChatTemplate *t    = template_of_file(tk, path);
         RpChatPrompt    a, b;
         char           *got = prompt_of(t, "{\"messages\": [" BEGUN "], \"continue_final_message\": true}", &a);
         char *all = prompt_of(t, "{\"messages\": [" BEGUN "]}", &b), *end = all != NULL ? strstr(all, "lies xq") : NULL;
@@ -160,15 +149,9 @@ Test(chat_begun, refuses_what_begins_no_reply) {
     RpChatTemplate   *t;
     OK(rp_chat_template_new(tk, "t", source, sizeof source - 1, &t));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char          json[512], *text;
-        bool         *control;
-        RpChatPrompt  out;
-        RpChatRequest r   = {.json = json};
-        r.json_bytes      = (size_t)snprintf(json, sizeof json, "{%s}", cases[i].members);
-        const RpStatus st = rp_chat_prompt(t, &r, &text, &control, &out);
-        cr_expect_eq(st, cases[i].status, CASE(i));
-        cr_expect_str_eq(rp_last_error(), cases[i].why, CASE(i));
-        cr_expect(text == NULL && control == NULL, CASE(i));
+        char json[512];
+        snprintf(json, sizeof json, "{%s}", cases[i].members);
+        expect_refused(t, json, cases[i].status, cases[i].why);
     }
     rp_chat_template_free(t);
 }

@@ -1,5 +1,5 @@
 /* Requests of chats: what is refused, tools in three forms, and calls that come back as the model wrote them. */
-#include "tests/support/case.h"
+#include "tests/support/chat_request.h"
 #include "tests/support/reply.h"
 #include "tests/support/vocabulary.h"
 
@@ -10,17 +10,10 @@
 static RpTokenizer    *tk;
 static RpChatTemplate *simple;
 
-static RpChatTemplate *template_of_file(const char *name) {
-    static char     source[1 << 17];
-    char            path[1024];
-    RpChatTemplate *t;
+static RpChatTemplate *template_of_name(const char *name) {
+    char path[1024];
     snprintf(path, sizeof path, GOLDEN_DIR "templates/%s.jinja", name);
-    FILE *f = fopen(path, "r");
-    cr_assert(f != NULL, "%s", path);
-    const size_t n = fread(source, 1, sizeof source, f);
-    fclose(f);
-    cr_assert_eq(rp_chat_template_new(tk, name, source, n, &t), RP_OK, "%s", rp_last_error());
-    return t;
+    return template_of_file(tk, path);
 }
 
 static void setup(void) {
@@ -99,15 +92,9 @@ Test(chat_prompt, refuses_bad_histories) {
          "\"tool_call_id\": \"b\"}]",                                                       RP_E_ARG,    "messages[1]: no call before it has the id \"b\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char          json[512], *text;
-        bool         *control;
-        RpChatPrompt  out;
-        RpChatRequest r   = {.json = json};
-        r.json_bytes      = (size_t)snprintf(json, sizeof json, "{\"messages\": %s}", cases[i].messages);
-        const RpStatus st = rp_chat_prompt(simple, &r, &text, &control, &out);
-        cr_expect_eq(st, cases[i].status, CASE(i));
-        cr_expect_str_eq(rp_last_error(), cases[i].why, CASE(i));
-        cr_expect(text == NULL && control == NULL, CASE(i));
+        char json[512];
+        snprintf(json, sizeof json, "{\"messages\": %s}", cases[i].messages);
+        expect_refused(simple, json, cases[i].status, cases[i].why);
     }
 }
 
@@ -144,12 +131,9 @@ Test(chat_prompt, refuses_bad_tools) {
     bool        *control;
     RpChatPrompt out;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char          json[512];
-        RpChatRequest r   = {.json = json};
-        r.json_bytes      = (size_t)snprintf(json, sizeof json, "{\"messages\": [], %s}", cases[i].members);
-        const RpStatus st = rp_chat_prompt(simple, &r, &text, &control, &out);
-        cr_expect_eq(st, cases[i].status, CASE(i));
-        cr_expect_str_eq(rp_last_error(), cases[i].why, CASE(i));
+        char json[512];
+        snprintf(json, sizeof json, "{\"messages\": [], %s}", cases[i].members);
+        expect_refused(simple, json, cases[i].status, cases[i].why);
     }
     RpChatTemplate *plain;
     OK(rp_chat_template_new(tk, "t", "x", 1, &plain));
@@ -199,7 +183,7 @@ static bool keep_call(const RpReplyEvent *e, void *user) {
  * with the first prompt and the reply. `content`: members of the assistant's message. */
 static void expect_replay(const char *name, const char *reply, const char *content, bool exact) {
     static const char head[] = "{\"tools\": [" TOOL "], \"messages\": [{\"role\": \"user\", \"content\": \"Weather?\"}";
-    RpChatTemplate   *t      = template_of_file(name);
+    RpChatTemplate   *t      = template_of_name(name);
     RpToolCallLog    *log;
     RpReplyParser    *p;
     RpChatPrompt      first, second;
