@@ -22,29 +22,47 @@ static void expect(bool holds, const char *what) {
     abort();
 }
 
-/* The texts of the events, one behind the other. */
+/* The texts of the events, one behind the other. A text may begin as a mark does, so several places of the reply can be
+ * the one at which the last text ended. */
 typedef struct Log {
     Transcript    events;
     const Joined *reply;
-    size_t        at; /* byte of the reply that the next event begins with, or a mark */
+    bool         *at, *next;   /* [n + 1]: the last text may have ended here */
+    size_t        first, last; /* of the places in at */
     const char   *marks[2 * N_MARKS];
     bool          check;
 } Log;
 
-static size_t skip_one(const Log *l) {
-    const char *p = l->reply->p + l->at;
-    for (int m = 0; m < 2 * N_MARKS; m++)
-        if (l->marks[m] != NULL && strncmp(p, l->marks[m], strlen(l->marks[m])) == 0) return strlen(l->marks[m]);
-    return strchr(" \n\t\r;", *p) != NULL && *p != '\0' ? 1 : 0;
+/* From each place marks and white space may be skipped. */
+static void skip(Log *l) {
+    for (size_t i = l->first; i <= l->last && i < l->reply->n; i++) {
+        const char *p = l->reply->p + i;
+        if (!l->at[i]) continue;
+        for (int m = -1; m < 2 * N_MARKS; m++) {
+            const char  *mark = m < 0 ? NULL : l->marks[m];
+            const size_t n    = m < 0 ? (size_t)(*p != '\0' && strchr(" \n\t\r;", *p) != NULL)
+                                : mark != NULL && strncmp(p, mark, strlen(mark)) == 0 ? strlen(mark)
+                                                                                      : 0;
+            l->at[i + n]      = true;
+            if (i + n > l->last) l->last = i + n;
+        }
+    }
 }
 
 static void account(Log *l, const char *text, size_t n) {
-    while (l->at + n > l->reply->n || memcmp(l->reply->p + l->at, text, n) != 0) {
-        const size_t skip = l->at < l->reply->n ? skip_one(l) : 0;
-        expect(skip > 0, "bytes of the reply are in no event");
-        l->at += skip;
+    size_t first = SIZE_MAX, last = 0;
+    skip(l);
+    for (size_t i = l->first; i <= l->last; i++) {
+        if (!l->at[i]) continue;
+        l->at[i] = false;
+        if (n > l->reply->n - i || memcmp(l->reply->p + i, text, n) != 0) continue;
+        l->next[i + n] = true;
+        if (first == SIZE_MAX) first = i + n;
+        last = i + n;
     }
-    l->at += n;
+    expect(first != SIZE_MAX, "bytes of the reply are in no event");
+    bool *at = l->next;
+    l->next = l->at, l->at = at, l->first = first, l->last = last;
 }
 
 static bool on_event(const RpReplyEvent *e, void *user) {
@@ -108,11 +126,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(a.marks, calls->marks, sizeof calls->marks);
     memcpy(a.marks + N_MARKS, reasoning->marks, sizeof reasoning->marks);
     a.check = calls->syntax != SYNTAX_HARMONY && is_utf8(&reply); /* headers of harmony are in no event */
+    a.at    = calloc(2, reply.n + 1);
+    if (a.at == NULL) abort();
+    a.next       = a.at + reply.n + 1;
+    a.at[0]      = true;
+    bool *places = a.at;
     parse(&o, &a, &reply, 0);
-    for (size_t skip; a.check && a.at < reply.n; a.at += skip) {
-        skip = skip_one(&a);
-        expect(skip > 0, "the end of the reply is in no event");
-    }
+    skip(&a);
+    expect(!a.check || a.at[reply.n], "the end of the reply is in no event");
     parse(&o, &b, &reply, data[2] == 0 ? 1 : data[2]);
     expect(strcmp(joined(&a.events.all), joined(&b.events.all)) == 0 && a.events.all.n == b.events.all.n,
            "another cut gives other events");
@@ -122,6 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                        rp_json_is_value(a.events.arguments[i].p, a.events.arguments[i].n),
                    "arguments are no JSON object");
     transcript_free(&a.events), transcript_free(&b.events);
+    free(places);
     free(reply.p);
     return 0;
 }
