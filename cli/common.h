@@ -65,14 +65,14 @@
              "write a trace of runs, steps and nodes for ui.perfetto.dev, JSON lines if FILE ends in .jsonl; default: REPRISE_TRACE")
 #define OPTION_JSON(v) CLI_FLAG("json", 0, v, "print JSON")
 #define OPTIONS_SAMPLER(p)                                                                                   \
-    CLI_NUMBER("temp", 0, (p).temperature, "T", "temperature; 0 (default): greedy", 0, 0),                   \
-    CLI_INT("top-k", 0, (p).top_k, "K", "sample from the K most probable tokens; 0 (default): all", 0, 0),   \
+    CLI_NUMBER("temp", 0, (p).temperature, "T", "temperature; 0: greedy", 0, 0),                   \
+    CLI_INT("top-k", 0, (p).top_k, "K", "sample from the K most probable tokens; 0: all", 0, 0),   \
     CLI_NUMBER("top-p", 0, (p).top_p, "P",                                                                   \
-               "sample from the fewest tokens whose probabilities sum to P; default 1: all", 1e-6, 1),           \
+               "sample from the fewest tokens whose probabilities sum to P; 1: all", 1e-6, 1),           \
     CLI_NUMBER("min-p", 0, (p).min_p, "P",                                                                   \
-               "least probability, relative to the most probable token; default 0: off", 0, 1),              \
+               "least probability, relative to the most probable token; 0: off", 0, 1),              \
     CLI_NUMBER("repeat-penalty", 0, (p).repeat_penalty, "X",                                                 \
-               "penalty on recent tokens; default 1: off", 1e-6, 0),                                         \
+               "penalty on recent tokens; 1: off", 1e-6, 0),                                         \
     CLI_INT("repeat-last-n", 0, (p).repeat_last_n, "N",                                                      \
             "how many tokens are recent for --repeat-penalty, default 64", 0, 1 << 20),                      \
     CLI_SEED("seed", 's', (p).seed, "S", "seed of the random numbers, default 0")

@@ -33,6 +33,13 @@ RpStatus cli_sampler_params(const SamplerArgs *a, RpLogitBias *bias, RpSamplerPa
     return RP_OK;
 }
 
+RpStatus cli_use_recommended(SamplerArgs *a, const RpModel *m, bool quiet) {
+    char said[512];
+    RP_TRY(rp_sampler_recommended(rp_model_file(m), &a->p, said, sizeof said));
+    if (said[0] != '\0' && !quiet) cli_say("reprise", "sampling as the model recommends: %s", said);
+    return RP_OK;
+}
+
 RpStatus cli_open_sampler(const SamplerArgs *a, const RpModel *m, RpSampler **out) {
     RpSamplerParams p;
     RpLogitBias    *bias = calloc(a->bias.n + 1, sizeof *bias);

@@ -4,6 +4,8 @@
 
 #include "cli/common.h"
 
+#include <math.h>
+
 typedef struct SamplerArgs {
     RpSamplerParams p;
     TextList        bias, breakers; /* TOKEN+BIAS or TOKEN-BIAS; texts, or one "none" */
@@ -51,6 +53,32 @@ typedef struct SamplerArgs {
 
 #define SAMPLING_DEFAULTS                                                                                              \
     { .p = SAMPLER_DEFAULTS }
+
+/* The same; what no option gives is what the model recommends (cli_use_recommended). */
+#define SAMPLING_OF_THE_MODEL                                                                                          \
+    {                                                                                                                  \
+        .p = {                                                                                                         \
+            .temperature        = NAN,                                                                                 \
+            .top_k              = INT32_MIN,                                                                           \
+            .top_p              = NAN,                                                                                 \
+            .min_p              = NAN,                                                                                 \
+            .repeat_penalty     = NAN,                                                                                 \
+            .repeat_last_n      = INT32_MIN,                                                                           \
+            .xtc_probability    = NAN,                                                                                 \
+            .xtc_threshold      = NAN,                                                                                 \
+            .mirostat           = INT32_MIN,                                                                           \
+            .mirostat_tau       = NAN,                                                                                 \
+            .mirostat_eta       = NAN,                                                                                 \
+            .dry_base           = 1.75f,                                                                               \
+            .dry_allowed_length = 2,                                                                                   \
+            .dry_penalty_last_n = 64,                                                                                  \
+            .dynatemp_exponent  = 1.0f                                                                                 \
+        }                                                                                                              \
+    }
+
+/* Sets the parameters that no option has given (rp_sampler_recommended), and says on stderr which of them the model
+ * recommends. RP_E_FORMAT: the file recommends nonsense. */
+RP_NODISCARD RpStatus cli_use_recommended(SamplerArgs *a, const RpModel *m, bool quiet);
 
 /* A sampler of these options for the vocabulary of the model. RP_E_ARG for a bias that is none. */
 RP_NODISCARD RpStatus cli_open_sampler(const SamplerArgs *a, const RpModel *m, RpSampler **out);

@@ -27,7 +27,7 @@ typedef struct ServerOptions {
     int32_t         max_tokens, reasoning_budget; /* of requests that do not say it */
     int32_t         n_draft;                      /* as of RpRequest */
     RpEngineOptions engine;                       /* draft: of `model` alone */
-    RpSamplerParams sampler;                      /* of requests that do not say it */
+    RpSamplerParams sampler;                      /* of requests that do not say it; unset: the model's */
     const char     *manifest_dir;                 /* or NULL: no manifests */
     int32_t         manifest_keep;                /* files that stay in it, at least 1 */
     bool            manifest_text;                /* with texts */

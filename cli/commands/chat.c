@@ -17,7 +17,7 @@ static struct {
     DeviceArgs  device;
 
     ManifestArgs manifest;
-} args = {.sampler = SAMPLING_DEFAULTS};
+} args = {.sampler = SAMPLING_OF_THE_MODEL};
 
 /* Reads messages until /quit or the end of the input. An error that it returns ends the program. */
 static RpStatus run_conversation(Chat *c) {
@@ -103,6 +103,8 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSa
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     RP_TRY(open_format(*model, &c->conversation.format));
+    RP_TRY(cli_use_recommended(&args.sampler, *model, args.quiet));
+    c->greedy = is_greedy(&args.sampler.p);
     RP_TRY(cli_open_sampler(&args.sampler, *model, sampler));
     RP_TRY(cli_open_session(*model, &args.device, args.quiet, &o, session));
     c->conversation.session       = *session;
@@ -134,7 +136,6 @@ static int run(void) {
         .n              = args.n,
         .budget         = args.budget,
         .seed           = args.sampler.p.seed,
-        .greedy         = is_greedy(&args.sampler.p),
         .stats          = args.stats,
         .quiet          = args.quiet,
         .show_reasoning = args.show_reasoning,

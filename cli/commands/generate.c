@@ -25,7 +25,7 @@ static struct {
     RequestArgs    request;
     GuessArgs      guesses;
     ManifestArgs   manifest;
-} args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_DEFAULTS};
+} args = {.n = 256, .logprobs = -1, .sampler = SAMPLING_OF_THE_MODEL};
 
 /* Everything that the command opens. */
 typedef struct Run {
@@ -155,6 +155,7 @@ static RpStatus open_all(Run *r) {
         return rp_fail(RP_E_ARG, "the prompt is empty and this model has no beginning-of-sequence token to start "
                                  "from: give some text");
     if (!is_request()) RP_TRY(cli_structure_open(&args.structured, r->model, &r->structure));
+    RP_TRY(cli_use_recommended(&args.sampler, r->model, args.quiet));
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));

@@ -31,7 +31,7 @@ static struct {
           .ping_s        = 15,
           .step_ms       = 100,
           .manifest_keep = 1000,
-          .sampler       = SAMPLING_DEFAULTS};
+          .sampler       = SAMPLING_OF_THE_MODEL};
 
 /* --lora is for the model of -m. */
 static RpStatus open_model(const char *path, RpModel **out, void *user) {

@@ -80,6 +80,32 @@ static inline RpSamplerParams rp_sampler_defaults(void) {
    * dry_base 1.75, dry_allowed_length 2, dry_penalty_last_n 64, xtc_threshold 0.1, mirostat_tau 5, mirostat_eta 0.1,
    * dynatemp_exponent 1 */
 
+/* The defaults, but those that a model file may recommend are unset: NaN, or INT32_MIN for whole numbers. They are
+ * temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, xtc_probability, xtc_threshold, mirostat,
+ * mirostat_tau and mirostat_eta. */
+RP_API void                   rp_sampler_unset_sized(RpSamplerParams *out, size_t out_bytes);
+static inline RpSamplerParams rp_sampler_unset(void) {
+    RpSamplerParams params;
+    rp_sampler_unset_sized(&params, sizeof params);
+    return params;
+}
+
+/* Sets what is unset in *params: to what the file recommends (general.sampling.temp, .top_k, .top_p, .min_p,
+ * .penalty_repeat, .penalty_last_n, ..., of GGUF; generation_config.json with do_sample of a directory), else to the
+ * default. Where the file has top_k, top_p or min_p but no temperature, it is 1, as transformers has it. said: receives
+ * the values that came from the file, as "temperature 0.6, top_k 20", or "" if there are none; NULL is allowed.
+ * RP_E_FORMAT names a key whose value is no number or outside of its range.
+ *
+ *   RpSamplerParams p = rp_sampler_unset();
+ *   p.temperature = 0.5f;                                           // this one is the caller's
+ *   RP_TRY(rp_sampler_recommended(rp_model_file(m), &p, NULL, 0)); */
+RP_API RP_NODISCARD RpStatus        rp_sampler_recommended_sized(const RpGgufFile *f, RpSamplerParams *params,
+                                                                 size_t params_bytes, char *said, size_t said_bytes);
+RP_NODISCARD static inline RpStatus rp_sampler_recommended(const RpGgufFile *f, RpSamplerParams *params, char *said,
+                                                           size_t said_bytes) {
+    return rp_sampler_recommended_sized(f, params, sizeof *params, said, said_bytes);
+}
+
 /* Copies the parameters. The caller frees *out; on failure it is NULL. RP_E_ARG names the parameter that is out of
  * range; RP_E_NOMEM; errors of rp_tokenize for a sequence breaker. */
 RP_API RP_NODISCARD RpStatus rp_sampler_new_sized(const RpSamplerParams *params, size_t params_bytes, int32_t n_vocab,

@@ -54,10 +54,28 @@ RP_API int32_t     rp_tokenizer_bos(const RpTokenizer *tk);      /* -1: none */
 RP_API int32_t     rp_tokenizer_eos(const RpTokenizer *tk);      /* -1: none */
 RP_API bool        rp_tokenizer_adds_bos(const RpTokenizer *tk); /* true: RP_TOK_ADD_SPECIAL puts BOS in front */
 
-/* True for every token that ends a reply: the EOS, EOT and EOM ids of the file, and the marks of the known chat formats
- * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...). <|end|> does not end one if the vocabulary has the tokens of gpt-oss,
- * whose replies have several messages. False for an id outside the vocabulary. */
+/* True for every token that ends a reply: the EOS, EOT and EOM ids of the file, the marks of the known chat formats
+ * (<|im_end|>, <end_of_turn>, <|eot_id|>, ...), and RP_FIM_REP, RP_FIM_SEP and RP_FIM_PAD. <|end|> does not end one if
+ * the vocabulary has the tokens of gpt-oss or Solar Open, whose replies have several messages. False for an id outside
+ * the vocabulary. */
 RP_API bool rp_tokenizer_is_end(const RpTokenizer *tk, int32_t id);
+
+/* Tokens of prompts for code in the middle of a file (fill in the middle), as
+ *     [REP repository] [SEP file name, text of another file]... PRE text before SUF text behind MID
+ * after which the model writes what is between. REP, SEP and PAD end a reply. */
+typedef enum RpFimToken {
+    RP_FIM_PRE = 0,
+    RP_FIM_SUF = 1,
+    RP_FIM_MID = 2,
+    RP_FIM_PAD = 3,
+    RP_FIM_REP = 4,
+    RP_FIM_SEP = 5
+} RpFimToken;
+enum { RP_FIM_COUNT = 6 };
+
+/* The id that tokenizer.ggml.fim_pre_token_id and its like name, or that of the first text of those that llama.cpp
+ * knows (<|fim_prefix|>, <fim_prefix>, <PRE>, ...); -1: none. */
+RP_API int32_t rp_tokenizer_fim(const RpTokenizer *tk, RpFimToken which);
 
 /* True for control tokens and the unknown token, which print as nothing. False outside the vocabulary. */
 RP_API bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id);

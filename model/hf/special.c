@@ -71,6 +71,28 @@ static RpStatus put_ends(const HfVocabulary *v) {
     return RP_OK;
 }
 
+/* What generation_config.json recommends, under the keys of llama.cpp's converter. Without do_sample, transformers does
+ * not use it. */
+static void put_sampling(const HfVocabulary *v) {
+    static const struct {
+        const char *name, *key;
+    } rows[] = {
+        {"temperature",        "general.sampling.temp"          },
+        {"top_k",              "general.sampling.top_k"         },
+        {"top_p",              "general.sampling.top_p"         },
+        {"min_p",              "general.sampling.min_p"         },
+        {"repetition_penalty", "general.sampling.penalty_repeat"},
+    };
+    const Json *j = &v->m->generation;
+    if (j->nodes == NULL) return;
+    const JsonNode *sampled = rp_json_get(j, j->nodes, "do_sample");
+    if (sampled == NULL || sampled->type != JSON_TRUE) return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const JsonNode *x = rp_json_get(j, j->nodes, rows[i].name);
+        if (x != NULL && x->type == JSON_NUMBER) rp_gguf_put_f32(v->m->out, rows[i].key, (float)rp_json_number(j, x));
+    }
+}
+
 /* A list of templates has one called "default". */
 static RpGgufString template_of(const Json *j, const JsonNode *x) {
     if (x == NULL || x->type != JSON_ARRAY) return rp_json_string(j, x);
@@ -115,5 +137,6 @@ RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
     if (v->unigram && rp_json_u63(v->j, rp_json_get(v->j, v->model, "unk_id"), &unk_id) && unk_id < v->n)
         put_id(v, "tokenizer.ggml.unknown_token_id", (uint32_t)unk_id);
     RP_TRY(put_ends(v));
+    put_sampling(v);
     return put_chat_template(v);
 }

@@ -80,8 +80,7 @@ static RpStatus load_types(RpTokenizer *tk, const RpGgufFile *f) {
     return RP_OK;
 }
 
-/* *out keeps its value where the key is absent. */
-static RpStatus load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *key, int32_t *out) {
+RpStatus rp_tokenizer_load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *key, int32_t *out) {
     uint32_t id = UINT32_MAX;
     RP_TRY(rp_gguf_get_u32(f, key, &id));
     if (id == UINT32_MAX) return RP_OK; /* absent, or "none" as some files write it */
@@ -89,48 +88,6 @@ static RpStatus load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *
         return rp_fail(RP_E_FORMAT, "%s: %s is %u, the vocabulary has %d tokens", rp_gguf_path(f), key, id,
                        tk->n_vocab);
     *out = (int32_t)id;
-    return RP_OK;
-}
-
-/* Tokens that end a reply: those that the file names, and the end marks of known chat formats. All marks of
- * chat formats become control tokens: files that have them as normal or user-defined tokens would let a
- * message forge a turn. */
-static RpStatus load_marks(RpTokenizer *tk, const RpGgufFile *f) {
-    static const char *const keys[]   = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                                         "tokenizer.ggml.eom_token_id"};
-    static const char *const ends[]   = {"<|eot_id|>", "<|eom_id|>",    "<|im_end|>",    "<|end|>",
-                                         "<|return|>", "<|endoftext|>", "<end_of_turn>", "<|end_of_text|>",
-                                         "<EOT>",      "</s>",          "_<EOT>",        "<end_of_utterance>"};
-    static const char *const others[] = {
-        "<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "[INST]", "[/INST]", "<s>"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        int32_t id = -1;
-        RP_TRY(load_id(tk, f, keys[i], &id));
-        if (i == 0 && id >= 0) tk->eos = id;
-        if (id >= 0) tk->ends[id] = true;
-    }
-    const RpGgufValue *listed = rp_gguf_find(f, "tokenizer.hf.end_tokens");
-    for (uint64_t i = 0; listed != NULL && i < listed->n; i++) {
-        const double id = rp_gguf_number_at(listed, i);
-        if (id >= 0.0 && id < (double)tk->n_vocab) tk->ends[(int32_t)id] = true;
-    }
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        const int32_t id = rp_tokenizer_find(tk, ends[i]);
-        if (id < 0) continue;
-        tk->ends[id]  = true;
-        tk->types[id] = TOKEN_CONTROL;
-    }
-    const int32_t call = rp_tokenizer_find(tk, "<|call|>"), end = rp_tokenizer_find(tk, "<|end|>");
-    if (call >= 0 && end >= 0 &&
-        rp_tokenizer_find(tk, "<|channel|>") >= 0) { /* gpt-oss: a reply has several messages */
-        tk->ends[call]  = true;
-        tk->ends[end]   = false;
-        tk->types[call] = TOKEN_CONTROL;
-    }
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        const int32_t id = rp_tokenizer_find(tk, others[i]);
-        if (id >= 0) tk->types[id] = TOKEN_CONTROL;
-    }
     return RP_OK;
 }
 
@@ -211,12 +168,12 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));
     if (tk->gemma4) tk->add_bos = true, tk->add_space_prefix = false; /* files that say otherwise are wrong */
-    RP_TRY(load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
-    RP_TRY(load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
+    RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
+    RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_sep_token", &tk->add_sep));
-    RP_TRY(load_id(tk, f, "tokenizer.ggml.seperator_token_id", &tk->sep)); /* spelt so in files */
+    RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.seperator_token_id", &tk->sep)); /* spelt so in files */
     RP_TRY(load_strip(tk, f));
-    RP_TRY(load_marks(tk, f));
+    RP_TRY(rp_tokenizer_load_marks(tk, f));
     return load_specials(tk);
 }
 

@@ -49,9 +49,10 @@ struct RpTokenizer {
     int32_t       n_vocab;
     RpGgufString *pieces; /* [n_vocab]: the bytes that a token prints */
     TokenType    *types;
-    bool         *ends;      /* tokens that end a reply */
-    float        *scores;    /* SentencePiece; NULL for byte-level BPE */
-    double       *log_probs; /* unigram: [n_vocab], NaN for what is no piece; else NULL */
+    bool         *ends;              /* tokens that end a reply */
+    int32_t       fim[RP_FIM_COUNT]; /* -1: none */
+    float        *scores;            /* SentencePiece; NULL for byte-level BPE */
+    double       *log_probs;         /* unigram: [n_vocab], NaN for what is no piece; else NULL */
     double        unknown_log_prob;
     size_t        longest; /* bytes of a piece */
     StringTable   by_text; /* token texts as in the file; SentencePiece looks up its merges here */
@@ -180,5 +181,11 @@ RP_NODISCARD RpStatus rp_pretokenize(const Pretokenizer *s, const char *text, si
 /* Takes n bytes of the tokenizer's memory, which load_texts made large enough for all calls of a load: the texts in a
  * file do not change after it is opened (gguf.h). */
 char *rp_tokenizer_bytes(RpTokenizer *tk, size_t n);
+
+/* Reads the id of a key; *out keeps its value where the key is absent. RP_E_FORMAT: outside of the vocabulary. */
+RP_NODISCARD RpStatus rp_tokenizer_load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *key, int32_t *out);
+
+/* Fills ends and fim, and makes marks control tokens (marks.c). Behind the texts and types. */
+RP_NODISCARD RpStatus rp_tokenizer_load_marks(RpTokenizer *tk, const RpGgufFile *f);
 
 #endif

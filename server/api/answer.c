@@ -26,6 +26,8 @@ ApiAnswer *api_answer_open(const ApiRequest *r, const ApiOrigin *origin) {
                             .tokenizer   = origin->tokenizer,
                             .seed        = origin->seed,
                             .n_prompt    = origin->n_prompt,
+                            .temperature = r->sampler.temperature,
+                            .top_p       = r->sampler.top_p,
                             .extra       = json_incref(r->extra),
                             .prompts     = json_incref(r->prompts),
                             .choices     = calloc(n_prompts * (size_t)r->n + 1, sizeof *a->choices),

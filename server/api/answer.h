@@ -39,6 +39,7 @@ struct ApiAnswer {
     const RpTokenizer *tokenizer;
     uint64_t           seed;
     int32_t            n_prompt;
+    float              temperature, top_p;
     json_t            *extra, *prompts;
     int32_t            sequence; /* of the events of responses */
     ApiChoice         *choices;

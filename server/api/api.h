@@ -37,7 +37,7 @@ typedef struct ApiRequest {
                                  with prefix, suffix, prompt and extra */
     json_t          *schema;  /* API_COMPLETION: of response_format or json_schema; or NULL */
     char            *grammar; /* of GBNF, or NULL */
-    RpSamplerParams  sampler; /* borrows from the members below */
+    RpSamplerParams  sampler; /* borrows from the members below; unset (rp_sampler_unset): the model's */
     RpLogitBias     *logit_bias;
     char            *samplers; /* RpSamplerParams.samplers, or NULL */
     char           **dry_breakers;

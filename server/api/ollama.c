@@ -49,7 +49,7 @@ bool api_show_parse(const json_t *body, const char **model, ApiError *error) {
 
 void api_show_body(const ApiModel *m, Bytes *out) {
     const char *architecture = or_empty(m->architecture);
-    json_put(out, "{'license':'','modelfile':'','parameters':'','template':%s,'modified_at':%z,",
+    json_put(out, "{'license':'','modelfile':'','parameters':%s,'template':%s,'modified_at':%z,", or_empty(m->sampling),
              or_empty(m->chat_template), m->created);
     put_details(m, out);
     json_put(out, ",'model_info':{'general.architecture':%s,'general.parameter_count':%l,", architecture, m->n_params);

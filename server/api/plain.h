@@ -12,7 +12,7 @@ void api_count_tokens_body(int32_t n, Bytes *out);
 
 /* What is said of a model. Texts are borrowed; those that are NULL are left out or "". */
 typedef struct ApiModel {
-    const char *id, *architecture, *quantization, *digest, *chat_template;
+    const char *id, *architecture, *quantization, *digest, *chat_template, *sampling;
     int64_t     created; /* seconds since 1970: of the file */
     int64_t     n_params, size;
     int32_t     n_vocab, n_ctx, n_ctx_train, n_embd;

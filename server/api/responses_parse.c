@@ -171,9 +171,7 @@ static bool keep(const json_t *body, ApiRequest *r, ApiError *e) {
         if (value != NULL && !json_is_null(value) && json_object_set(r->extra, names[i], value) != 0)
             return api_no_memory(e);
     }
-    return (api_set(r->extra, "temperature", json_real((double)r->sampler.temperature)) &&
-            api_set(r->extra, "top_p", json_real((double)r->sampler.top_p))) ||
-           api_no_memory(e);
+    return true;
 }
 
 static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {

@@ -74,6 +74,7 @@ static void put_response(const ApiAnswer *a, const char *status, bool done, cons
     json_put(out, "'incomplete_details':");
     json_put(out, cut(a) ? "{'reason':'max_output_tokens'}," : "null,");
     json_object_foreach(a->extra, name, value) json_put(out, "%s:%j,", name, value);
+    json_put(out, "'temperature':%f,'top_p':%f,", (double)a->temperature, (double)a->top_p);
     json_put(out, "'output':[");
     for (size_t k = 0; k < a->choices[0].n_blocks && done; k++) {
         if (block(a, k)->void_) continue;

@@ -83,9 +83,9 @@ static bool read_parameters(const json_t *body, RpSamplerParams *p, ApiError *e)
         }
     }
     if (p->mirostat == 1) return api_refuse(e, "", "mirostat", "must be 0 or 2");
-    if (p->top_k < 0) p->top_k = 0;                 /* llama.cpp: all */
-    if (p->top_n_sigma < 0) p->top_n_sigma = 0;     /* llama.cpp: off */
-    if (!(p->top_p >= FLT_MIN)) p->top_p = FLT_MIN; /* the most probable token only */
+    if (p->top_k == -1) p->top_k = 0;           /* llama.cpp: all */
+    if (p->top_n_sigma < 0) p->top_n_sigma = 0; /* llama.cpp: off */
+    if (p->top_p < FLT_MIN) p->top_p = FLT_MIN; /* the most probable token only */
     return true;
 }
 

@@ -140,6 +140,7 @@ static RpStatus make_all(Job *j) {
     const size_t  n       = several ? json_array_size(prompts) : 1;
     j->choices            = calloc(n * (size_t)j->request.n, sizeof *j->choices);
     if (j->choices == NULL) return rp_fail(RP_E_NOMEM, "out of memory for replies");
+    RP_TRY(rp_sampler_recommended(rp_model_file(j->model->model), &j->request.sampler, NULL, 0));
     if (j->request.kind == API_CHAT)
         RP_TRY(make_chat(j));
     else

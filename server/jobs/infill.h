@@ -9,9 +9,9 @@
 /* Appends the tokens of {"prefix": ..., "suffix": ..., "prompt": ..., "extra": [{"filename": ..., "text": ...}]}:
  *
  *     BOS [repo mark, then for each of extra: file mark, filename, text; file mark]
- *     PRE prefix SUF suffix MID prompt
+ *     PRE prefix prompt SUF suffix MID
  *
- * by the FIM tokens of the file. RP_E_UNSUPPORTED: it has none. */
+ * (rp_tokenizer_fim). RP_E_UNSUPPORTED: it has none. */
 RP_NODISCARD RpStatus infill_tokenize(const RpModel *m, const json_t *request, RpTokenList *out);
 
 /* True if the file has the FIM tokens. */

@@ -12,6 +12,7 @@
 struct ModelInfo {
     ApiModel said;
     char     arch[64];
+    char     sampling[512]; /* in lines, as Ollama has it */
     char    *chat_template; /* or NULL */
 };
 
@@ -34,6 +35,16 @@ static const char *main_type(const RpGgufFile *f) {
     return rp_gguf_type_name(types[best]);
 }
 
+/* "temperature 0.6, top_k 20" in lines. */
+static void keep_sampling(const char *said, char *out) {
+    for (; *said != '\0'; said++) {
+        const bool comma = *said == ',';
+        *out++           = comma ? '\n' : *said;
+        said += comma; /* the space behind it */
+    }
+    *out = '\0';
+}
+
 void info_keep(Model *m) {
     const RpModelInfo *i = rp_model_info(m->model);
     const RpGgufFile  *f = rp_model_file(m->model);
@@ -43,9 +54,11 @@ void info_keep(Model *m) {
     snprintf(info->arch, sizeof info->arch, "%s", i->arch);
     if (m->chat != NULL && rp_gguf_get_string(f, "tokenizer.chat_template", &source) == RP_OK)
         info->chat_template = strndup(source.ptr, source.len);
+    keep_sampling(m->sampling, info->sampling);
     info->said = (ApiModel){.architecture  = info->arch,
                             .quantization  = main_type(f),
                             .chat_template = info->chat_template,
+                            .sampling      = info->sampling,
                             .n_params      = i->n_params,
                             .size          = (int64_t)rp_gguf_bytes(f),
                             .n_vocab       = i->n_vocab,

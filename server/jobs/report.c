@@ -64,6 +64,8 @@ RpStatus work_check_model(Model *m) {
     RpStatus             st = o->open_model(m->path, &model, o->user);
     if (st == RP_OK && rp_model_tokenizer(model) == NULL)
         st = rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer", m->path);
+    RpSamplerParams sampler = o->sampler;
+    if (st == RP_OK) st = rp_sampler_recommended(rp_model_file(model), &sampler, NULL, 0);
     const RpModelInfo *info = st == RP_OK ? rp_model_info(model) : NULL;
     if (st == RP_OK && !info->bidirectional && info->pooling == 0) {
         const RpEngineOptions engine = worker_engine_options(m, model);

@@ -57,7 +57,8 @@ struct Model {
     atomic_int     n_choices; /* of jobs that were submitted and have not ended */
     /* Set by the worker while it loads; read by others as long as they pin it: */
     RpModel        *model;
-    RpChatTemplate *chat; /* or NULL: the model cannot chat */
+    RpChatTemplate *chat;          /* or NULL: the model cannot chat */
+    char            sampling[512]; /* what the model recommends */
     char            no_chat[512];
     char            backend[320];         /* RpExecutorInfo.backend */
     bool            reasons, calls_tools; /* replies can have reasoning, and calls */

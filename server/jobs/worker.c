@@ -51,6 +51,8 @@ static RpStatus load(Model *m) {
     const RpTokenizer *tk = rp_model_tokenizer(m->model);
     if (tk == NULL) return rp_fail(RP_E_UNSUPPORTED, "%s has no tokenizer", m->path);
     if (embeds(rp_model_info(m->model))) return open_embedder(m);
+    RpSamplerParams sampler = o->sampler;
+    RP_TRY(rp_sampler_recommended(rp_model_file(m->model), &sampler, m->sampling, sizeof m->sampling));
     m->no_chat[0] = '\0';
     if (rp_chat_template_of(rp_model_file(m->model), tk, &m->chat) != RP_OK)
         snprintf(m->no_chat, sizeof m->no_chat, "%s", rp_last_error());
@@ -104,8 +106,8 @@ static void keep_stats(Model *m) {
 
 static void tell(Model *m, const char *event, double seconds) {
     log_line(m->work->log, event,
-             json_pack("{s:s, s:f, s:I, s:s, s:s}", "model", m->name, "seconds", seconds, "bytes", (json_int_t)m->bytes,
-                       "backend", m->backend, "error", m->error));
+             json_pack("{s:s, s:f, s:I, s:s, s:s, s:s}", "model", m->name, "seconds", seconds, "bytes",
+                       (json_int_t)m->bytes, "backend", m->backend, "sampling", m->sampling, "error", m->error));
 }
 
 /* The model is there, or cannot be loaded: jobs that wait go on. */

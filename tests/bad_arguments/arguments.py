@@ -100,7 +100,7 @@ VALID = {
     "const RpSessionOptions *": '&(RpSessionOptions){.n_ctx = 8, .n_threads = 1, .device = "cpu"}',
     "const RpEmbedderOptions *": '&(RpEmbedderOptions){.n_ctx = 8, .n_threads = 1, .device = "cpu", .pooling = RP_POOLING_MEAN}',
     "RpEmbedder *": "x->embedder", "const RpEmbedder *": "x->embedder", "RpEmbedder **": "&x->new_embedder",
-    "RpPooling *": "(void *)x->buffer", "RpPooling": "RP_POOLING_MEAN", "rp_embed.n": "1", "rp_embed.out": "(float *)(void *)x->buffer",
+    "RpPooling *": "(void *)x->buffer", "RpPooling": "RP_POOLING_MEAN", "RpFimToken": "RP_FIM_PRE", "rp_embed.n": "1", "rp_embed.out": "(float *)(void *)x->buffer",
     "rp_embed_text.len": "1", "rp_embed_text.out": "(float *)(void *)x->buffer", "size_t query_len": "1", "size_t document_len": "1",
     "rp_rerank.score": "(float *)(void *)x->buffer", "rp_pooling_from_name.name": '"mean"',
     "const RpGenerateOptions *": '&(RpGenerateOptions){.max_tokens = 1, .stop = (const char *const[]){"a"}, .n_stop = 1}',
@@ -149,7 +149,7 @@ BAD = {
     "callback": [],
     **{kind: [f"({kind})-1", f"({kind})1000"] for kind in (
         "RpDtype", "RpDumpFormat", "TensorOp", "RpChatKind", "RpMulMatBound", "RpGeluKind", "RpStatus", "RpExecMode",
-        "RpOption", "RpStopReason", "RpPooling", "RpGgufType", "RpCpuIsa", "RpRopeMode", "RpSourceGrid",
+        "RpOption", "RpStopReason", "RpPooling", "RpFimToken", "RpGgufType", "RpCpuIsa", "RpRopeMode", "RpSourceGrid",
         "RpTrainSchedule")},
     "RpCpuPrefetch": ["(RpCpuPrefetch){(RpCpuPrefetchHint)9, 64}", "(RpCpuPrefetch){RP_PREFETCH_L1, -64}",
                       "(RpCpuPrefetch){RP_PREFETCH_L1, 65}", "(RpCpuPrefetch){RP_PREFETCH_L1, INT32_MAX}"],
@@ -170,7 +170,7 @@ ALLOWED = {
     "rp_soft_max.mask_or_null", "rp_soft_max.pos_or_null", "rp_soft_max_sinks.mask_or_null",
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
-    "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_sampler_observe.observer", "rp_logprobs.chosen",
+    "rp_sampler_recommended_sized.said", "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_sampler_observe.observer", "rp_logprobs.chosen",
     "rp_session_save.note", "rp_session_restore.note", "rp_external_from_dlpack.name",
     "rp_external_from_dlpack_versioned.name", "rp_executor_tensor_bind.t", "rp_trace_close.trace", "rp_trace_span.args",
 }
@@ -190,7 +190,7 @@ ANY = {
     "rp_chat_reply_end_sized.result_bytes",
 }
 BAD.update({
-    "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
+        "rp_quantize_row.n": ["-1", "INT64_MIN"], "rp_dequantize_row.n": ["-1", "INT64_MIN"],
     "rp_dtype_check_row.n": ["-1", "INT64_MIN"], # types without `validate` look at no block
     "rp_executor_profile.n_runs": ["-1", "0", "INT32_MIN"],
     "rp_trace_span.start_ns": ["INT64_MAX"], "rp_trace_span.end_ns": ["-1", "INT64_MIN"],
@@ -218,7 +218,7 @@ NEUTRAL = {
     "rp_xxh64": "EQUAL(CALL == rp_xxh64(NULL, 0), true, KEY);",
     "rp_external_device": 'EQUAL(strcmp(CALL, ""), 0, KEY);', "RpExternalTensor *": "EQUAL(CALL == NULL, true, KEY);",
     **{name: "EQUAL(CALL, -1, KEY);" for name in (
-        "rp_node_number", "rp_node_built", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find", "rp_cuda_memory_device")},
+        "rp_node_number", "rp_node_built", "rp_node_layer", "rp_tokenizer_bos", "rp_tokenizer_eos", "rp_tokenizer_find", "rp_tokenizer_fim", "rp_cuda_memory_device")},
 }
 # "?" before a value: it may be legal.
 MEMBERS = {

@@ -112,7 +112,7 @@ class Function:
                     self.add(self.expect(self.call(name, "NULL"), name, True))
                 self.struct_rows(kind, name)
             elif name in table.SIZES_OF_OPTIONS: # a newer caller sets members that this library lacks
-                self.add(self.expect(self.call(name, "ROOM", {name.removesuffix("_bytes"): "(const void *)x->ones"}), name, False))
+                self.add(self.expect(self.call(name, "ROOM", {name.removesuffix("_bytes"): "(void *)x->ones"}), name, False))
             elif name != "user":
                 for value in self.bad_numbers(kind, name):
                     self.add(self.expect(self.call(name, value), name, False))

@@ -4,11 +4,16 @@ import concurrent.futures
 import json
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
 
 from server import DEMO, PROGRAM, SOURCE, Server, generate, main, wait_until
+
+PROMPT = "Once upon a time"
+
+text_of = lambda r: r.json["choices"][0]["text"]
 
 TEMPLATE = """{% for t in tools or [] %}({{ t.function.name }}){% endfor %}{% for m in messages -%}
 <|im_start|>{{ m.role }}
@@ -39,6 +44,116 @@ def make_model(folder):
 def program(*args):
     p = subprocess.run([PROGRAM, *args], capture_output=True, check=True, env={**os.environ, "REPRISE_DEVICE": "cpu"})
     return p.stdout.decode()
+
+
+def with_ids(source, path, ids):
+    """Copies a GGUF file, with further keys for token ids in front of its own. A text makes them a multiple of 32 bytes: the tensors, whose
+    offsets are multiples of it, stay where they are."""
+    string = lambda s: struct.pack("<Q", len(s)) + s.encode()
+    keys = b"".join(string(f"tokenizer.ggml.{name}_token_id") + struct.pack("<II", 4, i) for name, i in ids.items())
+    rest = string("test.padding") + struct.pack("<I", 8)
+    keys += rest + string("x" * (-(len(keys) + len(rest) + 8) % 32))
+    with open(source, "rb") as f, open(path, "wb") as out:
+        magic, version, n_tensors, n_values = struct.unpack("<4sIQQ", f.read(24))
+        out.write(struct.pack("<4sIQQ", magic, version, n_tensors, n_values + len(ids) + 1) + keys)
+        shutil.copyfileobj(f, out)
+
+
+class Infill(unittest.TestCase):
+    """Prompts for code in the middle of a file, in the order of llama.cpp's server."""
+
+    def replies(self, ids, **more):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "code.gguf")
+            with_ids(DEMO, path, ids)
+            with Server(model=path) as s:
+                self.tokens = lambda text: s.post("/tokenize", {"content": text, "add_special": False}).json["tokens"]
+                bos = s.post("/tokenize", {"content": "", "add_special": True}).json["tokens"]
+                sampled = {"temperature": 0, "n_predict": 24}
+                for prompt in ("", "    return"):
+                    got = s.post("/infill", {"input_prefix": "def f():\n", "input_suffix": "\nf()", "prompt": prompt, **sampled, **more})
+                    self.assertEqual(got.status, 200, got)
+                    want = bos + self.extra(ids) + [ids["fim_pre"], *self.tokens("def f():\n"), *self.tokens(prompt), ids["fim_suf"],
+                                                    *self.tokens("\nf()"), ids["fim_mid"]]
+                    r = s.complete(prompt=want, temperature=0, max_tokens=24)
+                    self.assertEqual((got.json["content"], got.json["tokens_evaluated"]), (text_of(r), len(want)), prompt)
+                    self.assertGreater(len(text_of(r)), 0)
+                show = s.post("/api/show", {"model": "code"}).json
+                self.assertIn("insert", show["capabilities"])
+
+    def extra(self, ids):
+        return []
+
+    def test_a_file(self):
+        self.replies({"fim_pre": 300, "fim_suf": 301, "fim_mid": 302})
+
+    def test_other_files_behind_their_marks(self):
+        files = [{"filename": "a.py", "text": "import f\n"}, {"filename": "b.py", "text": "x = 1\n"}]
+        self.extra = lambda ids: [ids["fim_rep"], *self.tokens("repository\n"), *(
+            t for f in files for t in [ids["fim_sep"], *self.tokens(f["filename"] + "\n"), *self.tokens(f["text"])]),
+            ids["fim_sep"], *self.tokens("filename\n")]
+        self.replies({"fim_pre": 300, "fim_suf": 301, "fim_mid": 302, "fim_rep": 303, "fim_sep": 304}, input_extra=files)
+
+    def test_other_files_without_marks(self):
+        self.extra = lambda ids: self.tokens("\n\n--- snippet ---\n\n") + self.tokens("import f\n")
+        self.replies({"fim_pre": 300, "fim_suf": 301, "fim_mid": 302}, input_extra=[{"filename": "a.py", "text": "import f\n"}])
+
+
+class Recommended(unittest.TestCase):
+    """Requests without a temperature are sampled as generation_config.json recommends."""
+
+    def write(self, folder, **config):
+        path = make_model(folder)
+        name = os.path.join(path, "generation_config.json")
+        with open(name) as f:
+            config = {**json.load(f), **config}
+        with open(name, "w") as f:
+            json.dump(config, f)
+        return path
+
+    def test_of_a_directory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = self.write(folder, do_sample=True, temperature=1.5, top_k=40, top_p=0.9)
+            asked = {"prompt": PROMPT, "seed": 3, "max_tokens": 16, "ignore_eos": True}
+            explicit = {"temperature": 1.5, "top_k": 40, "top_p": 0.9}
+            with Server(model=path) as s:
+                plain, sampled, greedy = (text_of(s.complete(**asked, **more)) for more in ({}, explicit, {"temperature": 0}))
+                self.assertEqual(plain, sampled)
+                self.assertNotEqual(plain, greedy)
+                self.assertNotEqual(text_of(s.complete(**asked, top_k=1)), plain)
+                show = s.post("/api/show", {"model": "chat"}).json
+                self.assertEqual(show["parameters"], "temperature 1.5\ntop_k 40\ntop_p 0.9")
+                loaded = next(iter(s.lines("model_loaded")))
+                self.assertEqual(loaded["sampling"], "temperature 1.5, top_k 40, top_p 0.9")
+                r = s.post("/v1/responses", {"input": "Hi", "top_p": 0.5, "max_output_tokens": 2}).json
+                self.assertEqual((r["temperature"], r["top_p"]), (1.5, 0.5))
+            with Server("--temp", "0", model=path) as s:  # an option of the server goes before the model
+                self.assertEqual(text_of(s.complete(**asked)), greedy)
+            command = [PROGRAM, "generate", path, "-p", PROMPT, "-n", "16", "--seed", "3", "--ignore-eos"]
+            env = {**os.environ, "REPRISE_DEVICE": "cpu"}
+            r = subprocess.run(command, capture_output=True, text=True, env=env)
+            self.assertEqual((r.stdout.rstrip("\n"), r.returncode), (plain.rstrip("\n"), 0), r.stderr)
+            self.assertIn("sampling as the model recommends: temperature 1.5, top_k 40, top_p 0.9", r.stderr)
+            r = subprocess.run([*command, "--temp", "0"], capture_output=True, text=True, env=env)
+            self.assertEqual(r.stdout.rstrip("\n"), greedy.rstrip("\n"))
+            self.assertIn("sampling as the model recommends: top_k 40, top_p 0.9", r.stderr)
+
+    def test_without_do_sample_it_is_not_used(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = self.write(folder, do_sample=False, temperature=1.5)
+            r = subprocess.run([PROGRAM, "serve", path, "--check"], capture_output=True, text=True)
+            self.assertEqual((r.stdout, r.returncode), ("ok\n", 0), r.stderr)
+            with Server(model=path) as s:
+                self.assertEqual(text_of(s.complete(PROMPT, max_tokens=9)), text_of(s.complete(PROMPT, max_tokens=9, temperature=0)))
+                self.assertEqual(s.post("/api/show", {"model": "chat"}).json["parameters"], "")
+
+    def test_nonsense_is_refused_by_its_key(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = self.write(folder, do_sample=True, top_p=7)
+            for command in ("generate", path, "-p", "a"), ("serve", path, "--check"):
+                r = subprocess.run([PROGRAM, *command], capture_output=True, text=True)
+                self.assertEqual(r.returncode, 1, r)
+                self.assertIn("general.sampling.top_p is 7, which a sampler does not take", r.stderr)
 
 
 class Paths(unittest.TestCase):

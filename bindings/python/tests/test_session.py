@@ -1,5 +1,6 @@
 """Models, sessions and replies."""
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,21 @@ def test_model_and_tokenizer(demo):
     file.close()
     assert of_file.encode("In the beginning", add_special=False) == ids and of_file.chat_format == tokenizer.chat_format
     assert reprise.dtype_info("q6_k")[1:3] == (256, 210)
+
+
+def test_the_sampling_that_a_model_recommends(demo, tmp_path):
+    assert demo.sampling == {} and demo.tokenizer.fim == {}
+    folder = tmp_path / "model"
+    shutil.copytree(SOURCE / "tests/golden/hf_text", folder)
+    config = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps({**config, "do_sample": True, "temperature": 1.5, "top_k": 40}))
+    with reprise.Model(folder) as model:
+        assert model.sampling == {"temperature": 1.5, "top_k": 40}
+        assert str(model.generate("a", max_tokens=12, seed=1, **model.sampling)) == str(
+            model.generate("a", max_tokens=12, seed=1, temperature=1.5, top_k=40))
+    (folder / "generation_config.json").write_text(json.dumps({**config, "do_sample": True, "top_k": -7}))
+    with reprise.Model(folder) as model, pytest.raises(reprise.FormatError, match="general.sampling.top_k is -7"):
+        model.sampling
 
 
 def test_tensors_share_the_memory_of_the_file(demo):

@@ -90,6 +90,15 @@ class RpExecMode(enum.IntEnum):
     RP_MODE_LOOP = 3
 
 
+class RpFimToken(enum.IntEnum):
+    RP_FIM_PRE = 0
+    RP_FIM_SUF = 1
+    RP_FIM_MID = 2
+    RP_FIM_PAD = 3
+    RP_FIM_REP = 4
+    RP_FIM_SEP = 5
+
+
 class RpGeluKind(enum.IntEnum):
     RP_GELU_TANH = 0
     RP_GELU_ERF = 1
@@ -1751,10 +1760,12 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_sampler_n_vocab": ("i32", ["pointer"], "s"),
     "rp_sampler_new_sized": ("status", ["pointer", "u64", "i32", "pointer"], "params params_bytes n_vocab out"),
     "rp_sampler_observe": (None, ["pointer", "pointer", "pointer"], "s observer user"),
+    "rp_sampler_recommended_sized": ("status", ["pointer", "pointer", "u64", "pointer", "u64"], "f params params_bytes said said_bytes"),
     "rp_sampler_reset": (None, ["pointer"], "s"),
     "rp_sampler_sample": ("status", ["pointer", "pointer", "pointer"], "s logits token"),
     "rp_sampler_set_mask": (None, ["pointer", "pointer"], "s bits"),
     "rp_sampler_state": ("pointer", ["pointer", "pointer"], "s n_words"),
+    "rp_sampler_unset_sized": (None, ["pointer", "u64"], "out out_bytes"),
     "rp_scale": ("pointer", ["pointer", "pointer", "f32", "f32"], "g x scale bias"),
     "rp_session_decode_plan": ("pointer", ["pointer"], "s"),
     "rp_session_expert_counts": ("pointer", ["pointer", "i32"], "s layer"),
@@ -1793,6 +1804,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_tokenizer_adds_bos": ("bool", ["pointer"], "tk"),
     "rp_tokenizer_bos": ("i32", ["pointer"], "tk"),
     "rp_tokenizer_eos": ("i32", ["pointer"], "tk"),
+    "rp_tokenizer_fim": ("i32", ["pointer", "i32"], "tk which"),
     "rp_tokenizer_find": ("i32", ["pointer", "text"], "tk text"),
     "rp_tokenizer_free": (None, ["pointer"], "tk"),
     "rp_tokenizer_is_control": ("bool", ["pointer", "i32"], "tk id"),

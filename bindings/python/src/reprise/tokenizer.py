@@ -88,6 +88,13 @@ class Tokenizer(Borrowed):
         """Whether the token ends a reply."""
         return bool(lib.rp_tokenizer_is_end(self, token))
 
+    @property
+    def fim(self) -> dict[str, int]:
+        """The tokens of prompts for code in the middle of a file that the vocabulary has, of "pre", "suf", "mid", "pad", "rep" and
+        "sep" (rp_tokenizer_fim)."""
+        found = {which.name[7:].lower(): lib.rp_tokenizer_fim(self, which) for which in _c.RpFimToken}
+        return {name: token for name, token in found.items() if token >= 0}
+
     def is_control(self, token: int) -> bool:
         """Whether the token prints as nothing."""
         return bool(lib.rp_tokenizer_is_control(self, token))

@@ -889,6 +889,14 @@ pub struct RpChatTemplate {
 }
 pub const RP_TOK_ADD_SPECIAL: c_int = 1;
 pub const RP_TOK_PARSE_SPECIAL: c_int = 2;
+pub type RpFimToken = c_int;
+pub const RP_FIM_PRE: RpFimToken = 0;
+pub const RP_FIM_SUF: RpFimToken = 1;
+pub const RP_FIM_MID: RpFimToken = 2;
+pub const RP_FIM_PAD: RpFimToken = 3;
+pub const RP_FIM_REP: RpFimToken = 4;
+pub const RP_FIM_SEP: RpFimToken = 5;
+pub const RP_FIM_COUNT: c_int = 6;
 pub type RpChatKind = c_int;
 pub const RP_CHAT_CHATML: RpChatKind = 0;
 pub const RP_CHAT_LLAMA3: RpChatKind = 1;
@@ -926,6 +934,7 @@ extern "C" {
     pub fn rp_tokenizer_eos(tk: *const RpTokenizer) -> i32;
     pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
     pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
+    pub fn rp_tokenizer_fim(tk: *const RpTokenizer, which: RpFimToken) -> i32;
     pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
     pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
     pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
@@ -1144,6 +1153,8 @@ pub struct RpTokenLogprob {
 }
 extern "C" {
     pub fn rp_sampler_defaults_sized(out: *mut RpSamplerParams, out_bytes: usize);
+    pub fn rp_sampler_unset_sized(out: *mut RpSamplerParams, out_bytes: usize);
+    pub fn rp_sampler_recommended_sized(f: *const RpGgufFile, params: *mut RpSamplerParams, params_bytes: usize, said: *mut c_char, said_bytes: usize) -> RpStatus;
     pub fn rp_sampler_new_sized(params: *const RpSamplerParams, params_bytes: usize, n_vocab: i32, out: *mut *mut RpSampler) -> RpStatus;
     pub fn rp_sampler_free(s: *mut RpSampler);
     pub fn rp_sampler_n_vocab(s: *const RpSampler) -> i32;
