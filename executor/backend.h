@@ -7,6 +7,7 @@
 #include "executor/plan_walk.h"
 
 #include "base/external/external.h"
+#include "base/held.h"
 #include "base/trace/trace.h"
 
 /* Most seconds of RpExecutorOptions.watchdog_s. */
@@ -37,6 +38,7 @@ typedef struct TracedNodes {
 /* The reply in progress. */
 typedef struct Reply {
     bool    active, in_loop; /* in_loop: the device generates it in one launch, else one run per token */
+    bool    held;            /* tokens come from rp_executor_held_next */
     int32_t left;            /* tokens that may still be sampled */
     int32_t pos, n_ctx;      /* position of the next token to be run; the context length */
     int32_t end[RP_REPLY_MAX_END], n_end;
@@ -62,9 +64,11 @@ struct RpExecutor {
     Reply                   reply;
     TracedNodes            *nodes;      /* NULL: the nodes of this step are not traced */
     int                     n_launches; /* of the host, since the latest step began; eager launches do not count */
-    RpExecutorInfo          info;
-    char                    reason[256]; /* storage of info.reason */
-    RpExecutor             *next_kept;   /* executor.c */
+    void (*meanwhile)(void *user);      /* of rp_executor_run_while, or NULL */
+    void          *meanwhile_user;
+    RpExecutorInfo info;
+    char           reason[256]; /* storage of info.reason */
+    RpExecutor    *next_kept;   /* executor.c */
 };
 
 /* Whether a reply is one launch: nodes of the loop keep the addresses of the executor's own memory and weights. */
@@ -97,6 +101,8 @@ struct Backend {
     RpStatus (*launch)(const RpExecutor *e, int step, RpStepLaunch *out); /* fills in the geometry */
     /* The token that the latest run sampled. */
     RpStatus (*token)(RpExecutor *e, int32_t *token);
+    /* A token as rp_executor_held_next says. NULL on the CPU. */
+    RpStatus (*held)(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t *token);
     /* The loop on the device. Only for info.mode == RP_MODE_LOOP. */
     RpStatus (*loop_begin)(RpExecutor *e, const Reply *r);
     RpStatus (*loop_next)(RpExecutor *e, int32_t *token);

@@ -150,6 +150,14 @@ RpStatus rp_executor_run(RpExecutor *e) {
     return RP_OK;
 }
 
+RpStatus rp_executor_run_while(RpExecutor *e, void (*meanwhile)(void *user), void *user) {
+    e->meanwhile      = meanwhile;
+    e->meanwhile_user = user;
+    const RpStatus st = rp_executor_run(e);
+    e->meanwhile      = NULL;
+    return st;
+}
+
 RpStatus rp_executor_poison(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
     e->n_done = 0;

@@ -81,7 +81,8 @@ RpStatus rp_executor_traced(RpExecutor *e, const StepPart *part, StepBody *body,
     TracedNodes    nodes = {.e = e, .end = p.end, .unlocked = p.calls_back, .event = {.index = -1}};
     RpTraceRun     run   = {0};
     RpStatus       st;
-    nodes.mode         = part != NULL ? RP_MODE_EAGER : rp_executor_info(e).mode; /* a part is launched node by node */
+    nodes.mode = part != NULL ? RP_MODE_EAGER : rp_executor_info(e).mode; /* a part is launched node by node */
+    if (nodes.mode == RP_MODE_LOOP && e->reply.active && e->reply.held) nodes.mode = RP_MODE_REPLAY;
     RpTraceEvent event = {.kind   = RP_TRACE_STEP,
                           .name   = p.name,
                           .op     = "",

@@ -108,8 +108,7 @@ static RpStatus next_token(Request *r, const float *logits, int32_t *token) {
     bool             found;
     if (rp_structured_has_forced(&r->structured))
         return rp_structured_forced(&r->structured, r->given.sampler, token, &found);
-    const int32_t forced = q->force_token != NULL ? q->force_token(q->token_user) : -1;
-    RP_TRY(rp_structured_sample(&r->structured, q->sampler, logits, forced, token));
+    RP_TRY(rp_structured_sample(&r->structured, q->sampler, logits, token));
     return note_logprobs(r, logits, *token);
 }
 
