@@ -26,7 +26,8 @@ void rp_structured_close(Structured *x, RpSampler *sampler) {
 
 RpStatus rp_structured_prepare(Structured *x, int32_t n_vocab) {
     if (x->ready) return RP_OK;
-    x->given = x->force != NULL ? x->force(x->user) : -1;
+    if (!x->asked) x->given = x->force != NULL ? x->force(x->user) : -1;
+    x->asked = true;
     if (x->given >= n_vocab)
         return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", x->given, n_vocab);
     if (x->given < 0 && x->matcher != NULL) RP_TRY(rp_matcher_mask(x->matcher, x->bits));
@@ -35,7 +36,7 @@ RpStatus rp_structured_prepare(Structured *x, int32_t n_vocab) {
 }
 
 RpStatus rp_structured_take(Structured *x, int32_t token) {
-    x->ready = false;
+    x->asked = x->ready = false;
     return x->matcher != NULL ? rp_matcher_accept(x->matcher, token) : RP_OK;
 }
 

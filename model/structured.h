@@ -17,8 +17,8 @@ typedef struct Structured {
     size_t      n_taken;
     RpForceToken *force; /* of the caller, or NULL */
     void         *user;
-    bool          ready; /* of the next token: it was asked for, and the mask made */
-    int32_t       given; /* what `force` returned, or -1 */
+    bool          asked, ready; /* for the next token: `force`; the mask is made */
+    int32_t       given;        /* what `force` returned, or -1 */
 } Structured;
 
 /* Call rp_structured_close also after a failure. `force` may be NULL. RP_E_ARG for a matcher of another vocabulary. */

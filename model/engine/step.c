@@ -2,6 +2,7 @@
 #include "model/engine/engine.h"
 
 #include "base/clock.h"
+#include "base/held.h"
 
 #include <string.h>
 
@@ -213,6 +214,26 @@ static void first_run(RpEngine *e) {
     }
 }
 
+typedef struct Masks {
+    const RpEngine *e;
+    const Part     *part;
+} Masks;
+
+/* The masks of a part, while a GPU computes its logits: of each request that samples after its first output. An error
+ * comes again when the token is sampled. */
+static void make_masks(void *user) {
+    const Masks *m = user;
+    for (int32_t at = 0, n; at < m->part->n; at += n) {
+        const Column *c = &m->e->columns[m->part->first + at];
+        for (n = 1; at + n < m->part->n && c[n].request == c->request;) n++;
+        Structured *x     = &c->request->structured;
+        const bool  first = c->pos + 1 == c->request->n_tokens; /* the others are guesses */
+        if (!c[first ? 0 : n - 1].output || rp_structured_has_forced(x)) continue;
+        const RpStatus st = rp_structured_prepare(x, rp_sampler_n_vocab(c->request->given.sampler));
+        (void)st;
+    }
+}
+
 /* Runs the columns of a part. */
 static RpStatus run_part(RpEngine *e, const Part *p) {
     const Runner *r       = &e->runners[p->runner];
@@ -220,7 +241,7 @@ static RpStatus run_part(RpEngine *e, const Part *p) {
     const double  start   = rp_seconds();
     Column       *c       = e->columns + p->first;
     put_columns(e, r, c, p->n);
-    RP_TRY(rp_executor_run(r->executor));
+    RP_TRY(rp_executor_run_while(r->executor, make_masks, &(Masks){e, p}));
     const double took    = rp_seconds() - start;
     double      *seconds = &e->seconds[p->runner];
     const float *logits  = r->logits;

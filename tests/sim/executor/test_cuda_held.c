@@ -6,6 +6,7 @@
 #include "tests/support/golden.h"
 
 #include "base/held.h"
+#include "reprise/engine.h"
 #include "reprise/grammar.h"
 #include "sim/device/sim.h"
 
@@ -305,6 +306,81 @@ Test(cuda_held, a_token_that_cannot_be_prepared_ends_the_reply) {
         rp_session_free(s);
     }
     rp_sampler_free(sampler);
+}
+
+/* ---- engines ---- */
+
+enum { N_SEQ = 3 };
+
+typedef struct Held {
+    RpMatcher  *matcher;
+    RpSampler  *sampler;
+    RpTokenList tokens;
+    uint32_t    bits[N_VOCAB / 32];
+    int         n_asked;
+    bool        checks;
+} Held;
+
+/* The reference makes each mask when the token before is known. */
+static bool mask_next(int32_t token, void *user) {
+    Held *h = user;
+    OK(rp_matcher_accept(h->matcher, token));
+    OK(rp_matcher_mask(h->matcher, h->bits));
+    return !rp_matcher_finished(h->matcher);
+}
+
+static int32_t ask(void *user) {
+    Held *h = user;
+    h->n_asked++;
+    if (h->checks) cr_expect_eq(sim_stats().kernels, 0ul, "call %d: the step is under way", h->n_asked);
+    return -1;
+}
+
+static void engine_replies(const RpGrammar *g, int32_t n_draft, bool by_hand, Held h[N_SEQ]) {
+    RpEngine     *e;
+    RpEngineEvent v;
+    OK(rp_engine_open(model, &(RpEngineOptions){.n_ctx = N_CTX, .n_seq = N_SEQ, .device = "cuda"}, &e));
+    for (int i = 0; i < N_SEQ; i++) {
+        h[i] = (Held){.sampler = new_sampler(model, 1, (uint64_t)i), .checks = !by_hand && n_draft == 0};
+        OK(rp_matcher_new(g, vocab, &h[i].matcher));
+        OK(rp_matcher_mask(h[i].matcher, h[i].bits));
+        RpRequest r = {.prompt = prompt, .n_prompt = N_PROMPT - (size_t)i, .max_tokens = N_REPLY, .n_draft = n_draft};
+        r.user = r.token_user = &h[i], r.sampler = h[i].sampler;
+        if (by_hand) r.on_token = mask_next, rp_sampler_set_mask(h[i].sampler, h[i].bits);
+        if (!by_hand) r.matcher = h[i].matcher, r.force_token = ask;
+        uint64_t id;
+        OK(rp_engine_add(e, &r, &id));
+    }
+    while (rp_engine_pending(e) > 0) {
+        sim_stats_reset();
+        OK(rp_engine_step(e));
+        while (rp_engine_poll(e, &v)) {
+            Held *of = v.user;
+            cr_expect_eq(v.status, RP_OK, "%s", v.error != NULL ? v.error : "");
+            if (v.token >= 0) OK(rp_token_list_push(&of->tokens, v.token));
+        }
+    }
+    for (int i = 0; i < N_SEQ; i++) rp_matcher_free(h[i].matcher), rp_sampler_free(h[i].sampler);
+    rp_engine_free(e);
+}
+
+/* The host makes the masks of all requests while the device computes the step, and samples when it has the logits. */
+Test(cuda_held, an_engine_makes_masks_while_the_device_computes) {
+    for (int i = 1; i < 3; i++)
+        for (int32_t n_draft = 0; n_draft <= 3; n_draft += 3) {
+            RpGrammar *g = grammar_of(i);
+            Held       want[N_SEQ], got[N_SEQ];
+            engine_replies(g, n_draft, true, want);
+            engine_replies(g, n_draft, false, got);
+            for (int k = 0; k < N_SEQ; k++) {
+                cr_assert_eq(got[k].tokens.n, want[k].tokens.n, CASE(i, n_draft, k));
+                cr_expect_arr_eq(got[k].tokens.ids, want[k].tokens.ids, want[k].tokens.n * sizeof(int32_t),
+                                 CASE(i, n_draft, k));
+                cr_expect_eq(got[k].n_asked, (int)got[k].tokens.n, "asked once for each token");
+                rp_token_list_free(&want[k].tokens), rp_token_list_free(&got[k].tokens);
+            }
+            rp_grammar_free(g);
+        }
 }
 
 /* ---- failures ---- */
