@@ -16,11 +16,12 @@
 typedef struct Backend        Backend;
 typedef struct ExecutorPlugin ExecutorPlugin; /* plugin.c */
 
-/* A step that is not a whole run of the plan. */
+/* A step that is not just a whole run of the plan. */
 typedef struct StepPart {
     const char *run, *name; /* of the events */
     int         first, end; /* the nodes first <= i < end */
     bool        calls_back; /* functions of the caller run in it, which may open and close traces */
+    bool        whole;      /* a whole run of the plan */
 } StepPart;
 
 /* The nodes of a step that is traced, as they come. */
@@ -119,6 +120,13 @@ RP_NODISCARD RpStatus rp_executor_traced(RpExecutor *e, const StepPart *part, St
 RP_NODISCARD static inline RpStatus rp_executor_step(RpExecutor *e, const StepPart *part, StepBody *body, void *arg) {
     return rp_trace_on() ? rp_executor_traced(e, part, body, arg) : body(e, arg);
 }
+
+/* A whole run in which functions of the caller run. */
+RP_NODISCARD RpStatus rp_executor_step_with_calls(RpExecutor *e, StepBody *body, void *arg);
+
+/* Before such a function: while the step is traced, calls of the library in it are not, as no node has them. Returns what
+ * rp_trace_mute gets behind it. */
+bool rp_traced_call(const RpExecutor *e);
 
 /* For backends whose host sees the nodes of a step, with e->nodes: node i starts; the node that runs has ended with
  * this status; that, and if it is RP_OK, the next one starts unless the step ends. NULL: nothing is traced. */

@@ -145,7 +145,7 @@ static RpStatus run(RpExecutor *e, void *arg) {
 RpStatus rp_executor_run(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
     e->n_done = 0;
-    RP_TRY(rp_executor_step(e, NULL, run, NULL));
+    RP_TRY(e->meanwhile != NULL ? rp_executor_step_with_calls(e, run, NULL) : rp_executor_step(e, NULL, run, NULL));
     e->n_done = e->plan->n_steps;
     return RP_OK;
 }

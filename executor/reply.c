@@ -89,10 +89,12 @@ static RpStatus next_token(RpExecutor *e, void *token) {
     return e->backend->token(e, token);
 }
 
-static RpStatus fetch(RpExecutor *e, StepBody *body, void *arg, const int32_t *token) {
+typedef RpStatus RunStep(RpExecutor *e, StepBody *body, void *arg);
+
+static RpStatus fetch(RpExecutor *e, RunStep *step, StepBody *body, void *arg, const int32_t *token) {
     Reply *r = &e->reply;
     if (!r->active || r->left == 0) return rp_fail(RP_E_STATE, "no reply is under way, or it has ended");
-    RP_TRY(rp_executor_step(e, NULL, body, arg));
+    RP_TRY(step(e, body, arg));
     r->left--;
     r->pos++;
     if (*token < 0) r->left = 0; /* also when it fails, the reply is over */
@@ -101,10 +103,12 @@ static RpStatus fetch(RpExecutor *e, StepBody *body, void *arg, const int32_t *t
     return RP_OK;
 }
 
+static RpStatus plain_step(RpExecutor *e, StepBody *body, void *arg) { return rp_executor_step(e, NULL, body, arg); }
+
 RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
     RP_NOT_NULL(e, "exec");
     RP_NOT_NULL(token, "token");
-    return fetch(e, next_token, token, token);
+    return fetch(e, plain_step, next_token, token, token);
 }
 
 typedef struct HeldToken {
@@ -123,7 +127,7 @@ static RpStatus held_token(RpExecutor *e, void *arg) {
 
 RpStatus rp_executor_held_next(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t *token) {
     HeldToken h = {prepare, user, token};
-    return fetch(e, held_token, &h, token);
+    return fetch(e, rp_executor_step_with_calls, held_token, &h, token);
 }
 
 RpStatus rp_executor_reply_end(RpExecutor *e, bool *ran_on) {

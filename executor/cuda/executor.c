@@ -171,7 +171,11 @@ static RpStatus run_cuda(RpExecutor *e) {
     RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                                   : rp_cuda_enqueue(c);
     e->n_launches += c->exec != NULL;
-    if (st == RP_OK && e->meanwhile != NULL) e->meanwhile(e->meanwhile_user);
+    if (st == RP_OK && e->meanwhile != NULL) {
+        const bool before = rp_traced_call(e);
+        e->meanwhile(e->meanwhile_user);
+        (void)rp_trace_mute(before);
+    }
     /* Waits even after a failure: work enqueued before it must not run on while the memory is used again. */
     const RpStatus waited = rp_cuda_wait_steps(c, "run of the plan");
     return st != RP_OK ? st : waited;

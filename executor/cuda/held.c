@@ -103,7 +103,11 @@ RpStatus rp_cuda_held(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t
     RP_TRY(rp_cuda_update_addresses(c));
     TracedNodes *nodes = c->front_exec == NULL ? e->nodes : NULL;
     RpStatus     st    = start(c, nodes);
-    if (st == RP_OK) st = prepare(user, c->extra, &n_words);
+    if (st == RP_OK) {
+        const bool before = rp_traced_call(e);
+        st                = prepare(user, c->extra, &n_words);
+        (void)rp_trace_mute(before);
+    }
     if (st == RP_OK && n_words > 0) st = sample(c, n_words, nodes);
     /* Waits even after a failure, as a run does. */
     const RpStatus waited = rp_cuda_wait_steps(c, "run of the plan");
