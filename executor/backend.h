@@ -7,7 +7,7 @@
 #include "executor/plan_walk.h"
 
 #include "base/external/external.h"
-#include "base/held.h"
+#include "base/sampling/held.h"
 #include "base/trace/trace.h"
 
 /* Most seconds of RpExecutorOptions.watchdog_s. */
@@ -124,8 +124,8 @@ RP_NODISCARD static inline RpStatus rp_executor_step(RpExecutor *e, const StepPa
 /* A whole run in which functions of the caller run. */
 RP_NODISCARD RpStatus rp_executor_step_with_calls(RpExecutor *e, StepBody *body, void *arg);
 
-/* Before such a function: while the step is traced, calls of the library in it are not, as no node has them. Returns what
- * rp_trace_mute gets behind it. */
+/* Before such a function: while the step is traced, calls of the library in it are not, as no node has them. Returns
+ * what rp_trace_mute gets behind it. */
 bool rp_traced_call(const RpExecutor *e);
 
 /* For backends whose host sees the nodes of a step, with e->nodes: node i starts; the node that runs has ended with

@@ -99,9 +99,9 @@ static RpStatus device_token(Call *c, int32_t *token) {
     return note_token(c, *token);
 }
 
-/* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the
- * device starts here, with the first token that it can produce. Behind forced tokens the host samples, since their chunk
- * is a plan without a sampler. */
+/* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the device
+ * starts here, with the first token that it can produce. Behind forced tokens the host samples, since their chunk is a
+ * plan without a sampler. */
 static RpStatus next_token(Call *c, int32_t *token) {
     RpSession  *s         = c->s;
     Structured *x         = &c->structured;

@@ -5,7 +5,7 @@
  */
 #include "model/reply.h"
 
-#include "base/held.h"
+#include "base/sampling/held.h"
 #include "model/sampler/sampler.h"
 #include "reprise/step.h"
 

@@ -26,8 +26,8 @@ RP_NODISCARD RpStatus rp_structured_open(Structured *x, RpMatcher *matcher, RpSa
                                          RpForceToken *force, void *user);
 void                  rp_structured_close(Structured *x, RpSampler *sampler);
 
-/* Asks force_token for the next token, x->given; if there is none, makes the mask. Once for each token: until it is taken
- * further calls do nothing. RP_E_ARG for a token that the vocabulary does not have. */
+/* Asks force_token for the next token, x->given; if there is none, makes the mask. Once for each token: until it is
+ * taken further calls do nothing. RP_E_ARG for a token that the vocabulary does not have. */
 RP_NODISCARD RpStatus rp_structured_prepare(Structured *x, int32_t n_vocab);
 
 /* Prepares and samples the next token. The matcher and the sampler accept it. */

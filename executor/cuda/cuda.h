@@ -332,8 +332,8 @@ RP_NODISCARD RpStatus rp_cuda_enqueue_steps(CudaExecutor *c, int first, int end,
 
 /* Bytes of the source `extra` of a plan that ends in `sample`; 0: it has none, and no tokens are held. */
 size_t rp_cuda_extra_bytes(const CudaExecutor *c);
-/* Captures the steps before the sampler, after the whole plan; nothing if no tokens are held. The caller frees the graph,
- * on failure too. */
+/* Captures the steps before the sampler, after the whole plan; nothing if no tokens are held. The caller frees the
+ * graph, on failure too. */
 RP_NODISCARD RpStatus rp_cuda_held_capture(CudaExecutor *c);
 /* Backend.held. */
 RP_NODISCARD RpStatus rp_cuda_held(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t *token);

@@ -1,6 +1,6 @@
-/* Tokens whose mask the host makes while the device computes their logits (base/held.h). The steps before the sampler
- * are a graph of their own, captured when the executor is opened (I9). The sampler is launched behind the copy of the
- * mask, kernel by kernel, while that graph runs:
+/* Tokens whose mask the host makes while the device computes their logits (base/sampling/held.h). The steps before the
+ * sampler are a graph of their own, captured when the executor is opened (I9). The sampler is launched behind the copy
+ * of the mask, kernel by kernel, while that graph runs:
  *
  *     stream   front: inputs -> step 0 -> ... -> step n-2   mask -> sample   token
  *     host     launch   prepare(extra)                      enqueue          wait

@@ -2,7 +2,7 @@
 #include "model/engine/engine.h"
 
 #include "base/clock.h"
-#include "base/held.h"
+#include "base/sampling/held.h"
 
 #include <string.h>
 

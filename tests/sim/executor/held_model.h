@@ -1,5 +1,5 @@
-/* held_model.h - a tiny model, a vocabulary of short texts for it, grammars and samplers: for replies that a grammar holds
- * on the simulated device. */
+/* held_model.h - a tiny model, a vocabulary of short texts for it, grammars and samplers: for replies that a grammar
+ * holds on the simulated device. */
 #ifndef TESTS_HELD_MODEL_H
 #define TESTS_HELD_MODEL_H
 

@@ -107,7 +107,8 @@ static void check_fallback(const RpModel *m, const Decoded *want, const char *ca
 }
 
 /* Six captures at open: plans of 4, 2 and 1 tokens, the plan of one token that samples, that plan without its sampler,
- * and again as a loop. plan and loop: how the message names what failed; loop NULL: the call is not made for the loop. */
+ * and again as a loop. plan and loop: how the message names what failed; loop NULL: the call is not made for the
+ * loop. */
 static void check_each_plan(const RpModel *m, const Decoded *want, const char *call, const char *plan,
                             const char *loop) {
     char reason[128];

@@ -1,7 +1,7 @@
-/* Replies that a grammar holds, on the simulated device: the mask is made while the device computes, the device samples,
- * and only the token comes back. The reference is the same session with an observer of the sampler, for which the host
- * samples from logits that are copied: tokens and logits have to be equal. The CPU, whose logits have other last bits, has to
- * give the same greedy tokens. */
+/* Replies that a grammar holds, on the simulated device: the mask is made while the device computes, the device
+ * samples, and only the token comes back. The reference is the same session with an observer of the sampler, for which
+ * the host samples from logits that are copied: tokens and logits have to be equal. The CPU, whose logits have other
+ * last bits, has to give the same greedy tokens. */
 #include "tests/sim/executor/held_model.h"
 
 TestSuite(cuda_held, .init = setup, .fini = teardown);
@@ -37,8 +37,8 @@ Test(cuda_held, replies_have_the_tokens_of_the_host) {
     rp_session_free(cpu);
 }
 
-/* For each token one graph, the two kernels of the sampler, a copy of the mask and four bytes back; the step state once.
- * Nothing is captured or allocated (I3, I9). The host samples the first token, from the logits of the prompt. */
+/* For each token one graph, the two kernels of the sampler, a copy of the mask and four bytes back; the step state
+ * once. Nothing is captured or allocated (I3, I9). The host samples the first token, from the logits of the prompt. */
 Test(cuda_held, only_tokens_come_back) {
     RpGrammar *g       = grammar_of(2);
     RpSampler *sampler = new_sampler(model, 1, 3);

@@ -1,9 +1,10 @@
-/* Replies that a grammar holds, on the simulated device, in engines and chats; calls that fail, other KV caches, traces. */
+/* Replies that a grammar holds, on the simulated device: in engines and chats; calls that fail, other KV caches,
+ * traces. */
 #include "tests/sim/executor/held_model.h"
 #include "tests/support/hang.h"
 #include "tests/support/reply.h"
 
-#include "base/held.h"
+#include "base/sampling/held.h"
 #include "reprise/engine.h"
 #include "reprise/trace.h"
 
@@ -125,6 +126,45 @@ Test(cuda_held_runs, a_reply_that_fails_once_can_be_repeated) {
     check_failure(RP_MODE_LOOP, "cudaSetDevice", 4);
     check_failure(RP_MODE_EAGER, "cudaLaunchKernelExC", 40);
     check_failure(RP_MODE_EAGER, "cudaMemcpyAsync", 4);
+}
+
+static RpStatus open_watched(RpExecMode mode, RpSession **out) {
+    const RpSessionOptions o = {.n_ctx = N_CTX, .prefill_chunk = 4, .device = "cuda", .mode = mode, .watchdog_s = 0.02};
+    return rp_session_open(model, &o, out);
+}
+
+/* A kernel that does not end, before the sampler and in it: the failure names its node. */
+Test(cuda_held_runs, a_run_that_does_not_end_names_its_node) {
+    static const char *const nodes[][2] = {
+        {"attention",  "node 'blk.0.attn' (attention, "},
+        {"sample_max", "node 'next_token' (sample, "   }
+    };
+    RpGrammar *g = grammar_of(2);
+    end_if_it_hangs();
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++)
+        for (int i = 0; i < 2; i++) {
+            RpSampler       *sampler = new_sampler(model, 1, 5);
+            RpSession       *s;
+            RpMatcher       *m;
+            RpGenerateResult r;
+            OK(open_watched((RpExecMode)mode, &s));
+            OK(rp_matcher_new(g, vocab, &m));
+            OK(rp_session_prefill(s, prompt, N_PROMPT, NULL, NULL));
+            sim_hang(nodes[i][0], 1);
+            const RpGenerateOptions o = {.max_tokens = N_REPLY, .ignore_end = true, .matcher = m};
+            REFUSED(rp_generate(s, sampler, NULL, 0, &o, &r), RP_E_CUDA, nodes[i][1]);
+            cr_expect_eq(rp_session_n_past(s), N_PROMPT, CASE(mode, i));
+            sim_release();
+            RpSession *other = NULL; /* opens when the kernel has ended, and then all can be freed */
+            for (int k = 0; k < 10000 && open_watched((RpExecMode)mode, &other) != RP_OK; k++) {
+            }
+            cr_assert_not_null(other, "%s", rp_last_error());
+            rp_session_free(other);
+            rp_matcher_free(m);
+            rp_session_free(s);
+            rp_sampler_free(sampler);
+        }
+    rp_grammar_free(g);
 }
 
 /* ---- other memory ---- */
@@ -322,7 +362,7 @@ Test(cuda_held_runs, chats_are_those_of_the_host) {
     RpSampler      *sampler = new_sampler(m, 1, 2);
     RpChatTemplate *plain;
     OK(rp_chat_template_new(rp_model_tokenizer(m), "a", source, sizeof source - 1, &plain));
-    for (int i = 0; i < 2; i++) {
+    for (int i = SIM_EACH > 1; i < 2; i++) {
         Transcript t[2] = {0};
         for (int on_host = 0; on_host < 2; on_host++) {
             RpChatResult        r;

@@ -1,11 +1,11 @@
-/* held.h - tokens of a reply whose mask is made while the device computes their logits (executor/reply.c), and other work
- * of the host during a run. Between executors and what they run for; no part of the API.
+/* held.h - tokens of a reply whose mask is made while the device computes their logits (executor/reply.c), and other
+ * work of the host during a run. Between executors and what they run for; no part of the API.
  *
  *     host     launch   prepare: mask          copy, sampler              token
  *     device   [ the steps before the sampler ][ mask ][ sampler ][ token ]
  */
-#ifndef BASE_HELD_H
-#define BASE_HELD_H
+#ifndef BASE_SAMPLING_HELD_H
+#define BASE_SAMPLING_HELD_H
 
 #include "reprise/executor.h"
 
