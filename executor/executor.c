@@ -151,6 +151,7 @@ RpStatus rp_executor_run(RpExecutor *e) {
 }
 
 RpStatus rp_executor_run_while(RpExecutor *e, void (*meanwhile)(void *user), void *user) {
+    if (e->backend->held == NULL) return rp_executor_run(e);
     e->meanwhile      = meanwhile;
     e->meanwhile_user = user;
     const RpStatus st = rp_executor_run(e);

@@ -234,6 +234,14 @@ static void make_masks(void *user) {
     }
 }
 
+static bool has_masks(const RpEngine *e, const Part *p) {
+    for (int32_t i = 0; i < p->n; i++) {
+        const Structured *x = &e->columns[p->first + i].request->structured;
+        if (x->matcher != NULL || x->force != NULL) return true;
+    }
+    return false;
+}
+
 /* Runs the columns of a part. */
 static RpStatus run_part(RpEngine *e, const Part *p) {
     const Runner *r       = &e->runners[p->runner];
@@ -241,7 +249,7 @@ static RpStatus run_part(RpEngine *e, const Part *p) {
     const double  start   = rp_seconds();
     Column       *c       = e->columns + p->first;
     put_columns(e, r, c, p->n);
-    RP_TRY(rp_executor_run_while(r->executor, make_masks, &(Masks){e, p}));
+    RP_TRY(rp_executor_run_while(r->executor, has_masks(e, p) ? make_masks : NULL, &(Masks){e, p}));
     const double took    = rp_seconds() - start;
     double      *seconds = &e->seconds[p->runner];
     const float *logits  = r->logits;
