@@ -24,8 +24,8 @@ RP_NODISCARD RpStatus rp_executor_held_begin(RpExecutor *e, const RpReplyOptions
  * run, and the reply has ended. */
 RP_NODISCARD RpStatus rp_executor_held_next(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t *token);
 
-/* rp_executor_run. On a GPU `meanwhile`, unless it is NULL, is called once the run has been launched; elsewhere it is not
- * called. */
+/* rp_executor_run. On a GPU `meanwhile`, unless it is NULL, is called once the run has been launched; elsewhere it is
+ * not called. */
 RP_NODISCARD RpStatus rp_executor_run_while(RpExecutor *e, void (*meanwhile)(void *user), void *user);
 
 #endif
