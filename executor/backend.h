@@ -7,6 +7,7 @@
 #include "executor/plan_walk.h"
 
 #include "base/external/external.h"
+#include "base/sampling/held.h"
 #include "base/trace/trace.h"
 
 /* Most seconds of RpExecutorOptions.watchdog_s. */
@@ -15,11 +16,12 @@
 typedef struct Backend        Backend;
 typedef struct ExecutorPlugin ExecutorPlugin; /* plugin.c */
 
-/* A step that is not a whole run of the plan. */
+/* A step that is not just a whole run of the plan. */
 typedef struct StepPart {
     const char *run, *name; /* of the events */
     int         first, end; /* the nodes first <= i < end */
     bool        calls_back; /* functions of the caller run in it, which may open and close traces */
+    bool        whole;      /* a whole run of the plan */
 } StepPart;
 
 /* The nodes of a step that is traced, as they come. */
@@ -37,6 +39,7 @@ typedef struct TracedNodes {
 /* The reply in progress. */
 typedef struct Reply {
     bool    active, in_loop; /* in_loop: the device generates it in one launch, else one run per token */
+    bool    held;            /* tokens come from rp_executor_held_next */
     int32_t left;            /* tokens that may still be sampled */
     int32_t pos, n_ctx;      /* position of the next token to be run; the context length */
     int32_t end[RP_REPLY_MAX_END], n_end;
@@ -62,9 +65,11 @@ struct RpExecutor {
     Reply                   reply;
     TracedNodes            *nodes;      /* NULL: the nodes of this step are not traced */
     int                     n_launches; /* of the host, since the latest step began; eager launches do not count */
-    RpExecutorInfo          info;
-    char                    reason[256]; /* storage of info.reason */
-    RpExecutor             *next_kept;   /* executor.c */
+    void (*meanwhile)(void *user);      /* of rp_executor_run_while, or NULL */
+    void          *meanwhile_user;
+    RpExecutorInfo info;
+    char           reason[256]; /* storage of info.reason */
+    RpExecutor    *next_kept;   /* executor.c */
 };
 
 /* Whether a reply is one launch: nodes of the loop keep the addresses of the executor's own memory and weights. */
@@ -97,6 +102,8 @@ struct Backend {
     RpStatus (*launch)(const RpExecutor *e, int step, RpStepLaunch *out); /* fills in the geometry */
     /* The token that the latest run sampled. */
     RpStatus (*token)(RpExecutor *e, int32_t *token);
+    /* A token as rp_executor_held_next says. NULL on the CPU. */
+    RpStatus (*held)(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t *token);
     /* The loop on the device. Only for info.mode == RP_MODE_LOOP. */
     RpStatus (*loop_begin)(RpExecutor *e, const Reply *r);
     RpStatus (*loop_next)(RpExecutor *e, int32_t *token);
@@ -113,6 +120,13 @@ RP_NODISCARD RpStatus rp_executor_traced(RpExecutor *e, const StepPart *part, St
 RP_NODISCARD static inline RpStatus rp_executor_step(RpExecutor *e, const StepPart *part, StepBody *body, void *arg) {
     return rp_trace_on() ? rp_executor_traced(e, part, body, arg) : body(e, arg);
 }
+
+/* A whole run in which functions of the caller run. */
+RP_NODISCARD RpStatus rp_executor_step_with_calls(RpExecutor *e, StepBody *body, void *arg);
+
+/* Before such a function: while the step is traced, calls of the library in it are not, as no node has them. Returns
+ * what rp_trace_mute gets behind it. */
+bool rp_traced_call(const RpExecutor *e);
 
 /* For backends whose host sees the nodes of a step, with e->nodes: node i starts; the node that runs has ended with
  * this status; that, and if it is RP_OK, the next one starts unless the step ends. NULL: nothing is traced. */

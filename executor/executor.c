@@ -145,9 +145,18 @@ static RpStatus run(RpExecutor *e, void *arg) {
 RpStatus rp_executor_run(RpExecutor *e) {
     RP_NOT_NULL(e, "exec");
     e->n_done = 0;
-    RP_TRY(rp_executor_step(e, NULL, run, NULL));
+    RP_TRY(e->meanwhile != NULL ? rp_executor_step_with_calls(e, run, NULL) : rp_executor_step(e, NULL, run, NULL));
     e->n_done = e->plan->n_steps;
     return RP_OK;
+}
+
+RpStatus rp_executor_run_while(RpExecutor *e, void (*meanwhile)(void *user), void *user) {
+    if (e->backend->held == NULL) return rp_executor_run(e);
+    e->meanwhile      = meanwhile;
+    e->meanwhile_user = user;
+    const RpStatus st = rp_executor_run(e);
+    e->meanwhile      = NULL;
+    return st;
 }
 
 RpStatus rp_executor_poison(RpExecutor *e) {

@@ -4,7 +4,8 @@
  *     step {token, pos} --run--> logits --sample--> step {token', pos + 1} --run--> ...
  *
  * In loop mode the device does this in one launch per reply. In other modes the host starts one run per token. The host
- * also does so in loop mode while weights or states are bound that the loop was not captured with. */
+ * also does so in loop mode while weights or states are bound that the loop was not captured with, and for tokens whose
+ * mask it makes (base/sampling/held.h). */
 #include "base/sized.h"
 
 #include "base/argument.h"
@@ -38,7 +39,7 @@ static RpStatus check_state(const RpExecutor *e, const RpReplyOptions *o, const 
     return rp_step_check(s, o->state + RP_STEP_WORDS, (int64_t)o->n_state - RP_STEP_WORDS, n_vocab);
 }
 
-static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o) {
+static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o, bool held) {
     RP_TRY(check_options(e, o));
     RpStepState s;
     memcpy(&s, o->state, sizeof s);
@@ -47,7 +48,8 @@ static RpStatus reply_begin(RpExecutor *e, const RpReplyOptions *o) {
         return rp_fail(RP_E_CONTEXT_FULL, "a reply from position %d of %d", s.pos, o->n_ctx);
     RP_TRY(rp_executor_set(e, e->step, o->state, o->n_state * sizeof *o->state));
     Reply r = {.active  = true,
-               .in_loop = rp_executor_loops(e),
+               .in_loop = !held && rp_executor_loops(e),
+               .held    = held,
                .left    = o->max_tokens,
                .pos     = s.pos,
                .n_ctx   = o->n_ctx,
@@ -65,8 +67,10 @@ RpStatus rp_executor_reply_begin_sized(RpExecutor *e, const RpReplyOptions *opti
 
     RpReplyOptions o;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpReplyOptions"));
-    return reply_begin(e, &o);
+    return reply_begin(e, &o, false);
 }
+
+RpStatus rp_executor_held_begin(RpExecutor *e, const RpReplyOptions *o) { return reply_begin(e, o, true); }
 
 /* A reply ends after an end token, after max_tokens tokens, or with the token whose position would be n_ctx:
  * that token can still be sampled, but not run. `r` already counts the token. The loop on the device applies
@@ -85,19 +89,45 @@ static RpStatus next_token(RpExecutor *e, void *token) {
     return e->backend->token(e, token);
 }
 
-RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
-    RP_NOT_NULL(e, "exec");
-    RP_NOT_NULL(token, "token");
+typedef RpStatus RunStep(RpExecutor *e, StepBody *body, void *arg);
 
+static RpStatus fetch(RpExecutor *e, RunStep *step, StepBody *body, void *arg, const int32_t *token) {
     Reply *r = &e->reply;
     if (!r->active || r->left == 0) return rp_fail(RP_E_STATE, "no reply is under way, or it has ended");
-    RP_TRY(rp_executor_step(e, NULL, next_token, token));
+    RP_TRY(step(e, body, arg));
     r->left--;
     r->pos++;
     if (*token < 0) r->left = 0; /* also when it fails, the reply is over */
-    if (*token < 0) return rp_fail(RP_E_ARG, "nothing to sample: every logit is NaN or -inf");
+    if (*token == -1) return rp_fail(RP_E_ARG, "nothing to sample: every logit is NaN or -inf");
     if (ends(r, *token)) r->left = 0;
     return RP_OK;
+}
+
+static RpStatus plain_step(RpExecutor *e, StepBody *body, void *arg) { return rp_executor_step(e, NULL, body, arg); }
+
+RpStatus rp_executor_reply_next(RpExecutor *e, int32_t *token) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(token, "token");
+    return fetch(e, plain_step, next_token, token, token);
+}
+
+typedef struct HeldToken {
+    RpHeldPrepare *prepare;
+    void          *user;
+    int32_t       *token;
+} HeldToken;
+
+static RpStatus held_token(RpExecutor *e, void *arg) {
+    const HeldToken *h = arg;
+    e->n_done          = 0;
+    RP_TRY(e->backend->held(e, h->prepare, h->user, h->token));
+    e->n_done = e->plan->n_steps - (*h->token == RP_HELD_NOT_SAMPLED);
+    return RP_OK;
+}
+
+RpStatus rp_executor_held_next(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t *token) {
+    HeldToken h = {prepare, user, token};
+    return fetch(e, rp_executor_step_with_calls, held_token, &h, token);
 }
 
 RpStatus rp_executor_reply_end(RpExecutor *e, bool *ran_on) {

@@ -68,7 +68,7 @@ static RpStatus step(RpTraceEvent *event, TracedNodes *nodes, const StepPart *pa
     e->nodes          = NULL;
     event->n_launches = e->n_launches + nodes->n_launches;
     e->n_launches     = 0;
-    if (part == NULL && nodes->event.index < 0) add_traffic(e->plan, event);
+    if (part->whole && nodes->event.index < 0) add_traffic(e->plan, event);
     event->bytes_read += nodes->bytes_read;
     event->bytes_written += nodes->bytes_written;
     tell_stop(nodes, event);
@@ -76,12 +76,13 @@ static RpStatus step(RpTraceEvent *event, TracedNodes *nodes, const StepPart *pa
 }
 
 RpStatus rp_executor_traced(RpExecutor *e, const StepPart *part, StepBody *body, void *arg) {
-    const StepPart all   = {.run = "run", .name = "step", .end = e->plan->n_steps};
+    const StepPart all   = {.run = "run", .name = "step", .end = e->plan->n_steps, .whole = true};
     const StepPart p     = part != NULL ? *part : all;
     TracedNodes    nodes = {.e = e, .end = p.end, .unlocked = p.calls_back, .event = {.index = -1}};
     RpTraceRun     run   = {0};
     RpStatus       st;
-    nodes.mode         = part != NULL ? RP_MODE_EAGER : rp_executor_info(e).mode; /* a part is launched node by node */
+    nodes.mode = p.whole ? rp_executor_info(e).mode : RP_MODE_EAGER; /* a part is launched node by node */
+    if (nodes.mode == RP_MODE_LOOP && e->reply.active && e->reply.held) nodes.mode = RP_MODE_REPLAY;
     RpTraceEvent event = {.kind   = RP_TRACE_STEP,
                           .name   = p.name,
                           .op     = "",
@@ -93,13 +94,24 @@ RpStatus rp_executor_traced(RpExecutor *e, const StepPart *part, StepBody *body,
                           .plan   = e->plan};
     if (!rp_trace_in_run()) run = rp_trace_run(p.run, 0);
     if (p.calls_back) {
-        st = rp_trace_enter_unlocked(&event, &nodes.opened) ? step(&event, &nodes, part, body, arg) : body(e, arg);
+        st = rp_trace_enter_unlocked(&event, &nodes.opened) ? step(&event, &nodes, &p, body, arg) : body(e, arg);
     } else if (rp_trace_enter()) {
         rp_trace_start(&event);
-        st = step(&event, &nodes, part, body, arg);
+        st = step(&event, &nodes, &p, body, arg);
         rp_trace_leave();
     } else {
         st = body(e, arg);
     }
     return rp_trace_run_end(&run, st);
+}
+
+RpStatus rp_executor_step_with_calls(RpExecutor *e, StepBody *body, void *arg) {
+    const StepPart all = {.run = "run", .name = "step", .end = e->plan->n_steps, .calls_back = true, .whole = true};
+    return rp_executor_step(e, &all, body, arg);
+}
+
+bool rp_traced_call(const RpExecutor *e) {
+    const bool before = rp_trace_mute(true);
+    if (e->nodes == NULL) (void)rp_trace_mute(before);
+    return before;
 }

@@ -61,39 +61,65 @@ static RpStatus note_logprobs(const Call *c, const float *logits, int32_t token)
 
 /* Samples on the host, from the session's logits, among the tokens that the grammar allows. */
 static RpStatus sample_token(Call *c, int32_t *token) {
-    const float  *logits = rp_session_logits(c->s);
-    const int32_t forced = c->o->force_token != NULL ? c->o->force_token(c->o->user) : -1;
-    RP_TRY(rp_structured_sample(&c->structured, c->sampler, logits, forced, token));
+    const float *logits = rp_session_logits(c->s);
+    RP_TRY(rp_structured_sample(&c->structured, c->sampler, logits, token));
     RP_TRY(note_token(c, *token));
     return note_logprobs(c, logits, *token);
 }
 
-/* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the
- * device starts here, with the first token that it can produce. */
-static RpStatus next_token(Call *c, int32_t *token) {
-    RpSession *s = c->s;
-    if (c->o->matcher != NULL) {
-        bool found;
-        RP_TRY(rp_structured_next(&c->structured, s, c->sampler, token, &found));
-        return found ? note_token(c, *token) : sample_token(c, token);
-    }
-    if (c->result->host_sampling != NULL || s->sampling.executor == NULL) {
-        RP_TRY(rp_session_step(s, *token));
-        return sample_token(c, token);
-    }
-    /* A mask holds for one token: each is a reply of its own, without a capture. */
+static RpStatus begin(const Call *c, int32_t token, bool held) {
+    /* the device must not run past the context or the limit */
+    const RpSession *s    = c->s;
+    const int32_t    room = s->n_ctx - s->n_past, wanted = c->o->max_tokens - c->result->n_generated;
+    const ReplyBegin o = {.token      = token,
+                          .max_tokens = c->o->max_tokens > 0 && wanted < room ? wanted : room,
+                          .ignore_end = c->o->ignore_end,
+                          .held       = held};
+    return rp_session_reply_begin(c->s, c->sampler, &o);
+}
+
+static RpStatus prepare(void *user, int32_t *given) {
+    Structured    *x  = &((Call *)user)->structured;
+    const RpStatus st = rp_structured_prepare(x, rp_sampler_n_vocab(((Call *)user)->sampler));
+    *given            = x->given;
+    return st;
+}
+
+/* The device runs *token and samples. It goes on by itself unless each token has a mask, or may be forced. */
+static RpStatus device_token(Call *c, int32_t *token) {
+    RpSession    *s = c->s;
     RpSampleExtra extra;
-    const bool    masked = rp_sampler_extra(c->sampler, &extra) != NULL;
-    if (masked) RP_TRY(rp_session_reply_end(s));
-    if (!s->replying) {
-        /* the device must not run past the context or the limit */
-        const int32_t room = s->n_ctx - s->n_past, wanted = c->o->max_tokens - c->result->n_generated;
-        const int32_t most = c->o->max_tokens > 0 && wanted < room ? wanted : room;
-        RP_TRY(rp_session_reply_begin(s, c->sampler, *token, masked ? 1 : most, c->o->ignore_end));
-    }
-    RP_TRY(rp_session_reply_next(s, c->sampler, token));
-    if (masked) RP_TRY(rp_session_reply_end(s));
+    const bool    held =
+        c->o->matcher != NULL || c->o->force_token != NULL || rp_sampler_extra(c->sampler, &extra) != NULL;
+    if (held != s->held) RP_TRY(rp_session_reply_end(s));
+    if (!s->replying) RP_TRY(begin(c, *token, held));
+    RP_TRY(held ? rp_session_reply_held(s, c->sampler, prepare, c, token)
+                : rp_session_reply_next(s, c->sampler, token));
+    RP_TRY(rp_structured_take(&c->structured, *token));
     return note_token(c, *token);
+}
+
+/* Appends *token and replaces it by the next, sampled on the device where that is possible. The reply on the device
+ * starts here, with the first token that it can produce. Behind forced tokens the host samples, since their chunk is a
+ * plan without a sampler. */
+static RpStatus next_token(Call *c, int32_t *token) {
+    RpSession  *s         = c->s;
+    Structured *x         = &c->structured;
+    const bool  on_device = c->result->host_sampling == NULL && s->sampling.executor != NULL;
+    bool        found     = false;
+    if (c->o->matcher != NULL) {
+        RP_TRY(rp_structured_next(x, c->sampler, token, &found));
+        if (found) return note_token(c, *token);
+    } else if (!on_device) {
+        RP_TRY(rp_session_step(s, *token));
+    }
+    if (on_device && x->pending.n <= 1) {
+        x->pending.n = 0;
+        return device_token(c, token);
+    }
+    RP_TRY(rp_session_reply_end(s));
+    RP_TRY(rp_structured_flush(x, s));
+    return sample_token(c, token);
 }
 
 /* The decode loop, from the logits after the prompt. The first token is always sampled on the host. */
@@ -129,6 +155,7 @@ static RpStatus reply(Call *c, TextOut *text, double start) {
         result->decode_s += rp_seconds() - before;
     }
     if (result->reason != RP_STOP_CANCELLED) rp_text_out_rest(text);
+    RP_TRY(rp_session_reply_end(c->s));
     return rp_structured_flush(&c->structured, c->s);
 }
 
@@ -144,17 +171,16 @@ static RpStatus generate(Call *c, const int32_t *prompt, size_t n_prompt) {
     }
     result->host_sampling = rp_session_host_sampling(c->s, c->sampler, c->o);
     RpStatus st           = rp_text_out_open(&text, rp_model_tokenizer(rp_session_model(c->s)), c->o);
-    if (st == RP_OK) st = rp_structured_open(&c->structured, c->o->matcher, c->sampler, rp_sampler_n_vocab(c->sampler));
+    if (st == RP_OK)
+        st = rp_structured_open(&c->structured, c->o->matcher, c->sampler, rp_sampler_n_vocab(c->sampler),
+                                c->o->force_token, c->o->user);
     if (st == RP_OK) {
         const int32_t n_before = rp_session_n_past(c->s);
         st                     = take_prompt(c, prompt, n_prompt);
         result->prefill_s      = rp_seconds() - start;
         result->n_prompt       = rp_session_n_past(c->s) - n_before;
         if (st == RP_OK) st = reply(c, &text, start);
-        if (st == RP_OK)
-            st = rp_session_reply_end(c->s);
-        else /* keeps the error of the reply */
-            rp_session_reply_drop(c->s);
+        if (st != RP_OK) rp_session_reply_drop(c->s); /* keeps the error of the reply */
     }
     rp_structured_close(&c->structured, c->sampler);
     rp_text_out_close(&text);

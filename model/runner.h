@@ -39,10 +39,9 @@ struct RpSession {
     float         *logits;           /* of the latest token; NULL: none, or not fetched yet */
     bool           logits_on_device; /* they lie in the output of `sampling` */
     uint64_t      *expert_counts;    /* [n_layer][n_expert], or NULL */
-    bool           replying;
-    int32_t       *extra;       /* RpSampleExtra and mask, to be copied to `sampling`; NULL where the host samples */
-    bool           has_extra;   /* that of the device is not zeros */
-    char           reason[320]; /* why a runner does not run as asked; "": none */
+    bool           replying, held;   /* held: by rp_session_reply_held */
+    bool           has_extra;        /* the RpSampleExtra of `sampling` is not zeros */
+    char           reason[320];      /* why a runner does not run as asked; "": none */
     int32_t        end_tokens[RP_REPLY_MAX_END];
     size_t         n_end_tokens;
 };

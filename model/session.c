@@ -140,10 +140,7 @@ static RpStatus open_sampling(RpSession *s, const RpSessionOptions *w, RpExecuto
         .n_tok = 1, .n_ctx = w->n_ctx, .kv_type = w->kv_type, .draws = true, .n_recent = RECENT_TOKENS};
     if (strcmp(rp_session_info(s).device, "cpu") == 0 || w->count_experts || s->slots.n > 0) return RP_OK;
     RP_TRY(rp_runner_plan(&s->sampling, s->model, &graph, s->passes));
-    RP_TRY(rp_runner_open(&s->sampling, s->model, o));
-    const RpTensorView view = rp_node_view(s->sampling.extra);
-    s->extra                = calloc(1, rp_view_extent_bytes(&view));
-    return s->extra != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a session");
+    return rp_runner_open(&s->sampling, s->model, o);
 }
 
 /* The first executor chooses the device and allocates; its chunk is the longest. All others share with it. */
@@ -217,7 +214,6 @@ void rp_session_free(RpSession *s) {
     for (int i = s->n_runners - 1; i >= 0; i--)
         rp_runner_close(&s->runners[i]); /* runners[0] last: the others share it */
     free(s->expert_counts);
-    free(s->extra);
     free(s->passes);
     free(s);
 }

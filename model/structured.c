@@ -4,8 +4,9 @@
 
 #include <stdlib.h>
 
-RpStatus rp_structured_open(Structured *x, RpMatcher *matcher, RpSampler *sampler, int32_t n_vocab) {
-    *x = (Structured){.matcher = matcher};
+RpStatus rp_structured_open(Structured *x, RpMatcher *matcher, RpSampler *sampler, int32_t n_vocab, RpForceToken *force,
+                            void *user) {
+    *x = (Structured){.matcher = matcher, .force = force, .user = user};
     if (matcher == NULL) return RP_OK;
     if (rp_matcher_n_vocab(matcher) != n_vocab)
         return rp_fail(RP_E_ARG, "the matcher is for a vocabulary of %d tokens, the model has %d",
@@ -23,14 +24,27 @@ void rp_structured_close(Structured *x, RpSampler *sampler) {
     rp_token_list_free(&x->pending);
 }
 
-RpStatus rp_structured_sample(Structured *x, RpSampler *sampler, const float *logits, int32_t forced, int32_t *token) {
-    const int32_t n_vocab = rp_sampler_n_vocab(sampler);
-    if (forced >= n_vocab)
-        return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", forced, n_vocab);
-    if (x->matcher != NULL) RP_TRY(rp_matcher_mask(x->matcher, x->bits));
-    if (forced < 0) RP_TRY(rp_sampler_sample(sampler, logits, token));
-    if (forced >= 0) rp_sampler_force(sampler, logits, *token = forced);
-    return x->matcher != NULL ? rp_matcher_accept(x->matcher, *token) : RP_OK;
+RpStatus rp_structured_prepare(Structured *x, int32_t n_vocab) {
+    if (x->ready) return RP_OK;
+    if (!x->asked) x->given = x->force != NULL ? x->force(x->user) : -1;
+    x->asked = true;
+    if (x->given >= n_vocab)
+        return rp_fail(RP_E_ARG, "force_token gave token %d, the vocabulary has %d", x->given, n_vocab);
+    if (x->given < 0 && x->matcher != NULL) RP_TRY(rp_matcher_mask(x->matcher, x->bits));
+    x->ready = true;
+    return RP_OK;
+}
+
+RpStatus rp_structured_take(Structured *x, int32_t token) {
+    x->asked = x->ready = false;
+    return x->matcher != NULL ? rp_matcher_accept(x->matcher, token) : RP_OK;
+}
+
+RpStatus rp_structured_sample(Structured *x, RpSampler *sampler, const float *logits, int32_t *token) {
+    RP_TRY(rp_structured_prepare(x, rp_sampler_n_vocab(sampler)));
+    if (x->given < 0) RP_TRY(rp_sampler_sample(sampler, logits, token));
+    if (x->given >= 0) rp_sampler_force(sampler, logits, *token = x->given);
+    return rp_structured_take(x, *token);
 }
 
 RpStatus rp_structured_flush(Structured *x, RpSession *s) {
@@ -52,8 +66,7 @@ RpStatus rp_structured_forced(Structured *x, RpSampler *sampler, int32_t *token,
     return rp_matcher_accept(x->matcher, *token);
 }
 
-RpStatus rp_structured_next(Structured *x, RpSession *s, RpSampler *sampler, int32_t *token, bool *found) {
+RpStatus rp_structured_next(Structured *x, RpSampler *sampler, int32_t *token, bool *found) {
     RP_TRY(rp_token_list_push(&x->pending, *token));
-    RP_TRY(rp_structured_forced(x, sampler, token, found));
-    return *found ? RP_OK : rp_structured_flush(x, s);
+    return rp_structured_forced(x, sampler, token, found);
 }

@@ -39,7 +39,6 @@ ALLOWED = {
     r"matches outside of what is left": "PCRE2 before 10.38 only (model/tokenizer/pretokenizer.c)",
     r"(grammar|JSON schema): .*(more|deeper) than %": "limits of memory and steps, at which fuzz_grammar stops (grammar/)",
     r"the recording has changed while it was read": "only between two looks of one run at it (cli/diverge/recording_read.c)",
-    r"forced tokens": "of a GPU, whose tests of replies have no tokens of their own (model/reply.c)",
     r"this op is constant": "the rule is never called: a node of such an op needs no gradient (ops/backward.c)",
 }
 

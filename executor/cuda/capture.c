@@ -185,7 +185,8 @@ RpStatus rp_cuda_instantiate(CudaDevice *d, cudaGraph_t graph, const char *what,
 static RpStatus capture(CudaExecutor *c) {
     RP_TRY(rp_cuda_record(c->device, NULL, enqueue, c, "the capture", &c->graph));
     RP_TRY(check_nodes(c, c->graph));
-    return rp_cuda_instantiate(c->device, c->graph, "the graph", &c->exec);
+    RP_TRY(rp_cuda_instantiate(c->device, c->graph, "the graph", &c->exec));
+    return rp_cuda_held_capture(c);
 }
 
 RpStatus rp_cuda_capture(CudaExecutor *c) {
@@ -197,11 +198,13 @@ RpStatus rp_cuda_capture(CudaExecutor *c) {
 void rp_cuda_capture_free(CudaExecutor *c) {
     if (c->exec != NULL) (void)cudaGraphExecDestroy(c->exec);
     if (c->graph != NULL) (void)cudaGraphDestroy(c->graph);
+    if (c->front_exec != NULL) (void)cudaGraphExecDestroy(c->front_exec);
+    if (c->front != NULL) (void)cudaGraphDestroy(c->front);
     free(c->captured);
-    c->exec       = NULL;
-    c->graph      = NULL;
-    c->captured   = NULL;
-    c->n_captured = 0;
+    c->exec = c->front_exec = NULL;
+    c->graph = c->front = NULL;
+    c->captured         = NULL;
+    c->n_captured       = 0;
 }
 
 /* ---- repointing captured nodes ---- */
@@ -240,7 +243,10 @@ static RpStatus repoint(void *user, const RpKernelLaunch *l) {
         .sharedMemBytes = l->shared_bytes,
         .kernelParams   = l->arguments
     };
-    return rp_cuda_check(r->c->device, cudaGraphExecKernelNodeSetParams(r->c->exec, n->node, &p),
+    RP_TRY(rp_cuda_check(r->c->device, cudaGraphExecKernelNodeSetParams(r->c->exec, n->node, &p),
+                         "new addresses of a node"));
+    if (n->front == NULL) return RP_OK;
+    return rp_cuda_check(r->c->device, cudaGraphExecKernelNodeSetParams(r->c->front_exec, n->front, &p),
                          "new addresses of a node");
 }
 

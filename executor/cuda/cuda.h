@@ -6,6 +6,8 @@
  *     loop     a plan that samples its tokens: one launch per reply, of a second graph
  *              while (condition) { step 0 -> ... -> step n-1 -> loop_end }
  *
+ * A third graph has the steps before the sampler, for tokens whose mask the host makes meanwhile (held.c).
+ *
  * With other KV caches or weights bound, the captured nodes get the new addresses (capture.c). */
 #ifndef EXECUTOR_CUDA_CUDA_H
 #define EXECUTOR_CUDA_CUDA_H
@@ -121,7 +123,7 @@ typedef struct Mirror {
  * (function NULL). The addresses in nodes of cuBLASLt never change. */
 typedef struct Captured {
     int             step, n_nodes;
-    cudaGraphNode_t node;
+    cudaGraphNode_t node, front; /* front: in the graph of held tokens, or NULL */
     const void     *function;
     unsigned        grid[3], block[3], shared_bytes;
     bool            any_type; /* as in RpKernelLaunch */
@@ -165,10 +167,13 @@ typedef struct CudaExecutor {
     char    *inputs; /* device address of one copy for all inputs, or NULL: one copy each */
     size_t   input_bytes;
     int32_t *token; /* pinned: the token of the step state, copied after each run */
+    int32_t *extra; /* pinned: the RpSampleExtra and the mask of a held token */
     /* Mode replay. Nodes belong to `graph`; they also name the nodes of `exec`, whose arguments can change. */
     cudaGraph_t     graph;
     cudaGraphExec_t exec;
     cudaGraphNode_t token_node;
+    cudaGraph_t     front; /* the steps before the sampler, for held tokens; NULL: none */
+    cudaGraphExec_t front_exec;
     bool            pdl;           /* kernels are captured with programmatic dependent launch */
     char            pdl_text[320]; /* info.overlap */
     int             old_code;      /* 10 * compute capability of a kernel compiled for one before 9.0; 0: none was */
@@ -320,6 +325,18 @@ RpOpKernel rp_cuda_source_launch;
 RP_NODISCARD RpStatus rp_cuda_enqueue_inputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue_outputs(CudaExecutor *c);
 RP_NODISCARD RpStatus rp_cuda_enqueue(CudaExecutor *c);
+/* Steps first <= i < end, one launch each. `nodes`: told of the nodes, or NULL. */
+RP_NODISCARD RpStatus rp_cuda_enqueue_steps(CudaExecutor *c, int first, int end, TracedNodes *nodes);
+
+/* ---- held.c ---- */
+
+/* Bytes of the source `extra` of a plan that ends in `sample`; 0: it has none, and no tokens are held. */
+size_t rp_cuda_extra_bytes(const CudaExecutor *c);
+/* Captures the steps before the sampler, after the whole plan; nothing if no tokens are held. The caller frees the
+ * graph, on failure too. */
+RP_NODISCARD RpStatus rp_cuda_held_capture(CudaExecutor *c);
+/* Backend.held. */
+RP_NODISCARD RpStatus rp_cuda_held(RpExecutor *e, RpHeldPrepare *prepare, void *user, int32_t *token);
 
 /* Backend.run_steps. */
 RP_NODISCARD RpStatus rp_cuda_run_steps(RpExecutor *e, int first, int end);

@@ -57,13 +57,12 @@ static RpStatus end_of_step(void *user, RpStatus status, bool last_phase) {
     return w->n_done % EAGER_AHEAD == 0 ? rp_cuda_wait_steps(w->c, "run of the plan") : RP_OK;
 }
 
-/* Steps first <= i < end. */
-static RpStatus enqueue_steps(CudaExecutor *c, int first, int end) {
-    EagerWalk      w    = {c, c->base.nodes, first};
+RpStatus rp_cuda_enqueue_steps(CudaExecutor *c, int first, int end, TracedNodes *nodes) {
+    EagerWalk      w    = {c, nodes, first};
     const ExecPlan part = rp_plan_part(c->base.plan, first, end);
     RpKernelCtx    ctx  = rp_cuda_ctx(c, NULL, NULL);
     RP_TRY(rp_cuda_mark_step(c, first, false));
-    if (first < end) rp_traced_start(w.nodes, first);
+    if (first < end) rp_traced_start(nodes, first);
     return rp_cuda_named(c->device,
                          rp_plan_walk(&part, c->base.args + first, NULL, &rp_cuda_table, &ctx,
                                       w.nodes != NULL || rp_cuda_watches(c->device) ? end_of_step : NULL, &w));
@@ -71,7 +70,7 @@ static RpStatus enqueue_steps(CudaExecutor *c, int first, int end) {
 
 RpStatus rp_cuda_enqueue(CudaExecutor *c) {
     RP_TRY(rp_cuda_enqueue_inputs(c));
-    RP_TRY(enqueue_steps(c, 0, c->base.plan->n_steps));
+    RP_TRY(rp_cuda_enqueue_steps(c, 0, c->base.plan->n_steps, c->base.nodes));
     return rp_cuda_enqueue_outputs(c);
 }
 
@@ -81,7 +80,7 @@ RpStatus rp_cuda_run_steps(RpExecutor *e, int first, int end) {
     RP_TRY(rp_cuda_update_addresses(c));
     rp_cuda_watch_from(c->device, first == 0 ? -1 : first);
     RpStatus st = first == 0 ? rp_cuda_enqueue_inputs(c) : RP_OK;
-    if (st == RP_OK) st = enqueue_steps(c, first, end);
+    if (st == RP_OK) st = rp_cuda_enqueue_steps(c, first, end, e->nodes);
     if (st == RP_OK && end == e->plan->n_steps) st = rp_cuda_enqueue_outputs(c);
     const RpStatus waited = rp_cuda_wait_steps(c, "part of a run");
     return st == RP_OK ? waited : st;

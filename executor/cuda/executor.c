@@ -6,9 +6,10 @@
  *
  * Copies of a run:
  *
- *     pinned host memory    [ inputs | outputs | token ]
- *                              |          ^       ^
- *     device arena          inputs -> steps -> outputs; step state (token)
+ *     pinned host memory    [ inputs | outputs | extra | token ]
+ *                              |          ^        |       ^
+ *     device arena          inputs -> steps -> outputs     |          extra: of held tokens only (held.c)
+ *     states                                  sample_extra step state
  *
  * Nothing is allocated or instantiated after open (I3, I9). A mode that fails falls back to the next lower one with
  * the reason in info.reason (I10). */
@@ -133,9 +134,11 @@ static RpStatus open_mirrors(CudaExecutor *c) {
     c->mirrors = calloc((size_t)rp_graph_n_nodes(c->base.plan->graph) + 1, sizeof *c->mirrors);
     if (c->mirrors == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an executor");
     list_mirrors(c);
-    const size_t total = place_mirrors(c) + CUDA_ALIGN; /* the token behind the mirrors */
+    const size_t mirrors = place_mirrors(c), extra = aligned(rp_cuda_extra_bytes(c));
+    const size_t total = mirrors + extra + CUDA_ALIGN; /* behind the mirrors: the mask of held tokens, the token */
     RP_TRY(rp_cuda_check(c->device, cudaMallocHost((void **)&c->host, total), "host memory of inputs and outputs"));
     memset(c->host, 0, total);
+    c->extra = (int32_t *)(void *)(c->host + mirrors);
     c->token = (int32_t *)(void *)(c->host + total - CUDA_ALIGN);
     return RP_OK;
 }
@@ -168,6 +171,11 @@ static RpStatus run_cuda(RpExecutor *e) {
     RpStatus st = c->exec != NULL ? rp_cuda_check(d, cudaGraphLaunch(c->exec, d->stream), "launch of the graph")
                                   : rp_cuda_enqueue(c);
     e->n_launches += c->exec != NULL;
+    if (st == RP_OK && e->meanwhile != NULL) {
+        const bool before = rp_traced_call(e);
+        e->meanwhile(e->meanwhile_user);
+        (void)rp_trace_mute(before);
+    }
     /* Waits even after a failure: work enqueued before it must not run on while the memory is used again. */
     const RpStatus waited = rp_cuda_wait_steps(c, "run of the plan");
     return st != RP_OK ? st : waited;
@@ -415,6 +423,7 @@ const Backend rp_cuda_backend = {.bytes      = sizeof(CudaExecutor),
                                  .poison     = poison,
                                  .launch     = rp_cuda_launch_of,
                                  .token      = token_of,
+                                 .held       = rp_cuda_held,
                                  .loop_begin = rp_cuda_loop_begin,
                                  .loop_next  = rp_cuda_loop_next,
                                  .loop_end   = rp_cuda_loop_finish};

@@ -227,8 +227,8 @@ typedef struct RpChatResult {
  *                    as of rp_chat_prompt; the events have only what follows. With a response_format the content must
  *                    begin an answer of that format; refused if a call is required
  *
- * Reasoning stays free; only its own mark ends it. A reply that is held is sampled on the host, sets the mask of the
- * sampler, and ends with RP_STOP_GRAMMAR where nothing can follow.
+ * Reasoning stays free; only its own mark ends it. A reply that is held sets the mask of the sampler, and ends
+ * with RP_STOP_GRAMMAR where nothing can follow.
  *
  * Errors of rp_chat_prompt, rp_tokenize_masked, rp_generate and the parser. RP_E_ARG for a budget below 0, or one for a
  * format without reasoning, and for a context that is not the session's. `result` is filled on failure too. */

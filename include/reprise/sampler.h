@@ -123,8 +123,8 @@ RP_API void rp_sampler_accept(RpSampler *s, int32_t token);
 
 /* Allows only the tokens whose bit is 1: token i has bit i % 32 of bits[i / 32], and there are (n_vocab + 31) / 32
  * words. The logits of all others count as -inf in rp_sampler_sample. Borrowed until the next call; NULL allows every
- * token. The state of the sampler does not contain the mask: rp_generate copies it to a GPU for each token, which is
- * then one launch; an executor that is used by itself does not know it. */
+ * token. The state of the sampler does not contain the mask: rp_generate copies it to a GPU for each token, when the
+ * GPU computes the logits; an executor that is used by itself does not know it. */
 RP_API void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits);
 
 /* Samples a token from logits f32 [n_vocab], which it only reads, and accepts it. NaN counts as -inf. RP_E_ARG if every

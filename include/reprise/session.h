@@ -181,7 +181,8 @@ typedef enum RpStopReason {
     RP_STOP_GRAMMAR /* the text of the grammar is complete */
 } RpStopReason;
 
-/* Asked before each token. The token that it returns is taken as if it had been sampled; -1: one is sampled. */
+/* Asked before each token. The token that it returns is taken as if it had been sampled; -1: one is sampled. It may set
+ * the mask of the sampler. A GPU may be computing the logits then: it must use neither the session nor the engine. */
 typedef int32_t RpForceToken(void *user);
 
 /* Receives each token, the end token too, before its text. Return false to stop. */
@@ -206,12 +207,12 @@ typedef struct RpGenerateOptions {
      * the host, which samples. */
     bool (*on_logprobs)(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user);
     int32_t n_logprobs; /* 0 to n_vocab */
-    /* Or NULL: the reply is one of the texts of its grammar. Each token is sampled on the host among those that the
-     * matcher allows; tokens that have to come next anyhow are run together, without sampling. The reply ends where
-     * the grammar allows nothing more. Borrowed; it goes on from where it is, and has the tokens of the reply
-     * afterwards. Its vocabulary must be that of the model. */
+    /* Or NULL: the reply is one of the texts of its grammar. Each token is sampled among those that the matcher allows;
+     * tokens that have to come next anyhow are run together, without sampling. The reply ends where the grammar allows
+     * nothing more. Borrowed; it goes on from where it is, and has the tokens of the reply afterwards. Its vocabulary
+     * must be that of the model. */
     RpMatcher       *matcher;
-    RpForceToken    *force_token; /* or NULL; the host samples then, also with a GPU */
+    RpForceToken    *force_token; /* or NULL; a GPU then has one launch for each token */
     RpTokenCallback *on_token;    /* or NULL */
 } RpGenerateOptions;
 

@@ -100,7 +100,8 @@ RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
     if (st == RP_OK && from->n_logprobs > 0 && (r->top = malloc((size_t)from->n_logprobs * sizeof *r->top)) == NULL)
         st = rp_fail(RP_E_NOMEM, "out of memory for a request");
     if (st == RP_OK)
-        st = rp_structured_open(&r->structured, from->matcher, from->sampler, rp_sampler_n_vocab(from->sampler));
+        st = rp_structured_open(&r->structured, from->matcher, from->sampler, rp_sampler_n_vocab(from->sampler),
+                                from->force_token, from->token_user);
     if (st != RP_OK) {
         rp_request_free(r);
         return st;

@@ -2,6 +2,7 @@
 #include "model/engine/engine.h"
 
 #include "base/clock.h"
+#include "base/sampling/held.h"
 
 #include <string.h>
 
@@ -108,8 +109,7 @@ static RpStatus next_token(Request *r, const float *logits, int32_t *token) {
     bool             found;
     if (rp_structured_has_forced(&r->structured))
         return rp_structured_forced(&r->structured, r->given.sampler, token, &found);
-    const int32_t forced = q->force_token != NULL ? q->force_token(q->token_user) : -1;
-    RP_TRY(rp_structured_sample(&r->structured, q->sampler, logits, forced, token));
+    RP_TRY(rp_structured_sample(&r->structured, q->sampler, logits, token));
     return note_logprobs(r, logits, *token);
 }
 
@@ -214,6 +214,34 @@ static void first_run(RpEngine *e) {
     }
 }
 
+typedef struct Masks {
+    const RpEngine *e;
+    const Part     *part;
+} Masks;
+
+/* The masks of a part, while a GPU computes its logits: of each request that samples after its first output. An error
+ * comes again when the token is sampled. */
+static void make_masks(void *user) {
+    const Masks *m = user;
+    for (int32_t at = 0, n; at < m->part->n; at += n) {
+        const Column *c = &m->e->columns[m->part->first + at];
+        for (n = 1; at + n < m->part->n && c[n].request == c->request;) n++;
+        Structured *x     = &c->request->structured;
+        const bool  first = c->pos + 1 == c->request->n_tokens; /* the others are guesses */
+        if (!c[first ? 0 : n - 1].output || rp_structured_has_forced(x)) continue;
+        const RpStatus st = rp_structured_prepare(x, rp_sampler_n_vocab(c->request->given.sampler));
+        (void)st;
+    }
+}
+
+static bool has_masks(const RpEngine *e, const Part *p) {
+    for (int32_t i = 0; i < p->n; i++) {
+        const Structured *x = &e->columns[p->first + i].request->structured;
+        if (x->matcher != NULL || x->force != NULL) return true;
+    }
+    return false;
+}
+
 /* Runs the columns of a part. */
 static RpStatus run_part(RpEngine *e, const Part *p) {
     const Runner *r       = &e->runners[p->runner];
@@ -221,7 +249,7 @@ static RpStatus run_part(RpEngine *e, const Part *p) {
     const double  start   = rp_seconds();
     Column       *c       = e->columns + p->first;
     put_columns(e, r, c, p->n);
-    RP_TRY(rp_executor_run(r->executor));
+    RP_TRY(rp_executor_run_while(r->executor, has_masks(e, p) ? make_masks : NULL, &(Masks){e, p}));
     const double took    = rp_seconds() - start;
     double      *seconds = &e->seconds[p->runner];
     const float *logits  = r->logits;

@@ -85,6 +85,16 @@ mutant $cuda/bind.c $cuda/bind.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(
     "captured nodes that are not repointed"
 mutant $cuda/capture.c $cuda/capture.c '/^RpStatus rp_cuda_repoint/,/^}/ s/c->base.step == NULL/c->n_captured > 0/' bind \
     "the sampled token of another step state"
+mutant $cuda/held.c $cuda/held.c 's/n_words \* sizeof \*c->extra/(n_words - n_words) * 4/' held "a mask that is not copied"
+mutant $cuda/held.c $cuda/held.c 's/const bool before = rp_traced_call(e);/const bool before = rp_traced_call(e); st = rp_cuda_wait_steps(c, "");/' held \
+    "a mask that is made when the step has ended"
+mutant $cuda/capture.c $cuda/capture.c 's/if (n->front == NULL) return RP_OK;/if (r != NULL) return RP_OK;/' held_runs \
+    "captured nodes before the sampler that are not repointed"
+mutant model/structured.c model/structured.c 's/x->asked = x->ready = false;/x->asked = false;/' held "the mask of an earlier state"
+mutant model/reply.c model/reply.c 's/s->has_extra *= true;//' held "a mask that stays for the next reply"
+mutant model/reply.c model/reply.c 's/return rp_session_reply_end(s); .*/return RP_OK;/' held "a forced token that the step state on the device lacks"
+mutant model/engine/step.c model/engine/step.c 's/rp_executor_run_while(r->executor, .*)/rp_executor_run(r->executor))/' held_runs \
+    "masks of an engine that are made when the step has ended"
 mutant executor/executor.c executor/executor.c 's/^    point_to_states(e, before);$//' rebind "some states bound, some not"
 mutant executor/executor.c executor/executor.c 's/memcmp(x->args.params, y->args.params, bytes) != 0/false/' \
     bind "weights of a plan with other parameters"

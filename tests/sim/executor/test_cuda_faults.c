@@ -106,8 +106,9 @@ static void check_fallback(const RpModel *m, const Decoded *want, const char *ca
     cr_expect_eq(sim_stats().live_allocs, 0L, "%s %u", call, nth);
 }
 
-/* Five captures at open: plans of 4, 2 and 1 tokens, the plan of one token that samples, and that plan again as
- * a loop. plan and loop: how the message names what failed; loop NULL: the call is not made for the loop. */
+/* Six captures at open: plans of 4, 2 and 1 tokens, the plan of one token that samples, that plan without its sampler,
+ * and again as a loop. plan and loop: how the message names what failed; loop NULL: the call is not made for the
+ * loop. */
 static void check_each_plan(const RpModel *m, const Decoded *want, const char *call, const char *plan,
                             const char *loop) {
     char reason[128];
@@ -119,8 +120,9 @@ static void check_each_plan(const RpModel *m, const Decoded *want, const char *c
     check_fallback(m, want, call, 3, RP_MODE_LOOP, reason);
     snprintf(reason, sizeof reason, "eager instead of replay: cuda:0: %s", plan);
     check_fallback(m, want, call, 4, RP_MODE_EAGER, reason);
+    check_fallback(m, want, call, 5, RP_MODE_EAGER, reason);
     snprintf(reason, sizeof reason, "replay instead of loop: cuda:0: %s", loop);
-    if (loop != NULL) check_fallback(m, want, call, 5, RP_MODE_REPLAY, reason);
+    if (loop != NULL) check_fallback(m, want, call, 6, RP_MODE_REPLAY, reason);
 }
 
 /* With PDL, a capture that fails is tried once more without (test_cuda_overlap.c). */
@@ -141,7 +143,7 @@ Test(cuda_faults, a_failed_capture_falls_back_to_a_lesser_mode_with_a_reason) {
 }
 
 /* Kernel launches at open: all; those of the prefill chunks; those of the plan of one token. With sampling that plan
- * has one more, since `sample` is two kernels; the loop has another one. */
+ * has one more, since `sample` is two kernels; without its sampler one less; the loop has another one. */
 typedef struct Launches {
     unsigned all, chunk, token;
 } Launches;
@@ -154,8 +156,8 @@ static Launches launches_of(const RpModel *m) {
     Launches l = {.all   = (unsigned)sim_stats().launch_calls,
                   .token = (unsigned)rp_plan_memory(rp_session_decode_plan(s)).n_steps};
     rp_session_free(s);
-    cr_assert_gt(l.all, 4 * l.token);
-    l.chunk = l.all - 3 * l.token - 3;
+    cr_assert_gt(l.all, 5 * l.token);
+    l.chunk = l.all - 4 * l.token - 2;
     return l;
 }
 
@@ -170,6 +172,7 @@ Test(cuda_faults, a_failed_launch_during_a_capture_ends_the_capture) {
     check_fallback(m, &want, launch, n.chunk + 1, RP_MODE_LOOP, token);
     check_fallback(m, &want, launch, n.chunk + n.token, RP_MODE_LOOP, token);
     check_fallback(m, &want, launch, n.chunk + 2 * n.token + 1, RP_MODE_EAGER, "eager instead of replay");
+    check_fallback(m, &want, launch, n.chunk + 2 * n.token + 2, RP_MODE_EAGER, "eager instead of replay");
     check_fallback(m, &want, launch, n.all - n.token, RP_MODE_REPLAY, "replay instead of loop");
     check_fallback(m, &want, launch, n.all, RP_MODE_REPLAY, "replay instead of loop");
     rp_model_free(m);
