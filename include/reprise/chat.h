@@ -198,6 +198,7 @@ typedef struct RpChatOptions {
     size_t             n_stop;
     const RpGrammarVocab *vocab; /* or NULL: of the model's tokenizer, made once for many calls. Without it a call that
                                     is held makes one */
+    bool                  free_calls; /* calls that the model begins by itself are not held to the tools */
 } RpChatOptions;
 
 typedef struct RpChatResult {
@@ -210,6 +211,7 @@ typedef struct RpChatResult {
     int32_t      n_replayed;                         /* as of RpChatPrompt */
     double       prefill_s, decode_s, first_token_s; /* as of RpGenerateResult */
     const char  *host_sampling;                      /* likewise; owned by the sampler */
+    int32_t      n_held;                             /* of n_calls, those that a grammar held to the tools */
 } RpChatResult;
 
 /* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in
@@ -217,9 +219,9 @@ typedef struct RpChatResult {
  * closing mark of the reasoning is put in place of what would be sampled, for gpt-oss the begin of the final message.
  *
  * Members of the request:
- *   tool_choice      "auto", "none"; "required", or {"type": "function", "function": {"name": "f"}}: the reply is one
- *                    call of a tool, its arguments by the tool's schema (RP_GRAMMAR_WEAKEN); refused for the format
- *                    "none"
+ *   tool_choice      "auto", the default: free text, where each call that the model begins is held to the tools;
+ *                    "none"; "required", or {"type": "function", "function": {"name": "f"}}: the reply is one call of a
+ *                    tool, its arguments by the tool's schema (RP_GRAMMAR_WEAKEN); refused for the format "none"
  *   response_format  {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": S}}:
  *                    the answer is JSON, or with tools a call; refused as by rp_grammar_json_schema
  *   stop, max_tokens as the options; the lower limit holds

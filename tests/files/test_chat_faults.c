@@ -139,6 +139,46 @@ Test(chat_faults, chatting_held_to_json) {
                    "\"json_schema\", \"schema\": {\"enum\": [1]}}}");
 }
 
+/* A call that the model begins by itself: the tokens are given, not sampled. */
+static RpStatus call_begun(const char *call) {
+    RpModel          *m       = NULL;
+    RpSampler        *sampler = NULL;
+    RpChatTemplate   *t       = NULL;
+    RpChatReply      *reply   = NULL;
+    RpTokenList       tokens  = {0};
+    RpRequest         request = {0};
+    RpChatResult      r       = {.n_kept = 0};
+    RpStatus          st      = rp_model_open(GOLDEN_DIR "tiny/llama-mix.gguf", NULL, &m);
+    bool              more    = true;
+    RpSamplerParams   greedy  = rp_sampler_defaults();
+    static const char json[] =
+        "{\"messages\": [], \"tools\": [{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": "
+        "{\"enum\": [1]}}}}]}";
+    if (st == RP_OK) st = rp_sampler_new(&greedy, rp_model_info(m)->n_vocab, &sampler);
+    if (st == RP_OK) st = rp_chat_template_new(rp_model_tokenizer(m), "t", "a{{ tools | length }}", 21, &t);
+    const RpChatOptions o = {
+        .json = json, .json_bytes = sizeof json - 1, .format = {"hermes", "none"},
+                   .chat_template = t
+    };
+    if (st == RP_OK) st = rp_chat_reply_new(m, sampler, &o, &reply);
+    if (st == RP_OK) st = rp_chat_reply_request(reply, &request);
+    if (st == RP_OK) st = rp_tokenize(rp_model_tokenizer(m), call, strlen(call), 0, &tokens);
+    for (size_t i = 0; st == RP_OK && more && i < tokens.n; i++)
+        more = request.on_token(tokens.ids[i], request.token_user);
+    if (st == RP_OK) st = rp_chat_reply_end(reply, &(RpEngineEvent){.end = true, .reason = RP_STOP_END_TOKEN}, &r);
+    if (st == RP_OK) add_result(&r.n_held, sizeof r.n_held);
+    rp_token_list_free(&tokens);
+    rp_chat_reply_free(reply);
+    rp_chat_template_free(t);
+    rp_sampler_free(sampler);
+    rp_model_free(m);
+    return st;
+}
+
+Test(chat_faults, a_call_that_the_model_begins) {
+    fail_each_call("begun", call_begun, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>");
+}
+
 Test(chat_faults, making_a_prompt) {
     fail_each_call(
         "prompt", make_prompt,

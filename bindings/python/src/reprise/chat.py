@@ -62,7 +62,8 @@ class Malformed(NamedTuple):
 
 
 class End(NamedTuple):
-    """The reply has ended. `reason` is that of rp_stop_reason_name; the others count tokens, and calls that are complete."""
+    """The reply has ended. `reason` is that of rp_stop_reason_name; the others count tokens, and calls that are complete. n_held: calls that
+    were held to the tools."""
 
     reason: str
     n_prompt: int
@@ -71,6 +72,7 @@ class End(NamedTuple):
     n_reasoning: int
     n_calls: int
     n_replayed: int
+    n_held: int = 0
 
 
 class NamedFunction(TypedDict):
@@ -151,7 +153,7 @@ class Run:
             finally:
                 session._history[:] = ids_of(context, 0)
         self.events.put(End(str(lib.rp_stop_reason_name(result.reason)), result.n_prompt, result.n_kept, result.n_generated,
-                            result.n_reasoning, result.n_calls, result.n_replayed))
+                            result.n_reasoning, result.n_calls, result.n_replayed, result.n_held))
 
     def body(self) -> None:
         try:
