@@ -102,7 +102,8 @@ static RpStatus prepare(RpChatReply *r) {
     RpStatus st = rp_tokenize_masked(r->tk, text, control, strlen(text), RP_TOK_ADD_SPECIAL, &r->prompt);
     free(text);
     free(control);
-    r->result.n_replayed = prompt.n_replayed;
+    r->result.n_replayed      = prompt.n_replayed;
+    r->result.describes_tools = prompt.describes_tools;
     if (st == RP_OK) st = read_request(r);
     RP_TRY(st);
     prompt.format.calls = calls_of(r, &prompt.format);

@@ -59,7 +59,8 @@ Test(chat_faults, parsing_a_reply) { fail_each_call("reply", parse_reply, "qwen3
 /* A request with tools and two calls, one of which is in the log. */
 static RpStatus make_prompt(const char *source) {
     static const char json[] =
-        "{\"tools\": [{\"name\": \"f\"}], \"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"a\", "
+        "{\"tools\": [{\"name\": \"f\"}], \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
+        "\"assistant\", \"tool_calls\": [{\"id\": \"a\", "
         "\"name\": \"f\", \"arguments\": \"{}\"}, {\"id\": \"b\", \"name\": \"f\", \"arguments\": {\"x\": 1}}]}]}";
     RpGgufFile       *f      = NULL;
     RpTokenizer      *tk     = NULL;
@@ -182,6 +183,12 @@ Test(chat_faults, a_call_that_the_model_begins) {
 Test(chat_faults, making_a_prompt) {
     fail_each_call(
         "prompt", make_prompt,
-        "{{ tools | length }}{% for c in messages[0].tool_calls %}<tool_call>{{ c.function.arguments | tojson }}"
+        "{{ tools | length }}{% for c in messages[1].tool_calls %}<tool_call>{{ c.function.arguments | tojson }}"
         "</tool_call>{% endfor %}");
+}
+
+Test(chat_faults, making_a_prompt_of_a_template_without_tools) {
+    fail_each_call("described", make_prompt,
+                   "{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}");
+    fail_each_call("described", make_prompt, "{% for m in messages %}{{ m.content }}{% endfor %}");
 }

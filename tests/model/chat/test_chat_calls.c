@@ -52,7 +52,7 @@ static void golden_reply(const char *calls, const char *reasoning, const char *r
         play(&freed), play(&held);
         cr_expect(!held.diverged && same_tokens(&held, &freed), "%s, variant %d, cut %d: %s\nbecame\n%s", calls,
                   variant, cut, reply, joined(&held.t.all));
-        cr_expect_str_eq(joined(&held.t.all), joined(&freed.t.all));
+        cr_expect_str_eq(joined(&held.t.all), joined(&freed.t.all), "%s", reply);
         cr_expect(held.result.n_held == held.t.n_calls && freed.result.n_held == 0,
                   "%s, variant %d, cut %d: %d of %d "
                   "calls are held",

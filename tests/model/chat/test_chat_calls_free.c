@@ -130,13 +130,14 @@ Test(chat_calls_free, what_a_token_has_behind_the_mark_counts) {
         const uint32_t *mask = rp_sampler_extra(s, &extra);
         if (i == 0)
             cr_expect(mask != NULL && (mask[(first + 2) / 32] >> ((first + 2) % 32) & 1) != 0 &&
-                      (mask[first / 32] >> (first % 32) & 1) == 0);
+                          (mask[first / 32] >> (first % 32) & 1) == 0,
+                      CASE(i));
         else
-            cr_expect_null(mask);
+            cr_expect_null(mask, CASE(i));
         OK(rp_reply_parser_end(parser));
-        cr_expect_gt(t.malformed.n, 0); /* as it was */
+        cr_expect_gt(t.malformed.n, 0, CASE(i)); /* as it was */
         rp_call_hold_close(&h);
-        cr_expect_null(rp_sampler_extra(s, &extra));
+        cr_expect_null(rp_sampler_extra(s, &extra), CASE(i));
         rp_reply_parser_free(parser);
         rp_token_list_free(&begin);
         transcript_free(&t);

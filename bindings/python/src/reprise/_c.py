@@ -341,8 +341,9 @@ class RpChatPrompt(ct.Structure): # 32 bytes
     n_calls: int
     n_replayed: int
     continues: bool
+    describes_tools: bool
     _fields_ = [("format", RpReplyFormat), ("in_reasoning", ct.c_bool), ("n_calls", ct.c_int32),
-            ("n_replayed", ct.c_int32), ("continues", ct.c_bool)]
+            ("n_replayed", ct.c_int32), ("continues", ct.c_bool), ("describes_tools", ct.c_bool)]
 
 
 class RpChatRequest(ct.Structure): # 40 bytes
@@ -366,10 +367,12 @@ class RpChatResult(ct.Structure): # 72 bytes
     first_token_s: float
     host_sampling: bytes | None
     n_held: int
+    describes_tools: bool
     _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_kept", ct.c_int32),
             ("n_generated", ct.c_int32), ("n_reasoning", ct.c_int32), ("n_calls", ct.c_int32),
             ("n_replayed", ct.c_int32), ("prefill_s", ct.c_double), ("decode_s", ct.c_double),
-            ("first_token_s", ct.c_double), ("host_sampling", ct.c_char_p), ("n_held", ct.c_int32)]
+            ("first_token_s", ct.c_double), ("host_sampling", ct.c_char_p), ("n_held", ct.c_int32),
+            ("describes_tools", ct.c_bool)]
 
 
 class RpCopyParams(ct.Structure): # 4 bytes

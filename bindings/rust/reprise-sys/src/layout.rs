@@ -611,6 +611,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatPrompt, n_calls), 20, "RpChatPrompt.n_calls");
     assert_eq!(offset!(RpChatPrompt, n_replayed), 24, "RpChatPrompt.n_replayed");
     assert_eq!(offset!(RpChatPrompt, continues), 28, "RpChatPrompt.continues");
+    assert_eq!(offset!(RpChatPrompt, describes_tools), 29, "RpChatPrompt.describes_tools");
     assert_eq!((size_of::<RpChatOptions>(), align_of::<RpChatOptions>()), (128, 8), "RpChatOptions");
     assert_eq!(offset!(RpChatOptions, json), 0, "RpChatOptions.json");
     assert_eq!(offset!(RpChatOptions, json_bytes), 8, "RpChatOptions.json_bytes");
@@ -641,6 +642,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatResult, first_token_s), 48, "RpChatResult.first_token_s");
     assert_eq!(offset!(RpChatResult, host_sampling), 56, "RpChatResult.host_sampling");
     assert_eq!(offset!(RpChatResult, n_held), 64, "RpChatResult.n_held");
+    assert_eq!(offset!(RpChatResult, describes_tools), 68, "RpChatResult.describes_tools");
     assert_eq!((size_of::<RpSynthOptions>(), align_of::<RpSynthOptions>()), (48, 8), "RpSynthOptions");
     assert_eq!(offset!(RpSynthOptions, type_), 0, "RpSynthOptions.type");
     assert_eq!(offset!(RpSynthOptions, seed), 8, "RpSynthOptions.seed");

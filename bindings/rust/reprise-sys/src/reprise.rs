@@ -1447,6 +1447,7 @@ pub struct RpChatPrompt {
     pub n_calls: i32,
     pub n_replayed: i32,
     pub continues: bool,
+    pub describes_tools: bool,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1483,6 +1484,7 @@ pub struct RpChatResult {
     pub first_token_s: f64,
     pub host_sampling: *const c_char,
     pub n_held: i32,
+    pub describes_tools: bool,
 }
 extern "C" {
     pub fn rp_reply_format_detect(source: *const c_char, n: usize, out: *mut RpReplyFormat);
