@@ -163,9 +163,9 @@ typedef struct RpChatPrompt {
  * or texts of JSON; the template gets objects, or texts if it fails with objects. If it fails with content that is
  * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks around.
  *
- * A template that does not know tools gets their description in the text of the system, or if it has none in that of the
- * user. Calls and results of the messages are then text of the assistant and of the user, and calls of the reply have the
- * format "hermes".
+ * A template that does not know tools gets their description in the text of the system, or if it has none in that of
+ * the user. Calls and results of the messages are then text of the assistant and of the user, and calls of the reply
+ * have the format "hermes".
  *
  * With "continue_final_message": true the last message, one of the assistant without calls whose content is a string,
  * begins the reply: the prompt ends with its reasoning_content and content, and the reply goes on from there. Reasoning
