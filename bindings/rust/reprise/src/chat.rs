@@ -72,8 +72,7 @@ impl ChatRequest {
 
     /// The result of a call.
     pub fn result(self, id: &str, text: &str) -> ChatRequest {
-        let json =
-            format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{}}}", quoted(id), quoted(text));
+        let json = format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{}}}", quoted(id), quoted(text));
         self.message_json(json)
     }
 
@@ -146,13 +145,28 @@ pub struct ChatOptions {
 pub enum ChatEvent {
     Text(String),
     Reasoning(String),
-    CallBegin { call: i32, id: String, name: String },
+    CallBegin {
+        call: i32,
+        id: String,
+        name: String,
+    },
     /// The pieces of a call together are one JSON object.
-    CallArguments { call: i32, text: String },
+    CallArguments {
+        call: i32,
+        text: String,
+    },
     /// `written`: how the model wrote the call.
-    CallEnd { call: i32, id: String, name: String, written: String },
+    CallEnd {
+        call: i32,
+        id: String,
+        name: String,
+        written: String,
+    },
     /// What began as a call and is none; of a call that has begun, its number.
-    Malformed { call: Option<i32>, text: String },
+    Malformed {
+        call: Option<i32>,
+        text: String,
+    },
 }
 
 /// A call that is complete.
