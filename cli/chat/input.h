@@ -21,8 +21,8 @@ typedef struct InputText {
 } InputText;
 
 /* Reads a message: a line, lines that are joined by a backslash at their ends, or the lines between two lines of """.
- * Several lines that are pasted into the line editor are part of one message. The prompt is shown on a terminal only. Ctrl-C at the prompt ends the program. The caller frees out->text.
- * RP_E_NOMEM. */
+ * Several lines that are pasted into the line editor are part of one message. The prompt is shown on a terminal only.
+ * Ctrl-C at the prompt ends the program. The caller frees out->text. RP_E_NOMEM. */
 RP_NODISCARD RpStatus cli_chat_read(const Input *in, const char *prompt, InputText *out);
 
 #endif
