@@ -117,26 +117,35 @@ static void put_count(const Frame *f, const JsonNode *schema, JsonOut *o) {
     rp_json_put_text(o, count);
 }
 
-/* Free text up to a mark: one of the texts of `enum`, or any that does not have the mark. */
-static void put_free(Frame *f, const JsonNode *schema, MarkId end) {
+/* Free text and the mark behind it: one of the texts of `enum`, or any that does not have the mark. `lines`: a line end
+ * may be in front of the mark. A mark that is text is part of the same expression: masks are then kept for each of its
+ * states, and are not made anew wherever the text may end. */
+static void put_free(Frame *f, const JsonNode *schema, MarkId end, bool lines) {
     const JsonNode *values = texts_of(f, schema);
     JsonOut         o      = {0};
-    const bool      texts  = values != NULL;
+    const bool      texts = values != NULL, token = f->parser->token[end];
+    const char     *mark = f->parser->format->marks[end];
     for (const JsonNode *v = rp_json_first(f->j, values); v != NULL && texts; v = rp_json_next(f->j, values, v)) {
         if (v != rp_json_first(f->j, values)) rp_json_put_text(&o, "|");
         put_escaped(&o, rp_json_string(f->j, v).ptr, v->len);
     }
+    if (!texts && !token) {
+        rp_json_put_text(&o, "(?![^]*");
+        put_escaped(&o, mark, strlen(mark));
+        rp_json_put_text(&o, "[^])");
+    }
     if (!texts) {
-        const char *mark = f->parser->format->marks[end];
-        if (!f->parser->token[end]) {
-            rp_json_put_text(&o, "(?![^]*");
-            put_escaped(&o, mark, strlen(mark));
-            rp_json_put_text(&o, ")");
-        }
         rp_json_put_text(&o, "[^]");
         put_count(f, schema, &o);
     }
+    if (!texts && !token) {
+        if (lines) rp_json_put_text(&o, "\\n?");
+        put_escaped(&o, mark, strlen(mark));
+    }
     rp_frame_own(f, RP_PART_REGEX, o);
+    if (!texts && !token) return;
+    if (lines) rp_frame_put(f, RP_PART_REGEX, "\\n?");
+    rp_frame_mark(f, end);
 }
 
 /* A string of Python, in either quotes. */
@@ -207,12 +216,13 @@ static void xml_member(Frame *f, const Members *ms, const Member *m) {
         rp_frame_mark(f, MARK_VALUE);
     }
     if (lines) rp_frame_put(f, RP_PART_REGEX, "\\n?");
-    if (text)
-        put_free(f, m->schema, MARK_VALUE_END);
-    else
+    if (text) {
+        put_free(f, m->schema, MARK_VALUE_END, lines);
+    } else {
         put_value(f, ms, m);
-    if (lines) rp_frame_put(f, RP_PART_REGEX, "\\n?");
-    rp_frame_mark(f, MARK_VALUE_END);
+        if (lines) rp_frame_put(f, RP_PART_REGEX, "\\n?");
+        rp_frame_mark(f, MARK_VALUE_END);
+    }
     gap(f);
 }
 
@@ -220,8 +230,7 @@ static void xml_member(Frame *f, const Members *ms, const Member *m) {
 static void put_string(Frame *f, const JsonNode *schema) {
     if (f->parser->format->syntax == SYNTAX_GEMMA) {
         rp_frame_mark(f, MARK_QUOTE);
-        put_free(f, schema, MARK_QUOTE);
-        rp_frame_mark(f, MARK_QUOTE);
+        put_free(f, schema, MARK_QUOTE, false);
         return;
     }
     rp_frame_put(f, RP_PART_OPEN, NULL);
