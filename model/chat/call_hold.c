@@ -49,6 +49,8 @@ RpStatus rp_call_hold_open(CallHold *h, const RpReplyParser *p, const RpTokenize
     const JsonNode *root = &request->nodes[0], *choice = rp_json_get(request, root, "tool_choice");
     const JsonNode *tools   = rp_json_get(request, root, "tools");
     const bool      is_auto = choice == NULL || choice->type == JSON_NULL || rp_json_is(request, choice, "auto");
+    if (rp_json_get(request, root, "builtin_tools") != NULL)
+        return RP_OK; /* of templates: their calls look otherwise */
     if (!is_auto || tools == NULL || tools->type != JSON_ARRAY || tools->n == 0 || p->format->syntax == SYNTAX_NONE)
         return RP_OK;
     *h = (CallHold){.parser   = p,

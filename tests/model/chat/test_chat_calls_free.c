@@ -35,15 +35,17 @@ Test(chat_calls_free, reasoning_is_free) {
     close_model();
 }
 
-Test(chat_calls_free, without_tools_nothing_is_held) {
-    static const char reply[] = "<tool_call>{\"name\": \"no\", \"arguments\": {\"city\": 1}}</tool_call>";
+Test(chat_calls_free, other_requests_are_free) {
+    static const char        reply[]    = "<tool_call>{\"name\": \"no\", \"arguments\": {\"city\": 1}}</tool_call>";
+    static const char *const cases[][2] = {
+        {"[]",  NULL                               },
+        {TOOLS, ", \"tool_choice\": \"none\""      },
+        {TOOLS, ", \"builtin_tools\": [\"python\"]"}
+    };
     open_model("hermes", "none", AS_CONTROL, 1.0f);
-    for (int i = 0; i < 2; i++) {
-        Play y = {.calls     = "hermes",
-                  .reasoning = "none",
-                  .tools     = i == 0 ? "[]" : TOOLS,
-                  .parts     = {reply},
-                  .members   = i == 0 ? NULL : ", \"tool_choice\": \"none\""};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Play y = {
+            .calls = "hermes", .reasoning = "none", .tools = cases[i][0], .members = cases[i][1], .parts = {reply}};
         play(&y);
         cr_expect(y.n_masked == 0, "%s", joined(&y.t.all));
         play_free(&y);
