@@ -98,15 +98,32 @@ static RpStatus walk_below(RpMatcher *m, const Trie *t, uint32_t top, Thread thr
     return RP_OK;
 }
 
+/* Whether the text behind a row can begin with a byte of text: TOKEN_BYTE is none. */
+static RpStatus begins_with_text(RpMatcher *m, uint32_t state, bool *out) {
+    *out = false;
+    for (unsigned c = 0; c < TOKEN_BYTE && !*out; c++) {
+        uint32_t next;
+        RP_TRY(rp_lexer_next(&m->g->lexer, state, (unsigned char)c, &next));
+        *out = next != LEX_DEAD;
+    }
+    return RP_OK;
+}
+
 static RpStatus add_thread(RpMatcher *m, Thread t, uint32_t *bits) {
     const StateMask *s;
+    uint32_t         known = LEX_DEAD; /* the state that `text` is of */
+    bool             text  = false;
     RP_TRY(state_mask(m, t.state, &s));
     for (size_t i = 0; i < m->v->words; i++) bits[i] |= s->bits[i];
     for (size_t i = 0; i < s->n_ends; i++) {
         const RowEnd end = {t.row, m->g->lexer.states[s->ends[i].state].accepts};
         uint32_t     row;
         RP_TRY(rp_rows_advance(&m->rows, &end, 1, &row));
-        if (m->rows.rows[row].state == LEX_DEAD) continue;
+        const uint32_t state = m->rows.rows[row].state;
+        if (state == LEX_DEAD) continue;
+        if (state != known) RP_TRY(begins_with_text(m, state, &text));
+        known = state;
+        if (!text) continue;
         RP_TRY(walk_below(m, &m->v->tries[s->ends[i].trie], s->ends[i].node, (Thread){row, m->rows.rows[row].state},
                           bits));
     }

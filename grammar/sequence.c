@@ -71,6 +71,21 @@ static RpStatus part(Sequence *s, size_t i, uint32_t next, uint32_t *node) {
     }
 }
 
+static RpStatus group(Sequence *s, uint32_t next, uint32_t *node);
+
+/* A group that repeats is a rule:  r = group | group separator r */
+static RpStatus repeated(Sequence *s, const RpGrammarPart *p, uint32_t next, uint32_t *node) {
+    const uint32_t rule = rp_grammar_rule(s->g), end = rp_grammar_end(s->g, rule);
+    uint32_t       again = rp_grammar_call(s->g, rule, end), first;
+    Rx             e     = RX_NONE;
+    if (p->n > 0) RP_TRY(rp_pattern(&s->g->rx, p->text, p->n, 0, &e));
+    if (p->n > 0) again = rp_grammar_lexeme(s->g, e, again);
+    RP_TRY(group(s, rp_grammar_choice(s->g, end, again), &first));
+    rp_grammar_define(s->g, rule, first);
+    *node = rp_grammar_call(s->g, rule, next);
+    return RP_OK;
+}
+
 /* The alternatives that end at s->at, back to the begin of the group, which is moved over. */
 static RpStatus group(Sequence *s, uint32_t next, uint32_t *node) {
     uint32_t one = next, all = NODE_NEVER;
@@ -80,6 +95,8 @@ static RpStatus group(Sequence *s, uint32_t next, uint32_t *node) {
         const RpGrammarPart *p = &s->parts[--s->at];
         if (p->kind == RP_PART_CLOSE) {
             RP_TRY(group(s, one, &one));
+        } else if (p->kind == RP_PART_REPEAT) {
+            RP_TRY(repeated(s, p, one, &one));
         } else if (p->kind == RP_PART_OR) {
             all = rp_grammar_choice(s->g, one, all);
             one = next;

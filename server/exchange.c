@@ -180,6 +180,7 @@ static void log_request(App *a, const Conn *c, const Exchange *x) {
         json_t *more = json_pack("{s:s, s:s, s:i, s:i, s:i, s:b}", "id", j->id, "model", j->model_name, "prompt_tokens",
                                  j->tokens.prompt, "cached_tokens", j->tokens.cached, "generated_tokens",
                                  j->tokens.generated, "cancelled", !j->done);
+        if (more != NULL && j->describes_tools) (void)json_object_set_new(more, "tools", json_string("described"));
         pthread_mutex_unlock(&j->lock);
         if (more != NULL) (void)json_object_update(o, more);
         json_decref(more);

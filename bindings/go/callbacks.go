@@ -21,13 +21,14 @@ type callbacks struct {
 	prefill  func(done, total int64) bool
 	text     func(text string) bool
 	logits   func(i int, logits []float32)
+	event    func(event ChatEvent) bool
 	vocab    int
 	panicked any
 }
 
 // with runs a call that gets the handle: 0 without callbacks. It goes on with a panic of a callback.
 func (c *callbacks) with(f func(handle C.uintptr_t) error) error {
-	if c.progress == nil && c.prefill == nil && c.text == nil && c.logits == nil && c.ctx == nil {
+	if c.progress == nil && c.prefill == nil && c.text == nil && c.logits == nil && c.event == nil && c.ctx == nil {
 		return f(0)
 	}
 	handle := cgo.NewHandle(c)
@@ -73,5 +74,15 @@ func repriseGoLogits(i C.size_t, logits *C.float, handle C.uintptr_t) {
 	runCallback(handle, func(c *callbacks) bool {
 		c.logits(int(i), unsafe.Slice((*float32)(logits), c.vocab))
 		return true
+	})
+}
+
+//export repriseGoEvent
+func repriseGoEvent(kind C.int, call C.int32_t, text *C.char, n C.size_t, id, name *C.char, handle C.uintptr_t) C.bool {
+	return runCallback(handle, func(c *callbacks) bool {
+		if kind > C.int(ChatMalformed) {
+			return true
+		}
+		return c.event(ChatEvent{ChatEventKind(kind), int(call), C.GoStringN(text, C.int(n)), C.GoString(id), C.GoString(name)})
 	})
 }

@@ -47,6 +47,7 @@ type Request struct {
 	IgnoreEnd    bool     // go on after end tokens
 	PrintSpecial bool     // print the text of control tokens
 	Priority     int32    // higher ones first, -1000 to 1000
+	Grammar      *Grammar // or nil: the reply is one of its texts
 	Draft        int32    // tokens that a step guesses at most, 0 to 15; the reply stays the same
 }
 
@@ -77,6 +78,8 @@ type Engine struct {
 	models   []*Model // that it keeps open
 	raw      *C.RpEngine
 	samplers map[uint64]*Sampler // of requests whose last event has not come
+	matchers map[uint64]matcher  // likewise
+	vocab    vocab               // for grammars
 }
 
 // with calls f with the options in C.
@@ -143,7 +146,7 @@ func (m *Model) NewEngine(options EngineOptions) (*Engine, error) {
 		leaveAll(models)
 		return nil, err
 	}
-	e := &Engine{guard: guard{what: "engine"}, models: models, raw: raw, samplers: map[uint64]*Sampler{}}
+	e := &Engine{guard: guard{what: "engine"}, models: models, raw: raw, samplers: map[uint64]*Sampler{}, matchers: map[uint64]matcher{}}
 	runtime.SetFinalizer(e, (*Engine).Close)
 	return e, nil
 }
@@ -173,6 +176,10 @@ func (e *Engine) Close() error {
 		for _, s := range e.samplers {
 			_ = s.Close()
 		}
+		for _, m := range e.matchers {
+			m.free()
+		}
+		e.vocab.free()
 		leaveAll(e.models)
 	})
 }
@@ -187,16 +194,22 @@ func (e *Engine) Add(r Request) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	id, err := e.add(r, sampler)
+	held, err := newMatcher(r.Grammar, &e.vocab, e.models[0].raw)
 	if err != nil {
 		_ = sampler.Close()
 		return 0, err
 	}
-	e.samplers[id] = sampler
+	id, err := e.add(r, sampler, held)
+	if err != nil {
+		_ = sampler.Close()
+		held.free()
+		return 0, err
+	}
+	e.samplers[id], e.matchers[id] = sampler, held
 	return id, nil
 }
 
-func (e *Engine) add(r Request, sampler *Sampler) (uint64, error) {
+func (e *Engine) add(r Request, sampler *Sampler, held matcher) (uint64, error) {
 	stop, release, err := cStrings("rp_engine_add", "stop", r.Stop)
 	if err != nil {
 		return 0, err
@@ -209,7 +222,7 @@ func (e *Engine) add(r Request, sampler *Sampler) (uint64, error) {
 	request := C.RpRequest{
 		prompt: prompt, n_prompt: C.size_t(len(r.Prompt)), sampler: sampler.raw, max_tokens: C.int32_t(r.MaxTokens),
 		stop: stop, n_stop: C.size_t(len(r.Stop)), ignore_end: C.bool(r.IgnoreEnd), print_special: C.bool(r.PrintSpecial),
-		priority: C.int32_t(r.Priority), n_draft: C.int32_t(r.Draft),
+		priority: C.int32_t(r.Priority), n_draft: C.int32_t(r.Draft), matcher: held.raw,
 	}
 	var id C.uint64_t
 	err = call(func() C.RpStatus { return C.rp_engine_add(e.raw, &request, &id) })
@@ -269,6 +282,8 @@ func (e *Engine) event(c *C.RpEngineEvent) EngineEvent {
 	if s := e.samplers[event.Request]; s != nil {
 		_ = s.Close()
 		delete(e.samplers, event.Request)
+		e.matchers[event.Request].free()
+		delete(e.matchers, event.Request)
 	}
 	return event
 }

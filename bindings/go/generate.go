@@ -17,6 +17,7 @@ type GenerateOptions struct {
 	Stop         []string // texts that end the reply; never printed
 	IgnoreEnd    bool     // go on after end tokens
 	PrintSpecial bool     // print the text of control tokens
+	Grammar      *Grammar // or nil: the reply is one of its texts
 }
 
 // StopReason is why a reply ended.
@@ -28,6 +29,7 @@ const (
 	StopLimit     StopReason = C.RP_STOP_LIMIT
 	StopContext   StopReason = C.RP_STOP_CONTEXT
 	StopCancelled StopReason = C.RP_STOP_CANCELLED
+	StopGrammar   StopReason = C.RP_STOP_GRAMMAR // nothing can follow in the grammar
 )
 
 func (r StopReason) String() string { return C.GoString(C.rp_stop_reason_name(C.RpStopReason(r))) }
@@ -61,6 +63,11 @@ func (s *Session) Generate(ctx context.Context, sampler *Sampler, prompt []int32
 		return Reply{}, err
 	}
 	defer release()
+	held, err := newMatcher(options.Grammar, &s.vocab, s.model.raw)
+	if err != nil {
+		return Reply{}, err
+	}
+	defer held.free()
 	var tokens C.RpTokenList
 	var result C.RpGenerateResult
 	c := &callbacks{ctx: ctx, text: onText}
@@ -69,7 +76,7 @@ func (s *Session) Generate(ctx context.Context, sampler *Sampler, prompt []int32
 		return call(func() C.RpStatus {
 			return C.reprise_go_generate(s.raw, sampler.raw, (*C.int32_t)(first(prompt)), C.size_t(len(prompt)),
 				C.int32_t(options.MaxTokens), stop, C.size_t(len(options.Stop)), C.bool(options.IgnoreEnd),
-				C.bool(options.PrintSpecial), handle, &tokens, &result)
+				C.bool(options.PrintSpecial), handle, held.raw, &tokens, &result)
 		})
 	})
 	reply := Reply{

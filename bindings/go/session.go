@@ -51,6 +51,7 @@ type Session struct {
 	guard
 	model *Model
 	raw   *C.RpSession
+	vocab vocab // for grammars
 }
 
 // with calls f with the options in C.
@@ -107,6 +108,7 @@ func (m *Model) SessionMemory(options SessionOptions) (SessionMemory, error) {
 func (s *Session) Close() error {
 	return s.close(func() {
 		C.rp_session_free(s.raw)
+		s.vocab.free()
 		s.model.leave()
 	})
 }

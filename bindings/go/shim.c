@@ -35,7 +35,7 @@ RpStatus reprise_go_score(RpSession *s, const int32_t *tokens, size_t n, uintptr
 
 RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
                              int32_t max_tokens, char **stop, size_t n_stop, bool ignore_end, bool print_special,
-                             uintptr_t handle, RpTokenList *tokens, RpGenerateResult *result) {
+                             uintptr_t handle, RpMatcher *matcher, RpTokenList *tokens, RpGenerateResult *result) {
     const RpGenerateOptions options = {.max_tokens       = max_tokens,
                                        .stop             = (const char *const *)stop,
                                        .n_stop           = n_stop,
@@ -44,8 +44,22 @@ RpStatus reprise_go_generate(RpSession *s, RpSampler *sampler, const int32_t *pr
                                        .prefill_progress = on_prefill,
                                        .on_text          = on_text,
                                        .user             = (void *)handle,
-                                       .tokens           = tokens};
+                                       .tokens           = tokens,
+                                       .matcher          = matcher};
     return rp_generate(s, sampler, prompt, n_prompt, &options, result);
+}
+
+static bool on_event(const RpReplyEvent *e, void *user) {
+    return repriseGoEvent((int)e->kind, e->call, (char *)e->text, e->len, (char *)e->id, (char *)e->name,
+                          (uintptr_t)user);
+}
+
+RpStatus reprise_go_chat(RpSession *s, RpSampler *sampler, const RpChatOptions *options, uintptr_t handle,
+                         RpChatResult *result) {
+    RpChatOptions o = *options;
+    o.on_event      = on_event;
+    o.user          = (void *)handle;
+    return rp_chat_generate(s, sampler, &o, result);
 }
 
 RpStatus reprise_go_dump(const ComputeGraph *g, int format, char **out) {

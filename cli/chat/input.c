@@ -1,6 +1,7 @@
 /* input.c - lines of a terminal or a pipe, and messages of several lines. */
 #include "cli/chat/input.h"
 
+#include "cli/chat/paste.h"
 #include "cli/terminal/message.h"
 #include "reprise/tokenizer.h"
 
@@ -45,9 +46,13 @@ static Line read_line(const Input *in, const char *prompt) {
     if (in->terminal) {
         command_name                     = in->command;
         rl_attempted_completion_function = complete;
-        line.text                        = readline(prompt);
-        if (line.text != NULL && line.text[0] != '\0') add_history(line.text);
+        rl_getc_function                 = cli_paste_getc;
+        if (in->marks) cli_paste_on();
+        line.text = readline(prompt);
+        if (in->marks) cli_paste_off();
         line.n = line.text != NULL ? strlen(line.text) : 0;
+        if (line.text != NULL) line.text = cli_paste_expand(line.text, &line.n);
+        if (line.text != NULL && line.text[0] != '\0') add_history(line.text);
         return line;
     }
 #endif
@@ -130,8 +135,9 @@ static RpStatus read_message(const Input *in, const char *prompt, Reader *r) {
         free(line.text);
         return read_block(in, r);
     }
+    r->out->block = memchr(line.text, '\n', line.n) != NULL; /* it was pasted */
     for (;;) {
-        const bool     more = goes_on(&line);
+        const bool     more = !r->out->block && goes_on(&line);
         const RpStatus st   = take(r, &line, more);
         free(line.text);
         if (st != RP_OK || !more) return st;

@@ -8,20 +8,21 @@
 
 typedef struct Input {
     bool terminal;
-    bool utf8; /* other bytes are refused */
+    bool marks; /* the terminal marks what is pasted: bracketed paste */
+    bool utf8;  /* other bytes are refused */
     /* The i-th command to complete, with its slash; NULL behind the last one. */
     const char *(*command)(int i);
 } Input;
 
 typedef struct InputText {
     char *text;  /* malloc; NULL: the input has ended */
-    bool  block; /* between lines of """: never a command */
+    bool  block; /* between lines of """, or pasted in several lines: never a command */
     bool  bad;   /* it cannot be sent, which has been said; `text` is "" */
 } InputText;
 
 /* Reads a message: a line, lines that are joined by a backslash at their ends, or the lines between two lines of """.
- * The prompt is shown on a terminal only. Ctrl-C at the prompt ends the program. The caller frees out->text.
- * RP_E_NOMEM. */
+ * Several lines that are pasted into the line editor are part of one message. The prompt is shown on a terminal only.
+ * Ctrl-C at the prompt ends the program. The caller frees out->text. RP_E_NOMEM. */
 RP_NODISCARD RpStatus cli_chat_read(const Input *in, const char *prompt, InputText *out);
 
 #endif

@@ -126,6 +126,8 @@ static RpStatus reply(Chat *c, bool *kept) {
     cli_show_end(&r.show);
     if (st != RP_OK) cli_recording_drop_turn(&c->recording, c->dialogue.sampler);
     RP_TRY(st);
+    if (result.describes_tools && !c->told_tools) cli_report_tools();
+    c->told_tools |= result.describes_tools;
     if (c->hide_reasoning && result.n_reasoning > 0)
         fprintf(stderr, "%sthought for %d tokens%s\n", cli_style(stderr, STYLE_DIM), result.n_reasoning,
                 cli_style(stderr, STYLE_PLAIN));

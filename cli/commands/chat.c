@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/default_model.h"
 #include "cli/sampler.h"
+#include "cli/terminal/style.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +132,9 @@ static int run(void) {
     }
     Chat chat = {
         .conversation   = {.pending = -1                    },
-        .input          = { .terminal = isatty(STDIN_FILENO) != 0, .command = cli_chat_command_name},
+        .input          = { .terminal = isatty(STDIN_FILENO) != 0,
+                           .marks    = cli_is_terminal(stdout),
+                           .command  = cli_chat_command_name},
         .system         = args.system,
         .n              = args.n,
         .budget         = args.budget,

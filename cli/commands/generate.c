@@ -259,6 +259,7 @@ static RpStatus reply_to_request(Run *r) {
     free(json);
     if (printer.any && printer.last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
+    if (result.describes_tools) cli_report_tools();
     const RpGenerateResult g = {.reason        = result.reason,
                                 .n_prompt      = result.n_prompt,
                                 .n_generated   = result.n_generated,

@@ -238,6 +238,29 @@ static void print_model(const char *path) {
     rp_model_free(m);
 }
 
+/* How the model is given tools, and how it writes calls and reasoning. */
+static void print_chat(const RpGgufFile *f, const RpTokenizer *tk) {
+    static const char json[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"tools\": [{\"name\": \"f\"}]}";
+    RpChatTemplate *t;
+    RpChatPrompt    out;
+    char           *text;
+    bool           *control;
+    if (rp_chat_template_of(f, tk, &t) != RP_OK) return; /* the metadata show that there is none */
+    const RpChatRequest r = {.json = json, .json_bytes = sizeof json - 1};
+    if (rp_chat_prompt(t, &r, &text, &control, &out) == RP_OK) {
+        const char *tools = out.describes_tools ? "described in a message" : "given to the template";
+        if (args.json)
+            printf(",\"chat\":{\"tools\":\"%s\",\"calls\":\"%s\",\"reasoning\":\"%s\"}", tools, out.format.calls,
+                   out.format.reasoning);
+        else
+            printf("chat: tools are %s, calls %s, reasoning %s\n", tools, out.format.calls, out.format.reasoning);
+        free(text);
+        free(control);
+    }
+    rp_chat_template_free(t);
+}
+
 /* Whether text can be given to the model, and what of the file the library does not use. */
 static void print_text(const RpGgufFile *f) {
     RpTokenizer   *tk   = NULL;
@@ -254,6 +277,7 @@ static void print_text(const RpGgufFile *f) {
         cli_print_escaped(stdout, rp_last_error(), strlen(rp_last_error()), SIZE_MAX);
         printf("\n");
     }
+    if (st == RP_OK) print_chat(f, tk);
     rp_tokenizer_free(tk);
     if (args.json || rp_gguf_find(f, "reprise.not_read") == NULL) return;
     if (rp_gguf_get_string(f, "reprise.not_read", &left) != RP_OK) return; /* the metadata show it */

@@ -2,12 +2,16 @@
  * before it, as far as that matters: whether a comma is needed, and whether minProperties and maxProperties hold.
  *
  *     place i, count c:  member i -> (i + 1, c + 1)      unless it is required: (i + 1, c)
- *     place n, count c:  "}" if c >= minProperties;      another member -> (n, c + 1) */
+ *     place n, count c:  "}" if c >= minProperties;      another member -> (n, c + 1)
+ *
+ * In any order, a node stands for the set of listed members that have come; of many members, of the required ones:
+ *
+ *     set S:  member i, not in S -> S + i;    "}" if S has all that are required */
 #include "grammar/schema/object.h"
 
 #include <stdlib.h>
 
-enum { MAX_COUNT_NODES = 200000 };
+enum { MAX_COUNT_NODES = 200000, MOST_IN_SET = 6 };
 
 typedef struct ObjectNodes {
     Schema        *s;
@@ -72,6 +76,52 @@ static RpStatus make(ObjectNodes *o, uint32_t *row, uint32_t *first) {
     return RP_OK;
 }
 
+/* The members that sets have: all, or those that are required. False: the members keep their order. */
+static bool has_sets(const ObjectNodes *o, size_t n_required, bool *all) {
+    *all = o->m->n_named <= MOST_IN_SET;
+    return (o->s->flags & RP_GRAMMAR_ANY_ORDER) != 0 && n_required <= MOST_IN_SET && o->lo == 0 && o->hi == UINT32_MAX;
+}
+
+/* nodes[2 * set]: no member has come; nodes[2 * set + 1]: some have. */
+static RpStatus set_node(const ObjectNodes *o, unsigned set, bool comma, bool all, uint32_t *nodes) {
+    Schema  *s    = o->s;
+    unsigned bit  = 1;
+    bool     done = true;
+    uint32_t any = NODE_NEVER, one, *at = &nodes[2 * set + comma];
+    *at = rp_grammar_choice(s->g, NODE_NEVER, NODE_NEVER);
+    for (size_t i = 0; i < o->m->n_named; i++) {
+        const NamedMember *named = &o->m->named[i];
+        const bool         in    = all || named->required;
+        const unsigned     to    = in ? set | bit : set;
+        if (!in || (set & bit) == 0) {
+            done &= !named->required;
+            const uint32_t next = to == set && comma ? *at : nodes[2 * to + 1];
+            RP_TRY(member(o, o->names[i], &named->value, comma, next, &one));
+            any = rp_grammar_choice(s->g, one, any);
+        }
+        if (in) bit <<= 1;
+    }
+    for (size_t k = 0; k < o->m->n_others; k++) {
+        const OtherMembers *other = &o->m->others[k];
+        if (other->name == RX_NONE) continue;
+        RP_TRY(member(o, with_colon(s, other->name), &other->value, comma, comma ? *at : nodes[2 * set + 1], &one));
+        any = rp_grammar_choice(s->g, one, any);
+    }
+    rp_grammar_set_first(s->g, *at, rp_grammar_choice(s->g, any, done ? o->close : NODE_NEVER));
+    return RP_OK;
+}
+
+static RpStatus make_sets(const ObjectNodes *o, size_t n_required, bool all, uint32_t *first) {
+    uint32_t       nodes[2 << MOST_IN_SET];
+    const unsigned n = 1u << (all ? o->m->n_named : n_required);
+    for (unsigned set = n; set-- > 0;) {
+        RP_TRY(set_node(o, set, true, all, nodes));
+        if (set == 0) RP_TRY(set_node(o, set, false, all, nodes));
+    }
+    *first = nodes[0];
+    return RP_OK;
+}
+
 RpStatus rp_schema_object(Schema *s, const Shape *shape, uint32_t next, uint32_t *node) {
     Members     m;
     ObjectNodes o   = {.s = s, .m = &m, .lo = shape->min_members, .hi = shape->max_members};
@@ -101,7 +151,9 @@ RpStatus rp_schema_object(Schema *s, const Shape *shape, uint32_t next, uint32_t
             o.names[i] =
                 with_colon(s, rp_schema_quoted(s, rp_schema_text(s, m.named[i].name.ptr, m.named[i].name.len)));
         o.close = rp_schema_token(s, rp_rx_byte(s->rx, '}'), next);
-        if (st == RP_OK) st = make(&o, row, &first);
+        bool all;
+        if (st == RP_OK)
+            st = has_sets(&o, n_required, &all) ? make_sets(&o, n_required, all, &first) : make(&o, row, &first);
         if (st == RP_OK) *node = rp_grammar_lexeme(s->g, rp_rx_cat(s->rx, lead, rp_rx_byte(s->rx, '{')), first);
     }
     free(row);

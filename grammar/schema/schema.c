@@ -238,7 +238,7 @@ static RpStatus compile(Schema *s, uint32_t *start) {
 RpStatus rp_schema_rule(RpGrammar *g, const char *schema, size_t n, unsigned flags, uint32_t *rule) {
     Schema s = {.g = g, .rx = &g->rx, .flags = flags};
     *rule    = 0;
-    if ((flags & ~(unsigned)(RP_GRAMMAR_WEAKEN | RP_GRAMMAR_COMPACT)) != 0)
+    if ((flags & ~(unsigned)(RP_GRAMMAR_WEAKEN | RP_GRAMMAR_COMPACT | RP_GRAMMAR_ANY_ORDER)) != 0)
         return rp_fail(RP_E_ARG, "grammar: unknown flags 0x%x", flags);
     RpStatus st = rp_json_read_nested("JSON schema", schema, n, MAX_SCHEMA_DEPTH, &s.json);
     if (st == RP_OK) st = compile(&s, rule);

@@ -154,6 +154,7 @@ typedef struct RpChatPrompt {
     int32_t       n_calls;      /* calls in the messages */
     int32_t       n_replayed;   /* those of them that the prompt has as the model wrote them */
     bool          continues;    /* as of RpReplyParserOptions */
+    bool describes_tools;       /* the template has no tools: they are described in a message, and format is "hermes" */
 } RpChatPrompt;
 
 /* The prompt of a request: its text, and for each byte whether it may be part of a control token, as
@@ -162,12 +163,17 @@ typedef struct RpChatPrompt {
  * or texts of JSON; the template gets objects, or texts if it fails with objects. If it fails with content that is
  * null, it gets "". A call in the log replaces what the template makes of it, if both have the same marks around.
  *
+ * A template that does not know tools gets their description in the text of the system, or if it has none in that of
+ * the user. Calls and results of the messages are then text of the assistant and of the user, and calls of the reply
+ * have the format "hermes".
+ *
  * With "continue_final_message": true the last message, one of the assistant without calls whose content is a string,
  * begins the reply: the prompt ends with its reasoning_content and content, and the reply goes on from there. Reasoning
  * that the template opens is closed in front of the content.
  *
  * RP_E_FORMAT for bad JSON and wrong types, RP_E_ARG for a result of a tool without its call, and for what the template
- * refuses: the text names the message or tool. RP_E_UNSUPPORTED for tools with a template that has none. RP_E_NOMEM.
+ * refuses: the text names the message or tool. RP_E_UNSUPPORTED for a template that drops the description of tools, or
+ * one without tools and another format of calls. RP_E_NOMEM.
  * The caller frees *text and *control with free(); after a failure both are NULL. */
 RP_API RP_NODISCARD RpStatus        rp_chat_prompt_sized(const RpChatTemplate *t, const RpChatRequest *request,
                                                          size_t request_bytes, char **text, bool **control, RpChatPrompt *out,
@@ -198,6 +204,7 @@ typedef struct RpChatOptions {
     size_t             n_stop;
     const RpGrammarVocab *vocab; /* or NULL: of the model's tokenizer, made once for many calls. Without it a call that
                                     is held makes one */
+    bool                  free_calls; /* calls that the model begins by itself are not held to the tools */
 } RpChatOptions;
 
 typedef struct RpChatResult {
@@ -210,6 +217,8 @@ typedef struct RpChatResult {
     int32_t      n_replayed;                         /* as of RpChatPrompt */
     double       prefill_s, decode_s, first_token_s; /* as of RpGenerateResult */
     const char  *host_sampling;                      /* likewise; owned by the sampler */
+    int32_t      n_held;                             /* of n_calls, those that a grammar held to the tools */
+    bool         describes_tools;                    /* as of RpChatPrompt */
 } RpChatResult;
 
 /* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in
@@ -217,9 +226,9 @@ typedef struct RpChatResult {
  * closing mark of the reasoning is put in place of what would be sampled, for gpt-oss the begin of the final message.
  *
  * Members of the request:
- *   tool_choice      "auto", "none"; "required", or {"type": "function", "function": {"name": "f"}}: the reply is one
- *                    call of a tool, its arguments by the tool's schema (RP_GRAMMAR_WEAKEN); refused for the format
- *                    "none"
+ *   tool_choice      "auto", the default: free text, and each call that the model begins is held to the tools. "none".
+ *                    "required", or {"type": "function", "function": {"name": "f"}}: the reply is one call of a tool,
+ *                    its arguments by the tool's schema (RP_GRAMMAR_WEAKEN); refused for the format "none"
  *   response_format  {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": S}}:
  *                    the answer is JSON, or with tools a call; refused as by rp_grammar_json_schema
  *   stop, max_tokens as the options; the lower limit holds

@@ -31,14 +31,17 @@ typedef struct RpGrammarVocab RpGrammarVocab;
 typedef struct RpMatcher      RpMatcher;
 
 enum {
-    RP_GRAMMAR_WEAKEN  = 1 << 0, /* a keyword that cannot be kept is dropped with a note, not refused */
-    RP_GRAMMAR_COMPACT = 1 << 1  /* JSON without whitespace; else one space, or a line end and at most 40 spaces or
+    RP_GRAMMAR_WEAKEN    = 1 << 0, /* a keyword that cannot be kept is dropped with a note, not refused */
+    RP_GRAMMAR_COMPACT   = 1 << 1, /* JSON without whitespace; else one space, or a line end and at most 40 spaces or
                                     tabs, where JSON allows whitespace */
+    RP_GRAMMAR_ANY_ORDER = 1 << 2 /* members of objects in any order. An object of more than 6 listed members may repeat
+                                     its optional ones; one with more than 6 required ones, or a number of members,
+                                     keeps its order */
 };
 
 /* Texts that are JSON (RFC 8259) and satisfy a JSON Schema (draft 2020-12 or 7) of n bytes. Members come in the order
  * of `properties`, then those that only `required`, `patternProperties` or `additionalProperties` name.
- *   flags  RP_GRAMMAR_WEAKEN, RP_GRAMMAR_COMPACT
+ *   flags  RP_GRAMMAR_WEAKEN, RP_GRAMMAR_COMPACT, RP_GRAMMAR_ANY_ORDER
  * RP_E_FORMAT for what is no JSON or no schema, with the place; RP_E_UNSUPPORTED, with the keyword and its place, for
  * what cannot be kept; RP_E_ARG for a schema that no text satisfies; RP_E_NOMEM. The caller frees *out, here and below;
  * after a failure it is NULL. */
@@ -58,7 +61,8 @@ RP_API RP_NODISCARD RpStatus rp_grammar_regex(const char *pattern, size_t n, RpG
 /* One of n >= 1 texts, which may contain NULs. */
 RP_API RP_NODISCARD RpStatus rp_grammar_choices(const RpGgufString *texts, size_t n, RpGrammar **out);
 
-/* A part of rp_grammar_parts. Alternatives stand between OPEN and CLOSE, separated by OR; an empty one is allowed. */
+/* A part of rp_grammar_parts. Alternatives stand between OPEN and CLOSE, separated by OR; an empty one is allowed, but
+ * not in a group that repeats. */
 typedef enum RpGrammarPartKind {
     RP_PART_TEXT,   /* n bytes of text */
     RP_PART_TOKEN,  /* the token `token`, itself: other tokens with the same letters do not count */
@@ -66,7 +70,9 @@ typedef enum RpGrammarPartKind {
     RP_PART_REGEX,  /* as rp_grammar_regex */
     RP_PART_OPEN,
     RP_PART_OR,
-    RP_PART_CLOSE
+    RP_PART_CLOSE,
+    RP_PART_REPEAT /* closes a group as CLOSE does; its content comes once or several times, and between two of them a
+                      text of the regular expression `text`. n is 0: nothing is between them */
 } RpGrammarPartKind;
 
 typedef struct RpGrammarPart {

@@ -22,6 +22,12 @@ void rp_reply_drop_space(RpReplyParser *p) {
     p->any_text   = false;
 }
 
+void rp_reply_opened(RpReplyParser *p, MarkId by) {
+    p->n_opened++;
+    p->opened_by = by;
+    p->opened_at = p->n_bytes;
+}
+
 void rp_reply_open_call(RpReplyParser *p, bool bare) {
     memset(&p->call, 0, sizeof p->call);
     p->call.bare = bare;

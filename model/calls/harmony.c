@@ -63,10 +63,23 @@ static void begin_body(RpReplyParser *p) {
     rp_reply_begin_call(p);
 }
 
+/* Where the header has the name of a tool; SIZE_MAX: nowhere. */
+static size_t recipient(const RpReplyParser *p) {
+    const char *at = memmem(p->header.p, p->header.n, "to=", 3);
+    return at != NULL ? (size_t)(at - p->header.p) + 3 : SIZE_MAX;
+}
+
+bool rp_harmony_in_call(const RpReplyParser *p) {
+    return p->in_header ? recipient(p) != SIZE_MAX : p->body == RP_REPLY_CALL_ARGUMENTS;
+}
+
 void rp_harmony_byte(RpReplyParser *p, unsigned char c) {
     bool done;
     if (p->in_header) {
-        if (c < 0x20 || !rp_reply_short(&p->header, c)) rp_reply_bad(p);
+        if (c < 0x20 || !rp_reply_short(&p->header, c))
+            rp_reply_bad(p);
+        else if (c == '=' && recipient(p) == p->header.n)
+            rp_reply_opened(p, MARK_HEADER);
     } else if (p->body != RP_REPLY_CALL_ARGUMENTS) {
         rp_reply_put(p, p->body, (const char *)&c, 1);
     } else if (p->call.scan.state == SCAN_END ? !rp_json_space(c) : !rp_json_body_byte(p, c, &done)) {

@@ -33,10 +33,13 @@ bool rp_chat_reply_token(int32_t token, void *user) {
     bool         done      = false;
     if (r->status != RP_OK) return false; /* of the mask */
     if (reasoning) r->result.n_reasoning++;
-    const RpStatus st = rp_reply_parser_token(r->parser, token);
+    const int32_t  n_calls = r->result.n_calls;
+    const RpStatus st      = rp_reply_parser_token(r->parser, token);
     if (st != RP_E_CANCELLED) note(r, st);
     if (st != RP_OK) return false;
+    if (r->hold.matcher != NULL || r->calls.now != NULL) r->result.n_held += r->result.n_calls - n_calls;
     note(r, rp_hold_token(&r->hold, token, reasoning, &done));
+    note(r, rp_call_hold_token(&r->calls, token));
     r->whole = done && !rp_tokenizer_is_end(r->tk, token);
     return r->status == RP_OK && !r->whole;
 }
@@ -99,7 +102,8 @@ static RpStatus prepare(RpChatReply *r) {
     RpStatus st = rp_tokenize_masked(r->tk, text, control, strlen(text), RP_TOK_ADD_SPECIAL, &r->prompt);
     free(text);
     free(control);
-    r->result.n_replayed = prompt.n_replayed;
+    r->result.n_replayed      = prompt.n_replayed;
+    r->result.describes_tools = prompt.describes_tools;
     if (st == RP_OK) st = read_request(r);
     RP_TRY(st);
     prompt.format.calls = calls_of(r, &prompt.format);
@@ -117,6 +121,8 @@ static RpStatus prepare(RpChatReply *r) {
                                                        .user         = r},
                                &r->parser));
     RP_TRY(rp_hold_open(&r->hold, r->parser, r->tk, &r->request, r->o.vocab, r->sampler));
+    if (r->hold.matcher == NULL && !r->o.free_calls)
+        RP_TRY(rp_call_hold_open(&r->calls, r->parser, r->tk, &r->request, r->o.vocab, r->sampler));
     if (prompt.continues && !prompt.in_reasoning)
         RP_TRY(rp_hold_begun(
             &r->hold, rp_json_string(&r->request, rp_json_get(&r->request, rp_request_begun(&r->request), "content"))));
@@ -146,6 +152,7 @@ RpStatus rp_chat_reply_open(RpChatReply *r, const RpModel *m, RpSampler *sampler
 
 void rp_chat_reply_close(RpChatReply *r) {
     rp_hold_close(&r->hold);
+    rp_call_hold_close(&r->calls);
     rp_reply_stop_close(&r->stop);
     rp_reply_parser_free(r->parser);
     rp_json_free(&r->request);

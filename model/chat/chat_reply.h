@@ -5,6 +5,7 @@
 #ifndef MODEL_CHAT_CHAT_REPLY_H
 #define MODEL_CHAT_CHAT_REPLY_H
 
+#include "model/chat/call_hold.h"
 #include "model/chat/hold.h"
 #include "model/chat/stop.h"
 
@@ -22,6 +23,7 @@ struct RpChatReply {
     char              *tools;
     Json               request;
     Hold               hold;
+    CallHold           calls;
     ReplyStop          stop;
     bool               whole; /* the reply that the grammar holds is complete */
     int32_t            max_tokens;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_MEMBERS = 256 };
+enum { MAX_MEMBERS = 256, MOST_IN_TREE = 4, MOST_REQUIRED = 3 };
 
 typedef struct Member {
     RpGgufString    name;
@@ -24,11 +24,8 @@ static bool is_format(const Frame *f, const char *name) { return strcmp(f->parse
 
 static bool has(const Frame *f, MarkId m) { return f->parser->format->marks[m] != NULL; }
 
-static void put_bytes(Frame *f, RpGgufString s) {
-    JsonOut o = {0};
-    rp_json_put(&o, s.ptr, s.len);
-    rp_frame_own(f, RP_PART_TEXT, o);
-}
+/* White space between the pieces of a call. */
+static void gap(Frame *f) { rp_frame_put(f, RP_PART_REGEX, f->loose ? FRAME_GAP : "\\n?"); }
 
 /* {"name": "f", "arguments": {...}} */
 static void put_object(Frame *f, RpGgufString name, const JsonNode *parameters) {
@@ -53,6 +50,14 @@ static void json_call(Frame *f, RpGgufString name, const JsonNode *parameters) {
     if (!llama && has(f, MARK_CALL_END)) rp_frame_mark(f, MARK_CALL_END);
 }
 
+void rp_frame_call_id(Frame *f) {
+    rp_frame_put(f, RP_PART_OPEN, NULL);
+    rp_frame_mark(f, MARK_ID);
+    rp_frame_put(f, RP_PART_REGEX, "[0-9A-Za-z]{1,64}");
+    rp_frame_put(f, RP_PART_OR, NULL);
+    rp_frame_put(f, RP_PART_CLOSE, NULL);
+}
+
 static void named_call(Frame *f, RpGgufString name, const JsonNode *parameters) {
     const bool kimi = is_format(f, "kimi-k2"), deepseek = (f->parser->format->flags & FORMAT_FENCE) != 0;
     if (has(f, MARK_CALLS)) rp_frame_mark(f, MARK_CALLS);
@@ -67,15 +72,16 @@ static void named_call(Frame *f, RpGgufString name, const JsonNode *parameters) 
         rp_frame_put(f, RP_PART_OPEN, NULL);
         rp_frame_put(f, RP_PART_TEXT, "function");
         rp_frame_mark(f, MARK_NAME_END);
-        put_bytes(f, name);
+        rp_frame_bytes(f, name);
         rp_frame_put(f, RP_PART_TEXT, "\n```json\n");
         rp_frame_schema(f, parameters);
         rp_frame_put(f, RP_PART_TEXT, "\n```");
         rp_frame_put(f, RP_PART_OR, NULL);
     }
     if (kimi) rp_frame_put(f, RP_PART_TEXT, "functions.");
-    put_bytes(f, name);
+    rp_frame_bytes(f, name);
     if (kimi) rp_frame_put(f, RP_PART_REGEX, ":[0-9]{1,3}");
+    if (f->parser->token[MARK_ID]) rp_frame_call_id(f);
     rp_frame_mark(f, MARK_NAME_END);
     rp_frame_schema(f, parameters);
     if (deepseek) rp_frame_put(f, RP_PART_CLOSE, NULL);
@@ -93,32 +99,83 @@ static void put_escaped(JsonOut *o, const char *text, size_t n) {
     }
 }
 
-/* Free text up to a mark: one of the texts of `enum`, or any that does not have the mark. */
-static void put_free(Frame *f, const JsonNode *schema, MarkId end) {
+/* The texts of `enum`; NULL: it does not list such. */
+static const JsonNode *texts_of(const Frame *f, const JsonNode *schema) {
     const JsonNode *values = rp_json_get(f->j, schema, "enum");
-    JsonOut         o      = {0};
     bool            texts  = values != NULL && values->type == JSON_ARRAY && values->n > 0;
-    uint64_t        most;
     for (const JsonNode *v = rp_json_first(f->j, values); v != NULL && texts; v = rp_json_next(f->j, values, v))
         texts = v->type == JSON_STRING && v->len > 0;
+    return texts ? values : NULL;
+}
+
+/* How many characters a string has. */
+static void put_count(const Frame *f, const JsonNode *schema, JsonOut *o) {
+    char       count[40];
+    uint64_t   most;
+    const bool limit = rp_json_u63(f->j, rp_json_get(f->j, schema, "maxLength"), &most) && most < 10000;
+    snprintf(count, sizeof count, limit ? "{0,%u}" : "*", (unsigned)(limit ? most : 0));
+    rp_json_put_text(o, count);
+}
+
+/* Free text and the mark behind it: one of the texts of `enum`, or any that does not have the mark. `lines`: a line end
+ * may be in front of the mark. A mark that is text is part of the same expression: masks are then kept for each of its
+ * states, and are not made anew wherever the text may end. */
+static void put_free(Frame *f, const JsonNode *schema, MarkId end, bool lines) {
+    const JsonNode *values = texts_of(f, schema);
+    JsonOut         o      = {0};
+    const bool      texts = values != NULL, token = f->parser->token[end];
+    const char     *mark = f->parser->format->marks[end];
     for (const JsonNode *v = rp_json_first(f->j, values); v != NULL && texts; v = rp_json_next(f->j, values, v)) {
         if (v != rp_json_first(f->j, values)) rp_json_put_text(&o, "|");
         put_escaped(&o, rp_json_string(f->j, v).ptr, v->len);
     }
+    if (!texts && !token) {
+        rp_json_put_text(&o, "(?![^]*");
+        put_escaped(&o, mark, strlen(mark));
+        rp_json_put_text(&o, "[^])");
+    }
     if (!texts) {
-        const char *mark = f->parser->format->marks[end];
-        char        count[40];
-        if (!f->parser->token[end]) {
-            rp_json_put_text(&o, "(?![^]*");
-            put_escaped(&o, mark, strlen(mark));
-            rp_json_put_text(&o, ")");
-        }
         rp_json_put_text(&o, "[^]");
-        const bool limit = rp_json_u63(f->j, rp_json_get(f->j, schema, "maxLength"), &most) && most < 10000;
-        snprintf(count, sizeof count, limit ? "{0,%u}" : "*", (unsigned)(limit ? most : 0));
-        rp_json_put_text(&o, count);
+        put_count(f, schema, &o);
+    }
+    if (!texts && !token) {
+        if (lines) rp_json_put_text(&o, "\\n?");
+        put_escaped(&o, mark, strlen(mark));
     }
     rp_frame_own(f, RP_PART_REGEX, o);
+    if (!texts && !token) return;
+    if (lines) rp_frame_put(f, RP_PART_REGEX, "\\n?");
+    rp_frame_mark(f, end);
+}
+
+/* A string of Python, in either quotes. */
+static void put_quoted(Frame *f, const JsonNode *schema, const char *quote) {
+    const JsonNode *values = texts_of(f, schema);
+    JsonOut         o      = {0};
+    rp_json_put_text(&o, quote);
+    if (values == NULL) {
+        rp_json_put_text(&o, *quote == '"' ? "([^\"\\\\]" : "([^'\\\\]");
+        rp_json_put_text(&o, "|\\\\([\"'\\\\/bfnrtav0]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}))");
+        put_count(f, schema, &o);
+    }
+    for (const JsonNode *v = rp_json_first(f->j, values); v != NULL; v = rp_json_next(f->j, values, v)) {
+        rp_json_put_text(&o, v == rp_json_first(f->j, values) ? "(" : "|");
+        put_escaped(&o, rp_json_string(f->j, v).ptr, v->len);
+    }
+    if (values != NULL) rp_json_put_text(&o, ")");
+    rp_json_put_text(&o, quote);
+    rp_frame_own(f, RP_PART_REGEX, o);
+}
+
+/* Texts of `enum` that a string of Python has without escapes. */
+static bool plain_texts(const Frame *f, const JsonNode *schema) {
+    const JsonNode *values = texts_of(f, schema);
+    for (const JsonNode *v = rp_json_first(f->j, values); v != NULL; v = rp_json_next(f->j, values, v)) {
+        const RpGgufString s = rp_json_string(f->j, v);
+        for (size_t i = 0; i < s.len; i++)
+            if (strchr("\"'\\\n\r", s.ptr[i]) != NULL) return false;
+    }
+    return true;
 }
 
 /* The schema of one parameter, with the definitions of the tool. */
@@ -140,6 +197,7 @@ static void put_value(Frame *f, const Members *ms, const Member *m) {
         rp_json_put_text(&o, "{}");
     rp_json_put_text(&o, "]}");
     rp_frame_own(f, RP_PART_SCHEMA, o);
+    if (f->status == RP_OK && f->loose) f->parts[f->n - 1].flags |= RP_GRAMMAR_ANY_ORDER;
 }
 
 static ValueKind kind_of(const Frame *f, const Members *ms, const Member *m) {
@@ -151,33 +209,101 @@ static ValueKind kind_of(const Frame *f, const Members *ms, const Member *m) {
 static void xml_member(Frame *f, const Members *ms, const Member *m) {
     const bool lines = (f->parser->format->flags & FORMAT_LINES) != 0, text = kind_of(f, ms, m) != VALUE_ANY;
     rp_frame_mark(f, MARK_KEY);
-    put_bytes(f, m->name);
+    rp_frame_bytes(f, m->name);
     rp_frame_mark(f, text && has(f, MARK_STRING_KEY_END) ? MARK_STRING_KEY_END : MARK_KEY_END);
     if (has(f, MARK_VALUE)) {
-        rp_frame_put(f, RP_PART_REGEX, "\\n?");
+        gap(f);
         rp_frame_mark(f, MARK_VALUE);
     }
-    if (lines) rp_frame_put(f, RP_PART_TEXT, "\n");
-    if (text)
-        put_free(f, m->schema, MARK_VALUE_END);
-    else
+    if (lines) rp_frame_put(f, RP_PART_REGEX, "\\n?");
+    if (text) {
+        put_free(f, m->schema, MARK_VALUE_END, lines);
+    } else {
         put_value(f, ms, m);
-    if (lines) rp_frame_put(f, RP_PART_TEXT, "\n");
-    rp_frame_mark(f, MARK_VALUE_END);
-    rp_frame_put(f, RP_PART_REGEX, "\\n?");
+        if (lines) rp_frame_put(f, RP_PART_REGEX, "\\n?");
+        rp_frame_mark(f, MARK_VALUE_END);
+    }
+    gap(f);
+}
+
+/* A string as the format quotes it. */
+static void put_string(Frame *f, const JsonNode *schema) {
+    if (f->parser->format->syntax == SYNTAX_GEMMA) {
+        rp_frame_mark(f, MARK_QUOTE);
+        put_free(f, schema, MARK_QUOTE, false);
+        return;
+    }
+    rp_frame_put(f, RP_PART_OPEN, NULL);
+    put_quoted(f, schema, "\"");
+    rp_frame_put(f, RP_PART_OR, NULL);
+    put_quoted(f, schema, "'");
+    rp_frame_put(f, RP_PART_CLOSE, NULL);
+}
+
+static bool is_type(const Frame *f, const JsonNode *schema, const char *type) {
+    return rp_json_is(f->j, rp_json_get(f->j, schema, "type"), type);
+}
+
+/* A value as models write it in calls of Python and Gemma. What has no spelling of its own there is JSON. */
+static void native_value(Frame *f, const Members *ms, const Member *m, int depth) {
+    const bool      gemma = f->parser->format->syntax == SYNTAX_GEMMA;
+    const JsonNode *items = rp_json_get(f->j, m->schema, "items");
+    const bool      list = depth < 4 && is_type(f, m->schema, "array") && items != NULL && items->type == JSON_OBJECT &&
+                      rp_json_get(f->j, m->schema, "maxItems") == NULL && rp_json_get(f->j, m->schema, "enum") == NULL;
+    const bool text = depth > 0 ? is_type(f, m->schema, "string") : kind_of(f, ms, m) != VALUE_ANY;
+    if (text && (gemma || plain_texts(f, m->schema))) {
+        put_string(f, m->schema);
+    } else if (list) {
+        rp_frame_put(f, RP_PART_TEXT, "[");
+        rp_frame_put(f, RP_PART_OPEN, NULL);
+        rp_frame_put(f, RP_PART_OPEN, NULL);
+        native_value(f, ms, &(Member){.schema = items}, depth + 1);
+        rp_frame_put(f, RP_PART_REPEAT, ", ?");
+        rp_frame_put(f, RP_PART_OR, NULL);
+        rp_frame_put(f, RP_PART_CLOSE, NULL);
+        rp_frame_put(f, RP_PART_TEXT, "]");
+    } else if (!gemma && is_type(f, m->schema, "boolean") && rp_json_get(f->j, m->schema, "enum") == NULL) {
+        rp_frame_put(f, RP_PART_REGEX, "[Tt]rue|[Ff]alse");
+    } else {
+        put_value(f, ms, m);
+    }
 }
 
 static void literal_member(Frame *f, const Members *ms, const Member *m) {
     const bool gemma = f->parser->format->syntax == SYNTAX_GEMMA;
-    put_bytes(f, m->name);
+    rp_frame_bytes(f, m->name);
     rp_frame_put(f, RP_PART_TEXT, gemma ? ":" : "=");
-    if (!gemma || kind_of(f, ms, m) == VALUE_ANY) {
+    if (f->loose)
+        native_value(f, ms, m, 0);
+    else if (gemma && kind_of(f, ms, m) != VALUE_ANY)
+        put_string(f, m->schema);
+    else
         put_value(f, ms, m);
-        return;
+}
+
+static bool all_required(const Members *ms, unsigned used) {
+    for (size_t i = 0; i < ms->n; i++)
+        if (ms->all[i].required && (used >> i & 1) == 0) return false;
+    return true;
+}
+
+typedef void PutMember(Frame *f, const Members *ms, const Member *m);
+
+/* A few members in any order: a tree of those that have not come. */
+static void tree(Frame *f, const Members *ms, PutMember *one, const char *comma, unsigned used) {
+    bool first = true;
+    if (used + 1 == 1u << ms->n) return;
+    rp_frame_put(f, RP_PART_OPEN, NULL);
+    for (unsigned i = 0; i < ms->n; i++) {
+        if (used >> i & 1) continue;
+        if (!first) rp_frame_put(f, RP_PART_OR, NULL);
+        first = false;
+        if (used != 0 && comma != NULL) rp_frame_put(f, RP_PART_REGEX, comma);
+        one(f, ms, &ms->all[i]);
+        tree(f, ms, one, comma, used | 1u << i);
     }
-    rp_frame_mark(f, MARK_QUOTE);
-    put_free(f, m->schema, MARK_QUOTE);
-    rp_frame_mark(f, MARK_QUOTE);
+    if (all_required(ms, used)) rp_frame_put(f, RP_PART_OR, NULL);
+    rp_frame_put(f, RP_PART_CLOSE, NULL);
 }
 
 /* The members from the i-th, each behind a comma. */
@@ -195,6 +321,10 @@ static void members_behind(Frame *f, const Members *ms, size_t i) {
 /* One alternative for each member that may be the first. */
 static void literal_members(Frame *f, const Members *ms) {
     size_t i = 0;
+    if (f->loose && ms->n <= MOST_IN_TREE) {
+        tree(f, ms, literal_member, ", ?", 0);
+        return;
+    }
     rp_frame_put(f, RP_PART_OPEN, NULL);
     for (; i < ms->n; i++) {
         if (i > 0) rp_frame_put(f, RP_PART_OR, NULL);
@@ -206,29 +336,64 @@ static void literal_members(Frame *f, const Members *ms) {
     rp_frame_put(f, RP_PART_CLOSE, NULL);
 }
 
-static void literal_call(Frame *f, const Members *ms) {
-    const bool gemma = f->parser->format->syntax == SYNTAX_GEMMA, block = is_format(f, "gemma3");
-    rp_frame_mark(f, MARK_CALL);
+/* f(a=1), or of Gemma call:f{a:1} */
+static void literal_function(Frame *f, const Members *ms) {
+    const bool gemma = f->parser->format->syntax == SYNTAX_GEMMA;
     if (gemma) rp_frame_mark(f, MARK_NAME);
-    if (!gemma) rp_frame_put(f, RP_PART_TEXT, block ? "\n" : "[");
-    put_bytes(f, ms->tool);
+    rp_frame_bytes(f, ms->tool);
     rp_frame_put(f, RP_PART_TEXT, gemma ? "{" : "(");
     literal_members(f, ms);
     rp_frame_put(f, RP_PART_TEXT, gemma ? "}" : ")");
+}
+
+static void literal_call(Frame *f, const Members *ms) {
+    const bool gemma = f->parser->format->syntax == SYNTAX_GEMMA, block = is_format(f, "gemma3");
+    rp_frame_mark(f, MARK_CALL);
+    if (!gemma) rp_frame_put(f, RP_PART_TEXT, block ? "\n" : "[");
+    literal_function(f, ms);
     if (!gemma) rp_frame_put(f, RP_PART_TEXT, block ? "\n" : "]");
     rp_frame_mark(f, MARK_CALL_END);
 }
 
-static void xml_call(Frame *f, const Members *ms) {
-    const MarkId open = has(f, MARK_CALLS) ? MARK_CALLS : MARK_CALL;
-    rp_frame_mark(f, open);
-    if (has(f, MARK_NAME)) {
-        rp_frame_put(f, RP_PART_REGEX, "\\n?");
-        rp_frame_mark(f, MARK_NAME);
+/* Many members: the required ones in any order, and any number of the others before, between and behind them. */
+static void between(Frame *f, const Members *ms, unsigned used) {
+    bool     first = true, left = false;
+    unsigned bit = 1;
+    rp_frame_put(f, RP_PART_OPEN, NULL);
+    rp_frame_put(f, RP_PART_OPEN, NULL);
+    for (size_t i = 0; i < ms->n; i++) {
+        if (ms->all[i].required) continue;
+        if (!first) rp_frame_put(f, RP_PART_OR, NULL);
+        first = false;
+        xml_member(f, ms, &ms->all[i]);
     }
-    put_bytes(f, ms->tool);
-    if (has(f, MARK_NAME_END)) rp_frame_mark(f, MARK_NAME_END);
-    rp_frame_put(f, RP_PART_REGEX, "\\n?");
+    rp_frame_put(f, RP_PART_REPEAT, NULL);
+    rp_frame_put(f, RP_PART_OR, NULL);
+    rp_frame_put(f, RP_PART_CLOSE, NULL);
+    for (size_t i = 0; i < ms->n; i++) {
+        if (!ms->all[i].required) continue;
+        if ((used & bit) == 0) {
+            rp_frame_put(f, left ? RP_PART_OR : RP_PART_OPEN, NULL);
+            left = true;
+            xml_member(f, ms, &ms->all[i]);
+            between(f, ms, used | bit);
+        }
+        bit <<= 1;
+    }
+    if (left) rp_frame_put(f, RP_PART_CLOSE, NULL);
+}
+
+static void xml_members(Frame *f, const Members *ms) {
+    size_t n_required = 0;
+    for (size_t i = 0; i < ms->n; i++) n_required += ms->all[i].required;
+    if (f->loose && ms->n <= MOST_IN_TREE) {
+        tree(f, ms, xml_member, NULL, 0);
+        return;
+    }
+    if (f->loose && n_required < ms->n && n_required <= MOST_REQUIRED) {
+        between(f, ms, 0);
+        return;
+    }
     for (size_t i = 0; i < ms->n; i++) {
         if (!ms->all[i].required) rp_frame_put(f, RP_PART_OPEN, NULL);
         xml_member(f, ms, &ms->all[i]);
@@ -236,10 +401,24 @@ static void xml_call(Frame *f, const Members *ms) {
         rp_frame_put(f, RP_PART_OR, NULL);
         rp_frame_put(f, RP_PART_CLOSE, NULL);
     }
-    if (has(f, MARK_FUNCTION_END)) {
-        rp_frame_mark(f, MARK_FUNCTION_END);
-        rp_frame_put(f, RP_PART_REGEX, "\\n?");
-    }
+}
+
+/* The name and the parameters. `mark`: with the mark in front of the name, if the format has one. */
+static void xml_function(Frame *f, const Members *ms, bool mark) {
+    if (mark && has(f, MARK_NAME)) rp_frame_mark(f, MARK_NAME);
+    rp_frame_bytes(f, ms->tool);
+    if (has(f, MARK_NAME_END)) rp_frame_mark(f, MARK_NAME_END);
+    gap(f);
+    xml_members(f, ms);
+    if (has(f, MARK_FUNCTION_END)) rp_frame_mark(f, MARK_FUNCTION_END);
+}
+
+static void xml_call(Frame *f, const Members *ms) {
+    const MarkId open = has(f, MARK_CALLS) ? MARK_CALLS : MARK_CALL;
+    rp_frame_mark(f, open);
+    if (has(f, MARK_NAME)) gap(f);
+    xml_function(f, ms, true);
+    if (has(f, MARK_FUNCTION_END)) gap(f);
     rp_frame_mark(f, open == MARK_CALLS ? MARK_CALLS_END : MARK_CALL_END);
 }
 
@@ -295,17 +474,26 @@ static RpStatus find_members(const Frame *f, Members *ms) {
 void rp_frame_call(Frame *f, const JsonNode *tool) {
     const SyntaxId  syntax = f->parser->format->syntax;
     const JsonNode *parameters;
-    Members         ms = {.tool = rp_frame_tool(f->j, tool, &parameters)};
+    Members         ms = {.tool = rp_frame_tool(f->j, tool, &parameters), .parameters = parameters};
     if (f->status != RP_OK) return;
     if (syntax == SYNTAX_JSON) {
         json_call(f, ms.tool, parameters);
     } else if (syntax == SYNTAX_NAMED) {
         named_call(f, ms.tool, parameters);
     } else {
-        ms.parameters = parameters;
-        f->status     = find_members(f, &ms);
+        f->status = find_members(f, &ms);
         if (f->status == RP_OK && syntax == SYNTAX_XML) xml_call(f, &ms);
         if (f->status == RP_OK && syntax != SYNTAX_XML) literal_call(f, &ms);
         free(ms.all);
     }
+}
+
+void rp_frame_function(Frame *f, const JsonNode *tool, bool mark) {
+    const JsonNode *parameters;
+    Members         ms = {.tool = rp_frame_tool(f->j, tool, &parameters), .parameters = parameters};
+    if (f->status != RP_OK) return;
+    f->status = find_members(f, &ms);
+    if (f->status == RP_OK && f->parser->format->syntax == SYNTAX_XML) xml_function(f, &ms, mark);
+    if (f->status == RP_OK && f->parser->format->syntax != SYNTAX_XML) literal_function(f, &ms);
+    free(ms.all);
 }

@@ -42,6 +42,12 @@ void rp_frame_own(Frame *f, RpGrammarPartKind kind, JsonOut text) {
                .kind = kind, .text = text.p, .n = text.n, .flags = kind == RP_PART_SCHEMA ? RP_GRAMMAR_WEAKEN : 0});
 }
 
+void rp_frame_bytes(Frame *f, RpGgufString s) {
+    JsonOut o = {0};
+    rp_json_put(&o, s.ptr, s.len);
+    rp_frame_own(f, RP_PART_TEXT, o);
+}
+
 void rp_frame_mark(Frame *f, MarkId m) {
     const RpReplyParser *p    = f->parser;
     const char          *text = m == MARK_THINK ? p->reasoning->marks[m] : p->format->marks[m];
@@ -74,6 +80,7 @@ void rp_frame_schema(Frame *f, const JsonNode *parameters) {
     }
     rp_json_put_text(&o, "}");
     rp_frame_own(f, RP_PART_SCHEMA, o);
+    if (f->status == RP_OK && f->loose) f->parts[f->n - 1].flags |= RP_GRAMMAR_ANY_ORDER;
 }
 
 /* A copy of the schema of the answer: all of its keywords are kept, or refused. */

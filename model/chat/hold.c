@@ -24,8 +24,6 @@ static RpStatus read_demand(const Json *j, Demand *d) {
     return d->schema.failed ? rp_fail(RP_E_NOMEM, "out of memory for the schema of a reply") : RP_OK;
 }
 
-static void forbid(uint32_t *bits, int32_t id) { bits[id / 32] &= ~(1u << (id % 32)); }
-
 /* The mark that closes the reasoning, if it is no token. */
 static const char *closing_text(const RpReplyParser *p) {
     return p->format->syntax != SYNTAX_HARMONY && !p->token[MARK_THINK_END] ? p->reasoning->marks[MARK_THINK_END]
@@ -51,7 +49,7 @@ static RpStatus forbid_overruns(const Hold *h, size_t held, uint32_t *bits) {
     for (int32_t i = 0; i < rp_tokenizer_n_vocab(h->tk); i++) {
         RpGgufString s;
         RP_TRY(rp_token_bytes(h->tk, i, false, &s));
-        if (runs_over(h->parser, held, s)) forbid(bits, i);
+        if (runs_over(h->parser, held, s)) rp_hold_forbid(bits, i);
     }
     return RP_OK;
 }
@@ -62,20 +60,21 @@ static RpStatus reasoning_mask(Hold *h) {
     const MarkId         end = p->format->syntax == SYNTAX_HARMONY ? MARK_MESSAGE_END : MARK_THINK_END;
     memset(h->reasoning, 0xff, h->words * sizeof *h->reasoning);
     for (int32_t i = 0; i < rp_tokenizer_n_vocab(h->tk); i++)
-        if (rp_tokenizer_is_end(h->tk, i)) forbid(h->reasoning, i);
+        if (rp_tokenizer_is_end(h->tk, i)) rp_hold_forbid(h->reasoning, i);
     for (int m = 0; m < N_MARKS; m++)
-        if (p->token[m] && m != (int)end) forbid(h->reasoning, p->token_id[m]);
+        if (p->token[m] && m != (int)end) rp_hold_forbid(h->reasoning, p->token_id[m]);
     return forbid_overruns(h, 0, h->reasoning);
 }
 
-static void find_others(Hold *h, const Frame *f, int k) {
-    const RpReplyParser *p = h->parser;
+int rp_hold_others(const RpReplyParser *p, const RpTokenizer *tk, const Frame *f, int32_t others[N_MARKS]) {
+    int n = 0;
     for (int m = 0; m < N_MARKS; m++) {
-        bool used = !p->token[m] || rp_tokenizer_is_end(h->tk, p->token_id[m]);
+        bool used = !p->token[m] || rp_tokenizer_is_end(tk, p->token_id[m]);
         for (size_t i = 0; i < f->n && !used; i++)
             used = f->parts[i].kind == RP_PART_TOKEN && f->parts[i].token == p->token_id[m];
-        if (!used) h->others[k][h->n_others[k]++] = p->token_id[m];
+        if (!used) others[n++] = p->token_id[m];
     }
+    return n;
 }
 
 /* Grammar and matcher i. */
@@ -84,7 +83,7 @@ static RpStatus make_matcher(Hold *h, const Demand *d, const Json *j, const RpGr
     rp_frame_reply(&f, d, i == 0);
     RpStatus st = f.status;
     if (st == RP_OK) st = rp_grammar_parts(f.parts, f.n, &h->grammars[i]);
-    if (st == RP_OK) find_others(h, &f, i);
+    if (st == RP_OK) h->n_others[i] = rp_hold_others(h->parser, h->tk, &f, h->others[i]);
     rp_frame_free(&f);
     if (st == RP_OK) st = rp_matcher_new(h->grammars[i], vocab, &h->matchers[i]);
     if (h->matcher == NULL) h->matcher = h->matchers[i];
@@ -167,7 +166,7 @@ RpStatus rp_hold_mask(Hold *h) {
     }
     RP_TRY(rp_matcher_mask(h->matcher, h->bits));
     const int k = h->matcher == h->matchers[1];
-    for (int i = 0; i < h->n_others[k]; i++) forbid(h->bits, h->others[k][i]);
+    for (int i = 0; i < h->n_others[k]; i++) rp_hold_forbid(h->bits, h->others[k][i]);
     return RP_OK;
 }
 

@@ -16,6 +16,7 @@ typedef struct Frame {
     RpGrammarPart       *parts;
     char               **owned; /* texts of parts */
     size_t               n, room, n_owned, owned_room;
+    bool                 loose; /* white space and spellings as the models have them; else one spelling */
     RpStatus             status;
 } Frame;
 
@@ -31,15 +32,31 @@ typedef struct Demand {
 void rp_frame_reply(Frame *f, const Demand *d, bool reasoning); /* reasoning: may stand in front */
 void rp_frame_free(Frame *f);
 
-/* frame_calls.c: one call of a tool, with its marks; not of harmony. */
+/* frame_calls.c: one call of a tool, with its marks; not of harmony. Then name and parameters alone, of formats that
+ * are neither JSON nor harmony; `mark`: with MARK_NAME. */
 void rp_frame_call(Frame *f, const JsonNode *tool);
+void rp_frame_function(Frame *f, const JsonNode *tool, bool mark);
+void rp_frame_call_id(Frame *f); /* MARK_ID and an id, or nothing */
+
+/* frame_blocks.c: what follows the mark that opened calls of some of the tools, and any text behind the last one. `by`:
+ * the mark, N_MARKS for a call that begins with a brace (which is not followed but given again), MARK_HEADER for the
+ * text "to=" of harmony. */
+void rp_frame_block(Frame *f, const JsonNode *tools, MarkId by);
+
+#define FRAME_GAP "( |(\\r?\\n){1,2}[ \\t]{0,16})?"
 
 /* Pieces for both. */
 void         rp_frame_put(Frame *f, RpGrammarPartKind kind, const char *text);
+void         rp_frame_bytes(Frame *f, RpGgufString text);
 void         rp_frame_mark(Frame *f, MarkId m);
 void         rp_frame_own(Frame *f, RpGrammarPartKind kind, JsonOut text); /* takes the text */
 void         rp_frame_schema(Frame *f, const JsonNode *parameters);
 RpGgufString rp_frame_tool(const Json *j, const JsonNode *tool, const JsonNode **parameters);
+
+/* The marks that are tokens of their own and in no part of the grammar; returns how many. */
+int rp_hold_others(const RpReplyParser *p, const RpTokenizer *tk, const Frame *f, int32_t others[N_MARKS]);
+
+static inline void rp_hold_forbid(uint32_t *bits, int32_t id) { bits[id / 32] &= ~(1u << (id % 32)); }
 
 /* Zero-initialise it. Without a demand `matcher` is NULL, and nothing is held. */
 typedef struct Hold {

@@ -83,6 +83,7 @@ static void capture_mark(RpReplyParser *p, MarkId m) {
 static void begin_calls(RpReplyParser *p, MarkId m) {
     if (p->mode != MODE_CALLS) {
         if (p->mode == MODE_REASONING) p->n_space = 0;
+        rp_reply_opened(p, m);
         p->raw.n      = 0;
         p->in_section = m == MARK_CALLS;
     }
@@ -146,6 +147,7 @@ static void text_byte(RpReplyParser *p, unsigned char c) {
         rp_reply_append(&p->raw, "{", 1);
         p->n_space = 0;
         p->capture = true;
+        rp_reply_opened(p, N_MARKS);
         rp_reply_open_call(p, true);
         p->syntax->byte(p, c);
         return;
@@ -191,6 +193,7 @@ static void release_byte(RpReplyParser *p) {
 }
 
 static void step(RpReplyParser *p, unsigned char c, bool control) {
+    p->n_bytes++;
     p->held[p->n_held]           = c;
     p->held_control[p->n_held++] = control;
     while (p->n_held > 0) {

@@ -140,6 +140,10 @@ struct RpReplyParser {
     bool                 capture;    /* all goes to `raw` */
     bool                 ended, cancelled;
     int32_t              n_calls;
+    uint64_t             n_bytes;   /* of the reply so far */
+    int32_t              n_opened;  /* blocks of calls */
+    MarkId               opened_by; /* the last one; N_MARKS: a brace, MARK_HEADER: the text "to=" of harmony */
+    uint64_t             opened_at; /* n_bytes behind it */
     Call                 call;
     const struct Syntax *first_syntax, *syntax; /* of the format, and of the call */
     bool                 in_section;
@@ -166,6 +170,7 @@ void rp_reply_arguments(RpReplyParser *p, const char *text, size_t n); /* held b
 void rp_reply_argument(RpReplyParser *p, unsigned char c);             /* one byte inside of a JSON string, escaped */
 
 /* model/calls/call.c */
+void rp_reply_opened(RpReplyParser *p, MarkId by); /* a block of calls begins with this byte or mark */
 void rp_reply_open_call(RpReplyParser *p, bool bare);
 void rp_reply_next_call(RpReplyParser *p, size_t n); /* of the same block; the last n bytes belong to it */
 void rp_reply_bad(RpReplyParser *p);                 /* the call is malformed */
@@ -190,6 +195,7 @@ unsigned rp_harmony_marks(const RpReplyParser *p);
 void     rp_harmony_byte(RpReplyParser *p, unsigned char c);
 void     rp_harmony_mark(RpReplyParser *p, MarkId m);
 void     rp_harmony_end(RpReplyParser *p);
+bool     rp_harmony_in_call(const RpReplyParser *p); /* from "to=" in its header to its end */
 
 /* model/calls/tools.c: what the schema of a tool says of the values of a parameter. */
 ValueKind rp_tools_kind(const RpReplyParser *p, const char *tool, const char *parameter, size_t n);

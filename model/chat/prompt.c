@@ -1,6 +1,7 @@
 /* Prompts of requests. A call that the log has is first rendered with a mark of its own as arguments; the text around
  * this mark, from the mark that opens the call to the one that closes it, is then replaced by what the model wrote. */
 #include "model/chat/chat_template.h"
+#include "model/chat/describe.h"
 #include "model/chat/parser.h"
 #include "model/chat/request.h"
 
@@ -271,6 +272,49 @@ static RpStatus render_begun(Prompt *p, const RpChatRequest *r) {
     return render_any(p);
 }
 
+/* The request as text of messages, for a template that knows no tools. */
+static RpStatus rewrite(Prompt *p, const Json *j, Describe *d) {
+    JsonOut  out = {0};
+    RpStatus st  = rp_request_describe(j, d, &out);
+    rp_json_free(&p->j);
+    if (st == RP_OK) st = rp_json_read("request", out.p, out.n, &p->j);
+    free(out.p);
+    return st;
+}
+
+/* In the message of the system; if the template refuses that, or drops it, in the first of the user. */
+static RpStatus render_rewritten(Prompt *p, const RpChatRequest *r, const Json *j, Describe *d) {
+    bool     described = false;
+    RpStatus st;
+    do {
+        p->marker[0] = '\0';
+        RP_TRY(rewrite(p, j, d));
+        st = render_begun(p, r);
+        if (st == RP_OK) st = rp_describe_marks(d->word, &p->text, &p->control, &described);
+        if (st == RP_OK && (described || !d->tools)) return RP_OK;
+        if (st != RP_OK && st != RP_E_ARG) return st;
+        d->in_user = !d->in_user;
+    } while (d->tools && d->in_user);
+    return st != RP_OK ? st
+                       : rp_fail(RP_E_UNSUPPORTED, "the chat template of this model drops the description of tools");
+}
+
+static RpStatus prompt_without_tools(Prompt *p, const RpChatRequest *r, RpChatPrompt *out) {
+    char     text[WORD_BYTES];
+    Json     j = p->j;
+    Describe d = {.word = text, .log = r->log, .tools = p->tools};
+    make_word(r, "rpmark", text);
+    out->describes_tools = p->tools;
+    if (p->tools) out->format.calls = "hermes";
+    p->j              = (Json){0};
+    p->tools          = false;
+    const RpStatus st = render_rewritten(p, r, &j, &d);
+    out->n_calls      = d.n_calls;
+    out->n_replayed   = d.n_replayed;
+    rp_json_free(&j);
+    return st;
+}
+
 static RpStatus prompt(Prompt *p, const RpChatRequest *r, RpChatPrompt *out) {
     const RpReplyFormat own = rp_chat_template_format_of_replies(p->t);
     const ReplyFormat  *reasoning;
@@ -281,15 +325,21 @@ static RpStatus prompt(Prompt *p, const RpChatRequest *r, RpChatPrompt *out) {
     out->format = (RpReplyFormat){p->format->name, reasoning->name};
     RP_TRY(rp_json_read("request", r->json, r->json_bytes, &p->j));
     RP_TRY(rp_request_check(&p->j, &p->tools));
-    if (p->tools && !rp_chat_template_has_tools(p->t))
-        return rp_fail(RP_E_UNSUPPORTED, "the chat template of this model has no tools");
-    RP_TRY(find_calls(p, r));
-    RP_TRY(render_begun(p, r));
+    const bool without = !rp_chat_template_has_tools(p->t) && (p->tools || rp_request_has_calls(&p->j));
+    if (without && p->tools && r->format.calls != NULL && strcmp(r->format.calls, "hermes") != 0)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "the chat template of this model has no tools: calls have the format \"hermes\", not \"%s\"",
+                       p->format->name);
+    if (without) {
+        RP_TRY(prompt_without_tools(p, r, out));
+    } else {
+        RP_TRY(find_calls(p, r));
+        RP_TRY(render_begun(p, r));
+        out->n_calls    = (int32_t)p->n;
+        out->n_replayed = (int32_t)p->n_found;
+    }
     out->in_reasoning = rp_reply_format_opens(&out->format, p->text, strlen(p->text));
-    RP_TRY(rp_request_put_begun(&p->j, p->marker[0] == '\0', &p->text, &p->control, out));
-    out->n_calls    = (int32_t)p->n;
-    out->n_replayed = (int32_t)p->n_found;
-    return RP_OK;
+    return rp_request_put_begun(&p->j, p->marker[0] == '\0', &p->text, &p->control, out);
 }
 
 RpStatus rp_chat_prompt_sized(const RpChatTemplate *t, const RpChatRequest *request, size_t request_bytes, char **text,

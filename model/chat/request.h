@@ -38,6 +38,9 @@ typedef struct RequestStyle {
  * without; RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_request_put_begun(const Json *j, bool whole, char **text, bool **control, RpChatPrompt *out);
 
+/* A tool in the form of OpenAI, whatever form it has. */
+void rp_request_write_tool(const Json *j, const JsonNode *tool, JsonOut *out);
+
 /* The variables of the template: tools in the form of OpenAI, arguments as the style says. */
 RP_NODISCARD RpStatus rp_request_write(const Json *j, const RequestStyle *style, JsonOut *out);
 

@@ -78,7 +78,7 @@ static void put_message(const Json *j, const JsonNode *message, const RequestSty
     rp_json_put_text(o, first ? "{}" : "}");
 }
 
-static void put_tool(const Json *j, const JsonNode *tool, JsonOut *o) {
+void rp_request_write_tool(const Json *j, const JsonNode *tool, JsonOut *o) {
     const JsonNode *function = rp_json_get(j, tool, "function");
     const JsonNode *f        = function != NULL ? function : tool;
     const JsonNode *schema = rp_json_get(j, f, "parameters"), *description = rp_json_get(j, f, "description");
@@ -128,7 +128,7 @@ RpStatus rp_request_write(const Json *j, const RequestStyle *style, JsonOut *out
             if (messages)
                 put_message(j, x, style, &n, out);
             else
-                put_tool(j, x, out);
+                rp_request_write_tool(j, x, out);
         }
         rp_json_put_text(out, "]");
     }

@@ -97,8 +97,9 @@ struct Job {
     int32_t         retry_after; /* seconds; 0: the answer does not say it */
     bool            stream, begun, done, ready;
     char            model_name[128];
-    TokenCounts     tokens;     /* of all choices so far */
-    double          latest_out; /* when bytes came last */
+    TokenCounts     tokens;          /* of all choices so far */
+    bool            describes_tools; /* the chat template has none */
+    double          latest_out;      /* when bytes came last */
     /* } */
     void *conn; /* of the event loop alone */
 };

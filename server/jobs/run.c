@@ -214,6 +214,7 @@ static void take_event(Model *m, const RpEngineEvent *e) {
     } else {
         const RpReplyEvent text = {.kind = RP_REPLY_TEXT, .call = -1, .text = e->text, .len = e->n_text};
         pthread_mutex_lock(&j->lock);
+        j->describes_tools |= chat.describes_tools;
         if (!j->done) {
             if (e->n_text > 0 && c->reply == NULL) j->format->event(j->answer, c->index, &text, &j->out);
             if (e->end) end_choice(j, c, e, &chat);

@@ -290,7 +290,7 @@ MEMBERS = {
     **{f"{_struct}.{_m}": [] for _struct in ("RpChatRequest", "RpChatOptions") for _m in ("json_bytes", "log")},
     "RpChatOptions.chat_template": ["NULL"], "RpChatOptions.context": [], "RpChatOptions.max_tokens": ["-1"],
     "RpChatOptions.reasoning_budget": ["-1", "1"], "RpChatOptions.id_seed": [], "RpChatOptions.prefill_progress": [],
-    "RpChatOptions.on_event": [], "RpChatOptions.user": [], "RpChatOptions.vocab": [],
+    "RpChatOptions.on_event": [], "RpChatOptions.user": [], "RpChatOptions.vocab": [], "RpChatOptions.free_calls": [],
     "RpChatOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpChatOptions.n_stop": [],
     "RpGenerateOptions.force_token": [], "RpGenerateOptions.on_token": [],
     "RpReplyParserOptions.tokenizer": [], "RpReplyParserOptions.tools": [], "RpReplyParserOptions.tools_bytes": [],

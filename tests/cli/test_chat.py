@@ -195,7 +195,7 @@ def test_tools_of_files():
     expect(len(saved()["tools"]) == 2, "the old ones stayed", saved())
     plain = temporary("plain.jinja", WITHOUT_TOOLS.encode())
     r = chat([f"/tools {TOOLS}", "Hi"], template=plain)
-    expect("the chat template of this model has no tools" in r.err and r.text != "", "a template without tools", r)
+    expect("the chat template has no tools: a message describes them" in r.err and r.text != "", "a template without tools", r)
     expect_refusal(run(*options("--tools", twice)), 1, "there are two tools")
 
 

@@ -276,6 +276,7 @@ def test_a_hugging_face_directory_is_a_model():
     out = os.path.join(tempfile.mkdtemp(dir=TMP.name), "out.gguf")
     said = ok(run("inspect", folder)).out
     expect(b"Hugging Face directory" in said and b"qwen3: 2 layers" in said, said)
+    expect(b"chat: tools are described in a message, calls hermes, reasoning none" in said, "a template without tools", said)
     prompt = ["-p", "In the beginning", "-n", "8"]
     text = ok(run("generate", folder, *prompt)).out
     expect(text != b"" and text == ok(run("generate", folder, "--no-mmap", *prompt)).out, "the same from memory")

@@ -5,6 +5,7 @@
 Terminals are pseudo-terminals. Shells and groff are skipped where they are not installed.
 """
 
+import json
 import os
 import re
 import shutil
@@ -396,6 +397,45 @@ def wait_for_the_editor(t):
         has_editor = re.search(rb"libedit|\.editrc", f.read())
     if has_editor:
         wait_until(lambda: not termios.tcgetattr(t.fd)[3] & termios.ICANON, "the line editor")
+
+
+def test_a_text_that_is_pasted_is_one_message():
+    saved = os.path.join(TMP.name, "pasted.json")
+    model = shutil.copytree(os.path.join(SOURCE, "tests/golden/hf_text"), os.path.join(TMP.name, "pasted"))
+    with open(os.path.join(model, "config.json")) as f:
+        config = {**json.load(f), "max_position_embeddings": 1024}
+    with open(os.path.join(model, "config.json"), "w") as f:
+        json.dump(config, f)
+    t = Terminal("chat", model, "-n", "2", "--temp", "0")
+    shown = t.wait_for(b"> ")
+    if b"\033[?2004h" not in shown:
+        t.write(b"\x03")
+        t.finish()
+        return "there is no line editor"
+    wait_for_the_editor(t)
+
+    def send(*parts):
+        for part in parts:
+            t.write(part)
+        t.wait_for(b"\033[?2004h")
+        t.wait_for(b"> ")
+        wait_for_the_editor(t)
+
+    t.write("\033[200~/quit\r  second \u00e4 line\\\r\033[201~".encode())
+    t.wait_for(b"[paste 1: 2 lines]")
+    send(b" and more", b"\n")
+    send(b"\033[200~one\tline\n\033[201~", b"\n")  # it does not end the line
+    send(b"ab\033[Dc\n")  # keys that begin with ESC
+    send(b"\033[200~x\ny\033[201~", b"\x7f" * 40, b"nothing\n")  # it was deleted
+    send(b"x\033[200~1\n2\033[201~y\033[200~3\n4\n5\033[201~z\n")
+    send(f"/save {saved}\n".encode())
+    t.write(b"\x03")
+    code, text = t.finish()
+    expect(code == -signal.SIGINT and t.same_settings and text.count("\033[?2004h") == text.count("\033[?2004l"), "the modes end", (code, text))
+    with open(saved) as f:
+        said = [m["content"] for m in json.load(f)["messages"] if m["role"] == "user"]
+    want = ["/quit\n  second \u00e4 line\\ and more", "one\tline", "acb", "nothing", "x1\n2y3\n4\n5z"]
+    expect(said == want, "the messages", said)
 
 
 def test_chat_works_on_a_terminal():

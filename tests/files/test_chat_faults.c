@@ -59,7 +59,8 @@ Test(chat_faults, parsing_a_reply) { fail_each_call("reply", parse_reply, "qwen3
 /* A request with tools and two calls, one of which is in the log. */
 static RpStatus make_prompt(const char *source) {
     static const char json[] =
-        "{\"tools\": [{\"name\": \"f\"}], \"messages\": [{\"role\": \"assistant\", \"tool_calls\": [{\"id\": \"a\", "
+        "{\"tools\": [{\"name\": \"f\"}], \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
+        "\"assistant\", \"tool_calls\": [{\"id\": \"a\", "
         "\"name\": \"f\", \"arguments\": \"{}\"}, {\"id\": \"b\", \"name\": \"f\", \"arguments\": {\"x\": 1}}]}]}";
     RpGgufFile       *f      = NULL;
     RpTokenizer      *tk     = NULL;
@@ -139,9 +140,55 @@ Test(chat_faults, chatting_held_to_json) {
                    "\"json_schema\", \"schema\": {\"enum\": [1]}}}");
 }
 
+/* A call that the model begins by itself: the tokens are given, not sampled. */
+static RpStatus call_begun(const char *call) {
+    RpModel          *m       = NULL;
+    RpSampler        *sampler = NULL;
+    RpChatTemplate   *t       = NULL;
+    RpChatReply      *reply   = NULL;
+    RpTokenList       tokens  = {0};
+    RpRequest         request = {0};
+    RpChatResult      r       = {.n_kept = 0};
+    RpStatus          st      = rp_model_open(GOLDEN_DIR "tiny/llama-mix.gguf", NULL, &m);
+    bool              more    = true;
+    RpSamplerParams   greedy  = rp_sampler_defaults();
+    static const char json[] =
+        "{\"messages\": [], \"tools\": [{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": "
+        "{\"enum\": [1]}}}}]}";
+    if (st == RP_OK) st = rp_sampler_new(&greedy, rp_model_info(m)->n_vocab, &sampler);
+    if (st == RP_OK) st = rp_chat_template_new(rp_model_tokenizer(m), "t", "a{{ tools | length }}", 21, &t);
+    const RpChatOptions o = {
+        .json = json, .json_bytes = sizeof json - 1, .format = {"hermes", "none"},
+                   .chat_template = t
+    };
+    if (st == RP_OK) st = rp_chat_reply_new(m, sampler, &o, &reply);
+    if (st == RP_OK) st = rp_chat_reply_request(reply, &request);
+    if (st == RP_OK) st = rp_tokenize(rp_model_tokenizer(m), call, strlen(call), 0, &tokens);
+    for (size_t i = 0; st == RP_OK && more && i < tokens.n; i++)
+        more = request.on_token(tokens.ids[i], request.token_user);
+    if (st == RP_OK) st = rp_chat_reply_end(reply, &(RpEngineEvent){.end = true, .reason = RP_STOP_END_TOKEN}, &r);
+    if (st == RP_OK) add_result(&r.n_held, sizeof r.n_held);
+    rp_token_list_free(&tokens);
+    rp_chat_reply_free(reply);
+    rp_chat_template_free(t);
+    rp_sampler_free(sampler);
+    rp_model_free(m);
+    return st;
+}
+
+Test(chat_faults, a_call_that_the_model_begins) {
+    fail_each_call("begun", call_begun, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>");
+}
+
 Test(chat_faults, making_a_prompt) {
     fail_each_call(
         "prompt", make_prompt,
-        "{{ tools | length }}{% for c in messages[0].tool_calls %}<tool_call>{{ c.function.arguments | tojson }}"
+        "{{ tools | length }}{% for c in messages[1].tool_calls %}<tool_call>{{ c.function.arguments | tojson }}"
         "</tool_call>{% endfor %}");
+}
+
+Test(chat_faults, making_a_prompt_of_a_template_without_tools) {
+    fail_each_call("described", make_prompt,
+                   "{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}");
+    fail_each_call("described", make_prompt, "{% for m in messages %}{{ m.content }}{% endfor %}");
 }

@@ -85,6 +85,23 @@ Test(grammar_faults, compiling_a_schema) {
                    "{\"b\": [\"a\"]}, \"minProperties\": 1, \"if\": {\"required\": [\"q\"]}, \"then\": false}");
 }
 
+static RpStatus run_parts(const char *schema) {
+    const RpGrammarPart parts[] = {
+        {.kind = RP_PART_OPEN},
+        {                              .kind = RP_PART_SCHEMA, .text = schema, .n = strlen(schema), .flags = RP_GRAMMAR_ANY_ORDER},
+        { .kind = RP_PART_REPEAT,                       .text = ", ?", .n = 3}
+    };
+    RpGrammar     *g;
+    const RpStatus st = rp_grammar_parts(parts, 3, &g);
+    return use(st, g, "{\"b\": 1, \"a\": 2}, {\"a\": 1}");
+}
+
+Test(grammar_faults, groups_that_repeat) {
+    fail_each_call("parts", run_parts,
+                   "{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {\"type\": \"integer\"}}, "
+                   "\"required\": [\"a\"]}");
+}
+
 Test(grammar_faults, reading_gbnf) {
     fail_each_call("gbnf", run_gbnf, "root ::= (pair | \"x\" root)+ | [ab]{2}\npair ::= a \"b\"\na ::= \"a\" | \"c\"+");
 }

@@ -129,6 +129,78 @@ Test(grammar_parts, groups_are_alternatives) {
     close_parts();
 }
 
+Test(grammar_parts, groups_may_repeat) {
+    /* clang-format off */
+    const RpGrammarPart parts[] = {
+        {.kind = RP_PART_TEXT, .text = "<", .n = 1},
+        {.kind = RP_PART_OPEN},
+        {.kind = RP_PART_TEXT, .text = "1", .n = 1},
+        {.kind = RP_PART_OR},
+        {.kind = RP_PART_OPEN},
+        {.kind = RP_PART_TEXT, .text = "c", .n = 1},
+        {.kind = RP_PART_REPEAT},
+        {.kind = RP_PART_REPEAT, .text = ", ?", .n = 3},
+        {.kind = RP_PART_TEXT, .text = ">", .n = 1},
+    };
+    static const struct {
+        const char *text;
+        bool        whole;
+    } cases[] = {
+        {"<1>",          true },
+        {"<1,c>",        true },
+        {"<ccc, 1,1,c>", true },
+        {"<>",           false},
+        {"<1,>",         false},
+        {"<11>",         false},
+        {"<1,  c>",      false},
+        {"<c",           false}
+    };
+    /* clang-format on */
+    open_parts(parts, sizeof parts / sizeof parts[0]);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rp_matcher_reset(m);
+        const bool taken = rp_matcher_accept_text(m, cases[i].text, strlen(cases[i].text)) == RP_OK;
+        cr_expect_eq(taken && rp_matcher_complete(m), cases[i].whole, CASE(i));
+    }
+    close_parts();
+}
+
+Test(grammar_parts, members_may_have_any_order) {
+#define FEW                                                                                                            \
+    "{\"type\": \"object\", \"properties\": {\"1\": {\"const\": 1}, \"c\": {\"const\": 2}}, \"required\": [\"c\"], "
+#define MANY                                                                                                           \
+    "{\"properties\": {\"a\": {\"const\": 1}, \"b\": {\"const\": 2}, \"c\": {}, \"d\": {}, \"e\": {}, \"f\": {}, "     \
+    "\"g\": {\"const\": 3}}, \"required\": [\"a\", \"g\"], \"type\": \"object\", \"additionalProperties\": false"
+    static const struct {
+        const char *schema, *text;
+        bool        whole;
+    } cases[] = {
+        {FEW "\"additionalProperties\": false}", "{\"c\": 2, \"1\": 1}",                      true },
+        {FEW "\"additionalProperties\": false}", "{\"1\": 1, \"c\": 2}",                      true },
+        {FEW "\"additionalProperties\": false}", "{\"c\": 2}",                                true },
+        {FEW "\"additionalProperties\": false}", "{\"1\": 1}",                                false},
+        {FEW "\"additionalProperties\": false}", "{\"c\": 2, \"c\": 2}",                      false},
+        {FEW "\"additionalProperties\": false}", "{\"c\": 1}",                                false},
+        {FEW "\"additionalProperties\": false}", "{\"c\": 2, \"x\": 1}",                      false},
+        {FEW "\"minProperties\": 0}",            "{\"x\": [], \"c\": 2, \"y\": 0, \"1\": 1}", true },
+        {FEW "\"minProperties\": 0}",            "{\"x\": [], \"1\": 1}",                     false},
+        {FEW "\"maxProperties\": 3}",            "{\"c\": 2, \"1\": 1}",                      false}, /* keeps its order */
+        {MANY "}",                               "{\"g\": 3, \"f\": 0, \"a\": 1}",            true },
+        {MANY "}",                               "{\"f\": 0, \"a\": 1, \"f\": 1, \"g\": 3}",  true }, /* optional ones repeat */
+        {MANY "}",                               "{\"g\": 3, \"f\": 0, \"a\": 1, \"a\": 1}",  false},
+        {MANY "}",                               "{\"g\": 3, \"f\": 0}",                      false},
+        {MANY ", \"minProperties\": 2}",         "{\"g\": 3, \"a\": 1}",                      true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        OK(rp_grammar_vocab_of(vocabulary, N, (int32_t[]){0}, 1, &v));
+        OK(rp_grammar_json_schema(cases[i].schema, strlen(cases[i].schema), RP_GRAMMAR_ANY_ORDER, &g));
+        OK(rp_matcher_new(g, v, &m));
+        const bool taken = rp_matcher_accept_text(m, cases[i].text, strlen(cases[i].text)) == RP_OK;
+        cr_expect_eq(taken && rp_matcher_complete(m), cases[i].whole, "%s: %s", cases[i].schema, cases[i].text);
+        close_parts();
+    }
+}
+
 Test(grammar_parts, refuses_bad_parts) {
     RpGrammar    *out;
     RpGrammarPart many[80] = {{.kind = RP_PART_TEXT}};

@@ -195,8 +195,8 @@ class OpenAi(Suite):
         Weather.model_validate_json(call.function.arguments)
 
     def test_a_model_without_tools(self):
-        with self.assertRaisesRegex(openai.BadRequestError, "the chat template of this model has no tools"):
-            self.chat(tools=[TOOL])
+        few, many = (self.chat(max_tokens=1, **more).usage.prompt_tokens for more in ({}, {"tools": [TOOL]}))
+        self.assertGreater(many, few + 50, "a message describes the tools")
 
     def test_schemas(self):
         answer = self.client.chat.completions.parse(

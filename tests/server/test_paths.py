@@ -6,9 +6,12 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents"))
+import scripted  # noqa: E402
 from server import DEMO, PROGRAM, SOURCE, Server, generate, main, wait_until
 
 PROMPT = "Once upon a time"
@@ -163,6 +166,8 @@ class Paths(unittest.TestCase):
         cls.model = make_model(cls.folder.name)
         for name, source in (("bert", BERT), ("rank", BERT.replace("f32", "rank")), ("demo", DEMO)):
             os.symlink(source, os.path.join(cls.folder.name, name + ".gguf"))
+        wrong = ["<tool_call>", '{"name": "no_such", "arguments": {"a": "x"}}', "</tool_call>"]
+        scripted.write(os.path.join(cls.folder.name, "scripted"), {"<|ask|>": wrong, "<|after|>": ["It is done."], "<|plain|>": ["Yes."]}, 1024)
         cls.context = Server("--models-dir", cls.folder.name, "--parallel", "8", model=cls.model)
         cls.s = cls.context.__enter__()
 
@@ -207,6 +212,22 @@ class Paths(unittest.TestCase):
         self.assertGreater(r["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
         one = self.chat(tool_choice="required", parallel_tool_calls=False, **asked)["choices"][0]
         self.assertEqual((one["finish_reason"], len(one["message"]["tool_calls"])), ("tool_calls", 1))
+
+    def test_calls_that_a_model_begins_are_held(self):
+        """It wants to call a tool that there is not, with a wrong argument."""
+        values = {"type": "object", "properties": {"a": {"enum": [3, 44]}}, "required": ["a"], "additionalProperties": False}
+        tools = [{"type": "function", "function": {"name": "f", "parameters": values}}]
+        body = {"model": "scripted", "messages": MESSAGES, "tools": tools, "temperature": 0, "max_tokens": 100}
+        for more in ({}, {"tool_choice": "auto"}):
+            r = self.s.post("/v1/chat/completions", {**body, **more})
+            self.assertEqual(r.status, 200, r)
+            call = r.json["choices"][0]["message"]["tool_calls"][0]["function"]
+            self.assertEqual(call["name"], "f")
+            self.assertIn(json.loads(call["arguments"]), ({"a": 3}, {"a": 44}))
+        deltas = [c["delta"] for e in self.s.stream("/v1/chat/completions", body) if e != "[DONE]" for c in json.loads(e)["choices"]]
+        pieces = [t["function"] for d in deltas for t in d.get("tool_calls") or [] if t["index"] == 0]
+        self.assertEqual(pieces[0]["name"], "f")
+        self.assertIn(json.loads("".join(p.get("arguments") or "" for p in pieces)), ({"a": 3}, {"a": 44}))
 
     def test_answers_by_a_schema(self):
         schema = {"type": "object", "properties": {"x": {"enum": ["p", "q"]}}, "required": ["x"], "additionalProperties": False}
@@ -283,11 +304,11 @@ class Paths(unittest.TestCase):
 
     def test_what_is_said_of_models(self):
         listed = self.s.get("/v1/models").json["data"]
-        self.assertEqual([m["id"] for m in listed], ["chat", "bert", "demo", "rank"])
+        self.assertEqual([m["id"] for m in listed], ["chat", "bert", "demo", "rank", "scripted"])
         self.assertEqual(listed[0]["meta"]["n_ctx"], 1024)
         self.assertEqual(self.s.get("/v1/models/chat").json, listed[0])
         self.assertEqual(self.s.get("/v1/models/other").status, 404)
-        self.assertEqual([m["name"] for m in self.s.get("/api/tags").json["models"]], ["chat", "bert", "demo", "rank"])
+        self.assertEqual([m["name"] for m in self.s.get("/api/tags").json["models"]], ["chat", "bert", "demo", "rank", "scripted"])
         show = self.s.post("/api/show", {"model": "chat"}).json
         self.assertEqual((show["template"], "tools" in show["capabilities"]), (TEMPLATE, True))
         self.assertEqual(self.s.post("/api/show", {"model": "other"}).status, 404)

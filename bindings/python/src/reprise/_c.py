@@ -129,6 +129,7 @@ class RpGrammarPartKind(enum.IntEnum):
     RP_PART_OPEN = 4
     RP_PART_OR = 5
     RP_PART_CLOSE = 6
+    RP_PART_REPEAT = 7
 
 
 class RpMulMatBound(enum.IntEnum):
@@ -318,7 +319,7 @@ class RpReplyFormat(ct.Structure): # 16 bytes
     _fields_ = [("calls", ct.c_char_p), ("reasoning", ct.c_char_p)]
 
 
-class RpChatOptions(ct.Structure): # 120 bytes
+class RpChatOptions(ct.Structure): # 128 bytes
     json: bytes | None
     json_bytes: int
     format: RpReplyFormat
@@ -334,12 +335,13 @@ class RpChatOptions(ct.Structure): # 120 bytes
     stop: int | None
     n_stop: int
     vocab: int | None
+    free_calls: bool
     _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p),
             ("chat_template", ct.c_void_p), ("context", ct.c_void_p), ("max_tokens", ct.c_int32),
             ("reasoning_budget", ct.c_int32), ("id_seed", ct.c_uint64),
             ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
             ("on_event", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p),
-            ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("vocab", ct.c_void_p)]
+            ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("vocab", ct.c_void_p), ("free_calls", ct.c_bool)]
 
 
 class RpChatPrompt(ct.Structure): # 32 bytes
@@ -348,8 +350,9 @@ class RpChatPrompt(ct.Structure): # 32 bytes
     n_calls: int
     n_replayed: int
     continues: bool
+    describes_tools: bool
     _fields_ = [("format", RpReplyFormat), ("in_reasoning", ct.c_bool), ("n_calls", ct.c_int32),
-            ("n_replayed", ct.c_int32), ("continues", ct.c_bool)]
+            ("n_replayed", ct.c_int32), ("continues", ct.c_bool), ("describes_tools", ct.c_bool)]
 
 
 class RpChatRequest(ct.Structure): # 40 bytes
@@ -360,7 +363,7 @@ class RpChatRequest(ct.Structure): # 40 bytes
     _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p)]
 
 
-class RpChatResult(ct.Structure): # 64 bytes
+class RpChatResult(ct.Structure): # 72 bytes
     reason: int
     n_prompt: int
     n_kept: int
@@ -372,10 +375,13 @@ class RpChatResult(ct.Structure): # 64 bytes
     decode_s: float
     first_token_s: float
     host_sampling: bytes | None
+    n_held: int
+    describes_tools: bool
     _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_kept", ct.c_int32),
             ("n_generated", ct.c_int32), ("n_reasoning", ct.c_int32), ("n_calls", ct.c_int32),
             ("n_replayed", ct.c_int32), ("prefill_s", ct.c_double), ("decode_s", ct.c_double),
-            ("first_token_s", ct.c_double), ("host_sampling", ct.c_char_p)]
+            ("first_token_s", ct.c_double), ("host_sampling", ct.c_char_p), ("n_held", ct.c_int32),
+            ("describes_tools", ct.c_bool)]
 
 
 class RpCopyParams(ct.Structure): # 4 bytes

@@ -62,7 +62,8 @@ class Malformed(NamedTuple):
 
 
 class End(NamedTuple):
-    """The reply has ended. `reason` is that of rp_stop_reason_name; the others count tokens, and calls that are complete."""
+    """The reply has ended. `reason` is that of rp_stop_reason_name; the others count tokens, and calls that are complete. n_held: calls that
+    were held to the tools. describes_tools: the chat template has none, so that a message describes them."""
 
     reason: str
     n_prompt: int
@@ -71,6 +72,8 @@ class End(NamedTuple):
     n_reasoning: int
     n_calls: int
     n_replayed: int
+    n_held: int = 0
+    describes_tools: bool = False
 
 
 class NamedFunction(TypedDict):
@@ -151,7 +154,8 @@ class Run:
             finally:
                 session._history[:] = ids_of(context, 0)
         self.events.put(End(str(lib.rp_stop_reason_name(result.reason)), result.n_prompt, result.n_kept, result.n_generated,
-                            result.n_reasoning, result.n_calls, result.n_replayed))
+                            result.n_reasoning, result.n_calls, result.n_replayed, result.n_held,
+                            result.describes_tools))
 
     def body(self) -> None:
         try:

@@ -611,7 +611,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatPrompt, n_calls), 20, "RpChatPrompt.n_calls");
     assert_eq!(offset!(RpChatPrompt, n_replayed), 24, "RpChatPrompt.n_replayed");
     assert_eq!(offset!(RpChatPrompt, continues), 28, "RpChatPrompt.continues");
-    assert_eq!((size_of::<RpChatOptions>(), align_of::<RpChatOptions>()), (120, 8), "RpChatOptions");
+    assert_eq!(offset!(RpChatPrompt, describes_tools), 29, "RpChatPrompt.describes_tools");
+    assert_eq!((size_of::<RpChatOptions>(), align_of::<RpChatOptions>()), (128, 8), "RpChatOptions");
     assert_eq!(offset!(RpChatOptions, json), 0, "RpChatOptions.json");
     assert_eq!(offset!(RpChatOptions, json_bytes), 8, "RpChatOptions.json_bytes");
     assert_eq!(offset!(RpChatOptions, format), 16, "RpChatOptions.format");
@@ -627,7 +628,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatOptions, stop), 96, "RpChatOptions.stop");
     assert_eq!(offset!(RpChatOptions, n_stop), 104, "RpChatOptions.n_stop");
     assert_eq!(offset!(RpChatOptions, vocab), 112, "RpChatOptions.vocab");
-    assert_eq!((size_of::<RpChatResult>(), align_of::<RpChatResult>()), (64, 8), "RpChatResult");
+    assert_eq!(offset!(RpChatOptions, free_calls), 120, "RpChatOptions.free_calls");
+    assert_eq!((size_of::<RpChatResult>(), align_of::<RpChatResult>()), (72, 8), "RpChatResult");
     assert_eq!(offset!(RpChatResult, reason), 0, "RpChatResult.reason");
     assert_eq!(offset!(RpChatResult, n_prompt), 4, "RpChatResult.n_prompt");
     assert_eq!(offset!(RpChatResult, n_kept), 8, "RpChatResult.n_kept");
@@ -639,6 +641,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatResult, decode_s), 40, "RpChatResult.decode_s");
     assert_eq!(offset!(RpChatResult, first_token_s), 48, "RpChatResult.first_token_s");
     assert_eq!(offset!(RpChatResult, host_sampling), 56, "RpChatResult.host_sampling");
+    assert_eq!(offset!(RpChatResult, n_held), 64, "RpChatResult.n_held");
+    assert_eq!(offset!(RpChatResult, describes_tools), 68, "RpChatResult.describes_tools");
     assert_eq!((size_of::<RpSynthOptions>(), align_of::<RpSynthOptions>()), (48, 8), "RpSynthOptions");
     assert_eq!(offset!(RpSynthOptions, type_), 0, "RpSynthOptions.type");
     assert_eq!(offset!(RpSynthOptions, seed), 8, "RpSynthOptions.seed");

@@ -971,6 +971,7 @@ pub struct RpMatcher {
 }
 pub const RP_GRAMMAR_WEAKEN: c_int = 1;
 pub const RP_GRAMMAR_COMPACT: c_int = 2;
+pub const RP_GRAMMAR_ANY_ORDER: c_int = 4;
 pub type RpGrammarPartKind = c_int;
 pub const RP_PART_TEXT: RpGrammarPartKind = 0;
 pub const RP_PART_TOKEN: RpGrammarPartKind = 1;
@@ -979,6 +980,7 @@ pub const RP_PART_REGEX: RpGrammarPartKind = 3;
 pub const RP_PART_OPEN: RpGrammarPartKind = 4;
 pub const RP_PART_OR: RpGrammarPartKind = 5;
 pub const RP_PART_CLOSE: RpGrammarPartKind = 6;
+pub const RP_PART_REPEAT: RpGrammarPartKind = 7;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpGrammarPart {
@@ -1456,6 +1458,7 @@ pub struct RpChatPrompt {
     pub n_calls: i32,
     pub n_replayed: i32,
     pub continues: bool,
+    pub describes_tools: bool,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1475,6 +1478,7 @@ pub struct RpChatOptions {
     pub stop: *const *const c_char,
     pub n_stop: usize,
     pub vocab: *const RpGrammarVocab,
+    pub free_calls: bool,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1490,6 +1494,8 @@ pub struct RpChatResult {
     pub decode_s: f64,
     pub first_token_s: f64,
     pub host_sampling: *const c_char,
+    pub n_held: i32,
+    pub describes_tools: bool,
 }
 extern "C" {
     pub fn rp_reply_format_detect(source: *const c_char, n: usize, out: *mut RpReplyFormat);

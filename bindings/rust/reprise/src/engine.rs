@@ -1,5 +1,6 @@
 //! Many requests at a time.
 use crate::error::{c_string, check, text_of, Error, Result, Status};
+use crate::grammar::{Grammar, Matcher, Vocab};
 use crate::model::Model;
 use crate::options::{ExecutorInfo, OptionalText};
 use crate::quants::Dtype;
@@ -79,6 +80,7 @@ pub struct Request {
     print_special: bool,
     priority: i32,
     n_draft: i32,
+    grammar: Option<Grammar>,
 }
 
 impl Request {
@@ -92,6 +94,7 @@ impl Request {
             print_special: false,
             priority: 0,
             n_draft: 0,
+            grammar: None,
         }
     }
 
@@ -121,6 +124,12 @@ impl Request {
     /// Print the text of control tokens.
     pub fn print_special(mut self, print: bool) -> Request {
         self.print_special = print;
+        self
+    }
+
+    /// The reply is a text of this grammar.
+    pub fn grammar(mut self, grammar: &Grammar) -> Request {
+        self.grammar = Some(grammar.clone());
         self
     }
 
@@ -223,7 +232,9 @@ pub struct EngineStats {
 pub struct Engine<'m> {
     raw: NonNull<sys::RpEngine>,
     /// Of requests whose last event has not come. They are freed after the engine.
-    samplers: HashMap<u64, Sampler>,
+    samplers: HashMap<u64, (Sampler, Option<Matcher>)>,
+    /// For grammars, once one was used.
+    vocab: Option<Vocab>,
     model: PhantomData<&'m Model>,
 }
 
@@ -259,7 +270,7 @@ impl<'m> Engine<'m> {
         let mut out = null_mut();
         check(options.with(|o, bytes| unsafe { sys::rp_engine_open_sized(model.raw(), o, bytes, &mut out) })?)?;
         let raw = NonNull::new(out).ok_or_else(|| Error::argument("no engine".to_string()))?;
-        Ok(Engine { raw, samplers: HashMap::new(), model: PhantomData })
+        Ok(Engine { raw, samplers: HashMap::new(), vocab: None, model: PhantomData })
     }
 
     /// Plans an engine without allocating its memory.
@@ -287,6 +298,14 @@ impl<'m> Engine<'m> {
         self.raw.as_ptr()
     }
 
+    fn vocab(&mut self) -> Result<&Vocab> {
+        if self.vocab.is_none() {
+            let tokenizer = unsafe { sys::rp_model_tokenizer(sys::rp_engine_model(self.raw())) };
+            self.vocab = Some(Vocab::new(tokenizer)?);
+        }
+        Ok(self.vocab.as_ref().expect("it was made"))
+    }
+
     /// Queues a request, and returns its number.
     pub fn add(&mut self, request: Request) -> Result<u64> {
         let n_vocab = unsafe { (*sys::rp_model_info(sys::rp_engine_model(self.raw()))).n_vocab };
@@ -305,9 +324,14 @@ impl<'m> Engine<'m> {
         raw.print_special = request.print_special;
         raw.priority = request.priority;
         raw.n_draft = request.n_draft;
+        let matcher = match &request.grammar {
+            Some(grammar) => Some(Matcher::new(grammar, self.vocab()?)?),
+            None => None,
+        };
+        raw.matcher = matcher.as_ref().map_or(null_mut(), Matcher::raw);
         let mut id = 0;
         check(unsafe { sys::rp_engine_add_sized(self.raw(), &raw, size_of::<sys::RpRequest>(), &mut id) })?;
-        self.samplers.insert(id, sampler);
+        self.samplers.insert(id, (sampler, matcher));
         Ok(id)
     }
 

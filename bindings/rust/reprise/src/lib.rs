@@ -19,17 +19,20 @@
 //! ```
 //!
 //! - [`Engine`] runs many requests at a time.
+//! - [`Chat`] takes messages and tools, and gives text, reasoning and calls. A [`Grammar`] holds replies to its texts.
 //! - [`Session::tokens`] is a reply as an iterator, [`Model::chat_tokens`] a conversation as a prompt.
 //! - [`Graph`] builds graphs without a model; [`nn`] has the kernels as functions on slices.
 //! - Failures are an [`Error`] with the code and the text of the library. Panics in callbacks go through.
 //! - Types are `Send` and `Sync` where the library allows it: a [`Model`] may be used by any number of threads, a
 //!   [`Session`] or an [`Engine`] by one at a time.
+mod chat;
 mod convert;
 mod device;
 mod engine;
 mod error;
 mod executor;
 mod external;
+mod grammar;
 mod graph;
 mod model;
 pub mod nn;
@@ -40,12 +43,14 @@ mod session;
 mod tokenizer;
 mod tokens;
 
+pub use chat::{Chat, ChatEvent, ChatOptions, ChatReply, ChatRequest, ToolCall};
 pub use convert::{requantize, synth};
 pub use device::{cuda_device_count, cuda_device_info, CudaDeviceInfo};
 pub use engine::{Engine, EngineEvent, EngineMemory, EngineOptions, EngineStats, Events, Request};
 pub use error::{Error, NnStatus, Result, Status};
 pub use executor::{Executor, ExecutorOptions, Value};
 pub use external::External;
+pub use grammar::Grammar;
 pub use graph::{DumpFormat, Graph, Node};
 pub use model::{Model, ModelInfo, ModelOptions};
 pub use options::{ExecutorInfo, Mode};

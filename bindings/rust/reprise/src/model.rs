@@ -243,6 +243,11 @@ impl<F> Callback<F> {
         }
     }
 
+    /// The closure, after [`Callback::finish`].
+    pub(crate) fn into_inner(self) -> F {
+        self.function
+    }
+
     /// Continues a panic of the closure.
     pub(crate) fn finish(&mut self) {
         if let Some(panic) = self.panic.take() {

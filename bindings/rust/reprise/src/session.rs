@@ -1,5 +1,6 @@
 //! One sequence of a model with its KV cache.
 use crate::error::{c_string, check, text_of, Error, Result};
+use crate::grammar::{Grammar, Matcher, Vocab};
 use crate::model::{Callback, Model};
 use crate::options::{ExecutorInfo, Mode, OptionalText};
 use crate::quants::Dtype;
@@ -60,6 +61,8 @@ pub struct SessionMemory {
 #[derive(Debug)]
 pub struct Session<'m> {
     raw: NonNull<sys::RpSession>,
+    /// For grammars, once one was used.
+    vocab: Option<Vocab>,
     model: PhantomData<&'m Model>,
 }
 
@@ -90,7 +93,7 @@ impl<'m> Session<'m> {
         let mut out = null_mut();
         check(options.with(|o, bytes| unsafe { sys::rp_session_open_sized(model.raw(), o, bytes, &mut out) })?)?;
         let raw = NonNull::new(out).ok_or_else(|| Error::argument("no session".to_string()))?;
-        Ok(Session { raw, model: PhantomData })
+        Ok(Session { raw, vocab: None, model: PhantomData })
     }
 
     /// Plans a session without allocating its memory.
@@ -111,6 +114,13 @@ impl<'m> Session<'m> {
 
     pub(crate) fn raw_tokenizer(&self) -> *const sys::RpTokenizer {
         unsafe { sys::rp_model_tokenizer(sys::rp_session_model(self.raw())) }
+    }
+
+    pub(crate) fn vocab(&mut self) -> Result<&Vocab> {
+        if self.vocab.is_none() {
+            self.vocab = Some(Vocab::new(self.raw_tokenizer())?);
+        }
+        Ok(self.vocab.as_ref().expect("it was made"))
     }
 
     fn n_vocab(&self) -> usize {
@@ -226,6 +236,8 @@ pub struct GenerateOptions {
     pub ignore_end: bool,
     /// Print the text of control tokens.
     pub print_special: bool,
+    /// The reply is a text of this grammar.
+    pub grammar: Option<Grammar>,
 }
 
 /// Why a reply ended.
@@ -237,6 +249,8 @@ pub enum StopReason {
     Limit,
     Context,
     Cancelled,
+    /// Nothing can follow in the grammar.
+    Grammar,
     Other(i32),
 }
 
@@ -248,6 +262,7 @@ impl StopReason {
             sys::RP_STOP_LIMIT => StopReason::Limit,
             sys::RP_STOP_CONTEXT => StopReason::Context,
             sys::RP_STOP_CANCELLED => StopReason::Cancelled,
+            sys::RP_STOP_GRAMMAR => StopReason::Grammar,
             other => StopReason::Other(other),
         }
     }
@@ -259,6 +274,7 @@ impl StopReason {
             StopReason::Limit => sys::RP_STOP_LIMIT,
             StopReason::Context => sys::RP_STOP_CONTEXT,
             StopReason::Cancelled => sys::RP_STOP_CANCELLED,
+            StopReason::Grammar => sys::RP_STOP_GRAMMAR,
             StopReason::Other(raw) => raw,
         }
     }
@@ -310,6 +326,11 @@ impl Session<'_> {
         raw.on_text = Some(on_text_of::<F>);
         raw.user = call.user();
         raw.tokens = &mut tokens.0;
+        let matcher = match &options.grammar {
+            Some(grammar) => Some(Matcher::new(grammar, self.vocab()?)?),
+            None => None,
+        };
+        raw.matcher = matcher.as_ref().map_or(null_mut(), Matcher::raw);
         let (bytes, result_bytes) = (size_of::<sys::RpGenerateOptions>(), size_of::<sys::RpGenerateResult>());
         let (ids, n) = (prompt.as_ptr(), prompt.len());
         let done = check(unsafe {

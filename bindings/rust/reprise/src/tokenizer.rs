@@ -2,6 +2,7 @@
 use crate::error::{c_string, check, text_of, Error, Result, Status};
 use reprise_sys as sys;
 use std::ffi::CString;
+use std::fmt;
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::os::raw::c_char;
@@ -70,6 +71,12 @@ impl TokenList {
             return Vec::new();
         }
         unsafe { std::slice::from_raw_parts(self.0.ids, self.0.n).to_vec() }
+    }
+}
+
+impl fmt::Debug for TokenList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_vec().fmt(f)
     }
 }
 

@@ -1,4 +1,5 @@
 //! The safe wrappers on tiny models. REPRISE_SOURCE is the source folder; without it, the one that this crate is in.
+mod chat;
 mod engine;
 mod errors;
 mod graph;

@@ -138,9 +138,12 @@ Test(chat_prompt, refuses_bad_tools) {
     RpChatTemplate *plain;
     OK(rp_chat_template_new(tk, "t", "x", 1, &plain));
     static const char tools[] = "{\"messages\": [], \"tools\": [" TOOL "]}";
-    REFUSED(
-        rp_chat_prompt(plain, &(RpChatRequest){.json = tools, .json_bytes = sizeof tools - 1}, &text, &control, &out),
-        RP_E_UNSUPPORTED, "the chat template of this model has no tools");
+    RpChatRequest     request = {.json = tools, .json_bytes = sizeof tools - 1};
+    REFUSED(rp_chat_prompt(plain, &request, &text, &control, &out), RP_E_UNSUPPORTED,
+            "the chat template of this model drops the description of tools");
+    request.format.calls = "llama3";
+    REFUSED(rp_chat_prompt(plain, &request, &text, &control, &out), RP_E_UNSUPPORTED,
+            "the chat template of this model has no tools: calls have the format \"hermes\", not \"llama3\"");
     REFUSED(rp_chat_prompt(plain, &(RpChatRequest){.json = "[]", .json_bytes = 2}, &text, &control, &out), RP_E_FORMAT,
             "the request must be an object");
     REFUSED(rp_chat_prompt(plain, &(RpChatRequest){.json_bytes = 2}, &text, &control, &out), RP_E_ARG,

@@ -3,6 +3,7 @@
  * schema alone. The vocabulary gets the marks of each format as control tokens, as user-defined ones, or not at all. */
 #include "model/chat/parser.h"
 #include "tests/support/case.h"
+#include "tests/support/edited_model.h"
 #include "tests/support/golden.h"
 #include "tests/support/reply.h"
 
@@ -20,7 +21,7 @@
 
 typedef enum Variant { AS_TEXT, AS_CONTROL, AS_USER_DEFINED, VARIANTS } Variant;
 
-enum { N_EDITED = 60, N_REPLIES = 40 };
+enum { N_REPLIES = 40 };
 
 static const char *const schemas[] = {CITY, SUM}, *const names[] = {"weather", "sum"};
 
@@ -31,18 +32,7 @@ static RpSession      *session;
 static RpSampler      *sampler;
 static RpChatTemplate *plain;
 
-static void setup(void) {
-    FILE *f = fopen(RP_SOURCE_DIR "/assets/demo.gguf", "rb");
-    cr_assert(f != NULL);
-    fseek(f, 0, SEEK_END);
-    file_bytes = (size_t)ftell(f);
-    rewind(f);
-    file = aligned_alloc(64, (file_bytes + 63) / 64 * 64);
-    cr_assert_eq(fread(file, 1, file_bytes, f), file_bytes);
-    fclose(f);
-    char *context = memmem(file, file_bytes, "qwen3moe.context_length", 23);
-    memcpy(context + 23 + 4, &(uint32_t){1024}, 4);
-}
+static void setup(void) { file = demo_file(&file_bytes); }
 
 static void close_model(void) {
     rp_chat_template_free(plain);
@@ -55,48 +45,6 @@ static void teardown(void) { free(file); }
 
 TestSuite(chat_held, .init = setup, .fini = teardown);
 
-/* Marks that are one token in the vocabularies of the models. */
-static bool is_token(const char *mark) {
-    const char last = mark[strlen(mark) - 1];
-    return (mark[0] == '<' || mark[0] == '[') && (last == '>' || last == ']');
-}
-
-/* The last tokens of the vocabulary become the marks. Their texts have as many bytes together as before: the last one
- * takes what is left. */
-static void edit_vocabulary(char *copy, const char *calls, const char *reasoning, uint32_t type) {
-    const ReplyFormat *formats[2];
-    RpGgufFile        *f;
-    OK(rp_reply_format_of(calls, &formats[0]));
-    OK(rp_reasoning_format_of(reasoning, &formats[1]));
-    OK(rp_gguf_open_memory(copy, file_bytes, "copy", &f));
-    const RpGgufValue *tokens = rp_gguf_find(f, "tokenizer.ggml.tokens");
-    const size_t       first  = (size_t)tokens->n - N_EDITED;
-    char              *at = copy + (rp_gguf_string_at(tokens, first).ptr - 8 - copy), *types = copy;
-    types     = copy + ((const char *)rp_gguf_find(f, "tokenizer.ggml.token_type")->data - copy);
-    size_t id = first, bytes = 0;
-    for (size_t i = first; i < tokens->n; i++) bytes += rp_gguf_string_at(tokens, i).len;
-    rp_gguf_close(f);
-    for (int k = 0; k < 2; k++)
-        for (int m = 0; m < N_MARKS; m++) {
-            const char *mark = formats[k]->marks[m];
-            if (mark == NULL || !is_token(mark)) continue;
-            bool again = false;
-            for (int n = 0; n < m; n++) again |= formats[k]->marks[n] != NULL && !strcmp(formats[k]->marks[n], mark);
-            if (again || !strcmp(mark, "<|end|>")) continue;
-            const uint64_t n = strlen(mark);
-            memcpy(at, &n, 8), memcpy(at + 8, mark, n);
-            memcpy(types + 4 * id++, &type, 4);
-            at += 8 + n, bytes -= n;
-        }
-    for (; id < first + N_EDITED; id++) {
-        const uint64_t left = first + N_EDITED - id, n = left > 1 ? 5 : bytes;
-        memcpy(at, &n, 8);
-        memset(at + 8, 'z', n);
-        snprintf(at + 8, 6, "~%03zu", id - first), at[12] = 'z';
-        at += 8 + n, bytes -= n;
-    }
-}
-
 static void open_model(const char *calls, const char *reasoning, Variant variant, float temperature) {
     static const char source[] = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools[0].type if tools }}";
     RpSamplerParams   p        = rp_sampler_defaults();
@@ -104,7 +52,7 @@ static void open_model(const char *calls, const char *reasoning, Variant variant
     p.top_k                    = 0;
     p.top_p                    = 1;
     char *copy                 = file;
-    if (variant != AS_TEXT) edit_vocabulary(copy, calls, reasoning, variant == AS_CONTROL ? 3 : 4);
+    if (variant != AS_TEXT) edit_vocabulary(copy, file_bytes, calls, reasoning, variant == AS_CONTROL ? 3 : 4);
     OK(rp_model_open_memory(copy, file_bytes, "edited", &model));
     OK(rp_session_open(model, &(RpSessionOptions){.n_ctx = 640, .n_threads = 1, .device = "cpu"}, &session));
     OK(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &sampler));
