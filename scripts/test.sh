@@ -1,21 +1,32 @@
 #!/bin/sh
-# Installs missing packages, builds, and runs every test: release build, address and undefined behaviour sanitizers,
-# thread sanitizer, a build for aarch64 in qemu, the CUDA kernels on a simulated device, fuzzing.
+# Installs missing packages, builds, and runs the tests: release build with the CUDA kernels on a simulated device, address
+# and undefined behaviour sanitizers, fuzzing, and one of three slow builds in turn, by the number of commits: thread
+# sanitizer; aarch64 in qemu; every access of the kernels checked, with planted bugs.
 #
-#   scripts/test.sh [--quick | --all]      --quick: the release build only, without the bindings
-#                                          --all: also tests that take long, for every night: PTX of sm_75 and sm_80, tiny
+#   scripts/test.sh [--quick | --all | --slow BUILD...]
+#                                          --quick: the release build only, without the bindings
+#                                          --slow: these of tsan, aarch64 and race instead of the one whose turn it is
+#                                          --all: all three, and tests that take long, for every night: PTX of sm_75 and sm_80, tiny
 #                                          models of every family from PTX, bugs planted in PTX, every call of the program
 #                                          failing, perplexity of every window, failing calls in qemu, agents against the
 #                                          server, the HTML book, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
 quick='' all='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a suite that hangs
+slow_builds='tsan aarch64 race'
+# shellcheck disable=SC2086
+turn() { shift $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % 3)); echo "$1"; }
+slow=$(turn $slow_builds)
 case ${1-} in
+--slow) shift; slow="$*"
+        for build in $slow; do
+            case " $slow_builds " in *" $build "*) ;; *) echo "scripts/test.sh --slow $build: must be one of $slow_builds"; exit 2 ;; esac
+        done ;;
 --quick) quick=1 without_long='-LE long|bindings' ;;
---all) all=1 limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
-        export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
+--all) all=1 slow=$slow_builds limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
+        export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_EVERY_ORDER=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
 '') ;;
-*) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
 
@@ -36,11 +47,12 @@ trap stop EXIT
 trap 'exit 130' INT TERM
 
 began=$(date +%s)
+wanted() { case " $slow " in *" $1 "*) ;; *) return 1 ;; esac; } # a slow build
 step() { echo; echo "== $* (after $((($(date +%s) - began) / 60)) min) =="; }
 
 if [ -z "$quick" ]; then
-    aarch64=1
-    { (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; } || aarch64=
+    aarch64=$(wanted aarch64 && echo 1) || true
+    [ -z "$aarch64" ] || { (need gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static) && scripts/arm64-libs.sh >/dev/null; } || aarch64=
     need clang libclang-rt-14-dev lld
     # The tests of a binding whose toolchain is missing are skipped, and those of the chat page without a browser.
     (need cargo rustc golang-go) || true
@@ -117,7 +129,12 @@ await() { # preset: waits for its build
     [ "$(cat "$log.$1.rc")" = 0 ] || { tail -60 "$log.$1"; exit 1; }
 }
 presets=release
-[ -n "$quick" ] || presets="release asan tsan ${aarch64:+aarch64} race"
+if [ -z "$quick" ]; then
+    presets="release asan"
+    for preset in $slow; do
+        [ "$preset" = aarch64 ] && [ -z "$aarch64" ] || presets="$presets $preset"
+    done
+fi
 # shellcheck disable=SC2086
 build_all $presets &
 builder=$!
@@ -164,26 +181,28 @@ if [ -z "$quick" ]; then
     # Real models take too long there; the tiny models of every family run.
     slow_suite() { REPRISE_MODELS=/nonexistent suite "$@"; }
     slow_suite asan "address and undefined behaviour sanitizers" build/asan
-    slow_suite tsan "thread sanitizer" build/tsan
+    ! wanted tsan || slow_suite tsan "thread sanitizer" build/tsan
 
     if [ -n "$aarch64" ]; then
         slow_suite aarch64 "aarch64, run in qemu" build/aarch64
-    else
+    elif wanted aarch64; then
         skip 1 "tests on aarch64: no cross compiler, qemu or libraries"
     fi
 
-    step "CUDA kernels on the simulated device with every access checked; mutation tests"
-    await race
-    if [ -d build/race/sim/planted ]; then
-        if race_suites -j$(($(nproc) + 1)) --output-on-failure >"$log" 2>&1; then
-            tail -3 "$log"; passed=$((passed + 1))
+    if wanted race; then
+        step "CUDA kernels on the simulated device with every access checked; mutation tests"
+        await race
+        if [ -d build/race/sim/planted ]; then
+            if race_suites -j$(($(nproc) + 1)) --output-on-failure >"$log" 2>&1; then
+                tail -3 "$log"; passed=$((passed + 1))
+            else
+                tail -60 "$log"; failed=$((failed + 1))
+            fi
+            if tests/planted_bugs/kernels.sh build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+            if tests/planted_bugs/executor.sh . build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
         else
-            tail -60 "$log"; failed=$((failed + 1))
+            skip 3 "race checks and planted bugs: no CUDA headers"
         fi
-        if tests/planted_bugs/kernels.sh build/race; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-        if tests/planted_bugs/executor.sh . build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-    else
-        skip 3 "race checks and planted bugs: no CUDA headers"
     fi
 
     if [ -n "$all" ]; then
@@ -200,4 +219,5 @@ if [ -z "$quick" ]; then
 fi
 echo
 echo "$passed passed, $failed failed, $skipped skipped, in $((($(date +%s) - began) / 60)) min$names"
+[ -n "$quick$all" ] || echo "of the slow builds: ${slow:-none}; scripts/test.sh --all has each"
 [ "$failed" = 0 ]

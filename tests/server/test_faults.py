@@ -1,6 +1,6 @@
 """`reprise serve` while its first, second, third, ... call for memory, files or threads fails (tests/cli/arm_faults.c), until the
 requests make no further call. A request gets its answer, an error, or a connection that closes, and the next ones get theirs.
-Calls inside the library do not count: tests/files/test_host_faults.c and tests/model/test_chat_faults.c have those."""
+Calls inside the library do not count: tests/files/test_host_faults.c and tests/files/test_chat_faults.c have those."""
 
 import http.client
 import json
