@@ -98,7 +98,7 @@ static inline RpSamplerParams rp_sampler_unset(void) {
  *
  *   RpSamplerParams p = rp_sampler_unset();
  *   p.temperature = 0.5f;                                           // this one is the caller's
- *   RP_TRY(rp_sampler_recommended(rp_model_file(m), &p, NULL, 0)); */
+ *   RP_TRY(rp_sampler_recommended(gguf, &p, NULL, 0)); */
 RP_API RP_NODISCARD RpStatus        rp_sampler_recommended_sized(const RpGgufFile *f, RpSamplerParams *params,
                                                                  size_t params_bytes, char *said, size_t said_bytes);
 RP_NODISCARD static inline RpStatus rp_sampler_recommended(const RpGgufFile *f, RpSamplerParams *params, char *said,

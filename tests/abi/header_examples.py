@@ -30,7 +30,7 @@ GIVEN = {
                  "int32_t token",
     "graph.h": "int64_t n_embd, int64_t n_tok, RpTensorView view",
     "ops.h": "ComputeGraph *g, TensorNode *x, TensorNode *w",
-    "sampler.h": "const float *logits, int32_t n_vocab, int32_t token",
+    "sampler.h": "const RpGgufFile *gguf, const float *logits, int32_t n_vocab, int32_t token",
     "session.h": "const RpModel *model, RpSampler *sampler, const int32_t *ids, size_t n, "
                  "int32_t token, RpSession *s",
     "status.h": "RpModel *model",
