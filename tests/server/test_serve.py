@@ -202,10 +202,10 @@ class Operation(unittest.TestCase):
 
     def test_drain_seconds_end_answers_with_an_error(self):
         with Server("--drain-seconds", "0", "--queue", "500") as s, concurrent.futures.ThreadPoolExecutor(2) as pool:
-            whole = pool.submit(s.post, "/v1/completions", {**self.LONG, "n": 64})
             stream = s.stream("/v1/completions", {**self.LONG, "n": 64})
             next(stream)  # its status has been sent
             events = pool.submit(lambda: list(stream))
+            whole = pool.submit(s.post, "/v1/completions", {**self.LONG, "n": 64})
             wait_until(lambda: s.metric("jobs_running") == 2, "they run")
             s.process.send_signal(signal.SIGTERM)
             self.assertEqual((whole.result().status, whole.result().json["error"]["code"]), (503, "shutting_down"))
