@@ -60,6 +60,11 @@ void cli_report_tools(void) {
     cli_say("reprise", "the chat template has no tools: a message describes them, and calls have the format hermes");
 }
 
+void cli_report_note(const char *text, void *user) {
+    (void)user;
+    cli_say("reprise", "note: %s", text);
+}
+
 void cli_report_host_sampling(const RpGenerateResult *r) {
     if (r->host_sampling != NULL)
         cli_say("reprise", "the GPU does not sample: %s; the logits of each token are copied to the host",

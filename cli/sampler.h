@@ -93,6 +93,9 @@ void cli_free_sampler_args(SamplerArgs *a);
 /* Says on stderr that a GPU did not sample, and why (I10). */
 void cli_report_host_sampling(const RpGenerateResult *r);
 
+/* An RpChatNote for stderr. */
+void cli_report_note(const char *text, void *user);
+
 /* Says on stderr that the template has no tools, and how the model gets them. */
 void cli_report_tools(void);
 

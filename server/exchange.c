@@ -181,6 +181,7 @@ static void log_request(App *a, const Conn *c, const Exchange *x) {
                                  j->tokens.prompt, "cached_tokens", j->tokens.cached, "generated_tokens",
                                  j->tokens.generated, "cancelled", !j->done);
         if (more != NULL && j->describes_tools) (void)json_object_set_new(more, "tools", json_string("described"));
+        if (more != NULL && j->notes != NULL) (void)json_object_set(more, "notes", j->notes);
         pthread_mutex_unlock(&j->lock);
         if (more != NULL) (void)json_object_update(o, more);
         json_decref(more);

@@ -25,7 +25,7 @@ typedef struct Chat {
     Recording    recording;
     Progress     progress;
     bool         screen; /* stdout is a terminal */
-    bool         quit, told_sampling, told_tools;
+    bool         quit, told_sampling, told_tools, told_notes;
     char         last; /* last character of a plain reply */
 } Chat;
 

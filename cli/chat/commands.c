@@ -61,6 +61,7 @@ static RpStatus undo(Chat *c, const char *text) {
 
 static RpStatus set_tools(Chat *c, const char *text) {
     const RpStatus st = cli_dialogue_tools(&c->dialogue, text[0] != '\0' ? text : NULL);
+    c->told_notes     = false;
     if (st == RP_OK) cli_chat_notice("%zu tools", cli_dialogue_n_tools(&c->dialogue));
     return excuse(st);
 }

@@ -190,7 +190,8 @@ static RpStatus generate(Dialogue *d, Collect *c, RpChatResult *result) {
                               .id_seed          = hash(json, c->o->seed),
                               .prefill_progress = on_prefill,
                               .on_event         = on_event,
-                              .user             = c};
+                              .user             = c,
+                              .on_note          = c->o->on_note};
     const RpStatus      st = rp_chat_generate(d->session, d->sampler, &o, result);
     free(d->asked);
     d->asked = json;

@@ -51,7 +51,8 @@ typedef struct ReplyOptions {
     uint64_t           seed; /* of the ids of calls */
     RpPrefillProgress *on_prefill;
     RpReplyCallback   *on_event;
-    void              *user; /* of both */
+    void              *user;    /* of both */
+    RpChatNote        *on_note; /* or NULL */
 } ReplyOptions;
 
 /* Streams a reply to the messages and appends it. `*kept` is false if it was interrupted before it had any text: then

@@ -112,7 +112,8 @@ static RpStatus reply(Chat *c, bool *kept) {
     Reply r = {
         .c = c, .show = {.screen = c->screen, .to_stderr = c->show_reasoning, .hide = c->hide_reasoning}
     };
-    const ReplyOptions o      = {.max_tokens = c->n,
+    const ReplyOptions o      = {.on_note    = c->told_notes || c->quiet ? NULL : cli_report_note,
+                                 .max_tokens = c->n,
                                  .budget     = c->budget,
                                  .seed       = c->seed,
                                  .on_prefill = on_prefill,
@@ -126,6 +127,7 @@ static RpStatus reply(Chat *c, bool *kept) {
     cli_show_end(&r.show);
     if (st != RP_OK) cli_recording_drop_turn(&c->recording, c->dialogue.sampler);
     RP_TRY(st);
+    c->told_notes = true;
     if (result.describes_tools && !c->told_tools) cli_report_tools();
     c->told_tools |= result.describes_tools;
     if (c->hide_reasoning && result.n_reasoning > 0)

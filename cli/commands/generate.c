@@ -249,6 +249,7 @@ static RpStatus reply_to_request(Run *r) {
                                  .id_seed          = args.sampler.p.seed,
                                  .on_event         = cli_print_event,
                                  .user             = &printer,
+                                 .on_note          = args.quiet ? NULL : cli_report_note,
                                  .stop             = args.stop.items,
                                  .n_stop           = args.stop.n};
         st                    = rp_chat_generate(r->session, r->sampler, &o, &result);

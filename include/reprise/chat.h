@@ -186,6 +186,10 @@ RP_NODISCARD static inline RpStatus rp_chat_prompt(const RpChatTemplate *t, cons
 /* ---- whole replies ---- */
 
 /* Of the first four, as of RpChatRequest. */
+/* What calls of tools are not held to: a keyword of a tool's parameters that a grammar cannot keep ("uniqueItems at
+ * #/properties/a is ignored"), or why none of the calls can be held. Borrowed: valid during the call. */
+typedef void RpChatNote(const char *text, void *user);
+
 typedef struct RpChatOptions {
     const char           *json;
     size_t                json_bytes;
@@ -205,6 +209,7 @@ typedef struct RpChatOptions {
     const RpGrammarVocab *vocab; /* or NULL: of the model's tokenizer, made once for many calls. Without it a call that
                                     is held makes one */
     bool                  free_calls; /* calls that the model begins by itself are not held to the tools */
+    RpChatNote           *on_note;    /* or NULL; called before the first event; gets `user` */
 } RpChatOptions;
 
 typedef struct RpChatResult {

@@ -1,6 +1,7 @@
 /* Masks for calls that the model begins by itself (call_hold.h). */
 #include "model/chat/call_hold.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ static RpStatus make_grammar(CallHold *h, MarkId by) {
     if (st == RP_OK) g->n_others = rp_hold_others(h->parser, h->tk, &f, g->others);
     rp_frame_free(&f);
     g->tried = st != RP_E_NOMEM;
+    if (only_frees(st)) snprintf(h->why, sizeof h->why, "calls are not held: %s", rp_last_error());
     return only_frees(st) ? RP_OK : st;
 }
 

@@ -34,6 +34,7 @@ typedef struct CallHold {
     bool                  bare;                  /* a call without a mark, whose name is not known yet */
     uint32_t             *bits;
     size_t                words;
+    char                  why[256]; /* the calls cannot be held; "": they can */
 } CallHold;
 
 /* For a request whose tool_choice is "auto"; does nothing for other ones. Makes the usual grammar. `vocab` may be NULL:

@@ -91,6 +91,16 @@ static const char *calls_of(const RpChatReply *r, const RpReplyFormat *f) {
     return json && r->tools == NULL && strcmp(f->calls, "harmony") != 0 ? "none" : f->calls;
 }
 
+static void give_notes(const RpChatReply *r) {
+    const RpGrammar *g[N_MARKS + 3] = {r->hold.grammars[0], r->hold.grammars[1]};
+    if (r->o.on_note == NULL) return;
+    for (int i = 0; i <= N_MARKS; i++) g[i + 2] = r->calls.grammars[i].grammar;
+    for (size_t i = 0; i < sizeof g / sizeof *g; i++)
+        for (size_t k = 0; k < rp_grammar_n_notes(g[i]) && (i != 1 || g[0] == NULL); k++)
+            r->o.on_note(rp_grammar_note_at(g[i], k), r->o.user);
+    if (r->calls.why[0] != '\0') r->o.on_note(r->calls.why, r->o.user);
+}
+
 /* Prompt and parser. */
 static RpStatus prepare(RpChatReply *r) {
     const RpChatRequest request = {
@@ -123,6 +133,7 @@ static RpStatus prepare(RpChatReply *r) {
     RP_TRY(rp_hold_open(&r->hold, r->parser, r->tk, &r->request, r->o.vocab, r->sampler));
     if (r->hold.matcher == NULL && !r->o.free_calls)
         RP_TRY(rp_call_hold_open(&r->calls, r->parser, r->tk, &r->request, r->o.vocab, r->sampler));
+    give_notes(r);
     if (prompt.continues && !prompt.in_reasoning)
         RP_TRY(rp_hold_begun(
             &r->hold, rp_json_string(&r->request, rp_json_get(&r->request, rp_request_begun(&r->request), "content"))));

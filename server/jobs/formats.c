@@ -95,6 +95,18 @@ static RpStatus make_chat(Job *j) {
     return RP_OK;
 }
 
+/* For the log, from the first choice. */
+static void on_note(const char *text, void *user) {
+    enum { MOST_NOTES = 16 };
+    Choice *c = user;
+    Job    *j = c->job;
+    if (c->index != 0) return;
+    pthread_mutex_lock(&j->lock);
+    if (j->notes == NULL) j->notes = json_array();
+    if (json_array_size(j->notes) < MOST_NOTES) (void)json_array_append_new(j->notes, json_string(text));
+    pthread_mutex_unlock(&j->lock);
+}
+
 static RpStatus make_reply(Job *j, Choice *c) {
     const ApiRequest   *r = &j->request;
     const Model        *m = j->model;
@@ -107,6 +119,7 @@ static RpStatus make_reply(Job *j, Choice *c) {
                              .id_seed          = j->id_seed + (uint64_t)c->index,
                              .on_event         = run_on_reply,
                              .user             = c,
+                             .on_note          = on_note,
                              .stop             = (const char *const *)r->stop,
                              .n_stop           = r->n_stop,
                              .vocab            = m->vocab};

@@ -60,6 +60,7 @@ void job_release(Job *j) {
     if (atomic_fetch_sub(&j->refs, 1) != 1) return;
     bytes_free(&j->out);
     free(j->body);
+    json_decref(j->notes);
     pthread_mutex_destroy(&j->lock);
     free(j);
 }

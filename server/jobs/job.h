@@ -99,6 +99,7 @@ struct Job {
     char            model_name[128];
     TokenCounts     tokens;          /* of all choices so far */
     bool            describes_tools; /* the chat template has none */
+    json_t         *notes;           /* texts of RpChatNote, or NULL */
     double          latest_out;      /* when bytes came last */
     /* } */
     void *conn; /* of the event loop alone */

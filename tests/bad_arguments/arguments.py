@@ -291,7 +291,7 @@ MEMBERS = {
     "RpChatOptions.chat_template": ["NULL"], "RpChatOptions.context": [], "RpChatOptions.max_tokens": ["-1"],
     "RpChatOptions.reasoning_budget": ["-1", "1"], "RpChatOptions.id_seed": [], "RpChatOptions.prefill_progress": [],
     "RpChatOptions.on_event": [], "RpChatOptions.user": [], "RpChatOptions.vocab": [], "RpChatOptions.free_calls": [],
-    "RpChatOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpChatOptions.n_stop": [],
+    "RpChatOptions.stop": ["NULL", "(const char *const[]){NULL}"], "RpChatOptions.n_stop": [], "RpChatOptions.on_note": [],
     "RpGenerateOptions.force_token": [], "RpGenerateOptions.on_token": [],
     "RpReplyParserOptions.tokenizer": [], "RpReplyParserOptions.tools": [], "RpReplyParserOptions.tools_bytes": [],
     "RpReplyParserOptions.in_reasoning": [], "RpReplyParserOptions.continues": [], "RpReplyParserOptions.id_seed": [],

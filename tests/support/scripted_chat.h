@@ -73,6 +73,14 @@ typedef struct Play {
     int          cut; /* letters of a token of the script; 0: as the tokenizer cuts it */
 } Play;
 
+static char notes[1024]; /* of the latest play, a line each */
+
+static void keep_note(const char *text, void *user) {
+    const size_t n = strlen(notes);
+    (void)user;
+    snprintf(notes + n, sizeof notes - n, "%s\n", text);
+}
+
 static inline void tokenize_part(const Play *y, const char *text, RpTokenList *out) {
     const RpTokenizer *tk = rp_model_tokenizer(model);
     out->n                = 0;
@@ -149,8 +157,10 @@ static inline void play(Play *y) {
         .chat_template = plain,
         .on_event      = transcript_event,
         .user          = &y->t,
-        .free_calls    = y->free_calls
+        .free_calls    = y->free_calls,
+        .on_note       = keep_note
     };
+    notes[0] = '\0';
     rp_sampler_reset(sampler);
     OK(rp_chat_reply_new(model, sampler, &o, &r));
     OK(rp_chat_reply_request(r, &request));

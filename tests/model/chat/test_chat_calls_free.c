@@ -62,6 +62,26 @@ Test(chat_calls_free, tools_that_no_grammar_can_have_leave_calls_free) {
     Play y = {.calls = "glm4", .reasoning = "none", .tools = tools, .parts = {reply}};
     play(&y);
     cr_expect(y.n_masked == 0 && y.t.n_calls == 1 && y.result.n_held == 0, "%s", joined(&y.t.all));
+    cr_expect_str_eq(
+        notes, "calls are not held: tool_choice: the tool \"f\" has a parameter \"a b\", which calls of the format "
+               "\"glm4\" cannot have\n");
+    play_free(&y);
+    close_model();
+}
+
+Test(chat_calls_free, keywords_that_are_not_kept_are_noted) {
+    static const char tools[] = "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"array\", "
+                                "\"uniqueItems\": true}}}}]";
+    static const char reply[] = "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1, 1]}}</tool_call>";
+    open_model("hermes", "none", AS_CONTROL, 1.0f);
+    Play y = {.calls = "hermes", .reasoning = "none", .tools = tools, .parts = {reply}};
+    play(&y);
+    cr_expect(y.n_masked > 0 && !y.diverged && y.result.n_held == 1, "%s", joined(&y.t.all));
+    cr_expect_str_eq(notes, "uniqueItems at #/properties/a is ignored\n");
+    play_free(&y);
+    y.free_calls = true;
+    play(&y);
+    cr_expect_str_eq(notes, "");
     play_free(&y);
     close_model();
 }

@@ -319,7 +319,7 @@ class RpReplyFormat(ct.Structure): # 16 bytes
     _fields_ = [("calls", ct.c_char_p), ("reasoning", ct.c_char_p)]
 
 
-class RpChatOptions(ct.Structure): # 128 bytes
+class RpChatOptions(ct.Structure): # 136 bytes
     json: bytes | None
     json_bytes: int
     format: RpReplyFormat
@@ -336,12 +336,14 @@ class RpChatOptions(ct.Structure): # 128 bytes
     n_stop: int
     vocab: int | None
     free_calls: bool
+    on_note: Any
     _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p),
             ("chat_template", ct.c_void_p), ("context", ct.c_void_p), ("max_tokens", ct.c_int32),
             ("reasoning_budget", ct.c_int32), ("id_seed", ct.c_uint64),
             ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
             ("on_event", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p),
-            ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("vocab", ct.c_void_p), ("free_calls", ct.c_bool)]
+            ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("vocab", ct.c_void_p), ("free_calls", ct.c_bool),
+            ("on_note", ct.CFUNCTYPE(None, ct.c_void_p, ct.c_void_p))]
 
 
 class RpChatPrompt(ct.Structure): # 32 bytes

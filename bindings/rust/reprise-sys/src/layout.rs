@@ -612,7 +612,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatPrompt, n_replayed), 24, "RpChatPrompt.n_replayed");
     assert_eq!(offset!(RpChatPrompt, continues), 28, "RpChatPrompt.continues");
     assert_eq!(offset!(RpChatPrompt, describes_tools), 29, "RpChatPrompt.describes_tools");
-    assert_eq!((size_of::<RpChatOptions>(), align_of::<RpChatOptions>()), (128, 8), "RpChatOptions");
+    assert_eq!((size_of::<RpChatOptions>(), align_of::<RpChatOptions>()), (136, 8), "RpChatOptions");
     assert_eq!(offset!(RpChatOptions, json), 0, "RpChatOptions.json");
     assert_eq!(offset!(RpChatOptions, json_bytes), 8, "RpChatOptions.json_bytes");
     assert_eq!(offset!(RpChatOptions, format), 16, "RpChatOptions.format");
@@ -629,6 +629,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatOptions, n_stop), 104, "RpChatOptions.n_stop");
     assert_eq!(offset!(RpChatOptions, vocab), 112, "RpChatOptions.vocab");
     assert_eq!(offset!(RpChatOptions, free_calls), 120, "RpChatOptions.free_calls");
+    assert_eq!(offset!(RpChatOptions, on_note), 128, "RpChatOptions.on_note");
     assert_eq!((size_of::<RpChatResult>(), align_of::<RpChatResult>()), (72, 8), "RpChatResult");
     assert_eq!(offset!(RpChatResult, reason), 0, "RpChatResult.reason");
     assert_eq!(offset!(RpChatResult, n_prompt), 4, "RpChatResult.n_prompt");

@@ -1412,6 +1412,7 @@ pub const RP_REPLY_CALL_END: RpReplyEventKind = 4;
 pub const RP_REPLY_MALFORMED: RpReplyEventKind = 5;
 pub const RP_REPLY_END: RpReplyEventKind = 6;
 pub type RpReplyCallback = Option<unsafe extern "C" fn(event: *const RpReplyEvent, user: *mut c_void) -> bool>;
+pub type RpChatNote = Option<unsafe extern "C" fn(text: *const c_char, user: *mut c_void)>;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpReplyFormat {
@@ -1479,6 +1480,7 @@ pub struct RpChatOptions {
     pub n_stop: usize,
     pub vocab: *const RpGrammarVocab,
     pub free_calls: bool,
+    pub on_note: RpChatNote,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
