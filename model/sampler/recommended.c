@@ -17,17 +17,17 @@ static const struct {
     bool        whole;
     double      least, most;
 } rows[] = {
-    {"temp",            "temperature",     offsetof(RpSamplerParams, temperature),     false, 0.0,     1e6        },
-    {"top_k",           "top_k",           offsetof(RpSamplerParams, top_k),           true,  -1.0,    INT32_MAX  },
-    {"top_p",           "top_p",           offsetof(RpSamplerParams, top_p),           false, FLT_MIN, 1.0        },
-    {"min_p",           "min_p",           offsetof(RpSamplerParams, min_p),           false, 0.0,     1.0        },
-    {"penalty_repeat",  "repeat_penalty",  offsetof(RpSamplerParams, repeat_penalty),  false, FLT_MIN, 1e6        },
-    {"penalty_last_n",  "repeat_last_n",   offsetof(RpSamplerParams, repeat_last_n),   true,  -1.0,    MOST_RECENT},
-    {"xtc_probability", "xtc_probability", offsetof(RpSamplerParams, xtc_probability), false, 0.0,     1.0        },
-    {"xtc_threshold",   "xtc_threshold",   offsetof(RpSamplerParams, xtc_threshold),   false, 0.0,     1.0        },
-    {"mirostat",        "mirostat",        offsetof(RpSamplerParams, mirostat),        true,  0.0,     2.0        },
-    {"mirostat_tau",    "mirostat_tau",    offsetof(RpSamplerParams, mirostat_tau),    false, 0.0,     1e6        },
-    {"mirostat_eta",    "mirostat_eta",    offsetof(RpSamplerParams, mirostat_eta),    false, 0.0,     1e6        },
+    {"temp",            "temperature",     offsetof(RpSamplerParams, temperature),     false, 0.0,             1e6        },
+    {"top_k",           "top_k",           offsetof(RpSamplerParams, top_k),           true,  -1.0,            INT32_MAX  },
+    {"top_p",           "top_p",           offsetof(RpSamplerParams, top_p),           false, (double)FLT_MIN, 1.0        },
+    {"min_p",           "min_p",           offsetof(RpSamplerParams, min_p),           false, 0.0,             1.0        },
+    {"penalty_repeat",  "repeat_penalty",  offsetof(RpSamplerParams, repeat_penalty),  false, (double)FLT_MIN, 1e6        },
+    {"penalty_last_n",  "repeat_last_n",   offsetof(RpSamplerParams, repeat_last_n),   true,  -1.0,            MOST_RECENT},
+    {"xtc_probability", "xtc_probability", offsetof(RpSamplerParams, xtc_probability), false, 0.0,             1.0        },
+    {"xtc_threshold",   "xtc_threshold",   offsetof(RpSamplerParams, xtc_threshold),   false, 0.0,             1.0        },
+    {"mirostat",        "mirostat",        offsetof(RpSamplerParams, mirostat),        true,  0.0,             2.0        },
+    {"mirostat_tau",    "mirostat_tau",    offsetof(RpSamplerParams, mirostat_tau),    false, 0.0,             1e6        },
+    {"mirostat_eta",    "mirostat_eta",    offsetof(RpSamplerParams, mirostat_eta),    false, 0.0,             1e6        },
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
