@@ -118,7 +118,7 @@ Test(recommended, nonsense_is_refused_by_its_key) {
         const char *text;
     } cases[] = {
         {{"temp", RP_GGUF_F32, -1},           "m.gguf: general.sampling.temp is -1, which a sampler does not take"   },
-        {{"temp", RP_GGUF_F32, NAN},          "m.gguf: general.sampling.temp is nan, which a sampler does not take"  },
+        {{"temp", RP_GGUF_F32, (double)NAN},  "m.gguf: general.sampling.temp is nan, which a sampler does not take"  },
         {{"temp", RP_GGUF_STRING, 0},         "m.gguf: general.sampling.temp is no number"                           },
         {{"top_k", RP_GGUF_F32, 1.5},         "m.gguf: general.sampling.top_k is 1.5, which a sampler does not take" },
         {{"top_p", RP_GGUF_F32, 0},           "m.gguf: general.sampling.top_p is 0, which a sampler does not take"   },
