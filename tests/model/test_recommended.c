@@ -12,8 +12,15 @@ typedef struct Row {
     double      x;
 } Row;
 
+static Bytes b; /* of the file that is open */
+
+static void close_file(RpGgufFile *f) {
+    rp_gguf_close(f);
+    free(b.p);
+    b = (Bytes){0};
+}
+
 static RpGgufFile *file_of(const Row *rows, size_t n) {
-    Bytes       b = {0};
     RpGgufFile *f;
     put_header(&b, 3, 0, n);
     for (size_t i = 0; i < n; i++) {
@@ -29,7 +36,7 @@ static RpGgufFile *file_of(const Row *rows, size_t n) {
     }
     put_data(&b, 0);
     OK(rp_gguf_open_memory(b.p, b.n, "m.gguf", &f));
-    return f; /* the bytes stay */
+    return f;
 }
 
 Test(recommended, sets_what_is_unset) {
@@ -66,7 +73,7 @@ Test(recommended, sets_what_is_unset) {
     p = rp_sampler_defaults();
     OK(rp_sampler_recommended(f, &p, said, sizeof said));
     cr_expect_str_eq(said, "");
-    rp_gguf_close(f);
+    close_file(f);
 }
 
 Test(recommended, is_the_default_where_the_file_says_nothing) {
@@ -77,7 +84,7 @@ Test(recommended, is_the_default_where_the_file_says_nothing) {
     OK(rp_sampler_recommended(f, &p, said, sizeof said));
     cr_expect_eq(memcmp(&p, &defaults, sizeof p), 0);
     cr_expect_str_eq(said, "");
-    rp_gguf_close(f);
+    close_file(f);
 }
 
 Test(recommended, steps_without_a_temperature_mean_1) {
@@ -91,13 +98,13 @@ Test(recommended, steps_without_a_temperature_mean_1) {
         RpSamplerParams p = rp_sampler_unset();
         OK(rp_sampler_recommended(f, &p, NULL, 0));
         cr_expect_eq(p.temperature, 1.0f, CASE(i));
-        rp_gguf_close(f);
+        close_file(f);
     }
     RpGgufFile     *f = file_of(&(Row){"penalty_repeat", RP_GGUF_F32, 1.1}, 1);
     RpSamplerParams p = rp_sampler_unset();
     OK(rp_sampler_recommended(f, &p, NULL, 0));
     cr_expect_eq(p.temperature, 0.0f);
-    rp_gguf_close(f);
+    close_file(f);
 }
 
 Test(recommended, minus_one_is_all) {
@@ -109,7 +116,7 @@ Test(recommended, minus_one_is_all) {
     RpSamplerParams p = rp_sampler_unset();
     OK(rp_sampler_recommended(f, &p, NULL, 0));
     cr_expect(p.top_k == 0 && p.repeat_last_n == 1048576);
-    rp_gguf_close(f);
+    close_file(f);
 }
 
 Test(recommended, nonsense_is_refused_by_its_key) {
@@ -134,6 +141,6 @@ Test(recommended, nonsense_is_refused_by_its_key) {
         REFUSED(rp_sampler_recommended(f, &p, said, sizeof said), RP_E_FORMAT, cases[i].text);
         cr_expect(isnan(p.temperature), CASE(i));
         cr_expect_str_eq(said, "", CASE(i));
-        rp_gguf_close(f);
+        close_file(f);
     }
 }
