@@ -217,6 +217,12 @@ def wait_until(condition, what):
         time.sleep(0.005)
 
 
+def text_of(answer):
+    if answer.status != 200:
+        raise AssertionError(answer)
+    return answer.json["choices"][0]["text"]
+
+
 def generate(*args, model=DEMO):
     """What `reprise generate` prints."""
     p = subprocess.run([PROGRAM, "generate", model, "-q", "-t", "1", *args], capture_output=True, timeout=HANG_S,

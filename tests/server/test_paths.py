@@ -12,11 +12,9 @@ import unittest
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents"))
 import scripted  # noqa: E402
-from server import DEMO, PROGRAM, SOURCE, Server, generate, main, wait_until
+from server import DEMO, PROGRAM, SOURCE, Server, generate, main, text_of, wait_until
 
 PROMPT = "Once upon a time"
-
-text_of = lambda r: r.json["choices"][0]["text"]
 
 TEMPLATE = """{% for t in tools or [] %}({{ t.function.name }}){% endfor %}{% for m in messages -%}
 <|im_start|>{{ m.role }}

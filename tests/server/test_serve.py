@@ -11,17 +11,11 @@ import threading
 import time
 import unittest
 
-from server import DEMO, FAULTS, SOURCE, Server, ServerTest, generate, main, parse_metrics, run, wait_until
+from server import DEMO, FAULTS, SOURCE, Server, ServerTest, generate, main, parse_metrics, run, text_of, wait_until
 
 PROMPT = "Once upon a time"
 SAMPLED = {"temperature": 0.9, "top_k": 40, "max_tokens": 24}
 OPTIONS = ["--temp", "0.9", "--top-k", "40", "-n", "24"]
-
-
-def text_of(answer):
-    if answer.status != 200:
-        raise AssertionError(answer)
-    return answer.json["choices"][0]["text"]
 
 
 def joined(events):
