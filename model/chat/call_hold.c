@@ -14,11 +14,8 @@ static RpStatus make_grammar(CallHold *h, MarkId by) {
     Frame        f = {.parser = h->parser, .j = h->request};
     if (g->tried) return RP_OK;
     rp_frame_block(&f, h->tools, by);
-    RpStatus st = f.status;
-    if (st == RP_OK) st = rp_grammar_parts(f.parts, f.n, &g->grammar);
-    if (st == RP_OK) g->n_others = rp_hold_others(h->parser, h->tk, &f, g->others);
-    rp_frame_free(&f);
-    g->tried = st != RP_E_NOMEM;
+    const RpStatus st = rp_hold_grammar(&f, h->tk, &g->grammar, g->others, &g->n_others);
+    g->tried          = st != RP_E_NOMEM;
     if (only_frees(st)) snprintf(h->why, sizeof h->why, "calls are not held: %s", rp_last_error());
     return only_frees(st) ? RP_OK : st;
 }
@@ -29,16 +26,11 @@ static RpStatus make_matcher(CallHold *h, CallGrammar *g) {
         RP_TRY(rp_grammar_vocab_new(h->tk, &h->own));
         h->vocab = h->own;
     }
-    if (h->bits == NULL) {
-        const size_t n = (size_t)rp_sampler_n_vocab(h->sampler), m = (size_t)rp_tokenizer_n_vocab(h->tk);
-        h->words = ((n > m ? n : m) + 31) / 32;
-        h->bits  = calloc(h->words, sizeof *h->bits);
-        if (h->bits == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a mask of %zu tokens", n);
-    }
+    if (h->bits == NULL) RP_TRY(rp_hold_new_mask(h->sampler, h->tk, &h->bits, &h->words));
     return rp_matcher_new(g->grammar, h->vocab, &g->matcher);
 }
 
-/* What opens the calls of the format, as a rule. */
+/* The mark that usually opens a call of the format; N_MARKS: a brace does. */
 static MarkId usual(const ReplyFormat *f) {
     return f->syntax == SYNTAX_HARMONY    ? MARK_HEADER
            : f->flags & FORMAT_BARE_JSON  ? N_MARKS
@@ -62,9 +54,7 @@ RpStatus rp_call_hold_open(CallHold *h, const RpReplyParser *p, const RpTokenize
                     .sampler  = sampler,
                     .vocab    = vocab,
                     .n_opened = p->n_opened};
-    if (vocab != NULL && rp_grammar_vocab_size(vocab) != rp_tokenizer_n_vocab(tk))
-        return rp_fail(RP_E_ARG, "the vocabulary for grammars has %d tokens, the model %d",
-                       rp_grammar_vocab_size(vocab), rp_tokenizer_n_vocab(tk));
+    if (vocab != NULL) RP_TRY(rp_hold_check_vocab(vocab, tk));
     return make_grammar(h, usual(p->format));
 }
 
@@ -115,7 +105,7 @@ static bool names_a_tool(const CallHold *h) {
     return false;
 }
 
-/* What begins with a brace may be an answer: it is held once the name of a tool is known. */
+/* A text that begins with a brace may be an answer in JSON. It is held once its name is that of a tool. */
 static RpStatus begin_bare(CallHold *h) {
     const RpReplyParser *p = h->parser;
     if (!p->call.begun) return RP_OK;

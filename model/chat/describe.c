@@ -6,7 +6,7 @@
 
 enum { CALL_OPEN, CALL_CLOSE, RESULT_OPEN, RESULT_CLOSE, BEGIN, N_WORDS };
 
-/* What stands for WORD and the letter 'a' + i. */
+/* The i-th text replaces d->word followed by the letter 'a' + i in the rendered prompt. */
 static const char *const marks[N_WORDS] = {"<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", ""};
 
 static RpGgufString word(const char *text) { return (RpGgufString){text, strlen(text)}; }
@@ -248,14 +248,10 @@ RpStatus rp_describe_marks(const char *mark_word, char **text, bool **control, b
     size_t       room = n + 1, to = 0;
     for (const char *at = *text; (at = strstr(at, mark_word)) != NULL; at += n_word)
         room += strlen(marks[RESULT_CLOSE]);
-    char *new_text    = malloc(room);
-    bool *new_control = malloc(room * sizeof *new_control);
-    *described        = false;
-    if (new_text == NULL || new_control == NULL) {
-        free(new_text);
-        free(new_control);
-        return rp_fail(RP_E_NOMEM, "out of memory for a prompt of %zu bytes", room);
-    }
+    char *new_text;
+    bool *new_control;
+    *described = false;
+    RP_TRY(rp_request_new_prompt(room, &new_text, &new_control));
     for (size_t i = 0; i < n;) {
         const int which = strncmp(*text + i, mark_word, n_word) == 0 ? (*text)[i + n_word] - 'a' : -1;
         if (which < 0 || which >= N_WORDS) {

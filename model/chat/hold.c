@@ -66,8 +66,9 @@ static RpStatus reasoning_mask(Hold *h) {
     return forbid_overruns(h, 0, h->reasoning);
 }
 
-int rp_hold_others(const RpReplyParser *p, const RpTokenizer *tk, const Frame *f, int32_t others[N_MARKS]) {
-    int n = 0;
+static int find_others(const Frame *f, const RpTokenizer *tk, int32_t others[N_MARKS]) {
+    const RpReplyParser *p = f->parser;
+    int                  n = 0;
     for (int m = 0; m < N_MARKS; m++) {
         bool used = !p->token[m] || rp_tokenizer_is_end(tk, p->token_id[m]);
         for (size_t i = 0; i < f->n && !used; i++)
@@ -77,15 +78,33 @@ int rp_hold_others(const RpReplyParser *p, const RpTokenizer *tk, const Frame *f
     return n;
 }
 
+RpStatus rp_hold_grammar(Frame *f, const RpTokenizer *tk, RpGrammar **grammar, int32_t others[N_MARKS], int *n_others) {
+    RpStatus st = f->status;
+    if (st == RP_OK) st = rp_grammar_parts(f->parts, f->n, grammar);
+    if (st == RP_OK) *n_others = find_others(f, tk, others);
+    rp_frame_free(f);
+    return st;
+}
+
+RpStatus rp_hold_check_vocab(const RpGrammarVocab *vocab, const RpTokenizer *tk) {
+    if (rp_grammar_vocab_size(vocab) == rp_tokenizer_n_vocab(tk)) return RP_OK;
+    return rp_fail(RP_E_ARG, "the vocabulary for grammars has %d tokens, the model %d", rp_grammar_vocab_size(vocab),
+                   rp_tokenizer_n_vocab(tk));
+}
+
+RpStatus rp_hold_new_mask(const RpSampler *sampler, const RpTokenizer *tk, uint32_t **bits, size_t *words) {
+    const int32_t a = rp_sampler_n_vocab(sampler), b = rp_tokenizer_n_vocab(tk), n = a > b ? a : b;
+    *words = ((size_t)n + 31) / 32;
+    *bits  = calloc(*words, sizeof **bits);
+    return *bits != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a mask of %d tokens", n);
+}
+
 /* Grammar and matcher i. */
 static RpStatus make_matcher(Hold *h, const Demand *d, const Json *j, const RpGrammarVocab *vocab, int i) {
     Frame f = {.parser = h->parser, .j = j};
     rp_frame_reply(&f, d, i == 0);
-    RpStatus st = f.status;
-    if (st == RP_OK) st = rp_grammar_parts(f.parts, f.n, &h->grammars[i]);
-    if (st == RP_OK) h->n_others[i] = rp_hold_others(h->parser, h->tk, &f, h->others[i]);
-    rp_frame_free(&f);
-    if (st == RP_OK) st = rp_matcher_new(h->grammars[i], vocab, &h->matchers[i]);
+    RP_TRY(rp_hold_grammar(&f, h->tk, &h->grammars[i], h->others[i], &h->n_others[i]));
+    const RpStatus st = rp_matcher_new(h->grammars[i], vocab, &h->matchers[i]);
     if (h->matcher == NULL) h->matcher = h->matchers[i];
     return st;
 }
@@ -96,18 +115,10 @@ static RpStatus make(Hold *h, const Demand *d, const Json *j, const RpGrammarVoc
                            (p->reasoning->marks[MARK_THINK] != NULL || p->format->syntax == SYNTAX_HARMONY);
     if (vocab == NULL) RP_TRY(rp_grammar_vocab_new(h->tk, &h->own));
     if (vocab == NULL) vocab = h->own;
-    if (rp_grammar_vocab_size(vocab) != rp_tokenizer_n_vocab(h->tk))
-        return rp_fail(RP_E_ARG, "the vocabulary for grammars has %d tokens, the model %d",
-                       rp_grammar_vocab_size(vocab), rp_tokenizer_n_vocab(h->tk));
+    RP_TRY(rp_hold_check_vocab(vocab, h->tk));
     for (int i = reasoning ? 0 : 1; i < 2; i++) RP_TRY(make_matcher(h, d, j, vocab, i));
-    const size_t n = rp_sampler_n_vocab(h->sampler) > rp_tokenizer_n_vocab(h->tk)
-                         ? (size_t)rp_sampler_n_vocab(h->sampler)
-                         : (size_t)rp_tokenizer_n_vocab(h->tk);
-    h->words       = (n + 31) / 32;
-    h->bits        = calloc(h->words, sizeof *h->bits);
-    h->reasoning   = calloc(h->words, sizeof *h->reasoning);
-    if (h->bits == NULL || h->reasoning == NULL)
-        return rp_fail(RP_E_NOMEM, "out of memory for a mask of %zu tokens", n);
+    RP_TRY(rp_hold_new_mask(h->sampler, h->tk, &h->bits, &h->words));
+    RP_TRY(rp_hold_new_mask(h->sampler, h->tk, &h->reasoning, &h->words));
     RP_TRY(reasoning_mask(h));
     rp_sampler_set_mask(h->sampler, h->bits);
     return RP_OK;

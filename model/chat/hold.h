@@ -53,8 +53,16 @@ void         rp_frame_own(Frame *f, RpGrammarPartKind kind, JsonOut text); /* ta
 void         rp_frame_schema(Frame *f, const JsonNode *parameters);
 RpGgufString rp_frame_tool(const Json *j, const JsonNode *tool, const JsonNode **parameters);
 
-/* The marks that are tokens of their own and in no part of the grammar; returns how many. */
-int rp_hold_others(const RpReplyParser *p, const RpTokenizer *tk, const Frame *f, int32_t others[N_MARKS]);
+/* The grammar of a frame, and the marks that are tokens of their own and in no part of it. Frees the frame, also after
+ * a failure. The caller frees *grammar. Errors of the frame and of rp_grammar_parts. */
+RP_NODISCARD RpStatus rp_hold_grammar(Frame *f, const RpTokenizer *tk, RpGrammar **grammar, int32_t others[N_MARKS],
+                                      int *n_others);
+
+/* RP_E_ARG: the vocabulary has another number of tokens than the tokenizer. */
+RP_NODISCARD RpStatus rp_hold_check_vocab(const RpGrammarVocab *vocab, const RpTokenizer *tk);
+
+/* A mask of zeros for all tokens of the sampler and of the tokenizer. The caller frees *bits. RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_hold_new_mask(const RpSampler *sampler, const RpTokenizer *tk, uint32_t **bits, size_t *words);
 
 static inline void rp_hold_forbid(uint32_t *bits, int32_t id) { bits[id / 32] &= ~(1u << (id % 32)); }
 

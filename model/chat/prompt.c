@@ -186,17 +186,22 @@ static void mark_control(const ReplyFormat *f, const char *text, size_t n, bool 
     }
 }
 
+RpStatus rp_request_new_prompt(size_t n, char **text, bool **control) {
+    *text    = malloc(n);
+    *control = malloc(n * sizeof **control);
+    if (*text != NULL && *control != NULL) return RP_OK;
+    free(*text);
+    free(*control);
+    return rp_fail(RP_E_NOMEM, "out of memory for a prompt of %zu bytes", n);
+}
+
 static RpStatus splice(Prompt *p) {
     size_t n = strlen(p->text) + 1, at = 0, from = 0;
     for (size_t i = 0; i < p->n; i++)
         if (p->replays[i].text != NULL) n += p->replays[i].n;
-    char *text    = malloc(n);
-    bool *control = malloc(n * sizeof *control);
-    if (text == NULL || control == NULL) {
-        free(text);
-        free(control);
-        return rp_fail(RP_E_NOMEM, "out of memory for a prompt of %zu bytes", n);
-    }
+    char *text;
+    bool *control;
+    RP_TRY(rp_request_new_prompt(n, &text, &control));
     for (size_t i = 0; i <= p->n; i++) {
         const Replay *r = i < p->n ? &p->replays[i] : NULL;
         if (r != NULL && r->text == NULL) continue;
