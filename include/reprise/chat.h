@@ -186,8 +186,8 @@ RP_NODISCARD static inline RpStatus rp_chat_prompt(const RpChatTemplate *t, cons
 /* ---- whole replies ---- */
 
 /* Of the first four, as of RpChatRequest. */
-/* What calls of tools are not held to: a keyword of a tool's parameters that a grammar cannot keep ("uniqueItems at
- * #/properties/a is ignored"), or why none of the calls can be held. Borrowed: valid during the call. */
+/* Receives a limit of held replies: a keyword of a schema that a grammar cannot enforce ("uniqueItems at #/properties/a
+ * is ignored"), or the reason why no call can be held to its tool. Borrowed: valid during the call. */
 typedef void RpChatNote(const char *text, void *user);
 
 typedef struct RpChatOptions {

@@ -63,7 +63,7 @@ static void begin_body(RpReplyParser *p) {
     rp_reply_begin_call(p);
 }
 
-/* Where the header has the name of a tool; SIZE_MAX: nowhere. */
+/* Offset of the name of a tool in the header; SIZE_MAX: it has none. */
 static size_t recipient(const RpReplyParser *p) {
     const char *at = memmem(p->header.p, p->header.n, "to=", 3);
     return at != NULL ? (size_t)(at - p->header.p) + 3 : SIZE_MAX;

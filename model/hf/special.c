@@ -71,8 +71,8 @@ static RpStatus put_ends(const HfVocabulary *v) {
     return RP_OK;
 }
 
-/* What generation_config.json recommends, under the keys of llama.cpp's converter. Without do_sample, transformers does
- * not use it. */
+/* Writes the sampling parameters of generation_config.json under the keys of llama.cpp's converter. transformers uses
+ * them with do_sample only. */
 static void put_sampling(const HfVocabulary *v) {
     static const struct {
         const char *name, *key;

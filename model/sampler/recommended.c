@@ -88,7 +88,7 @@ RpStatus rp_sampler_recommended_sized(const RpGgufFile *f, RpSamplerParams *para
                                       size_t said_bytes) {
     RP_NOT_NULL(f, "f");
     RP_NOT_NULL(params, "params");
-    RpSamplerParams p = rp_sampler_defaults(), all = p;
+    RpSamplerParams p, defaults = rp_sampler_defaults();
     char            text[512] = "";
     if (said != NULL && said_bytes > 0) said[0] = '\0';
     RP_TRY(rp_sized_in(&p, sizeof p, params, params_bytes, "RpSamplerParams"));
@@ -97,7 +97,7 @@ RpStatus rp_sampler_recommended_sized(const RpGgufFile *f, RpSamplerParams *para
         if (!is_unset(&p, i)) continue;
         RP_TRY(i == 0 ? find_temperature(f, &x) : read_row(f, i, &x));
         if (isnan(x)) {
-            memcpy(member(&p, i), member(&all, i), sizeof(int32_t));
+            memcpy(member(&p, i), member(&defaults, i), sizeof(int32_t));
             continue;
         }
         set(&p, i, x);

@@ -1,7 +1,7 @@
-/* Tokens with a meaning of their own: those that end a reply, those of chat formats, and those of prompts for code in
- * the middle of a file (FIM). They are found by keys of the file, or by their texts, since many files lack the keys.
- * Keys and texts are those that llama.cpp knows. They become control tokens: files that have them as normal or
- * user-defined tokens would let a message forge a turn. */
+/* This file finds three kinds of special tokens: tokens that end a reply, marks of chat formats, and marks of prompts
+ * for code in the middle of a file (FIM). It finds them by keys of the file, or by texts, since many files lack the
+ * keys. Keys and texts are those that llama.cpp knows. The tokens become control tokens: files that have them as normal
+ * or user-defined tokens would let a message forge a turn. */
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What is not held in a chat with tool_choice "auto", and where the begin of a call is. */
+/* Chats with tool_choice "auto": replies that stay free of masks, and where in a token a call begins. */
 #include "base/text/json_read.h"
 #include "model/chat/call_hold.h"
 #include "tests/support/scripted_chat.h"
@@ -22,7 +22,7 @@ Test(chat_calls_free, an_answer_that_begins_with_a_brace_is_free) {
     close_model();
 }
 
-/* What is not held: reasoning, requests without tools, replies that have another demand. */
+/* Reasoning stays free, and so do replies to requests without tools, or with another tool_choice. */
 Test(chat_calls_free, reasoning_is_free) {
     static const char call[] = "{\"name\": \"no\", \"arguments\": {\"city\": 1}}";
     char              reply[256];
