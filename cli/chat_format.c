@@ -37,3 +37,60 @@ RpStatus cli_chat_text(const ChatFormat *f, const RpChatMessage *messages, size_
     return f->program != NULL ? rp_chat_template_format(f->program, messages, n, text, control)
                               : rp_chat_format_masked(f->kind, messages, n, text, control);
 }
+
+/* ---- sources ---- */
+
+#define GENERATE(mark) "{% if add_generation_prompt %}{{ '" mark "' }}{% endif %}"
+
+/* The formats with "[INST]"; arguments: what stands before a turn that is not the first, around a system message, and
+ * behind messages of the user and replies. */
+#define INST(next, system, system_close, user_close, reply_close)                                                      \
+    "{% set ns = namespace(open=false) %}{% for m in messages %}{% if m.role == 'assistant' %}"                        \
+    "{{ ' ' + m.content | trim + '" reply_close "' }}{% else %}"                                                       \
+    "{% if not ns.open %}{{ ('' if loop.first else '" next "') + '[INST] ' }}{% endif %}"                              \
+    "{% set ns.open = m.role == 'system' %}{{ ('" system "' if ns.open else '') + m.content | trim + "                 \
+    "('" system_close "' if ns.open else '" user_close "') }}{% endif %}{% endfor %}"
+
+/* clang-format off */
+/* The texts of rp_chat_format as programs. */
+static const struct {
+    RpChatKind  kind;
+    const char *source;
+} sources[] = {
+    {RP_CHAT_CHATML, "{% for m in messages %}"
+                     "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+                     "{% endfor %}" GENERATE("<|im_start|>assistant\\n")},
+    {RP_CHAT_LLAMA3, "{% for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' "
+                     "+ m.content | trim + '<|eot_id|>' }}"
+                     "{% endfor %}" GENERATE("<|start_header_id|>assistant<|end_header_id|>\\n\\n")},
+    {RP_CHAT_GEMMA, "{% set ns = namespace(system='') %}{% for m in messages %}"
+                    "{% if m.role == 'system' %}{% set ns.system = m.content | trim + '\\n\\n' %}{% else %}"
+                    "{{ '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\\n' "
+                    "+ (ns.system if m.role == 'user' else '') + m.content | trim + '<end_of_turn>\\n' }}"
+                    "{% if m.role == 'user' %}{% set ns.system = '' %}{% endif %}{% endif %}"
+                    "{% endfor %}" GENERATE("<start_of_turn>model\\n")},
+    {RP_CHAT_MISTRAL, INST("", "", "\\n\\n", "[/INST]", "</s>")},
+    {RP_CHAT_LLAMA2, INST("<s>", "<<SYS>>\\n", "\\n<</SYS>>\\n\\n", " [/INST]", " </s>")},
+};
+/* clang-format on */
+
+RpStatus cli_chat_source(const char *name, char **out) {
+    RpChatKind     kind;
+    Text           text;
+    const RpStatus st = rp_chat_from_name(name, &kind);
+    *out              = NULL;
+    for (size_t i = 0; st == RP_OK && i < sizeof sources / sizeof *sources; i++)
+        if (sources[i].kind == kind) {
+            *out = strdup(sources[i].source);
+            return *out != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for a template");
+        }
+    if (access(name, F_OK) != 0 && strchr(name, '/') == NULL)
+        return rp_fail(st, "%s, nor a file of that name", rp_last_error());
+    RP_TRY(cli_read_text(NULL, name, &text));
+    if (strlen(text.bytes) == text.n) {
+        *out = text.bytes;
+        return RP_OK;
+    }
+    free(text.bytes);
+    return rp_fail(RP_E_FORMAT, "%s: a template must have no NUL bytes", name);
+}

@@ -18,6 +18,9 @@ typedef struct ChatFormat {
 RP_NODISCARD RpStatus cli_chat_format_open(const RpModel *m, const char *name, bool none, ChatFormat *out);
 void                  cli_chat_format_free(ChatFormat *f);
 
+/* The source of a template: of a named format, or the contents of the file `name`. The caller frees *out. */
+RP_NODISCARD RpStatus cli_chat_source(const char *name, char **out);
+
 /* As rp_chat_template_format. */
 RP_NODISCARD RpStatus cli_chat_text(const ChatFormat *f, const RpChatMessage *messages, size_t n, char **text,
                                     bool **control);

@@ -14,9 +14,10 @@ typedef struct ServerOptions {
     const char *host;          /* to listen on */
     int         port;          /* 0: any that is free */
     const char *model, *alias; /* or NULL: only those of models_dir. alias: the name of the model; NULL: of its file */
-    const char *models_dir;    /* or NULL: a folder of GGUF files and Hugging Face directories */
-    size_t      memory_bytes;  /* of all models that are loaded; 0: no limit but that of the machine */
-    const char *keys_file;     /* or NULL: no keys */
+    const char *chat_template, *template_name; /* or NULL; of `model` alone, in place of its own; where it is from */
+    const char *models_dir;                    /* or NULL: a folder of GGUF files and Hugging Face directories */
+    size_t      memory_bytes;                  /* of all models that are loaded; 0: no limit but that of the machine */
+    const char *keys_file;                     /* or NULL: no keys */
     const char *const *allow_hosts, *const *allow_origins;
     size_t          n_allow_hosts, n_allow_origins;
     const char     *log_file;          /* or NULL: standard error */

@@ -1,6 +1,7 @@
 /* serve.c - `reprise serve`: an HTTP server for models (server/server.h). */
 #include "server/server.h"
 
+#include "cli/chat_format.h"
 #include "cli/commands.h"
 #include "cli/default_model.h"
 #include "cli/diff/graph_source.h"
@@ -12,7 +13,8 @@
 #include <string.h>
 
 static struct {
-    const char *host, *model, *alias, *models_dir, *keys, *log_file, *passes, *kv, *manifest_dir;
+    const char *host, *model, *alias, *template_name, *models_dir, *keys, *log_file, *passes, *kv;
+    const char *manifest_dir;
     TextList    hosts, origins;
     int32_t     port, parallel, ctx, threads, cache_tokens, step_tokens, step_ms, state_mb, memory_mb, body_mb, queue;
     int32_t     per_minute, connections, read_s, drain_s, ping_s, tokens, budget, manifest_keep;
@@ -73,11 +75,13 @@ static RpStatus engine_options(RpEngineOptions *out) {
     return cli_kv_type(args.kv, &out->kv_type);
 }
 
-static RpStatus serve(RpLogitBias *bias, const RpModel *draft, Recording *recording) {
+static RpStatus serve(RpLogitBias *bias, const RpModel *draft, const char *chat_template, Recording *recording) {
     ServerOptions o = {.host              = args.host,
                        .port              = args.port,
                        .model             = args.model,
                        .alias             = args.alias,
+                       .chat_template     = chat_template,
+                       .template_name     = args.template_name,
                        .models_dir        = args.models_dir,
                        .memory_bytes      = (size_t)args.memory_mb << 20,
                        .keys_file         = args.keys,
@@ -123,14 +127,22 @@ static RpStatus serve(RpLogitBias *bias, const RpModel *draft, Recording *record
 }
 
 /* The draft model outlives the engines. */
-static RpStatus serve_guessing(RpLogitBias *bias) {
+static RpStatus serve_guessing(RpLogitBias *bias, const char *chat_template) {
     const DeviceArgs plain = {.no_mmap = args.device.no_mmap};
     RpModel         *draft = NULL;
     if (args.guesses.draft != NULL) RP_TRY(cli_open_model(args.guesses.draft, &plain, true, &draft));
     Recording recording = {0};
-    RpStatus  st        = serve(bias, draft, &recording);
+    RpStatus  st        = serve(bias, draft, chat_template, &recording);
     st                  = cli_recording_close(&recording, st);
     rp_model_free(draft);
+    return st;
+}
+
+static RpStatus serve_all(RpLogitBias *bias) {
+    char *chat_template = NULL;
+    if (args.template_name != NULL) RP_TRY(cli_chat_source(args.template_name, &chat_template));
+    const RpStatus st = serve_guessing(bias, chat_template);
+    free(chat_template);
     return st;
 }
 
@@ -144,12 +156,13 @@ static int run(void) {
     }
     const char *wrong = cli_guesses_wrong(&args.guesses);
     if (wrong == NULL && args.guesses.draft != NULL && args.model == NULL) wrong = "--draft needs a MODEL";
+    if (wrong == NULL && args.template_name != NULL && args.model == NULL) wrong = "--template needs a MODEL";
     if (wrong != NULL) {
         cli_say("reprise serve", "%s (see `reprise serve --help`)", wrong);
         return EXIT_USAGE;
     }
     RpLogitBias *bias = calloc(args.sampler.bias.n + 1, sizeof *bias);
-    RpStatus     st   = bias != NULL ? serve_guessing(bias) : rp_fail(RP_E_NOMEM, "out of memory for biases");
+    RpStatus     st   = bias != NULL ? serve_all(bias) : rp_fail(RP_E_NOMEM, "out of memory for biases");
     free(bias);
     free(args.hosts.items);
     free(args.origins.items);
@@ -164,6 +177,8 @@ static const Option options[] = {
         "the model, with or without -m before it; default: without --models-dir, REPRISE_MODEL or the demo "
         "model"),
     CLI_TEXT("alias", 0, args.alias, "NAME", "name of the model for clients; default: the name of its file"),
+    CLI_TEXT("template", 0, args.template_name, "TEMPLATE",
+             "chat template of MODEL: a file, or chatml, llama3, mistral, gemma or llama2; default: its own"),
     CLI_TEXT("models-dir", 0, args.models_dir, "DIR",
              "serve the GGUF files and Hugging Face directories of DIR by name, loaded when they are first used"),
     CLI_INT("memory", 0, args.memory_mb, "MB",

@@ -46,14 +46,12 @@ static void keep_sampling(const char *said, char *out) {
 }
 
 void info_keep(Model *m) {
-    const RpModelInfo *i = rp_model_info(m->model);
-    const RpGgufFile  *f = rp_model_file(m->model);
-    RpGgufString       source;
+    const RpModelInfo *i    = rp_model_info(m->model);
+    const RpGgufFile  *f    = rp_model_file(m->model);
     ModelInfo         *info = calloc(1, sizeof *info);
     if (info == NULL) return; /* clients hear less of it */
     snprintf(info->arch, sizeof info->arch, "%s", i->arch);
-    if (m->chat != NULL && rp_gguf_get_string(f, "tokenizer.chat_template", &source) == RP_OK)
-        info->chat_template = strndup(source.ptr, source.len);
+    if (m->chat_source.ptr != NULL) info->chat_template = strndup(m->chat_source.ptr, m->chat_source.len);
     keep_sampling(m->sampling, info->sampling);
     info->said = (ApiModel){.architecture  = info->arch,
                             .quantization  = main_type(f),

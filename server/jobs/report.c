@@ -74,6 +74,10 @@ RpStatus work_check_model(Model *m) {
             st = rp_fail(RP_E_NOMEM, "%s needs %.1f MB, and --memory is %.1f MB", m->name, (double)memory.total / 1e6,
                          (double)o->memory_bytes / 1e6);
     }
+    RpChatTemplate *chat = NULL;
+    RpGgufString    source;
+    if (st == RP_OK) st = worker_chat_template(m, model, &chat, &source);
+    rp_chat_template_free(chat);
     rp_model_free(model);
     return st;
 }

@@ -58,6 +58,7 @@ struct Model {
     /* Set by the worker while it loads; read by others as long as they pin it: */
     RpModel        *model;
     RpChatTemplate *chat;          /* or NULL: the model cannot chat */
+    RpGgufString    chat_source;   /* of it */
     char            sampling[512]; /* what the model recommends */
     char            no_chat[512];
     char            backend[320];         /* RpExecutorInfo.backend */
@@ -140,6 +141,12 @@ void work_metrics(Work *w, Bytes *out);
 
 /* Opens a model and plans its engine, without allocating it. */
 RP_NODISCARD RpStatus work_check_model(Model *m);
+
+/* The chat template of a model that is open: that of the command line, or the model's. *out is NULL, and the latest
+ * error says why, where the model has none that can be run; an error is one of the command line. *source lives as long
+ * as the model. */
+RP_NODISCARD RpStatus worker_chat_template(const Model *m, const RpModel *model, RpChatTemplate **out,
+                                           RpGgufString *source);
 
 /* worker.c: the thread of a model. */
 void *worker_main(void *model);

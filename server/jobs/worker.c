@@ -9,11 +9,14 @@
 
 static bool embeds(const RpModelInfo *info) { return info->bidirectional || info->pooling != 0; }
 
+/* Whether it is the model of the command line, and none of --models-dir. */
+static bool is_named(const Model *m) { return m->work->options->model != NULL && m == &m->work->models[0]; }
+
 RpEngineOptions worker_engine_options(const Model *m, const RpModel *model) {
     const ServerOptions *given     = m->work->options;
     const int32_t        n_trained = rp_model_info(model)->n_ctx_train;
     RpEngineOptions      o         = given->engine;
-    if (given->model != NULL && m == &m->work->models[0]) return o;
+    if (is_named(m)) return o;
     o.draft = NULL;
     if (n_trained > 0 && o.n_ctx > n_trained) o.n_ctx = n_trained;
     return o;
@@ -45,6 +48,21 @@ static RpStatus open_engine(Model *m) {
     return RP_OK;
 }
 
+RpStatus worker_chat_template(const Model *m, const RpModel *model, RpChatTemplate **out, RpGgufString *source) {
+    const ServerOptions *o    = m->work->options;
+    const RpTokenizer   *tk   = rp_model_tokenizer(model);
+    const RpGgufFile    *file = rp_model_file(model);
+    *out                      = NULL;
+    *source                   = (RpGgufString){0};
+    if (o->chat_template != NULL && is_named(m)) {
+        *source = (RpGgufString){o->chat_template, strlen(o->chat_template)};
+        return rp_chat_template_new(tk, o->template_name, source->ptr, source->len, out);
+    }
+    if (rp_chat_template_of(file, tk, out) != RP_OK) return RP_OK;
+    (void)!rp_gguf_get_string(file, "tokenizer.chat_template", source);
+    return RP_OK;
+}
+
 static RpStatus load(Model *m) {
     const ServerOptions *o = m->work->options;
     RP_TRY(o->open_model(m->path, &m->model, o->user));
@@ -53,13 +71,12 @@ static RpStatus load(Model *m) {
     if (embeds(rp_model_info(m->model))) return open_embedder(m);
     RpSamplerParams sampler = o->sampler;
     RP_TRY(rp_sampler_recommended(rp_model_file(m->model), &sampler, m->sampling, sizeof m->sampling));
+    RP_TRY(worker_chat_template(m, m->model, &m->chat, &m->chat_source));
     m->no_chat[0] = '\0';
-    if (rp_chat_template_of(rp_model_file(m->model), tk, &m->chat) != RP_OK)
-        snprintf(m->no_chat, sizeof m->no_chat, "%s", rp_last_error());
+    if (m->chat == NULL)
+        snprintf(m->no_chat, sizeof m->no_chat, "%.480s%s", rp_last_error(), is_named(m) ? " (--template)" : "");
     RpReplyFormat format = {0};
-    RpGgufString  source;
-    if (m->chat != NULL && rp_gguf_get_string(rp_model_file(m->model), "tokenizer.chat_template", &source) == RP_OK)
-        rp_reply_format_detect(source.ptr, source.len, &format);
+    if (m->chat_source.ptr != NULL) rp_reply_format_detect(m->chat_source.ptr, m->chat_source.len, &format);
     m->reasons = (format.reasoning != NULL && strcmp(format.reasoning, "none") != 0) ||
                  (format.calls != NULL && strcmp(format.calls, "harmony") == 0);
     m->calls_tools = m->chat != NULL && format.calls != NULL && strcmp(format.calls, "none") != 0;
@@ -83,11 +100,12 @@ static void unload(Model *m) {
     rp_grammar_vocab_free(m->vocab);
     rp_chat_template_free(m->chat);
     rp_model_free(m->model);
-    m->engine   = NULL;
-    m->embedder = NULL;
-    m->vocab    = NULL;
-    m->chat     = NULL;
-    m->model    = NULL;
+    m->engine      = NULL;
+    m->embedder    = NULL;
+    m->vocab       = NULL;
+    m->chat        = NULL;
+    m->chat_source = (RpGgufString){0};
+    m->model       = NULL;
 }
 
 /* Sums of all loads, so that counters never go back. */

@@ -146,6 +146,68 @@ class Guesses(unittest.TestCase):
         self.assertTrue(r.returncode == 1 and "the draft model has another vocabulary" in r.stderr, r)
 
 
+# The text of this conversation in each named format, written out.
+MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " one "},
+            {"role": "assistant", "content": "two "}, {"role": "user", "content": "three"}]
+FORMATS = {
+    "chatml": "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n one <|im_end|>\n<|im_start|>assistant\ntwo <|im_end|>\n"
+              "<|im_start|>user\nthree<|im_end|>\n<|im_start|>assistant\n",
+    "llama3": "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\none<|eot_id|>"
+              "<|start_header_id|>assistant<|end_header_id|>\n\ntwo<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nthree<|eot_id|>"
+              "<|start_header_id|>assistant<|end_header_id|>\n\n",
+    "gemma": "<start_of_turn>user\nBe brief.\n\none<end_of_turn>\n<start_of_turn>model\ntwo<end_of_turn>\n<start_of_turn>user\nthree"
+             "<end_of_turn>\n<start_of_turn>model\n",
+    "mistral": "[INST] Be brief.\n\none[/INST] two</s>[INST] three[/INST]",
+    "llama2": "[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\none [/INST] two </s><s>[INST] three [/INST]",
+}
+
+
+class Templates(unittest.TestCase):
+    """`--template`, for models without a chat template, as the demo model."""
+
+    def expect_prompt(self, template, text):
+        with Server("--template", template) as s:
+            chat = s.post("/v1/chat/completions", {"messages": MESSAGES, "temperature": 0, "max_tokens": 8}).json
+            plain = s.complete(text, temperature=0, max_tokens=8).json
+            self.assertEqual(chat["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"], template)
+            self.assertEqual(chat["choices"][0]["message"]["content"], plain["choices"][0]["text"], template)
+
+    def test_named_formats(self):
+        for name, text in FORMATS.items():
+            self.expect_prompt(name, text)
+
+    def test_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "last.jinja")
+            with open(path, "w") as f:
+                f.write("{{ messages[-1].content }}, four")
+            self.expect_prompt(path, "three, four")
+            with open(path, "w") as f:
+                f.write("{{ messages[")
+            r = run(DEMO, "--check", "--template", path)
+            self.assertEqual((r.returncode, "last.jinja:1:" in r.stderr), (1, True), r)
+
+    def test_refused(self):
+        r = run(DEMO, "--check", "--template", "chatml3")
+        self.assertEqual((r.returncode, "chatml3" in r.stderr, "nor a file of that name" in r.stderr), (1, True, True), r)
+        with tempfile.TemporaryDirectory() as folder:
+            r = run("--models-dir", folder, "--template", "chatml")
+            self.assertEqual((r.returncode, "--template needs a MODEL" in r.stderr), (2, True), r)
+            with open(os.path.join(folder, "nul"), "wb") as f:
+                f.write(b"a\0b")
+            r = run(DEMO, "--check", "--template", f.name)
+            self.assertEqual((r.returncode, ": a template must have no NUL bytes" in r.stderr), (1, True), r)
+
+    def test_models_of_a_folder_keep_theirs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(DEMO, os.path.join(folder, "other.gguf"))
+            with Server("--models-dir", folder, "--template", "chatml") as s:
+                ask = lambda **more: s.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 1, **more})
+                self.assertEqual(ask().status, 200)
+                r = ask(model="other")
+                self.assertEqual((r.status, "no chat template" in r.json["error"]["message"]), (400, True), r)
+
+
 class Operation(unittest.TestCase):
     LONG = {"prompt": PROMPT, "max_tokens": 200, "ignore_eos": True, "n": 40}
 
