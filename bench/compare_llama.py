@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Compares decode and prefill of reprise with llama.cpp, and with ik_llama.cpp if --ik names its llama-bench.
 
-    bench/compare_llama.py MODEL.gguf ... [-t 1,2] [-p 128] [-n 64] [-d 0] [-r 5] [-k 1] [--kv f16] [--ik PATH] [--busy] [--out FILE.md]
+    bench/compare_llama.py MODEL.gguf ... [-t 1,2] [-p 128] [-n 64] [-d 0] [-r 5] [-k 1] [--kv f16] [--repack off,on] [--ik PATH] [--busy]
+                           [--out FILE.md]
 
 The peer is llama.cpp's llama-bench, built for this CPU from the sources in the package llama-cpp-python (version in
 tools/requirements.txt). Every run is a separate process. The programs take turns, with the same file and number of threads.
 Each peer runs with every setting that can make it faster: flash attention on and off, run-time repacking of ik_llama.cpp on
-and off. The setting with the best median counts. Cells are medians (lowest .. highest) of -r
+and off; reprise with every setting of --repack. The setting with the best median counts. Cells are medians (lowest .. highest) of -r
 processes with -k measurements each; the ratio is to the best peer.
 
 A peer built without AVX512_VNNI on a CPU that has it is refused."""
@@ -135,11 +136,11 @@ def run_peer(command, args, model, threads):
     return found
 
 
-def run_reprise(args, model, threads):
+def run_reprise(args, model, threads, repack):
     found = {}
     for i, prompt in enumerate(args.p or [0]):
         report = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", str(prompt), "-n", str(args.n if i == 0 else 0),
-                                 "-d", str(args.d), "--kv", args.kv, "-r", str(args.k), "--json"))
+                                 "-d", str(args.d), "--kv", args.kv, "-r", str(args.k), "--repack", repack, "--json"))
         found.update({r["test"]: r["runs"] for r in report["results"]})
         if i == 0:
             found["gb_s"] = [report["gb_s"]]
@@ -199,33 +200,37 @@ def test_name(args, test):
 
 def compare(args, program, model, threads):
     """Rows of the table, and one line on the read bandwidth of decode."""
-    ours, reads = collections.defaultdict(list), []
-    theirs = collections.defaultdict(lambda: collections.defaultdict(list))  # by test, then by peer and setting
+    reads, speeds = [], []
+    theirs = collections.defaultdict(lambda: collections.defaultdict(list))  # by test, then by program and setting
     with Busy(args.busy):
         for _ in range(args.r):
             for peer, setting, command in settings(args, program):
                 for test, rates in run_peer(command, args, model, threads).items():
                     theirs[test][peer, setting] += rates
-            for test, rates in run_reprise(args, model, threads).items():
-                ours[test] += rates
+            for repack in args.repack:
+                found = run_reprise(args, model, threads, repack)
+                if repack == args.repack[0]:
+                    speeds += found["gb_s"]
+                for test, rates in found.items():
+                    theirs[test]["reprise", f"--repack {repack}"] += rates
             reads.append(read_bandwidth(args, model, threads))
     name, rows = pathlib.Path(model).name.removesuffix(".gguf"), []
     tests = [f"pp{p}" for p in args.p] + ([f"tg{args.n}"] if args.n else [])
     for test in tests:
-        cells, best = [], 0.0
-        for peer in ("llama.cpp", "ik_llama.cpp"):
+        cells, medians = [], []
+        for peer in ("reprise", "llama.cpp", "ik_llama.cpp"):
             tried = {s: v for (p, s), v in theirs[test].items() if p == peer}
             if not tried:
                 cells.append("-")
                 continue
             setting = max(tried, key=lambda s: statistics.median(tried[s]))
-            best = max(best, statistics.median(tried[setting]))
+            medians.append(statistics.median(tried[setting]))
             cells.append(f"{cell(tried[setting])} `{setting}`")
-        ratio = f"{statistics.median(ours[test]) / best:.2f}" if best else "-"
-        rows.append(f"| {name} | {test_name(args, test)} | {threads} | {cell(ours[test])} | {cells[0]} | {cells[1]} | {ratio} |")
+        ratio = f"{medians[0] / max(medians[1:]):.2f}" if len(medians) > 1 else "-"
+        rows.append(f"| {name} | {test_name(args, test)} | {threads} | {' | '.join(cells)} | {ratio} |")
     lines = []
     if args.n:
-        gb_s, plain = statistics.median(ours["gb_s"]), statistics.median(reads)
+        gb_s, plain = statistics.median(speeds), statistics.median(reads)
         lines = [f"{name}, {threads} thread{'s' if threads > 1 else ''}: decode reads {gb_s:.2f} GB/s, {100 * gb_s / plain:.0f} % of the {plain:.2f} "
                  f"({min(reads):.2f} .. {max(reads):.2f}) of the best loop that only reads the file."]
     return rows, lines
@@ -245,6 +250,7 @@ def main():
     parser.add_argument("-r", type=int, default=5, help="processes of each program")
     parser.add_argument("-k", type=int, default=1, help="measurements in each process")
     parser.add_argument("--kv", choices=("f16", "q8_0"), default="f16", help="type of the KV cache")
+    parser.add_argument("--repack", type=lambda text: text.split(","), default=["off"], help="settings of reprise bench --repack, comma-separated")
     parser.add_argument("--ik", help="llama-bench of ik_llama.cpp, built for this CPU")
     parser.add_argument("--busy", action="store_true", help="keep one core busy with another process meanwhile")
     parser.add_argument("--reprise", default=str(ROOT / "build" / "reprise"), help="the program to measure")
