@@ -55,7 +55,8 @@ typedef struct {
     unsigned long api_calls;
     unsigned long pdl_launches; /* launches with the attribute of programmatic dependent launch (PDL) */
     unsigned long h2d_copies, d2h_copies, d2d_copies, h2d_bytes, d2h_bytes, d2d_bytes;
-    unsigned long barriers; /* of whole blocks, each counted once; 0 for kernels that run from their PTX */
+    unsigned long prefetched_bytes; /* of prefetches that have a length; 0 for kernels that run from their PTX */
+    unsigned long barriers;         /* of whole blocks, each counted once; 0 for kernels that run from their PTX */
 } SimStats;
 
 #ifdef __cplusplus

@@ -74,6 +74,7 @@ void    *sim_shared(const void *key, const char *name, size_t bytes, size_t alig
 void    *sim_shared_dyn(void);
 void     sim_fence(void);
 void     sim_pdl_wait(void);
+void     sim_prefetch(const void *p, int bytes, const char *file, int line); // into L2
 void     sim_cp_async(void *dst, const void *src, int bytes, const char *file, int line);
 void     sim_cp_commit(void);
 void     sim_cp_wait(int keep);

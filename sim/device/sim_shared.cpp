@@ -76,6 +76,15 @@ void sim_pdl_wait(void) {
     if (waits) sim_waited(sim_l->k->name.c_str());
 }
 
+// A device ignores addresses that it does not have, so a wrong prefetch shows here only.
+void sim_prefetch(const void *p, int bytes, const char *file, int line) {
+    const char *from = (const char *)((uintptr_t)p / 16 * 16), *end = (const char *)(((uintptr_t)p + bytes) / 16 * 16);
+    const SimAlloc *a = sim_alloc_of(from);
+    if (bytes < 0 || a == nullptr || end > a->p + a->n)
+        sim_report(true, "a prefetch of %d bytes that are not within device memory, at %s:%d", bytes, file, line);
+    sim_st.prefetched_bytes += end > from ? (unsigned long)(end - from) : 0;
+}
+
 // A copy is in flight from its issue to the wait that covers it, and its target is garbage meanwhile. The bytes
 // land at that wait, so a missing wait and a source that is overwritten too early show. In the reversed schedule
 // they land at the issue too, so a target that is still being read shows.

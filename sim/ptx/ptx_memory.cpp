@@ -268,6 +268,23 @@ void prefetch(Warp &w, const Inst &i, uint32_t) {
     for (int l = 0; l < 32; l++) w.address[l] = base[l] + (uint64_t)i.offset;
 }
 
+// cp.async.bulk.prefetch.L2: like a load, none may reach beyond its memory, which a device would not report. Both
+// numbers are multiples of 16 (9.7.9.25.5).
+void prefetch_bytes(Warp &w, const Inst &i, uint32_t lanes) {
+    const uint64_t *base  = w.at<uint64_t>(i.s[0]);
+    const uint32_t *bytes = w.at<uint32_t>(i.s[1]);
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        const int      l = __builtin_ctz(m);
+        const uint64_t p = base[l] + (uint64_t)i.offset;
+        if (p % 16 != 0 || bytes[l] % 16 != 0)
+            fail_at(w, l, "a prefetch of %u bytes at 0x%llx: both must be multiples of 16", bytes[l],
+                    (unsigned long long)p);
+        if (in_allocation(*w.block->launch, p, p + bytes[l]) == nullptr)
+            fail_at(w, l, "a prefetch of %u bytes at 0x%llx is not within memory", bytes[l], (unsigned long long)p);
+    }
+    for (int l = 0; l < 32; l++) w.address[l] = base[l] + (uint64_t)i.offset;
+}
+
 // cp.async: the bytes land at the wait that covers the copy, and the target counts as not written until then,
 // so a missing wait shows (9.7.9.25).
 void copy_async(Warp &w, const Inst &i, uint32_t lanes) {
@@ -306,6 +323,14 @@ Exec *decode_async(Decoder &d) {
         d.i.sub    = d.has("wait_all");
         d.i.target = d.i.sub ? 0 : (uint32_t)d.s.args.at(0).number;
         return wait_copies;
+    }
+    if (d.has("bulk") && d.has("prefetch") && d.has("L2") && d.s.args.size() == 2) {
+        d.i.s[1] = d.src(1, Type::u32);
+        d.address(d.s.args[0], Space::global);
+        if (d.i.wide != 1) return nullptr;
+        d.i.bytes = d.i.count = 1;
+        d.i.flags             = INST_MEMORY;
+        return prefetch_bytes;
     }
     if (d.s.args.size() < 3 || d.has("bulk")) return nullptr;
     d.address(d.s.args[1], Space::global);

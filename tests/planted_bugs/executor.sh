@@ -154,7 +154,7 @@ mutant $cuda/source.c $cuda/source.c '/^void rp_cuda_sources_close/,/^}/ s/rp_cu
 mutant $cuda/source.c $cuda/source.c 's/(info->source->flags & RP_SOURCE_WAITS) != 0/true/' source "a kernel that does not wait starts early"
 mutant $cuda/source.c $cuda/source.c 's/if (threads > (unsigned)a.maxThreadsPerBlock)/if (false)/' source "more threads than the registers allow"
 mutant $cuda/source.c $cuda/source.c 's/l->block\[2\] <= 64/true/' source "a block that no device allows"
-mutant executor/plan_walk.c executor/plan_walk.c '/ctx->op = /d' source "a launch without its op"
+mutant executor/plan_walk.c executor/plan_walk.c '/ctx->op  *= /d' source "a launch without its op"
 mutant $cuda/code_cache.c $cuda/code_cache.c 's/h.key == key_bytes && memcmp(b->symbol + h.symbol, key, key_bytes) == 0/true/' \
     source_cache "an entry of another key is used"
 mutant $cuda/code_cache.c $cuda/code_cache.c 's/memcmp(check, h->check, sizeof check) == 0/true/' source_cache "a checksum that is not compared"
