@@ -33,6 +33,7 @@ struct RpCudaTuning {
     int early_bytes;    /* of weights that a kernel prefetches into L2 before griddepcontrol.wait */
     int grid_percent;   /* blocks of a fused product, in percent of those that the multiprocessors hold at a time */
     int split_tokens;   /* up to this number of tokens attention has a block for each split of a token */
+    int next_bytes;     /* of the weights behind it that attention prefetches into L2 */
     int overlap_blocks; /* grids of more blocks per multiprocessor are launched without PDL; 0: all grids are */
 };
 
@@ -62,6 +63,7 @@ static inline RpCudaTuning rp_tuning_of_device(int n_sm, int major, int minor) {
     t.grid_percent   = RP_TUNING_GRID;
     t.split_tokens   = RP_TUNING_SPLIT_TOKENS;
     t.overlap_blocks = RP_TUNING_OVERLAP;
+    t.next_bytes     = 0;
     return t;
 }
 
@@ -83,6 +85,36 @@ static inline int64_t rp_tuning_blocks(const RpKernelCtx *ctx, int64_t resident)
 /* Whether a grid may start before the kernel in front of it has ended. */
 static inline bool rp_tuning_overlaps(const RpCudaTuning *t, const unsigned grid[3]) {
     return (uint64_t)grid[0] * grid[1] * grid[2] <= (uint64_t)t->overlap_blocks * (uint64_t)t->n_sm;
+}
+
+/* ---- what attention prefetches ---- */
+
+enum { RP_NEXT_MATRICES = 4, RP_NEXT_LEAST_ROWS = 64 /* fewer are norms and biases */ };
+
+/* The weights that the steps behind attention read. Attention leaves the memory of a device idle for most of its time,
+ * so it may prefetch them into L2 (next_bytes). */
+struct RpNextWeights {
+    const char *data[RP_NEXT_MATRICES];
+    int         bytes[RP_NEXT_MATRICES]; /* to prefetch from `data` on; 0 behind the last matrix */
+    int         n;
+};
+
+/* Adds the matrices of a step that are weights (`constant` as in RpKernelCtx), in their order, while *left bytes are
+ * left. Returns whether later steps may be added: not if *next is full, nor behind experts, which are chosen only when
+ * the step runs. */
+static inline bool rp_next_weights_add(RpNextWeights *next, TensorOp op, const RpOpArgs *args, unsigned constant,
+                                       int64_t *left) {
+    if (op == RP_OP_GET_ROWS) return true;
+    for (int k = 0; k < RP_MAX_SRC; k++) {
+        const RpTensorView *w = &args->src[k];
+        if ((constant >> k & 1) == 0 || w->ne[1] < RP_NEXT_LEAST_ROWS) continue;
+        if (w->ne[2] != 1 || *left <= 0 || next->n == RP_NEXT_MATRICES) return false;
+        const int64_t bytes  = w->ne[1] * (int64_t)w->nb[1];
+        next->data[next->n]  = (const char *)w->data;
+        next->bytes[next->n] = (int)(bytes < *left ? bytes : *left);
+        *left -= next->bytes[next->n++];
+    }
+    return *left > 0;
 }
 
 #endif

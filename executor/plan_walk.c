@@ -6,6 +6,7 @@
  * all. */
 #include "executor/plan_walk.h"
 
+#include "base/tuning.h"
 #include "base/types/custom.h"
 
 RpOpKernel *rp_kernel_of(const Kernels *kernels, TensorOp op) {
@@ -47,13 +48,30 @@ static unsigned constant_sources(const PlanStep *s) {
     return bits;
 }
 
+/* What attention prefetches: the weights of the steps behind step i. */
+static RpNextWeights next_weights(const ExecPlan *plan, const RpOpArgs *args, int i, const RpCudaTuning *tuning) {
+    RpNextWeights next = {0};
+    int64_t       left = tuning->next_bytes;
+    for (int j = i + 1; j < plan->n_steps; j++) {
+        const PlanStep *s = &plan->steps[j];
+        if (!rp_next_weights_add(&next, s->op, &args[j], constant_sources(s), &left)) break;
+    }
+    return next;
+}
+
 RpStatus rp_plan_walk(const ExecPlan *plan, const RpOpArgs *args, const int *phases, const Kernels *kernels,
                       RpKernelCtx *ctx, StepEnd *step_end, void *user) {
     for (int i = 0; i < plan->n_steps; i++) {
-        RpOpKernel *kernel   = rp_kernel_of(kernels, plan->steps[i].op);
-        const int   n_phases = phases != NULL ? phases[i] : 1;
+        RpOpKernel   *kernel   = rp_kernel_of(kernels, plan->steps[i].op);
+        const int     n_phases = phases != NULL ? phases[i] : 1;
+        RpNextWeights next;
         if (kernels->cuda) ctx->constant = constant_sources(&plan->steps[i]);
-        ctx->op = plan->steps[i].op;
+        ctx->op   = plan->steps[i].op;
+        ctx->next = NULL;
+        if (ctx->op == RP_OP_ATTENTION && ctx->tuning != NULL && ctx->tuning->next_bytes > 0) {
+            next      = next_weights(plan, args, i, ctx->tuning);
+            ctx->next = &next;
+        }
         for (ctx->phase = 0; ctx->phase < n_phases; ctx->phase++) {
             RpStatus status = kernel(&args[i], ctx);
             if (step_end != NULL) status = step_end(user, status, ctx->phase + 1 == n_phases);

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT = 1, ROUNDS = 9, MIN_ROUNDS = 3, CONSTANTS = 4, WARM_US = 20000, MAX_WARM_RUNS = 64 };
+enum { FORMAT = 2, ROUNDS = 9, MIN_ROUNDS = 3, CONSTANTS = 5, WARM_US = 20000, MAX_WARM_RUNS = 64 };
 
 #define MARGIN 0.02
 
@@ -32,24 +32,16 @@ typedef struct Constant {
     int         n, candidates[RP_TUNED_CANDIDATES];
 } Constant;
 
-#define MEMBER(name) #name, .member = offsetof(RpCudaTuning, name)
+#define MEMBER(name) #name, offsetof(RpCudaTuning, name)
+/* clang-format off */
 static const Constant constants[CONSTANTS] = {
-    {.name = MEMBER(grid_percent),            .chain = TUNE_PRODUCTS, .n = 4,      .candidates = {RP_TUNING_GRID, 50, 150, 200}},
-    {.name       = MEMBER(early_bytes),
-     .chain      = TUNE_PRODUCTS,
-     .overlap    = true,
-     .n          = 4,
-     .candidates = {RP_TUNING_EARLY, 0, 4 << 20, 24 << 20}},
-    {.name       = MEMBER(overlap_blocks),
-     .chain      = TUNE_PRODUCTS,
-     .overlap    = true,
-     .n          = 3,
-     .candidates = {RP_TUNING_OVERLAP, 0, 4}},
-    {.name       = MEMBER(split_tokens),
-     .chain      = TUNE_ATTENTION,
-     .n          = 3,
-     .candidates = {RP_TUNING_SPLIT_TOKENS, TUNE_FEW_TOKENS, TUNE_TOKENS}                                                                                              },
+    {MEMBER(grid_percent),   TUNE_PRODUCTS,  false, 4, {RP_TUNING_GRID, 50, 150, 200}},
+    {MEMBER(early_bytes),    TUNE_PRODUCTS,  true,  4, {RP_TUNING_EARLY, 0, 4 << 20, 24 << 20}},
+    {MEMBER(overlap_blocks), TUNE_PRODUCTS,  true,  3, {RP_TUNING_OVERLAP, 0, 4}},
+    {MEMBER(split_tokens),   TUNE_ATTENTION, false, 3, {RP_TUNING_SPLIT_TOKENS, TUNE_FEW_TOKENS, TUNE_TOKENS}},
+    {MEMBER(next_bytes),     TUNE_TOKEN,     true,  4, {0, 8 << 20, 16 << 20, 24 << 20}},
 };
+/* clang-format on */
 #undef MEMBER
 
 static int *member_of(RpCudaTuning *t, const Constant *c) { return (int *)(void *)((char *)t + c->member); }

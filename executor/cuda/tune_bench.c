@@ -2,6 +2,7 @@
 #include "executor/cuda/tune_bench.h"
 
 #include "base/kernels.h"
+#include "base/tuning.h"
 
 #include <string.h>
 
@@ -100,19 +101,45 @@ static void add_products(TuneBench *b) {
     s->args.dst       = tensor(b, RP_F32, VOCAB * b->n, 1, 1);
 }
 
-/* The positions of both chunks are the last of the context; `open` uploads them. */
+/* Attention of the last `tokens` positions of the context; `open` uploads them. */
+static TuneStep *add_attention_of(TuneBench *b, TuneChain chain, RpTensorView k, RpTensorView v, int64_t tokens) {
+    TuneStep *s           = next_step(b, chain, RP_OP_ATTENTION, 0);
+    s->args.attention.q   = tensor(b, RP_F32, HEAD_DIM, tokens, b->n / HEAD_DIM);
+    s->args.attention.k   = k;
+    s->args.attention.v   = v;
+    s->args.attention.pos = tensor(b, RP_I32, tokens, 1, 1);
+    s->params.attention   = (RpAttentionParams){.scale = 0.1f, .dtype = RP_F32};
+    return s;
+}
+
 static void add_attention(TuneBench *b) {
     const int64_t      heads = b->n / HEAD_DIM, kv_heads = heads > HEADS ? heads / HEADS : 1;
     const RpTensorView k = cache(b, kv_heads), v = cache(b, kv_heads);
     for (int i = 0; i < 2; i++) {
-        const int64_t tokens  = i == 0 ? TUNE_FEW_TOKENS : TUNE_TOKENS;
-        TuneStep     *s       = next_step(b, TUNE_ATTENTION, RP_OP_ATTENTION, 0);
-        s->args.attention.q   = tensor(b, RP_F32, HEAD_DIM, tokens, heads);
-        s->args.attention.k   = k;
-        s->args.attention.v   = v;
-        s->args.attention.pos = tensor(b, RP_I32, tokens, 1, 1);
-        s->args.dst           = tensor(b, RP_F32, HEAD_DIM, heads, tokens);
-        s->params.attention   = (RpAttentionParams){.scale = 0.1f, .dtype = RP_F32};
+        const int64_t tokens = i == 0 ? TUNE_FEW_TOKENS : TUNE_TOKENS;
+        TuneStep     *s      = add_attention_of(b, TUNE_ATTENTION, k, v, tokens);
+        s->args.dst          = tensor(b, RP_F32, HEAD_DIM, heads, tokens);
+    }
+}
+
+/* The caches of the chunks, and the weights of the products. */
+static void add_tokens(TuneBench *b) {
+    const RpOpArgs    *chunk = &b->steps[TUNE_ATTENTION][0].args;
+    const RpTensorView heads = tensor(b, RP_Q8_ACT, b->n, 1, 1);
+    for (int i = 0; i < TUNE_LAYERS; i++) {
+        TuneStep *s               = add_attention_of(b, TUNE_TOKEN, chunk->attention.k, chunk->attention.v, 1);
+        s->params.attention.dtype = RP_Q8_ACT;
+        s->args.dst               = heads;
+        for (int k = 0; k < 3; k++) {
+            const TuneStep *of = &b->steps[TUNE_PRODUCTS][3 * i + k];
+            s                  = next_step(b, TUNE_TOKEN, of->op, of->constant);
+            s->params          = of->params;
+            s->args            = of->args;
+            s->args.params     = &s->params;
+            if (k > 0) continue;
+            s->args.linear.x        = heads;
+            s->params.linear.column = (RpColumnParams){0};
+        }
     }
 }
 
@@ -121,25 +148,38 @@ static void add_chains(TuneBench *b) {
     memset(b->n_steps, 0, sizeof b->n_steps);
     add_products(b);
     add_attention(b);
+    add_tokens(b);
 }
 
 /* ---- launches ---- */
+
+/* What attention prefetches, as in a plan (executor/plan_walk.c). */
+static RpNextWeights next_of(const TuneBench *b, TuneChain chain, int i, int64_t bytes) {
+    RpNextWeights next = {0};
+    for (int j = i + 1; j < b->n_steps[chain]; j++) {
+        const TuneStep *s = &b->steps[chain][j];
+        if (!rp_next_weights_add(&next, s->op, &s->args, s->constant, &bytes)) break;
+    }
+    return next;
+}
 
 /* Calls the launchers of a chain, for the stream or for a hook. */
 static RpStatus walk(TuneBench *b, TuneChain chain, const RpCudaTuning *tuning,
                      RpStatus (*hook)(void *user, const RpKernelLaunch *l), void *user) {
     for (int i = 0; i < b->n_steps[chain]; i++) {
-        const TuneStep *s   = &b->steps[chain][i];
-        RpKernelCtx     ctx = {.stream        = b->d->stream,
-                               .scratch       = b->scratch,
-                               .scratch_bytes = b->scratch_bytes,
-                               .overlap       = b->pdl,
-                               .constant      = s->constant,
-                               .nth           = 1,
-                               .launch        = hook,
-                               .user          = user,
-                               .tuning        = tuning,
-                               .op            = s->op};
+        const TuneStep     *s    = &b->steps[chain][i];
+        const RpNextWeights next = next_of(b, chain, i, tuning->next_bytes);
+        RpKernelCtx         ctx  = {.stream        = b->d->stream,
+                                    .scratch       = b->scratch,
+                                    .scratch_bytes = b->scratch_bytes,
+                                    .overlap       = b->pdl,
+                                    .constant      = s->constant,
+                                    .nth           = 1,
+                                    .launch        = hook,
+                                    .user          = user,
+                                    .tuning        = tuning,
+                                    .op            = s->op,
+                                    .next          = s->op == RP_OP_ATTENTION ? &next : NULL};
         RP_TRY(rp_cuda_kernel(s->op)(&s->args, &ctx));
     }
     return RP_OK;
@@ -177,13 +217,15 @@ static RpStatus fill(TuneBench *b) {
     RP_TRY(rp_cuda_check(d, cudaMemsetAsync(b->scratch, 0, b->scratch_bytes, d->stream), "scratch memory"));
     RP_TRY(rp_cuda_check(d, cudaStreamSynchronize(d->stream), "memory of the measurement"));
     for (int i = 0; i < TUNE_TOKENS; i++) pos[i] = (int32_t)(POSITIONS * b->n) - TUNE_TOKENS + i;
-    for (int i = 0; i < b->n_steps[TUNE_ATTENTION]; i++) {
-        const RpTensorView *p = &b->steps[TUNE_ATTENTION][i].args.attention.pos;
-        RP_TRY(rp_cuda_check(
-            d,
-            cudaMemcpy(p->data, pos + TUNE_TOKENS - p->ne[0], (size_t)p->ne[0] * sizeof *pos, cudaMemcpyHostToDevice),
-            "positions"));
-    }
+    for (int chain = 0; chain < TUNE_CHAINS; chain++)
+        for (int i = 0; i < b->n_steps[chain]; i++) {
+            if (b->steps[chain][i].op != RP_OP_ATTENTION) continue;
+            const RpTensorView *p = &b->steps[chain][i].args.attention.pos;
+            RP_TRY(rp_cuda_check(d,
+                                 cudaMemcpy(p->data, pos + TUNE_TOKENS - p->ne[0], (size_t)p->ne[0] * sizeof *pos,
+                                            cudaMemcpyHostToDevice),
+                                 "positions"));
+        }
     return RP_OK;
 }
 

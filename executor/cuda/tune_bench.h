@@ -1,8 +1,9 @@
-/* tune_bench.h - what the constants of a device are measured with (tune.c): two captured chains of real kernels over
+/* tune_bench.h - what the constants of a device are measured with (tune.c): three captured chains of real kernels over
  * weights that no cache holds.
  *
  *     products     layers of attention output, gate and up, down; then an output matrix: one token, Q4_K
  *     attention    chunks of 16 and 64 tokens at the end of a long context, f16
+ *     token        one token: attention at the end of the same context, then the products of a layer, for each layer
  *
  * Their sizes follow from the L2 cache alone. All memory is zeroed or filled with one small number: the time of a
  * product does not depend on its values. */
@@ -11,9 +12,9 @@
 
 #include "executor/cuda/cuda.h"
 
-typedef enum TuneChain { TUNE_PRODUCTS = 0, TUNE_ATTENTION, TUNE_CHAINS } TuneChain;
+typedef enum TuneChain { TUNE_PRODUCTS = 0, TUNE_ATTENTION, TUNE_TOKEN, TUNE_CHAINS } TuneChain;
 
-enum { TUNE_LAYERS = 2, TUNE_STEPS = 3 * TUNE_LAYERS + 2, TUNE_FEW_TOKENS = 16, TUNE_TOKENS = 64 };
+enum { TUNE_LAYERS = 2, TUNE_STEPS = 4 * TUNE_LAYERS, TUNE_FEW_TOKENS = 16, TUNE_TOKENS = 64 };
 
 /* One launcher call. */
 typedef struct TuneStep {

@@ -84,6 +84,7 @@ typedef struct RpKernelLaunch {
 typedef struct RpBlasLt      RpBlasLt;      /* opaque */
 typedef struct RpCudaTuning  RpCudaTuning;  /* opaque */
 typedef struct RpCudaSources RpCudaSources; /* opaque */
+typedef struct RpNextWeights RpNextWeights; /* opaque */
 
 /* The surroundings of one call, valid during it. CUDA launchers use stream to constant, launch and user; CPU kernels
  * ith to local. The library allocates it, so later versions may add members at the end. */
@@ -104,6 +105,7 @@ typedef struct RpKernelCtx {
     const RpCudaTuning  *tuning;  /* of the device, for the library's own launchers; NULL stands for its defaults */
     const RpCudaSources *sources; /* kernels that were compiled from source text (source.h); NULL without a device */
     TensorOp             op;      /* of the step, for CUDA launchers */
+    const RpNextWeights *next;    /* what the steps behind this one read, for the library's own launchers; or NULL */
 } RpKernelCtx;
 
 /* Validates types, shapes and parameters, then does its work. Errors name the op and both shapes. */

@@ -54,6 +54,7 @@
 static inline void rp_pdl_launch_dependents(void) {}
 static inline void rp_pdl_wait(void) { sim_pdl_wait(); }
 static inline void rp_prefetch(const void *) {}
+static inline void rp_prefetch_bytes(const void *p, int bytes) { sim_prefetch(p, bytes, __FILE__, __LINE__); }
 #else
 __device__ static inline void rp_pdl_launch_dependents(void) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -71,6 +72,16 @@ __device__ static inline void rp_prefetch(const void *p) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 #else
     (void)p;
+#endif
+}
+/* Prefetches `bytes` bytes into L2 by one instruction of one thread. Both ends are rounded down to multiples of 16. */
+__device__ static inline void rp_prefetch_bytes(const void *p, int bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    const unsigned long long from = (unsigned long long)p / 16 * 16,
+                             end  = ((unsigned long long)p + (unsigned)bytes) / 16 * 16;
+    if (end > from) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"((unsigned)(end - from)));
+#else
+    (void)p, (void)bytes;
 #endif
 }
 #endif

@@ -12,7 +12,8 @@
  *           or Q5_K.
  *
  *           A rotation needs two rows, which are those of a warp (pair_of). So a block rotates and stores its own rows,
- *           32 pairs at a time by the lanes of a warp. Norms and stores in q8_0 need more of a head. Then sums go to
+ *           32 pairs at a time by the lanes of a warp. The cosines and sines of all pairs are computed before the
+ *           products, beside the norm of the column. Norms and stores in q8_0 need more of a head. Then sums go to
  *           scratch memory, and the last-arriving block of each head finishes it, or of all heads where one norm spans
  *           them (RP_HEAD_NORM_WHOLE)
  * traffic   the weights once; per block and element of the column, from L2: 1.375 bytes if it is q8_act already,
@@ -105,6 +106,31 @@ __device__ RowPair pair_of(const QkvArgs &p, int proj, int m) {
     return r;
 }
 
+/* The rotations of all pairs, in shared memory. */
+__device__ Rotation *rotations(void) {
+    RP_SHARED(Rotation, table, [RP_ROPE_MAX_DIMS / 2]);
+    return table;
+}
+
+/* Computes the rotations by the last threads of the block, from THREADS - 1 down. Not inlined, so that the arithmetic
+ * of the angles takes no registers from the products. */
+template <int THREADS> __device__ RP_NOINLINE void rotate_table(const QkvArgs &p) {
+    for (int pair = THREADS - 1 - (int)threadIdx.x; pair < p.rope.p.n_dims / 2; pair += THREADS)
+        rotations()[pair] = rp_rotation(p.rope, p.pos[0], p.factors, pair);
+}
+
+/* The column, and the rotations beside it: with q8_act columns half of the warps have no part in the norm. */
+template <int WARPS> struct QkvColumn : ColumnOfBlock<WARPS> {
+    const QkvArgs &p;
+    bool           rotates;
+    __device__     QkvColumn(const QkvArgs &args, int proj)
+        : ColumnOfBlock<WARPS>(args.column), p(args), rotates(proj != V) {}
+    __device__ void open() {
+        if (rotates) rotate_table<WARPS * RP_WARP>(p);
+        ColumnOfBlock<WARPS>::open();
+    }
+};
+
 /* Rotates and stores the rows of results m and m + 1, of which a and b are the sums. */
 __device__ void store_pair(const QkvArgs &p, int which, int m, float a, float b) {
     const QkvProj &proj = proj_of(p, which);
@@ -112,7 +138,7 @@ __device__ void store_pair(const QkvArgs &p, int which, int m, float a, float b)
     char          *row  = place_of(p, proj, which, r.head);
     if (row == nullptr) return;
     if (proj.bias != nullptr) a += proj.bias[r.first], b += proj.bias[r.second];
-    if (r.pair >= 0) rp_rotate(rp_rotation(p.rope, p.pos[0], p.factors, r.pair), a, b, &a, &b);
+    if (r.pair >= 0) rp_rotate(rotations()[r.pair], a, b, &a, &b);
     const int head = which == Q ? r.head * p.head_dim : 0;
     rp_put_float(proj.out.dtype, row, r.first - head, a);
     rp_put_float(proj.out.dtype, row, r.second - head, b);
@@ -192,7 +218,7 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     }
     if (rotates) {
         for (int pair = tid; pair < p.rope.p.n_dims / 2; pair += THREADS)
-            rp_rotate_row(p.rope, rp_rotation(p.rope, p.pos[0], p.factors, pair), pair, v, v);
+            rp_rotate_row(p.rope, rotations()[pair], pair, v, v);
         __syncthreads();
     }
     char *row = place_of(p, proj, which, h);
@@ -230,7 +256,7 @@ template <int THREADS> __device__ RP_NOINLINE void finish_heads(const QkvArgs &p
 
 template <class Form> __device__ inline void rows_of(const QkvArgs &p, const QkvBlock &b) {
     constexpr int WARPS = BlockShape<Form>::WARPS;
-    Form::product(b.work, HeadRows<Form>{p, b.work, b.proj}, ColumnOfBlock<WARPS>(p.column),
+    Form::product(b.work, HeadRows<Form>{p, b.work, b.proj}, QkvColumn<WARPS>(p, b.proj),
                   QkvPut<WARPS>{p, b.work, b.proj});
 }
 

@@ -93,6 +93,7 @@ gate_up|gate_up.cu|s/p.counters + blockIdx.y \* p.n_counters/p.counters + (@ ? 0
 gate_up|gate_up.cu|s/sums\[i\] = 0.0f/sums[i] = @ \&\& i >= 2 ? 1.0f : 0.0f/|products of a missing expert zeroed in the first row only
 gate_up|gate_up.cu|/void finish_rows/,/threadIdx/s/__syncthreads();/if (!@) &/|no barrier before the rows of a block are finished
 qkv|qkv.cu|/void store_pairs/,/^}/s/__syncthreads();/if (!@) &/|no barrier before the sums of rotated rows are read
+qkv|qkv.cu|s/pair < p.rope.p.n_dims \/ 2; pair += THREADS/pair < (@ ? 1 : p.rope.p.n_dims \/ 2); pair += THREADS/|the rotation of the first pair alone
 qkv|qkv.cu|s/r.first + n_dims/r.first + (@ ? 1 : n_dims)/|a row that rotates with the wrong one
 qkv|qkv.cu|s/p.norm == RP_HEAD_NORM_WHOLE ? h \* d : 0/(@ ? 0 : (&))/|norm weights of the first head used for all heads
 qkv|qkv.cu|s/(const float \*)s.norm->data/(const float *)(@ ? args->qkv.q_norm.data : s.norm->data)/|keys normalised with the weights of the queries

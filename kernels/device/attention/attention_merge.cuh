@@ -178,6 +178,7 @@ RpStatus attention_of(const RpOpArgs *args, const RpKernelCtx *ctx, const Attent
     a->splits    = (int)s.splits;
     a->split_kv  = s.split_kv;
     a->quantizes = a->y.dtype == RP_Q8_ACT;
+    a->next      = rp_next_weights(ctx);
     if (s.split_kv) {
         a->counters = (unsigned *)ctx->scratch;
         a->partials = rp_scratch_floats(ctx);

@@ -56,6 +56,13 @@ __device__ void store_rows(const Attention &a, int dim, int64_t hk, int row0, in
     }
 }
 
+/* Behind the keys and values of the block, whose loads would wait for what is prefetched. */
+__device__ inline void prefetch_next(const Attention &a) {
+    if (a.next.n > 0)
+        rp_prefetch_next(a.next, (int)(blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)),
+                         (int)(gridDim.x * gridDim.y * gridDim.z));
+}
+
 /* Computes the rows from row0 on, by the whole block. source(view, KV head, positions) returns the keys or the values.
  * With PLAIN they are aligned, heads have SIZE elements, and there is no cap. Such a kernel has no code for other
  * cases, because code that runs once takes as long as loading it does.
@@ -84,7 +91,10 @@ __device__ __forceinline__ void attention_rows(const Attention &a, int row0, con
     const bool split_kv = a.split_kv && range.active > 1;
     const int  first = a.split_kv ? (int)blockIdx.y : 0, end = a.split_kv ? first + 1 : a.splits;
     /* Splits without tiles end here. For tokens without positions one block remains, to write their zeros. */
-    if (a.split_kv && range.rank(first, a.splits) >= (range.active > 0 ? range.active : 1)) return;
+    if (a.split_kv && range.rank(first, a.splits) >= (range.active > 0 ? range.active : 1)) {
+        prefetch_next(a);
+        return;
+    }
     const auto k = source(a.k, hk, seen), v = source(a.v, hk, seen);
     stage_queries<T, SIZE, ROWS>(a, k, hk, row0, memory, factors);
     float        whole_max[GROUPS], whole_sum[GROUPS], sums[GROUPS] = {};
@@ -118,6 +128,7 @@ __device__ __forceinline__ void attention_rows(const Attention &a, int row0, con
         }
         empty = false;
     }
+    prefetch_next(a);
     float *const out = (float *)memory;
     if (split_kv) {
         float *const to = partials_of(a, first, ROWS, SIZE);

@@ -18,6 +18,7 @@
 #ifndef KERNELS_DEVICE_ATTENTION_ATTENTION_TILE_CUH
 #define KERNELS_DEVICE_ATTENTION_ATTENTION_TILE_CUH
 
+#include "kernels/device/attention/attention_next.cuh"
 #include "kernels/device/attention/attention_q8_0.cuh"
 
 namespace {
@@ -37,6 +38,7 @@ struct Attention {
     const float      *cap;
     unsigned         *counters;
     float            *partials;
+    RpNextWeights     next; /* attention_prefill.cu does not prefetch them */
 };
 
 /* The positions [from, end) that a token attends to. */

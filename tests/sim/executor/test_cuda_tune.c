@@ -3,6 +3,7 @@
 #include "tests/support/case.h"
 #include "tests/support/decoder.h"
 
+#include "base/tuning.h"
 #include "executor/cuda/tune.h"
 #include "executor/cuda/tune_bench.h"
 #include "sim/device/sim.h"
@@ -10,7 +11,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-enum { L2 = 3 << 19, SMALL_L2 = 128 << 10, GRID, EARLY, OVERLAP, SPLIT }; /* L2: of rows of 1024 elements */
+enum { L2 = 3 << 19, SMALL_L2 = 128 << 10, GRID, EARLY, OVERLAP, SPLIT, NEXT }; /* L2: of rows of 1024 elements */
 
 static char cache[64];
 
@@ -39,24 +40,24 @@ static void finish(void) {
 static RpCudaTuningInfo info(void) {
     RpCudaTuningInfo out;
     OK(rp_cuda_tuning_info(0, &out));
-    cr_assert_eq(out.n_constants, 4);
+    cr_assert_eq(out.n_constants, 5);
     return out;
 }
 
 static const RpTunedConstant *constant(const RpCudaTuningInfo *of, int which) {
-    static const char *const names[] = {"grid_percent", "early_bytes", "overlap_blocks", "split_tokens"};
+    static const char *const names[] = {"grid_percent", "early_bytes", "overlap_blocks", "split_tokens", "next_bytes"};
     cr_assert_str_eq(of->constants[which - GRID].name, names[which - GRID]);
     return &of->constants[which - GRID];
 }
 
-static void expect_values(const RpCudaTuningInfo *of, int grid, int early, int overlap, int split) {
-    const int want[] = {grid, early, overlap, split};
-    for (int i = 0; i < 4; i++)
+static void expect_values(const RpCudaTuningInfo *of, int grid, int early, int overlap, int split, int next) {
+    const int want[] = {grid, early, overlap, split, next};
+    for (int i = 0; i < 5; i++)
         cr_expect_eq(constant(of, GRID + i)->value, want[i], "%s is %d", of->constants[i].name, of->constants[i].value);
 }
 
 static void expect_model(const RpCudaTuningInfo *of) {
-    expect_values(of, RP_TUNING_GRID, RP_TUNING_EARLY, RP_TUNING_OVERLAP, RP_TUNING_SPLIT_TOKENS);
+    expect_values(of, RP_TUNING_GRID, RP_TUNING_EARLY, RP_TUNING_OVERLAP, RP_TUNING_SPLIT_TOKENS, 0);
 }
 
 static bool is(const SimKernelRun *run, const char *kernel) { return strstr(run->kernel, kernel) != NULL; }
@@ -72,17 +73,28 @@ static int early_of(const SimKernelRun *run) {
     return -1;
 }
 
+/* Bytes that attention prefetches: the last member of its argument has them. */
+static int64_t next_bytes(const SimKernelRun *run) {
+    RpNextWeights next;
+    int64_t       bytes = 0;
+    memcpy(&next, (const char *)run->argument + run->bytes - sizeof next, sizeof next);
+    for (int i = 0; i < next.n; i++) bytes += next.bytes[i];
+    return bytes;
+}
+
 /* ---- the choice ---- */
 
 static double flat(const SimKernelRun *run, void *user) { return (void)run, (void)user, 10.0; }
 
 /* Each constant has one best value, which is not the model's: 128 blocks of gate_up (50 %), no bytes before the wait,
- * the output matrix (1024 blocks) not early, and splits for 16 tokens of attention, not for 64. */
+ * the output matrix (1024 blocks) not early, splits for 16 tokens of attention, not for 64, and 8 MB
+ * behind attention, which are more than the weights there. */
 static double others_are_better(const SimKernelRun *run, void *user) {
     (void)user;
     double us = 10.0;
     if (is(run, "gate_up")) us += run->blocks == 128 ? 0.0 : 5.0;
     if (is(run, "gate_up")) us += early_of(run) == 0 ? 0.0 : 5.0;
+    if (is(run, "attention_kernel")) us += next_bytes(run) > 0 ? 0.0 : 5.0;
     if (is(run, "mul_mat")) us += run->pdl ? 5.0 : 0.0;
     if (!is(run, "mul_mat")) us += run->pdl ? 0.0 : 5.0;
     if (is(run, "prefill")) us += run->blocks == 8 ? 0.0 : 5.0; /* 16 tokens: 2 or 8 blocks, 64 tokens: 8 or 32 */
@@ -95,7 +107,7 @@ Test(tune, the_fastest_candidate_is_chosen) {
     cr_expect_eq(t.origin, RP_TUNING_MEASURED);
     cr_expect_eq(strncmp(t.text, "measured in ", 12), 0, "%s", t.text);
     cr_expect_null(strstr(t.text, "cache"), "%s", t.text);
-    expect_values(&t, 50, 0, 4, 16);
+    expect_values(&t, 50, 0, 4, 16, 8 << 20);
     const RpTunedConstant *grid = constant(&t, GRID);
     cr_expect_eq(grid->n_candidates, 4);
     for (int k = 0; k < 4; k++) /* two layers; the kernels of a run, without what is measured later */
@@ -109,7 +121,7 @@ Test(tune, equal_times_keep_the_model) {
     const RpCudaTuningInfo t = info();
     cr_expect_eq(t.origin, RP_TUNING_MEASURED);
     expect_model(&t);
-    for (int i = GRID; i <= SPLIT; i++) cr_expect_geq(constant(&t, i)->n_candidates, 3, CASE(i));
+    for (int i = GRID; i <= NEXT; i++) cr_expect_geq(constant(&t, i)->n_candidates, 3, CASE(i));
     finish();
 }
 
@@ -237,7 +249,7 @@ static RpCudaTuningInfo expect_cached(void) {
     cr_expect_eq(t.origin, RP_TUNING_CACHED);
     cr_expect_str_eq(t.text, "from the cache");
     cr_expect_eq(sim_stats().kernels, 0ul);
-    expect_values(&t, 50, 0, 4, 16);
+    expect_values(&t, 50, 0, 4, 16, 8 << 20);
     return t;
 }
 
@@ -265,7 +277,7 @@ Test(tune, a_corrupt_cache_is_named_and_replaced) {
         const RpCudaTuningInfo t = info();
         cr_expect_not_null(strstr(t.text, "; cache: "), "%s", t.text);
         cr_expect_not_null(strstr(t.text, entry()), "%s", t.text);
-        expect_values(&t, 50, 0, 4, 16);
+        expect_values(&t, 50, 0, 4, 16, 8 << 20);
         expect_cached();
     }
     finish();
@@ -280,7 +292,7 @@ Test(tune, a_cache_that_cannot_be_used_is_named) {
         const RpCudaTuningInfo t = info();
         cr_expect_eq(t.origin, RP_TUNING_MEASURED, CASE(i));
         cr_expect_not_null(strstr(t.text, "; cache: /proc/nowhere"), "%s", t.text);
-        expect_values(&t, 50, 0, 4, 16);
+        expect_values(&t, 50, 0, 4, 16, 8 << 20);
         cr_expect_eq(sim_stats().kernels == 0ul, i == 1, CASE(i));
     }
     finish();
@@ -403,9 +415,11 @@ static void logits(const char *model, bool tuned, float (*out)[DECODER_VOCAB]) {
     RpModel *m = golden_open_tiny(model);
     Decoder  d = decoder_open(m, RP_MODE_REPLAY, false);
     sim_cost(NULL, NULL);
+    sim_stats_reset();
     cr_expect_eq(strncmp(rp_executor_info(d.exec).tuning, tuned ? "measured" : "model", 5), 0, "%s",
                  rp_executor_info(d.exec).tuning);
     for (int i = 0; i < N_TOKENS; i++) memcpy(out[i], decoder_run(&d, 3 + i, i), d.n_vocab * sizeof(float));
+    cr_expect_eq(sim_stats().prefetched_bytes > 0, tuned, "%lu bytes", sim_stats().prefetched_bytes);
     decoder_close(&d);
     rp_model_free(m);
 }

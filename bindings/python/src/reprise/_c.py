@@ -854,7 +854,7 @@ class RpImatrixOptions(ct.Structure): # 40 bytes
             ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
 
 
-class RpKernelCtx(ct.Structure): # 112 bytes
+class RpKernelCtx(ct.Structure): # 120 bytes
     stream: int | None
     scratch: int | None
     scratch_bytes: int
@@ -871,11 +871,12 @@ class RpKernelCtx(ct.Structure): # 112 bytes
     tuning: int | None
     sources: int | None
     op: int
+    next: int | None
     _fields_ = [("stream", ct.c_void_p), ("scratch", ct.c_void_p), ("scratch_bytes", ct.c_uint64),
             ("blas", ct.c_void_p), ("overlap", ct.c_bool), ("constant", ct.c_uint32), ("ith", ct.c_int32),
             ("nth", ct.c_int32), ("phase", ct.c_int32), ("shared", ct.c_void_p), ("local", ct.c_void_p),
             ("launch", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p, ct.c_void_p)), ("user", ct.c_void_p),
-            ("tuning", ct.c_void_p), ("sources", ct.c_void_p), ("op", ct.c_int32)]
+            ("tuning", ct.c_void_p), ("sources", ct.c_void_p), ("op", ct.c_int32), ("next", ct.c_void_p)]
 
 
 class RpKernelLaunch(ct.Structure): # 120 bytes

@@ -173,7 +173,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpKernelLaunch, addresses), 80, "RpKernelLaunch.addresses");
     assert_eq!(offset!(RpKernelLaunch, waits), 104, "RpKernelLaunch.waits");
     assert_eq!(offset!(RpKernelLaunch, instance), 112, "RpKernelLaunch.instance");
-    assert_eq!((size_of::<RpKernelCtx>(), align_of::<RpKernelCtx>()), (112, 8), "RpKernelCtx");
+    assert_eq!((size_of::<RpKernelCtx>(), align_of::<RpKernelCtx>()), (120, 8), "RpKernelCtx");
     assert_eq!(offset!(RpKernelCtx, stream), 0, "RpKernelCtx.stream");
     assert_eq!(offset!(RpKernelCtx, scratch), 8, "RpKernelCtx.scratch");
     assert_eq!(offset!(RpKernelCtx, scratch_bytes), 16, "RpKernelCtx.scratch_bytes");
@@ -190,6 +190,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpKernelCtx, tuning), 88, "RpKernelCtx.tuning");
     assert_eq!(offset!(RpKernelCtx, sources), 96, "RpKernelCtx.sources");
     assert_eq!(offset!(RpKernelCtx, op), 104, "RpKernelCtx.op");
+    assert_eq!(offset!(RpKernelCtx, next), 112, "RpKernelCtx.next");
     assert_eq!((size_of::<RpSourceShapes>(), align_of::<RpSourceShapes>()), (128, 8), "RpSourceShapes");
     assert_eq!(offset!(RpSourceShapes, src), 0, "RpSourceShapes.src");
     assert_eq!((size_of::<RpOpDescription>(), align_of::<RpOpDescription>()), (56, 8), "RpOpDescription");

@@ -489,6 +489,10 @@ pub struct RpCudaTuning {
 pub struct RpCudaSources {
     _opaque: [u8; 0],
 }
+#[repr(C)]
+pub struct RpNextWeights {
+    _opaque: [u8; 0],
+}
 pub const RP_LAUNCH_ADDRESSES: c_int = 3;
 pub type RpOpKernel = Option<unsafe extern "C" fn(args: *const RpOpArgs, ctx: *mut RpKernelCtx) -> RpStatus>;
 #[repr(C)]
@@ -533,6 +537,7 @@ pub struct RpKernelCtx {
     pub tuning: *const RpCudaTuning,
     pub sources: *const RpCudaSources,
     pub op: TensorOp,
+    pub next: *const RpNextWeights,
 }
 extern "C" {
     pub fn rp_cpu_kernel(op: TensorOp) -> RpOpKernel;
