@@ -48,7 +48,7 @@ static unsigned constant_sources(const PlanStep *s) {
     return bits;
 }
 
-/* What attention prefetches: the weights of the steps behind step i. */
+/* Returns the weights that attention, step i, prefetches: those that the steps behind it read. */
 static RpNextWeights next_weights(const ExecPlan *plan, const RpOpArgs *args, int i, const RpCudaTuning *tuning) {
     RpNextWeights next = {0};
     int64_t       left = tuning->next_bytes;

@@ -153,7 +153,8 @@ static void add_chains(TuneBench *b) {
 
 /* ---- launches ---- */
 
-/* What attention prefetches, as in a plan (executor/plan_walk.c). */
+/* Returns the weights that attention, step i of the chain, prefetches. executor/plan_walk.c chooses them in the same
+ * way. */
 static RpNextWeights next_of(const TuneBench *b, TuneChain chain, int i, int64_t bytes) {
     RpNextWeights next = {0};
     for (int j = i + 1; j < b->n_steps[chain]; j++) {

@@ -142,9 +142,9 @@ void work_metrics(Work *w, Bytes *out);
 /* Opens a model and plans its engine, without allocating it. */
 RP_NODISCARD RpStatus work_check_model(Model *m);
 
-/* The chat template of a model that is open: that of the command line, or the model's. *out is NULL, and the latest
- * error says why, where the model has none that can be run; an error is one of the command line. *source lives as long
- * as the model. */
+/* Makes the chat template of a model that is open: the one that --template gives, or else the model's own. If the model
+ * has none that can be run, it returns RP_OK with *out NULL, and the latest error says why. It fails only if the
+ * template of --template cannot be run. *source lives as long as the model. */
 RP_NODISCARD RpStatus worker_chat_template(const Model *m, const RpModel *model, RpChatTemplate **out,
                                            RpGgufString *source);
 
