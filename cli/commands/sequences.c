@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64 };
+enum { MOST = 64, STEP_TOKENS = 256 };
 
 static struct {
     const char *model, *passes, *kv;
@@ -25,6 +25,9 @@ static int32_t token_of(uint64_t i, int32_t n_vocab) {
     return (int32_t)(rp_random_uniform(1, i) * (float)n_vocab) % n_vocab;
 }
 
+/* Tokens that the first of n replies gets, at most, while the prompts of the others run. */
+static int32_t early_tokens(int32_t n) { return n * (args.prompt / (STEP_TOKENS - MOST) + 2); }
+
 /* Queues n requests, each with a prompt of its own. */
 static RpStatus add_requests(RpEngine *e, RpSampler **samplers, int32_t *ids, int32_t n) {
     const int32_t n_vocab = rp_model_info(rp_engine_model(e))->n_vocab;
@@ -34,7 +37,7 @@ static RpStatus add_requests(RpEngine *e, RpSampler **samplers, int32_t *ids, in
         const RpRequest r = {.prompt     = ids,
                              .n_prompt   = (size_t)args.prompt,
                              .sampler    = samplers[s],
-                             .max_tokens = args.steps + n, /* the first replies wait for the prompts of the last */
+                             .max_tokens = args.steps + early_tokens(n),
                              .ignore_end = true};
         rp_sampler_reset(samplers[s]);
         RP_TRY(rp_engine_add(e, &r, &id));
@@ -137,7 +140,7 @@ static int run(void) {
     cli_catch_interrupts();
     RpStatus st = cli_open_model(args.model, &args.device, args.quiet, &m);
     if (st == RP_OK) st = cli_kv_type(args.kv, &kv);
-    const RpEngineOptions o = {.n_ctx       = args.prompt + args.steps + args.sequences,
+    const RpEngineOptions o = {.n_ctx       = args.prompt + args.steps + early_tokens(args.sequences),
                                .n_seq       = args.sequences,
                                .n_threads   = args.threads,
                                .passes      = args.passes,
@@ -145,7 +148,7 @@ static int run(void) {
                                .device      = args.device.name,
                                .repack      = args.device.repack,
                                .backend     = args.device.backend,
-                               .step_tokens = 256,
+                               .step_tokens = STEP_TOKENS,
                                .watchdog_s  = (double)args.device.watchdog_s};
     if (st == RP_OK) st = rp_engine_open(m, &o, &e);
     if (st == RP_OK) st = bench(e, samplers);
