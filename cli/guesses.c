@@ -97,6 +97,11 @@ RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampl
     return RP_OK;
 }
 
+void cli_guessing_json(const GuessResult *r, int32_t n_ctx, double load_s, double first_token_s, FILE *out) {
+    cli_reply_json(&r->reply, &r->device, n_ctx, load_s, first_token_s, out);
+    fprintf(out, ",\"guesses\":%d,\"right_guesses\":%d", r->n_guessed, r->n_right);
+}
+
 void cli_report_guessing(const GuessResult *r, double load_s) {
     const RpGenerateResult *g = &r->reply;
     fprintf(stderr, "load     %.1f ms, until model and engine were open, %d threads, %s\n", 1e3 * load_s,

@@ -44,7 +44,7 @@ bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *
 typedef struct GuessResult {
     RpGenerateResult reply;
     int32_t          n_guessed, n_right;
-    RpExecutorInfo   device; /* without texts that an engine owns */
+    RpExecutorInfo   device; /* its texts are those of the engine */
 } GuessResult;
 
 /* As rp_generate on an engine with these options and one request. prefill_progress and ignore_end aside, `o` has what
@@ -58,5 +58,8 @@ RP_NODISCARD RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, co
 
 /* Prints the report on stderr. */
 void cli_report_guessing(const GuessResult *r, double load_s);
+
+/* Prints the JSON members of cli_reply_json, and "guesses" and "right_guesses". */
+void cli_guessing_json(const GuessResult *r, int32_t n_ctx, double load_s, double first_token_s, FILE *out);
 
 #endif

@@ -42,20 +42,19 @@ static void repack_text(const RpExecutorInfo *info, char *buf, size_t size) {
                  info->repack_s);
 }
 
-void cli_device_json(const RpSession *s, FILE *out) {
-    const RpExecutorInfo info = rp_session_info(s);
-    fprintf(out, "\"device\":\"%s\",\"device_name\":", info.device);
-    rp_put_json_string(info.device_name, strlen(info.device_name), out);
-    fprintf(out, ",\"mode\":\"%s\",\"threads\":%d,", rp_mode_name(info.mode), info.n_threads);
+void cli_device_json(const RpExecutorInfo *info, FILE *out) {
+    fprintf(out, "\"device\":\"%s\",\"device_name\":", info->device);
+    rp_put_json_string(info->device_name, strlen(info->device_name), out);
+    fprintf(out, ",\"mode\":\"%s\",\"threads\":%d,", rp_mode_name(info->mode), info->n_threads);
     const struct {
         const char *key, *text;
     } more[] = {
-        {"reason",  info.reason },
-        {"overlap", info.overlap},
-        {"blas",    info.blas   },
-        {"tuning",  info.tuning },
-        {"kernels", info.kernels},
-        {"backend", info.backend}
+        {"reason",  info->reason },
+        {"overlap", info->overlap},
+        {"blas",    info->blas   },
+        {"tuning",  info->tuning },
+        {"kernels", info->kernels},
+        {"backend", info->backend}
     };
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         fprintf(out, "\"%s\":", more[i].key);
@@ -63,8 +62,8 @@ void cli_device_json(const RpSession *s, FILE *out) {
         fputc(',', out);
     }
     fprintf(out, "\"upload_bytes\":%zu,\"upload_s\":%.6f,\"upload_read_s\":%.6f,\"upload_wait_s\":%.6f,",
-            info.upload_bytes, info.upload_s, info.upload_read_s, info.upload_wait_s);
-    fprintf(out, "\"repack_bytes\":%zu,\"repack_s\":%.6f,", info.repack_bytes, info.repack_s);
+            info->upload_bytes, info->upload_s, info->upload_read_s, info->upload_wait_s);
+    fprintf(out, "\"repack_bytes\":%zu,\"repack_s\":%.6f,", info->repack_bytes, info->repack_s);
 }
 
 double cli_prefill_rate(const RpGenerateResult *r) {
@@ -123,18 +122,22 @@ void cli_report(const Report *r) {
     fprintf(stderr, "stopped: %s, after %d tokens\n", rp_stop_reason_name(g->reason), g->n_generated);
 }
 
-void cli_report_json(const Report *r, FILE *out) {
-    const RpGenerateResult *g     = r->result;
-    const TokenBytes        bytes = reply_bytes(r);
+void cli_reply_json(const RpGenerateResult *g, const RpExecutorInfo *info, int32_t n_ctx, double load_s,
+                    double first_token_s, FILE *out) {
     fprintf(out, "\"prompt_tokens\":%d,\"generated_tokens\":%d,\"stop\":\"%s\",\"n_ctx\":%d,\"isa\":\"%s\",",
-            g->n_prompt, g->n_generated, rp_stop_reason_name(g->reason), rp_session_n_ctx(r->session),
-            rp_cpu_isa_name(rp_cpu_isa()));
-    cli_device_json(r->session, out);
+            g->n_prompt, g->n_generated, rp_stop_reason_name(g->reason), n_ctx, rp_cpu_isa_name(rp_cpu_isa()));
+    cli_device_json(info, out);
     fprintf(out,
             "\"timings\":{\"load_s\":%.6f,\"prefill_s\":%.6f,\"prefill_tok_s\":%.3f,\"decode_s\":%.6f,"
-            "\"decode_tok_s\":%.3f,\"first_token_s\":%.6f},",
-            r->load_s, g->prefill_s, cli_prefill_rate(g), g->decode_s, cli_decode_rate(g),
-            g->n_generated > 0 ? r->first_token_s : 0.0);
-    fprintf(out, "\"weight_bytes_per_token\":%.0f,\"kv_bytes_per_token\":%.0f,\"gb_s\":%.3f", bytes.weights, bytes.kv,
-            (bytes.weights + bytes.kv) * cli_decode_rate(g) / 1e9);
+            "\"decode_tok_s\":%.3f,\"first_token_s\":%.6f}",
+            load_s, g->prefill_s, cli_prefill_rate(g), g->decode_s, cli_decode_rate(g),
+            g->n_generated > 0 ? first_token_s : 0.0);
+}
+
+void cli_report_json(const Report *r, FILE *out) {
+    const TokenBytes     bytes = reply_bytes(r);
+    const RpExecutorInfo info  = rp_session_info(r->session);
+    cli_reply_json(r->result, &info, rp_session_n_ctx(r->session), r->load_s, r->first_token_s, out);
+    fprintf(out, ",\"weight_bytes_per_token\":%.0f,\"kv_bytes_per_token\":%.0f,\"gb_s\":%.3f", bytes.weights, bytes.kv,
+            (bytes.weights + bytes.kv) * cli_decode_rate(r->result) / 1e9);
 }

@@ -21,8 +21,8 @@ TokenBytes cli_token_bytes(const RpSession *s, double mean_position);
 /* Writes "2 threads, avx2" or "cuda:0, NVIDIA H200, loop"; returns buf. */
 const char *cli_device_text(const RpSession *s, char *buf, size_t size);
 
-/* Prints the JSON members "device" to "threads", with a comma after each. */
-void cli_device_json(const RpSession *s, FILE *out);
+/* Prints the JSON members "device" to "repack_s", with a comma after each. */
+void cli_device_json(const RpExecutorInfo *info, FILE *out);
 
 /* Tokens per second of the prefill and of the decode steps after the first token; 0 if there were none. */
 double cli_prefill_rate(const RpGenerateResult *r);
@@ -30,6 +30,11 @@ double cli_decode_rate(const RpGenerateResult *r);
 
 /* Prints the report on stderr, one line per phase. */
 void cli_report(const Report *r);
+
+/* Prints the JSON members "prompt_tokens" to "timings", without braces. Times are in seconds from the start of the
+ * program. */
+void cli_reply_json(const RpGenerateResult *g, const RpExecutorInfo *info, int32_t n_ctx, double load_s,
+                    double first_token_s, FILE *out);
 
 /* Prints the JSON members "prompt_tokens" to "gb_s", without braces. */
 void cli_report_json(const Report *r, FILE *out);

@@ -150,11 +150,12 @@ static RpStatus print_text(const RpSession *s, const TokenBytes *bytes) {
 }
 
 static void print_json(const RpSession *s, const TokenBytes *bytes) {
-    const char *separator = "";
+    const RpExecutorInfo info      = rp_session_info(s);
+    const char          *separator = "";
     printf("{\"model\":");
     rp_put_json_string(args.model, strlen(args.model), stdout);
     putchar(',');
-    cli_device_json(s, stdout);
+    cli_device_json(&info, stdout);
     printf("\"isa\":\"%s\",\"depth\":%d,\"open_s\":%.3f,\"results\":[", rp_cpu_isa_name(rp_cpu_isa()), args.depth,
            args.open_s);
     for (int i = 0; i < 2; i++) {

@@ -43,6 +43,7 @@ typedef struct Run {
     Recording   recording;
     char        last; /* last character printed */
     Progress    progress;
+    int32_t     n_ctx; /* of the engine */
 } Run;
 
 /* Streams a piece of the reply, or collects it for --json. False ends the reply: after Ctrl-C, or if stdout is
@@ -123,9 +124,7 @@ static RpStatus tokenize_prompt(Run *r) {
 }
 
 static RpStatus record_run(Run *r, const RpEngineOptions *engine) {
-    RpEngineMemory memory = {0};
     if (!cli_recording_is_on(&r->recording)) return RP_OK;
-    if (engine != NULL) RP_TRY(rp_engine_memory(r->model, engine, &memory));
     const RecordingOf of = {.session    = r->session,
                             .engine     = r->engine,
                             .kv         = args.kv,
@@ -136,7 +135,7 @@ static RpStatus record_run(Run *r, const RpEngineOptions *engine) {
                             .ignore_end = args.ignore_end,
                             .no_text    = args.manifest.no_text,
                             .load_s     = cli_since_start(),
-                            .n_ctx      = memory.n_ctx,
+                            .n_ctx      = r->n_ctx,
                             .n_mtp      = engine != NULL ? engine->n_mtp : 0,
                             .n_draft    = cli_n_draft(&args.guesses)};
     RP_TRY(cli_recording_run(&r->recording, &of));
@@ -159,8 +158,7 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    const bool by_mtp =
-        !is_request() && !args.json && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
+    const bool by_mtp = !is_request() && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
     if (cli_guesses_wanted(&args.guesses) || by_mtp) {
         RpEngineOptions e = {.n_ctx     = args.ctx,
                              .n_threads = args.threads,
@@ -168,6 +166,9 @@ static RpStatus open_all(Run *r) {
                              .kv_type   = kv,
                              .device    = args.device.name};
         RP_TRY(cli_open_guessing(&args.guesses, r->model, &args.device, args.quiet, &e, &r->engine, &r->draft));
+        RpEngineMemory memory;
+        RP_TRY(rp_engine_memory(r->model, &e, &memory));
+        r->n_ctx = memory.n_ctx;
         return record_run(r, &e);
     }
     RpSessionOptions o = {.n_ctx         = args.ctx,
@@ -210,7 +211,7 @@ static void close_all(Run *r) {
     free(args.stop.items);
 }
 
-static void print_json(const Run *r, const Report *report) {
+static void print_json_reply(const Run *r) {
     printf("{\"model\":");
     rp_put_json_string(args.model, strlen(args.model), stdout);
     printf(",\"text\":");
@@ -218,7 +219,9 @@ static void print_json(const Run *r, const Report *report) {
     printf(",\"tokens\":[");
     for (size_t i = 0; i < r->reply.n; i++) printf("%s%d", i > 0 ? "," : "", r->reply.ids[i]);
     printf("],\"seed\":%llu,", (unsigned long long)args.sampler.p.seed);
-    cli_report_json(report, stdout);
+}
+
+static void print_json_end(const Run *r) {
     if (args.logprobs >= 0) cli_logprobs_json(&r->logprobs, rp_model_tokenizer(r->model), stdout);
     if (args.experts) cli_experts_json(r->session, stdout);
     printf("}\n");
@@ -297,11 +300,19 @@ static RpStatus generate_guessing(Run *r) {
     const RpGenerateOptions o      = options_of(r);
     const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
-    const RpStatus st = cli_generate_guessing(&args.guesses, r->engine, r->sampler, &r->ids, &o, &result);
-    if (r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
+    const double   begin = cli_since_start();
+    const RpStatus st    = cli_generate_guessing(&args.guesses, r->engine, r->sampler, &r->ids, &o, &result);
+    if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
     if (r->no_memory) return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
     RP_TRY(record_reply(r, &result.reply));
+    if (!cli_print("", 0)) return RP_OK; /* stdout is closed; cli_close_stdout reports it */
+    if (args.json) {
+        print_json_reply(r);
+        cli_guessing_json(&result, r->n_ctx, load_s, begin + result.reply.first_token_s, stdout);
+        print_json_end(r);
+        return RP_OK;
+    }
     if (args.logprobs >= 0) cli_logprobs_print(&r->logprobs, rp_model_tokenizer(r->model), stderr);
     if (!args.quiet) cli_report_guessing(&result, load_s);
     return RP_OK;
@@ -324,7 +335,11 @@ static RpStatus generate(Run *r, RpGenerateResult *result) {
     RP_TRY(record_reply(r, result));
     cli_report_host_sampling(result);
     if (!cli_print("", 0)) return RP_OK; /* stdout is closed; cli_close_stdout reports it */
-    if (args.json) print_json(r, &report);
+    if (args.json) {
+        print_json_reply(r);
+        cli_report_json(&report, stdout);
+        print_json_end(r);
+    }
     if (!args.json && args.logprobs >= 0) cli_logprobs_print(&r->logprobs, rp_model_tokenizer(r->model), stderr);
     if (!args.json && !args.quiet) cli_report(&report);
     if (!args.json && args.experts) cli_experts_print(r->session, stderr);
@@ -352,8 +367,8 @@ static int run(void) {
         wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)
         wrong = "--parse-special goes with --chat; a prompt without --chat may spell out control tokens";
-    else if (cli_guesses_wanted(&args.guesses) && (is_request() || args.json || args.experts))
-        wrong = "--lookup and --draft do not go with --json, --experts, tools, messages and events";
+    else if (cli_guesses_wanted(&args.guesses) && (is_request() || args.experts))
+        wrong = "--lookup and --draft do not go with --experts, tools, messages and events";
     else if (cli_guesses_wrong(&args.guesses) != NULL)
         wrong = cli_guesses_wrong(&args.guesses);
     else

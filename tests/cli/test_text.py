@@ -182,7 +182,12 @@ def test_guesses_do_not_change_the_reply():
     expect(0 < right == guessed, "a model guesses itself", (right, guessed))
     expect_refusal(run("generate", demo, "-p", "a", "--draft", TINY), 1, "the draft model has another vocabulary: its token 0 is ")
     expect_refusal(run("generate", demo, "-p", "a", "--draft", demo, "--lookup", "2"), 2, "--lookup and --draft exclude each other")
-    expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--json"), 2, "--lookup and --draft do not go with --json")
+    expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--experts"), 2, "--lookup and --draft do not go with --experts")
+    base = ["generate", demo, "-p", "In the", "-n", "40", "--logprobs", "1", "-c", "100", "--json"]
+    plain, o = (json.loads(ok(run(*base, *more)).text) for more in ([], ["--draft", demo]))
+    expect(0 < o["right_guesses"] == o["guesses"] and o["n_ctx"] == 100 and o["timings"]["first_token_s"] > 0 < o["timings"]["decode_s"], "guesses", o)
+    same = "text", "tokens", "seed", "prompt_tokens", "generated_tokens", "stop", "logprobs", "threads", "device"
+    expect([o[k] for k in same] == [plain[k] for k in same], "JSON with guesses", (o, plain))
     expect_refusal(run("generate", demo, "-p", "a", "--lookup", "16"), 2, "--lookup")
     expect_refusal(run("generate", demo, "-p", "a", "--draft", "nowhere.gguf"), 1, "nowhere.gguf: No such file")
     expect_refusal(run("generate", demo, "-p", "a", "--lookup", "2", "--device", "gpu"), 1, "device 'gpu': must be auto, cpu, cuda or cuda:N")
