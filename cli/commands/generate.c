@@ -43,7 +43,7 @@ typedef struct Run {
     Recording   recording;
     char        last; /* last character printed */
     Progress    progress;
-    int32_t     n_ctx; /* of the engine */
+    int32_t     n_ctx; /* of the engine, for JSON and the recording */
 } Run;
 
 /* Streams a piece of the reply, or collects it for --json. False ends the reply: after Ctrl-C, or if stdout is
@@ -166,9 +166,11 @@ static RpStatus open_all(Run *r) {
                              .kv_type   = kv,
                              .device    = args.device.name};
         RP_TRY(cli_open_guessing(&args.guesses, r->model, &args.device, args.quiet, &e, &r->engine, &r->draft));
-        RpEngineMemory memory;
-        RP_TRY(rp_engine_memory(r->model, &e, &memory));
-        r->n_ctx = memory.n_ctx;
+        if (args.json || cli_recording_is_on(&r->recording)) {
+            RpEngineMemory memory;
+            RP_TRY(rp_engine_memory(r->model, &e, &memory));
+            r->n_ctx = memory.n_ctx;
+        }
         return record_run(r, &e);
     }
     RpSessionOptions o = {.n_ctx         = args.ctx,
