@@ -191,6 +191,19 @@ def cell(values):
     return f"{statistics.median(values):.1f} ({min(values):.1f} .. {max(values):.1f})" if values else "-"
 
 
+def revision(reprise):
+    """The program's name and version."""
+    return output(reprise, "--version").splitlines()[0].strip()
+
+
+def publish(text, path):
+    """Prints the text, and appends it to the file if there is one."""
+    print(text)
+    if path:
+        with open(path, "a", encoding="utf-8") as out:
+            print(text, file=out)
+
+
 def test_name(args, test):
     name = f"prefill of {test[2:]}" if test.startswith("pp") else f"decode of {test[2:]}"
     if args.d:
@@ -271,9 +284,8 @@ def main():
             more, lines = compare(args, program, model, threads)
             rows += more
             reads += lines
-    revision = output(args.reprise, "--version").split("\n")[0].strip()
     text = "\n".join([
-        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision}; llama.cpp of llama-cpp-python {version}"
+        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores; {revision(args.reprise)}; llama.cpp of llama-cpp-python {version}"
         f"{', ' + how if how else ''} ({' '.join(features)}){', ik_llama.cpp' if args.ik else ''}; medians (range) of {args.r} interleaved "
         f"processes with {args.k} measurement{'s' if args.k > 1 else ''} each, "
         "each peer in its best setting.",
@@ -285,10 +297,7 @@ def main():
         *[f"- {line}" for line in reads + starts],
         "",
     ])
-    print(text)
-    if args.out:
-        with open(args.out, "a", encoding="utf-8") as out:
-            print(text, file=out)
+    publish(text, args.out)
 
 
 if __name__ == "__main__":

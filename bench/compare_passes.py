@@ -9,11 +9,11 @@ import argparse
 import datetime
 import json
 import pathlib
-import platform
 import statistics
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from compare_llama import ROOT, cell, cpu_name
+
 UNFUSED = "-all,+attention,+quantize"
 
 
@@ -38,15 +38,8 @@ def row(args, model):
     before, after = zip(*pairs)
     ratio = statistics.median(b / a for a, b in pairs)
     cells = [pathlib.Path(model).name, counts(args, model, unfused), counts(args, model, [])]
-    cells += [f"{statistics.median(v):.1f} ({min(v):.1f} .. {max(v):.1f})" for v in (before, after)]
+    cells += [cell(v) for v in (before, after)]
     return "| " + " | ".join([*cells, f"{ratio:.2f}"]) + " |"
-
-
-def cpu_name():
-    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 def main():

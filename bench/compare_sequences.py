@@ -13,8 +13,10 @@ import json
 import os
 import pathlib
 import statistics
+import sys
 
-from compare_llama import ROOT, cell, cpu_name, numbers, output, peer_features, peer_program, peer_version, refuse_weak
+from compare_llama import (ROOT, cell, cpu_name, numbers, output, peer_features, peer_program, peer_version, publish, refuse_weak,
+                           revision)
 
 
 def run_peer(program, args, model, flash):
@@ -23,7 +25,11 @@ def run_peer(program, args, model, flash):
     text = output(str(program), "-m", model, "-t", str(args.t), "-c", str(most * (args.p + args.n) + 256), "-npp", str(args.p), "-ntg", str(args.n),
                   "-npl", ",".join(map(str, args.s)), "-pps", "-fa", flash, "--output-format", "jsonl")
     rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    return {r["pl"]: r["speed_tg"] for r in rows}
+    speeds = {r["pl"]: r["speed_tg"] for r in rows}
+    missing = [n for n in args.s if n not in speeds]
+    if missing:
+        sys.exit(f"{program} -m {model} -fa {flash}: no result for {missing} replies at the same time")
+    return speeds
 
 
 def run_reprise(args, model):
@@ -73,7 +79,7 @@ def main():
         program, build = folder / "bin" / "llama-batched-bench", ", ".join([" ".join(features), *([how] if how else [])])
     rows = [row for model in args.models for row in compare(program, args, model)]
     text = "\n".join([
-        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores, {args.t} threads; {output(args.reprise, '--version').splitlines()[0].strip()}; "
+        f"{datetime.date.today()}, {cpu_name()}, {os.cpu_count()} cores, {args.t} threads; {revision(args.reprise)}; "
         f"llama.cpp of llama-cpp-python {version} ({build}); medians (range) of {args.r} interleaved processes.",
         "",
         "| model | tokens of the prompt | replies | reprise, tok/s of all | times one | llama.cpp | ratio |",
@@ -81,10 +87,7 @@ def main():
         *rows,
         "",
     ])
-    print(text)
-    if args.out:
-        with open(args.out, "a", encoding="utf-8") as out:
-            print(text, file=out)
+    publish(text, args.out)
 
 
 if __name__ == "__main__":
