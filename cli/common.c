@@ -101,7 +101,7 @@ static double state_row_bytes(const TensorNode *node) {
         const TensorNode *source = rp_node_source(node, k);
         if (source == NULL || strcmp(rp_node_op_name(source), "state") != 0) continue;
         const RpTensorView view = rp_node_view(source);
-        bytes += (double)rp_row_bytes(view.dtype, view.ne[0]);
+        bytes += (double)rp_row_bytes(view.dtype, view.ne[0]) * (double)view.ne[2];
     }
     return bytes;
 }

@@ -109,19 +109,30 @@ RpStatus rp_executor_fill_args(RpExecutor *e, WeightAddress *address) {
 
 /* ---- access to results ---- */
 
-/* *memory is the address of a node whose value outlasts a run. Memory of other nodes is reused, so access
- * is refused. */
-static RpStatus kept_memory(const RpExecutor *e, const TensorNode *node, size_t bytes, void **memory) {
+/* *memory is the address of byte `offset` of a node whose value outlasts a run. Memory of other nodes is reused, so
+ * access is refused. */
+static RpStatus kept_memory(const RpExecutor *e, const TensorNode *node, size_t offset, size_t bytes, char **memory) {
     const PlanRef      none = {.space = SPACE_WEIGHT};
     const PlanRef      ref  = rp_plan_keeps(e->plan, node) ? rp_plan_ref(e->plan, node) : none;
     const RpTensorView view = rp_node_view(node);
+    const size_t       all  = rp_view_extent_bytes(&view);
     if (ref.space == SPACE_WEIGHT)
         return rp_fail(RP_E_ARG, "'%s' is neither an input nor an output nor a state", rp_node_name(node));
-    if (bytes > rp_view_extent_bytes(&view))
-        return rp_fail(RP_E_ARG, "'%s': %zu bytes requested, it has %zu", rp_node_name(node), bytes,
-                       rp_view_extent_bytes(&view));
-    *memory = rp_executor_address(e, ref);
+    if (offset > all || bytes > all - offset)
+        return rp_fail(RP_E_ARG, "'%s': %zu bytes from byte %zu on: it has %zu", rp_node_name(node), bytes, offset,
+                       all);
+    *memory = (char *)rp_executor_address(e, ref) + offset;
     return RP_OK;
+}
+
+RpStatus rp_executor_get_at(RpExecutor *e, const TensorNode *node, size_t offset, void *out, size_t bytes) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(node, "node");
+    RP_NOT_NULL(out, "out");
+
+    char *memory = NULL;
+    RP_TRY(kept_memory(e, node, offset, bytes, &memory));
+    return bytes > 0 ? e->backend->copy(e, out, memory, bytes, true) : RP_OK;
 }
 
 RpStatus rp_executor_get(RpExecutor *e, const TensorNode *node, void *out, size_t bytes) {
@@ -129,9 +140,7 @@ RpStatus rp_executor_get(RpExecutor *e, const TensorNode *node, void *out, size_
     RP_NOT_NULL(node, "node");
     RP_NOT_NULL(out, "out");
 
-    void *memory = NULL;
-    RP_TRY(kept_memory(e, node, bytes, &memory));
-    return e->backend->copy(e, out, memory, bytes, true);
+    return rp_executor_get_at(e, node, 0, out, bytes);
 }
 
 /* Whether a step writes to memory of the arena between `from` and `to`, as its result or beside it. */
@@ -193,14 +202,22 @@ RpStatus rp_executor_run_steps(RpExecutor *e, int first, int end) {
     return RP_OK;
 }
 
+RpStatus rp_executor_set_at(RpExecutor *e, const TensorNode *node, size_t offset, const void *data, size_t bytes) {
+    RP_NOT_NULL(e, "exec");
+    RP_NOT_NULL(node, "node");
+    RP_NOT_NULL(data, "data");
+
+    char *memory = NULL;
+    RP_TRY(kept_memory(e, node, offset, bytes, &memory));
+    return bytes > 0 ? e->backend->copy(e, memory, data, bytes, false) : RP_OK;
+}
+
 RpStatus rp_executor_set(RpExecutor *e, const TensorNode *node, const void *data, size_t bytes) {
     RP_NOT_NULL(e, "exec");
     RP_NOT_NULL(node, "node");
     RP_NOT_NULL(data, "data");
 
-    void *memory = NULL;
-    RP_TRY(kept_memory(e, node, bytes, &memory));
-    return e->backend->copy(e, memory, data, bytes, false);
+    return rp_executor_set_at(e, node, 0, data, bytes);
 }
 
 RpStatus rp_executor_put_step(RpExecutor *e, const void *step) {

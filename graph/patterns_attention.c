@@ -67,14 +67,20 @@ static bool one_norm(const RpPatternMatch *m, const char *of_q, const char *of_k
     return true;
 }
 
+static bool stores_heads(const RpPatternMatch *m) {
+    return swaps_tokens_and_heads(&params_of(m, "pk")->permute) && swaps_tokens_and_heads(&params_of(m, "pv")->permute);
+}
+
 /* The row below matches three chains, with optional ops in brackets:
  *
  *     q:  wq x [+ bq] -> [fq: norm of the row] -> heads -> [nq: norm of each head] -> rope
- *     k:  wk x [+ bk] -> [fk: norm of the row] -> heads -> [nk: norm of each head] -> rope -> row -> store into k
- *     v:  wv x [+ bv] -> [heads] -> row -> store into v */
+ *     k:  wk x [+ bk] -> [fk: norm of the row] -> heads -> [nk: norm of each head] -> rope -> pk -> store into k
+ *     v:  wv x [+ bv] -> heads -> pv -> store into v
+ *
+ * pk and pv: the heads [d,h,1] as one row of each head of a cache [d,n_ctx,h]. */
 static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
     const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
-    if (memcmp(&q->params.rope, &k->params.rope, sizeof q->params.rope) != 0) return false;
+    if (memcmp(&q->params.rope, &k->params.rope, sizeof q->params.rope) != 0 || !stores_heads(m)) return false;
     if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
     out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0], .rope = q->params.rope};
     return one_norm(m, "nq", "nk", RP_HEAD_NORM_EACH, &out->qkv) &&
@@ -84,7 +90,7 @@ static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
 /* The same without rotation. */
 static bool qkv_in_place(const RpPatternMatch *m, RpOpParams *out) {
     const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
-    if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
+    if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1 || !stores_heads(m)) return false;
     out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0]};
     return true;
 }
@@ -190,16 +196,16 @@ static RpStatus latent_parts(ComputeGraph *g, const RpPatternMatch *m, const RpO
 /* The token is stored in row `at` of the caches: its position "pos", or in a cache of blocks a row of its own. */
 #define QKV(at)                                                                                                        \
     "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"                       \
-    "copy(reshape(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), pos, f?)), k, " at  \
-    "); copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, " at ")"
+    "copy(permute:pk(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), pos, f?)), "     \
+    "k, " at "); copy(permute:pv(reshape(add?(mul_mat(wv, x), bv))), v, " at ")"
 #define UNROTATED_QKV                                                                                                  \
-    "reshape:rq(add?(mul_mat(wq, x), bq)); copy(reshape(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"               \
-    "copy(reshape(add?(mul_mat(wv, x), bv)), v, pos)"
+    "reshape:rq(add?(mul_mat(wq, x), bq)); copy(permute:pk(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"            \
+    "copy(permute:pv(reshape(add?(mul_mat(wv, x), bv))), v, pos)"
 #define GATED_QKV(at)                                                                                                  \
     "rope:rq(rms_norm?:nq(view:vq(add?(mul_mat(wq, x), bq)), qn?), pos, f?);"                                          \
     "sigmoid(view:vg(add?(mul_mat(wq, x), bq)));"                                                                      \
-    "copy(reshape(rope:rk(rms_norm?:nk(reshape(add?(mul_mat(wk, x), bk)), kn?), pos, f?)), k, " at ");"                \
-    "copy(reshape(reshape?(add?(mul_mat(wv, x), bv))), v, " at ")"
+    "copy(permute:pk(rope:rk(rms_norm?:nk(reshape(add?(mul_mat(wk, x), bk)), kn?), pos, f?)), k, " at ");"             \
+    "copy(permute:pv(reshape(add?(mul_mat(wv, x), bv))), v, " at ")"
 #define LATENT(at)                                                                                                     \
     "mul_mat:ql(kb, quantize?:z(permute:pq(view:vn(q)))); rope:rq(view:vr(q), pos, f?);"                               \
     "copy(rms_norm:m(view:vc(kv), n?), c, " at "); copy(reshape(rope:rk(view:vk(kv), pos, f?)), k, " at ")"

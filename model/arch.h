@@ -125,9 +125,9 @@ TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, con
 /* y = w x, with the scale * b (a x) of each pair for w added (arch_adapter.c). */
 TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGgufTensor *w, const char *what);
 
-/* cache[:, pos[t]] = x[:, t] in the state "<which>.<layer>" [row, n_ctx] of kv_type; x is [row, t]. Returns
- * the cache after the store, so that readers come later in the graph. */
-TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which);
+/* cache[:, pos[t], h] = x[:, t, h] in the state "<which>.<layer>" [d, n_ctx, heads] of kv_type; x is [d, t, heads].
+ * Returns the cache after the store, so that readers come later in the graph. */
+TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t d, int64_t heads, const char *which);
 
 /* x rotated as the layer's kind of position says: [n, heads, t]; x itself without RoPE. */
 TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what);

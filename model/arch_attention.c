@@ -1,7 +1,7 @@
 /* Grouped-query attention, and DeepSeek's multi-head latent attention (MLA).
  *
  *     q [head_dim, n_head, t],  k and v [head_dim, n_head_kv, t],  g = n_head / n_head_kv
- *     cache[:, pos[t]] = k[:, :, t], likewise v;  token t reads slots i <= pos[t] (with a window: its last)
+ *     cache[:, pos[t], :] = k[:, :, t], likewise v;  token t reads slots i <= pos[t] (with a window: its last)
  *     scores[i, t, h]  = k[:, i, h/g] . q[:, t, h]               mul_mat, RP_BOUND_ROWS: rows i <= pos[t]
  *     probs[:, t, h]   = softmax(attn_scale * scores[:, t, h])
  *     heads[:, h, t]   = sum_i probs[i, t, h] * v[:, i, h/g]     mul_mat, RP_BOUND_INNER: terms i <= pos[t]
@@ -32,22 +32,10 @@ static TensorNode *query(Builder *b, TensorNode *x, const LayerWeights *l) {
     return query_or_key(b, rp_arch_linear(b, x, l->q, l->q_bias, "q"), l->q_norm, b->m->config.n_head, "q");
 }
 
-/* A cache [dim * n_head, n_ctx] seen as [dim, n_ctx, n_head]:
- *     element (d, i, h) is element h*dim + d of row i,  nb1 = bytes of a row,  nb2 = bytes of dim elements */
-static TensorNode *as_heads(Builder *b, TensorNode *cache, int64_t dim, int64_t n_head) {
-    const size_t nb_row = rp_row_bytes(b->kv_type, dim * n_head);
-    return rp_view(b->g, cache,
-                   &(RpViewParams){
-                       .ne = {dim,     b->n_rows,               n_head, 1                         },
-                       .nb = { 0, nb_row, rp_row_bytes(b->kv_type,   dim), nb_row * (size_t)b->n_rows}
-    });
-}
-
-/* Stores [head_dim, n_head_kv, t] and returns the cache as [head_dim, n_ctx, n_head_kv]. */
+/* Stores keys or values [head_dim, n_head_kv, t], and returns the cache [head_dim, n_ctx, n_head_kv]. The positions of
+ * a head lie together: attention reads them in the order of memory. */
 static TensorNode *cached_heads(Builder *b, TensorNode *x, const char *which) {
-    const int64_t row   = (int64_t)b->kind.n_head_kv * b->kind.head_dim;
-    TensorNode   *cache = rp_arch_cached(b, rp_reshape(b->g, x, row, b->n_tok, 1, 1), row, which);
-    return as_heads(b, cache, b->kind.head_dim, b->kind.n_head_kv);
+    return rp_arch_cached(b, rp_permute(b->g, x, 0, 2, 1, 3), b->kind.head_dim, b->kind.n_head_kv, which);
 }
 
 /* q [head_dim, t, n_head], k and v [head_dim, n_ctx, n_head_kv] -> [head_dim, n_head, t]. */
@@ -117,8 +105,8 @@ static TensorNode *gated_query(Builder *b, TensorNode *x, const LayerWeights *l,
 static TensorNode *value(Builder *b, TensorNode *x, TensorNode *key, const LayerWeights *l) {
     const LayerKind *k = &b->kind;
     TensorNode      *v = l->v != NULL ? rp_arch_linear(b, x, l->v, l->v_bias, "v") : key;
-    if (!b->m->config.arch->value_norm) return v;
-    return rp_arch_norm(b, rp_reshape(b->g, v, k->head_dim, k->n_head_kv, b->n_tok, 1), NULL, "v");
+    v                  = rp_reshape(b->g, v, k->head_dim, k->n_head_kv, b->n_tok, 1);
+    return b->m->config.arch->value_norm ? rp_arch_norm(b, v, NULL, "v") : v;
 }
 
 typedef struct KeysValues {
@@ -168,8 +156,8 @@ static TensorNode *attend_latent(Builder *b, TensorNode *q_latent, TensorNode *q
     const ModelConfig *c       = &b->m->config;
     ComputeGraph      *g       = b->g;
     const int64_t      kv_lora = c->mla.kv_lora, rope = c->rope.n_dims;
-    TensorNode        *latents = as_heads(b, rp_arch_cached(b, latent, kv_lora, "latent"), kv_lora, 1);
-    TensorNode        *keys    = as_heads(b, rp_arch_cached(b, k_rope, rope, "k_rope"), rope, 1);
+    TensorNode        *latents = rp_arch_cached(b, latent, kv_lora, 1, "latent");
+    TensorNode        *keys    = rp_arch_cached(b, k_rope, rope, 1, "k_rope");
 
     const RpOpParams fused = {
         .latent_attention = {.scale = c->attn_scale, .block = b->block}

@@ -85,10 +85,10 @@ TensorNode *rp_arch_soft_cap(Builder *b, TensorNode *x, float scale, TensorNode 
     return rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_SOFT_CAP, &p, (TensorNode *const[]){x, cap}, 2), what);
 }
 
-TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t row, const char *which) {
+TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t d, int64_t heads, const char *which) {
     char name[48];
     snprintf(name, sizeof name, "%s.%d", which, b->layer);
-    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){row, b->n_rows, 1, 1});
+    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){d, b->n_rows, heads, 1});
     snprintf(name, sizeof name, "%s_store", which);
     return rp_arch_name_node(b, rp_store(b->g, x, state, b->kv_rows), name);
 }

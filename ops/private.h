@@ -153,8 +153,8 @@ typedef struct RpMulMatIdBackwardParams {
      * src with ids [shared_gate] and [shared_up] [n,m], of an expert that every token uses; y [m,k+1], its row last */\
     OP(-, GATE_UP, gate_up, 3, (gate, up, x, norm, ids, gate_bias, up_bias, shared_gate, shared_up), RpGateUpParams,   \
        (RP_COLUMN_FIELDS, kind, alpha, limit, dtype), RP_FLAG_FUSED)                                                   \
-    /* y = rope(norm(wq c + bq)); k_cache[:,pos] = rope(norm(wk c + bk)); v_cache[:,pos] = wv c + bv                   \
-     * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [rows,n_ctx], [norm] of x, [bq], [bk], [bv],       \
+    /* y = rope(norm(wq c + bq)); k_cache[:,pos,:] = rope(norm(wk c + bk)); v_cache[:,pos,:] = wv c + bv               \
+     * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [d,n_ctx,heads], [norm] of x, [bq], [bk], [bv],    \
      * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope, [rows i32 [1]], the row of the      \
      * caches instead of pos; y [d,h]                                                                                  \
      * rope.n_dims 0: without rotation                                                                                 \

@@ -44,13 +44,8 @@ static RpTensorView tensor(TuneBench *b, RpDtype type, int64_t n0, int64_t n1, i
     return v;
 }
 
-/* Keys or values: [HEAD_DIM, positions, heads], in the order of a KV cache, whose rows are positions. */
-static RpTensorView cache(TuneBench *b, int64_t heads) {
-    RpTensorView v = tensor(b, RP_F16, HEAD_DIM, POSITIONS * b->n, heads);
-    v.nb[1]        = (size_t)(HEAD_DIM * heads) * 2;
-    v.nb[2]        = (size_t)HEAD_DIM * 2;
-    return v;
-}
+/* Keys or values, as a KV cache has them. */
+static RpTensorView cache(TuneBench *b, int64_t heads) { return tensor(b, RP_F16, HEAD_DIM, POSITIONS * b->n, heads); }
 
 /* ---- chains ---- */
 

@@ -1,8 +1,8 @@
 /* Queries, keys and values of one token in one op, c = column(x):
  *
- *     y[d,h]          = rope(norm(wq c + bq))
- *     K cache[:,pos]  = rope(norm(wk c + bk))      d elements per head, rows of all key heads
- *     V cache[:,pos]  = wv c + bv                  with `rows` row rows[0] in place of pos
+ *     y[:,h]            = rope(norm(wq c + bq))
+ *     K cache[:,pos,h]  = rope(norm(wk c + bk))      caches [d,n_ctx,heads]
+ *     V cache[:,pos,h]  = wv c + bv                  with `rows` row rows[0] in place of pos
  *
  * With `gates` each query head is followed by its gate in the rows of wq. The result has the queries, then the gates.
  *
@@ -65,13 +65,13 @@ static RpStatus rotate(const RpOpArgs *args, const Heads *h) {
     });
 }
 
-/* Into columns [first*d, end*d) of a row of the cache: a view of it as narrow as these heads. */
+/* Into a row of each head, from a view of the cache that has these heads only. */
 static RpStatus store(const RpOpArgs *args, const Heads *h) {
-    const int64_t d = args->params->qkv.head_dim, n = (h->end - h->first) * d;
+    const int64_t d = args->params->qkv.head_dim, n = h->end - h->first;
     RpTensorView  cache   = *h->from.cache;
-    cache.data            = (char *)cache.data + rp_row_bytes(cache.dtype, h->first * d);
-    cache.ne[0]           = n;
-    const RpTensorView x  = rp_floats(h->rows + h->first * d, n, 1);
+    cache.data            = (char *)cache.data + (size_t)h->first * cache.nb[2];
+    cache.ne[2]           = n;
+    const RpTensorView x  = rp_view_contiguous(RP_F32, (int64_t[]){d, 1, n, 1}, h->rows + h->first * d);
     const RpTensorView at = rp_is_present(&args->qkv.rows) ? args->qkv.rows : args->qkv.pos;
     return rp_run_alone(rp_cpu_copy, &(RpOpArgs){
                                          .dst = cache, .src = {x, cache, at}

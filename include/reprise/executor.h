@@ -213,6 +213,12 @@ RP_API void *rp_executor_data(RpExecutor *exec, const TensorNode *node);
 RP_API RP_NODISCARD RpStatus rp_executor_get(RpExecutor *exec, const TensorNode *node, void *out, size_t bytes);
 RP_API RP_NODISCARD RpStatus rp_executor_set(RpExecutor *exec, const TensorNode *node, const void *data, size_t bytes);
 
+/* The same from byte `offset` of the node's memory on: for example the rows of one head of a KV cache. */
+RP_API RP_NODISCARD RpStatus rp_executor_get_at(RpExecutor *exec, const TensorNode *node, size_t offset, void *out,
+                                                size_t bytes);
+RP_API RP_NODISCARD RpStatus rp_executor_set_at(RpExecutor *exec, const TensorNode *node, size_t offset,
+                                                const void *data, size_t bytes);
+
 RP_API int rp_executor_n_threads(const RpExecutor *exec);
 
 /* ---- rebinding: the same executor on other states or weights ----

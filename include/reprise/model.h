@@ -133,8 +133,8 @@ typedef struct RpModelGraphOptions {
  *                       follows the token before it. slots[0] means nothing then
  *   output   "logits"   f32 [n_vocab, n_out]
  *            "blk.<layer>.experts" i32 [n_expert_used, n_tok], with expert_ids, for each layer with experts
- *   states   "k.<layer>", "v.<layer>" of kv_type [n_head_kv*head_dim, n_ctx], for each layer with attention; with n_seq
- *            here and below n_blocks*block rows for n_ctx
+ *   states   (with n_seq n_blocks*block rows for n_ctx)
+ *            "k.<layer>", "v.<layer>" of kv_type [head_dim, n_ctx, n_head_kv], for each layer with attention,
  *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
  *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for
  *            each gated delta net; the first alone for each short convolution; with a selective scan the first, and

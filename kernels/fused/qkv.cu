@@ -1,5 +1,5 @@
 /* Query, key and value projections of one token, c = column(x):
- *     y = rope(norm(wq c + bias))    k_cache[:,row] = rope(norm(wk c + bias))    v_cache[:,row] = wv c + bias
+ *     y = rope(norm(wq c + bias))    k_cache[:,row,h] = rope(norm(wk c + bias))    v_cache[:,row,h] = wv c + bias
  * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored. With `gates` every second
  * head of wq is a gate: its sums follow the queries in y as they are.
  * geometry  GEMV, row tiles of 8/split row pairs (gemv.cuh). With q8_act columns a multiprocessor has one block of 16
@@ -33,7 +33,7 @@ enum { Q, K, V, PROJS };
 
 /* One projection. */
 struct QkvProj {
-    RpTensorView w, out; /* out: f32 [d,h], or a KV cache [rows,n_ctx] */
+    RpTensorView w, out; /* out: f32 [d,h], or a KV cache [d,n_ctx,h] */
     const float *bias, *norm;
     float       *sums;     /* [rows] in scratch memory */
     unsigned    *counters; /* one per head; with a norm over all heads only the first is used */
@@ -86,7 +86,7 @@ __device__ char *place_of(const QkvArgs &p, const QkvProj &proj, int which, int6
     if (which == Q && p.gates) h = h / 2 + (h % 2 != 0 ? proj.out.ne[1] / 2 : 0);
     if (which == Q) return rp_row_at(proj.out, h, 0, 0);
     const int32_t row = p.row[0];
-    return row >= 0 && row < proj.out.ne[1] ? rp_row_at(proj.out, row, 0, 0) : nullptr;
+    return row >= 0 && row < proj.out.ne[1] ? rp_row_at(proj.out, row, h, 0) : nullptr;
 }
 
 /* The rows of results m and m + 1 of a projection, m even. Where rotated pairs are not neighbours, their halves are
@@ -139,7 +139,7 @@ __device__ void store_pair(const QkvArgs &p, int which, int m, float a, float b)
     if (row == nullptr) return;
     if (proj.bias != nullptr) a += proj.bias[r.first], b += proj.bias[r.second];
     if (r.pair >= 0) rp_rotate(rotations()[r.pair], a, b, &a, &b);
-    const int head = which == Q ? r.head * p.head_dim : 0;
+    const int head = r.head * p.head_dim;
     rp_put_float(proj.out.dtype, row, r.first - head, a);
     rp_put_float(proj.out.dtype, row, r.second - head, b);
 }
@@ -225,11 +225,10 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     if (row == nullptr) return;
     if (proj.out.dtype == RP_Q8_0) {
         for (int i = tid; i < d; i += THREADS) /* whole warps */
-            rp_put_q8_0(v[i], (uint8_t *)row + (h * d + i) / RP_WARP * RP_Q8_0_BYTES);
+            rp_put_q8_0(v[i], (uint8_t *)row + i / RP_WARP * RP_Q8_0_BYTES);
         return;
     }
-    const int64_t at = which == Q ? 0 : h * d;
-    for (int i = tid; i < d; i += THREADS) rp_put_float(proj.out.dtype, row, at + i, v[i]);
+    for (int i = tid; i < d; i += THREADS) rp_put_float(proj.out.dtype, row, i, v[i]);
 }
 
 /* Arrives at every head that this block has rows of. A head waits for the blocks that overlap it. With d = 24 and

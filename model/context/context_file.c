@@ -1,12 +1,12 @@
 /* The context of a session in a file, GGUF with checksums (gguf_checksum.h):
  *
  *     general.type     "context"
- *     context.format   u32                   1
+ *     context.format   u32                   2
  *     context.model    string                rp_model_fingerprint in hexadecimal
  *     context.passes   string                the passes of the session
  *     context.note     string                the caller's
  *     tokens           i32 [n_past]
- *     k.<layer>, ...   [row, n_past]         positions 0 to n_past - 1 of each cache
+ *     k.<layer>, ...   [d, n_past, heads]    positions 0 to n_past - 1 of each cache
  *     delta.<layer>... f32 [n, 1]            the recurrent state after the last token */
 #include "base/argument.h"
 #include "model/context/fingerprint.h"
@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CONTEXT_FORMAT = 1 };
+enum { CONTEXT_FORMAT = 2 };
 
 static const char key_format[] = "context.format", key_model[] = "context.model", key_passes[] = "context.passes",
                   key_note[] = "context.note", tensor_tokens[] = "tokens";
@@ -48,30 +48,34 @@ static const TensorNode *state_at(const RpSession *s, int i) {
     return strcmp(rp_node_op_name(node), "state") == 0 ? node : NULL;
 }
 
-/* A recurrent state is a row of the slot; all others have a row for each position (slots.h). */
+/* A recurrent state is a row of the slot; all others have a row for each position of each head (slots.h). */
 static bool is_recurrent(const TensorNode *state) {
     const char *name = rp_node_name(state);
     return strncmp(name, "window.", 7) == 0 || strncmp(name, "delta.", 6) == 0 || strncmp(name, "ssm.", 4) == 0;
 }
 
-/* The part of a state that is stored, and its size. */
-static RpTensorView stored_view(const TensorNode *state, int32_t n_past, size_t *bytes) {
-    const RpTensorView v = rp_node_view(state);
-    const RpTensorView in =
-        rp_view_contiguous(v.dtype, (int64_t[]){v.ne[0], is_recurrent(state) ? 1 : n_past, 1, 1}, NULL);
-    *bytes = rp_view_extent_bytes(&in);
-    return in;
+/* The part of a state that is stored: `pieces` of `bytes` each in the file, `step` apart in memory. */
+typedef struct Stored {
+    RpTensorView view; /* in the file */
+    int64_t      pieces;
+    size_t       bytes, step;
+} Stored;
+
+static Stored stored_of(const TensorNode *state, int32_t n_past) {
+    const RpTensorView v    = rp_node_view(state);
+    const int64_t      rows = is_recurrent(state) ? 1 : n_past;
+    return (Stored){.view   = rp_view_contiguous(v.dtype, (int64_t[]){v.ne[0], rows, v.ne[2], 1}, NULL),
+                    .pieces = v.ne[2],
+                    .bytes  = (size_t)rows * v.nb[1],
+                    .step   = v.nb[2]};
 }
 
-/* Memory for what the file has of any state, and for the recurrent states in front of that in `slot`. */
-static RpStatus new_buffer(const RpSession *s, int32_t n_past, int32_t slot, char **out) {
+/* Memory for a piece of any state. */
+static RpStatus new_buffer(const RpSession *s, int32_t n_past, char **out) {
     size_t most = 1;
     for (int i = 0; i < rp_graph_n_nodes(graph_of(s)); i++) {
-        size_t            bytes;
         const TensorNode *state = state_at(s, i);
-        if (state == NULL) continue;
-        (void)stored_view(state, n_past, &bytes);
-        if (is_recurrent(state)) bytes *= (size_t)slot + 1;
+        const size_t      bytes = state != NULL ? stored_of(state, n_past).bytes : 0;
         if (bytes > most) most = bytes;
     }
     *out = malloc(most);
@@ -81,7 +85,6 @@ static RpStatus new_buffer(const RpSession *s, int32_t n_past, int32_t slot, cha
 /* ---- saving ---- */
 
 static void describe(const RpSession *s, const RpTokenList *tokens, const char *note, GgufWriter *w) {
-    size_t bytes;
     rp_gguf_put_checksums(w);
     rp_gguf_put_string(w, "general.type", "context");
     rp_gguf_put_u32(w, key_format, CONTEXT_FORMAT);
@@ -92,7 +95,7 @@ static void describe(const RpSession *s, const RpTokenList *tokens, const char *
     for (int i = 0; i < rp_graph_n_nodes(graph_of(s)); i++) {
         const TensorNode *state = state_at(s, i);
         if (state == NULL) continue;
-        const RpTensorView v    = stored_view(state, s->n_past, &bytes);
+        const RpTensorView v    = stored_of(state, s->n_past).view;
         const char        *name = rp_node_name(state);
         rp_gguf_put_tensor(w, name, strlen(name), v.dtype, v.ne);
     }
@@ -100,13 +103,14 @@ static void describe(const RpSession *s, const RpTokenList *tokens, const char *
 
 static RpStatus write_states(const RpSession *s, int32_t slot, char *buffer, GgufWriter *w) {
     for (int i = 0; i < rp_graph_n_nodes(graph_of(s)); i++) {
-        size_t            bytes;
         const TensorNode *state = state_at(s, i);
         if (state == NULL) continue;
-        (void)stored_view(state, s->n_past, &bytes);
-        const size_t before = is_recurrent(state) ? (size_t)slot * bytes : 0;
-        RP_TRY(rp_executor_get(executor_of(s), state, buffer, before + bytes));
-        RP_TRY(rp_gguf_writer_data(w, buffer + before, bytes));
+        const Stored part = stored_of(state, s->n_past);
+        size_t       at   = is_recurrent(state) ? (size_t)slot * part.bytes : 0;
+        for (int64_t k = 0; k < part.pieces; k++, at += part.step) {
+            RP_TRY(rp_executor_get_at(executor_of(s), state, at, buffer, part.bytes));
+            RP_TRY(rp_gguf_writer_data(w, buffer, part.bytes));
+        }
     }
     return RP_OK;
 }
@@ -114,7 +118,7 @@ static RpStatus write_states(const RpSession *s, int32_t slot, char *buffer, Ggu
 static RpStatus write_file(const RpSession *s, const RpTokenList *tokens, const char *note, int32_t slot,
                            GgufWriter *w) {
     char    *buffer;
-    RpStatus st = new_buffer(s, s->n_past, slot, &buffer);
+    RpStatus st = new_buffer(s, s->n_past, &buffer);
     if (st == RP_OK) {
         describe(s, tokens, note, w);
         st = rp_gguf_writer_begin(w);
@@ -195,10 +199,11 @@ static RpStatus find_tensor(const RpGgufFile *f, const char *name, const RpTenso
     const RpGgufTensor *t = *out = rp_gguf_find_tensor(f, name);
     if (t == NULL) return rp_fail(RP_E_FORMAT, "%s: tensor %s is missing", rp_gguf_path(f), name);
     if (!t->known || t->view.dtype != want->dtype || memcmp(t->view.ne, want->ne, sizeof want->ne) != 0)
-        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld], the session has %s [%lld,%lld]", rp_gguf_path(f),
-                       name, t->known ? rp_dtype_name(t->view.dtype) : "of an unknown type", (long long)t->view.ne[0],
-                       (long long)t->view.ne[1], rp_dtype_name(want->dtype), (long long)want->ne[0],
-                       (long long)want->ne[1]);
+        return rp_fail(RP_E_SHAPE, "%s: tensor %s is %s [%lld,%lld,%lld], the session has %s [%lld,%lld,%lld]",
+                       rp_gguf_path(f), name, t->known ? rp_dtype_name(t->view.dtype) : "of an unknown type",
+                       (long long)t->view.ne[0], (long long)t->view.ne[1], (long long)t->view.ne[2],
+                       rp_dtype_name(want->dtype), (long long)want->ne[0], (long long)want->ne[1],
+                       (long long)want->ne[2]);
     return rp_gguf_check_tensor(f, t - f->tensors);
 }
 
@@ -225,15 +230,16 @@ static RpStatus read_tokens(const RpSession *s, const RpGgufFile *f, RpTokenList
 /* Checks all states, or copies them all into the slot and the first positions. */
 static RpStatus read_states(const RpSession *s, const RpGgufFile *f, int32_t n_past, bool copy) {
     for (int i = 0; i < rp_graph_n_nodes(graph_of(s)); i++) {
-        size_t              bytes;
         const RpGgufTensor *t;
         const TensorNode   *state = state_at(s, i);
         if (state == NULL) continue;
-        const RpTensorView want = stored_view(state, n_past, &bytes);
-        if (!copy) RP_TRY(find_tensor(f, rp_node_name(state), &want, &t));
+        const Stored part = stored_of(state, n_past);
+        if (!copy) RP_TRY(find_tensor(f, rp_node_name(state), &part.view, &t));
         if (!copy) continue;
         t = rp_gguf_find_tensor(f, rp_node_name(state));
-        RP_TRY(rp_executor_set(executor_of(s), state, t->view.data, bytes));
+        for (int64_t k = 0; k < part.pieces; k++)
+            RP_TRY(rp_executor_set_at(executor_of(s), state, (size_t)k * part.step,
+                                      (const char *)t->view.data + (size_t)k * part.bytes, part.bytes));
     }
     return RP_OK;
 }

@@ -15,12 +15,11 @@ static RpStatus check_projection(const char *op, const RpOpArgs *args, int i) {
         return rp_refuse(RP_E_SHAPE, op, args, "%lld rows must be whole heads of %lld", (long long)rows, (long long)d);
     if (s.norm != NULL) RP_TRY(rp_check_vector(op, args, norm[i], s.norm, p->norm == RP_HEAD_NORM_WHOLE ? rows : d));
     if (s.cache == NULL) return RP_OK;
-    if (s.cache->ne[0] != rows)
-        return rp_refuse(RP_E_SHAPE, op, args, "rows of the caches must have an element for each row of wk and wv");
+    if (s.cache->ne[0] != d || s.cache->ne[2] * d != rows)
+        return rp_refuse(RP_E_SHAPE, op, args, "the caches must have rows of %lld and the heads of wk and wv",
+                         (long long)d);
     if (s.cache->dtype != RP_F16 && s.cache->dtype != RP_Q8_0)
         return rp_refuse(RP_E_SHAPE, op, args, "the caches must be f16 or q8_0");
-    if (s.cache->dtype == RP_Q8_0 && d % 32 != 0)
-        return rp_refuse(RP_E_SHAPE, op, args, "heads of %lld must be whole q8_0 blocks of 32", (long long)d);
     return RP_OK;
 }
 
@@ -36,10 +35,10 @@ static CHECK_RULE(check) {
     return rp_check_result(op, args, RP_F32, d, args->qkv.wq.ne[1] / d);
 }
 
-/* A KV cache of `row` elements per position. */
-static bool is_cache(const RpTensorView *cache, int64_t row) {
-    return (cache->dtype == RP_F16 || cache->dtype == RP_Q8_0) && cache->ne[0] == row &&
-           rp_shape_is_one_matrix(cache) && rp_shape_contiguous_rows(cache);
+/* A KV cache [d,n_ctx,heads] for the rows of w. */
+static bool is_cache(const RpTensorView *cache, int64_t d, const RpTensorView *w) {
+    return (cache->dtype == RP_F16 || cache->dtype == RP_Q8_0) && cache->ne[0] == d && cache->ne[2] == w->ne[1] / d &&
+           cache->ne[3] == 1 && rp_shape_contiguous_rows(cache);
 }
 
 static SHAPE_RULE(shape) {
@@ -57,10 +56,9 @@ static SHAPE_RULE(shape) {
     if (!rp_shape_is_index(in->qkv.pos, 1)) REFUSE(RP_E_SHAPE, "the position must be i32 of one token");
     if (in->qkv.rows != NULL && !rp_shape_is_index(in->qkv.rows, 1))
         REFUSE(RP_E_SHAPE, "the row must be i32 of one token");
-    if (!is_cache(in->qkv.k_cache, wk->ne[1]) || !is_cache(in->qkv.v_cache, wv->ne[1]) ||
+    if (!is_cache(in->qkv.k_cache, d, wk) || !is_cache(in->qkv.v_cache, d, wv) ||
         in->qkv.k_cache->dtype != in->qkv.v_cache->dtype)
-        REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0, with rows of all keys or values of a token");
-    if (in->qkv.k_cache->dtype == RP_Q8_0 && d % 32 != 0) REFUSE(RP_E_SHAPE, "heads must be whole q8_0 blocks of 32");
+        REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0 [head_dim,n_ctx,heads of keys or values]");
     if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown head norm");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
     if (whole && p->gates != 0) REFUSE(RP_E_ARG, "queries with gates have a norm of each head, or none");

@@ -144,8 +144,11 @@ Test(bind, a_context_can_be_copied_to_another_executor) {
             const RpTensorView v     = rp_node_view(rp_graph_find(a.graph, name));
             const size_t       bytes = rp_view_extent_bytes(&v);
             char              *data  = malloc(bytes);
-            OK(rp_executor_get(a.exec, rp_graph_find(a.graph, name), data, bytes));
-            OK(rp_executor_set(b.exec, rp_graph_find(b.graph, name), data, bytes));
+            const size_t       first = which ? bytes : bytes / 3 & ~(size_t)1; /* keys in two parts */
+            OK(rp_executor_get(a.exec, rp_graph_find(a.graph, name), data, first));
+            OK(rp_executor_get_at(a.exec, rp_graph_find(a.graph, name), first, data + first, bytes - first));
+            OK(rp_executor_set_at(b.exec, rp_graph_find(b.graph, name), first, data + first, bytes - first));
+            OK(rp_executor_set(b.exec, rp_graph_find(b.graph, name), data, first));
             free(data);
         }
     const float *x = decoder_run(&a, 40, 3), *y = decoder_run(&b, 40, 3);
@@ -156,8 +159,13 @@ Test(bind, a_context_can_be_copied_to_another_executor) {
 
     const TensorNode *logits = rp_graph_find(a.graph, "logits"), *w = rp_graph_find(a.graph, "output_norm.weight");
     char              text[80];
-    snprintf(text, sizeof text, "'logits': %zu bytes requested, it has %zu", sizeof copy + 1, a.n_vocab * sizeof *copy);
+    snprintf(text, sizeof text, "'logits': %zu bytes from byte 0 on: it has %zu", sizeof copy + 1,
+             a.n_vocab * sizeof *copy);
     REFUSED(rp_executor_get(a.exec, logits, copy, sizeof copy + 1), RP_E_ARG, text);
+    snprintf(text, sizeof text, "'logits': 2 bytes from byte %zu on: it has %zu", a.n_vocab * sizeof *copy - 1,
+             a.n_vocab * sizeof *copy);
+    REFUSED(rp_executor_get_at(a.exec, logits, a.n_vocab * sizeof *copy - 1, copy, 2), RP_E_ARG, text);
+    REFUSED(rp_executor_set_at(a.exec, logits, SIZE_MAX, copy, 2), RP_E_ARG, "'logits': 2 bytes from byte ");
     cr_assert_not_null(w);
     REFUSED(rp_executor_get(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");
     REFUSED(rp_executor_set(a.exec, w, copy, 4), RP_E_ARG, "is neither an input nor an output nor a state");

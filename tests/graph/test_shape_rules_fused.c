@@ -2,7 +2,7 @@
 #include "tests/support/shape_rule.h"
 
 #define BIASES "biases must be f32, one per row of the weights"
-#define CACHES "the caches must be f16 or q8_0, with rows of all keys or values of a token"
+#define CACHES "the caches must be f16 or q8_0 [head_dim,n_ctx,heads of keys or values]"
 #define HEAD_NORMS                                                                                                     \
     "weights of the head norms must be f32 of one head, or of all heads if the norm is over the whole row"
 #define ONE_EACH       "there must be one id and one weight for each row of x, of one token"
@@ -128,7 +128,7 @@ Test(shape_rules_fused, each_condition_of_products) { check_rules(fused, sizeof 
 /* Sources: 0-2 weights, 3 x, 4 pos, 5 and 6 caches, 7 norm, 8-10 biases, 11 and 12 head norms, 13 factors. */
 static const RuleCase qkv[] = {
     {RP_OP_QKV,
-     {"f32 64 64", "f32 64 32", "f32 64 32", "f32 64", "i32 1", "f16 32 9", "f16 32 9", NULL, "f32 64", "f32 32",
+     {"f32 64 64", "f32 64 32", "f32 64 32", "f32 64", "i32 1", "f16 16 9 2", "f16 16 9 2", NULL, "f32 64", "f32 32",
       "f32 32", "f32 16", "f32 16", "f32 8"},
      {.qkv = {ROPED}},
      {WITH(1, "i32 64 32", RP_E_DTYPE, "weights must be of a weight type"),
@@ -138,9 +138,10 @@ static const RuleCase qkv[] = {
       WITH_PARAMS(RP_E_SHAPE, "the rows of the weights must be whole heads", .qkv = {.head_dim = 24}),
       WITH(4, "i32 2", RP_E_SHAPE, "the position must be i32 of one token"),
       WITH(14, "i32 2", RP_E_SHAPE, "the row must be i32 of one token"),
-      WITH(5, "f32 32 9", RP_E_SHAPE, CACHES),
+      WITH(5, "f32 16 9 2", RP_E_SHAPE, CACHES),
       WITH(6, "q8_0 32 9", RP_E_SHAPE, CACHES),
       WITH(6, "f16 16 9", RP_E_SHAPE, CACHES),
+      WITH(6, "f16 32 9", RP_E_SHAPE, CACHES),
       WITH_PARAMS(RP_E_ARG, "unknown head norm", .qkv = {.head_dim = 16, .norm = (RpHeadNorm)3}),
       WITH_PARAMS(RP_E_ARG, "unknown head norm", .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_EACH, .norm_eps = -1.0f}),
       WITH_PARAMS(RP_E_ARG, "a weight for the head norm, but the norm is none", .qkv = {.head_dim = 16}),
@@ -153,11 +154,7 @@ static const RuleCase qkv[] = {
                   .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_EACH, .rope = {.n_dims = 18, .freq_base = 1e4f}}),
       WITH_PARAMS(RP_E_SHAPE, "n_dims must be even, from 0 to head_dim",
                   .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_EACH, .rope = {.n_dims = 16}}),
-      WITH(13, "f32 7", RP_E_SHAPE, "frequency factors must be f32, one per pair")}             },
-    {RP_OP_QKV,
-     {"f32 64 64", "f32 64 32", "f32 64 32", "f32 64", "i32 1", "q8_0 32 9", "q8_0 32 9"},
-     {.qkv = {.head_dim = 32}},
-     {WITH_PARAMS(RP_E_SHAPE, "heads must be whole q8_0 blocks of 32", .qkv = {.head_dim = 16})}},
+      WITH(13, "f32 7", RP_E_SHAPE, "frequency factors must be f32, one per pair")}},
 };
 
 Test(shape_rules_fused, each_condition_of_qkv) { check_rules(qkv, sizeof qkv / sizeof qkv[0]); }

@@ -41,13 +41,15 @@ static int32_t row_of(const Tokens *t, int32_t seq, int32_t pos) {
     return t->table[seq][pos / BLOCK] * BLOCK + pos % BLOCK;
 }
 
-/* Rows of `bytes` of each sequence [N_SEQ][N_CTX] into the blocks of one cache. */
-static char *scattered(const Tokens *t, const char *rows, size_t bytes) {
-    char *cache = malloc(N_ROWS * bytes);
-    memset(cache, 0x7f, N_ROWS * bytes);
+/* Rows of each sequence [N_SEQ][N_CTX], of n heads of `bytes`, into the blocks of one cache [bytes,N_ROWS,n]. */
+static char *scattered(const Tokens *t, const char *rows, size_t bytes, size_t n) {
+    char *cache = malloc(N_ROWS * bytes * n);
+    memset(cache, 0x7f, N_ROWS * bytes * n);
     for (int32_t s = 0; s < N_SEQ; s++)
         for (int32_t i = 0; i < N_CTX; i++)
-            memcpy(cache + (size_t)row_of(t, s, i) * bytes, rows + (size_t)(s * N_CTX + i) * bytes, bytes);
+            for (size_t h = 0; h < n; h++)
+                memcpy(cache + (h * N_ROWS + (size_t)row_of(t, s, i)) * bytes,
+                       rows + ((size_t)(s * N_CTX + i) * n + h) * bytes, bytes);
     return cache;
 }
 
@@ -61,14 +63,12 @@ static char *random_rows(RpDtype type, int64_t n, uint64_t seed) {
     return rows;
 }
 
-static RpTensorView heads_of(RpDtype type, char *rows, int64_t dim, int64_t heads, int64_t n) {
-    const size_t row = rp_row_bytes(type, dim * heads);
-    return (RpTensorView){
-        rows,
-        type,
-        {dim,  n,                 heads, 1              },
-        { (size_t)rp_dtype_info(type)->block_bytes, row, rp_row_bytes(type,  dim), row * (size_t)n}
-    };
+/* Rows of n heads of `bytes` of one sequence [N_CTX], as its own cache [bytes,N_CTX,n]. */
+static char *alone_of(const char *rows, size_t bytes, size_t n) {
+    char *cache = malloc(N_CTX * bytes * n);
+    for (size_t i = 0; i < N_CTX; i++)
+        for (size_t h = 0; h < n; h++) memcpy(cache + (h * N_CTX + i) * bytes, rows + (i * n + h) * bytes, bytes);
+    return cache;
 }
 
 /* f32 [dim,heads,n] in memory, seen as [dim,n,heads]. */
@@ -82,18 +82,23 @@ static RpTensorView by_token(float *x, int64_t dim, int64_t n, int64_t heads) {
 
 static void check_attention(RpDtype type, int64_t dim, int64_t heads, int64_t kv, int32_t window, bool sinks,
                             Tokens *t) {
-    const size_t row = rp_row_bytes(type, dim * kv), of_token = (size_t)(dim * heads);
+    const size_t head = rp_row_bytes(type, dim), n_kv = (size_t)kv, of_token = (size_t)(dim * heads);
     float       *q = random_floats(of_token * (size_t)t->n, 3), *y = malloc(of_token * (size_t)t->n * 4),
           *alone = malloc(of_token * (size_t)t->n * 4), *of_heads = random_floats((size_t)heads, 8);
-    char      *k = random_rows(type, dim * kv, 4), *v = random_rows(type, dim * kv, 5);
-    char      *k_cache = scattered(t, k, row), *v_cache = scattered(t, v, row);
+    char *k = random_rows(type, dim * kv, 4), *v = random_rows(type, dim * kv, 5);
+    char *k_cache = scattered(t, k, head, n_kv), *v_cache = scattered(t, v, head, n_kv);
+    char *k_alone[N_SEQ], *v_alone[N_SEQ];
+    for (size_t s = 0; s < N_SEQ; s++) {
+        k_alone[s] = alone_of(k + s * N_CTX * head * n_kv, head, n_kv);
+        v_alone[s] = alone_of(v + s * N_CTX * head * n_kv, head, n_kv);
+    }
     RpOpParams p = {
         .attention = {.scale = 0.4f, .window = window, .block = BLOCK}
     };
     RpOpArgs args = {
         .dst    = tensor(RP_F32, y, dim, heads, t->n, 1),
-        .src    = {by_token(q, dim, t->n, heads), heads_of(type, k_cache, dim, kv, N_ROWS),
-                   heads_of(type, v_cache, dim, kv, N_ROWS), tensor(RP_I32, t->pos, t->n, 1, 1, 1)},
+        .src    = {by_token(q, dim, t->n, heads), tensor(type, k_cache, dim, N_ROWS, kv, 1),
+                   tensor(type, v_cache, dim, N_ROWS, kv, 1), tensor(RP_I32, t->pos, t->n, 1, 1, 1)},
         .params = &p
     };
     args.attention.table = tensor(RP_I32, t->table, WIDTH, N_SEQ, 1, 1);
@@ -103,12 +108,12 @@ static void check_attention(RpDtype type, int64_t dim, int64_t heads, int64_t kv
         const RpOpParams one_p = {
             .attention = {.scale = 0.4f, .window = window}
         };
-        const size_t at  = (size_t)t->seq[i] * N_CTX * row;
-        RpOpArgs     one = {
-                .dst    = tensor(RP_F32, alone + of_token * (size_t)i, dim, heads, 1, 1),
-                .src    = {by_token(q + of_token * (size_t)i, dim, 1, heads), heads_of(type, k + at, dim, kv, N_CTX),
-                           heads_of(type, v + at, dim, kv, N_CTX), tensor(RP_I32, t->pos + i, 1, 1, 1, 1)},
-                .params = &one_p
+        RpOpArgs one = {
+            .dst    = tensor(RP_F32, alone + of_token * (size_t)i, dim, heads, 1, 1),
+            .src    = {by_token(q + of_token * (size_t)i, dim, 1, heads),
+                       tensor(type, k_alone[t->seq[i]], dim, N_CTX, kv, 1),
+                       tensor(type, v_alone[t->seq[i]], dim, N_CTX, kv, 1), tensor(RP_I32, t->pos + i, 1, 1, 1, 1)},
+            .params = &one_p
         };
         one.attention.sinks = args.attention.sinks;
         run(rp_cpu_attention, &one, 2);
@@ -118,8 +123,10 @@ static void check_attention(RpDtype type, int64_t dim, int64_t heads, int64_t kv
         run(rp_cpu_attention, &args, way);
         for (int i = 0; i < t->n; i++)
             cr_assert_arr_eq(y + of_token * (size_t)i, alone + of_token * (size_t)i, of_token * 4,
-                             "token %d of %d, way %d", i, t->n, way);
+                             "%s [%d,%d heads,%d], token %d of %d, way %d", rp_dtype_name(type), (int)dim, (int)heads,
+                             (int)kv, i, t->n, way);
     }
+    for (int s = 0; s < N_SEQ; s++) free(k_alone[s]), free(v_alone[s]);
     free(q), free(y), free(alone), free(k), free(v), free(k_cache), free(v_cache), free(of_heads);
 }
 
@@ -170,7 +177,7 @@ Test(kv_blocks, latent_attention_reads_the_blocks_of_each_sequence) {
         const size_t n_q = (size_t)(N * HEADS * t.n);
         float *q = random_floats(n_q, 6), *rope = random_floats((size_t)(R * HEADS * t.n), 7), *y = malloc(n_q * 4),
               alone[N * HEADS];
-        char            *latents = scattered(&t, latent, N * 2), *keys = scattered(&t, key, R * 2);
+        char            *latents = scattered(&t, latent, N * 2, 1), *keys = scattered(&t, key, R * 2, 1);
         const RpOpParams p =
                              {
                                  .latent_attention = {.scale = 0.3f, .block = BLOCK}
@@ -212,7 +219,7 @@ Test(kv_blocks, tables_that_do_not_fit_are_refused) {
     };
     RpOpArgs args = {
         .dst    = tensor(RP_F32, y, 32, 1, 3, 1),
-        .src    = {by_token(q, 32, 3, 1), heads_of(RP_F16, k, 32, 1, N_ROWS), heads_of(RP_F16, k, 32, 1, N_ROWS),
+        .src    = {by_token(q, 32, 3, 1), tensor(RP_F16, k, 32, N_ROWS, 1, 1), tensor(RP_F16, k, 32, N_ROWS, 1, 1),
                    tensor(RP_I32, t.pos, 3, 1, 1, 1)},
         .params = &p
     };

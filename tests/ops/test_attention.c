@@ -19,17 +19,28 @@ static float soft_cap; /* of the scores; 0: none */
 
 static float sink_of(int64_t h) { return 2.0f * (float)h - 3.0f; }
 
-/* A random KV cache; its dequantised values in `values`. */
+static bool
+    heads_in_rows; /* a row of the cache has all heads of a position; else the positions of a head lie together */
+
+static RpTensorView cache_view(const Case *c, void *data) {
+    RpTensorView v = rp_view_contiguous(c->type, (int64_t[]){c->dim, c->context, c->heads_kv, 1}, data);
+    if (heads_in_rows) v.nb[2] = v.nb[1], v.nb[1] *= (size_t)c->heads_kv;
+    return v;
+}
+
+/* A random KV cache; its dequantised values [dim,heads_kv,context] in `values`. */
 static void *random_cache(const Case *c, uint64_t seed, float *values) {
-    const int64_t n = c->dim * c->heads_kv, bytes = (int64_t)rp_row_bytes(c->type, n);
-    float        *x    = random_floats((size_t)(n * c->context), seed);
-    char         *rows = malloc((size_t)(bytes * c->context) + 64);
-    for (int64_t i = 0; i < c->context; i++) {
-        OK(rp_quantize_row(c->type, x + i * n, n, rows + i * bytes));
-        rp_dequantize_row(c->type, rows + i * bytes, n, values + i * n);
-    }
+    float             *x = random_floats((size_t)(c->dim * c->heads_kv * c->context), seed), *from = x;
+    char              *data = malloc(rp_row_bytes(c->type, c->dim) * (size_t)(c->heads_kv * c->context) + 64);
+    const RpTensorView v    = cache_view(c, data);
+    for (int64_t i = 0; i < c->context; i++)
+        for (int64_t h = 0; h < c->heads_kv; h++, from += c->dim, values += c->dim) {
+            char *row = data + (size_t)i * v.nb[1] + (size_t)h * v.nb[2];
+            OK(rp_quantize_row(c->type, from, c->dim, row));
+            rp_dequantize_row(c->type, row, c->dim, values);
+        }
     free(x);
-    return rows;
+    return data;
 }
 
 static void reference(const Case *c, const float *q, const float *k, const float *v, const int32_t *pos, double scale,
@@ -51,17 +62,6 @@ static void reference(const Case *c, const float *q, const float *k, const float
             }
             for (int64_t d = 0; d < c->dim && sum > 0.0; d++) out[d] /= sum;
         }
-}
-
-static RpTensorView cache_view(const Case *c, void *data) {
-    const RpDtype type = c->type;
-    const size_t  row = rp_row_bytes(type, c->dim * c->heads_kv), head = rp_row_bytes(type, c->dim);
-    return (RpTensorView){
-        data,
-        type,
-        {c->dim,                                   c->context, c->heads_kv, 1                       },
-        {(size_t)rp_dtype_info(type)->block_bytes, row,        head,        row * (size_t)c->context}
-    };
 }
 
 /* q is stored as [dim, heads, tokens] and viewed as [dim, tokens, heads], as in models. */
@@ -260,6 +260,16 @@ Test(attention, computes_every_combination_of_sizes) {
         for (int h = 0; h < 3; h++)
             check((Case){dims[d], heads[h], 1, 1, 9, 0, false, RP_F16}),
                 check((Case){dims[d], heads[h], 1, 1, 9, 0, false, RP_Q8_0});
+}
+
+Test(attention, reads_a_cache_whose_rows_have_all_heads) {
+    heads_in_rows = true;
+    check((Case){64, 6, 3, 1, 300, 0, false, RP_F16});
+    check((Case){64, 6, 3, 9, 40, 16, true, RP_F16});
+    check((Case){128, 4, 2, 7, 33, 0, false, RP_F16});
+    check((Case){96, 4, 4, 3, 50, 0, false, RP_Q8_0});
+    check((Case){64, 8, 2, 1, 270, 0, true, RP_Q8_0});
+    heads_in_rows = false;
 }
 
 /* A q8_act result has the bits of the f32 result quantised by the op quantize: on the CPU, and on the device

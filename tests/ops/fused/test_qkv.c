@@ -47,9 +47,11 @@ static void unfused(Runner *run, const RpOpArgs *as) {
         if (gates) split_gates(run, as, y.data), free(y.data);
         if (i < 2 && !gates) norm_and_rotate(run, as, y, as->src[11 + i]);
         if (i == 0) continue;
-        const RpOpArgs store = {
-            .dst = as->src[4 + i],
-            .src = {y, as->src[4 + i], rp_is_present(&as->qkv.rows) ? as->qkv.rows : as->qkv.pos}
+        const int64_t      d     = as->params->qkv.head_dim;
+        const RpTensorView heads = VIEW(RP_F32, y.data, d, 1, rows / d, 1);
+        const RpOpArgs     store = {
+                .dst = as->src[4 + i],
+                .src = {heads, as->src[4 + i], rp_is_present(&as->qkv.rows) ? as->qkv.rows : as->qkv.pos}
         };
         run(rp_cpu_copy, &store);
         free(y.data);
@@ -70,9 +72,9 @@ typedef struct Case {
 /* A cache of CONTEXT positions with random contents: positions other than `pos` must keep them. */
 static RpTensorView cache_of(const Case *c, uint64_t seed) {
     const RpDtype type = c->cache == RP_F32 ? RP_F16 : c->cache;
-    RpTensorView  v    = VIEW(type, NULL, c->d * c->heads_kv, CONTEXT, 1, 1);
-    v.data =
-        type == RP_Q8_0 ? random_blocks(type, v.ne[0], CONTEXT, seed) : random_weights(RP_F16, v.ne[0], CONTEXT, seed);
+    const int64_t rows = CONTEXT * c->heads_kv;
+    RpTensorView  v    = VIEW(type, NULL, c->d, CONTEXT, c->heads_kv, 1);
+    v.data = type == RP_Q8_0 ? random_blocks(type, c->d, rows, seed) : random_weights(RP_F16, c->d, rows, seed);
     return v;
 }
 
@@ -361,8 +363,8 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
             "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 8);
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-            "qkv: rows of the caches must have an element for each row of wk and wv: wq f32 [8,8], wk f32 [8,8], "
-            "wv f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+            "qkv: the caches must have rows of 4 and the heads of wk and wv: wq f32 [8,8], wk f32 [8,8], wv"
+            " f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 4), p.qkv.rope.n_dims = 6;
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
             "qkv: n_dims = 6 must be even, from 0 to heads of 4 and to 1024: wq f32 [8,8], wk f32 [8,4], wv "

@@ -798,6 +798,8 @@ extern "C" {
     pub fn rp_executor_data(exec: *mut RpExecutor, node: *const TensorNode) -> *mut c_void;
     pub fn rp_executor_get(exec: *mut RpExecutor, node: *const TensorNode, out: *mut c_void, bytes: usize) -> RpStatus;
     pub fn rp_executor_set(exec: *mut RpExecutor, node: *const TensorNode, data: *const c_void, bytes: usize) -> RpStatus;
+    pub fn rp_executor_get_at(exec: *mut RpExecutor, node: *const TensorNode, offset: usize, out: *mut c_void, bytes: usize) -> RpStatus;
+    pub fn rp_executor_set_at(exec: *mut RpExecutor, node: *const TensorNode, offset: usize, data: *const c_void, bytes: usize) -> RpStatus;
     pub fn rp_executor_n_threads(exec: *const RpExecutor) -> c_int;
     pub fn rp_executor_states_new(exec: *mut RpExecutor, out: *mut *mut RpExecutorStates) -> RpStatus;
     pub fn rp_executor_states_free(states: *mut RpExecutorStates);
