@@ -65,52 +65,35 @@ INLINE void scores(const AttentionTile *t, RpDtype type, int n_heads) {
     }
 }
 
-/* Adds elements i to i + 16 n_vecs of all values of the tile; `loaded`: from v_f32. */
-INLINE void add_values(const AttentionTile *t, bool loaded, RpDtype type, int n_heads, int64_t i, int n_vecs) {
-    const int64_t padded = attention_dim(t->dim);
-    __m512        acc[ATTENTION_HEADS][VECS];
+/* Adds elements i to i + 16 n_vecs of all values of the tile. */
+INLINE void add_values(const AttentionTile *t, RpDtype type, int n_heads, int64_t i, int n_vecs) {
+    __m512 acc[ATTENTION_HEADS][VECS];
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++)
             acc[h][c] =
                 _mm512_mul_ps(_mm512_load_ps(t->heads[h].acc + i + c * LANES), _mm512_set1_ps(t->heads[h].rescale));
-    int n = t->n, most = 0; /* positions that all heads see, and that any sees */
-    for (int h = 0; h < n_heads && loaded; h++) {
-        n    = t->heads[h].n < n ? t->heads[h].n : n;
-        most = t->heads[h].n > most ? t->heads[h].n : most;
-    }
-    for (int j = 0; j < n; j++) {
+    for (int j = 0; j < t->n; j++) {
         /* `next`: these elements of key j of the next tile. The passes over i together prefetch the whole key. */
         const char *row  = t->v + (size_t)j * t->v_row;
         const char *next = t->next_k + (size_t)j * t->k_row + attention_bytes(type, i);
         __m512      v[VECS];
-        if (!loaded) rp_prefetch_next(next, attention_bytes(type, (int64_t)n_vecs * LANES));
-        for (int c = 0; c < n_vecs; c++)
-            v[c] =
-                loaded ? _mm512_load_ps(t->v_f32 + j * padded + i + c * LANES) : load(type, row, i + c * LANES, t->dim);
+        rp_prefetch_next(next, attention_bytes(type, (int64_t)n_vecs * LANES));
+        for (int c = 0; c < n_vecs; c++) v[c] = load(type, row, i + c * LANES, t->dim);
         for (int h = 0; h < n_heads; h++) {
             const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
             for (int c = 0; c < n_vecs; c++) acc[h][c] = _mm512_fmadd_ps(v[c], p, acc[h][c]);
         }
     }
-    for (int j = n; j < most; j++)
-        for (int h = 0; h < n_heads; h++) {
-            if (j >= t->heads[h].n) continue;
-            const __m512 p = _mm512_set1_ps(t->heads[h].p[j]);
-            for (int c = 0; c < n_vecs; c++)
-                acc[h][c] = _mm512_fmadd_ps(_mm512_load_ps(t->v_f32 + j * padded + i + c * LANES), p, acc[h][c]);
-        }
     for (int h = 0; h < n_heads; h++)
         for (int c = 0; c < n_vecs; c++) _mm512_store_ps(t->heads[h].acc + i + c * LANES, acc[h][c]);
 }
 
 /* Each pass takes as many elements as fit in registers for all heads: 4 heads x 4 registers. */
-INLINE void add_all_values(const AttentionTile *t, bool loaded, RpDtype type, int n_heads) {
+INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) {
     int64_t i = 0;
-    for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, loaded, type, n_heads, i, VECS);
-    for (; i < t->dim; i += LANES) add_values(t, loaded, type, n_heads, i, 1);
+    for (; i + VECS * LANES <= t->dim; i += VECS * LANES) add_values(t, type, n_heads, i, VECS);
+    for (; i < t->dim; i += LANES) add_values(t, type, n_heads, i, 1);
 }
-
-INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) { add_all_values(t, false, type, n_heads); }
 
 /* ---- the online softmax ---- */
 
@@ -175,7 +158,7 @@ INLINE void weights_of(const AttentionTile *t, RpDtype type, int n_heads) {
     }
 }
 
-/* ---- a whole tile and many queries: lanes are positions ---- */
+/* ---- a whole tile and many queries ---- */
 
 /* out[c][r] = in[r][c] of 16 x 16 floats. */
 INLINE void transpose(const __m512 *in, __m512 *out) {
@@ -232,65 +215,28 @@ RP_TARGET_AVX512 static void load_f16(const AttentionTile *t) { load_tile(t, RP_
 RP_TARGET_AVX512 static void load_q8_0(const AttentionTile *t) { load_tile(t, RP_Q8_0); }
 RP_TARGET_AVX512 static void load_f32(const AttentionTile *t) { load_tile(t, RP_F32); }
 
-enum { HALVES = ATTENTION_TILE / LANES };
+typedef __m512 Vec;
 
-typedef struct Scores {
-    __m512 of[ATTENTION_HEADS][HALVES];
-} Scores;
+enum { FLOATS = LANES, SCORE_HEADS = ATTENTION_HEADS, VALUE_VECS = VECS };
 
-INLINE Scores add_scores(int n_heads, Scores a, Scores b) {
-    for (int h = 0; h < n_heads; h++)
-        for (int v = 0; v < HALVES; v++) a.of[h][v] = _mm512_add_ps(a.of[h][v], b.of[h][v]);
-    return a;
-}
+INLINE Vec  vec_zero(void) { return _mm512_setzero_ps(); }
+INLINE Vec  vec_all(float x) { return _mm512_set1_ps(x); }
+INLINE Vec  vec_load(const float *x) { return _mm512_load_ps(x); }
+INLINE Vec  vec_load_once(const float *x) { return vec_load(x); }
+INLINE void vec_store(float *x, Vec v) { _mm512_store_ps(x, v); }
+INLINE Vec  vec_add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+INLINE Vec  vec_mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+INLINE Vec  vec_fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 
-/* Lane l of the 16 partial sums that every variant adds: elements l, l + 16, l + 32, ... */
-INLINE Scores partial_sum(const AttentionTile *t, int n_heads, int64_t padded, int l) {
-    Scores s;
-    for (int h = 0; h < n_heads; h++)
-        for (int v = 0; v < HALVES; v++) s.of[h][v] = _mm512_setzero_ps();
-    for (int64_t i = l; i < padded; i += LANES) {
-        __m512 k[HALVES];
-        for (int v = 0; v < HALVES; v++) k[v] = _mm512_load_ps(t->kt_f32 + i * ATTENTION_TILE + v * LANES);
-        for (int h = 0; h < n_heads; h++) {
-            const __m512 q = _mm512_set1_ps(t->heads[h].q[i]);
-            for (int v = 0; v < HALVES; v++) s.of[h][v] = _mm512_fmadd_ps(q, k[v], s.of[h][v]);
-        }
-    }
-    return s;
-}
-
-/* Pairwise reduction of the 16 partial sums: l and l + 8 first, then 4, 2 and 1 apart. */
-INLINE Scores sum_by_8(const AttentionTile *t, int n_heads, int64_t padded, int l) {
-    return add_scores(n_heads, partial_sum(t, n_heads, padded, l), partial_sum(t, n_heads, padded, l + 8));
-}
-INLINE Scores sum_by_4(const AttentionTile *t, int n_heads, int64_t padded, int l) {
-    return add_scores(n_heads, sum_by_8(t, n_heads, padded, l), sum_by_8(t, n_heads, padded, l + 4));
-}
-INLINE Scores sum_by_2(const AttentionTile *t, int n_heads, int64_t padded, int l) {
-    return add_scores(n_heads, sum_by_4(t, n_heads, padded, l), sum_by_4(t, n_heads, padded, l + 2));
-}
-
-INLINE void whole_scores_of(const AttentionTile *t, RpDtype type, int n_heads) {
-    const int64_t padded = attention_dim(t->dim);
-    const Scores  s      = add_scores(n_heads, sum_by_2(t, n_heads, padded, 0), sum_by_2(t, n_heads, padded, 1));
-    (void)type;
-    for (int h = 0; h < n_heads; h++)
-        for (int v = 0; v < HALVES; v++)
-            _mm512_store_ps(t->heads[h].p + v * LANES, _mm512_mul_ps(_mm512_set1_ps(t->scale), s.of[h][v]));
-}
-
-INLINE void whole_values_of(const AttentionTile *t, RpDtype type, int n_heads) {
-    add_all_values(t, true, type, n_heads);
-}
+#include "fallback/attention/whole_tile.h"
 
 ATTENTION_BY_HEADS(RP_TARGET_AVX512, weights_of, f32, RP_F32)
-ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_scores_of, f32, RP_F32)
+RP_TARGET_AVX512 static void whole_scores(const AttentionTile *t) { whole_scores_of(t); }
 ATTENTION_BY_HEADS(RP_TARGET_AVX512, whole_values_of, f32, RP_F32)
 
 ATTENTION_KERNELS(rp_attention_avx512, RP_TARGET_AVX512, .weights = weights_of_f32,
                   .load         = type == RP_F32    ? load_f32
                                   : type == RP_Q8_0 ? load_q8_0
                                                     : load_f16,
-                  .whole_scores = whole_scores_of_f32, .whole_values = whole_values_of_f32)
+                  .whole_scores = whole_scores, .whole_values = whole_values_of_f32)
 #endif

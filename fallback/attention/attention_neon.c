@@ -94,5 +94,72 @@ INLINE void values(const AttentionTile *t, RpDtype type, int n_heads) {
     }
 }
 
-ATTENTION_KERNELS(rp_attention_neon, , .load = NULL)
+/* ---- a whole tile and many queries ---- */
+
+/* out[c][r] = in[r][c] of 4 x 4 floats. */
+INLINE void transpose(const float32x4_t *in, float32x4_t *out) {
+    const float32x4_t a = vtrn1q_f32(in[0], in[1]), b = vtrn2q_f32(in[0], in[1]), c = vtrn1q_f32(in[2], in[3]),
+                      d = vtrn2q_f32(in[2], in[3]);
+    out[0]              = vcombine_f32(vget_low_f32(a), vget_low_f32(c));
+    out[1]              = vcombine_f32(vget_low_f32(b), vget_low_f32(d));
+    out[2]              = vcombine_f32(vget_high_f32(a), vget_high_f32(c));
+    out[3]              = vcombine_f32(vget_high_f32(b), vget_high_f32(d));
+}
+
+/* Elements i to i + 15 of position j; zeros after the last position and after the row. */
+INLINE void load_at(const AttentionTile *t, RpDtype type, const char *rows, size_t row, int j, int64_t i,
+                    float32x4_t *v) {
+    if (j < t->n)
+        load(type, rows + (size_t)j * row, i, t->dim, v);
+    else
+        for (int c = 0; c < VECS; c++) v[c] = vdupq_n_f32(0.0f);
+}
+
+INLINE void load_tile(const AttentionTile *t, RpDtype type) {
+    const int64_t padded = attention_dim(t->dim);
+    for (int64_t i = 0; i < padded; i += LANES)
+        for (int j = 0; j < ATTENTION_TILE; j += 4) {
+            float32x4_t k[4][VECS];
+            for (int r = 0; r < 4; r++) load_at(t, type, t->k, t->k_row, j + r, i, k[r]);
+            for (int c = 0; c < VECS; c++) {
+                float32x4_t kt[4];
+                transpose((const float32x4_t[]){k[0][c], k[1][c], k[2][c], k[3][c]}, kt);
+                for (int r = 0; r < 4; r++) vst1q_f32(t->kt_f32 + (i + 4 * c + r) * ATTENTION_TILE + j, kt[r]);
+            }
+        }
+    for (int j = 0; j < ATTENTION_TILE; j++)
+        for (int64_t i = 0; i < padded; i += LANES) {
+            float32x4_t v[VECS];
+            load_at(t, type, t->v, t->v_row, j, i, v);
+            for (int c = 0; c < VECS; c++) vst1q_f32(t->v_f32 + j * padded + i + 4 * c, v[c]);
+        }
+}
+
+static void load_f16_tile(const AttentionTile *t) { load_tile(t, RP_F16); }
+static void load_q8_0_tile(const AttentionTile *t) { load_tile(t, RP_Q8_0); }
+static void load_f32_tile(const AttentionTile *t) { load_tile(t, RP_F32); }
+
+typedef float32x4_t Vec;
+
+enum { FLOATS = 4, SCORE_HEADS = 2, VALUE_VECS = VECS };
+
+INLINE Vec  vec_zero(void) { return vdupq_n_f32(0.0f); }
+INLINE Vec  vec_all(float x) { return vdupq_n_f32(x); }
+INLINE Vec  vec_load(const float *x) { return vld1q_f32(x); }
+INLINE Vec  vec_load_once(const float *x) { return vec_load(x); }
+INLINE void vec_store(float *x, Vec v) { vst1q_f32(x, v); }
+INLINE Vec  vec_add(Vec a, Vec b) { return vaddq_f32(a, b); }
+INLINE Vec  vec_mul(Vec a, Vec b) { return vmulq_f32(a, b); }
+INLINE Vec  vec_fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
+
+#include "fallback/attention/whole_tile.h"
+
+static void whole_scores(const AttentionTile *t) { whole_scores_of(t); }
+ATTENTION_BY_HEADS(, whole_values_of, f32, RP_F32)
+
+ATTENTION_KERNELS(rp_attention_neon, ,
+                  .load         = type == RP_F32    ? load_f32_tile
+                                  : type == RP_Q8_0 ? load_q8_0_tile
+                                                    : load_f16_tile,
+                  .whole_scores = whole_scores, .whole_values = whole_values_of_f32)
 #endif

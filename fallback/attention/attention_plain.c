@@ -39,9 +39,9 @@ RP_BODY void load_row(const char *row, int64_t i, int64_t dim, Convert *convert,
 
 /* The upper half of the lanes is added to the lower half until one is left. Overwrites s. */
 RP_BODY float reduce16(float *s) {
-    for (int n = ATTENTION_LANES / 2; n > 0; n /= 2)
-        for (int l = 0; l < n; l++) s[l] += s[l + n];
-    return s[0];
+    for (int l = 0; l < 8; l++) s[l] += s[l + 8];
+    for (int l = 0; l < 4; l++) s[l] += s[l + 4];
+    return (s[0] + s[2]) + (s[1] + s[3]);
 }
 
 RP_BODY void scores_body(const AttentionTile *t, Convert *convert) {
