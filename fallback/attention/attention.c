@@ -390,7 +390,8 @@ static void many_tokens(const RpOpArgs *args, const RpKernelCtx *ctx, const Atte
 
 /* ---- one token ----
  *
- * Phase 0 divides its (chunk, head) pairs among the workers, phase 1 divides its heads and merges their chunks.
+ * Phase 0 divides its (chunk, head) pairs among the workers: all chunks of the heads of one KV head, then those of the
+ * next, so that keys and values are read in the order of memory. Phase 1 divides its heads and merges their chunks.
  * With a single chunk, phase 0 already writes y. */
 
 /* The partial result of chunk c and head h in shared memory, f32: max, sum, 14 unused, acc[dim]. */
@@ -403,12 +404,13 @@ static float *partial_at(const RpOpArgs *args, const RpKernelCtx *ctx, int64_t c
 static void chunks_of_token(const RpOpArgs *args, const RpKernelCtx *ctx, KvRange range,
                             const AttentionKernels *kernels) {
     const int64_t      n_heads = args->attention.q.ne[2], total = n_chunks(range) * n_heads;
+    const int64_t      per_kv = heads_of_kv(args), of_kv = n_chunks(range) * per_kv;
     const int64_t      last = total * (ctx->ith + 1) / ctx->nth;
     AttentionHead      heads[ATTENTION_HEADS];
     _Alignas(64) float vectors[ATTENTION_HEADS][2][RP_ATTENTION_MAX_DIM];
     for (int i = 0; i < ATTENTION_HEADS; i++) heads[i].q = vectors[i][0], heads[i].acc = vectors[i][1];
     for (int64_t at = total * ctx->ith / ctx->nth; at < last;) {
-        const int64_t c = at / n_heads, h = at % n_heads, left = h + (last - at);
+        const int64_t c = at % of_kv / per_kv, h = at / of_kv * per_kv + at % per_kv, left = h + (last - at);
         const int     n = heads_per_tile(args, h, left < n_heads ? left : n_heads);
         for (int i = 0; i < n; i++) start_head(args, 0, h + i, &heads[i]);
         attend(args, range, c, h, n, heads, kernels);
