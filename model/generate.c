@@ -170,7 +170,9 @@ static RpStatus generate(Call *c, const int32_t *prompt, size_t n_prompt) {
             return rp_fail(RP_E_NOMEM, "out of memory for the log probabilities of %d tokens", c->o->n_logprobs);
     }
     result->host_sampling = rp_session_host_sampling(c->s, c->sampler, c->o);
-    RpStatus st           = rp_text_out_open(&text, rp_model_tokenizer(rp_session_model(c->s)), c->o);
+    const RpTokenizer *tk = rp_model_tokenizer(rp_session_model(c->s));
+    RpStatus           st = rp_text_out_open(&text, tk, c->o);
+    if (st == RP_OK) st = rp_sampler_suppress(c->sampler, tk);
     if (st == RP_OK)
         st = rp_structured_open(&c->structured, c->o->matcher, c->sampler, rp_sampler_n_vocab(c->sampler),
                                 c->o->force_token, c->o->user);

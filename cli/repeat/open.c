@@ -59,7 +59,8 @@ static RpStatus open_sampler(Repeat *r) {
             if (m->turns[k].tokens.ids[i] >= n_vocab)
                 return rp_fail(RP_E_ARG, "the manifest has a token %d, and the vocabulary has %d",
                                m->turns[k].tokens.ids[i], n_vocab);
-    return rp_sampler_new(&p, n_vocab, &r->sampler);
+    RP_TRY(rp_sampler_new(&p, n_vocab, &r->sampler));
+    return rp_sampler_suppress(r->sampler, rp_model_tokenizer(r->model));
 }
 
 static RpStatus open_session(Repeat *r, const RepeatOptions *o, RpDtype kv) {

@@ -121,9 +121,10 @@ typedef struct RpRequest {
     void            *token_user;     /* of these two */
 } RpRequest;
 
-/* Queues a request. The sampler accepts the prompt. RP_E_ARG for an empty prompt, an id outside the vocabulary, a
- * sampler or a matcher for another vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does
- * not leave room for one token; RP_E_NOMEM. Nothing has changed then. */
+/* Queues a request. The sampler accepts the prompt, and never samples the tokens that the model's file suppresses
+ * (rp_sampler_suppress). RP_E_ARG for an empty prompt, an id outside the vocabulary, a sampler or a matcher for another
+ * vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does not leave room for one token;
+ * RP_E_NOMEM. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus        rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t request_bytes,
                                                         uint64_t *id);
 RP_NODISCARD static inline RpStatus rp_engine_add(RpEngine *e, const RpRequest *request, uint64_t *id) {

@@ -127,6 +127,10 @@ RP_API void rp_sampler_accept(RpSampler *s, int32_t token);
  * GPU computes the logits; an executor that is used by itself does not know it. */
 RP_API void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits);
 
+/* Never samples the tokens of rp_tokenizer_suppressed from now on; tk may have none, or be NULL. rp_generate and
+ * engines call this with the tokenizer of the model. RP_E_NOMEM, and then nothing has changed. */
+RP_API RP_NODISCARD RpStatus rp_sampler_suppress(RpSampler *s, const RpTokenizer *tk);
+
 /* Samples a token from logits f32 [n_vocab], which it only reads, and accepts it. NaN counts as -inf. RP_E_ARG if every
  * logit is NaN or -inf. */
 RP_API RP_NODISCARD RpStatus rp_sampler_sample(RpSampler *s, const float *logits, int32_t *token);

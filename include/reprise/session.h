@@ -229,8 +229,9 @@ typedef struct RpGenerateResult {
 
 /* Appends the prompt to the context and samples a reply until an end token, a stop string, max_tokens or the end of the
  * context. Every sampled token is appended too except the last one, because appending costs a step: to continue, begin
- * the next prompt with it. The sampler accepts the prompt and the reply. An empty prompt, which may be NULL, continues
- * from rp_session_logits. `options` may be NULL for the defaults.
+ * the next prompt with it. The sampler accepts the prompt and the reply, and never samples the tokens that the model's
+ * file suppresses (rp_sampler_suppress). An empty prompt, which may be NULL, continues from rp_session_logits.
+ * `options` may be NULL for the defaults.
  * A callback that returns false ends the call with RP_OK and RP_STOP_CANCELLED, also during the prefill: tokens
  * appended so far stay, text held back is dropped.
  * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, n_logprobs out of range, or

@@ -77,6 +77,11 @@ enum { RP_FIM_COUNT = 6 };
  * knows (<|fim_prefix|>, <fim_prefix>, <PRE>, ...); -1: none. */
 RP_API int32_t rp_tokenizer_fim(const RpTokenizer *tk, RpFimToken which);
 
+/* The tokens that replies must never have (tokenizer.ggml.suppress_tokens, or suppress_tokens of a directory's
+ * generation_config.json), such as marks of images in Gemma 4. Ids outside of the vocabulary are left out. *n: how
+ * many. Owned by the tokenizer; NULL if there are none. rp_sampler_suppress applies them. */
+RP_API const int32_t *rp_tokenizer_suppressed(const RpTokenizer *tk, size_t *n);
+
 /* True for control tokens and the unknown token, which print as nothing. False outside the vocabulary. */
 RP_API bool rp_tokenizer_is_control(const RpTokenizer *tk, int32_t id);
 

@@ -102,6 +102,7 @@ RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
     if (st == RP_OK)
         st = rp_structured_open(&r->structured, from->matcher, from->sampler, rp_sampler_n_vocab(from->sampler),
                                 from->force_token, from->token_user);
+    if (st == RP_OK) st = rp_sampler_suppress(from->sampler, rp_model_tokenizer(e->model));
     if (st != RP_OK) {
         rp_request_free(r);
         return st;

@@ -93,6 +93,27 @@ static void put_sampling(const HfVocabulary *v) {
     }
 }
 
+/* Writes suppress_tokens of generation_config.json. */
+static RpStatus put_suppressed(const HfVocabulary *v) {
+    const Json     *j    = &v->m->generation;
+    const JsonNode *list = j->nodes != NULL ? rp_json_get(j, j->nodes, "suppress_tokens") : NULL;
+    uint32_t        n    = 0;
+    if (list == NULL || list->type == JSON_NULL) return RP_OK;
+    if (list->type != JSON_ARRAY) return rp_fail(RP_E_FORMAT, "%s: suppress_tokens must be a list of ids", j->path);
+    for (const JsonNode *x = rp_json_first(j, list); x != NULL; x = rp_json_next(j, list, x), n++) {
+        uint64_t id;
+        if (!rp_json_u63(j, x, &id) || id > INT32_MAX)
+            return rp_fail(RP_E_FORMAT, "%s: element %u of suppress_tokens must be an id", j->path, n);
+    }
+    rp_gguf_put_array(v->m->out, "tokenizer.ggml.suppress_tokens", RP_GGUF_I32, n);
+    for (const JsonNode *x = rp_json_first(j, list); x != NULL; x = rp_json_next(j, list, x)) {
+        uint64_t id = 0;
+        (void)rp_json_u63(j, x, &id);
+        rp_gguf_put_element(v->m->out, &(int32_t){(int32_t)id}, sizeof(int32_t));
+    }
+    return RP_OK;
+}
+
 /* A list of templates has one called "default". */
 static RpGgufString template_of(const Json *j, const JsonNode *x) {
     if (x == NULL || x->type != JSON_ARRAY) return rp_json_string(j, x);
@@ -138,5 +159,6 @@ RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
         put_id(v, "tokenizer.ggml.unknown_token_id", (uint32_t)unk_id);
     RP_TRY(put_ends(v));
     put_sampling(v);
+    RP_TRY(put_suppressed(v));
     return put_chat_template(v);
 }

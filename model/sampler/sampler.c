@@ -14,12 +14,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct RpSampler {
     int32_t         n_vocab;
     int32_t        *words;   /* the step state */
     void           *scratch; /* [2 * n_vocab] f32: candidates of one call; behind them [n_vocab] f32: masked logits */
     const uint32_t *mask;    /* bits of n_vocab, borrowed; NULL: every token is allowed */
+    uint32_t       *allowed; /* the same, without suppressed tokens; behind them as many words for both; or NULL */
     RpTensorView    step, candidates;
     Chain           chain;
 
@@ -93,6 +95,7 @@ void rp_sampler_free(RpSampler *s) {
     rp_chain_close(&s->chain);
     free(s->words);
     free(s->scratch);
+    free(s->allowed);
     free(s);
 }
 
@@ -158,24 +161,51 @@ void rp_sampler_set_mask(RpSampler *s, const uint32_t *bits) {
     if (s != NULL) s->mask = bits;
 }
 
+static size_t mask_words(const RpSampler *s) { return ((size_t)s->n_vocab + 31) / 32; }
+
+RpStatus rp_sampler_suppress(RpSampler *s, const RpTokenizer *tk) {
+    RP_NOT_NULL(s, "s");
+
+    size_t         n;
+    const int32_t *tokens  = rp_tokenizer_suppressed(tk, &n);
+    uint32_t      *allowed = n > 0 ? malloc(2 * mask_words(s) * sizeof *allowed) : NULL;
+    if (n > 0 && allowed == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a mask of %d tokens", s->n_vocab);
+    if (n > 0) memset(allowed, 0xff, mask_words(s) * sizeof *allowed);
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < s->n_vocab) allowed[tokens[i] / 32] &= ~(1u << (tokens[i] % 32));
+    free(s->allowed);
+    s->allowed = allowed;
+    return RP_OK;
+}
+
+/* What the caller's mask allows and is not suppressed. The bits of the caller may be others at each token. */
+static const uint32_t *mask_of(const RpSampler *s) {
+    if (s->allowed == NULL || s->mask == NULL) return s->allowed == NULL ? s->mask : s->allowed;
+    uint32_t *both = s->allowed + mask_words(s);
+    for (size_t i = 0; i < mask_words(s); i++) both[i] = s->allowed[i] & s->mask[i];
+    return both;
+}
+
 const uint32_t *rp_sampler_extra(const RpSampler *s, RpSampleExtra *out) {
-    *out = (RpSampleExtra){.masked            = s->mask != NULL,
-                           .frequency_penalty = s->chain.p.frequency_penalty,
-                           .presence_penalty  = s->chain.p.presence_penalty};
-    return s->mask;
+    const uint32_t *mask = mask_of(s);
+    *out                 = (RpSampleExtra){.masked            = mask != NULL,
+                                           .frequency_penalty = s->chain.p.frequency_penalty,
+                                           .presence_penalty  = s->chain.p.presence_penalty};
+    return mask;
 }
 
 /* The logits, -inf where the mask has a 0: the caller's array if there is no mask, else a copy. */
 static const float *masked(RpSampler *s, const float *logits) {
-    float *out = (float *)s->scratch + 2 * (size_t)s->n_vocab;
-    if (s->mask == NULL) return logits;
-    for (int32_t i = 0; i < s->n_vocab; i++) out[i] = (s->mask[i / 32] >> (i % 32) & 1) != 0 ? logits[i] : -INFINITY;
+    float          *out  = (float *)s->scratch + 2 * (size_t)s->n_vocab;
+    const uint32_t *mask = mask_of(s);
+    if (mask == NULL) return logits;
+    for (int32_t i = 0; i < s->n_vocab; i++) out[i] = (mask[i / 32] >> (i % 32) & 1) != 0 ? logits[i] : -INFINITY;
     return out;
 }
 
 static RpStatus sample_chain(RpSampler *s, const float *logits, int32_t *token) {
     ChainRun r = {
-        .state = state(s), .recent = s->words + RP_STEP_WORDS, .logits = logits, .mask = s->mask, .c = s->scratch};
+        .state = state(s), .recent = s->words + RP_STEP_WORDS, .logits = logits, .mask = mask_of(s), .c = s->scratch};
     if (rp_chain_filter(&s->chain, &r) == 0)
         return rp_fail(RP_E_ARG, "nothing to sample: each of the %d logits is NaN or -inf", s->n_vocab);
     *token = rp_chain_choose(&s->chain, &r);

@@ -5,6 +5,7 @@
 #include "model/tokenizer/tokenizer_impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_TEXTS = 8 };
@@ -97,6 +98,21 @@ static RpStatus load_ends(RpTokenizer *tk, const RpGgufFile *f) {
     return RP_OK;
 }
 
+static RpStatus load_suppressed(RpTokenizer *tk, const RpGgufFile *f) {
+    const RpGgufValue *v = rp_gguf_find(f, "tokenizer.ggml.suppress_tokens");
+    if (v == NULL) return RP_OK;
+    if (v->type != RP_GGUF_ARRAY || (v->elem_type != RP_GGUF_I32 && v->elem_type != RP_GGUF_U32))
+        return rp_fail(RP_E_FORMAT, "%s: tokenizer.ggml.suppress_tokens must be an array of i32 or u32",
+                       rp_gguf_path(f));
+    tk->suppressed = malloc(((size_t)v->n + 1) * sizeof *tk->suppressed);
+    if (tk->suppressed == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    for (uint64_t i = 0; i < v->n; i++) {
+        const double id = rp_gguf_number_at(v, i);
+        if (id >= 0.0 && id < (double)tk->n_vocab) tk->suppressed[tk->n_suppressed++] = (int32_t)id;
+    }
+    return RP_OK;
+}
+
 /* Replies of gpt-oss and Solar Open have several messages, which <|end|> separates. */
 static void find_messages(RpTokenizer *tk) {
     const int32_t call = rp_tokenizer_find(tk, "<|call|>"), end = rp_tokenizer_find(tk, "<|end|>");
@@ -113,12 +129,19 @@ RpStatus rp_tokenizer_load_marks(RpTokenizer *tk, const RpGgufFile *f) {
     static const char *const turns[] = {
         "<|im_start|>", "<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "[INST]", "[/INST]", "<s>"};
     RP_TRY(load_ends(tk, f));
+    RP_TRY(load_suppressed(tk, f));
     find_messages(tk);
     for (size_t i = 0; i < sizeof turns / sizeof turns[0]; i++) {
         const int32_t id = rp_tokenizer_find(tk, turns[i]);
         if (id >= 0 && !(has_html(tk) && strcmp(turns[i], "<s>") == 0)) tk->types[id] = TOKEN_CONTROL;
     }
     return load_fim(tk, f);
+}
+
+const int32_t *rp_tokenizer_suppressed(const RpTokenizer *tk, size_t *n) {
+    const size_t found = tk != NULL ? tk->n_suppressed : 0;
+    if (n != NULL) *n = found;
+    return found > 0 ? tk->suppressed : NULL;
 }
 
 int32_t rp_tokenizer_fim(const RpTokenizer *tk, RpFimToken which) {

@@ -22,6 +22,7 @@ void rp_tokenizer_free(RpTokenizer *tk) {
     free(tk->log_probs);
     free(tk->map);
     free(tk->ends);
+    free(tk->suppressed);
     free(tk->types);
     free(tk->pieces);
     free(tk->memory);

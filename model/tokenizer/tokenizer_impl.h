@@ -51,8 +51,10 @@ struct RpTokenizer {
     TokenType    *types;
     bool         *ends;              /* tokens that end a reply */
     int32_t       fim[RP_FIM_COUNT]; /* -1: none */
-    float        *scores;            /* SentencePiece; NULL for byte-level BPE */
-    double       *log_probs;         /* unigram: [n_vocab], NaN for what is no piece; else NULL */
+    int32_t      *suppressed;        /* [n_suppressed] tokens that are never sampled */
+    size_t        n_suppressed;
+    float        *scores;    /* SentencePiece; NULL for byte-level BPE */
+    double       *log_probs; /* unigram: [n_vocab], NaN for what is no piece; else NULL */
     double        unknown_log_prob;
     size_t        longest; /* bytes of a piece */
     StringTable   by_text; /* token texts as in the file; SentencePiece looks up its merges here */

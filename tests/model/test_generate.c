@@ -1,9 +1,11 @@
 /* rp_generate: tokens, text, stop strings, limits and cancelling, against a loop over the session and the
  * sampler; the matcher of stop strings against a search from scratch after every byte. */
+#include "reprise/engine.h"
 #include "reprise/session.h"
 
 #include "model/text/stop_match.h"
 #include "tests/support/case.h"
+#include "tests/support/suppressed_model.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -303,6 +305,72 @@ Test(generate, refusals_name_their_reason) {
     refused(3, NULL, RP_E_ARG, "the sampler is for a vocabulary of 65 tokens, the model has 64");
     rp_sampler_free(sampler);
     sampler = saved;
+}
+
+/* A sampler with a negative bias for each suppressed token, for the model that suppresses none. */
+static RpSampler *biased(RpSamplerParams p, const int32_t *ids, size_t n) {
+    RpLogitBias bias[8];
+    RpSampler  *s;
+    for (size_t i = 0; i < n; i++) bias[i] = (RpLogitBias){ids[i], -INFINITY};
+    p.logit_bias   = bias;
+    p.n_logit_bias = n;
+    cr_assert_eq(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &s), RP_OK, "%s", rp_last_error());
+    return s;
+}
+
+static void engine_reply(const RpModel *m, RpSampler *s, RpTokenList *ids) {
+    RpEngine       *e;
+    RpEngineEvent   v;
+    uint64_t        id;
+    const RpRequest r = {.prompt = prompt, .n_prompt = 5, .sampler = s, .max_tokens = 40, .ignore_end = true};
+    cr_assert_eq(rp_engine_open(m, &(RpEngineOptions){.n_ctx = 128, .n_seq = 1, .n_threads = 1}, &e), RP_OK);
+    cr_assert_eq(rp_engine_add(e, &r, &id), RP_OK, "%s", rp_last_error());
+    while (rp_engine_pending(e) > 0) {
+        cr_assert_eq(rp_engine_step(e), RP_OK, "%s", rp_last_error());
+        while (rp_engine_poll(e, &v)) cr_assert_eq(rp_token_list_push(ids, v.token), RP_OK, "%s", rp_last_error());
+    }
+    rp_engine_free(e);
+}
+
+/* As if each had a logit of -infinity: the tokens are those of logit biases, in sessions and engines. */
+Test(generate, suppressed_tokens_of_the_file_are_never_sampled) {
+    const RpGenerateOptions o     = {.max_tokens = 40, .ignore_end = true};
+    RpTokenList             usual = {0}, want = {0}, got = {0}, served = {0};
+    RpSampler              *plain  = sampler;
+    int32_t                 ids[5] = {1 << 20, -1};
+    size_t                  n      = 2;
+    (void)reply(5, o, &usual);
+    for (size_t i = 0; n < 5; i++)
+        if (i == 0 || usual.ids[i] != ids[n - 1]) ids[n++] = usual.ids[i];
+    RpModel   *m = open_suppressed(TINY, ids, 5), *of_plain = model;
+    RpSession *s, *of_session                               = session;
+    cr_assert_eq(rp_session_open(m, &(RpSessionOptions){.n_ctx = 128, .n_threads = 1, .prefill_chunk = 4}, &s), RP_OK);
+    for (int k = 0; k < 4; k++) {
+        RpSamplerParams p = rp_sampler_defaults();
+        p.temperature     = k == 0 ? 0.0f : 1.0f;
+        p.seed            = (uint64_t)k;
+        p.top_n_sigma     = k == 3 ? 2.0f : 0.0f; /* a step of the chain */
+        sampler           = biased(p, ids + 2, 3);
+        (void)reply(5, o, &want);
+        rp_sampler_free(sampler);
+        cr_assert_eq(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler), RP_OK, CASE(k));
+        model = m, session = s;
+        (void)reply(5, o, &got);
+        rp_sampler_reset(sampler);
+        served.n = 0;
+        engine_reply(m, sampler, &served);
+        model = of_plain, session = of_session;
+        rp_sampler_free(sampler);
+        cr_assert(got.n == 40 && want.n == 40 && served.n == 40, "%zu, %zu, %zu", got.n, want.n, served.n);
+        cr_expect_arr_eq(got.ids, want.ids, 40 * sizeof *got.ids, CASE(k));
+        cr_expect_arr_eq(served.ids, want.ids, 40 * sizeof *got.ids, CASE(k));
+        for (size_t i = 0; i < got.n; i++)
+            for (size_t j = 2; j < 5; j++) cr_expect_neq(got.ids[i], ids[j], CASE(k, i));
+    }
+    sampler = plain;
+    rp_session_free(s);
+    rp_model_free(m);
+    rp_token_list_free(&usual), rp_token_list_free(&want), rp_token_list_free(&got), rp_token_list_free(&served);
 }
 
 Test(generate, a_prompt_longer_than_the_context_changes_nothing) {

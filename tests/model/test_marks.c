@@ -110,6 +110,45 @@ Test(marks, a_key_outside_of_the_vocabulary_is_refused) {
     free(b.p);
 }
 
+/* A tokenizer of two tokens with the key tokenizer.ggml.suppress_tokens, of numbers of this type. */
+static RpStatus suppressing(RpGgufType type, const void *elements, size_t n, RpTokenizer **tk) {
+    static const char *const tokens[] = {"a", "b"};
+    Bytes                    b        = {0};
+    RpGgufFile              *f;
+    put_header(&b, 3, 0, 4);
+    put_key_string(&b, "tokenizer.ggml.model", "gpt2");
+    put_key_strings(&b, "tokenizer.ggml.tokens", tokens, 2);
+    put_key_strings(&b, "tokenizer.ggml.merges", NULL, 0);
+    put_key_array(&b, "tokenizer.ggml.suppress_tokens", type, elements, n);
+    put_data(&b, 0);
+    OK(rp_gguf_open_memory(b.p, b.n, "v.gguf", &f));
+    const RpStatus st = rp_tokenizer_new(f, tk);
+    rp_gguf_close(f);
+    free(b.p);
+    return st;
+}
+
+Test(marks, tokens_that_are_never_sampled) {
+    RpTokenizer *tk;
+    size_t       n;
+    OK(suppressing(RP_GGUF_I32, (const int32_t[]){2, 1, -1}, 3, &tk));
+    const int32_t *ids = rp_tokenizer_suppressed(tk, &n);
+    cr_expect(n == 1 && ids[0] == 1, "%zu: those outside of the vocabulary are left out", n);
+    rp_tokenizer_free(tk);
+    OK(suppressing(RP_GGUF_U32, (const uint32_t[]){0, 1}, 2, &tk));
+    ids = rp_tokenizer_suppressed(tk, &n);
+    cr_expect(n == 2 && ids[0] == 0 && ids[1] == 1, "%zu", n);
+    rp_tokenizer_free(tk);
+    OK(suppressing(RP_GGUF_I32, (const int32_t[]){0}, 0, &tk));
+    cr_expect_null(rp_tokenizer_suppressed(tk, &n));
+    cr_expect_eq(n, (size_t)0);
+    cr_expect_null(rp_tokenizer_suppressed(tk, NULL));
+    rp_tokenizer_free(tk);
+    cr_expect_null(rp_tokenizer_suppressed(NULL, &n));
+    REFUSED(suppressing(RP_GGUF_F32, (const float[]){1.0f}, 1, &tk), RP_E_FORMAT,
+            "v.gguf: tokenizer.ggml.suppress_tokens must be an array of i32 or u32");
+}
+
 Test(marks, there_are_none_without_a_tokenizer) {
     cr_expect_eq(rp_tokenizer_fim(NULL, RP_FIM_PRE), -1);
     RpTokenizer *tk = tokenizer((const char *const[]){"<PRE>"}, 1, NULL, 0);

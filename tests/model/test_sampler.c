@@ -385,6 +385,15 @@ Test(sampler, a_mask_counts_as_logits_of_minus_infinity) {
     rp_sampler_set_mask(NULL, bits);
 }
 
+Test(sampler, suppresses_nothing_without_a_list) {
+    RpSampler *s = open_sampler(rp_sampler_defaults(), N);
+    cr_expect_eq(rp_sampler_suppress(s, NULL), RP_OK);
+    cr_expect_eq(sample(s, logits12), sample(s, logits12));
+    cr_expect_eq(rp_sampler_suppress(NULL, NULL), RP_E_ARG);
+    cr_expect_str_eq(rp_last_error(), "rp_sampler_suppress: s is NULL");
+    rp_sampler_free(s);
+}
+
 Test(sampler, a_mask_without_tokens_is_refused) {
     const uint32_t none[1] = {0};
     RpSampler     *s       = open_sampler(rp_sampler_defaults(), N);

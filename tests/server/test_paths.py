@@ -148,6 +148,33 @@ class Recommended(unittest.TestCase):
                 self.assertEqual(text_of(s.complete(PROMPT, max_tokens=9)), text_of(s.complete(PROMPT, max_tokens=9, temperature=0)))
                 self.assertEqual(s.post("/api/show", {"model": "chat"}).json["parameters"], "")
 
+    def test_suppressed_tokens_are_never_sampled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = ("-p", PROMPT, "-n", "24", "--temp", "0", "--ignore-eos", "--json")
+            path = self.write(folder)
+            usual = json.loads(program("generate", path, *options))["tokens"]
+            name = os.path.join(path, "generation_config.json")
+            for ids, error in ((usual[:4], None), ([1, "x"], "element 1 of suppress_tokens must be an id"), (7, "suppress_tokens must be a list of ids")):
+                with open(name) as f:
+                    config = {**json.load(f), "suppress_tokens": ids}
+                with open(name, "w") as f:
+                    json.dump(config, f)
+                if error is not None:
+                    r = subprocess.run([PROGRAM, "generate", path, *options], capture_output=True, text=True)
+                    self.assertIn(error, r.stderr)
+                    continue
+                reply = json.loads(program("generate", path, *options))
+                self.assertEqual((len(reply["tokens"]), set(reply["tokens"]) & set(ids)), (24, set()))
+                biases = [x for i in ids for x in ("--logit-bias", f"{i}-inf")]
+                with open(name, "w") as f:
+                    json.dump({**config, "suppress_tokens": None}, f)
+                self.assertEqual(json.loads(program("generate", path, *options, *biases))["tokens"], reply["tokens"])
+                with open(name, "w") as f:
+                    json.dump(config, f)
+                with Server(model=path) as s:
+                    served = s.complete(PROMPT, max_tokens=24, temperature=0, ignore_eos=True)
+                    self.assertEqual(text_of(served), reply["text"])
+
     def test_nonsense_is_refused_by_its_key(self):
         with tempfile.TemporaryDirectory() as folder:
             path = self.write(folder, do_sample=True, top_p=7)

@@ -35,7 +35,7 @@ def test_model_and_tokenizer(demo):
 
 
 def test_the_sampling_that_a_model_recommends(demo, tmp_path):
-    assert demo.sampling == {} and demo.tokenizer.fim == {}
+    assert demo.sampling == {} and demo.tokenizer.fim == {} and demo.tokenizer.suppressed == []
     folder = tmp_path / "model"
     shutil.copytree(SOURCE / "tests/golden/hf_text", folder)
     config = json.loads((folder / "generation_config.json").read_text())
@@ -47,6 +47,26 @@ def test_the_sampling_that_a_model_recommends(demo, tmp_path):
     (folder / "generation_config.json").write_text(json.dumps({**config, "do_sample": True, "top_k": -7}))
     with reprise.Model(folder) as model, pytest.raises(reprise.FormatError, match="general.sampling.top_k is -7"):
         model.sampling
+
+
+def test_suppressed_tokens_are_never_sampled(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(SOURCE / "tests/golden/hf_text", folder)
+    with reprise.Model(folder) as model:
+        usual = model.generate("a", max_tokens=12, temperature=0, ignore_end=True).tokens[:2]
+    config = json.loads((folder / "generation_config.json").read_text())
+    (folder / "generation_config.json").write_text(json.dumps({**config, "suppress_tokens": usual}))
+    with reprise.Model(folder) as model:
+        assert model.tokenizer.suppressed == usual
+        reply = model.generate("a", max_tokens=12, temperature=0, ignore_end=True).tokens
+        assert len(reply) == 12 and not set(usual) & set(reply)
+        sampler, logits = reprise.Sampler(model.info.n_vocab), np.zeros(model.info.n_vocab, np.float32)
+        logits[usual[0]] = 1
+        assert sampler.sample(logits) == usual[0]
+        sampler.suppress(model.tokenizer)
+        assert sampler.sample(logits) not in usual
+        sampler.suppress(None)
+        assert sampler.sample(logits) == usual[0]
 
 
 def test_tensors_share_the_memory_of_the_file(demo):

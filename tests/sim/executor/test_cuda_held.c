@@ -3,6 +3,7 @@
  * the host samples from logits that are copied: tokens and logits have to be equal. The CPU, whose logits have other
  * last bits, has to give the same greedy tokens. */
 #include "tests/sim/executor/held_model.h"
+#include "tests/support/suppressed_model.h"
 
 TestSuite(cuda_held, .init = setup, .fini = teardown);
 
@@ -65,6 +66,33 @@ Test(cuda_held, only_tokens_come_back) {
     }
     rp_sampler_free(sampler);
     rp_grammar_free(g);
+}
+
+/* Tokens that the file suppresses are a mask that stays, alone and with that of a grammar. The device samples. */
+Test(cuda_held, suppressed_tokens_are_masked_on_the_device) {
+    RpSampler    *sampler = new_sampler(model, 0, 0);
+    RpSession    *usual   = open_session(model, RP_MODE_REPLAY);
+    RpGrammar    *g       = grammar_of(2);
+    Run           before = run(usual, sampler, NULL, false), held_before = run(usual, sampler, g, false);
+    const int32_t ids[] = {before.tokens.ids[1], held_before.tokens.ids[1]};
+    RpModel      *m     = open_suppressed(GOLDEN_DIR "tiny/llama-mix.gguf", ids, 2);
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_LOOP; mode++) {
+        RpSession *s = open_session(m, (RpExecMode)mode);
+        for (int grammar = 0; grammar < 2; grammar++) {
+            Run want = run(s, sampler, grammar ? g : NULL, true), got = run(s, sampler, grammar ? g : NULL, false);
+            EXPECT_SAME(got, want, CASE(mode, grammar));
+            cr_expect_eq(got.stats.d2h_bytes, 4 * (got.tokens.n - 1), CASE(mode, grammar));
+            for (size_t i = 0; i < got.tokens.n; i++)
+                cr_expect(got.tokens.ids[i] != ids[0] && got.tokens.ids[i] != ids[1], CASE(mode, grammar, i));
+            rp_token_list_free(&want.tokens), rp_token_list_free(&got.tokens);
+        }
+        rp_session_free(s);
+    }
+    rp_token_list_free(&before.tokens), rp_token_list_free(&held_before.tokens);
+    rp_session_free(usual);
+    rp_sampler_free(sampler);
+    rp_grammar_free(g);
+    rp_model_free(m);
 }
 
 /* A reply that the device samples by itself, before and after one with masks: it gets no mask that was left. */

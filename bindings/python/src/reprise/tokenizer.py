@@ -95,6 +95,13 @@ class Tokenizer(Borrowed):
         found = {which.name[7:].lower(): lib.rp_tokenizer_fim(self, which) for which in _c.RpFimToken}
         return {name: token for name, token in found.items() if token >= 0}
 
+    @property
+    def suppressed(self) -> list[int]:
+        """The tokens that replies of the model never have (rp_tokenizer_suppressed)."""
+        n = ct.c_uint64()
+        address = lib.rp_tokenizer_suppressed(self, ct.byref(n))
+        return list((ct.c_int32 * n.value).from_address(address)) if n.value else []
+
     def is_control(self, token: int) -> bool:
         """Whether the token prints as nothing."""
         return bool(lib.rp_tokenizer_is_control(self, token))

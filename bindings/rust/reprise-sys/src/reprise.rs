@@ -942,6 +942,7 @@ extern "C" {
     pub fn rp_tokenizer_adds_bos(tk: *const RpTokenizer) -> bool;
     pub fn rp_tokenizer_is_end(tk: *const RpTokenizer, id: i32) -> bool;
     pub fn rp_tokenizer_fim(tk: *const RpTokenizer, which: RpFimToken) -> i32;
+    pub fn rp_tokenizer_suppressed(tk: *const RpTokenizer, n: *mut usize) -> *const i32;
     pub fn rp_tokenizer_is_control(tk: *const RpTokenizer, id: i32) -> bool;
     pub fn rp_tokenizer_find(tk: *const RpTokenizer, text: *const c_char) -> i32;
     pub fn rp_tokenize(tk: *const RpTokenizer, text: *const c_char, len: usize, flags: c_uint, out: *mut RpTokenList) -> RpStatus;
@@ -1169,6 +1170,7 @@ extern "C" {
     pub fn rp_sampler_n_vocab(s: *const RpSampler) -> i32;
     pub fn rp_sampler_accept(s: *mut RpSampler, token: i32);
     pub fn rp_sampler_set_mask(s: *mut RpSampler, bits: *const u32);
+    pub fn rp_sampler_suppress(s: *mut RpSampler, tk: *const RpTokenizer) -> RpStatus;
     pub fn rp_sampler_sample(s: *mut RpSampler, logits: *const f32, token: *mut i32) -> RpStatus;
     pub fn rp_sampler_host_only(s: *const RpSampler) -> *const c_char;
     pub fn rp_sampler_state(s: *const RpSampler, n_words: *mut usize) -> *const i32;
