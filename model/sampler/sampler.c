@@ -21,7 +21,7 @@ struct RpSampler {
     int32_t        *words;   /* the step state */
     void           *scratch; /* [2 * n_vocab] f32: candidates of one call; behind them [n_vocab] f32: masked logits */
     const uint32_t *mask;    /* bits of n_vocab, borrowed; NULL: every token is allowed */
-    uint32_t       *allowed; /* the same, without suppressed tokens; behind them as many words for both; or NULL */
+    uint32_t       *allowed; /* bits of all tokens but suppressed ones, then room for those of mask_of; or NULL */
     RpTensorView    step, candidates;
     Chain           chain;
 
@@ -178,9 +178,11 @@ RpStatus rp_sampler_suppress(RpSampler *s, const RpTokenizer *tk) {
     return RP_OK;
 }
 
-/* What the caller's mask allows and is not suppressed. The bits of the caller may be others at each token. */
+/* The tokens that the caller's mask allows, without suppressed ones; NULL: all. Not kept from token to token, since the
+ * caller changes the bits of a mask. */
 static const uint32_t *mask_of(const RpSampler *s) {
-    if (s->allowed == NULL || s->mask == NULL) return s->allowed == NULL ? s->mask : s->allowed;
+    if (s->allowed == NULL) return s->mask;
+    if (s->mask == NULL) return s->allowed;
     uint32_t *both = s->allowed + mask_words(s);
     for (size_t i = 0; i < mask_words(s); i++) both[i] = s->allowed[i] & s->mask[i];
     return both;
