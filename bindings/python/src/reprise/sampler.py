@@ -112,13 +112,8 @@ class Sampler(Handle):
 
     def suppress(self, tokenizer: Tokenizer | None) -> None:
         """Never samples the tokens of `tokenizer.suppressed` from now on; None: samples all. Sessions and engines call it."""
-        held = None if tokenizer is None else tokenizer._hold()
-        try:
-            with self._use():
-                lib.rp_sampler_suppress(self, None if tokenizer is None else tokenizer._pointer)
-        finally:
-            if held is not None:
-                held.release()
+        with self._use():
+            lib.rp_sampler_suppress(self, tokenizer)
 
     def reset(self) -> None:
         """Forgets the accepted tokens and starts the random sequence again."""

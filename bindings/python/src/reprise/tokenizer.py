@@ -98,9 +98,12 @@ class Tokenizer(Borrowed):
     @property
     def suppressed(self) -> list[int]:
         """The tokens that replies of the model never have (rp_tokenizer_suppressed)."""
-        n = ct.c_uint64()
-        address = lib.rp_tokenizer_suppressed(self, ct.byref(n))
-        return list((ct.c_int32 * n.value).from_address(address)) if n.value else []
+        n, owner = ct.c_uint64(), self._hold() # the ids are read behind the call
+        try:
+            address = lib.rp_tokenizer_suppressed(self, ct.byref(n))
+            return list((ct.c_int32 * n.value).from_address(address)) if n.value else []
+        finally:
+            owner.release()
 
     def is_control(self, token: int) -> bool:
         """Whether the token prints as nothing."""
