@@ -154,26 +154,28 @@ class Recommended(unittest.TestCase):
             path = self.write(folder)
             usual = json.loads(program("generate", path, *options))["tokens"]
             name = os.path.join(path, "generation_config.json")
-            for ids, error in ((usual[:4], None), ([1, "x"], "element 1 of suppress_tokens must be an id"), (7, "suppress_tokens must be a list of ids")):
-                with open(name) as f:
-                    config = {**json.load(f), "suppress_tokens": ids}
+            with open(name) as f:
+                config = json.load(f)
+
+            def suppress(ids):
                 with open(name, "w") as f:
-                    json.dump(config, f)
-                if error is not None:
-                    r = subprocess.run([PROGRAM, "generate", path, *options], capture_output=True, text=True)
-                    self.assertIn(error, r.stderr)
-                    continue
-                reply = json.loads(program("generate", path, *options))
-                self.assertEqual((len(reply["tokens"]), set(reply["tokens"]) & set(ids)), (24, set()))
-                biases = [x for i in ids for x in ("--logit-bias", f"{i}-inf")]
-                with open(name, "w") as f:
-                    json.dump({**config, "suppress_tokens": None}, f)
-                self.assertEqual(json.loads(program("generate", path, *options, *biases))["tokens"], reply["tokens"])
-                with open(name, "w") as f:
-                    json.dump(config, f)
-                with Server(model=path) as s:
-                    served = s.complete(PROMPT, max_tokens=24, temperature=0, ignore_eos=True)
-                    self.assertEqual(text_of(served), reply["text"])
+                    json.dump({**config, "suppress_tokens": ids}, f)
+
+            ids = usual[:4]
+            suppress(None)
+            biases = [x for i in ids for x in ("--logit-bias", f"{i}-inf")]
+            biased = json.loads(program("generate", path, *options, *biases))["tokens"]
+            suppress(ids)
+            reply = json.loads(program("generate", path, *options))
+            self.assertEqual((len(reply["tokens"]), set(reply["tokens"]) & set(ids)), (24, set()))
+            self.assertEqual(biased, reply["tokens"])
+            with Server(model=path) as s:
+                served = s.complete(PROMPT, max_tokens=24, temperature=0, ignore_eos=True)
+                self.assertEqual(text_of(served), reply["text"])
+            for ids, error in (([1, "x"], "element 1 of suppress_tokens must be an id"), (7, "suppress_tokens must be a list of ids")):
+                suppress(ids)
+                r = subprocess.run([PROGRAM, "generate", path, *options], capture_output=True, text=True)
+                self.assertIn(error, r.stderr)
 
     def test_nonsense_is_refused_by_its_key(self):
         with tempfile.TemporaryDirectory() as folder:
