@@ -153,6 +153,7 @@ typedef struct DotKernels {
     UnpackPanel  *unpack;
     RepackedTile *repacked;  /* NULL: repacked rows are always unpacked to a panel */
     int       repacked_cols; /* most columns for which `repacked` is faster than a panel, at most 4 groups; 0: none */
+    int       q6_k_cols;     /* the same for Q6_K, whose quads take longest to unpack */
     RowsTile *rows;          /* NULL: panels for all numbers of columns */
 } DotKernels;
 

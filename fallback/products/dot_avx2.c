@@ -8,7 +8,16 @@
 
 #ifdef RP_X86
 
-enum { COLS = 4, SIDES = 2, LANES = 8, LONGEST_LOAD = 210 /* bytes of a row, in blocks_avx2.h */ };
+enum {
+    COLS         = 4,
+    SIDES        = 2,
+    LANES        = 8,
+    LONGEST_LOAD = 210, /* bytes of a row, in blocks_avx2.h */
+    RAISE        = 16,  /* makes signed q from -16 to 15 unsigned, of which four quads can be added in 16 bits */
+    SMALL_QUADS  = 4,
+    SMALL_TOP    = SIGNED + RAISE - 1
+};
+static_assert((2 * RAISE - 1) * 127 * 2 * SMALL_QUADS <= INT16_MAX, "a run of raised quads fits in 16 bits");
 
 #define X(ID, name, ...) static_assert(RP_LOAD_BYTES(ID) <= LONGEST_LOAD, #name ": pack_side has room for a load");
 RP_DIRECT_QUANTS(X)
@@ -96,19 +105,48 @@ void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_ro
 
 /* ---- tiles ---- */
 
+/* Signed types whose q are all from -RAISE to RAISE - 1. */
+INLINE bool is_raised(const QuantForm *form) { return form->offset == SIGNED && form->top <= SMALL_TOP; }
+
+/* 32 q of the panel, unsigned. */
+INLINE __m256i panel_quads(const QuantForm *form, const char *w) {
+    return is_raised(form) ? _mm256_add_epi8(load32(w), _mm256_set1_epi8(RAISE)) : load32(w);
+}
+
 /* 16-bit sums of n_quads quads of a sub-block, from w and x on: sum[c][s] lanes 2r and 2r + 1 belong to row r of
  * side s. */
 INLINE void add_quads(const QuantForm *form, const char *w, const char *x, int n_quads, int n_cols,
                       __m256i sum[COLS][SIDES]) {
 #pragma GCC unroll 8
     for (int k = 0; k < n_quads; k++) {
-        const __m256i w0 = load32(w + 64 * k), w1 = load32(w + 64 * k + 32);
+        const __m256i w0 = panel_quads(form, w + 64 * k), w1 = panel_quads(form, w + 64 * k + 32);
 #pragma GCC unroll 4
         for (int c = 0; c < n_cols; c++) {
             const __m256i xq = quad_of_column(x + c * form->sub_elems + RP_QUAD * k);
             const __m256i a = _mm256_maddubs_epi16(w0, xq), b = _mm256_maddubs_epi16(w1, xq);
             sum[c][0] = k == 0 ? a : add16(sum[c][0], a);
             sum[c][1] = k == 0 ? b : add16(sum[c][1], b);
+        }
+    }
+}
+
+/* Dot products of a sub-block in runs of two quads. Each column is added up to 32 bits before the next one: with the
+ * 16-bit sums of all columns beside the 32-bit ones, half of them would go through memory. */
+INLINE void short_runs(const char *w, const char *x, int sub_elems, int n_cols, __m256i sum[COLS][SIDES]) {
+#pragma GCC unroll 4
+    for (int k = 0; k < sub_elems / RP_QUAD; k += 2) {
+        const __m256i first[SIDES]  = {load32(w + 64 * k), load32(w + 64 * k + 32)};
+        const __m256i second[SIDES] = {load32(w + 64 * k + 64), load32(w + 64 * k + 96)};
+#pragma GCC unroll 4
+        for (int c = 0; c < n_cols; c++) {
+            const char   *xk = x + c * sub_elems + RP_QUAD * k;
+            const __m256i x0 = quad_of_column(xk), x1 = quad_of_column(xk + RP_QUAD);
+#pragma GCC unroll 2
+            for (int s = 0; s < SIDES; s++) {
+                const __m256i v =
+                    madd_ones(add16(_mm256_maddubs_epi16(first[s], x0), _mm256_maddubs_epi16(second[s], x1)));
+                sum[c][s] = k == 0 ? v : add32(sum[c][s], v);
+            }
         }
     }
 }
@@ -133,10 +171,14 @@ INLINE void signed_sub_sums(const char *w, const char *x, int sub_elems, int n_c
 
 /* Dot products of one sub-block: 32-bit, lane r of sum[c][s] is row 8s + r. */
 INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_cols, __m256i sum[COLS][SIDES]) {
-    const int quads = quads_at_a_time(form), len = quads * RP_QUAD;
+    const int quads = is_raised(form) ? SMALL_QUADS : quads_at_a_time(form), len = quads * RP_QUAD;
     __m256i   first[COLS][SIDES];
-    if (form->offset == SIGNED) {
+    if (form->offset == SIGNED && !is_raised(form)) {
         signed_sub_sums(w, x, form->sub_elems, n_cols, sum);
+        return;
+    }
+    if (quads == 2) {
+        short_runs(w, x, form->sub_elems, n_cols, sum);
         return;
     }
     add_quads(form, w, x, quads, n_cols, first);
@@ -157,12 +199,16 @@ INLINE void add_sub(const QuantForm *form, const char *w, const char *x, const f
     sub_sums(form, w, x, n_cols, sum);
 #pragma GCC unroll 4
     for (int c = 0; c < n_cols; c++) {
-        const __m256 dx = _mm256_broadcast_ss(x_scale + c), m = _mm256_broadcast_ss(x_extra + c);
+        const __m256  dx = _mm256_broadcast_ss(x_scale + c), m = _mm256_broadcast_ss(x_extra + c);
+        const __m256i correction = _mm256_castps_si256(m); /* -offset * the sum of the column's q */
 #pragma GCC unroll 2
         for (int s = 0; s < SIDES; s++) {
             const __m256 scale = _mm256_mul_ps(dx, _mm256_load_ps(w_scale + LANES * s));
             __m256i      total = sum[c][s];
-            if (!form->has_min && form->offset != SIGNED) total = _mm256_add_epi32(total, _mm256_castps_si256(m));
+            if (is_raised(form))
+                total = _mm256_add_epi32(total, _mm256_srai_epi32(correction, 3)); /* SIGNED = 8 * RAISE */
+            else if (!form->has_min && form->offset != SIGNED)
+                total = _mm256_add_epi32(total, correction);
             __m256 p = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(total), _mm256_load_ps(acc[c] + LANES * s));
             if (form->has_min) p = _mm256_fmadd_ps(_mm256_load_ps(w_scale + RP_PANEL_ROWS + LANES * s), m, p);
             _mm256_store_ps(acc[c] + LANES * s, p);
@@ -195,7 +241,7 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
         tile_columns(form, panel, group, n_cols, c, 1, n_subs, ahead, accs);
 }
 
-/* Eight compiled forms. Offsets other than SIGNED only need their correction, so 1 stands for them. */
+/* Ten compiled forms. Offsets other than SIGNED only need their correction, so 1 stands for them. */
 RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                  int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
     rp_begin_accs(accs, n_cols);
@@ -205,6 +251,10 @@ RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const
         tile(&(QuantForm){32, 0, true, FOUR_BITS}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->has_min)
         tile(&(QuantForm){32, 0, true, 255}, panel, group, n_cols, n_subs, ahead, accs);
+    else if (is_raised(form) && form->sub_elems == 16)
+        tile(&(QuantForm){16, SIGNED, false, SMALL_TOP}, panel, group, n_cols, n_subs, ahead, accs);
+    else if (is_raised(form))
+        tile(&(QuantForm){32, SIGNED, false, SMALL_TOP}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED && form->sub_elems == 16)
         tile(&(QuantForm){16, SIGNED, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED)

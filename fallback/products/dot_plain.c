@@ -1,6 +1,6 @@
 /* The plain C kernels: the readable reference of dot.h, which every SIMD kernel must match bit for bit. Packed q
  * are the unsigned q of the integer form. Also chooses the kernels of the instruction set in use. */
-#include "fallback/products/dot.h"
+#include "fallback/products/repack.h"
 #include "fallback/simd/simd.h"
 
 #include <math.h>
@@ -95,23 +95,18 @@ void rp_gemv_plain(RpDtype dtype, const char *rows, size_t stride, int64_t n_row
 DotKernels rp_dot_kernels(void) {
 #if defined(__x86_64__)
     if (rp_cpu_isa() == RP_ISA_AVX512_VNNI)
-        return (DotKernels){rp_pack_panel_avx512,
-                            rp_tile_avx512,
-                            rp_gemv_avx512,
-                            rp_unpack_panel_avx512,
-                            rp_repacked_avx512,
-                            4 * RP_GROUP_COLS,
-                            NULL};
+        return (DotKernels){rp_pack_panel_avx512, rp_tile_avx512,    rp_gemv_avx512,    rp_unpack_panel_avx512,
+                            rp_repacked_avx512,   4 * RP_GROUP_COLS, 4 * RP_GROUP_COLS, NULL};
     if (rp_cpu_isa() == RP_ISA_AVX2)
         return (DotKernels){rp_pack_panel_avx2, rp_tile_avx2,  rp_gemv_avx2, rp_unpack_panel_avx2,
-                            rp_repacked_avx2,   RP_GROUP_COLS, rp_rows_avx2};
+                            rp_repacked_avx2,   RP_GROUP_COLS, RP_FEW_COLS,  rp_rows_avx2};
 #endif
 #if defined(__aarch64__)
     if (rp_cpu_isa() == RP_ISA_NEON_DOTPROD)
         return (DotKernels){
-            rp_pack_panel_neon, rp_tile_neon_dotprod, rp_gemv_neon_dotprod, rp_unpack_panel_neon, NULL, 0, NULL};
+            rp_pack_panel_neon, rp_tile_neon_dotprod, rp_gemv_neon_dotprod, rp_unpack_panel_neon, NULL, 0, 0, NULL};
     if (rp_cpu_isa() == RP_ISA_NEON)
-        return (DotKernels){rp_pack_panel_neon, rp_tile_neon, rp_gemv_neon, rp_unpack_panel_neon, NULL, 0, NULL};
+        return (DotKernels){rp_pack_panel_neon, rp_tile_neon, rp_gemv_neon, rp_unpack_panel_neon, NULL, 0, 0, NULL};
 #endif
-    return (DotKernels){rp_pack_panel_plain, rp_tile_plain, rp_gemv_plain, rp_unpack_panel_plain, NULL, 0, NULL};
+    return (DotKernels){rp_pack_panel_plain, rp_tile_plain, rp_gemv_plain, rp_unpack_panel_plain, NULL, 0, 0, NULL};
 }

@@ -200,6 +200,11 @@ static void rows_panel(const TileWork *work, const DotKernels *kernels, int64_t 
     store_tile(work, p, 0, &accs);
 }
 
+/* Most columns that repacked rows are multiplied by without a panel. */
+static int repacked_cols(const TileWork *work, const DotKernels *kernels) {
+    return work->dtype == RP_Q6_K ? kernels->q6_k_cols : kernels->repacked_cols;
+}
+
 /* A panel of repacked rows times all groups, without packing: slice by slice, so that all columns but the first few
  * find the weights in L1. The rows are one stream, whose best distance does not depend on their length. */
 static void repacked_panel(const TileWork *work, const DotKernels *kernels, int64_t p) {
@@ -298,7 +303,7 @@ void rp_tile_run(const TileWork *work, const RpKernelCtx *ctx, int64_t before, i
     if (i0 >= i1) return;
     if (is_gemv(work))
         one_column(work, &kernels, i0, i1);
-    else if (work->repacked && work->n_cols <= kernels.repacked_cols)
+    else if (work->repacked && work->n_cols <= repacked_cols(work, &kernels))
         for (int64_t p = i0; p < i1; p++) repacked_panel(work, &kernels, p);
     else if (direct(work))
         for (int64_t p = i0; p < i1; p++)

@@ -7,16 +7,17 @@
  * fallback/products make GEMV and packing for each instruction set, and dequantize.c makes dequantisation:
  *
  *     expand_<name>(b, i, v)          v[32] = q - offset of elements 32i to 32i + 31 of block b
- *     expand_<name>_avx2(b, i)        the same as a vector
+ *     expand_<name>_avx2(b, i)        the same as a vector; types with a codebook have elements_<name>_avx2
  *     expand_<name>_neon(b, i, v)     the same as two vectors
  *     sub_scales_<name>(b, scale, min)   of each sub-block; only types with minima write min
  *     sub_scales_<name>_avx2(b, part, min)   of sub-blocks 8 * part to 8 * part + 7
  *
- * Types with a codebook also have, for GEMV of AVX2 and AVX-512,
+ * Types with a codebook also have, for AVX2 and AVX-512,
  *
  *     entries_<name>_avx2(b, at)      the signs of a block, a bit each; IQ1: a byte for each entry, 255 for an offset
  *                                     of -1/8. Writes at[], the places of entries, if at_<name> uses it
  *     at_<name>(b, at, e)             the place of entry e in the codebook
+ *     elements_<name>_avx2(b, at, entries, i)   the vector of expand_<name>; `entries` is that of entries_<name>_avx2
  *
  * Those, and all but the types of RP_GENERIC_QUANTS, have their own loads for GEMV on x86: the parts
  * RP_LOADS_GEMV_AVX2, with sums_<name> in the place of load_<name>, and RP_LOADS_GEMV_AVX512 below.

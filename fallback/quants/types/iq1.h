@@ -54,22 +54,6 @@ RP_EXPAND_IQ1(IQ1_M, iq1_m)
 #undef RP_EXPAND_IQ1
 
 #ifdef RP_X86
-/* -1 is 1 | -2 */
-#define RP_EXPAND_IQ1(ID, name)                                                                                        \
-    RP_TARGET_AVX2 RP_BODY __m256i expand_##name##_avx2(const Block##ID *b, int i) {                                   \
-        int           at[4];                                                                                           \
-        const __m256i bit  = _mm256_setr_epi64x(1, 2, 4, 8);                                                           \
-        const __m256i bits = _mm256_and_si256(_mm256_set1_epi64x(rp_##name##_at(b, i, at)), bit);                      \
-        const __m256i mask = _mm256_cmpeq_epi64(bits, bit);                                                            \
-        const __m256i add  = _mm256_or_si256(mask, _mm256_set1_epi8(1));                                               \
-        return _mm256_add_epi8(rp_take_four_avx2(rp_codebook_iq1, at), add);                                           \
-    }
-RP_EXPAND_IQ1(IQ1_S, iq1_s)
-RP_EXPAND_IQ1(IQ1_M, iq1_m)
-#undef RP_EXPAND_IQ1
-#endif
-
-#ifdef RP_X86
 /* Four words of qh belong to 16 entries: each to four words. They are multiplied to bring their three bits to bits 8 to
  * 10; that of the fourth entry, and of the second and third too, after a shift to the right by one. */
 RP_BODY int                    at_iq1_s(const BlockIQ1_S *b, const uint16_t *at, int e) { return (void)b, at[e]; }
@@ -102,6 +86,20 @@ RP_TARGET_AVX2 RP_BODY __m256i entries_iq1_m_avx2(const BlockIQ1_M *b, uint16_t 
     const __m256i all = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
     return _mm256_cmpgt_epi8(_mm256_setzero_si256(), all);
 }
+
+/* -1 is 255 | 1 */
+#define RP_ELEMENTS_IQ1(ID, name)                                                                                      \
+    RP_TARGET_AVX2 RP_BODY __m256i elements_##name##_avx2(const Block##ID *b, const uint16_t *at,                      \
+                                                          const uint8_t *minus, int i) {                               \
+        const __m256i of     = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);      \
+        const __m256i each   = _mm256_shuffle_epi8(_mm256_set1_epi32((int)rp_word_at(minus + 4 * i)), of);             \
+        const int     four[] = {at_##name(b, at, 4 * i), at_##name(b, at, 4 * i + 1), at_##name(b, at, 4 * i + 2),     \
+                                at_##name(b, at, 4 * i + 3)};                                                          \
+        return _mm256_add_epi8(rp_take_four_avx2(rp_codebook_iq1, four), _mm256_or_si256(each, _mm256_set1_epi8(1)));  \
+    }
+RP_ELEMENTS_IQ1(IQ1_S, iq1_s)
+RP_ELEMENTS_IQ1(IQ1_M, iq1_m)
+#undef RP_ELEMENTS_IQ1
 #endif
 
 RP_BODY void sub_scales_iq1_s(const BlockIQ1_S *b, float *scale, float *min) {

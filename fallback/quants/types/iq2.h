@@ -62,19 +62,6 @@ RP_EXPAND_IQ2(IQ2_S, iq2_s)
 #undef RP_EXPAND_IQ2
 
 #ifdef RP_X86
-#define RP_EXPAND_IQ2(ID, name)                                                                                        \
-    RP_TARGET_AVX2 RP_BODY __m256i expand_##name##_avx2(const Block##ID *b, int i) {                                   \
-        int            at[4];                                                                                          \
-        const uint32_t signs = rp_##name##_at(b, i, at);                                                               \
-        return rp_negate_avx2(rp_take_four_avx2(rp_codebook_##name, at), signs);                                       \
-    }
-RP_EXPAND_IQ2(IQ2_XXS, iq2_xxs)
-RP_EXPAND_IQ2(IQ2_XS, iq2_xs)
-RP_EXPAND_IQ2(IQ2_S, iq2_s)
-#undef RP_EXPAND_IQ2
-#endif
-
-#ifdef RP_X86
 /* The words with the signs of eight times 32 elements. */
 RP_TARGET_AVX2 RP_BODY __m256i rp_iq2_xxs_words_avx2(const BlockIQ2_XXS *b) {
     const __m256 low = _mm256_loadu_ps((const void *)b->qs), high = _mm256_loadu_ps((const void *)(b->qs + 32));
@@ -109,6 +96,18 @@ RP_TARGET_AVX2 RP_BODY __m256i entries_iq2_s_avx2(const BlockIQ2_S *b, uint16_t 
     }
     return _mm256_loadu_si256((const void *)b->signs);
 }
+
+#define RP_ELEMENTS_IQ2(ID, name)                                                                                      \
+    RP_TARGET_AVX2 RP_BODY __m256i elements_##name##_avx2(const Block##ID *b, const uint16_t *at,                      \
+                                                          const uint8_t *signs, int i) {                               \
+        const int of[] = {at_##name(b, at, 4 * i), at_##name(b, at, 4 * i + 1), at_##name(b, at, 4 * i + 2),           \
+                          at_##name(b, at, 4 * i + 3)};                                                                \
+        return rp_negate_avx2(rp_take_four_avx2(rp_codebook_##name, of), rp_word_at(signs + 4 * i));                   \
+    }
+RP_ELEMENTS_IQ2(IQ2_XXS, iq2_xxs)
+RP_ELEMENTS_IQ2(IQ2_XS, iq2_xs)
+RP_ELEMENTS_IQ2(IQ2_S, iq2_s)
+#undef RP_ELEMENTS_IQ2
 #endif
 
 RP_BODY void sub_scales_iq2_xxs(const BlockIQ2_XXS *b, float *scale, float *min) {

@@ -44,18 +44,6 @@ RP_EXPAND_IQ3(IQ3_S, iq3_s)
 #undef RP_EXPAND_IQ3
 
 #ifdef RP_X86
-#define RP_EXPAND_IQ3(ID, name)                                                                                        \
-    RP_TARGET_AVX2 RP_BODY __m256i expand_##name##_avx2(const Block##ID *b, int i) {                                   \
-        int            at[8];                                                                                          \
-        const uint32_t signs = rp_##name##_at(b, i, at);                                                               \
-        return rp_negate_avx2(rp_take_eight_avx2(rp_codebook_##name, at), signs);                                      \
-    }
-RP_EXPAND_IQ3(IQ3_XXS, iq3_xxs)
-RP_EXPAND_IQ3(IQ3_S, iq3_s)
-#undef RP_EXPAND_IQ3
-#endif
-
-#ifdef RP_X86
 RP_BODY int at_iq3_xxs(const BlockIQ3_XXS *b, const uint16_t *at, int e) { return (void)at, b->qs[e]; }
 RP_TARGET_AVX2 RP_BODY __m256i entries_iq3_xxs_avx2(const BlockIQ3_XXS *b, uint16_t *at) {
     return (void)at, rp_even_signs_of_words_avx2(_mm256_loadu_si256((const void *)b->signs));
@@ -74,6 +62,17 @@ RP_TARGET_AVX2 RP_BODY __m256i entries_iq3_s_avx2(const BlockIQ3_S *b, uint16_t 
     }
     return _mm256_loadu_si256((const void *)b->signs);
 }
+
+#define RP_ELEMENTS_IQ3(ID, name)                                                                                      \
+    RP_TARGET_AVX2 RP_BODY __m256i elements_##name##_avx2(const Block##ID *b, const uint16_t *at,                      \
+                                                          const uint8_t *signs, int i) {                               \
+        int of[8];                                                                                                     \
+        for (int k = 0; k < 8; k++) of[k] = at_##name(b, at, 8 * i + k);                                               \
+        return rp_negate_avx2(rp_take_eight_avx2(rp_codebook_##name, of), rp_word_at(signs + 4 * i));                  \
+    }
+RP_ELEMENTS_IQ3(IQ3_XXS, iq3_xxs)
+RP_ELEMENTS_IQ3(IQ3_S, iq3_s)
+#undef RP_ELEMENTS_IQ3
 #endif
 
 RP_BODY void sub_scales_iq3_xxs(const BlockIQ3_XXS *b, float *scale, float *min) {
