@@ -214,25 +214,25 @@ def test_name(args, test):
 def compare(args, program, model, threads):
     """Rows of the table, and one line on the read bandwidth of decode."""
     reads, speeds = [], []
-    theirs = collections.defaultdict(lambda: collections.defaultdict(list))  # by test, then by program and setting
+    by_setting = collections.defaultdict(lambda: collections.defaultdict(list))  # rates by test, then by program and setting
     with Busy(args.busy):
         for _ in range(args.r):
             for peer, setting, command in settings(args, program):
                 for test, rates in run_peer(command, args, model, threads).items():
-                    theirs[test][peer, setting] += rates
+                    by_setting[test][peer, setting] += rates
             for repack in args.repack:
                 found = run_reprise(args, model, threads, repack)
                 if repack == args.repack[0]:
                     speeds += found["gb_s"]
                 for test, rates in found.items():
-                    theirs[test]["reprise", f"--repack {repack}"] += rates
+                    by_setting[test]["reprise", f"--repack {repack}"] += rates
             reads.append(read_bandwidth(args, model, threads))
     name, rows = pathlib.Path(model).name.removesuffix(".gguf"), []
     tests = [f"pp{p}" for p in args.p] + ([f"tg{args.n}"] if args.n else [])
     for test in tests:
         cells, medians = [], []
         for peer in ("reprise", "llama.cpp", "ik_llama.cpp"):
-            tried = {s: v for (p, s), v in theirs[test].items() if p == peer}
+            tried = {s: v for (p, s), v in by_setting[test].items() if p == peer}
             if not tried:
                 cells.append("-")
                 continue
@@ -249,6 +249,13 @@ def compare(args, program, model, threads):
     return rows, lines
 
 
+def repack_settings(text):
+    for setting in text.split(","):
+        if setting not in ("on", "off", "auto"):
+            raise argparse.ArgumentTypeError(f"must be on, off or auto, comma-separated, not '{setting}'")
+    return text.split(",")
+
+
 def numbers(text):
     return [int(n) for n in text.split(",") if n and int(n) > 0]
 
@@ -263,7 +270,7 @@ def main():
     parser.add_argument("-r", type=int, default=5, help="processes of each program")
     parser.add_argument("-k", type=int, default=1, help="measurements in each process")
     parser.add_argument("--kv", choices=("f16", "q8_0"), default="f16", help="type of the KV cache")
-    parser.add_argument("--repack", type=lambda text: text.split(","), default=["off"], help="settings of reprise bench --repack, comma-separated")
+    parser.add_argument("--repack", type=repack_settings, default=["off"], help="settings of reprise bench --repack, comma-separated")
     parser.add_argument("--ik", help="llama-bench of ik_llama.cpp, built for this CPU")
     parser.add_argument("--busy", action="store_true", help="keep one core busy with another process meanwhile")
     parser.add_argument("--reprise", default=str(ROOT / "build" / "reprise"), help="the program to measure")

@@ -26,6 +26,8 @@ import subprocess
 import sys
 import time
 
+from compare_llama import cpu_name, publish
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL = ROOT / "assets" / "demo.gguf"
 STEPS, TOLERANCE = 3, 1e-2  # steps whose losses are compared, nats
@@ -256,13 +258,6 @@ class Worker:
         self.busy.append(busy)
 
 
-def cpu_name():
-    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
 def refuse_other_losses(workers):
     for worker in workers[1:]:
         far = max(abs(a - b) for a, b in zip(worker.losses, workers[0].losses))
@@ -312,10 +307,7 @@ def main():
         for worker in workers:
             worker.measure()
     text = report(args, workers)
-    print(text)
-    if args.out:
-        with open(args.out, "a", encoding="utf-8") as out:
-            print(text, file=out)
+    publish(text, args.out)
     for worker in workers:
         worker.process.stdin.close()
         worker.process.wait()

@@ -5,7 +5,7 @@
 #
 #   scripts/test.sh [--quick | --all | --slow BUILD...]
 #                                          --quick: the release build only, without the bindings
-#                                          --slow: these of tsan, aarch64, asan and race instead of those whose turn it is
+#                                          --slow: these of asan, tsan, aarch64 and race instead of those whose turn it is
 #                                          --all: all four, and tests that take long, for every night: PTX of sm_75 and sm_80, tiny
 #                                          models of every family from PTX, bugs planted in PTX, every call of the program
 #                                          failing, perplexity of every window, failing calls in qemu, agents against the
@@ -13,7 +13,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 quick='' all='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a suite that hangs
-slow_builds='tsan aarch64 asan race'
+slow_builds='asan tsan aarch64 race'
 turn() { shift $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % $#)); echo "$1"; }
 slow=$(turn 'tsan aarch64' asan race)
 case ${1-} in
