@@ -1,21 +1,23 @@
 #!/bin/sh
 # Installs missing packages, builds, and runs the tests: the release build with the CUDA kernels on a simulated device, and
-# in turn, by the number of commits, one of three groups of slow builds: the thread sanitizer, and aarch64 in qemu; address
-# and undefined behaviour sanitizers, and fuzzing; every access of the kernels checked, planted bugs, register spills.
+# in turn, by the number of commits, one of three groups of slow builds: the thread sanitizer, aarch64 in qemu, and register
+# spills of the kernels; address and undefined behaviour sanitizers, and fuzzing; every access of the kernels checked, and
+# planted bugs.
 #
 #   scripts/test.sh [--quick | --all | --slow BUILD...]
 #                                          --quick: the release build only, without the bindings
-#                                          --slow: these of asan, tsan, aarch64 and race instead of those whose turn it is
-#                                          --all: all four, and tests that take long, for every night: PTX of sm_75 and sm_80, tiny
+#                                          --slow: these of asan, tsan, aarch64, spills and race instead of those whose
+#                                          turn it is
+#                                          --all: all of them, and tests that take long, for every night: PTX of sm_75 and sm_80, tiny
 #                                          models of every family from PTX, bugs planted in PTX, every call of the program
 #                                          failing, perplexity of every window, failing calls in qemu, agents against the
 #                                          server, the HTML book, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
 quick='' all='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a suite that hangs
-slow_builds='asan tsan aarch64 race'
+slow_builds='asan tsan aarch64 race spills'
 turn() { shift $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % $#)); echo "$1"; }
-slow=$(turn 'tsan aarch64' asan race)
+slow=$(turn 'tsan aarch64 spills' asan race)
 case ${1-} in
 --slow) shift; slow="$*"
         for build in $slow; do
@@ -25,7 +27,7 @@ case ${1-} in
 --all) all=1 slow=$slow_builds limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
         export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_EVERY_ORDER=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
 '') ;;
-*) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
 
@@ -72,7 +74,7 @@ fi
 one_arch=
 if ! command -v nvidia-smi >/dev/null; then
     one_arch='-DRP_CUDA_ARCHITECTURES=90-virtual -DCMAKE_CUDA_FLAGS=-lineinfo'
-    ! wanted race || one_arch=$(echo "$one_arch" | sed 's/90-virtual/90/')
+    ! wanted spills || one_arch=$(echo "$one_arch" | sed 's/90-virtual/90/')
 fi
 
 # The suites of the race build that run as they are, and those that find planted bugs, which
@@ -132,7 +134,7 @@ await() { # preset: waits for its build
 }
 presets=release
 for preset in $slow; do
-    [ "$preset" = aarch64 ] && [ -z "$aarch64" ] || presets="$presets $preset"
+    [ "$preset" = spills ] || { [ "$preset" = aarch64 ] && [ -z "$aarch64" ]; } || presets="$presets $preset"
 done
 # shellcheck disable=SC2086
 build_all $presets &
