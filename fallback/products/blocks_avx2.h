@@ -20,7 +20,9 @@ enum {
     RAW        = 12,
     QUADS      = 8,
     SIGNED     = 128, /* offset of types whose q stay signed */
-    FOUR_BITS  = 15
+    FOUR_BITS  = 15,
+    RAISE      = 16, /* makes signed q from -16 to 15 unsigned */
+    RAISED_TOP = SIGNED + RAISE - 1
 };
 
 /* 8 rows, `stride` bytes apart: the addresses of rows 0 and 4; the others are reached by address arithmetic, because 8
@@ -166,17 +168,22 @@ INLINE __m256i quad_of_column(const char *x) { return _mm256_set1_epi32(word32(x
 
 INLINE __m256i madd_ones(__m256i v) { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
 
+/* Signed types whose q are all from -RAISE to RAISE - 1: the tile adds RAISE to them. */
+INLINE bool is_raised(const QuantForm *form) { return form->offset == SIGNED && form->top <= RAISED_TOP; }
+
 /* Quads whose products can be added in 16 bits, two products a lane and quad:
  *
  *     q of 4 bits            8 quads   15 * 128 * 16 = 30720
  *     Q6_K                   2 quads   63 * 128 * 4  = 32256
- *     other types            4 quads   31 * 128 * 8  = 31744 at most
- *     signed                 1 quad   128 * 127 * 2  = 32512: activations are never -128 */
+ *     other types, raised    4 quads   31 * 128 * 8  = 31744 at most
+ *     other signed types     1 quad   128 * 127 * 2  = 32512: activations are never -128 */
 INLINE int quads_at_a_time(const QuantForm *form) {
     const int quads = form->sub_elems / RP_QUAD;
+    if (is_raised(form)) return 4;
     if (form->offset == SIGNED) return 1;
     return form->top <= FOUR_BITS ? quads : quads / 2;
 }
+static_assert((2 * RAISE - 1) * 128 * 8 <= INT16_MAX, "the products of four raised quads fit in 16 bits");
 
 #define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
     static_assert((offset) == SIGNED || (top)*128 * ((top) <= FOUR_BITS ? (sub) / 2 : (sub) / 4) <= INT16_MAX,         \

@@ -8,16 +8,7 @@
 
 #ifdef RP_X86
 
-enum {
-    COLS         = 4,
-    SIDES        = 2,
-    LANES        = 8,
-    LONGEST_LOAD = 210, /* bytes of a row, in blocks_avx2.h */
-    RAISE        = 16,  /* makes signed q from -16 to 15 unsigned, of which four quads can be added in 16 bits */
-    SMALL_QUADS  = 4,
-    SMALL_TOP    = SIGNED + RAISE - 1
-};
-static_assert((2 * RAISE - 1) * 127 * 2 * SMALL_QUADS <= INT16_MAX, "a run of raised quads fits in 16 bits");
+enum { COLS = 4, SIDES = 2, LANES = 8, LONGEST_LOAD = 210 /* bytes of a row, in blocks_avx2.h */ };
 
 #define X(ID, name, ...) static_assert(RP_LOAD_BYTES(ID) <= LONGEST_LOAD, #name ": pack_side has room for a load");
 RP_DIRECT_QUANTS(X)
@@ -105,9 +96,6 @@ void rp_pack_panel_avx2(RpDtype dtype, const char *rows, size_t stride, int n_ro
 
 /* ---- tiles ---- */
 
-/* Signed types whose q are all from -RAISE to RAISE - 1. */
-INLINE bool is_raised(const QuantForm *form) { return form->offset == SIGNED && form->top <= SMALL_TOP; }
-
 /* 32 q of the panel, unsigned. */
 INLINE __m256i panel_quads(const QuantForm *form, const char *w) {
     return is_raised(form) ? _mm256_add_epi8(load32(w), _mm256_set1_epi8(RAISE)) : load32(w);
@@ -171,9 +159,9 @@ INLINE void signed_sub_sums(const char *w, const char *x, int sub_elems, int n_c
 
 /* Dot products of one sub-block: 32-bit, lane r of sum[c][s] is row 8s + r. */
 INLINE void sub_sums(const QuantForm *form, const char *w, const char *x, int n_cols, __m256i sum[COLS][SIDES]) {
-    const int quads = is_raised(form) ? SMALL_QUADS : quads_at_a_time(form), len = quads * RP_QUAD;
+    const int quads = quads_at_a_time(form), len = quads * RP_QUAD;
     __m256i   first[COLS][SIDES];
-    if (form->offset == SIGNED && !is_raised(form)) {
+    if (quads == 1) {
         signed_sub_sums(w, x, form->sub_elems, n_cols, sum);
         return;
     }
@@ -241,20 +229,25 @@ INLINE void tile(const QuantForm *form, const char *panel, const char *group, in
         tile_columns(form, panel, group, n_cols, c, 1, n_subs, ahead, accs);
 }
 
+#define X(ID, name, sub, offset, has_min, top, ...)                                                                    \
+    static_assert(!(has_min) || (sub) == 32 || (top) <= FOUR_BITS, #name ": has a compiled form");
+RP_QUANTS(X)
+#undef X
+
 /* Ten compiled forms. Offsets other than SIGNED only need their correction, so 1 stands for them. */
 RP_TARGET_AVX2 void rp_tile_avx2(const QuantForm *form, const char *panel, const char *group, int n_cols,
                                  int64_t n_subs, const PrefetchStream *ahead, TileAccs *accs) {
     rp_begin_accs(accs, n_cols);
     if (form->has_min && form->sub_elems == 16)
-        tile(&(QuantForm){16, 0, true, 255}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){16, 0, true, FOUR_BITS}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->has_min && form->top <= FOUR_BITS)
         tile(&(QuantForm){32, 0, true, FOUR_BITS}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->has_min)
         tile(&(QuantForm){32, 0, true, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else if (is_raised(form) && form->sub_elems == 16)
-        tile(&(QuantForm){16, SIGNED, false, SMALL_TOP}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){16, SIGNED, false, RAISED_TOP}, panel, group, n_cols, n_subs, ahead, accs);
     else if (is_raised(form))
-        tile(&(QuantForm){32, SIGNED, false, SMALL_TOP}, panel, group, n_cols, n_subs, ahead, accs);
+        tile(&(QuantForm){32, SIGNED, false, RAISED_TOP}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED && form->sub_elems == 16)
         tile(&(QuantForm){16, SIGNED, false, 255}, panel, group, n_cols, n_subs, ahead, accs);
     else if (form->offset == SIGNED)
