@@ -28,7 +28,7 @@ INLINE_AVX2 void store_scales(const __m256 v[4], size_t sub_bytes, char *to) {
     store_rows(words, 0, sub_bytes, to, to + 4 * sub_bytes);
 }
 
-/* What entries_<name>_avx2 finds in a block: the signs of its entries, and their places in the codebook. */
+/* The signs of a block's entries and their places in the codebook, written by entries_<name>_avx2. */
 typedef struct PanelEntries {
     _Alignas(32) uint8_t signs[32];
     uint16_t at[64];
@@ -57,29 +57,31 @@ RP_CODEBOOK_QUANTS(CODEBOOK)
     /* Block b of four rows, which are rows r to r + 3 of the panel. */                                                \
     TARGET RP_BODY void pack_block_##name(const char *const *row, int r, char *to) {                                   \
         enum { SUBS = RP_##ID##_ELEMS / RP_##ID##_SUB };                                                               \
-        const QuantForm form      = RP_QUANT_FORM(ID);                                                                 \
-        const size_t    sub_bytes = rp_panel_sub_bytes(&form), of_scales = RP_PANEL_ROWS * RP_##ID##_SUB;              \
-        const size_t    second = RP_##ID##_SUB == 32 ? 16 * RP_PANEL_ROWS : sub_bytes; /* of element 16 */             \
-        PanelEntries    entries[4];                                                                                    \
-        for (int k = 0; k < 4; k++) find_##name((const Block##ID *)(const void *)row[k], &entries[k]);                 \
+        const QuantForm  form      = RP_QUANT_FORM(ID);                                                                \
+        const size_t     sub_bytes = rp_panel_sub_bytes(&form), of_scales = RP_PANEL_ROWS * RP_##ID##_SUB;             \
+        const size_t     second = RP_##ID##_SUB == 32 ? 16 * RP_PANEL_ROWS : sub_bytes; /* of element 16 */            \
+        const Block##ID *b[4];                                                                                         \
+        PanelEntries     entries[4];                                                                                   \
+        for (int k = 0; k < 4; k++) {                                                                                  \
+            b[k] = (const Block##ID *)(const void *)row[k];                                                            \
+            find_##name(b[k], &entries[k]);                                                                            \
+        }                                                                                                              \
         for (int i = 0; i < RP_##ID##_ELEMS / 32; i++) {                                                               \
             char   *first = to + (size_t)(32 / RP_##ID##_SUB * i) * sub_bytes + RP_QUAD * r;                           \
             __m256i v[4];                                                                                              \
-            for (int k = 0; k < 4; k++) v[k] = part_##name((const Block##ID *)(const void *)row[k], &entries[k], i);   \
+            for (int k = 0; k < 4; k++) v[k] = part_##name(b[k], &entries[k], i);                                      \
             store_rows(v, (raise) == 128 ? 128 : 0, RP_QUAD * RP_PANEL_ROWS, first, first + second);                   \
+        }                                                                                                              \
+        if (SUBS == 1) {                                                                                               \
+            float min;                                                                                                 \
+            for (int k = 0; k < 4; k++) sub_scales_##name(b[k], (float *)(void *)(to + of_scales) + r + k, &min);      \
         }                                                                                                              \
         for (int part = 0; part < SUBS / 8; part++) {                                                                  \
             char  *at = to + (size_t)(8 * part) * sub_bytes + of_scales + sizeof(float) * (size_t)r;                   \
             __m256 scale[4], min[4];                                                                                   \
-            for (int k = 0; k < 4; k++)                                                                                \
-                scale[k] = sub_scales_##name##_avx2((const Block##ID *)(const void *)row[k], part, &min[k]);           \
+            for (int k = 0; k < 4; k++) scale[k] = sub_scales_##name##_avx2(b[k], part, &min[k]);                      \
             store_scales(scale, sub_bytes, at);                                                                        \
             if (RP_##ID##_HAS_MIN) store_scales(min, sub_bytes, at + RP_PANEL_ROWS * sizeof(float));                   \
-        }                                                                                                              \
-        for (int k = 0; k < 4 && SUBS == 1; k++) {                                                                     \
-            float  min;                                                                                                \
-            float *at = (float *)(void *)(to + of_scales) + r + k;                                                     \
-            sub_scales_##name((const Block##ID *)(const void *)row[k], at, &min);                                      \
         }                                                                                                              \
     }                                                                                                                  \
     TARGET static void pack_##name(const char *rows, size_t stride, int n_rows, int64_t n,                             \

@@ -73,11 +73,16 @@ RP_TARGET_AVX2 RP_BODY __m256i rp_lookup_avx2(const int8_t *values, __m256i at) 
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)values)), at);
 }
 
+/* The four bytes of a word, each 8 times. */
+RP_TARGET_AVX2 RP_BODY __m256i rp_bytes_8_times_avx2(uint32_t word) {
+    const __m256i of = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    return _mm256_shuffle_epi8(_mm256_set1_epi32((int)word), of);
+}
+
 /* Bit i as the byte i: 0 or 255. */
 RP_TARGET_AVX2 RP_BODY __m256i rp_byte_mask_avx2(uint32_t bits) {
-    const __m256i of  = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
-    const __m256i v   = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), of);
+    const __m256i v   = rp_bytes_8_times_avx2(bits);
     return _mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit);
 }
 

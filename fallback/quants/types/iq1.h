@@ -91,8 +91,7 @@ RP_TARGET_AVX2 RP_BODY __m256i entries_iq1_m_avx2(const BlockIQ1_M *b, uint16_t 
 #define RP_ELEMENTS_IQ1(ID, name)                                                                                      \
     RP_TARGET_AVX2 RP_BODY __m256i elements_##name##_avx2(const Block##ID *b, const uint16_t *at,                      \
                                                           const uint8_t *minus, int i) {                               \
-        const __m256i of     = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);      \
-        const __m256i each   = _mm256_shuffle_epi8(_mm256_set1_epi32((int)rp_word_at(minus + 4 * i)), of);             \
+        const __m256i each   = rp_bytes_8_times_avx2(rp_word_at(minus + 4 * i));                                       \
         const int     four[] = {at_##name(b, at, 4 * i), at_##name(b, at, 4 * i + 1), at_##name(b, at, 4 * i + 2),     \
                                 at_##name(b, at, 4 * i + 3)};                                                          \
         return _mm256_add_epi8(rp_take_four_avx2(rp_codebook_iq1, four), _mm256_or_si256(each, _mm256_set1_epi8(1)));  \
