@@ -250,10 +250,11 @@ def compare(args, program, model, threads):
 
 
 def repack_settings(text):
-    for setting in text.split(","):
+    found = text.split(",")
+    for setting in found:
         if setting not in ("on", "off", "auto"):
             raise argparse.ArgumentTypeError(f"must be on, off or auto, comma-separated, not '{setting}'")
-    return text.split(",")
+    return found
 
 
 def numbers(text):

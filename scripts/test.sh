@@ -73,8 +73,9 @@ fi
 # the time of nvcc, shows that the kernels have no register spills.
 one_arch=
 if ! command -v nvidia-smi >/dev/null; then
-    one_arch='-DRP_CUDA_ARCHITECTURES=90-virtual -DCMAKE_CUDA_FLAGS=-lineinfo'
-    ! wanted spills || one_arch=$(echo "$one_arch" | sed 's/90-virtual/90/')
+    architecture=90-virtual
+    ! wanted spills || architecture=90
+    one_arch="-DRP_CUDA_ARCHITECTURES=$architecture -DCMAKE_CUDA_FLAGS=-lineinfo"
 fi
 
 # The suites of the race build that run as they are, and those that find planted bugs, which
