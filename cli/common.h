@@ -29,20 +29,24 @@
 #define OPTION_WATCHDOG(d)                                                                                   \
     CLI_NUMBER("watchdog", 0, (d).watchdog_s, "SECONDS",                                                     \
                "on a GPU: fail and name the node if none ends within SECONDS; default: REPRISE_WATCHDOG, or no limit", 0, 1e6)
+#define OPTION_REQUIRE_CUDA(d)                                                                               \
+    CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU")
+#define OPTION_REQUIRE_GRAPH(d)                                                                              \
+    CLI_FLAG("require-graph", 0, (d).require_graph,                                                          \
+             "fail if a step cannot be captured, instead of running it eagerly")
 #define OPTIONS_DEVICE(d)                                                                                    \
     CLI_TEXT("device", 0, (d).name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
     CLI_TEXT("mode", 0, (d).mode, "MODE",                                                                    \
              "launch mode on a GPU: auto, eager, replay or loop; default: REPRISE_MODE"),                    \
-    CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU"),\
-    CLI_FLAG("require-graph", 0, (d).require_graph,                                                          \
-             "fail if a step cannot be captured, instead of running it eagerly"),                            \
+    OPTION_REQUIRE_CUDA(d),                                                                                  \
+    OPTION_REQUIRE_GRAPH(d),                                                                                 \
     OPTION_REPACK(d, "off"),                                                                                 \
     CLI_FLAG("no-mmap", 0, (d).no_mmap,                                                                      \
              "read the model into memory, on huge pages, instead of mapping the file: it opens later, and some CPUs decode faster")
 /* The rows of commands that run a model step by step (provenance/step_run.h). */
 #define OPTIONS_STEP_DEVICE(d)                                                                               \
     CLI_TEXT("device", 0, (d).name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),           \
-    CLI_FLAG("require-cuda", 0, (d).require_cuda, "fail if no GPU can be used, instead of running on the CPU"),\
+    OPTION_REQUIRE_CUDA(d),                                                                                  \
     CLI_FLAG("no-mmap", 0, (d).no_mmap, "read the model into memory instead of mapping the file")
 #define OPTIONS_STEP_TOKENS(prompt, ids)                                                                     \
     CLI_TEXT("prompt", 'p', prompt, "TEXT", "the prompt; default: 8 pseudo-random tokens, always the same"),   \

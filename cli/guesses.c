@@ -2,18 +2,13 @@
 #include "cli/guesses.h"
 #include "cli/report.h"
 
-#include <string.h>
-
-const char *cli_guesses_wrong(const GuessArgs *a) {
-    return a->lookup > 0 && a->draft != NULL ? "--lookup and --draft exclude each other" : NULL;
+const char *cli_guesses_wrong(const GuessArgs *a, const char *mode) {
+    if (a->lookup > 0 && a->draft != NULL) return "--lookup and --draft exclude each other";
+    return cli_guesses_wanted(a) && mode != NULL ? "--lookup and --draft do not go with --mode" : NULL;
 }
 
 bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *d) {
-    const char *device = d->name != NULL ? d->name : rp_option(RP_OPT_DEVICE);
-    int         n;
-    if (!rp_model_info(m)->mtp || a->no_mtp || d->mode != NULL || d->require_cuda || d->require_graph) return false;
-    if (d->backend != NULL || strcmp(device, "cpu") == 0) return true;
-    return strcmp(device, "auto") == 0 && (rp_cuda_probe(&n) != RP_OK || n == 0);
+    return rp_model_info(m)->mtp && !a->no_mtp && d->mode == NULL;
 }
 
 RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet, RpEngineOptions *o,
@@ -22,13 +17,15 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     *engine                = NULL;
     *draft                 = NULL;
     if (a->draft != NULL) RP_TRY(cli_open_model(a->draft, &plain, quiet, draft));
-    o->n_seq      = 1;
-    o->device     = d->name;
-    o->repack     = d->repack;
-    o->backend    = d->backend;
-    o->draft      = *draft;
-    o->n_mtp      = cli_n_mtp(a);
-    o->watchdog_s = (double)d->watchdog_s;
+    o->n_seq         = 1;
+    o->device        = d->name;
+    o->require_cuda  = d->require_cuda;
+    o->require_graph = d->require_graph;
+    o->repack        = d->repack;
+    o->backend       = d->backend;
+    o->draft         = *draft;
+    o->n_mtp         = cli_n_mtp(a);
+    o->watchdog_s    = (double)d->watchdog_s;
     return rp_engine_open(m, o, engine);
 }
 

@@ -24,8 +24,8 @@ enum { GUESSES_OF_A_DRAFT = 4 };
         CLI_FLAG("no-mtp", 0, (v).no_mtp,                                                                              \
                  "do not guess by the model's own layer that predicts further tokens (MTP), if it has one")
 
-/* Options that exclude each other; NULL: none. */
-const char *cli_guesses_wrong(const GuessArgs *a);
+/* Options that exclude each other, with --mode or NULL; NULL: none. */
+const char *cli_guesses_wrong(const GuessArgs *a, const char *mode);
 
 static inline bool cli_guesses_wanted(const GuessArgs *a) { return a->lookup > 0 || a->draft != NULL; }
 
@@ -38,7 +38,7 @@ static inline int32_t cli_n_draft(const GuessArgs *a) {
 /* RpEngineOptions.n_mtp */
 static inline int32_t cli_n_mtp(const GuessArgs *a) { return a->no_mtp || a->lookup > 0 ? -1 : a->n_draft; }
 
-/* The model guesses by itself, and its replies run on the CPU. */
+/* The model guesses by itself. With --mode it does not: replies of an engine are replayed. */
 bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *d);
 
 typedef struct GuessResult {

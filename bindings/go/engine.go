@@ -14,20 +14,22 @@ import (
 
 // EngineOptions as in RpEngineOptions; the zero value has the defaults of the library.
 type EngineOptions struct {
-	Context     int32   // positions of a request; 0: the training context of the model, at most 4096
-	Requests    int32   // that run at the same time, 1 to 64; 0: 4
-	CacheTokens int32   // positions of the KV cache; 0: of whole requests
-	Block       int32   // positions of a block of the cache, a multiple of 32; 0: 32
-	StepTokens  int32   // tokens of the longest step; 0: 256
-	StepMs      float64 // while replies are running, prompts are cut so that a step takes no longer; 0: no limit
-	Threads     int     // 0: REPRISE_THREADS, or one per core
-	Passes      string  // to switch off, such as "-attention"
-	KVType      Dtype   // F16 (also 0) or Q8_0
-	Device      string  // "auto", "cpu", "cuda" or "cuda:N"; "": REPRISE_DEVICE
-	StateBytes  uint64  // of recurrent states of prefixes; 0: 256 MiB
-	Repack      string  // the weights to a faster layout: "on", "off" or "auto"; "": REPRISE_REPACK
-	Draft       *Model  // or nil: a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
-	MTP         int32   // tokens that the model's own layer for multi-token prediction guesses at most; 0: 3; -1: it does not guess
+	Context      int32   // positions of a request; 0: the training context of the model, at most 4096
+	Requests     int32   // that run at the same time, 1 to 64; 0: 4
+	CacheTokens  int32   // positions of the KV cache; 0: of whole requests
+	Block        int32   // positions of a block of the cache, a multiple of 32; 0: 32
+	StepTokens   int32   // tokens of the longest step; 0: 256
+	StepMs       float64 // while replies are running, prompts are cut so that a step takes no longer; 0: no limit
+	Threads      int     // 0: REPRISE_THREADS, or one per core
+	Passes       string  // to switch off, such as "-attention"
+	KVType       Dtype   // F16 (also 0) or Q8_0
+	Device       string  // "auto", "cpu", "cuda" or "cuda:N"; "": REPRISE_DEVICE
+	RequireCuda  bool    // fail instead of falling back to the CPU
+	RequireGraph bool    // fail if a plan cannot be captured
+	StateBytes   uint64  // of recurrent states of prefixes; 0: 256 MiB
+	Repack       string  // the weights to a faster layout: "on", "off" or "auto"; "": REPRISE_REPACK
+	Draft        *Model  // or nil: a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
+	MTP          int32   // tokens that the model's own layer for multi-token prediction guesses at most; 0: 3; -1: it does not guess
 }
 
 // EngineMemory is what an engine would allocate, in bytes.
@@ -103,6 +105,7 @@ func (o EngineOptions) with(f func(c *C.RpEngineOptions) error) error {
 		n_ctx: C.int32_t(o.Context), n_seq: C.int32_t(o.Requests), cache_tokens: C.int32_t(o.CacheTokens),
 		block: C.int32_t(o.Block), step_tokens: C.int32_t(o.StepTokens), step_ms: C.double(o.StepMs),
 		n_threads: C.int(o.Threads), passes: passes, kv_type: C.RpDtype(o.KVType), device: device,
+		require_cuda: C.bool(o.RequireCuda), require_graph: C.bool(o.RequireGraph),
 		state_bytes: C.size_t(o.StateBytes), repack: repack, n_mtp: C.int32_t(o.MTP),
 	}
 	if o.Draft != nil {

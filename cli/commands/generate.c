@@ -371,8 +371,8 @@ static int run(void) {
         wrong = "--parse-special goes with --chat; a prompt without --chat may spell out control tokens";
     else if (cli_guesses_wanted(&args.guesses) && (is_request() || args.experts))
         wrong = "--lookup and --draft do not go with --experts, tools, messages and events";
-    else if (cli_guesses_wrong(&args.guesses) != NULL)
-        wrong = cli_guesses_wrong(&args.guesses);
+    else if (cli_guesses_wrong(&args.guesses, args.device.mode) != NULL)
+        wrong = cli_guesses_wrong(&args.guesses, args.device.mode);
     else
         wrong = cli_structured_wrong(&args.structured);
     if (wrong != NULL) {

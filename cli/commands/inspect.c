@@ -227,10 +227,9 @@ static void print_model(const char *path) {
         if (o->n_layer_recurrent > 0)
             printf("recurrent state: %d of %d layers have one\n", o->n_layer_recurrent, o->n_layer);
         if (o->n_layer_nextn > 0)
-            printf("multi-token prediction: %d further layer%s, %s\n", o->n_layer_nextn,
-                   o->n_layer_nextn > 1 ? "s" : "",
-                   o->mtp ? "the first guesses tokens ahead (MTP) on the CPU"
-                          : "not used: without its tensors, or of another kind");
+            printf(
+                "multi-token prediction: %d further layer%s, %s\n", o->n_layer_nextn, o->n_layer_nextn > 1 ? "s" : "",
+                o->mtp ? "the first guesses tokens ahead (MTP)" : "not used: without its tensors, or of another kind");
         if (o->n_expert > 0) printf("experts: %d of %d per token\n", o->n_expert_used, o->n_expert);
         printf("per token: %.2f M active parameters, %.2f MB of weights read\n", (double)o->n_params_active / 1e6,
                (double)o->decode_weight_bytes / 1e6);

@@ -45,8 +45,7 @@ static RpStatus print_memory(const RpSessionMemory *s, const size_t *mtp, FILE *
     }
     RP_TRY(cli_table_print(t, out, 2));
     if (mtp != NULL)
-        fprintf(out,
-                "The layer that guesses tokens ahead (MTP) takes %.1f MB beside these, for one request on the CPU.\n",
+        fprintf(out, "The layer that guesses tokens ahead (MTP) takes %.1f MB beside these, for one request.\n",
                 (double)*mtp / 1e6);
     return RP_OK;
 }

@@ -57,19 +57,21 @@ static bool say_url(const char *url, void *user) {
 }
 
 static RpStatus engine_options(RpEngineOptions *out) {
-    *out = (RpEngineOptions){.n_ctx        = args.ctx,
-                             .n_seq        = args.parallel,
-                             .cache_tokens = args.cache_tokens,
-                             .step_tokens  = args.step_tokens,
-                             .step_ms      = args.step_ms,
-                             .n_threads    = args.threads,
-                             .passes       = args.passes,
-                             .device       = args.device.name,
-                             .state_bytes  = (size_t)args.state_mb << 20,
-                             .repack       = args.device.repack,
-                             .backend      = args.device.backend,
-                             .n_mtp        = cli_n_mtp(&args.guesses),
-                             .watchdog_s   = (double)args.device.watchdog_s};
+    *out = (RpEngineOptions){.n_ctx         = args.ctx,
+                             .n_seq         = args.parallel,
+                             .cache_tokens  = args.cache_tokens,
+                             .step_tokens   = args.step_tokens,
+                             .step_ms       = args.step_ms,
+                             .n_threads     = args.threads,
+                             .passes        = args.passes,
+                             .device        = args.device.name,
+                             .require_cuda  = args.device.require_cuda,
+                             .require_graph = args.device.require_graph,
+                             .state_bytes   = (size_t)args.state_mb << 20,
+                             .repack        = args.device.repack,
+                             .backend       = args.device.backend,
+                             .n_mtp         = cli_n_mtp(&args.guesses),
+                             .watchdog_s    = (double)args.device.watchdog_s};
     /* --memory does not count the copy. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
     return cli_kv_type(args.kv, &out->kv_type);
@@ -154,7 +156,7 @@ static int run(void) {
                 searched);
         return EXIT_USAGE;
     }
-    const char *wrong = cli_guesses_wrong(&args.guesses);
+    const char *wrong = cli_guesses_wrong(&args.guesses, NULL);
     if (wrong == NULL && args.guesses.draft != NULL && args.model == NULL) wrong = "--draft needs a MODEL";
     if (wrong == NULL && args.template_name != NULL && args.model == NULL) wrong = "--template needs a MODEL";
     if (wrong != NULL) {
@@ -223,6 +225,8 @@ static const Option options[] = {
     CLI_FLAG("check", 0, args.check, "check options, keys and models, and exit"),
     OPTIONS_SAMPLING(args.sampler),
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
+    OPTION_REQUIRE_CUDA(args.device),
+    OPTION_REQUIRE_GRAPH(args.device),
     OPTION_REPACK(args.device, "auto, with --memory or --parallel 1 off"),
     OPTION_BACKEND(args.device),
     OPTION_WATCHDOG(args.device),

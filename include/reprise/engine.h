@@ -59,12 +59,13 @@ typedef struct RpEngineOptions {
      * (RpRequest.n_draft). Borrowed as the model. Requests that are longer than its context get no guesses. */
     const RpModel *draft;
     /* A model may have a layer that predicts further tokens (RpModelInfo.mtp). Without a draft model it guesses for all
-     * requests, in place of prompt lookup: so many tokens at most, 1 to 15, where RpRequest.n_draft is 0. 0: 3; -1: it
-     * does not guess. On a GPU it never does: 0 is -1 there, and others are refused with RP_E_UNSUPPORTED. */
+     * requests, in place of prompt lookup: at most this number of tokens, 1 to 15, where RpRequest.n_draft is 0.
+     * 0: 3; -1: it does not guess. */
     int32_t     n_mtp;
-    bool        unused[4];  /* 0 */
-    const char *backend;    /* as in RpExecutorOptions; it also runs a draft model and an MTP layer */
-    double      watchdog_s; /* as in RpExecutorOptions */
+    bool        require_cuda, require_graph; /* as in RpSessionOptions, also for a draft model */
+    bool        unused[2];                   /* 0 */
+    const char *backend;                     /* as in RpExecutorOptions; it also runs a draft model and an MTP layer */
+    double      watchdog_s;                  /* as in RpExecutorOptions */
 } RpEngineOptions;
 
 /* Bytes of an engine, as in RpSessionMemory. */

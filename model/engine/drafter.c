@@ -43,7 +43,7 @@ static RpStatus plan_runners(Drafter *d, const char *passes) {
 }
 
 RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOptions *o, const char *passes) {
-    *d = (Drafter){.n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx};
+    *d = (Drafter){.n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx, .step_tokens = o->step_tokens};
     if (rp_drafter_is_mtp(target, o)) {
         d->model   = target;
         d->mtp     = true;
@@ -63,7 +63,8 @@ RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOption
 static size_t n_embd_of(const Drafter *d) { return (size_t)rp_model_info(d->model)->n_embd; }
 
 static size_t mtp_bytes(const Drafter *d) {
-    return d->mtp ? (size_t)d->n_seq * (MTP_WAITING + 1) * n_embd_of(d) * sizeof(float) : 0;
+    const size_t rows = (size_t)d->n_seq * (MTP_WAITING + 1) + (size_t)d->step_tokens;
+    return d->mtp ? rows * n_embd_of(d) * sizeof(float) : 0;
 }
 
 RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o) {
@@ -71,7 +72,10 @@ RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o) {
     d->tokens  = malloc((size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
     d->waiting = malloc(mtp_bytes(d) + 1);
     if (d->tokens == NULL || d->waiting == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drafter");
-    d->next = d->waiting + (size_t)d->n_seq * MTP_WAITING * n_embd_of(d);
+    if (d->mtp) {
+        d->next = d->waiting + (size_t)d->n_seq * MTP_WAITING * n_embd_of(d);
+        d->step = d->next + (size_t)d->n_seq * n_embd_of(d);
+    }
     return rp_engine_open_runners(d->model, o, d->runners, d->n_runners);
 }
 

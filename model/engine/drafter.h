@@ -33,13 +33,14 @@ typedef struct MtpRow {
 typedef struct Drafter {
     const RpModel *model;                   /* borrowed; NULL: there is none. With mtp the model of the engine */
     bool           mtp;                     /* its MTP layer guesses */
-    MtpRow         rows[MAX_SEQ];           /* with mtp, as the next two */
+    MtpRow         rows[MAX_SEQ];           /* with mtp, as the next three */
     float         *waiting;                 /* [n_seq][MTP_WAITING][n_embd] */
     float         *next;                    /* [n_seq][n_embd] hidden states of the layer that predict the next guess */
+    float         *step;                    /* [step_tokens][n_embd] hidden states of a step of the engine */
     int32_t        n_vocab;                 /* of both models, at most */
     Runner         runners[ENGINE_RUNNERS]; /* shortest first */
     int            n_runners;
-    int32_t        n_ctx, n_seq, block;
+    int32_t        n_ctx, n_seq, block, step_tokens;
     int32_t       *tokens;          /* [n_seq][n_ctx] */
     int32_t        n_past[MAX_SEQ]; /* tokens of each row that the cache has */
     double         seconds;         /* of a round with one token of each request, a moving average; 0: none yet */

@@ -31,22 +31,13 @@ static RpStatus check_options(const RpModel *m, RpEngineOptions *o) {
     RP_TRY(in_range("n_seq", o->n_seq, 1, MAX_SEQ));
     RP_TRY(in_range("step_tokens", o->step_tokens, o->n_seq, MAX_STEP));
     RP_TRY(in_range("n_mtp", o->n_mtp, -1, MAX_DRAFT));
+    if (o->n_mtp == 0) o->n_mtp = DEFAULT_MTP;
     if (o->block < 32 || o->block % 32 != 0 || o->block > MAX_STEP)
         return rp_fail(RP_E_ARG, "block of an engine is %d: must be a multiple of 32, up to %d", o->block, MAX_STEP);
     const int64_t limit = INT32_MAX / 2, all = (int64_t)o->n_seq * rp_engine_blocks_of(o, o->n_ctx) * o->block;
     if (o->cache_tokens == 0) o->cache_tokens = (int32_t)(all < limit ? all : limit);
     RP_TRY(in_range("cache_tokens", o->cache_tokens, o->n_ctx, (int32_t)limit));
     if (!(o->step_ms >= 0.0)) return rp_fail(RP_E_ARG, "step_ms of an engine is %g: must not be negative", o->step_ms);
-    return RP_OK;
-}
-
-/* The plans of an MTP layer run on the CPU. On a GPU it guesses nothing, and an engine that is told to guess by it is
- * refused. */
-static RpStatus choose_mtp(const RpModel *m, RpEngineOptions *o, const RpDeviceMemory *device) {
-    if (device->is_own && rp_drafter_is_mtp(m, o))
-        return rp_fail(RP_E_UNSUPPORTED, "n_mtp of an engine is %d on %s: MTP layers guess on the CPU only", o->n_mtp,
-                       device->id);
-    if (o->n_mtp == 0) o->n_mtp = device->is_own ? -1 : DEFAULT_MTP;
     return RP_OK;
 }
 
@@ -117,8 +108,7 @@ static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, Rp
     RpEngineOptions o = *options;
     RpDeviceMemory  device;
     RP_TRY(check_options(m, &o));
-    RP_TRY(rp_device_memory(rp_runner_device(o.device, o.backend), false, &device));
-    RP_TRY(choose_mtp(m, &o, &device));
+    RP_TRY(rp_device_memory(rp_runner_device(o.device, o.backend), o.require_cuda, &device));
     RpEngine *e = calloc(1, sizeof *e);
     if (e == NULL) return rp_fail(RP_E_NOMEM, "out of memory for an engine");
     *e         = (RpEngine){.model = m, .o = o, .passes = strdup(o.passes), .next_id = 1, .apart = device.is_own};
@@ -169,11 +159,13 @@ static RpStatus check_memory(const RpEngine *e) {
 }
 
 static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
-    const RpExecutorOptions o = {.n_threads  = given->n_threads,
-                                 .device     = given->device,
-                                 .repack     = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off"),
-                                 .backend    = given->backend,
-                                 .watchdog_s = given->watchdog_s};
+    const RpExecutorOptions o = {.n_threads     = given->n_threads,
+                                 .device        = given->device,
+                                 .require_cuda  = given->require_cuda,
+                                 .require_graph = given->require_graph,
+                                 .repack        = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off"),
+                                 .backend       = given->backend,
+                                 .watchdog_s    = given->watchdog_s};
     RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));
     return rp_drafter_open(&e->drafter, &o);
 }

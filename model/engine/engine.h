@@ -89,7 +89,6 @@ struct RpEngine {
     Column         *columns;       /* [step_tokens] of the present step */
     int32_t         n_columns;
     int32_t         n_replies; /* the first ones; the others are of prompts. All of them, if they are not apart */
-    const float    *hidden;    /* of the columns of the latest step, with MTP */
     EngineEvent    *events;
     size_t          n_events, room_events, next_event;
     char           *texts; /* of the events */

@@ -220,7 +220,8 @@ static RpStatus put_hidden(RpEngine *e) {
         const DraftJob job = {.row = r->row, .tokens = r->tokens, .n_tokens = r->n_tokens};
         r->n_hidden        = 0;
         if (n == 0) continue;
-        RP_TRY(rp_drafter_put(&e->drafter, r->id, &job, r->n_done - n, n, e->hidden + (size_t)r->column * n_embd));
+        RP_TRY(
+            rp_drafter_put(&e->drafter, r->id, &job, r->n_done - n, n, e->drafter.step + (size_t)r->column * n_embd));
     }
     return RP_OK;
 }

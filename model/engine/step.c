@@ -256,6 +256,10 @@ static RpStatus run_part(RpEngine *e, const Part *p) {
     *seconds             = *seconds == 0.0 ? took : 0.75 * *seconds + 0.25 * took;
     for (int32_t i = 0; i < p->n; i++)
         if (c[i].output) c[i].logits = logits, logits += n_vocab;
+    if (e->drafter.mtp) {
+        const size_t n_embd = (size_t)rp_model_info(e->model)->n_embd;
+        memcpy(e->drafter.step + (size_t)p->first * n_embd, r->hidden, (size_t)p->n * n_embd * sizeof(float));
+    }
     return RP_OK;
 }
 
@@ -297,7 +301,6 @@ RpStatus rp_engine_run(RpEngine *e) {
         of->column   = at;
         of->n_hidden = of->n_done - e->columns[at].pos;
     }
-    e->hidden = e->runners[replies.runner].hidden; /* an engine with MTP has one part */
     for (int k = e->n_running - 1; k >= 0; k--)
         if (e->running[k]->ended) rp_request_end(e->running[k]);
     return RP_OK;

@@ -213,9 +213,11 @@ def test_engines_run_on_a_device():
             server.terminate()
     expect([got[0], got[1]] == alone, "texts", (got, alone))
     expect_refusal(run("serve", "-m", demo, "--check", "--device", "gpu"), 1, "device 'gpu': must be auto, cpu, cuda or cuda:N")
-    nextn = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf")
-    expect_refusal(run_on_device("serve", "-m", nextn, "--check", "--draft-tokens", "2", "--device", "cuda"), 1,
-                   "n_mtp of an engine is 2 on cuda:0: MTP layers guess on the CPU only")
+    nextn = ["generate", os.path.join(SOURCE, "tests/golden/tiny/glm4moe-f32.gguf"), "-p", "abcab", "-n", "12", "--ignore-eos",
+             "--temp", "0", "--device", "cuda", "-c", "64"]
+    by_mtp, by_lookup, plain = (ok(run_on_device(*nextn, *more)) for more in ([], ["--lookup", "1"], ["--no-mtp"]))
+    expect(by_mtp.out == by_lookup.out and re.search(r"guesses  \d+ of [1-9]\d* were right", by_mtp.err), "MTP", (by_mtp, by_lookup))
+    expect("guesses" not in plain.err and "guesses" not in ok(run_on_device(*nextn, "--mode", "eager")).err, "none", plain)
 
 
 def test_a_model_guesses_by_its_own_layer():
@@ -228,8 +230,13 @@ def test_a_model_guesses_by_its_own_layer():
             r = ok(run(*base, *more))
             expect(r.out == plain.out and re.search(r"guesses  \d+ of \d+ were right", r.err), f"the text with {more}", (r, plain))
     expect("guesses" not in ok(run(*base, "--json")).err, "--json runs without guesses")
+    for more in ([], ["--lookup", "3"]):
+        expect_refusal(run(*base, *more, "--device", "cpu", "--require-cuda"), 1, "device 'cpu', and CUDA is required")
+        expect_refusal(run(*base, *more, "--device", "cpu", "--require-graph"), 1, "a graph is required: the CPU has none")
+    expect_refusal(run(*base, "--lookup", "3", "--mode", "eager"), 2, "--lookup and --draft do not go with --mode")
+    expect_refusal(run("serve", "-m", model, "--check", "--device", "cpu", "--require-cuda"), 1, "device 'cpu', and CUDA is required")
     plan = ok(run("plan", model, "-c", "64")).text
-    found = re.search(r"The layer that guesses tokens ahead \(MTP\) takes ([\d.]+) MB beside these, for one request on the CPU", plan)
+    found = re.search(r"The layer that guesses tokens ahead \(MTP\) takes ([\d.]+) MB beside these, for one request", plan)
     plan_json = json.loads(ok(run("plan", model, "-c", "64", "--json")).text)
     expect(found and abs(plan_json["memory"]["mtp"] / 1e6 - float(found[1])) < 0.1, "memory", (found, plan_json["memory"]))
     expect("mtp" not in json.loads(ok(run("plan", TINY, "--json")).text)["memory"], "a model without such a layer")

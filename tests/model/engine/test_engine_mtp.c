@@ -1,6 +1,8 @@
 /* The layer that predicts further tokens (MTP): its logits are those of NumPy (tools/golden_mtp.py). Whatever it
  * guesses, requests get the tokens that they get without. Its cache has what a run over the whole text gives, also
- * after wrong guesses, interruptions and prefixes that were found. */
+ * after wrong guesses, interruptions and prefixes that were found. cudasim_engine_mtp is the same on the simulated
+ * device, with fewer requests. There plans of other lengths have other bits, and of two tokens that are nearly as
+ * probable either may be guessed. */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 
@@ -8,7 +10,17 @@
 
 #include <math.h>
 
-enum { N_CTX = 96, N_TEXT = 72 };
+#ifdef RP_TEST_CUDA
+static const char device[] = "cuda";
+enum { N = 3, MAX_TOKENS = 12, N_TEXT = 32, FIRST_MODEL = 1, END_MODELS = 2, FIRST_SETTING = 1, END_SETTINGS = 2 };
+static const float NEAR = 0.2f;
+#else
+static const char device[] = "cpu";
+enum { N = 6, MAX_TOKENS = 24, N_TEXT = 72, FIRST_MODEL = 0, END_MODELS = 4, FIRST_SETTING = 0, END_SETTINGS = 3 };
+static const float NEAR = 0.0f;
+#endif
+
+enum { N_CTX = 96 };
 
 static const char *const models[] = {"glm4moe-f32", "qwen35-mix", "qwen35moe-mix", "qwen3next-mix"};
 
@@ -18,7 +30,7 @@ static void open_runner(Runner *r, const RpModel *m, RpModelGraphOptions o, cons
     *r      = (Runner){0};
     o.n_ctx = N_CTX;
     OK(rp_runner_plan(r, m, &o, passes));
-    OK(rp_runner_open(r, m, &(RpExecutorOptions){.n_threads = 1, .device = "cpu"}));
+    OK(rp_runner_open(r, m, &(RpExecutorOptions){.n_threads = 1, .device = device}));
 }
 
 /* Columns 0, 1, ... n - 1; the last has logits. */
@@ -117,8 +129,6 @@ Test(engine_mtp, graphs_that_cannot_be_are_refused) {
 
 /* ---- requests ---- */
 
-enum { N = 6, MAX_TOKENS = 24 };
-
 typedef struct Reply {
     int32_t tokens[MAX_TOKENS], n, drafted, accepted;
 } Reply;
@@ -138,11 +148,10 @@ static void close_whole(Whole *w) {
     rp_runner_close(&w->layer);
 }
 
-/* The first guess behind n tokens, by columns from `first` on. */
-static int32_t guess_of(const Whole *w, const RpModel *m, const int32_t *tokens, int32_t n, int32_t first) {
+/* Logits of the first guess behind n tokens, by columns from `first` on. */
+static const float *logits_of(const Whole *w, const RpModel *m, const int32_t *tokens, int32_t n, int32_t first) {
     const Runner *r      = &w->model;
-    const int32_t n_embd = rp_model_info(m)->n_embd, n_vocab = rp_model_info(m)->n_vocab;
-    int32_t       best = 0;
+    const int32_t n_embd = rp_model_info(m)->n_embd;
     for (int32_t i = 0; i < N_TEXT; i++) {
         r->tokens[i] = i < n ? tokens[i] : 0;
         r->pos[i]    = i < n ? i : -1;
@@ -152,9 +161,7 @@ static int32_t guess_of(const Whole *w, const RpModel *m, const int32_t *tokens,
     r->out_rows[0] = 0;
     OK(rp_executor_run(r->executor));
     run_layer(&w->layer, tokens + first, r->hidden + (first - 1) * n_embd, n - first, n_embd, 0);
-    for (int32_t i = 1; i < n_vocab; i++)
-        if (w->layer.logits[i] > w->layer.logits[best]) best = i;
-    return best;
+    return w->layer.logits;
 }
 
 /* Guesses of the latest step. *n counts them. */
@@ -163,8 +170,10 @@ static void check_guesses(const RpEngine *e, const Whole *w, int *n) {
         const Request *r = e->running[i];
         if (r->last_draft + 1 != e->stats.steps || r->n_guess == 0) continue;
         const int32_t n_tokens = e->columns[r->column].pos + 1, first = e->drafter.rows[r->row].first;
-        cr_assert_eq(r->guess[0], guess_of(w, e->model, r->tokens, n_tokens, first),
-                     "request %d, %d tokens, from %d: another guess", (int)r->id, n_tokens, first);
+        const float  *logits = logits_of(w, e->model, r->tokens, n_tokens, first);
+        for (int32_t k = 0; k < rp_model_info(e->model)->n_vocab; k++)
+            cr_assert_geq(logits[r->guess[0]] + NEAR, logits[k], "request %d, %d tokens, from %d: guess %d, not %d",
+                          (int)r->id, n_tokens, first, r->guess[0], k);
         (*n)++;
     }
 }
@@ -181,6 +190,7 @@ static int run(const RpModel *m, const Settings *s, Reply *out, RpEngineStats *s
     const RpEngineOptions o = {.n_ctx        = N_CTX,
                                .n_seq        = s->n_seq,
                                .n_threads    = 1,
+                               .device       = device,
                                .cache_tokens = s->cache_tokens,
                                .step_tokens  = s->step_tokens,
                                .n_mtp        = s->n_mtp};
@@ -247,12 +257,12 @@ static int check(const RpModel *m, Settings s, RpEngineStats *stats) {
 }
 
 Test(engine_mtp, guesses_change_no_token_and_are_those_of_the_whole_text) {
-    for (int k = 0; k < 4; k++) {
+    for (int k = FIRST_MODEL; k < END_MODELS; k++) {
         RpModel      *m = golden_open_tiny(models[k]);
         RpEngineStats stats;
         int           checked   = 0;
         uint64_t      preempted = 0, cached = 0;
-        for (int i = 0; i < 3; i++) {
+        for (int i = FIRST_SETTING; i < END_SETTINGS; i++) {
             checked += check(m,
                              (Settings){.n_mtp        = i == 2 ? 5 : 0,
                                         .n_seq        = 1 + 2 * i,
@@ -264,7 +274,8 @@ Test(engine_mtp, guesses_change_no_token_and_are_those_of_the_whole_text) {
             preempted += stats.preempted, cached += stats.cached;
         }
         cr_expect_gt(checked, 10, "%s: %d guesses", models[k], checked);
-        cr_expect(preempted > 0 && cached > 0, "%s: %d, %d", models[k], (int)preempted, (int)cached);
+        cr_expect((preempted > 0 && cached > 0) || END_SETTINGS < 3, "%s: %d, %d", models[k], (int)preempted,
+                  (int)cached);
         rp_model_free(m);
     }
 }

@@ -615,14 +615,17 @@ class RpEngineOptions(ct.Structure): # 112 bytes
     repack: bytes | None
     draft: int | None
     n_mtp: int
+    require_cuda: bool
+    require_graph: bool
     unused: Any
     backend: bytes | None
     watchdog_s: float
     _fields_ = [("n_ctx", ct.c_int32), ("n_seq", ct.c_int32), ("cache_tokens", ct.c_int32), ("block", ct.c_int32),
             ("step_tokens", ct.c_int32), ("step_ms", ct.c_double), ("n_threads", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("state_bytes", ct.c_uint64),
-            ("repack", ct.c_char_p), ("draft", ct.c_void_p), ("n_mtp", ct.c_int32), ("unused", ct.c_bool * 4),
-            ("backend", ct.c_char_p), ("watchdog_s", ct.c_double)]
+            ("repack", ct.c_char_p), ("draft", ct.c_void_p), ("n_mtp", ct.c_int32), ("require_cuda", ct.c_bool),
+            ("require_graph", ct.c_bool), ("unused", ct.c_bool * 2), ("backend", ct.c_char_p),
+            ("watchdog_s", ct.c_double)]
 
 
 class RpEngineStats(ct.Structure): # 120 bytes

@@ -108,8 +108,11 @@ class EngineOptions(TypedDict, total=False):
     step_ms: float
     n_threads: int
     passes: str | None
+    kv_type: DtypeLike
     state_bytes: int
     device: str | None
+    require_cuda: bool
+    require_graph: bool
     repack: str | None
     draft: Model | None
     n_mtp: int

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _c
-from ._arrays import tokens_array
+from ._arrays import DtypeLike, dtype_number, tokens_array
 from ._handle import Handle, Owner
 from ._lib import decoded, lib, params, texts
 from ._options import Sampling
@@ -76,7 +76,10 @@ class Engine(Handle):
     cache_tokens  positions of the KV cache; 0: of n_seq whole requests
     step_tokens   tokens of the longest step; 0: 256
     step_ms       while replies are running, prompts are cut so that a step takes no longer; 0: no limit
+    kv_type       of the KV cache: "f16" or "q8_0"
     device        "auto", "cpu", "cuda" or "cuda:N"; None: REPRISE_DEVICE
+    require_cuda  fail instead of falling back to the CPU
+    require_graph fail if a plan cannot be captured
     repack        copy the weights to a faster layout: "on", "off" or "auto"; None: REPRISE_REPACK, or "auto" if n_seq > 1
     draft         a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
     n_mtp         tokens of a step that the model's own layer for multi-token prediction guesses at most, if the file has one
@@ -86,12 +89,13 @@ class Engine(Handle):
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seq: int = 0, cache_tokens: int = 0, block: int = 0,
                  step_tokens: int = 0, step_ms: float = 0.0, n_threads: int = 0, passes: str | None = None,
-                 state_bytes: int = 0, device: str | None = None, repack: str | None = None, draft: Model | None = None,
-                 n_mtp: int = 0, backend: str | None = None) -> None:
+                 kv_type: DtypeLike = "f16", state_bytes: int = 0, device: str | None = None, require_cuda: bool = False,
+                 require_graph: bool = False, repack: str | None = None, draft: Model | None = None, n_mtp: int = 0,
+                 backend: str | None = None) -> None:
         options = params(_c.RpEngineOptions, n_ctx=n_ctx, n_seq=n_seq, cache_tokens=cache_tokens, block=block,
                          step_tokens=step_tokens, step_ms=step_ms, n_threads=n_threads, passes=passes,
-                         state_bytes=state_bytes, device=device, repack=repack,
-                         draft=draft._pointer if draft is not None else None, n_mtp=n_mtp, backend=backend)
+                         kv_type=dtype_number(kv_type), state_bytes=state_bytes, device=device, require_cuda=require_cuda,
+                         require_graph=require_graph, repack=repack, draft=draft._pointer if draft is not None else None, n_mtp=n_mtp, backend=backend)
         out = ct.c_void_p()
         lib.rp_engine_open_sized(model, ct.byref(options), ct.sizeof(options), ct.byref(out))
         samplers: dict[int, Owner] = {} # of requests that are pending

@@ -512,7 +512,9 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineOptions, repack), 72, "RpEngineOptions.repack");
     assert_eq!(offset!(RpEngineOptions, draft), 80, "RpEngineOptions.draft");
     assert_eq!(offset!(RpEngineOptions, n_mtp), 88, "RpEngineOptions.n_mtp");
-    assert_eq!(offset!(RpEngineOptions, unused), 92, "RpEngineOptions.unused");
+    assert_eq!(offset!(RpEngineOptions, require_cuda), 92, "RpEngineOptions.require_cuda");
+    assert_eq!(offset!(RpEngineOptions, require_graph), 93, "RpEngineOptions.require_graph");
+    assert_eq!(offset!(RpEngineOptions, unused), 94, "RpEngineOptions.unused");
     assert_eq!(offset!(RpEngineOptions, backend), 96, "RpEngineOptions.backend");
     assert_eq!(offset!(RpEngineOptions, watchdog_s), 104, "RpEngineOptions.watchdog_s");
     assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (64, 8), "RpEngineMemory");

@@ -1303,7 +1303,9 @@ pub struct RpEngineOptions {
     pub repack: *const c_char,
     pub draft: *const RpModel,
     pub n_mtp: i32,
-    pub unused: [bool; 4],
+    pub require_cuda: bool,
+    pub require_graph: bool,
+    pub unused: [bool; 2],
     pub backend: *const c_char,
     pub watchdog_s: f64,
 }

@@ -37,6 +37,10 @@ pub struct EngineOptions<'m> {
     pub kv_type: Option<Dtype>,
     /// `auto`, `cpu`, `cuda` or `cuda:N`; None: `REPRISE_DEVICE`.
     pub device: Option<String>,
+    /// Fail instead of falling back to the CPU.
+    pub require_cuda: bool,
+    /// Fail if a plan cannot be captured.
+    pub require_graph: bool,
     /// Bytes of recurrent states of prefixes; 0: 256 MiB.
     pub state_bytes: usize,
     /// Copy the weights to a faster layout: `on`, `off` or `auto`; None: `REPRISE_REPACK`.
@@ -257,6 +261,8 @@ impl EngineOptions<'_> {
         raw.passes = passes.as_ptr();
         raw.kv_type = self.kv_type.map_or(0, |t| t.0);
         raw.device = device.as_ptr();
+        raw.require_cuda = self.require_cuda;
+        raw.require_graph = self.require_graph;
         raw.state_bytes = self.state_bytes;
         raw.repack = repack.as_ptr();
         raw.n_mtp = self.n_mtp;
