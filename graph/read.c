@@ -18,10 +18,14 @@ const TensorNode *rp_graph_node(const ComputeGraph *g, int i) {
 }
 
 const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name) {
+    const TensorNode *first = NULL;
     if (g == NULL || name == NULL) return NULL;
-    for (int i = 0; i < g->n_nodes; i++)
-        if (strcmp(g->nodes[i]->name, name) == 0) return g->nodes[i];
-    return NULL;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (strcmp(g->nodes[i]->name, name) != 0) continue;
+        if (g->nodes[i]->is_output) return g->nodes[i];
+        if (first == NULL) first = g->nodes[i];
+    }
+    return first;
 }
 
 const char *rp_node_name(const TensorNode *node) { return node != NULL ? node->name : ""; }

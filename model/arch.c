@@ -94,7 +94,8 @@ static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
     if (!o->draws) {
         TensorNode *tokens = rp_graph_input(b->g, "tokens", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
         b->pos             = rp_graph_input(b->g, "pos", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
-        b->kv_rows         = b->pos;
+        b->kv_rows = b->reach = b->pos;
+        if (o->target != NULL) b->reach = rp_graph_input(b->g, "reach", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
         if (o->n_seq == 0) return tokens;
         b->kv_rows = rp_graph_input(b->g, "kv_rows", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
         b->seq     = rp_graph_input(b->g, "seq", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
@@ -104,7 +105,7 @@ static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
     }
     b->step    = rp_graph_state(b->g, "step", RP_I32, (int64_t[]){RP_STEP_WORDS + o->n_recent, 1, 1, 1});
     b->pos     = step_word(b, offsetof(RpStepState, pos), "pos");
-    b->kv_rows = b->pos;
+    b->kv_rows = b->reach = b->pos;
     return step_word(b, offsetof(RpStepState, token), "token");
 }
 
@@ -192,6 +193,7 @@ static TensorNode *build(Builder *b, const RpModelGraphOptions *o) {
     TensorNode    *tokens = tokens_of(b, o);
     TensorNode    *rows   = o->draws ? NULL : rp_graph_input(b->g, "out_rows", RP_I32, (int64_t[]){n_out, 1, 1, 1});
     if (o->mtp) return rp_arch_mtp(b, tokens, rows);
+    if (o->target != NULL) return rp_arch_assistant(b, o->target, tokens, rows);
     if (rp_config_state_bytes(&m->config) > 0) b->slots = slots_of(b, o);
     if (m->config.bidirectional) rp_arch_encoder_inputs(b);
     if (b->slots != NULL && o->n_seq > 0)
@@ -289,8 +291,23 @@ static RpStatus finish(Builder *b, TensorNode *logits) {
     return rp_graph_finish(b->g, b->outputs, b->n_outputs);
 }
 
+static RpStatus check_target(const RpModel *m, const RpModelGraphOptions *o) {
+    const char *name = m->config.arch->name;
+    if (!m->config.arch->assistant)
+        return o->target == NULL ? RP_OK : rp_fail(RP_E_ARG, "%s is no assistant: its graph has no target", name);
+    if (o->target == NULL)
+        return rp_fail(RP_E_UNSUPPORTED, "%s guesses tokens of another model: give it as the draft model of that one",
+                       name);
+    if (o->mtp || o->hidden || o->draws || o->embeddings || o->n_tok > MTP_MAX_TOKENS)
+        return rp_fail(
+            RP_E_ARG, "the graph of an assistant has up to %d tokens, and no `mtp`, `hidden`, `draws` and `embeddings`",
+            MTP_MAX_TOKENS);
+    return rp_arch_check_assistant(m, o->target);
+}
+
 RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProducts *products, ComputeGraph **out) {
     RP_TRY(check_options(&m->config, o));
+    RP_TRY(check_target(m, o));
     if (o->mtp && m->mtp.eh_proj == NULL)
         return rp_fail(RP_E_UNSUPPORTED, "%s: the model has no layer that predicts further tokens",
                        rp_gguf_path(m->file));
@@ -310,7 +327,7 @@ RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProdu
                  .products   = products};
     b.outputs = calloc((size_t)m->config.n_layer + 3 + (products != NULL ? 2 * (size_t)products->room : 0),
                        sizeof(TensorNode *));
-    b.caches  = calloc(2 * (size_t)m->config.n_layer + 2, sizeof(TensorNode *));
+    b.caches  = calloc(2 * (size_t)m->config.n_layer + 4, sizeof(TensorNode *));
     if (b.outputs == NULL || b.caches == NULL) {
         free(b.outputs);
         free(b.caches);

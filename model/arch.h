@@ -51,9 +51,10 @@ typedef struct Builder {
     TensorNode    *slots, *starts;            /* of recurrent states; NULL: no layer has one; without n_seq */
     TensorNode    *kv_rows, *table, *seq;     /* with n_seq; else kv_rows is pos, the others are NULL */
     TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
+    TensorNode    *reach;                     /* the last position that a token attends to: pos, but in an assistant */
     TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
     TensorNode    *layer_embd;                /* of all layers [n_embd_layer * n_layer, n_tok]; NULL: none */
-    TensorNode   **caches;                    /* [2 * n_layer + 2] keys and values of each layer, as heads */
+    TensorNode   **caches;                    /* [2 * n_layer + 4] keys and values of LayerKind.kv_layer, as heads */
     TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
     bool           hidden;                    /* the hidden states of all tokens are an output */
     bool           expert_ids;                /* the ids of the chosen experts are outputs */
@@ -86,6 +87,13 @@ TensorNode *rp_arch_layer(Builder *b, TensorNode *x);
 
 /* The graph of the layer that predicts further tokens up to its logits; `rows` names those that have some. */
 TensorNode *rp_arch_mtp(Builder *b, TensorNode *tokens, TensorNode *rows);
+
+/* The same of an assistant of `target`. RP_E_ARG, in `check`, for a target that it does not fit. */
+TensorNode           *rp_arch_assistant(Builder *b, const RpModel *target, TensorNode *tokens, TensorNode *rows);
+RP_NODISCARD RpStatus rp_arch_check_assistant(const RpModel *m, const RpModel *target);
+
+/* The columns of a [n, t], each with that of b [n, t] behind it: [2 n, t]. At most MTP_MAX_TOKENS. */
+TensorNode *rp_arch_joined(Builder *b, TensorNode *first, TensorNode *second);
 
 enum { MTP_MAX_TOKENS = 1024 };
 

@@ -50,16 +50,16 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
     /* A cache that is quantised or has blocks has only the fused op: see check_unfused in graph/pass.c. */
     if (b->kv_type != RP_F16 || b->block != 0)
         return rp_graph_op(g, RP_OP_ATTENTION, &fused,
-                           (TensorNode *const[]){q, k, v, b->pos, sinks, NULL, b->attn_cap, b->table, b->seq}, 9);
-    TensorNode *scores = rp_mul_mat_bound(g, k, q, b->pos, RP_BOUND_ROWS);
+                           (TensorNode *const[]){q, k, v, b->reach, sinks, NULL, b->attn_cap, b->table, b->seq}, 9);
+    TensorNode *scores = rp_mul_mat_bound(g, k, q, b->reach, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores");
     if (b->attn_cap != NULL) {
         scores  = rp_arch_soft_cap(b, scores, p.scale, b->attn_cap, "scores_capped");
         p.scale = 1.0f;
     }
-    TensorNode *probs = rp_soft_max_sinks(g, scores, NULL, b->pos, sinks, &p);
+    TensorNode *probs = rp_soft_max_sinks(g, scores, NULL, b->reach, sinks, &p);
     rp_arch_name_node(b, probs, "probs");
-    TensorNode *sum = rp_mul_mat_bound(g, rp_transpose(g, v), probs, b->pos, RP_BOUND_INNER);
+    TensorNode *sum = rp_mul_mat_bound(g, rp_transpose(g, v), probs, b->reach, RP_BOUND_INNER);
     rp_arch_name_node(b, sum, "weighted");
     return rp_cast(g, rp_permute(g, sum, 0, 2, 1, 3), RP_F32);
 }

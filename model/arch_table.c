@@ -108,6 +108,20 @@ static const ArchRow archs[] = {
         .dense_beside        = true,
     },
     {
+        .name                = "gemma4-assistant", /* assistants of Gemma 4 */
+        .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 4},
+        .layers.position     = {.kind = POSITION_NEOX},
+        .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
+        .qk_norm             = QK_NORM_HEAD,
+        .window_rope         = true,
+        .window_heads        = true,
+        .head_arrays         = true,
+        .assistant           = true,
+        .attn_scale          = 1.0f,
+        .post_norm           = true,
+        .activation          = ACTIVATION_GELU_TANH,
+    },
+    {
         .name                = "smollm3", /* SmolLM3 */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM, .nth = POSITION_NONE, .n = 4},
@@ -403,7 +417,7 @@ const char *rp_arch_missing(const char *name, size_t len) {
     static const struct { const char *name, *missing; } known[] = {RP_KNOWN_ARCHS(ROW)};
 #undef ROW
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strlen(known[i].name) == len && memcmp(known[i].name, name, len) == 0) return known[i].missing;
+        if (len > 0 && strlen(known[i].name) == len && memcmp(known[i].name, name, len) == 0) return known[i].missing;
     return NULL;
 }
 

@@ -109,6 +109,7 @@ typedef struct ArchRow {
     bool    window_heads;    /* layers with a window have heads of their own length, key_length_swa, also rotated */
     bool    head_arrays;     /* head_count_kv and feed_forward_length may be arrays, an element for each layer */
     bool    shared_caches;   /* the last shared_kv_layers layers read the cache of the last one before of their kind */
+    bool    assistant;       /* it reads the caches and hidden states of a model, and guesses its tokens */
     bool    value_norm;      /* v = norm of each head without weights; without attn_v v is k before its norm */
     bool    layer_embd;      /* each layer adds an embedding of its own, of embedding_length_per_layer_input */
     float   attn_scale;      /* scale, where it is not 1/sqrt(head_dim) */

@@ -289,6 +289,9 @@ static RpStatus read_window(const ConfigReader *r, ModelConfig *c) {
         return rp_fail(RP_E_FORMAT, "%s: a sliding window of %u positions is not possible", rp_gguf_path(r->file),
                        window);
     c->window = (int32_t)window;
+    if (c->arch->assistant && window < 2) /* the position of the next token, which is not attended to, is one of it */
+        return rp_fail(RP_E_FORMAT, "%s: %s.attention.sliding_window is %u, must be at least 2", rp_gguf_path(r->file),
+                       r->arch, window);
     return read_window_layers(r, c);
 }
 
@@ -324,9 +327,10 @@ static void use_order_of_halves(LayerPattern *p) {
     if (p->position.nth == POSITION_NORM) p->position.nth = POSITION_NEOX;
 }
 
-/* The last layers of block_count may be those of multi-token prediction. */
+/* The last layers of block_count may be those of multi-token prediction. Files of assistants say that all are. */
 static RpStatus read_next_layers(const ConfigReader *r, ModelConfig *c) {
     uint32_t n = 0;
+    if (c->arch->assistant) return rp_config_count(r, "embedding_length_out", 0, 1u << 20, &c->n_embd_target);
     RP_TRY(rp_config_u32(r, "nextn_predict_layers", &n));
     if (n >= (uint32_t)c->n_layer)
         return rp_fail(RP_E_FORMAT, "%s: %s.nextn_predict_layers is %u of %d layers", rp_gguf_path(r->file), r->arch, n,
@@ -423,6 +427,7 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     if (c->arch->one_half && k.n_ff == 0) k.feed_forward = FEED_FORWARD_NONE;
     if (c->n_layer_kv > 1 && layer >= c->n_layer_kv && layer < c->n_layer)
         k.kv_layer = c->n_layer_kv - (window ? 2 : 1);
+    if (c->arch->assistant) k.kv_layer = c->n_layer + (window ? 0 : 1);
     k.rope         = window ? c->rope_window : c->rope;
     k.rope.mode    = k.position == POSITION_NEOX ? RP_ROPE_NEOX : RP_ROPE_NORM;
     k.rope_factors = !(window && c->arch->window_rope);

@@ -57,6 +57,7 @@ typedef struct ModelConfig {
     int32_t            head_dim_window;       /* of layers with a window */
     int32_t            n_layer_kv;            /* layers from this one on read caches of layers before */
     int32_t            n_embd_layer;          /* length of the embeddings that layers add; 0: none */
+    int32_t            n_embd_target;         /* n_embd of the model that an assistant guesses for; 0: no assistant */
     int32_t            n_layer_next;    /* layers behind those that predict further tokens (MTP): the first may guess */
     bool               bidirectional;   /* tokens attend to later positions too: texts have embeddings, no next token */
     int32_t            pooling;         /* RpPooling that the file names; 0: none */
@@ -82,7 +83,8 @@ typedef struct LayerKind {
     PositionKind    position;
     FeedForwardKind feed_forward;
     int32_t         head_dim, n_head_kv, n_ff;
-    int32_t         kv_layer;     /* the layer whose cache it reads, its own or one before */
+    int32_t         kv_layer;     /* the layer whose cache it reads, its own or one before; in an assistant n_layer with
+                                     a window and n_layer + 1 without, for those of its target */
     int32_t         window;       /* positions that a token attends to, its own included; 0: all */
     RpRopeParams    rope;         /* of q and k, unless position is POSITION_NONE */
     bool            rope_factors; /* frequencies are divided by the file's rope_freqs, where it has them */

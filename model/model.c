@@ -57,7 +57,8 @@ static bool is_used(const RpModel *m, const RpGgufTensor *t) {
     for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++)
         if (outside[i] == t) return true;
     if (t == m->token_embd || t == m->output_norm || t == m->output || t == m->rope_factors || t == m->rope_long ||
-        t == m->rope_short || t == m->layer_embd || t == m->layer_proj || t == m->layer_norm)
+        t == m->rope_short || t == m->layer_embd || t == m->layer_proj || t == m->layer_norm || t == m->mtp.pre ||
+        t == m->mtp.post)
         return true;
     for (int layer = 0; layer < m->config.n_layer; layer++) {
         const RpGgufTensor *fields[FIELDS];
@@ -128,6 +129,7 @@ static void fill_info(RpModel *m) {
                           .n_ctx_train   = c->n_ctx_train,
                           .bidirectional = c->bidirectional,
                           .mtp           = m->mtp.eh_proj != NULL,
+                          .assistant     = c->arch->assistant,
                           .pooling       = c->pooling,
                           .n_label       = m->embed.cls_out != NULL ? c->n_labels : 0};
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {

@@ -45,6 +45,7 @@ typedef struct MtpWeights {
     const RpGgufTensor *eh_proj;                    /* [2 * n_embd, n_embd], of the two norms, one behind the other: */
     const RpGgufTensor *embd_norm, *hidden_norm;    /* of the embedding of the next token, of the hidden state */
     const RpGgufTensor *token_embd, *norm, *output; /* its own, or those of the model */
+    const RpGgufTensor *pre, *post;                 /* of an assistant: [2 * n_embd_target, n_embd] and back */
 } MtpWeights;
 
 /* Rows of a tensor of the file that joins several, as a tensor of its own. */
@@ -98,8 +99,9 @@ RP_NODISCARD RpStatus rp_model_find_weights(RpModel *m);
 /* Finds those of m->embed, as rp_model_find_weights. */
 RP_NODISCARD RpStatus rp_model_find_embed_weights(RpModel *m);
 
-/* Finds those of m->mtp, as rp_model_find_weights; they are all NULL if the file has no blk.N.nextn.eh_proj.weight or a
- * layer N that is not run. After the embedding, norm and output matrix of the model (mtp/weights_mtp.c). */
+/* Finds those of m->mtp, as rp_model_find_weights. If m is no assistant, they are all NULL if the file has no
+ * blk.N.nextn.eh_proj.weight or a layer N that is not run. After the embedding, norm and output matrix of the model
+ * (mtp/weights_mtp.c). */
 RP_NODISCARD RpStatus rp_model_find_mtp_weights(RpModel *m);
 
 /* Makes k_b and v_b of kv_b, if the layer has it (weights/latent.c). */

@@ -91,6 +91,7 @@ RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *op
     r->tokens   = data_of(r, "tokens");
     r->pos      = data_of(r, "pos");
     r->out_rows = data_of(r, "out_rows");
+    r->reach    = data_of(r, "reach");
     r->slots    = data_of(r, "slots");
     r->starts   = data_of(r, "starts");
     r->kv_rows  = data_of(r, "kv_rows");
@@ -98,7 +99,7 @@ RpStatus rp_runner_open(Runner *r, const RpModel *m, const RpExecutorOptions *op
     r->table    = data_of(r, "table");
     r->logits   = data_of(r, "logits");
     r->hidden   = data_of(r, "hidden");
-    if (r->o.mtp) r->next_hidden = data_of(r, "next_hidden");
+    if (r->o.mtp || r->o.target != NULL) r->next_hidden = data_of(r, "next_hidden");
     return RP_OK;
 }
 

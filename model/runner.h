@@ -16,6 +16,7 @@ typedef struct Runner {
     ExecPlan           *plan;
     RpExecutor         *executor;
     int32_t            *tokens, *pos, *out_rows; /* inputs; NULL in a graph that samples */
+    int32_t            *reach;                   /* input of an assistant, else NULL */
     int32_t            *slots, *starts;          /* inputs; NULL without recurrent states; starts: with n_seq */
     int32_t            *kv_rows, *seq, *table;   /* inputs of a graph with n_seq, else NULL */
     float              *logits;                  /* [n_out][n_vocab] */

@@ -213,15 +213,19 @@ static void print_model(const char *path) {
                "head_kv\":%d,"
                "\"head_dim\":%d,\"n_ff\":%d,\"n_ctx_train\":%d,\"window\":%d,\"n_layer_local\":%d,"
                "\"n_expert\":%d,\"n_expert_used\":%d,\"n_layer_recurrent\":%d,\"n_layer_nextn\":%d,\"mtp\":%s,"
+               "\"assistant\":%s,"
                "\"params_active\":%" PRId64 ",\"decode_weight_bytes\":%zu}",
                o->arch, o->n_vocab, o->n_embd, o->n_layer, o->n_head, o->n_head_kv, o->head_dim, o->n_ff,
                o->n_ctx_train, o->window, o->n_layer_local, o->n_expert, o->n_expert_used, o->n_layer_recurrent,
-               o->n_layer_nextn, o->mtp ? "true" : "false", o->n_params_active, o->decode_weight_bytes);
+               o->n_layer_nextn, o->mtp ? "true" : "false", o->assistant ? "true" : "false", o->n_params_active,
+               o->decode_weight_bytes);
     else {
         printf("%s: %d layers of width %d, %d heads of %d (%d KV heads), feed-forward %d, vocabulary %d, "
                "context %d\n",
                o->arch, o->n_layer, o->n_embd, o->n_head, o->head_dim, o->n_head_kv, o->n_ff, o->n_vocab,
                o->n_ctx_train);
+        if (o->assistant)
+            printf("assistant: it guesses tokens of another model, as the FILE of --draft (docs/engine.md)\n");
         if (o->n_layer_local > 0)
             printf("window: %d layers attend to the last %d positions only\n", o->n_layer_local, o->window);
         if (o->n_layer_recurrent > 0)

@@ -55,8 +55,9 @@ typedef struct RpEngineOptions {
     const char *repack;      /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "auto" with n_seq > 1 and "off"
                                 with 1. Engines and sessions of a model share one copy, which RpEngineMemory does not
                                 count */
-    /* Or NULL: a smaller model of the same vocabulary, which guesses the next tokens in place of prompt lookup
-     * (RpRequest.n_draft). Borrowed as the model. Requests that are longer than its context get no guesses. */
+    /* Or NULL: a smaller model of the same vocabulary, or an assistant of the model (RpModelInfo.assistant), which
+     * guesses the next tokens in place of prompt lookup (RpRequest.n_draft). Borrowed as the model. Requests that are
+     * longer than its context get no guesses. */
     const RpModel *draft;
     /* A model may have a layer that predicts further tokens (RpModelInfo.mtp). Without a draft model it guesses for all
      * requests, in place of prompt lookup: at most this number of tokens, 1 to 15, where RpRequest.n_draft is 0.

@@ -201,11 +201,12 @@ RP_API RP_NODISCARD RpStatus rp_graph_verify(const ComputeGraph *g);
 /* rp_graph_node(g, number) is the node. -1: a pass took it out of the graph. */
 RP_API int rp_node_number(const TensorNode *node);
 
-RP_API int               rp_graph_n_nodes(const ComputeGraph *g);                /* with leaves and views */
-RP_API int               rp_graph_n_steps(const ComputeGraph *g);                /* nodes that run a kernel */
-RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i);            /* NULL outside 0 <= i < n_nodes */
-RP_API const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name); /* the first of that name, or NULL */
-RP_API const char       *rp_node_name(const TensorNode *node);                   /* "" without a name */
+RP_API int               rp_graph_n_nodes(const ComputeGraph *g);     /* with leaves and views */
+RP_API int               rp_graph_n_steps(const ComputeGraph *g);     /* nodes that run a kernel */
+RP_API const TensorNode *rp_graph_node(const ComputeGraph *g, int i); /* NULL outside 0 <= i < n_nodes */
+/* The first output of that name, else the first node of it, or NULL. */
+RP_API const TensorNode *rp_graph_find(const ComputeGraph *g, const char *name);
+RP_API const char       *rp_node_name(const TensorNode *node);          /* "" without a name */
 RP_API const char       *rp_node_op_name(const TensorNode *node);       /* "weight", "input" and "state" for leaves */
 RP_API const char  *rp_node_source_name(const TensorNode *node, int i); /* of source i of its op; "" if there is none */
 RP_API RpTensorView rp_node_view(const TensorNode *node);               /* data is NULL except for weights */

@@ -44,7 +44,8 @@ typedef struct RpModelInfo {
     int32_t     n_label;           /* results of a classification head; 0: the file has none */
     bool        bidirectional;     /* tokens attend to later ones: texts have embeddings (embed.h), and no next token */
     bool        mtp;               /* the first of n_layer_nextn guesses tokens (engine.h) */
-    bool        unused[6];         /* 0 */
+    bool        assistant; /* it guesses tokens of another model, whose caches it reads: RpEngineOptions.draft */
+    bool        unused[5]; /* 0 */
 } RpModelInfo;
 
 typedef struct RpModelOptions {
@@ -114,6 +115,7 @@ typedef struct RpModelGraphOptions {
     int32_t n_seq;      /* sequences whose tokens a step may mix, at most 4096; 0: one, in a cache of n_ctx positions */
     int32_t block;      /* with n_seq: positions of a block of the cache, a multiple of 32 */
     int32_t n_blocks;   /* with n_seq: blocks of the cache, which the sequences share */
+    const RpModel *target; /* the model that an assistant (RpModelInfo.assistant) guesses for; else NULL */
 } RpModelGraphOptions;
 
 /* The graph of one step over n_tok tokens, finished but not optimised. The caller frees it, before the model.
@@ -154,14 +156,22 @@ typedef struct RpModelGraphOptions {
  * the token that each of these is of. The further output "next_hidden" f32 [n_embd, n_out] takes the place of the
  * hidden state where the token behind the predicted one is predicted. The cache is that of layer n_layer; there are no
  * recurrent states. At most 1024 tokens.
+ * With `target` the graph is that of an assistant, which predicts like an MTP layer and has no cache:
+ *     x = pre [sqrt(n) * embedding of the next token; hidden state],  x = layers(x),  logits = embedding norm(x),
+ *     hidden' = post norm(x)
+ * n is the n_embd of the target, whose embedding of the token and hidden state are meant, behind its last norm. Inputs
+ * and outputs are those of `mtp`, of n elements. "pos" is the position of the next token, also of guesses behind it.
+ * A further input "reach" i32 [n_tok] has the last position that is attended to, the one before. The states are
+ * those of the last layer of the target with a window and of the last one without, which the graph does not write.
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
  * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
  * that node. Recurrent states are those of slot 0, updated in place.
- * RP_E_ARG for `mtp` or `hidden` with `draws` or `embeddings`, or both; for another cache type, n_tok or n_ctx below 1,
+ * RP_E_ARG for `mtp` or `hidden` with `draws` or `embeddings`, or both, and for an assistant with any of them; for a
+ * target that the assistant does not fit, and for one of another model; for another cache type, n_tok or n_ctx below 1,
  * a negative n_out or n_recent, `draws` with more than one token or output or with n_seq, and blocks out of their
  * range. RP_E_UNSUPPORTED for a q8_0 cache with latent attention or heads that are not a multiple of 32, for a model
- * without any attention, with `mtp` for one without such a layer, and for a bidirectional one without `embeddings`,
- * with `draws` or with n_seq. */
+ * without any attention, with `mtp` for one without such a layer, for an assistant without a target, and for a
+ * bidirectional one without `embeddings`, with `draws` or with n_seq. */
 RP_API RP_NODISCARD RpStatus        rp_model_graph_sized(const RpModel *m, const RpModelGraphOptions *options,
                                                          size_t options_bytes, ComputeGraph **out);
 RP_NODISCARD static inline RpStatus rp_model_graph(const RpModel *m, const RpModelGraphOptions *options,

@@ -29,66 +29,73 @@ bool rp_drafter_is_mtp(const RpModel *target, const RpEngineOptions *o) {
     return o->draft == NULL && o->n_mtp > 0 && rp_model_info(target)->mtp;
 }
 
+bool rp_drafter_reads_hidden(const RpModel *target, const RpEngineOptions *o) {
+    return rp_drafter_is_mtp(target, o) || (o->draft != NULL && rp_model_info(o->draft)->assistant);
+}
+
 /* Each request has one guess in a run. */
-static RpStatus plan_runners(Drafter *d, const char *passes) {
-    const int32_t             of_row = (d->n_ctx + d->block - 1) / d->block;
-    const RpModelGraphOptions shape  = {.n_ctx    = d->n_ctx,
-                                        .n_out    = d->n_seq,
-                                        .n_seq    = d->n_seq,
-                                        .block    = d->block,
-                                        .n_blocks = d->n_seq * of_row,
-                                        .mtp      = d->mtp};
-    return rp_engine_plan_runners(d->model, &shape, (RunnerShapes){.first = 1, .last = DRAFTER_STEP}, passes,
+static RpStatus plan_runners(Drafter *d, const DraftedEngine *of, const char *passes) {
+    const int32_t       of_row = (d->n_ctx + d->block - 1) / d->block;
+    RpModelGraphOptions shape  = {.n_ctx    = d->n_ctx,
+                                  .n_out    = d->n_seq,
+                                  .n_seq    = d->n_seq,
+                                  .block    = d->block,
+                                  .n_blocks = d->n_seq * of_row,
+                                  .mtp      = d->mtp};
+    if (d->assistant) shape.target = of->model, shape.n_blocks = of->n_blocks, shape.kv_type = of->o->kv_type;
+    return rp_engine_plan_runners(d->model, &shape,
+                                  (RunnerShapes){.first = 1, .last = d->assistant ? d->n_seq : DRAFTER_STEP}, passes,
                                   d->runners, &d->n_runners);
 }
 
-RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOptions *o, const char *passes) {
-    *d = (Drafter){.n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx, .step_tokens = o->step_tokens};
-    if (rp_drafter_is_mtp(target, o)) {
-        d->model   = target;
-        d->mtp     = true;
-        d->n_vocab = rp_model_info(target)->n_vocab;
-        return plan_runners(d, passes);
-    }
-    const int32_t n_train = o->draft != NULL ? rp_model_info(o->draft)->n_ctx_train : 0;
-    if (o->draft == NULL) return RP_OK;
-    d->model = o->draft;
-    if (d->n_ctx > n_train) d->n_ctx = n_train;
+RpStatus rp_drafter_plan(Drafter *d, const DraftedEngine *of, const char *passes) {
+    const RpEngineOptions *o = of->o;
+    *d              = (Drafter){.n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx, .step_tokens = o->step_tokens};
+    d->mtp          = rp_drafter_is_mtp(of->model, o);
+    d->model        = d->mtp ? of->model : o->draft;
+    d->n_vocab      = rp_model_info(of->model)->n_vocab;
+    d->shared_arena = of->arena;
+    if (d->model == NULL) return RP_OK;
+    d->assistant = rp_model_info(d->model)->assistant;
+    if (d->mtp || d->assistant) d->n_embd = rp_model_info(of->model)->n_embd;
+    if (d->mtp) return plan_runners(d, of, passes);
+    const int32_t n_train = rp_model_info(d->model)->n_ctx_train;
+    if (d->n_ctx > n_train && !d->assistant) d->n_ctx = n_train;
     if (rp_config_state_bytes(&d->model->config) > 0)
         return rp_fail(RP_E_UNSUPPORTED, "a draft model with recurrent states (%s)", rp_model_info(d->model)->arch);
-    RP_TRY(check_vocabulary(target, d->model, &d->n_vocab));
-    return plan_runners(d, passes);
+    RP_TRY(check_vocabulary(of->model, d->model, &d->n_vocab));
+    return plan_runners(d, of, passes);
 }
 
-static size_t n_embd_of(const Drafter *d) { return (size_t)rp_model_info(d->model)->n_embd; }
-
-static size_t mtp_bytes(const Drafter *d) {
-    const size_t rows = (size_t)d->n_seq * (MTP_WAITING + 1) + (size_t)d->step_tokens;
-    return d->mtp ? rows * n_embd_of(d) * sizeof(float) : 0;
+static size_t hidden_bytes(const Drafter *d) {
+    const size_t of_row = d->mtp ? MTP_WAITING + 1 : 1;
+    return ((size_t)d->n_seq * of_row + (size_t)d->step_tokens) * (size_t)d->n_embd * sizeof(float);
 }
 
-RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o) {
+RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o, RpExecutor *engine) {
+    RpExecutorOptions mine = *o;
     if (d->model == NULL) return RP_OK;
-    d->tokens  = malloc((size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
-    d->waiting = malloc(mtp_bytes(d) + 1);
-    if (d->tokens == NULL || d->waiting == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drafter");
-    if (d->mtp) {
-        d->next = d->waiting + (size_t)d->n_seq * MTP_WAITING * n_embd_of(d);
-        d->step = d->next + (size_t)d->n_seq * n_embd_of(d);
-    }
-    return rp_engine_open_runners(d->model, o, d->runners, d->n_runners);
+    d->tokens = malloc((size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
+    d->next   = malloc(hidden_bytes(d) + 1);
+    if (d->tokens == NULL || d->next == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drafter");
+    if (d->n_embd > 0) d->step = d->next + (size_t)d->n_seq * (size_t)d->n_embd;
+    if (d->mtp) d->waiting = d->step + (size_t)d->step_tokens * (size_t)d->n_embd;
+    if (d->assistant) mine.share = engine, mine.backend = NULL;
+    return rp_engine_open_runners(d->model, &mine, d->runners, d->n_runners);
 }
 
 void rp_drafter_free(Drafter *d) {
     for (int i = 0; i < d->n_runners; i++) rp_runner_close(&d->runners[i]); /* the others share the last one */
     free(d->tokens);
-    free(d->waiting);
+    free(d->next);
     *d = (Drafter){0};
 }
 
 size_t rp_drafter_bytes(const Drafter *d) {
     const RpPlanMemory p = rp_runner_memory(d->runners, d->n_runners);
-    return p.arena + p.state + mtp_bytes(d);
+    if (d->assistant)
+        return (p.arena > d->shared_arena ? p.arena : 0) + hidden_bytes(d); /* the caches are not its own */
+    return p.arena + p.state + hidden_bytes(d);
 }
 
 /* ---- guessing ---- */
@@ -111,7 +118,7 @@ static const int32_t *tokens_of_row(const Drafter *d, int32_t row) {
 
 static void put_batch(const Drafter *d, const Runner *r, const Batch *b) {
     const int32_t of_row = (d->n_ctx + d->block - 1) / d->block;
-    const size_t  n_embd = n_embd_of(d);
+    const size_t  n_embd = (size_t)d->n_embd;
     int32_t       n_out  = 0;
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         const bool    used = i < b->n;
@@ -128,7 +135,7 @@ static void put_batch(const Drafter *d, const Runner *r, const Batch *b) {
     for (int32_t i = 0; i < d->n_seq * of_row; i++) r->table[i] = i;
 }
 
-static int32_t most_probable(const float *logits, int32_t n) {
+int32_t rp_drafter_most_probable(const float *logits, int32_t n) {
     int32_t best = 0;
     for (int32_t i = 1; i < n; i++)
         if (logits[i] > logits[best]) best = i;
@@ -139,7 +146,7 @@ static int32_t most_probable(const float *logits, int32_t n) {
 static RpStatus run(Drafter *d, Batch *b) {
     const Runner *r       = &d->runners[rp_engine_find_runner(d->runners, (RunnerSet){0, d->n_runners}, b->n)];
     const size_t  n_vocab = (size_t)rp_model_info(d->model)->n_vocab;
-    const size_t  n_embd  = n_embd_of(d);
+    const size_t  n_embd  = (size_t)d->n_embd;
     size_t        row     = 0;
     put_batch(d, r, b);
     RP_TRY(rp_executor_run(r->executor));
@@ -148,7 +155,7 @@ static RpStatus run(Drafter *d, Batch *b) {
         d->tokens[(size_t)job->row * (size_t)d->n_ctx + (size_t)b->pos[i]] = b->token[i];
         if (!d->mtp || b->pos[i] < job->n_tokens) d->n_past[job->row] = b->pos[i] + 1;
         if (!b->output[i]) continue;
-        job->guess[b->pos[i] + 1 - job->n_tokens] = most_probable(r->logits + row * n_vocab, d->n_vocab);
+        job->guess[b->pos[i] + 1 - job->n_tokens] = rp_drafter_most_probable(r->logits + row * n_vocab, d->n_vocab);
         if (d->mtp) memcpy(d->next + (size_t)job->row * n_embd, r->next_hidden + row * n_embd, n_embd * sizeof(float));
         row++;
     }
@@ -158,7 +165,7 @@ static RpStatus run(Drafter *d, Batch *b) {
 
 /* The hidden state that predicted the token at `pos`. */
 static const float *hidden_of(const Drafter *d, const DraftJob *job, int32_t pos) {
-    const size_t n_embd = n_embd_of(d), row = (size_t)job->row;
+    const size_t n_embd = (size_t)d->n_embd, row = (size_t)job->row;
     if (pos >= job->n_tokens) return d->next + row * n_embd;
     return d->waiting + (row * MTP_WAITING + (size_t)(pos - d->rows[row].waits_from)) * n_embd;
 }
@@ -226,7 +233,11 @@ static void begin_row(Drafter *d, const DraftJob *job, int32_t from) {
 }
 
 RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *job, int32_t pos, int32_t n, const float *hidden) {
-    const size_t n_embd = n_embd_of(d);
+    if (d->assistant) {
+        rp_assistant_put(d, job, pos, n, hidden);
+        return RP_OK;
+    }
+    const size_t n_embd = (size_t)d->n_embd;
     DraftJob     of     = *job;
     MtpRow      *r      = &d->rows[of.row];
     if (r->id != id || !is_whole(d, of.row) || pos != last_waiting(d, of.row)) begin_row(d, &of, pos + 1);
@@ -241,7 +252,7 @@ RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *job, int32_t po
 
 /* ---- rounds ---- */
 
-static void note_seconds(Drafter *d, double took) {
+void rp_drafter_note_seconds(Drafter *d, double took) {
     d->seconds = d->seconds == 0.0 ? took : 0.75 * d->seconds + 0.25 * took;
 }
 
@@ -260,7 +271,7 @@ static RpStatus first_round(Drafter *d, DraftJob *jobs, int n) {
         for (int32_t pos = from; pos < job->n_tokens; pos++) RP_TRY(add(d, &b, job, pos, pos == job->n_tokens - 1));
     }
     if (b.n > 0) RP_TRY(run(d, &b));
-    if (guessing > 0 && columns <= 2 * guessing) note_seconds(d, rp_seconds() - start);
+    if (guessing > 0 && columns <= 2 * guessing) rp_drafter_note_seconds(d, rp_seconds() - start);
     for (int k = 0; k < n && d->mtp; k++)
         if (jobs[k].n > 0) d->rows[jobs[k].row].waits_from = jobs[k].n_tokens, d->rows[jobs[k].row].n_waiting = 0;
     return RP_OK;
@@ -269,6 +280,7 @@ static RpStatus first_round(Drafter *d, DraftJob *jobs, int n) {
 RpStatus rp_drafter_guess(Drafter *d, DraftJob *jobs, int n) {
     Batch   b    = {0};
     int32_t most = 0;
+    if (d->assistant) return rp_assistant_guess(d, jobs, n);
     RP_TRY(first_round(d, jobs, n));
     for (int k = 0; k < n; k++)
         if (jobs[k].n > most) most = jobs[k].n;
@@ -277,7 +289,7 @@ RpStatus rp_drafter_guess(Drafter *d, DraftJob *jobs, int n) {
         for (int k = 0; k < n; k++)
             if (jobs[k].n > round) RP_TRY(add(d, &b, &jobs[k], jobs[k].n_tokens + round - 1, true));
         if (b.n > 0) RP_TRY(run(d, &b));
-        note_seconds(d, rp_seconds() - start);
+        rp_drafter_note_seconds(d, rp_seconds() - start);
     }
     return RP_OK;
 }

@@ -1,6 +1,7 @@
 /* drafter.h - guesses the next tokens of requests (Leviathan et al. 2023, arXiv:2211.17192), by a draft model, a small
- * model of the same vocabulary, or by the layer of the model itself that predicts further tokens (MTP). A guess is its
- * most probable token. It has a KV cache of its own, in which each row of the engine's table has fixed blocks:
+ * model of the same vocabulary, by the layer of the model itself that predicts further tokens (MTP), or by an assistant
+ * of the model, which reads the KV cache of the engine and needs no other (assistant.c). A guess is its most probable
+ * token. The first two have a KV cache of their own, in which each row of the engine's table has fixed blocks:
  *
  *     row r     blocks r * n, r * n + 1, ... r * n + n - 1
  *
@@ -31,13 +32,15 @@ typedef struct MtpRow {
 } MtpRow;
 
 typedef struct Drafter {
-    const RpModel *model;                   /* borrowed; NULL: there is none. With mtp the model of the engine */
-    bool           mtp;                     /* its MTP layer guesses */
-    MtpRow         rows[MAX_SEQ];           /* with mtp, as the next three */
-    float         *waiting;                 /* [n_seq][MTP_WAITING][n_embd] */
-    float         *next;                    /* [n_seq][n_embd] hidden states of the layer that predict the next guess */
-    float         *step;                    /* [step_tokens][n_embd] hidden states of a step of the engine */
-    int32_t        n_vocab;                 /* of both models, at most */
+    const RpModel *model;          /* borrowed; NULL: there is none. With mtp the model of the engine */
+    bool           mtp, assistant; /* its MTP layer guesses; the model is an assistant. false: a draft model */
+    MtpRow         rows[MAX_SEQ];  /* with mtp; an assistant has waits_from alone: of the token behind `next` */
+    float         *waiting;        /* with mtp: [n_seq][MTP_WAITING][n_embd] */
+    float         *next;           /* [n_seq][n_embd] hidden states that predict the next guess */
+    float         *step;           /* [step_tokens][n_embd] hidden states of a step of the engine */
+    int32_t        n_embd;         /* of hidden states; 0: a draft model reads none */
+    size_t         shared_arena;   /* bytes that an assistant may use of the engine's arena */
+    int32_t        n_vocab;        /* of both models, at most */
     Runner         runners[ENGINE_RUNNERS]; /* shortest first */
     int            n_runners;
     int32_t        n_ctx, n_seq, block, step_tokens;
@@ -51,6 +54,8 @@ typedef struct DraftJob {
     int32_t        row;
     const int32_t *tokens; /* [n_tokens], at least one */
     int32_t        n_tokens;
+    const int32_t *blocks; /* [n_blocks] of the engine's cache, for an assistant */
+    int32_t        n_blocks;
     int32_t       *guess; /* gets the guesses */
     int32_t        n;     /* how many are wanted; then how many there are */
 } DraftJob;
@@ -58,10 +63,23 @@ typedef struct DraftJob {
 /* An engine with these options guesses by the MTP layer of its model. */
 bool rp_drafter_is_mtp(const RpModel *target, const RpEngineOptions *o);
 
-/* `o` has the defaults filled in; o->draft may be NULL. RP_E_ARG for another vocabulary, RP_E_UNSUPPORTED for a draft
- * model with recurrent states. The caller frees *d, also after a failure. */
-RP_NODISCARD RpStatus rp_drafter_plan(Drafter *d, const RpModel *target, const RpEngineOptions *o, const char *passes);
-RP_NODISCARD RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o);
+/* The same, and the engine has to give it hidden states. */
+bool rp_drafter_reads_hidden(const RpModel *target, const RpEngineOptions *o);
+
+/* What a drafter has to know of its engine. */
+typedef struct DraftedEngine {
+    const RpModel         *model;
+    const RpEngineOptions *o;        /* with the defaults filled in; o->draft may be NULL */
+    int32_t                n_blocks; /* of its cache */
+    size_t                 arena;    /* bytes */
+} DraftedEngine;
+
+/* RP_E_ARG for another vocabulary and for an assistant of other models, RP_E_UNSUPPORTED for a draft model with
+ * recurrent states. The caller frees *d, also after a failure. */
+RP_NODISCARD RpStatus rp_drafter_plan(Drafter *d, const DraftedEngine *of, const char *passes);
+
+/* `engine`: its executor, whose caches an assistant reads. */
+RP_NODISCARD RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o, RpExecutor *engine);
 void                  rp_drafter_free(Drafter *d);
 
 /* Bytes of cache, arena and hidden states. */
@@ -74,5 +92,16 @@ RP_NODISCARD RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *jo
 
 /* Guesses for n requests, each of another row. A text that is longer than the context of the draft model gets none. */
 RP_NODISCARD RpStatus rp_drafter_guess(Drafter *d, DraftJob *jobs, int n);
+
+/* The index of the largest. */
+int32_t rp_drafter_most_probable(const float *logits, int32_t n);
+
+/* Notes the time of a round. */
+void rp_drafter_note_seconds(Drafter *d, double took);
+
+/* ---- assistant.c: the same of an assistant ---- */
+
+void                  rp_assistant_put(Drafter *d, const DraftJob *job, int32_t pos, int32_t n, const float *hidden);
+RP_NODISCARD RpStatus rp_assistant_guess(Drafter *d, DraftJob *jobs, int n);
 
 #endif

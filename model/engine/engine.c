@@ -80,9 +80,10 @@ static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
                                        .n_seq    = e->o.n_seq,
                                        .block    = e->o.block,
                                        .n_blocks = n_blocks,
-                                       .hidden   = rp_drafter_is_mtp(e->model, &e->o)};
+                                       .hidden   = rp_drafter_reads_hidden(e->model, &e->o)};
     RP_TRY(plan_sets(e, &shape));
-    return rp_drafter_plan(&e->drafter, e->model, &e->o, e->passes);
+    const DraftedEngine me = {e->model, &e->o, n_blocks, rp_runner_memory(e->runners, e->n_runners).arena};
+    return rp_drafter_plan(&e->drafter, &me, e->passes);
 }
 
 static RpEngineMemory memory_of(const RpEngine *e) {
@@ -167,7 +168,7 @@ static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
                                  .backend       = given->backend,
                                  .watchdog_s    = given->watchdog_s};
     RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));
-    return rp_drafter_open(&e->drafter, &o);
+    return rp_drafter_open(&e->drafter, &o, e->runners[0].executor);
 }
 
 static RpStatus find_longest_piece(RpEngine *e) {

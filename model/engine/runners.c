@@ -31,7 +31,7 @@ int rp_engine_find_runner(const Runner *runners, RunnerSet set, int32_t n_tok) {
 RpStatus rp_engine_open_runners(const RpModel *m, const RpExecutorOptions *options, Runner *runners, int n) {
     RpExecutorOptions o = *options;
     for (int i = n - 1; i >= 0; i--) {
-        o.share   = i < n - 1 ? runners[n - 1].executor : NULL;
+        o.share   = i < n - 1 ? runners[n - 1].executor : options->share;
         o.backend = i < n - 1 ? NULL : options->backend; /* those that share have that of the owner */
         RP_TRY(rp_runner_open(&runners[i], m, &o));
     }

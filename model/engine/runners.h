@@ -23,7 +23,7 @@ typedef struct RunnerShapes {
 RP_NODISCARD RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *shape, RunnerShapes shapes,
                                              const char *passes, Runner *runners, int *n);
 
-/* Opens n planned runners. The longest allocates the arena, and the others share it. */
+/* Opens n planned runners. The longest shares with options->share, or allocates the arena; the others share with it. */
 RP_NODISCARD RpStatus rp_engine_open_runners(const RpModel *m, const RpExecutorOptions *options, Runner *runners,
                                              int n);
 

@@ -256,7 +256,13 @@ static RpStatus draft(RpEngine *e, int32_t decoding, int32_t others) {
         const int32_t k = guesses_that_pay(e, r, most, decoding - 1, e->drafter.seconds / decoding);
         if (k == 0) continue;
         of[n]     = r;
-        jobs[n++] = (DraftJob){.row = r->row, .tokens = r->tokens, .n_tokens = r->n_tokens, .guess = r->guess, .n = k};
+        jobs[n++] = (DraftJob){.row      = r->row,
+                               .tokens   = r->tokens,
+                               .n_tokens = r->n_tokens,
+                               .blocks   = r->blocks,
+                               .n_blocks = r->n_blocks,
+                               .guess    = r->guess,
+                               .n        = k};
     }
     RP_TRY(rp_drafter_guess(&e->drafter, jobs, n));
     for (int k = 0; k < n; k++) of[k]->n_guess = jobs[k].n;
@@ -327,7 +333,7 @@ static int32_t reply_room(const RpEngine *e) {
 
 RpStatus rp_engine_schedule(RpEngine *e) {
     int32_t wanted = 0, count[3] = {0, 0, 0};
-    if (e->drafter.mtp) RP_TRY(put_hidden(e));
+    if (e->drafter.n_embd > 0) RP_TRY(put_hidden(e));
     admit(e);
     e->n_columns = 0;
     for (int i = 0; i < e->n_running; i++) {

@@ -19,26 +19,37 @@
 
 static const int32_t rows_of[2][MTP_MAX_TOKENS] = {{ROWS_1024(0, 0)}, {ROWS_1024(0, 1)}};
 
-/* Stores x [n, t] in rows of `both`; `half` 0: the first of each token. */
+/* Stores x [n, t] in rows of `both`; `half` 0: the first of each token. Graphs of any length have the same weight, of
+ * which they read the first elements: a GPU has it once. */
 static TensorNode *put(Builder *b, TensorNode *x, TensorNode *both, int half) {
-    const int64_t      ne[RP_MAX_DIMS] = {b->n_tok, 1, 1, 1};
+    const int64_t      ne[RP_MAX_DIMS] = {MTP_MAX_TOKENS, 1, 1, 1};
     const RpTensorView v               = rp_view_contiguous(RP_I32, ne, (void *)(uintptr_t)rows_of[half]);
+    const size_t       end             = (size_t)b->n_tok * sizeof(int32_t);
     TensorNode        *rows            = rp_graph_weight(b->g, half == 0 ? "mtp_rows_embd" : "mtp_rows_hidden", &v);
+    rows                               = rp_view(b->g, rows,
+                                                 &(RpViewParams){
+                                                     .ne = {b->n_tok,        1,   1,   1  },
+                                                       .nb = {sizeof(int32_t), end, end, end}
+    });
     return rp_store(b->g, x, both, rows);
 }
 
+TensorNode *rp_arch_joined(Builder *b, TensorNode *first, TensorNode *second) {
+    const int64_t    n     = rp_node_view(first).ne[0];
+    const RpOpParams zeros = {.fill = {.ne = {n, 2 * (int64_t)b->n_tok, 1, 1}}};
+    TensorNode      *both  = rp_graph_op(b->g, RP_OP_FILL, &zeros, NULL, 0);
+    both                   = put(b, second, put(b, first, both, 0), 1);
+    return rp_reshape(b->g, both, 2 * n, b->n_tok, 1, 1);
+}
+
 static TensorNode *joined(Builder *b, TensorNode *embd, TensorNode *tokens, TensorNode *hidden) {
-    const MtpWeights  *w     = &b->m->mtp;
-    const ModelConfig *c     = &b->m->config;
-    const int64_t      n     = c->n_embd;
-    TensorNode        *e     = rp_get_rows(b->g, embd, tokens);
-    const RpOpParams   zeros = {.fill = {.ne = {n, 2 * (int64_t)b->n_tok, 1, 1}}};
-    TensorNode        *both  = rp_graph_op(b->g, RP_OP_FILL, &zeros, NULL, 0);
+    const MtpWeights  *w = &b->m->mtp;
+    const ModelConfig *c = &b->m->config;
+    TensorNode        *e = rp_get_rows(b->g, embd, tokens);
     rp_arch_name_node(b, e, "embedding");
     if (c->embd_scale != 1.0f) e = rp_scale(b->g, e, c->embd_scale, 0.0f);
-    both = put(b, rp_arch_norm(b, e, w->embd_norm, "enorm"), both, 0);
-    both = put(b, rp_arch_norm(b, hidden, w->hidden_norm, "hnorm"), both, 1);
-    return rp_reshape(b->g, both, 2 * n, b->n_tok, 1, 1);
+    return rp_arch_joined(b, rp_arch_norm(b, e, w->embd_norm, "enorm"),
+                          rp_arch_norm(b, hidden, w->hidden_norm, "hnorm"));
 }
 
 TensorNode *rp_arch_mtp(Builder *b, TensorNode *tokens, TensorNode *rows) {

@@ -3,10 +3,17 @@
 
 #include <stdio.h>
 
+static RpStatus find_assistant_weights(RpModel *m) {
+    const int64_t n = m->config.n_embd, n_target = m->config.n_embd_target;
+    RP_TRY(rp_model_find_tensor(m, "nextn.pre_projection.weight", 2 * n_target, n, 1, false, &m->mtp.pre));
+    return rp_model_find_tensor(m, "nextn.post_projection.weight", n, n_target, 1, false, &m->mtp.post);
+}
+
 RpStatus rp_model_find_mtp_weights(RpModel *m) {
     const ModelConfig *c = &m->config;
     const int64_t      n = c->n_embd;
     MtpWeights         w = {0};
+    if (c->arch->assistant) return find_assistant_weights(m);
     const struct {
         const char          *name;
         const RpGgufTensor **out;

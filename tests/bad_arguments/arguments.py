@@ -256,6 +256,7 @@ MEMBERS = {
     "RpGraphPattern.make": ["NULL", '""', '"add("'], "RpGraphPattern.params": [],
     "RpDumpOptions.layer": [], "RpDumpOptions.title": [], "RpDumpOptions.notes": [],
     "RpModelGraphOptions.n_tok": ["0", "-1", "?INT32_MAX"], "RpModelGraphOptions.n_ctx": ["0", "-1", "?INT32_MAX"],
+    "RpModelGraphOptions.target": [],
     "RpModelGraphOptions.n_out": ["-1", "?INT32_MAX"], "RpModelGraphOptions.n_recent": ["-1", "INT32_MAX"],
     "RpSamplerParams.top_k": ["-1"], "RpSamplerParams.seed": [], "RpSamplerParams.repeat_last_n": ["-1", "INT32_MAX"],
     "RpSamplerParams.dry_allowed_length": ["-1"], "RpSamplerParams.dry_penalty_last_n": ["-1", "INT32_MAX"],

@@ -392,6 +392,9 @@ def test_inspect_says_what_of_a_model_is_not_used():
     o = json.loads(ok(run("inspect", folder, "--json")).text)
     expect(o["n_tokens"] is None and "tokenizer 'none'" in o["no_text"], "", o)
     nextn = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf")
+    assistant = os.path.join(SOURCE, "tests/golden/assistant/gemma4-mix.gguf")
+    expect("\nassistant: it guesses tokens of another model, as the FILE of --draft" in ok(run("inspect", assistant)).text, "assistant")
+    expect(json.loads(ok(run("inspect", assistant, "--json")).text)["model"]["assistant"] is True, "assistant")
     expect("\nmulti-token prediction: 1 further layer, the first guesses tokens ahead (MTP)\n" in ok(run("inspect", nextn)).text, "nextn")
 
 

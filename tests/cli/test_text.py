@@ -243,6 +243,18 @@ def test_a_model_guesses_by_its_own_layer():
     expect(json.loads(ok(run("inspect", model, "--json")).text)["model"]["mtp"] is True, "inspect")
 
 
+def test_an_assistant_guesses():
+    model, assistant = (os.path.join(SOURCE, "tests/golden", folder, "gemma4-mix.gguf") for folder in ("tiny", "assistant"))
+    for how in (["--temp", "0"], ["--temp", "0.9", "--seed", "3"]):
+        base = ["generate", model, "-p", "abcab", "-n", "40", "--ignore-eos", *how]
+        plain, guessed = ok(run(*base)), ok(run(*base, "--draft", assistant))
+        expect(guessed.out == plain.out and re.search(r"guesses  \d+ of [1-9]\d* were right", guessed.err), "the text", (plain, guessed))
+    alone = "gemma4-assistant guesses tokens of another model: give it as the draft model of that one"
+    expect_refusal(run("generate", assistant, "-p", "a"), 1, alone)
+    expect_refusal(run("serve", assistant, "--check"), 1, alone)
+    expect_refusal(run("generate", TINY, "-p", "a", "--draft", assistant), 1, "llama-f32.gguf has no layer to read keys of for layer 0 of ")
+
+
 def test_chat_needs_a_template():
     expect_refusal(run("generate", "-m", TINY, "-p", "a", "--chat"), 1, "the file has no chat template; name one of chatml")
     expect_refusal(run("chat", "-m", TINY), 1, "the file has no chat template; name one of chatml")

@@ -424,6 +424,22 @@ Test(pattern, a_norm_with_other_readers_stays) {
     rp_graph_free(g);
 }
 
+/* Two products of one source become views of one result, which has the name of the first. */
+Test(pattern, outputs_are_found_by_name_when_they_are_fused) {
+    ComputeGraph *g = rp_graph_new();
+    TensorNode   *n = rp_rms_norm(g, vector(g, "x"), NULL, 0.0f);
+    TensorNode *y[] = {rp_mul_mat(g, weight(g, "u", RP_F32, 8, 4), n), rp_mul_mat(g, weight(g, "v", RP_F32, 8, 2), n)};
+    rp_node_set_name(y[0], "first");
+    rp_node_set_name(y[1], "second");
+    cr_expect_eq(steps_after(g, y, 2, ""), 1);
+    for (int i = 0; i < 2; i++) {
+        const TensorNode *found = rp_graph_find(g, i == 0 ? "first" : "second");
+        cr_expect(rp_node_is_output(found) && rp_node_view(found).ne[0] == 4 - 2 * i, "%s: %d", rp_node_name(found),
+                  (int)rp_node_view(found).ne[0]);
+    }
+    rp_graph_free(g);
+}
+
 /* top_k and route become views of the router's result. A reshape of route must then read that result. */
 Test(pattern, views_of_replaced_nodes_are_redirected) {
     float got[2][2];

@@ -147,6 +147,9 @@ Test(hf_hybrid, values_of_gemma) {
 }
 
 Test(hf_hybrid, what_families_that_are_not_supported_need) {
+    hf_refuse_config("hf/gemma", "GemmaForCausalLM", "Gemma4AssistantForCausalLM", RP_E_UNSUPPORTED,
+                     "architecture 'Gemma4AssistantForCausalLM' is not supported: it needs a conversion to GGUF, which "
+                     "is supported");
     hf_refuse_config("hf/gemma", "GemmaForCausalLM", "Gemma3nForConditionalGeneration", RP_E_UNSUPPORTED,
                      "architecture 'Gemma3nForConditionalGeneration' is not supported: it needs AltUp, LAuReL, and "
                      "activations that are cut by their mean and deviation (there are BertModel, LlamaForCausalLM, ");

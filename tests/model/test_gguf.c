@@ -394,10 +394,6 @@ Test(model, says_what_a_known_family_needs) {
                 "m.gguf: architecture 'rwkv7' is not supported: it needs the recurrence of RWKV (there are llama, ",
                 97) == 0,
         "%s", rp_last_error());
-    refuse_arch(
-        "gemma4-assistant",
-        "test.gguf: architecture 'gemma4-assistant' is not supported: it needs the hidden states and the caches of "
-        "the model that it drafts for (there are llama, ");
     refuse_arch("gemma3n",
                 "test.gguf: architecture 'gemma3n' is not supported: it needs AltUp, LAuReL, and activations "
                 "that are cut by their mean and deviation (there are llama, ");

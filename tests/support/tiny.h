@@ -63,6 +63,12 @@ static inline const char *tiny_arch(const char *name) {
 
 static inline bool tiny_is_of(const char *name, const char *arch) { return strcmp(tiny_arch(name), arch) == 0; }
 
+/* Other suites have the models of an architecture: test_embed encoders, test_engine_assistant assistants. */
+static inline bool tiny_is_elsewhere(const char *arch) {
+    const ArchRow *row = rp_arch_find(arch, strlen(arch));
+    return row->bidirectional || row->assistant;
+}
+
 /* The n models `given`, and for each architecture of the library that none of them has the last one that has it. */
 static inline const TinyNames *tiny_families(const char *const *given, size_t n) {
     static TinyNames          names;
@@ -73,7 +79,7 @@ static inline const TinyNames *tiny_families(const char *const *given, size_t n)
     for (size_t i = 0; i < n; i++) tiny_add(&names, given[i], strlen(given[i]));
     for (int a = 0; rp_arch_name(a) != NULL; a++) {
         int is = 0, last = all->n - 1;
-        if (rp_arch_find(rp_arch_name(a), strlen(rp_arch_name(a)))->bidirectional) continue; /* test_embed has them */
+        if (tiny_is_elsewhere(rp_arch_name(a))) continue;
         while (is < names.n && !tiny_is_of(names.name[is], rp_arch_name(a))) is++;
         if (is < names.n) continue;
         while (last >= 0 && !tiny_is_of(all->name[last], rp_arch_name(a))) last--;

@@ -4,11 +4,9 @@
  * device, with fewer requests. There plans of other lengths have other bits, and of two tokens that are nearly as
  * probable either may be guessed. */
 #include "tests/support/case.h"
-#include "tests/support/golden.h"
+#include "tests/support/golden_numbers.h"
 
 #include "model/engine/engine.h"
-
-#include <math.h>
 
 #ifdef RP_TEST_CUDA
 static const char device[] = "cuda";
@@ -26,11 +24,11 @@ static const char *const models[] = {"glm4moe-f32", "qwen35-mix", "qwen35moe-mix
 
 /* ---- the layer ---- */
 
-static void open_runner(Runner *r, const RpModel *m, RpModelGraphOptions o, const char *passes) {
+static void open_runner(Runner *r, const RpModel *m, RpModelGraphOptions o, const char *passes, RpExecutor *share) {
     *r      = (Runner){0};
     o.n_ctx = N_CTX;
     OK(rp_runner_plan(r, m, &o, passes));
-    OK(rp_runner_open(r, m, &(RpExecutorOptions){.n_threads = 1, .device = device}));
+    OK(rp_runner_open(r, m, &(RpExecutorOptions){.n_threads = 1, .device = device, .share = share}));
 }
 
 /* Columns 0, 1, ... n - 1; the last has logits. */
@@ -45,23 +43,6 @@ static void run_layer(const Runner *r, const int32_t *tokens, const float *hidde
     OK(rp_executor_run(r->executor));
 }
 
-static int32_t numbers_of(FILE *f, const char *what, double *to, int32_t room) {
-    static char  *line = NULL;
-    static size_t size = 0;
-    cr_assert_not_null(golden_line(f, &line, &size));
-    cr_assert(strncmp(line, what, strlen(what)) == 0, "%s: %.40s", what, line);
-    char   *at = line + strlen(what), *end;
-    int32_t n  = 0;
-    for (double v = strtod(at, &end); end != at && n < room; at = end, v = strtod(at, &end)) to[n++] = v;
-    return n;
-}
-
-static double farthest(const double *want, const float *got, int32_t n) {
-    double most = 0.0;
-    for (int32_t i = 0; i < n; i++) most = fmax(most, fabs(want[i] - (double)got[i]));
-    return most;
-}
-
 Test(engine_mtp, logits_and_hidden_states_are_those_of_numpy) {
     enum { ROOM = 256 };
     FILE *f = golden_open("mtp.txt");
@@ -70,9 +51,9 @@ Test(engine_mtp, logits_and_hidden_states_are_those_of_numpy) {
         float  hidden[ROOM * 16];
         char   model[64];
         snprintf(model, sizeof model, "model %s", models[k]);
-        numbers_of(f, model, name, 1);
-        const int32_t n = numbers_of(f, "tokens", tokens, ROOM), n_embd = numbers_of(f, "hidden", after, ROOM);
-        const int32_t n_vocab = numbers_of(f, "logits", logits, ROOM);
+        golden_numbers(f, model, name, 1);
+        const int32_t n = golden_numbers(f, "tokens", tokens, ROOM), n_embd = golden_numbers(f, "hidden", after, ROOM);
+        const int32_t n_vocab = golden_numbers(f, "logits", logits, ROOM);
         RpModel      *m       = golden_open_tiny(models[k]);
         int32_t       ids[16];
         cr_assert(n <= 16 && n_embd == rp_model_info(m)->n_embd && n_vocab == rp_model_info(m)->n_vocab, CASE(k));
@@ -82,13 +63,13 @@ Test(engine_mtp, logits_and_hidden_states_are_those_of_numpy) {
                 hidden[i * n_embd + j] = (float)((double)((37 * i + 11 * j) % 101) / 50.0 - 1.0);
         for (int32_t chunk = 1; chunk <= 16; chunk += 15) { /* one by one, and all at once beside padding */
             Runner r;
-            open_runner(&r, m, (RpModelGraphOptions){.n_tok = chunk, .mtp = true}, "-quantize");
+            open_runner(&r, m, (RpModelGraphOptions){.n_tok = chunk, .mtp = true}, "-quantize", NULL);
             for (int32_t at = 0; at < n; at += chunk)
                 run_layer(&r, ids + at, hidden + at * n_embd, chunk < n - at ? chunk : n - at, n_embd, at);
-            cr_expect_lt(farthest(after, r.next_hidden, n_embd), 4e-3, "%s: hidden, %g", models[k],
-                         farthest(after, r.next_hidden, n_embd));
-            cr_expect_lt(farthest(logits, r.logits, n_vocab), 1e-2, "%s: logits, %g", models[k],
-                         farthest(logits, r.logits, n_vocab));
+            cr_expect_lt(golden_farthest(after, r.next_hidden, n_embd), 4e-3, "%s: hidden, %g", models[k],
+                         golden_farthest(after, r.next_hidden, n_embd));
+            cr_expect_lt(golden_farthest(logits, r.logits, n_vocab), 1e-2, "%s: logits, %g", models[k],
+                         golden_farthest(logits, r.logits, n_vocab));
             rp_runner_close(&r);
         }
         rp_model_free(m);
@@ -101,7 +82,7 @@ Test(engine_mtp, hidden_states_are_those_of_which_the_logits_are) {
     const int32_t n_embd = rp_model_info(m)->n_embd, n_vocab = rp_model_info(m)->n_vocab;
     const float  *w = m->output->view.data;
     Runner        r;
-    open_runner(&r, m, (RpModelGraphOptions){.n_tok = 4, .n_out = 4, .hidden = true}, "");
+    open_runner(&r, m, (RpModelGraphOptions){.n_tok = 4, .n_out = 4, .hidden = true}, "", NULL);
     for (int32_t i = 0; i < 4; i++) r.tokens[i] = 5 + i, r.pos[i] = r.out_rows[i] = i;
     OK(rp_executor_run(r.executor));
     for (int32_t i = 0; i < 4; i++)
@@ -133,25 +114,29 @@ typedef struct Reply {
     int32_t tokens[MAX_TOKENS], n, drafted, accepted;
 } Reply;
 
-/* Runs over the whole text: of the model, and of the layer. */
+/* Runs over the whole text: of the model, and of the layer or the assistant. */
 typedef struct Whole {
-    Runner model, layer;
+    const RpModel *m;
+    bool           assists;
+    Runner         model, layer;
 } Whole;
 
-static void open_whole(Whole *w, const RpModel *m) {
-    open_runner(&w->model, m, (RpModelGraphOptions){.n_tok = N_TEXT, .hidden = true}, NULL);
-    open_runner(&w->layer, m, (RpModelGraphOptions){.n_tok = N_TEXT, .mtp = true}, NULL);
+static void open_whole(Whole *w, const RpModel *m, const RpModel *assistant) {
+    w->m = m, w->assists = assistant != NULL;
+    open_runner(&w->model, m, (RpModelGraphOptions){.n_tok = N_TEXT, .hidden = true}, NULL, NULL);
+    if (w->assists)
+        open_runner(&w->layer, assistant, (RpModelGraphOptions){.n_tok = 1, .target = m}, NULL, w->model.executor);
+    else
+        open_runner(&w->layer, m, (RpModelGraphOptions){.n_tok = N_TEXT, .mtp = true}, NULL, NULL);
 }
 
 static void close_whole(Whole *w) {
-    rp_runner_close(&w->model);
     rp_runner_close(&w->layer);
+    rp_runner_close(&w->model);
 }
 
-/* Logits of the first guess behind n tokens, by columns from `first` on. */
-static const float *logits_of(const Whole *w, const RpModel *m, const int32_t *tokens, int32_t n, int32_t first) {
-    const Runner *r      = &w->model;
-    const int32_t n_embd = rp_model_info(m)->n_embd;
+static void run_model(const Whole *w, const int32_t *tokens, int32_t n) {
+    const Runner *r = &w->model;
     for (int32_t i = 0; i < N_TEXT; i++) {
         r->tokens[i] = i < n ? tokens[i] : 0;
         r->pos[i]    = i < n ? i : -1;
@@ -160,28 +145,50 @@ static const float *logits_of(const Whole *w, const RpModel *m, const int32_t *t
     if (r->slots != NULL) r->slots[0] = -1;
     r->out_rows[0] = 0;
     OK(rp_executor_run(r->executor));
-    run_layer(&w->layer, tokens + first, r->hidden + (first - 1) * n_embd, n - first, n_embd, 0);
-    return w->layer.logits;
 }
 
-/* Guesses of the latest step. *n counts them. */
+/* Logits of guess `round` behind n tokens; the guesses before it are known. The layer has columns from `first` on; the
+ * model has not run the last token when an assistant guesses. */
+static const float *logits_of(const Whole *w, const Request *q, int32_t n, int32_t first, int32_t round) {
+    const Runner *r      = &w->layer;
+    const int32_t n_embd = rp_model_info(w->m)->n_embd;
+    if (!w->assists) {
+        run_model(w, q->tokens, n);
+        run_layer(r, q->tokens + first, w->model.hidden + (first - 1) * n_embd, n - first, n_embd, 0);
+        return r->logits;
+    }
+    if (round == 0) run_model(w, q->tokens, n - 1);
+    const float *hidden = round == 0 ? w->model.hidden + (size_t)(n - 2) * (size_t)n_embd : r->next_hidden;
+    memmove(r->hidden, hidden, (size_t)n_embd * sizeof *hidden);
+    r->tokens[0] = round == 0 ? q->tokens[n - 1] : q->guess[round - 1];
+    r->pos[0] = n - 1, r->reach[0] = n - 2, r->out_rows[0] = 0;
+    OK(rp_executor_run(r->executor));
+    return r->logits;
+}
+
+/* Guesses of the latest step: of a layer the first, of an assistant all. *n counts them. */
 static void check_guesses(const RpEngine *e, const Whole *w, int *n) {
+    const int32_t n_vocab = rp_model_info(e->model)->n_vocab;
     for (int i = 0; i < e->n_running; i++) {
         const Request *r = e->running[i];
         if (r->last_draft + 1 != e->stats.steps || r->n_guess == 0) continue;
         const int32_t n_tokens = e->columns[r->column].pos + 1, first = e->drafter.rows[r->row].first;
-        const float  *logits = logits_of(w, e->model, r->tokens, n_tokens, first);
-        for (int32_t k = 0; k < rp_model_info(e->model)->n_vocab; k++)
-            cr_assert_geq(logits[r->guess[0]] + NEAR, logits[k], "request %d, %d tokens, from %d: guess %d, not %d",
-                          (int)r->id, n_tokens, first, r->guess[0], k);
-        (*n)++;
+        for (int32_t round = 0; round < (w->assists ? r->n_guess : 1); round++) {
+            const float *logits = logits_of(w, r, n_tokens, first, round);
+            for (int32_t k = 0; k < n_vocab; k++)
+                cr_assert_geq(logits[r->guess[round]] + NEAR, logits[k],
+                              "request %d, %d tokens, from %d, guess %d: %d, not %d", (int)r->id, n_tokens, first,
+                              round, r->guess[round], k);
+            (*n)++;
+        }
     }
 }
 
 typedef struct Settings {
-    int32_t n_mtp, n_seq, cache_tokens, step_tokens;
-    float   temperature;
-    bool    checks; /* guesses are compared */
+    int32_t        n_mtp, n_seq, cache_tokens, step_tokens;
+    float          temperature;
+    bool           checks;    /* guesses are compared */
+    const RpModel *assistant; /* or NULL: the layer guesses, with n_mtp not -1 */
 } Settings;
 
 /* Requests of 1, 10, 19, ... tokens, one in every second step; every second one has the text of the one before, and
@@ -193,7 +200,8 @@ static int run(const RpModel *m, const Settings *s, Reply *out, RpEngineStats *s
                                .device       = device,
                                .cache_tokens = s->cache_tokens,
                                .step_tokens  = s->step_tokens,
-                               .n_mtp        = s->n_mtp};
+                               .n_mtp        = s->n_mtp,
+                               .draft        = s->assistant};
     RpEngine             *e;
     RpSampler            *samplers[N];
     RpEngineEvent         v;
@@ -202,7 +210,7 @@ static int run(const RpModel *m, const Settings *s, Reply *out, RpEngineStats *s
     int                   added = 0, ended = 0, checked = 0;
     memset(out, 0, N * sizeof *out);
     OK(rp_engine_open(m, &o, &e));
-    if (s->checks) open_whole(&whole, m);
+    if (s->checks) open_whole(&whole, m, s->assistant);
     for (int step = 0; ended < N; step++) {
         cr_assert_lt(step, 2000, "the requests do not end");
         if (step % 2 == 0 && added < N) {
@@ -219,6 +227,7 @@ static int run(const RpModel *m, const Settings *s, Reply *out, RpEngineStats *s
                                           .sampler    = samplers[added],
                                           .max_tokens = MAX_TOKENS,
                                           .ignore_end = true,
+                                          .n_draft    = s->assistant != NULL ? 1 + added : 0,
                                           .priority   = added == 4 ? 5 : 0,
                                           .user       = &out[added]},
                              &id));
@@ -245,7 +254,7 @@ static int check(const RpModel *m, Settings s, RpEngineStats *stats) {
     Reply         with[N], without[N];
     RpEngineStats of_other;
     const int     checked = run(m, &s, with, stats);
-    s.n_mtp = -1, s.checks = false;
+    s.n_mtp = -1, s.checks = false, s.assistant = NULL;
     run(m, &s, without, &of_other);
     cr_expect(of_other.drafted == 0 && stats->drafted > 0);
     for (int i = 0; i < N; i++) {
@@ -277,6 +286,34 @@ Test(engine_mtp, guesses_change_no_token_and_are_those_of_the_whole_text) {
         cr_expect((preempted > 0 && cached > 0) || END_SETTINGS < 3, "%s: %d, %d", models[k], (int)preempted,
                   (int)cached);
         rp_model_free(m);
+    }
+}
+
+Test(engine_mtp, assistants_change_no_token_and_guess_by_the_caches_of_the_model) {
+    static const char *const targets[] = {"gemma4-mix", "gemma4-f32"}, *const assistants[] = {
+                                                                           "../assistant/gemma4-mix",
+                                                                           "../assistant/gemma4-f32"};
+    for (int k = 0; k < END_MODELS / 2; k++) {
+        RpModel      *m = golden_open_tiny(targets[k]), *a = golden_open_tiny(assistants[k]);
+        RpEngineStats stats;
+        int           checked   = 0;
+        uint64_t      preempted = 0, cached = 0;
+        for (int i = FIRST_SETTING; i < END_SETTINGS; i++) {
+            checked += check(m,
+                             (Settings){.n_mtp        = -1,
+                                        .n_seq        = 1 + 2 * i,
+                                        .cache_tokens = i == 2 ? N_CTX + 64 : 0,
+                                        .step_tokens  = i == 1 ? 8 : 0,
+                                        .temperature  = i == 1 ? 1.0f : 0.0f,
+                                        .checks       = true,
+                                        .assistant    = a},
+                             &stats);
+            preempted += stats.preempted, cached += stats.cached;
+        }
+        cr_expect_gt(checked, 10, "%s: %d guesses", targets[k], checked);
+        cr_expect((preempted > 0 && cached > 0) || END_SETTINGS < 3, "%s: %d, %d", targets[k], (int)preempted,
+                  (int)cached);
+        rp_model_free(a), rp_model_free(m);
     }
 }
 

@@ -912,7 +912,7 @@ class RpLogitBias(ct.Structure): # 8 bytes
     _fields_ = [("token", ct.c_int32), ("bias", ct.c_float)]
 
 
-class RpModelGraphOptions(ct.Structure): # 44 bytes
+class RpModelGraphOptions(ct.Structure): # 56 bytes
     n_tok: int
     n_ctx: int
     n_out: int
@@ -928,10 +928,11 @@ class RpModelGraphOptions(ct.Structure): # 44 bytes
     n_seq: int
     block: int
     n_blocks: int
+    target: int | None
     _fields_ = [("n_tok", ct.c_int32), ("n_ctx", ct.c_int32), ("n_out", ct.c_int32), ("kv_type", ct.c_int32),
             ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32), ("n_states", ct.c_int32),
             ("embeddings", ct.c_bool), ("hidden", ct.c_bool), ("mtp", ct.c_bool), ("unused", ct.c_bool),
-            ("n_seq", ct.c_int32), ("block", ct.c_int32), ("n_blocks", ct.c_int32)]
+            ("n_seq", ct.c_int32), ("block", ct.c_int32), ("n_blocks", ct.c_int32), ("target", ct.c_void_p)]
 
 
 class RpModelInfo(ct.Structure): # 128 bytes
@@ -960,6 +961,7 @@ class RpModelInfo(ct.Structure): # 128 bytes
     n_label: int
     bidirectional: bool
     mtp: bool
+    assistant: bool
     unused: Any
     _fields_ = [("arch", ct.c_char_p), ("name", ct.c_char_p), ("n_vocab", ct.c_int32), ("n_embd", ct.c_int32),
             ("n_layer", ct.c_int32), ("n_head", ct.c_int32), ("n_head_kv", ct.c_int32), ("head_dim", ct.c_int32),
@@ -968,7 +970,7 @@ class RpModelInfo(ct.Structure): # 128 bytes
             ("n_params_active", ct.c_int64), ("weight_bytes", ct.c_uint64), ("decode_weight_bytes", ct.c_uint64),
             ("adapter_warning", ct.c_char_p), ("n_layer_recurrent", ct.c_int32), ("n_layer_nextn", ct.c_int32),
             ("pooling", ct.c_int32), ("n_label", ct.c_int32), ("bidirectional", ct.c_bool), ("mtp", ct.c_bool),
-            ("unused", ct.c_bool * 6)]
+            ("assistant", ct.c_bool), ("unused", ct.c_bool * 5)]
 
 
 class RpModelOptions(ct.Structure): # 24 bytes

@@ -56,6 +56,7 @@ class ModelInfo(NamedTuple):
     decode_weight_bytes: int
     adapter_warning: str | None  # why the latest adapter may not fit
     mtp: bool  # a layer of the file predicts further tokens: engines guess by it
+    assistant: bool  # it guesses tokens of another model: the option `draft` of that one's engines
 
 
 def demo_path() -> pathlib.Path:

@@ -385,13 +385,14 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelInfo, n_label), 116, "RpModelInfo.n_label");
     assert_eq!(offset!(RpModelInfo, bidirectional), 120, "RpModelInfo.bidirectional");
     assert_eq!(offset!(RpModelInfo, mtp), 121, "RpModelInfo.mtp");
-    assert_eq!(offset!(RpModelInfo, unused), 122, "RpModelInfo.unused");
+    assert_eq!(offset!(RpModelInfo, assistant), 122, "RpModelInfo.assistant");
+    assert_eq!(offset!(RpModelInfo, unused), 123, "RpModelInfo.unused");
     assert_eq!((size_of::<RpModelOptions>(), align_of::<RpModelOptions>()), (24, 8), "RpModelOptions");
     assert_eq!(offset!(RpModelOptions, progress), 0, "RpModelOptions.progress");
     assert_eq!(offset!(RpModelOptions, user), 8, "RpModelOptions.user");
     assert_eq!(offset!(RpModelOptions, copy), 16, "RpModelOptions.copy");
     assert_eq!(offset!(RpModelOptions, unused), 17, "RpModelOptions.unused");
-    assert_eq!((size_of::<RpModelGraphOptions>(), align_of::<RpModelGraphOptions>()), (44, 4), "RpModelGraphOptions");
+    assert_eq!((size_of::<RpModelGraphOptions>(), align_of::<RpModelGraphOptions>()), (56, 8), "RpModelGraphOptions");
     assert_eq!(offset!(RpModelGraphOptions, n_tok), 0, "RpModelGraphOptions.n_tok");
     assert_eq!(offset!(RpModelGraphOptions, n_ctx), 4, "RpModelGraphOptions.n_ctx");
     assert_eq!(offset!(RpModelGraphOptions, n_out), 8, "RpModelGraphOptions.n_out");
@@ -407,6 +408,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelGraphOptions, n_seq), 32, "RpModelGraphOptions.n_seq");
     assert_eq!(offset!(RpModelGraphOptions, block), 36, "RpModelGraphOptions.block");
     assert_eq!(offset!(RpModelGraphOptions, n_blocks), 40, "RpModelGraphOptions.n_blocks");
+    assert_eq!(offset!(RpModelGraphOptions, target), 48, "RpModelGraphOptions.target");
     assert_eq!((size_of::<RpLogitBias>(), align_of::<RpLogitBias>()), (8, 4), "RpLogitBias");
     assert_eq!(offset!(RpLogitBias, token), 0, "RpLogitBias.token");
     assert_eq!(offset!(RpLogitBias, bias), 4, "RpLogitBias.bias");

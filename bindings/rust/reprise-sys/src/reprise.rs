@@ -1059,7 +1059,8 @@ pub struct RpModelInfo {
     pub n_label: i32,
     pub bidirectional: bool,
     pub mtp: bool,
-    pub unused: [bool; 6],
+    pub assistant: bool,
+    pub unused: [bool; 5],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1087,6 +1088,7 @@ pub struct RpModelGraphOptions {
     pub n_seq: i32,
     pub block: i32,
     pub n_blocks: i32,
+    pub target: *const RpModel,
 }
 extern "C" {
     pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
