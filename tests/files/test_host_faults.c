@@ -435,15 +435,16 @@ Test(host_faults, a_reply_of_a_session) {
     rp_model_free(m);
 }
 
+static const RpModel *assistant; /* or NULL */
+
 /* Two requests beside each other. */
 static RpStatus requests(const char *draft) {
-    RpEngine  *e            = NULL;
-    int32_t    tokens[2][8] = {{0}};
-    RpSampler *samplers[2]  = {new_sampler(), new_sampler()};
-    RpStatus   st           = samplers[0] != NULL && samplers[1] != NULL ? RP_OK : RP_E_NOMEM;
-    if (st == RP_OK)
-        st =
-            rp_engine_open(model, &(RpEngineOptions){.n_ctx = N_CTX, .n_seq = 2, .n_threads = 2, .step_tokens = 4}, &e);
+    RpEngine             *e            = NULL;
+    int32_t               tokens[2][8] = {{0}};
+    RpSampler            *samplers[2]  = {new_sampler(), new_sampler()};
+    RpStatus              st           = samplers[0] != NULL && samplers[1] != NULL ? RP_OK : RP_E_NOMEM;
+    const RpEngineOptions o = {.n_ctx = N_CTX, .n_seq = 2, .n_threads = 2, .step_tokens = 4, .draft = assistant};
+    if (st == RP_OK) st = rp_engine_open(model, &o, &e);
     for (int i = 0; i < 2 && st == RP_OK; i++) {
         const int32_t   ids[] = {5, 9, 7, 5, 9, 7, 5 + i};
         const RpRequest r     = {
@@ -474,12 +475,12 @@ static RpStatus requests(const char *draft) {
 }
 
 Test(host_faults, requests_of_an_engine) {
-    static const char *const names[] = {"llama-mix-k", "qwen35-mix"};
+    static const char *const names[] = {"llama-mix-k", "qwen35-mix", "gemma4-mix"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        RpModel *m = golden_open_tiny(names[i]);
-        model      = m;
+        RpModel *m = golden_open_tiny(names[i]), *a = i == 2 ? golden_open_tiny("../assistant/gemma4-mix") : NULL;
+        model = m, assistant = a;
         fail_each_call(names[i], requests, i == 0 ? "0" : "2");
-        rp_model_free(m);
+        rp_model_free(a), rp_model_free(m);
     }
 }
 

@@ -1,5 +1,6 @@
 /* Fuzz target: arrivals of requests at an engine.
- *     byte 0  n_seq, blocks of the cache, length of a step, draft model or a layer that predicts further tokens (MTP)
+ *     byte 0  n_seq, blocks of the cache, length of a step, draft model, assistant, or a layer that predicts further
+ *             tokens (MTP)
  *     then    0 to 3: a request, of the next four bytes    4: cancel one of them, by the next byte    else: a step
  * Every request ends once, and has the tokens that rp_generate gives for it alone, as far as it was not cancelled. */
 #include "reprise/reprise.h"
@@ -25,10 +26,12 @@ typedef struct Arrival {
     bool       ended, cancelled;
 } Arrival;
 
-/* The last two models have an MTP layer; qwen35 has recurrent layers as well. */
-static const char *const files[] = {"llama-mix", "llama-mix", "glm4moe-f32", "qwen35-mix"};
+/* The first two models have a draft model, gemma4 an assistant. The last two have an MTP layer; qwen35 has recurrent
+ * layers as well. */
+static const char *const files[]  = {"llama-mix", "gemma4-mix", "glm4moe-f32", "qwen35-mix"};
+static const char *const drafts[] = {"llama-f32", "../assistant/gemma4-mix"};
 
-static RpModel   *models[4], *model, *draft;
+static RpModel   *models[4], *draft_models[2], *model;
 static RpSession *sessions[4], *session;
 
 static RpModel *open_model(const char *name) {
@@ -41,7 +44,7 @@ static RpModel *open_model(const char *name) {
 
 /* Each model is opened once. */
 static void open_kind(int kind) {
-    if (draft == NULL) draft = open_model("llama-f32");
+    if (kind < 2 && draft_models[kind] == NULL) draft_models[kind] = open_model(drafts[kind]);
     if (models[kind] == NULL) {
         models[kind] = open_model(files[kind]);
         expect(rp_session_open(models[kind], &(RpSessionOptions){.n_ctx = N_CTX, .n_threads = 1, .device = "cpu"},
@@ -117,7 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                .n_threads    = 1,
                                .cache_tokens = N_CTX + 32 * (data[0] / 4 % 4),
                                .step_tokens  = data[0] / 16 % 2 == 0 ? 16 : 64,
-                               .draft        = kind < 2 && data[0] / 32 % 2 == 1 ? draft : NULL};
+                               .draft        = kind < 2 && data[0] / 32 % 2 == 1 ? draft_models[kind] : NULL};
     expect(rp_engine_open(model, &o, &e) == RP_OK, "an engine");
     for (size_t i = 1; i < size; i++) {
         if (data[i] % 8 < 4 && i + 4 < size && n < MOST) {
