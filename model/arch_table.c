@@ -240,7 +240,7 @@ static const ArchRow archs[] = {
         .gating_key          = true,
     },
     {
-        .name                = "deepseek2", /* DeepSeek 2 and 3 */
+        .name                = "deepseek2", /* DeepSeek 2 and 3, GLM-4.7 Flash */
         .temperature         = true, /* in Mistral Large 3 */
         .layers.attention    = {.kind = ATTENTION_LATENT},
         .layers.position     = {.kind = POSITION_NORM},

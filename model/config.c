@@ -388,11 +388,18 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     return RP_OK;
 }
 
-bool rp_config_may_have_mtp(const ModelConfig *c) {
+/* Of layers that predict further tokens: full, or in families of latent attention latent. ATTENTION_NONE: neither. */
+static AttentionKind next_attention(const ModelConfig *c) {
     const LayerPattern *p = &c->layers;
-    return c->n_layer_next > 0 && (p->attention.kind == ATTENTION_FULL || p->attention.nth == ATTENTION_FULL) &&
-           c->window == 0 && c->heads_kv == NULL && c->ff_lengths == NULL && !c->bidirectional && !c->arch->one_half &&
-           !c->arch->parallel_ssm && !c->arch->layer_embd && !c->arch->norm_of_sum;
+    if (p->attention.kind == ATTENTION_LATENT) return ATTENTION_LATENT;
+    const bool full = p->attention.kind == ATTENTION_FULL || p->attention.nth == ATTENTION_FULL;
+    return full ? ATTENTION_FULL : ATTENTION_NONE;
+}
+
+bool rp_config_may_have_mtp(const ModelConfig *c) {
+    return c->n_layer_next > 0 && next_attention(c) != ATTENTION_NONE && c->window == 0 && c->heads_kv == NULL &&
+           c->ff_lengths == NULL && !c->bidirectional && !c->arch->one_half && !c->arch->parallel_ssm &&
+           !c->arch->layer_embd && !c->arch->norm_of_sum;
 }
 
 /* The layer is an n-th one: (layer + 1) % n == 0. */
@@ -413,7 +420,7 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
         k.attention = rp_gguf_number_at(c->window_layers, (uint64_t)layer) != 0.0 ? ATTENTION_WINDOW : ATTENTION_FULL;
     if (c->delta_layers != NULL && layer < c->n_layer)
         k.attention = rp_gguf_number_at(c->delta_layers, (uint64_t)layer) != 0.0 ? ATTENTION_DELTA : ATTENTION_FULL;
-    if (layer >= c->n_layer) k.attention = ATTENTION_FULL; /* predicts further tokens */
+    if (layer >= c->n_layer) k.attention = next_attention(c);
     k.n_head_kv = c->heads_kv != NULL ? (int32_t)rp_gguf_number_at(c->heads_kv, (uint64_t)layer) : c->n_head_kv;
     if (k.n_head_kv == 0) k.attention = p->attention.without_heads;
     if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;

@@ -7,16 +7,13 @@ NAME.gguf is the assistant of tiny/NAME.gguf. NAME.txt has, after prompts of sev
 of the model behind its last norm, and for each of N_GUESSES guesses the token and the hidden state that the assistant got, its logits and
 the hidden state for the next guess. Each guess is the most probable token before it. All have the position of the first. Of quantised
 weights they are those of the same weights as f32, for which llama.cpp does not quantise activations."""
-import ctypes
 import pathlib
 import sys
 import tempfile
 
 import golden_tiny
 import llama
-import numpy as np
 from gguf import GGMLQuantizationType as Q
-from llama_cpp import llama_cpp as lib
 
 N_GUESSES = 3
 LENGTHS = (3, 12, 20)
@@ -57,57 +54,6 @@ def assistants():
     yield Assistant("gemma4-mix", golden_tiny.MIX_32, of=64, embd=32, seed=501)
 
 
-def function(name, result, *arguments):
-    f = getattr(lib._lib, name)
-    f.restype, f.argtypes = result, arguments
-    return f
-
-
-# of llama-ext.h, which has no C names
-set_hidden = function("_Z26llama_set_embeddings_nextnP13llama_contextbb", None, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool)
-get_hidden = function("_Z30llama_get_embeddings_nextn_ithP13llama_contexti", ctypes.POINTER(ctypes.c_float), ctypes.c_void_p, ctypes.c_int32)
-
-
-def hidden_of(context, i, n):
-    return np.ctypeslib.as_array(get_hidden(context, i), (n,)).copy()
-
-
-class Drafter:
-    def __init__(self, path, target):
-        params = lib.llama_model_default_params()
-        params.use_extra_bufts = False
-        self.model = lib.llama_model_load_from_file(str(path).encode(), params)
-        params = lib.llama_context_default_params()
-        params.n_ctx = params.n_batch = params.n_ubatch = 512
-        params.type_k = params.type_v = lib.GGML_TYPE_F16
-        params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        params.swa_full = True
-        params.ctx_type = 1  # LLAMA_CONTEXT_TYPE_MTP
-        params.ctx_other = target.context
-        self.context = lib.llama_init_from_model(self.model, params)
-        assert self.context, path
-        set_hidden(self.context, True, True)
-        self.batch = lib.llama_batch_ext_init(self.context)
-
-    def guess(self, token, hidden, pos, n_vocab):
-        """Logits, and the hidden state for the next guess."""
-        hidden = np.ascontiguousarray(hidden, np.float32)
-        lib.llama_batch_ext_clear(self.batch)
-        i = lib.llama_batch_ext_add_token(self.batch, 0, token)
-        at = lib.llama_embd(hidden.ctypes.data_as(ctypes.POINTER(ctypes.c_float)), 1, len(hidden))
-        assert lib.llama_batch_ext_set_embd_token(self.batch, i, at)
-        assert lib.llama_batch_ext_set_pos(self.batch, i, ctypes.byref(ctypes.c_int32(pos)))
-        assert lib.llama_batch_ext_set_output_logits(self.batch, i, True)
-        assert lib.llama_process(self.context, 1, self.batch) == 0  # LLAMA_PROCESS_TYPE_DECODE
-        logits = np.ctypeslib.as_array(lib.llama_get_logits_ith(self.context, 0), (n_vocab,)).copy()
-        return logits, hidden_of(self.context, 0, len(hidden))
-
-    def close(self):
-        lib.llama_batch_ext_free(self.batch)
-        lib.llama_free(self.context)
-        lib.llama_model_free(self.model)
-
-
 def line(what, numbers):
     return what + " " + " ".join(f"{x:.9g}" for x in numbers) + "\n"
 
@@ -116,10 +62,10 @@ def write_prompt(out, tiny, target, drafter, n):
     tokens = [(7 * i + 5 * n) % (target.n_vocab - 3) + 3 for i in range(n)]
     target.reset()
     token = int(target.eval(tokens)[-1].argmax())
-    hidden = hidden_of(target.context, n - 1, tiny.of)
+    hidden = llama.hidden_of(target.context, n - 1, tiny.of)
     out.write(line("tokens", tokens) + line("next", [token]) + line("hidden", hidden))
     for _ in range(N_GUESSES):
-        logits, hidden = drafter.guess(token, hidden, n, target.n_vocab)
+        logits, hidden = drafter.guess([token], [hidden], n)
         out.write(line("logits", logits) + line("hidden", hidden))
         token = int(logits.argmax())
 
@@ -135,8 +81,7 @@ def main():
             targets[tiny.name].write(files[0], dequantized=True)
             tiny.write(files[1], dequantized=True)
             target = llama.Model(files[0])
-            set_hidden(target.context, True, False)
-            drafter = Drafter(files[1], target)
+            drafter = llama.Guesser(files[1], target)
             with open(folder / f"{tiny.name}.txt", "w", encoding="ascii") as out:
                 out.write(llama.HEADER + "\n")
                 for n in LENGTHS:

@@ -615,6 +615,9 @@ def expert_models():
     full = dict(q=64, kv=64, rope=16, nope=32, value=32)
     yield Tiny("deepseek2-f32", "deepseek2", [Q.F32], seed=160, mla=full, heads_kv=1, dense=1, ff_shared=64, keys=v2,
                **few | dict(heads=2))
+    yield Tiny("deepseek2-nextn", "deepseek2", [Q.F32], seed=166, mla=full, heads_kv=1, dense=1, ff_shared=32, keys={
+        "expert_gating_func": ("uint32", 2), "expert_weights_norm": ("bool", True)}, choice_bias=True, nextn=1,
+               **few | dict(heads=2, layers=3))
     yield Tiny("deepseek2-mix", "deepseek2", MIX_32, seed=161, mla=full, dense=1, ff_shared=32, keys=v3, choice_bias=True,
                **many | dict(used=4), **mix)
     yield Tiny("deepseek2-lite", "deepseek2", [Q.Q4_0], seed=162, mla=lite, heads=2, heads_kv=1, dense=1, ff_shared=32,

@@ -82,3 +82,67 @@ class Model:
         lib.llama_batch_free(batch)
         self.n_past += len(tokens)
         return np.array(rows)
+
+
+def _function(name, result, *arguments):
+    f = getattr(lib.llama_cpp._lib, name)
+    f.restype, f.argtypes = result, arguments
+    return f
+
+
+# of llama-ext.h, which has no C names
+_set_hidden = _function("_Z26llama_set_embeddings_nextnP13llama_contextbb", None, ctypes.c_void_p, ctypes.c_bool, ctypes.c_bool)
+_get_hidden = _function("_Z30llama_get_embeddings_nextn_ithP13llama_contexti", ctypes.POINTER(ctypes.c_float), ctypes.c_void_p,
+                        ctypes.c_int32)
+
+
+def hidden_of(context, i, n):
+    """The hidden state [n] behind the last norm, of output i."""
+    return np.ctypeslib.as_array(_get_hidden(context, i), (n,)).copy()
+
+
+class Guesser:
+    """A context that predicts the token behind the next one from hidden states of `target`, which gives them from now on: of
+    an assistant, or of the layer of the same model. KV cache f16, flash attention off."""
+
+    def __init__(self, path, target):
+        params = lib.llama_model_default_params()
+        params.n_gpu_layers = 0
+        params.use_extra_bufts = False
+        params.load_mtp = True
+        _set_hidden(target.context, True, False)
+        self.model, self.n_vocab = lib.llama_model_load_from_file(str(path).encode(), params), target.n_vocab
+        params = lib.llama_context_default_params()
+        params.n_ctx = params.n_batch = params.n_ubatch = 512
+        params.n_threads = params.n_threads_batch = 2
+        params.type_k = params.type_v = lib.GGML_TYPE_F16
+        params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.swa_full = True
+        params.ctx_type = 1  # LLAMA_CONTEXT_TYPE_MTP
+        params.ctx_other = target.context
+        self.context = lib.llama_init_from_model(self.model, params)
+        if not self.context:
+            raise SystemExit(f"{path}: llama.cpp opens no context")
+        _set_hidden(self.context, True, False)
+        self.batch = lib.llama_batch_ext_init(self.context)
+
+    def guess(self, tokens, hidden, pos):
+        """Runs tokens at positions pos, pos + 1, ... with a hidden state each. Logits behind the last, and the hidden state for
+        the next guess."""
+        hidden = np.ascontiguousarray(hidden, np.float32)
+        lib.llama_batch_ext_clear(self.batch)
+        for k, token in enumerate(tokens):
+            i = lib.llama_batch_ext_add_token(self.batch, 0, token)
+            at = lib.llama_embd(hidden[k].ctypes.data_as(ctypes.POINTER(ctypes.c_float)), 1, hidden.shape[1])
+            assert lib.llama_batch_ext_set_embd_token(self.batch, i, at)
+            assert lib.llama_batch_ext_set_pos(self.batch, i, ctypes.byref(ctypes.c_int32(pos + k)))
+            assert lib.llama_batch_ext_set_output_logits(self.batch, i, k == len(tokens) - 1)
+        assert lib.llama_process(self.context, 1, self.batch) == 0  # LLAMA_PROCESS_TYPE_DECODE
+        last = len(tokens) - 1
+        logits = np.ctypeslib.as_array(lib.llama_get_logits_ith(self.context, last), (self.n_vocab,)).copy()
+        return logits, hidden_of(self.context, last, hidden.shape[1])
+
+    def close(self):
+        lib.llama_batch_ext_free(self.batch)
+        lib.llama_free(self.context)
+        lib.llama_model_free(self.model)

@@ -1,12 +1,15 @@
-/* The layer that predicts further tokens (MTP): its logits are those of NumPy (tools/golden_mtp.py). Whatever it
- * guesses, requests get the tokens that they get without. Its cache has what a run over the whole text gives, also
- * after wrong guesses, interruptions and prefixes that were found. cudasim_engine_mtp is the same on the simulated
- * device, with fewer requests. There plans of other lengths have other bits, and of two tokens that are nearly as
- * probable either may be guessed. */
+/* The layer that predicts further tokens (MTP): its logits are those of NumPy (tools/golden_mtp.py), or with latent
+ * attention of llama.cpp (tools/golden_mtp_latent.py). Whatever it guesses, requests get the tokens that they get
+ * without. Its cache has what a run over the whole text gives, also after wrong guesses, interruptions and prefixes
+ * that were found. cudasim_engine_mtp is the same on the simulated device, with fewer requests. There plans of other
+ * lengths have other bits, and of two tokens that are nearly as probable either may be guessed. */
 #include "tests/support/case.h"
 #include "tests/support/golden_numbers.h"
 
 #include "model/engine/engine.h"
+
+static const char *const models[] = {"glm4moe-f32", "qwen35-mix", "qwen35moe-mix", "qwen3next-mix", "deepseek2-nextn"};
+enum { N_MODELS = sizeof models / sizeof models[0], LATENT = N_MODELS - 1 };
 
 #ifdef RP_TEST_CUDA
 static const char device[] = "cuda";
@@ -14,13 +17,19 @@ enum { N = 3, MAX_TOKENS = 12, N_TEXT = 32, FIRST_MODEL = 1, END_MODELS = 2, FIR
 static const float NEAR = 0.2f;
 #else
 static const char device[] = "cpu";
-enum { N = 6, MAX_TOKENS = 24, N_TEXT = 72, FIRST_MODEL = 0, END_MODELS = 4, FIRST_SETTING = 0, END_SETTINGS = 3 };
+enum {
+    N             = 6,
+    MAX_TOKENS    = 24,
+    N_TEXT        = 72,
+    FIRST_MODEL   = 0,
+    END_MODELS    = N_MODELS,
+    FIRST_SETTING = 0,
+    END_SETTINGS  = 3
+};
 static const float NEAR = 0.0f;
 #endif
 
 enum { N_CTX = 96 };
-
-static const char *const models[] = {"glm4moe-f32", "qwen35-mix", "qwen35moe-mix", "qwen3next-mix"};
 
 /* ---- the layer ---- */
 
@@ -43,17 +52,19 @@ static void run_layer(const Runner *r, const int32_t *tokens, const float *hidde
     OK(rp_executor_run(r->executor));
 }
 
-Test(engine_mtp, logits_and_hidden_states_are_those_of_numpy) {
+Test(engine_mtp, logits_and_hidden_states_are_those_of_others) {
     enum { ROOM = 256 };
-    FILE *f = golden_open("mtp.txt");
-    for (int k = 0; k < 4; k++) {
+    FILE *f = golden_open("mtp.txt"), *latent = golden_open("mtp_latent.txt");
+    for (int k = 0; k < N_MODELS; k++) {
         double name[1], tokens[ROOM], after[ROOM], logits[ROOM];
         float  hidden[ROOM * 16];
         char   model[64];
+        FILE  *of = k == LATENT ? latent : f;
         snprintf(model, sizeof model, "model %s", models[k]);
-        golden_numbers(f, model, name, 1);
-        const int32_t n = golden_numbers(f, "tokens", tokens, ROOM), n_embd = golden_numbers(f, "hidden", after, ROOM);
-        const int32_t n_vocab = golden_numbers(f, "logits", logits, ROOM);
+        golden_numbers(of, model, name, 1);
+        const int32_t n       = golden_numbers(of, "tokens", tokens, ROOM),
+                      n_embd  = golden_numbers(of, "hidden", after, ROOM);
+        const int32_t n_vocab = golden_numbers(of, "logits", logits, ROOM);
         RpModel      *m       = golden_open_tiny(models[k]);
         int32_t       ids[16];
         cr_assert(n <= 16 && n_embd == rp_model_info(m)->n_embd && n_vocab == rp_model_info(m)->n_vocab, CASE(k));
@@ -74,7 +85,7 @@ Test(engine_mtp, logits_and_hidden_states_are_those_of_numpy) {
         }
         rp_model_free(m);
     }
-    fclose(f);
+    fclose(f), fclose(latent);
 }
 
 Test(engine_mtp, hidden_states_are_those_of_which_the_logits_are) {
@@ -383,8 +394,8 @@ Test(engine_mtp, presets_are_written_with_such_a_layer) {
     check(m, (Settings){.n_seq = 2}, &stats);
     rp_model_free(m);
     remove(path);
-    REFUSED(rp_synth("deepseek-v2-lite", &(RpSynthOptions){.mtp = true}, path), RP_E_ARG,
-            "preset deepseek-v2-lite: layers of deepseek2 do not predict further tokens");
+    REFUSED(rp_synth("nemotron-h-1b", &(RpSynthOptions){.mtp = true}, path), RP_E_ARG,
+            "preset nemotron-h-1b: layers of nemotron_h do not predict further tokens");
 }
 
 Test(engine_mtp, the_bytes_of_the_layer_are_counted) {
