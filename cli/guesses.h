@@ -18,7 +18,8 @@ enum { GUESSES_OF_A_DRAFT = 4 };
             "guess up to N tokens ahead where the text repeats itself, 1 to 15; the reply stays the same, on the CPU", \
             0, 15),                                                                                                    \
         CLI_FILE(FILE_READ, "draft", 0, (v).draft, "FILE",                                                             \
-                 "a smaller model of the same vocabulary guesses ahead; the reply stays the same, on the CPU"),        \
+                 "a smaller model of the same vocabulary, or an assistant of MODEL, guesses ahead; the reply stays "   \
+                 "the same, on the CPU"),                                                                              \
         CLI_INT("draft-tokens", 0, (v).n_draft, "N", "guesses of --draft or MTP, 1 to 15; default 4, of MTP 3", 1,     \
                 15),                                                                                                   \
         CLI_FLAG("no-mtp", 0, (v).no_mtp,                                                                              \

@@ -67,6 +67,14 @@ static bool one_norm(const RpPatternMatch *m, const char *of_q, const char *of_k
     return true;
 }
 
+/* Values may be normed like the heads of queries and keys, without weights. */
+static bool norm_of_values(const RpPatternMatch *m, RpQkvParams *out) {
+    const TensorNode *v = rp_match_node(m, "nv");
+    if (v == NULL) return true;
+    out->value_norm = 1;
+    return out->norm == RP_HEAD_NORM_EACH && v->params.rms_norm.eps == out->norm_eps && rp_node_source(v, 1) == NULL;
+}
+
 static bool stores_heads(const RpPatternMatch *m) {
     return swaps_tokens_and_heads(&params_of(m, "pk")->permute) && swaps_tokens_and_heads(&params_of(m, "pv")->permute);
 }
@@ -75,7 +83,7 @@ static bool stores_heads(const RpPatternMatch *m) {
  *
  *     q:  wq x [+ bq] -> [fq: norm of the row] -> heads -> [nq: norm of each head] -> rope
  *     k:  wk x [+ bk] -> [fk: norm of the row] -> heads -> [nk: norm of each head] -> rope -> pk -> store into k
- *     v:  wv x [+ bv] -> heads -> pv -> store into v
+ *     v:  wv x [+ bv] -> heads -> [nv: norm of each head, without weights] -> pv -> store into v
  *
  * pk and pv: the heads [d,h,1] as one row of each head of a cache [d,n_ctx,h]. */
 static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
@@ -84,7 +92,7 @@ static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
     if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1) return false;
     out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0], .rope = q->params.rope};
     return one_norm(m, "nq", "nk", RP_HEAD_NORM_EACH, &out->qkv) &&
-           one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv);
+           one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv) && norm_of_values(m, &out->qkv);
 }
 
 /* The same without rotation. */
@@ -197,7 +205,7 @@ static RpStatus latent_parts(ComputeGraph *g, const RpPatternMatch *m, const RpO
 #define QKV(at)                                                                                                        \
     "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"                       \
     "copy(permute:pk(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), pos, f?)), "     \
-    "k, " at "); copy(permute:pv(reshape(add?(mul_mat(wv, x), bv))), v, " at ")"
+    "k, " at "); copy(permute:pv(rms_norm?:nv(reshape(add?(mul_mat(wv, x), bv)))), v, " at ")"
 #define UNROTATED_QKV                                                                                                  \
     "reshape:rq(add?(mul_mat(wq, x), bq)); copy(permute:pk(reshape:rk(add?(mul_mat(wk, x), bk))), k, pos);"            \
     "copy(permute:pv(reshape(add?(mul_mat(wv, x), bv))), v, pos)"

@@ -10,6 +10,10 @@
  * The pass `attention` fuses scores, softmax and weighted sum into one op with online softmax. */
 #include "model/arch.h"
 
+#include "reprise/extend.h"
+
+#include <string.h>
+
 TensorNode *rp_arch_rotated(Builder *b, TensorNode *x, const char *what) {
     const LayerKind *k = &b->kind;
     if (k->position == POSITION_NONE) return x;
@@ -101,10 +105,20 @@ static TensorNode *gated_query(Builder *b, TensorNode *x, const LayerWeights *l,
     return rp_arch_rotated(b, q, "q");
 }
 
+/* In the step of one token the product is computed again, as a node of its own: one kernel then has queries, keys and
+ * values (pass qkv). */
+static TensorNode *again(Builder *b, TensorNode *product) {
+    const bool plain = strcmp(rp_node_op_name(product), "mul_mat") == 0;
+    if (!plain || b->n_tok > 1 || b->training != NULL || b->products != NULL) return product;
+    TensorNode *source[2];
+    for (int i = 0; i < 2; i++) source[i] = (TensorNode *)(uintptr_t)rp_node_source(product, i);
+    return rp_arch_name_node(b, rp_mul_mat(b->g, source[0], source[1]), "v");
+}
+
 /* Values: with value_norm each head is normed. Without a matrix of their own they are `key`, keys before their norm. */
 static TensorNode *value(Builder *b, TensorNode *x, TensorNode *key, const LayerWeights *l) {
     const LayerKind *k = &b->kind;
-    TensorNode      *v = l->v != NULL ? rp_arch_linear(b, x, l->v, l->v_bias, "v") : key;
+    TensorNode      *v = l->v != NULL ? rp_arch_linear(b, x, l->v, l->v_bias, "v") : again(b, key);
     v                  = rp_reshape(b->g, v, k->head_dim, k->n_head_kv, b->n_tok, 1);
     return b->m->config.arch->value_norm ? rp_arch_norm(b, v, NULL, "v") : v;
 }

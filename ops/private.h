@@ -43,7 +43,8 @@ typedef struct RpQkvParams {
     RpHeadNorm     norm;
     float          norm_eps;
     RpRopeParams   rope;
-    int32_t        gates; /* 1: wq has a gate behind each query head */
+    int32_t        gates;      /* 1: wq has a gate behind each query head */
+    int32_t        value_norm; /* 1: values are normed as well, without weights; with a norm of each head */
 } RpQkvParams;
 
 typedef struct RpProjectionsParams {
@@ -159,9 +160,11 @@ typedef struct RpMulMatIdBackwardParams {
      * caches instead of pos; y [d,h]                                                                                  \
      * rope.n_dims 0: without rotation                                                                                 \
      * gates 1: the heads of wq and bq are query 0, gate 0, query 1, gate 1, ...; y [d,2h] has the queries, then the   \
-     * gates, which are sums without norm and rotation */                                                              \
+     * gates, which are sums without norm and rotation                                                                 \
+     * value_norm 1: v_cache[:,pos,:] = norm(wv c + bv), of each head, without weights */                              \
     OP(-, QKV, qkv, 7, (wq, wk, wv, x, pos, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors, rows),        \
-       RpQkvParams, (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.), gates), RP_FLAG_FUSED |        \
+       RpQkvParams, (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.), gates, value_norm),            \
+       RP_FLAG_FUSED |                                                                                                 \
        RP_WRITES(RP_SOURCE(qkv, k_cache)) | RP_WRITES(RP_SOURCE(qkv, v_cache)))                                        \
     /* y = wa c, then wb c, wc c and wd c behind it; with round float weights read c before its quantisation           \
      * src wa [n,a], wb [n,b], x [n], [norm [n]], [wc [n,c]], [wd [n,d]]; y [a+b+c+d] */                               \

@@ -2,7 +2,8 @@
  *
  *     y[:,h]            = rope(norm(wq c + bq))
  *     K cache[:,pos,h]  = rope(norm(wk c + bk))      caches [d,n_ctx,heads]
- *     V cache[:,pos,h]  = wv c + bv                  with `rows` row rows[0] in place of pos
+ *     V cache[:,pos,h]  = wv c + bv                  with `rows` row rows[0] in place of pos; with `value_norm`
+ *                                                    norm(wv c + bv), without weights
  *
  * With `gates` each query head is followed by its gate in the rows of wq. The result has the queries, then the gates.
  *
@@ -47,9 +48,10 @@ static RpStatus norm(const RpOpArgs *args, const Heads *h) {
     float             *x    = h->rows + h->first * n;
     const RpOpParams   eps  = {.rms_norm = {.eps = p->norm_eps}};
     const RpTensorView view = rp_floats(x, whole ? n * h->all : n, rows);
+    const RpTensorView none = {.data = NULL};
     return rp_run_alone(rp_cpu_rms_norm, &(RpOpArgs){
                                              .dst    = view,
-                                             .src    = {view, *h->from.norm},
+                                             .src    = {view, h->from.norm != NULL ? *h->from.norm : none},
                                              .params = &eps,
     });
 }
@@ -94,7 +96,8 @@ static Heads without_gates(const RpOpArgs *args, const Heads *h) {
 static RpStatus finish(const RpOpArgs *args, const Heads *all) {
     const Heads of = without_gates(args, all), *h = &of;
     if (h->first == h->end) return RP_OK;
-    if (h->from.norm != NULL && args->params->qkv.norm != RP_HEAD_NORM_NONE) RP_TRY(norm(args, h));
+    const RpQkvParams *p = &args->params->qkv;
+    if (h->from.norm != NULL ? p->norm != RP_HEAD_NORM_NONE : p->value_norm != 0) RP_TRY(norm(args, h));
     if (h->from.norm != NULL && args->params->qkv.rope.n_dims > 0) RP_TRY(rotate(args, h));
     return h->from.cache != NULL ? store(args, h) : RP_OK;
 }

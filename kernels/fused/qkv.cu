@@ -1,7 +1,8 @@
 /* Query, key and value projections of one token, c = column(x):
  *     y = rope(norm(wq c + bias))    k_cache[:,row,h] = rope(norm(wk c + bias))    v_cache[:,row,h] = wv c + bias
- * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored. With `gates` every second
- * head of wq is a gate: its sums follow the queries in y as they are.
+ * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored. With `value_norm` the
+ * heads of values are normed too, without weights. With `gates` every second head of wq is a gate: its sums follow the
+ * queries in y as they are.
  * geometry  GEMV, row tiles of 8/split row pairs (gemv.cuh). With q8_act columns a multiprocessor has one block of 16
  *           warps, so that it computes the column once; else blocks have 8 warps. The grid has the blocks of all
  *           projections, as many as the device holds at a time, with about the same number of bytes each:
@@ -50,7 +51,7 @@ struct QkvArgs {
     RpHeadNorm     norm;
     float          norm_eps;
     int            head_dim, early; /* early: of GemvWork */
-    bool           gates;
+    bool           gates, value_norm;
 };
 
 /* The projection that this block works for, and its rows there. */
@@ -205,8 +206,9 @@ __device__ RP_NOINLINE void finish_head(const QkvArgs &p, const QkvProj &proj, i
     RP_SHARED_DYNAMIC(float, v);
     RP_SHARED(float, scratch, [RP_WARP]);
     const int    d = p.head_dim, tid = (int)threadIdx.x;
-    const bool   rotates = which != V && !is_gate(p, which, h), normalizes = rotates && p.norm != RP_HEAD_NORM_NONE;
-    const float *weight = proj.norm != nullptr ? proj.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
+    const bool   rotates    = which != V && !is_gate(p, which, h);
+    const bool   normalizes = which == V ? p.value_norm : rotates && p.norm != RP_HEAD_NORM_NONE;
+    const float *weight     = proj.norm != nullptr ? proj.norm + (p.norm == RP_HEAD_NORM_WHOLE ? h * d : 0) : nullptr;
     __syncthreads(); /* all threads have read the head before */
     for (int i = tid; i < d; i += THREADS) v[i] = __ldcg(proj.sums + h * d + i);
     __syncthreads();
@@ -360,7 +362,8 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
         t.norm     = s.norm != nullptr ? (const float *)s.norm->data : nullptr;
         t.sums     = sums;
         t.counters = counters;
-        t.direct   = (i == V || o->norm == RP_HEAD_NORM_NONE) && t.out.dtype != RP_Q8_0 && o->head_dim % 2 == 0;
+        t.direct   = (i == V ? o->value_norm == 0 : o->norm == RP_HEAD_NORM_NONE) && t.out.dtype != RP_Q8_0 &&
+                   o->head_dim % 2 == 0;
         /* Each projection has its part of the scratch memory: rows sums, a counter per head. */
         if (sums != nullptr) sums += w.ne[1], counters += w.ne[1] / o->head_dim;
     }
@@ -370,5 +373,6 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.factors = (const float *)args->qkv.factors.data;
     if (o->rope.n_dims > 0) p.rope = rp_rope_shape(o->rope);
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim, p.gates = o->gates != 0;
+    p.value_norm = o->value_norm != 0;
     return rows_by_type(p, (ctx->constant & 7) == 7 /* all three matrices are weights */, ctx);
 }

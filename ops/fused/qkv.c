@@ -29,6 +29,8 @@ static CHECK_RULE(check) {
     for (int i = 0; i < 3; i++) RP_TRY(check_projection(op, args, i));
     if (p->gates != 0 && p->norm == RP_HEAD_NORM_WHOLE)
         return rp_refuse(RP_E_ARG, op, args, "queries with gates must have a norm of each head, or none");
+    if (p->value_norm != 0 && p->norm != RP_HEAD_NORM_EACH)
+        return rp_refuse(RP_E_ARG, op, args, "a norm of values needs one of each head of queries and keys");
     if (p->rope.n_dims < 0 || p->rope.n_dims > d || p->rope.n_dims > RP_ROPE_MAX_DIMS || p->rope.n_dims % 2 != 0)
         return rp_refuse(RP_E_SHAPE, op, args, "n_dims = %d must be even, from 0 to heads of %lld and to %d",
                          p->rope.n_dims, (long long)d, RP_ROPE_MAX_DIMS);
@@ -62,6 +64,8 @@ static SHAPE_RULE(shape) {
     if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown head norm");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
     if (whole && p->gates != 0) REFUSE(RP_E_ARG, "queries with gates have a norm of each head, or none");
+    if (p->value_norm != 0 && p->norm != RP_HEAD_NORM_EACH)
+        REFUSE(RP_E_ARG, "a norm of values needs one of each head of queries and keys");
     if ((in->qkv.q_norm != NULL || in->qkv.k_norm != NULL) && p->norm == RP_HEAD_NORM_NONE)
         REFUSE(RP_E_ARG, "a weight for the head norm, but the norm is none");
     if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) || !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d))
@@ -82,6 +86,7 @@ static PARTS(parts) {
     rp_add_part(list, n->from.qkv.bq != NULL || n->from.qkv.bk != NULL || n->from.qkv.bv != NULL, "bias");
     rp_add_part(list, p->norm == RP_HEAD_NORM_EACH, "norm of each head");
     rp_add_part(list, p->norm == RP_HEAD_NORM_WHOLE, "norm of all heads");
+    rp_add_part(list, p->value_norm != 0, "norm of values");
     rp_add_part(list, p->rope.n_dims > 0, "rotation");
     rp_add_part(list, p->gates != 0, "gates");
     rp_add_part(list, true, "store");

@@ -145,6 +145,8 @@ static const RuleCase qkv[] = {
       WITH_PARAMS(RP_E_ARG, "unknown head norm", .qkv = {.head_dim = 16, .norm = (RpHeadNorm)3}),
       WITH_PARAMS(RP_E_ARG, "unknown head norm", .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_EACH, .norm_eps = -1.0f}),
       WITH_PARAMS(RP_E_ARG, "a weight for the head norm, but the norm is none", .qkv = {.head_dim = 16}),
+      WITH_PARAMS(RP_E_ARG, "a norm of values needs one of each head of queries and keys",
+                  .qkv = {.head_dim = 16, .value_norm = 1}),
       WITH_PARAMS(RP_E_ARG, "queries with gates have a norm of each head, or none",
                   .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_WHOLE, .gates = 1}),
       WITH(11, "f32 64", RP_E_SHAPE, HEAD_NORMS),

@@ -46,6 +46,11 @@ static void unfused(Runner *run, const RpOpArgs *as) {
         unfused_add(run, y, as->src[8 + i]);
         if (gates) split_gates(run, as, y.data), free(y.data);
         if (i < 2 && !gates) norm_and_rotate(run, as, y, as->src[11 + i]);
+        if (i == 2 && as->params->qkv.value_norm != 0) {
+            const RpTensorView heads = head_rows(y, as->params->qkv.head_dim), none = {.data = NULL};
+            run_op(run, rp_cpu_rms_norm, heads, (RpOpParams){.rms_norm = {.eps = as->params->qkv.norm_eps}}, heads,
+                   none);
+        }
         if (i == 0) continue;
         const int64_t      d     = as->params->qkv.head_dim;
         const RpTensorView heads = VIEW(RP_F32, y.data, d, 1, rows / d, 1);
@@ -66,7 +71,7 @@ typedef struct Case {
     RpHeadNorm head_norm;
     RpRopeMode mode;
     int32_t    n_dims, pos, row; /* n_dims 0: all; row: of the caches, where it is apart from pos */
-    bool       yarn, gates, apart;
+    bool       yarn, gates, apart, value_norm;
 } Case;
 
 /* A cache of CONTEXT positions with random contents: positions other than `pos` must keep them. */
@@ -98,12 +103,13 @@ static void check(Case c) {
     int32_t          pos   = c.pos;
     const bool       whole = c.head_norm == RP_HEAD_NORM_WHOLE;
     const RpOpParams p     = {
-            .qkv = {.column   = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
-                    .head_dim = (int32_t)c.d,
-                    .norm     = c.head_norm,
-                    .norm_eps = 1e-6f,
-                    .rope     = rope_of(&c),
-                    .gates    = c.gates}
+            .qkv = {.column     = {.norm = c.norm, .eps = 1e-5f, .round = c.quantize},
+                    .head_dim   = (int32_t)c.d,
+                    .norm       = c.head_norm,
+                    .norm_eps   = 1e-6f,
+                    .rope       = rope_of(&c),
+                    .gates      = c.gates,
+                    .value_norm = c.value_norm}
     };
     RpOpArgs args = {.dst = floats(y, c.d, rows[0] / c.d), .params = &p};
     for (int i = 0; i < 3; i++) {
@@ -153,6 +159,23 @@ Test(qkv, normalises_each_head) {
                          .mode      = RP_ROPE_NEOX,
                          .pos       = 3});
     for_all_types((Case){.d = 8, .heads = 5, .heads_kv = 3, .norm = true, .head_norm = RP_HEAD_NORM_EACH, .pos = 2});
+}
+Test(qkv, normalises_each_head_of_values) {
+    Case c = {.d          = 64,
+              .heads      = 4,
+              .heads_kv   = 2,
+              .norm       = true,
+              .quantize   = true,
+              .head_norm  = RP_HEAD_NORM_EACH,
+              .weights    = true,
+              .mode       = RP_ROPE_NEOX,
+              .pos        = 3,
+              .value_norm = true};
+    for_all_types(c);
+    c.cache = RP_Q8_0, c.bias = true, c.norm = false;
+    for_all_types(c);
+    c.type = RP_Q4_K, c.value_type = RP_Q6_K, c.n = 512, c.cache = RP_F16;
+    check(c);
 }
 Test(qkv, normalises_all_heads_as_one_row) {
     for_all_types((Case){.d         = 32,
@@ -272,17 +295,19 @@ Test(qkv, takes_any_shape) {
     check((Case){.type = RP_Q8_0, .n = 32, .d = 300, .heads = 1, .heads_kv = 1, .quantize = true, .pos = 1});
 }
 
-Test(qkv, computes_the_documented_formula) {
+static void check_formula(int32_t value_norm) {
     enum { N = 24, D = 4, H = 2 };
     float           *x = random_floats(N, 140), *w = random_floats(N * D * H, 141), y[D * H];
     uint16_t         caches[2][D * CONTEXT] = {{0}};
     int32_t          pos                    = 3;
+    double           of_value               = 0.0;
     const RpOpParams p                      = {
-                             .qkv = {.column   = {.norm = 1, .eps = 1e-5f},
-                                     .head_dim = D,
-                                     .norm     = RP_HEAD_NORM_EACH,
-                                     .norm_eps = 1e-6f,
-                                     .rope     = {.n_dims = D, .freq_base = 100.0f, .freq_scale = 1.0f, .attn_factor = 1.0f}}
+                             .qkv = {.column     = {.norm = 1, .eps = 1e-5f},
+                                     .head_dim   = D,
+                                     .value_norm = value_norm,
+                                     .norm       = RP_HEAD_NORM_EACH,
+                                     .norm_eps   = 1e-6f,
+                                     .rope       = {.n_dims = D, .freq_base = 100.0f, .freq_scale = 1.0f, .attn_factor = 1.0f}}
     };
     const RpOpArgs args = {
         .dst    = floats(y, D, H),
@@ -312,11 +337,18 @@ Test(qkv, computes_the_documented_formula) {
     }
     expect_near(y, want, D * H, 1e-5);
     rp_dequantize_row(RP_F16, caches[0] + D * pos, D, key), rp_dequantize_row(RP_F16, caches[1] + D * pos, D, value);
-    expect_near(key, want, D, 1e-3);          /* the key weights are those of the first query head, */
+    expect_near(key, want, D, 1e-3); /* the key weights are those of the first query head, */
+    for (int i = 0; i < D; i++) of_value += product[D + i] * product[D + i];
+    for (int i = 0; i < D && value_norm != 0; i++) product[D + i] /= sqrt(of_value / D + 1e-6);
     expect_near(value, product + D, D, 1e-3); /* the value weights those of the second */
     for (int i = 0; i < D * CONTEXT; i++)
         cr_expect(i / D == pos || (caches[0][i] == 0 && caches[1][i] == 0), "element %d was not to be written", i);
     free(x), free(w);
+}
+
+Test(qkv, computes_the_documented_formula) {
+    check_formula(0);
+    check_formula(1);
 }
 
 /* n_dims 0: queries and keys are the plain products. */
@@ -377,6 +409,11 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_ARG,
             "qkv: queries with gates must have a norm of each head, or none: wq f32 [8,8], wk f32 [8,4], wv f32 "
             "[8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+    p.qkv.gates = 0, p.qkv.value_norm = 1;
+    REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_ARG,
+            "qkv: a norm of values needs one of each head of queries and keys: wq f32 [8,8], wk f32 [8,4], wv f32 "
+            "[8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+    p.qkv.value_norm = 0, p.qkv.gates = 1;
     p.qkv.norm = RP_HEAD_NORM_NONE, args.qkv.wq = floats(w, 8, 12);
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
             "qkv: 12 rows must be whole heads of 4: wq f32 [8,12], wk f32 [8,4], wv f32 [8,4], x f32 [8], pos "
