@@ -86,6 +86,9 @@ RpStatus rp_trainer_options(const RpModel *m, const RpTrainOptions *options, RpT
     if (m->config.bidirectional)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s attends to later positions: it can only be run",
                        rp_gguf_path(m->file));
+    if (m->config.arch->assistant)
+        return rp_fail(RP_E_UNSUPPORTED, "training: %s guesses tokens of another model: it can only be run",
+                       rp_gguf_path(m->file));
     if (m->config.attn_cap != 0.0f || m->config.logit_cap != 0.0f)
         return rp_fail(RP_E_UNSUPPORTED, "training: %s has soft caps of scores or logits: it can only be run",
                        rp_gguf_path(m->file));

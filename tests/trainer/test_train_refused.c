@@ -96,6 +96,15 @@ Test(train_refused, refuses_encoders) {
     rp_model_free(m);
 }
 
+Test(train_refused, refuses_assistants) {
+    RpModel             *m = golden_open_tiny("../assistant/gemma4-f32");
+    RpTrainer           *t;
+    const RpTrainOptions o = {.batch = 1, .seq = 8};
+    REFUSED(rp_trainer_open(m, &o, &t), RP_E_UNSUPPORTED,
+            "gemma4-f32.gguf guesses tokens of another model: it can only be run");
+    rp_model_free(m);
+}
+
 Test(train_refused, refuses_soft_caps) {
     RpModel             *m = golden_open_tiny("gemma2-f32");
     RpTrainer           *t;
