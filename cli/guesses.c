@@ -26,7 +26,10 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     o->draft         = *draft;
     o->n_mtp         = cli_n_mtp(a);
     o->watchdog_s    = (double)d->watchdog_s;
-    return rp_engine_open(m, o, engine);
+    RP_TRY(rp_engine_open(m, o, engine));
+    const RpExecutorInfo info = rp_engine_info(*engine);
+    cli_report_fallback(&info, RP_MODE_AUTO);
+    return RP_OK;
 }
 
 /* For the callbacks of a request. */
@@ -101,8 +104,9 @@ void cli_guessing_json(const GuessResult *r, int32_t n_ctx, double load_s, doubl
 
 void cli_report_guessing(const GuessResult *r, double load_s) {
     const RpGenerateResult *g = &r->reply;
-    fprintf(stderr, "load     %.1f ms, until model and engine were open, %d threads, %s\n", 1e3 * load_s,
-            r->device.n_threads, rp_cpu_isa_name(rp_cpu_isa()));
+    char                    device[256];
+    fprintf(stderr, "load     %.1f ms, until model and engine were open, %s\n", 1e3 * load_s,
+            cli_device_of(&r->device, device, sizeof device));
     fprintf(stderr, "prefill  %.1f ms, %d tokens, %.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt, cli_prefill_rate(g));
     fprintf(stderr, "decode   %.1f ms, %d tokens, %.1f tok/s\n", 1e3 * g->decode_s,
             g->n_generated > 1 ? g->n_generated - 1 : 0, cli_decode_rate(g));

@@ -14,14 +14,18 @@ TokenBytes cli_token_bytes(const RpSession *s, double mean_position) {
                         .kv      = cli_kv_bytes(s, mean_position)};
 }
 
+const char *cli_device_of(const RpExecutorInfo *info, char *buf, size_t size) {
+    if (info->n_threads > 0)
+        snprintf(buf, size, "%d threads, %s%s%s", info->n_threads, info->device_name,
+                 info->backend[0] != '\0' ? ", backend " : "", info->backend);
+    else
+        snprintf(buf, size, "%s, %s, %s", info->device, info->device_name, rp_mode_name(info->mode));
+    return buf;
+}
+
 const char *cli_device_text(const RpSession *s, char *buf, size_t size) {
     const RpExecutorInfo info = rp_session_info(s);
-    if (info.n_threads > 0)
-        snprintf(buf, size, "%d threads, %s%s%s", info.n_threads, info.device_name,
-                 info.backend[0] != '\0' ? ", backend " : "", info.backend);
-    else
-        snprintf(buf, size, "%s, %s, %s", info.device, info.device_name, rp_mode_name(info.mode));
-    return buf;
+    return cli_device_of(&info, buf, size);
 }
 
 /* Writes how long the upload of the weights took and on what the time was spent: the file, repacking, or the copies.

@@ -20,6 +20,7 @@ TokenBytes cli_token_bytes(const RpSession *s, double mean_position);
 
 /* Writes "2 threads, avx2" or "cuda:0, NVIDIA H200, loop"; returns buf. */
 const char *cli_device_text(const RpSession *s, char *buf, size_t size);
+const char *cli_device_of(const RpExecutorInfo *info, char *buf, size_t size);
 
 /* Prints the JSON members "device" to "repack_s", with a comma after each. */
 void cli_device_json(const RpExecutorInfo *info, FILE *out);

@@ -252,7 +252,7 @@ def test_an_assistant_guesses():
     alone = "gemma4-assistant guesses tokens of another model: give it as the draft model of that one"
     expect_refusal(run("generate", assistant, "-p", "a"), 1, alone)
     expect_refusal(run("serve", assistant, "--check"), 1, alone)
-    expect_refusal(run("generate", TINY, "-p", "a", "--draft", assistant), 1, "llama-f32.gguf has no layer to read keys of for layer 0 of ")
+    expect_refusal(run("generate", TINY, "-p", "a", "--draft", assistant), 1, "llama-f32.gguf has no layer whose keys layer 0 of ")
 
 
 def test_chat_needs_a_template():
