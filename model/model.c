@@ -77,6 +77,14 @@ bool rp_model_reads(const RpModel *m, const RpGgufTensor *t) {
     return is_used(m, t);
 }
 
+/* Files of assistants may have a table that preselects candidates. The product with the whole embedding finds the same
+ * most probable token, or a better one. */
+static bool is_preselection(const RpModel *m, const RpGgufTensor *t) {
+    static const char prefix[] = "masked_embd_";
+    return m->config.arch->assistant && t->name.len >= sizeof prefix - 1 &&
+           memcmp(t->name.ptr, prefix, sizeof prefix - 1) == 0;
+}
+
 RpStatus rp_model_check_unused(const RpModel *m) {
     const char  *option   = rp_option(RP_OPT_UNUSED_TENSORS);
     int64_t      n_unused = 0;
@@ -85,8 +93,9 @@ RpStatus rp_model_check_unused(const RpModel *m) {
     if (strcmp(option, "refuse") != 0)
         return rp_fail(RP_E_ARG, "REPRISE_UNUSED_TENSORS '%.32s': must be refuse or ignore", option);
     for (int64_t i = 0; i < rp_gguf_n_tensors(m->file); i++) {
-        const RpGgufTensor *t     = rp_gguf_tensor(m->file, i);
-        const bool          known = is_used(m, t) || rp_model_is_of_next_layers(m, t) || rp_model_is_scale(m, t);
+        const RpGgufTensor *t = rp_gguf_tensor(m->file, i);
+        const bool          known =
+            is_used(m, t) || rp_model_is_of_next_layers(m, t) || rp_model_is_scale(m, t) || is_preselection(m, t);
         if (!known && !rp_gguf_is_training(t->name) && n_unused++ == 0) first = t->name;
     }
     if (n_unused == 0) return RP_OK;

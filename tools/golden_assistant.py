@@ -13,6 +13,7 @@ import tempfile
 
 import golden_tiny
 import llama
+import numpy as np
 from gguf import GGMLQuantizationType as Q
 
 N_GUESSES = 3
@@ -21,10 +22,11 @@ WINDOW_DIM, FULL_DIM = 16, 32
 
 
 class Assistant(golden_tiny.Tiny):
-    """Three layers with a window and one without, which read the caches of the model. `of`: the width of the model."""
+    """Three layers with a window and one without, which read the caches of the model. `of`: the width of the model.
+    `preselects`: the file has the tables by which candidates are chosen, but not the one for llama.cpp."""
 
-    def __init__(self, name, types, *, of, **options):
-        self.of = of
+    def __init__(self, name, types, *, of, preselects=False, **options):
+        self.of, self.preselects = of, preselects
         window = [True, True, True, False]
         super().__init__(name, "gemma4-assistant", types, layers=4, heads=4, dim=FULL_DIM, heads_kv=[2, 2, 2, 1], ff=32, keys={
             "attention.sliding_window": ("uint32", 8), "attention.sliding_window_pattern": ("array", window),
@@ -47,10 +49,13 @@ class Assistant(golden_tiny.Tiny):
         for name, n, rows in (("gate", self.embd, self.ff), ("up", self.embd, self.ff), ("down", self.ff, self.embd)):
             self.matrix(p + f"ffn_{name}.weight", n, rows)
         self.vector(p + "layer_output_scale.weight", 1, 0.8)
+        if i == 3 and self.preselects and not self.dequantized:
+            self.writer.add_tensor("masked_embd_centroids.weight", np.zeros((4, self.embd), np.float32))
+            self.writer.add_tensor("masked_embd_ordering", np.arange(self.vocab, dtype=np.int32))
 
 
 def assistants():
-    yield Assistant("gemma4-f32", [Q.F32], of=64, embd=32, seed=500)
+    yield Assistant("gemma4-f32", [Q.F32], of=64, embd=32, seed=500, preselects=True)
     yield Assistant("gemma4-mix", golden_tiny.MIX_32, of=64, embd=32, seed=501)
 
 

@@ -75,11 +75,11 @@ typedef struct RpEngineMemory {
     int32_t n_ctx, n_blocks, block; /* with the defaults filled in */
     int32_t n_states;               /* recurrent states; 0: the model has none */
     size_t  draft;                  /* of a draft model: its weights, cache and intermediate tensors; of an MTP layer:
-                                       all but its weights */
+                                       all but its weights, on a GPU with its copies of embedding and output matrix */
 } RpEngineMemory;
 
-/* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory is not
- * checked. */
+/* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory and
+ * `require_graph` are not checked. */
 RP_API RP_NODISCARD RpStatus        rp_engine_memory_sized(const RpModel *m, const RpEngineOptions *options,
                                                            size_t options_bytes, RpEngineMemory *out, size_t out_bytes);
 RP_NODISCARD static inline RpStatus rp_engine_memory(const RpModel *m, const RpEngineOptions *options,
@@ -88,9 +88,9 @@ RP_NODISCARD static inline RpStatus rp_engine_memory(const RpModel *m, const RpE
 }
 
 /* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL. RP_E_ARG for an option out of
- * its range, which the text names, and for a draft model of another vocabulary; RP_E_UNSUPPORTED for one with recurrent
- * states. RP_E_NOMEM if cache and arena exceed the free memory, before anything is allocated.
- * Further errors as rp_session_open. */
+ * its range, which the text names, for a draft model of another vocabulary and for an assistant of another model;
+ * RP_E_UNSUPPORTED for a draft model with recurrent states. RP_E_NOMEM if cache and arena exceed the free memory,
+ * before anything is allocated. Further errors as rp_session_open. */
 RP_API RP_NODISCARD RpStatus        rp_engine_open_sized(const RpModel *m, const RpEngineOptions *options,
                                                          size_t options_bytes, RpEngine **out);
 RP_NODISCARD static inline RpStatus rp_engine_open(const RpModel *m, const RpEngineOptions *options, RpEngine **out) {
@@ -108,8 +108,8 @@ typedef struct RpRequest {
     bool               ignore_end, print_special; /* as in RpGenerateOptions */
     int32_t            priority;                  /* higher ones first; -1000 to 1000 */
     int32_t            n_draft; /* tokens that a step guesses at most, 0 to 15: the longest repetition of the latest
-                                   tokens in the text so far is continued (prompt lookup), or a draft model or an MTP
-                                   layer continues it. A step computes the logits after all of them, and keeps those
+                                   tokens in the text so far is continued (prompt lookup), or a draft model, an
+                                   assistant or an MTP layer continues it. 0: none, but of an MTP layer `n_mtp`. A step computes the logits after all of them, and keeps those
                                    that the sampler would have drawn: the reply is the same. Guesses that cost more time
                                    than they save are left out */
     void              *user;

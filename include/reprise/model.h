@@ -162,7 +162,8 @@ typedef struct RpModelGraphOptions {
  * n is the n_embd of the target, whose embedding of the token and hidden state are meant, behind its last norm. Inputs
  * and outputs are those of `mtp`, of n elements. "pos" is the position of the next token, also of guesses behind it.
  * A further input "reach" i32 [n_tok] has the last position that is attended to, the one before. The states are
- * those of the last layer of the target with a window and of the last one without, which the graph does not write.
+ * "k.<layer>" and "v.<layer>" of the last layer of the target with a window and of the last one without. The graph only
+ * reads them: its executor shares that of a graph of the target (RpExecutorOptions.share), which fills them.
  * With `draws` there are no inputs. Token and position are read from the state "step", i32 [RP_STEP_WORDS +
  * n_recent] (step.h), and the last node samples the next token into it. The state "candidates" is scratch memory of
  * that node. Recurrent states are those of slot 0, updated in place.

@@ -17,13 +17,14 @@ static float *next_of(const Drafter *d, const DraftJob *job) { return d->next + 
 void rp_assistant_put(Drafter *d, const DraftJob *job, int32_t pos, int32_t n, const float *hidden) {
     const size_t n_embd = (size_t)d->n_embd;
     memcpy(next_of(d, job), hidden + (size_t)(n - 1) * n_embd, n_embd * sizeof(float));
-    d->rows[job->row].waits_from = pos + n;
+    d->rows[job->row] = (MtpRow){.id = job->id, .waits_from = pos + n};
 }
 
-/* The hidden state is that before the last token, and no token is unknown to the assistant. */
+/* The hidden state is that of the request before its last token, and no token is unknown to the assistant. */
 static bool can_guess(const Drafter *d, const DraftJob *job) {
+    const MtpRow *r    = &d->rows[job->row];
     const int32_t last = job->n_tokens - 1, n_train = rp_model_info(d->model)->n_ctx_train;
-    return job->n > 0 && d->rows[job->row].waits_from == last && last > 0 && last < n_train &&
+    return job->n > 0 && r->id == job->id && r->waits_from == last && last > 0 && last < n_train &&
            job->tokens[last] < d->n_vocab;
 }
 
@@ -60,6 +61,7 @@ RpStatus rp_assistant_guess(Drafter *d, DraftJob *jobs, int n) {
     int32_t most = 0;
     for (int k = 0; k < n; k++) {
         if (!can_guess(d, &jobs[k])) jobs[k].n = 0;
+        if (jobs[k].n > 0) d->rows[jobs[k].row].waits_from = 0; /* the rounds take its hidden state */
         if (jobs[k].n > most) most = jobs[k].n;
     }
     for (int32_t round = 0; round < most; round++) {

@@ -1,4 +1,4 @@
-/* Guesses of a draft model or an MTP layer (drafter.h). */
+/* Guesses of a draft model or an MTP layer (drafter.h); those of an assistant are in assistant.c. */
 #include "model/engine/drafter.h"
 
 #include "base/clock.h"
@@ -48,6 +48,14 @@ static RpStatus plan_runners(Drafter *d, const DraftedEngine *of, const char *pa
                                   d->runners, &d->n_runners);
 }
 
+/* An MTP layer on a GPU has copies of its own of the matrices that it shares with the model. */
+static size_t copied_bytes(const RpModel *m) {
+    const MtpWeights *w     = &m->mtp;
+    size_t            bytes = w->token_embd == m->token_embd ? w->token_embd->bytes : 0;
+    if (w->output == m->output && w->output != w->token_embd) bytes += w->output->bytes;
+    return bytes;
+}
+
 RpStatus rp_drafter_plan(Drafter *d, const DraftedEngine *of, const char *passes) {
     const RpEngineOptions *o = of->o;
     *d              = (Drafter){.n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx, .step_tokens = o->step_tokens};
@@ -58,6 +66,7 @@ RpStatus rp_drafter_plan(Drafter *d, const DraftedEngine *of, const char *passes
     if (d->model == NULL) return RP_OK;
     d->assistant = rp_model_info(d->model)->assistant;
     if (d->mtp || d->assistant) d->n_embd = rp_model_info(of->model)->n_embd;
+    if (d->mtp && of->apart) d->copied = copied_bytes(d->model);
     if (d->mtp) return plan_runners(d, of, passes);
     const int32_t n_train = rp_model_info(d->model)->n_ctx_train;
     if (d->n_ctx > n_train && !d->assistant) d->n_ctx = n_train;
@@ -75,7 +84,7 @@ static size_t hidden_bytes(const Drafter *d) {
 RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o, RpExecutor *engine) {
     RpExecutorOptions mine = *o;
     if (d->model == NULL) return RP_OK;
-    d->tokens = malloc((size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
+    d->tokens = malloc(d->assistant ? 1 : (size_t)d->n_seq * (size_t)d->n_ctx * sizeof *d->tokens);
     d->next   = malloc(hidden_bytes(d) + 1);
     if (d->tokens == NULL || d->next == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drafter");
     if (d->n_embd > 0) d->step = d->next + (size_t)d->n_seq * (size_t)d->n_embd;
@@ -92,10 +101,14 @@ void rp_drafter_free(Drafter *d) {
 }
 
 size_t rp_drafter_bytes(const Drafter *d) {
-    const RpPlanMemory p = rp_runner_memory(d->runners, d->n_runners);
-    if (d->assistant)
-        return (p.arena > d->shared_arena ? p.arena : 0) + hidden_bytes(d); /* the caches are not its own */
-    return p.arena + p.state + hidden_bytes(d);
+    const RpPlanMemory all = rp_runner_memory(d->runners, d->n_runners);
+    size_t             sum = hidden_bytes(d) + d->copied;
+    if (!d->assistant) return sum + all.state + all.arena;
+    for (int i = 0; i < d->n_runners; i++) { /* the caches are not its own */
+        const size_t arena = rp_plan_memory(d->runners[i].plan).arena;
+        if (arena > d->shared_arena) sum += arena; /* that of the engine is too small */
+    }
+    return sum;
 }
 
 /* ---- guessing ---- */
@@ -201,6 +214,7 @@ static int32_t first_unseen(const Drafter *d, const DraftJob *job) {
 /* Tokens that the draft model cannot have are not guessed behind. */
 static bool can_guess(const Drafter *d, const DraftJob *job, int32_t from) {
     if (job->n <= 0 || job->n_tokens >= d->n_ctx) return false;
+    if (d->mtp && d->rows[job->row].id != job->id) return false;
     if (d->mtp) return is_whole(d, job->row) && last_waiting(d, job->row) + 1 == job->n_tokens && from < job->n_tokens;
     for (int32_t i = from; i < job->n_tokens; i++)
         if (job->tokens[i] >= d->n_vocab) return false;
@@ -232,7 +246,7 @@ static void begin_row(Drafter *d, const DraftJob *job, int32_t from) {
     r->n_waiting                        = 0;
 }
 
-RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *job, int32_t pos, int32_t n, const float *hidden) {
+RpStatus rp_drafter_put(Drafter *d, const DraftJob *job, int32_t pos, int32_t n, const float *hidden) {
     if (d->assistant) {
         rp_assistant_put(d, job, pos, n, hidden);
         return RP_OK;
@@ -240,8 +254,8 @@ RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *job, int32_t po
     const size_t n_embd = (size_t)d->n_embd;
     DraftJob     of     = *job;
     MtpRow      *r      = &d->rows[of.row];
-    if (r->id != id || !is_whole(d, of.row) || pos != last_waiting(d, of.row)) begin_row(d, &of, pos + 1);
-    r->id = id;
+    if (r->id != of.id || !is_whole(d, of.row) || pos != last_waiting(d, of.row)) begin_row(d, &of, pos + 1);
+    r->id = of.id;
     for (int32_t i = 0; i < n; i++) {
         if (r->n_waiting == MTP_WAITING) RP_TRY(run_waiting(d, &of));
         memcpy(d->waiting + ((size_t)of.row * MTP_WAITING + (size_t)r->n_waiting++) * n_embd,

@@ -34,12 +34,13 @@ typedef struct MtpRow {
 typedef struct Drafter {
     const RpModel *model;          /* borrowed; NULL: there is none. With mtp the model of the engine */
     bool           mtp, assistant; /* its MTP layer guesses; the model is an assistant. false: a draft model */
-    MtpRow         rows[MAX_SEQ];  /* with mtp; an assistant has waits_from alone: of the token behind `next` */
+    MtpRow         rows[MAX_SEQ];  /* with mtp; an assistant has id, and waits_from of the token behind `next` */
     float         *waiting;        /* with mtp: [n_seq][MTP_WAITING][n_embd] */
     float         *next;           /* [n_seq][n_embd] hidden states that predict the next guess */
     float         *step;           /* [step_tokens][n_embd] hidden states of a step of the engine */
     int32_t        n_embd;         /* of hidden states; 0: a draft model reads none */
-    size_t         shared_arena;   /* bytes that an assistant may use of the engine's arena */
+    size_t         shared_arena;   /* bytes of the engine's arena, for an assistant */
+    size_t         copied;         /* bytes of weights that an MTP layer has a second time, on a GPU */
     int32_t        n_vocab;        /* of both models, at most */
     Runner         runners[ENGINE_RUNNERS]; /* shortest first */
     int            n_runners;
@@ -51,6 +52,7 @@ typedef struct Drafter {
 
 /* The guesses that a request wants. */
 typedef struct DraftJob {
+    uint64_t       id; /* of the request */
     int32_t        row;
     const int32_t *tokens; /* [n_tokens], at least one */
     int32_t        n_tokens;
@@ -63,7 +65,7 @@ typedef struct DraftJob {
 /* An engine with these options guesses by the MTP layer of its model. */
 bool rp_drafter_is_mtp(const RpModel *target, const RpEngineOptions *o);
 
-/* The same, and the engine has to give it hidden states. */
+/* It guesses from hidden states: by an MTP layer or an assistant. */
 bool rp_drafter_reads_hidden(const RpModel *target, const RpEngineOptions *o);
 
 /* What a drafter has to know of its engine. */
@@ -72,6 +74,7 @@ typedef struct DraftedEngine {
     const RpEngineOptions *o;        /* with the defaults filled in; o->draft may be NULL */
     int32_t                n_blocks; /* of its cache */
     size_t                 arena;    /* bytes */
+    bool                   apart;    /* it is on a GPU */
 } DraftedEngine;
 
 /* RP_E_ARG for another vocabulary and for an assistant of other models, RP_E_UNSUPPORTED for a draft model with
@@ -87,8 +90,7 @@ size_t rp_drafter_bytes(const Drafter *d);
 
 /* The hidden states [n][n_embd] of the tokens at positions pos, pos + 1, ... of a request, of which job has row and
  * tokens; the token behind the last of them is known. */
-RP_NODISCARD RpStatus rp_drafter_put(Drafter *d, uint64_t id, const DraftJob *job, int32_t pos, int32_t n,
-                                     const float *hidden);
+RP_NODISCARD RpStatus rp_drafter_put(Drafter *d, const DraftJob *job, int32_t pos, int32_t n, const float *hidden);
 
 /* Guesses for n requests, each of another row. A text that is longer than the context of the draft model gets none. */
 RP_NODISCARD RpStatus rp_drafter_guess(Drafter *d, DraftJob *jobs, int n);

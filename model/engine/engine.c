@@ -82,7 +82,7 @@ static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
                                        .n_blocks = n_blocks,
                                        .hidden   = rp_drafter_reads_hidden(e->model, &e->o)};
     RP_TRY(plan_sets(e, &shape));
-    const DraftedEngine me = {e->model, &e->o, n_blocks, rp_runner_memory(e->runners, e->n_runners).arena};
+    const DraftedEngine me = {e->model, &e->o, n_blocks, rp_runner_memory(e->runners, e->n_runners).arena, e->apart};
     return rp_drafter_plan(&e->drafter, &me, e->passes);
 }
 
@@ -210,8 +210,8 @@ void rp_engine_free(RpEngine *e) {
         e->waiting = r->next;
         rp_request_free(r);
     }
+    rp_drafter_free(&e->drafter); /* an assistant shares the executor of the engine */
     for (int i = 0; i < e->n_runners; i++) rp_runner_close(&e->runners[i]); /* the last one last: the others share it */
-    rp_drafter_free(&e->drafter);
     rp_blocks_free(&e->blocks);
     rp_states_free(&e->states);
     free(e->columns);

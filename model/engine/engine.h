@@ -41,7 +41,7 @@ struct Request {
     int32_t           row;              /* of the table, while it runs */
     int32_t           state, start;     /* slots of recurrent states: its own; that it starts from, or -1 */
     int32_t           n_columns;        /* of the present step */
-    int32_t           column, n_hidden; /* with MTP: its columns of the latest step whose hidden states count */
+    int32_t           column, n_hidden; /* its columns of the latest step whose hidden states a drafter reads */
     int32_t           n_generated, n_cached, n_drafted, n_accepted;
     bool              cancelled, ended, started; /* started: it has run before, n_cached is known */
     double            added_s, started_s, first_s;

@@ -217,11 +217,10 @@ static RpStatus put_hidden(RpEngine *e) {
     for (int i = 0; i < e->n_running; i++) {
         Request       *r   = e->running[i];
         const int32_t  n   = r->n_hidden;
-        const DraftJob job = {.row = r->row, .tokens = r->tokens, .n_tokens = r->n_tokens};
+        const DraftJob job = {.id = r->id, .row = r->row, .tokens = r->tokens, .n_tokens = r->n_tokens};
         r->n_hidden        = 0;
         if (n == 0) continue;
-        RP_TRY(
-            rp_drafter_put(&e->drafter, r->id, &job, r->n_done - n, n, e->drafter.step + (size_t)r->column * n_embd));
+        RP_TRY(rp_drafter_put(&e->drafter, &job, r->n_done - n, n, e->drafter.step + (size_t)r->column * n_embd));
     }
     return RP_OK;
 }
@@ -256,7 +255,8 @@ static RpStatus draft(RpEngine *e, int32_t decoding, int32_t others) {
         const int32_t k = guesses_that_pay(e, r, most, decoding - 1, e->drafter.seconds / decoding);
         if (k == 0) continue;
         of[n]     = r;
-        jobs[n++] = (DraftJob){.row      = r->row,
+        jobs[n++] = (DraftJob){.id       = r->id,
+                               .row      = r->row,
                                .tokens   = r->tokens,
                                .n_tokens = r->n_tokens,
                                .blocks   = r->blocks,

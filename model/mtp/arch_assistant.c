@@ -31,10 +31,8 @@ RpStatus rp_arch_check_assistant(const RpModel *m, const RpModel *target) {
         const LayerKind k  = rp_config_layer(c, i);
         const int       at = layer_of_kind(t, k.attention);
         if (at < 0)
-            return rp_fail(
-                RP_E_ARG,
-                "%s has no layer to read keys of for layer %d of %s: all its layers have a window, or none has", of, i,
-                path);
+            return rp_fail(RP_E_ARG, "%s has no layer whose keys layer %d of %s can read: %s", of, i, path,
+                           k.window > 0 ? "none has a window" : "none attends to all positions");
         const LayerKind theirs = rp_config_layer(t, at);
         if (k.head_dim != theirs.head_dim || c->n_head % theirs.n_head_kv != 0)
             return rp_fail(RP_E_ARG, "%s: layer %d has %d heads of %d, layer %d of %s has %d heads of %d for keys",

@@ -99,7 +99,8 @@ qkv|qkv.cu|s/p.norm == RP_HEAD_NORM_WHOLE ? h \* d : 0/(@ ? 0 : (&))/|norm weigh
 qkv|qkv.cu|s/(const float \*)s.norm->data/(const float *)(@ ? args->qkv.q_norm.data : s.norm->data)/|keys normalised with the weights of the queries
 qkv|qkv.cu|s/row >= 0 \&\& row/(@ || row >= 0) \&\& row/|a store at a negative position
 qkv|qkv.cu|s/h \* d, (h + 1) \* d)/h * d, (h + 1) * d - (@ ? d - 1 : 0))/|a head finished before its last block has arrived
-qkv|qkv.cu|s/rotates = which != V/rotates = @ || which != V/|values that are rotated
+qkv|qkv.cu|s/rotates *= which != V/rotates = @ || which != V/|values that are rotated
+qkv|qkv.cu|s/which == V ? p.value_norm : /which == V ? !@ \&\& p.value_norm : /|values that are not normed
 qkv|qkv.cu|s/proj.counters + h/proj.counters + (@ ? 0 : h)/|one arrival counter for all heads
 qkv|qkv.cu|s/rows \/ d; h++)/rows \/ d - (@ ? 1 : 0); h++)/|the last head of a norm over the whole row left out
 cross_entropy|device/log_sum.cuh|s/sum \*= top == to/sum *= @ || top == to/|sums that are not rescaled

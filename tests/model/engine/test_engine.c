@@ -334,7 +334,11 @@ Test(engine, an_mtp_layer_guesses_on_the_device) {
     cr_expect_gt(s.drafted, 0);
     o.n_ctx = N_CTX;
     OK(rp_engine_memory(m, &o, &memory));
-    cr_expect_gt(memory.draft, 0);
+    const size_t all = memory.draft;
+    o.device         = "cpu";
+    OK(rp_engine_memory(m, &o, &memory));
+    cr_expect_eq(all - memory.draft, m->token_embd->bytes + m->output->bytes, "copies of both matrices: %zu",
+                 all - memory.draft);
     free_cases(cases, N);
     rp_model_free(m);
 }

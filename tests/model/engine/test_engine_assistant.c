@@ -129,8 +129,13 @@ Test(engine_assistant, targets_that_do_not_fit_are_refused) {
             "gemma4-f32.gguf guesses for models with embeddings of 64, " GOLDEN_DIR "tiny/gemma4-plain.gguf has 32");
     o = of(other);
     REFUSED(rp_model_graph(a, &o, &g), RP_E_ARG,
-            "tiny/qwen3-f32.gguf has no layer to read keys of for layer 0 of " GOLDEN_DIR
-            "tiny/../assistant/gemma4-f32.gguf: all its layers have a window, or none has");
+            "tiny/qwen3-f32.gguf has no layer whose keys layer 0 of " GOLDEN_DIR
+            "tiny/../assistant/gemma4-f32.gguf can read: none has a window");
+    const int32_t first     = m->config.layers.attention.n;
+    m->config.window_layers = NULL, m->config.layers.attention.n = 100;
+    o = of(m);
+    REFUSED(rp_model_graph(a, &o, &g), RP_E_ARG, "can read: none attends to all positions");
+    m->config.layers.attention.n = first;
     REFUSED(rp_engine_open(plain, &(RpEngineOptions){.n_ctx = N_CTX, .draft = a}, &e), RP_E_ARG,
             "guesses for models with embeddings of 64");
     a->config.head_dim = 16;
