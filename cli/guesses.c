@@ -11,21 +11,25 @@ bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *
     return rp_model_info(m)->mtp && !a->no_mtp && d->mode == NULL;
 }
 
+void cli_engine_options(const GuessArgs *a, const DeviceArgs *d, RpEngineOptions *o) {
+    o->device        = d->name;
+    o->require_cuda  = d->require_cuda;
+    o->require_graph = d->require_graph;
+    o->repack        = d->repack;
+    o->backend       = d->backend;
+    o->n_mtp         = cli_n_mtp(a);
+    o->watchdog_s    = (double)d->watchdog_s;
+}
+
 RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet, RpEngineOptions *o,
                            RpEngine **engine, RpModel **draft) {
     const DeviceArgs plain = {.no_mmap = d->no_mmap};
     *engine                = NULL;
     *draft                 = NULL;
     if (a->draft != NULL) RP_TRY(cli_open_model(a->draft, &plain, quiet, draft));
-    o->n_seq         = 1;
-    o->device        = d->name;
-    o->require_cuda  = d->require_cuda;
-    o->require_graph = d->require_graph;
-    o->repack        = d->repack;
-    o->backend       = d->backend;
-    o->draft         = *draft;
-    o->n_mtp         = cli_n_mtp(a);
-    o->watchdog_s    = (double)d->watchdog_s;
+    cli_engine_options(a, d, o);
+    o->n_seq = 1;
+    o->draft = *draft;
     RP_TRY(rp_engine_open(m, o, engine));
     const RpExecutorInfo info = rp_engine_info(*engine);
     cli_report_fallback(&info, RP_MODE_AUTO);

@@ -42,6 +42,9 @@ static inline int32_t cli_n_mtp(const GuessArgs *a) { return a->no_mtp || a->loo
 /* The model guesses by itself. With --mode it does not: replies of an engine are replayed. */
 bool cli_guesses_by_mtp(const GuessArgs *a, const RpModel *m, const DeviceArgs *d);
 
+/* Fills in what the command line says of the device and of MTP layers. */
+void cli_engine_options(const GuessArgs *a, const DeviceArgs *d, RpEngineOptions *o);
+
 typedef struct GuessResult {
     RpGenerateResult reply;
     int32_t          n_guessed, n_right;

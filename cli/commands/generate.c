@@ -160,11 +160,7 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_kv_type(args.kv, &kv));
     const bool by_mtp = !is_request() && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
     if (cli_guesses_wanted(&args.guesses) || by_mtp) {
-        RpEngineOptions e = {.n_ctx     = args.ctx,
-                             .n_threads = args.threads,
-                             .passes    = args.passes,
-                             .kv_type   = kv,
-                             .device    = args.device.name};
+        RpEngineOptions e = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
         RP_TRY(cli_open_guessing(&args.guesses, r->model, &args.device, args.quiet, &e, &r->engine, &r->draft));
         if (args.json || cli_recording_is_on(&r->recording)) {
             RpEngineMemory memory;

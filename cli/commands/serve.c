@@ -57,21 +57,15 @@ static bool say_url(const char *url, void *user) {
 }
 
 static RpStatus engine_options(RpEngineOptions *out) {
-    *out = (RpEngineOptions){.n_ctx         = args.ctx,
-                             .n_seq         = args.parallel,
-                             .cache_tokens  = args.cache_tokens,
-                             .step_tokens   = args.step_tokens,
-                             .step_ms       = args.step_ms,
-                             .n_threads     = args.threads,
-                             .passes        = args.passes,
-                             .device        = args.device.name,
-                             .require_cuda  = args.device.require_cuda,
-                             .require_graph = args.device.require_graph,
-                             .state_bytes   = (size_t)args.state_mb << 20,
-                             .repack        = args.device.repack,
-                             .backend       = args.device.backend,
-                             .n_mtp         = cli_n_mtp(&args.guesses),
-                             .watchdog_s    = (double)args.device.watchdog_s};
+    *out = (RpEngineOptions){.n_ctx        = args.ctx,
+                             .n_seq        = args.parallel,
+                             .cache_tokens = args.cache_tokens,
+                             .step_tokens  = args.step_tokens,
+                             .step_ms      = args.step_ms,
+                             .n_threads    = args.threads,
+                             .passes       = args.passes,
+                             .state_bytes  = (size_t)args.state_mb << 20};
+    cli_engine_options(&args.guesses, &args.device, out);
     /* --memory does not count the copy. */
     if (out->repack == NULL && args.memory_mb > 0 && rp_option(RP_OPT_REPACK)[0] == '\0') out->repack = "off";
     return cli_kv_type(args.kv, &out->kv_type);
