@@ -162,6 +162,18 @@ void rp_arch_begin_layers(Builder *b) {
     if (b->m->config.attn_cap != 0.0f) b->attn_cap = rp_arch_cap(b, &b->m->config.attn_cap, "attn_cap");
 }
 
+TensorNode *rp_arch_layers(Builder *b, TensorNode *x) {
+    const RpModel *m = b->m;
+    for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
+        rp_graph_set_layer(b->g, b->layer);
+        b->kind = rp_config_layer(&m->config, b->layer);
+        x       = rp_arch_add_embd(b, rp_arch_layer(b, x), &m->layers[b->layer]);
+    }
+    b->layer = -1;
+    rp_graph_set_layer(b->g, -1);
+    return x;
+}
+
 /* From the tokens to the last product, for those that `rows` names; NULL: all. */
 static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     const RpModel *m    = b->m;
@@ -171,13 +183,7 @@ static ArchOutput decoder(Builder *b, TensorNode *tokens, TensorNode *rows) {
     TensorNode *x = rp_arch_name_node(b, rp_get_rows(b->g, embd, tokens), "embedding");
     x             = rp_arch_encoder_embd(b, scaled(b, x, m->config.embd_scale, "embedding_scaled"));
     if (m->layer_embd != NULL) b->layer_embd = rp_arch_layer_embd(b, tokens, x);
-    for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
-        rp_graph_set_layer(b->g, b->layer);
-        b->kind = rp_config_layer(&m->config, b->layer);
-        x       = rp_arch_add_embd(b, rp_arch_layer(b, x), &m->layers[b->layer]);
-    }
-    b->layer = -1;
-    rp_graph_set_layer(b->g, -1);
+    x = rp_arch_layers(b, x);
     if (b->hidden) x = b->outputs[b->n_outputs++] = last_norm(b, x, "hidden");
     /* only these rows need the output matrix, the largest of the model */
     if (rows != NULL) x = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");

@@ -85,6 +85,9 @@ void rp_arch_begin_layers(Builder *b);
 /* Layer b->layer of kind b->kind: x [n_embd, t] -> [n_embd, t]. */
 TensorNode *rp_arch_layer(Builder *b, TensorNode *x);
 
+/* All layers of the model, with the embeddings and factors of each: x [n_embd, t] -> [n_embd, t]. */
+TensorNode *rp_arch_layers(Builder *b, TensorNode *x);
+
 /* The graph of the layer that predicts further tokens up to its logits; `rows` names those that have some. */
 TensorNode *rp_arch_mtp(Builder *b, TensorNode *tokens, TensorNode *rows);
 
@@ -92,7 +95,8 @@ TensorNode *rp_arch_mtp(Builder *b, TensorNode *tokens, TensorNode *rows);
 TensorNode           *rp_arch_assistant(Builder *b, const RpModel *target, TensorNode *tokens, TensorNode *rows);
 RP_NODISCARD RpStatus rp_arch_check_assistant(const RpModel *m, const RpModel *target);
 
-/* The columns of a [n, t], each with that of b [n, t] behind it: [2 n, t]. At most MTP_MAX_TOKENS. */
+/* Each column of `first` [n, t], and behind it the same column of `second` [n, t]: [2 n, t]. t is at most
+ * MTP_MAX_TOKENS. */
 TensorNode *rp_arch_joined(Builder *b, TensorNode *first, TensorNode *second);
 
 enum { MTP_MAX_TOKENS = 1024 };

@@ -388,7 +388,8 @@ RpStatus rp_config_read(const RpGgufFile *f, ModelConfig *out) {
     return RP_OK;
 }
 
-/* Of layers that predict further tokens: full, or in families of latent attention latent. ATTENTION_NONE: neither. */
+/* The attention of layers that predict further tokens: latent in families that have it, else full. ATTENTION_NONE: the
+ * family has no layers with either. */
 static AttentionKind next_attention(const ModelConfig *c) {
     const LayerPattern *p = &c->layers;
     if (p->attention.kind == ATTENTION_LATENT) return ATTENTION_LATENT;
@@ -424,7 +425,7 @@ LayerKind rp_config_layer(const ModelConfig *c, int layer) {
     k.n_head_kv = c->heads_kv != NULL ? (int32_t)rp_gguf_number_at(c->heads_kv, (uint64_t)layer) : c->n_head_kv;
     if (k.n_head_kv == 0) k.attention = p->attention.without_heads;
     if (k.attention == ATTENTION_WINDOW && c->window == 0) k.attention = ATTENTION_FULL;
-    if (k.attention == ATTENTION_WINDOW) k.window = c->window;
+    if (k.attention == ATTENTION_WINDOW) k.window = c->arch->assistant ? c->window - 1 : c->window;
     if (c->experts.n > 0 && layer >= p->feed_forward.n_dense) k.feed_forward = p->feed_forward.kind;
     const bool window = k.attention == ATTENTION_WINDOW;
     k.head_dim        = window && c->arch->window_heads ? c->head_dim_window : c->head_dim;

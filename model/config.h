@@ -85,7 +85,7 @@ typedef struct LayerKind {
     int32_t         head_dim, n_head_kv, n_ff;
     int32_t         kv_layer;     /* the layer whose cache it reads, its own or one before; in an assistant n_layer with
                                      a window and n_layer + 1 without, for those of its target */
-    int32_t         window;       /* positions that a token attends to, its own included; 0: all */
+    int32_t         window;       /* positions that a token attends to, its own included, but in an assistant; 0: all */
     RpRopeParams    rope;         /* of q and k, unless position is POSITION_NONE */
     bool            rope_factors; /* frequencies are divided by the file's rope_freqs, where it has them */
 } LayerKind;

@@ -48,7 +48,7 @@ static TensorNode *cache_of(Builder *b, const LayerKind *k, const char *which) {
     return rp_graph_state(b->g, name, b->kv_type, (int64_t[]){k->head_dim, b->n_rows, k->n_head_kv, 1});
 }
 
-/* Of the layers of that kind, if there are some. */
+/* Makes the target's caches the sources of all layers that attend in this way. */
 static void find_caches(Builder *b, const RpModel *target, AttentionKind attention) {
     const ModelConfig *c = &b->m->config;
     for (int i = 0; i < c->n_layer; i++) {
@@ -76,14 +76,7 @@ TensorNode *rp_arch_assistant(Builder *b, const RpModel *target, TensorNode *tok
     TensorNode *x = input(b, target, tokens);
     find_caches(b, target, ATTENTION_WINDOW);
     find_caches(b, target, ATTENTION_FULL);
-    for (b->layer = 0; b->layer < m->config.n_layer; b->layer++) {
-        rp_graph_set_layer(b->g, b->layer);
-        b->kind = rp_config_layer(&m->config, b->layer);
-        if (b->kind.window > 0) b->kind.window--;
-        x = rp_arch_add_embd(b, rp_arch_layer(b, x), &m->layers[b->layer]);
-    }
-    b->layer = -1;
-    rp_graph_set_layer(b->g, -1);
+    x                          = rp_arch_layers(b, x);
     x                          = rp_arch_name_node(b, rp_get_rows(b->g, x, rows), "out_rows_of_last");
     x                          = rp_arch_norm(b, x, m->output_norm, "output_norm");
     b->outputs[b->n_outputs++] = rp_arch_linear(b, x, m->mtp.post, NULL, "next_hidden");
