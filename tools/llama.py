@@ -16,29 +16,42 @@ lib.llama_log_set(_quiet, ctypes.c_void_p(0))
 lib.llama_backend_init()
 
 
+def _load(path, **options):
+    params = lib.llama_model_default_params()
+    params.n_gpu_layers = 0
+    params.use_extra_bufts = False  # no repacked weights: their sums depend on the CPU, and AMX fails on some virtual machines
+    for name, value in options.items():
+        setattr(params, name, value)
+    model = lib.llama_model_load_from_file(str(path).encode(), params)
+    if not model:
+        raise SystemExit(f"{path}: llama.cpp does not load this file")
+    return model
+
+
+def _open(path, model, n_ctx, **options):
+    params = lib.llama_context_default_params()
+    params.n_ctx = params.n_batch = params.n_ubatch = n_ctx
+    params.n_threads = params.n_threads_batch = 2
+    params.type_k = params.type_v = lib.GGML_TYPE_F16
+    params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    params.swa_full = True
+    params.no_perf = True
+    for name, value in options.items():
+        setattr(params, name, value)
+    context = lib.llama_init_from_model(model, params)
+    if not context:
+        raise SystemExit(f"{path}: llama.cpp opens no context")
+    return context
+
+
 class Model:
     """One model and one context: KV cache f16, flash attention off."""
 
     def __init__(self, path, n_ctx=512, vocab_only=False):
-        params = lib.llama_model_default_params()
-        params.vocab_only = vocab_only
-        params.n_gpu_layers = 0
-        params.use_extra_bufts = False  # no repacked weights: their sums depend on the CPU, and AMX fails on some virtual machines
-        self.model = lib.llama_model_load_from_file(str(path).encode(), params)
-        if not self.model:
-            raise SystemExit(f"{path}: llama.cpp does not load this file")
+        self.model = _load(path, vocab_only=vocab_only)
         self.vocab = lib.llama_model_get_vocab(self.model)
         self.n_vocab = lib.llama_vocab_n_tokens(self.vocab)
-        self.context = None
-        if not vocab_only:
-            params = lib.llama_context_default_params()
-            params.n_ctx = params.n_batch = params.n_ubatch = n_ctx
-            params.n_threads = params.n_threads_batch = 2
-            params.type_k = params.type_v = lib.GGML_TYPE_F16
-            params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
-            params.swa_full = True
-            params.no_perf = True
-            self.context = lib.llama_init_from_model(self.model, params)
+        self.context = None if vocab_only else _open(path, self.model, n_ctx)
 
     def close(self):
         if self.context:
@@ -106,23 +119,9 @@ class Guesser:
     an assistant, or of the layer of the same model. KV cache f16, flash attention off."""
 
     def __init__(self, path, target):
-        params = lib.llama_model_default_params()
-        params.n_gpu_layers = 0
-        params.use_extra_bufts = False
-        params.load_mtp = True
         _set_hidden(target.context, True, False)
-        self.model, self.n_vocab = lib.llama_model_load_from_file(str(path).encode(), params), target.n_vocab
-        params = lib.llama_context_default_params()
-        params.n_ctx = params.n_batch = params.n_ubatch = 512
-        params.n_threads = params.n_threads_batch = 2
-        params.type_k = params.type_v = lib.GGML_TYPE_F16
-        params.flash_attn_type = lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        params.swa_full = True
-        params.ctx_type = 1  # LLAMA_CONTEXT_TYPE_MTP
-        params.ctx_other = target.context
-        self.context = lib.llama_init_from_model(self.model, params)
-        if not self.context:
-            raise SystemExit(f"{path}: llama.cpp opens no context")
+        self.model, self.n_vocab = _load(path, load_mtp=True), target.n_vocab
+        self.context = _open(path, self.model, 512, ctx_type=1, ctx_other=target.context)  # LLAMA_CONTEXT_TYPE_MTP
         _set_hidden(self.context, True, False)
         self.batch = lib.llama_batch_ext_init(self.context)
 

@@ -109,9 +109,10 @@ typedef struct RpRequest {
     int32_t            priority;                  /* higher ones first; -1000 to 1000 */
     int32_t            n_draft; /* tokens that a step guesses at most, 0 to 15: the longest repetition of the latest
                                    tokens in the text so far is continued (prompt lookup), or a draft model, an
-                                   assistant or an MTP layer continues it. 0: none, but of an MTP layer `n_mtp`. A step computes the logits after all of them, and keeps those
-                                   that the sampler would have drawn: the reply is the same. Guesses that cost more time
-                                   than they save are left out */
+                                   assistant or an MTP layer continues it. 0: it guesses none, but an MTP layer `n_mtp`.
+                                   A step computes the logits after all of them, and keeps those that the sampler would
+                                   have drawn: the reply is the same. Guesses that cost more time than they save are
+                                   left out */
     void              *user;
     /* Or NULL: borrowed like the sampler. The reply is held to its grammar, as in RpGenerateOptions. */
     RpMatcher *matcher;

@@ -1,4 +1,4 @@
-/* Guesses of a draft model or an MTP layer (drafter.h); those of an assistant are in assistant.c. */
+/* Draft models and MTP layers guess here (drafter.h), and assistants in assistant.c. */
 #include "model/engine/drafter.h"
 
 #include "base/clock.h"

@@ -68,7 +68,7 @@ bool rp_drafter_is_mtp(const RpModel *target, const RpEngineOptions *o);
 /* It guesses from hidden states: by an MTP layer or an assistant. */
 bool rp_drafter_reads_hidden(const RpModel *target, const RpEngineOptions *o);
 
-/* What a drafter has to know of its engine. */
+/* The engine that a drafter guesses for. */
 typedef struct DraftedEngine {
     const RpModel         *model;
     const RpEngineOptions *o;        /* with the defaults filled in; o->draft may be NULL */

@@ -213,7 +213,7 @@ static int32_t guesses_wanted(const RpEngine *e, const Request *r, int32_t most)
 
 /* Gives the drafter the hidden states of the latest step. */
 static RpStatus put_hidden(RpEngine *e) {
-    const size_t n_embd = (size_t)rp_model_info(e->model)->n_embd;
+    const size_t n_embd = (size_t)e->drafter.n_embd;
     for (int i = 0; i < e->n_running; i++) {
         Request       *r   = e->running[i];
         const int32_t  n   = r->n_hidden;

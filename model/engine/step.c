@@ -257,7 +257,7 @@ static RpStatus run_part(RpEngine *e, const Part *p) {
     for (int32_t i = 0; i < p->n; i++)
         if (c[i].output) c[i].logits = logits, logits += n_vocab;
     if (e->drafter.n_embd > 0) {
-        const size_t n_embd = (size_t)rp_model_info(e->model)->n_embd;
+        const size_t n_embd = (size_t)e->drafter.n_embd;
         memcpy(e->drafter.step + (size_t)p->first * n_embd, r->hidden, (size_t)p->n * n_embd * sizeof(float));
     }
     return RP_OK;
