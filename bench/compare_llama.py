@@ -252,8 +252,8 @@ def compare(args, program, model, threads):
 def repack_settings(text):
     found = text.split(",")
     for setting in found:
-        if setting not in ("on", "off", "auto"):
-            raise argparse.ArgumentTypeError(f"must be on, off or auto, comma-separated, not '{setting}'")
+        if setting not in ("on", "off", "auto", "codebook"):
+            raise argparse.ArgumentTypeError(f"must be on, off, auto or codebook, comma-separated, not '{setting}'")
     return found
 
 

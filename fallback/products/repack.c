@@ -36,7 +36,7 @@ RpTensorView rp_repacked_view(const RpTensorView *w, void *data) {
     return v;
 }
 
-/* ---- to the repacked layout: row r of a block. The bytes of a quad lie in the file as in a lane, but in Q6_K ---- */
+/* ---- to the repacked layout: row r of a block. The bytes of a quad of Q4 and Q8 lie in the file as in a lane ---- */
 
 RP_BODY void put_quad(uint8_t *to, const void *quad) { memcpy(to, quad, RP_QUAD); }
 
@@ -104,6 +104,86 @@ RP_BODY void put_q6_k(const BlockQ6_K *b, int r, RepackedQ6_K *to) {
     for (int h = 0; h < 2; h++)
         for (int k = 0; k < 4; k++) put_half_q6_k(b, h, k, r, to);
 }
+
+RP_BODY void put_iq4_nl(const BlockIQ4_NL *b, int r, RepackedIQ4_NL *to) {
+    to->d[r] = b->d;
+    for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
+}
+
+/* The quads k of sub-blocks 4g to 4g + 3. */
+RP_BODY void put_quads_q2_k(const BlockQ2_K *b, int g, int k, int r, RepackedQ2_K *to) {
+    const uint8_t *qs    = b->qs + 32 * (g / 2) + RP_QUAD * k;
+    const int      shift = 4 * (g % 2);
+    uint32_t       q     = 0;
+    for (int i = 0; i < 2; i++) {
+        const uint32_t half = quad_of(qs + 16 * i) >> shift;
+        q |= bits_of(half, 3, -2 * i) | bits_of(half, 12, -2 * i - 2);
+    }
+    put_quad(to->q[g][k][r], &q);
+}
+
+RP_BODY void put_q2_k(const BlockQ2_K *b, int r, RepackedQ2_K *to) {
+    to->d[r]    = b->d;
+    to->dmin[r] = b->dmin;
+    for (int u = 0; u < 16; u++) to->scale[u][r] = b->scales[u];
+    for (int g = 0; g < 4; g++)
+        for (int k = 0; k < 4; k++) put_quads_q2_k(b, g, k, r, to);
+}
+
+/* index->of[v + 128] = the index of value v. */
+typedef struct ValueIndex {
+    uint8_t of[256];
+} ValueIndex;
+
+RP_BODY void put_index(const int8_t *values, ValueIndex *index) {
+    for (int i = 15; i >= 0; i--) index->of[values[i] + 128] = (uint8_t)i; /* the first of equal ones */
+}
+
+/* The nibbles of row r. q[] are the elements of a block, of offset 128. */
+RP_BODY void put_values(const int8_t *values, const uint8_t *q, int sub_elems, int n, int r, uint8_t *to) {
+    ValueIndex index;
+    put_index(values, &index);
+    for (int i = 0; i < n / 2; i++) {
+        const int k = i / sub_elems * 2 * sub_elems + i % sub_elems; /* of an even sub-block */
+        to[RP_QUAD * (ROWS * (i / RP_QUAD) + r) + i % RP_QUAD] =
+            (uint8_t)(index.of[q[k]] | index.of[q[k + sub_elems]] << 4);
+    }
+}
+
+#define X(ID, name)                                                                                                    \
+    static_assert(RP_##ID##_OFFSET == 128 && !RP_##ID##_HAS_MIN, #name ": q[] of offset 128, without minima");         \
+    RP_BODY void put_##name(const Block##ID *b, int r, Repacked##ID *to) {                                             \
+        enum { SUBS = RP_##ID##_ELEMS / RP_##ID##_SUB };                                                               \
+        uint8_t q[RP_##ID##_ELEMS];                                                                                    \
+        float   scale[RP_##ID##_ELEMS / RP_SUM_BLOCK], min[RP_##ID##_ELEMS / RP_SUM_BLOCK];                            \
+        int8_t  s[SUBS];                                                                                               \
+        to->d[r] = factors_##name(b, s);                                                                               \
+        for (int u = 0; u < SUBS; u++) to->scale[u][r] = s[u];                                                         \
+        rp_dequantize_function(RP_##ID)(b, RP_##ID##_ELEMS, q, scale, min);                                            \
+        put_values(values_##name, q, RP_##ID##_SUB, RP_##ID##_ELEMS, r, to->q[0][0][0]);                               \
+    }
+RP_REPACKED_VALUES(X)
+#undef X
+
+/* q[] are the elements of a block, of offset 128. */
+RP_BODY void put_ternary(uint16_t d, const uint8_t *q, int r, RepackedTernary *to) {
+    to->d[r] = d;
+    for (int i = 0; i < 64; i++) {
+        const uint8_t *of = q + 128 * (i / 32) + i % 32; /* the same element of four sub-blocks */
+        to->q[i / 32][i % 32 / RP_QUAD][r][i % RP_QUAD] =
+            (uint8_t)((of[0] - 127) | (of[32] - 127) << 2 | (of[64] - 127) << 4 | (of[96] - 127) << 6);
+    }
+}
+
+#define X(ID, name)                                                                                                    \
+    RP_BODY void put_##name(const Block##ID *b, int r, Repacked##ID *to) {                                             \
+        uint8_t q[RP_##ID##_ELEMS];                                                                                    \
+        float   scale[RP_##ID##_ELEMS / RP_SUM_BLOCK], min[RP_##ID##_ELEMS / RP_SUM_BLOCK];                            \
+        rp_dequantize_function(RP_##ID)(b, RP_##ID##_ELEMS, q, scale, min);                                            \
+        put_ternary(b->d, q, r, to);                                                                                   \
+    }
+RP_REPACKED_TERNARY(X)
+#undef X
 
 /* A row group: 16 rows, `stride` bytes apart. */
 #define X(ID, name)                                                                                                    \
@@ -200,6 +280,55 @@ RP_BODY void unpack_q6_k(const RepackedQ6_K *b, const QuantForm *form, int less,
         scales_of_signed_bytes(d, b->scale[u], scale);
     }
 }
+
+/* Quads of sub-block u, whose nibbles are at q, as unsigned q of offset 128 less `less`. */
+RP_BODY void unpack_values(const uint8_t *restrict q, int u, int sub_elems, const int8_t *values, int less,
+                           uint8_t *restrict to) {
+    for (int i = 0; i < sub_elems * ROWS; i++) to[i] = (uint8_t)(values[q[i] >> (4 * (u % 2)) & 15] + 128 - less);
+}
+
+RP_BODY void unpack_iq4_nl(const RepackedIQ4_NL *b, const QuantForm *form, int less, char *to) {
+    for (int u = 0; u < 2; u++)
+        unpack_values(b->q[0][0], u, 16, rp_iq4_values, less, (uint8_t *)to + u * (int)sizeof b->q);
+    halves(b->d, scales_at(form, to));
+}
+
+RP_BODY void unpack_q2_k(const RepackedQ2_K *b, const QuantForm *form, int less, char *to) {
+    float d[ROWS], dmin[ROWS];
+    halves(b->d, d);
+    halves(b->dmin, dmin);
+    for (int u = 0; u < 16; u++, to += rp_panel_sub_bytes(form)) {
+        const uint8_t *q = b->q[u / 4][0][0];
+        for (int i = 0; i < 16 * ROWS; i++) to[i] = (char)((q[i] >> (2 * (u % 4)) & 3) - less);
+        for (int r = 0; r < ROWS; r++) {
+            scales_at(form, to)[r]        = d[r] * (float)(b->scale[u][r] & 15);
+            scales_at(form, to)[ROWS + r] = -dmin[r] * (float)(b->scale[u][r] >> 4);
+        }
+    }
+}
+
+#define X(ID, name)                                                                                                    \
+    RP_BODY void unpack_##name(const Repacked##ID *b, const QuantForm *form, int less, char *to) {                     \
+        float d[ROWS];                                                                                                 \
+        halves(b->d, d);                                                                                               \
+        for (int r = 0; r < ROWS; r++) d[r] *= unit_##name;                                                            \
+        for (int u = 0; u < RP_##ID##_ELEMS / RP_##ID##_SUB; u++, to += rp_panel_sub_bytes(form)) {                    \
+            unpack_values(b->q[u / 2][0][0], u, RP_##ID##_SUB, values_##name, less, (uint8_t *)to);                    \
+            scales_of_signed_bytes(d, b->scale[u], scales_at(form, to));                                               \
+        }                                                                                                              \
+    }
+RP_REPACKED_VALUES(X)
+#undef X
+
+RP_BODY void unpack_ternary(const RepackedTernary *b, const QuantForm *form, int less, char *to) {
+    for (int u = 0; u < 8; u++, to += rp_panel_sub_bytes(form)) {
+        const uint8_t *q = b->q[u / 4][0][0];
+        for (int i = 0; i < 32 * ROWS; i++) to[i] = (char)((q[i] >> (2 * (u % 4)) & 3) + 127 - less);
+        halves(b->d, scales_at(form, to));
+    }
+}
+#define unpack_tq1_0 unpack_ternary
+#define unpack_tq2_0 unpack_ternary
 
 #define X(ID, name)                                                                                                    \
     static void panel_##name(const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel) {      \

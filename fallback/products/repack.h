@@ -4,7 +4,11 @@
  * need not transpose. Quants of 4 and 6 bits keep their bits:
  *
  *     q[i]        32-bit lane of row r = four bytes; each has the low bits of one k, and the high bits of another
- *     scales      as in the blocks of the file, one for each row; the 6-bit scales of Q4_K become bytes
+ *     scales      as in the blocks of the file, one for each row; those of fewer than 8 bits become bytes
+ *
+ * Types whose elements have at most 16 values (RP_FEW_VALUES in fallback/quants/expand.h) have a nibble for each
+ * element, an index to the values, whatever they have in the file: a kernel looks it up with a byte shuffle, and not in
+ * a codebook of hundreds of entries.
  *
  *     file        row 0: block 0, block 1, ... | row 1: block 0, ... | ...
  *     repacked    rows 0-15: block 0 of 16 rows, block 1 of 16 rows, ... | rows 16-31: ...
@@ -18,7 +22,20 @@
 #include "fallback/products/dot.h"
 
 /* X(ID, name): the types that have a repacked layout. */
-#define RP_REPACKED(X) X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q8_0, q8_0) X(Q4_K, q4_k) X(Q6_K, q6_k)
+#define RP_REPACKED(X)                                                                                                 \
+    X(Q4_0, q4_0)                                                                                                      \
+    X(Q4_1, q4_1)                                                                                                      \
+    X(Q8_0, q8_0)                                                                                                      \
+    X(Q4_K, q4_k)                                                                                                      \
+    X(Q6_K, q6_k) X(Q2_K, q2_k) X(IQ4_NL, iq4_nl) RP_REPACKED_VALUES(X) RP_REPACKED_TERNARY(X)
+
+/* Those in blocks of 256 whose elements have at most 16 values, and with one scale and values from -1 to 2. */
+#define RP_REPACKED_VALUES(X)                                                                                          \
+    X(Q3_K, q3_k)                                                                                                      \
+    X(IQ4_XS, iq4_xs)                                                                                                  \
+    X(IQ3_S, iq3_s)                                                                                                    \
+    X(IQ3_XXS, iq3_xxs) X(IQ2_XXS, iq2_xxs) X(IQ2_XS, iq2_xs) X(IQ2_S, iq2_s) X(IQ1_S, iq1_s) X(IQ1_M, iq1_m)
+#define RP_REPACKED_TERNARY(X) X(TQ1_0, tq1_0) X(TQ2_0, tq2_0)
 
 enum {
     RP_REPACKED_MAX_N = 32768, /* longer rows are not repacked: the packed column of a GEMV is on the stack */
@@ -30,6 +47,7 @@ typedef struct RepackedQ4_0 {
     uint16_t d[RP_PANEL_ROWS];
     uint8_t  q[4][RP_PANEL_ROWS][RP_QUAD];
 } RepackedQ4_0;
+typedef RepackedQ4_0 RepackedIQ4_NL;
 
 typedef struct RepackedQ4_1 {
     uint16_t d[RP_PANEL_ROWS], m[RP_PANEL_ROWS];
@@ -55,6 +73,30 @@ typedef struct RepackedQ6_K {
     int8_t   scale[16][RP_PANEL_ROWS];
     uint8_t  low[8][4][RP_PANEL_ROWS][RP_QUAD], high[4][4][RP_PANEL_ROWS][RP_QUAD];
 } RepackedQ6_K;
+
+/* Quad k of sub-block u: bits 2 * (u % 4) and 2 * (u % 4) + 1 of q[u / 4][k]. A byte of `scale` is as in the file. */
+typedef struct RepackedQ2_K {
+    uint16_t d[RP_PANEL_ROWS], dmin[RP_PANEL_ROWS];
+    uint8_t  scale[16][RP_PANEL_ROWS];
+    uint8_t  q[4][4][RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ2_K;
+
+/* Quad k of sub-block u: the low (u even) or high nibbles of q[u / 2][k]. */
+#define X(ID, name)                                                                                                    \
+    typedef struct Repacked##ID {                                                                                      \
+        uint16_t d[RP_PANEL_ROWS];                                                                                     \
+        int8_t   scale[RP_##ID##_ELEMS / RP_##ID##_SUB][RP_PANEL_ROWS];                                                \
+        uint8_t  q[RP_##ID##_ELEMS / RP_##ID##_SUB / 2][RP_##ID##_SUB / RP_QUAD][RP_PANEL_ROWS][RP_QUAD];              \
+    } Repacked##ID;
+RP_REPACKED_VALUES(X)
+#undef X
+
+/* Quad k of sub-block u: bits 2 * (u % 4) and 2 * (u % 4) + 1 of q[u / 4][k], the elements plus 1. */
+typedef struct RepackedTernary {
+    uint16_t d[RP_PANEL_ROWS];
+    uint8_t  q[2][8][RP_PANEL_ROWS][RP_QUAD];
+} RepackedTernary;
+typedef RepackedTernary RepackedTQ1_0, RepackedTQ2_0;
 
 /* Bytes of a block of 16 rows; 0 for a type without a repacked layout. A multiple of 32. */
 size_t rp_repacked_bytes(RpDtype dtype);

@@ -26,6 +26,7 @@ typedef struct RepackedType {
     size_t    bytes; /* of a block of 16 rows */
     int       subs;  /* of a block */
     int       run;   /* quads whose products are added in 16 bits */
+    int       raise; /* what quads of a type with offset 128 have been raised by; 0: they are signed */
     QuantForm form;
 } RepackedType;
 
@@ -37,9 +38,18 @@ INLINE __m256 eight_bytes(const uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)));
 }
 
+INLINE __m256 eight_signed(const int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)));
+}
+
 INLINE __m256i nibbles(const uint8_t *p, int high) {
     const __m256i v = load32(p);
     return _mm256_and_si256(high ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
+}
+
+/* Bits 2j and 2j + 1 of 32 bytes. */
+INLINE __m256i two_bits(const uint8_t *p, int j) {
+    return _mm256_and_si256(_mm256_srli_epi16(load32(p), 2 * j), _mm256_set1_epi8(3));
 }
 
 INLINE void repacked_header_q4_0(const char *block, Header *h) {
@@ -119,18 +129,96 @@ INLINE __m256i repacked_quad_q6_k(const char *block, int u, int j, int k, int si
                            _mm256_and_si256(up, _mm256_set1_epi8(0x30)));
 }
 INLINE __m256 scale_q6_k(const char *block, const Header *h, int u, int side) {
-    const RepackedQ6_K *b     = (const void *)block;
-    const __m128i       eight = _mm_loadl_epi64((const void *)(b->scale[u] + LANES * side));
-    return _mm256_mul_ps(h->d[side], _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)));
+    const RepackedQ6_K *b = (const void *)block;
+    return _mm256_mul_ps(h->d[side], eight_signed(b->scale[u] + LANES * side));
 }
 #define min_q6_k NULL
 
+INLINE void repacked_header_q2_k(const char *block, Header *h) {
+    const RepackedQ2_K *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) {
+        h->d[s]   = eight_halves(b->d + LANES * s);
+        h->min[s] = _mm256_xor_ps(eight_halves(b->dmin + LANES * s), _mm256_set1_ps(-0.0f));
+    }
+}
+INLINE __m256i repacked_quad_q2_k(const char *block, int u, int j, int k, int side) {
+    return two_bits(((const RepackedQ2_K *)(const void *)block)->q[u / 4][k][LANES * side], j);
+}
+INLINE __m256i eight_of_q2_k(const char *block, int u, int side) {
+    const RepackedQ2_K *b = (const void *)block;
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(b->scale[u] + LANES * side)));
+}
+INLINE __m256 scale_q2_k(const char *block, const Header *h, int u, int side) {
+    const __m256i low = _mm256_and_si256(eight_of_q2_k(block, u, side), _mm256_set1_epi32(15));
+    return _mm256_mul_ps(h->d[side], _mm256_cvtepi32_ps(low));
+}
+INLINE __m256 min_q2_k(const char *block, const Header *h, int u, int side) {
+    const __m256i high = _mm256_srli_epi32(eight_of_q2_k(block, u, side), 4);
+    return _mm256_mul_ps(h->min[side], _mm256_cvtepi32_ps(high));
+}
+
+/* The values of 32 nibbles, plus `raise`. */
+INLINE __m256i value_quad(const uint8_t *p, int high, const int8_t *values, int raise) {
+    const __m256i table = _mm256_broadcastsi128_si256(load16(values));
+    return _mm256_shuffle_epi8(_mm256_add_epi8(table, _mm256_set1_epi8((char)raise)), nibbles(p, high));
+}
+
+INLINE void    repacked_header_iq4_nl(const char *block, Header *h) { repacked_header_q4_0(block, h); }
+INLINE __m256i repacked_quad_iq4_nl(const char *block, int u, int j, int k, int side) {
+    const RepackedIQ4_NL *b = (const void *)block;
+    (void)u, (void)j;
+    return value_quad(b->q[k % 4][LANES * side], k >= 4, rp_iq4_values, 0);
+}
+#define scale_iq4_nl scale_q4_0
+#define min_iq4_nl   NULL
+
+/* A power of two, so that the correction of a column, which is -128 times its sum, is divided by a shift. Raised quads
+ * are not negative; quads of more than 7 bits stay signed, since two products of them do not fit in 16 bits. */
+#define RAISE_OF(top) ((top) <= 130 ? 1 : (top) <= 131 ? 4 : (top) <= 143 ? 16 : (top) <= 190 ? 64 : 0)
+#define RAISE(ID)     ((int)RP_##ID##_OFFSET != SIGNED ? 0 : RAISE_OF(RP_##ID##_TOP))
+
+#define X(ID, name)                                                                                                    \
+    INLINE void repacked_header_##name(const char *block, Header *h) {                                                 \
+        const Repacked##ID *b = (const void *)block;                                                                   \
+        for (int s = 0; s < SIDES; s++)                                                                                \
+            h->d[s] = _mm256_mul_ps(eight_halves(b->d + LANES * s), _mm256_set1_ps(unit_##name));                      \
+    }                                                                                                                  \
+    INLINE __m256i repacked_quad_##name(const char *block, int u, int j, int k, int side) {                            \
+        const Repacked##ID *b = (const void *)block;                                                                   \
+        return value_quad(b->q[u / 2][k][LANES * side], j % 2, values_##name, RAISE(ID));                              \
+    }                                                                                                                  \
+    INLINE __m256 scale_##name(const char *block, const Header *h, int u, int side) {                                  \
+        const Repacked##ID *b = (const void *)block;                                                                   \
+        return _mm256_mul_ps(h->d[side], eight_signed(b->scale[u] + LANES * side));                                    \
+    }                                                                                                                  \
+    enum { min_##name = 0 };
+RP_REPACKED_VALUES(X)
+#undef X
+
+#define X(ID, name)                                                                                                    \
+    INLINE void repacked_header_##name(const char *block, Header *h) {                                                 \
+        for (int s = 0; s < SIDES; s++)                                                                                \
+            h->d[s] = eight_halves(((const Repacked##ID *)(const void *)block)->d + LANES * s);                        \
+    }                                                                                                                  \
+    INLINE __m256i repacked_quad_##name(const char *block, int u, int j, int k, int side) {                            \
+        return two_bits(((const Repacked##ID *)(const void *)block)->q[u / 4][k][LANES * side], j);                    \
+    }
+RP_REPACKED_TERNARY(X)
+#undef X
+#define scale_tq1_0 scale_q4_0
+#define scale_tq2_0 scale_q4_0
+#define min_tq1_0   NULL
+#define min_tq2_0   NULL
+
 /* Quads that can be added in 16 bits, two products a lane and quad: of 4 bits all 8, 15 * 127 * 16 = 30480; of Q6_K
  * two, 63 * 127 * 4 = 32004; of signed Q8_0 one, 128 * 127 * 2 = 32512. */
-#define RUN(ID) (RP_##ID##_TOP <= 15 ? RP_##ID##_SUB / RP_QUAD : (int)RP_##ID##_OFFSET == SIGNED ? 1 : 2)
-#define X(ID, name)                                                                                                    \
-    static_assert(((int)RP_##ID##_OFFSET == SIGNED ? 128 : RP_##ID##_TOP) * 127 * 2 * RUN(ID) <= FULL,                 \
-                  #name ": a run fits in 16 bits");
+#define LARGEST(ID)                                                                                                    \
+    ((int)RP_##ID##_OFFSET != SIGNED ? RP_##ID##_TOP : RAISE(ID) > 0 ? RP_##ID##_TOP - 128 + RAISE(ID) : 128)
+#define RUN(ID)                                                                                                        \
+    (LARGEST(ID) * 127 * 2 * (RP_##ID##_SUB / RP_QUAD) <= FULL ? RP_##ID##_SUB / RP_QUAD                               \
+     : LARGEST(ID) * 127 * 2 * 2 <= FULL                       ? 2                                                     \
+                                                               : 1)
+#define X(ID, name) static_assert(LARGEST(ID) * 127 * 2 * RUN(ID) <= FULL, #name ": a run fits in 16 bits");
 RP_REPACKED(X)
 #undef X
 
@@ -147,7 +235,8 @@ INLINE const char *after(const char *p) {
 }
 
 INLINE __m256i quad_products(const RepackedType *t, __m256i w, __m256i x) {
-    if (t->form.offset == SIGNED) return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    if (t->form.offset == SIGNED && t->raise == 0)
+        return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_maddubs_epi16(w, x);
 }
 
@@ -206,6 +295,9 @@ INLINE void sub_sums(const RepackedType *t, const char *block, int u, int j, con
         for (int s = 0; s < SIDES; s++) sum[c][s] = _mm256_madd_epi16(sum[c][s], _mm256_set1_epi16(1));
 }
 
+/* raise = 128 >> shift. */
+INLINE int shift_of(int raise) { return raise == 64 ? 1 : raise == 16 ? 3 : raise == 4 ? 5 : 7; }
+
 /* Sub-block u of a block times n_cols columns from x on. x_scale has the columns' scales, x_extra their sums or
  * corrections (dot.h). acc[c] is the accumulator of column c. */
 INLINE void add_sub(const RepackedType *t, const char *block, const Header *h, int u, int j, const char *x,
@@ -226,7 +318,9 @@ INLINE void add_sub(const RepackedType *t, const char *block, const Header *h, i
 #pragma GCC unroll 2
         for (int s = 0; s < SIDES; s++) {
             __m256i total = sum[c][s];
-            if (!t->form.has_min && t->form.offset != SIGNED)
+            if (t->raise > 0) /* -128 times the sum, to -raise times it */
+                total = _mm256_add_epi32(total, _mm256_srai_epi32(_mm256_castps_si256(extra), shift_of(t->raise)));
+            else if (!t->form.has_min && t->form.offset != SIGNED)
                 total = _mm256_add_epi32(total, _mm256_castps_si256(extra));
             __m256 p = _mm256_fmadd_ps(_mm256_mul_ps(scale[s], dx), _mm256_cvtepi32_ps(total),
                                        _mm256_load_ps(acc[c] + LANES * s));
@@ -279,8 +373,10 @@ INLINE void unpack_sub(const RepackedType *t, const char *block, const Header *h
     float *scale = (float *)(void *)(to + RP_PANEL_ROWS * t->form.sub_elems);
 #pragma GCC unroll 8
     for (int k = 0; k < t->form.sub_elems / RP_QUAD; k++)
-        for (int s = 0; s < SIDES; s++)
-            _mm256_store_si256((void *)(to + RP_QUAD * (RP_PANEL_ROWS * k + LANES * s)), t->quad(block, u, j, k, s));
+        for (int s = 0; s < SIDES; s++) {
+            const __m256i q = _mm256_sub_epi8(t->quad(block, u, j, k, s), _mm256_set1_epi8((char)t->raise));
+            _mm256_store_si256((void *)(to + RP_QUAD * (RP_PANEL_ROWS * k + LANES * s)), q);
+        }
     for (int s = 0; s < SIDES; s++) {
         _mm256_store_ps(scale + LANES * s, t->scale(block, h, u, s));
         if (t->form.has_min) _mm256_store_ps(scale + RP_PANEL_ROWS + LANES * s, t->min(block, h, u, s));
@@ -293,7 +389,7 @@ INLINE void unpack_sub(const RepackedType *t, const char *block, const Header *h
 #define TYPE(ID, name)                                                                                                 \
     {                                                                                                                  \
         repacked_header_##name, repacked_quad_##name, scale_##name, min_##name, sizeof(Repacked##ID),                  \
-            RP_##ID##_ELEMS / RP_##ID##_SUB, RUN(ID), RP_QUANT_FORM(ID)                                                \
+            RP_##ID##_ELEMS / RP_##ID##_SUB, RUN(ID), RAISE(ID), RP_QUANT_FORM(ID)                                     \
     }
 #define FUNCTIONS(ID, name)                                                                                            \
     RP_TARGET_AVX2 static void tile_##name(const char *blocks, const char *group, int n_cols, int64_t n_subs,          \

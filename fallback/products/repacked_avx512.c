@@ -32,9 +32,21 @@ INLINE __m512 sixteen_halves(const uint16_t *p) { return _mm512_cvtph_ps(load32(
 
 INLINE __m512 sixteen_bytes(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load16(p))); }
 
+INLINE __m512 sixteen_signed(const int8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(p))); }
+
 INLINE __m512i four_bits(const uint8_t *p, int high) {
     const __m512i v = _mm512_loadu_si512(p);
     return _mm512_and_si512(high ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
+}
+
+/* Bits 2j and 2j + 1 of 64 bytes. */
+INLINE __m512i two_bits(const uint8_t *p, int j) {
+    const __m512i v    = _mm512_loadu_si512(p);
+    const __m512i down = j == 0   ? v
+                         : j == 1 ? _mm512_srli_epi16(v, 2)
+                         : j == 2 ? _mm512_srli_epi16(v, 4)
+                                  : _mm512_srli_epi16(v, 6);
+    return _mm512_and_si512(down, _mm512_set1_epi8(3));
 }
 
 INLINE void repacked_header_q4_0(const char *block, Header *h) {
@@ -110,10 +122,71 @@ INLINE __m512i repacked_quad_q6_k(const char *block, int u, int j, int k) {
     return _mm512_or_si512(four_bits(b->low[u / 2][k][0], j % 2), _mm512_and_si512(up, _mm512_set1_epi8(0x30)));
 }
 INLINE __m512 scale_q6_k(const char *block, const Header *h, int u) {
-    const RepackedQ6_K *b = (const void *)block;
-    return _mm512_mul_ps(h->d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(b->scale[u]))));
+    return _mm512_mul_ps(h->d, sixteen_signed(((const RepackedQ6_K *)(const void *)block)->scale[u]));
 }
 #define min_q6_k NULL
+
+INLINE void repacked_header_q2_k(const char *block, Header *h) {
+    const RepackedQ2_K *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+    h->min                = _mm512_xor_ps(sixteen_halves(b->dmin), _mm512_set1_ps(-0.0f));
+}
+INLINE __m512i repacked_quad_q2_k(const char *block, int u, int j, int k) {
+    return two_bits(((const RepackedQ2_K *)(const void *)block)->q[u / 4][k][0], j);
+}
+INLINE __m512 scale_q2_k(const char *block, const Header *h, int u) {
+    const __m512i v = _mm512_cvtepu8_epi32(load16(((const RepackedQ2_K *)(const void *)block)->scale[u]));
+    return _mm512_mul_ps(h->d, _mm512_cvtepi32_ps(_mm512_and_si512(v, _mm512_set1_epi32(15))));
+}
+INLINE __m512 min_q2_k(const char *block, const Header *h, int u) {
+    const __m512i v = _mm512_cvtepu8_epi32(load16(((const RepackedQ2_K *)(const void *)block)->scale[u]));
+    return _mm512_mul_ps(h->min, _mm512_cvtepi32_ps(_mm512_srli_epi32(v, 4)));
+}
+
+/* The values of 64 nibbles, plus 128. */
+INLINE __m512i value_quad(const uint8_t *p, int high, const int8_t *values) {
+    const __m512i table = _mm512_broadcast_i32x4(load16(values));
+    return _mm512_shuffle_epi8(_mm512_xor_si512(table, _mm512_set1_epi8((char)0x80)), four_bits(p, high));
+}
+
+INLINE void    repacked_header_iq4_nl(const char *block, Header *h) { repacked_header_q4_0(block, h); }
+INLINE __m512i repacked_quad_iq4_nl(const char *block, int u, int j, int k) {
+    const RepackedIQ4_NL *b = (const void *)block;
+    (void)u, (void)j;
+    return value_quad(b->q[k % 4][0], k >= 4, rp_iq4_values);
+}
+#define scale_iq4_nl scale_q4_0
+#define min_iq4_nl   NULL
+
+#define X(ID, name)                                                                                                    \
+    INLINE void repacked_header_##name(const char *block, Header *h) {                                                 \
+        const Repacked##ID *b = (const void *)block;                                                                   \
+        h->d                  = _mm512_mul_ps(sixteen_halves(b->d), _mm512_set1_ps(unit_##name));                      \
+    }                                                                                                                  \
+    INLINE __m512i repacked_quad_##name(const char *block, int u, int j, int k) {                                      \
+        return value_quad(((const Repacked##ID *)(const void *)block)->q[u / 2][k][0], j % 2, values_##name);          \
+    }                                                                                                                  \
+    INLINE __m512 scale_##name(const char *block, const Header *h, int u) {                                            \
+        return _mm512_mul_ps(h->d, sixteen_signed(((const Repacked##ID *)(const void *)block)->scale[u]));             \
+    }                                                                                                                  \
+    enum { min_##name = 0 };
+RP_REPACKED_VALUES(X)
+#undef X
+
+#define X(ID, name)                                                                                                    \
+    INLINE void repacked_header_##name(const char *block, Header *h) {                                                 \
+        h->d = sixteen_halves(((const Repacked##ID *)(const void *)block)->d);                                         \
+    }                                                                                                                  \
+    INLINE __m512i repacked_quad_##name(const char *block, int u, int j, int k) {                                      \
+        const __m512i q = two_bits(((const Repacked##ID *)(const void *)block)->q[u / 4][k][0], j);                    \
+        return _mm512_add_epi8(q, _mm512_set1_epi8(127));                                                              \
+    }
+RP_REPACKED_TERNARY(X)
+#undef X
+#define scale_tq1_0 scale_q4_0
+#define scale_tq2_0 scale_q4_0
+#define min_tq1_0   NULL
+#define min_tq2_0   NULL
 
 /* ---- products ---- */
 

@@ -12,6 +12,10 @@
  *     sub_scales_<name>(b, scale, min)   of each sub-block; only types with minima write min
  *     sub_scales_<name>_avx2(b, part, min)   of sub-blocks 8 * part to 8 * part + 7
  *
+ * Types in blocks of 256 whose elements have at most 16 values have RP_FEW_VALUES, which makes sub_scales_<name> from
+ *
+ *     factors_<name>(b, s)            s[] = the integer factors of the scales of all sub-blocks; returns d, an f16
+ *
  * Types with a codebook also have, for AVX2 and AVX-512,
  *
  *     entries_<name>_avx2(b, at)      the signs of a block, a bit each; IQ1: a byte for each entry, 255 for an offset
@@ -35,6 +39,7 @@
 #ifndef FALLBACK_QUANTS_EXPAND_H
 #define FALLBACK_QUANTS_EXPAND_H
 
+#include "base/dtypes.h"
 #include "fallback/simd/float.h"
 #include "fallback/simd/simd.h"
 
@@ -107,6 +112,18 @@ RP_TARGET_AVX2 RP_BODY __m256i rp_negate_avx2(__m256i v, uint32_t bits) {
 #else
 #define RP_EXPAND_NEON(ID, name)
 #endif
+
+/* Elements of the type are one of the values that follow, in ascending order, and the scale of sub-block u is
+ * unit * d * s[u], with the d and s[] of factors_<name>. `unit` is a power of two. */
+#define RP_FEW_VALUES(ID, name, unit, ...)                                                                             \
+    static const float  unit_##name       = unit;                                                                      \
+    static const int8_t values_##name[16] = {__VA_ARGS__};                                                             \
+    RP_BODY void        sub_scales_##name(const Block##ID *b, float *scale, float *min) {                              \
+               int8_t      s[RP_##ID##_ELEMS / RP_##ID##_SUB];                                                         \
+               const float d = rp_f16_to_f32(factors_##name(b, s)) * unit_##name;                                      \
+               (void)min;                                                                                              \
+               for (size_t u = 0; u < sizeof s; u++) scale[u] = d * (float)s[u];                                       \
+    }
 
 /* v[k] = value of the low nibble of qs[k], v[16 + k] of the high one. */
 RP_BODY void rp_lookup_nibbles(const uint8_t *qs, const int8_t *values, int8_t *v) {

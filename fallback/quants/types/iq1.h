@@ -101,10 +101,9 @@ RP_ELEMENTS_IQ1(IQ1_M, iq1_m)
 #undef RP_ELEMENTS_IQ1
 #endif
 
-RP_BODY void sub_scales_iq1_s(const BlockIQ1_S *b, float *scale, float *min) {
-    const float d = rp_f16_to_f32(b->d) / 8.0f;
-    (void)min;
-    for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->qh[u] >> 12 & 7) + 1);
+RP_BODY uint16_t factors_iq1_s(const BlockIQ1_S *b, int8_t *s) {
+    for (int u = 0; u < 8; u++) s[u] = (int8_t)(2 * (b->qh[u] >> 12 & 7) + 1);
+    return b->d;
 }
 
 /* The scale d of the block. */
@@ -114,13 +113,14 @@ RP_BODY uint16_t rp_iq1_m_half(const BlockIQ1_M *b) {
     return (uint16_t)((words >> 12 & 15) | (words >> 24 & 0xf0) | (words >> 36 & 0xf00) | (words >> 48 & 0xf000));
 }
 
-RP_BODY void sub_scales_iq1_m(const BlockIQ1_M *b, float *scale, float *min) {
+RP_BODY uint16_t factors_iq1_m(const BlockIQ1_M *b, int8_t *s) {
     uint16_t words[4];
-    (void)min;
     memcpy(words, b->scales, sizeof words);
-    const float d = rp_f16_to_f32(rp_iq1_m_half(b)) / 8.0f;
-    for (int u = 0; u < 16; u++) scale[u] = d * (float)(2 * (words[u / 4] >> (u % 4 * 3) & 7) + 1);
+    for (int u = 0; u < 16; u++) s[u] = (int8_t)(2 * (words[u / 4] >> (u % 4 * 3) & 7) + 1);
+    return rp_iq1_m_half(b);
 }
+RP_FEW_VALUES(IQ1_S, iq1_s, 0.125f, -9, -7, -1, 1, 7, 9)
+RP_FEW_VALUES(IQ1_M, iq1_m, 0.125f, -9, -7, -1, 1, 7, 9)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq1_s_avx2(const BlockIQ1_S *b, int part, __m256 *min) {

@@ -110,22 +110,19 @@ RP_ELEMENTS_IQ2(IQ2_S, iq2_s)
 #undef RP_ELEMENTS_IQ2
 #endif
 
-RP_BODY void sub_scales_iq2_xxs(const BlockIQ2_XXS *b, float *scale, float *min) {
-    const float d = rp_f16_to_f32(b->d) / 8.0f;
-    (void)min;
-    for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->qs[8 * u + 7] >> 4) + 1);
+RP_BODY uint16_t factors_iq2_xxs(const BlockIQ2_XXS *b, int8_t *s) {
+    for (int u = 0; u < 8; u++) s[u] = (int8_t)(2 * (b->qs[8 * u + 7] >> 4) + 1);
+    return b->d;
 }
 
-RP_BODY void rp_iq2_nibbles(uint16_t d16, const uint8_t *scales, float *scale) {
-    const float d = rp_f16_to_f32(d16) / 8.0f;
-    for (int u = 0; u < 16; u++) scale[u] = d * (float)(2 * (scales[u / 2] >> (u % 2 * 4) & 15) + 1);
+RP_BODY void rp_iq2_factors(const uint8_t *scales, int8_t *s) {
+    for (int u = 0; u < 16; u++) s[u] = (int8_t)(2 * (scales[u / 2] >> (u % 2 * 4) & 15) + 1);
 }
-RP_BODY void sub_scales_iq2_xs(const BlockIQ2_XS *b, float *scale, float *min) {
-    (void)min, rp_iq2_nibbles(b->d, b->scales, scale);
-}
-RP_BODY void sub_scales_iq2_s(const BlockIQ2_S *b, float *scale, float *min) {
-    (void)min, rp_iq2_nibbles(b->d, b->scales, scale);
-}
+RP_BODY uint16_t factors_iq2_xs(const BlockIQ2_XS *b, int8_t *s) { return rp_iq2_factors(b->scales, s), b->d; }
+RP_BODY uint16_t factors_iq2_s(const BlockIQ2_S *b, int8_t *s) { return rp_iq2_factors(b->scales, s), b->d; }
+RP_FEW_VALUES(IQ2_XXS, iq2_xxs, 0.125f, -43, -25, -8, 8, 25, 43)
+RP_FEW_VALUES(IQ2_XS, iq2_xs, 0.125f, -43, -25, -8, 8, 25, 43)
+RP_FEW_VALUES(IQ2_S, iq2_s, 0.125f, -43, -25, -8, 8, 25, 43)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_xxs_avx2(const BlockIQ2_XXS *b, int part, __m256 *min) {

@@ -75,17 +75,17 @@ RP_ELEMENTS_IQ3(IQ3_S, iq3_s)
 #undef RP_ELEMENTS_IQ3
 #endif
 
-RP_BODY void sub_scales_iq3_xxs(const BlockIQ3_XXS *b, float *scale, float *min) {
-    const float d = rp_f16_to_f32(b->d) / 4.0f;
-    (void)min;
-    for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->signs[4 * u + 3] >> 4) + 1);
+RP_BODY uint16_t factors_iq3_xxs(const BlockIQ3_XXS *b, int8_t *s) {
+    for (int u = 0; u < 8; u++) s[u] = (int8_t)(2 * (b->signs[4 * u + 3] >> 4) + 1);
+    return b->d;
 }
 
-RP_BODY void sub_scales_iq3_s(const BlockIQ3_S *b, float *scale, float *min) {
-    const float d = rp_f16_to_f32(b->d);
-    (void)min;
-    for (int u = 0; u < 8; u++) scale[u] = d * (float)(2 * (b->scales[u / 2] >> (u % 2 * 4) & 15) + 1);
+RP_BODY uint16_t factors_iq3_s(const BlockIQ3_S *b, int8_t *s) {
+    for (int u = 0; u < 8; u++) s[u] = (int8_t)(2 * (b->scales[u / 2] >> (u % 2 * 4) & 15) + 1);
+    return b->d;
 }
+RP_FEW_VALUES(IQ3_XXS, iq3_xxs, 0.25f, -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62)
+RP_FEW_VALUES(IQ3_S, iq3_s, 1.0f, -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq3_xxs_avx2(const BlockIQ3_XXS *b, int part, __m256 *min) {

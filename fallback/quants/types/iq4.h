@@ -10,7 +10,9 @@
 #include "fallback/quants/expand.h"
 #include "fallback/quants/fit.h"
 
-static const int8_t rp_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+#define RP_IQ4_VALUES -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+
+static const int8_t rp_iq4_values[16] = {RP_IQ4_VALUES};
 
 typedef struct BlockIQ4_NL {
     uint16_t d;
@@ -37,14 +39,14 @@ RP_BODY void expand_iq4_xs(const BlockIQ4_XS *b, int i, int8_t *v) {
     rp_lookup_nibbles(b->qs + 16 * i, rp_iq4_values, v);
 }
 
-RP_BODY void sub_scales_iq4_xs(const BlockIQ4_XS *b, float *scale, float *min) {
-    const float d = rp_f16_to_f32(b->d);
-    (void)min;
+RP_BODY uint16_t factors_iq4_xs(const BlockIQ4_XS *b, int8_t *s) {
     for (int j = 0; j < 8; j++) {
         const int low = b->scales_l[j / 2] >> (j % 2 * 4) & 15, high = b->scales_h >> (2 * j) & 3;
-        scale[j] = d * (float)((low | high << 4) - 32);
+        s[j] = (int8_t)((low | high << 4) - 32);
     }
+    return b->d;
 }
+RP_FEW_VALUES(IQ4_XS, iq4_xs, 1.0f, RP_IQ4_VALUES)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256i expand_iq4_nl_avx2(const BlockIQ4_NL *b, int i) {

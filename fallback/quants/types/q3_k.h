@@ -21,14 +21,14 @@ RP_BODY void expand_q3_k(const BlockQ3_K *b, int i, int8_t *v) {
     }
 }
 
-RP_BODY void sub_scales_q3_k(const BlockQ3_K *b, float *scale, float *min) {
-    const float d = rp_f16_to_f32(b->d);
-    (void)min;
+RP_BODY uint16_t factors_q3_k(const BlockQ3_K *b, int8_t *s) {
     for (int u = 0; u < 16; u++) {
         const int low = b->scales[u % 8] >> (u / 8 * 4) & 15, high = b->scales[8 + u % 4] >> (u / 4 * 2) & 3;
-        scale[u] = d * (float)((low | high << 4) - 32);
+        s[u] = (int8_t)((low | high << 4) - 32);
     }
+    return b->d;
 }
+RP_FEW_VALUES(Q3_K, q3_k, 1.0f, -4, -3, -2, -1, 0, 1, 2, 3)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_q3_k_avx2(const BlockQ3_K *b, int part, __m256 *min) {
