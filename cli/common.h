@@ -22,7 +22,7 @@
     CLI_INT("threads", 't', v, "N", "worker threads; 0 (default): REPRISE_THREADS, or one per core", 0, 512)
 #define OPTION_REPACK(d, otherwise)                                                                          \
     CLI_TEXT("repack", 0, (d).repack, "WHEN",                                                                \
-             "copy of the weights with interleaved rows for the CPU: on, off or auto; default: REPRISE_REPACK or " otherwise)
+             "copy of the weights with interleaved rows for the CPU: on, off, auto or codebook; default: REPRISE_REPACK or " otherwise)
 #define OPTION_BACKEND(d)                                                                                    \
     CLI_TEXT("backend", 0, (d).backend, "NAME",                                                              \
              "run by this backend, a shared object: a path, or a name in REPRISE_BACKEND_DIR")
@@ -40,7 +40,7 @@
              "launch mode on a GPU: auto, eager, replay or loop; default: REPRISE_MODE"),                    \
     OPTION_REQUIRE_CUDA(d),                                                                                  \
     OPTION_REQUIRE_GRAPH(d),                                                                                 \
-    OPTION_REPACK(d, "off"),                                                                                 \
+    OPTION_REPACK(d, "codebook"),                                                                                 \
     CLI_FLAG("no-mmap", 0, (d).no_mmap,                                                                      \
              "read the model into memory, on huge pages, instead of mapping the file: it opens later, and some CPUs decode faster")
 /* The rows of commands that run a model step by step (provenance/step_run.h). */

@@ -48,8 +48,8 @@ static RpStatus check_options(const RpExecutorOptions *o) {
     if ((unsigned)o->mode > RP_MODE_LOOP) return rp_fail(RP_E_ARG, "there is no launch mode %d", (int)o->mode);
     if ((unsigned)o->columns > RP_COLUMNS_PROMPT) return rp_fail(RP_E_ARG, "there are no columns %d", (int)o->columns);
     if (o->repack != NULL && strcmp(o->repack, "on") != 0 && strcmp(o->repack, "off") != 0 &&
-        strcmp(o->repack, "auto") != 0)
-        return rp_fail(RP_E_ARG, "repack '%s': must be on, off or auto", o->repack);
+        strcmp(o->repack, "auto") != 0 && strcmp(o->repack, "codebook") != 0)
+        return rp_fail(RP_E_ARG, "repack '%s': must be on, off, auto or codebook", o->repack);
     if (!(o->watchdog_s >= 0.0 && o->watchdog_s <= RP_WATCHDOG_MAX_S))
         return rp_fail(RP_E_ARG, "a watchdog of %g seconds: must be from 0 to %g", o->watchdog_s, RP_WATCHDOG_MAX_S);
     if (o->backend != NULL && o->share != NULL)

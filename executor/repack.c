@@ -2,6 +2,7 @@
 #include "executor/repack.h"
 
 #include "base/clock.h"
+#include "base/dtypes.h"
 #include "base/repack.h"
 #include "executor/huge_pages.h"
 #include "executor/repack_trial.h"
@@ -77,24 +78,44 @@ static const RpTensorView *longest_like(const RpExecutor *e, const RpTensorView 
     return longest;
 }
 
-/* Whether a copy gains for every source of the step that can be repacked: all of them are repacked, or none
- * (point_step). */
-static RpStatus step_gains(const RpExecutor *e, int step, bool *gains) {
-    *gains = true;
-    for (int k = 0; k < RP_MAX_SRC && *gains; k++)
-        if (repackable(e, step, k)) RP_TRY(rp_repack_try(longest_like(e, &e->args[step].src[k]), gains));
+/* Which weights are copied. */
+typedef enum RepackChoice {
+    COPY_NONE,
+    COPY_CODEBOOKS, /* as COPY_GAINING, of steps with a weight whose quants are entries of a codebook */
+    COPY_GAINING,   /* those that a measurement finds faster, if the copies fit in memory */
+    COPY_ALL
+} RepackChoice;
+
+/* TQ1_0 counts too: five elements are digits of a byte, to the base of 3. */
+static bool has_codebook(RpDtype dtype) {
+    switch (dtype) {
+    case RP_TQ1_0:
+#define X(ID, ...) case RP_##ID:
+        RP_CODEBOOK_QUANTS(X)
+#undef X
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether the sources of the step are copied. All that can be repacked are, or none (point_step). */
+static RpStatus choose_step(const RpExecutor *e, int step, RepackChoice choice, bool *chosen) {
+    *chosen = choice != COPY_CODEBOOKS;
+    for (int k = 0; k < RP_MAX_SRC; k++) *chosen |= repackable(e, step, k) && has_codebook(e->args[step].src[k].dtype);
+    for (int k = 0; k < RP_MAX_SRC && *chosen && choice != COPY_ALL; k++)
+        if (repackable(e, step, k)) RP_TRY(rp_repack_try(longest_like(e, &e->args[step].src[k]), chosen));
     return RP_OK;
 }
 
-/* Puts each weight into set->copies once. With `if_it_gains` it takes only the weights of steps for which a
- * measurement finds the copy faster. */
-static RpStatus collect(const RpExecutor *e, bool if_it_gains, RepackSet *set) {
+/* Puts each weight of the chosen steps into set->copies once. */
+static RpStatus collect(const RpExecutor *e, RepackChoice choice, RepackSet *set) {
     set->copies = calloc((size_t)e->plan->n_steps * RP_MAX_SRC + 1, sizeof(RepackedCopy *));
     if (set->copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
     for (int i = 0; i < e->plan->n_steps; i++) {
-        bool gains = true;
-        if (if_it_gains) RP_TRY(step_gains(e, i, &gains));
-        for (int k = 0; k < RP_MAX_SRC && gains; k++) {
+        bool chosen;
+        RP_TRY(choose_step(e, i, choice, &chosen));
+        for (int k = 0; k < RP_MAX_SRC && chosen; k++) {
             if (!repackable(e, i, k) || copy_of(set, &e->args[i].src[k]) != NULL) continue;
             RepackedCopy *c = find_or_add(&e->args[i].src[k]);
             if (c == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
@@ -167,10 +188,10 @@ static bool fits(const RpExecutor *e, const RepackSet *set) {
     return missing_bytes(set) + e->plan->memory.weights + MARGIN <= memory.free_bytes;
 }
 
-static RpStatus make(const RpExecutor *e, bool automatic, ThreadPool *pool, RepackSet *set) {
+static RpStatus make(const RpExecutor *e, RepackChoice choice, ThreadPool *pool, RepackSet *set) {
     const double start = rp_seconds();
-    RpStatus     st    = collect(e, automatic, set);
-    if (st == RP_OK && automatic && !fits(e, set)) {
+    RpStatus     st    = collect(e, choice, set);
+    if (st == RP_OK && choice != COPY_ALL && !fits(e, set)) {
         drop_unused();
         set->n     = 0;
         set->bytes = 0;
@@ -185,13 +206,18 @@ static RpStatus make(const RpExecutor *e, bool automatic, ThreadPool *pool, Repa
     return st;
 }
 
+static RepackChoice choice_of(const char *text) {
+    if (text == NULL || strcmp(text, "off") == 0) return COPY_NONE;
+    if (strcmp(text, "codebook") == 0) return COPY_CODEBOOKS;
+    return strcmp(text, "auto") == 0 ? COPY_GAINING : COPY_ALL;
+}
+
 RpStatus rp_repack_open(const RpExecutor *e, const char *choice, ThreadPool *pool, RepackSet *set) {
-    const bool automatic = choice != NULL && strcmp(choice, "auto") == 0;
+    const RepackChoice c = choice_of(choice);
     *set                 = (RepackSet){0};
-    if (choice == NULL || strcmp(choice, "off") == 0) return RP_OK;
-    if (automatic && !rp_cpu_repack_pays()) return RP_OK;
+    if (c == COPY_NONE || (c != COPY_ALL && !rp_cpu_repack_pays())) return RP_OK;
     pthread_mutex_lock(&copies.lock);
-    const RpStatus st = make(e, automatic, pool, set);
+    const RpStatus st = make(e, c, pool, set);
     pthread_mutex_unlock(&copies.lock);
     return st;
 }

@@ -19,7 +19,7 @@ typedef struct RepackSet {
 } RepackSet;
 
 /* Makes or shares copies of all weights of e->plan that the kernels can read so, with all workers of the pool.
- * `choice` is "on", "off" or "auto" (REPRISE_REPACK); NULL: "off". "auto" makes none where its rule (docs/cpu.md) is
+ * `choice` is that of RpExecutorOptions.repack. "auto" and "codebook" make none where their rule (docs/cpu.md) is
  * against it. RP_E_NOMEM if "on" cannot allocate. The set is to be closed in either case. */
 RP_NODISCARD RpStatus rp_repack_open(const RpExecutor *e, const char *choice, ThreadPool *pool, RepackSet *set);
 void                  rp_repack_close(RepackSet *set);

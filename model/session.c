@@ -33,7 +33,7 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
                        rp_model_info(m)->arch);
     *w = *o;
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
-    w->repack = rp_runner_repack(w->repack, "off");
+    w->repack = rp_runner_repack(w->repack, "codebook");
     return rp_runner_check_lengths(m, rp_runner_device(w->device, w->backend), w->require_cuda, &w->n_ctx,
                                    &w->prefill_chunk);
 }

@@ -221,7 +221,7 @@ static const Option options[] = {
     CLI_TEXT("device", 0, args.device.name, "DEVICE", "auto, cpu, cuda or cuda:N; default: REPRISE_DEVICE"),
     OPTION_REQUIRE_CUDA(args.device),
     OPTION_REQUIRE_GRAPH(args.device),
-    OPTION_REPACK(args.device, "auto, with --memory or --parallel 1 off"),
+    OPTION_REPACK(args.device, "auto, codebook with --parallel 1, off with --memory"),
     OPTION_BACKEND(args.device),
     OPTION_WATCHDOG(args.device),
     CLI_FLAG("no-mmap", 0, args.device.no_mmap, "read the model into memory instead of mapping the file"),

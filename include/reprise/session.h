@@ -46,8 +46,8 @@ typedef struct RpSessionOptions {
     size_t
         state_bytes; /* memory for recurrent states that are kept to rewind to, beside the current one; 0: 256 MiB, or
                            one state if that is larger */
-    const char *repack;  /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "off". Sessions of a model share one
-                           copy */
+    const char *repack;  /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "codebook". Sessions of a model share
+                           one copy */
     const char *backend; /* this and the next as in RpExecutorOptions */
     double      watchdog_s;
 } RpSessionOptions;

@@ -53,7 +53,7 @@ static RpStatus check_options(const RpModel *m, const RpEmbedderOptions *o, RpEm
     *w = *o;
     RP_TRY(choose_pooling(m, w));
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
-    w->repack = rp_runner_repack(w->repack, "off");
+    w->repack = rp_runner_repack(w->repack, "codebook");
     RP_TRY(rp_runner_check_lengths(m, rp_runner_device(w->device, w->backend), w->require_cuda, &w->n_ctx,
                                    &w->prefill_chunk));
     if (w->normalize < RP_NORMALIZE_MAX || w->normalize > MAX_NORM)

@@ -164,7 +164,7 @@ static RpStatus open_runners(RpEngine *e, const RpEngineOptions *given) {
                                  .device        = given->device,
                                  .require_cuda  = given->require_cuda,
                                  .require_graph = given->require_graph,
-                                 .repack        = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "off"),
+                                 .repack        = rp_runner_repack(given->repack, e->o.n_seq > 1 ? "auto" : "codebook"),
                                  .backend       = given->backend,
                                  .watchdog_s    = given->watchdog_s};
     RP_TRY(rp_engine_open_runners(e->model, &o, e->runners, e->n_runners));

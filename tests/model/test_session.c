@@ -3,6 +3,9 @@
  * (I8). */
 #include "tests/support/golden.h"
 
+#include "base/repack.h"
+#include "executor/repack_trial.h"
+
 #include <math.h>
 
 static RpSession *open_session(const RpModel *m, RpSessionOptions o) {
@@ -170,8 +173,33 @@ Test(session, sessions_share_repacked_weights) {
     cr_assert_arr_eq(got, want, n);
     rp_session_free(none), rp_session_free(two);
     REFUSED(rp_session_open(m, &(RpSessionOptions){.repack = "yes"}, &one), RP_E_ARG,
-            "repack 'yes': must be on, off or auto");
+            "repack 'yes': must be on, off, auto or codebook");
     rp_model_free(m);
+}
+
+/* What a measurement finds for a type holds for the process. */
+static bool copy_gains(RpDtype type) {
+    const RpTensorView w = rp_view_contiguous(type, (int64_t[RP_MAX_DIMS]){256, 16, 1, 1}, NULL);
+    bool               gains;
+    OK(rp_repack_try(&w, &gains));
+    return gains;
+}
+
+Test(session, repacks_codebook_types_by_default_if_that_gains) {
+    static const char *const names[] = {"llama-iq3_s", "llama-iq2_xxs", "llama-mix-k", "llama-q4_k"};
+    static const RpDtype     types[] = {RP_IQ3_S, RP_IQ2_XXS, RP_Q8_ACT, RP_Q8_ACT}; /* Q8_ACT: no codebook */
+    cr_assert_eq(unsetenv("REPRISE_REPACK"), 0);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        RpModel   *m       = golden_open_tiny(names[i]);
+        RpSession *plain   = open_session(m, (RpSessionOptions){0}),
+                  *named   = open_session(m, (RpSessionOptions){.repack = "codebook"});
+        const size_t bytes = rp_session_info(plain).repack_bytes;
+        cr_expect_eq(bytes, rp_session_info(named).repack_bytes, "%s", names[i]);
+        cr_expect_eq(bytes > 0, types[i] != RP_Q8_ACT && rp_cpu_repack_pays() && copy_gains(types[i]), "%s: %zu bytes",
+                     names[i], bytes);
+        rp_session_free(plain), rp_session_free(named);
+        rp_model_free(m);
+    }
 }
 
 typedef struct Kept {
