@@ -51,33 +51,75 @@ RP_BODY void put_q4_1(const BlockQ4_1 *b, int r, RepackedQ4_1 *to) {
     for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
 }
 
-RP_BODY void put_q8_0(const BlockQ8_0 *b, int r, RepackedQ8_0 *to) {
-    to->d[r] = b->d;
-    for (int k = 0; k < 8; k++) memcpy(to->q[k][r], b->qs + RP_QUAD * k, RP_QUAD);
-}
-
-RP_BODY void put_q4_k(const BlockQ4_K *b, int r, RepackedQ4_K *to) {
-    const uint8_t *s = b->scales;
-    to->d[r]         = b->d;
-    to->dmin[r]      = b->dmin;
-    for (int u = 0; u < 8; u++) { /* six bits each (BlockQ4_K) */
-        to->scale[u][r] = (uint8_t)(u < 4 ? s[u] & 63 : (s[u + 4] & 15) | (s[u - 4] >> 6) << 4);
-        to->min[u][r]   = (uint8_t)(u < 4 ? s[u + 4] & 63 : s[u + 4] >> 4 | (s[u] >> 6) << 4);
-    }
-    for (int p = 0; p < 4; p++)
-        for (int k = 0; k < 8; k++) put_quad(to->q[p][k][r], b->qs + 32 * p + RP_QUAD * k);
-}
-
 RP_BODY uint32_t quad_of(const uint8_t *p) {
     uint32_t q;
     memcpy(&q, p, sizeof q);
     return q;
 }
 
+/* Bit i of qh belongs to element i. */
+RP_BODY void put_fifth_bits(const uint8_t *qh, uint8_t *to) {
+    const uint32_t bits = quad_of(qh);
+    for (int e = 0; e < RP_QUAD; e++) {
+        uint32_t high = 0;
+        for (int k = 0; k < 8; k++) high |= (bits >> (RP_QUAD * k + e) & 1) << k;
+        to[e] = (uint8_t)high;
+    }
+}
+
+RP_BODY void put_q5_0(const BlockQ5_0 *b, int r, RepackedQ5_0 *to) {
+    to->d[r] = b->d;
+    put_fifth_bits(b->qh, to->high[r]);
+    for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
+}
+
+RP_BODY void put_q5_1(const BlockQ5_1 *b, int r, RepackedQ5_1 *to) {
+    to->d[r] = b->d;
+    to->m[r] = b->m;
+    put_fifth_bits(b->qh, to->high[r]);
+    for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
+}
+
+RP_BODY void put_q8_0(const BlockQ8_0 *b, int r, RepackedQ8_0 *to) {
+    to->d[r] = b->d;
+    for (int k = 0; k < 8; k++) memcpy(to->q[k][r], b->qs + RP_QUAD * k, RP_QUAD);
+}
+
+/* Six bits each (BlockQ4_K). */
+RP_BODY void put_six_bits(const uint8_t *s, int r, uint8_t (*scale)[ROWS], uint8_t (*min)[ROWS]) {
+    for (int u = 0; u < 8; u++) {
+        scale[u][r] = (uint8_t)(u < 4 ? s[u] & 63 : (s[u + 4] & 15) | (s[u - 4] >> 6) << 4);
+        min[u][r]   = (uint8_t)(u < 4 ? s[u + 4] & 63 : s[u + 4] >> 4 | (s[u] >> 6) << 4);
+    }
+}
+
+RP_BODY void put_q4_k(const BlockQ4_K *b, int r, RepackedQ4_K *to) {
+    to->d[r]    = b->d;
+    to->dmin[r] = b->dmin;
+    put_six_bits(b->scales, r, to->scale, to->min);
+    for (int p = 0; p < 4; p++)
+        for (int k = 0; k < 8; k++) put_quad(to->q[p][k][r], b->qs + 32 * p + RP_QUAD * k);
+}
+
 /* Bits of all four bytes of a quad: `mask` of a, moved to the right, or with a negative shift to the left. */
 RP_BODY uint32_t bits_of(uint32_t a, uint32_t mask, int shift) {
     const uint32_t bits = a & mask * 0x01010101u;
     return shift < 0 ? bits << -shift : bits >> shift;
+}
+
+/* Bit u of qh[k] belongs to element k of sub-block u. */
+RP_BODY void put_q5_k(const BlockQ5_K *b, int r, RepackedQ5_K *to) {
+    to->d[r]    = b->d;
+    to->dmin[r] = b->dmin;
+    put_six_bits(b->scales, r, to->scale, to->min);
+    for (int p = 0; p < 4; p++)
+        for (int k = 0; k < 8; k++) put_quad(to->low[p][k][r], b->qs + 32 * p + RP_QUAD * k);
+    for (int k = 0; k < 8; k += 2)
+        for (int h = 0; h < 2; h++) { /* bits 4h to 4h + 3 of two quads */
+            const uint32_t even = quad_of(b->qh + RP_QUAD * k), odd = quad_of(b->qh + RP_QUAD * (k + 1));
+            const uint32_t bits = bits_of(even, 15u << 4 * h, 4 * h) | bits_of(odd, 15u << 4 * h, 4 * h - 4);
+            put_quad(to->high[h][k / 2][r], &bits);
+        }
 }
 
 /* Sub-blocks 8h to 8h + 7 are half h of the block (BlockQ6_K). 16 bytes e of part g of ql, where g and e are 0 or 1,
@@ -107,6 +149,11 @@ RP_BODY void put_q6_k(const BlockQ6_K *b, int r, RepackedQ6_K *to) {
 
 RP_BODY void put_iq4_nl(const BlockIQ4_NL *b, int r, RepackedIQ4_NL *to) {
     to->d[r] = b->d;
+    for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
+}
+
+RP_BODY void put_mxfp4(const BlockMXFP4 *b, int r, RepackedMXFP4 *to) {
+    to->d[r] = (uint16_t)(rp_f32_to_bits(rp_mxfp4_half_scale(b->e)) >> 16);
     for (int k = 0; k < 4; k++) put_quad(to->q[k][r], b->qs + RP_QUAD * k);
 }
 
@@ -252,6 +299,24 @@ RP_BODY void unpack_q4_1(const RepackedQ4_1 *b, const QuantForm *form, int less,
     halves(b->m, scales_at(form, to) + ROWS);
 }
 
+RP_BODY void unpack_fifth_bits(const uint8_t *restrict q, const uint8_t *restrict high, int less, char *restrict to) {
+    for (int i = 0; i < 32 * ROWS; i++) {
+        const int nibble = q[i % (16 * ROWS)] >> (i / (16 * ROWS) * 4) & 15;
+        to[i]            = (char)(nibble + 16 * (high[i % (RP_QUAD * ROWS)] >> (i / (RP_QUAD * ROWS)) & 1) - less);
+    }
+}
+
+RP_BODY void unpack_q5_0(const RepackedQ5_0 *b, const QuantForm *form, int less, char *to) {
+    unpack_fifth_bits(b->q[0][0], b->high[0], less, to);
+    halves(b->d, scales_at(form, to));
+}
+
+RP_BODY void unpack_q5_1(const RepackedQ5_1 *b, const QuantForm *form, int less, char *to) {
+    unpack_fifth_bits(b->q[0][0], b->high[0], less, to);
+    halves(b->d, scales_at(form, to));
+    halves(b->m, scales_at(form, to) + ROWS);
+}
+
 RP_BODY void unpack_q8_0(const RepackedQ8_0 *b, const QuantForm *form, int less, char *to) {
     const int8_t *q = b->q[0][0];
     for (int i = 0; i < (int)sizeof b->q; i++) to[i] = (char)(q[i] + RP_Q8_0_OFFSET - less);
@@ -279,6 +344,33 @@ RP_BODY void unpack_q6_k(const RepackedQ6_K *b, const QuantForm *form, int less,
         unpack_quads(b->low[u / 2][0][0], 4 * (u % 2), b->high[u / 4][0][0], 2 * (u % 4), 4, less, (uint8_t *)to);
         scales_of_signed_bytes(d, b->scale[u], scale);
     }
+}
+
+RP_BODY void unpack_q5_k(const RepackedQ5_K *b, const QuantForm *form, int less, char *to) {
+    float d[ROWS], dmin[ROWS];
+    halves(b->d, d);
+    halves(b->dmin, dmin);
+    for (int r = 0; r < ROWS; r++) dmin[r] = -dmin[r];
+    for (int u = 0; u < 8; u++, to += rp_panel_sub_bytes(form)) {
+        float         *scale = scales_at(form, to);
+        const uint8_t *low = b->low[u / 2][0][0], *high = b->high[u / 4][0][0];
+        for (int i = 0; i < 32 * ROWS; i++) {
+            const int k = i / (RP_QUAD * ROWS), at = RP_QUAD * ROWS * (k / 2) + i % (RP_QUAD * ROWS);
+            const int fifth = high[at] >> (u % 4 + 4 * (k % 2)) & 1;
+            to[i]           = (char)((low[i] >> (4 * (u % 2)) & 15) + 16 * fifth - less);
+        }
+        scales_of_bytes(d, b->scale[u], scale);
+        scales_of_bytes(dmin, b->min[u], scale + ROWS);
+    }
+}
+
+RP_BODY void unpack_mxfp4(const RepackedMXFP4 *b, const QuantForm *form, int less, char *to) {
+    const uint8_t *q = b->q[0][0];
+    for (int i = 0; i < 32 * ROWS; i++) {
+        const int nibble = q[i % (16 * ROWS)] >> (i / (16 * ROWS) * 4) & 15;
+        to[i]            = (char)(rp_mxfp4_values[nibble] - less);
+    }
+    for (int r = 0; r < ROWS; r++) scales_at(form, to)[r] = rp_bf16_to_f32(b->d[r]);
 }
 
 /* Quads of sub-block u, whose nibbles are at q, as unsigned q of offset 128 less `less`. */

@@ -25,9 +25,14 @@
 #define RP_REPACKED(X)                                                                                                 \
     X(Q4_0, q4_0)                                                                                                      \
     X(Q4_1, q4_1)                                                                                                      \
+    X(Q5_0, q5_0)                                                                                                      \
+    X(Q5_1, q5_1)                                                                                                      \
     X(Q8_0, q8_0)                                                                                                      \
     X(Q4_K, q4_k)                                                                                                      \
-    X(Q6_K, q6_k) X(Q2_K, q2_k) X(IQ4_NL, iq4_nl) RP_REPACKED_VALUES(X) RP_REPACKED_TERNARY(X)
+    X(Q5_K, q5_k)                                                                                                      \
+    X(Q6_K, q6_k)                                                                                                      \
+    X(Q2_K, q2_k)                                                                                                      \
+    X(MXFP4, mxfp4) X(IQ4_NL, iq4_nl) RP_REPACKED_VALUES(X) RP_REPACKED_TERNARY(X)
 
 /* Those in blocks of 256 whose elements have at most 16 values, and with one scale and values from -1 to 2. */
 #define RP_REPACKED_VALUES(X)                                                                                          \
@@ -49,10 +54,24 @@ typedef struct RepackedQ4_0 {
 } RepackedQ4_0;
 typedef RepackedQ4_0 RepackedIQ4_NL;
 
+/* d is the scale of the integer form, 2^(e - 128), as bfloat16. */
+typedef RepackedQ4_0 RepackedMXFP4;
+
 typedef struct RepackedQ4_1 {
     uint16_t d[RP_PANEL_ROWS], m[RP_PANEL_ROWS];
     uint8_t  q[4][RP_PANEL_ROWS][RP_QUAD];
 } RepackedQ4_1;
+
+/* As Q4_0 and Q4_1, and bit k of the bytes of `high` is the fifth bit of quad k. */
+typedef struct RepackedQ5_0 {
+    uint16_t d[RP_PANEL_ROWS];
+    uint8_t  q[4][RP_PANEL_ROWS][RP_QUAD], high[RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ5_0;
+
+typedef struct RepackedQ5_1 {
+    uint16_t d[RP_PANEL_ROWS], m[RP_PANEL_ROWS];
+    uint8_t  q[4][RP_PANEL_ROWS][RP_QUAD], high[RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ5_1;
 
 typedef struct RepackedQ8_0 {
     uint16_t d[RP_PANEL_ROWS];
@@ -65,6 +84,14 @@ typedef struct RepackedQ4_K {
     uint8_t  scale[8][RP_PANEL_ROWS], min[8][RP_PANEL_ROWS];
     uint8_t  q[4][8][RP_PANEL_ROWS][RP_QUAD];
 } RepackedQ4_K;
+
+/* Quad k of sub-block u: the low (u even) or high nibbles of low[u / 2][k], and above them bit u % 4 + 4 * (k % 2) of
+ * high[u / 4][k / 2]. */
+typedef struct RepackedQ5_K {
+    uint16_t d[RP_PANEL_ROWS], dmin[RP_PANEL_ROWS];
+    uint8_t  scale[8][RP_PANEL_ROWS], min[8][RP_PANEL_ROWS];
+    uint8_t  low[4][8][RP_PANEL_ROWS][RP_QUAD], high[2][4][RP_PANEL_ROWS][RP_QUAD];
+} RepackedQ5_K;
 
 /* Quad k of sub-block u: the low (u even) or high nibbles of low[u / 2][k], and above them bits 2 * (u % 4) and
  * 2 * (u % 4) + 1 of high[u / 4][k]. */

@@ -85,6 +85,40 @@ INLINE __m256 min_q4_1(const char *block, const Header *h, int u, int side) {
     return h->min[side];
 }
 
+/* Quad k of a block of 32 with fifth bits. */
+INLINE __m256i five_bits(const uint8_t *q, const uint8_t *high, int k) {
+    const __m256i v  = load32(high);
+    const __m256i up = k < 4 ? _mm256_slli_epi16(v, 4 - k) : _mm256_srli_epi16(v, k - 4);
+    return _mm256_or_si256(nibbles(q, k >= 4), _mm256_and_si256(up, _mm256_set1_epi8(0x10)));
+}
+
+INLINE void repacked_header_q5_0(const char *block, Header *h) {
+    const RepackedQ5_0 *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+}
+INLINE __m256i repacked_quad_q5_0(const char *block, int u, int j, int k, int side) {
+    const RepackedQ5_0 *b = (const void *)block;
+    (void)u, (void)j;
+    return five_bits(b->q[k % 4][LANES * side], b->high[LANES * side], k);
+}
+#define scale_q5_0 scale_q4_0
+#define min_q5_0   NULL
+
+INLINE void repacked_header_q5_1(const char *block, Header *h) {
+    const RepackedQ5_1 *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) {
+        h->d[s]   = eight_halves(b->d + LANES * s);
+        h->min[s] = eight_halves(b->m + LANES * s);
+    }
+}
+INLINE __m256i repacked_quad_q5_1(const char *block, int u, int j, int k, int side) {
+    const RepackedQ5_1 *b = (const void *)block;
+    (void)u, (void)j;
+    return five_bits(b->q[k % 4][LANES * side], b->high[LANES * side], k);
+}
+#define scale_q5_1 scale_q4_0
+#define min_q5_1   min_q4_1
+
 INLINE void repacked_header_q8_0(const char *block, Header *h) {
     const RepackedQ8_0 *b = (const void *)block;
     for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
@@ -114,6 +148,30 @@ INLINE __m256 scale_q4_k(const char *block, const Header *h, int u, int side) {
 }
 INLINE __m256 min_q4_k(const char *block, const Header *h, int u, int side) {
     const RepackedQ4_K *b = (const void *)block;
+    return _mm256_mul_ps(h->min[side], eight_bytes(b->min[u] + LANES * side));
+}
+
+INLINE void repacked_header_q5_k(const char *block, Header *h) {
+    const RepackedQ5_K *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++) {
+        h->d[s]   = eight_halves(b->d + LANES * s);
+        h->min[s] = _mm256_xor_ps(eight_halves(b->dmin + LANES * s), _mm256_set1_ps(-0.0f));
+    }
+}
+INLINE __m256i repacked_quad_q5_k(const char *block, int u, int j, int k, int side) {
+    const RepackedQ5_K *b    = (const void *)block;
+    const int           bit  = j + 4 * (k % 2);
+    const __m256i       high = load32(b->high[u / 4][k / 2][LANES * side]);
+    const __m256i       up   = bit < 4 ? _mm256_slli_epi16(high, 4 - bit) : _mm256_srli_epi16(high, bit - 4);
+    return _mm256_or_si256(nibbles(b->low[u / 2][k][LANES * side], j % 2),
+                           _mm256_and_si256(up, _mm256_set1_epi8(0x10)));
+}
+INLINE __m256 scale_q5_k(const char *block, const Header *h, int u, int side) {
+    const RepackedQ5_K *b = (const void *)block;
+    return _mm256_mul_ps(h->d[side], eight_bytes(b->scale[u] + LANES * side));
+}
+INLINE __m256 min_q5_k(const char *block, const Header *h, int u, int side) {
+    const RepackedQ5_K *b = (const void *)block;
     return _mm256_mul_ps(h->min[side], eight_bytes(b->min[u] + LANES * side));
 }
 
@@ -162,6 +220,19 @@ INLINE __m256i value_quad(const uint8_t *p, int high, const int8_t *values, int 
     const __m256i table = _mm256_broadcastsi128_si256(load16(values));
     return _mm256_shuffle_epi8(_mm256_add_epi8(table, _mm256_set1_epi8((char)raise)), nibbles(p, high));
 }
+
+INLINE void repacked_header_mxfp4(const char *block, Header *h) {
+    const RepackedMXFP4 *b = (const void *)block;
+    for (int s = 0; s < SIDES; s++)
+        h->d[s] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load16(b->d + LANES * s)), 16));
+}
+INLINE __m256i repacked_quad_mxfp4(const char *block, int u, int j, int k, int side) {
+    const RepackedMXFP4 *b = (const void *)block;
+    (void)u, (void)j;
+    return value_quad(b->q[k % 4][LANES * side], k >= 4, (const int8_t *)rp_mxfp4_values, 0);
+}
+#define scale_mxfp4 scale_q4_0
+#define min_mxfp4   NULL
 
 INLINE void    repacked_header_iq4_nl(const char *block, Header *h) { repacked_header_q4_0(block, h); }
 INLINE __m256i repacked_quad_iq4_nl(const char *block, int u, int j, int k, int side) {

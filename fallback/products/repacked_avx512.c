@@ -80,6 +80,43 @@ INLINE __m512 min_q4_1(const char *block, const Header *h, int u) {
     return h->min;
 }
 
+/* Bit `bit` of each byte, as bit 4. */
+INLINE __m512i bit_to_4(__m512i v, int bit) {
+    const __m512i moved = bit == 0   ? _mm512_slli_epi16(v, 4)
+                          : bit == 1 ? _mm512_slli_epi16(v, 3)
+                          : bit == 2 ? _mm512_slli_epi16(v, 2)
+                          : bit == 3 ? _mm512_slli_epi16(v, 1)
+                          : bit == 4 ? v
+                          : bit == 5 ? _mm512_srli_epi16(v, 1)
+                          : bit == 6 ? _mm512_srli_epi16(v, 2)
+                                     : _mm512_srli_epi16(v, 3);
+    return _mm512_and_si512(moved, _mm512_set1_epi8(0x10));
+}
+
+INLINE void repacked_header_q5_0(const char *block, Header *h) {
+    h->d = sixteen_halves(((const RepackedQ5_0 *)(const void *)block)->d);
+}
+INLINE __m512i repacked_quad_q5_0(const char *block, int u, int j, int k) {
+    const RepackedQ5_0 *b = (const void *)block;
+    (void)u, (void)j;
+    return _mm512_or_si512(four_bits(b->q[k % 4][0], k >= 4), bit_to_4(_mm512_loadu_si512(b->high[0]), k));
+}
+#define scale_q5_0 scale_q4_0
+#define min_q5_0   NULL
+
+INLINE void repacked_header_q5_1(const char *block, Header *h) {
+    const RepackedQ5_1 *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+    h->min                = sixteen_halves(b->m);
+}
+INLINE __m512i repacked_quad_q5_1(const char *block, int u, int j, int k) {
+    const RepackedQ5_1 *b = (const void *)block;
+    (void)u, (void)j;
+    return _mm512_or_si512(four_bits(b->q[k % 4][0], k >= 4), bit_to_4(_mm512_loadu_si512(b->high[0]), k));
+}
+#define scale_q5_1 scale_q4_0
+#define min_q5_1   min_q4_1
+
 INLINE void repacked_header_q8_0(const char *block, Header *h) {
     const RepackedQ8_0 *b = (const void *)block;
     h->d                  = sixteen_halves(b->d);
@@ -106,6 +143,23 @@ INLINE __m512 scale_q4_k(const char *block, const Header *h, int u) {
 }
 INLINE __m512 min_q4_k(const char *block, const Header *h, int u) {
     return _mm512_mul_ps(h->min, sixteen_bytes(((const RepackedQ4_K *)(const void *)block)->min[u]));
+}
+
+INLINE void repacked_header_q5_k(const char *block, Header *h) {
+    const RepackedQ5_K *b = (const void *)block;
+    h->d                  = sixteen_halves(b->d);
+    h->min                = _mm512_xor_ps(sixteen_halves(b->dmin), _mm512_set1_ps(-0.0f));
+}
+INLINE __m512i repacked_quad_q5_k(const char *block, int u, int j, int k) {
+    const RepackedQ5_K *b    = (const void *)block;
+    const __m512i       high = bit_to_4(_mm512_loadu_si512(b->high[u / 4][k / 2][0]), j + 4 * (k % 2));
+    return _mm512_or_si512(four_bits(b->low[u / 2][k][0], j % 2), high);
+}
+INLINE __m512 scale_q5_k(const char *block, const Header *h, int u) {
+    return _mm512_mul_ps(h->d, sixteen_bytes(((const RepackedQ5_K *)(const void *)block)->scale[u]));
+}
+INLINE __m512 min_q5_k(const char *block, const Header *h, int u) {
+    return _mm512_mul_ps(h->min, sixteen_bytes(((const RepackedQ5_K *)(const void *)block)->min[u]));
 }
 
 INLINE void repacked_header_q6_k(const char *block, Header *h) {
@@ -143,11 +197,27 @@ INLINE __m512 min_q2_k(const char *block, const Header *h, int u) {
     return _mm512_mul_ps(h->min, _mm512_cvtepi32_ps(_mm512_srli_epi32(v, 4)));
 }
 
-/* The values of 64 nibbles, plus 128. */
-INLINE __m512i value_quad(const uint8_t *p, int high, const int8_t *values) {
-    const __m512i table = _mm512_broadcast_i32x4(load16(values));
-    return _mm512_shuffle_epi8(_mm512_xor_si512(table, _mm512_set1_epi8((char)0x80)), four_bits(p, high));
+/* The values of 64 nibbles. */
+INLINE __m512i unsigned_quad(const uint8_t *p, int high, __m128i values) {
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), four_bits(p, high));
 }
+
+/* The same, plus 128. */
+INLINE __m512i value_quad(const uint8_t *p, int high, const int8_t *values) {
+    return unsigned_quad(p, high, _mm_xor_si128(load16(values), _mm_set1_epi8((char)0x80)));
+}
+
+INLINE void repacked_header_mxfp4(const char *block, Header *h) {
+    const RepackedMXFP4 *b = (const void *)block;
+    h->d                   = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load32(b->d)), 16));
+}
+INLINE __m512i repacked_quad_mxfp4(const char *block, int u, int j, int k) {
+    const RepackedMXFP4 *b = (const void *)block;
+    (void)u, (void)j;
+    return unsigned_quad(b->q[k % 4][0], k >= 4, load16(rp_mxfp4_values));
+}
+#define scale_mxfp4 scale_q4_0
+#define min_mxfp4   NULL
 
 INLINE void    repacked_header_iq4_nl(const char *block, Header *h) { repacked_header_q4_0(block, h); }
 INLINE __m512i repacked_quad_iq4_nl(const char *block, int u, int j, int k) {

@@ -149,7 +149,7 @@ Test(mul_mat, repacked_rows_have_the_bits_of_the_file) {
 Test(mul_mat, only_whole_groups_of_short_enough_rows_can_be_repacked) {
     const RpTensorView fits = tensor(RP_Q4_K, NULL, 512, 32, 1, 1), few = tensor(RP_Q4_K, NULL, 512, 24, 1, 1);
     const RpTensorView longer = tensor(RP_Q4_K, NULL, RP_REPACKED_MAX_N + 256, 16, 1, 1);
-    const RpTensorView other = tensor(RP_Q5_K, NULL, 512, 32, 1, 1), floats = tensor(RP_F16, NULL, 512, 32, 1, 1);
+    const RpTensorView other = tensor(RP_NVFP4, NULL, 512, 32, 1, 1), floats = tensor(RP_F16, NULL, 512, 32, 1, 1);
     cr_assert(rp_can_repack(&fits) && !rp_can_repack(&few) && !rp_can_repack(&longer) && !rp_can_repack(&other) &&
               !rp_can_repack(&floats));
     const RpTensorView copy = rp_repacked_view(&fits, NULL);

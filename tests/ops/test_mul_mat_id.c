@@ -91,10 +91,10 @@ Test(mul_mat_id, gives_the_bits_of_mul_mat_for_a_long_prefill) {
 /* Weights of experts that no token chose are not read: this is what makes a mixture of experts cheap. */
 Test(mul_mat_id, reads_only_the_chosen_experts) {
     enum { N = 4096, N_ROWS = 16, N_EXPERT = 5, CHOSEN = 2 };
-    const size_t bytes = N_ROWS * rp_row_bytes(RP_Q5_0, N); /* 11 pages of 4096 bytes; a type that is not repacked */
+    const size_t bytes = N_ROWS * rp_row_bytes(RP_NVFP4, N); /* 9 pages of 4096 bytes; a type that is not repacked */
     char        *w     = mmap(NULL, bytes * N_EXPERT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     cr_assert_neq((void *)w, MAP_FAILED);
-    char *chosen = random_weights(RP_Q5_0, N, N_ROWS, 33);
+    char *chosen = random_weights(RP_NVFP4, N, N_ROWS, 33);
     memcpy(w + CHOSEN * bytes, chosen, bytes);
     for (int e = 0; e < N_EXPERT; e++)
         if (e != CHOSEN) cr_assert_eq(mprotect(w + (size_t)e * bytes, bytes, PROT_NONE), 0, CASE(e));
@@ -105,7 +105,7 @@ Test(mul_mat_id, reads_only_the_chosen_experts) {
         for (int i = 0; i < 70; i++) ids[i] = CHOSEN;
         const RpOpArgs args = {
             .dst = tensor(RP_F32, y, N_ROWS, 1, n_tok, 1),
-            .src = {tensor(RP_Q5_0, w, N, N_ROWS, N_EXPERT, 1), tensor(RP_Q8_ACT, columns, N, 1, n_tok, 1),
+            .src = {tensor(RP_NVFP4, w, N, N_ROWS, N_EXPERT, 1), tensor(RP_Q8_ACT, columns, N, 1, n_tok, 1),
                     tensor(RP_I32, ids, 1, n_tok, 1, 1)}
         };
         run_variants(rp_cpu_mul_mat_id, &args);

@@ -18,12 +18,13 @@ RP_BODY float rp_mxfp4_half_scale(uint8_t e) {
 }
 
 /* The values of BlockMXFP4, doubled and raised by 12: value 1.5 (q = 3) is 2 * 1.5 + 12 = 15. */
+static const uint8_t rp_mxfp4_values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
 RP_BODY void mxfp4_block(const BlockMXFP4 *b, uint8_t *q, float *scale, float *min) {
-    static const uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-    const float          half       = rp_mxfp4_half_scale(b->e);
+    const float half = rp_mxfp4_half_scale(b->e);
     for (int i = 0; i < 16; i++) {
-        q[i]      = values[b->qs[i] & 15];
-        q[i + 16] = values[b->qs[i] >> 4];
+        q[i]      = rp_mxfp4_values[b->qs[i] & 15];
+        q[i + 16] = rp_mxfp4_values[b->qs[i] >> 4];
     }
     rp_both_sum_blocks(scale, min, half, 0.0f);
 }
