@@ -261,7 +261,7 @@ INLINE __m256i repacked_quad_iq4_nl(const char *block, int u, int j, int k, int 
         const Repacked##ID *b = (const void *)block;                                                                   \
         return _mm256_mul_ps(h->d[side], eight_signed(b->scale[u] + LANES * side));                                    \
     }                                                                                                                  \
-    enum { min_##name = 0 };
+    static ScaleOf *const min_##name = NULL;
 RP_REPACKED_VALUES(X)
 #undef X
 

@@ -237,7 +237,7 @@ INLINE __m512i repacked_quad_iq4_nl(const char *block, int u, int j, int k) {
     INLINE __m512 scale_##name(const char *block, const Header *h, int u) {                                            \
         return _mm512_mul_ps(h->d, sixteen_signed(((const Repacked##ID *)(const void *)block)->scale[u]));             \
     }                                                                                                                  \
-    enum { min_##name = 0 };
+    static ScaleOf *const min_##name = NULL;
 RP_REPACKED_VALUES(X)
 #undef X
 
