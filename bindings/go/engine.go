@@ -27,7 +27,7 @@ type EngineOptions struct {
 	RequireCuda  bool    // fail instead of falling back to the CPU
 	RequireGraph bool    // fail if a plan cannot be captured
 	StateBytes   uint64  // of recurrent states of prefixes; 0: 256 MiB
-	Repack       string  // the weights to a faster layout: "on", "off" or "auto"; "": REPRISE_REPACK
+	Repack       string  // as in SessionOptions, but "": REPRISE_REPACK, or "auto" with several requests
 	Draft        *Model  // or nil: a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
 	MTP          int32   // tokens that the model's own layer for multi-token prediction guesses at most; 0: 3; -1: it does not guess
 }

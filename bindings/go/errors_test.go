@@ -80,6 +80,8 @@ func ofSession(t *testing.T, name string) error {
 		return last(m.NewSession(SessionOptions{Context: -1, Threads: 1, Device: "cpu"}))
 	case "session_device":
 		return last(m.NewSession(SessionOptions{Context: 8, Threads: 1, Device: "tpu"}))
+	case "session_repack":
+		return last(m.NewSession(SessionOptions{Context: 8, Threads: 1, Device: "cpu", Repack: "yes"}))
 	}
 	s := session(t, m, SessionOptions{Context: 8})
 	sampler := must[*Sampler](t)(m.NewSampler(SamplerParams{}))

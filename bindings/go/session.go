@@ -36,6 +36,9 @@ type SessionOptions struct {
 	RequireGraph bool   // fail if the plan cannot be captured
 	Mode         Mode
 	CountExperts bool
+	// The weights to a faster layout on the CPU: "on", "off", "auto" (if it is faster and fits) or "codebook" (auto, for IQ1,
+	// IQ2, IQ3 and TQ1_0); "": REPRISE_REPACK or "codebook"
+	Repack string
 }
 
 // SessionMemory is what a session would allocate, in bytes.
@@ -66,10 +69,16 @@ func (o SessionOptions) with(f func(c *C.RpSessionOptions) error) error {
 		return err
 	}
 	defer free(device)
+	repack, err := optionalCString("rp_session_open", "repack", o.Repack)
+	if err != nil {
+		return err
+	}
+	defer free(repack)
 	return f(&C.RpSessionOptions{
 		n_ctx: C.int32_t(o.Context), n_threads: C.int(o.Threads), prefill_chunk: C.int32_t(o.PrefillChunk), passes: passes,
 		kv_type: C.RpDtype(o.KVType), device: device, require_cuda: C.bool(o.RequireCuda),
 		require_graph: C.bool(o.RequireGraph), mode: C.RpExecMode(o.Mode), count_experts: C.bool(o.CountExperts),
+		repack: repack,
 	})
 }
 

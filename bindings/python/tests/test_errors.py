@@ -50,6 +50,7 @@ CASES = {
     "quantize_type": lambda: reprise.quantize(np.zeros(32), "i32"),
     "session_context": lambda: model().session(n_ctx=-1),
     "session_device": lambda: model().session(n_ctx=8, device="tpu"),
+    "session_repack": lambda: model().session(n_ctx=8, repack="yes"),
     "prefill_token": lambda: session().prefill([-1]),
     "prefill_nothing": lambda: session().prefill([]),
     "prefill_long": lambda: session().prefill([1] * 9),

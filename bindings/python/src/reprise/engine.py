@@ -80,7 +80,7 @@ class Engine(Handle):
     device        "auto", "cpu", "cuda" or "cuda:N"; None: REPRISE_DEVICE
     require_cuda  fail instead of falling back to the CPU
     require_graph fail if a plan cannot be captured
-    repack        copy the weights to a faster layout: "on", "off" or "auto"; None: REPRISE_REPACK, or "auto" if n_seq > 1
+    repack        as in Session, but None: REPRISE_REPACK, or "auto" if n_seq > 1
     draft         a smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses
     n_mtp         tokens of a step that the model's own layer for multi-token prediction guesses at most, if the file has one
                   (ModelInfo.mtp); 0: 3; -1: it does not guess

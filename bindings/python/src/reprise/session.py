@@ -70,7 +70,8 @@ class Session(Handle):
     kv_type        "f16" or "q8_0"
     device         "auto", "cpu", "cuda" or "cuda:N"; None: REPRISE_DEVICE
     count_experts  fill expert_counts
-    repack         copy the weights to a faster layout on the CPU: "on", "off" or "auto"; None: REPRISE_REPACK or "off"
+    repack         copy the weights to a faster layout on the CPU: "on", "off", "auto" (if it is faster and fits) or "codebook"
+                   (auto, for IQ1, IQ2, IQ3 and TQ1_0); None: REPRISE_REPACK or "codebook"
     backend        a backend in a shared object (backend.h): a path, or a name in REPRISE_BACKEND_DIR; None: the built-in kernels
     progress       called with the number of kernels done and in all while kernels are compiled for a GPU
     """

@@ -43,7 +43,7 @@ pub struct EngineOptions<'m> {
     pub require_graph: bool,
     /// Bytes of recurrent states of prefixes; 0: 256 MiB.
     pub state_bytes: usize,
-    /// Copy the weights to a faster layout: `on`, `off` or `auto`; None: `REPRISE_REPACK`.
+    /// As in [`SessionOptions`](crate::SessionOptions), but None: `REPRISE_REPACK`, or `auto` with several requests.
     pub repack: Option<String>,
     /// A smaller model of the same vocabulary, which guesses tokens of requests that ask for guesses.
     pub draft: Option<&'m Model>,

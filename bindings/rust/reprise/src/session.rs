@@ -36,6 +36,9 @@ pub struct SessionOptions {
     pub mode: Mode,
     /// Fill [`Session::expert_counts`].
     pub count_experts: bool,
+    /// Copy the weights to a faster layout on the CPU: `on`, `off`, `auto` (if it is faster and fits) or `codebook` (auto,
+    /// for IQ1, IQ2, IQ3 and TQ1_0); None: `REPRISE_REPACK` or `codebook`.
+    pub repack: Option<String>,
 }
 
 /// Bytes that a session would allocate.
@@ -73,6 +76,7 @@ impl SessionOptions {
     fn with<R>(&self, call: impl FnOnce(*const sys::RpSessionOptions, usize) -> R) -> Result<R> {
         let passes = OptionalText::new("rp_session_open", "passes", &self.passes)?;
         let device = OptionalText::new("rp_session_open", "device", &self.device)?;
+        let repack = OptionalText::new("rp_session_open", "repack", &self.repack)?;
         let mut raw: sys::RpSessionOptions = unsafe { zeroed() };
         raw.n_ctx = self.n_ctx;
         raw.n_threads = self.n_threads;
@@ -84,6 +88,7 @@ impl SessionOptions {
         raw.require_graph = self.require_graph;
         raw.mode = self.mode.raw();
         raw.count_experts = self.count_experts;
+        raw.repack = repack.as_ptr();
         Ok(call(&raw, size_of::<sys::RpSessionOptions>()))
     }
 }

@@ -16,6 +16,7 @@ fn of_session(case: &str) -> Option<Error> {
     match case {
         "session_context" => Session::open(&tiny(), &on_cpu(-1)).err(),
         "session_device" => Session::open(&tiny(), &SessionOptions { device: Some("tpu".into()), ..on_cpu(8) }).err(),
+        "session_repack" => Session::open(&tiny(), &SessionOptions { repack: Some("yes".into()), ..on_cpu(8) }).err(),
         "prefill_token" => on_session(8, |_, s| s.prefill(&[-1])),
         "prefill_nothing" => on_session(8, |_, s| s.prefill(&[])),
         "prefill_long" => on_session(8, |_, s| s.prefill(&[1; 9])),
