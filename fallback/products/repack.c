@@ -177,49 +177,62 @@ RP_BODY void put_q2_k(const BlockQ2_K *b, int r, RepackedQ2_K *to) {
         for (int k = 0; k < 4; k++) put_quads_q2_k(b, g, k, r, to);
 }
 
-/* index->of[v + 128] = the index of value v. */
-typedef struct ValueIndex {
-    uint8_t of[256];
-} ValueIndex;
-
-RP_BODY void put_index(const int8_t *values, ValueIndex *index) {
-    for (int i = 15; i >= 0; i--) index->of[values[i] + 128] = (uint8_t)i; /* the first of equal ones */
+/* Quads of row r, one behind the other in `quads`. */
+RP_BODY void put_quads(const uint8_t *quads, int n_quads, int r, uint8_t *to) {
+    for (int k = 0; k < n_quads; k++) put_quad(to + RP_QUAD * (ROWS * k + r), quads + RP_QUAD * k);
 }
 
-/* The nibbles of row r. q[] are the elements of a block, of offset 128. */
-RP_BODY void put_values(const int8_t *values, const uint8_t *q, int sub_elems, int n, int r, uint8_t *to) {
-    ValueIndex index;
-    put_index(values, &index);
-    for (int i = 0; i < n / 2; i++) {
-        const int k = i / sub_elems * 2 * sub_elems + i % sub_elems; /* of an even sub-block */
-        to[RP_QUAD * (ROWS * (i / RP_QUAD) + r) + i % RP_QUAD] =
-            (uint8_t)(index.of[q[k]] | index.of[q[k + sub_elems]] << 4);
+/* The indices of the 256 elements of row r, in sub-blocks of sub_elems. */
+RP_BODY void put_indices(const uint8_t *index, int sub_elems, int r, uint8_t *to) {
+    uint8_t quads[128];
+    for (int p = 0; p < 128 / sub_elems; p++) {
+        const uint8_t *even = index + 2 * sub_elems * p, *odd = even + sub_elems;
+        for (int i = 0; i < sub_elems; i++) quads[sub_elems * p + i] = (uint8_t)(even[i] | odd[i] << 4);
     }
+    put_quads(quads, 128 / RP_QUAD, r, to);
+}
+
+/* The file has the indices. */
+RP_BODY void indices_iq4_xs(const BlockIQ4_XS *b, uint8_t *index) {
+    for (int u = 0; u < 8; u++) rp_nibbles(b->qs + 16 * u, 16, index + 32 * u);
 }
 
 #define X(ID, name)                                                                                                    \
     static_assert(RP_##ID##_OFFSET == 128 && !RP_##ID##_HAS_MIN, #name ": q[] of offset 128, without minima");         \
-    RP_BODY void put_##name(const Block##ID *b, int r, Repacked##ID *to) {                                             \
-        enum { SUBS = RP_##ID##_ELEMS / RP_##ID##_SUB };                                                               \
+    RP_BODY void indices_##name(const Block##ID *b, uint8_t *index) {                                                  \
         uint8_t q[RP_##ID##_ELEMS];                                                                                    \
         float   scale[RP_##ID##_ELEMS / RP_SUM_BLOCK], min[RP_##ID##_ELEMS / RP_SUM_BLOCK];                            \
-        int8_t  s[SUBS];                                                                                               \
-        to->d[r] = factors_##name(b, s);                                                                               \
-        for (int u = 0; u < SUBS; u++) to->scale[u][r] = s[u];                                                         \
         rp_dequantize_function(RP_##ID)(b, RP_##ID##_ELEMS, q, scale, min);                                            \
-        put_values(values_##name, q, RP_##ID##_SUB, RP_##ID##_ELEMS, r, to->q[0][0][0]);                               \
+        for (int i = 0; i < RP_##ID##_ELEMS; i++)                                                                      \
+            index[i] = (uint8_t)((uint8_t)(q[i] + ABOVE_##name - 128) >> SHIFT_##name);                                \
+    }
+RP_REPACKED_CODED(X)
+#undef X
+
+#define X(ID, name)                                                                                                    \
+    RP_BODY void put_##name(const Block##ID *b, int r, Repacked##ID *to) {                                             \
+        uint8_t index[256];                                                                                            \
+        int8_t  s[256 / RP_##ID##_SUB];                                                                                \
+        static_assert(RP_##ID##_ELEMS == 256, #name ": of a block");                                                   \
+        to->d[r] = factors_##name(b, s);                                                                               \
+        for (int u = 0; u < 256 / RP_##ID##_SUB; u++) to->scale[u][r] = s[u];                                          \
+        indices_##name(b, index);                                                                                      \
+        put_indices(index, RP_##ID##_SUB, r, to->q[0][0][0]);                                                          \
     }
 RP_REPACKED_VALUES(X)
 #undef X
 
 /* q[] are the elements of a block, of offset 128. */
 RP_BODY void put_ternary(uint16_t d, const uint8_t *q, int r, RepackedTernary *to) {
+    uint8_t quads[64];
     to->d[r] = d;
-    for (int i = 0; i < 64; i++) {
-        const uint8_t *of = q + 128 * (i / 32) + i % 32; /* the same element of four sub-blocks */
-        to->q[i / 32][i % 32 / RP_QUAD][r][i % RP_QUAD] =
-            (uint8_t)((of[0] - 127) | (of[32] - 127) << 2 | (of[64] - 127) << 4 | (of[96] - 127) << 6);
-    }
+    for (int h = 0; h < 2; h++)
+        for (int i = 0; i < 32; i++) { /* the same element of four sub-blocks */
+            const uint8_t *of = q + 128 * h + i;
+            quads[32 * h + i] =
+                (uint8_t)((of[0] - 127) | (of[32] - 127) << 2 | (of[64] - 127) << 4 | (of[96] - 127) << 6);
+        }
+    put_quads(quads, 16, r, to->q[0][0][0]);
 }
 
 #define X(ID, name)                                                                                                    \

@@ -34,10 +34,11 @@
     X(Q2_K, q2_k)                                                                                                      \
     X(MXFP4, mxfp4) X(IQ4_NL, iq4_nl) RP_REPACKED_VALUES(X) RP_REPACKED_TERNARY(X)
 
-/* Those in blocks of 256 whose elements have at most 16 values, and with one scale and values from -1 to 2. */
-#define RP_REPACKED_VALUES(X)                                                                                          \
+/* Those in blocks of 256 whose elements have at most 16 values, and with one scale and values from -1 to 2. The rows of
+ * IQ4_XS have the indices of values. */
+#define RP_REPACKED_VALUES(X) X(IQ4_XS, iq4_xs) RP_REPACKED_CODED(X)
+#define RP_REPACKED_CODED(X)                                                                                           \
     X(Q3_K, q3_k)                                                                                                      \
-    X(IQ4_XS, iq4_xs)                                                                                                  \
     X(IQ3_S, iq3_s)                                                                                                    \
     X(IQ3_XXS, iq3_xxs) X(IQ2_XXS, iq2_xxs) X(IQ2_XS, iq2_xs) X(IQ2_S, iq2_s) X(IQ1_S, iq1_s) X(IQ1_M, iq1_m)
 #define RP_REPACKED_TERNARY(X) X(TQ1_0, tq1_0) X(TQ2_0, tq2_0)

@@ -113,10 +113,12 @@ RP_TARGET_AVX2 RP_BODY __m256i rp_negate_avx2(__m256i v, uint32_t bits) {
 #define RP_EXPAND_NEON(ID, name)
 #endif
 
-/* Elements of the type are one of the values that follow, in ascending order, and the scale of sub-block u is
- * unit * d * s[u], with the d and s[] of factors_<name>. `unit` is a power of two. */
-#define RP_FEW_VALUES(ID, name, unit, ...)                                                                             \
-    static const float  unit_##name       = unit;                                                                      \
+/* Elements of the type are one of at most 16 values. Value v has the index (v + above) >> shift in the list that
+ * follows, where 0 fills gaps, but in IQ4_XS, whose file has indices. The scale of sub-block u is unit * d * s[u], with
+ * the d and s[] of factors_<name>. `unit` is a power of two. */
+#define RP_FEW_VALUES(ID, name, unit, above, shift, ...)                                                               \
+    static const float unit_##name = unit;                                                                             \
+    enum { ABOVE_##name = above, SHIFT_##name = shift };                                                               \
     static const int8_t values_##name[16] = {__VA_ARGS__};                                                             \
     RP_BODY void        sub_scales_##name(const Block##ID *b, float *scale, float *min) {                              \
                int8_t      s[RP_##ID##_ELEMS / RP_##ID##_SUB];                                                         \

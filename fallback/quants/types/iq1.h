@@ -46,7 +46,10 @@ RP_BODY int rp_iq1_m_at(const BlockIQ1_M *b, int i, int at[4]) {
         int       at[4];                                                                                               \
         const int minus = rp_##name##_at(b, i, at);                                                                    \
         rp_take_four(rp_codebook_iq1, at, v);                                                                          \
-        for (int k = 0; k < 32; k++) v[k] = (int8_t)(v[k] + 1 - 2 * (minus >> (k / 8) & 1));                           \
+        for (int g = 0; g < 4; g++) {                                                                                  \
+            const int offset = 1 - 2 * (minus >> g & 1);                                                               \
+            for (int k = 0; k < 8; k++) v[8 * g + k] = (int8_t)(v[8 * g + k] + offset);                                \
+        }                                                                                                              \
     }                                                                                                                  \
     RP_EXPAND_NEON(ID, name)
 RP_EXPAND_IQ1(IQ1_S, iq1_s)
@@ -119,8 +122,8 @@ RP_BODY uint16_t factors_iq1_m(const BlockIQ1_M *b, int8_t *s) {
     for (int u = 0; u < 16; u++) s[u] = (int8_t)(2 * (words[u / 4] >> (u % 4 * 3) & 7) + 1);
     return rp_iq1_m_half(b);
 }
-RP_FEW_VALUES(IQ1_S, iq1_s, 0.125f, -9, -7, -1, 1, 7, 9)
-RP_FEW_VALUES(IQ1_M, iq1_m, 0.125f, -9, -7, -1, 1, 7, 9)
+RP_FEW_VALUES(IQ1_S, iq1_s, 0.125f, 12, 1, 0, -9, -7, 0, 0, -1, 1, 0, 0, 7, 9)
+RP_FEW_VALUES(IQ1_M, iq1_m, 0.125f, 12, 1, 0, -9, -7, 0, 0, -1, 1, 0, 0, 7, 9)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq1_s_avx2(const BlockIQ1_S *b, int part, __m256 *min) {

@@ -120,9 +120,9 @@ RP_BODY void rp_iq2_factors(const uint8_t *scales, int8_t *s) {
 }
 RP_BODY uint16_t factors_iq2_xs(const BlockIQ2_XS *b, int8_t *s) { return rp_iq2_factors(b->scales, s), b->d; }
 RP_BODY uint16_t factors_iq2_s(const BlockIQ2_S *b, int8_t *s) { return rp_iq2_factors(b->scales, s), b->d; }
-RP_FEW_VALUES(IQ2_XXS, iq2_xxs, 0.125f, -43, -25, -8, 8, 25, 43)
-RP_FEW_VALUES(IQ2_XS, iq2_xs, 0.125f, -43, -25, -8, 8, 25, 43)
-RP_FEW_VALUES(IQ2_S, iq2_s, 0.125f, -43, -25, -8, 8, 25, 43)
+RP_FEW_VALUES(IQ2_XXS, iq2_xxs, 0.125f, 64, 4, 0, -43, -25, -8, 8, 25, 43)
+RP_FEW_VALUES(IQ2_XS, iq2_xs, 0.125f, 64, 4, 0, -43, -25, -8, 8, 25, 43)
+RP_FEW_VALUES(IQ2_S, iq2_s, 0.125f, 64, 4, 0, -43, -25, -8, 8, 25, 43)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq2_xxs_avx2(const BlockIQ2_XXS *b, int part, __m256 *min) {

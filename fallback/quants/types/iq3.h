@@ -84,8 +84,8 @@ RP_BODY uint16_t factors_iq3_s(const BlockIQ3_S *b, int8_t *s) {
     for (int u = 0; u < 8; u++) s[u] = (int8_t)(2 * (b->scales[u / 2] >> (u % 2 * 4) & 15) + 1);
     return b->d;
 }
-RP_FEW_VALUES(IQ3_XXS, iq3_xxs, 0.25f, -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62)
-RP_FEW_VALUES(IQ3_S, iq3_s, 1.0f, -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15)
+RP_FEW_VALUES(IQ3_XXS, iq3_xxs, 0.25f, 64, 3, -62, -52, -44, -36, -28, -20, -12, -4, 4, 12, 20, 28, 36, 44, 52, 62)
+RP_FEW_VALUES(IQ3_S, iq3_s, 1.0f, 16, 1, -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_iq3_xxs_avx2(const BlockIQ3_XXS *b, int part, __m256 *min) {

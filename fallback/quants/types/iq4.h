@@ -46,7 +46,7 @@ RP_BODY uint16_t factors_iq4_xs(const BlockIQ4_XS *b, int8_t *s) {
     }
     return b->d;
 }
-RP_FEW_VALUES(IQ4_XS, iq4_xs, 1.0f, RP_IQ4_VALUES)
+RP_FEW_VALUES(IQ4_XS, iq4_xs, 1.0f, 0, 0, RP_IQ4_VALUES)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256i expand_iq4_nl_avx2(const BlockIQ4_NL *b, int i) {

@@ -28,7 +28,7 @@ RP_BODY uint16_t factors_q3_k(const BlockQ3_K *b, int8_t *s) {
     }
     return b->d;
 }
-RP_FEW_VALUES(Q3_K, q3_k, 1.0f, -4, -3, -2, -1, 0, 1, 2, 3)
+RP_FEW_VALUES(Q3_K, q3_k, 1.0f, 4, 0, -4, -3, -2, -1, 0, 1, 2, 3)
 
 #ifdef RP_X86
 RP_TARGET_AVX2 RP_BODY __m256 sub_scales_q3_k_avx2(const BlockQ3_K *b, int part, __m256 *min) {
