@@ -50,6 +50,7 @@ static RpStatus open_profile(const RpModel *m, Profile *p) {
                                  .repack        = args.device.repack,
                                  .watchdog_s    = (double)args.device.watchdog_s};
     RpModelGraphOptions graph = {.n_tok = 1, .n_ctx = args.pos + 1};
+    if (o.repack == NULL) o.repack = rp_option(RP_OPT_REPACK)[0] != '\0' ? rp_option(RP_OPT_REPACK) : "codebook";
     if (graph.n_ctx > rp_model_info(m)->n_ctx_train)
         return rp_fail(RP_E_ARG, "position %d: the model was trained for %d", args.pos, rp_model_info(m)->n_ctx_train);
     RP_TRY(cli_mode(args.device.mode, &o.mode));

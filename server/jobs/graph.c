@@ -8,6 +8,7 @@
 #include "server/jobs/work.h"
 
 #include "reprise/executor.h"
+#include "reprise/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,11 +63,19 @@ static void set_input(RpExecutor *e, const ComputeGraph *g, const char *name, in
     for (int64_t i = 0; data != NULL && i < rp_node_view(node).ne[0]; i++) data[i] = value;
 }
 
+/* That of the engine (RpEngineOptions.repack), so that its copies are shared. A backend reads no copies. */
+static const char *repack_of(const RpEngineOptions *o) {
+    const char *option = rp_option(RP_OPT_REPACK);
+    if (o->repack != NULL || o->backend != NULL) return o->repack;
+    if (option[0] != '\0') return option;
+    return o->n_seq == 1 ? "codebook" : "auto";
+}
+
 /* By an executor of its own, with the threads and weights of the engine. A KV cache of zeros takes as long as any. */
 static RpStatus measure(Drawing *d, int32_t pos) {
     const RpEngineOptions   o    = worker_engine_options(d->model, d->model->model);
     const RpExecutorOptions open = {
-        .n_threads = o.n_threads, .device = "cpu", .repack = o.repack, .backend = o.backend};
+        .n_threads = o.n_threads, .device = "cpu", .repack = repack_of(&o), .backend = o.backend};
     ExecPlan   *plan = NULL;
     RpExecutor *e    = NULL;
     d->notes         = calloc((size_t)rp_graph_n_nodes(d->g), sizeof *d->notes);

@@ -154,6 +154,7 @@ def test_profile_times_every_node():
         events = json.load(f)["traceEvents"]
     expect(sum(e["ph"] == "X" for e in events) == len(steps), "an event for each step", len(events))
     expect_refusal(run("profile", "-m", TINY, "--pos", "99999"), 1, "position 99999: the model was trained for 512")
+    expect_refusal(run("profile", "-m", TINY, REPRISE_REPACK="yes"), 1, "repack 'yes': must be on, off, auto or codebook")
 
 
 def test_any_name_is_valid_json_and_dot():
