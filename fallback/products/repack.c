@@ -432,8 +432,12 @@ RP_BODY void unpack_ternary(const RepackedTernary *b, const QuantForm *form, int
         halves(b->d, scales_at(form, to));
     }
 }
-#define unpack_tq1_0 unpack_ternary
-#define unpack_tq2_0 unpack_ternary
+#define X(ID, name)                                                                                                    \
+    RP_BODY void unpack_##name(const Repacked##ID *b, const QuantForm *form, int less, char *to) {                     \
+        unpack_ternary(b, form, less, to);                                                                             \
+    }
+RP_REPACKED_TERNARY(X)
+#undef X
 
 #define X(ID, name)                                                                                                    \
     static void panel_##name(const char *blocks, int64_t n, int less, const PrefetchStream *ahead, char *panel) {      \

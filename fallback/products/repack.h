@@ -1,7 +1,7 @@
 /* repack.h - repacked weights: a copy of a matrix in which 16 rows are interleaved (REPRISE_REPACK).
  *
  * The quants of a block of 16 rows lie as in a panel (dot.h), four consecutive k of a row in a 32-bit lane, so kernels
- * need not transpose. Quants of 4 and 6 bits keep their bits:
+ * need not transpose. Quants of 2 to 6 bits keep their bits:
  *
  *     q[i]        32-bit lane of row r = four bytes; each has the low bits of one k, and the high bits of another
  *     scales      as in the blocks of the file, one for each row; those of fewer than 8 bits become bytes
@@ -21,27 +21,25 @@
 #include "base/repack.h"
 #include "fallback/products/dot.h"
 
+/* clang-format off */
 /* X(ID, name): the types that have a repacked layout. */
 #define RP_REPACKED(X)                                                                                                 \
-    X(Q4_0, q4_0)                                                                                                      \
-    X(Q4_1, q4_1)                                                                                                      \
-    X(Q5_0, q5_0)                                                                                                      \
-    X(Q5_1, q5_1)                                                                                                      \
-    X(Q8_0, q8_0)                                                                                                      \
-    X(Q4_K, q4_k)                                                                                                      \
-    X(Q5_K, q5_k)                                                                                                      \
-    X(Q6_K, q6_k)                                                                                                      \
-    X(Q2_K, q2_k)                                                                                                      \
-    X(MXFP4, mxfp4) X(IQ4_NL, iq4_nl) RP_REPACKED_VALUES(X) RP_REPACKED_TERNARY(X)
+    X(Q4_0, q4_0) X(Q4_1, q4_1) X(Q5_0, q5_0) X(Q5_1, q5_1) X(Q8_0, q8_0) X(Q4_K, q4_k) X(Q5_K, q5_k) X(Q6_K, q6_k)    \
+    X(Q2_K, q2_k) X(MXFP4, mxfp4) X(IQ4_NL, iq4_nl)                                                                    \
+    RP_REPACKED_VALUES(X)                                                                                              \
+    RP_REPACKED_TERNARY(X)
 
-/* Those in blocks of 256 whose elements have at most 16 values, and with one scale and values from -1 to 2. The rows of
- * IQ4_XS have the indices of values. */
+/* Types in blocks of 256 whose elements have at most 16 values. The rows of IQ4_XS have the indices of values. */
 #define RP_REPACKED_VALUES(X) X(IQ4_XS, iq4_xs) RP_REPACKED_CODED(X)
 #define RP_REPACKED_CODED(X)                                                                                           \
-    X(Q3_K, q3_k)                                                                                                      \
-    X(IQ3_S, iq3_s)                                                                                                    \
-    X(IQ3_XXS, iq3_xxs) X(IQ2_XXS, iq2_xxs) X(IQ2_XS, iq2_xs) X(IQ2_S, iq2_s) X(IQ1_S, iq1_s) X(IQ1_M, iq1_m)
-#define RP_REPACKED_TERNARY(X) X(TQ1_0, tq1_0) X(TQ2_0, tq2_0)
+    X(Q3_K, q3_k) X(IQ3_S, iq3_s) X(IQ3_XXS, iq3_xxs) X(IQ2_XXS, iq2_xxs) X(IQ2_XS, iq2_xs) X(IQ2_S, iq2_s)            \
+    X(IQ1_S, iq1_s) X(IQ1_M, iq1_m)
+
+/* Types in blocks of 256 with one scale, an f16 `d`, and values from -1 to 2. */
+#define RP_REPACKED_TERNARY(X)                                                                                         \
+    X(TQ1_0, tq1_0)                                                                                                    \
+    X(TQ2_0, tq2_0)
+/* clang-format on */
 
 enum {
     RP_REPACKED_MAX_N = 32768, /* longer rows are not repacked: the packed column of a GEMV is on the stack */
@@ -124,7 +122,9 @@ typedef struct RepackedTernary {
     uint16_t d[RP_PANEL_ROWS];
     uint8_t  q[2][8][RP_PANEL_ROWS][RP_QUAD];
 } RepackedTernary;
-typedef RepackedTernary RepackedTQ1_0, RepackedTQ2_0;
+#define X(ID, name) typedef RepackedTernary Repacked##ID;
+RP_REPACKED_TERNARY(X)
+#undef X
 
 /* Bytes of a block of 16 rows; 0 for a type without a repacked layout. A multiple of 32. */
 size_t rp_repacked_bytes(RpDtype dtype);

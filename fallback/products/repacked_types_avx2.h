@@ -272,13 +272,13 @@ RP_REPACKED_VALUES(X)
     }                                                                                                                  \
     INLINE __m256i repacked_quad_##name(const char *block, int u, int j, int k, int side) {                            \
         return two_bits(((const Repacked##ID *)(const void *)block)->q[u / 4][k][LANES * side], j);                    \
-    }
+    }                                                                                                                  \
+    INLINE __m256 scale_##name(const char *block, const Header *h, int u, int side) {                                  \
+        return scale_q4_0(block, h, u, side);                                                                          \
+    }                                                                                                                  \
+    static ScaleOf *const min_##name = NULL;
 RP_REPACKED_TERNARY(X)
 #undef X
-#define scale_tq1_0 scale_q4_0
-#define scale_tq2_0 scale_q4_0
-#define min_tq1_0   NULL
-#define min_tq2_0   NULL
 
 /* Quads that can be added in 16 bits, two products a lane and quad: of 4 bits all 8, 15 * 127 * 16 = 30480; of Q6_K
  * two, 63 * 127 * 4 = 32004; of signed Q8_0 one, 128 * 127 * 2 = 32512. */

@@ -248,12 +248,10 @@ RP_REPACKED_VALUES(X)
     INLINE __m512i repacked_quad_##name(const char *block, int u, int j, int k) {                                      \
         const __m512i q = two_bits(((const Repacked##ID *)(const void *)block)->q[u / 4][k][0], j);                    \
         return _mm512_add_epi8(q, _mm512_set1_epi8(127));                                                              \
-    }
+    }                                                                                                                  \
+    INLINE __m512         scale_##name(const char *block, const Header *h, int u) { return scale_q4_0(block, h, u); }  \
+    static ScaleOf *const min_##name = NULL;
 RP_REPACKED_TERNARY(X)
 #undef X
-#define scale_tq1_0 scale_q4_0
-#define scale_tq2_0 scale_q4_0
-#define min_tq1_0   NULL
-#define min_tq2_0   NULL
 #endif
 #endif
