@@ -81,17 +81,17 @@ static const RpTensorView *longest_like(const RpExecutor *e, const RpTensorView 
 /* Which weights are copied. */
 typedef enum RepackChoice {
     COPY_NONE,
-    COPY_CODEBOOKS, /* as COPY_GAINING, of steps with a weight whose quants are entries of a codebook */
+    COPY_CODEBOOKS, /* as COPY_GAINING, of types that is_slow_to_read names */
     COPY_GAINING,   /* those that a measurement finds faster, if the copies fit in memory */
     COPY_ALL
 } RepackChoice;
 
-/* TQ1_0 counts too: five elements are digits of a byte, to the base of 3. */
-static bool has_codebook(RpDtype dtype) {
+/* Quants are entries of a codebook, or have no loads of their own (base/dtypes.h). */
+static bool is_slow_to_read(RpDtype dtype) {
     switch (dtype) {
-    case RP_TQ1_0:
 #define X(ID, ...) case RP_##ID:
         RP_CODEBOOK_QUANTS(X)
+        RP_GENERIC_QUANTS(X)
 #undef X
         return true;
     default:
@@ -99,24 +99,35 @@ static bool has_codebook(RpDtype dtype) {
     }
 }
 
-/* Whether the sources of the step are copied. All that can be repacked are, or none (point_step). */
-static RpStatus choose_step(const RpExecutor *e, int step, RepackChoice choice, bool *chosen) {
-    *chosen = choice != COPY_CODEBOOKS;
-    for (int k = 0; k < RP_MAX_SRC; k++) *chosen |= repackable(e, step, k) && has_codebook(e->args[step].src[k].dtype);
-    for (int k = 0; k < RP_MAX_SRC && *chosen && choice != COPY_ALL; k++)
-        if (repackable(e, step, k)) RP_TRY(rp_repack_try(longest_like(e, &e->args[step].src[k]), chosen));
+/* These ops compare the strides of their weights: all that can be repacked are, or none. */
+static bool repacks_all_or_none(TensorOp op) { return op == RP_OP_GATE_UP || op == RP_OP_EXPERTS_DOWN; }
+
+/* Whether source k of a step is copied, by its type alone: plans of one token and of many then want the same copies. */
+static RpStatus choose(const RpExecutor *e, int step, int k, RepackChoice choice, bool *chosen) {
+    const RpTensorView *w = &e->args[step].src[k];
+    *chosen               = repackable(e, step, k) && (choice != COPY_CODEBOOKS || is_slow_to_read(w->dtype));
+    return *chosen && choice != COPY_ALL ? rp_repack_try(longest_like(e, w), chosen) : RP_OK;
+}
+
+static RpStatus choose_step(const RpExecutor *e, int step, RepackChoice choice, bool chosen[RP_MAX_SRC]) {
+    bool all = true;
+    for (int k = 0; k < RP_MAX_SRC; k++) {
+        RP_TRY(choose(e, step, k, choice, &chosen[k]));
+        all = all && (chosen[k] || !repackable(e, step, k));
+    }
+    if (!all && repacks_all_or_none(e->plan->steps[step].op)) memset(chosen, 0, RP_MAX_SRC * sizeof *chosen);
     return RP_OK;
 }
 
-/* Puts each weight of the chosen steps into set->copies once. */
+/* Puts each chosen weight into set->copies once. */
 static RpStatus collect(const RpExecutor *e, RepackChoice choice, RepackSet *set) {
     set->copies = calloc((size_t)e->plan->n_steps * RP_MAX_SRC + 1, sizeof(RepackedCopy *));
     if (set->copies == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
     for (int i = 0; i < e->plan->n_steps; i++) {
-        bool chosen;
-        RP_TRY(choose_step(e, i, choice, &chosen));
-        for (int k = 0; k < RP_MAX_SRC && chosen; k++) {
-            if (!repackable(e, i, k) || copy_of(set, &e->args[i].src[k]) != NULL) continue;
+        bool chosen[RP_MAX_SRC];
+        RP_TRY(choose_step(e, i, choice, chosen));
+        for (int k = 0; k < RP_MAX_SRC; k++) {
+            if (!chosen[k] || copy_of(set, &e->args[i].src[k]) != NULL) continue;
             RepackedCopy *c = find_or_add(&e->args[i].src[k]);
             if (c == NULL) return rp_fail(RP_E_NOMEM, "out of memory for repacked weights");
             set->copies[set->n++] = c;
@@ -188,22 +199,21 @@ static bool fits(const RpExecutor *e, const RepackSet *set) {
     return missing_bytes(set) + e->plan->memory.weights + MARGIN <= memory.free_bytes;
 }
 
+/* Without memory for copies there are none, unless they are asked for. */
 static RpStatus make(const RpExecutor *e, RepackChoice choice, ThreadPool *pool, RepackSet *set) {
     const double start = rp_seconds();
     RpStatus     st    = collect(e, choice, set);
-    if (st == RP_OK && choice != COPY_ALL && !fits(e, set)) {
-        drop_unused();
-        set->n     = 0;
-        set->bytes = 0;
-        return RP_OK;
-    }
+    if (st == RP_OK && choice != COPY_ALL && !fits(e, set)) st = RP_E_NOMEM;
     if (st == RP_OK) st = allocate(set);
     if (st == RP_OK) st = rp_pool_run(pool, fill, set);
     for (int i = 0; i < set->n && st == RP_OK; i++) set->copies[i]->users++;
-    if (st != RP_OK) set->n = 0;
+    if (st != RP_OK) {
+        set->n     = 0;
+        set->bytes = 0;
+    }
     drop_unused();
     set->seconds = rp_seconds() - start;
-    return st;
+    return st == RP_E_NOMEM && choice != COPY_ALL ? RP_OK : st;
 }
 
 static RepackChoice choice_of(const char *text) {
@@ -231,14 +241,15 @@ void rp_repack_close(RepackSet *set) {
     *set = (RepackSet){0};
 }
 
-/* All sources of a step that can be repacked, or none: some ops compare the strides of two weights. */
 static void point_step(const RepackSet *set, RpExecutor *e, int step) {
     const RepackedCopy *found[RP_MAX_SRC] = {NULL};
+    bool                all               = true;
     for (int k = 0; k < RP_MAX_SRC; k++) {
         if (!repackable(e, step, k)) continue;
         found[k] = copy_of(set, &e->args[step].src[k]);
-        if (found[k] == NULL) return;
+        all      = all && found[k] != NULL;
     }
+    if (!all && repacks_all_or_none(e->plan->steps[step].op)) return;
     for (int k = 0; k < RP_MAX_SRC; k++)
         if (found[k] != NULL) e->args[step].src[k] = found[k]->to;
 }

@@ -53,8 +53,8 @@ typedef struct RpEngineOptions {
     const char *device;
     size_t      state_bytes; /* recurrent states of prefixes, beside one for each of n_seq; 0: 256 MiB */
     const char *repack;      /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "auto" with n_seq > 1 and
-                                "codebook" with 1. Engines and sessions of a model share one copy, which RpEngineMemory does not
-                                count */
+                                "codebook" with 1. Engines and sessions of a model share one copy, which
+                                RpEngineMemory does not count */
     /* Or NULL: a smaller model of the same vocabulary, or an assistant of the model (RpModelInfo.assistant), which
      * guesses the next tokens in place of prompt lookup (RpRequest.n_draft). Borrowed as the model. Requests that are
      * longer than its context get no guesses. */

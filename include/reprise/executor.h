@@ -129,7 +129,7 @@ typedef struct RpExecutorOptions {
     void *user; /* handed to `compile_progress` */
     /* Copy block-quantised weights to a layout of interleaved rows for the CPU kernels; results keep their bits. "on",
      * "off", "auto" (weights of types for which a measurement finds the copy faster, if the copies fit in memory) or
-     * "codebook" (the same for IQ1, IQ2, IQ3 and TQ1_0 only, which decode 1.6 to 3 times as fast from the copy).
+     * "codebook" (the same for IQ1, IQ2, IQ3 and TQ1 only, which decode 1.6 to 3 times as fast from the copy).
      * NULL: "off". Without effect on a GPU, and in an executor that shares, which has the copies of its owner. The
      * weights must not change while an executor has a copy. */
     const char *repack;

@@ -53,8 +53,8 @@ typedef struct RpSessionOptions {
 } RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. Not included: scratch memory of kernels; what the first
- * rp_session_score allocates, mostly logits f32 [n_vocab, min(n_ctx, 64)]; and on a GPU 8 bytes for each token of the
- * vocabulary, to sample there. */
+ * rp_session_score allocates, mostly logits f32 [n_vocab, min(n_ctx, 64)]; repacked weights (RpSessionOptions.repack,
+ * RpExecutorInfo.repack_bytes); and on a GPU 8 bytes for each token of the vocabulary, to sample there. */
 typedef struct RpSessionMemory {
     size_t  weights, kv, arena, total; /* weights: on the CPU those of the model, on a GPU a copy */
     int32_t n_ctx;                     /* with the default filled in */
