@@ -1,6 +1,7 @@
 /* The choice of a device by name, and the free memory of each. A fallback to the CPU happens for "auto"
  * only and is reported with its reason (I10). */
 #include "executor/device.h"
+#include "executor/host_memory.h"
 
 #include "base/argument.h"
 
@@ -49,24 +50,13 @@ RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out
     return RP_OK;
 }
 
-/* Bytes that can be allocated without swapping; 0 if unknown, as on systems without /proc/meminfo. */
-static size_t host_memory(void) {
-    FILE              *f  = fopen("/proc/meminfo", "r");
-    unsigned long long kb = 0;
-    char               line[128];
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "MemAvailable: %llu kB", &kb) == 1) break;
-    if (f != NULL) fclose(f);
-    return (size_t)kb * 1024;
-}
-
 static RpStatus device_memory(const char *device, bool require_cuda, RpDeviceMemory *out) {
     DeviceChoice     choice;
     RpCudaDeviceInfo info;
     *out = (RpDeviceMemory){.id = "cpu"};
     RP_TRY(rp_device_choose(device, require_cuda, &choice));
     if (!choice.cuda) {
-        out->free_bytes = host_memory();
+        out->free_bytes = rp_host_memory_free();
         return RP_OK;
     }
     const int index = rp_device_index(choice.name);

@@ -63,10 +63,11 @@ static void set_input(RpExecutor *e, const ComputeGraph *g, const char *name, in
     for (int64_t i = 0; data != NULL && i < rp_node_view(node).ne[0]; i++) data[i] = value;
 }
 
-/* That of the engine (RpEngineOptions.repack), so that its copies are shared. A backend reads no copies. */
-static const char *repack_of(const RpEngineOptions *o) {
+/* The choice of the engine (RpEngineOptions.repack), if it made copies: these are shared. */
+static const char *repack_of(const Model *m, const RpEngineOptions *o) {
     const char *option = rp_option(RP_OPT_REPACK);
-    if (o->repack != NULL || o->backend != NULL) return o->repack;
+    if (!m->repacked) return "off";
+    if (o->repack != NULL) return o->repack;
     if (option[0] != '\0') return option;
     return o->n_seq == 1 ? "codebook" : "auto";
 }
@@ -75,7 +76,7 @@ static const char *repack_of(const RpEngineOptions *o) {
 static RpStatus measure(Drawing *d, int32_t pos) {
     const RpEngineOptions   o    = worker_engine_options(d->model, d->model->model);
     const RpExecutorOptions open = {
-        .n_threads = o.n_threads, .device = "cpu", .repack = repack_of(&o), .backend = o.backend};
+        .n_threads = o.n_threads, .device = "cpu", .repack = repack_of(d->model, &o), .backend = o.backend};
     ExecPlan   *plan = NULL;
     RpExecutor *e    = NULL;
     d->notes         = calloc((size_t)rp_graph_n_nodes(d->g), sizeof *d->notes);

@@ -62,6 +62,7 @@ struct Model {
     char            sampling[512]; /* what the model recommends */
     char            no_chat[512];
     char            backend[320];         /* RpExecutorInfo.backend */
+    bool            repacked;             /* the engine has copies of weights */
     bool            reasons, calls_tools; /* replies can have reasoning, and calls */
     RpToolCallLog  *log;                  /* of the lane that prepares */
     pthread_mutex_t calls_lock;

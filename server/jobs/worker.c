@@ -44,7 +44,9 @@ static RpStatus open_engine(Model *m) {
     RP_TRY(work_make_room(m, memory.total));
     m->n_ctx = memory.n_ctx;
     RP_TRY(rp_engine_open(m->model, &o, &m->engine));
-    snprintf(m->backend, sizeof m->backend, "%s", rp_engine_info(m->engine).backend);
+    const RpExecutorInfo info = rp_engine_info(m->engine);
+    m->repacked               = info.repack_bytes > 0;
+    snprintf(m->backend, sizeof m->backend, "%s", info.backend);
     return RP_OK;
 }
 
