@@ -51,9 +51,18 @@ INLINE __m256i two_bits(const uint8_t *p, int j) {
     return _mm256_and_si256(_mm256_srli_epi16(load32(p), 2 * j), _mm256_set1_epi8(3));
 }
 
+INLINE void put_scales(const uint16_t *d, Header *h) {
+    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(d + LANES * s);
+}
+
+/* `sign`: -0.0f negates the minima, which K types subtract. */
+INLINE void put_scales_and_minima(const uint16_t *d, const uint16_t *min, float sign, Header *h) {
+    put_scales(d, h);
+    for (int s = 0; s < SIDES; s++) h->min[s] = _mm256_xor_ps(eight_halves(min + LANES * s), _mm256_set1_ps(sign));
+}
+
 INLINE void repacked_header_q4_0(const char *block, Header *h) {
-    const RepackedQ4_0 *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+    put_scales(((const RepackedQ4_0 *)(const void *)block)->d, h);
 }
 INLINE __m256i repacked_quad_q4_0(const char *block, int u, int j, int k, int side) {
     const RepackedQ4_0 *b = (const void *)block;
@@ -68,10 +77,7 @@ INLINE __m256 scale_q4_0(const char *block, const Header *h, int u, int side) {
 
 INLINE void repacked_header_q4_1(const char *block, Header *h) {
     const RepackedQ4_1 *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) {
-        h->d[s]   = eight_halves(b->d + LANES * s);
-        h->min[s] = eight_halves(b->m + LANES * s);
-    }
+    put_scales_and_minima(b->d, b->m, 0.0f, h);
 }
 INLINE __m256i repacked_quad_q4_1(const char *block, int u, int j, int k, int side) {
     const RepackedQ4_1 *b = (const void *)block;
@@ -92,8 +98,7 @@ INLINE __m256i five_bits(const uint8_t *q, const uint8_t *high, int k) {
 }
 
 INLINE void repacked_header_q5_0(const char *block, Header *h) {
-    const RepackedQ5_0 *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+    put_scales(((const RepackedQ5_0 *)(const void *)block)->d, h);
 }
 INLINE __m256i repacked_quad_q5_0(const char *block, int u, int j, int k, int side) {
     const RepackedQ5_0 *b = (const void *)block;
@@ -105,10 +110,7 @@ INLINE __m256i repacked_quad_q5_0(const char *block, int u, int j, int k, int si
 
 INLINE void repacked_header_q5_1(const char *block, Header *h) {
     const RepackedQ5_1 *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) {
-        h->d[s]   = eight_halves(b->d + LANES * s);
-        h->min[s] = eight_halves(b->m + LANES * s);
-    }
+    put_scales_and_minima(b->d, b->m, 0.0f, h);
 }
 INLINE __m256i repacked_quad_q5_1(const char *block, int u, int j, int k, int side) {
     const RepackedQ5_1 *b = (const void *)block;
@@ -119,8 +121,7 @@ INLINE __m256i repacked_quad_q5_1(const char *block, int u, int j, int k, int si
 #define min_q5_1   min_q4_1
 
 INLINE void repacked_header_q8_0(const char *block, Header *h) {
-    const RepackedQ8_0 *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+    put_scales(((const RepackedQ8_0 *)(const void *)block)->d, h);
 }
 INLINE __m256i repacked_quad_q8_0(const char *block, int u, int j, int k, int side) {
     const RepackedQ8_0 *b = (const void *)block;
@@ -132,10 +133,7 @@ INLINE __m256i repacked_quad_q8_0(const char *block, int u, int j, int k, int si
 
 INLINE void repacked_header_q4_k(const char *block, Header *h) {
     const RepackedQ4_K *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) {
-        h->d[s]   = eight_halves(b->d + LANES * s);
-        h->min[s] = _mm256_xor_ps(eight_halves(b->dmin + LANES * s), _mm256_set1_ps(-0.0f));
-    }
+    put_scales_and_minima(b->d, b->dmin, -0.0f, h);
 }
 INLINE __m256i repacked_quad_q4_k(const char *block, int u, int j, int k, int side) {
     const RepackedQ4_K *b = (const void *)block;
@@ -152,10 +150,7 @@ INLINE __m256 min_q4_k(const char *block, const Header *h, int u, int side) {
 
 INLINE void repacked_header_q5_k(const char *block, Header *h) {
     const RepackedQ5_K *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) {
-        h->d[s]   = eight_halves(b->d + LANES * s);
-        h->min[s] = _mm256_xor_ps(eight_halves(b->dmin + LANES * s), _mm256_set1_ps(-0.0f));
-    }
+    put_scales_and_minima(b->d, b->dmin, -0.0f, h);
 }
 INLINE __m256i repacked_quad_q5_k(const char *block, int u, int j, int k, int side) {
     const RepackedQ5_K *b    = (const void *)block;
@@ -175,8 +170,7 @@ INLINE __m256 min_q5_k(const char *block, const Header *h, int u, int side) {
 }
 
 INLINE void repacked_header_q6_k(const char *block, Header *h) {
-    const RepackedQ6_K *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) h->d[s] = eight_halves(b->d + LANES * s);
+    put_scales(((const RepackedQ6_K *)(const void *)block)->d, h);
 }
 INLINE __m256i repacked_quad_q6_k(const char *block, int u, int j, int k, int side) {
     const RepackedQ6_K *b    = (const void *)block;
@@ -193,10 +187,7 @@ INLINE __m256 scale_q6_k(const char *block, const Header *h, int u, int side) {
 
 INLINE void repacked_header_q2_k(const char *block, Header *h) {
     const RepackedQ2_K *b = (const void *)block;
-    for (int s = 0; s < SIDES; s++) {
-        h->d[s]   = eight_halves(b->d + LANES * s);
-        h->min[s] = _mm256_xor_ps(eight_halves(b->dmin + LANES * s), _mm256_set1_ps(-0.0f));
-    }
+    put_scales_and_minima(b->d, b->dmin, -0.0f, h);
 }
 INLINE __m256i repacked_quad_q2_k(const char *block, int u, int j, int k, int side) {
     return two_bits(((const RepackedQ2_K *)(const void *)block)->q[u / 4][k][LANES * side], j);

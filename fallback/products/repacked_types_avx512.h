@@ -47,9 +47,14 @@ INLINE __m512i two_bits(const uint8_t *p, int j) {
     return _mm512_and_si512(down, _mm512_set1_epi8(3));
 }
 
+/* `sign`: -0.0f negates the minima, which K types subtract. */
+INLINE void put_scales_and_minima(const uint16_t *d, const uint16_t *min, float sign, Header *h) {
+    h->d   = sixteen_halves(d);
+    h->min = _mm512_xor_ps(sixteen_halves(min), _mm512_set1_ps(sign));
+}
+
 INLINE void repacked_header_q4_0(const char *block, Header *h) {
-    const RepackedQ4_0 *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
+    h->d = sixteen_halves(((const RepackedQ4_0 *)(const void *)block)->d);
 }
 INLINE __m512i repacked_quad_q4_0(const char *block, int u, int j, int k) {
     const RepackedQ4_0 *b = (const void *)block;
@@ -64,8 +69,7 @@ INLINE __m512 scale_q4_0(const char *block, const Header *h, int u) {
 
 INLINE void repacked_header_q4_1(const char *block, Header *h) {
     const RepackedQ4_1 *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
-    h->min                = sixteen_halves(b->m);
+    put_scales_and_minima(b->d, b->m, 0.0f, h);
 }
 INLINE __m512i repacked_quad_q4_1(const char *block, int u, int j, int k) {
     const RepackedQ4_1 *b = (const void *)block;
@@ -104,8 +108,7 @@ INLINE __m512i repacked_quad_q5_0(const char *block, int u, int j, int k) {
 
 INLINE void repacked_header_q5_1(const char *block, Header *h) {
     const RepackedQ5_1 *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
-    h->min                = sixteen_halves(b->m);
+    put_scales_and_minima(b->d, b->m, 0.0f, h);
 }
 INLINE __m512i repacked_quad_q5_1(const char *block, int u, int j, int k) {
     const RepackedQ5_1 *b = (const void *)block;
@@ -116,8 +119,7 @@ INLINE __m512i repacked_quad_q5_1(const char *block, int u, int j, int k) {
 #define min_q5_1   min_q4_1
 
 INLINE void repacked_header_q8_0(const char *block, Header *h) {
-    const RepackedQ8_0 *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
+    h->d = sixteen_halves(((const RepackedQ8_0 *)(const void *)block)->d);
 }
 INLINE __m512i repacked_quad_q8_0(const char *block, int u, int j, int k) {
     const RepackedQ8_0 *b = (const void *)block;
@@ -129,8 +131,7 @@ INLINE __m512i repacked_quad_q8_0(const char *block, int u, int j, int k) {
 
 INLINE void repacked_header_q4_k(const char *block, Header *h) {
     const RepackedQ4_K *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
-    h->min                = _mm512_xor_ps(sixteen_halves(b->dmin), _mm512_set1_ps(-0.0f));
+    put_scales_and_minima(b->d, b->dmin, -0.0f, h);
 }
 INLINE __m512i repacked_quad_q4_k(const char *block, int u, int j, int k) {
     const RepackedQ4_K *b = (const void *)block;
@@ -145,8 +146,7 @@ INLINE __m512 min_q4_k(const char *block, const Header *h, int u) {
 
 INLINE void repacked_header_q5_k(const char *block, Header *h) {
     const RepackedQ5_K *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
-    h->min                = _mm512_xor_ps(sixteen_halves(b->dmin), _mm512_set1_ps(-0.0f));
+    put_scales_and_minima(b->d, b->dmin, -0.0f, h);
 }
 INLINE __m512i repacked_quad_q5_k(const char *block, int u, int j, int k) {
     const RepackedQ5_K *b    = (const void *)block;
@@ -161,8 +161,7 @@ INLINE __m512 min_q5_k(const char *block, const Header *h, int u) {
 }
 
 INLINE void repacked_header_q6_k(const char *block, Header *h) {
-    const RepackedQ6_K *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
+    h->d = sixteen_halves(((const RepackedQ6_K *)(const void *)block)->d);
 }
 INLINE __m512i repacked_quad_q6_k(const char *block, int u, int j, int k) {
     const RepackedQ6_K *b    = (const void *)block;
@@ -180,8 +179,7 @@ INLINE __m512 scale_q6_k(const char *block, const Header *h, int u) {
 
 INLINE void repacked_header_q2_k(const char *block, Header *h) {
     const RepackedQ2_K *b = (const void *)block;
-    h->d                  = sixteen_halves(b->d);
-    h->min                = _mm512_xor_ps(sixteen_halves(b->dmin), _mm512_set1_ps(-0.0f));
+    put_scales_and_minima(b->d, b->dmin, -0.0f, h);
 }
 INLINE __m512i repacked_quad_q2_k(const char *block, int u, int j, int k) {
     return two_bits(((const RepackedQ2_K *)(const void *)block)->q[u / 4][k][0], j);
