@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* "auto" leaves this much memory free, besides the pages of the file. */
 static const size_t MARGIN = (size_t)512 << 20;
@@ -192,28 +193,31 @@ static void drop_unused(void) {
     }
 }
 
-/* The copy, the file and MARGIN fit in the memory that is free. Unknown memory counts as short. */
+/* The copy, the file and MARGIN fit in the memory that is free. Unknown memory counts as short, and so does an address
+ * space with a limit (ulimit -v), of which other allocations need the rest. */
 static bool fits(const RpExecutor *e, const RepackSet *set) {
     RpDeviceMemory memory;
+    struct rlimit  space;
+    if (missing_bytes(set) == 0) return true;
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur != RLIM_INFINITY) return false;
     if (rp_device_memory("cpu", false, &memory) != RP_OK) return false;
     return missing_bytes(set) + e->plan->memory.weights + MARGIN <= memory.free_bytes;
 }
 
-/* Without memory for copies there are none, unless they are asked for. */
 static RpStatus make(const RpExecutor *e, RepackChoice choice, ThreadPool *pool, RepackSet *set) {
     const double start = rp_seconds();
     RpStatus     st    = collect(e, choice, set);
-    if (st == RP_OK && choice != COPY_ALL && !fits(e, set)) st = RP_E_NOMEM;
-    if (st == RP_OK) st = allocate(set);
-    if (st == RP_OK) st = rp_pool_run(pool, fill, set);
-    for (int i = 0; i < set->n && st == RP_OK; i++) set->copies[i]->users++;
-    if (st != RP_OK) {
+    if (st == RP_OK && choice != COPY_ALL && !fits(e, set)) {
         set->n     = 0;
         set->bytes = 0;
     }
+    if (st == RP_OK) st = allocate(set);
+    if (st == RP_OK) st = rp_pool_run(pool, fill, set);
+    for (int i = 0; i < set->n && st == RP_OK; i++) set->copies[i]->users++;
+    if (st != RP_OK) set->n = 0;
     drop_unused();
     set->seconds = rp_seconds() - start;
-    return st == RP_E_NOMEM && choice != COPY_ALL ? RP_OK : st;
+    return st;
 }
 
 static RepackChoice choice_of(const char *text) {
