@@ -41,7 +41,7 @@ typedef struct RpDeviceMemory {
     int    index;      /* of a CUDA device */
     bool   is_own;     /* separate from host memory: weights must be copied there */
     size_t free_bytes; /* of a GPU: free memory less 64 MiB for the driver; of the host: memory available without
-                        * swapping, 0 if the system does not tell */
+                        * swapping, within the limits of control groups; 0 if the system does not tell */
 } RpDeviceMemory;
 
 /* The memory of the device that rp_executor_open would choose. `device`: "auto", "cpu", "cuda" or "cuda:N", borrowed
