@@ -85,12 +85,8 @@ RP_BODY void put_q8_0(const BlockQ8_0 *b, int r, RepackedQ8_0 *to) {
     for (int k = 0; k < 8; k++) memcpy(to->q[k][r], b->qs + RP_QUAD * k, RP_QUAD);
 }
 
-/* Six bits each (BlockQ4_K). */
 RP_BODY void put_six_bits(const uint8_t *s, int r, uint8_t (*scale)[ROWS], uint8_t (*min)[ROWS]) {
-    for (int u = 0; u < 8; u++) {
-        scale[u][r] = (uint8_t)(u < 4 ? s[u] & 63 : (s[u + 4] & 15) | (s[u - 4] >> 6) << 4);
-        min[u][r]   = (uint8_t)(u < 4 ? s[u + 4] & 63 : s[u + 4] >> 4 | (s[u] >> 6) << 4);
-    }
+    for (int u = 0; u < 8; u++) rp_six_bits(s, u, &scale[u][r], &min[u][r]);
 }
 
 RP_BODY void put_q4_k(const BlockQ4_K *b, int r, RepackedQ4_K *to) {
@@ -289,6 +285,12 @@ RP_BODY void halves(const uint16_t *restrict d, float *restrict to) {
     for (int r = 0; r < ROWS; r++) to[r] = rp_f16_to_f32(d[r]);
 }
 
+/* -dmin of each row. */
+RP_BODY void negated_halves(const uint16_t *restrict dmin, float *restrict to) {
+    halves(dmin, to);
+    for (int r = 0; r < ROWS; r++) to[r] = -to[r];
+}
+
 RP_BODY void scales_of_bytes(const float *restrict d, const uint8_t *restrict scale, float *restrict to) {
 #pragma GCC  unroll 1
     for (int r = 0; r < ROWS; r++) to[r] = d[r] * (float)scale[r];
@@ -339,8 +341,7 @@ RP_BODY void unpack_q8_0(const RepackedQ8_0 *b, const QuantForm *form, int less,
 RP_BODY void unpack_q4_k(const RepackedQ4_K *b, const QuantForm *form, int less, char *to) {
     float d[ROWS], dmin[ROWS];
     halves(b->d, d);
-    halves(b->dmin, dmin);
-    for (int r = 0; r < ROWS; r++) dmin[r] = -dmin[r];
+    negated_halves(b->dmin, dmin);
     for (int u = 0; u < 8; u++, to += rp_panel_sub_bytes(form)) {
         float *scale = scales_at(form, to);
         unpack_quads(b->q[u / 2][0][0], 4 * (u % 2), NULL, 0, 8, less, (uint8_t *)to);
@@ -362,8 +363,7 @@ RP_BODY void unpack_q6_k(const RepackedQ6_K *b, const QuantForm *form, int less,
 RP_BODY void unpack_q5_k(const RepackedQ5_K *b, const QuantForm *form, int less, char *to) {
     float d[ROWS], dmin[ROWS];
     halves(b->d, d);
-    halves(b->dmin, dmin);
-    for (int r = 0; r < ROWS; r++) dmin[r] = -dmin[r];
+    negated_halves(b->dmin, dmin);
     for (int u = 0; u < 8; u++, to += rp_panel_sub_bytes(form)) {
         float         *scale = scales_at(form, to);
         const uint8_t *low = b->low[u / 2][0][0], *high = b->high[u / 4][0][0];
@@ -398,16 +398,20 @@ RP_BODY void unpack_iq4_nl(const RepackedIQ4_NL *b, const QuantForm *form, int l
     halves(b->d, scales_at(form, to));
 }
 
+/* Quads of sub-block u, whose two bits are at q, less `less`. */
+RP_BODY void unpack_two_bits(const uint8_t *restrict q, int u, int sub_elems, int less, char *restrict to) {
+    for (int i = 0; i < sub_elems * ROWS; i++) to[i] = (char)((q[i] >> (2 * (u % 4)) & 3) - less);
+}
+
 RP_BODY void unpack_q2_k(const RepackedQ2_K *b, const QuantForm *form, int less, char *to) {
     float d[ROWS], dmin[ROWS];
     halves(b->d, d);
-    halves(b->dmin, dmin);
+    negated_halves(b->dmin, dmin);
     for (int u = 0; u < 16; u++, to += rp_panel_sub_bytes(form)) {
-        const uint8_t *q = b->q[u / 4][0][0];
-        for (int i = 0; i < 16 * ROWS; i++) to[i] = (char)((q[i] >> (2 * (u % 4)) & 3) - less);
+        unpack_two_bits(b->q[u / 4][0][0], u, 16, less, to);
         for (int r = 0; r < ROWS; r++) {
             scales_at(form, to)[r]        = d[r] * (float)(b->scale[u][r] & 15);
-            scales_at(form, to)[ROWS + r] = -dmin[r] * (float)(b->scale[u][r] >> 4);
+            scales_at(form, to)[ROWS + r] = dmin[r] * (float)(b->scale[u][r] >> 4);
         }
     }
 }
@@ -427,8 +431,7 @@ RP_REPACKED_VALUES(X)
 
 RP_BODY void unpack_ternary(const RepackedTernary *b, const QuantForm *form, int less, char *to) {
     for (int u = 0; u < 8; u++, to += rp_panel_sub_bytes(form)) {
-        const uint8_t *q = b->q[u / 4][0][0];
-        for (int i = 0; i < 32 * ROWS; i++) to[i] = (char)((q[i] >> (2 * (u % 4)) & 3) + 127 - less);
+        unpack_two_bits(b->q[u / 4][0][0], u, 32, less - 127, to);
         halves(b->d, scales_at(form, to));
     }
 }

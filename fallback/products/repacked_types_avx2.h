@@ -90,11 +90,15 @@ INLINE __m256 min_q4_1(const char *block, const Header *h, int u, int side) {
     return h->min[side];
 }
 
+/* Bit `bit` of each byte, as bit 4. */
+INLINE __m256i bit_to_4(__m256i v, int bit) {
+    const __m256i moved = bit < 4 ? _mm256_slli_epi16(v, 4 - bit) : _mm256_srli_epi16(v, bit - 4);
+    return _mm256_and_si256(moved, _mm256_set1_epi8(0x10));
+}
+
 /* Quad k of a block of 32 with fifth bits. */
 INLINE __m256i five_bits(const uint8_t *q, const uint8_t *high, int k) {
-    const __m256i v  = load32(high);
-    const __m256i up = k < 4 ? _mm256_slli_epi16(v, 4 - k) : _mm256_srli_epi16(v, k - 4);
-    return _mm256_or_si256(nibbles(q, k >= 4), _mm256_and_si256(up, _mm256_set1_epi8(0x10)));
+    return _mm256_or_si256(nibbles(q, k >= 4), bit_to_4(load32(high), k));
 }
 
 INLINE void repacked_header_q5_0(const char *block, Header *h) {
@@ -154,11 +158,8 @@ INLINE void repacked_header_q5_k(const char *block, Header *h) {
 }
 INLINE __m256i repacked_quad_q5_k(const char *block, int u, int j, int k, int side) {
     const RepackedQ5_K *b    = (const void *)block;
-    const int           bit  = j + 4 * (k % 2);
-    const __m256i       high = load32(b->high[u / 4][k / 2][LANES * side]);
-    const __m256i       up   = bit < 4 ? _mm256_slli_epi16(high, 4 - bit) : _mm256_srli_epi16(high, bit - 4);
-    return _mm256_or_si256(nibbles(b->low[u / 2][k][LANES * side], j % 2),
-                           _mm256_and_si256(up, _mm256_set1_epi8(0x10)));
+    const __m256i       high = bit_to_4(load32(b->high[u / 4][k / 2][LANES * side]), j + 4 * (k % 2));
+    return _mm256_or_si256(nibbles(b->low[u / 2][k][LANES * side], j % 2), high);
 }
 INLINE __m256 scale_q5_k(const char *block, const Header *h, int u, int side) {
     const RepackedQ5_K *b = (const void *)block;
@@ -258,8 +259,7 @@ RP_REPACKED_VALUES(X)
 
 #define X(ID, name)                                                                                                    \
     INLINE void repacked_header_##name(const char *block, Header *h) {                                                 \
-        for (int s = 0; s < SIDES; s++)                                                                                \
-            h->d[s] = eight_halves(((const Repacked##ID *)(const void *)block)->d + LANES * s);                        \
+        put_scales(((const Repacked##ID *)(const void *)block)->d, h);                                                 \
     }                                                                                                                  \
     INLINE __m256i repacked_quad_##name(const char *block, int u, int j, int k, int side) {                            \
         return two_bits(((const Repacked##ID *)(const void *)block)->q[u / 4][k][LANES * side], j);                    \

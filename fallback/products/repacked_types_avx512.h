@@ -95,13 +95,18 @@ INLINE __m512i bit_to_4(__m512i v, int bit) {
     return _mm512_and_si512(moved, _mm512_set1_epi8(0x10));
 }
 
+/* Quad k of a block of 32 with fifth bits. */
+INLINE __m512i five_bits(const uint8_t *q, const uint8_t *high, int k) {
+    return _mm512_or_si512(four_bits(q, k >= 4), bit_to_4(_mm512_loadu_si512(high), k));
+}
+
 INLINE void repacked_header_q5_0(const char *block, Header *h) {
     h->d = sixteen_halves(((const RepackedQ5_0 *)(const void *)block)->d);
 }
 INLINE __m512i repacked_quad_q5_0(const char *block, int u, int j, int k) {
     const RepackedQ5_0 *b = (const void *)block;
     (void)u, (void)j;
-    return _mm512_or_si512(four_bits(b->q[k % 4][0], k >= 4), bit_to_4(_mm512_loadu_si512(b->high[0]), k));
+    return five_bits(b->q[k % 4][0], b->high[0], k);
 }
 #define scale_q5_0 scale_q4_0
 #define min_q5_0   NULL
@@ -113,7 +118,7 @@ INLINE void repacked_header_q5_1(const char *block, Header *h) {
 INLINE __m512i repacked_quad_q5_1(const char *block, int u, int j, int k) {
     const RepackedQ5_1 *b = (const void *)block;
     (void)u, (void)j;
-    return _mm512_or_si512(four_bits(b->q[k % 4][0], k >= 4), bit_to_4(_mm512_loadu_si512(b->high[0]), k));
+    return five_bits(b->q[k % 4][0], b->high[0], k);
 }
 #define scale_q5_1 scale_q4_0
 #define min_q5_1   min_q4_1

@@ -26,12 +26,17 @@ typedef struct BlockQ5_K {
     uint8_t  qs[128];
 } BlockQ5_K;
 
-/* Scales and minima of the eight sub-blocks, in 6 bits each (BlockQ4_K). Example: sub-block 5 has the low nibble of
+/* The scale and the minimum of sub-block j, of 6 bits each (BlockQ4_K). Example: sub-block 5 has the low nibble of
  * s[9] and the top bits of s[1] as its scale, the high nibble of s[9] and the top bits of s[5] as its minimum. */
+RP_BODY void rp_six_bits(const uint8_t *s, int j, uint8_t *scale, uint8_t *min) {
+    *scale = (uint8_t)(j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4);
+    *min   = (uint8_t)(j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | (s[j] >> 6) << 4);
+}
+
 RP_BODY void rp_scales_k(const uint8_t *s, float d, float dmin, float *scale, float *min) {
     for (int j = 0; j < 8; j++) {
-        const int sc = j < 4 ? s[j] & 63 : (s[j + 4] & 15) | (s[j - 4] >> 6) << 4;
-        const int m  = j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | (s[j] >> 6) << 4;
+        uint8_t sc, m;
+        rp_six_bits(s, j, &sc, &m);
         rp_both_sum_blocks(scale + 2 * j, min + 2 * j, d * (float)sc, -dmin * (float)m);
     }
 }
