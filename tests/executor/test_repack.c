@@ -2,11 +2,9 @@
  * queries and keys are IQ3_S and whose values are Q4_K, and the plans of many tokens and of one that share the copies.
  */
 #include "tests/support/folder.h"
-#include "tests/support/golden.h"
+#include "tests/support/repack.h"
 
-#include "base/repack.h"
 #include "executor/backend.h"
-#include "executor/repack_trial.h"
 #include "fallback/products/repack.h"
 
 typedef struct Opened {
@@ -43,16 +41,6 @@ static void count(const Opened *p, RpDtype type, int *can, int *are) {
         }
 }
 
-/* What a measurement has found, for the process. Without half a gigabyte of free memory there is no copy. */
-static bool gains(RpDtype type) {
-    const RpTensorView w = rp_view_contiguous(type, (int64_t[RP_MAX_DIMS]){256, 16, 1, 1}, NULL);
-    RpDeviceMemory     memory;
-    bool               found;
-    OK(rp_device_memory("cpu", false, &memory));
-    OK(rp_repack_try(&w, &found));
-    return rp_cpu_repack_pays() && found && memory.free_bytes > (size_t)600 << 20;
-}
-
 TestSuite(repack, .init = make_folder, .fini = remove_folder);
 
 Test(repack, is_chosen_by_the_type_of_each_weight) {
@@ -69,7 +57,7 @@ Test(repack, is_chosen_by_the_type_of_each_weight) {
             const Opened *plan = p == 0 ? &many : &one;
             count(plan, RP_IQ3_S, &can, &are);
             cr_expect(can >= 2, "%d weights of IQ3_S", can);
-            cr_expect_eq(are, all || gains(RP_IQ3_S) ? can : 0, "IQ3_S, plan %d: %d of %d", p, are, can);
+            cr_expect_eq(are, all || copies_gain(RP_IQ3_S) ? can : 0, "IQ3_S, plan %d: %d of %d", p, are, can);
             count(plan, RP_Q4_K, &can, &are);
             cr_expect(can >= 1, "%d weights of Q4_K", can);
             cr_expect_eq(are, all ? can : 0, "Q4_K, plan %d: %d of %d", p, are, can);

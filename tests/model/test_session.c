@@ -1,10 +1,7 @@
 /* Sessions on tiny models of every family. The references are other runs of the library: token by token with
  * one thread. Prefills in any chunks, any number of threads and every instruction set must give the same bits
  * (I8). */
-#include "tests/support/golden.h"
-
-#include "base/repack.h"
-#include "executor/repack_trial.h"
+#include "tests/support/repack.h"
 
 #include <math.h>
 
@@ -177,17 +174,6 @@ Test(session, sessions_share_repacked_weights) {
     rp_model_free(m);
 }
 
-/* What a measurement finds for a type holds for the process. Without half a gigabyte of free memory there is no copy.
- */
-static bool copy_gains(RpDtype type) {
-    const RpTensorView w = rp_view_contiguous(type, (int64_t[RP_MAX_DIMS]){256, 16, 1, 1}, NULL);
-    RpDeviceMemory     memory;
-    bool               gains;
-    OK(rp_device_memory("cpu", false, &memory));
-    OK(rp_repack_try(&w, &gains));
-    return gains && memory.free_bytes > (size_t)600 << 20;
-}
-
 Test(session, repacks_codebook_types_by_default_if_that_gains) {
     static const char *const names[] = {"llama-iq3_s", "llama-iq2_xxs", "llama-mix-k", "llama-q4_k"};
     static const RpDtype     types[] = {RP_IQ3_S, RP_IQ2_XXS, RP_Q8_ACT, RP_Q8_ACT}; /* Q8_ACT: no codebook */
@@ -198,8 +184,7 @@ Test(session, repacks_codebook_types_by_default_if_that_gains) {
                   *named   = open_session(m, (RpSessionOptions){.repack = "codebook"});
         const size_t bytes = rp_session_info(plain).repack_bytes;
         cr_expect_eq(bytes, rp_session_info(named).repack_bytes, "%s", names[i]);
-        cr_expect_eq(bytes > 0, types[i] != RP_Q8_ACT && rp_cpu_repack_pays() && copy_gains(types[i]), "%s: %zu bytes",
-                     names[i], bytes);
+        cr_expect_eq(bytes > 0, types[i] != RP_Q8_ACT && copies_gain(types[i]), "%s: %zu bytes", names[i], bytes);
         rp_session_free(plain), rp_session_free(named);
         rp_model_free(m);
     }
