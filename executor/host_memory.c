@@ -51,8 +51,8 @@ static uint64_t free_in(const char *folder, bool version1) {
     return limit > held ? limit - held : 0;
 }
 
-/* Of the group at `path` and those above it. In a container its path may be that of the host, and the folders below
- * `mount` are missing; then the limit of `mount` is the container's. */
+/* The least that the group at `path` and the groups above it leave. In a container the path may be that of the host,
+ * and the folders below `mount` are missing; then the limit of `mount` is the container's. */
 static uint64_t free_up_from(const char *mount, const char *path, bool version1) {
     char     folder[PATH_BYTES];
     uint64_t least = UINT64_MAX;

@@ -4,7 +4,7 @@
  * need not transpose. Quants of 2 to 6 bits keep their bits:
  *
  *     q[i]        32-bit lane of row r = four bytes; each has the low bits of one k, and the high bits of another
- *     scales      as in the blocks of the file, one for each row; those of fewer than 8 bits become bytes
+ *     scales      as in the blocks of the file, one for each row; scales of fewer than 8 bits become bytes
  *
  * Types whose elements have at most 16 values (RP_FEW_VALUES in fallback/quants/expand.h) have a nibble for each
  * element, an index to the values, whatever they have in the file: a kernel looks it up with a byte shuffle, and not in

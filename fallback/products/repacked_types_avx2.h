@@ -11,7 +11,7 @@
 
 enum { COLS = 4, SIDES = 2, LANES = 8, SIGNED = 128, FULL = 32767 };
 
-/* What the sub-blocks of a k-step share. */
+/* Scales and minima of a block of 16 rows, which the sub-blocks of a k-step share. */
 typedef struct Header {
     __m256 d[SIDES], min[SIDES];
 } Header;

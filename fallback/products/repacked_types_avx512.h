@@ -8,7 +8,7 @@
 
 #ifdef RP_X86
 
-/* What the sub-blocks of a k-step share. */
+/* Scales and minima of a block of 16 rows, which the sub-blocks of a k-step share. */
 typedef struct Header {
     __m512 d, min;
 } Header;

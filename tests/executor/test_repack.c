@@ -1,5 +1,5 @@
-/* Which weights are copied to the layout of interleaved rows (executor/repack.h): a model in the mix IQ3_M, whose
- * queries and keys are IQ3_S and whose values are Q4_K, and the plans of many tokens and of one that share the copies.
+/* The choice of weights that are copied to the layout of interleaved rows (executor/repack.h). The model has the mix
+ * IQ3_M: its queries and keys are IQ3_S, its values are Q4_K. A plan of many tokens and a plan of one share the copies.
  */
 #include "tests/support/folder.h"
 #include "tests/support/repack.h"

@@ -7,7 +7,8 @@
 #include "base/repack.h"
 #include "executor/repack_trial.h"
 
-/* A measurement decides, once for a type in a process. With less than half a gigabyte of free memory no copy is made. */
+/* A measurement decides, once for a type in a process. With less than half a gigabyte of free memory no copy is
+ * made. */
 static inline bool copies_gain(RpDtype type) {
     const RpTensorView w = rp_view_contiguous(type, (int64_t[RP_MAX_DIMS]){256, 16, 1, 1}, NULL);
     RpDeviceMemory     memory;
