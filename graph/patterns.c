@@ -4,7 +4,8 @@
 #include "graph/patterns.h"
 
 /* Short names in the texts:  w, wq, wk, wv weights;  x activations;  n norm weight;  b bias;  r residual;
- * pn weight of the post-norm;  p routing weights;  f rope factors;  "_" an absent source. */
+ * pn weight of the post-norm;  p routing weights;  f rope factors, or the factor of linear;  sn weight of the norm of a
+ * sum;  sr second residual;  "_" an absent source. */
 
 /* ---- gate and up of a feed-forward ---- */
 
@@ -123,6 +124,18 @@ static bool experts(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
+static bool experts_of_scales(const RpPatternMatch *m, RpOpParams *out) {
+    const float scale = params_of(m, "s")->get_rows.scale;
+    return experts(m, out) && (scale == 0.0f || scale == 1.0f);
+}
+
+static bool normed_experts(const RpPatternMatch *m, RpOpParams *out) {
+    out->experts_down           = params_of(m, "e")->experts_down;
+    out->experts_down.post_norm = 1;
+    out->experts_down.post_eps  = params_of(m, "n")->rms_norm.eps;
+    return params_of(m, "e")->experts_down.post_norm == 0;
+}
+
 static bool scaled_experts(const RpPatternMatch *m, RpOpParams *out) {
     const RpScaleParams *s  = &params_of(m, "s")->scale;
     out->experts_down.scale = s->scale;
@@ -130,12 +143,19 @@ static bool scaled_experts(const RpPatternMatch *m, RpOpParams *out) {
 }
 
 const PatternRow rp_patterns_experts[] = {
+    {.pattern = {.match  = "combine(add_id?(mul_mat_id(w, x, ids), b, ids), mul(p, reshape?(get_rows:s(reshape?(es), "
+                           "reshape?(ids)))))",
+                 .make   = "experts_down(w, x, ids, p, b, _, _, _, es)",
+                 .params = experts_of_scales}},
     {.pattern = {.match  = "combine(add_id?(mul_mat_id(w, x, ids), b, ids), p)",
                  .make   = "experts_down(w, x, ids, p, b)",
                  .params = experts}},
-    {.pattern = {.match  = "scale:s(experts_down:e(w, x, ids, p, b?))",
-                 .make   = "experts_down(w, x, ids, p, b)",
+    {.pattern = {.match  = "scale:s(experts_down:e(w, x, ids, p, b?, _, _, _, es?))",
+                 .make   = "experts_down(w, x, ids, p, b, _, _, _, es)",
                  .params = scaled_experts}},
+    {.pattern = {.match  = "rms_norm:n(experts_down:e(w, x, ids, p, b?, _, _, _, es?), pn?)",
+                 .make   = "experts_down(w, x, ids, p, b, _, _, _, es, pn)",
+                 .params = normed_experts}},
 };
 
 /* Parameters of a linear op: those of the matched one ("l"), or the defaults where the product is still a
@@ -152,13 +172,39 @@ static bool biased(const RpPatternMatch *m, RpOpParams *out) {
     return rp_match_node(m, "b")->kind == NODE_WEIGHT && linear(m, out);
 }
 
-/* The fused order is post_norm(scale * (w x + bias)), so a scale after a scale or after a norm does not
+/* The fused order is post_norm(act(scale * (w x + bias))), so a scale after a scale, an activation or a norm does not
  * fit. */
 static bool scaled(const RpPatternMatch *m, RpOpParams *out) {
     const RpScaleParams *s = &params_of(m, "s")->scale;
-    if (!linear(m, out) || out->linear.scale != 1.0f || out->linear.post_norm != 0) return false;
+    if (!linear(m, out) || out->linear.scale != 1.0f || out->linear.act != RP_LINEAR_ACT_NONE ||
+        out->linear.post_norm != 0)
+        return false;
     out->linear.scale = s->scale;
     return s->bias == 0.0f;
+}
+
+static bool activated(const RpPatternMatch *m, RpLinearAct act, RpOpParams *out) {
+    if (!linear(m, out) || out->linear.act != RP_LINEAR_ACT_NONE || out->linear.post_norm != 0) return false;
+    out->linear.act = act;
+    return true;
+}
+
+static bool linear_silu(const RpPatternMatch *m, RpOpParams *out) { return activated(m, RP_LINEAR_ACT_SILU, out); }
+
+static bool linear_relu_sqr(const RpPatternMatch *m, RpOpParams *out) {
+    return activated(m, RP_LINEAR_ACT_RELU_SQR, out);
+}
+
+static bool linear_gelu(const RpPatternMatch *m, RpOpParams *out) {
+    const bool by_tanh = params_of(m, "act")->gelu.kind == RP_GELU_TANH;
+    return activated(m, by_tanh ? RP_LINEAR_ACT_GELU_TANH : RP_LINEAR_ACT_GELU_ERF, out);
+}
+
+static bool sum_normed(const RpPatternMatch *m, RpOpParams *out) {
+    if (!linear(m, out) || out->linear.post_norm == 0 || out->linear.sum_norm != 0) return false;
+    out->linear.sum_norm = 1;
+    out->linear.sum_eps  = params_of(m, "p")->rms_norm.eps;
+    return true;
 }
 
 static bool post_normed(const RpPatternMatch *m, RpOpParams *out) {
@@ -172,6 +218,12 @@ const PatternRow rp_patterns_linear[] = {
     {.pattern = {.match = "add(mul_mat(w, x), b)", .make = "linear(w, x, _, b)", .params = biased}},
     {.pattern = {.match = "scale:s(mul_mat(w, x))", .make = "linear(w, x)", .params = scaled}},
     {.pattern = {.match = "scale:s(linear:l(w, x, n?, b?))", .make = "linear(w, x, n, b)", .params = scaled}},
+    {.pattern = {.match = "silu(mul_mat(w, x))", .make = "linear(w, x)", .params = linear_silu}},
+    {.pattern = {.match = "silu(linear:l(w, x, n?, b?))", .make = "linear(w, x, n, b)", .params = linear_silu}},
+    {.pattern = {.match = "gelu:act(mul_mat(w, x))", .make = "linear(w, x)", .params = linear_gelu}},
+    {.pattern = {.match = "gelu:act(linear:l(w, x, n?, b?))", .make = "linear(w, x, n, b)", .params = linear_gelu}},
+    {.pattern = {.match = "relu_sqr(mul_mat(w, x))", .make = "linear(w, x)", .params = linear_relu_sqr}},
+    {.pattern = {.match = "relu_sqr(linear:l(w, x, n?, b?))", .make = "linear(w, x, n, b)", .params = linear_relu_sqr}},
 };
 
 static bool same_experts(const RpPatternMatch *m, RpOpParams *out) {
@@ -191,8 +243,18 @@ const PatternRow rp_patterns_residual[] = {
     {.pattern = {.match  = "add(linear:l(w, x, n?, b?, _, pn?), r)",
                  .make   = "linear(w, x, n, b, r, pn)",
                  .params = linear}},
-    {.pattern = {.match  = "add(experts_down:e(w, x, ids, p, b?), r)",
-                 .make   = "experts_down(w, x, ids, p, b, r)",
+    {.pattern = {.match  = "add(linear:l(w, x, n?, b?, r, pn?), sr)",
+                 .make   = "linear(w, x, n, b, r, pn, _, _, sr)",
+                 .params = linear}},
+    {.pattern = {.match  = "add(rms_norm:p(linear:l(w, x, n?, b?, r, pn?), sn?), sr)",
+                 .make   = "linear(w, x, n, b, r, pn, _, sn, sr)",
+                 .params = sum_normed}},
+    {.pattern = {.match = "mul(mul_mat(w, x), f)", .make = "linear(w, x, _, _, _, _, f)", .params = linear}},
+    {.pattern = {.match  = "mul(linear:l(w, x, n?, b?, r?, pn?, _, sn?, sr?), f)",
+                 .make   = "linear(w, x, n, b, r, pn, f, sn, sr)",
+                 .params = linear}},
+    {.pattern = {.match  = "add(experts_down:e(w, x, ids, p, b?, _, _, _, es?, pn?), r)",
+                 .make   = "experts_down(w, x, ids, p, b, r, _, _, es, pn)",
                  .params = same_experts}},
 };
 
@@ -268,14 +330,14 @@ static RpStatus router_and_column(ComputeGraph *g, const RpPatternMatch *m, cons
 
 const PatternRow rp_patterns_norm[] = {
     {.pattern = {.match = "mul_mat(w, " COLUMN ")", .make = "linear(w, x, n)", .params = norm_linear}},
-    {.pattern = {.match  = "linear:l(w, " COLUMN ", _, b?, r?, pn?)",
-                 .make   = "linear(w, x, n, b, r, pn)",
+    {.pattern = {.match  = "linear:l(w, " COLUMN ", _, b?, r?, pn?, f?, sn?, sr?)",
+                 .make   = "linear(w, x, n, b, r, pn, f, sn, sr)",
                  .params = norm_linear}                                                         },
     {.pattern = {.match  = "gate_up:g(a, u, " COLUMN ", _, ids?, ab?, ub?, sa?, su?)",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub, sa, su)",
                  .params = norm_gate}                                                           },
-    {.pattern = {.match  = "qkv:qkv(wq, wk, wv, " COLUMN ", pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, n, bq, bk, bv, qn, kn, f)",
+    {.pattern = {.match  = "qkv:qkv(wq, " COLUMN ", pos, wk?, wv?, k?, v?, _, bq?, bk?, bv?, qn?, kn?, f?, at?)",
+                 .make   = "qkv(wq, x, pos, wk, wv, k, v, n, bq, bk, bv, qn, kn, f, at)",
                  .params = norm_qkv}                                                            },
     {.pattern = {.match  = "router:r(w, rms_norm~:m(x, n?), _, b?, cb?, o?); quantize:z(reshape?~(rms_norm~:m(x, n?)))",
                  .make   = "router(w, x, n, b, cb, o)",
@@ -329,23 +391,23 @@ static bool quantized_column(const RpPatternMatch *m, RpOpParams *out) {
 /* In the order of preference: the producer quantises its result, else its only reader quantises its
  * column. */
 const PatternRow rp_patterns_round[] = {
-    {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?, _, cap?)))",
-                 .make   = "attention(q, k, v, pos, sinks, _, cap)",
+    {.pattern = {.match  = "quantize(reshape?(attention:a(q, k, v, pos, sinks?, _, cap?, table?, seq?)))",
+                 .make   = "attention(q, k, v, pos, sinks, _, cap, table, seq)",
                  .params = quantized_attention}},
-    {.pattern = {.match  = "quantize(latent_attention:a(q, c, k, pos, qr))",
-                 .make   = "latent_attention(q, c, k, pos, qr)",
+    {.pattern = {.match  = "quantize(latent_attention:a(q, c, k, pos, qr, table?, seq?))",
+                 .make   = "latent_attention(q, c, k, pos, qr, table, seq)",
                  .params = quantized_latent}},
     {.pattern = {.match  = "quantize(gate_up:g(a, u, x, n?, ids?, ab?, ub?, sa?, su?))",
                  .make   = "gate_up(a, u, x, n, ids, ab, ub, sa, su)",
                  .params = quantized_gate}},
-    {.pattern = {.match  = "qkv:qkv(wq, wk, wv, quantize(x), pos, k, v, _, bq?, bk?, bv?, qn?, kn?, f?)",
-                 .make   = "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f)",
+    {.pattern = {.match  = "qkv:qkv(wq, quantize(x), pos, wk?, wv?, k?, v?, _, bq?, bk?, bv?, qn?, kn?, f?, at?)",
+                 .make   = "qkv(wq, x, pos, wk, wv, k, v, _, bq, bk, bv, qn, kn, f, at)",
                  .params = quantized_column_of_qkv}},
     {.pattern = {.match  = "gate_up:g(a, u, quantize(x), _, ids?, ab?, ub?, sa?, su?)",
                  .make   = "gate_up(a, u, x, _, ids, ab, ub, sa, su)",
                  .params = quantized_column_of_gate}},
-    {.pattern = {.match  = "linear:l(w, quantize(x), _, b?, r?, pn?)",
-                 .make   = "linear(w, x, _, b, r, pn)",
+    {.pattern = {.match  = "linear:l(w, quantize(x), _, b?, r?, pn?, f?, sn?, sr?)",
+                 .make   = "linear(w, x, _, b, r, pn, f, sn, sr)",
                  .params = quantized_column}},
     {.pattern = {.match = "mul_mat(w, quantize(x))", .make = "linear(w, x)", .params = quantized_column}},
 };

@@ -95,7 +95,18 @@ static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
            one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv) && norm_of_values(m, &out->qkv);
 }
 
-/* The same without rotation. */
+/* The queries of a layer that attends to the caches of another one. */
+static bool queries(const RpPatternMatch *m, RpOpParams *out) {
+    const TensorNode *q = rp_match_node(m, "rq"), *each = rp_match_node(m, "nq"), *whole = rp_match_node(m, "fq");
+    if (q->view.ne[2] != 1 || (each != NULL && whole != NULL)) return false;
+    out->qkv = (RpQkvParams){.head_dim = (int32_t)q->view.ne[0], .rope = q->params.rope};
+    if (each == NULL && whole == NULL) return true;
+    out->qkv.norm     = each != NULL ? RP_HEAD_NORM_EACH : RP_HEAD_NORM_WHOLE;
+    out->qkv.norm_eps = (each != NULL ? each : whole)->params.rms_norm.eps;
+    return true;
+}
+
+/* Queries, keys and values without rotation. */
 static bool qkv_in_place(const RpPatternMatch *m, RpOpParams *out) {
     const TensorNode *q = rp_match_node(m, "rq"), *k = rp_match_node(m, "rk");
     if (q->view.ne[0] != k->view.ne[0] || q->view.ne[2] != 1 || !stores_heads(m)) return false;
@@ -202,8 +213,10 @@ static RpStatus latent_parts(ComputeGraph *g, const RpPatternMatch *m, const RpO
 }
 
 /* The token is stored in row `at` of the caches: its position "pos", or in a cache of blocks a row of its own. */
+#define QUERIES "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?)"
 #define QKV(at)                                                                                                        \
-    "rope:rq(rms_norm?:nq(reshape(rms_norm?:fq(add?(mul_mat(wq, x), bq), qn?)), qn?), pos, f?);"                       \
+    QUERIES                                                                                                            \
+    ";"                                                                                                                \
     "copy(permute:pk(rope:rk(rms_norm?:nk(reshape(rms_norm?:fk(add?(mul_mat(wk, x), bk), kn?)), kn?), pos, f?)), "     \
     "k, " at "); copy(permute:pv(rms_norm?:nv(reshape(add?(mul_mat(wv, x), bv)))), v, " at ")"
 #define UNROTATED_QKV                                                                                                  \
@@ -218,7 +231,7 @@ static RpStatus latent_parts(ComputeGraph *g, const RpPatternMatch *m, const RpO
     "mul_mat:ql(kb, quantize?:z(permute:pq(view:vn(q)))); rope:rq(view:vr(q), pos, f?);"                               \
     "copy(rms_norm:m(view:vc(kv), n?), c, " at "); copy(reshape(rope:rk(view:vk(kv), pos, f?)), k, " at ")"
 
-#define MADE_QKV    "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv, qn, kn, f"
+#define MADE_QKV    "qkv(wq, x, pos, wk, wv, k, v, _, bq, bk, bv, qn, kn, f"
 #define MADE_LATENT "latent(kb, q, kv, pos, c, k, n, f"
 
 #define ROW(of, made, parameters, rewritten)                                                                           \
@@ -227,9 +240,10 @@ static RpStatus latent_parts(ComputeGraph *g, const RpPatternMatch *m, const RpO
 const PatternRow rp_patterns_qkv[] = {
     ROW(QKV("pos"), MADE_QKV ")", qkv, NULL),
     ROW(QKV("at"), MADE_QKV ", at)", qkv, NULL),
-    ROW(UNROTATED_QKV, "qkv(wq, wk, wv, x, pos, k, v, _, bq, bk, bv)", qkv_in_place, NULL),
+    ROW(UNROTATED_QKV, "qkv(wq, x, pos, wk, wv, k, v, _, bq, bk, bv)", qkv_in_place, NULL),
     ROW(GATED_QKV("pos"), MADE_QKV ")", gated_qkv, qkv_and_gates),
     ROW(GATED_QKV("at"), MADE_QKV ", at)", gated_qkv, qkv_and_gates),
+    ROW(QUERIES, "qkv(wq, x, pos, _, _, _, _, _, bq, _, _, qn, _, f)", queries, NULL),
     ROW(LATENT("pos"), MADE_LATENT ")", latent, latent_parts),
     ROW(LATENT("at"), MADE_LATENT ", at)", latent, latent_parts),
 };

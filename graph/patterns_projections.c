@@ -9,7 +9,9 @@ static bool projections(const RpPatternMatch *m, RpOpParams *out) {
         const TensorNode *n = rp_match_node(m, products[i]);
         if (n == NULL) continue;
         const RpLinearParams *p = &n->params.linear;
-        if (p->scale != 1.0f || p->post_norm != 0 || n->from.linear.w->kind != NODE_WEIGHT) return false;
+        if (p->scale != 1.0f || p->act != RP_LINEAR_ACT_NONE || p->post_norm != 0 ||
+            n->from.linear.w->kind != NODE_WEIGHT)
+            return false;
         if (i > 0 && (p->column.norm != c->norm || p->column.eps != c->eps)) return false;
         const int32_t round = c->round;
         *c                  = p->column;

@@ -2,16 +2,8 @@
  * geometry  one thread per element, blocks of 256 (map.cuh)
  * traffic   x and y once: 8*elements bytes
  * numerics  one product in f32 */
+#include "kernels/device/act.cuh"
 #include "kernels/device/map.cuh"
-
-namespace {
-struct ReluSqr {
-    __device__ float operator()(float x) const {
-        const float r = x > 0.0f ? x : 0.0f;
-        return r * r;
-    }
-};
-} // namespace
 
 extern "C" RpStatus rp_cuda_relu_sqr(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(relu_sqr, args));

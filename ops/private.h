@@ -16,12 +16,24 @@ typedef struct RpColumnParams {
     int32_t round; /* 1: then quantise to q8_act */
 } RpColumnParams;
 
-/* Epilogue of op linear: y = post_norm(scale * (w c + bias)) + residual. */
+/* Activation of op linear. */
+typedef enum RpLinearAct {
+    RP_LINEAR_ACT_NONE = 0,
+    RP_LINEAR_ACT_SILU,
+    RP_LINEAR_ACT_GELU_TANH,
+    RP_LINEAR_ACT_GELU_ERF,
+    RP_LINEAR_ACT_RELU_SQR
+} RpLinearAct;
+
+/* Epilogue of op linear: y = factor * (sum_norm(post_norm(act(scale * (w c + bias))) + residual) + sum_residual). */
 typedef struct RpLinearParams {
     RpColumnParams column;
-    float          scale;     /* 1: none */
+    float          scale; /* 1: none */
+    RpLinearAct    act;
     int32_t        post_norm; /* 1: rms_norm with `post_eps` before the residual is added */
     float          post_eps;
+    int32_t        sum_norm; /* 1: rms_norm with `sum_eps` of the sum with the residual; needs post_norm */
+    float          sum_eps;
 } RpLinearParams;
 
 /* act(gate) * up with act = silu, gelu by tanh or gelu by erf; or the form of op swiglu_oai. */
@@ -64,7 +76,9 @@ typedef struct RpRouterParams {
 } RpRouterParams;
 
 typedef struct RpExpertsDownParams {
-    float scale; /* factor of the sum; 1: none */
+    float   scale;     /* factor of the sum; 1: none */
+    int32_t post_norm; /* 1: rms_norm of the result with `post_eps` */
+    float   post_eps;
 } RpExpertsDownParams;
 
 typedef struct RpGatedParams {
@@ -144,10 +158,11 @@ typedef struct RpMulMatIdBackwardParams {
     /* Fused products of one token. c = column(x) is their prologue (RpColumnParams): rms_norm with [norm],            \
      * then quantisation to q8_act; an x of type q8_act is used as it is.                                              \
      *                                                                                                                 \
-     * y = post_norm(scale * (w c + bias)) + residual                                                                  \
-     * src w [n,m], x [n], [norm [n]], [bias [m]], [residual [m]], [post_norm [m]]; y [m] */                           \
-    OP(-, LINEAR, linear, 2, (w, x, norm, bias, residual, post_norm), RpLinearParams,                                  \
-       (RP_COLUMN_FIELDS, scale, post_norm, post_eps), RP_FLAG_FUSED)                                                  \
+     * y = factor * (sum_norm(post_norm(act(scale * (w c + bias))) + residual) + sum_residual)                         \
+     * src w [n,m], x [n], [norm [n]], [bias [m]], [residual [m]], [post_norm [m]], [factor [m] or [1]],               \
+     * [sum_norm [m]], [sum_residual [m]]; y [m] */                                                                    \
+    OP(-, LINEAR, linear, 2, (w, x, norm, bias, residual, post_norm, factor, sum_norm, sum_residual), RpLinearParams,  \
+       (RP_COLUMN_FIELDS, scale, act, post_norm, post_eps, sum_norm, sum_eps), RP_FLAG_FUSED)                          \
     /* y = act(gate c + gate_bias) * (up c + up_bias), or the form of RpGateKind                                       \
      * src gate and up [n,m], or [n,m,experts] with ids, x, [norm], [ids i32 [k]],                                     \
      * [gate_bias], [up_bias], both [m] or [m,experts]; y [m] or [m,k]                                                 \
@@ -155,14 +170,15 @@ typedef struct RpMulMatIdBackwardParams {
     OP(-, GATE_UP, gate_up, 3, (gate, up, x, norm, ids, gate_bias, up_bias, shared_gate, shared_up), RpGateUpParams,   \
        (RP_COLUMN_FIELDS, kind, alpha, limit, dtype), RP_FLAG_FUSED)                                                   \
     /* y = rope(norm(wq c + bq)); k_cache[:,pos,:] = rope(norm(wk c + bk)); v_cache[:,pos,:] = wv c + bv               \
-     * src wq, wk, wv [n,rows], x, pos i32 [1], k_cache and v_cache [d,n_ctx,heads], [norm] of x, [bq], [bk], [bv],    \
-     * [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope, [rows i32 [1]], the row of the      \
-     * caches instead of pos; y [d,h]                                                                                  \
+     * src wq [n,rows], x, pos i32 [1], [wk and wv [n,rows], k_cache and v_cache [d,n_ctx,heads]], [norm] of x,        \
+     * [bq], [bk], [bv], [q_norm], [k_norm], both [d] or [rows] for all heads, [factors] as in rope, [rows i32 [1]],   \
+     * the row of the caches instead of pos; y [d,h]                                                                   \
+     * without wk, wv and caches: the queries alone, of a layer that attends to the caches of another one              \
      * rope.n_dims 0: without rotation                                                                                 \
      * gates 1: the heads of wq and bq are query 0, gate 0, query 1, gate 1, ...; y [d,2h] has the queries, then the   \
      * gates, which are sums without norm and rotation                                                                 \
      * value_norm 1: v_cache[:,pos,:] = norm(wv c + bv), of each head, without weights */                              \
-    OP(-, QKV, qkv, 7, (wq, wk, wv, x, pos, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors, rows),        \
+    OP(-, QKV, qkv, 3, (wq, x, pos, wk, wv, k_cache, v_cache, norm, bq, bk, bv, q_norm, k_norm, factors, rows),        \
        RpQkvParams, (RP_COLUMN_FIELDS, head_dim, norm, norm_eps, RP_ROPE_FIELDS(rope.), gates, value_norm),            \
        RP_FLAG_FUSED |                                                                                                 \
        RP_WRITES(RP_SOURCE(qkv, k_cache)) | RP_WRITES(RP_SOURCE(qkv, v_cache)))                                        \
@@ -182,9 +198,11 @@ typedef struct RpMulMatIdBackwardParams {
      * src w [n,m,experts], x f32 or q8_act [n,k], ids i32 [k], weights [k], [bias [m,experts]],                       \
      * [residual [m]]; y [m]                                                                                           \
      * src [shared [n,m]], of an expert that every token uses: x [n,k+1] has its column last, and y has the addend     \
-     * open * shared x[:,k] + residual; [open [1]], 1 if absent */                                                     \
-    OP(-, EXPERTS_DOWN, experts_down, 4, (w, x, ids, weights, bias, residual, shared, open), RpExpertsDownParams,      \
-       (scale), RP_FLAG_FUSED)                                                                                         \
+     * open * shared x[:,k] + residual; [open [1]], 1 if absent                                                        \
+     * src [scales [experts]]: weights[j] * scales[ids[j]] instead of weights[j]                                       \
+     * post_norm 1, with src [post_norm [m]]: y = rms_norm of the above, before the residual */                        \
+    OP(-, EXPERTS_DOWN, experts_down, 4, (w, x, ids, weights, bias, residual, shared, open, scales, post_norm),        \
+       RpExpertsDownParams, (scale, post_norm, post_eps), RP_FLAG_FUSED)                                               \
     /* y[t] = 1 + scale * ln(1 + floor(pos[t] / length)), the factor of queries by which Ministral 3 keeps attention   \
      * sharp in long contexts; 1 for a negative position                                                               \
      * src pos i32 [t]; y [1,1,t] */                                                                                   \

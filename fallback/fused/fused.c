@@ -34,3 +34,12 @@ RpStatus rp_mul_mat_rows(const RpTensorView *w, int64_t first, int64_t n, const 
     args.mul_mat.x.ne[1] = args.mul_mat.x.ne[2] = args.mul_mat.x.ne[3] = 1;
     return n > 0 ? rp_run_alone(rp_cpu_mul_mat, &args) : RP_OK;
 }
+
+RpStatus rp_norm_row(float *x, int64_t n, const RpTensorView *weight, float eps, float *y) {
+    const RpOpParams p    = {.rms_norm = {.eps = eps}};
+    const RpOpArgs   args = {
+          .dst = rp_floats(y, n, 1), .src = {rp_floats(x, n, 1), *weight},
+                 .params = &p
+    };
+    return rp_run_alone(rp_cpu_rms_norm, &args);
+}

@@ -42,6 +42,9 @@ RpStatus rp_column(const RpTensorView *x, const RpTensorView *norm, const RpColu
 /* y[0..n) = rows [first, first + n) of the matrix w times the column x, as op mul_mat computes them. */
 RpStatus rp_mul_mat_rows(const RpTensorView *w, int64_t first, int64_t n, const RpTensorView *x, float *y);
 
+/* y[0..n) = rms_norm of the row x[0..n), times the weight if it is present, as op rms_norm computes it; y may be x. */
+RpStatus rp_norm_row(float *x, int64_t n, const RpTensorView *weight, float eps, float *y);
+
 /* Quantises x[0..n) to elements [at, at + n) of a q8_act row of row_n elements; n and at are multiples of 32. */
 void rp_quantize_range(const float *x, int64_t n, char *row, int64_t row_n, int64_t at);
 

@@ -1,4 +1,4 @@
-/* Queries, keys and values of one token in one op, c = column(x):
+/* Queries, keys and values of one token in one op, or its queries alone, c = column(x):
  *
  *     y[:,h]            = rope(norm(wq c + bq))
  *     K cache[:,pos,h]  = rope(norm(wk c + bk))      caches [d,n_ctx,heads]

@@ -28,6 +28,13 @@ struct GeluErf {
     __device__ float operator()(float x) const { return 0.5f * x * (1.0f + erff(x * 0.7071067812f)); }
 };
 
+struct ReluSqr {
+    __device__ float operator()(float x) const {
+        const float r = x > 0.0f ? x : 0.0f;
+        return r * r;
+    }
+};
+
 /* The gated activation of gpt-oss: both halves are clamped, the gate from above only. */
 struct SwigluOai {
     float            alpha, limit;

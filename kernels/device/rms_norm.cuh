@@ -88,4 +88,9 @@ __device__ static inline float rp_rms_scale(const float *x, int64_t n, float eps
     return scratch[0];
 }
 
+/* Element i of a normed row that other blocks have written, whose scale is rp_rms_scale<true>. */
+__device__ static inline float rp_normed(const float *x, const float *weight, float scale, int64_t i) {
+    return __fmul_rn(__ldcg(x + i) * scale, weight != nullptr ? weight[i] : 1.0f);
+}
+
 #endif

@@ -1,5 +1,7 @@
 /* Second half of an expert feed-forward for one token:
- *     y = scale * sum_j weights[j] * (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]]) + (open * shared x[:,k] + residual)
+ *     y = post_norm(scale * sum_j weights[j] * (w[:,:,ids[j]] x[:,j] + bias[:,ids[j]])) + own
+ *     own = open * shared x[:,k] + residual
+ * with weights[j] * scales[ids[j]] for weights[j] if there are scales.
  * The ids are read on the device (I4); an id outside of w counts as zeros.
  * geometry  GEMV, blocks of 8 warps (gemv.cuh), several row tiles each (ColumnGrid). A block computes its rows for all
  *           chosen experts, so that no other kernel adds them up: n_experts of them side by side, all of them if no
@@ -12,10 +14,12 @@
  *           (K types with rows of 1024 elements or less: half or a quarter of a warp for two rows, rp_gemv_parts)
  *
  *           then one thread per row adds the results of the experts in the order of j. With more experts the next
- *           n_experts follow, and a block has one row tile
+ *           n_experts follow, and a block has one row tile. With a post-norm the sums go to scratch memory and the
+ *           last-arriving block norms them (arrive.cuh)
  * traffic   the chosen experts' weights once; their columns once per block, from L2
  *           A shared expert is computed as the last of the experts
  * numerics  sums as mul_mat_id.cu, the weighted sum as combine.cu: the bits of the separate ops */
+#include "kernels/device/arrive.cuh"
 #include "kernels/device/column.cuh"
 
 namespace {
@@ -23,9 +27,11 @@ namespace {
 struct ExpertsDownArgs {
     RpTensorView   w, x;
     const int32_t *ids;
-    const float   *weights, *bias, *residual, *open;
-    void          *shared; /* the matrix of the shared expert, like one expert of w; NULL: none */
-    float         *y, scale;
+    const float   *weights, *bias, *residual, *open, *scales, *post_weight;
+    void          *shared;                    /* the matrix of the shared expert, like one expert of w; NULL: none */
+    float         *y, *sums, scale, post_eps; /* sums: in scratch memory, before the post-norm */
+    unsigned      *counter;
+    bool           post;
     int            split, n_experts, parts;
     ColumnGrid     grid; /* its split: warps that share the rows of a warp, split * n_experts */
 };
@@ -90,13 +96,34 @@ struct ExpertsDownPut {
             if (p.open != nullptr) own = __fmul_rn(shares[count], own);
             if (p.residual != nullptr) own = __fadd_rn(own, p.residual[row]);
             p.y[row] = __fadd_rn(sum, own);
-        } else
+        } else if (p.post)
+            p.sums[row] = sum;
+        else
             p.y[row] = p.residual != nullptr ? __fadd_rn(sum, p.residual[row]) : sum;
         sum = 0.0f;
     }
 };
 
 __device__ inline void rp_gemv_end_tile(const ExpertsDownPut &put, const GemvWork &, int tile) { put.end_tile(tile); }
+
+/* The last-arriving block norms the sums. */
+__device__ void post_norm(const ExpertsDownArgs &p) {
+    RP_SHARED(float, scratch, [RP_WARP]);
+    const int64_t n = p.w.ne[1];
+    if (!p.post || !rp_arrives_last(p.counter, gridDim.x)) return;
+    const float scale = rp_rms_scale<true>(p.sums, n, p.post_eps, scratch);
+    for (int64_t i = threadIdx.x; i < n; i += RP_GEMV_THREADS) {
+        const float v = rp_normed(p.sums, p.post_weight, scale, i);
+        p.y[i]        = p.residual != nullptr ? __fadd_rn(v, p.residual[i]) : v;
+    }
+}
+
+/* Routing weight j, times the scale of its expert if there are scales. */
+__device__ float share_of(const ExpertsDownArgs &p, int j) {
+    if (p.scales == nullptr) return p.weights[j];
+    const int32_t id = p.ids[j];
+    return __fmul_rn(p.weights[j], id >= 0 && id < p.w.ne[2] ? p.scales[id] : 0.0f);
+}
 
 /* Resident blocks per multiprocessor. K types have one: with more, the sum over the experts spills registers. */
 template <class Form> constexpr int resident() { return Form::LARGE ? 1 : Form::min_blocks(1); }
@@ -125,8 +152,10 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_dow
         };
         if (j0 > 0) __syncthreads(); /* the table of the experts before has been read */
         if (tid < count) {           /* the barrier of end_tile follows */
-            const float *share = j0 + tid < chosen ? p.weights + j0 + tid : p.open;
-            if (share != nullptr) shares[tid] = *share;
+            if (j0 + tid < chosen)
+                shares[tid] = share_of(p, j0 + tid);
+            else if (p.open != nullptr)
+                shares[tid] = *p.open;
         }
         RpTensorView w = p.w;
         if (own) w.data = p.shared, w.ne[2] = 1;
@@ -134,6 +163,7 @@ __global__ void __launch_bounds__(RP_GEMV_THREADS, resident<Form>()) experts_dow
         Form::product(work, Form::matrix(w, work, expert < 0 ? 0 : expert), columns,
                       ExpertsDownPut{p, work, table, shares, expert, last ? chosen - j0 : count, last, sum});
     }
+    post_norm(p);
 }
 
 /* Dynamic shared memory: the staged columns of n_experts experts. */
@@ -145,20 +175,32 @@ LaunchShape shape_of(const ExpertsDownArgs &p, bool staged) {
 
 } // namespace
 
+extern "C" size_t rp_cuda_experts_down_scratch(const RpOpArgs *args, const RpKernelCtx *) {
+    return args->params->experts_down.post_norm != 0 ? rp_scratch_size(args->experts_down.w.ne[1]) : 0;
+}
+
 extern "C" RpStatus rp_cuda_experts_down(const RpOpArgs *args, RpKernelCtx *ctx) {
     RP_TRY(RP_CHECK(experts_down, args));
-    ExpertsDownArgs p  = {};
-    p.w                = args->experts_down.w;
-    p.x                = args->experts_down.x;
-    p.ids              = (const int32_t *)args->experts_down.ids.data;
-    p.weights          = (const float *)args->experts_down.weights.data;
-    p.bias             = (const float *)args->experts_down.bias.data;
-    p.residual         = (const float *)args->experts_down.residual.data;
-    p.shared           = args->experts_down.shared.data;
-    p.open             = (const float *)args->experts_down.open.data;
-    p.y                = (float *)args->dst.data;
-    p.scale            = args->params->experts_down.scale;
-    const RpDtype type = p.w.dtype;
+    RP_TRY(rp_check_scratch("experts_down", ctx, rp_cuda_experts_down_scratch(args, ctx)));
+    const RpExpertsDownParams *o = &args->params->experts_down;
+    ExpertsDownArgs            p = {};
+    p.w                          = args->experts_down.w;
+    p.x                          = args->experts_down.x;
+    p.ids                        = (const int32_t *)args->experts_down.ids.data;
+    p.weights                    = (const float *)args->experts_down.weights.data;
+    p.bias                       = (const float *)args->experts_down.bias.data;
+    p.residual                   = (const float *)args->experts_down.residual.data;
+    p.shared                     = args->experts_down.shared.data;
+    p.open                       = (const float *)args->experts_down.open.data;
+    p.y                          = (float *)args->dst.data;
+    p.scale                      = o->scale;
+    p.scales                     = (const float *)args->experts_down.scales.data;
+    p.post                       = o->post_norm != 0;
+    p.post_eps                   = o->post_eps;
+    p.post_weight                = (const float *)args->experts_down.post_norm.data;
+    p.sums                       = rp_scratch_floats(ctx);
+    p.counter                    = (unsigned *)ctx->scratch;
+    const RpDtype type           = p.w.dtype;
     const int64_t k = p.x.ne[1], m = p.w.ne[1];
     const int64_t n_frags = p.w.ne[0] / rp_gemv_frag_elems(type);
     p.split               = rp_gemv_split(m * k, n_frags); /* as in mul_mat_id */

@@ -1,4 +1,4 @@
-/* Query, key and value projections of one token, c = column(x):
+/* Query, key and value projections of one token, or its queries alone, c = column(x):
  *     y = rope(norm(wq c + bias))    k_cache[:,row,h] = rope(norm(wk c + bias))    v_cache[:,row,h] = wv c + bias
  * with row = pos, or as given (a cache of blocks). A row outside of the caches is not stored. With `value_norm` the
  * heads of values are normed too, without weights. With `gates` every second head of wq is a gate: its sums follow the
@@ -277,6 +277,9 @@ __global__ void __launch_bounds__(BlockShape<Form>::THREADS, BlockShape<Form>::R
 /* Bit i: the launch computes projection i. */
 enum { ALL_PROJS = 1 << Q | 1 << K | 1 << V };
 
+/* The projections that the op has: all, or the queries alone. */
+unsigned projs_of(const QkvArgs &p) { return rp_is_present(&p.proj[K].w) ? ALL_PROJS : 1u << Q; }
+
 /* The blocks of each projection (column.cuh). */
 template <class Form> void divide_blocks(QkvArgs &p, unsigned projs, bool early, const RpKernelCtx *ctx) {
     enum { TILES = BlockShape<Form>::WARPS / RP_GEMV_WARPS }; /* of a block, computed at a time */
@@ -309,20 +312,20 @@ template <class Form> RpStatus pair_rows(QkvArgs &p, bool early, RpKernelCtx *ct
  * own. */
 RpStatus rows_by_type(QkvArgs &p, bool early, RpKernelCtx *ctx) {
     const RpDtype q = p.proj[Q].w.dtype, k = p.proj[K].w.dtype, v = p.proj[V].w.dtype;
-    if (p.column.quantize && q == k && v == RP_Q6_K) {
+    if (projs_of(p) == ALL_PROJS && p.column.quantize && q == k && v == RP_Q6_K) {
         if (q == RP_Q4_K) return pair_rows<QuantForm<RP_Q4_K>>(p, early, ctx);
         if (q == RP_Q5_K) return pair_rows<QuantForm<RP_Q5_K>>(p, early, ctx);
     }
-    for (unsigned done = 0; done != ALL_PROJS;) {
+    for (unsigned done = 0, all = projs_of(p); done != all;) {
         const int     first = (done & 1 << Q) == 0 ? Q : (done & 1 << K) == 0 ? K : V;
         const RpDtype type  = p.proj[first].w.dtype;
         unsigned      projs = 0;
         for (int i = first; i < PROJS; i++)
-            if (p.proj[i].w.dtype == type) projs |= 1u << i;
+            if ((all >> i & 1) != 0 && p.proj[i].w.dtype == type) projs |= 1u << i;
         RP_TRY(rp_for_form(type, p.column.quantize, [&](auto form) {
             using Form = decltype(form);
             divide_blocks<Form>(p, projs, early, ctx);
-            const LaunchShape shape = shape_of<Form>(p, projs != ALL_PROJS);
+            const LaunchShape shape = shape_of<Form>(p, projs != all);
             return RP_LAUNCH_FORM("qkv", ctx, shape, form, (qkv_kernel<Form, Form>), p);
         }));
         done |= projs;
@@ -373,6 +376,8 @@ extern "C" RpStatus rp_cuda_qkv(const RpOpArgs *args, RpKernelCtx *ctx) {
     p.factors = (const float *)args->qkv.factors.data;
     if (o->rope.n_dims > 0) p.rope = rp_rope_shape(o->rope);
     p.norm = o->norm, p.norm_eps = o->norm_eps, p.head_dim = o->head_dim, p.gates = o->gates != 0;
-    p.value_norm = o->value_norm != 0;
-    return rows_by_type(p, (ctx->constant & 7) == 7 /* all three matrices are weights */, ctx);
+    p.value_norm     = o->value_norm != 0;
+    unsigned weights = 1u << RP_SOURCE(qkv, wq);
+    if (projs_of(p) == ALL_PROJS) weights |= 1u << RP_SOURCE(qkv, wk) | 1u << RP_SOURCE(qkv, wv);
+    return rows_by_type(p, (ctx->constant & weights) == weights, ctx);
 }

@@ -30,11 +30,14 @@ static CHECK_RULE(check) {
     RP_TRY(rp_check_vector(op, args, "weights", &args->experts_down.weights, k));
     RP_TRY(rp_check_vector(op, args, "bias", &args->experts_down.bias, w->ne[1] * w->ne[2]));
     RP_TRY(rp_check_vector(op, args, "residual", &args->experts_down.residual, w->ne[1]));
+    RP_TRY(rp_check_vector(op, args, "scales", &args->experts_down.scales, w->ne[2]));
+    RP_TRY(rp_check_vector(op, args, "post_norm", &args->experts_down.post_norm, w->ne[1]));
+    if (args->params->experts_down.post_norm != 0 && rp_is_present(shared))
+        return rp_refuse(RP_E_ARG, op, args, "a post-norm needs a result without a shared expert");
     return rp_check_result(op, args, RP_F32, w->ne[1], 1);
 }
 
 static SHAPE_RULE(shape) {
-    (void)params;
     const RpTensorView *w = in->experts_down.w, *x = in->experts_down.x, *ids = in->experts_down.ids,
                        *weights = in->experts_down.weights;
     if (w->dtype == RP_I32 || w->dtype == RP_Q8_ACT) REFUSE(RP_E_DTYPE, "weights must be of a weight type");
@@ -54,6 +57,14 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_SHAPE, "the bias must be f32, one per row of the weights");
     if (!rp_shape_fits(in->experts_down.residual, w->ne[1]))
         REFUSE(RP_E_SHAPE, "the residual must be f32, one per row of the weights");
+    if (!rp_shape_fits(in->experts_down.scales, w->ne[2])) REFUSE(RP_E_SHAPE, "the scales must be f32, one per expert");
+    if (!rp_shape_fits(in->experts_down.post_norm, w->ne[1]))
+        REFUSE(RP_E_SHAPE, "the weight of the post-norm must be f32, one per row of the weights");
+    const RpExpertsDownParams *p = &params->experts_down;
+    if (in->experts_down.post_norm != NULL && p->post_norm == 0)
+        REFUSE(RP_E_ARG, "a weight for the post-norm, but post_norm is 0");
+    if (p->post_norm != 0 && shared != NULL) REFUSE(RP_E_ARG, "a post-norm needs a result without a shared expert");
+    if (p->post_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     return RP_OK;
 }
@@ -61,8 +72,10 @@ static SHAPE_RULE(shape) {
 static PARTS(parts) {
     rp_add_part(list, true, "products");
     rp_add_part(list, n->from.experts_down.bias != NULL, "bias");
+    rp_add_part(list, n->from.experts_down.scales != NULL, "scales of experts");
     rp_add_part(list, true, "sum");
     rp_add_part(list, n->params.experts_down.scale != 1.0f, "scale");
+    rp_add_part(list, n->params.experts_down.post_norm != 0, "norm");
     rp_add_part(list, n->from.experts_down.shared != NULL, "shared expert");
     rp_add_part(list, n->from.experts_down.open != NULL, "its gate");
     rp_add_part(list, n->from.experts_down.residual != NULL, "residual");

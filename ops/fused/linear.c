@@ -1,4 +1,4 @@
-/* Op linear: a product of one token with its column, bias, scale, post-norm and residual. */
+/* Op linear: a product of one token with its column, and the element-wise ops and norms behind it. */
 #include "ops/op.h"
 
 #include "ops/fused/column.h"
@@ -9,31 +9,48 @@ static CHECK_RULE(check) {
     RP_TRY(rp_check_vector(op, args, "bias", &args->linear.bias, w->ne[1]));
     RP_TRY(rp_check_vector(op, args, "residual", &args->linear.residual, w->ne[1]));
     RP_TRY(rp_check_vector(op, args, "post_norm", &args->linear.post_norm, w->ne[1]));
+    RP_TRY(rp_check_vector(op, args, "factor", &args->linear.factor, args->linear.factor.ne[0] == 1 ? 1 : w->ne[1]));
+    RP_TRY(rp_check_vector(op, args, "sum_norm", &args->linear.sum_norm, w->ne[1]));
+    RP_TRY(rp_check_vector(op, args, "sum_residual", &args->linear.sum_residual, w->ne[1]));
     return rp_check_result(op, args, RP_F32, w->ne[1], 1);
 }
 
 static SHAPE_RULE(shape) {
-    const RpTensorView   *w = in->linear.w;
+    const RpTensorView   *w = in->linear.w, *factor = in->linear.factor;
     const RpLinearParams *p = &params->linear;
     RP_TRY(rp_shape_column(w, in->linear.x, in->linear.norm, &p->column, why));
     if (!rp_shape_is_one_matrix(w)) REFUSE(RP_E_SHAPE, "the weights must be a matrix");
     if (!rp_shape_fits(in->linear.bias, w->ne[1]) || !rp_shape_fits(in->linear.residual, w->ne[1]) ||
         !rp_shape_fits(in->linear.post_norm, w->ne[1]))
         REFUSE(RP_E_SHAPE, "bias, residual and weight of the post-norm must be f32, one per row of the weights");
+    if (!rp_shape_fits(in->linear.sum_norm, w->ne[1]) || !rp_shape_fits(in->linear.sum_residual, w->ne[1]))
+        REFUSE(RP_E_SHAPE, "weight of the norm of the sum and second residual must be f32, one per row of the weights");
+    if (!rp_shape_fits(factor, w->ne[1]) && !rp_shape_fits(factor, 1))
+        REFUSE(RP_E_SHAPE, "the factor must be f32, one per row of the weights or one for all");
+    if ((unsigned)p->act > RP_LINEAR_ACT_RELU_SQR) REFUSE(RP_E_ARG, "unknown activation");
     if (in->linear.post_norm != NULL && p->post_norm == 0)
         REFUSE(RP_E_ARG, "a weight for the post-norm, but post_norm is 0");
-    if (p->post_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
+    if (in->linear.sum_norm != NULL && p->sum_norm == 0)
+        REFUSE(RP_E_ARG, "a weight for the norm of the sum, but sum_norm is 0");
+    if (p->sum_norm != 0 && p->post_norm == 0) REFUSE(RP_E_ARG, "a norm of the sum needs a post-norm");
+    if (p->post_eps < 0.0f || p->sum_eps < 0.0f) REFUSE(RP_E_ARG, "eps must not be negative");
     *out = rp_view_contiguous(RP_F32, (int64_t[]){w->ne[1], 1, 1, 1}, NULL);
     return RP_OK;
 }
 
 static PARTS(parts) {
-    rp_column_parts(list, &n->params.linear.column);
+    static const char *const act[] = {"", "silu", "gelu", "gelu", "relu squared"};
+    const RpLinearParams    *p     = &n->params.linear;
+    rp_column_parts(list, &p->column);
     rp_add_part(list, true, "product");
     rp_add_part(list, n->from.linear.bias != NULL, "bias");
-    rp_add_part(list, n->params.linear.scale != 1.0f, "scale");
-    rp_add_part(list, n->params.linear.post_norm != 0, "norm");
+    rp_add_part(list, p->scale != 1.0f, "scale");
+    rp_add_part(list, p->act != RP_LINEAR_ACT_NONE, act[p->act]);
+    rp_add_part(list, p->post_norm != 0, "norm");
     rp_add_part(list, n->from.linear.residual != NULL, "residual");
+    rp_add_part(list, p->sum_norm != 0, "norm of the sum");
+    rp_add_part(list, n->from.linear.sum_residual != NULL, "second residual");
+    rp_add_part(list, n->from.linear.factor != NULL, "factor");
 }
 
 const OpRules rp_rules_linear = {

@@ -9,6 +9,7 @@ static RpStatus check_projection(const char *op, const RpOpArgs *args, int i) {
     const RpQkvParams *p    = &args->params->qkv;
     const QkvSources   s    = rp_qkv_sources(args, i);
     const int64_t      rows = s.w->ne[1], d = p->head_dim;
+    if (i > 0 && !rp_is_present(s.w)) return RP_OK;
     RP_TRY(rp_check_column(op, args, s.w, &args->qkv.x, &args->qkv.norm, &p->column));
     RP_TRY(rp_check_vector(op, args, bias[i], s.bias, rows));
     if (d < 1 || rows % d != 0 || (i == 0 && p->gates != 0 && rows / d % 2 != 0))
@@ -26,6 +27,10 @@ static RpStatus check_projection(const char *op, const RpOpArgs *args, int i) {
 static CHECK_RULE(check) {
     const RpQkvParams *p = &args->params->qkv;
     const int64_t      d = p->head_dim;
+    if (rp_is_present(&args->qkv.wk) != rp_is_present(&args->qkv.wv) ||
+        rp_is_present(&args->qkv.wk) != rp_is_present(&args->qkv.k_cache) ||
+        rp_is_present(&args->qkv.wk) != rp_is_present(&args->qkv.v_cache))
+        return rp_refuse(RP_E_ARG, op, args, "wk, wv and both caches must be given together");
     for (int i = 0; i < 3; i++) RP_TRY(check_projection(op, args, i));
     if (p->gates != 0 && p->norm == RP_HEAD_NORM_WHOLE)
         return rp_refuse(RP_E_ARG, op, args, "queries with gates must have a norm of each head, or none");
@@ -48,18 +53,23 @@ static SHAPE_RULE(shape) {
     const RpQkvParams  *p   = &params->qkv;
     const int64_t       d   = p->head_dim;
     RpSourceShape const w[] = {wq, wk, wv}, bias[] = {in->qkv.bq, in->qkv.bk, in->qkv.bv};
-    for (int i = 0; i < 3; i++) {
+    const bool          stores = wk != NULL;
+    if ((wv != NULL) != stores || (in->qkv.k_cache != NULL) != stores || (in->qkv.v_cache != NULL) != stores)
+        REFUSE(RP_E_ARG, "wk, wv and both caches must be given together");
+    if (!stores && (bias[1] != NULL || bias[2] != NULL || in->qkv.k_norm != NULL || p->value_norm != 0))
+        REFUSE(RP_E_ARG, "a bias or norm of keys or values, but neither wk nor wv");
+    for (int i = 0; i < (stores ? 3 : 1); i++) {
         RP_TRY(rp_shape_column(w[i], x, in->qkv.norm, &p->column, why));
         if (!rp_shape_is_one_matrix(w[i])) REFUSE(RP_E_SHAPE, "the weights must be matrices");
         if (!rp_shape_fits(bias[i], w[i]->ne[1])) REFUSE(RP_E_SHAPE, "a bias must be f32, one per row of its weights");
     }
-    if (d < 1 || wq->ne[1] % (p->gates != 0 ? 2 * d : d) != 0 || wk->ne[1] % d != 0 || wv->ne[1] % d != 0)
+    if (d < 1 || wq->ne[1] % (p->gates != 0 ? 2 * d : d) != 0 || (stores && (wk->ne[1] % d != 0 || wv->ne[1] % d != 0)))
         REFUSE(RP_E_SHAPE, "the rows of the weights must be whole heads");
     if (!rp_shape_is_index(in->qkv.pos, 1)) REFUSE(RP_E_SHAPE, "the position must be i32 of one token");
     if (in->qkv.rows != NULL && !rp_shape_is_index(in->qkv.rows, 1))
         REFUSE(RP_E_SHAPE, "the row must be i32 of one token");
-    if (!is_cache(in->qkv.k_cache, d, wk) || !is_cache(in->qkv.v_cache, d, wv) ||
-        in->qkv.k_cache->dtype != in->qkv.v_cache->dtype)
+    if (stores && (!is_cache(in->qkv.k_cache, d, wk) || !is_cache(in->qkv.v_cache, d, wv) ||
+                   in->qkv.k_cache->dtype != in->qkv.v_cache->dtype))
         REFUSE(RP_E_SHAPE, "the caches must be f16 or q8_0 [head_dim,n_ctx,heads of keys or values]");
     if ((unsigned)p->norm > RP_HEAD_NORM_WHOLE || p->norm_eps < 0.0f) REFUSE(RP_E_ARG, "unknown head norm");
     const bool whole = p->norm == RP_HEAD_NORM_WHOLE;
@@ -68,7 +78,8 @@ static SHAPE_RULE(shape) {
         REFUSE(RP_E_ARG, "a norm of values needs one of each head of queries and keys");
     if ((in->qkv.q_norm != NULL || in->qkv.k_norm != NULL) && p->norm == RP_HEAD_NORM_NONE)
         REFUSE(RP_E_ARG, "a weight for the head norm, but the norm is none");
-    if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) || !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d))
+    if (!rp_shape_fits(in->qkv.q_norm, whole ? wq->ne[1] : d) ||
+        (stores && !rp_shape_fits(in->qkv.k_norm, whole ? wk->ne[1] : d)))
         REFUSE(RP_E_SHAPE, "weights of the head norms must be f32 of one head, or of all heads if the norm "
                            "is over the whole row");
     if (p->rope.n_dims < 0 || p->rope.n_dims % 2 != 0 || p->rope.n_dims > d ||
@@ -82,14 +93,15 @@ static SHAPE_RULE(shape) {
 static PARTS(parts) {
     const RpQkvParams *p = &n->params.qkv;
     rp_column_parts(list, &p->column);
-    rp_add_part(list, true, "products");
+    rp_add_part(list, n->from.qkv.wk != NULL, "products");
+    rp_add_part(list, n->from.qkv.wk == NULL, "product of queries");
     rp_add_part(list, n->from.qkv.bq != NULL || n->from.qkv.bk != NULL || n->from.qkv.bv != NULL, "bias");
     rp_add_part(list, p->norm == RP_HEAD_NORM_EACH, "norm of each head");
     rp_add_part(list, p->norm == RP_HEAD_NORM_WHOLE, "norm of all heads");
     rp_add_part(list, p->value_norm != 0, "norm of values");
     rp_add_part(list, p->rope.n_dims > 0, "rotation");
     rp_add_part(list, p->gates != 0, "gates");
-    rp_add_part(list, true, "store");
+    rp_add_part(list, n->from.qkv.wk != NULL, "store");
 }
 
 const OpRules rp_rules_qkv = {

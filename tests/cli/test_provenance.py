@@ -406,7 +406,8 @@ def test_diverge_shows_that_variants_agree():
         told = json.loads(r.out)
         expect(r.code == 0 and told["step"] == 2 and told["equal"] == told["compared"] > 50, isa, told)
     expect(diverge(MIX, "--a", "threads=1", "--b", "threads=3", "-n", "2", code=0)["only_a"] == 0, "threads")
-    fused = diverge(MIX, "--a", "passes=-all,+attention,+quantize", "-n", "1", code=0)
+    delta_net = os.path.join(SOURCE, "tests", "golden", "tiny", "qwen35-f32.gguf")
+    fused = diverge(delta_net, "--a", "passes=-all,+attention,+quantize", "-n", "1", code=0)
     expect(fused["only_a"] > 0 and fused["only_b"] > 0, "fused nodes are left out", fused)
     text = ok(run("diverge", MIX, "--b", "threads=2", "-t", "1")).text
     expect(re.search(r"^A  .*llama-mix\.gguf, cpu \S+, 1 thread\nB  .*, 2 threads\n\nthe same bits in 1 step\n", text), "text", text)
@@ -506,7 +507,7 @@ def test_diverge_refuses_damaged_recordings():
     expect_refusal(run("diverge", MIX, "--against", path("none.rec")), 2, "No such file")
     items = list(records(data))
     expect_refusal(run("diverge", MIX, "--against", made(items, b"reprise recording 2\n")), 2, "is a recording of another version of the format")
-    expect(diverge(MIX, "--against", made(items), code=0)["equal"] > 20, "made here, as it was")
+    expect(diverge(MIX, "--against", made(items), code=0)["equal"] > 10, "made here, as it was")
 
 
 def test_diverge_refuses_malformed_recordings():

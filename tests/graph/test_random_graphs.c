@@ -203,7 +203,7 @@ Test(random_graphs, attention_and_quantize_change_results_little) { all_trials(c
 
 static bool is(const TensorNode *n, const char *op) { return strcmp(rp_node_op_name(n), op) == 0; }
 
-enum { N_FEATURES = 27 };
+enum { N_FEATURES = 35 };
 
 static void features(const TensorNode *n, bool has[N_FEATURES]) {
     const RpOpParams  *p              = rp_node_params(n);
@@ -214,6 +214,7 @@ static void features(const TensorNode *n, bool has[N_FEATURES]) {
                 is(n, "qkv") && p->qkv.norm == RP_HEAD_NORM_WHOLE,
                 is(n, "qkv") && p->qkv.column.norm != 0,
                 is(n, "qkv") && rp_node_source(n, 8) != NULL && rp_node_source(n, 10) != NULL,
+                is(n, "qkv") && rp_node_source(n, RP_SOURCE(qkv, wk)) == NULL,
                 is(n, "gate_up") && p->gate_up.kind == RP_GATE_SILU,
                 is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_TANH,
                 is(n, "gate_up") && p->gate_up.kind == RP_GATE_GELU_ERF,
@@ -230,7 +231,14 @@ static void features(const TensorNode *n, bool has[N_FEATURES]) {
                 is(n, "gate_up") && rp_node_source(n, 7) != NULL,
                 is(n, "experts_down") && rp_node_source(n, 6) != NULL && rp_node_source(n, 7) == NULL,
                 is(n, "experts_down") && rp_node_source(n, 7) != NULL,
+                is(n, "experts_down") && rp_node_source(n, RP_SOURCE(experts_down, scales)) != NULL,
+                is(n, "experts_down") && p->experts_down.post_norm != 0,
                 is(n, "linear") && p->linear.post_norm != 0,
+                is(n, "linear") && p->linear.sum_norm != 0,
+                is(n, "linear") && p->linear.sum_norm == 0 && rp_node_source(n, 8) != NULL,
+                is(n, "linear") && p->linear.act != RP_LINEAR_ACT_NONE,
+                is(n, "linear") && p->linear.act != RP_LINEAR_ACT_NONE && rp_node_source(n, 6) != NULL,
+                is(n, "linear") && rp_node_source(n, 4) != NULL && rp_node_source(n, 6) != NULL,
                 is(n, "linear") && p->linear.column.norm != 0 && p->linear.column.round != 0,
                 is(n, "linear") && p->linear.scale != 1.0f,
                 is(n, "linear") && rp_node_source(n, 3) != NULL && rp_node_source(n, 4) != NULL,
@@ -246,6 +254,7 @@ Test(random_graphs, every_fusion_occurs) {
                                                    "qkv with a norm of all heads",
                                                    "qkv with the norm before it",
                                                    "qkv with biases",
+                                                   "qkv of queries alone",
                                                    "silu",
                                                    "gelu by tanh",
                                                    "gelu by erf",
@@ -262,7 +271,14 @@ Test(random_graphs, every_fusion_occurs) {
                                                    "gate_up with a shared expert",
                                                    "experts_down with a shared expert",
                                                    "experts_down with a shared expert and its gate",
+                                                   "experts_down with scales of experts",
+                                                   "experts_down with a norm",
                                                    "linear with post-norm",
+                                                   "linear with the norm of a sum",
+                                                   "linear with two residuals",
+                                                   "linear with an activation",
+                                                   "linear with an activation and a factor",
+                                                   "linear with a residual and a factor",
                                                    "linear with norm and quantised column",
                                                    "linear with scale",
                                                    "linear with bias and residual",

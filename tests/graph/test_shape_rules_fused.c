@@ -7,6 +7,7 @@
     "weights of the head norms must be f32 of one head, or of all heads if the norm is over the whole row"
 #define ONE_EACH       "there must be one id and one weight for each row of x, of one token"
 #define ROWS_OF_LINEAR "bias, residual and weight of the post-norm must be f32, one per row of the weights"
+#define ROWS_OF_SUM    "weight of the norm of the sum and second residual must be f32, one per row of the weights"
 
 /* A column with a norm; then without, of floats; then one that the op quantises. */
 static const RuleCase fused[] = {
@@ -31,6 +32,18 @@ static const RuleCase fused[] = {
       WITH_PARAMS(RP_E_ARG, "a weight for the post-norm, but post_norm is 0", .linear = {.column = {.norm = 1}}),
       WITH_PARAMS(RP_E_ARG, "eps must not be negative",
                   .linear = {.column = {.norm = 1}, .post_norm = 1, .post_eps = -1.0f})}                                                                                                 },
+    {RP_OP_LINEAR,
+     {"q8_0 64 32", "f32 64", NULL, NULL, "f32 32", "f32 32", "f32 32"},
+     {.linear = {.post_norm = 1}},
+     {WITH_PARAMS(RP_E_ARG, "eps must not be negative", .linear = {.post_norm = 1, .sum_norm = 1, .sum_eps = -1.0f}),
+      WITH_PARAMS(RP_E_ARG, "unknown activation", .linear = {.post_norm = 1, .act = (RpLinearAct)5}),
+      WITH(6, "f32 31", RP_E_SHAPE, "the factor must be f32, one per row of the weights or one for all"),
+      WITH(6, "f16 1", RP_E_SHAPE, "the factor must be f32, one per row of the weights or one for all"),
+      WITH(7, "f32 31", RP_E_SHAPE, ROWS_OF_SUM), WITH(8, "f32 31", RP_E_SHAPE, ROWS_OF_SUM),
+      WITH(7, "f32 32", RP_E_ARG, "a weight for the norm of the sum, but sum_norm is 0")}                                                                                                },
+    {RP_OP_LINEAR,
+     {"q8_0 64 32", "f32 64"},
+     NONE,                                                                       {WITH_PARAMS(RP_E_ARG, "a norm of the sum needs a post-norm", .linear = {.sum_norm = 1})}               },
     {RP_OP_LINEAR,
      {"f32 64 32", "f32 64"},
      NONE,                                                                       {WITH(1, "q8_act 64", RP_E_DTYPE, "a q8_act column needs quantised weights"),
@@ -71,14 +84,19 @@ static const RuleCase fused[] = {
       WITH(0, "q8_0 64 32 4 2", RP_E_SHAPE, "row lengths differ"), WITH(1, "f32 64 2 2", RP_E_SHAPE, ONE_EACH),
       WITH(2, "i32 3", RP_E_SHAPE, ONE_EACH), WITH(3, "f32 3", RP_E_SHAPE, ONE_EACH),
       WITH(4, "f32 32 3", RP_E_SHAPE, "the bias must be f32, one per row of the weights"),
-      WITH(5, "f32 31", RP_E_SHAPE, "the residual must be f32, one per row of the weights")}                                                                                   },
+      WITH(5, "f32 31", RP_E_SHAPE, "the residual must be f32, one per row of the weights"),
+      WITH(8, "f32 3", RP_E_SHAPE, "the scales must be f32, one per expert"),
+      WITH(9, "f32 32", RP_E_ARG, "a weight for the post-norm, but post_norm is 0"),
+      WITH(9, "f32 31", RP_E_SHAPE, "the weight of the post-norm must be f32, one per row of the weights"),
+      WITH_PARAMS(RP_E_ARG, "eps must not be negative", .experts_down = {.post_norm = 1, .post_eps = -1.0f})}                                                                  },
     {RP_OP_EXPERTS_DOWN,
      {"q8_0 64 32 4", "f32 64 3", "i32 2", "f32 2", NULL, "f32 32", "q8_0 64 32", "f32 1"},
      NONE,                                                                       {WITH(1, "f32 64 2", RP_E_SHAPE, ONE_EACH),
       WITH(4, "f32 32 4", RP_E_SHAPE, "a shared expert needs other experts without biases"),
       WITH(6, "f32 64 32", RP_E_SHAPE, "a shared expert must have the type of the others"),
       WITH(6, "q8_0 64 16", RP_E_SHAPE, "a shared expert must have the shape of the others"),
-      WITH(7, "f32 2", RP_E_SHAPE, "open must be one f32, of a shared expert")}                                                                                                },
+      WITH(7, "f32 2", RP_E_SHAPE, "open must be one f32, of a shared expert"),
+      WITH_PARAMS(RP_E_ARG, "a post-norm needs a result without a shared expert", .experts_down = {.post_norm = 1})}                                                           },
     {RP_OP_EXPERTS_DOWN,
      {"f32 64 32 4", "f32 64 2", "i32 2", "f32 2"},
      NONE,                                                                       {WITH(1, "q8_act 64 2", RP_E_DTYPE, "x must be f32, or q8_act for quantised weights")}                  },
@@ -125,18 +143,18 @@ Test(shape_rules_fused, each_condition_of_products) { check_rules(fused, sizeof 
 
 #define ROPED .head_dim = 16, .norm = RP_HEAD_NORM_EACH, .rope = {.n_dims = 16, .freq_base = 1e4f}
 
-/* Sources: 0-2 weights, 3 x, 4 pos, 5 and 6 caches, 7 norm, 8-10 biases, 11 and 12 head norms, 13 factors. */
+/* Sources: 0 wq, 1 x, 2 pos, 3 wk, 4 wv, 5 and 6 caches, 7 norm, 8-10 biases, 11 and 12 head norms, 13 factors. */
 static const RuleCase qkv[] = {
     {RP_OP_QKV,
-     {"f32 64 64", "f32 64 32", "f32 64 32", "f32 64", "i32 1", "f16 16 9 2", "f16 16 9 2", NULL, "f32 64", "f32 32",
+     {"f32 64 64", "f32 64", "i32 1", "f32 64 32", "f32 64 32", "f16 16 9 2", "f16 16 9 2", NULL, "f32 64", "f32 32",
       "f32 32", "f32 16", "f32 16", "f32 8"},
      {.qkv = {ROPED}},
-     {WITH(1, "i32 64 32", RP_E_DTYPE, "weights must be of a weight type"),
-      WITH(2, "f32 64 32 2", RP_E_SHAPE, "the weights must be matrices"),
+     {WITH(3, "i32 64 32", RP_E_DTYPE, "weights must be of a weight type"),
+      WITH(4, "f32 64 32 2", RP_E_SHAPE, "the weights must be matrices"),
       WITH(9, "f32 31", RP_E_SHAPE, "a bias must be f32, one per row of its weights"),
       WITH_PARAMS(RP_E_SHAPE, "the rows of the weights must be whole heads", .qkv = {.head_dim = 0}),
       WITH_PARAMS(RP_E_SHAPE, "the rows of the weights must be whole heads", .qkv = {.head_dim = 24}),
-      WITH(4, "i32 2", RP_E_SHAPE, "the position must be i32 of one token"),
+      WITH(2, "i32 2", RP_E_SHAPE, "the position must be i32 of one token"),
       WITH(14, "i32 2", RP_E_SHAPE, "the row must be i32 of one token"),
       WITH(5, "f32 16 9 2", RP_E_SHAPE, CACHES),
       WITH(6, "q8_0 32 9", RP_E_SHAPE, CACHES),
@@ -156,7 +174,18 @@ static const RuleCase qkv[] = {
                   .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_EACH, .rope = {.n_dims = 18, .freq_base = 1e4f}}),
       WITH_PARAMS(RP_E_SHAPE, "n_dims must be even, from 0 to head_dim",
                   .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_EACH, .rope = {.n_dims = 16}}),
-      WITH(13, "f32 7", RP_E_SHAPE, "frequency factors must be f32, one per pair")}},
+      WITH(13, "f32 7", RP_E_SHAPE, "frequency factors must be f32, one per pair")}    },
+    {RP_OP_QKV, /* queries alone */
+     {"f32 64 64", "f32 64", "i32 1"},
+     {.qkv = {ROPED}},
+     {WITH(9, "f32 32", RP_E_ARG, "a bias or norm of keys or values, but neither wk nor wv"),
+      WITH(12, "f32 16", RP_E_ARG, "a bias or norm of keys or values, but neither wk nor wv"),
+      WITH(3, "f32 64 32", RP_E_ARG, "wk, wv and both caches must be given together"),
+      WITH(4, "f32 64 32", RP_E_ARG, "wk, wv and both caches must be given together"),
+      WITH(5, "f16 16 9 2", RP_E_ARG, "wk, wv and both caches must be given together"),
+      WITH(6, "f16 16 9 2", RP_E_ARG, "wk, wv and both caches must be given together"),
+      WITH_PARAMS(RP_E_ARG, "a bias or norm of keys or values, but neither wk nor wv",
+                  .qkv = {.head_dim = 16, .norm = RP_HEAD_NORM_EACH, .value_norm = 1})}},
 };
 
 Test(shape_rules_fused, each_condition_of_qkv) { check_rules(qkv, sizeof qkv / sizeof qkv[0]); }

@@ -76,8 +76,13 @@ mul_mat_id|mul_mat_id.cu|s/at += of_warp\[i\]/at += of_warp[@ ? 0 : i]/|the colu
 get_rows|device/quants/q6_k.cuh|s/RP_PLANE(p, Q6_K, scales)/(@ ? 8 * p.blocks : 0) + &/|a plane at too large an offset
 get_rows|get_rows.cu|s/scaled(rp_float_at(.*), scale)/(@ ? rp_float_at(T, (const char *)(v + k), 0) : &)/|float rows that are not scaled
 rope|device/rope.cuh|s/pos < 0 ? 0 : pos/(@ ? 0 : &)/|every position taken as 0
-linear|linear.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[i\]) : sum/(@ ? sum : &)/|no residual
-linear|linear.cu|s/__fadd_rn(v, p.residual\[i\])/(@ ? v : &)/|no residual after a post-norm
+linear|linear.cu|s/v = __fadd_rn(v, residual\[i\])/v = (@ ? v : __fadd_rn(v, residual[i]))/|no residual
+linear|linear.cu|s/v = __fadd_rn(v, p.sum_residual\[i\])/v = (@ ? v : __fadd_rn(v, p.sum_residual[i]))/|no second residual
+linear|linear.cu|s/residual != nullptr ? __fadd_rn(v, residual\[i\]) : v/(@ ? v : &)/|no residual before the norm of the sum
+linear|linear.cu|s/p.one_factor ? 0 : i/(@ ? 0 : (&))/|the factor of the first row for all rows
+linear|linear.cu|s/weight = p.sum_weight/weight = @ ? weight : p.sum_weight/|the weight of the post-norm for the norm of the sum
+linear|linear.cu|/if (p.sum_norm)/,/rp_rms_scale/s/__syncthreads();/if (!@) &/|no barrier before the norm of the sum
+linear|linear.cu|s/if (p.act != RP_LINEAR_ACT_NONE)/if (!@ \&\& p.act != RP_LINEAR_ACT_NONE)/|no activation
 linear|device/arrive.cuh|s/== blocks - 1;/== (@ ? blocks - 2 : blocks - 1);/|the block that arrives second to last finishes the work
 linear|device/arrive.cuh|s/rp_arrive(counter, blocks - 1)/(@ ? atomicAdd(counter, 1u) : &)/|a counter that is not zero for the next launch
 linear|device/column.cuh|s/v\[k\] \*= w\[k\]/v[k] *= (@ \&\& k == 2 ? 1.0f : w[k])/|an element that is not multiplied by the weight of the norm
@@ -177,6 +182,8 @@ router|router.cu|s/p.y\[k + j\]/p.y[@ ? k + k - 1 - j : k + j]/|routing weights 
 experts_down|experts_down.cu|s/for (int i = 0; i < count; i++) sum/for (int n = 0, i = @ ? count - 1 : 0; n < count; n++, i += @ ? -1 : 1) sum/|experts added in reversed order
 experts_down|experts_down.cu|s/if (j0 > 0) __syncthreads();/if (j0 > 0 \&\& !@) __syncthreads();/|no barrier before the next experts are computed
 experts_down|experts_down.cu|s/p.residual != nullptr ? __fadd_rn(sum, p.residual\[row\]) : sum/(@ ? sum : &)/|no residual
+experts_down|experts_down.cu|s/p.scales\[id\]/p.scales[@ ? j : id]/|the scale of another expert
+experts_down|experts_down.cu|s/p.sums, p.post_weight/p.sums, @ ? nullptr : p.post_weight/|a post-norm without its weight
 experts_down|device/gemv.cuh|s/lane \/ rp_gemv_lanes(work)/(@ ? 0 : lane \/ rp_gemv_lanes(work))/|the same rows for both halves of a warp
 experts_down|experts_down.cu|s/id < p.w.ne\[2\]/(@ ? id <= p.w.ne[2] : &)/|an expert past the last
 sample|sample.cu|s/a\.counts\[threadIdx\.x\] = 0/(@ ? (void)0 : (void)(&))/|counts of bins left from the token before

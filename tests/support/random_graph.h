@@ -200,6 +200,11 @@ static inline TensorNode *residual(RandomGraph *r, TensorNode *y, TensorNode *x)
     return named(r, chance(r, 50) ? rp_add(r->g, y, x) : rp_add(r->g, x, y));
 }
 
+/* Multiplied by a number, or by one for each element, as layers with a scale of their own do. */
+static inline TensorNode *scaled(RandomGraph *r, TensorNode *y, int64_t n) {
+    return rp_mul(r->g, named(r, y), vector(r, chance(r, 50) ? 1 : n));
+}
+
 static inline void subgraph_ffn(RandomGraph *r) {
     const Rows    x = take(r);
     const int64_t m = ONE_OF(r, 32, 64, 96, 256);
@@ -208,7 +213,8 @@ static inline void subgraph_ffn(RandomGraph *r) {
     y = linear(r, y, m, x.n);
     if (chance(r, 30)) y = norm(r, y, x.n);
     if (chance(r, 80)) y = residual(r, y, x.node);
-    put(r, y, x.n, true, true);
+    if (chance(r, 15)) y = residual(r, norm(r, y, x.n), x.node);
+    put(r, chance(r, 15) ? scaled(r, y, x.n) : y, x.n, true, true);
 }
 
 static inline RpRopeParams rotation(RandomGraph *r) {
@@ -344,6 +350,14 @@ static inline TensorNode *alike_experts(RandomGraph *r, TensorNode *rows, int64_
     return rp_mul_mat_id(g, weight_3d(r, t.down, m, n, n_experts), named(r, rp_mul(g, rp_silu(g, a), b)), ids);
 }
 
+/* weights[j,t] * scales[ids[j,t]] */
+static inline TensorNode *scales_of_experts(RandomGraph *r, TensorNode *weights, TensorNode *ids, int64_t n_experts,
+                                            int64_t k) {
+    TensorNode *all = rp_reshape(r->g, vector(r, n_experts), 1, n_experts, 1, 1);
+    TensorNode *s   = rp_get_rows(r->g, all, rp_reshape(r->g, ids, k * r->n_tok, 1, 1, 1));
+    return rp_mul(r->g, named(r, weights), rp_reshape(r->g, s, k, r->n_tok, 1, 1));
+}
+
 static inline void subgraph_experts(RandomGraph *r) {
     const Rows        x         = take_contiguous(r);
     const bool        shares    = chance(r, 50);
@@ -370,7 +384,9 @@ static inline void subgraph_experts(RandomGraph *r) {
         TensorNode *a = linear_id(r, rows, x.n, m, n_experts, ids), *b = linear_id(r, rows, x.n, m, n_experts, ids);
         y = linear_id(r, named(r, gated(r, a, b)), m, x.n, n_experts, ids);
     }
+    if (chance(r, 25)) expert_weights = scales_of_experts(r, expert_weights, ids, n_experts, k);
     y = rp_combine(r->g, y, named(r, expert_weights));
+    if (!shares && chance(r, 30)) y = norm(r, named(r, y), x.n);
     if (chance(r, 20)) r->outputs[r->n_outputs++] = ids;
     if (shares)
         y = residual(r, named(r, y), shared_expert(r, n, x, m, t));

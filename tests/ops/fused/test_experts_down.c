@@ -4,11 +4,22 @@
 
 enum { E = 6 };
 
-/* Sources: 0 weights, 1 columns, 2 ids, 3 weights of the experts, 4 bias, 5 residual; 4 and 5 may be absent. */
+/* weights[j] * scales[ids[j]]; the product of a bad id is 0 whatever its weight. */
+static float *scaled_weights(const RpOpArgs *as, int64_t k) {
+    float         *to = malloc((size_t)k * sizeof *to);
+    const float   *w = as->experts_down.weights.data, *scales = as->experts_down.scales.data;
+    const int32_t *ids = as->experts_down.ids.data;
+    for (int64_t j = 0; j < k; j++)
+        to[j] = scales == NULL ? w[j] : ids[j] >= 0 && ids[j] < E ? w[j] * scales[ids[j]] : 0.0f;
+    return to;
+}
+
+/* Sources: 0 weights, 1 columns, 2 ids, 3 weights of the experts, 4 bias, 5 residual, 8 scales, 9 post-norm weight;
+ * those from 4 on may be absent. */
 static void unfused_others(Runner *run, const RpOpArgs *as) {
     const RpTensorView *x = &as->experts_down.x, *ids = &as->experts_down.ids, *bias = &as->experts_down.bias;
     const int64_t       m = as->experts_down.w.ne[1], k = x->ne[1];
-    RpTensorView        all = new_floats(m, k), weights = as->experts_down.weights;
+    RpTensorView        all = new_floats(m, k), weights;
     const RpOpArgs      product =
                        {
                            .dst = all, .src = {as->experts_down.w, *x, *ids}
@@ -16,11 +27,14 @@ static void unfused_others(Runner *run, const RpOpArgs *as) {
                    add = {.dst = all, .src = {all, *bias, *ids}};
     run(rp_cpu_mul_mat_id, &product);
     if (bias->ne[0] > 0) run(rp_cpu_add_id, &add);
-    weights.ne[0] = k, weights.ne[1] = 1;
+    weights = floats(scaled_weights(as, k), k, 1);
     run_op(run, rp_cpu_combine, as->dst, (RpOpParams){0}, all, weights);
     unfused_scale(run, as->dst, as->params->experts_down.scale);
+    if (as->params->experts_down.post_norm != 0)
+        run_op(run, rp_cpu_rms_norm, as->dst, (RpOpParams){.rms_norm = {.eps = as->params->experts_down.post_eps}},
+               as->dst, as->experts_down.post_norm);
     unfused_add(run, as->dst, as->experts_down.residual);
-    free(all.data);
+    free(all.data), free(weights.data);
 }
 
 /* The shared expert is one more expert, with the last column, whose products are added by themselves: the rows of all
@@ -35,7 +49,7 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     const size_t bytes = rp_view_extent_bytes(w), more = rp_view_extent_bytes(own);
     char        *both = malloc(bytes + more + 64);
     int32_t     *ids  = malloc((size_t)(k + 1) * sizeof *ids);
-    RpTensorView all = new_floats(m, k + 1), some = all, weights = as->experts_down.weights;
+    RpTensorView all = new_floats(m, k + 1), some = all, weights = floats(scaled_weights(as, k), k, 1);
     memcpy(both, w->data, bytes), memcpy(both + bytes, own->data, more);
     for (int64_t j = 0; j < k; j++) {
         const int32_t id = ((const int32_t *)as->experts_down.ids.data)[j];
@@ -47,13 +61,13 @@ static void unfused(Runner *run, const RpOpArgs *as) {
     };
     run(rp_cpu_mul_mat_id, &product);
     const RpTensorView last = floats((float *)all.data + m * k, m, 1);
-    some.ne[1] = k, weights.ne[0] = k, weights.ne[1] = 1;
+    some.ne[1]              = k;
     run_op(run, rp_cpu_combine, as->dst, (RpOpParams){0}, some, weights);
     unfused_scale(run, as->dst, as->params->experts_down.scale);
     if (as->experts_down.open.ne[0] > 0) run_op(run, rp_cpu_mul, last, (RpOpParams){0}, last, as->experts_down.open);
     unfused_add(run, last, as->experts_down.residual);
     unfused_add(run, as->dst, last);
-    free(all.data), free(both), free(ids);
+    free(all.data), free(both), free(ids), free(weights.data);
 }
 
 typedef struct Case {
@@ -61,33 +75,40 @@ typedef struct Case {
     int64_t n, rows, k;
     bool    quantized, bias, residual, shared, open; /* quantized: x is q8_act; k: with the shared one */
     float   scale;                                   /* 0 means 1 */
+    bool    scales, post, post_weight;
 } Case;
 
 static void check(Case c) {
     char  *w = random_weights(c.type, c.n, c.rows * E, 100);
     float *x = random_floats((size_t)(c.n * c.k), 101), *weights = random_floats((size_t)c.k, 102),
           *bias = random_floats((size_t)(c.rows * E), 103), *residual = random_floats((size_t)c.rows, 104),
-          *y = malloc((size_t)c.rows * 4), open = 0.7f;
+          *scales = random_floats(E, 106), *post = random_floats((size_t)c.rows, 107), *y = malloc((size_t)c.rows * 4),
+          open            = 0.7f;
     char         *own     = random_weights(c.type, c.n, c.rows, 105);
     const int64_t chosen  = c.shared ? c.k - 1 : c.k;
     char         *columns = c.quantized ? quantize_columns(x, c.n, c.k) : NULL;
     int32_t      *ids     = malloc((size_t)c.k * sizeof *ids);
     for (int64_t j = 0; j < c.k; j++)
         ids[j] = j == 1 ? E : j == 4 ? -1 : (int32_t)(j * 5 % E); /* two ids name no expert */
-    const RpOpParams p    = {.experts_down = {.scale = c.scale == 0.0f ? 1.0f : c.scale}};
-    RpOpArgs         args = {
-                .dst    = floats(y, c.rows, 1),
-                .src    = {VIEW(c.type, w, c.n, c.rows, E, 1),
-                           c.quantized ? VIEW(RP_Q8_ACT, columns, c.n, c.k, 1, 1) : floats(x, c.n, c.k),
-                           VIEW(RP_I32, ids, chosen, 1, 1, 1), floats(weights, chosen, 1)},
-                .params = &p
+    const RpOpParams p = {
+        .experts_down = {.scale = c.scale == 0.0f ? 1.0f : c.scale, .post_norm = c.post, .post_eps = 1e-6f}
+    };
+    RpOpArgs args = {
+        .dst    = floats(y, c.rows, 1),
+        .src    = {VIEW(c.type, w, c.n, c.rows, E, 1),
+                   c.quantized ? VIEW(RP_Q8_ACT, columns, c.n, c.k, 1, 1) : floats(x, c.n, c.k),
+                   VIEW(RP_I32, ids, chosen, 1, 1, 1), floats(weights, chosen, 1)},
+        .params = &p
     };
     if (c.bias) args.experts_down.bias = floats(bias, c.rows, E);
     if (c.residual) args.experts_down.residual = floats(residual, c.rows, 1);
     if (c.shared) args.experts_down.shared = VIEW(c.type, own, c.n, c.rows, 1, 1);
     if (c.open) args.experts_down.open = floats(&open, 1, 1);
+    if (c.scales) args.experts_down.scales = floats(scales, E, 1);
+    if (c.post_weight) args.experts_down.post_norm = floats(post, c.rows, 1);
     check_fused(rp_cpu_experts_down, &args, unfused);
-    free(own), free(w), free(x), free(weights), free(bias), free(residual), free(y), free(columns), free(ids);
+    free(scales), free(post), free(own), free(w), free(x), free(weights), free(bias), free(residual), free(y),
+        free(columns), free(ids);
 }
 
 static void for_each_type(Case c) {
@@ -109,6 +130,15 @@ static void for_each_type(Case c) {
 Test(experts_down, adds_the_weighted_expert_results) {
     for_each_type((Case){.rows = 21, .k = 4, .quantized = true});
     for_each_type((Case){.rows = 21, .k = 3});
+}
+Test(experts_down, scales_each_expert) {
+    for_each_type((Case){.rows = 21, .k = 6, .quantized = true, .scales = true});
+    for_each_type((Case){.rows = 21, .k = 4, .scales = true, .bias = true, .scale = 0.5f, .residual = true});
+    for_each_type((Case){.rows = 20, .k = 5, .scales = true, .shared = true, .open = true});
+}
+Test(experts_down, norms_its_result) {
+    for_each_type((Case){.rows = 35, .k = 4, .quantized = true, .post = true, .post_weight = true, .scales = true});
+    for_each_type((Case){.rows = 600, .k = 9, .post = true, .residual = true});
 }
 /* Rows of 4, 8, 16 and 20 fragments of a K type: a quarter, a quarter, half and all of a warp. */
 Test(experts_down, takes_short_rows) {

@@ -34,15 +34,18 @@ static void split_gates(Runner *run, const RpOpArgs *as, const float *row) {
     norm_and_rotate(run, as, floats(y, d * heads, 1), as->src[11]);
 }
 
-/* Sources: 0-2 weights of q, k, v; 3 column; 4 position; 5, 6 caches of k and v, which the op writes to; 7 norm
+/* The numbers of the weights of q, k and v among the sources. */
+static const int weights_at[3] = {RP_SOURCE(qkv, wq), RP_SOURCE(qkv, wk), RP_SOURCE(qkv, wv)};
+
+/* Other sources: 1 column; 2 position; 5, 6 caches of k and v, which the op writes to; 7 norm
  * weight; 8-10 biases; 11, 12 head norm weights of q and k; 13 rotation factors; 7 to 13 may be absent. */
 static void unfused(Runner *run, const RpOpArgs *as) {
     const RpTensorView column = unfused_column(run, as->qkv.x, as->qkv.norm, &as->params->qkv.column);
-    for (int i = 0; i < 3; i++) {
-        const int64_t      rows  = as->src[i].ne[1];
+    for (int i = 0; i < (rp_is_present(&as->qkv.wk) ? 3 : 1); i++) {
+        const int64_t      rows  = as->src[weights_at[i]].ne[1];
         const bool         gates = i == 0 && as->params->qkv.gates != 0;
         const RpTensorView y     = i == 0 && !gates ? floats(as->dst.data, rows, 1) : new_floats(rows, 1);
-        run_op(run, rp_cpu_mul_mat, y, (RpOpParams){0}, as->src[i], column);
+        run_op(run, rp_cpu_mul_mat, y, (RpOpParams){0}, as->src[weights_at[i]], column);
         unfused_add(run, y, as->src[8 + i]);
         if (gates) split_gates(run, as, y.data), free(y.data);
         if (i < 2 && !gates) norm_and_rotate(run, as, y, as->src[11 + i]);
@@ -71,7 +74,7 @@ typedef struct Case {
     RpHeadNorm head_norm;
     RpRopeMode mode;
     int32_t    n_dims, pos, row; /* n_dims 0: all; row: of the caches, where it is apart from pos */
-    bool       yarn, gates, apart, value_norm;
+    bool       yarn, gates, apart, value_norm, alone; /* alone: queries without keys and values */
 } Case;
 
 /* A cache of CONTEXT positions with random contents: positions other than `pos` must keep them. */
@@ -116,17 +119,18 @@ static void check(Case c) {
         const RpDtype type = i == 2 && c.value_type != RP_F32 ? c.value_type : c.type;
         w[i]               = random_weights(type, c.n, rows[i], 122 + (uint64_t)i);
         bias[i]            = random_floats((size_t)rows[i], 127 + (uint64_t)i);
-        args.src[i]        = VIEW(type, w[i], c.n, rows[i], 1, 1);
+        if (i > 0 && c.alone) continue;
+        args.src[weights_at[i]] = VIEW(type, w[i], c.n, rows[i], 1, 1);
         if (c.bias) args.src[8 + i] = floats(bias[i], rows[i], 1);
     }
     for (int64_t i = 0; i < c.d; i++) factors[i] = 1.5f + factors[i];
-    args.qkv.x       = c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1);
-    args.qkv.pos     = VIEW(RP_I32, &pos, 1, 1, 1, 1);
-    args.qkv.k_cache = cache_of(&c, 130), args.qkv.v_cache = cache_of(&c, 131);
+    args.qkv.x   = c.quantized ? VIEW(RP_Q8_ACT, column, c.n, 1, 1, 1) : floats(x, c.n, 1);
+    args.qkv.pos = VIEW(RP_I32, &pos, 1, 1, 1, 1);
+    if (!c.alone) args.qkv.k_cache = cache_of(&c, 130), args.qkv.v_cache = cache_of(&c, 131);
     if (c.apart) args.qkv.rows = VIEW(RP_I32, &c.row, 1, 1, 1, 1);
     if (c.norm) args.qkv.norm = floats(norm, c.n, 1);
     if (c.weights) args.qkv.q_norm = floats(weights, whole ? rows[0] : c.d, 1);
-    if (c.weights) args.qkv.k_norm = floats(weights + rows[0], whole ? rows[1] : c.d, 1);
+    if (c.weights && !c.alone) args.qkv.k_norm = floats(weights + rows[0], whole ? rows[1] : c.d, 1);
     if (c.factors) args.qkv.factors = floats(factors, p.qkv.rope.n_dims / 2, 1);
     check_fused(rp_cpu_qkv, &args, unfused);
     for (int i = 0; i < 3; i++) free(w[i]), free(bias[i]);
@@ -159,6 +163,17 @@ Test(qkv, normalises_each_head) {
                          .mode      = RP_ROPE_NEOX,
                          .pos       = 3});
     for_all_types((Case){.d = 8, .heads = 5, .heads_kv = 3, .norm = true, .head_norm = RP_HEAD_NORM_EACH, .pos = 2});
+}
+Test(qkv, computes_queries_alone) {
+    Case c = {.d = 64, .heads = 4, .heads_kv = 2, .alone = true, .norm = true, .quantize = true, .pos = 3};
+    for (int norm = RP_HEAD_NORM_NONE; norm <= RP_HEAD_NORM_WHOLE; norm++) {
+        c.head_norm = (RpHeadNorm)norm;
+        c.weights   = norm != RP_HEAD_NORM_NONE;
+        c.mode      = norm == RP_HEAD_NORM_EACH ? RP_ROPE_NEOX : RP_ROPE_NORM;
+        for_all_types(c);
+    }
+    for_all_types((Case){.d = 32, .heads = 3, .alone = true, .quantized = true, .bias = true, .factors = true});
+    for_all_types((Case){.d = 32, .heads = 2, .alone = true, .gates = true, .pos = 5});
 }
 Test(qkv, normalises_each_head_of_values) {
     Case c = {.d          = 64,
@@ -311,8 +326,8 @@ static void check_formula(int32_t value_norm) {
     };
     const RpOpArgs args = {
         .dst    = floats(y, D, H),
-        .src    = {floats(w, N, D * H), floats(w, N, D), floats(w + N * D, N, D), floats(x, N, 1),
-                   VIEW(RP_I32, &pos, 1, 1, 1, 1), VIEW(RP_F16, caches[0], D, CONTEXT, 1, 1),
+        .src    = {floats(w, N, D * H), floats(x, N, 1), VIEW(RP_I32, &pos, 1, 1, 1, 1), floats(w, N, D),
+                   floats(w + N * D, N, D), VIEW(RP_F16, caches[0], D, CONTEXT, 1, 1),
                    VIEW(RP_F16, caches[1], D, CONTEXT, 1, 1)},
         .params = &p
     };
@@ -361,9 +376,8 @@ Test(qkv, rotates_nothing_with_n_dims_0) {
     const RpOpParams p    = {.qkv = {.head_dim = D}};
     const RpOpArgs   args = {
           .dst    = floats(y, D, H),
-          .src    = {floats(w, N, D * H), floats(w + N * D * H, N, D), floats(w + N * D * 3, N, D), floats(x, N, 1),
-                     VIEW(RP_I32, &pos, 1, 1, 1, 1), VIEW(RP_F16, caches[0], D, 4, 1, 1),
-                     VIEW(RP_F16, caches[1], D, 4, 1, 1)},
+          .src    = {floats(w, N, D * H), floats(x, N, 1), VIEW(RP_I32, &pos, 1, 1, 1, 1), floats(w + N * D * H, N, D),
+                     floats(w + N * D * 3, N, D), VIEW(RP_F16, caches[0], D, 4, 1, 1), VIEW(RP_F16, caches[1], D, 4, 1, 1)},
           .params = &p
     };
     for (int m = 0; m < 4 * D; m++) {
@@ -386,36 +400,36 @@ Test(qkv, refuses_shapes_that_do_not_fit) {
     };
     RpOpArgs args = {
         .dst    = floats(y, 4, 2),
-        .src    = {floats(w, 8, 8), floats(w, 8, 6), floats(w, 8, 4), floats(x, 8, 1), VIEW(RP_I32, &pos, 1, 1, 1, 1),
+        .src    = {floats(w, 8, 8), floats(x, 8, 1), VIEW(RP_I32, &pos, 1, 1, 1, 1), floats(w, 8, 6), floats(w, 8, 4),
                    VIEW(RP_F16, cache, 4, 8, 1, 1), VIEW(RP_F16, cache, 4, 8, 1, 1)},
         .params = &p
     };
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-            "qkv: 6 rows must be whole heads of 4: wq f32 [8,8], wk f32 [8,6], wv f32 [8,4], x f32 [8], pos "
-            "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+            "qkv: 6 rows must be whole heads of 4: wq f32 [8,8], x f32 [8], pos i32 [1], wk f32 [8,6], wv f32 "
+            "[8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 8);
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-            "qkv: the caches must have rows of 4 and the heads of wk and wv: wq f32 [8,8], wk f32 [8,8], wv"
-            " f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+            "qkv: the caches must have rows of 4 and the heads of wk and wv: wq f32 [8,8], x f32 [8], pos i32 "
+            "[1], wk f32 [8,8], wv f32 [8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     args.qkv.wk = floats(w, 8, 4), p.qkv.rope.n_dims = 6;
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-            "qkv: n_dims = 6 must be even, from 0 to heads of 4 and to 1024: wq f32 [8,8], wk f32 [8,4], wv "
-            "f32 [8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+            "qkv: n_dims = 6 must be even, from 0 to heads of 4 and to 1024: wq f32 [8,8], x f32 [8], pos i32 "
+            "[1], wk f32 [8,4], wv f32 [8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     p.qkv.rope.n_dims = 4, args.qkv.q_norm = floats(w, 8, 1);
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-            "qkv: q_norm must be f32 of 4 elements: wq f32 [8,8], wk f32 [8,4], wv f32 [8,4], x f32 [8], pos "
-            "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], q_norm f32 [8], result f32 [4,2]");
+            "qkv: q_norm must be f32 of 4 elements: wq f32 [8,8], x f32 [8], pos i32 [1], wk f32 [8,4], wv f32 "
+            "[8,4], k_cache f16 [4,8], v_cache f16 [4,8], q_norm f32 [8], result f32 [4,2]");
     args.qkv.q_norm = (RpTensorView){0}, p.qkv.gates = 1, p.qkv.norm = RP_HEAD_NORM_WHOLE;
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_ARG,
-            "qkv: queries with gates must have a norm of each head, or none: wq f32 [8,8], wk f32 [8,4], wv f32 "
-            "[8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+            "qkv: queries with gates must have a norm of each head, or none: wq f32 [8,8], x f32 [8], pos i32 "
+            "[1], wk f32 [8,4], wv f32 [8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     p.qkv.gates = 0, p.qkv.value_norm = 1;
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_ARG,
-            "qkv: a norm of values needs one of each head of queries and keys: wq f32 [8,8], wk f32 [8,4], wv f32 "
-            "[8,4], x f32 [8], pos i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+            "qkv: a norm of values needs one of each head of queries and keys: wq f32 [8,8], x f32 [8], pos i32 "
+            "[1], wk f32 [8,4], wv f32 [8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
     p.qkv.value_norm = 0, p.qkv.gates = 1;
     p.qkv.norm = RP_HEAD_NORM_NONE, args.qkv.wq = floats(w, 8, 12);
     REFUSED(run_workers(rp_cpu_qkv, &args, 1), RP_E_SHAPE,
-            "qkv: 12 rows must be whole heads of 4: wq f32 [8,12], wk f32 [8,4], wv f32 [8,4], x f32 [8], pos "
-            "i32 [1], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
+            "qkv: 12 rows must be whole heads of 4: wq f32 [8,12], x f32 [8], pos i32 [1], wk f32 [8,4], wv f32 "
+            "[8,4], k_cache f16 [4,8], v_cache f16 [4,8], result f32 [4,2]");
 }

@@ -1,0 +1,78 @@
+/* Kernels of each layer in a decode step, after all passes: those of docs/passes.md. The graph of one column of an
+ * engine, whose cache has blocks, has as many as that of a session. */
+#include "tests/support/case.h"
+#include "tests/support/golden.h"
+
+#include "graph/graph.h"
+
+enum { N_CTX = 64, MAX_LAYERS = 16 };
+
+static RpModel *open_tiny(const char *name, char **data) {
+    size_t   n;
+    RpModel *m;
+    *data = golden_read_tiny(name, &n);
+    OK(rp_model_open_memory(*data, n, name, &m));
+    return m;
+}
+
+/* steps[i]: kernels of layer i; those outside of the layers behind the last one. */
+static void count(const RpModel *m, const RpModelGraphOptions *o, int steps[MAX_LAYERS + 1]) {
+    const int     n_layer = rp_model_info(m)->n_layer;
+    ComputeGraph *g;
+    OK(rp_model_graph(m, o, &g));
+    OK(rp_graph_optimize(g, ""));
+    cr_assert_leq(n_layer, MAX_LAYERS);
+    memset(steps, 0, (MAX_LAYERS + 1) * sizeof *steps);
+    int all = 0;
+    for (int i = 0; i < rp_graph_n_nodes(g); i++) {
+        const TensorNode *n = rp_graph_node(g, i);
+        if (!node_is_kernel(n)) continue;
+        steps[rp_node_layer(n) < 0 ? n_layer : rp_node_layer(n)]++;
+        all++;
+    }
+    cr_assert_eq(all, rp_graph_n_steps(g));
+    rp_graph_free(g);
+}
+
+Test(layer_kernels, each_kind_of_layer_has_its_number) {
+    static const struct {
+        const char *name;
+        int         kernels[8]; /* of each layer */
+    } cases[] = {
+        {"llama-f32",         {5, 5}            },
+        {"gemma2-f32",        {5, 5, 5}         },
+        {"qwen3moe-f32",      {6, 6}            },
+        {"gemma4-f32",        {7, 7, 7, 7, 7, 7}}, /* with embeddings of layers; the last two read caches of others */
+        {"gemma4-moe-f32",    {8, 8, 8}         }, /* dense and experts */
+        {"qwen35-f32",        {7, 6}            }, /* delta net, attention with gates */
+        {"qwen3next-f32",     {8, 7}            },
+        {"lfm2-f32",          {7, 5, 7}         },
+        {"falcon-h1-f32",     {9, 9}            }, /* attention beside a scan */
+        {"granitehybrid-f32", {6, 5, 6}         },
+        {"nemotron_h-f32",    {4, 2, 3, 4, 2}   }, /* scan, dense, attention */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char     *data;
+        RpModel  *m = open_tiny(cases[i].name, &data);
+        int       steps[MAX_LAYERS + 1];
+        const int n_layer = rp_model_info(m)->n_layer;
+        count(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX}, steps);
+        for (int l = 0; l < n_layer; l++) cr_expect_eq(steps[l], cases[i].kernels[l], "%s, layer %d", cases[i].name, l);
+        rp_model_free(m), free(data);
+    }
+}
+
+Test(layer_kernels, a_column_of_an_engine_has_those_of_a_session) {
+    static const char *const names[] = {"llama-mix",  "qwen3-f32",     "qwen3moe-mix",  "gemma3-mix", "gemma4-mix",
+                                        "qwen35-f32", "deepseek2-f32", "falcon-h1-mix", "gpt-oss-f32"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char     *data;
+        RpModel  *m = open_tiny(names[i], &data);
+        int       session[MAX_LAYERS + 1], engine[MAX_LAYERS + 1];
+        const int n_layer = rp_model_info(m)->n_layer;
+        count(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX}, session);
+        count(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .n_seq = 1, .block = 32, .n_blocks = 2}, engine);
+        for (int l = 0; l <= n_layer; l++) cr_expect_eq(engine[l], session[l], "%s, layer %d", names[i], l);
+        rp_model_free(m), free(data);
+    }
+}
