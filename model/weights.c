@@ -476,7 +476,13 @@ static RpStatus visit3(WeightVisitor *visit, void *user, const char *name, int64
 
 RpStatus rp_model_list_weights(const ModelConfig *c, int64_t n_vocab, bool tied, bool biases, WeightVisitor *visit,
                                void *user) {
+    const int64_t of_layers = (int64_t)c->n_embd_layer * c->n_layer;
     RP_TRY(visit3(visit, user, "token_embd.weight", c->n_embd, n_vocab, 1));
+    if (of_layers > 0) {
+        RP_TRY(visit3(visit, user, "per_layer_token_embd.weight", of_layers, n_vocab, 1));
+        RP_TRY(visit3(visit, user, "per_layer_model_proj.weight", c->n_embd, of_layers, 1));
+        RP_TRY(visit3(visit, user, "per_layer_proj_norm.weight", c->n_embd_layer, 1, 1));
+    }
     const int n_layer = c->n_layer + rp_config_may_have_mtp(c);
     for (int layer = 0; layer < n_layer; layer++)
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -22,6 +22,11 @@
     {.key = "attention.kv_lora_rank", .u = (lora)}, {.key = "attention.value_length", .u = (lora)},                    \
     {.key = "attention.key_length_mla", .u = 192}, {.key = "attention.value_length_mla", .u = 128},                    \
     {.key = "rope.dimension_count", .u = 64}, {.key = "expert_shared_count", .u = (experts)}
+#define GEMMA4(pattern) /* heads of 256 in layers with a window, else of 512 */                                        \
+    {.key = "attention.sliding_window_pattern", .layers = (pattern), .flag = true},                                      \
+    {.key = "attention.key_length_swa", .u = 256}, {.key = "attention.value_length_swa", .u = 256},                    \
+    {.key = "rope.dimension_count_swa", .u = 256}, {.key = "rope.freq_base_swa", .f = 10000.0f},                       \
+    {.key = "final_logit_softcapping", .f = 30.0f}
 #define SECTIONS {.key = "rope.dimension_sections", .list = (const int32_t[]){11, 11, 10, 0}, .n = 4}
 
 static const Preset presets[] = {
@@ -68,6 +73,21 @@ static const Preset presets[] = {
      .n_layer = 24, .n_embd = 2880, .n_head = 64, .n_head_kv = 8, .head_dim = 64, .n_ff = 2880, .n_vocab = 201088,
      .n_ctx = 131072, .n_expert = 32, .n_used = 4, .n_ff_expert = 2880, .rope_base = 150000.0f, .yarn_factor = 32.0f,
      .yarn_ctx = 4096, .window = 128, .biases = true},
+    {.name = "gemma4-e2b", .arch = "gemma4", .help = "the shape of Gemma 4 E2B: embeddings in each layer, 20 of 35 share caches",
+     .n_layer = 35, .n_embd = 1536, .n_head = 8, .n_head_kv = 1, .head_dim = 512, .n_vocab = 262144, .n_ctx = 131072,
+     .rope_base = 1e6f, .eps = 1e-6f, .window = 512, .tied = true,
+     .keys = KEYS(GEMMA4("xxxx."), {.key = "attention.shared_kv_layers", .u = 20},
+                  {.key = "embedding_length_per_layer_input", .u = 256},
+                  {.key = "feed_forward_length", .n = 35, .list = (const int32_t[]){
+                       6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144, 6144,
+                       12288, 12288, 12288, 12288, 12288, 12288, 12288, 12288, 12288, 12288, 12288, 12288, 12288, 12288,
+                       12288, 12288, 12288, 12288, 12288, 12288}})},
+    {.name = "gemma4-26b-a4b", .arch = "gemma4", .help = "the shape of Gemma 4 26B-A4B: experts beside a dense feed-forward",
+     .n_layer = 30, .n_embd = 2816, .n_head = 16, .head_dim = 512, .n_ff = 2112, .n_vocab = 262144, .n_ctx = 262144,
+     .n_expert = 128, .n_used = 8, .n_ff_expert = 704, .rope_base = 1e6f, .eps = 1e-6f, .window = 1024, .tied = true,
+     .keys = KEYS(GEMMA4("xxxxx."), {.key = "embedding_length_per_layer_input", .u = 0},
+                  {.key = "attention.head_count_kv", .n = 30, .list = (const int32_t[]){
+                       8, 8, 8, 8, 8, 2, 8, 8, 8, 8, 8, 2, 8, 8, 8, 8, 8, 2, 8, 8, 8, 8, 8, 2, 8, 8, 8, 8, 8, 2}})},
     {.name = "qwen3.5-0.8b", .arch = "qwen35", .help = "the shape of Qwen3.5 0.8B: 18 of 24 layers are delta nets",
      .n_layer = 24, .n_embd = 1024, .n_head = 8, .n_head_kv = 2, .head_dim = 256, .n_ff = 3584, .n_vocab = 248320,
      .n_ctx = 262144, .rope_base = 1e7f, .eps = 1e-6f, .tied = true, .keys = KEYS(DELTA(16, 2048), SECTIONS)},

@@ -6,8 +6,8 @@
 #include "model/gguf/gguf_write.h"
 
 /* A key "<arch>.<key>" of the file: an array `list` of `n` integers; or with `layers` an array of one integer a layer,
- * `u` where layers[layer % strlen(layers)] is 'x' and 0 elsewhere; else true if `flag` is set, the float `f` if it is
- * not 0, or the integer `u`. */
+ * `u` where layers[layer % strlen(layers)] is 'x' and 0 elsewhere, or with `flag` of booleans; else true if `flag` is
+ * set, the float `f` if it is not 0, or the integer `u`. */
 typedef struct PresetKey {
     const char    *key, *layers;
     const int32_t *list;

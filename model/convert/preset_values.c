@@ -33,10 +33,11 @@ static void put_further_key(GgufWriter *w, const Preset *p, const PresetKey *k) 
     char full[128];
     snprintf(full, sizeof full, "%s.%s", p->arch, k->key);
     if (k->layers != NULL) {
-        rp_gguf_put_array(w, full, RP_GGUF_I32, (uint64_t)p->n_layer);
+        rp_gguf_put_array(w, full, k->flag ? RP_GGUF_BOOL : RP_GGUF_I32, (uint64_t)p->n_layer);
         for (size_t i = 0; i < (size_t)p->n_layer; i++) {
-            const int32_t value = k->layers[i % strlen(k->layers)] == 'x' ? (int32_t)k->u : 0;
-            rp_gguf_put_element(w, &value, sizeof value);
+            const bool    is    = k->layers[i % strlen(k->layers)] == 'x';
+            const int32_t value = is ? (int32_t)k->u : 0;
+            rp_gguf_put_element(w, k->flag ? (const void *)&is : &value, k->flag ? sizeof is : sizeof value);
         }
     } else if (k->list != NULL) {
         rp_gguf_put_array(w, full, RP_GGUF_I32, k->n);

@@ -70,7 +70,8 @@ def test_devices_prints_constants():
 # Presets with layers of several kinds, and their kernels: of a layer with a recurrent state, and of one that attends. Of DeepSeek:
 # dense layers and those with experts; in V2-Lite the shared experts are longer than the others, which adds two kernels.
 HYBRID = {"qwen3.5-0.8b": 18 * 7 + 6 * 6, "qwen3.5-35b-a3b": 30 * 8 + 10 * 7, "delta-moe-1b": 9 * 8 + 3 * 7,
-          "lfm2-1.2b": 10 * 7 + 6 * 5, "granite4-h-1b": 36 * 6 + 4 * 5, "nemotron-h-1b": 40 * 4, "falcon-h1-0.5b": 36 * 10,
+          "lfm2-1.2b": 10 * 7 + 6 * 5, "granite4-h-1b": 36 * 6 + 4 * 5, "nemotron-h-1b": 16 * 4 + 8 * 3 + 16 * 2, "falcon-h1-0.5b": 36 * 9,
+          "gemma4-e2b": 35 * 7, "gemma4-26b-a4b": 30 * 8,
           "deepseek-v2-lite": 1 * 7 + 26 * 10, "deepseek-v3": 3 * 8 + 58 * 9}
 
 
@@ -230,7 +231,8 @@ def test_kernels_per_layer_stay_in_budget():
         dense = row["name"] in ("smollm2-135m", "qwen2.5-0.5b", "dense-1b", "llama3.2-1b", "llama3-8b")
         limit = HYBRID.get(row["name"], (5 if dense else 6) * row["layers"])
         expect(row["kernels_in_layers"] <= limit, "kernels of the layers", row)
-        expect(row["kernels_per_token"] - row["kernels_in_layers"] <= 4, "kernels outside of the layers", row)
+        outside = {"gemma4-e2b": 10, "gemma4-26b-a4b": 5}.get(row["name"], 4)  # the soft cap; embeddings of all layers
+        expect(row["kernels_per_token"] - row["kernels_in_layers"] <= outside, "kernels outside of the layers", row)
     for name in ("llama-f32", "qwen2-f32", "qwen3-f32", "gemma3-f32"):
         path = os.path.join(SOURCE, "tests", "golden", "tiny", name + ".gguf")
         c = json.loads(ok(run("bench", "launches", "-m", path, "--json")).out)

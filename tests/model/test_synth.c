@@ -215,6 +215,30 @@ Test(synth, hybrid_presets_have_the_parameters_of_the_real_models) {
     }
 }
 
+/* 4.6 and 25.2 B, without the optional scales. */
+Test(synth, presets_of_gemma4_have_the_parameters_of_the_real_models) {
+    /* query and output with the norm of queries, key and value with the norm of keys; heads of 256 and of 512. Files
+     * have keys and values of the layers that share caches too */
+    const int64_t q = 2 * 1536 * 2048 + 256, full_q = 2 * 1536 * 4096 + 512, kv = 2 * 1536 * 256 + 256,
+                  full_kv = 2 * 1536 * 512 + 512;
+    /* four norms; gate, projection and norm of the layer's embedding */
+    const int64_t each = 4 * 1536 + 2 * 1536 * 256 + 1536, ffn = 3 * 1536 * 6144;
+    const int64_t embeddings = (int64_t)262144 * (1536 + 35 * 256) + 1536 * 35 * 256 + 256 + 1536;
+    /* 26B-A4B: 8 key heads of 256, or 2 of 512; seven norms, router and its norm, 128 experts beside a feed-forward */
+    const int64_t a4b = 2816 * (2 * 4096 + 2 * 2048) + 2 * 256, a4b_full = 2816 * (2 * 8192 + 2 * 1024) + 2 * 512,
+                  a4b_each = 8 * 2816 + 2816 * 128 + (int64_t)128 * 3 * 2816 * 704 + 3 * 2816 * 2112;
+    RpModel *m;
+    OK(rp_model_open_preset("gemma4-e2b", "Q8_0", &m));
+    cr_expect_eq(rp_model_info(m)->n_params,
+                 28 * q + 7 * full_q + 28 * kv + 7 * full_kv + 35 * each + 15 * ffn + 20 * 2 * ffn + embeddings, "%lld",
+                 (long long)rp_model_info(m)->n_params);
+    rp_model_free(m);
+    OK(rp_model_open_preset("gemma4-26b-a4b", "Q8_0", &m));
+    cr_expect_eq(rp_model_info(m)->n_params, 25 * a4b + 5 * a4b_full + 30 * a4b_each + (int64_t)262144 * 2816 + 2816,
+                 "%lld", (long long)rp_model_info(m)->n_params);
+    rp_model_free(m);
+}
+
 /* 15.7 and 671 B, the latter without the layer that predicts further tokens and without the biases of the choice. */
 Test(synth, presets_of_deepseek_have_the_parameters_of_the_real_models) {
     /* kv_a and its norm, k_b, v_b, output, norms */
