@@ -67,14 +67,14 @@ TensorNode *rp_arch_short_conv(Builder *b, TensorNode *x, const LayerWeights *l)
     const RpOpParams p  = {.causal_conv = {.silu = 0}};
     TensorNode      *in = rp_arch_linear(b, x, l->conv_in, NULL, "conv_in"), *third[3];
     for (int i = 0; i < 3; i++) third[i] = rp_arch_slice(b, in, 3 * n, i * n, n, b->n_tok, 1);
-    TensorNode       *gated = rp_arch_name_node(b, rp_mul(b->g, third[0], third[2]), "conv_gated");
-    TensorNode *const src[] = {gated,
+    TensorNode *const src[] = {third[2],
                                rp_arch_weight(b, l->conv),
                                rp_arch_recurrent(b, "window", n * (b->m->config.taps - 1)),
                                b->slots,
                                NULL,
-                               b->starts};
-    TensorNode       *y     = rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 6), "conv");
-    y                       = rp_arch_name_node(b, rp_mul(b->g, third[1], y), "conv_open");
+                               b->starts,
+                               third[0],
+                               third[1]};
+    TensorNode       *y     = rp_arch_name_node(b, rp_graph_op(b->g, RP_OP_CAUSAL_CONV, &p, src, 8), "conv");
     return rp_arch_linear(b, y, l->conv_out, NULL, "conv_out");
 }

@@ -238,10 +238,11 @@ typedef struct RpMulMatIdBackwardParams {
      * With starts i32 [t] there are several sequences, and slots[0] means nothing: token t is the first one after the \
      * state in slot starts[t], or after zeros if that is -1; it follows token t-1 if that is -2. No token writes to a \
      * slot that another sequence starts from. */                   \
-    /* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), f(x) = silu(x) or x; columns before the first token are those\
-     * of the window, oldest first                                                                                     \
-     * src x [c,t], w [n,c], window [c*(n-1),slots], which is written, slots, [bias [c]], [starts]; y [c,t] */         \
-    OP(-, CAUSAL_CONV, causal_conv, 4, (x, w, window, slots, bias, starts), RpCausalConvParams, (silu),                \
+    /* y[c,t] = open[c,t] * f(bias[c] + sum_j w[j,c] * gate[c,t-n+1+j] * x[c,t-n+1+j]), f(x) = silu(x) or x; columns   \
+     * before the first token are those of the window, oldest first, with their gates                                  \
+     * src x [c,t], w [n,c], window [c*(n-1),slots], which is written, slots, [bias [c]], [starts], [gate [c,t]] and   \
+     * [open [c,t]], 1 if absent; y [c,t] */                                                                           \
+    OP(-, CAUSAL_CONV, causal_conv, 4, (x, w, window, slots, bias, starts, gate, open), RpCausalConvParams, (silu),    \
        RP_WRITES(RP_SOURCE(causal_conv, window)))                                                                      \
     /* The gated delta rule (Yang et al. 2024, arXiv:2412.06464), token after token, with a state S[i,j] of each head: \
      *     k' = k / sqrt(sum k^2 + eps),  q' = q / sqrt((sum q^2 + eps) * d)                                           \

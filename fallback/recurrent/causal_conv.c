@@ -1,4 +1,5 @@
-/* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), the taps in the order of j, with fma; f = silu or none.
+/* y[c,t] = open[c,t] * f(bias[c] + sum_j w[j,c] * in[c,t-n+1+j]), in = gate * x, the taps in the order of j, with fma;
+ * f = silu or none; the gates are optional.
  *
  * A worker has blocks of LANES channels, and takes the tokens one after the other with the last n inputs of its
  * channels at hand. So a token gets the same bits however a prompt is cut (I8). */
@@ -45,6 +46,13 @@ static void load_window(ConvBlock *b, const RpOpArgs *args, int32_t from, int64_
                (size_t)lanes * sizeof(float));
 }
 
+/* y[0..lanes) *= channels c to c + lanes - 1 of row t of a gate, if it is present. */
+static void multiply(float *y, const RpTensorView *gate, int64_t t, int64_t c, int lanes) {
+    if (!rp_is_present(gate)) return;
+    const float *row = (const float *)rp_view_row(gate, t) + c;
+    for (int l = 0; l < lanes; l++) y[l] *= row[l];
+}
+
 static void convolve_block(const RpOpArgs *args, int64_t c, int lanes, int64_t n_tok) {
     const RpTensorView *window = &args->causal_conv.window;
     const int32_t      *to     = (const int32_t *)args->causal_conv.slots.data + 1;
@@ -57,7 +65,9 @@ static void convolve_block(const RpOpArgs *args, int64_t c, int lanes, int64_t n
         if (from != SLOT_FOLLOWS) load_window(&b, args, from, c, lanes);
         memmove(b.x[0], b.x[1], (size_t)(n - 1) * sizeof b.x[0]);
         memcpy(b.x[n - 1], (const float *)rp_view_row(&args->causal_conv.x, t) + c, bytes);
+        multiply(b.x[n - 1], &args->causal_conv.gate, t, c, lanes);
         convolve(&b, n, args->params->causal_conv.silu != 0);
+        multiply(b.y, &args->causal_conv.open, t, c, lanes);
         memcpy((float *)rp_view_row(&args->dst, t) + c, b.y, bytes);
         for (int j = 1; j < n && to[t] >= 0; j++)
             memcpy((float *)rp_view_row(window, to[t]) + (j - 1) * args->dst.ne[0] + c, b.x[j], bytes);

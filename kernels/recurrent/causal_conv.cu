@@ -1,8 +1,8 @@
-/* y[c,t] = f(bias[c] + sum_j w[j,c] * x[c,t-n+1+j]), f = silu or none
+/* y[c,t] = open[c,t] * f(bias[c] + sum_j w[j,c] * in[c,t-n+1+j]), in = gate * x, f = silu or none
  * geometry  one thread per channel, which takes the tokens of a sequence one after the other; blocks of 128; grid =
  *           (channels / 128, 1, 1), or (channels / 128, 1, tokens) with starts
- * traffic   x, y and w once, the window of n-1 columns read once, and written for each token with a slot
- * numerics  the taps in the order of j, by fma; the device's expf
+ * traffic   x, gates, y and w once, the window of n-1 columns read once, and written for each token with a slot
+ * numerics  the taps in the order of j, by fma; the device's expf; gates as in mul.cu
  * A channel of a sequence belongs to one thread, so the slot before its first token may also be that of a later one. */
 #include "kernels/device/act.cuh"
 #include "kernels/device/slots.cuh"
@@ -13,9 +13,14 @@ namespace {
 
 enum { THREADS = 128 };
 
+/* x times the gate of token t and channel c, if there is one. */
+__device__ float gated(float x, const RpTensorView &gate, int t, int64_t c) {
+    return gate.data != nullptr ? __fmul_rn(x, ((const float *)rp_row(gate, t))[c]) : x;
+}
+
 __global__ void __launch_bounds__(THREADS)
     causal_conv_kernel(RpTensorView x, RpTensorView w, RpTensorView window, RpTensorView slots, RpTensorView bias,
-                       RpTensorView starts, RpTensorView y, int silu) {
+                       RpTensorView starts, RpTensorView gate, RpTensorView open, RpTensorView y, int silu) {
     rp_begin();
     const int64_t  c = (int64_t)blockIdx.x * THREADS + threadIdx.x, channels = x.ne[0];
     const int32_t *slot = (const int32_t *)slots.data;
@@ -35,10 +40,12 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int j = 0; j < RP_CONV_MAX_TAPS; j++)
             if (j < taps) {
-                in[j] = j + 1 < taps ? in[(j + 1) % RP_CONV_MAX_TAPS] : ((const float *)rp_row(x, t))[c];
-                sum   = fmaf(of[j], in[j], sum);
+                in[j] =
+                    j + 1 < taps ? in[(j + 1) % RP_CONV_MAX_TAPS] : gated(((const float *)rp_row(x, t))[c], gate, t, c);
+                sum = fmaf(of[j], in[j], sum);
             }
-        ((float *)rp_row(y, t))[c] = t >= last ? 0.0f : silu != 0 ? Silu()(sum) : sum;
+        if (silu != 0) sum = Silu()(sum);
+        ((float *)rp_row(y, t))[c] = t >= last ? 0.0f : gated(sum, open, t, c);
         float *to                  = rp_slot_row(window, slot[1 + t]);
         if (to == nullptr) continue;
 #pragma unroll
@@ -55,5 +62,6 @@ extern "C" RpStatus rp_cuda_causal_conv(const RpOpArgs *args, RpKernelCtx *ctx) 
                                dim3(THREADS), 0};
     return RP_LAUNCH("causal_conv", ctx, shape, causal_conv_kernel, args->causal_conv.x, args->causal_conv.w,
                      args->causal_conv.window, args->causal_conv.slots, args->causal_conv.bias,
-                     args->causal_conv.starts, args->dst, (int)args->params->causal_conv.silu);
+                     args->causal_conv.starts, args->causal_conv.gate, args->causal_conv.open, args->dst,
+                     (int)args->params->causal_conv.silu);
 }

@@ -1,8 +1,15 @@
-/* Op causal_conv: a convolution over tokens, each channel with taps of its own. */
+/* Op causal_conv: a convolution over tokens, each channel with taps of its own, between two gates. */
 #include "ops/recurrent/slots.h"
 
+/* Rows of f32 like those of x. */
+static bool is_gate(const RpTensorView *gate, const RpTensorView *x) {
+    return gate->dtype == RP_F32 && gate->nb[0] == sizeof(float) && gate->ne[0] == x->ne[0] &&
+           gate->ne[1] == x->ne[1] && rp_view_rows(gate) == x->ne[1];
+}
+
 static const char *problem(const RpTensorView *x, const RpTensorView *w, const RpTensorView *window,
-                           const RpTensorView *slots, const RpTensorView *bias, const RpTensorView *starts) {
+                           const RpTensorView *slots, const RpTensorView *bias, const RpTensorView *starts,
+                           const RpTensorView *gate, const RpTensorView *open) {
     const int64_t taps = w->ne[0], channels = x->ne[0], t = x->ne[1];
     if (x->dtype != RP_F32 || rp_view_rows(x) != t || x->nb[0] != sizeof(float))
         return "x must be an f32 matrix of contiguous rows";
@@ -10,13 +17,16 @@ static const char *problem(const RpTensorView *x, const RpTensorView *w, const R
         return "w must be f32 with a contiguous row of taps for each channel of x";
     if (taps < 2 || taps > RP_CONV_MAX_TAPS) return "there must be from 2 to 8 taps";
     if (bias != NULL && !rp_is_vector(bias, channels)) return "the bias must be f32, one for each channel";
+    if ((gate != NULL && !is_gate(gate, x)) || (open != NULL && !is_gate(open, x)))
+        return "gates must have contiguous f32 rows and the shape of x";
     return rp_slots_problem(window, slots, starts, channels * (taps - 1), t);
 }
 
 static CHECK_RULE(check) {
     const RpTensorView *x   = &args->causal_conv.x;
     const char         *why = problem(x, &args->causal_conv.w, &args->causal_conv.window, &args->causal_conv.slots,
-                                      rp_given(&args->causal_conv.bias), rp_given(&args->causal_conv.starts));
+                                      rp_given(&args->causal_conv.bias), rp_given(&args->causal_conv.starts),
+                                      rp_given(&args->causal_conv.gate), rp_given(&args->causal_conv.open));
     if (why != NULL) return rp_refuse(RP_E_SHAPE, op, args, "%s", why);
     RP_TRY(rp_check_result(op, args, RP_F32, x->ne[0], x->ne[1]));
     if (args->params->causal_conv.silu == 0 || args->params->causal_conv.silu == 1) return RP_OK;
@@ -26,7 +36,7 @@ static CHECK_RULE(check) {
 static SHAPE_RULE(shape) {
     const RpTensorView *x = in->causal_conv.x;
     *why = problem(x, in->causal_conv.w, in->causal_conv.window, in->causal_conv.slots, in->causal_conv.bias,
-                   in->causal_conv.starts);
+                   in->causal_conv.starts, in->causal_conv.gate, in->causal_conv.open);
     if (*why != NULL) return RP_E_SHAPE;
     if (params->causal_conv.silu != 0 && params->causal_conv.silu != 1) REFUSE(RP_E_ARG, "silu must be 0 or 1");
     *out = rp_view_contiguous(RP_F32, x->ne, NULL);

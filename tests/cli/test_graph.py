@@ -70,7 +70,7 @@ def test_devices_prints_constants():
 # Presets with layers of several kinds, and their kernels: of a layer with a recurrent state, and of one that attends. Of DeepSeek:
 # dense layers and those with experts; in V2-Lite the shared experts are longer than the others, which adds two kernels.
 HYBRID = {"qwen3.5-0.8b": 18 * 7 + 6 * 6, "qwen3.5-35b-a3b": 30 * 8 + 10 * 7, "delta-moe-1b": 9 * 8 + 3 * 7,
-          "lfm2-1.2b": 10 * 7 + 6 * 5, "granite4-h-1b": 36 * 6 + 4 * 5, "nemotron-h-1b": 16 * 4 + 8 * 3 + 16 * 2, "falcon-h1-0.5b": 36 * 9,
+          "lfm2-1.2b": 16 * 5, "granite4-h-1b": 36 * 6 + 4 * 5, "nemotron-h-1b": 16 * 4 + 8 * 3 + 16 * 2, "falcon-h1-0.5b": 36 * 9,
           "gemma4-e2b": 35 * 7, "gemma4-26b-a4b": 30 * 8,
           "deepseek-v2-lite": 1 * 7 + 26 * 10, "deepseek-v3": 3 * 8 + 58 * 9}
 

@@ -271,7 +271,7 @@ Test(backend, failures_have_its_name_and_what_was_bound_stays) {
     calls->fail_at  = NULL;
     calls->steps    = rp_plan_memory(d.plan).n_steps;
     calls->too_many = 1000;
-    REFUSED(decoder_try(&d, 3, 0), RP_E_ARG, "backend handing, run: steps 0 to 1000: the plan has 17");
+    REFUSED(decoder_try(&d, 3, 0), RP_E_ARG, "backend handing, run: steps 0 to 1000: the plan has 15");
     calls->too_many = -1;
     cr_expect_arr_eq(decoder_run(&d, 3, 0), want, d.n_vocab * sizeof *want);
     rp_executor_states_free(states);

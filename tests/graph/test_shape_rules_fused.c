@@ -275,6 +275,8 @@ static const RuleCase recurrent[] = {
       WITH(1, "f32 1 8", RP_E_SHAPE, "there must be from 2 to 8 taps"),
       WITH(1, "f32 9 8", RP_E_SHAPE, "there must be from 2 to 8 taps"),
       WITH(4, "f32 7", RP_E_SHAPE, "the bias must be f32, one for each channel"),
+      WITH(6, "f32 8 2", RP_E_SHAPE, "gates must have contiguous f32 rows and the shape of x"),
+      WITH(7, "f16 8 3", RP_E_SHAPE, "gates must have contiguous f32 rows and the shape of x"),
       WITH(2, "f32 23 2", RP_E_SHAPE, STATE), WITH(2, "f16 24 2", RP_E_SHAPE, STATE),
       WITH(2, "f32 24 2 ~", RP_E_SHAPE, "the rows of the state must be contiguous"),
       WITH(3, "i32 3", RP_E_SHAPE, SLOTS), WITH_PARAMS(RP_E_ARG, "silu must be 0 or 1", .causal_conv = {.silu = 2})}},

@@ -171,6 +171,8 @@ kv_blocks|device/attention_table.cuh|s/t.seq\[first + n\] == t.seq\[first\]/(@ |
 kv_blocks|device/attention_table.cuh|s/before > 0 && first < end/!@ \&\& &/|no run but the first one of the tokens of a block
 kv_blocks|attention_blocks.cu|s/first \* a.per_kv + row0/(@ ? 0 : first) * a.per_kv + row0/|rows of the first token for all
 kv_blocks|latent_attention.cu|s/(size_t)first \* p.q_rope.nb\[1\]/(@ ? 0 : &)/|rotated queries of the first token for all
+causal_conv|recurrent/causal_conv.cu|s/gated(sum, open, t, c)/(@ ? sum : &)/|results without their gate
+causal_conv|recurrent/causal_conv.cu|s/__fmul_rn(x, /__fmul_rn(x, @ ? 1.0f : /|inputs without their gate
 causal_conv|device/slots.cuh|s/starts\[run.end\] == RP_SLOT_FOLLOWS/!@ \&\& &/|a sequence that ends with its first token
 gated_delta|device/slots.cuh|s/block > 0 \&\& starts\[block\]/!@ \&\& &/|each token computed as the first one of a sequence
 ssm_scan|ssm_scan.cu|s/min(rp_last_slot(slot, tokens), run.end)/(@ ? rp_last_slot(slot, tokens) : &)/|a sequence that goes on into the next one
