@@ -7,6 +7,6 @@
 
 typedef RpStatus GraphPass(ComputeGraph *g);
 
-GraphPass rp_pass_quantize;
+GraphPass rp_pass_quantize, rp_pass_qkv;
 
 #endif

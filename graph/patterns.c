@@ -116,7 +116,7 @@ const PatternRow rp_patterns_router[] = {
     ROUTER_ROW("mul_mat(w, x)", "router(w, x, _, _, cb)", route_logits),
 };
 
-/* ---- epilogues: bias, scale, post-norm, residual ---- */
+/* ---- epilogues: bias, scale, activation, norms, residuals, factor ---- */
 
 static bool experts(const RpPatternMatch *m, RpOpParams *out) {
     (void)m;
@@ -139,7 +139,8 @@ static bool normed_experts(const RpPatternMatch *m, RpOpParams *out) {
 static bool scaled_experts(const RpPatternMatch *m, RpOpParams *out) {
     const RpScaleParams *s  = &params_of(m, "s")->scale;
     out->experts_down.scale = s->scale;
-    return s->bias == 0.0f && params_of(m, "e")->experts_down.scale == 1.0f;
+    return s->bias == 0.0f && params_of(m, "e")->experts_down.scale == 1.0f &&
+           params_of(m, "e")->experts_down.post_norm == 0;
 }
 
 const PatternRow rp_patterns_experts[] = {
@@ -231,7 +232,8 @@ static bool same_experts(const RpPatternMatch *m, RpOpParams *out) {
     return true;
 }
 
-/* A norm that no residual follows is not one after a product: it belongs to the products that read it. */
+/* A norm behind `linear` that no residual follows belongs to the products that read it: latent attention has such
+ * norms. Behind experts_down a norm is always one of its result. */
 const PatternRow rp_patterns_residual[] = {
     {.pattern = {.match  = "add(rms_norm:p(mul_mat(w, x), pn?), r)",
                  .make   = "linear(w, x, _, _, r, pn)",

@@ -12,8 +12,8 @@ static inline const RpOpParams *params_of(const RpPatternMatch *m, const char *l
 
 static inline RpDtype dtype_of(const RpPatternMatch *m, const char *name) { return rp_match_node(m, name)->view.dtype; }
 
-extern const PatternRow rp_patterns_attention[3], rp_patterns_qkv[8], rp_patterns_gate[7], rp_patterns_router[4],
-    rp_patterns_experts[4], rp_patterns_shared[4], rp_patterns_linear[9], rp_patterns_residual[9], rp_patterns_norm[6],
-    rp_patterns_round[7], rp_patterns_projections[3], rp_patterns_embed[1];
+extern const PatternRow rp_patterns_attention[3], rp_patterns_gate[7], rp_patterns_router[4], rp_patterns_experts[4],
+    rp_patterns_shared[4], rp_patterns_linear[9], rp_patterns_residual[9], rp_patterns_norm[6], rp_patterns_round[7],
+    rp_patterns_projections[3], rp_patterns_embed[1];
 
 #endif

@@ -1,5 +1,6 @@
-/* The rows of the passes `attention` and `qkv` (patterns.c): scores, softmax and weighted sum; queries, keys and values
- * of a token. */
+/* The rows of the pass `attention` (patterns.c): scores, softmax and weighted sum. The pass `qkv`: queries, keys and
+ * values of a token. */
+#include "graph/pass.h"
 #include "graph/patterns.h"
 
 #include <string.h>
@@ -95,7 +96,7 @@ static bool qkv(const RpPatternMatch *m, RpOpParams *out) {
            one_norm(m, "fq", "fk", RP_HEAD_NORM_WHOLE, &out->qkv) && norm_of_values(m, &out->qkv);
 }
 
-/* The queries of a layer that attends to the caches of another one. */
+/* One product with its norm and rotation, such as the queries of a layer that attends to the caches of another one. */
 static bool queries(const RpPatternMatch *m, RpOpParams *out) {
     const TensorNode *q = rp_match_node(m, "rq"), *each = rp_match_node(m, "nq"), *whole = rp_match_node(m, "fq");
     if (q->view.ne[2] != 1 || (each != NULL && whole != NULL)) return false;
@@ -237,13 +238,22 @@ static RpStatus latent_parts(ComputeGraph *g, const RpPatternMatch *m, const RpO
 #define ROW(of, made, parameters, rewritten)                                                                           \
     { .pattern = {.match = of, .make = made, .params = parameters}, .rewrite = rewritten }
 
-const PatternRow rp_patterns_qkv[] = {
+static const PatternRow whole[] = {
     ROW(QKV("pos"), MADE_QKV ")", qkv, NULL),
     ROW(QKV("at"), MADE_QKV ", at)", qkv, NULL),
     ROW(UNROTATED_QKV, "qkv(wq, x, pos, wk, wv, k, v, _, bq, bk, bv)", qkv_in_place, NULL),
     ROW(GATED_QKV("pos"), MADE_QKV ")", gated_qkv, qkv_and_gates),
     ROW(GATED_QKV("at"), MADE_QKV ", at)", gated_qkv, qkv_and_gates),
-    ROW(QUERIES, "qkv(wq, x, pos, _, _, _, _, _, bq, _, _, qn, _, f)", queries, NULL),
     ROW(LATENT("pos"), MADE_LATENT ")", latent, latent_parts),
     ROW(LATENT("at"), MADE_LATENT ", at)", latent, latent_parts),
 };
+
+/* Keys that come before the queries look like queries alone. So these are matched after all that stand beside keys. */
+static const PatternRow alone[] = {
+    ROW(QUERIES, "qkv(wq, x, pos, _, _, _, _, _, bq, _, _, qn, _, f)", queries, NULL),
+};
+
+RpStatus rp_pass_qkv(ComputeGraph *g) {
+    RP_TRY(rp_pattern_apply(g, whole, sizeof whole / sizeof whole[0]));
+    return rp_pattern_apply(g, alone, sizeof alone / sizeof alone[0]);
+}

@@ -6,8 +6,8 @@
  * number of workers (I8), and no barrier is needed. With a post-norm there are two phases: the first leaves the sums in
  * shared memory, and in the second each worker norms the whole row for itself and keeps its part.
  *
- *     local: rows f32 [k][n], n the rows of this worker; the rows of a shared expert behind them; k weights.
- *            In phase 1 the normalised row f32 [m] */
+ *     local: rows f32 [k][n], n the rows of this worker; behind them first the k weights with their scales, then the
+ *            rows of a shared expert. In phase 1 the normalised row f32 [m] */
 #include "fallback/experts.h"
 #include "fallback/fused/fused.h"
 #include "fallback/products/repack.h"

@@ -4,9 +4,10 @@
  * Without a post-norm there is one phase: each worker computes its rows from prologue to factor. A post-norm needs
  * the whole row, so there are two:
  *
- *     phase 0   shared[i] = act(scale * (w c + bias))[i]                each worker its rows
- *     phase 1   y[i] = factor[i] * (rms_norm(shared)[i] + residual[i])  each worker its rows, after the norm of the
- *                                                                       whole row, and that of the whole sum
+ *     phase 0   shared[i] = act(scale * (w c + bias))[i]      each worker its rows
+ *     phase 1   row = post_norm(shared) + residual            each worker the whole row; with a norm of the sum then
+ *               row = sum_norm(row)
+ *               y[i] = factor[i] * (row[i] + sum_residual[i]) each worker its rows
  *
  *     local: in phase 0 the column (rp_column_bytes), in phase 1 the normalised row f32 [m] */
 #include "fallback/fused/fused.h"

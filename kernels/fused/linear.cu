@@ -1,4 +1,5 @@
-/* Fused product of one token, c = column(x) (column.cuh); every step but the product is optional:
+/* Fused product of one token, c = column(x) (column.cuh). Every step but the product is optional; a norm of the sum
+ * needs a post-norm:
  *     y = factor * (sum_norm(post_norm(act(scale * (w c + bias))) + residual) + sum_residual)
  * geometry  GEMV, blocks of 8 warps with 8/split row pairs (gemv.cuh), each for several row tiles (ColumnGrid). With
  *           a post-norm the sums go to scratch memory and the last-arriving block does the rest (arrive.cuh)

@@ -2,7 +2,7 @@
  * elements, or in experts_down one column per chosen expert.
  *
  *     column  c = quantize(rms_norm(x))    both optional, see RpColumnParams; a q8_act x is used as it is
- *     result  epilogue(w c)                bias, scale, post-norm, residual or activation, depending on the op */
+ *     result  epilogue(w c)                bias, scale, activation, norms, residuals, factor, depending on the op */
 #ifndef OPS_FUSED_COLUMN_H
 #define OPS_FUSED_COLUMN_H
 

@@ -94,7 +94,7 @@ static PARTS(parts) {
     const RpQkvParams *p = &n->params.qkv;
     rp_column_parts(list, &p->column);
     rp_add_part(list, n->from.qkv.wk != NULL, "products");
-    rp_add_part(list, n->from.qkv.wk == NULL, "product of queries");
+    rp_add_part(list, n->from.qkv.wk == NULL, "product");
     rp_add_part(list, n->from.qkv.bq != NULL || n->from.qkv.bk != NULL || n->from.qkv.bv != NULL, "bias");
     rp_add_part(list, p->norm == RP_HEAD_NORM_EACH, "norm of each head");
     rp_add_part(list, p->norm == RP_HEAD_NORM_WHOLE, "norm of all heads");

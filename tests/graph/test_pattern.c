@@ -402,7 +402,43 @@ Test(pattern, several_tokens_are_not_fused) {
     }
 }
 
-/* One product with the activation, and the other as its factor. */
+/* The fused order is post_norm(scale * sum): a scale behind the norm stays. */
+Test(pattern, a_scale_behind_the_norm_of_experts_is_not_fused) {
+    static char        memory[8 * 4 * 3 * 4];
+    const RpTensorView v = rp_view_contiguous(RP_F32, NE(8, 4, 3, 1), memory);
+    for (int normed = 0; normed < 2; normed++) {
+        ComputeGraph *g   = rp_graph_new();
+        TensorNode   *ids = rp_graph_input(g, "ids", RP_I32, NE(2, 1, 1, 1)), *w = rp_graph_weight(g, "w", &v);
+        TensorNode   *y = rp_combine(g, rp_mul_mat_id(g, w, rp_graph_input(g, "x", RP_F32, NE(8, 2, 1, 1)), ids),
+                                     rp_graph_input(g, "weights", RP_F32, NE(2, 1, 1, 1)));
+        if (normed) y = rp_rms_norm(g, y, NULL, 1e-5f);
+        y = rp_scale(g, y, 0.5f, 0.0f);
+        cr_expect_eq(steps_after(g, &y, 1, ""), normed ? 2 : 1, CASE(normed));
+        rp_graph_free(g);
+    }
+}
+
+/* Whichever of queries and keys is rotated first. */
+Test(pattern, queries_keys_and_values_are_one_kernel_in_any_order) {
+    for (int keys_first = 0; keys_first < 2; keys_first++) {
+        ComputeGraph      *g    = rp_graph_new();
+        const RpRopeParams rope = {.n_dims = 8, .freq_base = 1e4f, .freq_scale = 1.0f, .attn_factor = 1.0f};
+        TensorNode        *x = vector(g, "x"), *pos = rp_graph_input(g, "pos", RP_I32, NE(1, 1, 1, 1)), *rotated[2];
+        for (int i = 0; i < 2; i++) {
+            const int   which = keys_first ? 1 - i : i;
+            TensorNode *y     = rp_mul_mat(g, weight(g, which == 0 ? "wq" : "wk", RP_F32, 8, 8), x);
+            rotated[which]    = rp_rope(g, rp_reshape(g, y, 8, 1, 1, 1), pos, NULL, &rope);
+        }
+        TensorNode *values = rp_reshape(g, rp_mul_mat(g, weight(g, "wv", RP_F32, 8, 8), x), 8, 1, 1, 1);
+        for (int v = 0; v < 2; v++)
+            rp_store(g, rp_permute(g, v ? values : rotated[1], 0, 2, 1, 3),
+                     rp_graph_state(g, v ? "v" : "k", RP_F16, NE(8, 16, 1, 1)), pos);
+        cr_expect_eq(steps_after(g, &rotated[0], 1, ""), 1, CASE(keys_first));
+        rp_graph_free(g);
+    }
+}
+
+/* One product with the activation, whose result is the factor of the other. */
 Test(pattern, gate_and_up_of_different_types_are_two_products) {
     for (int same = 0; same < 2; same++) {
         ComputeGraph *g = rp_graph_new();

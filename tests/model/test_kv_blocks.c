@@ -80,6 +80,19 @@ static RpTensorView by_token(float *x, int64_t dim, int64_t n, int64_t heads) {
     };
 }
 
+/* Runs the op with a result `to` of q8_act: it must be that of quantising the f32 result, which is contiguous. */
+static void check_quantized(RpOpKernel *kernel, RpOpArgs args, RpDtype *dtype, RpTensorView to, int way) {
+    const size_t bytes = (size_t)rp_view_rows(&to) * rp_row_bytes(RP_Q8_ACT, to.ne[0]);
+    char        *want  = quantize_columns(args.dst.data, to.ne[0], rp_view_rows(&to));
+    to.data            = malloc(bytes);
+    args.dst           = to;
+    *dtype             = RP_Q8_ACT;
+    run(kernel, &args, way);
+    *dtype = RP_F32;
+    cr_assert_arr_eq(to.data, want, bytes, CASE(to.ne[0], to.ne[1], way));
+    free(want), free(to.data);
+}
+
 static void check_attention(RpDtype type, int64_t dim, int64_t heads, int64_t kv, int32_t window, bool sinks,
                             Tokens *t) {
     const size_t head = rp_row_bytes(type, dim), n_kv = (size_t)kv, of_token = (size_t)(dim * heads);
@@ -125,6 +138,9 @@ static void check_attention(RpDtype type, int64_t dim, int64_t heads, int64_t kv
             cr_assert_arr_eq(y + of_token * (size_t)i, alone + of_token * (size_t)i, of_token * 4,
                              "%s [%d,%d heads,%d], token %d of %d, way %d", rp_dtype_name(type), (int)dim, (int)heads,
                              (int)kv, i, t->n, way);
+        if (dim % 32 == 0)
+            check_quantized(rp_cpu_attention, args, &p.attention.dtype,
+                            tensor(RP_Q8_ACT, NULL, dim * heads, t->n, 1, 1), way);
     }
     for (int s = 0; s < N_SEQ; s++) free(k_alone[s]), free(v_alone[s]);
     free(q), free(y), free(alone), free(k), free(v), free(k_cache), free(v_cache), free(of_heads);
@@ -177,13 +193,12 @@ Test(kv_blocks, latent_attention_reads_the_blocks_of_each_sequence) {
         const size_t n_q = (size_t)(N * HEADS * t.n);
         float *q = random_floats(n_q, 6), *rope = random_floats((size_t)(R * HEADS * t.n), 7), *y = malloc(n_q * 4),
               alone[N * HEADS];
-        char            *latents = scattered(&t, latent, N * 2, 1), *keys = scattered(&t, key, R * 2, 1);
-        const RpOpParams p =
-                             {
-                                 .latent_attention = {.scale = 0.3f, .block = BLOCK}
-        },
-                         one_p = {.latent_attention = {.scale = 0.3f}};
-        RpOpArgs args          = {
+        char      *latents = scattered(&t, latent, N * 2, 1), *keys = scattered(&t, key, R * 2, 1);
+        RpOpParams p = {
+            .latent_attention = {.scale = 0.3f, .block = BLOCK}
+        };
+        const RpOpParams one_p = {.latent_attention = {.scale = 0.3f}};
+        RpOpArgs         args  = {
                      .dst    = by_token(y, N, t.n, HEADS),
                      .src    = {by_token(q, N, t.n, HEADS), tensor(RP_F16, latents, N, N_ROWS, 1, 1),
                                 tensor(RP_F16, keys, R, N_ROWS, 1, 1), tensor(RP_I32, t.pos, t.n, 1, 1, 1),
@@ -205,6 +220,10 @@ Test(kv_blocks, latent_attention_reads_the_blocks_of_each_sequence) {
             run(rp_cpu_latent_attention, &one, 3);
             cr_assert_arr_eq(y + i * N * HEADS, alone, sizeof alone, CASE(which, i));
         }
+        args.dst = tensor(RP_F32, y, N, t.n, HEADS, 1);
+        run(rp_cpu_latent_attention, &args, 2);
+        check_quantized(rp_cpu_latent_attention, args, &p.latent_attention.dtype,
+                        tensor(RP_Q8_ACT, NULL, N, t.n, HEADS, 1), 2);
         free(q), free(rope), free(y), free(latents), free(keys);
     }
     free(latent), free(key);

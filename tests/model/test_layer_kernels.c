@@ -49,6 +49,10 @@ Test(layer_kernels, each_kind_of_layer_has_its_number) {
         {"lfm2-f32",          {5, 5, 5}         },
         {"falcon-h1-f32",     {9, 9}            }, /* attention beside a scan */
         {"granitehybrid-f32", {6, 5, 6}         },
+        {"deepseek2-f32",     {8, 11}           }, /* queries of low rank; then experts, and shared ones of another size */
+        {"qwen2moe-f32",      {9, 9}            }, /* a shared expert of another size, with a gate */
+        {"ernie4_5-moe-f32",  {5, 8, 8}         }, /* without a gate */
+        {"ministral-f32",     {6, 6}            }, /* temperature of queries */
         {"nemotron_h-f32",    {4, 2, 3, 4, 2}   }, /* scan, dense, attention */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -63,8 +67,9 @@ Test(layer_kernels, each_kind_of_layer_has_its_number) {
 }
 
 Test(layer_kernels, a_column_of_an_engine_has_those_of_a_session) {
-    static const char *const names[] = {"llama-mix",  "qwen3-f32",     "qwen3moe-mix",  "gemma3-mix", "gemma4-mix",
-                                        "qwen35-f32", "deepseek2-f32", "falcon-h1-mix", "gpt-oss-f32"};
+    static const char *const names[] = {"llama-mix",   "qwen3-f32",         "qwen3moe-mix",   "gemma3-mix",
+                                        "gemma4-mix",  "qwen35-f32",        "deepseek2-f32",  "falcon-h1-mix",
+                                        "gpt-oss-f32", "granitehybrid-f32", "nemotron_h-f32", "smollm3-f32"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char     *data;
         RpModel  *m = open_tiny(names[i], &data);

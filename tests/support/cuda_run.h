@@ -235,7 +235,8 @@ static inline double tolerance_of(const char *op, const RpOpArgs *args) {
                                                "linear",    "mul_mat_id",    "qkv",
                                                "rope",      "scale",         "sigmoid",
                                                "silu",      "soft_max",      "swiglu_oai"};
-    if (strcmp(op, "linear") == 0 && args->params->linear.act != RP_LINEAR_ACT_NONE) return 4e-6; /* both errors */
+    if (strcmp(op, "linear") == 0 && args->params->linear.act != RP_LINEAR_ACT_NONE)
+        return 4e-6; /* of the product and of the act */
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         if (strcmp(op, exact[i]) == 0) return 0.0;
     for (size_t i = 0; i < sizeof close / sizeof *close; i++)

@@ -387,6 +387,7 @@ static inline void subgraph_experts(RandomGraph *r) {
     if (chance(r, 25)) expert_weights = scales_of_experts(r, expert_weights, ids, n_experts, k);
     y = rp_combine(r->g, y, named(r, expert_weights));
     if (!shares && chance(r, 30)) y = norm(r, named(r, y), x.n);
+    if (!shares && chance(r, 15)) y = rp_scale(r->g, y, 0.5f, 0.0f);
     if (chance(r, 20)) r->outputs[r->n_outputs++] = ids;
     if (shares)
         y = residual(r, named(r, y), shared_expert(r, n, x, m, t));
