@@ -84,6 +84,16 @@ def launches_of_all_presets():
     return json.loads(ok(run("bench", "launches", "--all-presets", "--json", TMPDIR=NO_FILES)).out)
 
 
+def test_a_plan_states_the_copies_that_a_session_makes():
+    for name in "assets/demo.gguf", "tests/golden/tiny/gemma4-moe-mix.gguf", "tests/golden/tiny/llama-f32.gguf":
+        path = os.path.join(SOURCE, name)
+        stated = json.loads(ok(run("plan", path, "--json")).out)["plan"]["repack_bytes"]
+        made = json.loads(ok(run("generate", path, "-p", "a", "-n", "1", "-q", "--json", "--repack", "on")).out)["repack_bytes"]
+        expect(stated == made and (stated > 0) == (not name.endswith("f32.gguf")), name, (stated, made))
+        lines = ok(run("plan", path)).text.splitlines()
+        expect([line.split()[1] for line in lines if line.startswith("copies ")] == ([str(stated)] if stated > 0 else []), name, lines)
+
+
 def test_launches_are_counted_without_weights():
     rows = {row["name"]: row for row in launches_of_all_presets()}
     expect(len(rows) >= 9 and rows["llama3-8b"]["layers"] == 32, "presets", rows)
