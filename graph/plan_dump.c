@@ -167,14 +167,14 @@ static size_t repack_bytes(const ExecPlan *plan) {
 
 static void dump_text(const ExecPlan *plan, FILE *out) {
     dump_steps(plan, out);
-    const RpPlanMemory m = plan->memory;
+    const RpPlanMemory m      = plan->memory;
+    const size_t       copies = repack_bytes(plan);
     fprintf(out, "\n%d steps in %d buffers, %zu bytes moved by a run over the whole context\n", plan->n_steps,
             plan->n_buffers, rp_plan_traffic_bytes(plan));
     fprintf(out, "arena   %14zu bytes (%zu without reuse)\n", m.arena, m.unshared);
     fprintf(out, "state   %14zu bytes\n", m.state);
     fprintf(out, "weights %14zu bytes\n", m.weights);
-    if (repack_bytes(plan) > 0)
-        fprintf(out, "copies  %14zu bytes, of all weights that can be repacked (--repack on)\n", repack_bytes(plan));
+    if (copies > 0) fprintf(out, "copies  %14zu bytes, of all weights that can be repacked (--repack on)\n", copies);
 }
 
 static void dump_json(const ExecPlan *plan, FILE *out) {

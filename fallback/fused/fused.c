@@ -5,13 +5,8 @@ RpStatus rp_column(const RpTensorView *x, const RpTensorView *norm, const RpColu
                    RpTensorView *out) {
     *out = *x;
     if (c->norm != 0) {
-        const RpOpParams p    = {.rms_norm = {.eps = c->eps}};
-        const RpOpArgs   args = {
-              .dst = rp_floats((float *)(void *)local, x->ne[0], 1), .src = {*x, *norm},
-                       .params = &p
-        };
-        *out = args.dst;
-        RP_TRY(rp_run_alone(rp_cpu_rms_norm, &args));
+        *out = rp_floats((float *)(void *)local, x->ne[0], 1);
+        RP_TRY(rp_norm_row(x->data, x->ne[0], norm, c->eps, out->data));
     }
     if (c->round == 0) return RP_OK;
     const RpOpArgs args = {.dst = rp_view_contiguous(RP_Q8_ACT, (int64_t[RP_MAX_DIMS]){x->ne[0], 1, 1, 1},

@@ -1,23 +1,22 @@
 /* Op causal_conv: a convolution over tokens, each channel with taps of its own, between two gates. */
 #include "ops/recurrent/slots.h"
 
-/* Rows of f32 like those of x. */
-static bool is_gate(const RpTensorView *gate, const RpTensorView *x) {
-    return gate->dtype == RP_F32 && gate->nb[0] == sizeof(float) && gate->ne[0] == x->ne[0] &&
-           gate->ne[1] == x->ne[1] && rp_view_rows(gate) == x->ne[1];
+/* An f32 matrix [channels,t] of contiguous rows, which may lie apart. */
+static bool is_rows(const RpTensorView *v, int64_t channels, int64_t t) {
+    return v->dtype == RP_F32 && v->nb[0] == sizeof(float) && v->ne[0] == channels && v->ne[1] == t &&
+           rp_view_rows(v) == t;
 }
 
 static const char *problem(const RpTensorView *x, const RpTensorView *w, const RpTensorView *window,
                            const RpTensorView *slots, const RpTensorView *bias, const RpTensorView *starts,
                            const RpTensorView *gate, const RpTensorView *open) {
     const int64_t taps = w->ne[0], channels = x->ne[0], t = x->ne[1];
-    if (x->dtype != RP_F32 || rp_view_rows(x) != t || x->nb[0] != sizeof(float))
-        return "x must be an f32 matrix of contiguous rows";
+    if (!is_rows(x, channels, t)) return "x must be an f32 matrix of contiguous rows";
     if (w->dtype != RP_F32 || w->ne[1] != channels || rp_view_rows(w) != channels || w->nb[0] != sizeof(float))
         return "w must be f32 with a contiguous row of taps for each channel of x";
     if (taps < 2 || taps > RP_CONV_MAX_TAPS) return "there must be from 2 to 8 taps";
     if (bias != NULL && !rp_is_vector(bias, channels)) return "the bias must be f32, one for each channel";
-    if ((gate != NULL && !is_gate(gate, x)) || (open != NULL && !is_gate(open, x)))
+    if ((gate != NULL && !is_rows(gate, channels, t)) || (open != NULL && !is_rows(open, channels, t)))
         return "gates must have contiguous f32 rows and the shape of x";
     return rp_slots_problem(window, slots, starts, channels * (taps - 1), t);
 }
