@@ -1,19 +1,12 @@
-/* Kernels of each layer in a decode step, after all passes: those of docs/passes.md. The graph of one column of an
- * engine, whose cache has blocks, has as many as that of a session. */
+/* The number of kernels that each kind of layer has in a decode step, after all passes. docs/passes.md states the same
+ * numbers. The graph of an engine's step of one sequence, whose cache has blocks, must have as many as that of a
+ * session. */
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 
 #include "graph/graph.h"
 
 enum { N_CTX = 64, MAX_LAYERS = 16 };
-
-static RpModel *open_tiny(const char *name, char **data) {
-    size_t   n;
-    RpModel *m;
-    *data = golden_read_tiny(name, &n);
-    OK(rp_model_open_memory(*data, n, name, &m));
-    return m;
-}
 
 /* steps[i]: kernels of layer i; those outside of the layers behind the last one. */
 static void count(const RpModel *m, const RpModelGraphOptions *o, int steps[MAX_LAYERS + 1]) {
@@ -56,13 +49,12 @@ Test(layer_kernels, each_kind_of_layer_has_its_number) {
         {"nemotron_h-f32",    {4, 2, 3, 4, 2}   }, /* scan, dense, attention */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char     *data;
-        RpModel  *m = open_tiny(cases[i].name, &data);
+        RpModel  *m = golden_open_tiny(cases[i].name);
         int       steps[MAX_LAYERS + 1];
         const int n_layer = rp_model_info(m)->n_layer;
         count(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX}, steps);
         for (int l = 0; l < n_layer; l++) cr_expect_eq(steps[l], cases[i].kernels[l], "%s, layer %d", cases[i].name, l);
-        rp_model_free(m), free(data);
+        rp_model_free(m);
     }
 }
 
@@ -71,13 +63,12 @@ Test(layer_kernels, a_column_of_an_engine_has_those_of_a_session) {
                                         "gemma4-mix",  "qwen35-f32",        "deepseek2-f32",  "falcon-h1-mix",
                                         "gpt-oss-f32", "granitehybrid-f32", "nemotron_h-f32", "smollm3-f32"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char     *data;
-        RpModel  *m = open_tiny(names[i], &data);
+        RpModel  *m = golden_open_tiny(names[i]);
         int       session[MAX_LAYERS + 1], engine[MAX_LAYERS + 1];
         const int n_layer = rp_model_info(m)->n_layer;
         count(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX}, session);
         count(m, &(RpModelGraphOptions){.n_tok = 1, .n_ctx = N_CTX, .n_seq = 1, .block = 32, .n_blocks = 2}, engine);
         for (int l = 0; l <= n_layer; l++) cr_expect_eq(engine[l], session[l], "%s, layer %d", names[i], l);
-        rp_model_free(m), free(data);
+        rp_model_free(m);
     }
 }
