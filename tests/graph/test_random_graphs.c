@@ -9,7 +9,7 @@
  *     {attention}, {quantize}   ->  reference {}                 within a tolerance
  *
  * REPRISE_TEST_SEED=N repeats one graph and prints it. */
-#include "tests/support/random_graph.h"
+#include "tests/support/random_graph_run.h"
 
 #include "reprise/extend.h"
 

@@ -1,6 +1,6 @@
 /* Random graphs (random_graph.h) on the simulated device: every step against the CPU's kernel from the same
  * sources, results against the CPU's run, and replays against eager runs, bit for bit. */
-#include "tests/support/random_graph.h"
+#include "tests/support/random_graph_run.h"
 
 #include "base/tuning.h"
 #include "graph/graph.h"
