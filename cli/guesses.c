@@ -36,69 +36,158 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     return RP_OK;
 }
 
-/* For the callbacks of a request. */
-typedef struct Guessing {
-    const RpGenerateOptions *o;
-    RpStatus                 status;
-} Guessing;
+/* What a request tells while it runs. */
+typedef struct Watch {
+    RpPrefillProgress *prefill; /* this and the next or NULL; get `user` */
+    bool (*on_text)(const char *text, size_t len, void *user);
+    void        *user;
+    RpTokenList *tokens; /* or NULL */
+    int64_t      n_prompt;
+    bool         stopped;
+} Watch;
 
-static bool on_token(int32_t token, void *user) {
-    Guessing *g = user;
-    if (g->o->tokens != NULL) g->status = rp_token_list_push(g->o->tokens, token);
-    return g->status == RP_OK;
+/* Tokens of the prompt that were run since `before`, of those that the cache does not have. */
+static bool tell_prefill(const RpEngine *e, const RpEngineStats *before, Watch *w) {
+    const RpEngineStats now   = rp_engine_stats(e);
+    const int64_t       total = w->n_prompt - (int64_t)(now.cached - before->cached);
+    const int64_t       done  = (int64_t)(now.tokens - before->tokens);
+    if (w->prefill == NULL || done == 0) return true;
+    if (done < total) return w->prefill(done, total, w->user);
+    (void)w->prefill(total, total, w->user);
+    w->prefill = NULL;
+    return true;
 }
 
-static bool on_logprobs(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n_top, void *user) {
-    const Guessing *g = user;
-    return g->o->on_logprobs(chosen, top, n_top, g->o->user);
+static RpStatus take_event(Watch *w, const RpEngineEvent *v) {
+    if (!w->stopped && w->on_text != NULL && !w->on_text(v->text, v->n_text, w->user)) w->stopped = true;
+    return w->tokens != NULL && v->token >= 0 ? rp_token_list_push(w->tokens, v->token) : RP_OK;
 }
 
-static RpStatus run(RpEngine *e, uint64_t id, Guessing *g, RpEngineEvent *last) {
-    bool stopped = false;
+/* Runs one request to its end. */
+static RpStatus run(RpEngine *e, const RpRequest *r, Watch *w, RpEngineEvent *last) {
+    const RpEngineStats before = rp_engine_stats(e);
+    RpStatus            st     = RP_OK;
+    uint64_t            id;
+    w->n_prompt = (int64_t)r->n_prompt;
+    RP_TRY(rp_engine_add(e, r, &id));
     while (rp_engine_pending(e) > 0) {
+        const bool stopped = w->stopped;
         RP_TRY(rp_engine_step(e));
-        while (rp_engine_poll(e, last))
-            if (!stopped && g->o->on_text != NULL && !g->o->on_text(last->text, last->n_text, g->o->user))
-                stopped = true;
-        if (stopped && rp_engine_pending(e) > 0) RP_TRY(rp_engine_cancel(e, id));
+        if (!tell_prefill(e, &before, w)) w->stopped = true;
+        while (rp_engine_poll(e, last)) {
+            const RpStatus taken = take_event(w, last);
+            if (st == RP_OK) st = taken;
+        }
+        if (st != RP_OK) w->stopped = true;
+        if (w->stopped && !stopped && rp_engine_pending(e) > 0) RP_TRY(rp_engine_cancel(e, id));
     }
-    return RP_OK;
+    return st;
+}
+
+static void count(GuessResult *result, const RpEngineEvent *last) {
+    result->n_guessed = last->n_drafted;
+    result->n_right   = last->n_accepted;
 }
 
 RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler, const RpTokenList *prompt,
-                               const RpGenerateOptions *o, GuessResult *result) {
-    Guessing        g    = {.o = o};
+                               size_t n_seen, const RpGenerateOptions *o, GuessResult *result) {
+    Watch           w = {.prefill = o->prefill_progress, .on_text = o->on_text, .user = o->user, .tokens = o->tokens};
     RpEngineEvent   last = {0};
-    uint64_t        id;
-    const RpRequest r = {.prompt        = prompt->ids,
-                         .n_prompt      = prompt->n,
-                         .sampler       = sampler,
-                         .max_tokens    = o->max_tokens,
-                         .stop          = o->stop,
-                         .n_stop        = o->n_stop,
-                         .ignore_end    = o->ignore_end,
-                         .print_special = o->print_special,
-                         .n_draft       = cli_n_draft(a),
-                         .user          = &g,
-                         .matcher       = o->matcher,
-                         .on_logprobs   = o->on_logprobs != NULL ? on_logprobs : NULL,
-                         .n_logprobs    = o->n_logprobs,
-                         .on_token      = on_token,
-                         .token_user    = &g};
-    *result           = (GuessResult){.device = rp_engine_info(e)};
-    RP_TRY(rp_engine_add(e, &r, &id));
-    RP_TRY(run(e, id, &g, &last));
-    RP_TRY(g.status);
-    if (last.status != RP_OK) return rp_fail(last.status, "%s", last.error);
-    result->n_guessed = last.n_drafted;
-    result->n_right   = last.n_accepted;
-    result->reply     = (RpGenerateResult){.reason        = last.reason,
-                                           .n_prompt      = last.n_prompt,
-                                           .n_generated   = last.n_generated,
-                                           .prefill_s     = last.first_token_s,
-                                           .decode_s      = last.total_s - last.first_token_s,
-                                           .first_token_s = last.first_token_s};
-    return RP_OK;
+    const RpRequest r    = {.prompt        = prompt->ids,
+                            .n_prompt      = prompt->n,
+                            .sampler       = sampler,
+                            .max_tokens    = o->max_tokens,
+                            .stop          = o->stop,
+                            .n_stop        = o->n_stop,
+                            .ignore_end    = o->ignore_end,
+                            .print_special = o->print_special,
+                            .n_draft       = cli_n_draft(a),
+                            .user          = o->user,
+                            .matcher       = o->matcher,
+                            .on_logprobs   = o->on_logprobs,
+                            .n_logprobs    = o->n_logprobs,
+                            .n_seen        = n_seen};
+    *result              = (GuessResult){.device = rp_engine_info(e), .n_seen = (int32_t)n_seen};
+    RP_TRY(run(e, &r, &w, &last));
+    count(result, &last);
+    result->reply = (RpGenerateResult){.reason        = last.reason,
+                                       .n_prompt      = last.n_prompt - last.n_cached,
+                                       .n_generated   = last.n_generated,
+                                       .prefill_s     = last.first_token_s,
+                                       .decode_s      = last.total_s - last.first_token_s,
+                                       .first_token_s = last.first_token_s};
+    return last.status == RP_OK ? RP_OK : rp_fail(last.status, "%s", last.error);
+}
+
+/* ---- chats ---- */
+
+/* Calls are put into the log as rp_chat_generate does it. */
+typedef struct Logged {
+    const RpChatOptions *o;
+    RpStatus             status;
+} Logged;
+
+static bool on_event(const RpReplyEvent *v, void *user) {
+    Logged *l = user;
+    if (v->kind == RP_REPLY_CALL_END && l->o->log != NULL && l->status == RP_OK)
+        l->status = rp_tool_call_log_put(l->o->log, v->id, v->text, v->len);
+    return l->status == RP_OK && l->o->on_event(v, l->o->user);
+}
+
+static void on_note(const char *text, void *user) {
+    const Logged *l = user;
+    l->o->on_note(text, l->o->user);
+}
+
+/* The context: the prompt, and the reply but for its last token, which was not run. */
+static RpStatus put_context(const RpTokenList *prompt, const RpTokenList *reply, RpTokenList *to) {
+    RpTokenList list = {0};
+    RpStatus    st   = RP_OK;
+    for (size_t i = 0; i < prompt->n && st == RP_OK; i++) st = rp_token_list_push(&list, prompt->ids[i]);
+    for (size_t i = 0; i + 1 < reply->n && st == RP_OK; i++) st = rp_token_list_push(&list, reply->ids[i]);
+    if (st == RP_OK) rp_token_list_free(to), *to = list;
+    if (st != RP_OK) rp_token_list_free(&list);
+    return st;
+}
+
+/* Tokens of the prompt that the sampler has seen in the turns before. */
+static size_t seen_of(const RpTokenList *prompt, const RpTokenList *context) {
+    size_t n = 0;
+    while (context != NULL && n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;
+    return n;
+}
+
+static RpStatus run_chat(const GuessArgs *a, RpEngine *e, RpChatReply *reply, size_t n_seen, const RpChatOptions *o,
+                         RpEngineEvent *last) {
+    RpTokenList tokens = {0};
+    Watch       w      = {.prefill = o->prefill_progress, .user = o->user, .tokens = &tokens};
+    RpRequest   r      = {.n_draft = cli_n_draft(a), .n_seen = n_seen};
+    RpStatus    st     = rp_chat_reply_request(reply, &r);
+    if (st == RP_OK) st = run(e, &r, &w, last);
+    if (st == RP_OK && o->context != NULL) st = put_context(rp_chat_reply_prompt(reply), &tokens, o->context);
+    rp_token_list_free(&tokens);
+    return st;
+}
+
+RpStatus cli_chat_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler, const RpChatOptions *o,
+                           RpChatResult *result, GuessResult *guesses) {
+    RpChatReply  *reply;
+    RpEngineEvent last     = {0};
+    Logged        logged   = {.o = o};
+    RpChatOptions of_reply = *o;
+    of_reply.context = NULL, of_reply.prefill_progress = NULL;
+    of_reply.on_event = on_event, of_reply.user = &logged;
+    if (o->on_note != NULL) of_reply.on_note = on_note;
+    *result  = (RpChatResult){.reason = RP_STOP_CANCELLED};
+    *guesses = (GuessResult){.device = rp_engine_info(e)};
+    RP_TRY(rp_chat_reply_new(rp_engine_model(e), sampler, &of_reply, &reply));
+    const size_t n_seen = seen_of(rp_chat_reply_prompt(reply), o->context);
+    RpStatus     st     = run_chat(a, e, reply, n_seen, o, &last);
+    guesses->n_seen     = (int32_t)n_seen;
+    count(guesses, &last);
+    if (st == RP_OK) st = rp_chat_reply_end(reply, &last, result);
+    rp_chat_reply_free(reply);
+    return st != RP_OK ? st : logged.status;
 }
 
 void cli_guessing_json(const GuessResult *r, int32_t n_ctx, double load_s, double first_token_s, FILE *out) {
@@ -109,8 +198,9 @@ void cli_guessing_json(const GuessResult *r, int32_t n_ctx, double load_s, doubl
 void cli_report_guessing(const GuessResult *r, double load_s) {
     const RpGenerateResult *g = &r->reply;
     char                    device[256];
-    fprintf(stderr, "load     %.1f ms, until model and engine were open, %s\n", 1e3 * load_s,
-            cli_device_of(&r->device, device, sizeof device));
+    if (load_s > 0.0)
+        fprintf(stderr, "load     %.1f ms, until model and engine were open, %s\n", 1e3 * load_s,
+                cli_device_of(&r->device, device, sizeof device));
     fprintf(stderr, "prefill  %.1f ms, %d tokens, %.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt, cli_prefill_rate(g));
     fprintf(stderr, "decode   %.1f ms, %d tokens, %.1f tok/s\n", 1e3 * g->decode_s,
             g->n_generated > 1 ? g->n_generated - 1 : 0, cli_decode_rate(g));

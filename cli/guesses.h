@@ -5,6 +5,8 @@
 
 #include "cli/common.h"
 
+#include "reprise/chat.h"
+
 typedef struct GuessArgs {
     int32_t     lookup, n_draft; /* tokens of a step, at most; 0: the default */
     const char *draft;           /* a file, or NULL */
@@ -48,19 +50,27 @@ void cli_engine_options(const GuessArgs *a, const DeviceArgs *d, RpEngineOptions
 typedef struct GuessResult {
     RpGenerateResult reply;
     int32_t          n_guessed, n_right;
+    int32_t          n_seen; /* RpRequest.n_seen */
     RpExecutorInfo   device; /* its texts are those of the engine */
 } GuessResult;
 
-/* As rp_generate on an engine with these options and one request. prefill_progress and ignore_end aside, `o` has what
- * rp_generate takes. A callback that returns false ends the reply. */
+/* As rp_generate on an engine with one request. `o` has what rp_generate takes, without force_token and on_token. The
+ * sampler has seen the first n_seen tokens of the prompt. A callback that returns false ends the reply. n_prompt of the
+ * result counts the tokens that were not in the cache. */
 RP_NODISCARD RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler,
-                                            const RpTokenList *prompt, const RpGenerateOptions *o, GuessResult *result);
+                                            const RpTokenList *prompt, size_t n_seen, const RpGenerateOptions *o,
+                                            GuessResult *result);
+
+/* As rp_chat_generate on an engine with one request. `context` gets the prompt and the reply but for its last token,
+ * also after a reply that a callback ended, and stays as it was after a failure. `guesses` gets all but its `reply`. */
+RP_NODISCARD RpStatus cli_chat_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler, const RpChatOptions *o,
+                                        RpChatResult *result, GuessResult *guesses);
 
 /* Opens the engine, and the draft model, which the caller frees after it. Both also after a failure. */
 RP_NODISCARD RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet,
                                         RpEngineOptions *o, RpEngine **engine, RpModel **draft);
 
-/* Prints the report on stderr. */
+/* Prints the report on stderr. load_s: as of Report. */
 void cli_report_guessing(const GuessResult *r, double load_s);
 
 /* Prints the JSON members of cli_reply_json, and "guesses" and "right_guesses". */

@@ -5,13 +5,14 @@
 #ifndef CLI_CHAT_CHAT_H
 #define CLI_CHAT_CHAT_H
 
+#include "cli/chat/conversation.h"
 #include "cli/chat/dialogue.h"
 #include "cli/chat/input.h"
 #include "cli/common.h"
-#include "cli/conversation.h"
 #include "cli/repeat/recording.h"
 
 typedef struct Chat {
+    Generator    generator;
     bool         has_dialogue;
     Dialogue     dialogue;
     Conversation conversation;

@@ -9,8 +9,8 @@ static RpStatus no_memory(void) { return rp_fail(RP_E_NOMEM, "out of memory for 
 
 static json_t *messages_of(const Dialogue *d) { return json_object_get(d->request, "messages"); }
 
-RpStatus cli_dialogue_open(Dialogue *d, RpSession *session, RpSampler *sampler, const RpChatTemplate *chat_template) {
-    d->session       = session;
+RpStatus cli_dialogue_open(Dialogue *d, Generator *generator, RpSampler *sampler, const RpChatTemplate *chat_template) {
+    d->generator     = generator;
     d->sampler       = sampler;
     d->chat_template = chat_template;
     d->request       = json_pack("{s:[], s:[]}", "messages", "tools");
@@ -33,9 +33,8 @@ static RpStatus append(Dialogue *d, json_t *message) {
 
 RpStatus cli_dialogue_reset(Dialogue *d, const char *system) {
     json_array_clear(messages_of(d));
-    d->context.n = 0;
     rp_sampler_reset(d->sampler);
-    RP_TRY(rp_session_rewind(d->session, 0));
+    RP_TRY(cli_generator_rewind(d->generator, 0, &d->context.n));
     return system != NULL ? append(d, json_pack("{s:s, s:s}", "role", "system", "content", system)) : RP_OK;
 }
 
@@ -192,7 +191,7 @@ static RpStatus generate(Dialogue *d, Collect *c, RpChatResult *result) {
                               .on_event         = on_event,
                               .user             = c,
                               .on_note          = c->o->on_note};
-    const RpStatus      st = rp_chat_generate(d->session, d->sampler, &o, result);
+    const RpStatus      st = cli_generator_chat(d->generator, d->sampler, &o, result);
     free(d->asked);
     d->asked = json;
     RP_TRY(st);

@@ -3,7 +3,7 @@
 #ifndef CLI_CHAT_DIALOGUE_H
 #define CLI_CHAT_DIALOGUE_H
 
-#include "reprise/chat.h"
+#include "cli/chat/generator.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,18 +11,18 @@
 struct json_t; /* a value of Jansson */
 
 typedef struct Dialogue {
-    RpSession            *session; /* borrowed, as are the sampler and the template */
+    Generator            *generator; /* borrowed, as are the sampler and the template */
     RpSampler            *sampler;
     const RpChatTemplate *chat_template;
     struct json_t        *request; /* {"messages": [...], "tools": [...], ...} */
     char                 *asked;   /* the request that the latest reply answers, as text; NULL before it */
     RpToolCallLog        *log;
-    RpTokenList           context;    /* the tokens in the session */
+    RpTokenList           context;    /* the tokens that have been run */
     int32_t               n_restored; /* of these, what the last file that was loaded had; 0: it was no context */
 } Dialogue;
 
 /* Begins without messages. Zero-initialise *d; the caller frees it, also after a failure. */
-RP_NODISCARD RpStatus cli_dialogue_open(Dialogue *d, RpSession *session, RpSampler *sampler,
+RP_NODISCARD RpStatus cli_dialogue_open(Dialogue *d, Generator *generator, RpSampler *sampler,
                                         const RpChatTemplate *chat_template);
 void                  cli_dialogue_free(Dialogue *d);
 
@@ -69,11 +69,11 @@ RP_NODISCARD RpStatus cli_dialogue_set(Dialogue *d, const char *name, bool value
 RP_NODISCARD RpStatus cli_dialogue_tools(Dialogue *d, const char *path);
 
 /* Replaces the conversation by that of a file, which is tried with the template; after a failure it stays. A file of
- * rp_session_save also gives the session its context. */
+ * rp_session_save or rp_engine_save also gives the generator its context. */
 RP_NODISCARD RpStatus cli_dialogue_load(Dialogue *d, const char *path);
 
-/* Writes the conversation as a whole, or leaves the old file. A path that ends with ".context" gets the context of the
- * session too (rp_session_save). RP_E_ARG if the file exists and is no such file, which the second one only checks. */
+/* Writes the conversation as a whole, or leaves the old file. A path that ends with ".context" gets the context too
+ * (rp_session_save). RP_E_ARG if the file exists and is no such file, which the second one only checks. */
 RP_NODISCARD RpStatus cli_dialogue_save(const Dialogue *d, const char *path);
 RP_NODISCARD RpStatus cli_dialogue_check_save(const char *path);
 

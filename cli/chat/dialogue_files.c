@@ -97,11 +97,11 @@ static bool is_context(const char *path) {
     return n == sizeof magic && memcmp(magic, "GGUF", n) == 0;
 }
 
-/* The session gets the context of the file, whose note is the conversation. */
+/* The generator gets the context of the file, whose note is the conversation. */
 static RpStatus load_context(Dialogue *d, const char *path, json_t **request) {
     char        *note;
     json_error_t e;
-    RP_TRY(rp_session_restore(d->session, path, &d->context, &note));
+    RP_TRY(cli_generator_restore(d->generator, path, &d->context, &note));
     *request = json_loads(note, JSON_REJECT_DUPLICATES, &e);
     free(note);
     return *request != NULL ? RP_OK : rp_fail(RP_E_FORMAT, "%s: line %d: %s", path, e.line, e.text);
@@ -154,7 +154,7 @@ RpStatus cli_dialogue_check_save(const char *path) {
     const bool known = type.len == 7 && memcmp(type.ptr, "context", 7) == 0;
     rp_gguf_close(f);
     if (known) return RP_OK;
-    return rp_fail(RP_E_ARG, "%s: the file is no context of a session: it was not replaced", path);
+    return rp_fail(RP_E_ARG, "%s: the file is no context: it was not replaced", path);
 }
 
 static RpStatus write_json(const char *json, const char *path) {
@@ -171,7 +171,7 @@ RpStatus cli_dialogue_save(const Dialogue *d, const char *path) {
     char *json = json_dumps(d->request, JSON_INDENT(1));
     if (json == NULL) return no_memory();
     const RpStatus st =
-        names_context(path) ? rp_session_save(d->session, &d->context, json, path) : write_json(json, path);
+        names_context(path) ? cli_generator_save(d->generator, &d->context, json, path) : write_json(json, path);
     free(json);
     return st;
 }

@@ -43,13 +43,16 @@ static RpStatus excuse(RpStatus st) {
 }
 
 /* Prints the remarks and figures that follow a reply. */
-static RpStatus end_reply(Chat *c, const RpSession *session, const RpGenerateResult *r) {
+static RpStatus end_reply(Chat *c, const RpGenerateResult *r) {
     if (!c->told_sampling) cli_report_host_sampling(r);
     c->told_sampling = true;
     if (r->reason == RP_STOP_CONTEXT) cli_chat_notice(full);
     if (r->reason == RP_STOP_LIMIT) cli_chat_notice("stopped at the limit of -n");
-    if (c->stats)
-        cli_report(&(Report){session, r, 0.0, r->first_token_s});
+    c->generator.latest.reply = *r;
+    if (c->stats && c->generator.session == NULL)
+        cli_report_guessing(&c->generator.latest, 0.0);
+    else if (c->stats)
+        cli_report(&(Report){c->generator.session, r, 0.0, r->first_token_s});
     else if (c->screen && isatty(STDERR_FILENO) && !c->quiet && r->n_generated > 0)
         fprintf(stderr, "%s%d tokens, %.1f tok/s%s\n", cli_style(stderr, STYLE_DIM), r->n_generated, cli_decode_rate(r),
                 cli_style(stderr, STYLE_PLAIN));
@@ -59,8 +62,9 @@ static RpStatus end_reply(Chat *c, const RpSession *session, const RpGenerateRes
 
 /* The context has the prompt, and the reply without its last token. */
 static RpStatus record_turn(Chat *c, RpSampler *sampler, const RpTokenList *context, const RpGenerateResult *r) {
-    const int32_t n = (int32_t)context->n - (r->n_generated > 0 ? r->n_generated - 1 : 0);
-    return cli_recording_end_turn(&c->recording, sampler, context->ids, (size_t)n, n - r->n_prompt, r);
+    const int32_t n    = (int32_t)context->n - (r->n_generated > 0 ? r->n_generated - 1 : 0);
+    const int32_t kept = c->generator.session != NULL ? n - r->n_prompt : c->generator.latest.n_seen;
+    return cli_recording_end_turn(&c->recording, sampler, context->ids, (size_t)n, kept, r);
 }
 
 /* ---- plain conversations ---- */
@@ -87,7 +91,7 @@ static RpStatus answer_plain(Chat *c, const char *message) {
     if (st == RP_OK) st = record_turn(c, c->conversation.sampler, &c->conversation.context, &result);
     if (st != RP_OK) cli_recording_drop_turn(&c->recording, c->conversation.sampler);
     if (st != RP_OK) return excuse(st);
-    return end_reply(c, c->conversation.session, &result);
+    return end_reply(c, &result);
 }
 
 /* ---- dialogues ---- */
@@ -143,7 +147,7 @@ static RpStatus reply(Chat *c, bool *kept) {
     cli_recording_held(&c->recording, MANIFEST_CHAT, c->dialogue.asked, strlen(c->dialogue.asked),
                        c->conversation.format.source, c->budget);
     RP_TRY(record_turn(c, c->dialogue.sampler, &c->dialogue.context, &g));
-    return end_reply(c, c->dialogue.session, &g);
+    return end_reply(c, &g);
 }
 
 /* How the user left the prompts for the results of tools. */

@@ -16,6 +16,7 @@ static struct {
     SamplerArgs sampler;
     bool        no_template, parse_special, stats, quiet, show_reasoning;
     DeviceArgs  device;
+    GuessArgs   guesses;
 
     ManifestArgs manifest;
 } args = {.sampler = SAMPLING_OF_THE_MODEL};
@@ -58,7 +59,7 @@ static bool is_greedy(const RpSamplerParams *p) {
 }
 
 static RpStatus begin_dialogue(Chat *c, const RpChatTemplate *t) {
-    RP_TRY(cli_dialogue_open(&c->dialogue, c->conversation.session, c->conversation.sampler, t));
+    RP_TRY(cli_dialogue_open(&c->dialogue, &c->generator, c->conversation.sampler, t));
     RP_TRY(cli_chat_reset(c));
     if (args.resume != NULL) RP_TRY(cli_dialogue_load(&c->dialogue, args.resume));
     if (args.tools != NULL) RP_TRY(cli_dialogue_tools(&c->dialogue, args.tools));
@@ -82,39 +83,55 @@ static RpStatus begin(Chat *c) {
     return cli_chat_reset(c);
 }
 
-static RpStatus record_run(const RpSession *session, Chat *c) {
-    const RecordingOf of = {.session    = session,
+static RpStatus record_run(Chat *c, const RpEngineOptions *engine) {
+    const RecordingOf of = {.session    = c->generator.session,
+                            .engine     = c->generator.engine,
                             .kv         = args.kv,
                             .passes     = args.passes,
                             .sampler    = &args.sampler,
                             .max_tokens = args.n,
                             .no_text    = args.manifest.no_text,
-                            .load_s     = cli_since_start()};
+                            .load_s     = cli_since_start(),
+                            .n_ctx      = cli_generator_n_ctx(&c->generator),
+                            .n_mtp      = engine->n_mtp,
+                            .n_draft    = cli_n_draft(&args.guesses)};
     return cli_recording_run(&c->recording, &of);
 }
 
-/* Opens model, sampler and session, then talks. The session comes last, since it may upload gigabytes to a GPU. The
- * caller frees all three, also after a failure. */
-static RpStatus open_and_run(Chat *c, RpModel **model, RpSession **session, RpSampler **sampler) {
-    RpDtype kv;
+/* A session, or an engine where tokens are guessed. */
+static RpStatus open_generator(Chat *c, const RpModel *m, RpModel **draft, RpEngineOptions *e) {
+    RpDtype    kv;
+    Generator *g = &c->generator;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    if (args.save != NULL) RP_TRY(cli_dialogue_check_save(args.save));
-    RP_TRY(cli_recording_open(&c->recording, &args.manifest, "chat", args.model, &args.device.adapters, NULL));
+    *e         = (RpEngineOptions){.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+    g->guesses = &args.guesses;
+    if (cli_guesses_wanted(&args.guesses) || cli_guesses_by_mtp(&args.guesses, m, &args.device))
+        return cli_open_guessing(&args.guesses, m, &args.device, args.quiet, e, &g->engine, draft);
     RpSessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+    return cli_open_session(m, &args.device, args.quiet, &o, &g->session);
+}
+
+/* Opens models, sampler and generator, then talks. The generator comes last, since it may upload gigabytes to a GPU.
+ * The caller frees all of them, also after a failure. */
+static RpStatus open_and_run(Chat *c, RpModel **model, RpModel **draft, RpSampler **sampler) {
+    RpEngineOptions e;
+    if (args.save != NULL) RP_TRY(cli_dialogue_check_save(args.save));
+    RP_TRY(cli_recording_open(&c->recording, &args.manifest, "chat", args.model, &args.device.adapters,
+                              args.guesses.draft));
     RP_TRY(cli_open_model(args.model, &args.device, args.quiet, model));
     RP_TRY(cli_need_tokenizer(*model, args.model));
     RP_TRY(open_format(*model, &c->conversation.format));
     RP_TRY(cli_use_recommended(&args.sampler, *model, args.quiet));
     c->greedy = is_greedy(&args.sampler.p);
     RP_TRY(cli_open_sampler(&args.sampler, *model, sampler));
-    RP_TRY(cli_open_session(*model, &args.device, args.quiet, &o, session));
-    c->conversation.session       = *session;
+    RP_TRY(open_generator(c, *model, draft, &e));
+    c->conversation.generator     = &c->generator;
     c->conversation.sampler       = *sampler;
     c->conversation.parse_special = args.parse_special;
     if (c->input.terminal && !args.quiet)
         fprintf(stderr, "%s, %s template, %d tokens of context; /help lists the commands\n",
-                rp_model_info(*model)->name, c->conversation.format.name, rp_session_n_ctx(*session));
-    RP_TRY(record_run(*session, c));
+                rp_model_info(*model)->name, c->conversation.format.name, cli_generator_n_ctx(&c->generator));
+    RP_TRY(record_run(c, &e));
     RP_TRY(begin(c));
     const RpStatus st = run_conversation(c);
     if (args.save == NULL || cli_dialogue_n_messages(&c->dialogue) == 0) return st;
@@ -128,6 +145,11 @@ static int run(void) {
     if (args.system != NULL && args.resume != NULL) wrong = "--system and --resume";
     if (wrong != NULL) {
         cli_say("reprise chat", "%s exclude each other (see `reprise chat --help`)", wrong);
+        return EXIT_USAGE;
+    }
+    wrong = cli_guesses_wrong(&args.guesses, args.device.mode);
+    if (wrong != NULL) {
+        cli_say("reprise chat", "%s (see `reprise chat --help`)", wrong);
         return EXIT_USAGE;
     }
     Chat chat = {
@@ -144,17 +166,18 @@ static int run(void) {
         .show_reasoning = args.show_reasoning,
         .screen         = isatty(STDOUT_FILENO) != 0
     };
-    RpModel   *model   = NULL;
-    RpSession *session = NULL;
+    RpModel   *model = NULL, *draft = NULL;
     RpSampler *sampler = NULL;
-    RpStatus   st      = open_and_run(&chat, &model, &session, &sampler);
+    RpStatus   st      = open_and_run(&chat, &model, &draft, &sampler);
     st                 = cli_recording_close(&chat.recording, st);
     cli_dialogue_free(&chat.dialogue);
     cli_conversation_free(&chat.conversation);
     free(chat.system_copy);
-    rp_session_free(session);
+    rp_session_free(chat.generator.session);
+    rp_engine_free(chat.generator.engine);
     rp_sampler_free(sampler);
     cli_free_sampler_args(&args.sampler);
+    rp_model_free(draft);
     rp_model_free(model);
     return cli_print("", 0) ? cli_exit(st) : EXIT_ERROR; /* cli_close_stdout reports it */
 }
@@ -178,6 +201,7 @@ static const Option options[] = {
              "print the reasoning on standard error where the output is no terminal; default: it is left out"),
     CLI_INT("tokens", 'n', args.n, "N", "at most N tokens per reply; 0 (default): until the context is full", 0, 0),
     OPTIONS_SAMPLING(args.sampler),
+    OPTIONS_GUESSES(args.guesses),
     OPTION_THREADS(args.threads),
     OPTIONS_DEVICE(args.device),
     OPTION_WATCHDOG(args.device),

@@ -158,15 +158,11 @@ static RpStatus open_all(Run *r) {
     RP_TRY(cli_open_sampler(&args.sampler, r->model, &r->sampler));
     RpDtype kv;
     RP_TRY(cli_kv_type(args.kv, &kv));
-    const bool by_mtp = !is_request() && !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
+    const bool by_mtp = !args.experts && cli_guesses_by_mtp(&args.guesses, r->model, &args.device);
     if (cli_guesses_wanted(&args.guesses) || by_mtp) {
         RpEngineOptions e = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
         RP_TRY(cli_open_guessing(&args.guesses, r->model, &args.device, args.quiet, &e, &r->engine, &r->draft));
-        if (args.json || cli_recording_is_on(&r->recording)) {
-            RpEngineMemory memory;
-            RP_TRY(rp_engine_memory(r->model, &e, &memory));
-            r->n_ctx = memory.n_ctx;
-        }
+        r->n_ctx = rp_engine_stats(r->engine).n_ctx;
         return record_run(r, &e);
     }
     RpSessionOptions o = {.n_ctx         = args.ctx,
@@ -230,6 +226,7 @@ static RpStatus reply_to_request(Run *r) {
     EventPrinter printer = {.json = args.request.events};
     ChatFormat   format  = {0};
     RpChatResult result  = {0};
+    GuessResult  guesses = {0};
     char        *json    = NULL;
     RP_TRY(open_all(r));
     const double load_s      = cli_since_start();
@@ -253,7 +250,8 @@ static RpStatus reply_to_request(Run *r) {
                                  .on_note          = args.quiet ? NULL : cli_report_note,
                                  .stop             = args.stop.items,
                                  .n_stop           = args.stop.n};
-        st                    = rp_chat_generate(r->session, r->sampler, &o, &result);
+        st = r->engine != NULL ? cli_chat_guessing(&args.guesses, r->engine, r->sampler, &o, &result, &guesses)
+                               : rp_chat_generate(r->session, r->sampler, &o, &result);
         if (st == RP_OK)
             cli_recording_held(&r->recording, MANIFEST_CHAT, json, strlen(json), format.source, o.reasoning_budget);
     }
@@ -272,8 +270,10 @@ static RpStatus reply_to_request(Run *r) {
     if (r->ids.n > (size_t)g.n_prompt) r->ids.n = (size_t)g.n_prompt;
     RP_TRY(record_reply(r, &g));
     cli_report_host_sampling(&g);
+    guesses.reply       = g;
     const Report report = {r->session, &g, load_s, load_s + g.first_token_s};
-    if (!args.quiet) cli_report(&report);
+    if (!args.quiet && r->engine != NULL) cli_report_guessing(&guesses, load_s);
+    if (!args.quiet && r->engine == NULL) cli_report(&report);
     return RP_OK;
 }
 
@@ -299,7 +299,8 @@ static RpStatus generate_guessing(Run *r) {
     const double            load_s = cli_since_start();
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
     const double   begin = cli_since_start();
-    const RpStatus st    = cli_generate_guessing(&args.guesses, r->engine, r->sampler, &r->ids, &o, &result);
+    const RpStatus st    = cli_generate_guessing(&args.guesses, r->engine, r->sampler, &r->ids, 0, &o, &result);
+    cli_progress_end(&r->progress);
     if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);
     if (r->no_memory) return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");
@@ -365,8 +366,8 @@ static int run(void) {
         wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)
         wrong = "--parse-special goes with --chat; a prompt without --chat may spell out control tokens";
-    else if (cli_guesses_wanted(&args.guesses) && (is_request() || args.experts))
-        wrong = "--lookup and --draft do not go with --experts, tools, messages and events";
+    else if (cli_guesses_wanted(&args.guesses) && args.experts)
+        wrong = "--lookup and --draft do not go with --experts";
     else if (cli_guesses_wrong(&args.guesses, args.device.mode) != NULL)
         wrong = cli_guesses_wrong(&args.guesses, args.device.mode);
     else

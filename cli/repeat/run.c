@@ -163,7 +163,8 @@ static RpStatus run_engine(Repeat *r, const ManifestTurn *t) {
                          .matcher     = r->held.matcher,
                          .force_token = force_of(r),
                          .on_token    = on_token,
-                         .token_user  = r};
+                         .token_user  = r,
+                         .n_seen      = (size_t)t->kept};
     rp_sampler_observe(r->sampler, on_sampled, r);
     RP_TRY(rp_engine_add(r->engine, &q, &id));
     while (rp_engine_pending(r->engine) > 0) {

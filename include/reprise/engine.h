@@ -122,12 +122,14 @@ typedef struct RpRequest {
     RpForceToken    *force_token;    /* or NULL; as in RpGenerateOptions, called by rp_engine_step */
     RpTokenCallback *on_token;       /* likewise; false ends the request with RP_STOP_CANCELLED, after this token */
     void            *token_user;     /* of these two */
+    size_t n_seen; /* tokens at the beginning of the prompt that the sampler has accepted before, as in a chat that goes
+                      on with it: less than n_prompt. It accepts the others */
 } RpRequest;
 
-/* Queues a request. The sampler accepts the prompt, and never samples the tokens that the model's file suppresses
- * (rp_sampler_suppress). RP_E_ARG for an empty prompt, an id outside the vocabulary, a sampler or a matcher for another
- * vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does not leave room for one token;
- * RP_E_NOMEM. Nothing has changed then. */
+/* Queues a request. The sampler accepts the prompt from n_seen on, and never samples the tokens that the model's file
+ * suppresses (rp_sampler_suppress). RP_E_ARG for an empty prompt, an id outside the vocabulary, a sampler or a matcher
+ * for another vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does not leave room for one
+ * token; RP_E_NOMEM. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus        rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t request_bytes,
                                                         uint64_t *id);
 RP_NODISCARD static inline RpStatus rp_engine_add(RpEngine *e, const RpRequest *request, uint64_t *id) {
@@ -169,6 +171,23 @@ typedef struct RpEngineEvent {
 RP_API bool        rp_engine_poll_sized(RpEngine *e, RpEngineEvent *out, size_t out_bytes);
 static inline bool rp_engine_poll(RpEngine *e, RpEngineEvent *out) { return rp_engine_poll_sized(e, out, sizeof *out); }
 
+/* Writes what the cache has of a text to a file, from which rp_engine_restore reads it back: the tokens, their keys and
+ * values, and the recurrent state after the last one, with checksums, bound to the model and to the passes. The cache
+ * has whole blocks of the beginning of `tokens`: of a request the prompt and the reply but for its last token, on a GPU
+ * the prompt. Of a model with recurrent states these are the blocks up to the last one whose state is kept. The file
+ * has no tokens if there is no such block. `note` is a text of the caller, or NULL for none. The file is replaced as a
+ * whole, or stays as it was. RP_E_ARG for a file that is no context; RP_E_IO; RP_E_NOMEM. */
+RP_API RP_NODISCARD RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note,
+                                            const char *path);
+
+/* Puts the context of a file into the cache, as far as it has whole blocks: requests that begin with its tokens find
+ * them there. With recurrent states it is put there only if its last token ends a block. The file may also be of
+ * rp_session_save; on a GPU the keys and values of a session have other last bits than those of an engine. `tokens` are
+ * replaced by those that the cache has now, *note by the note of the file, which the caller frees with free(). `note`
+ * may be NULL. RP_E_CONTEXT_FULL if the context is longer than n_ctx, or if requests that run leave too few blocks or
+ * states; other errors as rp_session_restore. Then *note is NULL, and requests go on as before. */
+RP_API RP_NODISCARD RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, char **note);
+
 /* Sums since the engine was opened, and what it holds now. */
 typedef struct RpEngineStats {
     uint64_t steps, tokens, padding; /* tokens that were run, and columns of steps that were empty */
@@ -180,6 +199,7 @@ typedef struct RpEngineStats {
     int32_t  n_blocks, used, kept;   /* blocks: of the cache, of running requests, of finished ones */
     double   last_step_s;            /* seconds of the latest step */
     int32_t  last_step_tokens;       /* and its tokens */
+    int32_t  n_ctx;                  /* positions of a sequence */
 } RpEngineStats;
 
 RP_API void                 rp_engine_stats_sized(const RpEngine *e, RpEngineStats *out, size_t out_bytes);

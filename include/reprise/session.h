@@ -138,12 +138,13 @@ RP_API int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past);
 RP_API RP_NODISCARD RpStatus rp_session_save(const RpSession *s, const RpTokenList *tokens, const char *note,
                                              const char *path);
 
-/* Replaces the context by that of a file. The next token continues it, with the bits that it had in the session that
- * saved it, on the same device. The logits are NULL until then. `tokens` are replaced by those of the file, *note by
- * its note, which the caller frees with free(). `note` may be NULL. RP_E_ARG for a context of another model, other
- * adapters or other passes; RP_E_CONTEXT_FULL for one that is too long; RP_E_SHAPE for another type of the KV cache;
- * RP_E_FORMAT for a damaged file or one that is no context; RP_E_UNSUPPORTED for that of a later version; RP_E_IO;
- * RP_E_NOMEM. Then *note is NULL, and nothing else has changed. After a failure of the device the context is empty. */
+/* Replaces the context by that of a file, also of rp_engine_save. The next token continues it, with the bits that it
+ * had in the session that saved it, on the same device. The logits are NULL until then. `tokens` are replaced by those
+ * of the file, *note by its note, which the caller frees with free(). `note` may be NULL. RP_E_ARG for a context of
+ * another model, other adapters or other passes; RP_E_CONTEXT_FULL for one that is too long; RP_E_SHAPE for another
+ * type of the KV cache; RP_E_FORMAT for a damaged file or one that is no context; RP_E_UNSUPPORTED for that of a later
+ * version; RP_E_IO; RP_E_NOMEM. Then *note is NULL, and nothing else has changed. After a failure of the device the
+ * context is empty. */
 RP_API RP_NODISCARD RpStatus rp_session_restore(RpSession *s, const char *path, RpTokenList *tokens, char **note);
 
 /* How often each expert of a layer was selected, over all tokens appended since the session was opened: [n_expert],

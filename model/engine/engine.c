@@ -256,7 +256,7 @@ RpStatus rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t reque
         rp_request_free(r);
         return st;
     }
-    for (int32_t i = 0; i < r->n_prompt; i++) rp_sampler_accept(given.sampler, r->tokens[i]);
+    for (size_t i = given.n_seen; i < given.n_prompt; i++) rp_sampler_accept(given.sampler, r->tokens[i]);
     r->id = e->next_id++;
     e->needs_events += r->n_events;
     e->needs_texts += r->text_room;
@@ -336,6 +336,7 @@ void rp_engine_stats_sized(const RpEngine *e, RpEngineStats *out, size_t out_byt
         s.running  = e->n_running;
         s.waiting  = (int32_t)e->pending - e->n_running;
         s.n_blocks = e->blocks.n;
+        s.n_ctx    = e->o.n_ctx;
         s.kept     = e->blocks.n_kept;
         s.used     = e->blocks.n - e->blocks.n_free - e->blocks.n_kept;
         s.evicted  = e->blocks.evicted;

@@ -10,7 +10,8 @@ VALID = {
     "const RpModel *": "x->model", "RpSession *": "x->session", "const RpSession *": "x->session",
     "RpTrainer *": "x->trainer", "const RpTrainer *": "x->trainer", "RpTrainer **": "&x->new_trainer",
     "const RpTrainOptions *": '&(RpTrainOptions){.batch = 1, .seq = 4, .n_threads = 1, .device = "cpu"}',
-    "rp_session_save.path": "NOWHERE", "rp_session_restore.path": "NOWHERE", "const RpTokenList *": "&x->list",
+    "rp_session_save.path": "NOWHERE", "rp_session_restore.path": "NOWHERE", "rp_engine_save.path": "NOWHERE",
+    "rp_engine_restore.path": "NOWHERE", "const RpTokenList *": "&x->list",
     "rp_trainer_save.path": "NOWHERE", "rp_trainer_export.path": "NOWHERE", "size_t n_seq": "4",
     "RpSampler *": "x->sampler", "const RpSampler *": "x->sampler", "const ExecPlan *": "x->plan", "ExecPlan *": "x->plan",
     "RpExecutor *": "x->exec", "const RpExecutor *": "x->exec", "RpExecutorStates *": "x->states",
@@ -171,7 +172,7 @@ ALLOWED = {
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
     "rp_sampler_recommended_sized.said", "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_sampler_suppress.tk", "rp_sampler_observe.observer", "rp_logprobs.chosen",
-    "rp_session_save.note", "rp_session_restore.note", "rp_external_from_dlpack.name",
+    "rp_session_save.note", "rp_session_restore.note", "rp_engine_save.note", "rp_engine_restore.note", "rp_external_from_dlpack.name",
     "rp_external_from_dlpack_versioned.name", "rp_executor_tensor_bind.t", "rp_trace_close.trace", "rp_trace_span.args",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.

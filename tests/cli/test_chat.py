@@ -237,16 +237,16 @@ def test_a_context_is_saved_and_goes_on_at_once():
     other = path("other.context")
     shutil.copy(TINY, other)
     expect_refusal(run(*options("--save", path("x.context"), "--parse-special")), 1, "--tools, --resume, --save, --reasoning-budget and")
-    expect_refusal(run(*options("--save", other)), 1, f"{other}: the file is no context of a session: it was not replaced")
+    expect_refusal(run(*options("--save", other)), 1, f"{other}: the file is no context: it was not replaced")
     r = chat(["Hi", f"/save {other}"])
-    expect(f"{other}: the file is no context of a session: it was not replaced" in r.err, "a model", r)
+    expect(f"{other}: the file is no context: it was not replaced" in r.err, "a model", r)
     with open(kept, "rb") as f:
         damaged = bytearray(f.read())
     damaged[damaged.find(b"assistant")] ^= 1
     bad = temporary("bad.context", bytes(damaged))
     expect_refusal(run(*options("--resume", bad)), 1, "the metadata are damaged: their checksum is")
     r = chat([f"/resume {other}", f"/resume {bad}", "/resume " + kept])
-    expect("other.context: the file is no context of a session" in r.err and r.err.endswith(" tokens in the context]\n"), "/resume", r)
+    expect("other.context: the file is no context" in r.err and r.err.endswith(" tokens in the context]\n"), "/resume", r)
 
 
 def test_a_bad_file_is_refused_with_its_reason():
@@ -277,6 +277,57 @@ def test_a_bad_file_is_refused_with_its_reason():
     with open(model, "rb") as a, open(TINY, "rb") as b:
         expect(a.read() == b.read(), "the model is as before")
     expect_refusal(run(*options("--resume", other, "--system", "S")), 2, "--system and --resume exclude each other")
+
+
+# ---- guesses ----
+
+LONG = "Tell me of the sea, of the ships on the sea, of the men in the ships on the sea, and of the sea again."
+
+
+def test_guesses_do_not_change_a_conversation():
+    lines, how = [LONG, "More", "/regen", "/edit Other", "/undo", LONG], ["--temp", "0.7", "--seed", "4", "--repeat-penalty", "1.2"]
+    plain, want = messages_after(lines, *how, n=12)
+    for guesses in (["--lookup", "4"], ["--draft", MODEL], ["--draft", MODEL, "--draft-tokens", "1"]):
+        r, sent = messages_after(lines, *how, "--stats", *guesses, n=12)
+        expect(r.out == plain.out and sent == want, f"the same with {guesses}", (r, plain))
+        expect(len(re.findall(r"^guesses  \d+ of \d+ were right$", r.err, re.M)) == 5 and "load " not in r.err, "the reports", r)
+        read = [int(n) for n in re.findall(r"^prefill .* (\d+) tokens", r.err, re.M)]
+        expect(len(read) == 5 and read[0] > 32 >= max(read[2:4]), "/regen and /edit find the blocks of the prompt in the cache", read)
+    right, guessed = map(int, re.search(r"guesses  (\d+) of (\d+)", chat([LONG], "--stats", "--draft", MODEL, n=12).err).groups())
+    expect(0 < right == guessed, "a model guesses itself", (right, guessed))
+    for more in (["--no-template"], ["--template", "chatml"]):
+        command, text = ["chat", MODEL, "-q", "-n", "12", *more, *how], "".join(line + "\n" for line in [LONG, "More", "/reset", LONG]).encode()
+        expect(ok(run(*command, "--lookup", "4", stdin=text)).out == ok(run(*command, stdin=text)).out != b"", f"without a dialogue: {more}")
+    calls = chat(["Hi", "1", "2", "On"], *CALLING), chat(["Hi", "1", "2", "On"], *CALLING, "--lookup", "4")
+    expect(calls[0].out == calls[1].out and "f(" in calls[0].text, "tool calls", calls)
+    expect_refusal(run(*options("--lookup", "2", "--mode", "eager")), 2, "--lookup and --draft do not go with --mode")
+    expect_refusal(run(*options("--lookup", "2", "--draft", MODEL)), 2, "--lookup and --draft exclude each other")
+    expect_refusal(run(*options("--draft", TINY)), 1, "the draft model has another vocabulary")
+
+
+def test_a_model_guesses_by_its_own_layer_in_a_conversation():
+    model = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf")
+    command = ["chat", model, "--no-template", "-n", "24", "--temp", "0.9", "--seed", "3", "--stats"]
+    guessed, plain = (run(*command, *more, stdin=b"abcab\nabcab\n") for more in ([], ["--no-mtp"]))
+    expect(guessed.out == plain.out != b"" and len(re.findall("guesses  [0-9]+ of [0-9]+ were right", guessed.err)) == 2, "the same", (guessed, plain))
+    expect("guesses" not in plain.err, "none", plain)
+
+
+def test_a_context_with_guesses_is_saved_and_goes_on_at_once():
+    kept, lookup = path("guessed.context"), ["--lookup", "4", "--stats"]
+    _, sent = messages_after([LONG, "More", f"/save {kept}"], *lookup, n=12)
+    shutil.copy(path("saved.json"), path("first.json"))
+    want = messages_after(["On"], "--resume", path("first.json"), n=12)[1]
+    for more in (lookup, ["--stats"]):
+        r, after = messages_after([f"/resume {kept}", "On"], *more, n=12)
+        n = re.search(r"\[4 messages and 0 tools, (\d+) tokens in the context\]", r.err)
+        expect(n and int(n[1]) > 0 and int(n[1]) % 32 == 0 and after == want and after[:4] == sent, f"it goes on with {more}", (r, after, want))
+        expect(int(re.search(r"prefill .* (\d+) tokens", r.err)[1]) < 64, "what is computed again", r)
+    ok(run(*options("-q", "--resume", kept, "--save", kept, n=12), stdin=b"On\n"))
+    expect(messages_after([f"/resume {kept}"], *lookup)[1] == want, "the file of a session")
+    chat(["Hi", f"/save {kept}"], *lookup)
+    r = chat([f"/resume {kept}"], *lookup)
+    expect("[2 messages and 0 tools]\n" in r.err, "a text of less than a block", r)
 
 
 # ---- reasoning ----

@@ -237,8 +237,10 @@ def test_each_turn_of_a_chat_is_repeated():
     with open(thinking, "w") as f:
         f.write("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:<think>\n{# </think> #}")
     for kind, args in (("dialogue", ["--template", template]), ("plain", ["--template", "chatml"]), ("none", ["--no-template"]),
-                       ("budget", ["--template", thinking, "--reasoning-budget", "2"])):
-        lines = words if kind in ("dialogue", "budget") else words.replace("/regen\n", "")
+                       ("budget", ["--template", thinking, "--reasoning-budget", "2"]),
+                       ("guessed dialogue", ["--template", template, "--lookup", "4"]),
+                       ("guessed", ["--template", "chatml", "--draft", DEMO])):
+        lines = words if kind in ("dialogue", "budget", "guessed dialogue") else words.replace("/regen\n", "")
         file, m, r = chat("chat.json", lines, *args, *sampled)
         n = lines.count("\n") - 1
         expect(len(m["turns"]) == n, f"{kind}: a turn for each reply", (len(m["turns"]), r))

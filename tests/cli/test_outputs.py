@@ -29,7 +29,7 @@ MODEL, LORA, OUT = ("--model", TINY, "r"), ("--lora", ADAPTER, "r"), ("--output"
 FILES = {
     "generate": [MODEL, LORA, ("--file", TEXT, "r"), ("--messages", TEXT, "r"), ("--tools", TEXT, "r"), ("--schema", TEXT, "r"),
                  ("--grammar", TEXT, "r"), ("--draft", TINY, "r"), ("--manifest", None, "w"), ("--trace", None, "w")],
-    "chat": [MODEL, LORA, ("--tools", TEXT, "r"), ("--resume", TEXT, "r"), ("--save", None, "w"),
+    "chat": [MODEL, LORA, ("--draft", MIX, "r"), ("--tools", TEXT, "r"), ("--resume", TEXT, "r"), ("--save", None, "w"),
              ("--manifest", None, "w"), ("--trace", None, "w")],
     "serve": [MODEL, LORA, ("--keys", TEXT, "r"), ("--log-file", None, "w"), ("--draft", TINY, "r"),
               ("--trace", None, "w")],

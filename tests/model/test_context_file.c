@@ -98,9 +98,9 @@ Test(context_file, no_other_file_is_replaced) {
     OK(rp_session_save(s, &t, "again", path));
     hf_write("model.gguf", model, n);
     snprintf(other, sizeof other, "%s/model.gguf", folder);
-    REFUSED(rp_session_save(s, &t, NULL, other), RP_E_ARG, "the file is no context of a session: it was not replaced");
+    REFUSED(rp_session_save(s, &t, NULL, other), RP_E_ARG, "the file is no context: it was not replaced");
     hf_write("model.gguf", "text", 4);
-    REFUSED(rp_session_save(s, &t, NULL, other), RP_E_ARG, "the file is no context of a session: it was not replaced");
+    REFUSED(rp_session_save(s, &t, NULL, other), RP_E_ARG, "the file is no context: it was not replaced");
     hf_write("model.gguf", "", 0);
     OK(rp_session_save(s, &t, NULL, other));
     REFUSED(rp_session_save(s, &t, NULL, "/nonexistent/x"), RP_E_IO, "/nonexistent/x");
@@ -157,7 +157,7 @@ Test(context_file, what_does_not_fit_is_refused) {
     RESTORE_REFUSED(s[4], RP_E_ARG, "the context was saved with a model with the fingerprint '");
     s[5] = open_with_two(m, (RpSessionOptions){0});
     strcpy(path, GOLDEN_DIR "tiny/llama-f32.gguf");
-    RESTORE_REFUSED(s[5], RP_E_FORMAT, "the file is no context of a session");
+    RESTORE_REFUSED(s[5], RP_E_FORMAT, "the file is no context");
     snprintf(path, sizeof path, "%s/b.context", folder);
     write_header(3);
     RESTORE_REFUSED(s[5], RP_E_UNSUPPORTED, "context.format is 3: this version reads 2");

@@ -51,6 +51,25 @@ def test_prefixes_are_found_and_requests_cancelled(model):
             engine.cancel(third)
 
 
+def test_a_prefix_is_saved_and_restored(model, tmp_path):
+    path, prompt = tmp_path / "a.context", list(range(3, 83))
+    with model.engine(n_ctx=128, n_threads=1) as a, model.engine(n_ctx=128, n_threads=1) as b:
+        a.add(prompt, max_tokens=2, ignore_end=True)
+        want = [event.token for event in a]
+        a.save(path, prompt, "Genesis \u00e9")
+        assert b.restore(str(path)) == (prompt[:64], "Genesis \u00e9") and b.stats.kept == 2 and b.stats.n_ctx == 128
+        b.add(prompt, max_tokens=2, ignore_end=True)
+        events = list(b)
+        assert [event.token for event in events] == want and events[-1].n_cached == 64
+        with model.session(n_ctx=128) as session:
+            assert session.restore(path) == "Genesis \u00e9" and session.tokens == prompt[:64]
+        with pytest.raises(reprise.ArgumentError, match="the file is no context: it was not replaced"):
+            a.save(reprise.demo_path(), prompt)
+        path.write_bytes(path.read_bytes()[:-100])
+        with pytest.raises(reprise.FormatError):
+            b.restore(path)
+
+
 def test_bad_requests_are_refused(model):
     with pytest.raises(reprise.ArgumentError, match="n_seq of an engine is 65: must be from 1 to 64"):
         model.engine(n_seq=65)

@@ -371,7 +371,7 @@ def test_a_context_is_saved_and_restored(demo, tmp_path):
         with pytest.raises(reprise.FormatError):
             b.restore(path)
         assert b.tokens == before
-        with pytest.raises(reprise.ArgumentError, match="the file is no context of a session: it was not replaced"):
+        with pytest.raises(reprise.ArgumentError, match="the file is no context: it was not replaced"):
             a.save(SOURCE / "assets/demo.gguf")
         a.rewind(0)
         with pytest.raises(reprise.StateError, match="the context is empty"):

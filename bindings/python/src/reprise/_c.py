@@ -646,12 +646,13 @@ class RpEngineStats(ct.Structure): # 120 bytes
     kept: int
     last_step_s: float
     last_step_tokens: int
+    n_ctx: int
     _fields_ = [("steps", ct.c_uint64), ("tokens", ct.c_uint64), ("padding", ct.c_uint64),
             ("generated", ct.c_uint64), ("prompt_tokens", ct.c_uint64), ("cached", ct.c_uint64),
             ("preempted", ct.c_uint64), ("evicted", ct.c_uint64), ("drafted", ct.c_uint64),
             ("accepted", ct.c_uint64), ("running", ct.c_int32), ("waiting", ct.c_int32), ("n_blocks", ct.c_int32),
             ("used", ct.c_int32), ("kept", ct.c_int32), ("last_step_s", ct.c_double),
-            ("last_step_tokens", ct.c_int32)]
+            ("last_step_tokens", ct.c_int32), ("n_ctx", ct.c_int32)]
 
 
 class RpExecutorInfo(ct.Structure): # 136 bytes
@@ -1092,7 +1093,7 @@ class RpRequantizeOptions(ct.Structure): # 24 bytes
             ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
 
 
-class RpRequest(ct.Structure): # 120 bytes
+class RpRequest(ct.Structure): # 128 bytes
     prompt: int | None
     n_prompt: int
     sampler: int | None
@@ -1110,13 +1111,15 @@ class RpRequest(ct.Structure): # 120 bytes
     force_token: Any
     on_token: Any
     token_user: int | None
+    n_seen: int
     _fields_ = [("prompt", ct.c_void_p), ("n_prompt", ct.c_uint64), ("sampler", ct.c_void_p),
             ("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64), ("ignore_end", ct.c_bool),
             ("print_special", ct.c_bool), ("priority", ct.c_int32), ("n_draft", ct.c_int32), ("user", ct.c_void_p),
             ("matcher", ct.c_void_p),
             ("on_logprobs", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_void_p)),
             ("n_logprobs", ct.c_int32), ("force_token", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p)),
-            ("on_token", ct.CFUNCTYPE(ct.c_bool, ct.c_int32, ct.c_void_p)), ("token_user", ct.c_void_p)]
+            ("on_token", ct.CFUNCTYPE(ct.c_bool, ct.c_int32, ct.c_void_p)), ("token_user", ct.c_void_p),
+            ("n_seen", ct.c_uint64)]
 
 
 class RpReshapeParams(ct.Structure): # 32 bytes
@@ -1574,6 +1577,8 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_engine_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
     "rp_engine_pending": ("u64", ["pointer"], "e"),
     "rp_engine_poll_sized": ("bool", ["pointer", "pointer", "u64"], "e out out_bytes"),
+    "rp_engine_restore": ("status", ["pointer", "text", "pointer", "pointer"], "e path tokens note"),
+    "rp_engine_save": ("status", ["pointer", "pointer", "text", "text"], "e tokens note path"),
     "rp_engine_stats_sized": (None, ["pointer", "pointer", "u64"], "e out out_bytes"),
     "rp_engine_step": ("status", ["pointer"], "e"),
     "rp_engine_step_plan": ("pointer", ["pointer"], "e"),

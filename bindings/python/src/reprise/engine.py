@@ -2,16 +2,18 @@
 from __future__ import annotations
 
 import ctypes as ct
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _c
 from ._arrays import DtypeLike, dtype_number, tokens_array
 from ._handle import Handle, Owner
-from ._lib import decoded, lib, params, texts
+from ._lib import decoded, lib, libc, params, texts
 from ._options import Sampling
 from .errors import CLASSES, ArgumentError, Error
 from .sampler import Sampler
+from .tokenizer import ids_of, token_list
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -60,6 +62,7 @@ class EngineStats(NamedTuple):
     n_blocks: int
     used: int
     kept: int
+    n_ctx: int
 
 
 class Engine(Handle):
@@ -108,15 +111,18 @@ class Engine(Handle):
         super().__init__(out.value or 0, free, (model._owner,) if draft is None else (model._owner, draft._owner))
         self.model, self._samplers = model, samplers
 
-    def add(self, prompt: str | Any, *, max_tokens: int = 0, stop: Sequence[str] = (), ignore_end: bool = False,
-            print_special: bool = False, priority: int = 0, draft: int = 0, **sampling: Unpack[Sampling]) -> int:
-        """Queues a text or token ids, and returns the number of the request. `draft`: tokens that a step guesses at most, where the
-        text repeats itself, or by the engine's draft model; the reply stays the same. The other options are those of Sampler."""
+    def _ids(self, prompt: str | Any) -> Any:
         if isinstance(prompt, str):
             if self.model.tokenizer is None:
                 raise ArgumentError("the model has no tokenizer: give ids")
             prompt = self.model.tokenizer.encode(prompt, add_special=True)
-        ids, (stops, n_stop) = tokens_array(prompt, "prompt"), texts(stop)
+        return tokens_array(prompt, "prompt")
+
+    def add(self, prompt: str | Any, *, max_tokens: int = 0, stop: Sequence[str] = (), ignore_end: bool = False,
+            print_special: bool = False, priority: int = 0, draft: int = 0, **sampling: Unpack[Sampling]) -> int:
+        """Queues a text or token ids, and returns the number of the request. `draft`: tokens that a step guesses at most, where the
+        text repeats itself, or by the engine's draft model; the reply stays the same. The other options are those of Sampler."""
+        ids, (stops, n_stop) = self._ids(prompt), texts(stop)
         sampler = Sampler(self.model.info.n_vocab, **sampling)
         given = params(_c.RpRequest, prompt=ids.ctypes.data, n_prompt=len(ids), sampler=sampler._pointer, max_tokens=max_tokens,
                        stop=ct.addressof(stops), n_stop=n_stop, ignore_end=ignore_end, print_special=print_special,
@@ -162,6 +168,28 @@ class Engine(Handle):
         """Runs steps until no request is pending. Requests may be added and cancelled meanwhile."""
         while self.pending > 0:
             yield from self.step()
+
+    def save(self, path: str | os.PathLike[str], prompt: str | Any, note: str = "") -> None:
+        """Writes what the cache has of a text or of token ids to a file, with a text of yours: whole blocks from its beginning, such as
+        those of a prompt that has run. An engine or a session of the same model reads it with restore. No file but such a one is
+        replaced."""
+        with token_list() as tokens:
+            for token in self._ids(prompt).tolist():
+                lib.rp_token_list_push(ct.byref(tokens), token)
+            with self._use():
+                lib.rp_engine_save(self, ct.byref(tokens), note, path)
+
+    def restore(self, path: str | os.PathLike[str]) -> tuple[list[int], str]:
+        """Puts the context of a file into the cache, where requests that begin with it find it. Returns its token ids, as far as the
+        cache has them now, and the text that save got."""
+        note = ct.c_void_p()
+        with token_list() as tokens:
+            with self._use():
+                lib.rp_engine_restore(self, path, ct.byref(tokens), ct.byref(note))
+            try:
+                return ids_of(tokens), ct.string_at(note.value or 0).decode("utf-8", "replace")
+            finally:
+                libc.free(note)
 
     @property
     def stats(self) -> EngineStats:

@@ -530,7 +530,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineMemory, block), 48, "RpEngineMemory.block");
     assert_eq!(offset!(RpEngineMemory, n_states), 52, "RpEngineMemory.n_states");
     assert_eq!(offset!(RpEngineMemory, draft), 56, "RpEngineMemory.draft");
-    assert_eq!((size_of::<RpRequest>(), align_of::<RpRequest>()), (120, 8), "RpRequest");
+    assert_eq!((size_of::<RpRequest>(), align_of::<RpRequest>()), (128, 8), "RpRequest");
     assert_eq!(offset!(RpRequest, prompt), 0, "RpRequest.prompt");
     assert_eq!(offset!(RpRequest, n_prompt), 8, "RpRequest.n_prompt");
     assert_eq!(offset!(RpRequest, sampler), 16, "RpRequest.sampler");
@@ -548,6 +548,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpRequest, force_token), 96, "RpRequest.force_token");
     assert_eq!(offset!(RpRequest, on_token), 104, "RpRequest.on_token");
     assert_eq!(offset!(RpRequest, token_user), 112, "RpRequest.token_user");
+    assert_eq!(offset!(RpRequest, n_seen), 120, "RpRequest.n_seen");
     assert_eq!((size_of::<RpEngineEvent>(), align_of::<RpEngineEvent>()), (104, 8), "RpEngineEvent");
     assert_eq!(offset!(RpEngineEvent, id), 0, "RpEngineEvent.id");
     assert_eq!(offset!(RpEngineEvent, user), 8, "RpEngineEvent.user");
@@ -584,6 +585,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineStats, kept), 96, "RpEngineStats.kept");
     assert_eq!(offset!(RpEngineStats, last_step_s), 104, "RpEngineStats.last_step_s");
     assert_eq!(offset!(RpEngineStats, last_step_tokens), 112, "RpEngineStats.last_step_tokens");
+    assert_eq!(offset!(RpEngineStats, n_ctx), 116, "RpEngineStats.n_ctx");
     assert_eq!((size_of::<RpReplyFormat>(), align_of::<RpReplyFormat>()), (16, 8), "RpReplyFormat");
     assert_eq!(offset!(RpReplyFormat, calls), 0, "RpReplyFormat.calls");
     assert_eq!(offset!(RpReplyFormat, reasoning), 8, "RpReplyFormat.reasoning");

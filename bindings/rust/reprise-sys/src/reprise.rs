@@ -1345,6 +1345,7 @@ pub struct RpRequest {
     pub force_token: RpForceToken,
     pub on_token: RpTokenCallback,
     pub token_user: *mut c_void,
+    pub n_seen: usize,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1387,6 +1388,7 @@ pub struct RpEngineStats {
     pub kept: i32,
     pub last_step_s: f64,
     pub last_step_tokens: i32,
+    pub n_ctx: i32,
 }
 extern "C" {
     pub fn rp_engine_memory_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut RpEngineMemory, out_bytes: usize) -> RpStatus;
@@ -1397,6 +1399,8 @@ extern "C" {
     pub fn rp_engine_pending(e: *const RpEngine) -> usize;
     pub fn rp_engine_step(e: *mut RpEngine) -> RpStatus;
     pub fn rp_engine_poll_sized(e: *mut RpEngine, out: *mut RpEngineEvent, out_bytes: usize) -> bool;
+    pub fn rp_engine_save(e: *const RpEngine, tokens: *const RpTokenList, note: *const c_char, path: *const c_char) -> RpStatus;
+    pub fn rp_engine_restore(e: *mut RpEngine, path: *const c_char, tokens: *mut RpTokenList, note: *mut *mut c_char) -> RpStatus;
     pub fn rp_engine_stats_sized(e: *const RpEngine, out: *mut RpEngineStats, out_bytes: usize);
     pub fn rp_engine_info_sized(e: *const RpEngine, out: *mut RpExecutorInfo, out_bytes: usize);
     pub fn rp_engine_step_plan(e: *const RpEngine) -> *const ExecPlan;

@@ -1,9 +1,8 @@
-/* conversation.c - finds the tokens that each turn appends to the session.
+/* conversation.c - finds the tokens that each turn appends to the context.
  *
- * Invariant: `context` are the session's tokens, context.n == rp_session_n_past(session). The last sampled
- * token of a reply is not in the session yet (see rp_generate): unless it is an end token, it is `pending`
- * and begins the next turn. */
-#include "cli/conversation.h"
+ * The last sampled token of a reply is not in the context yet (see rp_generate): unless it is an end token, it is
+ * `pending` and begins the next turn. */
+#include "cli/chat/conversation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,16 +43,11 @@ RpStatus cli_conversation_reset(Conversation *c, const char *system) {
     if (system != NULL && copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the system message");
     while (c->n_messages > 0) pop_message(c);
     forget_text(c);
-    c->context.n = 0;
     rp_sampler_reset(c->sampler);
-    RpStatus st = rp_session_rewind(c->session, 0);
+    RpStatus st = cli_generator_rewind(c->generator, 0, &c->context.n);
     if (st == RP_OK && copy != NULL) st = push_message(c, "system", copy);
     free(copy);
     return st;
-}
-
-static const RpTokenizer *tokenizer_of(const Conversation *c) {
-    return rp_model_tokenizer(rp_session_model(c->session));
 }
 
 /* Number of tokens at the beginning that are the same in both lists. */
@@ -72,11 +66,11 @@ typedef struct Prompt {
 /* Tokenises from byte `first` on. */
 static RpStatus tokenize(const Conversation *c, const Prompt *p, size_t first, RpTokenList *ids) {
     const unsigned add = first == 0 ? RP_TOK_ADD_SPECIAL : 0u, parse = c->parse_special ? RP_TOK_PARSE_SPECIAL : 0u;
-    return rp_tokenize_masked(tokenizer_of(c), p->text + first, p->control + first, strlen(p->text + first),
-                              add | parse, ids);
+    return rp_tokenize_masked(rp_model_tokenizer(cli_generator_model(c->generator)), p->text + first,
+                              p->control + first, strlen(p->text + first), add | parse, ids);
 }
 
-/* The tokens to append so that the session holds the whole conversation.
+/* The tokens to append so that the context holds the whole conversation.
  *
  * If its text begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply
  * into other tokens than were sampled, which would invalidate the KV cache. Otherwise all of the text is
@@ -90,12 +84,11 @@ static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *
     RP_TRY(tokenize(c, p, 0, ids));
     size_t keep = common_prefix(&c->context, ids);
     if (keep == ids->n && keep > 0) keep--; /* at least one token must run to give logits */
-    keep = (size_t)rp_session_rewind_point(c->session, (int32_t)keep);
     forget_text(c);
-    c->context.n = keep;
-    ids->n -= keep;
-    memmove(ids->ids, ids->ids + keep, ids->n * sizeof *ids->ids);
-    return rp_session_rewind(c->session, (int32_t)keep);
+    RP_TRY(cli_generator_rewind(c->generator, keep, &c->context.n));
+    ids->n -= c->context.n;
+    memmove(ids->ids, ids->ids + c->context.n, ids->n * sizeof *ids->ids);
+    return RP_OK;
 }
 
 /* Collects the text of the reply and passes it on to the caller's on_text. */
@@ -125,16 +118,7 @@ static bool pass_progress(int64_t done, int64_t total, void *user) {
     return r->options->prefill_progress == NULL || r->options->prefill_progress(done, total, r->options->user);
 }
 
-/* Brings `context` up to date with the session. It holds the prompt and the reply, or less: not the last sampled token,
- * and after a failure perhaps only a part of the prompt. */
-static RpStatus record_context(Conversation *c, const RpTokenList *prompt, const RpTokenList *sampled) {
-    for (size_t i = 0; i < prompt->n; i++) RP_TRY(rp_token_list_push(&c->context, prompt->ids[i]));
-    for (size_t i = 0; i < sampled->n; i++) RP_TRY(rp_token_list_push(&c->context, sampled->ids[i]));
-    c->context.n = (size_t)rp_session_n_past(c->session);
-    return RP_OK;
-}
-
-/* Makes the reply a message. From then on the text of the session is known: the formatted prompt, then the reply. */
+/* Makes the reply a message. From then on the text of the context is known: the formatted prompt, then the reply. */
 static RpStatus record_reply(Conversation *c, const char *prompt_text, const char *reply, const RpTokenList *sampled,
                              const RpGenerateResult *result) {
     forget_text(c);
@@ -150,8 +134,8 @@ static RpStatus record_reply(Conversation *c, const char *prompt_text, const cha
     return RP_OK;
 }
 
-/* Runs the tokens of a turn and samples the reply. `whole` is the conversation with the new message. `context` is
- * recorded also after a failure: the session may hold a part of the prompt then. */
+/* Runs the tokens of a turn and samples the reply. `whole` is the conversation with the new message. After a
+ * failure `context` may have a part of the prompt. */
 static RpStatus take_turn(Conversation *c, const Prompt *whole, RpTokenList *prompt, RpTokenList *sampled,
                           Collect *reply, RpGenerateResult *result) {
     RpGenerateOptions o = *reply->options;
@@ -160,12 +144,10 @@ static RpStatus take_turn(Conversation *c, const Prompt *whole, RpTokenList *pro
     o.user              = reply;
     o.tokens            = sampled;
     RP_TRY(tokens_to_append(c, whole, prompt));
-    const size_t   held     = c->context.n;
-    const RpStatus st       = rp_generate(c->session, c->sampler, prompt->ids, prompt->n, &o, result);
-    const RpStatus recorded = record_context(c, prompt, sampled);
+    const size_t   held = c->context.n;
+    const RpStatus st   = cli_generator_reply(c->generator, c->sampler, &c->context, prompt, &o, result);
     if (c->context.n != held && st != RP_OK) forget_text(c); /* known_text lacks the new tokens */
     RP_TRY(st);
-    RP_TRY(recorded);
     if (reply->no_memory) {
         forget_text(c);
         return rp_fail(RP_E_NOMEM, "out of memory for the text of the reply");

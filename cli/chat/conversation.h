@@ -1,20 +1,21 @@
-/* conversation.h - messages and replies in turn, over one session that keeps its KV cache from turn to turn. */
-#ifndef CLI_CONVERSATION_H
-#define CLI_CONVERSATION_H
+/* conversation.h - messages and replies in turn, which keep the KV cache from turn to turn. */
+#ifndef CLI_CHAT_CONVERSATION_H
+#define CLI_CHAT_CONVERSATION_H
 
+#include "cli/chat/generator.h"
 #include "cli/chat_format.h"
 
 /* Zero-initialise, set the first four members and `pending` to -1. */
 typedef struct Conversation {
-    RpSession     *session; /* borrowed, as is the sampler */
+    Generator     *generator; /* borrowed, as is the sampler */
     RpSampler     *sampler;
     ChatFormat     format;        /* owned */
     bool           parse_special; /* control tokens are recognised in messages */
     RpChatMessage *messages;      /* texts are malloc */
     size_t         n_messages;
-    RpTokenList    context;    /* the tokens in the session */
+    RpTokenList    context;    /* the tokens that have been run */
     char          *known_text; /* text of `context` and `pending` together; NULL: not known */
-    int32_t        pending;    /* last sampled token, printed but not in the session yet; -1: none */
+    int32_t        pending;    /* last sampled token, printed but not run yet; -1: none */
 } Conversation;
 
 /* Sends a message and streams the reply; both join the conversation. On an error the message does not, so that the

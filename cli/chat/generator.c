@@ -1,0 +1,69 @@
+/* Replies of a session or of an engine (generator.h). */
+#include "cli/chat/generator.h"
+
+const RpModel *cli_generator_model(const Generator *g) {
+    return g->session != NULL ? rp_session_model(g->session) : rp_engine_model(g->engine);
+}
+
+int32_t cli_generator_n_ctx(const Generator *g) {
+    return g->session != NULL ? rp_session_n_ctx(g->session) : rp_engine_stats(g->engine).n_ctx;
+}
+
+RpStatus cli_generator_rewind(Generator *g, size_t n, size_t *out) {
+    *out = g->session != NULL ? (size_t)rp_session_rewind_point(g->session, (int32_t)n) : n;
+    return g->session != NULL ? rp_session_rewind(g->session, (int32_t)*out) : RP_OK;
+}
+
+static RpStatus append(RpTokenList *to, const RpTokenList *from, size_t n) {
+    for (size_t i = 0; i < n; i++) RP_TRY(rp_token_list_push(to, from->ids[i]));
+    return RP_OK;
+}
+
+/* The session holds the prompt and the reply, or less: not the last sampled token, and after a failure perhaps only a
+ * part of the prompt. */
+static RpStatus reply_of_session(const Generator *g, RpSampler *sampler, RpTokenList *context,
+                                 const RpTokenList *prompt, const RpGenerateOptions *o, RpGenerateResult *result) {
+    const RpStatus st = rp_generate(g->session, sampler, prompt->ids, prompt->n, o, result);
+    RP_TRY(append(context, prompt, prompt->n));
+    RP_TRY(append(context, o->tokens, o->tokens->n));
+    context->n = (size_t)rp_session_n_past(g->session);
+    return st;
+}
+
+static RpStatus reply_of_engine(Generator *g, RpSampler *sampler, RpTokenList *context, const RpTokenList *prompt,
+                                const RpGenerateOptions *o, RpGenerateResult *result) {
+    RpTokenList all = {0};
+    RpStatus    st  = append(&all, context, context->n);
+    if (st == RP_OK) st = append(&all, prompt, prompt->n);
+    if (st == RP_OK) st = cli_generate_guessing(g->guesses, g->engine, sampler, &all, context->n, o, &g->latest);
+    *result = g->latest.reply;
+    if (st == RP_OK && o->tokens->n > 0) {
+        st = append(&all, o->tokens, o->tokens->n - 1);
+        rp_token_list_free(context);
+        *context = all;
+    } else {
+        rp_token_list_free(&all);
+    }
+    return st;
+}
+
+RpStatus cli_generator_reply(Generator *g, RpSampler *sampler, RpTokenList *context, const RpTokenList *prompt,
+                             const RpGenerateOptions *o, RpGenerateResult *result) {
+    return g->session != NULL ? reply_of_session(g, sampler, context, prompt, o, result)
+                              : reply_of_engine(g, sampler, context, prompt, o, result);
+}
+
+RpStatus cli_generator_chat(Generator *g, RpSampler *sampler, const RpChatOptions *o, RpChatResult *result) {
+    return g->session != NULL ? rp_chat_generate(g->session, sampler, o, result)
+                              : cli_chat_guessing(g->guesses, g->engine, sampler, o, result, &g->latest);
+}
+
+RpStatus cli_generator_save(const Generator *g, const RpTokenList *context, const char *note, const char *path) {
+    return g->session != NULL ? rp_session_save(g->session, context, note, path)
+                              : rp_engine_save(g->engine, context, note, path);
+}
+
+RpStatus cli_generator_restore(Generator *g, const char *path, RpTokenList *context, char **note) {
+    return g->session != NULL ? rp_session_restore(g->session, path, context, note)
+                              : rp_engine_restore(g->engine, path, context, note);
+}

@@ -1,0 +1,37 @@
+/* generator.h - what computes the replies of a chat: a session, or an engine that guesses tokens. The replies are the
+ * same. An engine finds the earlier turns among the prefixes of its cache. */
+#ifndef CLI_CHAT_GENERATOR_H
+#define CLI_CHAT_GENERATOR_H
+
+#include "cli/guesses.h"
+
+typedef struct Generator {
+    RpSession       *session; /* or NULL: */
+    RpEngine        *engine;
+    const GuessArgs *guesses; /* of the engine */
+    GuessResult      latest;  /* likewise, of the latest reply */
+} Generator;
+
+const RpModel *cli_generator_model(const Generator *g);
+int32_t        cli_generator_n_ctx(const Generator *g);
+
+/* Goes back to n tokens or, where a session cannot, to fewer; returns them. An engine keeps all that it has. */
+RP_NODISCARD RpStatus cli_generator_rewind(Generator *g, size_t n, size_t *out);
+
+/* As rp_generate, for a reply to `context` and the prompt behind it. `context` gets what the session has then, or had
+ * the engine been a session: after a failure perhaps a part of the prompt. Tokens of the reply are appended to
+ * o->tokens, which is empty before. */
+RP_NODISCARD RpStatus cli_generator_reply(Generator *g, RpSampler *sampler, RpTokenList *context,
+                                          const RpTokenList *prompt, const RpGenerateOptions *o,
+                                          RpGenerateResult *result);
+
+/* As rp_chat_generate. */
+RP_NODISCARD RpStatus cli_generator_chat(Generator *g, RpSampler *sampler, const RpChatOptions *o,
+                                         RpChatResult *result);
+
+/* As rp_session_save and rp_session_restore; `context` is what the session has. */
+RP_NODISCARD RpStatus cli_generator_save(const Generator *g, const RpTokenList *context, const char *note,
+                                         const char *path);
+RP_NODISCARD RpStatus cli_generator_restore(Generator *g, const char *path, RpTokenList *context, char **note);
+
+#endif

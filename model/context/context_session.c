@@ -1,0 +1,73 @@
+/* The context of a session in a file (context.h). */
+#include "base/argument.h"
+#include "model/context/context.h"
+#include "model/runner.h"
+
+#include <stdlib.h>
+
+static ContextPlace place_of(const RpSession *s, int32_t slot) {
+    const Runner *r = &s->runners[s->n_runners - 1];
+    return (ContextPlace){.owner    = "session",
+                          .model    = s->model,
+                          .passes   = s->passes,
+                          .graph    = r->graph,
+                          .executor = r->executor,
+                          .n_ctx    = s->n_ctx,
+                          .slot     = slot};
+}
+
+static RpStatus check_saved(const RpSession *s, const RpTokenList *tokens, int32_t slot) {
+    if (s->n_past == 0) return rp_fail(RP_E_STATE, "the context is empty: there is nothing to save");
+    if (tokens->n != (size_t)s->n_past)
+        return rp_fail(RP_E_ARG, "the context has %zu tokens, the session %d", tokens->n, s->n_past);
+    if (s->slots.n > 0 && slot < 0)
+        return rp_fail(RP_E_STATE, "the recurrent state after %d tokens was lost by a failed run: rewind to %d",
+                       s->n_past, rp_slots_reach(&s->slots, s->n_past));
+    return RP_OK;
+}
+
+RpStatus rp_session_save(const RpSession *s, const RpTokenList *tokens, const char *note, const char *path) {
+    RP_NOT_NULL(s, "s");
+    RP_NOT_NULL(tokens, "tokens");
+    RP_NOT_NULL(path, "path");
+    const int32_t      slot = rp_slots_find(&s->slots, s->n_past);
+    const ContextPlace p    = place_of(s, slot);
+    RP_TRY(check_saved(s, tokens, slot));
+    return rp_context_write(&p, tokens->ids, s->n_past, note, path);
+}
+
+/* Only the device can fail here. The context is empty then. */
+static RpStatus replace_context(RpSession *s, const ContextPlace *p, const ContextFile *f) {
+    RP_TRY(rp_session_rewind(s, 0));
+    RP_TRY(rp_context_read(p, f, 0, f->n, true));
+    if (s->slots.n > 0 && f->n > 0) {
+        rp_slots_put(&s->slots, rp_slots_take(&s->slots, -1), f->n); /* the first: all are free */
+        rp_slots_keep(&s->slots, f->n);
+    }
+    s->n_past = f->n;
+    return RP_OK;
+}
+
+RpStatus rp_session_restore(RpSession *s, const char *path, RpTokenList *tokens, char **note) {
+    if (note != NULL) *note = NULL;
+    RP_NOT_NULL(s, "s");
+    RP_NOT_NULL(path, "path");
+    RP_NOT_NULL(tokens, "tokens");
+    ContextFile        f;
+    RpTokenList        read = {0};
+    char              *text = NULL;
+    const ContextPlace p    = place_of(s, 0);
+    RP_TRY(rp_context_open(&p, path, &f));
+    RpStatus st = rp_context_text(&f, f.n, &read, note != NULL ? &text : NULL);
+    if (st == RP_OK) st = replace_context(s, &p, &f);
+    rp_context_close(&f);
+    if (st != RP_OK) {
+        rp_token_list_free(&read);
+        free(text);
+        return st;
+    }
+    rp_token_list_free(tokens);
+    *tokens = read;
+    if (note != NULL) *note = text;
+    return RP_OK;
+}
