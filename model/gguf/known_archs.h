@@ -1,5 +1,5 @@
 /* known_archs.h - families that are known and not supported: general.architecture of GGUF files, the beginning of the
- * names of their classes in Hugging Face directories, and what of them is missing. "": GGUF files are supported. */
+ * names of their classes in Hugging Face directories, and what of them is missing. */
 #ifndef MODEL_GGUF_KNOWN_ARCHS_H
 #define MODEL_GGUF_KNOWN_ARCHS_H
 
@@ -14,7 +14,6 @@
     X("minimax-m3",       "MiniMaxM3",       "an indexer of attention") \
     X("llama4",           "Llama4",          "attention in chunks, and weights before the experts") \
     X("gemma3n",          "Gemma3n",         "AltUp, LAuReL, and activations that are cut by their mean and deviation") \
-    X("", "Gemma4Assistant", "a conversion to GGUF, which is supported") \
     X("mamba",            "Mamba",           "the selective scan of Mamba-1") \
     X("mamba2",           "Mamba2",          "a graph without attention") \
     X("rwkv7",            "RWKV7",           "the recurrence of RWKV") \

@@ -352,6 +352,11 @@ static const HfDefault delta_defaults[] = {{"partial_rotary_factor", 0.25}, {"he
                                            {NULL, 0}};
 static const HfDefault ernie_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 128}, {NULL, 0}};
 
+#define GEMMA4(of, is, its_keys) \
+    {.name = of, .arch = is, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation", .names = gemma4_names, \
+     .parts = gemma4_parts, .tied = true, .windows = true, .own_length = true, .keys = its_keys, .heads = rp_hf_gemma4_heads, \
+     .defaults = gemma4_defaults}
+
 static const HfFamily families[] = {
     {.name = "BertModel", .arch = "bert", .activation = "gelu", .names = rp_hf_bert_names, .keys = rp_hf_bert_keys},
     {.name = "LlamaForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true},
@@ -374,12 +379,10 @@ static const HfFamily families[] = {
     {.name = "Gemma3ForConditionalGeneration", .arch = "gemma3", .activation = "gelu_pytorch_tanh",
      .activation_key = "hidden_activation", .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true,
      .keys = rp_hf_gemma3_keys, .defaults = gemma_defaults},
-    {.name = "Gemma4ForCausalLM", .arch = "gemma4", .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation",
-     .names = gemma4_names, .parts = gemma4_parts, .tied = true, .windows = true, .own_length = true,
-     .keys = rp_hf_gemma4_keys, .heads = rp_hf_gemma4_heads, .defaults = gemma4_defaults},
-    {.name = "Gemma4ForConditionalGeneration", .arch = "gemma4", .activation = "gelu_pytorch_tanh",
-     .activation_key = "hidden_activation", .names = gemma4_names, .parts = gemma4_parts, .tied = true, .windows = true,
-     .own_length = true, .keys = rp_hf_gemma4_keys, .heads = rp_hf_gemma4_heads, .defaults = gemma4_defaults},
+    GEMMA4("Gemma4ForCausalLM", "gemma4", rp_hf_gemma4_keys),
+    GEMMA4("Gemma4ForConditionalGeneration", "gemma4", rp_hf_gemma4_keys),
+    GEMMA4("Gemma4AssistantForCausalLM", "gemma4-assistant", rp_hf_gemma4_assistant_keys),
+    GEMMA4("Gemma4UnifiedAssistantForCausalLM", "gemma4-assistant", rp_hf_gemma4_assistant_keys),
     {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3,
      .defaults = smollm3_defaults},
     {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = rp_hf_granite_keys},

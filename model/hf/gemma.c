@@ -119,6 +119,23 @@ static RpStatus lengths(const HfModel *m, uint32_t shared) {
     return RP_OK;
 }
 
+/* Layers of assistants have queries only, and are dense. Their logits have no cap. */
+RpStatus rp_hf_gemma4_assistant_keys(HfModel *m) {
+    const char *const none[] = {"hidden_size_per_layer_input", "enable_moe_block", "use_double_wide_mlp"};
+    double            width;
+    RP_TRY(rp_hf_only_number(m, none[0], 0.0));
+    for (int i = 1; i < 3; i++) RP_TRY(rp_hf_never(m, none[i], "an assistant with it"));
+    RP_TRY(rp_hf_number(m, m->config.nodes, "backbone_hidden_size", (double)NAN, &width));
+    if (!(width >= 1.0 && width <= 65536.0) || width != floor(width))
+        return rp_fail(RP_E_FORMAT, "%s: backbone_hidden_size is %g, must be a whole number from 1 to 65536",
+                       m->config.path, width);
+    rp_hf_put_u32(m, "embedding_length_out", (uint32_t)width);
+    rp_hf_put_u32(m, "embedding_length_per_layer_input", 0);
+    rp_hf_put_u32(m, "attention.shared_kv_layers", (uint32_t)m->n_layer);
+    rp_hf_put_u32(m, "nextn_predict_layers", (uint32_t)m->n_layer);
+    return lengths(m, (uint32_t)m->n_layer);
+}
+
 RpStatus rp_hf_gemma4_keys(HfModel *m) {
     uint32_t shared, embd;
     bool     experts;

@@ -162,6 +162,7 @@ RP_NODISCARD RpStatus rp_hf_gemma_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma3_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma4_keys(HfModel *m);
+RP_NODISCARD RpStatus rp_hf_gemma4_assistant_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_gemma4_heads(HfModel *m, uint32_t *rope_dim);
 RP_NODISCARD RpStatus rp_hf_lfm2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_lfm2_moe_keys(HfModel *m);

@@ -5,23 +5,25 @@
 #include <string.h>
 
 static const HfName outside[] = {
-    {"model.embed_tokens.weight",               "token_embd.weight"          },
-    {"model.norm.weight",                       "output_norm.weight"         },
-    {"lm_head.weight",                          "output.weight"              },
-    {"model.embedding_norm.weight",             "token_embd_norm.weight"     },
-    {"model.final_layernorm.weight",            "output_norm.weight"         },
-    {"backbone.embeddings.weight",              "token_embd.weight"          },
-    {"backbone.norm_f.weight",                  "output_norm.weight"         },
-    {"model.embed_tokens_per_layer.weight",     "per_layer_token_embd.weight"},
-    {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight"},
-    {"model.per_layer_projection_norm.weight",  "per_layer_proj_norm.weight" },
-    {"embed_tokens.weight",                     "token_embd.weight"          }, /* of models without a head */
-    {"norm.weight",                             "output_norm.weight"         },
-    {"embeddings.word_embeddings.weight",       "token_embd.weight"          },
-    {"embeddings.position_embeddings.weight",   "position_embd.weight"       },
-    {"embeddings.token_type_embeddings.weight", "token_types.weight"         },
-    {"embeddings.LayerNorm.weight",             "token_embd_norm.weight"     },
-    {"embeddings.LayerNorm.bias",               "token_embd_norm.bias"       },
+    {"model.embed_tokens.weight",               "token_embd.weight"           },
+    {"model.norm.weight",                       "output_norm.weight"          },
+    {"lm_head.weight",                          "output.weight"               },
+    {"model.embedding_norm.weight",             "token_embd_norm.weight"      },
+    {"model.final_layernorm.weight",            "output_norm.weight"          },
+    {"backbone.embeddings.weight",              "token_embd.weight"           },
+    {"backbone.norm_f.weight",                  "output_norm.weight"          },
+    {"model.embed_tokens_per_layer.weight",     "per_layer_token_embd.weight" },
+    {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight" },
+    {"model.per_layer_projection_norm.weight",  "per_layer_proj_norm.weight"  },
+    {"pre_projection.weight",                   "nextn.pre_projection.weight" }, /* of assistants */
+    {"post_projection.weight",                  "nextn.post_projection.weight"},
+    {"embed_tokens.weight",                     "token_embd.weight"           }, /* of models without a head */
+    {"norm.weight",                             "output_norm.weight"          },
+    {"embeddings.word_embeddings.weight",       "token_embd.weight"           },
+    {"embeddings.position_embeddings.weight",   "position_embd.weight"        },
+    {"embeddings.token_type_embeddings.weight", "token_types.weight"          },
+    {"embeddings.LayerNorm.weight",             "token_embd_norm.weight"      },
+    {"embeddings.LayerNorm.bias",               "token_embd_norm.bias"        },
 };
 
 /* Behind "model.layers.N." and "blk.N.". A row ends at the last word: ".weight" or ".bias" follows. */
@@ -55,7 +57,8 @@ static const HfName experts[] = {
     {"w2",        "ffn_down_exps"},
 };
 
-/* Beginnings of tensors that the text model does not read: those of images and of multi-token prediction. */
+/* Beginnings of tensors that the text model does not read: those of images, of multi-token prediction, and those by
+ * which assistants preselect candidates. */
 static const char *const ignored[] = {"vision_tower.",
                                       "multi_modal_projector.",
                                       "model.vision_tower.",
@@ -64,6 +67,7 @@ static const char *const ignored[] = {"vision_tower.",
                                       "model.visual.",
                                       "model.mtp_",
                                       "mtp.",
+                                      "masked_embedding.",
                                       "model.audio_tower.",
                                       "model.embed_vision.",
                                       "model.embed_audio.",

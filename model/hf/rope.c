@@ -205,6 +205,8 @@ static RpStatus check_untyped(const HfModel *m, const JsonNode *scaling) {
     return RP_OK;
 }
 
+static bool is_gemma4(const HfModel *m) { return m->family->heads == rp_hf_gemma4_heads; } /* or its assistant */
+
 static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_trained, double base) {
     const JsonNode *type = rp_hf_rope_type(m, scaling);
     if (type == NULL) return check_untyped(m, scaling);
@@ -215,8 +217,7 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
     if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, n_trained, base);
     if (rp_json_is(&m->config, type, "longrope") && strcmp(m->family->arch, "phi3") == 0)
         return longrope(m, scaling, head_dim, n_trained);
-    if (rp_json_is(&m->config, type, "proportional") && strcmp(m->family->arch, "gemma4") == 0)
-        return proportional(m, scaling, head_dim);
+    if (rp_json_is(&m->config, type, "proportional") && is_gemma4(m)) return proportional(m, scaling, head_dim);
     const RpGgufString text = rp_json_string(&m->config, type);
     return rp_fail(RP_E_UNSUPPORTED,
                    "%s: rope_type '%.*s' is not supported (there are default, dynamic, linear, llama3, yarn, "
@@ -258,7 +259,7 @@ RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, 
 }
 
 RpStatus rp_hf_rope(HfModel *m, uint32_t head_dim, uint32_t n_trained) {
-    const bool      gemma3 = strcmp(m->family->arch, "gemma3") == 0, gemma4 = strcmp(m->family->arch, "gemma4") == 0;
+    const bool      gemma3 = strcmp(m->family->arch, "gemma3") == 0, gemma4 = is_gemma4(m);
     const JsonNode *full, *window;
     double          base, window_base;
     RP_TRY(rope_objects(m, &full, &window));

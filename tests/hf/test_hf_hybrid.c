@@ -146,10 +146,20 @@ Test(hf_hybrid, values_of_gemma) {
         "of Phi3, and proportional of Gemma4)");
 }
 
+Test(hf_hybrid, what_assistants_do_not_have_is_refused) {
+    static const char a[] = "hf/gemma4-assistant";
+    hf_refuse_config(a, "\"backbone_hidden_size\": 32", "\"backbone_hidden_size\": 0.5", RP_E_FORMAT,
+                     "backbone_hidden_size is 0.5, must be a whole number from 1 to 65536");
+    hf_refuse_config(a, "\"backbone_hidden_size\": 32,", "", RP_E_FORMAT, "backbone_hidden_size is missing");
+    hf_refuse_config(a, "\"hidden_size_per_layer_input\": 0", "\"hidden_size_per_layer_input\": 8", RP_E_UNSUPPORTED,
+                     "hidden_size_per_layer_input: another value is not supported");
+    hf_refuse_config(a, "\"enable_moe_block\": false", "\"enable_moe_block\": true", RP_E_UNSUPPORTED,
+                     "enable_moe_block: an assistant with it is not supported");
+    hf_refuse_config(a, "\"use_double_wide_mlp\": false", "\"use_double_wide_mlp\": true", RP_E_UNSUPPORTED,
+                     "use_double_wide_mlp: an assistant with it is not supported");
+}
+
 Test(hf_hybrid, what_families_that_are_not_supported_need) {
-    hf_refuse_config("hf/gemma", "GemmaForCausalLM", "Gemma4AssistantForCausalLM", RP_E_UNSUPPORTED,
-                     "architecture 'Gemma4AssistantForCausalLM' is not supported: it needs a conversion to GGUF, which "
-                     "is supported");
     hf_refuse_config("hf/gemma", "GemmaForCausalLM", "Gemma3nForConditionalGeneration", RP_E_UNSUPPORTED,
                      "architecture 'Gemma3nForConditionalGeneration' is not supported: it needs AltUp, LAuReL, and "
                      "activations that are cut by their mean and deviation (there are BertModel, LlamaForCausalLM, ");

@@ -1,6 +1,6 @@
 /* Assistants, which guess the tokens of a model from its hidden states and caches: their logits are those of llama.cpp
- * (tools/golden_assistant.py). test_engine_mtp.c lets them guess for requests. cudasim_engine_assistant is the same on
- * the simulated device. */
+ * (tools/golden_assistant.py), of directories those of transformers (tools/golden_hf_assistant.py).
+ * test_engine_mtp.c lets them guess for requests. cudasim_engine_assistant is the same on the simulated device. */
 #include "tests/support/case.h"
 #include "tests/support/golden_numbers.h"
 
@@ -12,7 +12,7 @@ static const char device[] = "cuda";
 static const char device[] = "cpu";
 #endif
 
-enum { N_CTX = 96, N_PROMPTS = 3, N_GUESSES = 3, MAX_PROMPT = 20, N_EMBD = 64, ROOM = 256 };
+enum { N_CTX = 96, GOLDEN_CTX = 48, N_PROMPTS = 3, N_GUESSES = 3, MAX_PROMPT = 20, N_EMBD = 64, ROOM = 256 };
 
 static const char *const models[] = {"gemma4-f32", "gemma4-mix"};
 
@@ -22,7 +22,7 @@ static const char *const assistants[] = {"../assistant/gemma4-f32", "../assistan
 
 static void open_runner(Runner *r, const RpModel *m, RpModelGraphOptions o, RpExecutor *share) {
     *r      = (Runner){0};
-    o.n_ctx = N_CTX;
+    o.n_ctx = GOLDEN_CTX;
     OK(rp_runner_plan(r, m, &o, "-quantize"));
     OK(rp_runner_open(r, m, &(RpExecutorOptions){.n_threads = 1, .device = device, .share = share}));
 }
@@ -37,63 +37,76 @@ static void run_target(const Runner *r, const double *tokens, int32_t n) {
     OK(rp_executor_run(r->executor));
 }
 
-static void run_assistant(const Runner *r, int32_t token, const float *hidden, int32_t pos) {
+static void run_assistant(const Runner *r, int32_t token, const float *hidden, int32_t n_embd, int32_t pos) {
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         r->tokens[i] = i == 0 ? token : 0;
         r->pos[i]    = i == 0 ? pos : -1;
         r->reach[i]  = i == 0 ? pos - 1 : -1;
     }
-    memcpy(r->hidden, hidden, N_EMBD * sizeof *hidden);
+    memcpy(r->hidden, hidden, (size_t)n_embd * sizeof *hidden);
     r->out_rows[0] = 0;
     OK(rp_executor_run(r->executor));
 }
 
-static void check_guesses(FILE *f, const char *name, const Runner *target, const Runner *assistant, int32_t n_vocab) {
+static void check_guesses(FILE *f, const char *name, const RpModel *m, const Runner *target, const Runner *assistant) {
     double        tokens[ROOM], next[ROOM], want[ROOM];
     float         hidden[N_EMBD];
+    const int32_t n_vocab = rp_model_info(m)->n_vocab, n_embd = rp_model_info(m)->n_embd;
     const int32_t n = golden_numbers(f, "tokens", tokens, ROOM);
-    cr_assert(n <= MAX_PROMPT && golden_numbers(f, "next", next, ROOM) == 1, "%s", name);
+    cr_assert(n_embd <= N_EMBD && n <= MAX_PROMPT && golden_numbers(f, "next", next, ROOM) == 1, "%s", name);
     int32_t token = (int32_t)next[0];
     run_target(target, tokens, n);
-    memcpy(hidden, target->hidden + (size_t)(n - 1) * N_EMBD, sizeof hidden);
-    cr_assert_eq(golden_numbers(f, "hidden", want, ROOM), N_EMBD, "%s", name);
-    cr_expect_lt(golden_farthest(want, hidden, N_EMBD), 1e-2, "%s, %d tokens: the target's hidden state, %g", name, n,
-                 golden_farthest(want, hidden, N_EMBD));
+    memcpy(hidden, target->hidden + (size_t)(n - 1) * (size_t)n_embd, (size_t)n_embd * sizeof *hidden);
+    cr_assert_eq(golden_numbers(f, "hidden", want, ROOM), n_embd, "%s", name);
+    cr_expect_lt(golden_farthest(want, hidden, n_embd), 1e-2, "%s, %d tokens: the target's hidden state, %g", name, n,
+                 golden_farthest(want, hidden, n_embd));
     for (int i = 0; i < N_GUESSES; i++) {
-        run_assistant(assistant, token, hidden, n);
+        run_assistant(assistant, token, hidden, n_embd, n);
         cr_assert_eq(golden_numbers(f, "logits", want, ROOM), n_vocab, "%s", name);
         cr_expect_lt(golden_farthest(want, assistant->logits, n_vocab), 2e-2, "%s, %d tokens, guess %d: logits, %g",
                      name, n, i, golden_farthest(want, assistant->logits, n_vocab));
         token = 0;
         for (int32_t v = 1; v < n_vocab; v++)
             if (want[v] > want[token]) token = v;
-        cr_assert_eq(golden_numbers(f, "hidden", want, ROOM), N_EMBD, "%s", name);
-        memcpy(hidden, assistant->next_hidden, sizeof hidden);
-        cr_expect_lt(golden_farthest(want, hidden, N_EMBD), 2e-2, "%s, %d tokens, guess %d: hidden state, %g", name, n,
-                     i, golden_farthest(want, hidden, N_EMBD));
+        cr_assert_eq(golden_numbers(f, "hidden", want, ROOM), n_embd, "%s", name);
+        memcpy(hidden, assistant->next_hidden, (size_t)n_embd * sizeof *hidden);
+        cr_expect_lt(golden_farthest(want, hidden, n_embd), 2e-2, "%s, %d tokens, guess %d: hidden state, %g", name, n,
+                     i, golden_farthest(want, hidden, n_embd));
     }
 }
 
 /* Graphs of one and of four tokens, which share what they can. */
+static void check_golden(const char *name, const RpModel *m, const RpModel *a, const char *path) {
+    Runner target, assistant[2];
+    open_runner(&target, m, (RpModelGraphOptions){.n_tok = MAX_PROMPT, .hidden = true}, NULL);
+    for (int r = 0; r < 2; r++)
+        open_runner(&assistant[r], a, (RpModelGraphOptions){.n_tok = 1 + 3 * r, .target = m}, target.executor);
+    for (int r = 0; r < 2; r++) {
+        FILE *f = golden_open(path);
+        for (int i = 0; i < N_PROMPTS; i++) check_guesses(f, name, m, &target, &assistant[r]);
+        rp_runner_close(&assistant[r]);
+        fclose(f);
+    }
+    rp_runner_close(&target);
+}
+
 Test(engine_assistant, logits_and_hidden_states_are_those_of_llama_cpp) {
     for (int k = 0; k < 2; k++) {
         char     path[64];
         RpModel *m = golden_open_tiny(models[k]), *a = golden_open_tiny(assistants[k]);
-        Runner   target, assistant[2];
         snprintf(path, sizeof path, "assistant/%s.txt", models[k]);
-        open_runner(&target, m, (RpModelGraphOptions){.n_tok = MAX_PROMPT, .hidden = true}, NULL);
-        for (int r = 0; r < 2; r++)
-            open_runner(&assistant[r], a, (RpModelGraphOptions){.n_tok = 1 + 3 * r, .target = m}, target.executor);
-        for (int r = 0; r < 2; r++) {
-            FILE *f = golden_open(path);
-            for (int i = 0; i < N_PROMPTS; i++)
-                check_guesses(f, models[k], &target, &assistant[r], rp_model_info(m)->n_vocab);
-            rp_runner_close(&assistant[r]);
-            fclose(f);
-        }
-        rp_runner_close(&target);
+        check_golden(models[k], m, a, path);
         rp_model_free(a), rp_model_free(m);
     }
+}
+
+Test(engine_assistant, logits_and_hidden_states_of_a_directory_are_those_of_transformers) {
+    RpModel *m, *a;
+    OK(rp_model_open(GOLDEN_DIR "hf/gemma4", NULL, &m));
+    OK(rp_model_open(GOLDEN_DIR "hf/gemma4-assistant", NULL, &a));
+    cr_assert(rp_model_info(a)->assistant);
+    check_golden("hf/gemma4", m, a, "hf/gemma4-assistant/guesses.txt");
+    rp_model_free(a), rp_model_free(m);
 }
 
 /* ---- refusals ---- */
