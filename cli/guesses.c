@@ -164,7 +164,8 @@ static RpStatus run_chat(const GuessArgs *a, RpEngine *e, RpChatReply *reply, si
     RpRequest   r      = {.n_draft = cli_n_draft(a), .n_seen = n_seen};
     RpStatus    st     = rp_chat_reply_request(reply, &r);
     if (st == RP_OK) st = run(e, &r, &w, last);
-    if (st == RP_OK && o->context != NULL) st = put_context(rp_chat_reply_prompt(reply), &tokens, o->context);
+    if (st == RP_OK && last->status == RP_OK && o->context != NULL)
+        st = put_context(rp_chat_reply_prompt(reply), &tokens, o->context);
     rp_token_list_free(&tokens);
     return st;
 }

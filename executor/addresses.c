@@ -15,12 +15,26 @@
  *       ^      ^      ^
  *      64     16  ..  1 token   has args; uses states of the same name, and the arena if it is large enough
  *
- * So all lengths read and write the same KV caches. Only one of these executors runs at a time. */
+ * So all lengths read and write the same KV caches. Only one of these executors runs at a time. States that the owner
+ * lacks, such as the cache of a layer for multi-token prediction, are those of the executor that was shared with. */
 
 int rp_executor_find_state(const ExecPlan *plan, const TensorNode *node) {
     for (int i = 0; i < plan->n_states; i++)
         if (strcmp(rp_node_name(plan->states[i].node), rp_node_name(node)) == 0) return i;
     return -1;
+}
+
+/* Takes state i of e from an executor that has one of its name. */
+static RpStatus borrow_state(RpExecutor *e, int i, const RpExecutor *from, bool *found) {
+    const TensorNode *node = e->plan->states[i].node;
+    const int         k    = from != NULL ? rp_executor_find_state(from->plan, node) : -1;
+    *found                 = k >= 0;
+    if (k < 0) return RP_OK;
+    const RpTensorView mine = rp_node_view(node), theirs = rp_node_view(from->plan->states[k].node);
+    if (mine.dtype != theirs.dtype || memcmp(mine.ne, theirs.ne, sizeof mine.ne) != 0)
+        return rp_fail(RP_E_SHAPE, "state '%s' has another shape in the executor to share with", rp_node_name(node));
+    e->states[i] = e->default_states[i] = from->default_states[k];
+    return RP_OK;
 }
 
 RpStatus rp_executor_open_states(RpExecutor *e) {
@@ -31,19 +45,14 @@ RpStatus rp_executor_open_states(RpExecutor *e) {
     if (e->states == NULL || e->default_states == NULL || e->allocated_state == NULL)
         return rp_fail(RP_E_NOMEM, "out of memory for an executor");
     for (int i = 0; i < plan->n_states; i++) {
-        const PlanState *s      = &plan->states[i];
-        const int        shared = e->owner != e ? rp_executor_find_state(e->owner->plan, s->node) : -1;
-        if (shared < 0) {
-            RP_TRY(e->backend->new_state(e, s->bytes, rp_node_name(s->node), &e->default_states[i]));
-            e->states[i]          = e->default_states[i];
-            e->allocated_state[i] = true;
-            continue;
-        }
-        const RpTensorView mine = rp_node_view(s->node), theirs = rp_node_view(e->owner->plan->states[shared].node);
-        if (mine.dtype != theirs.dtype || memcmp(mine.ne, theirs.ne, sizeof mine.ne) != 0)
-            return rp_fail(RP_E_SHAPE, "state '%s' has another shape in the executor to share with",
-                           rp_node_name(s->node));
-        e->states[i] = e->default_states[i] = e->owner->default_states[shared];
+        const PlanState *s = &plan->states[i];
+        bool             found;
+        RP_TRY(borrow_state(e, i, e->lender, &found));
+        if (!found && e->owner != e) RP_TRY(borrow_state(e, i, e->owner, &found));
+        if (found) continue;
+        RP_TRY(e->backend->new_state(e, s->bytes, rp_node_name(s->node), &e->default_states[i]));
+        e->states[i]          = e->default_states[i];
+        e->allocated_state[i] = true;
     }
     return RP_OK;
 }

@@ -46,22 +46,23 @@ typedef struct Reply {
 } Reply;
 
 struct RpExecutor {
-    const Backend          *backend;
-    const ExecPlan         *plan;
-    RpExecutor             *owner; /* has threads, device and weights: this executor, or the one it shares with */
-    char                   *arena;
-    RpExternalTensor       *arena_tensor;    /* holds the arena; NULL if it is memory of a GPU */
-    RpExternalTensor      **tensors;         /* by buffer of the plan: what is bound to it, or NULL */
-    int                     n_tensors;       /* of them that are bound */
-    void                  **states;          /* by state number of the plan: the memory in use */
-    void                  **default_states;  /* likewise: the memory in use while nothing is bound */
-    bool                   *allocated_state; /* likewise: allocated here, not taken from the owner */
-    const RpExecutorStates *bound;           /* NULL: the default states */
-    const ExecPlan         *weights;         /* the plan whose weights are bound */
-    RpOpArgs               *args;            /* by step, with addresses */
-    const TensorNode       *step;            /* RpExecutorOptions.step */
-    ExecutorPlugin         *plugin;          /* a backend in a shared object; NULL: the built-in kernels */
-    int                     n_done; /* steps of the latest run that have run: n_steps, except between its parts */
+    const Backend     *backend;
+    const ExecPlan    *plan;
+    RpExecutor        *owner;  /* has threads, device and weights: this executor, or that of the one it shares with */
+    RpExecutor        *lender; /* the one it shares with; NULL: none */
+    char              *arena;
+    RpExternalTensor  *arena_tensor;    /* holds the arena; NULL if it is memory of a GPU */
+    RpExternalTensor **tensors;         /* by buffer of the plan: what is bound to it, or NULL */
+    int                n_tensors;       /* of them that are bound */
+    void             **states;          /* by state number of the plan: the memory in use */
+    void             **default_states;  /* likewise: the memory in use while nothing is bound */
+    bool              *allocated_state; /* likewise: allocated here, not taken from another executor */
+    const RpExecutorStates *bound;      /* NULL: the default states */
+    const ExecPlan         *weights;    /* the plan whose weights are bound */
+    RpOpArgs               *args;       /* by step, with addresses */
+    const TensorNode       *step;       /* RpExecutorOptions.step */
+    ExecutorPlugin         *plugin;     /* a backend in a shared object; NULL: the built-in kernels */
+    int                     n_done;     /* steps of the latest run that have run: n_steps, except between its parts */
     Reply                   reply;
     TracedNodes            *nodes;      /* NULL: the nodes of this step are not traced */
     int                     n_launches; /* of the host, since the latest step began; eager launches do not count */
@@ -137,7 +138,7 @@ void rp_traced_next(TracedNodes *t, RpStatus st);
 /* The number of the state with the name of `node`; -1 if the plan has none. */
 int rp_executor_find_state(const ExecPlan *plan, const TensorNode *node);
 
-/* Uses the states of the owner that have the same name, and allocates the others. */
+/* Uses the states of the lender that have the same name, else those of the owner, and allocates the others. */
 RP_NODISCARD RpStatus rp_executor_open_states(RpExecutor *e);
 void                  rp_executor_close_states(RpExecutor *e);
 

@@ -92,6 +92,7 @@ static RpStatus open_executor(const ExecPlan *plan, const RpExecutorOptions *o, 
     e->weights                 = plan;
     e->step                    = o->step;
     e->owner                   = o->share != NULL ? o->share->owner : e; /* never a chain of owners */
+    e->lender                  = o->share;
     e->info.mode               = RP_MODE_EAGER;
     e->info.fell_back          = choice.fell_back;
     e->info.blas               = "";

@@ -74,8 +74,8 @@ typedef struct RpEngineMemory {
     size_t  weights, kv, arena, states, total;
     int32_t n_ctx, n_blocks, block; /* with the defaults filled in */
     int32_t n_states;               /* recurrent states; 0: the model has none */
-    size_t  draft;                  /* of a draft model: its weights, cache and intermediate tensors; of an MTP layer:
-                                       all but its weights, on a GPU with its copies of embedding and output matrix */
+    size_t
+        draft; /* of a draft model: its weights, cache and intermediate tensors; of an MTP layer: all but its weights */
 } RpEngineMemory;
 
 /* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory and

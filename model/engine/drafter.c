@@ -48,14 +48,6 @@ static RpStatus plan_runners(Drafter *d, const DraftedEngine *of, const char *pa
                                   d->runners, &d->n_runners);
 }
 
-/* An MTP layer on a GPU has copies of its own of the matrices that it shares with the model. */
-static size_t copied_bytes(const RpModel *m) {
-    const MtpWeights *w     = &m->mtp;
-    size_t            bytes = w->token_embd == m->token_embd ? w->token_embd->bytes : 0;
-    if (w->output == m->output && w->output != w->token_embd) bytes += w->output->bytes;
-    return bytes;
-}
-
 RpStatus rp_drafter_plan(Drafter *d, const DraftedEngine *of, const char *passes) {
     const RpEngineOptions *o = of->o;
     *d              = (Drafter){.n_seq = o->n_seq, .block = o->block, .n_ctx = o->n_ctx, .step_tokens = o->step_tokens};
@@ -66,7 +58,7 @@ RpStatus rp_drafter_plan(Drafter *d, const DraftedEngine *of, const char *passes
     if (d->model == NULL) return RP_OK;
     d->assistant = rp_model_info(d->model)->assistant;
     if (d->mtp || d->assistant) d->n_embd = rp_model_info(of->model)->n_embd;
-    if (d->mtp && of->apart) d->copied = copied_bytes(d->model);
+    d->shares = d->assistant || (d->mtp && of->apart);
     if (d->mtp) return plan_runners(d, of, passes);
     const int32_t n_train = rp_model_info(d->model)->n_ctx_train;
     if (d->n_ctx > n_train && !d->assistant) d->n_ctx = n_train;
@@ -89,7 +81,7 @@ RpStatus rp_drafter_open(Drafter *d, const RpExecutorOptions *o, RpExecutor *eng
     if (d->tokens == NULL || d->next == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a drafter");
     if (d->n_embd > 0) d->step = d->next + (size_t)d->n_seq * (size_t)d->n_embd;
     if (d->mtp) d->waiting = d->step + (size_t)d->step_tokens * (size_t)d->n_embd;
-    if (d->assistant) mine.share = engine, mine.backend = NULL;
+    if (d->shares) mine.share = engine, mine.backend = NULL;
     return rp_engine_open_runners(d->model, &mine, d->runners, d->n_runners);
 }
 
@@ -102,9 +94,9 @@ void rp_drafter_free(Drafter *d) {
 
 size_t rp_drafter_bytes(const Drafter *d) {
     const RpPlanMemory all = rp_runner_memory(d->runners, d->n_runners);
-    size_t             sum = hidden_bytes(d) + d->copied;
-    if (!d->assistant) return sum + all.state + all.arena;
-    for (int i = 0; i < d->n_runners; i++) { /* the caches are not its own */
+    size_t sum = hidden_bytes(d) + (d->assistant ? 0 : all.state); /* an assistant has no cache of its own */
+    if (!d->shares) return sum + all.arena;
+    for (int i = 0; i < d->n_runners; i++) {
         const size_t arena = rp_plan_memory(d->runners[i].plan).arena;
         if (arena > d->shared_arena) sum += arena; /* that of the engine is too small */
     }

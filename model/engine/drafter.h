@@ -39,8 +39,8 @@ typedef struct Drafter {
     float         *next;           /* [n_seq][n_embd] hidden states that predict the next guess */
     float         *step;           /* [step_tokens][n_embd] hidden states of a step of the engine */
     int32_t        n_embd;         /* of hidden states; 0: a draft model reads none */
-    size_t         shared_arena;   /* bytes of the engine's arena, for an assistant */
-    size_t         copied;         /* bytes of weights that an MTP layer has a second time, on a GPU */
+    bool           shares;         /* weights and arena with the engine: an assistant, and on a GPU an MTP layer */
+    size_t         shared_arena;   /* bytes of the engine's arena */
     int32_t        n_vocab;        /* of both models, at most */
     Runner         runners[ENGINE_RUNNERS]; /* shortest first */
     int            n_runners;

@@ -202,10 +202,10 @@ Test(executor, refuses_bad_options) {
     free_net(&n);
 }
 
-/* sum += x in a state; y is the new sum. */
-static ComputeGraph *counter(TensorNode **x, TensorNode **y, int64_t n) {
+/* sum += x in a state of that name; y is the new sum. */
+static ComputeGraph *counter(const char *name, TensorNode **x, TensorNode **y, int64_t n) {
     ComputeGraph *g     = rp_graph_new();
-    TensorNode   *state = rp_graph_state(g, "sum", RP_F32, NE(n, 1, 1, 1));
+    TensorNode   *state = rp_graph_state(g, name, RP_F32, NE(n, 1, 1, 1));
     *x                  = rp_graph_input(g, "x", RP_F32, NE(n, 1, 1, 1));
     *y                  = rp_scale(g, rp_store(g, rp_add(g, *x, state), state, NULL), 1.0f, 0.0f);
     OK(rp_graph_finish(g, y, 1));
@@ -214,7 +214,8 @@ static ComputeGraph *counter(TensorNode **x, TensorNode **y, int64_t n) {
 
 Test(executor, states_persist_and_can_be_shared) {
     TensorNode   *x[2], *y[2], *bad[2];
-    ComputeGraph *g[3] = {counter(&x[0], &y[0], 4), counter(&x[1], &y[1], 4), counter(&bad[0], &bad[1], 8)};
+    ComputeGraph *g[3] = {counter("sum", &x[0], &y[0], 4), counter("sum", &x[1], &y[1], 4),
+                          counter("sum", &bad[0], &bad[1], 8)};
     ExecPlan     *plan[3];
     RpExecutor   *e[3];
     for (int i = 0; i < 3; i++) OK(rp_plan_new(g[i], &plan[i]));
@@ -231,6 +232,31 @@ Test(executor, states_persist_and_can_be_shared) {
     rp_executor_free(e[1]);
     rp_executor_free(e[0]);
     for (int i = 0; i < 3; i++) rp_plan_free(plan[i]), rp_graph_free(g[i]);
+}
+
+/* What the owner lacks comes from the executor that was shared with; one that shares with the owner has its own. */
+Test(executor, states_that_the_owner_lacks_can_be_shared) {
+    enum { N = 4 };
+    TensorNode   *x[N], *y[N];
+    ComputeGraph *g[N];
+    ExecPlan     *plan[N];
+    RpExecutor   *e[N];
+    const int     lender[N] = {-1, 0, 1, 0};
+    const float   add[N] = {1.0f, 2.0f, 3.0f, 4.0f}, want[N] = {1.0f, 2.0f, 5.0f, 4.0f};
+    for (int i = 0; i < N; i++) {
+        g[i] = counter(i == 0 ? "sum" : "own", &x[i], &y[i], 4);
+        OK(rp_plan_new(g[i], &plan[i]));
+        OK(rp_executor_open(plan[i], &(RpExecutorOptions){.n_threads = 1, .share = i > 0 ? e[lender[i]] : NULL},
+                            &e[i]));
+    }
+    for (int i = 0; i < N; i++) {
+        float *in = rp_executor_data(e[i], x[i]);
+        for (int k = 0; k < 4; k++) in[k] = add[i];
+        OK(rp_executor_run(e[i]));
+        cr_expect_float_eq(((float *)rp_executor_data(e[i], y[i]))[3], want[i], 0.0f, CASE(i));
+    }
+    for (int i = N - 1; i >= 0; i--) rp_executor_free(e[i]);
+    for (int i = 0; i < N; i++) rp_plan_free(plan[i]), rp_graph_free(g[i]);
 }
 
 /* A build without the CUDA toolkit has every function of the device, and each says so. */
