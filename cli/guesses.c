@@ -52,10 +52,9 @@ static bool tell_prefill(const RpEngine *e, const RpEngineStats *before, Watch *
     const int64_t       total = w->n_prompt - (int64_t)(now.cached - before->cached);
     const int64_t       done  = (int64_t)(now.tokens - before->tokens);
     if (w->prefill == NULL || done == 0) return true;
-    if (done < total) return w->prefill(done, total, w->user);
-    (void)w->prefill(total, total, w->user);
-    w->prefill = NULL;
-    return true;
+    RpPrefillProgress *told = w->prefill;
+    if (done >= total) w->prefill = NULL;
+    return told(done < total ? done : total, total, w->user);
 }
 
 static RpStatus take_event(Watch *w, const RpEngineEvent *v) {
@@ -63,25 +62,35 @@ static RpStatus take_event(Watch *w, const RpEngineEvent *v) {
     return w->tokens != NULL && v->token >= 0 ? rp_token_list_push(w->tokens, v->token) : RP_OK;
 }
 
-/* Runs one request to its end. */
-static RpStatus run(RpEngine *e, const RpRequest *r, Watch *w, RpEngineEvent *last) {
+static RpStatus run_steps(RpEngine *e, uint64_t id, Watch *w, RpEngineEvent *last) {
     const RpEngineStats before = rp_engine_stats(e);
-    RpStatus            st     = RP_OK;
-    uint64_t            id;
-    w->n_prompt = (int64_t)r->n_prompt;
-    RP_TRY(rp_engine_add(e, r, &id));
     while (rp_engine_pending(e) > 0) {
         const bool stopped = w->stopped;
         RP_TRY(rp_engine_step(e));
         if (!tell_prefill(e, &before, w)) w->stopped = true;
-        while (rp_engine_poll(e, last)) {
-            const RpStatus taken = take_event(w, last);
-            if (st == RP_OK) st = taken;
-        }
-        if (st != RP_OK) w->stopped = true;
+        while (rp_engine_poll(e, last)) RP_TRY(take_event(w, last));
         if (w->stopped && !stopped && rp_engine_pending(e) > 0) RP_TRY(rp_engine_cancel(e, id));
     }
-    return st;
+    return RP_OK;
+}
+
+/* Takes the request out of the engine, which goes on without it, and keeps the error. */
+static RpStatus drop(RpEngine *e, uint64_t id, RpStatus st) {
+    char text[512];
+    snprintf(text, sizeof text, "%s", rp_last_error());
+    RpStatus ended = rp_engine_pending(e) > 0 ? rp_engine_cancel(e, id) : RP_OK;
+    if (ended == RP_OK && rp_engine_pending(e) > 0) ended = rp_engine_step(e); /* ends it before anything runs */
+    (void)ended;
+    return rp_fail(st, "%s", text);
+}
+
+/* Runs one request to its end. After a failure the engine does not have it any more. */
+static RpStatus run(RpEngine *e, const RpRequest *r, Watch *w, RpEngineEvent *last) {
+    uint64_t id;
+    w->n_prompt = (int64_t)r->n_prompt;
+    RP_TRY(rp_engine_add(e, r, &id));
+    const RpStatus st = run_steps(e, id, w, last);
+    return st == RP_OK ? RP_OK : drop(e, id, st);
 }
 
 static void count(GuessResult *result, const RpEngineEvent *last) {
@@ -107,14 +116,15 @@ RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampl
                             .on_logprobs   = o->on_logprobs,
                             .n_logprobs    = o->n_logprobs,
                             .n_seen        = n_seen};
-    *result              = (GuessResult){.device = rp_engine_info(e), .n_seen = (int32_t)n_seen};
+    *result              = (GuessResult){.device = rp_engine_info(e)};
     RP_TRY(run(e, &r, &w, &last));
+    const bool started = last.n_generated > 0; /* the reply; else the prompt was cancelled */
     count(result, &last);
     result->reply = (RpGenerateResult){.reason        = last.reason,
                                        .n_prompt      = last.n_prompt - last.n_cached,
                                        .n_generated   = last.n_generated,
-                                       .prefill_s     = last.first_token_s,
-                                       .decode_s      = last.total_s - last.first_token_s,
+                                       .prefill_s     = started ? last.first_token_s : last.total_s,
+                                       .decode_s      = started ? last.total_s - last.first_token_s : 0.0,
                                        .first_token_s = last.first_token_s};
     return last.status == RP_OK ? RP_OK : rp_fail(last.status, "%s", last.error);
 }
@@ -139,33 +149,25 @@ static void on_note(const char *text, void *user) {
     l->o->on_note(text, l->o->user);
 }
 
-/* The context: the prompt, and the reply but for its last token, which was not run. */
-static RpStatus put_context(const RpTokenList *prompt, const RpTokenList *reply, RpTokenList *to) {
+RpStatus cli_guessed_context(const RpTokenList *prompt, const RpTokenList *reply, RpTokenList *out) {
     RpTokenList list = {0};
     RpStatus    st   = RP_OK;
     for (size_t i = 0; i < prompt->n && st == RP_OK; i++) st = rp_token_list_push(&list, prompt->ids[i]);
     for (size_t i = 0; i + 1 < reply->n && st == RP_OK; i++) st = rp_token_list_push(&list, reply->ids[i]);
-    if (st == RP_OK) rp_token_list_free(to), *to = list;
+    if (st == RP_OK) rp_token_list_free(out), *out = list;
     if (st != RP_OK) rp_token_list_free(&list);
     return st;
 }
 
-/* Tokens of the prompt that the sampler has seen in the turns before. */
-static size_t seen_of(const RpTokenList *prompt, const RpTokenList *context) {
-    size_t n = 0;
-    while (context != NULL && n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;
-    return n;
-}
-
-static RpStatus run_chat(const GuessArgs *a, RpEngine *e, RpChatReply *reply, size_t n_seen, const RpChatOptions *o,
+static RpStatus run_chat(const GuessArgs *a, RpEngine *e, RpChatReply *reply, const RpChatOptions *o,
                          RpEngineEvent *last) {
     RpTokenList tokens = {0};
     Watch       w      = {.prefill = o->prefill_progress, .user = o->user, .tokens = &tokens};
-    RpRequest   r      = {.n_draft = cli_n_draft(a), .n_seen = n_seen};
+    RpRequest   r      = {.n_draft = cli_n_draft(a)};
     RpStatus    st     = rp_chat_reply_request(reply, &r);
     if (st == RP_OK) st = run(e, &r, &w, last);
     if (st == RP_OK && last->status == RP_OK && o->context != NULL)
-        st = put_context(rp_chat_reply_prompt(reply), &tokens, o->context);
+        st = cli_guessed_context(rp_chat_reply_prompt(reply), &tokens, o->context);
     rp_token_list_free(&tokens);
     return st;
 }
@@ -173,18 +175,16 @@ static RpStatus run_chat(const GuessArgs *a, RpEngine *e, RpChatReply *reply, si
 RpStatus cli_chat_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler, const RpChatOptions *o,
                            RpChatResult *result, GuessResult *guesses) {
     RpChatReply  *reply;
-    RpEngineEvent last     = {0};
-    Logged        logged   = {.o = o};
-    RpChatOptions of_reply = *o;
-    of_reply.context = NULL, of_reply.prefill_progress = NULL;
+    RpEngineEvent last        = {0};
+    Logged        logged      = {.o = o};
+    RpChatOptions of_reply    = *o;
+    of_reply.prefill_progress = NULL;
     of_reply.on_event = on_event, of_reply.user = &logged;
     if (o->on_note != NULL) of_reply.on_note = on_note;
     *result  = (RpChatResult){.reason = RP_STOP_CANCELLED};
     *guesses = (GuessResult){.device = rp_engine_info(e)};
     RP_TRY(rp_chat_reply_new(rp_engine_model(e), sampler, &of_reply, &reply));
-    const size_t n_seen = seen_of(rp_chat_reply_prompt(reply), o->context);
-    RpStatus     st     = run_chat(a, e, reply, n_seen, o, &last);
-    guesses->n_seen     = (int32_t)n_seen;
+    RpStatus st = run_chat(a, e, reply, o, &last);
     count(guesses, &last);
     if (st == RP_OK) st = rp_chat_reply_end(reply, &last, result);
     rp_chat_reply_free(reply);

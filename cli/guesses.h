@@ -50,7 +50,6 @@ void cli_engine_options(const GuessArgs *a, const DeviceArgs *d, RpEngineOptions
 typedef struct GuessResult {
     RpGenerateResult reply;
     int32_t          n_guessed, n_right;
-    int32_t          n_seen; /* RpRequest.n_seen */
     RpExecutorInfo   device; /* its texts are those of the engine */
 } GuessResult;
 
@@ -61,8 +60,12 @@ RP_NODISCARD RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpS
                                             const RpTokenList *prompt, size_t n_seen, const RpGenerateOptions *o,
                                             GuessResult *result);
 
-/* As rp_chat_generate on an engine with one request. `context` gets the prompt and the reply but for its last token,
- * also after a reply that a callback ended, and stays as it was after a failure. `guesses` gets all but its `reply`. */
+/* The context after a reply: the prompt, and the reply but for its last token, which was not run. Replaces *out, which
+ * stays as it was if memory runs out. */
+RP_NODISCARD RpStatus cli_guessed_context(const RpTokenList *prompt, const RpTokenList *reply, RpTokenList *out);
+
+/* As rp_chat_generate on an engine with one request. `context` gets cli_guessed_context, also after a reply or a prompt
+ * that a callback ended; it stays as it was after a failure of the request. `guesses` gets all but its `reply`. */
 RP_NODISCARD RpStatus cli_chat_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampler, const RpChatOptions *o,
                                         RpChatResult *result, GuessResult *guesses);
 

@@ -32,6 +32,9 @@ static RpStatus check_call(const Call *c, size_t n_prompt) {
     if (c->o->max_tokens < 0) return rp_fail(RP_E_ARG, "a reply of %d tokens", c->o->max_tokens);
     if (c->o->n_logprobs < 0 || c->o->n_logprobs > n_vocab)
         return rp_fail(RP_E_ARG, "n_logprobs %d: must be from 0 to %d", c->o->n_logprobs, n_vocab);
+    if (c->o->n_seen > n_prompt)
+        return rp_fail(RP_E_ARG, "a prompt of %zu tokens, of which the sampler has seen %zu: must be at most as many",
+                       n_prompt, c->o->n_seen);
     if (n_prompt == 0 && rp_session_logits(c->s) == NULL)
         return rp_fail(RP_E_ARG, "the prompt is empty and there is nothing before it to go on from");
     return RP_OK;
@@ -40,7 +43,7 @@ static RpStatus check_call(const Call *c, size_t n_prompt) {
 static RpStatus take_prompt(const Call *c, const int32_t *prompt, size_t n) {
     if (n == 0) return RP_OK;
     RP_TRY(rp_session_prefill(c->s, prompt, n, c->o->prefill_progress, c->o->user));
-    for (size_t i = 0; i < n; i++) rp_sampler_accept(c->sampler, prompt[i]);
+    for (size_t i = c->o->n_seen; i < n; i++) rp_sampler_accept(c->sampler, prompt[i]);
     return RP_OK;
 }
 

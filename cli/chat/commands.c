@@ -74,9 +74,12 @@ static RpStatus save(Chat *c, const char *text) {
 
 void cli_chat_report_resumed(const Chat *c) {
     const Dialogue *d = &c->dialogue;
-    if (d->n_restored > 0)
+    if (d->n_restored > 0 && d->n_kept == d->n_restored)
         cli_chat_notice("%zu messages and %zu tools, %d tokens in the context", cli_dialogue_n_messages(d),
                         cli_dialogue_n_tools(d), d->n_restored);
+    else if (d->n_restored > 0)
+        cli_chat_notice("%zu messages and %zu tools, %d of %d tokens in the context: the others are computed again",
+                        cli_dialogue_n_messages(d), cli_dialogue_n_tools(d), d->n_kept, d->n_restored);
     else
         cli_chat_notice("%zu messages and %zu tools", cli_dialogue_n_messages(d), cli_dialogue_n_tools(d));
 }

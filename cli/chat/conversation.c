@@ -70,13 +70,15 @@ static RpStatus tokenize(const Conversation *c, const Prompt *p, size_t first, R
                               p->control + first, strlen(p->text + first), add | parse, ids);
 }
 
-/* The tokens to append so that the context holds the whole conversation.
+/* The tokens to append so that the context holds the whole conversation, and how many of them the sampler has accepted
+ * in the turns before.
  *
  * If its text begins with known_text, only the rest is tokenised. Tokenising all of it could cut the reply
  * into other tokens than were sampled, which would invalidate the KV cache. Otherwise all of the text is
- * tokenised and the session rewound to the longest common prefix of token ids. */
-static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *ids) {
+ * tokenised, and the context goes back to the longest common prefix of token ids, or where it cannot, further. */
+static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *ids, size_t *n_seen) {
     const size_t n_known = c->known_text != NULL ? strlen(c->known_text) : 0;
+    *n_seen              = 0;
     if (n_known > 0 && strncmp(p->text, c->known_text, n_known) == 0 && p->text[n_known] != '\0') {
         if (c->pending >= 0) RP_TRY(rp_token_list_push(ids, c->pending));
         return tokenize(c, p, n_known, ids);
@@ -87,6 +89,7 @@ static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *
     forget_text(c);
     RP_TRY(cli_generator_rewind(c->generator, keep, &c->context.n));
     ids->n -= c->context.n;
+    *n_seen = keep - c->context.n;
     memmove(ids->ids, ids->ids + c->context.n, ids->n * sizeof *ids->ids);
     return RP_OK;
 }
@@ -143,9 +146,10 @@ static RpStatus take_turn(Conversation *c, const Prompt *whole, RpTokenList *pro
     o.prefill_progress  = pass_progress;
     o.user              = reply;
     o.tokens            = sampled;
-    RP_TRY(tokens_to_append(c, whole, prompt));
+    size_t n_seen;
+    RP_TRY(tokens_to_append(c, whole, prompt, &n_seen));
     const size_t   held = c->context.n;
-    const RpStatus st   = cli_generator_reply(c->generator, c->sampler, &c->context, prompt, &o, result);
+    const RpStatus st   = cli_generator_reply(c->generator, c->sampler, &c->context, prompt, n_seen, &o, result);
     if (c->context.n != held && st != RP_OK) forget_text(c); /* known_text lacks the new tokens */
     RP_TRY(st);
     if (reply->no_memory) {

@@ -17,8 +17,9 @@ typedef struct Dialogue {
     struct json_t        *request; /* {"messages": [...], "tools": [...], ...} */
     char                 *asked;   /* the request that the latest reply answers, as text; NULL before it */
     RpToolCallLog        *log;
-    RpTokenList           context;    /* the tokens that have been run */
-    int32_t               n_restored; /* of these, what the last file that was loaded had; 0: it was no context */
+    RpTokenList           context; /* the tokens that have been run */
+    int32_t n_restored, n_kept; /* tokens of the last file that was loaded, 0: it was no context; and how many of them
+                                   need not be computed again */
 } Dialogue;
 
 /* Begins without messages. Zero-initialise *d; the caller frees it, also after a failure. */

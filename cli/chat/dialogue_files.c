@@ -98,10 +98,10 @@ static bool is_context(const char *path) {
 }
 
 /* The generator gets the context of the file, whose note is the conversation. */
-static RpStatus load_context(Dialogue *d, const char *path, json_t **request) {
+static RpStatus load_context(Dialogue *d, const char *path, json_t **request, int32_t *n_kept) {
     char        *note;
     json_error_t e;
-    RP_TRY(cli_generator_restore(d->generator, path, &d->context, &note));
+    RP_TRY(cli_generator_restore(d->generator, path, &d->context, n_kept, &note));
     *request = json_loads(note, JSON_REJECT_DUPLICATES, &e);
     free(note);
     return *request != NULL ? RP_OK : rp_fail(RP_E_FORMAT, "%s: line %d: %s", path, e.line, e.text);
@@ -109,8 +109,9 @@ static RpStatus load_context(Dialogue *d, const char *path, json_t **request) {
 
 RpStatus cli_dialogue_load(Dialogue *d, const char *path) {
     json_t    *request;
+    int32_t    n_kept  = 0;
     const bool context = is_context(path);
-    RP_TRY(context ? load_context(d, path, &request) : load(path, &request));
+    RP_TRY(context ? load_context(d, path, &request, &n_kept) : load(path, &request));
     RpStatus st = complete(&request);
     if (st == RP_OK) st = try_request(d, request);
     if (st != RP_OK) {
@@ -120,6 +121,7 @@ RpStatus cli_dialogue_load(Dialogue *d, const char *path) {
     json_decref(d->request);
     d->request    = request;
     d->n_restored = context ? (int32_t)d->context.n : 0;
+    d->n_kept     = n_kept;
     return RP_OK;
 }
 

@@ -35,27 +35,28 @@ static RpStatus reply_of_engine(Generator *g, RpSampler *sampler, RpTokenList *c
     RpTokenList all = {0};
     RpStatus    st  = append(&all, context, context->n);
     if (st == RP_OK) st = append(&all, prompt, prompt->n);
-    if (st == RP_OK) st = cli_generate_guessing(g->guesses, g->engine, sampler, &all, context->n, o, &g->latest);
+    if (st == RP_OK)
+        st = cli_generate_guessing(g->guesses, g->engine, sampler, &all, context->n + o->n_seen, o, &g->latest);
     *result = g->latest.reply;
-    if (st == RP_OK && o->tokens->n > 0) {
-        st = append(&all, o->tokens, o->tokens->n - 1);
-        rp_token_list_free(context);
-        *context = all;
-    } else {
-        rp_token_list_free(&all);
-    }
+    if (st == RP_OK) st = cli_guessed_context(&all, o->tokens, context);
+    rp_token_list_free(&all);
     return st;
 }
 
 RpStatus cli_generator_reply(Generator *g, RpSampler *sampler, RpTokenList *context, const RpTokenList *prompt,
-                             const RpGenerateOptions *o, RpGenerateResult *result) {
-    return g->session != NULL ? reply_of_session(g, sampler, context, prompt, o, result)
-                              : reply_of_engine(g, sampler, context, prompt, o, result);
+                             size_t n_seen, const RpGenerateOptions *o, RpGenerateResult *result) {
+    RpGenerateOptions with = *o;
+    with.n_seen            = n_seen;
+    g->n_seen              = (int32_t)(context->n + n_seen);
+    return g->session != NULL ? reply_of_session(g, sampler, context, prompt, &with, result)
+                              : reply_of_engine(g, sampler, context, prompt, &with, result);
 }
 
 RpStatus cli_generator_chat(Generator *g, RpSampler *sampler, const RpChatOptions *o, RpChatResult *result) {
-    return g->session != NULL ? rp_chat_generate(g->session, sampler, o, result)
-                              : cli_chat_guessing(g->guesses, g->engine, sampler, o, result, &g->latest);
+    const RpStatus st = g->session != NULL ? rp_chat_generate(g->session, sampler, o, result)
+                                           : cli_chat_guessing(g->guesses, g->engine, sampler, o, result, &g->latest);
+    g->n_seen         = result->n_seen;
+    return st;
 }
 
 RpStatus cli_generator_save(const Generator *g, const RpTokenList *context, const char *note, const char *path) {
@@ -63,7 +64,9 @@ RpStatus cli_generator_save(const Generator *g, const RpTokenList *context, cons
                               : rp_engine_save(g->engine, context, note, path);
 }
 
-RpStatus cli_generator_restore(Generator *g, const char *path, RpTokenList *context, char **note) {
-    return g->session != NULL ? rp_session_restore(g->session, path, context, note)
-                              : rp_engine_restore(g->engine, path, context, note);
+RpStatus cli_generator_restore(Generator *g, const char *path, RpTokenList *context, int32_t *n_kept, char **note) {
+    if (g->session == NULL) return rp_engine_restore(g->engine, path, context, n_kept, note);
+    const RpStatus st = rp_session_restore(g->session, path, context, note);
+    if (st == RP_OK) *n_kept = (int32_t)context->n;
+    return st;
 }

@@ -10,6 +10,7 @@ typedef struct Generator {
     RpEngine        *engine;
     const GuessArgs *guesses; /* of the engine */
     GuessResult      latest;  /* likewise, of the latest reply */
+    int32_t          n_seen;  /* tokens of the latest prompt that the sampler had accepted in the turns before */
 } Generator;
 
 const RpModel *cli_generator_model(const Generator *g);
@@ -18,20 +19,22 @@ int32_t        cli_generator_n_ctx(const Generator *g);
 /* Goes back to n tokens or, where a session cannot, to fewer; returns them. An engine keeps all that it has. */
 RP_NODISCARD RpStatus cli_generator_rewind(Generator *g, size_t n, size_t *out);
 
-/* As rp_generate, for a reply to `context` and the prompt behind it. `context` gets what the session has then, or had
- * the engine been a session: after a failure perhaps a part of the prompt. Tokens of the reply are appended to
- * o->tokens, which is empty before. */
+/* As rp_generate, for a reply to `context` and the prompt behind it, of which the sampler has accepted n_seen tokens in
+ * the turns before. `context` gets what the session has then, after a failure perhaps a part of the prompt; with an
+ * engine cli_guessed_context, and after a failure nothing. Tokens of the reply are appended to o->tokens, which is
+ * empty before. */
 RP_NODISCARD RpStatus cli_generator_reply(Generator *g, RpSampler *sampler, RpTokenList *context,
-                                          const RpTokenList *prompt, const RpGenerateOptions *o,
+                                          const RpTokenList *prompt, size_t n_seen, const RpGenerateOptions *o,
                                           RpGenerateResult *result);
 
 /* As rp_chat_generate. */
 RP_NODISCARD RpStatus cli_generator_chat(Generator *g, RpSampler *sampler, const RpChatOptions *o,
                                          RpChatResult *result);
 
-/* As rp_session_save and rp_session_restore; `context` is what the session has. */
+/* As rp_session_save and rp_session_restore; `context` is what the session has. *n_kept: as of rp_engine_restore. */
 RP_NODISCARD RpStatus cli_generator_save(const Generator *g, const RpTokenList *context, const char *note,
                                          const char *path);
-RP_NODISCARD RpStatus cli_generator_restore(Generator *g, const char *path, RpTokenList *context, char **note);
+RP_NODISCARD RpStatus cli_generator_restore(Generator *g, const char *path, RpTokenList *context, int32_t *n_kept,
+                                            char **note);
 
 #endif

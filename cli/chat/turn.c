@@ -62,9 +62,8 @@ static RpStatus end_reply(Chat *c, const RpGenerateResult *r) {
 
 /* The context has the prompt, and the reply without its last token. */
 static RpStatus record_turn(Chat *c, RpSampler *sampler, const RpTokenList *context, const RpGenerateResult *r) {
-    const int32_t n    = (int32_t)context->n - (r->n_generated > 0 ? r->n_generated - 1 : 0);
-    const int32_t kept = c->generator.session != NULL ? n - r->n_prompt : c->generator.latest.n_seen;
-    return cli_recording_end_turn(&c->recording, sampler, context->ids, (size_t)n, kept, r);
+    const int32_t n = (int32_t)context->n - (r->n_generated > 0 ? r->n_generated - 1 : 0);
+    return cli_recording_end_turn(&c->recording, sampler, context->ids, (size_t)n, c->generator.n_seen, r);
 }
 
 /* ---- plain conversations ---- */

@@ -224,6 +224,7 @@ typedef struct RpChatResult {
     const char  *host_sampling;                      /* likewise; owned by the sampler */
     int32_t      n_held;                             /* of n_calls, those that a grammar held to the tools */
     bool         describes_tools;                    /* as of RpChatPrompt */
+    int32_t      n_seen; /* tokens of the prompt that `context` had, which the sampler does not accept again */
 } RpChatResult;
 
 /* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in
@@ -268,7 +269,8 @@ RP_NODISCARD static inline RpStatus rp_chat_generate(RpSession *s, RpSampler *sa
 typedef struct RpChatReply RpChatReply;
 
 /* Renders and tokenises the prompt; other threads may use the model and the engine meanwhile. The options are those of
- * rp_chat_generate, without `context` and `prefill_progress`. The sampler and all that the options point to are
+ * rp_chat_generate, without `prefill_progress`; `context` has the tokens that the sampler has accepted in the turns
+ * before, and is only read, and only here. The sampler and all that the options point to are
  * borrowed until rp_chat_reply_free. `log` is only read, and only here: to keep calls of the reply, put them yourself
  * at RP_REPLY_CALL_END. The caller frees *out; on failure it is NULL. Errors of rp_chat_generate before its first
  * token. */
@@ -282,8 +284,8 @@ RP_API void rp_chat_reply_free(RpChatReply *r); /* NULL is allowed. Not while it
 
 RP_API const RpTokenList *rp_chat_reply_prompt(const RpChatReply *r); /* owned by the reply */
 
-/* Sets prompt, n_prompt, sampler, max_tokens, force_token, on_token and token_user of a request for an engine of the
- * same model, which then belongs to this reply alone; the other members stay. */
+/* Sets prompt, n_prompt, n_seen, sampler, max_tokens, force_token, on_token and token_user of a request for an engine
+ * of the same model, which then belongs to this reply alone; the other members stay. */
 RP_API RP_NODISCARD RpStatus rp_chat_reply_request_sized(RpChatReply *r, RpRequest *request, size_t request_bytes);
 RP_NODISCARD static inline RpStatus rp_chat_reply_request(RpChatReply *r, RpRequest *request) {
     return rp_chat_reply_request_sized(r, request, sizeof *request);

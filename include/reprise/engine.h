@@ -51,7 +51,8 @@ typedef struct RpEngineOptions {
     const char *passes;
     RpDtype     kv_type;
     const char *device;
-    size_t      state_bytes; /* recurrent states of prefixes, beside one for each of n_seq; 0: 256 MiB */
+    size_t      state_bytes; /* recurrent states of prefixes and guesses, beside one for each of n_seq; 0: 256 MiB, with
+                                an MTP layer at least n_mtp + 2 states for each of n_seq */
     const char *repack;      /* as in RpExecutorOptions, but NULL: REPRISE_REPACK, or "auto" with n_seq > 1 and
                                 "codebook" with 1. Engines and sessions of a model share one copy, which
                                 RpEngineMemory does not count */
@@ -123,13 +124,13 @@ typedef struct RpRequest {
     RpTokenCallback *on_token;       /* likewise; false ends the request with RP_STOP_CANCELLED, after this token */
     void            *token_user;     /* of these two */
     size_t n_seen; /* tokens at the beginning of the prompt that the sampler has accepted before, as in a chat that goes
-                      on with it: less than n_prompt. It accepts the others */
+                      on with it; at most n_prompt. It accepts the others */
 } RpRequest;
 
-/* Queues a request. The sampler accepts the prompt from n_seen on, and never samples the tokens that the model's file
- * suppresses (rp_sampler_suppress). RP_E_ARG for an empty prompt, an id outside the vocabulary, a sampler or a matcher
- * for another vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a prompt that does not leave room for one
- * token; RP_E_NOMEM. Nothing has changed then. */
+/* Queues a request. The sampler accepts the prompt from n_seen on before it samples the first token, and never samples
+ * the tokens that the model's file suppresses (rp_sampler_suppress). RP_E_ARG for an empty prompt, an id outside the
+ * vocabulary, a sampler or a matcher for another vocabulary, or a number out of its range; RP_E_CONTEXT_FULL for a
+ * prompt that does not leave room for one token; RP_E_NOMEM. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus        rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t request_bytes,
                                                         uint64_t *id);
 RP_NODISCARD static inline RpStatus rp_engine_add(RpEngine *e, const RpRequest *request, uint64_t *id) {
@@ -182,11 +183,13 @@ RP_API RP_NODISCARD RpStatus rp_engine_save(const RpEngine *e, const RpTokenList
 
 /* Puts the context of a file into the cache, as far as it has whole blocks: requests that begin with its tokens find
  * them there. With recurrent states it is put there only if its last token ends a block. The file may also be of
- * rp_session_save; on a GPU the keys and values of a session have other last bits than those of an engine. `tokens` are
- * replaced by those that the cache has now, *note by the note of the file, which the caller frees with free(). `note`
- * may be NULL. RP_E_CONTEXT_FULL if the context is longer than n_ctx, or if requests that run leave too few blocks or
- * states; other errors as rp_session_restore. Then *note is NULL, and requests go on as before. */
-RP_API RP_NODISCARD RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, char **note);
+ * rp_session_save; on a GPU its keys and values have other last bits than those that an engine computes, so that what
+ * begins with them has other bits too. `tokens` are replaced by those of the file, *n_kept by how many of them, from
+ * the first on, the cache has now, *note by the note, which the caller frees with free(). `n_kept` and `note` may be
+ * NULL. RP_E_CONTEXT_FULL if the context is longer than n_ctx, or if requests that run leave too few blocks or states;
+ * other errors as rp_session_restore. Then *note is NULL, and requests go on as before. */
+RP_API RP_NODISCARD RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, int32_t *n_kept,
+                                               char **note);
 
 /* Sums since the engine was opened, and what it holds now. */
 typedef struct RpEngineStats {

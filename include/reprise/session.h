@@ -215,6 +215,8 @@ typedef struct RpGenerateOptions {
     RpMatcher       *matcher;
     RpForceToken    *force_token; /* or NULL; a GPU then has one launch for each token */
     RpTokenCallback *on_token;    /* or NULL */
+    size_t n_seen; /* tokens at the beginning of the prompt that the sampler has accepted before, as those that a rewind
+                      took out of the context; at most n_prompt. It accepts the others */
 } RpGenerateOptions;
 
 typedef struct RpGenerateResult {
@@ -230,14 +232,14 @@ typedef struct RpGenerateResult {
 
 /* Appends the prompt to the context and samples a reply until an end token, a stop string, max_tokens or the end of the
  * context. Every sampled token is appended too except the last one, because appending costs a step: to continue, begin
- * the next prompt with it. The sampler accepts the prompt and the reply, and never samples the tokens that the model's
- * file suppresses (rp_sampler_suppress). An empty prompt, which may be NULL, continues from rp_session_logits.
- * `options` may be NULL for the defaults.
+ * the next prompt with it. The sampler accepts the prompt from n_seen on and the reply, and never samples the tokens
+ * that the model's file suppresses (rp_sampler_suppress). An empty prompt, which may be NULL, continues from
+ * rp_session_logits. `options` may be NULL for the defaults.
  * A callback that returns false ends the call with RP_OK and RP_STOP_CANCELLED, also during the prefill: tokens
  * appended so far stay, text held back is dropped.
- * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, n_logprobs out of range, or
- * a sampler for another vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is filled on
- * failure too. */
+ * RP_E_ARG for an empty prompt without logits, a negative max_tokens, an empty stop string, n_logprobs or n_seen out of
+ * range, or a sampler for another vocabulary; further errors as rp_session_prefill and rp_sampler_sample. `result` is
+ * filled on failure too. */
 RP_API RP_NODISCARD RpStatus rp_generate_sized(RpSession *s, RpSampler *sampler, const int32_t *prompt, size_t n_prompt,
                                                const RpGenerateOptions *options, size_t options_bytes,
                                                RpGenerateResult *result, size_t result_bytes);

@@ -38,6 +38,7 @@ RpStatus rp_chat_reply_request_sized(RpChatReply *r, RpRequest *request, size_t 
     RP_TRY(rp_sized_in(&q, sizeof q, request, request_bytes, "RpRequest"));
     q.prompt      = r->prompt.ids;
     q.n_prompt    = r->prompt.n;
+    q.n_seen      = (size_t)r->result.n_seen;
     q.sampler     = r->sampler;
     q.max_tokens  = r->max_tokens;
     q.force_token = rp_chat_reply_forces(r) ? rp_chat_reply_force : NULL;

@@ -15,13 +15,10 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
     return r->o.prefill_progress == NULL || r->o.prefill_progress(done, total, r->o.user);
 }
 
-/* Rewinds to what the session has of the prompt; at least one token must run to give logits. */
+/* Rewinds to what the session has of the prompt, or to the last position before it that it can go back to. */
 static RpStatus rewind_to_common(Chat *c) {
     const RpTokenList *held = c->reply.o.context;
-    size_t             keep = 0;
-    while (held != NULL && keep < held->n && keep + 1 < c->reply.prompt.n &&
-           held->ids[keep] == c->reply.prompt.ids[keep])
-        keep++;
+    size_t             keep = (size_t)c->reply.result.n_seen;
     if (held != NULL && held->n != (size_t)rp_session_n_past(c->session))
         return rp_fail(RP_E_ARG, "the context has %zu tokens, the session %d", held->n, rp_session_n_past(c->session));
     keep                   = (size_t)rp_session_rewind_point(c->session, (int32_t)keep);
@@ -41,16 +38,17 @@ static RpStatus record_context(Chat *c) {
 }
 
 static RpStatus run(Chat *c, RpSampler *sampler) {
-    RpChatReply            *r = &c->reply;
-    RpGenerateResult        g = {.reason = RP_STOP_CANCELLED};
-    const RpGenerateOptions o = {.max_tokens       = r->max_tokens,
-                                 .prefill_progress = on_prefill,
-                                 .user             = r,
-                                 .tokens           = &c->tokens,
-                                 .force_token      = rp_chat_reply_forces(r) ? rp_chat_reply_force : NULL,
-                                 .on_token         = rp_chat_reply_token};
+    RpChatReply      *r = &c->reply;
+    RpGenerateResult  g = {.reason = RP_STOP_CANCELLED};
+    RpGenerateOptions o = {.max_tokens       = r->max_tokens,
+                           .prefill_progress = on_prefill,
+                           .user             = r,
+                           .tokens           = &c->tokens,
+                           .force_token      = rp_chat_reply_forces(r) ? rp_chat_reply_force : NULL,
+                           .on_token         = rp_chat_reply_token};
     RP_TRY(rewind_to_common(c));
-    const size_t   kept     = (size_t)r->result.n_kept;
+    const size_t kept       = (size_t)r->result.n_kept;
+    o.n_seen                = (size_t)r->result.n_seen - kept;
     RpStatus       st       = rp_generate(c->session, sampler, r->prompt.ids + kept, r->prompt.n - kept, &o, &g);
     const RpStatus noted    = record_context(c);
     r->result.n_generated   = g.n_generated;

@@ -149,6 +149,13 @@ static RpStatus check(const RpModel *m, const RpChatOptions *o) {
     return RP_OK;
 }
 
+/* Tokens that both begin with, but for the last one of the prompt: it must run to give logits. */
+static size_t common(const RpTokenList *context, const RpTokenList *prompt) {
+    size_t n = 0;
+    while (context != NULL && n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;
+    return n;
+}
+
 RpStatus rp_chat_reply_open(RpChatReply *r, const RpModel *m, RpSampler *sampler, const RpChatOptions *options,
                             size_t options_bytes) {
     r->tk            = rp_model_tokenizer(m);
@@ -158,6 +165,7 @@ RpStatus rp_chat_reply_open(RpChatReply *r, const RpModel *m, RpSampler *sampler
     RP_TRY(check(m, &r->o));
     RP_TRY(prepare(r));
     r->result.n_prompt = (int32_t)r->prompt.n;
+    r->result.n_seen   = (int32_t)common(r->o.context, &r->prompt);
     return RP_OK;
 }
 

@@ -223,8 +223,11 @@ static RpStatus check_tokens(const ContextPlace *p, ContextFile *c) {
     if (n > p->n_ctx)
         return rp_fail(RP_E_CONTEXT_FULL, "%s: %lld tokens do not fit: the context holds %d", rp_gguf_path(f),
                        (long long)n, p->n_ctx);
-    c->tokens = t->view.data;
-    c->n      = (int32_t)n;
+    c->tokens = malloc((size_t)n * sizeof *c->tokens);
+    if (c->tokens == NULL)
+        return rp_fail(RP_E_NOMEM, "%s: out of memory for %lld tokens", rp_gguf_path(f), (long long)n);
+    c->n = (int32_t)n;
+    memcpy(c->tokens, t->view.data, (size_t)n * sizeof *c->tokens);
     for (int32_t i = 0; i < c->n; i++)
         if (c->tokens[i] < 0 || c->tokens[i] >= n_vocab)
             return rp_fail(RP_E_FORMAT, "%s: token %d at %d is outside of the vocabulary of %d", rp_gguf_path(f),
@@ -257,6 +260,7 @@ RpStatus rp_context_open(const ContextPlace *p, const char *path, ContextFile *o
 
 void rp_context_close(ContextFile *f) {
     rp_gguf_close(f->file);
+    free(f->tokens);
     *f = (ContextFile){0};
 }
 
@@ -285,11 +289,11 @@ RpStatus rp_context_read(const ContextPlace *p, const ContextFile *f, int32_t fr
     return RP_OK;
 }
 
-RpStatus rp_context_text(const ContextFile *f, int32_t n, RpTokenList *tokens, char **note) {
+RpStatus rp_context_text(const ContextFile *f, RpTokenList *tokens, char **note) {
     RpGgufString text = {"", 0};
     RpTokenList  list = {0};
     RpStatus     st   = rp_gguf_get_string(f->file, key_note, &text);
-    for (int32_t i = 0; i < n && st == RP_OK; i++) st = rp_token_list_push(&list, f->tokens[i]);
+    for (int32_t i = 0; i < f->n && st == RP_OK; i++) st = rp_token_list_push(&list, f->tokens[i]);
     if (st == RP_OK && note != NULL && (*note = strndup(text.ptr, text.len)) == NULL)
         st = rp_fail(RP_E_NOMEM, "%s: out of memory for the note", rp_gguf_path(f->file));
     if (st != RP_OK) {

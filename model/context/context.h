@@ -27,13 +27,13 @@ RP_NODISCARD RpStatus rp_context_write(const ContextPlace *p, const int32_t *tok
                                        const char *path);
 
 typedef struct ContextFile {
-    RpGgufFile    *file;
-    const int32_t *tokens; /* [n], in the file */
-    int32_t        n;
+    RpGgufFile *file;
+    int32_t    *tokens; /* [n], a copy: another process may write to the file */
+    int32_t     n;
 } ContextFile;
 
 /* Opens a file and checks all of it: that it is of this model, these passes and this type of cache, that no byte is
- * damaged, and that its tokens fit. Errors of rp_session_restore. */
+ * damaged, and that its tokens fit. Errors of rp_session_restore; nothing is to be closed then. */
 RP_NODISCARD RpStatus rp_context_open(const ContextPlace *p, const char *path, ContextFile *out);
 void                  rp_context_close(ContextFile *f);
 
@@ -42,8 +42,8 @@ void                  rp_context_close(ContextFile *f);
 RP_NODISCARD RpStatus rp_context_read(const ContextPlace *p, const ContextFile *f, int32_t from, int32_t end,
                                       bool recurrent);
 
-/* A copy of its note, which the caller frees, and of its first n tokens, which replace `tokens`. RP_E_NOMEM: then
- * nothing has changed. `note` may be NULL. */
-RP_NODISCARD RpStatus rp_context_text(const ContextFile *f, int32_t n, RpTokenList *tokens, char **note);
+/* A copy of its note, which the caller frees, and its tokens, which replace `tokens`. RP_E_NOMEM, and RP_E_FORMAT
+ * without a note: then nothing has changed. `note` may be NULL. */
+RP_NODISCARD RpStatus rp_context_text(const ContextFile *f, RpTokenList *tokens, char **note);
 
 #endif

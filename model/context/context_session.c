@@ -58,7 +58,7 @@ RpStatus rp_session_restore(RpSession *s, const char *path, RpTokenList *tokens,
     char              *text = NULL;
     const ContextPlace p    = place_of(s, 0);
     RP_TRY(rp_context_open(&p, path, &f));
-    RpStatus st = rp_context_text(&f, f.n, &read, note != NULL ? &text : NULL);
+    RpStatus st = rp_context_text(&f, &read, note != NULL ? &text : NULL);
     if (st == RP_OK) st = replace_context(s, &p, &f);
     rp_context_close(&f);
     if (st != RP_OK) {

@@ -75,7 +75,7 @@ static RpStatus take_blocks(RpEngine *e, const ContextFile *f, int32_t wanted, R
     while (r->n < wanted) r->blocks[r->n++] = rp_blocks_take(&e->blocks);
     const bool has_state = wanted > 0 && e->blocks.all[r->blocks[wanted - 1]].state != STATE_NONE;
     if (e->states.n == 0 || wanted == 0 || has_state) return RP_OK;
-    r->slot = rp_states_take(&e->states, &e->blocks);
+    r->slot = rp_states_take(&e->states, &e->blocks, 0);
     return r->slot != STATE_NONE
                ? RP_OK
                : rp_fail(RP_E_CONTEXT_FULL, "%s: the recurrent states of the engine are all of requests that run",
@@ -104,19 +104,20 @@ static void let_go(RpEngine *e, Restored *r) {
     free(r->blocks);
 }
 
-static RpStatus restore(RpEngine *e, const ContextFile *f, RpTokenList *tokens, char **note) {
+static RpStatus restore(RpEngine *e, const ContextFile *f, RpTokenList *tokens, int32_t *n_kept, char **note) {
     Restored      r      = {.slot = STATE_NONE};
     const int32_t wanted = blocks_wanted(e, f);
     RpStatus      st     = new_path(e, &r.blocks);
     if (st == RP_OK) st = take_blocks(e, f, wanted, &r);
     if (st == RP_OK) st = copy_states(e, f, &r);
-    if (st == RP_OK) st = rp_context_text(f, wanted * e->o.block, tokens, note);
+    if (st == RP_OK) st = rp_context_text(f, tokens, note);
     if (st == RP_OK) publish(e, f, &r);
     let_go(e, &r);
+    if (st == RP_OK && n_kept != NULL) *n_kept = wanted * e->o.block;
     return st;
 }
 
-RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, char **note) {
+RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, int32_t *n_kept, char **note) {
     if (note != NULL) *note = NULL;
     RP_NOT_NULL(e, "e");
     RP_NOT_NULL(path, "path");
@@ -124,7 +125,7 @@ RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, c
     ContextFile        f;
     const ContextPlace p = place_of(e, NULL);
     RP_TRY(rp_context_open(&p, path, &f));
-    const RpStatus st = restore(e, &f, tokens, note);
+    const RpStatus st = restore(e, &f, tokens, n_kept, note);
     rp_context_close(&f);
     return st;
 }

@@ -47,14 +47,15 @@ static int32_t count_blocks(const RpEngineOptions *o) {
     return n > of_sequence ? n : of_sequence;
 }
 
-/* One state for each request that runs, and those of prefixes and guesses. Every guess of an MTP layer has one by
- * default. */
+/* One state for each request that runs, and those of prefixes and guesses. By default each request has states for the
+ * latest prefixes, and each guess of an MTP layer has one. */
 static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
     const size_t of_slot = rp_config_state_bytes(&m->config);
     if (of_slot == 0) return 0;
-    const size_t guesses = rp_drafter_is_mtp(m, o) ? (size_t)o->n_seq * (size_t)o->n_mtp : 0;
+    const size_t guesses = rp_drafter_is_mtp(m, o) ? (size_t)o->n_mtp : 0;
+    const size_t least   = (size_t)o->n_seq * (guesses + PREFIX_STATES);
     size_t       n       = (o->state_bytes > 0 ? o->state_bytes : DEFAULT_STATE_BYTES) / of_slot;
-    if (o->state_bytes == 0 && n < guesses) n = guesses;
+    if (o->state_bytes == 0 && guesses > 0 && n < least) n = least;
     return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
 }
 
@@ -256,7 +257,6 @@ RpStatus rp_engine_add_sized(RpEngine *e, const RpRequest *request, size_t reque
         rp_request_free(r);
         return st;
     }
-    for (size_t i = given.n_seen; i < given.n_prompt; i++) rp_sampler_accept(given.sampler, r->tokens[i]);
     r->id = e->next_id++;
     e->needs_events += r->n_events;
     e->needs_texts += r->text_room;

@@ -19,7 +19,7 @@
 
 #include "reprise/engine.h"
 
-enum { MAX_FORCED = 32, AGING_STEPS = 256, PROBE_STEPS = 32 };
+enum { MAX_FORCED = 32, AGING_STEPS = 256, PROBE_STEPS = 32, PREFIX_STATES = 2 /* of a request, at least */ };
 
 typedef struct Request Request;
 struct Request {
@@ -44,6 +44,7 @@ struct Request {
     int32_t           column, n_hidden; /* its columns of the latest step whose hidden states a drafter reads */
     int32_t           n_generated, n_cached, n_drafted, n_accepted;
     bool              cancelled, ended, started; /* started: it has run before, n_cached is known */
+    bool              accepted;                  /* the sampler has its prompt */
     double            added_s, started_s, first_s;
     double            accepts;                   /* share of its guesses that were right lately */
     uint64_t          last_draft;                /* step of its latest guess */

@@ -15,9 +15,9 @@ static RpStatus check(const RpEngine *e, const RpRequest *r) {
     if (r->n_prompt > (size_t)e->o.n_ctx)
         return rp_fail(RP_E_CONTEXT_FULL, "a prompt of %zu tokens does not fit: a sequence holds %d", r->n_prompt,
                        e->o.n_ctx);
-    if (r->n_seen >= r->n_prompt)
-        return rp_fail(RP_E_ARG, "a prompt of %zu tokens, of which the sampler has seen %zu: must be less", r->n_prompt,
-                       r->n_seen);
+    if (r->n_seen > r->n_prompt)
+        return rp_fail(RP_E_ARG, "a prompt of %zu tokens, of which the sampler has seen %zu: must be at most as many",
+                       r->n_prompt, r->n_seen);
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= n_vocab)
             return rp_fail(RP_E_ARG, "token %d at %zu is outside of the vocabulary of %d", r->prompt[i], i, n_vocab);

@@ -82,9 +82,9 @@ static bool take_state(RpEngine *e, Request *r) {
     if (e->states.n == 0) return true;
     if (r->n_published > 0) {
         r->start = e->blocks.all[r->blocks[r->n_published - 1]].state;
-        e->states.starts[r->start]++;
+        rp_states_start(&e->states, r->start);
     }
-    r->state = rp_states_take(&e->states, &e->blocks);
+    r->state = rp_states_take(&e->states, &e->blocks, 0);
     if (r->state != STATE_NONE) return true;
     if (r->start == STATE_NONE || e->states.starts[r->start] > 1) return false;
     e->blocks.all[r->blocks[r->n_published - 1]].state = STATE_NONE;
@@ -177,7 +177,7 @@ static void keep_state(RpEngine *e, Column *c) {
     const int32_t block = e->o.block, end = c->pos + 1, n = rp_request_public(c->request);
     if (e->states.n == 0 || end % block != 0 || end > n) return;
     if (end < (n - 1) / block * block && end % SNAPSHOT_TOKENS >= block) return;
-    c->keep = rp_states_take(&e->states, &e->blocks);
+    c->keep = rp_states_take(&e->states, &e->blocks, 0);
 }
 
 /* How many guesses pay: the tokens that are expected of a step, divided by its time, are the most. Times that are not
@@ -276,15 +276,21 @@ static int32_t guess(const RpEngine *e, Request *r, int32_t most) {
     return found > 0 ? guesses_that_pay(e, r, found, e->n_columns - 1, 0.0) : 0;
 }
 
+/* States of prefixes that guesses do not take. */
+static int32_t states_of_prefixes(const RpEngine *e) {
+    const int32_t all = PREFIX_STATES * e->o.n_seq, half = (e->states.n - e->o.n_seq) / 2;
+    return all < half ? all : half;
+}
+
 static void add_decoding(RpEngine *e, Request *r, int32_t most) {
     if (!reserve(e, r, r->n_tokens, true)) return;
     add_column(e, r, r->tokens[r->n_tokens - 1], r->n_tokens - 1, true);
-    const int32_t n = guess(e, r, most);
+    const int32_t n = guess(e, r, most), least = states_of_prefixes(e);
     if (n > 0) r->last_draft = e->stats.steps;
     for (int32_t i = 0; i < n && reserve(e, r, r->n_tokens + 1 + i, false); i++) {
         /* Every guess may be the last right one, so that the state before it must stay. */
         Column *before = &e->columns[e->n_columns - 1];
-        if (e->states.n > 0 && (before->keep = rp_states_take(&e->states, &e->blocks)) == STATE_NONE) return;
+        if (e->states.n > 0 && (before->keep = rp_states_take(&e->states, &e->blocks, least)) == STATE_NONE) return;
         add_column(e, r, r->guess[i], r->n_tokens + i, true);
     }
 }

@@ -1,25 +1,31 @@
 /* states.h - the slots of an engine's recurrent states. A slot is free, or held: by a running request, for the state
  * after its latest token, or by a published block, for the state after that block. A block's slot is given up when one
- * is needed and none is free, unless a request that found it has still to start from it. */
+ * is needed and none is free, unless a request that found it has still to start from it: that of the block whose state
+ * was kept or started from the longest time ago. */
 #ifndef MODEL_ENGINE_STATES_H
 #define MODEL_ENGINE_STATES_H
 
 #include "model/engine/blocks.h"
 
 typedef struct States {
-    int32_t  n;      /* 0: the model has no recurrent state */
-    int32_t *starts; /* [n]: requests that have still to start from a slot */
-    int32_t *free;   /* [n_free] */
-    int32_t  n_free;
+    int32_t   n;      /* 0: the model has no recurrent state */
+    int32_t  *starts; /* [n]: requests that have still to start from a slot */
+    uint64_t *used;   /* [n]: the larger, the later it was kept or started from */
+    int32_t  *free;   /* [n_free] */
+    int32_t   n_free;
+    uint64_t  clock;
 } States;
 
 /* n slots. RP_E_NOMEM; call rp_states_free also after a failure. Blocks that are dropped give their slots back. */
 RP_NODISCARD RpStatus rp_states_init(States *s, int32_t n, Blocks *b);
 void                  rp_states_free(States *s);
 
-/* A slot; STATE_NONE: none is free, and none of a block can be given up. */
-int32_t rp_states_take(States *s, Blocks *b);
+/* A slot; STATE_NONE: none is free, and none of a block can be given up: `least` blocks keep theirs. */
+int32_t rp_states_take(States *s, Blocks *b, int32_t least);
 void    rp_states_give(States *s, int32_t slot); /* STATE_NONE is allowed */
+
+/* A request starts from the slot of a block. */
+void rp_states_start(States *s, int32_t slot);
 
 /* Puts the state in `slot` beside a published block. One of the same tokens may be there already: it stays. */
 void rp_states_keep(States *s, Blocks *b, int32_t block, int32_t slot);

@@ -113,7 +113,15 @@ static RpStatus next_token(Request *r, const float *logits, int32_t *token) {
     return note_logprobs(r, logits, *token);
 }
 
+/* A prompt that was cancelled leaves no token in the sampler. */
+static void accept_prompt(Request *r) {
+    for (size_t i = r->given.n_seen; i < r->given.n_prompt && !r->accepted; i++)
+        rp_sampler_accept(r->given.sampler, r->tokens[i]);
+    r->accepted = true;
+}
+
 static bool sample(Request *r, const float *logits, int32_t *token) {
+    accept_prompt(r);
     const RpStatus st = next_token(r, logits, token);
     return tell(r, *token, st);
 }
@@ -146,7 +154,7 @@ static void publish(RpEngine *e, Request *r, const Column *c, int32_t n) {
             rp_states_keep(&e->states, &e->blocks, at, c[i].keep);
         else
             rp_states_give(&e->states, c[i].keep);
-        if (i == n - 1) r->start = e->blocks.all[at].state, e->states.starts[r->start]++;
+        if (i == n - 1) rp_states_start(&e->states, r->start = e->blocks.all[at].state);
     }
 }
 

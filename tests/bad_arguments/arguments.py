@@ -172,7 +172,7 @@ ALLOWED = {
     "rp_soft_max_sinks.pos_or_null", "rp_soft_max_sinks.sinks_or_null", "rp_attention.sinks_or_null",
     "rp_top_k.bias_or_null", "rp_store.pos_or_null", "rp_node_set_name.name", "rp_view_contiguous.data",
     "rp_sampler_recommended_sized.said", "rp_visible_text.out", "rp_tokenize_masked.control", "rp_sampler_set_mask.bits", "rp_sampler_suppress.tk", "rp_sampler_observe.observer", "rp_logprobs.chosen",
-    "rp_session_save.note", "rp_session_restore.note", "rp_engine_save.note", "rp_engine_restore.note", "rp_external_from_dlpack.name",
+    "rp_session_save.note", "rp_session_restore.note", "rp_engine_save.note", "rp_engine_restore.note", "rp_engine_restore.n_kept", "rp_external_from_dlpack.name",
     "rp_external_from_dlpack_versioned.name", "rp_executor_tensor_bind.t", "rp_trace_close.trace", "rp_trace_span.args",
 }
 # Parameters and members for which the bad values are legal, or of a function that cannot report them.

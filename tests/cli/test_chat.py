@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import termios
 import time
 
@@ -313,6 +314,47 @@ def test_a_model_guesses_by_its_own_layer_in_a_conversation():
     expect("guesses" not in plain.err, "none", plain)
 
 
+def test_guesses_do_not_change_a_conversation_of_a_recurrent_model():
+    """Its session goes back further than to what the turns have in common, and the sampler must not count that twice."""
+    model, template = os.path.join(SOURCE, "tests/golden/tiny/qwen35-mix.gguf"), temporary("plain.jinja", WITHOUT_TOOLS.encode())
+    command = ["chat", model, "-q", "--template", template, "-n", "24", "--temp", "0.7", "--seed", "5", "--frequency-penalty", "0.6", "--repeat-last-n", "256"]
+    lines = "".join(line + "\n" for line in ["abcab " * 12, "More", "/regen", "/edit other", "/undo", "On"]).encode()
+    plain = ok(run(*command, "--no-mtp", stdin=lines))
+    for more in ([], ["--no-mtp", "--lookup", "6"]):
+        manifest = path("recurrent.json")
+        expect(ok(run(*command, *more, "--manifest", manifest, stdin=lines)).out == plain.out != b"", f"the same with {more}")
+        expect(ok(run("repeat", manifest, "-q")).text.startswith("equal: "), f"repeated with {more}")
+
+
+FAILING = """#include "reprise/backend.h"
+#include <stdlib.h>
+static const RpBackendHost *host;
+static int runs;
+static RpStatus open_it(const RpBackendHost *h, RpBackendPlan *plan, void **self) { return (void)plan, host = h, *self = &runs, RP_OK; }
+static RpStatus run(void *self, RpBackendPlan *plan) {
+    if (++*(int *)self == atoi(getenv("FAIL_AT"))) return host->fail(RP_E_UNSUPPORTED, "this run fails");
+    return host->run_steps(plan, 0, host->n_steps(plan));
+}
+static const char *describe(void *self) { return (void)self, "hands all back, but one"; }
+static const RpBackend backend = {.bytes = sizeof backend, .abi = RP_BACKEND_ABI, .name = "failing", .open = open_it, .run = run, .describe = describe};
+__attribute__((visibility("default"))) const RpBackend *rp_backend(void) { return &backend; }
+"""
+
+
+def test_a_step_that_fails_leaves_nothing_in_the_engine():
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return "no compiler"
+    source, backend = temporary("failing.c", FAILING.encode()), path("failing.so")
+    subprocess.run([compiler, "-shared", "-fPIC", "-I", os.path.join(SOURCE, "include"), "-I", os.path.join(os.path.dirname(PROGRAM), "include"),
+                    source, "-o", backend], check=True)
+    lines = "".join(line + "\n" for line in [LONG, "Second", "Third"]).encode()
+    plain = ok(run(*options("-q", n=8), stdin=lines.split(b"\n", 1)[1]))
+    for at in "1", "4":
+        r = run(*options("-q", "--backend", backend, "--lookup", "4", n=8), stdin=lines, FAIL_AT=at)
+        expect("this run fails" in r.err and r.out.endswith(plain.out), f"after run {at} has failed", (r, plain))
+
+
 def test_a_context_with_guesses_is_saved_and_goes_on_at_once():
     kept, lookup = path("guessed.context"), ["--lookup", "4", "--stats"]
     _, sent = messages_after([LONG, "More", f"/save {kept}"], *lookup, n=12)
@@ -324,7 +366,11 @@ def test_a_context_with_guesses_is_saved_and_goes_on_at_once():
         expect(n and int(n[1]) > 0 and int(n[1]) % 32 == 0 and after == want and after[:4] == sent, f"it goes on with {more}", (r, after, want))
         expect(int(re.search(r"prefill .* (\d+) tokens", r.err)[1]) < 64, "what is computed again", r)
     ok(run(*options("-q", "--resume", kept, "--save", kept, n=12), stdin=b"On\n"))
-    expect(messages_after([f"/resume {kept}"], *lookup)[1] == want, "the file of a session")
+    r, after = messages_after([f"/resume {kept}"], *lookup)
+    n = re.search(r"(\d+) of (\d+) tokens in the context: the others are computed again\]", r.err)
+    expect(after == want and n and int(n[2]) - 32 < int(n[1]) < int(n[2]) and int(n[1]) % 32 == 0, "the file of a session", (r, after))
+    how = ["--resume", kept, "--repeat-penalty", "1.3", "--temp", "0.7", "--seed", "5"]
+    expect(messages_after(["On", LONG], *how, *lookup, n=12)[1] == messages_after(["On", LONG], *how, n=12)[1], "penalties behind it")
     chat(["Hi", f"/save {kept}"], *lookup)
     r = chat([f"/resume {kept}"], *lookup)
     expect("[2 messages and 0 tools]\n" in r.err, "a text of less than a block", r)

@@ -85,7 +85,7 @@ static RpStatus replace_by_engine(const char *arg) {
     const bool    ran  = st == RP_OK;
     const int32_t kept = ran ? rp_engine_stats(e).kept : 0;
     if (st == RP_OK && saving) st = rp_engine_save(e, &t, "new", path);
-    if (st == RP_OK && !saving) st = rp_engine_restore(e, path, &read, &note);
+    if (st == RP_OK && !saving) st = rp_engine_restore(e, path, &read, NULL, &note);
     if (st == RP_OK && !saving) add_result(read.ids, read.n * sizeof *read.ids);
     if (st == RP_OK && !saving) add_result(note, strlen(note));
     if (st != RP_OK && ran) check_engine(e, kept, read.n);
@@ -108,7 +108,7 @@ static void write_old_of_engine(bool check) {
     OK(rp_model_open(GOLDEN_DIR "tiny/qwen35-mix.gguf", NULL, &m));
     OK(rp_engine_open(m, &(RpEngineOptions){.n_ctx = 128, .n_seq = 1, .n_threads = 1, .n_mtp = -1}, &e));
     if (check) {
-        OK(rp_engine_restore(e, path, &t, &note));
+        OK(rp_engine_restore(e, path, &t, NULL, &note));
         cr_expect(strcmp(note, "old") == 0 ? t.n == 96 : strcmp(note, "new") == 0 && t.n == 32, "%s has %zu tokens",
                   note, t.n);
         free(note);

@@ -57,7 +57,7 @@ def test_a_prefix_is_saved_and_restored(model, tmp_path):
         a.add(prompt, max_tokens=2, ignore_end=True)
         want = [event.token for event in a]
         a.save(path, prompt, "Genesis \u00e9")
-        assert b.restore(str(path)) == (prompt[:64], "Genesis \u00e9") and b.stats.kept == 2 and b.stats.n_ctx == 128
+        assert b.restore(str(path)) == (prompt[:64], 64, "Genesis \u00e9") and b.stats.kept == 2 and b.stats.n_ctx == 128
         b.add(prompt, max_tokens=2, ignore_end=True)
         events = list(b)
         assert [event.token for event in events] == want and events[-1].n_cached == 64

@@ -94,15 +94,17 @@ static void goes_on(const char *name, RpEngineOptions o) {
     const size_t n_vocab = (size_t)rp_model_info(m)->n_vocab;
     float       *want = calloc(n_vocab, sizeof *want), *got = calloc(n_vocab, sizeof *got);
     int32_t      text[N_CTX], other[N_CTX];
-    RpTokenList  list = {0};
+    RpTokenList  list   = {0};
+    int32_t      n_kept = -1;
     char        *note;
     save_turn(m, o, text);
     for (int32_t i = 0; i < N_MORE; i++) text[N_TEXT + i] = 5 + i;
     memcpy(other, text, sizeof text);
     RpEngine *a = open_engine(m, o), *b = open_engine(m, o);
-    OK(rp_engine_restore(b, path, &list, &note));
+    OK(rp_engine_restore(b, path, &list, &n_kept, &note));
     cr_expect_str_eq(note, "a note", "%s", name);
     cr_expect(list.n >= BLOCK && list.n % BLOCK == 0, "%s: %zu tokens", name, list.n);
+    cr_expect_eq((size_t)n_kept, list.n, "%s: %d tokens", name, n_kept);
     if (a->states.n == 0)
         cr_expect_eq(list.n, (size_t)(REPLIES_ARE_KEPT ? N_TEXT - 1 : N_PROMPT) / BLOCK * BLOCK, "%s: %zu tokens", name,
                      list.n);
@@ -151,12 +153,14 @@ static void make_session_file(const RpModel *m, int32_t *text, int32_t n) {
 static void takes_from_session(const char *name, int32_t n, size_t taken) {
     RpModel    *m = golden_open_tiny(name);
     int32_t     text[N_CTX], other[N_CTX];
-    RpTokenList list = {0};
+    RpTokenList list   = {0};
+    int32_t     n_kept = -1;
     make_session_file(m, text, n);
     memcpy(other, text, sizeof text);
     RpEngine *a = open_engine(m, (RpEngineOptions){.n_mtp = -1}), *b = open_engine(m, (RpEngineOptions){.n_mtp = -1});
-    OK(rp_engine_restore(b, path, &list, NULL));
-    cr_expect_eq(list.n, taken, "%s: %zu tokens of %d", name, list.n, n);
+    OK(rp_engine_restore(b, path, &list, &n_kept, NULL));
+    cr_expect_eq((size_t)n_kept, taken, "%s: %d tokens of %d", name, n_kept, n);
+    cr_expect_eq(list.n, (size_t)n, "%s: %zu tokens", name, list.n);
     cr_expect_eq(reply(a, text, N_TEXT, N_REPLY, NULL), 0, "%s", name);
     cr_expect_eq((size_t)reply(b, other, N_TEXT, N_REPLY, NULL), taken, "%s: %d", name, n);
     cr_expect_arr_eq(other, text, (N_TEXT + N_REPLY) * sizeof *text, "%s: other tokens after %d", name, n);
@@ -203,21 +207,22 @@ Test(engine_context, a_session_reads_files_of_engines) {
 Test(engine_context, blocks_of_the_cache_are_shared_and_dropped) {
     RpModel    *m = golden_open_tiny("llama-mix");
     int32_t     text[N_CTX], part[N_CTX], other[N_CTX];
-    RpTokenList list = {0};
+    RpTokenList list   = {0};
+    int32_t     n_kept = -1;
     save_turn(m, (RpEngineOptions){0}, text);
     RpEngine *e = open_engine(m, (RpEngineOptions){.cache_tokens = N_CTX}); /* 7 blocks */
     memcpy(part, text, sizeof text);
     (void)reply(e, part, BLOCK + 10, 1, NULL);
     cr_expect_eq(rp_engine_stats(e).kept, 1);
     for (int i = 0; i < 2; i++) {
-        OK(rp_engine_restore(e, path, &list, NULL));
+        OK(rp_engine_restore(e, path, &list, &n_kept, NULL));
         cr_expect_eq(list.n, (size_t)3 * BLOCK, "time %d", i);
         cr_expect_eq(rp_engine_stats(e).kept, 3, "time %d", i);
     }
     for (int32_t i = 0; i < N_CTX; i++) other[i] = 30 + i % 9;
     (void)reply(e, other, 5 * BLOCK, 2, NULL); /* needs 6 of the blocks */
     cr_expect_eq(rp_engine_stats(e).evicted, 2, "%lu", (unsigned long)rp_engine_stats(e).evicted);
-    OK(rp_engine_restore(e, path, &list, NULL));
+    OK(rp_engine_restore(e, path, &list, &n_kept, NULL));
     cr_expect_eq(rp_engine_stats(e).kept, 7, "%d", rp_engine_stats(e).kept);
     cr_expect_eq(reply(e, text, N_TEXT, 2, NULL), 3 * BLOCK);
     rp_token_list_free(&list);
@@ -231,6 +236,7 @@ static void is_refused_beside_a_request(RpEngineOptions o, const char *refusal) 
     int32_t       text[N_CTX], alone[N_CTX], got[N_CTX];
     int32_t       n       = 3 * BLOCK;
     RpTokenList   list    = {0};
+    int32_t       n_kept  = -1;
     RpSampler    *sampler = greedy(m);
     RpEngineEvent v;
     uint64_t      id;
@@ -248,15 +254,15 @@ static void is_refused_beside_a_request(RpEngineOptions o, const char *refusal) 
     for (int step = 0; rp_engine_pending(e) > 0; step++) {
         OK(rp_engine_step(e));
         if (step == 3) {
-            REFUSED(rp_engine_restore(e, path, &list, &note), RP_E_CONTEXT_FULL, refusal);
+            REFUSED(rp_engine_restore(e, path, &list, &n_kept, &note), RP_E_CONTEXT_FULL, refusal);
             cr_expect(note == NULL && list.n == 0, "%s", refusal);
         }
         while (rp_engine_poll(e, &v)) got[n++] = v.token;
     }
     cr_expect_eq(n, 3 * BLOCK + 20, "%s: %d tokens", refusal, n);
     cr_expect_arr_eq(got, alone, (size_t)n * sizeof *got, "%s: other tokens", refusal);
-    OK(rp_engine_restore(e, path, &list, NULL));
-    cr_expect_gt(list.n, 0, "%s", refusal);
+    OK(rp_engine_restore(e, path, &list, &n_kept, NULL));
+    cr_expect_gt(n_kept, 0, "%s", refusal);
     rp_token_list_free(&list);
     rp_sampler_free(sampler);
     rp_engine_free(e);
@@ -270,11 +276,48 @@ Test(engine_context, blocks_and_states_of_requests_are_not_taken) {
                                 "the recurrent states of the engine are all of requests that run");
 }
 
+/* Guesses take slots of recurrent states, and leave some to prefixes: the next turn finds one. */
+Test(engine_context, guesses_leave_states_of_prefixes) {
+    RpModel      *m = golden_open_tiny("qwen35-mix");
+    int32_t       text[N_CTX], n = N_PROMPT, n_cached = -1;
+    RpSampler    *sampler = greedy(m);
+    RpEngineEvent v       = {0};
+    uint64_t      id;
+    RpEngine *e = open_engine(m, (RpEngineOptions){.n_mtp = 3, .state_bytes = 3 * rp_config_state_bytes(&m->config)});
+    for (int32_t i = 0; i < N_CTX; i++) text[i] = 30 + i % 7;
+    cr_assert_eq(e->states.n, 4);
+    for (int turn = 0; turn < 3; turn++, n += 10) {
+        const RpRequest r = {.prompt     = text,
+                             .n_prompt   = (size_t)n,
+                             .sampler    = sampler,
+                             .max_tokens = 24,
+                             .ignore_end = true,
+                             .n_draft    = 3};
+        OK(rp_engine_add(e, &r, &id));
+        while (rp_engine_pending(e) > 0) {
+            for (int i = 0; i < e->n_runners; i++) e->seconds[i] = 1.0; /* so that guesses pay */
+            e->drafter.seconds = 1e-9;
+            OK(rp_engine_step(e));
+            while (rp_engine_poll(e, &v)) text[n] = v.token, n++;
+            int32_t n_states = 0;
+            for (int32_t i = 0; i < e->blocks.n; i++) n_states += e->blocks.all[i].state != STATE_NONE;
+            cr_expect_gt(n_states, 0, "turn %d, %d tokens", turn, n);
+        }
+        n_cached = v.n_cached;
+        cr_expect(turn == 0 ? n_cached == 0 : n_cached > 0, "turn %d: %d tokens of %d", turn, n_cached, v.n_prompt);
+    }
+    cr_expect_gt(rp_engine_stats(e).drafted, 10, "%d guesses", (int)rp_engine_stats(e).drafted);
+    rp_sampler_free(sampler);
+    rp_engine_free(e);
+    rp_model_free(m);
+}
+
 /* A text of less than a block: the note is kept, and there is nothing to restore. */
 Test(engine_context, a_short_text_has_a_note_only) {
     RpModel    *m = golden_open_tiny("qwen35-mix");
     int32_t     text[N_CTX];
-    RpTokenList list = {0};
+    RpTokenList list   = {0};
+    int32_t     n_kept = -1;
     RpSession  *s;
     char       *note;
     RpEngine   *e = open_engine(m, (RpEngineOptions){0});
@@ -282,7 +325,7 @@ Test(engine_context, a_short_text_has_a_note_only) {
     (void)reply(e, text, 20, 4, NULL);
     save(e, text, 24, "short");
     OK(rp_token_list_push(&list, 7)); /* is replaced */
-    OK(rp_engine_restore(e, path, &list, &note));
+    OK(rp_engine_restore(e, path, &list, &n_kept, &note));
     cr_expect_eq(list.n, 0);
     cr_expect_str_eq(note, "short");
     free(note);
@@ -300,7 +343,7 @@ Test(engine_context, a_short_text_has_a_note_only) {
 #define RESTORE_REFUSED(engine, status, text)                                                                          \
     do {                                                                                                               \
         char *note = path;                                                                                             \
-        REFUSED(rp_engine_restore((engine), path, &list, &note), (status), (text));                                    \
+        REFUSED(rp_engine_restore((engine), path, &list, NULL, &note), (status), (text));                              \
         cr_expect_null(note);                                                                                          \
         cr_expect_eq(list.n, 0);                                                                                       \
         cr_expect_eq(rp_engine_stats(engine).kept, 0);                                                                 \
@@ -309,7 +352,8 @@ Test(engine_context, a_short_text_has_a_note_only) {
 Test(engine_context, what_does_not_fit_is_refused) {
     RpModel    *m = golden_open_tiny("qwen3-f32"), *foreign = golden_open_tiny("llama-mix");
     int32_t     text[N_CTX];
-    RpTokenList list = {0};
+    RpTokenList list   = {0};
+    int32_t     n_kept = -1;
     RpEngine   *e[4];
     save_turn(m, (RpEngineOptions){0}, text);
     e[0] = open_engine(m, (RpEngineOptions){.n_ctx = 3 * BLOCK - 1});
@@ -322,13 +366,13 @@ Test(engine_context, what_does_not_fit_is_refused) {
     RESTORE_REFUSED(e[3], RP_E_ARG, "the context was saved with a model with the fingerprint '");
     for (int i = 0; i < 4; i++) rp_engine_free(e[i]);
     RpEngine *own = open_engine(m, (RpEngineOptions){.block = 64});
-    OK(rp_engine_restore(own, path, &list, NULL)); /* blocks may be longer: those of the file do not matter */
-    cr_expect_eq(list.n, 64);
+    OK(rp_engine_restore(own, path, &list, &n_kept, NULL)); /* blocks may be longer: those of the file do not matter */
+    cr_expect(n_kept == 64 && list.n == 96, "%d of %zu", n_kept, list.n);
     save(own, text, N_TEXT, NULL);
     strcpy(path, GOLDEN_DIR "tiny/llama-f32.gguf");
     REFUSED(rp_engine_save(own, &list, NULL, path), RP_E_ARG, "the file is no context: it was not replaced");
-    REFUSED(rp_engine_restore(own, path, &list, NULL), RP_E_FORMAT, "the file is no context");
-    cr_expect_eq(list.n, 64);
+    REFUSED(rp_engine_restore(own, path, &list, &n_kept, NULL), RP_E_FORMAT, "the file is no context");
+    cr_expect_eq(list.n, 96);
     rp_token_list_free(&list);
     rp_engine_free(own);
     rp_model_free(m), rp_model_free(foreign);
@@ -340,6 +384,7 @@ Test(engine_context, a_damaged_file_is_refused) {
     RpModel    *m = golden_open_tiny("qwen35-mix");
     int32_t     text[N_CTX];
     RpTokenList list     = {0};
+    int32_t     n_kept   = -1;
     char       *p        = malloc(ROOM);
     int         n_missed = 0;
     save_turn(m, (RpEngineOptions){.n_mtp = -1}, text);
@@ -351,7 +396,7 @@ Test(engine_context, a_damaged_file_is_refused) {
     for (size_t i = 0; i < n; i += i < 4000 ? 31 : 997) {
         p[i] = (char)(p[i] ^ (1 << i % 8));
         hf_write("a.context", p, n);
-        const RpStatus st = rp_engine_restore(e, path, &list, NULL);
+        const RpStatus st = rp_engine_restore(e, path, &list, &n_kept, NULL);
         p[i]              = (char)(p[i] ^ (1 << i % 8));
         if (st != RP_OK) {
             cr_expect(list.n == 0 && rp_engine_stats(e).kept == 0, "byte %zu", i);
@@ -365,7 +410,7 @@ Test(engine_context, a_damaged_file_is_refused) {
     }
     cr_expect_lt(n_missed, 16, "%d damages were not found", n_missed);
     hf_write("a.context", p, n);
-    OK(rp_engine_restore(e, path, &list, NULL));
+    OK(rp_engine_restore(e, path, &list, &n_kept, NULL));
     rp_token_list_free(&list);
     free(p);
     rp_engine_free(e);

@@ -99,7 +99,8 @@ Test(engine_requests, bad_requests_are_refused) {
     RpSampler  *other;
     OK(rp_sampler_new(&(RpSamplerParams){.top_p = 1.0f, .repeat_penalty = 1.0f}, 7, &other));
     ADD_REFUSED(RP_E_ARG, "a request without a prompt", r.n_prompt = 0);
-    ADD_REFUSED(RP_E_ARG, "a prompt of 20 tokens, of which the sampler has seen 20: must be less", r.n_seen = 20);
+    ADD_REFUSED(RP_E_ARG, "a prompt of 20 tokens, of which the sampler has seen 21: must be at most as many",
+                r.n_seen = 21);
     ADD_REFUSED(RP_E_ARG, "token 100000 at 1 is outside of the vocabulary of", r.prompt = outside, r.n_prompt = 2);
     ADD_REFUSED(RP_E_CONTEXT_FULL, "a prompt of 129 tokens does not fit: a sequence holds 128", r.prompt = longest,
                 r.n_prompt = 129);

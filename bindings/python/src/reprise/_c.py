@@ -365,7 +365,7 @@ class RpChatRequest(ct.Structure): # 40 bytes
     _fields_ = [("json", ct.c_char_p), ("json_bytes", ct.c_uint64), ("format", RpReplyFormat), ("log", ct.c_void_p)]
 
 
-class RpChatResult(ct.Structure): # 72 bytes
+class RpChatResult(ct.Structure): # 80 bytes
     reason: int
     n_prompt: int
     n_kept: int
@@ -379,11 +379,12 @@ class RpChatResult(ct.Structure): # 72 bytes
     host_sampling: bytes | None
     n_held: int
     describes_tools: bool
+    n_seen: int
     _fields_ = [("reason", ct.c_int32), ("n_prompt", ct.c_int32), ("n_kept", ct.c_int32),
             ("n_generated", ct.c_int32), ("n_reasoning", ct.c_int32), ("n_calls", ct.c_int32),
             ("n_replayed", ct.c_int32), ("prefill_s", ct.c_double), ("decode_s", ct.c_double),
             ("first_token_s", ct.c_double), ("host_sampling", ct.c_char_p), ("n_held", ct.c_int32),
-            ("describes_tools", ct.c_bool)]
+            ("describes_tools", ct.c_bool), ("n_seen", ct.c_int32)]
 
 
 class RpCopyParams(ct.Structure): # 4 bytes
@@ -747,7 +748,7 @@ class RpGemmParams(ct.Structure): # 8 bytes
     _fields_ = [("alpha", ct.c_float), ("beta", ct.c_float)]
 
 
-class RpGenerateOptions(ct.Structure): # 104 bytes
+class RpGenerateOptions(ct.Structure): # 112 bytes
     max_tokens: int
     stop: int | None
     n_stop: int
@@ -762,6 +763,7 @@ class RpGenerateOptions(ct.Structure): # 104 bytes
     matcher: int | None
     force_token: Any
     on_token: Any
+    n_seen: int
     _fields_ = [("max_tokens", ct.c_int32), ("stop", ct.c_void_p), ("n_stop", ct.c_uint64),
             ("ignore_end", ct.c_bool), ("print_special", ct.c_bool),
             ("prefill_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_int64, ct.c_int64, ct.c_void_p)),
@@ -770,7 +772,7 @@ class RpGenerateOptions(ct.Structure): # 104 bytes
             ("on_logprobs", ct.CFUNCTYPE(ct.c_bool, ct.c_void_p, ct.c_void_p, ct.c_uint64, ct.c_void_p)),
             ("n_logprobs", ct.c_int32), ("matcher", ct.c_void_p),
             ("force_token", ct.CFUNCTYPE(ct.c_int32, ct.c_void_p)),
-            ("on_token", ct.CFUNCTYPE(ct.c_bool, ct.c_int32, ct.c_void_p))]
+            ("on_token", ct.CFUNCTYPE(ct.c_bool, ct.c_int32, ct.c_void_p)), ("n_seen", ct.c_uint64)]
 
 
 class RpGenerateResult(ct.Structure): # 48 bytes
@@ -1577,7 +1579,7 @@ PROTOTYPES: dict[str, tuple[str | None, list[str], str]] = {
     "rp_engine_open_sized": ("status", ["pointer", "pointer", "u64", "pointer"], "m options options_bytes out"),
     "rp_engine_pending": ("u64", ["pointer"], "e"),
     "rp_engine_poll_sized": ("bool", ["pointer", "pointer", "u64"], "e out out_bytes"),
-    "rp_engine_restore": ("status", ["pointer", "text", "pointer", "pointer"], "e path tokens note"),
+    "rp_engine_restore": ("status", ["pointer", "text", "pointer", "pointer", "pointer"], "e path tokens n_kept note"),
     "rp_engine_save": ("status", ["pointer", "pointer", "text", "text"], "e tokens note path"),
     "rp_engine_stats_sized": (None, ["pointer", "pointer", "u64"], "e out out_bytes"),
     "rp_engine_step": ("status", ["pointer"], "e"),

@@ -179,15 +179,15 @@ class Engine(Handle):
             with self._use():
                 lib.rp_engine_save(self, ct.byref(tokens), note, path)
 
-    def restore(self, path: str | os.PathLike[str]) -> tuple[list[int], str]:
-        """Puts the context of a file into the cache, where requests that begin with it find it. Returns its token ids, as far as the
-        cache has them now, and the text that save got."""
-        note = ct.c_void_p()
+    def restore(self, path: str | os.PathLike[str]) -> tuple[list[int], int, str]:
+        """Puts the context of a file into the cache, where requests that begin with it find it. Returns its token ids, how many of them
+        the cache has now, and the text that save got."""
+        note, n_kept = ct.c_void_p(), ct.c_int32()
         with token_list() as tokens:
             with self._use():
-                lib.rp_engine_restore(self, path, ct.byref(tokens), ct.byref(note))
+                lib.rp_engine_restore(self, path, ct.byref(tokens), ct.byref(n_kept), ct.byref(note))
             try:
-                return ids_of(tokens), ct.string_at(note.value or 0).decode("utf-8", "replace")
+                return ids_of(tokens), n_kept.value, ct.string_at(note.value or 0).decode("utf-8", "replace")
             finally:
                 libc.free(note)
 

@@ -476,7 +476,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSessionMemory, n_ctx), 32, "RpSessionMemory.n_ctx");
     assert_eq!(offset!(RpSessionMemory, n_states), 36, "RpSessionMemory.n_states");
     assert_eq!(offset!(RpSessionMemory, states), 40, "RpSessionMemory.states");
-    assert_eq!((size_of::<RpGenerateOptions>(), align_of::<RpGenerateOptions>()), (104, 8), "RpGenerateOptions");
+    assert_eq!((size_of::<RpGenerateOptions>(), align_of::<RpGenerateOptions>()), (112, 8), "RpGenerateOptions");
     assert_eq!(offset!(RpGenerateOptions, max_tokens), 0, "RpGenerateOptions.max_tokens");
     assert_eq!(offset!(RpGenerateOptions, stop), 8, "RpGenerateOptions.stop");
     assert_eq!(offset!(RpGenerateOptions, n_stop), 16, "RpGenerateOptions.n_stop");
@@ -491,6 +491,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpGenerateOptions, matcher), 80, "RpGenerateOptions.matcher");
     assert_eq!(offset!(RpGenerateOptions, force_token), 88, "RpGenerateOptions.force_token");
     assert_eq!(offset!(RpGenerateOptions, on_token), 96, "RpGenerateOptions.on_token");
+    assert_eq!(offset!(RpGenerateOptions, n_seen), 104, "RpGenerateOptions.n_seen");
     assert_eq!((size_of::<RpGenerateResult>(), align_of::<RpGenerateResult>()), (48, 8), "RpGenerateResult");
     assert_eq!(offset!(RpGenerateResult, reason), 0, "RpGenerateResult.reason");
     assert_eq!(offset!(RpGenerateResult, n_prompt), 4, "RpGenerateResult.n_prompt");
@@ -637,7 +638,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatOptions, vocab), 112, "RpChatOptions.vocab");
     assert_eq!(offset!(RpChatOptions, free_calls), 120, "RpChatOptions.free_calls");
     assert_eq!(offset!(RpChatOptions, on_note), 128, "RpChatOptions.on_note");
-    assert_eq!((size_of::<RpChatResult>(), align_of::<RpChatResult>()), (72, 8), "RpChatResult");
+    assert_eq!((size_of::<RpChatResult>(), align_of::<RpChatResult>()), (80, 8), "RpChatResult");
     assert_eq!(offset!(RpChatResult, reason), 0, "RpChatResult.reason");
     assert_eq!(offset!(RpChatResult, n_prompt), 4, "RpChatResult.n_prompt");
     assert_eq!(offset!(RpChatResult, n_kept), 8, "RpChatResult.n_kept");
@@ -651,6 +652,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpChatResult, host_sampling), 56, "RpChatResult.host_sampling");
     assert_eq!(offset!(RpChatResult, n_held), 64, "RpChatResult.n_held");
     assert_eq!(offset!(RpChatResult, describes_tools), 68, "RpChatResult.describes_tools");
+    assert_eq!(offset!(RpChatResult, n_seen), 72, "RpChatResult.n_seen");
     assert_eq!((size_of::<RpSynthOptions>(), align_of::<RpSynthOptions>()), (48, 8), "RpSynthOptions");
     assert_eq!(offset!(RpSynthOptions, type_), 0, "RpSynthOptions.type");
     assert_eq!(offset!(RpSynthOptions, seed), 8, "RpSynthOptions.seed");

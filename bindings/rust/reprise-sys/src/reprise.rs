@@ -1247,6 +1247,7 @@ pub struct RpGenerateOptions {
     pub matcher: *mut RpMatcher,
     pub force_token: RpForceToken,
     pub on_token: RpTokenCallback,
+    pub n_seen: usize,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1400,7 +1401,7 @@ extern "C" {
     pub fn rp_engine_step(e: *mut RpEngine) -> RpStatus;
     pub fn rp_engine_poll_sized(e: *mut RpEngine, out: *mut RpEngineEvent, out_bytes: usize) -> bool;
     pub fn rp_engine_save(e: *const RpEngine, tokens: *const RpTokenList, note: *const c_char, path: *const c_char) -> RpStatus;
-    pub fn rp_engine_restore(e: *mut RpEngine, path: *const c_char, tokens: *mut RpTokenList, note: *mut *mut c_char) -> RpStatus;
+    pub fn rp_engine_restore(e: *mut RpEngine, path: *const c_char, tokens: *mut RpTokenList, n_kept: *mut i32, note: *mut *mut c_char) -> RpStatus;
     pub fn rp_engine_stats_sized(e: *const RpEngine, out: *mut RpEngineStats, out_bytes: usize);
     pub fn rp_engine_info_sized(e: *const RpEngine, out: *mut RpExecutorInfo, out_bytes: usize);
     pub fn rp_engine_step_plan(e: *const RpEngine) -> *const ExecPlan;
@@ -1515,6 +1516,7 @@ pub struct RpChatResult {
     pub host_sampling: *const c_char,
     pub n_held: i32,
     pub describes_tools: bool,
+    pub n_seen: i32,
 }
 extern "C" {
     pub fn rp_reply_format_detect(source: *const c_char, n: usize, out: *mut RpReplyFormat);
