@@ -351,7 +351,7 @@ Test(engine, an_mtp_layer_guesses_on_the_device) {
     RpEngineOptions     o = {.n_seq = N, .step_tokens = 16, .device = device};
     const RpEngineStats s = run_all(m, o, cases, N, 5u, "MTP");
     cr_expect_gt(s.drafted, 0);
-    o.n_ctx = N_CTX;
+    o.n_ctx = N_CTX, o.step_tokens = 0; /* the default, whose arena is large enough for the layer */
     OK(rp_engine_memory(m, &o, &memory));
     const size_t on_device = memory.draft;
     o.device               = "cpu";
