@@ -2,7 +2,7 @@
  * waiter remembers the old value and waits for any change, so a signal cannot be missed.
  *
  *     signal    counter += 1;  if n_parked > 0: futex wake
- *     wait      spin for spin_us microseconds;  n_parked += 1;  futex wait while the counter is the same
+ *     wait      spin for spin_us microseconds, or briefly;  n_parked += 1;  futex wait while the counter is the same
  *     barrier   arrived += 1;  the last sets arrived = 0 and signals phase;  the others wait for phase */
 #include "executor/pool.h"
 
@@ -28,7 +28,13 @@
 #define CPU_RELAX() ((void)0)
 #endif
 
-enum { CACHE_LINE = 64, SPINS_BETWEEN_CLOCKS = 64 };
+enum {
+    CACHE_LINE           = 64,
+    SPINS_BETWEEN_CLOCKS = 64,
+    LOST_US              = 500,   /* a wait that long means that another program has the core of a worker, */
+    AGAIN_US             = 20000, /* if it happens twice in this time */
+    BRIEF_WAITS          = 2000   /* that follow it */
+};
 
 /* One run:
  *
@@ -58,6 +64,8 @@ struct ThreadPool {
     RpStatus outcome;                         /* result of the latest barrier */
     _Alignas(CACHE_LINE) atomic_int failed;   /* the first failure of the run, or RP_OK */
     _Alignas(CACHE_LINE) atomic_int n_parked; /* workers asleep or about to be */
+    _Alignas(CACHE_LINE) atomic_int brief;    /* waits that hardly spin are left, about */
+    atomic_llong lost_us;                     /* when a wait was lost the last time */
 
     pthread_mutex_t lock;
     char            error[1024]; /* its text, of the worker that set `failed`; guarded by lock */
@@ -88,21 +96,40 @@ static void park(atomic_uint *word, unsigned old) {
 static void unpark_all(atomic_uint *word) { (void)word; }
 #endif
 
+/* A worker that shares its core with another program and spins uses up its share of the core, and then loses it for
+ * milliseconds while the others wait; one that sleeps is woken at once. So after a lost wait workers hardly spin. */
+static bool is_brief(ThreadPool *p) {
+    if (atomic_load_explicit(&p->brief, memory_order_relaxed) <= 0) return false;
+    atomic_fetch_sub_explicit(&p->brief, 1, memory_order_relaxed);
+    return true;
+}
+
 /* Spins for spin_us, then parks. The clock is read once in 64 looks, since reading it takes longer than a
- * look. The time is counted from the first reading, so that short waits never read it. */
-static void wait_for_change(ThreadPool *p, atomic_uint *word, unsigned old) {
+ * look. The time is counted from the first reading, so that short waits never read it. Returns how long it
+ * was parked, in microseconds. */
+static long long wait_for_change(ThreadPool *p, atomic_uint *word, unsigned old) {
+    const bool brief = is_brief(p);
     for (long long end = -1, now = 0; p->spin_us > 0 && now != end;) {
         for (int i = 0; i < SPINS_BETWEEN_CLOCKS; i++) {
-            if (atomic_load_explicit(word, memory_order_acquire) != old) return;
+            if (atomic_load_explicit(word, memory_order_acquire) != old) return 0;
             CPU_RELAX();
         }
+        if (brief) break;
         now = now_us();
         if (end < 0) end = now + p->spin_us;
         if (now > end) now = end;
     }
+    const long long start = now_us();
     atomic_fetch_add(&p->n_parked, 1);
     while (atomic_load(word) == old) park(word, old);
     atomic_fetch_sub(&p->n_parked, 1);
+    return now_us() - start;
+}
+
+/* A host of virtual machines takes cores away too, but seldom. */
+static void note_lost(ThreadPool *p) {
+    const long long now = now_us(), before = atomic_exchange_explicit(&p->lost_us, now, memory_order_relaxed);
+    if (now - before < AGAIN_US) atomic_store_explicit(&p->brief, BRIEF_WAITS, memory_order_relaxed);
 }
 
 /* Changes a counter and wakes the sleepers. No wake-up is lost, because all four accesses are sequentially
@@ -142,7 +169,7 @@ RpStatus rp_pool_barrier(ThreadPool *p, RpStatus status) {
         p->outcome = (RpStatus)atomic_load_explicit(&p->failed, memory_order_relaxed);
         if (p->n_threads > 1) change(p, &p->phase);
     } else {
-        wait_for_change(p, &p->phase, phase);
+        if (wait_for_change(p, &p->phase, phase) >= LOST_US) note_lost(p);
     }
     return p->outcome;
 }
@@ -152,7 +179,7 @@ static void *worker_main(void *arg) {
     ThreadPool   *p    = w->pool;
     unsigned      seen = 0; /* runs started so far: one more cannot start before this worker ends the last */
     for (;;) {
-        wait_for_change(p, &p->start, seen);
+        (void)wait_for_change(p, &p->start, seen); /* the caller may leave the pool idle */
         seen++;
         if (p->quit) return NULL;
         rp_pool_barrier(p, p->task(p->arg, w->ith, p->n_threads));
