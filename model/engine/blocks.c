@@ -44,6 +44,13 @@ int32_t rp_blocks_find(const Blocks *b, int32_t parent, const int32_t *tokens) {
     return i;
 }
 
+int32_t rp_blocks_find_path(const Blocks *b, const int32_t *tokens, int32_t n, int32_t *path) {
+    int32_t i = 0, parent = BLOCK_ROOT;
+    while (i < n && (parent = rp_blocks_find(b, parent, tokens + (size_t)i * (size_t)b->size)) != BLOCK_NONE)
+        path[i++] = parent;
+    return i;
+}
+
 /* Takes a published block out of its bucket. */
 static void unpublish(Blocks *b, int32_t block) {
     int32_t *at = bucket_of(b, b->all[block].parent, tokens_of(b, block));

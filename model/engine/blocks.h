@@ -57,6 +57,10 @@ void rp_blocks_release(Blocks *b, int32_t block);
 /* The published block of these tokens [size] behind `parent`, BLOCK_ROOT: the first of a sequence; or BLOCK_NONE. */
 int32_t rp_blocks_find(const Blocks *b, int32_t parent, const int32_t *tokens);
 
+/* Finds the published blocks of tokens [n * size], which begin a sequence, up to the first one that is missing. Returns
+ * how many it found. */
+int32_t rp_blocks_find_path(const Blocks *b, const int32_t *tokens, int32_t n, int32_t *path);
+
 /* Publishes a block that the caller reads. If these tokens are published already, the caller reads that block instead
  * and releases its own: both hold the same bits (I8). Returns the block that the caller reads. */
 int32_t rp_blocks_publish(Blocks *b, int32_t parent, int32_t block, const int32_t *tokens);

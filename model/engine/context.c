@@ -23,18 +23,6 @@ static RpStatus new_path(const RpEngine *e, int32_t **out) {
     return *out != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for the blocks of a context");
 }
 
-static const int32_t *tokens_of(const RpEngine *e, const int32_t *tokens, int32_t block) {
-    return tokens + (size_t)block * (size_t)e->o.block;
-}
-
-/* The published blocks of the tokens: at most n of them. */
-static int32_t find_path(const RpEngine *e, const int32_t *tokens, int32_t n, int32_t *path) {
-    int32_t i = 0, parent = BLOCK_ROOT;
-    while (i < n && (parent = rp_blocks_find(&e->blocks, parent, tokens_of(e, tokens, i))) != BLOCK_NONE)
-        path[i++] = parent;
-    return i;
-}
-
 RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note, const char *path) {
     RP_NOT_NULL(e, "e");
     RP_NOT_NULL(tokens, "tokens");
@@ -42,9 +30,9 @@ RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char
     int32_t     *blocks;
     const size_t most = (size_t)e->o.n_ctx < tokens->n ? (size_t)e->o.n_ctx : tokens->n;
     RP_TRY(new_path(e, &blocks));
-    int32_t n = find_path(e, tokens->ids, (int32_t)most / e->o.block, blocks);
-    while (e->states.n > 0 && n > 0 && e->blocks.all[blocks[n - 1]].state == STATE_NONE) n--;
-    ContextPlace p = place_of(e, blocks);
+    const int32_t found = rp_blocks_find_path(&e->blocks, tokens->ids, (int32_t)most / e->o.block, blocks);
+    const int32_t n     = rp_states_reach(&e->states, &e->blocks, blocks, found);
+    ContextPlace  p     = place_of(e, blocks);
     if (e->states.n > 0 && n > 0) p.slot = e->blocks.all[blocks[n - 1]].state;
     const RpStatus st = rp_context_write(&p, tokens->ids, n * e->o.block, note, path);
     free(blocks);
@@ -66,7 +54,7 @@ static int32_t blocks_wanted(const RpEngine *e, const ContextFile *f) {
 }
 
 static RpStatus take_blocks(RpEngine *e, const ContextFile *f, int32_t wanted, Restored *r) {
-    r->n_found = find_path(e, f->tokens, wanted, r->blocks);
+    r->n_found = rp_blocks_find_path(&e->blocks, f->tokens, wanted, r->blocks);
     for (; r->n < r->n_found; r->n++) rp_blocks_retain(&e->blocks, r->blocks[r->n]);
     const int32_t needed = wanted - r->n, there = rp_blocks_available(&e->blocks);
     if (needed > there)
@@ -91,7 +79,7 @@ static RpStatus copy_states(RpEngine *e, const ContextFile *f, const Restored *r
 static void publish(RpEngine *e, const ContextFile *f, Restored *r) {
     for (int32_t i = r->n_found; i < r->n; i++)
         r->blocks[i] = rp_blocks_publish(&e->blocks, i > 0 ? r->blocks[i - 1] : BLOCK_ROOT, r->blocks[i],
-                                         tokens_of(e, f->tokens, i));
+                                         f->tokens + (size_t)i * (size_t)e->o.block);
     if (r->slot != STATE_NONE) rp_states_keep(&e->states, &e->blocks, r->blocks[r->n - 1], r->slot);
     r->slot = STATE_NONE;
     rp_blocks_use(&e->blocks, r->blocks, r->n);

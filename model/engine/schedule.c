@@ -64,17 +64,12 @@ void rp_engine_preempt(RpEngine *e, Request *r) {
 
 /* ---- starting ---- */
 
-/* Finds the published blocks of the tokens. The last token is left to be run, because its logits are needed. Recurrent
- * layers can begin only where a state is kept. Returns the number of blocks. */
+/* Finds the published blocks that the request can begin behind. Its last token is left to be run, because its logits
+ * are needed. Returns the number of blocks. */
 static int32_t find_prefix(const RpEngine *e, const Request *r, int32_t *blocks) {
-    int32_t n = 0, with_state = 0, parent = BLOCK_ROOT;
-    for (; (n + 1) * e->o.block < r->n_tokens && (n + 1) * e->o.block <= rp_request_public(r); n++) {
-        parent = rp_blocks_find(&e->blocks, parent, r->tokens + (size_t)n * (size_t)e->o.block);
-        if (parent == BLOCK_NONE) break;
-        blocks[n] = parent;
-        if (e->blocks.all[parent].state != STATE_NONE) with_state = n + 1;
-    }
-    return e->states.n > 0 ? with_state : n;
+    const int32_t may = rp_request_public(r), before = r->n_tokens - 1;
+    const int32_t n = (before < may ? before : may) / e->o.block;
+    return rp_states_reach(&e->states, &e->blocks, blocks, rp_blocks_find_path(&e->blocks, r->tokens, n, blocks));
 }
 
 /* A slot for its state. If none is left, the state of its prefix is given to it. */

@@ -52,6 +52,11 @@ int32_t rp_states_take(States *s, Blocks *b, int32_t least) {
     return s->free[--s->n_free];
 }
 
+int32_t rp_states_reach(const States *s, const Blocks *b, const int32_t *path, int32_t n) {
+    while (s->n > 0 && n > 0 && b->all[path[n - 1]].state == STATE_NONE) n--;
+    return n;
+}
+
 void rp_states_start(States *s, int32_t slot) {
     s->starts[slot]++;
     s->used[slot] = ++s->clock;

@@ -24,6 +24,10 @@ void                  rp_states_free(States *s);
 int32_t rp_states_take(States *s, Blocks *b, int32_t least);
 void    rp_states_give(States *s, int32_t slot); /* STATE_NONE is allowed */
 
+/* How many of the first n blocks of a path a request can begin behind: all, or with recurrent states those up to the
+ * last one that has a state. */
+int32_t rp_states_reach(const States *s, const Blocks *b, const int32_t *path, int32_t n);
+
 /* A request starts from the slot of a block. */
 void rp_states_start(States *s, int32_t slot);
 
