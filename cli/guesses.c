@@ -36,7 +36,7 @@ RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArg
     return RP_OK;
 }
 
-/* What a request tells while it runs. */
+/* The callbacks of a request, and the list that gets its tokens. */
 typedef struct Watch {
     RpPrefillProgress *prefill; /* this and the next or NULL; get `user` */
     bool (*on_text)(const char *text, size_t len, void *user);

@@ -1,5 +1,6 @@
 /* guesses.h - replies whose next tokens are guessed, by prompt lookup, a draft model or the layer of the model that
- * predicts further tokens (MTP). The text is the same as without guesses. */
+ * predicts further tokens (MTP). On the CPU the text is the same as without
+ * guesses, on a GPU the same as that of an engine without guesses. */
 #ifndef CLI_GUESSES_H
 #define CLI_GUESSES_H
 
@@ -60,8 +61,8 @@ RP_NODISCARD RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpS
                                             const RpTokenList *prompt, size_t n_seen, const RpGenerateOptions *o,
                                             GuessResult *result);
 
-/* The context after a reply: the prompt, and the reply but for its last token, which was not run. Replaces *out, which
- * stays as it was if memory runs out. */
+/* Replaces *out by the context after a reply. It has the prompt, and the tokens of the reply without the last one,
+ * which was not run. *out stays as it was if memory runs out. */
 RP_NODISCARD RpStatus cli_guessed_context(const RpTokenList *prompt, const RpTokenList *reply, RpTokenList *out);
 
 /* As rp_chat_generate on an engine with one request. `context` gets cli_guessed_context, also after a reply or a prompt

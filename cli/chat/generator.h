@@ -1,5 +1,5 @@
-/* generator.h - what computes the replies of a chat: a session, or an engine that guesses tokens. The replies are the
- * same. An engine finds the earlier turns among the prefixes of its cache. */
+/* generator.h - computes the replies of a chat, by a session or by an engine that guesses tokens. On the CPU the
+ * replies of both are the same. An engine finds the earlier turns among the prefixes of its cache. */
 #ifndef CLI_CHAT_GENERATOR_H
 #define CLI_CHAT_GENERATOR_H
 

@@ -172,12 +172,13 @@ typedef struct RpEngineEvent {
 RP_API bool        rp_engine_poll_sized(RpEngine *e, RpEngineEvent *out, size_t out_bytes);
 static inline bool rp_engine_poll(RpEngine *e, RpEngineEvent *out) { return rp_engine_poll_sized(e, out, sizeof *out); }
 
-/* Writes what the cache has of a text to a file, from which rp_engine_restore reads it back: the tokens, their keys and
- * values, and the recurrent state after the last one, with checksums, bound to the model and to the passes. The cache
- * has whole blocks of the beginning of `tokens`: of a request the prompt and the reply but for its last token, on a GPU
- * the prompt. Of a model with recurrent states these are the blocks up to the last one whose state is kept. The file
- * has no tokens if there is no such block. `note` is a text of the caller, or NULL for none. The file is replaced as a
- * whole, or stays as it was. RP_E_ARG for a file that is no context; RP_E_IO; RP_E_NOMEM. */
+/* Writes a prefix of a text that is in the cache to a file, from which rp_engine_restore reads it back: its tokens,
+ * their keys and values, and the recurrent state after the last one, with checksums, bound to the model and to the
+ * passes. `tokens` are the text. The cache holds whole blocks. After a request it holds those of the prompt and of the
+ * reply without its last token, on a GPU those of the prompt alone. With recurrent states the file has the blocks up to
+ * the last one whose state is kept. If the cache holds no such block, the file has no tokens. `note` is a text of the
+ * caller, or NULL for none. The file is replaced as a whole, or stays as it was. RP_E_ARG for a file that is no
+ * context; RP_E_IO; RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note,
                                             const char *path);
 

@@ -149,7 +149,8 @@ static RpStatus check(const RpModel *m, const RpChatOptions *o) {
     return RP_OK;
 }
 
-/* Tokens that both begin with, but for the last one of the prompt: it must run to give logits. */
+/* The number of tokens with which both begin. The last token of the prompt is not counted, because it must run to give
+ * logits. */
 static size_t common(const RpTokenList *context, const RpTokenList *prompt) {
     size_t n = 0;
     while (context != NULL && n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;

@@ -7,8 +7,8 @@
 #include "reprise/gguf.h"
 #include "reprise/model.h"
 
-/* Where the states of a sequence are: of a session position i is row i of a cache, of an engine row i % block of block
- * blocks[i / block]. */
+/* The place of a sequence's keys, values and recurrent states in an executor. Position i of a session is row i of a
+ * cache. Position i of an engine is row i % block of block number blocks[i / block]. */
 typedef struct ContextPlace {
     const char         *owner; /* "session" or "engine", for errors */
     const RpModel      *model;

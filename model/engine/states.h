@@ -1,7 +1,7 @@
 /* states.h - the slots of an engine's recurrent states. A slot is free, or held: by a running request, for the state
- * after its latest token, or by a published block, for the state after that block. A block's slot is given up when one
- * is needed and none is free, unless a request that found it has still to start from it: that of the block whose state
- * was kept or started from the longest time ago. */
+ * after its latest token, or by a published block, for the state after that block. When a slot is needed and none is
+ * free, a block gives its slot up: the block whose state was kept or started from the longest time ago. A block keeps
+ * its slot while a request that found it has still to start from it. */
 #ifndef MODEL_ENGINE_STATES_H
 #define MODEL_ENGINE_STATES_H
 

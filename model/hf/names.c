@@ -57,8 +57,8 @@ static const HfName experts[] = {
     {"w2",        "ffn_down_exps"},
 };
 
-/* Beginnings of tensors that the text model does not read: those of images, of multi-token prediction, and those by
- * which assistants preselect candidates. */
+/* The text model does not read tensors whose names begin with these words. They belong to images, to multi-token
+ * prediction, and to the tables by which assistants preselect candidates. */
 static const char *const ignored[] = {"vision_tower.",
                                       "multi_modal_projector.",
                                       "model.vision_tower.",

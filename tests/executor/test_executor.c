@@ -234,7 +234,8 @@ Test(executor, states_persist_and_can_be_shared) {
     for (int i = 0; i < 3; i++) rp_plan_free(plan[i]), rp_graph_free(g[i]);
 }
 
-/* What the owner lacks comes from the executor that was shared with; one that shares with the owner has its own. */
+/* An executor takes a state that the owner does not have from the executor that it shares with. If it shares with the
+ * owner, it allocates the state. */
 Test(executor, states_that_the_owner_lacks_can_be_shared) {
     enum { N = 4 };
     TensorNode   *x[N], *y[N];

@@ -149,7 +149,7 @@ static void make_session_file(const RpModel *m, int32_t *text, int32_t n) {
     rp_session_free(s);
 }
 
-/* Of n tokens in a session's file the engine takes `taken`. */
+/* The engine puts the first `taken` of the n tokens in a session's file into its cache. */
 static void takes_from_session(const char *name, int32_t n, size_t taken) {
     RpModel    *m = golden_open_tiny(name);
     int32_t     text[N_CTX], other[N_CTX];
@@ -366,7 +366,7 @@ Test(engine_context, what_does_not_fit_is_refused) {
     RESTORE_REFUSED(e[3], RP_E_ARG, "the context was saved with a model with the fingerprint '");
     for (int i = 0; i < 4; i++) rp_engine_free(e[i]);
     RpEngine *own = open_engine(m, (RpEngineOptions){.block = 64});
-    OK(rp_engine_restore(own, path, &list, &n_kept, NULL)); /* blocks may be longer: those of the file do not matter */
+    OK(rp_engine_restore(own, path, &list, &n_kept, NULL)); /* the file has no blocks */
     cr_expect(n_kept == 64 && list.n == 96, "%d of %zu", n_kept, list.n);
     save(own, text, N_TEXT, NULL);
     strcpy(path, GOLDEN_DIR "tiny/llama-f32.gguf");
