@@ -250,8 +250,7 @@ static void restart(Model *m) {
         job_error(c->job, &error);
         release_choice(m, c);
     }
-    const RpEngineOptions o = worker_engine_options(m, m->model);
-    if (rp_engine_open(m->model, &o, &m->engine) == RP_OK) return;
+    if (worker_open_engine(m) == RP_OK) return;
     pthread_mutex_lock(&m->work->lock);
     m->state = MODEL_STOPPING; /* the next request loads it again */
     pthread_mutex_unlock(&m->work->lock);

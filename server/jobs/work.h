@@ -62,6 +62,7 @@ struct Model {
     char            sampling[512]; /* what the model recommends */
     char            no_chat[512];
     char            backend[320];         /* RpExecutorInfo.backend */
+    char            device[32];           /* RpExecutorInfo.device */
     bool            repacked;             /* the engine has copies of weights */
     bool            reasons, calls_tools; /* replies can have reasoning, and calls */
     RpToolCallLog  *log;                  /* of the lane that prepares */
@@ -155,6 +156,9 @@ void *worker_main(void *model);
 /* The options of the server for the engine of m, which is open as `model`. The model of -m has all of them; others have
  * no draft model, and a context no longer than they were trained for. */
 RpEngineOptions worker_engine_options(const Model *m, const RpModel *model);
+
+/* Opens the engine of a model; the log warns of a fallback. */
+RP_NODISCARD RpStatus worker_open_engine(Model *m);
 
 /* run.c: jobs on an engine. */
 void run_start(Model *m, Job *j);

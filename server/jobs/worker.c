@@ -22,6 +22,28 @@ RpEngineOptions worker_engine_options(const Model *m, const RpModel *model) {
     return o;
 }
 
+/* The CPU runs instead of a GPU, or a GPU in a lesser mode (I10). */
+static void warn_of_fallback(const Model *m, const RpExecutorInfo *info) {
+    const bool chosen = strcmp(info->device, "cpu") == 0 && !info->fell_back;
+    if (chosen || info->reason[0] == '\0') return;
+    log_line(m->work->log, "warning",
+             json_pack("{s:s, s:s, s:s}", "text", info->reason, "model", m->name, "device", info->device));
+}
+
+static void note_device(Model *m, const RpExecutorInfo *info) {
+    m->repacked = info->repack_bytes > 0;
+    snprintf(m->device, sizeof m->device, "%s", info->device);
+    snprintf(m->backend, sizeof m->backend, "%s", info->backend);
+}
+
+RpStatus worker_open_engine(Model *m) {
+    const RpEngineOptions o = worker_engine_options(m, m->model);
+    RP_TRY(rp_engine_open(m->model, &o, &m->engine));
+    const RpExecutorInfo info = rp_engine_info(m->engine);
+    warn_of_fallback(m, &info);
+    return RP_OK;
+}
+
 static RpStatus open_embedder(Model *m) {
     const RpEngineOptions   e = worker_engine_options(m, m->model);
     const RpEmbedderOptions o = {.n_ctx     = e.n_ctx,
@@ -31,9 +53,12 @@ static RpStatus open_embedder(Model *m) {
                                  .device    = e.device,
                                  .backend   = e.backend};
     RP_TRY(rp_embedder_open(m->model, &o, &m->embedder));
-    const RpEmbedderInfo info = rp_embedder_info(m->embedder);
-    m->n_ctx                  = info.n_ctx;
-    snprintf(m->backend, sizeof m->backend, "%s", info.backend);
+    const RpEmbedderInfo info     = rp_embedder_info(m->embedder);
+    m->n_ctx                      = info.n_ctx;
+    const RpExecutorInfo executor = {
+        .device = info.device, .reason = info.reason, .fell_back = info.fell_back, .backend = info.backend};
+    warn_of_fallback(m, &executor);
+    note_device(m, &executor);
     return work_make_room(m, info.arena + info.kv + rp_model_info(m->model)->weight_bytes);
 }
 
@@ -43,10 +68,9 @@ static RpStatus open_engine(Model *m) {
     RP_TRY(rp_engine_memory(m->model, &o, &memory));
     RP_TRY(work_make_room(m, memory.total));
     m->n_ctx = memory.n_ctx;
-    RP_TRY(rp_engine_open(m->model, &o, &m->engine));
+    RP_TRY(worker_open_engine(m));
     const RpExecutorInfo info = rp_engine_info(m->engine);
-    m->repacked               = info.repack_bytes > 0;
-    snprintf(m->backend, sizeof m->backend, "%s", info.backend);
+    note_device(m, &info);
     return RP_OK;
 }
 
@@ -126,8 +150,9 @@ static void keep_stats(Model *m) {
 
 static void tell(Model *m, const char *event, double seconds) {
     log_line(m->work->log, event,
-             json_pack("{s:s, s:f, s:I, s:s, s:s, s:s}", "model", m->name, "seconds", seconds, "bytes",
-                       (json_int_t)m->bytes, "backend", m->backend, "sampling", m->sampling, "error", m->error));
+             json_pack("{s:s, s:f, s:I, s:s, s:s, s:s, s:s}", "model", m->name, "seconds", seconds, "bytes",
+                       (json_int_t)m->bytes, "device", m->device, "backend", m->backend, "sampling", m->sampling,
+                       "error", m->error));
 }
 
 /* The model is there, or cannot be loaded: jobs that wait go on. */

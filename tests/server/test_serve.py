@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from server import DEMO, FAULTS, SOURCE, Server, ServerTest, generate, main, parse_metrics, run, text_of, wait_until
+from server import DEMO, FAULTS, PROGRAM, SOURCE, Server, ServerTest, generate, main, parse_metrics, run, text_of, wait_until
 
 SANITIZED = "REPRISE_TEST_SANITIZED" in os.environ # requests take five times as long
 PROMPT = "Once upon a time"
@@ -302,6 +302,18 @@ class Operation(unittest.TestCase):
         self.assertIn("--host no.such.host.invalid: ", r.stderr)
         r = run("/nonexistent.gguf", "--port", "0")
         self.assertEqual((r.returncode, "/nonexistent.gguf" in r.stderr.splitlines()[-1]), (1, True), r)
+
+    def test_the_log_names_the_device_and_warns_of_a_fallback(self):
+        with Server() as s:
+            self.assertEqual([o["device"] for o in s.lines("model_loaded")], ["cpu"])
+            self.assertEqual(s.lines("warning"), [])
+        built = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout
+        if "CUDA toolkit: none" in built or "CUDA devices: none" not in built:
+            self.skipTest("the build is for the CPU only, or there is a GPU")
+        with Server(env={"REPRISE_DEVICE": "auto"}) as s:
+            warnings = s.lines("warning")
+            self.assertEqual([(o["model"], o["device"]) for o in warnings], [("demo", "cpu")])
+            self.assertIn("CUDA", warnings[0]["text"])
 
     def test_models_are_loaded_on_demand_and_unloaded(self):
         with tempfile.TemporaryDirectory() as folder:

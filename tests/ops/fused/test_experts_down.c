@@ -138,7 +138,11 @@ Test(experts_down, scales_each_expert) {
 }
 Test(experts_down, norms_its_result) {
     for_each_type((Case){.rows = 35, .k = 4, .quantized = true, .post = true, .post_weight = true, .scales = true});
-    for_each_type((Case){.rows = 600, .k = 9, .post = true, .residual = true});
+    for_each_type((Case){.rows = 35, .k = 9, .post = true, .residual = true});
+    /* more rows than a block of the device has threads; the types above differ in how they load weights alone */
+    check((Case){.type = RP_Q4_0, .n = 96, .rows = 600, .k = 9, .quantized = true, .post = true, .residual = true});
+    check((Case){.type = RP_Q6_K, .n = 256, .rows = 600, .k = 9, .post = true, .residual = true});
+    check((Case){.type = RP_F16, .n = 77, .rows = 600, .k = 9, .post = true, .residual = true});
 }
 /* Rows of 4, 8, 16 and 20 fragments of a K type: a quarter, a quarter, half and all of a warp. */
 Test(experts_down, takes_short_rows) {
