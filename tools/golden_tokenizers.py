@@ -4,7 +4,8 @@
     tools/golden_tokenizers.py OUT_DIRECTORY
 
 One byte-level BPE vocabulary is trained here, on the strings themselves. It is written once per pre-tokenizer, as NAME.gguf,
-with the ids in NAME.txt (format: golden_tokens.py)."""
+with the ids in NAME.txt (format: golden_tokens.py). crossing.txt has a line for each name of a pre-tokenizer and each text: the name,
+the text in hexadecimal, and the ids."""
 import collections
 import pathlib
 import re
@@ -17,6 +18,20 @@ from golden_tokens import cases
 N_MERGES = 450
 PRE = ["smollm", "gpt-2", "default", "llama-bpe", "qwen2", "tekken", "gpt-4o", "deepseek-llm", "deepseek-v3", "dbrx", "glm4",
        "smaug-bpe", "chatglm-bpe", "minimax-m2"]
+# Further names, with the expressions of one of these or with others.
+NAMES = PRE + ["a.x-4.0", "bailingmoe", "bailingmoe2", "bloom", "codeshell", "cohere2moe", "command-r", "deepseek-coder",
+               "deepseek-r1-qwen", "exaone", "exaone-moe", "exaone4", "f2llmv2", "falcon", "falcon-h1", "falcon3", "gigachat", "glm5",
+               "gpt3-finnish", "granite-docling", "granite-embed-multi-97m", "grok-2", "hunyuan", "hunyuan-dense", "hy_v4", "jais",
+               "jina-v5-nano", "joyai-llm", "kanana2", "kimi-k2", "kormo", "laguna", "lfm2", "llada-moe", "llama-v3", "llama3", "llama4",
+               "megrez", "mellum", "mellum2", "midm-2.0", "minerva-7b", "minicpm5", "modern-bert", "mpt", "olmo", "phi-2", "pixtral",
+               "poro-chat", "qwen35", "refact", "roberta-bpe", "seed-coder", "solar-open", "spark2_5", "stablelm2", "starcoder", "talkie",
+               "tiny_aya", "trillion", "ufakzeka", "viking", "youtu"]
+# In these the pre-tokenizers differ: marks behind letters, scripts, case, line ends, digits, apostrophes.
+MORE = ["\u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902 \u0928\u092e\u0938\u094d\u0924\u0947", "\u0e01\u0e33\u0e25\u0e31\u0e07 \u0e44\u0e17\u0e22",
+        "e\u0301te\u0301 Cafe\u0301s \u0301a", "\u09ac\u09be\u0982\u09b2\u09be \u09ad\u09be\u09b7\u09be", "a\n\n\nb \r\n\r\n c", "x  \n\n y\n\n\n", "!!\n?? /\n// ;\n\n",
+        "I'D DON'T 'Tis o'clock we'Ve 'S", "T\u00fcrkiye'de \u0130stanbul'un", "\u4e2d\u6587ABC \u65e5\u672c\u8a9e\u30ab\u30bf\u30ab\u30ca \u4e2d a\u4e2db",
+        "\ud55c\uad6d\uc5b4 \u3131\u3134 \uc8fc", "HelloWorld camelCase \u00c0\u00c9\u00ee\u00f5 \u01c5 \u02b0\u02b2 \u0414\u043e\u043c\u0414\u043e\u043c", "1234567 12 3456 12.5e10 007",
+        "\u3105\u3106\u3107 \u300c\u5f15\u300d\u2026\u2014 \uff01\uff1f", "foo_bar(baz);\t//x `q` $5 |a|", "\u0905 1\u0966 \u0661\u0662\u0663\u0664", "a b  c   d    e"]
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 USER = ["<repo_name>", "  \n"]
 
@@ -28,9 +43,9 @@ def byte_characters():
     return {**{b: chr(b) for b in printable}, **{b: chr(256 + i) for i, b in enumerate(others)}}
 
 
-def train(texts):
+def train(texts, words=r" ?\w+|\s+|[^\w\s]+"):
     spell = byte_characters()
-    words = collections.Counter(w for t in texts for w in re.findall(r" ?\w+|\s+|[^\w\s]+", t) if len(w) < 30)
+    words = collections.Counter(w for t in texts for w in re.findall(words, t) if len(w) < 30)
     words = {tuple(spell[b] for b in w.encode()): n for w, n in words.items()}
     merges = []
     while len(merges) < N_MERGES:
@@ -38,6 +53,8 @@ def train(texts):
         for word, n in words.items():
             for pair in zip(word, word[1:]):
                 pairs[pair] += n
+        if not pairs:
+            break
         pair = max(pairs, key=lambda p: (pairs[p], p))
         merges.append(pair)
         merged = {}
@@ -125,6 +142,20 @@ def close(w):
     w.close()
 
 
+def write_crossing(folder):
+    """A vocabulary whose merges cross the borders that expressions make: the ids of MORE show where these are."""
+    spelling, learnt = train(MORE, r"[\s\S]{1,12}")
+    with open(folder / "crossing.txt", "w", encoding="ascii") as out:
+        print(llama.HEADER, file=out)
+        for name in NAMES:
+            write_bpe(folder / "crossing.gguf", name, spelling, learnt)
+            model = llama.Model(folder / "crossing.gguf", vocab_only=True)
+            for text in MORE:
+                print(name, text.encode().hex(), *model.tokenize(text.encode(), True, False), file=out)
+            model.close()
+    write_bpe(folder / "crossing.gguf", "default", spelling, learnt)
+
+
 def write_golden(path, texts):
     model = llama.Model(path, vocab_only=True)
     with open(path.with_suffix(".txt"), "w", encoding="ascii") as out:
@@ -145,6 +176,7 @@ if __name__ == "__main__":
     for name in PRE:
         write_bpe(folder / f"{name}.gguf", name, spelling, learnt)
         write_golden(folder / f"{name}.gguf", short)
+    write_crossing(folder)
     write_gemma4(folder / "gemma4.gguf", short)
     write_golden(folder / "gemma4.gguf", short)
     for name, has_prefix in (("spm", True), ("spm-no-prefix", False)):

@@ -29,6 +29,20 @@ struct Pretokenizer {
 #define WORDS(digits)                                                                                                  \
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                                              \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+/* Words of Qwen 3.5 and of EXAONE: marks belong to letters. */
+#define WORDS_WITH_MARKS                                                                                               \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"                                                       \
+                 "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define EXAONE_MOE                                                                                                     \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"                                 \
+                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+#define BAILING                                                                                                        \
+    "'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"                                  \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+/* Without contractions: suffixes behind an apostrophe stay with their word. */
+#define UFAKZEKA "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define SEED_CODER                                                                                                     \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 /* UPPER: a letter other than a-z; LOWER: other than A-Z. A word of Tekken is upper-case letters, then
  * lower-case ones. */
 #define UPPER "(?=[\\p{L}])([^a-z])"
@@ -43,6 +57,30 @@ struct Pretokenizer {
     CASED("*", "+")                                                                                                    \
     CASED("+", "*")                                                                                                    \
     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+/* The same with marks among the letters. */
+#define MARKED(without) "(?=[\\p{L}\\p{M}])([^" without "])"
+#define MARKED_CASED(first, second)                                                                                    \
+    "[^\\r\\n\\p{L}\\p{N}]?(" MARKED("a-z") ")" first "(" MARKED("A-Z") ")" second CONTRACTIONS "?|"
+#define GRANITE_EMBEDDING                                                                                              \
+    MARKED_CASED("*", "+")                                                                                             \
+    MARKED_CASED("+", "*")                                                                                             \
+    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+/* Letters by their category: words of upper-case, then lower-case letters. `other` is in front of each letter. */
+#define BY_CATEGORY(other, first, second)                                                                              \
+    "[^\\r\\n\\p{L}\\p{N}]?(?:" other "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}])" first "(?:" other                        \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}])" second CONTRACTIONS "?|"
+#define TINY_AYA                                                                                                       \
+    BY_CATEGORY("", "*", "+")                                                                                          \
+    BY_CATEGORY("", "+", "*")                                                                                          \
+    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define YOUTU                                                                                                          \
+    BY_CATEGORY("", "*", "+")                                                                                          \
+    BY_CATEGORY("", "+", "*")                                                                                          \
+    "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define KIMI                                                                                                           \
+    "\\p{Han}+|" BY_CATEGORY("(?!\\p{Han})", "*", "+") BY_CATEGORY(                                                    \
+        "(?!\\p{Han})", "+", "*") "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* DeepSeek: letters of scripts with case; punctuation; Chinese, Japanese and Hangul. */
 /* clang-format off */
@@ -72,12 +110,22 @@ struct Pretokenizer {
 #define DEEPSEEK3_WORDS                                                                                       \
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
     " ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"
+#define SPARK_WORDS                                                                                           \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" \
+    " ?[\\p{P}\\p{S}]+|[\r\n]|\\s+(?!\\S)|\\s+"
+/* Youtu: Hangul; Chinese marks; Bopomofo; Chinese and Japanese. */
+#define YOUTU_SCRIPTS                                                                                         \
+    "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|"                                                              \
+    "[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}\\x{2018}\\x{2019}\\x{2014}\\x{ff1a}\\x{ff1b}\\x{ff0c}"           \
+    "\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|[\\x{3105}-\\x{312f}]+|"                                        \
+    "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"
+#define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c})]+"
 /* clang-format on */
 
 /* Names of tokenizer.ggml.pre, and the expressions that these tokenizers were trained with. */
 /* clang-format off */
 static const struct {
-    const char *names[8];
+    const char *names[16];
     const char *expressions[6];
     bool        ignore_merges; /* a piece that is a token as a whole skips the merges */
     bool        add_bos;
@@ -86,17 +134,37 @@ static const struct {
      {"[\\p{P}\\$\\+<=>\\^~\\|]+", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)",
       "\\p{N}+", "[0-9][0-9][0-9]"},
      false, false},
-    {{"gpt-2", "phi-2", "mpt", "olmo", "jais"}, {GPT2}, false, false},
-    {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
+    {{"falcon"}, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, false, false},
+    {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "modern-bert", "roberta-bpe", "gigachat", "a.x-4.0", "mellum", "exaone4",
+      "trillion", "granite-docling"},
+     {GPT2}, false, false},
+    {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
      {"\\p{N}", GPT2},
      false, false},
-    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral"}, {WORDS("\\p{N}{1,3}")}, true, true},
-    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"}, {WORDS("\\p{N}")}, false, false},
+    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
+     {WORDS("\\p{N}{1,3}")}, true, true},
+    {{"minicpm5"}, {"\\p{N}{1,3}", WORDS("\\p{N}+")}, true, false},
+    {{"qwen2", "deepseek-r1-qwen", "stablelm2", "megrez", "kormo", "f2llmv2", "hunyuan", "solar-open", "grok-2"},
+     {WORDS("\\p{N}")}, false, false},
+    {{"laguna"}, {"[^\\n]+|[\\n]+", WORDS("\\p{N}")}, false, false},
+    {{"qwen35"}, {WORDS_WITH_MARKS}, false, false},
+    {{"exaone-moe"}, {EXAONE_MOE}, false, false},
+    {{"bailingmoe", "bailingmoe2", "llada-moe"}, {BAILING}, false, false},
+    {{"ufakzeka"}, {UFAKZEKA}, false, false},
+    {{"seed-coder"}, {SEED_CODER}, false, false},
     {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {WORDS("\\p{N}{1,3}")}, false, false},
     {{"glm4", "glm5"}, {WORDS("\\p{N}{1,3}")}, true, false},
-    {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {GPT4O}, false, false},
+    {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, {GPT4O}, false, false},
+    {{"granite-embed-multi-97m"}, {GRANITE_EMBEDDING}, true, false},
+    {{"tiny_aya", "cohere2moe"}, {"\\d{1,3}(?=(?:\\d{3})*\\b)", TINY_AYA}, false, false},
+    {{"youtu"}, {YOUTU_SCRIPTS, YOUTU}, true, false},
+    {{"kimi-k2"}, {KIMI}, false, false},
     {{"deepseek-llm"}, {"[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_CJK, "\\p{N}+"}, false, false},
-    {{"deepseek-v3", "hunyuan-dense"}, {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS}, false, false},
+    {{"deepseek-coder"}, {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_CJK, "\\p{N}"}, false, false},
+    {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {"\\p{N}{1,3}", DEEPSEEK3_CJK, DEEPSEEK3_WORDS}, false, false},
+    {{"spark2_5"}, {"\\p{N}{1,3}", DEEPSEEK3_CJK, SPARK_WORDS, "\\p{N}"}, false, false},
+    {{"poro-chat", "bloom", "gpt3-finnish"}, {BLOOM}, false, false},
+    {{"viking"}, {BLOOM, "\\p{N}"}, false, false},
     {{"tekken"}, {TEKKEN}, true, true},
 };
 /* clang-format on */
@@ -104,7 +172,7 @@ static const struct {
 /* -1: no such name. */
 static int find_row(const char *name) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        for (int k = 0; k < 8 && rows[i].names[k] != NULL; k++)
+        for (int k = 0; k < 16 && rows[i].names[k] != NULL; k++)
             if (strcmp(rows[i].names[k], name) == 0) return (int)i;
     return -1;
 }
@@ -159,10 +227,7 @@ RpStatus rp_pretokenizer_new(const char *name, Pretokenizer **out, bool *ignore_
     const int row = find_row(name);
     *out          = NULL;
     if (row < 0)
-        return rp_fail(RP_E_UNSUPPORTED,
-                       "pre-tokenizer '%s' is not supported (there are default, gpt-2, smollm, "
-                       "llama-bpe, dbrx, glm4, qwen2, tekken, gpt-4o, deepseek-llm, deepseek-v3 and their aliases)",
-                       name);
+        return rp_fail(RP_E_UNSUPPORTED, "pre-tokenizer '%s' is not supported (docs/models.md has the names)", name);
     Pretokenizer *s = calloc(1, sizeof *s);
     if (s == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a pre-tokenizer");
     for (int i = 0; i < 6 && rows[row].expressions[i] != NULL; i++) {

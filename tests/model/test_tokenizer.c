@@ -66,6 +66,59 @@ Test(tokenizer, tokenises_as_llama_cpp_does_for_smollm2) {
 }
 Test(tokenizer, tokenises_as_llama_cpp_does_for_gemma3) { check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500); }
 
+/* llama.cpp approximates the expressions of these for letters beyond ASCII. */
+static bool is_approximate(const char *name, const char *text, size_t len) {
+    static const char *const names[] = {"kimi-k2", "tiny_aya", "cohere2moe", "youtu"};
+    bool                     ascii = true, found = false;
+    for (size_t i = 0; i < len; i++) ascii = ascii && (unsigned char)text[i] < 128;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) found = found || strcmp(name, names[i]) == 0;
+    return found && !ascii;
+}
+
+/* Lines of crossing.txt: the name of a pre-tokenizer, a text, and its ids in a vocabulary whose merges cross the
+ * borders between words. */
+Test(tokenizer, splits_as_llama_cpp_does_for_every_name) {
+    RpGgufFile  *f;
+    RpTokenizer *tk;
+    FILE        *in       = golden_open("tokenizer/crossing.txt");
+    char        *line     = NULL;
+    char         last[64] = "";
+    size_t       size     = 0;
+    int          n = 0, n_compared = 0;
+    OK(rp_gguf_open(GOLDEN_DIR "tokenizer/crossing.gguf", &f));
+    OK(rp_tokenizer_new(f, &tk));
+    while (golden_line(in, &line, &size) != NULL) {
+        char       *text = strchr(line, ' '), *bytes;
+        int32_t     want[256];
+        size_t      len;
+        RpTokenList got = {0};
+        cr_assert_not_null(text, "%s", line);
+        *text++             = '\0';
+        bytes               = golden_hex(&text, &len);
+        const size_t n_want = golden_ids(text, want, 256);
+        if (strcmp(line, last) != 0) {
+            rp_pretokenizer_free(tk->pretokenizer);
+            OK(rp_pretokenizer_new(line, &tk->pretokenizer, &tk->ignore_merges, &tk->add_bos));
+            snprintf(last, sizeof last, "%s", line);
+            n++;
+        }
+        OK(rp_tokenize(tk, bytes, len, RP_TOK_ADD_SPECIAL, &got));
+        if (!is_approximate(last, bytes, len)) {
+            cr_expect(got.n == n_want && memcmp(got.ids, want, n_want * sizeof *want) == 0, "%s: \"%.*s\"", last,
+                      (int)len, bytes);
+            n_compared++;
+        }
+        rp_token_list_free(&got);
+        free(bytes);
+    }
+    cr_expect_eq(n, 77, "%d names", n);
+    cr_expect_eq(n_compared, 77 * 17 - 4 * 10, "%d lines", n_compared);
+    free(line);
+    fclose(in);
+    rp_tokenizer_free(tk);
+    rp_gguf_close(f);
+}
+
 Test(tokenizer, tokenises_as_llama_cpp_does_with_every_pre_tokenizer) {
     for (size_t i = 0; i < N_VOCABULARIES; i++) {
         char model[1024], golden[64];
