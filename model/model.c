@@ -253,7 +253,7 @@ static RpStatus copy_file(const RpModel *m, const RpModelOptions *o) {
 }
 
 static RpStatus read_weights(const RpModel *m, const RpModelOptions *o) {
-    if (o->copy && m->file->parts.n_files == 0) return copy_file(m, o); /* a directory was read when it was opened */
+    if (o->copy && m->file->parts.n_files == 0) return copy_file(m, o); /* parts were read when they were opened */
     return o->progress != NULL ? read_pages(m, o) : RP_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "reprise/file.h"
 
 #include "base/argument.h"
+#include "base/files/split.h"
 #include "base/xxh64.h"
 
 #include <dirent.h>
@@ -112,6 +113,21 @@ static RpStatus add_path(Sum *s, const char *path) {
     return st;
 }
 
+/* A file, a folder, or all parts of a split file, of which `path` is the first. */
+static RpStatus add_parts(Sum *s, const char *path) {
+    int no, count;
+    RP_TRY(add_path(s, path));
+    if (!rp_split_name(path, &no, &count) || no != 1 || count == 1) return RP_OK;
+    char    *part = strdup(path);
+    RpStatus st   = part != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "%s: out of memory", path);
+    for (int i = 2; i <= count && st == RP_OK; i++) {
+        rp_split_rename(part, i);
+        st = add_path(s, part);
+    }
+    free(part);
+    return st;
+}
+
 RpStatus rp_path_xxh64(const char *path, uint64_t *hash, uint64_t *bytes) {
     RP_NOT_NULL(hash, "hash");
     RP_NOT_NULL(bytes, "bytes");
@@ -120,7 +136,7 @@ RpStatus rp_path_xxh64(const char *path, uint64_t *hash, uint64_t *bytes) {
     Sum s = {.piece = malloc(PIECE)};
     if (s.piece == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory", path);
     rp_xxh64_begin(&s.hash);
-    const RpStatus st = add_path(&s, path);
+    const RpStatus st = add_parts(&s, path);
     free(s.piece);
     RP_TRY(st);
     *hash  = rp_xxh64_end(&s.hash);

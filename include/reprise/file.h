@@ -63,7 +63,8 @@ RP_API uint64_t rp_xxh64(const void *p, size_t n);
 
 /* XXH64 of all bytes of a file, and their number. Of a folder: of the name of each regular file with its NUL and then
  * its bytes, in the order of the names as bytes; files whose names begin with a dot and folders are left out, and
- * *bytes is the sum of the files. The whole is read, in pieces. RP_E_IO names the path and the cause; RP_E_ARG for a
+ * *bytes is the sum of the files. Of the first part of a split GGUF file (NAME-00001-of-00003.gguf): of the bytes of
+ * all parts, one after the other. The whole is read, in pieces. RP_E_IO names the path and the cause; RP_E_ARG for a
  * path that is neither; RP_E_NOMEM. Both are 0 after a failure. */
 RP_API RP_NODISCARD RpStatus rp_path_xxh64(const char *path, uint64_t *hash, uint64_t *bytes);
 

@@ -76,6 +76,8 @@ typedef struct RpGgufTensor {
  * RP_E_NOMEM; RP_E_FORMAT with file, item and byte offset; RP_E_UNSUPPORTED for a big-endian file, another version or
  * nested arrays. A tensor of a type that the library cannot compute with is kept with known = false; a type of unknown
  * block size is RP_E_FORMAT.
+ * The path may be the first part of a split file, NAME-00001-of-00003.gguf: the other parts are opened too, and the
+ * file has the tensors of all. RP_E_ARG for another part.
  * The path may be a Hugging Face directory (config.json, *.safetensors, tokenizer.json). Its contents have the keys and
  * tensor names of GGUF; rows of q and k stay in the order of Hugging Face (docs/models.md). */
 RP_API RP_NODISCARD RpStatus rp_gguf_open(const char *path, RpGgufFile **out);

@@ -410,14 +410,24 @@ RpStatus rp_gguf_open_memory(const void *data, size_t bytes, const char *name, R
     RP_OUT(out, "out");
     RP_NOT_NULL(name, "name");
     if (bytes > 0) RP_NOT_NULL(data, "data");
-    return open_over(data, bytes, name, (RpGgufMap){.fd = -1}, out);
+    RP_TRY(open_over(data, bytes, name, (RpGgufMap){.fd = -1}, out));
+    const RpStatus st = rp_gguf_refuse_part(*out);
+    if (st == RP_OK) return RP_OK;
+    rp_gguf_close(*out);
+    *out = NULL;
+    return st;
 }
 
-RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out) {
+RpStatus rp_gguf_begin_one(const char *path, bool copy, RpGgufFile **out) {
     RpGgufMap map;
     size_t    bytes;
     RP_TRY(rp_gguf_map(path, copy, &map, &bytes));
     return open_over(map.data, bytes, path, map, out);
+}
+
+RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out) {
+    RP_TRY(rp_gguf_begin_one(path, copy, out));
+    return rp_gguf_join_parts(out, copy);
 }
 
 RpStatus rp_gguf_open_part(const char *path, const char *shown, bool copy, RpGgufFile **out) {

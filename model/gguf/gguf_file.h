@@ -21,9 +21,10 @@ typedef struct RpGgufMap {
     struct timespec mtime;
 } RpGgufMap;
 
-/* The files and memory of a Hugging Face directory beside its metadata (model/hf). All zeros for a GGUF file. */
+/* The parts of a split file; or the files and memory of a Hugging Face directory beside its metadata (model/hf). All
+ * zeros for a GGUF file. With `copy` the files were read when they were opened. */
 typedef struct RpGgufParts {
-    RpGgufFile **files; /* of the directory; owned */
+    RpGgufFile **files; /* owned */
     int          n_files;
     char        *metadata, *names; /* `data` of the file, and the names of its tensors; owned */
     char        *made;             /* tensors that are no bytes of a file; a mapping, owned */
@@ -60,7 +61,17 @@ RP_NODISCARD RpStatus rp_gguf_open_part(const char *path, const char *shown, boo
 /* Ends the load of a part and gives its memory back. rp_gguf_refuse_output still knows which file it was. */
 RP_NODISCARD RpStatus rp_gguf_forget(RpGgufFile *f);
 
-/* The first step of rp_gguf_begin_load, for a file alone. */
+/* The first step of rp_gguf_begin_load, for a GGUF file or one of its parts alone. */
+RP_NODISCARD RpStatus rp_gguf_begin_one(const char *path, bool copy, RpGgufFile **out);
+
+/* Opens the other parts where *file is the first part of a split file, and makes *file the whole. On failure *file is
+ * closed, and NULL. RP_E_ARG for another part than the first; RP_E_FORMAT; errors of opening the others. */
+RP_NODISCARD RpStatus rp_gguf_join_parts(RpGgufFile **file, bool copy);
+
+/* RP_E_UNSUPPORTED for a part of a split file, which memory has no others beside. */
+RP_NODISCARD RpStatus rp_gguf_refuse_part(const RpGgufFile *f);
+
+/* rp_gguf_begin_one and rp_gguf_join_parts. */
 RP_NODISCARD RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile **out);
 
 /* rp_gguf_open in two steps, for more reading between them: with `copy`, rp_gguf_read_in(f, f->bytes). The second

@@ -11,13 +11,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The name of a model is that of its file without the folder and ".gguf". */
+/* The length of "-00001-of-00003.gguf" at the end of a path, the number of a part of a split file; else of ".gguf". */
+static size_t end_of_name(const char *path, int *part) {
+    enum { LENGTH = 20 };
+    const size_t n = strlen(path);
+    int          count, at = 0;
+    *part = 1;
+    if (n > LENGTH && sscanf(path + n - LENGTH, "-%5d-of-%5d.gguf%n", part, &count, &at) == 2 && at == LENGTH)
+        return LENGTH;
+    *part = 1;
+    return n > 5 && strcmp(path + n - 5, ".gguf") == 0 ? 5 : 0;
+}
+
+/* The name of a model is that of its file without the folder and this end. */
 static char *name_of(const char *path) {
     const char *slash = strrchr(path, '/');
     const char *name  = slash != NULL && slash[1] != '\0' ? slash + 1 : path;
-    size_t      n     = strlen(name);
-    if (n > 5 && strcmp(name + n - 5, ".gguf") == 0) n -= 5;
-    return strndup(name, n);
+    int         part;
+    return strndup(name, strlen(name) - end_of_name(name, &part));
 }
 
 static Model *find(Work *w, const char *name) {
@@ -50,9 +61,9 @@ static RpStatus add(Work *w, char *name, char *path) {
 static bool is_model(const char *path) {
     struct stat s;
     char        config[4096 + 16];
-    const char *dot = strrchr(path, '.');
+    int         part;
     if (stat(path, &s) != 0) return false;
-    if (S_ISREG(s.st_mode)) return dot != NULL && strcmp(dot, ".gguf") == 0;
+    if (S_ISREG(s.st_mode)) return end_of_name(path, &part) > 0 && part == 1; /* the first part stands for all */
     snprintf(config, sizeof config, "%s/config.json", path);
     return S_ISDIR(s.st_mode) && access(config, R_OK) == 0;
 }

@@ -341,6 +341,15 @@ class Operation(unittest.TestCase):
             with Server("--models-dir", folder, model=None) as s:
                 self.assertEqual((s.complete(max_tokens=1).status, s.complete(max_tokens=1, model="b").status), (400, 200))
 
+    def test_the_parts_of_a_file_are_one_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            split = os.path.join(SOURCE, "tests/golden/split")
+            for name in os.listdir(split):
+                shutil.copy(os.path.join(split, name), folder)
+            with Server("--models-dir", folder, model=None) as s:
+                self.assertEqual([m["id"] for m in s.get("/v1/models").json["data"]], ["llama-mix"])
+                self.assertEqual(s.complete([1, 5, 9], max_tokens=4).status, 200)
+
     def test_memory_and_descriptors_stay_flat(self):
         with Server() as s:
             def work(i):
