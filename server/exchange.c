@@ -42,10 +42,19 @@ static void add_cors(App *a, Conn *c) {
     conn_add_header(c, "Vary", "Origin");
 }
 
+/* The headers that the page wants to send, if they are names; clients of APIs have many of their own. */
+static const char *wanted_headers(const HttpHead *h) {
+    const char *names = http_header(h, "access-control-request-headers");
+    if (names == NULL || strlen(names) > 512 ||
+        names[strspn(names, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_, ")] != '\0')
+        return "authorization, content-type, x-api-key, anthropic-version";
+    return names;
+}
+
 /* A browser asks whether a page of another origin may send a request. */
 static int answer_preflight(Conn *c) {
     conn_add_header(c, "Access-Control-Allow-Methods", "GET, POST");
-    conn_add_header(c, "Access-Control-Allow-Headers", "authorization, content-type, x-api-key, anthropic-version");
+    conn_add_header(c, "Access-Control-Allow-Headers", wanted_headers(conn_head(c)));
     conn_add_header(c, "Access-Control-Max-Age", "600");
     conn_answer(c, 204, NULL, NULL, 0);
     return 204;
@@ -181,7 +190,7 @@ static void log_request(App *a, const Conn *c, const Exchange *x) {
                                  j->tokens.prompt, "cached_tokens", j->tokens.cached, "generated_tokens",
                                  j->tokens.generated, "cancelled", !j->done);
         if (more != NULL && j->describes_tools) (void)json_object_set_new(more, "tools", json_string("described"));
-        if (more != NULL && j->notes != NULL) (void)json_object_set(more, "notes", j->notes);
+        if (more != NULL && j->notes != NULL) (void)json_object_set_new(more, "notes", json_deep_copy(j->notes));
         pthread_mutex_unlock(&j->lock);
         if (more != NULL) (void)json_object_update(o, more);
         json_decref(more);
@@ -241,12 +250,13 @@ static void give_answer(Conn *c, const Job *j, int status, const char *type, con
 
 static void flush_job(Job *j) {
     pthread_mutex_lock(&j->lock);
-    Exchange   *x      = j->conn;
-    Bytes       out    = {0};
-    const bool  stream = j->stream && j->begun, done = j->done;
-    const int   status = j->status;
-    const char *type   = j->content_type;
-    j->ready           = false;
+    Exchange    *x      = j->conn;
+    Bytes        out    = {0};
+    const bool   stream = j->stream && j->begun, done = j->done;
+    const int    status      = j->status;
+    const char  *type        = j->content_type;
+    const size_t begun_bytes = j->begun_bytes;
+    j->ready                 = false;
     if (x != NULL && (stream || done)) {
         out    = j->out;
         j->out = (Bytes){0};
@@ -255,7 +265,7 @@ static void flush_job(Job *j) {
     if (x != NULL && stream) {
         if (!x->streams) begin_stream(x->conn, j);
         x->streams = true;
-        if (out.failed || conn_unsent(x->conn) > UNSENT_BYTES) {
+        if (out.failed || conn_unsent(x->conn) > UNSENT_BYTES + begun_bytes) {
             conn_drop(x->conn);
         } else {
             conn_write(x->conn, out.p, out.n);

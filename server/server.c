@@ -21,7 +21,7 @@ typedef struct Events {
 } Events;
 
 static bool all_is_sent(App *a) {
-    return a->n_exchanges == 0 && atomic_load(&a->work.n_jobs) == 0 && http_server_unsent(a->http) == 0;
+    return a->n_exchanges == 0 && atomic_load(&a->work.n_jobs) == 0 && http_server_sending(a->http) == 0;
 }
 
 static void on_wake(evutil_socket_t fd, short what, void *user) {
@@ -32,8 +32,10 @@ static void on_wake(evutil_socket_t fd, short what, void *user) {
 }
 
 static void end_if_done(App *a) {
-    const double now = http_now();
-    if (all_is_sent(a) || now > a->deadline + GRACE_MS / 1000.0) event_base_loopbreak(a->loop);
+    const double now  = http_now();
+    const bool   over = now > a->deadline + GRACE_MS / 1000.0;
+    if (over && a->cut_off == 0) a->cut_off = http_server_sending(a->http); /* of answers that were complete */
+    if (over || all_is_sent(a)) event_base_loopbreak(a->loop);
     if (now <= a->deadline || a->out_of_time) return;
     a->out_of_time = true;
     a->cut_off     = a->n_exchanges;

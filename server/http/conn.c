@@ -81,14 +81,8 @@ static void watch_taken(Conn *c) {
     set_deadline(c, STALL_SECONDS);
 }
 
-/* The last answer is in the buffer: the connection closes when the client has taken it. */
-static void begin_flush(Conn *c) {
-    set_state(c, CONN_FLUSH);
-    watch_taken(c);
-    if (conn_unsent(c) == 0) conn_flushed(c);
-}
-
-void conn_flushed(Conn *c) {
+/* The client has taken the last answer. */
+static void flushed(Conn *c) {
     if (c->peer_closed) {
         conn_free(c);
         return;
@@ -96,6 +90,33 @@ void conn_flushed(Conn *c) {
     set_state(c, CONN_LINGER);
     shutdown(bufferevent_getfd(c->bev), SHUT_WR);
     set_deadline(c, LINGER_SECONDS);
+}
+
+/* The last answer is in the buffer: the connection closes when the client has taken it. */
+static void begin_flush(Conn *c) {
+    set_state(c, CONN_FLUSH);
+    watch_taken(c);
+    if (conn_unsent(c) == 0) flushed(c);
+}
+
+static bool has_input(const Conn *c) { return evbuffer_get_length(bufferevent_get_input(c->bev)) > 0; }
+
+/* The client has taken the answer, and may send the next request. */
+static void answer_sent(Conn *c) {
+    if (c->peer_closed && !has_input(c)) {
+        begin_flush(c);
+        return;
+    }
+    set_state(c, CONN_IDLE);
+    set_deadline(c, c->server->options.idle_seconds);
+    if (!c->reading && has_input(c)) conn_read(c);
+}
+
+void conn_stop(Conn *c) {
+    if (is_idle(c->state))
+        conn_free(c);
+    else if (c->state == CONN_SEND)
+        begin_flush(c);
 }
 
 /* ---- answers ---- */
@@ -120,9 +141,9 @@ static void put_head(Conn *c, int status, const char *type, bool has_length, siz
     struct tm    tm;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
     c->status = status;
-    if (has_length)
+    if (has_length && status != 204) /* RFC 9110, 8.6 */
         snprintf(length, sizeof length, "Content-Length: %zu\r\n", n);
-    else if (!c->head.http10)
+    else if (!has_length && !c->head.http10)
         snprintf(length, sizeof length, "Transfer-Encoding: chunked\r\n");
     const int size =
         snprintf(head, sizeof head,
@@ -144,17 +165,17 @@ static void finish(Conn *c) {
         shutdown(bufferevent_getfd(c->bev), SHUT_RDWR); /* its end is then read, and frees it */
         return;
     }
-    if (!c->keep || c->peer_closed || s->stopped) {
+    if (!c->keep || s->stopped) {
         begin_flush(c);
         return;
     }
-    set_state(c, CONN_IDLE);
-    set_deadline(c, s->options.idle_seconds);
-    if (!c->reading) conn_read(c);
+    set_state(c, CONN_SEND);
+    watch_taken(c);
+    if (conn_unsent(c) == 0) answer_sent(c);
 }
 
 void conn_answer(Conn *c, int status, const char *type, const void *body, size_t n) {
-    if (status >= 400 && c->unread_body) c->keep = false;
+    if (c->unread_body) c->keep = false; /* it would be read as the next request */
     put_head(c, status, type, true, n);
     if (n > 0 && strcmp(c->head.method, "HEAD") != 0) {
         put(c, body, n);
@@ -277,7 +298,9 @@ void conn_read(Conn *c) {
     c->reading = false;
     if (c->state == CONN_FLUSH || c->state == CONN_LINGER)
         evbuffer_drain(in, evbuffer_get_length(in));
-    else if (c->state == CONN_BUSY && evbuffer_get_length(in) > PIPELINED_BYTES)
+    else if ((c->state == CONN_BUSY || c->state == CONN_SEND) && evbuffer_get_length(in) > PIPELINED_BYTES)
+        conn_free(c);
+    else if (c->peer_closed && (is_idle(c->state) || c->state == CONN_BODY)) /* the rest of a request does not come */
         conn_free(c);
 }
 
@@ -292,6 +315,7 @@ void conn_timed_out(Conn *c) {
         break_off(c, 408, "The body did not come in time.");
         break;
     case CONN_BUSY:
+    case CONN_SEND:
     case CONN_FLUSH:
         if (c->taken == c->queued - conn_unsent(c))
             conn_free(c);
@@ -331,7 +355,9 @@ static void on_write(struct bufferevent *bev, void *user) { /* the output is emp
     Conn *c = user;
     (void)bev;
     if (c->state == CONN_FLUSH)
-        conn_flushed(c);
+        flushed(c);
+    else if (c->state == CONN_SEND)
+        answer_sent(c);
     else if (c->state == CONN_BUSY)
         event_del(c->timer);
 }
@@ -339,13 +365,12 @@ static void on_write(struct bufferevent *bev, void *user) { /* the output is emp
 static void on_event(struct bufferevent *bev, short what, void *user) {
     Conn *c = user;
     (void)bev;
-    const bool answered = c->state == CONN_FLUSH || (c->state == CONN_IDLE && conn_unsent(c) > 0);
+    const bool answered = c->state == CONN_FLUSH || c->state == CONN_SEND;
     if ((what & BEV_EVENT_EOF) == 0 || !answered) {
         conn_free(c);
         return;
     }
-    c->peer_closed = true; /* but it may still read the answer */
-    if (c->state == CONN_IDLE) begin_flush(c);
+    c->peer_closed = true; /* but it may still read the answer, and have sent further requests */
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *user) {

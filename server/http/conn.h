@@ -48,7 +48,7 @@ void                  http_server_stop(HttpServer *s); /* takes no more connecti
 int                   http_server_port(const HttpServer *s);
 const char           *http_server_address(const HttpServer *s); /* "127.0.0.1" */
 int                   http_server_connections(const HttpServer *s);
-size_t                http_server_unsent(const HttpServer *s);    /* bytes that clients have not taken */
+int                   http_server_sending(const HttpServer *s); /* connections with bytes that clients have not taken */
 uint64_t              http_server_receiving(const HttpServer *s); /* bytes of bodies that are not complete */
 bool                  http_server_is_loopback(const HttpServer *s);
 

@@ -13,6 +13,7 @@ typedef enum ConnState {
     CONN_HEAD,  /* a part of a head is there */
     CONN_BODY,  /* a part of a body is there */
     CONN_BUSY,  /* the handlers have the request */
+    CONN_SEND,  /* the answer is complete and being sent; then CONN_IDLE */
     CONN_FLUSH, /* the last answer is being sent */
     CONN_LINGER /* it is sent; waits until the client closes */
 } ConnState;
@@ -51,7 +52,7 @@ struct HttpServer {
 void conn_new(HttpServer *s, int fd, const char *peer); /* owns fd */
 void conn_free(Conn *c);
 void conn_read(Conn *c);
-void conn_flushed(Conn *c);
+void conn_stop(Conn *c); /* no further request: an answer that is being sent is the last */
 void conn_timed_out(Conn *c);
 
 #endif

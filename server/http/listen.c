@@ -106,7 +106,10 @@ void http_server_stop(HttpServer *s) {
     s->stopped = true;
     if (s->listener != NULL) evconnlistener_free(s->listener);
     s->listener = NULL;
-    while (!TAILQ_EMPTY(&s->idle)) conn_free(TAILQ_FIRST(&s->idle));
+    for (Conn *c = TAILQ_FIRST(&s->all), *next; c != NULL; c = next) {
+        next = TAILQ_NEXT(c, all);
+        conn_stop(c);
+    }
 }
 
 void http_server_free(HttpServer *s) {
@@ -122,9 +125,9 @@ int         http_server_connections(const HttpServer *s) { return s->n; }
 uint64_t    http_server_receiving(const HttpServer *s) { return s->receiving; }
 bool        http_server_is_loopback(const HttpServer *s) { return s->loopback; }
 
-size_t http_server_unsent(const HttpServer *s) {
+int http_server_sending(const HttpServer *s) {
     const Conn *c;
-    size_t      n = 0;
-    TAILQ_FOREACH(c, &s->all, all) n += conn_unsent(c);
+    int         n = 0;
+    TAILQ_FOREACH(c, &s->all, all) n += conn_unsent(c) > 0;
     return n;
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import tempfile
@@ -148,6 +149,24 @@ class Refusals(ServerTest):
             s.sendall(post_bytes("/v1/completions", OK, "Expect: 100-continue", "Connection: close"))
             self.assertTrue(read_all(s).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK"))
 
+    def test_requests_in_a_row_are_answered_after_the_client_has_closed_its_side(self):
+        get = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with self.s.socket() as s:
+            s.sendall(get * 3)
+            s.shutdown(socket.SHUT_WR)
+            self.assertEqual(read_all(s).count(b"HTTP/1.1 200 OK"), 3)
+
+    def test_the_body_of_a_preflight_is_no_request(self):
+        inner = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        head = ["OPTIONS /v1/completions HTTP/1.1", "Host: localhost", "Origin: http://localhost", f"Content-Length: {len(inner)}", "", ""]
+        got = self.s.raw("\r\n".join(head).encode() + inner)
+        self.assertTrue(got.startswith(b"HTTP/1.1 204 "), got)
+        self.assertEqual(got.count(b"HTTP/1.1 "), 1, got)
+        self.assertNotIn(b"Content-Length", got)  # RFC 9110, 8.6
+
+    def test_an_empty_name_of_a_model_is_none(self):
+        self.assertEqual(self.s.post("/v1/completions", {**OK, "model": ""}).status, 200)
+
     def test_hosts_and_origins(self):
         for host, status in [("localhost", 200), ("127.0.0.1:1", 200), ("[::1]:80", 200), ("evil.example", 403), ("localhost.evil", 403),
                              ("127.0.0.1.evil", 403), ("localhost:x", 403), ("", 403), ("10.0.0.1", 403)]:
@@ -167,6 +186,10 @@ class Access(unittest.TestCase):
             r = s.request("OPTIONS", "/v1/completions", headers={"Origin": "https://app.example"})
             self.assertEqual((r.status, r.headers["Access-Control-Allow-Methods"]), (204, "GET, POST"))
             self.assertEqual(s.request("OPTIONS", "/v1/completions", headers={"Origin": "https://b.example"}).status, 403)
+            for names, allowed in (("x-stainless-lang, anthropic-beta", "x-stainless-lang, anthropic-beta"), ("a: b", None), ("x" * 600, None)):
+                r = s.request("OPTIONS", "/v1/completions", headers={"Origin": "https://app.example", "Access-Control-Request-Headers": names})
+                self.assertEqual(r.headers["Access-Control-Allow-Headers"],
+                                 allowed or "authorization, content-type, x-api-key, anthropic-version")
 
     def test_keys(self):
         with tempfile.NamedTemporaryFile("w") as f:
@@ -239,6 +262,53 @@ class Clients(unittest.TestCase):
             self.assertTrue(s.lines("request")[-1]["cancelled"] or any(o.get("cancelled") for o in s.lines("request")))
             wait_until(s.is_idle, "and its replies are cancelled")
             c.close()
+
+    def test_a_client_that_sends_requests_and_reads_no_answers_is_dropped(self):
+        with Server() as s:
+            before = s.metric("resident_memory_bytes")
+            with s.socket(receive=4096) as c:
+                with self.assertRaises(OSError):
+                    for _ in range(1000):
+                        c.sendall(b"GET /page.css HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+            self.assertLess(s.metric("resident_memory_bytes") - before, 32 << 20)
+            self.assertEqual(s.get("/health").status, 200)
+
+    # An answer of 6 MB, which the sockets do not hold.
+    LARGE = {"content": "ab " * 250000, "with_pieces": True}
+
+    def begin_large(self, s):
+        c = s.begin(self.LARGE, path="/tokenize", receive=65536)
+        data = c.recv(65536)
+        length = int(re.search(rb"Content-Length: (\d+)\r\n", data)[1]) + data.index(b"\r\n\r\n") + 4
+        return c, length - len(data)
+
+    def test_answers_that_are_being_sent_end_before_the_server(self):
+        with Server() as s:
+            c, left = self.begin_large(s)
+            s.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: s.lines("draining"), "the server stops")
+            self.assertEqual(len(read_all(c)), left)
+            self.assertEqual(s.process.wait(60), 0)
+            c.close()
+        with Server("--drain-seconds", "0") as s:
+            c, left = self.begin_large(s)
+            s.process.send_signal(signal.SIGTERM)
+            self.assertEqual(s.process.wait(60), 1)
+            self.assertIn("1 requests were cut off by --drain-seconds", s.text())
+            c.close()
+
+    def test_connections_that_are_being_sent_an_answer_are_not_idle(self):
+        with Server("--connections", "2") as s:
+            c, left = self.begin_large(s)
+            others = [s.socket() for _ in range(4)]
+            self.assertEqual(s.get("/health").status, 200)
+            got = 0
+            while got < left:
+                piece = c.recv(65536)
+                self.assertNotEqual(piece, b"", f"{got} of {left} bytes")
+                got += len(piece)
+            for o in [c, *others]:
+                o.close()
 
     def test_a_thousand_idle_connections(self):
         with Server("--parallel", "8") as s:
