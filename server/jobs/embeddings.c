@@ -88,6 +88,7 @@ static void run(Job *j) {
         pthread_mutex_lock(&j->lock);
         j->tokens.prompt += (int32_t)e->inputs[i].n;
         pthread_mutex_unlock(&j->lock);
+        if (j->key != NULL) key_charge(j->key, (int64_t)e->inputs[i].n); /* also if a later input fails */
     }
     if (st != RP_OK) {
         job_fail_status(j, st);

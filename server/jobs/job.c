@@ -100,7 +100,6 @@ void job_fail(Job *j, const ApiError *error) {
 }
 
 void job_finish(Job *j, int status, const char *content_type) {
-    if (j->key != NULL) key_charge(j->key, j->tokens.prompt); /* run.c has the tokens of engines */
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
         j->status       = status;
@@ -182,6 +181,7 @@ void job_end(Job *j) {
         j->model->pins--;
         j->model->used = http_now();
         pthread_cond_broadcast(&w->changed);
+        pthread_cond_broadcast(&j->model->some);
         pthread_mutex_unlock(&w->lock);
     }
     atomic_fetch_sub(&w->n_jobs, 1);

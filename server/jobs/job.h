@@ -45,7 +45,8 @@ struct Choice {
     TokenCounts  counted;  /* in those of the job */
     RpSampler   *sampler;
     RpMatcher   *matcher;  /* or NULL */
-    Bytes        tail;     /* the end of the text, in which a stop string is looked for */
+    Bytes        tail;     /* the end of the reply, in which a stop string is looked for */
+    size_t       n_last;   /* bytes of it of the last token */
     uint64_t     id;       /* in the engine */
     bool         ended;    /* it was cancelled */
     bool         complete; /* with the one call that the request wants */
@@ -96,6 +97,7 @@ struct Job {
     int             status;
     int32_t         retry_after; /* seconds; 0: the answer does not say it */
     bool            stream, begun, done, ready;
+    size_t          begun_bytes; /* of a stream before the first token: prompts that are echoed */
     char            model_name[128];
     TokenCounts     tokens;          /* of all choices so far */
     bool            describes_tools; /* the chat template has none */

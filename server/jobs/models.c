@@ -195,6 +195,35 @@ const char *work_health(Work *w, char why[512]) {
     return health;
 }
 
+void work_fail_waiting(const Model *m, JobQueue *waiting, int status) {
+    for (Job *j = queue_take(waiting); j != NULL; j = queue_take(waiting)) {
+        ApiError error;
+        (void)http_refuse(&error, status, "server_error", "model_not_loaded",
+                          "The model %.100s could not be loaded: %.300s.", m->name, m->error);
+        job_fail(j, &error);
+    }
+}
+
+/* The model of -m is loaded first: it may need the room of others. Under the lock. */
+static bool waits_for_first(const Work *w, const Model *m) {
+    return w->options->model != NULL && m != &w->models[0] && !w->models[0].was_ready;
+}
+
+void work_load_others(Work *w, bool loaded) {
+    for (int i = 1; i < w->n_models; i++) {
+        Model   *m      = &w->models[i];
+        JobQueue failed = {0};
+        pthread_mutex_lock(&w->lock);
+        if (m->waiting.first != NULL && m->state == MODEL_UNLOADED && (!loaded || start_load(m) != RP_OK)) {
+            snprintf(m->error, sizeof m->error, "%s", loaded ? rp_last_error() : w->models[0].error);
+            failed     = m->waiting;
+            m->waiting = (JobQueue){0};
+        }
+        pthread_mutex_unlock(&w->lock);
+        work_fail_waiting(m, &failed, 503);
+    }
+}
+
 /* Under the lock. True: the job has the model. */
 static bool acquire(Job *j, Model *m, ApiError *error) {
     if (m->state == MODEL_READY) {
@@ -204,7 +233,7 @@ static bool acquire(Job *j, Model *m, ApiError *error) {
     }
     if (m->work->stopping)
         (void)http_refuse(error, 503, "server_error", "shutting_down", "The server is shutting down.");
-    else if (m->state == MODEL_UNLOADED && start_load(m) != RP_OK)
+    else if (m->state == MODEL_UNLOADED && !waits_for_first(m->work, m) && start_load(m) != RP_OK)
         api_error_of(RP_E_NOMEM, error);
     else
         queue_put(&m->waiting, j);
@@ -215,6 +244,7 @@ bool work_acquire(Job *j, const char *name) {
     Work    *w     = j->work;
     ApiError error = {0};
     bool     got   = false;
+    if (name != NULL && name[0] == '\0') name = NULL; /* some clients send it if none is configured */
     if (name == NULL && w->options->model == NULL && w->n_models > 1) {
         (void)http_refuse(&error, 400, "invalid_request_error", "missing_model", "The request must name a model.");
         job_fail(j, &error);

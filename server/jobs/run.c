@@ -102,13 +102,14 @@ void run_start(Model *m, Job *j) {
     pthread_mutex_lock(&j->lock);
     if (!j->done) {
         api_answer_begin(j->answer, &j->out);
-        j->begun = true;
+        j->begun       = true;
+        j->begun_bytes = j->out.n;
         if (j->stream) job_ready(j);
     }
     pthread_mutex_unlock(&j->lock);
 }
 
-/* Keeps the end of the text, to find out which of several stop strings it was. */
+/* Keeps the end of the reply, to find out which of several stop strings it was. */
 static void keep_tail(Model *m, Choice *c, int32_t token) {
     RpGgufString text;
     if (token < 0 || c->job->request.n_stop < 2) return;
@@ -118,17 +119,21 @@ static void keep_tail(Model *m, Choice *c, int32_t token) {
         c->tail.n -= c->tail.n / 2;
     }
     bytes_put(&c->tail, text.ptr, text.len);
+    c->n_last = text.len;
 }
 
-/* The stop string that the text had first. */
+/* The first of the stop strings that end in the last token. Those before it may be of the reasoning, which they do not
+ * end. */
 static const char *stop_of(const Choice *c) {
     const ApiRequest *r     = &c->job->request;
     const char       *first = NULL, *found = NULL;
     if (r->n_stop == 1) return r->stop[0];
     for (size_t i = 0; i < r->n_stop && c->tail.p != NULL; i++) {
-        const char *at = memmem(c->tail.p, c->tail.n, r->stop[i], strlen(r->stop[i]));
-        if (at != NULL && (first == NULL || at + strlen(r->stop[i]) < first)) {
-            first = at + strlen(r->stop[i]);
+        const size_t n = strlen(r->stop[i]), before = c->tail.n - c->n_last + 1;
+        const size_t from = before > n ? before - n : 0;
+        const char  *at   = memmem(c->tail.p + from, c->tail.n - from, r->stop[i], n);
+        if (at != NULL && (first == NULL || at + n < first)) {
+            first = at + n;
             found = r->stop[i];
         }
     }
@@ -212,6 +217,7 @@ static void take_event(Model *m, const RpEngineEvent *e) {
         api_error_of(st, &error);
         job_error(j, &error);
     } else {
+        bool               lost = false;
         const RpReplyEvent text = {.kind = RP_REPLY_TEXT, .call = -1, .text = e->text, .len = e->n_text};
         pthread_mutex_lock(&j->lock);
         j->describes_tools |= chat.describes_tools;
@@ -219,9 +225,13 @@ static void take_event(Model *m, const RpEngineEvent *e) {
             if (e->n_text > 0 && c->reply == NULL) j->format->event(j->answer, c->index, &text, &j->out);
             if (e->end) end_choice(j, c, e, &chat);
             if (j->stream && j->out.n > 0) job_ready(j);
-            if (j->out.failed || (j->stream && j->out.n > OUTPUT_BYTES)) atomic_store(&j->cancelled, true);
+            lost = j->out.failed || (j->stream && j->out.n > OUTPUT_BYTES + j->begun_bytes);
         }
         pthread_mutex_unlock(&j->lock);
+        if (lost) {
+            api_error_of(rp_fail(RP_E_NOMEM, "no memory for what the client has not taken"), &error);
+            job_error(j, &error);
+        }
     }
     if (e->end && st == RP_OK) record_end(m, c, e, reason_of(c, e, &chat));
     if (e->end) release_choice(m, c);
@@ -238,10 +248,13 @@ static void cancel_unwanted(Model *m) {
 }
 
 /* The engine cannot go on: all its requests fail, and it is opened again. */
-static void restart(Model *m) {
+static void restart(Model *m, const char *why) {
     ApiError error;
-    api_error_of(RP_E_STATE, &error);
-    log_line(m->work->log, "engine_failed", json_pack("{s:s, s:s}", "model", m->name, "error", rp_last_error()));
+    api_error_of(rp_fail(RP_E_STATE, "%s", why), &error);
+    log_line(m->work->log, "engine_failed", json_pack("{s:s, s:s}", "model", m->name, "error", why));
+    pthread_mutex_lock(&m->work->lock);
+    worker_keep_stats(m);
+    pthread_mutex_unlock(&m->work->lock);
     rp_engine_free(m->engine);
     m->engine       = NULL;
     m->failed_steps = 0;
@@ -258,16 +271,15 @@ static void restart(Model *m) {
 
 void run_step(Model *m) {
     RpEngineEvent e;
+    char          why[512];
     cancel_unwanted(m);
     const RpStatus st = rp_engine_step(m->engine);
-    if (st != RP_OK) {
-        if (++m->failed_steps == MOST_FAILED) restart(m);
-        return;
-    }
-    m->failed_steps = 0;
+    snprintf(why, sizeof why, "%s", st != RP_OK ? rp_last_error() : "");
+    m->failed_steps = st != RP_OK ? m->failed_steps + 1 : 0;
     pthread_mutex_lock(&m->work->lock); /* who has an answer sees it in the metrics */
     m->stats       = rp_engine_stats(m->engine);
     m->n_live_seen = m->n_live;
     pthread_mutex_unlock(&m->work->lock);
-    while (rp_engine_poll(m->engine, &e)) take_event(m, &e);
+    while (rp_engine_poll(m->engine, &e)) take_event(m, &e); /* a step that fails has ended cancelled requests before */
+    if (m->failed_steps == MOST_FAILED) restart(m, why);
 }

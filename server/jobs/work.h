@@ -114,6 +114,13 @@ RP_NODISCARD RpStatus work_load_first(Work *w);
 void                  work_unload_all(Work *w);
 void                  work_free_models(Work *w);
 
+/* Answers jobs that wait for a load which has failed with m->error. */
+void work_fail_waiting(const Model *m, JobQueue *waiting, int status);
+
+/* The model of -m was loaded first, or could not be: the loads of models that requests have named meanwhile begin, or
+ * their jobs fail. */
+void work_load_others(Work *w, bool loaded);
+
 /* For the worker that loads: waits until `bytes` fit into the memory of the options, and counts them. Models that are
  * idle are unloaded, the one that was used the longest time ago first. RP_E_NOMEM. */
 RP_NODISCARD RpStatus work_make_room(Model *m, size_t bytes);
@@ -156,6 +163,10 @@ void *worker_main(void *model);
 /* The options of the server for the engine of m, which is open as `model`. The model of -m has all of them; others have
  * no draft model, and a context no longer than they were trained for. */
 RpEngineOptions worker_engine_options(const Model *m, const RpModel *model);
+
+/* Adds the statistics of the engine to those of the engines before it, so that counters never go back. Under the
+ * lock. */
+void worker_keep_stats(Model *m);
 
 /* Opens the engine of a model; the log warns of a fallback. */
 RP_NODISCARD RpStatus worker_open_engine(Model *m);

@@ -134,8 +134,7 @@ static void unload(Model *m) {
     m->model       = NULL;
 }
 
-/* Sums of all loads, so that counters never go back. */
-static void keep_stats(Model *m) {
+void worker_keep_stats(Model *m) {
     const RpEngineStats *s = &m->stats;
     m->before.steps += s->steps;
     m->before.generated += s->generated;
@@ -162,6 +161,7 @@ static void publish(Model *m, RpStatus st, double seconds) {
     JobQueue   waiting = m->waiting;
     const bool ready   = st == RP_OK && !w->stopping;
     m->waiting         = (JobQueue){0};
+    const bool first   = is_named(m) && !m->was_ready;
     m->used            = http_now();
     m->state           = ready ? MODEL_READY : MODEL_STOPPING;
     m->was_ready       = m->was_ready || ready;
@@ -169,17 +169,15 @@ static void publish(Model *m, RpStatus st, double seconds) {
     if (ready) m->pins += waiting.n;
     pthread_mutex_unlock(&w->lock);
     tell(m, st == RP_OK ? "model_loaded" : "model_failed", seconds);
-    for (Job *j = queue_take(&waiting); j != NULL; j = queue_take(&waiting)) {
-        ApiError error;
-        if (ready) {
+    if (ready) {
+        for (Job *j = queue_take(&waiting); j != NULL; j = queue_take(&waiting)) {
             j->model = m;
             work_prepare(j);
-            continue;
         }
-        (void)http_refuse(&error, st == RP_E_NOMEM ? 503 : 500, "server_error", "model_not_loaded",
-                          "The model %.100s could not be loaded: %.300s.", m->name, m->error);
-        job_fail(j, &error);
+    } else {
+        work_fail_waiting(m, &waiting, st == RP_E_NOMEM ? 503 : 500);
     }
+    if (first) work_load_others(w, ready);
     work_wake(w);
 }
 
@@ -191,14 +189,15 @@ static void take_job(Model *m, Job *j) {
         j->type->run(j);
 }
 
-/* Takes jobs and runs steps; sleeps while there is nothing to do. */
+/* Takes jobs and runs steps; sleeps while there is nothing to do. Ends when the model is stopping and no job has it:
+ * those on a lane read the model, and come here afterwards. */
 static void serve(Model *m) {
     Work *w = m->work;
     for (;;) {
         pthread_mutex_lock(&w->lock);
         if (m->engine != NULL) m->stats = rp_engine_stats(m->engine);
         m->n_live_seen = m->n_live;
-        while (m->queue.first == NULL && m->n_live == 0 && m->state == MODEL_READY)
+        while (m->queue.first == NULL && m->n_live == 0 && (m->state == MODEL_READY || m->pins > 0))
             pthread_cond_wait(&m->some, &w->lock);
         JobQueue   queue = m->queue;
         const bool stop  = queue.first == NULL && m->n_live == 0;
@@ -216,7 +215,7 @@ static bool stopped(Model *m, double since) {
     Work *w = m->work;
     unload(m);
     pthread_mutex_lock(&w->lock);
-    keep_stats(m);
+    worker_keep_stats(m);
     w->bytes -= m->bytes;
     m->bytes         = 0;
     const bool again = m->waiting.first != NULL && !w->stopping;

@@ -8,6 +8,7 @@ The simulated device ends the process with status 99 where a call would wait for
 import os
 import signal
 import sys
+import threading
 
 from cli_program import MIX, ON_DEVICE, SOURCE, expect, expect_refusal, ok, run, run_on_device, run_tests, wait_until
 
@@ -69,6 +70,29 @@ def test_a_server_answers_and_ends():
         expect(a.status == 500 and "cuda:0 can be opened when an earlier run has ended" in a.json["error"]["message"], "the refusal", a)
         s.process.send_signal(signal.SIGTERM)
         expect(s.process.wait(60) == 0, "exit 0 after SIGTERM", s.lines()[-3:])
+
+
+def test_a_request_that_is_prepared_while_the_engine_fails_is_answered():
+    """Its prompts take longer than the failure of the engine, which cannot be opened again: the model is unloaded behind it."""
+    if NO_DEVICE:
+        return NO_DEVICE
+    hang = {"SIM_HANG": "30:attention", "SIM_QUIET": "1"}
+    with Server("--device", "cuda", "--watchdog", "0.1", "--queue", "300", model=MIX, program=ON_DEVICE, env=hang) as s:
+        answers = {}
+
+        def ask(name, **body):
+            answers[name] = s.post("/v1/completions", body)
+
+        threads = [threading.Thread(target=ask, args=["hangs"], kwargs={"prompt": "a", "max_tokens": 40, "ignore_eos": True}),
+                   threading.Thread(target=ask, args=["long"], kwargs={"prompt": ["ab cd " * 10000] * 100, "max_tokens": 2})]
+        threads[0].start()
+        wait_until(lambda: s.metric("replies_running") == 1, "the reply runs")
+        threads[1].start()
+        for t in threads:
+            t.join()
+        expect(s.process.poll() is None, "the server runs", s.lines())
+        expect(answers["hangs"].status == 500 and answers["long"].status in (400, 500), "errors", answers)
+        expect(s.get("/health").status == 200, "it answers", answers)
 
 
 run_tests(globals())

@@ -321,6 +321,22 @@ class Paths(unittest.TestCase):
         self.assertEqual(r.status, 400, r)
         self.assertEqual(self.s.post("/v1/embeddings", {"model": "bert", "input": "word " * 1000}).status, 400)
 
+    def test_embeddings_that_fail_at_their_end_are_charged(self):
+        texts = ["a b c " * 3] * 20
+        with Server("--tokens-per-minute", "20", model=BERT) as s:
+            self.assertEqual(s.post("/v1/embeddings", {"input": texts + ["word " * 1000]}).status, 400)
+            self.assertEqual(s.post("/v1/embeddings", {"input": "a"}).status, 429)
+
+    def test_the_stop_string_that_is_named_is_that_of_the_text(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "thinks")
+            scripted.write(path, {"<|plain|>": ["<think>", "one more", "</think>", "two", " and", " three"], "<|ask|>": ["a"], "<|after|>": ["b"]}, 256)
+            with Server(model=path) as s:
+                r = s.post("/v1/messages", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 20, "temperature": 0,
+                                            "stop_sequences": ["more", "and", "three"]}).json
+                self.assertEqual([c["type"] for c in r["content"]], ["thinking", "text"], r)
+                self.assertEqual((r["stop_reason"], r["stop_sequence"]), ("stop_sequence", "and"), r)
+
     def test_tokens(self):
         ids = json.loads(program("tokenize", self.model, "-p", "Hi there", "--json"))
         want = [t["id"] for t in ids]

@@ -341,6 +341,27 @@ class Operation(unittest.TestCase):
             with Server("--models-dir", folder, model=None) as s:
                 self.assertEqual((s.complete(max_tokens=1).status, s.complete(max_tokens=1, model="b").status), (400, 200))
 
+    def test_a_stream_may_begin_with_more_echoed_text_than_may_wait(self):
+        prompts = [("the lord said to him " * 41) + str(i) for i in range(256)]
+        with Server("--queue", "2000") as s:
+            ends, n = [], 0
+            for data in s.stream("/v1/completions", {"prompt": prompts, "n": 4, "max_tokens": 2, "echo": True, "seed": 1, "ignore_eos": True}):
+                n += len(data)
+                if data != "[DONE]":
+                    ends += [c["finish_reason"] for c in json.loads(data)["choices"] if c["finish_reason"]]
+            self.assertGreater(n, 1 << 20)
+            self.assertEqual(ends, ["length"] * 1024)
+
+    def test_requests_for_other_models_wait_for_the_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(DEMO, os.path.join(folder, "other.gguf"))
+            for _ in range(5):  # there is room for one of the two
+                with Server("--models-dir", folder, "--memory", "10", "--ctx", "64", ready=False) as s:
+                    body = {"model": "other", "prompt": "a", "max_tokens": 30, "ignore_eos": True}
+                    self.assertEqual(s.post("/v1/completions", body).status, 200)
+                    self.assertEqual([o["model"] for o in s.lines("model_loaded")], ["demo", "other"])
+                    self.assertIsNone(s.process.poll())
+
     def test_the_parts_of_a_file_are_one_model(self):
         with tempfile.TemporaryDirectory() as folder:
             split = os.path.join(SOURCE, "tests/golden/split")
