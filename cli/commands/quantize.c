@@ -112,12 +112,14 @@ static const Option options[] = {
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 
-const Command cli_command_quantize = {.name      = "quantize",
-                                      .help      = "write a model's weights in another type",
-                                      .usage     = "IN OUT --type TYPE [options]",
-                                      .notes     = "Types: {TYPE}. The last two are quantisation mixes. "
-                                                   "Matrices beside experts in MXFP4 are Q8_0. Vectors and routers "
-                                                   "stay F32. OUT appears when it is complete.",
-                                      .options   = options,
-                                      .n_options = sizeof options / sizeof options[0],
-                                      .run       = run};
+const Command cli_command_quantize = {
+    .name      = "quantize",
+    .help      = "write a model's weights in another type",
+    .usage     = "IN OUT --type TYPE [options]",
+    .notes     = "Types: {TYPE}. Q4_K_M, Q5_K_M, IQ1_*, IQ2_* and IQ3_* are quantisation mixes: some matrices "
+                 "have a finer type. The others are the type of all matrices. "
+                 "Matrices beside experts in MXFP4 are Q8_0. Vectors and routers "
+                 "stay F32. OUT appears when it is complete.",
+    .options   = options,
+    .n_options = sizeof options / sizeof options[0],
+    .run       = run};

@@ -229,7 +229,7 @@ static void take_event(Model *m, const RpEngineEvent *e) {
         }
         pthread_mutex_unlock(&j->lock);
         if (lost) {
-            api_error_of(rp_fail(RP_E_NOMEM, "no memory for what the client has not taken"), &error);
+            api_error_of(rp_fail(RP_E_NOMEM, "out of memory for an answer"), &error);
             job_error(j, &error);
         }
     }
