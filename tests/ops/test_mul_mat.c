@@ -236,7 +236,7 @@ Test(mul_mat, works_with_every_prefetch_setting) {
 Test(mul_mat, does_not_saturate_with_the_largest_quants) {
     enum { N = 768 };
     static const int64_t sizes[][2] = {
-        {5,  5}, /* rows and columns that need a panel */
+        {5,  5}, /* rows and columns that need a panel of the CPU */
         {16, 2}  /* and that need none */
     };
     static const struct {

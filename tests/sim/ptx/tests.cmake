@@ -22,7 +22,7 @@ function(ptx_suite architecture name suite)
   set(log ${RP_PTX_FOLDER}/launched/${architecture}/${name})
   file(MAKE_DIRECTORY ${RP_PTX_FOLDER}/launched/${architecture})
   add_test(NAME ${name} COMMAND sh -c "rm -f '${log}' \"\$SIM_BITS\" && exec '$<TARGET_FILE:${suite}>' -j1 ${ptx_filter_${suite}}")
-  set_tests_properties(${name} PROPERTIES
+  set_tests_properties(${name} PROPERTIES LABELS ptx
     ENVIRONMENT "REPRISE_SIM=ptx;SIM_CAPABILITY=${architecture};REPRISE_PTX=${folder};REPRISE_PTX_LOG=${log};${ARGN}")
 endfunction()
 
@@ -58,7 +58,7 @@ foreach(architecture ${RP_PTX_ARCHITECTURES})
   endforeach()
   # Every entry was launched. It comes last; alone, it judges the logs of the last run.
   add_test(NAME ${prefix}_launched COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ptx/launched.sh ${RP_PTX_FOLDER} ${architecture})
-  set_tests_properties(${prefix}_launched PROPERTIES DEPENDS "${ran}" SKIP_RETURN_CODE 77)
+  set_tests_properties(${prefix}_launched PROPERTIES LABELS ptx DEPENDS "${ran}" SKIP_RETURN_CODE 77)
 endforeach()
 
 # The results of the ops against those of the kernels compiled for the host, from the logs of the last runs.
@@ -66,7 +66,7 @@ set(both ${tested_ops})
 list(TRANSFORM both REPLACE "(.+)" "ptx_\\1;cudasim_\\1")
 list(JOIN tested_ops "," ops)
 add_test(NAME ptx_bits COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/ptx/bits.sh ${bits_folder} ${PROJECT_SOURCE_DIR}/docs/gpu-model.md ${ops})
-set_tests_properties(ptx_bits PROPERTIES DEPENDS "${both}" SKIP_RETURN_CODE 77)
+set_tests_properties(ptx_bits PROPERTIES LABELS ptx DEPENDS "${both}" SKIP_RETURN_CODE 77)
 
 # The longest start first.
 foreach(suite blas gate_up qkv attention)
