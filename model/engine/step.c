@@ -176,25 +176,32 @@ static void count_guesses(RpEngine *e, Request *r, int32_t n, int32_t right) {
     for (int32_t i = 0; i < n && i <= right; i++) r->accepts += ((i < right ? 1.0 : 0.0) - r->accepts) / MEMORY;
 }
 
-/* Columns c[0..n) of a request have been run. A guess is right if it is what the sampler draws, so that the reply is
- * the same with and without guesses. */
+/* How many columns have tokens of the reply; of the first `right` ones it is known. */
+static int32_t right_columns(const Request *r, const Column *c, int32_t n, int32_t right) {
+    while (right < n && c[right].pos < r->n_tokens && c[right].token == r->tokens[c[right].pos]) right++;
+    return right;
+}
+
+/* Columns c[0..n) of a request have been run. A guess is right if it is what the grammar forces, or else what the
+ * sampler draws, so that the reply is the same with and without guesses. */
 static void finish_columns(RpEngine *e, Column *c, int32_t n) {
-    Request      *r      = c->request;
-    const int32_t before = r->n_tokens, guesses = c[0].pos + 1 == before ? n - 1 : 0;
-    int32_t       right = guesses > 0 ? 1 : n, token = -1;
-    r->n_done += right;
+    Request      *r       = c->request;
+    const int32_t guesses = c[0].pos + 1 == r->n_tokens ? n - 1 : 0, known = n - guesses;
+    int32_t       right = known, token = -1;
+    r->n_done += known;
     if (r->start != STATE_NONE) e->states.starts[r->start]--, r->start = STATE_NONE;
-    if (!c[guesses > 0 ? 0 : n - 1].output) {
+    if (!c[known - 1].output) {
         publish(e, r, c, n);
         return;
     }
-    for (const Column *at = &c[right - 1]; sample(r, at->logits, &token); at++) {
-        r->tokens[r->n_tokens++] = token;
-        if (guesses == 0 || right == n || c[right].token != token) break;
-        r->n_done++;
-        right++;
-    }
-    if (!r->ended) append_forced(r);
+    do {
+        if (sample(r, c[right - 1].logits, &token)) {
+            r->tokens[r->n_tokens++] = token;
+            append_forced(r);
+        }
+        right = right_columns(r, c, n, right);
+    } while (!r->ended && c[right - 1].pos + 1 == r->n_tokens);
+    r->n_done += right - known;
     if (guesses > 0) count_guesses(e, r, guesses, right - 1);
     choose_state(e, r, c, n, right);
     publish(e, r, c, n);

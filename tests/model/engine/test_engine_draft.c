@@ -1,5 +1,7 @@
 /* Draft models: whatever they guess, requests get the tokens that they get without. The model itself as its draft
  * guesses right where sampling is greedy; the same model with other weights guesses right at times. */
+#include "model/gguf/gguf_file.h"
+#include "model/gguf/gguf_write.h"
 #include "tests/support/case.h"
 #include "tests/support/golden.h"
 
@@ -131,4 +133,123 @@ Test(engine_draft, draft_models_that_do_not_fit_are_refused) {
     cr_expect_gt(with.draft, rp_model_info(m)->weight_bytes);
     cr_expect_eq(with.total, without.total + with.draft);
     rp_model_free(m), rp_model_free(recurrent), rp_model_free(other);
+}
+
+/* A reply that a grammar holds. */
+typedef struct Held {
+    RpTokenList    tokens;
+    RpTokenLogprob logprobs[128];
+    int            n_logprobs, n_events;
+    RpEngineEvent  last;
+} Held;
+
+static bool note(const RpTokenLogprob *chosen, const RpTokenLogprob *top, size_t n, void *user) {
+    Held *h = user;
+    (void)top, (void)n;
+    cr_assert_lt(h->n_logprobs, 128);
+    h->logprobs[h->n_logprobs++] = *chosen;
+    return true;
+}
+
+/* The prompt repeats the texts of the grammar, so that guesses are right at times. */
+static void run_held(RpEngine *e, const RpModel *m, RpMatcher *matcher, uint64_t seed, int32_t n_draft, Held *h) {
+    static const char text[] = "ACEFGHBDEFGHADEFGHBCEFGHACEFGHACEFGHBDEFGHBCEFGH";
+    RpSamplerParams   p      = rp_sampler_defaults();
+    RpTokenList       ids    = {0};
+    RpSampler        *sampler;
+    uint64_t          id;
+    *h            = (Held){.n_logprobs = 0};
+    p.temperature = 0.6f, p.seed = seed;
+    OK(rp_sampler_new(&p, rp_model_info(m)->n_vocab, &sampler));
+    OK(rp_tokenize(rp_model_tokenizer(m), text, sizeof text - 1, 0, &ids));
+    rp_matcher_reset(matcher);
+    OK(rp_engine_add(e,
+                     &(RpRequest){.prompt      = ids.ids,
+                                  .n_prompt    = ids.n,
+                                  .sampler     = sampler,
+                                  .max_tokens  = 100,
+                                  .matcher     = matcher,
+                                  .n_draft     = n_draft,
+                                  .on_logprobs = note,
+                                  .user        = h},
+                     &id));
+    while (rp_engine_pending(e) > 0) {
+        OK(rp_engine_step(e));
+        while (rp_engine_poll(e, &h->last)) {
+            if (h->last.token >= 0) OK(rp_token_list_push(&h->tokens, h->last.token));
+            h->n_events++;
+        }
+    }
+    rp_token_list_free(&ids), rp_sampler_free(sampler);
+}
+
+/* Guesses in front of forced text change neither tokens nor log probabilities. */
+static void check_held(const RpModel *m) {
+    static const char pattern[] = "((A|B)(C|D)EFGH){12}";
+    RpEngine         *e[2];
+    RpGrammarVocab   *vocab;
+    RpGrammar        *grammar;
+    RpMatcher        *matcher;
+    int32_t           accepted = 0;
+    for (int k = 0; k < 2; k++)
+        OK(rp_engine_open(m, &(RpEngineOptions){.n_ctx = 256, .n_seq = 1, .n_threads = 1, .n_mtp = -1}, &e[k]));
+    OK(rp_grammar_vocab_new(rp_model_tokenizer(m), &vocab));
+    OK(rp_grammar_regex(pattern, sizeof pattern - 1, &grammar));
+    OK(rp_matcher_new(grammar, vocab, &matcher));
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        Held without, with;
+        run_held(e[0], m, matcher, seed, 0, &without);
+        run_held(e[1], m, matcher, seed, 12, &with);
+        accepted += with.last.n_accepted;
+        cr_expect(without.n_logprobs > 1 && without.n_logprobs < (int)without.tokens.n, CASE(seed));
+        cr_assert_eq(with.tokens.n, without.tokens.n, CASE(seed));
+        cr_expect_arr_eq(with.tokens.ids, without.tokens.ids, with.tokens.n * sizeof *with.tokens.ids, CASE(seed));
+        cr_assert_eq(with.n_logprobs, without.n_logprobs, CASE(seed));
+        cr_expect_arr_eq(with.logprobs, without.logprobs, (size_t)with.n_logprobs * sizeof *with.logprobs, CASE(seed));
+        cr_expect_eq(with.n_events, without.n_events, CASE(seed));
+        cr_expect_eq(with.last.n_generated, without.last.n_generated, CASE(seed));
+        cr_expect_eq(with.last.reason, without.last.reason, CASE(seed));
+        rp_token_list_free(&with.tokens), rp_token_list_free(&without.tokens);
+    }
+    cr_expect_gt(accepted, 0, "no guess was right");
+    rp_matcher_free(matcher), rp_grammar_free(grammar), rp_grammar_vocab_free(vocab);
+    rp_engine_free(e[0]), rp_engine_free(e[1]);
+}
+
+Test(engine_draft, guesses_in_front_of_forced_text_change_nothing) {
+    RpModel *m;
+    OK(rp_model_open(RP_SOURCE_DIR "/assets/demo.gguf", NULL, &m));
+    check_held(m);
+    rp_model_free(m);
+}
+
+/* A recurrent model whose tokenizer puts no space in front of a text: then its grammars force tokens. */
+static RpModel *open_recurrent(void) {
+    RpGgufFile *f;
+    GgufWriter *w;
+    RpModel    *m;
+    char        copy[64];
+    snprintf(copy, sizeof copy, "/tmp/rp-draft-%d.gguf", (int)getpid());
+    OK(rp_gguf_open(GOLDEN_DIR "tiny/qwen35-mix.gguf", &f));
+    OK(rp_gguf_writer_open(copy, &w));
+    rp_gguf_put_values(w, f, true);
+    rp_gguf_put_bool(w, "tokenizer.ggml.add_space_prefix", false);
+    for (int64_t i = 0; i < f->n_tensors; i++) {
+        const RpGgufTensor *t = &f->tensors[i];
+        rp_gguf_put_tensor(w, t->name.ptr, t->name.len, t->view.dtype, t->view.ne);
+    }
+    RpStatus st = rp_gguf_writer_begin(w);
+    for (int64_t i = 0; i < f->n_tensors && st == RP_OK; i++)
+        st = rp_gguf_writer_data(w, f->tensors[i].view.data, f->tensors[i].bytes);
+    OK(rp_gguf_writer_close(w, st));
+    rp_gguf_close(f);
+    OK(rp_model_open(copy, NULL, &m));
+    cr_assert_eq(unlink(copy), 0);
+    return m;
+}
+
+Test(engine_draft, guesses_in_front_of_forced_text_keep_the_recurrent_state) {
+    RpModel *m = open_recurrent();
+    check_held(m);
+    rp_model_free(m);
 }
