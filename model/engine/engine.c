@@ -278,7 +278,8 @@ RpStatus rp_engine_cancel(RpEngine *e, uint64_t id) {
     RP_NOT_NULL(e, "e");
 
     Request *r = find(e, id);
-    if (r == NULL || r->cancelled) return rp_fail(RP_E_ARG, "request %llu is not pending", (unsigned long long)id);
+    if (r == NULL || r->cancelled || r->ended)
+        return rp_fail(RP_E_ARG, "request %llu is not pending", (unsigned long long)id);
     r->cancelled = true;
     e->n_cancelled++;
     return RP_OK;
@@ -293,6 +294,7 @@ void rp_request_end(Request *r) {
     e->needs_events -= r->n_events;
     e->needs_texts -= r->text_room;
     e->pending--;
+    if (r->cancelled) e->n_cancelled--;
     rp_request_free(r);
 }
 
@@ -308,7 +310,7 @@ RpStatus rp_engine_step(RpEngine *e) {
     RP_NOT_NULL(e, "e");
 
     e->n_events = e->next_event = e->n_texts = 0;
-    for (; e->n_cancelled > 0; e->n_cancelled--) {
+    while (e->n_cancelled > 0) {
         Request *r = next_cancelled(e);
         rp_request_event(r, &(RpEngineEvent){.token = -1, .end = true, .reason = RP_STOP_CANCELLED}, e->n_texts);
         rp_request_end(r);

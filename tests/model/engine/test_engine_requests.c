@@ -318,6 +318,43 @@ Test(engine_requests, a_cancelled_request_ends_before_the_next_step) {
     }
 }
 
+typedef struct Cancelling {
+    uint64_t id, other;
+    int      left; /* tokens until then */
+    RpStatus status, of_other;
+} Cancelling;
+
+static bool cancel_at(int32_t token, void *user) {
+    Cancelling *c = user;
+    (void)token;
+    if (--c->left > 0) return true;
+    c->status   = rp_engine_cancel(engine, c->id);
+    c->of_other = rp_engine_cancel(engine, c->other);
+    return true;
+}
+
+/* The other request ends first, in the same step. */
+Test(engine_requests, a_request_may_be_cancelled_in_the_step_in_which_it_ends) {
+    for (int at = 3; at <= 4; at++) {
+        Cancelling    c = {.left = at};
+        RpRequest     r = request(1, 4);
+        uint64_t      ended[3];
+        RpEngineEvent last[3];
+        r.on_token = cancel_at, r.token_user = &c;
+        c.other                = add(request(0, at));
+        c.id                   = add(r);
+        const uint64_t waiting = add(request(2, 2));
+        cr_assert_eq(run(ended, last), 3, CASE(at));
+        cr_expect_eq(c.status, RP_OK, CASE(at));
+        cr_expect_eq(c.of_other, RP_E_ARG, CASE(at));
+        cr_expect(ended[0] == c.other && ended[1] == c.id && ended[2] == waiting, CASE(at));
+        cr_expect_eq(last[0].reason, RP_STOP_LIMIT, CASE(at));
+        cr_expect_eq(last[1].reason, at == 4 ? RP_STOP_LIMIT : RP_STOP_CANCELLED, CASE(at));
+        cr_expect_eq(last[2].reason, RP_STOP_LIMIT, CASE(at));
+        OK(rp_engine_step(engine));
+    }
+}
+
 /* No token is allowed: the sampler refuses. */
 Test(engine_requests, a_request_that_fails_leaves_the_others_as_they_are) {
     static const uint32_t nothing[4096];
