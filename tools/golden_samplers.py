@@ -175,6 +175,14 @@ def cases():
     yield mirostat(40, 60, 256, 12, 1.0, 3.0, 0.3)
     yield mirostat(40, 80, 512, 12, 0.6, 5.0, 0.1)
     yield mirostat(40, 99, 256, 12, 2.0, 1.0, 1.0)
+    yield case(3, 70, 1024, [0], samplers="temperature;penalties", temperature=0.5, presence_penalty=1)
+    for temperature in (0, 0.5, 2):
+        yield case(24, 71, 256, history, samplers="temperature;penalties", temperature=temperature, repeat_penalty=1.3,
+                   frequency_penalty=0.3, presence_penalty=-0.25)
+        yield case(24, 72, 256, history, samplers="top_p;temperature;penalties;min_p;dry;top_k", temperature=temperature,
+                   top_p=0.95, presence_penalty=1.5, min_p=0.02, top_k=9, dry_multiplier=0.8, dry_allowed_length=1)
+        yield case(12, 73, 512, [1, 2, 3] * 9, samplers="temperature;dry;typ_p", temperature=temperature,
+                   dynatemp_range=temperature / 2, dry_multiplier=0.8, typical_p=0.9)
 
 
 def main():

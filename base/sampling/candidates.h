@@ -52,7 +52,7 @@ int32_t rp_candidates_top_p(Candidate *c, int32_t n, const CandidateScale *s, fl
 int32_t rp_candidates_drop(Candidate *c, int32_t n, const CandidateScale *s, double least);
 
 /* The id of the candidate at which the sum of weights, in order, reaches a share u of all, 0 <= u < 1. `sorted`: they
- * are in order. Changes c. */
+ * are in order. Changes c: those that cannot be chosen may be lost. */
 int32_t rp_candidates_choose(Candidate *c, int32_t n, const CandidateScale *s, float u, bool sorted);
 
 #endif

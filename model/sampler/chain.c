@@ -64,6 +64,12 @@ static void for_counted(Chain *chain, ChainRun *r, const int32_t *tokens, int32_
     }
 }
 
+/* Penalties behind the temperature are subtracted from logits that were divided by it. */
+static void divide(ChainRun *r) {
+    for (int32_t i = 0; r->temperature != 1.0f && i < r->n; i++) r->c[i].logit /= r->temperature;
+    r->temperature = 1.0f;
+}
+
 static float penalise(const Chain *chain, float logit, int32_t count) {
     const RpSamplerParams *p = &chain->p;
     return rp_step_penalise(logit, p->repeat_penalty, p->frequency_penalty, p->presence_penalty, count);
@@ -73,6 +79,7 @@ static void penalties(Chain *chain, ChainRun *r) {
     const RpSamplerParams *p = &chain->p;
     if (p->repeat_penalty == 1.0f && p->frequency_penalty == 0.0f && p->presence_penalty == 0.0f) return;
     for (int32_t i = 0; i < r->state->n_recent; i++) chain->counts[r->recent[i]]++;
+    divide(r);
     for_counted(chain, r, r->recent, r->state->n_recent, penalise);
     for (int32_t i = 0; i < r->state->n_recent; i++) chain->counts[r->recent[i]] = 0;
 }
@@ -84,6 +91,7 @@ static float penalise_repetition(const Chain *chain, float logit, int32_t count)
 static void dry(Chain *chain, ChainRun *r) {
     Dry *d = &chain->dry;
     if (d->last_n == 0 || !rp_dry_lengths(d, chain->counts)) return;
+    divide(r);
     for_counted(chain, r, d->latest, d->n, penalise_repetition);
     rp_dry_forget(d, chain->counts);
 }
@@ -306,18 +314,21 @@ double rp_chain_probability(const ChainRun *r, int32_t i) {
     return exp(log_probability(&s, r->c[i].logit)) / sum_of(r, &s);
 }
 
+static void learn(Chain *chain, double probability) {
+    chain->mu -= chain->p.mirostat_eta * ((float)-log2(probability) - chain->p.mirostat_tau);
+}
+
 void rp_chain_observe(Chain *chain, const ChainRun *r, int32_t i) {
-    const RpSamplerParams *p = &chain->p;
-    if (p->mirostat == 0) return;
-    chain->mu -= p->mirostat_eta * ((float)-log2(rp_chain_probability(r, i)) - p->mirostat_tau);
+    if (chain->p.mirostat != 0) learn(chain, rp_chain_probability(r, i));
 }
 
 int32_t rp_chain_choose(Chain *chain, ChainRun *r) {
     int32_t              i     = 0;
     const CandidateScale s     = scale_of(r);
+    const double         sum   = chain->p.mirostat != 0 ? sum_of(r, &s) : 0.0; /* the choice changes r->c */
     const int32_t        token = r->greedy ? r->c[0].id : rp_candidates_choose(r->c, r->n, &s, uniform(r), r->sorted);
     if (chain->p.mirostat == 0) return token;
     while (r->c[i].id != token) i++;
-    rp_chain_observe(chain, r, i);
+    learn(chain, exp(log_probability(&s, r->c[i].logit)) / sum);
     return token;
 }

@@ -334,27 +334,6 @@ Test(sampler_chain, a_seed_gives_the_same_tokens_and_reset_starts_over) {
     rp_sampler_free(s);
 }
 
-Test(sampler_chain, mirostat_starts_over_after_a_reset) {
-    float           logits[50];
-    int32_t         first[20], token;
-    RpSamplerParams p = rp_sampler_defaults();
-    p.temperature     = 1.0f;
-    p.mirostat        = 2;
-    p.mirostat_tau    = 2.0f;
-    p.mirostat_eta    = 0.5f;
-    for (int i = 0; i < 50; i++) logits[i] = (float)(hash(5, (uint32_t)i) >> 20) / 1024.0f;
-    RpSampler *s = open_sampler(p, 50);
-    cr_assert_str_eq(rp_sampler_host_only(s), "mirostat");
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < 20; i++) {
-            cr_assert_eq(rp_sampler_sample(s, logits, round == 0 ? &first[i] : &token), RP_OK, CASE(round, i));
-            cr_assert(round == 0 || token == first[i], CASE(round, i));
-        }
-        rp_sampler_reset(s);
-    }
-    rp_sampler_free(s);
-}
-
 /* ---- sequence breakers as text ---- */
 
 static const DryBreaker *find_breaker(const Dry *d, int32_t head) {
