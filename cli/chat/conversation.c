@@ -43,6 +43,7 @@ RpStatus cli_conversation_reset(Conversation *c, const char *system) {
     if (system != NULL && copy == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the system message");
     while (c->n_messages > 0) pop_message(c);
     forget_text(c);
+    c->last = -1;
     rp_sampler_reset(c->sampler);
     RpStatus st = cli_generator_rewind(c->generator, 0, &c->context.n);
     if (st == RP_OK && copy != NULL) st = push_message(c, "system", copy);
@@ -70,6 +71,9 @@ static RpStatus tokenize(const Conversation *c, const Prompt *p, size_t first, R
                               p->control + first, strlen(p->text + first), add | parse, ids);
 }
 
+/* 1 if the first of the tokens behind the context is the last one of the reply before, else 0. */
+static size_t seen(const Conversation *c, const int32_t *ids, size_t n) { return n > 1 && ids[0] == c->last ? 1 : 0; }
+
 /* The tokens to append so that the context holds the whole conversation, and how many of them the sampler has accepted
  * in the turns before.
  *
@@ -81,15 +85,18 @@ static RpStatus tokens_to_append(Conversation *c, const Prompt *p, RpTokenList *
     *n_seen              = 0;
     if (n_known > 0 && strncmp(p->text, c->known_text, n_known) == 0 && p->text[n_known] != '\0') {
         if (c->pending >= 0) RP_TRY(rp_token_list_push(ids, c->pending));
-        return tokenize(c, p, n_known, ids);
+        RP_TRY(tokenize(c, p, n_known, ids));
+        *n_seen = seen(c, ids->ids, ids->n);
+        return RP_OK;
     }
     RP_TRY(tokenize(c, p, 0, ids));
-    size_t keep = common_prefix(&c->context, ids);
+    size_t       keep = common_prefix(&c->context, ids);
+    const size_t last = keep == c->context.n ? seen(c, ids->ids + keep, ids->n - keep) : 0;
     if (keep == ids->n && keep > 0) keep--; /* at least one token must run to give logits */
     forget_text(c);
     RP_TRY(cli_generator_rewind(c->generator, keep, &c->context.n));
     ids->n -= c->context.n;
-    *n_seen = keep - c->context.n;
+    *n_seen = keep + last - c->context.n;
     memmove(ids->ids, ids->ids + c->context.n, ids->n * sizeof *ids->ids);
     return RP_OK;
 }
@@ -133,7 +140,8 @@ static RpStatus record_reply(Conversation *c, const char *prompt_text, const cha
     c->known_text = malloc(strlen(prompt_text) + strlen(reply) + 1);
     if (c->known_text == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the conversation");
     strcpy(stpcpy(c->known_text, prompt_text), reply);
-    c->pending = result->reason == RP_STOP_END_TOKEN ? -1 : sampled->ids[sampled->n - 1];
+    c->last    = sampled->ids[sampled->n - 1];
+    c->pending = result->reason == RP_STOP_END_TOKEN ? -1 : c->last;
     return RP_OK;
 }
 
@@ -148,8 +156,9 @@ static RpStatus take_turn(Conversation *c, const Prompt *whole, RpTokenList *pro
     o.tokens            = sampled;
     size_t n_seen;
     RP_TRY(tokens_to_append(c, whole, prompt, &n_seen));
-    const size_t   held = c->context.n;
-    const RpStatus st   = cli_generator_reply(c->generator, c->sampler, &c->context, prompt, n_seen, &o, result);
+    const size_t held = c->context.n;
+    c->last           = -1;
+    const RpStatus st = cli_generator_reply(c->generator, c->sampler, &c->context, prompt, n_seen, &o, result);
     if (c->context.n != held && st != RP_OK) forget_text(c); /* known_text lacks the new tokens */
     RP_TRY(st);
     if (reply->no_memory) {

@@ -5,7 +5,7 @@
 #include "cli/chat/generator.h"
 #include "cli/chat_format.h"
 
-/* Zero-initialise, set the first four members and `pending` to -1. */
+/* Zero-initialise, set the first four members, and `pending` and `last` to -1. */
 typedef struct Conversation {
     Generator     *generator; /* borrowed, as is the sampler */
     RpSampler     *sampler;
@@ -16,6 +16,7 @@ typedef struct Conversation {
     RpTokenList    context;    /* the tokens that have been run */
     char          *known_text; /* text of `context` and `pending` together; NULL: not known */
     int32_t        pending;    /* last sampled token, printed but not run yet; -1: none */
+    int32_t        last;       /* last sampled token, which the sampler has accepted; -1: none */
 } Conversation;
 
 /* Sends a message and streams the reply; both join the conversation. On an error the message does not, so that the

@@ -153,7 +153,7 @@ static int run(void) {
         return EXIT_USAGE;
     }
     Chat chat = {
-        .conversation   = {.pending = -1                    },
+        .conversation   = {.pending = -1,                       .last = -1},
         .input          = { .terminal = isatty(STDIN_FILENO) != 0,
                            .marks    = cli_is_terminal(stdout),
                            .command  = cli_chat_command_name},

@@ -19,6 +19,7 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
 static RpStatus rewind_to_common(Chat *c) {
     const RpTokenList *held = c->reply.o.context;
     size_t             keep = (size_t)c->reply.result.n_seen;
+    if (held != NULL && keep > held->n) keep = held->n;
     if (held != NULL && held->n != (size_t)rp_session_n_past(c->session))
         return rp_fail(RP_E_ARG, "the context has %zu tokens, the session %d", held->n, rp_session_n_past(c->session));
     keep                   = (size_t)rp_session_rewind_point(c->session, (int32_t)keep);

@@ -3,6 +3,7 @@
 
 #include "base/argument.h"
 #include "base/sized.h"
+#include "model/sampler/sampler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,7 @@ bool rp_chat_reply_token(int32_t token, void *user) {
     RpChatReply *r         = user;
     const bool   reasoning = rp_reply_parser_in_reasoning(r->parser);
     bool         done      = false;
+    r->last                = token;
     if (r->status != RP_OK) return false; /* of the mask */
     if (reasoning) r->result.n_reasoning++;
     const int32_t  n_calls = r->result.n_calls;
@@ -149,12 +151,14 @@ static RpStatus check(const RpModel *m, const RpChatOptions *o) {
     return RP_OK;
 }
 
-/* The number of tokens with which both begin. The last token of the prompt is not counted, because it must run to give
- * logits. */
-static size_t common(const RpTokenList *context, const RpTokenList *prompt) {
-    size_t n = 0;
-    while (context != NULL && n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;
-    return n;
+/* The number of tokens at the begin of the prompt that the sampler has accepted: those of the context, and the last
+ * one of the reply before. The last token of the prompt is not counted, because it must run to give logits. */
+static size_t seen(const RpChatReply *r) {
+    const RpTokenList *context = r->o.context, *prompt = &r->prompt;
+    size_t             n = 0;
+    if (context == NULL) return 0;
+    while (n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;
+    return n == context->n && n + 1 < prompt->n && rp_sampler_reply_end(r->sampler, n) == prompt->ids[n] ? n + 1 : n;
 }
 
 RpStatus rp_chat_reply_open(RpChatReply *r, const RpModel *m, RpSampler *sampler, const RpChatOptions *options,
@@ -166,7 +170,7 @@ RpStatus rp_chat_reply_open(RpChatReply *r, const RpModel *m, RpSampler *sampler
     RP_TRY(check(m, &r->o));
     RP_TRY(prepare(r));
     r->result.n_prompt = (int32_t)r->prompt.n;
-    r->result.n_seen   = (int32_t)common(r->o.context, &r->prompt);
+    r->result.n_seen   = (int32_t)seen(r);
     return RP_OK;
 }
 
@@ -184,7 +188,9 @@ void rp_chat_reply_close(RpChatReply *r) {
 bool rp_chat_reply_forces(const RpChatReply *r) { return r->o.reasoning_budget > 0 || r->hold.matcher != NULL; }
 
 RpStatus rp_chat_reply_finish(RpChatReply *r, RpStopReason reason) {
-    r->result.reason = reason;
+    r->result.reason    = reason;
+    const int32_t n_run = r->result.n_prompt + r->result.n_generated - 1;
+    if (r->result.n_generated > 0) rp_sampler_end_reply(r->sampler, (size_t)n_run, r->last);
     if (r->status != RP_OK) return rp_fail(r->status, "%s", r->error);
     if (r->stop.found) r->result.reason = RP_STOP_STRING;
     if (reason == RP_STOP_CANCELLED && !r->whole) return RP_OK;

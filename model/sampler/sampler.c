@@ -25,6 +25,10 @@ struct RpSampler {
     RpTensorView    step, candidates;
     Chain           chain;
 
+    bool    ended; /* the token accepted last ended a reply, and has this position */
+    int32_t end_token;
+    size_t  end_pos;
+
     RpSampleObserver *observer; /* or NULL */
     void             *user;     /* of it */
 };
@@ -107,6 +111,7 @@ void rp_sampler_reset(RpSampler *s) {
     RpStepState *st = state(s);
     st->n_recent = st->next_recent = 0;
     st->drawn_low = st->drawn_high = 0;
+    s->ended                       = false;
     rp_chain_reset(&s->chain);
 }
 
@@ -115,6 +120,17 @@ void rp_sampler_accept(RpSampler *s, int32_t token) {
     if (token < 0 || token >= s->n_vocab) return;
     rp_step_accept(state(s), s->words + RP_STEP_WORDS, token);
     rp_chain_accept(&s->chain, token);
+    s->ended = false;
+}
+
+void rp_sampler_end_reply(RpSampler *s, size_t pos, int32_t token) {
+    s->ended     = true;
+    s->end_token = token;
+    s->end_pos   = pos;
+}
+
+int32_t rp_sampler_reply_end(const RpSampler *s, size_t pos) {
+    return s->ended && s->end_pos == pos ? s->end_token : -1;
 }
 
 void rp_sampler_observe(RpSampler *s, RpSampleObserver *observer, void *user) {
@@ -224,7 +240,8 @@ static RpStatus sample_op(RpSampler *s, const float *logits, int32_t *token) {
                 s->candidates}
     };
     RP_TRY(rp_cpu_kernel(RP_OP_SAMPLE)(&args, &(RpKernelCtx){.nth = 1}));
-    *token = state(s)->token;
+    *token   = state(s)->token;
+    s->ended = false;
     return RP_OK;
 }
 

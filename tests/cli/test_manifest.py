@@ -236,6 +236,7 @@ def test_each_turn_of_a_chat_is_repeated():
     thinking = path("thinking.jinja")
     with open(thinking, "w") as f:
         f.write("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:<think>\n{# </think> #}")
+    continued = set()
     for kind, args in (("dialogue", ["--template", template]), ("plain", ["--template", "chatml"]), ("none", ["--no-template"]),
                        ("budget", ["--template", thinking, "--reasoning-budget", "2"]),
                        ("guessed dialogue", ["--template", template, "--lookup", "4"]),
@@ -246,6 +247,11 @@ def test_each_turn_of_a_chat_is_repeated():
         expect(len(m["turns"]) == n, f"{kind}: a turn for each reply", (len(m["turns"]), r))
         expect([t["fresh"] for t in m["turns"]] == [i in (0, n - 2) for i in range(n)], f"{kind}: fresh", m["turns"])
         expect([t["kept"] > 0 for t in m["turns"]] == [i not in (0, n - 2) for i in range(n)], f"{kind}: kept", m["turns"])
+        for before, t in zip(m["turns"], m["turns"][1:]):
+            whole = before["prompt"] + before["tokens"]
+            if not t["fresh"] and t["prompt"][:len(whole)] == whole:
+                expect(t["kept"] == len(whole), f"{kind}: the sampler accepts the last token of a reply once", (before, t))
+                continued.add(kind)
         expect([t["reply_text"].strip() for t in m["turns"]] == [w.strip() for w in r.text.split("\n") if w.strip()] or kind != "dialogue",
                f"{kind}: replies", (m["turns"], r))
         total = sum(len(t["tokens"]) for t in m["turns"])
@@ -255,6 +261,7 @@ def test_each_turn_of_a_chat_is_repeated():
         m["turns"][n - 1]["logits_xxh64"][3] = "0" * 16
         repeated = run("repeat", write("chat2.json", m), "-q")
         expect(repeated.code == 1 and repeated.text.startswith(f"differs at token 4 of turn {n}: "), kind, repeated)
+    expect(continued >= {"plain", "none", "guessed"}, "turns that continue", continued)
     r = run("chat", DEMO, "-q", "--no-template", "--manifest", path("silent.json"))
     expect(r.code == 1 and "no manifest: there was no reply" in r.err and not os.path.exists(path("silent.json")), "no reply", r)
 

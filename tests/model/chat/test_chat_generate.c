@@ -1,5 +1,7 @@
 /* rp_chat_generate: the events are those of the tokens that rp_generate gives, the session keeps what it has, the
  * reasoning ends after its budget. The demo model writes no calls: test_reply has those. */
+#include "model/chat/chat_reply.h"
+#include "reprise/step.h"
 #include "tests/support/case.h"
 #include "tests/support/reply.h"
 #include "tests/support/vocabulary.h"
@@ -96,6 +98,86 @@ Test(chat_generate, keeps_what_the_session_has) {
     REFUSED(rp_chat_generate(session, sampler, &o, &r), RP_E_ARG, "the context has 3 tokens, the session ");
     rp_token_list_free(&context);
     transcript_free(&a), transcript_free(&b), transcript_free(&c);
+}
+
+static bool keep_token(int32_t token, void *user) {
+    void **to = user;
+    OK(rp_token_list_push(to[0], token));
+    return rp_chat_reply_token(token, to[1]);
+}
+
+/* A reply of the session, or of an engine of its own. Brings the context up to date. */
+static RpStatus reply_of(bool of_engine, RpSampler *of, const RpChatOptions *o, RpChatResult *out) {
+    RpEngine     *engine;
+    RpChatReply  *reply;
+    RpRequest     request = {.user = NULL};
+    RpTokenList   tokens  = {0};
+    RpEngineEvent last;
+    uint64_t      id;
+    if (!of_engine) return rp_chat_generate(session, of, o, out);
+    OK(rp_engine_open(model, &(RpEngineOptions){.n_ctx = 96, .n_seq = 1, .n_threads = 1, .device = "cpu"}, &engine));
+    OK(rp_chat_reply_new(model, of, o, &reply));
+    OK(rp_chat_reply_request(reply, &request));
+    request.on_token = keep_token, request.token_user = (void *[]){&tokens, reply};
+    OK(rp_engine_add(engine, &request, &id));
+    while (rp_engine_pending(engine) > 0) {
+        OK(rp_engine_step(engine));
+        while (rp_engine_poll(engine, &last)) continue;
+    }
+    const RpStatus     st     = rp_chat_reply_end(reply, &last, out);
+    const RpTokenList *prompt = rp_chat_reply_prompt(reply);
+    o->context->n             = 0;
+    for (size_t i = 0; i < prompt->n; i++) OK(rp_token_list_push(o->context, prompt->ids[i]));
+    for (size_t i = 0; i + 1 < tokens.n; i++) OK(rp_token_list_push(o->context, tokens.ids[i]));
+    rp_chat_reply_free(reply), rp_engine_free(engine), rp_token_list_free(&tokens);
+    return st;
+}
+
+/* The tokens that a sampler of greedy parameters has accepted, up to 512. */
+static int32_t n_accepted(const RpSampler *of) {
+    size_t      n;
+    RpStepState state;
+    memcpy(&state, rp_sampler_state(of, &n), sizeof state);
+    return state.n_recent;
+}
+
+/* The last token of a reply is in no context yet, but the sampler has accepted it. */
+Test(chat_generate, a_sampler_accepts_each_token_of_a_conversation_once) {
+    RpSamplerParams p = rp_sampler_defaults();
+    int             n = 0;
+    p.repeat_last_n   = 512;
+    for (int engine = 0; engine < 2; engine++)
+        for (int32_t max_tokens = 1; max_tokens < 12; max_tokens++) {
+            Transcript   a = {0}, b = {0};
+            RpTokenList  context = {0};
+            RpChatResult first, second;
+            RpSampler   *of;
+            char         json[2048];
+            OK(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &of));
+            OK(rp_session_rewind(session, 0));
+            RpChatOptions o = options_of(REQUEST, plain, &a);
+            o.max_tokens = max_tokens, o.context = &context;
+            OK(reply_of(engine != 0, of, &o, &first));
+            cr_expect_eq(first.n_seen, 0, CASE(engine, max_tokens));
+            cr_expect_eq(n_accepted(of), first.n_prompt + first.n_generated, CASE(engine, max_tokens));
+            const int32_t held = (int32_t)context.n;
+            snprintf(json, sizeof json,
+                     "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi there%s\"}, {\"role\": \"user\", "
+                     "\"content\": \"you\"}]}",
+                     joined(&a.text));
+            o            = options_of(json, plain, &b);
+            o.max_tokens = 2, o.context = &context;
+            OK(reply_of(engine != 0, of, &o, &second));
+            cr_expect_leq(second.n_kept, held, CASE(engine, max_tokens));
+            if (second.n_seen >= held) {
+                cr_expect_eq(second.n_seen, held + 1, CASE(engine, max_tokens));
+                cr_expect_eq(n_accepted(of), second.n_prompt + second.n_generated, CASE(engine, max_tokens));
+                n++;
+            }
+            rp_sampler_free(of), rp_token_list_free(&context);
+            transcript_free(&a), transcript_free(&b);
+        }
+    cr_expect_gt(n, 4, "%d prompts continue with the tokens of the reply", n);
 }
 
 Test(chat_generate, reasoning_ends_after_its_budget) {
