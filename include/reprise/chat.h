@@ -225,7 +225,7 @@ typedef struct RpChatResult {
     int32_t      n_held;                             /* of n_calls, those that a grammar held to the tools */
     bool         describes_tools;                    /* as of RpChatPrompt */
     int32_t n_seen; /* tokens at the begin of the prompt that the sampler does not accept again: `context` had them,
-                            or the reply before ended with them */
+                            or the reply before ended with them. 0 for a sampler that is new or was reset */
 } RpChatResult;
 
 /* Renders a request, runs it on a session and gives the events of the reply. The session is rewound to what it has in

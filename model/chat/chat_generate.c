@@ -3,6 +3,7 @@
 
 #include "base/argument.h"
 #include "base/sized.h"
+#include "model/sampler/sampler.h"
 
 typedef struct Chat {
     RpChatReply reply;
@@ -18,8 +19,7 @@ static bool on_prefill(int64_t done, int64_t total, void *user) {
 /* Rewinds to what the session has of the prompt, or to the last position before it that it can go back to. */
 static RpStatus rewind_to_common(Chat *c) {
     const RpTokenList *held = c->reply.o.context;
-    size_t             keep = (size_t)c->reply.result.n_seen;
-    if (held != NULL && keep > held->n) keep = held->n;
+    size_t             keep = c->reply.n_common;
     if (held != NULL && held->n != (size_t)rp_session_n_past(c->session))
         return rp_fail(RP_E_ARG, "the context has %zu tokens, the session %d", held->n, rp_session_n_past(c->session));
     keep                   = (size_t)rp_session_rewind_point(c->session, (int32_t)keep);
@@ -48,9 +48,12 @@ static RpStatus run(Chat *c, RpSampler *sampler) {
                            .force_token      = rp_chat_reply_forces(r) ? rp_chat_reply_force : NULL,
                            .on_token         = rp_chat_reply_token};
     RP_TRY(rewind_to_common(c));
-    const size_t kept       = (size_t)r->result.n_kept;
-    o.n_seen                = (size_t)r->result.n_seen - kept;
-    RpStatus       st       = rp_generate(c->session, sampler, r->prompt.ids + kept, r->prompt.n - kept, &o, &g);
+    const size_t kept = (size_t)r->result.n_kept, seen = (size_t)r->result.n_seen;
+    const bool   is_new = rp_sampler_is_new(sampler);
+    o.n_seen            = seen > kept ? seen - kept : 0;
+    for (size_t i = seen; i < kept; i++) rp_sampler_accept(sampler, r->prompt.ids[i]);
+    RpStatus st = rp_generate(c->session, sampler, r->prompt.ids + kept, r->prompt.n - kept, &o, &g);
+    if (is_new && g.n_generated == 0) rp_sampler_reset(sampler); /* a prompt that was cancelled leaves no token in it */
     const RpStatus noted    = record_context(c);
     r->result.n_generated   = g.n_generated;
     r->result.prefill_s     = g.prefill_s;

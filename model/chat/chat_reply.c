@@ -151,14 +151,21 @@ static RpStatus check(const RpModel *m, const RpChatOptions *o) {
     return RP_OK;
 }
 
+/* The number of tokens with which both begin. The last token of the prompt is not counted, because it must run to give
+ * logits. */
+static size_t common(const RpTokenList *context, const RpTokenList *prompt) {
+    size_t n = 0;
+    while (context != NULL && n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;
+    return n;
+}
+
 /* The number of tokens at the begin of the prompt that the sampler has accepted: those of the context, and the last
- * one of the reply before. The last token of the prompt is not counted, because it must run to give logits. */
+ * one of the reply before. */
 static size_t seen(const RpChatReply *r) {
-    const RpTokenList *context = r->o.context, *prompt = &r->prompt;
-    size_t             n = 0;
-    if (context == NULL) return 0;
-    while (n < context->n && n + 1 < prompt->n && context->ids[n] == prompt->ids[n]) n++;
-    return n == context->n && n + 1 < prompt->n && rp_sampler_reply_end(r->sampler, n) == prompt->ids[n] ? n + 1 : n;
+    const size_t n = r->n_common;
+    if (r->o.context == NULL || rp_sampler_is_new(r->sampler)) return 0;
+    const bool follows = n == r->o.context->n && n + 1 < r->prompt.n;
+    return follows && rp_sampler_reply_end(r->sampler, n) == r->prompt.ids[n] ? n + 1 : n;
 }
 
 RpStatus rp_chat_reply_open(RpChatReply *r, const RpModel *m, RpSampler *sampler, const RpChatOptions *options,
@@ -170,6 +177,7 @@ RpStatus rp_chat_reply_open(RpChatReply *r, const RpModel *m, RpSampler *sampler
     RP_TRY(check(m, &r->o));
     RP_TRY(prepare(r));
     r->result.n_prompt = (int32_t)r->prompt.n;
+    r->n_common        = common(r->o.context, &r->prompt);
     r->result.n_seen   = (int32_t)seen(r);
     return RP_OK;
 }

@@ -27,7 +27,8 @@ struct RpChatReply {
     ReplyStop          stop;
     bool               whole; /* the reply that the grammar holds is complete */
     int32_t            max_tokens;
-    int32_t            last; /* token, if result.n_generated > 0 */
+    size_t             n_common; /* tokens with which the context and the prompt begin, without its last one */
+    int32_t            last;     /* token, if result.n_generated > 0 */
 };
 
 /* Checks the options and makes prompt and parser. `r` is zero-initialised; close it also after a failure. */

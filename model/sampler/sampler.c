@@ -25,6 +25,7 @@ struct RpSampler {
     RpTensorView    step, candidates;
     Chain           chain;
 
+    bool    used;  /* it has accepted a token since it was made or reset */
     bool    ended; /* the token accepted last ended a reply, and has this position */
     int32_t end_token;
     size_t  end_pos;
@@ -111,7 +112,7 @@ void rp_sampler_reset(RpSampler *s) {
     RpStepState *st = state(s);
     st->n_recent = st->next_recent = 0;
     st->drawn_low = st->drawn_high = 0;
-    s->ended                       = false;
+    s->used = s->ended = false;
     rp_chain_reset(&s->chain);
 }
 
@@ -120,8 +121,11 @@ void rp_sampler_accept(RpSampler *s, int32_t token) {
     if (token < 0 || token >= s->n_vocab) return;
     rp_step_accept(state(s), s->words + RP_STEP_WORDS, token);
     rp_chain_accept(&s->chain, token);
+    s->used  = true;
     s->ended = false;
 }
+
+bool rp_sampler_is_new(const RpSampler *s) { return !s->used; }
 
 void rp_sampler_end_reply(RpSampler *s, size_t pos, int32_t token) {
     s->ended     = true;
@@ -241,6 +245,7 @@ static RpStatus sample_op(RpSampler *s, const float *logits, int32_t *token) {
     };
     RP_TRY(rp_cpu_kernel(RP_OP_SAMPLE)(&args, &(RpKernelCtx){.nth = 1}));
     *token   = state(s)->token;
+    s->used  = true;
     s->ended = false;
     return RP_OK;
 }

@@ -18,6 +18,9 @@ void rp_sampler_end_reply(RpSampler *s, size_t pos, int32_t token);
 /* That token, if its position is `pos`; else -1. */
 int32_t rp_sampler_reply_end(const RpSampler *s, size_t pos);
 
+/* It has accepted no token since it was made or reset. */
+bool rp_sampler_is_new(const RpSampler *s);
+
 bool rp_sampler_is_observed(const RpSampler *s);
 
 #endif

@@ -180,6 +180,47 @@ Test(chat_generate, a_sampler_accepts_each_token_of_a_conversation_once) {
     cr_expect_gt(n, 4, "%d prompts continue with the tokens of the reply", n);
 }
 
+static bool refuse(int64_t done, int64_t total, void *user) {
+    (void)done, (void)total, (void)user;
+    return false;
+}
+
+/* A new sampler accepts the whole prompt, so that a reply does not depend on what the session has of it. */
+Test(chat_generate, a_new_sampler_accepts_what_the_session_has) {
+    RpSamplerParams p = rp_sampler_defaults();
+    p.repeat_last_n = 512, p.repeat_penalty = 1.8f;
+    for (int engine = 0; engine < 2; engine++) {
+        Transcript   want = {0}, got = {0};
+        RpTokenList  context = {0};
+        RpChatResult r;
+        RpSampler   *of;
+        OK(rp_sampler_new(&p, rp_model_info(model)->n_vocab, &of));
+        OK(rp_session_rewind(session, 0));
+        RpChatOptions o = options_of(LONGER, plain, &want);
+        o.context       = &context;
+        OK(reply_of(engine != 0, of, &o, &r));
+        rp_sampler_reset(of);
+        o         = options_of(LONGER, plain, &got);
+        o.context = &context;
+        if (engine == 0) { /* a prompt that is cancelled leaves nothing */
+            OK(rp_session_rewind(session, 3));
+            context.n          = 3;
+            o.prefill_progress = refuse;
+            OK(rp_chat_generate(session, of, &o, &r));
+            cr_expect_eq(r.reason, RP_STOP_CANCELLED, CASE(engine));
+            cr_expect_eq(n_accepted(of), 0, CASE(engine));
+            o.prefill_progress = NULL;
+        }
+        OK(reply_of(engine != 0, of, &o, &r));
+        cr_expect_eq(r.n_seen, 0, CASE(engine));
+        cr_expect(engine != 0 || r.n_kept > 0, CASE(engine));
+        cr_expect_eq(n_accepted(of), r.n_prompt + r.n_generated, CASE(engine));
+        cr_expect_str_eq(joined(&got.all), joined(&want.all), CASE(engine));
+        rp_sampler_free(of), rp_token_list_free(&context);
+        transcript_free(&want), transcript_free(&got);
+    }
+}
+
 Test(chat_generate, reasoning_ends_after_its_budget) {
     for (int32_t budget = 1; budget < 7; budget += 2) {
         Transcript    t   = {0};
