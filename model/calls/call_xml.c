@@ -87,10 +87,11 @@ static void end_value(RpReplyParser *p) {
     if (p->call.kind == VALUE_STRING) {
         rp_reply_arguments(p, "\"", 1);
     } else if (as_json(p, &json)) {
-        bool string = false; /* line ends in strings are escaped */
+        bool string = false, escaped = false; /* line ends in strings are escaped */
         for (size_t i = 0; i < json.len; i++) {
             const unsigned char c = (unsigned char)json.ptr[i];
-            if (c == '"' && (i == 0 || json.ptr[i - 1] != '\\')) string = !string;
+            if (c == '"' && !escaped) string = !string;
+            escaped = string && c == '\\' && !escaped;
             if (string && c < 0x20)
                 rp_reply_argument(p, c);
             else

@@ -191,6 +191,16 @@ Test(reply, malformed_calls_are_not_lost) {
         expect_all(&(Reply){.calls = cases[i].calls, .text = cases[i].text}, cases[i].want);
 }
 
+/* A backslash in front of a quote escapes it only if it is not escaped itself. */
+Test(reply, line_ends_outside_of_strings_stay) {
+    expect_all(
+        &(Reply){.calls = "qwen3-coder",
+                 .text  = "<tool_call><function=f><parameter=a>[\"C:\\\\\",\n\"\\\"\n\"]</parameter></function>"
+                          "</tool_call>"},
+        "B0 f call_z7c9VSlw4Fh3ZMwStw\nA0 {\"a\": [\"C:\\\\\",\n\"\\\"\\n\"]}\n"
+        "E0 <tool_call><function=f><parameter=a>[\"C:\\\\\",\n\"\\\"\n\"]</parameter></function></tool_call>\n. ");
+}
+
 /* ---- marks that are tokens ---- */
 
 /* The tokens of a text, with or without its control tokens. */
