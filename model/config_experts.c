@@ -3,6 +3,7 @@
 #include "model/config.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MAX_EXPERTS = 4096 };
 
@@ -32,9 +33,22 @@ static RpStatus read_weights(const ConfigReader *r, ExpertConfig *e) {
     return rp_config_f32(r, "expert_weights_scale", &e->scale);
 }
 
+/* Files of GLM-4.7 Flash, of architecture deepseek2, do not say how they choose. */
+static RpStatus is_glm_flash(const ConfigReader *r, const ModelConfig *c, bool *is) {
+    const RpGgufValue *tokens  = rp_gguf_find(r->file, "tokenizer.ggml.tokens");
+    uint32_t           n_vocab = tokens != NULL ? (uint32_t)tokens->n : 0;
+    RP_TRY(rp_config_u32(r, "vocab_size", &n_vocab));
+    *is = strcmp(r->arch, "deepseek2") == 0 && (c->n_layer == 47 || c->n_layer == 48) && n_vocab == 154880;
+    return RP_OK;
+}
+
 /* Most families of llama.cpp ignore these keys. */
-static RpStatus read_gating(const ConfigReader *r, const ArchRow *arch, ExpertConfig *e) {
-    uint32_t gating = arch->gating != 0 ? (uint32_t)arch->gating : GATING_SOFTMAX;
+static RpStatus read_gating(const ConfigReader *r, const ModelConfig *c, ExpertConfig *e) {
+    const ArchRow *arch   = c->arch;
+    uint32_t       gating = arch->gating != 0 ? (uint32_t)arch->gating : GATING_SOFTMAX;
+    bool           flash  = false;
+    RP_TRY(is_glm_flash(r, c, &flash));
+    if (flash) gating = GATING_SIGMOID;
     if (arch->gating_key || r->all_keys) RP_TRY(rp_config_u32(r, "expert_gating_func", &gating));
     if (gating < GATING_SOFTMAX || gating > GATING_SOFTMAX_OF_CHOSEN)
         return rp_fail(RP_E_UNSUPPORTED,
@@ -89,7 +103,7 @@ RpStatus rp_config_read_experts(const ConfigReader *r, ModelConfig *c) {
                        "supported",
                        rp_gguf_path(r->file), r->arch, step);
     RP_TRY(read_shared(r, c, e));
-    RP_TRY(read_gating(r, c->arch, e));
+    RP_TRY(read_gating(r, c, e));
     return read_groups(r, e);
 }
 

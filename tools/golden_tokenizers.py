@@ -142,6 +142,23 @@ def close(w):
     w.close()
 
 
+def write_phi3(path, texts):
+    """llama.cpp knows by the name of the model that its special tokens take the white space behind them."""
+    special = ["<|endoftext|>", "<|assistant|>", "<|user|>", "<|end|>"]
+    pieces = [p for p, _ in collections.Counter(c for t in texts for c in t.replace(" ", "\u2581")).most_common(90) if p.isprintable()]
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + special + pieces
+    w = gguf.GGUFWriter(str(path), "phi3")
+    w.add_name("Phi-3 mini")
+    w.add_tokenizer_model("llama")
+    w.add_token_list(tokens)
+    w.add_token_types([2, 3, 3] + [6] * 256 + [3] * len(special) + [1] * len(pieces))
+    w.add_token_scores([0.0] * (len(tokens) - len(pieces)) + [-float(i) for i in range(len(pieces))])
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+    w.add_unk_token_id(0)
+    close(w)
+
+
 def write_crossing(folder):
     """A vocabulary whose merges cross the borders that expressions make: the ids of MORE show where these are."""
     spelling, learnt = train(MORE, r"[\s\S]{1,12}")
@@ -177,6 +194,10 @@ if __name__ == "__main__":
         write_bpe(folder / f"{name}.gguf", name, spelling, learnt)
         write_golden(folder / f"{name}.gguf", short)
     write_crossing(folder)
+    marks = [a + b + c for a in ("<|user|>", "<|end|>", "</s>", "<s>", "<unk>", "<|endoftext|>")
+             for b in ("", " ", "\n", " \n\t ") for c in ("", "ab", "<|assistant|>\n c")]
+    write_phi3(folder / "phi3.gguf", short)
+    write_golden(folder / "phi3.gguf", [m for m in marks for _ in range(4)])
     write_gemma4(folder / "gemma4.gguf", short)
     write_golden(folder / "gemma4.gguf", short)
     for name, has_prefix in (("spm", True), ("spm-no-prefix", False)):

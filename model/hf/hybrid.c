@@ -225,8 +225,11 @@ RpStatus rp_hf_granite_hybrid_keys(HfModel *m) {
     RP_TRY(put_heads(m, kind));
     RP_TRY(expanded(m, &inner));
     RP_TRY(scan(m, &mamba_names, inner));
-    RP_TRY(rp_hf_only_text(m, "position_embedding_type", "rope"));
-    rp_hf_put_bool(m, "rope.scaling.finetuned", rp_hf_value(m, "position_embedding_type") != NULL);
+    const JsonNode *position = rp_hf_value(m, "position_embedding_type");
+    const bool      rotates  = position != NULL && rp_json_is(&m->config, position, "rope");
+    if (!rotates && position != NULL && !rp_json_is(&m->config, position, "nope"))
+        return rp_hf_refuse(m, "position_embedding_type", "another value");
+    rp_hf_put_bool(m, "rope.scaling.finetuned", rotates);
     RP_TRY(rp_hf_count(m, "num_local_experts", 0, &n_experts));
     RP_TRY(
         rp_hf_copy_count(m, n_experts > 0 ? "intermediate_size" : "shared_intermediate_size", "feed_forward_length"));

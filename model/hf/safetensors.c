@@ -4,6 +4,7 @@
 #include "model/gguf/gguf_file.h"
 #include "reprise/quants.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,19 +50,19 @@ static RpStatus read_type(const Safetensors *s, const JsonNode *node, SafeTensor
                    text.ptr);
 }
 
-/* The product of the dimensions stays below 2^60, so that bytes and strides cannot overflow. */
+/* The product of the dimensions stays below 2^60, so that bytes and strides cannot overflow. Those beyond the fourth,
+ * of convolutions that only images need, are multiplied into it. */
 static RpStatus read_shape(const Safetensors *s, const JsonNode *shape, SafeTensor *t) {
     uint64_t n = 1, ne;
     if (shape == NULL || shape->type != JSON_ARRAY) return bad(s, t->name, "has no shape");
-    if (shape->n > RP_MAX_DIMS) return bad(s, t->name, "has more than 4 dimensions");
-    t->n_dims = (int)shape->n;
+    t->n_dims = shape->n < INT_MAX ? (int)shape->n : INT_MAX;
     for (int i = 0; i < RP_MAX_DIMS; i++) t->ne[i] = 1;
-    int at = t->n_dims;
+    size_t at = shape->n;
     for (const JsonNode *x = rp_json_first(&s->header, shape); x != NULL; x = rp_json_next(&s->header, shape, x)) {
         if (!rp_json_u63(&s->header, x, &ne)) return bad(s, t->name, "a dimension is not a whole number");
         if (ne == 0) return bad(s, t->name, "a dimension is 0");
         if (ne > (UINT64_C(1) << 57) / n) return bad(s, t->name, "its size overflows");
-        t->ne[--at] = (int64_t)ne;
+        t->ne[--at < RP_MAX_DIMS ? at : RP_MAX_DIMS - 1] *= (int64_t)ne;
         n *= ne;
     }
     t->bytes = (size_t)n * types[t->type].bytes;

@@ -47,8 +47,8 @@ typedef struct SafeTensor {
     RpGgufString         name; /* in Safetensors.header */
     SafeType             type;
     int64_t              ne[RP_MAX_DIMS]; /* ne[0] contiguous: the shape of the file, reversed; then 1 */
-    int                  n_dims;
-    const unsigned char *data; /* mapped */
+    int                  n_dims;          /* may be more than RP_MAX_DIMS; the last of `ne` has the rest then */
+    const unsigned char *data;            /* mapped */
     size_t               bytes;
 } SafeTensor;
 

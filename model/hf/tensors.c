@@ -77,11 +77,18 @@ static bool is_solid(const HfCut *c) {
     return true;
 }
 
+/* Beside weights in FP8. Activations are not computed in FP8 here, so that they need no scale. */
+static bool is_scale_of_activations(RpGgufString s) {
+    return rp_gguf_ends_with(s, ".activation_scale") || rp_gguf_ends_with(s, "_activation_scale");
+}
+
 static RpStatus add_entry(Weights *w, const SafeTensor *t, const HfTarget *to) {
     Entry *e = &w->entries[w->n_entries];
     HfCut  cut;
     *e = (Entry){.to = *to, .tensor = t};
     if (to->role == HF_IGNORED || (w->tied && strcmp(to->name, "output.weight") == 0)) return RP_OK;
+    if (w->fp8 && is_scale_of_activations(t->name)) return RP_OK;
+    if (to->role != HF_UNKNOWN && t->n_dims > RP_MAX_DIMS) return bad(w, e, "has more than 4 dimensions");
     if (to->role == HF_UNKNOWN) RP_TRY(check_unknown(w, t));
     if (to->role == HF_UNKNOWN) /* stands in the list, so that it is refused as unused */
         snprintf(e->to.name, sizeof e->to.name, "%.*s", (int)(t->name.len < 120 ? t->name.len : 120), t->name.ptr);

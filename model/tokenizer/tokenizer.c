@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 void rp_tokenizer_free(RpTokenizer *tk) {
     if (tk == NULL) return;
@@ -131,9 +132,37 @@ static RpStatus load_specials(RpTokenizer *tk) {
     return st;
 }
 
+/* Files of Phi-3 and Phi-3.5 do not say that their special tokens take the white space behind them. llama.cpp knows the
+ * files by their name. */
+static bool is_phi3(const RpGgufFile *f) {
+    RpGgufString name = {"", 0};
+    if (rp_gguf_get_string(f, "general.name", &name) != RP_OK) return false;
+    for (size_t i = 0; i + 4 <= name.len; i++)
+        if (strncasecmp(name.ptr + i, "phi3", 4) == 0 ||
+            (i + 5 <= name.len && strncasecmp(name.ptr + i, "phi-3", 5) == 0))
+            return true;
+    return false;
+}
+
+static bool is_text(const RpTokenizer *tk, int32_t id, const char *text) {
+    const RpGgufString s = tk->by_text.strings[id];
+    return s.len == strlen(text) && memcmp(s.ptr, text, s.len) == 0;
+}
+
+static RpStatus strip_as_phi3(RpTokenizer *tk, const RpGgufFile *f) {
+    tk->strip = calloc((size_t)tk->n_vocab, 1);
+    if (tk->strip == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    for (int32_t i = 0; i < tk->n_vocab; i++) {
+        const bool special = tk->types[i] == TOKEN_CONTROL || tk->types[i] == TOKEN_USER_DEFINED;
+        const bool keeps   = is_text(tk, i, "<unk>") || is_text(tk, i, "<s>") || is_text(tk, i, "<|endoftext|>");
+        if (!keeps && (special || is_text(tk, i, "</s>"))) tk->strip[i] = STRIP_RIGHT;
+    }
+    return RP_OK;
+}
+
 static RpStatus load_strip(RpTokenizer *tk, const RpGgufFile *f) {
     const RpGgufValue *v = rp_gguf_find(f, "tokenizer.hf.strip");
-    if (v == NULL) return RP_OK;
+    if (v == NULL) return is_phi3(f) ? strip_as_phi3(tk, f) : RP_OK;
     if (v->type != RP_GGUF_ARRAY || v->elem_type != RP_GGUF_U8 || v->n != (uint64_t)tk->n_vocab)
         return rp_fail(RP_E_FORMAT, "%s: tokenizer.hf.strip is not a u8 for each of the %d tokens", rp_gguf_path(f),
                        tk->n_vocab);

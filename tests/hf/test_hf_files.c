@@ -60,7 +60,8 @@ Test(hf_files, bad_headers_of_weights) {
     refuse_header("{" TENSOR("a", "F32", "[4.0]", "[0,16]") "}", 16, "a dimension is not a whole number");
     refuse_header("{" TENSOR("a", "F32", "[0]", "[0,0]") "}", 0, "a dimension is 0");
     refuse_header("{" TENSOR("a", "F32", "[4294967296,4294967296]", "[0,16]") "}", 16, "its size overflows");
-    refuse_header("{" TENSOR("a", "F32", "[1,1,1,1,4]", "[0,16]") "}", 16, "has more than 4 dimensions");
+    refuse_header("{" TENSOR("a", "F32", "[1,1,1,1,8]", "[0,16]") "}", 16, "shape and data_offsets differ in size");
+    refuse_header("{" TENSOR("a", "F32", "[65536,65536,1,65536,65536]", "[0,16]") "}", 16, "its size overflows");
     refuse_header("{" TENSOR("a", "F32", "{}", "[0,16]") "}", 16, "has no shape");
     refuse_header("{" TENSOR("a", "Q9", "[4]", "[0,16]") "}", 16, "the unknown type 'Q9'");
     refuse_header("{" TENSOR("a", "F32", "[4]", "[0,16,32]") "}", 16, "data_offsets are not two whole numbers");
@@ -79,6 +80,35 @@ Test(hf_files, bad_headers_of_weights) {
     REFUSED(hf_open(), RP_E_FORMAT, "3 bytes are no safetensors file (truncated?)");
     hf_write("model.safetensors", "", 0);
     REFUSED(hf_open(), RP_E_FORMAT, "the file is empty");
+    hf_end();
+}
+
+/* Convolutions of images and their time have 5 dimensions. */
+Test(hf_files, tensors_that_are_not_read_may_have_more_than_4_dimensions) {
+    hf_begin();
+    hf_copy("hf/llama", "config.json");
+    hf_add_tensor("hf/llama", "model.visual.patch_embed.proj.weight", "BF16", "[4,3,2,2,2]", 192);
+    OK(hf_open());
+    hf_add_tensor("hf/llama", "model.visual.patch_embed.proj.weight", "BF16", "[1,1,1,1,1,1,1,1,96]", 192);
+    OK(hf_open());
+    hf_add_tensor("hf/llama", "model.patch_embed.proj.weight", "BF16", "[4,3,2,2,2]", 192);
+    REFUSED(hf_open(), RP_E_UNSUPPORTED, "does not use 1 of the tensors, first model.patch_embed.proj.weight");
+    hf_add_tensor("hf/llama", "model.layers.0.self_attn.q_proj.bias", "BF16", "[4,3,2,2,2]", 192);
+    REFUSED(hf_open(), RP_E_FORMAT,
+            "tensor model.layers.0.self_attn.q_proj.bias (blk.0.attn_q.bias): has more than 4 dimensions");
+    hf_end();
+}
+
+/* Beside weights in FP8: activations are not computed in FP8. */
+Test(hf_files, scales_of_activations_are_not_read) {
+    hf_begin();
+    hf_copy("hf/llama-fp8-scalar", "config.json");
+    hf_add_tensor("hf/llama-fp8-scalar", "model.layers.0.mlp.down_proj.activation_scale", "F32", "[]", 4);
+    OK(hf_open());
+    hf_copy("hf/llama", "config.json");
+    hf_add_tensor("hf/llama", "model.layers.0.mlp.down_proj.activation_scale", "F32", "[]", 4);
+    REFUSED(hf_open(), RP_E_UNSUPPORTED,
+            "does not use 1 of the tensors, first model.layers.0.mlp.down_proj.activation_scale");
     hf_end();
 }
 

@@ -43,6 +43,10 @@ Test(hf_hybrid, other_names_of_keys) {
     hf_expect("hf/nemotron_h", "\"num_nextn_predict_layers\": 0", "\"num_nextn_predict_layers\": 1",
               "nemotron_h.block_count", 4);
     hf_expect("hf/nemotron_h", "{\n      \"__float__\": \"Infinity\"\n    }", "Infinity", "nemotron_h.block_count", 4);
+    for (int i = 0; i < 2; i++)
+        hf_expect("hf/granitehybrid", "\"position_embedding_type\": null",
+                  i == 0 ? "\"position_embedding_type\": \"nope\"" : "\"position_embedding_type\": \"rope\"",
+                  "granitehybrid.rope.scaling.finetuned", i);
     hf_expect("hf/gemma4", "\"per_layer_config\"", "\"global_head_dim\": 32, \"x\"", "gemma4.attention.key_length", 32);
 }
 

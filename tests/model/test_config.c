@@ -207,3 +207,37 @@ Test(config, arrays_of_layers_must_have_one_value) {
     REFUSED(read_with("llama", KEYS(COUNTS("feed_forward_length", 48, 32, 48, 48)), &c), RP_E_UNSUPPORTED,
             "m.gguf: llama.feed_forward_length is 48 for layer 0 and 32 for layer 1");
 }
+
+/* Files of GLM-4.7 Flash do not say how they choose experts: llama.cpp knows them by layers and vocabulary. */
+Test(config, experts_of_glm_flash_are_chosen_by_sigmoid) {
+    static const struct {
+        uint32_t n_layer, n_vocab, key;
+        Gating   want;
+    } cases[] = {
+        {47, 154880, 0, GATING_SIGMOID},
+        {48, 154880, 0, GATING_SIGMOID},
+        {47, 154880, 1, GATING_SOFTMAX},
+        {46, 154880, 0, GATING_SOFTMAX},
+        {47, 154881, 0, GATING_SOFTMAX}
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Key keys[] = {
+            {.key = "block_count",                .n = 1, .counts = {cases[i].n_layer}},
+            {.key = "vocab_size",       .n = 1, .counts = {cases[i].n_vocab}},
+            {.key = "expert_count",                 .n = 1, .counts = {4}},
+            {.key = "expert_used_count",       .n = 1, .counts = {2}},
+            {.key = "expert_feed_forward_length",               .n = 1, .counts = {32}},
+            {.key = "attention.kv_lora_rank",                      .n = 1, .counts = {16}},
+            {.key = "attention.key_length",          .n = 1, .counts = {24}},
+            {.key = "attention.value_length",                      .n = 1, .counts = {16}},
+            {.key = "attention.key_length_mla", .n = 1, .counts = {24}},
+            {.key = "attention.value_length_mla",                     .n = 1, .counts = {16}},
+            {.key = "rope.dimension_count",     .n = 1, .counts = {8}},
+            {.key = cases[i].key != 0 ? "expert_gating_func" : "unused",                     .n = 1, .counts = {cases[i].key}},
+            {.key = NULL      }
+        };
+        ModelConfig c;
+        OK(read_with("deepseek2", keys, &c));
+        cr_expect_eq(c.experts.gating, cases[i].want, CASE(i));
+    }
+}

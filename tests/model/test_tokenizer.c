@@ -54,10 +54,10 @@ static void check_golden(const char *model, const char *golden, int wanted) {
     rp_gguf_close(f);
 }
 
-static const char *const vocabularies[] = {"smollm",      "gpt-2", "default",       "llama-bpe", "qwen2",
-                                           "tekken",      "spm",   "spm-no-prefix", "gpt-4o",    "deepseek-llm",
-                                           "deepseek-v3", "dbrx",  "glm4",          "smaug-bpe", "chatglm-bpe",
-                                           "minimax-m2",  "gemma4"};
+static const char *const vocabularies[] = {"smollm",      "gpt-2",  "default",       "llama-bpe", "qwen2",
+                                           "tekken",      "spm",    "spm-no-prefix", "gpt-4o",    "deepseek-llm",
+                                           "deepseek-v3", "dbrx",   "glm4",          "smaug-bpe", "chatglm-bpe",
+                                           "minimax-m2",  "gemma4", "phi3"};
 
 enum { N_VOCABULARIES = sizeof vocabularies / sizeof vocabularies[0] };
 

@@ -64,6 +64,26 @@ static inline void hf_change(const char *dir, const char *name, const char *from
     free(p);
 }
 
+/* dir/model.safetensors with one more tensor of `bytes` zeros. `type` and `shape` are those of its header. */
+static inline void hf_add_tensor(const char *dir, const char *name, const char *type, const char *shape, size_t bytes) {
+    size_t   n;
+    uint64_t header;
+    char     text[512], *p = hf_read_golden(dir, "model.safetensors", &n);
+    memcpy(&header, p, sizeof header);
+    char        *end  = memrchr(p, '}', sizeof header + (size_t)header);
+    const size_t data = n - sizeof header - (size_t)header;
+    cr_assert_not_null(end, "%s", dir);
+    snprintf(text, sizeof text, ",\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}}", name, type,
+             shape, data, data + bytes);
+    const size_t more = strlen(text) - 1; /* the last brace is there already */
+    memmove(end + more, end, n - (size_t)(end - p));
+    memcpy(end, text, more);
+    header += more;
+    memcpy(p, &header, sizeof header);
+    hf_write("model.safetensors", p, n + more + bytes); /* zeros follow the file in its block */
+    free(p);
+}
+
 /* The files of weights of a directory. */
 static inline void hf_copy_weights(const char *dir) {
     char path[512];
