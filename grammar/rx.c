@@ -274,10 +274,10 @@ Rx rp_rx_except(RxPool *p, Rx a, Rx b) { return b == RX_NONE ? a : rp_rx_and(p, 
 Rx rp_rx_repeat(RxPool *p, Rx a, uint32_t lo, uint32_t hi) {
     if (p->status != RP_OK) return RX_NONE;
     const RxNode x = p->nodes[a];
+    if (x.nullable && lo <= hi) lo = 0; /* the missing repetitions are empty */
+    if (lo > hi) return RX_NONE;
     if (hi == 0 || a == RX_EMPTY_TEXT) return RX_EMPTY_TEXT;
     if (a == RX_NONE) return lo == 0 ? RX_EMPTY_TEXT : RX_NONE;
-    if (lo > hi) return RX_NONE;
-    if (x.nullable) lo = 0; /* the missing repetitions are empty */
     if (lo == 1 && hi == 1) return a;
     if (x.nullable && hi == 1) return a;
     if (x.kind == RX_KIND_REPEAT && x.lo == 0 && x.hi == RX_NO_LIMIT) return a;

@@ -154,14 +154,19 @@ static unsigned xml_marks(const RpReplyParser *p) {
     }
 }
 
+static void end_arguments(RpReplyParser *p) {
+    if (p->call.n_parameters > 0) rp_reply_arguments(p, "}", 1);
+    p->call.step = XML_WAIT;
+}
+
+/* Without a mark behind the last parameter the end of the reply ends the arguments too. */
 static bool xml_whole(RpReplyParser *p) {
-    const Call *k = &p->call;
-    return k->begun && (k->step == XML_WAIT || (k->step == XML_BODY && !has(p, MARK_FUNCTION_END)));
+    if (p->call.begun && p->call.step == XML_BODY && !has(p, MARK_FUNCTION_END)) end_arguments(p);
+    return p->call.begun && p->call.step == XML_WAIT;
 }
 
 static void end_function(RpReplyParser *p) {
-    if (p->call.n_parameters > 0) rp_reply_arguments(p, "}", 1);
-    p->call.step = XML_WAIT;
+    end_arguments(p);
     if (!has(p, MARK_CALL_END) || p->call.bare) rp_reply_call_ended(p);
 }
 

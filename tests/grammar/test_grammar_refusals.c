@@ -109,6 +109,8 @@ Test(grammar_refusals, bad_schemas_name_the_place) {
                   "grammar: no text satisfies it");
     refuse_schema("{\"minLength\": 3, \"maxLength\": 2, \"type\": \"string\"}", RP_E_ARG,
                   "grammar: no text satisfies it");
+    refuse_schema("{\"minLength\": 2, \"maxLength\": 0, \"type\": \"string\"}", RP_E_ARG,
+                  "grammar: no text satisfies it");
 }
 
 Test(grammar_refusals, keywords_that_cannot_be_kept_are_named_or_weakened) {

@@ -192,6 +192,13 @@ Test(reply, malformed_calls_are_not_lost) {
 }
 
 /* A backslash in front of a quote escapes it only if it is not escaped itself. */
+/* glm4 has no mark behind the last parameter but that of the call. */
+Test(reply, the_end_of_a_reply_closes_the_arguments) {
+    expect_all(&(Reply){.calls = "glm4", .text = "<tool_call>f\n<arg_key>a</arg_key><arg_value>Oslo</arg_value>\n"},
+               "B0 f call_z7c9VSlw4Fh3ZMwStw\nA0 {\"a\": \"Oslo\"}\n"
+               "E0 <tool_call>f\n<arg_key>a</arg_key><arg_value>Oslo</arg_value>\n\n. ");
+}
+
 Test(reply, line_ends_outside_of_strings_stay) {
     expect_all(
         &(Reply){.calls = "qwen3-coder",
