@@ -1,6 +1,8 @@
 """Chats as events: text, reasoning and its budget, errors, what a session keeps."""
+import ctypes as ct
 import json
 import pathlib
+import threading
 
 import pytest
 
@@ -80,3 +82,80 @@ def test_a_stop_string_ends_the_answer(model):
 def test_a_log_of_calls():
     with reprise.chat.ToolCallLog() as log:
         assert log.find("a") is None
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Replies wait behind each event until they are ended, or this is set."""
+    go, on_event = threading.Event(), reprise.chat.Run.on_event
+
+    def wait(run, address, user):
+        going_on = on_event(run, address, user)
+        while going_on and not run.cancelled and not go.wait(0.001):
+            pass
+        return going_on and not run.cancelled
+    monkeypatch.setattr(reprise.chat.Run, "on_event", wait)
+    return go
+
+
+@pytest.mark.parametrize("use", ["prefill", "rewind", "generate", "chat_events", "close"])
+def test_another_use_of_the_session_ends_the_reply(model, held, use):
+    session = model.session()
+    events = session.chat_events(MESSAGES, max_tokens=20)
+    taken = [next(events)]
+    if use == "prefill":
+        session.prefill([5, 6])
+    elif use == "rewind":
+        session.rewind(0)
+    elif use == "generate":
+        assert len(session.generate([5], max_tokens=2, ignore_end=True).tokens) == 2
+    elif use == "chat_events":
+        held.set()
+        other = list(session.chat_events(MESSAGES, max_tokens=4))
+        assert other[-1].n_generated == 4
+    else:
+        session.close()
+    taken += events
+    assert taken[-1].reason == "cancelled" and taken[-1].n_generated < 20
+    assert session.closed or session.n_past == len(session.tokens)
+
+
+def test_what_a_reply_uses_is_in_use(model, held):
+    session, log, sampler = model.session(), reprise.chat.ToolCallLog(), reprise.Sampler(model.info.n_vocab)
+    events = session.chat_events(MESSAGES, max_tokens=6, sampler=sampler, log=log)
+    next(events)
+    for call in (lambda: sampler.accept(5), lambda: log.find("a")):
+        with pytest.raises(reprise.StateError, match="is in use by another call"):
+            call()
+    sampler.close()
+    log.close()
+    held.set()
+    assert list(events)[-1].reason == "limit"
+    with pytest.raises(reprise.ClosedError):
+        list(session.chat_events(MESSAGES, sampler=sampler))
+
+
+def test_a_reply_does_not_depend_on_what_the_session_has(model):
+    words = model.session().chat(MESSAGES, max_tokens=8, temperature=0).text # the model says them again without penalties
+    messages, options = [{"role": "user", "content": words}], {"max_tokens": 8, "temperature": 0}
+    plain = model.session().chat(messages, **options).text
+    for penalty in ({"repeat_penalty": 3.0, "repeat_last_n": 256}, {"samplers": "penalties", "presence_penalty": 40.0}):
+        session = model.session()
+        texts = [session.chat(messages, **options, **penalty).text for _ in range(2)]
+        texts += [text_of(session.chat_events(messages, **options, **penalty)) for _ in range(2)]
+        assert texts == texts[:1] * 4 and texts[0] != plain
+
+
+def test_dry_finds_its_breakers_with_the_tokenizer(model):
+    options = {"max_tokens": 6, "dry_multiplier": 0.8, "dry_breakers": ["e"]}
+    assert list(model.chat(MESSAGES, **options))[-1].n_generated == 6
+    engine = model.engine(n_ctx=32, n_seq=1)
+    engine.add("Hi", **options)
+    assert [event.end for event in engine][-1] == "limit"
+
+
+def test_texts_of_events_may_have_zero_bytes():
+    text = ct.create_string_buffer(b"a\0b")
+    event = reprise._c.RpReplyEvent(kind=reprise._c.RpReplyEventKind.RP_REPLY_TEXT, len=3)
+    ct.c_void_p.from_buffer(event, reprise._c.RpReplyEvent.text.offset).value = ct.addressof(text)
+    assert reprise.chat.event_of(event) == reprise.chat.Text("a\0b")

@@ -5,7 +5,9 @@ import ctypes as ct
 import json
 import queue
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Union
 
 from . import _c
@@ -107,9 +109,13 @@ class ToolCallLog(Handle):
             return None if text is None else str(text)
 
 
+TEXT_OFFSET = int(getattr(_c.RpReplyEvent, "text").offset) # noqa: B009: mypy takes the descriptor for the value
+
+
 def event_of(e: Any) -> Event | None:
     """The event; None for RP_REPLY_END, behind which the result comes."""
-    kind, text = e.kind, (e.text or b"").decode("utf-8", "replace")
+    kind, address = e.kind, ct.c_void_p.from_buffer(e, TEXT_OFFSET).value # the text may have zero bytes
+    text = ct.string_at(address, e.len).decode("utf-8", "replace") if address else ""
     if kind == _c.RpReplyEventKind.RP_REPLY_TEXT:
         return Text(text)
     if kind == _c.RpReplyEventKind.RP_REPLY_REASONING:
@@ -124,12 +130,28 @@ def event_of(e: Any) -> Event | None:
 
 
 class Run:
-    """One call of rp_chat_generate, on a thread of its own. Events wait in a queue."""
+    """One call of rp_chat_generate, on a thread of its own. Events wait in a queue. Any other use of the session ends it."""
 
     def __init__(self, session: Session, sampler: Sampler, log: ToolCallLog | None, request: bytes, options: dict[str, int]) -> None:
         self.session, self.sampler, self.log, self.request, self.options = session, sampler, log, request, options
         self.events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self.cancelled = False
+        self.thread = threading.Thread(target=self.body, name="reprise chat", daemon=True)
+
+    def start(self) -> None:
+        self.session._idle()
+        for handle in self.handles():
+            handle._hold().release() # it is not closed
+        self.thread.start()
+        self.session._replying = weakref.ref(self)
+
+    def close(self) -> None:
+        """Ends the reply; its events so far can still be taken."""
+        self.cancelled = True
+        self.thread.join()
+
+    def handles(self) -> list[Handle]:
+        return [self.session, self.sampler] if self.log is None else [self.session, self.sampler, self.log]
 
     def on_event(self, address: Any, user: Any) -> bool:
         event = event_of(ct.cast(address, ct.POINTER(_c.RpReplyEvent)).contents)
@@ -142,7 +164,9 @@ class Run:
         session, result = self.session, _c.RpChatResult()
         on_event = kinds["on_event"](self.on_event)
         on_prefill = kinds["prefill_progress"](lambda done, total, user: not self.cancelled)
-        with session.tokenizer._own_template() as template, token_list() as context:
+        with ExitStack() as used, session.tokenizer._own_template() as template, token_list() as context:
+            for handle in self.handles():
+                used.enter_context(handle._owner.used(type(handle).__name__))
             for token in session._history:
                 lib.rp_token_list_push(ct.byref(context), token)
             given = params(_c.RpChatOptions, json=self.request, json_bytes=len(self.request), chat_template=template.value,
@@ -179,16 +203,15 @@ def chat_events(session: Session, messages: Sequence[Mapping[str, Any]], *, tool
     if stop:
         request["stop"] = stop if isinstance(stop, str) else list(stop)
     if sampler is None:
+        sampling.setdefault("tokenizer", session.tokenizer)
         sampler = Sampler(session._n_vocab, **sampling)
     run = Run(session, sampler, log, json.dumps(request, ensure_ascii=False).encode("utf-8"),
               {"max_tokens": max_tokens or 0, "reasoning_budget": reasoning_budget, "id_seed": id_seed})
-    thread = threading.Thread(target=run.body, name="reprise chat", daemon=True)
-    thread.start()
+    run.start()
     try:
         while (event := run.events.get()) is not None:
             if isinstance(event, BaseException):
                 raise event
             yield event
     finally:
-        run.cancelled = True
-        thread.join()
+        run.close()

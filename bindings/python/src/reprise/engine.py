@@ -123,6 +123,8 @@ class Engine(Handle):
         """Queues a text or token ids, and returns the number of the request. `draft`: tokens that a step guesses at most, where the
         text repeats itself, or by the engine's draft model; the reply stays the same. The other options are those of Sampler."""
         ids, (stops, n_stop) = self._ids(prompt), texts(stop)
+        if self.model.tokenizer is not None:
+            sampling.setdefault("tokenizer", self.model.tokenizer)
         sampler = Sampler(self.model.info.n_vocab, **sampling)
         given = params(_c.RpRequest, prompt=ids.ctypes.data, n_prompt=len(ids), sampler=sampler._pointer, max_tokens=max_tokens,
                        stop=ct.addressof(stops), n_stop=n_stop, ignore_end=ignore_end, print_special=print_special,

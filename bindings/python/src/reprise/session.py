@@ -17,7 +17,7 @@ from ._callback import Progress, Stopped, field_type
 from ._handle import Handle, Owner
 from ._lib import integer, lib, libc, params, texts
 from ._options import GenerateOptions, MemoryOptions, Mode, Sampling
-from .chat import Event, ToolChoice, chat_events
+from .chat import Event, Run, ToolChoice, chat_events
 from .errors import ArgumentError, UnsupportedError
 from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
 from .grammar import Grammar, chosen, matcher, vocabulary
@@ -91,7 +91,7 @@ class Session(Handle):
         self.model = model
         self._n_vocab = model.info.n_vocab
         self._n_expert, self._n_layer = model.info.n_expert, model.info.n_layer
-        self._replying: weakref.ref[Reply] | None = None
+        self._replying: weakref.ref[Reply] | weakref.ref[Run] | None = None
         self._history: list[int] = []
         self._vocab: Owner | None = None
 
@@ -287,7 +287,11 @@ class Session(Handle):
         same = self.rewind_point(same)
         if same < self.n_past:
             self.rewind(same)
-        return self.generate(ids[same:], **options)
+        reply = self.generate(ids[same:], **options)
+        if options.get("sampler") is None: # the reply does not depend on what the context has
+            for token in ids[:same]:
+                reply._sampler.accept(token)
+        return reply
 
     def chat_events(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
                     tool_choice: ToolChoice = "auto", response_format: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Event]:
@@ -302,6 +306,8 @@ class Session(Handle):
         log               a chat.ToolCallLog: calls that come back are as the model wrote them
         variables         of the template, such as {"enable_thinking": False}
         sampler           instead of the parameters of a new one: temperature, ..., seed (Sampler)
+
+        Any other use of the session ends the reply; the events that it had so far still come.
         """
         self._idle()
         return chat_events(self, messages, tools=tools, tool_choice=tool_choice, response_format=response_format, **options)
