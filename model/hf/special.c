@@ -137,17 +137,14 @@ static RpStatus put_chat_template(const HfVocabulary *v) {
 }
 
 RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
-    const JsonNode *processor = rp_json_get(v->j, v->j->nodes, "post_processor");
-    const bool      none      = processor == NULL || processor->type == JSON_NULL;
-    uint32_t        bos       = v->bos != UINT32_MAX ? v->bos : named(v, "bos_token");
-    const JsonNode *unknown   = rp_json_get(v->j, v->model, "unk_token");
-    Ends            ids       = {.n = 0};
+    uint32_t        bos     = v->bos != UINT32_MAX ? v->bos : named(v, "bos_token");
+    const JsonNode *unknown = rp_json_get(v->j, v->model, "unk_token");
+    Ends            ids     = {.n = 0};
     if (bos == UINT32_MAX) RP_TRY(add_ids(v, &v->m->config, v->m->text, "bos_token_id", &ids));
     put_id(v, "tokenizer.ggml.bos_token_id", bos != UINT32_MAX || ids.n == 0 ? bos : ids.ids[0]);
-    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_bos_token",
-                     v->bos != UINT32_MAX || (none && flag(v, "add_bos_token")));
+    rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_bos_token", v->bos != UINT32_MAX || flag(v, "add_bos_token"));
     rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_eos_token",
-                     !v->words && (v->eos != UINT32_MAX || (none && flag(v, "add_eos_token"))));
+                     !v->words && (v->eos != UINT32_MAX || flag(v, "add_eos_token")));
     if (v->words) { /* what stands behind a text separates it from a second one */
         rp_gguf_put_bool(v->m->out, "tokenizer.ggml.add_sep_token", v->eos != UINT32_MAX);
         put_id(v, "tokenizer.ggml.seperator_token_id", v->eos);

@@ -1,5 +1,6 @@
 /* A complete directory: prompt to ids, greedy replies, end tokens and chat template against transformers
  * (tools/golden_hf_text.py); then the same directory with hostile files of a tokenizer. */
+#include "tests/support/case.h"
 #include "tests/support/hf_folder.h"
 
 #include <sys/stat.h>
@@ -153,6 +154,28 @@ Test(hf_text, expressions_that_mean_something_else) {
         refuse("(?i:'s", to, RP_E_UNSUPPORTED, cases[i].text);
     }
     hf_end();
+}
+
+/* DeepSeek R1 has a post-processor that adds nothing, and tokenizer_config.json says that BOS is added: transformers
+ * adds it. */
+Test(hf_text, add_bos_token_counts_beside_a_post_processor) {
+    static const char *const config[] = {"\"backend\": \"tokenizers\"",
+                                         "\"bos_token\": \"<|endoftext|>\", \"add_bos_token\": true"};
+    for (int i = 0; i < 2; i++) {
+        RpModel    *m;
+        RpTokenList ids = {0};
+        begin();
+        hf_change("hf_text", "tokenizer.json", "\"post_processor\":null",
+                  "\"post_processor\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":false}");
+        hf_change("hf_text", "tokenizer_config.json", config[0], config[i]);
+        OK(rp_model_open(folder, NULL, &m));
+        OK(rp_tokenize(rp_model_tokenizer(m), "a", 1, RP_TOK_ADD_SPECIAL, &ids));
+        cr_assert_eq(ids.n, i == 0 ? 1u : 2u, CASE(i));
+        cr_expect_eq(ids.ids[0], i == 0 ? 64 : 656, CASE(i));
+        rp_token_list_free(&ids);
+        rp_model_free(m);
+        hf_end();
+    }
 }
 
 Test(hf_text, a_tokenizer_that_ends_anywhere_is_refused) {
