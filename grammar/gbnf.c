@@ -94,7 +94,7 @@ static RpStatus character(Gbnf *p, Rx *out) {
     uint32_t c;
     RpStatus st;
     if (*p->at == '\\' && p->end - p->at > 1) {
-        Pattern s = {.text = p->text, .at = p->at + 1, .end = p->end};
+        Pattern s = {.text = p->text, .at = p->at + 1, .end = p->end, .gbnf = true};
         st        = rp_pattern_escape(&s, &set, &c);
         if (st == RP_OK && c == NOT_SINGLE) st = bad(p, "an escape that is no character");
         p->at = s.at;

@@ -95,6 +95,8 @@ RpStatus rp_pattern_escape(Pattern *s, Charset *out, uint32_t *single) {
         if (!hex(s, 2, 2, single)) *single = 'x';
     } else if (c == 'u') {
         RP_TRY(unicode(s, single));
+    } else if (c == 'U' && s->gbnf) {
+        if (!hex(s, 8, 8, single) || *single > MAX_CODE_POINT) return bad(s, "no code point behind \\U");
     } else if (c == 'c' && s->at < s->end && ((*s->at | 32) >= 'a' && (*s->at | 32) <= 'z')) {
         *single = (unsigned char)*s->at++ & 31;
     } else if (c == '0') {
@@ -143,7 +145,7 @@ RpStatus rp_pattern_set(Pattern *s, Charset *out) {
 }
 
 RpStatus rp_pattern_class(const char *text, const char *end, const char **at, Charset *out) {
-    Pattern        s  = {.text = text, .at = *at, .end = end};
+    Pattern        s  = {.text = text, .at = *at, .end = end, .gbnf = true};
     const RpStatus st = rp_pattern_set(&s, out);
     *at               = s.at;
     return st;

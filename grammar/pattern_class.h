@@ -9,6 +9,7 @@ typedef struct Pattern {
     RxPool     *pool;
     unsigned    flags;
     int         depth;
+    bool        gbnf; /* \UNNNNNNNN is a character; in a regular expression \U is U */
 } Pattern;
 
 static const uint32_t NOT_SINGLE = UINT32_MAX;

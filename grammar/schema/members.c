@@ -187,6 +187,44 @@ static RpStatus listed_names(Schema *s, const Members *m, Rx *out) {
     return st;
 }
 
+static void remove_named(Members *m, size_t k) {
+    if (m->named[k].required) m->is_impossible = true;
+    free(m->named[k].value.v);
+    memmove(m->named + k, m->named + k + 1, (m->n_named - k - 1) * sizeof *m->named);
+    m->n_named--;
+}
+
+/* Whether an expression over JSON strings takes this text. */
+static RpStatus takes(Schema *s, Rx strings, RpGgufString text, bool *out) {
+    char  *json = malloc(6 * text.len + 3);
+    size_t n    = 0;
+    if (json == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a grammar");
+    json[n++] = '"';
+    for (size_t i = 0; i < text.len; i++) {
+        const unsigned char c = (unsigned char)text.ptr[i];
+        if (c < 0x20) {
+            n += (size_t)sprintf(json + n, "\\u%04x", c);
+            continue;
+        }
+        if (c == '"' || c == '\\') json[n++] = '\\';
+        json[n++] = (char)c;
+    }
+    json[n++] = '"';
+    *out      = rp_rx_match(s->rx, strings, json, n);
+    free(json);
+    return s->rx->status;
+}
+
+/* propertyNames holds for the names that are listed too. */
+static RpStatus remove_names_not_allowed(Schema *s, Rx allowed, Members *m) {
+    for (size_t k = m->n_named; allowed != RX_ALL && k-- > 0;) {
+        bool taken = false;
+        RP_TRY(takes(s, allowed, m->named[k].name, &taken));
+        if (!taken) remove_named(m, k);
+    }
+    return RP_OK;
+}
+
 RpStatus rp_schema_members(Schema *s, const Shape *shape, Members *m) {
     Patterns patterns = {0};
     Rx       allowed, listed = RX_NONE;
@@ -206,12 +244,9 @@ RpStatus rp_schema_members(Schema *s, const Shape *shape, Members *m) {
         const RpGgufString name = name_of(s, shape->forbidden.v[i]);
         listed                  = rp_rx_alt2(s->rx, listed, rp_schema_text(s, name.ptr, name.len));
         for (size_t k = m->n_named; k-- > 0;) {
-            if (!same_text(m->named[k].name, name)) continue;
-            if (m->named[k].required) m->is_impossible = true;
-            free(m->named[k].value.v);
-            memmove(m->named + k, m->named + k + 1, (m->n_named - k - 1) * sizeof *m->named);
-            m->n_named--;
+            if (same_text(m->named[k].name, name)) remove_named(m, k);
         }
     }
+    RP_TRY(remove_names_not_allowed(s, allowed, m));
     return find_others(s, shape, &patterns, listed, allowed, m);
 }

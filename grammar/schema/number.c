@@ -143,9 +143,10 @@ RpStatus rp_schema_bound(Schema *s, RpGgufString bound, bool lower, bool exclusi
                        (int)(bound.len < 100 ? bound.len : 100), bound.ptr);
     /* beyond the bound, on its side of 0; all of the other side, or none */
     if (d.negative == lower) {
-        const Rx near = compared(s, &d, false, exclusive);
-        *out          = lower ? rp_rx_alt2(s->rx, unsigned_decimal(s), minus(s, near))
-                              : rp_rx_alt2(s->rx, near, minus(s, unsigned_decimal(s)));
+        const bool zero = d.n_fraction == 0 && d.n_whole == 1 && d.whole[0] == '0';
+        const Rx   near = compared(s, &d, false, exclusive);
+        const Rx   all  = zero && exclusive ? compared(s, &d, true, true) : unsigned_decimal(s); /* -0 is not below 0 */
+        *out            = lower ? rp_rx_alt2(s->rx, all, minus(s, near)) : rp_rx_alt2(s->rx, near, minus(s, all));
     } else {
         const Rx far = compared(s, &d, true, exclusive);
         *out         = lower ? far : minus(s, far);

@@ -240,9 +240,8 @@ Test(grammar, long_texts_and_deep_ones_are_accepted) {
     rp_grammar_free(g);
 }
 
-static void check_gbnf(const char *grammar, const char *texts) {
-    RpGrammar *g;
-    cr_assert_eq(rp_grammar_gbnf(grammar, strlen(grammar), &g), RP_OK, "%s: %s", grammar, rp_last_error());
+/* Frees g. */
+static void check_grammar(RpGrammar *g, const char *grammar, const char *texts) {
     while (*texts != '\0') {
         const size_t n = strcspn(texts + 1, "|");
         cr_expect_eq(matches_n(g, texts + 1, n), texts[0] == '+', "%s: %.*s", grammar, (int)n, texts + 1);
@@ -252,6 +251,30 @@ static void check_gbnf(const char *grammar, const char *texts) {
     rp_grammar_free(g);
 }
 
+static void check_gbnf(const char *grammar, const char *texts) {
+    RpGrammar *g;
+    cr_assert_eq(rp_grammar_gbnf(grammar, strlen(grammar), &g), RP_OK, "%s: %s", grammar, rp_last_error());
+    check_grammar(g, grammar, texts);
+}
+
+static void check_schema(const char *schema, const char *texts) {
+    RpGrammar *g;
+    cr_assert_eq(rp_grammar_json_schema(schema, strlen(schema), 0, &g), RP_OK, "%s: %s", schema, rp_last_error());
+    check_grammar(g, schema, texts);
+}
+
+Test(grammar, minus_zero_is_not_below_zero) {
+    check_schema("{\"type\": \"number\", \"exclusiveMaximum\": 0}", "--0|--0.0|-0|+-0.5|+-3|+-10.0|-1");
+    check_schema("{\"type\": \"number\", \"maximum\": 0}", "+-0|+0|+-0.5|+-3|-1");
+}
+
+Test(grammar, names_of_properties_hold_for_those_that_are_listed) {
+    check_schema(
+        "{\"type\": \"object\", \"properties\": {\"Foo\": {\"type\": \"integer\"}, \"a\\\"\": {\"type\": \"integer\"}, "
+        "\"bar\": {\"type\": \"integer\"}}, \"propertyNames\": {\"pattern\": \"^[a-z\\\"]+$\"}}",
+        "-{\"Foo\": 1}|+{\"bar\": 1}|-{\"bar\": \"x\"}|+{\"a\\\"\": 1}|+{}");
+}
+
 Test(grammar, gbnf_has_recursion_on_both_sides) {
     check_gbnf("root ::= e\ne ::= e \"+\" t | t\nt ::= [0-9]+ | \"(\" e \")\"", "+1+2+(3+4)|-1+|+((1))|-|-1++2");
     check_gbnf("root ::= \"a\" root \"b\" | \"\"", "+|+ab|+aabb|-aab|-ba");
@@ -259,4 +282,5 @@ Test(grammar, gbnf_has_recursion_on_both_sides) {
     check_gbnf("root ::= x{,2} y*\nx ::= \"x\" | \"[\" root \"]\"\ny ::= \"y\"", "+|+x|+xx|-xxx|+[x][y]yy|+yyy|-[");
     check_gbnf("root ::= s s\ns ::= s s | \"a\" | \"\"", "+|+a|+aaaaaaaaaaaa|-b");
     check_gbnf("root ::=\n  \"\\x41\\u00e9\" |\n  [^\\n] \"\\\"\"\n", "+A\xc3\xa9|+x\"|-\n\"");
+    check_gbnf("root ::= \"\\U0001F600\" | [\\U00000041-\\U00000043]", "+\xf0\x9f\x98\x80|+A|+C|-U|-0|-D");
 }

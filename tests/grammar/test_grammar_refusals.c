@@ -107,6 +107,8 @@ Test(grammar_refusals, bad_schemas_name_the_place) {
     refuse_schema("{\"not\": {\"const\": 1e99}}", RP_E_UNSUPPORTED, "JSON schema: the number 1e99 has too many digits");
     refuse_schema("{\"type\": \"object\", \"required\": [\"a\"], \"properties\": {\"a\": false}}", RP_E_ARG,
                   "grammar: no text satisfies it");
+    refuse_schema("{\"required\": [\"A\"], \"type\": \"object\", \"propertyNames\": {\"pattern\": \"^[a-z]+$\"}}",
+                  RP_E_ARG, "grammar: no text satisfies it");
     refuse_schema("{\"minLength\": 3, \"maxLength\": 2, \"type\": \"string\"}", RP_E_ARG,
                   "grammar: no text satisfies it");
     refuse_schema("{\"minLength\": 2, \"maxLength\": 0, \"type\": \"string\"}", RP_E_ARG,
@@ -143,6 +145,7 @@ static void refuse_gbnf(const char *text, RpStatus status, const char *error) {
 
 Test(grammar_refusals, bad_gbnf_names_line_and_column) {
     refuse_gbnf("x", RP_E_FORMAT, "GBNF:1:2: ::= is expected");
+    refuse_gbnf("root ::= \"\\U1F600\"", RP_E_FORMAT, "regular expression: no code point behind \\U at byte 12");
     refuse_gbnf("root ::= \"a\"\n  \"b\"", RP_E_FORMAT, "GBNF:2:3: a name is expected");
     refuse_gbnf("root ::= \"a", RP_E_FORMAT, "GBNF:1:10: a text without closing quote");
     refuse_gbnf("root ::= x", RP_E_FORMAT, "GBNF:1:11: a rule before this place is not defined");
