@@ -43,7 +43,8 @@ typedef struct Watch {
     void        *user;
     RpTokenList *tokens; /* or NULL */
     int64_t      n_prompt;
-    bool         stopped;
+    int32_t      n_taken; /* tokens of the reply */
+    bool         stopped; /* by a callback */
 } Watch;
 
 /* Tokens of the prompt that were run since `before`, of those that the cache does not have. */
@@ -57,8 +58,11 @@ static bool tell_prefill(const RpEngine *e, const RpEngineStats *before, Watch *
     return told(done < total ? done : total, total, w->user);
 }
 
+/* Tokens behind that at which on_text ended the reply are not taken. Events of a chat were given by the step. */
 static RpStatus take_event(Watch *w, const RpEngineEvent *v) {
-    if (!w->stopped && w->on_text != NULL && !w->on_text(v->text, v->n_text, w->user)) w->stopped = true;
+    if (w->stopped && w->on_text != NULL) return RP_OK;
+    if (w->on_text != NULL && !w->on_text(v->text, v->n_text, w->user)) w->stopped = true;
+    if (v->token >= 0) w->n_taken++;
     return w->tokens != NULL && v->token >= 0 ? rp_token_list_push(w->tokens, v->token) : RP_OK;
 }
 
@@ -118,11 +122,11 @@ RpStatus cli_generate_guessing(const GuessArgs *a, RpEngine *e, RpSampler *sampl
                             .n_seen        = n_seen};
     *result              = (GuessResult){.device = rp_engine_info(e)};
     RP_TRY(run(e, &r, &w, &last));
-    const bool started = last.n_generated > 0; /* the reply; else the prompt was cancelled */
+    const bool started = w.n_taken > 0; /* the reply; else the prompt was cancelled */
     count(result, &last);
-    result->reply = (RpGenerateResult){.reason        = last.reason,
+    result->reply = (RpGenerateResult){.reason        = w.stopped ? RP_STOP_CANCELLED : last.reason,
                                        .n_prompt      = last.n_prompt - last.n_cached,
-                                       .n_generated   = last.n_generated,
+                                       .n_generated   = w.n_taken,
                                        .prefill_s     = started ? last.first_token_s : last.total_s,
                                        .decode_s      = started ? last.total_s - last.first_token_s : 0.0,
                                        .first_token_s = last.first_token_s};
