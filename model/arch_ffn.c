@@ -17,7 +17,7 @@ static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 
 /* act(gate) * up, or without a gate act(up); the nodes are named <prefix>_act and <prefix>_gated. */
 static TensorNode *activated(Builder *b, TensorNode *gate, TensorNode *up, const char *prefix) {
-    const Activation kind = b->m->config.arch->activation;
+    const Activation kind = b->m->config.activation;
     char             act_name[32], gated_name[32];
     snprintf(act_name, sizeof act_name, "%s_act", prefix);
     snprintf(gated_name, sizeof gated_name, "%s_gated", prefix);

@@ -55,9 +55,10 @@ typedef struct ModelConfig {
     const RpGgufValue *heads_kv, *ff_lengths; /* from the file: n_head_kv and n_ff of each layer; or NULL. With
                                                  layers.attention.without_heads, n_head_kv may be 0 */
     int32_t            head_dim_window;       /* of layers with a window */
-    int32_t            n_layer_kv;            /* layers from this one on read caches of layers before */
-    int32_t            n_embd_layer;          /* length of the embeddings that layers add; 0: none */
-    int32_t            n_embd_target;         /* n_embd of the model that an assistant guesses for; 0: no assistant */
+    Activation         activation;
+    int32_t            n_layer_kv;      /* layers from this one on read caches of layers before */
+    int32_t            n_embd_layer;    /* length of the embeddings that layers add; 0: none */
+    int32_t            n_embd_target;   /* n_embd of the model that an assistant guesses for; 0: no assistant */
     int32_t            n_layer_next;    /* layers behind those that predict further tokens (MTP): the first may guess */
     bool               bidirectional;   /* tokens attend to later positions too: texts have embeddings, no next token */
     int32_t            pooling;         /* RpPooling that the file names; 0: none */

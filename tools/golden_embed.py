@@ -257,6 +257,8 @@ def models():
     modern = {"attention.sliding_window": ("uint32", 8), "rope.freq_base": ("float32", 160000.0), "rope.freq_base_swa": ("float32", 10000.0)}
     yield Embed("modern-bert-f32", "modern-bert", [Q.F32], seed=620, pooling="mean", keys=modern, **small | dict(layers=4))
     yield Embed("modern-bert-mix", "modern-bert", mix, seed=621, pooling="cls", keys=modern, **wide | dict(layers=4))
+    silu = modern | {"hidden_activation": ("string", "silu")}
+    yield Embed("modern-bert-silu", "modern-bert", [Q.F32], seed=623, pooling="mean", keys=silu, **small)
     yield Embed("modern-bert-rank", "modern-bert", [Q.F32], seed=622, pooling="rank", cls=True, labels=1, keys=modern, **small)
     yield Embed("eurobert-f32", "eurobert", [Q.F32], seed=630, pooling="mean", **small)
     yield Embed("eurobert-mix", "eurobert", mix, seed=631, pooling="last", **wide | dict(heads_kv=2))

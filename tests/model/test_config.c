@@ -241,3 +241,24 @@ Test(config, experts_of_glm_flash_are_chosen_by_sigmoid) {
         cr_expect_eq(c.experts.gating, cases[i].want, CASE(i));
     }
 }
+
+/* A key that llama.cpp writes for ModernBERT. */
+Test(config, modern_bert_says_its_activation) {
+    ModelConfig c;
+    Key         keys[] = {
+                {.key = "attention.layer_norm_epsilon", .real = 1e-5f},
+                {.key = "hidden_activation",                                     .text = "silu"},
+                {.key = NULL}
+    };
+    OK(read_with("modern-bert", keys, &c));
+    cr_expect_eq(c.activation, ACTIVATION_SILU);
+    keys[1].text = "gelu";
+    OK(read_with("modern-bert", keys, &c));
+    cr_expect_eq(c.activation, ACTIVATION_GELU_TANH);
+    keys[1].text = "relu";
+    REFUSED(read_with("modern-bert", keys, &c), RP_E_UNSUPPORTED,
+            "m.gguf: modern-bert.hidden_activation 'relu' is not supported (there are gelu and silu)");
+    keys[1].key = NULL;
+    OK(read_with("modern-bert", keys, &c));
+    cr_expect_eq(c.activation, ACTIVATION_GELU_TANH);
+}
