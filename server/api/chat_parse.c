@@ -148,8 +148,8 @@ static bool read_held(const json_t *body, ApiRequest *r, ApiError *e) {
     if ((r->grammar != NULL) + (schema != NULL) + format > 1)
         return api_refuse(e, "", r->grammar != NULL ? "grammar" : "json_schema",
                           "only one of grammar, json_schema and response_format can be given");
-    if (r->grammar != NULL && json_object_get(r->chat, "tools") != NULL)
-        return api_refuse(e, "", "grammar", "cannot be given with tools");
+    if (r->grammar != NULL && r->grammar[0] != '\0') /* some clients send it empty */
+        return api_refuse(e, "", "grammar", "is for completions: chats take json_schema and response_format");
     if (schema == NULL) return true;
     return api_set(
                r->chat, "response_format",
@@ -176,7 +176,6 @@ static bool read_continue(const json_t *body, ApiRequest *r, ApiError *e) {
         return false;
     if (!on) return true;
     if (prompt) return api_refuse(e, "", "add_generation_prompt", "must be false with continue_final_message");
-    if (r->grammar != NULL) return api_refuse(e, "", "grammar", "cannot be given with continue_final_message");
     return api_set(r->chat, "continue_final_message", json_true()) || api_no_memory(e);
 }
 
