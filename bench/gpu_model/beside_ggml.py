@@ -24,7 +24,7 @@ GPUS = {"h100": "H100", "h200": "H200", "4090": "RTX 4090"}
 STEPS = {
     "llama3-8b": "llama3-8b Q8_0",
     "llama3-8b-q6_k": "llama3-8b Q6_K",
-    "llama3-8b-q5_k": "llama3-8b Q5_K",
+    "llama3-8b-q5_k_s": "llama3-8b Q5_K_S",
     "llama3-8b-q4_k_m": "llama3-8b Q4_K_M",
     "llama3-8b-q4_0": "llama3-8b Q4_0",
     "llama3-8b-mxfp4": "llama3-8b MXFP4",

@@ -28,7 +28,7 @@ done
 step ../counts/llama3.2-1b-bf16 llama3.2-1b BF16
 step ../counts/gpt-oss-20b-mxfp4 gpt-oss-20b MXFP4
 
-for type in Q6_K Q5_K Q4_0 MXFP4; do
+for type in Q6_K Q5_K_S Q4_0 MXFP4; do
     step "ours/llama3-8b-$(echo $type | tr A-Z a-z)" llama3-8b $type
 done
 step ours/mixtral-8x7b-32000 mixtral-8x7b Q8_0 --pos 32000

@@ -15,7 +15,7 @@ predicted() { # preset, type, GPU, options of `bench counts`: tok/s and share of
 }
 echo "| model | H100 | H200 | RTX 4090 |"
 echo "|---|---|---|---|"
-for row in llama3-8b:Q8_0 llama3-8b:Q6_K llama3-8b:Q5_K llama3-8b:Q4_K_M llama3-8b:Q4_0 llama3-8b:MXFP4 llama3.2-1b:BF16 \
+for row in llama3-8b:Q8_0 llama3-8b:Q6_K llama3-8b:Q5_K_S llama3-8b:Q4_K_M llama3-8b:Q4_0 llama3-8b:MXFP4 llama3.2-1b:BF16 \
     qwen3-30b-a3b:Q4_K_M gpt-oss-20b:MXFP4 nn-6.9b:Q8_0 mixtral-8x7b:Q8_0 qwen2.5-0.5b:Q8_0; do
     preset=${row%:*} type=${row#*:} line="| ${row%:*} ${row#*:} |"
     for gpu in h100 h200 4090; do

@@ -8,7 +8,7 @@
 
 static struct {
     const char *input, *output, *type, *imatrix;
-    bool        quiet;
+    bool        quiet, pure;
 } args;
 
 static void warn_of_quantised(const RpGgufFile *f) {
@@ -95,8 +95,9 @@ static int run(void) {
     warn();
     cli_catch_termination();
     cli_clean_output(args.output);
-    const RpRequantizeOptions o  = {.imatrix = args.imatrix, .progress = cli_convert_progress, .user = &p};
-    const RpStatus            st = rp_requantize_with(args.input, args.output, args.type, &o);
+    const RpRequantizeOptions o = {
+        .imatrix = args.imatrix, .progress = cli_convert_progress, .user = &p, .pure = args.pure};
+    const RpStatus st = rp_requantize_with(args.input, args.output, args.type, &o);
     return cli_convert_done(st, args.output, args.quiet, &p);
 }
 
@@ -109,6 +110,7 @@ static const Option options[] = {
         "an importance matrix of `reprise imatrix` or llama-imatrix (GGUF or .dat): errors of important columns count "
         "more; types "
         "below IQ3_S need one"),
+    CLI_FLAG("pure", 0, args.pure, "one type for all matrices, the output matrix too"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };
 
@@ -116,8 +118,8 @@ const Command cli_command_quantize = {
     .name      = "quantize",
     .help      = "write a model's weights in another type",
     .usage     = "IN OUT --type TYPE [options]",
-    .notes     = "Types: {TYPE}. Q4_K_M, Q5_K_M, IQ1_*, IQ2_* and IQ3_* are quantisation mixes: some matrices "
-                 "have a finer type. The others are the type of all matrices. "
+    .notes     = "Types: {TYPE}. They are the mixes of llama-quantize: most matrices have the type of that name, "
+                 "matrices that lose most a finer one. Q3_K, Q4_K and Q5_K are Q3_K_M, Q4_K_M and Q5_K_M. "
                  "Matrices beside experts in MXFP4 are Q8_0. Vectors and routers "
                  "stay F32. OUT appears when it is complete.",
     .options   = options,

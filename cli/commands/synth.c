@@ -10,7 +10,7 @@
 static struct {
     const char *preset, *type, *output;
     uint64_t    seed;
-    bool        quiet, mtp;
+    bool        quiet, mtp, pure;
 } args = {.type = "Q8_0"};
 
 static int run(void) {
@@ -27,8 +27,12 @@ static int run(void) {
         return EXIT_USAGE;
     }
     Progress             p = {.label = args.preset, .off = args.quiet};
-    const RpSynthOptions o = {
-        .type = args.type, .seed = args.seed, .progress = cli_convert_progress, .user = &p, .mtp = args.mtp};
+    const RpSynthOptions o = {.type     = args.type,
+                              .seed     = args.seed,
+                              .progress = cli_convert_progress,
+                              .user     = &p,
+                              .mtp      = args.mtp,
+                              .pure     = args.pure};
     cli_catch_termination();
     cli_clean_output(args.output);
     const RpStatus st = rp_synth(args.preset, &o, args.output);
@@ -40,6 +44,7 @@ static const Option options[] = {
     CLI_FILE(FILE_WRITTEN, "output", 'o', args.output, "FILE", "path of the file to write"),
     CLI_TEXT("type", 0, args.type, "TYPE", "type of the weights, default Q8_0; see `reprise help quantize`"),
     CLI_SEED("seed", 's', args.seed, "S", "seed of the random numbers, default 0"),
+    CLI_FLAG("pure", 0, args.pure, "one type for all matrices, the output matrix too"),
     CLI_FLAG("mtp", 0, args.mtp, "with a further layer that predicts further tokens (MTP)"),
     CLI_FLAG("quiet", 'q', args.quiet, "no progress and no summary"),
 };

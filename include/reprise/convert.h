@@ -9,14 +9,17 @@
  * All functions write the file as a whole (file.h): after a failure the path holds what it held before. Texts are
  * borrowed for the call. Memory is taken for the metadata and a batch of rows, not for the whole model.
  *
- * A type is the name of a weight type or of a quantisation mix (rp_convert_type_name), in upper or lower case:
- *   F32 F16 BF16       all matrices in that type
- *   block types        all matrices in that type, the output matrix in Q6_K or Q8_0
- *   Q4_K_M Q5_K_M      as Q4_K and Q5_K, but Q6_K for attn_v and ffn_down in the first and last eighth of the layers,
- *                      and in every third layer between
+ * A type is the name of a float type (F32, F16, BF16) or of a quantisation mix (rp_convert_type_name), in upper or
+ * lower case. The mixes are those of llama.cpp's llama-quantize: most matrices have one type, and some a finer one.
+ *   Q8_0, Q6_K, Q4_0   and others: the type of that name; the output matrix Q6_K or Q8_0
+ *   Q4_K_M Q5_K_M      Q4_K and Q5_K, but Q6_K for the values of attention (attn_v, attn_qkv, attn_kv_b) and
+ *                      ffn_down in the first and last eighth of the layers, and in every third layer between
+ *   Q4_K_S, Q3_K_M ... rules of their own (model/convert/quant_mix.c has them all)
+ *   Q3_K, Q4_K, Q5_K   Q3_K_M, Q4_K_M, Q5_K_M
  *   MXFP4              in a model with experts only these are MXFP4, other matrices Q8_0
  *   registered types   (extend.h) all matrices in that type, for rp_requantize and rp_merge_adapters
- * Vectors and routers stay f32. A matrix whose rows are not whole blocks of its type becomes Q8_0, or else F16.
+ * Vectors and routers stay f32. Rows that are not whole blocks of a type get a similar one in blocks of 32 (Q4_K: Q5_0,
+ * Q5_K: Q5_1, Q6_K: Q8_0, Q2_K and Q3_K: Q4_0, IQ types: IQ4_NL), or else F16.
  */
 #ifndef REPRISE_CONVERT_H
 #define REPRISE_CONVERT_H
@@ -38,7 +41,8 @@ typedef struct RpSynthOptions {
     RpConvertProgress *progress;  /* or NULL */
     void              *user;      /* handed to `progress` */
     bool               mtp;       /* with a further layer that predicts further tokens (RpModelInfo.mtp) */
-    bool               unused[7]; /* 0 */
+    bool               pure;      /* as in RpRequantizeOptions */
+    bool               unused[6]; /* 0 */
 } RpSynthOptions;
 
 /* Writes a model with random weights in the shape of a preset, with one token per byte. Weights are scaled by
@@ -113,9 +117,11 @@ RP_API RP_NODISCARD RpStatus rp_requantize(const char *in, const char *out, cons
                                            RpConvertProgress *progress, void *user);
 
 typedef struct RpRequantizeOptions {
-    const char        *imatrix;  /* a file of rp_imatrix or llama-imatrix (also a .dat), or NULL */
-    RpConvertProgress *progress; /* or NULL */
-    void              *user;     /* handed to `progress` */
+    const char        *imatrix;   /* a file of rp_imatrix or llama-imatrix (also a .dat), or NULL */
+    RpConvertProgress *progress;  /* or NULL */
+    void              *user;      /* handed to `progress` */
+    bool               pure;      /* all matrices, the output matrix too, have the type that most have in the mix */
+    bool               unused[7]; /* 0 */
 } RpRequantizeOptions;
 
 /* rp_requantize with an importance matrix: the squared error of a weight is multiplied by the mean square of the

@@ -7,7 +7,7 @@
 #include "base/types/custom.h"
 
 #include "model/convert/importance.h"
-#include "model/convert/quant_mix_low.h"
+#include "model/convert/quant_mix.h"
 #include "model/convert/rows.h"
 #include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
@@ -19,8 +19,8 @@
 typedef struct Requantize {
     RpGgufFile     *in;
     GgufWriter     *out;
-    const QuantMix *mix;
-    QuantMix        custom; /* what `mix` points to if the type is a registered one */
+    const QuantMix *mix; /* NULL: all matrices have the registered type `custom` */
+    RpDtype         custom;
     QuantMixModel   model;
     int32_t         n_nextn, head_dim; /* n_nextn: of the layers, those that predict further tokens */
     Importance     *importance;        /* or NULL */
@@ -29,10 +29,11 @@ typedef struct Requantize {
 
 /* Matrices of the same part before this one, in the order of rp_quant_mix_type. */
 static int32_t before(const Requantize *r, const RpGgufTensor *t) {
-    const RpMixPart part  = rp_mix_part(t->name);
-    const int32_t   layer = rp_mix_layer(t->name);
-    int32_t         n     = 0;
-    for (int64_t i = 0; i < rp_gguf_n_tensors(r->in) && (part == RP_MIX_DOWN || part >= RP_MIX_UP); i++) {
+    const RpMixPart part    = rp_mix_part(t->name);
+    const int32_t   layer   = rp_mix_layer(t->name);
+    const bool      counted = part == RP_MIX_VALUE || part == RP_MIX_DOWN || part == RP_MIX_UP || part == RP_MIX_GATE;
+    int32_t         n       = 0;
+    for (int64_t i = 0; counted && i < rp_gguf_n_tensors(r->in); i++) {
         const RpGgufTensor *o = rp_gguf_tensor(r->in, i);
         if (rp_mix_part(o->name) != part || rp_mix_is_float(o->name, o->view.ne)) continue;
         const size_t  common = o->name.len < t->name.len ? o->name.len : t->name.len;
@@ -54,15 +55,18 @@ static bool is_beyond_texts(const Requantize *r, const RpGgufTensor *t) {
 /* I32 tensors are no weights and stay as they are. */
 static RpDtype type_of(const Requantize *r, const RpGgufTensor *t) {
     if (t->view.dtype == RP_I32) return RP_I32;
+    const bool is_float = !rp_dtype_is_quant(t->view.dtype) && t->view.dtype < RP_DTYPE_CUSTOM;
+    if (r->mix == NULL) return rp_pure_type(r->custom, t->name, t->view.ne);
+    if (rp_mix_is_kept(t->name) && is_float && rp_dtype_is_quant(rp_quant_mix_base(r->mix))) return t->view.dtype;
     const RpDtype type = rp_quant_mix_type(r->mix, &r->model, t->name, t->view.ne, before(r, t));
-    if (!rp_mix_needs_importance(type, t->name) || r->importance == NULL || !is_beyond_texts(r, t)) return type;
-    return rp_importance_has(r->importance, t->name) ? type : rp_low_mix_for_rows(RP_Q4_K, t->view.ne[0]);
+    if (!rp_mix_needs_importance(r->mix, type, t->name) || r->importance == NULL || !is_beyond_texts(r, t)) return type;
+    return rp_importance_has(r->importance, t->name) ? type : rp_mix_for_rows(RP_Q4_K, t->view.ne[0]);
 }
 
 static RpStatus check_importance(const Requantize *r, const RpGgufTensor *t) {
     const RpDtype type = type_of(r, t);
     const int     n    = (int)(t->name.len < 96 ? t->name.len : 96);
-    if (!rp_mix_needs_importance(type, t->name)) return RP_OK;
+    if (!rp_mix_needs_importance(r->mix, type, t->name)) return RP_OK;
     if (r->importance == NULL)
         return rp_fail(RP_E_ARG, "%s: tensor %.*s becomes %s, which needs an importance matrix: none is given",
                        rp_gguf_path(r->in), n, t->name.ptr, rp_dtype_name(type));
@@ -76,14 +80,6 @@ static RpStatus check_tensor(const Requantize *r, const RpGgufTensor *t) {
     if (t->known) return RP_OK;
     return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %.*s is %s, which cannot be converted", rp_gguf_path(r->in),
                    (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr, rp_gguf_type_name(t->gguf_type));
-}
-
-static bool has_experts(const RpGgufFile *f) {
-    for (int64_t i = 0; i < rp_gguf_n_tensors(f); i++) {
-        const RpGgufString name = rp_gguf_tensor(f, i)->name;
-        if (memmem(name.ptr, name.len, "_exps.", strlen("_exps.")) != NULL) return true;
-    }
-    return false;
 }
 
 /* The head size of a directory, which divides the rows of q and k. */
@@ -134,16 +130,19 @@ static RpStatus read_model(Requantize *r) {
     const bool llama = arch.len == 5 && (memcmp(arch.ptr, "llama", 5) == 0 || memcmp(arch.ptr, "qwen2", 5) == 0);
     m->is_70b        = llama && m->n_layer == 80 && (m->n_head != m->n_head_kv || arch.ptr[0] == 'q');
     m->tied          = rp_gguf_find_tensor(r->in, "output.weight") == NULL;
+    for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
+        const RpGgufString name = rp_gguf_tensor(r->in, i)->name;
+        m->n_value += rp_mix_part(name) == RP_MIX_VALUE;
+        if (memmem(name.ptr, name.len, "_exps.", 6) != NULL && m->n_expert == 0) m->n_expert = 1;
+    }
     return read_head_dim(r, arch);
 }
 
 /* Metadata and tensor table of the new file. Keys that the conversion changes are replaced. */
 static RpStatus describe(Requantize *r) {
     RP_TRY(read_model(r));
-    if (has_experts(r->in)) r->mix = rp_quant_mix_experts(r->mix);
     rp_gguf_put_values(r->out, r->in, false);
-    if (rp_quant_mix_file_type(r->mix) != RP_MIX_NO_FILE_TYPE)
-        rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
+    if (r->mix != NULL) rp_gguf_put_u32(r->out, "general.file_type", rp_quant_mix_file_type(r->mix));
     rp_gguf_put_u32(r->out, "general.quantization_version", 2);
     for (int64_t i = 0; i < rp_gguf_n_tensors(r->in); i++) {
         const RpGgufTensor *t = rp_gguf_tensor(r->in, i);
@@ -188,11 +187,7 @@ static RpStatus convert(Requantize *r) {
 }
 
 static RpStatus find_mix(Requantize *r, const char *name) {
-    RpDtype type;
-    if (!rp_dtype_find_custom(name, &type)) return rp_quant_mix_find(name, &r->mix);
-    r->custom = rp_quant_mix_custom(type);
-    r->mix    = &r->custom;
-    return RP_OK;
+    return rp_dtype_find_custom(name, &r->custom) ? RP_OK : rp_quant_mix_find(name, &r->mix);
 }
 
 static RpStatus open_importance(Requantize *r, const char *path, const char *out) {
@@ -218,6 +213,8 @@ RpStatus rp_requantize_with_sized(const char *in, const char *out, const char *t
     RpRequantizeOptions o;
     RP_TRY(rp_sized_in(&o, sizeof o, options, options_bytes, "RpRequantizeOptions"));
     RP_TRY(find_mix(&r, type));
+    r.model.pure           = o.pure;
+    r.model.has_importance = o.imatrix != NULL;
     RP_TRY(rp_gguf_open(in, &r.in));
     RpStatus st = rp_gguf_refuse_output(r.in, out);
     if (st == RP_OK) st = open_importance(&r, o.imatrix, out);

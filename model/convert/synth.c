@@ -36,6 +36,8 @@ typedef struct Synth {
     RpSynthOptions  options;
     size_t          done;
     uint64_t        n_tensor; /* number of the tensor, for its random stream */
+    QuantMixModel   model;
+    int32_t         n_of_part[RP_MIX_PARTS]; /* matrices so far */
     float          *row;
     unsigned char  *quantized;
     unsigned char   templates[N_TEMPLATES][MAX_BLOCK];
@@ -106,15 +108,13 @@ static bool ends_with(const char *name, const char *end) {
     return a >= b && strcmp(name + a - b, end) == 0;
 }
 
-static RpDtype type_of(const Synth *s, const char *name, const int64_t ne[RP_MAX_DIMS]) {
-    const ModelConfig  *c = &s->config;
-    const QuantMixModel m = {.n_layer   = c->n_layer,
-                             .n_head    = c->n_head,
-                             .n_head_kv = c->n_head_kv,
-                             .n_expert  = c->experts.n,
-                             .tied      = s->preset->tied};
-    const RpGgufString  n = {name, strlen(name)};
-    return rp_quant_mix_type(s->mix, &m, n, ne, rp_mix_layer(n));
+/* The type of the next tensor: they come layer by layer. */
+static RpDtype type_of(Synth *s, const char *name, const int64_t ne[RP_MAX_DIMS]) {
+    const RpGgufString n      = {name, strlen(name)};
+    const RpMixPart    part   = rp_mix_part(n);
+    const int32_t      before = s->n_of_part[part];
+    if (!rp_mix_is_float(n, ne)) s->n_of_part[part]++;
+    return rp_quant_mix_type(s->mix, &s->model, n, ne, before);
 }
 
 /* Norms scale by about 1; the logarithm of the decay of a recurrent state is about -1, so that states stay bounded. */
@@ -150,17 +150,31 @@ static RpStatus announce_tensor(const char *name, const int64_t ne[RP_MAX_DIMS],
     return RP_OK;
 }
 
-/* The tensor table must be complete before any data is written, so the tensors are listed twice. */
+static RpStatus count_value(const char *name, const int64_t ne[RP_MAX_DIMS], void *user) {
+    Synth *s = user;
+    (void)ne;
+    s->model.n_value += rp_mix_part((RpGgufString){name, strlen(name)}) == RP_MIX_VALUE;
+    return RP_OK;
+}
+
+static RpStatus list_weights(Synth *s, WeightVisitor *call) {
+    const Preset *p = s->preset;
+    memset(s->n_of_part, 0, sizeof s->n_of_part);
+    return rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, call, s);
+}
+
+/* The tensor table must be complete before any data is written, so the tensors are listed again for that. */
 static RpStatus write_all(Synth *s) {
     const Preset *p = s->preset;
     char          name[96];
     snprintf(name, sizeof name, "%s of random weights, seed %llu", p->name, (unsigned long long)s->options.seed);
     rp_preset_put_values(s->out, p, name, rp_quant_mix_file_type(s->mix));
     rp_preset_put_byte_tokenizer(s->out, p->n_vocab);
-    RP_TRY(rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, announce_tensor, s));
+    RP_TRY(list_weights(s, count_value));
+    RP_TRY(list_weights(s, announce_tensor));
     RP_TRY(rp_gguf_writer_begin(s->out));
     if (s->options.hollow) return rp_gguf_writer_hollow(s->out);
-    return rp_model_list_weights(&s->config, p->n_vocab, p->tied, p->biases, write_tensor, s);
+    return list_weights(s, write_tensor);
 }
 
 RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_t options_bytes, const char *path) {
@@ -179,7 +193,12 @@ RpStatus rp_synth_sized(const char *preset, const RpSynthOptions *options, size_
     RpStatus st = rp_preset_config(s.preset, &s.values, &s.config);
     if (st == RP_OK && s.options.mtp && !rp_config_may_have_mtp(&s.config))
         st = rp_fail(RP_E_ARG, "preset %s: layers of %s do not predict further tokens", preset, s.preset->arch);
-    if (s.config.experts.n > 0) s.mix = rp_quant_mix_experts(s.mix);
+    s.model     = (QuantMixModel){.n_layer   = s.config.n_layer,
+                                  .n_head    = s.config.n_head,
+                                  .n_head_kv = s.config.n_head_kv,
+                                  .n_expert  = s.config.experts.n,
+                                  .tied      = s.preset->tied,
+                                  .pure      = s.options.pure};
     s.row       = malloc(MAX_ROW * sizeof *s.row);
     s.quantized = malloc(MAX_ROW * sizeof *s.row);
     if (st == RP_OK && (s.row == NULL || s.quantized == NULL)) st = rp_fail(RP_E_NOMEM, "out of memory for a row");

@@ -228,6 +228,7 @@ MEMBERS = {
     "RpTrainTokenizerOptions.user": [], "RpTrainInitOptions.tokenizer": ['"no/such/file"'], "RpTrainInitOptions.seed": [],
     "RpTrainInitOptions.progress": [], "RpTrainInitOptions.user": [],
     "RpRequantizeOptions.imatrix": ['"no/such/file"'], "RpRequantizeOptions.progress": [], "RpRequantizeOptions.user": [],
+    "RpRequantizeOptions.pure": [], "RpSynthOptions.pure": [],
     "RpImatrixOptions.chunk": ["-1", "INT32_MIN", "INT32_MAX"], "RpImatrixOptions.n_threads": ["-1", "INT32_MAX"],
     "RpImatrixOptions.device": ['"tpu"'], "RpImatrixOptions.dataset": [], "RpImatrixOptions.progress": [],
     "RpImatrixOptions.user": [],

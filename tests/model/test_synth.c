@@ -146,6 +146,36 @@ Test(synth, mxfp4_is_the_type_of_experts_or_of_all_matrices) {
     remove(path), remove(other);
 }
 
+/* per_layer_model_proj keeps its float type, as in llama.cpp. */
+Test(synth, pure_is_one_type_for_all_matrices) {
+    const RpRequantizeOptions pure = {.pure = true};
+    name_files();
+    OK(rp_synth("gemma4-e2b", &(RpSynthOptions){.type = "Q4_K_M", .hollow = true}, path));
+    cr_expect_eq(type_in(path, "token_embd.weight"), RP_Q6_K);
+    cr_expect_eq(type_in(path, "blk.0.ffn_down.weight"), RP_Q6_K);
+    cr_expect_eq(type_in(path, "per_layer_model_proj.weight"), RP_BF16);
+    OK(rp_synth("gemma4-e2b", &(RpSynthOptions){.type = "Q4_K_M", .hollow = true, .pure = true}, path));
+    cr_expect_eq(type_in(path, "token_embd.weight"), RP_Q4_K);
+    cr_expect_eq(type_in(path, "blk.0.ffn_down.weight"), RP_Q4_K);
+    cr_expect_eq(type_in(path, "per_layer_model_proj.weight"), RP_BF16);
+    OK(rp_synth("tiny", &(RpSynthOptions){.type = "F16"}, path));
+    OK(rp_requantize_with(path, other, "Q4_0", &pure));
+    cr_expect_eq(type_in(other, "output.weight"), RP_Q4_0);
+    OK(rp_requantize(path, other, "Q4_0", NULL, NULL));
+    cr_expect_neq(type_in(other, "output.weight"), RP_Q4_0);
+    remove(path), remove(other);
+}
+
+/* The float type of the source stays, also in directories of bf16 and files of f16. */
+Test(synth, per_layer_model_proj_is_not_quantised) {
+    name_files();
+    OK(rp_requantize(RP_SOURCE_DIR "/tests/golden/tiny/gemma4-f32.gguf", path, "F16", NULL, NULL));
+    cr_expect_eq(type_in(path, "per_layer_model_proj.weight"), RP_F16);
+    OK(rp_requantize(path, other, "Q4_0", NULL, NULL));
+    cr_expect_eq(type_in(other, "per_layer_model_proj.weight"), RP_F16);
+    remove(path), remove(other);
+}
+
 Test(synth, every_weight_type_can_be_written) {
 #define X(ID, ...) #ID,
     static const char *const types[] = {RP_QUANTS(X)};

@@ -314,6 +314,11 @@ def test_write_models(tmp_path):
         x, y = a.logits([1, 2, 3]), b.logits([1, 2, 3])
         assert np.abs(x - y).max() < 0.05 * np.abs(x).max()
         assert b.info.weight_bytes < a.info.weight_bytes
+    reprise.requantize(tmp_path / "a.gguf", tmp_path / "c.gguf", "Q4_0", pure=True)
+    reprise.requantize(tmp_path / "a.gguf", tmp_path / "d.gguf", "Q4_0")
+    assert (tmp_path / "c.gguf").stat().st_size < (tmp_path / "d.gguf").stat().st_size  # the output matrix is Q6_K
+    with pytest.raises(reprise.Error, match="no/such/file"):
+        reprise.requantize(tmp_path / "a.gguf", tmp_path / "e.gguf", "Q4_0", imatrix="no/such/file")
 
 
 def test_samplers_have_the_steps_of_llama_cpp():

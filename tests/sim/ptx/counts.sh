@@ -13,7 +13,7 @@ print() {
         count -m "tests/golden/tiny/$model.gguf" --phase decode --pos 20 || exit 1
     done
     count -m tests/golden/tiny/llama-mix.gguf --phase prefill --chunk 32 || exit 1
-    for type in Q8_0 Q4_K; do
+    for type in Q8_0 Q4_K_M; do
         "$program" bench counts --json --no-registers -q --preset llama3-8b --type $type --phase decode --blocks 4 || exit 1
     done
 }

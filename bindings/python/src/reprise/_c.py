@@ -1087,12 +1087,15 @@ class RpReplyParserOptions(ct.Structure): # 88 bytes
             ("user", ct.c_void_p), ("continues", ct.c_bool)]
 
 
-class RpRequantizeOptions(ct.Structure): # 24 bytes
+class RpRequantizeOptions(ct.Structure): # 32 bytes
     imatrix: bytes | None
     progress: Any
     user: int | None
+    pure: bool
+    unused: Any
     _fields_ = [("imatrix", ct.c_char_p),
-            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p)]
+            ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
+            ("pure", ct.c_bool), ("unused", ct.c_bool * 7)]
 
 
 class RpRequest(ct.Structure): # 128 bytes
@@ -1300,10 +1303,11 @@ class RpSynthOptions(ct.Structure): # 48 bytes
     progress: Any
     user: int | None
     mtp: bool
+    pure: bool
     unused: Any
     _fields_ = [("type", ct.c_char_p), ("seed", ct.c_uint64), ("hollow", ct.c_bool),
             ("progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)), ("user", ct.c_void_p),
-            ("mtp", ct.c_bool), ("unused", ct.c_bool * 7)]
+            ("mtp", ct.c_bool), ("pure", ct.c_bool), ("unused", ct.c_bool * 6)]
 
 
 class RpTokenList(ct.Structure): # 24 bytes

@@ -65,7 +65,11 @@ def train_init(preset: str, path: str | os.PathLike[str], *, tokenizer: str | os
         lib.rp_train_init_sized(preset, ct.byref(options), ct.sizeof(options), path)
 
 
-def requantize(source: str | os.PathLike[str], path: str | os.PathLike[str], type: str, progress: Progress | None = None) -> None:
-    """Copies a model file with its matrices quantised to `type`."""
-    with Stopped(progress, field_type(_c.RpSynthOptions, "progress")) as stopped:
-        lib.rp_requantize(source, path, type, ct.cast(stopped.callback, ct.c_void_p), None)
+def requantize(source: str | os.PathLike[str], path: str | os.PathLike[str], type: str, progress: Progress | None = None, *,
+               imatrix: str | os.PathLike[str] | None = None, pure: bool = False) -> None:
+    """Copies a model file with its matrices quantised to `type`; imatrix: a file of `reprise imatrix` or llama-imatrix; pure: one
+    type for all matrices."""
+    with Stopped(progress, field_type(_c.RpRequantizeOptions, "progress")) as stopped:
+        options = params(_c.RpRequantizeOptions, imatrix=None if imatrix is None else os.fspath(imatrix), pure=pure,
+                         progress=stopped.callback)
+        lib.rp_requantize_with_sized(source, path, type, ct.byref(options), ct.sizeof(options))

@@ -660,7 +660,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSynthOptions, progress), 24, "RpSynthOptions.progress");
     assert_eq!(offset!(RpSynthOptions, user), 32, "RpSynthOptions.user");
     assert_eq!(offset!(RpSynthOptions, mtp), 40, "RpSynthOptions.mtp");
-    assert_eq!(offset!(RpSynthOptions, unused), 41, "RpSynthOptions.unused");
+    assert_eq!(offset!(RpSynthOptions, pure), 41, "RpSynthOptions.pure");
+    assert_eq!(offset!(RpSynthOptions, unused), 42, "RpSynthOptions.unused");
     assert_eq!((size_of::<RpTrainTokenizerOptions>(), align_of::<RpTrainTokenizerOptions>()), (24, 8), "RpTrainTokenizerOptions");
     assert_eq!(offset!(RpTrainTokenizerOptions, n_vocab), 0, "RpTrainTokenizerOptions.n_vocab");
     assert_eq!(offset!(RpTrainTokenizerOptions, progress), 8, "RpTrainTokenizerOptions.progress");
@@ -670,10 +671,12 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpTrainInitOptions, seed), 8, "RpTrainInitOptions.seed");
     assert_eq!(offset!(RpTrainInitOptions, progress), 16, "RpTrainInitOptions.progress");
     assert_eq!(offset!(RpTrainInitOptions, user), 24, "RpTrainInitOptions.user");
-    assert_eq!((size_of::<RpRequantizeOptions>(), align_of::<RpRequantizeOptions>()), (24, 8), "RpRequantizeOptions");
+    assert_eq!((size_of::<RpRequantizeOptions>(), align_of::<RpRequantizeOptions>()), (32, 8), "RpRequantizeOptions");
     assert_eq!(offset!(RpRequantizeOptions, imatrix), 0, "RpRequantizeOptions.imatrix");
     assert_eq!(offset!(RpRequantizeOptions, progress), 8, "RpRequantizeOptions.progress");
     assert_eq!(offset!(RpRequantizeOptions, user), 16, "RpRequantizeOptions.user");
+    assert_eq!(offset!(RpRequantizeOptions, pure), 24, "RpRequantizeOptions.pure");
+    assert_eq!(offset!(RpRequantizeOptions, unused), 25, "RpRequantizeOptions.unused");
     assert_eq!((size_of::<RpImatrixOptions>(), align_of::<RpImatrixOptions>()), (40, 8), "RpImatrixOptions");
     assert_eq!(offset!(RpImatrixOptions, chunk), 0, "RpImatrixOptions.chunk");
     assert_eq!(offset!(RpImatrixOptions, n_threads), 4, "RpImatrixOptions.n_threads");

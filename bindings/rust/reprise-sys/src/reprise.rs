@@ -1553,7 +1553,8 @@ pub struct RpSynthOptions {
     pub progress: RpConvertProgress,
     pub user: *mut c_void,
     pub mtp: bool,
-    pub unused: [bool; 7],
+    pub pure: bool,
+    pub unused: [bool; 6],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -1576,6 +1577,8 @@ pub struct RpRequantizeOptions {
     pub imatrix: *const c_char,
     pub progress: RpConvertProgress,
     pub user: *mut c_void,
+    pub pure: bool,
+    pub unused: [bool; 7],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
