@@ -29,15 +29,32 @@ static json_t *of_prompt(const char *prompt, const char *system) {
     return json_pack("{s:o}", "messages", messages);
 }
 
-static RpStatus set_response_format(const RequestArgs *a, json_t *root) {
+/* NULL: memory ran out, or the grammar is no UTF-8. */
+static RpStatus read_format(const StructuredArgs *s, json_t **format) {
     json_t *schema = NULL;
-    if (!json_is_object(root) || (a->schema == NULL && !a->json_object)) return RP_OK;
-    if (a->schema != NULL) RP_TRY(cli_load_json(a->schema, &schema));
-    json_t *format = schema != NULL ? json_pack("{s:s, s:o}", "type", "json_schema", "schema", schema)
-                                    : json_pack("{s:s}", "type", "json_object");
+    Text    gbnf   = {0};
+    if (s->schema != NULL) RP_TRY(cli_load_json(s->schema, &schema));
+    if (s->grammar != NULL) RP_TRY(cli_read_text(NULL, s->grammar, &gbnf));
+    if (schema != NULL)
+        *format = json_pack("{s:s, s:o}", "type", "json_schema", "schema", schema);
+    else if (s->grammar != NULL)
+        *format = json_pack("{s:s, s:s%}", "type", "grammar", "grammar", gbnf.bytes, gbnf.n);
+    else if (s->regex != NULL)
+        *format = json_pack("{s:s, s:s}", "type", "regex", "regex", s->regex);
+    else
+        *format = json_pack("{s:s}", "type", "json_object");
+    free(gbnf.bytes);
+    return RP_OK;
+}
+
+static RpStatus set_response_format(const StructuredArgs *s, json_t *root) {
+    json_t *format;
+    if (!json_is_object(root) || (s->schema == NULL && s->grammar == NULL && s->regex == NULL && !s->json_object))
+        return RP_OK;
+    RP_TRY(read_format(s, &format));
     return json_object_set_new(root, "response_format", format) == 0
                ? RP_OK
-               : rp_fail(RP_E_NOMEM, "out of memory for the schema of a request");
+               : rp_fail(RP_E_NOMEM, "out of memory for the form of a reply, or it is no UTF-8");
 }
 
 RpStatus cli_request_json(const RequestArgs *a, const char *prompt, const char *system, char **out) {
@@ -51,7 +68,7 @@ RpStatus cli_request_json(const RequestArgs *a, const char *prompt, const char *
     if (st == RP_OK && json_is_array(root)) root = json_pack("{s:o}", "messages", root);
     if (st == RP_OK && a->tools != NULL) st = cli_load_json(a->tools, &tools);
     if (st == RP_OK && tools != NULL && json_is_object(root)) json_object_set(root, "tools", tools);
-    if (st == RP_OK) st = set_response_format(a, root);
+    if (st == RP_OK) st = set_response_format(a->structured, root);
     if (st == RP_OK) *out = json_dumps(root, JSON_ENCODE_ANY);
     if (st == RP_OK && *out == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for the request");
     json_decref(tools);

@@ -3,12 +3,13 @@
 #define CLI_REQUEST_H
 
 #include "cli/common.h"
+#include "cli/structured.h"
 
 typedef struct RequestArgs {
-    const char *messages, *tools, *schema; /* files, or NULL; schema: of the answer, beside what the messages say */
-    bool        json_object;               /* the answer is an object */
-    bool        events;                    /* JSON lines instead of text */
-    int32_t     budget;                    /* of reasoning; 0: none */
+    const char           *messages, *tools; /* files, or NULL */
+    const StructuredArgs *structured;       /* of the answer, beside what the messages say */
+    bool                  events;           /* JSON lines instead of text */
+    int32_t               budget;           /* of reasoning; 0: none */
 } RequestArgs;
 
 struct json_t;

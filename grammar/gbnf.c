@@ -34,7 +34,8 @@ typedef struct Gbnf {
     GbnfRule   *rules;
     size_t      n_rules, room;
     int         depth;
-    bool        changed; /* a rule turned out to be regular */
+    bool        changed;                              /* a rule turned out to be regular */
+    size_t      first_node, first_rule, first_lexeme; /* the first of its own */
 } Gbnf;
 
 /* A piece of a rule: an expression if it is regular, else nodes to be made before what follows. */
@@ -319,13 +320,9 @@ static RpStatus read_rule(Gbnf *p) {
     return p->g->status;
 }
 
-/* Takes all nodes and rules back; expressions stay. */
 static void begin_again(Gbnf *p) {
     RpGrammar *g = p->g;
-    g->n_nodes   = 1;
-    g->n_rules   = 0;
-    g->n_lexemes = 0;
-    rp_table_clear(&g->lexeme_table);
+    rp_grammar_cut(g, p->first_node, p->first_rule, p->first_lexeme);
     p->at      = p->text;
     p->changed = false;
     for (size_t i = 0; i < p->n_rules; i++) {
@@ -353,17 +350,30 @@ static RpStatus read_rules(Gbnf *p, uint32_t *start) {
     return RP_OK;
 }
 
+RpStatus rp_gbnf_rule(RpGrammar *g, const char *text, size_t n, uint32_t *rule) {
+    Gbnf p      = {.g            = g,
+                   .text         = text,
+                   .at           = text,
+                   .end          = text + n,
+                   .first_node   = g->n_nodes,
+                   .first_rule   = g->n_rules,
+                   .first_lexeme = g->n_lexemes};
+    *rule       = 0;
+    RpStatus st = read_rules(&p, rule);
+    for (int i = 0; i < MAX_READINGS && st == RP_OK && p.changed; i++) {
+        begin_again(&p);
+        st = read_rules(&p, rule);
+    }
+    free(p.rules);
+    return st;
+}
+
 RpStatus rp_grammar_gbnf(const char *text, size_t n, RpGrammar **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(text, "text");
-    Gbnf     p     = {.text = text, .at = text, .end = text + n};
-    uint32_t start = 0;
-    RP_TRY(rp_grammar_open(&p.g));
-    RpStatus st = read_rules(&p, &start);
-    for (int i = 0; i < MAX_READINGS && st == RP_OK && p.changed; i++) {
-        begin_again(&p);
-        st = read_rules(&p, &start);
-    }
-    free(p.rules);
-    return rp_grammar_finish(p.g, start, st, out);
+    RpGrammar *g;
+    uint32_t   start;
+    RP_TRY(rp_grammar_open(&g));
+    const RpStatus st = rp_gbnf_rule(g, text, n, &start);
+    return rp_grammar_finish(g, start, st, out);
 }

@@ -87,6 +87,14 @@ static uint32_t lexeme_of(RpGrammar *g, Rx e) {
     return (uint32_t)g->n_lexemes++;
 }
 
+void rp_grammar_cut(RpGrammar *g, size_t n_nodes, size_t n_rules, size_t n_lexemes) {
+    g->n_nodes   = n_nodes;
+    g->n_rules   = n_rules;
+    g->n_lexemes = 0;
+    rp_table_clear(&g->lexeme_table);
+    for (size_t i = 0; i < n_lexemes && g->status == RP_OK; i++) (void)lexeme_of(g, g->lexemes[i]);
+}
+
 uint32_t rp_grammar_lexeme(RpGrammar *g, Rx e, uint32_t next) {
     if (g->status == RP_OK) g->status = g->rx.status;
     if (g->status != RP_OK || e == RX_NONE || next == NODE_NEVER) return NODE_NEVER;

@@ -1,4 +1,4 @@
-/* Grammars of parts, one behind the other: texts, tokens, values by JSON Schemas, regular expressions, groups. */
+/* Grammars of parts, one behind the other: texts, tokens, values by JSON Schemas, GBNF, regular expressions, groups. */
 #include "grammar/grammar.h"
 #include "grammar/pattern.h"
 #include "grammar/schema/schema.h"
@@ -11,11 +11,11 @@
 
 enum { MAX_GROUPS = 64 };
 
-/* Parts of the same schema share one rule. */
+/* Parts of the same schema or GBNF share one rule. */
 typedef struct Sequence {
     RpGrammar           *g;
     const RpGrammarPart *parts;
-    uint32_t            *rules; /* [n]: of a schema, plus 1; 0: not compiled yet */
+    uint32_t            *rules; /* [n]: of a schema or GBNF, plus 1; 0: not compiled yet */
     size_t               at, n;
     int                  depth;
 } Sequence;
@@ -24,11 +24,14 @@ static RpStatus rule_of(Sequence *s, size_t i, uint32_t *rule) {
     const RpGrammarPart *p = &s->parts[i];
     for (size_t k = 0; k < s->n; k++) {
         const RpGrammarPart *q = &s->parts[k];
-        if (s->rules[k] == 0 || q->flags != p->flags || q->n != p->n || memcmp(q->text, p->text, p->n) != 0) continue;
+        if (s->rules[k] == 0 || q->kind != p->kind || q->flags != p->flags || q->n != p->n ||
+            memcmp(q->text, p->text, p->n) != 0)
+            continue;
         *rule = s->rules[k] - 1;
         return RP_OK;
     }
-    RP_TRY(rp_schema_rule(s->g, p->text, p->n, p->flags, rule));
+    RP_TRY(p->kind == RP_PART_GBNF ? rp_gbnf_rule(s->g, p->text, p->n, rule)
+                                   : rp_schema_rule(s->g, p->text, p->n, p->flags, rule));
     s->rules[i] = *rule + 1;
     return RP_OK;
 }
@@ -63,6 +66,7 @@ static RpStatus part(Sequence *s, size_t i, uint32_t next, uint32_t *node) {
         *node = rp_grammar_lexeme(s->g, e, next);
         return RP_OK;
     case RP_PART_SCHEMA:
+    case RP_PART_GBNF:
         RP_TRY(rule_of(s, i, &rule));
         *node = rp_grammar_call(s->g, rule, next);
         return RP_OK;

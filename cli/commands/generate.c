@@ -111,9 +111,7 @@ static bool is_request(void) {
 }
 
 static bool not_for_requests(void) {
-    const StructuredArgs *s = &args.structured;
-    return args.json || args.echo || args.ignore_end || args.special || args.experts || args.logprobs >= 0 ||
-           s->grammar != NULL || s->regex != NULL;
+    return args.json || args.echo || args.ignore_end || args.special || args.experts || args.logprobs >= 0;
 }
 
 /* The user is the author of a raw prompt: control tokens may be spelt out. */
@@ -229,10 +227,9 @@ static RpStatus reply_to_request(Run *r) {
     GuessResult  guesses = {0};
     char        *json    = NULL;
     RP_TRY(open_all(r));
-    const double load_s      = cli_since_start();
-    args.request.schema      = args.structured.schema;
-    args.request.json_object = args.structured.json_object;
-    RpStatus st              = cli_request_json(&args.request, r->prompt.bytes, args.system, &json);
+    const double load_s     = cli_since_start();
+    args.request.structured = &args.structured;
+    RpStatus st             = cli_request_json(&args.request, r->prompt.bytes, args.system, &json);
     if (st == RP_OK) st = cli_chat_format_open(r->model, args.template_name, args.no_template, &format);
     if (st == RP_OK && format.program == NULL)
         st = rp_fail(RP_E_UNSUPPORTED,
@@ -360,8 +357,8 @@ static int run(void) {
     else if (is_request() && !args.chat)
         wrong = "--tools, --events and --reasoning-budget go with --chat or --messages";
     else if (is_request() && not_for_requests())
-        wrong = "--json, --echo, --ignore-eos, --special, --experts, --logprobs, --grammar and --regex do not go with "
-                "tools, messages and events";
+        wrong = "--json, --echo, --ignore-eos, --special, --experts and --logprobs do not go with tools, messages and "
+                "events";
     else if (args.template_name != NULL && args.no_template)
         wrong = "--template and --no-template exclude each other";
     else if (!args.chat && args.parse_special)

@@ -237,7 +237,9 @@ typedef struct RpChatResult {
  *                    "required", or {"type": "function", "function": {"name": "f"}}: the reply is one call of a tool,
  *                    its arguments by the tool's schema (RP_GRAMMAR_WEAKEN); refused for the format "none"
  *   response_format  {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": S}}:
- *                    the answer is JSON, or with tools a call; refused as by rp_grammar_json_schema
+ *                    the answer is JSON, or with tools a call; refused as by rp_grammar_json_schema.
+ *                    {"type": "grammar", "grammar": GBNF}, {"type": "regex", "regex": EXPRESSION}: the answer is a
+ *                    text of it; refused as by rp_grammar_gbnf and rp_grammar_regex
  *   stop, max_tokens as the options; the lower limit holds
  *   continue_final_message
  *                    as of rp_chat_prompt; the events have only what follows. With a response_format the content must

@@ -71,8 +71,9 @@ typedef enum RpGrammarPartKind {
     RP_PART_OPEN,
     RP_PART_OR,
     RP_PART_CLOSE,
-    RP_PART_REPEAT /* closes a group as CLOSE does; its content comes once or several times, and between two of them a
-                      text of the regular expression `text`. n is 0: nothing is between them */
+    RP_PART_REPEAT, /* closes a group as CLOSE does; its content comes once or several times, and between two of them a
+                       text of the regular expression `text`. n is 0: nothing is between them */
+    RP_PART_GBNF    /* as rp_grammar_gbnf */
 } RpGrammarPartKind;
 
 typedef struct RpGrammarPart {

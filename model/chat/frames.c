@@ -83,11 +83,11 @@ void rp_frame_schema(Frame *f, const JsonNode *parameters) {
     if (f->status == RP_OK && f->loose) f->parts[f->n - 1].flags |= RP_GRAMMAR_ANY_ORDER;
 }
 
-/* A copy of the schema of the answer: all of its keywords are kept, or refused. */
+/* A copy of what the answer must be: all keywords of a schema are kept, or refused. */
 static void put_answer(Frame *f, const Demand *d) {
     JsonOut o = {0};
-    rp_json_put(&o, d->schema.p, d->schema.n);
-    rp_frame_own(f, RP_PART_SCHEMA, o);
+    rp_json_put(&o, d->answer.p, d->answer.n);
+    rp_frame_own(f, d->answer_kind, o);
     if (f->status == RP_OK) f->parts[f->n - 1].flags = 0;
 }
 
@@ -129,7 +129,7 @@ static void harmony_reply(Frame *f, const Demand *d, bool reasoning) {
         rp_frame_put(f, RP_PART_TEXT, "analysis");
         rp_frame_mark(f, MARK_MESSAGE);
     }
-    if (d->schema.p != NULL) {
+    if (d->answer.p != NULL) {
         if (!first) rp_frame_put(f, RP_PART_OR, NULL);
         first = false;
         rp_frame_put(f, RP_PART_TEXT, "final");
@@ -147,8 +147,9 @@ static void harmony_reply(Frame *f, const Demand *d, bool reasoning) {
 }
 
 void rp_frame_reply(Frame *f, const Demand *d, bool reasoning) {
-    const RpReplyParser *p     = f->parser;
-    bool                 first = true;
+    const RpReplyParser *p        = f->parser;
+    const bool           is_exact = d->answer.p != NULL && d->answer_kind != RP_PART_SCHEMA; /* line ends count */
+    bool                 first    = true;
     if (d->must && p->format->syntax == SYNTAX_NONE) {
         f->status =
             rp_fail(RP_E_UNSUPPORTED, "tool_choice: calls of the format \"%s\" cannot be forced", p->format->name);
@@ -163,9 +164,10 @@ void rp_frame_reply(Frame *f, const Demand *d, bool reasoning) {
         rp_frame_mark(f, MARK_THINK);
         rp_frame_put(f, RP_PART_OR, NULL);
     }
-    if (p->reasoning->marks[MARK_THINK_END] != NULL) rp_frame_put(f, RP_PART_REGEX, "\\n{0,2}");
+    if (p->reasoning->marks[MARK_THINK_END] != NULL && !(reasoning && is_exact)) /* the parser takes them behind it */
+        rp_frame_put(f, RP_PART_REGEX, "\\n{0,2}");
     rp_frame_put(f, RP_PART_OPEN, NULL);
-    if (d->schema.p != NULL) {
+    if (d->answer.p != NULL) {
         put_answer(f, d);
         first = false;
     }

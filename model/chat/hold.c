@@ -4,11 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static RpStatus read_format(const Json *j, const JsonNode *format, Demand *d) {
+    const JsonNode *type = rp_json_get(j, format, "type"), *inner = rp_json_get(j, format, "json_schema");
+    d->answer_kind = RP_PART_SCHEMA;
+    if (rp_json_is(j, type, "json_object")) rp_json_put_text(&d->answer, "{\"type\": \"object\"}");
+    if (rp_json_is(j, type, "json_schema"))
+        rp_json_put_node(&d->answer, j, rp_json_get(j, inner != NULL ? inner : format, "schema"));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "grammar" : "regex";
+        if (!rp_json_is(j, type, name)) continue;
+        const RpGgufString text = rp_json_string(j, rp_json_get(j, format, name));
+        d->answer_kind          = i == 0 ? RP_PART_GBNF : RP_PART_REGEX;
+        rp_json_put(&d->answer, text.ptr, text.len);
+    }
+    return d->answer.failed ? rp_fail(RP_E_NOMEM, "out of memory for the form of a reply") : RP_OK;
+}
+
 /* What tool_choice and response_format ask; rp_request_check has checked them. */
 static RpStatus read_demand(const Json *j, Demand *d) {
     const JsonNode *root = &j->nodes[0], *format = rp_json_get(j, root, "response_format");
-    const JsonNode *choice = rp_json_get(j, root, "tool_choice"), *inner = rp_json_get(j, format, "json_schema");
-    const JsonNode *schema = rp_json_get(j, inner != NULL ? inner : format, "schema");
+    const JsonNode *choice = rp_json_get(j, root, "tool_choice");
     const bool      named  = choice != NULL && choice->type == JSON_OBJECT;
     d->tools               = rp_json_get(j, root, "tools");
     d->must                = named || rp_json_is(j, choice, "required");
@@ -17,11 +32,7 @@ static RpStatus read_demand(const Json *j, Demand *d) {
         const JsonNode *function = rp_json_get(j, choice, "function");
         d->name                  = rp_json_string(j, rp_json_get(j, function != NULL ? function : choice, "name"));
     }
-    if (d->must) return RP_OK;
-    if (rp_json_is(j, rp_json_get(j, format, "type"), "json_object"))
-        rp_json_put_text(&d->schema, "{\"type\": \"object\"}");
-    if (rp_json_is(j, rp_json_get(j, format, "type"), "json_schema")) rp_json_put_node(&d->schema, j, schema);
-    return d->schema.failed ? rp_fail(RP_E_NOMEM, "out of memory for the schema of a reply") : RP_OK;
+    return d->must ? RP_OK : read_format(j, format, d);
 }
 
 /* The mark that closes the reasoning, if it is no token. */
@@ -129,8 +140,8 @@ RpStatus rp_hold_open(Hold *h, const RpReplyParser *p, const RpTokenizer *tk, co
     Demand d    = {0};
     *h          = (Hold){.parser = p, .tk = tk, .sampler = sampler};
     RpStatus st = read_demand(request, &d);
-    if (st == RP_OK && (d.must || d.schema.p != NULL)) st = make(h, &d, request, vocab);
-    free(d.schema.p);
+    if (st == RP_OK && (d.must || d.answer.p != NULL)) st = make(h, &d, request, vocab);
+    free(d.answer.p);
     return st;
 }
 

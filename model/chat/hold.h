@@ -1,4 +1,5 @@
-/* hold.h - a reply that a grammar holds: to a call of a tool, to JSON, or to one of them. Reasoning stays free.
+/* hold.h - a reply that a grammar holds: to a call of a tool, to an answer of some form, or to one of them. Reasoning
+ * stays free.
  *
  *     request, marks of the format -> parts (frames.c) -> grammar, matcher -> a mask for each token (hold.c) */
 #ifndef MODEL_CHAT_HOLD_H
@@ -22,11 +23,12 @@ typedef struct Frame {
 
 /* What the request asks of its reply. */
 typedef struct Demand {
-    bool            calls; /* a call may come */
-    bool            must;  /* nothing else */
-    RpGgufString    name;  /* of this tool, or "" for any */
-    const JsonNode *tools;
-    JsonOut         schema; /* of the answer; p is NULL: there is none */
+    bool              calls; /* a call may come */
+    bool              must;  /* nothing else */
+    RpGgufString      name;  /* of this tool, or "" for any */
+    const JsonNode   *tools;
+    JsonOut           answer;      /* schema, GBNF or expression of the answer; p is NULL: there is none */
+    RpGrammarPartKind answer_kind; /* which of them */
 } Demand;
 
 void rp_frame_reply(Frame *f, const Demand *d, bool reasoning); /* reasoning: may stand in front */

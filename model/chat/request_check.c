@@ -199,8 +199,15 @@ static RpStatus check_response_format(const Json *j, const JsonNode *format) {
     if (format == NULL || format->type == JSON_NULL || rp_json_is(j, type, "text") ||
         rp_json_is(j, type, "json_object"))
         return RP_OK;
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "grammar" : "regex";
+        if (!rp_json_is(j, type, name)) continue;
+        if (rp_json_string(j, rp_json_get(j, format, name)).len > 0) return RP_OK;
+        return rp_fail(RP_E_FORMAT, "response_format: %s must be a text that is not empty", name);
+    }
     if (!rp_json_is(j, type, "json_schema"))
-        return rp_fail(RP_E_FORMAT, "response_format: the type must be \"text\", \"json_object\" or \"json_schema\"");
+        return rp_fail(RP_E_FORMAT, "response_format: the type must be \"text\", \"json_object\", \"json_schema\", "
+                                    "\"grammar\" or \"regex\"");
     return schema != NULL ? RP_OK : rp_fail(RP_E_FORMAT, "response_format: json_schema has no schema");
 }
 

@@ -36,7 +36,8 @@ typedef struct ApiRequest {
     json_t          *prompts; /* API_COMPLETION: an array of strings and of arrays of token ids. API_INFILL: one object
                                  with prefix, suffix, prompt and extra */
     json_t          *schema;  /* API_COMPLETION: of response_format or json_schema; or NULL */
-    char            *grammar; /* of GBNF, or NULL */
+    char            *grammar; /* API_COMPLETION: GBNF, or NULL */
+    char            *regex;   /* API_COMPLETION: a regular expression, or NULL */
     RpSamplerParams  sampler; /* borrows from the members below; unset (rp_sampler_unset): the model's */
     RpLogitBias     *logit_bias;
     char            *samplers; /* RpSamplerParams.samplers, or NULL */

@@ -139,17 +139,18 @@ static bool read_tools(Chat *chat, const json_t *body, ApiError *e) {
 }
 
 /* llama.cpp's grammar and json_schema. */
-static bool read_held(const json_t *body, ApiRequest *r, ApiError *e) {
-    const json_t *schema = NULL;
-    if (!api_copy_string(body, "grammar", &r->grammar, e) ||
+static bool read_held(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {
+    const json_t *schema  = NULL;
+    const char   *grammar = NULL;
+    if (!api_read_string(body, "", "grammar", &grammar, e) ||
         !api_read_tree(body, "", "json_schema", JSON_OBJECT, &schema, e))
         return false;
     const bool format = json_object_get(r->chat, "response_format") != NULL;
-    if ((r->grammar != NULL) + (schema != NULL) + format > 1)
-        return api_refuse(e, "", r->grammar != NULL ? "grammar" : "json_schema",
+    if (grammar != NULL && grammar[0] == '\0') grammar = NULL; /* some clients send it empty */
+    if ((grammar != NULL) + (schema != NULL) + format > 1)
+        return api_refuse(e, "", grammar != NULL ? "grammar" : "json_schema",
                           "only one of grammar, json_schema and response_format can be given");
-    if (r->grammar != NULL && r->grammar[0] != '\0') /* some clients send it empty */
-        return api_refuse(e, "", "grammar", "is for completions: chats take json_schema and response_format");
+    if (grammar != NULL) return chat_answer_text(chat, "grammar", grammar, e);
     if (schema == NULL) return true;
     return api_set(
                r->chat, "response_format",
@@ -185,7 +186,7 @@ static bool read_chat(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e
            chat_choose(chat, api_member(body, "tool_choice"), e) &&
            chat_answer_format(chat, api_member(body, "response_format"), "response_format", e) &&
            api_read_string(body, "", "reasoning_effort", &effort, e) && chat_variables(chat, body, effort, e) &&
-           read_held(body, r, e) && read_continue(body, r, e);
+           read_held(chat, body, r, e) && read_continue(body, r, e);
 }
 
 static bool read_request(Chat *chat, const json_t *body, ApiRequest *r, ApiError *e) {

@@ -4,6 +4,7 @@
 #include "server/api/turns.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PROMPTS = 256, MAX_REPLIES = 1024, MAX_TOP_LOGPROBS = 20 };
@@ -48,6 +49,10 @@ bool api_read_schema(const json_t *body, ApiRequest *r, ApiError *e) {
     if (!api_copy_string(body, "grammar", &r->grammar, e) ||
         !api_read_tree(body, "", "json_schema", JSON_OBJECT, &schema, e))
         return false;
+    if (r->grammar != NULL && r->grammar[0] == '\0') { /* some clients send it empty */
+        free(r->grammar);
+        r->grammar = NULL;
+    }
     if ((r->grammar != NULL) + (schema != NULL) + (format != NULL) > 1)
         return api_refuse(e, "", r->grammar != NULL ? "grammar" : "json_schema",
                           "only one of grammar, json_schema and response_format can be given");
@@ -56,7 +61,13 @@ bool api_read_schema(const json_t *body, ApiRequest *r, ApiError *e) {
     if (ok && format != NULL) {
         const json_t *kept = json_object_get(held.json, "response_format");
         schema             = json_object_get(json_object_get(kept, "json_schema"), "schema");
-        if (kept != NULL && schema == NULL) r->schema = json_pack("{s:s}", "type", "object");
+        const char *gbnf   = json_string_value(json_object_get(kept, "grammar"));
+        const char *regex  = json_string_value(json_object_get(kept, "regex"));
+        if (gbnf != NULL || regex != NULL)
+            ok = (*(gbnf != NULL ? &r->grammar : &r->regex) = strdup(gbnf != NULL ? gbnf : regex)) != NULL ||
+                 api_no_memory(e);
+        else if (kept != NULL && schema == NULL)
+            r->schema = json_pack("{s:s}", "type", "object");
     }
     if (ok && schema != NULL) r->schema = json_deep_copy(schema);
     if (ok && schema != NULL && r->schema == NULL) ok = api_no_memory(e);

@@ -54,6 +54,7 @@ void api_request_free(ApiRequest *r) {
     for (size_t i = 0; i < r->n_stop; i++) free(r->stop[i]);
     for (size_t i = 0; i < r->n_dry_breakers; i++) free(r->dry_breakers[i]);
     free(r->stop), free(r->dry_breakers), free(r->samplers), free(r->logit_bias), free(r->model), free(r->grammar);
+    free(r->regex);
     json_decref(r->chat), json_decref(r->prompts), json_decref(r->schema), json_decref(r->extra);
     *r = (ApiRequest){0};
 }

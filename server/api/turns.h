@@ -48,8 +48,11 @@ bool chat_add_tool(Chat *chat, const json_t *from, const char *schema, const cha
  * behind the tools. */
 bool chat_choose(Chat *chat, const json_t *choice, ApiError *e);
 
-/* {"type": "text" | "json_object" | "json_schema", ...}: a response_format of chats, or the text.format of responses,
- * which has name and schema beside the type. `at` is the path of it. */
+/* A response_format of `type`, "grammar" (GBNF) or "regex". */
+bool chat_answer_text(Chat *chat, const char *type, const char *text, ApiError *e);
+
+/* {"type": "text" | "json_object" | "json_schema" | "grammar" | "regex", ...}: a response_format of chats, or the
+ * text.format of responses, which has name and schema beside the type. `at` is the path of it. */
 bool chat_answer_format(Chat *chat, const json_t *format, const char *at, ApiError *e);
 
 /* Members of chat_template_kwargs, reasoning_effort and a budget of 0 as variables of the template. `effort` may be

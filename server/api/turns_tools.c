@@ -105,6 +105,19 @@ bool chat_choose(Chat *chat, const json_t *choice, ApiError *e) {
            api_no_memory(e);
 }
 
+bool chat_answer_text(Chat *chat, const char *type, const char *text, ApiError *e) {
+    return api_set(chat->json, "response_format", json_pack("{s:s, s:s}", "type", type, type, text)) ||
+           api_no_memory(e);
+}
+
+/* {"type": "grammar", "grammar": "root ::= ..."} or {"type": "regex", "regex": "..."} */
+static bool answer_text(Chat *chat, const json_t *format, const char *type, const char *at, ApiError *e) {
+    const char *text = NULL;
+    if (!api_read_string(format, at, type, &text, e)) return false;
+    if (text == NULL || text[0] == '\0') return api_refuse(e, at, type, "must be a text that is not empty");
+    return chat_answer_text(chat, type, text, e);
+}
+
 bool chat_answer_format(Chat *chat, const json_t *format, const char *at, ApiError *e) {
     const char   *type   = NULL;
     const json_t *schema = NULL, *inner = format;
@@ -114,9 +127,12 @@ bool chat_answer_format(Chat *chat, const json_t *format, const char *at, ApiErr
     if (!json_is_object(format)) return api_refuse(e, at, "", "must be an object");
     if (!api_read_string(format, at, "type", &type, e)) return false;
     if (type != NULL && strcmp(type, "text") == 0) return true;
+    if (type != NULL && (strcmp(type, "grammar") == 0 || strcmp(type, "regex") == 0))
+        return answer_text(chat, format, type, at, e);
     const bool object = type != NULL && strcmp(type, "json_object") == 0;
     if (!object && (type == NULL || strcmp(type, "json_schema") != 0))
-        return api_refuse(e, at, "type", "must be \"text\", \"json_object\" or \"json_schema\"");
+        return api_refuse(e, at, "type",
+                          "must be \"text\", \"json_object\", \"json_schema\", \"grammar\" or \"regex\"");
     if (api_member(format, "json_schema") != NULL) {
         if (!api_read_tree(format, at, "json_schema", JSON_OBJECT, &inner, e)) return false;
         strncat(place, ".json_schema", sizeof place - strlen(place) - 1);

@@ -53,6 +53,7 @@ static RpStatus make_ids(const Job *j, const json_t *prompt, RpTokenList *out) {
 static RpStatus make_grammar(Job *j) {
     const ApiRequest *r = &j->request;
     if (r->grammar != NULL) return rp_grammar_gbnf(r->grammar, strlen(r->grammar), &j->grammar);
+    if (r->regex != NULL) return rp_grammar_regex(r->regex, strlen(r->regex), &j->grammar);
     if (r->schema == NULL) return RP_OK;
     char *text = json_dumps(r->schema, JSON_COMPACT | JSON_ENCODE_ANY);
     if (text == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a schema");

@@ -61,6 +61,8 @@ static void set_grammar(const Model *m, Choice *c) {
                            m->reasons ? j->request.reasoning_budget : 0);
     else if (gbnf != NULL)
         manifest_turn_held(&c->turn, MANIFEST_GBNF, gbnf, strlen(gbnf), NULL, 0);
+    else if (j->request.regex != NULL)
+        manifest_turn_held(&c->turn, MANIFEST_REGEX, j->request.regex, strlen(j->request.regex), NULL, 0);
     else if (j->schema_text != NULL)
         manifest_turn_held(&c->turn, MANIFEST_SCHEMA, j->schema_text, strlen(j->schema_text), NULL, 0);
 }

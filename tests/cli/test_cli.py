@@ -309,6 +309,8 @@ def test_requests_from_files():
     no_tools = temporary("no_tools.jinja", b"{% for m in messages %}{{ m.content }}{% endfor %}")
     strict = {"properties": {"a": {"enum": [1, 2]}}, "additionalProperties": False}
     for name, members, extra in (("choice", {"tools": [{"name": "f", "parameters": strict}], "tool_choice": "required"}, []), ("format", {"response_format": asked}, ["--template", no_tools]),
+                                 ("grammar", {}, ["--template", no_tools, "--grammar", temporary("answer.gbnf", b'root ::= "12" "3"?')]),
+                                 ("regex", {}, ["--template", no_tools, "--regex", "123?"]),
                                  ("schema", {}, ["--template", no_tools, "--schema", temporary("answer.json", json.dumps(asked["schema"]).encode())])):
         held = temporary(name + ".json", json.dumps({**(request if name == "choice" else {"messages": request["messages"]}), **members}).encode())
         lines = [json.loads(x) for x in ok(run("generate", demo, "--messages", held, "--events", "-n", "200", *(extra or given[2:]))).out.splitlines()]

@@ -46,6 +46,44 @@ static uint32_t mask(void) {
     return bits;
 }
 
+/* Rules of the same name in two grammars; "word" is regular, so that each is read twice. */
+Test(grammar_parts, gbnf_stands_between_other_parts) {
+    static const char first[]  = "root ::= \"<\" word | \"c\" root\nword ::= [1c]+";
+    static const char second[] = "root ::= word \"1\"\nword ::= \"<\" \"c\"?";
+    static const char schema[] = "{\"enum\": [1]}";
+    /* clang-format off */
+    const RpGrammarPart parts[] = {
+        {.kind = RP_PART_TOKEN,  .token = 2                              },
+        {.kind = RP_PART_GBNF,   .text = first,  .n = sizeof first - 1   },
+        {.kind = RP_PART_TEXT,   .text = ">",    .n = 1                  },
+        {.kind = RP_PART_SCHEMA, .text = schema, .n = sizeof schema - 1  },
+        {.kind = RP_PART_GBNF,   .text = second, .n = sizeof second - 1  },
+        {.kind = RP_PART_GBNF,   .text = first,  .n = sizeof first - 1   },
+    };
+    static const struct {
+        const char *text;
+        bool        whole;
+    } cases[] = {
+        {"<1>1<1<c",      true },
+        {"cc<1c1>1<c1c<1", true },
+        {"<>1<1<c",       false},
+        {"<1>1<<c",       false},
+        {"<1>1<1",        false},
+        {"<1>1<1c1",      false},
+    };
+    /* clang-format on */
+    open_parts(parts, sizeof parts / sizeof parts[0]);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rp_matcher_reset(m);
+        OK(rp_matcher_accept(m, 2));
+        const bool taken = rp_matcher_accept_text(m, cases[i].text, strlen(cases[i].text)) == RP_OK;
+        cr_expect_eq(taken && rp_matcher_complete(m), cases[i].whole, CASE(i));
+    }
+    close_parts();
+    const RpGrammarPart bad = {.kind = RP_PART_GBNF, .text = "root = 1", .n = 8};
+    REFUSED(rp_grammar_parts(&bad, 1, &g), RP_E_FORMAT, "GBNF:1:6: ::= is expected");
+}
+
 Test(grammar_parts, tokens_count_only_as_tokens) {
     /* clang-format off */
     const RpGrammarPart parts[] = {

@@ -263,6 +263,18 @@ class Paths(unittest.TestCase):
         r = self.s.post("/v1/completions", {"prompt": "a", "json_schema": {"enum": ["yes", "no"]}, "temperature": 1.0})
         self.assertIn(r.json["choices"][0]["text"], ('"yes"', '"no"'))
 
+    def test_answers_by_a_grammar(self):
+        gbnf = 'root ::= "<" word ">"\nword ::= [a-c]{1,4} | "<" word ">"'
+        for more in ({"grammar": gbnf}, {"response_format": {"type": "grammar", "grammar": gbnf}}, {"response_format": {"type": "regex", "regex": "<+[a-c]{1,4}>+"}}):
+            text = self.chat(temperature=1.0, seed=3, max_tokens=300, reasoning_budget=8, **more)["choices"][0]["message"]["content"]
+            self.assertRegex(text, "^<+[a-c]{1,4}>+$")
+        for form in ({"type": "grammar", "grammar": gbnf}, {"type": "regex", "regex": "<+[a-c]{1,4}>+"}):
+            r = self.s.post("/v1/completions", {"prompt": "a", "response_format": form, "temperature": 1.0, "max_tokens": 300})
+            self.assertRegex(r.json["choices"][0]["text"], "^<+[a-c]{1,4}>+$")
+        for body in ({"messages": MESSAGES, "grammar": "root = 1"}, {"messages": MESSAGES, "response_format": {"type": "regex", "regex": "(a"}}):
+            r = self.s.post("/v1/chat/completions", body)
+            self.assertEqual((r.status, r.json["error"]["type"]), (400, "invalid_request_error"), r)
+
     def test_messages_and_responses(self):
         body = {"messages": MESSAGES[1:], "system": "Be brief.", "max_tokens": 12, "temperature": 0.8}
         r = self.s.post("/v1/messages", body)

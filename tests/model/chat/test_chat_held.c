@@ -59,17 +59,22 @@ static void open_model(const char *calls, const char *reasoning, Variant variant
     OK(rp_chat_template_new(rp_model_tokenizer(model), "a", source, sizeof source - 1, &plain));
 }
 
-static bool satisfies(const char *schema, const char *text) {
-    RpGrammar      *g;
+/* Frees the grammar. */
+static bool satisfies_grammar(RpGrammar *g, const char *text) {
     RpMatcher      *m;
     RpGgufString    none = {"", 0};
     RpGrammarVocab *v;
-    OK(rp_grammar_json_schema(schema, strlen(schema), 0, &g));
     OK(rp_grammar_vocab_of(&none, 1, NULL, 0, &v));
     OK(rp_matcher_new(g, v, &m));
     const bool is = rp_matcher_accept_text(m, text, strlen(text)) == RP_OK && rp_matcher_complete(m);
     rp_matcher_free(m), rp_grammar_vocab_free(v), rp_grammar_free(g);
     return is;
+}
+
+static bool satisfies(const char *schema, const char *text) {
+    RpGrammar *g;
+    OK(rp_grammar_json_schema(schema, strlen(schema), 0, &g));
+    return satisfies_grammar(g, text);
 }
 
 static RpChatOptions options_of(const char *json, const char *calls, const char *reasoning, Transcript *to) {
@@ -151,18 +156,44 @@ Test(chat_held, reasoning_stays_free) {
             if (has_turn(i, (Variant)variant)) expect_calls(calls[i], reasoning[i], (Variant)variant);
 }
 
-static void expect_json(const char *format, const char *calls, const char *schema, int variant) {
+/* Frees the grammar. */
+static void expect_answer(const char *format, const char *calls, const char *reasoning, RpGrammar *g, int variant) {
     char         json[2048];
     Transcript   t = {0};
     RpChatResult r;
     snprintf(json, sizeof json, "{" MESSAGES ", \"response_format\": %s}", format);
-    RpChatOptions o    = options_of(json, calls, "none", &t);
-    o.reasoning_budget = strcmp(calls, "harmony") == 0 ? 4 : 0;
+    RpChatOptions o    = options_of(json, calls, reasoning, &t);
+    o.reasoning_budget = strcmp(calls, "harmony") == 0 || strcmp(reasoning, "none") != 0 ? 4 : 0;
     OK(rp_chat_generate(session, sampler, &o, &r));
-    cr_expect(t.n_calls == 0 && t.malformed.n == 0 && satisfies(schema, joined(&t.text)),
+    cr_expect(t.n_calls == 0 && t.malformed.n == 0 && satisfies_grammar(g, joined(&t.text)),
               "%s, variant %d, %d tokens, %s: %s", calls, variant, r.n_generated, rp_stop_reason_name(r.reason),
               joined(&t.all));
     transcript_free(&t);
+}
+
+static void expect_json(const char *format, const char *calls, const char *schema, int variant) {
+    RpGrammar *g;
+    OK(rp_grammar_json_schema(schema, strlen(schema), 0, &g));
+    expect_answer(format, calls, "none", g, variant);
+}
+
+Test(chat_held, answers_are_texts_of_a_grammar) {
+    static const char *const calls[]     = {"none", "hermes", "llama3", "harmony", "mistral", "hermes", "mistral"};
+    static const char *const reasoning[] = {"none", "none", "none", "none", "none", "think", "mistral"};
+    char                     format[256];
+    for (int variant = 0; variant < VARIANTS; variant++)
+        for (size_t i = 0; i < 7; i++) {
+            RpGrammar *g;
+            if (!has_turn(i, (Variant)variant) || (variant == AS_TEXT && strcmp(calls[i], "harmony") == 0)) continue;
+            open_model(calls[i], reasoning[i], (Variant)variant, 1.0f);
+            snprintf(format, sizeof format, "{\"type\": \"grammar\", \"grammar\": \"%s\"}",
+                     "root ::= pair pair?\\npair ::= [A-F] \\\"-\\\" [0-9]{1,3} \\\";\\\"");
+            OK(rp_grammar_regex("([A-F]-[0-9]{1,3};){1,2}", 24, &g));
+            expect_answer(format, calls[i], reasoning[i], g, variant);
+            OK(rp_grammar_regex("(yes|no)!{2}", 12, &g));
+            expect_answer("{\"type\": \"regex\", \"regex\": \"(yes|no)!{2}\"}", calls[i], reasoning[i], g, variant);
+            close_model();
+        }
 }
 
 Test(chat_held, answers_are_json) {
@@ -246,6 +277,10 @@ Test(chat_held, refuses_what_cannot_be_held) {
                    "have");
     expect_refusal("\"response_format\": {\"type\": \"json_schema\", \"schema\": {\"uniqueItems\": true}}", "none",
                    RP_E_UNSUPPORTED, "JSON schema: uniqueItems at # is not supported");
+    expect_refusal("\"response_format\": {\"type\": \"grammar\", \"grammar\": \"root ::= x\"}", "none", RP_E_FORMAT,
+                   "GBNF:1:11: a rule before this place is not defined");
+    expect_refusal("\"response_format\": {\"type\": \"regex\", \"regex\": \"(a\"}", "none", RP_E_FORMAT,
+                   "regular expression: a group without )");
     expect_refusal("\"stop\": [\"x\", \"\"]", "none", RP_E_ARG, "stop string 1 of the chat is empty");
     close_model();
 }

@@ -122,8 +122,12 @@ Test(chat_prompt, refuses_bad_tools) {
         {"\"tools\": [{\"name\": \"a\"}], \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"b\"}}",
          RP_E_ARG,                                                                                                                  "tool_choice: there is no tool \"b\""                },
         {"\"response_format\": {\"type\": \"xml\"}",                                                                   RP_E_FORMAT,
-         "response_format: the type must be \"text\", \"json_object\" or \"json_schema\""                                                                                                },
+         "response_format: the type must be \"text\", \"json_object\", \"json_schema\", \"grammar\" or \"regex\""                                                                        },
         {"\"response_format\": {\"type\": \"json_schema\"}",                                                           RP_E_FORMAT, "response_format: json_schema has no schema"         },
+        {"\"response_format\": {\"type\": \"grammar\"}",                                                               RP_E_FORMAT,
+         "response_format: grammar must be a text that is not empty"                                                                                                                     },
+        {"\"response_format\": {\"type\": \"regex\", \"regex\": \"\"}",                                                RP_E_FORMAT,
+         "response_format: regex must be a text that is not empty"                                                                                                                       },
         {"\"stop\": [1]",                                                                                              RP_E_FORMAT, "stop must be a string or an array of strings"       },
         {"\"max_tokens\": 0",                                                                                          RP_E_FORMAT, "max_tokens must be a whole number above 0"          },
     };

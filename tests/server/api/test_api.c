@@ -19,9 +19,10 @@ static json_t *request_json(const ApiRequest *r) {
                                               isinf(p->logit_bias[i].bias) ? "never"
                                               : p->logit_bias[i].bias > 0  ? "+"
                                                                            : "-"));
-    json_object_update_new(all, json_pack("{s:s, s:s?, s:O?, s:O?, s:O?, s:s?, s:s?}", "kind", kinds[r->kind], "model",
-                                          r->model, "chat", r->chat, "prompts", r->prompts, "schema", r->schema,
-                                          "grammar", r->grammar, "samplers", p->samplers));
+    json_object_update_new(all,
+                           json_pack("{s:s, s:s?, s:O?, s:O?, s:O?, s:s?, s:s?, s:s?}", "kind", kinds[r->kind], "model",
+                                     r->model, "chat", r->chat, "prompts", r->prompts, "schema", r->schema, "grammar",
+                                     r->grammar, "regex", r->regex, "samplers", p->samplers));
     json_object_update_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "max_tokens", r->max_tokens, "n", r->n,
                                           "n_logprobs", r->n_logprobs, "reasoning_budget", r->reasoning_budget,
                                           "priority", r->priority, "stop", stop, "logit_bias", bias));

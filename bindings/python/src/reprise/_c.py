@@ -130,6 +130,7 @@ class RpGrammarPartKind(enum.IntEnum):
     RP_PART_OR = 5
     RP_PART_CLOSE = 6
     RP_PART_REPEAT = 7
+    RP_PART_GBNF = 8
 
 
 class RpMulMatBound(enum.IntEnum):

@@ -299,7 +299,8 @@ class Session(Handle):
         are those of an OpenAI client. What the context already holds is not computed again.
 
         tool_choice       "auto", "none"; "required" or {"type": "function", "function": {"name": "f"}}: the reply is one call
-        response_format   {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": {...}}}: the answer is such JSON
+        response_format   {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": {...}}}: the answer is such JSON;
+                          {"type": "grammar", "grammar": "root ::= ..."} (GBNF) or {"type": "regex", "regex": "..."}: such a text
         stop              texts that end the answer
         max_tokens        None: until the context is full
         reasoning_budget  tokens of reasoning, after which it is closed; 0: no limit

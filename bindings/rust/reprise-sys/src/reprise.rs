@@ -989,6 +989,7 @@ pub const RP_PART_OPEN: RpGrammarPartKind = 4;
 pub const RP_PART_OR: RpGrammarPartKind = 5;
 pub const RP_PART_CLOSE: RpGrammarPartKind = 6;
 pub const RP_PART_REPEAT: RpGrammarPartKind = 7;
+pub const RP_PART_GBNF: RpGrammarPartKind = 8;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RpGrammarPart {
