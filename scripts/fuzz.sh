@@ -15,18 +15,18 @@ cd "$(dirname "$0")/.."
 limits() { # target: its options
     case $1 in
     gguf | tokenizer) echo "-max_len=60000" ;;
-    dump) echo "-max_len=20000 -dict=tests/fuzz/dump.dict" ;;
+    dump) echo "-max_len=20000 -dict=tests/fuzz/dict/dump.dict" ;;
     chat) echo "-max_len=500 -len_control=0" ;;
-    safetensors) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
-    hf_config) echo "-max_len=4000 -dict=tests/fuzz/hf.dict" ;;
-    hf_tokenizer) echo "-max_len=8000 -dict=tests/fuzz/hf.dict" ;;
-    formats) echo "-max_len=4000 -dict=tests/fuzz/formats.dict" ;;
-    template) echo "-max_len=8000 -dict=tests/fuzz/template.dict" ;;
-    grammar) echo "-max_len=600 -dict=tests/fuzz/grammar.dict" ;;
-    http) echo "-max_len=600 -dict=tests/fuzz/http.dict" ;;
+    safetensors) echo "-max_len=4000 -dict=tests/fuzz/dict/hf.dict" ;;
+    hf_config) echo "-max_len=4000 -dict=tests/fuzz/dict/hf.dict" ;;
+    hf_tokenizer) echo "-max_len=8000 -dict=tests/fuzz/dict/hf.dict" ;;
+    formats) echo "-max_len=4000 -dict=tests/fuzz/dict/formats.dict" ;;
+    template) echo "-max_len=8000 -dict=tests/fuzz/dict/template.dict" ;;
+    grammar) echo "-max_len=600 -dict=tests/fuzz/dict/grammar.dict" ;;
+    http) echo "-max_len=600 -dict=tests/fuzz/dict/http.dict" ;;
     text) echo "-max_len=400 -len_control=0" ;;
-    manifest) echo "-max_len=4000 -dict=tests/fuzz/manifest.dict" ;;
-    log) echo "-max_len=2000 -dict=tests/fuzz/log.dict" ;;
+    manifest) echo "-max_len=4000 -dict=tests/fuzz/dict/manifest.dict" ;;
+    log) echo "-max_len=2000 -dict=tests/fuzz/dict/log.dict" ;;
     texts | bpe | reply) echo "-max_len=600" ;;
     *) echo "-max_len=200 -len_control=0" ;;
     esac
@@ -39,7 +39,7 @@ seeds() { # target, folder
 import pathlib, sys
 target, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 inputs = []
-if target in ("model", "embed", "convert", "chat", "api", "adapter", "checkpoint"):
+if target in ("model", "embed", "convert", "chat", "api", "adapter", "checkpoint", "context"):
     inputs = [bytes(i * step % 256 for step in (1, 8, 3, 37, 5, 1, 7, 1)) for i in range(64)]
 golden = pathlib.Path("tests/golden")
 if target == "hf_config": inputs = [p.read_bytes() for p in golden.glob("hf*/**/config.json")]

@@ -57,35 +57,39 @@ struct QuantMix {
     bool        low; /* below 3 bits: other rules for experts */
 };
 
+/* A type in these layers, the base type in the others. */
+#define IN(WHERE, TYPE)                                                                                                \
+    { TYPE, WHERE, RP_F32 }
+
 /* Rules that several rows have. NO_RULES: one type but for the output matrix. */
 #define NO_RULES .low = false
 #define Q3_K_M                                                                                                         \
     .value = {RP_Q5_K, FIRST_2, RP_Q4_K}, .attn_output = RP_Q4_K, .attn_output_8 = RP_Q5_K,                            \
     .down = {RP_Q5_K, FIRST_16TH, RP_Q4_K}
-#define Q4_K_M .value = {RP_Q6_K, MORE_BITS}, .attn_output_8 = RP_Q5_K, .down = {RP_Q6_K, MORE_BITS}
-#define Q5_K_M .value = {RP_Q6_K, MORE_BITS}, .down = {RP_Q6_K, MORE_BITS}
-#define IQ4    .grouped = RP_Q5_K, .attn_output_8 = RP_Q5_K, .down = {RP_Q5_K, FIRST_8TH_WITHOUT_IMPORTANCE}
+#define Q4_K_M .value = IN(MORE_BITS, RP_Q6_K), .attn_output_8 = RP_Q5_K, .down = IN(MORE_BITS, RP_Q6_K)
+#define Q5_K_M .value = IN(MORE_BITS, RP_Q6_K), .down = IN(MORE_BITS, RP_Q6_K)
+#define IQ4    .grouped = RP_Q5_K, .attn_output_8 = RP_Q5_K, .down = IN(FIRST_8TH_WITHOUT_IMPORTANCE, RP_Q5_K)
 #define IQ3    .grouped = RP_Q4_K, .attn_output_8 = RP_Q5_K
 #define LOW(TYPE)                                                                                                      \
-    .low = true, .embedding = TYPE, .value = {TYPE, EVERYWHERE}, .grouped = RP_Q4_K, .attn_output_8 = RP_Q5_K,         \
-    .down = {TYPE, FIRST_8TH}
+    .low = true, .embedding = TYPE, .value = IN(EVERYWHERE, TYPE), .grouped = RP_Q4_K, .attn_output_8 = RP_Q5_K,       \
+    .down = IN(FIRST_8TH, TYPE)
 
 /* clang-format off */
 static const QuantMix mixes[] = {
     {"F32",     0,  RP_F32,     RP_F32, NO_RULES},
     {"F16",     1,  RP_F16,     RP_F16, NO_RULES},
     {"BF16",    32, RP_BF16,    RP_BF16, NO_RULES},
-    {"Q4_0",    2,  RP_Q4_0,    RP_Q6_K, .down = {RP_Q4_1, FIRST_8TH_WITH_IMPORTANCE}},
-    {"Q5_0",    8,  RP_Q5_0,    RP_Q6_K, .down = {RP_Q5_1, FIRST_8TH_WITH_IMPORTANCE}},
-    {"Q2_K",    10, RP_Q2_K,    RP_Q6_K, .value = {RP_Q3_K, EVERYWHERE}, .grouped = RP_Q4_K, .attn_output = RP_Q3_K,
-                                         .attn_output_8 = RP_Q5_K, .down = {RP_Q3_K, EVERYWHERE}},
-    {"Q2_K_S",  21, RP_Q2_K,    RP_Q6_K, .grouped = RP_Q4_K, .down = {RP_Q4_K, FIRST_8TH}},
+    {"Q4_0",    2,  RP_Q4_0,    RP_Q6_K, .down = IN(FIRST_8TH_WITH_IMPORTANCE, RP_Q4_1)},
+    {"Q5_0",    8,  RP_Q5_0,    RP_Q6_K, .down = IN(FIRST_8TH_WITH_IMPORTANCE, RP_Q5_1)},
+    {"Q2_K",    10, RP_Q2_K,    RP_Q6_K, .value = IN(EVERYWHERE, RP_Q3_K), .grouped = RP_Q4_K, .attn_output = RP_Q3_K,
+                                         .attn_output_8 = RP_Q5_K, .down = IN(EVERYWHERE, RP_Q3_K)},
+    {"Q2_K_S",  21, RP_Q2_K,    RP_Q6_K, .grouped = RP_Q4_K, .down = IN(FIRST_8TH, RP_Q4_K)},
     {"Q3_K_S",  11, RP_Q3_K,    RP_Q6_K, .attn_output_8 = RP_Q5_K},
     {"Q3_K_M",  12, RP_Q3_K,    RP_Q6_K, Q3_K_M},
     {"Q3_K",    12, RP_Q3_K,    RP_Q6_K, Q3_K_M},
-    {"Q3_K_L",  13, RP_Q3_K,    RP_Q6_K, .value = {RP_Q5_K, EVERYWHERE}, .attn_output = RP_Q5_K,
-                                         .down = {RP_Q5_K, EVERYWHERE}},
-    {"Q4_K_S",  14, RP_Q4_K,    RP_Q6_K, .value = {RP_Q5_K, FIRST_4}, .attn_output_8 = RP_Q5_K, .down = {RP_Q5_K, FIRST_8TH}},
+    {"Q3_K_L",  13, RP_Q3_K,    RP_Q6_K, .value = IN(EVERYWHERE, RP_Q5_K), .attn_output = RP_Q5_K,
+                                         .down = IN(EVERYWHERE, RP_Q5_K)},
+    {"Q4_K_S",  14, RP_Q4_K,    RP_Q6_K, .value = IN(FIRST_4, RP_Q5_K), .attn_output_8 = RP_Q5_K, .down = IN(FIRST_8TH, RP_Q5_K)},
     {"Q4_K_M",  15, RP_Q4_K,    RP_Q6_K, Q4_K_M},
     {"Q4_K",    15, RP_Q4_K,    RP_Q6_K, Q4_K_M},
     {"Q5_K_S",  16, RP_Q5_K,    RP_Q6_K, NO_RULES},
@@ -105,8 +109,8 @@ static const QuantMix mixes[] = {
     {"IQ3_XXS", 23, RP_IQ3_XXS, RP_Q5_K, IQ3, .embedding = RP_IQ3_S, .query = RP_IQ2_S, .key = RP_IQ2_S, .attn_output = RP_IQ3_S},
     {"IQ3_XS",  22, RP_IQ3_S,   RP_Q6_K, IQ3, .query = RP_IQ3_XXS, .key = RP_IQ3_XXS, .middle = RP_IQ3_XXS},
     {"IQ3_S",   26, RP_IQ3_S,   RP_Q6_K, IQ3},
-    {"IQ3_M",   27, RP_IQ3_S,   RP_Q6_K, IQ3, .value = {RP_Q4_K, EVERYWHERE}, .attn_output = RP_Q4_K,
-                                         .down = {RP_Q4_K, MORE_BITS_WITH_8_EXPERTS}},
+    {"IQ3_M",   27, RP_IQ3_S,   RP_Q6_K, IQ3, .value = IN(EVERYWHERE, RP_Q4_K), .attn_output = RP_Q4_K,
+                                         .down = IN(MORE_BITS_WITH_8_EXPERTS, RP_Q4_K)},
 };
 
 /* The mixes of types without such a row. */
