@@ -48,9 +48,15 @@ static RpStatus load_fim(RpTokenizer *tk, const RpGgufFile *f) {
     return RP_OK;
 }
 
-/* The vocabularies of Gemma 4 and PLaMo have <s> and </s> for HTML. */
+static bool is_user_defined(const RpTokenizer *tk, const char *text) {
+    const int32_t id = rp_tokenizer_find(tk, text);
+    return id >= 0 && tk->types[id] == TOKEN_USER_DEFINED;
+}
+
+/* The vocabularies of Gemma and PLaMo have </s> for HTML, beside <sub> and others. */
 static bool has_html(const RpTokenizer *tk) {
-    return rp_tokenizer_find(tk, "<|tool_response>") >= 0 || rp_tokenizer_find(tk, "<|plamo:eos|>") >= 0;
+    return rp_tokenizer_find(tk, "<|tool_response>") >= 0 || rp_tokenizer_find(tk, "<|plamo:eos|>") >= 0 ||
+           (is_user_defined(tk, "</s>") && is_user_defined(tk, "<sub>") && is_user_defined(tk, "</sub>"));
 }
 
 static RpStatus load_ends(RpTokenizer *tk, const RpGgufFile *f) {
@@ -89,9 +95,10 @@ static RpStatus load_ends(RpTokenizer *tk, const RpGgufFile *f) {
         const double id = rp_gguf_number_at(listed, i);
         if (id >= 0.0 && id < (double)tk->n_vocab) tk->ends[(int32_t)id] = true;
     }
+    const bool html = has_html(tk);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const int32_t id = rp_tokenizer_find(tk, texts[i]);
-        if (id < 0 || (has_html(tk) && strcmp(texts[i], "</s>") == 0)) continue;
+        if (id < 0 || (html && strcmp(texts[i], "</s>") == 0)) continue;
         tk->ends[id]  = true;
         tk->types[id] = TOKEN_CONTROL;
     }
@@ -133,7 +140,8 @@ RpStatus rp_tokenizer_load_marks(RpTokenizer *tk, const RpGgufFile *f) {
     find_messages(tk);
     for (size_t i = 0; i < sizeof turns / sizeof turns[0]; i++) {
         const int32_t id = rp_tokenizer_find(tk, turns[i]);
-        if (id >= 0 && !(has_html(tk) && strcmp(turns[i], "<s>") == 0)) tk->types[id] = TOKEN_CONTROL;
+        /* Elsewhere <s> is a text: HTML in Gemma, untrained in Qwen. */
+        if (id >= 0 && (strcmp(turns[i], "<s>") != 0 || id == tk->bos)) tk->types[id] = TOKEN_CONTROL;
     }
     return load_fim(tk, f);
 }

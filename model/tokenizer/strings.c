@@ -48,6 +48,11 @@ RpStatus rp_strings_append(StringTable *t, RpGgufString string) {
     return RP_OK;
 }
 
+void rp_strings_prefer(StringTable *t, int32_t number) {
+    const RpGgufString s               = t->strings[number];
+    t->slots[slot_of(t, s.ptr, s.len)] = (uint32_t)number + 1;
+}
+
 RpStatus rp_strings_add(StringTable *t, RpGgufString s, int32_t *out) {
     *out = rp_strings_find(t, s.ptr, s.len);
     if (*out >= 0) return RP_OK;

@@ -24,6 +24,9 @@ RP_NODISCARD RpStatus rp_strings_add(StringTable *t, RpGgufString s, int32_t *ou
  * returning the first. */
 RP_NODISCARD RpStatus rp_strings_append(StringTable *t, RpGgufString s);
 
+/* rp_strings_find returns `number` for its string from now on, not the first that has it. */
+void rp_strings_prefer(StringTable *t, int32_t number);
+
 void rp_strings_free(StringTable *t);
 
 #endif

@@ -26,8 +26,8 @@ static int byte_of(uint32_t code) {
     return 0xad;
 }
 
-/* Decodes a text to bytes. A text with a character that stands for no byte is kept as it is. */
-static RpGgufString to_bytes(RpTokenizer *tk, RpGgufString s) {
+/* Decodes a text to bytes. A text with a character that stands for no byte is kept as it is: *raw. */
+static RpGgufString to_bytes(RpTokenizer *tk, RpGgufString s, bool *raw) {
     char  *p = rp_tokenizer_bytes(tk, s.len);
     size_t n = 0;
     for (size_t i = 0; i < s.len;) {
@@ -38,6 +38,7 @@ static RpGgufString to_bytes(RpTokenizer *tk, RpGgufString s) {
         const int byte = len > 2 || (len == 1 && c >= 0x80) ? -1 : byte_of(code);
         if (byte < 0) {
             memcpy(p, s.ptr, s.len);
+            *raw = true;
             return (RpGgufString){p, s.len};
         }
         p[n++] = (char)byte;
@@ -86,9 +87,10 @@ static RpStatus add_merge(RpTokenizer *tk, const RpGgufFile *f, RpGgufString lin
         {space + 1, line.len - (size_t)(space - line.ptr) - 1}
     };
     RpGgufString pair[2];
-    BpeMerge     m = {.rank = rank};
+    BpeMerge     m   = {.rank = rank};
+    bool         raw = false;
     for (int i = 0; i < 2; i++) {
-        pair[i] = to_bytes(tk, texts[i]);
+        pair[i] = to_bytes(tk, texts[i], &raw);
         RP_TRY(rp_strings_add(&tk->symbols, pair[i], i == 0 ? &m.left : &m.right));
     }
     /* pair[1] lies right behind pair[0], so that their concatenation needs no copy */
@@ -108,7 +110,21 @@ static RpStatus load_merges(RpTokenizer *tk, const RpGgufFile *f) {
     return RP_OK;
 }
 
-/* Only normal, unused and byte tokens are written in the byte alphabet; special tokens are plain text. */
+/* Only normal, unused and byte tokens are written in the byte alphabet; special tokens are plain text. A normal token
+ * that is not (`raw`) gives way to one of the same bytes that is. */
+static RpStatus load_token(RpTokenizer *tk, int32_t i, bool *raw) {
+    const RpGgufString text = tk->by_text.strings[i];
+    const bool spelt     = tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
+    tk->pieces[i]        = spelt ? to_bytes(tk, text, &raw[i]) : text;
+    const int32_t before = rp_strings_find(&tk->symbols, tk->pieces[i].ptr, tk->pieces[i].len);
+    RP_TRY(rp_strings_append(&tk->symbols, tk->pieces[i]));
+    if (!spelt || raw[i]) return RP_OK;
+    if (before >= 0 && raw[before]) rp_strings_prefer(&tk->symbols, i);
+    if (tk->pieces[i].len == 1 && tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] < 0)
+        tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] = i;
+    return RP_OK;
+}
+
 RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
     bool         adds_bos = false;
     RpGgufString pre      = {"default", 7};
@@ -122,15 +138,12 @@ RpStatus rp_bpe_load(RpTokenizer *tk, const RpGgufFile *f) {
     tk->add_bos = adds_bos;
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.hf.nfc", &tk->nfc));
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.hf.ignore_merges", &tk->ignore_merges));
-    for (int32_t i = 0; i < tk->n_vocab; i++) {
-        const RpGgufString text = tk->by_text.strings[i];
-        const bool spelt = tk->types[i] == TOKEN_NORMAL || tk->types[i] == TOKEN_BYTE || tk->types[i] == TOKEN_UNUSED;
-        tk->pieces[i]    = spelt ? to_bytes(tk, text) : text;
-        RP_TRY(rp_strings_append(&tk->symbols, tk->pieces[i]));
-        if (spelt && tk->pieces[i].len == 1 && tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] < 0)
-            tk->byte_token[(unsigned char)tk->pieces[i].ptr[0]] = i;
-    }
-    return load_merges(tk, f);
+    bool *raw = calloc((size_t)tk->n_vocab + 1, sizeof *raw);
+    if (raw == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for a tokenizer", rp_gguf_path(f));
+    RpStatus st = RP_OK;
+    for (int32_t i = 0; i < tk->n_vocab && st == RP_OK; i++) st = load_token(tk, i, raw);
+    free(raw);
+    return st == RP_OK ? load_merges(tk, f) : st;
 }
 
 /* Pushes the rule for a pair, if there is one. A lower rank is a higher score. */

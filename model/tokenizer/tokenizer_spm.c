@@ -107,6 +107,7 @@ static RpStatus load_prefix(RpTokenizer *tk, const RpGgufFile *f) {
  * is. */
 RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
     const RpGgufValue *scores = rp_gguf_find(f, "tokenizer.ggml.scores");
+    const bool         typed  = rp_gguf_find(f, "tokenizer.ggml.token_type") != NULL;
     const bool         ranked = scores == NULL && tk->gemma4; /* merges have ranks, and need no scores */
     if (!ranked && (scores == NULL || scores->type != RP_GGUF_ARRAY || scores->elem_type != RP_GGUF_F32 ||
                     scores->n != (uint64_t)tk->n_vocab))
@@ -120,6 +121,7 @@ RpStatus rp_spm_load(RpTokenizer *tk, const RpGgufFile *f) {
         tk->scores[i] = ranked ? 0.0f : (float)rp_gguf_number_at(scores, (uint64_t)i);
         if (tk->scores[i] != tk->scores[i])
             return rp_fail(RP_E_FORMAT, "%s: the score of token %d is not a number", rp_gguf_path(f), i);
+        if (!typed && byte_of(text, &byte)) tk->types[i] = TOKEN_BYTE; /* files of old converters */
         if (tk->types[i] == TOKEN_BYTE && byte_of(text, &byte)) {
             char *p       = rp_tokenizer_bytes(tk, 1);
             *p            = (char)byte;

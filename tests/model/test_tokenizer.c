@@ -14,6 +14,14 @@ static bool merges_to_control(const RpTokenizer *tk, const int32_t *ids, size_t 
     return found;
 }
 
+/* llama.cpp takes </s> for the end of a reply in Gemma 3 too, where it is a tag of HTML; then a text of the user does
+ * not give this token. */
+static bool takes_tag_for_mark(const RpTokenizer *tk, const char *text, size_t n) {
+    const int32_t id = rp_tokenizer_find(tk, "</s>");
+    return id >= 0 && !rp_tokenizer_is_control(tk, id) && rp_tokenizer_find(tk, "<sub>") >= 0 &&
+           memmem(text, n, "</s>", 4) != NULL;
+}
+
 /* Every line of a golden file must give the same ids:  <add special><parse special> <text in hex> <ids> */
 static void check_golden(const char *model, const char *golden, int wanted) {
     RpGgufFile  *f;
@@ -38,6 +46,7 @@ static void check_golden(const char *model, const char *golden, int wanted) {
         bool         same  = got.n == n_want && (n_want == 0 || memcmp(got.ids, want, n_want * sizeof *want) == 0);
         if (line[1] == '0' && merges_to_control(tk, want, n_want, first))
             same = !merges_to_control(tk, got.ids, got.n, first), merged++;
+        if (line[1] == '0' && !same && takes_tag_for_mark(tk, bytes, len)) same = true, merged++;
         cr_expect(same, "case %d, flags %.2s, \"%.*s\": %zu ids, %zu are right", n, line, (int)len, bytes, got.n,
                   n_want);
         wrong += !same;
@@ -65,6 +74,27 @@ Test(tokenizer, tokenises_as_llama_cpp_does_for_smollm2) {
     check_golden(model_path(SMOLLM2), "smollm2/tokens.txt", 500);
 }
 Test(tokenizer, tokenises_as_llama_cpp_does_for_gemma3) { check_golden(model_path(GEMMA3), "gemma3/tokens.txt", 500); }
+
+/* <s> and </s> are tags of HTML there, as <sub> is: texts of replies, found in plain text. */
+Test(tokenizer, gemma_has_tags_of_html) {
+    static const char text[] = "Was <s>10</s> now <sub>5</sub>";
+    RpGgufFile       *f;
+    RpTokenizer      *tk;
+    RpTokenList       ids = {0};
+    OK(rp_gguf_open(model_path(GEMMA3), &f));
+    OK(rp_tokenizer_new(f, &tk));
+    OK(rp_tokenize(tk, text, sizeof text - 1, 0, &ids));
+    static const char *const tags[] = {"<s>", "</s>", "<sub>", "</sub>"};
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++) {
+        const int32_t id    = rp_tokenizer_find(tk, tags[i]);
+        bool          found = false;
+        for (size_t k = 0; k < ids.n; k++) found = found || ids.ids[k] == id;
+        cr_expect(id >= 0 && found && !rp_tokenizer_is_control(tk, id) && !rp_tokenizer_is_end(tk, id), "%s", tags[i]);
+    }
+    rp_token_list_free(&ids);
+    rp_tokenizer_free(tk);
+    rp_gguf_close(f);
+}
 
 /* llama.cpp approximates the expressions of these for letters beyond ASCII. */
 static bool is_approximate(const char *name, const char *text, size_t len) {
