@@ -31,22 +31,27 @@ static TensorNode *activated(Builder *b, TensorNode *gate, TensorNode *up, const
     return rp_arch_name_node(b, rp_mul(b->g, act, up), gated_name);
 }
 
-TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate_w, const RpGgufTensor *up_w,
-                          const RpGgufTensor *down_w, const char *prefix) {
+/* Each with a weight, which is NULL for a feed-forward without gate, and a bias or NULL. */
+typedef struct GatedWeights {
+    const RpGgufTensor *gate, *up, *down, *gate_bias, *up_bias, *down_bias;
+} GatedWeights;
+
+static TensorNode *gated(Builder *b, TensorNode *x, const GatedWeights *w, const char *prefix) {
     static const char *const suffixes[3] = {"gate", "up", "down"};
     char                     names[3][32];
     for (int i = 0; i < 3; i++) snprintf(names[i], sizeof names[i], "%s_%s", prefix, suffixes[i]);
-    TensorNode *gate = gate_w != NULL ? rp_arch_linear(b, x, gate_w, NULL, names[0]) : NULL;
-    TensorNode *up   = rp_arch_linear(b, x, up_w, NULL, names[1]);
-    return rp_arch_linear(b, activated(b, gate, up, prefix), down_w, NULL, names[2]);
+    TensorNode *gate = w->gate != NULL ? rp_arch_linear(b, x, w->gate, w->gate_bias, names[0]) : NULL;
+    TensorNode *up   = rp_arch_linear(b, x, w->up, w->up_bias, names[1]);
+    return rp_arch_linear(b, activated(b, gate, up, prefix), w->down, w->down_bias, names[2]);
+}
+
+TensorNode *rp_arch_gated(Builder *b, TensorNode *x, const RpGgufTensor *gate_w, const RpGgufTensor *up_w,
+                          const RpGgufTensor *down_w, const char *prefix) {
+    return gated(b, x, &(GatedWeights){.gate = gate_w, .up = up_w, .down = down_w}, prefix);
 }
 
 TensorNode *rp_arch_feed_forward(Builder *b, TensorNode *x, const LayerWeights *l) {
-    if (b->m->config.arch->ff_biases) {
-        TensorNode *up = rp_arch_linear(b, x, l->up, l->up_bias, "ffn_up");
-        return rp_arch_linear(b, activated(b, NULL, up, "ffn"), l->down, l->down_bias, "ffn_down");
-    }
-    return rp_arch_gated(b, x, l->gate, l->up, l->down, "ffn");
+    return gated(b, x, &(GatedWeights){l->gate, l->up, l->down, l->gate_bias, l->up_bias, l->down_bias}, "ffn");
 }
 
 typedef struct Choice {

@@ -19,6 +19,7 @@ static const ArchRow archs[] = {
         .experts_optional    = true,
         .normalize_weights   = true,
         .no_expert_length    = true,
+        .ff_biases           = true,
     },
     {
         .name                = "mistral3", /* Mistral Small 3.1 and later, Ministral 3 */
@@ -31,6 +32,7 @@ static const ArchRow archs[] = {
         .normalize_weights   = true,
         .no_expert_length    = true,
         .yarn_betas          = true,
+        .ff_biases           = true,
     },
     {
         .name                = "phi3", /* Phi 3 and 4 */
@@ -161,6 +163,7 @@ static const ArchRow archs[] = {
         .embd_scale_key      = "embedding_scale",
         .residual_scale_key  = "residual_scale",
         .logit_divisor_key   = "logit_scale",
+        .ff_biases           = true,
     },
     {
         .name                = "qwen2moe", /* Qwen 1.5 and 2 with experts */
@@ -317,6 +320,7 @@ static const ArchRow archs[] = {
         .normalize_weights   = true,
         .shared              = SHARED_BY_KEY,
         .no_expert_length    = true,
+        .ff_biases           = true,
     },
     {
         .name                = "nemotron_h", /* Nemotron-H and Nemotron Nano 2 */
@@ -325,6 +329,7 @@ static const ArchRow archs[] = {
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
         .one_half            = true,
         .activation          = ACTIVATION_RELU_SQR,
+        .ff_biases           = true,
     },
     {
         .name                = "nemotron_h_moe", /* Nemotron 3 */
@@ -370,6 +375,7 @@ static const ArchRow archs[] = {
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
         .bidirectional       = true,
         .symmetric_window    = true,
+        .window_rope         = true,
         .layer_norm          = true,
         .embd_norm           = true,
         .first_bare          = true,
@@ -406,6 +412,7 @@ static const ArchRow archs[] = {
         .ffn_norm_is_bare    = true,
         .embd_scale_key      = "embedding_scale",
         .logit_divisor_key   = "logit_scale",
+        .ff_biases           = true,
     },
 };
 /* clang-format on */

@@ -153,7 +153,7 @@ typedef struct ArchRow {
     bool embd_types;       /* embeddings + token_types[type of the token] */
     bool embd_positions;   /* embeddings + position_embd[position] */
     bool first_bare;       /* layer 0 has no norm before attention */
-    bool ff_biases;        /* files may have biases of ffn_up and ffn_down */
+    bool ff_biases;        /* files may have biases of ffn_gate, ffn_up and ffn_down */
     bool head_gelu;        /* of a classification head: GELU behind cls, not tanh */
     bool head_soft_max;    /* the same: softmax of its results */
 

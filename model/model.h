@@ -14,7 +14,7 @@ typedef struct LayerWeights {
     const RpGgufTensor *embd_gate, *embd_proj, *embd_norm,
         *out_scale; /* embedding of the layer; factor of its result */
     const RpGgufTensor *attn_sum_norm, *attn_sum_bias, *sum_norm, *sum_bias; /* with ArchRow.norm_of_sum */
-    const RpGgufTensor *up_bias, *down_bias;
+    const RpGgufTensor *gate_bias, *up_bias, *down_bias;
     const RpGgufTensor *qkv, *qkv_bias, *gate_up,
         *gate_up_exps; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */

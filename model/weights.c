@@ -179,6 +179,7 @@ static const WeightRow rows[] = {
     {"attn_output_norm.bias",      FIELD(attn_sum_bias),  {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
     {"layer_output_norm.weight",   FIELD(sum_norm),       {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
     {"layer_output_norm.bias",     FIELD(sum_bias),       {EMBD, ONE, ONE},                  REQUIRED,  SUM_NORM                     },
+    {"ffn_gate.bias",              FIELD(gate_bias),      {FF, ONE, ONE},                    OPTIONAL,  FF_BIASES | FF_GATED         },
     {"ffn_up.bias",                FIELD(up_bias),        {FF, ONE, ONE},                    OPTIONAL,  FF_BIASES                    },
     {"ffn_down.bias",              FIELD(down_bias),      {EMBD, ONE, ONE},                  OPTIONAL,  FF_BIASES                    },
     {"ffn_gate.weight",            FIELD(gate),           {EMBD, FF, ONE},                   REQUIRED,  DENSE | FF_APART | FF_GATED  },
@@ -446,6 +447,7 @@ static const char *output_norm_name(const ModelConfig *c) {
 /* Tensors outside of the layers, then each layer. The size of the vocabulary is that of the embedding. */
 RpStatus rp_model_find_weights(RpModel *m) {
     const ModelConfig *c = &m->config;
+    RP_TRY(rp_gguf_widen_vectors(m->file));
     RP_TRY(find(m, "token_embd.weight", c->n_embd, -1, false, &m->token_embd));
     const int64_t n_vocab = m->token_embd->view.ne[1];
     if (n_vocab > INT32_MAX / 2)

@@ -63,14 +63,14 @@ class Tiny:
     the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
     layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
     element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
-    width of the experts. `joined_experts`: gate and up of all experts are one tensor. `scales`: matrices of layers have a number by
+    width of the experts. `joined_experts`: gate and up of all experts are one tensor. `ff_bias`: the dense feed-forward has biases. `scales`: matrices of layers have a number by
     which products are multiplied, and one for activations."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
                  ff_shared=0, dense=0, mla=None, choice_bias=False, expert_types=None,
                  keys_theirs=None, nextn=0, rope_long=False, layer_embd=0, delta=None, joined=False, taps=0, ssm=None,
-                 latent=0, scales=False, joined_experts=False):
+                 latent=0, scales=False, joined_experts=False, ff_bias=False):
         self.__dict__.update(locals())
 
     def next_type(self, n):
@@ -356,6 +356,10 @@ class Tiny:
             self.matrix(p + "ffn_gate.weight", self.embd, self.ff)
             self.matrix(p + "ffn_up.weight", self.embd, self.ff)
             self.matrix(p + "ffn_down.weight", self.ff, self.embd)
+            if self.ff_bias:
+                self.vector(p + "ffn_gate.bias", self.ff, 0.0)
+                self.vector(p + "ffn_up.bias", self.ff, 0.0)
+                self.vector(p + "ffn_down.bias", self.embd, 0.0)
         if self.post_norm:
             self.vector(p + "post_attention_norm.weight", self.embd, 1.0)
             self.vector(p + "post_ffw_norm.weight", self.embd, 1.0)
@@ -439,6 +443,7 @@ def models():
     yield Tiny("llama-mix-k", "llama", MIX_K + [Q.Q8_0], seed=31, **wide)
     yield Tiny("llama-bias-mha-linear", "llama", [Q.F32], seed=32, bias=True, heads_kv=4,
                keys={"rope.scaling.type": ("string", "linear"), "rope.scaling.factor": ("float32", 2.0)})
+    yield Tiny("llama-ff-bias", "llama", [Q.F32], seed=37, bias=True, ff_bias=True, tied=True, embd=32, ff=32, heads=2)
     yield Tiny("llama-factors", "llama", [Q.F32], seed=33, rope_factors=True, keys={"rope.freq_base": ("float32", 5e5)})
     yield Tiny("llama-yarn", "llama", [Q.F32], seed=35, keys=yarn)
     # llama.cpp has no key for NTK scaling: its file has the scaled base

@@ -447,6 +447,7 @@ void rp_gguf_close(RpGgufFile *f) {
     free(f->parts.metadata);
     free(f->values);
     free(f->tensors);
+    free(f->vectors);
     free(f->value_index);
     free(f->tensor_index);
     free(f->path);

@@ -44,6 +44,7 @@ struct RpGgufFile {
     int64_t              n_values;
     RpGgufTensor        *tensors;
     int64_t              n_tensors;
+    float               *vectors;         /* of rp_gguf_widen_vectors; owned */
     uint32_t *value_index, *tensor_index; /* [slots]: number + 1, or 0: free; rp_hash of the name, linear probing */
     size_t    value_slots, tensor_slots;
 };
@@ -78,6 +79,9 @@ RP_NODISCARD RpStatus rp_gguf_begin_file(const char *path, bool copy, RpGgufFile
  * fails with RP_E_IO if size or time of modification of the file have changed; the caller closes `f` then. */
 RP_NODISCARD RpStatus rp_gguf_begin_load(const char *path, bool copy, RpGgufFile **out);
 RP_NODISCARD RpStatus rp_gguf_end_load(RpGgufFile *f);
+
+/* Vectors in f16 and bf16 become f32, in memory of the file. RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_gguf_widen_vectors(RpGgufFile *f);
 
 /* The path of the file that `data` lies in, and its place there; NULL if it is in none of the files. */
 const char *rp_gguf_find_bytes(const RpGgufFile *f, const void *data, size_t *offset);

@@ -26,8 +26,9 @@ RpStatus rp_hf_gemma2_keys(HfModel *m) {
 }
 
 RpStatus rp_hf_gemma3_keys(HfModel *m) {
-    if (rp_hf_value(m, "final_logit_softcapping") != NULL || rp_hf_value(m, "attn_logit_softcapping") != NULL)
-        return rp_hf_refuse(m, "final_logit_softcapping", "a soft cap of scores or logits");
+    if (rp_hf_value(m, "attn_logit_softcapping") != NULL)
+        return rp_hf_refuse(m, "attn_logit_softcapping", "a soft cap of scores");
+    RP_TRY(rp_hf_copy_number(m, "final_logit_softcapping", 0.0, "final_logit_softcapping"));
     RP_TRY(causal(m));
     return scale(m);
 }

@@ -263,7 +263,6 @@ static RpStatus nemotron_h(HfModel *m, Kind feed_forward, const char *length) {
     put_counts(m, "feed_forward_length", kind, count);
     RP_TRY(rp_hf_only_text(m, "mamba_hidden_act", "silu"));
     RP_TRY(rp_hf_never(m, "use_bias", "a bias of projections"));
-    RP_TRY(rp_hf_never(m, "mlp_bias", "a bias of the feed-forward"));
     return scan(m, &names, 0);
 }
 
@@ -304,7 +303,6 @@ RpStatus rp_hf_falcon_h1_keys(HfModel *m) {
     if (norm && before) return rp_hf_refuse(m, "mamba_norm_before_gate", "a norm before the gate of a scan");
     RP_TRY(rp_hf_never(m, "attention_bias", "a bias of projections"));
     RP_TRY(rp_hf_never(m, "projectors_bias", "a bias of projections"));
-    RP_TRY(rp_hf_never(m, "mlp_bias", "a bias of the feed-forward"));
     RP_TRY(rp_hf_copy_number(m, "embedding_multiplier", 1.0, "embedding_scale"));
     RP_TRY(rp_hf_number(m, m->text, "lm_head_multiplier", 1.0, &logits));
     if (logits == 0.0) return rp_fail(RP_E_FORMAT, "%s: lm_head_multiplier is 0", m->config.path);

@@ -154,6 +154,7 @@ RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
     uint64_t unk_id;
     if (v->unigram && rp_json_u63(v->j, rp_json_get(v->j, v->model, "unk_id"), &unk_id) && unk_id < v->n)
         put_id(v, "tokenizer.ggml.unknown_token_id", (uint32_t)unk_id);
+    rp_gguf_put_bool(v->m->out, "tokenizer.hf.special_tokens", true);
     RP_TRY(put_ends(v));
     put_sampling(v);
     RP_TRY(put_suppressed(v));

@@ -90,6 +90,7 @@ static RpStatus load_ends(RpTokenizer *tk, const RpGgufFile *f) {
         if (i == 0 && id >= 0) tk->eos = id;
         if (id >= 0) tk->ends[id] = true;
     }
+    if (tk->eos >= 0) tk->ends[tk->eos] = true;
     const RpGgufValue *listed = rp_gguf_find(f, "tokenizer.hf.end_tokens");
     for (uint64_t i = 0; listed != NULL && i < listed->n; i++) {
         const double id = rp_gguf_number_at(listed, i);

@@ -85,7 +85,10 @@ static RpStatus load_types(RpTokenizer *tk, const RpGgufFile *f) {
 RpStatus rp_tokenizer_load_id(const RpTokenizer *tk, const RpGgufFile *f, const char *key, int32_t *out) {
     uint32_t id = UINT32_MAX;
     RP_TRY(rp_gguf_get_u32(f, key, &id));
-    if (id == UINT32_MAX) return RP_OK; /* absent, or "none" as some files write it */
+    if (id == UINT32_MAX) { /* absent, or "none" as some files write it */
+        if (rp_gguf_find(f, key) != NULL) *out = -1;
+        return RP_OK;
+    }
     if (id >= (uint32_t)tk->n_vocab)
         return rp_fail(RP_E_FORMAT, "%s: %s is %u, the vocabulary has %d tokens", rp_gguf_path(f), key, id,
                        tk->n_vocab);
@@ -194,13 +197,18 @@ static RpStatus load(RpTokenizer *tk, const RpGgufFile *f) {
     RP_TRY(bpe ? rp_bpe_load(tk, f) : tk->words ? rp_wordpiece_load(tk, f) : rp_spm_load(tk, f));
     if (unigram) RP_TRY(rp_unigram_load(tk, f));
     if (tk->normalizes) tk->add_bos = false, tk->add_eos = true; /* of T5; those of other families say it */
-    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
-    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
+    const bool all_said = rp_gguf_find(f, "tokenizer.hf.special_tokens") != NULL; /* what is absent there is none */
+    const bool plain    = !bpe && !unigram && !tk->gemma4 && !tk->words;
+    if (plain && !all_said && tk->n_vocab > 2) tk->unknown = 0, tk->bos = 1, tk->eos = 2; /* of old converters */
+    if (all_said || !tk->words) { /* converters have written false for BERT, which always has both */
+        RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_bos_token", &tk->add_bos));
+        RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_eos_token", &tk->add_eos));
+        RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_sep_token", &tk->add_sep));
+    }
     RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_space_prefix", &tk->add_space_prefix));
     if (tk->gemma4) tk->add_bos = true, tk->add_space_prefix = false; /* files that say otherwise are wrong */
     RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.bos_token_id", &tk->bos));
     RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.unknown_token_id", &tk->unknown));
-    RP_TRY(rp_gguf_get_bool(f, "tokenizer.ggml.add_sep_token", &tk->add_sep));
     RP_TRY(rp_tokenizer_load_id(tk, f, "tokenizer.ggml.seperator_token_id", &tk->sep)); /* spelt so in files */
     RP_TRY(load_strip(tk, f));
     RP_TRY(rp_tokenizer_load_marks(tk, f));

@@ -51,8 +51,8 @@ Test(hf_rules, what_families_do_not_compute) {
                 "no_rope_layer_interval: another interval than 4 is not supported");
     unsupported("hf/smollm3", "\"no_rope_layers\": [\n    1", "\"no_rope_layers\": [\n    0",
                 "no_rope_layers: another pattern than each fourth layer is not supported");
-    unsupported("hf/gemma3", "\"final_logit_softcapping\": null", "\"final_logit_softcapping\": 30.0",
-                "final_logit_softcapping: a soft cap of scores or logits is not supported");
+    unsupported("hf/gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 30.0",
+                "attn_logit_softcapping: a soft cap of scores is not supported");
     unsupported("hf/gemma3", "\"use_bidirectional_attention\": false", "\"use_bidirectional_attention\": true",
                 "use_bidirectional_attention: attention to later tokens is not supported");
     bad("hf/gemma3", "\"query_pre_attn_scalar\": 12", "\"query_pre_attn_scalar\": 0", "query_pre_attn_scalar is 0");

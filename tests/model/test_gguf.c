@@ -547,9 +547,35 @@ Test(model, refuses_a_vector_of_another_type) {
     const size_t n  = read_tiny("llama-q4_0.gguf", data, sizeof data);
     char        *at = memmem(data, n, "blk.1.ffn_norm.weight", 21);
     cr_assert_not_null(at);
-    at[21 + 4 + 8] = 1; /* F16 */
+    at[21 + 4 + 8] = 2; /* Q4_0 */
     REFUSED(rp_model_open_memory(data, n, "m.gguf", &m), RP_E_DTYPE,
-            "m.gguf: tensor blk.1.ffn_norm.weight is f16, must be f32, as every vector");
+            "m.gguf: tensor blk.1.ffn_norm.weight is q4_0, must be f32, as every vector");
+}
+
+/* As the gate of shared experts in files of Qwen3-Next, and the score of rerankers. The halves are those of the f32. */
+Test(model, vectors_in_f16_and_bf16_become_f32) {
+    static char    data[1 << 19];
+    static uint8_t raw[256];
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        RpModel     *m;
+        RpGgufFile  *f;
+        const size_t n  = read_tiny("llama-q4_0.gguf", data, sizeof data);
+        char        *at = memmem(data, n, "blk.1.ffn_norm.weight", 21);
+        cr_assert_not_null(at);
+        at[21 + 4 + 8] = bf16 ? 30 : 1;
+        OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
+        const RpGgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_norm.weight");
+        float               want[64];
+        cr_assert_eq(t->view.ne[0], 64);
+        memcpy(raw, t->view.data, 2 * 64);
+        rp_dequantize_row(bf16 ? RP_BF16 : RP_F16, raw, 64, want);
+        rp_gguf_close(f);
+        OK(rp_model_open_memory(data, n, "m.gguf", &m));
+        t = rp_gguf_find_tensor(rp_model_file(m), "blk.1.ffn_norm.weight");
+        cr_expect(t->view.dtype == RP_F32 && t->bytes == sizeof want && memcmp(t->view.data, want, sizeof want) == 0,
+                  "%s", bf16 ? "bf16" : "f16");
+        rp_model_free(m);
+    }
 }
 
 Test(model, refuses_a_tensor_of_an_unsupported_type) {

@@ -239,8 +239,10 @@ static void refuse_byte(const char *model, const char *text) {
     RpTokenList  ids        = {0};
     float        numbers[6] = {1, 1, 1, 1, 1, 1};
     double       logs[6]    = {-1, -1, -1, -1, -1, -1};
-    put_header(&b, 3, 0, 6);
+    put_header(&b, 3, 0, 7);
     put_key_string(&b, "tokenizer.ggml.model", model);
+    put_key(&b, "tokenizer.ggml.unknown_token_id", RP_GGUF_U32);
+    put_u32(&b, UINT32_MAX); /* none */
     put_key_strings(&b, "tokenizer.ggml.tokens", tokens, N_TOKENS);
     put_key_array(&b, "tokenizer.ggml.token_type", RP_GGUF_F32, numbers, N_TOKENS);
     put_key_array(&b, "tokenizer.ggml.scores", RP_GGUF_F32, numbers, N_TOKENS);
