@@ -4,7 +4,7 @@
     tools/golden_chat.py OUT.txt
 
 One line per conversation: the template's name in Reprise, the messages (role 1f text 1e ...) and the result, both in
-hexadecimal."""
+hexadecimal. The lines after "named" are of templates that a file gives by this name."""
 import ctypes
 import sys
 
@@ -12,6 +12,7 @@ import llama
 import llama_cpp as lib
 
 KINDS = {"chatml": "chatml", "llama3": "llama3", "gemma": "gemma", "mistral": "mistral-v3"}
+NAMED = ["chatml", "mistral-v1", "mistral-v3", "mistral-v3-tekken", "mistral-v7", "mistral-v7-tekken"]
 CONVERSATIONS = [
     [("user", "Hi")],
     [("system", "Be brief."), ("user", "Who are you?")],
@@ -37,3 +38,8 @@ if __name__ == "__main__":
             for messages in CONVERSATIONS:
                 message_bytes = "".join(f"{role}\x1f{text}\x1e" for role, text in messages).encode()
                 print(ours, message_bytes.hex(), format_chat(theirs, messages).hex(), file=out)
+        print("named", file=out)
+        for name in NAMED:
+            for messages in CONVERSATIONS + [[("user", " One "), ("assistant", " Two "), ("user", "Three")]]:
+                message_bytes = "".join(f"{role}\x1f{text}\x1e" for role, text in messages).encode()
+                print(name, message_bytes.hex(), format_chat(name, messages).hex(), file=out)

@@ -92,12 +92,14 @@ static void put_call(JsonOut *o, const Json *j, const JsonNode *call, Describe *
 
 /* Writing the messages of a request. */
 typedef struct Writer {
-    const Json *j;
-    Describe   *d;
-    JsonOut    *out;
-    bool        parts;     /* contents are arrays of parts, as those of the request */
-    bool        described; /* the tools are */
-    size_t      n;         /* messages written */
+    const Json     *j;
+    Describe       *d;
+    JsonOut        *out;
+    bool            parts;     /* contents are arrays of parts, as those of the request */
+    bool            keep;      /* calls and results stay as they are */
+    const JsonNode *folded;    /* the message of the system, until it stands in front of one of the user; or NULL */
+    bool            described; /* the tools are */
+    size_t          n;         /* messages written */
 } Writer;
 
 static void put_text(Writer *w, const JsonOut *text) {
@@ -167,11 +169,17 @@ static void put_message(Writer *w, const JsonNode *m) {
     const JsonNode *calls  = rp_json_get(j, m, "tool_calls");
     const bool      system = has_role(j, m, "system") || has_role(j, m, "developer");
     const bool      here   = w->d->tools && !w->described && (w->d->in_user ? has_role(j, m, "user") : system);
+    const bool      fold   = w->folded != NULL && has_role(j, m, "user");
     JsonOut         text   = {0};
-    if (!here && (calls == NULL || calls->n == 0)) {
+    if (!here && !fold && (w->keep || calls == NULL || calls->n == 0)) {
         next_message(w);
         rp_json_put_node(w->out, j, m);
         return;
+    }
+    if (fold) {
+        put_content(&text, j, rp_json_get(j, w->folded, "content"));
+        rp_json_put_text(&text, "\n\n");
+        w->folded = NULL;
     }
     if (here && w->d->in_user) {
         put_tools(&text, j, w->d);
@@ -192,6 +200,15 @@ static void put_message(Writer *w, const JsonNode *m) {
     free(text.p);
 }
 
+/* The first message if it is of the system, and one of the user comes later; else NULL. */
+static const JsonNode *foldable(const Json *j, const JsonNode *messages) {
+    const JsonNode *first = rp_json_first(j, messages);
+    if (first == NULL || (!has_role(j, first, "system") && !has_role(j, first, "developer"))) return NULL;
+    for (const JsonNode *m = first; m != NULL; m = rp_json_next(j, messages, m))
+        if (has_role(j, m, "user")) return first;
+    return NULL;
+}
+
 static void put_messages(Writer *w, const JsonNode *messages) {
     const Json     *j     = w->j;
     const JsonNode *first = rp_json_first(j, messages);
@@ -207,8 +224,11 @@ static void put_messages(Writer *w, const JsonNode *messages) {
         w->described = true;
         free(text.p);
     }
+    if (w->d->in_user) w->folded = foldable(j, messages);
+    const JsonNode *skipped = w->folded;
     for (const JsonNode *m = first; m != NULL; m = rp_json_next(j, messages, m)) {
-        if (has_role(j, m, "tool"))
+        if (m == skipped) continue;
+        if (has_role(j, m, "tool") && !w->keep)
             m = put_results(w, messages, m);
         else
             put_message(w, m);
@@ -241,6 +261,24 @@ RpStatus rp_request_describe(const Json *j, Describe *d, JsonOut *out) {
     }
     rp_json_put_text(out, "}");
     return out->failed ? rp_fail(RP_E_NOMEM, "out of memory for the description of tools") : RP_OK;
+}
+
+RpStatus rp_request_fold_system(const Json *j, JsonOut *out) {
+    const JsonNode *root  = &j->nodes[0];
+    Describe        d     = {.word = "", .in_user = true};
+    Writer          w     = {.j = j, .d = &d, .out = out, .keep = true};
+    bool            first = true;
+    if (foldable(j, rp_json_get(j, root, "messages")) == NULL) return RP_E_ARG; /* not reported */
+    for (const JsonNode *m = rp_json_first(j, root); m != NULL; m = rp_json_next(j, root, m)) {
+        const RpGgufString key = rp_json_key(j, m);
+        rp_json_put_key(out, &first, key);
+        if (key.len == 8 && memcmp(key.ptr, "messages", 8) == 0)
+            put_messages(&w, m);
+        else
+            rp_json_put_node(out, j, m);
+    }
+    rp_json_put_text(out, "}");
+    return out->failed ? rp_fail(RP_E_NOMEM, "out of memory for the messages of a chat") : RP_OK;
 }
 
 RpStatus rp_describe_marks(const char *mark_word, char **text, bool **control, bool *described) {

@@ -23,6 +23,10 @@ typedef struct Describe {
 /* True if messages have calls, or results of tools. */
 bool rp_request_has_calls(const Json *j);
 
+/* The request with the text of its first message, of the system, in front of the first message of the user. RP_E_ARG:
+ * it has no such two messages. */
+RP_NODISCARD RpStatus rp_request_fold_system(const Json *j, JsonOut *out);
+
 /* The request without tools and calls. */
 RP_NODISCARD RpStatus rp_request_describe(const Json *j, Describe *d, JsonOut *out);
 

@@ -277,6 +277,25 @@ static RpStatus render_begun(Prompt *p, const RpChatRequest *r) {
     return render_any(p);
 }
 
+/* For a template that refuses a message of the system: its text in front of the first message of the user. The error is
+ * that of the first try if this fails too. */
+static RpStatus render_folded(Prompt *p, const RpChatRequest *r) {
+    char    why[512];
+    JsonOut out = {0};
+    Json    j   = {0};
+    snprintf(why, sizeof why, "%s", rp_last_error());
+    RpStatus st = rp_request_fold_system(&p->j, &out);
+    if (st == RP_OK) st = rp_json_read("request", out.p, out.n, &j);
+    free(out.p);
+    if (st == RP_OK) {
+        rp_json_free(&p->j);
+        p->j         = j;
+        p->marker[0] = '\0';
+        st           = render_begun(p, r);
+    }
+    return st == RP_E_ARG ? rp_fail(st, "%s", why) : st;
+}
+
 /* The request as text of messages, for a template that knows no tools. */
 static RpStatus rewrite(Prompt *p, const Json *j, Describe *d) {
     JsonOut  out = {0};
@@ -321,15 +340,16 @@ static RpStatus prompt_without_tools(Prompt *p, const RpChatRequest *r, RpChatPr
 }
 
 static RpStatus prompt(Prompt *p, const RpChatRequest *r, RpChatPrompt *out) {
-    const RpReplyFormat own = rp_chat_template_format_of_replies(p->t);
-    const ReplyFormat  *reasoning;
-    out->format.calls     = r->format.calls != NULL ? r->format.calls : own.calls;
-    out->format.reasoning = r->format.reasoning != NULL ? r->format.reasoning : own.reasoning;
-    RP_TRY(rp_reply_format_of(out->format.calls, &p->format));
-    RP_TRY(rp_reasoning_format_of(out->format.reasoning, &reasoning));
-    out->format = (RpReplyFormat){p->format->name, reasoning->name};
+    const ReplyFormat *reasoning;
     RP_TRY(rp_json_read("request", r->json, r->json_bytes, &p->j));
     RP_TRY(rp_request_check(&p->j, &p->tools));
+    if (p->tools || rp_request_has_calls(&p->j)) p->t = rp_chat_template_for_tools(p->t);
+    const RpReplyFormat own = rp_chat_template_format_of_replies(p->t);
+    out->format.calls       = r->format.calls != NULL ? r->format.calls : own.calls;
+    out->format.reasoning   = r->format.reasoning != NULL ? r->format.reasoning : own.reasoning;
+    RP_TRY(rp_reply_format_of(out->format.calls, &p->format));
+    RP_TRY(rp_reasoning_format_of(out->format.reasoning, &reasoning));
+    out->format        = (RpReplyFormat){p->format->name, reasoning->name};
     const bool without = !rp_chat_template_has_tools(p->t) && (p->tools || rp_request_has_calls(&p->j));
     if (without && p->tools && r->format.calls != NULL && strcmp(r->format.calls, "hermes") != 0)
         return rp_fail(RP_E_UNSUPPORTED,
@@ -339,7 +359,9 @@ static RpStatus prompt(Prompt *p, const RpChatRequest *r, RpChatPrompt *out) {
         RP_TRY(prompt_without_tools(p, r, out));
     } else {
         RP_TRY(find_calls(p, r));
-        RP_TRY(render_begun(p, r));
+        RpStatus st = render_begun(p, r);
+        if (st == RP_E_ARG) st = render_folded(p, r);
+        RP_TRY(st);
         out->n_calls    = (int32_t)p->n;
         out->n_replayed = (int32_t)p->n_found;
     }

@@ -5,6 +5,7 @@
 #include "base/sized.h"
 #include "template/template.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,10 +16,13 @@ struct RpChatTemplate {
     bool          adds_bos;
     RpReplyFormat format;    /* of replies */
     bool          has_tools; /* the template names them */
+
+    RpChatTemplate *for_tools; /* or NULL; owned */
 };
 
 void rp_chat_template_free(RpChatTemplate *t) {
     if (t == NULL) return;
+    rp_chat_template_free(t->for_tools);
     rp_template_free(t->program);
     free(t->bos);
     free(t->eos);
@@ -64,6 +68,18 @@ RpReplyFormat rp_chat_template_format_of_replies(const RpChatTemplate *t) { retu
 
 bool rp_chat_template_has_tools(const RpChatTemplate *t) { return t->has_tools; }
 
+const RpChatTemplate *rp_chat_template_for_tools(const RpChatTemplate *t) {
+    return t->for_tools != NULL ? t->for_tools : t;
+}
+
+/* Files of some models have a second template. One that cannot be read is an error, as the first would be. */
+static RpStatus open_for_tools(const RpGgufFile *f, const RpTokenizer *tk, RpChatTemplate *t) {
+    static const char key[] = "tokenizer.chat_template.tool_use";
+    RpGgufString      text  = {"", 0};
+    RP_TRY(rp_gguf_get_string(f, key, &text));
+    return text.len > 0 ? rp_chat_template_new(tk, key + 10, text.ptr, text.len, &t->for_tools) : RP_OK;
+}
+
 RpStatus rp_chat_template_of(const RpGgufFile *f, const RpTokenizer *tk, RpChatTemplate **out) {
     RP_OUT(out, "out");
     RP_NOT_NULL(f, "f");
@@ -75,7 +91,13 @@ RpStatus rp_chat_template_of(const RpGgufFile *f, const RpTokenizer *tk, RpChatT
         return rp_fail(RP_E_UNSUPPORTED,
                        "%s: the file has no chat template; name one of chatml, llama3, mistral, gemma, llama2",
                        rp_gguf_path(f));
-    return rp_chat_template_new(tk, "chat_template", text.ptr, text.len, out);
+    RP_TRY(rp_named_template(rp_gguf_path(f), &text));
+    RP_TRY(rp_chat_template_new(tk, "chat_template", text.ptr, text.len, out));
+    const RpStatus st = open_for_tools(f, tk, *out);
+    if (st == RP_OK) return RP_OK;
+    rp_chat_template_free(*out);
+    *out = NULL;
+    return st;
 }
 
 static RpStatus run(const RpChatTemplate *t, TplInput *in, char **text, bool **control) {
@@ -106,6 +128,21 @@ static RpStatus run(const RpChatTemplate *t, TplInput *in, char **text, bool **c
     return RP_OK;
 }
 
+/* Templates that refuse a message of the system get it in front of the first of the user. The error is that of the
+ * first run if this fails too. */
+static RpStatus run_without_system(const RpChatTemplate *t, TplMessage *m, size_t n, char **text, bool **control) {
+    char   why[512];
+    size_t bytes = strlen(m[0].text) + strlen(m[1].text) + 3;
+    char  *both  = malloc(bytes);
+    snprintf(why, sizeof why, "%s", rp_last_error());
+    if (both == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the text of a conversation");
+    snprintf(both, bytes, "%s\n\n%s", m[0].text, m[1].text);
+    m[1].text         = both;
+    const RpStatus st = run(t, &(TplInput){.n_messages = n - 1, .messages = m + 1}, text, control);
+    free(both);
+    return st == RP_E_ARG ? rp_fail(st, "%s", why) : st;
+}
+
 RpStatus rp_chat_template_format_sized(const RpChatTemplate *t, const RpChatMessage *messages, size_t message_bytes,
                                        size_t n, char **text, bool **control) {
     RP_OUT(text, "text");
@@ -125,6 +162,8 @@ RpStatus rp_chat_template_format_sized(const RpChatTemplate *t, const RpChatMess
             st = rp_fail(RP_E_ARG, "message %zu has no %s", i, from->role == NULL ? "role" : "text");
     }
     if (st == RP_OK) st = run(t, &in, text, control);
+    if (st == RP_E_ARG && n > 1 && strcmp(m[0].role, "system") == 0 && strcmp(m[1].role, "user") == 0)
+        st = run_without_system(t, m, n, text, control);
     free(m);
     free(own);
     return st;

@@ -114,26 +114,36 @@ static RpStatus put_suppressed(const HfVocabulary *v) {
     return RP_OK;
 }
 
-/* A list of templates has one called "default". */
-static RpGgufString template_of(const Json *j, const JsonNode *x) {
-    if (x == NULL || x->type != JSON_ARRAY) return rp_json_string(j, x);
+/* The template of a name: a list of templates has names, a text is the one called "default". */
+static RpGgufString template_of(const Json *j, const char *name) {
+    const JsonNode *x = j->nodes != NULL ? rp_json_get(j, j->nodes, "chat_template") : NULL;
+    if (x == NULL || x->type != JSON_ARRAY)
+        return strcmp(name, "default") == 0 ? rp_json_string(j, x) : (RpGgufString){"", 0};
     for (const JsonNode *one = rp_json_first(j, x); one != NULL; one = rp_json_next(j, x, one))
-        if (rp_json_is(j, rp_json_get(j, one, "name"), "default"))
-            return rp_json_string(j, rp_json_get(j, one, "template"));
+        if (rp_json_is(j, rp_json_get(j, one, "name"), name)) return rp_json_string(j, rp_json_get(j, one, "template"));
     return (RpGgufString){"", 0};
 }
 
-static RpStatus put_chat_template(const HfVocabulary *v) {
-    const Json  *j = &v->m->tokenizer_config;
+/* From a file of its own, tokenizer_config.json, or the chat_template.json of a processor. */
+static RpStatus put_template(const HfVocabulary *v, const char *key, const char *file, const char *name) {
     RpGgufString text;
-    RP_TRY(rp_hf_text(&v->m->dir, "chat_template.jinja", &text));
-    if (text.len == 0 && j->nodes != NULL) text = template_of(j, rp_json_get(j, j->nodes, "chat_template"));
+    Json         processor = {0};
+    RP_TRY(rp_hf_text(&v->m->dir, file, &text));
+    if (text.len == 0) text = template_of(&v->m->tokenizer_config, name);
+    if (text.len == 0) RP_TRY(rp_hf_json(&v->m->dir, "chat_template.json", &processor));
+    if (text.len == 0) text = template_of(&processor, name);
+    char *copy = text.len > 0 ? strndup(text.ptr, text.len) : NULL;
+    rp_json_free(&processor);
     if (text.len == 0) return RP_OK;
-    char *copy = strndup(text.ptr, text.len);
     if (copy == NULL) return rp_fail(RP_E_NOMEM, "%s: out of memory for the chat template", v->m->dir.path);
-    rp_gguf_put_string(v->m->out, "tokenizer.chat_template", copy);
+    rp_gguf_put_string(v->m->out, key, copy);
     free(copy);
     return RP_OK;
+}
+
+static RpStatus put_chat_templates(const HfVocabulary *v) {
+    RP_TRY(put_template(v, "tokenizer.chat_template", "chat_template.jinja", "default"));
+    return put_template(v, "tokenizer.chat_template.tool_use", "additional_chat_templates/tool_use.jinja", "tool_use");
 }
 
 RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
@@ -158,5 +168,5 @@ RpStatus rp_hf_special_tokens(const HfVocabulary *v) {
     RP_TRY(put_ends(v));
     put_sampling(v);
     RP_TRY(put_suppressed(v));
-    return put_chat_template(v);
+    return put_chat_templates(v);
 }

@@ -89,6 +89,21 @@ RpStatus worker_chat_template(const Model *m, const RpModel *model, RpChatTempla
     return RP_OK;
 }
 
+/* Whether replies can have reasoning and calls. A file may have a second template, for requests with tools. */
+static void detect_replies(Model *m) {
+    const ServerOptions *o      = m->work->options;
+    RpReplyFormat        format = {0}, second = {0};
+    RpGgufString         for_tools = {NULL, 0};
+    if (m->chat_source.ptr != NULL) rp_reply_format_detect(m->chat_source.ptr, m->chat_source.len, &format);
+    if (m->chat != NULL && (o->chat_template == NULL || !is_named(m)))
+        (void)!rp_gguf_get_string(rp_model_file(m->model), "tokenizer.chat_template.tool_use", &for_tools);
+    if (for_tools.ptr != NULL) rp_reply_format_detect(for_tools.ptr, for_tools.len, &second);
+    const char *calls = second.calls != NULL ? second.calls : format.calls;
+    m->reasons        = (format.reasoning != NULL && strcmp(format.reasoning, "none") != 0) ||
+                 (calls != NULL && strcmp(calls, "harmony") == 0);
+    m->calls_tools = m->chat != NULL && calls != NULL && strcmp(calls, "none") != 0;
+}
+
 static RpStatus load(Model *m) {
     const ServerOptions *o = m->work->options;
     RP_TRY(o->open_model(m->path, &m->model, o->user));
@@ -101,11 +116,7 @@ static RpStatus load(Model *m) {
     m->no_chat[0] = '\0';
     if (m->chat == NULL)
         snprintf(m->no_chat, sizeof m->no_chat, "%.480s%s", rp_last_error(), is_named(m) ? " (--template)" : "");
-    RpReplyFormat format = {0};
-    if (m->chat_source.ptr != NULL) rp_reply_format_detect(m->chat_source.ptr, m->chat_source.len, &format);
-    m->reasons = (format.reasoning != NULL && strcmp(format.reasoning, "none") != 0) ||
-                 (format.calls != NULL && strcmp(format.calls, "harmony") == 0);
-    m->calls_tools = m->chat != NULL && format.calls != NULL && strcmp(format.calls, "none") != 0;
+    detect_replies(m);
     RP_TRY(rp_tool_call_log_new(0, &m->log));
     RP_TRY(rp_grammar_vocab_new(tk, &m->vocab));
     RP_TRY(open_engine(m));

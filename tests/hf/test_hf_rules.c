@@ -214,6 +214,47 @@ Test(hf_rules, the_default_of_several_chat_templates) {
     hf_end();
 }
 
+static void expect_key(const char *key, const char *want) {
+    RpGgufFile  *f;
+    RpGgufString text = {"", 0};
+    OK(rp_gguf_open(folder, &f));
+    OK(rp_gguf_get_string(f, key, &text));
+    cr_expect(text.len == strlen(want) && memcmp(text.ptr, want, text.len) == 0, "%s is \"%.*s\"", key, (int)text.len,
+              text.ptr);
+    rp_gguf_close(f);
+}
+
+/* Of a processor, which has a file of its own; and a second one for tools, in a list or in a folder. */
+Test(hf_rules, chat_templates_in_other_places) {
+    static const char processor[] = "{\"chat_template\": \"{{ processor }}\"}";
+    static const char config[] = "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"{{ tools }}\"},{\"name\":"
+                                 "\"default\",\"template\":\"{{ role }}\"}]}";
+    hf_begin();
+    hf_copy("hf_text", "config.json");
+    hf_copy("hf_text", "tokenizer.json");
+    hf_copy_weights("hf_text");
+    hf_write("chat_template.json", processor, sizeof processor - 1);
+    expect_key("tokenizer.chat_template", "{{ processor }}");
+    hf_write("tokenizer_config.json", config, sizeof config - 1);
+    expect_key("tokenizer.chat_template", "{{ role }}");
+    expect_key("tokenizer.chat_template.tool_use", "{{ tools }}");
+    hf_end();
+}
+
+/* Rnj-1 is a Gemma 3 with this key. */
+Test(hf_rules, gemma3_may_cap_its_logits) {
+    RpGgufFile *f;
+    float       cap = 0;
+    hf_begin();
+    hf_copy_weights("hf/gemma3");
+    hf_change("hf/gemma3", "config.json", "\"final_logit_softcapping\": null", "\"final_logit_softcapping\": 30.0");
+    OK(rp_gguf_open(folder, &f));
+    OK(rp_gguf_get_f32(f, "gemma3.final_logit_softcapping", &cap));
+    cr_expect_eq(cap, 30.0f);
+    rp_gguf_close(f);
+    hf_end();
+}
+
 /* ---- conversion ---- */
 
 Test(hf_rules, rows_that_are_no_whole_heads_are_not_reordered) {

@@ -2,18 +2,45 @@
 #include "tests/support/case.h"
 #include "tests/support/vocabulary.h"
 
+/* The template that a file gives by its name. */
+static char *format_named(const RpTokenizer *tk, const char *name, const RpChatMessage *messages, size_t n) {
+    Bytes           b = {0};
+    RpGgufFile     *f;
+    RpChatTemplate *t;
+    char           *text;
+    bool           *control;
+    put_header(&b, 3, 0, 1);
+    put_key_string(&b, "tokenizer.chat_template", name);
+    OK(rp_gguf_open_memory(b.p, b.n, "m.gguf", &f));
+    OK(rp_chat_template_of(f, tk, &t));
+    OK(rp_chat_template_format(t, messages, n, &text, &control));
+    rp_chat_template_free(t);
+    rp_gguf_close(f);
+    free(control);
+    free(b.p);
+    return text;
+}
+
 Test(chat, formats_as_llama_cpp_does) {
-    FILE  *f    = golden_open("chat.txt");
-    char  *line = NULL;
-    size_t size = 0;
-    int    n    = 0;
+    FILE        *f     = golden_open("chat.txt");
+    char        *line  = NULL;
+    size_t       size  = 0;
+    int          n     = 0;
+    bool         named = false;
+    RpGgufFile  *file;
+    RpTokenizer *tk;
+    OK(rp_gguf_open(GOLDEN_DIR "tokenizer/spm.gguf", &file));
+    OK(rp_tokenizer_new(file, &tk));
     for (; golden_line(f, &line, &size) != NULL; n++) {
         char         *text = strchr(line, ' ');
         RpChatKind    kind;
         RpChatMessage messages[8];
         size_t        n_messages = 0, len;
-        *text++                  = '\0';
-        OK(rp_chat_from_name(line, &kind));
+        if (strcmp(line, "named") == 0) {
+            named = true;
+            continue;
+        }
+        *text++     = '\0';
         char *bytes = golden_hex(&text, &len); /* records of role 0x1f text 0x1e */
         for (char *p = bytes; p < bytes + len;) {
             char *role_end = memchr(p, 0x1f, len), *text_end = memchr(p, 0x1e, len);
@@ -22,15 +49,22 @@ Test(chat, formats_as_llama_cpp_does) {
             p                      = text_end + 1;
         }
         text++;
-        char *want = golden_hex(&text, &len), *got;
-        want[len]  = '\0';
-        OK(rp_chat_format(kind, messages, n_messages, &got));
+        char *want = golden_hex(&text, &len), *got = NULL;
+        want[len] = '\0';
+        if (named) {
+            got = format_named(tk, line, messages, n_messages);
+        } else {
+            OK(rp_chat_from_name(line, &kind));
+            OK(rp_chat_format(kind, messages, n_messages, &got));
+        }
         cr_expect_str_eq(got, want, "%s: \"%s\", not \"%s\"", line, got, want);
         free(bytes), free(want), free(got);
     }
-    cr_expect_eq(n, 16);
+    cr_expect_eq(n, 16 + 1 + 6 * 5, "%d lines", n);
     free(line);
     fclose(f);
+    rp_tokenizer_free(tk);
+    rp_gguf_close(file);
 }
 
 /* The format of Meta's model card for Llama 2, without the first <s>, which the tokenizer adds. */

@@ -179,6 +179,65 @@ Test(chat_prompt, tools_get_one_form) {
     free(text);
 }
 
+/* As Gemma 2's, which knows no tools either. */
+Test(chat_prompt, a_message_of_the_system_that_is_refused) {
+    static const char source[] =
+        "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+        "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
+    static const struct {
+        const char *messages, *want;
+    } cases[] = {
+        {"{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \"U\"}",  "[user]S\n\nU"                   },
+        {"{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": \"U\"}, {\"role\": "
+         "\"assistant\", \"content\": \"A\"}, {\"role\": \"user\", \"content\": \"V\"}", "[user]S\n\nU[assistant]A[user]V"},
+    };
+    RpChatTemplate *t;
+    RpChatPrompt    out;
+    char            json[1024];
+    OK(rp_chat_template_new(tk, "t", source, sizeof source - 1, &t));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(json, sizeof json, "{\"messages\": [%s]}", cases[i].messages);
+        char *text = render(t, json, NULL, &out);
+        cr_expect_str_eq(text, cases[i].want, CASE(i));
+        free(text);
+        snprintf(json, sizeof json, "{\"messages\": [%s], \"tools\": [" TOOL "]}", cases[i].messages);
+        text = render(t, json, NULL, &out);
+        cr_expect(strncmp(text, "[user]S\n\n# Tools", 16) == 0 && strstr(text, "\n\nU") != NULL, "%s", text);
+        cr_expect(out.describes_tools);
+        free(text);
+    }
+    expect_refused(t, "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}]}", RP_E_ARG,
+                   "the template refuses the conversation: System role not supported");
+    rp_chat_template_free(t);
+}
+
+/* tokenizer.chat_template.tool_use, for requests with tools and for histories with calls. */
+Test(chat_prompt, a_second_template_for_tools) {
+    static const char first[]  = "{% for m in messages %}[{{ m.role }}]{% endfor %}";
+    static const char second[] = "{{ tools | length if tools }}<tool_call></tool_call>";
+    Bytes             b        = {0};
+    RpGgufFile       *f;
+    RpChatTemplate   *t;
+    RpChatPrompt      out;
+    put_header(&b, 3, 0, 2);
+    put_key_string(&b, "tokenizer.chat_template", first);
+    put_key_string(&b, "tokenizer.chat_template.tool_use", second);
+    OK(rp_gguf_open_memory(b.p, b.n, "m.gguf", &f));
+    OK(rp_chat_template_of(f, tk, &t));
+    char *text = render(t, "{\"messages\": [{\"role\": \"user\", \"content\": \"U\"}]}", NULL, &out);
+    cr_expect_str_eq(text, "[user]");
+    cr_expect_str_eq(out.format.calls, "none");
+    free(text);
+    text = render(t, "{\"messages\": [{\"role\": \"user\", \"content\": \"U\"}], \"tools\": [" TOOL "]}", NULL, &out);
+    cr_expect_str_eq(text, "1<tool_call></tool_call>");
+    cr_expect_str_eq(out.format.calls, "hermes");
+    cr_expect(!out.describes_tools);
+    free(text);
+    rp_chat_template_free(t);
+    rp_gguf_close(f);
+    free(b.p);
+}
+
 /* ---- calls come back as the model wrote them ---- */
 
 static bool keep_call(const RpReplyEvent *e, void *user) {

@@ -44,6 +44,31 @@ static void expect_text(const RpChatTemplate *t, const RpChatMessage *m, size_t 
     free(text), free(control);
 }
 
+/* As Gemma 2's. The text is put in front of that of the user; without such a message the refusal stays. */
+Test(chat_template, a_message_of_the_system_that_is_refused) {
+    static const char source[] =
+        "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+        "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}";
+    RpTokenizer        *tk  = open_tokenizer("smollm");
+    RpChatTemplate     *t   = make(tk, source);
+    const RpChatMessage m[] = {
+        {"system",    "S"},
+        {"user",      "U"},
+        {"assistant", "A"}
+    };
+    char *text;
+    bool *control;
+    expect_text(t, m, 3, "[user:S\n\nU][assistant:A]");
+    REFUSED(rp_chat_template_format(t, m, 1, &text, &control), RP_E_ARG, "System role not supported");
+    const RpChatMessage alone[] = {
+        {"system",    "S"},
+        {"assistant", "A"}
+    };
+    REFUSED(rp_chat_template_format(t, alone, 2, &text, &control), RP_E_ARG, "System role not supported");
+    rp_chat_template_free(t);
+    rp_tokenizer_free(tk);
+}
+
 Test(chat_template, runs_the_template_of_a_file) {
     RpTokenizer        *tk  = open_tokenizer("smollm");
     const RpChatMessage m[] = {
@@ -57,6 +82,8 @@ Test(chat_template, runs_the_template_of_a_file) {
     REFUSED(of_file(tk, NULL, &t), RP_E_UNSUPPORTED,
             "m.gguf: the file has no chat template; name one of chatml, llama3, mistral, gemma, llama2");
     cr_expect_null(t);
+    REFUSED(of_file(tk, "mistral-v9", &t), RP_E_UNSUPPORTED,
+            "m.gguf: the chat template is a name, 'mistral-v9', which is not known");
     REFUSED(of_file(tk, "a\n{% if %}", &t), RP_E_FORMAT, "chat_template:2:7: an expression is expected, not '%}'");
     cr_expect_null(t);
     rp_tokenizer_free(tk);
