@@ -207,7 +207,7 @@ Test(chat_prompt, a_message_of_the_system_that_is_refused) {
         free(text);
     }
     expect_refused(t, "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}]}", RP_E_ARG,
-                   "the template refuses the conversation: System role not supported");
+                   "t:1:56: the template refuses the conversation: System role not supported");
     rp_chat_template_free(t);
 }
 
