@@ -72,7 +72,9 @@ static bool is_used(const RpModel *m, const RpGgufTensor *t) {
 bool rp_model_reads(const RpModel *m, const RpGgufTensor *t) {
     for (int i = 0; i < m->config.n_layer; i++) {
         const LayerWeights *l = &m->layers[i];
-        if (t == l->qkv || t == l->qkv_bias || t == l->gate_up || t == l->gate_up_exps || t == l->kv_b) return false;
+        if (t == l->qkv || t == l->qkv_bias || t == l->gate_up || t == l->gate_up_exps || t == l->kv_b ||
+            t == l->delta_in)
+            return false;
     }
     return is_used(m, t);
 }

@@ -18,7 +18,8 @@ typedef struct LayerWeights {
     const RpGgufTensor *qkv, *qkv_bias, *gate_up,
         *gate_up_exps; /* joined in the file; q, k, v, gate and up are parts of them */
     const RpGgufTensor *q_a, *q_a_norm, *kv_a, *kv_a_norm, *k_b, *v_b; /* MLA */
-    const RpGgufTensor *kv_b; /* joined in the file; k_b and v_b are made of it */
+    const RpGgufTensor *kv_b;     /* joined in the file; k_b and v_b are made of it */
+    const RpGgufTensor *delta_in; /* joined in the file; delta_qkv and delta_gate are made of it */
     const RpGgufTensor *delta_qkv, *delta_gate, *conv, *dt, *decay, *beta, *alpha, *beta_alpha, *delta_norm, *delta_out;
     const RpGgufTensor *conv_in, *conv_out;                                 /* a short convolution, with `conv` */
     const RpGgufTensor *ssm_in, *conv_bias, *ssm_skip, *ssm_norm, *ssm_out; /* Mamba-2, with conv, dt and decay */
@@ -103,6 +104,9 @@ RP_NODISCARD RpStatus rp_model_find_embed_weights(RpModel *m);
  * blk.N.nextn.eh_proj.weight or a layer N that is not run. After the embedding, norm and output matrix of the model
  * (mtp/weights_mtp.c). */
 RP_NODISCARD RpStatus rp_model_find_mtp_weights(RpModel *m);
+
+/* Makes delta_qkv and delta_gate of delta_in, which older files have. RP_E_NOMEM. */
+RP_NODISCARD RpStatus rp_model_split_delta(RpModel *m, LayerWeights *l);
 
 /* Makes k_b and v_b of kv_b, if the layer has it (weights/latent.c). */
 RP_NODISCARD RpStatus rp_model_split_latent(RpModel *m, LayerWeights *l);

@@ -1,8 +1,6 @@
 /* The tensors that a layer has, as one table: name, field of LayerWeights, shape, and when it is expected.
  * The table serves both to find the tensors of a file and to list those of a model that is to be written.
- *
- * Ownership: RpGgufFile owns the mapping and its GgufTensors. LayerWeights points to these; nothing is
- * copied. */
+ * RpGgufFile owns the mapping and its GgufTensors; LayerWeights points to these. */
 #include "base/types/custom.h"
 #include "model/gguf/gguf_file.h"
 #include "model/model.h"
@@ -51,6 +49,7 @@ typedef enum Length {
     DELTA_HEADS,
     DELTA_GATES,
     DELTA_VALUES,
+    DELTA_IN,
     EMBD_LAYER,
     N_LENGTHS
 } Length;
@@ -100,6 +99,8 @@ typedef uint64_t Parts;
 #define LATENT_JOINED  ((Parts)1 << 40) /* or one of both */
 #define SUM_NORM       ((Parts)1 << 41) /* norms with biases behind the residuals */
 #define FF_BIASES      ((Parts)1 << 42) /* of a dense feed-forward */
+#define DELTA_SPLIT    ((Parts)1 << 43) /* queries, keys and values, and a gate, */
+#define DELTA_JOINED   ((Parts)1 << 44) /* or one of all */
 
 typedef enum Presence {
     REQUIRED,
@@ -149,8 +150,9 @@ static const WeightRow rows[] = {
     {"attn_v_b.weight",            FIELD(v_b),            {KV_LORA, MLA_VALUE, N_HEADS},     REQUIRED,  LATENT | LATENT_SPLIT        },
     {"attn_kv_b.weight",           FIELD(kv_b),           {KV_LORA, MLA_KV, ONE},            REQUIRED,  LATENT | LATENT_JOINED       },
     {"attn_output.weight",         FIELD(o),              {MLA_OUT, EMBD, ONE},              REQUIRED,  LATENT                       },
-    {"attn_qkv.weight",            FIELD(delta_qkv),      {EMBD, DELTA_CHANNELS, ONE},       REQUIRED,  DELTA                        },
-    {"attn_gate.weight",           FIELD(delta_gate),     {EMBD, DELTA_VALUES, ONE},         REQUIRED,  DELTA                        },
+    {"attn_qkv.weight",            FIELD(delta_qkv),      {EMBD, DELTA_CHANNELS, ONE},       REQUIRED,  DELTA | DELTA_SPLIT          },
+    {"attn_gate.weight",           FIELD(delta_gate),     {EMBD, DELTA_VALUES, ONE},         REQUIRED,  DELTA | DELTA_SPLIT          },
+    {"ssm_in.weight",              FIELD(delta_in),       {EMBD, DELTA_IN, ONE},             REQUIRED,  DELTA | DELTA_JOINED         },
     {"ssm_conv1d.weight",          FIELD(conv),           {TAPS, DELTA_CHANNELS, ONE},       REQUIRED,  DELTA                        },
     {"ssm_dt.bias",                FIELD(dt),             {DELTA_HEADS, ONE, ONE},           REQUIRED,  DELTA                        },
     {"ssm_a",                      FIELD(decay),          {DELTA_HEADS, ONE, ONE},           REQUIRED,  DELTA                        },
@@ -244,6 +246,7 @@ static Parts parts_of(const ModelConfig *c, const RpGgufFile *file, int layer) {
     Parts           parts = attention_parts(c, &k);
     parts |= has_joined(file, layer, "attn_qkv") ? QKV_JOINED : QKV_APART;
     parts |= has_joined(file, layer, "attn_kv_b") ? LATENT_JOINED : LATENT_SPLIT;
+    parts |= has_joined(file, layer, "ssm_in") ? DELTA_JOINED : DELTA_SPLIT;
     if (a->norm_of_sum) parts |= SUM_NORM;
     if (a->ff_biases) parts |= FF_BIASES;
     const bool pre_norm = !a->no_pre_norm && !a->norm_of_sum;
@@ -310,8 +313,10 @@ static int64_t length(const ModelConfig *c, const LayerKind *k, Length which) {
                                            [DELTA_CHANNELS] = rp_delta_channels(&c->delta),
                                            [DELTA_DIM]      = c->delta.dim,
                                            [DELTA_HEADS]    = c->delta.n_head,
-                                           [DELTA_GATES]    = 2 * (int64_t)c->delta.n_head,
-                                           [DELTA_VALUES]   = (int64_t)c->delta.dim * c->delta.n_head};
+                                           [DELTA_IN] =
+                                               rp_delta_channels(&c->delta) + (int64_t)c->delta.dim * c->delta.n_head,
+                                           [DELTA_GATES]  = 2 * (int64_t)c->delta.n_head,
+                                           [DELTA_VALUES] = (int64_t)c->delta.dim * c->delta.n_head};
     return lengths[which];
 }
 
@@ -404,19 +409,10 @@ static bool may_be_absent(const ModelConfig *c, const LayerKind *k, int layer, c
     return k->kv_layer != layer && (is_value || r->field == FIELD(k) || r->field == FIELD(k_norm));
 }
 
-static RpStatus refuse_joined(const RpModel *m, int layer, const char *joined, const char *instead) {
-    char name[64];
-    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, joined);
-    if (rp_gguf_find_tensor(m->file, name) == NULL) return RP_OK;
-    return rp_fail(RP_E_UNSUPPORTED, "%s: tensor %s is not supported: convert the model again, to a file with %s",
-                   rp_gguf_path(m->file), name, instead);
-}
-
 static RpStatus find_layer(RpModel *m, int layer) {
     const ModelConfig *c   = &m->config;
     const LayerKind    k   = rp_config_layer(c, layer);
     const Parts        has = parts_of(c, m->file, layer);
-    if ((has & DELTA) != 0) RP_TRY(refuse_joined(m, layer, "ssm_in", "attn_qkv and attn_gate"));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const WeightRow *r = &rows[i];
         if ((r->when & ~has) != 0) continue;
@@ -429,6 +425,7 @@ static RpStatus find_layer(RpModel *m, int layer) {
         memcpy((char *)&m->layers[layer] + r->field, &t, sizeof(const RpGgufTensor *));
     }
     take_apart(m, &k, &m->layers[layer]);
+    RP_TRY(rp_model_split_delta(m, &m->layers[layer]));
     return rp_model_split_latent(m, &m->layers[layer]);
 }
 

@@ -61,7 +61,7 @@ def quantize(data, qtype):
 class Tiny:
     """One model: shape, weight types (matrices take them in turn) and seed. `keys`: further metadata {key: (kind, value)}, under
     the architecture's prefix; `mla`: ranks and head sizes of latent attention (deepseek2); `delta`: gated delta nets, with a full
-    layer after each `interval` - 1 of them; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
+    layer after each `interval` - 1 of them, and with "old" one input matrix; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
     element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
     width of the experts. `joined_experts`: gate and up of all experts are one tensor. `ff_bias`: the dense feed-forward has biases. `scales`: matrices of layers have a number by
     which products are multiplied, and one for activations."""
@@ -237,8 +237,11 @@ class Tiny:
         d = self.delta
         values = d["dim"] * d["heads"]
         channels = values + 2 * d["dim"] * d["keys"]
-        self.matrix(p + "attn_qkv.weight", self.embd, channels)
-        self.matrix(p + "attn_gate.weight", self.embd, values)
+        if d.get("old"):
+            self.matrix(p + "ssm_in.weight", self.embd, channels + values)
+        else:
+            self.matrix(p + "attn_qkv.weight", self.embd, channels)
+            self.matrix(p + "attn_gate.weight", self.embd, values)
         self.matrix(p + "ssm_conv1d.weight", d["taps"], channels, qtype=Q.F32)
         self.vector(p + "ssm_dt.bias", d["heads"], 0.0, 1.0)
         self.writer.add_tensor(p + "ssm_a", (-np.exp(0.5 * self.rng.standard_normal(d["heads"]))).astype(np.float32))
@@ -583,6 +586,7 @@ def delta_models():
                **experts)
     yield Tiny("qwen35moe-joined", "qwen35moe", [Q.Q8_0], seed=306, delta=text, joined_experts=True, **small, **experts)
     yield Tiny("qwen3next-f32", "qwen3next", [Q.F32], seed=320, delta=net, **small, **experts)
+    yield Tiny("qwen3next-joined", "qwen3next", MIX_32, seed=322, delta=net | dict(old=True), **small, **experts)
     yield Tiny("qwen3next-mix", "qwen3next", MIX_32, seed=321, delta=net | dict(dim=32, heads=6, interval=3), nextn=1,
                **small | dict(layers=4), **experts)
 

@@ -334,20 +334,6 @@ Test(hf_refused, values_that_parts_of_tensors_depend_on) {
     hf_expect(oss, layers, "\"x\"", "gpt-oss.attention.sliding_window_pattern", 1);
 }
 
-/* A name that no rule knows stays as it is, so that a directory can have tensors of GGUF. */
-Test(hf_refused, joined_tensors_of_gguf) {
-    static const char from[] = "\"model.layers.0.post_attention_layernorm.weight\":{",
-                      to[] = "\"blk.0.ssm_in.weight\"                           :{", next[] = "hf/qwen3next";
-    cr_assert_eq(sizeof to, sizeof from);
-    hf_begin();
-    hf_change(next, "config.json", NULL, NULL);
-    hf_change(next, "model.safetensors", from, to);
-    REFUSED(
-        hf_open(), RP_E_UNSUPPORTED,
-        "tensor blk.0.ssm_in.weight is not supported: convert the model again, to a file with attn_qkv and attn_gate");
-    hf_end();
-}
-
 Test(hf_refused, scales_of_mxfp4) {
     static const char scales[] = "\"model.layers.0.mlp.experts.down_proj_scales\":{\"dtype\":\"U8\"";
     static const char oss[]    = "hf/gpt-oss-mxfp4";
