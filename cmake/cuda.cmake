@@ -1,7 +1,7 @@
 # Sets RP_HAVE_CUDA if the CUDA toolkit with nvcc is found and RP_CUDA is on, and defines rp_cuda_kernels.
 set(RP_CUDA_ARCHITECTURES "auto" CACHE STRING
-  "auto: the GPUs of this machine, or portable if there is none; portable: machine code for sm_80 and sm_90, and PTX that \
-drivers compile for other GPUs; covering: machine code for the lowest architecture of each generation, which the others of it \
+  "auto: the GPUs of this machine, or portable if there is none; portable: machine code for sm_75, sm_80 and sm_90, and PTX that \
+drivers compile for newer GPUs; covering: machine code for the lowest architecture of each generation, which the others of it \
 run too; all: machine code for every architecture the toolkit knows; or a list as CMAKE_CUDA_ARCHITECTURES")
 set(RP_HAVE_CUDA OFF)
 if(NOT RP_CUDA)
@@ -26,18 +26,17 @@ if(CUDAToolkit_VERSION VERSION_LESS 12.4) # 12.4 is the first with WHILE nodes i
   return()
 endif()
 
+# The tensor core instructions of the kernels need sm_75.
+set(portable 75-real 80-real 90)
 if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
-  set(portable 75-virtual 80-real 90)
   set(covering 75-real 80-real 90-real 100-real 110-real 120)
   set(all 75-real 80-real 86-real 87-real 88-real 89-real 90-real 100-real 103-real 110-real 120-real 121)
 elseif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
-  set(portable 70-virtual 80-real 90)
-  set(covering 70-real 75-real 80-real 90-real 100-real 120)
-  set(all 70-real 72-real 75-real 80-real 86-real 87-real 89-real 90-real 100-real 101-real 120)
+  set(covering 75-real 80-real 90-real 100-real 120)
+  set(all 75-real 80-real 86-real 87-real 89-real 90-real 100-real 101-real 120)
 else()
-  set(portable 70-virtual 80-real 90)
-  set(covering 70-real 75-real 80-real 90)
-  set(all 70-real 72-real 75-real 80-real 86-real 87-real 89-real 90)
+  set(covering 75-real 80-real 90)
+  set(all 75-real 80-real 86-real 87-real 89-real 90)
 endif()
 set(architectures ${RP_CUDA_ARCHITECTURES})
 if(architectures STREQUAL "auto")
