@@ -14,9 +14,38 @@ struct RpKernelInstance {
     const size_t *argument_bytes;
 };
 
-/* Without permission a kernel may have 48 KB of shared memory, static and dynamic together. rp_cuda_launch asks for
- * permission where the dynamic part alone is larger than this, which leaves 16 KB for the static part. */
+/* Without permission a kernel may have 48 KB of shared memory, static and dynamic together. rp_cuda_allow_shared asks
+ * for permission where the dynamic part alone is larger than this, which leaves 16 KB for the static part. */
 enum { RP_FREE_SHARED = 32 * 1024 };
+
+/* Allows the function so much dynamic shared memory. The permission is of the function, and captured nodes count on it
+ * as well. So it is never lowered, and raised at once to all that the device has: of two threads that raise it neither
+ * can undo what the other needs. A launch that wants more is refused. */
+#ifdef __CUDACC_RTC__
+cudaError_t rp_cuda_allow_shared(const void *function, unsigned bytes); /* launchers do not become code there */
+#else
+static inline cudaError_t rp_cuda_allow_shared(const void *function, unsigned bytes) {
+    struct cudaFuncAttributes a;
+    int                       device, most;
+    if (bytes <= RP_FREE_SHARED) return cudaSuccess;
+    cudaError_t e = cudaFuncGetAttributes(&a, function);
+    if (e != cudaSuccess) return e;
+    if (bytes <= (unsigned)a.maxDynamicSharedSizeBytes) return cudaSuccess;
+    e = cudaGetDevice(&device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e != cudaSuccess) return e;
+    return cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most - (int)a.sharedSizeBytes);
+}
+#endif
+
+/* What stands before the name of an op whose launch failed. A kernel that fails while it runs fails the calls after it,
+ * so only errors of the launch itself are surely of this op. */
+static inline const char *rp_cuda_whence(cudaError_t e) {
+    const bool own = e == cudaErrorInvalidConfiguration || e == cudaErrorInvalidValue ||
+                     e == cudaErrorLaunchOutOfResources || e == cudaErrorInvalidDeviceFunction ||
+                     e == cudaErrorNoKernelImageForDevice;
+    return own ? "" : "before or in ";
+}
 
 /* Enqueues `l` on the stream; l->function is not NULL. With `overlap` a kernel that waits for earlier ones itself
  * (l->waits) and is no larger than `tuning` allows gets the PDL attribute: it may begin while the kernel before it
@@ -29,16 +58,12 @@ static inline cudaError_t rp_cuda_launch(const RpKernelLaunch *l, struct CUstrea
     pdl.val.programmaticStreamSerializationAllowed = 1;
     c.gridDim.x = l->grid[0], c.gridDim.y = l->grid[1], c.gridDim.z = l->grid[2];
     c.blockDim.x = l->block[0], c.blockDim.y = l->block[1], c.blockDim.z = l->block[2];
-    c.dynamicSmemBytes = l->shared_bytes;
-    c.stream           = stream;
-    c.attrs            = &pdl;
-    c.numAttrs         = overlap && l->waits && rp_tuning_overlaps(&tuning, l->grid) ? 1 : 0;
-    if (l->shared_bytes > RP_FREE_SHARED) {
-        const cudaError_t e =
-            cudaFuncSetAttribute(l->function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l->shared_bytes);
-        if (e != cudaSuccess) return e;
-    }
-    return cudaLaunchKernelExC(&c, l->function, l->arguments);
+    c.dynamicSmemBytes  = l->shared_bytes;
+    c.stream            = stream;
+    c.attrs             = &pdl;
+    c.numAttrs          = overlap && l->waits && rp_tuning_overlaps(&tuning, l->grid) ? 1 : 0;
+    const cudaError_t e = rp_cuda_allow_shared(l->function, l->shared_bytes);
+    return e == cudaSuccess ? cudaLaunchKernelExC(&c, l->function, l->arguments) : e;
 }
 
 #endif

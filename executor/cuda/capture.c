@@ -243,6 +243,8 @@ static RpStatus repoint(void *user, const RpKernelLaunch *l) {
         .sharedMemBytes = l->shared_bytes,
         .kernelParams   = l->arguments
     };
+    /* The kernel may not have been launched yet: a specialised one had its place. */
+    RP_TRY(rp_cuda_check(r->c->device, rp_cuda_allow_shared(l->function, l->shared_bytes), "shared memory of a node"));
     RP_TRY(rp_cuda_check(r->c->device, cudaGraphExecKernelNodeSetParams(r->c->exec, n->node, &p),
                          "new addresses of a node"));
     if (n->front == NULL) return RP_OK;

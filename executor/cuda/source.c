@@ -135,8 +135,8 @@ RpStatus rp_cuda_source_launch(const RpOpArgs *args, RpKernelCtx *ctx) {
     if (ctx->launch != NULL) return ctx->launch(ctx->user, &l);
     const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap, rp_tuning_of(ctx));
     if (e == cudaSuccess) return RP_OK;
-    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", info->name, l.grid[0], l.grid[1],
-                   l.grid[2], l.block[0], l.block[1], l.block[2], cudaGetErrorString(e));
+    return rp_fail(RP_E_CUDA, "%s%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", rp_cuda_whence(e), info->name,
+                   l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2], cudaGetErrorString(e));
 }
 
 /* ---- opening ---- */

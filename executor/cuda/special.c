@@ -85,8 +85,8 @@ static RpStatus launch(CudaExecutor *c, const RpKernelLaunch *l, bool overlap) {
     const RpKernelLaunch *chosen = rp_cuda_special(c, l, &s);
     const cudaError_t     e      = rp_cuda_launch(chosen, c->device->stream, overlap, c->device->tuning);
     if (e == cudaSuccess) return RP_OK;
-    return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", l->name, l->grid[0], l->grid[1],
-                   l->grid[2], l->block[0], l->block[1], l->block[2], cudaGetErrorString(e));
+    return rp_fail(RP_E_CUDA, "%s%s: launch of %ux%ux%u blocks of %ux%ux%u threads: %s", rp_cuda_whence(e), l->name,
+                   l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], cudaGetErrorString(e));
 }
 
 RpStatus rp_cuda_special_now(void *user, const RpKernelLaunch *l) { return launch(user, l, false); }
@@ -237,10 +237,8 @@ static RpStatus check_kernel(CudaDevice *d, const SpecialKernel *k, const Added 
         return rp_fail(RP_E_NOT_AVAILABLE, "%s: %zu bytes of local memory", op, new.localSizeBytes);
     if (k->block[0] * k->block[1] * k->block[2] > (unsigned)new.maxThreadsPerBlock)
         return rp_fail(RP_E_NOT_AVAILABLE, "%s: its registers allow %d threads", op, new.maxThreadsPerBlock);
-    if (k->shared_bytes <= (unsigned)new.maxDynamicSharedSizeBytes) return RP_OK;
-    return rp_cuda_check(
-        d, cudaFuncSetAttribute(k->function, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)k->shared_bytes),
-        "shared memory of a specialised kernel");
+    return rp_cuda_check(d, rp_cuda_allow_shared(k->function, k->shared_bytes),
+                         "shared memory of a specialised kernel");
 }
 
 static RpStatus load_and_check(CudaDevice *d, SpecialKernel *k, const CudaBinary *b, const Added *a) {

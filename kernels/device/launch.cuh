@@ -61,8 +61,8 @@ static inline RpStatus rp_launch(const char *op, RpKernelCtx *ctx, const LaunchS
         if (ctx->launch != nullptr) return ctx->launch(ctx->user, &l);
         const cudaError_t e = rp_cuda_launch(&l, ctx->stream, ctx->overlap, rp_tuning_of(ctx));
         if (e == cudaSuccess) return RP_OK;
-        return rp_fail(RP_E_CUDA, "%s: launch of %ux%ux%u blocks of %u threads: %s", op, shape.grid.x, shape.grid.y,
-                       shape.grid.z, shape.block.x, cudaGetErrorString(e));
+        return rp_fail(RP_E_CUDA, "%s%s: launch of %ux%ux%u blocks of %u threads: %s", rp_cuda_whence(e), op,
+                       shape.grid.x, shape.grid.y, shape.grid.z, shape.block.x, cudaGetErrorString(e));
     };
     return launch(a...);
 }

@@ -49,7 +49,6 @@ template <bool C, class A, class B> using conditional_t = typename conditional<C
 /* The launchers use these; they are not compiled to code. */
 extern "C" cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *, const void *, void **);
 extern "C" const char *cudaGetErrorString(cudaError_t);
-extern "C" cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int);
 __device__ void        cudaGraphSetConditional(unsigned long long, unsigned);
 
 /* Functions of cuda_fp16.h and cuda_bf16.h, by the instructions that they are. A pair has the first element in the low

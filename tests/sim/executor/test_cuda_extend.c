@@ -221,3 +221,30 @@ Test(extend, more_launches_than_were_captured_are_refused) {
 Test(extend, fewer_launches_than_were_captured_are_refused) {
     check_repoint(2, 1, "this memory needs fewer kernels than were captured");
 }
+
+/* Both steps have one kernel, and the permission for shared memory is of the kernel: the second step, which needs less,
+ * must not take from the first what its node needs when it gets new addresses. */
+Test(extend, a_kernel_keeps_the_shared_memory_of_its_largest_launch) {
+    const RpOpParams large =
+                         {
+                             .custom = {.i = {100 << 10}, .f = {2.5f}}
+    },
+                     small = {.custom = {.i = {40 << 10}}};
+    RpOpDescription d      = shift;
+    TensorOp        op;
+    d.name = "shift_shared";
+    OK(rp_op_register(&d, &op));
+    for (int mode = RP_MODE_EAGER; mode <= RP_MODE_REPLAY; mode++) {
+        Run               r = {.g = rp_graph_new()};
+        RpExecutorStates *states;
+        r.x               = rp_graph_input(r.g, "x", RP_F32, (int64_t[]){N, 1, 1, 1});
+        TensorNode *first = rp_graph_op(r.g, op, &large, &r.x, 1);
+        OK(open_with(&r, rp_graph_op(r.g, op, &small, &first, 1), (RpExecMode)mode));
+        cr_expect_eq(rp_executor_info(r.e).mode, (RpExecMode)mode, "%s", rp_executor_info(r.e).reason);
+        OK(rp_executor_states_new(r.e, &states));
+        OK(rp_executor_states_bind(r.e, states));
+        OK(rp_executor_run(r.e));
+        rp_executor_states_free(states);
+        close_run(&r);
+    }
+}
