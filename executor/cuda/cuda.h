@@ -243,6 +243,9 @@ RP_NODISCARD RpStatus rp_cuda_mark_step(const CudaExecutor *c, int32_t n_done, b
  * step of the plan that did not end. */
 RP_NODISCARD RpStatus rp_cuda_wait(CudaDevice *d, const char *what);
 RP_NODISCARD RpStatus rp_cuda_wait_steps(CudaExecutor *c, const char *what);
+/* The same after a failure `st` of the calls too: work enqueued before it must not run on while the memory is used
+ * again. The failure and its text stay, unless the run was given up. */
+RP_NODISCARD RpStatus rp_cuda_wait_after(CudaExecutor *c, RpStatus st, const char *what);
 
 /* For hosts that wait for something else than the stream: begins to wait; true if there was no new mark for the limit;
  * the failure then. */

@@ -82,6 +82,5 @@ RpStatus rp_cuda_run_steps(RpExecutor *e, int first, int end) {
     RpStatus st = first == 0 ? rp_cuda_enqueue_inputs(c) : RP_OK;
     if (st == RP_OK) st = rp_cuda_enqueue_steps(c, first, end, e->nodes);
     if (st == RP_OK && end == e->plan->n_steps) st = rp_cuda_enqueue_outputs(c);
-    const RpStatus waited = rp_cuda_wait_steps(c, "part of a run");
-    return st == RP_OK ? waited : st;
+    return rp_cuda_wait_after(c, st, "part of a run");
 }

@@ -176,9 +176,7 @@ static RpStatus run_cuda(RpExecutor *e) {
         e->meanwhile(e->meanwhile_user);
         (void)rp_trace_mute(before);
     }
-    /* Waits even after a failure: work enqueued before it must not run on while the memory is used again. */
-    const RpStatus waited = rp_cuda_wait_steps(c, "run of the plan");
-    return st != RP_OK ? st : waited;
+    return rp_cuda_wait_after(c, st, "run of the plan");
 }
 
 static RpStatus token_of(RpExecutor *e, int32_t *token) {

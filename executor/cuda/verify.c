@@ -105,6 +105,5 @@ RpStatus rp_cuda_verify(RpExecutor *e, RpVerifyCallback *callback, void *user) {
     }
     if (st == RP_OK) rp_cuda_watch_from(c->device, e->plan->n_steps);
     if (st == RP_OK) st = rp_cuda_enqueue_outputs(c);
-    const RpStatus waited = rp_cuda_wait_steps(c, "run of the plan");
-    return st == RP_OK ? waited : st;
+    return rp_cuda_wait_after(c, st, "run of the plan");
 }

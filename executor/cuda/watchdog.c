@@ -152,6 +152,13 @@ RpStatus rp_cuda_wait_steps(CudaExecutor *c, const char *what) {
     return over ? rp_cuda_no_end(c) : st;
 }
 
+RpStatus rp_cuda_wait_after(CudaExecutor *c, RpStatus st, const char *what) {
+    char text[512];
+    if (st != RP_OK) snprintf(text, sizeof text, "%s", rp_last_error());
+    const RpStatus waited = rp_cuda_wait_steps(c, what);
+    return st == RP_OK || c->device->hung ? waited : rp_fail(st, "%s", text);
+}
+
 /* ---- afterwards ---- */
 
 bool rp_cuda_hangs(int index, char *why, size_t why_bytes) {
