@@ -27,6 +27,19 @@ int rp_device_index(const char *name) {
     return index;
 }
 
+/* Whether kernels can run there, before weights are copied. */
+static RpStatus check_device(int index) {
+    RpCudaDeviceInfo info;
+    char             text[256];
+    const RpStatus   st = rp_cuda_device_info(index, &info);
+    if (st == RP_OK && info.has_code) return RP_OK;
+    if (st == RP_OK)
+        return rp_fail(RP_E_NOT_AVAILABLE, "cuda:%d: this build has no code for %s of compute capability %d.%d", index,
+                       info.name, info.major, info.minor);
+    snprintf(text, sizeof text, "%s", rp_last_error());
+    return rp_fail(st, "cuda:%d: %s", index, text);
+}
+
 RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out) {
     int        index, n_devices;
     const bool given = name != NULL;
@@ -37,13 +50,14 @@ RpStatus rp_device_choose(const char *name, bool require_cuda, DeviceChoice *out
     const bool named = is_cuda(out->name, &index);
     if (!named && strcmp(out->name, "auto") != 0)
         return rp_fail(RP_E_ARG, "%s '%s': must be auto, cpu, cuda or cuda:N", from, out->name);
-    const RpStatus st = rp_cuda_probe(&n_devices);
-    if (st == RP_OK && index < n_devices) {
+    RpStatus st = rp_cuda_probe(&n_devices);
+    if (st == RP_OK && index >= n_devices)
+        return rp_fail(RP_E_NOT_AVAILABLE, "%s '%s': there are %d CUDA devices", from, out->name, n_devices);
+    if (st == RP_OK) st = check_device(index);
+    if (st == RP_OK) {
         out->cuda = true;
         return RP_OK;
     }
-    if (st == RP_OK)
-        return rp_fail(RP_E_NOT_AVAILABLE, "%s '%s': there are %d CUDA devices", from, out->name, n_devices);
     if (named || require_cuda) return st;
     strncpy(out->reason, rp_last_error(), sizeof out->reason - 1);
     out->fell_back = rp_cuda_built;

@@ -84,6 +84,9 @@ void sim_device_memory(size_t bytes);
 /* The driver version that cudaDriverGetVersion returns (0: no driver), and the number of devices. */
 void sim_driver(int version, int n_devices);
 
+/* There is no code of the kernels for the device: cudaFuncGetAttributes and launches fail. */
+void sim_no_code(int none);
+
 /* Launches with the attribute of programmatic dependent launch fail. */
 void sim_refuse_pdl(int refuse);
 

@@ -10,7 +10,7 @@ static unsigned long blocks_per_sm(unsigned long threads, size_t smem) {
     if (smem > 0 && 228 * 1024 / (smem + 1024) < n) n = 228 * 1024 / (smem + 1024);
     return n;
 }
-static int max_dyn_smem(const SimKernelInfo &k) { return k.allowed_smem > 48 * 1024 ? k.allowed_smem : 48 * 1024; }
+static int max_dyn_smem(const SimKernelInfo &k) { return k.allowed_smem > 0 ? k.allowed_smem : 48 * 1024; }
 // Limits of block, grid and shared memory; a cooperative launch must fit on the device at once.
 cudaError_t sim_check_launch(const SimLaunch &l) {
     unsigned long nt = (unsigned long)l.block.x * l.block.y * l.block.z;
@@ -50,6 +50,9 @@ extern "C" void sim_kernel_code(const char *name, int ptx, int binary) {
     kernel_code.push_back({name != nullptr ? name : "", ptx, binary});
 }
 
+static bool     without_code;
+extern "C" void sim_no_code(int none) { without_code = none != 0; }
+
 static bool     sim_no_pdl;
 extern "C" void sim_refuse_pdl(int refuse) { sim_no_pdl = refuse != 0; }
 
@@ -61,6 +64,7 @@ static cudaError_t launch(cudaStream_t s, SimLaunch l, bool made) {
         s->cap_bad |= s->cap;
         return e;
     }
+    if (without_code) return sim_err(cudaErrorNoKernelImageForDevice, l.k->name.c_str());
     sim_st.launch_calls++;
     if (s == &sim_null_stream) {
         e = sim_no_capture("launch on the legacy stream while another stream captures", cudaErrorStreamCaptureImplicit);
@@ -128,12 +132,14 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *f) {
     SIM_CALL(SIM_NEEDS_DEVICE);
     auto k = sim_find_kernel(f);
     if (!k) return sim_err(cudaErrorInvalidDeviceFunction);
-    *a                           = cudaFuncAttributes{};
-    a->maxThreadsPerBlock        = k->max_threads;
-    a->numRegs                   = 32;
-    a->ptxVersion                = 90;
-    a->binaryVersion             = 90;
-    a->maxDynamicSharedSizeBytes = max_dyn_smem(*k);
+    if (without_code) return sim_err(cudaErrorNoKernelImageForDevice, k->name.c_str());
+    *a                    = cudaFuncAttributes{};
+    a->maxThreadsPerBlock = k->max_threads;
+    a->numRegs            = 32;
+    a->ptxVersion         = 90;
+    a->binaryVersion      = 90;
+    // Of the first 48 KiB without the static part, which is known when the kernel runs: up to 16 KiB.
+    a->maxDynamicSharedSizeBytes = k->allowed_smem > 0 ? k->allowed_smem : 32 * 1024;
     for (auto &c : kernel_code)
         if (k->name.find(c.name) != std::string::npos) a->ptxVersion = c.ptx, a->binaryVersion = c.binary;
     return cudaSuccess;

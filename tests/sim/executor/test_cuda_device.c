@@ -98,6 +98,33 @@ Test(cuda_device, without_a_device_auto_is_the_cpu_with_a_reason) {
     rp_model_free(m);
 }
 
+/* Weights are never copied to such a device. */
+static void check_unusable(const char *text, RpStatus st) {
+    RpModel     *m         = golden_open_tiny("llama-q4_0");
+    const Choice choices[] = {
+        {"auto",   false, RP_OK, text, "cpu"},
+        {"auto",   true,  st,    text, NULL },
+        {"cpu",    false, RP_OK, NULL, "cpu"},
+        {"cuda",   false, st,    text, NULL },
+        {"cuda:0", false, st,    text, NULL }
+    };
+    sim_stats_reset();
+    CHECK_CHOICES(m, choices);
+    cr_expect_eq(sim_stats().allocs, 0ul);
+    rp_model_free(m);
+}
+
+Test(cuda_device, without_code_for_the_device_auto_is_the_cpu_with_a_reason) {
+    sim_capability(7, 0);
+    sim_no_code(1);
+    check_unusable("cuda:0: this build has no code for simulated device of compute capability 7.0", RP_E_NOT_AVAILABLE);
+}
+
+Test(cuda_device, if_the_device_is_busy_auto_is_the_cpu_with_a_reason) {
+    for (unsigned nth = 1; nth <= 100; nth++) sim_fail("cudaSetDevice", nth, cudaErrorDevicesUnavailable);
+    check_unusable("cuda:0: selection of the device: CUDA-capable device(s) is/are busy or unavailable", RP_E_CUDA);
+}
+
 /* A CUDA 13 runtime needs a CUDA 13 driver. A CUDA 12 runtime works with driver 12.2, but loops need 12.4. */
 Test(cuda_device, an_old_driver_disables_the_loop_or_the_device) {
     RpModel *m = golden_open_tiny("llama-q4_0");
