@@ -30,8 +30,7 @@ static void answer_json(Conn *c, int status, json_t *o) {
 }
 
 static void answer_health(App *a, Conn *c) {
-    char        why[512];
-    const char *health = work_health(&a->work, why);
+    const char *health = work_health(&a->work);
     answer_json(c, strcmp(health, "ok") == 0 ? 200 : 503, json_pack("{s:s}", "status", health));
 }
 

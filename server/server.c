@@ -49,7 +49,7 @@ static void on_tick(evutil_socket_t fd, short what, void *user) {
     (void)what;
     exchange_tick(a);
     if (a->draining) end_if_done(a);
-    if (strcmp(work_health(&a->work, why), "failed") == 0) {
+    if (work_first_failed(&a->work, why)) {
         a->failed = rp_fail(RP_E_STATE, "%s", why);
         event_base_loopbreak(a->loop);
     }

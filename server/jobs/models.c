@@ -183,16 +183,24 @@ RpStatus work_make_room(Model *m, size_t bytes) {
     return st;
 }
 
-const char *work_health(Work *w, char why[512]) {
-    const char *health = "ok";
-    why[0]             = '\0';
+/* Under the lock. */
+static bool first_is_missing(const Work *w) { return w->options->model != NULL && !w->models[0].was_ready; }
+
+bool work_first_failed(Work *w, char why[512]) {
     pthread_mutex_lock(&w->lock);
-    if (w->options->model != NULL && !w->models[0].was_ready) {
-        health = w->models[0].state == MODEL_UNLOADED ? "failed" : "loading";
-        snprintf(why, 512, "%s", w->models[0].error);
-    }
+    const bool failed = first_is_missing(w) && w->models[0].state == MODEL_UNLOADED;
+    if (failed) snprintf(why, 512, "%s", w->models[0].error);
     pthread_mutex_unlock(&w->lock);
-    return health;
+    return failed;
+}
+
+const char *work_health(Work *w) {
+    bool lost = false;
+    pthread_mutex_lock(&w->lock);
+    const bool missing = first_is_missing(w), failed = missing && w->models[0].state == MODEL_UNLOADED;
+    for (int i = 0; i < w->n_models; i++) lost |= w->models[i].lost_device;
+    pthread_mutex_unlock(&w->lock);
+    return failed || lost ? "failed" : missing ? "loading" : "ok";
 }
 
 void work_fail_waiting(const Model *m, JobQueue *waiting, int status) {

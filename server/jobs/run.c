@@ -263,9 +263,12 @@ static void restart(Model *m, const char *why) {
         job_error(c->job, &error);
         release_choice(m, c);
     }
-    if (worker_open_engine(m) == RP_OK) return;
+    const RpStatus st = worker_open_engine(m);
+    if (st == RP_OK) return;
     pthread_mutex_lock(&m->work->lock);
-    m->state = MODEL_STOPPING; /* the next request loads it again */
+    m->state       = MODEL_STOPPING; /* the next request loads it again */
+    m->lost_device = st == RP_E_CUDA;
+    snprintf(m->error, sizeof m->error, "%s", rp_last_error());
     pthread_mutex_unlock(&m->work->lock);
 }
 

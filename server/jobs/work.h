@@ -50,6 +50,7 @@ struct Model {
     RpEngineStats  stats, before; /* before: sums of earlier loads */
     size_t         n_live_seen;   /* replies that the engine had when `stats` was taken */
     char           error[512];    /* of the latest load; "": it has not failed */
+    bool           lost_device;   /* an engine could not be opened because a GPU failed, and no load succeeded since */
     ModelInfo     *info;          /* NULL until it is loaded first; stays then */
     pthread_cond_t some;
     pthread_t      thread;
@@ -125,8 +126,11 @@ void work_load_others(Work *w, bool loaded);
  * idle are unloaded, the one that was used the longest time ago first. RP_E_NOMEM. */
 RP_NODISCARD RpStatus work_make_room(Model *m, size_t bytes);
 
-/* "ok", "loading", or "failed" with the reason, of the model of the options. */
-const char *work_health(Work *w, char why[512]);
+/* "ok"; "loading": the model of the options was not loaded yet; "failed": it could not be, or a model lost its GPU. */
+const char *work_health(Work *w);
+
+/* Whether the model of the options could not be loaded, with the reason. */
+bool work_first_failed(Work *w, char why[512]);
 
 void work_prepare(Job *j); /* to the lane that prepares */
 void work_slowly(Job *j);  /* to that of slow jobs */

@@ -176,6 +176,7 @@ static void publish(Model *m, RpStatus st, double seconds) {
     m->used            = http_now();
     m->state           = ready ? MODEL_READY : MODEL_STOPPING;
     m->was_ready       = m->was_ready || ready;
+    m->lost_device     = st == RP_E_CUDA || (st != RP_OK && m->lost_device);
     if (st != RP_OK) snprintf(m->error, sizeof m->error, "%s", rp_last_error());
     if (ready) m->pins += waiting.n;
     pthread_mutex_unlock(&w->lock);
