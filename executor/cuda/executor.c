@@ -51,19 +51,29 @@ static void free_state(RpExecutor *e, void *state) {
     (void)cudaFree(state);
 }
 
+/* Scratch memory that the plan takes for itself. It depends on shapes alone; cuBLASLt, which is opened later, is
+ * dropped where its needs do not fit. */
+static size_t missing_scratch(const CudaExecutor *c) {
+    const CudaExecutor *owner = rp_cuda(c->base.owner);
+    const size_t        bytes = rp_cuda_plan_scratch(c);
+    return owner != c && bytes <= owner->scratch_bytes ? 0 : bytes;
+}
+
 /* Refuses a plan that does not fit, before anything is uploaded. "States" are the KV caches and the step state. */
 static RpStatus check_memory(const CudaExecutor *c) {
     const RpExecutor  *e       = &c->base;
     const RpPlanMemory m       = e->plan->memory;
     const size_t       weights = rp_cuda_missing_weights(c->device, e->plan);
-    const size_t       arena = rp_executor_takes_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0;
-    size_t             have, whole;
+    const size_t       arena = rp_executor_takes_arena(e) ? m.arena : 0, states = e->owner == e ? m.state : 0,
+                 scratch = missing_scratch(c), all = weights + arena + states + scratch;
+    size_t have, whole;
     RP_TRY(rp_cuda_check(c->device, cudaMemGetInfo(&have, &whole), "memory of the device"));
-    if (weights + arena + states + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
-    return rp_fail(RP_E_NOMEM,
-                   "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f), %.3f of %.3f GB are free",
-                   c->device->id, (double)(weights + arena + states) / 1e9, (double)weights / 1e9, (double)states / 1e9,
-                   (double)arena / 1e9, (double)have / 1e9, (double)whole / 1e9);
+    if (all + RP_DEVICE_MARGIN / 2 <= have) return RP_OK;
+    return rp_fail(
+        RP_E_NOMEM,
+        "%s: the plan takes %.3f GB (weights %.3f, states %.3f, arena %.3f, scratch %.3f), %.3f of %.3f GB are free",
+        c->device->id, (double)all / 1e9, (double)weights / 1e9, (double)states / 1e9, (double)arena / 1e9,
+        (double)scratch / 1e9, (double)have / 1e9, (double)whole / 1e9);
 }
 
 /* The tensors that each run copies: inputs and outputs. A plan that samples its tokens copies only the token back. */

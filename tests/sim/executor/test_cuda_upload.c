@@ -115,6 +115,42 @@ Test(cuda_upload, quantised_weights_of_any_size_arrive_repacked) {
 
 #endif
 
+/* The scratch memory of a product in tiles is larger than what the check leaves to the driver: a device without room
+ * for it refuses the plan before weights are copied. */
+Test(cuda_upload, scratch_memory_counts_before_weights_are_copied) {
+    enum { COLUMNS = 8192, BLOCK = 34 };
+    const int64_t ne[RP_MAX_DIMS] = {N, 64, 1, 1}, columns[RP_MAX_DIMS] = {N, COLUMNS, 1, 1};
+    void         *w = calloc((size_t)ne[1] * N / 32, BLOCK);
+    cr_assert_not_null(w);
+    const RpTensorView v = rp_view_contiguous(RP_Q8_0, ne, w);
+    ComputeGraph      *g = rp_graph_new();
+    TensorNode        *y = rp_mul_mat(g, rp_graph_weight(g, "w", &v), rp_graph_input(g, "x", RP_F32, columns));
+    ExecPlan          *plan;
+    RpExecutor        *e;
+    OK(rp_graph_finish(g, &y, 1));
+    OK(rp_graph_optimize(g, NULL));
+    OK(rp_plan_new(g, &plan));
+    setenv("REPRISE_BLAS", "off", 1);
+    OK(rp_executor_open(plan, &(RpExecutorOptions){.device = "cuda", .mode = RP_MODE_EAGER}, &e));
+    const size_t takes = rp_executor_info(e).device_bytes;
+    rp_executor_free(e);
+    for (size_t more = 31; more <= 33; more += 2) {
+        sim_device_memory(takes + (more << 20));
+        sim_stats_reset();
+        const RpStatus st = rp_executor_open(plan, &(RpExecutorOptions){.device = "cuda", .mode = RP_MODE_EAGER}, &e);
+        cr_expect_eq(st, more < 32 ? RP_E_NOMEM : RP_OK, "%s", rp_last_error());
+        if (st != RP_OK) cr_expect_eq(sim_stats().h2d_bytes, 0ul, "%s", rp_last_error());
+        if (st != RP_OK) cr_expect_not_null(strstr(rp_last_error(), "the plan takes"), "%s", rp_last_error());
+        rp_executor_free(e);
+    }
+    unsetenv("REPRISE_BLAS");
+    const RpPlanMemory m = rp_plan_memory(plan);
+    cr_expect_gt(takes, m.arena + m.weights + (33 << 20), "the scratch memory is larger than the margin");
+    rp_plan_free(plan);
+    rp_graph_free(g);
+    free(w);
+}
+
 /* Copies that were enqueued fault: the error comes with the wait for them, and the device counts as lost. */
 Test(cuda_upload, a_lost_device_is_noticed) {
     RpModel               *m = golden_open_tiny("llama-q4_0");
