@@ -147,8 +147,10 @@ typedef struct RpExecutorOptions {
 } RpExecutorOptions;
 
 /* Allocates states, arena and scratch memory, copies weights to a GPU and captures the plan there. `options` may be
- * NULL for the defaults. "auto" takes the first CUDA device if this build has code for it and it can be opened,
- * else the CPU; rp_executor_info gives the reason. A device that is named must exist. The caller frees *out; on failure it is NULL.
+ * NULL for the defaults. "auto" takes the first CUDA device if this build has code for it and it can be opened, else
+ * the CPU; rp_executor_info gives the reason. A device that is named must exist and have code. Calls for an executor on
+ * a GPU make that GPU the current CUDA device of the calling thread and leave it so, as do calls for its memory
+ * (reprise/device.h). The caller frees *out; on failure it is NULL.
  * RP_E_NOMEM has the sizes; device memory is checked before weights are copied. RP_E_ARG for bad options, also of the
  * environment; RP_E_UNSUPPORTED for an op without a kernel for the device; RP_E_SHAPE for a shared state of another
  * shape; RP_E_NOT_AVAILABLE without the device; RP_E_CUDA names the call that failed. */
