@@ -92,7 +92,7 @@ def test_a_request_that_is_prepared_while_the_engine_fails_is_answered():
             t.join()
         expect(s.process.poll() is None, "the server runs", s.lines())
         expect(answers["hangs"].status == 500 and answers["long"].status in (400, 500), "errors", answers)
-        expect(s.get("/health").status == 200, "it answers", answers)
+        expect(s.get("/health").status == 503, "it says that it cannot answer", answers)
 
 
 run_tests(globals())
