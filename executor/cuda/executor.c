@@ -13,6 +13,7 @@
  *
  * Nothing is allocated or instantiated after open (I3, I9). A mode that fails falls back to the next lower one with
  * the reason in info.reason (I10). */
+#include "executor/cuda/api.h"
 #include "executor/cuda/cuda.h"
 
 #include "executor/device.h"
@@ -243,11 +244,14 @@ static RpStatus choose_pdl(CudaExecutor *c) {
     if (!off && strcmp(value, "auto") != 0)
         return rp_fail(RP_E_ARG, "%s '%s': must be auto or off", rp_option_name(RP_OPT_PDL), value);
     const bool slower = c->device->tuning.overlap_blocks == 0;
-    c->pdl            = !off && c->device->major >= CUDA_PDL_MAJOR && c->old_code == 0 && !slower;
+    const bool edges  = rp_cuda_has_edge_data();
+    c->pdl            = !off && c->device->major >= CUDA_PDL_MAJOR && c->old_code == 0 && !slower && edges;
     if (c->pdl)
         snprintf(c->pdl_text, sizeof c->pdl_text, "on");
     else if (off)
         snprintf(c->pdl_text, sizeof c->pdl_text, "%s=off", rp_option_name(RP_OPT_PDL));
+    else if (!edges)
+        snprintf(c->pdl_text, sizeof c->pdl_text, "the driver is older than CUDA 12.3, graphs have no such edges");
     else if (slower)
         snprintf(c->pdl_text, sizeof c->pdl_text, "slower on this device (%s)", rp_option_name(RP_OPT_TUNE));
     else if (c->device->major < CUDA_PDL_MAJOR)
