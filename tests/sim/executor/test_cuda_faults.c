@@ -389,35 +389,6 @@ Test(cuda_faults, a_lost_device_is_reported_by_every_call) {
     rp_model_free(m);
 }
 
-/* The launch that reports a kernel's failure is that of a later step, which the message must not accuse. */
-Test(cuda_faults, a_kernel_that_fails_is_not_reported_as_the_next_one) {
-    static const struct {
-        cudaError_t error;
-        const char *text;
-    } cases[] = {
-        {cudaErrorIllegalAddress,       "cuda:0: before or in "  },
-        {cudaErrorLaunchOutOfResources, "cuda:0: qkv: launch of "},
-        {cudaErrorInvalidConfiguration, "cuda:0: qkv: launch of "}
-    };
-    RpModel               *m = open_tiny();
-    const RpSessionOptions o = options(RP_MODE_EAGER, false);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        RpSession *s;
-        OK(rp_session_open(m, &o, &s));
-        if (i == 0)
-            sim_fault(1, cases[i].error);
-        else
-            sim_fail("cudaLaunchKernelExC", 2, cases[i].error);
-        sim_async(0);
-        REFUSED(rp_session_step(s, 9), RP_E_CUDA, cases[i].text);
-        sim_async(1);
-        cr_expect_not_null(strstr(rp_last_error(), "qkv: launch of "), "%s", rp_last_error());
-        rp_session_free(s);
-        sim_reset_faults();
-    }
-    rp_model_free(m);
-}
-
 Test(cuda_faults, a_device_lost_during_a_reply_ends_it) {
     RpModel       *m    = open_tiny();
     const Decoded  want = decode_healthy(m);
