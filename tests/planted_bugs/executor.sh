@@ -79,7 +79,7 @@ mutant $cuda/enqueue.c $cuda/enqueue.c '/^RpStatus rp_cuda_enqueue_outputs/,/^}/
     bind "the token of a replay that is not copied"
 mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus zeroed/,/^}/ s/cudaMemsetAsync([^)]*)/cudaSuccess/' \
     bind "states (KV cache) that are not zeroed"
-mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/rp_cuda_wait_steps(c, "run of the plan")/RP_OK/' \
+mutant $cuda/executor.c $cuda/executor.c '/^static RpStatus run_cuda/,/^}/ s/rp_cuda_wait_after(c, st, "run of the plan")/st/' \
     bind "a run that is not waited for"
 mutant $cuda/bind.c $cuda/bind.c 's/if (c->exec != NULL) RP_TRY(rp_cuda_repoint(c));//' bind \
     "captured nodes that are not repointed"
