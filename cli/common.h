@@ -21,7 +21,7 @@
 #define OPTION_THREADS(v)                                                                                    \
     CLI_INT("threads", 't', v, "N", "worker threads; 0 (default): REPRISE_THREADS, or one per core", 0, 512)
 #define OPTION_REPACK(d, otherwise)                                                                          \
-    CLI_TEXT("repack", 0, (d).repack, "WHEN",                                                                \
+    CLI_TEXT("repack", 0, (d).repack, "LAYOUT",                                                               \
              "copy of the weights with interleaved rows for the CPU: on, off, auto or codebook; default: REPRISE_REPACK or " otherwise)
 #define OPTION_BACKEND(d)                                                                                    \
     CLI_TEXT("backend", 0, (d).backend, "NAME",                                                              \

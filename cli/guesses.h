@@ -18,7 +18,8 @@ enum { GUESSES_OF_A_DRAFT = 4 };
 
 #define OPTIONS_GUESSES(v)                                                                                             \
     CLI_INT("lookup", 0, (v).lookup, "N",                                                                              \
-            "guess up to N tokens ahead where the text repeats itself, 1 to 15; the reply stays the same, on the CPU", \
+            "guess up to N tokens ahead where the text repeats itself, at most 15; 0 (default): none; the reply "      \
+            "stays the same, on the CPU",                                                                              \
             0, 15),                                                                                                    \
         CLI_FILE(FILE_READ, "draft", 0, (v).draft, "FILE",                                                             \
                  "a smaller model of the same vocabulary, or an assistant of MODEL, guesses ahead; the reply stays "   \

@@ -141,6 +141,10 @@ static int run(int argc, char *argv[]) {
     if (c == NULL) c = find_command(argv[wants_help]);
     if (c == NULL) return EXIT_USAGE;
     if (!wants_help) return run_command(c, argc - words, argv + words);
+    if (argc > 1 + words) {
+        cli_say("reprise help", "`%s` follows the command `%s` (see `reprise --help`)", argv[1 + words], c->name);
+        return EXIT_USAGE;
+    }
     cli_help(c);
     return EXIT_OK;
 }

@@ -97,21 +97,26 @@ static RpStatus back_to_depth(RpSession *s, const int32_t *ids) {
     return from < args.depth ? rp_session_prefill(s, ids + from, (size_t)(args.depth - from), NULL, NULL) : RP_OK;
 }
 
+/* A run, after which a signal is noticed: a prefill of one chunk reports nothing in between. */
+static RpStatus run_once(RpSession *s, const int32_t *ids, Test *t, int32_t n, Work *w, double *seconds) {
+    RP_TRY(back_to_depth(s, ids));
+    RP_TRY(t->run(s, ids, n, w, seconds));
+    return cli_interrupted() ? rp_fail(RP_E_CANCELLED, "interrupted") : RP_OK;
+}
+
 /* Each run starts from a context of args.depth tokens. One warm-up run, short for decode, is not counted. */
 static RpStatus measure(RpSession *s, const int32_t *ids, Test *t, Work *w) {
     if (t->n == 0) return RP_OK;
-    RP_TRY(back_to_depth(s, ids));
     double        seconds = 0.0;
     const int32_t warm_up = t->run != run_prefill && t->n > WARM_UP_STEPS ? WARM_UP_STEPS : t->n;
     *w                    = (Work){.progress = w->progress, .total = warm_up};
     (void)cli_progress_step(&w->progress, "%s%d, warm-up", t->kind, t->n);
-    RP_TRY(t->run(s, ids, warm_up, w, &seconds));
+    RP_TRY(run_once(s, ids, t, warm_up, w, &seconds));
     (void)cli_progress_step(&w->progress, "%s%d, %d runs", t->kind, t->n, args.repeats);
     w->total = (double)t->n * args.repeats;
     for (int32_t i = 0; i < args.repeats; i++) {
         w->done = (double)t->n * i;
-        RP_TRY(back_to_depth(s, ids));
-        RP_TRY(t->run(s, ids, t->n, w, &seconds));
+        RP_TRY(run_once(s, ids, t, t->n, w, &seconds));
         t->rates[i] = t->n / seconds;
     }
     memcpy(t->sorted, t->rates, sizeof t->sorted);

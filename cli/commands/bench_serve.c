@@ -98,7 +98,7 @@ static int run(void) {
 static const Option options[] = {
     CLI_TEXT("url", 'u', args.url, "URL", "the server; default: http://127.0.0.1:8080"),
     CLI_TEXT("users", 0, args.users, "LIST", "users at the same time, default 1,4,16"),
-    CLI_TEXT("scenario", 0, args.scenario, "NAME", "chat, agent or summarise; default: all three"),
+    CLI_TEXT("scenario", 0, args.scenario, "SCENARIO", "chat, agent or summarise; default: all three"),
     CLI_TEXT("model", 'm', args.model, "NAME", "the model that requests name; default: none"),
     CLI_TEXT("key", 0, args.key, "KEY", "API key"),
     CLI_INT("seconds", 0, args.seconds, "S", "fail after S seconds without a byte from the server, default 600", 1,

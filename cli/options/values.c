@@ -1,6 +1,9 @@
 /* values.c - a table of the arguments whose values are known. */
 #include "cli/options/values.h"
 
+#include "cli/predict/predict.h"
+#include "cli/users/scenario.h"
+
 #include "reprise/reprise.h"
 
 #include <stdio.h>
@@ -11,6 +14,9 @@ static const char *template_at(int i) {
     const char *name = rp_chat_name((RpChatKind)i);
     return strcmp(name, "?") != 0 ? name : NULL;
 }
+
+static const char *gpu_at(int i) { return i < cli_n_gpus ? cli_gpus[i].name : NULL; }
+static const char *scenario_at(int i) { return cli_scenario(i) != NULL ? cli_scenario(i)->name : NULL; }
 
 static const struct {
     const char *arg;
@@ -25,6 +31,10 @@ static const struct {
     {"A",        VALUE_MODEL, NULL,                      NULL                },
     {"B",        VALUE_MODEL, NULL,                      NULL                },
     {"WHEN",     VALUE_WORDS, "auto always never",       NULL                },
+    {"LAYOUT",   VALUE_WORDS, "on off auto codebook",    NULL                },
+    {"PHASE",    VALUE_WORDS, "decode prefill both",     NULL                },
+    {"GPU",      VALUE_WORDS, NULL,                      gpu_at              },
+    {"SCENARIO", VALUE_WORDS, NULL,                      scenario_at         },
     {"SHELL",    VALUE_WORDS, "bash zsh fish",           NULL                },
     {"DEVICE",   VALUE_WORDS, "auto cpu cuda",           NULL                },
     {"MODE",     VALUE_WORDS, "auto eager replay loop",  NULL                },

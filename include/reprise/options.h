@@ -29,7 +29,8 @@ extern "C" {
     X(THREADS, "REPRISE_THREADS", "0", "worker threads of the CPU interpreter, 0: one per core")                       \
     X(ISA, "REPRISE_ISA", "auto", "instruction set of the CPU kernels: " RP_ISA_NAMES)                                 \
     X(PREFETCH, "REPRISE_PREFETCH", "auto",                                                                            \
-      "software prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2 or l2:BYTES")          \
+      "software prefetch of weights on the CPU: auto (measured at the first open), none, l1, l2, l1:BYTES or "         \
+      "l2:BYTES")                                                                                                      \
     X(SPIN_US, "REPRISE_SPIN_US", "20", "microseconds that a waiting worker spins before it sleeps")                   \
     X(BLAS, "REPRISE_BLAS", "auto",                                                                                    \
       "GPU products of many columns: auto (cuBLASLt if present), off, or the path of the library")                     \

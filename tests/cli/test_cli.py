@@ -59,6 +59,8 @@ def test_wrong_use_exits_2_with_one_line():
     expect_refusal(r, 2, "unknown option --svg")
     expect("did you mean" not in r.err, "two of three letters are no likeness", r)
     expect_refusal(run("help", "zzzzzz"), 2, "unknown command")
+    expect_refusal(run("help", "bench", "foo"), 2, "`foo` follows the command `bench`")
+    expect_refusal(run("help", "bench", "launches", "foo"), 2, "`foo` follows the command `bench launches`")
     g = ["generate", "-m", TINY, "-p", "a"]
     expect_refusal(run("quantize", "a", "b"), 2, "--type TYPE is needed")
     expect_refusal(run("quantize", "--type", "Q8_0", "a"), 2, "OUT is needed")

@@ -20,7 +20,7 @@ ADAPTER = os.path.join(SOURCE, "tests/golden/lora/adapter.gguf")
 
 # Names of values and of arguments in help texts that are no paths.
 NO_FILE_ARGUMENTS = {"NODE", "PRESET", "SHELL"}
-NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LIST MB MODE MS NAME NODE ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX SECONDS SETTING TEMPLATE TEXT "
+NO_FILES = set("B D K M N P R S T X CACHE DEVICE DIR FORMAT GPU HOST KEY LAYOUT LIST MB MODE MS NAME NODE ORIGIN PASS PHASE POOLING PORT PRESET QUERY REGEX SCENARIO SECONDS SETTING TEMPLATE TEXT "
                "TOKEN TYPE URL WHEN".split())
 
 # Every option and argument whose value is a path: what it is given, and r: read, w: written. An option that is not here fails

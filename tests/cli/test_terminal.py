@@ -256,6 +256,10 @@ def test_bash_completes_commands_options_and_values():
     expect(complete("reprise", "generate", "--mode", "") == ["auto", "eager", "replay", "loop"], "values")
     expect(complete("reprise", "generate", "--mode", "=", "re") == ["replay"], "--mode=re")
     expect(complete("reprise", "generate", "--mode", "=") == ["auto", "eager", "replay", "loop"], "--mode=")
+    expect(complete("reprise", "generate", "--repack", "") == ["on", "off", "auto", "codebook"], "--repack")
+    expect(complete("reprise", "bench", "serve", "--scenario", "") == ["chat", "agent", "summarise"], "scenarios")
+    expect(complete("reprise", "bench", "launches", "--gpu", "h") == ["h100", "h100-pcie", "h200"], "GPUs")
+    expect(complete("reprise", "bench", "counts", "--phase", "") == ["decode", "prefill", "both"], "phases")
     expect(complete("reprise", "bench", "launches", "--preset", "llama3-") == ["llama3-8b"], "presets")
     expect("quantize" in complete("reprise", "graph", "--after", ""), "passes")
     expect(complete("reprise", "generate", "--template", "ge") == ["gemma"], "templates")
@@ -337,6 +341,17 @@ def test_ctrl_c_keeps_the_text_and_the_terminal():
     code, text = t.finish()
     expect(code == 130 and t.same_settings and "stopped: cancelled, after" in text, "130, text kept", (code, text[-500:]))
     expect(">" in text.split("^C")[0], "the text until then", text)
+
+
+def test_ctrl_c_between_prefills_of_one_chunk():
+    """They report nothing while they run, so that bench looks for a signal after each."""
+    model = os.path.join(TMP.name, "slow.gguf")
+    ok(run("synth", "smollm2-135m", "--type", "Q4_0", "-o", model))
+    t = Terminal("bench", model, "-p", "32", "-n", "0", "-r", "40", "-t", "1")
+    t.wait_for(b"40 runs")
+    t.write(b"\x03")
+    code, text = t.finish()
+    expect(code == 130 and "tok/s" not in text, "exit 130", (code, text))
 
 
 # ---- text from elsewhere ----
