@@ -1,6 +1,7 @@
 /* server.c - the event loop: starts everything, waits for signals, and ends everything in order. */
 #include "server/server.h"
 
+#include "server/jobs/manifests.h"
 #include "server/routes.h"
 
 #include <event2/buffer.h>
@@ -125,6 +126,7 @@ static RpStatus open_guard(const ServerOptions *o, Guard *g) {
                  .n_hosts   = o->n_allow_hosts,
                  .origins   = o->allow_origins,
                  .n_origins = o->n_allow_origins};
+    RP_TRY(guard_check_origins(g));
     return keys_open(o->keys_file, o->tokens_per_minute, &g->keys);
 }
 
@@ -173,6 +175,7 @@ RpStatus server_check(const ServerOptions *options) {
     RP_TRY(st);
     RP_TRY(open_guard(options, &guard));
     keys_free(guard.keys);
+    if (options->manifest_dir != NULL) RP_TRY(manifests_check(options->manifest_dir));
     st = work_find_models(&work, options);
     for (int i = 0; i < work.n_models && st == RP_OK; i++) st = work_check_model(&work.models[i]);
     work_free_models(&work);

@@ -52,8 +52,9 @@ static RpStatus graph_page(const RpModel *m, const ComputeGraph *g, int32_t n_ct
 
 static bool say_url(const char *url, void *user) {
     (void)user;
-    printf("listening at %s\n", url);
-    return fflush(stdout) == 0;
+    char      line[160];
+    const int n = snprintf(line, sizeof line, "listening at %s\n", url);
+    return cli_print(line, (size_t)n);
 }
 
 static RpStatus engine_options(RpEngineOptions *out) {
@@ -198,8 +199,9 @@ static const Option options[] = {
             "at most N tokens per reply, unless the request says it; 0 (default): until the context is full", 0, 0),
     CLI_INT("reasoning-budget", 0, args.budget, "N",
             "close the reasoning after N tokens, unless the request says it; 0 (default): no limit", 0, 0),
-    CLI_FILE(FILE_READ, "keys", 0, args.keys, "FILE",
-             "clients need one of these keys: lines of KEY or NAME KEY; SIGHUP reads the file again"),
+    CLI_FILE(
+        FILE_READ, "keys", 0, args.keys, "FILE",
+        "clients need one of these keys of 8 to 255 characters: lines of KEY or NAME KEY; SIGHUP reads the file again"),
     CLI_INT("tokens-per-minute", 0, args.per_minute, "N", "of prompts and replies of a key; 0 (default): no limit", 0,
             0),
     CLI_LIST("allow-host", 0, args.hosts, "NAME", "a name of this server that clients use; may be repeated"),

@@ -62,6 +62,24 @@ const char *guard_allowed_origin(const Guard *g, const HttpHead *head) {
     return is_one_of(g->origins, g->n_origins, origin) ? origin : NULL;
 }
 
+/* Browsers send an origin without a path, also without a slash at the end. "null" is that of pages without one. */
+static bool is_origin(const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
+    char              name[256];
+    const size_t      n = strspn(text, letters);
+    if (strcmp(text, "*") == 0 || strcmp(text, "null") == 0) return true;
+    if (n == 0 || strncmp(text + n, "://", 3) != 0) return false;
+    return text[n + 3 + strcspn(text + n + 3, "/?#@ ")] == '\0' && host_name(text + n + 3, name);
+}
+
+RpStatus guard_check_origins(const Guard *g) {
+    for (size_t i = 0; i < g->n_origins; i++)
+        if (!is_origin(g->origins[i]))
+            return rp_fail(RP_E_ARG, "--allow-origin %s: must be SCHEME://HOST, with :PORT where it has one, or *",
+                           g->origins[i]);
+    return RP_OK;
+}
+
 int guard_check(const Guard *g, const HttpHead *head, ApiError *error) {
     const char *host = http_header(head, "host"), *origin = http_header(head, "origin");
     if (host != NULL && !host_is_allowed(g, host))

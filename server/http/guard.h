@@ -20,6 +20,9 @@ typedef struct Guard {
  * `origins`. Returns 0, or the status of the refusal with *error. */
 int guard_check(const Guard *g, const HttpHead *head, ApiError *error);
 
+/* RP_E_ARG if one of `origins` is neither * nor null nor SCHEME://HOST[:PORT]: no page has such an origin. */
+RP_NODISCARD RpStatus guard_check_origins(const Guard *g);
+
 /* The origin to name in Access-Control-Allow-Origin; NULL: none. */
 const char *guard_allowed_origin(const Guard *g, const HttpHead *head);
 

@@ -159,11 +159,22 @@ static RpStatus find_files(Manifests *m, const char *folder) {
     return st;
 }
 
+/* A folder that can be written to; the caller closes *fd if it is not -1. */
+static RpStatus open_folder(const char *folder, int *fd) {
+    *fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0 && faccessat(*fd, ".", W_OK | X_OK, 0) == 0) return RP_OK;
+    return rp_fail(RP_E_IO, "--manifest-dir %s: %s", folder, strerror(errno));
+}
+
+RpStatus manifests_check(const char *folder) {
+    int            fd;
+    const RpStatus st = open_folder(folder, &fd);
+    if (fd >= 0) close(fd);
+    return st;
+}
+
 static RpStatus start(Manifests *m, const char *folder) {
-    m->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (m->folder < 0) return rp_fail(RP_E_IO, "--manifest-dir %s: %s", folder, strerror(errno));
-    if (faccessat(m->folder, ".", W_OK | X_OK, 0) != 0)
-        return rp_fail(RP_E_IO, "--manifest-dir %s: %s", folder, strerror(errno));
+    RP_TRY(open_folder(folder, &m->folder));
     m->names = calloc((size_t)m->keep, sizeof *m->names);
     if (m->names == NULL) return rp_fail(RP_E_NOMEM, "out of memory for the names of manifests");
     RP_TRY(find_files(m, folder));

@@ -21,6 +21,9 @@ typedef struct Manifests Manifests;
 /* `folder` exists. The files of earlier servers count. RP_E_IO names the folder; RP_E_NOMEM. The caller frees *out. */
 RP_NODISCARD RpStatus manifests_open(const char *folder, int32_t keep, Log *log, Manifests **out);
 
+/* Whether manifests_open could use the folder; nothing in it is changed. RP_E_IO as there. */
+RP_NODISCARD RpStatus manifests_check(const char *folder);
+
 /* Writes what is in the queue, and ends. NULL is allowed. */
 void manifests_free(Manifests *m);
 

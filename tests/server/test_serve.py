@@ -280,6 +280,10 @@ class Operation(unittest.TestCase):
             ([DEMO, "--ctx", "100000"], "100000"),
             ([DEMO, "--kv", "f8"], "--kv f8: must be f16 or q8_0"),
             ([DEMO, "--logit-bias", "x"], "--logit-bias x: must be a token id"),
+            ([DEMO, "--manifest-dir", "/nonexistent"], "--manifest-dir /nonexistent: No such file or directory"),
+            ([DEMO, "--allow-origin", "*", "--allow-origin", "foo"], "--allow-origin foo: must be SCHEME://HOST, with :PORT where it has one, or *"),
+            ([DEMO, "--allow-origin", "https://example.org/"], "--allow-origin https://example.org/: must be"),
+            ([DEMO, "--allow-origin", "https://"], "--allow-origin https://: must be"),
             (["--models-dir", "/nonexistent"], "--models-dir /nonexistent: No such file or directory"),
             (["--models-dir", os.path.join(SOURCE, "docs")], "docs has no model"),
             ([os.path.join(SOURCE, "tests/golden/checkpoints/base.gguf")], "has no tokenizer"),
@@ -287,6 +291,11 @@ class Operation(unittest.TestCase):
             r = run(*args, "--check")
             self.assertEqual((r.returncode, r.stdout), (1, ""), (args, r))
             self.assertIn(text, r.stderr)
+        r = run(DEMO, "--port", "0", "--allow-origin", "example.org")
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn("--allow-origin example.org: must be", r.stderr)
+        self.assertEqual(run(DEMO, "--check", "--manifest-dir", SOURCE, "--allow-origin", "null", "--allow-origin", "http://[::1]:8080",
+                             "--allow-origin", "chrome-extension://abc").stdout, "ok\n")
         for line, text in [("short", "a key has 8 to 255 characters"), ("name key and more", "a line is KEY or NAME KEY"), ("", "has no key")]:
             with tempfile.NamedTemporaryFile("w") as f:
                 f.write(line + "\n")
