@@ -2,9 +2,11 @@
 #include "cli/chat/input.h"
 
 #include "cli/chat/paste.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/message.h"
 #include "reprise/tokenizer.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,37 +36,54 @@ static char **complete(const char *text, int start, int end) {
 #endif
 
 typedef struct Line {
-    char  *text; /* malloc, without its newline; NULL: the input has ended */
-    size_t n;    /* more than strlen(text) if it has a NUL byte */
+    char  *text;  /* malloc, without its newline; NULL: the input has ended */
+    size_t n;     /* more than strlen(text) if it has a NUL byte */
+    int    error; /* errno; 0: none */
 } Line;
+
+static bool is_interrupted(const Input *in) { return in->catches && cli_interrupted(); }
+
+/* The line, or none after a signal that ends the input. */
+static Line unless_interrupted(const Input *in, Line line) {
+    if (!is_interrupted(in)) return line;
+    free(line.text);
+    return (Line){0};
+}
 
 static Line read_line(const Input *in, const char *prompt) {
     Line   line = {0};
     size_t room = 0;
-    signal(SIGINT, SIG_DFL);
+    if (in->catches)
+        cli_catch_termination();
+    else
+        signal(SIGINT, SIG_DFL);
+    if (is_interrupted(in)) return line;
 #ifdef RP_HAVE_EDIT
     if (in->terminal) {
         command_name                     = in->command;
         rl_attempted_completion_function = complete;
         rl_getc_function                 = cli_paste_getc;
+        cli_paste_catches(in->catches);
         if (in->marks) cli_paste_on();
         line.text = readline(prompt);
         if (in->marks) cli_paste_off();
         line.n = line.text != NULL ? strlen(line.text) : 0;
         if (line.text != NULL) line.text = cli_paste_expand(line.text, &line.n);
         if (line.text != NULL && line.text[0] != '\0') add_history(line.text);
-        return line;
+        return unless_interrupted(in, line);
     }
 #endif
     if (in->terminal && !cli_print(prompt, strlen(prompt))) return line;
     const ssize_t n = getline(&line.text, &room, stdin);
     if (n < 0) {
+        line.error = ferror(stdin) ? errno : 0;
         free(line.text);
-        return (Line){0};
+        line.text = NULL;
+        return unless_interrupted(in, line);
     }
     line.n = (size_t)n;
     if (n > 0 && line.text[n - 1] == '\n') line.text[--line.n] = '\0';
-    return line;
+    return unless_interrupted(in, line);
 }
 
 /* Adds n bytes of a line to a message; `next`: behind a newline. */
@@ -117,8 +136,10 @@ static RpStatus read_block(const Input *in, Reader *r) {
     for (bool end = false; st == RP_OK && !end;) {
         Line line = read_line(in, "... ");
         end       = line.text == NULL || is_fence(&line);
-        if (line.text == NULL) {
+        if (line.text == NULL && !is_interrupted(in)) {
             cli_say("reprise", "the message that began with \"\"\" has no end: it was not sent");
+            r->out->bad = true;
+        } else if (line.text == NULL) {
             r->out->bad = true;
         } else if (!end) {
             st = take(r, &line, 0);
@@ -130,6 +151,7 @@ static RpStatus read_block(const Input *in, Reader *r) {
 
 static RpStatus read_message(const Input *in, const char *prompt, Reader *r) {
     Line line = read_line(in, prompt);
+    if (line.error != 0) return rp_fail(RP_E_IO, "standard input: %s", strerror(line.error));
     if (line.text == NULL) return RP_OK;
     if (is_fence(&line)) {
         free(line.text);

@@ -1,6 +1,8 @@
 /* Bracketed paste (paste.h): what comes between ESC [ 200 ~ and ESC [ 201 ~ was pasted. */
 #include "cli/chat/paste.h"
 
+#include "cli/terminal/interrupt.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,7 +30,8 @@ static struct {
     size_t taken;   /* of `waiting` */
     Paste *all;     /* of the line in the making */
     size_t n;
-    int    number; /* of the last one */
+    int    number;  /* of the last one */
+    bool   catches; /* cli_paste_catches */
 } state;
 
 static bool push(Bytes *b, char c) {
@@ -58,9 +61,11 @@ static void on_interrupt(int signal_number) {
     raise(signal_number);
 }
 
+void cli_paste_catches(bool on) { state.catches = on; }
+
 void cli_paste_on(void) {
     fflush(stdout);
-    signal(SIGINT, on_interrupt);
+    if (!state.catches) signal(SIGINT, on_interrupt);
     write_mode("\033[?2004h");
 }
 
@@ -75,7 +80,7 @@ static int next_byte(int fd) {
         return c;
     }
     ssize_t n;
-    while ((n = read(fd, &c, 1)) < 0 && errno == EINTR) {
+    while ((n = read(fd, &c, 1)) < 0 && errno == EINTR && !(state.catches && cli_interrupted())) {
     }
     return n == 1 ? c : -1;
 }

@@ -9,7 +9,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Around each line: the terminal marks what is pasted, or no longer. Ctrl-C between them ends the program. */
+/* Before the first line: `on` if the program catches Ctrl-C and other signals (terminal/interrupt.h). They then end
+ * the line. */
+void cli_paste_catches(bool on);
+
+/* Around each line: the terminal marks what is pasted, or no longer. Ctrl-C between them ends the program,
+ * unless it is caught. */
 void cli_paste_on(void);
 void cli_paste_off(void);
 

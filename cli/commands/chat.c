@@ -21,11 +21,16 @@ static struct {
     ManifestArgs manifest;
 } args = {.sampler = SAMPLING_OF_THE_MODEL};
 
-/* Reads messages until /quit or the end of the input. An error that it returns ends the program. */
+/* Reads messages until /quit or the end of the input, or a signal that the input catches. An error that it returns ends
+ * the program. */
 static RpStatus run_conversation(Chat *c) {
     while (!c->quit) {
         InputText in;
         RP_TRY(cli_chat_read(&c->input, "> ", &in));
+        if (c->input.catches && cli_interrupted()) {
+            free(in.text);
+            return rp_fail(RP_E_CANCELLED, "interrupted");
+        }
         if (in.text == NULL) {
             if (c->input.terminal) (void)cli_print("\n", 1);
             break;
@@ -115,6 +120,7 @@ static RpStatus open_generator(Chat *c, const RpModel *m, RpModel **draft, RpEng
  * The caller frees all of them, also after a failure. */
 static RpStatus open_and_run(Chat *c, RpModel **model, RpModel **draft, RpSampler **sampler) {
     RpEngineOptions e;
+    if (c->input.catches) cli_catch_termination();
     if (args.save != NULL) RP_TRY(cli_dialogue_check_save(args.save));
     RP_TRY(cli_recording_open(&c->recording, &args.manifest, "chat", args.model, &args.device.adapters,
                               args.guesses.draft));
@@ -139,6 +145,13 @@ static RpStatus open_and_run(Chat *c, RpModel **model, RpModel **draft, RpSample
     return st != RP_OK ? st : saved;
 }
 
+/* The replies of a conversation that a signal has ended are recorded too. */
+static RpStatus close_recording(Chat *c, RpStatus st) {
+    const bool     ended  = st == RP_E_CANCELLED && cli_interrupted();
+    const RpStatus closed = cli_recording_close(&c->recording, ended ? RP_OK : st);
+    return closed != RP_OK ? closed : st;
+}
+
 static int run(void) {
     const char *wrong = NULL;
     if (args.template_name != NULL && args.no_template) wrong = "--template and --no-template";
@@ -153,9 +166,10 @@ static int run(void) {
         return EXIT_USAGE;
     }
     Chat chat = {
-        .conversation   = {.pending = -1,                       .last = -1},
+        .conversation   = {.pending = -1,                                               .last = -1},
         .input          = { .terminal = isatty(STDIN_FILENO) != 0,
                            .marks    = cli_is_terminal(stdout),
+                           .catches  = args.save != NULL || args.manifest.path != NULL,
                            .command  = cli_chat_command_name},
         .system         = args.system,
         .n              = args.n,
@@ -169,7 +183,7 @@ static int run(void) {
     RpModel   *model = NULL, *draft = NULL;
     RpSampler *sampler = NULL;
     RpStatus   st      = open_and_run(&chat, &model, &draft, &sampler);
-    st                 = cli_recording_close(&chat.recording, st);
+    st                 = close_recording(&chat, st);
     cli_dialogue_free(&chat.dialogue);
     cli_conversation_free(&chat.conversation);
     free(chat.system_copy);
@@ -194,7 +208,8 @@ static const Option options[] = {
     CLI_FILE(FILE_READ, "tools", 0, args.tools, "FILE", "tools as JSON, an array; you give the results of calls"),
     CLI_FILE(FILE_RESUMED, "resume", 0, args.resume, "FILE", "go on with a conversation that --save or /save wrote"),
     CLI_FILE(FILE_CHECKPOINT, "save", 0, args.save, "FILE",
-             "write the conversation at the end, as /save does; a FILE.context has what the model read too, so that "
+             "write the conversation at the end, also one by Ctrl-C, SIGTERM or SIGHUP, as /save does; a FILE.context "
+             "has what the model read too, so that "
              "--resume goes on at once"),
     CLI_INT("reasoning-budget", 0, args.budget, "N", "close the reasoning after N tokens; 0 (default): no limit", 0, 0),
     CLI_FLAG("show-reasoning", 0, args.show_reasoning,

@@ -373,11 +373,14 @@ static int run(void) {
         cli_say("reprise generate", "%s (see `reprise generate --help`)", wrong);
         return EXIT_USAGE;
     }
-    cli_catch_interrupts();
+    if (args.manifest.path != NULL)
+        cli_catch_termination();
+    else
+        cli_catch_interrupts();
     RpStatus st = is_request() ? reply_to_request(&r) : generate(&r, &result);
     st          = cli_recording_close(&r.recording, st);
     close_all(&r);
-    return st == RP_OK && cli_interrupted() ? EXIT_INTERRUPTED : cli_exit(st);
+    return st == RP_OK && cli_interrupted() ? 128 + cli_interrupt_signal() : cli_exit(st);
 }
 
 static const Option options[] = {

@@ -50,10 +50,21 @@ static void check_weight(const RpGgufFile *matrix, const RpGgufTensor *t, Missin
     if (rp_gguf_find_tensor(matrix, name) == NULL) add_missing(absent, t->name);
 }
 
+static bool is_sums(const RpGgufTensor *t) {
+    const size_t end = sizeof in_sum2 - 1;
+    return t->name.len > end && memcmp(t->name.ptr + t->name.len - end, in_sum2, end) == 0;
+}
+
+static bool has_sums(const RpGgufFile *matrix) {
+    for (int64_t i = 0; i < rp_gguf_n_tensors(matrix); i++)
+        if (is_sums(rp_gguf_tensor(matrix, i))) return true;
+    return false;
+}
+
 static void check_sums(const RpGgufFile *model, const RpGgufTensor *t, Missing *unknown) {
     char         name[160];
     const size_t end = sizeof in_sum2 - 1;
-    if (t->name.len <= end || memcmp(t->name.ptr + t->name.len - end, in_sum2, end) != 0) return;
+    if (!is_sums(t)) return;
     const RpGgufString weight = {t->name.ptr, t->name.len - end};
     snprintf(name, sizeof name, "%.*s", (int)(weight.len < 128 ? weight.len : 128), weight.ptr);
     if (rp_gguf_find_tensor(model, name) == NULL) add_missing(unknown, weight);
@@ -62,6 +73,7 @@ static void check_sums(const RpGgufFile *model, const RpGgufTensor *t, Missing *
 /* Says which names of model and importance matrix do not match. */
 static void warn_of_names(const RpGgufFile *model, const RpGgufFile *matrix) {
     Missing absent = {0}, unknown = {0};
+    if (!has_sums(matrix)) return; /* it is no importance matrix: the conversion refuses it */
     for (int64_t i = 0; i < rp_gguf_n_tensors(model); i++) check_weight(matrix, rp_gguf_tensor(model, i), &absent);
     for (int64_t i = 0; i < rp_gguf_n_tensors(matrix); i++) check_sums(model, rp_gguf_tensor(matrix, i), &unknown);
     if (absent.n > 0)

@@ -32,4 +32,8 @@ void cli_catch_termination(void) {
 
 bool cli_interrupted(void) { return interrupt != 0; }
 int  cli_interrupt_signal(void) { return interrupt; }
-void cli_forget_interrupt(void) { interrupt = 0; }
+
+/* SIGTERM and SIGHUP stay. */
+void cli_forget_interrupt(void) {
+    if (interrupt == SIGINT) interrupt = 0;
+}

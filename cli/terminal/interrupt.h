@@ -11,6 +11,6 @@ void cli_catch_interrupts(void);
 void cli_catch_termination(void);
 bool cli_interrupted(void);      /* true after a signal */
 int  cli_interrupt_signal(void); /* the signal that was caught; 0: none */
-void cli_forget_interrupt(void); /* for the next reply of a chat */
+void cli_forget_interrupt(void); /* forgets Ctrl-C, for the next reply of a chat; SIGTERM and SIGHUP stay */
 
 #endif

@@ -15,7 +15,7 @@ import subprocess
 import termios
 import time
 
-from cli_program import PROGRAM, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, ok, run, run_tests, temporary, wait_until
+from cli_program import PROGRAM, SOURCE, TINY, TMP, Terminal, expect, expect_refusal, ok, run, run_tests, temporary, wait_until, wait_until_read
 
 CALLS = '<tool_call>{"name": "f", "arguments": {"a": "b"}}</tool_call><tool_call>{"name": "g", "arguments": {}}</tool_call>'
 BROKEN = '<tool_call>{"name": "f", "arguments": {"a": </tool_call>'
@@ -450,6 +450,40 @@ def interrupt(t):
     for _ in range(again):
         time.sleep(0.5)
         t.write(b"\x03")
+
+
+def test_signals_do_not_lose_the_conversation():
+    out = path("by_signal.json")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        p = subprocess.Popen([PROGRAM, *options("-q", "--save", out)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+        p.stdin.write(b"Hi\n")
+        p.stdin.flush()
+        wait_until_read(p)
+        p.send_signal(number)
+        err = p.communicate()[1]
+        expect(p.returncode == 128 + number and b"reprise:" not in err, "the status of the signal", (p.returncode, err))
+        with open(out) as f:
+            roles = [m["role"] for m in json.load(f)["messages"]]
+        expect(roles == ["user", "assistant"], "the conversation is saved", (number, roles))
+        os.remove(out)
+    for typed in (b"", b"some words"):
+        t = Terminal(*options("--save", out, n=1))
+        send(t, b"> ", b"Hi\n")
+        t.wait_for(b"tok/s")
+        send(t, b"> ", typed + b"\x03")
+        code, text = t.finish()
+        expect(code == 130 and t.same_settings and os.path.exists(out), "Ctrl-C at the prompt", (code, text))
+        with open(out) as f:
+            expect(len(json.load(f)["messages"]) == 2, "the unfinished line is no message", text)
+        os.remove(out)
+
+
+def test_an_input_that_cannot_be_read():
+    folder = os.open(SOURCE, os.O_RDONLY)
+    p = subprocess.run([PROGRAM, *options("-q")], stdin=folder, capture_output=True, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+    os.close(folder)
+    expect((p.returncode, p.stderr) == (1, b"reprise: standard input: Is a directory\n"), "it is named", p)
 
 
 def test_the_terminal():

@@ -16,7 +16,7 @@ import struct
 import subprocess
 import time
 
-from cli_program import HANG_S, MIX, PROGRAM, SOURCE, TMP, expect, ok, run, run_tests, wait_until
+from cli_program import HANG_S, MIX, PROGRAM, SOURCE, TMP, expect, ok, run, run_tests, wait_until, wait_until_read
 
 TEXT = os.path.join(SOURCE, "tests/golden/bpe_train/text.txt")
 OLD = b"the file that stood there"
@@ -199,8 +199,8 @@ def sleeps_in(p, number, first=None):
     return False
 
 
-def interrupt_in(p, number, first=None):
-    """Exit status and messages of a process that gets SIGINT when it sleeps in this system call."""
+def interrupt_in(p, number, first=None, by=signal.SIGINT):
+    """Exit status and messages of a process that gets the signal when it sleeps in this system call."""
     def stays():  # an earlier call may sleep too, for the disk
         if not sleeps_in(p, number, first):
             return False
@@ -208,7 +208,7 @@ def interrupt_in(p, number, first=None):
         return sleeps_in(p, number, first)
     wait_until(lambda: stays() or p.poll() is not None, "the system call")
     expect(p.returncode is None, "it waits", p.returncode)
-    p.send_signal(signal.SIGINT)
+    p.send_signal(by)
     err = p.communicate(timeout=HANG_S)[1].decode()
     return p.returncode, err
 
@@ -227,6 +227,38 @@ def test_ctrl_c_while_nobody_reads_the_output():
         expect(code == 130 and "reprise:" not in err, "exit 130", (command, code, err))
         os.close(r)
         os.close(w)
+
+
+def test_a_signal_leaves_a_whole_manifest():
+    folder = path("manifest")
+    os.mkdir(folder)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for command, messages in ((["generate", MIX, "-p", "a", "-q"], b""), (["chat", MIX, "--template", "chatml", "-q"], b"one\n")):
+            out = os.path.join(folder, "run.json")
+            if command[0] == "generate":
+                r, w = full_pipe()
+                p = started([*command, "-n", "4", "-t", "1", "--manifest", out], stdin=subprocess.DEVNULL, stdout=w)
+                code, err = interrupt_in(p, WRITE, 1, by=number)
+                os.close(r)
+                os.close(w)
+            else:
+                p = started([*command, "-n", "4", "-t", "1", "--manifest", out], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+                p.stdin.write(messages)
+                p.stdin.flush()
+                wait_until_read(p)
+                p.send_signal(number)
+                err = p.communicate(timeout=HANG_S)[1].decode()
+                code = p.returncode
+            expect(code == 128 + number and "reprise:" not in err, "the status of the signal", (command, number, code, err))
+            expect(os.listdir(folder) == ["run.json"], "a manifest, and no temporary file", (command, number, os.listdir(folder)))
+            ok(run("repeat", out, "-q"))
+            os.remove(out)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        p = started(["chat", MIX, "--template", "chatml", "-q", "--manifest", out], stdin=subprocess.PIPE)
+        wait_until(lambda: sleeps_in(p, READ, 0), "the first message is read")
+        p.send_signal(number)
+        err = p.communicate(timeout=HANG_S)[1].decode()
+        expect((p.returncode, err, os.listdir(folder)) == (128 + number, "", []), "no reply, no file", (p.returncode, err, os.listdir(folder)))
 
 
 def test_ctrl_c_ends_a_repetition_at_once():
