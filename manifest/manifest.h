@@ -98,6 +98,9 @@ typedef struct Manifest {
 /* Hashes a model, an adapter or a draft model. NULL: there is none, and *out is empty. `path` is borrowed. */
 RP_NODISCARD RpStatus manifest_file(const char *path, ManifestFile *out);
 
+/* RP_E_ARG for a path that is not UTF-8: the JSON of a manifest cannot have it. NULL: there is none. */
+RP_NODISCARD RpStatus manifest_check_path(const char *path);
+
 /* Fills in version, commit, environment and CPU, whose texts are static. */
 void manifest_program(Manifest *m);
 

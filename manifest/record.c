@@ -15,6 +15,19 @@ RpStatus manifest_file(const char *path, ManifestFile *out) {
     return path != NULL ? rp_path_xxh64(path, &out->hash, &out->bytes) : RP_OK;
 }
 
+RpStatus manifest_check_path(const char *path) {
+    RpUtf8Stream u    = {0};
+    size_t       same = 0;
+    char         out[16 + 8];
+    for (const char *p = path; p != NULL && *p != '\0'; p++) { /* what is ill-formed becomes other bytes */
+        const size_t n = rp_utf8_feed(&u, p, 1, out);
+        if (strncmp(path + same, out, n) != 0) break;
+        same += n;
+    }
+    if (path == NULL || path[same] == '\0') return RP_OK;
+    return rp_fail(RP_E_ARG, "%s: the path is not UTF-8, so that a manifest cannot name the file", path);
+}
+
 void manifest_cpu_name(char *out, size_t n) {
     FILE *f = fopen("/proc/cpuinfo", "re");
     char  line[256];

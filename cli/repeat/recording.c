@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static RpStatus add_loras(Recording *r, const TextList *adapters) {
     Manifest *m = &r->m;
@@ -14,6 +15,7 @@ static RpStatus add_loras(Recording *r, const TextList *adapters) {
         const size_t i = m->n_loras;
         float        scale;
         RP_TRY(cli_split_adapter(adapters->items[i], &r->lora_paths[i], &scale));
+        RP_TRY(manifest_check_path(r->lora_paths[i]));
         RP_TRY(manifest_file(r->lora_paths[i], &m->loras[i]));
         m->loras[i].scale = (double)scale;
     }
@@ -28,14 +30,30 @@ RpStatus cli_recording_begin(Recording *r, bool no_text, const char *command, co
     m->begun   = r->begun;
     m->command = command;
     if (!no_text) m->arguments = cli_parsed_arguments(&m->n_arguments);
+    RP_TRY(manifest_check_path(model));
+    RP_TRY(manifest_check_path(draft));
     RP_TRY(manifest_file(model, &m->model));
     RP_TRY(manifest_file(draft, &m->draft));
     return add_loras(r, adapters);
 }
 
+/* A slip in the name of the file must not cost a model: only a manifest and an empty file are replaced. */
+static RpStatus check_old(const char *path) {
+    static const char begin[] = "{\"reprise_manifest\"";
+    struct stat       info;
+    char              head[sizeof begin] = "";
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) return RP_OK;
+    FILE *f = fopen(path, "rbe");
+    if (f == NULL) return RP_OK; /* rp_new_file_open says what is wrong */
+    const bool is_one = fgets(head, sizeof head, f) != NULL && strcmp(head, begin) == 0;
+    fclose(f);
+    return is_one ? RP_OK : rp_fail(RP_E_ARG, "%s: is no manifest, and is not replaced by one", path);
+}
+
 RpStatus cli_recording_open(Recording *r, const ManifestArgs *a, const char *command, const char *model,
                             const TextList *adapters, const char *draft) {
     if (a->path == NULL) return RP_OK;
+    RP_TRY(check_old(a->path));
     RP_TRY(rp_new_file_open(a->path, &r->file));
     return cli_recording_begin(r, a->no_text, command, model, adapters, draft);
 }

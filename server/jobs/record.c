@@ -34,6 +34,7 @@ static RpStatus fill(const Model *m, ModelManifest *out) {
     x->tokenizer    = o->manifest_text ? rp_model_tokenizer(m->model) : NULL;
     if (e.draft == NULL) x->draft = (ManifestFile){0};
     if (o->model == NULL || m != &m->work->models[0]) x->n_loras = 0;
+    RP_TRY(manifest_check_path(m->path));
     return manifest_file(m->path, &x->model);
 }
 

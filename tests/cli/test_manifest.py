@@ -343,16 +343,41 @@ def test_failing_writes_are_reported():
     full = run("generate", MIX, *WORDS, "--manifest", "/dev/full")
     expect(full.code == 1 and full.out and "/dev/full: No space left on device" in full.err, "a full disk", full)
     expect_refusal(run("generate", MIX, *WORDS, "--manifest", path("none/m.json")), 1, "none/m.json")
-    old = temporary = path("old.json")
-    with open(old, "w") as f:
-        f.write("old")
+    old = record("old.json")[0]
+    before = contents(old)
     r = run("generate", MIX, "-p", "a" * 3000, "-q", "--manifest", old)
-    expect(r.code == 1 and contents(temporary) == b"old", "the old file stays after a failure", r)
+    expect(r.code == 1 and contents(old) == before, "the old file stays after a failure", r)
     r = run("generate", MIX, *WORDS, "--manifest", MIX)
     expect(r.code == 2 and "are the same file: an output must not be an input" in r.err, "the model", r)
     expect([n for n in os.listdir(TMP.name) if n.startswith(".reprise")] == [], "no temporary file", os.listdir(TMP.name))
     adapters = [w for _ in range(65) for w in ("--lora", ADAPTER)]
     expect_refusal(run("generate", TINY, *WORDS, *adapters, "--manifest", path("many.json")), 1, "--manifest: more than 64 adapters")
+
+
+def test_only_manifests_are_replaced():
+    old = path("old.txt")
+    for text in (b"old", b'{"model":1}', b"\0" * 40):
+        with open(old, "wb") as f:
+            f.write(text)
+        for command in (["generate", MIX, *WORDS], ["chat", MIX, "-q", "--template", "chatml"]):
+            expect_refusal(run(*command, "--manifest", old), 1, f"{old}: is no manifest, and is not replaced by one")
+            expect(contents(old) == text, "it stays", command)
+    os.truncate(old, 0)
+    for _ in range(2):  # an empty file, then a manifest
+        ok(run("generate", MIX, *WORDS, "--manifest", old))
+        ok(run("repeat", old, "-q"))
+
+
+def test_a_path_that_json_cannot_have():
+    other = os.fsencode(path("m")) + b"\xff.gguf"
+    shutil.copy(TINY, other)
+    for arguments in ([other, *WORDS], [TINY, *WORDS, "--draft", other], [TINY, *WORDS, "--lora", other]):
+        expect_refusal(run("generate", *arguments, "--manifest", path("path.json")), 1, "the path is not UTF-8, so that a manifest cannot name the file")
+        expect(not os.path.exists(path("path.json")), "no manifest", arguments)
+    named = path("m\u00e9.gguf")
+    shutil.copy(TINY, named)
+    ok(run("generate", named, *WORDS, "--manifest", path("path.json")))
+    ok(run("repeat", path("path.json"), "-q"))
 
 
 def test_texts_can_be_left_out():

@@ -460,6 +460,7 @@ def test_synth_and_quantize_write_models():
     expect(run("generate", "-m", b, "-p", "x", "-n", "3").code == 0, "the result runs")
     expect("router" in run("graph", "-m", b, "--dot").text, "the graph shows the routing")
     expect_refusal(run("quantize", "/nonexistent", a, "--type", "Q4_0"), 1, "/nonexistent")
+    expect_refusal(run("quantize", a, b, "--type", "Q4_K_M", "--imatrix", a, "-q"), 1, f"{a}: this is no importance matrix")
     expect_refusal(run("synth", "huge", "-o", a), 1, "no preset 'huge'", "tiny")
     expect_refusal(run("synth", "tiny", "-o", "/nonexistent/a"), 1, "/nonexistent/a")
     with tempfile.TemporaryDirectory() as folder:
