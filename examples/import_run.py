@@ -36,4 +36,6 @@ def main(where, path, *more):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in ("mlflow", "wandb") or not all("=" in pair for pair in sys.argv[3:]):
+        sys.exit("usage: import_run.py mlflow|wandb FILE [NAME=VALUE ...]")
     main(*sys.argv[1:])

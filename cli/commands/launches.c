@@ -35,6 +35,10 @@ typedef struct Counts {
     double      rate[N_MODES]; /* tokens per second in eager, replay, loop; 0: not measured */
 } Counts;
 
+static bool assumed; /* true if Counts.assumed was true of any step */
+
+#define ASSUMED "(built without CUDA launchers: one kernel per step is assumed)"
+
 /* Adds up the launches of all steps. Without the CUDA toolkit the launchers are absent and each step counts as one
  * kernel. */
 static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
@@ -43,6 +47,7 @@ static RpStatus count_plan(const ExecPlan *plan, Counts *c) {
         RpStatus     st = rp_cuda_plan_launch(plan, i, &l);
         if (st == RP_E_NOT_AVAILABLE) {
             c->assumed  = true;
+            assumed     = true;
             l.n_kernels = 1;
         } else if (st != RP_OK) {
             return st;
@@ -124,8 +129,7 @@ static RpStatus print_modes(const Counts *c) {
     printf("%s: %d layers, %d kernels per token: %.1f per layer and %d outside the layers%s; %d barriers on "
            "the CPU\n\n",
            c->name, c->n_layer, c->kernels, c->n_layer > 0 ? (double)c->in_layers / c->n_layer : 0.0,
-           c->kernels - c->in_layers,
-           c->assumed ? " (built without CUDA launchers: one kernel per step is assumed)" : "", c->barriers);
+           c->kernels - c->in_layers, c->assumed ? " " ASSUMED : "", c->barriers);
     for (int i = 0; i < N_MODES; i++) {
         char nodes[16] = "-", rate[16] = "-", reply[24] = "1 per token";
         if (i > 0) snprintf(nodes, sizeof nodes, "%d", c->nodes);
@@ -233,7 +237,11 @@ static RpStatus by_pass(void) {
     if (args.json) printf("[");
     const RpStatus st = by_pass_rows(t);
     cli_progress_end(&progress);
-    if (st == RP_OK && !args.json) return cli_table_print(t, stdout, 0);
+    if (st == RP_OK && !args.json) {
+        RP_TRY(cli_table_print(t, stdout, 0));
+        if (assumed) puts("\n" ASSUMED);
+        return RP_OK;
+    }
     cli_table_free(t);
     if (st == RP_OK) printf("]\n");
     return st;
@@ -267,7 +275,7 @@ static RpStatus all_presets(void) {
     RP_TRY(cli_table_print(t, stdout, 0));
     printf("\nkernels: launches per token in eager mode, in each layer and outside the layers;\n"
            "replay: launches per token; loop: launches per reply%s\n",
-           c.assumed ? "\n(built without CUDA launchers: one kernel per step is assumed)" : "");
+           c.assumed ? "\n" ASSUMED : "");
     return RP_OK;
 }
 

@@ -252,6 +252,9 @@ def test_kernels_per_layer_stay_in_budget():
     expect((c["layers"], c["kernels_in_layers"]) == (2, 7 + 6), "a delta net and gated attention", c)
     by_pass = json.loads(ok(run("bench", "launches", "--all-presets", "--by-pass", "--json")).out)
     expect([b["embed"] for b in by_pass] == [r["kernels_per_token"] for r in rows], "the last pass", by_pass)
+    texts = [ok(run("bench", "launches", "--preset", "tiny", *more)).text for more in ([], ["--by-pass"])]
+    told = ["(built without CUDA launchers: one kernel per step is assumed)" in text for text in texts]
+    expect(told[0] == told[1] == ("CUDA toolkit: none" in run("--version").text), "what is assumed is said", texts)
     expect(all(b["unfused"] > (2 if b["name"] in HYBRID else 2.5) * b["embed"] for b in by_pass), "the first", by_pass)
 
 

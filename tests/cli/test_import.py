@@ -62,6 +62,12 @@ print(json.dumps([project, config, rows, kinds]))
 """
 
 
+def test_wrong_arguments_get_the_usage():
+    for arguments in ([], ["mlflow"], ["other", "file"], ["wandb", "file", "name"]):
+        p = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=HANG_S)
+        expect((p.returncode, p.stdout, p.stderr) == (1, "", "usage: import_run.py mlflow|wandb FILE [NAME=VALUE ...]\n"), "the usage", p)
+
+
 def path(name):
     return os.path.join(TMP.name, name)
 

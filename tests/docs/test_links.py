@@ -2,7 +2,7 @@
 """Every relative link in the Markdown files leads to a file of the tree, and its anchor to a heading of that file. Every
 Markdown file that a source file names exists. Every page of docs/ and bench/log/ can be reached from README.md, which has at
 most 150 lines. Every script that a page names exists, and every page of docs/ is in the navigation of the HTML
-book. No network.
+book. Every fuzz target has a row in docs/reliability.md. No network.
 
     test_links.py SOURCE_DIR"""
 import pathlib
@@ -115,6 +115,8 @@ def main():
     n_links = sum(len(found) for found in links.values())
     book = (SOURCE / "docs/mkdocs.yml").read_text()
     wrong += [f"docs/{p.name} is not in docs/mkdocs.yml" for p in (SOURCE / "docs").glob("*.md") if f" docs/{p.name}\n" not in book]
+    rows = (SOURCE / "docs/reliability.md").read_text()
+    wrong += [f"docs/reliability.md has no row of {p.stem}" for p in sorted((SOURCE / "tests/fuzz").glob("fuzz_*.c")) if f"\n| `{p.stem}` |" not in rows]
     n_lines = len((SOURCE / "README.md").read_text().splitlines())
     if n_lines > 150:
         wrong.append(f"README.md has {n_lines} lines, more than 150")
