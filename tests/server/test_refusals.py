@@ -135,6 +135,7 @@ class Requests(unittest.TestCase):
             p = subprocess.run([PROGRAM, "serve", DEMO, "--port", "0"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=HANG_S)
         self.assertEqual(p.returncode, 1)
         self.assertIn("the address of the server could not be printed", p.stderr)
+        self.assertIn("reprise: standard output: No space left on device\n", p.stderr)
 
 
 if __name__ == "__main__":
