@@ -410,9 +410,9 @@ static const ArchRow archs[] = {
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
         .parallel_ssm        = true,
         .ffn_norm_is_bare    = true,
+        .ff_biases           = true,
         .embd_scale_key      = "embedding_scale",
         .logit_divisor_key   = "logit_scale",
-        .ff_biases           = true,
     },
 };
 /* clang-format on */

@@ -245,40 +245,33 @@ bool rp_request_has_calls(const Json *j) {
     return false;
 }
 
-RpStatus rp_request_describe(const Json *j, Describe *d, JsonOut *out) {
+/* The request with its messages as the writer has them; `tools`: also its tools. */
+static RpStatus put_request(Writer *w, bool tools) {
+    const Json     *j     = w->j;
     const JsonNode *root  = &j->nodes[0];
-    Writer          w     = {.j = j, .d = d, .out = out};
     bool            first = true;
-    d->n_calls = d->n_replayed = 0;
     for (const JsonNode *m = rp_json_first(j, root); m != NULL; m = rp_json_next(j, root, m)) {
         const RpGgufString key = rp_json_key(j, m);
-        if (key.len == 5 && memcmp(key.ptr, "tools", 5) == 0) continue;
-        rp_json_put_key(out, &first, key);
+        if (!tools && key.len == 5 && memcmp(key.ptr, "tools", 5) == 0) continue;
+        rp_json_put_key(w->out, &first, key);
         if (key.len == 8 && memcmp(key.ptr, "messages", 8) == 0)
-            put_messages(&w, m);
+            put_messages(w, m);
         else
-            rp_json_put_node(out, j, m);
+            rp_json_put_node(w->out, j, m);
     }
-    rp_json_put_text(out, "}");
-    return out->failed ? rp_fail(RP_E_NOMEM, "out of memory for the description of tools") : RP_OK;
+    rp_json_put_text(w->out, "}");
+    return w->out->failed ? rp_fail(RP_E_NOMEM, "out of memory for the messages of a chat") : RP_OK;
+}
+
+RpStatus rp_request_describe(const Json *j, Describe *d, JsonOut *out) {
+    d->n_calls = d->n_replayed = 0;
+    return put_request(&(Writer){.j = j, .d = d, .out = out}, false);
 }
 
 RpStatus rp_request_fold_system(const Json *j, JsonOut *out) {
-    const JsonNode *root  = &j->nodes[0];
-    Describe        d     = {.word = "", .in_user = true};
-    Writer          w     = {.j = j, .d = &d, .out = out, .keep = true};
-    bool            first = true;
-    if (foldable(j, rp_json_get(j, root, "messages")) == NULL) return RP_E_ARG; /* not reported */
-    for (const JsonNode *m = rp_json_first(j, root); m != NULL; m = rp_json_next(j, root, m)) {
-        const RpGgufString key = rp_json_key(j, m);
-        rp_json_put_key(out, &first, key);
-        if (key.len == 8 && memcmp(key.ptr, "messages", 8) == 0)
-            put_messages(&w, m);
-        else
-            rp_json_put_node(out, j, m);
-    }
-    rp_json_put_text(out, "}");
-    return out->failed ? rp_fail(RP_E_NOMEM, "out of memory for the messages of a chat") : RP_OK;
+    Describe d = {.word = "", .in_user = true};
+    if (foldable(j, rp_json_get(j, &j->nodes[0], "messages")) == NULL) return RP_E_ARG; /* not reported */
+    return put_request(&(Writer){.j = j, .d = &d, .out = out, .keep = true}, true);
 }
 
 RpStatus rp_describe_marks(const char *mark_word, char **text, bool **control, bool *described) {

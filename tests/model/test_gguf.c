@@ -561,12 +561,12 @@ Test(model, vectors_in_f16_and_bf16_become_f32) {
         RpGgufFile  *f;
         const size_t n  = read_tiny("llama-q4_0.gguf", data, sizeof data);
         char        *at = memmem(data, n, "blk.1.ffn_norm.weight", 21);
-        cr_assert_not_null(at);
+        cr_assert_not_null(at, "bf16: %d", bf16);
         at[21 + 4 + 8] = bf16 ? 30 : 1;
         OK(rp_gguf_open_memory(data, n, "m.gguf", &f));
         const RpGgufTensor *t = rp_gguf_find_tensor(f, "blk.1.ffn_norm.weight");
         float               want[64];
-        cr_assert_eq(t->view.ne[0], 64);
+        cr_assert_eq(t->view.ne[0], 64, "bf16: %d", bf16);
         memcpy(raw, t->view.data, 2 * 64);
         rp_dequantize_row(bf16 ? RP_BF16 : RP_F16, raw, 64, want);
         rp_gguf_close(f);

@@ -203,7 +203,7 @@ Test(chat_prompt, a_message_of_the_system_that_is_refused) {
         snprintf(json, sizeof json, "{\"messages\": [%s], \"tools\": [" TOOL "]}", cases[i].messages);
         text = render(t, json, NULL, &out);
         cr_expect(strncmp(text, "[user]S\n\n# Tools", 16) == 0 && strstr(text, "\n\nU") != NULL, "%s", text);
-        cr_expect(out.describes_tools);
+        cr_expect(out.describes_tools, CASE(i));
         free(text);
     }
     expect_refused(t, "{\"messages\": [{\"role\": \"system\", \"content\": \"S\"}]}", RP_E_ARG,
