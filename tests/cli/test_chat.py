@@ -456,10 +456,10 @@ def test_signals_do_not_lose_the_conversation():
     out = path("by_signal.json")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         p = subprocess.Popen([PROGRAM, *options("-q", "--save", out)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-                             stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu"})
+                             stderr=subprocess.PIPE, env={**os.environ, "REPRISE_DEVICE": "cpu", "REPRISE_THREADS": "1"})
         p.stdin.write(b"Hi\n")
         p.stdin.flush()
-        wait_until_read(p)
+        wait_until_read(p)  # one thread: it does not sleep while the reply is computed
         p.send_signal(number)
         err = p.communicate()[1]
         expect(p.returncode == 128 + number and b"reprise:" not in err, "the status of the signal", (p.returncode, err))
