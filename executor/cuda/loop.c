@@ -18,6 +18,7 @@
 #include "executor/cuda/cuda.h"
 #include "executor/plan_walk.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -121,11 +122,15 @@ void rp_cuda_loop_close(CudaExecutor *c) {
     *l = (CudaLoop){0};
 }
 
-/* One launch of the loop, for as many of the tokens left as the ring has slots. */
+/* cudaFree and cudaFreeHost of all threads wait for a launch that runs, and a reply can take minutes. */
+enum { MOST_IN_LAUNCH = 128 };
+static_assert((int)MOST_IN_LAUNCH <= (int)RP_LOOP_SLOTS, "the ring has a slot for each token of a launch");
+
+/* One launch of the loop, for some of the tokens left. */
 static RpStatus launch(CudaExecutor *c) {
     CudaDevice *d = c->device;
     CudaLoop   *l = &c->loop;
-    l->in_launch  = l->left < RP_LOOP_SLOTS ? l->left : RP_LOOP_SLOTS;
+    l->in_launch  = l->left < MOST_IN_LAUNCH ? l->left : MOST_IN_LAUNCH;
     l->left -= l->in_launch;
     rp_cuda_watch_from(d, -1);
     l->staging->number = l->next;

@@ -36,8 +36,8 @@ static NvtxSeen *tool(void) {
     return seen;
 }
 
-/* A reply in one mode, traced. */
-static Seen traced_reply(RpExecMode mode, int32_t out[N_TOKENS], int *n_nodes, size_t *bytes) {
+/* A reply of n tokens in one mode, traced. */
+static Seen traced_reply(RpExecMode mode, int32_t *out, int32_t n, int *n_nodes, size_t *bytes) {
     static Seen      seen;
     RpModel         *m = golden_open_tiny("llama-mix");
     RpSession       *s;
@@ -48,14 +48,14 @@ static Seen traced_reply(RpExecMode mode, int32_t out[N_TOKENS], int *n_nodes, s
     const int32_t    id     = 5;
     RpSamplerParams  params = rp_sampler_defaults();
     seen                    = (Seen){0};
-    OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = 32, .device = "cuda", .mode = mode, .prefill_chunk = 1}, &s));
+    OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = n + 2, .device = "cuda", .mode = mode, .prefill_chunk = 1}, &s));
     OK(rp_sampler_new(&params, rp_model_info(m)->n_vocab, &sampler));
     OK(rp_trace_open(&(RpTraceOptions){.end = on_end, .user = &seen}, &t));
-    const RpGenerateOptions o = {.max_tokens = N_TOKENS, .ignore_end = true, .tokens = &tokens};
+    const RpGenerateOptions o = {.max_tokens = n, .ignore_end = true, .tokens = &tokens};
     OK(rp_generate(s, sampler, &id, 1, &o, &r));
     OK(rp_trace_close(t));
-    cr_assert_eq(tokens.n, (size_t)N_TOKENS);
-    memcpy(out, tokens.ids, sizeof(int32_t) * N_TOKENS);
+    cr_assert_eq(tokens.n, (size_t)n);
+    memcpy(out, tokens.ids, sizeof(int32_t) * (size_t)n);
     *n_nodes = rp_plan_memory(rp_session_decode_plan(s)).n_steps;
     *bytes   = rp_plan_traffic_bytes(rp_session_decode_plan(s));
     rp_token_list_free(&tokens);
@@ -72,7 +72,7 @@ Test(trace, of_a_gpu_has_launches_in_each_mode) {
     size_t    bytes;
 
     /* Each node is launched by the host. The first step is the prefill; the later ones sample too. */
-    const Seen eager = traced_reply(RP_MODE_EAGER, want, &n_nodes, &bytes);
+    const Seen eager = traced_reply(RP_MODE_EAGER, want, N_TOKENS, &n_nodes, &bytes);
     cr_expect_str_eq(eager.device, "cuda:0");
     cr_expect_eq(eager.mode, RP_MODE_EAGER);
     cr_expect_eq(eager.n[RP_TRACE_RUN], 2); /* generate, and the prefill within it */
@@ -84,7 +84,7 @@ Test(trace, of_a_gpu_has_launches_in_each_mode) {
     cr_expect(nvtx->n_domains == 1 && nvtx->n_categories == 3);
     for (int kind = 0; kind < 3; kind++) cr_expect_eq(nvtx->n[kind + 1], eager.n[kind], "kind %d", kind);
 
-    const Seen replay = traced_reply(RP_MODE_REPLAY, got, &n_nodes, &bytes);
+    const Seen replay = traced_reply(RP_MODE_REPLAY, got, N_TOKENS, &n_nodes, &bytes);
     cr_expect_arr_eq(got, want, sizeof want);
     cr_expect_eq(replay.mode, RP_MODE_REPLAY);
     cr_expect_eq(replay.n[RP_TRACE_STEP], N_TOKENS);
@@ -93,7 +93,7 @@ Test(trace, of_a_gpu_has_launches_in_each_mode) {
     for (int i = 0; i < N_TOKENS; i++) cr_expect_eq(replay.n_launches[i], 1, "step %d", i);
 
     /* One launch for the prefill, and one for the reply. */
-    const Seen loop = traced_reply(RP_MODE_LOOP, got, &n_nodes, &bytes);
+    const Seen loop = traced_reply(RP_MODE_LOOP, got, N_TOKENS, &n_nodes, &bytes);
     cr_expect_arr_eq(got, want, sizeof want);
     cr_expect_eq(loop.mode, RP_MODE_LOOP);
     for (int i = 0; i < loop.n_steps; i++) in_graphs += loop.n_launches[i];
@@ -102,6 +102,20 @@ Test(trace, of_a_gpu_has_launches_in_each_mode) {
     for (int kind = 0; kind < 3; kind++) sum += eager.n[kind] + replay.n[kind] + loop.n[kind];
     cr_expect_eq(nvtx->n[1] + nvtx->n[2] + nvtx->n[3], sum);
     cr_expect(nvtx->wrong == 0 && nvtx->depth == 0, "%d wrong, depth %d", nvtx->wrong, nvtx->depth);
+}
+
+/* Other threads that free memory of the GPU wait for a launch, so a long reply takes several. */
+Test(trace, a_launch_of_a_loop_is_bounded) {
+    enum { LONG = 140, OF_A_LAUNCH = 128 };
+    static int32_t want[LONG], got[LONG];
+    int            n_nodes, in_graphs = 0;
+    size_t         bytes;
+    (void)tool();
+    (void)traced_reply(RP_MODE_REPLAY, want, LONG, &n_nodes, &bytes);
+    const Seen loop = traced_reply(RP_MODE_LOOP, got, LONG, &n_nodes, &bytes);
+    cr_expect_arr_eq(got, want, sizeof want);
+    for (int i = 0; i < loop.n_steps; i++) in_graphs += loop.n_launches[i];
+    cr_expect_eq(in_graphs, 1 + (LONG + OF_A_LAUNCH - 1) / OF_A_LAUNCH, "%d launches", in_graphs);
 }
 
 static bool no_difference(const TensorNode *node, const RpTensorView *view, const void *got, const void *want,
