@@ -12,7 +12,7 @@
 /* clang-format off */
 static const ArchRow archs[] = {
     {
-        .name                = "llama", /* Llama 2 and 3, Mistral, Mixtral, SmolLM2 */
+        .name                = "llama", /* Llama 2 and 3, Mistral, Mixtral, SmolLM2, Granite Code */
         .layers.attention    = {.kind = ATTENTION_FULL},
         .layers.position     = {.kind = POSITION_NORM},
         .layers.feed_forward = {.kind = FEED_FORWARD_EXPERTS},
@@ -77,7 +77,7 @@ static const ArchRow archs[] = {
         .activation          = ACTIVATION_GELU_TANH,
     },
     {
-        .name                = "gemma3", /* Gemma 3 */
+        .name                = "gemma3", /* Gemma 3, Rnj-1 */
         .layers.attention    = {.kind = ATTENTION_WINDOW, .nth = ATTENTION_FULL, .n = 6},
         .layers.position     = {.kind = POSITION_NEOX},
         .layers.feed_forward = {.kind = FEED_FORWARD_DENSE},
