@@ -18,6 +18,7 @@ struct PrepareArgs {
 
 /* As for views (launch.cuh): the bytes between the members, which have what was on the stack. */
 static inline void rp_clear_padding(PrepareArgs &p) {
+    rp_clear_padding(p.x);
     memset((char *)&p.to.shared + sizeof p.to.shared, 0,
            sizeof p.to - offsetof(TileColumns, shared) - sizeof p.to.shared);
     memset((char *)&p.paired + sizeof p.paired, 0, sizeof p - offsetof(PrepareArgs, paired) - sizeof p.paired);
