@@ -64,7 +64,7 @@ static void check_mix(const char *text, Golden *g) {
     const QuantMix *mix;
     char            name[16], with[16], types[128], numbers[MOST + 1];
     cr_assert_eq(sscanf(text, "%15s %15s %127s %1024s", name, with, types, numbers), 4, "%s", text);
-    cr_assert_eq(strlen(numbers), g->n, "%s", text);
+    cr_assert_eq(strlen(numbers), (size_t)g->n, "%s", text);
     OK(rp_quant_mix_find(name, &mix));
     g->model.has_importance = strcmp(with, "with") == 0;
     for (int i = 0; i < g->n; i++) {
