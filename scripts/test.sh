@@ -2,7 +2,8 @@
 # Installs missing packages, builds, and runs the tests: the release build with the CUDA kernels on a simulated device, and
 # in turn, by the number of commits, one of three groups of slow builds: the thread sanitizer, aarch64 in qemu, and register
 # spills of the kernels; address and undefined behaviour sanitizers, and fuzzing; every access of the kernels checked, and
-# planted bugs. The suites that run from PTX are left out beside the address sanitizer, the longest group.
+# planted bugs. Beside the address sanitizer, the longest group, the suites that run from PTX are left out, and those of
+# test_* that need no real model run in its build only.
 #
 #   scripts/test.sh [--quick | --all | --slow BUILD...]
 #                                          --quick: the release build only, without the bindings
@@ -14,7 +15,7 @@
 #                                          server, the HTML book, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
-quick='' all='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a suite that hangs
+quick='' all='' native='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a suite that hangs
 slow_builds='asan tsan aarch64 race spills'
 turn() { shift $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % $#)); echo "$1"; }
 slow=$(turn 'tsan aarch64 spills' asan race)
@@ -26,8 +27,8 @@ case ${1-} in
 --quick) quick=1 slow='' without_long='-LE long|bindings' ;;
 --all) all=1 slow=$slow_builds limit=14400 without_long='' ptx='90;75;80'; export REPRISE_TEST_EVERY_CALL=1 REPRISE_TEST_EVERY_WINDOW=1
         export REPRISE_TEST_EVERY_MODEL=1 REPRISE_TEST_EVERY_WORKERS=1 REPRISE_TEST_EVERY_ORDER=1 REPRISE_TEST_WANDB=1 REPRISE_TEST_TORCH=1 ;;
-'') [ "$slow" != asan ] || without_long='-LE long|ptx' ;;
-*) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+'') [ "$slow" != asan ] || { without_long='-LE long|ptx' native='-E ^test_'; } ;;
+*) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 . scripts/setup.sh
 
@@ -152,11 +153,11 @@ slowest() { # log of ctest: the suites that dominate its time
     sed -n 's/.*Test *#[0-9]*: *\([a-z_0-9]*\) .* \([0-9.]*\) sec.*/\2 s  \1/p' "$1" | sort -rn | head -5 | sed 's/^/  /'
 }
 
-suite() { # preset, title, build folder; tests inherit the environment
+suite() { # preset, title, build folder, further options of ctest; tests inherit the environment
     step "$2"
     await "$1"
     # shellcheck disable=SC2086
-    ctest --test-dir "$3" $without_long -j$(($(nproc) + 1)) --output-on-failure --timeout $limit 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
+    ctest --test-dir "$3" $without_long ${4-} -j$(($(nproc) + 1)) --output-on-failure --timeout $limit 2>&1 | tee "$log" | grep -vE '^ *(Start|Test project|Internal)' || true
     ran=$(sed -n 's/.* \([0-9][0-9]*\) tests failed out of \([0-9][0-9]*\)/\1 \2/p' "$log")
     [ -n "$ran" ] || { echo "ctest did not finish"; exit 1; }
     failed=$((failed + ${ran% *}))
@@ -174,7 +175,8 @@ suite() { # preset, title, build folder; tests inherit the environment
 # Workers that wait sleep after a microsecond: the suites that run have more workers than there are cores, and spinning took
 # a third of their time. test_executor spins as users do.
 export REPRISE_SPIN_US=1
-suite release "release build, warnings as errors" build
+suite release "release build, warnings as errors" build "$native"
+[ -z "$native" ] || suite release "suites with real models" build '-R ^test_(models|tokenizer|chat|hf_encoders)$'
 if [ -n "$all" ] && [ -d build/ptx/90 ]; then
     step "bugs planted in PTX"
     if tests/planted_bugs/ptx.sh build; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
