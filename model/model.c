@@ -28,6 +28,23 @@ void rp_model_free_parts(RpModel *m) {
     m->n_parts = 0;
 }
 
+WeightPart *rp_model_new_part(RpModel *m, const RpGgufTensor *whole, const char *of) {
+    WeightPart *p = &m->parts[m->n_parts++];
+    snprintf(p->name, sizeof p->name, "%.*s:%s", (int)whole->name.len, whole->name.ptr, of);
+    p->tensor      = *whole;
+    p->tensor.name = (RpGgufString){p->name, strlen(p->name)};
+    return p;
+}
+
+RpStatus rp_model_copied_part(WeightPart *p, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]) {
+    RpTensorView *v = &p->tensor.view;
+    *v              = rp_view_contiguous(dtype, ne, NULL);
+    p->tensor.bytes = rp_view_extent_bytes(v);
+    p->copy         = aligned_alloc(64, (p->tensor.bytes + 63) / 64 * 64);
+    v->data         = p->copy;
+    return p->copy != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for the rows of %s", p->name);
+}
+
 void rp_model_free(RpModel *m) {
     if (m == NULL) return;
     rp_tokenizer_free(m->tokenizer);

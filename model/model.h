@@ -105,6 +105,11 @@ RP_NODISCARD RpStatus rp_model_find_embed_weights(RpModel *m);
  * (mtp/weights_mtp.c). */
 RP_NODISCARD RpStatus rp_model_find_mtp_weights(RpModel *m);
 
+/* A part of a tensor, called "NAME:OF", with the shape and the data of the whole at first; m->parts must have room for
+ * it. The second gives it memory of its own for this type and shape, which is not filled. RP_E_NOMEM. */
+WeightPart           *rp_model_new_part(RpModel *m, const RpGgufTensor *whole, const char *of);
+RP_NODISCARD RpStatus rp_model_copied_part(WeightPart *p, RpDtype dtype, const int64_t ne[RP_MAX_DIMS]);
+
 /* Makes delta_qkv and delta_gate of delta_in, which older files have. RP_E_NOMEM. */
 RP_NODISCARD RpStatus rp_model_split_delta(RpModel *m, LayerWeights *l);
 

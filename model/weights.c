@@ -365,12 +365,9 @@ static RpStatus find(const RpModel *m, const char *name, int64_t ne0, int64_t ne
  * then do not follow one another. NULL for NULL. */
 static const RpGgufTensor *part_of(RpModel *m, const RpGgufTensor *whole, const char *of, int64_t from, int64_t n) {
     if (whole == NULL) return NULL;
-    WeightPart   *p      = &m->parts[m->n_parts++];
-    RpTensorView *v      = &p->tensor.view;
-    const bool    vector = whole->view.ne[1] == 1;
-    snprintf(p->name, sizeof p->name, "%.*s:%s", (int)whole->name.len, whole->name.ptr, of);
-    p->tensor             = *whole;
-    p->tensor.name        = (RpGgufString){p->name, strlen(p->name)};
+    WeightPart   *p       = rp_model_new_part(m, whole, of);
+    RpTensorView *v       = &p->tensor.view;
+    const bool    vector  = whole->view.ne[1] == 1;
     v->data               = (char *)v->data + (size_t)from * (vector ? sizeof(float) : v->nb[1]);
     v->ne[vector ? 0 : 1] = n;
     if (v->ne[2] == 1) *v = rp_view_contiguous(v->dtype, v->ne, v->data);

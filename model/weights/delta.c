@@ -8,22 +8,12 @@
  * Both are copies in memory of their own: rows keep their type. */
 #include "model/model.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static RpStatus new_matrix(RpModel *m, const RpGgufTensor *whole, const char *of, int64_t rows, RpGgufTensor **out) {
-    WeightPart   *p = &m->parts[m->n_parts++];
-    RpTensorView *v = &p->tensor.view;
-    snprintf(p->name, sizeof p->name, "%.*s:%s", (int)whole->name.len, whole->name.ptr, of);
-    p->tensor       = *whole;
-    p->tensor.name  = (RpGgufString){p->name, strlen(p->name)};
-    *v              = rp_view_contiguous(v->dtype, (int64_t[RP_MAX_DIMS]){v->ne[0], rows, 1, 1}, NULL);
-    p->tensor.bytes = rp_view_extent_bytes(v);
-    p->copy         = aligned_alloc(64, (p->tensor.bytes + 63) / 64 * 64);
-    v->data         = p->copy;
-    *out            = &p->tensor;
-    return p->copy != NULL ? RP_OK : rp_fail(RP_E_NOMEM, "out of memory for the rows of %s", p->name);
+    WeightPart *p = rp_model_new_part(m, whole, of);
+    *out          = &p->tensor;
+    return rp_model_copied_part(p, whole->view.dtype, (int64_t[RP_MAX_DIMS]){whole->view.ne[0], rows, 1, 1});
 }
 
 RpStatus rp_model_split_delta(RpModel *m, LayerWeights *l) {

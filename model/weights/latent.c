@@ -11,17 +11,7 @@
 #include "base/limits.h"
 #include "reprise/quants.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-static WeightPart *new_part(RpModel *m, const RpGgufTensor *whole, const char *of) {
-    WeightPart *p = &m->parts[m->n_parts++];
-    snprintf(p->name, sizeof p->name, "%.*s:%s", (int)whole->name.len, whole->name.ptr, of);
-    p->tensor      = *whole;
-    p->tensor.name = (RpGgufString){p->name, strlen(p->name)};
-    return p;
-}
 
 /* Row `from` of f32 to column `column` of a matrix with rows of d elements. */
 static RpStatus put_column(const float *from, int64_t n, int64_t d, int64_t column, RpDtype type, char *to) {
@@ -35,15 +25,11 @@ static RpStatus transpose_keys(RpModel *m, const RpGgufTensor *whole, int64_t d,
     const RpTensorView *w    = &whole->view;
     const int64_t       n    = w->ne[0];
     const RpDtype       type = rp_dtype_is_float(w->dtype) ? w->dtype : RP_F16;
-    WeightPart         *p    = new_part(m, whole, "k");
-    RpTensorView       *to   = &p->tensor.view;
+    WeightPart         *p    = rp_model_new_part(m, whole, "k");
+    const RpTensorView *to   = &p->tensor.view;
     float              *row  = malloc((size_t)n * sizeof *row);
-    RpStatus            st   = RP_OK;
-    *to                      = rp_view_contiguous(type, (int64_t[RP_MAX_DIMS]){d, n, heads, 1}, NULL);
-    p->tensor.bytes          = rp_view_extent_bytes(to);
-    p->copy                  = aligned_alloc(64, (p->tensor.bytes + 63) / 64 * 64);
-    to->data                 = p->copy;
-    if (row == NULL || p->copy == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for the keys of %s", p->name);
+    RpStatus            st   = rp_model_copied_part(p, type, (int64_t[RP_MAX_DIMS]){d, n, heads, 1});
+    if (st == RP_OK && row == NULL) st = rp_fail(RP_E_NOMEM, "out of memory for the keys of %s", p->name);
     for (int64_t r = 0; r < heads * d && st == RP_OK; r++) {
         const int64_t h = r / d, j = r % d;
         rp_dequantize_row(w->dtype, rp_view_row(w, h * (d + v) + j), n, row);
@@ -59,7 +45,7 @@ RpStatus rp_model_split_latent(RpModel *m, LayerWeights *l) {
     if (l->kv_b == NULL) return RP_OK;
     const int64_t d = c->mla.nope, v = c->mla.value, heads = c->n_head, n = l->kv_b->view.ne[0];
     RP_TRY(transpose_keys(m, l->kv_b, d, v, heads, &l->k_b));
-    WeightPart   *values = new_part(m, l->kv_b, "v");
+    WeightPart   *values = rp_model_new_part(m, l->kv_b, "v");
     RpTensorView *view   = &values->tensor.view;
     *view                = rp_view_contiguous(view->dtype, (int64_t[RP_MAX_DIMS]){n, d + v, heads, 1}, view->data);
     view->data           = (char *)view->data + (size_t)d * view->nb[1];
