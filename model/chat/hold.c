@@ -10,11 +10,10 @@ static RpStatus read_format(const Json *j, const JsonNode *format, Demand *d) {
     if (rp_json_is(j, type, "json_object")) rp_json_put_text(&d->answer, "{\"type\": \"object\"}");
     if (rp_json_is(j, type, "json_schema"))
         rp_json_put_node(&d->answer, j, rp_json_get(j, inner != NULL ? inner : format, "schema"));
-    for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "grammar" : "regex";
-        if (!rp_json_is(j, type, name)) continue;
-        const RpGgufString text = rp_json_string(j, rp_json_get(j, format, name));
-        d->answer_kind          = i == 0 ? RP_PART_GBNF : RP_PART_REGEX;
+    RpGgufString text;
+    bool         is_gbnf;
+    if (rp_request_answer_text(j, format, &text, &is_gbnf)) {
+        d->answer_kind = is_gbnf ? RP_PART_GBNF : RP_PART_REGEX;
         rp_json_put(&d->answer, text.ptr, text.len);
     }
     return d->answer.failed ? rp_fail(RP_E_NOMEM, "out of memory for the form of a reply") : RP_OK;

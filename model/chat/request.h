@@ -23,6 +23,10 @@ const JsonNode *rp_request_begun(const Json *j);
  * empty. */
 const JsonNode *rp_request_begun_text(const Json *j, const JsonNode *message);
 
+/* The text of a response_format {"type": "grammar", "grammar": GBNF} or {"type": "regex", "regex": EXPRESSION};
+ * *is_gbnf says which. False: it has another type. */
+bool rp_request_answer_text(const Json *j, const JsonNode *format, RpGgufString *text, bool *is_gbnf);
+
 /* What is written instead of the arguments of the i-th call of the whole conversation; NULL: nothing. */
 typedef struct RequestStyle {
     const char *const *instead;

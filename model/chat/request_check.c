@@ -193,18 +193,26 @@ static RpStatus check_choice(const Json *j, const JsonNode *choice, bool *none) 
     return rp_fail(RP_E_ARG, "tool_choice: there is no tool \"%.*s\"", (int)(s.len < 96 ? s.len : 96), s.ptr);
 }
 
+bool rp_request_answer_text(const Json *j, const JsonNode *format, RpGgufString *text, bool *is_gbnf) {
+    const JsonNode *type = rp_json_get(j, format, "type");
+    *is_gbnf             = rp_json_is(j, type, "grammar");
+    if (!*is_gbnf && !rp_json_is(j, type, "regex")) return false;
+    *text = rp_json_string(j, rp_json_get(j, format, *is_gbnf ? "grammar" : "regex"));
+    return true;
+}
+
 static RpStatus check_response_format(const Json *j, const JsonNode *format) {
     const JsonNode *type = rp_json_get(j, format, "type"), *inner = rp_json_get(j, format, "json_schema");
     const JsonNode *schema = rp_json_get(j, inner != NULL ? inner : format, "schema");
     if (format == NULL || format->type == JSON_NULL || rp_json_is(j, type, "text") ||
         rp_json_is(j, type, "json_object"))
         return RP_OK;
-    for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "grammar" : "regex";
-        if (!rp_json_is(j, type, name)) continue;
-        if (rp_json_string(j, rp_json_get(j, format, name)).len > 0) return RP_OK;
-        return rp_fail(RP_E_FORMAT, "response_format: %s must be a text that is not empty", name);
-    }
+    RpGgufString text;
+    bool         is_gbnf;
+    if (rp_request_answer_text(j, format, &text, &is_gbnf))
+        return text.len > 0 ? RP_OK
+                            : rp_fail(RP_E_FORMAT, "response_format: %s must be a text that is not empty",
+                                      is_gbnf ? "grammar" : "regex");
     if (!rp_json_is(j, type, "json_schema"))
         return rp_fail(RP_E_FORMAT, "response_format: the type must be \"text\", \"json_object\", \"json_schema\", "
                                     "\"grammar\" or \"regex\"");

@@ -19,6 +19,7 @@
 #include "reprise/convert.h"
 
 #include "base/dtypes.h"
+#include "base/limits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,14 +55,15 @@ struct QuantMix {
     RpDtype     grouped, query, key, attn_output, attn_output_8; /* attn_output_8: with 8 experts */
     Finer       down;
     RpDtype     middle;
-    bool        low; /* below 3 bits: other rules for experts */
+    bool        low;              /* below 3 bits: other rules for experts */
+    bool        needs_importance; /* matrices of the base type are useless without */
 };
 
 /* A type in these layers, the base type in the others. */
 #define IN(WHERE, TYPE)                                                                                                \
     { TYPE, WHERE, RP_F32 }
 
-/* Rules that several rows have. NO_RULES: one type but for the output matrix. */
+/* Rules that several rows share. NO_RULES: all matrices have the base type, except for the output matrix. */
 #define NO_RULES .low = false
 #define Q3_K_M                                                                                                         \
     .value = {RP_Q5_K, FIRST_2, RP_Q4_K}, .attn_output = RP_Q4_K, .attn_output_8 = RP_Q5_K,                            \
@@ -83,7 +85,8 @@ static const QuantMix mixes[] = {
     {"Q5_0",    8,  RP_Q5_0,    RP_Q6_K, .down = IN(FIRST_8TH_WITH_IMPORTANCE, RP_Q5_1)},
     {"Q2_K",    10, RP_Q2_K,    RP_Q6_K, .value = IN(EVERYWHERE, RP_Q3_K), .grouped = RP_Q4_K, .attn_output = RP_Q3_K,
                                          .attn_output_8 = RP_Q5_K, .down = IN(EVERYWHERE, RP_Q3_K)},
-    {"Q2_K_S",  21, RP_Q2_K,    RP_Q6_K, .grouped = RP_Q4_K, .down = IN(FIRST_8TH, RP_Q4_K)},
+    {"Q2_K_S",  21, RP_Q2_K,    RP_Q6_K, .grouped = RP_Q4_K, .down = IN(FIRST_8TH, RP_Q4_K),
+                                         .needs_importance = true},
     {"Q3_K_S",  11, RP_Q3_K,    RP_Q6_K, .attn_output_8 = RP_Q5_K},
     {"Q3_K_M",  12, RP_Q3_K,    RP_Q6_K, Q3_K_M},
     {"Q3_K",    12, RP_Q3_K,    RP_Q6_K, Q3_K_M},
@@ -288,23 +291,20 @@ RpDtype rp_mix_for_rows(RpDtype type, int64_t n) {
 
 RpDtype rp_pure_type(RpDtype type, RpGgufString name, const int64_t ne[RP_MAX_DIMS]) {
     if (rp_mix_is_float(name, ne)) return RP_F32;
-    if (rp_mix_is_kept(name)) return RP_BF16;
+    if (rp_mix_is_kept(name) && !rp_dtype_is_float(type)) return RP_BF16;
     return rp_mix_for_rows(type, ne[0]);
 }
 
 RpDtype rp_quant_mix_type(const QuantMix *mix, const QuantMixModel *m, RpGgufString name, const int64_t ne[RP_MAX_DIMS],
                           int32_t before) {
-    if (m->pure || rp_mix_is_float(name, ne) || rp_mix_is_kept(name)) {
-        const bool kept_as_base = rp_mix_is_kept(name) && !rp_dtype_is_quant(mix->base);
-        return kept_as_base ? mix->base : rp_pure_type(mix->base, name, ne);
-    }
+    if (m->pure || rp_mix_is_float(name, ne) || rp_mix_is_kept(name)) return rp_pure_type(mix->base, name, ne);
     return rp_mix_for_rows(wanted(mix, m, name, ne[0], before), ne[0]);
 }
 
 bool rp_mix_needs_importance(const QuantMix *mix, RpDtype type, RpGgufString name) {
     const RpMixPart part = rp_mix_part(name);
     if (part == RP_MIX_OUTPUT || part == RP_MIX_EMBEDDING) return false;
-    if (type == RP_Q2_K && mix != NULL) return strcmp(mix->name, "Q2_K_S") == 0;
+    if (mix != NULL && mix->needs_importance && type == mix->base) return true;
     return type == RP_IQ1_S || type == RP_IQ1_M || type == RP_IQ2_XXS || type == RP_IQ2_XS || type == RP_IQ2_S ||
            type == RP_IQ3_XXS;
 }

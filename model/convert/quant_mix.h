@@ -16,7 +16,7 @@ RP_NODISCARD RpStatus rp_quant_mix_find(const char *name, const QuantMix **out);
 uint32_t rp_quant_mix_file_type(const QuantMix *mix);
 RpDtype  rp_quant_mix_base(const QuantMix *mix);
 
-/* What the rules ask of a model and of the conversion. */
+/* The properties of the model and of the conversion on which the type of a matrix depends. */
 typedef struct QuantMixModel {
     int32_t n_layer, n_head, n_head_kv, n_expert; /* heads of the first layer */
     int32_t n_value;                              /* matrices of the part RP_MIX_VALUE */

@@ -3,6 +3,7 @@
 #include "reprise/convert.h"
 
 #include "base/argument.h"
+#include "base/limits.h"
 #include "base/sized.h"
 #include "base/types/custom.h"
 
@@ -55,9 +56,9 @@ static bool is_beyond_texts(const Requantize *r, const RpGgufTensor *t) {
 /* I32 tensors are no weights and stay as they are. */
 static RpDtype type_of(const Requantize *r, const RpGgufTensor *t) {
     if (t->view.dtype == RP_I32) return RP_I32;
-    const bool is_float = !rp_dtype_is_quant(t->view.dtype) && t->view.dtype < RP_DTYPE_CUSTOM;
     if (r->mix == NULL) return rp_pure_type(r->custom, t->name, t->view.ne);
-    if (rp_mix_is_kept(t->name) && is_float && rp_dtype_is_quant(rp_quant_mix_base(r->mix))) return t->view.dtype;
+    if (rp_mix_is_kept(t->name) && rp_dtype_is_float(t->view.dtype) && rp_dtype_is_quant(rp_quant_mix_base(r->mix)))
+        return t->view.dtype;
     const RpDtype type = rp_quant_mix_type(r->mix, &r->model, t->name, t->view.ne, before(r, t));
     if (!rp_mix_needs_importance(r->mix, type, t->name) || r->importance == NULL || !is_beyond_texts(r, t)) return type;
     return rp_importance_has(r->importance, t->name) ? type : rp_mix_for_rows(RP_Q4_K, t->view.ne[0]);

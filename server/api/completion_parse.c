@@ -61,12 +61,8 @@ bool api_read_schema(const json_t *body, ApiRequest *r, ApiError *e) {
     if (ok && format != NULL) {
         const json_t *kept = json_object_get(held.json, "response_format");
         schema             = json_object_get(json_object_get(kept, "json_schema"), "schema");
-        const char *gbnf   = json_string_value(json_object_get(kept, "grammar"));
-        const char *regex  = json_string_value(json_object_get(kept, "regex"));
-        if (gbnf != NULL || regex != NULL)
-            ok = (*(gbnf != NULL ? &r->grammar : &r->regex) = strdup(gbnf != NULL ? gbnf : regex)) != NULL ||
-                 api_no_memory(e);
-        else if (kept != NULL && schema == NULL)
+        ok = api_copy_string(kept, "grammar", &r->grammar, e) && api_copy_string(kept, "regex", &r->regex, e);
+        if (ok && kept != NULL && schema == NULL && r->grammar == NULL && r->regex == NULL)
             r->schema = json_pack("{s:s}", "type", "object");
     }
     if (ok && schema != NULL) r->schema = json_deep_copy(schema);
