@@ -38,8 +38,8 @@ static inline cudaError_t rp_cuda_allow_shared(const void *function, unsigned by
 }
 #endif
 
-/* What stands before the name of an op whose launch failed. A kernel that fails while it runs fails the calls after it,
- * so only errors of the launch itself are surely of this op. */
+/* The text in front of the name of an op whose launch failed. A kernel that fails while it runs makes later calls fail,
+ * so only errors of the launch itself certainly belong to this op. */
 static inline const char *rp_cuda_whence(cudaError_t e) {
     const bool own = e == cudaErrorInvalidConfiguration || e == cudaErrorInvalidValue ||
                      e == cudaErrorLaunchOutOfResources || e == cudaErrorInvalidDeviceFunction ||

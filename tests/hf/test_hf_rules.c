@@ -224,7 +224,7 @@ static void expect_key(const char *key, const char *want) {
     rp_gguf_close(f);
 }
 
-/* Of a processor, which has a file of its own; and a second one for tools, in a list or in a folder. */
+/* The template of a processor is in chat_template.json, and a list of templates may have one for tools. */
 Test(hf_rules, chat_templates_in_other_places) {
     static const char processor[] = "{\"chat_template\": \"{{ processor }}\"}";
     static const char config[] = "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"{{ tools }}\"},{\"name\":"

@@ -33,8 +33,8 @@ static void read_model(const char *text, Golden *g) {
     m->tied   = true;
 }
 
-/* Matrices of the part of the last one before it. The file has them layer by layer, each part once in a layer but for
- * shared experts, which come after the others. */
+/* The number of matrices before the last one that belong to the same part as it. The file lists them layer by layer,
+ * and a layer has each part once, except for shared experts, which come after the others. */
 static int32_t count_before(const Golden *g) {
     const RpMixPart part = rp_mix_part(string_of(g->matrices[g->n - 1].name));
     int32_t         n    = 0;
