@@ -97,10 +97,13 @@ static TensorNode *tokens_of(Builder *b, const RpModelGraphOptions *o) {
         b->kv_rows = b->reach = b->pos;
         if (o->target != NULL) b->reach = rp_graph_input(b->g, "reach", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
         if (o->n_seq == 0) return tokens;
-        b->kv_rows = rp_graph_input(b->g, "kv_rows", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
-        b->seq     = rp_graph_input(b->g, "seq", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
-        b->table =
-            rp_graph_input(b->g, "table", RP_I32, (int64_t[]){(o->n_ctx + o->block - 1) / o->block, o->n_seq, 1, 1});
+        b->kv_rows                       = rp_graph_input(b->g, "kv_rows", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        b->seq                           = rp_graph_input(b->g, "seq", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        const int64_t table[RP_MAX_DIMS] = {(o->n_ctx + o->block - 1) / o->block, o->n_seq, 1, 1};
+        b->table                         = rp_graph_input(b->g, "table", RP_I32, table);
+        if (o->n_window_blocks == 0) return tokens;
+        b->window_rows  = rp_graph_input(b->g, "window_rows", RP_I32, (int64_t[]){b->n_tok, 1, 1, 1});
+        b->window_table = rp_graph_input(b->g, "window_table", RP_I32, table);
         return tokens;
     }
     b->step    = rp_graph_state(b->g, "step", RP_I32, (int64_t[]){RP_STEP_WORDS + o->n_recent, 1, 1, 1});
@@ -276,13 +279,16 @@ static RpStatus check_options(const ModelConfig *c, const RpModelGraphOptions *o
                        o->n_seq);
     if (o->n_seq < 0 || o->n_seq > MAX_SEQ)
         return rp_fail(RP_E_ARG, "a graph of %d sequences: must be from 0 to %d", o->n_seq, MAX_SEQ);
-    if (o->n_seq == 0 && (o->block != 0 || o->n_blocks != 0))
+    if (o->n_seq == 0 && (o->block != 0 || o->n_blocks != 0 || o->n_window_blocks != 0))
         return rp_fail(RP_E_ARG, "a graph of %d blocks of %d positions must have n_seq", o->n_blocks, o->block);
     if (o->n_seq == 0) return RP_OK;
     if (o->block < 32 || o->block % 32 != 0)
         return rp_fail(RP_E_ARG, "blocks of %d positions: must be a multiple of 32", o->block);
     if (o->n_blocks < 1 || o->n_blocks > MAX_ROWS / o->block)
         return rp_fail(RP_E_ARG, "a cache of %d blocks: must be from 1 to %d", o->n_blocks, MAX_ROWS / o->block);
+    if (o->n_window_blocks < 0 || o->n_window_blocks > MAX_ROWS / o->block)
+        return rp_fail(RP_E_ARG, "caches of %d blocks for layers with a window: must be from 0 to %d",
+                       o->n_window_blocks, MAX_ROWS / o->block);
     return RP_OK;
 }
 
@@ -319,18 +325,19 @@ RpStatus rp_arch_graph(const RpModel *m, const RpModelGraphOptions *o, ArchProdu
                        rp_gguf_path(m->file));
     ComputeGraph *g = rp_graph_new();
     if (g == NULL) return rp_fail(RP_E_NOMEM, "out of memory for a graph");
-    Builder b = {.m          = m,
-                 .g          = g,
-                 .n_tok      = o->n_tok,
-                 .n_ctx      = o->n_ctx,
-                 .block      = o->n_seq > 0 ? o->block : 0,
-                 .n_rows     = o->n_seq > 0 ? o->n_blocks * o->block : o->n_ctx,
-                 .n_states   = o->n_states > 0 ? o->n_states : 1,
-                 .kv_type    = kv_type_of(o),
-                 .layer      = -1,
-                 .hidden     = o->hidden,
-                 .expert_ids = o->expert_ids,
-                 .products   = products};
+    Builder b = {.m             = m,
+                 .g             = g,
+                 .n_tok         = o->n_tok,
+                 .n_ctx         = o->n_ctx,
+                 .block         = o->n_seq > 0 ? o->block : 0,
+                 .n_rows        = o->n_seq > 0 ? o->n_blocks * o->block : o->n_ctx,
+                 .n_window_rows = o->n_seq > 0 ? o->n_window_blocks * o->block : 0,
+                 .n_states      = o->n_states > 0 ? o->n_states : 1,
+                 .kv_type       = kv_type_of(o),
+                 .layer         = -1,
+                 .hidden        = o->hidden,
+                 .expert_ids    = o->expert_ids,
+                 .products      = products};
     b.outputs = calloc((size_t)m->config.n_layer + 3 + (products != NULL ? 2 * (size_t)products->room : 0),
                        sizeof(TensorNode *));
     b.caches  = calloc(2 * (size_t)m->config.n_layer + 4, sizeof(TensorNode *));

@@ -47,19 +47,21 @@ typedef struct ArchProducts {
 typedef struct Builder {
     const RpModel *m;
     ComputeGraph  *g;
-    TensorNode    *last, *mask;               /* of a bidirectional model: see rp_model_graph; mask NULL: none */
-    TensorNode    *slots, *starts;            /* of recurrent states; NULL: no layer has one; without n_seq */
-    TensorNode    *kv_rows, *table, *seq;     /* with n_seq; else kv_rows is pos, the others are NULL */
-    TensorNode    *pos, *rope_factors, *step; /* step: the step state of a graph that samples */
-    TensorNode    *reach;                     /* the last position that a token attends to: pos, but in an assistant */
-    TensorNode    *attn_cap;                  /* of the scores [1]; NULL: none */
-    TensorNode    *layer_embd;                /* of all layers [n_embd_layer * n_layer, n_tok]; NULL: none */
-    TensorNode   **caches;                    /* [2 * n_layer + 4] keys and values of LayerKind.kv_layer, as heads */
-    TensorNode    *temperature;               /* of attention [1, 1, n_tok]; NULL: none */
-    bool           hidden;                    /* the hidden states of all tokens are an output */
-    bool           expert_ids;                /* the ids of the chosen experts are outputs */
+    TensorNode    *last, *mask;                /* of a bidirectional model: see rp_model_graph; mask NULL: none */
+    TensorNode    *slots, *starts;             /* of recurrent states; NULL: no layer has one; without n_seq */
+    TensorNode    *kv_rows, *table, *seq;      /* with n_seq; else kv_rows is pos, the others are NULL */
+    TensorNode    *window_rows, *window_table; /* of layers with a window, if n_window_rows > 0 */
+    TensorNode    *pos, *rope_factors, *step;  /* step: the step state of a graph that samples */
+    TensorNode    *reach;                      /* the last position that a token attends to: pos, but in an assistant */
+    TensorNode    *attn_cap;                   /* of the scores [1]; NULL: none */
+    TensorNode    *layer_embd;                 /* of all layers [n_embd_layer * n_layer, n_tok]; NULL: none */
+    TensorNode   **caches;                     /* [2 * n_layer + 4] keys and values of LayerKind.kv_layer, as heads */
+    TensorNode    *temperature;                /* of attention [1, 1, n_tok]; NULL: none */
+    bool           hidden;                     /* the hidden states of all tokens are an output */
+    bool           expert_ids;                 /* the ids of the chosen experts are outputs */
     int32_t        n_tok, n_ctx, n_states;
     int32_t        block, n_rows; /* positions of a block, 0: no blocks; positions of the cache */
+    int32_t        n_window_rows; /* positions of the caches of layers with a window; 0: n_rows */
     RpDtype        kv_type;
     int            layer;   /* for names; -1: outside of the layers */
     LayerKind      kind;    /* of that layer */
@@ -136,6 +138,16 @@ TensorNode *rp_arch_linear(Builder *b, TensorNode *x, const RpGgufTensor *w, con
 
 /* y = w x, with the scale * b (a x) of each pair for w added (arch_adapter.c). */
 TensorNode *rp_arch_adapted(Builder *b, TensorNode *y, TensorNode *x, const RpGgufTensor *w, const char *what);
+
+/* Whether the caches of a layer of this kind have blocks of their own. */
+static inline bool rp_arch_has_window_rows(const Builder *b, const LayerKind *k) {
+    return b->n_window_rows > 0 && k->window > 0;
+}
+
+/* Positions of the caches of a layer of this kind. */
+static inline int32_t rp_arch_cache_rows(const Builder *b, const LayerKind *k) {
+    return rp_arch_has_window_rows(b, k) ? b->n_window_rows : b->n_rows;
+}
 
 /* cache[:, pos[t], h] = x[:, t, h] in the state "<which>.<layer>" [d, n_ctx, heads] of kv_type; x is [d, t, heads].
  * Returns the cache after the store, so that readers come later in the graph. */

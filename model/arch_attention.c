@@ -47,6 +47,7 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
     const ModelConfig *c     = &b->m->config;
     ComputeGraph      *g     = b->g;
     TensorNode        *sinks = rp_arch_optional(b, l->sinks);
+    TensorNode        *table = rp_arch_has_window_rows(b, &b->kind) ? b->window_table : b->table;
     RpSoftMaxParams    p     = {.scale = c->attn_scale, .window = b->kind.window};
     const RpOpParams   fused = {
           .attention = {.scale = p.scale, .window = p.window, .block = b->block}
@@ -54,7 +55,7 @@ static TensorNode *attend(Builder *b, TensorNode *q, TensorNode *k, TensorNode *
     /* A cache that is quantised or has blocks has only the fused op: see check_unfused in graph/pass.c. */
     if (b->kv_type != RP_F16 || b->block != 0)
         return rp_graph_op(g, RP_OP_ATTENTION, &fused,
-                           (TensorNode *const[]){q, k, v, b->reach, sinks, NULL, b->attn_cap, b->table, b->seq}, 9);
+                           (TensorNode *const[]){q, k, v, b->reach, sinks, NULL, b->attn_cap, table, b->seq}, 9);
     TensorNode *scores = rp_mul_mat_bound(g, k, q, b->reach, RP_BOUND_ROWS);
     rp_arch_name_node(b, scores, "scores");
     if (b->attn_cap != NULL) {

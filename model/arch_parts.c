@@ -88,7 +88,9 @@ TensorNode *rp_arch_soft_cap(Builder *b, TensorNode *x, float scale, TensorNode 
 TensorNode *rp_arch_cached(Builder *b, TensorNode *x, int64_t d, int64_t heads, const char *which) {
     char name[48];
     snprintf(name, sizeof name, "%s.%d", which, b->layer);
-    TensorNode *state = rp_graph_state(b->g, name, b->kv_type, (int64_t[]){d, b->n_rows, heads, 1});
+    TensorNode *state =
+        rp_graph_state(b->g, name, b->kv_type, (int64_t[]){d, rp_arch_cache_rows(b, &b->kind), heads, 1});
+    TensorNode *rows = rp_arch_has_window_rows(b, &b->kind) ? b->window_rows : b->kv_rows;
     snprintf(name, sizeof name, "%s_store", which);
-    return rp_arch_name_node(b, rp_store(b->g, x, state, b->kv_rows), name);
+    return rp_arch_name_node(b, rp_store(b->g, x, state, rows), name);
 }

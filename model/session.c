@@ -380,10 +380,16 @@ int32_t rp_session_n_ctx(const RpSession *s) { return s != NULL ? s->n_ctx : 0; 
 int rp_session_n_threads(const RpSession *s) { return s != NULL ? rp_executor_n_threads(s->runners[0].executor) : 0; }
 const RpModel *rp_session_model(const RpSession *s) { return s != NULL ? s->model : NULL; }
 
+/* Whether layers with a window have all positions that a token behind n_past tokens attends to. */
+static bool has_window(const RpSession *s, int32_t n_past) {
+    return s->window_from == 0 || n_past - s->model->config.window + 1 >= s->window_from;
+}
+
 int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past) {
     if (s == NULL || n_past <= 0) return 0;
     if (n_past > s->n_past) n_past = s->n_past;
-    return s->slots.n > 0 ? rp_slots_reach(&s->slots, n_past) : n_past;
+    if (s->slots.n > 0) n_past = rp_slots_reach(&s->slots, n_past);
+    return has_window(s, n_past) ? n_past : 0;
 }
 
 /* Stale slots of the KV cache need no clearing: attention reads slots 0..pos[t] only, and each of them is
@@ -394,6 +400,10 @@ RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
     if (n_past < 0 || n_past > s->n_past)
         return rp_fail(RP_E_ARG, "rewind to %d: the context holds %d tokens", n_past, s->n_past);
     const int32_t point = rp_session_rewind_point(s, n_past);
+    if (point != n_past && !has_window(s, n_past))
+        return rp_fail(RP_E_NOT_AVAILABLE,
+                       "rewind to %d: layers with a window have the positions from %d on, the nearest before it is %d",
+                       n_past, s->window_from, point);
     if (point != n_past)
         return rp_fail(RP_E_NOT_AVAILABLE,
                        "rewind to %d: the recurrent state is not kept there, the nearest before it is %d", n_past,
@@ -404,6 +414,7 @@ RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
         s->logits_on_device = false;
     }
     s->n_past = n_past;
+    if (n_past == 0) s->window_from = 0;
     return RP_OK;
 }
 

@@ -77,6 +77,8 @@ typedef struct RpEngineMemory {
     int32_t n_states;               /* recurrent states; 0: the model has none */
     size_t
         draft; /* of a draft model: its weights, cache and intermediate tensors; of an MTP layer: all but its weights */
+    int32_t n_window_blocks; /* blocks of the caches of layers with a window, part of kv; 0: no layer has one */
+    int32_t unused;          /* 0 */
 } RpEngineMemory;
 
 /* Plans the engine without allocating its memory; `options` may be NULL. Errors as rp_engine_open, but memory and
@@ -174,20 +176,21 @@ static inline bool rp_engine_poll(RpEngine *e, RpEngineEvent *out) { return rp_e
 
 /* Writes a prefix of a text that is in the cache to a file, from which rp_engine_restore reads it back: its tokens,
  * their keys and values, and the recurrent state after the last one, with checksums, bound to the model and to the
- * passes. `tokens` are the text. The cache holds whole blocks. After a request it holds those of the prompt and of the
- * reply without its last token, on a GPU those of the prompt alone. With recurrent states the file has the blocks up to
- * the last one whose state is kept. If the cache holds no such block, the file has no tokens. `note` is a text of the
- * caller, or NULL for none. The file is replaced as a whole, or stays as it was. RP_E_ARG for a file that is no
- * context; RP_E_IO; RP_E_NOMEM. */
+ * passes. `tokens` are the text. The cache holds whole blocks. After a request it holds those of the prompt and of
+ * the reply without its last token, on a GPU those of the prompt alone. With recurrent states the file has the
+ * blocks up to the last one whose state is kept. Of layers with a window it has the window alone. If the cache holds
+ * no such block, the file has no tokens. `note` is a text of the caller, or NULL for none. The file is replaced as a
+ * whole, or stays as it was. RP_E_ARG for a file that is no context; RP_E_IO; RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note,
                                             const char *path);
 
 /* Puts the context of a file into the cache, as far as it has whole blocks: requests that begin with its tokens find
- * them there. With recurrent states it is put there only if its last token ends a block. The file may also be of
- * rp_session_save; on a GPU its keys and values have other last bits than those that an engine computes, so that what
- * begins with them has other bits too. `tokens` are replaced by those of the file, *n_kept by how many of them, from
- * the first on, the cache has now, *note by the note, which the caller frees with free(). `n_kept` and `note` may be
- * NULL. RP_E_CONTEXT_FULL if the context is longer than n_ctx, or if requests that run leave too few blocks or states;
+ * them there. With recurrent states it is put there only if its last token ends a block; if it has the window alone,
+ * only if it has the window before the end of its last whole block. The file may also be of rp_session_save; on a
+ * GPU its keys and values have other last bits than those that an engine computes, so that what begins with them has
+ * other bits too. `tokens` are replaced by those of the file, *n_kept by how many of them, from the first on, the
+ * cache has now, *note by the note, which the caller frees with free(). `n_kept` and `note` may be NULL.
+ * RP_E_CONTEXT_FULL if the context is longer than n_ctx, or if requests that run leave too few blocks or states;
  * other errors as rp_session_restore. Then *note is NULL, and requests go on as before. */
 RP_API RP_NODISCARD RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, int32_t *n_kept,
                                                char **note);

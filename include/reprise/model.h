@@ -116,6 +116,10 @@ typedef struct RpModelGraphOptions {
     int32_t block;      /* with n_seq: positions of a block of the cache, a multiple of 32 */
     int32_t n_blocks;   /* with n_seq: blocks of the cache, which the sequences share */
     const RpModel *target; /* the model that an assistant (RpModelInfo.assistant) guesses for; else NULL */
+    /* With n_seq: blocks of the caches of layers with a window, which then have a table of their own; 0: they have the
+     * blocks of the other layers. */
+    int32_t n_window_blocks;
+    int32_t unused_end; /* 0 */
 } RpModelGraphOptions;
 
 /* The graph of one step over n_tok tokens, finished but not optimised. The caller frees it, before the model.
@@ -131,11 +135,13 @@ typedef struct RpModelGraphOptions {
  *            "table"    i32 [ceil(n_ctx/block), n_seq]: position i of sequence s is row
  *                       table[i/block, s]*block + i%block of the cache. Only blocks of positions that a token attends
  *                       to are read
+ *            with n_window_blocks:
+ *            "window_rows", "window_table": as "kv_rows" and "table", for the layers with a window
  *            "starts"   i32 [n_tok], if a layer is recurrent: the slot of the state before a token, -1: zeros, -2: it
  *                       follows the token before it. slots[0] means nothing then
  *   output   "logits"   f32 [n_vocab, n_out]
  *            "blk.<layer>.experts" i32 [n_expert_used, n_tok], with expert_ids, for each layer with experts
- *   states   (with n_seq n_blocks*block rows for n_ctx)
+ *   states   (with n_seq n_blocks*block rows for n_ctx, with n_window_blocks as many of these in layers with a window)
  *            "k.<layer>", "v.<layer>" of kv_type [head_dim, n_ctx, n_head_kv], for each layer with attention,
  *            or, with latent attention, "latent.<layer>" f16 [kv_lora, n_ctx], "k_rope.<layer>" f16 [rotated, n_ctx]
  *            "window.<layer>" f32 [(taps-1)*channels, n_states] and "delta.<layer>" f32 [dim*dim*heads, n_states] for

@@ -124,7 +124,8 @@ RP_API const RpModel *rp_session_model(const RpSession *s); /* borrowed */
 /* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
  * RP_E_ARG if n_past is negative or beyond the tokens in the context. A model with recurrent states can go back only to
  * 0 and to positions whose state is kept: the ends of prefills of two tokens and more, as far as state_bytes has room
- * for them; RP_E_NOT_AVAILABLE elsewhere. Nothing has changed then. */
+ * for them; RP_E_NOT_AVAILABLE elsewhere. So it is behind a restored context of an engine, whose layers with a window
+ * have only the positions that the next token attends to. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
 
 /* The last position at or before n_past that rp_session_rewind accepts. 0 for NULL. */

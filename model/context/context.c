@@ -1,12 +1,13 @@
 /* The context of a sequence in a file, GGUF with checksums (gguf_checksum.h):
  *
  *     general.type     "context"
- *     context.format   u32                   2
+ *     context.format   u32                   2; 3 with context.window_from
  *     context.model    string                rp_model_fingerprint in hexadecimal
  *     context.passes   string                the passes of the session or engine
  *     context.note     string                the caller's
+ *     context.window_from u32                the first position that layers with a window have; absent: 0
  *     tokens           i32 [n]
- *     k.<layer>, ...   [d, n, heads]         positions 0 to n - 1 of each cache
+ *     k.<layer>, ...   [d, n, heads]         positions 0 to n - 1 of each cache; with a window from window_from on
  *     delta.<layer>... f32 [m, 1]            the recurrent state after the last token
  *
  * A file without tokens has no tensors. */
@@ -16,6 +17,7 @@
 #include "model/gguf/gguf_checksum.h"
 #include "model/gguf/gguf_file.h"
 #include "model/gguf/gguf_write.h"
+#include "model/model.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,10 +26,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { CONTEXT_FORMAT = 2 };
+enum { CONTEXT_FORMAT = 2, CONTEXT_FORMAT_WINDOWS = 3 };
 
 static const char key_format[] = "context.format", key_model[] = "context.model", key_passes[] = "context.passes",
-                  key_note[] = "context.note", tensor_tokens[] = "tokens";
+                  key_note[] = "context.note", key_window[] = "context.window_from", tensor_tokens[] = "tokens";
 
 typedef struct Fingerprint {
     char hex[17];
@@ -53,19 +55,29 @@ static bool is_recurrent(const TensorNode *state) {
     return strncmp(name, "window.", 7) == 0 || strncmp(name, "delta.", 6) == 0 || strncmp(name, "ssm.", 4) == 0;
 }
 
-/* A state in the file: `pieces` of `rows` rows. In memory the pieces are `step` bytes apart. */
+/* The cache of a layer with a window. */
+static bool has_window(const ContextPlace *p, const TensorNode *state) {
+    int layer;
+    return !is_recurrent(state) && sscanf(rp_node_name(state), "%*[kv].%d", &layer) == 1 && layer >= 0 &&
+           layer < p->model->config.n_layer && rp_config_layer(&p->model->config, layer).window > 0;
+}
+
+/* A state in the file: `pieces` of `rows` rows, the first of them that of position `first`. In memory the pieces are
+ * `step` bytes apart. */
 typedef struct Stored {
     RpTensorView view; /* in the file */
-    int64_t      pieces, rows;
+    int64_t      pieces;
+    int32_t      rows, first;
     size_t       row, step;
 } Stored;
 
-static Stored stored_of(const TensorNode *state, int32_t n) {
-    const RpTensorView v    = rp_node_view(state);
-    const int64_t      rows = is_recurrent(state) ? 1 : n;
+static Stored stored_of(const ContextPlace *p, const TensorNode *state, int32_t n, int32_t window_from) {
+    const RpTensorView v     = rp_node_view(state);
+    const int32_t      first = has_window(p, state) ? window_from : 0, rows = is_recurrent(state) ? 1 : n - first;
     return (Stored){.view   = rp_view_contiguous(v.dtype, (int64_t[]){v.ne[0], rows, v.ne[2], 1}, NULL),
                     .pieces = v.ne[2],
                     .rows   = rows,
+                    .first  = first,
                     .row    = v.nb[1],
                     .step   = v.nb[2]};
 }
@@ -73,15 +85,19 @@ static Stored stored_of(const TensorNode *state, int32_t n) {
 /* Rows that follow each other in memory. */
 typedef struct Run {
     int32_t from, n; /* positions */
+    bool    none;    /* they have no place */
     size_t  at;      /* byte of the first in a piece */
 } Run;
 
 /* The longest run from position `from` to `end` at most. */
 static Run run_at(const ContextPlace *p, const TensorNode *state, const Stored *part, int32_t from, int32_t end) {
-    if (is_recurrent(state)) return (Run){0, 1, (size_t)p->slot * part->row};
-    if (p->blocks == NULL) return (Run){from, end - from, (size_t)from * part->row};
-    const int32_t in = from % p->block, left = p->block - in, row = p->blocks[from / p->block] * p->block + in;
-    return (Run){from, left < end - from ? left : end - from, (size_t)row * part->row};
+    if (is_recurrent(state)) return (Run){.n = 1, .at = (size_t)p->slot * part->row};
+    if (p->blocks == NULL) return (Run){.from = from, .n = end - from, .at = (size_t)from * part->row};
+    const int32_t *blocks = p->windows != NULL && has_window(p, state) ? p->windows : p->blocks;
+    const int32_t  in = from % p->block, left = p->block - in, n = left < end - from ? left : end - from;
+    const int32_t  block = blocks[from / p->block];
+    if (block < 0) return (Run){.from = from, .n = n, .none = true};
+    return (Run){.from = from, .n = n, .at = (size_t)(block * p->block + in) * part->row};
 }
 
 /* ---- writing ---- */
@@ -92,7 +108,7 @@ static RpStatus new_buffer(const ContextPlace *p, int32_t n, char **out) {
     for (int i = 0; i < rp_graph_n_nodes(p->graph); i++) {
         const TensorNode *state = state_at(p, i);
         if (state == NULL) continue;
-        const Stored part = stored_of(state, n);
+        const Stored part = stored_of(p, state, n, p->window_from);
         if ((size_t)part.rows * part.row > most) most = (size_t)part.rows * part.row;
     }
     *out = malloc(most);
@@ -102,7 +118,8 @@ static RpStatus new_buffer(const ContextPlace *p, int32_t n, char **out) {
 static void describe(const ContextPlace *p, int32_t n, const char *note, GgufWriter *w) {
     rp_gguf_put_checksums(w);
     rp_gguf_put_string(w, "general.type", "context");
-    rp_gguf_put_u32(w, key_format, CONTEXT_FORMAT);
+    rp_gguf_put_u32(w, key_format, p->window_from > 0 ? CONTEXT_FORMAT_WINDOWS : CONTEXT_FORMAT);
+    if (p->window_from > 0) rp_gguf_put_u32(w, key_window, (uint32_t)p->window_from);
     rp_gguf_put_string(w, key_model, fingerprint_of(p).hex);
     rp_gguf_put_string(w, key_passes, p->passes);
     rp_gguf_put_string(w, key_note, note != NULL ? note : "");
@@ -111,17 +128,17 @@ static void describe(const ContextPlace *p, int32_t n, const char *note, GgufWri
     for (int i = 0; i < rp_graph_n_nodes(p->graph); i++) {
         const TensorNode *state = state_at(p, i);
         if (state == NULL) continue;
-        const RpTensorView v    = stored_of(state, n).view;
+        const RpTensorView v    = stored_of(p, state, n, p->window_from).view;
         const char        *name = rp_node_name(state);
         rp_gguf_put_tensor(w, name, strlen(name), v.dtype, v.ne);
     }
 }
 
 static RpStatus write_state(const ContextPlace *p, const TensorNode *state, int32_t n, char *buffer, GgufWriter *w) {
-    const Stored part = stored_of(state, n);
+    const Stored part = stored_of(p, state, n, p->window_from);
     for (int64_t k = 0; k < part.pieces; k++) {
         for (int32_t at = 0; at < part.rows;) {
-            const Run run = run_at(p, state, &part, at, (int32_t)part.rows);
+            const Run run = run_at(p, state, &part, part.first + at, part.first + part.rows);
             RP_TRY(rp_executor_get_at(p->executor, state, (size_t)k * part.step + run.at,
                                       buffer + (size_t)at * part.row, (size_t)run.n * part.row));
             at += run.n;
@@ -189,9 +206,9 @@ static RpStatus check_header(const ContextPlace *p, const RpGgufFile *f) {
     uint32_t format = 0;
     if (!is_context(f)) return rp_fail(RP_E_FORMAT, "%s: the file is no context", rp_gguf_path(f));
     RP_TRY(rp_gguf_get_u32(f, key_format, &format));
-    if (format != CONTEXT_FORMAT)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: %s is %u: this version reads %d", rp_gguf_path(f), key_format, format,
-                       CONTEXT_FORMAT);
+    if (format != CONTEXT_FORMAT && format != CONTEXT_FORMAT_WINDOWS)
+        return rp_fail(RP_E_UNSUPPORTED, "%s: %s is %u: this version reads %d and %d", rp_gguf_path(f), key_format,
+                       format, CONTEXT_FORMAT, CONTEXT_FORMAT_WINDOWS);
     if (rp_gguf_find(f, GGUF_KEY_TENSORS) == NULL)
         return rp_fail(RP_E_FORMAT, "%s: %s is missing: the file is damaged", rp_gguf_path(f), GGUF_KEY_TENSORS);
     RP_TRY(check_text(p, f, key_model, fingerprint_of(p).hex, "a model with the fingerprint"));
@@ -235,12 +252,26 @@ static RpStatus check_tokens(const ContextPlace *p, ContextFile *c) {
     return RP_OK;
 }
 
+/* Where layers with a window begin: not behind the first position that the next token attends to. */
+static RpStatus check_window(const ContextPlace *p, ContextFile *c) {
+    const int32_t window = p->model->config.window;
+    uint32_t      from   = 0, format;
+    RP_TRY(rp_gguf_get_u32(c->file, key_format, &format));
+    if (format != CONTEXT_FORMAT_WINDOWS) return RP_OK;
+    RP_TRY(rp_gguf_get_u32(c->file, key_window, &from));
+    if (window == 0 || from > (uint32_t)c->n || (int32_t)from > c->n - window + 1)
+        return rp_fail(RP_E_FORMAT, "%s: %s is %u of %d tokens: the window of the model is %d", rp_gguf_path(c->file),
+                       key_window, from, c->n, window);
+    c->window_from = (int32_t)from;
+    return RP_OK;
+}
+
 static RpStatus check_states(const ContextPlace *p, const ContextFile *c) {
     for (int i = 0; i < rp_graph_n_nodes(p->graph); i++) {
         const RpGgufTensor *t;
         const TensorNode   *state = state_at(p, i);
         if (state == NULL) continue;
-        const Stored part = stored_of(state, c->n);
+        const Stored part = stored_of(p, state, c->n, c->window_from);
         RP_TRY(find_tensor(p, c->file, rp_node_name(state), &part.view, &t));
     }
     return RP_OK;
@@ -252,6 +283,7 @@ RpStatus rp_context_open(const ContextPlace *p, const char *path, ContextFile *o
     RpStatus st = check_header(p, out->file);
     if (out->file->n_tensors > 0) {
         if (st == RP_OK) st = check_tokens(p, out);
+        if (st == RP_OK) st = check_window(p, out);
         if (st == RP_OK) st = check_states(p, out);
     }
     if (st != RP_OK) rp_context_close(out);
@@ -264,13 +296,14 @@ void rp_context_close(ContextFile *f) {
     *f = (ContextFile){0};
 }
 
-/* Positions [from, end) of a piece, whose n rows are at `data`. */
+/* Positions [from, end) of a piece, whose rows are at `data`. */
 static RpStatus read_piece(const ContextPlace *p, const TensorNode *state, const Stored *part, int64_t piece,
                            const char *data, int32_t from, int32_t end) {
     while (from < end) {
         const Run run = run_at(p, state, part, from, end);
-        RP_TRY(rp_executor_set_at(p->executor, state, (size_t)piece * part->step + run.at,
-                                  data + (size_t)run.from * part->row, (size_t)run.n * part->row));
+        if (!run.none)
+            RP_TRY(rp_executor_set_at(p->executor, state, (size_t)piece * part->step + run.at,
+                                      data + (size_t)(run.from - part->first) * part->row, (size_t)run.n * part->row));
         from += run.n;
     }
     return RP_OK;
@@ -280,11 +313,12 @@ RpStatus rp_context_read(const ContextPlace *p, const ContextFile *f, int32_t fr
     for (int i = 0; i < rp_graph_n_nodes(p->graph) && f->n > 0; i++) {
         const TensorNode *state = state_at(p, i);
         if (state == NULL || (is_recurrent(state) && !recurrent)) continue;
-        const Stored part = stored_of(state, f->n);
-        const char  *data = rp_gguf_find_tensor(f->file, rp_node_name(state))->view.data;
+        const Stored  part  = stored_of(p, state, f->n, f->window_from);
+        const char   *data  = rp_gguf_find_tensor(f->file, rp_node_name(state))->view.data;
+        const int32_t first = has_window(p, state) ? part.first : from;
         for (int64_t k = 0; k < part.pieces; k++, data += (size_t)part.rows * part.row)
             RP_TRY(is_recurrent(state) ? read_piece(p, state, &part, k, data, 0, 1)
-                                       : read_piece(p, state, &part, k, data, from, end));
+                                       : read_piece(p, state, &part, k, data, first, end));
     }
     return RP_OK;
 }

@@ -8,7 +8,8 @@
 #include "reprise/model.h"
 
 /* The place of a sequence's keys, values and recurrent states in an executor. Position i of a session is row i of a
- * cache. Position i of an engine is row i % block of block number blocks[i / block]. */
+ * cache. Position i of an engine is row i % block of block number blocks[i / block]. Layers with a window may have only
+ * the positions from window_from on. */
 typedef struct ContextPlace {
     const char         *owner; /* "session" or "engine", for errors */
     const RpModel      *model;
@@ -17,8 +18,10 @@ typedef struct ContextPlace {
     RpExecutor         *executor;
     int32_t             n_ctx;
     const int32_t      *blocks; /* or NULL: a session */
-    int32_t             block;
-    int32_t             slot; /* row of the recurrent states */
+    const int32_t *windows; /* of an engine whose layers have windows: their blocks, -1: not read or written there */
+    int32_t        block;
+    int32_t        window_from;
+    int32_t        slot; /* row of the recurrent states */
 } ContextPlace;
 
 /* Writes the first n tokens and their states. The file is replaced as a whole, or stays as it was. RP_E_ARG for a file
@@ -30,6 +33,7 @@ typedef struct ContextFile {
     RpGgufFile *file;
     int32_t    *tokens; /* [n], a copy: another process may write to the file */
     int32_t     n;
+    int32_t     window_from; /* the first position that layers with a window have; 0: they have all */
 } ContextFile;
 
 /* Opens a file and checks all of it: that it is of this model, these passes and this type of cache, that no byte is
@@ -38,7 +42,8 @@ RP_NODISCARD RpStatus rp_context_open(const ContextPlace *p, const char *path, C
 void                  rp_context_close(ContextFile *f);
 
 /* Copies the keys and values of positions [from, end), both multiples of `block` if there are blocks, and with
- * `recurrent` the recurrent states. Only the device can fail. */
+ * `recurrent` the recurrent states. Layers with a window get all positions that the file has and `windows` name, up to
+ * `end`. Only the device can fail. */
 RP_NODISCARD RpStatus rp_context_read(const ContextPlace *p, const ContextFile *f, int32_t from, int32_t end,
                                       bool recurrent);
 

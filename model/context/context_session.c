@@ -7,13 +7,14 @@
 
 static ContextPlace place_of(const RpSession *s, int32_t slot) {
     const Runner *r = &s->runners[s->n_runners - 1];
-    return (ContextPlace){.owner    = "session",
-                          .model    = s->model,
-                          .passes   = s->passes,
-                          .graph    = r->graph,
-                          .executor = r->executor,
-                          .n_ctx    = s->n_ctx,
-                          .slot     = slot};
+    return (ContextPlace){.owner       = "session",
+                          .model       = s->model,
+                          .passes      = s->passes,
+                          .graph       = r->graph,
+                          .executor    = r->executor,
+                          .n_ctx       = s->n_ctx,
+                          .window_from = s->window_from,
+                          .slot        = slot};
 }
 
 static RpStatus check_saved(const RpSession *s, const RpTokenList *tokens, int32_t slot) {
@@ -44,7 +45,8 @@ static RpStatus replace_context(RpSession *s, const ContextPlace *p, const Conte
         rp_slots_put(&s->slots, rp_slots_take(&s->slots, -1), f->n); /* the first: all are free */
         rp_slots_keep(&s->slots, f->n);
     }
-    s->n_past = f->n;
+    s->n_past      = f->n;
+    s->window_from = f->window_from;
     return RP_OK;
 }
 

@@ -15,7 +15,8 @@ RpStatus rp_blocks_init(Blocks *b, int32_t n, int32_t size) {
     if (b->all == NULL || b->tokens == NULL || b->buckets == NULL || b->free == NULL)
         return rp_fail(RP_E_NOMEM, "out of memory for the %d blocks of an engine", n);
     for (int32_t i = 0; i < b->n_buckets; i++) b->buckets[i] = BLOCK_NONE;
-    for (int32_t i = 0; i < n; i++) b->free[i] = n - 1 - i, b->all[i].state = STATE_NONE;
+    for (int32_t i = 0; i < n; i++)
+        b->free[i] = n - 1 - i, b->all[i].state = STATE_NONE, b->all[i].window = WINDOW_NONE;
     return RP_OK;
 }
 
@@ -53,12 +54,15 @@ int32_t rp_blocks_find_path(const Blocks *b, const int32_t *tokens, int32_t n, i
 
 /* Takes a published block out of its bucket. */
 static void unpublish(Blocks *b, int32_t block) {
-    int32_t *at = bucket_of(b, b->all[block].parent, tokens_of(b, block));
+    Block   *of = &b->all[block];
+    int32_t *at = bucket_of(b, of->parent, tokens_of(b, block));
     while (*at != block) at = &b->all[*at].next;
-    *at = b->all[block].next;
-    if (b->all[block].state != STATE_NONE && b->drop_state != NULL) b->drop_state(b->user, b->all[block].state);
-    b->all[block].state     = STATE_NONE;
-    b->all[block].published = false;
+    *at = of->next;
+    if (of->state != STATE_NONE && b->drop_state != NULL) b->drop_state(b->states, of->state);
+    if (of->window != WINDOW_NONE && b->drop_window != NULL) b->drop_window(b->windows, of->window);
+    of->state     = STATE_NONE;
+    of->window    = WINDOW_NONE;
+    of->published = false;
 }
 
 static int32_t oldest_kept(const Blocks *b) {

@@ -10,7 +10,8 @@
  * time ago is then dropped. A path is used from its end to its root, so that no block is dropped before those behind
  * it.
  *
- * With recurrent layers a published block may have the number of a state, that after its last token (states.h). */
+ * With recurrent layers a published block may have the number of a state, that after its last token (states.h). In
+ * models with a window it may have the number of a window block, with the same positions (windows.h). */
 #ifndef MODEL_ENGINE_BLOCKS_H
 #define MODEL_ENGINE_BLOCKS_H
 
@@ -20,13 +21,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BLOCK_ROOT = -1, BLOCK_NONE = -1, STATE_NONE = -1 };
+enum { BLOCK_ROOT = -1, BLOCK_NONE = -1, STATE_NONE = -1, WINDOW_NONE = -1 };
 
 typedef struct Block {
     int32_t  readers;
     bool     published;
     int32_t  parent, next; /* of a published block: the block before it; the next one in its bucket, BLOCK_NONE: none */
     int32_t  state;        /* STATE_NONE: none */
+    int32_t  window;       /* WINDOW_NONE: none */
     uint64_t used;         /* the larger, the later it was used */
 } Block;
 
@@ -37,8 +39,10 @@ typedef struct Blocks {
     int32_t *free;    /* [n_free]: blocks that are neither read nor published, the next one last */
     int32_t  n, size, n_buckets, n_free, n_kept; /* kept: published, without readers */
     uint64_t clock, evicted;
-    void (*drop_state)(void *user, int32_t state); /* the state of a block that is dropped; or NULL */
-    void *user;
+    /* What a block has that is dropped, a state or a window block, goes back; NULL: no block has any. */
+    void (*drop_state)(void *states, int32_t state);
+    void (*drop_window)(void *windows, int32_t window);
+    void *states, *windows;
 } Blocks;
 
 /* n blocks of `size` tokens. RP_E_NOMEM; call rp_blocks_free also after a failure. */

@@ -42,7 +42,12 @@ static RpStatus plan_runners(Drafter *d, const DraftedEngine *of, const char *pa
                                   .block    = d->block,
                                   .n_blocks = d->n_seq * of_row,
                                   .mtp      = d->mtp};
-    if (d->assistant) shape.target = of->model, shape.n_blocks = of->n_blocks, shape.kv_type = of->o->kv_type;
+    if (d->assistant) {
+        shape.target          = of->model;
+        shape.n_blocks        = of->n_blocks;
+        shape.n_window_blocks = of->n_windows;
+        shape.kv_type         = of->o->kv_type;
+    }
     return rp_engine_plan_runners(d->model, &shape,
                                   (RunnerShapes){.first = 1, .last = d->assistant ? d->n_seq : DRAFTER_STEP}, passes,
                                   d->runners, &d->n_runners);

@@ -56,10 +56,11 @@ typedef struct DraftJob {
     int32_t        row;
     const int32_t *tokens; /* [n_tokens], at least one */
     int32_t        n_tokens;
-    const int32_t *blocks; /* [n_blocks] of the engine's cache, for an assistant */
-    int32_t        n_blocks;
-    int32_t       *guess; /* gets the guesses */
-    int32_t        n;     /* how many are wanted; then how many there are */
+    const int32_t *blocks,
+        *windows; /* [n_blocks] of the engine's cache, for an assistant; windows: from first_window on */
+    int32_t  n_blocks, first_window;
+    int32_t *guess; /* gets the guesses */
+    int32_t  n;     /* how many are wanted; then how many there are */
 } DraftJob;
 
 /* An engine with these options guesses by the MTP layer of its model. */
@@ -71,10 +72,10 @@ bool rp_drafter_reads_hidden(const RpModel *target, const RpEngineOptions *o);
 /* The engine that a drafter guesses for. */
 typedef struct DraftedEngine {
     const RpModel         *model;
-    const RpEngineOptions *o;        /* with the defaults filled in; o->draft may be NULL */
-    int32_t                n_blocks; /* of its cache */
-    size_t                 arena;    /* bytes */
-    bool                   apart;    /* it is on a GPU */
+    const RpEngineOptions *o;                   /* with the defaults filled in; o->draft may be NULL */
+    int32_t                n_blocks, n_windows; /* of its cache; window blocks */
+    size_t                 arena;               /* bytes */
+    bool                   apart;               /* it is on a GPU */
 } DraftedEngine;
 
 /* RP_E_ARG for another vocabulary and for an assistant of other models, RP_E_UNSUPPORTED for a draft model with

@@ -59,6 +59,21 @@ static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
     return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
 }
 
+static bool has_windows(const RpModel *m) {
+    for (int i = 0; i < m->config.n_layer; i++)
+        if (rp_config_layer(&m->config, i).window > 0) return true;
+    return false;
+}
+
+/* Those of the requests that run, and the windows at the ends of some prefixes; at most one for each block. */
+static int32_t count_windows(const RpModel *m, const RpEngineOptions *o, int32_t n_blocks) {
+    const int32_t window = m->config.window;
+    if (!has_windows(m)) return 0;
+    const int64_t n = rp_windows_least(window, o->block, o->n_seq, o->step_tokens) +
+                      (int64_t)o->n_seq * PREFIX_WINDOWS * rp_windows_each(window, o->block);
+    return n < n_blocks ? (int32_t)n : n_blocks;
+}
+
 /* A fused plan of one column has the bits of a reply, so that the plans of prompts have two columns or more. */
 static RpStatus plan_sets(RpEngine *e, const RpModelGraphOptions *shape) {
     enum { FIRST_PROMPT = 8 };
@@ -74,29 +89,36 @@ static RpStatus plan_sets(RpEngine *e, const RpModelGraphOptions *shape) {
     return RP_OK;
 }
 
-static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states) {
-    const RpModelGraphOptions shape = {.n_ctx    = e->o.n_ctx,
-                                       .kv_type  = e->o.kv_type,
-                                       .n_states = n_states,
-                                       .n_seq    = e->o.n_seq,
-                                       .block    = e->o.block,
-                                       .n_blocks = n_blocks,
-                                       .hidden   = rp_drafter_reads_hidden(e->model, &e->o)};
+static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states, int32_t n_windows) {
+    const RpModelGraphOptions shape = {.n_ctx           = e->o.n_ctx,
+                                       .kv_type         = e->o.kv_type,
+                                       .n_states        = n_states,
+                                       .n_seq           = e->o.n_seq,
+                                       .block           = e->o.block,
+                                       .n_blocks        = n_blocks,
+                                       .hidden          = rp_drafter_reads_hidden(e->model, &e->o),
+                                       .n_window_blocks = n_windows};
     RP_TRY(plan_sets(e, &shape));
-    const DraftedEngine me = {e->model, &e->o, n_blocks, rp_runner_memory(e->runners, e->n_runners).arena, e->apart};
+    const DraftedEngine me = {.model     = e->model,
+                              .o         = &e->o,
+                              .n_blocks  = n_blocks,
+                              .n_windows = n_windows,
+                              .arena     = rp_runner_memory(e->runners, e->n_runners).arena,
+                              .apart     = e->apart};
     return rp_drafter_plan(&e->drafter, &me, e->passes);
 }
 
 static RpEngineMemory memory_of(const RpEngine *e) {
     const RpPlanMemory p = rp_runner_memory(e->runners, e->n_runners);
-    RpEngineMemory     m = {.weights  = rp_model_info(e->model)->weight_bytes,
-                            .kv       = p.state,
-                            .arena    = p.arena,
-                            .n_ctx    = e->o.n_ctx,
-                            .n_blocks = e->blocks.n,
-                            .block    = e->o.block,
-                            .n_states = e->states.n,
-                            .states   = (size_t)e->states.n * rp_config_state_bytes(&e->model->config)};
+    RpEngineMemory     m = {.weights         = rp_model_info(e->model)->weight_bytes,
+                            .kv              = p.state,
+                            .arena           = p.arena,
+                            .n_ctx           = e->o.n_ctx,
+                            .n_blocks        = e->blocks.n,
+                            .block           = e->o.block,
+                            .n_states        = e->states.n,
+                            .n_window_blocks = e->windows.n,
+                            .states          = (size_t)e->states.n * rp_config_state_bytes(&e->model->config)};
     if (e->drafter.model != NULL) m.draft = rp_drafter_bytes(&e->drafter);
     if (e->o.draft != NULL) m.draft += rp_model_info(e->o.draft)->weight_bytes;
     m.total = m.weights + m.kv + m.arena + m.draft;
@@ -122,7 +144,8 @@ static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, Rp
     const int32_t n_states = count_states(m, &o);
     e->blocks.n            = count_blocks(&o);
     e->states.n            = n_states;
-    if (st == RP_OK) st = plan_runners(e, e->blocks.n, n_states);
+    e->windows.n           = count_windows(m, &o, e->blocks.n);
+    if (st == RP_OK) st = plan_runners(e, e->blocks.n, n_states, e->windows.n);
     if (st != RP_OK) {
         rp_engine_free(e);
         return st;
@@ -193,6 +216,7 @@ RpStatus rp_engine_open_sized(const RpModel *m, const RpEngineOptions *options, 
     RpStatus st = check_memory(e);
     if (st == RP_OK) st = rp_blocks_init(&e->blocks, e->blocks.n, e->o.block);
     if (st == RP_OK) st = rp_states_init(&e->states, e->states.n, &e->blocks);
+    if (st == RP_OK) st = rp_windows_init(&e->windows, e->windows.n, m->config.window, &e->blocks);
     if (st == RP_OK) st = open_runners(e, &o);
     if (st == RP_OK) st = find_longest_piece(e);
     if (st != RP_OK) {
@@ -215,6 +239,7 @@ void rp_engine_free(RpEngine *e) {
     for (int i = 0; i < e->n_runners; i++) rp_runner_close(&e->runners[i]); /* the last one last: the others share it */
     rp_blocks_free(&e->blocks);
     rp_states_free(&e->states);
+    rp_windows_free(&e->windows);
     free(e->columns);
     free(e->logits);
     free(e->events);

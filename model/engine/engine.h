@@ -14,12 +14,14 @@
 #include "model/engine/drafter.h"
 #include "model/engine/runners.h"
 #include "model/engine/states.h"
+#include "model/engine/windows.h"
 #include "model/structured.h"
 #include "model/text/text_out.h"
 
 #include "reprise/engine.h"
 
-enum { MAX_FORCED = 32, AGING_STEPS = 256, PROBE_STEPS = 32, PREFIX_STATES = 2 /* of a request, at least */ };
+enum { MAX_FORCED = 32, AGING_STEPS = 256, PROBE_STEPS = 32 };
+enum { PREFIX_STATES = 2, PREFIX_WINDOWS = 4 }; /* room for those of a request, at least */
 
 typedef struct Request Request;
 struct Request {
@@ -38,6 +40,9 @@ struct Request {
     int32_t           n_prompt, n_tokens, n_done;
     int32_t          *blocks; /* [n_ctx / block]: of its positions, the first n_blocks */
     int32_t           n_blocks, n_published;
+    int32_t          *windows; /* [n_ctx / block]: window blocks of the same positions, from first_window on */
+    int32_t           first_window;
+    int32_t           parting;          /* published blocks that it has in common with other texts, when it started */
     int32_t           row;              /* of the table, while it runs */
     int32_t           state, start;     /* slots of recurrent states: its own; that it starts from, or -1 */
     int32_t           n_columns;        /* of the present step */
@@ -83,6 +88,7 @@ struct RpEngine {
     Drafter         drafter;
     Blocks          blocks;
     States          states;
+    Windows         windows;
     Request        *waiting;          /* in the order of arrival */
     Request        *running[MAX_SEQ]; /* [n_running], in the order of the schedule */
     int             n_running;
@@ -118,6 +124,9 @@ static inline int32_t rp_request_left(const Request *r) { return r->n_tokens - r
 /* Its positions that can be published: those that have the bits of a prompt. */
 static inline int32_t rp_request_public(const Request *r) { return r->engine->apart ? r->n_prompt : r->n_tokens; }
 
+/* Gives up the window blocks that no further token needs. */
+void rp_request_leave_windows(Request *r);
+
 /* Gives up its blocks and its state; n_done is 0 then. What it published is kept. */
 void rp_request_release(Request *r);
 
@@ -135,6 +144,9 @@ void rp_engine_queue(RpEngine *e, Request *r);
 
 /* Takes a request out of the queue, or of those that run. */
 void rp_engine_unlink(RpEngine *e, Request *r);
+
+/* How many of the first n blocks of a path of published blocks a request can begin behind. */
+int32_t rp_engine_reach(const RpEngine *e, const int32_t *path, int32_t n);
 
 /* A running request gives up its blocks and waits. */
 void rp_engine_preempt(RpEngine *e, Request *r);

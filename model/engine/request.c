@@ -97,8 +97,10 @@ RpStatus rp_request_new(RpEngine *e, const RpRequest *from, Request **out) {
     if (e->drafter.mtp && from->n_draft == 0) r->given.n_draft = e->o.n_mtp;
     r->tokens   = malloc(((size_t)e->o.n_ctx + 1) * sizeof *r->tokens);
     r->blocks   = malloc(n_blocks * sizeof *r->blocks);
-    RpStatus st = r->tokens == NULL || r->blocks == NULL ? rp_fail(RP_E_NOMEM, "out of memory for a request")
-                                                         : copy_stops(r, from);
+    r->windows  = malloc((e->windows.n > 0 ? n_blocks : 1) * sizeof *r->windows);
+    RpStatus st = r->tokens == NULL || r->blocks == NULL || r->windows == NULL
+                      ? rp_fail(RP_E_NOMEM, "out of memory for a request")
+                      : copy_stops(r, from);
     if (st == RP_OK) st = rp_text_out_open(&r->out, rp_model_tokenizer(e->model), &r->options);
     if (st == RP_OK && from->n_logprobs > 0 && (r->top = malloc((size_t)from->n_logprobs * sizeof *r->top)) == NULL)
         st = rp_fail(RP_E_NOMEM, "out of memory for a request");
@@ -124,12 +126,34 @@ void rp_request_free(Request *r) {
     free(r->stops);
     free(r->tokens);
     free(r->blocks);
+    free(r->windows);
     free(r);
+}
+
+/* Block i lies in the window at the end of the first n blocks. */
+static bool in_window_of(const Windows *w, int32_t i, int32_t n) {
+    return i < n && i >= rp_windows_first(w, n * w->block);
+}
+
+void rp_request_leave_windows(Request *r) {
+    Windows      *w     = &r->engine->windows;
+    const int32_t first = rp_windows_first(w, r->n_done), prompt = r->n_prompt / w->block;
+    for (; r->first_window < first && r->first_window < r->n_blocks; r->first_window++) {
+        const int32_t i = r->first_window;
+        rp_windows_release(w, r->windows[i], in_window_of(w, i, prompt) || in_window_of(w, i, r->parting));
+    }
+}
+
+static void release_windows(Request *r) {
+    for (int32_t i = r->n_blocks - 1; i >= r->first_window; i--)
+        rp_windows_release(&r->engine->windows, r->windows[i], i < r->n_published);
+    r->first_window = 0;
 }
 
 void rp_request_release(Request *r) {
     RpEngine *e = r->engine;
     rp_blocks_use(&e->blocks, r->blocks, r->n_published);
+    if (e->windows.n > 0) release_windows(r);
     while (r->n_blocks > 0) rp_blocks_release(&e->blocks, r->blocks[--r->n_blocks]);
     if (r->start != STATE_NONE) e->states.starts[r->start]--;
     rp_states_give(&e->states, r->state);

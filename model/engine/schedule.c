@@ -64,12 +64,34 @@ void rp_engine_preempt(RpEngine *e, Request *r) {
 
 /* ---- starting ---- */
 
+int32_t rp_engine_reach(const RpEngine *e, const int32_t *path, int32_t n) {
+    for (int32_t before = n + 1; n < before;) {
+        before = n;
+        n      = rp_states_reach(&e->states, &e->blocks, path, n);
+        n      = rp_windows_reach(&e->windows, &e->blocks, path, n);
+    }
+    return n;
+}
+
 /* Finds the published blocks that the request can begin behind. Its last token is left to be run, because its logits
  * are needed. Returns the number of blocks. */
-static int32_t find_prefix(const RpEngine *e, const Request *r, int32_t *blocks) {
+static int32_t find_prefix(const RpEngine *e, Request *r) {
     const int32_t may = rp_request_public(r), before = r->n_tokens - 1;
     const int32_t n = (before < may ? before : may) / e->o.block;
-    return rp_states_reach(&e->states, &e->blocks, blocks, rp_blocks_find_path(&e->blocks, r->tokens, n, blocks));
+    r->parting      = rp_blocks_find_path(&e->blocks, r->tokens, n, r->blocks);
+    return rp_engine_reach(e, r->blocks, r->parting);
+}
+
+/* Begins to read its first n blocks. */
+static void read_prefix(RpEngine *e, Request *r, int32_t n) {
+    for (int32_t i = 0; i < n; i++) rp_blocks_retain(&e->blocks, r->blocks[i]);
+    r->n_blocks = r->n_published = n;
+    if (e->windows.n == 0) return;
+    r->first_window = rp_windows_first(&e->windows, n * e->o.block);
+    for (int32_t i = r->first_window; i < n; i++) {
+        r->windows[i] = e->blocks.all[r->blocks[i]].window;
+        rp_windows_retain(&e->windows, r->windows[i]);
+    }
 }
 
 /* A slot for its state. If none is left, the state of its prefix is given to it. */
@@ -91,9 +113,8 @@ static bool take_state(RpEngine *e, Request *r) {
 
 /* False if there is no room. Then nothing has changed. */
 static bool start(RpEngine *e, Request *r) {
-    const int32_t n = find_prefix(e, r, r->blocks), needed = rp_engine_blocks_of(&e->o, r->n_tokens);
-    for (int32_t i = 0; i < n; i++) rp_blocks_retain(&e->blocks, r->blocks[i]);
-    r->n_blocks = r->n_published = n;
+    const int32_t n = find_prefix(e, r), needed = rp_engine_blocks_of(&e->o, r->n_tokens);
+    read_prefix(e, r, n);
     /* One block more for each that runs, so that a start is not undone at once. */
     const bool fits = needed - n + e->n_running <= rp_blocks_available(&e->blocks);
     if ((!fits && e->n_running > 0) || !take_state(e, r)) {
@@ -143,14 +164,24 @@ static Request *victim(const RpEngine *e, const Request *r) {
     return NULL;
 }
 
+/* One more block, and a window block. There are window blocks for all requests that run (rp_windows_least). */
+static bool add_block(RpEngine *e, Request *r) {
+    const int32_t block  = rp_blocks_take(&e->blocks);
+    const int32_t window = block != BLOCK_NONE && e->windows.n > 0 ? rp_windows_take(&e->windows, &e->blocks) : 0;
+    if (block == BLOCK_NONE) return false;
+    if (window == WINDOW_NONE) {
+        rp_blocks_release(&e->blocks, block);
+        return false;
+    }
+    if (e->windows.n > 0) r->windows[r->n_blocks] = window;
+    r->blocks[r->n_blocks++] = block;
+    return true;
+}
+
 /* Blocks for its first n tokens; `by_force`: others may lose theirs. False if there are not enough. */
 static bool reserve(RpEngine *e, Request *r, int32_t n, bool by_force) {
     while (r->n_blocks < rp_engine_blocks_of(&e->o, n)) {
-        const int32_t block = rp_blocks_take(&e->blocks);
-        if (block != BLOCK_NONE) {
-            r->blocks[r->n_blocks++] = block;
-            continue;
-        }
+        if (add_block(e, r)) continue;
         Request *other = by_force ? victim(e, r) : NULL;
         if (other == NULL) return false;
         rp_engine_preempt(e, other);
@@ -250,14 +281,16 @@ static RpStatus draft(RpEngine *e, int32_t decoding, int32_t others) {
         const int32_t k = guesses_that_pay(e, r, most, decoding - 1, e->drafter.seconds / decoding);
         if (k == 0) continue;
         of[n]     = r;
-        jobs[n++] = (DraftJob){.id       = r->id,
-                               .row      = r->row,
-                               .tokens   = r->tokens,
-                               .n_tokens = r->n_tokens,
-                               .blocks   = r->blocks,
-                               .n_blocks = r->n_blocks,
-                               .guess    = r->guess,
-                               .n        = k};
+        jobs[n++] = (DraftJob){.id           = r->id,
+                               .row          = r->row,
+                               .tokens       = r->tokens,
+                               .n_tokens     = r->n_tokens,
+                               .blocks       = r->blocks,
+                               .windows      = r->windows,
+                               .n_blocks     = r->n_blocks,
+                               .first_window = r->first_window,
+                               .guess        = r->guess,
+                               .n            = k};
     }
     RP_TRY(rp_drafter_guess(&e->drafter, jobs, n));
     for (int k = 0; k < n; k++) of[k]->n_guess = jobs[k].n;
@@ -340,6 +373,7 @@ RpStatus rp_engine_schedule(RpEngine *e) {
     for (int i = 0; i < e->n_running; i++) {
         Request *r   = e->running[i];
         r->n_columns = 0;
+        if (e->windows.n > 0) rp_request_leave_windows(r);
         count[work_of(r)]++;
         if (work_of(r) == PROMPT) wanted += work_left(r);
     }

@@ -15,7 +15,7 @@ RpStatus rp_states_init(States *s, int32_t n, Blocks *b) {
         return rp_fail(RP_E_NOMEM, "out of memory for the %d states of an engine", n);
     for (int32_t i = 0; i < n; i++) s->free[i] = n - 1 - i;
     b->drop_state = give;
-    b->user       = s;
+    b->states     = s;
     return RP_OK;
 }
 

@@ -36,7 +36,9 @@ static void put_columns(const RpEngine *e, const Runner *r, const Column *column
         r->tokens[i]       = used ? c->token : 0;
         r->pos[i]          = used ? c->pos : -1;
         r->kv_rows[i]      = used ? c->request->blocks[c->pos / block] * block + c->pos % block : -1;
-        r->seq[i]          = used ? c->request->row : 0;
+        if (r->window_rows != NULL)
+            r->window_rows[i] = used ? c->request->windows[c->pos / block] * block + c->pos % block : -1;
+        r->seq[i] = used ? c->request->row : 0;
         if (used && c->output) r->out_rows[n_out++] = i;
         if (r->slots != NULL && used) put_slots(r, columns, n, i);
         if (r->slots != NULL && !used) r->slots[1 + i] = -1, r->starts[i] = -1;
@@ -46,6 +48,8 @@ static void put_columns(const RpEngine *e, const Runner *r, const Column *column
     for (int i = 0; i < e->n_running; i++) {
         const Request *q = e->running[i];
         memcpy(r->table + (size_t)q->row * (size_t)width, q->blocks, (size_t)q->n_blocks * sizeof *q->blocks);
+        for (int32_t k = q->first_window; r->window_table != NULL && k < q->n_blocks; k++)
+            r->window_table[(size_t)q->row * (size_t)width + (size_t)k] = q->windows[k];
     }
 }
 
@@ -146,6 +150,7 @@ static void publish(RpEngine *e, Request *r, const Column *c, int32_t n) {
         const int32_t i = r->n_published++;
         r->blocks[i]    = rp_blocks_publish(&e->blocks, i > 0 ? r->blocks[i - 1] : BLOCK_ROOT, r->blocks[i],
                                             r->tokens + (size_t)i * (size_t)block);
+        if (e->windows.n > 0) r->windows[i] = rp_windows_publish(&e->windows, &e->blocks, r->blocks[i], r->windows[i]);
     }
     for (int32_t i = 0; i < n; i++) {
         if (c[i].keep == STATE_NONE) continue;

@@ -45,7 +45,7 @@ RpStatus rp_arch_check_assistant(const RpModel *m, const RpModel *target) {
 static TensorNode *cache_of(Builder *b, const LayerKind *k, const char *which) {
     char name[48];
     snprintf(name, sizeof name, "%s.%d", which, k->kv_layer);
-    return rp_graph_state(b->g, name, b->kv_type, (int64_t[]){k->head_dim, b->n_rows, k->n_head_kv, 1});
+    return rp_graph_state(b->g, name, b->kv_type, (int64_t[]){k->head_dim, rp_arch_cache_rows(b, k), k->n_head_kv, 1});
 }
 
 /* Makes the target's caches the sources of all layers that attend in this way. */

@@ -227,21 +227,23 @@ Test(arch, options_of_a_graph_that_are_out_of_range_are_refused) {
         RpModelGraphOptions options;
         const char         *text;
     } refused[] = {
-        {{.n_tok = 1, .n_ctx = 8, .n_recent = -1},          "room for -1 recent tokens: must be from 0 to 1048576"  },
-        {{.n_tok = 1, .n_ctx = 8, .n_recent = 1048577},     "room for 1048577 recent tokens"                        },
-        {{.n_tok = 1, .n_ctx = 8, .n_states = -1},          "room for -1 recurrent states: must be from 0 to 4096"  },
-        {{.n_tok = 1, .n_ctx = 8, .n_states = 4097},        "room for 4097 recurrent states"                        },
-        {{.n_tok = 0, .n_ctx = 8},                          "a graph of 0 tokens, a context of 8 and 0 outputs"     },
-        {{.n_tok = 1, .n_ctx = 0},                          "a graph of 1 tokens, a context of 0 and 0 outputs"     },
-        {{.n_tok = 1, .n_ctx = 8, .n_out = -1},             "a graph of 1 tokens, a context of 8 and -1 outputs"    },
-        {{.n_tok = 2, .n_ctx = 8, .draws = true},           "a graph that samples: 2 tokens, 0 outputs"             },
-        {{.n_tok = 1, .n_ctx = 8, .draws = 1, .n_out = 2},  "a graph that samples: 1 tokens, 2 outputs"             },
-        {{.n_tok = 1, .n_ctx = 8, .kv_type = RP_BF16},      "a KV cache of bf16: must be f16 or q8_0"               },
-        {{.n_tok = 1, .n_ctx = 8, .draws = 1, .n_seq = 2},  "a graph that samples: 1 tokens, 0 outputs, 2 sequences"},
-        {{.n_tok = 1, .n_ctx = 8, .block = 32},             "a graph of 0 blocks of 32 positions must have n_seq"   },
-        {{.n_tok = 1, .n_ctx = 8, .n_seq = -1},             "a graph of -1 sequences: must be from 0 to 4096"       },
-        {{.n_tok = 1, .n_ctx = 8, .n_seq = 1, .block = 33}, "blocks of 33 positions: must be a multiple of 32"      },
-        {{.n_tok = 1, .n_ctx = 8, .n_seq = 1, .block = 32}, "a cache of 0 blocks: must be from 1 to 33554432"       },
+        {{.n_tok = 1, .n_ctx = 8, .n_recent = -1},                                                "room for -1 recent tokens: must be from 0 to 1048576"  },
+        {{.n_tok = 1, .n_ctx = 8, .n_recent = 1048577},                                           "room for 1048577 recent tokens"                        },
+        {{.n_tok = 1, .n_ctx = 8, .n_states = -1},                                                "room for -1 recurrent states: must be from 0 to 4096"  },
+        {{.n_tok = 1, .n_ctx = 8, .n_states = 4097},                                              "room for 4097 recurrent states"                        },
+        {{.n_tok = 0, .n_ctx = 8},                                                                "a graph of 0 tokens, a context of 8 and 0 outputs"     },
+        {{.n_tok = 1, .n_ctx = 0},                                                                "a graph of 1 tokens, a context of 0 and 0 outputs"     },
+        {{.n_tok = 1, .n_ctx = 8, .n_out = -1},                                                   "a graph of 1 tokens, a context of 8 and -1 outputs"    },
+        {{.n_tok = 2, .n_ctx = 8, .draws = true},                                                 "a graph that samples: 2 tokens, 0 outputs"             },
+        {{.n_tok = 1, .n_ctx = 8, .draws = 1, .n_out = 2},                                        "a graph that samples: 1 tokens, 2 outputs"             },
+        {{.n_tok = 1, .n_ctx = 8, .kv_type = RP_BF16},                                            "a KV cache of bf16: must be f16 or q8_0"               },
+        {{.n_tok = 1, .n_ctx = 8, .draws = 1, .n_seq = 2},                                        "a graph that samples: 1 tokens, 0 outputs, 2 sequences"},
+        {{.n_tok = 1, .n_ctx = 8, .block = 32},                                                   "a graph of 0 blocks of 32 positions must have n_seq"   },
+        {{.n_tok = 1, .n_ctx = 8, .n_seq = -1},                                                   "a graph of -1 sequences: must be from 0 to 4096"       },
+        {{.n_tok = 1, .n_ctx = 8, .n_seq = 1, .block = 33},                                       "blocks of 33 positions: must be a multiple of 32"      },
+        {{.n_tok = 1, .n_ctx = 8, .n_seq = 1, .block = 32},                                       "a cache of 0 blocks: must be from 1 to 33554432"       },
+        {{.n_tok = 1, .n_ctx = 8, .n_seq = 1, .block = 32, .n_blocks = 1, .n_window_blocks = -1},
+         "caches of -1 blocks for layers with a window: must be from 0 to 33554432"                                                                       },
     };
     char         *data;
     RpModel      *m = open_tiny("llama-f32", &data);

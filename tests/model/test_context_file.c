@@ -159,8 +159,8 @@ Test(context_file, what_does_not_fit_is_refused) {
     strcpy(path, GOLDEN_DIR "tiny/llama-f32.gguf");
     RESTORE_REFUSED(s[5], RP_E_FORMAT, "the file is no context");
     snprintf(path, sizeof path, "%s/b.context", folder);
-    write_header(3);
-    RESTORE_REFUSED(s[5], RP_E_UNSUPPORTED, "context.format is 3: this version reads 2");
+    write_header(4);
+    RESTORE_REFUSED(s[5], RP_E_UNSUPPORTED, "context.format is 4: this version reads 2 and 3");
     write_header(2);
     RESTORE_REFUSED(s[5], RP_E_FORMAT, "train.checksum.tensors is missing: the file is damaged");
     strcpy(path, "/nonexistent/x");

@@ -586,7 +586,7 @@ class RpEngineEvent(ct.Structure): # 104 bytes
             ("first_token_s", ct.c_double), ("total_s", ct.c_double)]
 
 
-class RpEngineMemory(ct.Structure): # 64 bytes
+class RpEngineMemory(ct.Structure): # 72 bytes
     weights: int
     kv: int
     arena: int
@@ -597,9 +597,12 @@ class RpEngineMemory(ct.Structure): # 64 bytes
     block: int
     n_states: int
     draft: int
+    n_window_blocks: int
+    unused: int
     _fields_ = [("weights", ct.c_uint64), ("kv", ct.c_uint64), ("arena", ct.c_uint64), ("states", ct.c_uint64),
             ("total", ct.c_uint64), ("n_ctx", ct.c_int32), ("n_blocks", ct.c_int32), ("block", ct.c_int32),
-            ("n_states", ct.c_int32), ("draft", ct.c_uint64)]
+            ("n_states", ct.c_int32), ("draft", ct.c_uint64), ("n_window_blocks", ct.c_int32),
+            ("unused", ct.c_int32)]
 
 
 class RpEngineOptions(ct.Structure): # 112 bytes
@@ -916,7 +919,7 @@ class RpLogitBias(ct.Structure): # 8 bytes
     _fields_ = [("token", ct.c_int32), ("bias", ct.c_float)]
 
 
-class RpModelGraphOptions(ct.Structure): # 56 bytes
+class RpModelGraphOptions(ct.Structure): # 64 bytes
     n_tok: int
     n_ctx: int
     n_out: int
@@ -933,10 +936,13 @@ class RpModelGraphOptions(ct.Structure): # 56 bytes
     block: int
     n_blocks: int
     target: int | None
+    n_window_blocks: int
+    unused_end: int
     _fields_ = [("n_tok", ct.c_int32), ("n_ctx", ct.c_int32), ("n_out", ct.c_int32), ("kv_type", ct.c_int32),
             ("expert_ids", ct.c_bool), ("draws", ct.c_bool), ("n_recent", ct.c_int32), ("n_states", ct.c_int32),
             ("embeddings", ct.c_bool), ("hidden", ct.c_bool), ("mtp", ct.c_bool), ("unused", ct.c_bool),
-            ("n_seq", ct.c_int32), ("block", ct.c_int32), ("n_blocks", ct.c_int32), ("target", ct.c_void_p)]
+            ("n_seq", ct.c_int32), ("block", ct.c_int32), ("n_blocks", ct.c_int32), ("target", ct.c_void_p),
+            ("n_window_blocks", ct.c_int32), ("unused_end", ct.c_int32)]
 
 
 class RpModelInfo(ct.Structure): # 128 bytes

@@ -392,7 +392,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelOptions, user), 8, "RpModelOptions.user");
     assert_eq!(offset!(RpModelOptions, copy), 16, "RpModelOptions.copy");
     assert_eq!(offset!(RpModelOptions, unused), 17, "RpModelOptions.unused");
-    assert_eq!((size_of::<RpModelGraphOptions>(), align_of::<RpModelGraphOptions>()), (56, 8), "RpModelGraphOptions");
+    assert_eq!((size_of::<RpModelGraphOptions>(), align_of::<RpModelGraphOptions>()), (64, 8), "RpModelGraphOptions");
     assert_eq!(offset!(RpModelGraphOptions, n_tok), 0, "RpModelGraphOptions.n_tok");
     assert_eq!(offset!(RpModelGraphOptions, n_ctx), 4, "RpModelGraphOptions.n_ctx");
     assert_eq!(offset!(RpModelGraphOptions, n_out), 8, "RpModelGraphOptions.n_out");
@@ -409,6 +409,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpModelGraphOptions, block), 36, "RpModelGraphOptions.block");
     assert_eq!(offset!(RpModelGraphOptions, n_blocks), 40, "RpModelGraphOptions.n_blocks");
     assert_eq!(offset!(RpModelGraphOptions, target), 48, "RpModelGraphOptions.target");
+    assert_eq!(offset!(RpModelGraphOptions, n_window_blocks), 56, "RpModelGraphOptions.n_window_blocks");
+    assert_eq!(offset!(RpModelGraphOptions, unused_end), 60, "RpModelGraphOptions.unused_end");
     assert_eq!((size_of::<RpLogitBias>(), align_of::<RpLogitBias>()), (8, 4), "RpLogitBias");
     assert_eq!(offset!(RpLogitBias, token), 0, "RpLogitBias.token");
     assert_eq!(offset!(RpLogitBias, bias), 4, "RpLogitBias.bias");
@@ -520,7 +522,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineOptions, unused), 94, "RpEngineOptions.unused");
     assert_eq!(offset!(RpEngineOptions, backend), 96, "RpEngineOptions.backend");
     assert_eq!(offset!(RpEngineOptions, watchdog_s), 104, "RpEngineOptions.watchdog_s");
-    assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (64, 8), "RpEngineMemory");
+    assert_eq!((size_of::<RpEngineMemory>(), align_of::<RpEngineMemory>()), (72, 8), "RpEngineMemory");
     assert_eq!(offset!(RpEngineMemory, weights), 0, "RpEngineMemory.weights");
     assert_eq!(offset!(RpEngineMemory, kv), 8, "RpEngineMemory.kv");
     assert_eq!(offset!(RpEngineMemory, arena), 16, "RpEngineMemory.arena");
@@ -531,6 +533,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineMemory, block), 48, "RpEngineMemory.block");
     assert_eq!(offset!(RpEngineMemory, n_states), 52, "RpEngineMemory.n_states");
     assert_eq!(offset!(RpEngineMemory, draft), 56, "RpEngineMemory.draft");
+    assert_eq!(offset!(RpEngineMemory, n_window_blocks), 64, "RpEngineMemory.n_window_blocks");
+    assert_eq!(offset!(RpEngineMemory, unused), 68, "RpEngineMemory.unused");
     assert_eq!((size_of::<RpRequest>(), align_of::<RpRequest>()), (128, 8), "RpRequest");
     assert_eq!(offset!(RpRequest, prompt), 0, "RpRequest.prompt");
     assert_eq!(offset!(RpRequest, n_prompt), 8, "RpRequest.n_prompt");

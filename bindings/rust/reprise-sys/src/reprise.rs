@@ -1090,6 +1090,8 @@ pub struct RpModelGraphOptions {
     pub block: i32,
     pub n_blocks: i32,
     pub target: *const RpModel,
+    pub n_window_blocks: i32,
+    pub unused_end: i32,
 }
 extern "C" {
     pub fn rp_model_open_sized(path: *const c_char, options: *const RpModelOptions, options_bytes: usize, out: *mut *mut RpModel) -> RpStatus;
@@ -1326,6 +1328,8 @@ pub struct RpEngineMemory {
     pub block: i32,
     pub n_states: i32,
     pub draft: usize,
+    pub n_window_blocks: i32,
+    pub unused: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -67,6 +67,8 @@ pub struct EngineMemory {
     pub n_states: i32,
     /// Of the draft model.
     pub draft: usize,
+    /// Blocks of the caches of layers with a window; 0: no layer has one.
+    pub n_window_blocks: i32,
 }
 
 /// A prompt, and how its reply is made (`RpRequest`). The default is a greedy reply until the context is full.
@@ -297,6 +299,7 @@ impl<'m> Engine<'m> {
             block: m.block,
             n_states: m.n_states,
             draft: m.draft,
+            n_window_blocks: m.n_window_blocks,
         })
     }
 
