@@ -75,11 +75,14 @@ const RpGgufTensor *rp_model_scaled(const RpModel *m) {
     return NULL;
 }
 
-/* False for weights whose scale is not applied: matrices of experts or of heads, embedding tables and convolutions. */
+/* False for weights whose scale is not applied: matrices of experts or of heads, embedding tables, convolutions and
+ * norms of several groups. */
 static bool is_multiplied(const RpModel *m, const RpGgufTensor *w) {
+    static const char *const others[] = {".ssm_conv1d.weight", ".conv.weight", ".ssm_norm.weight", ".attn_kv_b.weight"};
     if (w == m->output) return m->output != m->token_embd;
-    return memcmp(w->name.ptr, "blk.", 4) == 0 && w->view.ne[1] > 1 && w->view.ne[2] == 1 &&
-           !rp_gguf_ends_with(w->name, ".ssm_conv1d.weight") && !rp_gguf_ends_with(w->name, ".conv.weight");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (rp_gguf_ends_with(w->name, others[i])) return false;
+    return memcmp(w->name.ptr, "blk.", 4) == 0 && w->view.ne[1] > 1 && w->view.ne[2] == 1;
 }
 
 bool rp_model_is_scale(const RpModel *m, const RpGgufTensor *t) {

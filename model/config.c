@@ -100,13 +100,16 @@ static RpStatus read_rope_switch(const ConfigReader *r, ModelConfig *c) {
     return RP_OK;
 }
 
-/* M-RoPE rotates sections of a head by the coordinates of an image. Those of text are all the position. */
-static void read_rope_sections(const ConfigReader *r, ModelConfig *c) {
+/* M-RoPE rotates sections of a head by the coordinates of an image. Those of text are all the position. Files without
+ * a second section have no M-RoPE, as in llama.cpp. */
+static RpStatus read_rope_sections(const ConfigReader *r, ModelConfig *c) {
     char               key[128];
     const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "rope.dimension_sections", key, sizeof key));
-    if (!c->arch->sections_neox || v == NULL || v->type != RP_GGUF_ARRAY) return;
-    for (uint64_t i = 0; i < v->n; i++)
-        if (rp_gguf_number_at(v, i) > 0.0) c->layers.position.kind = POSITION_NEOX;
+    if (!c->arch->sections_neox || v == NULL) return RP_OK;
+    if (!rp_config_are_sections(v))
+        return rp_fail(RP_E_FORMAT, "%s: %s must be an array of 4 integers", rp_gguf_path(r->file), key);
+    if (rp_gguf_number_at(v, 0) > 0.0 && rp_gguf_number_at(v, 1) > 0.0) c->layers.position.kind = POSITION_NEOX;
+    return RP_OK;
 }
 
 /* The scale of attention may grow with the position, so that it stays sharp in long contexts. */
@@ -134,10 +137,15 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
                        c->rope.n_dims);
     RP_TRY(rp_config_f32(r, "rope.freq_base", &c->rope.freq_base));
     RP_TRY(read_rope_scaling(r, c));
-    c->rope_window = c->rope;
-    if (c->arch->window_heads)
-        RP_TRY(rp_config_count(r, "rope.dimension_count_swa", (uint32_t)c->head_dim_window,
-                               (uint32_t)c->head_dim_window, &c->rope_window.n_dims));
+    c->rope_window      = c->rope;
+    const uint32_t most = (uint32_t)(c->arch->window_heads ? c->head_dim_window : c->head_dim);
+    const uint32_t same = c->arch->window_heads ? most : (uint32_t)c->rope.n_dims;
+    RP_TRY(rp_config_count(r, "rope.dimension_count_swa", same, most, &c->rope_window.n_dims));
+    if (!c->arch->window_heads && c->rope_window.n_dims != c->rope.n_dims)
+        return rp_fail(RP_E_UNSUPPORTED,
+                       "%s: %s.rope.dimension_count_swa is %d, and rope.dimension_count %d: they must"
+                       " be the same in this family",
+                       rp_gguf_path(r->file), r->arch, c->rope_window.n_dims, c->rope.n_dims);
     if (c->rope_window.n_dims % 2 != 0)
         return rp_fail(RP_E_FORMAT, "%s: %s.rope.dimension_count_swa is %d, must be even", rp_gguf_path(r->file),
                        r->arch, c->rope_window.n_dims);
@@ -152,7 +160,7 @@ static RpStatus read_rope(const ConfigReader *r, ModelConfig *c) {
     if (!(c->rope.freq_base > 0.0f) || !(c->rope_window.freq_base > 0.0f))
         return rp_fail(RP_E_FORMAT, "%s: %s.rope.freq_base is %g, must be positive", rp_gguf_path(r->file), r->arch,
                        (double)c->rope.freq_base);
-    read_rope_sections(r, c);
+    RP_TRY(read_rope_sections(r, c));
     RP_TRY(read_temperature(r, c));
     return read_rope_switch(r, c);
 }

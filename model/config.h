@@ -117,6 +117,7 @@ RP_NODISCARD RpStatus rp_config_read_mla(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_delta(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_ssm(const ConfigReader *r, ModelConfig *c);
 RP_NODISCARD RpStatus rp_config_read_taps(const ConfigReader *r, const char *key, ModelConfig *c);
+bool                  rp_config_are_sections(const RpGgufValue *v); /* an array of 4 integers */
 RP_NODISCARD RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c);
 
 /* The keys of models that make embeddings: attention.causal, pooling_type, classifier labels (embed/config_embed.c). */

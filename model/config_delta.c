@@ -72,6 +72,10 @@ size_t rp_config_state_bytes(const ModelConfig *c) {
     return (size_t)floats * sizeof(float);
 }
 
+bool rp_config_are_sections(const RpGgufValue *v) {
+    return v->type == RP_GGUF_ARRAY && v->n == 4 && (v->elem_type == RP_GGUF_I32 || v->elem_type == RP_GGUF_U32);
+}
+
 /* Pair i of q and k takes the position of time, height or width, as i modulo 3 says, if i is below three times the
  * section of that axis. For text these positions are equal, so this is RoPE with pairs (i, i+n/2). A pair outside of
  * all sections would take a fourth position, which is 0 for text. */
@@ -80,7 +84,7 @@ RpStatus rp_config_read_sections(const ConfigReader *r, const ModelConfig *c) {
     const RpGgufValue *v = rp_gguf_find(r->file, rp_config_key(r, "rope.dimension_sections", key, sizeof key));
     double             length[4], sum = 0.0;
     if (v == NULL) return rp_fail(RP_E_FORMAT, "%s: %s is missing", rp_gguf_path(r->file), key);
-    if (v->type != RP_GGUF_ARRAY || v->n != 4 || (v->elem_type != RP_GGUF_I32 && v->elem_type != RP_GGUF_U32))
+    if (!rp_config_are_sections(v))
         return rp_fail(RP_E_FORMAT, "%s: %s must be an array of 4 integers", rp_gguf_path(r->file), key);
     for (int i = 0; i < 4; i++) sum += length[i] = rp_gguf_number_at(v, (uint64_t)i);
     for (int32_t i = 0; i < c->rope.n_dims / 2; i++)

@@ -124,6 +124,41 @@ Test(config, a_scale_of_attention_of_0_is_the_usual_one) {
             "m.gguf: granite.attention.scale is -0.5, must not be negative");
 }
 
+/* As in llama.cpp, which has M-RoPE if the first two sections have elements. */
+Test(config, glm4_has_sections_if_two_have_elements) {
+    static const struct {
+        uint32_t     sections[4];
+        PositionKind kind;
+    } cases[] = {
+        {{2, 2, 2, 0}, POSITION_NEOX},
+        {{4, 4, 0, 0}, POSITION_NEOX},
+        {{8, 0, 0, 0}, POSITION_NORM},
+        {{0, 8, 0, 0}, POSITION_NORM},
+        {{0, 0, 0, 0}, POSITION_NORM}
+    };
+    ModelConfig c;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const uint32_t *s   = cases[i].sections;
+        const Key       k[] = {
+                  {.key = "rope.dimension_sections",    .n = 4, .counts = {s[0], s[1], s[2], s[3]}},
+                  {NULL}
+        };
+        OK(read_with("glm4", k, &c));
+        cr_expect_eq(rp_config_layer(&c, 0).position, cases[i].kind, CASE(i));
+    }
+    REFUSED(read_with("glm4", KEYS(COUNTS("rope.dimension_sections", 4)), &c), RP_E_FORMAT,
+            "m.gguf: glm4.rope.dimension_sections must be an array of 4 integers");
+}
+
+/* llama.cpp would rotate another part of the heads of these layers. */
+Test(config, windows_that_rotate_other_elements_are_refused) {
+    ModelConfig c;
+    OK(read_with("gemma3", KEYS(COUNTS("rope.dimension_count_swa", 16)), &c));
+    REFUSED(read_with("gemma3", KEYS(COUNTS("rope.dimension_count_swa", 8)), &c), RP_E_UNSUPPORTED,
+            "m.gguf: gemma3.rope.dimension_count_swa is 8, and rope.dimension_count 16: they must be the same in this "
+            "family");
+}
+
 Test(config, a_cap_of_logits_counts_in_every_family) {
     ModelConfig c;
     OK(read_with("gemma3", KEYS(REAL("final_logit_softcapping", 20.0f)), &c));
