@@ -55,6 +55,16 @@ static RpStatus windows(const HfModel *m) {
     return RP_OK;
 }
 
+/* Tokens of a decoder attend to later ones if config.json says so. gemma.c checks the second key of its families. */
+static RpStatus attention(const HfModel *m) {
+    bool causal;
+    if (m->family->keys == rp_hf_bert_keys) return RP_OK;
+    RP_TRY(rp_hf_flag(m, m->text, "is_causal", true, &causal));
+    if (!causal) rp_hf_put_bool(m, "attention.causal", false);
+    if (strncmp(m->family->arch, "gemma", 5) == 0) return RP_OK;
+    return rp_hf_never(m, "use_bidirectional_attention", "attention to later tokens");
+}
+
 static RpStatus check_activation(const HfModel *m) {
     const char     *key = m->family->activation_key != NULL ? m->family->activation_key : "hidden_act";
     const JsonNode *act = rp_hf_value(m, key);
@@ -160,6 +170,7 @@ RpStatus rp_hf_config(HfModel *m) {
     RP_TRY(check_activation(m));
     RP_TRY(check_quantization(m));
     rp_gguf_put_string(m->out, "general.architecture", m->family->arch);
+    RP_TRY(attention(m));
     put_name(m);
     rp_gguf_put_bool(m->out, RP_CONFIG_ALL_KEYS, true);
     RP_TRY(context(m, &n_trained, &n_ctx));

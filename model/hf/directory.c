@@ -27,10 +27,13 @@ void rp_hf_directory_close(HfDirectory *d) {
     *d = (HfDirectory){0};
 }
 
-/* One component, but for the file of sentence-transformers. */
+/* The name of a file, or of one in a folder: no component is empty, or begins with a dot. */
 static RpStatus check_name(const HfDirectory *d, const char *name) {
-    if (strcmp(name, "1_Pooling/config.json") == 0) return RP_OK;
-    if (name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL && strlen(name) <= NAME_MAX) return RP_OK;
+    const char  *slash = strchr(name, '/'), *last = slash != NULL ? slash + 1 : name;
+    const size_t first = (size_t)(last - name);
+    if (name[0] != '\0' && name[0] != '.' && name[0] != '/' && first <= NAME_MAX && last[0] != '\0' && last[0] != '.' &&
+        strchr(last, '/') == NULL && strlen(last) <= NAME_MAX)
+        return RP_OK;
     return rp_fail(RP_E_FORMAT, "%s: '%.96s' is no name of a file in this directory", d->path, name);
 }
 
@@ -98,6 +101,7 @@ RpStatus rp_hf_text(HfDirectory *d, const char *name, RpGgufString *out) {
     RpGgufFile *file;
     bool        there;
     *out = (RpGgufString){"", 0};
+    RP_TRY(check_name(d, name));
     RP_TRY(rp_hf_has(d, name, &there));
     if (!there) return RP_OK;
     RP_TRY(rp_hf_file(d, name, true, &file));
@@ -108,12 +112,20 @@ RpStatus rp_hf_text(HfDirectory *d, const char *name, RpGgufString *out) {
     return RP_OK;
 }
 
-RpStatus rp_hf_json(HfDirectory *d, const char *name, Json *out) {
+static RpStatus read_json(HfDirectory *d, const char *name, JsonType root, const char *what, Json *out) {
     RpGgufString text;
     RP_TRY(rp_hf_text(d, name, &text));
     if (text.len == 0) return RP_OK;
     const char *path = d->files[d->n_files - 1]->path;
     RP_TRY(rp_json_read(path, text.ptr, text.len, out));
-    if (out->nodes->type == JSON_OBJECT) return RP_OK;
-    return rp_fail(RP_E_FORMAT, "%s: this is no JSON object", path);
+    if (out->nodes->type == root) return RP_OK;
+    return rp_fail(RP_E_FORMAT, "%s: this is no JSON %s", path, what);
+}
+
+RpStatus rp_hf_json(HfDirectory *d, const char *name, Json *out) {
+    return read_json(d, name, JSON_OBJECT, "object", out);
+}
+
+RpStatus rp_hf_json_list(HfDirectory *d, const char *name, Json *out) {
+    return read_json(d, name, JSON_ARRAY, "list", out);
 }

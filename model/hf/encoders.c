@@ -1,4 +1,4 @@
-/* Encoders, and what directories of sentence-transformers have beside a model: the pooling of the hidden states. */
+/* Encoders: the keys of BERT, and its words. */
 #include "model/hf/tokenizer.h"
 
 #include <string.h>
@@ -24,36 +24,6 @@ RpStatus rp_hf_bert_keys(HfModel *m) {
     RP_TRY(rp_hf_count(m, "type_vocab_size", 2, &types));
     rp_gguf_put_u32(m->out, "tokenizer.ggml.token_type_count", types);
     return rp_hf_copy_number(m, "layer_norm_eps", 1e-12, "attention.layer_norm_epsilon");
-}
-
-static bool is_set(const Json *j, const char *name) {
-    const JsonNode *x = rp_json_get(j, j->nodes, name);
-    return x != NULL && x->type == JSON_TRUE;
-}
-
-/* 1_Pooling/config.json: one of its modes is true. */
-RpStatus rp_hf_pooling(HfModel *m) {
-    static const struct {
-        const char *mode;
-        uint32_t    type; /* <arch>.pooling_type */
-    } modes[] = {
-        {"pooling_mode_mean_tokens", 1},
-        {"pooling_mode_cls_token",   2},
-        {"pooling_mode_lasttoken",   3}
-    };
-    static const char *const others[] = {"pooling_mode_max_tokens", "pooling_mode_mean_sqrt_len_tokens",
-                                         "pooling_mode_weightedmean_tokens"};
-    const Json              *j        = &m->pooling;
-    int                      set      = 0;
-    if (j->nodes == NULL) return RP_OK;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (is_set(j, others[i])) return rp_fail(RP_E_UNSUPPORTED, "%s: %s is not supported", j->path, others[i]);
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        if (!is_set(j, modes[i].mode)) continue;
-        if (set++ > 0) return rp_fail(RP_E_UNSUPPORTED, "%s: two modes of pooling are not supported", j->path);
-        rp_hf_put_u32(m, "pooling_type", modes[i].type);
-    }
-    return RP_OK;
 }
 
 /* ---- WordPiece ---- */

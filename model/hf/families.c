@@ -2,11 +2,6 @@
  * known keys and names is one row of the table. */
 #include "model/hf/hf.h"
 
-#include "model/gguf/known_archs.h"
-
-#include <stdio.h>
-#include <string.h>
-
 /* A layer without experts among others, or an expert layer only every n-th time. */
 static RpStatus all_layers_have_experts(const HfModel *m) {
     const JsonNode *dense = rp_hf_value(m, "mlp_only_layers");
@@ -330,6 +325,9 @@ static const HfDefault falcon_h1_defaults[] = {
 static const HfDefault gemma4_defaults[] = {
     {"head_dim", 256}, {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"global_head_dim", 512},
     {"max_position_embeddings", 131072}, {"sliding_window", 512}, {"hidden_size_per_layer_input", 256}, {NULL, 0}};
+static const HfDefault gemma4_unified_defaults[] = {
+    {"head_dim", 256}, {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"global_head_dim", 512},
+    {"max_position_embeddings", 262144}, {"sliding_window", 1024}, {NULL, 0}};
 static const HfDefault gemma_defaults[]   = {
     {"rope_theta", 1e6}, {"vocab_size", 262208}, {"max_position_embeddings", 131072}, {"num_attention_heads", 8},
     {"num_key_value_heads", 4}, {"head_dim", 256}, {"sliding_window", 4096}, {NULL, 0}};
@@ -352,12 +350,12 @@ static const HfDefault delta_defaults[] = {{"partial_rotary_factor", 0.25}, {"he
                                            {NULL, 0}};
 static const HfDefault ernie_defaults[]   = {{"rope_theta", 5e5}, {"rms_norm_eps", 1e-5}, {"head_dim", 128}, {NULL, 0}};
 
-#define GEMMA4(of, is, its_keys) \
+#define GEMMA4(of, is, its_keys, its_defaults) \
     {.name = of, .arch = is, .activation = "gelu_pytorch_tanh", .activation_key = "hidden_activation", .names = gemma4_names, \
      .parts = gemma4_parts, .tied = true, .windows = true, .own_length = true, .keys = its_keys, .heads = rp_hf_gemma4_heads, \
-     .defaults = gemma4_defaults}
+     .defaults = its_defaults}
 
-static const HfFamily families[] = {
+const HfFamily rp_hf_families[] = {
     {.name = "BertModel", .arch = "bert", .activation = "gelu", .names = rp_hf_bert_names, .keys = rp_hf_bert_keys},
     {.name = "LlamaForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true},
     {.name = "MistralForCausalLM", .arch = "llama", .activation = "silu", .norm_rope = true,
@@ -379,10 +377,12 @@ static const HfFamily families[] = {
     {.name = "Gemma3ForConditionalGeneration", .arch = "gemma3", .activation = "gelu_pytorch_tanh",
      .activation_key = "hidden_activation", .names = gemma_names, .norm_plus_1 = true, .tied = true, .windows = true,
      .keys = rp_hf_gemma3_keys, .defaults = gemma_defaults},
-    GEMMA4("Gemma4ForCausalLM", "gemma4", rp_hf_gemma4_keys),
-    GEMMA4("Gemma4ForConditionalGeneration", "gemma4", rp_hf_gemma4_keys),
-    GEMMA4("Gemma4AssistantForCausalLM", "gemma4-assistant", rp_hf_gemma4_assistant_keys),
-    GEMMA4("Gemma4UnifiedAssistantForCausalLM", "gemma4-assistant", rp_hf_gemma4_assistant_keys),
+    GEMMA4("Gemma4ForCausalLM", "gemma4", rp_hf_gemma4_keys, gemma4_defaults),
+    GEMMA4("Gemma4ForConditionalGeneration", "gemma4", rp_hf_gemma4_keys, gemma4_defaults),
+    GEMMA4("Gemma4UnifiedForCausalLM", "gemma4", rp_hf_gemma4_keys, gemma4_unified_defaults),
+    GEMMA4("Gemma4UnifiedForConditionalGeneration", "gemma4", rp_hf_gemma4_keys, gemma4_unified_defaults),
+    GEMMA4("Gemma4AssistantForCausalLM", "gemma4-assistant", rp_hf_gemma4_assistant_keys, gemma4_defaults),
+    GEMMA4("Gemma4UnifiedAssistantForCausalLM", "gemma4-assistant", rp_hf_gemma4_assistant_keys, gemma4_unified_defaults),
     {.name = "SmolLM3ForCausalLM", .arch = "smollm3", .activation = "silu", .norm_rope = true, .keys = smollm3,
      .defaults = smollm3_defaults},
     {.name = "GraniteForCausalLM", .arch = "granite", .activation = "silu", .norm_rope = true, .keys = rp_hf_granite_keys},
@@ -444,57 +444,6 @@ static const HfFamily families[] = {
      .norm_rope = true, .window_unless_null = true, .keys = rp_hf_ministral3_keys, .defaults = ministral3_defaults},
     {.name = "Mistral3ForConditionalGeneration", .text_type = "mistral", .arch = "mistral3", .activation = "silu",
      .norm_rope = true, .window_unless_null = true, .defaults = mistral_defaults},
+    {.name = NULL},
 };
 /* clang-format on */
-
-enum { N_FAMILIES = sizeof families / sizeof families[0] };
-
-static bool text_type_is(const HfModel *m, const char *type) {
-    return type == NULL || rp_json_is(&m->config, rp_json_get(&m->config, m->text, "model_type"), type);
-}
-
-/* What a family lacks, by the beginning of its name. The longest one counts: Mamba2 is not Mamba. */
-static const char *missing_of(RpGgufString name) {
-#define ROW(arch, hf, missing) {hf, missing},
-    static const struct { const char *name, *missing; } known[] = {RP_KNOWN_ARCHS(ROW)};
-#undef ROW
-    const char *missing = NULL;
-    for (size_t i = 0, longest = 0; i < sizeof known / sizeof known[0]; i++) {
-        const size_t n = strlen(known[i].name);
-        if (n > name.len || n <= longest || memcmp(known[i].name, name.ptr, n) != 0) continue;
-        longest = n;
-        missing = known[i].missing;
-    }
-    return missing;
-}
-
-RpStatus rp_hf_find_family(HfModel *m) {
-    const JsonNode    *list = rp_json_get(&m->config, m->config.nodes, "architectures");
-    const JsonNode    *name = list != NULL && list->type == JSON_ARRAY ? rp_json_first(&m->config, list) : NULL;
-    const RpGgufString text = rp_json_string(&m->config, name);
-    char               known[2048];
-    size_t             n     = 0;
-    bool               named = false;
-    if (name == NULL) return rp_fail(RP_E_FORMAT, "%s: architectures is missing", m->config.path);
-    for (int i = 0; i < N_FAMILIES; i++) {
-        if (!rp_json_is(&m->config, name, families[i].name)) continue;
-        named = true;
-        if (text_type_is(m, families[i].text_type) && (families[i].when == NULL || families[i].when(m)))
-            m->family = &families[i];
-    }
-    if (m->family != NULL) {
-        m->parts = m->family->parts;
-        return RP_OK;
-    }
-    if (named)
-        return rp_fail(RP_E_UNSUPPORTED, "%s: model_type of text_config is not supported in %.*s", m->config.path,
-                       (int)(text.len < 64 ? text.len : 64), text.ptr);
-    for (int i = 0; i < N_FAMILIES && n < sizeof known; i++) {
-        if (i > 0 && strcmp(families[i].name, families[i - 1].name) == 0) continue;
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i > 0 ? ", " : "", families[i].name);
-    }
-    const char *missing = missing_of(text);
-    return rp_fail(RP_E_UNSUPPORTED, "%s: architecture '%.*s' is not supported%s%s (there are %s)", m->config.path,
-                   (int)(text.len < 64 ? text.len : 64), text.ptr, missing != NULL ? ": it needs " : "",
-                   missing != NULL ? missing : "", known);
-}

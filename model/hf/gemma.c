@@ -2,7 +2,6 @@
 #include "model/hf/hf.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static RpStatus causal(const HfModel *m) {
     return rp_hf_never(m, "use_bidirectional_attention", "attention to later tokens");
@@ -48,20 +47,47 @@ static RpStatus count_of(const HfModel *m, const JsonNode *object, const char *n
     return RP_OK;
 }
 
-/* Those of config.json, and in layers without a window global_head_dim and num_global_key_value_heads, or what
- * per_layer_config has under the number of the layer. */
-static RpStatus heads_of(const HfModel *m, int layer, bool window, Heads *out) {
+/* The layer that a key of per_layer_config names, in digits that may begin with zeros; -1: none. */
+static int layer_of(const HfModel *m, const JsonNode *member) {
+    const RpGgufString key   = rp_json_key(&m->config, member);
+    int                layer = key.len > 0 ? 0 : -1;
+    for (size_t i = 0; i < key.len && layer >= 0; i++) {
+        const bool digit = key.ptr[i] >= '0' && key.ptr[i] <= '9';
+        layer            = digit ? 10 * layer + (key.ptr[i] - '0') : -1;
+        if (layer >= m->n_layer) layer = -1;
+    }
+    return layer;
+}
+
+/* The entry of each layer in per_layer_config; NULL: it has none. */
+static RpStatus layer_entries(const HfModel *m, const JsonNode *out[HF_MAX_LAYERS]) {
     const JsonNode *each = rp_hf_value(m, "per_layer_config");
-    char            number[16];
-    bool            key_is_value;
+    for (int i = 0; i < m->n_layer; i++) out[i] = NULL;
+    if (each != NULL && each->type != JSON_OBJECT)
+        return rp_fail(RP_E_FORMAT, "%s: per_layer_config is no object", m->config.path);
+    for (const JsonNode *x = rp_json_first(&m->config, each); x != NULL; x = rp_json_next(&m->config, each, x)) {
+        const RpGgufString key   = rp_json_key(&m->config, x);
+        const int          layer = layer_of(m, x);
+        if (layer < 0)
+            return rp_fail(RP_E_FORMAT, "%s: per_layer_config has the key '%.*s', which is no layer below %d",
+                           m->config.path, (int)(key.len < 32 ? key.len : 32), key.ptr, m->n_layer);
+        if (out[layer] != NULL)
+            return rp_fail(RP_E_FORMAT, "%s: per_layer_config has layer %d twice", m->config.path, layer);
+        out[layer] = x;
+    }
+    return RP_OK;
+}
+
+/* Those of config.json, and in layers without a window global_head_dim and num_global_key_value_heads, or what the
+ * entry of the layer has. */
+static RpStatus heads_of(const HfModel *m, const JsonNode *entry, bool window, Heads *out) {
+    bool key_is_value;
     out->dim = out->n_kv = 1;
     RP_TRY(count_of(m, m->text, "head_dim", &out->dim));
     RP_TRY(count_of(m, m->text, "num_key_value_heads", &out->n_kv));
-    snprintf(number, sizeof number, "%d", layer);
-    if (each != NULL) each = rp_json_get(&m->config, each, number);
-    if (each != NULL) {
-        RP_TRY(count_of(m, each, "head_dim", &out->dim));
-        return count_of(m, each, "num_key_value_heads", &out->n_kv);
+    if (entry != NULL) {
+        RP_TRY(count_of(m, entry, "head_dim", &out->dim));
+        return count_of(m, entry, "num_key_value_heads", &out->n_kv);
     }
     if (window || rp_hf_value(m, "per_layer_config") != NULL) return RP_OK;
     RP_TRY(count_of(m, m->text, "global_head_dim", &out->dim));
@@ -71,14 +97,16 @@ static RpStatus heads_of(const HfModel *m, int layer, bool window, Heads *out) {
 }
 
 RpStatus rp_hf_gemma4_heads(HfModel *m, uint32_t *rope_dim) {
-    bool     window[HF_MAX_LAYERS];
-    uint32_t dims[2] = {0, 0}, n_kv[HF_MAX_LAYERS]; /* dims: of layers without and with a window */
-    double   part;
-    char     key[128];
+    bool            window[HF_MAX_LAYERS];
+    const JsonNode *entries[HF_MAX_LAYERS];
+    uint32_t        dims[2] = {0, 0}, n_kv[HF_MAX_LAYERS]; /* dims: of layers without and with a window */
+    double          part;
+    char            key[128];
     RP_TRY(rp_hf_windows(m, window));
+    RP_TRY(layer_entries(m, entries));
     for (int i = 0; i < m->n_layer; i++) {
         Heads h;
-        RP_TRY(heads_of(m, i, window[i], &h));
+        RP_TRY(heads_of(m, entries[i], window[i], &h));
         if (dims[window[i]] != 0 && dims[window[i]] != h.dim)
             return rp_hf_refuse(m, "per_layer_config", "layers of one kind with heads of several sizes");
         dims[window[i]] = h.dim;

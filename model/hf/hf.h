@@ -3,11 +3,11 @@
  *
  *     directory.c      files of the directory          safetensors.c  the header of a file of weights
  *     config.c         config.json -> <arch>.* keys    rope.c         RoPE scaling of all its spellings
- *     families.c       keys and names of each family  values.c       values of config.json
+ *     families.c       keys and names of each family   values.c       values of config.json
+ *     find.c           the family of a directory       modules.c      modules.json: pooling, Dense
  *     keys.c           keys of newer families          cut.c          weights that are made of a part of a tensor
  *     hybrid.c         keys of families with states    factors.c      factors of rows of weights
- *     gemma.c          keys of Gemma
- *     encoders.c       keys and words of BERT, pooling
+ *     gemma.c          keys of Gemma                   encoders.c     keys and words of BERT
  *     names.c          names of tensors                tensors.c      tensors that are mapped, and those that are made
  *     tokenizer.c      tokenizer.json -> tokenizer.* keys
  *     pipeline.c       its normalizer, pre_tokenizer   expression.c   what PCRE2 reads otherwise than Onigmo
@@ -118,7 +118,7 @@ typedef struct HfFactor {
     double      by[5];
 } HfFactor;
 
-enum { HF_MAX_VECTORS = 2, HF_MAX_FACTORS = 8, HF_MAX_LAYERS = 4096 };
+enum { HF_MAX_VECTORS = 2, HF_MAX_FACTORS = 8, HF_MAX_LAYERS = 4096, HF_MAX_DENSE = 2 };
 
 /* Sizes that parts of tensors depend on. */
 typedef struct HfSizes {
@@ -139,6 +139,9 @@ struct HfModel {
     int             n_vectors;
     HfFactor        factors[HF_MAX_FACTORS];
     int             n_factors;
+    char            dense[HF_MAX_DENSE][HF_FOLDER_BYTES]; /* folders of linear layers of a pooled vector */
+    int             n_dense;
+    bool            headless;      /* the model was saved without an output matrix */
     bool            no_qk_norm;    /* config.json says that q and k have no norms, which files of `arch` may have, */
     bool            qk_norm;       /* or that they have */
     int32_t n_layer, n_layer_next; /* of config.json; layers behind n_layer predict further tokens, and are left out */
@@ -146,7 +149,11 @@ struct HfModel {
 
 /* Reads config.json and puts the keys of the architecture. RP_E_UNSUPPORTED names what the library does not compute. */
 RP_NODISCARD RpStatus rp_hf_config(HfModel *m);
+
+/* The rows of all families, up to one without a name (families.c), and the choice of one (find.c). */
+extern const HfFamily rp_hf_families[];
 RP_NODISCARD RpStatus rp_hf_find_family(HfModel *m);
+
 /* Keys of one family each, beyond those that all have (HfFamily.keys). */
 RP_NODISCARD RpStatus rp_hf_minimax_m2_keys(HfModel *m);
 RP_NODISCARD RpStatus rp_hf_ernie_moe_keys(HfModel *m);
@@ -174,7 +181,11 @@ RP_NODISCARD RpStatus rp_hf_bert_keys(HfModel *m);
 extern const HfName   rp_hf_bert_names[];
 bool                  rp_hf_nemotron_has_experts(const HfModel *m);
 
-/* Puts the pooling that a directory of sentence-transformers has (encoders.c). */
+/* Reads modules.json of sentence-transformers: sets `pooling` and `dense`. RP_E_UNSUPPORTED names a module that the
+ * library lacks. */
+RP_NODISCARD RpStatus rp_hf_modules(HfModel *m);
+
+/* Puts the pooling (modules.c). */
 RP_NODISCARD RpStatus rp_hf_pooling(HfModel *m);
 
 /* Whether each layer has a window. At most HF_MAX_LAYERS layers. */

@@ -17,13 +17,16 @@ static const HfName outside[] = {
     {"model.per_layer_projection_norm.weight",  "per_layer_proj_norm.weight"  },
     {"pre_projection.weight",                   "nextn.pre_projection.weight" }, /* of assistants */
     {"post_projection.weight",                  "nextn.post_projection.weight"},
-    {"embed_tokens.weight",                     "token_embd.weight"           }, /* of models without a head */
-    {"norm.weight",                             "output_norm.weight"          },
     {"embeddings.word_embeddings.weight",       "token_embd.weight"           },
     {"embeddings.position_embeddings.weight",   "position_embd.weight"        },
     {"embeddings.token_type_embeddings.weight", "token_types.weight"          },
     {"embeddings.LayerNorm.weight",             "token_embd_norm.weight"      },
     {"embeddings.LayerNorm.bias",               "token_embd_norm.bias"        },
+    {"embeddings.LayerNorm.gamma",              "token_embd_norm.weight"      }, /* of older files */
+    {"embeddings.LayerNorm.beta",               "token_embd_norm.bias"        },
+    {"dense_2.weight",                          "dense_2.weight"              }, /* of HfModel.dense */
+    {"dense_2.bias",                            "dense_2.bias"                },
+    {"dense_3.weight",                          "dense_3.weight"              },
 };
 
 /* Behind "model.layers.N." and "blk.N.". A row ends at the last word: ".weight" or ".bias" follows. */
@@ -71,6 +74,7 @@ static const char *const ignored[] = {"vision_tower.",
                                       "model.audio_tower.",
                                       "model.embed_vision.",
                                       "model.embed_audio.",
+                                      "model.vision_embedder.",
                                       "pooler.",
                                       "bert.pooler.",
                                       "embeddings.position_ids",
@@ -107,12 +111,18 @@ static HfRole ending(RpGgufString s, const char **out) {
     return is(s, ".weight_scale_inv") || is(s, ".weight_scale") ? HF_SCALE : HF_UNKNOWN;
 }
 
+/* Older files of BERT have LayerNorm.gamma and LayerNorm.beta. */
+static bool is_old_norm(const char *row, RpGgufString s, const char **out) {
+    *out = is(s, ".gamma") ? "weight" : "bias";
+    return strstr(row, "LayerNorm") != NULL && (is(s, ".gamma") || is(s, ".beta"));
+}
+
 static HfRole find(const HfName *rows, size_t n, RpGgufString s, int32_t layer, char out[HF_NAME_BYTES]) {
     for (size_t i = 0; i < n && rows[i].hf != NULL; i++) {
         RpGgufString rest = s;
         const char  *end;
         if (!take(&rest, rows[i].hf)) continue;
-        const HfRole role = ending(rest, &end);
+        const HfRole role = is_old_norm(rows[i].hf, rest, &end) ? HF_TENSOR : ending(rest, &end);
         if (role == HF_UNKNOWN) continue;
         snprintf(out, HF_NAME_BYTES, "blk.%d.%s.%s%s", layer, rows[i].gguf, end, role == HF_SCALE ? "#scale" : "");
         return role;
@@ -179,6 +189,11 @@ static HfRole layer_name(const HfModel *m, RpGgufString s, int nth, HfTarget *ou
     return role != HF_UNKNOWN ? role : find(inside, COUNT(inside), s, layer, out->name);
 }
 
+/* Models without a head lack "model." in front. */
+static bool is_outside(RpGgufString s, const char *hf) {
+    return is(s, hf) || (strncmp(hf, "model.", 6) == 0 && is(s, hf + 6));
+}
+
 void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
     RpGgufString s = name;
     char         plain[HF_NAME_BYTES];
@@ -193,7 +208,7 @@ void rp_hf_name(const HfModel *m, RpGgufString name, int nth, HfTarget *out) {
     (void)(take(&s, "language_model.") || take(&s, "bert."));
     out->role = HF_UNKNOWN;
     for (size_t i = 0; i < COUNT(outside) && nth == 0; i++)
-        if (is(s, outside[i].hf)) {
+        if (is_outside(s, outside[i].hf) && (m->n_dense > 0 || strncmp(outside[i].hf, "dense_", 6) != 0)) {
             snprintf(out->name, HF_NAME_BYTES, "%s", outside[i].gguf);
             out->role = HF_TENSOR;
             return;

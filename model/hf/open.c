@@ -22,8 +22,8 @@ static RpStatus read_texts(HfModel *m) {
     if (m->config.nodes == NULL) return rp_fail(RP_E_FORMAT, "%s: config.json is empty", m->dir.path);
     RP_TRY(rp_hf_json(&m->dir, "tokenizer.json", &m->tokenizer));
     RP_TRY(rp_hf_json(&m->dir, "tokenizer_config.json", &m->tokenizer_config));
-    RP_TRY(rp_hf_json(&m->dir, "1_Pooling/config.json", &m->pooling));
-    return rp_hf_json(&m->dir, "generation_config.json", &m->generation);
+    RP_TRY(rp_hf_json(&m->dir, "generation_config.json", &m->generation));
+    return rp_hf_modules(m);
 }
 
 /* The metadata as a file without tensors. */

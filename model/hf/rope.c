@@ -207,16 +207,22 @@ static RpStatus check_untyped(const HfModel *m, const JsonNode *scaling) {
 
 static bool is_gemma4(const HfModel *m) { return m->family->heads == rp_hf_gemma4_heads; } /* or its assistant */
 
+/* Older files of Phi 3 call it "su" or "yarn". */
+static bool is_longrope(const HfModel *m, const JsonNode *type) {
+    const Json *j = &m->config;
+    return strcmp(m->family->arch, "phi3") == 0 &&
+           (rp_json_is(j, type, "longrope") || rp_json_is(j, type, "su") || rp_json_is(j, type, "yarn"));
+}
+
 static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_dim, uint32_t n_trained, double base) {
     const JsonNode *type = rp_hf_rope_type(m, scaling);
     if (type == NULL) return check_untyped(m, scaling);
     /* the dynamic scaling begins behind max_position_embeddings, where no session goes */
     if (rp_json_is(&m->config, type, "default") || rp_json_is(&m->config, type, "dynamic")) return RP_OK;
     if (rp_json_is(&m->config, type, "linear")) return linear(m, scaling, n_trained);
+    if (is_longrope(m, type)) return longrope(m, scaling, head_dim, n_trained);
     if (rp_json_is(&m->config, type, "yarn")) return yarn(m, scaling, head_dim, n_trained, base);
     if (rp_json_is(&m->config, type, "llama3")) return llama3(m, scaling, head_dim, n_trained, base);
-    if (rp_json_is(&m->config, type, "longrope") && strcmp(m->family->arch, "phi3") == 0)
-        return longrope(m, scaling, head_dim, n_trained);
     if (rp_json_is(&m->config, type, "proportional") && is_gemma4(m)) return proportional(m, scaling, head_dim);
     const RpGgufString text = rp_json_string(&m->config, type);
     return rp_fail(RP_E_UNSUPPORTED,
@@ -225,18 +231,20 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
                    m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
 }
 
+/* Of both transformers takes rope_scaling, unless it is empty. */
 const JsonNode *rp_hf_rope_object(const HfModel *m) {
-    const JsonNode *newer = rp_hf_value(m, "rope_parameters");
-    return newer != NULL ? newer : rp_hf_value(m, "rope_scaling");
+    const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *older = rp_hf_value(m, "rope_scaling");
+    return newer == NULL || (older != NULL && (older->type != JSON_OBJECT || older->n > 0)) ? older : newer;
 }
 
 /* *full: the object of a model with one kind of layers, or of its layers without a window; NULL: there is none. */
 static RpStatus rope_objects(const HfModel *m, const JsonNode **full, const JsonNode **window) {
-    const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *older = rp_hf_value(m, "rope_scaling");
-    *full   = rp_hf_rope_object(m);
+    const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *one = rp_hf_rope_object(m);
+    *full   = one;
     *window = NULL;
-    if (newer != NULL && older != NULL) return rp_hf_refuse(m, "rope_scaling", "it beside rope_parameters");
-    if (newer != NULL && rp_json_get(&m->config, newer, "full_attention") != NULL) {
+    if (newer != NULL && one != newer && m->family->windows) /* some such families merge the two objects */
+        return rp_hf_refuse(m, "rope_scaling", "it beside rope_parameters");
+    if (newer != NULL && one == newer && rp_json_get(&m->config, newer, "full_attention") != NULL) {
         *full   = rp_json_get(&m->config, newer, "full_attention");
         *window = rp_json_get(&m->config, newer, "sliding_attention");
     }
@@ -244,7 +252,7 @@ static RpStatus rope_objects(const HfModel *m, const JsonNode **full, const Json
     if ((*full == NULL || (*full)->type == JSON_OBJECT) && (*window == NULL || (*window)->type == JSON_OBJECT))
         return RP_OK;
     return rp_fail(RP_E_FORMAT, "%s: %s is no object", m->config.path,
-                   newer != NULL ? "rope_parameters" : "rope_scaling");
+                   one == newer ? "rope_parameters" : "rope_scaling");
 }
 
 RpStatus rp_hf_rope_number(const HfModel *m, const char *name, double fallback, double *out) {

@@ -52,6 +52,8 @@ static RpStatus shard_name(const Json *index, const JsonNode *entry, char name[N
     memcpy(name, text.ptr, text.len);
     name[text.len]  = '\0';
     const char *end = strrchr(name, '.');
+    if (strchr(name, '/') != NULL)
+        return rp_fail(RP_E_FORMAT, "%s: '%.96s' is no name of a file in this directory", index->path, name);
     if (end != NULL && strcmp(end, ".safetensors") == 0) return RP_OK;
     return rp_fail(RP_E_FORMAT, "%s: '%.96s' is no name of a file of safetensors", index->path, name);
 }
@@ -103,28 +105,59 @@ static RpStatus check_index(const Json *index, const JsonNode *map, const HfShar
     return RP_OK;
 }
 
-static RpStatus open_index(HfDirectory *d, const Json *index, bool copy, HfShards *s) {
-    const JsonNode *map = rp_json_get(index, index->nodes, "weight_map");
-    if (map == NULL || map->type != JSON_OBJECT) return rp_fail(RP_E_FORMAT, "%s: weight_map is missing", index->path);
-    RP_TRY(open_all(d, index, map, copy, s));
-    RP_TRY(sort_tensors(d, s));
-    return check_index(index, map, s);
+/* The tensors of a linear layer get names of their own. */
+static RpStatus open_linear(HfDirectory *d, const char *folder, int number, bool copy, HfShards *s) {
+    static const char *const names[][2] = {
+        {"dense_2.weight", "dense_2.bias"},
+        {"dense_3.weight", "dense_3.bias"}
+    };
+    static const RpGgufString parts[] = {
+        {"linear.weight", 13},
+        {"linear.bias",   11}
+    };
+    char name[HF_FOLDER_BYTES + sizeof single];
+    bool found = false;
+    snprintf(name, sizeof name, "%s/%s", folder, single);
+    RP_TRY(open_shard(d, name, copy, s));
+    const Safetensors *f = &s->files[s->n - 1];
+    for (size_t i = 0; i < f->n; i++) {
+        SafeTensor *t    = &f->tensors[i];
+        const bool  bias = compare(t->name, parts[1]) == 0;
+        if (!bias && compare(t->name, parts[0]) != 0)
+            return rp_fail(RP_E_UNSUPPORTED,
+                           "%s: tensor %.*s is not supported (there are linear.weight and linear.bias)", f->file->path,
+                           (int)(t->name.len < 96 ? t->name.len : 96), t->name.ptr);
+        t->name = (RpGgufString){names[number][bias], strlen(names[number][bias])};
+        found   = found || !bias;
+    }
+    return found ? RP_OK : rp_fail(RP_E_FORMAT, "%s: tensor linear.weight is missing", f->file->path);
 }
 
-RpStatus rp_hf_shards_open(HfDirectory *d, bool copy, HfShards *out) {
-    Json index = {0};
-    bool has_single, has_index;
-    *out = (HfShards){0};
+static RpStatus open_files(HfDirectory *d, const Json *index, char (*folders)[HF_FOLDER_BYTES], int n_folders,
+                           bool copy, HfShards *s) {
+    const JsonNode *map = index->nodes != NULL ? rp_json_get(index, index->nodes, "weight_map") : NULL;
+    if (index->nodes == NULL) RP_TRY(open_shard(d, single, copy, s));
+    if (index->nodes != NULL && (map == NULL || map->type != JSON_OBJECT))
+        return rp_fail(RP_E_FORMAT, "%s: weight_map is missing", index->path);
+    if (map != NULL) RP_TRY(open_all(d, index, map, copy, s));
+    for (int i = 0; i < n_folders; i++) RP_TRY(open_linear(d, folders[i], i, copy, s));
+    RP_TRY(sort_tensors(d, s));
+    return map != NULL ? check_index(index, map, s) : RP_OK;
+}
+
+RpStatus rp_hf_shards_open(HfDirectory *d, char (*folders)[HF_FOLDER_BYTES], int n_folders, bool copy, HfShards *out) {
+    Json     index = {0};
+    bool     has_single, has_index;
+    RpStatus st = RP_OK;
+    *out        = (HfShards){0};
     RP_TRY(rp_hf_has(d, single, &has_single));
-    if (has_single) {
-        RP_TRY(open_shard(d, single, copy, out));
-        return sort_tensors(d, out);
+    if (!has_single) {
+        RP_TRY(rp_hf_has(d, index_name, &has_index));
+        if (!has_index) return rp_fail(RP_E_IO, "%s: there is neither %s nor %s", d->path, single, index_name);
+        st = rp_hf_json(d, index_name, &index);
+        if (st == RP_OK && index.nodes == NULL) st = rp_fail(RP_E_IO, "%s: %s is gone", d->path, index_name);
     }
-    RP_TRY(rp_hf_has(d, index_name, &has_index));
-    if (!has_index) return rp_fail(RP_E_IO, "%s: there is neither %s nor %s", d->path, single, index_name);
-    RpStatus st = rp_hf_json(d, index_name, &index);
-    if (st == RP_OK && index.nodes == NULL) st = rp_fail(RP_E_IO, "%s: %s is gone", d->path, index_name);
-    if (st == RP_OK) st = open_index(d, &index, copy, out);
+    if (st == RP_OK) st = open_files(d, &index, folders, n_folders, copy, out);
     rp_json_free(&index);
     return st;
 }

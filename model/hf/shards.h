@@ -1,5 +1,5 @@
 /* shards.h - the files of weights of a directory: model.safetensors, or those that model.safetensors.index.json
- * names. */
+ * names; and those of linear layers in folders of their own. */
 #ifndef MODEL_HF_SHARDS_H
 #define MODEL_HF_SHARDS_H
 
@@ -14,9 +14,11 @@ typedef struct HfShards {
 } HfShards;
 
 /* RP_E_IO for a missing file, RP_E_FORMAT for a name that leads elsewhere, for a tensor in two files, and for one
- * that the index names and its file lacks. With `copy` the files are read into memory. The caller frees *out with
- * rp_hf_shards_free, also after a failure. */
-RP_NODISCARD RpStatus rp_hf_shards_open(HfDirectory *d, bool copy, HfShards *out);
+ * that the index names and its file lacks. With `copy` the files are read into memory. linear.weight and linear.bias
+ * of the first two `folders` become dense_2.* and dense_3.*; RP_E_UNSUPPORTED for other tensors there. The caller
+ * frees *out with rp_hf_shards_free, also after a failure. */
+RP_NODISCARD RpStatus rp_hf_shards_open(HfDirectory *d, char (*folders)[HF_FOLDER_BYTES], int n_folders, bool copy,
+                                        HfShards *out);
 void                  rp_hf_shards_free(HfShards *s);
 
 /* The tensor of that name, or NULL. */

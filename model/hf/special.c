@@ -20,16 +20,16 @@ static RpStatus add_end(const HfVocabulary *v, Ends *e, uint32_t id) {
     return RP_OK;
 }
 
-/* An id, or a list of them, of a file. */
+/* An id, or a list of them, of a file. Numbers that are no id of a token, such as -1, stand for none. */
 static RpStatus add_ids(const HfVocabulary *v, const Json *j, const JsonNode *object, const char *name, Ends *e) {
     const JsonNode *x = rp_json_get(j, object, name);
     if (x == NULL || x->type == JSON_NULL) return RP_OK;
     const JsonNode *one = x->type == JSON_ARRAY ? rp_json_first(j, x) : x;
     for (; one != NULL; one = x->type == JSON_ARRAY ? rp_json_next(j, x, one) : NULL) {
         uint64_t id;
-        if (!rp_json_u63(j, one, &id) || id >= v->n)
-            return rp_fail(RP_E_FORMAT, "%s: %s is no id below %u", j->path, name, v->n);
-        RP_TRY(add_end(v, e, (uint32_t)id));
+        if (one->type != JSON_NUMBER)
+            return rp_fail(RP_E_FORMAT, "%s: %s is neither a number nor a list of numbers", j->path, name);
+        if (rp_json_u63(j, one, &id) && id < v->n) RP_TRY(add_end(v, e, (uint32_t)id));
     }
     return RP_OK;
 }

@@ -433,17 +433,34 @@ static RpStatus set_tensors(Weights *w, RpGgufFile *f) {
 
 /* ---- all of it ---- */
 
-/* The output matrix is the embedding: as config.json says, or as the family does where it does not. */
+/* The tensor of the files that becomes the one of that name in GGUF; NULL: there is none. */
+static const SafeTensor *source_of(const Weights *w, const char *name) {
+    HfTarget to;
+    for (size_t i = 0; i < w->shards.n_tensors; i++) {
+        rp_hf_name(w->m, w->shards.tensors[i]->name, 0, &to);
+        if (to.role == HF_TENSOR && strcmp(to.name, name) == 0) return w->shards.tensors[i];
+    }
+    return NULL;
+}
+
+static bool same_data(const SafeTensor *a, const SafeTensor *b) {
+    return same_shape(a, b) && a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0;
+}
+
+/* The output matrix is the embedding: as config.json says, or as the family does where it does not. As in
+ * transformers, it is another matrix if the files have one with other values. */
 static RpStatus read_tied(Weights *w) {
-    const Json *j   = &w->m->config;
-    const bool  own = rp_hf_shards_find(&w->shards, (RpGgufString){"lm_head.weight", 14}) != NULL ||
-                     rp_hf_shards_find(&w->shards, (RpGgufString){"language_model.lm_head.weight", 29}) != NULL;
+    const Json       *j    = &w->m->config;
+    const SafeTensor *head = source_of(w, "output.weight"), *embd = source_of(w, "token_embd.weight");
     const char     *key = rp_json_get(j, w->m->text, "tie_embedding") != NULL ? "tie_embedding" : "tie_word_embeddings";
     const JsonNode *v = rp_json_get(j, w->m->text, key), *from = v != NULL ? w->m->text : j->nodes;
     v = rp_json_get(j, from, key);
-    RP_TRY(rp_hf_flag(w->m, from, key, w->m->family->tied || !own, &w->tied));
-    if (v != NULL && v->type == JSON_FALSE && !own)
+    RP_TRY(rp_hf_flag(w->m, from, key, w->m->family->tied || head == NULL, &w->tied));
+    w->tied = w->tied || w->m->headless;
+    if (w->m->headless) return RP_OK;
+    if (v != NULL && v->type == JSON_FALSE && head == NULL)
         return rp_fail(RP_E_FORMAT, "%s: tensor lm_head.weight is missing, and %s is false", w->m->dir.path, key);
+    if (w->tied && head != NULL && embd != NULL) w->tied = same_data(head, embd);
     return RP_OK;
 }
 
@@ -463,7 +480,7 @@ static RpStatus read_blocks(Weights *w) {
 }
 
 static RpStatus read_weights(Weights *w, RpGgufFile *f, bool copy) {
-    RP_TRY(rp_hf_shards_open(&w->m->dir, copy, &w->shards));
+    RP_TRY(rp_hf_shards_open(&w->m->dir, w->m->dense, w->m->n_dense, copy, &w->shards));
     RP_TRY(read_tied(w));
     RP_TRY(read_blocks(w));
     RP_TRY(list_entries(w));

@@ -2,6 +2,7 @@
 #include "model/hf/tokenizer.h"
 
 #include "base/hash.h"
+#include "model/tokenizer/nfc.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,15 +98,25 @@ static RpStatus read_added(HfVocabulary *v) {
     return RP_OK;
 }
 
+static RpStatus nfc_changes(RpGgufString text, bool *out) {
+    char  *normal;
+    size_t len;
+    RP_TRY(rp_nfc(text.ptr, text.len, &normal, &len));
+    *out = normal != NULL && (len != text.len || memcmp(normal, text.ptr, len) != 0);
+    free(normal);
+    return RP_OK;
+}
+
 /* An added token with "normalized" is looked for in the normalised text, after its own text was normalised. */
 static RpStatus check_added(const HfVocabulary *v) {
     const JsonNode *list = rp_json_get(v->j, v->j->nodes, "added_tokens");
     for (const JsonNode *x = rp_json_first(v->j, list); x != NULL; x = rp_json_next(v->j, list, x)) {
         const JsonNode    *content = rp_json_get(v->j, x, "content");
         const RpGgufString text    = rp_json_string(v->j, content);
-        bool               changes = v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL);
-        for (size_t i = 0; i < text.len && v->nfc; i++) changes = changes || (unsigned char)text.ptr[i] >= 0x80;
-        if (changes && is_true(v, x, "normalized"))
+        bool               changes = false;
+        if (!is_true(v, x, "normalized")) continue;
+        if (v->nfc) RP_TRY(nfc_changes(text, &changes));
+        if (changes || v->prepends || (v->replaces && memchr(text.ptr, ' ', text.len) != NULL))
             return rp_hf_unsupported(v, "normalized of an added token that the normalizer changes", content);
     }
     return RP_OK;

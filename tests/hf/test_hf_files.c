@@ -154,6 +154,8 @@ Test(hf_files, shards) {
     REFUSED(hf_open(), RP_E_FORMAT, "'../model.safetensors' is no name of a file in this directory");
     use_index("{\"a\":\"/etc/x.safetensors\"}");
     REFUSED(hf_open(), RP_E_FORMAT, "is no name of a file in this directory");
+    use_index("{\"a\":\"folder/x.safetensors\"}");
+    REFUSED(hf_open(), RP_E_FORMAT, "'folder/x.safetensors' is no name of a file in this directory");
     use_index("{\"a\":\"..\"}");
     REFUSED(hf_open(), RP_E_FORMAT, "'..' is no name of a file of safetensors");
     use_index("{\"a\":\"tokenizer.json\"}");

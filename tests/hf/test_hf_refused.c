@@ -238,9 +238,7 @@ Test(hf_refused, rope_scaling_of_a_model_with_a_window) {
 }
 
 Test(hf_refused, values_of_config_json) {
-    static const char llama[] = "hf/llama", vocab[] = "\"vocab_size\"", rope[] = "\"rope_parameters\"";
-    hf_refuse_config(llama, vocab, "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"vocab_size\"",
-                     RP_E_UNSUPPORTED, "rope_scaling: it beside rope_parameters is not supported");
+    static const char llama[] = "hf/llama", rope[] = "\"rope_parameters\"";
     hf_refuse_config(llama, rope, "\"rope_scaling\": 7, \"x\"", RP_E_FORMAT, "rope_scaling is no object");
     hf_refuse_config(llama, rope, "\"rope_parameters\": [], \"x\"", RP_E_FORMAT, "rope_parameters is no object");
     hf_refuse_config(llama, rope, "\"rope_scaling\": {\"factor\": 2}, \"x\"", RP_E_FORMAT,

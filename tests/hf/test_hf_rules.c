@@ -180,9 +180,30 @@ Test(hf_rules, pipelines) {
 Test(hf_rules, tokens_that_end_a_reply) {
     char ids[512] = "";
     for (int i = 0; i < 33; i++) sprintf(ids + strlen(ids), "%d,", i);
-    refuse_file("hf_text", "generation_config.json", "658", "664", RP_E_FORMAT, "eos_token_id is no id below 664");
+    refuse_file("hf_text", "generation_config.json", "658", "\"x\"", RP_E_FORMAT,
+                "eos_token_id is neither a number nor a list of numbers");
     strcat(ids, "658");
     refuse_file("hf_text", "generation_config.json", "658", ids, RP_E_FORMAT, "more than 32 tokens end a reply");
+}
+
+/* Some files have -1 for a token that they lack, or an id of a longer vocabulary. */
+Test(hf_rules, numbers_that_are_no_token_are_left_out) {
+    RpGgufFile *f;
+    hf_begin();
+    hf_copy_weights("hf_text");
+    hf_copy("hf_text", "tokenizer.json");
+    hf_change("hf_text", "generation_config.json", "658", "-1, 664, 5");
+    hf_change("hf_text", "config.json", "\"bos_token_id\": null", "\"bos_token_id\": -1");
+    OK(rp_gguf_open(folder, &f));
+    const RpGgufValue *ends = rp_gguf_find(f, "tokenizer.hf.end_tokens");
+    cr_assert(ends != NULL && ends->n == 3);
+    cr_expect_eq(rp_gguf_number_at(ends, 0), 5);
+    cr_expect_eq(rp_gguf_number_at(ends, 1), 656);
+    cr_expect_eq(rp_gguf_number_at(ends, 2), 658);
+    cr_expect_null(rp_gguf_find(f, "tokenizer.ggml.bos_token_id"));
+    rp_gguf_close(f);
+    OK(hf_open());
+    hf_end();
 }
 
 /* Older files have "a b" where newer ones have ["a","b"]. */

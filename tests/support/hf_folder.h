@@ -84,6 +84,41 @@ static inline void hf_add_tensor(const char *dir, const char *name, const char *
     free(p);
 }
 
+/* dir/name with the text of each pair, from and to, replaced once. */
+static inline void hf_edit(const char *dir, const char *name, const char *const (*pairs)[2], int n_pairs) {
+    size_t n;
+    char  *p = hf_read_golden(dir, name, &n);
+    for (int i = 0; i < n_pairs; i++) {
+        const char *from = pairs[i][0], *to = pairs[i][1];
+        char       *at = strstr(p, from);
+        cr_assert_not_null(at, "%s/%s: %s", dir, name, from);
+        memmove(at + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
+        memcpy(at, to, strlen(to));
+    }
+    hf_write(name, p, strlen(p));
+    free(p);
+}
+
+/* dir/model.safetensors whose header has the texts of all pairs, from and to, replaced. `to` is shorter. */
+static inline void hf_rename(const char *dir, const char *const (*pairs)[2], int n_pairs) {
+    size_t   n;
+    uint64_t header;
+    char    *p = hf_read_golden(dir, "model.safetensors", &n), *text = p + sizeof header, *at;
+    memcpy(&header, p, sizeof header);
+    for (int i = 0; i < n_pairs; i++) {
+        const size_t n_from = strlen(pairs[i][0]), n_to = strlen(pairs[i][1]);
+        while ((at = memmem(text, (size_t)header, pairs[i][0], n_from)) != NULL) {
+            memcpy(at, pairs[i][1], n_to);
+            memmove(at + n_to, at + n_from, n - (size_t)(at - p) - n_from);
+            header -= n_from - n_to;
+            n -= n_from - n_to;
+        }
+    }
+    memcpy(p, &header, sizeof header);
+    hf_write("model.safetensors", p, n);
+    free(p);
+}
+
 /* The files of weights of a directory. */
 static inline void hf_copy_weights(const char *dir) {
     char path[512];
