@@ -58,14 +58,18 @@ typedef struct Choice {
     TensorNode *ids, *weights;
 } Choice;
 
+/* scales[ids[j, t]] as [1, n_used * t] */
+static TensorNode *scales_of(Builder *b, TensorNode *ids, const RpGgufTensor *scales, const char *what) {
+    TensorNode *table = rp_reshape(b->g, rp_arch_constant(b, scales), 1, b->m->config.experts.n, 1, 1);
+    ids               = rp_reshape(b->g, ids, b->m->config.experts.n_used * b->n_tok, 1, 1, 1);
+    return rp_arch_name_node(b, rp_get_rows(b->g, table, ids), what);
+}
+
 /* weights[j, t] * scales[ids[j, t]] */
 static TensorNode *scaled_weights(Builder *b, Choice chosen, const RpGgufTensor *scales) {
-    const int64_t n_used = b->m->config.experts.n_used;
     if (scales == NULL) return chosen.weights;
-    TensorNode *table = rp_reshape(b->g, rp_arch_weight(b, scales), 1, b->m->config.experts.n, 1, 1);
-    TensorNode *ids   = rp_reshape(b->g, chosen.ids, n_used * b->n_tok, 1, 1, 1);
-    TensorNode *s     = rp_arch_name_node(b, rp_get_rows(b->g, table, ids), "expert_scales");
-    s                 = rp_reshape(b->g, s, n_used, b->n_tok, 1, 1);
+    TensorNode *s = scales_of(b, chosen.ids, scales, "expert_scales");
+    s             = rp_reshape(b->g, s, b->m->config.experts.n_used, b->n_tok, 1, 1);
     return rp_arch_name_node(b, rp_mul(b->g, chosen.weights, s), "expert_weights_scaled");
 }
 
@@ -92,11 +96,24 @@ static Choice route(Builder *b, TensorNode *x, const LayerWeights *l) {
     return (Choice){rp_arch_name_node(b, ids, "experts"), rp_arch_name_node(b, weights, "expert_weights")};
 }
 
-/* y[:, j, t] = w[:, :, ids[j, t]] x[:, j, t] + bias[:, ids[j, t]]: one matrix of each chosen expert. */
-static TensorNode *linear_id(Builder *b, TensorNode *x, const RpGgufTensor *w, const RpGgufTensor *bias,
-                             TensorNode *ids, const char *what) {
-    TensorNode *y = rp_arch_name_node(b, rp_mul_mat_id(b->g, rp_arch_matrix(b, w), x, ids), what);
+/* A matrix of each expert, with scales and a bias of each, or NULL. */
+typedef struct ExpertWeights {
+    const RpGgufTensor *w, *scales, *bias;
+} ExpertWeights;
+
+/* y[:, j, t] = scales[e] * w[:, :, e] x[:, j, t] + bias[:, e], e = ids[j, t]: one matrix of each chosen expert. */
+static TensorNode *linear_id(Builder *b, TensorNode *x, ExpertWeights e, TensorNode *ids, const char *what) {
+    const RpGgufTensor *w = e.w, *bias = e.bias;
+    TensorNode         *y = rp_arch_name_node(b, rp_mul_mat_id(b->g, rp_arch_matrix(b, w), x, ids), what);
     rp_arch_note_product(b, w, x, ids);
+    if (e.scales != NULL) {
+        char name[48];
+        snprintf(name, sizeof name, "%s_scales", what);
+        TensorNode *s = scales_of(b, ids, e.scales, name);
+        snprintf(name, sizeof name, "%s_scaled", what);
+        s = rp_reshape(b->g, s, 1, b->m->config.experts.n_used, b->n_tok, 1);
+        y = rp_arch_name_node(b, rp_mul(b->g, y, s), name);
+    }
     return bias != NULL ? rp_arch_name_node(b, rp_add_id(b->g, y, rp_arch_weight(b, bias), ids), what) : y;
 }
 
@@ -110,16 +127,21 @@ TensorNode *rp_arch_shared_experts(Builder *b, TensorNode *x, const LayerWeights
 }
 
 TensorNode *rp_arch_experts(Builder *b, TensorNode *x, TensorNode *routed, const LayerWeights *l) {
-    const Choice chosen  = route(b, routed, l);
-    TensorNode  *weights = scaled_weights(b, chosen, l->expert_scales);
+    const Choice chosen = route(b, routed, l);
+    /* A bias is added behind the scale of a product; without one the scale is a factor of the weight. */
+    const bool  biased  = l->down_exps_bias != NULL;
+    TensorNode *weights = scaled_weights(b, chosen, biased ? NULL : l->expert_scales);
     if (l->latent_down != NULL) x = rp_arch_linear(b, x, l->latent_down, NULL, "experts_latent");
     /* [n_embd, 1, t]: the same column for each of the n_used experts */
-    TensorNode *rows = rp_reshape(b->g, x, l->up_exps->view.ne[0], 1, b->n_tok, 1);
-    TensorNode *gate = NULL;
-    if (l->gate_exps != NULL) gate = linear_id(b, rows, l->gate_exps, l->gate_exps_bias, chosen.ids, "experts_gate");
-    TensorNode *up = linear_id(b, rows, l->up_exps, l->up_exps_bias, chosen.ids, "experts_up");
+    TensorNode         *rows    = rp_reshape(b->g, x, l->up_exps->view.ne[0], 1, b->n_tok, 1);
+    TensorNode         *gate    = NULL;
+    const ExpertWeights of_gate = {l->gate_exps, l->gate_scales, l->gate_exps_bias},
+                        of_up   = {l->up_exps, l->up_scales, l->up_exps_bias},
+                        of_down = {l->down_exps, biased ? l->expert_scales : NULL, l->down_exps_bias};
+    if (l->gate_exps != NULL) gate = linear_id(b, rows, of_gate, chosen.ids, "experts_gate");
+    TensorNode *up = linear_id(b, rows, of_up, chosen.ids, "experts_up");
     TensorNode *y  = activated(b, gate, up, "experts");
-    y              = linear_id(b, y, l->down_exps, l->down_exps_bias, chosen.ids, "experts_down");
+    y              = linear_id(b, y, of_down, chosen.ids, "experts_down");
     y              = rp_arch_name_node(b, rp_combine(b->g, y, weights), "experts_sum");
     return l->latent_up != NULL ? rp_arch_linear(b, y, l->latent_up, NULL, "experts_out") : y;
 }

@@ -29,6 +29,7 @@ typedef struct LayerWeights {
     const RpGgufTensor *latent_down, *latent_up; /* of the input and the result of all experts */
     /* experts beside a dense feed-forward */
     const RpGgufTensor *router_norm, *experts_norm, *post_dense, *post_experts, *expert_scales;
+    const RpGgufTensor *gate_scales, *up_scales; /* of experts */
     const RpGgufTensor *shared_gate, *gate_shared, *up_shared, *down_shared;
 } LayerWeights;
 

@@ -64,7 +64,7 @@ class Tiny:
     layer after each `interval` - 1 of them, and with "old" one input matrix; `nextn`: so many of the layers, the last ones, predict further tokens. Layers whose
     element of `heads_kv` is 0 are recurrent: short convolutions with `taps` taps (lfm2), or selective scans of `ssm`. `latent`:
     width of the experts. `joined_experts`: gate and up of all experts are one tensor. `ff_bias`: the dense feed-forward has biases. `scales`: matrices of layers have a number by
-    which products are multiplied, and one for activations."""
+    which products are multiplied, and one for activations; those of experts have one number for each expert."""
 
     def __init__(self, name, arch, types, *, seed, embd=64, layers=2, heads=4, heads_kv=2, dim=16, ff=64, vocab=64, tied=False,
                  bias=False, qk_norm=False, keys=None, rope_factors=False, post_norm=False, experts=0, used=0, ff_expert=0,
@@ -83,12 +83,15 @@ class Tiny:
         data = self.rng.standard_normal((of * rows, n)).astype(np.float32) * scale / np.sqrt(n)
         qtype = self.next_type(n) if qtype is None else qtype
         blocks = quantize(data, qtype)
-        number = np.float32(0.7 + 0.2 * (self.n_matrices % 3)) if self.scales and name.startswith("blk.") else None
+        has_scales = self.scales and name.startswith("blk.") and "ffn_gate_inp" not in name
+        numbers = np.array([0.7 + 0.2 * ((self.n_matrices + i) % 3) for i in range(of)], np.float32)
         if self.dequantized:
-            blocks, qtype = new_types.dequantize(blocks, qtype).astype(np.float32) * np.float32(number or 1), Q.F32
-        elif number:
-            self.writer.add_tensor(name.replace(".weight", ".scale"), np.array([number]))
-            self.writer.add_tensor(name.replace(".weight", ".input_scale"), np.array([number / 8]))
+            blocks, qtype = new_types.dequantize(blocks, qtype).astype(np.float32), Q.F32
+            if has_scales:
+                blocks = blocks * np.repeat(numbers, rows)[:, None]
+        elif has_scales:
+            self.writer.add_tensor(name.replace(".weight", ".scale"), numbers)
+            self.writer.add_tensor(name.replace(".weight", ".input_scale"), numbers / 8)
         if of > 1:
             blocks = blocks.reshape(of, rows, -1)
         self.writer.add_tensor(name, blocks, raw_dtype=qtype)
@@ -605,6 +608,7 @@ def expert_models():
     yield Tiny("qwen3moe-f32", "qwen3moe", [Q.F32], seed=120, qk_norm=True, **few)
     yield Tiny("qwen3moe-mix", "qwen3moe", MIX_32, seed=121, qk_norm=True, **many, **mix)
     yield Tiny("qwen3moe-mix-k", "qwen3moe", MIX_K, seed=122, qk_norm=True, **wide)
+    yield Tiny("qwen3moe-scaled", "qwen3moe", [Q.Q8_0, Q.Q4_0], seed=123, qk_norm=True, scales=True, **few)
     yield Tiny("olmoe-f32", "olmoe", [Q.F32], seed=130, qk_norm=True, **few | dict(heads=2, heads_kv=2, ff=32))
     yield Tiny("olmoe-mix", "olmoe", MIX_32, seed=131, qk_norm=True, **many | dict(heads_kv=2, ff=32), **mix)
     yield Tiny("granitemoe-f32", "granitemoe", [Q.F32], seed=140, keys=GRANITE, **few | dict(ff=32))
