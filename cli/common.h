@@ -104,6 +104,8 @@ RP_NODISCARD RpStatus cli_device_options(const DeviceArgs *d, RpSessionOptions *
 /* The launch mode that --mode names; NULL: RP_MODE_AUTO. RP_E_ARG for an unknown name. */
 RP_NODISCARD RpStatus cli_mode(const char *name, RpExecMode *out);
 
+enum { CLI_WINDOW_TOKENS = 4096 }; /* RpSessionOptions.window_tokens of generate and chat */
+
 /* Opens a session after copying the device options into *o. Shows the progress of kernels that are compiled, unless
  * `quiet`. Reports a fallback, see cli_report_fallback. */
 RP_NODISCARD RpStatus cli_open_session(const RpModel *m, const DeviceArgs *d, bool quiet, RpSessionOptions *o,

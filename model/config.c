@@ -430,6 +430,12 @@ static AttentionKind next_attention(const ModelConfig *c) {
     return full ? ATTENTION_FULL : ATTENTION_NONE;
 }
 
+bool rp_config_has_windows(const ModelConfig *c) {
+    for (int i = 0; i < c->n_layer; i++)
+        if (rp_config_layer(c, i).window > 0) return true;
+    return false;
+}
+
 bool rp_config_may_have_mtp(const ModelConfig *c) {
     return c->n_layer_next > 0 && next_attention(c) != ATTENTION_NONE && c->window == 0 && c->heads_kv == NULL &&
            c->ff_lengths == NULL && !c->bidirectional && !c->arch->one_half && !c->arch->parallel_ssm &&

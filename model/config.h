@@ -94,6 +94,8 @@ typedef struct LayerKind {
 /* Layer `layer` of c, 0 <= layer < n_layer, or n_layer with rp_config_may_have_mtp. */
 LayerKind rp_config_layer(const ModelConfig *c, int layer);
 
+bool rp_config_has_windows(const ModelConfig *c); /* some layers attend to the last positions only */
+
 /* The layer behind the last one can predict further tokens (MTP): it has full or latent attention, which does not
  * depend on arrays of the file. It is layer n_layer of rp_config_layer. */
 bool rp_config_may_have_mtp(const ModelConfig *c);

@@ -8,7 +8,7 @@
 
 #include "reprise/session.h"
 
-enum { MAX_RUNNERS = 12, RECENT_TOKENS = 1024 };
+enum { MAX_RUNNERS = 12, RECENT_TOKENS = 1024, SESSION_BLOCK = 32 };
 
 typedef struct Runner {
     RpModelGraphOptions o;
@@ -38,16 +38,22 @@ struct RpSession {
     char          *passes;
     int32_t        n_ctx, n_past;
     int32_t        window_from; /* of a restored context: the first position that layers with a window have */
-    RpDtype        kv_type;
-    float         *logits;           /* of the latest token; NULL: none, or not fetched yet */
-    bool           logits_on_device; /* they lie in the output of `sampling` */
-    uint64_t      *expert_counts;    /* [n_layer][n_expert], or NULL */
-    bool           replying, held;   /* held: by rp_session_reply_held */
-    bool           has_extra;        /* the RpSampleExtra of `sampling` is not zeros */
-    char           reason[320];      /* why a runner does not run as asked; "": none */
-    int32_t        end_tokens[RP_REPLY_MAX_END];
-    size_t         n_end_tokens;
+    int32_t   n_windows; /* blocks of the caches of layers with a window, taken by turns; 0: they have all positions */
+    int32_t   n_written; /* with n_windows: positions that were written since the context was empty */
+    RpDtype   kv_type;
+    float    *logits;           /* of the latest token; NULL: none, or not fetched yet */
+    bool      logits_on_device; /* they lie in the output of `sampling` */
+    uint64_t *expert_counts;    /* [n_layer][n_expert], or NULL */
+    bool      replying, held;   /* held: by rp_session_reply_held */
+    bool      has_extra;        /* the RpSampleExtra of `sampling` is not zeros */
+    char      reason[320];      /* why a runner does not run as asked; "": none */
+    int32_t   end_tokens[RP_REPLY_MAX_END];
+    size_t    n_end_tokens;
 };
+
+/* The first position that layers with a window still have. Block b of the positions lies in block b % n_windows of
+ * their caches. */
+int32_t rp_session_window_from(const RpSession *s);
 
 /* For speculation: later calls of rp_session_prefill and rp_session_score publish the recurrent states after each of
  * their last k positions, as far as there are slots. The session can be rewound to each of them until its next run. The

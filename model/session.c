@@ -32,6 +32,8 @@ static RpStatus check_options(const RpModel *m, const RpSessionOptions *o, RpSes
         return rp_fail(RP_E_UNSUPPORTED, "%s makes embeddings of texts (embed.h): it has no next token",
                        rp_model_info(m)->arch);
     *w = *o;
+    if (w->window_tokens < 0)
+        return rp_fail(RP_E_ARG, "window_tokens of a session is %d: must not be negative", w->window_tokens);
     if (w->passes == NULL) w->passes = rp_option(RP_OPT_PASSES);
     w->repack = rp_runner_repack(w->repack, "codebook");
     return rp_runner_check_lengths(m, rp_runner_device(w->device, w->backend), w->require_cuda, &w->n_ctx,
@@ -47,10 +49,37 @@ static int32_t count_slots(const RpModel *m, const RpSessionOptions *w) {
     return n < MAX_SLOTS - 1 ? 1 + (int32_t)n : MAX_SLOTS;
 }
 
+static int32_t blocks_of(int32_t n) { return (n + SESSION_BLOCK - 1) / SESSION_BLOCK; }
+
+/* Blocks of the caches of layers with a window; 0: they have all positions. The first token of a chunk needs the window
+ * before it while the last one is stored, and both ends lie inside of a block. A GPU samples in a graph without
+ * tables. */
+static int32_t count_windows(const RpModel *m, const RpSessionOptions *w) {
+    const int32_t  chunk = w->prefill_chunk > SCORE_CHUNK ? w->prefill_chunk : SCORE_CHUNK;
+    const int32_t  least = blocks_of(m->config.window + chunk) + 1;
+    const int32_t  n     = blocks_of(w->window_tokens) > least ? blocks_of(w->window_tokens) : least;
+    RpDeviceMemory d     = {0};
+    if (w->window_tokens == 0 || w->passes[0] != '\0') return 0; /* tables need the pass `attention` */
+    if (!rp_config_has_windows(&m->config) || rp_config_state_bytes(&m->config) > 0) return 0;
+    const RpStatus st = rp_device_memory(rp_runner_device(w->device, w->backend), w->require_cuda, &d);
+    return st == RP_OK && !d.is_own && n < blocks_of(w->n_ctx) ? n : 0;
+}
+
+/* What the graphs of all runners have in common. */
+static RpModelGraphOptions shape_of(const RpSession *s) {
+    RpModelGraphOptions o = {
+        .n_ctx = s->n_ctx, .kv_type = s->kv_type, .expert_ids = s->expert_counts != NULL, .n_states = s->slots.n};
+    if (s->n_windows == 0) return o;
+    o.n_seq           = 1;
+    o.block           = SESSION_BLOCK;
+    o.n_blocks        = blocks_of(s->n_ctx);
+    o.n_window_blocks = s->n_windows;
+    return o;
+}
+
 /* Builds graph and plan of every chunk length, longest first. Nothing is allocated for running them yet. */
 static RpStatus plan_runners(RpSession *s, const RpSessionOptions *w) {
-    RpModelGraphOptions o = {
-        .n_ctx = w->n_ctx, .kv_type = w->kv_type, .expert_ids = w->count_experts, .n_states = s->slots.n};
+    RpModelGraphOptions o = shape_of(s);
     for (o.n_tok = w->prefill_chunk;; o.n_tok = rp_runner_next_chunk(o.n_tok)) {
         RP_TRY(rp_runner_plan(&s->runners[s->n_runners++], s->model, &o, w->passes));
         if (o.n_tok == 1) return RP_OK;
@@ -102,6 +131,7 @@ static RpStatus plan_session(const RpModel *m, const RpSessionOptions *options, 
     s->n_ctx                    = w->n_ctx;
     s->kv_type                  = w->kv_type;
     s->slots.n                  = count_slots(m, w);
+    s->n_windows                = count_windows(m, w);
     s->passes                   = strdup(w->passes);
     const RpModelInfo *info     = rp_model_info(m);
     const size_t       n_counts = w->count_experts ? (size_t)info->n_layer * (size_t)info->n_expert : 0;
@@ -270,6 +300,27 @@ static int32_t name_slots(RpSession *s, const Runner *r, int32_t n, int64_t left
     return (int32_t)m;
 }
 
+int32_t rp_session_window_from(const RpSession *s) {
+    const int32_t block = blocks_of(s->n_written) - s->n_windows; /* the first that is still there */
+    if (s->n_windows == 0 || block * SESSION_BLOCK < s->window_from) return s->window_from;
+    return block * SESSION_BLOCK;
+}
+
+/* The places of n tokens: all positions in their order, and those of layers with a window by turns. */
+static void put_places(RpSession *s, const Runner *r, int32_t n) {
+    const int32_t n_blocks = blocks_of(s->n_ctx), of_window = s->n_windows * SESSION_BLOCK;
+    for (int32_t i = 0; i < r->o.n_tok; i++) {
+        r->kv_rows[i]     = r->pos[i];
+        r->window_rows[i] = i < n ? r->pos[i] % of_window : -1;
+        r->seq[i]         = 0;
+    }
+    for (int32_t b = 0; b < n_blocks; b++) {
+        r->table[b]        = b;
+        r->window_table[b] = b % s->n_windows;
+    }
+    if (s->n_written < s->n_past + n) s->n_written = s->n_past + n;
+}
+
 /* Runs n tokens from position n_past on. Position -1 marks padding: it stores nothing and attends to nothing.
  * Logits are computed for the last token, or for every token where the runner has as many outputs. `left` tokens of the
  * same call follow in later runs. */
@@ -279,6 +330,7 @@ static RpStatus run(RpSession *s, Runner *r, const int32_t *tokens, int32_t n, s
         r->pos[i]    = i < n ? s->n_past + i : -1;
     }
     for (int32_t i = 0; i < r->o.n_out; i++) r->out_rows[i] = r->o.n_out == 1 ? n - 1 : i;
+    if (s->n_windows > 0) put_places(s, r, n);
     const int32_t m     = name_slots(s, r, n, (int64_t)left);
     s->logits           = NULL;
     s->logits_on_device = false;
@@ -326,15 +378,10 @@ static RpStatus score(RpSession *s, const int32_t *tokens, size_t n, RpLogitsCal
     const size_t n_vocab = (size_t)rp_model_info(s->model)->n_vocab;
     RP_TRY(check_append(s, tokens, n));
     if (s->score.executor == NULL) { /* allocates, on the first call only */
-        const int32_t             chunk = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
-        const RpExecutorOptions   o     = {.share = s->runners[0].executor};
-        const RpModelGraphOptions graph = {.n_tok      = chunk,
-                                           .n_out      = chunk,
-                                           .n_ctx      = s->n_ctx,
-                                           .kv_type    = s->kv_type,
-                                           .expert_ids = s->expert_counts != NULL,
-                                           .n_states   = s->slots.n};
-        RpStatus                  st    = rp_runner_plan(&s->score, s->model, &graph, s->passes);
+        const RpExecutorOptions o     = {.share = s->runners[0].executor};
+        RpModelGraphOptions     graph = shape_of(s);
+        graph.n_tok = graph.n_out = s->n_ctx < SCORE_CHUNK ? s->n_ctx : SCORE_CHUNK;
+        RpStatus st               = rp_runner_plan(&s->score, s->model, &graph, s->passes);
         if (st == RP_OK) st = rp_runner_open(&s->score, s->model, &o);
         if (st != RP_OK) {
             rp_runner_close(&s->score);
@@ -382,7 +429,8 @@ const RpModel *rp_session_model(const RpSession *s) { return s != NULL ? s->mode
 
 /* Whether layers with a window have all positions that a token behind n_past tokens attends to. */
 static bool has_window(const RpSession *s, int32_t n_past) {
-    return s->window_from == 0 || n_past - s->model->config.window + 1 >= s->window_from;
+    const int32_t from = rp_session_window_from(s);
+    return from == 0 || n_past - s->model->config.window + 1 >= from;
 }
 
 int32_t rp_session_rewind_point(const RpSession *s, int32_t n_past) {
@@ -403,7 +451,7 @@ RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
     if (point != n_past && !has_window(s, n_past))
         return rp_fail(RP_E_NOT_AVAILABLE,
                        "rewind to %d: layers with a window have the positions from %d on, the nearest before it is %d",
-                       n_past, s->window_from, point);
+                       n_past, rp_session_window_from(s), point);
     if (point != n_past)
         return rp_fail(RP_E_NOT_AVAILABLE,
                        "rewind to %d: the recurrent state is not kept there, the nearest before it is %d", n_past,
@@ -414,7 +462,7 @@ RpStatus rp_session_rewind(RpSession *s, int32_t n_past) {
         s->logits_on_device = false;
     }
     s->n_past = n_past;
-    if (n_past == 0) s->window_from = 0;
+    if (n_past == 0) s->window_from = s->n_written = 0;
     return RP_OK;
 }
 

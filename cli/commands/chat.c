@@ -112,7 +112,11 @@ static RpStatus open_generator(Chat *c, const RpModel *m, RpModel **draft, RpEng
     g->guesses = &args.guesses;
     if (cli_guesses_wanted(&args.guesses) || cli_guesses_by_mtp(&args.guesses, m, &args.device))
         return cli_open_guessing(&args.guesses, m, &args.device, args.quiet, e, &g->engine, draft);
-    RpSessionOptions o = {.n_ctx = args.ctx, .n_threads = args.threads, .passes = args.passes, .kv_type = kv};
+    RpSessionOptions o = {.n_ctx         = args.ctx,
+                          .n_threads     = args.threads,
+                          .passes        = args.passes,
+                          .kv_type       = kv,
+                          .window_tokens = CLI_WINDOW_TOKENS};
     return cli_open_session(m, &args.device, args.quiet, &o, &g->session);
 }
 

@@ -167,7 +167,8 @@ static RpStatus open_all(Run *r) {
                           .n_threads     = args.threads,
                           .passes        = args.passes,
                           .count_experts = args.experts,
-                          .kv_type       = kv};
+                          .kv_type       = kv,
+                          .window_tokens = CLI_WINDOW_TOKENS};
     RP_TRY(cli_open_session(r->model, &args.device, args.quiet, &o, &r->session));
     return record_run(r, NULL);
 }

@@ -50,6 +50,11 @@ typedef struct RpSessionOptions {
                            one copy */
     const char *backend; /* this and the next as in RpExecutorOptions */
     double      watchdog_s;
+    /* Positions that layers with a window keep in their caches, so that the session can be rewound to those behind them
+     * (rp_session_rewind). What a prefill needs is kept in any case. 0: all. All too on a GPU, in models with recurrent
+     * layers, and if `passes` is not empty. */
+    int32_t window_tokens;
+    int32_t unused; /* 0 */
 } RpSessionOptions;
 
 /* Bytes that a session with these options would allocate. Not included: scratch memory of kernels; what the first
@@ -74,7 +79,8 @@ RP_NODISCARD static inline RpStatus rp_session_memory(const RpModel *m, const Rp
 /* `options` may be NULL for the defaults. The caller frees *out; on failure it is NULL.
  * RP_E_NOMEM if KV cache and arena (on a GPU also the weights) exceed the free memory of the device. This is checked
  * before anything is loaded; the text has the figures and the context that would fit.
- * RP_E_ARG for a context below 1 or beyond the model's training context, or a bad chunk. RP_E_UNSUPPORTED for a cache
+ * RP_E_ARG for a context below 1 or beyond the model's training context, a bad chunk, or negative window_tokens.
+ * RP_E_UNSUPPORTED for a cache
  * type that the model cannot use. RP_E_NOT_AVAILABLE and RP_E_CUDA as rp_executor_open. */
 RP_API RP_NODISCARD RpStatus        rp_session_open_sized(const RpModel *m, const RpSessionOptions *options,
                                                           size_t options_bytes, RpSession **out);
@@ -124,8 +130,8 @@ RP_API const RpModel *rp_session_model(const RpSession *s); /* borrowed */
 /* Forgets every token at position n_past and later. If any was there, the logits are NULL until the next token.
  * RP_E_ARG if n_past is negative or beyond the tokens in the context. A model with recurrent states can go back only to
  * 0 and to positions whose state is kept: the ends of prefills of two tokens and more, as far as state_bytes has room
- * for them; RP_E_NOT_AVAILABLE elsewhere. So it is behind a restored context of an engine, whose layers with a window
- * have only the positions that the next token attends to. Nothing has changed then. */
+ * for them; RP_E_NOT_AVAILABLE elsewhere. So it is where layers with a window have lost the window, because of
+ * window_tokens, or because the context was saved without it. Nothing has changed then. */
 RP_API RP_NODISCARD RpStatus rp_session_rewind(RpSession *s, int32_t n_past);
 
 /* The last position at or before n_past that rp_session_rewind accepts. 0 for NULL. */

@@ -92,10 +92,10 @@ typedef struct Run {
 /* The longest run from position `from` to `end` at most. */
 static Run run_at(const ContextPlace *p, const TensorNode *state, const Stored *part, int32_t from, int32_t end) {
     if (is_recurrent(state)) return (Run){.n = 1, .at = (size_t)p->slot * part->row};
-    if (p->blocks == NULL) return (Run){.from = from, .n = end - from, .at = (size_t)from * part->row};
     const int32_t *blocks = p->windows != NULL && has_window(p, state) ? p->windows : p->blocks;
-    const int32_t  in = from % p->block, left = p->block - in, n = left < end - from ? left : end - from;
-    const int32_t  block = blocks[from / p->block];
+    if (blocks == NULL) return (Run){.from = from, .n = end - from, .at = (size_t)from * part->row};
+    const int32_t in = from % p->block, left = p->block - in, n = left < end - from ? left : end - from;
+    const int32_t block = blocks[from / p->block];
     if (block < 0) return (Run){.from = from, .n = n, .none = true};
     return (Run){.from = from, .n = n, .at = (size_t)(block * p->block + in) * part->row};
 }

@@ -17,11 +17,11 @@ typedef struct ContextPlace {
     const ComputeGraph *graph; /* whose nodes "state" they are */
     RpExecutor         *executor;
     int32_t             n_ctx;
-    const int32_t      *blocks; /* or NULL: a session */
-    const int32_t *windows; /* of an engine whose layers have windows: their blocks, -1: not read or written there */
-    int32_t        block;
-    int32_t        window_from;
-    int32_t        slot; /* row of the recurrent states */
+    const int32_t      *blocks;  /* or NULL: a session */
+    const int32_t      *windows; /* or NULL: of layers with a window, where they have blocks of their own; -1: none */
+    int32_t             block;
+    int32_t             window_from;
+    int32_t             slot; /* row of the recurrent states */
 } ContextPlace;
 
 /* Writes the first n tokens and their states. The file is replaced as a whole, or stays as it was. RP_E_ARG for a file

@@ -13,8 +13,21 @@ static ContextPlace place_of(const RpSession *s, int32_t slot) {
                           .graph       = r->graph,
                           .executor    = r->executor,
                           .n_ctx       = s->n_ctx,
-                          .window_from = s->window_from,
+                          .block       = SESSION_BLOCK,
+                          .window_from = rp_session_window_from(s),
                           .slot        = slot};
+}
+
+/* The window blocks of n positions, which the caller frees: of the latest blocks. *out is NULL where the caches have
+ * all positions in their order. */
+static RpStatus window_blocks(const RpSession *s, int32_t n, int32_t **out) {
+    const int32_t n_blocks = (n + SESSION_BLOCK - 1) / SESSION_BLOCK;
+    *out                   = NULL;
+    if (s->n_windows == 0) return RP_OK;
+    if ((*out = malloc(((size_t)n_blocks + 1) * sizeof **out)) == NULL)
+        return rp_fail(RP_E_NOMEM, "out of memory for the blocks of a context");
+    for (int32_t b = 0; b < n_blocks; b++) (*out)[b] = b < n_blocks - s->n_windows ? -1 : b % s->n_windows;
+    return RP_OK;
 }
 
 static RpStatus check_saved(const RpSession *s, const RpTokenList *tokens, int32_t slot) {
@@ -31,16 +44,22 @@ RpStatus rp_session_save(const RpSession *s, const RpTokenList *tokens, const ch
     RP_NOT_NULL(s, "s");
     RP_NOT_NULL(tokens, "tokens");
     RP_NOT_NULL(path, "path");
-    const int32_t      slot = rp_slots_find(&s->slots, s->n_past);
-    const ContextPlace p    = place_of(s, slot);
+    const int32_t slot = rp_slots_find(&s->slots, s->n_past);
+    ContextPlace  p    = place_of(s, slot);
+    int32_t      *windows;
     RP_TRY(check_saved(s, tokens, slot));
-    return rp_context_write(&p, tokens->ids, s->n_past, note, path);
+    RP_TRY(window_blocks(s, s->n_past, &windows));
+    p.windows         = windows;
+    const RpStatus st = rp_context_write(&p, tokens->ids, s->n_past, note, path);
+    free(windows);
+    return st;
 }
 
 /* Only the device can fail here. The context is empty then. */
 static RpStatus replace_context(RpSession *s, const ContextPlace *p, const ContextFile *f) {
     RP_TRY(rp_session_rewind(s, 0));
     RP_TRY(rp_context_read(p, f, 0, f->n, true));
+    if (s->n_windows > 0) s->n_written = f->n;
     if (s->slots.n > 0 && f->n > 0) {
         rp_slots_put(&s->slots, rp_slots_take(&s->slots, -1), f->n); /* the first: all are free */
         rp_slots_keep(&s->slots, f->n);
@@ -55,13 +74,17 @@ RpStatus rp_session_restore(RpSession *s, const char *path, RpTokenList *tokens,
     RP_NOT_NULL(s, "s");
     RP_NOT_NULL(path, "path");
     RP_NOT_NULL(tokens, "tokens");
-    ContextFile        f;
-    RpTokenList        read = {0};
-    char              *text = NULL;
-    const ContextPlace p    = place_of(s, 0);
+    ContextFile  f;
+    RpTokenList  read    = {0};
+    char        *text    = NULL;
+    int32_t     *windows = NULL;
+    ContextPlace p       = place_of(s, 0);
     RP_TRY(rp_context_open(&p, path, &f));
     RpStatus st = rp_context_text(&f, &read, note != NULL ? &text : NULL);
+    if (st == RP_OK) st = window_blocks(s, f.n, &windows);
+    p.windows = windows;
     if (st == RP_OK) st = replace_context(s, &p, &f);
+    free(windows);
     rp_context_close(&f);
     if (st != RP_OK) {
         rp_token_list_free(&read);

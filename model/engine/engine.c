@@ -59,16 +59,10 @@ static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
     return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
 }
 
-static bool has_windows(const RpModel *m) {
-    for (int i = 0; i < m->config.n_layer; i++)
-        if (rp_config_layer(&m->config, i).window > 0) return true;
-    return false;
-}
-
 /* Those of the requests that run, and the windows at the ends of some prefixes; at most one for each block. */
 static int32_t count_windows(const RpModel *m, const RpEngineOptions *o, int32_t n_blocks) {
     const int32_t window = m->config.window;
-    if (!has_windows(m)) return 0;
+    if (!rp_config_has_windows(&m->config)) return 0;
     const int64_t n = rp_windows_least(window, o->block, o->n_seq, o->step_tokens) +
                       (int64_t)o->n_seq * PREFIX_WINDOWS * rp_windows_each(window, o->block);
     return n < n_blocks ? (int32_t)n : n_blocks;

@@ -1245,7 +1245,7 @@ class RpSessionMemory(ct.Structure): # 48 bytes
             ("n_ctx", ct.c_int32), ("n_states", ct.c_int32), ("states", ct.c_uint64)]
 
 
-class RpSessionOptions(ct.Structure): # 104 bytes
+class RpSessionOptions(ct.Structure): # 112 bytes
     n_ctx: int
     n_threads: int
     prefill_chunk: int
@@ -1262,12 +1262,14 @@ class RpSessionOptions(ct.Structure): # 104 bytes
     repack: bytes | None
     backend: bytes | None
     watchdog_s: float
+    window_tokens: int
+    unused: int
     _fields_ = [("n_ctx", ct.c_int32), ("n_threads", ct.c_int32), ("prefill_chunk", ct.c_int32),
             ("passes", ct.c_char_p), ("kv_type", ct.c_int32), ("device", ct.c_char_p), ("require_cuda", ct.c_bool),
             ("require_graph", ct.c_bool), ("mode", ct.c_int32), ("count_experts", ct.c_bool),
             ("compile_progress", ct.CFUNCTYPE(ct.c_bool, ct.c_uint64, ct.c_uint64, ct.c_void_p)),
             ("user", ct.c_void_p), ("state_bytes", ct.c_uint64), ("repack", ct.c_char_p), ("backend", ct.c_char_p),
-            ("watchdog_s", ct.c_double)]
+            ("watchdog_s", ct.c_double), ("window_tokens", ct.c_int32), ("unused", ct.c_int32)]
 
 
 class RpSoftMaxParams(ct.Structure): # 8 bytes

@@ -89,6 +89,7 @@ class MemoryOptions(DeviceOptions, total=False):
     count_experts: bool
     repack: str | None
     backend: str | None
+    window_tokens: int
 
 
 class SessionOptions(MemoryOptions, total=False):

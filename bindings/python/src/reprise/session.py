@@ -53,11 +53,11 @@ class SessionMemory(NamedTuple):
 def session_options(*, n_ctx: int = 0, n_threads: int = 0, prefill_chunk: int = 0, passes: str | None = None,
                     kv_type: DtypeLike = "f16", device: str | None = None, require_cuda: bool = False, require_graph: bool = False,
                     mode: Mode = "auto", count_experts: bool = False, repack: str | None = None, backend: str | None = None,
-                    **more: Any) -> _c.RpSessionOptions:
+                    window_tokens: int = 0, **more: Any) -> _c.RpSessionOptions:
     return params(_c.RpSessionOptions, n_ctx=n_ctx, n_threads=n_threads, prefill_chunk=prefill_chunk, passes=passes,
                   kv_type=dtype_number(kv_type), device=device, require_cuda=require_cuda, require_graph=require_graph,
                   mode=mode_number(mode), count_experts=count_experts, repack=repack, backend=backend,
-                  **more)
+                  window_tokens=window_tokens, **more)
 
 
 class Session(Handle):
@@ -73,19 +73,21 @@ class Session(Handle):
     repack         copy the weights to a faster layout on the CPU: "on", "off", "auto" (if it is faster and fits) or "codebook"
                    (auto, for IQ1, IQ2, IQ3 and TQ1_0); None: REPRISE_REPACK or "codebook"
     backend        a backend in a shared object (backend.h): a path, or a name in REPRISE_BACKEND_DIR; None: the built-in kernels
+    window_tokens  positions that layers with a window keep in their caches on a CPU; 0: all. Less memory in long contexts, but
+                   rewind() goes back only to where the window is there
     progress       called with the number of kernels done and in all while kernels are compiled for a GPU
     """
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_threads: int = 0, prefill_chunk: int = 0, passes: str | None = None,
                  kv_type: DtypeLike = "f16", device: str | None = None, require_cuda: bool = False, require_graph: bool = False,
                  mode: Mode = "auto", count_experts: bool = False, repack: str | None = None, backend: str | None = None,
-                 progress: Progress | None = None) -> None:
+                 window_tokens: int = 0, progress: Progress | None = None) -> None:
         out = ct.c_void_p()
         with Stopped(progress, field_type(_c.RpSessionOptions, "compile_progress")) as stopped:
             options = session_options(
                 n_ctx=n_ctx, n_threads=n_threads, prefill_chunk=prefill_chunk, passes=passes, kv_type=kv_type, device=device,
                 require_cuda=require_cuda, require_graph=require_graph, mode=mode, count_experts=count_experts,
-                repack=repack, backend=backend, compile_progress=stopped.callback)
+                repack=repack, backend=backend, window_tokens=window_tokens, compile_progress=stopped.callback)
             lib.rp_session_open_sized(model, ct.byref(options), ct.sizeof(options), ct.byref(out))
         super().__init__(out.value or 0, lib.rp_session_free, (model._owner,))
         self.model = model

@@ -453,7 +453,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!((size_of::<RpTokenLogprob>(), align_of::<RpTokenLogprob>()), (8, 4), "RpTokenLogprob");
     assert_eq!(offset!(RpTokenLogprob, token), 0, "RpTokenLogprob.token");
     assert_eq!(offset!(RpTokenLogprob, logprob), 4, "RpTokenLogprob.logprob");
-    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (104, 8), "RpSessionOptions");
+    assert_eq!((size_of::<RpSessionOptions>(), align_of::<RpSessionOptions>()), (112, 8), "RpSessionOptions");
     assert_eq!(offset!(RpSessionOptions, n_ctx), 0, "RpSessionOptions.n_ctx");
     assert_eq!(offset!(RpSessionOptions, n_threads), 4, "RpSessionOptions.n_threads");
     assert_eq!(offset!(RpSessionOptions, prefill_chunk), 8, "RpSessionOptions.prefill_chunk");
@@ -470,6 +470,8 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpSessionOptions, repack), 80, "RpSessionOptions.repack");
     assert_eq!(offset!(RpSessionOptions, backend), 88, "RpSessionOptions.backend");
     assert_eq!(offset!(RpSessionOptions, watchdog_s), 96, "RpSessionOptions.watchdog_s");
+    assert_eq!(offset!(RpSessionOptions, window_tokens), 104, "RpSessionOptions.window_tokens");
+    assert_eq!(offset!(RpSessionOptions, unused), 108, "RpSessionOptions.unused");
     assert_eq!((size_of::<RpSessionMemory>(), align_of::<RpSessionMemory>()), (48, 8), "RpSessionMemory");
     assert_eq!(offset!(RpSessionMemory, weights), 0, "RpSessionMemory.weights");
     assert_eq!(offset!(RpSessionMemory, kv), 8, "RpSessionMemory.kv");

@@ -1221,6 +1221,8 @@ pub struct RpSessionOptions {
     pub repack: *const c_char,
     pub backend: *const c_char,
     pub watchdog_s: f64,
+    pub window_tokens: i32,
+    pub unused: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
