@@ -1,5 +1,5 @@
 /* Fuzz target: contexts in files (rp_session_save, rp_engine_save). An input is the file that a session wrote, with
- * edits (file_edit.h), for one of four models:
+ * edits (file_edit.h), for one of five models and sessions:
  *     0 the model, and whether an engine reads the file too      1 tokens that the reader has     7 checksums
  * A context may be refused: then the reader goes on as if nothing had happened. One that is taken says how many tokens
  * there are, and more follow. */
@@ -19,12 +19,21 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
     return fuzz_mutate(data, size, room, seed);
 }
 
-enum { N_CTX = 96, SAVED = 40, MOST_HELD = 20 };
+enum { N_CTX = 224, MOST_HELD = 20 };
 
-/* A window, recurrent states of two kinds, a latent. */
-static const char *const names[] = {"gemma3-mix", "qwen35-mix", "granitehybrid-mix", "deepseek2-mix"};
+/* A window, recurrent states of two kinds, a latent; a window whose first positions the session has lost. */
+static const struct {
+    const char *name;
+    int32_t     saved, window_tokens;
+} sources[] = {
+    {"gemma3-mix",        40,  0},
+    {"qwen35-mix",        40,  0},
+    {"granitehybrid-mix", 40,  0},
+    {"deepseek2-mix",     40,  0},
+    {"gemma3-mix",        200, 1}
+};
 
-enum { N_KINDS = sizeof names / sizeof names[0] };
+enum { N_KINDS = sizeof sources / sizeof sources[0] };
 
 typedef struct Kind {
     RpModel    *model;
@@ -34,10 +43,11 @@ typedef struct Kind {
 
 static Kind kinds[N_KINDS];
 
-static RpSession *new_session(const RpModel *m) {
-    RpSession *s;
-    fuzz_expect(rp_session_open(m, &(RpSessionOptions){.n_ctx = N_CTX, .n_threads = 1, .device = "cpu"}, &s) == RP_OK,
-                "a session");
+static RpSession *new_session(const RpModel *m, int32_t window_tokens) {
+    RpSession             *s;
+    const RpSessionOptions o = {
+        .n_ctx = N_CTX, .n_threads = 1, .prefill_chunk = 32, .device = "cpu", .window_tokens = window_tokens};
+    fuzz_expect(rp_session_open(m, &o, &s) == RP_OK, "a session");
     return s;
 }
 
@@ -47,16 +57,16 @@ static const int32_t *tokens(const Kind *k, int32_t first, int32_t n) {
     return ids;
 }
 
-static void begin(Kind *k, const char *name) {
+static void begin(Kind *k, int i) {
     char        path[1024];
     RpTokenList list = {0};
-    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/tiny/%s.gguf", name);
+    snprintf(path, sizeof path, RP_SOURCE_DIR "/tests/golden/tiny/%s.gguf", sources[i].name);
     fuzz_expect(rp_model_open(path, NULL, &k->model) == RP_OK, "the model");
-    k->session = new_session(k->model);
-    k->other   = new_session(k->model);
-    for (int32_t i = 0; i < SAVED; i++)
-        fuzz_expect(rp_token_list_push(&list, tokens(k, 3, SAVED)[i]) == RP_OK, "a token");
-    fuzz_expect(rp_session_prefill(k->session, list.ids, (size_t)SAVED, NULL, NULL) == RP_OK, "the context");
+    k->session = new_session(k->model, sources[i].window_tokens);
+    k->other   = new_session(k->model, sources[i].window_tokens);
+    for (int32_t at = 0; at < sources[i].saved; at++)
+        fuzz_expect(rp_token_list_push(&list, tokens(k, 3, sources[i].saved)[at]) == RP_OK, "a token");
+    fuzz_expect(rp_session_prefill(k->session, list.ids, list.n, NULL, NULL) == RP_OK, "the context");
     fuzz_path(path, "begin.gguf");
     fuzz_expect(rp_session_save(k->session, &list, "note", path) == RP_OK, "the file");
     fuzz_expect(rp_gguf_open(path, &k->context) == RP_OK, "it does not open");
@@ -122,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memcpy(head, data, size < FUZZ_HEAD ? size : FUZZ_HEAD);
     setenv("REPRISE_PREFETCH", "none", 1), setenv("REPRISE_SPIN_US", "0", 1);
     Kind *k = &kinds[head[0] % N_KINDS];
-    if (k->model == NULL) begin(k, names[head[0] % N_KINDS]);
+    if (k->model == NULL) begin(k, head[0] % N_KINDS);
     fuzz_path(path, "context.gguf");
     fuzz_file_make_from(&f, k->context, data, size);
     if (f.n <= FUZZ_MAX_BYTES) {
