@@ -15,16 +15,16 @@ typedef struct Runner {
     ComputeGraph       *graph;
     ExecPlan           *plan;
     RpExecutor         *executor;
-    int32_t            *tokens, *pos, *out_rows;    /* inputs; NULL in a graph that samples */
-    int32_t            *reach;                      /* input of an assistant, else NULL */
-    int32_t            *slots, *starts;             /* inputs; NULL without recurrent states; starts: with n_seq */
-    int32_t            *kv_rows, *seq, *table;      /* inputs of a graph with n_seq, else NULL */
-    int32_t            *window_rows, *window_table; /* inputs of a graph with n_window_blocks, else NULL */
-    float              *logits;                     /* [n_out][n_vocab] */
-    float              *hidden, *next_hidden;       /* as in RpModelGraphOptions, or NULL */
-    const int32_t     **experts;                    /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
-    RpColumns           columns;                    /* RpExecutorOptions.columns */
-    const TensorNode   *step, *extra; /* the step state of a graph that samples and its RpSampleExtra, or NULL */
+    int32_t            *tokens, *pos, *out_rows; /* inputs; NULL in a graph that samples */
+    int32_t            *reach;                   /* input of an assistant, else NULL */
+    int32_t            *slots, *starts;          /* inputs; NULL without recurrent states; starts: with n_seq */
+    int32_t        *kv_rows, *seq, *table; /* inputs with n_seq, else NULL; also if all layers have windows, but seq */
+    int32_t        *window_rows, *window_table; /* inputs of a graph with n_window_blocks, else NULL */
+    float          *logits;                     /* [n_out][n_vocab] */
+    float          *hidden, *next_hidden;       /* as in RpModelGraphOptions, or NULL */
+    const int32_t **experts;                    /* [n_layer], each NULL or ids [n_expert_used, n_tok]; or NULL */
+    RpColumns       columns;                    /* RpExecutorOptions.columns */
+    const TensorNode *step, *extra; /* the step state of a graph that samples and its RpSampleExtra, or NULL */
 } Runner;
 
 struct RpSession {

@@ -56,7 +56,7 @@ static int32_t blocks_of(int32_t n) { return (n + SESSION_BLOCK - 1) / SESSION_B
  * tables. */
 static int32_t count_windows(const RpModel *m, const RpSessionOptions *w) {
     const int32_t  chunk = w->prefill_chunk > SCORE_CHUNK ? w->prefill_chunk : SCORE_CHUNK;
-    const int32_t  least = blocks_of(m->config.window + chunk) + 1;
+    const int32_t  least = blocks_of((m->config.window < w->n_ctx ? m->config.window : w->n_ctx) + chunk) + 1;
     const int32_t  n     = blocks_of(w->window_tokens) > least ? blocks_of(w->window_tokens) : least;
     RpDeviceMemory d     = {0};
     if (w->window_tokens == 0 || w->passes[0] != '\0') return 0; /* tables need the pass `attention` */
@@ -310,12 +310,12 @@ int32_t rp_session_window_from(const RpSession *s) {
 static void put_places(RpSession *s, const Runner *r, int32_t n) {
     const int32_t n_blocks = blocks_of(s->n_ctx), of_window = s->n_windows * SESSION_BLOCK;
     for (int32_t i = 0; i < r->o.n_tok; i++) {
-        r->kv_rows[i]     = r->pos[i];
+        if (r->kv_rows != NULL) r->kv_rows[i] = r->pos[i];
         r->window_rows[i] = i < n ? r->pos[i] % of_window : -1;
         r->seq[i]         = 0;
     }
     for (int32_t b = 0; b < n_blocks; b++) {
-        r->table[b]        = b;
+        if (r->table != NULL) r->table[b] = b;
         r->window_table[b] = b % s->n_windows;
     }
     if (s->n_written < s->n_past + n) s->n_written = s->n_past + n;

@@ -26,4 +26,4 @@ run() { echo "\$ $*" >&2; "$@"; echo; }
 run build/reprise generate -p "In the beginning" -n 80 --temp 0.7 --top-p 0.9 --seed 4 --experts
 [ -z "$offline" ] || exit 0
 model=$(scripts/get-model.sh smollm2) || { echo "SmolLM2 could not be fetched; the demo model above needs no network" >&2; exit 1; }
-run build/reprise generate "$model" --chat -n 200 -p "${1-What is the capital of France?}"
+run build/reprise generate "$model" --chat -n 200 -p "${1-Why is the sky blue?}"

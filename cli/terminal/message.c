@@ -8,6 +8,7 @@
 #include "reprise/tokenizer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,9 +82,16 @@ bool cli_print(const char *text, size_t len) {
 
 /* A failed write outranks success and a signal, but not another failure. A reader that closes its pipe, such as
  * `head`, has all that it wants, so nothing is said about EPIPE. */
+/* Why a write failed whose errno is lost: stdio flushed a full buffer. A pipe without a reader says so. */
+static int lost_error(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    if (cli_interrupted()) return EINTR;
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0 ? EPIPE : EIO;
+}
+
 int cli_close_stdout(int exit_status) {
     if (stdout_error == 0 && fflush(stdout) != 0) stdout_error = errno;
-    if (stdout_error == 0 && ferror(stdout)) stdout_error = cli_interrupted() ? EINTR : EIO;
+    if (stdout_error == 0 && ferror(stdout)) stdout_error = lost_error();
     if (stdout_error == 0) return exit_status;
     if (is_interrupted_write()) return 128 + cli_interrupt_signal();
     if (stdout_error != EPIPE) cli_say("reprise", "standard output: %s", strerror(stdout_error));

@@ -42,8 +42,9 @@ typedef struct RpEngineOptions {
     int32_t n_ctx; /* positions of a sequence; 0: the model's training context, at most 4096 */
     int32_t n_seq; /* requests that run at the same time, 1 to 64; 0: 4 */
     int32_t
-        cache_tokens; /* positions of the KV cache, at least n_ctx; 0: of n_seq whole sequences. Rounded up to blocks */
-    int32_t     block;       /* positions of a block, a multiple of 32; 0: 32 */
+        cache_tokens;  /* positions of the KV cache, at least n_ctx; 0: of n_seq whole sequences. Rounded up to blocks.
+                         Layers with a window have fewer, by n_seq, step_tokens and the window */
+    int32_t     block; /* positions of a block, a multiple of 32; 0: 32 */
     int32_t     step_tokens; /* tokens of the longest step, 1 to 4096, not less than n_seq; 0: 256 */
     double      step_ms;     /* while replies are running, prompts are cut so that a step takes no longer than this, by
                                  the time that steps of this length took; 0: no limit */
@@ -178,20 +179,21 @@ static inline bool rp_engine_poll(RpEngine *e, RpEngineEvent *out) { return rp_e
  * their keys and values, and the recurrent state after the last one, with checksums, bound to the model and to the
  * passes. `tokens` are the text. The cache holds whole blocks. After a request it holds those of the prompt and of
  * the reply without its last token, on a GPU those of the prompt alone. With recurrent states the file has the
- * blocks up to the last one whose state is kept. Of layers with a window it has the window alone. If the cache holds
- * no such block, the file has no tokens. `note` is a text of the caller, or NULL for none. The file is replaced as a
- * whole, or stays as it was. RP_E_ARG for a file that is no context; RP_E_IO; RP_E_NOMEM. */
+ * blocks up to the last one whose state is kept. Of layers with a window it has the latest positions that the cache
+ * still has. If the cache holds no such block, the file has no tokens. `note` is a text of the caller, or NULL for
+ * none. The file is replaced as a whole, or stays as it was. RP_E_ARG for a file that is no context; RP_E_IO;
+ * RP_E_NOMEM. */
 RP_API RP_NODISCARD RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note,
                                             const char *path);
 
 /* Puts the context of a file into the cache, as far as it has whole blocks: requests that begin with its tokens find
- * them there. With recurrent states it is put there only if its last token ends a block; if it has the window alone,
- * only if it has the window before the end of its last whole block. The file may also be of rp_session_save; on a
+ * them there. With recurrent states it is put there only if its last token ends a block; of layers with a window the
+ * file must have the window before the end of its last whole block. The file may also be of rp_session_save; on a
  * GPU its keys and values have other last bits than those that an engine computes, so that what begins with them has
  * other bits too. `tokens` are replaced by those of the file, *n_kept by how many of them, from the first on, the
  * cache has now, *note by the note, which the caller frees with free(). `n_kept` and `note` may be NULL.
- * RP_E_CONTEXT_FULL if the context is longer than n_ctx, or if requests that run leave too few blocks or states;
- * other errors as rp_session_restore. Then *note is NULL, and requests go on as before. */
+ * RP_E_CONTEXT_FULL if the context is longer than n_ctx, or if requests that run leave too few blocks, window blocks
+ * or states; other errors as rp_session_restore. Then *note is NULL, and requests go on as before. */
 RP_API RP_NODISCARD RpStatus rp_engine_restore(RpEngine *e, const char *path, RpTokenList *tokens, int32_t *n_kept,
                                                char **note);
 

@@ -135,8 +135,8 @@ typedef struct RpModelGraphOptions {
  *            "table"    i32 [ceil(n_ctx/block), n_seq]: position i of sequence s is row
  *                       table[i/block, s]*block + i%block of the cache. Only blocks of positions that a token attends
  *                       to are read
- *            with n_window_blocks:
- *            "window_rows", "window_table": as "kv_rows" and "table", for the layers with a window
+ *            with n_window_blocks, for the layers with a window, of which there is one at least:
+ *            "window_rows", "window_table" as "kv_rows" and "table", which are absent if no other layer has attention
  *            "starts"   i32 [n_tok], if a layer is recurrent: the slot of the state before a token, -1: zeros, -2: it
  *                       follows the token before it. slots[0] means nothing then
  *   output   "logits"   f32 [n_vocab, n_out]

@@ -37,7 +37,8 @@ static void put_column(const Drafter *d, const Runner *r, int32_t i, const Draft
     if (i < r->o.n_out) r->out_rows[i] = job == NULL ? 0 : i;
     if (job == NULL) return;
     memcpy(r->hidden + (size_t)i * n_embd, next_of(d, job), n_embd * sizeof(float));
-    memcpy(r->table + (size_t)job->row * width, job->blocks, (size_t)job->n_blocks * sizeof *job->blocks);
+    if (r->table != NULL)
+        memcpy(r->table + (size_t)job->row * width, job->blocks, (size_t)job->n_blocks * sizeof *job->blocks);
     for (int32_t k = job->first_window; r->window_table != NULL && k < job->n_blocks; k++)
         r->window_table[(size_t)job->row * width + (size_t)k] = job->windows[k];
 }

@@ -32,6 +32,13 @@ static RpStatus new_path(const RpEngine *e, Path *out) {
     return RP_OK;
 }
 
+/* The first block of the last ones of a path of n whose window blocks are there, with no gap: more than the window at
+ * its end, so that a text may part from this one before it. 0 without windows. */
+static int32_t first_window(const RpEngine *e, const Path *path, int32_t n) {
+    while (e->windows.n > 0 && n > 0 && path->windows[n - 1] != WINDOW_NONE) n--;
+    return e->windows.n > 0 ? n : 0;
+}
+
 RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note, const char *path) {
     RP_NOT_NULL(e, "e");
     RP_NOT_NULL(tokens, "tokens");
@@ -43,8 +50,8 @@ RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char
     const int32_t n     = rp_engine_reach(e, of.blocks, found);
     ContextPlace  p     = place_of(e, &of);
     if (e->states.n > 0 && n > 0) p.slot = e->blocks.all[of.blocks[n - 1]].state;
-    if (e->windows.n > 0) p.window_from = rp_windows_first(&e->windows, n * e->o.block) * e->o.block;
     for (int32_t i = 0; i < n; i++) of.windows[i] = e->blocks.all[of.blocks[i]].window;
+    p.window_from     = first_window(e, &of, n) * e->o.block;
     const RpStatus st = rp_context_write(&p, tokens->ids, n * e->o.block, note, path);
     free(of.blocks);
     return st;
@@ -55,6 +62,7 @@ RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char
 /* A path that is being restored. The engine reads its blocks meanwhile. */
 typedef struct Restored {
     Path    path;       /* its windows: those that get positions of the file */
+    int32_t first;      /* the first block whose window block the cache has to have */
     int32_t n, n_found; /* n_found: the first blocks, which were in the cache already */
     int32_t slot;       /* for the recurrent states; STATE_NONE: they are not needed */
 } Restored;
@@ -72,11 +80,33 @@ static RpStatus all_are_read(const ContextFile *f, const char *what) {
                    what);
 }
 
-/* Window blocks for the end of the path, where it has none. */
+/* The window block of a block of the path that was in the cache already; WINDOW_NONE: it has none. */
+static int32_t found_window(const RpEngine *e, const Restored *r, int32_t i) {
+    return i < r->n_found ? e->blocks.all[r->path.blocks[i]].window : WINDOW_NONE;
+}
+
+/* Begins to read the window blocks that are there, or ends to. Others would take them. */
+static void hold_found_windows(RpEngine *e, const Restored *r, bool hold) {
+    for (int32_t i = r->first; i < r->n_found; i++) {
+        const int32_t window = found_window(e, r, i);
+        if (window == WINDOW_NONE || r->path.windows[i] != WINDOW_NONE) continue;
+        if (hold)
+            rp_windows_retain(&e->windows, window);
+        else
+            rp_windows_release(&e->windows, window, true);
+    }
+}
+
+/* Window blocks where the path has none: for the window at its end, and as far as some are free for what the file has
+ * before. */
 static RpStatus take_windows(RpEngine *e, const ContextFile *f, Restored *r) {
-    const int32_t first = e->windows.n > 0 ? rp_windows_first(&e->windows, r->n * e->o.block) : r->n;
-    for (int32_t i = first; i < r->n; i++) {
-        if (i < r->n_found && e->blocks.all[r->path.blocks[i]].window != WINDOW_NONE) continue;
+    const int32_t least = (f->window_from + e->o.block - 1) / e->o.block;
+    if (e->windows.n == 0) return RP_OK;
+    r->first = rp_windows_first(&e->windows, r->n * e->o.block);
+    hold_found_windows(e, r, true);
+    for (int32_t i = r->n - 1; i >= least; i--) {
+        if (i < r->first && e->windows.n_free == 0) return RP_OK;
+        if (found_window(e, r, i) != WINDOW_NONE) continue;
         if ((r->path.windows[i] = rp_windows_take(&e->windows, &e->blocks)) == WINDOW_NONE)
             return all_are_read(f, "window blocks");
     }
@@ -119,15 +149,16 @@ static void publish(RpEngine *e, const ContextFile *f, Restored *r) {
 
 /* Blocks that were not published are free again. */
 static void let_go(RpEngine *e, Restored *r) {
+    hold_found_windows(e, r, false);
     for (int32_t i = 0; i < r->n; i++)
-        if (r->path.windows[i] != WINDOW_NONE) rp_windows_release(&e->windows, r->path.windows[i], true);
+        if (r->path.windows[i] != WINDOW_NONE) rp_windows_release(&e->windows, r->path.windows[i], i >= r->first);
     while (r->n > 0) rp_blocks_release(&e->blocks, r->path.blocks[--r->n]);
     rp_states_give(&e->states, r->slot);
     free(r->path.blocks);
 }
 
 static RpStatus restore(RpEngine *e, const ContextFile *f, RpTokenList *tokens, int32_t *n_kept, char **note) {
-    Restored      r      = {.slot = STATE_NONE};
+    Restored      r      = {.slot = STATE_NONE, .first = INT32_MAX};
     const int32_t wanted = blocks_wanted(e, f);
     RpStatus      st     = new_path(e, &r.path);
     if (st == RP_OK) st = take_blocks(e, f, wanted, &r);

@@ -59,10 +59,18 @@ static int32_t count_states(const RpModel *m, const RpEngineOptions *o) {
     return o->n_seq + (int32_t)(n < 1024 ? n : 1024);
 }
 
+/* Positions that a token attends to in layers with a window, within a sequence; 0: no layer has one. The token before
+ * is counted in any case, so that every prefix has a window block at its end. */
+static int32_t window_of(const RpModel *m, const RpEngineOptions *o) {
+    const int32_t window = m->config.window < o->n_ctx ? m->config.window : o->n_ctx;
+    if (!rp_config_has_windows(&m->config)) return 0;
+    return window > 2 ? window : 2;
+}
+
 /* Those of the requests that run, and the windows at the ends of some prefixes; at most one for each block. */
 static int32_t count_windows(const RpModel *m, const RpEngineOptions *o, int32_t n_blocks) {
-    const int32_t window = m->config.window;
-    if (!rp_config_has_windows(&m->config)) return 0;
+    const int32_t window = window_of(m, o);
+    if (window == 0) return 0;
     const int64_t n = rp_windows_least(window, o->block, o->n_seq, o->step_tokens) +
                       (int64_t)o->n_seq * PREFIX_WINDOWS * rp_windows_each(window, o->block);
     return n < n_blocks ? (int32_t)n : n_blocks;
@@ -210,7 +218,7 @@ RpStatus rp_engine_open_sized(const RpModel *m, const RpEngineOptions *options, 
     RpStatus st = check_memory(e);
     if (st == RP_OK) st = rp_blocks_init(&e->blocks, e->blocks.n, e->o.block);
     if (st == RP_OK) st = rp_states_init(&e->states, e->states.n, &e->blocks);
-    if (st == RP_OK) st = rp_windows_init(&e->windows, e->windows.n, m->config.window, &e->blocks);
+    if (st == RP_OK) st = rp_windows_init(&e->windows, e->windows.n, window_of(m, &e->o), &e->blocks);
     if (st == RP_OK) st = open_runners(e, &o);
     if (st == RP_OK) st = find_longest_piece(e);
     if (st != RP_OK) {

@@ -137,10 +137,14 @@ static bool in_window_of(const Windows *w, int32_t i, int32_t n) {
 
 void rp_request_leave_windows(Request *r) {
     Windows      *w     = &r->engine->windows;
-    const int32_t first = rp_windows_first(w, r->n_done), prompt = r->n_prompt / w->block;
+    const int32_t first = rp_windows_first(w, r->n_done);
+    /* Where the next turn begins, and the same prompt again, whose last token is run again. */
+    const int32_t ends[] = {r->n_prompt / w->block, (r->n_prompt - 1) / w->block, r->parting};
     for (; r->first_window < first && r->first_window < r->n_blocks; r->first_window++) {
-        const int32_t i = r->first_window;
-        rp_windows_release(w, r->windows[i], in_window_of(w, i, prompt) || in_window_of(w, i, r->parting));
+        const int32_t i      = r->first_window;
+        bool          is_end = false;
+        for (int k = 0; k < 3; k++) is_end = is_end || in_window_of(w, i, ends[k]);
+        rp_windows_release(w, r->windows[i], is_end);
     }
 }
 

@@ -164,6 +164,8 @@ static Request *victim(const RpEngine *e, const Request *r) {
     return NULL;
 }
 
+_Static_assert((int)MAX_DRAFT < 32, "guesses are shorter than the shortest block");
+
 /* One more block, and a window block. There are window blocks for all requests that run (rp_windows_least). */
 static bool add_block(RpEngine *e, Request *r) {
     const int32_t block  = rp_blocks_take(&e->blocks);

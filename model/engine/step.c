@@ -35,7 +35,7 @@ static void put_columns(const RpEngine *e, const Runner *r, const Column *column
         const Column *c    = used ? &columns[i] : NULL;
         r->tokens[i]       = used ? c->token : 0;
         r->pos[i]          = used ? c->pos : -1;
-        r->kv_rows[i]      = used ? c->request->blocks[c->pos / block] * block + c->pos % block : -1;
+        if (r->kv_rows != NULL) r->kv_rows[i] = used ? c->request->blocks[c->pos / block] * block + c->pos % block : -1;
         if (r->window_rows != NULL)
             r->window_rows[i] = used ? c->request->windows[c->pos / block] * block + c->pos % block : -1;
         r->seq[i] = used ? c->request->row : 0;
@@ -47,7 +47,8 @@ static void put_columns(const RpEngine *e, const Runner *r, const Column *column
     if (r->slots != NULL) r->slots[0] = -1;
     for (int i = 0; i < e->n_running; i++) {
         const Request *q = e->running[i];
-        memcpy(r->table + (size_t)q->row * (size_t)width, q->blocks, (size_t)q->n_blocks * sizeof *q->blocks);
+        if (r->table != NULL)
+            memcpy(r->table + (size_t)q->row * (size_t)width, q->blocks, (size_t)q->n_blocks * sizeof *q->blocks);
         for (int32_t k = q->first_window; r->window_table != NULL && k < q->n_blocks; k++)
             r->window_table[(size_t)q->row * (size_t)width + (size_t)k] = q->windows[k];
     }

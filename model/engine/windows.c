@@ -5,10 +5,8 @@
 
 static const uint64_t END = (uint64_t)1 << 63; /* of `used`: given up after those without it */
 
-/* The window before the first column, the columns themselves, and at both ends a part of a block; guesses may begin one
- * block more. */
-int32_t rp_windows_least(int32_t window, int32_t block, int32_t n_seq, int32_t step_tokens) {
-    return n_seq * ((window - 1) / block + 4) + step_tokens / block + 1;
+int64_t rp_windows_least(int32_t window, int32_t block, int32_t n_seq, int32_t step_tokens) {
+    return (int64_t)n_seq * ((window - 1) / block + 4) + step_tokens / block + 1;
 }
 
 static void drop(void *windows, int32_t i) {

@@ -28,8 +28,10 @@ typedef struct Windows {
     uint64_t  clock;
 } Windows;
 
-/* Window blocks that n_seq requests need at most while they run, in steps of step_tokens. */
-int32_t rp_windows_least(int32_t window, int32_t block, int32_t n_seq, int32_t step_tokens);
+/* Window blocks that n_seq requests need at most while they run, in steps of step_tokens. With p whole blocks in
+ * window - 1 positions, and q in the columns of a request beyond the first, it reads at most p + q + 3 blocks, and one
+ * more that was taken for guesses. A guess of MAX_DRAFT tokens is shorter than a block. */
+int64_t rp_windows_least(int32_t window, int32_t block, int32_t n_seq, int32_t step_tokens);
 
 /* Blocks of the window before a position that begins a block. */
 static inline int32_t rp_windows_each(int32_t window, int32_t block) { return (window - 1 + block - 1) / block; }

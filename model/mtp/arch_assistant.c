@@ -33,6 +33,9 @@ RpStatus rp_arch_check_assistant(const RpModel *m, const RpModel *target) {
         if (at < 0)
             return rp_fail(RP_E_ARG, "%s has no layer whose keys layer %d of %s can read: %s", of, i, path,
                            k.window > 0 ? "none has a window" : "none attends to all positions");
+        if (k.window > 0 && c->window > t->window) /* the target keeps no more positions */
+            return rp_fail(RP_E_ARG, "%s has a window of %d positions, %s of %d: must not be longer", path, c->window,
+                           of, t->window);
         const LayerKind theirs = rp_config_layer(t, at);
         if (k.head_dim != theirs.head_dim || c->n_head % theirs.n_head_kv != 0)
             return rp_fail(RP_E_ARG, "%s: layer %d has %d heads of %d, layer %d of %s has %d heads of %d for keys",

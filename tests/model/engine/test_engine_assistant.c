@@ -151,6 +151,11 @@ Test(engine_assistant, targets_that_do_not_fit_are_refused) {
     m->config.layers.attention.n = first;
     REFUSED(rp_engine_open(plain, &(RpEngineOptions){.n_ctx = N_CTX, .draft = a}, &e), RP_E_ARG,
             "guesses for models with embeddings of 64");
+    a->config.window++;
+    o = of(m);
+    REFUSED(rp_model_graph(a, &o, &g), RP_E_ARG,
+            "gemma4-f32.gguf has a window of 9 positions, " GOLDEN_DIR "tiny/gemma4-f32.gguf of 8: must not be longer");
+    a->config.window--;
     a->config.head_dim = 16;
     o                  = of(m);
     REFUSED(rp_model_graph(a, &o, &g), RP_E_ARG,

@@ -15,7 +15,7 @@ static const char *const files[]  = {"gemma3-mix"};
 enum { N_REQUESTS = 3, MOST_PROMPT = 140, REPLIES_ARE_KEPT = 0, INTERRUPTS = 0 };
 #else
 static const char        device[] = "cpu";
-static const char *const files[]  = {"gemma3-mix", "gemma4-mix", "gpt-oss-mxfp4", "olmo3-mix"};
+static const char *const files[]  = {"gemma3-mix", "gemma4-mix", "gpt-oss-mxfp4", "olmo3-mix", "lfm2-window"};
 enum { N_REQUESTS = 24, MOST_PROMPT = 400, REPLIES_ARE_KEPT = 1, INTERRUPTS = 1 };
 #endif
 enum {
@@ -25,7 +25,8 @@ enum {
     STEP    = 32,
     N_REPLY = 20,
     WINDOW  = 8,
-    OF_ONE  = 10
+    OF_ONE  = 10,
+    LOST    = BLOCK
 };
 
 static RpEngine *open_engine(const RpModel *m, RpEngineOptions o) {
@@ -67,12 +68,12 @@ static void make_tokens(const RpModel *m, int32_t *to, int32_t n, int32_t seed) 
 }
 
 /* Runs a request and appends its reply to `tokens`. Returns how much of its prompt was found in the cache. */
-static int32_t reply(RpEngine *e, int32_t *tokens, int32_t n) {
+static int32_t reply_of(RpEngine *e, int32_t *tokens, int32_t n, int32_t n_reply) {
     RpSampler      *sampler = sampler_of(rp_engine_model(e), 0);
     RpEngineEvent   v       = {0};
     uint64_t        id;
     const RpRequest r = {
-        .prompt = tokens, .n_prompt = (size_t)n, .sampler = sampler, .max_tokens = N_REPLY, .ignore_end = true};
+        .prompt = tokens, .n_prompt = (size_t)n, .sampler = sampler, .max_tokens = n_reply, .ignore_end = true};
     OK(rp_engine_add(e, &r, &id));
     while (rp_engine_pending(e) > 0) {
         OK(rp_engine_step(e));
@@ -83,6 +84,8 @@ static int32_t reply(RpEngine *e, int32_t *tokens, int32_t n) {
     rp_sampler_free(sampler);
     return v.n_cached;
 }
+
+static int32_t reply(RpEngine *e, int32_t *tokens, int32_t n) { return reply_of(e, tokens, n, N_REPLY); }
 
 /* ---- memory ---- */
 
@@ -301,6 +304,86 @@ Test(engine_windows, the_third_text_that_parts_at_a_place_is_found_there) {
 }
 #endif
 
+/* ---- other windows ---- */
+
+#ifndef RP_TEST_CUDA
+/* A tiny model with another value of `key`, which lies `behind` bytes behind the name. The caller frees *data after the
+ * model. */
+static RpModel *open_with(const char *name, const char *key, size_t behind, const void *value, size_t bytes,
+                          char **data) {
+    size_t   n;
+    RpModel *m;
+    *data    = golden_read_tiny(name, &n);
+    char *at = memmem(*data, n, key, strlen(key));
+    cr_assert_not_null(at, "%s", key);
+    memcpy(at + strlen(key) + behind, value, bytes);
+    OK(rp_model_open_memory(*data, n, "m.gguf", &m));
+    return m;
+}
+
+static RpModel *open_with_window(uint32_t window, char **data) {
+    return open_with("gemma3-mix", "gemma3.attention.sliding_window", 4, &window, sizeof window, data);
+}
+
+Test(engine_windows, replies_do_not_depend_on_their_length) {
+    static const uint32_t windows[] = {1, 2, 33, 64, 65};
+    for (size_t k = 0; k < sizeof windows / sizeof windows[0]; k++) {
+        char    *data, name[32];
+        RpModel *m     = open_with_window(windows[k], &data);
+        Case    *cases = calloc(N_REQUESTS, sizeof *cases);
+        cr_assert_not_null(cases, CASE(k));
+        snprintf(name, sizeof name, "window %u", windows[k]);
+        for (int i = 0; i < N_REQUESTS; i++) {
+            make_case(m, &cases[i], i);
+            run_alone(m, &cases[i], i);
+        }
+        run_together(m, cases, (RpEngineOptions){.n_seq = 3}, name);
+        free(cases);
+        rp_model_free(m);
+        free(data);
+    }
+}
+
+Test(engine_windows, a_model_may_have_no_other_layers) {
+    static const uint8_t all[5] = {1, 1, 1, 1, 1};
+    char                *data;
+    RpModel   *m = open_with("gemma3-pattern", "gemma3.attention.sliding_window_pattern", 4 + 4 + 8, all, 5, &data);
+    RpEngine  *e = open_engine(m, (RpEngineOptions){0});
+    RpSession *s;
+    int32_t    text[N_CTX], other[N_CTX];
+    for (int i = 0; i < rp_model_info(m)->n_layer; i++)
+        cr_assert_gt(rp_config_layer(&m->config, i).window, 0, "layer %d has no window", i);
+    make_tokens(m, text, 300, 0);
+    (void)reply(e, text, 300);
+    rp_engine_free(e);
+    OK(rp_session_open(m, &(RpSessionOptions){.n_ctx = N_CTX, .n_threads = 1, .device = device, .window_tokens = 1},
+                       &s));
+    memcpy(other, text, sizeof text);
+    OK(rp_session_prefill(s, other, 300, NULL, NULL));
+    RpSampler *sampler = sampler_of(m, 0);
+    for (int32_t i = 300; i < 300 + N_REPLY; i++) {
+        OK(rp_sampler_sample(sampler, rp_session_logits(s), &other[i]));
+        cr_expect_eq(other[i], text[i], CASE(i));
+        OK(rp_session_step(s, other[i]));
+    }
+    rp_sampler_free(sampler);
+    rp_session_free(s);
+    rp_model_free(m);
+    free(data);
+}
+
+Test(engine_windows, a_window_may_be_longer_than_all_texts) {
+    char          *data;
+    RpModel       *m = open_with_window(INT32_MAX, &data);
+    RpEngineMemory memory;
+    OK(rp_engine_memory(m, &(RpEngineOptions){.n_ctx = N_CTX, .n_seq = 64, .step_tokens = 64, .device = device},
+                        &memory));
+    cr_expect_eq(memory.n_window_blocks, memory.n_blocks, "%d for %d", memory.n_window_blocks, memory.n_blocks);
+    rp_model_free(m);
+    free(data);
+}
+#endif
+
 /* ---- files ---- */
 
 static char path[128];
@@ -330,7 +413,8 @@ static int64_t rows_in_file(const char *name) {
     return n;
 }
 
-/* A file of a text, of which the engine has the first `n` tokens in whole blocks. */
+/* A file of a text, of which the engine has the first `n` tokens in whole blocks. Its reply ends in block OF_ONE, so
+ * that layers with a window have lost the first one. */
 static int32_t save_text(const RpModel *m, int32_t *text, int32_t n_prompt) {
     const int32_t n = (REPLIES_ARE_KEPT ? n_prompt + N_REPLY - 1 : n_prompt) / BLOCK * BLOCK;
     RpEngine     *e = open_engine(m, (RpEngineOptions){0});
@@ -339,12 +423,12 @@ static int32_t save_text(const RpModel *m, int32_t *text, int32_t n_prompt) {
     save(e, text, n_prompt + N_REPLY);
     rp_engine_free(e);
     cr_expect_eq(rows_in_file("k.5"), n, "the layer without a window");
-    cr_expect_eq(rows_in_file("k.0"), BLOCK, "the block that has the window");
+    cr_expect_eq(rows_in_file("k.0"), n - LOST, "the blocks that the engine still has");
     return n;
 }
 
-Test(engine_windows, a_file_has_the_window_alone) {
-    enum { N_PROMPT = 170 };
+Test(engine_windows, a_file_has_what_the_cache_still_has) {
+    enum { N_PROMPT = OF_ONE * BLOCK + 10, N_PARTS = 200 };
     RpModel      *m = golden_open_tiny("gemma3-mix");
     int32_t       text[N_CTX], other[N_CTX], n_kept = -1;
     RpTokenList   list = {0};
@@ -360,9 +444,13 @@ Test(engine_windows, a_file_has_the_window_alone) {
     cr_expect_eq(reply(b, other, N_PROMPT + N_REPLY), n);
     cr_expect_arr_eq(other, text, (N_PROMPT + 2 * N_REPLY) * sizeof *text);
     rp_engine_free(b);
+    b = open_engine(m, (RpEngineOptions){0});
+    OK(rp_engine_restore(b, path, &list, &n_kept, NULL));
+    cr_expect_eq(reply(b, other, N_PARTS), N_PARTS / BLOCK * BLOCK, "a text that parts before the end");
+    rp_engine_free(b);
     b = open_engine(m, (RpEngineOptions){.block = 2 * BLOCK});
     OK(rp_engine_restore(b, path, &list, &n_kept, NULL));
-    cr_expect_eq(n_kept, n % (2 * BLOCK) == 0 ? n : 0, "%d tokens: a block ends elsewhere, without the window", n_kept);
+    cr_expect_eq(n_kept, n / (2 * BLOCK) * 2 * BLOCK, "%d tokens in larger blocks", n_kept);
     rp_token_list_free(&list);
     rp_engine_free(a), rp_engine_free(b);
     rp_model_free(m);
@@ -370,7 +458,7 @@ Test(engine_windows, a_file_has_the_window_alone) {
 
 #ifndef RP_TEST_CUDA
 Test(engine_windows, a_session_does_not_rewind_to_where_a_file_has_no_window) {
-    enum { N_PROMPT = 170, FIRST = 5 * BLOCK - BLOCK };
+    enum { N_PROMPT = OF_ONE * BLOCK + 10, FIRST = LOST };
     RpModel               *m = golden_open_tiny("gemma3-mix");
     int32_t                text[N_CTX];
     RpTokenList            list = {0};
@@ -387,7 +475,7 @@ Test(engine_windows, a_session_does_not_rewind_to_where_a_file_has_no_window) {
         cr_expect_eq(rp_session_rewind_point(b, FIRST + WINDOW - 1), FIRST + WINDOW - 1, CASE(i));
         cr_expect_eq(rp_session_rewind_point(b, FIRST + WINDOW - 2), 0, CASE(i));
         REFUSED(rp_session_rewind(b, FIRST + WINDOW - 2), RP_E_NOT_AVAILABLE,
-                "rewind to 134: layers with a window have the positions from 128 on, the nearest before it is 0");
+                "rewind to 38: layers with a window have the positions from 32 on, the nearest before it is 0");
         OK(rp_session_save(b, &list, NULL, path));
         cr_expect_eq(rows_in_file("k.0"), n - FIRST, CASE(i));
     }
@@ -404,6 +492,37 @@ Test(engine_windows, a_session_does_not_rewind_to_where_a_file_has_no_window) {
     rp_token_list_free(&list);
     rp_session_free(a), rp_session_free(b);
     rp_model_free(m);
+}
+
+/* The cache may have a part of the window that a context needs. */
+Test(engine_windows, a_context_is_found_whatever_the_cache_had_of_it) {
+    enum { N_PROMPT = 200, FOUND = N_PROMPT / BLOCK * BLOCK };
+    char       *data;
+    RpModel    *m = open_with_window(64, &data);
+    int32_t     text[N_CTX], other[N_CTX], n_kept;
+    RpTokenList list = {0};
+    RpEngine   *e    = open_engine(m, (RpEngineOptions){.cache_tokens = 8192});
+    make_tokens(m, text, N_PROMPT, 3);
+    (void)reply(e, text, N_PROMPT);
+    save(e, text, N_PROMPT);
+    for (int32_t k = 0; k < 24; k++) {
+        memcpy(other, text, sizeof text); /* a longer text, of which the context is the inside */
+        make_tokens(m, other + N_PROMPT, 100, k);
+        (void)reply(e, other, N_PROMPT + 100);
+        for (int32_t i = 0; i < k; i++) { /* each takes one window block of it, the oldest */
+            make_tokens(m, other, BLOCK, 40 + 24 * k + i);
+            (void)reply_of(e, other, BLOCK, 1);
+        }
+        OK(rp_engine_restore(e, path, &list, &n_kept, NULL));
+        cr_expect_eq(n_kept, FOUND, CASE(k, n_kept));
+        nothing_is_lost(e);
+        memcpy(other, text, sizeof text);
+        cr_expect_eq(reply(e, other, N_PROMPT), FOUND, CASE(k));
+    }
+    rp_token_list_free(&list);
+    rp_engine_free(e);
+    rp_model_free(m);
+    free(data);
 }
 
 /* A file of one that begins behind the window is not written by the library. */
