@@ -57,7 +57,8 @@ static int32_t blocks_of(int32_t n) { return (n + SESSION_BLOCK - 1) / SESSION_B
 static int32_t count_windows(const RpModel *m, const RpSessionOptions *w) {
     const int32_t  chunk = w->prefill_chunk > SCORE_CHUNK ? w->prefill_chunk : SCORE_CHUNK;
     const int32_t  least = blocks_of((m->config.window < w->n_ctx ? m->config.window : w->n_ctx) + chunk) + 1;
-    const int32_t  n     = blocks_of(w->window_tokens) > least ? blocks_of(w->window_tokens) : least;
+    const int32_t  asked = blocks_of(w->window_tokens < w->n_ctx ? w->window_tokens : w->n_ctx);
+    const int32_t  n     = asked > least ? asked : least;
     RpDeviceMemory d     = {0};
     if (w->window_tokens == 0 || w->passes[0] != '\0') return 0; /* tables need the pass `attention` */
     if (!rp_config_has_windows(&m->config) || rp_config_state_bytes(&m->config) > 0) return 0;

@@ -211,7 +211,7 @@ typedef struct Block {
     AttentionHead *heads; /* state of each query in the present chunk */
     Query         *queries;
     float         *kt_f32, *v_f32;
-    int64_t        end; /* of the positions that any of them attends to */
+    int64_t        from, end; /* of the positions that any of them attends to */
     int            n;
 } Block;
 
@@ -238,7 +238,7 @@ static size_t block_bytes(const RpOpArgs *args) {
 /* Tokens t0 to t1 - 1, of one sequence, and the query heads of KV head hk. */
 static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t t1, int64_t hk) {
     const int64_t heads = heads_of_kv(args), n = (t1 - t0) * heads, padded = attention_dim(args->attention.q.ne[0]);
-    Block         b = {.heads = (AttentionHead *)(void *)memory};
+    Block         b = {.heads = (AttentionHead *)(void *)memory, .from = INT64_MAX};
     memory += rp_align_bytes((size_t)n * sizeof(AttentionHead));
     b.queries = (Query *)(void *)memory;
     b.kt_f32  = (float *)(void *)(memory + rp_align_bytes((size_t)n * sizeof(Query)));
@@ -248,6 +248,8 @@ static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t
         for (int64_t h = hk * heads; h < (hk + 1) * heads; h++, b.n++, at += 3 * padded) {
             b.queries[b.n]   = (Query){.range = range_of(args, t), .t = t, .h = h, .acc = at + 2 * padded};
             b.end            = b.queries[b.n].range.end > b.end ? b.queries[b.n].range.end : b.end;
+            const KvRange r  = b.queries[b.n].range; /* of padding it is empty */
+            b.from           = r.from < r.end && r.from < b.from ? r.from : b.from;
             b.heads[b.n].q   = at;
             b.heads[b.n].acc = at + padded;
             start_head(args, t, h, &b.heads[b.n]);
@@ -306,7 +308,7 @@ static int attend_to_loaded(Block *b, int i, AttentionTile *tile, const Attentio
 
 static void block_to_tile(const RpOpArgs *args, Block *b, int64_t hk, int64_t first, const AttentionKernels *kernels) {
     const int64_t left = context_of(args) - first;
-    if (first >= b->end) return;
+    if (first >= b->end || first + ATTENTION_TILE <= b->from) return; /* a table need not have it */
     AttentionTile tile = tile_at(args, b->queries[0].t, hk, first, left < ATTENTION_TILE ? left : ATTENTION_TILE);
     const bool    load = kernels->load != NULL && b->n >= WHOLE_QUERIES;
     for (int i = 0; i < b->n;) {

@@ -93,17 +93,16 @@ static void error_body(const ApiError *error, Bytes *out) {
         int         status;
         const char *type;
     } types[] = {
-        {400, "invalid_request_error"},
-        {401, "authentication_error" },
-        {403, "permission_error"     },
-        {404, "not_found_error"      },
-        {413, "request_too_large"    },
-        {429, "rate_limit_error"     },
-        {503, "overloaded_error"     },
-        {504, "timeout_error"        },
-        {529, "overloaded_error"     },
+        {401, "authentication_error"},
+        {403, "permission_error"    },
+        {404, "not_found_error"     },
+        {413, "request_too_large"   },
+        {429, "rate_limit_error"    },
+        {503, "overloaded_error"    },
+        {504, "timeout_error"       },
+        {529, "overloaded_error"    },
     };
-    const char *type = "api_error";
+    const char *type = error->status >= 400 && error->status < 500 ? "invalid_request_error" : "api_error";
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].status == error->status) type = types[i].type;
     json_put(out, "{'type':'error','error':{'type':'%r','message':%s}}", type, error->message);

@@ -354,5 +354,16 @@ def test_a_log_may_be_a_pipe_or_a_device():
     ok(run(*TRAIN, "--steps", "3", "--log", "/dev/null", "--resume", saved))
 
 
+def test_nothing_is_said_of_a_pipe_whose_reader_has_enough():
+    """As of `reprise graph --html - | head -2`. What follows is larger than all buffers."""
+    for command in (["graph", "--html", "-"], ["graph"], ["plan"], ["inspect"]):
+        p = subprocess.Popen([PROGRAM, *command, os.path.join(SOURCE, "assets/demo.gguf")], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p.stdout.read(10)
+        p.stdout.close()
+        said = p.stderr.read()
+        expect(said == b"", " ".join(command), said)
+        p.wait()
+
+
 if __name__ == "__main__":
     run_tests(globals())

@@ -141,7 +141,7 @@ Test(config, glm4_has_sections_if_two_have_elements) {
         const uint32_t *s   = cases[i].sections;
         const Key       k[] = {
                   {.key = "rope.dimension_sections",    .n = 4, .counts = {s[0], s[1], s[2], s[3]}},
-                  {NULL}
+                  {0}
         };
         OK(read_with("glm4", k, &c));
         cr_expect_eq(rp_config_layer(&c, 0).position, cases[i].kind, CASE(i));

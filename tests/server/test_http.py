@@ -136,6 +136,8 @@ class Refusals(ServerTest):
         self.assertEqual(self.s.request("DELETE", "/health").status, 405)
         r = self.s.request("POST", "/v1/completions", b"{}", {"Content-Type": "text/plain"})
         self.assertEqual((r.status, r.json["error"]["code"]), (415, "unsupported_media_type"))
+        r = self.s.request("POST", "/v1/messages", b"{}", {"Content-Type": "text/plain"})
+        self.assertEqual((r.status, r.json["error"]["type"]), (415, "invalid_request_error"), r)
         r = self.s.request("HEAD", "/health")
         self.assertEqual((r.status, r.body, r.headers["Content-Length"]), (200, b"", "15"))
         got = self.s.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
