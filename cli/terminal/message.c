@@ -80,8 +80,6 @@ bool cli_print(const char *text, size_t len) {
     return stdout_error == 0;
 }
 
-/* A failed write outranks success and a signal, but not another failure. A reader that closes its pipe, such as
- * `head`, has all that it wants, so nothing is said about EPIPE. */
 /* Why a write failed whose errno is lost: stdio flushed a full buffer. A pipe without a reader says so. */
 static int lost_error(void) {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -89,6 +87,8 @@ static int lost_error(void) {
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0 ? EPIPE : EIO;
 }
 
+/* A failed write outranks success and a signal, but not another failure. A reader that closes its pipe, such as
+ * `head`, has all that it wants, so nothing is said about EPIPE. */
 int cli_close_stdout(int exit_status) {
     if (stdout_error == 0 && fflush(stdout) != 0) stdout_error = errno;
     if (stdout_error == 0 && ferror(stdout)) stdout_error = lost_error();
