@@ -51,6 +51,9 @@ struct RpSession {
     size_t    n_end_tokens;
 };
 
+/* Blocks of the tables that n positions of a session take. */
+static inline int32_t rp_session_blocks(int32_t n) { return (n + SESSION_BLOCK - 1) / SESSION_BLOCK; }
+
 /* The first position that layers with a window still have. Block b of the positions lies in block b % n_windows of
  * their caches. */
 int32_t rp_session_window_from(const RpSession *s);

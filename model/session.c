@@ -49,21 +49,19 @@ static int32_t count_slots(const RpModel *m, const RpSessionOptions *w) {
     return n < MAX_SLOTS - 1 ? 1 + (int32_t)n : MAX_SLOTS;
 }
 
-static int32_t blocks_of(int32_t n) { return (n + SESSION_BLOCK - 1) / SESSION_BLOCK; }
-
 /* Blocks of the caches of layers with a window; 0: they have all positions. The first token of a chunk needs the window
  * before it while the last one is stored, and both ends lie inside of a block. A GPU samples in a graph without
  * tables. */
 static int32_t count_windows(const RpModel *m, const RpSessionOptions *w) {
     const int32_t  chunk = w->prefill_chunk > SCORE_CHUNK ? w->prefill_chunk : SCORE_CHUNK;
-    const int32_t  least = blocks_of((m->config.window < w->n_ctx ? m->config.window : w->n_ctx) + chunk) + 1;
-    const int32_t  asked = blocks_of(w->window_tokens < w->n_ctx ? w->window_tokens : w->n_ctx);
+    const int32_t  least = rp_session_blocks((m->config.window < w->n_ctx ? m->config.window : w->n_ctx) + chunk) + 1;
+    const int32_t  asked = rp_session_blocks(w->window_tokens < w->n_ctx ? w->window_tokens : w->n_ctx);
     const int32_t  n     = asked > least ? asked : least;
     RpDeviceMemory d     = {0};
     if (w->window_tokens == 0 || w->passes[0] != '\0') return 0; /* tables need the pass `attention` */
     if (!rp_config_has_windows(&m->config) || rp_config_state_bytes(&m->config) > 0) return 0;
     const RpStatus st = rp_device_memory(rp_runner_device(w->device, w->backend), w->require_cuda, &d);
-    return st == RP_OK && !d.is_own && n < blocks_of(w->n_ctx) ? n : 0;
+    return st == RP_OK && !d.is_own && n < rp_session_blocks(w->n_ctx) ? n : 0;
 }
 
 /* What the graphs of all runners have in common. */
@@ -73,7 +71,7 @@ static RpModelGraphOptions shape_of(const RpSession *s) {
     if (s->n_windows == 0) return o;
     o.n_seq           = 1;
     o.block           = SESSION_BLOCK;
-    o.n_blocks        = blocks_of(s->n_ctx);
+    o.n_blocks        = rp_session_blocks(s->n_ctx);
     o.n_window_blocks = s->n_windows;
     return o;
 }
@@ -302,14 +300,14 @@ static int32_t name_slots(RpSession *s, const Runner *r, int32_t n, int64_t left
 }
 
 int32_t rp_session_window_from(const RpSession *s) {
-    const int32_t block = blocks_of(s->n_written) - s->n_windows; /* the first that is still there */
+    const int32_t block = rp_session_blocks(s->n_written) - s->n_windows; /* the first that is still there */
     if (s->n_windows == 0 || block * SESSION_BLOCK < s->window_from) return s->window_from;
     return block * SESSION_BLOCK;
 }
 
 /* The places of n tokens: all positions in their order, and those of layers with a window by turns. */
 static void put_places(RpSession *s, const Runner *r, int32_t n) {
-    const int32_t n_blocks = blocks_of(s->n_ctx), of_window = s->n_windows * SESSION_BLOCK;
+    const int32_t n_blocks = rp_session_blocks(s->n_ctx), of_window = s->n_windows * SESSION_BLOCK;
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         if (r->kv_rows != NULL) r->kv_rows[i] = r->pos[i];
         r->window_rows[i] = i < n ? r->pos[i] % of_window : -1;

@@ -246,9 +246,9 @@ static Block start_block(const RpOpArgs *args, char *memory, int64_t t0, int64_t
     float *at = b.v_f32 + ATTENTION_TILE * padded;
     for (int64_t t = t0; t < t1; t++)
         for (int64_t h = hk * heads; h < (hk + 1) * heads; h++, b.n++, at += 3 * padded) {
-            b.queries[b.n]   = (Query){.range = range_of(args, t), .t = t, .h = h, .acc = at + 2 * padded};
-            b.end            = b.queries[b.n].range.end > b.end ? b.queries[b.n].range.end : b.end;
-            const KvRange r  = b.queries[b.n].range; /* of padding it is empty */
+            const KvRange r  = range_of(args, t); /* of padding it is empty */
+            b.queries[b.n]   = (Query){.range = r, .t = t, .h = h, .acc = at + 2 * padded};
+            b.end            = r.end > b.end ? r.end : b.end;
             b.from           = r.from < r.end && r.from < b.from ? r.from : b.from;
             b.heads[b.n].q   = at;
             b.heads[b.n].acc = at + padded;

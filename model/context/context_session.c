@@ -21,7 +21,7 @@ static ContextPlace place_of(const RpSession *s, int32_t slot) {
 /* The window blocks of n positions, which the caller frees: of the latest blocks. *out is NULL where the caches have
  * all positions in their order. */
 static RpStatus window_blocks(const RpSession *s, int32_t n, int32_t **out) {
-    const int32_t n_blocks = (n + SESSION_BLOCK - 1) / SESSION_BLOCK;
+    const int32_t n_blocks = rp_session_blocks(n);
     *out                   = NULL;
     if (s->n_windows == 0) return RP_OK;
     if ((*out = malloc(((size_t)n_blocks + 1) * sizeof **out)) == NULL)

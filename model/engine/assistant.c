@@ -29,18 +29,15 @@ static bool can_guess(const Drafter *d, const DraftJob *job) {
 }
 
 static void put_column(const Drafter *d, const Runner *r, int32_t i, const DraftJob *job, int32_t round) {
-    const size_t n_embd = (size_t)d->n_embd, width = (size_t)((d->n_ctx + d->block - 1) / d->block);
-    r->tokens[i] = job == NULL ? 0 : round > 0 ? job->guess[round - 1] : job->tokens[job->n_tokens - 1];
-    r->pos[i]    = job == NULL ? -1 : job->n_tokens - 1;
-    r->reach[i]  = job == NULL ? -1 : job->n_tokens - 2;
-    r->seq[i]    = job == NULL ? 0 : job->row;
+    const size_t n_embd = (size_t)d->n_embd;
+    r->tokens[i]        = job == NULL ? 0 : round > 0 ? job->guess[round - 1] : job->tokens[job->n_tokens - 1];
+    r->pos[i]           = job == NULL ? -1 : job->n_tokens - 1;
+    r->reach[i]         = job == NULL ? -1 : job->n_tokens - 2;
+    r->seq[i]           = job == NULL ? 0 : job->row;
     if (i < r->o.n_out) r->out_rows[i] = job == NULL ? 0 : i;
     if (job == NULL) return;
     memcpy(r->hidden + (size_t)i * n_embd, next_of(d, job), n_embd * sizeof(float));
-    if (r->table != NULL)
-        memcpy(r->table + (size_t)job->row * width, job->blocks, (size_t)job->n_blocks * sizeof *job->blocks);
-    for (int32_t k = job->first_window; r->window_table != NULL && k < job->n_blocks; k++)
-        r->window_table[(size_t)job->row * width + (size_t)k] = job->windows[k];
+    rp_engine_put_blocks(r, job->row, job->blocks, job->windows, job->first_window, job->n_blocks);
 }
 
 /* A guess for each request that wants more of them than there were rounds. */

@@ -35,8 +35,9 @@ static RpStatus new_path(const RpEngine *e, Path *out) {
 /* The first block of the last ones of a path of n whose window blocks are there, with no gap: more than the window at
  * its end, so that a text may part from this one before it. 0 without windows. */
 static int32_t first_window(const RpEngine *e, const Path *path, int32_t n) {
-    while (e->windows.n > 0 && n > 0 && path->windows[n - 1] != WINDOW_NONE) n--;
-    return e->windows.n > 0 ? n : 0;
+    if (e->windows.n == 0) return 0;
+    while (n > 0 && path->windows[n - 1] != WINDOW_NONE) n--;
+    return n;
 }
 
 RpStatus rp_engine_save(const RpEngine *e, const RpTokenList *tokens, const char *note, const char *path) {

@@ -91,20 +91,20 @@ static RpStatus plan_sets(RpEngine *e, const RpModelGraphOptions *shape) {
     return RP_OK;
 }
 
-static RpStatus plan_runners(RpEngine *e, int32_t n_blocks, int32_t n_states, int32_t n_windows) {
+static RpStatus plan_runners(RpEngine *e) {
     const RpModelGraphOptions shape = {.n_ctx           = e->o.n_ctx,
                                        .kv_type         = e->o.kv_type,
-                                       .n_states        = n_states,
+                                       .n_states        = e->states.n,
                                        .n_seq           = e->o.n_seq,
                                        .block           = e->o.block,
-                                       .n_blocks        = n_blocks,
+                                       .n_blocks        = e->blocks.n,
                                        .hidden          = rp_drafter_reads_hidden(e->model, &e->o),
-                                       .n_window_blocks = n_windows};
+                                       .n_window_blocks = e->windows.n};
     RP_TRY(plan_sets(e, &shape));
     const DraftedEngine me = {.model     = e->model,
                               .o         = &e->o,
-                              .n_blocks  = n_blocks,
-                              .n_windows = n_windows,
+                              .n_blocks  = e->blocks.n,
+                              .n_windows = e->windows.n,
                               .arena     = rp_runner_memory(e->runners, e->n_runners).arena,
                               .apart     = e->apart};
     return rp_drafter_plan(&e->drafter, &me, e->passes);
@@ -141,13 +141,12 @@ static RpStatus plan_engine(const RpModel *m, const RpEngineOptions *options, Rp
     e->columns = calloc((size_t)o.step_tokens, sizeof *e->columns);
     memcpy(e->device, device.id, sizeof e->device);
     if (e->apart) e->logits = malloc((size_t)o.n_seq * (size_t)rp_model_info(m)->n_vocab * sizeof *e->logits);
-    const bool    full     = e->passes == NULL || e->columns == NULL || (e->apart && e->logits == NULL);
-    RpStatus      st       = full ? rp_fail(RP_E_NOMEM, "out of memory for an engine") : RP_OK;
-    const int32_t n_states = count_states(m, &o);
-    e->blocks.n            = count_blocks(&o);
-    e->states.n            = n_states;
-    e->windows.n           = count_windows(m, &o, e->blocks.n);
-    if (st == RP_OK) st = plan_runners(e, e->blocks.n, n_states, e->windows.n);
+    const bool full = e->passes == NULL || e->columns == NULL || (e->apart && e->logits == NULL);
+    RpStatus   st   = full ? rp_fail(RP_E_NOMEM, "out of memory for an engine") : RP_OK;
+    e->blocks.n     = count_blocks(&o);
+    e->states.n     = count_states(m, &o);
+    e->windows.n    = count_windows(m, &o, e->blocks.n);
+    if (st == RP_OK) st = plan_runners(e);
     if (st != RP_OK) {
         rp_engine_free(e);
         return st;

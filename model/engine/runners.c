@@ -1,5 +1,7 @@
 #include "model/engine/runners.h"
 
+#include <string.h>
+
 /* 1, 2, 3, 4, 6, 8, 12, 16, 32, 64, ... and `last`. */
 static int32_t next_size(int32_t n, int32_t last) {
     int32_t next = n + 1;
@@ -20,6 +22,15 @@ RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGraphOptions *sha
         RP_TRY(rp_runner_plan(r, m, &g, passes));
         if (g.n_tok == shapes.last) return RP_OK;
     }
+}
+
+void rp_engine_put_blocks(const Runner *r, int32_t row, const int32_t *blocks, const int32_t *windows,
+                          int32_t first_window, int32_t n_blocks) {
+    const size_t width = (size_t)((r->o.n_ctx + r->o.block - 1) / r->o.block), at = (size_t)row * width;
+    if (r->table != NULL) memcpy(r->table + at, blocks, (size_t)n_blocks * sizeof *blocks);
+    if (r->window_table != NULL)
+        memcpy(r->window_table + at + first_window, windows + first_window,
+               (size_t)(n_blocks - first_window) * sizeof *windows);
 }
 
 int rp_engine_find_runner(const Runner *runners, RunnerSet set, int32_t n_tok) {

@@ -27,6 +27,11 @@ RP_NODISCARD RpStatus rp_engine_plan_runners(const RpModel *m, const RpModelGrap
 RP_NODISCARD RpStatus rp_engine_open_runners(const RpModel *m, const RpExecutorOptions *options, Runner *runners,
                                              int n);
 
+/* Writes the blocks of a sequence to its row of the tables, and its window blocks from first_window on. A runner has no
+ * table that none of its layers reads. */
+void rp_engine_put_blocks(const Runner *r, int32_t row, const int32_t *blocks, const int32_t *windows,
+                          int32_t first_window, int32_t n_blocks);
+
 /* The shortest runner of a set that has n_tok tokens or more, or its last one. */
 int rp_engine_find_runner(const Runner *runners, RunnerSet set, int32_t n_tok);
 

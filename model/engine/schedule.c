@@ -168,14 +168,12 @@ _Static_assert((int)MAX_DRAFT < 32, "guesses are shorter than the shortest block
 
 /* One more block, and a window block. There are window blocks for all requests that run (rp_windows_least). */
 static bool add_block(RpEngine *e, Request *r) {
-    const int32_t block  = rp_blocks_take(&e->blocks);
-    const int32_t window = block != BLOCK_NONE && e->windows.n > 0 ? rp_windows_take(&e->windows, &e->blocks) : 0;
+    const int32_t block = rp_blocks_take(&e->blocks);
     if (block == BLOCK_NONE) return false;
-    if (window == WINDOW_NONE) {
+    if (e->windows.n > 0 && (r->windows[r->n_blocks] = rp_windows_take(&e->windows, &e->blocks)) == WINDOW_NONE) {
         rp_blocks_release(&e->blocks, block);
         return false;
     }
-    if (e->windows.n > 0) r->windows[r->n_blocks] = window;
     r->blocks[r->n_blocks++] = block;
     return true;
 }

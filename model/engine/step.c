@@ -27,17 +27,20 @@ static void put_slots(const Runner *r, const Column *columns, int32_t n, int32_t
         r->starts[i] = of->start != STATE_NONE ? of->start : of->n_done == 0 ? -1 : of->state;
 }
 
+/* The row of a cache with a position of a request, whose blocks these are. */
+static int32_t row_of(const RpEngine *e, const int32_t *blocks, int32_t pos) {
+    return blocks[pos / e->o.block] * e->o.block + pos % e->o.block;
+}
+
 static void put_columns(const RpEngine *e, const Runner *r, const Column *columns, int32_t n) {
-    const int32_t block = e->o.block, width = rp_engine_blocks_of(&e->o, e->o.n_ctx);
-    int32_t       n_out = 0;
+    int32_t n_out = 0;
     for (int32_t i = 0; i < r->o.n_tok; i++) {
         const bool    used = i < n;
         const Column *c    = used ? &columns[i] : NULL;
         r->tokens[i]       = used ? c->token : 0;
         r->pos[i]          = used ? c->pos : -1;
-        if (r->kv_rows != NULL) r->kv_rows[i] = used ? c->request->blocks[c->pos / block] * block + c->pos % block : -1;
-        if (r->window_rows != NULL)
-            r->window_rows[i] = used ? c->request->windows[c->pos / block] * block + c->pos % block : -1;
+        if (r->kv_rows != NULL) r->kv_rows[i] = used ? row_of(e, c->request->blocks, c->pos) : -1;
+        if (r->window_rows != NULL) r->window_rows[i] = used ? row_of(e, c->request->windows, c->pos) : -1;
         r->seq[i] = used ? c->request->row : 0;
         if (used && c->output) r->out_rows[n_out++] = i;
         if (r->slots != NULL && used) put_slots(r, columns, n, i);
@@ -47,10 +50,7 @@ static void put_columns(const RpEngine *e, const Runner *r, const Column *column
     if (r->slots != NULL) r->slots[0] = -1;
     for (int i = 0; i < e->n_running; i++) {
         const Request *q = e->running[i];
-        if (r->table != NULL)
-            memcpy(r->table + (size_t)q->row * (size_t)width, q->blocks, (size_t)q->n_blocks * sizeof *q->blocks);
-        for (int32_t k = q->first_window; r->window_table != NULL && k < q->n_blocks; k++)
-            r->window_table[(size_t)q->row * (size_t)width + (size_t)k] = q->windows[k];
+        rp_engine_put_blocks(r, q->row, q->blocks, q->windows, q->first_window, q->n_blocks);
     }
 }
 
