@@ -64,7 +64,7 @@ static int32_t count_windows(const RpModel *m, const RpSessionOptions *w) {
     return st == RP_OK && !d.is_own && n < rp_session_blocks(w->n_ctx) ? n : 0;
 }
 
-/* What the graphs of all runners have in common. */
+/* The options that the graphs of all runners share; n_tok and n_out differ. */
 static RpModelGraphOptions shape_of(const RpSession *s) {
     RpModelGraphOptions o = {
         .n_ctx = s->n_ctx, .kv_type = s->kv_type, .expert_ids = s->expert_counts != NULL, .n_states = s->slots.n};

@@ -252,7 +252,8 @@ static RpStatus check_tokens(const ContextPlace *p, ContextFile *c) {
     return RP_OK;
 }
 
-/* Where layers with a window begin: not behind the first position that the next token attends to. */
+/* Reads the first position that layers with a window have. It must not lie behind the first one that the next token
+ * attends to. */
 static RpStatus check_window(const ContextPlace *p, ContextFile *c) {
     const int32_t window = p->model->config.window;
     uint32_t      from   = 0, format;

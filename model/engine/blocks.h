@@ -39,7 +39,7 @@ typedef struct Blocks {
     int32_t *free;    /* [n_free]: blocks that are neither read nor published, the next one last */
     int32_t  n, size, n_buckets, n_free, n_kept; /* kept: published, without readers */
     uint64_t clock, evicted;
-    /* What a block has that is dropped, a state or a window block, goes back; NULL: no block has any. */
+    /* They take back the state and the window block of a block that is dropped. NULL: no block has any. */
     void (*drop_state)(void *states, int32_t state);
     void (*drop_window)(void *windows, int32_t window);
     void *states, *windows;

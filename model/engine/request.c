@@ -138,7 +138,8 @@ static bool in_window_of(const Windows *w, int32_t i, int32_t n) {
 void rp_request_leave_windows(Request *r) {
     Windows      *w     = &r->engine->windows;
     const int32_t first = rp_windows_first(w, r->n_done);
-    /* Where the next turn begins, and the same prompt again, whose last token is run again. */
+    /* The next turn is likely to begin at the end of the prompt. The same prompt begins one token earlier, since its
+     * last token is run again. Other texts begin where this one parted from them. */
     const int32_t ends[] = {r->n_prompt / w->block, (r->n_prompt - 1) / w->block, r->parting};
     for (; r->first_window < first && r->first_window < r->n_blocks; r->first_window++) {
         const int32_t i      = r->first_window;

@@ -10,7 +10,8 @@ static bool text_type_is(const HfModel *m, const char *type) {
     return type == NULL || rp_json_is(&m->config, rp_json_get(&m->config, m->text, "model_type"), type);
 }
 
-/* What a family lacks, by the beginning of its name. The longest one counts: Mamba2 is not Mamba. */
+/* The ops that the library lacks for a family, found by the beginning of its name. The longest beginning counts:
+ * Mamba2 is not Mamba. */
 static const char *missing_of(RpGgufString name) {
 #define ROW(arch, hf, missing) {hf, missing},
     static const struct { const char *name, *missing; } known[] = {RP_KNOWN_ARCHS(ROW)};

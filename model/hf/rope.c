@@ -231,7 +231,7 @@ static RpStatus scaling_of(HfModel *m, const JsonNode *scaling, uint32_t head_di
                    m->config.path, (int)(text.len < 32 ? text.len : 32), text.ptr);
 }
 
-/* Of both transformers takes rope_scaling, unless it is empty. */
+/* Where config.json has rope_parameters and rope_scaling, transformers takes rope_scaling, unless it is empty. */
 const JsonNode *rp_hf_rope_object(const HfModel *m) {
     const JsonNode *newer = rp_hf_value(m, "rope_parameters"), *older = rp_hf_value(m, "rope_scaling");
     return newer == NULL || (older != NULL && (older->type != JSON_OBJECT || older->n > 0)) ? older : newer;

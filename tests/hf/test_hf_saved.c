@@ -154,7 +154,7 @@ Test(hf_saved, an_output_matrix_beside_a_model_without_one_is_not_read) {
 
 /* ---- two matrices that config.json ties ---- */
 
-/* Two tensors of `bytes` bytes each, zeros but for the last byte. */
+/* Writes two tensors of `bytes` bytes each. All bytes are 0, except the last one. */
 static void write_two(const char *shape, size_t bytes, char last) {
     char      text[512], *p;
     const int n =
