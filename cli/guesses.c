@@ -200,15 +200,11 @@ void cli_guessing_json(const GuessResult *r, int32_t n_ctx, double load_s, doubl
     fprintf(out, ",\"guesses\":%d,\"right_guesses\":%d", r->n_guessed, r->n_right);
 }
 
-void cli_report_guessing(const GuessResult *r, double load_s) {
-    const RpGenerateResult *g = &r->reply;
-    char                    device[256];
-    if (load_s > 0.0)
-        fprintf(stderr, "load     %.1f ms, until model and engine were open, %s\n", 1e3 * load_s,
-                cli_device_of(&r->device, device, sizeof device));
-    fprintf(stderr, "prefill  %.1f ms, %d tokens, %.1f tok/s\n", 1e3 * g->prefill_s, g->n_prompt, cli_prefill_rate(g));
-    fprintf(stderr, "decode   %.1f ms, %d tokens, %.1f tok/s\n", 1e3 * g->decode_s,
-            g->n_generated > 1 ? g->n_generated - 1 : 0, cli_decode_rate(g));
-    fprintf(stderr, "guesses  %d of %d were right\n", r->n_right, r->n_guessed);
-    fprintf(stderr, "stopped: %s, after %d tokens\n", rp_stop_reason_name(g->reason), g->n_generated);
+void cli_report_guessing(const GuessResult *r, double load_s, double first_token_s) {
+    cli_report(&(Report){.result        = &r->reply,
+                         .load_s        = load_s,
+                         .first_token_s = first_token_s,
+                         .device        = &r->device,
+                         .n_guessed     = r->n_guessed,
+                         .n_right       = r->n_right});
 }

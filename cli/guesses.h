@@ -75,8 +75,8 @@ RP_NODISCARD RpStatus cli_chat_guessing(const GuessArgs *a, RpEngine *e, RpSampl
 RP_NODISCARD RpStatus cli_open_guessing(const GuessArgs *a, const RpModel *m, const DeviceArgs *d, bool quiet,
                                         RpEngineOptions *o, RpEngine **engine, RpModel **draft);
 
-/* Prints the report on stderr. load_s: as of Report. */
-void cli_report_guessing(const GuessResult *r, double load_s);
+/* Prints the report on stderr. The times are as of Report. */
+void cli_report_guessing(const GuessResult *r, double load_s, double first_token_s);
 
 /* Prints the JSON members of cli_reply_json, and "guesses" and "right_guesses". */
 void cli_guessing_json(const GuessResult *r, int32_t n_ctx, double load_s, double first_token_s, FILE *out);

@@ -93,37 +93,46 @@ static void add_row(Table *t, const char *name, double seconds, int n, double ra
         if (n < 0)
             cli_table_add(t, "%s", "");
         else if (i == 0)
-            cli_table_add(t, "%d tokens", n);
+            cli_table_add(t, "%d token%s", n, n == 1 ? "" : "s");
         else
             cli_table_add(t, "%.1f tok/s", rate);
     }
     cli_table_add(t, "%s", note);
 }
 
+static void add_load(Table *t, const Report *r) {
+    const RpExecutorInfo info = r->session != NULL ? rp_session_info(r->session) : *r->device;
+    char                 text[1280];
+    const int            n =
+        snprintf(text, sizeof text, "until model and %s were open, ", r->session != NULL ? "session" : "engine");
+    (void)cli_device_of(&info, text + n, sizeof text - (size_t)n);
+    upload_text(&info, text + strlen(text), sizeof text - strlen(text));
+    repack_text(&info, text + strlen(text), sizeof text - strlen(text));
+    if (info.kernels[0] != '\0') snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", info.kernels);
+    add_row(t, "load", r->load_s, -1, 0.0, text);
+}
+
+static void traffic_text(const Report *r, char *buf, size_t size) {
+    const TokenBytes bytes = reply_bytes(r);
+    const double     total = bytes.weights + bytes.kv;
+    snprintf(buf, size, "%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)",
+             total * cli_decode_rate(r->result) / 1e9, total / 1e6, bytes.weights / 1e6, bytes.kv / 1e6);
+}
+
 void cli_report(const Report *r) {
-    const RpGenerateResult *g     = r->result;
-    const TokenBytes        bytes = reply_bytes(r);
-    const double            rate = cli_decode_rate(g), total = bytes.weights + bytes.kv;
-    const int               steps = g->n_generated > 1 ? g->n_generated - 1 : 0;
-    char                    text[1280], traffic[128] = "";
-    Table                  *t = cli_table_new("|>|>|>|");
-    if (r->load_s > 0.0) {
-        const int n = snprintf(text, sizeof text, "until model and session were open, ");
-        (void)cli_device_text(r->session, text + n, sizeof text - (size_t)n);
-        const RpExecutorInfo info = rp_session_info(r->session);
-        upload_text(&info, text + strlen(text), sizeof text - strlen(text));
-        repack_text(&info, text + strlen(text), sizeof text - strlen(text));
-        if (info.kernels[0] != '\0') snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", info.kernels);
-        add_row(t, "load", r->load_s, -1, 0.0, text);
-    }
-    if (steps > 0)
-        snprintf(traffic, sizeof traffic, "%.2f GB/s: %.1f MB per token (weights %.1f, KV at the mean position %.1f)",
-                 total * rate / 1e9, total / 1e6, bytes.weights / 1e6, bytes.kv / 1e6);
+    const RpGenerateResult *g            = r->result;
+    const int               steps        = g->n_generated > 1 ? g->n_generated - 1 : 0;
+    char                    traffic[128] = "";
+    Table                  *t            = cli_table_new("|>|>|>|");
+    if (r->load_s > 0.0) add_load(t, r);
+    if (r->session != NULL && steps > 0) traffic_text(r, traffic, sizeof traffic);
     add_row(t, "prefill", g->prefill_s, g->n_prompt, cli_prefill_rate(g), "");
-    add_row(t, "decode", g->decode_s, steps, rate, traffic);
+    add_row(t, "decode", g->decode_s, steps, cli_decode_rate(g), traffic);
     if (g->n_generated > 0) add_row(t, "first", r->first_token_s, -1, 0.0, "time to the first token");
     if (cli_table_print(t, stderr, 0) != RP_OK) return;
-    fprintf(stderr, "stopped: %s, after %d tokens\n", rp_stop_reason_name(g->reason), g->n_generated);
+    if (r->session == NULL) fprintf(stderr, "guesses  %d of %d were right\n", r->n_right, r->n_guessed);
+    fprintf(stderr, "stopped: %s, after %d token%s\n", rp_stop_reason_name(g->reason), g->n_generated,
+            g->n_generated == 1 ? "" : "s");
 }
 
 void cli_reply_json(const RpGenerateResult *g, const RpExecutorInfo *info, int32_t n_ctx, double load_s,

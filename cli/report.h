@@ -5,10 +5,12 @@
 #include "cli/common.h"
 
 typedef struct Report {
-    const RpSession        *session;
+    const RpSession        *session; /* NULL: an engine made the reply */
     const RpGenerateResult *result;
     double                  load_s; /* from the start of the program until the session was open; 0: not reported */
-    double                  first_token_s; /* from the start of the program; in a chat from the message on */
+    double                  first_token_s;      /* from the start of the program; in a chat from the message on */
+    const RpExecutorInfo   *device;             /* of the engine */
+    int32_t                 n_guessed, n_right; /* tokens that the engine guessed */
 } Report;
 
 /* Bytes that one decode step reads: the weights once, and the KV cache at the mean position of the reply. */

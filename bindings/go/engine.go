@@ -73,6 +73,7 @@ type EngineStats struct {
 	Running, Waiting, Blocks, Used, Kept                                                           int32
 	LastStepS                                                                                      float64
 	LastStepTokens                                                                                 int32
+	WindowBlocks, WindowUsed, WindowKept                                                           int32 // of layers with a window
 }
 
 // Engine runs many requests at a time, in one pass over the weights for each step. Each has the tokens that it has alone.
@@ -328,6 +329,7 @@ func (e *Engine) Stats() (EngineStats, error) {
 		Evicted: uint64(c.evicted), Drafted: uint64(c.drafted), Accepted: uint64(c.accepted),
 		Running: int32(c.running), Waiting: int32(c.waiting), Blocks: int32(c.n_blocks), Used: int32(c.used), Kept: int32(c.kept),
 		LastStepS: float64(c.last_step_s), LastStepTokens: int32(c.last_step_tokens),
+		WindowBlocks: int32(c.n_window_blocks), WindowUsed: int32(c.window_used), WindowKept: int32(c.window_kept),
 	}, nil
 }
 

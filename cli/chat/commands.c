@@ -44,7 +44,6 @@ static RpStatus set_system(Chat *c, const char *text) {
 
 static RpStatus regenerate(Chat *c, const char *text) {
     (void)text;
-    if (c->greedy) cli_chat_notice("the temperature is 0: the reply will be the same");
     return cli_chat_again(c, NULL);
 }
 

@@ -50,12 +50,12 @@ static RpStatus end_reply(Chat *c, const RpGenerateResult *r) {
     if (r->reason == RP_STOP_LIMIT) cli_chat_notice("stopped at the limit of -n");
     c->generator.latest.reply = *r;
     if (c->stats && c->generator.session == NULL)
-        cli_report_guessing(&c->generator.latest, 0.0);
+        cli_report_guessing(&c->generator.latest, 0.0, r->first_token_s);
     else if (c->stats)
-        cli_report(&(Report){c->generator.session, r, 0.0, r->first_token_s});
+        cli_report(&(Report){.session = c->generator.session, .result = r, .first_token_s = r->first_token_s});
     else if (c->screen && isatty(STDERR_FILENO) && !c->quiet && r->n_generated > 0)
-        fprintf(stderr, "%s%d tokens, %.1f tok/s%s\n", cli_style(stderr, STYLE_DIM), r->n_generated, cli_decode_rate(r),
-                cli_style(stderr, STYLE_PLAIN));
+        fprintf(stderr, "%s%d token%s, %.1f tok/s%s\n", cli_style(stderr, STYLE_DIM), r->n_generated,
+                r->n_generated == 1 ? "" : "s", cli_decode_rate(r), cli_style(stderr, STYLE_PLAIN));
     cli_forget_interrupt();                           /* Ctrl-C ended the reply, perhaps while it was written */
     return cli_print("", 0) ? RP_OK : RP_E_CANCELLED; /* cli_close_stdout reports it */
 }
@@ -234,6 +234,7 @@ RpStatus cli_chat_again(Chat *c, const char *instead) {
         cli_say("reprise", "there is no message yet");
         return RP_OK;
     }
+    if (instead == NULL && c->greedy) cli_chat_notice("the temperature is 0: the reply will be the same");
     return run_turn(c, instead != NULL ? cli_dialogue_ask(&c->dialogue, instead) : RP_OK, before);
 }
 

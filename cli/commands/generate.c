@@ -269,8 +269,9 @@ static RpStatus reply_to_request(Run *r) {
     RP_TRY(record_reply(r, &g));
     cli_report_host_sampling(&g);
     guesses.reply       = g;
-    const Report report = {r->session, &g, load_s, load_s + g.first_token_s};
-    if (!args.quiet && r->engine != NULL) cli_report_guessing(&guesses, load_s);
+    const Report report = {
+        .session = r->session, .result = &g, .load_s = load_s, .first_token_s = load_s + g.first_token_s};
+    if (!args.quiet && r->engine != NULL) cli_report_guessing(&guesses, load_s, load_s + g.first_token_s);
     if (!args.quiet && r->engine == NULL) cli_report(&report);
     return RP_OK;
 }
@@ -311,7 +312,7 @@ static RpStatus generate_guessing(Run *r) {
         return RP_OK;
     }
     if (args.logprobs >= 0) cli_logprobs_print(&r->logprobs, rp_model_tokenizer(r->model), stderr);
-    if (!args.quiet) cli_report_guessing(&result, load_s);
+    if (!args.quiet) cli_report_guessing(&result, load_s, begin + result.reply.first_token_s);
     return RP_OK;
 }
 
@@ -324,7 +325,8 @@ static RpStatus generate(Run *r, RpGenerateResult *result) {
     if (args.echo) (void)on_text(r->prompt.bytes, r->prompt.n, r);
     const double   begin  = cli_since_start();
     const RpStatus st     = rp_generate(r->session, r->sampler, r->ids.ids, r->ids.n, &o, result);
-    const Report   report = {r->session, result, load_s, begin + result->first_token_s};
+    const Report   report = {
+          .session = r->session, .result = result, .load_s = load_s, .first_token_s = begin + result->first_token_s};
     cli_progress_end(&r->progress);
     if (!args.json && r->last != '\0' && r->last != '\n') (void)cli_print("\n", 1);
     RP_TRY(st);

@@ -209,6 +209,8 @@ typedef struct RpEngineStats {
     double   last_step_s;            /* seconds of the latest step */
     int32_t  last_step_tokens;       /* and its tokens */
     int32_t  n_ctx;                  /* positions of a sequence */
+    int32_t  n_window_blocks, window_used, window_kept; /* n_blocks, used and kept of layers with a window; 0: no layer
+                                                           has one */
 } RpEngineStats;
 
 RP_API void                 rp_engine_stats_sized(const RpEngine *e, RpEngineStats *out, size_t out_bytes);

@@ -368,6 +368,10 @@ void rp_engine_stats_sized(const RpEngine *e, RpEngineStats *out, size_t out_byt
         s.kept     = e->blocks.n_kept;
         s.used     = e->blocks.n - e->blocks.n_free - e->blocks.n_kept;
         s.evicted  = e->blocks.evicted;
+
+        s.n_window_blocks = e->windows.n;
+        s.window_kept     = rp_windows_kept(&e->windows);
+        s.window_used     = e->windows.n - e->windows.n_free - s.window_kept;
     }
     rp_sized_out(out, out_bytes, &s, sizeof s);
 }

@@ -67,6 +67,12 @@ int32_t rp_windows_take(Windows *w, Blocks *b) {
 
 void rp_windows_retain(Windows *w, int32_t i) { w->readers[i]++; }
 
+int32_t rp_windows_kept(const Windows *w) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < w->n; i++) n += w->owner[i] != BLOCK_NONE && w->readers[i] == 0;
+    return n;
+}
+
 void rp_windows_release(Windows *w, int32_t i, bool is_end) {
     w->used[i] = ++w->clock | (w->used[i] & END) | (is_end ? END : 0);
     if (--w->readers[i] == 0 && w->owner[i] == BLOCK_NONE) w->free[w->n_free++] = i;

@@ -48,6 +48,9 @@ int32_t rp_windows_take(Windows *w, Blocks *b);
 
 void rp_windows_retain(Windows *w, int32_t i);
 
+/* Window blocks that no request reads, and that belong to a published block. */
+int32_t rp_windows_kept(const Windows *w);
+
 /* `is_end`: a text is likely to be continued there. */
 void rp_windows_release(Windows *w, int32_t i, bool is_end);
 

@@ -87,6 +87,7 @@ RpStatus work_find_models(Work *w, const ServerOptions *o) {
     w->options = o;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->changed, NULL);
+    if (o->model != NULL && access(o->model, R_OK) != 0) return rp_fail(RP_E_IO, "%s: %s", o->model, strerror(errno));
     if (o->model != NULL) RP_TRY(add(w, o->alias != NULL ? strdup(o->alias) : name_of(o->model), strdup(o->model)));
     if (o->models_dir != NULL) RP_TRY(add_folder(w, o->models_dir));
     if (w->n_models == 0) return rp_fail(RP_E_ARG, "--models-dir %s has no model", o->models_dir);

@@ -13,6 +13,9 @@ static double batch(const Model *m) { return m->n_live_seen > 0 ? m->stats.last_
 static double used(const Model *m) { return m->stats.used; }
 static double kept(const Model *m) { return m->stats.kept; }
 static double blocks(const Model *m) { return m->stats.n_blocks; }
+static double window_blocks(const Model *m) { return m->stats.n_window_blocks; }
+static double window_used(const Model *m) { return m->stats.window_used; }
+static double window_kept(const Model *m) { return m->stats.window_kept; }
 static double steps(const Model *m) { return (double)(m->before.steps + m->stats.steps); }
 static double generated(const Model *m) { return (double)(m->before.generated + m->stats.generated); }
 static double prompt(const Model *m) { return (double)(m->before.prompt_tokens + m->stats.prompt_tokens); }
@@ -30,23 +33,28 @@ void work_metrics(Work *w, Bytes *out) {
         const char *name, *type, *help;
         Value      *value;
     } rows[] = {
-        {"model_loaded",            "gauge",   "1 if the model is loaded.",                               loaded   },
-        {"model_bytes",             "gauge",   "Memory of weights, KV cache, states and arena.",          bytes    },
-        {"replies_running",         "gauge",   "Replies that take part in steps.",                        running  },
-        {"replies_waiting",         "gauge",   "Replies that wait for a place.",                          waiting  },
-        {"batch_tokens",            "gauge",   "Tokens of the latest step; 0 while nothing runs.",        batch    },
-        {"tokens_per_second",       "gauge",   "Tokens per second of the latest step, of prompts too.",   step_rate},
-        {"cache_blocks",            "gauge",   "Blocks of the KV cache.",                                 blocks   },
-        {"cache_blocks_used",       "gauge",   "Blocks of replies that run.",                             used     },
-        {"cache_blocks_kept",       "gauge",   "Blocks of earlier prompts and replies that can be used.", kept     },
-        {"steps_total",             "counter", "Steps of the engine.",                                    steps    },
-        {"generated_tokens_total",  "counter", "Tokens that were sampled.",                               generated},
-        {"prompt_tokens_total",     "counter", "Tokens of prompts.",                                      prompt   },
-        {"cached_tokens_total",     "counter", "Tokens of prompts that were found in the cache.",         cached   },
-        {"drafted_tokens_total",    "counter", "Tokens that were guessed.",                               drafted  },
-        {"accepted_tokens_total",   "counter", "Guessed tokens that were right.",                         accepted },
-        {"preempted_replies_total", "counter", "Replies that gave their blocks up.",                      preempted},
-        {"evicted_blocks_total",    "counter", "Blocks whose prefix was dropped.",                        evicted  },
+        {"model_loaded",             "gauge",   "1 if the model is loaded.",                                            loaded     },
+        {"model_bytes",              "gauge",   "Memory of weights, KV cache, states and arena.",                       bytes      },
+        {"replies_running",          "gauge",   "Replies that take part in steps.",                                     running    },
+        {"replies_waiting",          "gauge",   "Replies that wait for a place.",                                       waiting    },
+        {"batch_tokens",             "gauge",   "Tokens of the latest step; 0 while nothing runs.",                     batch      },
+        {"tokens_per_second",        "gauge",   "Tokens per second of the latest step, of prompts too.",                step_rate  },
+        {"cache_blocks",             "gauge",   "Blocks of the KV cache.",                                              blocks     },
+        {"cache_blocks_used",        "gauge",   "Blocks of replies that run.",                                          used       },
+        {"cache_blocks_kept",        "gauge",   "Blocks of earlier prompts and replies that can be used.",              kept       },
+        {"cache_window_blocks",      "gauge",   "Blocks of the KV cache of layers with a window; 0: no layer has one.",
+         window_blocks                                                                                                             },
+        {"cache_window_blocks_used", "gauge",   "Blocks of windows of replies that run.",                               window_used},
+        {"cache_window_blocks_kept", "gauge",   "Blocks of windows of earlier prompts and replies that can be used.",
+         window_kept                                                                                                               },
+        {"steps_total",              "counter", "Steps of the engine.",                                                 steps      },
+        {"generated_tokens_total",   "counter", "Tokens that were sampled.",                                            generated  },
+        {"prompt_tokens_total",      "counter", "Tokens of prompts.",                                                   prompt     },
+        {"cached_tokens_total",      "counter", "Tokens of prompts that were found in the cache.",                      cached     },
+        {"drafted_tokens_total",     "counter", "Tokens that were guessed.",                                            drafted    },
+        {"accepted_tokens_total",    "counter", "Guessed tokens that were right.",                                      accepted   },
+        {"preempted_replies_total",  "counter", "Replies that gave their blocks up.",                                   preempted  },
+        {"evicted_blocks_total",     "counter", "Blocks whose prefix was dropped.",                                     evicted    },
     };
     pthread_mutex_lock(&w->lock);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -489,7 +489,7 @@ def test_an_input_that_cannot_be_read():
 def test_the_terminal():
     t = Terminal(*options(*CALLING, n=1))
     send(t, b"> ", b"Hi\n")
-    shown = t.wait_for(b"1 tokens, 0.0 tok/s")
+    shown = t.wait_for(b"1 token, 0.0 tok/s")
     expect(b'\x1b[1mf\x1b[0m({"a": "b"})' in shown and b"\x1b[2m" in shown[-30:], "a call, then the speed", shown)
     send(t, b"tool f> ", b"1\\\n")
     send(t, b"... ", b"2\n")

@@ -61,6 +61,10 @@ static void nothing_is_lost(const RpEngine *e) {
     for (int32_t i = 0; i < e->blocks.n; i++) n_windows += e->blocks.all[i].window != WINDOW_NONE;
     cr_expect_eq(n_owned, n_windows, "%d of %d", n_owned, n_windows);
     cr_expect_eq(e->windows.n_free + n_owned, e->windows.n, "%d free, %d owned", e->windows.n_free, n_owned);
+    const RpEngineStats stats = rp_engine_stats(e);
+    cr_expect(stats.n_window_blocks == e->windows.n && stats.window_used == 0 && stats.window_kept == n_owned,
+              "%d window blocks, %d used, %d kept, and %d are owned", stats.n_window_blocks, stats.window_used,
+              stats.window_kept, n_owned);
 }
 
 static void make_tokens(const RpModel *m, int32_t *to, int32_t n, int32_t seed) {
@@ -77,6 +81,7 @@ static int32_t reply_of(RpEngine *e, int32_t *tokens, int32_t n, int32_t n_reply
     OK(rp_engine_add(e, &r, &id));
     while (rp_engine_pending(e) > 0) {
         OK(rp_engine_step(e));
+        if (rp_engine_pending(e) > 0) cr_expect_gt(rp_engine_stats(e).window_used, 0, "after %d tokens", n);
         while (rp_engine_poll(e, &v)) tokens[n++] = v.token;
     }
     cr_assert_eq(v.status, RP_OK, "%s", v.error);

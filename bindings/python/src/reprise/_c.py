@@ -633,7 +633,7 @@ class RpEngineOptions(ct.Structure): # 112 bytes
             ("watchdog_s", ct.c_double)]
 
 
-class RpEngineStats(ct.Structure): # 120 bytes
+class RpEngineStats(ct.Structure): # 136 bytes
     steps: int
     tokens: int
     padding: int
@@ -652,12 +652,16 @@ class RpEngineStats(ct.Structure): # 120 bytes
     last_step_s: float
     last_step_tokens: int
     n_ctx: int
+    n_window_blocks: int
+    window_used: int
+    window_kept: int
     _fields_ = [("steps", ct.c_uint64), ("tokens", ct.c_uint64), ("padding", ct.c_uint64),
             ("generated", ct.c_uint64), ("prompt_tokens", ct.c_uint64), ("cached", ct.c_uint64),
             ("preempted", ct.c_uint64), ("evicted", ct.c_uint64), ("drafted", ct.c_uint64),
             ("accepted", ct.c_uint64), ("running", ct.c_int32), ("waiting", ct.c_int32), ("n_blocks", ct.c_int32),
             ("used", ct.c_int32), ("kept", ct.c_int32), ("last_step_s", ct.c_double),
-            ("last_step_tokens", ct.c_int32), ("n_ctx", ct.c_int32)]
+            ("last_step_tokens", ct.c_int32), ("n_ctx", ct.c_int32), ("n_window_blocks", ct.c_int32),
+            ("window_used", ct.c_int32), ("window_kept", ct.c_int32)]
 
 
 class RpExecutorInfo(ct.Structure): # 136 bytes

@@ -63,6 +63,9 @@ class EngineStats(NamedTuple):
     used: int
     kept: int
     n_ctx: int
+    n_window_blocks: int
+    window_used: int
+    window_kept: int
 
 
 class Engine(Handle):

@@ -574,7 +574,7 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineEvent, queued_s), 80, "RpEngineEvent.queued_s");
     assert_eq!(offset!(RpEngineEvent, first_token_s), 88, "RpEngineEvent.first_token_s");
     assert_eq!(offset!(RpEngineEvent, total_s), 96, "RpEngineEvent.total_s");
-    assert_eq!((size_of::<RpEngineStats>(), align_of::<RpEngineStats>()), (120, 8), "RpEngineStats");
+    assert_eq!((size_of::<RpEngineStats>(), align_of::<RpEngineStats>()), (136, 8), "RpEngineStats");
     assert_eq!(offset!(RpEngineStats, steps), 0, "RpEngineStats.steps");
     assert_eq!(offset!(RpEngineStats, tokens), 8, "RpEngineStats.tokens");
     assert_eq!(offset!(RpEngineStats, padding), 16, "RpEngineStats.padding");
@@ -593,6 +593,9 @@ fn structs_are_laid_out_as_in_c() {
     assert_eq!(offset!(RpEngineStats, last_step_s), 104, "RpEngineStats.last_step_s");
     assert_eq!(offset!(RpEngineStats, last_step_tokens), 112, "RpEngineStats.last_step_tokens");
     assert_eq!(offset!(RpEngineStats, n_ctx), 116, "RpEngineStats.n_ctx");
+    assert_eq!(offset!(RpEngineStats, n_window_blocks), 120, "RpEngineStats.n_window_blocks");
+    assert_eq!(offset!(RpEngineStats, window_used), 124, "RpEngineStats.window_used");
+    assert_eq!(offset!(RpEngineStats, window_kept), 128, "RpEngineStats.window_kept");
     assert_eq!((size_of::<RpReplyFormat>(), align_of::<RpReplyFormat>()), (16, 8), "RpReplyFormat");
     assert_eq!(offset!(RpReplyFormat, calls), 0, "RpReplyFormat.calls");
     assert_eq!(offset!(RpReplyFormat, reasoning), 8, "RpReplyFormat.reasoning");

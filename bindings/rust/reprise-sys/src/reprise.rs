@@ -1397,6 +1397,9 @@ pub struct RpEngineStats {
     pub last_step_s: f64,
     pub last_step_tokens: i32,
     pub n_ctx: i32,
+    pub n_window_blocks: i32,
+    pub window_used: i32,
+    pub window_kept: i32,
 }
 extern "C" {
     pub fn rp_engine_memory_sized(m: *const RpModel, options: *const RpEngineOptions, options_bytes: usize, out: *mut RpEngineMemory, out_bytes: usize) -> RpStatus;

@@ -196,6 +196,10 @@ pub struct EngineStats {
     /// Seconds.
     pub last_step_s: f64,
     pub last_step_tokens: i32,
+    /// Of layers with a window; 0: no layer has one.
+    pub n_window_blocks: i32,
+    pub window_used: i32,
+    pub window_kept: i32,
 }
 
 /// Runs many requests at a time, in one pass over the weights for each step. Each has the tokens that it has alone.
@@ -415,6 +419,9 @@ impl<'m> Engine<'m> {
             kept: s.kept,
             last_step_s: s.last_step_s,
             last_step_tokens: s.last_step_tokens,
+            n_window_blocks: s.n_window_blocks,
+            window_used: s.window_used,
+            window_kept: s.window_kept,
         }
     }
 
