@@ -5,10 +5,11 @@
                            [--out FILE.md]
 
 The peer is llama.cpp's llama-bench, built for this CPU from the sources in the package llama-cpp-python (version in
-tools/requirements.txt). Every run is a separate process. The programs take turns, with the same file and number of threads.
+tools/requirements.txt). Every run of a test is a process of its own, so that turns are short: the speed of shared machines changes within minutes. The
+programs take turns, with the same file and number of threads.
 Each peer runs with every setting that can make it faster: flash attention on and off, run-time repacking of ik_llama.cpp on
 and off; reprise with every setting of --repack. The setting with the best median counts. Cells are medians (lowest .. highest) of -r
-processes with -k measurements each; the ratio is to the best peer.
+processes with -k measurements each; the ratio is the median (lowest .. highest) of the ratios to the best peer in each round of turns.
 
 A peer built without AVX512_VNNI on a CPU that has it is refused."""
 import argparse
@@ -118,33 +119,28 @@ def settings(args, program):
 # ---- runs ----
 
 
-def run_peer(command, args, model, threads):
-    """Tokens per second of each measurement by test, such as pp128 or tg64."""
+def run_peer(command, args, model, threads, test):
+    """Tokens per second of each measurement of a test, such as pp128 or tg64."""
+    n = test[2:]
     command = [*command, "-m", model, "-t", str(threads), "-ctk", args.kv, "-ctv", args.kv, "-r", str(args.k), "-o", "json"]
-    prompts = [str(p) for p in args.p]
-    if args.d == 0:
-        command += ["-p", ",".join(prompts) or "0", "-n", str(args.n)]
-    elif command[0] == args.ik:  # has no -d; -gp is a decode at a depth
-        command += ["-p", "0", "-n", "0", "-gp", f"{args.d},{args.n}"]
+    if args.d and command[0] == args.ik:  # has no -d; -gp is a decode at a depth
+        if test.startswith("pp"):
+            return []
+        command += ["-p", "0", "-n", "0", "-gp", f"{args.d},{n}"]
     else:
-        command += ["-p", ",".join(prompts) or "0", "-n", str(args.n), "-d", str(args.d)]
+        command += ["-p", n, "-n", "0"] if test.startswith("pp") else ["-p", "0", "-n", n]
+        command += ["-d", str(args.d)] if args.d else []
     text = output(*command)
-    found = {}
-    for test in json.loads(text[text.index("["):]):
-        decodes = test["n_gen"] > 0
-        found[f"tg{test['n_gen']}" if decodes else f"pp{test['n_prompt']}"] = test["samples_ts"]
-    return found
+    return json.loads(text[text.index("["):])[0]["samples_ts"]
 
 
-def run_reprise(args, model, threads, repack):
-    found = {}
-    for i, prompt in enumerate(args.p or [0]):
-        report = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", str(prompt), "-n", str(args.n if i == 0 else 0),
-                                 "-d", str(args.d), "--kv", args.kv, "-r", str(args.k), "--repack", repack, "--json"))
-        found.update({r["test"]: r["runs"] for r in report["results"]})
-        if i == 0:
-            found["gb_s"] = [report["gb_s"]]
-    return found
+def run_reprise(args, model, threads, test, repack):
+    """The same, and GB/s of a decode."""
+    n = test[2:]
+    report = json.loads(output(args.reprise, "bench", "-m", model, "-t", str(threads), "-p", n if test.startswith("pp") else "0",
+                               "-n", n if test.startswith("tg") else "0", "-d", str(args.d), "--kv", args.kv, "-r", str(args.k),
+                               "--repack", repack, "--json"))
+    return report["results"][0]["runs"], report["gb_s"]
 
 
 def read_bandwidth(args, model, threads):
@@ -211,41 +207,56 @@ def test_name(args, test):
     return name + (f", {args.kv} cache" if args.kv != "f16" else "") + (", one core busy" if args.busy else "")
 
 
+def run_turns(args, program, model, threads, test):
+    """{(program, setting): [rates of a process, for each round]}, and GB/s of reprise with the first of its settings."""
+    runs, speeds = collections.defaultdict(list), []
+    for _ in range(args.r):
+        for peer, setting, command in settings(args, program):
+            rates = run_peer(command, args, model, threads, test)
+            if rates:
+                runs[peer, setting].append(rates)
+        for repack in args.repack:
+            rates, gb_s = run_reprise(args, model, threads, test, repack)
+            runs["reprise", f"--repack {repack}"].append(rates)
+            if repack == args.repack[0]:
+                speeds.append(gb_s)
+    return runs, speeds
+
+
+def best_setting(runs, peer):
+    """The setting of a program with the best median, and its rates by round; (None, None) if it did not run."""
+    tried = {s: rounds for (p, s), rounds in runs.items() if p == peer}
+    best = max(tried, key=lambda s: statistics.median(sum(tried[s], [])), default=None)
+    return best, tried.get(best)
+
+
+def row_of(runs):
+    """Cells of the programs and the ratio."""
+    cells, rounds = [], {}
+    for peer in ("reprise", "llama.cpp", "ik_llama.cpp"):
+        setting, rates = best_setting(runs, peer)
+        cells.append(f"{cell(sum(rates, []))} `{setting}`" if rates else "-")
+        if rates:
+            rounds[peer] = [statistics.median(r) for r in rates]
+    ours = rounds.pop("reprise")
+    best = max(rounds.values(), key=statistics.median, default=None)
+    ratios = [a / b for a, b in zip(ours, best)] if best else []
+    return cells, f"{statistics.median(ratios):.2f} ({min(ratios):.2f} .. {max(ratios):.2f})" if ratios else "-"
+
+
 def compare(args, program, model, threads):
     """Rows of the table, and one line on the read bandwidth of decode."""
-    reads, speeds = [], []
-    by_setting = collections.defaultdict(lambda: collections.defaultdict(list))  # rates by test, then by program and setting
+    name, rows, lines = pathlib.Path(model).name.removesuffix(".gguf"), [], []
     with Busy(args.busy):
-        for _ in range(args.r):
-            for peer, setting, command in settings(args, program):
-                for test, rates in run_peer(command, args, model, threads).items():
-                    by_setting[test][peer, setting] += rates
-            for repack in args.repack:
-                found = run_reprise(args, model, threads, repack)
-                if repack == args.repack[0]:
-                    speeds += found["gb_s"]
-                for test, rates in found.items():
-                    by_setting[test]["reprise", f"--repack {repack}"] += rates
-            reads.append(read_bandwidth(args, model, threads))
-    name, rows = pathlib.Path(model).name.removesuffix(".gguf"), []
-    tests = [f"pp{p}" for p in args.p] + ([f"tg{args.n}"] if args.n else [])
-    for test in tests:
-        cells, medians = [], []
-        for peer in ("reprise", "llama.cpp", "ik_llama.cpp"):
-            tried = {s: v for (p, s), v in by_setting[test].items() if p == peer}
-            if not tried:
-                cells.append("-")
-                continue
-            setting = max(tried, key=lambda s: statistics.median(tried[s]))
-            medians.append(statistics.median(tried[setting]))
-            cells.append(f"{cell(tried[setting])} `{setting}`")
-        ratio = f"{medians[0] / max(medians[1:]):.2f}" if len(medians) > 1 else "-"
-        rows.append(f"| {name} | {test_name(args, test)} | {threads} | {' | '.join(cells)} | {ratio} |")
-    lines = []
-    if args.n:
-        gb_s, plain = statistics.median(speeds), statistics.median(reads)
-        lines = [f"{name}, {threads} thread{'s' if threads > 1 else ''}: decode reads {gb_s:.2f} GB/s, {100 * gb_s / plain:.0f} % of the {plain:.2f} "
-                 f"({min(reads):.2f} .. {max(reads):.2f}) of the best loop that only reads the file."]
+        for test in [f"pp{p}" for p in args.p] + ([f"tg{args.n}"] if args.n else []):
+            runs, speeds = run_turns(args, program, model, threads, test)
+            cells, ratio = row_of(runs)
+            rows.append(f"| {name} | {test_name(args, test)} | {threads} | {' | '.join(cells)} | {ratio} |")
+            if test.startswith("tg"):
+                reads = [read_bandwidth(args, model, threads) for _ in range(args.r)]
+                gb_s, plain = statistics.median(speeds), statistics.median(reads)
+                lines = [f"{name}, {threads} thread{'s' if threads > 1 else ''}: decode reads {gb_s:.2f} GB/s, {100 * gb_s / plain:.0f} % of "
+                         f"the {plain:.2f} ({min(reads):.2f} .. {max(reads):.2f}) of the best loop that only reads the file."]
     return rows, lines
 
 
@@ -298,7 +309,7 @@ def main():
         f"processes with {args.k} measurement{'s' if args.k > 1 else ''} each, "
         "each peer in its best setting.",
         "",
-        "| model | test | threads | reprise | llama.cpp | ik_llama.cpp | ratio |",
+        "| model | test | threads | reprise | llama.cpp | ik_llama.cpp | ratio to the faster |",
         "|---|---|---|---|---|---|---|",
         *rows,
         "",
