@@ -105,6 +105,7 @@ typedef uint64_t Parts;
 typedef enum Presence {
     REQUIRED,
     OPTIONAL,
+    WRITTEN,  /* optional in files that are read, always in those that are written */
     READ_ONLY /* optional in files that are read, never in those that are written */
 } Presence;
 
@@ -166,7 +167,7 @@ static const WeightRow rows[] = {
     {"shortconv.out_proj.weight",  FIELD(conv_out),       {EMBD, EMBD, ONE},                 REQUIRED,  CONV                         },
     {"ssm_in.weight",              FIELD(ssm_in),         {EMBD, SSM_IN, ONE},               REQUIRED,  SSM                          },
     {"ssm_conv1d.weight",          FIELD(conv),           {TAPS, SSM_CHANNELS, ONE},         REQUIRED,  SSM                          },
-    {"ssm_conv1d.bias",            FIELD(conv_bias),      {SSM_CHANNELS, ONE, ONE},          READ_ONLY, SSM                          },
+    {"ssm_conv1d.bias",            FIELD(conv_bias),      {SSM_CHANNELS, ONE, ONE},          WRITTEN,   SSM                          },
     {"ssm_dt.bias",                FIELD(dt),             {SSM_HEADS, ONE, ONE},             REQUIRED,  SSM                          },
     {"ssm_a",                      FIELD(decay),          {ONE, SSM_HEADS, ONE},             REQUIRED,  SSM                          },
     {"ssm_d",                      FIELD(ssm_skip),       {ONE, SSM_HEADS, ONE},             REQUIRED,  SSM                          },
