@@ -5,6 +5,7 @@
 
     src/reprise/_c.py      structs, enumerations, prototypes     from tests/abi/reprise.abi, nn.h and the headers' declarations
     src/reprise/_ops.py    the builder functions of graph.h as methods
+    src/reprise/_nn_functions.pyi   the parameters of the functions of nn.h, for editors and type checkers
     functions.txt          the public functions that the package calls
 
 reprise.abi is the compiler's view of the headers (tests/abi/check.sh compares the two): types, layouts and enumerators. Names
@@ -310,6 +311,44 @@ def ops_module():
     return "\n".join(out) + "\n"
 
 
+# ---- the functions of nn.h ----
+
+def nn_call(rule, kinds):
+    """The parameters of nn.NAME, by its row of _nn_rules.py: inputs, then by name scalars and outputs."""
+    rule = rule.partition("|")[0]
+    arrays, _, scalars = rule.partition(";")
+    inputs, _, outputs = ([re.match(r"(\w+)([?!+]*)\[(.*)\]", a).groups() for a in re.findall(r"\S+?\[[^\[\]]*\]", side)]
+                          for side in arrays.partition("->"))
+    shown = []
+    for at, (name, _, _) in enumerate(inputs):
+        optional = all("?" in marks for _, marks, _ in inputs[at:])
+        shown.append(f"{name}: Any{' = None' if optional else ''}")
+    shown.append("*")
+    for name, _, default in (part.partition("=") for part in scalars.split()):
+        kind = "DtypeLike" if name == "type" else {"float": "float", "double": "float"}.get(kinds.get(name), "int")
+        shown.append(f"{name}: {kind}{f' = {default}' if default else ''}")
+    return shown + [f"{name}: Any = None" for name, _, dims in outputs if dims] + ["stream: Any = None"]
+
+
+def nn_functions():
+    out = ['"""The functions of nn.h with their parameters. Written by generate.py from _nn_rules.py and nn.h; do not edit."""',
+           "from typing import Any", "", "from ._arrays import DtypeLike", "from .nn import Function"]
+    rules = {}
+    exec((PACKAGE / "_nn_rules.py").read_text(), rules)  # noqa: S102: a file of this package
+    called = {}
+    for _, symbol, listed in nn_lists.symbols(SOURCE):
+        if symbol.startswith("rp_nn_cpu_"):
+            name, kinds = symbol.removeprefix("rp_nn_cpu_"), {parameter: kind for kind, parameter in listed}
+            rule = rules["RULES"].get(name)
+            if rule is None and name.endswith("_workspace"):
+                rule = "-> bytes[]; " + " ".join(parameter for _, parameter in listed[:-1])
+            if rule is not None:
+                called[name] = nn_call(rule, kinds)
+    for name, shown in sorted(called.items()):
+        out += ["", f"class _{name}(Function):"] + lines("    def __call__(", ["self", *shown], ") -> Any: ...")
+    return "\n".join(out + [""] + [f"{name}: _{name}" for name in sorted(called)] + [""])
+
+
 def functions_list():
     known = set(declarations()) | {symbol for _, symbol, _ in nn_lists.symbols(SOURCE)}
     found = set()
@@ -324,7 +363,8 @@ def functions_list():
 
 def main():
     write, bad = sys.argv[1:] == ["--write"], 0
-    for path, make in ((PACKAGE / "_c.py", c_module), (PACKAGE / "_ops.py", ops_module), (HERE / "functions.txt", functions_list)):
+    for path, make in ((PACKAGE / "_c.py", c_module), (PACKAGE / "_ops.py", ops_module),
+                       (PACKAGE / "_nn_functions.pyi", nn_functions), (HERE / "functions.txt", functions_list)):
         old, new = path.read_text() if path.exists() else "", make()
         if old == new:
             continue

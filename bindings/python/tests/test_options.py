@@ -1,11 +1,15 @@
 """The options that are passed on (reprise/_options.py) are those of the calls that read them, and editors complete them."""
+import ast
 import inspect
+import pathlib
 
 import jedi
 import mypy.api
 import pytest
 
 import reprise
+from reprise import nn
+from reprise.chat import chat_events
 from reprise.session import session_options
 from reprise.trainer import train_options
 
@@ -18,6 +22,7 @@ READERS = {
     reprise.DumpOptions: reprise.Graph.dump,
     reprise.Sampling: reprise.Sampler.__init__,
     reprise.GenerateOptions: reprise.Session.generate,
+    reprise.ChatOptions: chat_events,
 }
 
 
@@ -44,11 +49,28 @@ def test_device_options_are_those_of_an_executor():
     assert all(str(parameters[name].annotation) == hint for name, hint in hints(reprise.DeviceOptions).items())
 
 
+def test_the_functions_of_nn_have_their_parameters():
+    stubs = ast.parse((pathlib.Path(nn.__file__).parent / "_nn_functions.pyi").read_text())
+    calls = {node.name[1:]: node.body[0].args for node in stubs.body if isinstance(node, ast.ClassDef)}
+    assert calls.keys() == nn.FUNCTIONS.keys()
+    for name, function in nn.FUNCTIONS.items():
+        args = calls[name]
+        positional, keyword = [a.arg for a in args.args[1:]], [a.arg for a in args.kwonlyargs]
+        optional = {*positional[len(positional) - len(args.defaults):], *(a for a, d in zip(keyword, args.kw_defaults) if d is not None)}
+        parameters = inspect.signature(function).parameters.values()
+        assert positional == [p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD], name
+        assert keyword == [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY], name
+        assert optional == {p.name for p in parameters if p.default is not inspect.Parameter.empty}, name
+
+
 @pytest.mark.parametrize("call, option", [
     ("reprise.Model().generate('a', max_", "max_tokens="),
     ("reprise.Model().generate('a', temp", "temperature="),
     ("reprise.Model().session(kv", "kv_type="),
     ("reprise.Trainer(reprise.Model(), lora_r", "lora_rank="),
+    ("reprise.Model().chat([], tool_c", "tool_choice="),
+    ("reprise.Model().session().chat_events([], reasoning_b", "reasoning_budget="),
+    ("reprise.nn.rmsnorm(1, ep", "eps="),
 ])
 def test_an_editor_completes_options(call, option):
     names = [completion.name for completion in jedi.Script("import reprise\n" + call).complete()]
@@ -56,11 +78,15 @@ def test_an_editor_completes_options(call, option):
 
 
 def test_a_type_checker_refuses_wrong_options(tmp_path):
-    lines = ["import reprise", "model = reprise.Model()", "model.generate('a', max_tokens=3, temperature=0.5)",
+    right = ["import reprise", "model = reprise.Model()", "model.generate('a', max_tokens=3, temperature=0.5)",
+             "model.chat([], tool_choice='none', top_p=0.5)", "reprise.nn.rmsnorm([1.0], eps=1e-6)", "reprise.nn.silu.backend"]
+    lines = [*right,
              "model.generate('a', max_token=3)", "model.generate('a', seed='x')", "model.session(n_context=5)",
-             "reprise.Trainer(model, lora_rank=1.5)", "reprise.Sampler(8, heat=1)", "model.session().chat('a', top_q=0.5)"]
+             "reprise.Trainer(model, lora_rank=1.5)", "reprise.Sampler(8, heat=1)", "model.session().chat('a', top_q=0.5)",
+             "model.chat([], tool_choise='none')", "model.session().chat_events([], log=3)", "reprise.nn.rmsnorm([1.0], epsilon=1e-6)",
+             "reprise.nn.topk([1.0])", "reprise.nn.sillu([1.0])"]
     path = tmp_path / "options.py"
     path.write_text("\n".join(lines))
     text, _, _ = mypy.api.run([str(path), "--config-file=", f"--cache-dir={tmp_path}"])
     found = {int(line.split(":")[1]) for line in text.splitlines() if ": error: " in line}
-    assert found == set(range(4, len(lines) + 1)), text
+    assert found == set(range(len(right) + 1, len(lines) + 1)), text

@@ -8,8 +8,8 @@ Objects own their C objects: close() or `with` ends their use, and memory is fre
 and a tokenizer may be used by several threads, everything else by one at a time. The GIL is released while the library computes."""
 from . import chat, device, nn, nn_device
 from ._arrays import DtypeInfo, dtype_info, dtype_name, dtype_number
-from ._options import (DeviceOptions, DrawOptions, DumpOptions, EmbedOptions, EngineOptions, GenerateOptions, MemoryOptions, Sampling,
-                       SessionOptions, TrainOptions)
+from ._options import (ChatOptions, DeviceOptions, DrawOptions, DumpOptions, EmbedOptions, EngineOptions, GenerateOptions,
+                       MemoryOptions, Sampling, SessionOptions, TrainOptions)
 from .convert import architectures, presets, requantize, synth, train_init, train_tokenizer, types
 from .custom import check_row, compile_cuda, custom_op, load_plugin, pattern, register_dtype
 from .embedder import Embedder, Ranked
@@ -34,7 +34,7 @@ from .trainer import Trainer, TrainMemory, TrainResult
 __version__ = "0.1.0"
 
 __all__ = [
-    "ArgumentError", "CancelledError", "ClosedError", "ContextFullError", "CudaError", "DeviceOptions", "DrawOptions", "DtypeError", "DtypeInfo",
+    "ArgumentError", "CancelledError", "ChatOptions", "ClosedError", "ContextFullError", "CudaError", "DeviceOptions", "DrawOptions", "DtypeError", "DtypeInfo",
     "DumpOptions", "EmbedOptions", "Embedder", "Engine", "EngineEvent", "EngineOptions", "EngineStats", "Error", "Ranked", "ExecutionError", "GenerateOptions", "MemoryOptions", "SessionOptions", "TrainOptions",
     "Executor", "ExecutorInfo", "ExternalTensor", "FileError", "FormatError", "GgufFile", "Grammar", "Graph", "Launch", "Model", "ModelInfo", "Node",
     "NotAvailableError", "OutOfMemoryError", "Part", "Plan", "PlanMemory", "Profile", "Reply", "Row", "Sampler", "Sampling",

@@ -10,6 +10,7 @@ from ._arrays import DtypeLike
 from ._callback import Progress
 
 if TYPE_CHECKING:
+    from .chat import ToolCallLog, ToolChoice
     from .grammar import Grammar
     from .model import Model
     from .sampler import Sampler
@@ -67,6 +68,21 @@ class GenerateOptions(Sampling, total=False):
     grammar: Grammar | None
     schema: Mapping[str, Any] | bool | str | None
     regex: str | None
+
+
+class ChatOptions(Sampling, total=False):
+    """Options of Session.chat_events and Model.chat."""
+
+    tools: Sequence[Mapping[str, Any]] | None
+    tool_choice: ToolChoice
+    response_format: Mapping[str, Any] | None
+    stop: str | Sequence[str]
+    max_tokens: int | None
+    reasoning_budget: int
+    id_seed: int
+    log: ToolCallLog | None
+    variables: Mapping[str, Any] | None
+    sampler: Sampler | None
 
 
 class DeviceOptions(TypedDict, total=False):

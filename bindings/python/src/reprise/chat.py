@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Union
 from . import _c
 from ._handle import Handle
 from ._lib import lib, params
+from ._options import Sampling
 from .sampler import Sampler
 from .tokenizer import ids_of, token_list
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .session import Session
 
 
@@ -193,7 +196,7 @@ def chat_events(session: Session, messages: Sequence[Mapping[str, Any]], *, tool
                 tool_choice: ToolChoice = "auto", response_format: Mapping[str, Any] | None = None, stop: str | Sequence[str] = (),
                 max_tokens: int | None = None, reasoning_budget: int = 0, id_seed: int = 0,
                 log: ToolCallLog | None = None, variables: Mapping[str, Any] | None = None, sampler: Sampler | None = None,
-                **sampling: Any) -> Iterator[Event]:
+                **sampling: Unpack[Sampling]) -> Iterator[Event]:
     """The events of Session.chat_events."""
     request = {**(variables or {}), "messages": list(messages), "tool_choice": tool_choice}
     if tools is not None:

@@ -14,8 +14,8 @@ from ._arrays import Array, DtypeLike, dtype_number, exact
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle
 from ._lib import decoded, lib, params
-from ._options import DeviceOptions, EmbedOptions, EngineOptions, GenerateOptions, MemoryOptions, SessionOptions
-from .chat import Event, ToolChoice
+from ._options import ChatOptions, DeviceOptions, EmbedOptions, EngineOptions, GenerateOptions, MemoryOptions, SessionOptions
+from .chat import Event
 from .embedder import Embedder, Ranked
 from .engine import Engine
 from .errors import NotAvailableError, ShapeError
@@ -162,10 +162,9 @@ class Model(Handle):
         """A reply from an empty context, in a session of its own. Options as Session.generate."""
         return self.session().generate(prompt, **options)
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
-             tool_choice: ToolChoice = "auto", response_format: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Event]:
+    def chat(self, messages: Sequence[Mapping[str, Any]], **options: Unpack[ChatOptions]) -> Iterator[Event]:
         """The reply to a conversation as events, from an empty context. Options as Session.chat_events."""
-        return self.session().chat_events(messages, tools=tools, tool_choice=tool_choice, response_format=response_format, **options)
+        return self.session().chat_events(messages, **options)
 
     def engine(self, **options: Unpack[EngineOptions]) -> Engine:
         """Runs many requests at a time; the options are those of Engine."""

@@ -9,7 +9,7 @@ import ctypes as ct
 import inspect
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -287,10 +287,13 @@ FUNCTIONS = {name: Function(name, RULES.get(name) or workspace_rule(name)) for n
              if name in RULES or name.endswith("_workspace")}
 
 
-def __getattr__(name: str) -> Function:
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
-    raise AttributeError(f"reprise.nn has no {name}" + (": it has no row in _nn_rules" if name in NAMES else ""))
+if TYPE_CHECKING:
+    from ._nn_functions import *
+else:
+    def __getattr__(name: str) -> Function:
+        if name in FUNCTIONS:
+            return FUNCTIONS[name]
+        raise AttributeError(f"reprise.nn has no {name}" + (": it has no row in _nn_rules" if name in NAMES else ""))
 
 
 def __dir__() -> list[str]:

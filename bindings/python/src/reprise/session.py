@@ -16,8 +16,8 @@ from ._arrays import Array, DtypeLike, dtype_number, tokens_array
 from ._callback import Progress, Stopped, field_type
 from ._handle import Handle, Owner
 from ._lib import integer, lib, libc, params, texts
-from ._options import GenerateOptions, MemoryOptions, Mode, Sampling
-from .chat import Event, Run, ToolChoice, chat_events
+from ._options import ChatOptions, GenerateOptions, MemoryOptions, Mode, Sampling
+from .chat import Event, Run, chat_events
 from .errors import ArgumentError, UnsupportedError
 from .executor import BorrowedPlan, ExecutorInfo, filled, info_of, mode_number
 from .grammar import Grammar, chosen, matcher, vocabulary
@@ -295,17 +295,18 @@ class Session(Handle):
                 reply._sampler.accept(token)
         return reply
 
-    def chat_events(self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Mapping[str, Any]] | None = None,
-                    tool_choice: ToolChoice = "auto", response_format: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Event]:
+    def chat_events(self, messages: Sequence[Mapping[str, Any]], **options: Unpack[ChatOptions]) -> Iterator[Event]:
         """The reply to a conversation as events, while it is generated: text, reasoning, tool calls (reprise.chat). Messages and tools
         are those of an OpenAI client. What the context already holds is not computed again.
 
+        tools             functions that the model may call
         tool_choice       "auto", "none"; "required" or {"type": "function", "function": {"name": "f"}}: the reply is one call
         response_format   {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": {...}}}: the answer is such JSON;
                           {"type": "grammar", "grammar": "root ::= ..."} (GBNF) or {"type": "regex", "regex": "..."}: such a text
         stop              texts that end the answer
         max_tokens        None: until the context is full
         reasoning_budget  tokens of reasoning, after which it is closed; 0: no limit
+        id_seed           the ids of calls are a function of it and of their number
         log               a chat.ToolCallLog: calls that come back are as the model wrote them
         variables         of the template, such as {"enable_thinking": False}
         sampler           instead of the parameters of a new one: temperature, ..., seed (Sampler)
@@ -313,7 +314,7 @@ class Session(Handle):
         Any other use of the session ends the reply; the events that it had so far still come.
         """
         self._idle()
-        return chat_events(self, messages, tools=tools, tool_choice=tool_choice, response_format=response_format, **options)
+        return chat_events(self, messages, **options)
 
     # ---- reports ----
 
