@@ -9,14 +9,16 @@
 #   scripts/packages.sh [OUT]      OUT: folder of the packages, default build/packages
 #   REPRISE_CUDA=ON                with CUDA, if the toolkit is found; default OFF
 #
-# The tests need root and debootstrap, which fetches Debian's packages. Without them it says so, and the exit status is 77.
+# It needs root for the tests, the Debian packages of the tools, and debootstrap, which fetches Debian's packages. If one of these is
+# missing, a line that begins with SKIPPED says which, and the exit status is 77.
 set -eu
 cd "$(dirname "$0")/.."
 source=$PWD
 out=$(realpath -m "${1:-build/packages}")
 . scripts/setup.sh
+need_or_skip() { (need "$@") || { echo "SKIPPED: one of the packages $* is missing"; exit 77; }; }
 # shellcheck disable=SC2086
-need $BUILD_PACKAGES dpkg-dev python3 python3-pip python3-venv cargo rustc
+need_or_skip $BUILD_PACKAGES dpkg-dev python3 python3-pip python3-venv
 work=$source/build/packages-work cuda=${REPRISE_CUDA:-OFF}
 mkdir -p "$out" "$work"
 rm -f "$out"/*.deb "$out"/*.whl "$out"/*.crate "$out"/*.tar.gz
@@ -44,7 +46,7 @@ git archive --prefix="reprise-go-$version/" HEAD:bindings/go | gzip -9 >"$out/re
 ls -l "$out"
 
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: tests in a clean root: not root"; exit 77; }
-need debootstrap
+need_or_skip debootstrap
 root=$(mktemp -d)
 clean() {
     umount "$root/developer/proc" 2>/dev/null || true

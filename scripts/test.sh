@@ -12,7 +12,7 @@
 #                                          --all: all of them, and tests that take long, for every night: PTX of sm_75 and sm_80, tiny
 #                                          models of every family from PTX, bugs planted in PTX, every call of the program
 #                                          failing, perplexity of every window, failing calls in qemu, agents against the
-#                                          server, the HTML book, ten minutes of fuzzing
+#                                          server, the HTML book, the packages in a clean root, ten minutes of fuzzing
 set -eu
 cd "$(dirname "$0")/.."
 quick='' all='' native='' limit=3600 without_long='-LE long' ptx=90 # limit: seconds of a suite that hangs
@@ -212,6 +212,15 @@ if [ -z "$quick" ]; then
     if [ -n "$all" ]; then
         step "HTML book of the documentation"
         if scripts/docs.sh; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+        step "packages of Debian, Python, Rust and Go, in a clean root"
+        rc=0
+        scripts/packages.sh >"$log" 2>&1 || rc=$?
+        cat "$log"
+        case $rc in
+        0) passed=$((passed + 1)) ;;
+        77) skip 1 "the packages: $(sed -n 's/^SKIPPED: //p' "$log")" ;;
+        *) failed=$((failed + 1)) ;;
+        esac
     fi
 
     if wanted asan; then
