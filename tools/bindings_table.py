@@ -25,6 +25,8 @@ BY_LANGUAGE = [
 ]
 HEAD = """# Functions and bindings
 
+Of the {total} public functions of the C headers {counts}.
+
 Written by `tools/bindings_table.py`; a test compares it with the headers and with `functions.txt` of each binding.
 `✓`: the binding calls the function. A function `NAME_sized` is called with the sizes of the binding's own structs
 ([api.md](api.md#structs-that-grow)).
@@ -50,7 +52,9 @@ def page():
         raise SystemExit("\n".join(unknown))
     order = sorted(bindings, key=lambda language: list(NAMES).index(language) if language in NAMES else 99)
     titles = [NAMES.get(language, language) for language in order]
-    out = [HEAD, f"| header | functions | {' | '.join(titles)} |", f"|---|---|{'---|' * len(order)}"]
+    counts = [f"{title} calls {len(bindings[language])}" for language, title in zip(order, titles)]
+    head = HEAD.format(total=len(known), counts=", ".join(counts[:-1]) + " and " + counts[-1])
+    out = [head, f"| header | functions | {' | '.join(titles)} |", f"|---|---|{'---|' * len(order)}"]
     for header, names in listed:
         counts = " | ".join(str(len(bindings[language] & set(names))) for language in order)
         out.append(f"| {header} | {len(names)} | {counts} |")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what docs/models.md and README.md say of architectures and weight types, from the tables of the code.
+"""Writes what docs/models.md, docs/peers.md and README.md say of architectures and weight types, from the tables of the code. README.md names
+some families: each name must be in the table of docs/models.md.
 
     models_table.py [--check]        --check: fail if the pages do not say what the tables say"""
 import difflib
 import pathlib
 import re
 import sys
-import textwrap
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 TABLE = "model/arch_table.c"
@@ -62,14 +62,26 @@ def pages():
     text = (SOURCE / "docs/models.md").read_text()
     text = replaced(text, r"^\| architecture \|.*?\n(?=\n)", table, "docs/models.md")
     yield "docs/models.md", replaced(text, r"^\| weights \|[^\n]*, in any mix \|$", f"| weights | {', '.join(types)}, in any mix |", "docs/models.md")
-    readme = replaced((SOURCE / "README.md").read_text(), r"\[\d+ architectures, \d+ weight types\]",
-                      f"[{len(rows)} architectures, {len(types)} weight types]", "README.md")
-    models = textwrap.fill("**Models.** GGUF files of " + "; ".join(row[1].split(", in files")[0] for row in rows) + ".", 120)
-    yield "README.md", replaced(readme, r"^\*\*Models\.\*\*.*?(?=^These have)", models + "\n", "README.md")
+    counts = f"[{len(rows)} architectures, {len(types)} weight types]"
+    for page in ("docs/peers.md", "README.md"):
+        yield page, replaced((SOURCE / page).read_text(), r"\[\d+ architectures, \d+ weight types\]", counts, page)
+
+
+def unknown_names():
+    """The names of README.md's list that no row of the table has."""
+    listed = re.search(r"^\*\*Models\.\*\*.*?\n\n(.*?)\n\n", (SOURCE / "README.md").read_text(), re.M | re.S)
+    names = [" ".join(name.split()) for line in re.findall(r"^- [^:]+:(.*?)[;.]$", listed[1] if listed else "", re.M | re.S)
+             for name in line.split(", ")]
+    if not names:
+        raise SystemExit("README.md has no list of models: lines `- KIND: NAME, NAME;` behind **Models.**")
+    known = {name for row in families() for name in row[1].split(", ")}
+    return [name for name in names if name not in known]
 
 
 def main():
     changed = False
+    if unknown := unknown_names():
+        raise SystemExit(f"README.md names models that the comments of {TABLE} do not name: {', '.join(unknown)}")
     for page, text in pages():
         old = (SOURCE / page).read_text()
         if "--check" not in sys.argv:
