@@ -23,7 +23,8 @@ import zipfile
 
 import numpy as np
 
-from llama import lib
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "golden"))
+from llama import lib  # noqa: E402
 
 if lib.__version__ != "0.3.36":
     sys.exit(f"llama-cpp-python {lib.__version__}: this script knows the tensors of 0.3.36")

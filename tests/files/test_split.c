@@ -1,4 +1,4 @@
-/* GGUF files in parts: those that llama.cpp makes of a tiny model (golden/split, tools/golden_split.py) are that
+/* GGUF files in parts: those that llama.cpp makes of a tiny model (golden/split, tools/golden/golden_split.py) are that
  * model. */
 #include "tests/support/case.h"
 #include "tests/support/folder.h"

@@ -1,5 +1,6 @@
 /* Directories of Hugging Face against transformers: the logits after each token of a tiny model, computed in f32,
- * also where the weights are bf16, f16 or FP8 (tools/golden_hf.py). Passes that quantise activations are off. */
+ * also where the weights are bf16, f16 or FP8 (tools/golden/hf/golden_hf.py). Passes that quantise activations are
+ * off. */
 #include "tests/support/golden.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* A complete directory: prompt to ids, greedy replies, end tokens and chat template against transformers
- * (tools/golden_hf_text.py); then the same directory with hostile files of a tokenizer. */
+ * (tools/golden/hf/golden_hf_text.py); then the same directory with hostile files of a tokenizer. */
 #include "tests/support/case.h"
 #include "tests/support/hf_folder.h"
 

@@ -1,5 +1,5 @@
 /* tokenizer.json against the package tokenizers: token ids of many texts, for each kind of pipeline
- * (tools/golden_hf_tokenizers.py). */
+ * (tools/golden/golden_hf_tokenizers.py). */
 #include "tests/support/golden.h"
 
 #include <dirent.h>

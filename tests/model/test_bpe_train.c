@@ -1,5 +1,5 @@
 /* Tokenizers that the library trains against those that Hugging Face's tokenizers trains on the same texts
- * (tools/golden_bpe_train.py), and the model with which a training begins against the statistics of its
+ * (tools/golden/golden_bpe_train.py), and the model with which a training begins against the statistics of its
  * weights. */
 #include "tests/support/gguf_writer.h"
 

@@ -1,4 +1,4 @@
-/* Real models against llama.cpp: greedy tokens, top-20 logits, perplexity (tools/golden_models.py).
+/* Real models against llama.cpp: greedy tokens, top-20 logits, perplexity (tools/golden/golden_models.py).
  *
  * Engines quantise activations to 8 bits in different ways. The golden files are therefore made with weights
  * dequantised to f32, and compared with runs without the pass `quantize`. With the pass, only perplexity is

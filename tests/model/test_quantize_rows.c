@@ -77,8 +77,8 @@ static float *golden_importance(void) {
     return w;
 }
 
-/* Sum over the rows of sum w (y - x)^2 / sum w x^2, as tools/golden_imatrix.py has it. `given`: what the quantiser is
- * told. */
+/* Sum over the rows of sum w (y - x)^2 / sum w x^2, as tools/golden/golden_imatrix.py has it. `given`: what the
+ * quantiser is told. */
 static double weighted_error(RpDtype type, const float *x, const float *w, const float *given) {
     static uint8_t row[N * 4];
     double         sum = 0.0;

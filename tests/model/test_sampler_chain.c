@@ -1,5 +1,5 @@
-/* The steps of samplers against llama.cpp (tests/golden/samplers.txt, tools/golden_samplers.py): the same candidates
- * are left, with the same probabilities. Edges and refusals by hand. */
+/* The steps of samplers against llama.cpp (tests/golden/samplers.txt, tools/golden/golden_samplers.py): the same
+ * candidates are left, with the same probabilities. Edges and refusals by hand. */
 #include "model/sampler/chain.h"
 #include "reprise/session.h"
 #include "tests/support/case.h"

@@ -8,7 +8,7 @@
 
 #define FOLDER GOLDEN_DIR "templates/"
 
-/* The date of tools/golden_templates.py: Friday, 2024-07-26 13:05:09. */
+/* The date of tools/golden/golden_templates.py: Friday, 2024-07-26 13:05:09. */
 static const struct tm now = {
     .tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_hour = 13, .tm_min = 5, .tm_sec = 9, .tm_wday = 5, .tm_yday = 207};
 

@@ -130,7 +130,7 @@ class CublasLt(Case):
 
 class Conversions(Case):
     def test_dequantize_as_gguf_py_does(self):
-        """Blocks quantised by ggml, dequantised by gguf-py (tools/golden_quants.py)."""
+        """Blocks quantised by ggml, dequantised by gguf-py (tools/golden/golden_quants.py)."""
         folder = pathlib.Path(SOURCE) / "tests/golden/quant"
         for backend in self.each("dequantize"):
             for name in NUMBER:

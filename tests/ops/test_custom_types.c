@@ -1,5 +1,5 @@
-/* The types of examples/dtypes.c against golden values (tools/golden_dtypes.py), and products, rows and fused graphs of
- * registered types: bits depend on neither the workers nor the other columns (I8). */
+/* The types of examples/dtypes.c against golden values (tools/golden/golden_dtypes.py), and products, rows and fused
+ * graphs of registered types: bits depend on neither the workers nor the other columns (I8). */
 #include "tests/support/case.h"
 #include "tests/support/example_types.h"
 #include "tests/support/kernel_test.h"

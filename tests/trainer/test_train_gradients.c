@@ -9,7 +9,7 @@ static const double most = 1e-5;
 
 enum { BATCH = 2, PADDING = 3, STORED = 16 };
 
-/* As tools/golden_gradients.py makes them. */
+/* As tools/golden/training/golden_gradients.py makes them. */
 static void padded_tokens(int seq, int n_vocab, int32_t *out) {
     for (int s = 0; s < BATCH; s++)
         for (int i = 0; i <= seq; i++) {

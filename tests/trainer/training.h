@@ -1,4 +1,4 @@
-/* training.h - trainers of the tiny models of tests/golden, on the tokens of tools/golden_training.py. */
+/* training.h - trainers of the tiny models of tests/golden, on the tokens of tools/golden/training. */
 #ifndef TESTS_TRAIN_TRAINING_H
 #define TESTS_TRAIN_TRAINING_H
 

@@ -1,5 +1,5 @@
 /* Assistants, which guess the tokens of a model from its hidden states and caches: their logits are those of llama.cpp
- * (tools/golden_assistant.py), of directories those of transformers (tools/golden_hf_assistant.py).
+ * (tools/golden/golden_assistant.py), of directories those of transformers (tools/golden/hf/golden_hf_assistant.py).
  * test_engine_mtp.c lets them guess for requests. cudasim_engine_assistant is the same on the simulated device. */
 #include "tests/support/case.h"
 #include "tests/support/golden_numbers.h"

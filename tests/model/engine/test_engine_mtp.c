@@ -1,8 +1,8 @@
-/* The layer that predicts further tokens (MTP): its logits are those of NumPy (tools/golden_mtp.py), or with latent
- * attention of llama.cpp (tools/golden_mtp_latent.py). Whatever it guesses, requests get the tokens that they get
- * without. Its cache has what a run over the whole text gives, also after wrong guesses, interruptions and prefixes
- * that were found. cudasim_engine_mtp is the same on the simulated device, with fewer requests. There plans of other
- * lengths have other bits, and of two tokens that are nearly as probable either may be guessed. */
+/* The layer that predicts further tokens (MTP): its logits are those of NumPy (tools/golden/golden_mtp.py), or with
+ * latent attention of llama.cpp (tools/golden/golden_mtp_latent.py). Whatever it guesses, requests get the tokens that
+ * they get without it. Its cache has what a run over the whole text gives, also after wrong guesses, interruptions and
+ * prefixes that were found. cudasim_engine_mtp is the same on the simulated device, with fewer requests. There plans of
+ * other lengths have other bits, and of two tokens that are nearly as probable either may be guessed. */
 #include "tests/support/case.h"
 #include "tests/support/golden_numbers.h"
 

@@ -171,7 +171,7 @@ static void expect_line(FILE *f, const char *what, const float *got, int n) {
     free(line);
 }
 
-/* The parameters and gradients of tools/golden_adamw.py. */
+/* The parameters and gradients of tools/golden/training/golden_adamw.py. */
 static void golden_steps(Optimizer *o, RpOpParams *p, int from, int to) {
     for (int step = from; step <= to; step++) {
         for (int i = 0; i < (int)o->n; i++)
