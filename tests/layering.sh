@@ -97,7 +97,9 @@ while read -r kind op; do
         need "$op" "fallback/recurrent/$op.c" "kernels/recurrent/$op.cu" "tests/ops/recurrent/test_$op.c"
     elif [ -f "ops/fused/$op.c" ]; then
         need "$op" "fallback/fused/$op.c" "kernels/fused/$op.cu" "tests/ops/fused/test_$op.c"
-    elif [ -f "ops/attention/$op.c" ] || [ -f "ops/activations/$op.c" ]; then
+    elif [ -f "ops/activations/$op.c" ]; then
+        need "$op" "fallback/activations/$op.c" "kernels/$op.cu" "tests/ops/test_$op.c"
+    elif [ -f "ops/attention/$op.c" ]; then
         need "$op" "fallback/$op.c" "kernels/$op.cu" "tests/ops/test_$op.c"
     elif [ -f "fallback/$op/$op.c" ]; then # an op with a room of its own
         need "$op" "ops/$op.c" "kernels/$op/$op.cu" "tests/ops/test_$op.c"

@@ -4,7 +4,7 @@
     recipe.py PAGE[,PAGE...] SOURCE_DIR WORK_DIR [NAME=VALUE...]      NAME=VALUE: further variables of cmake
 
 Of several pages the commands of the last are run, in a tree with the files of all: it then finds the objects that the others have
-built. A heading that ends with a file in backticks, such as "## 2. The rules: `ops/leaky_relu.c`", says where the fenced blocks below it go:
+built. A heading that ends with a file in backticks, such as "## 2. The rules: `ops/activations/leaky_relu.c`", says where the fenced blocks below it go:
 
     ```diff     changes the file. A line "..." separates the parts. Lines with + are added beside the others, which must be in
                 the file once; lines with - are removed. Backslashes and blanks at the end of a line are not compared.
